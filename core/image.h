@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* An image on the sky, and what a gridder makes. */
+#ifndef MSI_CORE_IMAGE_H
+#define MSI_CORE_IMAGE_H
+
+#include "core/types.h"
+
+/* Pixel (x, y), 0-based, lies at l = (nx/2 - x) * cell_x, m = (y - ny/2) * cell_y on the SIN tangent plane. */
+typedef struct msi_image_geometry {
+    int64_t nx, ny;
+    double cell_x_rad, cell_y_rad; /* both positive */
+} msi_image_geometry;
+
+/*
+ * n_plane images of one geometry. Pixels beyond the horizon (l^2 + m^2 >= 1) are NaN.
+ * Owned by the caller; msi_image_alloc fills the pointers.
+ */
+typedef struct msi_image {
+    msi_image_geometry geometry;
+    int n_plane;
+    msi_precision precision; /* of pixel */
+    void *pixel;             /* [n_plane][ny][nx] float or double, Jy/beam */
+    double *sum_weight;      /* [n_plane] sum of the weights gridded */
+    int64_t *n_vis;          /* [n_plane] samples gridded */
+} msi_image;
+
+/* msi_image_alloc - returns 0 or MSI_ENOMEM. msi_image_free - NULL-safe members, leaves the struct empty. */
+int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
+void msi_image_free(msi_image *image);
+
+/* Size of the pixel array of one plane, in elements. */
+static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
+{
+    return g->nx * g->ny;
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/interrupt.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "core/status.h"
+
+static volatile sig_atomic_t arrived;
+
+static void note(int signal_number)
+{
+    arrived = signal_number;
+}
+
+void msi_interrupt_install(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = note;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL);
+}
+
+int msi_interrupt_signal(void)
+{
+    return (int)arrived;
+}
+
+int msi_interrupt_check(void)
+{
+    if (!arrived) return MSI_OK;
+    return msi_error_set(MSI_EINTERRUPTED, "stopped by signal %d (%s)", (int)arrived, strsignal((int)arrived));
+}
+
+void msi_interrupt_raise(int signal_number)
+{
+    arrived = signal_number;
+}

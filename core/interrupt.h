@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* SIGINT and SIGTERM: a flag that long loops look at, so that a run stops in order within two seconds. */
+#ifndef MSI_CORE_INTERRUPT_H
+#define MSI_CORE_INTERRUPT_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* msi_interrupt_install - from now on SIGINT, SIGTERM and SIGHUP only set the flag; SIGPIPE and SIGXFSZ are ignored, so
+ * that a closed pipe and a file-size limit arrive as errors of the write. */
+void msi_interrupt_install(void);
+
+/* msi_interrupt_signal - the number of the signal that arrived, 0 while none has. */
+int msi_interrupt_signal(void);
+
+/* msi_interrupt_check - MSI_OK, or MSI_EINTERRUPTED with the message set. */
+int msi_interrupt_check(void);
+
+/* msi_interrupt_raise - behave as if the signal had arrived (for tests). */
+void msi_interrupt_raise(int signal_number);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

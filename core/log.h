@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Log lines on stderr; stdout carries data only. */
+#ifndef MSI_CORE_LOG_H
+#define MSI_CORE_LOG_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum msi_log_level { MSI_LOG_QUIET, MSI_LOG_NORMAL, MSI_LOG_VERBOSE } msi_log_level;
+
+/* msi_log_setup - which lines are shown, and whether each starts with the UTC time and the seconds since the start. */
+void msi_log_setup(msi_log_level level, int with_time);
+
+/* msi_log_info - a line of the ordinary log; msi_log_detail - shown with -verbose; msi_log_warning - always shown. */
+void msi_log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void msi_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void msi_log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* msi_log_error - "msimage: error: ..." as the last line of a failed run. */
+void msi_log_error(const char *message);
+
+/*
+ * msi_progress - show how far a stage is: a bar with ETA that redraws itself on a terminal (at most ten times a
+ * second); with -log-time, or where stderr is no terminal, plain lines at every 10 % of stages longer than 5 s.
+ *
+ * Given:  stage  name of the stage; done, total  in any unit. done == total ends the stage's line.
+ * Notes:  call from one thread at a time.
+ */
+void msi_progress(const char *stage, int64_t done, int64_t total);
+
+/* msi_wall_s - seconds since the process's first call; monotonic. */
+double msi_wall_s(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

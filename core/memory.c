@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/memory.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/status.h"
+
+/* In front of every block: its size, so that freeing can uncount it, at the block's own alignment. */
+enum { HEADER = 64 };
+
+/* From here on a block is mapped: zero pages come when first touched, by the thread that touches them, and huge. */
+static const int64_t MAPPED_FROM = 4 << 20;
+
+static _Atomic int64_t in_use, peak, limit;
+
+int64_t msi_memory_physical(void)
+{
+    int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
+    FILE *f = fopen("/sys/fs/cgroup/memory.max", "r");
+    if (f) {
+        long long cgroup = 0;
+        if (fscanf(f, "%lld", &cgroup) == 1 && cgroup > 0 && cgroup < bytes) bytes = cgroup;
+        fclose(f);
+    }
+    return bytes;
+}
+
+void msi_memory_limit_set(int64_t bytes)
+{
+    limit = bytes;
+}
+
+int64_t msi_memory_limit(void)
+{
+    if (!limit) limit = msi_memory_physical();
+    return limit;
+}
+
+int64_t msi_memory_in_use(void)
+{
+    return in_use;
+}
+
+int64_t msi_memory_peak(void)
+{
+    return peak;
+}
+
+int msi_alloc(void *out, int64_t n, size_t size, const char *what)
+{
+    void **p = out;
+    *p = NULL;
+    int64_t bytes;
+    if (n < 0 || __builtin_mul_overflow(n, (int64_t)size, &bytes) || bytes > INT64_MAX - 4 * HEADER)
+        return msi_error_set(MSI_ENOMEM, "%s: %lld elements of %zu bytes are more than this machine can address", what,
+                             (long long)n, size);
+    bytes = (bytes + HEADER + HEADER - 1) / HEADER * HEADER;
+    int64_t now = atomic_fetch_add(&in_use, bytes) + bytes;
+    void *block = NULL;
+    if (now <= msi_memory_limit()) {
+        if (bytes < MAPPED_FROM) {
+            block = aligned_alloc(HEADER, (size_t)bytes);
+            if (block) memset(block, 0, (size_t)bytes);
+        } else {
+            block = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (block == MAP_FAILED)
+                block = NULL;
+            else
+                madvise(block, (size_t)bytes, MADV_HUGEPAGE);
+        }
+    }
+    if (!block) {
+        atomic_fetch_sub(&in_use, bytes);
+        return msi_error_set(MSI_ENOMEM, "%s needs %.3f GB; %.3f GB are in use and the limit is %.3f GB", what,
+                             1e-9 * (double)bytes, 1e-9 * (double)(now - bytes), 1e-9 * (double)msi_memory_limit());
+    }
+    int64_t seen = peak;
+    while (now > seen && !atomic_compare_exchange_weak(&peak, &seen, now)) {
+    }
+    memcpy(block, &bytes, sizeof bytes);
+    *p = (char *)block + HEADER;
+    return MSI_OK;
+}
+
+void msi_free(void *p)
+{
+    if (!p) return;
+    char *block = (char *)p - HEADER;
+    int64_t bytes;
+    memcpy(&bytes, block, sizeof bytes);
+    atomic_fetch_sub(&in_use, bytes);
+    if (bytes < MAPPED_FROM)
+        free(block);
+    else
+        munmap(block, (size_t)bytes);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Host memory: checked, aligned, counted against what the user allows. */
+#ifndef MSI_CORE_MEMORY_H
+#define MSI_CORE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * msi_alloc - n * size zero-initialised bytes, aligned to 64, counted under `what`.
+ * Given:    what  names the use in the message when it fails
+ * Returned: *out  owned by the caller, freed by msi_free; NULL on failure
+ * Returns:  0, MSI_ENOMEM (also where n * size overflows or the limit of msi_memory_limit_set would be passed)
+ */
+int msi_alloc(void *out, int64_t n, size_t size, const char *what);
+
+/* msi_free - frees what msi_alloc gave; NULL is fine. */
+void msi_free(void *p);
+
+/* msi_memory_limit_set - bytes that msi_alloc may have out at once; 0 means the machine's physical memory. */
+void msi_memory_limit_set(int64_t bytes);
+int64_t msi_memory_limit(void);
+
+/* msi_memory_physical - bytes of RAM of this machine, or of this container where its limit is lower. */
+int64_t msi_memory_physical(void);
+
+/* msi_memory_in_use, msi_memory_peak - bytes that msi_alloc has out now, and had at most. */
+int64_t msi_memory_in_use(void);
+int64_t msi_memory_peak(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

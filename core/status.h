@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Errors: one convention for the whole program. */
+#ifndef MSI_CORE_STATUS_H
+#define MSI_CORE_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a function that can fail returns: 0, or one of these. */
+enum msi_status {
+    MSI_OK = 0,
+    MSI_EUSAGE = -1,       /* the command line asks for something that cannot be */
+    MSI_EINPUT = -2,       /* a Measurement Set, model or list is not what it should be */
+    MSI_EOUTPUT = -3,      /* something could not be written */
+    MSI_ENOMEM = -4,       /* host memory, or the memory limit, does not suffice */
+    MSI_EGPU = -5,         /* a GPU was asked for and cannot be used, or failed */
+    MSI_ELOCKED = -6,      /* another process holds the Measurement Set */
+    MSI_ERANGE = -7,       /* a value is outside what an algorithm supports */
+    MSI_EINTERRUPTED = -8, /* SIGINT or SIGTERM arrived */
+    MSI_EINTERNAL = -9     /* a defect of this program */
+};
+
+/*
+ * msi_error_set - record the one line that describes a failure, and return its code.
+ *
+ * Called by the function that detects the failure, with the values in the message; nobody above overwrites it.
+ * The message is per thread.
+ * Returns: status, so that `return msi_error_set(MSI_EINPUT, ...)` reads as one step.
+ */
+int msi_error_set(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* msi_error_get - the last message set on this thread; "" if none. Borrowed. */
+const char *msi_error_get(void);
+
+/* msi_exit_code - the process exit code that stands for a status (2 usage, 3 input, 4 output, 5 memory or GPU, 6
+ * locked, 70 internal; an interrupted run exits 128 + the signal's number). */
+int msi_exit_code(int status);
+
+/* Return at once when expr fails. For use before anything is acquired; `goto out` after. */
+#define MSI_TRY(expr)                                                                                                  \
+    do {                                                                                                               \
+        int msi_try_status_ = (expr);                                                                                  \
+        if (msi_try_status_ != MSI_OK) return msi_try_status_;                                                         \
+    } while (0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

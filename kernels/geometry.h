@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* From a visibility's coordinates to cells, fractions, w-planes and tiles: written once, for CPU and GPU. */
+#ifndef MSI_KERNELS_GEOMETRY_H
+#define MSI_KERNELS_GEOMETRY_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "core/types.h"
+
+#ifdef __CUDACC__
+#define MSI_HD __host__ __device__ static inline
+#else
+#define MSI_HD static inline
+#endif
+
+/*
+ * How coordinates in metres become coordinates in cells of the padded grid.
+ *
+ * Image pixel i = x - nx/2 lies at l = -i cell_x, so exp(-2 pi i u l) = exp(-2 pi i U i) with U = -u cell_x; likewise
+ * V = v cell_y. A cell of the padded grid is 1/n_grid of the period of U and V. w-planes lie w_step apart; plane 0 at
+ * w_first. Samples with w < 0 enter as their conjugates, which leaves a real image as it is.
+ */
+typedef struct msi_wgrid_geometry {
+    int64_t nu, nv;             /* padded grid */
+    int32_t width;              /* taps of the window in u and v */
+    int32_t w_width;            /* taps in w: width, or 1 where one plane holds everything */
+    int32_t n_w;                /* planes */
+    int32_t tile;               /* edge of a square tile of first taps, in cells */
+    int64_t n_tile_u, n_tile_v; /* tiles; first taps lie in [-n/2 - width, n/2] */
+    double u_cells_per_m_hz;    /* multiplies u[m] * freq[Hz] */
+    double v_cells_per_m_hz;
+    double w_lambda_per_m_hz; /* 1/c */
+    double w_first, w_step;   /* wavelengths */
+    double n_mid;             /* centre of the field's n - 1; the rest of the range is left to the w-planes */
+    double u_limit, v_limit;  /* |u|, |v| in cells beyond which the image cannot hold a sample */
+} msi_wgrid_geometry;
+
+/* Where one sample's footprint begins, and how far the first tap lies beyond the window's edge: z in [-1, 1). */
+typedef struct msi_footprint {
+    int32_t u0, v0, w0;
+    double zu, zv, zw;
+} msi_footprint;
+
+/*
+ * msi_first_tap - the window of `width` taps centred on x covers cells t0 .. t0 + width - 1.
+ * Returned: *t0, and z = 2 f - 1 with f = t0 - (x - width/2) in [0, 1).
+ */
+MSI_HD void msi_first_tap(double x, int width, int32_t *t0, double *z)
+{
+    double edge = x - 0.5 * width;
+    double first = ceil(edge);
+    *t0 = (int32_t)first;
+    *z = 2 * (first - edge) - 1;
+}
+
+/* msi_uv_outside - 1 where the sample lies outside the uv plane that the image can hold. u, v in metres. */
+MSI_HD int msi_uv_outside(const msi_wgrid_geometry *g, double u_m, double v_m, double freq_hz)
+{
+    return fabs(u_m * freq_hz * g->u_cells_per_m_hz) > g->u_limit ||
+           fabs(v_m * freq_hz * g->v_cells_per_m_hz) > g->v_limit;
+}
+
+/*
+ * msi_locate - footprint of a sample.
+ * Given:   uvw_m [3], freq_hz
+ * Returns: 1 where w < 0 and the visibility must be conjugated, else 0; *w_lambda is |w| in wavelengths.
+ */
+MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, msi_footprint *f,
+                      double *w_lambda)
+{
+    int conjugate = uvw_m[2] < 0;
+    double sign_freq = conjugate ? -freq_hz : freq_hz;
+    msi_first_tap(uvw_m[0] * sign_freq * g->u_cells_per_m_hz, g->width, &f->u0, &f->zu);
+    msi_first_tap(uvw_m[1] * sign_freq * g->v_cells_per_m_hz, g->width, &f->v0, &f->zv);
+    *w_lambda = uvw_m[2] * sign_freq * g->w_lambda_per_m_hz;
+    if (g->w_width > 1) {
+        msi_first_tap((*w_lambda - g->w_first) / g->w_step, g->w_width, &f->w0, &f->zw);
+    } else {
+        f->w0 = 0;
+        f->zw = 0;
+    }
+    return conjugate;
+}
+
+/* msi_bucket - index of the bucket (w0 slowest, then tile row, then tile column) that a footprint belongs to. */
+MSI_HD int64_t msi_bucket(const msi_wgrid_geometry *g, const msi_footprint *f)
+{
+    int64_t tu = (f->u0 + g->nu / 2 + g->width) / g->tile;
+    int64_t tv = (f->v0 + g->nv / 2 + g->width) / g->tile;
+    return ((int64_t)f->w0 * g->n_tile_v + tv) * g->n_tile_u + tu;
+}
+
+/* msi_n_minus_1 - n - 1 without cancellation; -1 at and beyond the horizon. */
+MSI_HD double msi_n_minus_1(double l, double m)
+{
+    double r2 = l * l + m * m;
+    if (r2 >= 1) return -1;
+    return -r2 / (1 + sqrt(1 - r2));
+}
+
+#endif

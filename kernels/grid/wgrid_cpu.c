@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Samples are sorted by first w-plane and uv tile. A ring of w-planes moves up through w: samples whose footprints
+ * begin on its lowest planes are gridded, those planes are then complete, are transformed, screened, added to the image
+ * and become the ring's top. Each sample is visited once. Where memory holds fewer planes than a footprint has, the
+ * ring moves by its whole length and a sample is visited once for every position that its footprint meets.
+ *
+ * Threads take tiles. Tiles of one colour (2 x 2) lie a tile apart, which no footprint spans, so no two threads ever
+ * write a cell together and a sum's order does not depend on how many there are. A tile with many samples is gathered
+ * in a buffer that stays in cache and then added to the planes; a sparse one goes to the planes at once.
+ *
+ * The two-dimensional transform is two passes of one-dimensional ones: rows that hold something, then only columns
+ * that the image keeps, each screened and added to the image while it is in cache.
+ */
+#include "kernels/grid/wgrid_cpu.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/grid/wgrid_simd.h"
+#include "kernels/transform/fft_cpu.h"
+#include "kernels/transform/taper_correction.h"
+
+/* Measured on one core of a Zen 5 server with AVX-512; other machines keep the ratios well enough to choose by. */
+const msi_cost_model msi_wgrid_cpu_cost = {
+    .fft_flop_s = 1.2e10, .pixel_s = 1.5e-9, .sample_s = 3e-8, .tap_s = 5e-11, .lanes = 8};
+
+enum { G = MSI_GRID_GUARD, COLUMNS = 16, PLANES_BEYOND_WIDTH = 3 };
+
+/* A tile gets its own buffer from this many runs on: adding the buffer to the planes costs about as much as gridding
+ * this many samples (measured, widths 5 to 8). */
+enum { RUNS_FOR_BUFFER = 40, LARGEST_BUFFERED_TILE = 32 };
+
+typedef struct tile_work {
+    int64_t tile, n_run;
+} tile_work;
+
+typedef struct wgrid_cpu {
+    const msi_wgrid_plan *plan;
+    const msi_wgrid_geometry *g;
+    const msi_vis_store *store;
+    const msi_simd_table *simd;
+    size_t cell_bytes;
+    int64_t n_row, stride; /* of a plane, guards included */
+    int64_t n_resident;
+    char **plane;      /* [n_resident]; w-plane p lives in plane[p % n_resident] */
+    uint8_t *row_used; /* [n_resident][n_row] */
+    char *sum;         /* [nx][ny] float or double: the image before correction, transposed */
+    void *taps;        /* msi_taps_f32 or msi_taps_f64 */
+    msi_buckets buckets;
+    tile_work *work; /* [tiles] of one step and colour, most runs first */
+    int n_thread;
+    char **buffer; /* [n_thread] a tile's planes */
+    int64_t buffer_rows, buffer_pitch;
+    char **columns; /* [n_thread][COLUMNS][column_pitch] */
+    int64_t column_pitch;
+    msi_fft1d *fft_u, *fft_v;
+} wgrid_cpu;
+
+static int64_t row_stride(const msi_wgrid_geometry *g)
+{
+    return (g->nu + 2 * G + 15) / 16 * 16;
+}
+
+static size_t cell_size(msi_precision precision)
+{
+    return precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
+}
+
+int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan)
+{
+    return (plan->grid.nv + 2 * G) * row_stride(&plan->grid) * (int64_t)cell_size(plan->precision);
+}
+
+int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan)
+{
+    return msi_image_n_pixel(&plan->image) * (int64_t)cell_size(plan->precision) / 2;
+}
+
+int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t bytes)
+{
+    int64_t wanted = plan->grid.w_width + (plan->grid.w_width > 1 ? PLANES_BEYOND_WIDTH : 0);
+    int64_t fit = bytes / msi_wgrid_cpu_plane_bytes(plan);
+    if (wanted > plan->grid.n_w) wanted = plan->grid.n_w;
+    return fit < 1 ? 1 : fit < wanted ? fit : wanted;
+}
+
+static int make_taps(wgrid_cpu *c)
+{
+    const msi_window *u = &c->plan->window, *w = &c->plan->w_window;
+    if (c->plan->precision == MSI_FP32) {
+        msi_taps_f32 *t;
+        MSI_TRY(msi_alloc(&t, 1, sizeof *t, "window"));
+        c->taps = t;
+        for (int k = 0; k < u->n_coef; k++)
+            for (int i = 0; i < u->width; i++) {
+                t->u[k][2 * i] = t->u[k][2 * i + 1] = t->v[k][i] = (float)u->coef[k][i];
+                t->w[k][i] = (float)w->coef[k][i];
+            }
+    } else {
+        msi_taps_f64 *t;
+        MSI_TRY(msi_alloc(&t, 1, sizeof *t, "window"));
+        c->taps = t;
+        for (int k = 0; k < u->n_coef; k++)
+            for (int i = 0; i < u->width; i++) {
+                t->u[k][2 * i] = t->u[k][2 * i + 1] = t->v[k][i] = u->coef[k][i];
+                t->w[k][i] = w->coef[k][i];
+            }
+    }
+    return MSI_OK;
+}
+
+static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store *store, int64_t n_resident)
+{
+    memset(c, 0, sizeof *c);
+    const msi_wgrid_geometry *g = &plan->grid;
+    c->plan = plan;
+    c->g = g;
+    c->store = store;
+    c->simd = msi_simd_best();
+    c->cell_bytes = cell_size(plan->precision);
+    c->n_row = g->nv + 2 * G;
+    c->stride = row_stride(g);
+    c->n_resident = n_resident;
+    c->n_thread = omp_get_max_threads();
+    c->buffer_rows = g->tile + g->width;
+    c->buffer_pitch = (g->tile + g->width + 7) / 8 * 8 + 8;
+    c->column_pitch = g->nv + 16;
+    int64_t buffer_cells = n_resident * c->buffer_rows * c->buffer_pitch;
+    MSI_TRY(make_taps(c));
+    MSI_TRY(msi_fft1d_create(&c->fft_u, g->nu, plan->precision));
+    MSI_TRY(msi_fft1d_create(&c->fft_v, g->nv, plan->precision));
+    MSI_TRY(msi_alloc(&c->plane, n_resident, sizeof *c->plane, "w-planes"));
+    for (int64_t i = 0; i < n_resident; i++)
+        MSI_TRY(msi_alloc(&c->plane[i], c->n_row * c->stride, c->cell_bytes, "w-plane"));
+    MSI_TRY(msi_alloc(&c->row_used, n_resident * c->n_row, 1, "w-planes"));
+    MSI_TRY(msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), c->cell_bytes / 2, "image"));
+    MSI_TRY(msi_alloc(&c->work, g->n_tile_u * g->n_tile_v, sizeof *c->work, "list of tiles"));
+    MSI_TRY(msi_alloc(&c->buffer, c->n_thread, sizeof *c->buffer, "tile buffers"));
+    MSI_TRY(msi_alloc(&c->columns, c->n_thread, sizeof *c->columns, "column buffers"));
+    for (int i = 0; i < c->n_thread; i++) {
+        if (g->tile <= LARGEST_BUFFERED_TILE)
+            MSI_TRY(msi_alloc(&c->buffer[i], buffer_cells, c->cell_bytes, "tile buffer"));
+        MSI_TRY(msi_alloc(&c->columns[i], COLUMNS * c->column_pitch, c->cell_bytes, "column buffer"));
+    }
+    return MSI_OK;
+}
+
+static void destroy(wgrid_cpu *c)
+{
+    for (int64_t i = 0; c->plane && i < c->n_resident; i++) msi_free(c->plane[i]);
+    for (int i = 0; i < c->n_thread; i++) {
+        if (c->buffer) msi_free(c->buffer[i]);
+        if (c->columns) msi_free(c->columns[i]);
+    }
+    msi_free(c->plane);
+    msi_free(c->row_used);
+    msi_free(c->sum);
+    msi_free(c->taps);
+    msi_free(c->work);
+    msi_free(c->buffer);
+    msi_free(c->columns);
+    msi_fft1d_free(c->fft_u);
+    msi_fft1d_free(c->fft_v);
+    msi_buckets_free(&c->buckets);
+}
+
+static char *plane_of(const wgrid_cpu *c, int64_t p)
+{
+    return c->plane[p % c->n_resident];
+}
+
+static uint8_t *rows_of(const wgrid_cpu *c, int64_t p)
+{
+    return c->row_used + p % c->n_resident * c->n_row;
+}
+
+static int64_t bucket_of(const wgrid_cpu *c, int64_t w0, int64_t tile)
+{
+    return w0 * c->g->n_tile_u * c->g->n_tile_v + tile;
+}
+
+/* Grid one tile's samples of first planes [w0_begin, w0_end) into planes [low, high). */
+static void grid_tile(const wgrid_cpu *c, int image_plane, const tile_work *work, int64_t w0_begin, int64_t w0_end,
+                      int64_t low, int64_t high)
+{
+    const msi_wgrid_geometry *g = c->g;
+    int64_t tu = work->tile % g->n_tile_u, tv = work->tile / g->n_tile_u;
+    int64_t u_first = tu * g->tile - g->nu / 2 - g->width, v_first = tv * g->tile - g->nv / 2 - g->width;
+    char *buffer = work->n_run >= RUNS_FOR_BUFFER ? c->buffer[omp_get_thread_num()] : NULL;
+    int64_t buffer_plane = c->buffer_rows * c->buffer_pitch * (int64_t)c->cell_bytes;
+    for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
+        const int64_t *start = c->buckets.start + bucket_of(c, w0, work->tile);
+        if (start[0] == start[1]) continue;
+        msi_span span = {g, c->store, c->taps, c->buckets.run + start[0], start[1] - start[0], image_plane};
+        msi_grid_target target = {.first_tap = w0 < low ? (int)(low - w0) : 0,
+                                  .end_tap = w0 + g->w_width > high ? (int)(high - w0) : g->w_width};
+        for (int k = target.first_tap; k < target.end_tap; k++)
+            target.plane[k] = buffer ? buffer + (w0 + k - low) * buffer_plane : plane_of(c, w0 + k);
+        target.stride = buffer ? c->buffer_pitch : c->stride;
+        target.u_origin = buffer ? u_first : -g->nu / 2 - G;
+        target.v_origin = buffer ? v_first : -g->nv / 2 - G;
+        (c->plan->precision == MSI_FP32 ? c->simd->grid_f32 : c->simd->grid_f64)(&span, &target);
+    }
+    if (!buffer) return;
+    int64_t row = v_first + g->nv / 2 + G, column = u_first + g->nu / 2 + G;
+    int64_t n_row = c->buffer_rows < c->n_row - row ? c->buffer_rows : c->n_row - row;
+    /* No further than a footprint reaches: the cells beyond may be another thread's. */
+    int64_t n_cell = g->tile + g->width - 1;
+    if (n_cell > c->stride - column) n_cell = c->stride - column;
+    int64_t at = row * c->stride + column;
+    for (int64_t p = low; p < high; p++) {
+        char *from = buffer + (p - low) * buffer_plane, *to = plane_of(c, p) + at * (int64_t)c->cell_bytes;
+        if (c->plan->precision == MSI_FP32)
+            c->simd->flush_f32((msi_c32 *)(void *)from, n_row, n_cell, c->buffer_pitch, (msi_c32 *)(void *)to,
+                               c->stride);
+        else
+            c->simd->flush_f64((msi_c64 *)(void *)from, n_row, n_cell, c->buffer_pitch, (msi_c64 *)(void *)to,
+                               c->stride);
+    }
+}
+
+static int most_runs_first(const void *a, const void *b)
+{
+    const tile_work *x = a, *y = b;
+    if (x->n_run != y->n_run) return x->n_run > y->n_run ? -1 : 1;
+    return (x->tile > y->tile) - (x->tile < y->tile);
+}
+
+static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w0_end, int64_t low, int64_t high)
+{
+    const msi_wgrid_geometry *g = c->g;
+    for (int colour = 0; colour < 4; colour++) {
+        int64_t n = 0;
+        for (int64_t tv = colour / 2; tv < g->n_tile_v; tv += 2)
+            for (int64_t tu = colour % 2; tu < g->n_tile_u; tu += 2) {
+                tile_work work = {tv * g->n_tile_u + tu, 0};
+                for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
+                    const int64_t *start = c->buckets.start + bucket_of(c, w0, work.tile);
+                    work.n_run += start[1] - start[0];
+                }
+                if (!work.n_run) continue;
+                c->work[n++] = work;
+                int64_t row = tv * g->tile - g->width + G;
+                int64_t end = row + c->buffer_rows < c->n_row ? row + c->buffer_rows : c->n_row;
+                for (int64_t p = low; p < high; p++) memset(rows_of(c, p) + row, 1, (size_t)(end - row));
+            }
+        qsort(c->work, (size_t)n, sizeof *c->work, most_runs_first);
+#pragma omp parallel for schedule(dynamic, 1)
+        for (int64_t i = 0; i < n; i++)
+            if (!msi_interrupt_signal()) grid_tile(c, image_plane, &c->work[i], w0_begin, w0_end, low, high);
+    }
+}
+
+/* Cells of the guard belong to the other end of the grid. dst and src are disjoint. */
+static void add_cells(const wgrid_cpu *c, char *dst, const char *src, int64_t n)
+{
+    if (c->plan->precision == MSI_FP32) {
+        float *d = (float *)(void *)dst;
+        const float *s = (const float *)(const void *)src;
+        for (int64_t i = 0; i < 2 * n; i++) d[i] += s[i];
+    } else {
+        double *d = (double *)(void *)dst;
+        const double *s = (const double *)(const void *)src;
+        for (int64_t i = 0; i < 2 * n; i++) d[i] += s[i];
+    }
+}
+
+static void fold_guard_rows(const wgrid_cpu *c, char *plane, uint8_t *used)
+{
+    int64_t nv = c->g->nv, row_bytes = c->stride * (int64_t)c->cell_bytes;
+    for (int64_t r = 0; r < c->n_row; r++) {
+        if (!used[r] || (r >= G && r < G + nv)) continue;
+        int64_t to = r < G ? r + nv : r - nv;
+        add_cells(c, plane + to * row_bytes, plane + r * row_bytes, c->stride);
+        used[to] = 1;
+        memset(plane + r * row_bytes, 0, (size_t)row_bytes);
+        used[r] = 0;
+    }
+}
+
+/* Copies 16 columns of the rows in use into contiguous ones; rows without a sample are zeros. */
+#define GATHER(type)                                                                                                   \
+    static void gather_##type(const wgrid_cpu *c, const char *plane, const uint8_t *used, const int64_t *column,       \
+                              int n_column, char *out)                                                                 \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < c->g->nv; r++) {                                                                       \
+            const type *row = (const type *)(const void *)plane + (r + G) * c->stride;                                 \
+            type *to = (type *)(void *)out + r, zero = {0, 0};                                                         \
+            int has = used[r + G];                                                                                     \
+            for (int k = 0; k < n_column; k++) to[k * c->column_pitch] = has ? row[column[k]] : zero;                  \
+        }                                                                                                              \
+    }
+GATHER(msi_c32)
+GATHER(msi_c64)
+#undef GATHER
+
+static void transform_columns(const wgrid_cpu *c, int64_t p, int64_t first, int n_column)
+{
+    const msi_wgrid_geometry *g = c->g;
+    const msi_image_geometry *image = &c->plan->image;
+    int fp32 = c->plan->precision == MSI_FP32;
+    char *out = c->columns[omp_get_thread_num()];
+    int64_t column[COLUMNS];
+    for (int k = 0; k < n_column; k++) {
+        int64_t i = first + k - image->nx / 2;
+        column[k] = G + (i < 0 ? i + g->nu : i);
+    }
+    (fp32 ? gather_msi_c32 : gather_msi_c64)(c, plane_of(c, p), rows_of(c, p), column, n_column, out);
+    for (int k = 0; k < n_column; k++) {
+        void *spectrum = out + k * c->column_pitch * (int64_t)c->cell_bytes;
+        msi_fft1d_run(c->fft_v, spectrum);
+        msi_screen_column screen = {.spectrum = spectrum,
+                                    .nv = g->nv,
+                                    .ny = image->ny,
+                                    .l = (double)(image->nx / 2 - first - k) * image->cell_x_rad,
+                                    .cell_y_rad = image->cell_y_rad,
+                                    .w_lambda = g->w_width > 1 ? g->w_first + (double)p * g->w_step : 0,
+                                    .n_mid = g->n_mid,
+                                    .sum = c->sum + (first + k) * image->ny * (int64_t)(c->cell_bytes / 2)};
+        (fp32 ? c->simd->screen_f32 : c->simd->screen_f64)(&screen);
+    }
+}
+
+/* Transforms plane p into the image and leaves it zero. */
+static void transform_plane(const wgrid_cpu *c, int64_t p)
+{
+    char *plane = plane_of(c, p);
+    uint8_t *used = rows_of(c, p);
+    int64_t nu = c->g->nu, nv = c->g->nv, row_bytes = c->stride * (int64_t)c->cell_bytes;
+    fold_guard_rows(c, plane, used);
+#pragma omp parallel for schedule(dynamic, 16)
+    for (int64_t r = G; r < G + nv; r++) {
+        if (!used[r]) continue;
+        char *row = plane + r * row_bytes;
+        add_cells(c, row + nu * (int64_t)c->cell_bytes, row, G);
+        add_cells(c, row + G * (int64_t)c->cell_bytes, row + (G + nu) * (int64_t)c->cell_bytes, G);
+        msi_fft1d_run(c->fft_u, row + G * (int64_t)c->cell_bytes);
+    }
+    int64_t nx = c->plan->image.nx;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t first = 0; first < nx; first += COLUMNS)
+        if (!msi_interrupt_signal()) transform_columns(c, p, first, (int)(nx - first < COLUMNS ? nx - first : COLUMNS));
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < c->n_row; r++) {
+        if (used[r]) memset(plane + r * row_bytes, 0, (size_t)row_bytes);
+        used[r] = 0;
+    }
+}
+
+/* Windows divided out, weights normalised, pixels beyond the horizon blanked, rows and columns put in FITS order. */
+static void correct(const wgrid_cpu *c, const msi_taper *taper, msi_image *image, int plane)
+{
+    enum { BLOCK = 16 };
+    int64_t nx = image->geometry.nx, ny = image->geometry.ny;
+    double scale = image->sum_weight[plane] > 0 ? 1 / image->sum_weight[plane] : NAN;
+    int fp32 = c->plan->precision == MSI_FP32;
+    float *out32 = (float *)image->pixel + plane * nx * ny;
+    double *out64 = (double *)image->pixel + plane * nx * ny;
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t first = 0; first < ny; first += BLOCK)
+        for (int64_t x = 0; x < nx; x++)
+            for (int64_t y = first; y < ny && y < first + BLOCK; y++) {
+                double l = (double)(nx / 2 - x) * image->geometry.cell_x_rad;
+                double m = (double)(y - ny / 2) * image->geometry.cell_y_rad;
+                double sum = fp32 ? (double)((const float *)(const void *)c->sum)[x * ny + y]
+                                  : ((const double *)(const void *)c->sum)[x * ny + y];
+                double value = NAN;
+                if (l * l + m * m < 1) {
+                    value = sum * scale * taper->along_x[x] * taper->along_y[y];
+                    if (taper->has_w)
+                        value *=
+                            msi_taper_w(taper->term, taper->n_term, taper->w_scale, taper->n_mid, msi_n_minus_1(l, m));
+                }
+                if (fp32)
+                    out32[y * nx + x] = (float)value;
+                else
+                    out64[y * nx + x] = value;
+            }
+}
+
+static int make_one(wgrid_cpu *c, int image_plane, msi_wgrid_times *times)
+{
+    const msi_wgrid_geometry *g = c->g;
+    int64_t n_w0 = g->n_w - g->w_width + 1, b = c->n_resident;
+    int once = b >= g->w_width;
+    int64_t step = once ? b - g->w_width + 1 : b;
+    for (int64_t low = 0; low < g->n_w; low += step) {
+        int64_t high = low + b < g->n_w ? low + b : g->n_w;
+        int64_t done = low + step < g->n_w ? low + step : g->n_w;
+        int64_t w0_begin = once ? low : low - g->w_width + 1, w0_end = once ? low + step : high;
+        if (w0_begin < 0) w0_begin = 0;
+        if (w0_end > n_w0) w0_end = n_w0;
+        double t0 = msi_wall_s();
+        if (w0_begin < w0_end) grid_step(c, image_plane, w0_begin, w0_end, low, high);
+        double t1 = msi_wall_s();
+        for (int64_t p = low; p < done; p++) transform_plane(c, p);
+        times->grid_s += t1 - t0;
+        times->transform_s += msi_wall_s() - t1;
+        MSI_TRY(msi_interrupt_check());
+        msi_progress("gridding", done, g->n_w);
+    }
+    return MSI_OK;
+}
+
+int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
+                        int64_t n_resident, msi_image *image, msi_wgrid_times *times)
+{
+    wgrid_cpu c;
+    msi_taper taper = {0};
+    int rc = create(&c, plan, store, n_resident);
+    double t0 = msi_wall_s();
+    if (!rc) rc = msi_bucket_sort(&c.buckets, store, &plan->grid);
+    times->sort_s += msi_wall_s() - t0;
+    if (!rc) rc = msi_taper_make(&taper, plan);
+    for (int i = 0; !rc && i < image->n_plane; i++) {
+        memset(c.sum, 0, (size_t)msi_wgrid_cpu_image_bytes(plan));
+        rc = make_one(&c, store_plane[i], times);
+        if (rc) break;
+        t0 = msi_wall_s();
+        correct(&c, &taper, image, i);
+        times->correct_s += msi_wall_s() - t0;
+    }
+    msi_taper_free(&taper);
+    destroy(&c);
+    return rc;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length. */
+#include "kernels/grid/wgrid_simd.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MSI_CAT_(a, b, c) a##b##_##c
+#define MSI_CAT(a, b, c)  MSI_CAT_(a, b, c)
+#define MSI_STR_(a)       #a
+#define MSI_STR(a)        MSI_STR_(a)
+
+#define REAL   float
+#define CPLX   msi_c32
+#define TAPS   msi_taps_f32
+#define SUFFIX f32
+#include "kernels/grid/wgrid_simd_body.h"
+#undef REAL
+#undef CPLX
+#undef TAPS
+#undef SUFFIX
+
+#define REAL   double
+#define CPLX   msi_c64
+#define TAPS   msi_taps_f64
+#define SUFFIX f64
+#include "kernels/grid/wgrid_simd_body.h"
+
+extern const msi_simd_table MSI_CAT(msi_simd, _table, MSI_ISA);
+const msi_simd_table MSI_CAT(msi_simd, _table, MSI_ISA) = {MSI_STR(MSI_ISA), grid_span_f32,   grid_span_f64,
+                                                           flush_plane_f32,  flush_plane_f64, screen_column_f32,
+                                                           screen_column_f64};

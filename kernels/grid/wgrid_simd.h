@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The inner loops of the CPU backend, compiled once for each instruction set and chosen at run time. */
+#ifndef MSI_KERNELS_WGRID_SIMD_H
+#define MSI_KERNELS_WGRID_SIMD_H
+
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+#include "kernels/prepare/bucket_sort_cpu.h"
+#include "kernels/prepare/vis_store.h"
+#include "kernels/convolution/window.h"
+
+/* Rows of taps are padded to whole vectors; no vector is longer than this many complex cells. */
+enum { MSI_GRID_GUARD = 16, MSI_TAP_PAD = 16 };
+
+/* Polynomial coefficients of the taps in the precision of the grid, padded with zeros; u taps stand twice each (re, im
+ * side by side). Both arrays are [n_coef][..], highest power first. */
+typedef struct msi_taps_f32 {
+    float u[MSI_WINDOW_MAX_COEF][2 * MSI_TAP_PAD];
+    float v[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+    float w[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+} msi_taps_f32;
+
+typedef struct msi_taps_f64 {
+    double u[MSI_WINDOW_MAX_COEF][2 * MSI_TAP_PAD];
+    double v[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+    double w[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+} msi_taps_f64;
+
+/* Runs of one bucket and where their values come from. */
+typedef struct msi_span {
+    const msi_wgrid_geometry *geometry;
+    const msi_vis_store *store;
+    const void *taps; /* msi_taps_f32 or msi_taps_f64 */
+    const msi_run *run;
+    int64_t n_run;
+    int image_plane; /* of the store; -1: the PSF of plane 0, visibility 1 */
+} msi_span;
+
+/* Where a span's footprints go: cell (u, v) of w tap k is plane[k] + (v - v_origin) * stride + (u - u_origin). */
+typedef struct msi_grid_target {
+    void *plane[MSI_WINDOW_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64 */
+    int first_tap, end_tap;            /* w taps whose planes are there */
+    int64_t stride, u_origin, v_origin;
+} msi_grid_target;
+
+/* A column of the image (one l, every m) takes the w-screened transform of a plane's column. */
+typedef struct msi_screen_column {
+    const void *spectrum; /* [nv] msi_c32 or msi_c64: transform along v of the column */
+    int64_t nv, ny;
+    double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
+    double w_lambda;      /* of the plane */
+    double n_mid;
+    void *sum; /* [ny] float or double, accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
+} msi_screen_column;
+
+/* One instruction set's functions. */
+typedef struct msi_simd_table {
+    const char *name;
+    void (*grid_f32)(const msi_span *span, const msi_grid_target *target);
+    void (*grid_f64)(const msi_span *span, const msi_grid_target *target);
+    /* Add n_row rows of n_cell cells of a tile buffer to a plane of the grid, and zero them. */
+    void (*flush_f32)(msi_c32 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
+    void (*flush_f64)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c64 *grid, int64_t stride);
+    void (*screen_f32)(const msi_screen_column *column);
+    void (*screen_f64)(const msi_screen_column *column);
+} msi_simd_table;
+
+/* msi_simd_best - the table for this processor. */
+const msi_simd_table *msi_simd_best(void);
+
+/* msi_simd_name - what this processor was given: base, avx2, avx512. */
+const char *msi_simd_name(void);
+
+/* msi_simd_all - every table this processor can run, for tests. Returns how many. */
+int msi_simd_all(const msi_simd_table *out[4]);
+
+#endif

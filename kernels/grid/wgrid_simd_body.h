@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * One precision of the CPU's inner loops; included by wgrid_simd.c with REAL, CPLX, TAPS and SUFFIX set.
+ *
+ * A sample's footprint is width x width x w_width cells. Its row of u taps, weighted with the visibility, is one vector
+ * of interleaved complex numbers (two or more for long windows or short vectors); every row of the footprint adds that
+ * vector times one real weight: one load, one multiply-add, one store a row.
+ */
+
+#define NAME(x) MSI_CAT(x, , SUFFIX)
+#define VEC     NAME(vec)
+#define VEC_U   NAME(vec_unaligned)
+enum { NAME(VL) = MSI_VECTOR_BYTES / sizeof(REAL) };
+#define VL NAME(VL)
+
+typedef REAL VEC __attribute__((vector_size(MSI_VECTOR_BYTES)));
+typedef REAL VEC_U __attribute__((vector_size(MSI_VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/*
+ * Sine and cosine of 2 pi x for |x| <= 1/2, by Taylor series about the nearest quarter turn; the omitted terms are
+ * below 4e-9 (float) and 1e-19 (double) at an eighth of a turn. Branch-free, so that loops over it vectorise.
+ */
+ALWAYS_INLINE void NAME(sincos_turns)(REAL x, REAL *sine, REAL *cosine)
+{
+    REAL quarter = sizeof(REAL) == 4 ? (REAL)rintf((float)(4 * x)) : (REAL)rint(4 * (double)x);
+    REAL a = (x - quarter * (REAL)0.25) * (REAL)(2 * MSI_PI), b = a * a, s, c;
+    if (sizeof(REAL) == 4) {
+        s = a *
+            (1 + b * (-(REAL)(1. / 6) + b * ((REAL)(1. / 120) + b * (-(REAL)(1. / 5040) + b * (REAL)(1. / 362880)))));
+        c = 1 + b * (-(REAL)0.5 + b * ((REAL)(1. / 24) + b * (-(REAL)(1. / 720) + b * (REAL)(1. / 40320))));
+    } else {
+        s = (REAL)(1. / 355687428096000.);
+        s = s * b - (REAL)(1. / 1307674368000.);
+        s = s * b + (REAL)(1. / 6227020800.);
+        s = s * b - (REAL)(1. / 39916800.);
+        s = s * b + (REAL)(1. / 362880.);
+        s = s * b - (REAL)(1. / 5040.);
+        s = s * b + (REAL)(1. / 120.);
+        s = s * b - (REAL)(1. / 6.);
+        s = a + a * b * s;
+        c = (REAL)(1. / 20922789888000.);
+        c = c * b - (REAL)(1. / 87178291200.);
+        c = c * b + (REAL)(1. / 479001600.);
+        c = c * b - (REAL)(1. / 3628800.);
+        c = c * b + (REAL)(1. / 40320.);
+        c = c * b - (REAL)(1. / 720.);
+        c = c * b + (REAL)(1. / 24.);
+        c = c * b - (REAL)0.5;
+        c = 1 + b * c;
+    }
+    int turn = (int)quarter;
+    int swap = turn & 1;
+    REAL sine_sign = turn & 2 ? -1 : 1, cosine_sign = (turn + 1) & 2 ? -1 : 1;
+    *sine = sine_sign * (swap ? c : s);
+    *cosine = cosine_sign * (swap ? s : c);
+}
+
+/* x modulo one turn, in [-1/2, 1/2]. */
+ALWAYS_INLINE REAL NAME(fraction)(double turns)
+{
+    return (REAL)(turns - rint(turns));
+}
+
+ALWAYS_INLINE void NAME(tap_values)(const int n, const int n_coef, const REAL *coef, int pitch, REAL z, VEC *out)
+{
+    for (int i = 0; i < n; i++) {
+        VEC p = *(const VEC_U *)(coef + i * VL);
+        for (int k = 1; k < n_coef; k++) p = p * z + *(const VEC_U *)(coef + k * pitch + i * VL);
+        out[i] = p;
+    }
+}
+
+/* One sample's weighted and rotated value: w V exp(-2 pi i w n_mid), of the half-space w >= 0. */
+ALWAYS_INLINE CPLX NAME(sample_value)(const msi_span *s, const msi_vis_segment *segment, int64_t row, int32_t chan,
+                                      int conjugate, double w_lambda)
+{
+    int plane = s->image_plane < 0 ? 0 : s->image_plane;
+    int64_t at = msi_segment_index(segment, plane, row, chan);
+    REAL weight = (REAL)segment->weight[at];
+    CPLX v = {weight, 0};
+    if (s->image_plane >= 0) {
+        v.re = weight * ((const CPLX *)segment->vis)[at].re;
+        v.im = weight * ((const CPLX *)segment->vis)[at].im;
+        if (conjugate) v.im = -v.im;
+    }
+    REAL sine, cosine;
+    NAME(sincos_turns)(NAME(fraction)(w_lambda * s->geometry->n_mid), &sine, &cosine);
+    CPLX turned = {v.re * cosine + v.im * sine, v.im * cosine - v.re * sine};
+    return turned;
+}
+
+ALWAYS_INLINE void NAME(prefetch_run)(const msi_span *s, const msi_run *run)
+{
+    const msi_vis_segment *segment = &s->store->segment[run->row >> MSI_SEGMENT_SHIFT];
+    int64_t row = run->row & (MSI_SEGMENT_ROWS - 1);
+    int plane = s->image_plane < 0 ? 0 : s->image_plane;
+    int64_t at = msi_segment_index(segment, plane, row, run->chan);
+    __builtin_prefetch(segment->uvw_m + 3 * row);
+    __builtin_prefetch(segment->weight + at);
+    if (s->image_plane >= 0) __builtin_prefetch((const CPLX *)segment->vis + at);
+}
+
+/* width and has_w are compile-time constants at every call, so that the tap loops unroll. */
+ALWAYS_INLINE void NAME(grid_width)(const int width, const int has_w, const msi_span *s, const msi_grid_target *t)
+{
+    enum { MAX_VEC = 2 * MSI_TAP_PAD / VL };
+    const int n_coef = msi_window_n_coef(width);
+    const int n_u = (2 * width + VL - 1) / VL, n_v = (width + VL - 1) / VL;
+    const TAPS *taps = s->taps;
+    for (int64_t i = 0; i < s->n_run; i++) {
+        if (i + 6 < s->n_run) NAME(prefetch_run)(s, &s->run[i + 6]);
+        const msi_run *run = &s->run[i];
+        const msi_vis_segment *segment = &s->store->segment[run->row >> MSI_SEGMENT_SHIFT];
+        int64_t row = run->row & (MSI_SEGMENT_ROWS - 1);
+        const double *uvw = segment->uvw_m + 3 * row;
+        for (int32_t c = run->chan; c < run->chan + run->n_chan; c++) {
+            msi_footprint f;
+            double w_lambda;
+            int conjugate = msi_locate(s->geometry, uvw, segment->freq_hz[c], &f, &w_lambda);
+            CPLX value = NAME(sample_value)(s, segment, row, c, conjugate, w_lambda);
+
+            VEC u[MAX_VEC], v[MAX_VEC], w[MAX_VEC];
+            REAL pair[VL];
+            for (int k = 0; k < VL; k++) pair[k] = k % 2 ? value.im : value.re;
+            VEC values = *(const VEC_U *)pair;
+            NAME(tap_values)(n_u, n_coef, taps->u[0], 2 * MSI_TAP_PAD, (REAL)f.zu, u);
+            NAME(tap_values)(n_v, n_coef, taps->v[0], MSI_TAP_PAD, (REAL)f.zv, v);
+            if (has_w) NAME(tap_values)(n_v, n_coef, taps->w[0], MSI_TAP_PAD, (REAL)f.zw, w);
+            for (int k = 0; k < n_u; k++) u[k] *= values;
+            const REAL *v_weight = (const REAL *)v, *w_weight = (const REAL *)w;
+
+            int64_t origin = (f.v0 - t->v_origin) * t->stride + (f.u0 - t->u_origin);
+            for (int p = has_w ? t->first_tap : 0; p < (has_w ? t->end_tap : 1); p++) {
+                REAL *cell = (REAL *)((CPLX *)t->plane[p] + origin);
+                VEC part[MAX_VEC];
+                for (int k = 0; k < n_u; k++) part[k] = has_w ? u[k] * w_weight[p] : u[k];
+                for (int j = 0; j < width; j++, cell += 2 * t->stride)
+                    for (int k = 0; k < n_u; k++) {
+                        VEC_U *at = (VEC_U *)(cell + k * VL);
+                        *at += part[k] * v_weight[j];
+                    }
+            }
+        }
+    }
+}
+
+static void NAME(grid_span)(const msi_span *s, const msi_grid_target *t)
+{
+    switch (s->geometry->width * 2 + (s->geometry->w_width > 1)) {
+#define WIDTH(n)                                                                                                       \
+    case 2 * n:                                                                                                        \
+        NAME(grid_width)(n, 0, s, t);                                                                                  \
+        break;                                                                                                         \
+    case 2 * n + 1:                                                                                                    \
+        NAME(grid_width)(n, 1, s, t);                                                                                  \
+        break;
+        WIDTH(2)
+        WIDTH(3)
+        WIDTH(4)
+        WIDTH(5)
+        WIDTH(6)
+        WIDTH(7)
+        WIDTH(8)
+        WIDTH(9)
+        WIDTH(10)
+        WIDTH(11)
+        WIDTH(12)
+        WIDTH(13)
+        WIDTH(14)
+        WIDTH(15)
+        WIDTH(16)
+#undef WIDTH
+    }
+}
+
+static void NAME(flush_plane)(CPLX *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, CPLX *grid, int64_t stride)
+{
+    for (int64_t row = 0; row < n_row; row++) {
+        REAL *from = (REAL *)(buffer + row * pitch), *to = (REAL *)(grid + row * stride);
+        for (int64_t i = 0; i < 2 * n_cell; i++) {
+            to[i] += from[i];
+            from[i] = 0;
+        }
+    }
+}
+
+/* Rows y and ny - y share n - 1, so one sine and cosine serves both. */
+static void NAME(screen_column)(const msi_screen_column *c)
+{
+    enum { STRIP = 256 };
+    const CPLX *spectrum = c->spectrum;
+    REAL *sum = c->sum;
+    int64_t half = c->ny / 2;
+    for (int64_t first = 0; first <= half; first += STRIP) {
+        int n = (int)(half + 1 - first < STRIP ? half + 1 - first : STRIP);
+        REAL turns[STRIP], sine[STRIP], cosine[STRIP];
+        for (int i = 0; i < n; i++) {
+            double m = (double)(first + i) * c->cell_y_rad, r2 = c->l * c->l + m * m;
+            double inside = r2 < 1 ? 1 - r2 : 0;
+            double n_1 = r2 < 1 ? -r2 / (1 + sqrt(inside)) : -1;
+            double t = c->w_lambda * (n_1 - c->n_mid);
+            turns[i] = (REAL)(t - rint(t));
+        }
+        for (int i = 0; i < n; i++) NAME(sincos_turns)(turns[i], &sine[i], &cosine[i]);
+        /* y = ny/2 + i from spectrum[i]; y = ny/2 - i from spectrum[nv - i]. */
+        for (int i = 0; i < n; i++) {
+            int64_t j = first + i;
+            if (j < c->ny - half) sum[half + j] += spectrum[j].re * cosine[i] + spectrum[j].im * sine[i];
+        }
+        for (int i = first ? 0 : 1; i < n; i++) {
+            int64_t j = first + i;
+            const CPLX *x = &spectrum[c->nv - j];
+            sum[half - j] += x->re * cosine[i] + x->im * sine[i];
+        }
+    }
+}
+
+#undef ALWAYS_INLINE
+#undef NAME
+#undef VEC
+#undef VEC_U
+#undef VL

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The plan API: visibilities in, images out. The only header of kernels/ that src/ needs, with density.h. */
+#ifndef MSI_KERNELS_GRIDDER_H
+#define MSI_KERNELS_GRIDDER_H
+
+#include "core/image.h"
+#include "core/types.h"
+#include "core/vis_block.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum msi_backend { MSI_BACKEND_AUTO, MSI_BACKEND_CPU, MSI_BACKEND_CUDA } msi_backend;
+typedef enum msi_precision_choice { MSI_PRECISION_AUTO, MSI_PRECISION_FP32, MSI_PRECISION_FP64 } msi_precision_choice;
+
+/* What is wanted. Zero-initialised members take the default. */
+typedef struct msi_gridder_spec {
+    msi_image_geometry geometry;
+    int n_plane;                    /* planes of the blocks added: real images from the same coordinates */
+    int psf;                        /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
+    int psf_only;                   /* of the image planes only the PSF */
+    double accuracy;                /* relative L2 error of the image; 1e-12 .. 1e-2 */
+    msi_precision_choice precision; /* AUTO: fp32 where its rounding stays below the accuracy */
+    msi_backend backend;            /* AUTO: a GPU where one is present */
+    double least_padding;           /* the padded grid is at least this many times the image; 0: free choice */
+    int n_thread;                   /* 0: as many as OpenMP gives */
+    int64_t memory_bytes;           /* host memory that the gridder may use; 0: msi_memory_limit() */
+    int64_t store_bytes;            /* of it, for stored visibilities; more goes to temp_dir; 0: no limit of its own */
+    const char *temp_dir;           /* where the part of the store that does not fit goes; NULL: $TMPDIR or /tmp */
+} msi_gridder_spec;
+
+/* What was chosen and what happened, for logs, headers and tests. */
+typedef struct msi_gridder_report {
+    msi_backend backend;
+    msi_precision precision;
+    int width;             /* taps of the window along u and v */
+    int w_width;           /* along w; 1 where w matters nowhere in the field */
+    int64_t nu, nv;        /* padded grid */
+    int64_t n_w;           /* w-planes */
+    int64_t n_w_resident;  /* of them in memory at once */
+    double w_step;         /* wavelengths */
+    double error_estimate; /* relative L2, predicted from the window */
+    int64_t n_sample;      /* samples stored (weight > 0 in some plane) */
+    int64_t n_outside;     /* samples dropped because |u| or |v| is beyond 1 / (2 cell) */
+    int64_t store_bytes, spilled_bytes, grid_bytes, device_bytes;
+    double sort_s, grid_s, transform_s, correct_s, transfer_s; /* wall seconds so far */
+} msi_gridder_report;
+
+typedef struct msi_gridder msi_gridder;
+typedef struct msi_density msi_density;
+
+/*
+ * msi_gridder_create - an empty gridder.
+ * Returned: *out, owned, freed by msi_gridder_free
+ * Returns:  0, MSI_ERANGE (accuracy or size that no plan reaches), MSI_EGPU (a GPU asked for and not there), MSI_ENOMEM
+ */
+int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec);
+
+/*
+ * msi_gridder_add - take in a block of visibilities; any number of times.
+ * Notes:   samples that the image cannot hold are dropped and counted (msi_gridder_report.n_outside).
+ * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT (temp_dir is full), MSI_EINTERNAL (block of another number of planes)
+ */
+int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
+
+/*
+ * msi_gridder_image - grid everything added so far, transform, correct, normalise by the sum of weights.
+ * Returned: *out, allocated here, freed by msi_image_free: the planes, then the PSF. A plane without a sample is NaN.
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
+ */
+int msi_gridder_image(msi_gridder *g, msi_image *out);
+
+/* msi_gridder_report_get - figures as they stand; plan figures are set by the first msi_gridder_image. */
+void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report);
+
+/*
+ * msi_gridder_foresee - the plan for a number of samples and a largest |w|, without data: dry runs and memory plans.
+ * Given: w_min_lambda, w_max_lambda of |w|; n_sample
+ */
+int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
+                        msi_gridder_report *report);
+
+void msi_gridder_free(msi_gridder *g);
+
+/* msi_backend_describe - one line: the GPU that AUTO would take, or why there is none. Borrowed, static. */
+const char *msi_backend_describe(void);
+
+/* msi_backend_versions - the libraries behind the backends with their versions, one line. Borrowed, static. */
+const char *msi_backend_versions(void);
+
+/* ---- Density weights ------------------------------------------------------------------------------------------- */
+
+typedef enum msi_weighting_mode { MSI_WEIGHT_NATURAL, MSI_WEIGHT_UNIFORM, MSI_WEIGHT_BRIGGS } msi_weighting_mode;
+
+typedef struct msi_weighting {
+    msi_weighting_mode mode;
+    double robust;         /* Briggs' R, -2 .. 2 */
+    double taper_fwhm_rad; /* gaussian uv taper whose image is a gaussian of this FWHM; 0: none */
+} msi_weighting;
+
+/*
+ * msi_density_create - an empty grid of summed weights: the image's unpadded uv grid, v >= 0 (negative v folds over).
+ * Source: Briggs 1995 for the weights; cell assignment is to the nearest cell, as WSClean's.
+ * Returns: 0, MSI_ENOMEM
+ */
+int msi_density_create(msi_density **out, const msi_image_geometry *geometry);
+
+/* msi_density_add - add the weights of a gridder's plane 0; several gridders (channels of an MFS image) add up. */
+int msi_density_add(msi_density *d, const msi_gridder *g);
+
+/* msi_density_grid - borrowed [nv = ny/2 + 1][nu = nx + 1] float64 sums; row v = 0 first, column nx/2 is u = 0. */
+const double *msi_density_grid(const msi_density *d, int64_t *nu, int64_t *nv);
+
+void msi_density_free(msi_density *d);
+
+/*
+ * msi_gridder_weight - multiply every stored weight by density weighting and taper. Call once, before image.
+ * Given:   density  may be NULL for natural weighting
+ * Returns: 0, MSI_EINTERNAL
+ * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w).
+ */
+int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

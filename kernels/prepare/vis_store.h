@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Where visibilities wait between the Measurement Set and the grid: read once, used by weights, every image, every w.
+ */
+#ifndef MSI_KERNELS_VIS_STORE_H
+#define MSI_KERNELS_VIS_STORE_H
+
+#include "core/types.h"
+#include "core/vis_block.h"
+
+enum { MSI_SEGMENT_ROWS = 4096 }; /* a power of two: a row's segment is its number shifted */
+enum { MSI_SEGMENT_SHIFT = 12 };
+enum { MSI_STORE_MAX_CHAN = 32768 };
+
+/* Up to MSI_SEGMENT_ROWS rows of one spectral setup. Rows are numbered segment * MSI_SEGMENT_ROWS + row. */
+typedef struct msi_vis_segment {
+    int64_t n_row;
+    int32_t n_chan;
+    const double *freq_hz; /* [n_chan], shared by the segments of a setup */
+    double *uvw_m;         /* [MSI_SEGMENT_ROWS][3] */
+    float *weight;         /* [n_plane][MSI_SEGMENT_ROWS][n_chan]; 0: not in that plane */
+    void *vis;             /* [n_plane][MSI_SEGMENT_ROWS][n_chan] msi_c32 or msi_c64, unweighted, finite */
+} msi_vis_segment;
+
+typedef struct msi_vis_store {
+    int n_plane;
+    msi_precision precision;
+    double u_limit_lambda, v_limit_lambda;
+    int64_t n_segment, segment_capacity;
+    msi_vis_segment *segment;
+    struct msi_vis_setup *setup; /* linked list of distinct channel lists */
+    struct msi_vis_arena *arena; /* linked list of memory pieces, newest first */
+    int64_t memory_budget;       /* bytes in memory before arenas go to files */
+    const char *temp_dir;
+    int64_t bytes_memory, bytes_file;
+    int64_t n_sample; /* samples with a weight in some plane */
+    int64_t n_outside;
+    double w_min_lambda, w_max_lambda; /* of |w| over stored samples */
+} msi_vis_store;
+
+/* msi_vis_store_init - empty; budget 0 keeps everything in memory. Limits in wavelengths; beyond them samples drop. */
+void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, double u_limit_lambda,
+                        double v_limit_lambda, int64_t memory_budget, const char *temp_dir);
+
+/* msi_vis_store_add - copy a block in. Returns 0, MSI_ENOMEM, MSI_EOUTPUT, MSI_ERANGE (more than 2^32 rows). */
+int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block);
+
+void msi_vis_store_free(msi_vis_store *s);
+
+/* Index of a sample inside its segment's per-plane arrays. */
+static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plane, int64_t row, int32_t chan)
+{
+    return ((int64_t)plane * MSI_SEGMENT_ROWS + row) * segment->n_chan + chan;
+}
+
+#endif

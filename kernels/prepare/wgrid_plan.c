@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/prepare/wgrid_plan.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/status.h"
+
+enum { TILE = 16, LEAST_GRID = 48 };
+
+static const double MAX_SIGMA = 2.5;
+
+/* With more buckets than this the tiles grow: the table of buckets must stay small beside the grid. */
+static const int64_t MAX_BUCKETS = 1 << 24;
+
+/* Below this the rounding of 32-bit sums shows (measured: 2e-7 to 6e-7 of the image on every layout tried). */
+static const double LEAST_FP32_ACCURACY = 1.5e-6;
+
+msi_precision msi_precision_for(double accuracy)
+{
+    return accuracy >= LEAST_FP32_ACCURACY ? MSI_FP32 : MSI_FP64;
+}
+
+int64_t msi_fft_size(int64_t n)
+{
+    for (n += n % 2;; n += 2) {
+        int64_t rest = n;
+        for (int p = 2; p <= 7; p += p == 2 ? 1 : 2)
+            while (rest % p == 0) rest /= p;
+        if (rest == 1) return n;
+    }
+}
+
+double msi_field_n_range(const msi_image_geometry *image)
+{
+    double l = 0.5 * (double)image->nx * image->cell_x_rad, m = 0.5 * (double)image->ny * image->cell_y_rad;
+    return msi_n_minus_1(l, m);
+}
+
+/* One grid's transform, plus screening, plus gridding: see msi_cost_model. */
+static double plan_cost(const msi_wgrid_geometry *g, const msi_image_geometry *image, int64_t n_sample,
+                        const msi_cost_model *c)
+{
+    double cells = (double)g->nu * (double)g->nv;
+    double kept = 0.5 * (1 + (double)image->nx / (double)g->nu);
+    double planes = cells * 5 * log2(cells) * kept / c->fft_flop_s + (double)msi_image_n_pixel(image) * c->pixel_s;
+    double row = ceil((double)g->width / c->lanes) * c->lanes;
+    double sample = c->sample_s + row * g->width * g->w_width * c->tap_s;
+    return g->n_w * planes + (double)n_sample * sample;
+}
+
+static int32_t tile_edge(msi_wgrid_geometry *g)
+{
+    int64_t first_u = g->nu + 2 * g->width + 1, first_v = g->nv + 2 * g->width + 1, n_w0 = g->n_w;
+    int32_t tile = TILE;
+    for (;; tile *= 2) {
+        g->n_tile_u = (first_u + tile - 1) / tile;
+        g->n_tile_v = (first_v + tile - 1) / tile;
+        if (g->n_tile_u * g->n_tile_v * n_w0 <= MAX_BUCKETS || tile >= 256) return tile;
+    }
+}
+
+/* Window error and rounding together: of the whole image, or a quarter of the corner pixel's where that is more. */
+static double total_error(const msi_window *u, const msi_window *w, int has_w, msi_precision precision)
+{
+    double eu = msi_window_error(u), ew = has_w ? msi_window_error(w) : 0;
+    double rms_u, edge_u, rms_w = 1, edge_w = 1;
+    msi_window_amplification(u, &rms_u, &edge_u);
+    if (has_w) msi_window_amplification(w, &rms_w, &edge_w);
+    double epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
+    double rounding = epsilon * fmax(rms_u * rms_u * rms_w, 0.25 * edge_u * edge_u * edge_w);
+    return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
+}
+
+/* The w-planes of a geometry whose width and n_mid are set. */
+static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, double w_high)
+{
+    /* 1 / (sigma * range of n - 1); first taps lie at ceil(x - width/2), which w_first makes 0 for w_low, clear of
+     * rounding. */
+    g->w_step = 1 / (sigma * -2 * g->n_mid);
+    g->w_first = w_low - 0.5 * (g->width - 1) * g->w_step;
+    double planes = (w_high - w_low) / g->w_step;
+    if (planes > 1e6)
+        return msi_error_set(MSI_ERANGE,
+                             "this field with w up to %.3g wavelengths needs %.3g w-planes; image a smaller field",
+                             w_high, planes);
+    g->n_w = (int32_t)ceil(planes - 0.5 + 1e-6) + g->width;
+    return MSI_OK;
+}
+
+int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, double accuracy, msi_precision precision,
+                        double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,
+                        const msi_cost_model *cost)
+{
+    double n_min = msi_field_n_range(image);
+    double w_low = w_min_lambda <= w_max_lambda ? w_min_lambda : 0, w_high = fmax(w_low, w_max_lambda);
+    /* Where no pixel's phase ever turns by a tenth of the accuracy, w is left out. */
+    int has_w = 2 * MSI_PI * w_high * -n_min > 0.1 * accuracy;
+    int found = 0;
+    memset(plan, 0, sizeof *plan);
+    plan->cost_s = HUGE_VAL;
+    for (int width = MSI_WINDOW_MIN_WIDTH; width <= MSI_WINDOW_MAX_WIDTH; width++) {
+        double sigma = msi_window_least_sigma(width, 0.9 * accuracy / sqrt(has_w ? 3 : 2));
+        for (; sigma <= MAX_SIGMA; sigma *= 1.05) {
+            double padding = fmax(sigma, least_padding);
+            msi_wgrid_geometry g = {.width = width, .w_width = has_w ? width : 1, .n_w = 1, .w_step = 1};
+            g.nu = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->nx, LEAST_GRID)));
+            g.nv = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
+            if (g.nu > INT32_MAX / 4 || g.nv > INT32_MAX / 4) break;
+            double u_sigma = fmin((double)g.nu / (double)image->nx, (double)g.nv / (double)image->ny);
+            msi_window u_window, w_window;
+            MSI_TRY(msi_window_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
+            MSI_TRY(msi_window_make(&w_window, width, sigma));
+            double error = total_error(&u_window, &w_window, has_w, precision);
+            if (error > accuracy) continue;
+            if (has_w) {
+                g.n_mid = 0.5 * n_min;
+                MSI_TRY(lay_w_planes(&g, sigma, w_low, w_high));
+            }
+            double cost_s = plan_cost(&g, image, n_sample, cost);
+            if (cost_s < plan->cost_s) {
+                found = 1;
+                *plan = (msi_wgrid_plan){.image = *image,
+                                         .grid = g,
+                                         .window = u_window,
+                                         .w_window = w_window,
+                                         .precision = precision,
+                                         .error_estimate = error,
+                                         .cost_s = cost_s};
+            }
+            break;
+        }
+    }
+    if (!found)
+        return msi_error_set(MSI_ERANGE, "no window of up to %d cells reaches -accuracy %g for an image of %lld x %lld",
+                             MSI_WINDOW_MAX_WIDTH, accuracy, (long long)image->nx, (long long)image->ny);
+    msi_wgrid_geometry *g = &plan->grid;
+    g->tile = tile_edge(g);
+    g->u_cells_per_m_hz = -(double)g->nu * image->cell_x_rad / MSI_SPEED_OF_LIGHT;
+    g->v_cells_per_m_hz = (double)g->nv * image->cell_y_rad / MSI_SPEED_OF_LIGHT;
+    g->w_lambda_per_m_hz = 1 / MSI_SPEED_OF_LIGHT;
+    g->u_limit = 0.5 * (double)g->nu;
+    g->v_limit = 0.5 * (double)g->nv;
+    return MSI_OK;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* One-dimensional transforms of either precision, for pruned two-dimensional ones. FFTW. */
+#ifndef MSI_KERNELS_FFT_CPU_H
+#define MSI_KERNELS_FFT_CPU_H
+
+#include "core/types.h"
+
+typedef struct msi_fft1d msi_fft1d;
+
+/*
+ * msi_fft1d_create - an in-place forward transform (exponent -2 pi i) of n complex numbers.
+ * Notes: planned by measuring. Not thread-safe; executing is.
+ * Returns: 0, MSI_ENOMEM
+ */
+int msi_fft1d_create(msi_fft1d **out, int64_t n, msi_precision precision);
+
+/* msi_fft1d_run - data [n] msi_c32 or msi_c64, aligned to 64 bytes. */
+void msi_fft1d_run(const msi_fft1d *f, void *data);
+void msi_fft1d_free(msi_fft1d *f);
+
+#endif

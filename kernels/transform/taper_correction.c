@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/transform/taper_correction.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+static int along(double **out, int64_t n, int64_t n_grid, const msi_window *window)
+{
+    MSI_TRY(msi_alloc(out, n, sizeof **out, "taper correction"));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = i - n / 2;
+        (*out)[i] = (k % 2 ? -1 : 1) / msi_window_transform(window, (double)k / (double)n_grid);
+    }
+    return MSI_OK;
+}
+
+int msi_taper_make(msi_taper *taper, const msi_wgrid_plan *plan)
+{
+    memset(taper, 0, sizeof *taper);
+    const msi_wgrid_geometry *g = &plan->grid;
+    int rc = along(&taper->along_x, plan->image.nx, g->nu, &plan->window);
+    if (!rc) rc = along(&taper->along_y, plan->image.ny, g->nv, &plan->window);
+    if (rc) {
+        msi_taper_free(taper);
+        return rc;
+    }
+    taper->has_w = g->w_width > 1;
+    if (!taper->has_w) return MSI_OK;
+    /* n - 1 - n_mid spans [n_mid, -n_mid], since n_mid is half of the least n - 1. */
+    taper->n_mid = g->n_mid;
+    taper->w_scale = 1 / -g->n_mid;
+    enum { N = MSI_TAPER_TERMS };
+    double largest = 0;
+    for (int i = 0; i < N; i++) {
+        double theta = MSI_PI * (i + 0.5) / N, q = sqrt(0.5 * (cos(theta) + 1));
+        double value = msi_window_transform(&plan->w_window, q * -g->n_mid * g->w_step);
+        for (int k = 0; k < N; k++) taper->term[k] += (k ? 2.0 : 1.0) / N * value * cos(k * theta);
+    }
+    for (int k = 0; k < N; k++) largest = fmax(largest, fabs(taper->term[k]));
+    taper->n_term = N;
+    while (taper->n_term > 1 && fabs(taper->term[taper->n_term - 1]) < 1e-17 * largest) taper->n_term--;
+    return MSI_OK;
+}
+
+void msi_taper_free(msi_taper *taper)
+{
+    msi_free(taper->along_x);
+    msi_free(taper->along_y);
+    memset(taper, 0, sizeof *taper);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Every strategy of the table, on this machine's backends, against the direct sum. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/strategy.h"
+#include "tests/direct_sum.h"
+#include "tests/wgrid_cases.h"
+
+/* A narrow field with small w, a wide one, one that reaches beyond the horizon, and odd shapes. */
+static const msi_case cases[] = {
+    {"vla", 600, 600, 0.02, 1, 0.6, 4000, 4, 1, 1.1, 0},       {"skalow", 512, 512, 0.35, 1, 0.5, 3000, 5, 1, 1.4, 1},
+    {"hemisphere", 256, 256, 2.1, 1, 0.4, 2000, 2, 1, 1.2, 0}, {"oblong", 300, 180, 0.1, 1.7, 1.0, 2500, 3, 1, 1.5, 1},
+    {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, 0},        {"flat", 256, 256, 1e-5, 1, 0.5, 2000, 2, 1, 1.1, 0},
+};
+enum { N_CASE = sizeof cases / sizeof *cases };
+
+static msi_gridder_spec spec_of(const msi_case_data *d, double accuracy, msi_backend backend)
+{
+    return (msi_gridder_spec){
+        .geometry = d->geometry, .n_plane = d->block.n_plane, .accuracy = accuracy, .backend = backend};
+}
+
+static void check_accuracy(const msi_case *c, const msi_strategy *strategy, double accuracy,
+                           msi_precision_choice precision)
+{
+    msi_case_data data;
+    msi_image image;
+    msi_gridder_report report;
+    msi_case_make(&data, c, 7);
+    msi_gridder_spec spec = spec_of(&data, accuracy, strategy->backend);
+    spec.precision = precision;
+    msi_case_image(&data, &spec, &image, &report);
+    double error = msi_case_error(&data, &image, 0, 0, 300, 11);
+    printf("  %-10s %s accuracy %.0e: error %.2e, estimate %.2e (%s, width %d, grid %lld x %lld x %lld)\n", c->name,
+           strategy->backend == MSI_BACKEND_CPU ? "cpu " : "cuda", accuracy, error, report.error_estimate,
+           report.precision == MSI_FP32 ? "fp32" : "fp64", report.width, (long long)report.nu, (long long)report.nv,
+           (long long)report.n_w);
+    if (!(error <= accuracy)) fail_msg("%s: relative error %g at accuracy %g", c->name, error, accuracy);
+    msi_image_free(&image);
+    msi_case_free(&data);
+}
+
+static void test_accuracy(void **state)
+{
+    (void)state;
+    int n;
+    const msi_strategy *all = msi_strategies(&n);
+    for (int s = 0; s < n; s++) {
+        if (!all[s].available()) continue;
+        for (int i = 0; i < N_CASE; i++) {
+            for (double accuracy = 1e-2; accuracy > 0.9e-5; accuracy *= 0.1)
+                check_accuracy(&cases[i], &all[s], accuracy, MSI_PRECISION_FP32);
+            for (double accuracy = 1e-6; accuracy > 0.9e-12; accuracy *= 0.1)
+                check_accuracy(&cases[i], &all[s], accuracy, MSI_PRECISION_AUTO);
+        }
+    }
+}
+
+/* Several planes and the PSF in one call, each with its own weights. */
+static void test_planes_and_psf(void **state)
+{
+    (void)state;
+    int n;
+    const msi_strategy *all = msi_strategies(&n);
+    for (int s = 0; s < n; s++) {
+        if (!all[s].available()) continue;
+        const msi_case c = {"planes", 128, 128, 0.1, 1, 0.7, 1000, 3, 4, 1.2, 0};
+        msi_case_data data;
+        msi_image image;
+        msi_gridder_report report;
+        msi_case_make(&data, &c, 3);
+        msi_gridder_spec spec = spec_of(&data, 1e-5, all[s].backend);
+        spec.psf = 1;
+        msi_case_image(&data, &spec, &image, &report);
+        assert_int_equal(image.n_plane, 5);
+        for (int p = 0; p < 5; p++) {
+            int64_t used = 0;
+            int store_plane = p < 4 ? p : -1;
+            for (int64_t i = 0; i < c.n_row * c.n_chan; i++)
+                used += data.weight[(p < 4 ? p : 0) * c.n_row * c.n_chan + i] > 0;
+            assert_int_equal(image.n_vis[p], used);
+            assert_true(msi_case_error(&data, &image, p, store_plane, 100, 5) <= 1e-5);
+        }
+        /* The PSF at the phase centre is 1 by definition. */
+        double peak = ((const float *)image.pixel)[(4 * 128 + 64) * 128 + 64];
+        assert_true(fabs(peak - 1) <= 1e-5);
+        msi_image_free(&image);
+        spec.psf_only = 1;
+        msi_case_image(&data, &spec, &image, &report);
+        assert_int_equal(image.n_plane, 1);
+        assert_true(msi_case_error(&data, &image, 0, -1, 100, 5) <= 1e-5);
+        msi_image_free(&image);
+        msi_case_free(&data);
+    }
+}
+
+/* Whatever memory leaves of the ring of w-planes, and however many threads run, the image is the same. */
+static void test_memory_and_threads(void **state)
+{
+    (void)state;
+    const msi_case c = {"ring", 256, 256, 0.3, 1, 0.8, 3000, 3, 1, 1.3, 1};
+    msi_case_data data;
+    msi_image reference, image;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 21);
+    msi_gridder_spec spec = spec_of(&data, 1e-5, MSI_BACKEND_CPU);
+    spec.n_thread = 1;
+    msi_case_image(&data, &spec, &reference, &report);
+    int64_t all = report.n_w_resident, tried = 0;
+    size_t bytes = sizeof(float) * 256 * 256;
+    spec.n_thread = 5;
+    msi_case_image(&data, &spec, &image, &report);
+    assert_memory_equal(image.pixel, reference.pixel, bytes);
+    msi_image_free(&image);
+    for (int64_t step = 0; step < 40; step++) {
+        /* One arena of the store, then half a plane more each time. */
+        spec.memory_bytes = msi_memory_in_use() + (65 << 20) + step * report.nu * report.nv * 4;
+        msi_case_image(&data, &spec, &image, &report);
+        tried |= (int64_t)1 << report.n_w_resident;
+        double difference = 0, norm = 0;
+        for (int i = 0; i < 256 * 256; i++) {
+            double a = ((const float *)image.pixel)[i], b = ((const float *)reference.pixel)[i];
+            difference += (a - b) * (a - b);
+            norm += b * b;
+        }
+        assert_true(sqrt(difference / norm) < 1e-6); /* rounding of fp32 sums in another order */
+        msi_image_free(&image);
+    }
+    /* Every length of the ring came up, from one plane to all that are wanted. */
+    assert_int_equal(tried, ((int64_t)2 << all) - 2);
+    msi_image_free(&reference);
+    msi_case_free(&data);
+}
+
+/* Samples beyond 1/(2 cell) are dropped and counted, and the rest is as if they had not been there. */
+static void test_outside_is_counted(void **state)
+{
+    (void)state;
+    int n;
+    const msi_strategy *all = msi_strategies(&n);
+    for (int s = 0; s < n; s++) {
+        if (!all[s].available()) continue;
+        const msi_case c = {"outside", 128, 128, 0.05, 1, 0.5, 1000, 2, 1, 1.1, 0};
+        msi_case_data data;
+        msi_image image;
+        msi_gridder_report report;
+        msi_case_make(&data, &c, 3);
+        int64_t expected = 0;
+        for (int64_t row = 0; row < c.n_row; row += 10) {
+            data.uvw_m[3 * row + row % 2] *= 1000;
+            for (int k = 0; k < 2; k++) expected += data.weight[2 * row + k] > 0;
+        }
+        msi_gridder_spec spec = spec_of(&data, 1e-4, all[s].backend);
+        msi_case_image(&data, &spec, &image, &report);
+        assert_int_equal(report.n_outside, expected);
+        assert_true(msi_case_error(&data, &image, 0, 0, 100, 5) <= 1e-4);
+        msi_image_free(&image);
+        msi_case_free(&data);
+    }
+}
+
+/* More than memory allows goes to a file, with the same image. */
+static void test_spill_to_file(void **state)
+{
+    (void)state;
+    const msi_case c = {"spill", 64, 64, 0.05, 1, 0.5, 50000, 8, 1, 1.1, 0};
+    msi_case_data data;
+    msi_image image, spilled;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 3);
+    msi_gridder_spec spec = spec_of(&data, 1e-4, MSI_BACKEND_CPU);
+    msi_case_image(&data, &spec, &image, &report);
+    assert_int_equal(report.spilled_bytes, 0);
+    spec.store_bytes = 1;
+    msi_case_image(&data, &spec, &spilled, &report);
+    assert_true(report.spilled_bytes > 0 && report.store_bytes == 0);
+    assert_memory_equal(image.pixel, spilled.pixel, sizeof(float) * 64 * 64);
+    spec.temp_dir = "/nonexistent/folder";
+    msi_gridder *g;
+    assert_int_equal(msi_gridder_create(&g, &spec), 0);
+    assert_int_equal(msi_gridder_add(g, &data.block), MSI_EOUTPUT);
+    msi_gridder_free(g);
+    msi_image_free(&image);
+    msi_image_free(&spilled);
+    msi_case_free(&data);
+}
+
+static void test_empty_is_nan(void **state)
+{
+    (void)state;
+    int n;
+    const msi_strategy *all = msi_strategies(&n);
+    for (int s = 0; s < n; s++) {
+        if (!all[s].available()) continue;
+        const msi_case c = {"empty", 64, 64, 0.05, 1, 0.5, 10, 1, 1, 1.1, 0};
+        msi_case_data data;
+        msi_image image;
+        msi_gridder_report report;
+        msi_case_make(&data, &c, 3);
+        memset(data.weight, 0, sizeof(float) * 10);
+        msi_gridder_spec spec = spec_of(&data, 1e-4, all[s].backend);
+        msi_case_image(&data, &spec, &image, &report);
+        for (int i = 0; i < 64 * 64; i++) assert_true(isnan(((const float *)image.pixel)[i]));
+        assert_int_equal(image.n_vis[0], 0);
+        msi_image_free(&image);
+        msi_case_free(&data);
+    }
+}
+
+/* Natural, uniform and Briggs weights against a plain evaluation of their definitions. */
+static void test_density_weights(void **state)
+{
+    (void)state;
+    const msi_case c = {"weights", 32, 48, 0.02, 1, 0.5, 2000, 3, 1, 1.4, 1};
+    msi_case_data data;
+    msi_case_make(&data, &c, 9);
+    const msi_weighting rules[] = {{MSI_WEIGHT_UNIFORM, 0, 0},
+                                   {MSI_WEIGHT_BRIGGS, 0.5, 0},
+                                   {MSI_WEIGHT_NATURAL, 0, 2e-3},
+                                   {MSI_WEIGHT_BRIGGS, -1, 1e-3}};
+    int64_t n = c.n_row * c.n_chan;
+    int64_t *cell = calloc((size_t)n, sizeof *cell);
+    double *density = calloc(33 * 25, sizeof *density), sum_w = 0, sum_square = 0;
+    float *original = malloc(sizeof(float) * (size_t)n);
+    assert_true(cell && density && original);
+    memcpy(original, data.weight, sizeof(float) * (size_t)n);
+    for (int64_t i = 0; i < n; i++) {
+        double f = data.freq_hz[i % 3] / MSI_SPEED_OF_LIGHT, u = data.uvw_m[i / 3 * 3] * f,
+               v = data.uvw_m[i / 3 * 3 + 1] * f;
+        double fold = v < 0 ? -1 : 1;
+        int64_t x = (int64_t)floor(fold * u * data.geometry.cell_x_rad * 32 + 0.5) + 16;
+        int64_t y = (int64_t)floor(fold * v * data.geometry.cell_y_rad * 48 + 0.5);
+        cell[i] = y * 33 + x;
+        assert_true(x >= 0 && x < 33 && y < 25);
+        density[cell[i]] += (double)original[i];
+        sum_w += (double)original[i];
+    }
+    for (int i = 0; i < 33 * 25; i++) sum_square += density[i] * density[i];
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        msi_gridder_spec spec = spec_of(&data, 1e-10, MSI_BACKEND_CPU);
+        msi_gridder *g;
+        msi_density *d;
+        memcpy(data.weight, original, sizeof(float) * (size_t)n);
+        assert_int_equal(msi_gridder_create(&g, &spec), 0);
+        assert_int_equal(msi_gridder_add(g, &data.block), 0);
+        assert_int_equal(msi_density_create(&d, &data.geometry), 0);
+        assert_int_equal(msi_density_add(d, g), 0);
+        assert_int_equal(msi_gridder_weight(g, d, &rules[r]), 0);
+        msi_image image;
+        assert_int_equal(msi_gridder_image(g, &image), 0);
+        double s = 5 * pow(10, -rules[r].robust), scale = s * s / (sum_square / sum_w), expected_sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+            double f = data.freq_hz[i % 3] / MSI_SPEED_OF_LIGHT, u = data.uvw_m[i / 3 * 3] * f,
+                   v = data.uvw_m[i / 3 * 3 + 1] * f;
+            double w = original[i], t = rules[r].taper_fwhm_rad;
+            if (rules[r].mode == MSI_WEIGHT_UNIFORM) w = w > 0 ? w / density[cell[i]] : 0;
+            if (rules[r].mode == MSI_WEIGHT_BRIGGS) w /= 1 + density[cell[i]] * scale;
+            w *= exp(-MSI_PI * MSI_PI * t * t * (u * u + v * v) / (4 * log(2)));
+            data.weight[i] = (float)w;
+            expected_sum += w;
+        }
+        assert_true(fabs(image.sum_weight[0] / expected_sum - 1) < 1e-6); /* weights are kept as float: 2^-24 each */
+        assert_true(msi_case_error(&data, &image, 0, 0, 60, 2) < 1e-6);
+        msi_image_free(&image);
+        msi_density_free(d);
+        msi_gridder_free(g);
+    }
+    free(cell);
+    free(density);
+    free(original);
+    msi_case_free(&data);
+}
+
+static void test_refuses_what_it_cannot(void **state)
+{
+    (void)state;
+    msi_gridder *g;
+    msi_gridder_spec good = {
+        .geometry = {64, 64, 1e-4, 1e-4}, .n_plane = 1, .accuracy = 1e-4, .backend = MSI_BACKEND_CPU};
+    msi_gridder_spec bad = good;
+    bad.accuracy = 1e-15;
+    assert_int_equal(msi_gridder_create(&g, &bad), MSI_ERANGE);
+    bad = good;
+    bad.accuracy = NAN;
+    assert_int_equal(msi_gridder_create(&g, &bad), MSI_ERANGE);
+    bad = good;
+    bad.geometry.nx = 63;
+    assert_int_equal(msi_gridder_create(&g, &bad), MSI_ERANGE);
+    bad = good;
+    bad.geometry.cell_y_rad = 0;
+    assert_int_equal(msi_gridder_create(&g, &bad), MSI_ERANGE);
+    assert_null(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accuracy),           cmocka_unit_test(test_planes_and_psf),
+        cmocka_unit_test(test_memory_and_threads), cmocka_unit_test(test_outside_is_counted),
+        cmocka_unit_test(test_spill_to_file),      cmocka_unit_test(test_empty_is_nan),
+        cmocka_unit_test(test_density_weights),    cmocka_unit_test(test_refuses_what_it_cannot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

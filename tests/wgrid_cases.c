@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "tests/wgrid_cases.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "tests/direct_sum.h"
+
+double msi_random(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+static double gaussian(uint64_t *state)
+{
+    double r = sqrt(-2 * log(1 - msi_random(state)));
+    return r * cos(2 * MSI_PI * msi_random(state));
+}
+
+void msi_case_make(msi_case_data *d, const msi_case *c, uint64_t seed)
+{
+    memset(d, 0, sizeof *d);
+    d->geometry.nx = c->nx;
+    d->geometry.ny = c->ny;
+    d->geometry.cell_x_rad = c->field_x_rad / (double)c->nx;
+    d->geometry.cell_y_rad = d->geometry.cell_x_rad * c->stretch_y;
+    int64_t n = c->n_row * c->n_chan * c->n_plane;
+    d->uvw_m = calloc((size_t)c->n_row * 3, sizeof(double));
+    d->freq_hz = calloc((size_t)c->n_chan, sizeof(double));
+    d->vis = calloc((size_t)n, sizeof *d->vis);
+    d->weight = calloc((size_t)n, sizeof *d->weight);
+    assert_true(d->uvw_m && d->freq_hz && d->vis && d->weight);
+    double top_hz = 1.4e9;
+    for (int32_t k = 0; k < c->n_chan; k++)
+        d->freq_hz[k] = top_hz * (1 - (1 - 1 / c->band) * (c->n_chan - 1 - k) / (c->n_chan > 1 ? c->n_chan - 1 : 1));
+    double u_reach = 0.49 / d->geometry.cell_x_rad * MSI_SPEED_OF_LIGHT / top_hz;
+    double v_reach = 0.49 / d->geometry.cell_y_rad * MSI_SPEED_OF_LIGHT / top_hz;
+    for (int64_t row = 0; row < c->n_row; row++) {
+        double r = sqrt(msi_random(&seed)), a = 2 * MSI_PI * msi_random(&seed);
+        if (c->concentrated) r = r * r * r;
+        d->uvw_m[3 * row] = r * cos(a) * u_reach;
+        d->uvw_m[3 * row + 1] = r * sin(a) * v_reach;
+        d->uvw_m[3 * row + 2] = (2 * msi_random(&seed) - 1) * (c->concentrated ? sqrt(r) : 1) * c->w_ratio * u_reach;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        d->vis[i].re = (float)gaussian(&seed);
+        d->vis[i].im = (float)gaussian(&seed);
+        d->weight[i] = msi_random(&seed) < 0.1 ? 0 : (float)(0.1 + 1.9 * msi_random(&seed));
+    }
+    d->block = (msi_vis_block){c->n_row, c->n_chan, c->n_plane, d->uvw_m, d->freq_hz, d->vis, d->weight};
+}
+
+void msi_case_free(msi_case_data *d)
+{
+    free(d->uvw_m);
+    free(d->freq_hz);
+    free(d->vis);
+    free(d->weight);
+    memset(d, 0, sizeof *d);
+}
+
+void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_image *image, msi_gridder_report *report)
+{
+    msi_gridder *g;
+    int rc = msi_gridder_create(&g, spec);
+    if (!rc) rc = msi_gridder_add(g, &d->block);
+    if (!rc) rc = msi_gridder_image(g, image);
+    if (rc) fail_msg("%s", msi_error_get());
+    msi_gridder_report_get(g, report);
+    msi_gridder_free(g);
+}
+
+double msi_case_error(const msi_case_data *d, const msi_image *image, int plane, int store_plane, int64_t n_pixel,
+                      uint64_t seed)
+{
+    int64_t nx = d->geometry.nx, ny = d->geometry.ny;
+    int64_t *x = calloc((size_t)n_pixel, sizeof *x), *y = calloc((size_t)n_pixel, sizeof *y);
+    double *truth = calloc((size_t)n_pixel, sizeof *truth), difference = 0, norm = 0;
+    assert_true(x && y && truth);
+    for (int64_t i = 0; i < n_pixel; i++) {
+        const int64_t xs[3] = {0, nx / 2, nx - 1}, ys[3] = {0, ny / 2, ny - 1};
+        x[i] = i < 9 ? xs[i % 3] : (int64_t)(msi_random(&seed) * (double)nx);
+        y[i] = i < 9 ? ys[i / 3] : (int64_t)(msi_random(&seed) * (double)ny);
+    }
+    msi_direct_sum(&d->block, 1, store_plane, &d->geometry, x, y, n_pixel, truth);
+    for (int64_t i = 0; i < n_pixel; i++) {
+        int64_t at = (plane * ny + y[i]) * nx + x[i];
+        double value = image->precision == MSI_FP32 ? (double)((const float *)image->pixel)[at]
+                                                    : ((const double *)image->pixel)[at];
+        if (isnan(truth[i])) {
+            assert_true(isnan(value));
+            continue;
+        }
+        if (isnan(value)) fail_msg("pixel %lld, %lld is NaN", (long long)x[i], (long long)y[i]);
+        difference += (value - truth[i]) * (value - truth[i]);
+        norm += truth[i] * truth[i];
+    }
+    free(x);
+    free(y);
+    free(truth);
+    return sqrt(difference / norm);
+}
