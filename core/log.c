@@ -34,6 +34,8 @@ void msi_log_setup(msi_log_level level, int with_time)
     state.with_time = with_time;
 }
 
+static void line(const char *prefix, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
+
 static void line(const char *prefix, const char *format, va_list ap)
 {
     if (state.bar_shown) {

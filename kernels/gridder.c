@@ -68,6 +68,9 @@ static int choose_strategy(const msi_strategy **out, msi_backend backend)
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
 {
     *out = NULL;
+    if (spec->n_plane < 1 || spec->n_plane >= MSI_GRIDDER_MAX_PLANES)
+        return msi_error_set(MSI_ERANGE, "%d planes in one gridder; at most %d", spec->n_plane,
+                             MSI_GRIDDER_MAX_PLANES - 1);
     if (!(spec->accuracy >= 1e-13 && spec->accuracy <= 0.1))
         return msi_error_set(MSI_ERANGE, "accuracy %g is outside 1e-13 .. 0.1", spec->accuracy);
     if (spec->geometry.nx < 2 || spec->geometry.ny < 2 || spec->geometry.nx % 2 || spec->geometry.ny % 2 ||
@@ -113,7 +116,14 @@ static void fill_report(const msi_gridder *g, const msi_wgrid_plan *plan, int64_
     r->n_w = plan->grid.n_w;
     r->n_w_resident = n_resident;
     r->w_step = plan->grid.w_step;
+    int64_t device;
+    g->strategy->bytes(plan, n_sample, g->spec.n_plane + g->spec.psf, 1, &r->least_grid_bytes, &device);
     r->error_estimate = plan->error_estimate;
+    int n_image = g->spec.psf_only ? 1 : g->spec.n_plane + (g->spec.psf != 0);
+    int n_unit = g->strategy->backend != MSI_BACKEND_CPU ? 1
+                 : g->spec.n_thread                      ? g->spec.n_thread
+                                                         : omp_get_max_threads();
+    r->estimate_s = plan->cost_s * n_image / n_unit;
     g->strategy->bytes(plan, n_sample, g->spec.n_plane + g->spec.psf, n_resident, &r->grid_bytes, &r->device_bytes);
 }
 
@@ -162,12 +172,10 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     memset(out, 0, sizeof *out);
     const msi_gridder_spec *s = &g->spec;
     int n_image = (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
-    enum { MAX_PLANES = 32 };
+    enum { MAX_PLANES = MSI_GRIDDER_MAX_PLANES };
     int store_plane[MAX_PLANES];
     double sum[MAX_PLANES];
     int64_t count[MAX_PLANES];
-    if (s->n_plane < 1 || n_image > MAX_PLANES)
-        return msi_error_set(MSI_ERANGE, "%d planes in one gridder; at most %d", n_image, MAX_PLANES);
     sum_weights(g, sum, count);
     MSI_TRY(msi_image_alloc(out, &s->geometry, n_image, g->precision));
     for (int i = 0; i < n_image; i++) {
@@ -202,6 +210,7 @@ void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
     *report = g->report;
     report->n_sample = g->store.n_sample;
     report->n_outside = g->store.n_outside;
+    memcpy(report->sum_vis_weight, g->store.sum_weight, sizeof g->store.sum_weight);
     report->store_bytes = g->store.bytes_memory;
     report->spilled_bytes = g->store.bytes_file;
 }

@@ -31,19 +31,24 @@ typedef struct msi_gridder_spec {
 } msi_gridder_spec;
 
 /* What was chosen and what happened, for logs, headers and tests. */
+enum { MSI_GRIDDER_MAX_PLANES = 32 }; /* of one gridder, PSF included */
+
 typedef struct msi_gridder_report {
     msi_backend backend;
     msi_precision precision;
-    int width;             /* taps of the window along u and v */
-    int w_width;           /* along w; 1 where w matters nowhere in the field */
-    int64_t nu, nv;        /* padded grid */
-    int64_t n_w;           /* w-planes */
-    int64_t n_w_resident;  /* of them in memory at once */
-    double w_step;         /* wavelengths */
-    double error_estimate; /* relative L2, predicted from the window */
-    int64_t n_sample;      /* samples stored (weight > 0 in some plane) */
-    int64_t n_outside;     /* samples dropped because |u| or |v| is beyond 1 / (2 cell) */
+    int width;                                     /* taps of the window along u and v */
+    int w_width;                                   /* along w; 1 where w matters nowhere in the field */
+    int64_t nu, nv;                                /* padded grid */
+    int64_t n_w;                                   /* w-planes */
+    int64_t n_w_resident;                          /* of them in memory at once */
+    double w_step;                                 /* wavelengths */
+    double error_estimate;                         /* relative L2, predicted from the window */
+    double estimate_s;                             /* rough seconds for the images, from the plan's cost model */
+    double sum_vis_weight[MSI_GRIDDER_MAX_PLANES]; /* of the samples stored, before density weighting */
+    int64_t n_sample;                              /* samples stored (weight > 0 in some plane) */
+    int64_t n_outside;                             /* samples dropped because |u| or |v| is beyond 1 / (2 cell) */
     int64_t store_bytes, spilled_bytes, grid_bytes, device_bytes;
+    int64_t least_grid_bytes;                                  /* with one w-plane in memory at a time */
     double sort_s, grid_s, transform_s, correct_s, transfer_s; /* wall seconds so far */
 } msi_gridder_report;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Every strategy of the table, on this machine's backends, against the direct sum. */
+/* Every strategy of one backend against the direct sum: test_wgrid cpu|cuda. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,18 @@ static const msi_case cases[] = {
     {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, 0},        {"flat", 256, 256, 1e-5, 1, 0.5, 2000, 2, 1, 1.1, 0},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
+
+static msi_backend backend_tested;
+
+/* The next strategy of the backend under test, from *i on; NULL after the last. */
+static const msi_strategy *next_strategy(int *i)
+{
+    int n;
+    const msi_strategy *all = msi_strategies(&n);
+    for (; *i < n; ++*i)
+        if (all[*i].backend == backend_tested) return &all[(*i)++];
+    return NULL;
+}
 
 static msi_gridder_spec spec_of(const msi_case_data *d, double accuracy, msi_backend backend)
 {
@@ -52,15 +64,13 @@ static void check_accuracy(const msi_case *c, const msi_strategy *strategy, doub
 static void test_accuracy(void **state)
 {
     (void)state;
-    int n;
-    const msi_strategy *all = msi_strategies(&n);
-    for (int s = 0; s < n; s++) {
-        if (!all[s].available()) continue;
+    int at = 0;
+    for (const msi_strategy *s; (s = next_strategy(&at));) {
         for (int i = 0; i < N_CASE; i++) {
             for (double accuracy = 1e-2; accuracy > 0.9e-5; accuracy *= 0.1)
-                check_accuracy(&cases[i], &all[s], accuracy, MSI_PRECISION_FP32);
+                check_accuracy(&cases[i], s, accuracy, MSI_PRECISION_FP32);
             for (double accuracy = 1e-6; accuracy > 0.9e-12; accuracy *= 0.1)
-                check_accuracy(&cases[i], &all[s], accuracy, MSI_PRECISION_AUTO);
+                check_accuracy(&cases[i], s, accuracy, MSI_PRECISION_AUTO);
         }
     }
 }
@@ -69,16 +79,14 @@ static void test_accuracy(void **state)
 static void test_planes_and_psf(void **state)
 {
     (void)state;
-    int n;
-    const msi_strategy *all = msi_strategies(&n);
-    for (int s = 0; s < n; s++) {
-        if (!all[s].available()) continue;
+    int at = 0;
+    for (const msi_strategy *s; (s = next_strategy(&at));) {
         const msi_case c = {"planes", 128, 128, 0.1, 1, 0.7, 1000, 3, 4, 1.2, 0};
         msi_case_data data;
         msi_image image;
         msi_gridder_report report;
         msi_case_make(&data, &c, 3);
-        msi_gridder_spec spec = spec_of(&data, 1e-5, all[s].backend);
+        msi_gridder_spec spec = spec_of(&data, 1e-5, s->backend);
         spec.psf = 1;
         msi_case_image(&data, &spec, &image, &report);
         assert_int_equal(image.n_plane, 5);
@@ -145,10 +153,8 @@ static void test_memory_and_threads(void **state)
 static void test_outside_is_counted(void **state)
 {
     (void)state;
-    int n;
-    const msi_strategy *all = msi_strategies(&n);
-    for (int s = 0; s < n; s++) {
-        if (!all[s].available()) continue;
+    int at = 0;
+    for (const msi_strategy *s; (s = next_strategy(&at));) {
         const msi_case c = {"outside", 128, 128, 0.05, 1, 0.5, 1000, 2, 1, 1.1, 0};
         msi_case_data data;
         msi_image image;
@@ -159,7 +165,7 @@ static void test_outside_is_counted(void **state)
             data.uvw_m[3 * row + row % 2] *= 1000;
             for (int k = 0; k < 2; k++) expected += data.weight[2 * row + k] > 0;
         }
-        msi_gridder_spec spec = spec_of(&data, 1e-4, all[s].backend);
+        msi_gridder_spec spec = spec_of(&data, 1e-4, s->backend);
         msi_case_image(&data, &spec, &image, &report);
         assert_int_equal(report.n_outside, expected);
         assert_true(msi_case_error(&data, &image, 0, 0, 100, 5) <= 1e-4);
@@ -197,17 +203,15 @@ static void test_spill_to_file(void **state)
 static void test_empty_is_nan(void **state)
 {
     (void)state;
-    int n;
-    const msi_strategy *all = msi_strategies(&n);
-    for (int s = 0; s < n; s++) {
-        if (!all[s].available()) continue;
+    int at = 0;
+    for (const msi_strategy *s; (s = next_strategy(&at));) {
         const msi_case c = {"empty", 64, 64, 0.05, 1, 0.5, 10, 1, 1, 1.1, 0};
         msi_case_data data;
         msi_image image;
         msi_gridder_report report;
         msi_case_make(&data, &c, 3);
         memset(data.weight, 0, sizeof(float) * 10);
-        msi_gridder_spec spec = spec_of(&data, 1e-4, all[s].backend);
+        msi_gridder_spec spec = spec_of(&data, 1e-4, s->backend);
         msi_case_image(&data, &spec, &image, &report);
         for (int i = 0; i < 64 * 64; i++) assert_true(isnan(((const float *)image.pixel)[i]));
         assert_int_equal(image.n_vis[0], 0);
@@ -301,13 +305,66 @@ static void test_refuses_what_it_cannot(void **state)
     assert_null(g);
 }
 
-int main(void)
+/* Two backends differ by rounding and by nothing else than twice the accuracy. */
+static void test_cpu_and_gpu_agree(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accuracy),           cmocka_unit_test(test_planes_and_psf),
-        cmocka_unit_test(test_memory_and_threads), cmocka_unit_test(test_outside_is_counted),
-        cmocka_unit_test(test_spill_to_file),      cmocka_unit_test(test_empty_is_nan),
-        cmocka_unit_test(test_density_weights),    cmocka_unit_test(test_refuses_what_it_cannot),
+    (void)state;
+    for (int i = 0; i < N_CASE; i++)
+        for (double accuracy = 1e-3; accuracy > 0.9e-9; accuracy *= 1e-2) {
+            msi_case_data data;
+            msi_image cpu, gpu;
+            msi_gridder_report report;
+            msi_case_make(&data, &cases[i], 7);
+            msi_gridder_spec spec = spec_of(&data, accuracy, MSI_BACKEND_CPU);
+            msi_case_image(&data, &spec, &cpu, &report);
+            spec.backend = MSI_BACKEND_CUDA;
+            msi_case_image(&data, &spec, &gpu, &report);
+            double difference = 0, norm = 0;
+            for (int64_t k = 0; k < msi_image_n_pixel(&data.geometry); k++) {
+                int fp32 = cpu.precision == MSI_FP32;
+                double a = fp32 ? (double)((const float *)cpu.pixel)[k] : ((const double *)cpu.pixel)[k];
+                double b = fp32 ? (double)((const float *)gpu.pixel)[k] : ((const double *)gpu.pixel)[k];
+                if (isnan(a) || isnan(b)) {
+                    assert_true(isnan(a) && isnan(b));
+                    continue;
+                }
+                difference += (a - b) * (a - b);
+                norm += a * a;
+            }
+            assert_true(sqrt(difference / norm) <= 2 * accuracy);
+            msi_image_free(&cpu);
+            msi_image_free(&gpu);
+            msi_case_free(&data);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest common[] = {
+        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_planes_and_psf),
+        cmocka_unit_test(test_outside_is_counted),
+        cmocka_unit_test(test_empty_is_nan),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest cpu[] = {
+        cmocka_unit_test(test_memory_and_threads),
+        cmocka_unit_test(test_spill_to_file),
+        cmocka_unit_test(test_density_weights),
+        cmocka_unit_test(test_refuses_what_it_cannot),
+    };
+    const struct CMUnitTest cuda[] = {
+        cmocka_unit_test(test_cpu_and_gpu_agree),
+    };
+    int on_gpu = argc > 1 && strcmp(argv[1], "cuda") == 0;
+    backend_tested = on_gpu ? MSI_BACKEND_CUDA : MSI_BACKEND_CPU;
+    if (on_gpu) {
+        int at = 0;
+        const msi_strategy *s = next_strategy(&at);
+        if (!s || !s->available()) {
+            printf("skipped: %s\n", msi_backend_describe());
+            return 77;
+        }
+    }
+    int failed = cmocka_run_group_tests(common, NULL, NULL);
+    return failed + (on_gpu ? cmocka_run_group_tests(cuda, NULL, NULL) : cmocka_run_group_tests(cpu, NULL, NULL));
 }

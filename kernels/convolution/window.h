@@ -10,6 +10,10 @@
 #ifndef MSI_KERNELS_WINDOW_H
 #define MSI_KERNELS_WINDOW_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { MSI_WINDOW_MIN_WIDTH = 2, MSI_WINDOW_MAX_WIDTH = 16, MSI_WINDOW_MAX_COEF = 20, MSI_WINDOW_MAX_SERIES = 64 };
 
 /*
@@ -66,4 +70,7 @@ void msi_window_amplification(const msi_window *window, double *rms, double *edg
  */
 double msi_window_least_sigma(int width, double error);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

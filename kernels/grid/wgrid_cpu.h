@@ -6,6 +6,10 @@
 #include "kernels/prepare/vis_store.h"
 #include "kernels/prepare/wgrid_plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What a backend adds to the report. */
 typedef struct msi_wgrid_times {
     double sort_s, grid_s, transform_s, correct_s, transfer_s;
@@ -31,4 +35,7 @@ int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan);
 int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
                         int64_t n_resident, msi_image *image, msi_wgrid_times *times);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -175,6 +175,7 @@ static int64_t copy_row(msi_vis_store *s, msi_vis_segment *g, const msi_vis_bloc
             continue;
         }
         kept++;
+        for (int p = 0; p < b->n_plane; p++) s->sum_weight[p] += (double)g->weight[msi_segment_index(g, p, at, c)];
         s->w_min_lambda = fmin(s->w_min_lambda, w * freq);
         s->w_max_lambda = fmax(s->w_max_lambda, w * freq);
     }

@@ -7,9 +7,13 @@
 #include "core/types.h"
 #include "core/vis_block.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { MSI_SEGMENT_ROWS = 4096 }; /* a power of two: a row's segment is its number shifted */
 enum { MSI_SEGMENT_SHIFT = 12 };
-enum { MSI_STORE_MAX_CHAN = 32768 };
+enum { MSI_STORE_MAX_CHAN = 32768, MSI_STORE_MAX_PLANES = 32 };
 
 /* Up to MSI_SEGMENT_ROWS rows of one spectral setup. Rows are numbered segment * MSI_SEGMENT_ROWS + row. */
 typedef struct msi_vis_segment {
@@ -34,7 +38,8 @@ typedef struct msi_vis_store {
     int64_t bytes_memory, bytes_file;
     int64_t n_sample; /* samples with a weight in some plane */
     int64_t n_outside;
-    double w_min_lambda, w_max_lambda; /* of |w| over stored samples */
+    double sum_weight[MSI_STORE_MAX_PLANES]; /* [n_plane] as added, of the samples kept */
+    double w_min_lambda, w_max_lambda;       /* of |w| over stored samples */
 } msi_vis_store;
 
 /* msi_vis_store_init - empty; budget 0 keeps everything in memory. Limits in wavelengths; beyond them samples drop. */
@@ -52,4 +57,7 @@ static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plan
     return ((int64_t)plane * MSI_SEGMENT_ROWS + row) * segment->n_chan + chan;
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

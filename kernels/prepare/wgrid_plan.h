@@ -8,6 +8,10 @@
 #include "kernels/geometry.h"
 #include "kernels/gridder.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Rounded rates of a backend, for choosing between plans that all reach the accuracy; only ratios matter. */
 typedef struct msi_cost_model {
     double fft_flop_s; /* of whole 2D transforms */
@@ -49,4 +53,7 @@ int64_t msi_fft_size(int64_t n);
 /* msi_field_n_range - least n - 1 in the field (its farthest corner, or -1 where the field reaches the horizon). */
 double msi_field_n_range(const msi_image_geometry *image);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -5,6 +5,10 @@
 
 #include "kernels/prepare/wgrid_plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { MSI_TAPER_TERMS = 32 };
 
 /* Everything a pixel's factor needs: factors along x and y, and a Chebyshev series along w. */
@@ -33,4 +37,7 @@ MSI_HD double msi_taper_w(const double *term, int n_term, double w_scale, double
     return 1 / (term[0] + y * b1 - b2);
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

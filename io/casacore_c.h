@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * C bindings of casacore's tables, Measurement Set selection, TaQL and direction measures.
+ *
+ * This header stands alone: it depends on nothing but the C library, and the library behind it (target casacore-c) on
+ * casacore alone.
+ *
+ * Errors. A function that can fail returns CCC_OK (0) or one of the negative codes below, and sets a one-line message
+ * that ccc_error() gives. No C++ exception leaves the library.
+ *
+ * Threads. casacore's table cache is one for the process, so every call takes one process-wide lock: calls from several
+ * threads are safe, but do not run side by side. Use processes to read in parallel.
+ *
+ * Paths are taken as they are: `~`, `::`, brackets and blanks in a name have no meaning. casacore would put the value
+ * of a variable where a name has `$NAME`: that is prevented in the directories above a table that is opened, and
+ * refused (CCC_EARGUMENT) in its own name and in the path of a new table.
+ *
+ * Arrays. Shapes are in casacore's order, fastest axis first: a DATA cell of shape {n_corr, n_chan} is n_chan groups of
+ * n_corr numbers in memory, and n_row of them make the C array [n_row][n_chan][n_corr]. Buffers belong to the caller
+ * and are read into or written from without an intermediate copy where their type is the column's.
+ */
+#ifndef CASACORE_C_H
+#define CASACORE_C_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { CCC_MAX_DIM = 8 };
+
+/* ---- Status ---------------------------------------------------------------------------------------------------- */
+
+enum ccc_status {
+    CCC_OK = 0,
+    CCC_EARGUMENT = -1, /* a row, shape or buffer length that cannot be */
+    CCC_ENOTFOUND = -2, /* no such table, column or keyword */
+    CCC_ETYPE = -3,     /* the column or keyword holds another type, and there is no conversion */
+    CCC_ESHAPE = -4,    /* a cell has no value, or not the shape asked for */
+    CCC_ELOCKED = -5,   /* another process holds the table */
+    CCC_ENOMEM = -6,
+    CCC_EFAILED =
+        -7, /* casacore could not do it: damaged files, a failed read or write, an expression it cannot parse */
+    CCC_EREADONLY = -8 /* the table, its files or its directory cannot be written */
+};
+
+/* ccc_error - the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
+const char *ccc_error(void);
+
+/* ccc_version - casacore's version, such as "3.5.0". Borrowed. */
+const char *ccc_version(void);
+
+/* ccc_free - frees what a function below allocated for the caller; NULL is fine. */
+void ccc_free(void *p);
+
+/* ---- Types ----------------------------------------------------------------------------------------------------- */
+
+/* What a buffer or a column holds; beside it, the C type. */
+typedef enum ccc_type {
+    CCC_BOOL,     /* uint8_t, 0 or 1 */
+    CCC_UINT8,    /* uint8_t */
+    CCC_INT16,    /* int16_t */
+    CCC_INT32,    /* int32_t */
+    CCC_UINT32,   /* uint32_t */
+    CCC_INT64,    /* int64_t */
+    CCC_FLOAT,    /* float */
+    CCC_DOUBLE,   /* double */
+    CCC_COMPLEX,  /* float[2], real and imaginary part */
+    CCC_DCOMPLEX, /* double[2] */
+    CCC_STRING,   /* read and written by the functions for strings only */
+    CCC_OTHER     /* records, tables: not accessible here */
+} ccc_type;
+
+/* Part of every cell of an array column, fastest axis first: count[i] elements from start[i], stride[i] apart. */
+typedef struct ccc_slice {
+    int ndim;
+    int64_t start[CCC_MAX_DIM], count[CCC_MAX_DIM], stride[CCC_MAX_DIM];
+} ccc_slice;
+
+typedef struct ccc_table ccc_table;
+
+/* ---- Open and close -------------------------------------------------------------------------------------------- */
+
+typedef enum ccc_mode { CCC_READ, CCC_UPDATE } ccc_mode;
+
+typedef enum ccc_lock {
+    CCC_LOCK_NONE, /* no lock is taken or written; the files of a table opened to read stay untouched */
+    CCC_LOCK_HOLD  /* a read or write lock is taken at once and held until close; never waits: CCC_ELOCKED */
+} ccc_lock;
+
+/* ccc_table_exists - 1 when path is a directory that holds a casacore table, else 0. */
+int ccc_table_exists(const char *path);
+
+/*
+ * ccc_table_open - open a table.
+ *
+ * Returned: *out  closed by ccc_table_close; NULL on failure
+ * Returns:  0, CCC_ENOTFOUND, CCC_ELOCKED, CCC_EREADONLY, CCC_EFAILED (also "truncated or corrupt: FILE ..")
+ * Notes:    the sizes of the table's files are compared with what their headers say before casacore reads them, which
+ *           can crash in short files.
+ */
+int ccc_table_open(ccc_table **out, const char *path, ccc_mode mode, ccc_lock lock);
+
+/*
+ * ccc_subtable_open - open the table that keyword `name` (such as "ANTENNA") of parent refers to, with the parent's
+ * mode and without a lock of its own. It may outlive its parent.
+ */
+int ccc_subtable_open(ccc_table **out, ccc_table *parent, const char *name);
+
+/*
+ * ccc_table_close - write what is unwritten and close. NULL is fine. The handle is gone even where this fails.
+ * Returns: 0, CCC_EFAILED (data could not be written; what is on disk is incomplete)
+ */
+int ccc_table_close(ccc_table *t);
+
+/* ccc_table_flush - write what is unwritten to the files. casacore does not fsync data files: the caller may. */
+int ccc_table_flush(ccc_table *t);
+
+/* ccc_table_resync - see what another process wrote since this table was opened. */
+int ccc_table_resync(ccc_table *t);
+
+/* ccc_table_path - the table's directory, absolute. Borrowed. */
+const char *ccc_table_path(const ccc_table *t);
+
+/* ---- Rows and columns ------------------------------------------------------------------------------------------ */
+
+/* ccc_table_n_row - number of rows. */
+int64_t ccc_table_n_row(const ccc_table *t);
+
+/* ccc_table_add_rows - append n rows. */
+int ccc_table_add_rows(ccc_table *t, int64_t n);
+
+/* ccc_table_has_column - 1 or 0. */
+int ccc_table_has_column(const ccc_table *t, const char *column);
+
+/* ccc_table_columns - the column names. *names is one block of memory, freed by one ccc_free. */
+int ccc_table_columns(ccc_table *t, char ***names, int64_t *n);
+
+typedef struct ccc_column_info {
+    ccc_type type;
+    int is_scalar;
+    int ndim;                   /* of a cell; 0 for scalars, -1 where cells may differ */
+    int is_fixed_shape;         /* shape[] holds every cell's shape */
+    int64_t shape[CCC_MAX_DIM]; /* 0 unless is_fixed_shape */
+    char manager_type[64];      /* "StandardStMan", "TiledShapeStMan" .. */
+    char manager_name[128];     /* its name in this table */
+    int manager_n_column;       /* columns stored by the same manager, this one included */
+    int tile_ndim;              /* 0 where not tiled or nothing is stored yet */
+    int64_t tile_shape[CCC_MAX_DIM];
+} ccc_column_info;
+
+/* ccc_column_describe - what a column holds and where it is stored. Returns: 0, CCC_ENOTFOUND. */
+int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info);
+
+/*
+ * ccc_cell_shape - shape of one cell.
+ * Returned: *ndim  0 for a scalar, -1 where the cell has no value; shape[*ndim]
+ */
+int ccc_cell_shape(ccc_table *t, const char *column, int64_t row, int *ndim, int64_t shape[CCC_MAX_DIM]);
+
+/*
+ * ccc_rows_alike - how many rows from `row` on, of at most n_row, have cells of the same shape as `row` (or, like it,
+ * cells without a value).
+ * Returned: *n_alike  at least 1; *ndim, shape[] as ccc_cell_shape gives them for `row`
+ */
+int ccc_rows_alike(ccc_table *t, const char *column, int64_t row, int64_t n_row, int64_t *n_alike, int *ndim,
+                   int64_t shape[CCC_MAX_DIM]);
+
+/* ---- Read ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * ccc_get_range - read rows [row, row + n_row) of a scalar or array column.
+ *
+ * Given:    slice   part of each cell, NULL for all of it and for scalar columns
+ *           type    what `out` holds. Where the column holds another type it is converted: real numbers and booleans
+ *                   among each other (values that do not fit saturate), real or complex to complex
+ *           n_out   elements of `out`
+ * Returned: out     [n_row][.. slowest .. fastest axis of the cell]
+ * Returns:  0, CCC_ENOTFOUND, CCC_ETYPE, CCC_EARGUMENT (rows outside the table; n_out is not the number of elements),
+ *           CCC_ESHAPE (cells of different shapes, or without a value), CCC_EFAILED
+ * Notes:    fastest for blocks of about 1 MB in tiled columns.
+ */
+int ccc_get_range(ccc_table *t, const char *column, int64_t row, int64_t n_row, const ccc_slice *slice, ccc_type type,
+                  void *out, int64_t n_out);
+
+/* ccc_get_rows - as ccc_get_range, of the listed rows, which must ascend. */
+int ccc_get_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t n_row, const ccc_slice *slice,
+                 ccc_type type, void *out, int64_t n_out);
+
+/* ccc_get_string - one cell of a string column; *out is freed by ccc_free. */
+int ccc_get_string(ccc_table *t, const char *column, int64_t row, char **out);
+
+/* ccc_get_strings - one cell of a string-array column; *out is one block of memory, freed by one ccc_free. */
+int ccc_get_strings(ccc_table *t, const char *column, int64_t row, char ***out, int64_t *n);
+
+/* ---- Write ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * ccc_put_range - write rows [row, row + n_row) of a scalar or array column.
+ *
+ * Given:    ndim, shape  of the values of one row: of the whole cell (which gets that shape where the column's shape
+ *                        is not fixed) or, with slice, its counts. 0, NULL for scalar columns
+ *           slice        part of each cell; NULL for all of it
+ *           type         what `in` holds; must be the column's type
+ *           in           [n_row][.. slowest .. fastest axis]
+ * Returns:  0, CCC_ENOTFOUND, CCC_ETYPE, CCC_EARGUMENT, CCC_ESHAPE, CCC_EREADONLY, CCC_EFAILED
+ */
+int ccc_put_range(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape,
+                  const ccc_slice *slice, ccc_type type, const void *in);
+
+/* ccc_put_rows - as ccc_put_range, to the listed rows, which must ascend. */
+int ccc_put_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t n_row, int ndim, const int64_t *shape,
+                 const ccc_slice *slice, ccc_type type, const void *in);
+
+/* ccc_put_array - one cell of an array column (ccc_put_range with n_row = 1 and no slice). */
+int ccc_put_array(ccc_table *t, const char *column, int64_t row, int ndim, const int64_t *shape, ccc_type type,
+                  const void *in);
+
+/* One cell of a scalar column. ccc_put_int and ccc_put_double convert to the column's numeric type. */
+int ccc_put_bool(ccc_table *t, const char *column, int64_t row, int value);
+int ccc_put_int(ccc_table *t, const char *column, int64_t row, int64_t value);
+int ccc_put_double(ccc_table *t, const char *column, int64_t row, double value);
+int ccc_put_string(ccc_table *t, const char *column, int64_t row, const char *value);
+
+/* ccc_put_strings - one cell of a string-array column, of the given shape. */
+int ccc_put_strings(ccc_table *t, const char *column, int64_t row, int ndim, const int64_t *shape,
+                    const char *const *values);
+
+/* ---- Keywords -------------------------------------------------------------------------------------------------- */
+
+/*
+ * Keywords of the table (column NULL) or of a column. A name may lead into records: "MEASINFO.Ref". Putting creates the
+ * records on the way, and replaces a value that is there.
+ */
+
+/* ccc_keyword_names - names at the top level; *names is one block of memory, freed by one ccc_free. */
+int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *n);
+
+/* ccc_keyword_type - type of a keyword's value, and the number of its elements (1 for a scalar); n may be NULL. */
+int ccc_keyword_type(ccc_table *t, const char *column, const char *name, ccc_type *type, int64_t *n);
+
+int ccc_keyword_get_string(ccc_table *t, const char *column, const char *name, char **out); /* ccc_free */
+int ccc_keyword_get_strings(ccc_table *t, const char *column, const char *name, char ***out, int64_t *n);
+int ccc_keyword_get_double(ccc_table *t, const char *column, const char *name, double *out);
+int ccc_keyword_get_int(ccc_table *t, const char *column, const char *name, int64_t *out);
+int ccc_keyword_get_ints(ccc_table *t, const char *column, const char *name, int64_t **out, int64_t *n); /* ccc_free */
+
+int ccc_keyword_put_string(ccc_table *t, const char *column, const char *name, const char *value);
+int ccc_keyword_put_strings(ccc_table *t, const char *column, const char *name, const char *const *values, int64_t n);
+int ccc_keyword_put_double(ccc_table *t, const char *column, const char *name, double value);
+int ccc_keyword_put_int(ccc_table *t, const char *column, const char *name, int32_t value);
+int ccc_keyword_put_bool(ccc_table *t, const char *column, const char *name, int value);
+
+/* ccc_keyword_remove - returns 0, CCC_ENOTFOUND. */
+int ccc_keyword_remove(ccc_table *t, const char *column, const char *name);
+
+/* ---- New tables and columns ------------------------------------------------------------------------------------ */
+
+/* A column to make. In ccc_ms_create a standard column needs its name alone, plus a shape where it is to be fixed. */
+typedef struct ccc_column_spec {
+    const char *name;
+    ccc_type type;
+    int ndim;           /* of a cell: 0 scalar, -1 any */
+    int is_fixed_shape; /* shape[] is every cell's; TiledColumnStMan needs it */
+    int64_t shape[CCC_MAX_DIM];
+    const char *comment; /* or NULL */
+} ccc_column_spec;
+
+/* A storage manager of its own for some columns. */
+typedef struct ccc_storage {
+    const char *type; /* "StandardStMan", "IncrementalStMan", "TiledColumnStMan", "TiledShapeStMan" */
+    const char *name; /* unique in the table; NULL: the first column's name with "Tiled", "Std" or "Inc" before it */
+    int n_column;
+    const char *const *columns; /* unused by ccc_column_add */
+    int tile_ndim;              /* tiled types: the cell's dimensions and, last, the row */
+    int64_t tile_shape[CCC_MAX_DIM];
+} ccc_storage;
+
+/*
+ * ccc_ms_create - make an empty Measurement Set with its standard subtables.
+ *
+ * The main table gets the required columns and those named in columns[] (DATA, CORRECTED_DATA, MODEL_DATA,
+ * WEIGHT_SPECTRUM .. with their standard types and keywords; other names with the given type). A required column named
+ * in columns[] is given that shape; UVW is fixed at {3}. Columns that no storage[] names go to one StandardStMan.
+ *
+ * The subtables are ANTENNA, DATA_DESCRIPTION, FEED, FIELD, FLAG_CMD, HISTORY, OBSERVATION, POINTING, POLARIZATION,
+ * PROCESSOR, SPECTRAL_WINDOW, STATE, all with 0 rows: reach them by ccc_subtable_open, and close them.
+ *
+ * Returned: *out  opened for update, its lock held
+ * Returns:  0, CCC_EARGUMENT (something exists at path; storage names an unknown column), CCC_EREADONLY, CCC_EFAILED
+ */
+int ccc_ms_create(ccc_table **out, const char *path, const ccc_column_spec *columns, int n_column,
+                  const ccc_storage *storage, int n_storage);
+
+/* ccc_ms_add_source - add an empty SOURCE subtable with its standard columns and REST_FREQUENCY, SYSVEL, TRANSITION. */
+int ccc_ms_add_source(ccc_table *ms);
+
+/*
+ * ccc_table_create - make an empty table of any kind; path, storage and result as in ccc_ms_create.
+ */
+int ccc_table_create(ccc_table **out, const char *path, const ccc_column_spec *columns, int n_column,
+                     const ccc_storage *storage, int n_storage);
+
+/*
+ * ccc_column_add - add a column with a storage manager of its own, so that no existing data file is rewritten.
+ * The cells of a new array column have no value until they are written (ccc_put_range).
+ * Returns: 0, CCC_EARGUMENT (the column is there), CCC_EREADONLY, CCC_EFAILED
+ */
+int ccc_column_add(ccc_table *t, const ccc_column_spec *column, const ccc_storage *storage);
+
+/* ccc_column_rename - give a column another name. Returns: 0, CCC_ENOTFOUND, CCC_EARGUMENT (new_name is there). */
+int ccc_column_rename(ccc_table *t, const char *old_name, const char *new_name);
+
+/* ---- Selection ------------------------------------------------------------------------------------------------- */
+
+/* CASA's MSSelection expressions; NULL or "" selects everything. */
+typedef struct ccc_ms_expressions {
+    const char *field;   /* "3C286", "0~2" */
+    const char *spw;     /* "0:5~60,1" */
+    const char *antenna; /* "0&&&", "!ea01" */
+    const char *uvrange; /* ">1km", "0~500lambda" */
+    const char *time;    /* "2020/01/01/10:00:00~11:00:00" */
+} ccc_ms_expressions;
+
+/* Channels begin, begin + step .. up to and including last of a spectral window. */
+typedef struct ccc_chan_range {
+    int32_t spw_id, begin, last, step;
+} ccc_chan_range;
+
+/*
+ * ccc_ms_select - the rows and channels that expressions select.
+ *
+ * Returned: *rows  [*n_row] ascending; *ranges [*n_range] channels by spectral window, empty without a spw expression.
+ *           Both freed by ccc_free. ranges and n_range may be NULL.
+ * Returns:  0, CCC_EFAILED (an expression cannot be parsed or matches nothing; the message says which)
+ */
+int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t **rows, int64_t *n_row,
+                  ccc_chan_range **ranges, int64_t *n_range);
+
+/*
+ * ccc_table_query - the rows for which a TaQL condition, such as "ANTENNA1 != ANTENNA2 and UVW[0] > 0", is true.
+ * Returned: *rows  [*n_row] ascending, freed by ccc_free
+ * Returns:  0, CCC_EFAILED (it cannot be parsed)
+ */
+int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t *n_row);
+
+/* ---- Measures -------------------------------------------------------------------------------------------------- */
+
+/*
+ * ccc_direction_convert - convert a direction between reference frames.
+ *
+ * Given:    from, to  "J2000", "ICRS", "B1950", "GALACTIC", "APP", "AZEL", "SUN" ..; lon_rad, lat_rad are not used
+ * where `from` is a planet, the Sun or the Moon mjd_s     UTC, MJD seconds itrf_m    observer's position [3], ITRF
+ * metres; NULL where the frames do not need it Given and returned: lon_rad (0 to 2 pi), lat_rad Returns:  0,
+ * CCC_EARGUMENT (unknown frame), CCC_EFAILED
+ */
+int ccc_direction_convert(const char *from, const char *to, double mjd_s, const double *itrf_m, double *lon_rad,
+                          double *lat_rad);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

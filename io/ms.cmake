@@ -1,0 +1,12 @@
+# Measurement Sets: the casacore bindings, a library of their own, and the reader.
+add_library(casacore-c STATIC casacore_c.cc)
+msimage_target(casacore-c)
+target_link_libraries(casacore-c PRIVATE PkgConfig::CASACORE)
+if(MSIMAGE_SANITIZE)
+  # casacore's array headers bind a reference to a null allocator.
+  set_source_files_properties(casacore_c.cc PROPERTIES COMPILE_OPTIONS -fno-sanitize=null)
+endif()
+
+add_library(msi_ms STATIC ms_reader.c ms_metadata.c ms_rows.c ms_channels.c)
+msimage_target(msi_ms)
+target_link_libraries(msi_ms PUBLIC msi_core PRIVATE casacore-c m)

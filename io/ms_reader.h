@@ -1,0 +1,107 @@
+/* Reads selected rows of one or several Measurement Sets in blocks of one spectral setup each. */
+#ifndef MSI_IO_MS_READER_H
+#define MSI_IO_MS_READER_H
+
+#include "core/observation.h"
+#include "core/types.h"
+
+/* What of the sets is wanted. Zero-initialised: field 0, every spw, every channel, the default column. */
+typedef struct msi_ms_selection {
+    const char *data_column; /* NULL: CORRECTED_DATA where it exists, else DATA */
+    int all_fields;          /* fields[] is ignored */
+    int n_field;             /* 0: field 0 */
+    const int *fields;
+    int n_spw; /* 0: all */
+    const int *spws;
+    int64_t channel_begin, channel_end;   /* end exclusive, counted through the selected spws one after another in order
+                                             of their ids, ascending in frequency in each; end 0: all */
+    int64_t interval_begin, interval_end; /* timestep indices among the distinct TIMEs, end exclusive; end 0: all */
+    double min_uv_lambda, max_uv_lambda;  /* 0: no limit; applied a sample at a time */
+    const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
+    const char *taql;                                                                 /* a TaQL condition on rows */
+    int coordinates_only;  /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
+                              predict */
+    int keep_flagged_rows; /* autocorrelations and rows with FLAG_ROW are not left out: predict */
+} msi_ms_selection;
+
+/*
+ * Rows of one Measurement Set, one field and one DATA_DESC_ID; channels ascend in frequency. Zero-initialised before
+ * its first use. Arrays are owned by the reader and valid until the next call of msi_ms_reader_next with the same
+ * block, so that several blocks can be under way at once.
+ */
+typedef struct msi_ms_block {
+    int set; /* index into the paths given to open */
+    int field_id, data_desc_id, spw_id;
+    double ra_rad, dec_rad; /* the field's phase centre */
+    int64_t n_row;
+    int32_t n_chan, n_corr;
+    const msi_pol *corr;          /* [n_corr] */
+    const double *freq_hz;        /* [n_chan], ascending */
+    const int32_t *chan_index;    /* [n_chan] channel's index in the stored DATA cell (which may descend) */
+    const int64_t *ms_row;        /* [n_row] row number in the Measurement Set */
+    const double *time_s;         /* [n_row] MJD seconds */
+    const double *uvw_m;          /* [n_row][3] */
+    const msi_c32 *data;          /* [n_row][n_chan][n_corr] Jy */
+    const float *weight;          /* [n_row][n_chan][n_corr] as stored: WEIGHT_SPECTRUM, else WEIGHT */
+    const uint8_t *flag;          /* [n_row][n_chan][n_corr] non-zero: FLAG, or outside the uv limits */
+    struct msi_ms_buffer *buffer; /* the reader's; NULL at first */
+} msi_ms_block;
+
+/* Samples (row x channel) left out below the level of a correlation, by reason. */
+typedef struct msi_ms_dropped {
+    int64_t autocorrelation;
+    int64_t flag_row;
+    int64_t uvw_not_finite;
+    int64_t uv_limits; /* by min_uv_lambda, max_uv_lambda */
+} msi_ms_dropped;
+
+/* One spectral setup of one set after selection. */
+typedef struct msi_ms_spw {
+    int set, data_desc_id, spw_id;
+    int32_t n_chan, n_corr;
+    msi_pol corr[MSI_MAX_CORR];
+    const double *freq_hz;  /* [n_chan] ascending */
+    const double *width_hz; /* [n_chan] positive */
+    int64_t n_row;          /* selected rows with this DATA_DESC_ID */
+} msi_ms_spw;
+
+typedef struct msi_ms_reader msi_ms_reader;
+
+/*
+ * msi_ms_reader_open - open the sets, check them, resolve the selection. Reads metadata and index columns only.
+ *
+ * Given:    paths [n_path], selection (copied; strings and arrays too)
+ * Returned: *out, owned, freed by msi_ms_reader_free
+ * Returns:  0, MSI_EINPUT (every imaging row of the bad-input table that metadata can show), MSI_EUSAGE, MSI_ENOMEM
+ */
+int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection);
+
+/* Borrowed views of what was found. */
+const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r);
+int msi_ms_reader_n_spw(const msi_ms_reader *r);
+const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i);
+const char *msi_ms_reader_data_column(const msi_ms_reader *r);
+int64_t msi_ms_reader_n_row(const msi_ms_reader *r);    /* selected rows, all sets */
+int64_t msi_ms_reader_n_sample(const msi_ms_reader *r); /* rows x channels, all sets */
+int64_t msi_ms_reader_n_time(const msi_ms_reader *r);   /* distinct TIMEs of all rows of a set, largest over the sets */
+const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far */
+
+/* msi_ms_reader_one_centre - 1 when all selected fields and sets share one phase centre (to 1e-9 rad), else 0. */
+int msi_ms_reader_one_centre(const msi_ms_reader *r);
+
+/*
+ * msi_ms_reader_next - the next block; rows that are autocorrelations, row-flagged or have a UVW that is not finite are
+ * left out and counted.
+ * Returned: *block; block->n_row == 0 after the last one
+ * Returns:  0, MSI_EINPUT (also where a row's cells have not the shape of its spectral setup), MSI_ENOMEM,
+ * MSI_EINTERRUPTED Notes:    blocks hold about 1 MB of data. Within a set, rows of the same field and DATA_DESC_ID come
+ * in the order of the set; blocks of different ones follow each other as the rows lie in the set.
+ */
+int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block);
+
+/* msi_ms_reader_rewind - start again from the first block; the drop counts start again from 0. */
+void msi_ms_reader_rewind(msi_ms_reader *r);
+
+void msi_ms_reader_free(msi_ms_reader *r);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* CUDA calls under the project's error convention. */
+#ifndef MSI_KERNELS_CUDA_CHECK_H
+#define MSI_KERNELS_CUDA_CHECK_H
+
+#include <cuda_runtime.h>
+#include <cufft.h>
+
+#include "core/status.h"
+
+/* Return MSI_EGPU with the call and its reason when a CUDA call fails. Functions using it own what they allocated
+ * through objects that their callers free. */
+#define MSI_CUDA(call)                                                                                                 \
+    do {                                                                                                               \
+        cudaError_t msi_cuda_error_ = (call);                                                                          \
+        if (msi_cuda_error_ != cudaSuccess)                                                                            \
+            return msi_error_set(MSI_EGPU, "GPU: %s: %s", #call, cudaGetErrorString(msi_cuda_error_));                 \
+    } while (0)
+
+#define MSI_CUFFT(call)                                                                                                \
+    do {                                                                                                               \
+        cufftResult msi_cufft_result_ = (call);                                                                        \
+        if (msi_cufft_result_ != CUFFT_SUCCESS)                                                                        \
+            return msi_error_set(MSI_EGPU, "GPU: %s: cuFFT error %d", #call, (int)msi_cufft_result_);                  \
+    } while (0)
+
+#endif

@@ -1,0 +1,738 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The default gridder on the GPU.
+ *
+ * Visibilities travel in batches of whole segments. One kernel turns every sample of a batch into a record (first cells
+ * and fractions) and weighted values turned by the field's mean n - 1, all coordinates in double; a radix sort (CUB)
+ * orders samples by uv tile and then w, so that what runs together writes cells that lie together and stay in L2.
+ *
+ * Gridding: a warp takes 32 sorted samples. Its lanes first evaluate the taps of all 32 into shared memory, then, image
+ * plane by image plane and sample by sample, each lane adds one cell of a row of taps to the grid, 32 / row cells of
+ * several rows at a time, with vector reductions in L2. Footprints wrap around the grid's edge, which is exact.
+ *
+ * As many w-planes as fit are held; where not all do, the planes are made in slabs and every batch is gridded once for
+ * each. Then cuFFT, one kernel that screens all planes of the slab at a pixel, and one that divides the windows out.
+ */
+#include "kernels/grid/wgrid_cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "kernels/grid/cuda_check.h"
+#include "kernels/transform/taper_correction.h"
+
+/* Rates of one H200, rounded; only ratios matter. */
+extern const msi_cost_model msi_wgrid_cuda_cost = {4e12, 1e-11, 2e-10, 4e-12, 4};
+
+namespace {
+
+constexpr int MAX_PLANES = 32;
+
+/* Warps of a gridding block: as many as leave its taps inside 48 KB of shared memory. */
+template <typename T, int WIDTH> constexpr int WARPS = sizeof(T) * WIDTH > 96 ? 2 : 4;
+
+/* Segments of a batch as the device sees them. */
+struct segment_view {
+    int64_t first_sample, first_row; /* in the batch's arrays */
+    int32_t n_row, n_chan, first_freq;
+};
+
+template <typename T> struct record {
+    T zu, zv, zw;
+    int32_t u0, v0, w0;
+};
+
+template <typename T> struct cplx {
+    T re, im;
+};
+
+/* Tap polynomials, highest power first: u and v share the first half of a row, w has the second. */
+template <typename T> struct tap_table {
+    T uv[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
+    T w[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
+};
+
+__device__ void add_cell(cplx<float> *cell, float re, float im)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(re), "f"(im) : "memory");
+#else
+    atomicAdd(&cell->re, re);
+    atomicAdd(&cell->im, im);
+#endif
+}
+
+__device__ void add_cell(cplx<double> *cell, double re, double im)
+{
+    atomicAdd(&cell->re, re);
+    atomicAdd(&cell->im, im);
+}
+
+__device__ void sincos_turns(float t, float *s, float *c)
+{
+    sincospif(2 * t, s, c);
+}
+
+__device__ void sincos_turns(double t, double *s, double *c)
+{
+    sincospi(2 * t, s, c);
+}
+
+constexpr uint32_t UNUSED = 0xffffffffu;
+
+/*
+ * Records, values and keys of a batch; block (segment, part). raw [n_plane][n_sample] visibilities become value
+ * [n_image][n_sample], weighted and turned; store_plane maps images to planes, -1 being the PSF.
+ */
+struct plane_map {
+    int n_image, n_plane;
+    int store_plane[MAX_PLANES];
+};
+
+template <typename T>
+__global__ void k_locate(msi_wgrid_geometry g, plane_map map, const segment_view *segments, const double *freq_hz,
+                         const double *uvw_m, const float *weight, const cplx<T> *raw, int64_t n_sample, cplx<T> *value,
+                         record<T> *records, uint32_t *key, uint32_t *index, int by_w)
+{
+    segment_view s = segments[blockIdx.x];
+    int64_t n = (int64_t)s.n_row * s.n_chan;
+    int64_t n_w0 = g.n_w - g.w_width + 1;
+    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
+        int64_t row = i / s.n_chan, at = s.first_sample + i;
+        double freq = freq_hz[s.first_freq + i % s.n_chan];
+        msi_footprint f;
+        double w_lambda;
+        int conjugate = msi_locate(&g, uvw_m + 3 * (s.first_row + row), freq, &f, &w_lambda);
+        double turns = w_lambda * g.n_mid;
+        T sine, cosine;
+        sincos_turns((T)(turns - rint(turns)), &sine, &cosine);
+        bool used = false;
+        for (int p = 0; p < map.n_image; p++) {
+            int from = map.store_plane[p] < 0 ? 0 : map.store_plane[p];
+            T wt = (T)weight[from * n_sample + at], re = wt, im = 0;
+            used |= wt > 0;
+            if (map.store_plane[p] >= 0) {
+                cplx<T> v = raw[from * n_sample + at];
+                re = wt * v.re;
+                im = conjugate ? -wt * v.im : wt * v.im;
+            }
+            value[p * n_sample + at] = {re * cosine + im * sine, im * cosine - re * sine};
+        }
+        records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
+        int64_t tile = msi_bucket(&g, &f) - (int64_t)f.w0 * g.n_tile_u * g.n_tile_v;
+        key[at] = used ? (uint32_t)(by_w ? tile * n_w0 + f.w0 : tile) : UNUSED;
+        index[at] = (uint32_t)at;
+    }
+}
+
+__device__ int wrap(int x, int n)
+{
+    return x < 0 ? x + n : x >= n ? x - n : x;
+}
+
+/* Sorted samples into planes [low, high) of the grids [n_image][high - low][nv][nu]. */
+template <typename T, int WIDTH, bool HAS_W>
+__global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
+    k_grid(msi_wgrid_geometry g, const tap_table<T> *taps, int n_image, int64_t n_sample, int64_t n_used,
+           const uint32_t *index, const record<T> *records, const cplx<T> *value, cplx<T> *grid, int low, int high)
+{
+    constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
+    constexpr int ROW = WIDTH <= 4 ? 4 : WIDTH <= 8 ? 8 : 16; /* lanes along u */
+    constexpr int ROWS = 32 / ROW;                            /* rows of v at a time */
+    constexpr int N_TAP = HAS_W ? 3 * WIDTH : 2 * WIDTH;
+    __shared__ T table[N_COEF][N_TAP];
+    constexpr int N_WARP = WARPS<T, WIDTH>;
+    __shared__ T tap[N_WARP][32][N_TAP + 1];
+    for (int i = threadIdx.x; i < N_COEF * N_TAP; i += blockDim.x) {
+        int k = i / N_TAP, t = i % N_TAP;
+        table[k][t] = t < 2 * WIDTH ? taps->uv[k][t % WIDTH] : taps->w[k][t % WIDTH];
+    }
+    __syncthreads();
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int64_t plane_cells = g.nu * g.nv, image_cells = plane_cells * (high - low);
+    int64_t n_group = (n_used + 31) / 32;
+    for (int64_t group = (int64_t)blockIdx.x * N_WARP + warp; group < n_group; group += (int64_t)gridDim.x * N_WARP) {
+        int64_t at = group * 32 + lane;
+        int n_here = (int)(n_used - group * 32 < 32 ? n_used - group * 32 : 32);
+        uint32_t sample = index[at < n_used ? at : n_used - 1];
+        record<T> r = records[sample];
+        for (int i = 0; i < n_here; i++) {
+            T z[3] = {__shfl_sync(~0u, r.zu, i), __shfl_sync(~0u, r.zv, i), __shfl_sync(~0u, r.zw, i)};
+            for (int t = lane; t < N_TAP; t += 32) {
+                T x = t < WIDTH ? z[0] : t < 2 * WIDTH ? z[1] : z[2], p = table[0][t];
+#pragma unroll
+                for (int k = 1; k < N_COEF; k++) p = p * x + table[k][t];
+                tap[warp][i][t] = p;
+            }
+        }
+        __syncwarp();
+        int column = lane % ROW, first_row = lane / ROW;
+        for (int p = 0; p < n_image; p++) {
+            cplx<T> mine = value[p * n_sample + sample];
+            cplx<T> *image = grid + p * image_cells;
+            for (int i = 0; i < n_here; i++) {
+                T re = __shfl_sync(~0u, mine.re, i), im = __shfl_sync(~0u, mine.im, i);
+                int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i), w0 = __shfl_sync(~0u, r.w0, i);
+                if (column >= WIDTH || (re == 0 && im == 0)) continue;
+                T ku = tap[warp][i][column];
+                int iu = wrap(u0 + column + (int)(g.nu / 2), (int)g.nu);
+                int k_first = w0 < low ? low - w0 : 0;
+                int k_end = HAS_W ? (w0 + WIDTH > high ? high - w0 : WIDTH) : (w0 < high ? 1 : 0);
+                for (int j = first_row; j < WIDTH; j += ROWS) {
+                    T kuv = ku * tap[warp][i][WIDTH + j];
+                    T a = re * kuv, b = im * kuv;
+                    int iv = wrap(v0 + j + (int)(g.nv / 2), (int)g.nv);
+                    cplx<T> *cell = image + (int64_t)iv * g.nu + iu + (int64_t)(w0 + k_first - low) * plane_cells;
+                    for (int k = k_first; k < k_end; k++, cell += plane_cells) {
+                        T kw = HAS_W ? tap[warp][i][2 * WIDTH + k] : (T)1;
+                        add_cell(cell, a * kw, b * kw);
+                    }
+                }
+            }
+        }
+        __syncwarp();
+    }
+}
+
+struct screen_geometry {
+    int64_t nx, ny, nu, nv;
+    double cell_x_rad, cell_y_rad, w_first, w_step, n_mid;
+    int has_w;
+};
+
+/* sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)), planes [low, high). */
+template <typename T> __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int high, T *sum)
+{
+    int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= g.nx || y >= g.ny) return;
+    int64_t i = x - g.nx / 2, j = y - g.ny / 2;
+    const cplx<T> *at = planes + (j < 0 ? j + g.nv : j) * g.nu + (i < 0 ? i + g.nu : i);
+    double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
+    double nu = g.has_w ? msi_n_minus_1(l, m) - g.n_mid : 0;
+    T total = 0;
+    for (int p = low; p < high; p++, at += g.nu * g.nv) {
+        double turns = (g.w_first + p * g.w_step) * nu;
+        T s, c;
+        sincos_turns((T)(turns - rint(turns)), &s, &c);
+        total += at->re * c + at->im * s;
+    }
+    sum[y * g.nx + x] += total;
+}
+
+template <typename T> __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, T *image)
+{
+    int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= g.nx || y >= g.ny) return;
+    double l = (double)(g.nx / 2 - x) * g.cell_x_rad, m = (double)(y - g.ny / 2) * g.cell_y_rad;
+    T *pixel = image + y * g.nx + x;
+    double value = (double)*pixel * scale * taper.along_x[x] * taper.along_y[y];
+    if (taper.has_w) value *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, msi_n_minus_1(l, m));
+    *pixel = l * l + m * m < 1 ? (T)value : (T)nan("");
+}
+
+/* Device memory that frees itself: every failure path below is a plain return. */
+class buffer {
+  public:
+    buffer() = default;
+    buffer(const buffer &) = delete;
+    buffer &operator=(const buffer &) = delete;
+    ~buffer()
+    {
+        cudaFree(p);
+    }
+    int fit(int64_t bytes, const char *what)
+    {
+        if (bytes <= size) return MSI_OK;
+        cudaFree(p);
+        p = nullptr;
+        size = 0;
+        cudaError_t e = cudaMalloc(&p, (size_t)bytes);
+        if (e != cudaSuccess) {
+            cudaGetLastError();
+            return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s; try -backend cpu",
+                                 1e-9 * (double)bytes, what, cudaGetErrorString(e));
+        }
+        size = bytes;
+        return MSI_OK;
+    }
+    template <typename T> T *as() const
+    {
+        return static_cast<T *>(p);
+    }
+
+  private:
+    void *p = nullptr;
+    int64_t size = 0;
+};
+
+class fft_plan {
+  public:
+    fft_plan() = default;
+    fft_plan(const fft_plan &) = delete;
+    fft_plan &operator=(const fft_plan &) = delete;
+    ~fft_plan()
+    {
+        if (made) cufftDestroy(plan);
+    }
+    int make(int64_t nv, int64_t nu, cufftType type)
+    {
+        MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type));
+        made = true;
+        return MSI_OK;
+    }
+    cufftHandle plan = 0;
+
+  private:
+    bool made = false;
+};
+
+/* Segments [first, end) on their way through the device. */
+struct batch {
+    int64_t first, end, n_row, n_sample, n_used;
+};
+
+template <typename T> class gridder {
+  public:
+    gridder(const msi_wgrid_plan *plan_, const msi_vis_store *store_, const int *store_plane, int n_image,
+            int64_t n_resident_, msi_wgrid_times *times_)
+        : plan(plan_), g(plan_->grid), store(store_), n_resident(n_resident_), times(times_)
+    {
+        map.n_image = n_image;
+        map.n_plane = store_->n_plane;
+        for (int i = 0; i < n_image; i++) map.store_plane[i] = store_plane[i];
+    }
+
+    int make(msi_image *image)
+    {
+        MSI_TRY(prepare());
+        for (int first = 0; first < map.n_image; first += images_at_once) {
+            int n = map.n_image - first < images_at_once ? map.n_image - first : images_at_once;
+            MSI_TRY(make_images(image, first, n));
+        }
+        return MSI_OK;
+    }
+
+    /* Batches hold at most this many bytes of samples; see batch_bytes. */
+    static int64_t sample_bytes(int n_plane, int n_image)
+    {
+        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + n_image * sizeof(cplx<T>) + sizeof(record<T>) +
+                         4 * sizeof(uint32_t)) +
+               8;
+    }
+
+  private:
+    const msi_wgrid_plan *plan;
+    msi_wgrid_geometry g;
+    const msi_vis_store *store;
+    int64_t n_resident;
+    msi_wgrid_times *times;
+    plane_map map;
+    int images_at_once = 1;
+    int64_t batch_samples = 0;
+    buffer d_grid, d_sum, d_taps, d_segments, d_freq, d_uvw, d_weight, d_raw, d_value, d_records, d_key, d_index,
+        d_work;
+    buffer d_along;
+    const uint32_t *d_sorted = nullptr;
+    fft_plan fft;
+    int64_t loaded_batch = -1;
+    int loaded_image = -1;
+    batch now = {};
+
+    int64_t image_cells() const
+    {
+        return n_resident * g.nu * g.nv;
+    }
+
+    int upload_taps()
+    {
+        tap_table<T> t = {};
+        for (int k = 0; k < plan->window.n_coef; k++)
+            for (int i = 0; i < g.width; i++) {
+                t.uv[k][i] = (T)plan->window.coef[k][i];
+                t.w[k][i] = (T)plan->w_window.coef[k][i];
+            }
+        MSI_TRY(d_taps.fit(sizeof t, "the window"));
+        MSI_CUDA(cudaMemcpy(d_taps.as<void>(), &t, sizeof t, cudaMemcpyHostToDevice));
+        return MSI_OK;
+    }
+
+    /* Grids first, as many image planes at once as fit beside one batch of samples; batches get what is left. */
+    int prepare()
+    {
+        size_t free_bytes, total_bytes;
+        MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+        int64_t usable = (int64_t)(0.9 * (double)free_bytes);
+        int64_t plane_bytes = g.nu * g.nv * (int64_t)sizeof(cplx<T>), work = plane_bytes * 2;
+        int64_t per_image =
+            image_cells() * (int64_t)sizeof(cplx<T>) + msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T);
+        int64_t samples = store->n_sample < 1 ? 1 : store->n_sample;
+        int64_t least_batch = 64 << 20;
+        images_at_once = map.n_image;
+        while (images_at_once > 1 && images_at_once * per_image + work + least_batch > usable) images_at_once--;
+        int64_t left = usable - images_at_once * per_image - work;
+        batch_samples = left / sample_bytes(map.n_plane, images_at_once);
+        if (batch_samples > samples * 2) batch_samples = samples * 2; /* flagged samples travel too */
+        if (batch_samples > (int64_t)1 << 31) batch_samples = (int64_t)1 << 31;
+        if (batch_samples < 1) batch_samples = 1;
+        MSI_TRY(upload_taps());
+        MSI_TRY(d_grid.fit(images_at_once * image_cells() * (int64_t)sizeof(cplx<T>), "w-planes"));
+        MSI_TRY(d_sum.fit(images_at_once * msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T), "images"));
+        return fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z);
+    }
+
+    /* The batch that begins at segment `first`: at least one segment, at most batch_samples. */
+    batch cut_batch(int64_t first) const
+    {
+        batch b = {first, first, 0, 0, 0};
+        while (b.end < store->n_segment) {
+            const msi_vis_segment *s = &store->segment[b.end];
+            int64_t n = s->n_row * s->n_chan;
+            if (b.end > first && b.n_sample + n > batch_samples) break;
+            b.n_row += s->n_row;
+            b.n_sample += n;
+            b.end++;
+        }
+        return b;
+    }
+
+    int upload_batch()
+    {
+        double start = msi_wall_s();
+        int64_t n_segment = now.end - now.first, n_freq = 0;
+        segment_view *views;
+        double *freq = nullptr;
+        for (int64_t i = now.first; i < now.end; i++) n_freq += store->segment[i].n_chan;
+        MSI_TRY(msi_alloc(&views, n_segment, sizeof *views, "GPU batch"));
+        int rc = msi_alloc(&freq, n_freq, sizeof *freq, "GPU batch");
+        if (!rc) rc = copy_segments(views, freq, n_segment, n_freq);
+        msi_free(views);
+        msi_free(freq);
+        times->transfer_s += msi_wall_s() - start;
+        return rc;
+    }
+
+    int copy_segments(segment_view *views, double *freq, int64_t n_segment, int64_t n_freq)
+    {
+        MSI_TRY(d_segments.fit(n_segment * (int64_t)sizeof *views, "segments"));
+        MSI_TRY(d_freq.fit(n_freq * (int64_t)sizeof *freq, "frequencies"));
+        MSI_TRY(d_uvw.fit(now.n_row * 3 * (int64_t)sizeof(double), "uvw"));
+        MSI_TRY(d_weight.fit(map.n_plane * now.n_sample * (int64_t)sizeof(float), "weights"));
+        MSI_TRY(d_raw.fit(map.n_plane * now.n_sample * (int64_t)sizeof(cplx<T>), "visibilities"));
+        int64_t row = 0, sample = 0, at_freq = 0;
+        for (int64_t i = 0; i < n_segment; i++) {
+            const msi_vis_segment *s = &store->segment[now.first + i];
+            int64_t n = s->n_row * s->n_chan;
+            views[i] = {sample, row, (int32_t)s->n_row, s->n_chan, (int32_t)at_freq};
+            memcpy(freq + at_freq, s->freq_hz, sizeof(double) * (size_t)s->n_chan);
+            MSI_CUDA(cudaMemcpyAsync(d_uvw.as<double>() + 3 * row, s->uvw_m, sizeof(double) * 3 * (size_t)s->n_row,
+                                     cudaMemcpyHostToDevice));
+            for (int p = 0; p < map.n_plane; p++) {
+                int64_t from = msi_segment_index(s, p, 0, 0), to = p * now.n_sample + sample;
+                MSI_CUDA(cudaMemcpyAsync(d_weight.as<float>() + to, s->weight + from, sizeof(float) * (size_t)n,
+                                         cudaMemcpyHostToDevice));
+                MSI_CUDA(cudaMemcpyAsync(d_raw.as<cplx<T>>() + to, (const cplx<T> *)s->vis + from,
+                                         sizeof(cplx<T>) * (size_t)n, cudaMemcpyHostToDevice));
+            }
+            row += s->n_row;
+            sample += n;
+            at_freq += s->n_chan;
+        }
+        MSI_CUDA(cudaMemcpy(d_segments.as<void>(), views, sizeof *views * (size_t)n_segment, cudaMemcpyHostToDevice));
+        MSI_CUDA(cudaMemcpy(d_freq.as<void>(), freq, sizeof(double) * (size_t)n_freq, cudaMemcpyHostToDevice));
+        return MSI_OK;
+    }
+
+    /* Records, values and the sorted order of the batch at hand, for images [first_image, first_image + n). */
+    int sort_batch(int first_image, int n)
+    {
+        double start = msi_wall_s();
+        int64_t count = now.n_sample, n_w0 = g.n_w - g.w_width + 1, n_tile = g.n_tile_u * g.n_tile_v;
+        int by_w = n_tile * n_w0 < (int64_t)UNUSED;
+        MSI_TRY(d_value.fit(n * count * (int64_t)sizeof(cplx<T>), "visibilities"));
+        MSI_TRY(d_records.fit(count * (int64_t)sizeof(record<T>), "coordinates"));
+        MSI_TRY(d_key.fit(2 * count * (int64_t)sizeof(uint32_t), "sort keys"));
+        MSI_TRY(d_index.fit(2 * count * (int64_t)sizeof(uint32_t), "sort indices"));
+        plane_map part = map;
+        part.n_image = n;
+        for (int i = 0; i < n; i++) part.store_plane[i] = map.store_plane[first_image + i];
+        dim3 blocks((unsigned)(now.end - now.first), 8);
+        k_locate<T><<<blocks, 256>>>(g, part, d_segments.as<segment_view>(), d_freq.as<double>(), d_uvw.as<double>(),
+                                     d_weight.as<float>(), d_raw.as<cplx<T>>(), count, d_value.as<cplx<T>>(),
+                                     d_records.as<record<T>>(), d_key.as<uint32_t>(), d_index.as<uint32_t>(), by_w);
+        MSI_CUDA(cudaGetLastError());
+        cub::DoubleBuffer<uint32_t> keys(d_key.as<uint32_t>(), d_key.as<uint32_t>() + count);
+        cub::DoubleBuffer<uint32_t> values(d_index.as<uint32_t>(), d_index.as<uint32_t>() + count);
+        size_t work_bytes = 0;
+        MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, work_bytes, keys, values, count));
+        MSI_TRY(d_work.fit((int64_t)work_bytes + 8, "sorting"));
+        MSI_CUDA(cub::DeviceRadixSort::SortPairs(d_work.as<void>(), work_bytes, keys, values, count));
+        d_sorted = values.Current();
+        MSI_TRY(count_used(keys.Current(), count));
+        times->sort_s += msi_wall_s() - start;
+        return MSI_OK;
+    }
+
+    /* Samples without weight carry the largest key: the used ones end where it begins. Bisection by single reads. */
+    int count_used(const uint32_t *sorted_key, int64_t count)
+    {
+        int64_t low = 0, high = count;
+        while (low < high) {
+            int64_t middle = (low + high) / 2;
+            uint32_t key;
+            MSI_CUDA(cudaMemcpy(&key, sorted_key + middle, sizeof key, cudaMemcpyDeviceToHost));
+            if (key == UNUSED)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        now.n_used = low;
+        return MSI_OK;
+    }
+
+    template <int WIDTH> int launch_grid(int n_image, int low, int high)
+    {
+        if (!now.n_used) return MSI_OK;
+        constexpr int N_WARP = WARPS<T, WIDTH>;
+        int64_t wanted = ((now.n_used + 31) / 32 + N_WARP - 1) / N_WARP;
+        unsigned blocks = (unsigned)(wanted < (int64_t)1 << 20 ? wanted : (int64_t)1 << 20);
+        if (g.w_width > 1)
+            k_grid<T, WIDTH, true><<<blocks, 32 * N_WARP>>>(g, d_taps.as<tap_table<T>>(), n_image, now.n_sample,
+                                                            now.n_used, d_sorted, d_records.as<record<T>>(),
+                                                            d_value.as<cplx<T>>(), d_grid.as<cplx<T>>(), low, high);
+        else
+            k_grid<T, WIDTH, false><<<blocks, 32 * N_WARP>>>(g, d_taps.as<tap_table<T>>(), n_image, now.n_sample,
+                                                             now.n_used, d_sorted, d_records.as<record<T>>(),
+                                                             d_value.as<cplx<T>>(), d_grid.as<cplx<T>>(), low, high);
+        MSI_CUDA(cudaGetLastError());
+        return MSI_OK;
+    }
+
+    int grid_batch(int n_image, int low, int high)
+    {
+        switch (g.width) {
+        case 2:
+            return launch_grid<2>(n_image, low, high);
+        case 3:
+            return launch_grid<3>(n_image, low, high);
+        case 4:
+            return launch_grid<4>(n_image, low, high);
+        case 5:
+            return launch_grid<5>(n_image, low, high);
+        case 6:
+            return launch_grid<6>(n_image, low, high);
+        case 7:
+            return launch_grid<7>(n_image, low, high);
+        case 8:
+            return launch_grid<8>(n_image, low, high);
+        case 9:
+            return launch_grid<9>(n_image, low, high);
+        case 10:
+            return launch_grid<10>(n_image, low, high);
+        case 11:
+            return launch_grid<11>(n_image, low, high);
+        case 12:
+            return launch_grid<12>(n_image, low, high);
+        case 13:
+            return launch_grid<13>(n_image, low, high);
+        case 14:
+            return launch_grid<14>(n_image, low, high);
+        case 15:
+            return launch_grid<15>(n_image, low, high);
+        case 16:
+            return launch_grid<16>(n_image, low, high);
+        default:
+            return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
+        }
+    }
+
+    /* A store that fits one batch is uploaded and sorted once, however many slabs and image planes there are. */
+    int ready_batch(int64_t first_segment, int first_image, int n)
+    {
+        if (loaded_batch != first_segment) {
+            now = cut_batch(first_segment);
+            MSI_TRY(upload_batch());
+            loaded_batch = first_segment;
+            loaded_image = -1;
+        }
+        if (loaded_image != first_image) {
+            MSI_TRY(sort_batch(first_image, n));
+            loaded_image = first_image;
+        }
+        return MSI_OK;
+    }
+
+    int transform(cplx<T> *plane)
+    {
+        if constexpr (sizeof(T) == 4)
+            MSI_CUFFT(cufftExecC2C(fft.plan, (cufftComplex *)plane, (cufftComplex *)plane, CUFFT_FORWARD));
+        else
+            MSI_CUFFT(cufftExecZ2Z(fft.plan, (cufftDoubleComplex *)plane, (cufftDoubleComplex *)plane, CUFFT_FORWARD));
+        return MSI_OK;
+    }
+
+    screen_geometry screen() const
+    {
+        const msi_image_geometry &i = plan->image;
+        return {i.nx, i.ny, g.nu, g.nv, i.cell_x_rad, i.cell_y_rad, g.w_first, g.w_step, g.n_mid, g.w_width > 1};
+    }
+
+    int make_images(msi_image *image, int first_image, int n)
+    {
+        int64_t n_pixel = msi_image_n_pixel(&plan->image), plane_cells = g.nu * g.nv;
+        dim3 threads(32, 8);
+        dim3 blocks((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
+        MSI_CUDA(cudaMemset(d_sum.as<void>(), 0, sizeof(T) * (size_t)(n * n_pixel)));
+        for (int low = 0; low < g.n_w; low += (int)n_resident) {
+            int high = low + n_resident < g.n_w ? low + (int)n_resident : g.n_w;
+            int64_t slab_cells = plane_cells * (high - low);
+            MSI_CUDA(cudaMemset(d_grid.as<void>(), 0, sizeof(cplx<T>) * (size_t)(n * slab_cells)));
+            for (int64_t s = 0; s < store->n_segment;) {
+                MSI_TRY(ready_batch(s, first_image, n));
+                double start = msi_wall_s();
+                MSI_TRY(grid_batch(n, low, high));
+                MSI_CUDA(cudaDeviceSynchronize());
+                times->grid_s += msi_wall_s() - start;
+                MSI_TRY(msi_interrupt_check());
+                s = now.end;
+            }
+            double start = msi_wall_s();
+            for (int i = 0; i < n; i++) {
+                cplx<T> *planes = d_grid.as<cplx<T>>() + i * slab_cells;
+                for (int p = 0; p < high - low; p++) MSI_TRY(transform(planes + p * plane_cells));
+                k_screen<T><<<blocks, threads>>>(screen(), planes, low, high, d_sum.as<T>() + i * n_pixel);
+                MSI_CUDA(cudaGetLastError());
+            }
+            MSI_CUDA(cudaDeviceSynchronize());
+            times->transform_s += msi_wall_s() - start;
+            MSI_TRY(msi_interrupt_check());
+            msi_progress("gridding", (int64_t)first_image * g.n_w + (int64_t)high * n, (int64_t)map.n_image * g.n_w);
+        }
+        return correct(image, first_image, n, blocks, threads);
+    }
+
+    int correct(msi_image *image, int first_image, int n, dim3 blocks, dim3 threads)
+    {
+        double start = msi_wall_s();
+        int64_t nx = plan->image.nx, ny = plan->image.ny, n_pixel = nx * ny;
+        msi_taper host;
+        MSI_TRY(msi_taper_make(&host, plan));
+        msi_taper device = host;
+        int rc = d_along.fit((nx + ny) * (int64_t)sizeof(double), "taper correction");
+        cudaError_t e = cudaSuccess;
+        if (!rc) {
+            device.along_x = d_along.as<double>();
+            device.along_y = d_along.as<double>() + nx;
+            e = cudaMemcpy(device.along_x, host.along_x, sizeof(double) * (size_t)nx, cudaMemcpyHostToDevice);
+            if (e == cudaSuccess)
+                e = cudaMemcpy(device.along_y, host.along_y, sizeof(double) * (size_t)ny, cudaMemcpyHostToDevice);
+        }
+        msi_taper_free(&host);
+        MSI_TRY(rc);
+        MSI_CUDA(e);
+        for (int i = 0; i < n; i++) {
+            double sum = image->sum_weight[first_image + i];
+            k_correct<T><<<blocks, threads>>>(screen(), device, sum > 0 ? 1 / sum : NAN, d_sum.as<T>() + i * n_pixel);
+            MSI_CUDA(cudaGetLastError());
+        }
+        MSI_CUDA(cudaMemcpy((T *)image->pixel + first_image * n_pixel, d_sum.as<T>(), sizeof(T) * (size_t)(n * n_pixel),
+                            cudaMemcpyDeviceToHost));
+        times->correct_s += msi_wall_s() - start;
+        return MSI_OK;
+    }
+};
+
+template <typename T>
+int make_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane, int64_t n_resident,
+               msi_image *image, msi_wgrid_times *times)
+{
+    gridder<T> g(plan, store, store_plane, image->n_plane, n_resident, times);
+    return g.make(image);
+}
+
+int64_t cell_bytes(const msi_wgrid_plan *plan)
+{
+    return plan->precision == MSI_FP32 ? 8 : 16;
+}
+
+int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
+{
+    return n_sample * (plan->precision == MSI_FP32 ? gridder<float>::sample_bytes(n_plane, n_plane)
+                                                   : gridder<double>::sample_bytes(n_plane, n_plane));
+}
+
+} // namespace
+
+int msi_wgrid_cuda_available(void)
+{
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess) cudaGetLastError();
+    return e == cudaSuccess && n > 0;
+}
+
+const char *msi_wgrid_cuda_describe(void)
+{
+    static char text[256];
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    cudaDeviceProp properties;
+    if (e == cudaSuccess && n > 0) e = cudaGetDeviceProperties(&properties, 0);
+    if (e != cudaSuccess || n == 0)
+        snprintf(text, sizeof text, "no GPU found (%s)",
+                 e != cudaSuccess ? cudaGetErrorString(e) : "none in this machine");
+    else
+        snprintf(text, sizeof text, "%s, compute capability %d.%d, %.1f GB", properties.name, properties.major,
+                 properties.minor, 1e-9 * (double)properties.totalGlobalMem);
+    if (e != cudaSuccess) cudaGetLastError();
+    return text;
+}
+
+const char *msi_wgrid_cuda_versions(void)
+{
+    static char text[96];
+    int fft = 0;
+    cufftGetVersion(&fft);
+    snprintf(text, sizeof text, "CUDA %d.%d, cuFFT %d.%d.%d", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
+             fft / 1000, fft % 1000 / 100, fft % 100);
+    return text;
+}
+
+void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane, int64_t n_resident, int64_t *host,
+                          int64_t *device)
+{
+    int64_t image = msi_image_n_pixel(&plan->image) * cell_bytes(plan) / 2;
+    *host = 0;
+    *device = n_plane * (n_resident * plan->grid.nu * plan->grid.nv * cell_bytes(plan) + image) +
+              batch_bytes(plan, n_sample, n_plane);
+}
+
+int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_plane, int64_t n_sample, int64_t host_bytes)
+{
+    (void)host_bytes;
+    size_t free_bytes = 0, total_bytes = 0;
+    if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) {
+        cudaGetLastError();
+        return 1;
+    }
+    int64_t plane = plan->grid.nu * plan->grid.nv * cell_bytes(plan);
+    int64_t image = msi_image_n_pixel(&plan->image) * cell_bytes(plan) / 2;
+    int64_t usable = (int64_t)(0.9 * (double)free_bytes), batch = batch_bytes(plan, n_sample, n_plane);
+    if (batch > usable / 3) batch = usable / 3;
+    /* Every plane for every image where that fits, else as many for one image at a time. */
+    int64_t fit = (usable - batch - 2 * plane) / n_plane - image;
+    if (fit < plan->grid.n_w * plane) fit = usable - batch - 2 * plane - image;
+    int64_t n = fit / plane;
+    return n < 1 ? 1 : n > plan->grid.n_w ? plan->grid.n_w : n;
+}
+
+int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
+                         int64_t n_resident, msi_image *image, msi_wgrid_times *times)
+{
+    return plan->precision == MSI_FP32 ? make_image<float>(plan, store, store_plane, n_resident, image, times)
+                                       : make_image<double>(plan, store, store_plane, n_resident, image, times);
+}

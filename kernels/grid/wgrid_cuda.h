@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The default gridder on an NVIDIA GPU. */
+#ifndef MSI_KERNELS_WGRID_CUDA_H
+#define MSI_KERNELS_WGRID_CUDA_H
+
+#include "kernels/grid/wgrid_cpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const msi_cost_model msi_wgrid_cuda_cost;
+
+/* msi_wgrid_cuda_available - 1 where a device answers. */
+int msi_wgrid_cuda_available(void);
+
+/* One line each; borrowed, static. */
+const char *msi_wgrid_cuda_describe(void);
+const char *msi_wgrid_cuda_versions(void);
+
+/* As msi_strategy has them. */
+void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane, int64_t n_resident, int64_t *host,
+                          int64_t *device);
+int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_plane, int64_t n_sample, int64_t host_bytes);
+
+/* msi_wgrid_cuda_image - as msi_wgrid_cpu_image; also MSI_EGPU. All image planes in one pass while they fit. */
+int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
+                         int64_t n_resident, msi_image *image, msi_wgrid_times *times);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/image.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/ms_reader.h"
+#include "kernels/gridder.h"
+#include "src/load.h"
+#include "src/output_channels.h"
+#include "src/outputs.h"
+#include "src/preprocess/stokes.h"
+#include "src/psf_fit.h"
+#include "src/run_plan.h"
+#include "src/uv_plane.h"
+
+/* A run and what its stages hand to each other. */
+typedef struct image_run {
+    const msi_options *options;
+    msi_plane planes[MSI_MAX_PLANES];
+    int n_plane;
+    char *temp_dir;
+    char weighting[48];
+
+    /* Of the interval at hand. */
+    int64_t interval;
+    msi_ms_reader *reader;
+    msi_output_channels channels;
+    double ra_rad, dec_rad;
+    msi_run_plan plan;
+    msi_gridder **gridder; /* [channels_out] */
+    msi_density **density; /* [1] for multi-frequency weights, else [channels_out]; entries NULL for natural */
+    msi_sample_dropped dropped;
+    msi_image mfs; /* sums of channel images times their weights */
+    double mfs_vis_weight[MSI_GRIDDER_MAX_PLANES];
+
+    msi_outputs *outputs;
+    int64_t n_gridded; /* over all intervals and channels */
+} image_run;
+
+static int open_reader(image_run *r)
+{
+    const msi_options *o = r->options;
+    msi_ms_selection selection = o->selection;
+    selection.coordinates_only = o->dry_run;
+    if (o->intervals_out > 1) {
+        msi_ms_reader *whole;
+        MSI_TRY(msi_ms_reader_open(&whole, o->ms_paths, o->n_ms, &selection));
+        int64_t n_time = msi_ms_reader_n_time(whole), begin = selection.interval_begin;
+        msi_ms_reader_free(whole);
+        if (o->intervals_out > n_time)
+            return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: the selection has %lld times",
+                                 (long long)o->intervals_out, (long long)n_time);
+        selection.interval_begin = begin + n_time * r->interval / o->intervals_out;
+        selection.interval_end = begin + n_time * (r->interval + 1) / o->intervals_out;
+    }
+    return msi_ms_reader_open(&r->reader, o->ms_paths, o->n_ms, &selection);
+}
+
+/* One phase centre for everything: the fields' own, or -shift's. */
+static int choose_centre(image_run *r)
+{
+    const msi_observation *obs = msi_ms_reader_observation(r->reader);
+    const msi_options *o = r->options;
+    if (!o->shift_set && !msi_ms_reader_one_centre(r->reader))
+        return msi_error_set(MSI_EINPUT,
+                             "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
+                             "or select one with -field");
+    r->ra_rad = o->shift_set ? o->shift_ra_rad : obs->ra_rad;
+    r->dec_rad = o->shift_set ? o->shift_dec_rad : obs->dec_rad;
+    return MSI_OK;
+}
+
+static msi_gridder_spec gridder_spec(const image_run *r)
+{
+    const msi_options *o = r->options;
+    return (msi_gridder_spec){.geometry = o->geometry,
+                              .n_plane = r->n_plane,
+                              .psf = o->make_psf,
+                              .psf_only = o->make_psf_only,
+                              .accuracy = o->accuracy,
+                              .precision = o->precision,
+                              .backend = o->backend,
+                              .least_padding = o->padding,
+                              .n_thread = o->n_threads,
+                              .memory_bytes = o->memory_limit_bytes,
+                              .store_bytes = r->plan.store_budget_bytes / o->channels_out,
+                              .temp_dir = r->temp_dir};
+}
+
+/* Memory, disk and time by what is known without reading visibilities; or, for a dry run, by a scan of coordinates. */
+static int plan_run(image_run *r)
+{
+    const msi_options *o = r->options;
+    msi_gridder_spec spec = gridder_spec(r);
+    msi_gridder *empty;
+    int64_t n_outside = 0;
+    msi_run_plan scanned = {.n_row = msi_ms_reader_n_row(r->reader),
+                            .n_sample = msi_ms_reader_n_sample(r->reader),
+                            .w_max_lambda = msi_run_plan_bound_w(r->reader)};
+    if (o->dry_run) MSI_TRY(msi_scan(r->reader, &o->geometry, &scanned, &n_outside));
+    MSI_TRY(msi_gridder_create(&empty, &spec));
+    int rc = msi_run_plan_make(&r->plan, o, empty, r->n_plane, scanned.n_row, scanned.n_sample, scanned.w_min_lambda,
+                               scanned.w_max_lambda, msi_outputs_bytes(r->outputs));
+    msi_gridder_free(empty);
+    if (r->plan.gridder.nu) msi_run_plan_print(&r->plan, o);
+    if (rc || !o->dry_run) return rc;
+    const msi_ms_dropped *d = msi_ms_reader_dropped(r->reader);
+    msi_log_info(
+        "rows: %lld kept; samples dropped: %lld autocorrelation, %lld FLAG_ROW, %lld UVW not finite, %lld outside "
+        "the uv limits, %lld outside the uv grid; flags and weights are not read by a dry run",
+        (long long)scanned.n_row, (long long)d->autocorrelation, (long long)d->flag_row, (long long)d->uvw_not_finite,
+        (long long)d->uv_limits, (long long)n_outside);
+    msi_log_info("samples: up to %lld; |w| %.1f to %.1f wavelengths", (long long)scanned.n_sample, scanned.w_min_lambda,
+                 scanned.w_max_lambda);
+    msi_log_info("time: about %.0f s to read, %.0f s to image", ceil(r->plan.read_s), ceil(r->plan.image_s));
+    return MSI_OK;
+}
+
+static int make_gridders(image_run *r)
+{
+    const msi_options *o = r->options;
+    MSI_TRY(msi_alloc(&r->gridder, o->channels_out, sizeof(msi_gridder *), "gridders"));
+    MSI_TRY(msi_alloc(&r->density, o->channels_out, sizeof(msi_density *), "density weights"));
+    msi_gridder_spec spec = gridder_spec(r);
+    for (int64_t c = 0; c < o->channels_out; c++) MSI_TRY(msi_gridder_create(&r->gridder[c], &spec));
+    return MSI_OK;
+}
+
+static void print_dropped(const image_run *r)
+{
+    const msi_ms_dropped *d = msi_ms_reader_dropped(r->reader);
+    const msi_sample_dropped *s = &r->dropped;
+    int64_t kept = 0, outside = 0;
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        msi_gridder_report report;
+        msi_gridder_report_get(r->gridder[c], &report);
+        kept += report.n_sample;
+        outside += report.n_outside;
+    }
+    msi_log_info(
+        "samples: %lld kept; dropped: %lld autocorrelation, %lld FLAG_ROW, %lld FLAG, %lld weight not positive or not "
+        "finite, %lld data not finite, %lld data beyond 1e30, %lld UVW not finite, %lld outside the uv limits, %lld "
+        "outside the uv grid",
+        (long long)kept, (long long)d->autocorrelation, (long long)d->flag_row, (long long)s->flagged,
+        (long long)s->weight, (long long)s->data_not_finite, (long long)s->data_too_large, (long long)d->uvw_not_finite,
+        (long long)d->uv_limits, (long long)outside);
+    if (outside)
+        msi_log_warning(
+            "%lld samples lie outside the uv plane that pixels of this -scale can hold; a smaller -scale keeps them",
+            (long long)outside);
+}
+
+static int load(image_run *r)
+{
+    msi_load_spec spec = {r->planes, r->n_plane, &r->channels, r->options->shift_set, r->ra_rad, r->dec_rad};
+    memset(&r->dropped, 0, sizeof r->dropped);
+    MSI_TRY(msi_load(r->reader, &spec, r->gridder, &r->dropped));
+    print_dropped(r);
+    return MSI_OK;
+}
+
+static int weigh(image_run *r)
+{
+    const msi_options *o = r->options;
+    if (o->weighting.mode != MSI_WEIGHT_NATURAL)
+        for (int64_t c = 0; c < o->channels_out; c++) {
+            msi_density **d = &r->density[o->mf_weighting ? 0 : c];
+            if (!*d) MSI_TRY(msi_density_create(d, &o->geometry));
+            MSI_TRY(msi_density_add(*d, r->gridder[c]));
+        }
+    for (int64_t c = 0; c < o->channels_out; c++)
+        MSI_TRY(msi_gridder_weight(r->gridder[c], r->density[o->mf_weighting ? 0 : c], &o->weighting));
+    msi_log_info("weights: %s%s%s", r->weighting, o->weighting.taper_fwhm_rad > 0 ? ", gaussian taper" : "",
+                 o->weighting.mode == MSI_WEIGHT_NATURAL  ? ""
+                 : o->mf_weighting && o->channels_out > 1 ? ", densities over all output channels"
+                                                          : "");
+    if (o->weighting.mode != MSI_WEIGHT_NATURAL)
+        msi_log_info("weight grid: %lld x %lld cells of %.6g x %.6g wavelengths", (long long)o->geometry.nx,
+                     (long long)o->geometry.ny, 1 / (o->geometry.cell_x_rad * (double)o->geometry.nx),
+                     1 / (o->geometry.cell_y_rad * (double)o->geometry.ny));
+    return MSI_OK;
+}
+
+static msi_fits_spec fits_spec(const image_run *r, int64_t channel)
+{
+    const msi_options *o = r->options;
+    int64_t first = channel == MSI_OUTPUT_MFS ? 0 : channel,
+            last = channel == MSI_OUTPUT_MFS ? o->channels_out - 1 : channel;
+    double low = r->channels.low_hz[first], high = r->channels.high_hz[last];
+    return (msi_fits_spec){.geometry = o->geometry,
+                           .observation = msi_ms_reader_observation(r->reader),
+                           .ra_rad = r->ra_rad,
+                           .dec_rad = r->dec_rad,
+                           .freq_hz = 0.5 * (low + high),
+                           .bandwidth_hz = high - low,
+                           .weighting = r->weighting,
+                           .data_column = msi_ms_reader_data_column(r->reader),
+                           .command_line = o->command_line};
+}
+
+/* The weights as gridded, on the image's own uv grid: both halves of the plane. */
+static int write_weights(image_run *r, int64_t channel, const msi_fits_spec *spec)
+{
+    const msi_options *o = r->options;
+    int64_t nx = o->geometry.nx, ny = o->geometry.ny, nu, nv;
+    int64_t first = channel == MSI_OUTPUT_MFS ? 0 : channel,
+            end = channel == MSI_OUTPUT_MFS ? o->channels_out : channel + 1;
+    msi_density *d;
+    double *full = NULL;
+    MSI_TRY(msi_density_create(&d, &o->geometry));
+    int rc = MSI_OK;
+    for (int64_t c = first; !rc && c < end; c++) rc = msi_density_add(d, r->gridder[c]);
+    if (!rc) rc = msi_alloc(&full, nx * ny, sizeof *full, "weights");
+    if (!rc) {
+        const double *half = msi_density_grid(d, &nu, &nv);
+        for (int64_t j = 0; j < nv; j++)
+            for (int64_t i = 0; i < nu; i++) {
+                int64_t u = i % nx, mirrored = (nx - i) % nx;
+                int64_t up = (ny / 2 + j) % ny, down = (ny / 2 - j + ny) % ny;
+                full[up * nx + u] += half[j * nu + i];
+                if (j || i != nx / 2) full[down * nx + mirrored] += half[j * nu + i];
+            }
+        msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
+        rc = msi_outputs_write(r->outputs, &id, spec, full, MSI_FP64);
+    }
+    msi_free(full);
+    msi_density_free(d);
+    return rc;
+}
+
+static int write_uv(image_run *r, const msi_output_id *image_id, const msi_fits_spec *spec, const void *pixel,
+                    msi_precision precision)
+{
+    double *re, *im;
+    MSI_TRY(msi_uv_plane(&r->options->geometry, pixel, precision, &re, &im));
+    msi_output_id id = *image_id;
+    id.kind = MSI_FITS_UV_REAL;
+    int rc = msi_outputs_write(r->outputs, &id, spec, re, MSI_FP64);
+    id.kind = MSI_FITS_UV_IMAG;
+    if (!rc) rc = msi_outputs_write(r->outputs, &id, spec, im, MSI_FP64);
+    msi_free(re);
+    msi_free(im);
+    return rc;
+}
+
+/* PSF first, since its beam goes into the headers of the rest. */
+static int write_images(image_run *r, int64_t channel, const msi_image *image, const double *vis_weight)
+{
+    const msi_options *o = r->options;
+    int64_t n_pixel = msi_image_n_pixel(&image->geometry), bytes = image->precision == MSI_FP32 ? 4 : 8;
+    msi_fits_spec spec = fits_spec(r, channel);
+    int n_dirty = o->make_psf_only ? 0 : r->n_plane;
+    if (o->make_psf && image->n_vis[n_dirty] > 0) {
+        const char *psf = (const char *)image->pixel + n_dirty * n_pixel * bytes;
+        if (msi_psf_fit(&spec.beam, &o->geometry, psf, image->precision))
+            msi_log_warning("no beam: %s", msi_error_get());
+        else
+            msi_log_info("beam: %.4g x %.4g asec, position angle %.1f deg", spec.beam.major_rad * 648000 / MSI_PI,
+                         spec.beam.minor_rad * 648000 / MSI_PI, spec.beam.pa_rad * 180 / MSI_PI);
+    }
+    for (int i = o->make_psf ? n_dirty : 0, n = 0; n < image->n_plane; i = (i + 1) % image->n_plane, n++) {
+        int is_psf = i == n_dirty;
+        const char *pixel = (const char *)image->pixel + i * n_pixel * bytes;
+        msi_output_id id = {r->interval, channel, is_psf ? 0 : i, is_psf ? MSI_FITS_PSF : MSI_FITS_DIRTY};
+        spec.n_vis = image->n_vis[i];
+        spec.sum_weight = image->sum_weight[i];
+        spec.sum_vis_weight = vis_weight[is_psf ? 0 : i];
+        MSI_TRY(msi_outputs_write(r->outputs, &id, &spec, pixel, image->precision));
+        if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, pixel, image->precision));
+    }
+    return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;
+}
+
+/* Images are sums: the multi-frequency image is that of the channels, each with its weight. */
+static int add_to_mfs(image_run *r, const msi_image *image, const double *vis_weight)
+{
+    if (r->options->channels_out == 1) return MSI_OK;
+    if (!r->mfs.pixel) MSI_TRY(msi_image_alloc(&r->mfs, &image->geometry, image->n_plane, image->precision));
+    int64_t n = msi_image_n_pixel(&image->geometry);
+    for (int p = 0; p < image->n_plane; p++) {
+        double weight = image->sum_weight[p];
+        r->mfs_vis_weight[p] += vis_weight[p];
+        if (!(weight > 0)) continue;
+        r->mfs.sum_weight[p] += weight;
+        r->mfs.n_vis[p] += image->n_vis[p];
+        double old = 1 - weight / r->mfs.sum_weight[p], new = weight / r->mfs.sum_weight[p];
+#pragma omp parallel for schedule(static)
+        for (int64_t i = p * n; i < (p + 1) * n; i++) {
+            if (image->precision == MSI_FP32) {
+                float *sum = (float *)r->mfs.pixel + i;
+                *sum = (float)(old * (double)*sum + new *(double)((const float *)image->pixel)[i]);
+            } else {
+                double *sum = (double *)r->mfs.pixel + i;
+                *sum = old * *sum + new *((const double *)image->pixel)[i];
+            }
+        }
+    }
+    return MSI_OK;
+}
+
+static int image_channel(image_run *r, int64_t channel)
+{
+    msi_image image;
+    msi_gridder_report report;
+    MSI_TRY(msi_gridder_image(r->gridder[channel], &image));
+    msi_gridder_report_get(r->gridder[channel], &report);
+    int64_t most = 0;
+    for (int p = 0; p < image.n_plane; p++) most = image.n_vis[p] > most ? image.n_vis[p] : most;
+    r->n_gridded += most;
+    if (r->options->channels_out > 1 && !most)
+        msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)channel);
+    msi_log_detail(
+        "channel %lld: %lld samples, window %d, grid %lld x %lld, %lld w-planes %.4g wavelengths apart; sort %.2f s, "
+        "grid %.2f s, FFT and w-screens %.2f s, correction %.2f s, transfer %.2f s",
+        (long long)channel, (long long)most, report.width, (long long)report.nu, (long long)report.nv,
+        (long long)report.n_w, report.w_step, report.sort_s, report.grid_s, report.transform_s, report.correct_s,
+        report.transfer_s);
+    int rc = write_images(r, channel, &image, report.sum_vis_weight);
+    if (!rc) rc = add_to_mfs(r, &image, report.sum_vis_weight);
+    msi_image_free(&image);
+    return rc;
+}
+
+static int image_channels(image_run *r)
+{
+    for (int64_t c = 0; c < r->options->channels_out; c++) MSI_TRY(image_channel(r, c));
+    if (r->options->channels_out == 1) return MSI_OK;
+    /* A plane without a sample in any channel is unknown, not zero. */
+    int64_t n = msi_image_n_pixel(&r->options->geometry);
+    for (int p = 0; p < r->mfs.n_plane; p++)
+        for (int64_t i = p * n; !r->mfs.n_vis[p] && i < (p + 1) * n; i++) {
+            if (r->mfs.precision == MSI_FP32)
+                ((float *)r->mfs.pixel)[i] = NAN;
+            else
+                ((double *)r->mfs.pixel)[i] = NAN;
+        }
+    return write_images(r, MSI_OUTPUT_MFS, &r->mfs, r->mfs_vis_weight);
+}
+
+static void end_interval(image_run *r)
+{
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        if (r->gridder) msi_gridder_free(r->gridder[c]);
+        if (r->density) msi_density_free(r->density[c]);
+    }
+    msi_free(r->gridder);
+    msi_free(r->density);
+    r->gridder = NULL;
+    r->density = NULL;
+    msi_image_free(&r->mfs);
+    memset(r->mfs_vis_weight, 0, sizeof r->mfs_vis_weight);
+    msi_output_channels_free(&r->channels);
+    msi_ms_reader_free(r->reader);
+    r->reader = NULL;
+}
+
+/* The stages. */
+static int image_interval(image_run *r)
+{
+    double start = msi_wall_s();
+    MSI_TRY(open_reader(r));
+    MSI_TRY(choose_centre(r));
+    MSI_TRY(msi_output_channels_make(&r->channels, r->reader, r->options->channels_out));
+    double opened = msi_wall_s();
+    MSI_TRY(plan_run(r));
+    if (r->options->dry_run) return MSI_OK;
+    MSI_TRY(make_gridders(r));
+    MSI_TRY(load(r));
+    double loaded = msi_wall_s();
+    MSI_TRY(weigh(r));
+    double weighed = msi_wall_s();
+    MSI_TRY(image_channels(r));
+    msi_log_info("time: open %.2f s, read %.2f s, weights %.2f s, images and files %.2f s", opened - start,
+                 loaded - opened, weighed - loaded, msi_wall_s() - weighed);
+    return MSI_OK;
+}
+
+static int prepare(image_run *r)
+{
+    const msi_options *o = r->options;
+    r->n_plane = msi_planes_of(o->pol, o->n_pol, r->planes);
+    const char *mode = o->weighting.mode == MSI_WEIGHT_NATURAL ? "natural" : "uniform";
+    if (o->weighting.mode == MSI_WEIGHT_BRIGGS)
+        snprintf(r->weighting, sizeof r->weighting, "briggs %g", o->weighting.robust);
+    else
+        snprintf(r->weighting, sizeof r->weighting, "%s", mode);
+    /* What exceeds the memory limit goes where the images go, unless -temp-dir says otherwise. */
+    const char *slash = strrchr(o->name, '/');
+    size_t length = slash ? (size_t)(slash - o->name) : 0;
+    r->temp_dir = o->temp_dir ? strdup(o->temp_dir) : slash ? strndup(o->name, length ? length : 1) : strdup(".");
+    if (!r->temp_dir) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
+    return msi_outputs_plan(&r->outputs, o, r->planes, r->n_plane);
+}
+
+int msi_run_image(const msi_options *options)
+{
+    image_run r = {.options = options};
+    int rc = prepare(&r);
+    for (r.interval = 0; !rc && r.interval < options->intervals_out; r.interval++) {
+        if (options->intervals_out > 1)
+            msi_log_info("interval %lld of %lld", (long long)r.interval, (long long)options->intervals_out);
+        rc = image_interval(&r);
+        end_interval(&r);
+    }
+    if (!rc && !options->dry_run) {
+        if (!r.n_gridded)
+            rc =
+                msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped (see the counts above)");
+        else
+            rc = msi_outputs_commit(r.outputs);
+    }
+    msi_outputs_free(r.outputs);
+    free(r.temp_dir);
+    return rc;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Measurement Sets to images: the stages, in order. */
+#ifndef MSI_SRC_IMAGE_H
+#define MSI_SRC_IMAGE_H
+
+#include "src/options.h"
+
+/* msi_run_image - make every image the options ask for, or none. Returns 0 or any code of core/status.h. */
+int msi_run_image(const msi_options *options);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/load.h"
+
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/preprocess/phase_shift.h"
+
+/* Room for one prepared block, grown when a larger one comes. */
+typedef struct workspace {
+    int64_t n_row, n_sample;
+    double *uvw_m; /* [n_row][3] */
+    msi_c64 *vis;  /* [n_plane][n_sample] */
+    float *weight; /* [n_plane][n_sample] */
+} workspace;
+
+static void workspace_free(workspace *w)
+{
+    msi_free(w->uvw_m);
+    msi_free(w->vis);
+    msi_free(w->weight);
+    memset(w, 0, sizeof *w);
+}
+
+static int workspace_fit(workspace *w, int n_plane, int64_t n_row, int64_t n_sample)
+{
+    if (n_row <= w->n_row && n_sample <= w->n_sample) return MSI_OK;
+    workspace_free(w);
+    MSI_TRY(msi_alloc(&w->uvw_m, 3 * n_row, sizeof *w->uvw_m, "block of visibilities"));
+    MSI_TRY(msi_alloc(&w->vis, n_plane * n_sample, sizeof *w->vis, "block of visibilities"));
+    MSI_TRY(msi_alloc(&w->weight, n_plane * n_sample, sizeof *w->weight, "block of visibilities"));
+    w->n_row = n_row;
+    w->n_sample = n_sample;
+    return MSI_OK;
+}
+
+static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_gridder *const *gridder, workspace *w,
+                      msi_sample_dropped *dropped)
+{
+    msi_mix mix[MSI_MAX_PLANES];
+    MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, block->corr, block->n_corr));
+    MSI_TRY(workspace_fit(w, spec->n_plane, block->n_row, block->n_row * block->n_chan));
+    for (int64_t c = 0; c < spec->channels->n; c++) {
+        int32_t first, end;
+        msi_output_channels_range(spec->channels, c, block->freq_hz, block->n_chan, &first, &end);
+        if (first == end) continue;
+        const double *freq_hz = block->freq_hz + first, *uvw_m = block->uvw_m;
+        msi_stokes_form(block, mix, spec->n_plane, first, end - first, w->vis, w->weight, dropped);
+        if (spec->shift_set) {
+            msi_phase_shift shift;
+            msi_phase_shift_make(&shift, block->ra_rad, block->dec_rad, spec->ra_rad, spec->dec_rad);
+            memcpy(w->uvw_m, block->uvw_m, sizeof *w->uvw_m * 3 * (size_t)block->n_row);
+            msi_phase_shift_apply(&shift, block->n_row, end - first, spec->n_plane, freq_hz, w->uvw_m, w->vis);
+            uvw_m = w->uvw_m;
+        }
+        msi_vis_block ready = {block->n_row, end - first, spec->n_plane, uvw_m, freq_hz, w->vis, w->weight};
+        MSI_TRY(msi_gridder_add(gridder[c], &ready));
+    }
+    return MSI_OK;
+}
+
+int msi_load(msi_ms_reader *reader, const msi_load_spec *spec, msi_gridder *const *gridder, msi_sample_dropped *dropped)
+{
+    workspace w = {0};
+    int64_t done = 0, total = msi_ms_reader_n_row(reader);
+    int rc;
+    for (;;) {
+        msi_ms_block block;
+        rc = msi_ms_reader_next(reader, &block);
+        if (rc || !block.n_row) break;
+        rc = load_block(&block, spec, gridder, &w, dropped);
+        if (!rc) rc = msi_interrupt_check();
+        if (rc) break;
+        done += block.n_row;
+        msi_progress("reading", done < total ? done : total - 1, total);
+    }
+    if (!rc) msi_progress("reading", total, total);
+    workspace_free(&w);
+    return rc;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/help.h"
+#include "src/image.h"
+#include "src/options.h"
+#include "src/version.h"
+
+static int run(const msi_options *options)
+{
+    switch (options->action) {
+    case MSI_ACTION_HELP:
+        return msi_help_print(stdout, options->help_topic);
+    case MSI_ACTION_VERSION:
+        msi_version_print(stdout);
+        return MSI_OK;
+    default:
+        break;
+    }
+    msi_log_setup(options->log_level, options->log_time);
+    msi_memory_limit_set(options->memory_limit_bytes);
+    omp_set_num_threads(options->n_threads);
+    msi_interrupt_install();
+    return msi_run_image(options);
+}
+
+/* What was printed counts only when it has arrived: a full disk or a closed pipe shows no earlier than here. */
+static int flush_stdout(void)
+{
+    if (ferror(stdout) | fflush(stdout))
+        return msi_error_set(MSI_EOUTPUT, "standard output: %s", strerror(errno ? errno : EIO));
+    return MSI_OK;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        msi_help_usage(stderr);
+        return msi_exit_code(MSI_EUSAGE);
+    }
+    msi_options options;
+    int rc = msi_options_parse(&options, argc, (const char *const *)argv);
+    if (!rc) rc = run(&options);
+    if (!rc) rc = flush_stdout();
+    if (rc) msi_log_error(msi_error_get());
+    msi_options_free(&options);
+    return msi_exit_code(rc);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Writes the man page and the shell completions from the option table; used when the program is built. */
+#ifndef MSI_SRC_MANUAL_H
+#define MSI_SRC_MANUAL_H
+
+#include <stdio.h>
+
+/* msi_manual_options - the option sections of the man page, in man(7) macros. */
+void msi_manual_options(FILE *out);
+
+/* msi_manual_bash, msi_manual_zsh - a completion script. */
+void msi_manual_bash(FILE *out);
+void msi_manual_zsh(FILE *out);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the user asks for: the command line, parsed and checked. */
+#ifndef MSI_SRC_OPTIONS_H
+#define MSI_SRC_OPTIONS_H
+
+#include "core/image.h"
+#include "core/log.h"
+#include "core/types.h"
+#include "io/ms_reader.h"
+#include "kernels/gridder.h"
+
+typedef enum msi_action { MSI_ACTION_IMAGE, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
+
+/* The words of -gridder, numbered in the order in which the option table has them. */
+typedef enum msi_gridding_method { MSI_METHOD_WGRID } msi_gridding_method;
+
+enum { MSI_MAX_POL = 12 };
+
+/*
+ * One run. Filled by msi_options_parse: every value is inside its documented range. Strings are borrowed from argv
+ * unless said otherwise.
+ */
+typedef struct msi_options {
+    msi_action action;
+    const char *help_topic; /* the word after -help; NULL: everything */
+
+    const char *const *ms_paths; /* [n_ms], at least one where action is MSI_ACTION_IMAGE */
+    int n_ms;
+    msi_ms_selection selection; /* fields, spws are owned; coordinates_only is left 0 */
+
+    const char *name;            /* prefix of the output files */
+    msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels */
+    int n_pol;
+    msi_pol pol[MSI_MAX_POL]; /* in the order given, no duplicates */
+    int make_psf;             /* set by make_psf_only too */
+    int make_psf_only;
+    int64_t channels_out;  /* >= 1 */
+    int64_t intervals_out; /* >= 1 */
+    int shift_set;
+    double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2 */
+
+    msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs */
+    int mf_weighting;        /* densities over all channels, not over those of one output channel */
+
+    double accuracy; /* 1e-12 .. 1e-2 */
+    msi_gridding_method gridder;
+    msi_backend backend;
+    msi_precision_choice precision;
+    double padding; /* 1.1 .. 4, the least; 0: chosen from the accuracy */
+
+    int save_weights, save_uv, png;
+    int overwrite, dry_run;
+    const char *temp_dir;       /* NULL: beside the output */
+    int n_threads;              /* >= 1 */
+    int64_t memory_limit_bytes; /* > 0: the smaller of -mem and -abs-mem */
+    msi_log_level log_level;
+    int log_time;
+
+    char *command_line; /* owned; as a shell would need it, for HISTORY */
+
+    double memory_percent, memory_gb; /* as given; memory_limit_bytes is made of them. 0: not given */
+} msi_options;
+
+/*
+ * msi_options_parse - read and check a command line. Touches no file.
+ *
+ * Given:     argc, argv  as main has them; argv must outlive the options
+ * Returned:  *options, freed by msi_options_free whatever this returns
+ * Returns:   0, MSI_EUSAGE (the message names the option and the remedy), MSI_ENOMEM
+ * Notes:     -help and -version end the parsing: what follows is not looked at, and no Measurement Set is needed.
+ *            Of an option given twice the last one counts.
+ */
+int msi_options_parse(msi_options *options, int argc, const char *const *argv);
+
+/* msi_options_free - frees what is owned and zeroes the struct. */
+void msi_options_free(msi_options *options);
+
+#endif

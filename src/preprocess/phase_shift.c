@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/preprocess/phase_shift.h"
+
+#include <math.h>
+
+/* Unit vectors towards east, north and the centre itself, in equatorial coordinates. */
+static void axes(double ra, double dec, double e[3][3])
+{
+    double sa = sin(ra), ca = cos(ra), sd = sin(dec), cd = cos(dec);
+    double rows[3][3] = {{-sa, ca, 0}, {-sd * ca, -sd * sa, cd}, {cd * ca, cd * sa, sd}};
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) e[i][j] = rows[i][j];
+}
+
+void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec)
+{
+    double from[3][3], to[3][3];
+    axes(from_ra, from_dec, from);
+    axes(to_ra, to_dec, to);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            double sum = 0;
+            for (int k = 0; k < 3; k++) sum += to[i][k] * from[j][k];
+            shift->rotation[i][j] = sum;
+        }
+    /* n - 1 by half angles, since n itself is close to 1 for a small shift. */
+    double half_ra = sin(0.5 * (to_ra - from_ra)), half_dec = sin(0.5 * (to_dec - from_dec));
+    shift->direction[0] = cos(to_dec) * sin(to_ra - from_ra);
+    shift->direction[1] = sin(to_dec - from_dec) + 2 * sin(from_dec) * cos(to_dec) * half_ra * half_ra;
+    shift->direction[2] = -2 * (half_dec * half_dec + cos(from_dec) * cos(to_dec) * half_ra * half_ra);
+}
+
+void msi_phase_shift_apply(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
+                           const double *freq_hz, double *uvw_m, msi_c64 *vis)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < n_row; row++) {
+        double *uvw = uvw_m + 3 * row, turned[3] = {0};
+        double path_m = 0;
+        for (int j = 0; j < 3; j++) {
+            path_m += uvw[j] * shift->direction[j];
+            for (int i = 0; i < 3; i++) turned[i] += shift->rotation[i][j] * uvw[j];
+        }
+        for (int i = 0; i < 3; i++) uvw[i] = turned[i];
+        for (int32_t c = 0; c < n_chan; c++) {
+            double turns = path_m / MSI_SPEED_OF_LIGHT * freq_hz[c];
+            double phase = 2 * MSI_PI * (turns - rint(turns)), re = cos(phase), im = -sin(phase);
+            for (int p = 0; p < n_plane; p++) {
+                msi_c64 *v = &vis[((int64_t)p * n_row + row) * n_chan + c], old = *v;
+                v->re = old.re * re - old.im * im;
+                v->im = old.re * im + old.im * re;
+            }
+        }
+    }
+}

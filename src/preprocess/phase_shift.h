@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Turns uvw and phases from one phase centre to another, exactly. */
+#ifndef MSI_SRC_PHASE_SHIFT_H
+#define MSI_SRC_PHASE_SHIFT_H
+
+#include "core/types.h"
+
+/* A rotation of uvw and the path difference that goes with it. */
+typedef struct msi_phase_shift {
+    double rotation[3][3]; /* new uvw = rotation * old uvw */
+    double direction[3];   /* l, m, n - 1 of the new centre seen from the old one */
+} msi_phase_shift;
+
+/* msi_phase_shift_make - from one centre to another, both in the same frame. */
+void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec);
+
+/*
+ * msi_phase_shift_apply - shift rows.
+ *
+ * Given and returned: uvw_m [n_row][3]; vis [n_plane][n_row][n_chan], multiplied by exp(-2 pi i (u l + v m + w (n-1)))
+ *                     with the old uvw and the new centre's l, m, n
+ */
+void msi_phase_shift_apply(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
+                           const double *freq_hz, double *uvw_m, msi_c64 *vis);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/preprocess/stokes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/status.h"
+
+static const char *const names[] = {"?", "I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY"};
+
+/* The two correlations of each Stokes parameter with their factors, for linear and circular feeds. */
+static const struct recipe {
+    msi_pol pol, corr[2];
+    msi_c64 factor[2];
+} recipes[] = {
+    {MSI_POL_I, {MSI_POL_XX, MSI_POL_YY}, {{0.5, 0}, {0.5, 0}}},
+    {MSI_POL_Q, {MSI_POL_XX, MSI_POL_YY}, {{0.5, 0}, {-0.5, 0}}},
+    {MSI_POL_U, {MSI_POL_XY, MSI_POL_YX}, {{0.5, 0}, {0.5, 0}}},
+    {MSI_POL_V, {MSI_POL_XY, MSI_POL_YX}, {{0, -0.5}, {0, 0.5}}},
+    {MSI_POL_I, {MSI_POL_RR, MSI_POL_LL}, {{0.5, 0}, {0.5, 0}}},
+    {MSI_POL_Q, {MSI_POL_RL, MSI_POL_LR}, {{0.5, 0}, {0.5, 0}}},
+    {MSI_POL_U, {MSI_POL_RL, MSI_POL_LR}, {{0, -0.5}, {0, 0.5}}},
+    {MSI_POL_V, {MSI_POL_RR, MSI_POL_LL}, {{0.5, 0}, {-0.5, 0}}},
+};
+
+static int is_cross_hand(msi_pol pol)
+{
+    return pol == MSI_POL_XY || pol == MSI_POL_YX || pol == MSI_POL_RL || pol == MSI_POL_LR;
+}
+
+int msi_planes_of(const msi_pol *pol, int n_pol, msi_plane planes[MSI_MAX_PLANES])
+{
+    int n = 0;
+    for (int i = 0; i < n_pol; i++)
+        for (int part = 0; part < (is_cross_hand(pol[i]) ? 2 : 1); part++)
+            if (n < MSI_MAX_PLANES) planes[n++] = (msi_plane){pol[i], part};
+    return n;
+}
+
+static int find(msi_pol wanted, const msi_pol *corr, int n_corr)
+{
+    for (int i = 0; i < n_corr; i++)
+        if (corr[i] == wanted) return i;
+    return -1;
+}
+
+static int mix_one(msi_mix *mix, const msi_plane *plane, const msi_pol *corr, int n_corr)
+{
+    int at = find(plane->pol, corr, n_corr);
+    if (at >= 0) {
+        /* The imaginary part of an image is the real part of the image of -i V. */
+        *mix = (msi_mix){.n = 1, .corr = {at}, .factor = {{plane->imaginary ? 0 : 1, plane->imaginary ? -1 : 0}}};
+        return 1;
+    }
+    for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++) {
+        if (recipes[r].pol != plane->pol) continue;
+        int a = find(recipes[r].corr[0], corr, n_corr), b = find(recipes[r].corr[1], corr, n_corr);
+        if (a >= 0 && b >= 0) {
+            *mix = (msi_mix){.n = 2, .corr = {a, b}, .factor = {recipes[r].factor[0], recipes[r].factor[1]}};
+            return 1;
+        }
+        if (plane->pol == MSI_POL_I && (a >= 0 || b >= 0)) {
+            *mix = (msi_mix){.n = 1, .corr = {a >= 0 ? a : b}, .factor = {{1, 0}}};
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr)
+{
+    for (int p = 0; p < n_plane; p++) {
+        if (mix_one(&mix[p], &planes[p], corr, n_corr)) continue;
+        char has[64] = "";
+        for (int i = 0; i < n_corr; i++) {
+            size_t length = strlen(has);
+            int known = corr[i] >= 1 && corr[i] <= MSI_POL_YY;
+            snprintf(has + length, sizeof has - length, "%s%s", i ? " " : "", names[known ? corr[i] : 0]);
+        }
+        return msi_error_set(MSI_EINPUT, "-pol %s cannot be formed from the set's correlations (%s)",
+                             names[planes[p].pol], has);
+    }
+    return MSI_OK;
+}
+
+enum drop_reason { KEPT, FLAGGED, WEIGHT, NOT_FINITE, TOO_LARGE, N_REASON };
+
+/* The sample of one plane: its weight, 0 where it is dropped, and why. */
+static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *data, const float *weight,
+                                          const uint8_t *flag, msi_c64 *value, float *least)
+{
+    static const float LARGEST = 1e30f;
+    value->re = value->im = 0;
+    float w = INFINITY;
+    int bad_weight = 0, bad_data = 0, large = 0;
+    for (int k = 0; k < mix->n; k++) {
+        int c = mix->corr[k];
+        if (flag[c]) return FLAGGED;
+        float re = data[c].re, im = data[c].im;
+        bad_weight |= !(weight[c] > 0) || isinf(weight[c]);
+        bad_data |= !isfinite(re) || !isfinite(im);
+        large |= fabsf(re) > LARGEST || fabsf(im) > LARGEST;
+        w = weight[c] < w ? weight[c] : w;
+        value->re += mix->factor[k].re * (double)re - mix->factor[k].im * (double)im;
+        value->im += mix->factor[k].re * (double)im + mix->factor[k].im * (double)re;
+    }
+    if (bad_weight | bad_data | large) {
+        value->re = value->im = 0;
+        return bad_weight ? WEIGHT : bad_data ? NOT_FINITE : TOO_LARGE;
+    }
+    *least = w;
+    return KEPT;
+}
+
+void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, int32_t first_chan, int32_t n_chan,
+                     msi_c64 *vis, float *weight, msi_sample_dropped *dropped)
+{
+    int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
+#pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large)
+    for (int64_t row = 0; row < b->n_row; row++) {
+        int64_t count[N_REASON] = {0};
+        for (int32_t c = 0; c < n_chan; c++) {
+            int64_t from = (row * b->n_chan + first_chan + c) * b->n_corr;
+            for (int p = 0; p < n_plane; p++) {
+                int64_t to = ((int64_t)p * b->n_row + row) * n_chan + c;
+                weight[to] = 0;
+                enum drop_reason why =
+                    mix_sample(&mix[p], b->data + from, b->weight + from, b->flag + from, &vis[to], &weight[to]);
+                if (p == 0) count[why]++;
+            }
+        }
+        flagged += count[FLAGGED];
+        bad_weight += count[WEIGHT];
+        not_finite += count[NOT_FINITE];
+        too_large += count[TOO_LARGE];
+    }
+    dropped->flagged += flagged;
+    dropped->weight += bad_weight;
+    dropped->data_not_finite += not_finite;
+    dropped->data_too_large += too_large;
+}

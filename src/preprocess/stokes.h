@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* From correlations to the real image planes asked for: Stokes parameters or raw correlations. */
+#ifndef MSI_SRC_STOKES_H
+#define MSI_SRC_STOKES_H
+
+#include "core/types.h"
+#include "core/vis_block.h"
+#include "io/ms_reader.h"
+
+enum { MSI_MAX_PLANES = 16 };
+
+/* A plane is a real image. A raw cross-hand's image is complex: its imaginary part is a plane of its own. */
+typedef struct msi_plane {
+    msi_pol pol;
+    int imaginary;
+} msi_plane;
+
+/* Samples of the first plane left out, by reason; each is counted once, under the first reason that holds. */
+typedef struct msi_sample_dropped {
+    int64_t flagged;         /* FLAG of a correlation used */
+    int64_t weight;          /* weight not finite or not positive */
+    int64_t data_not_finite; /* NaN, infinite */
+    int64_t data_too_large;  /* beyond 1e30 */
+} msi_sample_dropped;
+
+/* msi_planes_of - the planes that imaging the given polarisations takes, in order. Returns their number. */
+int msi_planes_of(const msi_pol *pol, int n_pol, msi_plane planes[MSI_MAX_PLANES]);
+
+/* How one plane is formed from a set's correlations: sum of factor * V over one or two of them. */
+typedef struct msi_mix {
+    int n;
+    int corr[2];
+    msi_c64 factor[2];
+} msi_mix;
+
+/*
+ * msi_mix_make - the mixes of planes for a set with the given correlations.
+ *
+ * Linear feeds Q = (XX-YY)/2, U = (XY+YX)/2, V = (XY-YX)/2i; circular Q = (RL+LR)/2, U = (RL-LR)/2i, V = (RR-LL)/2;
+ * I = (p+q)/2 of the parallel hands, or the one hand there is.
+ * Returns: 0, MSI_EINPUT (the set has no correlations for it; the message lists those it has)
+ */
+int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr);
+
+/*
+ * msi_stokes_form - form the planes of rows and channels of a block.
+ *
+ * Given:    block, mix [n_plane]; channels [first_chan, first_chan + n_chan)
+ * Returned: vis, weight [n_plane][n_row][n_chan]; weight 0 and visibility 0 where a plane's sample is left out;
+ *           *dropped counted on
+ * Notes:    the weight is the smallest of the correlations used. Finite data up to 1e30 is never altered.
+ */
+void msi_stokes_form(const msi_ms_block *block, const msi_mix *mix, int n_plane, int32_t first_chan, int32_t n_chan,
+                     msi_c64 *vis, float *weight, msi_sample_dropped *dropped);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Writes Measurement Sets whose visibilities are exactly those of given point sources. */
+#ifndef MSI_TESTDATA_MAKEMS_H
+#define MSI_TESTDATA_MAKEMS_H
+
+#include <stdint.h>
+
+#include "core/types.h"
+#include "testdata/array_layout.h"
+#include "testdata/ms_defects.h"
+
+/* Observations whose date is not given start within a sidereal day after this: 2023-02-25, MJD 60000, in seconds. */
+#define MSI_MAKEMS_EPOCH_MJD_S (60000.0 * 86400.0)
+
+typedef struct msi_makems_field {
+    char name[64];
+    double ra_rad, dec_rad; /* phase centre */
+} msi_makems_field;
+
+typedef struct msi_makems_spw {
+    int n_chan;
+    double first_freq_hz; /* centre of channel 0 */
+    double step_hz;       /* to the next channel's centre, and the channels' width; negative: descending */
+    int n_corr;
+    msi_pol corr[MSI_MAX_CORR];
+} msi_makems_spw;
+
+typedef struct msi_makems_source {
+    double ra_rad, dec_rad;
+    double stokes_jy[4]; /* I Q U V at the reference frequency */
+    double spectral_index;
+} msi_makems_source;
+
+/* Where DATA, CORRECTED_DATA, FLAG and WEIGHT_SPECTRUM are stored; UVW, WEIGHT and SIGMA are tiled too unless STANDARD.
+ */
+typedef enum msi_makems_storage {
+    MSI_MAKEMS_TILED_SHAPE,
+    MSI_MAKEMS_TILED_COLUMN, /* all spws must have one shape */
+    MSI_MAKEMS_STANDARD
+} msi_makems_storage;
+
+typedef enum msi_makems_spw_order {
+    MSI_MAKEMS_SPW_BY_TIME, /* all baselines of one spw, then of the next, then the next timestep */
+    MSI_MAKEMS_SPW_BY_ROW,  /* the spws of one baseline in neighbouring rows */
+    MSI_MAKEMS_SPW_SEPARATE /* one spw after another */
+} msi_makems_spw_order;
+
+typedef enum msi_makems_weights {
+    MSI_MAKEMS_WEIGHTS_NATURAL,   /* 1 */
+    MSI_MAKEMS_WEIGHTS_RADIOMETER /* 1 / (T_i T_j) of feeds of different temperatures, times a bandpass where there is a
+                                     WEIGHT_SPECTRUM; about 1 on average */
+} msi_makems_weights;
+
+typedef enum msi_makems_weight_spectrum {
+    MSI_MAKEMS_SPECTRUM_NONE,  /* no column */
+    MSI_MAKEMS_SPECTRUM_FULL,  /* every cell */
+    MSI_MAKEMS_SPECTRUM_PARTLY /* one cell of three, drawn by lot, has no value */
+} msi_makems_weight_spectrum;
+
+typedef enum msi_makems_columns {
+    MSI_MAKEMS_DATA,
+    MSI_MAKEMS_CORRECTED_DATA,
+    MSI_MAKEMS_BOTH /* CORRECTED_DATA is right, DATA is half of it */
+} msi_makems_columns;
+
+/*
+ * What to write. Everything is borrowed for the call. Zero-initialised members are sensible where nothing else is said.
+ *
+ * Flagged samples and rows hold 1000 times the flux of all sources, so that an imager that heeds no flags shows it.
+ * Noise, flags and weights follow from seed and from the sample's place (timestep, baseline, spw, channel, correlation)
+ * alone.
+ */
+typedef struct msi_makems_spec {
+    const msi_layout *layout;      /* required */
+    int n_field;                   /* required; scans visit the fields in turn */
+    const msi_makems_field *field; /* [n_field] */
+    int n_spw;                     /* required */
+    const msi_makems_spw *spw;     /* [n_spw] */
+    int n_source;
+    const msi_makems_source *source; /* [n_source] those more than 90 degrees from a field are not in it */
+    double reference_freq_hz;        /* of fluxes; 0: midway between the lowest and the highest channel */
+    double start_mjd_s;              /* of the first integration; 0: the first field is half-way at its transit */
+    double integration_s;            /* required */
+    int64_t n_time;                  /* timesteps; 0 gives a set without rows */
+    int64_t times_per_scan;          /* 0: one scan */
+    int autocorrelations;            /* rows with ANTENNA1 == ANTENNA2 too */
+    uint64_t seed;
+    double noise_jy;          /* of real and imaginary part each, at weight 1; goes as 1 / sqrt(weight) */
+    double flag_fraction;     /* of row x channel: flagged, one time in four in one correlation only */
+    double flag_row_fraction; /* of rows: FLAG_ROW is set, FLAG is not (WSClean heeds FLAG alone) */
+    msi_makems_weights weights;
+    msi_makems_weight_spectrum weight_spectrum;
+    msi_makems_columns columns;
+    msi_makems_storage storage;
+    msi_makems_spw_order spw_order;
+    msi_ms_defect defect;
+    const char *command; /* for HISTORY; NULL: none */
+    int overwrite;       /* a Measurement Set at the path is replaced; anything else never */
+    int show_progress;
+} msi_makems_spec;
+
+/*
+ * msi_makems_write - write a Measurement Set.
+ *
+ * The set is made under a temporary name beside `path` and renamed when it is complete; after a failure nothing is
+ * left. Returns: 0, MSI_EUSAGE (the description contradicts itself, or something is at `path`), MSI_EOUTPUT,
+ * MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_makems_write(const char *path, const msi_makems_spec *spec);
+
+/* msi_makems_start - the start time that a zero start_mjd_s stands for: the first field's hour angle is hour_angle_rad
+ * then. */
+double msi_makems_start(const msi_makems_spec *spec, double hour_angle_rad);
+
+/* msi_makems_n_baseline - rows of one timestep and spw. msi_makems_n_row - rows of the set. */
+int64_t msi_makems_n_baseline(const msi_makems_spec *spec);
+int64_t msi_makems_n_row(const msi_makems_spec *spec);
+
+/* msi_makems_reference_freq - reference_freq_hz, or what 0 stands for. */
+double msi_makems_reference_freq(const msi_makems_spec *spec);
+
+/*
+ * msi_makems_random_sources - n sources scattered over a square field: fluxes of 0.1 to 1 Jy with N(>S) going as 1/S,
+ * some polarised, spectral indices about -0.7.
+ *
+ * Given:    n, seed; ra_rad, dec_rad, width_rad  centre and side of the field
+ * Returned: source [n], caller's
+ */
+void msi_makems_random_sources(msi_makems_source *source, int n, uint64_t seed, double ra_rad, double dec_rad,
+                               double width_rad);
+
+#endif

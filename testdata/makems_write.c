@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/casacore_c.h"
+#include "testdata/casacore_try.h"
+#include "testdata/counter_random.h"
+#include "testdata/makems.h"
+#include "testdata/makems_block.h"
+#include "testdata/makems_subtables.h"
+#include "testdata/sky_geometry.h"
+
+/* A step of writing. */
+#define CCC_TRY(expr) MSI_CASACORE_TRY(MSI_EOUTPUT, expr)
+
+/* Bytes of one column computed and written together: enough for all cores, little enough for any machine. */
+static const int64_t BLOCK_BYTES = 8 << 20;
+/* Bytes of a tile. */
+static const int64_t TILE_BYTES = 512 << 10;
+
+int64_t msi_makems_n_baseline(const msi_makems_spec *spec)
+{
+    int64_t n = spec->layout->n_station;
+    return spec->autocorrelations ? n * (n + 1) / 2 : n * (n - 1) / 2;
+}
+
+int64_t msi_makems_n_row(const msi_makems_spec *spec)
+{
+    return spec->n_time * msi_makems_n_baseline(spec) * spec->n_spw;
+}
+
+double msi_makems_reference_freq(const msi_makems_spec *spec)
+{
+    if (spec->reference_freq_hz > 0) return spec->reference_freq_hz;
+    double low = INFINITY, high = 0;
+    for (int w = 0; w < spec->n_spw; w++) {
+        double a = spec->spw[w].first_freq_hz, b = a + (spec->spw[w].n_chan - 1) * spec->spw[w].step_hz;
+        low = fmin(low, fmin(a, b));
+        high = fmax(high, fmax(a, b));
+    }
+    return (low + high) / 2;
+}
+
+double msi_makems_start(const msi_makems_spec *spec, double hour_angle_rad)
+{
+    return msi_sky_time_of(spec->field[0].ra_rad, hour_angle_rad, spec->layout->longitude_rad, MSI_MAKEMS_EPOCH_MJD_S);
+}
+
+void msi_makems_random_sources(msi_makems_source *source, int n, uint64_t seed, double ra_rad, double dec_rad,
+                               double width_rad)
+{
+    enum { STREAM_SOURCE = 17, DRAWS = 8 };
+    for (int i = 0; i < n; i++) {
+        double draw[DRAWS];
+        for (int k = 0; k < DRAWS; k++)
+            draw[k] = msi_random_uniform(seed, STREAM_SOURCE, (uint64_t)i * DRAWS + (uint64_t)k);
+        msi_makems_source *s = &source[i];
+        msi_sky_from_lm((draw[0] - 0.5) * width_rad, (draw[1] - 0.5) * width_rad, ra_rad, dec_rad, &s->ra_rad,
+                        &s->dec_rad);
+        double flux_jy = 0.1 / (0.1 + 0.9 * draw[2]), linear_jy = 0.1 * draw[3] * flux_jy;
+        s->stokes_jy[0] = flux_jy;
+        s->stokes_jy[1] = linear_jy * cos(2 * MSI_PI * draw[4]);
+        s->stokes_jy[2] = linear_jy * sin(2 * MSI_PI * draw[4]);
+        s->stokes_jy[3] = 0.04 * (draw[5] - 0.5) * flux_jy;
+        s->spectral_index = -0.7 + 0.4 * (draw[6] - 0.5);
+    }
+}
+
+static int same_shape(const msi_makems_spec *spec)
+{
+    for (int w = 1; w < spec->n_spw; w++)
+        if (spec->spw[w].n_chan != spec->spw[0].n_chan || spec->spw[w].n_corr != spec->spw[0].n_corr) return 0;
+    return 1;
+}
+
+static int same_n_corr(const msi_makems_spec *spec)
+{
+    for (int w = 1; w < spec->n_spw; w++)
+        if (spec->spw[w].n_corr != spec->spw[0].n_corr) return 0;
+    return 1;
+}
+
+static int check(const msi_makems_spec *spec)
+{
+    if (!spec->layout || spec->layout->n_station < 2 || spec->n_field < 1 || spec->n_spw < 1 || spec->n_time < 0 ||
+        spec->n_source < 0)
+        return msi_error_set(MSI_EUSAGE, "a set has two stations, a field and a spectral window at least");
+    if (!(spec->integration_s > 0)) return msi_error_set(MSI_EUSAGE, "an integration of %g s", spec->integration_s);
+    for (int w = 0; w < spec->n_spw; w++) {
+        const msi_makems_spw *spw = &spec->spw[w];
+        double last_hz = spw->first_freq_hz + (spw->n_chan - 1) * spw->step_hz;
+        if (spw->n_chan < 1 || !(spw->first_freq_hz > 0) || !(last_hz > 0) || spw->step_hz == 0)
+            return msi_error_set(MSI_EUSAGE, "spw %d: %d channels from %g Hz in steps of %g Hz", w, spw->n_chan,
+                                 spw->first_freq_hz, spw->step_hz);
+        if (spw->n_corr < 1 || spw->n_corr > MSI_MAX_CORR)
+            return msi_error_set(MSI_EUSAGE, "spw %d: %d correlations", w, spw->n_corr);
+    }
+    if (!(spec->noise_jy >= 0) || !(spec->flag_fraction >= 0 && spec->flag_fraction <= 1) ||
+        !(spec->flag_row_fraction >= 0 && spec->flag_row_fraction <= 1))
+        return msi_error_set(MSI_EUSAGE,
+                             "noise %g Jy, flags %g, flagged rows %g: noise is not negative, fractions are 0 to 1",
+                             spec->noise_jy, spec->flag_fraction, spec->flag_row_fraction);
+    if (spec->storage == MSI_MAKEMS_TILED_COLUMN && !same_shape(spec))
+        return msi_error_set(MSI_EUSAGE, "tiledcolumn storage needs spectral windows of one shape; use tiledshape");
+    return MSI_OK;
+}
+
+/* The columns of the main table, and where they go. */
+typedef struct plan {
+    ccc_column_spec column[8];
+    int n_column;
+    ccc_storage storage[12];
+    int n_storage;
+    const char *name[8]; /* of the column in storage[i], while that has a single one */
+} plan;
+
+static void plan_column(plan *p, const char *name, int is_fixed, int ndim, int64_t n0, int64_t n1)
+{
+    p->column[p->n_column++] = (ccc_column_spec){
+        .name = name, .ndim = ndim, .is_fixed_shape = is_fixed, .shape = {is_fixed ? n0 : 0, is_fixed ? n1 : 0}};
+}
+
+/* A tiled manager for one column; bytes is the size of an element of the widest column of that shape. */
+static void plan_tiled(plan *p, const char *name, const char *type, int ndim, int64_t n0, int64_t n1, int64_t bytes)
+{
+    int64_t rows = TILE_BYTES / (n0 * n1 * bytes);
+    if (rows < 1) rows = 1;
+    if (rows > 8192) rows = 8192;
+    p->name[p->n_storage] = name;
+    ccc_storage s = {.type = type, .n_column = 1, .columns = &p->name[p->n_storage], .tile_ndim = ndim + 1};
+    s.tile_shape[0] = n0;
+    s.tile_shape[1] = ndim == 2 ? n1 : rows;
+    s.tile_shape[2] = ndim == 2 ? rows : 0;
+    p->storage[p->n_storage++] = s;
+}
+
+static void make_plan(plan *p, const msi_makems_spec *spec)
+{
+    /* Columns whose value never changes, and those that change with the timestep only. */
+    static const char *const constant[] = {"ARRAY_ID", "OBSERVATION_ID", "PROCESSOR_ID", "STATE_ID",
+                                           "FEED1",    "FEED2",          "INTERVAL",     "EXPOSURE"};
+    *p = (plan){0};
+    const int tiled = spec->storage != MSI_MAKEMS_STANDARD;
+    const int shape_fixed = same_shape(spec) && spec->storage != MSI_MAKEMS_TILED_SHAPE;
+    const int corr_fixed = same_n_corr(spec) && spec->storage != MSI_MAKEMS_TILED_SHAPE;
+    const int partly = spec->weight_spectrum == MSI_MAKEMS_SPECTRUM_PARTLY;
+    const char *type = spec->storage == MSI_MAKEMS_TILED_COLUMN ? "TiledColumnStMan" : "TiledShapeStMan";
+    int64_t n_corr = spec->spw[0].n_corr, n_chan = spec->spw[0].n_chan;
+
+    p->storage[p->n_storage++] = (ccc_storage){.type = "IncrementalStMan",
+                                               .name = "IncrementalConstants",
+                                               .n_column = sizeof constant / sizeof *constant,
+                                               .columns = constant};
+    const char *cubes[4];
+    int n_cube = 0;
+    if (spec->columns != MSI_MAKEMS_CORRECTED_DATA) cubes[n_cube++] = "DATA";
+    if (spec->columns != MSI_MAKEMS_DATA) cubes[n_cube++] = "CORRECTED_DATA";
+    cubes[n_cube++] = "FLAG";
+    for (int i = 0; i < n_cube; i++) {
+        plan_column(p, cubes[i], shape_fixed, 2, n_corr, n_chan);
+        if (tiled) plan_tiled(p, cubes[i], type, 2, n_corr, n_chan, sizeof(msi_c32));
+    }
+    if (spec->weight_spectrum != MSI_MAKEMS_SPECTRUM_NONE) {
+        /* A column of fixed shape has a value in every row. */
+        plan_column(p, "WEIGHT_SPECTRUM", shape_fixed && !partly, 2, n_corr, n_chan);
+        if (tiled)
+            plan_tiled(p, "WEIGHT_SPECTRUM", partly ? "TiledShapeStMan" : type, 2, n_corr, n_chan, sizeof(msi_c32));
+    }
+    plan_column(p, "WEIGHT", corr_fixed, 1, n_corr, 0);
+    plan_column(p, "SIGMA", corr_fixed, 1, n_corr, 0);
+    if (tiled) {
+        plan_tiled(p, "WEIGHT", type, 1, n_corr, 1, sizeof(float));
+        plan_tiled(p, "SIGMA", type, 1, n_corr, 1, sizeof(float));
+        plan_tiled(p, "UVW", "TiledColumnStMan", 1, 3, 1, sizeof(double));
+    }
+}
+
+/* Writes one column of a block to its rows, which follow one another or are apart. */
+static int put(ccc_table *ms, const msi_makems_block *b, const char *column, int ndim, int64_t n0, int64_t n1,
+               ccc_type type, const void *in)
+{
+    int64_t shape[2] = {n0, n1};
+    if (b->ms_row[b->n_row - 1] - b->ms_row[0] == b->n_row - 1)
+        CCC_TRY(ccc_put_range(ms, column, b->ms_row[0], b->n_row, ndim, ndim ? shape : NULL, NULL, type, in));
+    else
+        CCC_TRY(ccc_put_rows(ms, column, b->ms_row, b->n_row, ndim, ndim ? shape : NULL, NULL, type, in));
+    return MSI_OK;
+}
+
+/* The rows of a block that have a weight spectrum, in runs that follow one another. */
+static int put_spectrum_partly(ccc_table *ms, const msi_makems_block *b, int64_t n_corr, int64_t n_chan)
+{
+    const int64_t shape[2] = {n_corr, n_chan};
+    for (int64_t i = 0; i < b->n_row; i++) {
+        if (!b->has_spectrum[i]) continue;
+        int64_t end = i + 1;
+        while (end < b->n_row && b->has_spectrum[end] && b->ms_row[end] - b->ms_row[i] == end - i) end++;
+        CCC_TRY(ccc_put_range(ms, "WEIGHT_SPECTRUM", b->ms_row[i], end - i, 2, shape, NULL, CCC_FLOAT,
+                              b->weight_spectrum + i * n_corr * n_chan));
+        i = end - 1;
+    }
+    return MSI_OK;
+}
+
+static int put_block(ccc_table *ms, const msi_makems_spec *spec, msi_makems_block *b)
+{
+    const int64_t n_corr = spec->spw[b->spw].n_corr, n_chan = spec->spw[b->spw].n_chan;
+    MSI_TRY(put(ms, b, "TIME", 0, 0, 0, CCC_DOUBLE, b->time_s));
+    MSI_TRY(put(ms, b, "TIME_CENTROID", 0, 0, 0, CCC_DOUBLE, b->time_s));
+    MSI_TRY(put(ms, b, "ANTENNA1", 0, 0, 0, CCC_INT32, b->antenna1));
+    MSI_TRY(put(ms, b, "ANTENNA2", 0, 0, 0, CCC_INT32, b->antenna2));
+    MSI_TRY(put(ms, b, "FIELD_ID", 0, 0, 0, CCC_INT32, b->field_id));
+    MSI_TRY(put(ms, b, "SCAN_NUMBER", 0, 0, 0, CCC_INT32, b->scan));
+    MSI_TRY(put(ms, b, "DATA_DESC_ID", 0, 0, 0, CCC_INT32, b->data_desc_id));
+    MSI_TRY(put(ms, b, "FLAG_ROW", 0, 0, 0, CCC_BOOL, b->flag_row));
+    MSI_TRY(put(ms, b, "UVW", 1, 3, 0, CCC_DOUBLE, b->uvw_m));
+    MSI_TRY(put(ms, b, "WEIGHT", 1, n_corr, 0, CCC_FLOAT, b->weight));
+    MSI_TRY(put(ms, b, "SIGMA", 1, n_corr, 0, CCC_FLOAT, b->sigma));
+    MSI_TRY(put(ms, b, "FLAG", 2, n_corr, n_chan, CCC_BOOL, b->flag));
+    if (spec->weight_spectrum == MSI_MAKEMS_SPECTRUM_FULL)
+        MSI_TRY(put(ms, b, "WEIGHT_SPECTRUM", 2, n_corr, n_chan, CCC_FLOAT, b->weight_spectrum));
+    if (spec->weight_spectrum == MSI_MAKEMS_SPECTRUM_PARTLY) MSI_TRY(put_spectrum_partly(ms, b, n_corr, n_chan));
+    if (spec->columns != MSI_MAKEMS_DATA)
+        MSI_TRY(put(ms, b, "CORRECTED_DATA", 2, n_corr, n_chan, CCC_COMPLEX, b->data));
+    if (spec->columns == MSI_MAKEMS_BOTH)
+        for (int64_t i = 0; i < b->n_row * n_corr * n_chan; i++) {
+            b->data[i].re *= 0.5f;
+            b->data[i].im *= 0.5f;
+        }
+    if (spec->columns != MSI_MAKEMS_CORRECTED_DATA)
+        MSI_TRY(put(ms, b, "DATA", 2, n_corr, n_chan, CCC_COMPLEX, b->data));
+    return MSI_OK;
+}
+
+/* In an incremental storage manager a value holds until the next one; these never change. */
+static int put_constants(ccc_table *ms, const msi_makems_spec *spec)
+{
+    if (ccc_table_n_row(ms) == 0) return MSI_OK;
+    static const char *const zero[] = {"ARRAY_ID", "OBSERVATION_ID", "FEED1", "FEED2"};
+    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) CCC_TRY(ccc_put_int(ms, zero[i], 0, 0));
+    CCC_TRY(ccc_put_int(ms, "PROCESSOR_ID", 0, -1));
+    CCC_TRY(ccc_put_int(ms, "STATE_ID", 0, -1));
+    CCC_TRY(ccc_put_double(ms, "INTERVAL", 0, spec->integration_s));
+    CCC_TRY(ccc_put_double(ms, "EXPOSURE", 0, spec->integration_s));
+    return MSI_OK;
+}
+
+static int stream_rows(ccc_table *ms, const msi_makems_spec *spec)
+{
+    const int64_t n_row = spec->n_time * msi_makems_n_baseline(spec);
+    const int separate = spec->spw_order == MSI_MAKEMS_SPW_SEPARATE;
+    int64_t row_bytes = 1, done = 0;
+    for (int w = 0; w < spec->n_spw; w++) {
+        int64_t bytes = (int64_t)spec->spw[w].n_chan * spec->spw[w].n_corr * (int64_t)sizeof(msi_c32);
+        if (bytes > row_bytes) row_bytes = bytes;
+    }
+    int64_t max_row = BLOCK_BYTES / row_bytes > 0 ? BLOCK_BYTES / row_bytes : 1;
+    if (max_row > n_row) max_row = n_row;
+    msi_makems_sampler *sampler = NULL;
+    msi_makems_block block = {0};
+    int status;
+    if ((status = msi_makems_sampler_create(&sampler, spec)) ||
+        (status = msi_makems_block_alloc(&block, spec, max_row)))
+        goto out;
+    /* Spw by spw, or all spws of a block of rows before the next, as they follow one another in the set. */
+    const int n_pass = separate ? spec->n_spw : 1, n_in_pass = separate ? 1 : spec->n_spw;
+    for (int pass = 0; pass < n_pass; pass++)
+        for (int64_t first = 0; first < n_row; first += max_row)
+            for (int k = 0; k < n_in_pass; k++) {
+                if ((status = msi_interrupt_check())) goto out;
+                block.spw = separate ? pass : k;
+                block.first_row = first;
+                block.n_row = n_row - first < max_row ? n_row - first : max_row;
+                msi_makems_block_fill(sampler, &block);
+                if ((status = put_block(ms, spec, &block))) goto out;
+                done += block.n_row;
+                if (spec->show_progress) msi_progress("write", done, n_row * spec->n_spw);
+            }
+out:
+    msi_makems_block_free(&block);
+    msi_makems_sampler_free(sampler);
+    return status;
+}
+
+static int make(const char *path, const msi_makems_spec *spec)
+{
+    plan p;
+    ccc_table *ms;
+    make_plan(&p, spec);
+    CCC_TRY(ccc_ms_create(&ms, path, p.column, p.n_column, p.storage, p.n_storage));
+    int status = msi_makems_subtables(ms, spec);
+    if (status == MSI_OK && msi_makems_n_row(spec) > 0) {
+        if (ccc_table_add_rows(ms, msi_makems_n_row(spec)) != CCC_OK)
+            status = msi_casacore_failed(CCC_EFAILED, MSI_EOUTPUT);
+        if (status == MSI_OK) status = put_constants(ms, spec);
+        if (status == MSI_OK) status = stream_rows(ms, spec);
+    }
+    if (ccc_table_close(ms) != CCC_OK && status == MSI_OK) status = msi_casacore_failed(CCC_EFAILED, MSI_EOUTPUT);
+    MSI_TRY(status);
+    if (spec->defect == MSI_DEFECT_NONE || spec->defect == MSI_DEFECT_ZERO_ROWS || spec->defect == MSI_DEFECT_ZERO_SPWS)
+        return MSI_OK;
+    return msi_ms_defect_apply(path, spec->defect);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static int remove_tree(const char *path)
+{
+    return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Whether what is at `path`, if anything, may be replaced. */
+static int check_place(const char *path, int overwrite)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0) {
+        if (errno == ENOENT) return MSI_OK;
+        return msi_error_set(MSI_EOUTPUT, "%s: %s", path, strerror(errno));
+    }
+    if (!overwrite)
+        return msi_error_set(MSI_EUSAGE, "%s is there already; -overwrite replaces a Measurement Set", path);
+    double version;
+    ccc_table *t = NULL;
+    int is_ms = S_ISDIR(st.st_mode) && ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE) == CCC_OK &&
+                ccc_keyword_get_double(t, NULL, "MS_VERSION", &version) == CCC_OK;
+    ccc_table_close(t);
+    if (!is_ms) return msi_error_set(MSI_EUSAGE, "%s is not a Measurement Set: it is not overwritten", path);
+    return MSI_OK;
+}
+
+int msi_makems_write(const char *path, const msi_makems_spec *spec)
+{
+    msi_makems_spec s = *spec;
+    if (s.defect == MSI_DEFECT_ZERO_ROWS) s.n_time = 0;
+    MSI_TRY(check(&s));
+    if (s.start_mjd_s == 0) {
+        double half_s = (double)s.n_time * s.integration_s / 2;
+        s.start_mjd_s = msi_makems_start(&s, 0) - half_s;
+    }
+    char *name = strdup(path), *making = NULL;
+    int status = MSI_OK;
+    if (!name) return msi_error_set(MSI_ENOMEM, "a path's copy");
+    for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--) name[n - 1] = 0;
+    if ((status = check_place(name, s.overwrite))) goto out;
+    if (asprintf(&making, "%s.making-%ld", name, (long)getpid()) < 0) {
+        making = NULL;
+        status = msi_error_set(MSI_ENOMEM, "a path's copy");
+        goto out;
+    }
+    if ((status = check_place(making, 0))) goto out;
+    status = make(making, &s);
+    if (status == MSI_OK && s.overwrite && remove_tree(name) != 0 && errno != ENOENT)
+        status = msi_error_set(MSI_EOUTPUT, "%s: %s", name, strerror(errno));
+    if (status == MSI_OK && rename(making, name) != 0)
+        status = msi_error_set(MSI_EOUTPUT, "%s: %s", name, strerror(errno));
+    if (status != MSI_OK) remove_tree(making);
+out:
+    free(making);
+    free(name);
+    return status;
+}

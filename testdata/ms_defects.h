@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What can be wrong with a Measurement Set: defects that are put into a sound one, for tests of readers. */
+#ifndef MSI_TESTDATA_MS_DEFECTS_H
+#define MSI_TESTDATA_MS_DEFECTS_H
+
+#include <stdint.h>
+
+typedef enum msi_ms_defect {
+    MSI_DEFECT_NONE,
+    /* One sample (the first correlation of the middle channel) of the row that msi_ms_defect_row gives. */
+    MSI_DEFECT_NAN_VIS,
+    MSI_DEFECT_INF_VIS,
+    MSI_DEFECT_HUGE_VIS,   /* 1e38 Jy */
+    MSI_DEFECT_NAN_WEIGHT, /* in WEIGHT_SPECTRUM where the row has a cell there, else in WEIGHT */
+    MSI_DEFECT_INF_WEIGHT,
+    MSI_DEFECT_NEGATIVE_WEIGHT, /* the sample's own weight with the sign changed */
+    /* That whole row. */
+    MSI_DEFECT_NAN_UVW, /* u alone */
+    MSI_DEFECT_INF_UVW,
+    MSI_DEFECT_HUGE_UVW,         /* 1e300 m */
+    MSI_DEFECT_BAD_DATA_DESC_ID, /* 1000 */
+    MSI_DEFECT_BAD_ANTENNA1,     /* 100000 */
+    /* The whole set. */
+    MSI_DEFECT_ALL_FLAGGED,
+    MSI_DEFECT_ZERO_WEIGHTS,
+    MSI_DEFECT_CHAN_FREQ_LENGTH, /* CHAN_FREQ of spw 0 has one element more than DATA has channels */
+    MSI_DEFECT_CORR_TYPE_LENGTH, /* CORR_TYPE of setup 0 has one element less or, of one, more than DATA has
+                                    correlations */
+    MSI_DEFECT_ZERO_ROWS,        /* only msi_makems_write can make these two */
+    MSI_DEFECT_ZERO_SPWS,
+    MSI_N_DEFECT
+} msi_ms_defect;
+
+/* msi_ms_defect_name - the name of a defect on the command line, such as "nan-vis". Borrowed. */
+const char *msi_ms_defect_name(msi_ms_defect defect);
+
+/* msi_ms_defect_find - the defect of a name. Returns: 0, MSI_EUSAGE (the message lists the names). */
+int msi_ms_defect_find(msi_ms_defect *out, const char *name);
+
+/*
+ * msi_ms_defect_apply - spoil a Measurement Set.
+ *
+ * Returns:  0, MSI_EUSAGE (the two that need a new set), MSI_EINPUT (not a Measurement Set, no row fit for it),
+ * MSI_EOUTPUT
+ */
+int msi_ms_defect_apply(const char *path, msi_ms_defect defect);
+
+/*
+ * msi_ms_defect_row - the row that a defect of one row spoils: the first from the middle of the set on that is a
+ * cross-correlation, is not flagged in FLAG_ROW and has no flag in the middle channel.
+ *
+ * Returns:  0, MSI_EINPUT
+ */
+int msi_ms_defect_row(const char *path, int64_t *row);
+
+#endif

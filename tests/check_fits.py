@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What astropy, casacore and fitsverify make of the files that fits_examples writes. Exit 77: astropy is missing."""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import warnings
+    from astropy.io import fits
+    from astropy.wcs import WCS
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+# Each header's OBSGEO-X is worth a note to astropy.
+warnings.simplefilter("ignore")
+problems = []
+
+
+def expect(what, got, wanted):
+    if got != wanted:
+        problems.append(f"{what}: got {got!r}, wanted {wanted!r}")
+
+
+def check_positions(folder, lines):
+    """Corners as msimage and as astropy have them; 1e-9 deg is 4 uas, a millionth of the finest pixel of today."""
+    for line in lines:
+        name, x, y, lng, lat = line.split("\t")
+        wcs = WCS(fits.getheader(os.path.join(folder, name))).celestial
+        got = wcs.wcs_pix2world([[float(x), float(y)]], 0)[0]
+        off = max(abs((got[0] - float(lng) + 180) % 360 - 180) * np.cos(np.radians(float(lat))), abs(got[1] - float(lat)))
+        if not off < 1e-9:
+            problems.append(f"{name}: pixel {x},{y}: {got} by astropy, {lng}, {lat} by msimage")
+
+
+def check_values(folder):
+    wanted = np.arange(24 * 17, dtype=np.float32).reshape(1, 1, 17, 24) / 8
+    wanted[0, 0, 0, 3] = np.nan
+    for name in os.listdir(folder):
+        if name.endswith(".png"):
+            continue
+        with fits.open(os.path.join(folder, name)) as hdus:
+            hdus.verify("exception")
+            expect(name + " pixels", np.array_equal(hdus[0].data, wanted, equal_nan=True), True)
+            expect(name + " type", hdus[0].header["BITPIX"], -32)
+
+
+def check_frames(folder):
+    for name, radesys, equinox, specsys, velref, stokes in (
+            ("plain-dirty.fits", "FK5", 2000, "TOPOCENT", 3, 1), ("icrs[1:5]-dirty.fits", "ICRS", None, "LSRK", 1, 2),
+            ("!b1950.gz", "FK4", 1950, "BARYCENT", 2, -5), ("-app (x) %s%n.fits", "GAPPT", None, "GEOCENTR", 5, -8),
+            ("~galactic.fits", None, None, "LSRD", 4, -4), ("mem:azel.fits", None, None, None, None, 4)):
+        header = fits.getheader(os.path.join(folder, name))
+        for key, wanted in (("RADESYS", radesys), ("EQUINOX", equinox), ("SPECSYS", specsys), ("VELREF", velref),
+                            ("CRVAL4", stokes)):
+            expect(f"{name} {key}", header.get(key), wanted)
+    azel = fits.getheader(os.path.join(folder, "mem:azel.fits"))
+    expect("unknown frame", (azel["CTYPE1"], azel["CTYPE2"], "'AZEL'" in str(azel["COMMENT"])), ("AZLN-SIN", "AZLT-SIN", True))
+    uv = fits.getheader(os.path.join(folder, "plain-uv-real.fits"))
+    expect("uv axes", (uv["CTYPE1"], uv["CTYPE2"], uv["CUNIT1"]), ("U---WAV", "V---WAV", "lambda"))
+    expect("uv cell", abs(uv["CDELT1"] * 24 * np.radians(75 / 3600) - 1) < 1e-12, True)
+
+
+def check_fitsverify(folder):
+    try:
+        for name in os.listdir(folder):
+            if name.endswith(".png"):
+                continue
+            # By a plain name: fitsverify takes brackets and the like as cfitsio's syntax.
+            plain = os.path.join(folder, "verified.fits")
+            os.link(os.path.join(folder, name), plain)
+            run = subprocess.run(["fitsverify", plain], stdout=subprocess.PIPE, text=True)
+            os.unlink(plain)
+            if "0 warning(s) and 0 error(s)" not in run.stdout:
+                problems.append(f"fitsverify {name}:\n{run.stdout}")
+    except FileNotFoundError:
+        print("without fitsverify, which is not installed")
+
+
+def check_casacore(folder):
+    try:
+        from casacore.images import image
+    except ImportError:
+        print("without casacore's Python module, which is not installed")
+        return
+    picture = image(os.path.join(folder, "plain-dirty.fits"))
+    expect("casacore shape", list(picture.shape()), [1, 1, 17, 24])
+    expect("casacore unit", picture.unit(), "Jy/beam")
+    beam = picture.imageinfo()["restoringbeam"]
+    expect("casacore beam", abs(beam["major"]["value"] / np.degrees(1.5e-3) / (3600 if beam["major"]["unit"] == "arcsec"
+                                                                           else 1) - 1) < 1e-6, True)
+    coordinates = picture.coordinates()
+    expect("casacore frame", coordinates["direction"].get_frame(), "J2000")
+    expect("casacore spectral frame", coordinates["spectral"].get_frame(), "TOPO")
+    expect("casacore Stokes", list(coordinates["stokes"].get_stokes()), ["I"])
+    centre = picture.toworld([0, 0, 8, 12])
+    expect("casacore frequency", abs(centre[1] - 149.115e6) < 1, True)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run([sys.argv[1], folder], stdout=subprocess.PIPE, text=True)
+        expect("exit status", run.returncode, 0)
+        lines = run.stdout.splitlines()
+        expect("corners", len(lines), 32)
+        check_positions(folder, lines)
+        check_values(folder)
+        check_frames(folder)
+        check_fitsverify(folder)
+        check_casacore(folder)
+    print("\n".join(problems) or "all as expected")
+    sys.exit(1 if problems else 0)
+
+
+main()

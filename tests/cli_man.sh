@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# cli_man.sh PAGE: the man page is typeset without a warning, in full.
+set -euo pipefail
+if grep -n '@[A-Z]*@' "$1"; then exit 1; fi
+command -v groff >/dev/null || exit 77
+warnings=$(groff -t -man -ww -Tutf8 -rLL=100n "$1" 2>&1 >/dev/null)
+if [[ -n $warnings ]]; then
+    echo "$warnings"
+    exit 1
+fi
+groff -t -man -Tascii -P-cbou "$1" | grep -q -- '-channel-range BEGIN END'

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Parser, -help, man page and completions know the same options. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "src/help.h"
+#include "src/manual.h"
+#include "src/option_table.h"
+
+typedef struct texts {
+    char *help, *man, *bash, *zsh;
+} texts;
+
+static char *printed(void (*print)(FILE *))
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    print(f);
+    fclose(f);
+    return text;
+}
+
+static void print_help(FILE *out)
+{
+    assert_int_equal(msi_help_print(out, NULL), MSI_OK);
+}
+
+static int set_up(void **state)
+{
+    static texts t;
+    t = (texts){printed(print_help), printed(msi_manual_options), printed(msi_manual_bash), printed(msi_manual_zsh)};
+    *state = &t;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    texts *t = *state;
+    free(t->help), free(t->man), free(t->bash), free(t->zsh);
+    return 0;
+}
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p++) n++;
+    return n;
+}
+
+static void check(const char *where, const char *text, const char *what, int expected)
+{
+    int n = count(text, what);
+    if (n != expected) fail_msg("%s: \"%s\" is there %d times, not %d", where, what, n, expected);
+}
+
+/* The man page writes every dash as \-. */
+static void roff_name(char *out, size_t size, const char *before, const char *name)
+{
+    size_t n = (size_t)snprintf(out, size, "%s", before);
+    for (const char *p = name; *p && n + 3 < size; p++) {
+        if (*p == '-') out[n++] = '\\';
+        out[n++] = *p;
+    }
+    out[n] = 0;
+}
+
+static void test_every_option_is_everywhere(void **state)
+{
+    const texts *t = *state;
+    int n_alias = 0;
+    for (int i = 0; i < msi_option_count; i++) {
+        const msi_option *o = &msi_option_table[i];
+        char what[128];
+        n_alias += o->alias != NULL;
+        snprintf(what, sizeof what, "\n  -%s%s%s%s%s%s", o->name, o->alias ? ", -" : "", o->alias ? o->alias : "",
+                 *o->arguments ? " " : "", o->arguments, *o->arguments ? "" : " ");
+        check("-help", t->help, what, 1);
+        roff_name(what, sizeof what, ".TP\n\\fB\\-", o->name);
+        strcat(what, "\\fR");
+        check("man", t->man, what, 1);
+        snprintf(what, sizeof what, "'(-%s --%s)'{-%s,--%s}'[", o->name, o->name, o->name, o->name);
+        check("zsh", t->zsh, what, 1);
+        const char *list = strstr(t->bash, "compgen -P $dash -W '");
+        assert_non_null(list);
+        list += strlen("compgen -P $dash -W '");
+        int found = 0;
+        size_t length;
+        const char *word;
+        for (int k = 0; k < msi_option_count && (word = msi_option_word(list, ' ', k, &length)); k++) {
+            const char *quote = memchr(word, '\'', length);
+            if (quote) length = (size_t)(quote - word);
+            found += length == strlen(o->name) && strncmp(word, o->name, length) == 0;
+        }
+        if (found != 1) fail_msg("bash: %s is there %d times", o->name, found);
+    }
+    check("-help", t->help, "\n  -", msi_option_count);
+    check("man", t->man, ".TP\n", msi_option_count);
+    check("man", t->man, ".SS ", MSI_N_GROUP);
+    check("zsh", t->zsh, "\n    '(-", msi_option_count + n_alias);
+}
+
+static void test_help_is_at_most_100_wide(void **state)
+{
+    const texts *t = *state;
+    for (const char *p = t->help; *p;) {
+        size_t length = strcspn(p, "\n");
+        if (length > 100) fail_msg("%zu characters: %.*s", length, (int)length, p);
+        if (length && p[length - 1] == ' ') fail_msg("ends with a blank: %.*s", (int)length, p);
+        p += length + (p[length] == '\n');
+    }
+}
+
+static void test_every_topic_is_told(void **state)
+{
+    (void)state;
+    FILE *sink = fopen("/dev/null", "w");
+    assert_non_null(sink);
+    for (int i = 0; i < msi_option_count; i++) assert_int_equal(msi_help_print(sink, msi_option_table[i].name), MSI_OK);
+    assert_int_equal(msi_help_print(sink, "--size"), MSI_OK);
+    assert_int_equal(msi_help_print(sink, "nonsense"), MSI_EUSAGE);
+    const msi_option *help = msi_option_find("h");
+    assert_non_null(help);
+    for (int group = 0; group < MSI_N_GROUP; group++) {
+        size_t length;
+        const char *key = msi_option_groups[group].key, *word = msi_option_word(help->choices, '|', group, &length);
+        assert_int_equal(msi_help_print(sink, key), MSI_OK);
+        assert_true(word && strlen(key) == length && strncmp(word, key, length) == 0);
+        assert_non_null(strstr(help->help, key));
+    }
+    fclose(sink);
+}
+
+/* Each row can be read, names are not used twice, and only rows that need it have optional arguments. */
+static void test_table_is_sound(void **state)
+{
+    (void)state;
+    for (int i = 0; i < msi_option_count; i++) {
+        const msi_option *o = &msi_option_table[i];
+        assert_ptr_equal(msi_option_find(o->name), o);
+        if (o->alias) assert_ptr_equal(msi_option_find(o->alias), o);
+        assert_non_null(o->read);
+        assert_true(o->help[strlen(o->help) - 1] == '.');
+        assert_true(o->offset < sizeof(msi_options));
+        int n = msi_option_arity(o, NULL);
+        assert_true(n >= 0 && n <= 2);
+        if (o->more_after) assert_int_equal(msi_option_arity(o, o->more_after), n + 1);
+    }
+    assert_int_equal(msi_option_arity(msi_option_find("weight"), "natural"), 1);
+    assert_int_equal(msi_option_arity(msi_option_find("weight"), "briggs"), 2);
+    assert_int_equal(msi_option_arity(msi_option_find("help"), NULL), 0);
+    assert_int_equal(msi_option_arity(msi_option_find("help"), "size"), 1);
+    assert_null(msi_option_find(""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_option_is_everywhere),
+        cmocka_unit_test(test_help_is_at_most_100_wide),
+        cmocka_unit_test(test_every_topic_is_told),
+        cmocka_unit_test(test_table_is_sound),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The parser: what each option stores, what is refused, and that garbage is refused in order. */
+#include <ctype.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/option_table.h"
+#include "src/options.h"
+
+enum { MAX_WORDS = 64 };
+
+static char words_text[4096];
+
+/* A command line in which words are separated by blanks and ~ stands for an empty word. */
+static int parse(msi_options *o, const char *line)
+{
+    static const char *argv[MAX_WORDS + 1];
+    int argc = 0;
+    snprintf(words_text, sizeof words_text, "msimage %s", line);
+    for (char *p = strtok(words_text, " "); p && argc < MAX_WORDS; p = strtok(NULL, " "))
+        argv[argc++] = strcmp(p, "~") == 0 ? p + 1 : p;
+    argv[argc] = NULL;
+    return msi_options_parse(o, argc, argv);
+}
+
+#define NEEDED "-size 256 128 -scale 2asec "
+
+static msi_options parsed(const char *line)
+{
+    msi_options o;
+    char text[2048];
+    snprintf(text, sizeof text, NEEDED "%s a.ms", line);
+    if (parse(&o, text) != MSI_OK) fail_msg("%s: %s", line, msi_error_get());
+    return o;
+}
+
+/* The line is refused with a one-line message that begins with `begin` and holds `remedy`. */
+static void refused(const char *line, const char *begin, const char *remedy)
+{
+    msi_options o;
+    int rc = parse(&o, line);
+    msi_options_free(&o);
+    if (rc != MSI_EUSAGE) fail_msg("%s: returned %d", line, rc);
+    const char *message = msi_error_get();
+    if (strncmp(message, begin, strlen(begin)) != 0 || !strstr(message, remedy)) fail_msg("%s: %s", line, message);
+}
+
+static void refused_value(const char *words, const char *begin, const char *remedy)
+{
+    char line[1024];
+    snprintf(line, sizeof line, NEEDED "%s a.ms", words);
+    refused(line, begin, remedy);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    msi_options o = parsed("");
+    assert_int_equal(o.action, MSI_ACTION_IMAGE);
+    assert_true(o.geometry.nx == 256 && o.geometry.ny == 128);
+    double cell = 2 * MSI_PI / 180 / 3600;
+    assert_true(fabs(o.geometry.cell_x_rad / cell - 1) < 1e-15 && o.geometry.cell_y_rad == o.geometry.cell_x_rad);
+    assert_string_equal(o.name, "msimage");
+    assert_int_equal(o.weighting.mode, MSI_WEIGHT_NATURAL);
+    assert_true(o.weighting.robust == 0 && o.weighting.taper_fwhm_rad == 0);
+    assert_true(o.accuracy == 1e-4);
+    assert_int_equal(o.n_pol, 1);
+    assert_int_equal(o.pol[0], MSI_POL_I);
+    assert_int_equal(o.gridder, MSI_METHOD_WGRID);
+    assert_int_equal(o.backend, MSI_BACKEND_AUTO);
+    assert_int_equal(o.precision, MSI_PRECISION_AUTO);
+    assert_true(o.padding == 0 && o.channels_out == 1 && o.intervals_out == 1 && o.mf_weighting == 1);
+    assert_true(!o.make_psf && !o.make_psf_only && !o.overwrite && !o.png && !o.save_weights && !o.save_uv &&
+                !o.dry_run);
+    assert_true(!o.shift_set && !o.log_time && !o.temp_dir);
+    assert_int_equal(o.log_level, MSI_LOG_NORMAL);
+    assert_true(o.n_threads >= 1);
+    assert_true(o.memory_limit_bytes == msi_memory_physical());
+    const msi_ms_selection none = {0};
+    assert_memory_equal(&o.selection, &none, sizeof none);
+    assert_int_equal(o.n_ms, 1);
+    assert_string_equal(o.ms_paths[0], "a.ms");
+    assert_string_equal(o.command_line, "msimage -size 256 128 -scale 2asec a.ms");
+    msi_options_free(&o);
+}
+
+static void test_image_options(void **state)
+{
+    (void)state;
+    msi_options o =
+        parsed("--pol iq,XX,yx -make-psf-only -channels-out 8 -intervals-out 3 -shift 08h24m07.0s -42d59m48.0s");
+    static const msi_pol expected[] = {MSI_POL_I, MSI_POL_Q, MSI_POL_XX, MSI_POL_YX};
+    assert_int_equal(o.n_pol, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(o.pol[i], expected[i]);
+    assert_true(o.make_psf && o.make_psf_only && o.channels_out == 8 && o.intervals_out == 3 && o.shift_set);
+    assert_true(fabs(o.shift_ra_rad - 126.02916666666667 * MSI_PI / 180) < 1e-12);
+    assert_true(fabs(o.shift_dec_rad + 42.99666666666667 * MSI_PI / 180) < 1e-12);
+    msi_options_free(&o);
+
+    o = parsed("-pol IQUVXXXYYXYYRRRLLRLL");
+    assert_int_equal(o.n_pol, MSI_MAX_POL);
+    msi_options_free(&o);
+}
+
+static void test_sample_options(void **state)
+{
+    (void)state;
+    msi_options o =
+        parsed("-data-column MODEL_DATA -field 3,1,3 -spws 0,2 -channel-range 4 64 -interval 1 9 -minuv-l 10 "
+               "-maxuv-l 2e4 -select-spw 0:5~60 -select-antenna !DA41 -select-uvrange >100m -select-time "
+               ">2015/06/03 -taql ANTENNA1<10");
+    const msi_ms_selection *s = &o.selection;
+    assert_string_equal(s->data_column, "MODEL_DATA");
+    assert_true(s->n_field == 2 && s->fields[0] == 3 && s->fields[1] == 1 && !s->all_fields);
+    assert_true(s->n_spw == 2 && s->spws[0] == 0 && s->spws[1] == 2);
+    assert_true(s->channel_begin == 4 && s->channel_end == 64 && s->interval_begin == 1 && s->interval_end == 9);
+    assert_true(s->min_uv_lambda == 10 && s->max_uv_lambda == 2e4);
+    assert_string_equal(s->mssel_spw, "0:5~60");
+    assert_string_equal(s->mssel_antenna, "!DA41");
+    assert_string_equal(s->mssel_uvrange, ">100m");
+    assert_string_equal(s->mssel_time, ">2015/06/03");
+    assert_string_equal(s->taql, "ANTENNA1<10");
+    assert_null(s->mssel_field);
+    msi_options_free(&o);
+
+    o = parsed("-field all");
+    assert_true(o.selection.all_fields);
+    msi_options_free(&o);
+    o = parsed("-field all -field 2");
+    assert_true(!o.selection.all_fields && o.selection.n_field == 1 && o.selection.fields[0] == 2);
+    msi_options_free(&o);
+    o = parsed("-select-field 3C286");
+    assert_string_equal(o.selection.mssel_field, "3C286");
+    assert_true(o.selection.all_fields);
+    msi_options_free(&o);
+    o = parsed("-select-field 3C286 -field 1");
+    assert_true(!o.selection.all_fields && o.selection.fields[0] == 1);
+    msi_options_free(&o);
+}
+
+static void test_weight_options(void **state)
+{
+    (void)state;
+    msi_options o = parsed("-weight briggs -0.5 -no-mf-weighting -taper-gaussian 2amin");
+    assert_int_equal(o.weighting.mode, MSI_WEIGHT_BRIGGS);
+    assert_true(o.weighting.robust == -0.5 && !o.mf_weighting);
+    assert_true(fabs(o.weighting.taper_fwhm_rad / (MSI_PI / 5400) - 1) < 1e-15);
+    msi_options_free(&o);
+    o = parsed("-weight briggs 2 -weight uniform -no-mf-weighting -mf-weighting");
+    assert_int_equal(o.weighting.mode, MSI_WEIGHT_UNIFORM);
+    assert_true(o.weighting.robust == 0 && o.mf_weighting);
+    msi_options_free(&o);
+}
+
+static void test_other_options(void **state)
+{
+    (void)state;
+    msi_options o =
+        parsed("-name out/a -overwrite -png -save-weights -save-uv -dry-run -make-psf -accuracy 1e-6 -precision "
+               "fp32 -gridder wgrid -backend cpu -padding 1.5 -j 3 -abs-mem 0.5 -temp-dir /tmp -verbose -log-time");
+    assert_string_equal(o.name, "out/a");
+    assert_true(o.overwrite && o.png && o.save_weights && o.save_uv && o.dry_run && o.make_psf && !o.make_psf_only);
+    assert_true(o.accuracy == 1e-6 && o.padding == 1.5 && o.n_threads == 3 && o.log_time);
+    assert_int_equal(o.precision, MSI_PRECISION_FP32);
+    assert_int_equal(o.backend, MSI_BACKEND_CPU);
+    assert_int_equal(o.log_level, MSI_LOG_VERBOSE);
+    assert_string_equal(o.temp_dir, "/tmp");
+    assert_true(o.memory_limit_bytes == (msi_memory_physical() < 500000000 ? msi_memory_physical() : 500000000));
+    msi_options_free(&o);
+    o = parsed("-mem 50 -precision fp64 -accuracy 1e-12 -quiet -backend cuda");
+    assert_true(llabs(o.memory_limit_bytes - msi_memory_physical() / 2) <= 1);
+    assert_int_equal(o.precision, MSI_PRECISION_FP64);
+    assert_int_equal(o.backend, MSI_BACKEND_CUDA);
+    assert_int_equal(o.log_level, MSI_LOG_QUIET);
+    msi_options_free(&o);
+}
+
+static void test_order_and_repeats(void **state)
+{
+    (void)state;
+    msi_options o;
+    assert_int_equal(parse(&o, "-size 64 64 -scale 1deg -name a -name b -accuracy 1e-2 -- -odd.ms -size b.ms"), MSI_OK);
+    assert_string_equal(o.name, "b");
+    assert_int_equal(o.n_ms, 3);
+    assert_string_equal(o.ms_paths[0], "-odd.ms");
+    msi_options_free(&o);
+    refused(NEEDED "a.ms -name b", "-name:", "before the Measurement Sets");
+    refused(NEEDED "-name a.ms", "no Measurement Set is given: a.ms was read as an argument of -name", "");
+    refused(NEEDED "-make-psf", "no Measurement Set", "after the options");
+    refused(NEEDED "~", "the path of a Measurement Set is empty", "");
+}
+
+static void test_help_and_version(void **state)
+{
+    (void)state;
+    msi_options o;
+    assert_int_equal(parse(&o, "-help"), MSI_OK);
+    assert_true(o.action == MSI_ACTION_HELP && !o.help_topic);
+    msi_options_free(&o);
+    assert_int_equal(parse(&o, "--help -size"), MSI_OK);
+    assert_string_equal(o.help_topic, "-size");
+    msi_options_free(&o);
+    assert_int_equal(parse(&o, "-size 64 64 --version -nonsense"), MSI_OK);
+    assert_int_equal(o.action, MSI_ACTION_VERSION);
+    msi_options_free(&o);
+}
+
+static void test_refused_sizes_and_scales(void **state)
+{
+    (void)state;
+    static const char *const sizes[] = {
+        "0 0",   "-5 -5",  "1 1",     "255 256", "256 255",        "8 256",
+        "256 0", "256 -2", "1.5 256", "1e3 1e3", "2147483648 256", "99999999999999999999 256"};
+    char line[256];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        snprintf(line, sizeof line, "-size %s -scale 1asec a.ms", sizes[i]);
+        refused(line, "-size ", "");
+    }
+    refused("-size abc 256 -scale 1asec a.ms", "-size abc:", "whole number");
+    refused("-size 1x1 a.ms", "-size 1x1:", "two numbers");
+    refused("-size 256 -scale 1asec a.ms", "-size: an argument is missing before -scale", "-size WIDTH HEIGHT");
+    refused("-scale 1asec a.ms", "-size:", "2048 2048");
+    refused("-size 64 64 a.ms", "-scale:", "2asec");
+    refused("-size 64 64 -scale 5 a.ms", "-scale 5:", "5asec or 5deg?");
+    refused("-size 64 64 -scale -1asec a.ms", "-scale -1asec:", "larger than 0");
+    refused("-size 64 64 -scale 0asec a.ms", "-scale 0asec:", "larger than 0");
+    refused("-size 64 64 -scale 1e-400asec a.ms", "-scale 1e-400asec:", "larger than 0");
+    refused("-size 64 64 -scale 1000deg a.ms", "-scale:", "half the sky");
+    refused("-size 64 64 -scale 5deg a.ms", "-scale:", "320deg");
+    msi_options o;
+    /* Half the sky in coarse pixels, and a size that the memory plan and not the parser refuses. */
+    assert_int_equal(parse(&o, "-size 90 90 -scale 2deg a.ms"), MSI_OK);
+    msi_options_free(&o);
+    assert_int_equal(parse(&o, "-size 1000000000 1000000000 -scale 75asec a.ms"), MSI_OK);
+    assert_true(msi_image_n_pixel(&o.geometry) == 1000000000000000000);
+    msi_options_free(&o);
+}
+
+static void test_refused_values(void **state)
+{
+    (void)state;
+    refused_value("-sizes 2 2", "-sizes:", "did you mean -size?");
+    refused_value("-acuracy 1e-4", "-acuracy:", "did you mean -accuracy?");
+    refused_value("-niter 1000", "-niter:", "no such option");
+    refused_value("-qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq", "-qqq", "no such option");
+    refused_value("-weig natural", "-weig:", "did you mean -weight?");
+    refused_value("---size 3 3", "---size:", "no such option");
+    refused_value("-accuracy 0", "-accuracy 0:", "1e-12 to 0.01");
+    refused_value("-accuracy 0.1", "-accuracy 0.1:", "1e-12 to 0.01");
+    refused_value("-accuracy nan", "-accuracy nan:", "number");
+    refused_value("-accuracy 1e-8 -precision fp32", "-precision fp32:", "fp64 or auto");
+    refused_value("-precision double", "-precision double:", "auto|fp32|fp64");
+    refused_value("-gridder wproj", "-gridder wproj:", "wgrid");
+    refused_value("-backend gpu", "-backend gpu:", "auto|cpu|cuda");
+    refused_value("-weight robust", "-weight robust:", "natural|uniform|briggs");
+    refused_value("-weight briggs", "-weight a.ms:", "");
+    refused_value("-weight briggs x", "-weight x:", "number");
+    refused_value("-weight briggs 11", "-weight briggs 11:", "-10 to 10");
+    refused_value("-pol ~", "-pol ", "IQUV");
+    refused_value("-pol IX", "-pol IX:", "IQUV");
+    refused_value("-pol I,", "-pol I,:", "IQUV");
+    refused_value("-pol I,,Q", "-pol I,,Q:", "IQUV");
+    refused_value("-pol XX,xx", "-pol XX,xx:", "twice");
+    refused_value("-channels-out 0", "-channels-out 0:", "from 1");
+    refused_value("-channels-out 9 -channel-range 0 8", "-channels-out 9:", "8 channels");
+    refused_value("-intervals-out 3 -interval 5 7", "-intervals-out 3:", "2 time steps");
+    refused_value("-channel-range 8 8", "-channel-range 8 8:", "BEGIN < END");
+    refused_value("-channel-range -1 8", "-channel-range -1 8:", "BEGIN < END");
+    refused_value("-interval 5", "-interval a.ms:", "");
+    refused_value("-minuv-l 10 -maxuv-l 10", "-minuv-l 10:", "smaller");
+    refused_value("-minuv-l -1", "-minuv-l -1:", "0 to");
+    refused_value("-field 1,", "-field 1,:", "or all");
+    refused_value("-field -1", "-field -1:", "or all");
+    refused_value("-field 4294967296", "-field 4294967296:", "or all");
+    refused_value("-spws all", "-spws all:", "0,2");
+    refused_value("-shift 126 -43", "-shift 126:", "126deg");
+    refused_value("-shift 126deg -93deg", "-shift -93deg:", "pole");
+    refused_value("-shift 126deg", "-shift a.ms:", "Dec");
+    refused_value("-taper-gaussian 2", "-taper-gaussian 2:", "2asec or 2deg?");
+    refused_value("-name ~", "-name ", "beginning of a file's name");
+    refused_value("-name out/", "-name out/:", "out/myimage");
+    refused_value("-name -png", "-name: an argument is missing before -png", "-name PREFIX");
+    refused_value("-taql ~", "-taql:", "empty");
+    refused_value("-padding 1", "-padding 1:", "1.1 to 4");
+    refused_value("-j 0", "-j 0:", "from 1");
+    refused_value("-mem 0", "-mem 0:", "0.01 to 100");
+    refused_value("-mem 101", "-mem 101:", "0.01 to 100");
+    refused_value("-abs-mem -1", "-abs-mem -1:", "0.001");
+    refused("-size 64 64 -scale", "-scale: an argument is missing", "-scale ANGLE");
+    refused("~", "the path", "");
+    refused("", "no Measurement Set", "");
+}
+
+static void test_command_line_is_quoted(void **state)
+{
+    (void)state;
+    const char *argv[] = {
+        "msimage", "-size", "64",     "64",      "-scale", "1deg", "-taql", "ANTENNA1 < 10 && 'x' == 'x'",
+        "-name",   "%s%n",  "a b.ms", "$(x).ms", NULL};
+    msi_options o;
+    assert_int_equal(msi_options_parse(&o, 12, argv), MSI_OK);
+    assert_string_equal(o.command_line, "msimage -size 64 64 -scale 1deg -taql 'ANTENNA1 < 10 && '\\''x'\\'' == "
+                                        "'\\''x'\\''' -name %s%n 'a b.ms' '$(x).ms'");
+    msi_options_free(&o);
+}
+
+/* Words that reach deep into the readers, and bytes that belong nowhere; the same ones on every run. */
+static void test_garbage_is_refused_in_order(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {
+        "64",  "64",   "1asec", "-1", "briggs", "0", "I,Q",  "XX",   "08h24m07s", "-42d59m48s",
+        "all", "0,1",  "1e-4",  "%n", "",       "-", "--",   "a.ms", "1e309",     "\xff\xfe",
+        "nan", "auto", "cpu",   "\n", "h",      ":", "1:2:", "..",   "-0d",       "99999999999999999999"};
+    enum { N_PIECE = sizeof pieces / sizeof *pieces, ROUNDS = 200000, WORDS = 12, LONGEST = 24 };
+    static char made[WORDS][LONGEST + 1];
+    const char *argv[WORDS + 2] = {"msimage"};
+    char option[WORDS][40];
+    uint64_t random = 88172645463325252u;
+    int taken = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int argc = 1;
+        for (int i = 0; i < WORDS; i++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            unsigned pick = (unsigned)(random >> 32) % 16;
+            if (pick < 6) {
+                snprintf(option[i], sizeof option[i], "%s%s", pick == 0 ? "--" : "-",
+                         msi_option_table[random % (uint64_t)msi_option_count].name);
+                argv[argc++] = option[i];
+            } else if (pick < 15) {
+                argv[argc++] = pieces[random % N_PIECE];
+            } else {
+                int length = (int)(random % LONGEST);
+                for (int k = 0; k < length; k++) made[i][k] = (char)(1 + (random >> (k % 56)) % 255);
+                made[i][length] = 0;
+                argv[argc++] = made[i];
+            }
+        }
+        argv[argc] = NULL;
+        int shown = (int)(random % WORDS) + 1;
+        argv[shown] = NULL;
+        msi_options o;
+        int rc = msi_options_parse(&o, shown, argv);
+        msi_options_free(&o);
+        assert_true(rc == MSI_OK || rc == MSI_EUSAGE);
+        taken += rc == MSI_OK;
+        if (rc != MSI_OK) {
+            assert_true(*msi_error_get());
+            for (const char *p = msi_error_get(); *p; p++) assert_false((unsigned char)*p < ' ');
+        }
+    }
+    assert_true(taken > 0);
+    assert_true(msi_memory_in_use() == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_image_options),
+        cmocka_unit_test(test_sample_options),
+        cmocka_unit_test(test_weight_options),
+        cmocka_unit_test(test_other_options),
+        cmocka_unit_test(test_order_and_repeats),
+        cmocka_unit_test(test_help_and_version),
+        cmocka_unit_test(test_refused_sizes_and_scales),
+        cmocka_unit_test(test_refused_values),
+        cmocka_unit_test(test_command_line_is_quoted),
+        cmocka_unit_test(test_garbage_is_refused_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

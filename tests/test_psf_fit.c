@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The fitted beam: exact gaussians of every size and angle, and failures. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/psf_fit.h"
+
+static const double DEG = MSI_PI / 180;
+static const double CELL = 1e-5;
+
+/* A gaussian PSF of the given beam in cells of the y axis, times `peak`, plus a ring of sidelobes of amplitude `ring`.
+ */
+static void make_psf(double *psf, const msi_image_geometry *g, const msi_beam *beam, double peak, double ring)
+{
+    for (int64_t y = 0; y < g->ny; y++) {
+        for (int64_t x = 0; x < g->nx; x++) {
+            double east = (double)(g->nx / 2 - x) * g->cell_x_rad, north = (double)(y - g->ny / 2) * g->cell_y_rad;
+            double along = east * sin(beam->pa_rad) + north * cos(beam->pa_rad);
+            double across = east * cos(beam->pa_rad) - north * sin(beam->pa_rad);
+            double r2 = pow(along / beam->major_rad, 2) + pow(across / beam->minor_rad, 2);
+            psf[y * g->nx + x] = peak * (exp(-4 * log(2) * r2) + (r2 > 2 ? ring * cos(9 * sqrt(r2)) : 0));
+        }
+    }
+}
+
+static double angle_off(double a, double b)
+{
+    return fabs(remainder(a - b, MSI_PI));
+}
+
+static void gaussians_are_found_exactly(void **state)
+{
+    (void)state;
+    static const double size[][2] = {{1.3, 1.2}, {2, 1.7}, {2.5, 2}, {5, 3}, {12, 4.5}, {40, 37}, {300, 90}};
+    msi_image_geometry g = {96, 81, CELL, CELL};
+    double *psf;
+    assert_int_equal(msi_alloc(&psf, msi_image_n_pixel(&g), sizeof *psf, "test"), MSI_OK);
+    for (size_t k = 0; k < sizeof size / sizeof size[0]; k++) {
+        for (double pa = 0; pa < 180; pa += 17) {
+            msi_beam wanted = {size[k][0] * CELL, size[k][1] * CELL, pa * DEG}, got;
+            make_psf(psf, &g, &wanted, 0.7, 0);
+            assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64), MSI_OK);
+            /* No noise: the residual vanishes at the solution, where least squares converges to rounding; a beam of
+             * 300 pixels leaves 1 - psf of 1e-1, hardly less exact. */
+            assert_true(fabs(got.major_rad / wanted.major_rad - 1) < 1e-9);
+            assert_true(fabs(got.minor_rad / wanted.minor_rad - 1) < 1e-9);
+            assert_true(angle_off(got.pa_rad, wanted.pa_rad) < 1e-8);
+            assert_true(got.pa_rad >= 0 && got.pa_rad < MSI_PI);
+        }
+    }
+    msi_free(psf);
+}
+
+static void angle_grows_towards_lower_x(void **state)
+{
+    (void)state;
+    msi_image_geometry g = {5, 5, CELL, CELL};
+    float psf[25] = {0};
+    psf[12] = 1;
+    psf[11] = psf[13] = psf[7] = psf[17] = 0.5F;
+    psf[3 * 5 + 1] = psf[1 * 5 + 3] = 0.6F; /* north-east (up, lower x) and south-west */
+    psf[3 * 5 + 3] = psf[1 * 5 + 1] = 0.1F;
+    msi_beam got;
+    assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP32), MSI_OK);
+    assert_true(angle_off(got.pa_rad, 45 * DEG) < 1e-6);
+    assert_true(got.major_rad > 1.3 * got.minor_rad);
+}
+
+static void oblong_pixels_and_sidelobes(void **state)
+{
+    (void)state;
+    msi_image_geometry g = {128, 64, CELL, 3 * CELL};
+    double psf[128 * 64];
+    msi_beam wanted = {21 * CELL, 14 * CELL, 100 * DEG}, got;
+    make_psf(psf, &g, &wanted, 1, 0);
+    assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64), MSI_OK);
+    assert_true(fabs(got.major_rad / wanted.major_rad - 1) < 1e-9);
+    assert_true(fabs(got.minor_rad / wanted.minor_rad - 1) < 1e-9);
+    assert_true(angle_off(got.pa_rad, wanted.pa_rad) < 1e-8);
+    /* Sidelobes that rise above the threshold, but do not hang together with the lobe, leave the beam alone. */
+    msi_image_geometry square = {128, 64, CELL, CELL};
+    wanted = (msi_beam){8 * CELL, 6 * CELL, 30 * DEG};
+    make_psf(psf, &square, &wanted, 1, 0.5);
+    assert_int_equal(msi_psf_fit(&got, &square, psf, MSI_FP64), MSI_OK);
+    assert_true(fabs(got.major_rad / wanted.major_rad - 1) < 1e-9);
+    assert_true(fabs(got.minor_rad / wanted.minor_rad - 1) < 1e-9);
+}
+
+static void what_is_no_lobe_has_no_beam(void **state)
+{
+    (void)state;
+    msi_image_geometry g = {16, 16, CELL, CELL};
+    double psf[256];
+    msi_beam got;
+    for (int i = 0; i < 256; i++) psf[i] = 1;
+    assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64), MSI_ERANGE);
+    assert_true(isnan(got.major_rad) && isnan(got.minor_rad) && isnan(got.pa_rad));
+    assert_false(msi_beam_known(&got));
+    for (int i = 0; i < 256; i++) psf[i] = i % 16 == 8; /* a wall without an end */
+    assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64), MSI_ERANGE);
+    psf[8 * 16 + 8] = 0;
+    assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64), MSI_ERANGE);
+    psf[8 * 16 + 8] = NAN;
+    assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64), MSI_ERANGE);
+    for (int i = 0; i < 256; i++) psf[i] = NAN;
+    psf[8 * 16 + 8] = 1;
+    assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64), MSI_ERANGE);
+    msi_image_geometry one = {1, 1, CELL, CELL};
+    assert_int_equal(msi_psf_fit(&got, &one, (double[]){1}, MSI_FP64), MSI_ERANGE);
+}
+
+static void half_of_it_may_be_missing(void **state)
+{
+    (void)state;
+    msi_image_geometry g = {32, 32, CELL, CELL};
+    double psf[1024];
+    msi_beam wanted = {9 * CELL, 5 * CELL, 70 * DEG}, got;
+    make_psf(psf, &g, &wanted, 1, 0);
+    for (int i = 0; i < 1024; i++)
+        if (i % 32 > 18) psf[i] = NAN;
+    assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64), MSI_OK);
+    assert_true(fabs(got.major_rad / wanted.major_rad - 1) < 1e-9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaussians_are_found_exactly), cmocka_unit_test(angle_grows_towards_lower_x),
+        cmocka_unit_test(oblong_pixels_and_sidelobes), cmocka_unit_test(what_is_no_lobe_has_no_beam),
+        cmocka_unit_test(half_of_it_may_be_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Numbers, angles and sky coordinates as people write them. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "core/types.h"
+#include "src/units.h"
+
+#define DEG (MSI_PI / 180)
+
+/* A few roundings of a double: decimal to binary, the unit, sums of three terms. */
+static const double RELATIVE = 8 * 2.220446049250313e-16;
+
+typedef int parser(double *out, const char *what, const char *text);
+
+static void check(parser *parse, const char *text, double expected)
+{
+    double value = NAN;
+    if (parse(&value, "-x", text) != MSI_OK) fail_msg("%s was refused: %s", text, msi_error_get());
+    if (!(fabs(value - expected) <= RELATIVE * fabs(expected)))
+        fail_msg("%s became %.17g, not %.17g", text, value, expected);
+}
+
+static void refuse(parser *parse, const char *text)
+{
+    double value = 0;
+    if (parse(&value, "-x", text) != MSI_EUSAGE) fail_msg("%s was taken as %.17g", text, value);
+    if (strncmp(msi_error_get(), "-x ", 3) != 0) fail_msg("%s: the message names no option: %s", text, msi_error_get());
+}
+
+static void test_integer(void **state)
+{
+    (void)state;
+    int64_t value;
+    assert_int_equal(msi_parse_integer(&value, "-x", "9223372036854775807"), MSI_OK);
+    assert_true(value == INT64_MAX);
+    assert_int_equal(msi_parse_integer(&value, "-x", "-7"), MSI_OK);
+    assert_true(value == -7);
+    static const char *const bad[] = {"",   "-", "abc", "1x", " 1", "1 ", "1.5", "1e3", "0x10", "9223372036854775808",
+                                      "--1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(msi_parse_integer(&value, "-x", bad[i]), MSI_EUSAGE);
+}
+
+static void test_real(void **state)
+{
+    (void)state;
+    check(msi_parse_real, "-0.5", -0.5);
+    check(msi_parse_real, "1e-4", 1e-4);
+    check(msi_parse_real, ".5", 0.5);
+    static const char *const bad[] = {"", ".", "-", "nan", "inf", "-inf", "0x1p3", "1e999", "1,5", "1 ", " 1", "1e-4x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(msi_parse_real, bad[i]);
+}
+
+static void test_angle(void **state)
+{
+    (void)state;
+    check(msi_parse_angle, "75asec", 75 * DEG / 3600);
+    check(msi_parse_angle, "75arcsec", 75 * DEG / 3600);
+    check(msi_parse_angle, "2masec", 2 * DEG / 3600e3);
+    check(msi_parse_angle, "2marcsec", 2 * DEG / 3600e3);
+    check(msi_parse_angle, "1.5amin", 1.5 * DEG / 60);
+    check(msi_parse_angle, "1.5arcmin", 1.5 * DEG / 60);
+    check(msi_parse_angle, "-1e-2DEG", -1e-2 * DEG);
+    check(msi_parse_angle, "0.25rad", 0.25);
+    static const char *const bad[] = {"",       "75",    "asec",   "75 asec", "75sec",    "75asecs", "nanasec",
+                                      "infdeg", "1edeg", "0x1deg", "1..5deg", "1e999deg", "5m",      "75%s"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(msi_parse_angle, bad[i]);
+}
+
+static void test_bare_angle_names_both_spellings(void **state)
+{
+    (void)state;
+    double value;
+    assert_int_equal(msi_parse_angle(&value, "-scale", "75"), MSI_EUSAGE);
+    assert_string_equal(msi_error_get(), "-scale 75: give a unit, 75asec or 75deg?");
+}
+
+static void test_right_ascension(void **state)
+{
+    (void)state;
+    double puppis = (8 + 24 / 60.0 + 7 / 3600.0) * 15 * DEG;
+    check(msi_parse_ra, "08h24m07.0s", puppis);
+    check(msi_parse_ra, "8h24m07.0", puppis);
+    check(msi_parse_ra, "8H24M7S", puppis);
+    check(msi_parse_ra, "08:24:07", puppis);
+    check(msi_parse_ra, "126.5deg", 126.5 * DEG);
+    check(msi_parse_ra, "-1deg", 359 * DEG);
+    check(msi_parse_ra, "-0h04m00s", 359 * DEG);
+    check(msi_parse_ra, "360deg", 0);
+    check(msi_parse_ra, "24h", 0);
+    check(msi_parse_ra, "8.5h", 8.5 * 15 * DEG);
+    check(msi_parse_ra, "2rad", 2);
+    static const char *const bad[] = {"",       "126.03", "8",       "8:24:60",     "8h60m00s",   "25h00m00s",
+                                      "361deg", "8h24",   "8h24m7x", "8.5h24m",     "8:24:07:01", "8h24m7s9s",
+                                      "h24m",   "8h-4m",  ":::",     "8h24m7.0.0s", "1234567890h"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(msi_parse_ra, bad[i]);
+}
+
+static void test_declination(void **state)
+{
+    (void)state;
+    double puppis = -(42 + 59 / 60.0 + 48 / 3600.0) * DEG;
+    check(msi_parse_dec, "-42d59m48.0s", puppis);
+    check(msi_parse_dec, "-42:59:48", puppis);
+    check(msi_parse_dec, "-42.59.48.0", puppis);
+    check(msi_parse_dec, "-0d30m", -0.5 * DEG);
+    check(msi_parse_dec, "+90d", 90 * DEG);
+    check(msi_parse_dec, "-42.5deg", -42.5 * DEG);
+    check(msi_parse_dec, "-90deg", -90 * DEG);
+    check(msi_parse_dec, "30amin", 0.5 * DEG);
+    static const char *const bad[] = {"",   "-42.5", "45",     "90d00m01s", "-91deg", "45d60m", "45d59x",
+                                      "8h", "42.5.", "1.6rad", "d",         "45:",    "..."};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(msi_parse_dec, bad[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_integer),         cmocka_unit_test(test_real),
+        cmocka_unit_test(test_angle),           cmocka_unit_test(test_bare_angle_names_both_spellings),
+        cmocka_unit_test(test_right_ascension), cmocka_unit_test(test_declination),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
