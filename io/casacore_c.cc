@@ -807,10 +807,13 @@ void take_lock(ccc_table *t)
     if (!t->table.lock(t->mode == CCC_UPDATE, 1)) throw Failure(CCC_ELOCKED, t->path + ": in use by another process");
 }
 
-/* Memory-mapped access would turn a failed read into SIGBUS. */
+/*
+ * Memory-mapped access would turn a failed read into SIGBUS; casacore's own cache may grow to the whole column when
+ * parts of cells are read, at a quarter of the speed.
+ */
 cc::TSMOption tile_option()
 {
-    return cc::TSMOption(cc::TSMOption::Cache, 0, 0);
+    return cc::TSMOption(cc::TSMOption::Buffer, 256 << 10, 0);
 }
 
 void open_table(ccc_table **out, const std::string &path, const std::string &real,

@@ -7,6 +7,6 @@ if(MSIMAGE_SANITIZE)
   set_source_files_properties(casacore_c.cc PROPERTIES COMPILE_OPTIONS -fno-sanitize=null)
 endif()
 
-add_library(msi_ms STATIC ms_reader.c ms_metadata.c ms_rows.c ms_channels.c)
+add_library(msi_ms STATIC ms_reader.c ms_block.c ms_metadata.c ms_rows.c ms_channels.c)
 msimage_target(msi_ms)
 target_link_libraries(msi_ms PUBLIC msi_core PRIVATE casacore-c m)

@@ -67,8 +67,8 @@ int msi_load(msi_ms_reader *reader, const msi_load_spec *spec, msi_gridder *cons
     workspace w = {0};
     int64_t done = 0, total = msi_ms_reader_n_row(reader);
     int rc;
+    msi_ms_block block = {0};
     for (;;) {
-        msi_ms_block block;
         rc = msi_ms_reader_next(reader, &block);
         if (rc || !block.n_row) break;
         rc = load_block(&block, spec, gridder, &w, dropped);

@@ -9,7 +9,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/help.h"
-#include "src/image.h"
+#include "src/imaging.h"
 #include "src/options.h"
 #include "src/version.h"
 

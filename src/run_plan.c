@@ -88,8 +88,8 @@ int msi_scan(msi_ms_reader *reader, const msi_image_geometry *g, msi_run_plan *p
     plan->n_row = plan->n_sample = *n_outside = 0;
     plan->w_min_lambda = HUGE_VAL;
     plan->w_max_lambda = 0;
+    msi_ms_block b = {0};
     for (;;) {
-        msi_ms_block b;
         MSI_TRY(msi_ms_reader_next(reader, &b));
         if (!b.n_row) return MSI_OK;
         for (int64_t row = 0; row < b.n_row; row++)

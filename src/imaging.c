@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/image.h"
+#include "src/imaging.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Measurement Sets to images: the stages, in order. */
-#ifndef MSI_SRC_IMAGE_H
-#define MSI_SRC_IMAGE_H
+#ifndef MSI_SRC_IMAGING_H
+#define MSI_SRC_IMAGING_H
 
 #include "src/options.h"
 
