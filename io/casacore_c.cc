@@ -863,6 +863,23 @@ std::string shown_name(const ccc_table *parent, const std::string &name)
     return name;
 }
 
+/*
+ * casacore throws from destructors when a file of headers cannot be written, which ends the process. So the space for
+ * them is asked for first, where a failure can be told.
+ */
+void require_space(const ccc_table *t)
+{
+    if (t->mode != CCC_UPDATE) return;
+    std::string name = t->real + "/.space-XXXXXX";
+    Directory probe;
+    probe.fd = ::mkostemp(&name[0], O_CLOEXEC);
+    if (probe.fd < 0) throw Failure(CCC_EFAILED, t->path + ": cannot be written: " + std::strerror(errno));
+    const int64_t headers = std::max<int64_t>(0, file_size(t->real + "/table.dat"));
+    const int failed = ::posix_fallocate(probe.fd, 0, (1 << 20) + 4 * headers);
+    ::unlink(name.c_str());
+    if (failed) throw Failure(CCC_EFAILED, t->path + ": cannot be written: " + std::strerror(failed));
+}
+
 /* ---- Keywords ---- */
 
 std::string split_last(const std::string &name, std::vector<std::string> &records)
@@ -1096,6 +1113,7 @@ int ccc_table_close(ccc_table *t)
 {
     if (!t) return CCC_OK;
     const int status = guarded(t, nullptr, [&] {
+        require_space(t);
         if (t->mode == CCC_UPDATE) t->table.flush();
         if (t->mode == CCC_UPDATE || t->lock == CCC_LOCK_HOLD) t->table.unlock();
     });
@@ -1107,7 +1125,10 @@ int ccc_table_close(ccc_table *t)
 
 int ccc_table_flush(ccc_table *t)
 {
-    return guarded(t, nullptr, [&] { t->table.flush(); });
+    return guarded(t, nullptr, [&] {
+        require_space(t);
+        t->table.flush();
+    });
 }
 
 int ccc_table_resync(ccc_table *t)

@@ -111,6 +111,8 @@ int ccc_subtable_open(ccc_table **out, ccc_table *parent, const char *name);
 /*
  * ccc_table_close - write what is unwritten and close. NULL is fine. The handle is gone even where this fails.
  * Returns: 0, CCC_EFAILED (data could not be written; what is on disk is incomplete)
+ * Notes:   space for 1 MB of headers is asked for first, because casacore 3.5 ends the process where its headers cannot
+ *          be written. A caller that must outlive every failing disk writes in a child process.
  */
 int ccc_table_close(ccc_table *t);
 

@@ -52,8 +52,8 @@ typedef struct msi_ms_block {
 typedef struct msi_ms_dropped {
     int64_t autocorrelation;
     int64_t flag_row;
-    int64_t uvw_not_finite;
-    int64_t uv_limits; /* by min_uv_lambda, max_uv_lambda */
+    int64_t uvw_not_finite; /* or beyond 1e12 m */
+    int64_t uv_limits;      /* by min_uv_lambda, max_uv_lambda */
 } msi_ms_dropped;
 
 /* One spectral setup of one set after selection. */

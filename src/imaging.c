@@ -52,7 +52,8 @@ static int open_reader(image_run *r)
     if (o->intervals_out > 1) {
         msi_ms_reader *whole;
         MSI_TRY(msi_ms_reader_open(&whole, o->ms_paths, o->n_ms, &selection));
-        int64_t n_time = msi_ms_reader_n_time(whole), begin = selection.interval_begin;
+        int64_t begin = selection.interval_begin;
+        int64_t n_time = (selection.interval_end ? selection.interval_end : msi_ms_reader_n_time(whole)) - begin;
         msi_ms_reader_free(whole);
         if (o->intervals_out > n_time)
             return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: the selection has %lld times",

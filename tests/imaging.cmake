@@ -1,1 +1,4 @@
-# Tests of imaging.
+# Tests of imaging: from the correlations of a set to the images of a run.
+msimage_test(test_stokes SOURCES test_stokes.c LIBRARIES msi_app PkgConfig::CMOCKA)
+msimage_test(test_phase_shift SOURCES test_phase_shift.c LIBRARIES msi_app PkgConfig::CMOCKA)
+msimage_test(test_uv_plane SOURCES test_uv_plane.c LIBRARIES msi_app PkgConfig::CMOCKA)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -486,6 +488,33 @@ static void test_lock(void **state)
     OK(ccc_table_close(t));
 }
 
+/* Where nothing more can be written, closing says so, and the process goes on. */
+static void test_no_space(void **state)
+{
+    (void)state;
+    char path[512];
+    ccc_table *t;
+    in_temp(path, sizeof path, "full");
+    make_table(&t, path);
+    fill_table(t);
+    OK(ccc_table_close(t));
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit none = {1000, 1000};
+        signal(SIGXFSZ, SIG_IGN);
+        if (ccc_table_open(&t, path, CCC_UPDATE, CCC_LOCK_HOLD) != CCC_OK) _exit(1);
+        if (ccc_keyword_put_int(t, NULL, "X", 1) != CCC_OK || ccc_put_int(t, "VALUE", 0, 1) != CCC_OK) _exit(2);
+        if (setrlimit(RLIMIT_FSIZE, &none) != 0) _exit(3);
+        if (ccc_table_flush(t) != CCC_EFAILED || !strstr(ccc_error(), "cannot be written")) _exit(4);
+        _exit(ccc_table_close(t) == CCC_EFAILED ? 0 : 5);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    OK(ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE));
+    OK(ccc_table_close(t));
+}
+
 static void test_select(void **state)
 {
     (void)state;
@@ -562,11 +591,11 @@ static int remove_temp(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_shapes),   cmocka_unit_test(test_slices_written),
-        cmocka_unit_test(test_describe),   cmocka_unit_test(test_keywords), cmocka_unit_test(test_added_column),
-        cmocka_unit_test(test_open_fails), cmocka_unit_test(test_names),    cmocka_unit_test(test_variable_in_name),
-        cmocka_unit_test(test_long_path),  cmocka_unit_test(test_lock),     cmocka_unit_test(test_select),
-        cmocka_unit_test(test_directions),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_shapes),     cmocka_unit_test(test_slices_written),
+        cmocka_unit_test(test_describe),   cmocka_unit_test(test_keywords),   cmocka_unit_test(test_added_column),
+        cmocka_unit_test(test_open_fails), cmocka_unit_test(test_names),      cmocka_unit_test(test_variable_in_name),
+        cmocka_unit_test(test_long_path),  cmocka_unit_test(test_lock),       cmocka_unit_test(test_no_space),
+        cmocka_unit_test(test_select),     cmocka_unit_test(test_directions),
     };
     return cmocka_run_group_tests(tests, make_temp, remove_temp);
 }

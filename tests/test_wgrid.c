@@ -17,9 +17,12 @@
 
 /* A narrow field with small w, a wide one, one that reaches beyond the horizon, and odd shapes. */
 static const msi_case cases[] = {
-    {"vla", 600, 600, 0.02, 1, 0.6, 4000, 4, 1, 1.1, 0},       {"skalow", 512, 512, 0.35, 1, 0.5, 3000, 5, 1, 1.4, 1},
-    {"hemisphere", 256, 256, 2.1, 1, 0.4, 2000, 2, 1, 1.2, 0}, {"oblong", 300, 180, 0.1, 1.7, 1.0, 2500, 3, 1, 1.5, 1},
-    {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, 0},        {"flat", 256, 256, 1e-5, 1, 0.5, 2000, 2, 1, 1.1, 0},
+    {"vla", 600, 600, 0.02, 1, 0.6, 4000, 4, 1, 1.1, SPREAD},
+    {"skalow", 512, 512, 0.35, 1, 0.5, 3000, 5, 1, 1.4, CONCENTRATED},
+    {"hemisphere", 256, 256, 2.1, 1, 0.4, 2000, 2, 1, 1.2, SPREAD},
+    {"oblong", 300, 180, 0.1, 1.7, 1.0, 2500, 3, 1, 1.5, CONCENTRATED},
+    {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, SPREAD},
+    {"flat", 256, 256, 1e-5, 1, 0.5, 2000, 2, 1, 1.1, SPREAD},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 
@@ -75,13 +78,37 @@ static void test_accuracy(void **state)
     }
 }
 
+/* An array's core puts so many samples on a cell that plain 32-bit sums of them would miss the accuracy tenfold. */
+static void test_crowded_cells(void **state)
+{
+    (void)state;
+    const msi_case fields[] = {{"core", 128, 128, 0.3, 1, 0.5, 60000, 8, 1, 1.2, CORE},
+                               {"core-flat", 128, 128, 1e-6, 1, 0.5, 60000, 8, 1, 1.2, CORE}};
+    int at = 0;
+    for (const msi_strategy *s; (s = next_strategy(&at));)
+        for (int i = 0; i < 2; i++) {
+            msi_case_data data;
+            msi_image image;
+            msi_gridder_report report;
+            msi_case_make(&data, &fields[i], 5);
+            msi_gridder_spec spec = spec_of(&data, 2e-6, s->backend);
+            spec.precision = MSI_PRECISION_FP32;
+            msi_case_image(&data, &spec, &image, &report);
+            double error = msi_case_error(&data, &image, 0, 0, 40, 3);
+            printf("  %s: error %.2e\n", fields[i].name, error);
+            assert_true(error <= 2e-6);
+            msi_image_free(&image);
+            msi_case_free(&data);
+        }
+}
+
 /* Several planes and the PSF in one call, each with its own weights. */
 static void test_planes_and_psf(void **state)
 {
     (void)state;
     int at = 0;
     for (const msi_strategy *s; (s = next_strategy(&at));) {
-        const msi_case c = {"planes", 128, 128, 0.1, 1, 0.7, 1000, 3, 4, 1.2, 0};
+        const msi_case c = {"planes", 128, 128, 0.1, 1, 0.7, 1000, 3, 4, 1.2, SPREAD};
         msi_case_data data;
         msi_image image;
         msi_gridder_report report;
@@ -115,7 +142,7 @@ static void test_planes_and_psf(void **state)
 static void test_memory_and_threads(void **state)
 {
     (void)state;
-    const msi_case c = {"ring", 256, 256, 0.3, 1, 0.8, 3000, 3, 1, 1.3, 1};
+    const msi_case c = {"ring", 256, 256, 0.3, 1, 0.8, 3000, 3, 1, 1.3, CONCENTRATED};
     msi_case_data data;
     msi_image reference, image;
     msi_gridder_report report;
@@ -155,7 +182,7 @@ static void test_outside_is_counted(void **state)
     (void)state;
     int at = 0;
     for (const msi_strategy *s; (s = next_strategy(&at));) {
-        const msi_case c = {"outside", 128, 128, 0.05, 1, 0.5, 1000, 2, 1, 1.1, 0};
+        const msi_case c = {"outside", 128, 128, 0.05, 1, 0.5, 1000, 2, 1, 1.1, SPREAD};
         msi_case_data data;
         msi_image image;
         msi_gridder_report report;
@@ -178,7 +205,7 @@ static void test_outside_is_counted(void **state)
 static void test_spill_to_file(void **state)
 {
     (void)state;
-    const msi_case c = {"spill", 64, 64, 0.05, 1, 0.5, 50000, 8, 1, 1.1, 0};
+    const msi_case c = {"spill", 64, 64, 0.05, 1, 0.5, 50000, 8, 1, 1.1, SPREAD};
     msi_case_data data;
     msi_image image, spilled;
     msi_gridder_report report;
@@ -205,7 +232,7 @@ static void test_empty_is_nan(void **state)
     (void)state;
     int at = 0;
     for (const msi_strategy *s; (s = next_strategy(&at));) {
-        const msi_case c = {"empty", 64, 64, 0.05, 1, 0.5, 10, 1, 1, 1.1, 0};
+        const msi_case c = {"empty", 64, 64, 0.05, 1, 0.5, 10, 1, 1, 1.1, SPREAD};
         msi_case_data data;
         msi_image image;
         msi_gridder_report report;
@@ -224,7 +251,7 @@ static void test_empty_is_nan(void **state)
 static void test_density_weights(void **state)
 {
     (void)state;
-    const msi_case c = {"weights", 32, 48, 0.02, 1, 0.5, 2000, 3, 1, 1.4, 1};
+    const msi_case c = {"weights", 32, 48, 0.02, 1, 0.5, 2000, 3, 1, 1.4, CONCENTRATED};
     msi_case_data data;
     msi_case_make(&data, &c, 9);
     const msi_weighting rules[] = {{MSI_WEIGHT_UNIFORM, 0, 0},
@@ -341,9 +368,8 @@ static void test_cpu_and_gpu_agree(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest common[] = {
-        cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_planes_and_psf),
-        cmocka_unit_test(test_outside_is_counted),
+        cmocka_unit_test(test_accuracy),       cmocka_unit_test(test_crowded_cells),
+        cmocka_unit_test(test_planes_and_psf), cmocka_unit_test(test_outside_is_counted),
         cmocka_unit_test(test_empty_is_nan),
     };
     const struct CMUnitTest cpu[] = {

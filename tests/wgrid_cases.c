@@ -46,13 +46,15 @@ void msi_case_make(msi_case_data *d, const msi_case *c, uint64_t seed)
     double v_reach = 0.49 / d->geometry.cell_y_rad * MSI_SPEED_OF_LIGHT / top_hz;
     for (int64_t row = 0; row < c->n_row; row++) {
         double r = sqrt(msi_random(&seed)), a = 2 * MSI_PI * msi_random(&seed);
-        if (c->concentrated) r = r * r * r;
+        if (c->layout == CONCENTRATED) r = r * r * r;
+        if (c->layout == CORE) r *= 0.03;
         d->uvw_m[3 * row] = r * cos(a) * u_reach;
         d->uvw_m[3 * row + 1] = r * sin(a) * v_reach;
-        d->uvw_m[3 * row + 2] = (2 * msi_random(&seed) - 1) * (c->concentrated ? sqrt(r) : 1) * c->w_ratio * u_reach;
+        d->uvw_m[3 * row + 2] =
+            (2 * msi_random(&seed) - 1) * (c->layout == SPREAD ? 1 : sqrt(r)) * c->w_ratio * u_reach;
     }
     for (int64_t i = 0; i < n; i++) {
-        d->vis[i].re = (float)gaussian(&seed);
+        d->vis[i].re = (float)(gaussian(&seed) + (c->layout == CORE ? 10 : 0));
         d->vis[i].im = (float)gaussian(&seed);
         d->weight[i] = msi_random(&seed) < 0.1 ? 0 : (float)(0.1 + 1.9 * msi_random(&seed));
     }

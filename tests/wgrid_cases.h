@@ -17,8 +17,13 @@ typedef struct msi_case {
     int64_t n_row;
     int32_t n_chan;
     int n_plane;
-    double band;      /* highest over lowest frequency */
-    int concentrated; /* 1: baselines crowd at the centre, as a core does; 0: uniform over the uv disc */
+    double band; /* highest over lowest frequency */
+    enum msi_case_layout {
+        SPREAD,
+        CONCENTRATED,
+        CORE
+    } layout; /* uniform over the uv disc; crowded at its centre; all
+                 within 3 % of it, with a bright source at the centre */
 } msi_case;
 
 typedef struct msi_case_data {

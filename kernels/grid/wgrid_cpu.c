@@ -7,7 +7,9 @@
  *
  * Threads take tiles. Tiles of one colour (2 x 2) lie a tile apart, which no footprint spans, so no two threads ever
  * write a cell together and a sum's order does not depend on how many there are. A tile with many samples is gathered
- * in a buffer that stays in cache and then added to the planes; a sparse one goes to the planes at once.
+ * in a buffer that stays in cache and then added to the planes; a sparse one goes to the planes at once. In fp32 a
+ * crowded tile's buffer is emptied every few hundred samples into one in double: an array's core puts 1e5 samples and
+ * more on a cell, and a float sum of so many is off by 1e-5.
  *
  * The two-dimensional transform is two passes of one-dimensional ones: rows that hold something, then only columns
  * that the image keeps, each screened and added to the image while it is in cache.
@@ -33,9 +35,12 @@ const msi_cost_model msi_wgrid_cpu_cost = {
 
 enum { G = MSI_GRID_GUARD, COLUMNS = 16, PLANES_BEYOND_WIDTH = 3 };
 
-/* A tile gets its own buffer from this many runs on: adding the buffer to the planes costs about as much as gridding
- * this many samples (measured, widths 5 to 8). */
-enum { RUNS_FOR_BUFFER = 40, LARGEST_BUFFERED_TILE = 32 };
+/* A tile gets its own buffer from one run for this many of its cells on: adding the buffer to the planes costs about as
+ * much as gridding so many samples (measured, widths 5 to 8). */
+enum { CELLS_FOR_RUN = 16 };
+
+/* Samples that a float buffer takes before it is emptied into the double one. */
+enum { SAMPLES_IN_FLOAT = 512 };
 
 typedef struct tile_work {
     int64_t tile, n_run;
@@ -56,7 +61,8 @@ typedef struct wgrid_cpu {
     msi_buckets buckets;
     tile_work *work; /* [tiles] of one step and colour, most runs first */
     int n_thread;
-    char **buffer; /* [n_thread] a tile's planes */
+    char **buffer;  /* [n_thread] a tile's planes */
+    msi_c64 **wide; /* [n_thread] the same in double, for fp32 */
     int64_t buffer_rows, buffer_pitch;
     char **columns; /* [n_thread][COLUMNS][column_pitch] */
     int64_t column_pitch;
@@ -143,10 +149,12 @@ static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store 
     MSI_TRY(msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), c->cell_bytes / 2, "image"));
     MSI_TRY(msi_alloc(&c->work, g->n_tile_u * g->n_tile_v, sizeof *c->work, "list of tiles"));
     MSI_TRY(msi_alloc(&c->buffer, c->n_thread, sizeof *c->buffer, "tile buffers"));
+    MSI_TRY(msi_alloc(&c->wide, c->n_thread, sizeof *c->wide, "tile buffers"));
     MSI_TRY(msi_alloc(&c->columns, c->n_thread, sizeof *c->columns, "column buffers"));
     for (int i = 0; i < c->n_thread; i++) {
-        if (g->tile <= LARGEST_BUFFERED_TILE)
-            MSI_TRY(msi_alloc(&c->buffer[i], buffer_cells, c->cell_bytes, "tile buffer"));
+        MSI_TRY(msi_alloc(&c->buffer[i], buffer_cells, c->cell_bytes, "tile buffer"));
+        if (plan->precision == MSI_FP32)
+            MSI_TRY(msi_alloc(&c->wide[i], buffer_cells, sizeof **c->wide, "tile buffer"));
         MSI_TRY(msi_alloc(&c->columns[i], COLUMNS * c->column_pitch, c->cell_bytes, "column buffer"));
     }
     return MSI_OK;
@@ -157,6 +165,7 @@ static void destroy(wgrid_cpu *c)
     for (int64_t i = 0; c->plane && i < c->n_resident; i++) msi_free(c->plane[i]);
     for (int i = 0; i < c->n_thread; i++) {
         if (c->buffer) msi_free(c->buffer[i]);
+        if (c->wide) msi_free(c->wide[i]);
         if (c->columns) msi_free(c->columns[i]);
     }
     msi_free(c->plane);
@@ -165,6 +174,7 @@ static void destroy(wgrid_cpu *c)
     msi_free(c->taps);
     msi_free(c->work);
     msi_free(c->buffer);
+    msi_free(c->wide);
     msi_free(c->columns);
     msi_fft1d_free(c->fft_u);
     msi_fft1d_free(c->fft_v);
@@ -186,44 +196,80 @@ static int64_t bucket_of(const wgrid_cpu *c, int64_t w0, int64_t tile)
     return w0 * c->g->n_tile_u * c->g->n_tile_v + tile;
 }
 
+static void *at_cell(const wgrid_cpu *c, char *base, int64_t cells)
+{
+    return base + cells * (int64_t)c->cell_bytes;
+}
+
+/* Adds a tile's buffer, or its double, to planes [low, high). */
+static void flush_tile(const wgrid_cpu *c, int64_t u_first, int64_t v_first, char *buffer, msi_c64 *wide, int64_t low,
+                       int64_t high)
+{
+    const msi_wgrid_geometry *g = c->g;
+    int64_t row = v_first + g->nv / 2 + G, column = u_first + g->nu / 2 + G,
+            plane_cells = c->buffer_rows * c->buffer_pitch;
+    /* No further than a footprint reaches: the cells beyond may be another thread's. */
+    int64_t n_row = c->buffer_rows < c->n_row - row ? c->buffer_rows : c->n_row - row;
+    int64_t n_cell = g->tile + g->width - 1;
+    if (n_cell > c->stride - column) n_cell = c->stride - column;
+    for (int64_t p = low; p < high; p++) {
+        int64_t at = (p - low) * plane_cells;
+        void *from = at_cell(c, buffer, at), *to = at_cell(c, plane_of(c, p), row * c->stride + column);
+        if (wide)
+            c->simd->flush_wide(wide + at, n_row, n_cell, c->buffer_pitch, to, c->stride);
+        else if (c->plan->precision == MSI_FP32)
+            c->simd->flush_f32(from, n_row, n_cell, c->buffer_pitch, to, c->stride);
+        else
+            c->simd->flush_f64(from, n_row, n_cell, c->buffer_pitch, to, c->stride);
+    }
+}
+
+/* How many of the next runs, at least one, hold no more than `most` samples together; *n_sample is what they hold. */
+static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int64_t *n_sample)
+{
+    int64_t n = 0;
+    *n_sample = 0;
+    while (n < n_run && (!n || *n_sample + run[n].n_chan <= most)) *n_sample += run[n++].n_chan;
+    return n;
+}
+
 /* Grid one tile's samples of first planes [w0_begin, w0_end) into planes [low, high). */
 static void grid_tile(const wgrid_cpu *c, int image_plane, const tile_work *work, int64_t w0_begin, int64_t w0_end,
                       int64_t low, int64_t high)
 {
     const msi_wgrid_geometry *g = c->g;
+    int fp32 = c->plan->precision == MSI_FP32;
     int64_t tu = work->tile % g->n_tile_u, tv = work->tile / g->n_tile_u;
     int64_t u_first = tu * g->tile - g->nu / 2 - g->width, v_first = tv * g->tile - g->nv / 2 - g->width;
-    char *buffer = work->n_run >= RUNS_FOR_BUFFER ? c->buffer[omp_get_thread_num()] : NULL;
-    int64_t buffer_plane = c->buffer_rows * c->buffer_pitch * (int64_t)c->cell_bytes;
+    char *buffer = work->n_run * CELLS_FOR_RUN >= c->buffer_rows * c->buffer_pitch ? c->buffer[omp_get_thread_num()] : NULL;
+    msi_c64 *wide = buffer && fp32 ? c->wide[omp_get_thread_num()] : NULL;
+    int64_t buffer_plane = c->buffer_rows * c->buffer_pitch, in_buffer = 0;
+    int widened = 0;
     for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
         const int64_t *start = c->buckets.start + bucket_of(c, w0, work->tile);
         if (start[0] == start[1]) continue;
-        msi_span span = {g, c->store, c->taps, c->buckets.run + start[0], start[1] - start[0], image_plane};
         msi_grid_target target = {.first_tap = w0 < low ? (int)(low - w0) : 0,
                                   .end_tap = w0 + g->w_width > high ? (int)(high - w0) : g->w_width};
         for (int k = target.first_tap; k < target.end_tap; k++)
-            target.plane[k] = buffer ? buffer + (w0 + k - low) * buffer_plane : plane_of(c, w0 + k);
+            target.plane[k] = buffer ? at_cell(c, buffer, (w0 + k - low) * buffer_plane) : plane_of(c, w0 + k);
         target.stride = buffer ? c->buffer_pitch : c->stride;
         target.u_origin = buffer ? u_first : -g->nu / 2 - G;
         target.v_origin = buffer ? v_first : -g->nv / 2 - G;
-        (c->plan->precision == MSI_FP32 ? c->simd->grid_f32 : c->simd->grid_f64)(&span, &target);
+        for (int64_t i = start[0], n, n_sample = 0; i < start[1]; i += n) {
+            n = start[1] - i;
+            if (wide) n = runs_within(c->buckets.run + i, n, SAMPLES_IN_FLOAT - in_buffer, &n_sample);
+            msi_span span = {g, c->store, c->taps, c->buckets.run + i, n, image_plane};
+            (fp32 ? c->simd->grid_f32 : c->simd->grid_f64)(&span, &target);
+            in_buffer += n_sample;
+            if (in_buffer < SAMPLES_IN_FLOAT) continue;
+            c->simd->widen((msi_c32 *)(void *)buffer, wide, (high - low) * buffer_plane);
+            widened = 1;
+            in_buffer = 0;
+        }
     }
     if (!buffer) return;
-    int64_t row = v_first + g->nv / 2 + G, column = u_first + g->nu / 2 + G;
-    int64_t n_row = c->buffer_rows < c->n_row - row ? c->buffer_rows : c->n_row - row;
-    /* No further than a footprint reaches: the cells beyond may be another thread's. */
-    int64_t n_cell = g->tile + g->width - 1;
-    if (n_cell > c->stride - column) n_cell = c->stride - column;
-    int64_t at = row * c->stride + column;
-    for (int64_t p = low; p < high; p++) {
-        char *from = buffer + (p - low) * buffer_plane, *to = plane_of(c, p) + at * (int64_t)c->cell_bytes;
-        if (c->plan->precision == MSI_FP32)
-            c->simd->flush_f32((msi_c32 *)(void *)from, n_row, n_cell, c->buffer_pitch, (msi_c32 *)(void *)to,
-                               c->stride);
-        else
-            c->simd->flush_f64((msi_c64 *)(void *)from, n_row, n_cell, c->buffer_pitch, (msi_c64 *)(void *)to,
-                               c->stride);
-    }
+    if (widened) c->simd->widen((msi_c32 *)(void *)buffer, wide, (high - low) * buffer_plane);
+    flush_tile(c, u_first, v_first, buffer, widened ? wide : NULL, low, high);
 }
 
 static int most_runs_first(const void *a, const void *b)

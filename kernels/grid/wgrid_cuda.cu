@@ -6,8 +6,11 @@
  * and fractions) and weighted values turned by the field's mean n - 1, all coordinates in double; a radix sort (CUB)
  * orders samples by uv tile and then w, so that what runs together writes cells that lie together and stay in L2.
  *
- * Gridding: a warp takes 32 sorted samples. Its lanes first evaluate the taps of all 32 into shared memory, then, image
- * plane by image plane and sample by sample, each lane adds one cell of a row of taps to the grid, 32 / row cells of
+ * Gridding: samples of one tile and first w-plane are an item. A crowded item is gathered by a block in shared memory,
+ * one warp to a w-tap, so that no two warps write a cell and nothing is atomic; then the block adds its tile to the
+ * planes. That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on a cell, and a float sum
+ * of so many is off by 1e-5, while here no sum has more than a thousand terms. A sparse item goes to the planes by one
+ * warp: its lanes evaluate the taps of all samples into shared memory, then each lane adds one cell of a row of taps,
  * several rows at a time, with vector reductions in L2. Footprints wrap around the grid's edge, which is exact.
  *
  * As many w-planes as fit are held; where not all do, the planes are made in slabs and every batch is gridded once for
@@ -19,221 +22,20 @@
 #include <string.h>
 
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_run_length_encode.cuh>
+#include <cub/device/device_scan.cuh>
 
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "kernels/grid/cuda_check.h"
+#include "kernels/grid/wgrid_cuda_kernels.cuh"
 #include "kernels/transform/taper_correction.h"
 
 /* Rates of one H200, rounded; only ratios matter. */
 extern const msi_cost_model msi_wgrid_cuda_cost = {4e12, 1e-11, 2e-10, 4e-12, 4};
 
 namespace {
-
-constexpr int MAX_PLANES = 32;
-
-/* Warps of a gridding block: as many as leave its taps inside 48 KB of shared memory. */
-template <typename T, int WIDTH> constexpr int WARPS = sizeof(T) * WIDTH > 96 ? 2 : 4;
-
-/* Segments of a batch as the device sees them. */
-struct segment_view {
-    int64_t first_sample, first_row; /* in the batch's arrays */
-    int32_t n_row, n_chan, first_freq;
-};
-
-template <typename T> struct record {
-    T zu, zv, zw;
-    int32_t u0, v0, w0;
-};
-
-template <typename T> struct cplx {
-    T re, im;
-};
-
-/* Tap polynomials, highest power first: u and v share the first half of a row, w has the second. */
-template <typename T> struct tap_table {
-    T uv[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
-    T w[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
-};
-
-__device__ void add_cell(cplx<float> *cell, float re, float im)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(re), "f"(im) : "memory");
-#else
-    atomicAdd(&cell->re, re);
-    atomicAdd(&cell->im, im);
-#endif
-}
-
-__device__ void add_cell(cplx<double> *cell, double re, double im)
-{
-    atomicAdd(&cell->re, re);
-    atomicAdd(&cell->im, im);
-}
-
-__device__ void sincos_turns(float t, float *s, float *c)
-{
-    sincospif(2 * t, s, c);
-}
-
-__device__ void sincos_turns(double t, double *s, double *c)
-{
-    sincospi(2 * t, s, c);
-}
-
-constexpr uint32_t UNUSED = 0xffffffffu;
-
-/*
- * Records, values and keys of a batch; block (segment, part). raw [n_plane][n_sample] visibilities become value
- * [n_image][n_sample], weighted and turned; store_plane maps images to planes, -1 being the PSF.
- */
-struct plane_map {
-    int n_image, n_plane;
-    int store_plane[MAX_PLANES];
-};
-
-template <typename T>
-__global__ void k_locate(msi_wgrid_geometry g, plane_map map, const segment_view *segments, const double *freq_hz,
-                         const double *uvw_m, const float *weight, const cplx<T> *raw, int64_t n_sample, cplx<T> *value,
-                         record<T> *records, uint32_t *key, uint32_t *index, int by_w)
-{
-    segment_view s = segments[blockIdx.x];
-    int64_t n = (int64_t)s.n_row * s.n_chan;
-    int64_t n_w0 = g.n_w - g.w_width + 1;
-    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
-        int64_t row = i / s.n_chan, at = s.first_sample + i;
-        double freq = freq_hz[s.first_freq + i % s.n_chan];
-        msi_footprint f;
-        double w_lambda;
-        int conjugate = msi_locate(&g, uvw_m + 3 * (s.first_row + row), freq, &f, &w_lambda);
-        double turns = w_lambda * g.n_mid;
-        T sine, cosine;
-        sincos_turns((T)(turns - rint(turns)), &sine, &cosine);
-        bool used = false;
-        for (int p = 0; p < map.n_image; p++) {
-            int from = map.store_plane[p] < 0 ? 0 : map.store_plane[p];
-            T wt = (T)weight[from * n_sample + at], re = wt, im = 0;
-            used |= wt > 0;
-            if (map.store_plane[p] >= 0) {
-                cplx<T> v = raw[from * n_sample + at];
-                re = wt * v.re;
-                im = conjugate ? -wt * v.im : wt * v.im;
-            }
-            value[p * n_sample + at] = {re * cosine + im * sine, im * cosine - re * sine};
-        }
-        records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
-        int64_t tile = msi_bucket(&g, &f) - (int64_t)f.w0 * g.n_tile_u * g.n_tile_v;
-        key[at] = used ? (uint32_t)(by_w ? tile * n_w0 + f.w0 : tile) : UNUSED;
-        index[at] = (uint32_t)at;
-    }
-}
-
-__device__ int wrap(int x, int n)
-{
-    return x < 0 ? x + n : x >= n ? x - n : x;
-}
-
-/* Sorted samples into planes [low, high) of the grids [n_image][high - low][nv][nu]. */
-template <typename T, int WIDTH, bool HAS_W>
-__global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
-    k_grid(msi_wgrid_geometry g, const tap_table<T> *taps, int n_image, int64_t n_sample, int64_t n_used,
-           const uint32_t *index, const record<T> *records, const cplx<T> *value, cplx<T> *grid, int low, int high)
-{
-    constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
-    constexpr int ROW = WIDTH <= 4 ? 4 : WIDTH <= 8 ? 8 : 16; /* lanes along u */
-    constexpr int ROWS = 32 / ROW;                            /* rows of v at a time */
-    constexpr int N_TAP = HAS_W ? 3 * WIDTH : 2 * WIDTH;
-    __shared__ T table[N_COEF][N_TAP];
-    constexpr int N_WARP = WARPS<T, WIDTH>;
-    __shared__ T tap[N_WARP][32][N_TAP + 1];
-    for (int i = threadIdx.x; i < N_COEF * N_TAP; i += blockDim.x) {
-        int k = i / N_TAP, t = i % N_TAP;
-        table[k][t] = t < 2 * WIDTH ? taps->uv[k][t % WIDTH] : taps->w[k][t % WIDTH];
-    }
-    __syncthreads();
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int64_t plane_cells = g.nu * g.nv, image_cells = plane_cells * (high - low);
-    int64_t n_group = (n_used + 31) / 32;
-    for (int64_t group = (int64_t)blockIdx.x * N_WARP + warp; group < n_group; group += (int64_t)gridDim.x * N_WARP) {
-        int64_t at = group * 32 + lane;
-        int n_here = (int)(n_used - group * 32 < 32 ? n_used - group * 32 : 32);
-        uint32_t sample = index[at < n_used ? at : n_used - 1];
-        record<T> r = records[sample];
-        for (int i = 0; i < n_here; i++) {
-            T z[3] = {__shfl_sync(~0u, r.zu, i), __shfl_sync(~0u, r.zv, i), __shfl_sync(~0u, r.zw, i)};
-            for (int t = lane; t < N_TAP; t += 32) {
-                T x = t < WIDTH ? z[0] : t < 2 * WIDTH ? z[1] : z[2], p = table[0][t];
-#pragma unroll
-                for (int k = 1; k < N_COEF; k++) p = p * x + table[k][t];
-                tap[warp][i][t] = p;
-            }
-        }
-        __syncwarp();
-        int column = lane % ROW, first_row = lane / ROW;
-        for (int p = 0; p < n_image; p++) {
-            cplx<T> mine = value[p * n_sample + sample];
-            cplx<T> *image = grid + p * image_cells;
-            for (int i = 0; i < n_here; i++) {
-                T re = __shfl_sync(~0u, mine.re, i), im = __shfl_sync(~0u, mine.im, i);
-                int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i), w0 = __shfl_sync(~0u, r.w0, i);
-                if (column >= WIDTH || (re == 0 && im == 0)) continue;
-                T ku = tap[warp][i][column];
-                int iu = wrap(u0 + column + (int)(g.nu / 2), (int)g.nu);
-                int k_first = w0 < low ? low - w0 : 0;
-                int k_end = HAS_W ? (w0 + WIDTH > high ? high - w0 : WIDTH) : (w0 < high ? 1 : 0);
-                for (int j = first_row; j < WIDTH; j += ROWS) {
-                    T kuv = ku * tap[warp][i][WIDTH + j];
-                    T a = re * kuv, b = im * kuv;
-                    int iv = wrap(v0 + j + (int)(g.nv / 2), (int)g.nv);
-                    cplx<T> *cell = image + (int64_t)iv * g.nu + iu + (int64_t)(w0 + k_first - low) * plane_cells;
-                    for (int k = k_first; k < k_end; k++, cell += plane_cells) {
-                        T kw = HAS_W ? tap[warp][i][2 * WIDTH + k] : (T)1;
-                        add_cell(cell, a * kw, b * kw);
-                    }
-                }
-            }
-        }
-        __syncwarp();
-    }
-}
-
-struct screen_geometry {
-    int64_t nx, ny, nu, nv;
-    double cell_x_rad, cell_y_rad, w_first, w_step, n_mid;
-    int has_w;
-};
-
-/* sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)), planes [low, high). */
-template <typename T> __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int high, T *sum)
-{
-    int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= g.nx || y >= g.ny) return;
-    int64_t i = x - g.nx / 2, j = y - g.ny / 2;
-    const cplx<T> *at = planes + (j < 0 ? j + g.nv : j) * g.nu + (i < 0 ? i + g.nu : i);
-    double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
-    double nu = g.has_w ? msi_n_minus_1(l, m) - g.n_mid : 0;
-    T total = 0;
-    for (int p = low; p < high; p++, at += g.nu * g.nv) {
-        double turns = (g.w_first + p * g.w_step) * nu;
-        T s, c;
-        sincos_turns((T)(turns - rint(turns)), &s, &c);
-        total += at->re * c + at->im * s;
-    }
-    sum[y * g.nx + x] += total;
-}
-
-template <typename T> __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, T *image)
-{
-    int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= g.nx || y >= g.ny) return;
-    double l = (double)(g.nx / 2 - x) * g.cell_x_rad, m = (double)(y - g.ny / 2) * g.cell_y_rad;
-    T *pixel = image + y * g.nx + x;
-    double value = (double)*pixel * scale * taper.along_x[x] * taper.along_y[y];
-    if (taper.has_w) value *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, msi_n_minus_1(l, m));
-    *pixel = l * l + m * m < 1 ? (T)value : (T)nan("");
-}
 
 /* Device memory that frees itself: every failure path below is a plain return. */
 class buffer {
@@ -293,7 +95,8 @@ class fft_plan {
 
 /* Segments [first, end) on their way through the device. */
 struct batch {
-    int64_t first, end, n_row, n_sample, n_used;
+    int64_t first, end, n_row, n_sample;
+    int64_t n_crowded, n_sparse; /* items */
 };
 
 template <typename T> class gridder {
@@ -302,6 +105,7 @@ template <typename T> class gridder {
             int64_t n_resident_, msi_wgrid_times *times_)
         : plan(plan_), g(plan_->grid), store(store_), n_resident(n_resident_), times(times_)
     {
+        lay_tiles();
         map.n_image = n_image;
         map.n_plane = store_->n_plane;
         for (int i = 0; i < n_image; i++) map.store_plane[i] = store_plane[i];
@@ -321,8 +125,7 @@ template <typename T> class gridder {
     static int64_t sample_bytes(int n_plane, int n_image)
     {
         return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + n_image * sizeof(cplx<T>) + sizeof(record<T>) +
-                         4 * sizeof(uint32_t)) +
-               8;
+                         4 * sizeof(uint32_t) + 5 * sizeof(uint32_t) + sizeof(item));
     }
 
   private:
@@ -336,7 +139,7 @@ template <typename T> class gridder {
     int64_t batch_samples = 0;
     buffer d_grid, d_sum, d_taps, d_segments, d_freq, d_uvw, d_weight, d_raw, d_value, d_records, d_key, d_index,
         d_work;
-    buffer d_along;
+    buffer d_along, d_runs, d_items;
     const uint32_t *d_sorted = nullptr;
     fft_plan fft;
     int64_t loaded_batch = -1;
@@ -346,6 +149,16 @@ template <typename T> class gridder {
     int64_t image_cells() const
     {
         return n_resident * g.nu * g.nv;
+    }
+
+    /* Tiles of the size that crowded items take, unless there are more than keys can number. */
+    void lay_tiles()
+    {
+        for (g.tile = TILE;; g.tile *= 2) {
+            g.n_tile_u = (g.nu + 2 * g.width + g.tile) / g.tile;
+            g.n_tile_v = (g.nv + 2 * g.width + g.tile) / g.tile;
+            if (g.n_tile_u * g.n_tile_v * (g.n_w - g.w_width + 1) < (int64_t)UNUSED) return;
+        }
     }
 
     int upload_taps()
@@ -388,7 +201,7 @@ template <typename T> class gridder {
     /* The batch that begins at segment `first`: at least one segment, at most batch_samples. */
     batch cut_batch(int64_t first) const
     {
-        batch b = {first, first, 0, 0, 0};
+        batch b = {first, first, 0, 0, 0, 0};
         while (b.end < store->n_segment) {
             const msi_vis_segment *s = &store->segment[b.end];
             int64_t n = s->n_row * s->n_chan;
@@ -451,8 +264,7 @@ template <typename T> class gridder {
     int sort_batch(int first_image, int n)
     {
         double start = msi_wall_s();
-        int64_t count = now.n_sample, n_w0 = g.n_w - g.w_width + 1, n_tile = g.n_tile_u * g.n_tile_v;
-        int by_w = n_tile * n_w0 < (int64_t)UNUSED;
+        int64_t count = now.n_sample;
         MSI_TRY(d_value.fit(n * count * (int64_t)sizeof(cplx<T>), "visibilities"));
         MSI_TRY(d_records.fit(count * (int64_t)sizeof(record<T>), "coordinates"));
         MSI_TRY(d_key.fit(2 * count * (int64_t)sizeof(uint32_t), "sort keys"));
@@ -463,7 +275,7 @@ template <typename T> class gridder {
         dim3 blocks((unsigned)(now.end - now.first), 8);
         k_locate<T><<<blocks, 256>>>(g, part, d_segments.as<segment_view>(), d_freq.as<double>(), d_uvw.as<double>(),
                                      d_weight.as<float>(), d_raw.as<cplx<T>>(), count, d_value.as<cplx<T>>(),
-                                     d_records.as<record<T>>(), d_key.as<uint32_t>(), d_index.as<uint32_t>(), by_w);
+                                     d_records.as<record<T>>(), d_key.as<uint32_t>(), d_index.as<uint32_t>());
         MSI_CUDA(cudaGetLastError());
         cub::DoubleBuffer<uint32_t> keys(d_key.as<uint32_t>(), d_key.as<uint32_t>() + count);
         cub::DoubleBuffer<uint32_t> values(d_index.as<uint32_t>(), d_index.as<uint32_t>() + count);
@@ -472,82 +284,135 @@ template <typename T> class gridder {
         MSI_TRY(d_work.fit((int64_t)work_bytes + 8, "sorting"));
         MSI_CUDA(cub::DeviceRadixSort::SortPairs(d_work.as<void>(), work_bytes, keys, values, count));
         d_sorted = values.Current();
-        MSI_TRY(count_used(keys.Current(), count));
+        MSI_TRY(list_items(keys.Current(), count));
         times->sort_s += msi_wall_s() - start;
         return MSI_OK;
     }
 
-    /* Samples without weight carry the largest key: the used ones end where it begins. Bisection by single reads. */
-    int count_used(const uint32_t *sorted_key, int64_t count)
+    /* Items of the sorted batch. A crowded item's block must find its tile in shared memory. */
+    int list_items(const uint32_t *sorted_key, int64_t count)
     {
-        int64_t low = 0, high = count;
-        while (low < high) {
-            int64_t middle = (low + high) / 2;
-            uint32_t key;
-            MSI_CUDA(cudaMemcpy(&key, sorted_key + middle, sizeof key, cudaMemcpyDeviceToHost));
-            if (key == UNUSED)
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        now.n_used = low;
+        uint32_t crowded_from = sizeof(T) == 4 && g.tile == TILE && crowded_fits() ? LEAST_CROWDED : UNUSED;
+        MSI_TRY(d_runs.fit(5 * count * (int64_t)sizeof(uint32_t) + 8, "sorted runs"));
+        uint32_t *key = d_runs.as<uint32_t>(), *length = key + count, *start = length + count, *crowded = start + count;
+        uint32_t *sparse = crowded + count, *n_run = sparse + count;
+        size_t bytes[2] = {0, 0};
+        MSI_CUDA(cub::DeviceRunLengthEncode::Encode(nullptr, bytes[0], sorted_key, key, length, n_run, count));
+        MSI_CUDA(cub::DeviceScan::ExclusiveSum(nullptr, bytes[1], length, start, count));
+        MSI_TRY(d_work.fit((int64_t)(bytes[0] > bytes[1] ? bytes[0] : bytes[1]) + 8, "sorting"));
+        MSI_CUDA(
+            cub::DeviceRunLengthEncode::Encode(d_work.as<void>(), bytes[0], sorted_key, key, length, n_run, count));
+        uint32_t runs;
+        MSI_CUDA(cudaMemcpy(&runs, n_run, sizeof runs, cudaMemcpyDeviceToHost));
+        MSI_CUDA(cub::DeviceScan::ExclusiveSum(d_work.as<void>(), bytes[1], length, start, runs));
+        unsigned blocks = (runs + 255) / 256;
+        k_count_items<<<blocks, 256>>>(key, length, runs, crowded_from, crowded, sparse);
+        MSI_CUDA(cudaGetLastError());
+        MSI_TRY(scan_in_place(crowded, runs, bytes[1], &now.n_crowded));
+        MSI_TRY(scan_in_place(sparse, runs, bytes[1], &now.n_sparse));
+        MSI_TRY(d_items.fit((now.n_crowded + now.n_sparse) * (int64_t)sizeof(item), "items"));
+        k_list_items<<<blocks, 256>>>(key, length, start, runs, crowded_from, crowded, sparse, d_items.as<item>(),
+                                      d_items.as<item>() + now.n_crowded);
+        MSI_CUDA(cudaGetLastError());
         return MSI_OK;
     }
 
-    template <int WIDTH> int launch_grid(int n_image, int low, int high)
+    /* Exclusive sums of n counts, and their total. */
+    int scan_in_place(uint32_t *count, uint32_t n, size_t work_bytes, int64_t *total)
     {
-        if (!now.n_used) return MSI_OK;
+        uint32_t last = 0, before = 0;
+        MSI_CUDA(cudaMemcpy(&last, count + n - 1, sizeof last, cudaMemcpyDeviceToHost));
+        MSI_CUDA(cub::DeviceScan::ExclusiveSum(d_work.as<void>(), work_bytes, count, count, n));
+        MSI_CUDA(cudaMemcpy(&before, count + n - 1, sizeof before, cudaMemcpyDeviceToHost));
+        *total = (int64_t)before + last;
+        return MSI_OK;
+    }
+
+    grid_job<T> job(int n_image, int low, int high) const
+    {
+        return {d_taps.as<tap_table<T>>(),
+                n_image,
+                now.n_sample,
+                d_sorted,
+                d_records.as<record<T>>(),
+                d_value.as<cplx<T>>(),
+                d_grid.as<cplx<T>>(),
+                low,
+                high};
+    }
+
+    template <int WIDTH, bool HAS_W> int launch_crowded(int n_image, int low, int high)
+    {
+        if constexpr (sizeof(T) == 4) {
+            if (!now.n_crowded) return MSI_OK;
+            MSI_CUDA(cudaFuncSetAttribute(k_grid_crowded<WIDTH, HAS_W>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          (int)tile_shape<WIDTH>::BYTES));
+            k_grid_crowded<WIDTH, HAS_W><<<(unsigned)now.n_crowded, 32 * WIDTH, tile_shape<WIDTH>::BYTES>>>(
+                g, job(n_image, low, high), d_items.as<item>());
+            MSI_CUDA(cudaGetLastError());
+        }
+        return MSI_OK;
+    }
+
+    template <int WIDTH, bool HAS_W> int launch_sparse(int n_image, int low, int high)
+    {
+        if (!now.n_sparse) return MSI_OK;
         constexpr int N_WARP = WARPS<T, WIDTH>;
-        int64_t wanted = ((now.n_used + 31) / 32 + N_WARP - 1) / N_WARP;
+        int64_t wanted = (now.n_sparse + N_WARP - 1) / N_WARP;
         unsigned blocks = (unsigned)(wanted < (int64_t)1 << 20 ? wanted : (int64_t)1 << 20);
-        if (g.w_width > 1)
-            k_grid<T, WIDTH, true><<<blocks, 32 * N_WARP>>>(g, d_taps.as<tap_table<T>>(), n_image, now.n_sample,
-                                                            now.n_used, d_sorted, d_records.as<record<T>>(),
-                                                            d_value.as<cplx<T>>(), d_grid.as<cplx<T>>(), low, high);
-        else
-            k_grid<T, WIDTH, false><<<blocks, 32 * N_WARP>>>(g, d_taps.as<tap_table<T>>(), n_image, now.n_sample,
-                                                             now.n_used, d_sorted, d_records.as<record<T>>(),
-                                                             d_value.as<cplx<T>>(), d_grid.as<cplx<T>>(), low, high);
+        k_grid_sparse<T, WIDTH, HAS_W>
+            <<<blocks, 32 * N_WARP>>>(g, job(n_image, low, high), d_items.as<item>() + now.n_crowded, now.n_sparse);
         MSI_CUDA(cudaGetLastError());
         return MSI_OK;
+    }
+
+    template <int WIDTH> int launch(int n_image, int low, int high)
+    {
+        if (g.w_width > 1) {
+            MSI_TRY((launch_crowded<WIDTH, true>(n_image, low, high)));
+            return launch_sparse<WIDTH, true>(n_image, low, high);
+        }
+        MSI_TRY((launch_crowded<WIDTH, false>(n_image, low, high)));
+        return launch_sparse<WIDTH, false>(n_image, low, high);
     }
 
     int grid_batch(int n_image, int low, int high)
     {
         switch (g.width) {
-        case 2:
-            return launch_grid<2>(n_image, low, high);
-        case 3:
-            return launch_grid<3>(n_image, low, high);
-        case 4:
-            return launch_grid<4>(n_image, low, high);
-        case 5:
-            return launch_grid<5>(n_image, low, high);
-        case 6:
-            return launch_grid<6>(n_image, low, high);
-        case 7:
-            return launch_grid<7>(n_image, low, high);
-        case 8:
-            return launch_grid<8>(n_image, low, high);
-        case 9:
-            return launch_grid<9>(n_image, low, high);
-        case 10:
-            return launch_grid<10>(n_image, low, high);
-        case 11:
-            return launch_grid<11>(n_image, low, high);
-        case 12:
-            return launch_grid<12>(n_image, low, high);
-        case 13:
-            return launch_grid<13>(n_image, low, high);
-        case 14:
-            return launch_grid<14>(n_image, low, high);
-        case 15:
-            return launch_grid<15>(n_image, low, high);
-        case 16:
-            return launch_grid<16>(n_image, low, high);
+#define WIDTH_CASE(n)                                                                                                  \
+    case n:                                                                                                            \
+        return launch<n>(n_image, low, high)
+            WIDTH_CASE(2);
+            WIDTH_CASE(3);
+            WIDTH_CASE(4);
+            WIDTH_CASE(5);
+            WIDTH_CASE(6);
+            WIDTH_CASE(7);
+            WIDTH_CASE(8);
+            WIDTH_CASE(9);
+            WIDTH_CASE(10);
+            WIDTH_CASE(11);
+            WIDTH_CASE(12);
+            WIDTH_CASE(13);
+            WIDTH_CASE(14);
+            WIDTH_CASE(15);
+            WIDTH_CASE(16);
+#undef WIDTH_CASE
         default:
             return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
         }
+    }
+
+    bool crowded_fits() const
+    {
+        int device = 0, bytes = 0;
+        cudaGetDevice(&device);
+        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+        /* The largest shape at or above this width; the static table of polynomials beside it is below 4 KB. */
+        size_t need = g.width <= 8    ? tile_shape<8>::BYTES
+                      : g.width <= 12 ? tile_shape<12>::BYTES
+                                      : tile_shape<16>::BYTES;
+        return need + 4096 <= (size_t)bytes;
     }
 
     /* A store that fits one batch is uploaded and sorted once, however many slabs and image planes there are. */

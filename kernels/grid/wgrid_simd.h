@@ -62,6 +62,9 @@ typedef struct msi_simd_table {
     /* Add n_row rows of n_cell cells of a tile buffer to a plane of the grid, and zero them. */
     void (*flush_f32)(msi_c32 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
     void (*flush_f64)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c64 *grid, int64_t stride);
+    /* Add n cells of a tile buffer to one in double, and zero them; and from there to the grid, as flush_f32. */
+    void (*widen)(msi_c32 *from, msi_c64 *to, int64_t n);
+    void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
     void (*screen_f32)(const msi_screen_column *column);
     void (*screen_f64)(const msi_screen_column *column);
 } msi_simd_table;

@@ -57,7 +57,7 @@ static int32_t tile_edge(msi_wgrid_geometry *g)
     for (;; tile *= 2) {
         g->n_tile_u = (first_u + tile - 1) / tile;
         g->n_tile_v = (first_v + tile - 1) / tile;
-        if (g->n_tile_u * g->n_tile_v * n_w0 <= MAX_BUCKETS || tile >= 256) return tile;
+        if (g->n_tile_u * g->n_tile_v * n_w0 <= MAX_BUCKETS) return tile;
     }
 }
 

@@ -91,24 +91,26 @@ static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *dat
                                           const uint8_t *flag, msi_c64 *value, float *least)
 {
     static const float LARGEST = 1e30f;
-    value->re = value->im = 0;
+    msi_c64 sum = {0, 0};
     float w = INFINITY;
-    int bad_weight = 0, bad_data = 0, large = 0;
+    int flagged = 0, bad_weight = 0, bad_data = 0, large = 0;
     for (int k = 0; k < mix->n; k++) {
         int c = mix->corr[k];
-        if (flag[c]) return FLAGGED;
         float re = data[c].re, im = data[c].im;
+        flagged |= flag[c] != 0;
         bad_weight |= !(weight[c] > 0) || isinf(weight[c]);
         bad_data |= !isfinite(re) || !isfinite(im);
         large |= fabsf(re) > LARGEST || fabsf(im) > LARGEST;
         w = weight[c] < w ? weight[c] : w;
-        value->re += mix->factor[k].re * (double)re - mix->factor[k].im * (double)im;
-        value->im += mix->factor[k].re * (double)im + mix->factor[k].im * (double)re;
+        sum.re += mix->factor[k].re * (double)re - mix->factor[k].im * (double)im;
+        sum.im += mix->factor[k].re * (double)im + mix->factor[k].im * (double)re;
     }
-    if (bad_weight | bad_data | large) {
-        value->re = value->im = 0;
-        return bad_weight ? WEIGHT : bad_data ? NOT_FINITE : TOO_LARGE;
+    if (flagged | bad_weight | bad_data | large) {
+        *value = (msi_c64){0, 0};
+        *least = 0;
+        return flagged ? FLAGGED : bad_weight ? WEIGHT : bad_data ? NOT_FINITE : TOO_LARGE;
     }
+    *value = sum;
     *least = w;
     return KEPT;
 }
@@ -124,7 +126,6 @@ void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, int
             int64_t from = (row * b->n_chan + first_chan + c) * b->n_corr;
             for (int p = 0; p < n_plane; p++) {
                 int64_t to = ((int64_t)p * b->n_row + row) * n_chan + c;
-                weight[to] = 0;
                 enum drop_reason why =
                     mix_sample(&mix[p], b->data + from, b->weight + from, b->flag + from, &vis[to], &weight[to]);
                 if (p == 0) count[why]++;

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""image_truth.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: images of generated sets against the direct sum, by every way of
+choosing, weighting and dividing samples.
+
+Whole images are held to a relative L2 error of their -accuracy against one of 1e-11 that the direct sum has confirmed.
+That promise is of the whole: at single pixels, corners and edges among them, an image may be off by twice its accuracy
+of the peak. A sample too many, too few or with another weight shows far above that.
+"""
+import itertools
+import os
+import sys
+import tempfile
+
+import numpy as np
+from astropy.wcs import WCS
+
+from image_oracle import ASEC, FITS_FLOOR, Frame, axes, load, peak_error, pixels, read, relative_error, run, sky
+
+# Density weights and tapered weights are kept as float32: each off by 2^-24 at most.
+WEIGHT_FLOOR = 2.0**-24
+VLA, MEERKAT, LOW = (60.0, 44.0), (60.0, -45.0), (0.05, -20.0)
+
+# Options of msimage-makems, by name of the set. Noise and rubbish under flags make every sample count.
+NOISY = ["-flags", "0.1", "-flag-rows", "0.05", "-noise", "0.2Jy", "-weights", "radiometer"]
+SETS = {
+    "vla": (VLA, ["-telescope", "vla", "-duration", "2min", "-spw", "1GHz", "40MHz", "8", "-random-sources", "30", "1",
+                  "20amin", "-start-ha", "-2h", "-pol", "XX,XY,YX,YY", *NOISY, "-weight-spectrum", "partly",
+                  "-autocorrelations"]),
+    "vla-rl": (VLA, ["-telescope", "vla", "-duration", "1min", "-pol", "RR,RL,LR,LL", "-random-sources", "30", "2",
+                     "20amin", *NOISY]),
+    "vla-xxyy": (VLA, ["-telescope", "vla", "-duration", "1min", "-pol", "XX,YY", "-random-sources", "30", "3", "20amin",
+                       *NOISY]),
+    "vla-yy": (VLA, ["-telescope", "vla", "-duration", "1min", "-pol", "YY", "-random-sources", "30", "3", "20amin"]),
+    "meerkat": (MEERKAT, ["-telescope", "meerkat", "-duration", "16s", "-integration", "8s", "-start-ha", "-3h", "-spw",
+                          "900MHz", "5MHz", "6", "-spw", "1.5GHz", "-20MHz", "5", "-spw", "1.2GHz", "10MHz", "4",
+                          "-spw-order", "row", "-random-sources", "40", "4", "15amin", *NOISY, "-storage", "standard",
+                          "-weight-spectrum", "none"]),
+    "low": (LOW, ["-telescope", "skalow", "-stations", "128", "-start-ha", "-4h", "-duration", "40s", "-spw", "101MHz",
+                  "10MHz", "4", "-random-sources", "60", "5", "3deg", *NOISY, "-data-column", "both"]),
+    "later": (VLA, ["-telescope", "vla", "-duration", "1min", "-spw", "2GHz", "30MHz", "3", "-random-sources", "30", "1",
+                    "20amin", "-start-ha", "3h", *NOISY, "-weight-spectrum", "none"]),
+    "mosaic": (VLA, ["-telescope", "vla", "-duration", "2min", "-field", "60.2deg", "44.1deg", "-field", "59.7deg",
+                     "43.85deg", "-random-sources", "30", "6", "30amin", *NOISY]),
+}
+
+
+class Suite:
+    def __init__(self, msimage, makems, folder):
+        self.msimage, self.makems, self.folder = msimage, makems, folder
+        self.failed, self.number = 0, itertools.count()
+
+    def ms(self, name):
+        path = os.path.join(self.folder, name + ".ms")
+        if not os.path.exists(path):
+            (ra, dec), options = SETS[name]
+            run(self.makems, "-quiet", "-j", 2, "-ra", "%.15gdeg" % ra, "-dec", "%.15gdeg" % dec, *options, path)
+        return path
+
+    def note(self, good, text):
+        self.failed += not good
+        print(text + ("" if good else "  FAILED"))
+
+    def image(self, sets, size, cell_asec, *options):
+        """Image sets; returns the prefix of the files."""
+        name = os.path.join(self.folder, "image%d" % next(self.number))
+        run(self.msimage, "-quiet", "-j", 2, "-size", *size, "-scale", "%.15gasec" % cell_asec, "-name", name, *options,
+            *[self.ms(s) for s in sets])
+        return name
+
+    def held(self, title, file, frame, samples, accuracy, weight=None, psf=False, extra=()):
+        """Is a file the direct sum to its accuracy, and does its header say what it holds?"""
+        data, header = load(file)
+        x, y = pixels(frame.nx, frame.ny, extra)
+        error = peak_error(data[y, x], frame.image(samples, x, y, weight, psf), data)
+        limit = 2 * accuracy + FITS_FLOOR + (0 if weight is None else WEIGHT_FLOOR)
+        self.note(error <= limit, "%-44s error %.2e, limit %.2e, %d samples" % (title, error, limit, len(samples.vis)))
+        total = (samples.weight if weight is None else weight).sum()
+        if header["WSCNVIS"] != len(samples.vis) or abs(header["WSCIMGWG"] / total - 1) > 1e-6:
+            self.note(False, "%s: WSCNVIS %g for %d, WSCIMGWG %g for %g" %
+                      (title, header["WSCNVIS"], len(samples.vis), header["WSCIMGWG"], total))
+        return data, header
+
+    def check(self, title, sets, size, cell_asec, accuracy, options=(), pols=("I",), weighting=None, centre=None,
+              **selection):
+        """One image of each polarisation, and its PSF, against the sum of the samples that the selection keeps."""
+        weighting = weighting or {"mode": "natural"}
+        given = []
+        if centre:
+            given = ["-shift", "%.15gdeg" % centre[0], "%.15gdeg" % centre[1]]
+        if "".join(pols) != "I":
+            given += ["-pol", ",".join(p for p in pols if not p.endswith("i"))]
+        if weighting["mode"] == "briggs":
+            given += ["-weight", "briggs", weighting["robust"]]
+        else:
+            given += ["-weight", weighting["mode"]]
+        if "taper" in weighting:
+            given += ["-taper-gaussian", "%.15grad" % weighting["taper"]]
+        name = self.image(sets, size, cell_asec, "-accuracy", accuracy, "-make-psf", *given, *options)
+        frame = Frame(*size, cell_asec * ASEC, *np.radians(centre or SETS[sets[0]][0]))
+        for i, pol in enumerate(pols):
+            samples = frame.inside(read([self.ms(s) for s in sets], pol, **selection))
+            if i == 0:
+                density_of = samples
+            natural = weighting == {"mode": "natural"}
+            weight = None if natural else frame.weigh(samples, density_of=density_of, **weighting)
+            file = "%s-%sdirty.fits" % (name, pol + "-" if len(pols) > 1 else "")
+            self.held("%s %s" % (title, pol), file, frame, samples, accuracy, weight)
+            if i == 0:
+                self.held(title + " psf", name + "-psf.fits", frame, samples, accuracy, weight, psf=True)
+        return name
+
+
+def check_accuracies(s):
+    # DATA of "low" is half of CORRECTED_DATA: the default column must be the right one.
+    for title, size, cell_asec in (("vla", (384, 360), 4), ("low", (1024, 512), 12), ("meerkat", (512, 512), 2)):
+        name = s.check("%s 1e-11" % title, [title], size, cell_asec, 1e-11)
+        best = [load("%s-%s.fits" % (name, kind))[0] for kind in ("dirty", "psf")]
+        for accuracy in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8):
+            name = s.image([title], size, cell_asec, "-make-psf", "-accuracy", accuracy)
+            for kind, want in zip(("dirty", "psf"), best):
+                # Both images are rounded to float32.
+                error, limit = relative_error(load("%s-%s.fits" % (name, kind))[0], want), accuracy + 2 * FITS_FLOOR
+                s.note(error <= limit, "%-44s error %.2e, limit %.2e" % ("%s %g, whole %s" % (title, accuracy, kind), error,
+                                                                       limit))
+    s.check("low, horizon to horizon", ["low"], (256, 256), 1700, 1e-4)
+
+
+def check_polarisations(s):
+    for name in ("vla", "vla-rl"):
+        s.check(name, [name], (256, 256), 5, 1e-5, pols=("I", "Q", "U", "V"))
+    s.check("raw linear", ["vla"], (256, 256), 5, 1e-5, pols=("XX", "XY", "XYi", "YX", "YXi", "YY"))
+    s.check("raw circular", ["vla-rl"], (256, 256), 5, 1e-5, pols=("RR", "RL", "RLi", "LR", "LRi", "LL"))
+    s.check("one cross-hand", ["vla"], (256, 256), 5, 1e-5, pols=("XY", "XYi"))
+    s.check("XX and YY alone", ["vla-xxyy"], (256, 256), 5, 1e-5, pols=("I", "Q", "XX", "YY"))
+    s.check("one hand as I", ["vla-yy"], (256, 256), 5, 1e-5)
+    s.check("feeds of two kinds", ["vla", "vla-rl"], (256, 256), 5, 1e-5, pols=("I", "Q", "U", "V"))
+
+
+def check_weights(s):
+    for mode in ({"mode": "uniform"}, {"mode": "briggs", "robust": 0}, {"mode": "briggs", "robust": -1.5},
+                 {"mode": "briggs", "robust": 2}, {"mode": "natural", "taper": 40 * ASEC},
+                 {"mode": "uniform", "taper": 30 * ASEC}):
+        title = " ".join("%s" % v for v in mode.values())
+        s.check(title, ["vla"], (300, 256), 4, 1e-5, weighting=mode)
+    s.check("uniform, meerkat", ["meerkat"], (512, 256), 2, 1e-5, weighting={"mode": "uniform"})
+    # Pixels too coarse for the longest baselines: those are left out, of the densities too.
+    s.check("briggs, outside the grid", ["vla"], (128, 128), 12, 1e-5, weighting={"mode": "briggs", "robust": 0})
+    s.check("briggs, IQUV", ["vla"], (256, 256), 5, 1e-5, pols=("I", "Q", "U", "V"),
+            weighting={"mode": "briggs", "robust": 0.5})
+
+
+def check_selections(s):
+    grid = (["vla"], (256, 256), 5, 1e-5)
+    s.check("uv limits", *grid, ["-minuv-l", 1500, "-maxuv-l", 9000], min_uv=1500, max_uv=9000)
+    s.check("channel range", *grid, ["-channel-range", 2, 5], channels=(2, 5))
+    s.check("interval", *grid, ["-interval", 3, 7], interval=(3, 7))
+    s.check("taql", *grid, ["-taql", "ANTENNA1 > 4 and SUMSQR(UVW) > 1e6"], taql="ANTENNA1 > 4 and SUMSQR(UVW) > 1e6")
+    s.check("select-antenna", *grid, ["-select-antenna", "0~9&"], taql="ANTENNA1 <= 9 && ANTENNA2 <= 9")
+    s.check("select-uvrange", *grid, ["-select-uvrange", "500~1500m"], taql="SQRT(SUMSQR(UVW[0:2])) between 500 and 1500")
+    s.check("select-spw", *grid, ["-select-spw", "0:2~4"], channels=(2, 5))
+    many = (["meerkat"], (256, 256), 2, 1e-5)
+    s.check("spws", *many, ["-spws", "2,0"], spws=(0, 2))
+    s.check("channels across spws", *many, ["-channel-range", 4, 9], channels=(4, 9))
+    s.check("channels of a descending spw", *many, ["-spws", 1, "-channel-range", 1, 3], spws=(1,), channels=(1, 3))
+    s.check("select-spw, several", *many, ["-select-spw", "1,2"], spws=(1, 2))
+    s.check("select-time", *grid, ["-select-time", "<" + middle_time(s.ms("vla"))], interval=(0, 6))
+    s.check("data column", ["low"], (256, 256), 24, 1e-5, ["-data-column", "DATA"], column="DATA")
+    s.check("several sets", ["vla", "later", "vla-rl"], (256, 256), 4, 1e-5)
+
+
+def middle_time(path):
+    """Between the sixth and the seventh timestep, as MSSelection reads it."""
+    from astropy.time import Time
+    from casacore.tables import table
+    times = np.unique(table(path, ack=False).getcol("TIME"))
+    return Time((times[5] + times[6]) / 2 / 86400, format="mjd").strftime("%Y/%m/%d/%H:%M:%S.%f")
+
+
+def check_centres(s):
+    s.check("shift by 3 amin", ["vla"], (256, 256), 5, 1e-5, centre=(60.05, 44.03))
+    s.check("shift by 10 degrees", ["vla"], (256, 256), 4, 1e-5, centre=(72.0, 50.0))
+    s.check("shift, briggs", ["vla"], (256, 256), 5, 1e-5, centre=(60.05, 44.03),
+            weighting={"mode": "briggs", "robust": 0}, options=["-maxuv-l", 8000], max_uv=8000)
+    s.check("field 1", ["mosaic"], (256, 256), 5, 1e-5, ["-field", 1, "-shift", "60.2deg", "44.1deg"], fields=(1,),
+            centre=(60.2, 44.1))
+    s.check("field by name", ["mosaic"], (256, 256), 5, 1e-5, ["-select-field", "field2"], fields=(2,),
+            centre=(59.7, 43.85))
+    s.check("all fields", ["mosaic"], (400, 400), 5, 1e-5, ["-field", "all"], fields=None, centre=(60.0, 44.0))
+    s.check("two fields", ["mosaic"], (400, 400), 5, 1e-5, ["-field", "2,0"], fields=(0, 2), centre=(59.9, 44.0),
+            pols=("I", "V"))
+
+
+def check_source_position(s):
+    """A lone source, a shifted centre: its pixel by the header's coordinates has its flux, and the peak."""
+    ra, dec = sky(700 * ASEC, -350 * ASEC, *np.radians(VLA))
+    SETS["lone"] = (VLA, ["-telescope", "vla", "-duration", "1min", "-source", "%.15gdeg" % np.degrees(ra), "%.15gdeg" %
+                          np.degrees(dec), "2Jy", "0.5Jy", "-0.3Jy", "0.1Jy"])
+    for pixel in ((100, 200), (412, 56), (256, 128)):
+        centre = centre_for((ra, dec), Frame(512, 256, 4 * ASEC, ra, dec).lm(*pixel))
+        name = s.image(["lone"], (512, 256), 4, "-pol", "IQUV", "-shift", *["%.15gdeg" % v for v in np.degrees(centre)])
+        for pol, flux in zip("IQUV", (2, 0.5, -0.3, 0.1)):
+            data, header = load("%s-%s-dirty.fits" % (name, pol))
+            said = WCS(header).celestial.world_to_pixel_values(np.degrees(ra), np.degrees(dec))
+            at = np.unravel_index(np.argmax(np.abs(data)), data.shape)[::-1]
+            # A unit source at -accuracy 1e-4, twice that for a single pixel; float64 degrees place it to 1e-6 pixels.
+            good = at == pixel and abs(data[pixel[::-1]] - flux) < 2e-4 * 2 and np.hypot(*np.subtract(said, pixel)) < 1e-6
+            s.note(good, "lone source %s: %.6f at %d,%d, by the header at %.3f,%.3f" % (pol, data[at[::-1]], *at, *said))
+
+
+def centre_for(source, lm):
+    """The image centre from which a source is seen at l, m; by iteration."""
+    ra, dec = source
+    for _ in range(20):
+        l, m, _ = Frame(2, 2, 1, ra, dec).axes @ axes(*source)[2]
+        ra, dec = ra + (l - lm[0]) / np.cos(dec), dec + (m - lm[1])
+    return ra, dec
+
+
+def groups(samples, n):
+    """Which of n groups of about equally many distinct frequencies each sample belongs to; larger groups first."""
+    parts = np.array_split(np.unique(samples.freq), n)
+    return np.searchsorted([p[-1] for p in parts], samples.freq)
+
+
+def check_channels(s):
+    for title, mode, own in (("natural", {"mode": "natural"}, False), ("briggs", {"mode": "briggs", "robust": 0}, False),
+                             ("uniform per channel", {"mode": "uniform"}, True)):
+        name = s.image(["meerkat"], (256, 256), 2, "-accuracy", 1e-5, "-channels-out", 4, "-make-psf", "-pol", "I,Q",
+                       "-weight", *mode.values(), *(["-no-mf-weighting"] if own else []))
+        frame = Frame(256, 256, 2 * ASEC, *np.radians(MEERKAT))
+        for pol in "IQ":
+            samples = frame.inside(read(s.ms("meerkat"), pol))
+            group = groups(samples, 4)
+            weight = np.zeros(len(samples.vis))
+            for i in range(4):
+                part = samples.take(group == i)
+                weight[group == i] = frame.weigh(part, density_of=part if own else samples, **mode)
+                file = "%s-%04d-" % (name, i)
+                _, header = s.held("%s, channel %d %s" % (title, i, pol), "%s%s-dirty.fits" % (file, pol), frame, part, 1e-5,
+                                   weight[group == i])
+                if pol == "I":
+                    s.held("%s, channel %d psf" % (title, i), file + "psf.fits", frame, part, 1e-5, weight[group == i],
+                           psf=True)
+                if not part.freq.min() <= header["CRVAL3"] <= part.freq.max():
+                    s.note(False, "channel %d: frequency %g" % (i, header["CRVAL3"]))
+            # Channel images are float32, their sum is too: one more rounding for each.
+            s.held("%s, MFS %s" % (title, pol), "%s-MFS-%s-dirty.fits" % (name, pol), frame, samples, 1e-5, weight)
+        s.held("%s, MFS psf" % title, name + "-MFS-psf.fits", frame, frame.inside(read(s.ms("meerkat"))), 1e-5,
+               None if mode["mode"] == "natural" else channel_weights(frame, s, mode, own), psf=True)
+
+
+def channel_weights(frame, s, mode, own):
+    samples = frame.inside(read(s.ms("meerkat")))
+    group, weight = groups(samples, 4), np.zeros(len(samples.vis))
+    for i in range(4):
+        part = samples.take(group == i)
+        weight[group == i] = frame.weigh(part, density_of=part if own else samples, **mode)
+    return weight
+
+
+def check_intervals(s):
+    frame = Frame(256, 256, 5 * ASEC, *np.radians(VLA))
+    for title, options, steps in (("intervals", [], ((0, 6), (6, 12))),
+                                  ("intervals of an interval", ["-interval", 2, 9], ((2, 5), (5, 9)))):
+        name = s.image(["vla"], (256, 256), 5, "-accuracy", 1e-5, "-intervals-out", 2, "-channels-out", 2, *options)
+        for t, interval in enumerate(steps):
+            samples = frame.inside(read(s.ms("vla"), interval=interval))
+            group = groups(samples, 2)
+            for c in range(2):
+                s.held("%s %d, channel %d" % (title, t, c), "%s-t%04d-%04d-dirty.fits" % (name, t, c), frame,
+                       samples.take(group == c), 1e-5)
+            s.held("%s %d, MFS" % (title, t), "%s-t%04d-MFS-dirty.fits" % (name, t), frame, samples, 1e-5)
+
+
+def check_weights_file(s):
+    """-save-weights: the weights gridded, on the image's uv grid, each sample at (u, v) and at (-u, -v)."""
+    frame = Frame(256, 200, 5 * ASEC, *np.radians(VLA))
+    name = s.image(["vla"], (256, 200), 5, "-weight", "briggs", 0, "-save-weights", "-save-uv", "-accuracy", 1e-5)
+    samples = frame.inside(read(s.ms("vla")))
+    weight = frame.weigh(samples, "briggs", 0)
+    u, v = (samples.baseline @ frame.axes[:2].T).T
+    want = np.zeros((200, 256))
+    for sign in (1, -1):
+        i, j = np.rint(sign * u * frame.cell * 256).astype(int), np.rint(sign * v * frame.cell * 200).astype(int)
+        np.add.at(want, ((j + 100) % 200, (i + 128) % 256), weight)
+    got, _ = load(name + "-weights.fits")
+    # Sums of float32 weights, in another order: the largest cell holds some hundreds of them.
+    error = np.abs(got - want).max() / want.max()
+    s.note(error < 1e-6, "saved weights: error %.1e" % error)
+    dirty, _ = load(name + "-dirty.fits")
+    plane = np.fft.fftshift(np.fft.ifft2(np.fft.ifftshift(dirty[:, ::-1]))) * dirty.size
+    # Pixel x stands for l index nx/2 - x: mirrored, and one further.
+    plane *= np.exp(2j * np.pi * (np.arange(256) - 128) / 256)
+    for part, want_part in (("real", plane.real), ("imag", plane.imag)):
+        got, _ = load("%s-uv-%s.fits" % (name, part))
+        error = np.abs(got - want_part).max() / np.abs(plane).max()
+        s.note(error < 1e-6, "saved uv plane, %s: error %.1e" % (part, error))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        s = Suite(*sys.argv[1:3], folder)
+        wanted = sys.argv[3:]
+        for name, test in list(globals().items()):
+            if name.startswith("check_") and (not wanted or name[6:] in wanted):
+                test(s)
+        print("%d failures" % s.failed)
+    sys.exit(1 if s.failed else 0)
+
+
+main()
