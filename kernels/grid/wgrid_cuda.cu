@@ -420,11 +420,11 @@ template <typename T> class gridder {
     {
         if (loaded_batch != first_segment) {
             now = cut_batch(first_segment);
-            MSI_TRY(upload_batch());
+            if (now.n_sample) MSI_TRY(upload_batch());
             loaded_batch = first_segment;
             loaded_image = -1;
         }
-        if (loaded_image != first_image) {
+        if (now.n_sample && loaded_image != first_image) {
             MSI_TRY(sort_batch(first_image, n));
             loaded_image = first_image;
         }

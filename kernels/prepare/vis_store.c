@@ -143,45 +143,113 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
     return MSI_OK;
 }
 
-/* Copies one row's channels [first, first + n) of every plane; returns the number of samples kept. */
-static int64_t copy_row(msi_vis_store *s, msi_vis_segment *g, const msi_vis_block *b, int64_t row, int32_t first)
+/* Where a row of a block leaves the uv plane that the image can hold: the highest frequency kept. */
+static double limit_hz(const msi_vis_store *s, const double *uvw_m)
 {
-    const double *uvw = b->uvw_m + 3 * row;
-    double u = fabs(uvw[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw[1]) / MSI_SPEED_OF_LIGHT;
-    double w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
-    double limit_hz = fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
-    int64_t at = g->n_row, kept = 0;
-    memcpy(g->uvw_m + 3 * at, uvw, 3 * sizeof *uvw);
-    for (int32_t c = 0; c < g->n_chan; c++) {
-        int used = 0;
-        for (int p = 0; p < b->n_plane; p++) {
-            int64_t from = ((int64_t)p * b->n_row + row) * b->n_chan + first + c;
-            int64_t to = msi_segment_index(g, p, at, c);
-            float weight = b->weight[from];
-            used |= weight > 0;
-            g->weight[to] = weight;
-            if (s->precision == MSI_FP32) {
-                msi_c32 x = {(float)b->vis[from].re, (float)b->vis[from].im};
-                ((msi_c32 *)g->vis)[to] = x;
-            } else {
-                ((msi_c64 *)g->vis)[to] = b->vis[from];
-            }
-        }
-        if (!used) continue;
-        double freq = g->freq_hz[c];
-        if (freq > limit_hz) {
-            s->n_outside++;
-            for (int p = 0; p < b->n_plane; p++) g->weight[msi_segment_index(g, p, at, c)] = 0;
+    double u = fabs(uvw_m[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw_m[1]) / MSI_SPEED_OF_LIGHT;
+    return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
+}
+
+/* Channels [first, first + n_chan) of a block on their way into the store. */
+typedef struct incoming {
+    const msi_vis_block *block;
+    int32_t first, n_chan;
+} incoming;
+
+static int sample_used(const incoming *in, int64_t row, int32_t chan)
+{
+    const msi_vis_block *b = in->block;
+    for (int p = 0; p < b->n_plane; p++)
+        if (b->weight[((int64_t)p * b->n_row + row) * b->n_chan + in->first + chan] > 0) return 1;
+    return 0;
+}
+
+/* What a row adds to the store's figures. */
+typedef struct tally {
+    int64_t n_sample, n_outside;
+    double w_min, w_max;
+} tally;
+
+/* Counts a row's samples; a row without a single one need not be stored. */
+static int64_t tally_row(const msi_vis_store *s, const incoming *in, int64_t row, tally *t)
+{
+    const double *uvw = in->block->uvw_m + 3 * row;
+    double limit = limit_hz(s, uvw), w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
+    int64_t kept = 0;
+    for (int32_t c = 0; c < in->n_chan; c++) {
+        if (!sample_used(in, row, c)) continue;
+        double freq = in->block->freq_hz[in->first + c];
+        if (freq > limit) {
+            t->n_outside++;
             continue;
         }
         kept++;
-        for (int p = 0; p < b->n_plane; p++) s->sum_weight[p] += (double)g->weight[msi_segment_index(g, p, at, c)];
-        s->w_min_lambda = fmin(s->w_min_lambda, w * freq);
-        s->w_max_lambda = fmax(s->w_max_lambda, w * freq);
+        t->w_min = fmin(t->w_min, w * freq);
+        t->w_max = fmax(t->w_max, w * freq);
     }
-    g->n_row++;
-    s->n_sample += kept;
+    t->n_sample += kept;
     return kept;
+}
+
+static void copy_row(const msi_vis_store *s, const incoming *in, int64_t row, msi_vis_segment *g, int64_t at)
+{
+    const msi_vis_block *b = in->block;
+    const double *uvw = b->uvw_m + 3 * row;
+    double limit = limit_hz(s, uvw);
+    memcpy(g->uvw_m + 3 * at, uvw, 3 * sizeof *uvw);
+    for (int p = 0; p < b->n_plane; p++) {
+        int64_t from = ((int64_t)p * b->n_row + row) * b->n_chan + in->first, to = msi_segment_index(g, p, at, 0);
+        for (int32_t c = 0; c < g->n_chan; c++) g->weight[to + c] = g->freq_hz[c] > limit ? 0 : b->weight[from + c];
+        if (s->precision == MSI_FP64) {
+            memcpy((msi_c64 *)g->vis + to, b->vis + from, sizeof *b->vis * (size_t)g->n_chan);
+            continue;
+        }
+        msi_c32 *vis = (msi_c32 *)g->vis + to;
+        for (int32_t c = 0; c < g->n_chan; c++)
+            vis[c] = (msi_c32){(float)b->vis[from + c].re, (float)b->vis[from + c].im};
+    }
+}
+
+/* Rows of a block that are kept, in order; and the figures of the store brought up to date. */
+static int select_rows(msi_vis_store *s, const incoming *in, int64_t *n_kept)
+{
+    int64_t n_row = in->block->n_row, n_sample = 0, n_outside = 0, n = 0;
+    double w_min = HUGE_VAL, w_max = 0;
+    if (n_row > s->kept_capacity) {
+        msi_free(s->kept);
+        s->kept = NULL;
+        s->kept_capacity = 0;
+        MSI_TRY(msi_alloc(&s->kept, n_row, sizeof *s->kept, "visibility store"));
+        s->kept_capacity = n_row;
+    }
+#pragma omp parallel for schedule(static) reduction(+ : n_sample, n_outside) reduction(min : w_min) reduction(max : w_max)
+    for (int64_t row = 0; row < n_row; row++) {
+        tally t = {.w_min = HUGE_VAL};
+        s->kept[row] = tally_row(s, in, row, &t) ? row : -1;
+        n_sample += t.n_sample;
+        n_outside += t.n_outside;
+        w_min = fmin(w_min, t.w_min);
+        w_max = fmax(w_max, t.w_max);
+    }
+    for (int64_t row = 0; row < n_row; row++)
+        if (s->kept[row] >= 0) s->kept[n++] = row;
+    s->n_sample += n_sample;
+    s->n_outside += n_outside;
+    s->w_min_lambda = fmin(s->w_min_lambda, w_min);
+    s->w_max_lambda = fmax(s->w_max_lambda, w_max);
+    *n_kept = n;
+    return MSI_OK;
+}
+
+/* Sums of weights over the rows just stored at [at, at + n) of a segment. */
+static void sum_weights(msi_vis_store *s, const msi_vis_segment *g, int64_t at, int64_t n)
+{
+    for (int p = 0; p < s->n_plane; p++) {
+        const float *weight = g->weight + msi_segment_index(g, p, at, 0);
+        double sum = 0;
+        for (int64_t i = 0; i < n * g->n_chan; i++) sum += (double)weight[i];
+        s->sum_weight[p] += sum;
+    }
 }
 
 int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
@@ -189,15 +257,22 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
     if (b->n_plane != s->n_plane)
         return msi_error_set(MSI_EINTERNAL, "block of %d planes for a gridder of %d", b->n_plane, s->n_plane);
     for (int32_t first = 0; first < b->n_chan; first += MSI_STORE_MAX_CHAN) {
-        int32_t n = b->n_chan - first < MSI_STORE_MAX_CHAN ? b->n_chan - first : MSI_STORE_MAX_CHAN;
+        int32_t n_chan = b->n_chan - first < MSI_STORE_MAX_CHAN ? b->n_chan - first : MSI_STORE_MAX_CHAN;
+        incoming in = {b, first, n_chan};
         struct msi_vis_setup *setup;
-        MSI_TRY(find_setup(s, n, b->freq_hz + first, &setup));
-        for (int64_t row = 0; row < b->n_row; row++) {
+        int64_t n_kept;
+        MSI_TRY(find_setup(s, n_chan, b->freq_hz + first, &setup));
+        MSI_TRY(select_rows(s, &in, &n_kept));
+        for (int64_t done = 0, n; done < n_kept; done += n) {
             if (setup->open_segment < 0 || s->segment[setup->open_segment].n_row == MSI_SEGMENT_ROWS)
                 MSI_TRY(open_segment(s, setup));
             msi_vis_segment *g = &s->segment[setup->open_segment];
-            /* A row without a single sample is not kept: its place is written over by the next one. */
-            if (!copy_row(s, g, b, row, first)) g->n_row--;
+            int64_t at = g->n_row, room = MSI_SEGMENT_ROWS - at;
+            n = n_kept - done < room ? n_kept - done : room;
+#pragma omp parallel for schedule(static)
+            for (int64_t i = 0; i < n; i++) copy_row(s, &in, s->kept[done + i], g, at + i);
+            g->n_row += n;
+            sum_weights(s, g, at, n);
         }
     }
     return MSI_OK;
@@ -218,5 +293,6 @@ void msi_vis_store_free(msi_vis_store *s)
         msi_free(p);
     }
     msi_free(s->segment);
+    msi_free(s->kept);
     memset(s, 0, sizeof *s);
 }

@@ -33,7 +33,9 @@ typedef struct msi_vis_store {
     msi_vis_segment *segment;
     struct msi_vis_setup *setup; /* linked list of distinct channel lists */
     struct msi_vis_arena *arena; /* linked list of memory pieces, newest first */
-    int64_t memory_budget;       /* bytes in memory before arenas go to files */
+    int64_t *kept;               /* [kept_capacity] rows of the block at hand that are kept */
+    int64_t kept_capacity;
+    int64_t memory_budget; /* bytes in memory before arenas go to files */
     const char *temp_dir;
     int64_t bytes_memory, bytes_file;
     int64_t n_sample; /* samples with a weight in some plane */

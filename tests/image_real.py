@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""image_real.py MSIMAGE SOURCE_DIR: real sets at -accuracy 1e-5 within 1e-5 of each image's peak of the direct sum.
+
+That is at the pixels of interest, for I, Q, U and V each. The accuracy is promised of the whole image: at the corners,
+the middles of the edges and some pixels drawn by lot, twice that.
+
+Sets NAME.ms, or NAME.tar.xz that hold them, are looked for in $MSIMAGE_TEST_DATA, else in ../shared/data beside the
+sources. Exit 77: none there.
+"""
+import os
+import sys
+import tarfile
+import tempfile
+
+import numpy as np
+from casacore.tables import table
+
+from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read, run
+
+ACCURACY = 1e-5
+# Set, size, pixel size in asec, polarisations, data column (None: the default), pixels of interest.
+CASES = [
+    ("mwa-puppis-a", 2048, 90, "I", None, [(994, 1014), (600, 1400), (1500, 500), (200, 1024), (1600, 1900)]),
+    ("mwa-puppis-a", 2048, 75, "I", None, [(988, 1012), (600, 1400), (1500, 500), (200, 1024), (1600, 1900)]),
+    ("mwa-puppis-a", 1024, 75, "IQUV", None, [(474, 500), (474, 495), (476, 500), (338, 183), (474, 494)]),
+    ("lofar-hba-3c295", 2048, 3, "I", None, [(1024, 1024), (700, 1300), (1800, 200)]),
+    ("lofar-hba-3c295", 1024, 6, "IQUV", "CORRECTED_DATA", [(512, 512), (583, 491)]),
+    ("lofar-hba-3c295", 512, 12, "I", "DATA", [(256, 256)]),
+    ("lofar-hba-3c295", 512, 12, "I", "MODEL_DATA", [(256, 256)]),
+    ("alma-hd142527-b9", 512, 0.03, "I", None, [(245, 277), (257, 281), (256, 256), (400, 100)]),
+    ("alma-hd142527-b9", 512, 0.03, "IQ", None, [(257, 281), (233, 261)]),
+    ("vla-ss433-u", 1024, 0.02, "I", None, [(508, 510), (800, 200), (512, 512)]),
+    ("vla-ss433-u", 512, 0.02, "IQUV", None, [(252, 254), (84, 251), (479, 144), (253, 254)]),
+    ("sim-oskar-mwa", 1024, 55, "I", None, [(512, 728), (300, 300)]),
+    ("sim-oskar-mwa", 1024, 55, "IQUV", None, [(512, 728), (300, 300)]),
+]
+
+
+def find(name, data, folder):
+    """The path of a set, unpacked where it is an archive; None where there is none."""
+    path = os.path.join(folder, name + ".ms")
+    if os.path.isdir(path):
+        return path
+    if os.path.isdir(os.path.join(data, name + ".ms")):
+        return os.path.join(data, name + ".ms")
+    archive = os.path.join(data, name + ".tar.xz")
+    if not os.path.exists(archive):
+        return None
+    with tarfile.open(archive) as t:
+        t.extractall(folder)
+    return path
+
+
+def check(msimage, path, folder, size, cell_asec, pols, column, extra):
+    options = ["-data-column", column] if column else []
+    name = os.path.join(folder, "image")
+    run(msimage, "-quiet", "-overwrite", "-accuracy", ACCURACY, "-size", size, size, "-scale", "%gasec" % cell_asec, "-pol",
+        pols, "-name", name, *options, path)
+    ra, dec = table(path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
+    frame = Frame(size, size, cell_asec * ASEC, ra, dec)
+    good = True
+    for pol in pols:
+        data, _ = load("%s-%sdirty.fits" % (name, pol + "-" if len(pols) > 1 else ""))
+        samples = frame.inside(read(path, pol, column=column))
+        errors = []
+        for x, y in (np.array(extra).T, pixels(size, size, n_random=11)):
+            errors.append(peak_error(data[y, x], frame.image(samples, x, y), data))
+        fine = errors[0] <= ACCURACY + FITS_FLOOR and errors[1] <= 2 * ACCURACY + FITS_FLOOR
+        good &= fine
+        print("%-18s %4d %5g asec %s %s: %d samples, peak %.6g, error %.1e of it, %.1e elsewhere%s" %
+              (os.path.basename(path), size, cell_asec, pol, column or "", len(samples.vis), np.nanmax(np.abs(data)), *errors,
+               "" if fine else "  FAILED"))
+    return good
+
+
+def main():
+    msimage, source = sys.argv[1:3]
+    data = os.environ.get("MSIMAGE_TEST_DATA") or os.path.join(source, "..", "shared", "data")
+    good, n = True, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, *case in CASES:
+            path = find(name, data, folder)
+            if path:
+                n += 1
+                good &= check(msimage, path, folder, *case)
+            else:
+                print("%s: not in %s" % (name, data))
+    if not n:
+        sys.exit(77)
+    sys.exit(0 if good else 1)
+
+
+main()

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""peer_image.py MSIMAGE MSIMAGE_MAKEMS: the same set by WSClean: pixels, PSF, coordinates, beam."""
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+from astropy.wcs import WCS, FITSFixedWarning
+
+from image_oracle import load, peak_error, relative_error, run
+
+if not shutil.which("wsclean"):
+    print("skipped: no wsclean")
+    sys.exit(77)
+warnings.simplefilter("ignore", FITSFixedWarning)  # what astropy adds to a header
+
+# Both at 1e-6. WSClean grids float32 visibilities and multiplies them by float32 weights first: 2^-24 for each, of
+# samples whose errors are independent, stays far below. What it does not promise is how its 1e-6 is measured: of the
+# gridded plane's rms, before its correction of taper and w, which magnifies it towards the edges. Twenty times leaves
+# room for that; a pixel's shift, a w-term without its n - 1, or one sample more of the 10^5 is at 1e-5 and above.
+ACCURACY = 1e-6
+TOLERANCE = 20 * ACCURACY
+
+# Name, set, size, pixel size in asec.
+CASES = [
+    ("vla", ["-telescope", "vla", "-pol", "RR,RL,LR,LL", "-ra", "60deg", "-dec", "44deg", "-duration", "2min"], (512, 512), 4),
+    ("meerkat", ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "24s", "-integration", "8s",
+                 "-start-ha", "-2h", "-spw", "900MHz", "10MHz", "8"], (512, 480), 3),
+    ("skalow", ["-telescope", "skalow", "-stations", "96", "-ra", "0.05deg", "-dec", "-20deg", "-start-ha", "-4h",
+                "-duration", "40s", "-spw", "101MHz", "20MHz", "4"], (1024, 768), 3),
+]
+
+
+def beam(header):
+    return header["BMAJ"], header["BMIN"], header["BPA"]
+
+
+def compare(title, mine, theirs, failures):
+    a, ha = load(mine)
+    b, hb = load(theirs)
+    peak, whole = peak_error(a, b, b), relative_error(a, b)
+    fine = peak <= TOLERANCE and a.shape == b.shape
+    print("%-16s largest difference %.1e of the peak, L2 %.1e%s" % (title, peak, whole, "" if fine else "  FAILED"))
+    failures += not fine
+    for key in ("NAXIS1", "NAXIS2", "CTYPE1", "CTYPE2", "CRPIX1", "CRPIX2", "CUNIT1", "CRPIX3", "CTYPE3", "CTYPE4",
+                "CRVAL4", "EQUINOX", "OBJECT", "TELESCOP"):
+        if ha.get(key) != hb.get(key):
+            failures += 1
+            print("%s: %s is %r, by WSClean %r  FAILED" % (title, key, ha.get(key), hb.get(key)))
+    # Degrees are float64 as text; WSClean gives Stokes I four times the weight of a hand, and sums it in float32.
+    for key, most, factor in (("CRVAL1", 1e-9, 1), ("CRVAL2", 1e-9, 1), ("CDELT1", 1e-12, 1), ("CDELT2", 1e-12, 1),
+                                   ("CRVAL3", 1, 1), ("WSCIMGWG", 1e-6 * hb["WSCIMGWG"], 4), ("WSCNVIS", 0.5, 1)):
+        if abs(factor * ha[key] - hb[key]) > most:
+            failures += 1
+            print("%s: %s is %.12g, by WSClean %.12g  FAILED" % (title, key, ha[key], hb[key]))
+    ny, nx = a.shape
+    corners = np.array([(0, 0), (nx - 1, 0), (0, ny - 1), (nx - 1, ny - 1), (nx // 2, ny // 2)])
+    sky = [WCS(h).celestial.all_pix2world(corners, 0) for h in (ha, hb)]
+    if np.abs(sky[0] - sky[1]).max() > 1e-9:
+        failures += 1
+        print("%s: coordinates differ by %g deg  FAILED" % (title, np.abs(sky[0] - sky[1]).max()))
+    return failures
+
+
+def compare_beams(title, mine, theirs):
+    """WSClean fits a box of ten beams with its sidelobes, this program the main lobe: alike where that is a gaussian."""
+    (a_major, a_minor, a_angle), (b_major, b_minor, b_angle) = [beam(load(name)[1]) for name in (mine, theirs)]
+    turn = abs((a_angle - b_angle + 90) % 180 - 90)
+    fine = abs(a_major / b_major - 1) < 0.15 and abs(a_minor / b_minor - 1) < 0.15 and (turn < 5 or a_major < 1.1 * a_minor)
+    print("%-16s beam %.4g x %.4g asec, %.1f deg; by WSClean %.4g x %.4g, %.1f%s" %
+          (title, 3600 * a_major, 3600 * a_minor, a_angle, 3600 * b_major, 3600 * b_minor, b_angle, "" if fine else "  FAILED"))
+    return not fine
+
+
+def main():
+    msimage, makems = sys.argv[1:3]
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, options, size, cell in CASES:
+            ms, mine, theirs = [os.path.join(folder, name + end) for end in (".ms", "-mine", "-theirs")]
+            run(makems, "-quiet", *options, "-random-sources", 40, 3, "%gasec" % (0.7 * cell * size[0]), "-flags", 0.1,
+                "-noise", "0.1Jy", "-weights", "radiometer", ms)
+            common = ["-quiet", "-j", 2, "-size", *size, "-scale", "%gasec" % cell, "-weight", "natural", "-make-psf"]
+            # A taper brings the natural beam close to a gaussian; WSClean tapers cells, not samples, so that its pixels
+            # are others.
+            for taper in ([], ["-taper-gaussian", "%gasec" % (12 * cell)]):
+                run(msimage, *common, *taper, "-overwrite", "-accuracy", ACCURACY, "-name", mine, ms)
+                run("wsclean", *common, *taper, "-use-wgridder", "-wgridder-accuracy", ACCURACY, "-no-small-inversion",
+                    "-reorder", "-no-update-model-required", "-temp-dir", folder, "-name", theirs, ms)
+                if taper:
+                    failures += compare_beams(name, mine + "-psf.fits", theirs + "-psf.fits")
+                    continue
+                for kind in ("dirty", "psf"):
+                    failures = compare("%s %s" % (name, kind), "%s-%s.fits" % (mine, kind), "%s-%s.fits" % (theirs, kind),
+                                       failures)
+            shutil.rmtree(ms)
+    sys.exit(1 if failures else 0)
+
+
+main()
