@@ -231,6 +231,22 @@ const char *msi_backend_describe(void)
 #endif
 }
 
+void msi_backend_warm_up(msi_backend backend)
+{
+#ifdef MSI_HAVE_CUDA
+    if (backend != MSI_BACKEND_CPU) msi_wgrid_cuda_warm_up();
+#else
+    (void)backend;
+#endif
+}
+
+void msi_backend_settle(void)
+{
+#ifdef MSI_HAVE_CUDA
+    msi_wgrid_cuda_settle();
+#endif
+}
+
 const char *msi_backend_versions(void)
 {
     static char text[256];

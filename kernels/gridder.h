@@ -91,6 +91,14 @@ void msi_gridder_free(msi_gridder *g);
 /* msi_backend_describe - one line: the GPU that AUTO would take, or why there is none. Borrowed, static. */
 const char *msi_backend_describe(void);
 
+/*
+ * msi_backend_warm_up - begin in the background what a GPU takes a third of a second for (its context, its FFT
+ * library), so that it is over when the first visibilities have been read. msi_backend_settle waits for it; call it
+ * before the process ends. Both do nothing where backend is CPU or there is no GPU.
+ */
+void msi_backend_warm_up(msi_backend backend);
+void msi_backend_settle(void);
+
 /* msi_backend_versions - the libraries behind the backends with their versions, one line. Borrowed, static. */
 const char *msi_backend_versions(void);
 

@@ -403,6 +403,7 @@ static int prepare(image_run *r)
 int msi_run_image(const msi_options *options)
 {
     image_run r = {.options = options};
+    msi_backend_warm_up(options->backend);
     int rc = prepare(&r);
     for (r.interval = 0; !rc && r.interval < options->intervals_out; r.interval++) {
         if (options->intervals_out > 1)
@@ -419,5 +420,6 @@ int msi_run_image(const msi_options *options)
     }
     msi_outputs_free(r.outputs);
     free(r.temp_dir);
+    msi_backend_settle();
     return rc;
 }

@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <thread>
+
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_run_length_encode.cuh>
 #include <cub/device/device_scan.cuh>
@@ -531,6 +533,23 @@ int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
 }
 
 } // namespace
+
+static std::thread warming_up;
+
+void msi_wgrid_cuda_warm_up(void)
+{
+    if (warming_up.joinable()) return;
+    warming_up = std::thread([] {
+        if (cudaFree(nullptr) != cudaSuccess) return;
+        cufftHandle plan;
+        if (cufftPlan1d(&plan, 64, CUFFT_C2C, 1) == CUFFT_SUCCESS) cufftDestroy(plan);
+    });
+}
+
+void msi_wgrid_cuda_settle(void)
+{
+    if (warming_up.joinable()) warming_up.join();
+}
 
 int msi_wgrid_cuda_available(void)
 {

@@ -14,6 +14,10 @@ extern const msi_cost_model msi_wgrid_cuda_cost;
 /* msi_wgrid_cuda_available - 1 where a device answers. */
 int msi_wgrid_cuda_available(void);
 
+/* msi_wgrid_cuda_warm_up - see msi_backend_warm_up. */
+void msi_wgrid_cuda_warm_up(void);
+void msi_wgrid_cuda_settle(void);
+
 /* One line each; borrowed, static. */
 const char *msi_wgrid_cuda_describe(void);
 const char *msi_wgrid_cuda_versions(void);

@@ -6,7 +6,6 @@
  */
 #include "kernels/prepare/bucket_sort_cpu.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -69,28 +68,51 @@ static void walk_all(const msi_vis_store *store, const msi_wgrid_geometry *g,
     }
 }
 
-static int by_row(const void *a, const void *b)
+/* A run as one number, in the order of row and channel. */
+static uint64_t run_order(msi_run r)
 {
-    const msi_run *x = a, *y = b;
-    if (x->row != y->row) return x->row < y->row ? -1 : 1;
-    return (x->chan > y->chan) - (x->chan < y->chan);
+    return (uint64_t)r.row << 32 | (uint64_t)r.chan << 16 | r.n_chan;
 }
 
-/* Threads place runs in any order; sums must not depend on it. Most buckets are short or already in order. */
-static void order_bucket(msi_run *run, int64_t n)
+static void insert_in_order(msi_run *run, int64_t n)
 {
-    if (n > 64) {
-        int sorted = 1;
-        for (int64_t i = 1; i < n && sorted; i++) sorted = by_row(&run[i - 1], &run[i]) < 0;
-        if (!sorted) qsort(run, (size_t)n, sizeof *run, by_row);
-        return;
-    }
     for (int64_t i = 1; i < n; i++) {
         msi_run moving = run[i];
         int64_t j = i;
-        for (; j > 0 && by_row(&run[j - 1], &moving) > 0; j--) run[j] = run[j - 1];
+        for (; j > 0 && run_order(run[j - 1]) > run_order(moving); j--) run[j] = run[j - 1];
         run[j] = moving;
     }
+}
+
+/* Threads place runs in any order; sums must not depend on it. Quicksort about the middle of three, in place, since a
+ * bucket can be everything there is. */
+static void order_bucket(msi_run *run, int64_t n)
+{
+    enum { SHORT = 32 };
+    while (n > SHORT) {
+        uint64_t a = run_order(run[0]), b = run_order(run[n / 2]), c = run_order(run[n - 1]);
+        uint64_t pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+        int64_t i = 0, j = n - 1;
+        for (;; i++, j--) {
+            while (run_order(run[i]) < pivot) i++;
+            while (run_order(run[j]) > pivot) j--;
+            if (i >= j) break;
+            msi_run swap = run[i];
+            run[i] = run[j];
+            run[j] = swap;
+        }
+        /* [0, i) is below the pivot's place, [i, n) from it on; the shorter part recurses. */
+        if (i == 0) i = 1;
+        if (i < n - i) {
+            order_bucket(run, i);
+            run += i;
+            n -= i;
+        } else {
+            order_bucket(run + i, n - i);
+            n = i;
+        }
+    }
+    insert_in_order(run, n);
 }
 
 int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgrid_geometry *g)
@@ -116,7 +138,7 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
         msi_buckets_free(out);
         return rc;
     }
-#pragma omp parallel for schedule(dynamic, 4096)
+#pragma omp parallel for schedule(dynamic, 1024)
     for (int64_t i = 0; i < out->n_bucket; i++)
         order_bucket(out->run + out->start[i], out->start[i + 1] - out->start[i]);
     return MSI_OK;

@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""cli_inputs.py MSIMAGE MSIMAGE_MAKEMS: bad input is refused with its exit code and one line that names it, leaves
+nothing behind and never ends by a signal; spoilt samples are left out and counted, and the image is right."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from casacore.tables import table
+
+from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read, run
+
+IMAGE = ["-size", 64, 64, "-scale", "20asec", "-accuracy", 1e-5]
+SET = ["-quiet", "-telescope", "vla", "-config", "D", "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "44deg", "-duration",
+       "30s", "-spw", "1GHz", "40MHz", "4", "-random-sources", "10", "1", "10amin", "-weights", "radiometer"]
+
+
+class Inputs:
+    def __init__(self, msimage, makems, folder):
+        self.msimage, self.makems, self.folder = msimage, makems, folder
+        self.failed = self.tried = 0
+        self.out = os.path.join(folder, "out")
+        os.mkdir(self.out)
+
+    def complain(self, text):
+        self.failed += 1
+        print("FAILED:", text)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def make(self, name, *options):
+        path = self.path(name)
+        if not os.path.exists(path):
+            run(self.makems, *SET, *options, path)
+        return path
+
+    def copy(self, source):
+        """A fresh copy of a set, to be spoilt."""
+        path = self.path("copy.ms")
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(source, path)
+        return path
+
+    def launch(self, *words, **options):
+        """Run the program in the empty output folder."""
+        self.tried += 1
+        try:
+            return subprocess.run([self.msimage, *[str(w) for w in words]], cwd=self.out, stdout=subprocess.PIPE, timeout=120,
+                                  stderr=subprocess.PIPE, check=False, encoding="utf-8", errors="replace", **options)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(words, "no end", "", "msimage: error: no end in two minutes\n")
+
+    def refused(self, title, code, pattern, *words, **options):
+        """The exit code, one line with the pattern, nothing on stdout, nothing new on disk."""
+        done = self.launch("-quiet", *words, **options)
+        lines = done.stderr.splitlines()
+        if done.returncode != code:
+            self.complain("%s: exits %s, not %d: %s" % (title, done.returncode, code, done.stderr[-1500:]))
+        elif len(lines) != 1 or not lines[0].startswith("msimage: error: "):
+            self.complain("%s: not one line of error: %s" % (title, done.stderr[-1500:]))
+        elif not re.search(pattern, lines[0]):
+            self.complain("%s: /%s/ is not in: %s" % (title, pattern, lines[0]))
+        if done.stdout:
+            self.complain("%s: stdout: %s" % (title, done.stdout))
+        left = os.listdir(self.out)
+        if left:
+            self.complain("%s: leaves %s" % (title, left))
+            for name in left:
+                os.remove(os.path.join(self.out, name))
+
+    def imaged(self, title, path, *words, want=None):
+        """Does it succeed, with the image that the direct sum gives? Returns the log."""
+        done = self.launch(*IMAGE, "-name", "right", *words, path)
+        if done.returncode != 0:
+            self.complain("%s: exits %s: %s" % (title, done.returncode, done.stderr[-1500:]))
+        else:
+            data, _ = load(os.path.join(self.out, "right-dirty.fits"))
+            x, y = pixels(64, 64)
+            if want is None:
+                frame = Frame(64, 64, 20 * ASEC, *table(path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
+                want = frame.image(frame.inside(read(path)), x, y)
+            error = peak_error(data[y, x], want, data)
+            if not error <= 2e-5 + FITS_FLOOR:
+                self.complain("%s: error %.1e" % (title, error))
+        for name in os.listdir(self.out):
+            if name != "right-dirty.fits":
+                self.complain("%s: leaves %s" % (title, name))
+            os.remove(os.path.join(self.out, name))
+        return done.stderr
+
+
+def check_paths(s):
+    good = s.make("good.ms")
+    s.refused("missing path", 3, "absent.ms", *IMAGE, "absent.ms")
+    s.refused("second path missing", 3, "absent.ms", *IMAGE, good, "absent.ms")
+    plain = s.path("plain")
+    with open(plain, "w", encoding="ascii") as f:
+        f.write("not a set\n")
+    s.refused("plain file", 3, re.escape(plain), *IMAGE, plain)
+    os.mkdir(s.path("empty"))
+    s.refused("empty folder", 3, re.escape(s.path("empty")), *IMAGE, s.path("empty"))
+    s.refused("a table but not a set", 3, "FIELD", *IMAGE, good + "/FIELD")
+    s.refused("/dev/null", 3, "/dev/null", *IMAGE, "/dev/null")
+    s.refused("a path of 5 kB", 3, "nnnn", *IMAGE, "n" * 5000)
+    for name in ("with spaces.ms", "%s%n%d.ms", "[1:5].ms", "(x).ms", "!bang.ms", "'quotes\".ms", "-dash.ms", "a;b&c|d.ms",
+                 "ünïcödé.ms", "back\\slash.ms"):
+        odd = s.path(name)
+        shutil.copytree(good, odd)
+        s.imaged("a set called " + name, odd)
+        name = name[:-3]
+        words = [*IMAGE, "-name", os.path.join(s.out, name), odd]
+        done = s.launch("-quiet", *words)
+        if done.returncode != 0 or os.listdir(s.out) != [name + "-dirty.fits"]:
+            s.complain("output called %s: exits %s: %s" % (name, done.returncode, done.stderr))
+        for left in os.listdir(s.out):
+            os.remove(os.path.join(s.out, left))
+        shutil.rmtree(odd)
+    deep = s.path("deep")
+    while len(deep) < 3700:
+        deep = os.path.join(deep, "d" * min(250, 3850 - len(deep)))
+    os.makedirs(deep)
+    shutil.copytree(good, os.path.join(deep, "good.ms"))
+    s.imaged("a set of 4 kB of path", os.path.join(deep, "good.ms"))
+    done = s.launch("-quiet", *IMAGE, "-name", os.path.join(deep, "image"), good)
+    if done.returncode != 0 or not os.path.exists(os.path.join(deep, "image-dirty.fits")):
+        s.complain("output of 4 kB of path: exits %s: %s" % (done.returncode, done.stderr))
+    shutil.rmtree(s.path("deep"))
+
+
+def check_truncation(s):
+    """Cut files at several lengths: refused by name, or, where nothing needed was cut, imaged right."""
+    for storage in ("tiledshape", "tiledcolumn", "standard"):
+        source = s.make(storage + ".ms", "-storage", storage)
+        frame = Frame(64, 64, 20 * ASEC, *table(source + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
+        x, y = pixels(64, 64)
+        want = frame.image(frame.inside(read(source)), x, y)
+        files = [f for f in sorted(os.listdir(source)) if f.startswith("table.") and f not in ("table.info", "table.lock")]
+        files += [os.path.join(sub, f) for sub in ("ANTENNA", "SPECTRAL_WINDOW", "POLARIZATION", "DATA_DESCRIPTION", "FIELD",
+                                                  "OBSERVATION") for f in ("table.dat", "table.f0")]
+        for file in files:
+            size = os.path.getsize(os.path.join(source, file))
+            for length in sorted({0, 1, 100, size // 3, size // 2, size - 1}):
+                if length < size:
+                    cut(s, source, storage, file, length, want)
+
+
+def cut(s, source, storage, file, length, want):
+    title = "%s, %s cut to %d bytes" % (storage, file, length)
+    path = s.copy(source)
+    os.truncate(os.path.join(path, file), length)
+    done = s.launch("-quiet", *IMAGE, "-name", "cut", path)
+    if done.returncode == 0:
+        data, _ = load(os.path.join(s.out, "cut-dirty.fits"))
+        x, y = pixels(64, 64)
+        if not peak_error(data[y, x], want, data) <= 2e-5 + FITS_FLOOR:
+            s.complain("%s: a wrong image" % title)
+        os.remove(os.path.join(s.out, "cut-dirty.fits"))
+    else:
+        s.tried -= 1
+        pattern = "truncated or corrupt.*" + re.escape(os.path.dirname(os.path.join(path, file)))
+        s.refused(title, 3, pattern, *IMAGE, "-name", "cut", path)
+
+
+def check_subtables(s):
+    good = s.make("good.ms")
+    for name in ("ANTENNA", "DATA_DESCRIPTION", "FIELD", "SPECTRAL_WINDOW", "POLARIZATION"):
+        path = s.copy(good)
+        shutil.rmtree(os.path.join(path, name))
+        s.refused("no " + name, 3, name, *IMAGE, path)
+    # What an image can do without may be missing, or be asked for.
+    for name in ("OBSERVATION", "FEED", "PROCESSOR", "STATE", "POINTING", "HISTORY", "FLAG_CMD", "SOURCE"):
+        path = s.copy(good)
+        if os.path.isdir(os.path.join(path, name)):
+            shutil.rmtree(os.path.join(path, name))
+            done = s.launch("-quiet", *IMAGE, "-name", "without", path)
+            if done.returncode == 0:
+                os.remove(os.path.join(s.out, "without-dirty.fits"))
+            else:
+                s.refused("no " + name, 3, name, *IMAGE, path)
+    s.refused("SPECTRAL_WINDOW without rows", 3, "SPECTRAL_WINDOW", *IMAGE, s.make("zero-spws.ms", "-defect", "zero-spws"))
+    s.refused("no rows", 3, "0 rows", *IMAGE, s.make("zero-rows.ms", "-defect", "zero-rows"))
+
+
+def check_contents(s):
+    good = s.make("good.ms")
+    for defect, pattern in (("all-flagged", "every selected sample was dropped"),
+                            ("zero-weights", "every selected sample was dropped"),
+                            ("bad-data-desc-id", "DATA_DESC_ID, row [0-9]+"), ("bad-antenna1", "ANTENNA1, row [0-9]+"),
+                            ("chan-freq-length", "CHAN_FREQ|channels"), ("corr-type-length", "CORR_TYPE|correlations")):
+        s.refused(defect, 3, pattern, *IMAGE, s.make(defect + ".ms", "-defect", defect))
+        log = s.launch(*IMAGE, s.path(defect + ".ms")).stderr
+        if "dropped" in pattern and not re.search("dropped: .*[1-9][0-9]* (FLAG|weight)", log):
+            s.complain("%s: no counts: %s" % (defect, log))
+    s.refused("no such column", 3, "NOSUCH.*DATA", *IMAGE, "-data-column", "NOSUCH", good)
+    s.refused("a column that is no visibilities", 3, "UVW", *IMAGE, "-data-column", "UVW", good)
+    s.refused("a column of model that is not there", 3, "MODEL_DATA.*DATA", *IMAGE, "-data-column", "MODEL_DATA", good)
+    s.refused("no such field", 3, "field", *IMAGE, "-field", 7, good)
+    s.refused("no field of that name", 3, "nosuch", *IMAGE, "-select-field", "nosuch", good)
+    s.refused("no such spw", 3, "9", *IMAGE, "-spws", 9, good)
+    s.refused("channels that are not there", 3, "channel", *IMAGE, "-channel-range", 2, 9, good)
+    s.refused("times that are not there", 3, "time", *IMAGE, "-interval", 2, 9, good)
+    s.refused("bad TaQL", 3, "TaQL|taql", *IMAGE, "-taql", "ANTENNA1 <", good)
+    s.refused("TaQL on a column that is not there", 3, "NOSUCH", *IMAGE, "-taql", "NOSUCH > 1", good)
+    s.refused("TaQL without rows", 3, "no rows|rows", *IMAGE, "-taql", "ANTENNA1 > 1000", good)
+    s.refused("bad antenna selection", 3, "antenna", *IMAGE, "-select-antenna", "nosuch", good)
+    s.refused("bad spw selection", 3, "spw", *IMAGE, "-select-spw", "9:1~2", good)
+    s.refused("bad time selection", 3, "time", *IMAGE, "-select-time", "yesterday", good)
+    s.refused("bad uvrange selection", 3, "uvrange", *IMAGE, "-select-uvrange", "long", good)
+    s.refused("uv limits without samples", 3, "every selected sample was dropped", *IMAGE, "-minuv-l", 1e9, good)
+    s.refused("circular of linear feeds", 3, "RR.*XX XY YX YY", *IMAGE, "-pol", "RR", good)
+    s.refused("more output channels than channels", 2, "-channels-out 5.*4", *IMAGE, "-channels-out", 5, good)
+    s.refused("more intervals than times", 2, "-intervals-out 4.*3", *IMAGE, "-intervals-out", 4, good)
+    elsewhere = s.path("elsewhere.ms")
+    run(s.makems, *SET, "-ra", "61deg", elsewhere)
+    s.refused("two phase centres", 3, "-shift", *IMAGE, good, elsewhere)
+
+
+def check_sizes(s):
+    good = s.make("good.ms")
+    scale = ["-scale", "1asec"]
+    for size in ((0, 0), (-5, -5), ("abc", "abc"), (1, 1), ("1x1", "1x1"), (1e9, 1e9), (64, 0)):
+        s.refused("size %s" % (size,), 2, "-size", "-size", *size, *scale, good)
+    s.refused("30000^2 in 1 GB", 5, "30000 x 30000 needs .*GB.*limit is 1.000 GB", "-size", 30000, 30000, *scale,
+              "-abs-mem", 1, good)
+    s.refused("1e9^2", 5, "needs .* GB", "-size", 1000000000, 1000000000, "-scale", "0.1masec", good)
+    log = s.launch("-size", 30000, 30000, *scale, "-abs-mem", 1, good).stderr
+    if not re.search("memory: .*grids [0-9.]+ GB", log):
+        s.complain("no memory plan: " + log)
+    for scale in ("-1asec", "0asec", "5", "1000deg", "nanasec", "1e400asec", "asec", ""):
+        s.refused("scale " + scale, 2, "-scale", "-size", 64, 64, "-scale", scale, good)
+    s.refused("scale 5deg", 2, "half the sky", "-size", 64, 64, "-scale", "5deg", good)
+    done = s.launch()
+    if done.returncode != 2 or not done.stderr.startswith("usage: msimage"):
+        s.complain("no arguments: exits %s: %s" % (done.returncode, done.stderr))
+
+
+def check_spoilt_samples(s):
+    """One spoilt sample, or row: dropped, counted, and the rest is the image."""
+    for defect, reason, n in (("nan-vis", "data not finite", 1), ("inf-vis", "data not finite", 1),
+                              ("huge-vis", "data beyond 1e30", 1), ("nan-weight", "weight not positive", 1),
+                              ("inf-weight", "weight not positive", 1), ("negative-weight", "weight not positive", 1),
+                              ("nan-uvw", "UVW not finite", 4), ("inf-uvw", "UVW not finite", 4),
+                              ("huge-uvw", "UVW not finite", 4)):
+        for spectrum in ("full", "none", "partly"):
+            path = s.make("%s-%s.ms" % (defect, spectrum), "-defect", defect, "-weight-spectrum", spectrum)
+            log = s.imaged("%s, %s" % (defect, spectrum), path)
+            # A spoilt WEIGHT, where no WEIGHT_SPECTRUM stands before it, is that of the row's every channel.
+            count = int((re.search(r"(\d+) " + reason, log) or [0, -1])[1])
+            if count != n and not (count == 4 and "weight" in defect and spectrum != "full"):
+                s.complain("%s, %s: %d counted: %s" % (defect, spectrum, count, log))
+    # Nothing else is clipped: 9e29 is a visibility as any other.
+    path = s.copy(s.make("good.ms"))
+    spoil(path, "DATA", (0, 0), 9e29)
+    spoil(path, "DATA", (0, 3), 9e29)
+    s.imaged("9e29", path)
+    # Of one hand, and the other flagged: nothing of the first reaches the image.
+    path = s.copy(s.make("good.ms"))
+    spoil(path, "DATA", (1, 0), complex("nan"))
+    spoil(path, "FLAG", (1, 3), True)
+    s.imaged("NaN beside a flag", path)
+    # Of the cross-hands nothing matters to Stokes I.
+    path = s.copy(s.make("good.ms"))
+    spoil(path, "DATA", (slice(None), 1), complex("nan"))
+    spoil(path, "FLAG", (slice(None), 2), True)
+    s.imaged("spoilt cross-hands", path)
+    # Rows that say nothing but NaN.
+    path = s.copy(s.make("good.ms"))
+    for row in range(0, 300, 7):
+        spoil(path, "DATA", slice(None), complex("nan"), row)
+    s.imaged("many NaN rows", path)
+
+
+def spoil(path, column, where, value, row=700):
+    t = table(path, readonly=False, ack=False)
+    cell = t.getcell(column, row)
+    cell[where] = value
+    t.putcell(column, row, cell)
+    t.close()
+
+
+def check_outputs(s):
+    good = s.make("good.ms")
+    existing = os.path.join(s.folder, "old-dirty.fits")
+    with open(existing, "w", encoding="ascii") as f:
+        f.write("old")
+    # Before any computing: even before the set is looked at.
+    for ms in (good, "absent.ms"):
+        s.refused("output exists", 2, "old-dirty.fits.*-overwrite", *IMAGE, "-name", s.path("old"), ms)
+        s.refused("output folder missing", 4, "absent-folder", *IMAGE, "-name", "absent-folder/x", ms)
+        s.refused("output in a file", 4, "plain-file", *IMAGE, "-name", existing + "/plain-file", ms)
+    s.refused("overwrite, but the input is bad", 3, "absent.ms", *IMAGE, "-overwrite", "-name", s.path("old"), "absent.ms")
+    with open(existing, encoding="ascii") as f:
+        if f.read() != "old":
+            s.complain("an old file has changed")
+    s.refused("an output's name too long", 4, "nnnn", *IMAGE, "-name", "n" * 300, good)
+    s.refused("temp-dir missing", 4, "absent-temp", "-size", 1024, 1024, "-scale", "5asec", "-abs-mem", 0.15, "-temp-dir",
+              "absent-temp", s.make("large.ms", "-duration", "20min", "-spw", "1GHz", "1MHz", "64"))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        s = Inputs(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), folder)
+        wanted = sys.argv[3:]
+        for name, test in list(globals().items()):
+            if name.startswith("check_") and (not wanted or name[6:] in wanted):
+                test(s)
+        print("%d tried, %d failures" % (s.tried, s.failed))
+    sys.exit(1 if s.failed else 0)
+
+
+main()
