@@ -36,7 +36,7 @@ static int64_t cpu_resident(const msi_wgrid_plan *plan, int n_plane, int64_t n_s
 {
     int64_t rest, device;
     cpu_bytes(plan, n_sample, n_plane, 0, &rest, &device);
-    return msi_wgrid_cpu_resident(plan, host_bytes - rest);
+    return msi_wgrid_cpu_resident(plan, n_sample, host_bytes - rest);
 }
 
 static const msi_strategy strategies[] = {

@@ -12,6 +12,7 @@
 #include "src/imaging.h"
 #include "src/options.h"
 #include "src/version.h"
+#include "src/watchdog.h"
 
 static int run(const msi_options *options)
 {
@@ -28,6 +29,7 @@ static int run(const msi_options *options)
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
     msi_interrupt_install();
+    msi_watchdog_start();
     return msi_run_image(options);
 }
 

@@ -36,12 +36,12 @@ int msi_run_plan_make(msi_run_plan *plan, const msi_options *o, const msi_gridde
     plan->output_bytes = output_bytes;
     msi_gridder_report *r = &plan->gridder;
     int64_t per_channel = n_sample / o->channels_out;
-    /* An image that does not fit by itself has no use for a grid, if there were one that large. */
-    double least_gb = 4e-9 * (double)o->geometry.nx * (double)o->geometry.ny;
-    if (least_gb > 1e-9 * (double)msi_memory_limit())
+    /* No grid, and so no plan, exists for an image beyond any machine; that is a lack of memory all the same. */
+    double image_gb = 4e-9 * (double)o->geometry.nx * (double)o->geometry.ny;
+    if (image_gb > 1e-9 * (double)msi_memory_physical())
         return msi_error_set(
             MSI_ENOMEM, "an image of %lld x %lld needs more than %.3f GB of memory; the limit is %.3f GB",
-            (long long)o->geometry.nx, (long long)o->geometry.ny, least_gb, 1e-9 * (double)msi_memory_limit());
+            (long long)o->geometry.nx, (long long)o->geometry.ny, image_gb, 1e-9 * (double)msi_memory_limit());
     MSI_TRY(msi_gridder_foresee(gridder, per_channel, n_row, w_min_lambda, w_max_lambda, r));
     int n_image = o->make_psf_only ? 1 : n_plane + o->make_psf;
     int64_t pixel_bytes = r->precision == MSI_FP32 ? 4 : 8, n_pixel = msi_image_n_pixel(&o->geometry);

@@ -4,6 +4,7 @@
 nothing behind and never ends by a signal; spoilt samples are left out and counted, and the image is right."""
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -297,8 +298,15 @@ def check_outputs(s):
         if f.read() != "old":
             s.complain("an old file has changed")
     s.refused("an output's name too long", 4, "nnnn", *IMAGE, "-name", "n" * 300, good)
-    s.refused("temp-dir missing", 4, "absent-temp", "-size", 1024, 1024, "-scale", "5asec", "-abs-mem", 0.15, "-temp-dir",
-              "absent-temp", s.make("large.ms", "-duration", "20min", "-spw", "1GHz", "1MHz", "64"))
+    # Where visibilities do not fit beside the image, they go to -temp-dir.
+    words = ["-size", 1024, 1024, "-scale", "5asec", s.make("large.ms", "-duration", "20min", "-spw", "1GHz", "1MHz", "64")]
+    least_gb = float(re.search("needs ([0-9.]+) GB", s.launch("-quiet", "-abs-mem", 0.001, *words).stderr)[1])
+    limit = ["-abs-mem", "%.3f" % (least_gb + 0.001)]
+    s.refused("temp-dir missing", 4, "absent-temp", *limit, "-temp-dir", "absent-temp", *words)
+    s.refused("temp-dir full", 4, re.escape(s.folder) + ".*File too large", *limit, "-temp-dir", s.folder, *words,
+              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+    s.refused("disk full", 4, "msimage-dirty.fits.*File too large", *IMAGE, good,
+              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
 
 
 def main():

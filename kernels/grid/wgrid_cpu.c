@@ -89,12 +89,24 @@ int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan)
     return msi_image_n_pixel(&plan->image) * (int64_t)cell_size(plan->precision) / 2;
 }
 
-int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t bytes)
+int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes)
 {
-    int64_t wanted = plan->grid.w_width + (plan->grid.w_width > 1 ? PLANES_BEYOND_WIDTH : 0);
-    int64_t fit = bytes / msi_wgrid_cpu_plane_bytes(plan);
-    if (wanted > plan->grid.n_w) wanted = plan->grid.n_w;
-    return fit < 1 ? 1 : fit < wanted ? fit : wanted;
+    /* A plane costs its first touch (pages zeroed by the system), a second visit of a sample its coordinates and taps.
+     */
+    static const double BYTES_S = 3e9, VISIT_S = 2e-8;
+    const msi_wgrid_geometry *g = &plan->grid;
+    int64_t plane_bytes = msi_wgrid_cpu_plane_bytes(plan), best = 1;
+    double least = HUGE_VAL;
+    for (int64_t b = 1; b <= g->n_w && b <= g->w_width + PLANES_BEYOND_WIDTH; b++) {
+        double visits = b < g->w_width ? (double)(b + g->w_width - 1) / (double)b : 1;
+        double cost = (double)(b * plane_bytes) / BYTES_S + (double)n_sample * visits * VISIT_S;
+        /* From a footprint's width on more planes only make the steps longer, which pays. */
+        if ((cost >= least && b <= g->w_width) || (b > g->w_width && best < g->w_width)) continue;
+        if (b > 1 && b * plane_bytes > bytes) break;
+        least = cost;
+        best = b;
+    }
+    return best;
 }
 
 static int make_taps(wgrid_cpu *c)
@@ -153,8 +165,7 @@ static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store 
     MSI_TRY(msi_alloc(&c->columns, c->n_thread, sizeof *c->columns, "column buffers"));
     for (int i = 0; i < c->n_thread; i++) {
         MSI_TRY(msi_alloc(&c->buffer[i], buffer_cells, c->cell_bytes, "tile buffer"));
-        if (plan->precision == MSI_FP32)
-            MSI_TRY(msi_alloc(&c->wide[i], buffer_cells, sizeof **c->wide, "tile buffer"));
+        if (plan->precision == MSI_FP32) MSI_TRY(msi_alloc(&c->wide[i], buffer_cells, sizeof **c->wide, "tile buffer"));
         MSI_TRY(msi_alloc(&c->columns[i], COLUMNS * c->column_pitch, c->cell_bytes, "column buffer"));
     }
     return MSI_OK;
@@ -241,7 +252,8 @@ static void grid_tile(const wgrid_cpu *c, int image_plane, const tile_work *work
     int fp32 = c->plan->precision == MSI_FP32;
     int64_t tu = work->tile % g->n_tile_u, tv = work->tile / g->n_tile_u;
     int64_t u_first = tu * g->tile - g->nu / 2 - g->width, v_first = tv * g->tile - g->nv / 2 - g->width;
-    char *buffer = work->n_run * CELLS_FOR_RUN >= c->buffer_rows * c->buffer_pitch ? c->buffer[omp_get_thread_num()] : NULL;
+    char *buffer =
+        work->n_run * CELLS_FOR_RUN >= c->buffer_rows * c->buffer_pitch ? c->buffer[omp_get_thread_num()] : NULL;
     msi_c64 *wide = buffer && fp32 ? c->wide[omp_get_thread_num()] : NULL;
     int64_t buffer_plane = c->buffer_rows * c->buffer_pitch, in_buffer = 0;
     int widened = 0;
@@ -403,32 +415,38 @@ static void transform_plane(const wgrid_cpu *c, int64_t p)
 /* Windows divided out, weights normalised, pixels beyond the horizon blanked, rows and columns put in FITS order. */
 static void correct(const wgrid_cpu *c, const msi_taper *taper, msi_image *image, int plane)
 {
-    enum { BLOCK = 16 };
+    enum { BLOCK = MSI_TAPER_STRIP };
     int64_t nx = image->geometry.nx, ny = image->geometry.ny;
     double scale = image->sum_weight[plane] > 0 ? 1 / image->sum_weight[plane] : NAN;
     int fp32 = c->plan->precision == MSI_FP32;
     float *out32 = (float *)image->pixel + plane * nx * ny;
     double *out64 = (double *)image->pixel + plane * nx * ny;
-#pragma omp parallel for schedule(dynamic, 4)
-    for (int64_t first = 0; first < ny; first += BLOCK)
-        for (int64_t x = 0; x < nx; x++)
-            for (int64_t y = first; y < ny && y < first + BLOCK; y++) {
-                double l = (double)(nx / 2 - x) * image->geometry.cell_x_rad;
-                double m = (double)(y - ny / 2) * image->geometry.cell_y_rad;
-                double sum = fp32 ? (double)((const float *)(const void *)c->sum)[x * ny + y]
-                                  : ((const double *)(const void *)c->sum)[x * ny + y];
-                double value = NAN;
-                if (l * l + m * m < 1) {
-                    value = sum * scale * taper->along_x[x] * taper->along_y[y];
-                    if (taper->has_w)
-                        value *=
-                            msi_taper_w(taper->term, taper->n_term, taper->w_scale, taper->n_mid, msi_n_minus_1(l, m));
-                }
-                if (fp32)
-                    out32[y * nx + x] = (float)value;
-                else
-                    out64[y * nx + x] = value;
+#pragma omp parallel for schedule(dynamic, 4) collapse(2)
+    for (int64_t y0 = 0; y0 < ny; y0 += BLOCK)
+        for (int64_t x0 = 0; x0 < nx; x0 += BLOCK) {
+            double block[BLOCK][BLOCK];
+            int64_t n_x = nx - x0 < BLOCK ? nx - x0 : BLOCK, n_y = ny - y0 < BLOCK ? ny - y0 : BLOCK;
+            for (int64_t x = 0; x < n_x; x++) {
+                msi_taper_column column = {.sum = c->sum + ((x0 + x) * ny + y0) * (int64_t)(c->cell_bytes / 2),
+                                           .n = (int)n_y,
+                                           .l = (double)(nx / 2 - x0 - x) * image->geometry.cell_x_rad,
+                                           .m_first = (double)(y0 - ny / 2) * image->geometry.cell_y_rad,
+                                           .cell_y_rad = image->geometry.cell_y_rad,
+                                           .factor = scale * taper->along_x[x0 + x],
+                                           .along_y = taper->along_y + y0,
+                                           .taper = taper,
+                                           .out = block[x]};
+                (fp32 ? c->simd->taper_f32 : c->simd->taper_f64)(&column);
             }
+            for (int64_t y = 0; y < n_y; y++)
+                for (int64_t x = 0; x < n_x; x++) {
+                    int64_t at = (y0 + y) * nx + x0 + x;
+                    if (fp32)
+                        out32[at] = (float)block[x][y];
+                    else
+                        out64[at] = block[x][y];
+                }
+        }
 }
 
 static int make_one(wgrid_cpu *c, int image_plane, msi_wgrid_times *times)

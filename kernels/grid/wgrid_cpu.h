@@ -17,8 +17,8 @@ typedef struct msi_wgrid_times {
 
 extern const msi_cost_model msi_wgrid_cpu_cost;
 
-/* msi_wgrid_cpu_resident - w-planes held at once within `bytes` of memory; at least 1. */
-int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t bytes);
+/* msi_wgrid_cpu_resident - how many w-planes to hold at once within `bytes` of memory; at least 1. */
+int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes);
 
 /* msi_wgrid_cpu_plane_bytes - bytes of one w-plane; _image_bytes - of the sums of one image before correction. */
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan);

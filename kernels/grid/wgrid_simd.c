@@ -60,4 +60,6 @@ const msi_simd_table MSI_CAT(msi_simd, _table, MSI_ISA) = {
     .flush_wide = flush_wide,
     .screen_f32 = screen_column_f32,
     .screen_f64 = screen_column_f64,
+    .taper_f32 = taper_column_f32,
+    .taper_f64 = taper_column_f64,
 };

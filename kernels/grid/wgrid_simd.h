@@ -9,6 +9,7 @@
 #include "kernels/prepare/bucket_sort_cpu.h"
 #include "kernels/prepare/vis_store.h"
 #include "kernels/convolution/window.h"
+#include "kernels/transform/taper_correction.h"
 
 /* Rows of taps are padded to whole vectors; no vector is longer than this many complex cells. */
 enum { MSI_GRID_GUARD = 16, MSI_TAP_PAD = 16 };
@@ -54,6 +55,19 @@ typedef struct msi_screen_column {
     void *sum; /* [ny] float or double, accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
 } msi_screen_column;
 
+enum { MSI_TAPER_STRIP = 32 };
+
+/* A piece of a column of the image before correction: the factors of msi_taper, given with l of the column. */
+typedef struct msi_taper_column {
+    const void *sum;               /* [n] float or double */
+    int n;                         /* at most MSI_TAPER_STRIP */
+    double l, m_first, cell_y_rad; /* m of element i is m_first + i cell_y_rad */
+    double factor;                 /* 1 / (sum of weights), and the taper along x */
+    const double *along_y;         /* [n] */
+    const msi_taper *taper;
+    double *out; /* [n] Jy/beam; NaN at and beyond the horizon */
+} msi_taper_column;
+
 /* One instruction set's functions. */
 typedef struct msi_simd_table {
     const char *name;
@@ -67,6 +81,8 @@ typedef struct msi_simd_table {
     void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
     void (*screen_f32)(const msi_screen_column *column);
     void (*screen_f64)(const msi_screen_column *column);
+    void (*taper_f32)(const msi_taper_column *column);
+    void (*taper_f64)(const msi_taper_column *column);
 } msi_simd_table;
 
 /* msi_simd_best - the table for this processor. */

@@ -47,7 +47,8 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, d
 /* msi_precision_for - fp32 where its rounding stays well below the accuracy, else fp64. */
 msi_precision msi_precision_for(double accuracy);
 
-/* msi_fft_size - the smallest even product of 2, 3, 5 and 7 that is at least n. */
+/* msi_fft_size - the even product of 2, 3, 5 and 7 from n to 1.06 n that a two-dimensional transform takes least for.
+ */
 int64_t msi_fft_size(int64_t n);
 
 /* msi_field_n_range - least n - 1 in the field (its farthest corner, or -1 where the field reaches the horizon). */

@@ -12,6 +12,7 @@ struct msi_fft1d {
     fftw_plan plan64;
 };
 
+/* Estimated plans: measuring takes 0.4 to 1.4 s for the lengths in use and gains less than that (measured). */
 int msi_fft1d_create(msi_fft1d **out, int64_t n, msi_precision precision)
 {
     *out = NULL;
@@ -25,9 +26,9 @@ int msi_fft1d_create(msi_fft1d **out, int64_t n, msi_precision precision)
     }
     f->precision = precision;
     if (precision == MSI_FP32)
-        f->plan32 = fftwf_plan_dft_1d((int)n, scratch, scratch, FFTW_FORWARD, FFTW_MEASURE);
+        f->plan32 = fftwf_plan_dft_1d((int)n, scratch, scratch, FFTW_FORWARD, FFTW_ESTIMATE);
     else
-        f->plan64 = fftw_plan_dft_1d((int)n, scratch, scratch, FFTW_FORWARD, FFTW_MEASURE);
+        f->plan64 = fftw_plan_dft_1d((int)n, scratch, scratch, FFTW_FORWARD, FFTW_ESTIMATE);
     msi_free(scratch);
     if (!f->plan32 && !f->plan64) {
         msi_free(f);

@@ -9,7 +9,7 @@ typedef struct msi_fft1d msi_fft1d;
 
 /*
  * msi_fft1d_create - an in-place forward transform (exponent -2 pi i) of n complex numbers.
- * Notes: planned by measuring. Not thread-safe; executing is.
+ * Notes: not thread-safe; executing is.
  * Returns: 0, MSI_ENOMEM
  */
 int msi_fft1d_create(msi_fft1d **out, int64_t n, msi_precision precision);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/watchdog.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/interrupt.h"
+#include "io/publish.h"
+
+static const long LOOK_NS = 100000000, GRACE_NS = 1500000000;
+
+static void pause_ns(long ns)
+{
+    struct timespec left = {ns / 1000000000, ns % 1000000000};
+    while (nanosleep(&left, &left)) {
+    }
+}
+
+static void *watch(void *unused)
+{
+    (void)unused;
+    while (!msi_interrupt_signal()) pause_ns(LOOK_NS);
+    pause_ns(GRACE_NS);
+    msi_publish_emergency();
+    /* Not through the log, which another thread may be in the middle of. */
+    char line[128];
+    int signal_number = msi_interrupt_signal();
+    int n = snprintf(line, sizeof line, "msimage: error: stopped by signal %d (%s)\n", signal_number,
+                     strsignal(signal_number));
+    if (write(STDERR_FILENO, line, (size_t)n) < 0) line[0] = 0;
+    _exit(128 + signal_number);
+}
+
+void msi_watchdog_start(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, watch, NULL) == 0) pthread_detach(thread);
+}
