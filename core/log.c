@@ -103,6 +103,7 @@ void msi_progress(const char *stage, int64_t done, int64_t total)
         last_drawn = 0;
         last_tenth = 0;
     }
+    if (done >= total) current = NULL;
     double elapsed = now - started;
     double fraction = (double)done / (double)total;
     double left = fraction > 0 ? elapsed * (1 - fraction) / fraction : 0;

@@ -69,7 +69,7 @@ static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *tim
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(time_s[i]))
             return msi_error_set(MSI_EINPUT, "%s: column TIME, row %lld: is not finite; repair or remove the row",
-                                 set->path, (long long)(row + i));
+                                 set->path, (long long)row + i);
     return MSI_OK;
 }
 
@@ -113,7 +113,7 @@ static int read_index(const msi_ms_set *set, int64_t row, int64_t n, index_block
             if (ids[k].values[i] < 0 || ids[k].values[i] >= ids[k].limit)
                 return msi_error_set(MSI_EINPUT,
                                      "%s: column %s, row %lld: %d, but %s has %lld rows; repair or remove the row",
-                                     set->path, ids[k].column, (long long)(row + i), ids[k].values[i], ids[k].table,
+                                     set->path, ids[k].column, (long long)row + i, ids[k].values[i], ids[k].table,
                                      (long long)ids[k].limit);
     }
     return read_times(set, row, n, b->time_s);
@@ -142,7 +142,7 @@ static int add_row(msi_ms_set *set, int64_t *n_allocated, int64_t row, int ddid,
         last->n_row++;
         return MSI_OK;
     }
-    if (set->n_run == *n_allocated) {
+    if (!set->run || set->n_run == *n_allocated) {
         const int64_t more = *n_allocated > 0 ? 2 * *n_allocated : 256;
         MSI_TRY(msi_ms_grow(&set->run, set->n_run, more, sizeof *set->run, "row ranges"));
         *n_allocated = more;

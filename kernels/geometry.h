@@ -76,6 +76,9 @@ MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double f
     *w_lambda = uvw_m[2] * sign_freq * g->w_lambda_per_m_hz;
     if (g->w_width > 1) {
         msi_first_tap((*w_lambda - g->w_first) / g->w_step, g->w_width, &f->w0, &f->zw);
+        /* Rounding of an extreme |w| must not lead beyond the planes. */
+        if (f->w0 < 0) f->w0 = 0;
+        if (f->w0 > g->n_w - g->w_width) f->w0 = g->n_w - g->w_width;
     } else {
         f->w0 = 0;
         f->zw = 0;

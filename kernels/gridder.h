@@ -20,7 +20,7 @@ typedef struct msi_gridder_spec {
     int n_plane;                    /* planes of the blocks added: real images from the same coordinates */
     int psf;                        /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
     int psf_only;                   /* of the image planes only the PSF */
-    double accuracy;                /* relative L2 error of the image; 1e-12 .. 1e-2 */
+    double accuracy;                /* relative L2 error of the image; 1e-13 .. 0.1 */
     msi_precision_choice precision; /* AUTO: fp32 where its rounding stays below the accuracy */
     msi_backend backend;            /* AUTO: a GPU where one is present */
     double least_padding;           /* the padded grid is at least this many times the image; 0: free choice */

@@ -331,7 +331,13 @@ static int image_channel(image_run *r, int64_t channel)
 
 static int image_channels(image_run *r)
 {
-    for (int64_t c = 0; c < r->options->channels_out; c++) MSI_TRY(image_channel(r, c));
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        MSI_TRY(image_channel(r, c));
+        /* The weights of all channels together are read off the gridders at the end. */
+        if (r->options->save_weights) continue;
+        msi_gridder_free(r->gridder[c]);
+        r->gridder[c] = NULL;
+    }
     if (r->options->channels_out == 1) return MSI_OK;
     /* A plane without a sample in any channel is unknown, not zero. */
     int64_t n = msi_image_n_pixel(&r->options->geometry);

@@ -108,9 +108,9 @@ static int await_block(pipeline *p, int64_t n, const msi_ms_block **block)
 {
     pthread_mutex_lock(&p->lock);
     while (p->n_read <= n) pthread_cond_wait(&p->changed, &p->lock);
-    int failed = p->rc && p->n_read == n + 1;
+    int rc = p->n_read == n + 1 ? p->rc : MSI_OK;
     pthread_mutex_unlock(&p->lock);
-    if (failed) return msi_error_set(p->rc, "%s", p->message);
+    if (rc) return msi_error_set(rc, "%s", p->message);
     *block = &p->slot[n % N_SLOT];
     return MSI_OK;
 }
@@ -133,7 +133,7 @@ static int prepare_blocks(pipeline *p, const msi_load_spec *spec, msi_gridder *c
     for (int64_t n = 0;; n++) {
         const msi_ms_block *block = NULL;
         rc = await_block(p, n, &block);
-        if (rc || !block->n_row) break;
+        if (rc || block->n_row <= 0) break;
         rc = load_block(block, spec, gridder, &w, dropped);
         if (!rc) rc = msi_interrupt_check();
         if (rc) break;

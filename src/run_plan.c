@@ -60,8 +60,9 @@ int msi_run_plan_make(msi_run_plan *plan, const msi_options *o, const msi_gridde
                              (long long)o->geometry.nx, (long long)o->geometry.ny, 1e-9 * (double)least,
                              (long long)r->nu, (long long)r->nv, 1e-9 * (double)limit);
     int64_t room = limit - plan->image_bytes - SUNDRIES;
-    plan->store_budget_bytes = plan->store_bytes + plan->grid_bytes <= room ? 0 : room - r->least_grid_bytes;
-    if (plan->store_budget_bytes && plan->store_bytes > plan->store_budget_bytes) {
+    int64_t grid = plan->store_bytes + plan->grid_bytes <= room ? plan->grid_bytes : r->least_grid_bytes;
+    plan->store_budget_bytes = room - grid > o->channels_out ? room - grid : o->channels_out;
+    if (plan->store_bytes > plan->store_budget_bytes) {
         plan->spilled_bytes = plan->store_bytes - plan->store_budget_bytes;
         plan->store_bytes = plan->store_budget_bytes;
     }

@@ -35,7 +35,7 @@ typedef struct msi_case_data {
 } msi_case_data;
 
 /* msi_case_make - random, the same for the same seed: gaussian visibilities, weights in 0.1 .. 2 and some 0. */
-void msi_case_make(msi_case_data *out, const msi_case *c, uint64_t seed);
+void msi_case_make(msi_case_data *d, const msi_case *c, uint64_t seed);
 void msi_case_free(msi_case_data *d);
 
 /* msi_case_image - one image of everything in the case by a gridder. Fails the test on an error. */

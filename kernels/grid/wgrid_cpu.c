@@ -35,9 +35,9 @@ const msi_cost_model msi_wgrid_cpu_cost = {
 
 enum { G = MSI_GRID_GUARD, COLUMNS = 16, PLANES_BEYOND_WIDTH = 3 };
 
-/* A tile gets its own buffer from one run for this many of its cells on: adding the buffer to the planes costs about as
- * much as gridding so many samples (measured, widths 5 to 8). */
-enum { CELLS_FOR_RUN = 16 };
+/* A tile gets its own buffer from one sample for this many of its cells on: adding the buffer to the planes costs about
+ * as much as gridding so many (measured, widths 5 to 8). */
+enum { CELLS_FOR_SAMPLE = 16 };
 
 /* Samples that a float buffer takes before it is emptied into the double one. */
 enum { SAMPLES_IN_FLOAT = 512 };
@@ -56,7 +56,7 @@ typedef struct wgrid_cpu {
     int64_t n_resident;
     char **plane;      /* [n_resident]; w-plane p lives in plane[p % n_resident] */
     uint8_t *row_used; /* [n_resident][n_row] */
-    char *sum;         /* [nx][ny] float or double: the image before correction, transposed */
+    double *sum;       /* [nx][ny] the image before correction, transposed; thousands of planes may add to it */
     void *taps;        /* msi_taps_f32 or msi_taps_f64 */
     msi_buckets buckets;
     tile_work *work; /* [tiles] of one step and colour, most runs first */
@@ -86,7 +86,7 @@ int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan)
 
 int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan)
 {
-    return msi_image_n_pixel(&plan->image) * (int64_t)cell_size(plan->precision) / 2;
+    return msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double);
 }
 
 int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes)
@@ -158,7 +158,7 @@ static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store 
     for (int64_t i = 0; i < n_resident; i++)
         MSI_TRY(msi_alloc(&c->plane[i], c->n_row * c->stride, c->cell_bytes, "w-plane"));
     MSI_TRY(msi_alloc(&c->row_used, n_resident * c->n_row, 1, "w-planes"));
-    MSI_TRY(msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), c->cell_bytes / 2, "image"));
+    MSI_TRY(msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image"));
     MSI_TRY(msi_alloc(&c->work, g->n_tile_u * g->n_tile_v, sizeof *c->work, "list of tiles"));
     MSI_TRY(msi_alloc(&c->buffer, c->n_thread, sizeof *c->buffer, "tile buffers"));
     MSI_TRY(msi_alloc(&c->wide, c->n_thread, sizeof *c->wide, "tile buffers"));
@@ -244,6 +244,19 @@ static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int6
     return n;
 }
 
+/* Whether a tile's samples of first planes [w0_begin, w0_end) are worth a buffer. */
+static int is_crowded(const wgrid_cpu *c, const tile_work *work, int64_t w0_begin, int64_t w0_end)
+{
+    int64_t enough = c->buffer_rows * c->buffer_pitch / CELLS_FOR_SAMPLE, n_sample = 0;
+    if (work->n_run >= enough) return 1;
+    if (work->n_run * MSI_RUN_MAX_CHAN < enough) return 0;
+    for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
+        const int64_t *start = c->buckets.start + bucket_of(c, w0, work->tile);
+        for (int64_t i = start[0]; i < start[1]; i++) n_sample += c->buckets.run[i].n_chan;
+    }
+    return n_sample >= enough;
+}
+
 /* Grid one tile's samples of first planes [w0_begin, w0_end) into planes [low, high). */
 static void grid_tile(const wgrid_cpu *c, int image_plane, const tile_work *work, int64_t w0_begin, int64_t w0_end,
                       int64_t low, int64_t high)
@@ -252,8 +265,7 @@ static void grid_tile(const wgrid_cpu *c, int image_plane, const tile_work *work
     int fp32 = c->plan->precision == MSI_FP32;
     int64_t tu = work->tile % g->n_tile_u, tv = work->tile / g->n_tile_u;
     int64_t u_first = tu * g->tile - g->nu / 2 - g->width, v_first = tv * g->tile - g->nv / 2 - g->width;
-    char *buffer =
-        work->n_run * CELLS_FOR_RUN >= c->buffer_rows * c->buffer_pitch ? c->buffer[omp_get_thread_num()] : NULL;
+    char *buffer = is_crowded(c, work, w0_begin, w0_end) ? c->buffer[omp_get_thread_num()] : NULL;
     msi_c64 *wide = buffer && fp32 ? c->wide[omp_get_thread_num()] : NULL;
     int64_t buffer_plane = c->buffer_rows * c->buffer_pitch, in_buffer = 0;
     int widened = 0;
@@ -381,7 +393,7 @@ static void transform_columns(const wgrid_cpu *c, int64_t p, int64_t first, int 
                                     .cell_y_rad = image->cell_y_rad,
                                     .w_lambda = g->w_width > 1 ? g->w_first + (double)p * g->w_step : 0,
                                     .n_mid = g->n_mid,
-                                    .sum = c->sum + (first + k) * image->ny * (int64_t)(c->cell_bytes / 2)};
+                                    .sum = c->sum + (first + k) * image->ny};
         (fp32 ? c->simd->screen_f32 : c->simd->screen_f64)(&screen);
     }
 }
@@ -427,7 +439,7 @@ static void correct(const wgrid_cpu *c, const msi_taper *taper, msi_image *image
             double block[BLOCK][BLOCK];
             int64_t n_x = nx - x0 < BLOCK ? nx - x0 : BLOCK, n_y = ny - y0 < BLOCK ? ny - y0 : BLOCK;
             for (int64_t x = 0; x < n_x; x++) {
-                msi_taper_column column = {.sum = c->sum + ((x0 + x) * ny + y0) * (int64_t)(c->cell_bytes / 2),
+                msi_taper_column column = {.sum = c->sum + (x0 + x) * ny + y0,
                                            .n = (int)n_y,
                                            .l = (double)(nx / 2 - x0 - x) * image->geometry.cell_x_rad,
                                            .m_first = (double)(y0 - ny / 2) * image->geometry.cell_y_rad,
@@ -436,7 +448,7 @@ static void correct(const wgrid_cpu *c, const msi_taper *taper, msi_image *image
                                            .along_y = taper->along_y + y0,
                                            .taper = taper,
                                            .out = block[x]};
-                (fp32 ? c->simd->taper_f32 : c->simd->taper_f64)(&column);
+                c->simd->taper(&column);
             }
             for (int64_t y = 0; y < n_y; y++)
                 for (int64_t x = 0; x < n_x; x++) {

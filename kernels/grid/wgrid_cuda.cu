@@ -127,7 +127,7 @@ template <typename T> class gridder {
     static int64_t sample_bytes(int n_plane, int n_image)
     {
         return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + n_image * sizeof(cplx<T>) + sizeof(record<T>) +
-                         4 * sizeof(uint32_t) + 5 * sizeof(uint32_t) + sizeof(item));
+                         4 * sizeof(uint32_t) + 5 * sizeof(uint32_t) + sizeof(item) + 3 * sizeof(double));
     }
 
   private:
@@ -192,7 +192,7 @@ template <typename T> class gridder {
         int64_t left = usable - images_at_once * per_image - work;
         batch_samples = left / sample_bytes(map.n_plane, images_at_once);
         if (batch_samples > samples * 2) batch_samples = samples * 2; /* flagged samples travel too */
-        if (batch_samples > (int64_t)1 << 31) batch_samples = (int64_t)1 << 31;
+        if (batch_samples > INT32_MAX) batch_samples = INT32_MAX;     /* what CUB counts in */
         if (batch_samples < 1) batch_samples = 1;
         MSI_TRY(upload_taps());
         MSI_TRY(d_grid.fit(images_at_once * image_cells() * (int64_t)sizeof(cplx<T>), "w-planes"));
@@ -410,7 +410,6 @@ template <typename T> class gridder {
         int device = 0, bytes = 0;
         cudaGetDevice(&device);
         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-        /* The largest shape at or above this width; the static table of polynomials beside it is below 4 KB. */
         size_t need = g.width <= 8    ? tile_shape<8>::BYTES
                       : g.width <= 12 ? tile_shape<12>::BYTES
                                       : tile_shape<16>::BYTES;

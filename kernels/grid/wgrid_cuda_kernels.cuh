@@ -345,14 +345,14 @@ template <typename T> __global__ void k_screen(screen_geometry g, const cplx<T> 
     const cplx<T> *at = planes + (j < 0 ? j + g.nv : j) * g.nu + (i < 0 ? i + g.nu : i);
     double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
     double nu = g.has_w ? msi_n_minus_1(l, m) - g.n_mid : 0;
-    T total = 0;
+    double total = 0;
     for (int p = low; p < high; p++, at += g.nu * g.nv) {
         double turns = (g.w_first + p * g.w_step) * nu;
         T s, c;
         sincos_turns((T)(turns - rint(turns)), &s, &c);
-        total += at->re * c + at->im * s;
+        total += (double)(at->re * c + at->im * s);
     }
-    sum[y * g.nx + x] += total;
+    sum[y * g.nx + x] += (T)total;
 }
 
 template <typename T> __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, T *image)

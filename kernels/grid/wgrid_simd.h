@@ -52,14 +52,14 @@ typedef struct msi_screen_column {
     double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
     double w_lambda;      /* of the plane */
     double n_mid;
-    void *sum; /* [ny] float or double, accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
+    double *sum; /* [ny] accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
 } msi_screen_column;
 
 enum { MSI_TAPER_STRIP = 32 };
 
 /* A piece of a column of the image before correction: the factors of msi_taper, given with l of the column. */
 typedef struct msi_taper_column {
-    const void *sum;               /* [n] float or double */
+    const double *sum;             /* [n] */
     int n;                         /* at most MSI_TAPER_STRIP */
     double l, m_first, cell_y_rad; /* m of element i is m_first + i cell_y_rad */
     double factor;                 /* 1 / (sum of weights), and the taper along x */
@@ -81,8 +81,7 @@ typedef struct msi_simd_table {
     void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
     void (*screen_f32)(const msi_screen_column *column);
     void (*screen_f64)(const msi_screen_column *column);
-    void (*taper_f32)(const msi_taper_column *column);
-    void (*taper_f64)(const msi_taper_column *column);
+    void (*taper)(const msi_taper_column *column);
 } msi_simd_table;
 
 /* msi_simd_best - the table for this processor. */

@@ -191,7 +191,7 @@ static void NAME(screen_column)(const msi_screen_column *c)
 {
     enum { STRIP = 256 };
     const CPLX *spectrum = c->spectrum;
-    REAL *sum = c->sum;
+    double *sum = c->sum;
     int64_t half = c->ny / 2;
     for (int64_t first = 0; first <= half; first += STRIP) {
         int n = (int)(half + 1 - first < STRIP ? half + 1 - first : STRIP);
@@ -214,33 +214,6 @@ static void NAME(screen_column)(const msi_screen_column *c)
             const CPLX *x = &spectrum[c->nv - j];
             sum[half - j] += x->re * cosine[i] + x->im * sine[i];
         }
-    }
-}
-
-/* msi_taper_w of many pixels at once: Clenshaw's recurrence with pixels in the inner loop, which vectorises. */
-static void NAME(taper_column)(const msi_taper_column *c)
-{
-    enum { STRIP = MSI_TAPER_STRIP };
-    const REAL *sum = c->sum;
-    const msi_taper *t = c->taper;
-    double y[STRIP], b1[STRIP], b2[STRIP];
-    for (int i = 0; i < STRIP; i++) {
-        double m = c->m_first + i * c->cell_y_rad, r2 = c->l * c->l + m * m;
-        double n_1 = r2 < 1 ? -r2 / (1 + sqrt(r2 < 1 ? 1 - r2 : 0)) : -1;
-        double q = (n_1 - t->n_mid) * t->w_scale;
-        y[i] = 2 * q * q - 1;
-        b1[i] = b2[i] = 0;
-    }
-    for (int k = t->n_term - 1; k > 0; k--)
-        for (int i = 0; i < STRIP; i++) {
-            double next = t->term[k] + 2 * y[i] * b1[i] - b2[i];
-            b2[i] = b1[i];
-            b1[i] = next;
-        }
-    for (int i = 0; i < c->n; i++) {
-        double m = c->m_first + i * c->cell_y_rad, value = (double)sum[i] * c->factor * c->along_y[i];
-        if (t->has_w) value /= t->term[0] + y[i] * b1[i] - b2[i];
-        c->out[i] = c->l * c->l + m * m < 1 ? value : NAN;
     }
 }
 

@@ -35,7 +35,7 @@ static inline void walk_row(const msi_vis_store *store, const msi_wgrid_geometry
             msi_locate(g, uvw, segment->freq_hz[c], &f, &w);
             bucket = msi_bucket(g, &f);
         }
-        if (bucket != current) {
+        if (bucket != current || run.n_chan == MSI_RUN_MAX_CHAN) {
             if (current >= 0) put(context, current, run);
             current = bucket;
             run.chan = (uint16_t)c;

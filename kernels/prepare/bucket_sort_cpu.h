@@ -8,8 +8,10 @@
 #include "kernels/geometry.h"
 #include "kernels/prepare/vis_store.h"
 
-/* Neighbouring channels of one row that fall into one bucket: u, v and w are linear in frequency, so runs are long
- * where channels are narrow. */
+enum { MSI_RUN_MAX_CHAN = 128 };
+
+/* Neighbouring channels of one row that fall into one bucket, at most MSI_RUN_MAX_CHAN: u, v and w are linear in
+ * frequency, so runs are long where channels are narrow. */
 typedef struct msi_run {
     uint32_t row; /* segment * MSI_SEGMENT_ROWS + row in the segment */
     uint16_t chan, n_chan;

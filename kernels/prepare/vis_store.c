@@ -13,7 +13,11 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-static const int64_t ARENA_BYTES = 64 << 20;
+/* Arenas double from the first size to the second: a small store stays small. */
+static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 20;
+
+/* Segments of many channels have fewer rows, to be about this long. */
+static const int64_t SEGMENT_BYTES = 2 << 20;
 
 /* Channel list shared by segments, and the segment that is being filled. */
 struct msi_vis_setup {
@@ -81,7 +85,9 @@ static int carve(msi_vis_store *s, int64_t bytes, void *out)
     bytes = (bytes + 63) & ~(int64_t)63;
     struct msi_vis_arena *a = s->arena;
     if (!a || a->used + bytes > a->size) {
-        int64_t size = bytes > ARENA_BYTES ? bytes : ARENA_BYTES;
+        int64_t size = a ? 2 * a->size : FIRST_ARENA_BYTES;
+        if (size > LARGEST_ARENA_BYTES) size = LARGEST_ARENA_BYTES;
+        if (size < bytes) size = bytes;
         MSI_TRY(msi_alloc(&a, 1, sizeof *a, "visibility store"));
         a->size = size;
         a->mapped = s->memory_budget && s->bytes_memory + size > s->memory_budget;
@@ -132,13 +138,18 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
         return msi_error_set(MSI_ERANGE,
                              "more than 2^32 rows of visibilities in one image; image fewer at a time (-interval)");
     msi_vis_segment *g = &s->segment[s->n_segment];
-    int64_t n = (int64_t)MSI_SEGMENT_ROWS * setup->n_chan * s->n_plane;
+    int64_t vis_bytes = s->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
+    int64_t row_bytes = 24 + setup->n_chan * s->n_plane * (vis_bytes + (int64_t)sizeof(float));
+    g->n_row_max = SEGMENT_BYTES / row_bytes;
+    if (g->n_row_max > MSI_SEGMENT_ROWS) g->n_row_max = MSI_SEGMENT_ROWS;
+    if (g->n_row_max < 1) g->n_row_max = 1;
+    int64_t n = g->n_row_max * setup->n_chan * s->n_plane;
     g->n_row = 0;
     g->n_chan = setup->n_chan;
     g->freq_hz = setup->freq_hz;
-    MSI_TRY(carve(s, (int64_t)sizeof(double) * 3 * MSI_SEGMENT_ROWS, &g->uvw_m));
+    MSI_TRY(carve(s, (int64_t)sizeof(double) * 3 * g->n_row_max, &g->uvw_m));
     MSI_TRY(carve(s, (int64_t)sizeof(float) * n, &g->weight));
-    MSI_TRY(carve(s, (int64_t)(s->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64)) * n, &g->vis));
+    MSI_TRY(carve(s, vis_bytes * n, &g->vis));
     setup->open_segment = s->n_segment++;
     return MSI_OK;
 }
@@ -264,10 +275,11 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
         MSI_TRY(find_setup(s, n_chan, b->freq_hz + first, &setup));
         MSI_TRY(select_rows(s, &in, &n_kept));
         for (int64_t done = 0, n; done < n_kept; done += n) {
-            if (setup->open_segment < 0 || s->segment[setup->open_segment].n_row == MSI_SEGMENT_ROWS)
+            if (setup->open_segment < 0 ||
+                s->segment[setup->open_segment].n_row == s->segment[setup->open_segment].n_row_max)
                 MSI_TRY(open_segment(s, setup));
             msi_vis_segment *g = &s->segment[setup->open_segment];
-            int64_t at = g->n_row, room = MSI_SEGMENT_ROWS - at;
+            int64_t at = g->n_row, room = g->n_row_max - at;
             n = n_kept - done < room ? n_kept - done : room;
 #pragma omp parallel for schedule(static)
             for (int64_t i = 0; i < n; i++) copy_row(s, &in, s->kept[done + i], g, at + i);

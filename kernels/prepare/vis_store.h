@@ -15,14 +15,14 @@ enum { MSI_SEGMENT_ROWS = 4096 }; /* a power of two: a row's segment is its numb
 enum { MSI_SEGMENT_SHIFT = 12 };
 enum { MSI_STORE_MAX_CHAN = 32768, MSI_STORE_MAX_PLANES = 32 };
 
-/* Up to MSI_SEGMENT_ROWS rows of one spectral setup. Rows are numbered segment * MSI_SEGMENT_ROWS + row. */
+/* Rows of one spectral setup, up to n_row_max <= MSI_SEGMENT_ROWS. Numbered segment * MSI_SEGMENT_ROWS + row. */
 typedef struct msi_vis_segment {
-    int64_t n_row;
+    int64_t n_row, n_row_max;
     int32_t n_chan;
     const double *freq_hz; /* [n_chan], shared by the segments of a setup */
-    double *uvw_m;         /* [MSI_SEGMENT_ROWS][3] */
-    float *weight;         /* [n_plane][MSI_SEGMENT_ROWS][n_chan]; 0: not in that plane */
-    void *vis;             /* [n_plane][MSI_SEGMENT_ROWS][n_chan] msi_c32 or msi_c64, unweighted, finite */
+    double *uvw_m;         /* [n_row_max][3] */
+    float *weight;         /* [n_plane][n_row_max][n_chan]; 0: not in that plane */
+    void *vis;             /* [n_plane][n_row_max][n_chan] msi_c32 or msi_c64, unweighted, finite */
 } msi_vis_segment;
 
 typedef struct msi_vis_store {
@@ -56,7 +56,7 @@ void msi_vis_store_free(msi_vis_store *s);
 /* Index of a sample inside its segment's per-plane arrays. */
 static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plane, int64_t row, int32_t chan)
 {
-    return ((int64_t)plane * MSI_SEGMENT_ROWS + row) * segment->n_chan + chan;
+    return (plane * segment->n_row_max + row) * segment->n_chan + chan;
 }
 
 #ifdef __cplusplus

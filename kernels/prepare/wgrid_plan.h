@@ -27,7 +27,7 @@ typedef struct msi_wgrid_plan {
     msi_window window;   /* along u and v */
     msi_window w_window; /* along w; same width, its own oversampling */
     msi_precision precision;
-    double error_estimate; /* relative L2 of the image from the windows alone */
+    double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* the model's estimate for one image plane on one unit of the backend */
 } msi_wgrid_plan;
 
@@ -36,7 +36,7 @@ typedef struct msi_wgrid_plan {
  *
  * Given: n_sample, |w| range in wavelengths (w_min > w_max: no samples)
  * Returns: 0, MSI_ERANGE (no window reaches the accuracy on a grid that 32-bit cells can index)
- * Notes: u, v and w errors add in squares; each axis is given accuracy / sqrt(3) less a tenth. dw follows from the
+ * Notes: u, v and w errors add in squares; each axis is given its part of 0.7 accuracy. dw follows from the
  *        field's range of n - 1, centred: dw = 1 / (sigma_w (max - min of n - 1)).
  * Source: DESIGN.md Numerics; improved w-stacking is Ye, Gull, Tan & Nikolic 2022, w-gridding Arras et al. 2021.
  */

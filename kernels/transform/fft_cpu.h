@@ -14,7 +14,7 @@ typedef struct msi_fft1d msi_fft1d;
  */
 int msi_fft1d_create(msi_fft1d **out, int64_t n, msi_precision precision);
 
-/* msi_fft1d_run - data [n] msi_c32 or msi_c64, aligned to 64 bytes. */
+/* msi_fft1d_run - data [n] msi_c32 or msi_c64, aligned to 16 bytes. */
 void msi_fft1d_run(const msi_fft1d *f, void *data);
 void msi_fft1d_free(msi_fft1d *f);
 
