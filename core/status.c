@@ -8,7 +8,7 @@
 
 static _Thread_local char message[8192];
 
-int msi_error_set(int status, const char *format, ...)
+int(msi_error_set)(int status, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);

@@ -174,8 +174,8 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     int n_image = (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
     enum { MAX_PLANES = MSI_GRIDDER_MAX_PLANES };
     int store_plane[MAX_PLANES];
-    double sum[MAX_PLANES];
-    int64_t count[MAX_PLANES];
+    double sum[MAX_PLANES] = {0};
+    int64_t count[MAX_PLANES] = {0};
     sum_weights(g, sum, count);
     MSI_TRY(msi_image_alloc(out, &s->geometry, n_image, g->precision));
     for (int i = 0; i < n_image; i++) {

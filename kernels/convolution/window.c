@@ -121,7 +121,7 @@ double msi_window_error(const msi_window *window)
     enum { N_X = 16, N_K = 3, POINTS_A_TAP = 24 };
     int n = POINTS_A_TAP * window->width / 2;
     double node[POINTS_A_TAP * MSI_WINDOW_MAX_WIDTH / 2], value[POINTS_A_TAP * MSI_WINDOW_MAX_WIDTH / 2];
-    double h = 1.0 / POINTS_A_TAP, mean = 0, largest = 0;
+    double h = 1.0 / POINTS_A_TAP, largest = 0;
     for (int i = 0; i < n; i++) {
         node[i] = (i + 0.5) * h;
         value[i] = 2 * h * msi_window_value(window, node[i]);
@@ -135,11 +135,9 @@ double msi_window_error(const msi_window *window)
             for (int i = 0; i < n; i++) sum += value[i] * cos(2 * MSI_PI * (x + k) * node[i]);
             outside += sum * sum;
         }
-        double square = outside / (inside * inside);
-        mean += square / N_X * (ix == 0 || ix == N_X ? 0.5 : 1);
-        largest = fmax(largest, square);
+        largest = fmax(largest, outside / (inside * inside));
     }
-    return sqrt(fmax(mean, 0.25 * largest));
+    return sqrt(largest);
 }
 
 void msi_window_amplification(const msi_window *window, double *rms, double *edge)

@@ -52,8 +52,9 @@ double msi_window_transform(const msi_window *window, double x);
 /*
  * msi_window_error - what one axis adds to a sample's unit contribution: e(x)^2 = sum_{k != 0} (transform(x + k) /
  * transform(x))^2, at image position x.
- * Returns: the rms of e over |x| <= 1/(2 sigma), or half its largest value where that is more. The largest is at the
- *          edge; so an image meets the accuracy as a whole, and no strip along its edge misses it by more than twice.
+ * Returns: the largest e over |x| <= 1/(2 sigma), which is at the edge: the rms over samples' fractions of a cell.
+ * Notes:   the mean over the image is several times smaller, but what matters may lie just there: the phase centre is
+ * an edge of the range of n - 1.
  */
 double msi_window_error(const msi_window *window);
 

@@ -11,8 +11,8 @@ enum { TILE = 16, LEAST_GRID = 48 };
 
 static const double MAX_SIGMA = 2.5;
 
-/* Of the accuracy asked for: errors are predicted as they are on average over arrays, and an array with much at the
- * edge of the uv plane, or hardly any samples, may have half as much again (measured). */
+/* Of the accuracy asked for: the window's error is an rms over samples' fractions of a cell, and a few samples may all
+ * have the worst one, sqrt(2) of it. */
 static const double MARGIN = 0.7;
 
 /* With more buckets than this the tiles grow: the table of buckets must stay small beside the grid. */
