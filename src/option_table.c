@@ -244,7 +244,8 @@ const msi_option msi_option_table[] = {
      .group = MSI_GROUP_PERFORMANCE,
      .arguments = "EPSILON",
      .fallback = "1e-4",
-     .help = "Largest relative error of the gridding, 1e-2 to 1e-12.",
+     .help = "Largest relative error of the image against the exact sum over the samples, 1e-2 to 1e-12: of the "
+             "whole image (L2); a strip at its edge may be off by twice that.",
      .read = msi_read_real,
      AT(accuracy),
      .low = 1e-12,
@@ -254,7 +255,7 @@ const msi_option msi_option_table[] = {
      .arguments = "TYPE",
      .fallback = "auto",
      .choices = "auto|fp32|fp64",
-     .help = "Arithmetic of the grid: fp32 suffices down to -accuracy 1e-6; auto chooses by the accuracy.",
+     .help = "Arithmetic of the grid: fp32 reaches -accuracy 1e-6; auto takes it down to 1.5e-6, and fp64 below.",
      .read = msi_read_choice,
      AT(precision)},
     {.name = "gridder",

@@ -20,7 +20,8 @@ STOP_S = 2.0
 SLACK_S = 0.5
 
 SET = ["-quiet", "-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
-       "-spw", "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none"]
+       "-spw", "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none", "-source", "60.1deg", "-45.1deg", "1Jy", "0.3Jy",
+       "-0.2Jy", "0.1Jy"]
 
 
 class Run:
@@ -158,8 +159,8 @@ def main():
         ms = os.path.join(folder, "set.ms")
         run(makems, *SET, ms)
         if sys.argv[3:] == ["huge"]:
-            words = ["-quiet", "-size", 16384, 16384, "-scale", "0.5asec", "-accuracy", 1e-6]
-            failed = check_signals(msimage, folder, ms, words, 6)
+            words = ["-quiet", "-size", 12288, 12288, "-scale", "0.8asec", "-accuracy", 1e-6]
+            failed = check_signals(msimage, folder, ms, words, 3)
         else:
             words = ["-quiet", "-size", 1024, 1024, "-scale", "2asec", "-pol", "IQUV", "-make-psf"]
             failed = check_signals(msimage, folder, ms, words, 6)
