@@ -389,11 +389,10 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     ccc_table *t = NULL;
     char *text = NULL;
     memset(o, 0, sizeof *o);
-    if (ccc_subtable_open(&t, set->table, "OBSERVATION") == CCC_OK) {
-        text_cell(t, "TELESCOPE_NAME", 0, o->telescope, sizeof o->telescope);
-        text_cell(t, "OBSERVER", 0, o->observer, sizeof o->observer);
-        ccc_table_close(t);
-    }
+    MSI_TRY(open_subtable(set, "OBSERVATION", &t));
+    text_cell(t, "TELESCOPE_NAME", 0, o->telescope, sizeof o->telescope);
+    text_cell(t, "OBSERVER", 0, o->observer, sizeof o->observer);
+    ccc_table_close(t);
     copy_text(o->time_scale, sizeof o->time_scale, "UTC");
     if (ccc_keyword_get_string(set->table, "TIME", "MEASINFO.Ref", &text) == CCC_OK)
         copy_text(o->time_scale, sizeof o->time_scale, text);

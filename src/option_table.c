@@ -245,7 +245,7 @@ const msi_option msi_option_table[] = {
      .arguments = "EPSILON",
      .fallback = "1e-4",
      .help = "Largest relative error of the image against the exact sum over the samples, 1e-2 to 1e-12: of the "
-             "whole image (L2); a strip at its edge may be off by twice that.",
+             "image (L2), its edges and the phase centre included.",
      .read = msi_read_real,
      AT(accuracy),
      .low = 1e-12,

@@ -168,12 +168,12 @@ def cut(s, source, storage, file, length, want):
 
 def check_subtables(s):
     good = s.make("good.ms")
-    for name in ("ANTENNA", "DATA_DESCRIPTION", "FIELD", "SPECTRAL_WINDOW", "POLARIZATION"):
+    for name in ("ANTENNA", "DATA_DESCRIPTION", "FIELD", "OBSERVATION", "SPECTRAL_WINDOW", "POLARIZATION"):
         path = s.copy(good)
         shutil.rmtree(os.path.join(path, name))
         s.refused("no " + name, 3, name, *IMAGE, path)
     # What an image can do without may be missing, or be asked for.
-    for name in ("OBSERVATION", "FEED", "PROCESSOR", "STATE", "POINTING", "HISTORY", "FLAG_CMD", "SOURCE"):
+    for name in ("FEED", "PROCESSOR", "STATE", "POINTING", "HISTORY", "FLAG_CMD", "SOURCE"):
         path = s.copy(good)
         if os.path.isdir(os.path.join(path, name)):
             shutil.rmtree(os.path.join(path, name))
