@@ -244,8 +244,8 @@ const msi_option msi_option_table[] = {
      .group = MSI_GROUP_PERFORMANCE,
      .arguments = "EPSILON",
      .fallback = "1e-4",
-     .help = "Largest relative error of the image against the exact sum over the samples, 1e-2 to 1e-12: of the "
-             "image (L2), its edges and the phase centre included.",
+     .help = "Largest relative L2 error of the image against the exact sum over the samples, its edges and the phase "
+             "centre included: 1e-2 to 1e-12.",
      .read = msi_read_real,
      AT(accuracy),
      .low = 1e-12,

@@ -12,6 +12,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/grid/wgrid_simd.h"
 #include "kernels/strategy.h"
 #include "tests/direct_sum.h"
 #include "tests/wgrid_cases.h"
@@ -199,6 +200,32 @@ static void test_memory_and_threads(void **state)
     msi_vis_store_free(&store);
     msi_image_free(&reference);
     msi_case_free(&data);
+}
+
+/* Every instruction set that this processor has, at widths of one vector, less and more, in both precisions. */
+static void test_instruction_sets(void **state)
+{
+    (void)state;
+    const msi_simd_table *all[4];
+    int n = msi_simd_all(all);
+    const msi_case c = {"simd", 128, 128, 0.2, 1, 0.5, 1500, 3, 1, 1.2, CONCENTRATED};
+    for (int i = 0; i < n; i++) {
+        msi_simd_use(all[i]);
+        for (double accuracy = 1e-2; accuracy > 0.9e-12; accuracy *= 0.1) {
+            msi_case_data data;
+            msi_image image;
+            msi_gridder_report report;
+            msi_case_make(&data, &c, 31);
+            msi_gridder_spec spec = spec_of(&data, accuracy, MSI_BACKEND_CPU);
+            msi_case_image(&data, &spec, &image, &report);
+            double error = msi_case_error(&data, &image, 0, 0, 60, 3);
+            if (!(error <= accuracy)) fail_msg("%s: error %g at accuracy %g", all[i]->name, error, accuracy);
+            msi_image_free(&image);
+            msi_case_free(&data);
+        }
+        printf("  %s\n", all[i]->name);
+    }
+    msi_simd_use(NULL);
 }
 
 /* Samples beyond 1/(2 cell) are dropped and counted, and the rest is as if they had not been there. */
@@ -398,9 +425,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_empty_is_nan),
     };
     const struct CMUnitTest cpu[] = {
-        cmocka_unit_test(test_memory_and_threads),
-        cmocka_unit_test(test_spill_to_file),
-        cmocka_unit_test(test_density_weights),
+        cmocka_unit_test(test_memory_and_threads),     cmocka_unit_test(test_instruction_sets),
+        cmocka_unit_test(test_spill_to_file),          cmocka_unit_test(test_density_weights),
         cmocka_unit_test(test_refuses_what_it_cannot),
     };
     const struct CMUnitTest cuda[] = {

@@ -93,4 +93,7 @@ const char *msi_simd_name(void);
 /* msi_simd_all - every table this processor can run, for tests. Returns how many. */
 int msi_simd_all(const msi_simd_table *out[4]);
 
+/* msi_simd_use - take this table from now on; NULL: the best again. For tests. */
+void msi_simd_use(const msi_simd_table *table);
+
 #endif

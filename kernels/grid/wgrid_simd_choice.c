@@ -22,11 +22,18 @@ int msi_simd_all(const msi_simd_table *out[4])
     return n;
 }
 
+static const msi_simd_table *forced;
+
+void msi_simd_use(const msi_simd_table *table)
+{
+    forced = table;
+}
+
 const msi_simd_table *msi_simd_best(void)
 {
     const msi_simd_table *all[4];
     msi_simd_all(all);
-    return all[0];
+    return forced ? forced : all[0];
 }
 
 const char *msi_simd_name(void)

@@ -84,7 +84,7 @@ static int32_t tile_edge(msi_wgrid_geometry *g)
     }
 }
 
-/* Window error and rounding together: of the whole image, or a quarter of the corner pixel's where that is more. */
+/* Window error and rounding together: of the whole image, or half of the corner pixel's where that is more. */
 static double total_error(const msi_window *u, const msi_window *w, int has_w, msi_precision precision)
 {
     double eu = msi_window_error(u), ew = has_w ? msi_window_error(w) : 0;
@@ -92,7 +92,7 @@ static double total_error(const msi_window *u, const msi_window *w, int has_w, m
     msi_window_amplification(u, &rms_u, &edge_u);
     if (has_w) msi_window_amplification(w, &rms_w, &edge_w);
     double epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
-    double rounding = epsilon * fmax(rms_u * rms_u * rms_w, 0.25 * edge_u * edge_u * edge_w);
+    double rounding = epsilon * fmax(rms_u * rms_u * rms_w, 0.5 * edge_u * edge_u * edge_w);
     return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
 }
 
