@@ -62,18 +62,46 @@ MSI_HD int msi_uv_outside(const msi_wgrid_geometry *g, double u_m, double v_m, d
 }
 
 /*
- * msi_locate - footprint of a sample.
- * Given:   uvw_m [3], freq_hz
- * Returns: 1 where w < 0 and the visibility must be conjugated, else 0; *w_lambda is |w| in wavelengths.
+ * msi_product - a * b, rounded. A compiler may fuse a product with the sum that follows it, in one place and not in
+ * another; a sample on the border of two cells would be sorted to one tile and gridded from the next.
  */
-MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, msi_footprint *f,
-                      double *w_lambda)
+MSI_HD double msi_product(double a, double b)
+{
+#ifdef __CUDA_ARCH__
+    return __dmul_rn(a, b);
+#else
+    double product = a * b;
+#if defined(__x86_64__)
+    __asm__("" : "+x"(product));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(product));
+#endif
+    return product;
+#endif
+}
+
+/*
+ * msi_wrap - x moved by whole periods of n cells into [-n/2, n/2]: pixels are integers, so the uv plane repeats itself.
+ * Exact up to 2^53 periods; the last step holds what lies beyond, whose phase no double knows.
+ */
+MSI_HD double msi_wrap(double x, int64_t n)
+{
+    double period = (double)n, half = 0.5 * period, r = x - period * rint(x / period);
+    r = r > -half ? r : -half;
+    return r < half ? r : half;
+}
+
+/* msi_locate_any - msi_locate, or with `wrapped` msi_locate_wrapped; a constant at every call. */
+MSI_HD int msi_locate_any(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, int wrapped,
+                          msi_footprint *f, double *w_lambda)
 {
     int conjugate = uvw_m[2] < 0;
     double sign_freq = conjugate ? -freq_hz : freq_hz;
-    msi_first_tap(uvw_m[0] * sign_freq * g->u_cells_per_m_hz, g->width, &f->u0, &f->zu);
-    msi_first_tap(uvw_m[1] * sign_freq * g->v_cells_per_m_hz, g->width, &f->v0, &f->zv);
-    *w_lambda = uvw_m[2] * sign_freq * g->w_lambda_per_m_hz;
+    double u = msi_product(uvw_m[0] * sign_freq, g->u_cells_per_m_hz);
+    double v = msi_product(uvw_m[1] * sign_freq, g->v_cells_per_m_hz);
+    msi_first_tap(wrapped ? msi_wrap(u, g->nu) : u, g->width, &f->u0, &f->zu);
+    msi_first_tap(wrapped ? msi_wrap(v, g->nv) : v, g->width, &f->v0, &f->zv);
+    *w_lambda = msi_product(uvw_m[2] * sign_freq, g->w_lambda_per_m_hz);
     if (g->w_width > 1) {
         msi_first_tap((*w_lambda - g->w_first) / g->w_step, g->w_width, &f->w0, &f->zw);
         /* Rounding of an extreme |w| must not lead beyond the planes. */
@@ -84,6 +112,24 @@ MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double f
         f->zw = 0;
     }
     return conjugate;
+}
+
+/*
+ * msi_locate - footprint of a sample that lies inside the uv plane.
+ * Given:   uvw_m [3], freq_hz
+ * Returns: 1 where w < 0 and the visibility must be conjugated, else 0; *w_lambda is |w| in wavelengths.
+ */
+MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, msi_footprint *f,
+                      double *w_lambda)
+{
+    return msi_locate_any(g, uvw_m, freq_hz, 0, f, w_lambda);
+}
+
+/* msi_locate_wrapped - the same for a sample anywhere, brought into the uv plane by whole periods. */
+MSI_HD int msi_locate_wrapped(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, msi_footprint *f,
+                              double *w_lambda)
+{
+    return msi_locate_any(g, uvw_m, freq_hz, 1, f, w_lambda);
 }
 
 /* msi_bucket - index of the bucket (w0 slowest, then tile row, then tile column) that a footprint belongs to. */

@@ -17,52 +17,38 @@
 #include "kernels/grid/wgrid_cuda.h"
 #endif
 
-static int always(void)
+static int is_named(const char *wanted, const char *name)
 {
-    return 1;
+    return !wanted || strcmp(wanted, "auto") == 0 || strcmp(wanted, name) == 0;
 }
 
-static void cpu_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane, int64_t n_resident, int64_t *host,
-                      int64_t *device)
+/* The first of the table that is what was asked for and works in this direction on this machine. */
+static int choose_strategy(const msi_strategy **out, const msi_gridder_spec *spec)
 {
-    (void)n_plane;
-    int64_t n_bucket = (plan->grid.n_w - plan->grid.w_width + 1) * plan->grid.n_tile_u * plan->grid.n_tile_v;
-    *host = n_resident * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
-            n_sample * (int64_t)sizeof(msi_run) + n_bucket * (int64_t)sizeof(int64_t);
-    *device = 0;
-}
-
-static int64_t cpu_resident(const msi_wgrid_plan *plan, int n_plane, int64_t n_sample, int64_t host_bytes)
-{
-    int64_t rest, device;
-    cpu_bytes(plan, n_sample, n_plane, 0, &rest, &device);
-    return msi_wgrid_cpu_resident(plan, n_sample, host_bytes - rest);
-}
-
-static const msi_strategy strategies[] = {
-#ifdef MSI_HAVE_CUDA
-    {"wgrid", MSI_BACKEND_CUDA, &msi_wgrid_cuda_cost, msi_wgrid_cuda_available, msi_wgrid_cuda_bytes,
-     msi_wgrid_cuda_resident, msi_wgrid_cuda_image},
-#endif
-    {"wgrid", MSI_BACKEND_CPU, &msi_wgrid_cpu_cost, always, cpu_bytes, cpu_resident, msi_wgrid_cpu_image},
-};
-
-const msi_strategy *msi_strategies(int *n)
-{
-    *n = (int)(sizeof strategies / sizeof *strategies);
-    return strategies;
-}
-
-static int choose_strategy(const msi_strategy **out, msi_backend backend)
-{
-    int n;
+    int n, known = 0, wants_gpu = 0;
+    const char *method = spec->method ? spec->method : "wgrid";
     const msi_strategy *all = msi_strategies(&n);
-    for (int i = 0; i < n; i++)
-        if ((backend == MSI_BACKEND_AUTO || backend == all[i].backend) && all[i].available()) {
-            *out = &all[i];
+    for (int i = 0; i < n; i++) {
+        const msi_strategy *s = &all[i];
+        if (strcmp(method, s->method) != 0 || !is_named(spec->strategy, s->name)) continue;
+        if (spec->predict ? !s->predict : !s->image) continue;
+        known = 1;
+        wants_gpu |= spec->backend == MSI_BACKEND_CUDA && s->backend == MSI_BACKEND_CUDA;
+        if ((spec->backend == MSI_BACKEND_AUTO || spec->backend == s->backend) && s->available()) {
+            *out = s;
             return MSI_OK;
         }
-    return msi_error_set(MSI_EGPU, "-backend cuda: %s", msi_backend_describe());
+    }
+    if (wants_gpu || (known && spec->backend == MSI_BACKEND_CUDA && strcmp(method, "wgrid") == 0))
+        return msi_error_set(MSI_EGPU, "-backend cuda: %s", msi_backend_describe());
+    return msi_error_set(MSI_ERANGE, "-gridder %s -strategy %s does not %s%s", method,
+                         spec->strategy ? spec->strategy : "auto", spec->predict ? "predict" : "image",
+                         known ? " on this -backend" : "");
+}
+
+static int n_image(const msi_gridder_spec *s)
+{
+    return s->predict ? s->n_plane : (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
 }
 
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
@@ -79,7 +65,7 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
                              (long long)spec->geometry.nx, (long long)spec->geometry.ny, spec->geometry.cell_x_rad,
                              spec->geometry.cell_y_rad);
     const msi_strategy *strategy = NULL;
-    MSI_TRY(choose_strategy(&strategy, spec->backend));
+    MSI_TRY(choose_strategy(&strategy, spec));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
     g->spec = *spec;
@@ -87,12 +73,21 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
     g->precision = spec->precision == MSI_PRECISION_AUTO   ? msi_precision_for(spec->accuracy)
                    : spec->precision == MSI_PRECISION_FP32 ? MSI_FP32
                                                            : MSI_FP64;
+    g->report.method = strategy->method;
+    g->report.strategy = strategy->name;
     g->report.backend = strategy->backend;
     g->report.precision = g->precision;
     msi_vis_store_init(&g->store, spec->n_plane, g->precision, 0.5 / spec->geometry.cell_x_rad,
                        0.5 / spec->geometry.cell_y_rad, spec->store_bytes, spec->temp_dir);
+    g->store.coordinates = spec->predict;
     *out = g;
     return MSI_OK;
+}
+
+static void forget_plan(msi_gridder *g)
+{
+    if (g->plan) g->strategy->free(g->plan);
+    g->plan = NULL;
 }
 
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)
@@ -106,42 +101,34 @@ static int64_t host_memory(const msi_gridder *g)
     return limit - msi_memory_in_use();
 }
 
-static void fill_report(const msi_gridder *g, const msi_wgrid_plan *plan, int64_t n_sample, int64_t n_resident,
-                        msi_gridder_report *r)
+static int make_plan(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
+                     int64_t host_bytes, msi_plan **plan, msi_gridder_report *report)
 {
-    r->width = plan->grid.width;
-    r->w_width = plan->grid.w_width;
-    r->nu = plan->grid.nu;
-    r->nv = plan->grid.nv;
-    r->n_w = plan->grid.n_w;
-    r->n_w_resident = n_resident;
-    r->w_step = plan->grid.w_step;
-    int64_t device;
-    g->strategy->bytes(plan, n_sample, g->spec.n_plane + g->spec.psf, 1, &r->least_grid_bytes, &device);
-    r->error_estimate = plan->error_estimate;
-    int n_image = g->spec.psf_only ? 1 : g->spec.n_plane + (g->spec.psf != 0);
-    int n_unit = g->strategy->backend != MSI_BACKEND_CPU ? 1
-                 : g->spec.n_thread                      ? g->spec.n_thread
-                                                         : omp_get_max_threads();
-    r->estimate_s = plan->cost_s * n_image / n_unit;
-    g->strategy->bytes(plan, n_sample, g->spec.n_plane + g->spec.psf, n_resident, &r->grid_bytes, &r->device_bytes);
+    msi_plan_request request = {.spec = &g->spec,
+                                .precision = g->precision,
+                                .n_image = n_image(&g->spec),
+                                .n_sample = n_sample,
+                                .n_row = n_row,
+                                .w_min_lambda = w_min_lambda,
+                                .w_max_lambda = w_max_lambda,
+                                .host_bytes = host_bytes,
+                                .lasts = g->expected.n_sample > 0};
+    return g->strategy->plan(plan, &request, report);
 }
 
 int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
                         msi_gridder_report *report)
 {
-    msi_wgrid_plan plan;
     const msi_gridder_spec *s = &g->spec;
     *report = g->report;
-    MSI_TRY(msi_wgrid_plan_make(&plan, &s->geometry, s->accuracy, g->precision, s->least_padding, n_sample,
-                                w_min_lambda, w_max_lambda, g->strategy->cost));
-    int64_t sample_bytes = (g->precision == MSI_FP32 ? 8 : 16) + 4;
+    int64_t sample_bytes = (g->precision == MSI_FP32 ? 8 : 16) + (s->predict ? 0 : 4);
     int64_t store = n_sample * s->n_plane * sample_bytes + n_row * 24;
     report->store_bytes = s->store_bytes && store > s->store_bytes ? s->store_bytes : store;
     report->spilled_bytes = store - report->store_bytes;
-    int64_t n_resident =
-        g->strategy->resident(&plan, s->n_plane + s->psf, n_sample, host_memory(g) - report->store_bytes);
-    fill_report(g, &plan, n_sample, n_resident, report);
+    msi_plan *plan;
+    MSI_TRY(
+        make_plan(g, n_sample, n_row, w_min_lambda, w_max_lambda, host_memory(g) - report->store_bytes, &plan, report));
+    g->strategy->free(plan);
     return MSI_OK;
 }
 
@@ -167,42 +154,108 @@ static void sum_weights(const msi_gridder *g, double *sum, int64_t *count)
     }
 }
 
+static int64_t n_row_stored(const msi_gridder *g)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < g->store.n_segment; i++) n += g->store.segment[i].n_row;
+    return n;
+}
+
+static void add_times(msi_gridder_report *r, const msi_stage_times *t)
+{
+    r->sort_s += t->sort_s;
+    r->grid_s += t->grid_s;
+    r->transform_s += t->transform_s;
+    r->correct_s += t->correct_s;
+    r->transfer_s += t->transfer_s;
+}
+
 int msi_gridder_image(msi_gridder *g, msi_image *out)
 {
     memset(out, 0, sizeof *out);
     const msi_gridder_spec *s = &g->spec;
-    int n_image = (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
+    if (s->predict) return msi_error_set(MSI_EINTERNAL, "an image asked of a gridder that predicts");
     enum { MAX_PLANES = MSI_GRIDDER_MAX_PLANES };
     int store_plane[MAX_PLANES];
     double sum[MAX_PLANES] = {0};
     int64_t count[MAX_PLANES] = {0};
     sum_weights(g, sum, count);
-    MSI_TRY(msi_image_alloc(out, &s->geometry, n_image, g->precision));
-    for (int i = 0; i < n_image; i++) {
+    MSI_TRY(msi_image_alloc(out, &s->geometry, n_image(s), g->precision));
+    for (int i = 0; i < out->n_plane; i++) {
         int is_psf = s->psf_only || i == s->n_plane;
         store_plane[i] = is_psf ? -1 : i;
         out->sum_weight[i] = sum[is_psf ? 0 : i];
         out->n_vis[i] = count[is_psf ? 0 : i];
     }
-    msi_wgrid_plan plan;
-    int rc = msi_wgrid_plan_make(&plan, &s->geometry, s->accuracy, g->precision, s->least_padding, g->store.n_sample,
-                                 g->store.w_min_lambda, g->store.w_max_lambda, g->strategy->cost);
-    if (!rc) {
-        int64_t n_resident = g->strategy->resident(&plan, n_image, g->store.n_sample, host_memory(g));
-        fill_report(g, &plan, g->store.n_sample, n_resident, &g->report);
-        msi_wgrid_times times = {0};
-        int before = omp_get_max_threads();
-        if (s->n_thread) omp_set_num_threads(s->n_thread);
-        rc = g->strategy->image(&plan, &g->store, store_plane, n_resident, out, &times);
-        omp_set_num_threads(before);
-        g->report.sort_s += times.sort_s;
-        g->report.grid_s += times.grid_s;
-        g->report.transform_s += times.transform_s;
-        g->report.correct_s += times.correct_s;
-        g->report.transfer_s += times.transfer_s;
-    }
+    msi_plan *plan = NULL;
+    int before = omp_get_max_threads();
+    if (s->n_thread) omp_set_num_threads(s->n_thread);
+    int rc = make_plan(g, g->store.n_sample, n_row_stored(g), g->store.w_min_lambda, g->store.w_max_lambda,
+                       host_memory(g), &plan, &g->report);
+    msi_stage_times times = {0};
+    if (!rc) rc = g->strategy->image(plan, &g->store, store_plane, out, &times);
+    add_times(&g->report, &times);
+    g->strategy->free(plan);
+    omp_set_num_threads(before);
     if (rc) msi_image_free(out);
     return rc;
+}
+
+void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda)
+{
+    g->expected.n_sample = n_sample;
+    g->expected.n_row = n_row;
+    g->expected.w_min_lambda = w_min_lambda;
+    g->expected.w_max_lambda = w_max_lambda;
+    forget_plan(g);
+}
+
+msi_precision msi_gridder_precision(const msi_gridder *g)
+{
+    return g->precision;
+}
+
+int msi_gridder_model(msi_gridder *g, const msi_image *model)
+{
+    const msi_image_geometry *a = &g->spec.geometry, *b = &model->geometry;
+    if (!g->spec.predict || model->n_plane != g->spec.n_plane || model->precision != g->precision || a->nx != b->nx ||
+        a->ny != b->ny)
+        return msi_error_set(
+            MSI_EINTERNAL, "model of %d planes of %lld x %lld pixels for a gridder of %d of %lld x %lld",
+            model->n_plane, (long long)b->nx, (long long)b->ny, g->spec.n_plane, (long long)a->nx, (long long)a->ny);
+    forget_plan(g);
+    g->model = model;
+    return MSI_OK;
+}
+
+int msi_gridder_predict(msi_gridder *g)
+{
+    const msi_vis_store *s = &g->store;
+    if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction without a model");
+    if (!s->n_sample) return MSI_OK;
+    int before = omp_get_max_threads(), rc = MSI_OK, lasts = g->expected.n_sample > 0;
+    if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
+    if (!lasts) forget_plan(g);
+    if (!g->plan)
+        rc = lasts ? make_plan(g, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
+                               g->expected.w_max_lambda, host_memory(g), &g->plan, &g->report)
+                   : make_plan(g, s->n_sample, n_row_stored(g), s->w_min_lambda, s->w_max_lambda, host_memory(g),
+                               &g->plan, &g->report);
+    msi_stage_times times = {0};
+    if (!rc) rc = g->strategy->predict(g->plan, &g->store, g->model, &times);
+    add_times(&g->report, &times);
+    omp_set_num_threads(before);
+    return rc;
+}
+
+int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis)
+{
+    return msi_vis_store_fetch(&g->store, n_row, n_chan, freq_hz, vis);
+}
+
+void msi_gridder_clear(msi_gridder *g)
+{
+    msi_vis_store_clear(&g->store);
 }
 
 void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
@@ -218,6 +271,7 @@ void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
 void msi_gridder_free(msi_gridder *g)
 {
     if (!g) return;
+    forget_plan(g);
     msi_vis_store_free(&g->store);
     msi_free(g);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The plan API: visibilities in, images out. The only header of kernels/ that src/ needs, with density.h. */
+/* The plan API: visibilities in, images out, or an image in, visibilities out. The only header of kernels/ for src/. */
 #ifndef MSI_KERNELS_GRIDDER_H
 #define MSI_KERNELS_GRIDDER_H
 
@@ -17,12 +17,15 @@ typedef enum msi_precision_choice { MSI_PRECISION_AUTO, MSI_PRECISION_FP32, MSI_
 /* What is wanted. Zero-initialised members take the default. */
 typedef struct msi_gridder_spec {
     msi_image_geometry geometry;
-    int n_plane;                    /* planes of the blocks added: real images from the same coordinates */
-    int psf;                        /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
-    int psf_only;                   /* of the image planes only the PSF */
-    double accuracy;                /* relative L2 error of the image; 1e-13 .. 0.1 */
+    int n_plane;  /* planes of the blocks added: real images from the same coordinates */
+    int psf;      /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
+    int psf_only; /* of the image planes only the PSF */
+    int predict;  /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
+    const char *method, *strategy;  /* of the table of strategies; NULL: "wgrid", and what suits it best */
+    double accuracy;                /* relative L2 error of the image or of the visibilities; 1e-13 .. 0.1 */
     msi_precision_choice precision; /* AUTO: fp32 where its rounding stays below the accuracy */
     msi_backend backend;            /* AUTO: a GPU where one is present */
+    msi_backend plan_for;           /* CPU: the plan that the CPU would make, on any backend, to compare them; AUTO */
     double least_padding;           /* the padded grid is at least this many times the image; 0: free choice */
     int n_thread;                   /* 0: as many as OpenMP gives */
     int64_t memory_bytes;           /* host memory that the gridder may use; 0: msi_memory_limit() */
@@ -34,6 +37,7 @@ typedef struct msi_gridder_spec {
 enum { MSI_GRIDDER_MAX_PLANES = 32 }; /* of one gridder, PSF included */
 
 typedef struct msi_gridder_report {
+    const char *method, *strategy; /* static */
     msi_backend backend;
     msi_precision precision;
     int width;                                     /* taps of the window along u and v */
@@ -76,12 +80,46 @@ int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
  */
 int msi_gridder_image(msi_gridder *g, msi_image *out);
 
+/*
+ * msi_gridder_expect - what will be added in all, where msi_gridder_clear makes room in between: one plan serves it.
+ * Given: w_min_lambda, w_max_lambda of |w| over all samples; n_sample, n_row of one filling
+ */
+void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda);
+
+/*
+ * msi_gridder_model - what msi_gridder_predict degrids.
+ * Given:   model  the gridder's n_plane images in Jy/pixel, of its geometry; borrowed until the next model or the end.
+ *                 Pixels beyond the horizon are not looked at, all others must be finite
+ * Returns: 0, MSI_EINTERNAL (not of this gridder's planes, geometry and msi_gridder_precision)
+ */
+int msi_gridder_model(msi_gridder *g, const msi_image *model);
+msi_precision msi_gridder_precision(const msi_gridder *g);
+
+/*
+ * msi_gridder_predict - the visibilities of the model at everything added since the last msi_gridder_clear:
+ *     V = sum over pixels of S exp(+2 pi i (u l + v m + w (n - 1))).
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED, MSI_ERANGE
+ * Notes:   the transpose of msi_gridder_image before its division by the sum of weights. A sample beyond the uv plane
+ *          that the image can hold has its value too: a pixel grid is periodic there.
+ */
+int msi_gridder_predict(msi_gridder *g);
+
+/*
+ * msi_gridder_fetch - predicted visibilities, block by block in the order in which they were added.
+ * Given:    n_row, n_chan, freq_hz [n_chan]  of the block that was added
+ * Returned: vis [n_plane][n_row][n_chan] Jy
+ * Returns:  0, MSI_EINTERNAL (blocks asked for in another order)
+ */
+int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis);
+
+/* msi_gridder_clear - forget the samples; memory, plan and what was made of the model stay for the next ones. */
+void msi_gridder_clear(msi_gridder *g);
+
 /* msi_gridder_report_get - figures as they stand; plan figures are set by the first msi_gridder_image. */
 void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report);
 
 /*
- * msi_gridder_foresee - the plan for a number of samples and a largest |w|, without data: dry runs and memory plans.
- * Given: w_min_lambda, w_max_lambda of |w|; n_sample
+ * msi_gridder_foresee - the plan for a number of samples and a range of |w|, without data: dry runs and memory plans.
  */
 int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
                         msi_gridder_report *report);
@@ -114,8 +152,10 @@ typedef struct msi_weighting {
 
 /*
  * msi_density_create - an empty grid of summed weights: the image's unpadded uv grid, v >= 0 (negative v folds over).
- * Source: Briggs 1995 for the weights; cell assignment is to the nearest cell, as WSClean's.
+ * Source: Briggs 1995 for the weights.
  * Returns: 0, MSI_ENOMEM
+ * Notes:   a sample belongs to the nearest cell. WSClean 3.1 makes this grid about 1.2 times as large: its cells are
+ *          smaller, its weights others.
  */
 int msi_density_create(msi_density **out, const msi_image_geometry *geometry);
 

@@ -5,7 +5,6 @@
 
 #include "kernels/gridder.h"
 #include "kernels/prepare/vis_store.h"
-#include "kernels/prepare/wgrid_plan.h"
 #include "kernels/strategy.h"
 
 struct msi_gridder {
@@ -14,6 +13,14 @@ struct msi_gridder {
     msi_precision precision;
     msi_vis_store store;
     msi_gridder_report report;
+
+    /* Of predict. */
+    const msi_image *model;
+    msi_plan *plan;
+    struct {
+        int64_t n_sample, n_row; /* 0: what the store holds decides */
+        double w_min_lambda, w_max_lambda;
+    } expected;
 };
 
 #endif

@@ -17,4 +17,14 @@
 void msi_direct_sum(const msi_vis_block *blocks, int n_block, int plane, const msi_image_geometry *geometry,
                     const int64_t *x, const int64_t *y, int64_t n_pixel, double *value);
 
+/*
+ * msi_direct_visibility - the visibilities of some pixels: sum over them of flux exp(+2 pi i (u l + v m + w (n - 1))).
+ *
+ * Given:    block (its coordinates), pixels x[i], y[i] (0-based) of flux_jy[i], n_pixel
+ * Returned: vis [n_row][n_chan] Jy
+ * Notes:    phases in long double, reduced modulo one turn. A pixel at or beyond the horizon gives nothing.
+ */
+void msi_direct_visibility(const msi_vis_block *block, const msi_image_geometry *geometry, const int64_t *x,
+                           const int64_t *y, const double *flux_jy, int64_t n_pixel, msi_c64 *vis);
+
 #endif

@@ -12,6 +12,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/grid/wgrid_cpu.h"
 #include "kernels/grid/wgrid_simd.h"
 #include "kernels/strategy.h"
 #include "tests/direct_sum.h"
@@ -31,13 +32,13 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 static msi_backend backend_tested;
 static int brief;
 
-/* The next strategy of the backend under test, from *i on; NULL after the last. */
+/* The method's next strategy on the backend under test, from *i on; NULL after the last. */
 static const msi_strategy *next_strategy(int *i)
 {
     int n;
     const msi_strategy *all = msi_strategies(&n);
     for (; *i < n; ++*i)
-        if (all[*i].backend == backend_tested) return &all[(*i)++];
+        if (all[*i].backend == backend_tested && strcmp(all[*i].method, "wgrid") == 0) return &all[(*i)++];
     return NULL;
 }
 
@@ -180,7 +181,7 @@ static void test_memory_and_threads(void **state)
     /* Every length of the ring, from one plane to all. */
     msi_vis_store store;
     msi_wgrid_plan plan;
-    msi_wgrid_times times = {0};
+    msi_stage_times times = {0};
     const int plane = 0;
     msi_vis_store_init(&store, 1, MSI_FP32, 0.5 / data.geometry.cell_x_rad, 0.5 / data.geometry.cell_y_rad, 0, NULL);
     assert_int_equal(msi_vis_store_add(&store, &data.block), 0);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
+#include "kernels/prepare/wgrid_plan.h"
 #include "tests/direct_sum.h"
 
 double msi_random(uint64_t *state)
@@ -110,4 +111,120 @@ double msi_case_error(const msi_case_data *d, const msi_image *image, int plane,
     free(y);
     free(truth);
     return sqrt(difference / norm);
+}
+
+void msi_case_pixels_draw(msi_case_pixels *p, const msi_image_geometry *g, int64_t n, uint64_t seed)
+{
+    assert_true(n <= MSI_CASE_PIXELS && n <= msi_image_n_pixel(g));
+    p->n = 0;
+    for (int64_t i = 0; p->n < n; i++) {
+        const int64_t xs[3] = {0, g->nx / 2, g->nx - 1}, ys[3] = {0, g->ny / 2, g->ny - 1};
+        int64_t x = i < 9 ? xs[i % 3] : (int64_t)(msi_random(&seed) * (double)g->nx);
+        int64_t y = i < 9 ? ys[i / 3] : (int64_t)(msi_random(&seed) * (double)g->ny), k = 0;
+        while (k < p->n && (p->x[k] != x || p->y[k] != y)) k++;
+        if (k < p->n) continue;
+        p->x[k] = x;
+        p->y[k] = y;
+        p->flux_jy[k] = (double)(float)gaussian(&seed);
+        p->n++;
+    }
+}
+
+static void set_pixel(msi_image *image, int64_t at, double value)
+{
+    if (image->precision == MSI_FP32)
+        ((float *)image->pixel)[at] = (float)value;
+    else
+        ((double *)image->pixel)[at] = value;
+}
+
+void msi_case_model(msi_image *model, const msi_image_geometry *g, int n_plane, const msi_case_pixels *pixels,
+                    msi_precision precision)
+{
+    int64_t n = msi_image_n_pixel(g);
+    assert_int_equal(msi_image_alloc(model, g, n_plane, precision), 0);
+    for (int p = 0; p < n_plane; p++) {
+        for (int64_t i = 0; i < pixels[p].n; i++)
+            set_pixel(model, p * n + pixels[p].y[i] * g->nx + pixels[p].x[i], pixels[p].flux_jy[i]);
+        for (int64_t i = 0; i < n; i++) {
+            double l = (double)(g->nx / 2 - i % g->nx) * g->cell_x_rad;
+            double m = (double)(i / g->nx - g->ny / 2) * g->cell_y_rad;
+            if (l * l + m * m >= 1) set_pixel(model, p * n + i, NAN);
+        }
+    }
+}
+
+void msi_case_predict(const msi_case_data *d, const msi_gridder_spec *spec, const msi_image *model, msi_c64 *vis,
+                      msi_gridder_report *report)
+{
+    msi_gridder *g;
+    msi_gridder_spec predict = *spec;
+    predict.predict = 1;
+    int rc = msi_gridder_create(&g, &predict);
+    if (!rc) rc = msi_gridder_model(g, model);
+    if (!rc) rc = msi_gridder_add(g, &d->block);
+    if (!rc) rc = msi_gridder_predict(g);
+    if (!rc) rc = msi_gridder_fetch(g, d->block.n_row, d->block.n_chan, d->freq_hz, vis);
+    if (rc) fail_msg("%s", msi_error_get());
+    msi_gridder_report_get(g, report);
+    msi_gridder_free(g);
+}
+
+void *msi_test_alloc(int64_t n, size_t size)
+{
+    void *p = calloc((size_t)n, size);
+    assert_non_null(p);
+    return p;
+}
+
+void msi_field_make(msi_field *f, const msi_case *c, int64_t n_pixel, uint64_t seed)
+{
+    msi_case_make(&f->data, c, seed);
+    f->n = c->n_row * c->n_chan;
+    f->pixels = msi_test_alloc(c->n_plane, sizeof *f->pixels);
+    f->truth = msi_test_alloc(c->n_plane * f->n, sizeof *f->truth);
+    f->vis = msi_test_alloc(c->n_plane * f->n, sizeof *f->vis);
+    for (int p = 0; p < c->n_plane; p++)
+        msi_case_pixels_draw(&f->pixels[p], &f->data.geometry, n_pixel, seed + 100 + (uint64_t)p);
+}
+
+void msi_field_free(msi_field *f)
+{
+    msi_case_free(&f->data);
+    free(f->pixels);
+    free(f->truth);
+    free(f->vis);
+}
+
+void msi_field_truth(msi_field *f)
+{
+    for (int p = 0; p < f->data.block.n_plane; p++) {
+        const msi_case_pixels *x = &f->pixels[p];
+        msi_direct_visibility(&f->data.block, &f->data.geometry, x->x, x->y, x->flux_jy, x->n, f->truth + p * f->n);
+    }
+}
+
+void msi_field_predict(msi_field *f, const msi_gridder_spec *spec, msi_gridder_report *report)
+{
+    msi_image model;
+    msi_precision precision = spec->precision == MSI_PRECISION_AUTO   ? msi_precision_for(spec->accuracy)
+                              : spec->precision == MSI_PRECISION_FP32 ? MSI_FP32
+                                                                      : MSI_FP64;
+    msi_case_model(&model, &f->data.geometry, f->data.block.n_plane, f->pixels, precision);
+    msi_case_predict(&f->data, spec, &model, f->vis, report);
+    msi_image_free(&model);
+}
+
+double msi_vis_distance(const msi_c64 *vis, const msi_c64 *truth, int64_t n, double *worst)
+{
+    double sum = 0, most = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double re = vis[i].re - truth[i].re, im = vis[i].im - truth[i].im, square = re * re + im * im;
+        if (isnan(square)) fail_msg("visibility %lld is NaN", (long long)i);
+        sum += square;
+        most = fmax(most, square);
+        norm += truth[i].re * truth[i].re + truth[i].im * truth[i].im;
+    }
+    *worst = sqrt(most * (double)n / norm);
+    return sqrt(sum / norm);
 }

@@ -3,6 +3,8 @@
 #ifndef MSI_TESTS_WGRID_CASES_H
 #define MSI_TESTS_WGRID_CASES_H
 
+#include <stddef.h>
+
 #include "core/image.h"
 #include "core/vis_block.h"
 #include "kernels/gridder.h"
@@ -48,6 +50,48 @@ void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_im
  */
 double msi_case_error(const msi_case_data *d, const msi_image *image, int plane, int store_plane, int64_t n_pixel,
                       uint64_t seed);
+
+enum { MSI_CASE_PIXELS = 300 };
+
+/* Pixels of one plane of a model, all different: the corners, the middles of the edges, the centre, the rest drawn. */
+typedef struct msi_case_pixels {
+    int64_t n, x[MSI_CASE_PIXELS], y[MSI_CASE_PIXELS];
+    double flux_jy[MSI_CASE_PIXELS]; /* gaussian; floats, so that either precision holds them */
+} msi_case_pixels;
+
+void msi_case_pixels_draw(msi_case_pixels *p, const msi_image_geometry *geometry, int64_t n, uint64_t seed);
+
+/* msi_case_model - an image of n_plane sets of pixels, NaN beyond the horizon. Freed by msi_image_free. */
+void msi_case_model(msi_image *model, const msi_image_geometry *geometry, int n_plane, const msi_case_pixels *pixels,
+                    msi_precision precision);
+
+/*
+ * msi_case_predict - what a gridder predicts for a case's coordinates from a model; plan and ranges are the case's own.
+ * Returned: vis [n_plane][n_row][n_chan]. Fails the test on an error.
+ */
+void msi_case_predict(const msi_case_data *d, const msi_gridder_spec *spec, const msi_image *model, msi_c64 *vis,
+                      msi_gridder_report *report);
+
+/* A case with pixels of each plane and room for their visibilities, exact and predicted. */
+typedef struct msi_field {
+    msi_case_data data;
+    msi_case_pixels *pixels; /* [n_plane] */
+    msi_c64 *truth, *vis;    /* [n_plane][n_row][n_chan] */
+    int64_t n;               /* samples of a plane */
+} msi_field;
+
+void msi_field_make(msi_field *f, const msi_case *c, int64_t n_pixel, uint64_t seed);
+void msi_field_free(msi_field *f);
+
+/* msi_field_truth - the exact sums; msi_field_predict - by a gridder. */
+void msi_field_truth(msi_field *f);
+void msi_field_predict(msi_field *f, const msi_gridder_spec *spec, msi_gridder_report *report);
+
+/* msi_vis_distance - how far vis lie from others, over the latter's rms: the rms, and *worst the largest; n of them. */
+double msi_vis_distance(const msi_c64 *vis, const msi_c64 *truth, int64_t n, double *worst);
+
+/* msi_test_alloc - zeroed, for free(); fails the test where there is no memory. */
+void *msi_test_alloc(int64_t n, size_t size);
 
 /* msi_random - uniform in [0, 1), a counter hashed (SplitMix64). */
 double msi_random(uint64_t *state);

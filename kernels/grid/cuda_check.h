@@ -9,19 +9,24 @@
 #include "core/status.h"
 
 /* Return MSI_EGPU with the call and its reason when a CUDA call fails. Functions using it own what they allocated
- * through objects that their callers free. */
+ * through objects that their callers free. The failure is taken out of CUDA's own record, where a later check of a
+ * launch would find it. */
 #define MSI_CUDA(call)                                                                                                 \
     do {                                                                                                               \
         cudaError_t msi_cuda_error_ = (call);                                                                          \
-        if (msi_cuda_error_ != cudaSuccess)                                                                            \
+        if (msi_cuda_error_ != cudaSuccess) {                                                                          \
+            cudaGetLastError();                                                                                        \
             return msi_error_set(MSI_EGPU, "GPU: %s: %s", #call, cudaGetErrorString(msi_cuda_error_));                 \
+        }                                                                                                              \
     } while (0)
 
 #define MSI_CUFFT(call)                                                                                                \
     do {                                                                                                               \
         cufftResult msi_cufft_result_ = (call);                                                                        \
-        if (msi_cufft_result_ != CUFFT_SUCCESS)                                                                        \
+        if (msi_cufft_result_ != CUFFT_SUCCESS) {                                                                      \
+            cudaGetLastError();                                                                                        \
             return msi_error_set(MSI_EGPU, "GPU: %s: cuFFT error %d", #call, (int)msi_cufft_result_);                  \
+        }                                                                                                              \
     } while (0)
 
 #endif

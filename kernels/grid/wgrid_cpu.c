@@ -25,15 +25,15 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/grid/wgrid_planes_cpu.h"
 #include "kernels/grid/wgrid_simd.h"
-#include "kernels/transform/fft_cpu.h"
 #include "kernels/transform/taper_correction.h"
 
 /* Measured on one core of a Zen 5 server with AVX-512; other machines keep the ratios well enough to choose by. */
 const msi_cost_model msi_wgrid_cpu_cost = {
     .fft_flop_s = 1.2e10, .pixel_s = 1.5e-9, .sample_s = 3e-8, .tap_s = 5e-11, .lanes = 8};
 
-enum { G = MSI_GRID_GUARD, COLUMNS = 16, PLANES_BEYOND_WIDTH = 3 };
+enum { G = MSI_GRID_GUARD, COLUMNS = MSI_PLANE_COLUMNS, PLANES_BEYOND_WIDTH = 3 };
 
 /* A tile gets its own buffer from one sample for this many of its cells on: adding the buffer to the planes costs about
  * as much as gridding so many (measured, widths 5 to 8). */
@@ -47,41 +47,22 @@ typedef struct tile_work {
 } tile_work;
 
 typedef struct wgrid_cpu {
+    msi_wgrid_planes planes; /* row_used: rows that hold something */
     const msi_wgrid_plan *plan;
     const msi_wgrid_geometry *g;
-    const msi_vis_store *store;
     const msi_simd_table *simd;
-    size_t cell_bytes;
-    int64_t n_row, stride; /* of a plane, guards included */
-    int64_t n_resident;
-    char **plane;      /* [n_resident]; w-plane p lives in plane[p % n_resident] */
-    uint8_t *row_used; /* [n_resident][n_row] */
-    double *sum;       /* [nx][ny] the image before correction, transposed; thousands of planes may add to it */
-    void *taps;        /* msi_taps_f32 or msi_taps_f64 */
+    const msi_vis_store *store;
+    double *sum; /* [nx][ny] the image before correction, transposed; thousands of planes may add to it */
     msi_buckets buckets;
     tile_work *work; /* [tiles] of one step and colour, most runs first */
-    int n_thread;
-    char **buffer;  /* [n_thread] a tile's planes */
-    msi_c64 **wide; /* [n_thread] the same in double, for fp32 */
+    char **buffer;   /* [n_thread] a tile's planes */
+    msi_c64 **wide;  /* [n_thread] the same in double, for fp32 */
     int64_t buffer_rows, buffer_pitch;
-    char **columns; /* [n_thread][COLUMNS][column_pitch] */
-    int64_t column_pitch;
-    msi_fft1d *fft_u, *fft_v;
 } wgrid_cpu;
-
-static int64_t row_stride(const msi_wgrid_geometry *g)
-{
-    return (g->nu + 2 * G + 15) / 16 * 16;
-}
-
-static size_t cell_size(msi_precision precision)
-{
-    return precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
-}
 
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan)
 {
-    return (plan->grid.nv + 2 * G) * row_stride(&plan->grid) * (int64_t)cell_size(plan->precision);
+    return msi_wgrid_plane_bytes(plan);
 }
 
 int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan)
@@ -109,31 +90,6 @@ int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int
     return best;
 }
 
-static int make_taps(wgrid_cpu *c)
-{
-    const msi_window *u = &c->plan->window, *w = &c->plan->w_window;
-    if (c->plan->precision == MSI_FP32) {
-        msi_taps_f32 *t;
-        MSI_TRY(msi_alloc(&t, 1, sizeof *t, "window"));
-        c->taps = t;
-        for (int k = 0; k < u->n_coef; k++)
-            for (int i = 0; i < u->width; i++) {
-                t->u[k][2 * i] = t->u[k][2 * i + 1] = t->v[k][i] = (float)u->coef[k][i];
-                t->w[k][i] = (float)w->coef[k][i];
-            }
-    } else {
-        msi_taps_f64 *t;
-        MSI_TRY(msi_alloc(&t, 1, sizeof *t, "window"));
-        c->taps = t;
-        for (int k = 0; k < u->n_coef; k++)
-            for (int i = 0; i < u->width; i++) {
-                t->u[k][2 * i] = t->u[k][2 * i + 1] = t->v[k][i] = u->coef[k][i];
-                t->w[k][i] = w->coef[k][i];
-            }
-    }
-    return MSI_OK;
-}
-
 static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store *store, int64_t n_resident)
 {
     memset(c, 0, sizeof *c);
@@ -141,75 +97,35 @@ static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store 
     c->plan = plan;
     c->g = g;
     c->store = store;
-    c->simd = msi_simd_best();
-    c->cell_bytes = cell_size(plan->precision);
-    c->n_row = g->nv + 2 * G;
-    c->stride = row_stride(g);
-    c->n_resident = n_resident;
-    c->n_thread = omp_get_max_threads();
     c->buffer_rows = g->tile + g->width;
     c->buffer_pitch = (g->tile + g->width + 7) / 8 * 8 + 8;
-    c->column_pitch = g->nv + 16;
     int64_t buffer_cells = n_resident * c->buffer_rows * c->buffer_pitch;
-    MSI_TRY(make_taps(c));
-    MSI_TRY(msi_fft1d_create(&c->fft_u, g->nu, plan->precision));
-    MSI_TRY(msi_fft1d_create(&c->fft_v, g->nv, plan->precision));
-    MSI_TRY(msi_alloc(&c->plane, n_resident, sizeof *c->plane, "w-planes"));
-    for (int64_t i = 0; i < n_resident; i++)
-        MSI_TRY(msi_alloc(&c->plane[i], c->n_row * c->stride, c->cell_bytes, "w-plane"));
-    MSI_TRY(msi_alloc(&c->row_used, n_resident * c->n_row, 1, "w-planes"));
+    MSI_TRY(msi_wgrid_planes_create(&c->planes, plan, n_resident));
+    c->simd = c->planes.simd;
+    int n_thread = c->planes.n_thread;
     MSI_TRY(msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image"));
     MSI_TRY(msi_alloc(&c->work, g->n_tile_u * g->n_tile_v, sizeof *c->work, "list of tiles"));
-    MSI_TRY(msi_alloc(&c->buffer, c->n_thread, sizeof *c->buffer, "tile buffers"));
-    MSI_TRY(msi_alloc(&c->wide, c->n_thread, sizeof *c->wide, "tile buffers"));
-    MSI_TRY(msi_alloc(&c->columns, c->n_thread, sizeof *c->columns, "column buffers"));
-    for (int i = 0; i < c->n_thread; i++) {
-        MSI_TRY(msi_alloc(&c->buffer[i], buffer_cells, c->cell_bytes, "tile buffer"));
-        if (plan->precision == MSI_FP32) MSI_TRY(msi_alloc(&c->wide[i], buffer_cells, sizeof **c->wide, "tile buffer"));
-        MSI_TRY(msi_alloc(&c->columns[i], COLUMNS * c->column_pitch, c->cell_bytes, "column buffer"));
+    MSI_TRY(msi_alloc(&c->buffer, n_thread, sizeof *c->buffer, "tile buffers"));
+    MSI_TRY(msi_alloc(&c->wide, n_thread, sizeof *c->wide, "tile buffers"));
+    for (int i = 0; i < n_thread; i++) {
+        MSI_TRY(msi_alloc(&c->buffer[i], buffer_cells, c->planes.cell_bytes, "tile buffer"));
+        if (c->planes.fp32) MSI_TRY(msi_alloc(&c->wide[i], buffer_cells, sizeof **c->wide, "tile buffer"));
     }
     return MSI_OK;
 }
 
 static void destroy(wgrid_cpu *c)
 {
-    for (int64_t i = 0; c->plane && i < c->n_resident; i++) msi_free(c->plane[i]);
-    for (int i = 0; i < c->n_thread; i++) {
+    for (int i = 0; i < c->planes.n_thread; i++) {
         if (c->buffer) msi_free(c->buffer[i]);
         if (c->wide) msi_free(c->wide[i]);
-        if (c->columns) msi_free(c->columns[i]);
     }
-    msi_free(c->plane);
-    msi_free(c->row_used);
     msi_free(c->sum);
-    msi_free(c->taps);
     msi_free(c->work);
     msi_free(c->buffer);
     msi_free(c->wide);
-    msi_free(c->columns);
-    msi_fft1d_free(c->fft_u);
-    msi_fft1d_free(c->fft_v);
+    msi_wgrid_planes_free(&c->planes);
     msi_buckets_free(&c->buckets);
-}
-
-static char *plane_of(const wgrid_cpu *c, int64_t p)
-{
-    return c->plane[p % c->n_resident];
-}
-
-static uint8_t *rows_of(const wgrid_cpu *c, int64_t p)
-{
-    return c->row_used + p % c->n_resident * c->n_row;
-}
-
-static int64_t bucket_of(const wgrid_cpu *c, int64_t w0, int64_t tile)
-{
-    return w0 * c->g->n_tile_u * c->g->n_tile_v + tile;
-}
-
-static void *at_cell(const wgrid_cpu *c, char *base, int64_t cells)
-{
-    return base + cells * (int64_t)c->cell_bytes;
 }
 
 /* Adds a tile's buffer, or its double, to planes [low, high). */
@@ -220,18 +136,19 @@ static void flush_tile(const wgrid_cpu *c, int64_t u_first, int64_t v_first, cha
     int64_t row = v_first + g->nv / 2 + G, column = u_first + g->nu / 2 + G,
             plane_cells = c->buffer_rows * c->buffer_pitch;
     /* No further than a footprint reaches: the cells beyond may be another thread's. */
-    int64_t n_row = c->buffer_rows < c->n_row - row ? c->buffer_rows : c->n_row - row;
+    int64_t n_row = c->buffer_rows < c->planes.n_row - row ? c->buffer_rows : c->planes.n_row - row;
     int64_t n_cell = g->tile + g->width - 1;
-    if (n_cell > c->stride - column) n_cell = c->stride - column;
+    if (n_cell > c->planes.stride - column) n_cell = c->planes.stride - column;
     for (int64_t p = low; p < high; p++) {
         int64_t at = (p - low) * plane_cells;
-        void *from = at_cell(c, buffer, at), *to = at_cell(c, plane_of(c, p), row * c->stride + column);
+        void *from = msi_plane_cell(&c->planes, buffer, at),
+             *to = msi_plane_cell(&c->planes, msi_plane_of(&c->planes, p), row * c->planes.stride + column);
         if (wide)
-            c->simd->flush_wide(wide + at, n_row, n_cell, c->buffer_pitch, to, c->stride);
-        else if (c->plan->precision == MSI_FP32)
-            c->simd->flush_f32(from, n_row, n_cell, c->buffer_pitch, to, c->stride);
+            c->simd->flush_wide(wide + at, n_row, n_cell, c->buffer_pitch, to, c->planes.stride);
+        else if (c->planes.fp32)
+            c->simd->flush_f32(from, n_row, n_cell, c->buffer_pitch, to, c->planes.stride);
         else
-            c->simd->flush_f64(from, n_row, n_cell, c->buffer_pitch, to, c->stride);
+            c->simd->flush_f64(from, n_row, n_cell, c->buffer_pitch, to, c->planes.stride);
     }
 }
 
@@ -251,7 +168,7 @@ static int is_crowded(const wgrid_cpu *c, const tile_work *work, int64_t w0_begi
     if (work->n_run >= enough) return 1;
     if (work->n_run * MSI_RUN_MAX_CHAN < enough) return 0;
     for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
-        const int64_t *start = c->buckets.start + bucket_of(c, w0, work->tile);
+        const int64_t *start = c->buckets.start + msi_bucket_of(c->g, w0, work->tile);
         for (int64_t i = start[0]; i < start[1]; i++) n_sample += c->buckets.run[i].n_chan;
     }
     return n_sample >= enough;
@@ -262,7 +179,7 @@ static void grid_tile(const wgrid_cpu *c, int image_plane, const tile_work *work
                       int64_t low, int64_t high)
 {
     const msi_wgrid_geometry *g = c->g;
-    int fp32 = c->plan->precision == MSI_FP32;
+    int fp32 = c->planes.fp32;
     int64_t tu = work->tile % g->n_tile_u, tv = work->tile / g->n_tile_u;
     int64_t u_first = tu * g->tile - g->nu / 2 - g->width, v_first = tv * g->tile - g->nv / 2 - g->width;
     char *buffer = is_crowded(c, work, w0_begin, w0_end) ? c->buffer[omp_get_thread_num()] : NULL;
@@ -270,19 +187,20 @@ static void grid_tile(const wgrid_cpu *c, int image_plane, const tile_work *work
     int64_t buffer_plane = c->buffer_rows * c->buffer_pitch, in_buffer = 0;
     int widened = 0;
     for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
-        const int64_t *start = c->buckets.start + bucket_of(c, w0, work->tile);
+        const int64_t *start = c->buckets.start + msi_bucket_of(c->g, w0, work->tile);
         if (start[0] == start[1]) continue;
         msi_grid_target target = {.first_tap = w0 < low ? (int)(low - w0) : 0,
                                   .end_tap = w0 + g->w_width > high ? (int)(high - w0) : g->w_width};
         for (int k = target.first_tap; k < target.end_tap; k++)
-            target.plane[k] = buffer ? at_cell(c, buffer, (w0 + k - low) * buffer_plane) : plane_of(c, w0 + k);
-        target.stride = buffer ? c->buffer_pitch : c->stride;
+            target.plane[k] = buffer ? msi_plane_cell(&c->planes, buffer, (w0 + k - low) * buffer_plane)
+                                     : msi_plane_of(&c->planes, w0 + k);
+        target.stride = buffer ? c->buffer_pitch : c->planes.stride;
         target.u_origin = buffer ? u_first : -g->nu / 2 - G;
         target.v_origin = buffer ? v_first : -g->nv / 2 - G;
         for (int64_t i = start[0], n, n_sample = 0; i < start[1]; i += n) {
             n = start[1] - i;
             if (wide) n = runs_within(c->buckets.run + i, n, SAMPLES_IN_FLOAT - in_buffer, &n_sample);
-            msi_span span = {g, c->store, c->taps, c->buckets.run + i, n, image_plane};
+            msi_span span = {g, c->store, c->planes.taps, c->buckets.run + i, n, image_plane};
             (fp32 ? c->simd->grid_f32 : c->simd->grid_f64)(&span, &target);
             in_buffer += n_sample;
             if (in_buffer < SAMPLES_IN_FLOAT) continue;
@@ -312,14 +230,15 @@ static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w
             for (int64_t tu = colour % 2; tu < g->n_tile_u; tu += 2) {
                 tile_work work = {tv * g->n_tile_u + tu, 0};
                 for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
-                    const int64_t *start = c->buckets.start + bucket_of(c, w0, work.tile);
+                    const int64_t *start = c->buckets.start + msi_bucket_of(c->g, w0, work.tile);
                     work.n_run += start[1] - start[0];
                 }
                 if (!work.n_run) continue;
                 c->work[n++] = work;
                 int64_t row = tv * g->tile - g->width + G;
-                int64_t end = row + c->buffer_rows < c->n_row ? row + c->buffer_rows : c->n_row;
-                for (int64_t p = low; p < high; p++) memset(rows_of(c, p) + row, 1, (size_t)(end - row));
+                int64_t end = row + c->buffer_rows < c->planes.n_row ? row + c->buffer_rows : c->planes.n_row;
+                for (int64_t p = low; p < high; p++)
+                    memset(msi_plane_rows(&c->planes, p) + row, 1, (size_t)(end - row));
             }
         qsort(c->work, (size_t)n, sizeof *c->work, most_runs_first);
 #pragma omp parallel for schedule(dynamic, 1)
@@ -331,7 +250,7 @@ static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w
 /* Cells of the guard belong to the other end of the grid. dst and src are disjoint. */
 static void add_cells(const wgrid_cpu *c, char *dst, const char *src, int64_t n)
 {
-    if (c->plan->precision == MSI_FP32) {
+    if (c->planes.fp32) {
         float *d = (float *)(void *)dst;
         const float *s = (const float *)(const void *)src;
         for (int64_t i = 0; i < 2 * n; i++) d[i] += s[i];
@@ -344,11 +263,11 @@ static void add_cells(const wgrid_cpu *c, char *dst, const char *src, int64_t n)
 
 static void fold_guard_rows(const wgrid_cpu *c, char *plane, uint8_t *used)
 {
-    int64_t nv = c->g->nv, row_bytes = c->stride * (int64_t)c->cell_bytes;
-    for (int64_t r = 0; r < c->n_row; r++) {
+    int64_t nv = c->g->nv, row_bytes = c->planes.stride * (int64_t)c->planes.cell_bytes;
+    for (int64_t r = 0; r < c->planes.n_row; r++) {
         if (!used[r] || (r >= G && r < G + nv)) continue;
         int64_t to = r < G ? r + nv : r - nv;
-        add_cells(c, plane + to * row_bytes, plane + r * row_bytes, c->stride);
+        add_cells(c, plane + to * row_bytes, plane + r * row_bytes, c->planes.stride);
         used[to] = 1;
         memset(plane + r * row_bytes, 0, (size_t)row_bytes);
         used[r] = 0;
@@ -361,10 +280,10 @@ static void fold_guard_rows(const wgrid_cpu *c, char *plane, uint8_t *used)
                               int n_column, char *out)                                                                 \
     {                                                                                                                  \
         for (int64_t r = 0; r < c->g->nv; r++) {                                                                       \
-            const type *row = (const type *)(const void *)plane + (r + G) * c->stride;                                 \
+            const type *row = (const type *)(const void *)plane + (r + G) * c->planes.stride;                          \
             type *to = (type *)(void *)out + r, zero = {0, 0};                                                         \
             int has = used[r + G];                                                                                     \
-            for (int k = 0; k < n_column; k++) to[k * c->column_pitch] = has ? row[column[k]] : zero;                  \
+            for (int k = 0; k < n_column; k++) to[k * c->planes.column_pitch] = has ? row[column[k]] : zero;           \
         }                                                                                                              \
     }
 GATHER(msi_c32)
@@ -375,17 +294,18 @@ static void transform_columns(const wgrid_cpu *c, int64_t p, int64_t first, int 
 {
     const msi_wgrid_geometry *g = c->g;
     const msi_image_geometry *image = &c->plan->image;
-    int fp32 = c->plan->precision == MSI_FP32;
-    char *out = c->columns[omp_get_thread_num()];
+    int fp32 = c->planes.fp32;
+    char *out = c->planes.columns[omp_get_thread_num()];
     int64_t column[COLUMNS];
     for (int k = 0; k < n_column; k++) {
         int64_t i = first + k - image->nx / 2;
         column[k] = G + (i < 0 ? i + g->nu : i);
     }
-    (fp32 ? gather_msi_c32 : gather_msi_c64)(c, plane_of(c, p), rows_of(c, p), column, n_column, out);
+    (fp32 ? gather_msi_c32 : gather_msi_c64)(c, msi_plane_of(&c->planes, p), msi_plane_rows(&c->planes, p), column,
+                                             n_column, out);
     for (int k = 0; k < n_column; k++) {
-        void *spectrum = out + k * c->column_pitch * (int64_t)c->cell_bytes;
-        msi_fft1d_run(c->fft_v, spectrum);
+        void *spectrum = out + k * c->planes.column_pitch * (int64_t)c->planes.cell_bytes;
+        msi_fft1d_run(c->planes.fft_v, spectrum);
         msi_screen_column screen = {.spectrum = spectrum,
                                     .nv = g->nv,
                                     .ny = image->ny,
@@ -401,24 +321,24 @@ static void transform_columns(const wgrid_cpu *c, int64_t p, int64_t first, int 
 /* Transforms plane p into the image and leaves it zero. */
 static void transform_plane(const wgrid_cpu *c, int64_t p)
 {
-    char *plane = plane_of(c, p);
-    uint8_t *used = rows_of(c, p);
-    int64_t nu = c->g->nu, nv = c->g->nv, row_bytes = c->stride * (int64_t)c->cell_bytes;
+    char *plane = msi_plane_of(&c->planes, p);
+    uint8_t *used = msi_plane_rows(&c->planes, p);
+    int64_t nu = c->g->nu, nv = c->g->nv, row_bytes = c->planes.stride * (int64_t)c->planes.cell_bytes;
     fold_guard_rows(c, plane, used);
 #pragma omp parallel for schedule(dynamic, 16)
     for (int64_t r = G; r < G + nv; r++) {
         if (!used[r]) continue;
         char *row = plane + r * row_bytes;
-        add_cells(c, row + nu * (int64_t)c->cell_bytes, row, G);
-        add_cells(c, row + G * (int64_t)c->cell_bytes, row + (G + nu) * (int64_t)c->cell_bytes, G);
-        msi_fft1d_run(c->fft_u, row + G * (int64_t)c->cell_bytes);
+        add_cells(c, row + nu * (int64_t)c->planes.cell_bytes, row, G);
+        add_cells(c, row + G * (int64_t)c->planes.cell_bytes, row + (G + nu) * (int64_t)c->planes.cell_bytes, G);
+        msi_fft1d_run(c->planes.fft_u, row + G * (int64_t)c->planes.cell_bytes);
     }
     int64_t nx = c->plan->image.nx;
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t first = 0; first < nx; first += COLUMNS)
         if (!msi_interrupt_signal()) transform_columns(c, p, first, (int)(nx - first < COLUMNS ? nx - first : COLUMNS));
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < c->n_row; r++) {
+    for (int64_t r = 0; r < c->planes.n_row; r++) {
         if (used[r]) memset(plane + r * row_bytes, 0, (size_t)row_bytes);
         used[r] = 0;
     }
@@ -430,7 +350,7 @@ static void correct(const wgrid_cpu *c, const msi_taper *taper, msi_image *image
     enum { BLOCK = MSI_TAPER_STRIP };
     int64_t nx = image->geometry.nx, ny = image->geometry.ny;
     double scale = image->sum_weight[plane] > 0 ? 1 / image->sum_weight[plane] : NAN;
-    int fp32 = c->plan->precision == MSI_FP32;
+    int fp32 = c->planes.fp32;
     float *out32 = (float *)image->pixel + plane * nx * ny;
     double *out64 = (double *)image->pixel + plane * nx * ny;
 #pragma omp parallel for schedule(dynamic, 4) collapse(2)
@@ -461,10 +381,10 @@ static void correct(const wgrid_cpu *c, const msi_taper *taper, msi_image *image
         }
 }
 
-static int make_one(wgrid_cpu *c, int image_plane, msi_wgrid_times *times)
+static int make_one(wgrid_cpu *c, int image_plane, msi_stage_times *times)
 {
     const msi_wgrid_geometry *g = c->g;
-    int64_t n_w0 = g->n_w - g->w_width + 1, b = c->n_resident;
+    int64_t n_w0 = g->n_w - g->w_width + 1, b = c->planes.n_resident;
     int once = b >= g->w_width;
     int64_t step = once ? b - g->w_width + 1 : b;
     for (int64_t low = 0; low < g->n_w; low += step) {
@@ -486,7 +406,7 @@ static int make_one(wgrid_cpu *c, int image_plane, msi_wgrid_times *times)
 }
 
 int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
-                        int64_t n_resident, msi_image *image, msi_wgrid_times *times)
+                        int64_t n_resident, msi_image *image, msi_stage_times *times)
 {
     wgrid_cpu c;
     msi_taper taper = {0};

@@ -5,15 +5,11 @@
 
 #include "kernels/prepare/vis_store.h"
 #include "kernels/prepare/wgrid_plan.h"
+#include "kernels/strategy.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* What a backend adds to the report. */
-typedef struct msi_wgrid_times {
-    double sort_s, grid_s, transform_s, correct_s, transfer_s;
-} msi_wgrid_times;
 
 extern const msi_cost_model msi_wgrid_cpu_cost;
 
@@ -33,7 +29,7 @@ int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan);
  * Notes: the result does not depend on the number of threads.
  */
 int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
-                        int64_t n_resident, msi_image *image, msi_wgrid_times *times);
+                        int64_t n_resident, msi_image *image, msi_stage_times *times);
 
 #ifdef __cplusplus
 }

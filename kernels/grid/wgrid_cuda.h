@@ -22,14 +22,19 @@ void msi_wgrid_cuda_settle(void);
 const char *msi_wgrid_cuda_describe(void);
 const char *msi_wgrid_cuda_versions(void);
 
-/* As msi_strategy has them. */
-void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane, int64_t n_resident, int64_t *host,
+/* As wgrid_method.c has them. */
+void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_image, int64_t n_resident, int64_t *host,
                           int64_t *device);
-int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_plane, int64_t n_sample, int64_t host_bytes);
+int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_image, int64_t n_sample, int64_t host_bytes);
 
 /* msi_wgrid_cuda_image - as msi_wgrid_cpu_image; also MSI_EGPU. All image planes in one pass while they fit. */
 int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
-                         int64_t n_resident, msi_image *image, msi_wgrid_times *times);
+                         int64_t n_resident, msi_image *image, msi_stage_times *times);
+
+/* msi_wgrid_cuda_predict - as msi_wgrid_cpu_predict; also MSI_EGPU. */
+int msi_wgrid_cuda_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
+                           void **kept, msi_stage_times *times);
+void msi_wgrid_cuda_forget(void *kept);
 
 #ifdef __cplusplus
 }

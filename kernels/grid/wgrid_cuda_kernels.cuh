@@ -5,7 +5,8 @@
 
 #include "kernels/convolution/window.h"
 #include "kernels/geometry.h"
-#include "kernels/transform/taper_correction.h"
+#include "kernels/prepare/store_rows.h"
+#include "kernels/transform/screen_cuda.cuh"
 
 namespace {
 
@@ -14,19 +15,11 @@ constexpr int MAX_PLANES = 32;
 /* Warps of a gridding block: as many as leave its taps inside 48 KB of shared memory. */
 template <typename T, int WIDTH> constexpr int WARPS = sizeof(T) * WIDTH > 96 ? 2 : 4;
 
-/* Segments of a batch as the device sees them. */
-struct segment_view {
-    int64_t first_sample, first_row; /* in the batch's arrays */
-    int32_t n_row, n_chan, first_freq;
-};
+typedef msi_store_rows segment_view;
 
 template <typename T> struct record {
     T zu, zv, zw;
     int32_t u0, v0, w0;
-};
-
-template <typename T> struct cplx {
-    T re, im;
 };
 
 /* Tap polynomials, highest power first: u and v share the first half of a row, w has the second. */
@@ -49,16 +42,6 @@ __device__ void add_cell(cplx<double> *cell, double re, double im)
 {
     atomicAdd(&cell->re, re);
     atomicAdd(&cell->im, im);
-}
-
-__device__ void sincos_turns(float t, float *s, float *c)
-{
-    sincospif(2 * t, s, c);
-}
-
-__device__ void sincos_turns(double t, double *s, double *c)
-{
-    sincospi(2 * t, s, c);
 }
 
 constexpr uint32_t UNUSED = 0xffffffffu;
@@ -113,6 +96,26 @@ __global__ void k_locate(msi_wgrid_geometry g, plane_map map, const segment_view
         records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
         int64_t tile = msi_bucket(&g, &f) - (int64_t)f.w0 * g.n_tile_u * g.n_tile_v;
         key[at] = used ? (uint32_t)(tile * n_w0 + f.w0) : UNUSED;
+        index[at] = (uint32_t)at;
+    }
+}
+
+/* Records and keys of a batch whose every sample counts, wherever in the uv plane it lies. */
+template <typename T>
+__global__ void k_locate_all(msi_wgrid_geometry g, const segment_view *segments, const double *freq_hz,
+                             const double *uvw_m, record<T> *records, uint32_t *key, uint32_t *index)
+{
+    segment_view s = segments[blockIdx.x];
+    int64_t n = (int64_t)s.n_row * s.n_chan;
+    int64_t n_w0 = g.n_w - g.w_width + 1;
+    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
+        int64_t row = i / s.n_chan, at = s.first_sample + i;
+        msi_footprint f;
+        double w_lambda;
+        msi_locate_wrapped(&g, uvw_m + 3 * (s.first_row + row), freq_hz[s.first_freq + i % s.n_chan], &f, &w_lambda);
+        records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
+        int64_t tile = msi_bucket(&g, &f) - (int64_t)f.w0 * g.n_tile_u * g.n_tile_v;
+        key[at] = (uint32_t)(tile * n_w0 + f.w0);
         index[at] = (uint32_t)at;
     }
 }
@@ -328,42 +331,6 @@ __global__ void __launch_bounds__(32 * WIDTH)
         }
         __syncthreads();
     }
-}
-
-struct screen_geometry {
-    int64_t nx, ny, nu, nv;
-    double cell_x_rad, cell_y_rad, w_first, w_step, n_mid;
-    int has_w;
-};
-
-/* sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)), planes [low, high). */
-template <typename T> __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int high, T *sum)
-{
-    int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= g.nx || y >= g.ny) return;
-    int64_t i = x - g.nx / 2, j = y - g.ny / 2;
-    const cplx<T> *at = planes + (j < 0 ? j + g.nv : j) * g.nu + (i < 0 ? i + g.nu : i);
-    double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
-    double nu = g.has_w ? msi_n_minus_1(l, m) - g.n_mid : 0;
-    double total = 0;
-    for (int p = low; p < high; p++, at += g.nu * g.nv) {
-        double turns = (g.w_first + p * g.w_step) * nu;
-        T s, c;
-        sincos_turns((T)(turns - rint(turns)), &s, &c);
-        total += (double)(at->re * c + at->im * s);
-    }
-    sum[y * g.nx + x] += (T)total;
-}
-
-template <typename T> __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, T *image)
-{
-    int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= g.nx || y >= g.ny) return;
-    double l = (double)(g.nx / 2 - x) * g.cell_x_rad, m = (double)(y - g.ny / 2) * g.cell_y_rad;
-    T *pixel = image + y * g.nx + x;
-    double value = (double)*pixel * scale * taper.along_x[x] * taper.along_y[y];
-    if (taper.has_w) value *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, msi_n_minus_1(l, m));
-    *pixel = l * l + m * m < 1 ? (T)value : (T)nan("");
 }
 
 } // namespace

@@ -10,11 +10,24 @@
 #define MSI_STR_(a)       #a
 #define MSI_STR(a)        MSI_STR_(a)
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* A switch over the widths has a case for each, so that the compiler knows it there. */
+#define MSI_WIDTHS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
+
+enum { SCREEN_STRIP = 256 };
+
+#define NAME(x) MSI_CAT(x, , SUFFIX)
+#define VEC     NAME(vec)
+#define VEC_U   NAME(vec_unaligned)
+#define VL      NAME(vector_length)
+
 #define REAL   float
 #define CPLX   msi_c32
 #define TAPS   msi_taps_f32
 #define SUFFIX f32
 #include "kernels/grid/wgrid_simd_body.h"
+#include "kernels/degrid/wgrid_degrid_simd_body.h"
 #undef REAL
 #undef CPLX
 #undef TAPS
@@ -25,6 +38,7 @@
 #define TAPS   msi_taps_f64
 #define SUFFIX f64
 #include "kernels/grid/wgrid_simd_body.h"
+#include "kernels/degrid/wgrid_degrid_simd_body.h"
 
 /* Adds n cells of a tile buffer to one in double, and zeroes them. */
 static void widen(msi_c32 *from, msi_c64 *to, int64_t n)
@@ -80,11 +94,15 @@ const msi_simd_table MSI_CAT(msi_simd, _table, MSI_ISA) = {
     .name = MSI_STR(MSI_ISA),
     .grid_f32 = grid_span_f32,
     .grid_f64 = grid_span_f64,
+    .degrid_f32 = degrid_span_f32,
+    .degrid_f64 = degrid_span_f64,
     .flush_f32 = flush_plane_f32,
     .flush_f64 = flush_plane_f64,
     .widen = widen,
     .flush_wide = flush_wide,
     .screen_f32 = screen_column_f32,
     .screen_f64 = screen_column_f64,
+    .spread_f32 = spread_column_f32,
+    .spread_f64 = spread_column_f64,
     .taper = taper_column,
 };

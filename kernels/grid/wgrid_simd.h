@@ -45,6 +45,20 @@ typedef struct msi_grid_target {
     int64_t stride, u_origin, v_origin;
 } msi_grid_target;
 
+/*
+ * Where a span's visibilities come from: the planes of one bucket. Samples lie around (u_middle, v_middle), the middle
+ * of the bucket's tile as coordinates of samples, or whole periods away; a sample of which the first tap is that plus
+ * (u, v) finds it at cell plane[k] + (v + v_offset) * stride + u + u_offset.
+ */
+typedef struct msi_degrid_source {
+    const void *plane[MSI_WINDOW_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64, of w tap k */
+    int first_tap, end_tap;                  /* w taps whose planes are there */
+    int adds;                                /* the visibilities hold the sum over other w taps already */
+    int32_t w0;                              /* the w-plane of tap 0 */
+    int64_t stride, u_offset, v_offset;
+    double u_middle, v_middle, reach; /* samples lie no further than reach from the middle */
+} msi_degrid_source;
+
 /* A column of the image (one l, every m) takes the w-screened transform of a plane's column. */
 typedef struct msi_screen_column {
     const void *spectrum; /* [nv] msi_c32 or msi_c64: transform along v of the column */
@@ -54,6 +68,16 @@ typedef struct msi_screen_column {
     double n_mid;
     double *sum; /* [ny] accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
 } msi_screen_column;
+
+/* A column of the model, tapered, times exp(2 pi i w (n - 1 - n_mid)), padded with zeros, and read backwards. */
+typedef struct msi_spread_column {
+    const void *model; /* [ny] float or double */
+    int64_t nv, ny;
+    double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
+    double w_lambda;      /* of the plane */
+    double n_mid;
+    void *out; /* [nv] msi_c32 or msi_c64: row y at (ny/2 - y) modulo nv */
+} msi_spread_column;
 
 enum { MSI_TAPER_STRIP = 32 };
 
@@ -73,6 +97,9 @@ typedef struct msi_simd_table {
     const char *name;
     void (*grid_f32)(const msi_span *span, const msi_grid_target *target);
     void (*grid_f64)(const msi_span *span, const msi_grid_target *target);
+    /* Degrid a span into the store's visibilities of its image_plane. */
+    void (*degrid_f32)(const msi_span *span, const msi_degrid_source *source);
+    void (*degrid_f64)(const msi_span *span, const msi_degrid_source *source);
     /* Add n_row rows of n_cell cells of a tile buffer to a plane of the grid, and zero them. */
     void (*flush_f32)(msi_c32 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
     void (*flush_f64)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c64 *grid, int64_t stride);
@@ -81,6 +108,8 @@ typedef struct msi_simd_table {
     void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
     void (*screen_f32)(const msi_screen_column *column);
     void (*screen_f64)(const msi_screen_column *column);
+    void (*spread_f32)(const msi_spread_column *column);
+    void (*spread_f64)(const msi_spread_column *column);
     void (*taper)(const msi_taper_column *column);
 } msi_simd_table;
 

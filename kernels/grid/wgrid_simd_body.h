@@ -7,16 +7,10 @@
  * vector times one real weight: one load, one multiply-add, one store a row.
  */
 
-#define NAME(x) MSI_CAT(x, , SUFFIX)
-#define VEC     NAME(vec)
-#define VEC_U   NAME(vec_unaligned)
-enum { NAME(VL) = MSI_VECTOR_BYTES / sizeof(REAL) };
-#define VL NAME(VL)
+enum { VL = MSI_VECTOR_BYTES / sizeof(REAL) };
 
 typedef REAL VEC __attribute__((vector_size(MSI_VECTOR_BYTES)));
 typedef REAL VEC_U __attribute__((vector_size(MSI_VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /*
  * Sine and cosine of 2 pi x for |x| <= 1/2, by Taylor series about the nearest quarter turn; the omitted terms are
@@ -156,21 +150,7 @@ static void NAME(grid_span)(const msi_span *s, const msi_grid_target *t)
     case 2 * n + 1:                                                                                                    \
         NAME(grid_width)(n, 1, s, t);                                                                                  \
         break;
-        WIDTH(2)
-        WIDTH(3)
-        WIDTH(4)
-        WIDTH(5)
-        WIDTH(6)
-        WIDTH(7)
-        WIDTH(8)
-        WIDTH(9)
-        WIDTH(10)
-        WIDTH(11)
-        WIDTH(12)
-        WIDTH(13)
-        WIDTH(14)
-        WIDTH(15)
-        WIDTH(16)
+        MSI_WIDTHS(WIDTH)
 #undef WIDTH
     }
 }
@@ -186,24 +166,31 @@ static void NAME(flush_plane)(CPLX *buffer, int64_t n_row, int64_t n_cell, int64
     }
 }
 
+/* Sine and cosine of 2 pi w (n - 1 - n_mid) of rows ny/2 + first .. + n of the column at l. */
+ALWAYS_INLINE void NAME(screen_phases)(double l, double cell_y_rad, double w_lambda, double n_mid, int64_t first, int n,
+                                       REAL *sine, REAL *cosine)
+{
+    REAL turns[SCREEN_STRIP];
+    for (int i = 0; i < n; i++) {
+        double m = (double)(first + i) * cell_y_rad, r2 = l * l + m * m;
+        double inside = r2 < 1 ? 1 - r2 : 0;
+        double n_1 = r2 < 1 ? -r2 / (1 + sqrt(inside)) : -1;
+        double t = w_lambda * (n_1 - n_mid);
+        turns[i] = (REAL)(t - rint(t));
+    }
+    for (int i = 0; i < n; i++) NAME(sincos_turns)(turns[i], &sine[i], &cosine[i]);
+}
+
 /* Rows y and ny - y share n - 1, so one sine and cosine serves both. */
 static void NAME(screen_column)(const msi_screen_column *c)
 {
-    enum { STRIP = 256 };
     const CPLX *spectrum = c->spectrum;
     double *sum = c->sum;
     int64_t half = c->ny / 2;
-    for (int64_t first = 0; first <= half; first += STRIP) {
-        int n = (int)(half + 1 - first < STRIP ? half + 1 - first : STRIP);
-        REAL turns[STRIP], sine[STRIP], cosine[STRIP];
-        for (int i = 0; i < n; i++) {
-            double m = (double)(first + i) * c->cell_y_rad, r2 = c->l * c->l + m * m;
-            double inside = r2 < 1 ? 1 - r2 : 0;
-            double n_1 = r2 < 1 ? -r2 / (1 + sqrt(inside)) : -1;
-            double t = c->w_lambda * (n_1 - c->n_mid);
-            turns[i] = (REAL)(t - rint(t));
-        }
-        for (int i = 0; i < n; i++) NAME(sincos_turns)(turns[i], &sine[i], &cosine[i]);
+    for (int64_t first = 0; first <= half; first += SCREEN_STRIP) {
+        int n = (int)(half + 1 - first < SCREEN_STRIP ? half + 1 - first : SCREEN_STRIP);
+        REAL sine[SCREEN_STRIP], cosine[SCREEN_STRIP];
+        NAME(screen_phases)(c->l, c->cell_y_rad, c->w_lambda, c->n_mid, first, n, sine, cosine);
         /* y = ny/2 + i from spectrum[i]; y = ny/2 - i from spectrum[nv - i]. */
         for (int i = 0; i < n; i++) {
             int64_t j = first + i;
@@ -216,9 +203,3 @@ static void NAME(screen_column)(const msi_screen_column *c)
         }
     }
 }
-
-#undef ALWAYS_INLINE
-#undef NAME
-#undef VEC
-#undef VEC_U
-#undef VL

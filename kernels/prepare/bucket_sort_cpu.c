@@ -19,9 +19,10 @@ static int sample_used(const msi_vis_segment *segment, int n_plane, int64_t row,
     return 0;
 }
 
-/* Calls put(context, bucket, run) for each run of a row. */
-static inline void walk_row(const msi_vis_store *store, const msi_wgrid_geometry *g, int64_t segment_number,
-                            int64_t row, void (*put)(msi_buckets *, int64_t, msi_run), msi_buckets *context)
+/* Calls put(context, bucket, run) for each run of a row. Coordinates alone are all used, wherever they lie. */
+static inline void walk_row(const int coordinates, const msi_vis_store *store, const msi_wgrid_geometry *g,
+                            int64_t segment_number, int64_t row, void (*put)(msi_buckets *, int64_t, msi_run),
+                            msi_buckets *context)
 {
     const msi_vis_segment *segment = &store->segment[segment_number];
     const double *uvw = segment->uvw_m + 3 * row;
@@ -29,10 +30,10 @@ static inline void walk_row(const msi_vis_store *store, const msi_wgrid_geometry
     int64_t current = -1;
     for (int32_t c = 0; c < segment->n_chan; c++) {
         int64_t bucket = -1;
-        if (sample_used(segment, store->n_plane, row, c)) {
+        if (coordinates || sample_used(segment, store->n_plane, row, c)) {
             msi_footprint f;
             double w;
-            msi_locate(g, uvw, segment->freq_hz[c], &f, &w);
+            msi_locate_any(g, uvw, segment->freq_hz[c], coordinates, &f, &w);
             bucket = msi_bucket(g, &f);
         }
         if (bucket != current || run.n_chan == MSI_RUN_MAX_CHAN) {
@@ -64,7 +65,11 @@ static void walk_all(const msi_vis_store *store, const msi_wgrid_geometry *g,
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < store->n_segment; i++) {
         if (msi_interrupt_signal()) continue;
-        for (int64_t row = 0; row < store->segment[i].n_row; row++) walk_row(store, g, i, row, put, context);
+        for (int64_t row = 0; row < store->segment[i].n_row; row++)
+            if (store->coordinates)
+                walk_row(1, store, g, i, row, put, context);
+            else
+                walk_row(0, store, g, i, row, put, context);
     }
 }
 

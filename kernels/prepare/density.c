@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Density weights: uniform, Briggs, gaussian taper. Briggs 1995; cells as WSClean assigns them. */
+/* Density weights: uniform, Briggs, gaussian taper. Briggs 1995; a sample belongs to the nearest cell. */
 #include <math.h>
 #include <string.h>
 

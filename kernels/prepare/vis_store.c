@@ -23,7 +23,8 @@ static const int64_t SEGMENT_BYTES = 2 << 20;
 struct msi_vis_setup {
     struct msi_vis_setup *next;
     int32_t n_chan;
-    int64_t open_segment; /* -1: none */
+    int64_t open_segment;             /* -1: none */
+    int64_t fetch_segment, fetch_row; /* where fetching stands */
     double freq_hz[];
 };
 
@@ -80,11 +81,28 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     return MSI_OK;
 }
 
+/* Takes a spare piece of at least so many bytes into use; NULL where there is none. */
+static struct msi_vis_arena *reuse(msi_vis_store *s, int64_t bytes)
+{
+    for (struct msi_vis_arena **p = &s->spare; *p; p = &(*p)->next) {
+        struct msi_vis_arena *a = *p;
+        if (a->size < bytes) continue;
+        *p = a->next;
+        a->used = 0;
+        a->next = s->arena;
+        s->arena = a;
+        return a;
+    }
+    return NULL;
+}
+
 static int carve(msi_vis_store *s, int64_t bytes, void *out)
 {
     bytes = (bytes + 63) & ~(int64_t)63;
     struct msi_vis_arena *a = s->arena;
-    if (!a || a->used + bytes > a->size) {
+    if (!a || a->used + bytes > a->size) a = reuse(s, bytes);
+    if (!a) {
+        a = s->arena;
         int64_t size = a ? 2 * a->size : FIRST_ARENA_BYTES;
         if (size > LARGEST_ARENA_BYTES) size = LARGEST_ARENA_BYTES;
         if (size < bytes) size = bytes;
@@ -139,7 +157,8 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
                              "more than 2^32 rows of visibilities in one image; image fewer at a time (-interval)");
     msi_vis_segment *g = &s->segment[s->n_segment];
     int64_t vis_bytes = s->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
-    int64_t row_bytes = 24 + setup->n_chan * s->n_plane * (vis_bytes + (int64_t)sizeof(float));
+    int64_t weight_bytes = s->coordinates ? 0 : (int64_t)sizeof(float);
+    int64_t row_bytes = 24 + setup->n_chan * s->n_plane * (vis_bytes + weight_bytes);
     g->n_row_max = SEGMENT_BYTES / row_bytes;
     if (g->n_row_max > MSI_SEGMENT_ROWS) g->n_row_max = MSI_SEGMENT_ROWS;
     if (g->n_row_max < 1) g->n_row_max = 1;
@@ -148,7 +167,8 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
     g->n_chan = setup->n_chan;
     g->freq_hz = setup->freq_hz;
     MSI_TRY(carve(s, (int64_t)sizeof(double) * 3 * g->n_row_max, &g->uvw_m));
-    MSI_TRY(carve(s, (int64_t)sizeof(float) * n, &g->weight));
+    g->weight = NULL;
+    if (!s->coordinates) MSI_TRY(carve(s, weight_bytes * n, &g->weight));
     MSI_TRY(carve(s, vis_bytes * n, &g->vis));
     setup->open_segment = s->n_segment++;
     return MSI_OK;
@@ -185,10 +205,10 @@ typedef struct tally {
 static int64_t tally_row(const msi_vis_store *s, const incoming *in, int64_t row, tally *t)
 {
     const double *uvw = in->block->uvw_m + 3 * row;
-    double limit = limit_hz(s, uvw), w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
+    double limit = s->coordinates ? HUGE_VAL : limit_hz(s, uvw), w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
     int64_t kept = 0;
     for (int32_t c = 0; c < in->n_chan; c++) {
-        if (!sample_used(in, row, c)) continue;
+        if (!s->coordinates && !sample_used(in, row, c)) continue;
         double freq = in->block->freq_hz[in->first + c];
         if (freq > limit) {
             t->n_outside++;
@@ -208,6 +228,7 @@ static void copy_row(const msi_vis_store *s, const incoming *in, int64_t row, ms
     const double *uvw = b->uvw_m + 3 * row;
     double limit = limit_hz(s, uvw);
     memcpy(g->uvw_m + 3 * at, uvw, 3 * sizeof *uvw);
+    if (s->coordinates) return;
     for (int p = 0; p < b->n_plane; p++) {
         int64_t from = ((int64_t)p * b->n_row + row) * b->n_chan + in->first, to = msi_segment_index(g, p, at, 0);
         for (int32_t c = 0; c < g->n_chan; c++) g->weight[to + c] = g->freq_hz[c] > limit ? 0 : b->weight[from + c];
@@ -284,15 +305,75 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
 #pragma omp parallel for schedule(static)
             for (int64_t i = 0; i < n; i++) copy_row(s, &in, s->kept[done + i], g, at + i);
             g->n_row += n;
-            sum_weights(s, g, at, n);
+            if (!s->coordinates) sum_weights(s, g, at, n);
         }
     }
     return MSI_OK;
 }
 
-void msi_vis_store_free(msi_vis_store *s)
+/* The next rows of a setup, at most n_row, into rows from `row` on of channels [first, ..) of the caller's block. */
+static int64_t fetch_rows(const msi_vis_store *s, struct msi_vis_setup *setup, const incoming *in, int64_t row,
+                          msi_c64 *vis)
 {
-    for (struct msi_vis_arena *a = s->arena, *next; a; a = next) {
+    while (setup->fetch_segment < s->n_segment && (s->segment[setup->fetch_segment].freq_hz != setup->freq_hz ||
+                                                   setup->fetch_row == s->segment[setup->fetch_segment].n_row)) {
+        setup->fetch_segment++;
+        setup->fetch_row = 0;
+    }
+    if (setup->fetch_segment == s->n_segment) return 0;
+    const msi_vis_segment *g = &s->segment[setup->fetch_segment];
+    const msi_vis_block *b = in->block;
+    int64_t n = g->n_row - setup->fetch_row < b->n_row - row ? g->n_row - setup->fetch_row : b->n_row - row;
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int p = 0; p < s->n_plane; p++)
+        for (int64_t i = 0; i < n; i++) {
+            msi_c64 *to = vis + (p * b->n_row + row + i) * b->n_chan + in->first;
+            int64_t from = msi_segment_index(g, p, setup->fetch_row + i, 0);
+            if (s->precision == MSI_FP64) {
+                memcpy(to, (const msi_c64 *)g->vis + from, sizeof *to * (size_t)in->n_chan);
+                continue;
+            }
+            const msi_c32 *v = (const msi_c32 *)g->vis + from;
+            for (int32_t c = 0; c < in->n_chan; c++) to[c] = (msi_c64){(double)v[c].re, (double)v[c].im};
+        }
+    setup->fetch_row += n;
+    return n;
+}
+
+int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis)
+{
+    msi_vis_block b = {.n_row = n_row, .n_chan = n_chan, .n_plane = s->n_plane, .freq_hz = freq_hz};
+    for (int32_t first = 0; first < n_chan; first += MSI_STORE_MAX_CHAN) {
+        incoming in = {&b, first, n_chan - first < MSI_STORE_MAX_CHAN ? n_chan - first : MSI_STORE_MAX_CHAN};
+        struct msi_vis_setup *setup;
+        MSI_TRY(find_setup(s, in.n_chan, freq_hz + first, &setup));
+        for (int64_t row = 0, n; row < n_row; row += n) {
+            n = fetch_rows(s, setup, &in, row, vis);
+            if (!n) return msi_error_set(MSI_EINTERNAL, "more visibilities fetched than were added");
+        }
+    }
+    return MSI_OK;
+}
+
+void msi_vis_store_clear(msi_vis_store *s)
+{
+    struct msi_vis_arena **last = &s->spare;
+    while (*last) last = &(*last)->next;
+    *last = s->arena;
+    s->arena = NULL;
+    for (struct msi_vis_setup *p = s->setup; p; p = p->next) {
+        p->open_segment = -1;
+        p->fetch_segment = p->fetch_row = 0;
+    }
+    s->n_segment = s->n_sample = s->n_outside = 0;
+    memset(s->sum_weight, 0, sizeof s->sum_weight);
+    s->w_min_lambda = HUGE_VAL;
+    s->w_max_lambda = 0;
+}
+
+static void free_arenas(struct msi_vis_arena *a)
+{
+    for (struct msi_vis_arena *next; a; a = next) {
         next = a->next;
         if (a->mapped)
             munmap(a->base, (size_t)a->size);
@@ -300,6 +381,12 @@ void msi_vis_store_free(msi_vis_store *s)
             msi_free(a->base);
         msi_free(a);
     }
+}
+
+void msi_vis_store_free(msi_vis_store *s)
+{
+    free_arenas(s->arena);
+    free_arenas(s->spare);
     for (struct msi_vis_setup *p = s->setup, *next; p; p = next) {
         next = p->next;
         msi_free(p);

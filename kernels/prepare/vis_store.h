@@ -21,18 +21,20 @@ typedef struct msi_vis_segment {
     int32_t n_chan;
     const double *freq_hz; /* [n_chan], shared by the segments of a setup */
     double *uvw_m;         /* [n_row_max][3] */
-    float *weight;         /* [n_plane][n_row_max][n_chan]; 0: not in that plane */
-    void *vis;             /* [n_plane][n_row_max][n_chan] msi_c32 or msi_c64, unweighted, finite */
+    float *weight;         /* [n_plane][n_row_max][n_chan]; 0: not in that plane. NULL in a store of coordinates */
+    void *vis;             /* [n_plane][n_row_max][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_vis_segment;
 
 typedef struct msi_vis_store {
     int n_plane;
     msi_precision precision;
+    int coordinates; /* every row is kept, in order, with room for visibilities that are to be predicted */
     double u_limit_lambda, v_limit_lambda;
     int64_t n_segment, segment_capacity;
     msi_vis_segment *segment;
     struct msi_vis_setup *setup; /* linked list of distinct channel lists */
     struct msi_vis_arena *arena; /* linked list of memory pieces, newest first */
+    struct msi_vis_arena *spare; /* pieces that msi_vis_store_clear left */
     int64_t *kept;               /* [kept_capacity] rows of the block at hand that are kept */
     int64_t kept_capacity;
     int64_t memory_budget; /* bytes in memory before arenas go to files */
@@ -48,8 +50,18 @@ typedef struct msi_vis_store {
 void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, double u_limit_lambda,
                         double v_limit_lambda, int64_t memory_budget, const char *temp_dir);
 
-/* msi_vis_store_add - copy a block in. Returns 0, MSI_ENOMEM, MSI_EOUTPUT, MSI_ERANGE (more than 2^32 rows). */
+/* msi_vis_store_add - copy a block in (of a store of coordinates: its uvw and frequencies). Returns 0, MSI_ENOMEM,
+ * MSI_EOUTPUT, MSI_ERANGE (more than 2^32 rows). */
 int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block);
+
+/*
+ * msi_vis_store_fetch - visibilities of a store of coordinates, block by block as they were added.
+ * Given: n_row, n_chan, freq_hz of the block. Returned: vis [n_plane][n_row][n_chan]. Returns 0, MSI_EINTERNAL.
+ */
+int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis);
+
+/* msi_vis_store_clear - forget the samples, keep the memory. */
+void msi_vis_store_clear(msi_vis_store *s);
 
 void msi_vis_store_free(msi_vis_store *s);
 

@@ -15,6 +15,10 @@ static const double MAX_SIGMA = 2.5;
  * have the worst one, sqrt(2) of it. */
 static const double MARGIN = 0.7;
 
+/* Whatever the accuracy, predict is the transpose of imaging to 1e-12 in double: no window is divided out so far down
+ * that rounding comes near that. */
+static const double MOST_FP64_ROUNDING = 1e-13;
+
 /* With more buckets than this the tiles grow: the table of buckets must stay small beside the grid. */
 static const int64_t MAX_BUCKETS = 1 << 24;
 
@@ -84,15 +88,20 @@ static int32_t tile_edge(msi_wgrid_geometry *g)
     }
 }
 
-/* Window error and rounding together: of the whole image, or half of the corner pixel's where that is more. */
-static double total_error(const msi_window *u, const msi_window *w, int has_w, msi_precision precision)
+/* Rounding, amplified by what is divided out: of the whole image, or half of the corner pixel's where that is more. */
+static double rounding_error(const msi_window *u, const msi_window *w, int has_w, msi_precision precision)
 {
-    double eu = msi_window_error(u), ew = has_w ? msi_window_error(w) : 0;
     double rms_u, edge_u, rms_w = 1, edge_w = 1;
     msi_window_amplification(u, &rms_u, &edge_u);
     if (has_w) msi_window_amplification(w, &rms_w, &edge_w);
     double epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
-    double rounding = epsilon * fmax(rms_u * rms_u * rms_w, 0.5 * edge_u * edge_u * edge_w);
+    return epsilon * fmax(rms_u * rms_u * rms_w, 0.5 * edge_u * edge_u * edge_w);
+}
+
+/* Window error and rounding together. */
+static double total_error(const msi_window *u, const msi_window *w, int has_w, double rounding)
+{
+    double eu = msi_window_error(u), ew = has_w ? msi_window_error(w) : 0;
     return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
 }
 
@@ -137,8 +146,9 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, d
             msi_window u_window, w_window;
             MSI_TRY(msi_window_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
             MSI_TRY(msi_window_make(&w_window, width, sigma));
-            double error = total_error(&u_window, &w_window, has_w, precision);
-            if (error > MARGIN * accuracy) continue;
+            double rounding = rounding_error(&u_window, &w_window, has_w, precision);
+            double error = total_error(&u_window, &w_window, has_w, rounding);
+            if (error > MARGIN * accuracy || (precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
             if (has_w) {
                 g.n_mid = 0.5 * n_min;
                 MSI_TRY(lay_w_planes(&g, sigma, w_low, w_high));

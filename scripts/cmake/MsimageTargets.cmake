@@ -28,10 +28,10 @@ function(msimage_target name)
   endif()
 endfunction()
 
-# msimage_test(NAME SOURCES f.. [LIBRARIES l..] [LABELS l..] [TIMEOUT s] [ARGS a..])
-# One executable, one CTest entry; exit status 77 means skipped.
+# msimage_test(NAME SOURCES f.. [LIBRARIES l..] [LABELS l..] [TIMEOUT s] [ARGS a..] [THREADED])
+# One executable, one CTest entry; exit status 77 means skipped. THREADED: it uses every core, and runs alone.
 function(msimage_test name)
-  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(T "THREADED" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
@@ -42,5 +42,6 @@ function(msimage_test name)
   msimage_target(${name})
   target_link_libraries(${name} PRIVATE ${T_LIBRARIES})
   add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
-  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT}
+                       RUN_SERIAL ${T_THREADED})
 endfunction()

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The one file that knows which gridders were compiled in. */
+#include "kernels/strategy.h"
+
+#include <stddef.h>
+
+#include "kernels/wgrid_method.h"
+
+const msi_strategy *msi_strategies(int *n)
+{
+    static const msi_strategy strategies[] = {
+#ifdef MSI_HAVE_CUDA
+        {"wgrid", "planes", MSI_BACKEND_CUDA, msi_wgrid_cuda_available, msi_wgrid_cuda_plan, msi_wgrid_plan_free,
+         msi_wgrid_image, msi_wgrid_predict},
+#endif
+        {"wgrid", "planes", MSI_BACKEND_CPU, msi_wgrid_cpu_available, msi_wgrid_cpu_plan, msi_wgrid_plan_free,
+         msi_wgrid_image, msi_wgrid_predict},
+    };
+    *n = (int)(sizeof strategies / sizeof *strategies);
+    return strategies;
+}

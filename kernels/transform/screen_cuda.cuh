@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* From transformed planes to an image: screens, sums and correction; for every gridder on the GPU. */
+#ifndef MSI_KERNELS_SCREEN_CUDA_CUH
+#define MSI_KERNELS_SCREEN_CUDA_CUH
+
+#include "kernels/geometry.h"
+#include "kernels/transform/taper_correction.h"
+
+namespace {
+
+template <typename T> struct cplx {
+    T re, im;
+};
+
+__device__ void sincos_turns(float t, float *s, float *c)
+{
+    sincospif(2 * t, s, c);
+}
+
+__device__ void sincos_turns(double t, double *s, double *c)
+{
+    sincospi(2 * t, s, c);
+}
+
+struct screen_geometry {
+    int64_t nx, ny, nu, nv;
+    double cell_x_rad, cell_y_rad, w_first, w_step, n_mid;
+    int has_w;
+};
+
+/* sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)), planes [low, high). */
+template <typename T, typename SUM>
+__global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int high, SUM *sum)
+{
+    int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= g.nx || y >= g.ny) return;
+    int64_t i = x - g.nx / 2, j = y - g.ny / 2;
+    const cplx<T> *at = planes + (j < 0 ? j + g.nv : j) * g.nu + (i < 0 ? i + g.nu : i);
+    double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
+    double nu = g.has_w ? msi_n_minus_1(l, m) - g.n_mid : 0;
+    double total = 0;
+    for (int p = low; p < high; p++, at += g.nu * g.nv) {
+        double turns = (g.w_first + p * g.w_step) * nu;
+        T s, c;
+        sincos_turns((T)(turns - rint(turns)), &s, &c);
+        total += (double)(at->re * c + at->im * s);
+    }
+    sum[y * g.nx + x] += (SUM)total;
+}
+
+/* image may be sum. */
+template <typename SUM, typename T>
+__global__ void k_correct(screen_geometry g, msi_taper taper, double scale, const SUM *sum, T *image)
+{
+    int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= g.nx || y >= g.ny) return;
+    double l = (double)(g.nx / 2 - x) * g.cell_x_rad, m = (double)(y - g.ny / 2) * g.cell_y_rad;
+    double value = (double)sum[y * g.nx + x] * scale * taper.along_x[x] * taper.along_y[y];
+    if (taper.has_w) value *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, msi_n_minus_1(l, m));
+    image[y * g.nx + x] = l * l + m * m < 1 ? (T)value : (T)nan("");
+}
+
+} // namespace
+
+#endif
