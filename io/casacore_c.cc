@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -99,6 +100,7 @@ struct Alike {
 } // namespace
 
 struct ccc_table {
+    Directory lock_file; /* closed after the table: closing any descriptor of table.lock gives up the lock */
     cc::Table table;
     std::string path; /* absolute, as the user would write it */
     std::string real; /* the name casacore knows it by */
@@ -106,7 +108,7 @@ struct ccc_table {
     ccc_mode mode = CCC_READ;
     ccc_lock lock = CCC_LOCK_NONE;
     std::map<std::string, Alike> alike;
-    std::map<std::string, bool> in_one_cube; /* columns of a table opened to read: all rows in one hypercube */
+    std::map<std::string, bool> in_one_cube; /* columns with all rows in one hypercube, until a cell's shape is set */
 };
 
 namespace {
@@ -446,7 +448,6 @@ bool cell_shape(const cc::TableColumn &c, int64_t row, cc::IPosition &shape)
 /* All cells of a tiled column have one shape where one hypercube holds every row: no need to ask for each. */
 bool is_in_one_cube(ccc_table *t, const char *column)
 {
-    if (t->mode != CCC_READ) return false;
     const auto known = t->in_one_cube.find(column);
     if (known != t->in_one_cube.end()) return known->second;
     bool one = false;
@@ -612,10 +613,13 @@ void write_native(ccc_table *t, const char *column, const Rows &rows, const cc::
         return;
     }
     cc::ArrayColumn<T> c(t->table, column);
-    if (!slicer && !is_fixed(c.columnDesc())) {
+    if (!slicer && !is_fixed(c.columnDesc()) &&
+        !(is_in_one_cube(t, column) && c.shape(rows.list ? rows.list[0] : rows.first).isEqual(shape))) {
         for (int64_t i = 0; i < rows.n; i++) {
             const int64_t row = rows.list ? rows.list[i] : rows.first + i;
-            if (!c.isDefined(row) || !c.shape(row).isEqual(shape)) c.setShape(row, shape);
+            if (c.isDefined(row) && c.shape(row).isEqual(shape)) continue;
+            t->in_one_cube.erase(column);
+            c.setShape(row, shape);
         }
     }
     cc::IPosition all(shape.size() + 1);
@@ -741,13 +745,38 @@ int64_t size_by_array_header(const std::string &path, const std::string &shown)
     return static_cast<int64_t>(std::min({little, big, old_big ? old_big : UINT64_MAX}));
 }
 
+/*
+ * The number that the next storage manager of a table gets, or INT64_MAX where it is not found: table.dat has it where
+ * the managers are listed, behind a version (-2, -3) and the number of rows, and before the number of managers and the
+ * name of the first. Files of higher numbers were left by a process that was killed before it had added their column.
+ */
+int64_t next_manager(const std::string &real)
+{
+    std::vector<unsigned char> bytes(static_cast<size_t>(std::max<int64_t>(0, file_size(real + "/table.dat"))));
+    Directory file;
+    file.fd = ::open((real + "/table.dat").c_str(), O_RDONLY | O_CLOEXEC);
+    if (file.fd < 0 || ::pread(file.fd, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+        return INT64_MAX;
+    for (size_t i = 0; i + 32 < bytes.size(); i++) {
+        const uint64_t version = number_at(&bytes[i], 4, true);
+        if (version != 0xfffffffe && version != 0xfffffffd) continue;
+        const unsigned char *p = &bytes[i] + (version == 0xfffffffe ? 8 : 20);
+        const uint64_t next = number_at(p, 4, true), n = number_at(p + 4, 4, true), length = number_at(p + 8, 4, true);
+        if (n > 0 && n <= next && next < 1 << 20 && length > 0 && length < 64 && std::isalpha(p[12]))
+            return static_cast<int64_t>(next);
+    }
+    return INT64_MAX;
+}
+
 void check_files(const std::string &real, const std::string &shown)
 {
+    const int64_t next = next_manager(real);
     std::vector<std::string> names{"table.dat"};
     std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(real.c_str()), ::closedir);
     if (!dir) throw Failure(CCC_EFAILED, shown + ": " + std::strerror(errno));
     while (const dirent *e = ::readdir(dir.get()))
-        if (std::strncmp(e->d_name, "table.f", 7) == 0 && e->d_name[7] >= '0' && e->d_name[7] <= '9')
+        if (std::strncmp(e->d_name, "table.f", 7) == 0 && e->d_name[7] >= '0' && e->d_name[7] <= '9' &&
+            std::strtoll(e->d_name + 7, nullptr, 10) < next)
             names.push_back(e->d_name);
     for (const auto &name : names) {
         const size_t end = name == "table.dat" ? name.size() : name.find_first_not_of("0123456789", 7);
@@ -809,11 +838,13 @@ void take_lock(ccc_table *t)
 
 /*
  * Memory-mapped access would turn a failed read into SIGBUS; casacore's own cache may grow to the whole column when
- * parts of cells are read, at a quarter of the speed.
+ * parts of cells are read, at a quarter of the speed. A table that is written has no buffer at all (of one byte): what
+ * is put has then reached the kernel without a flush, which would also rewrite the manager's header in place; bytes
+ * beside it are not read and written back; and casacore fills no buffer to lengthen a file by one byte.
  */
-cc::TSMOption tile_option()
+cc::TSMOption tile_option(ccc_mode mode)
 {
-    return cc::TSMOption(cc::TSMOption::Buffer, 256 << 10, 0);
+    return cc::TSMOption(cc::TSMOption::Buffer, mode == CCC_UPDATE ? 1 : 256 << 10, 0);
 }
 
 void open_table(ccc_table **out, const std::string &path, const std::string &real,
@@ -829,7 +860,9 @@ void open_table(ccc_table **out, const std::string &path, const std::string &rea
     t->mode = mode;
     t->lock = lock;
     t->table = cc::Table(real, lock_option(mode, lock), mode == CCC_UPDATE ? cc::Table::Update : cc::Table::Old,
-                         tile_option());
+                         tile_option(mode));
+    /* casacore would rewrite table.info in place at the first flush, though it has not changed. */
+    if (mode == CCC_UPDATE) t->table.tableInfo().flush("/dev/null");
     check_tiles(t->table, real, path);
     take_lock(t.get());
     *out = t.release();
@@ -870,14 +903,28 @@ std::string shown_name(const ccc_table *parent, const std::string &name)
 void require_space(const ccc_table *t)
 {
     if (t->mode != CCC_UPDATE) return;
-    std::string name = t->real + "/.space-XXXXXX";
     Directory probe;
-    probe.fd = ::mkostemp(&name[0], O_CLOEXEC);
+    probe.fd = ::open(t->real.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (probe.fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+        std::string name = t->real + "/.space-XXXXXX";
+        probe.fd = ::mkostemp(&name[0], O_CLOEXEC);
+        if (probe.fd >= 0) ::unlink(name.c_str());
+    }
     if (probe.fd < 0) throw Failure(CCC_EFAILED, t->path + ": cannot be written: " + std::strerror(errno));
     const int64_t headers = std::max<int64_t>(0, file_size(t->real + "/table.dat"));
     const int failed = ::posix_fallocate(probe.fd, 0, (1 << 20) + 4 * headers);
-    ::unlink(name.c_str());
     if (failed) throw Failure(CCC_EFAILED, t->path + ": cannot be written: " + std::strerror(failed));
+}
+
+/* The number of rows that table.dat has; -1 where it has none in the expected place. */
+int64_t rows_in_header(const ccc_table *t)
+{
+    unsigned char head[32];
+    Directory file;
+    file.fd = ::open((t->real + "/table.dat").c_str(), O_RDONLY | O_CLOEXEC);
+    if (file.fd < 0 || ::pread(file.fd, head, sizeof head, 0) != sizeof head) return -1;
+    if (number_at(head + 8, 4, true) != 5 || std::memcmp(head + 12, "Table", 5) != 0) return -1;
+    return static_cast<int64_t>(number_at(head + 21, number_at(head + 17, 4, true) > 2 ? 8 : 4, true));
 }
 
 /* ---- Keywords ---- */
@@ -896,12 +943,20 @@ std::string split_last(const std::string &name, std::vector<std::string> &record
                   t->path + (column ? std::string(": column ") + column : "") + ": has no keyword " + name);
 }
 
+/* Keywords belong to the table, and so outlive the object through which a column's are reached. */
+const cc::TableRecord &keywords_of(const ccc_table *t, const char *column)
+{
+    if (!column) return t->table.keywordSet();
+    require_column(t, column);
+    const cc::TableColumn c(t->table, column);
+    return c.keywordSet();
+}
+
 template <class F> void with_keyword(const ccc_table *t, const char *column, const char *name, F &&f)
 {
     std::vector<std::string> records;
     const std::string last = split_last(name, records);
-    if (column) require_column(t, column);
-    const cc::TableRecord *r = column ? &cc::TableColumn(t->table, column).keywordSet() : &t->table.keywordSet();
+    const cc::TableRecord *r = &keywords_of(t, column);
     for (const auto &record : records) {
         if (!r->isDefined(record) || r->dataType(record) != cc::TpRecord) no_keyword(t, column, name);
         r = &r->subRecord(record);
@@ -956,11 +1011,12 @@ cc::ColumnDesc describe(const ccc_column_spec &spec)
     return *out;
 }
 
-std::unique_ptr<cc::DataManager> manager_for(const ccc_storage &s, const char *first_column)
+std::unique_ptr<cc::DataManager> manager_for(const ccc_storage &s, const char *first_column, int number = 0)
 {
     const std::string type = s.type ? s.type : "StandardStMan";
     const char *prefix = type == "StandardStMan" ? "Std" : type == "IncrementalStMan" ? "Inc" : "Tiled";
-    const cc::String name = s.name ? std::string(s.name) : prefix + std::string(first_column);
+    const std::string made = prefix + std::string(first_column) + (number ? "_" + std::to_string(number) : "");
+    const cc::String name = s.name ? s.name : made;
     if (type == "StandardStMan") return std::make_unique<cc::StandardStMan>(name);
     if (type == "IncrementalStMan") return std::make_unique<cc::IncrementalStMan>(name);
     const cc::IPosition tile = position(s.tile_ndim, s.tile_shape);
@@ -1140,6 +1196,33 @@ int ccc_table_resync(ccc_table *t)
     });
 }
 
+int ccc_table_forget_changes(ccc_table *t)
+{
+    return guarded(t, nullptr, [&] {
+        require_writable(t);
+        if (rows_in_header(t) != static_cast<int64_t>(t->table.nrow())) {
+            t->table.rwKeywordSet(); /* has table.dat written, with all rows */
+            require_space(t);
+            t->table.flush();
+        }
+        const int64_t at = (1 + 2 * 32) * 4; /* behind the list of requests for the lock */
+        const unsigned char none[4] = {0, 0, 0, 0};
+        const std::string name = t->real + "/table.lock";
+        if (file_size(name) < at + 4) return;
+        if (t->lock_file.fd < 0) t->lock_file.fd = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
+        if (t->lock_file.fd < 0 || ::pwrite(t->lock_file.fd, none, sizeof none, at) != sizeof none ||
+            ::fsync(t->lock_file.fd) != 0)
+            throw Failure(CCC_EFAILED, t->path + "/table.lock: " + std::strerror(errno));
+    });
+}
+
+int ccc_table_is_root(const ccc_table *t)
+{
+    int is = 0;
+    guarded(t, nullptr, [&] { is = t->table.isRootTable() && t->table.getPartNames().size() == 1; });
+    return is;
+}
+
 const char *ccc_table_path(const ccc_table *t)
 {
     return t ? t->path.c_str() : "";
@@ -1158,6 +1241,7 @@ int ccc_table_add_rows(ccc_table *t, int64_t n)
         require_writable(t);
         if (n < 0) throw Failure(CCC_EARGUMENT, t->path + ": rows to add: " + std::to_string(n));
         t->alike.clear();
+        t->in_one_cube.clear();
         t->table.addRow(static_cast<cc::rownr_t>(n));
         /* Marks the table as changed, or else the number of rows would be in table.lock alone. */
         t->table.rwKeywordSet();
@@ -1186,6 +1270,7 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
         require_column(t, column);
         const cc::ColumnDesc &d = t->table.tableDesc()[column];
         std::memset(info, 0, sizeof *info);
+        info->manager_file = -1;
         info->type = type_of(d.dataType());
         info->is_scalar = d.isScalar();
         info->ndim = d.isScalar() ? 0 : d.ndim() > 0 ? d.ndim() : -1;
@@ -1203,6 +1288,7 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
             std::strncpy(info->manager_type, m.asString("TYPE").c_str(), sizeof info->manager_type - 1);
             std::strncpy(info->manager_name, m.asString("NAME").c_str(), sizeof info->manager_name - 1);
             if (!m.isDefined("SPEC") || !m.subRecord("SPEC").isDefined("HYPERCUBES")) break;
+            if (m.subRecord("SPEC").isDefined("SEQNR")) info->manager_file = m.subRecord("SPEC").asInt("SEQNR");
             const cc::Record &cubes = m.subRecord("SPEC").subRecord("HYPERCUBES");
             for (cc::uInt k = 0; k < cubes.nfields() && info->tile_ndim == 0; k++) {
                 const cc::Vector<cc::Int> tile(cubes.subRecord(k).toArrayInt("TileShape"));
@@ -1358,11 +1444,28 @@ int ccc_put_strings(ccc_table *t, const char *column, int64_t row, int ndim, con
     });
 }
 
+int ccc_put_shapes(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape)
+{
+    return guarded(t, column, [&] {
+        require_writable(t);
+        require_column(t, column);
+        require_rows(t, row, n_row);
+        if (t->table.tableDesc()[column].isScalar())
+            throw Failure(CCC_ESHAPE, t->path + ": column " + column + ": shapes for a scalar column");
+        const cc::IPosition cell = position(ndim, shape);
+        t->alike.erase(column);
+        t->in_one_cube.erase(column);
+        with_type(type_of(t->table.tableDesc()[column].dataType()), [&](auto tag) {
+            cc::ArrayColumn<typename decltype(tag)::type> c(t->table, column);
+            for (int64_t i = 0; i < n_row; i++) c.setShape(static_cast<cc::rownr_t>(row + i), cell);
+        });
+    });
+}
+
 int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *n)
 {
     return guarded(t, column, [&] {
-        if (column) require_column(t, column);
-        const cc::TableRecord &r = column ? cc::TableColumn(t->table, column).keywordSet() : t->table.keywordSet();
+        const cc::TableRecord &r = keywords_of(t, column);
         std::vector<std::string> list;
         for (cc::uInt i = 0; i < r.nfields(); i++) list.push_back(r.name(i));
         *names = block_of(list);
@@ -1375,7 +1478,11 @@ int ccc_keyword_type(ccc_table *t, const char *column, const char *name, ccc_typ
     return guarded(t, column, [&] {
         with_keyword(t, column, name, [&](const cc::TableRecord &r, const std::string &field) {
             *type = type_of(r.dataType(field));
-            if (n) *n = *type == CCC_OTHER ? 1 : static_cast<int64_t>(r.shape(field).product());
+            if (!n) return;
+            if (r.dataType(field) == cc::TpRecord)
+                *n = static_cast<int64_t>(r.subRecord(field).nfields());
+            else
+                *n = *type == CCC_OTHER ? 1 : static_cast<int64_t>(r.shape(field).product());
         });
     });
 }
@@ -1563,9 +1670,19 @@ int ccc_column_add(ccc_table *t, const ccc_column_spec *column, const ccc_storag
         require_writable(t);
         cc::TableDesc desc("", cc::TableDesc::Scratch);
         desc.addColumn(describe(*column));
+        t->alike.clear();
+        t->in_one_cube.clear();
         if (t->table.tableDesc().isColumn(column->name))
             throw Failure(CCC_EARGUMENT, t->path + ": has a column " + column->name);
-        t->table.addColumn(desc, *manager_for(*storage, column->name));
+        std::vector<std::string> used;
+        const cc::Record managers = t->table.dataManagerInfo();
+        for (cc::uInt i = 0; i < managers.nfields(); i++) used.push_back(managers.subRecord(i).asString("NAME"));
+        auto manager = manager_for(*storage, column->name);
+        for (int i = 1; !storage->name &&
+                        std::find(used.begin(), used.end(), std::string(manager->dataManagerName())) != used.end();
+             i++)
+            manager = manager_for(*storage, column->name, i);
+        t->table.addColumn(desc, *manager);
     });
 }
 
@@ -1577,6 +1694,7 @@ int ccc_column_rename(ccc_table *t, const char *old_name, const char *new_name)
         if (t->table.tableDesc().isColumn(new_name))
             throw Failure(CCC_EARGUMENT, t->path + ": has a column " + new_name);
         t->alike.clear();
+        t->in_one_cube.clear();
         t->table.renameColumn(new_name, old_name);
     });
 }
@@ -1602,7 +1720,7 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
         for (cc::uInt i = 0; i < keys.nfields(); i++)
             if (keys.dataType(i) == cc::TpTable)
                 subtables.push_back(cc::Table(keys.tableAttributes(keys.name(i)).name(),
-                                              lock_option(ms->mode, ms->lock), cc::Table::Old, tile_option()));
+                                              lock_option(ms->mode, ms->lock), cc::Table::Old, tile_option(ms->mode)));
         const cc::MeasurementSet set(ms->table);
         std::vector<ccc_chan_range> chosen;
         cc::TableExprNode all;
@@ -1619,6 +1737,8 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
                     for (size_t i = 0; i < list.nrow(); i++)
                         chosen.push_back({list(i, 0), list(i, 1), list(i, 2), list(i, 3)});
                 }
+            } catch (const std::bad_alloc &) {
+                throw;
             } catch (const std::exception &e) {
                 throw Failure(CCC_EFAILED,
                               ms->path + ": selection " + part.name + " '" + part.value + "': " + e.what());
@@ -1646,6 +1766,8 @@ int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t
             if (node.dataType() != cc::TpBool || !node.isScalar())
                 throw Failure(CCC_EFAILED, "its value is not true or false");
             give_rows(row_numbers(t->table, node), rows, n_row);
+        } catch (const std::bad_alloc &) {
+            throw;
         } catch (const std::exception &e) {
             throw Failure(CCC_EFAILED, t->path + ": TaQL condition '" + condition + "': " + e.what());
         }

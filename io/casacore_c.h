@@ -116,11 +116,26 @@ int ccc_subtable_open(ccc_table **out, ccc_table *parent, const char *name);
  */
 int ccc_table_close(ccc_table *t);
 
-/* ccc_table_flush - write what is unwritten to the files. casacore does not fsync data files: the caller may. */
+/*
+ * ccc_table_flush - write what is unwritten to the files. casacore does not fsync them: the caller may.
+ * Notes: table.dat is replaced by a rename. The header of a tiled column that was put into is rewritten in place; the
+ *        values have reached the kernel before, when they were put.
+ */
 int ccc_table_flush(ccc_table *t);
+
+/*
+ * ccc_table_forget_changes - take from table.lock what tells other processes of changes, until the next flush that
+ * writes something. Without this, a process that is killed in a flush after it has replaced table.dat leaves a
+ * table.lock that tells of another number of columns, and nobody can lock the table any more. Call it before adding a
+ * column.
+ */
+int ccc_table_forget_changes(ccc_table *t);
 
 /* ccc_table_resync - see what another process wrote since this table was opened. */
 int ccc_table_resync(ccc_table *t);
+
+/* ccc_table_is_root - 1 for a table with rows and columns of its own, 0 for one that refers to those of others. */
+int ccc_table_is_root(const ccc_table *t);
 
 /* ccc_table_path - the table's directory, absolute. Borrowed. */
 const char *ccc_table_path(const ccc_table *t);
@@ -148,6 +163,7 @@ typedef struct ccc_column_info {
     char manager_type[64];      /* "StandardStMan", "TiledShapeStMan" .. */
     char manager_name[128];     /* its name in this table */
     int manager_n_column;       /* columns stored by the same manager, this one included */
+    int manager_file;           /* N of its files table.fN, table.fN_TSM1 ..; -1 where it is not tiled */
     int tile_ndim;              /* 0 where not tiled or nothing is stored yet */
     int64_t tile_shape[CCC_MAX_DIM];
 } ccc_column_info;
@@ -215,6 +231,12 @@ int ccc_put_range(ccc_table *t, const char *column, int64_t row, int64_t n_row, 
 int ccc_put_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t n_row, int ndim, const int64_t *shape,
                  const ccc_slice *slice, ccc_type type, const void *in);
 
+/*
+ * ccc_put_shapes - give the cells of rows [row, row + n_row) of a column without a fixed shape a shape, and so a place.
+ * In a tiled column they are zero until they are put. Rows that ascend from call to call are stored in that order.
+ */
+int ccc_put_shapes(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape);
+
 /* ccc_put_array - one cell of an array column (ccc_put_range with n_row = 1 and no slice). */
 int ccc_put_array(ccc_table *t, const char *column, int64_t row, int ndim, const int64_t *shape, ccc_type type,
                   const void *in);
@@ -239,7 +261,8 @@ int ccc_put_strings(ccc_table *t, const char *column, int64_t row, int ndim, con
 /* ccc_keyword_names - names at the top level; *names is one block of memory, freed by one ccc_free. */
 int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *n);
 
-/* ccc_keyword_type - type of a keyword's value, and the number of its elements (1 for a scalar); n may be NULL. */
+/* ccc_keyword_type - type of a keyword's value, and the number of its elements (1 for a scalar) or, of a record,
+ * fields; n may be NULL. */
 int ccc_keyword_type(ccc_table *t, const char *column, const char *name, ccc_type *type, int64_t *n);
 
 int ccc_keyword_get_string(ccc_table *t, const char *column, const char *name, char **out); /* ccc_free */
@@ -272,7 +295,8 @@ typedef struct ccc_column_spec {
 /* A storage manager of its own for some columns. */
 typedef struct ccc_storage {
     const char *type; /* "StandardStMan", "IncrementalStMan", "TiledColumnStMan", "TiledShapeStMan" */
-    const char *name; /* unique in the table; NULL: the first column's name with "Tiled", "Std" or "Inc" before it */
+    const char *name; /* unique in the table; NULL: the first column's name with "Tiled", "Std" or "Inc" before it, and
+                         in ccc_column_add with a number behind it where there is such a manager already */
     int n_column;
     const char *const *columns; /* unused by ccc_column_add */
     int tile_ndim;              /* tiled types: the cell's dimensions and, last, the row */

@@ -1,4 +1,4 @@
-# Measurement Sets: the casacore bindings, a library of their own, and the reader.
+# Measurement Sets: the casacore bindings, a library of their own, the reader and the writer.
 add_library(casacore-c STATIC casacore_c.cc)
 msimage_target(casacore-c)
 target_link_libraries(casacore-c PRIVATE PkgConfig::CASACORE)
@@ -7,6 +7,8 @@ if(MSIMAGE_SANITIZE)
   set_source_files_properties(casacore_c.cc PROPERTIES COMPILE_OPTIONS -fno-sanitize=null)
 endif()
 
-add_library(msi_ms STATIC ms_reader.c ms_block.c ms_metadata.c ms_rows.c ms_channels.c)
+add_library(msi_ms STATIC ms_reader.c ms_block.c ms_metadata.c ms_rows.c ms_channels.c
+                          ms_writer.c ms_writer_child.c ms_column.c ms_column_change.c ms_fill.c ms_mark.c)
 msimage_target(msi_ms)
+target_compile_definitions(msi_ms PRIVATE MSIMAGE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(msi_ms PUBLIC msi_core PRIVATE casacore-c m)

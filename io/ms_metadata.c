@@ -69,14 +69,24 @@ static void copy_text(char *to, size_t size, const char *from)
     snprintf(to, size, "%s", from);
 }
 
+/* What a set may lack does not fail; that there is no memory to look at it does, or the default would pass for it. */
+static int optional(int ccc_status, int *is_there)
+{
+    *is_there = ccc_status == CCC_OK;
+    return ccc_status == CCC_ENOMEM ? msi_ms_failed(ccc_status) : MSI_OK;
+}
+
 /* A string cell, or "" where there is none. */
-static void text_cell(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
+static int text_cell(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
 {
     char *text = NULL;
+    int is_there;
     to[0] = 0;
-    if (ccc_table_has_column(t, column) && row < ccc_table_n_row(t) && ccc_get_string(t, column, row, &text) == CCC_OK)
-        copy_text(to, size, text);
+    if (!ccc_table_has_column(t, column) || row >= ccc_table_n_row(t)) return MSI_OK;
+    MSI_TRY(optional(ccc_get_string(t, column, row, &text), &is_there));
+    if (is_there) copy_text(to, size, text);
     ccc_free(text);
+    return MSI_OK;
 }
 
 /* The MFrequency codes of casacore. */
@@ -195,28 +205,41 @@ out:
     return status;
 }
 
-/* The frame of a direction column: one for all rows, or a code in a column of its own. */
-static void direction_frame(ccc_table *t, const char *column, int64_t row, char *frame, size_t size)
+/* The name that a column's keywords give to a code. */
+static int frame_of_code(ccc_table *t, const char *column, int code, char *frame, size_t size)
 {
-    char *text = NULL, **names = NULL;
+    char **names = NULL;
     int64_t *codes = NULL, n_name = 0, n_code = 0;
-    int32_t code;
-    copy_text(frame, size, "J2000");
-    if (ccc_keyword_get_string(t, column, "MEASINFO.VarRefCol", &text) == CCC_OK) {
-        if (ccc_keyword_get_strings(t, column, "MEASINFO.TabRefTypes", &names, &n_name) == CCC_OK &&
-            ccc_keyword_get_ints(t, column, "MEASINFO.TabRefCodes", &codes, &n_code) == CCC_OK &&
-            ccc_get_range(t, text, row, 1, NULL, CCC_INT32, &code, 1) == CCC_OK) {
-            for (int64_t i = 0; i < n_name && i < n_code; i++)
-                if (codes[i] == code) copy_text(frame, size, names[i]);
-        } else {
-            text_cell(t, text, row, frame, size);
-        }
-    } else if (ccc_keyword_get_string(t, column, "MEASINFO.Ref", &text) == CCC_OK) {
-        copy_text(frame, size, text);
-    }
-    ccc_free(text);
+    int is_there;
+    int status = optional(ccc_keyword_get_strings(t, column, "MEASINFO.TabRefTypes", &names, &n_name), &is_there);
+    if (status == MSI_OK && is_there)
+        status = optional(ccc_keyword_get_ints(t, column, "MEASINFO.TabRefCodes", &codes, &n_code), &is_there);
+    for (int64_t i = 0; status == MSI_OK && i < n_name && i < n_code; i++)
+        if (codes[i] == code) copy_text(frame, size, names[i]);
     ccc_free(names);
     ccc_free(codes);
+    return status;
+}
+
+/* The frame of a direction column: one for all rows, or a code or a name in a column of its own. */
+static int direction_frame(ccc_table *t, const char *column, int64_t row, char *frame, size_t size)
+{
+    char *text = NULL;
+    int32_t code;
+    int is_there;
+    copy_text(frame, size, "J2000");
+    MSI_TRY(optional(ccc_keyword_get_string(t, column, "MEASINFO.VarRefCol", &text), &is_there));
+    int status;
+    if (is_there) {
+        status = optional(ccc_get_range(t, text, row, 1, NULL, CCC_INT32, &code, 1), &is_there);
+        if (status == MSI_OK)
+            status = is_there ? frame_of_code(t, column, code, frame, size) : text_cell(t, text, row, frame, size);
+    } else {
+        status = optional(ccc_keyword_get_string(t, column, "MEASINFO.Ref", &text), &is_there);
+        if (is_there) copy_text(frame, size, text);
+    }
+    ccc_free(text);
+    return status;
 }
 
 static int read_fields(msi_ms_set *set)
@@ -237,11 +260,14 @@ static int read_fields(msi_ms_set *set)
         double *direction;
         int64_t n_value;
         f->source_id = -1;
-        text_cell(t, "NAME", i, f->name, sizeof f->name);
-        direction_frame(t, "PHASE_DIR", i, f->frame, sizeof f->frame);
+        if ((status = text_cell(t, "NAME", i, f->name, sizeof f->name)) != MSI_OK) break;
+        if ((status = direction_frame(t, "PHASE_DIR", i, f->frame, sizeof f->frame)) != MSI_OK) break;
         if (ccc_table_has_column(t, "SOURCE_ID")) {
             int32_t source;
-            if (ccc_get_range(t, "SOURCE_ID", i, 1, NULL, CCC_INT32, &source, 1) == CCC_OK) f->source_id = source;
+            int is_there;
+            status = optional(ccc_get_range(t, "SOURCE_ID", i, 1, NULL, CCC_INT32, &source, 1), &is_there);
+            if (status != MSI_OK) break;
+            if (is_there) f->source_id = source;
         }
         if ((status = cell_doubles(t, "PHASE_DIR", i, &direction, &n_value)) != MSI_OK) break;
         /* The first two numbers are the constant term of the polynomial in time. */
@@ -271,8 +297,9 @@ static int read_antennas(msi_ms_set *set)
     if (status != MSI_OK) goto out;
     set->n_antenna = n;
     /* Positions serve headers only: a table without them is no reason to stop. */
-    if (ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n) != CCC_OK)
-        memset(set->antenna_itrf_m, 0, (size_t)n * 3 * sizeof *set->antenna_itrf_m);
+    int is_there;
+    status = optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);
+    if (!is_there) memset(set->antenna_itrf_m, 0, (size_t)n * 3 * sizeof *set->antenna_itrf_m);
 out:
     ccc_table_close(t);
     return status;
@@ -343,23 +370,28 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
 }
 
 /* Rest frequency of the field's source; 0 where none is told. SOURCE is an optional subtable. */
-static double rest_frequency(msi_ms_set *set, int source_id)
+static int rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
 {
     ccc_table *t = NULL;
-    double rest_hz = 0;
-    if (ccc_subtable_open(&t, set->table, "SOURCE") != CCC_OK) return 0;
-    const int64_t n = ccc_table_has_column(t, "REST_FREQUENCY") ? ccc_table_n_row(t) : 0;
-    for (int64_t row = 0; row < n && rest_hz == 0; row++) {
+    int is_there, status = MSI_OK;
+    *rest_hz = 0;
+    MSI_TRY(optional(ccc_subtable_open(&t, set->table, "SOURCE"), &is_there));
+    const int64_t n = is_there && ccc_table_has_column(t, "REST_FREQUENCY") ? ccc_table_n_row(t) : 0;
+    for (int64_t row = 0; row < n && *rest_hz == 0; row++) {
         int32_t id = -1;
         double *values = NULL;
         int64_t n_value = 0;
-        if (ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &id, 1) != CCC_OK || id != source_id) continue;
-        if (cell_doubles(t, "REST_FREQUENCY", row, &values, &n_value) != MSI_OK) break;
-        if (n_value > 0 && isfinite(values[0]) && values[0] > 0) rest_hz = values[0];
+        status = optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &id, 1), &is_there);
+        if (status != MSI_OK) break;
+        if (!is_there || id != source_id) continue;
+        status = cell_doubles(t, "REST_FREQUENCY", row, &values, &n_value);
+        if (status != MSI_OK) break;
+        if (n_value > 0 && isfinite(values[0]) && values[0] > 0) *rest_hz = values[0];
         msi_free(values);
     }
     ccc_table_close(t);
-    return rest_hz;
+    /* A cell that cannot be read tells nothing, as one that is not there. */
+    return status == MSI_ENOMEM ? status : MSI_OK;
 }
 
 static void observe_antennas(const msi_ms_set *set, msi_observation *o)
@@ -390,12 +422,12 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     char *text = NULL;
     memset(o, 0, sizeof *o);
     MSI_TRY(open_subtable(set, "OBSERVATION", &t));
-    text_cell(t, "TELESCOPE_NAME", 0, o->telescope, sizeof o->telescope);
-    text_cell(t, "OBSERVER", 0, o->observer, sizeof o->observer);
+    int is_there, status = text_cell(t, "TELESCOPE_NAME", 0, o->telescope, sizeof o->telescope);
+    if (status == MSI_OK) status = text_cell(t, "OBSERVER", 0, o->observer, sizeof o->observer);
     ccc_table_close(t);
-    copy_text(o->time_scale, sizeof o->time_scale, "UTC");
-    if (ccc_keyword_get_string(set->table, "TIME", "MEASINFO.Ref", &text) == CCC_OK)
-        copy_text(o->time_scale, sizeof o->time_scale, text);
+    MSI_TRY(status);
+    MSI_TRY(optional(ccc_keyword_get_string(set->table, "TIME", "MEASINFO.Ref", &text), &is_there));
+    copy_text(o->time_scale, sizeof o->time_scale, is_there ? text : "UTC");
     ccc_free(text);
     const msi_ms_run *first = &set->run[0];
     const msi_ms_field *field = &set->field[first->field_id];
@@ -406,9 +438,8 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     o->dec_rad = field->dec_rad;
     o->start_mjd_s = set->start_mjd_s;
     o->end_mjd_s = set->end_mjd_s;
-    o->rest_freq_hz = rest_frequency(set, field->source_id);
     observe_antennas(set, o);
-    return MSI_OK;
+    return rest_frequency(set, field->source_id, &o->rest_freq_hz);
 }
 
 void msi_ms_set_free(msi_ms_set *set)

@@ -245,18 +245,19 @@ static int rename_without_replacing(const char *from, const char *to)
     return rename(from, to) == 0 ? 0 : errno;
 }
 
-static int sync_directory(const char *name)
+/* Without memory of its own: the files are in place by now, and nothing but the disk may say otherwise. */
+static int sync_directory(output *o)
 {
-    size_t length = directory_length(name);
-    char *dir = length ? strndup(name, length) : strdup(".");
-    if (!dir) return msi_error_set(MSI_ENOMEM, "%s: no memory for its directory's name", name);
+    size_t length = directory_length(o->name);
+    char *name = o->name, first = name[length];
+    name[length] = 0;
     int rc = MSI_OK;
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(length ? name : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    name[length] = first;
     /* A directory that may be written but not read cannot be synced, nor can one on a file system without that. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
         rc = msi_error_set(MSI_EOUTPUT, "%s: the directory's entry cannot be made durable: %s", name, strerror(errno));
     if (fd >= 0) close(fd);
-    free(dir);
     return rc;
 }
 
@@ -288,7 +289,7 @@ int msi_publish_commit(msi_publish *p)
         o->state = PUBLISHED;
     }
     for (int i = 0; i < p->n; i++)
-        if (i == 0 || !same_directory(p->o[i].name, p->o[i - 1].name)) MSI_TRY(sync_directory(p->o[i].name));
+        if (i == 0 || !same_directory(p->o[i].name, p->o[i - 1].name)) MSI_TRY(sync_directory(&p->o[i]));
     return MSI_OK;
 }
 

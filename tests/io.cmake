@@ -1,5 +1,5 @@
 # Tests of io: the casacore bindings and the reader.
-add_library(msi_ms_fixture STATIC ms_fixture.c)
+add_library(msi_ms_fixture STATIC ms_fixture.c temp_folder.c)
 msimage_target(msi_ms_fixture)
 target_link_libraries(msi_ms_fixture PUBLIC casacore-c)
 

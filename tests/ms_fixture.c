@@ -2,7 +2,6 @@
 #include "tests/ms_fixture.h"
 
 #include <dirent.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,29 +249,6 @@ void fixture_make(const ms_fixture *f, const char *path)
     MUST(ccc_table_add_rows(ms, n_row));
     for (int64_t row = 0; row < n_row; row++) fill_row(f, ms, row);
     MUST(ccc_table_close(ms));
-}
-
-void fixture_temp(char *path, int size)
-{
-    const char *base = getenv("TMPDIR");
-    snprintf(path, (size_t)size, "%s/msimage-test-XXXXXX", base && *base ? base : "/tmp");
-    if (!mkdtemp(path)) {
-        perror(path);
-        exit(1);
-    }
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *ftw)
-{
-    (void)info;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-void fixture_remove(const char *path)
-{
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t n)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "io/casacore_c.h"
+#include "tests/temp_folder.h"
 
 enum { FIXTURE_MAX_SPW = 4 };
 
@@ -36,10 +37,6 @@ float fixture_weight(int64_t row, int corr);                    /* WEIGHT */
 float fixture_weight_spectrum(int64_t row, int chan, int corr); /* WEIGHT_SPECTRUM */
 int fixture_has_spectrum(const ms_fixture *f, int64_t row);
 void fixture_uvw_m(int64_t row, double uvw_m[3]);
-
-/* fixture_temp - a new empty directory below TMPDIR, whose name is `path` from now on; fixture_remove deletes it. */
-void fixture_temp(char *path, int size);
-void fixture_remove(const char *path);
 
 /* fixture_hash - a number that changes with any byte, name, size or mode of the files below path. */
 uint64_t fixture_hash(const char *path);

@@ -18,10 +18,10 @@
 #include "testdata/makems.h"
 #include "testdata/point_model.h"
 #include "testdata/sky_geometry.h"
+#include "tests/temp_folder.h"
 
 enum { N_STATION = 6, N_TIME = 4, MAX_SAMPLE = 64 };
 
-static char folder[] = "/tmp/msi-makems-XXXXXX";
 static msi_layout layout;
 static const msi_makems_field fields[2] = {{"north", 1.0, -0.4}, {"south", 1.1, -0.6}};
 static const msi_makems_spw same_shape[2] = {{5, 100e6, 2e6, 4, {MSI_POL_XX, MSI_POL_XY, MSI_POL_YX, MSI_POL_YY}},
@@ -47,8 +47,8 @@ static msi_makems_spec small(const msi_makems_spw *spw, int n_spw)
 
 static const char *path_of(const char *name)
 {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", temp_folder, name);
     return path;
 }
 
@@ -352,7 +352,7 @@ static void blocks_do_not_show(void **state)
     (void)state;
     const msi_makems_spw wide = {4096, 100e6, 1e4, 1, {MSI_POL_XX}};
     static msi_c32 a[4096], b[4096];
-    char one[256], many[256];
+    char one[512], many[512];
     msi_makems_spec spec = small(&wide, 1);
     spec.noise_jy = 1;
     spec.flag_fraction = 0.1;
@@ -486,7 +486,7 @@ static void nothing_is_overwritten(void **state)
 {
     (void)state;
     msi_makems_spec spec = small(same_shape, 1);
-    char path[256];
+    char path[512];
     struct stat st;
     snprintf(path, sizeof path, "%s", path_of("there.ms"));
     make(path, &spec);
@@ -518,8 +518,8 @@ static void nothing_is_overwritten(void **state)
 /* How many entries the tests' folder has whose name contains a word. */
 static int count_entries(const char *word)
 {
-    char command[256], line[16] = "";
-    snprintf(command, sizeof command, "ls '%s' | grep -c -- '%s'", folder, word);
+    char command[512], line[16] = "";
+    snprintf(command, sizeof command, "ls '%s' | grep -c -- '%s'", temp_folder, word);
     FILE *f = popen(command, "r");
     assert_non_null(f);
     assert_non_null(fgets(line, sizeof line, f));
@@ -564,17 +564,13 @@ static void contradictions_are_refused(void **state)
 
 static int setup(void **state)
 {
-    (void)state;
-    return !mkdtemp(folder) || msi_layout_skalow(&layout, N_STATION, 5) != MSI_OK;
+    return temp_folder_setup(state) || msi_layout_skalow(&layout, N_STATION, 5) != MSI_OK;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
-    char command[64];
     msi_layout_free(&layout);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    return temp_folder_teardown(state);
 }
 
 int main(void)

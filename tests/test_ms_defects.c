@@ -18,7 +18,7 @@
 #include "io/ms_reader.h"
 #include "tests/ms_fixture.h"
 
-static char temp[256], path[512], original[512], standard[512];
+static char path[512], original[512], standard[512];
 
 static const ms_fixture tiled = {.n_antenna = 4,
                                  .n_time = 40,
@@ -168,7 +168,7 @@ static void test_no_rows(void **state)
     fails("0 rows");
     static const char *const needed[] = {"ANTENNA", "FIELD", "SPECTRAL_WINDOW", "POLARIZATION", "DATA_DESCRIPTION"};
     char none[512];
-    snprintf(none, sizeof none, "%s/none.ms", temp);
+    snprintf(none, sizeof none, "%s/none.ms", temp_folder);
     ccc_table *t;
     OK(ccc_ms_create(&t, none, NULL, 0, NULL, 0));
     OK(ccc_table_close(t));
@@ -405,31 +405,23 @@ static void test_names(void **state)
         char odd[600];
         int64_t n_row;
         fresh(original);
-        snprintf(odd, sizeof odd, "%s/%s", temp, names[i]);
+        snprintf(odd, sizeof odd, "%s/%s", temp_folder, names[i]);
         assert_int_equal(rename(path, odd), 0);
         if (read_all(odd, &s, &n_row, NULL) != MSI_OK) fail_msg("%s", msi_error_get());
         assert_int_equal(rename(odd, path), 0);
     }
 }
 
-static int make_temp(void **state)
+static int make_sets(void **state)
 {
-    (void)state;
     ms_fixture f = tiled;
-    fixture_temp(temp, sizeof temp);
-    snprintf(path, sizeof path, "%s/set.ms", temp);
-    snprintf(original, sizeof original, "%s/original.ms", temp);
-    snprintf(standard, sizeof standard, "%s/standard.ms", temp);
+    temp_folder_setup(state);
+    snprintf(path, sizeof path, "%s/set.ms", temp_folder);
+    snprintf(original, sizeof original, "%s/original.ms", temp_folder);
+    snprintf(standard, sizeof standard, "%s/standard.ms", temp_folder);
     fixture_make(&f, original);
     f.tiled = 0;
     fixture_make(&f, standard);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    fixture_remove(temp);
     return 0;
 }
 
@@ -442,5 +434,5 @@ int main(void)
         cmocka_unit_test(test_spectral), cmocka_unit_test(test_cells),     cmocka_unit_test(test_phase_centre),
         cmocka_unit_test(test_uvw),      cmocka_unit_test(test_names),
     };
-    return cmocka_run_group_tests(tests, make_temp, remove_temp);
+    return cmocka_run_group_tests(tests, make_sets, temp_folder_teardown);
 }

@@ -15,7 +15,6 @@
 #include "io/ms_reader.h"
 #include "tests/ms_fixture.h"
 
-static char temp[256];
 static int n_made;
 
 static const ms_fixture simple = {.n_antenna = 5,
@@ -29,7 +28,7 @@ static const ms_fixture simple = {.n_antenna = 5,
 
 static msi_ms_reader *open_made(const ms_fixture *f, const msi_ms_selection *s, char *path, size_t size)
 {
-    snprintf(path, size, "%s/set%d.ms", temp, n_made++);
+    snprintf(path, size, "%s/set%d.ms", temp_folder, n_made++);
     fixture_make(f, path);
     const char *const paths[] = {path};
     msi_ms_reader *r;
@@ -390,20 +389,6 @@ static void test_many_rows(void **state)
     check_set(&f, &s, every_row);
 }
 
-static int make_temp(void **state)
-{
-    (void)state;
-    fixture_temp(temp, sizeof temp);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    fixture_remove(temp);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,5 +397,5 @@ int main(void)
         cmocka_unit_test(test_keep_flagged), cmocka_unit_test(test_observation), cmocka_unit_test(test_centres),
         cmocka_unit_test(test_two_blocks),   cmocka_unit_test(test_many_rows),
     };
-    return cmocka_run_group_tests(tests, make_temp, remove_temp);
+    return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }

@@ -15,7 +15,7 @@
 #include "io/ms_reader.h"
 #include "tests/ms_fixture.h"
 
-static char temp[256], data_dir[1024];
+static char data_dir[1024];
 
 /* Path of an unpacked set, or skip. */
 static void unpack(const char *name, char *path, size_t size)
@@ -23,9 +23,9 @@ static void unpack(const char *name, char *path, size_t size)
     char archive[2048], command[4096];
     snprintf(archive, sizeof archive, "%s/%s.tar.xz", data_dir, name);
     if (access(archive, R_OK) != 0) skip();
-    snprintf(path, size, "%s/%s.ms", temp, name);
+    snprintf(path, size, "%s/%s.ms", temp_folder, name);
     if (access(path, R_OK) == 0) return;
-    snprintf(command, sizeof command, "tar xJf '%s' -C '%s'", archive, temp);
+    snprintf(command, sizeof command, "tar xJf '%s' -C '%s'", archive, temp_folder);
     assert_int_equal(system(command), 0);
 }
 
@@ -128,20 +128,6 @@ static void test_two_sets(void **state)
     msi_ms_reader_free(r);
 }
 
-static int make_temp(void **state)
-{
-    (void)state;
-    fixture_temp(temp, sizeof temp);
-    return 0;
-}
-
-static int remove_temp(void **state)
-{
-    (void)state;
-    fixture_remove(temp);
-    return 0;
-}
-
 int main(void)
 {
     const char *env = getenv("MSIMAGE_TEST_DATA");
@@ -154,5 +140,5 @@ int main(void)
         cmocka_unit_test(test_mwa), cmocka_unit_test(test_lofar), cmocka_unit_test(test_alma),
         cmocka_unit_test(test_vla), cmocka_unit_test(test_oskar), cmocka_unit_test(test_two_sets),
     };
-    return cmocka_run_group_tests(tests, make_temp, remove_temp);
+    return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }

@@ -1,6 +1,6 @@
 # Tests of testdata.
 msimage_test(test_point_model SOURCES test_point_model.c LIBRARIES msi_testdata PkgConfig::CMOCKA m)
-msimage_test(test_makems SOURCES test_makems.c LIBRARIES msi_testdata casacore-c PkgConfig::CMOCKA m)
+msimage_test(test_makems SOURCES test_makems.c temp_folder.c LIBRARIES msi_testdata casacore-c PkgConfig::CMOCKA m)
 add_test(NAME cli_makems COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/cli_makems.sh $<TARGET_FILE:msimage-makems>)
 set_tests_properties(cli_makems PROPERTIES LABELS cli TIMEOUT 300)
 find_program(MSIMAGE_PYTHON python3 HINTS /usr/bin)

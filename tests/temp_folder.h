@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A folder of a test's own, and what a test may leave in it and open: nothing. */
+#ifndef MSI_TESTS_TEMP_FOLDER_H
+#define MSI_TESTS_TEMP_FOLDER_H
+
+/* The folder of a test program whose group set-up and tear-down these are: new, empty, below TMPDIR; deleted with all
+ * that is in it. */
+extern char temp_folder[256];
+int temp_folder_setup(void **state);
+int temp_folder_teardown(void **state);
+
+/* fixture_temp - a new empty directory below TMPDIR, whose name is `path` from now on; fixture_remove deletes it. */
+void fixture_temp(char *path, int size);
+void fixture_remove(const char *path);
+
+/* temp_folder_n_file - entries of a directory, hidden ones too; -1 where it cannot be read. */
+int temp_folder_n_file(const char *path);
+
+/* temp_folder_n_open - file descriptors that this process has open. */
+int temp_folder_n_open(void);
+
+#endif
