@@ -80,6 +80,43 @@ int msi_fits_read(msi_fits_image *image, const char *path, msi_precision precisi
 /* msi_fits_image_free - leaves the struct empty. */
 void msi_fits_image_free(msi_fits_image *image);
 
+enum { MSI_FITS_MAX_POL = 12 };
+
+/* What a file of one or several planes says of itself. */
+typedef struct msi_fits_header {
+    msi_image_geometry geometry;  /* of a plane */
+    double reference[2];          /* 0-based pixel at which the position below lies; it may be outside the image */
+    double ra_rad, dec_rad;       /* of it: the centre of the SIN projection */
+    char dir_frame[16];           /* J2000, ICRS, B1950 ..; UNKNOWN */
+    int64_t n_freq;               /* planes along FREQ; 1 without that axis */
+    double freq_hz, freq_step_hz; /* of the first; the step is the width of a lone one. 0 without that axis */
+    int n_pol, has_pol;           /* planes along STOKES; without that axis has_pol is 0, and pol[0] is I */
+    msi_pol pol[MSI_FITS_MAX_POL];
+    msi_precision precision; /* of the pixels as stored */
+    char unit[72];           /* BUNIT, "" where absent */
+    msi_beam beam;
+} msi_fits_header;
+
+typedef struct msi_fits_file msi_fits_file;
+
+/*
+ * msi_fits_open - open a FITS file and read the header of its first image, as msi_fits_read does, but for several
+ * planes along FREQ and STOKES, in any order, and for a reference pixel anywhere.
+ *
+ * Returned: *out  closed by msi_fits_close (NULL is fine); NULL on failure
+ */
+int msi_fits_open(msi_fits_file **out, const char *path);
+const msi_fits_header *msi_fits_header_get(const msi_fits_file *file);
+
+/*
+ * msi_fits_read_plane - the pixels of a plane, freq < n_freq and pol < n_pol.
+ * Returned: pixel [ny] rows of nx float or double, row_pixels >= nx apart
+ * Returns:  0, MSI_EINPUT (truncated or corrupt), MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precision precision, void *pixel,
+                        int64_t row_pixels);
+void msi_fits_close(msi_fits_file *file);
+
 /* msi_fits_stokes - number on a FITS STOKES axis: I Q U V 1..4, RR LL RL LR -1..-4, XX YY XY YX -5..-8. */
 int msi_fits_stokes(msi_pol pol);
 

@@ -8,11 +8,13 @@
 
 enum { TEXT_COLUMN = 28, LINE_WIDTH = 98 };
 
-static const char usage_line[] = "usage: msimage [options] -size W H -scale ANGLE a.ms [b.ms ...]\n";
+static const char usage_line[] = "usage: msimage [options] -size W H -scale ANGLE a.ms [b.ms ...]\n"
+                                 "       msimage -predict [options] a.ms [b.ms ...]\n";
 
 static const char introduction[] =
     "\n"
-    "Images CASA Measurement Sets: visibilities in, FITS images of the sky out.\n"
+    "Images CASA Measurement Sets: visibilities in, FITS images of the sky out; and, with -predict,\n"
+    "FITS models in, visibilities into the sets.\n"
     "\n"
     "Examples:\n"
     "  msimage -size 2048 2048 -scale 75asec -png -name puppis puppis.ms\n"
@@ -21,6 +23,8 @@ static const char introduction[] =
     "      both sets into one image of each Stokes parameter, and the point spread function\n"
     "  msimage -size 8192 8192 -scale 1asec -dry-run large.ms\n"
     "      what it would read, and the memory and time it would take\n"
+    "  msimage -predict -name puppis puppis.ms\n"
+    "      the visibilities of puppis-model.fits into MODEL_DATA\n"
     "\n"
     "Options go before the Measurement Sets; -x and --x are alike; of two equal ones the last counts.\n";
 

@@ -260,7 +260,9 @@ static int write_images(image_run *r, int64_t channel, const msi_image *image, c
     int n_dirty = o->make_psf_only ? 0 : r->n_plane;
     if (o->make_psf && image->n_vis[n_dirty] > 0) {
         const char *psf = (const char *)image->pixel + n_dirty * n_pixel * bytes;
-        if (msi_psf_fit(&spec.beam, &o->geometry, psf, image->precision))
+        int fit = msi_psf_fit(&spec.beam, &o->geometry, psf, image->precision);
+        if (fit == MSI_ENOMEM) return fit;
+        if (fit)
             msi_log_warning("no beam: %s", msi_error_get());
         else
             msi_log_info("beam: %.4g x %.4g asec, position angle %.1f deg", spec.beam.major_rad * 648000 / MSI_PI,

@@ -2,14 +2,13 @@
 #include "src/load.h"
 
 #include <omp.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "src/block_stream.h"
 #include "src/preprocess/phase_shift.h"
 
 /* Room for one prepared block, grown when a larger one comes. */
@@ -46,7 +45,9 @@ static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_
     msi_mix mix[MSI_MAX_PLANES];
     MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, block->corr, block->n_corr));
     MSI_TRY(workspace_fit(w, spec->n_plane, block->n_row, block->n_row * block->n_chan));
-    for (int64_t c = 0; c < spec->channels->n; c++) {
+    int64_t first_met, end_met;
+    msi_output_channels_met(spec->channels, block->freq_hz, block->n_chan, &first_met, &end_met);
+    for (int64_t c = first_met; c < end_met; c++) {
         int32_t first, end;
         msi_output_channels_range(spec->channels, c, block->freq_hz, block->n_chan, &first, &end);
         if (first == end) continue;
@@ -65,101 +66,36 @@ static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_
     return MSI_OK;
 }
 
-/*
- * Blocks on their way from the thread that reads, the only one that touches casacore, to the one that prepares: read
- * in turn into slot[n_read % N_SLOT], prepared in the same order.
- */
-enum { N_SLOT = 4 };
-
-typedef struct pipeline {
-    msi_ms_reader *reader;
-    msi_ms_block slot[N_SLOT];
-    int64_t n_read, n_prepared;
-    int stop; /* the preparing side has failed */
-    int rc;   /* of the reader, with its message */
-    char message[1024];
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-} pipeline;
-
-static void *read_blocks(void *context)
-{
-    pipeline *p = context;
-    for (int64_t n = 0;; n++) {
-        pthread_mutex_lock(&p->lock);
-        while (n - p->n_prepared >= N_SLOT && !p->stop) pthread_cond_wait(&p->changed, &p->lock);
-        int stop = p->stop;
-        pthread_mutex_unlock(&p->lock);
-        if (stop) return NULL;
-        msi_ms_block *block = &p->slot[n % N_SLOT];
-        int rc = msi_ms_reader_next(p->reader, block);
-        pthread_mutex_lock(&p->lock);
-        p->rc = rc;
-        if (rc) snprintf(p->message, sizeof p->message, "%s", msi_error_get());
-        p->n_read = n + 1;
-        pthread_cond_broadcast(&p->changed);
-        pthread_mutex_unlock(&p->lock);
-        if (rc || !block->n_row) return NULL;
-    }
-}
-
-/* The next block read, once it is there. */
-static int await_block(pipeline *p, int64_t n, const msi_ms_block **block)
-{
-    pthread_mutex_lock(&p->lock);
-    while (p->n_read <= n) pthread_cond_wait(&p->changed, &p->lock);
-    int rc = p->n_read == n + 1 ? p->rc : MSI_OK;
-    pthread_mutex_unlock(&p->lock);
-    if (rc) return msi_error_set(rc, "%s", p->message);
-    *block = &p->slot[n % N_SLOT];
-    return MSI_OK;
-}
-
-static void tell_reader(pipeline *p, int64_t n_prepared, int stop)
-{
-    pthread_mutex_lock(&p->lock);
-    p->n_prepared = n_prepared;
-    p->stop |= stop;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
-}
-
-static int prepare_blocks(pipeline *p, const msi_load_spec *spec, msi_gridder *const *gridder,
-                          msi_sample_dropped *dropped)
+static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_load_spec *spec,
+                          msi_gridder *const *gridder, msi_sample_dropped *dropped)
 {
     workspace w = {0};
-    int64_t done = 0, total = msi_ms_reader_n_row(p->reader);
+    int64_t done = 0;
     int rc;
-    for (int64_t n = 0;; n++) {
-        const msi_ms_block *block = NULL;
-        rc = await_block(p, n, &block);
-        if (rc || block->n_row <= 0) break;
+    for (;;) {
+        const msi_ms_block *block;
+        rc = msi_block_stream_next(stream, &block);
+        if (rc || !block->n_row) break;
         rc = load_block(block, spec, gridder, &w, dropped);
         if (!rc) rc = msi_interrupt_check();
         if (rc) break;
         done += block->n_row;
-        msi_progress("reading", done < total ? done : total - 1, total);
-        tell_reader(p, n + 1, 0);
+        msi_progress("reading", done < n_row ? done : n_row - 1, n_row);
     }
-    tell_reader(p, 0, 1);
-    if (!rc) msi_progress("reading", total, total);
+    if (!rc) msi_progress("reading", n_row, n_row);
     workspace_free(&w);
     return rc;
 }
 
 int msi_load(msi_ms_reader *reader, const msi_load_spec *spec, msi_gridder *const *gridder, msi_sample_dropped *dropped)
 {
-    pipeline p = {.reader = reader, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, read_blocks, &p))
-        return msi_error_set(MSI_ENOMEM, "no thread for reading could be started");
+    msi_block_stream *stream;
+    MSI_TRY(msi_block_stream_open(&stream, reader));
     /* One core is left to the reader: OpenMP's threads spin while they wait and would take it. */
     int n_thread = omp_get_max_threads();
     omp_set_num_threads(n_thread > 1 ? n_thread - 1 : 1);
-    int rc = prepare_blocks(&p, spec, gridder, dropped);
+    int rc = prepare_blocks(stream, msi_ms_reader_n_row(reader), spec, gridder, dropped);
     omp_set_num_threads(n_thread);
-    pthread_join(thread, NULL);
-    pthread_mutex_destroy(&p.lock);
-    pthread_cond_destroy(&p.changed);
+    msi_block_stream_close(stream);
     return rc;
 }

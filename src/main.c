@@ -11,6 +11,7 @@
 #include "src/help.h"
 #include "src/imaging.h"
 #include "src/options.h"
+#include "src/predict.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 
@@ -29,6 +30,7 @@ static int run(const msi_options *options)
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
     msi_interrupt_install();
+    if (options->predict) return msi_run_predict(options, msi_watchdog_start);
     msi_watchdog_start();
     return msi_run_image(options);
 }

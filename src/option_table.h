@@ -12,6 +12,7 @@ typedef enum msi_option_group {
     MSI_GROUP_SAMPLES,
     MSI_GROUP_WEIGHTING,
     MSI_GROUP_OUTPUT,
+    MSI_GROUP_PREDICT,
     MSI_GROUP_PERFORMANCE,
     MSI_GROUP_OTHER,
     MSI_N_GROUP
@@ -26,6 +27,9 @@ extern const msi_option_group_text msi_option_groups[MSI_N_GROUP];
 
 /* What a shell offers for an argument that has no fixed words. */
 typedef enum msi_completion { MSI_COMPLETE_NOTHING, MSI_COMPLETE_PATH, MSI_COMPLETE_DIRECTORY } msi_completion;
+
+/* The kind of run that an option has a meaning for. */
+typedef enum msi_option_use { MSI_USE_ALWAYS, MSI_USE_IMAGING, MSI_USE_PREDICT } msi_option_use;
 
 typedef struct msi_option msi_option;
 
@@ -42,6 +46,7 @@ struct msi_option {
     const char *name;  /* without the dash */
     const char *alias; /* a second spelling, or NULL */
     msi_option_group group;
+    msi_option_use use;
     const char *arguments;  /* their names, separated by blanks; "" takes none. One in [] is may be left out */
     const char *more_after; /* the first argument after which that in [] follows; NULL: whatever stands there is it */
     const char *fallback;   /* default in the option's own syntax, parsed before the command line; NULL: none */

@@ -87,6 +87,8 @@ static int read_option(msi_options *options, int argc, const char *const *argv, 
                                  another ? " before " : "", another ? argument[k] : "", o->name, o->arguments);
     }
     *i += n;
+    const char **only = o->use == MSI_USE_IMAGING ? &options->only_imaging : &options->only_predict;
+    if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
     return o->read(options, o, n, argument);
 }
 
@@ -121,10 +123,11 @@ static int command_line(char **out, int argc, const char *const *argv)
     return MSI_OK;
 }
 
-/* What no option can check by itself. */
-static int check_together(const msi_options *o)
+/* What no option can check by itself: first of images, then of predicted visibilities, then of both. */
+static int check_imaging(const msi_options *o)
 {
     const msi_image_geometry *g = &o->geometry;
+    if (o->only_predict) return msi_error_set(MSI_EUSAGE, "-%s: it has a meaning with -predict alone", o->only_predict);
     if (!g->nx)
         return msi_error_set(MSI_EUSAGE, "-size: the image's size is missing; give it, such as -size 2048 2048");
     if (!(g->cell_x_rad > 0))
@@ -137,9 +140,6 @@ static int check_together(const msi_options *o)
         return msi_error_set(
             MSI_EUSAGE, "-scale: %lld pixels of %.6gdeg span %.6gdeg, more than half the sky; give a smaller scale",
             (long long)longer, cell_deg, span_deg);
-    if (o->precision == MSI_PRECISION_FP32 && o->accuracy < 1e-6)
-        return msi_error_set(MSI_EUSAGE, "-precision fp32: it reaches -accuracy 1e-6, not %g; give fp64 or auto",
-                             o->accuracy);
     const msi_ms_selection *s = &o->selection;
     if (s->max_uv_lambda > 0 && s->min_uv_lambda >= s->max_uv_lambda)
         return msi_error_set(MSI_EUSAGE, "-minuv-l %g: it must be smaller than -maxuv-l %g", s->min_uv_lambda,
@@ -153,6 +153,48 @@ static int check_together(const msi_options *o)
     return MSI_OK;
 }
 
+static int check_predict(const msi_options *o)
+{
+    const char *input = o->selection.data_column;
+    if (o->only_imaging)
+        return msi_error_set(MSI_EUSAGE, "-%s: it has no meaning with -predict; leave it out", o->only_imaging);
+    if (o->predict_op == MSI_MS_WRITE_REPLACE) {
+        if (o->output_column)
+            return msi_error_set(
+                MSI_EUSAGE,
+                "-output-column %s: it goes with -predict-op add or subtract; -model-column names what "
+                "is replaced",
+                o->output_column);
+        if (input)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-data-column %s: -predict-op replace reads no visibilities; -model-column names what "
+                                 "is replaced",
+                                 input);
+        return MSI_OK;
+    }
+    const char *op = o->predict_op == MSI_MS_WRITE_ADD ? "add" : "subtract";
+    if (!o->output_column) return msi_error_set(MSI_EUSAGE, "-predict-op %s: where to? give -output-column NAME", op);
+    if (o->model_column)
+        return msi_error_set(MSI_EUSAGE, "-model-column %s: -predict-op %s writes -output-column alone; leave it out",
+                             o->model_column, op);
+    if (input && strcmp(input, o->output_column) == 0)
+        return msi_error_set(
+            MSI_EUSAGE,
+            "-output-column %s: it is read too (-data-column); give another, so that an interrupted run "
+            "can be done again",
+            o->output_column);
+    return MSI_OK;
+}
+
+static int check_together(const msi_options *o)
+{
+    MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
+    if (o->precision == MSI_PRECISION_FP32 && o->accuracy < 1e-6)
+        return msi_error_set(MSI_EUSAGE, "-precision fp32: it reaches -accuracy 1e-6, not %g; give fp64 or auto",
+                             o->accuracy);
+    return MSI_OK;
+}
+
 static void fill_in(msi_options *o)
 {
     if (o->make_psf_only) o->make_psf = 1;
@@ -162,6 +204,7 @@ static void fill_in(msi_options *o)
     double bytes = (double)msi_memory_physical() * (o->memory_percent > 0 ? o->memory_percent / 100 : 1);
     if (o->memory_gb > 0) bytes = fmin(bytes, 1e9 * o->memory_gb);
     o->memory_limit_bytes = (int64_t)bytes;
+    if (o->predict_op == MSI_MS_WRITE_REPLACE && !o->model_column) o->model_column = "MODEL_DATA";
 }
 
 int msi_options_parse(msi_options *options, int argc, const char *const *argv)

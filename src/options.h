@@ -7,12 +7,16 @@
 #include "core/log.h"
 #include "core/types.h"
 #include "io/ms_reader.h"
+#include "io/ms_writer.h"
 #include "kernels/gridder.h"
 
 typedef enum msi_action { MSI_ACTION_IMAGE, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
 
 /* The words of -gridder, numbered in the order in which the option table has them. */
 typedef enum msi_gridding_method { MSI_METHOD_WGRID } msi_gridding_method;
+
+/* The words of -model-interpolation: where a frequency between channel images takes its model from. */
+typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi_model_interpolation;
 
 enum { MSI_MAX_POL = 12 };
 
@@ -28,8 +32,8 @@ typedef struct msi_options {
     int n_ms;
     msi_ms_selection selection; /* fields, spws are owned; coordinates_only is left 0 */
 
-    const char *name;            /* prefix of the output files */
-    msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels */
+    const char *name;            /* prefix of the output files, or of the models */
+    msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels; 0 with predict */
     int n_pol;
     msi_pol pol[MSI_MAX_POL]; /* in the order given, no duplicates */
     int make_psf;             /* set by make_psf_only too */
@@ -48,6 +52,13 @@ typedef struct msi_options {
     msi_precision_choice precision;
     double padding; /* 1.1 .. 4, the least; 0: chosen from the accuracy */
 
+    int predict;               /* visibilities are made of models, not images of visibilities */
+    const char *model_column;  /* what is written with MSI_MS_WRITE_REPLACE; NULL otherwise */
+    const char *output_column; /* what is written otherwise; NULL with MSI_MS_WRITE_REPLACE */
+    msi_ms_write_op predict_op;
+    msi_model_interpolation model_interpolation;
+    int force; /* do it although the model seems not to be one of the set */
+
     int save_weights, save_uv, png;
     int overwrite, dry_run;
     const char *temp_dir;       /* NULL: beside the output */
@@ -58,7 +69,8 @@ typedef struct msi_options {
 
     char *command_line; /* owned; as a shell would need it, for HISTORY */
 
-    double memory_percent, memory_gb; /* as given; memory_limit_bytes is made of them. 0: not given */
+    const char *only_imaging, *only_predict; /* the first option given that serves one kind of run alone; NULL: none */
+    double memory_percent, memory_gb;        /* as given; memory_limit_bytes is made of them. 0: not given */
 } msi_options;
 
 /*

@@ -34,6 +34,20 @@ static int sorted_frequencies(const msi_ms_reader *reader, double **out, int64_t
     return MSI_OK;
 }
 
+/* How many of n ascending values lie below a limit. */
+static int64_t n_below(const double *value, int64_t n, double limit)
+{
+    int64_t low = 0, high = n;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (value[middle] < limit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* The bands of the output channels: from the lower edge of the lowest channel to the upper edge of the highest. */
 static void find_bands(msi_output_channels *c, const msi_ms_reader *reader)
 {
@@ -43,7 +57,9 @@ static void find_bands(msi_output_channels *c, const msi_ms_reader *reader)
     }
     for (int s = 0; s < msi_ms_reader_n_spw(reader); s++) {
         const msi_ms_spw *spw = msi_ms_reader_spw(reader, s);
-        for (int64_t i = 0; i < c->n; i++) {
+        int64_t begin, stop;
+        msi_output_channels_met(c, spw->freq_hz, spw->n_chan, &begin, &stop);
+        for (int64_t i = begin; i < stop; i++) {
             int32_t first, end;
             msi_output_channels_range(c, i, spw->freq_hz, spw->n_chan, &first, &end);
             for (int32_t k = first; k < end; k++) {
@@ -93,9 +109,15 @@ void msi_output_channels_free(msi_output_channels *c)
 void msi_output_channels_range(const msi_output_channels *c, int64_t i, const double *freq_hz, int32_t n_chan,
                                int32_t *first, int32_t *end)
 {
-    int32_t a = 0;
-    while (a < n_chan && freq_hz[a] < c->edge_hz[i]) a++;
-    *first = a;
-    while (a < n_chan && freq_hz[a] < c->edge_hz[i + 1]) a++;
-    *end = a;
+    *first = (int32_t)n_below(freq_hz, n_chan, c->edge_hz[i]);
+    *end = *first + (int32_t)n_below(freq_hz + *first, n_chan - *first, c->edge_hz[i + 1]);
+}
+
+void msi_output_channels_met(const msi_output_channels *c, const double *freq_hz, int32_t n_chan, int64_t *first,
+                             int64_t *end)
+{
+    /* A frequency belongs to the channel of the last edge that is not above it. */
+    *end = n_below(c->edge_hz, c->n, nextafter(freq_hz[n_chan - 1], HUGE_VAL));
+    *first = n_below(c->edge_hz, *end, nextafter(freq_hz[0], HUGE_VAL));
+    if (*first > 0) --*first;
 }

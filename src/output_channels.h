@@ -24,4 +24,9 @@ void msi_output_channels_free(msi_output_channels *c);
 void msi_output_channels_range(const msi_output_channels *c, int64_t i, const double *freq_hz, int32_t n_chan,
                                int32_t *first, int32_t *end);
 
+/* msi_output_channels_met - output channels [*first, *end) that n_chan >= 1 ascending frequencies reach into; none of
+ * the frequencies belongs to another. */
+void msi_output_channels_met(const msi_output_channels *c, const double *freq_hz, int32_t n_chan, int64_t *first,
+                             int64_t *end);
+
 #endif

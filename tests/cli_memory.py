@@ -92,6 +92,16 @@ def check_dry_run(msimage, folder, ms):
         if done.stdout or sorted(os.listdir(folder)) != before:
             failed += 1
             print("-dry-run writes: %s %s  FAILED" % (done.stdout, os.listdir(folder)))
+    # Image and PSF of a channel and of all, a grid of densities for each channel or one for all, the weights as written.
+    image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1537 * 769 * 8e-6
+    for words, want_mb in (([], 2 * image_mb), (["-weight", "uniform"], 2 * image_mb + density_mb),
+                           (["-weight", "uniform", "-no-mf-weighting"], 2 * image_mb + 4 * density_mb),
+                           (["-save-weights"], 2 * image_mb + density_mb + 1536 ** 2 * 8e-6)):
+        log = run(msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=folder).stderr.decode()
+        told = re.search(r"images ([0-9.]+) GB; limit", log)
+        if not told or abs(1000 * float(told[1]) - want_mb) > 1:
+            failed += 1
+            print("-dry-run %s: %.0f MB of images wanted: %s  FAILED" % (" ".join(words), want_mb, log))
     run(msimage, *IMAGE, "-dry-run", "-name", "free", ms, cwd=folder, code=2)
     run(msimage, *IMAGE, "-dry-run", "-name", "absent/free", ms, cwd=folder, code=4)
     run(msimage, *IMAGE, "-dry-run", "-abs-mem", 0.01, ms, cwd=folder, code=5)

@@ -300,6 +300,82 @@ static void test_refused_values(void **state)
     refused("", "no Measurement Set", "");
 }
 
+static msi_options parsed_predict(const char *line)
+{
+    msi_options o;
+    char text[2048];
+    snprintf(text, sizeof text, "-predict %s a.ms", line);
+    if (parse(&o, text) != MSI_OK) fail_msg("%s: %s", line, msi_error_get());
+    return o;
+}
+
+static void refused_predict(const char *words, const char *begin, const char *remedy)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "-predict %s a.ms", words);
+    refused(line, begin, remedy);
+}
+
+static void test_predict(void **state)
+{
+    (void)state;
+    msi_options o = parsed("");
+    assert_true(!o.predict && !o.force);
+    msi_options_free(&o);
+    o = parsed_predict("");
+    assert_true(o.predict && !o.force && o.predict_op == MSI_MS_WRITE_REPLACE && !o.output_column);
+    assert_string_equal(o.model_column, "MODEL_DATA");
+    assert_string_equal(o.name, "msimage");
+    assert_int_equal(o.model_interpolation, MSI_MODEL_NEAREST);
+    msi_options_free(&o);
+    o = parsed_predict(
+        "-name x/y -model-column SIM -model-interpolation linear -force -accuracy 1e-7 -field all -spws 1 "
+        "-channel-range 0 4 -interval 1 2 -taql FIELD_ID<3 -select-antenna 0 -j 3 -abs-mem 1 -dry-run "
+        "-padding 2 -precision fp64 -backend cpu -gridder wgrid -temp-dir /tmp -quiet -log-time");
+    assert_string_equal(o.model_column, "SIM");
+    assert_true(o.force && o.dry_run && o.model_interpolation == MSI_MODEL_LINEAR && o.accuracy == 1e-7);
+    msi_options_free(&o);
+    o = parsed_predict("-predict-op subtract -output-column RESIDUAL");
+    assert_true(o.predict_op == MSI_MS_WRITE_SUBTRACT && !o.model_column && !o.selection.data_column);
+    assert_string_equal(o.output_column, "RESIDUAL");
+    msi_options_free(&o);
+    o = parsed_predict("-predict-op add -output-column SUM -data-column DATA");
+    assert_int_equal(o.predict_op, MSI_MS_WRITE_ADD);
+    assert_string_equal(o.selection.data_column, "DATA");
+    msi_options_free(&o);
+}
+
+/* What serves one kind of run alone is refused in the other, given as its default too. */
+static void test_predict_refused(void **state)
+{
+    (void)state;
+    static const char *const imaging[] = {
+        "-size 64 64",      "-scale 1asec",          "-pol I",     "-make-psf",  "-make-psf-only",  "-channels-out 1",
+        "-intervals-out 1", "-shift 1deg 1deg",      "-minuv-l 0", "-maxuv-l 1", "-weight natural", "-mf-weighting",
+        "-no-mf-weighting", "-taper-gaussian 1amin", "-overwrite", "-png",       "-save-weights",   "-save-uv"};
+    for (size_t i = 0; i < sizeof imaging / sizeof *imaging; i++) {
+        char begin[40];
+        snprintf(begin, sizeof begin, "%.*s:", (int)strcspn(imaging[i], " "), imaging[i]);
+        refused_predict(imaging[i], begin, "no meaning with -predict");
+    }
+    static const char *const predict[] = {"-model-column X", "-predict-op replace", "-output-column X",
+                                          "-model-interpolation nearest", "-force"};
+    for (size_t i = 0; i < sizeof predict / sizeof *predict; i++) {
+        char begin[40];
+        snprintf(begin, sizeof begin, "%.*s:", (int)strcspn(predict[i], " "), predict[i]);
+        refused_value(predict[i], begin, "-predict alone");
+    }
+    refused_predict("-predict-op divide", "-predict-op divide:", "replace|add|subtract");
+    refused_predict("-predict-op add", "-predict-op add:", "-output-column NAME");
+    refused_predict("-predict-op subtract -output-column X -model-column Y", "-model-column Y:", "leave it out");
+    refused_predict("-predict-op subtract -output-column X -data-column X", "-output-column X:", "give another");
+    refused_predict("-output-column X", "-output-column X:", "-model-column");
+    refused_predict("-data-column DATA", "-data-column DATA:", "-model-column");
+    refused_predict("-model-column ~", "-model-column:", "empty");
+    refused_predict("-model-interpolation cubic", "-model-interpolation cubic:", "nearest|linear");
+    refused_predict("-accuracy 1e-8 -precision fp32", "-precision fp32:", "fp64 or auto");
+}
+
 static void test_command_line_is_quoted(void **state)
 {
     (void)state;
@@ -374,6 +450,8 @@ int main(void)
         cmocka_unit_test(test_help_and_version),
         cmocka_unit_test(test_refused_sizes_and_scales),
         cmocka_unit_test(test_refused_values),
+        cmocka_unit_test(test_predict),
+        cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_command_line_is_quoted),
         cmocka_unit_test(test_garbage_is_refused_in_order),
     };

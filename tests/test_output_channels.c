@@ -16,8 +16,6 @@
 #include "testdata/makems.h"
 #include "tests/ms_fixture.h"
 
-static char temp[256];
-
 #define MHZ(x) ((x)*1e6)
 
 /* Opens a new set with these spectral windows. */
@@ -25,7 +23,7 @@ static msi_ms_reader *open_set(msi_makems_spw *spw, int n_spw, const msi_ms_sele
 {
     static int n_made;
     char path[300];
-    snprintf(path, sizeof path, "%s/set%d.ms", temp, n_made++);
+    snprintf(path, sizeof path, "%s/set%d.ms", temp_folder, n_made++);
     msi_layout layout;
     assert_int_equal(msi_layout_vla(&layout, 'D'), MSI_OK);
     for (int i = 0; i < n_spw; i++) {
@@ -58,10 +56,14 @@ static int members(const msi_output_channels *c, const msi_ms_reader *reader, in
     for (int s = 0; s < msi_ms_reader_n_spw(reader); s++) {
         const msi_ms_spw *spw = msi_ms_reader_spw(reader, s);
         int32_t first, end, next = 0;
+        int64_t first_met, end_met;
+        msi_output_channels_met(c, spw->freq_hz, spw->n_chan, &first_met, &end_met);
         for (int64_t k = 0; k < c->n; k++) {
             msi_output_channels_range(c, k, spw->freq_hz, spw->n_chan, &first, &end);
             assert_int_equal(first, next);
             assert_true(end >= first);
+            if (end > first) assert_in_range(k, first_met, end_met - 1);
+            if (k == first_met || k == end_met - 1) assert_true(end > first);
             if (k == i) n += end - first;
             next = end;
         }
@@ -165,20 +167,6 @@ static void test_too_little_memory(void **state)
     msi_ms_reader_free(r);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    fixture_temp(temp, sizeof temp);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    fixture_remove(temp);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,5 +175,5 @@ int main(void)
         cmocka_unit_test(test_selected_frequencies_alone),
         cmocka_unit_test(test_too_little_memory),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }

@@ -220,6 +220,30 @@ static void test_source_at_new_centre(void **state)
     }
 }
 
+/* Predicted visibilities go the way back: from the new centre to the old one, with the old uvw. */
+static void test_predicted_is_the_inverse(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_SHIFT; k++) {
+        double uvw_m[3 * N_ROW], old_m[3 * N_ROW], turned_m[3 * N_ROW];
+        msi_c64 vis[N_PLANE * N_ROW * N_CHAN];
+        random_uvw(uvw_m, 14);
+        random_uvw(old_m, 14);
+        for (int i = 0; i < N_PLANE * N_ROW * N_CHAN; i++) vis[i] = (msi_c64){1 + i % 7, 2 - i % 5};
+        msi_phase_shift s;
+        make(&s, &cases[k]);
+        msi_phase_shift_rotate(&s, N_ROW, old_m, turned_m);
+        msi_phase_shift_apply(&s, N_ROW, N_CHAN, N_PLANE, freq_hz, uvw_m, vis);
+        for (int i = 0; i < 3 * N_ROW; i++) assert_true(turned_m[i] == uvw_m[i]);
+        msi_phase_shift_predicted(&s, N_ROW, N_CHAN, N_PLANE, freq_hz, old_m, vis);
+        for (int i = 0; i < N_PLANE * N_ROW * N_CHAN; i++) {
+            /* The same phase both times, so that its own error does not count; a few roundings of up to |V| do. */
+            assert_true(fabs(vis[i].re - (1 + i % 7)) < 64 * DBL_EPSILON);
+            assert_true(fabs(vis[i].im - (2 - i % 5)) < 64 * DBL_EPSILON);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_uvw),
         cmocka_unit_test(test_source_at_new_centre),
+        cmocka_unit_test(test_predicted_is_the_inverse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

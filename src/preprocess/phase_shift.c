@@ -30,26 +30,52 @@ void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_de
     shift->direction[2] = -2 * (half_dec * half_dec + cos(from_dec) * cos(to_dec) * half_ra * half_ra);
 }
 
+static inline void rotate(const msi_phase_shift *shift, const double *uvw, double *turned)
+{
+    for (int i = 0; i < 3; i++) {
+        turned[i] = 0;
+        for (int j = 0; j < 3; j++) turned[i] += shift->rotation[i][j] * uvw[j];
+    }
+}
+
+/* Multiplies one row by exp(sign 2 pi i (u l + v m + w (n-1))). */
+static inline void turn_row(const msi_phase_shift *shift, int sign, const double *uvw, int64_t row, int64_t n_row,
+                            int32_t n_chan, int n_plane, const double *freq_hz, msi_c64 *vis)
+{
+    double path_m = 0;
+    for (int j = 0; j < 3; j++) path_m += uvw[j] * shift->direction[j];
+    for (int32_t c = 0; c < n_chan; c++) {
+        double turns = path_m / MSI_SPEED_OF_LIGHT * freq_hz[c];
+        double phase = 2 * MSI_PI * (turns - rint(turns)), re = cos(phase), im = sign * sin(phase);
+        for (int p = 0; p < n_plane; p++) {
+            msi_c64 *v = &vis[((int64_t)p * n_row + row) * n_chan + c], old = *v;
+            v->re = old.re * re - old.im * im;
+            v->im = old.re * im + old.im * re;
+        }
+    }
+}
+
 void msi_phase_shift_apply(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
                            const double *freq_hz, double *uvw_m, msi_c64 *vis)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < n_row; row++) {
-        double *uvw = uvw_m + 3 * row, turned[3] = {0};
-        double path_m = 0;
-        for (int j = 0; j < 3; j++) {
-            path_m += uvw[j] * shift->direction[j];
-            for (int i = 0; i < 3; i++) turned[i] += shift->rotation[i][j] * uvw[j];
-        }
+        double *uvw = uvw_m + 3 * row, turned[3];
+        turn_row(shift, -1, uvw, row, n_row, n_chan, n_plane, freq_hz, vis);
+        rotate(shift, uvw, turned);
         for (int i = 0; i < 3; i++) uvw[i] = turned[i];
-        for (int32_t c = 0; c < n_chan; c++) {
-            double turns = path_m / MSI_SPEED_OF_LIGHT * freq_hz[c];
-            double phase = 2 * MSI_PI * (turns - rint(turns)), re = cos(phase), im = -sin(phase);
-            for (int p = 0; p < n_plane; p++) {
-                msi_c64 *v = &vis[((int64_t)p * n_row + row) * n_chan + c], old = *v;
-                v->re = old.re * re - old.im * im;
-                v->im = old.re * im + old.im * re;
-            }
-        }
     }
+}
+
+void msi_phase_shift_rotate(const msi_phase_shift *shift, int64_t n_row, const double *uvw_m, double *turned_m)
+{
+    for (int64_t row = 0; row < n_row; row++) rotate(shift, uvw_m + 3 * row, turned_m + 3 * row);
+}
+
+void msi_phase_shift_predicted(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
+                               const double *freq_hz, const double *uvw_m, msi_c64 *vis)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < n_row; row++)
+        turn_row(shift, 1, uvw_m + 3 * row, row, n_row, n_chan, n_plane, freq_hz, vis);
 }

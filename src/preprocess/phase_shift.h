@@ -23,4 +23,16 @@ void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_de
 void msi_phase_shift_apply(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
                            const double *freq_hz, double *uvw_m, msi_c64 *vis);
 
+/*
+ * The transpose, for visibilities predicted at the new centre: msi_phase_shift_rotate gives their uvw,
+ * msi_phase_shift_predicted turns them to the old centre.
+ *
+ * Given:    uvw_m [n_row][3]  as the old centre has them
+ * Returned: turned_m [n_row][3]
+ * Given and returned: vis [n_plane][n_row][n_chan], multiplied by exp(+2 pi i (u l + v m + w (n-1)))
+ */
+void msi_phase_shift_rotate(const msi_phase_shift *shift, int64_t n_row, const double *uvw_m, double *turned_m);
+void msi_phase_shift_predicted(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
+                               const double *freq_hz, const double *uvw_m, msi_c64 *vis);
+
 #endif

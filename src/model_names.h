@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Which files of a directory are the models of a run, by their names alone. */
+#ifndef MSI_SRC_MODEL_NAMES_H
+#define MSI_SRC_MODEL_NAMES_H
+
+#include "core/types.h"
+
+typedef struct msi_model_name {
+    char *path;
+    int64_t number; /* of a channel image; -1: none */
+    msi_pol pol;    /* 0 where the name tells none */
+} msi_model_name;
+
+typedef struct msi_model_names {
+    int64_t n;
+    msi_model_name *list; /* [n] channel images in order, polarisations in that of msi_pol */
+} msi_model_names;
+
+/*
+ * msi_model_names_find - the files NAME[-NNNN|-MFS][-POL]-model.fits: channel images where there are any, else those
+ * without a channel, else the MFS images.
+ * Returns: 0; MSI_EINPUT (none; channel images and others, of which it is not clear which are meant; a channel that is
+ *          left out), MSI_ENOMEM. Freed by msi_model_names_free.
+ */
+int msi_model_names_find(msi_model_names *out, const char *name);
+void msi_model_names_free(msi_model_names *names);
+
+#endif

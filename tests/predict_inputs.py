@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""predict_inputs.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what cannot be predicted is refused with its exit code and one line
+that names it, and leaves every file of the set as it was; what can be predicted is, and changes its column alone."""
+import os
+import pwd
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+from astropy.io import fits
+from casacore.tables import makearrcoldesc, maketabdesc, table
+
+from image_oracle import ASEC, run
+from predict_oracle import COLUMN_FLOOR, Model, Set, contents, errors, files, flat, marked
+
+SET = ["-quiet", "-telescope", "vla", "-config", "D", "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "44deg", "-duration",
+       "30s", "-spw", "1GHz", "40MHz", "4", "-noise", "1Jy"]
+CENTRE = (60.0, 44.0)
+
+
+class Inputs:
+    def __init__(self, msimage, makems, folder):
+        self.msimage, self.makems, self.folder = msimage, makems, folder
+        self.failed = self.tried = 0
+        os.chdir(folder)
+        self.model = Model((64, 64), 20 * ASEC, CENTRE)
+        self.model.write("good")
+
+    def complain(self, text):
+        self.failed += 1
+        print("FAILED:", text, flush=True)
+
+    def make(self, name, *options):
+        if not os.path.exists(name):
+            run(self.makems, *SET, *options, name)
+        return name
+
+    def fresh(self, *options):
+        """A copy of a set, to be predicted into."""
+        source = self.make("source%s.ms" % "".join(options), *options)
+        shutil.rmtree("copy.ms", ignore_errors=True)
+        shutil.copytree(source, "copy.ms")
+        return "copy.ms"
+
+    def launch(self, *words, **options):
+        self.tried += 1
+        try:
+            return subprocess.run([self.msimage, "-predict", *[str(w) for w in words]], stdout=subprocess.PIPE, timeout=120,
+                                  stderr=subprocess.PIPE, check=False, encoding="utf-8", errors="replace", **options)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(words, "no end", "", "msimage: error: no end in two minutes\n")
+
+    def refused(self, title, code, pattern, ms, *words, **options):
+        """The exit code, one line with the pattern, no stdout, and no file of the set changed, made or removed."""
+        before = files(ms) if os.path.isdir(ms) else None
+        around = sorted(os.listdir("."))
+        done = self.launch("-quiet", *words, ms, **options)
+        lines = done.stderr.splitlines()
+        if done.returncode != code:
+            self.complain("%s: exits %s, not %d: %s" % (title, done.returncode, code, done.stderr[-1500:]))
+        elif len(lines) != 1 or not lines[0].startswith("msimage: error: "):
+            self.complain("%s: not one line of error: %s" % (title, done.stderr[-1500:]))
+        elif not re.search(pattern, lines[0]):
+            self.complain("%s: /%s/ is not in: %s" % (title, pattern, lines[0]))
+        if done.stdout:
+            self.complain("%s: stdout: %s" % (title, done.stdout))
+        if before is not None and files(ms) != before:
+            now = files(ms)
+            self.complain("%s: changes %s" % (title, [k for k in set(now) | set(before) if now.get(k) != before.get(k)]))
+        if sorted(os.listdir(".")) != around:
+            self.complain("%s: leaves %s" % (title, os.listdir(".")))
+
+    def predicted(self, title, ms, *words, model=None, column="MODEL_DATA"):
+        """Does it succeed, is the column right, and is everything else as it was? Returns the log."""
+        before = contents(ms, (column,))
+        done = self.launch("-accuracy", 1e-4, *words, ms)
+        if done.returncode != 0 or done.stdout:
+            self.complain("%s: exits %s: %s%s" % (title, done.returncode, done.stdout, done.stderr[-1500:]))
+            return done.stderr
+        at = Set(ms)
+        l2, _ = errors(at.column(column), at.predict(model or self.model))
+        if not l2 <= 1e-4 + COLUMN_FLOOR:
+            self.complain("%s: error %.1e" % (title, l2))
+        now = contents(ms, (column,))
+        if now != before or marked(ms):
+            self.complain("%s: changes %s, mark %d" % (title, [k for k in before if now.get(k) != before[k]], marked(ms)))
+        return done.stderr
+
+
+def good(s):
+    return ["-name", "good"]
+
+
+def check_sets(s):
+    name = good(s)
+    s.refused("missing path", 3, "absent.ms", "absent.ms", *name)
+    s.refused("second path missing", 3, "absent.ms", s.fresh(), *name, "absent.ms")
+    with open("plain", "w", encoding="ascii") as f:
+        f.write("not a set\n")
+    s.refused("plain file", 3, "plain", "plain", *name)
+    os.mkdir("empty")
+    s.refused("empty folder", 3, "empty", "empty", *name)
+    s.refused("a table but not a set", 3, "FIELD", s.fresh() + "/FIELD", *name)
+    s.refused("/dev/null", 3, "/dev/null", "/dev/null", *name)
+    s.refused("a path of 5 kB", 3, "nnnn", "n" * 5000, *name)
+    s.refused("the same set twice", 2, "copy.ms", s.fresh(), *name, "./copy.ms")
+    s.refused("no rows", 3, "rows", s.make("zero-rows.ms", "-defect", "zero-rows"), *name)
+    s.refused("no spectral windows", 3, "SPECTRAL_WINDOW", s.make("zero-spws.ms", "-defect", "zero-spws"), *name)
+    for defect, pattern in (("bad-data-desc-id", "DATA_DESC_ID, row [0-9]+"), ("chan-freq-length", "CHAN_FREQ|channels"),
+                            ("corr-type-length", "CORR_TYPE|correlations")):
+        s.refused(defect, 3, pattern, s.make(defect + ".ms", "-defect", defect), *name)
+    s.refused("no such field", 3, "field", s.fresh(), *name, "-field", 7)
+    s.refused("no such spw", 3, "9", s.fresh(), *name, "-spws", 9)
+    s.refused("channels that are not there", 3, "channel", s.fresh(), *name, "-channel-range", 2, 9)
+    s.refused("bad TaQL", 3, "TaQL|taql", s.fresh(), *name, "-taql", "ANTENNA1 <")
+    s.refused("TaQL without rows", 3, "rows", s.fresh(), *name, "-taql", "ANTENNA1 > 1000")
+    for file in ("table.dat", "table.f0"):
+        path = s.fresh()
+        os.truncate(os.path.join(path, file), 100)
+        s.refused(file + " cut", 3, "truncated or corrupt", path, *name)
+    for title in ("with spaces.ms", "%s%n%d.ms", "[1:5].ms", "(x).ms", "!bang.ms", "'quotes\".ms", "a;b&c|d.ms", "ünïcödé.ms",
+                  "back\\slash.ms"):
+        os.rename(s.fresh(), title)
+        s.predicted("a set called " + title, title, *name)
+        shutil.rmtree(title)
+
+
+def check_samples(s):
+    """Flags and weights do not matter; a row without a finite UVW stays as it is."""
+    for defect in ("all-flagged", "zero-weights", "nan-vis", "nan-weight"):
+        s.predicted(defect, s.fresh("-defect", defect), *good(s))
+    for defect in ("nan-uvw", "inf-uvw", "huge-uvw"):
+        path = s.fresh("-defect", defect)
+        at = Set(path)
+        with np.errstate(all="ignore"):
+            odd = np.flatnonzero(~(np.isfinite(at.uvw) & (np.abs(at.uvw) < 1e12)).all(1))
+            want = at.predict(s.model)
+        done = s.launch(*good(s), path)
+        column = Set(path).column("MODEL_DATA")
+        rest = np.setdiff1d(np.arange(len(column)), odd)
+        l2, _ = errors([column[i] for i in rest], [want[i] for i in rest])
+        if done.returncode or l2 > 1e-4 or len(odd) != 1 or flat([column[odd[0]]]).any() or "finite UVW" not in done.stderr:
+            s.complain("%s: exits %s, error %.1e, %s" % (defect, done.returncode, l2, done.stderr[-500:]))
+
+
+def spoilt(name, change):
+    """A model with its one HDU changed."""
+    with fits.open("good-model.fits") as f:
+        hdu = fits.PrimaryHDU(f[0].data.copy(), f[0].header.copy())
+    change(hdu)
+    hdu.writeto(name + "-model.fits", overwrite=True, output_verify="ignore")
+    return ["-name", name]
+
+
+def raw_card(name, key, text):
+    """A card as no library would write it."""
+    spoilt(name, lambda hdu: None)
+    with open(name + "-model.fits", "r+b") as f:
+        header = f.read(2880 * 2)
+        f.seek(header.index(("%-8s=" % key).encode()))
+        f.write(("%-8s= %20s" % (key, text)).encode())
+    return ["-name", name]
+
+
+def check_models(s):
+    def put(y, x, value):
+        return lambda hdu: hdu.data[0, 0].__setitem__((y, x), value)
+
+    def card(**cards):
+        return lambda hdu: hdu.header.update(cards)
+
+    path = s.fresh()
+    s.refused("no model", 3, "no model: there is no none-model.fits.*-name", path, "-name", "none")
+    s.refused("no model by default", 3, "msimage-model.fits", path)
+    s.refused("folder of models missing", 3, "absent: No such file", path, "-name", "absent/m")
+    s.refused("NaN", 3, "bad-model.fits: pixel .*NaN", path, *spoilt("bad", put(3, 4, np.nan)))
+    s.refused("Inf", 3, "bad-model.fits: pixel .*infinite", path, *spoilt("bad", put(60, 4, -np.inf)))
+    s.refused("too bright", 3, "bad-model.fits.*1e[+]30", path, *spoilt("bad", put(60, 4, 1e32)))
+    for length in (0, 100, 2880, 2880 + 100, os.path.getsize("good-model.fits") // 2, 2880 + 64 * 64 * 4 - 1):
+        shutil.copy("good-model.fits", "cut-model.fits")
+        os.truncate("cut-model.fits", length)
+        s.refused("cut to %d" % length, 3, "cut-model.fits: (truncated or corrupt|not a FITS file)", path, "-name", "cut")
+    for key, text in (("NAXIS1", "1000000000"), ("NAXIS1", "9223372036854775807"), ("NAXIS1", "0"), ("NAXIS1", "-64"),
+                      ("NAXIS", "999"), ("NAXIS3", "1000000"), ("BITPIX", "17"), ("BITPIX", "32")):
+        s.refused("%s = %s" % (key, text), 3, "huge-model.fits", path, *raw_card("huge", key, text))
+    s.refused("another unit", 3, "bad-model.fits.*Jy/beam.*-force", path, *spoilt("bad", card(BUNIT="Jy/beam")))
+    s.refused("another projection", 3, "bad-model.fits.*RA---TAN", path, *spoilt("bad", card(CTYPE1="RA---TAN")))
+    s.refused("rotated", 3, "bad-model.fits.*PC1_2", path, *spoilt("bad", card(PC1_2=0.3)))
+    s.refused("slanted", 3, "bad-model.fits.*PV2_1", path, *spoilt("bad", card(PV2_1=0.3)))
+    s.refused("between pixels", 3, "bad-model.fits.*CRPIX1 is 33.5", path, *spoilt("bad", card(CRPIX1=33.5)))
+    s.refused("a reference far away", 3, "bad-model.fits.*CRPIX1", path, *spoilt("bad", card(CRPIX1=1e15)))
+    s.refused("memory", 5, "needs .* GB", path, *spoilt("bad", card(CRPIX1=2e5, CRPIX2=-2e5)), "-abs-mem", 1)
+    s.refused("another frame", 3, "B1950.*J2000.*-force", path, *spoilt("bad", card(RADESYS="FK4", EQUINOX=1950.0)))
+    s.refused("30 degrees off", 3, "bad-model.fits.*31.0 degrees.*-force", path, *spoilt("bad", card(CRVAL2=75.0)))
+    s.refused("other frequency", 3, "bad-model.fits.*MHz.*-force", path,
+              *spoilt("bad", card(CTYPE3="FREQ", CRVAL3=5e9, CDELT3=1e9)))
+    s.refused("sizes that differ", 3, "two-Q-model.fits: another size than two-I-model.fits", path, "-name", two_sizes())
+    for pol, pattern in (("XY", "complex"), ("RR", "hands that the set has not")):
+        number = {"XY": -7, "RR": -1}[pol]
+        s.refused("a model of " + pol, 3, pattern, path, *spoilt("bad", card(CRVAL4=number)))
+    # The same by force.
+    for cards in ({"CTYPE3": "FREQ", "CRVAL3": 5e9, "CDELT3": 1e9}, {"BUNIT": "Jy/beam"}, {"RADESYS": "FK4", "EQUINOX": 1950.0}):
+        log = s.predicted("forced: %s" % cards, s.fresh(), *spoilt("forced", card(**cards)), "-force")
+        if log.count("msimage: warning: ") != 1:
+            s.complain("forced: %s: not one warning: %s" % (cards, log))
+    log = s.predicted("ICRS for J2000", s.fresh(), *spoilt("icrs", lambda h: h.header.update(RADESYS="ICRS")))
+    if "taken for the same" not in log:
+        s.complain("ICRS for J2000: no warning: " + log)
+    # Frequencies that touch the set's band.
+    s.predicted("a wide band", s.fresh(), *spoilt("wide", card(CTYPE3="FREQ", CRVAL3=1.3e9, CDELT3=0.4e9)))
+
+
+def two_sizes():
+    Model((64, 64), 20 * ASEC, CENTRE, "IQ").write("two")
+    other = Model((66, 64), 20 * ASEC, CENTRE, "IQ")
+    fits.PrimaryHDU(other.image("Q")[None, None], other.header("Q")).writeto("two-Q-model.fits", overwrite=True)
+    return "two"
+
+
+def add_column(path, name, value_type, shape):
+    with table(path, readonly=False, ack=False) as t:
+        description = makearrcoldesc(name, 0 if value_type != "complex" else 0j, valuetype=value_type, shape=shape)
+        t.addcols(maketabdesc([description]), {"TYPE": "StandardStMan", "NAME": "Std" + name})
+
+
+def check_columns(s):
+    path = s.fresh()
+    add_column(path, "MODEL_DATA", "complex", [2, 4])
+    s.refused("MODEL_DATA of another shape", 3, "MODEL_DATA", path, *good(s))
+    path = s.fresh()
+    add_column(path, "MODEL_DATA", "float", [4, 4])
+    s.refused("MODEL_DATA of another type", 3, "MODEL_DATA", path, *good(s))
+    path = s.fresh()
+    for column in ("DATA", "FLAG", "UVW", "WEIGHT", "SIGMA_SPECTRUM", "no name", "1ST"):
+        s.refused("into " + column, 2, re.escape(column), path, *good(s), "-model-column", column)
+    for words, pattern in ((["-predict-op", "add"], "-output-column"),
+                           (["-predict-op", "subtract", "-output-column", "DATA", "-data-column", "DATA"], "DATA"),
+                           (["-predict-op", "subtract", "-output-column", "DATA"], "DATA")):
+        s.refused(" ".join(words), 2, pattern, path, *good(s), *words)
+    s.refused("no such input", 3, "NOSUCH", path, *good(s), "-predict-op", "add", "-output-column", "SUM", "-data-column",
+              "NOSUCH")
+    # A column among others in one storage manager, and one of its own.
+    for own in (False, True):
+        path = s.fresh()
+        with table(path, readonly=False, ack=False) as t:
+            names = ["MODEL_DATA"] if own else ["MODEL_DATA", "OTHER"]
+            t.addcols(maketabdesc([makearrcoldesc(n, 0j, valuetype="complex", ndim=2) for n in names]),
+                      {"TYPE": "TiledShapeStMan", "NAME": "Tiled", "DEFAULTTILESHAPE": [4, 4, 100]} if own else
+                      {"TYPE": "StandardStMan", "NAME": "Shared"})
+            for n in names:
+                t.putcol(n, t.getcol("DATA"))
+        log = s.launch(*good(s), path)
+        at = Set(path)
+        l2, _ = errors(at.column("MODEL_DATA"), at.predict(s.model))
+        if log.returncode or l2 > 1e-4 or not own and (flat(at.column("OTHER")) != flat(at.column("DATA"))).any():
+            s.complain("own storage manager %d: exits %d, error %.1e: %s" % (own, log.returncode, l2, log.stderr))
+
+
+def check_outputs(s):
+    path = s.fresh()
+    nobody = None
+    for folder, _, names in os.walk(path):
+        for name in names:
+            os.chmod(os.path.join(folder, name), 0o444)
+        os.chmod(folder, 0o555)
+    if os.getuid() == 0:
+        # Root may write everywhere: be somebody who may not.
+        user = pwd.getpwnam("nobody")
+        nobody = lambda: (os.setgroups([]), os.setgid(user.pw_gid), os.setuid(user.pw_uid))
+        os.chmod(".", 0o755)
+    s.refused("a read-only set", 4, "copy.ms", path, *good(s), preexec_fn=nobody)
+    s.refused("a read-only set, dry run", 4, "copy.ms", path, *good(s), "-dry-run", preexec_fn=nobody)
+    for folder, _, names in os.walk(path):
+        os.chmod(folder, 0o755)
+        for name in names:
+            os.chmod(os.path.join(folder, name), 0o644)
+    # A limit of file sizes stands for a full disk.
+    for limit in (1 << 12, 1 << 18):
+        s.refused("a full disk", 4, "copy.ms", path, *good(s), preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (limit, limit)))
+    s.predicted("then with space", path, *good(s))
+
+
+def check_dry_run(s):
+    """Tells the plan, and writes nothing."""
+    path = s.fresh()
+    for _ in range(2):
+        before = files(path)
+        done = s.launch(*good(s), "-dry-run", path)
+        for what in (r"model good-model.fits, Stokes I: flux [0-9.]+ Jy", r"models: good-model.fits; 64 x 64 pixels",
+                     r"[0-9]+ w-planes \([0-9]+ in memory\)", r"memory: visibilities [0-9.]+ GB", r"disk: .*copy.ms",
+                     r"to predict: [0-9]+ rows, [0-9]+ samples", r"time: about \d+ s to read, \d+ s to degrid, \d+ s to write"):
+            if not re.search(what, done.stderr):
+                s.complain("-dry-run: /%s/ is not in: %s" % (what, done.stderr))
+        if done.returncode or done.stdout or files(path) != before:
+            s.complain("-dry-run: exits %d, writes" % done.returncode)
+        s.predicted("after a dry run", path, *good(s))
+
+
+def check_lock(s):
+    """While one run works on a set, another is told at once, and harms neither."""
+    path = s.fresh()
+    first = subprocess.Popen([s.msimage, "-predict", "-name", "good", path], stderr=subprocess.PIPE, encoding="utf-8")
+    for line in first.stderr:
+        if line.startswith("to predict"):
+            break
+    first.send_signal(signal.SIGSTOP)
+    for words in ([], ["-dry-run"]):
+        began = time.monotonic()
+        done = s.launch("-quiet", *good(s), *words, path)
+        took = time.monotonic() - began
+        # The model is read first; a busy machine is late to start processes.
+        if done.returncode != 6 or "in use" not in done.stderr or done.stderr.count("\n") != 1 or took > 5:
+            s.complain("a second run: exits %s after %.1f s: %s" % (done.returncode, took, done.stderr))
+    first.send_signal(signal.SIGCONT)
+    _, rest = first.communicate(timeout=120)
+    at = Set(path)
+    if first.returncode or errors(at.column("MODEL_DATA"), at.predict(s.model))[0] > 1e-4:
+        s.complain("the first run: exits %d: %s" % (first.returncode, rest))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        s = Inputs(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), folder)
+        wanted = sys.argv[3:]
+        for name, test in list(globals().items()):
+            if name.startswith("check_") and (not wanted or name[6:] in wanted):
+                test(s)
+        os.chdir("/")
+        print("%d tried, %d failures" % (s.tried, s.failed))
+    sys.exit(1 if s.failed else 0)
+
+
+main()
