@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # cli_completion.sh FOLDER: what the bash completion offers where; the zsh completion is read by zsh where there is one.
 set -euo pipefail
+# shellcheck source=tests/cli_prologue.sh
+source "$(dirname "${BASH_SOURCE[0]}")/cli_prologue.sh"
 folder=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
 mkdir set.ms data
 touch file.txt
 # The shell's own works only inside a real completion.
@@ -13,7 +12,6 @@ touch file.txt
 compopt() { :; }
 # shellcheck disable=SC1091
 source "$folder/msimage"
-failed=0
 
 # offers EXPECTED WORDS..: the completions of the last word, sorted and joined.
 offers() {
@@ -23,10 +21,7 @@ offers() {
     COMP_CWORD=$#
     _msimage
     got=$(printf '%s\n' "${COMPREPLY[@]}" | sort | paste -s -d ' ')
-    [[ $got == "$expected" ]] || {
-        echo "FAILED: $*: offers '$got', not '$expected'"
-        failed=1
-    }
+    [[ $got == "$expected" ]] || complain "$*: offers '$got', not '$expected'"
 }
 
 offers '-accuracy' -acc

@@ -2,16 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # cli_makems.sh MSIMAGE_MAKEMS: the generator's command line: exit codes, messages, defaults, what it prints and leaves.
 set -euo pipefail
+# shellcheck source=tests/cli_prologue.sh
+source "$(dirname "${BASH_SOURCE[0]}")/cli_prologue.sh"
 makems=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-failed=0
-
-complain() {
-    echo "FAILED: $*"
-    failed=1
-}
 
 # refused CODE PATTERN ARGUMENTS..: the exit code, a line on stderr that matches, nothing on stdout, nothing new on disk.
 refused() {

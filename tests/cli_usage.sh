@@ -2,16 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # cli_usage.sh MSIMAGE: exit codes and messages of command lines that cannot be run, and of -help and -version.
 set -euo pipefail
+# shellcheck source=tests/cli_prologue.sh
+source "$(dirname "${BASH_SOURCE[0]}")/cli_prologue.sh"
 msimage=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-failed=0
-
-complain() {
-    echo "FAILED: $*"
-    failed=1
-}
 
 # expect CODE PATTERN ARGUMENTS..: the exit code, one line on stderr that matches, nothing on stdout, no file written.
 expect() {
