@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The benchmark program's rows. A workload's file defines its rows, each naming the functions that set it up, run it
+ * once, hold its result against a double-precision reference and free it; bench_rows.c lists the files' tables.
+ */
+#ifndef MSI_BENCH_H
+#define MSI_BENCH_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct msi_bench_options {
+    const char *layout_dir; /* station tables; NULL: procedural ones of the same size and extent stand in */
+    double scale;           /* fraction of a workload's visibilities, in (0, 1] */
+} msi_bench_options;
+
+/* What one run does; set_up fills it in. */
+typedef struct msi_bench_work {
+    int64_t n_vis;     /* visibilities given, before any merging */
+    double n_addition; /* complex grid-point additions (or multiply-adds, degridding) that n_vis ask for, every
+                          polarisation counted, as if none were merged */
+    char note[160];    /* what a reader of the row must know; may be empty. run may rewrite it */
+} msi_bench_work;
+
+/* Milliseconds of one run: device time where the backend is a GPU, else wall time. */
+typedef struct msi_bench_time {
+    double sort_ms;   /* everything before the strategy's kernel: coordinates, sort, merge */
+    double kernel_ms; /* the gridding or degridding itself */
+} msi_bench_time;
+
+typedef struct msi_bench_row msi_bench_row;
+struct msi_bench_row {
+    const char *name;     /* unique; workload/.. */
+    const char *workload; /* one line */
+    const char *method, *strategy;
+    const char *direction; /* "grid" or "degrid" */
+    const char *backend;   /* "cpu" or "cuda" */
+    const char *precision; /* "fp32" or "fp64" */
+    double tolerance;      /* largest relative L2 error that verify may find */
+    const void *detail;    /* what tells this row from others of the same functions */
+    /* All return 0 or a code of core/status.h. set_up: *state is owned by the caller, freed by free_state. */
+    int (*set_up)(void **state, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work);
+    int (*run)(void *state, msi_bench_work *work, msi_bench_time *time);
+    int (*verify)(void *state, double *error);
+    void (*free_state)(void *state);
+};
+
+typedef struct msi_bench_table {
+    const msi_bench_row *row;
+    int n_row;
+} msi_bench_table;
+
+/* msi_bench_tables - the tables that this program was built with. */
+const msi_bench_table *msi_bench_tables(int *n_table);
+
+/* What was measured of a row. Figures that do not apply are NaN. */
+typedef struct msi_bench_result {
+    const msi_bench_row *row;
+    msi_bench_work work;
+    msi_bench_time time; /* medians */
+    double all_ms;       /* median of the sums */
+    double joule_per_mvis;
+    double error;
+} msi_bench_result;
+
+/* What it was measured on. */
+typedef struct msi_bench_host {
+    char gpu[96]; /* "" where there is none */
+    double gpu_fp32_flops;
+    char cpu[96];
+    int n_thread;
+    double scale;
+} msi_bench_host;
+
+void msi_bench_print_head(const msi_bench_host *host, int name_width);
+void msi_bench_print(const msi_bench_host *host, const msi_bench_result *result, int name_width);
+
+/* msi_bench_write_json - one row a line. Returns: 0, MSI_EOUTPUT. */
+int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi_bench_result *result, int n);
+
+/*
+ * msi_bench_compare - print each row's time beside that of an earlier run's file.
+ * Returned: *n_slower rows whose time is more than `factor` times the earlier one's, *n_common rows that both have
+ * Returns:  0, MSI_EINPUT
+ */
+int msi_bench_compare(const char *path, const msi_bench_result *result, int n, double factor, int *n_common,
+                      int *n_slower);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

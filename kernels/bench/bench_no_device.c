@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What bench_device.h promises in a build without CUDA. */
+#include "kernels/bench/bench_device.h"
+
+#include "core/status.h"
+
+int msi_bench_device_name(char *name, size_t size)
+{
+    if (size) name[0] = 0;
+    return 0;
+}
+
+int msi_bench_device_fp32_peak(double *flops)
+{
+    *flops = 0;
+    return msi_error_set(MSI_EGPU, "this program was built without CUDA");
+}
+
+void msi_bench_device_wait(void) {}
+
+void msi_bench_device_pci_bus(char *bus, int size)
+{
+    if (size) bus[0] = 0;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Forms of the SDP memo "Vertical prototyping of the gridding algorithm": kernels strided or rearranged (sections 2.4
+ * and 4.1), fixed blocks a tile (2.3) or dynamic ones (3.1), indices computed by the gridding kernel or stored by the
+ * sort (4.2); and the plainest form of all, a block for each visibility.
+ */
+#include "kernels/bench/el56_forms_cuda.h"
+
+#include <vector>
+
+#include "kernels/bench/el56_table_forms.cuh"
+#include "kernels/grid/cuda_check.h"
+
+using namespace el56_forms;
+
+namespace {
+
+constexpr int RUN = 256;                                         /* entries drawn at once */
+constexpr int FIXED_WARPS = 16, CENTRE_WARPS = 1000, CENTRE = 8; /* of a tile; of the central 8 x 8 */
+
+/* A quarter of an oversampled kernel as it is computed; |t oversample - sub| along both axes. */
+struct strided_weights {
+    const float2 *table;
+    const int64_t *offset;
+    int oversample;
+    __device__ int64_t first(int plane, int, int, int) const
+    {
+        return offset[plane];
+    }
+    struct cursor {
+        const float2 *at;
+        int row, step, pitch; /* at + |row + j step| pitch */
+        __device__ float2 value(int j) const
+        {
+            return __ldg(at + (int64_t)abs(row + j * step) * pitch);
+        }
+    };
+    __device__ cursor begin(const staged &e, int column) const
+    {
+        int middle = oversample / 2, pitch = e.half * oversample + middle + 1;
+        int x = abs((e.du + column) * oversample - (e.sub_u - middle));
+        return {table + e.first + x, e.dv * oversample - (e.sub_v - middle), oversample, pitch};
+    }
+};
+
+/* The same values, those of one sub-offset together: [y mod os][x mod os] blocks of [y / os][x / os]. */
+struct quarter_weights {
+    const float2 *table;
+    const int64_t *offset;
+    int oversample;
+    __device__ int64_t first(int plane, int, int, int) const
+    {
+        return offset[plane];
+    }
+    struct cursor {
+        const float2 *at;
+        int row, oversample, edge;
+        __device__ float2 value(int j) const
+        {
+            int y = abs(row + j * oversample);
+            return __ldg(at + (int64_t)((y % oversample) * edge + y / oversample) * oversample * edge);
+        }
+    };
+    __device__ cursor begin(const staged &e, int column) const
+    {
+        int middle = oversample / 2, edge = e.half + 1;
+        int x = abs((e.du + column) * oversample - (e.sub_u - middle));
+        return {table + e.first + x % oversample * edge + x / oversample, e.dv * oversample - (e.sub_v - middle),
+                oversample, edge};
+    }
+};
+
+/* Full width for every pair of sub-offsets, u fastest: a row is a run of values (memo, section 4.1). */
+struct full_weights {
+    const float2 *table;
+    const int64_t *offset;
+    int oversample;
+    __device__ int64_t first(int plane, int half, int sub_u, int sub_v) const
+    {
+        int taps = 2 * half + 1;
+        return offset[plane] + (int64_t)(sub_u * (oversample + 1) + sub_v) * taps * taps;
+    }
+    struct cursor {
+        const float2 *at;
+        int pitch;
+        __device__ float2 value(int row) const
+        {
+            return __ldg(at + row * pitch);
+        }
+    };
+    __device__ cursor begin(const staged &e, int column) const
+    {
+        int taps = 2 * e.half + 1;
+        return {table + e.first + (int64_t)(e.dv + e.half) * taps + e.du + column + e.half, taps};
+    }
+};
+
+/* The same for sub-offsets from 0 on: kernels are even. */
+struct even_weights {
+    const float2 *table;
+    const int64_t *offset;
+    int oversample;
+    __device__ int64_t first(int plane, int half, int sub_u, int sub_v) const
+    {
+        int taps = 2 * half + 1, middle = oversample / 2;
+        return offset[plane] + (int64_t)(abs(sub_u - middle) * (middle + 1) + abs(sub_v - middle)) * taps * taps;
+    }
+    __device__ full_weights::cursor begin(const staged &e, int column) const
+    {
+        int middle = oversample / 2, taps = 2 * e.half + 1;
+        int step_u = e.sub_u < middle ? -1 : 1, step_v = e.sub_v < middle ? -1 : 1;
+        return {table + e.first + (int64_t)(e.half + step_v * e.dv) * taps + e.half + step_u * (e.du + column),
+                step_v * taps};
+    }
+};
+
+struct separable_weights {
+    const float2 *table;
+    const int64_t *offset;
+    int oversample;
+    __device__ int64_t first(int plane, int, int, int) const
+    {
+        return offset[plane];
+    }
+    struct cursor {
+        const float2 *at;
+        float2 u;
+        __device__ float2 value(int j) const
+        {
+            float2 v = __ldg(at + j);
+            return {u.x * v.x - u.y * v.y, u.x * v.y + u.y * v.x};
+        }
+    };
+    __device__ cursor begin(const staged &e, int column) const
+    {
+        int taps = 2 * e.half + 1;
+        return {table + e.first + e.sub_v * taps + e.dv + e.half,
+                __ldg(table + e.first + e.sub_u * taps + e.du + column + e.half)};
+    }
+};
+
+struct stored_record {
+    const msi_wproj_head *head;
+    const msi_c32 *value;
+    __device__ record operator()(uint32_t i) const
+    {
+        msi_c32 v = value[i];
+        return {head[i], {v.re, v.im}};
+    }
+};
+
+struct computed_record {
+    msi_wproj_samples_f32 samples;
+    __device__ record operator()(uint32_t i) const
+    {
+        return wproj_locate::locate_f32<float>(samples, i);
+    }
+};
+
+template <class WEIGHTS>
+__global__ void k_grid_naive(msi_wproj_samples_f32 samples, const int32_t *half_of, WEIGHTS weights, float2 *grid,
+                             int nu)
+{
+    record r = wproj_locate::locate_f32<float>(samples, blockIdx.x);
+    uint32_t kernel = r.head.kernel;
+    int plane = msi_wproj_head_plane(kernel), half = half_of[plane], taps = 2 * half + 1;
+    float sign = msi_wproj_head_conjugate(kernel) ? -1.0f : 1.0f;
+    staged e = {-half, -half, half, 0, 0, 0, 0, sign, msi_wproj_head_sub_u(kernel), msi_wproj_head_sub_v(kernel)};
+    e.first = weights.first(plane, half, e.sub_u, e.sub_v);
+    float2 *corner = grid + (int64_t)(msi_wproj_head_v(r.head.cell) - half) * nu + msi_wproj_head_u(r.head.cell) - half;
+    for (int i = threadIdx.x; i < taps * taps; i += blockDim.x) {
+        int column = i % taps, row = i / taps;
+        float2 w = weights.begin(e, column).value(row);
+        w.y *= sign;
+        atomicAdd(&corner[(int64_t)row * nu + column].x, r.value.x * w.x - r.value.y * w.y);
+        atomicAdd(&corner[(int64_t)row * nu + column].y, r.value.x * w.y + r.value.y * w.x);
+    }
+}
+
+__global__ void k_tile_ends(const uint32_t *tile, int64_t n, int64_t *first, int64_t *end)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    if (i == 0 || tile[i - 1] != tile[i]) first[tile[i]] = i;
+    if (i + 1 == n || tile[i + 1] != tile[i]) end[tile[i]] = i + 1;
+}
+
+/* warps a tile; those of the central square are left to a launch of their own, or are all there is. */
+template <class WEIGHTS, class RECORD>
+__global__ __launch_bounds__(32 * WARPS) void k_grid_fixed(el56_buckets b, const int32_t *half, WEIGHTS weights,
+                                                           RECORD located, const int64_t *first, const int64_t *end,
+                                                           int warps, int centre, int centre_u, int centre_v,
+                                                           float2 *grid, int nu, int nv)
+{
+    __shared__ staged stages[WARPS][32];
+    int64_t warp = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    int64_t which = warp / warps, part = warp % warps;
+    int tu = (int)(which % b.n_tile_u), tv = (int)(which / b.n_tile_u);
+    if (centre) {
+        tu = centre_u + (int)(which % CENTRE);
+        tv = centre_v + (int)(which / CENTRE);
+        if (which >= CENTRE * CENTRE) return;
+    } else if (tu >= centre_u && tu < centre_u + CENTRE && tv >= centre_v && tv < centre_v + CENTRE) {
+        return;
+    }
+    if (tu < 0 || tv < 0 || tu >= b.n_tile_u || tv >= b.n_tile_v) return;
+    int64_t low = first[tv * b.n_tile_u + tu], n = end[tv * b.n_tile_u + tu] - low;
+    grid_entries(b, half, weights, located, low + n * part / warps, low + n * (part + 1) / warps,
+                 stages[threadIdx.x / 32], grid, nu, nv);
+}
+
+} /* namespace */
+
+struct el56_tables {
+    el56_layout layout;
+    int32_t nu, nv, n_block, centre_u, centre_v, oversample;
+    float2 *table;
+    int64_t *offset;
+    int32_t *half;
+    uint32_t *next;
+    int64_t *first, *end; /* of the tiles' entries */
+};
+
+static int64_t elements(el56_layout layout, int32_t half, int32_t os)
+{
+    int64_t taps = 2 * half + 1, side = half * os + os / 2 + 1, edge = half + 1;
+    switch (layout) {
+    case EL56_STRIDED:
+        return side * side;
+    case EL56_QUARTER:
+        return edge * edge * os * os;
+    case EL56_FULL:
+        return (os + 1) * (os + 1) * taps * taps;
+    case EL56_EVEN:
+        return (os / 2 + 1) * (os / 2 + 1) * taps * taps;
+    case EL56_SEPARABLE:
+        return (os + 1) * taps;
+    }
+    return 0;
+}
+
+/* k(|x|) of the separable table at x sub-cells. */
+static msi_c32 tap(const msi_c32 *plane, int32_t half, int32_t os, int32_t x)
+{
+    int32_t t = (x + os / 2 - 1) / os; /* x = t os - sub with sub in -os/2 + 1 .. os/2 */
+    if (t > half) t = half;
+    return plane[(t * os - x + os / 2) * (2 * half + 1) + t + half];
+}
+
+static float2 product(msi_c32 u, msi_c32 v)
+{
+    return {u.re * v.re - u.im * v.im, u.re * v.im + u.im * v.re};
+}
+
+static void fill(float2 *to, el56_layout layout, const msi_c32 *plane, int32_t half, int32_t os)
+{
+    const int32_t taps = 2 * half + 1, side = half * os + os / 2 + 1, edge = half + 1;
+    if (layout == EL56_STRIDED)
+        for (int32_t y = 0; y < side; y++)
+            for (int32_t x = 0; x < side; x++) *to++ = product(tap(plane, half, os, x), tap(plane, half, os, y));
+    if (layout == EL56_QUARTER)
+        for (int32_t y = 0; y < side; y++)
+            for (int32_t x = 0; x < side; x++)
+                to[(((int64_t)(y % os) * edge + y / os) * os + x % os) * edge + x / os] =
+                    product(tap(plane, half, os, x), tap(plane, half, os, y));
+    const int32_t least = layout == EL56_EVEN ? os / 2 : 0;
+    if (layout == EL56_FULL || layout == EL56_EVEN)
+        for (int32_t su = least; su <= os; su++)
+            for (int32_t sv = least; sv <= os; sv++)
+                for (int32_t y = 0; y < taps; y++)
+                    for (int32_t x = 0; x < taps; x++) *to++ = product(plane[su * taps + x], plane[sv * taps + y]);
+    if (layout == EL56_SEPARABLE)
+        for (int32_t i = 0; i < (os + 1) * taps; i++) to[i] = {plane[i].re, plane[i].im};
+}
+
+static int make_tables(el56_tables *t, const msi_el56 *e)
+{
+    const msi_wkernel_set *k = &e->kernels;
+    const msi_c32 *from = static_cast<const msi_c32 *>(k->table);
+    std::vector<int64_t> offset((size_t)k->n_plane + 1);
+    for (int32_t p = 0; p < k->n_plane; p++)
+        offset[(size_t)p + 1] = offset[(size_t)p] + elements(t->layout, k->half[p], k->oversample);
+    std::vector<float2> table((size_t)offset[(size_t)k->n_plane]);
+#pragma omp parallel for schedule(dynamic)
+    for (int32_t p = 0; p < k->n_plane; p++)
+        fill(&table[(size_t)offset[(size_t)p]], t->layout, from + k->offset_u[p], k->half[p], k->oversample);
+    MSI_CUDA(cudaMalloc((void **)&t->table, table.size() * sizeof table[0]));
+    MSI_CUDA(cudaMalloc((void **)&t->offset, offset.size() * sizeof offset[0]));
+    MSI_CUDA(cudaMalloc((void **)&t->half, (size_t)k->n_plane * sizeof *t->half));
+    MSI_CUDA(cudaMemcpy(t->table, table.data(), table.size() * sizeof table[0], cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpy(t->offset, offset.data(), offset.size() * sizeof offset[0], cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpy(t->half, k->half, (size_t)k->n_plane * sizeof *t->half, cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMalloc((void **)&t->next, sizeof *t->next));
+    size_t n_tile = (size_t)((e->nu + COLUMNS - 1) / COLUMNS) * (size_t)((e->nv + ROWS - 1) / ROWS);
+    MSI_CUDA(cudaMalloc((void **)&t->first, n_tile * sizeof *t->first));
+    MSI_CUDA(cudaMalloc((void **)&t->end, n_tile * sizeof *t->end));
+    return MSI_OK;
+}
+
+extern "C" int el56_tables_create(el56_tables **out, const msi_el56 *e, el56_layout layout)
+{
+    int n_sm;
+    MSI_CUDA(cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, 0));
+    el56_tables *t = new el56_tables{};
+    t->layout = layout;
+    t->nu = e->nu;
+    t->nv = e->nv;
+    t->n_block = n_sm * 8;
+    t->centre_u = e->origin_u / COLUMNS - CENTRE / 2;
+    t->centre_v = e->origin_v / ROWS - CENTRE / 2;
+    t->oversample = e->kernels.oversample;
+    int status = make_tables(t, e);
+    *out = t;
+    return status;
+}
+
+extern "C" void el56_tables_free(el56_tables *t)
+{
+    if (!t) return;
+    for (void *p :
+         {(void *)t->table, (void *)t->offset, (void *)t->half, (void *)t->next, (void *)t->first, (void *)t->end})
+        cudaFree(p);
+    delete t;
+}
+
+template <class WEIGHTS, class RECORD>
+static int launch(el56_tables *t, const el56_buckets *b, const WEIGHTS &weights, const RECORD &located, int fixed,
+                  float2 *grid, cudaStream_t stream)
+{
+    if (!fixed) {
+        MSI_CUDA(cudaMemsetAsync(t->next, 0, sizeof *t->next, stream));
+        k_grid_dynamic<<<t->n_block, 32 * WARPS, 0, stream>>>(*b, t->half, weights, located, RUN, t->next, grid, t->nu,
+                                                              t->nv);
+        MSI_CUDA(cudaGetLastError());
+        return MSI_OK;
+    }
+    const int64_t n_tile = (int64_t)b->n_tile_u * b->n_tile_v;
+    MSI_CUDA(cudaMemsetAsync(t->first, 0, (size_t)n_tile * sizeof *t->first, stream));
+    MSI_CUDA(cudaMemsetAsync(t->end, 0, (size_t)n_tile * sizeof *t->end, stream));
+    k_tile_ends<<<(unsigned)((b->n_entry + 255) / 256), 256, 0, stream>>>(b->bucket, b->n_entry, t->first, t->end);
+    MSI_CUDA(cudaGetLastError());
+    k_grid_fixed<<<CENTRE * CENTRE * CENTRE_WARPS / WARPS, 32 * WARPS, 0, stream>>>(
+        *b, t->half, weights, located, t->first, t->end, CENTRE_WARPS, 1, t->centre_u, t->centre_v, grid, t->nu, t->nv);
+    MSI_CUDA(cudaGetLastError());
+    k_grid_fixed<<<(unsigned)(n_tile * FIXED_WARPS / WARPS), 32 * WARPS, 0, stream>>>(
+        *b, t->half, weights, located, t->first, t->end, FIXED_WARPS, 0, t->centre_u, t->centre_v, grid, t->nu, t->nv);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+extern "C" int el56_grid_naive(el56_tables *t, const msi_wproj_samples_f32 *samples, msi_c32 *grid, cudaStream_t stream)
+{
+    strided_weights weights = {t->table, t->offset, t->oversample};
+    const int64_t n = samples->n_series * samples->n_time;
+    k_grid_naive<<<(unsigned)n, 128, 0, stream>>>(*samples, t->half, weights, reinterpret_cast<float2 *>(grid), t->nu);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+extern "C" int el56_grid_buckets(el56_tables *t, const el56_buckets *b, const msi_wproj_samples_f32 *samples, int fixed,
+                                 msi_c32 *out, cudaStream_t stream)
+{
+    float2 *grid = reinterpret_cast<float2 *>(out);
+    const stored_record stored = {b->head, b->value};
+    const computed_record computed = {samples ? *samples : msi_wproj_samples_f32{}};
+    if (t->layout == EL56_STRIDED)
+        return launch(t, b, strided_weights{t->table, t->offset, t->oversample}, computed, fixed, grid, stream);
+    if (t->layout == EL56_QUARTER)
+        return launch(t, b, quarter_weights{t->table, t->offset, t->oversample}, computed, fixed, grid, stream);
+    if (t->layout == EL56_SEPARABLE)
+        return launch(t, b, separable_weights{t->table, t->offset, t->oversample}, stored, fixed, grid, stream);
+    if (t->layout == EL56_FULL)
+        return launch(t, b, full_weights{t->table, t->offset, t->oversample}, computed, fixed, grid, stream);
+    const even_weights weights = {t->table, t->offset, t->oversample};
+    return samples ? launch(t, b, weights, computed, fixed, grid, stream)
+                   : launch(t, b, weights, stored, fixed, grid, stream);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The earlier tile form: a warp takes a run of bucket entries, which lie in order of tiles; a lane holds one column of
+ * the tile's 16 rows in registers. 32 entries at a time are prepared together, a lane each, and staged in shared
+ * memory; when an entry belongs to another tile, the warp adds its tile to the grid and begins the next.
+ *
+ * WEIGHTS says how a kernel's values are found: first() gives where an entry's begin, value() the weight of a cell.
+ *
+ * SDP memo "Vertical prototyping of the gridding algorithm", sections 3 and 4; a whole tile fits a warp's registers,
+ * so none of it is kept in shared memory.
+ */
+#ifndef MSI_BENCH_EL56_TABLE_FORMS_CUH
+#define MSI_BENCH_EL56_TABLE_FORMS_CUH
+
+#include "kernels/bench/el56_buckets_cuda.h"
+#include "kernels/prepare/wproj_locate.cuh"
+
+namespace el56_forms {
+
+constexpr int COLUMNS = 32, ROWS = 16, WARPS = 4, CHUNK = 8;
+
+typedef wproj_locate::record<float> record;
+
+/* What a warp knows of an entry. */
+struct staged {
+    int du, dv; /* first column and row of the tile, from the sample's cell */
+    int half, bucket;
+    int64_t first; /* of the kernel's values */
+    float re, im;
+    float sign; /* -1: the kernel is conjugated */
+    int sub_u, sub_v;
+};
+
+template <class WEIGHTS, class RECORD>
+__device__ staged prepare(const el56_buckets &b, const int32_t *half, const WEIGHTS &weights, const RECORD &located,
+                          int64_t entry)
+{
+    const int bucket = (int)b.bucket[entry], tile = bucket % (b.n_tile_u * b.n_tile_v);
+    const record r = located(b.index[entry]);
+    const int plane = msi_wproj_head_plane(r.head.kernel);
+    staged e;
+    e.half = half[plane];
+    e.bucket = bucket;
+    e.du = tile % b.n_tile_u * COLUMNS - msi_wproj_head_u(r.head.cell);
+    e.dv = tile / b.n_tile_u * ROWS - msi_wproj_head_v(r.head.cell);
+    e.sub_u = msi_wproj_head_sub_u(r.head.kernel);
+    e.sub_v = msi_wproj_head_sub_v(r.head.kernel);
+    e.first = weights.first(plane, e.half, e.sub_u, e.sub_v);
+    e.re = r.value.x;
+    e.im = r.value.y;
+    e.sign = msi_wproj_head_conjugate(r.head.kernel) ? -1.0f : 1.0f;
+    return e;
+}
+
+__device__ static inline void add_cell(float2 *cell, float re, float im)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(re), "f"(im) : "memory");
+#else
+    atomicAdd(&cell->x, re);
+    atomicAdd(&cell->y, im);
+#endif
+}
+
+/* Sums to the grid, and to zero. Cells beyond the box belong to tiles that overhang it. */
+__device__ static inline void flush(float2 *grid, int nu, int nv, const el56_buckets &b, int bucket, float (&re)[ROWS],
+                                    float (&im)[ROWS], int lane)
+{
+    const int tile = bucket % (b.n_tile_u * b.n_tile_v);
+    int u = tile % b.n_tile_u * COLUMNS + lane, v = tile / b.n_tile_u * ROWS;
+#pragma unroll
+    for (int j = 0; j < ROWS; j++) {
+        if (u < nu && v + j < nv && (re[j] != 0 || im[j] != 0))
+            add_cell(grid + (int64_t)(v + j) * nu + u, re[j], im[j]);
+        re[j] = im[j] = 0;
+    }
+}
+
+/* Entries [first, end) by one warp. */
+template <class WEIGHTS, class RECORD>
+__device__ void grid_entries(const el56_buckets &b, const int32_t *half, const WEIGHTS &weights, const RECORD &located,
+                             int64_t first, int64_t end, staged *stage, float2 *grid, int nu, int nv)
+{
+    const int lane = threadIdx.x % 32;
+    float re[ROWS] = {}, im[ROWS] = {};
+    int bucket = -1;
+    for (int64_t at = first; at < end; at += 32) {
+        if (at + lane < end) stage[lane] = prepare(b, half, weights, located, at + lane);
+        __syncwarp();
+        const int n = (int)min((int64_t)32, end - at);
+        for (int k = 0; k < n; k++) {
+            const staged e = stage[k];
+            if (e.bucket != bucket) {
+                if (bucket >= 0) flush(grid, nu, nv, b, bucket, re, im, lane);
+                bucket = e.bucket;
+            }
+            const bool inside = abs(e.du + lane) <= e.half;
+            const auto cursor = weights.begin(e, inside ? lane : -e.du);
+            const int low = inside ? -e.half - e.dv : ROWS, high = e.half - e.dv;
+            /* A chunk's values are loaded together, before any is used: they come from L2. */
+#pragma unroll
+            for (int first_row = 0; first_row < ROWS; first_row += CHUNK) {
+                float2 w[CHUNK];
+#pragma unroll
+                for (int j = 0; j < CHUNK; j++) {
+                    const int row = first_row + j;
+                    w[j] = row >= low && row <= high ? cursor.value(row) : float2{0, 0};
+                }
+#pragma unroll
+                for (int j = 0; j < CHUNK; j++) {
+                    const float y = e.sign * w[j].y;
+                    re[first_row + j] += e.re * w[j].x - e.im * y;
+                    im[first_row + j] += e.re * y + e.im * w[j].x;
+                }
+            }
+        }
+        __syncwarp();
+    }
+    if (bucket >= 0) flush(grid, nu, nv, b, bucket, re, im, lane);
+}
+
+/* Dynamic thread blocks: warps draw runs of entries from a counter. */
+template <class WEIGHTS, class RECORD>
+__global__ __launch_bounds__(32 * WARPS) void k_grid_dynamic(el56_buckets b, const int32_t *half, WEIGHTS weights,
+                                                             RECORD located, int run, uint32_t *next, float2 *grid,
+                                                             int nu, int nv)
+{
+    __shared__ staged stages[WARPS][32];
+    for (;;) {
+        uint32_t which = 0;
+        if (threadIdx.x % 32 == 0) which = atomicAdd(next, 1);
+        int64_t first = (int64_t)__shfl_sync(~0u, which, 0) * run;
+        if (first >= b.n_entry) return;
+        grid_entries(b, half, weights, located, first, min(first + run, b.n_entry), stages[threadIdx.x / 32], grid, nu,
+                     nv);
+    }
+}
+
+} /* namespace el56_forms */
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Workload A by the moving window, baseline by baseline, kernels of like size together; also with w frozen over some
+ * time steps of a baseline, which earlier codes needed to be fast (SDP memo, Part II): time against error.
+ */
+#include <stdio.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/bench/workload_el56.h"
+#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/wproj_window_cuda.h"
+#include "kernels/prepare/window_tuning.h"
+
+namespace {
+
+typedef struct detail {
+    int n_step; /* time steps of a baseline that share the middle one's w */
+    const char *note;
+} detail;
+
+/* Largest half-support of each class. */
+constexpr int32_t class_half[] = {6, 10, 14, 22, 30, 46, 72};
+constexpr int N_CLASS = sizeof class_half / sizeof class_half[0];
+constexpr int64_t MEASURED = 1 << 19;
+
+struct state {
+    const msi_el56 *e;
+    const detail *d;
+    std::vector<msi_window_sample> sample;
+    std::vector<msi_c32> value;
+    int64_t first[N_CLASS + 1];
+    int32_t taps[N_CLASS]; /* widest */
+    msi_window_shape shape[N_CLASS];
+    msi_window_kernels kernels;
+    void *d_taps, *d_offset, *d_table, *d_sample, *d_value, *d_grid;
+    cudaEvent_t begin, end;
+};
+
+/* Calls each(sample, place) for all samples, baseline by baseline, planes frozen. */
+template <class EACH> void each_sample(const state *s, EACH each)
+{
+    const msi_el56 *e = s->e;
+    const int64_t n_step = s->d->n_step;
+    for (int64_t b = 0; b < e->n_baseline; b++)
+        for (int64_t t = 0; t < e->n_time; t++) {
+            const int64_t block = t / n_step * n_step, middle = std::min(block + n_step / 2, e->n_time - 1);
+            const msi_el56_place of_w = msi_el56_locate(e, middle * e->n_baseline + b);
+            msi_el56_place p = msi_el56_locate(e, t * e->n_baseline + b);
+            p.plane = of_w.plane;
+            p.conjugate = of_w.conjugate;
+            each(t * e->n_baseline + b, p);
+        }
+}
+
+int class_of(int32_t half)
+{
+    int c = 0;
+    while (c < N_CLASS - 1 && half > class_half[c]) c++;
+    return c;
+}
+
+void make_samples(state *s)
+{
+    const msi_el56 *e = s->e;
+    int64_t next[N_CLASS] = {};
+    each_sample(s, [&](int64_t, const msi_el56_place &p) {
+        const int32_t half = e->kernels.half[p.plane];
+        const int c = class_of(half);
+        next[c]++;
+        s->taps[c] = std::max(s->taps[c], msi_wkernel_taps(half));
+    });
+    for (int c = 0; c < N_CLASS; c++) {
+        s->first[c + 1] = s->first[c] + next[c];
+        next[c] = s->first[c];
+    }
+    s->sample.resize((size_t)e->n_vis);
+    s->value.resize((size_t)e->n_vis);
+    each_sample(s, [&](int64_t i, const msi_el56_place &p) {
+        const size_t at = (size_t)next[class_of(e->kernels.half[p.plane])]++;
+        s->sample[at] = {p.u, p.v, (int16_t)p.sub_u, (int16_t)p.sub_v, (int16_t)p.plane, (int16_t)p.conjugate, 0, 0};
+        s->value[at] = {e->weight[i] * e->vis[i].re, e->weight[i] * e->vis[i].im};
+    });
+}
+
+int upload(void **out, const void *from, size_t bytes)
+{
+    MSI_CUDA(cudaMalloc(out, bytes));
+    MSI_CUDA(cudaMemcpy(*out, from, bytes, cudaMemcpyHostToDevice));
+    return MSI_OK;
+}
+
+int64_t grid_bytes(const msi_el56 *e)
+{
+    return (int64_t)e->nu * e->nv * (int64_t)sizeof(msi_c32);
+}
+
+int upload_all(state *s)
+{
+    const msi_wkernel_set *k = &s->e->kernels;
+    std::vector<int32_t> taps((size_t)k->n_plane);
+    for (int32_t p = 0; p < k->n_plane; p++) taps[(size_t)p] = msi_wkernel_taps(k->half[p]);
+    MSI_TRY(upload(&s->d_taps, taps.data(), taps.size() * sizeof taps[0]));
+    MSI_TRY(upload(&s->d_offset, k->offset_u, (size_t)k->n_plane * sizeof k->offset_u[0]));
+    MSI_TRY(upload(&s->d_table, k->table, (size_t)k->n_element * sizeof(msi_c32)));
+    MSI_TRY(upload(&s->d_sample, s->sample.data(), s->sample.size() * sizeof s->sample[0]));
+    MSI_TRY(upload(&s->d_value, s->value.data(), s->value.size() * sizeof s->value[0]));
+    MSI_CUDA(cudaMalloc(&s->d_grid, (size_t)grid_bytes(s->e)));
+    MSI_CUDA(cudaEventCreate(&s->begin));
+    MSI_CUDA(cudaEventCreate(&s->end));
+    s->kernels = {};
+    s->kernels.n_plane = k->n_plane;
+    s->kernels.oversample = k->oversample;
+    s->kernels.taps = (const int32_t *)s->d_taps;
+    s->kernels.offset_u = s->kernels.offset_v = (const int64_t *)s->d_offset;
+    s->kernels.table = s->d_table;
+    return MSI_OK;
+}
+
+msi_window_job job_of(const state *s, int c)
+{
+    msi_window_job job = {};
+    job.precision = MSI_FP32;
+    job.n_image = 1;
+    job.nu = s->e->nu;
+    job.nv = s->e->nv;
+    job.n_vis = s->first[c + 1] - s->first[c];
+    job.sample = (const msi_window_sample *)s->d_sample + s->first[c];
+    job.value = (msi_c32 *)s->d_value + s->first[c];
+    job.grid = s->d_grid;
+    job.kernels = s->kernels;
+    job.kernels.max_taps = s->taps[c];
+    return job;
+}
+
+struct measurement {
+    state *s;
+    msi_window_job job;
+};
+
+int time_shape(void *context, const msi_window_shape *shape, double *ms)
+{
+    const measurement *m = (const measurement *)context;
+    float elapsed;
+    MSI_CUDA(cudaEventRecord(m->s->begin));
+    MSI_TRY(msi_window_grid_cuda(&m->job, shape, nullptr));
+    MSI_CUDA(cudaEventRecord(m->s->end));
+    MSI_CUDA(cudaEventSynchronize(m->s->end));
+    MSI_CUDA(cudaEventElapsedTime(&elapsed, m->s->begin, m->s->end));
+    *ms = elapsed;
+    return MSI_OK;
+}
+
+int choose_shapes(state *s)
+{
+    for (int c = 0; c < N_CLASS; c++) {
+        measurement m = {s, job_of(s, c)};
+        if (m.job.n_vis == 0) continue;
+        m.job.n_vis = std::min(m.job.n_vis, MEASURED);
+        msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
+        const int n = msi_window_grid_shapes(&m.job, shape);
+        const msi_window_case what = {"", 0, MSI_FP32, 1, 0, MSI_WINDOW_NEAREST, s->taps[c]};
+        MSI_TRY(msi_window_tuning_choose(&s->shape[c], &what, shape, n, time_shape, &m, "/dev/null/none"));
+    }
+    return MSI_OK;
+}
+
+int set_up(void **out, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+{
+    state *s = new state{};
+    *out = s;
+    s->d = static_cast<const detail *>(row->detail);
+    MSI_TRY(msi_el56_get(&s->e, options, nullptr));
+    work->n_vis = s->e->n_vis;
+    work->n_addition = s->e->n_addition;
+    make_samples(s);
+    MSI_TRY(upload_all(s));
+    return choose_shapes(s);
+}
+
+int run(void *in, msi_bench_work *work, msi_bench_time *time)
+{
+    state *s = static_cast<state *>(in);
+    float ms;
+    MSI_CUDA(cudaEventRecord(s->begin));
+    MSI_CUDA(cudaMemsetAsync(s->d_grid, 0, (size_t)grid_bytes(s->e)));
+    for (int c = 0; c < N_CLASS; c++) {
+        const msi_window_job job = job_of(s, c);
+        if (job.n_vis > 0) MSI_TRY(msi_window_grid_cuda(&job, &s->shape[c], nullptr));
+    }
+    MSI_CUDA(cudaEventRecord(s->end));
+    MSI_CUDA(cudaEventSynchronize(s->end));
+    MSI_CUDA(cudaEventElapsedTime(&ms, s->begin, s->end));
+    time->sort_ms = 0;
+    time->kernel_ms = ms;
+    snprintf(work->note, sizeof work->note, "%s%s; separable, order of tracks given", s->d->note,
+             s->e->procedural ? "; procedural layout" : "");
+    return MSI_OK;
+}
+
+int verify(void *in, double *error)
+{
+    state *s = static_cast<state *>(in);
+    std::vector<msi_c32> grid((size_t)s->e->nu * (size_t)s->e->nv);
+    MSI_CUDA(cudaMemcpy(grid.data(), s->d_grid, (size_t)grid_bytes(s->e), cudaMemcpyDeviceToHost));
+    return msi_el56_error(s->e, grid.data(), MSI_FP32, error);
+}
+
+void free_state(void *in)
+{
+    state *s = static_cast<state *>(in);
+    if (!s) return;
+    for (void *p : {s->d_taps, s->d_offset, s->d_table, s->d_sample, s->d_value, s->d_grid}) cudaFree(p);
+    for (cudaEvent_t event : {s->begin, s->end})
+        if (event) cudaEventDestroy(event);
+    delete s;
+}
+
+const detail exact = {1, "moving window, exact w"};
+const detail frozen_4 = {4, "moving window, w frozen over 4 steps"};
+const detail frozen_10 = {10, "moving window, w frozen over 10 steps"};
+const detail frozen_16 = {16, "moving window, w frozen over 16 steps"};
+const detail frozen_40 = {40, "moving window, w frozen over 40 steps"};
+
+const char workload_name[] = "A: w-projection, EL56-82 geometry, 31.4 M visibilities";
+
+/* A frozen w is wrong by intent: how much is what the row shows. */
+#define ROW(NAME, TOLERANCE, DETAIL)                                                                                   \
+    {                                                                                                                  \
+        "A/" NAME, workload_name, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run, verify,  \
+            free_state                                                                                                 \
+    }
+
+const msi_bench_row rows[] = {ROW("window", 1e-5, exact), ROW("window-frozen-4", 2, frozen_4),
+                              ROW("window-frozen-10", 2, frozen_10), ROW("window-frozen-16", 2, frozen_16),
+                              ROW("window-frozen-40", 2, frozen_40)};
+
+} /* namespace */
+
+extern "C" msi_bench_table msi_el56_window_rows_cuda(void)
+{
+    return {rows, (int)(sizeof rows / sizeof rows[0])};
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Workload B on a GPU: the moving window on tracks of baselines. Kernels, values and grids are random numbers,
+ * functions of their index, so that the reference needs no copy of them.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/bench/workload_tracks.h"
+#include "kernels/degrid/wproj_window_degrid_cuda.h"
+#include "kernels/grid/cuda_check.h"
+#include "kernels/prepare/window_tuning.h"
+
+namespace {
+
+typedef enum source { ROMEIN, MERRY } source;
+typedef enum order { TRACKS, TIMES, PLACES } order;
+typedef enum choice { MEASURED, GUESSED, UNCOARSENED } choice;
+
+typedef struct detail {
+    source from;
+    int merge, n_image, taps, full, degrid;
+    int n_stream, mapped;
+    order in;
+    choice shape;
+    const char *note;
+} detail;
+
+constexpr int ROMEIN_TIMES = 2160, MAX_STREAM = 2, PIECES = 8, N_TILE = 24, TILE = 4, N_CHECKED = 3000, MAX_IMAGES = 4;
+constexpr int64_t WORK = (int64_t)3 << 36; /* additions of a row of wide kernels, which take part of the tracks */
+constexpr uint64_t TABLE_SEED = 1ull << 40, VALUE_SEED = 2ull << 40, GRID_SEED = 3ull << 40;
+
+struct state {
+    const detail *d;
+    msi_tracks tracks;
+    int64_t n;
+    std::vector<msi_window_sample> sample; /* in the row's order */
+    msi_window_job job;
+    int64_t per_plane; /* table elements */
+    void *d_sample, *d_value, *d_grid, *d_table, *d_taps, *d_offset;
+    void *h_sample, *h_value; /* mapped */
+    msi_window_shape shape;
+    cudaStream_t stream[MAX_STREAM];
+    cudaEvent_t begin, end, done[MAX_STREAM];
+};
+
+/* A number in [-1, 1) from its index. */
+__host__ __device__ inline float number_at(uint64_t i)
+{
+    i ^= i >> 33;
+    i *= 0xff51afd7ed558ccdull;
+    i ^= i >> 33;
+    i *= 0xc4ceb9fe1a85ec53ull;
+    i ^= i >> 33;
+    return (float)((int64_t)(i >> 40) - (1 << 23)) * (1.0f / (1 << 23));
+}
+
+__global__ void k_fill(float *x, int64_t n, uint64_t seed)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
+        x[i] = number_at((uint64_t)i + seed);
+}
+
+msi_c64 complex_at(uint64_t seed, int64_t i)
+{
+    return {number_at(2 * (uint64_t)i + seed), number_at(2 * (uint64_t)i + 1 + seed)};
+}
+
+msi_c64 times(msi_c64 a, msi_c64 b)
+{
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+msi_c64 kernel_at(const state *s, const msi_window_sample &x, int tap_u, int tap_v)
+{
+    const int64_t os = s->tracks.oversample, n = s->d->taps, plane = x.plane * s->per_plane;
+    const int64_t row_u = x.sub_u + os / 2, row_v = x.sub_v + os / 2;
+    msi_c64 k = s->d->full ? complex_at(TABLE_SEED, plane + ((row_u * (os + 1) + row_v) * n + tap_v) * n + tap_u)
+                           : times(complex_at(TABLE_SEED, plane + row_u * n + tap_u),
+                                   complex_at(TABLE_SEED, plane + row_v * n + tap_v));
+    if (x.conjugate) k.im = -k.im;
+    return k;
+}
+
+int fill(void *x, int64_t n, uint64_t seed)
+{
+    k_fill<<<2048, 256>>>((float *)x, n, seed);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+/* Tracks to the order of time, or of place: what a Measurement Set gives, and what sorting makes of it. */
+void reorder(state *s)
+{
+    std::vector<msi_window_sample> &x = s->sample;
+    if (s->d->in == TIMES) {
+        const int64_t n_time = s->n / s->tracks.n_baseline;
+        for (int64_t t = 0, k = 0; t < n_time; t++)
+            for (int64_t b = 0; b < s->tracks.n_baseline; b++) x[k++] = s->tracks.sample[b * n_time + t];
+    } else if (s->d->in == PLACES) {
+        auto key = [](const msi_window_sample &a) {
+            return (int64_t)(a.v >> 2) << 32 | (uint32_t)(a.u >> 2) ^ 1u << 31;
+        };
+        std::stable_sort(x.begin(), x.end(),
+                         [&](const msi_window_sample &a, const msi_window_sample &b) { return key(a) < key(b); });
+    }
+}
+
+int make_samples(state *s, double scale)
+{
+    const detail *d = s->d;
+    MSI_TRY(d->from == ROMEIN ? msi_tracks_romein(&s->tracks, ROMEIN_TIMES, d->merge)
+                              : msi_tracks_merry(&s->tracks, d->merge));
+    const int64_t cells = (int64_t)d->taps * d->taps * d->n_image;
+    s->n = d->from == ROMEIN && d->taps > 16 ? std::min(s->tracks.n, WORK / cells) : s->tracks.n;
+    s->sample.assign(s->tracks.sample, s->tracks.sample + s->n);
+    reorder(s);
+    s->n = std::max<int64_t>(1, (int64_t)((double)s->n * scale));
+    s->sample.resize((size_t)s->n);
+    return MSI_OK;
+}
+
+int allocate(state *s)
+{
+    const detail *d = s->d;
+    const msi_tracks *t = &s->tracks;
+    const int64_t n_value = s->n * d->n_image, n_grid = (int64_t)t->grid * t->grid * d->n_image;
+    const size_t sample_bytes = (size_t)s->n * sizeof(msi_window_sample);
+    const int64_t axis = (int64_t)(t->oversample + 1) * d->taps, n_table = (d->full ? axis * axis : axis) * t->n_plane;
+    s->per_plane = n_table / t->n_plane;
+    std::vector<int32_t> taps((size_t)t->n_plane, d->taps);
+    std::vector<int64_t> offset((size_t)t->n_plane);
+    for (int p = 0; p < t->n_plane; p++) offset[(size_t)p] = p * s->per_plane;
+    MSI_CUDA(cudaMalloc(&s->d_table, (size_t)n_table * sizeof(msi_c32)));
+    MSI_CUDA(cudaMalloc(&s->d_taps, taps.size() * sizeof taps[0]));
+    MSI_CUDA(cudaMalloc(&s->d_offset, offset.size() * sizeof offset[0]));
+    MSI_CUDA(cudaMalloc(&s->d_grid, (size_t)n_grid * sizeof(msi_c32)));
+    if (d->mapped) {
+        MSI_CUDA(cudaHostAlloc(&s->h_sample, sample_bytes, cudaHostAllocMapped));
+        MSI_CUDA(cudaHostAlloc(&s->h_value, (size_t)n_value * sizeof(msi_c32), cudaHostAllocMapped));
+        MSI_CUDA(cudaHostGetDevicePointer(&s->job.value, s->h_value, 0));
+        MSI_CUDA(cudaHostGetDevicePointer((void **)&s->job.sample, s->h_sample, 0));
+    } else {
+        MSI_CUDA(cudaMalloc(&s->d_sample, sample_bytes));
+        MSI_CUDA(cudaMalloc(&s->d_value, (size_t)n_value * sizeof(msi_c32)));
+        s->job.sample = (const msi_window_sample *)s->d_sample;
+        s->job.value = s->d_value;
+    }
+    MSI_CUDA(cudaMemcpy((void *)s->job.sample, s->sample.data(), sample_bytes, cudaMemcpyDefault));
+    MSI_CUDA(cudaMemcpy(s->d_taps, taps.data(), taps.size() * sizeof taps[0], cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpy(s->d_offset, offset.data(), offset.size() * sizeof offset[0], cudaMemcpyHostToDevice));
+    MSI_TRY(fill(s->d_table, 2 * n_table, TABLE_SEED));
+    MSI_TRY(fill(s->job.value, 2 * n_value, VALUE_SEED));
+    MSI_TRY(fill(s->d_grid, 2 * n_grid, GRID_SEED));
+    s->job.precision = MSI_FP32;
+    s->job.n_image = d->n_image;
+    s->job.nu = s->job.nv = t->grid;
+    s->job.n_vis = s->n;
+    s->job.grid = s->d_grid;
+    s->job.kernels = {d->full,
+                      MSI_WINDOW_NEAREST,
+                      t->n_plane,
+                      t->oversample,
+                      d->taps,
+                      (const int32_t *)s->d_taps,
+                      (const int64_t *)s->d_offset,
+                      (const int64_t *)s->d_offset,
+                      s->d_table,
+                      0,
+                      0,
+                      0};
+    return MSI_OK;
+}
+
+int launch(const state *s, const msi_window_job *job, cudaStream_t stream)
+{
+    return s->d->degrid ? msi_window_degrid_cuda(job, &s->shape, stream) : msi_window_grid_cuda(job, &s->shape, stream);
+}
+
+/* All of it in one launch, or pieces on several streams. */
+int launch_all(const state *s)
+{
+    const int n_stream = s->d->n_stream;
+    if (n_stream == 1) return launch(s, &s->job, s->stream[0]);
+    for (int i = 0; i < PIECES * n_stream; i++) {
+        const int64_t first = s->n * i / (PIECES * n_stream), last = s->n * (i + 1) / (PIECES * n_stream);
+        msi_window_job piece = s->job;
+        piece.sample += first;
+        piece.value = (msi_c32 *)piece.value + first * piece.n_image;
+        piece.n_vis = last - first;
+        MSI_TRY(launch(s, &piece, s->stream[i % n_stream]));
+    }
+    return MSI_OK;
+}
+
+int time_once(state *s, double *ms)
+{
+    float elapsed;
+    MSI_CUDA(cudaEventRecord(s->begin, s->stream[0]));
+    for (int i = 1; i < s->d->n_stream; i++) MSI_CUDA(cudaStreamWaitEvent(s->stream[i], s->begin, 0));
+    MSI_TRY(launch_all(s));
+    for (int i = 1; i < s->d->n_stream; i++) {
+        MSI_CUDA(cudaEventRecord(s->done[i], s->stream[i]));
+        MSI_CUDA(cudaStreamWaitEvent(s->stream[0], s->done[i], 0));
+    }
+    MSI_CUDA(cudaEventRecord(s->end, s->stream[0]));
+    MSI_CUDA(cudaEventSynchronize(s->end));
+    MSI_CUDA(cudaEventElapsedTime(&elapsed, s->begin, s->end));
+    *ms = elapsed;
+    return MSI_OK;
+}
+
+int time_shape(void *context, const msi_window_shape *shape, double *ms)
+{
+    state *s = (state *)context;
+    s->shape = *shape;
+    return time_once(s, ms);
+}
+
+int choose_shape(state *s)
+{
+    const detail *d = s->d;
+    msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
+    const int n = d->degrid ? msi_window_degrid_shapes(&s->job, shape) : msi_window_grid_shapes(&s->job, shape);
+    if (n == 0) return msi_error_set(MSI_EINTERNAL, "no shape for %d images", d->n_image);
+    const msi_window_case what = {"", d->degrid, MSI_FP32, d->n_image, d->full, MSI_WINDOW_NEAREST, d->taps};
+    if (d->shape == UNCOARSENED) {
+        for (int i = 1; i < n; i++)
+            if (shape[i].coarsen_u * shape[i].coarsen_v * shape[i].blocks_v <
+                shape[0].coarsen_u * shape[0].coarsen_v * shape[0].blocks_v)
+                shape[0] = shape[i];
+        s->shape = shape[0];
+        s->shape.n_vis = 512;
+        return MSI_OK;
+    }
+    if (d->shape == GUESSED) {
+        s->shape = msi_window_tuning_guess(&what, shape, n);
+        return MSI_OK;
+    }
+    /* Measured anew by every run of the program: a path that cannot be written keeps nothing. */
+    msi_window_shape best;
+    int64_t all = s->job.n_vis;
+    s->job.n_vis = s->n = std::min<int64_t>(all, 1 << 20);
+    int rc = msi_window_tuning_choose(&best, &what, shape, n, time_shape, s, "/dev/null/none");
+    s->job.n_vis = s->n = all;
+    s->shape = best;
+    return rc;
+}
+
+int set_up(void **out, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+{
+    state *s = new state{};
+    *out = s;
+    s->d = static_cast<const detail *>(row->detail);
+    MSI_TRY(make_samples(s, options->scale));
+    MSI_TRY(allocate(s));
+    for (cudaStream_t &stream : s->stream) MSI_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (cudaEvent_t *event : {&s->begin, &s->end, &s->done[0], &s->done[1]}) MSI_CUDA(cudaEventCreate(event));
+    MSI_CUDA(cudaDeviceSynchronize());
+    MSI_TRY(choose_shape(s));
+    const double part = (double)s->n / (double)s->tracks.n;
+    work->n_vis = (int64_t)((double)s->tracks.n_before_merging * part);
+    work->n_addition = (double)s->n * s->d->taps * s->d->taps * s->d->n_image;
+    return MSI_OK;
+}
+
+int run(void *in, msi_bench_work *work, msi_bench_time *time)
+{
+    state *s = static_cast<state *>(in);
+    if (!s->d->degrid)
+        MSI_CUDA(cudaMemset(s->d_grid, 0, (size_t)s->tracks.grid * s->tracks.grid * s->d->n_image * sizeof(msi_c32)));
+    MSI_CUDA(cudaDeviceSynchronize());
+    time->sort_ms = 0;
+    MSI_TRY(time_once(s, &time->kernel_ms));
+    snprintf(work->note, sizeof work->note, "%s; %d x %d x %d cells, %d images a thread, groups of %d", s->d->note,
+             (int)s->shape.coarsen_u, (int)s->shape.coarsen_v, (int)s->shape.blocks_v, (int)s->shape.images,
+             (int)s->shape.n_vis);
+    return MSI_OK;
+}
+
+/* Sums of squares of what a check found, and of what it should have found. */
+struct squares {
+    double off, all;
+    void compare(msi_c64 x, msi_c64 truth)
+    {
+        off += (x.re - truth.re) * (x.re - truth.re) + (x.im - truth.im) * (x.im - truth.im);
+        all += truth.re * truth.re + truth.im * truth.im;
+    }
+};
+
+/* A few squares of cells about samples, each with every sample that touches it. */
+int verify_grid(state *s, squares *sum)
+{
+    const detail *d = s->d;
+    const int64_t n_grid = s->tracks.grid;
+    for (int t = 0; t < N_TILE; t++) {
+        const msi_window_sample &about = s->sample[(size_t)((s->n - 1) * t / (N_TILE - 1))];
+        msi_c64 truth[TILE][TILE][MAX_IMAGES] = {};
+        for (int64_t i = 0; i < s->n; i++) {
+            const msi_window_sample &x = s->sample[(size_t)i];
+            const int du = about.u - x.u + d->taps / 2, dv = about.v - x.v + d->taps / 2;
+            if (du <= -TILE || dv <= -TILE || du >= d->taps || dv >= d->taps) continue;
+            for (int b = std::max(0, -dv); b < std::min(TILE, d->taps - dv); b++)
+                for (int a = std::max(0, -du); a < std::min(TILE, d->taps - du); a++) {
+                    const msi_c64 k = kernel_at(s, x, du + a, dv + b);
+                    for (int p = 0; p < d->n_image; p++) {
+                        const msi_c64 y = times(k, complex_at(VALUE_SEED, i * d->n_image + p));
+                        truth[b][a][p].re += y.re;
+                        truth[b][a][p].im += y.im;
+                    }
+                }
+        }
+        for (int b = 0; b < TILE; b++)
+            for (int a = 0; a < TILE; a++) {
+                msi_c32 got[MAX_IMAGES];
+                const int64_t at = msi_wproj_wrap(about.v + b, n_grid) * n_grid + msi_wproj_wrap(about.u + a, n_grid);
+                MSI_CUDA(cudaMemcpy(got, (msi_c32 *)s->d_grid + at * d->n_image, (size_t)d->n_image * sizeof(msi_c32),
+                                    cudaMemcpyDeviceToHost));
+                for (int p = 0; p < d->n_image; p++) sum->compare({got[p].re, got[p].im}, truth[b][a][p]);
+            }
+    }
+    return MSI_OK;
+}
+
+int verify_degrid(state *s, squares *sum)
+{
+    const detail *d = s->d;
+    const int64_t n_grid = s->tracks.grid, n_checked = std::min<int64_t>(N_CHECKED, s->n);
+    for (int64_t c = 0; c < n_checked; c++) {
+        const int64_t i = (s->n - 1) * c / (n_checked - 1);
+        const msi_window_sample &x = s->sample[(size_t)i];
+        msi_c64 truth[MAX_IMAGES] = {};
+        for (int b = 0; b < d->taps; b++)
+            for (int a = 0; a < d->taps; a++) {
+                msi_c64 k = kernel_at(s, x, a, b);
+                k.im = -k.im;
+                const int64_t at = msi_wproj_wrap(x.v - d->taps / 2 + b, n_grid) * n_grid +
+                                   msi_wproj_wrap(x.u - d->taps / 2 + a, n_grid);
+                for (int p = 0; p < d->n_image; p++) {
+                    const msi_c64 y = times(k, complex_at(GRID_SEED, at * d->n_image + p));
+                    truth[p].re += y.re;
+                    truth[p].im += y.im;
+                }
+            }
+        msi_c32 got[MAX_IMAGES];
+        MSI_CUDA(cudaMemcpy(got, (msi_c32 *)s->job.value + i * d->n_image, (size_t)d->n_image * sizeof(msi_c32),
+                            cudaMemcpyDefault));
+        for (int p = 0; p < d->n_image; p++) sum->compare({got[p].re, got[p].im}, truth[p]);
+    }
+    return MSI_OK;
+}
+
+int verify(void *in, double *error)
+{
+    state *s = static_cast<state *>(in);
+    squares sum = {};
+    MSI_TRY(s->d->degrid ? verify_degrid(s, &sum) : verify_grid(s, &sum));
+    *error = sqrt(sum.off / sum.all);
+    return MSI_OK;
+}
+
+void free_state(void *in)
+{
+    state *s = static_cast<state *>(in);
+    if (!s) return;
+    for (void *p : {s->d_sample, s->d_value, s->d_grid, s->d_table, s->d_taps, s->d_offset}) cudaFree(p);
+    cudaFreeHost(s->h_sample);
+    cudaFreeHost(s->h_value);
+    for (cudaStream_t stream : s->stream)
+        if (stream) cudaStreamDestroy(stream);
+    for (cudaEvent_t event : {s->begin, s->end, s->done[0], s->done[1]})
+        if (event) cudaEventDestroy(event);
+    msi_tracks_free(&s->tracks);
+    delete s;
+}
+
+const char romein[] = "B1: 946 baselines, 16 channels, 2160 times; 2048^2, 4 polarisations, full tables";
+const char merry[] = "B2: 2016 baselines, 3600 times; 4096^2, separable kernels";
+
+constexpr detail full_tables(int taps, int merge, int n_stream, int mapped, order in, choice shape, const char *note)
+{
+    return {ROMEIN, merge, 4, taps, 1, 0, n_stream, mapped, in, shape, note};
+}
+
+constexpr detail separable(int n_image, int taps, int degrid, int merge, order in, choice shape, const char *note)
+{
+    return {MERRY, merge, n_image, taps, 0, degrid, 1, 0, in, shape, note};
+}
+
+const detail full_16 = full_tables(16, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_16_two = full_tables(16, 0, 2, 0, TRACKS, MEASURED, "two streams");
+const detail full_16_merged = full_tables(16, 1, 1, 0, TRACKS, MEASURED, "merged; additions are those left");
+const detail full_16_mapped = full_tables(16, 0, 1, 1, TRACKS, MEASURED, "samples in mapped host memory");
+const detail full_16_times = full_tables(16, 0, 1, 0, TIMES, MEASURED, "time-major order");
+const detail full_16_places = full_tables(16, 0, 1, 0, PLACES, MEASURED, "in order of place");
+const detail full_24 = full_tables(24, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_32 = full_tables(32, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_48 = full_tables(48, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_64 = full_tables(64, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_64_two = full_tables(64, 0, 2, 0, TRACKS, MEASURED, "two streams");
+const detail full_96 = full_tables(96, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_128 = full_tables(128, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_192 = full_tables(192, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_256 = full_tables(256, 0, 1, 0, TRACKS, MEASURED, "one stream");
+const detail full_256_two = full_tables(256, 0, 2, 0, TRACKS, MEASURED, "two streams");
+
+const detail grid_4_60 = separable(4, 60, 0, 1, TRACKS, MEASURED, "merged, tuned");
+const detail grid_4_60_guess = separable(4, 60, 0, 1, TRACKS, GUESSED, "merged, not tuned");
+const detail grid_4_60_fine = separable(4, 60, 0, 1, TRACKS, UNCOARSENED, "merged, fewest cells a thread");
+const detail grid_4_60_all = separable(4, 60, 0, 0, TRACKS, MEASURED, "not merged");
+const detail grid_4_60_times = separable(4, 60, 0, 0, TIMES, MEASURED, "not merged, time-major order");
+const detail grid_4_60_places = separable(4, 60, 0, 0, PLACES, MEASURED, "not merged, in order of place");
+const detail grid_1_60 = separable(1, 60, 0, 1, TRACKS, MEASURED, "merged, tuned");
+const detail grid_4_28 = separable(4, 28, 0, 1, TRACKS, MEASURED, "merged, tuned");
+const detail grid_1_28 = separable(1, 28, 0, 1, TRACKS, MEASURED, "merged, tuned");
+const detail grid_1_28_guess = separable(1, 28, 0, 1, TRACKS, GUESSED, "merged, not tuned");
+const detail degrid_4_60 = separable(4, 60, 1, 1, TRACKS, MEASURED, "merged, tuned");
+const detail degrid_4_60_times = separable(4, 60, 1, 0, TIMES, MEASURED, "not merged, time-major order");
+const detail degrid_4_60_places = separable(4, 60, 1, 0, PLACES, MEASURED, "not merged, in order of place");
+const detail degrid_1_60 = separable(1, 60, 1, 1, TRACKS, MEASURED, "merged, tuned");
+const detail degrid_4_28 = separable(4, 28, 1, 1, TRACKS, MEASURED, "merged, tuned");
+const detail degrid_1_28 = separable(1, 28, 1, 1, TRACKS, MEASURED, "merged, tuned");
+
+#define ROW(NAME, WORKLOAD, DIRECTION, DETAIL)                                                                         \
+    {                                                                                                                  \
+        NAME, WORKLOAD, "wproj", "window", DIRECTION, "cuda", "fp32", 1e-5, &DETAIL, set_up, run, verify, free_state   \
+    }
+
+const msi_bench_row rows[] = {ROW("B1/16", romein, "grid", full_16),
+                              ROW("B1/16-two-streams", romein, "grid", full_16_two),
+                              ROW("B1/16-merged", romein, "grid", full_16_merged),
+                              ROW("B1/16-mapped", romein, "grid", full_16_mapped),
+                              ROW("B1/16-time-major", romein, "grid", full_16_times),
+                              ROW("B1/16-by-place", romein, "grid", full_16_places),
+                              ROW("B1/24", romein, "grid", full_24),
+                              ROW("B1/32", romein, "grid", full_32),
+                              ROW("B1/48", romein, "grid", full_48),
+                              ROW("B1/64", romein, "grid", full_64),
+                              ROW("B1/64-two-streams", romein, "grid", full_64_two),
+                              ROW("B1/96", romein, "grid", full_96),
+                              ROW("B1/128", romein, "grid", full_128),
+                              ROW("B1/192", romein, "grid", full_192),
+                              ROW("B1/256", romein, "grid", full_256),
+                              ROW("B1/256-two-streams", romein, "grid", full_256_two),
+                              ROW("B2/grid-4pol-60", merry, "grid", grid_4_60),
+                              ROW("B2/grid-4pol-60-untuned", merry, "grid", grid_4_60_guess),
+                              ROW("B2/grid-4pol-60-uncoarsened", merry, "grid", grid_4_60_fine),
+                              ROW("B2/grid-4pol-60-unmerged", merry, "grid", grid_4_60_all),
+                              ROW("B2/grid-4pol-60-time-major", merry, "grid", grid_4_60_times),
+                              ROW("B2/grid-4pol-60-by-place", merry, "grid", grid_4_60_places),
+                              ROW("B2/grid-1pol-60", merry, "grid", grid_1_60),
+                              ROW("B2/grid-4pol-28", merry, "grid", grid_4_28),
+                              ROW("B2/grid-1pol-28", merry, "grid", grid_1_28),
+                              ROW("B2/grid-1pol-28-untuned", merry, "grid", grid_1_28_guess),
+                              ROW("B2/degrid-4pol-60", merry, "degrid", degrid_4_60),
+                              ROW("B2/degrid-4pol-60-time-major", merry, "degrid", degrid_4_60_times),
+                              ROW("B2/degrid-4pol-60-by-place", merry, "degrid", degrid_4_60_places),
+                              ROW("B2/degrid-1pol-60", merry, "degrid", degrid_1_60),
+                              ROW("B2/degrid-4pol-28", merry, "degrid", degrid_4_28),
+                              ROW("B2/degrid-1pol-28", merry, "degrid", degrid_1_28)};
+
+} // namespace
+
+extern "C" msi_bench_table msi_tracks_rows_cuda(void)
+{
+    return {rows, (int)(sizeof rows / sizeof rows[0])};
+}

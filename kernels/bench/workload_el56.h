@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Workload A: w-projection of an SKA-Low observation in the geometry of the data set EL56-82 of the SDP memo "Vertical
+ * prototyping of the gridding algorithm": 512 stations, 240 times 30 s at 100 MHz, time slowest, uniform weights, an
+ * 18000^2 grid over a field of 0.114, of which the box that holds footprints is kept; 601 planes spaced by sqrt(w),
+ * half-supports 4 .. 72, oversampling 4. Coordinates and indices are float32.
+ *
+ * And samples scattered about a square of cells, all of one support, for rates against their number and support.
+ */
+#ifndef MSI_BENCH_WORKLOAD_EL56_H
+#define MSI_BENCH_WORKLOAD_EL56_H
+
+#include "core/types.h"
+#include "kernels/bench/bench.h"
+#include "kernels/convolution/wkernel.h"
+#include "kernels/wproj_geometry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MSI_EL56_TILE = 16, MSI_EL56_MAX_SAMPLE = 64 };
+
+/* Scattered samples: gaussian about the middle of a square of 1024 cells, none beyond; planes at random. */
+typedef struct msi_el56_scatter {
+    int64_t n_vis;
+    int32_t half;
+} msi_el56_scatter;
+
+typedef struct msi_el56 {
+    int64_t n_vis, n_baseline, n_time; /* sample t n_baseline + b */
+    float *u, *v, *w;                  /* [n_vis] wavelengths */
+    float *weight;                     /* [n_vis] 1 / samples in the cell */
+    msi_c32 *vis;                      /* [n_vis] unweighted */
+    float scale_u, scale_v;            /* cells a wavelength */
+    float plane_scale;                 /* plane = round(sqrt(|w| plane_scale)) */
+    int32_t origin_u, origin_v;        /* added to a cell: its place in the box */
+    int32_t nu, nv;                    /* of the box, multiples of MSI_EL56_TILE; every footprint lies inside */
+    msi_wkernel_set kernels;           /* separable, fp32; w > 0 takes the conjugate */
+    msi_c64 *exact;                    /* the same table in double, [kernels.n_element] */
+    double n_addition;
+    int procedural; /* no station tables were given */
+    int serial;     /* of the workload among those of the process */
+    /* The double-precision grid at some tiles of the box, [n_sample][tile][tile] */
+    int32_t n_sample, sample_u[MSI_EL56_MAX_SAMPLE], sample_v[MSI_EL56_MAX_SAMPLE]; /* first cells */
+    msi_c64 *sample;
+} msi_el56;
+
+/* Where a sample goes: its cell in the box and which kernel. */
+typedef struct msi_el56_place {
+    int32_t u, v, sub_u, sub_v, plane, conjugate;
+} msi_el56_place;
+
+static inline msi_el56_place msi_el56_locate(const msi_el56 *e, int64_t i)
+{
+    const msi_wkernel_set *k = &e->kernels;
+    float gu = e->u[i] * e->scale_u, gv = e->v[i] * e->scale_v;
+    int32_t u = msi_wproj_cell_f32(gu), v = msi_wproj_cell_f32(gv);
+    return (msi_el56_place){.u = u + e->origin_u,
+                            .v = v + e->origin_v,
+                            .sub_u = msi_wproj_sub_f32(gu, u, k->oversample),
+                            .sub_v = msi_wproj_sub_f32(gv, v, k->oversample),
+                            .plane = msi_wproj_plane_f32(fabsf(e->w[i]), e->plane_scale, 1, k->n_plane),
+                            .conjugate = e->w[i] > 0};
+}
+
+/*
+ * msi_el56_get - the workload at a scale, or with `scatter` scattered samples, at that scale too; kept until another is
+ * asked for, which changes `serial`.
+ * Returned: *out borrowed. Returns: 0, MSI_EINPUT (layouts), MSI_ENOMEM
+ */
+int msi_el56_get(const msi_el56 **out, const msi_bench_options *options, const msi_el56_scatter *scatter);
+
+/*
+ * msi_el56_error - relative L2 distance from the reference, over the sampled tiles, of a grid of the box [nv][nu],
+ * msi_c32 or msi_c64.
+ */
+int msi_el56_error(const msi_el56 *e, const void *grid, msi_precision precision, double *error);
+
+msi_bench_table msi_el56_rows_cpu(void);
+msi_bench_table msi_el56_rows_cpu_tile(void);
+msi_bench_table msi_el56_rows_cuda(void);
+msi_bench_table msi_el56_window_rows_cuda(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

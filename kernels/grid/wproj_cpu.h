@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* w-projection on the CPU: slice by slice, tile by tile. */
+#ifndef MSI_KERNELS_WPROJ_CPU_H
+#define MSI_KERNELS_WPROJ_CPU_H
+
+#include "kernels/grid/wproj_simd.h"
+#include "kernels/prepare/vis_store.h"
+#include "kernels/prepare/wproj_plan.h"
+#include "kernels/strategy.h"
+#include "kernels/transform/wproj_box_cpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const msi_wproj_cost msi_wproj_cpu_cost;
+
+/* The tiles of a slice with the fastest loops, or one sample after the other with plain ones. */
+typedef enum msi_wproj_cpu_form { MSI_WPROJ_CPU_TILE, MSI_WPROJ_CPU_REFERENCE } msi_wproj_cpu_form;
+
+/*
+ * msi_wproj_cpu_image - grid a store, transform, correct.
+ *
+ * Given:    plan, its kernels, store, store_plane [image->n_plane]: plane of the store, -1 for the PSF of plane 0
+ *           image  allocated, with sum_weight set
+ * Returned: image->pixel, divided by sum_weight; a plane whose sum is 0 is NaN
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ * Notes:    the result does not depend on the number of threads.
+ */
+int msi_wproj_cpu_image(const msi_wproj_plan *plan, const msi_wkernel_set *kernels, msi_wproj_cpu_form form,
+                        const msi_vis_store *store, const int *store_plane, msi_image *image, msi_stage_times *times);
+
+/* msi_wproj_cpu_grid_slice - grid one plane of a store's samples of an open slice into its box. */
+int msi_wproj_cpu_grid_slice(msi_wproj_box *s, msi_wproj_cpu_form form, const msi_vis_store *store, int image_plane,
+                             int32_t slice);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What gridding and degridding with a moving window share: how a window is cut into tiles and threads, and how a batch
+ * of visibilities is staged.
+ *
+ * The plane of cells is divided, without end, into windows of window_u x window_v cells, and these into blocks of
+ * coarsen_u x coarsen_v cells. A thread owns one block or several above each other, those that have a given place in
+ * the window, in every repetition of it. A visibility's footprint lies in a rectangle of the window's size whose corner
+ * is a multiple of the coarsening: each place has exactly one of its cells' blocks there, and changes to another one
+ * only when the corner moves past it.
+ *
+ * Kernel rows are staged in shared memory in the order of the threads' places in the window, not of the taps: a
+ * rotation of the row, zeros where the footprint does not reach. So a thread reads its weights at one fixed place for
+ * every visibility, and no address depends on where the footprint lies.
+ */
+#ifndef MSI_KERNELS_WPROJ_WINDOW_CUDA_CUH
+#define MSI_KERNELS_WPROJ_WINDOW_CUDA_CUH
+
+#include <cuda_pipeline_primitives.h>
+
+#include <type_traits>
+
+#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/wproj_window_cuda.h"
+
+namespace {
+
+constexpr uint32_t ALL_LANES = 0xffffffffu;
+
+template <typename T> struct alignas(2 * sizeof(T)) cplx {
+    T re, im;
+};
+
+/* A launch, as the device sees it. */
+template <typename T> struct window_args {
+    int32_t nu, nv;
+    int64_t n_vis;
+    int32_t group;                       /* visibilities of a work group */
+    int32_t n_image, first_image;        /* of a cell and of a value; the first that is worked on */
+    int32_t n_pass;                      /* times a form's images, in one launch */
+    int32_t window_u, window_v;          /* cells */
+    int32_t n_tile_u, n_tile_v;          /* tiles of a window, a block each */
+    int32_t threads_u, threads_v;        /* of a tile */
+    int32_t log2_tile_u, log2_tile_v;    /* of a tile's cells, rounded up, or of the threads that there are */
+    int32_t oversample, full, conjugate; /* conjugate: degridding */
+    msi_window_lookup lookup;
+    cudaTextureObject_t texture_u, texture_v;
+    float texture_middle;
+    int32_t pairs; /* pairs of floats begin at multiples of 16 bytes: a form's images, or cells */
+    const msi_window_sample *sample;
+    cplx<T> *value;
+    cplx<T> *grid;
+    const int32_t *taps;
+    const int64_t *offset_u, *offset_v;
+    const cplx<T> *table;
+};
+
+/*
+ * Where a visibility's weights along one axis come from, and where they go: 16 bytes, read at once. With textures `row`
+ * holds plane and element of tap 0 (pack_texel).
+ */
+template <typename T> struct alignas(16) tap_source {
+    const cplx<T> *row;
+    int32_t rot;  /* place of tap 0 in the window */
+    int32_t taps; /* with the top bit where they are conjugated */
+};
+
+constexpr uint32_t CONJUGATE = 0x80000000u;
+
+/* Corner of the rectangle in which a visibility's footprint lies, and its place in the window. */
+struct corner {
+    int32_t u, v, place_u, place_v;
+};
+
+__device__ __forceinline__ int floor_mod(int x, int m)
+{
+    int r = x % m;
+    return r < 0 ? r + m : r;
+}
+
+__device__ __forceinline__ int wrap(int x, int n)
+{
+    return x < 0 ? x + n : x >= n ? x - n : x;
+}
+
+/*
+ * Types and sizes of one compiled form. P image planes, B blocks of CU x CV cells a thread, tiles of at most TU x TV
+ * cells, batches of N visibilities, at least BLOCKS blocks of threads a multiprocessor.
+ *
+ * A row of staged weights is read in 16-byte packs. Thread tx reads packs tx, tx + TU/CU, ..: neighbours in a warp read
+ * neighbouring packs, so that no two meet in a bank.
+ */
+template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N_, int BLOCKS_> struct window_form {
+    using T = T_;
+    static constexpr int P = P_, CU = CU_, CV = CV_, B = B_, TU = TU_, TV = TV_, N = N_, BLOCKS = BLOCKS_;
+    static constexpr int THREADS = (TU / CU) * (TV / CV / B);
+    static constexpr int ROWS = CV * B;                    /* of a thread */
+    static constexpr int PACK = 16 / (int)sizeof(cplx<T>); /* complex elements */
+    static_assert(CU % PACK == 0 && N <= 32 && (CU & (CU - 1)) == 0 && (CV & (CV - 1)) == 0, "shape");
+};
+
+/*
+ * Place of element x of a staged row of ROOM elements, threads' B blocks of C one after another, read in packs of PACK:
+ * the same pack of all threads' same blocks lies together.
+ */
+template <int C, int B, int ROOM, int PACK> __device__ __forceinline__ int pack_place(int x)
+{
+    int block = x / C, i = x % C;
+    return i / PACK * (ROOM / C * PACK) + (block % B * (ROOM / C / B) + block / B) * PACK + i % PACK;
+}
+
+/*
+ * A batch on its way: raw samples and values come by asynchronous copies while the batch before is worked on; then warp
+ * 0 finds taps and corners.
+ */
+template <typename T, int P, int N> struct batch_store {
+    alignas(16) cplx<T> value[2][N * P];
+    alignas(16) msi_window_sample sample[2][N];
+    tap_source<T> u[N], v[N];
+    float frac_u[N], frac_v[N];
+    alignas(16) corner at[N];
+    uint32_t moves;         /* bit k: the corner of k is not that of k - 1 */
+    uint32_t changes;       /* bit k: its weights are not those of k - 1 */
+    int32_t last_u, last_v; /* corner of the last visibility of the batch before */
+};
+
+/* `value` has `stride` images a visibility; NULL: samples alone. */
+template <typename T, int P, int N>
+__device__ void fetch_batch(batch_store<T, P, N> &b, int half, const msi_window_sample *sample, const cplx<T> *value,
+                            int stride, int n)
+{
+    constexpr int WORDS = (int)sizeof(msi_window_sample) / 8;
+    for (int i = threadIdx.x; i < n * WORDS; i += blockDim.x)
+        __pipeline_memcpy_async((char *)b.sample[half] + 8 * i, (const char *)sample + 8 * i, 8);
+    if (value)
+        for (int i = threadIdx.x; i < n * P; i += blockDim.x)
+            __pipeline_memcpy_async(&b.value[half][i], value + i / P * stride + i % P, sizeof(cplx<T>));
+    __pipeline_commit();
+}
+
+/* The texture's element of tap 0, and the plane, in the room of a pointer. */
+template <typename T> __device__ __forceinline__ const cplx<T> *pack_texel(float at, int plane)
+{
+    return (const cplx<T> *)((uint64_t)(uint32_t)plane << 32 | __float_as_uint(at));
+}
+
+/* By warp 0: sources, corners and moves of n <= 32 visibilities. */
+template <int CU, int CV, typename T, int P, int N>
+__device__ void find_batch(batch_store<T, P, N> &b, int half, const window_args<T> &a, int n)
+{
+    int k = threadIdx.x;
+    msi_window_sample s = b.sample[half][k < n ? k : 0];
+    int taps = a.taps[s.plane], half_os = a.oversample / 2;
+    int u = s.u, v = s.v;
+    if (u < -a.nu / 2 || u > a.nu / 2) u = floor_mod(u + a.nu / 2, a.nu) - a.nu / 2;
+    if (v < -a.nv / 2 || v > a.nv / 2) v = floor_mod(v + a.nv / 2, a.nv) - a.nv / 2;
+    int first_u = u - taps / 2, first_v = v - taps / 2;
+    corner at;
+    at.u = first_u & ~(CU - 1);
+    at.v = first_v & ~(CV - 1);
+    at.place_u = floor_mod(at.u, a.window_u);
+    at.place_v = floor_mod(at.v, a.window_v);
+    int before_u = __shfl_up_sync(ALL_LANES, at.u, 1), before_v = __shfl_up_sync(ALL_LANES, at.v, 1);
+    if (k == 0) {
+        before_u = b.last_u;
+        before_v = b.last_v;
+    }
+    __syncwarp();
+    uint32_t moves = __ballot_sync(ALL_LANES, k < n && (at.u != before_u || at.v != before_v));
+    if (k == 0) b.moves = moves;
+    if (k == n - 1) {
+        b.last_u = at.u;
+        b.last_v = at.v;
+    }
+    const cplx<T> *row_u = a.table + a.offset_u[s.plane], *row_v = row_u;
+    if (a.full) {
+        int64_t square = (int64_t)(s.sub_u + half_os) * (a.oversample + 1) + s.sub_v + half_os;
+        row_u += square * taps * taps;
+    } else {
+        row_u += (s.sub_u + half_os) * taps;
+        row_v = a.table + a.offset_v[s.plane] + (s.sub_v + half_os) * taps;
+    }
+    if (a.lookup == MSI_WINDOW_TEXTURE) {
+        float tap_0 = a.texture_middle + 0.5f - (float)(taps / 2 * a.oversample);
+        row_u = pack_texel<T>(tap_0 - (float)s.sub_u - s.frac_u, s.plane);
+        row_v = pack_texel<T>(tap_0 - (float)s.sub_v - s.frac_v, s.plane);
+    }
+    int32_t taps_sign = taps | (int32_t)((s.conjugate != 0) != (a.conjugate != 0) ? CONJUGATE : 0);
+    uint32_t row_before = __shfl_up_sync(ALL_LANES, (uint32_t)(uintptr_t)row_u, 1);
+    int32_t taps_before = __shfl_up_sync(ALL_LANES, taps_sign, 1);
+    uint32_t changes = moves | __ballot_sync(ALL_LANES, k == 0 || (uint32_t)(uintptr_t)row_u != row_before ||
+                                                            taps_sign != taps_before);
+    if (k == 0) b.changes = changes;
+    if (k >= n) return;
+    b.u[k] = {row_u, floor_mod(first_u, a.window_u), taps_sign};
+    b.v[k] = {row_v, floor_mod(first_v, a.window_v), taps_sign};
+    b.frac_u[k] = s.frac_u;
+    b.frac_v[k] = s.frac_v;
+    b.at[k] = at;
+}
+
+__device__ __forceinline__ float flip(float x, uint32_t sign)
+{
+    return __uint_as_float(__float_as_uint(x) ^ (sign & CONJUGATE));
+}
+
+__device__ __forceinline__ double flip(double x, uint32_t sign)
+{
+    return __hiloint2double((int)((uint32_t)__double2hiint(x) ^ (sign & CONJUGATE)), __double2loint(x));
+}
+
+/* Tables do not change while kernels run. */
+__device__ __forceinline__ cplx<float> read_table(const cplx<float> *p)
+{
+    float2 x = __ldg((const float2 *)p);
+    return {x.x, x.y};
+}
+
+__device__ __forceinline__ cplx<double> read_table(const cplx<double> *p)
+{
+    double2 x = __ldg((const double2 *)p);
+    return {x.x, x.y};
+}
+
+/* The same, or 0, by a predicate: a branch around every load would cost more than the load. */
+__device__ __forceinline__ cplx<float> read_table_if(bool there, const cplx<float> *p)
+{
+    cplx<float> x = {0, 0};
+#ifdef __CUDA_ARCH__
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.f32 {%0, %1}, [%2]; }"
+        : "+f"(x.re), "+f"(x.im)
+        : "l"(p), "r"((uint32_t)there));
+#else
+    if (there) x = *p;
+#endif
+    return x;
+}
+
+__device__ __forceinline__ cplx<double> read_table_if(bool there, const cplx<double> *p)
+{
+    cplx<double> x = {0, 0};
+#ifdef __CUDA_ARCH__
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.f64 {%0, %1}, [%2]; }"
+        : "+d"(x.re), "+d"(x.im)
+        : "l"(p), "r"((uint32_t)there));
+#else
+    if (there) x = *p;
+#endif
+    return x;
+}
+
+/* One read of 16 bytes. */
+template <typename T> __device__ __forceinline__ tap_source<T> read_source(const tap_source<T> *p)
+{
+    int4 x = *(const int4 *)p;
+    uint64_t row = (uint64_t)(uint32_t)x.y << 32 | (uint32_t)x.x;
+    return {(const cplx<T> *)row, x.z, x.w};
+}
+
+/* What staging needs to find weights along one axis. */
+struct axis {
+    int window;
+    cudaTextureObject_t texture;
+    float oversample;
+};
+
+/* The weight that falls on place x of the window; 0 where the footprint does not reach. */
+template <msi_window_lookup LOOKUP, typename T>
+__device__ __forceinline__ cplx<T> weight_at(const tap_source<T> *source, float frac, int x, axis along)
+{
+    tap_source<T> s = read_source(source);
+    /* Below rot the window begins anew: there the difference is huge without its sign, and a window more the less. */
+    uint32_t tap = (uint32_t)(x - s.rot), taps = (uint32_t)s.taps & ~CONJUGATE;
+    tap = min(tap, tap + (uint32_t)along.window);
+    cplx<T> w = {0, 0};
+    if constexpr (LOOKUP == MSI_WINDOW_TEXTURE) {
+        uint64_t texel = (uint64_t)s.row;
+        if (tap < taps) {
+            float2 t = tex2D<float2>(along.texture, __uint_as_float((uint32_t)texel) + (float)tap * along.oversample,
+                                     (float)(texel >> 32) + 0.5f);
+            w = {t.x, t.y};
+        }
+    } else {
+        const cplx<T> *at = s.row + tap;
+        w = read_table_if(tap < taps, at);
+        if (LOOKUP == MSI_WINDOW_LINEAR && frac != 0) {
+            cplx<T> next = read_table_if(tap < taps, at + taps);
+            w.re += (T)frac * (next.re - w.re);
+            w.im += (T)frac * (next.im - w.im);
+        }
+    }
+    w.im = flip(w.im, (uint32_t)s.taps);
+    return w;
+}
+
+/* Calls stage with the lookup as a constant; textures hold floats alone. */
+template <typename T, class STAGE> __device__ __forceinline__ void stage_by(msi_window_lookup lookup, STAGE stage)
+{
+    if (lookup == MSI_WINDOW_NEAREST)
+        stage(std::integral_constant<msi_window_lookup, MSI_WINDOW_NEAREST>());
+    else if (sizeof(T) == 8 || lookup == MSI_WINDOW_LINEAR)
+        stage(std::integral_constant<msi_window_lookup, MSI_WINDOW_LINEAR>());
+    else if constexpr (sizeof(T) == 4)
+        stage(std::integral_constant<msi_window_lookup, MSI_WINDOW_TEXTURE>());
+}
+
+/* How a block's threads share the items (visibility, place) of a staging pass: each keeps its place, or few. */
+struct staging {
+    int x, k;           /* first place in the tile, first visibility */
+    int x_step, k_step; /* strides */
+};
+
+__device__ __forceinline__ staging share_items(int log2_width)
+{
+    staging s;
+    s.x_step = 1 << log2_width;
+    s.k_step = (int)blockDim.x >> log2_width;
+    s.x = (int)threadIdx.x & (s.x_step - 1);
+    s.k = (int)threadIdx.x >> log2_width;
+    if (s.k >= s.k_step) s.x = INT32_MAX / 2;
+    return s;
+}
+
+/* Weights along one axis of n visibilities into rows of ROOM staged elements; `first` is the tile's place. */
+template <int C, int B, int ROOM, msi_window_lookup LOOKUP, typename T>
+__device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> *source, const float *frac, axis along,
+                                           int n, int first, int cells, staging share)
+{
+    for (int x = share.x; x < cells; x += share.x_step) {
+        cplx<T> *out = staged + pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x);
+#pragma unroll 4
+        for (int k = share.k; k < n; k += share.k_step)
+            out[k * ROOM] =
+                weight_at<LOOKUP>(&source[k], LOOKUP == MSI_WINDOW_LINEAR ? frac[k] : 0.0f, first + x, along);
+    }
+}
+
+/* A thread's place in its tile: pairs of lanes along v, pairs of pairs along u, so that equal addresses lie in
+ * neighbouring lanes, where the shared memory merges them. */
+__device__ __forceinline__ void thread_place(int threads_u, int threads_v, int *tx, int *ty)
+{
+    int t = threadIdx.x;
+    if (threads_u % 2 == 0 && threads_v % 2 == 0) {
+        int quad = t / 4, across = threads_u / 2;
+        *tx = quad % across * 2 + (t >> 1 & 1);
+        *ty = quad / across * 2 + (t & 1);
+    } else {
+        *tx = t % threads_u;
+        *ty = t / threads_u;
+    }
+}
+
+template <typename T> struct pack_of;
+template <> struct pack_of<float> {
+    using type = float4;
+};
+template <> struct pack_of<double> {
+    using type = double2;
+};
+
+/* COUNT complex elements, a multiple of the pack, from shared memory; packs are `step` elements apart. */
+template <int COUNT> __device__ __forceinline__ void read_packs(const cplx<float> *p, int step, cplx<float> *out)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; i++) {
+        float4 x = *(const float4 *)(p + i * step);
+        out[2 * i] = {x.x, x.y};
+        out[2 * i + 1] = {x.z, x.w};
+    }
+}
+
+template <int COUNT> __device__ __forceinline__ void read_packs(const cplx<double> *p, int step, cplx<double> *out)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        double2 x = *(const double2 *)(p + i * step);
+        out[i] = {x.x, x.y};
+    }
+}
+
+template <typename T> __device__ __forceinline__ void multiply_add(cplx<T> &sum, cplx<T> a, cplx<T> b)
+{
+    sum.re += a.re * b.re;
+    sum.im += a.re * b.im;
+    sum.re -= a.im * b.im;
+    sum.im += a.im * b.re;
+}
+
+template <typename T> __device__ __forceinline__ cplx<T> multiply(cplx<T> a, cplx<T> b)
+{
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+/* A block of threads' part of a launch. */
+struct block_share {
+    int first_u, first_v; /* places in the window of the tile's first cell */
+    int image;            /* first of the images */
+    int64_t begin, end;   /* visibilities */
+};
+
+template <int P, typename T>
+__device__ __forceinline__ block_share share_blocks(const window_args<T> &a, int tile_u, int tile_v)
+{
+    block_share s;
+    uint32_t b = blockIdx.x;
+    s.first_u = (int)(b % (uint32_t)a.n_tile_u) * tile_u;
+    b /= (uint32_t)a.n_tile_u;
+    s.first_v = (int)(b % (uint32_t)a.n_tile_v) * tile_v;
+    b /= (uint32_t)a.n_tile_v;
+    s.image = a.first_image + (int)(b % (uint32_t)a.n_pass) * P;
+    s.begin = (int64_t)(b / (uint32_t)a.n_pass) * a.group;
+    s.end = s.begin + a.group < a.n_vis ? s.begin + a.group : a.n_vis;
+    return s;
+}
+
+/* Where the cell at a place of the window lies for a corner, along one axis. */
+__device__ __forceinline__ int cell_at(int place, int corner_place, int corner_cell, int window)
+{
+    int x = place - corner_place;
+    return corner_cell + (x < 0 ? x + window : x);
+}
+
+/* Full tables: P images, CV cells of a column a thread, at most MOST threads. */
+template <typename T_, int P_, int CV_, int N_, int MOST_, int BLOCKS_> struct full_form {
+    using T = T_;
+    static constexpr int P = P_, CV = CV_, N = N_, THREADS = MOST_, BLOCKS = BLOCKS_;
+};
+
+/* Weights of a thread's column for visibility k; row j's place in the window is place_v + j step_v. */
+template <int CV, typename T, int P, int N>
+__device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, N> &b, int k, const window_args<T> &a,
+                                            int place_u, int place_v, int step_v)
+{
+    tap_source<T> s = b.u[k];
+    int rot_v = b.v[k].rot, taps = s.taps & 0x7fffffff;
+    int tap_u = place_u - s.rot;
+    if (tap_u < 0) tap_u += a.window_u;
+    const cplx<T> *column = s.row + tap_u;
+    int reach = tap_u < taps ? taps : 0;
+#pragma unroll
+    for (int j = 0; j < CV; j++) {
+        int tap_v = place_v + j * step_v - rot_v;
+        if (tap_v < 0) tap_v += a.window_v;
+        cplx<T> x = {0, 0};
+        if (tap_v < reach) x = read_table(column + tap_v * taps);
+        w[j] = {x.re, flip(x.im, (uint32_t)s.taps)};
+    }
+}
+
+/* The least number of tiles of at most `room` cells, and the threads of each, `blocks` blocks to a thread. */
+inline void cut_window(int cells, int coarsen, int blocks, int room, int *window, int *n_tile, int *threads)
+{
+    int n = (cells + coarsen - 1) / coarsen;
+    *n_tile = (n * coarsen + room - 1) / room;
+    *threads = (n + *n_tile * blocks - 1) / (*n_tile * blocks);
+    *window = *threads * blocks * *n_tile * coarsen;
+}
+
+inline int log2_ceil(int n)
+{
+    int bits = 0;
+    while (1 << bits < n) bits++;
+    return bits;
+}
+
+/* For n_pass times P images from first_image on. */
+template <typename T, int P>
+void fill_args(window_args<T> *a, const msi_window_job *job, int group, int first_image, int n_pass, int conjugate)
+{
+    *a = {};
+    a->nu = (int32_t)job->nu;
+    a->nv = (int32_t)job->nv;
+    a->n_vis = job->n_vis;
+    a->group = group;
+    a->n_image = job->n_image;
+    a->first_image = first_image;
+    a->n_pass = n_pass;
+    a->oversample = job->kernels.oversample;
+    a->full = job->kernels.full;
+    a->lookup = job->kernels.lookup;
+    a->texture_u = job->kernels.texture_u;
+    a->texture_v = job->kernels.texture_v;
+    a->texture_middle = job->kernels.texture_middle;
+    a->conjugate = conjugate;
+    a->pairs = P == 1 ? job->n_image == 1 && job->nu % 2 == 0 : job->n_image % 2 == 0 && first_image % 2 == 0;
+    a->sample = job->sample;
+    a->value = (cplx<T> *)job->value;
+    a->grid = (cplx<T> *)job->grid;
+    a->taps = job->kernels.taps;
+    a->offset_u = job->kernels.offset_u;
+    a->offset_v = job->kernels.offset_v;
+    a->table = (const cplx<T> *)job->kernels.table;
+}
+
+template <typename T> int64_t count_blocks(const window_args<T> &a)
+{
+    return (a.n_vis + a.group - 1) / a.group * a.n_tile_u * a.n_tile_v * a.n_pass;
+}
+
+/* Window, tiles and threads of a separable form. */
+template <class F> void divide_window(window_args<typename F::T> *a, int taps, int *threads)
+{
+    cut_window(taps + F::CU - 1, F::CU, 1, F::TU, &a->window_u, &a->n_tile_u, &a->threads_u);
+    cut_window(taps + F::CV - 1, F::CV, F::B, F::TV, &a->window_v, &a->n_tile_v, &a->threads_v);
+    *threads = (a->threads_u * a->threads_v + 31) / 32 * 32;
+    a->log2_tile_u = log2_ceil(a->threads_u * F::CU);
+    a->log2_tile_v = log2_ceil(a->threads_v * F::ROWS);
+    while (1 << a->log2_tile_u > *threads) a->log2_tile_u--;
+    while (1 << a->log2_tile_v > *threads) a->log2_tile_v--;
+}
+
+/* Window, tiles and threads of a form for full tables: no cell is padding; rows of a thread lie threads_v apart. */
+template <class F> void divide_full_window(window_args<typename F::T> *a, int taps, int *threads)
+{
+    int window;
+    cut_window(taps, 1, 1, F::THREADS < 64 ? F::THREADS : 64, &window, &a->n_tile_u, &a->threads_u);
+    a->window_u = a->window_v = taps;
+    int rows = (taps + F::CV - 1) / F::CV, most = F::THREADS / a->threads_u;
+    a->n_tile_v = (rows + most - 1) / most;
+    a->threads_v = (rows + a->n_tile_v - 1) / a->n_tile_v;
+    *threads = (a->threads_u * a->threads_v + 31) / 32 * 32;
+}
+
+/* One compiled form, as both directions' tables list it. */
+struct form_row {
+    msi_precision precision;
+    int full;
+    msi_window_shape shape;
+    int (*launch)(const msi_window_job *, int group, int first_image, int n_pass, cudaStream_t);
+};
+
+inline bool same_form(const form_row &f, const msi_window_job *job, const msi_window_shape *s)
+{
+    return f.precision == job->precision && f.full == job->kernels.full && f.shape.images == s->images &&
+           f.shape.coarsen_u == s->coarsen_u && f.shape.coarsen_v == s->coarsen_v && f.shape.blocks_v == s->blocks_v &&
+           f.shape.tile_u == s->tile_u && f.shape.tile_v == s->tile_v && f.shape.variant == s->variant;
+}
+
+/*
+ * All images of a job: those that the shape's form takes at a time in one launch, what is left over one by one by the
+ * first form that takes one.
+ */
+inline int launch_forms(const form_row *form, int n_form, const msi_window_job *job, const msi_window_shape *shape,
+                        cudaStream_t stream)
+{
+    const int64_t least = (int64_t)job->kernels.max_taps + 16;
+    if (job->nu < least || job->nv < least || job->nu > INT32_MAX / 2 || job->nv > INT32_MAX / 2)
+        return msi_error_set(MSI_ERANGE, "%d taps do not fit a window gridder's grid of %lld x %lld cells",
+                             (int)job->kernels.max_taps, (long long)job->nu, (long long)job->nv);
+    if (job->kernels.lookup != MSI_WINDOW_NEAREST &&
+        (job->kernels.full || (job->kernels.lookup == MSI_WINDOW_TEXTURE && job->precision != MSI_FP32)))
+        return msi_error_set(MSI_ERANGE,
+                             "a window gridder interpolates separable kernels alone, by textures in fp32 alone");
+    const form_row *first = nullptr, *single = nullptr;
+    for (int i = 0; i < n_form; i++) {
+        if (!first && same_form(form[i], job, shape)) first = &form[i];
+        if (!single && form[i].precision == job->precision && form[i].full == job->kernels.full &&
+            form[i].shape.images == 1)
+            single = &form[i];
+    }
+    if (!first || !single || shape->n_vis <= 0)
+        return msi_error_set(MSI_ERANGE, "the window strategy has no form of %d images in %d of %d x %d cells a thread",
+                             (int)shape->images, (int)shape->blocks_v, (int)shape->coarsen_u, (int)shape->coarsen_v);
+    if (job->n_vis == 0) return MSI_OK;
+    int n_pass = job->n_image / shape->images, done = n_pass * shape->images;
+    if (n_pass) MSI_TRY(first->launch(job, shape->n_vis, 0, n_pass, stream));
+    if (done < job->n_image) MSI_TRY(single->launch(job, shape->n_vis, done, job->n_image - done, stream));
+    return MSI_OK;
+}
+
+/* The shapes of the forms that suit a job. */
+inline int list_shapes(const form_row *form, int n_form, const msi_window_job *job, msi_window_shape *shape)
+{
+    int n = 0;
+    for (int i = 0; i < n_form; i++)
+        if (form[i].precision == job->precision && form[i].full == job->kernels.full &&
+            form[i].shape.images <= job->n_image)
+            shape[n++] = form[i].shape;
+    return n;
+}
+
+} // namespace
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* w-projection: from a sample's coordinates to cell, sub-cell, w-slice and w-plane; written once, for CPU and GPU. */
+#ifndef MSI_KERNELS_WPROJ_GEOMETRY_H
+#define MSI_KERNELS_WPROJ_GEOMETRY_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+
+/*
+ * Axes and signs are those of msi_wgrid_geometry: gu = -u cell_x nu and gv = v cell_y nv in cells of the padded grid,
+ * cell 0 is u = v = 0, and a forward transform (exponent -2 pi i) leads to the image. Samples with w < 0 enter as their
+ * conjugates.
+ *
+ * |w| is cut into slices of equal thickness; a sample belongs to one, and r = |w| - (centre of the slice) is left to
+ * the convolution function. Plane p stands for |r| = msi_wproj_plane_w(p); a sample with r < 0 takes the conjugate of
+ * plane p's kernel. What rounding to a plane leaves, d = r - (signed w of the plane), turns a sample's phase by
+ * d (n - 1); the middle of the field's range of n - 1 is taken out of every sample (msi_wproj_place.turns), so that
+ * only half of the range errs.
+ */
+typedef struct msi_wproj_geometry {
+    int64_t nu, nv;          /* padded grid: the period of gu and gv */
+    double u_cells_per_m_hz; /* multiplies u[m] * freq[Hz] */
+    double v_cells_per_m_hz;
+    double w_lambda_per_m_hz; /* 1/c */
+    double slice_first;       /* |w| in wavelengths at which slice 0 begins */
+    double slice_step;        /* thickness; 0 with n_slice = 1: the one slice's centre is slice_first */
+    int32_t n_slice;
+    int32_t n_plane;    /* planes 0 .. n_plane - 1, shared by all slices */
+    double plane_scale; /* plane = round(sqrt(|r| plane_scale)), or round(|r| plane_scale) */
+    int32_t plane_sqrt; /* 1: spaced by the square root of |r|, 0: evenly */
+    int32_t oversample; /* sub-cells a cell, even */
+    int32_t linear;     /* 1: kernels are interpolated linearly between sub-offsets, 0: nearest */
+    double n_mid;       /* middle of the field's n - 1; 0: leave phases alone */
+} msi_wproj_geometry;
+
+/* Where a sample goes and which kernel it takes. */
+typedef struct msi_wproj_place {
+    int32_t u, v; /* nearest cell; the footprint is u - half .. u + half */
+    int32_t sub_u,
+        sub_v;     /* nearest sub-offset, or with linear the lower of the two, in [-oversample/2, oversample/2] */
+    double frac_u; /* linear: part of sub-offset sub_u + 1, the rest is sub_u's; 0 .. 1. Nearest: 0 */
+    double frac_v;
+    int32_t slice, plane;
+    int32_t conjugate_vis;    /* w < 0: grid the conjugate of the visibility (u and v above are those of -u, -v) */
+    int32_t conjugate_kernel; /* r < 0 */
+    double turns;             /* multiply the visibility by exp(-2 pi i turns) when gridding */
+} msi_wproj_place;
+
+/* msi_wproj_cell - the nearest cell of a coordinate in cells; ties go to the even one, as rint does everywhere. */
+MSI_HD int32_t msi_wproj_cell(double g)
+{
+    return (int32_t)rint(g);
+}
+
+MSI_HD int32_t msi_wproj_cell_f32(float g)
+{
+    return (int32_t)rintf(g);
+}
+
+/*
+ * msi_wproj_sub - nearest sub-offset of g from its nearest cell, -oversample/2 .. oversample/2. Both ends occur: a
+ * sample half a cell away keeps the cell that it was given, and tables hold both.
+ */
+MSI_HD int32_t msi_wproj_sub(double g, int32_t cell, int32_t oversample)
+{
+    return (int32_t)rint((g - cell) * oversample);
+}
+
+MSI_HD int32_t msi_wproj_sub_f32(float g, int32_t cell, int32_t oversample)
+{
+    return (int32_t)rintf((g - (float)cell) * (float)oversample);
+}
+
+/* msi_wproj_sub_linear - the lower of the two sub-offsets about g; *frac in [0, 1] is the upper one's part. */
+MSI_HD int32_t msi_wproj_sub_linear(double g, int32_t cell, int32_t oversample, double *frac)
+{
+    double x = (g - cell) * oversample, low = floor(x);
+    if (low > oversample / 2 - 1) low = oversample / 2 - 1;
+    if (low < -(oversample / 2)) low = -(oversample / 2);
+    *frac = x - low;
+    return (int32_t)low;
+}
+
+/* msi_wproj_plane - the plane of a residual's size |r| in wavelengths; no larger than n_plane - 1. */
+MSI_HD int32_t msi_wproj_plane(double r_abs, double plane_scale, int32_t plane_sqrt, int32_t n_plane)
+{
+    double x = r_abs * plane_scale, p = rint(plane_sqrt ? sqrt(x) : x);
+    return p < n_plane ? (int32_t)p : n_plane - 1;
+}
+
+MSI_HD int32_t msi_wproj_plane_f32(float r_abs, float plane_scale, int32_t plane_sqrt, int32_t n_plane)
+{
+    float x = r_abs * plane_scale, p = rintf(plane_sqrt ? sqrtf(x) : x);
+    return p < (float)n_plane ? (int32_t)p : n_plane - 1;
+}
+
+/* msi_wproj_plane_w - |r| in wavelengths that plane p stands for. */
+MSI_HD double msi_wproj_plane_w(const msi_wproj_geometry *g, int32_t plane)
+{
+    double p = plane;
+    return g->plane_scale > 0 ? (g->plane_sqrt ? p * p : p) / g->plane_scale : 0;
+}
+
+/* msi_wproj_slice - the slice of |w|; its upper end belongs to it. msi_wproj_slice_w - its centre in wavelengths. */
+MSI_HD int32_t msi_wproj_slice(const msi_wproj_geometry *g, double w_abs)
+{
+    if (g->n_slice <= 1) return 0;
+    double s = ceil((w_abs - g->slice_first) / g->slice_step - 1);
+    return s < 0 ? 0 : s < g->n_slice ? (int32_t)s : g->n_slice - 1;
+}
+
+MSI_HD double msi_wproj_slice_w(const msi_wproj_geometry *g, int32_t slice)
+{
+    return g->slice_first + (slice + 0.5) * g->slice_step;
+}
+
+/*
+ * msi_wproj_locate_in - everything about the footprint of a sample that is known to lie in a slice, in double.
+ * Given: uvw_m [3]; wrapped: 1 for samples that the image cannot hold too (predict: pixels are periodic in u and v)
+ */
+MSI_HD void msi_wproj_locate_in(const msi_wproj_geometry *g, const double *uvw_m, double freq_hz, int wrapped,
+                                int32_t slice, msi_wproj_place *p)
+{
+    p->conjugate_vis = uvw_m[2] < 0;
+    double sign_freq = p->conjugate_vis ? -freq_hz : freq_hz;
+    double gu = uvw_m[0] * sign_freq * g->u_cells_per_m_hz, gv = uvw_m[1] * sign_freq * g->v_cells_per_m_hz;
+    if (wrapped) {
+        gu = msi_wrap(gu, g->nu);
+        gv = msi_wrap(gv, g->nv);
+    }
+    p->u = msi_wproj_cell(gu);
+    p->v = msi_wproj_cell(gv);
+    p->frac_u = p->frac_v = 0;
+    if (g->linear) {
+        p->sub_u = msi_wproj_sub_linear(gu, p->u, g->oversample, &p->frac_u);
+        p->sub_v = msi_wproj_sub_linear(gv, p->v, g->oversample, &p->frac_v);
+    } else {
+        p->sub_u = msi_wproj_sub(gu, p->u, g->oversample);
+        p->sub_v = msi_wproj_sub(gv, p->v, g->oversample);
+    }
+    double r = uvw_m[2] * sign_freq * g->w_lambda_per_m_hz - msi_wproj_slice_w(g, slice);
+    p->slice = slice;
+    p->conjugate_kernel = r < 0;
+    p->plane = msi_wproj_plane(fabs(r), g->plane_scale, g->plane_sqrt, g->n_plane);
+    double plane_w = msi_wproj_plane_w(g, p->plane);
+    p->turns = (r < 0 ? r + plane_w : r - plane_w) * g->n_mid;
+}
+
+/* msi_wproj_wrap - a cell of the unbounded plane in 0 .. n - 1, 0 being u = 0: footprints wrap round the grid. */
+MSI_HD int64_t msi_wproj_wrap(int64_t cell, int64_t n)
+{
+    int64_t r = cell % n;
+    return r < 0 ? r + n : r;
+}
+
+#endif

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""msimage-bench on the CPU: its list, a verified row, its JSON, and what -compare says of a faster past.
+
+usage: bench_rows.py MSIMAGE-BENCH
+"""
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BENCH = sys.argv[1]
+ROW = "A/cpu-plain"
+SMALL = ["-scale", "1e-4", "-repeat", "2", "-run", ROW]
+
+
+def bench(*args, status=0):
+    done = subprocess.run([BENCH, *args], capture_output=True, text=True, check=False)
+    assert done.returncode == status, f"{args}: exit {done.returncode}, not {status}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def check_list():
+    lines = bench("-list").stdout.splitlines()
+    strategies = {tuple(line.split()[:2]) for line in lines if re.match(r"  (wgrid|wproj) ", line)}
+    assert {("wgrid", "planes"), ("wproj", "tile"), ("wproj", "window")} <= strategies, strategies
+    for line in lines:
+        if re.match(r"  (wgrid|wproj) ", line):
+            method, strategy, directions, backend = line.split()
+            assert backend in ("cpu", "cuda") and directions in ("grid,degrid", "grid", "degrid"), line
+    rows = [line.split() for line in lines if line.startswith("  ") and "/" in line.split()[0]]
+    assert ROW in [row[0] for row in rows]
+    assert len({row[0] for row in rows}) == len(rows), "two rows of one name"
+    assert all(row[3] in ("grid", "degrid") and row[5] in ("fp32", "fp64") for row in rows), rows
+
+
+def check_row(folder):
+    path = os.path.join(folder, "a.json")
+    done = bench(*SMALL, "-verify", "-json", path)
+    assert ROW in done.stdout
+    with open(path, encoding="utf-8") as file:
+        result = json.load(file)
+    assert [row["name"] for row in result["rows"]] == [ROW]
+    row = result["rows"][0]
+    assert row["method"] == "wproj" and row["direction"] == "grid" and row["backend"] == "cpu"
+    assert result["scale"] == 1e-4 and result["threads"] >= 1
+    # Merely one time in 240, and of that 0.024 of the baselines.
+    assert 1000 < row["n_vis"] < 10000 and row["n_addition"] > 81 * row["n_vis"]
+    assert row["all_ms"] > 0 and math.isclose(row["all_ms"], row["sort_ms"] + row["kernel_ms"], rel_tol=0.5)
+    # fp32 sums of a hundred terms.
+    assert 0 < row["error"] < 1e-6
+    return path, result
+
+
+def check_compare(folder, path, result):
+    done = bench(*SMALL, "-compare", path, "-factor", "1e6")
+    assert re.search(rf"^{ROW} .*times$", done.stdout, re.M), done.stdout
+    result["rows"][0]["all_ms"] *= 1e-7
+    faster = os.path.join(folder, "faster.json")
+    with open(faster, "w", encoding="utf-8") as file:
+        text = json.dumps(result).replace('[{"name"', '[\n  {"name"')
+        file.write(text)
+    assert "SLOWER" in bench(*SMALL, "-compare", faster, "-factor", "1e6", status=1).stdout
+
+
+def check_refusals(folder):
+    for args, status, words in (
+        (["-run", "no-such-row"], 2, "no-such-row"),
+        (["-scale", "0"], 2, "scale"),
+        (["-repeat"], 2, "-repeat"),
+        (["-frobnicate"], 2, "-frobnicate"),
+        ([*SMALL, "-layouts", os.path.join(folder, "absent")], 3, "absent"),
+        ([*SMALL, "-compare", os.path.join(folder, "absent.json")], 3, "absent.json"),
+        ([*SMALL, "-json", os.path.join(folder, "absent", "a.json")], 4, "absent"),
+    ):
+        assert words in bench(*args, status=status).stderr, args
+
+
+def main():
+    check_list()
+    with tempfile.TemporaryDirectory() as folder:
+        path, result = check_row(folder)
+        check_compare(folder, path, result)
+        check_refusals(folder)
+
+
+main()
