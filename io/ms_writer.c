@@ -298,18 +298,6 @@ int msi_ms_writer_submit(msi_ms_writer *w)
     return tell(w, MSI_WRITER_FILL, slot);
 }
 
-int msi_ms_writer_finish(msi_ms_writer *w)
-{
-    int how;
-    MSI_TRY(check_state(w, w->is_prepared && w->slot < 0));
-    MSI_TRY(msi_interrupt_check());
-    MSI_TRY(tell(w, MSI_WRITER_FINISH, 0));
-    MSI_TRY(await(w, MSI_WRITER_FINISHED));
-    waitpid(w->child, &how, 0);
-    w->child = 0;
-    return MSI_OK;
-}
-
 /* Whether the child has ended by itself in time. */
 static int has_stopped(const msi_ms_writer *w)
 {
@@ -321,17 +309,44 @@ static int has_stopped(const msi_ms_writer *w)
     return 0;
 }
 
-void msi_ms_writer_free(msi_ms_writer *w)
+static void stop_child(msi_ms_writer *w)
 {
-    if (!w) return;
     if (w->socket >= 0) close(w->socket); /* tells the child to stop */
+    w->socket = -1;
     if (w->child > 0) {
         if (!has_stopped(w)) {
             kill(w->child, SIGKILL);
             waitpid(w->child, NULL, 0);
         }
+        w->child = 0;
         tidy(w);
     }
+}
+
+int msi_ms_writer_finish(msi_ms_writer *w)
+{
+    int how;
+    MSI_TRY(check_state(w, w->is_prepared && w->slot < 0));
+    MSI_TRY(msi_interrupt_check());
+    MSI_TRY(tell(w, MSI_WRITER_FINISH, 0));
+    const int status = await(w, MSI_WRITER_FINISHED);
+    if (status == MSI_EINTERRUPTED) {
+        /* It may have come too late to stop anything. */
+        stop_child(w);
+        for (int i = 0; i < w->n_set; i++)
+            if (w->shared->column[i].stage != MSI_COLUMN_COMPLETE) return status;
+        return MSI_OK;
+    }
+    MSI_TRY(status);
+    waitpid(w->child, &how, 0);
+    w->child = 0;
+    return MSI_OK;
+}
+
+void msi_ms_writer_free(msi_ms_writer *w)
+{
+    if (!w) return;
+    stop_child(w);
     if (w->noise_fd >= 0) close(w->noise_fd);
     if (w->shared) munmap(w->shared, (size_t)w->n_shared);
     for (int i = 0; i < w->n_set; i++) msi_free(w->paths[i]);

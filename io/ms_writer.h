@@ -111,8 +111,8 @@ int msi_ms_writer_submit(msi_ms_writer *w);
 /*
  * msi_ms_writer_finish - wait until all is written and synced; bring in the columns, take away the marks, release the
  * locks.
- * Returns: 0; MSI_EOUTPUT and others: the message says in which set the column is incomplete and marked; all others are
- *          as they were or complete
+ * Returns: 0, also where a signal came too late to stop anything; MSI_EOUTPUT and others: the message says in which set
+ *          the column is incomplete and marked; all others are as they were or complete
  */
 int msi_ms_writer_finish(msi_ms_writer *w);
 
