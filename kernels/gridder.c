@@ -22,16 +22,21 @@ static int is_named(const char *wanted, const char *name)
     return !wanted || strcmp(wanted, "auto") == 0 || strcmp(wanted, name) == 0;
 }
 
-/* The first of the table that is what was asked for and works in this direction on this machine. */
-static int choose_strategy(const msi_strategy **out, const msi_gridder_spec *spec)
+/* Whether a strategy is one that was asked for, in the direction asked for. */
+static int is_wanted(const msi_strategy *s, const msi_gridder_spec *spec)
+{
+    return strcmp(spec->method ? spec->method : "wgrid", s->method) == 0 && is_named(spec->strategy, s->name) &&
+           (spec->predict ? s->predict != NULL : s->image != NULL);
+}
+
+/* The first of the table that is what was asked for and works on this machine. */
+static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec)
 {
     int n, known = 0, wants_gpu = 0;
-    const char *method = spec->method ? spec->method : "wgrid";
     const msi_strategy *all = msi_strategies(&n);
     for (int i = 0; i < n; i++) {
         const msi_strategy *s = &all[i];
-        if (strcmp(method, s->method) != 0 || !is_named(spec->strategy, s->name)) continue;
-        if (spec->predict ? !s->predict : !s->image) continue;
+        if (!is_wanted(s, spec)) continue;
         known = 1;
         wants_gpu |= spec->backend == MSI_BACKEND_CUDA && s->backend == MSI_BACKEND_CUDA;
         if ((spec->backend == MSI_BACKEND_AUTO || spec->backend == s->backend) && s->available()) {
@@ -39,6 +44,7 @@ static int choose_strategy(const msi_strategy **out, const msi_gridder_spec *spe
             return MSI_OK;
         }
     }
+    const char *method = spec->method ? spec->method : "wgrid";
     if (wants_gpu || (known && spec->backend == MSI_BACKEND_CUDA && strcmp(method, "wgrid") == 0))
         return msi_error_set(MSI_EGPU, "-backend cuda: %s", msi_backend_describe());
     return msi_error_set(MSI_ERANGE, "-gridder %s -strategy %s does not %s%s", method,
@@ -65,7 +71,7 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
                              (long long)spec->geometry.nx, (long long)spec->geometry.ny, spec->geometry.cell_x_rad,
                              spec->geometry.cell_y_rad);
     const msi_strategy *strategy = NULL;
-    MSI_TRY(choose_strategy(&strategy, spec));
+    MSI_TRY(first_strategy(&strategy, spec));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
     g->spec = *spec;
@@ -101,19 +107,56 @@ static int64_t host_memory(const msi_gridder *g)
     return limit - msi_memory_in_use();
 }
 
-static int make_plan(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
-                     int64_t host_bytes, msi_plan **plan, msi_gridder_report *report)
+/*
+ * The plan foreseen to be soonest of all strategies that were asked for on the gridder's backend. Where one cannot
+ * serve, another may.
+ * Returned: *strategy that made *plan
+ */
+static int make_plan(const msi_gridder *g, const msi_plan_request *request, const msi_strategy **strategy,
+                     msi_plan **plan, msi_gridder_report *report)
 {
-    msi_plan_request request = {.spec = &g->spec,
-                                .precision = g->precision,
-                                .n_image = n_image(&g->spec),
-                                .n_sample = n_sample,
-                                .n_row = n_row,
-                                .w_min_lambda = w_min_lambda,
-                                .w_max_lambda = w_max_lambda,
-                                .host_bytes = host_bytes,
-                                .lasts = g->expected.n_sample > 0};
-    return g->strategy->plan(plan, &request, report);
+    int n, rc = MSI_OK;
+    const msi_strategy *all = msi_strategies(&n);
+    *plan = NULL;
+    for (int i = 0; i < n; i++) {
+        const msi_strategy *s = &all[i];
+        if (!is_wanted(s, &g->spec) || s->backend != g->strategy->backend) continue;
+        msi_gridder_report r = *report;
+        msi_plan *made = NULL;
+        r.strategy = s->name;
+        int failed = s->plan(&made, request, &r);
+        if (failed && (failed != MSI_ERANGE || !rc)) rc = failed;
+        if (failed && failed != MSI_ERANGE) break;
+        if (failed || (*plan && r.estimate_s >= report->estimate_s)) {
+            if (made) s->free(made);
+            continue;
+        }
+        if (*plan) (*strategy)->free(*plan);
+        *plan = made;
+        *strategy = s;
+        *report = r;
+    }
+    if (*plan && (rc == MSI_OK || rc == MSI_ERANGE)) return MSI_OK;
+    if (*plan) (*strategy)->free(*plan);
+    *plan = NULL;
+    return rc;
+}
+
+static msi_plan_request request_of(const msi_gridder *g)
+{
+    return (msi_plan_request){.spec = &g->spec,
+                              .precision = g->precision,
+                              .n_image = n_image(&g->spec),
+                              .host_bytes = host_memory(g),
+                              .lasts = g->expected.n_sample > 0};
+}
+
+static void plan_for(msi_plan_request *r, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda)
+{
+    r->n_sample = n_sample;
+    r->n_row = n_row;
+    r->w_min_lambda = w_min_lambda;
+    r->w_max_lambda = w_max_lambda;
 }
 
 int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
@@ -125,10 +168,13 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
     int64_t store = n_sample * s->n_plane * sample_bytes + n_row * 24;
     report->store_bytes = s->store_bytes && store > s->store_bytes ? s->store_bytes : store;
     report->spilled_bytes = store - report->store_bytes;
+    msi_plan_request request = request_of(g);
+    request.host_bytes -= report->store_bytes;
+    plan_for(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
+    const msi_strategy *strategy;
     msi_plan *plan;
-    MSI_TRY(
-        make_plan(g, n_sample, n_row, w_min_lambda, w_max_lambda, host_memory(g) - report->store_bytes, &plan, report));
-    g->strategy->free(plan);
+    MSI_TRY(make_plan(g, &request, &strategy, &plan, report));
+    strategy->free(plan);
     return MSI_OK;
 }
 
@@ -154,11 +200,12 @@ static void sum_weights(const msi_gridder *g, double *sum, int64_t *count)
     }
 }
 
-static int64_t n_row_stored(const msi_gridder *g)
+static void plan_for_stored(msi_plan_request *r, const msi_vis_store *s)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < g->store.n_segment; i++) n += g->store.segment[i].n_row;
-    return n;
+    int64_t n_row = 0;
+    for (int64_t i = 0; i < s->n_segment; i++) n_row += s->segment[i].n_row;
+    plan_for(r, s->n_sample, n_row, s->w_min_lambda, s->w_max_lambda);
+    r->store = s;
 }
 
 static void add_times(msi_gridder_report *r, const msi_stage_times *t)
@@ -190,8 +237,9 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     msi_plan *plan = NULL;
     int before = omp_get_max_threads();
     if (s->n_thread) omp_set_num_threads(s->n_thread);
-    int rc = make_plan(g, g->store.n_sample, n_row_stored(g), g->store.w_min_lambda, g->store.w_max_lambda,
-                       host_memory(g), &plan, &g->report);
+    msi_plan_request request = request_of(g);
+    plan_for_stored(&request, &g->store);
+    int rc = make_plan(g, &request, &g->strategy, &plan, &g->report);
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->image(plan, &g->store, store_plane, out, &times);
     add_times(&g->report, &times);
@@ -236,11 +284,15 @@ int msi_gridder_predict(msi_gridder *g)
     int before = omp_get_max_threads(), rc = MSI_OK, lasts = g->expected.n_sample > 0;
     if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
     if (!lasts) forget_plan(g);
-    if (!g->plan)
-        rc = lasts ? make_plan(g, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
-                               g->expected.w_max_lambda, host_memory(g), &g->plan, &g->report)
-                   : make_plan(g, s->n_sample, n_row_stored(g), s->w_min_lambda, s->w_max_lambda, host_memory(g),
-                               &g->plan, &g->report);
+    if (!g->plan) {
+        msi_plan_request request = request_of(g);
+        if (lasts)
+            plan_for(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
+                     g->expected.w_max_lambda);
+        else
+            plan_for_stored(&request, s);
+        rc = make_plan(g, &request, &g->strategy, &g->plan, &g->report);
+    }
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->predict(g->plan, &g->store, g->model, &times);
     add_times(&g->report, &times);

@@ -13,6 +13,13 @@ extern "C" {
 
 typedef enum msi_backend { MSI_BACKEND_AUTO, MSI_BACKEND_CPU, MSI_BACKEND_CUDA } msi_backend;
 typedef enum msi_precision_choice { MSI_PRECISION_AUTO, MSI_PRECISION_FP32, MSI_PRECISION_FP64 } msi_precision_choice;
+/* Values of w-projection's kernels: of the nearest sub-cell, interpolated between two, or so by texture units. */
+typedef enum msi_kernel_lookup {
+    MSI_KERNEL_AUTO,
+    MSI_KERNEL_NEAREST,
+    MSI_KERNEL_LINEAR,
+    MSI_KERNEL_TEXTURE
+} msi_kernel_lookup;
 
 /* What is wanted. Zero-initialised members take the default. */
 typedef struct msi_gridder_spec {
@@ -21,12 +28,14 @@ typedef struct msi_gridder_spec {
     int psf;      /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
     int psf_only; /* of the image planes only the PSF */
     int predict;  /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
-    const char *method, *strategy;  /* of the table of strategies; NULL: "wgrid", and what suits it best */
+    const char *method, *strategy;  /* of the table of strategies; NULL: "wgrid", and the one foreseen to be soonest */
     double accuracy;                /* relative L2 error of the image or of the visibilities; 1e-13 .. 0.1 */
     msi_precision_choice precision; /* AUTO: fp32 where its rounding stays below the accuracy */
     msi_backend backend;            /* AUTO: a GPU where one is present */
     msi_backend plan_for;           /* CPU: the plan that the CPU would make, on any backend, to compare them; AUTO */
     double least_padding;           /* the padded grid is at least this many times the image; 0: free choice */
+    int n_slice;                    /* wproj: slices of w, each with a transform of its own; 0: free choice */
+    msi_kernel_lookup kernel;       /* wproj */
     int n_thread;                   /* 0: as many as OpenMP gives */
     int64_t memory_bytes;           /* host memory that the gridder may use; 0: msi_memory_limit() */
     int64_t store_bytes;            /* of it, for stored visibilities; more goes to temp_dir; 0: no limit of its own */
@@ -46,6 +55,8 @@ typedef struct msi_gridder_report {
     int64_t n_w;                                   /* w-planes */
     int64_t n_w_resident;                          /* of them in memory at once */
     double w_step;                                 /* wavelengths */
+    int n_tower, tower_planes;                     /* w-towers and the planes of each; 0 without */
+    int subgrid;                                   /* edge of their subgrids in cells */
     double error_estimate;                         /* relative L2, predicted from the window */
     double estimate_s;                             /* rough seconds for the images, from the plan's cost model */
     double sum_vis_weight[MSI_GRIDDER_MAX_PLANES]; /* of the samples stored, before density weighting */

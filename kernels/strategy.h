@@ -17,6 +17,7 @@ typedef struct msi_plan_request {
     int n_image; /* real planes made, or degridded, together */
     int64_t n_sample, n_row;
     double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
+    const msi_vis_store *store;        /* the samples; NULL where they are only foreseen */
     int64_t host_bytes;                /* host memory left for grids */
     int lasts;                         /* the plan serves several fillings of the store with one model */
 } msi_plan_request;

@@ -12,6 +12,7 @@
 #include "core/status.h"
 #include "io/ms_reader.h"
 #include "kernels/gridder.h"
+#include "src/gridder_choice.h"
 #include "src/load.h"
 #include "src/output_channels.h"
 #include "src/outputs.h"
@@ -81,18 +82,15 @@ static int choose_centre(image_run *r)
 static msi_gridder_spec gridder_spec(const image_run *r)
 {
     const msi_options *o = r->options;
-    return (msi_gridder_spec){.geometry = o->geometry,
-                              .n_plane = r->n_plane,
-                              .psf = o->make_psf,
-                              .psf_only = o->make_psf_only,
-                              .accuracy = o->accuracy,
-                              .precision = o->precision,
-                              .backend = o->backend,
-                              .least_padding = o->padding,
-                              .n_thread = o->n_threads,
-                              .memory_bytes = o->memory_limit_bytes,
-                              .store_bytes = r->plan.store_budget_bytes / o->channels_out,
-                              .temp_dir = r->temp_dir};
+    msi_gridder_spec spec = msi_gridder_choice_spec(o);
+    spec.geometry = o->geometry;
+    spec.n_plane = r->n_plane;
+    spec.psf = o->make_psf;
+    spec.psf_only = o->make_psf_only;
+    spec.memory_bytes = o->memory_limit_bytes;
+    spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
+    spec.temp_dir = r->temp_dir;
+    return spec;
 }
 
 /* Memory, disk and time by what is known without reading visibilities; or, for a dry run, by a scan of coordinates. */
@@ -319,12 +317,12 @@ static int image_channel(image_run *r, int64_t channel)
     r->n_gridded += most;
     if (r->options->channels_out > 1 && !most)
         msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)channel);
-    msi_log_detail(
-        "channel %lld: %lld samples, window %d, grid %lld x %lld, %lld w-planes %.4g wavelengths apart; sort %.2f s, "
-        "grid %.2f s, FFT and w-screens %.2f s, correction %.2f s, transfer %.2f s",
-        (long long)channel, (long long)most, report.width, (long long)report.nu, (long long)report.nv,
-        (long long)report.n_w, report.w_step, report.sort_s, report.grid_s, report.transform_s, report.correct_s,
-        report.transfer_s);
+    msi_log_detail("channel %lld: %lld samples, %s %s, width %d, grid %lld x %lld, %lld transforms or planes %.4g "
+                   "wavelengths apart; "
+                   "sort %.2f s, grid %.2f s, FFT and w-screens %.2f s, correction %.2f s, transfer %.2f s",
+                   (long long)channel, (long long)most, report.method, report.strategy, report.width,
+                   (long long)report.nu, (long long)report.nv, (long long)report.n_w, report.w_step, report.sort_s,
+                   report.grid_s, report.transform_s, report.correct_s, report.transfer_s);
     int rc = write_images(r, channel, &image, report.sum_vis_weight);
     if (!rc) rc = add_to_mfs(r, &image, report.sum_vis_weight);
     msi_image_free(&image);

@@ -14,7 +14,8 @@ enum { MIN_SIZE = 16, MAX_SIZE = 1 << 30, MAX_OPTION_NAME = 32 };
 
 _Static_assert(sizeof(msi_backend) == sizeof(int) && sizeof(msi_precision_choice) == sizeof(int) &&
                    sizeof(msi_log_level) == sizeof(int) && sizeof(msi_ms_write_op) == sizeof(int) &&
-                   sizeof(msi_model_interpolation) == sizeof(int),
+                   sizeof(msi_model_interpolation) == sizeof(int) && sizeof(msi_gridding_method) == sizeof(int) &&
+                   sizeof(msi_gridding_strategy) == sizeof(int) && sizeof(msi_kernel_lookup) == sizeof(int),
                "choices and flags are stored as int");
 
 /* "-name", for messages. */
@@ -67,6 +68,13 @@ int msi_read_count(msi_options *options, const msi_option *option, int n_argumen
     int64_t value;
     MSI_TRY(integer_in_range(&value, option, argument[0]));
     memcpy(member(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+int msi_read_auto(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    if (strcmp(argument[0], "auto") != 0) return msi_read_count(options, option, n_argument, argument);
+    memset(member(options, option), 0, sizeof(int64_t));
     return MSI_OK;
 }
 

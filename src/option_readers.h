@@ -9,6 +9,7 @@
 msi_option_reader msi_read_flag;    /* int: the row's `high` */
 msi_option_reader msi_read_text;    /* const char *: not empty */
 msi_option_reader msi_read_count;   /* int64_t in [low, high] */
+msi_option_reader msi_read_auto;    /* int64_t in [low, high]; 0 for the word auto */
 msi_option_reader msi_read_threads; /* int in [low, high] */
 msi_option_reader msi_read_real;    /* double in [low, high] */
 msi_option_reader msi_read_angle;   /* double: radians, positive */

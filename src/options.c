@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/cpu_count.h"
+#include "src/gridder_choice.h"
 #include "src/option_table.h"
 
 enum { MAX_ARGUMENT = 3, MAX_FALLBACK = 64, LONGEST_SUGGESTED = 31 };
@@ -189,7 +190,8 @@ static int check_predict(const msi_options *o)
 static int check_together(const msi_options *o)
 {
     MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
-    if (o->precision == MSI_PRECISION_FP32 && o->accuracy < 1e-6)
+    MSI_TRY(msi_gridder_choice_check(o));
+    if (o->precision == MSI_PRECISION_FP32 && o->accuracy > 0 && o->accuracy < 1e-6)
         return msi_error_set(MSI_EUSAGE, "-precision fp32: it reaches -accuracy 1e-6, not %g; give fp64 or auto",
                              o->accuracy);
     return MSI_OK;
@@ -198,6 +200,7 @@ static int check_together(const msi_options *o)
 static void fill_in(msi_options *o)
 {
     if (o->make_psf_only) o->make_psf = 1;
+    if (!(o->accuracy > 0)) o->accuracy = msi_gridder_choice_accuracy(o->gridder);
     /* The default of field 0 would contradict fields chosen by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (!o->n_threads) o->n_threads = msi_cpu_count();

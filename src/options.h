@@ -12,8 +12,17 @@
 
 typedef enum msi_action { MSI_ACTION_IMAGE, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
 
-/* The words of -gridder, numbered in the order in which the option table has them. */
-typedef enum msi_gridding_method { MSI_METHOD_WGRID } msi_gridding_method;
+/* The words of -gridder and -strategy, numbered in the order in which the option table has them. */
+typedef enum msi_gridding_method { MSI_METHOD_WGRID, MSI_METHOD_WPROJ } msi_gridding_method;
+typedef enum msi_gridding_strategy {
+    MSI_STRATEGY_AUTO,
+    MSI_STRATEGY_PLANES,
+    MSI_STRATEGY_SUBGRID,
+    MSI_STRATEGY_TILE,
+    MSI_STRATEGY_WINDOW,
+    MSI_STRATEGY_GATHER,
+    MSI_STRATEGY_SCATTER
+} msi_gridding_strategy;
 
 /* The words of -model-interpolation: where a frequency between channel images takes its model from. */
 typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi_model_interpolation;
@@ -48,6 +57,9 @@ typedef struct msi_options {
 
     double accuracy; /* 1e-12 .. 1e-2 */
     msi_gridding_method gridder;
+    msi_gridding_strategy strategy; /* one that the gridder has in this kind of run */
+    int64_t n_slice;                /* of w-projection; 0: chosen from the accuracy */
+    msi_kernel_lookup kernel;       /* of w-projection */
     msi_backend backend;
     msi_precision_choice precision;
     double padding; /* 1.1 .. 4, the least; 0: chosen from the accuracy */

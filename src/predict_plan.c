@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "src/gridder_choice.h"
 #include "src/block_stream.h"
 #include "src/preprocess/phase_shift.h"
 
@@ -87,16 +88,13 @@ msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_
                                           int64_t reserved_bytes)
 {
     const int64_t left = msi_memory_limit() - reserved_bytes;
-    return (msi_gridder_spec){.geometry = models->geometry,
-                              .n_plane = n_plane,
-                              .predict = 1,
-                              .accuracy = o->accuracy,
-                              .precision = o->precision,
-                              .backend = o->backend,
-                              .least_padding = o->padding,
-                              .n_thread = o->n_threads,
-                              .memory_bytes = left > 1 ? left : 1,
-                              .temp_dir = o->temp_dir};
+    msi_gridder_spec spec = msi_gridder_choice_spec(o);
+    spec.geometry = models->geometry;
+    spec.n_plane = n_plane;
+    spec.predict = 1;
+    spec.memory_bytes = left > 1 ? left : 1;
+    spec.temp_dir = o->temp_dir;
+    return spec;
 }
 
 /* What the plan is made from. */
@@ -230,13 +228,9 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_options *o, const ms
 void msi_predict_plan_print(const msi_predict_plan *p)
 {
     const msi_gridder_report *r = &p->gridder;
-    const int on_gpu = r->backend == MSI_BACKEND_CUDA;
-    msi_log_info("gridder: %s on the %s, %s, window %d cells, grid %lld x %lld, %lld w-planes (%lld in memory), "
-                 "predicted error %.1e",
-                 r->method, on_gpu ? "GPU" : "CPU", r->precision == MSI_FP32 ? "fp32" : "fp64", r->width,
-                 (long long)r->nu, (long long)r->nv, (long long)r->n_w, (long long)r->n_w_resident, r->error_estimate);
+    msi_gridder_choice_print(r);
     msi_log_info("memory: visibilities %.3f GB at a time, grids %.3f GB, models %.3f GB, limit %.3f GB; %lld pass%s",
                  1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
                  1e-9 * (double)msi_memory_limit(), (long long)p->n_filling, p->n_filling == 1 ? "" : "es");
-    if (on_gpu) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
+    if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
 }

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "src/gridder_choice.h"
 
 /* Samples a second that casacore delivers from tiled storage in bulk, four correlations each (measured). */
 static const double READ_RATE = 5e7;
@@ -81,16 +82,11 @@ int msi_run_plan_make(msi_run_plan *plan, const msi_options *o, const msi_gridde
 void msi_run_plan_print(const msi_run_plan *p, const msi_options *o)
 {
     const msi_gridder_report *r = &p->gridder;
-    int on_gpu = r->backend == MSI_BACKEND_CUDA;
-    msi_log_info(
-        "gridder: wgrid on the %s, %s, window %d cells, grid %lld x %lld, up to %lld w-planes (%lld in memory), "
-        "predicted error %.1e",
-        on_gpu ? "GPU" : "CPU", r->precision == MSI_FP32 ? "fp32" : "fp64", r->width, (long long)r->nu,
-        (long long)r->nv, (long long)r->n_w, (long long)r->n_w_resident, r->error_estimate);
+    msi_gridder_choice_print(r);
     msi_log_info("memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB; limit %.3f GB",
                  1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
                  1e-9 * (double)msi_memory_limit());
-    if (on_gpu) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
+    if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
     if (p->spilled_bytes)
         msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
                      1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the temporary folder");

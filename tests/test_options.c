@@ -76,6 +76,7 @@ static void test_defaults(void **state)
     assert_int_equal(o.n_pol, 1);
     assert_int_equal(o.pol[0], MSI_POL_I);
     assert_int_equal(o.gridder, MSI_METHOD_WGRID);
+    assert_true(o.strategy == MSI_STRATEGY_AUTO && o.n_slice == 0 && o.kernel == MSI_KERNEL_AUTO);
     assert_int_equal(o.backend, MSI_BACKEND_AUTO);
     assert_int_equal(o.precision, MSI_PRECISION_AUTO);
     assert_true(o.padding == 0 && o.channels_out == 1 && o.intervals_out == 1 && o.mf_weighting == 1);
@@ -184,6 +185,31 @@ static void test_other_options(void **state)
     msi_options_free(&o);
 }
 
+/* What belongs to one gridder, or to one direction, is refused elsewhere. */
+static void test_gridders(void **state)
+{
+    (void)state;
+    msi_options o = parsed("-gridder wproj -strategy tile -wstack-slices 7 -kernel texture");
+    assert_true(o.gridder == MSI_METHOD_WPROJ && o.strategy == MSI_STRATEGY_TILE && o.n_slice == 7);
+    assert_true(o.kernel == MSI_KERNEL_TEXTURE && o.accuracy == 1e-2);
+    msi_options_free(&o);
+    o = parsed("-accuracy 1e-3 -strategy window -wstack-slices auto -gridder wproj");
+    assert_true(o.strategy == MSI_STRATEGY_WINDOW && o.n_slice == 0 && o.accuracy == 1e-3);
+    msi_options_free(&o);
+    o = parsed("-strategy subgrid");
+    assert_true(o.gridder == MSI_METHOD_WGRID && o.strategy == MSI_STRATEGY_SUBGRID && o.accuracy == 1e-4);
+    msi_options_free(&o);
+    refused_value("-strategy tile", "-strategy tile: -gridder wgrid", "auto, planes, subgrid");
+    refused_value("-gridder wproj -strategy planes", "-strategy planes: -gridder wproj", "makes images by");
+    refused_value("-gridder wproj -strategy gather", "-strategy gather:", "auto, tile, window");
+    refused_value("-strategy fast", "-strategy fast:", "auto|planes|subgrid|tile|window|gather|scatter");
+    refused_value("-wstack-slices 4", "-wstack-slices 4:", "-gridder wproj");
+    refused_value("-gridder wproj -wstack-slices 0", "-wstack-slices 0:", "1 to 100000");
+    refused_value("-gridder wproj -wstack-slices many", "-wstack-slices many:", "number");
+    refused_value("-kernel linear", "-kernel:", "-gridder wproj");
+    refused_value("-gridder wproj -kernel cubic", "-kernel cubic:", "auto|nearest|linear|texture");
+}
+
 static void test_order_and_repeats(void **state)
 {
     (void)state;
@@ -259,7 +285,7 @@ static void test_refused_values(void **state)
     refused_value("-accuracy nan", "-accuracy nan:", "number");
     refused_value("-accuracy 1e-8 -precision fp32", "-precision fp32:", "fp64 or auto");
     refused_value("-precision double", "-precision double:", "auto|fp32|fp64");
-    refused_value("-gridder wproj", "-gridder wproj:", "wgrid");
+    refused_value("-gridder awproj", "-gridder awproj:", "wgrid|wproj");
     refused_value("-backend gpu", "-backend gpu:", "auto|cpu|cuda");
     refused_value("-weight robust", "-weight robust:", "natural|uniform|briggs");
     refused_value("-weight briggs", "-weight a.ms:", "");
@@ -374,6 +400,8 @@ static void test_predict_refused(void **state)
     refused_predict("-model-column ~", "-model-column:", "empty");
     refused_predict("-model-interpolation cubic", "-model-interpolation cubic:", "nearest|linear");
     refused_predict("-accuracy 1e-8 -precision fp32", "-precision fp32:", "fp64 or auto");
+    refused_predict("-gridder wproj -strategy planes", "-strategy planes:", "predicts by auto, ");
+    refused_predict("-strategy gather", "-strategy gather: -gridder wgrid", "auto, planes, subgrid");
 }
 
 static void test_command_line_is_quoted(void **state)
@@ -446,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_sample_options),
         cmocka_unit_test(test_weight_options),
         cmocka_unit_test(test_other_options),
+        cmocka_unit_test(test_gridders),
         cmocka_unit_test(test_order_and_repeats),
         cmocka_unit_test(test_help_and_version),
         cmocka_unit_test(test_refused_sizes_and_scales),
