@@ -28,6 +28,18 @@ typedef struct msi_image {
 int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
 void msi_image_free(msi_image *image);
 
+/* Bytes of a pixel. */
+static inline int64_t msi_image_pixel_bytes(msi_precision precision)
+{
+    return precision == MSI_FP32 ? 4 : 8;
+}
+
+/* Element i of an array of pixels. */
+static inline double msi_image_value(const void *pixel, msi_precision precision, int64_t i)
+{
+    return precision == MSI_FP32 ? (double)((const float *)pixel)[i] : ((const double *)pixel)[i];
+}
+
 /* Size of the pixel array of one plane, in elements. */
 static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
 {

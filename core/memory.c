@@ -16,7 +16,7 @@ enum { HEADER = 64 };
 /* From here on a block is mapped: zero pages come when first touched, by the thread that touches them, and huge. */
 static const int64_t MAPPED_FROM = 4 << 20;
 
-static _Atomic int64_t in_use, peak, limit;
+static _Atomic int64_t in_use, limit;
 
 int64_t msi_memory_physical(void)
 {
@@ -46,11 +46,6 @@ int64_t msi_memory_in_use(void)
     return in_use;
 }
 
-int64_t msi_memory_peak(void)
-{
-    return peak;
-}
-
 int msi_alloc(void *out, int64_t n, size_t size, const char *what)
 {
     void **p = out;
@@ -78,9 +73,6 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
         atomic_fetch_sub(&in_use, bytes);
         return msi_error_set(MSI_ENOMEM, "%s needs %.3f GB; %.3f GB are in use and the limit is %.3f GB", what,
                              1e-9 * (double)bytes, 1e-9 * (double)(now - bytes), 1e-9 * (double)msi_memory_limit());
-    }
-    int64_t seen = peak;
-    while (now > seen && !atomic_compare_exchange_weak(&peak, &seen, now)) {
     }
     memcpy(block, &bytes, sizeof bytes);
     *p = (char *)block + HEADER;

@@ -28,9 +28,8 @@ int64_t msi_memory_limit(void);
 /* msi_memory_physical - bytes of RAM of this machine, or of this container where its limit is lower. */
 int64_t msi_memory_physical(void);
 
-/* msi_memory_in_use, msi_memory_peak - bytes that msi_alloc has out now, and had at most. */
+/* msi_memory_in_use - bytes that msi_alloc has out now. */
 int64_t msi_memory_in_use(void);
-int64_t msi_memory_peak(void);
 
 #ifdef __cplusplus
 }

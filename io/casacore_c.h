@@ -104,7 +104,7 @@ int ccc_table_open(ccc_table **out, const char *path, ccc_mode mode, ccc_lock lo
 
 /*
  * ccc_subtable_open - open the table that keyword `name` (such as "ANTENNA") of parent refers to, with the parent's
- * mode and without a lock of its own. It may outlive its parent.
+ * mode, and locked as the parent is. It may outlive its parent.
  */
 int ccc_subtable_open(ccc_table **out, ccc_table *parent, const char *name);
 
@@ -365,9 +365,10 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
                   ccc_chan_range **ranges, int64_t *n_range);
 
 /*
- * ccc_table_query - the rows for which a TaQL condition, such as "ANTENNA1 != ANTENNA2 and UVW[0] > 0", is true.
+ * ccc_table_query - the rows for which a TaQL condition, such as "ANTENNA1 != ANTENNA2 and UVW[3] > 0", is true.
  * Returned: *rows  [*n_row] ascending, freed by ccc_free
  * Returns:  0, CCC_EFAILED (it cannot be parsed)
+ * Notes:    indices count from 1, so that UVW[3] is w.
  */
 int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t *n_row);
 
@@ -376,10 +377,12 @@ int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t
 /*
  * ccc_direction_convert - convert a direction between reference frames.
  *
- * Given:    from, to  "J2000", "ICRS", "B1950", "GALACTIC", "APP", "AZEL", "SUN" ..; lon_rad, lat_rad are not used
- * where `from` is a planet, the Sun or the Moon mjd_s     UTC, MJD seconds itrf_m    observer's position [3], ITRF
- * metres; NULL where the frames do not need it Given and returned: lon_rad (0 to 2 pi), lat_rad Returns:  0,
- * CCC_EARGUMENT (unknown frame), CCC_EFAILED
+ * Given:    from, to  "J2000", "ICRS", "B1950", "GALACTIC", "APP", "AZEL", "SUN" ..
+ *           mjd_s     UTC, MJD seconds
+ *           itrf_m    observer's position [3], ITRF metres; NULL where the frames do not need it
+ * Given and returned:
+ *           lon_rad, lat_rad  not used where `from` is a planet, the Sun or the Moon; returned, lon_rad is 0 to 2 pi
+ * Returns:  0, CCC_EARGUMENT (unknown frame), CCC_EFAILED
  */
 int ccc_direction_convert(const char *from, const char *to, double mjd_s, const double *itrf_m, double *lon_rad,
                           double *lat_rad);

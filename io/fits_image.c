@@ -23,29 +23,12 @@ enum {
     CHUNK_PIXELS = 16384 /* written between two looks at the interrupt flag */
 };
 
-static const struct {
-    msi_pol pol;
-    const char *name;
-    int stokes;
-} POLS[] = {
-    {MSI_POL_I, "I", 1},    {MSI_POL_Q, "Q", 2},    {MSI_POL_U, "U", 3},    {MSI_POL_V, "V", 4},
-    {MSI_POL_RR, "RR", -1}, {MSI_POL_LL, "LL", -2}, {MSI_POL_RL, "RL", -3}, {MSI_POL_LR, "LR", -4},
-    {MSI_POL_XX, "XX", -5}, {MSI_POL_YY, "YY", -6}, {MSI_POL_XY, "XY", -7}, {MSI_POL_YX, "YX", -8},
-};
-enum { N_POL = sizeof POLS / sizeof POLS[0] };
-
 int msi_fits_stokes(msi_pol pol)
 {
-    for (int i = 0; i < N_POL; i++)
-        if (POLS[i].pol == pol) return POLS[i].stokes;
-    return 0;
-}
-
-const char *msi_fits_pol_name(msi_pol pol)
-{
-    for (int i = 0; i < N_POL; i++)
-        if (POLS[i].pol == pol) return POLS[i].name;
-    return "?";
+    static const int number[] = {[MSI_POL_I] = 1,   [MSI_POL_Q] = 2,   [MSI_POL_U] = 3,   [MSI_POL_V] = 4,
+                                 [MSI_POL_RR] = -1, [MSI_POL_LL] = -2, [MSI_POL_RL] = -3, [MSI_POL_LR] = -4,
+                                 [MSI_POL_XX] = -5, [MSI_POL_YY] = -6, [MSI_POL_XY] = -7, [MSI_POL_YX] = -8};
+    return (int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? number[pol] : 0;
 }
 
 /* FITS's word for a Measurement Set's spectral frame, and casacore's number of it for VELREF (AIPS defines 1 to 3). */

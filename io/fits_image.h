@@ -8,17 +8,14 @@
 #include "core/observation.h"
 #include "io/publish.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
+/* The last three lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x and v with y, and a pixel is
+ * 1 / (n * cell) wavelengths. */
 typedef enum msi_fits_kind {
     MSI_FITS_DIRTY,
     MSI_FITS_PSF,
     MSI_FITS_MODEL,
-    MSI_FITS_WEIGHTS, /* the last three lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x, v with y,
-                       */
-    MSI_FITS_UV_REAL, /* a pixel is 1 / (n * cell) wavelengths */
+    MSI_FITS_WEIGHTS,
+    MSI_FITS_UV_REAL,
     MSI_FITS_UV_IMAG
 } msi_fits_kind;
 
@@ -120,10 +117,4 @@ void msi_fits_close(msi_fits_file *file);
 /* msi_fits_stokes - number on a FITS STOKES axis: I Q U V 1..4, RR LL RL LR -1..-4, XX YY XY YX -5..-8. */
 int msi_fits_stokes(msi_pol pol);
 
-/* msi_fits_pol_name - "I", "XX" .. */
-const char *msi_fits_pol_name(msi_pol pol);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

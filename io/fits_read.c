@@ -358,7 +358,7 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
                         int64_t row_pixels)
 {
     const int64_t nx = file->axis[0], ny = file->axis[1], at = plane_offset(file, freq, pol);
-    const size_t size = precision == MSI_FP32 ? sizeof(float) : sizeof(double);
+    const size_t size = (size_t)msi_image_pixel_bytes(precision);
     /* Rows that follow each other in memory are read many at a time. */
     const int64_t length = row_pixels == nx ? nx * ny : nx, chunk = length < CHUNK_PIXELS ? length : CHUNK_PIXELS;
     for (int64_t row = 0; row * length < nx * ny; row++)
@@ -402,10 +402,10 @@ int msi_fits_read(msi_fits_image *image, const char *path, msi_precision precisi
     image->precision = precision;
     const int64_t n_pixel = msi_image_n_pixel(&image->geometry);
     int rc = check_centred(file);
-    if (!rc) rc = msi_alloc(&image->pixel, n_pixel, precision == MSI_FP32 ? sizeof(float) : sizeof(double), path);
+    if (!rc) rc = msi_alloc(&image->pixel, n_pixel, (size_t)msi_image_pixel_bytes(precision), path);
     if (!rc) rc = msi_fits_read_plane(file, 0, 0, precision, image->pixel, image->geometry.nx);
     for (int64_t k = 0; !rc && k < n_pixel; k++) {
-        double v = precision == MSI_FP32 ? (double)((float *)image->pixel)[k] : ((double *)image->pixel)[k];
+        double v = msi_image_value(image->pixel, precision, k);
         image->n_nan += isnan(v) != 0;
         image->n_inf += isinf(v) != 0;
     }

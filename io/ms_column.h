@@ -64,8 +64,10 @@ int msi_ms_column_complete(msi_ms_column *c, ccc_table *t, const msi_ms_write_sp
 
 /*
  * msi_ms_column_abandon - remove the files of a column that did not join its table, and the mark of one in which
- * nothing has been written. Given: path of the set; t  NULL after the process that had it open is gone: then a mark
- * stays
+ * nothing has been written.
+ *
+ * Given: path  of the set
+ *        t     NULL after the process that had it open is gone: then a mark stays
  */
 void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, const msi_ms_write_spec *spec);
 

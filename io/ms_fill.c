@@ -7,7 +7,7 @@
 #include "core/status.h"
 #include "io/ms_set.h"
 
-enum { CELLS_AT_ONCE = 512 << 10 }; /* numbers in whole cells, 4 MB */
+enum { NUMBERS_AT_ONCE = 512 << 10 }; /* in whole cells; 4 MB */
 
 /* Some rows with cells of one shape. */
 typedef struct rows {
@@ -15,6 +15,13 @@ typedef struct rows {
     int64_t n;
     const int64_t *cell; /* n_corr, n_chan */
 } rows;
+
+/* How many cells of this shape are read or written at once. */
+static int64_t cells_at_once(const int64_t *cell)
+{
+    const int64_t n = cell[0] * cell[1];
+    return n > 0 && n < NUMBERS_AT_ONCE ? NUMBERS_AT_ONCE / n : 1;
+}
 
 static int64_t size_of(const rows *r)
 {
@@ -156,8 +163,7 @@ int msi_ms_fill_put(msi_ms_fill *f, const msi_ms_values *v)
         const rows all = {v->row, v->n_row, cell};
         return put(f, &all, v->value);
     }
-    const int64_t per_row = cell[0] * cell[1];
-    const int64_t most = per_row > 0 && per_row < CELLS_AT_ONCE ? CELLS_AT_ONCE / per_row : 1;
+    const int64_t most = cells_at_once(cell);
     rows r = {v->row, 0, cell};
     for (int64_t done = 0; done < v->n_row; done += r.n) {
         r.row = v->row + done;
@@ -178,7 +184,7 @@ int msi_ms_fill_rest(msi_ms_fill *f)
     if (c->way == MSI_COLUMN_IN_PLACE || (c->way == MSI_COLUMN_NEW && f->spec->op == MSI_MS_WRITE_REPLACE))
         return MSI_OK; /* it is there already, or zeros since the column was made */
     int64_t *list = NULL, n_alike, cell[CCC_MAX_DIM];
-    int ndim, status = msi_alloc(&list, CELLS_AT_ONCE, sizeof *list, "row numbers");
+    int ndim, status = msi_alloc(&list, NUMBERS_AT_ONCE, sizeof *list, "row numbers");
     for (int64_t row = 0; row < c->n_row && status == MSI_OK; row += n_alike) {
         const int failed = ccc_rows_alike(f->table, c->like, row, c->n_row - row, &n_alike, &ndim, cell);
         if (failed) {
@@ -186,8 +192,7 @@ int msi_ms_fill_rest(msi_ms_fill *f)
             break;
         }
         if (ndim != 2 || cell[0] < 1 || cell[1] < 1) continue;
-        const int64_t per_row = cell[0] * cell[1],
-                      most = per_row > 0 && per_row < CELLS_AT_ONCE ? CELLS_AT_ONCE / per_row : 1;
+        const int64_t most = cells_at_once(cell);
         for (int64_t i = row; i < row + n_alike && status == MSI_OK;) {
             rows r = {list, 0, cell};
             for (; i < row + n_alike && r.n < most; i++)
@@ -200,12 +205,4 @@ int msi_ms_fill_rest(msi_ms_fill *f)
     }
     msi_free(list);
     return status;
-}
-
-void msi_ms_fill_free(msi_ms_fill *f)
-{
-    msi_free(f->is_written);
-    msi_free(f->cells);
-    msi_free(f->input);
-    memset(f, 0, sizeof *f);
 }

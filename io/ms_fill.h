@@ -6,7 +6,7 @@
 #include "core/types.h"
 #include "io/ms_column.h"
 
-/* One set while it is being filled; zero-initialised, freed by msi_ms_fill_free. */
+/* One set while it is being filled; zero-initialised. Its memory goes with the process. */
 typedef struct msi_ms_fill {
     ccc_table *table; /* borrowed, prepared */
     msi_ms_column *column;
@@ -33,7 +33,5 @@ int msi_ms_fill_put(msi_ms_fill *f, const msi_ms_values *v);
 
 /* msi_ms_fill_rest - give the rows that were not written what ms_writer.h says. Returns: as msi_ms_fill_put. */
 int msi_ms_fill_rest(msi_ms_fill *f);
-
-void msi_ms_fill_free(msi_ms_fill *f);
 
 #endif

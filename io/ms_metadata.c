@@ -242,6 +242,26 @@ static int direction_frame(ccc_table *t, const char *column, int64_t row, char *
     return status;
 }
 
+static int read_field(ccc_table *t, int row, msi_ms_field *f)
+{
+    int32_t source = -1;
+    int is_there = 0;
+    double *direction;
+    int64_t n_value;
+    MSI_TRY(text_cell(t, "NAME", row, f->name, sizeof f->name));
+    MSI_TRY(direction_frame(t, "PHASE_DIR", row, f->frame, sizeof f->frame));
+    if (ccc_table_has_column(t, "SOURCE_ID"))
+        MSI_TRY(optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &source, 1), &is_there));
+    f->source_id = is_there ? source : -1;
+    MSI_TRY(cell_doubles(t, "PHASE_DIR", row, &direction, &n_value));
+    /* The first two numbers are the constant term of the polynomial in time. */
+    const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
+    f->ra_rad = is_finite ? direction[0] : NAN;
+    f->dec_rad = is_finite ? direction[1] : NAN;
+    msi_free(direction);
+    return MSI_OK;
+}
+
 static int read_fields(msi_ms_set *set)
 {
     ccc_table *t = NULL;
@@ -253,33 +273,8 @@ static int read_fields(msi_ms_set *set)
             msi_error_set(MSI_EINPUT, "%s/FIELD: has %lld rows: no phase centre is known", set->path, (long long)n);
     else
         status = msi_alloc(&set->field, n, sizeof *set->field, "fields");
-    if (status != MSI_OK) goto out;
-    set->n_field = (int)n;
-    for (int i = 0; i < set->n_field && status == MSI_OK; i++) {
-        msi_ms_field *f = &set->field[i];
-        double *direction;
-        int64_t n_value;
-        f->source_id = -1;
-        if ((status = text_cell(t, "NAME", i, f->name, sizeof f->name)) != MSI_OK) break;
-        if ((status = direction_frame(t, "PHASE_DIR", i, f->frame, sizeof f->frame)) != MSI_OK) break;
-        if (ccc_table_has_column(t, "SOURCE_ID")) {
-            int32_t source;
-            int is_there;
-            status = optional(ccc_get_range(t, "SOURCE_ID", i, 1, NULL, CCC_INT32, &source, 1), &is_there);
-            if (status != MSI_OK) break;
-            if (is_there) f->source_id = source;
-        }
-        if ((status = cell_doubles(t, "PHASE_DIR", i, &direction, &n_value)) != MSI_OK) break;
-        /* The first two numbers are the constant term of the polynomial in time. */
-        if (n_value < 2 || !isfinite(direction[0]) || !isfinite(direction[1])) {
-            f->ra_rad = f->dec_rad = NAN;
-        } else {
-            f->ra_rad = direction[0];
-            f->dec_rad = direction[1];
-        }
-        msi_free(direction);
-    }
-out:
+    if (status == MSI_OK) set->n_field = (int)n;
+    for (int i = 0; i < set->n_field && status == MSI_OK; i++) status = read_field(t, i, &set->field[i]);
     ccc_table_close(t);
     return status;
 }

@@ -71,9 +71,10 @@ typedef struct msi_ms_reader msi_ms_reader;
 /*
  * msi_ms_reader_open - open the sets, check them, resolve the selection. Reads metadata and index columns only.
  *
- * Given:    paths [n_path], selection (copied; strings and arrays too)
+ * Given:    paths [n_path], selection  not needed any more after this
  * Returned: *out, owned, freed by msi_ms_reader_free
- * Returns:  0, MSI_EINPUT (every imaging row of the bad-input table that metadata can show), MSI_EUSAGE, MSI_ENOMEM
+ * Returns:  0, MSI_EINPUT (what the metadata and the index columns show to be damaged, missing or not selected),
+ *           MSI_EUSAGE, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection);
 
@@ -95,8 +96,9 @@ int msi_ms_reader_one_centre(const msi_ms_reader *r);
  * left out and counted.
  * Returned: *block; block->n_row == 0 after the last one
  * Returns:  0, MSI_EINPUT (also where a row's cells have not the shape of its spectral setup), MSI_ENOMEM,
- * MSI_EINTERRUPTED Notes:    blocks hold about 1 MB of data. Within a set, rows of the same field and DATA_DESC_ID come
- * in the order of the set; blocks of different ones follow each other as the rows lie in the set.
+ *           MSI_EINTERRUPTED
+ * Notes:    blocks hold about 1 MB of data. Within a set, rows of the same field and DATA_DESC_ID come in the order of
+ *           the set; blocks of different ones follow each other as the rows lie in the set.
  */
 int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block);
 

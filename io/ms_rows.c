@@ -31,12 +31,6 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int compare_rows(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void times_sort(time_list *t)
 {
     int64_t n = 0;
@@ -227,10 +221,8 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
     *ranges = NULL;
     *n_row = *n_range = 0;
     const ccc_ms_expressions e = {s->mssel_field, s->mssel_spw, s->mssel_antenna, s->mssel_uvrange, s->mssel_time};
-    if (e.field || e.spw || e.antenna || e.uvrange || e.time) {
+    if (e.field || e.spw || e.antenna || e.uvrange || e.time)
         MSI_CCC(ccc_ms_select(set->table, &e, rows, n_row, ranges, n_range));
-        qsort(*rows, (size_t)*n_row, sizeof **rows, compare_rows);
-    }
     if (!s->taql) return MSI_OK;
     int64_t *more, n_more;
     const int status = ccc_table_query(set->table, s->taql, &more, &n_more);

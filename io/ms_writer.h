@@ -22,8 +22,8 @@
  *             no value. As new; the same rename gives the old column the name <COLUMN>_OLD_1 (or _2 ..), under which it
  *             stays: casacore cannot remove a column safely. Cells that are not predicted are copied from it.
  *   in place  The column has a tiled storage manager of its own. The mark, main-table keyword MSIMAGE_PREDICT, is put
- * and synced before the first byte changes, and goes when the data are synced. A run that is killed between leaves the
- * mark, and the next run redoes it. Files keep their size.
+ *             and synced before the first byte changes, and goes when the data are synced. A run that is killed between
+ *             leaves the mark, and the next run redoes it. Files keep their size.
  *
  * Files that a killed run left without a table.dat that knows them are used again by the next run: casacore gives the
  * same numbers again.

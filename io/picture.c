@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/pol.h"
 #include "core/status.h"
 #include "io/picture_axes.h"
 #include "io/picture_colour.h"
@@ -38,11 +39,6 @@ typedef struct small_image {
     float *value; /* [ny][nx], row 0 at the bottom; NaN where no pixel of the block has a value */
 } small_image;
 
-static double value_at(const void *pixel, msi_precision precision, int64_t i)
-{
-    return precision == MSI_FP32 ? ((const float *)pixel)[i] : ((const double *)pixel)[i];
-}
-
 static int shrink(small_image *s, const msi_image_geometry *g, const void *pixel, msi_precision precision)
 {
     int64_t side = g->nx > g->ny ? g->nx : g->ny;
@@ -56,7 +52,7 @@ static int shrink(small_image *s, const msi_image_geometry *g, const void *pixel
             int64_t n = 0;
             for (int64_t y = by * s->block; y < (by + 1) * s->block && y < g->ny; y++) {
                 for (int64_t x = bx * s->block; x < (bx + 1) * s->block && x < g->nx; x++) {
-                    double v = value_at(pixel, precision, y * g->nx + x);
+                    double v = msi_image_value(pixel, precision, y * g->nx + x);
                     if (!isfinite(v)) continue;
                     sum += v;
                     n++;
@@ -231,7 +227,7 @@ static void draw_title(cairo_t *cr, const msi_picture_frame *f, const msi_fits_s
         snprintf(part, sizeof part, "%.6g MHz", spec->freq_hz * 1e-6);
     append(title, sizeof title, part);
     if (spec->kind != MSI_FITS_PSF) {
-        snprintf(part, sizeof part, spec->pol <= MSI_POL_V ? "Stokes %s" : "%s", msi_fits_pol_name(spec->pol));
+        snprintf(part, sizeof part, spec->pol <= MSI_POL_V ? "Stokes %s" : "%s", msi_pol_name(spec->pol));
         append(title, sizeof title, part);
     }
     append(detail, sizeof detail, kind[spec->kind]);
@@ -273,7 +269,7 @@ static double largest_by_size(const msi_image_geometry *g, const void *pixel, ms
 {
     double peak = NAN;
     for (int64_t i = 0; i < msi_image_n_pixel(g); i++) {
-        double v = value_at(pixel, precision, i);
+        double v = msi_image_value(pixel, precision, i);
         if (isfinite(v) && !(fabs(v) <= fabs(peak))) peak = v;
     }
     return peak;

@@ -5,10 +5,6 @@
 
 #include "io/fits_image.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * msi_picture_write - write output i of a plan as a PNG, up to and including msi_publish_seal: the image with sky axes,
  * colour bar, beam and title. Large images are averaged over blocks to at most 1200 pixels a side.
@@ -19,7 +15,4 @@ extern "C" {
  */
 int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const void *pixel, msi_precision precision);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -220,33 +220,47 @@ typedef struct label_state {
     double widest_left;
 } label_state;
 
-/* One grid line: constant longitude (is_lng) or latitude, with its label. */
-static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate c[2], int is_lng, double value,
-                      label_state *labels)
-{
-    const coordinate *along = &c[is_lng ? 1 : 0];
-    double fixed_deg = value / c[is_lng ? 0 : 1].unit_per_deg;
-    double low = along->low / along->unit_per_deg, high = along->high / along->unit_per_deg;
-    double margin = 0.03 * (high - low);
-    double from = low - margin, to = high + margin;
-    if (is_lng) {
-        from = fmax(from, -90);
-        to = fmin(to, 90);
-    }
+/* A line of constant longitude or latitude, followed along the other coordinate, with its label. */
+typedef struct grid_line {
+    int is_lng;
+    double fixed_deg, from_deg, to_deg;
     char text[64];
-    format_label(&c[is_lng ? 0 : 1], value, text, sizeof text);
-    double width = msi_picture_text_width(cr, text);
-    double bottom = f->top + f->height;
-    int labelled = 0, shown = 0, previous_valid = 0;
-    double previous[2] = {0, 0}, top_x = NAN, middle[2] = {0, 0};
+    double text_width;
+} grid_line;
 
+static grid_line make_line(cairo_t *cr, const coordinate c[2], int is_lng, double value)
+{
+    const coordinate *fixed = &c[is_lng ? 0 : 1], *along = &c[is_lng ? 1 : 0];
+    const double low = along->low / along->unit_per_deg, high = along->high / along->unit_per_deg;
+    const double margin = 0.03 * (high - low);
+    grid_line l = {is_lng, value / fixed->unit_per_deg, low - margin, high + margin, "", 0};
+    if (is_lng) {
+        l.from_deg = fmax(l.from_deg, -90);
+        l.to_deg = fmin(l.to_deg, 90);
+    }
+    format_label(fixed, value, l.text, sizeof l.text);
+    l.text_width = msi_picture_text_width(cr, l.text);
+    return l;
+}
+
+/* Canvas position of one of the points 0 to LINE_POINTS of a line; 0 where it has none. */
+static int line_point(const msi_picture_frame *f, const grid_line *l, int i, double at[2])
+{
+    const double along_deg = l->from_deg + (l->to_deg - l->from_deg) * i / LINE_POINTS;
+    return to_canvas(f, l->is_lng ? l->fixed_deg : along_deg, l->is_lng ? along_deg : l->fixed_deg, at);
+}
+
+/* Returns whether any of the line is in the image. */
+static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line *l)
+{
+    int shown = 0, previous_valid = 0;
     cairo_save(cr);
     cairo_rectangle(cr, f->left, f->top, f->width, f->height);
     cairo_clip(cr);
     cairo_new_path(cr);
     for (int i = 0; i <= LINE_POINTS; i++) {
-        double at_deg = from + (to - from) * i / LINE_POINTS, at[2] = {0, 0};
-        int valid = to_canvas(f, is_lng ? fixed_deg : at_deg, is_lng ? at_deg : fixed_deg, at);
+        double at[2] = {0, 0};
+        const int valid = line_point(f, l, i, at);
         if (valid && previous_valid)
             cairo_line_to(cr, at[0], at[1]);
         else if (valid)
@@ -258,44 +272,65 @@ static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate 
     cairo_set_line_width(cr, 0.8);
     cairo_stroke(cr);
     cairo_restore(cr);
-    if (!shown) return;
+    return shown;
+}
 
-    previous_valid = 0;
+static void label_bottom(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, double x, label_state *labels)
+{
+    const double bottom = f->top + f->height;
+    tick(cr, x, bottom, 0, 6);
+    if (place(&labels->bottom, x - l->text_width / 2 - 8, x + l->text_width / 2 + 8))
+        msi_picture_text(cr, x, bottom + 23, 0.5, l->text);
+}
+
+static void label_left(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, double y, label_state *labels)
+{
+    tick(cr, f->left, y, -6, 0);
+    if (!place(&labels->left, y - 10, y + 10)) return;
+    msi_picture_text(cr, f->left - 10, y + 5, 1, l->text);
+    labels->widest_left = fmax(labels->widest_left, l->text_width);
+}
+
+/* Labels a line wherever it leaves through its labelled edge: whether it does. *top_x: where it leaves at the top. */
+static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, label_state *labels, double *top_x)
+{
+    int labelled = 0, previous_valid = 0;
+    double previous[2] = {0, 0};
+    *top_x = NAN;
     for (int i = 0; i <= LINE_POINTS; i++) {
-        double at_deg = from + (to - from) * i / LINE_POINTS, at[2] = {0, 0}, other;
-        int valid = to_canvas(f, is_lng ? fixed_deg : at_deg, is_lng ? at_deg : fixed_deg, at);
-        if (valid && previous_valid && is_lng) {
-            if (crossing(f, previous, at, 1, bottom, &other)) {
-                tick(cr, other, bottom, 0, 6);
-                labelled |= 1;
-                if (place(&labels->bottom, other - width / 2 - 8, other + width / 2 + 8))
-                    msi_picture_text(cr, other, bottom + 23, 0.5, text);
-            }
-            if (crossing(f, previous, at, 1, f->top, &other)) top_x = other;
-        } else if (valid && previous_valid) {
-            if (crossing(f, previous, at, 0, f->left, &other)) {
-                tick(cr, f->left, other, -6, 0);
-                labelled |= 1;
-                if (place(&labels->left, other - 10, other + 10)) {
-                    msi_picture_text(cr, f->left - 10, other + 5, 1, text);
-                    labels->widest_left = fmax(labels->widest_left, width);
-                }
-            }
+        double at[2] = {0, 0}, other;
+        const int valid = line_point(f, l, i, at), is_part = valid && previous_valid;
+        if (is_part && l->is_lng && crossing(f, previous, at, 1, f->top + f->height, &other)) {
+            label_bottom(cr, f, l, other, labels);
+            labelled = 1;
         }
-        previous[0] = at[0];
-        previous[1] = at[1];
+        if (is_part && l->is_lng && crossing(f, previous, at, 1, f->top, &other)) *top_x = other;
+        if (is_part && !l->is_lng && crossing(f, previous, at, 0, f->left, &other)) {
+            label_left(cr, f, l, other, labels);
+            labelled = 1;
+        }
+        memcpy(previous, at, sizeof previous);
         previous_valid = valid;
     }
-    if (labelled) return;
-    if (is_lng && isfinite(top_x)) {
+    return labelled;
+}
+
+/* One grid line: constant longitude (is_lng) or latitude, with its label. */
+static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate c[2], int is_lng, double value,
+                      label_state *labels)
+{
+    const grid_line l = make_line(cr, c, is_lng, value);
+    double top_x, middle[2];
+    if (!stroke_line(cr, f, &l) || label_edges(cr, f, &l, labels, &top_x)) return;
+    if (isfinite(top_x)) {
         tick(cr, top_x, f->top, 0, -6);
-        if (place(&labels->top, top_x - width / 2 - 8, top_x + width / 2 + 8))
-            msi_picture_text(cr, top_x, f->top - 11, 0.5, text);
+        if (place(&labels->top, top_x - l.text_width / 2 - 8, top_x + l.text_width / 2 + 8))
+            msi_picture_text(cr, top_x, f->top - 11, 0.5, l.text);
         return;
     }
     const double *centre = msi_sky_wcs_axes(f->wcs)->crval_deg;
-    if (to_canvas(f, is_lng ? fixed_deg : centre[0], is_lng ? centre[1] : fixed_deg, middle) && inside(f, middle))
-        label_inside(cr, f, middle, text);
+    if (to_canvas(f, is_lng ? l.fixed_deg : centre[0], is_lng ? centre[1] : l.fixed_deg, middle) && inside(f, middle))
+        label_inside(cr, f, middle, l.text);
 }
 
 void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)

@@ -5,10 +5,6 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * A run's outputs, numbered as they were given to msi_publish_plan. For each: msi_publish_begin, the writing,
  * msi_publish_seal; then one msi_publish_commit for all. What was not committed is removed by msi_publish_free, so
@@ -70,7 +66,4 @@ void msi_publish_free(msi_publish *p);
  */
 void msi_publish_emergency(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include "core/image.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct msi_sky_wcs msi_sky_wcs;
 
 /* What the header of an image says of its two sky axes. Arrays: longitude, latitude. */
@@ -63,7 +59,4 @@ int msi_sky_wcs_sky_to_pixel(const msi_sky_wcs *w, const double sky[2], double p
 
 void msi_sky_wcs_free(msi_sky_wcs *w);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -87,7 +87,7 @@ static msi_gridder_spec gridder_spec(const image_run *r)
     spec.n_plane = r->n_plane;
     spec.psf = o->make_psf;
     spec.psf_only = o->make_psf_only;
-    spec.memory_bytes = o->memory_limit_bytes;
+    spec.memory_bytes = msi_run_plan_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
     spec.temp_dir = r->temp_dir;
     return spec;
@@ -103,7 +103,7 @@ static int plan_run(image_run *r)
     msi_run_plan scanned = {.n_row = msi_ms_reader_n_row(r->reader),
                             .n_sample = msi_ms_reader_n_sample(r->reader),
                             .w_max_lambda = msi_run_plan_bound_w(r->reader)};
-    if (o->dry_run) MSI_TRY(msi_scan(r->reader, &o->geometry, &scanned, &n_outside));
+    if (o->dry_run) MSI_TRY(msi_run_plan_scan(r->reader, &o->geometry, &scanned, &n_outside));
     MSI_TRY(msi_gridder_create(&empty, &spec));
     int rc = msi_run_plan_make(&r->plan, o, empty, r->n_plane, scanned.n_row, scanned.n_sample, scanned.w_min_lambda,
                                scanned.w_max_lambda, msi_outputs_bytes(r->outputs));
@@ -253,7 +253,7 @@ static int write_uv(image_run *r, const msi_output_id *image_id, const msi_fits_
 static int write_images(image_run *r, int64_t channel, const msi_image *image, const double *vis_weight)
 {
     const msi_options *o = r->options;
-    int64_t n_pixel = msi_image_n_pixel(&image->geometry), bytes = image->precision == MSI_FP32 ? 4 : 8;
+    int64_t n_pixel = msi_image_n_pixel(&image->geometry), bytes = msi_image_pixel_bytes(image->precision);
     msi_fits_spec spec = fits_spec(r, channel);
     int n_dirty = o->make_psf_only ? 0 : r->n_plane;
     if (o->make_psf && image->n_vis[n_dirty] > 0) {

@@ -29,7 +29,7 @@ static void workspace_free(workspace *w)
 
 static int workspace_fit(workspace *w, int n_plane, int64_t n_row, int64_t n_sample)
 {
-    if (n_row <= w->n_row && n_sample <= w->n_sample) return MSI_OK;
+    if (w->uvw_m && n_row <= w->n_row && n_sample <= w->n_sample) return MSI_OK;
     workspace_free(w);
     MSI_TRY(msi_alloc(&w->uvw_m, 3 * n_row, sizeof *w->uvw_m, "block of visibilities"));
     MSI_TRY(msi_alloc(&w->vis, n_plane * n_sample, sizeof *w->vis, "block of visibilities"));

@@ -10,6 +10,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/pol.h"
 #include "core/status.h"
 #include "io/fits_image.h"
 #include "src/model_names.h"
@@ -94,14 +95,14 @@ static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, ms
 {
     *pol = h->has_pol || !n->pol ? h->pol[i] : n->pol;
     if (n->pol && (*pol != n->pol || h->n_pol > 1))
-        return msi_error_set(MSI_EINPUT, "%s: called %s, but its Stokes axis says %s%s", n->path,
-                             msi_fits_pol_name(n->pol), msi_fits_pol_name(*pol), h->n_pol > 1 ? " and others" : "");
+        return msi_error_set(MSI_EINPUT, "%s: called %s, but its Stokes axis says %s%s", n->path, msi_pol_name(n->pol),
+                             msi_pol_name(*pol), h->n_pol > 1 ? " and others" : "");
     if (*pol > MSI_POL_V && !is_hand(*pol))
         return msi_error_set(
             MSI_EINPUT,
             "%s: the image of the cross-hand %s is complex, and this half of it alone does not tell the "
             "visibilities; give models of Stokes parameters",
-            n->path, msi_fits_pol_name(*pol));
+            n->path, msi_pol_name(*pol));
     return MSI_OK;
 }
 
@@ -187,7 +188,7 @@ static int check_complete(const msi_model_images *m)
         const model_plane *p = &f->plane[i], *next = i + 1 < f->n_plane ? p + 1 : NULL;
         if (next && next->number == p->number && next->pol == p->pol)
             return msi_error_set(MSI_EINPUT, "%s and %s: both hold %s of the same channel; move one of them away",
-                                 p->path, next->path, msi_fits_pol_name(p->pol));
+                                 p->path, next->path, msi_pol_name(p->pol));
         if (next && next->number != p->number && next->channel.freq_hz == p->channel.freq_hz)
             return msi_error_set(MSI_EINPUT, "%s and %s: %s", p->path, next->path,
                                  p->channel.freq_hz > 0 ? "two channel images of the same frequency"
@@ -214,10 +215,9 @@ static int list_channels(msi_model_images *m)
         for (int i = 0; i < m->n_plane; i++)
             if (m->pol[i] == pol) return check_complete(m);
         if (is_hand(pol) != is_hand(f->plane[0].pol) || m->n_plane == MSI_MODEL_MAX_PLANES)
-            return msi_error_set(MSI_EINPUT,
-                                 "%s and %s: models of %s and of %s; give either Stokes parameters or hands",
-                                 f->plane[0].path, f->plane[m->n_plane].path, msi_fits_pol_name(f->plane[0].pol),
-                                 msi_fits_pol_name(pol));
+            return msi_error_set(
+                MSI_EINPUT, "%s and %s: models of %s and of %s; give either Stokes parameters or hands",
+                f->plane[0].path, f->plane[m->n_plane].path, msi_pol_name(f->plane[0].pol), msi_pol_name(pol));
         m->pol[m->n_plane++] = pol;
     }
     MSI_TRY(check_complete(m));
@@ -269,11 +269,6 @@ static int find_geometry(msi_model_images *m)
 
 /* ---- Pixels ---- */
 
-static size_t pixel_size(msi_precision precision)
-{
-    return precision == MSI_FP32 ? sizeof(float) : sizeof(double);
-}
-
 /* A plane into its place in an image of zeros. */
 static int read_plane(const struct msi_model_files *f, const model_plane *p, const msi_image_geometry *g,
                       msi_precision precision, void *pixel)
@@ -284,7 +279,7 @@ static int read_plane(const struct msi_model_files *f, const model_plane *p, con
     int rc = check_agreement(p->path, h, f->names.list[0].path, &f->header);
     if (!rc && (p->freq_index >= h->n_freq || p->pol_index >= h->n_pol))
         rc = msi_error_set(MSI_EINPUT, "%s: has changed during the run", p->path);
-    void *corner = (char *)pixel + (size_t)(f->corner_y * g->nx + f->corner_x) * pixel_size(precision);
+    void *corner = (char *)pixel + (f->corner_y * g->nx + f->corner_x) * msi_image_pixel_bytes(precision);
     if (!rc) rc = msi_fits_read_plane(file, p->freq_index, p->pol_index, precision, corner, g->nx);
     msi_fits_close(file);
     return rc;
@@ -295,18 +290,13 @@ typedef struct plane_sums {
     int64_t n_not_zero, n_beyond; /* beyond the horizon, among those that are not zero */
 } plane_sums;
 
-static inline double value_at(const void *pixel, msi_precision precision, int64_t i)
-{
-    return precision == MSI_FP32 ? (double)((const float *)pixel)[i] : ((const double *)pixel)[i];
-}
-
 static int check_row(const model_plane *p, const msi_model_images *m, msi_precision precision, const void *row,
                      int64_t y, plane_sums *s)
 {
     const msi_image_geometry *g = &m->geometry;
     double m_dir = (double)(y - g->ny / 2) * g->cell_y_rad;
     for (int64_t x = 0; x < g->nx; x++) {
-        double v = value_at(row, precision, x);
+        double v = msi_image_value(row, precision, x);
         if (v == 0) continue;
         double l_dir = (double)(g->nx / 2 - x) * g->cell_x_rad;
         if (l_dir * l_dir + m_dir * m_dir >= 1) {
@@ -340,7 +330,7 @@ static uint64_t hash_words(uint64_t hash, const void *data, size_t bytes)
 static int check_plane(msi_model_images *m, const model_plane *p, msi_precision precision, const void *pixel)
 {
     const msi_image_geometry *g = &m->geometry;
-    const size_t row_bytes = (size_t)g->nx * pixel_size(precision);
+    const size_t row_bytes = (size_t)(g->nx * msi_image_pixel_bytes(precision));
     plane_sums s = {0};
     for (int64_t y = 0; y < g->ny; y++) {
         const void *row = (const char *)pixel + (size_t)y * row_bytes;
@@ -356,9 +346,9 @@ static int check_plane(msi_model_images *m, const model_plane *p, msi_precision 
     if (s.n_beyond)
         msi_log_warning("%s: %lld pixels beyond the horizon are not zero; they are left out", p->path,
                         (long long)s.n_beyond);
-    (m->n_channel > 4 ? msi_log_detail : msi_log_info)(
-        "model %s, Stokes %s: flux %.6g Jy, peak %.6g Jy/pixel, %lld pixels not zero", p->path,
-        msi_fits_pol_name(p->pol), s.flux_jy, s.peak_jy, (long long)s.n_not_zero);
+    (m->n_channel > 4 ? msi_log_detail
+                      : msi_log_info)("model %s, Stokes %s: flux %.6g Jy, peak %.6g Jy/pixel, %lld pixels not zero",
+                                      p->path, msi_pol_name(p->pol), s.flux_jy, s.peak_jy, (long long)s.n_not_zero);
     return MSI_OK;
 }
 
@@ -372,7 +362,7 @@ static int check_pixels(msi_model_images *m)
     MSI_TRY(msi_image_alloc(&f->kept, &m->geometry, keep ? m->n_plane : 1, precision));
     int rc = MSI_OK;
     for (int64_t i = 0; !rc && i < f->n_plane; i++) {
-        char *pixel = (char *)f->kept.pixel + (size_t)(keep ? i * n_pixel : 0) * pixel_size(precision);
+        char *pixel = (char *)f->kept.pixel + (keep ? i * n_pixel : 0) * msi_image_pixel_bytes(precision);
         rc = read_plane(f, &f->plane[i], &m->geometry, precision, pixel);
         if (!rc) rc = check_plane(m, &f->plane[i], precision, pixel);
     }
@@ -394,7 +384,7 @@ int msi_model_images_take(msi_model_images *m, int64_t first, int64_t n, msi_pre
     int rc = MSI_OK;
     for (int64_t i = 0; !rc && i < n * m->n_plane; i++)
         rc = read_plane(f, &f->plane[first * m->n_plane + i], &m->geometry, precision,
-                        (char *)image->pixel + (size_t)(i * n_pixel) * pixel_size(precision));
+                        (char *)image->pixel + i * n_pixel * msi_image_pixel_bytes(precision));
     if (rc) msi_image_free(image);
     return rc;
 }
@@ -416,7 +406,7 @@ static int name_models(msi_model_images *m)
 static void log_models(const msi_model_images *m)
 {
     char pols[16] = "", freq[80] = "no frequency, taken at all of them";
-    for (int i = 0; i < m->n_plane; i++) strcat(pols, msi_fits_pol_name(m->pol[i]));
+    for (int i = 0; i < m->n_plane; i++) strcat(pols, msi_pol_name(m->pol[i]));
     const double low = m->channel[0].freq_hz, high = m->channel[m->n_channel - 1].freq_hz;
     if (m->n_channel > 1)
         snprintf(freq, sizeof freq, "%lld channels of %.6g to %.6g MHz", (long long)m->n_channel, 1e-6 * low,

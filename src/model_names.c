@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/pol.h"
 #include "core/status.h"
-#include "io/fits_image.h"
 
 static const char ENDING[] = "-model.fits";
 
@@ -37,7 +37,7 @@ static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
     }
     if (!*text) return 1;
     for (int p = MSI_POL_I; p <= MSI_POL_YY; p++)
-        if (text[0] == '-' && strcmp(text + 1, msi_fits_pol_name((msi_pol)p)) == 0) *pol = (msi_pol)p;
+        if (text[0] == '-' && strcmp(text + 1, msi_pol_name((msi_pol)p)) == 0) *pol = (msi_pol)p;
     return *pol != 0;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/option_readers.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/memory.h"
+#include "core/pol.h"
 #include "core/status.h"
 #include "src/units.h"
 
@@ -185,19 +186,11 @@ int msi_read_shift(msi_options *options, const msi_option *option, int n_argumen
 /* The Stokes parameter or correlation that text begins with; its length, or 0 where it begins with none. */
 static int leading_pol(msi_pol *pol, const char *text)
 {
-    static const struct {
-        const char *name;
-        msi_pol pol;
-    } names[] = {{"I", MSI_POL_I},   {"Q", MSI_POL_Q},   {"U", MSI_POL_U},   {"V", MSI_POL_V},
-                 {"RR", MSI_POL_RR}, {"RL", MSI_POL_RL}, {"LR", MSI_POL_LR}, {"LL", MSI_POL_LL},
-                 {"XX", MSI_POL_XX}, {"XY", MSI_POL_XY}, {"YX", MSI_POL_YX}, {"YY", MSI_POL_YY}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t length = strlen(names[i].name), same = 0;
-        while (same < length && toupper((unsigned char)text[same]) == names[i].name[same]) same++;
-        if (same == length) {
-            *pol = names[i].pol;
-            return (int)length;
-        }
+    for (int i = MSI_POL_I; i <= MSI_POL_YY; i++) {
+        *pol = (msi_pol)i;
+        const char *name = msi_pol_name(*pol);
+        size_t length = strlen(name);
+        if (strncasecmp(text, name, length) == 0) return (int)length;
     }
     return 0;
 }

@@ -352,7 +352,7 @@ const msi_option msi_option_table[] = {
      .choices = "auto|planes|subgrid|tile|window|gather|scatter",
      .help = "How the gridder goes about it; auto takes what is foreseen to be soonest. wgrid: planes (whole w-planes) "
              "or subgrid (w-towers of subgrids, for large images and much w). wproj: tile or window; with -predict "
-             "gather, scatter or window.",
+             "window, gather, scatter or, on the CPU, tile.",
      .read = msi_read_choice,
      AT(strategy)},
     {.name = "wstack-slices",

@@ -223,7 +223,7 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
         if (only_paths) continue;
         last_option = i;
         MSI_TRY(read_option(options, argc, argv, &i));
-        if (options->action != MSI_ACTION_IMAGE) return MSI_OK;
+        if (options->action != MSI_ACTION_RUN) return MSI_OK;
     }
 
     options->ms_paths = argv + i;

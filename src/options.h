@@ -10,7 +10,7 @@
 #include "io/ms_writer.h"
 #include "kernels/gridder.h"
 
-typedef enum msi_action { MSI_ACTION_IMAGE, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
+typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
 
 /* The words of -gridder and -strategy, numbered in the order in which the option table has them. */
 typedef enum msi_gridding_method { MSI_METHOD_WGRID, MSI_METHOD_WPROJ } msi_gridding_method;
@@ -37,7 +37,7 @@ typedef struct msi_options {
     msi_action action;
     const char *help_topic; /* the word after -help; NULL: everything */
 
-    const char *const *ms_paths; /* [n_ms], at least one where action is MSI_ACTION_IMAGE */
+    const char *const *ms_paths; /* [n_ms], at least one where action is MSI_ACTION_RUN */
     int n_ms;
     msi_ms_selection selection; /* fields, spws are owned; coordinates_only is left 0 */
 

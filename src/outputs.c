@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/pol.h"
 #include "core/status.h"
 #include "io/picture.h"
 
@@ -40,7 +41,7 @@ static int make_name(const msi_outputs *o, entry *e)
     else if (opt->channels_out > 1)
         at += snprintf(e->name + at, size - (size_t)at, "-%04lld", (long long)e->id.channel);
     if (o->n_plane > 1 && e->id.kind != MSI_FITS_PSF && e->id.kind != MSI_FITS_WEIGHTS)
-        at += snprintf(e->name + at, size - (size_t)at, "-%s%s", msi_fits_pol_name(o->planes[e->id.plane].pol),
+        at += snprintf(e->name + at, size - (size_t)at, "-%s%s", msi_pol_name(o->planes[e->id.plane].pol),
                        o->planes[e->id.plane].imaginary ? "i" : "");
     snprintf(e->name + at, size - (size_t)at, "-%s.%s", kind_names[e->id.kind], e->picture ? "png" : "fits");
     return MSI_OK;

@@ -205,7 +205,7 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_options *o, const ms
         msi_predict_gridder_spec(o, models, b.largest->n_image * models->n_plane, msi_predict_sundries());
     msi_gridder *g;
     MSI_TRY(msi_gridder_create(&g, &spec));
-    const int64_t pixel_bytes = msi_gridder_precision(g) == MSI_FP32 ? 4 : 8;
+    const int64_t pixel_bytes = msi_image_pixel_bytes(msi_gridder_precision(g));
     b.sample_bytes *= 2 * (double)pixel_bytes;
     plan->slot_bytes = slot_bytes();
     plan->image_bytes = spec.n_plane * msi_image_n_pixel(&models->geometry) * pixel_bytes;

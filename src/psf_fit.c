@@ -37,8 +37,7 @@ static double value_at(const msi_image_geometry *g, const void *psf, msi_precisi
 {
     int64_t x = g->nx / 2 + dx, y = g->ny / 2 + dy;
     if (x < 0 || y < 0 || x >= g->nx || y >= g->ny) return NAN;
-    int64_t i = y * g->nx + x;
-    return precision == MSI_FP32 ? ((const float *)psf)[i] : ((const double *)psf)[i];
+    return msi_image_value(psf, precision, y * g->nx + x);
 }
 
 /*

@@ -16,6 +16,11 @@ static const double READ_RATE = 5e7;
 /* Libraries, buffers of blocks and of threads: not worth counting one by one. */
 static const int64_t SUNDRIES = 96 << 20;
 
+int64_t msi_run_plan_gridder_bytes(const msi_options *o)
+{
+    return o->memory_limit_bytes > SUNDRIES ? o->memory_limit_bytes - SUNDRIES : 1;
+}
+
 double msi_run_plan_bound_w(const msi_ms_reader *reader)
 {
     double highest = 0;
@@ -45,7 +50,7 @@ int msi_run_plan_make(msi_run_plan *plan, const msi_options *o, const msi_gridde
             (long long)o->geometry.nx, (long long)o->geometry.ny, image_gb, 1e-9 * (double)msi_memory_limit());
     MSI_TRY(msi_gridder_foresee(gridder, per_channel, n_row, w_min_lambda, w_max_lambda, r));
     int n_image = o->make_psf_only ? 1 : n_plane + o->make_psf;
-    int64_t pixel_bytes = r->precision == MSI_FP32 ? 4 : 8, n_pixel = msi_image_n_pixel(&o->geometry);
+    int64_t pixel_bytes = msi_image_pixel_bytes(r->precision), n_pixel = msi_image_n_pixel(&o->geometry);
     plan->image_bytes = n_image * n_pixel * pixel_bytes * (o->channels_out > 1 ? 2 : 1);
     int64_t density_bytes = (o->geometry.nx + 1) * (o->geometry.ny / 2 + 1) * 8;
     if (o->weighting.mode != MSI_WEIGHT_NATURAL)
@@ -93,7 +98,7 @@ void msi_run_plan_print(const msi_run_plan *p, const msi_options *o)
     msi_log_info("disk: images %.3f GB", 1e-9 * (double)p->output_bytes);
 }
 
-int msi_scan(msi_ms_reader *reader, const msi_image_geometry *g, msi_run_plan *plan, int64_t *n_outside)
+int msi_run_plan_scan(msi_ms_reader *reader, const msi_image_geometry *g, msi_run_plan *plan, int64_t *n_outside)
 {
     plan->n_row = plan->n_sample = *n_outside = 0;
     plan->w_min_lambda = HUGE_VAL;

@@ -21,6 +21,9 @@ typedef struct msi_run_plan {
 /* msi_run_plan_bound_w - an upper bound of |w| from the antenna positions and the highest frequency selected. */
 double msi_run_plan_bound_w(const msi_ms_reader *reader);
 
+/* msi_run_plan_gridder_bytes - of the memory limit, what is left to images, stores and grids. */
+int64_t msi_run_plan_gridder_bytes(const msi_options *options);
+
 /*
  * msi_run_plan_make - fit the run into the memory limit.
  *
@@ -34,9 +37,10 @@ int msi_run_plan_make(msi_run_plan *plan, const msi_options *options, const msi_
 void msi_run_plan_print(const msi_run_plan *plan, const msi_options *options);
 
 /*
- * msi_scan - read coordinates alone: rows, samples and the range of |w| as they are, for -dry-run.
+ * msi_run_plan_scan - read coordinates alone: rows, samples and the range of |w| as they are, for -dry-run.
  * Given: reader opened with coordinates_only
  */
-int msi_scan(msi_ms_reader *reader, const msi_image_geometry *geometry, msi_run_plan *plan, int64_t *n_outside);
+int msi_run_plan_scan(msi_ms_reader *reader, const msi_image_geometry *geometry, msi_run_plan *plan,
+                      int64_t *n_outside);
 
 #endif

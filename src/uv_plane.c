@@ -23,8 +23,7 @@ int msi_uv_plane(const msi_image_geometry *g, const void *pixel, msi_precision p
         /* l falls with x: pixel x stands for l index nx/2 - x. FFT order puts the centre first. */
         for (int64_t y = 0; y < ny; y++)
             for (int64_t x = 0; x < nx; x++) {
-                double value = precision == MSI_FP32 ? (double)((const float *)pixel)[y * nx + x]
-                                                     : ((const double *)pixel)[y * nx + x];
+                double value = msi_image_value(pixel, precision, y * nx + x);
                 int64_t i = (nx / 2 - x + nx) % nx, j = (y - ny / 2 + ny) % ny;
                 grid[j * nx + i][0] = isnan(value) ? 0 : value;
                 grid[j * nx + i][1] = 0;

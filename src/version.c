@@ -13,11 +13,6 @@
 #define COMPILER "GCC " __VERSION__
 #endif
 
-const char *msi_version_short(void)
-{
-    return "msimage " MSIMAGE_VERSION;
-}
-
 enum { MAX_ID_TEXT = 41 };
 
 /* The notes of the first object, which is the program itself: the linker's hash of what it linked, in hexadecimal. */
@@ -48,7 +43,7 @@ void msi_version_print(FILE *out)
 {
     char build_id[MAX_ID_TEXT] = "unknown";
     dl_iterate_phdr(find_build_id, build_id);
-    fprintf(out, "%s\n", msi_version_short());
+    fputs("msimage " MSIMAGE_VERSION "\n", out);
     fprintf(out, "build: %s, %s, id %.16s\n", MSIMAGE_BUILD_TYPE, COMPILER, build_id);
     fprintf(out, "libraries: %s, %s\n", MSIMAGE_LIBRARIES, msi_backend_versions());
     fprintf(out, "GPU: %s\n", msi_backend_describe());

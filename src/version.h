@@ -5,9 +5,6 @@
 
 #include <stdio.h>
 
-/* msi_version_short - "msimage 0.1.0", as headers and logs give it. */
-const char *msi_version_short(void);
-
 /* msi_version_print - version, build, libraries, GPU, a line each. Looks for a GPU, which can take a second. */
 void msi_version_print(FILE *out);
 

@@ -103,8 +103,9 @@ typedef struct msi_makems_spec {
  * msi_makems_write - write a Measurement Set.
  *
  * The set is made under a temporary name beside `path` and renamed when it is complete; after a failure nothing is
- * left. Returns: 0, MSI_EUSAGE (the description contradicts itself, or something is at `path`), MSI_EOUTPUT,
- * MSI_ENOMEM, MSI_EINTERRUPTED
+ * left.
+ * Returns: 0, MSI_EUSAGE (the description contradicts itself, or something is at `path`), MSI_EOUTPUT, MSI_ENOMEM,
+ *          MSI_EINTERRUPTED
  */
 int msi_makems_write(const char *path, const msi_makems_spec *spec);
 

@@ -285,14 +285,3 @@ int msi_ms_defect_apply(const char *path, msi_ms_defect defect)
     MSI_CASACORE_TRY(MSI_EOUTPUT, closed);
     return MSI_OK;
 }
-
-int msi_ms_defect_row(const char *path, int64_t *row)
-{
-    ccc_table *ms;
-    place at = {0};
-    MSI_CASACORE_TRY(MSI_EINPUT, ccc_table_open(&ms, path, CCC_READ, CCC_LOCK_NONE));
-    int status = find_place(ms, &at);
-    ccc_table_close(ms);
-    *row = at.row;
-    return status;
-}

@@ -3,11 +3,10 @@
 #ifndef MSI_TESTDATA_MS_DEFECTS_H
 #define MSI_TESTDATA_MS_DEFECTS_H
 
-#include <stdint.h>
-
 typedef enum msi_ms_defect {
     MSI_DEFECT_NONE,
-    /* One sample (the first correlation of the middle channel) of the row that msi_ms_defect_row gives. */
+    /* One sample, the first correlation of the middle channel, of one row: the first from the middle of the set on that
+     * is a cross-correlation, is not flagged in FLAG_ROW and has no flag in that channel. */
     MSI_DEFECT_NAN_VIS,
     MSI_DEFECT_INF_VIS,
     MSI_DEFECT_HUGE_VIS,   /* 1e38 Jy */
@@ -41,16 +40,8 @@ int msi_ms_defect_find(msi_ms_defect *out, const char *name);
  * msi_ms_defect_apply - spoil a Measurement Set.
  *
  * Returns:  0, MSI_EUSAGE (the two that need a new set), MSI_EINPUT (not a Measurement Set, no row fit for it),
- * MSI_EOUTPUT
+ *           MSI_EOUTPUT
  */
 int msi_ms_defect_apply(const char *path, msi_ms_defect defect);
-
-/*
- * msi_ms_defect_row - the row that a defect of one row spoils: the first from the middle of the set on that is a
- * cross-correlation, is not flagged in FLAG_ROW and has no flag in the middle channel.
- *
- * Returns:  0, MSI_EINPUT
- */
-int msi_ms_defect_row(const char *path, int64_t *row);
 
 #endif

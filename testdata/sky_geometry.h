@@ -38,8 +38,11 @@ double msi_sky_elevation(double hour_angle_rad, double dec_rad, double latitude_
  * msi_sky_uvw - a geocentric vector in the frame of a direction: u east, v north, w towards it.
  *
  * Given:    itrf_m [3]  a station, or a baseline antenna 2 - antenna 1 (then uvw is what UVW of a Measurement Set
- * holds) greenwich_hour_angle_rad, dec_rad  of the direction Returned: uvw_m [3] Source:   Thompson, Moran & Swenson,
- * Interferometry and Synthesis in Radio Astronomy, eq. 4.1, with x to the Greenwich meridian
+ *                       holds)
+ *           greenwich_hour_angle_rad, dec_rad  of the direction
+ * Returned: uvw_m [3]
+ * Source:   Thompson, Moran & Swenson, Interferometry and Synthesis in Radio Astronomy, eq. 4.1, with x to the
+ *           Greenwich meridian
  */
 void msi_sky_uvw(const double itrf_m[3], double greenwich_hour_angle_rad, double dec_rad, double uvw_m[3]);
 

@@ -25,7 +25,8 @@ if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT MSIMAGE_SANITIZE)
     set(_src ${PROJECT_SOURCE_DIR}/src)
     set(_core ${PROJECT_SOURCE_DIR}/core)
     add_executable(fuzz_options fuzz_options.c ${_src}/options.c ${_src}/option_table.c ${_src}/option_readers.c
-                   ${_src}/units.c ${_src}/cpu_count.c ${_core}/status.c ${_core}/memory.c ${_core}/interrupt.c)
+                   ${_src}/units.c ${_src}/cpu_count.c ${_src}/gridder_choice.c ${_core}/status.c ${_core}/log.c
+                   ${_core}/memory.c ${_core}/interrupt.c ${_core}/pol.c)
     msimage_target(fuzz_options)
     target_compile_options(fuzz_options PRIVATE -fsanitize=fuzzer,address,undefined)
     target_link_options(fuzz_options PRIVATE -fsanitize=fuzzer,address,undefined)

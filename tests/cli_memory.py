@@ -6,26 +6,26 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
-from image_oracle import load, relative_error, run
+from image_oracle import load, relative_error
+from program_suite import Suite, main, run
 
 # Libraries, threads' stacks, tables of casacore: what the program does not count. Measured: 60 to 110 MB.
 BESIDE_MB = 150
 # Sums of float32 in another order: of some 10^5 terms each of 2^-24, at random.
 ROUNDING = 2e-6
 
-SET = ["-quiet", "-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
+SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
        "-start-ha", "-3h", "-spw", "882.75MHz", "53.5MHz", "32", "-random-sources", "5", "1", "20amin"]
 IMAGE = ["-size", 1536, 1536, "-scale", "1.5asec", "-accuracy", 1e-5, "-make-psf"]
 
 
-def measured(msimage, folder, name, *words):
+def measured(s, name, *words):
     """Run; returns the log and the largest resident size in MB."""
-    log = os.path.join(folder, "log")
+    log = s.path("log")
     with open(log, "w", encoding="utf-8") as f:
-        process = subprocess.Popen([msimage, *[str(w) for w in (*IMAGE, "-overwrite", "-name", name, *words)]], stderr=f,
-                                   cwd=folder)
+        process = subprocess.Popen([s.msimage, *[str(w) for w in (*IMAGE, "-overwrite", "-name", name, *words)]], stderr=f,
+                                   cwd=s.folder)
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     with open(log, encoding="utf-8") as f:
@@ -40,81 +40,71 @@ def sanitized(msimage):
     return b"libasan" in subprocess.run(["ldd", msimage], stdout=subprocess.PIPE, check=True).stdout
 
 
-def check_limits(msimage, folder, ms):
-    refused = subprocess.run([msimage, *[str(w) for w in IMAGE], "-quiet", "-abs-mem", "0.01", ms], cwd=folder,
-                             stderr=subprocess.PIPE, check=False, encoding="utf-8")
+def keep_limits(s, strategy):
+    """The limits that a strategy keeps; how often it had fewer w-planes in memory than there are."""
+    ms, words = s.made("set.ms", *SET), ["-strategy", strategy]
+    refused = s.launch(*IMAGE, *words, "-quiet", "-abs-mem", "0.01", ms, cwd=s.folder)
     needed = re.search(r"needs ([0-9.]+) GB .*limit is 0\.010 GB", refused.stderr)
     if refused.returncode != 5 or not needed or refused.stderr.count("\n") != 1:
-        print("-abs-mem 0.01: exits %d: %s  FAILED" % (refused.returncode, refused.stderr))
-        return 1
+        s.complain("%s, -abs-mem 0.01: exits %s: %s" % (strategy, refused.returncode, refused.stderr))
+        return 0
     least_mb = 1000 * float(needed[1]) + 1
-    failed = 0
-    log, most_mb = measured(msimage, folder, "free", ms)
-    want = [load(os.path.join(folder, "free-%s.fits" % kind))[0] for kind in ("dirty", "psf")]
-    print("no limit: %.0f MB" % most_mb)
+    _, most_mb = measured(s, "free", *words, ms)
+    want = [load(s.path("free-%s.fits" % kind))[0] for kind in ("dirty", "psf")]
+    print("%s, no limit: %.0f MB" % (strategy, most_mb))
     spilled = fewer = 0
     for limit_mb in (least_mb, least_mb + 50, least_mb + 200):
-        options = ["-abs-mem", "%.6f" % (limit_mb / 1000), "-temp-dir", folder, ms]
-        log, mb = measured(msimage, folder, "tight", *options)
-        spilled += "of visibilities that exceed the memory limit, in " + folder in log
+        log, mb = measured(s, "tight", *words, "-abs-mem", "%.6f" % (limit_mb / 1000), "-temp-dir", s.folder, ms)
+        spilled += "of visibilities that exceed the memory limit, in " + s.folder in log
         planes = re.search(r"up to (\d+) w-planes \((\d+) in memory\)", log)
-        fewer += int(planes[2]) < int(planes[1])
-        error = max(relative_error(load(os.path.join(folder, "tight-%s.fits" % kind))[0], w)
+        fewer += bool(planes) and int(planes[2]) < int(planes[1])
+        error = max(relative_error(load(s.path("tight-%s.fits" % kind))[0], w)
                     for kind, w in zip(("dirty", "psf"), want))
-        good = error < ROUNDING and (mb <= limit_mb + BESIDE_MB or sanitized(msimage))
-        failed += not good
-        print("-abs-mem %.0f MB: %.0f MB at most, %s of %s w-planes at once, other by %.1e%s" %
-              (limit_mb, mb, planes[2], planes[1], error, "" if good else "  FAILED"))
-    if not spilled or not fewer:
-        failed += 1
-        print("no limit spilled visibilities (%d) or saved planes (%d)  FAILED" % (spilled, fewer))
-    left = [f for f in os.listdir(folder) if f.startswith((".", "msimage-store"))]
+        s.note(error < ROUNDING and (mb <= limit_mb + BESIDE_MB or sanitized(s.msimage)),
+               "%s, -abs-mem %.0f MB: %.0f MB at most%s, other by %.1e" %
+               (strategy, limit_mb, mb, ", " + planes[0] if planes else "", error))
+    if not spilled:
+        s.complain("%s: no limit spilled visibilities" % strategy)
+    left = [f for f in os.listdir(s.folder) if f.startswith((".", "msimage-store"))]
     if left:
-        failed += 1
-        print("left: %s  FAILED" % left)
-    return failed
+        s.complain("left: %s" % left)
+    return fewer
 
 
-def check_dry_run(msimage, folder, ms):
-    before = sorted(os.listdir(folder))
-    failed = 0
+def check_limits(s):
+    if not keep_limits(s, "planes"):
+        s.complain("no limit saved planes")
+
+
+def check_dry_run(s):
+    ms = s.made("set.ms", *SET)
+    with open(s.path("free-dirty.fits"), "a", encoding="ascii"):
+        pass
+    before = sorted(os.listdir(s.folder))
     for name in ("free", "dry"):
         # An image that exists already is refused as ever, unless it may be replaced.
         words = [*IMAGE, "-dry-run", "-name", name, "-overwrite", ms]
-        done = run(msimage, *words, cwd=folder)
+        done = run(s.msimage, *words, cwd=s.folder)
         log = done.stderr.decode()
         for what in (r"rows: 40320 kept", r"samples dropped: 0 autocorrelation", r"outside the uv grid",
-                     r"up to \d+ w-planes \(\d+ in memory\)", r"memory: visibilities [0-9.]+ GB, grids [0-9.]+ GB, images",
+                     r"up to \d+ w-planes (\(\d+ in memory\)|in \d+ w-towers)", r"memory: visibilities [0-9.]+ GB, grids [0-9.]+ GB, images",
                      r"disk: images [0-9.]+ GB", r"samples: up to \d+", r"time: about \d+ s to read, \d+ s to image"):
             if not re.search(what, log):
-                failed += 1
-                print("-dry-run: /%s/ is not in: %s  FAILED" % (what, log))
-        if done.stdout or sorted(os.listdir(folder)) != before:
-            failed += 1
-            print("-dry-run writes: %s %s  FAILED" % (done.stdout, os.listdir(folder)))
+                s.complain("-dry-run: /%s/ is not in: %s" % (what, log))
+        if done.stdout or sorted(os.listdir(s.folder)) != before:
+            s.complain("-dry-run writes: %s %s" % (done.stdout, os.listdir(s.folder)))
     # Image and PSF of a channel and of all, a grid of densities for each channel or one for all, the weights as written.
     image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1537 * 769 * 8e-6
     for words, want_mb in (([], 2 * image_mb), (["-weight", "uniform"], 2 * image_mb + density_mb),
                            (["-weight", "uniform", "-no-mf-weighting"], 2 * image_mb + 4 * density_mb),
                            (["-save-weights"], 2 * image_mb + density_mb + 1536 ** 2 * 8e-6)):
-        log = run(msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=folder).stderr.decode()
+        log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=s.folder).stderr.decode()
         told = re.search(r"images ([0-9.]+) GB; limit", log)
         if not told or abs(1000 * float(told[1]) - want_mb) > 1:
-            failed += 1
-            print("-dry-run %s: %.0f MB of images wanted: %s  FAILED" % (" ".join(words), want_mb, log))
-    run(msimage, *IMAGE, "-dry-run", "-name", "free", ms, cwd=folder, code=2)
-    run(msimage, *IMAGE, "-dry-run", "-name", "absent/free", ms, cwd=folder, code=4)
-    run(msimage, *IMAGE, "-dry-run", "-abs-mem", 0.01, ms, cwd=folder, code=5)
-    return failed
+            s.complain("-dry-run %s: %.0f MB of images wanted: %s" % (" ".join(words), want_mb, log))
+    run(s.msimage, *IMAGE, "-dry-run", "-name", "free", ms, cwd=s.folder, code=2)
+    run(s.msimage, *IMAGE, "-dry-run", "-name", "absent/free", ms, cwd=s.folder, code=4)
+    run(s.msimage, *IMAGE, "-dry-run", "-abs-mem", 0.01, ms, cwd=s.folder, code=5)
 
 
-def main():
-    msimage, makems = [os.path.abspath(p) for p in sys.argv[1:3]]
-    with tempfile.TemporaryDirectory() as folder:
-        ms = os.path.join(folder, "set.ms")
-        run(makems, *SET, ms)
-        failed = check_limits(msimage, folder, ms) + check_dry_run(msimage, folder, ms)
-    sys.exit(1 if failed else 0)
-
-
-main()
+main(Suite, globals())

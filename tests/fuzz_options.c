@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     msi_options options;
     int rc = msi_options_parse(&options, argc, argv);
     if (rc != MSI_OK && (rc != MSI_EUSAGE || !*msi_error_get())) abort();
-    if (rc == MSI_OK && options.action == MSI_ACTION_IMAGE &&
+    if (rc == MSI_OK && options.action == MSI_ACTION_RUN &&
         (options.n_ms < 1 || options.n_threads < 1 || options.memory_limit_bytes < 1 || !options.name ||
          options.n_pol < 1 || !(options.geometry.cell_x_rad > 0) || msi_image_n_pixel(&options.geometry) < 256))
         abort();

@@ -6,8 +6,6 @@ Written apart from the program, from the definitions alone: sets are read throug
 in equatorial coordinates (so that fields with other phase centres and -shift need no rotation), Stokes parameters and
 weights follow the documentation. A test that cannot import what this needs exits 77.
 """
-import os
-import subprocess
 import sys
 
 try:
@@ -260,13 +258,3 @@ def load(name):
     """Pixels [y, x] in double precision, and the header."""
     with fits.open(name) as f:
         return np.squeeze(f[0].data).astype(float), f[0].header
-
-
-def run(program, *words, code=0, **options):
-    """Run a program; end the test where it exits otherwise than expected. Returns the finished process."""
-    done = subprocess.run([program, *[str(w) for w in words]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          check=False, **options)
-    if done.returncode != code:
-        sys.exit("%s exits %d, not %d: %s" % (" ".join([os.path.basename(program), *[str(w) for w in words]]),
-                                              done.returncode, code, done.stderr.decode(errors="replace")))
-    return done

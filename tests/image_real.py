@@ -19,7 +19,8 @@ import tempfile
 import numpy as np
 from casacore.tables import table
 
-from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read, run
+from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read
+from program_suite import run
 
 # Name, options, accuracy, and how much of it pixels of interest and others may use.
 MODES = [

@@ -7,19 +7,14 @@ Whole images are held to a relative L2 error of their -accuracy against one of 1
 That promise is of the whole: at single pixels, corners and edges among them, an image may be off by twice its accuracy
 of the peak. A sample too many, too few or with another weight shows far above that.
 """
-import itertools
-import os
-import sys
-import tempfile
-
 import numpy as np
 from astropy.wcs import WCS
 
-from image_oracle import ASEC, FITS_FLOOR, Frame, axes, load, peak_error, pixels, read, relative_error, run, sky
+from image_oracle import ASEC, FITS_FLOOR, Frame, axes, load, peak_error, pixels, read, relative_error, sky
+from program_suite import LOW, MEERKAT, VLA, Suite, main, run
 
 # Density weights and tapered weights are kept as float32: each off by 2^-24 at most.
 WEIGHT_FLOOR = 2.0**-24
-VLA, MEERKAT, LOW = (60.0, 44.0), (60.0, -45.0), (0.05, -20.0)
 
 # Options of msimage-makems, by name of the set. Noise and rubbish under flags make every sample count.
 NOISY = ["-flags", "0.1", "-flag-rows", "0.05", "-noise", "0.2Jy", "-weights", "radiometer"]
@@ -45,25 +40,13 @@ SETS = {
 }
 
 
-class Suite:
-    def __init__(self, msimage, makems, folder):
-        self.msimage, self.makems, self.folder = msimage, makems, folder
-        self.failed, self.number = 0, itertools.count()
-
+class Truth(Suite):
     def ms(self, name):
-        path = os.path.join(self.folder, name + ".ms")
-        if not os.path.exists(path):
-            (ra, dec), options = SETS[name]
-            run(self.makems, "-quiet", "-j", 2, "-ra", "%.15gdeg" % ra, "-dec", "%.15gdeg" % dec, *options, path)
-        return path
-
-    def note(self, good, text):
-        self.failed += not good
-        print(text + ("" if good else "  FAILED"))
+        return self.made_at(name + ".ms", *SETS[name])
 
     def image(self, sets, size, cell_asec, *options):
         """Image sets; returns the prefix of the files."""
-        name = os.path.join(self.folder, "image%d" % next(self.number))
+        name = self.path("image%d" % next(self.number))
         run(self.msimage, "-quiet", "-j", 2, "-size", *size, "-scale", "%.15gasec" % cell_asec, "-name", name, *options,
             *[self.ms(s) for s in sets])
         return name
@@ -298,15 +281,4 @@ def check_weights_file(s):
         s.note(error < 1e-6, "saved uv plane, %s: error %.1e" % (part, error))
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        s = Suite(*sys.argv[1:3], folder)
-        wanted = sys.argv[3:]
-        for name, test in list(globals().items()):
-            if name.startswith("check_") and (not wanted or name[6:] in wanted):
-                test(s)
-        print("%d failures" % s.failed)
-    sys.exit(1 if s.failed else 0)
-
-
-main()
+main(Truth, globals())

@@ -8,7 +8,6 @@ msimage_test(test_outputs SOURCES test_outputs.c LIBRARIES msi_app PkgConfig::CM
 set_tests_properties(test_outputs PROPERTIES ENVIRONMENT ${MSIMAGE_LSAN_ENVIRONMENT})
 
 # msimage_image_test(NAME SCRIPT LABEL TIMEOUT ARG..): a Python script that runs the programs.
-find_program(MSIMAGE_PYTHON python3 HINTS /usr/bin)
 function(msimage_image_test name script label timeout)
   if(MSIMAGE_PYTHON)
     add_test(NAME ${name} COMMAND ${MSIMAGE_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script} $<TARGET_FILE:msimage> ${ARGN})

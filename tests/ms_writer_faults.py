@@ -22,28 +22,14 @@ except ImportError:
     print("skipped: python3-casacore is not installed")
     sys.exit(77)
 
+from program_suite import files, fresh_copy
+
 # Calls that are made to fail, and in which the process is killed; then those in which it is only killed, among them
 # those by which the processes talk, which the parent makes too.
 CALLS = ["write", "pwrite64", "rename", "unlink", "unlinkat", "ftruncate", "fsync", "fdatasync", "fallocate"]
 KILLED_CALLS = ["openat", "sendto", "recvfrom", "lseek", "close"]
 MARK = "MSIMAGE_PREDICT"
 COLUMN = "MODEL_DATA"
-
-
-def sha(file):
-    with open(file, "rb") as f:
-        return hashlib.sha256(f.read()).hexdigest()
-
-
-def files_of(ms):
-    """Every file below the set with its hash; casacore rewrites its lock file whenever it likes."""
-    found = {}
-    for folder, _, names in os.walk(ms):
-        for name in names:
-            file = os.path.join(folder, name)
-            if name != "table.lock":
-                found[os.path.relpath(file, ms)] = sha(file)
-    return found
 
 
 def values(t, column):
@@ -57,7 +43,7 @@ class State:
     """What a set holds: the column, the mark, and all that must never change."""
 
     def __init__(self, ms):
-        self.files = files_of(ms)
+        self.files = {name: content for name, (content, *_) in files(ms).items()}
         t = table(ms, readonly=False, ack=False)
         try:
             names = t.colnames()
@@ -125,8 +111,7 @@ class Fixture:
         self.known = set(self.old.files) | set(self.new.files)
 
     def fresh(self):
-        shutil.rmtree(self.ms, ignore_errors=True)
-        shutil.copytree(self.path, self.ms)
+        fresh_copy(self.path, self.ms)
 
     def command(self):
         return [self.driver, COLUMN, "replace", self.ms]

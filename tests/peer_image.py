@@ -10,11 +10,10 @@ import warnings
 import numpy as np
 from astropy.wcs import WCS, FITSFixedWarning
 
-from image_oracle import load, peak_error, relative_error, run
+from image_oracle import load, peak_error, relative_error
+from program_suite import run, skip_without
 
-if not shutil.which("wsclean"):
-    print("skipped: no wsclean")
-    sys.exit(77)
+skip_without("wsclean")
 warnings.simplefilter("ignore", FITSFixedWarning)  # what astropy adds to a header
 
 # Both at 1e-6 of the whole image; at a single pixel each may be off twice that of the peak.

@@ -4,13 +4,12 @@
 import math
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
-if not shutil.which("wsclean"):
-    print("skipped: no wsclean")
-    sys.exit(77)
+from program_suite import run, skip_without
+
+skip_without("wsclean")
 try:
     import numpy as np
     from astropy.io import fits
@@ -47,12 +46,11 @@ def check(makems, folder, name, options, cell_asec, centre, pixel):
     ra, dec = radec((SIZE // 2 - pixel[0]) * cell, (pixel[1] - SIZE // 2) * cell, *centre)
     ms = os.path.join(folder, name + ".ms")
     fluxes = ["%gJy" % STOKES[p] for p in "IQUV"]
-    subprocess.run([makems, "-quiet", "-ra", "%.15gdeg" % centre[0], "-dec", "%.15gdeg" % centre[1], *options,
-                    "-source", "%.15gdeg" % ra, "%.15gdeg" % dec, *fluxes, ms], check=True)
+    run(makems, "-quiet", "-ra", "%.15gdeg" % centre[0], "-dec", "%.15gdeg" % centre[1], *options,
+        "-source", "%.15gdeg" % ra, "%.15gdeg" % dec, *fluxes, ms)
     image = os.path.join(folder, name)
-    subprocess.run(["wsclean", "-quiet", "-j", "2", "-use-wgridder", "-no-update-model-required", "-reorder", "-pol", "IQUV",
-                    "-size", str(SIZE), str(SIZE), "-scale", "%.15gasec" % cell_asec, "-weight", "natural", "-name",
-                    image, ms], check=True, stdout=subprocess.DEVNULL)
+    run("wsclean", "-quiet", "-j", 2, "-use-wgridder", "-no-update-model-required", "-reorder", "-pol", "IQUV", "-size", SIZE,
+        SIZE, "-scale", "%.15gasec" % cell_asec, "-weight", "natural", "-name", image, ms)
     good = True
     for p, flux in STOKES.items():
         data = np.squeeze(fits.getdata("%s-%s-dirty.fits" % (image, p)))

@@ -3,74 +3,47 @@
 """predict_inputs.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what cannot be predicted is refused with its exit code and one line
 that names it, and leaves every file of the set as it was; what can be predicted is, and changes its column alone."""
 import os
-import pwd
 import re
-import resource
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
 import numpy as np
 from astropy.io import fits
 from casacore.tables import makearrcoldesc, maketabdesc, table
 
-from image_oracle import ASEC, run
-from predict_oracle import COLUMN_FLOOR, Model, Set, contents, errors, files, flat, marked
+from image_oracle import ASEC
+from predict_oracle import COLUMN_FLOOR, Model, Set, contents, errors, flat, marked
+from program_suite import ODD_NAMES, VLA, Suite, as_nobody, change_modes, files, fresh_copy, main, with_small_files
 
-SET = ["-quiet", "-telescope", "vla", "-config", "D", "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "44deg", "-duration",
+SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "44deg", "-duration",
        "30s", "-spw", "1GHz", "40MHz", "4", "-noise", "1Jy"]
-CENTRE = (60.0, 44.0)
 
 
-class Inputs:
+class Inputs(Suite):
     def __init__(self, msimage, makems, folder):
-        self.msimage, self.makems, self.folder = msimage, makems, folder
-        self.failed = self.tried = 0
+        super().__init__(msimage, makems, folder)
         os.chdir(folder)
-        self.model = Model((64, 64), 20 * ASEC, CENTRE)
+        self.model = Model((64, 64), 20 * ASEC, VLA)
         self.model.write("good")
 
-    def complain(self, text):
-        self.failed += 1
-        print("FAILED:", text, flush=True)
-
     def make(self, name, *options):
-        if not os.path.exists(name):
-            run(self.makems, *SET, *options, name)
-        return name
+        return self.made(name, *SET, *options)
 
     def fresh(self, *options):
         """A copy of a set, to be predicted into."""
-        source = self.make("source%s.ms" % "".join(options), *options)
-        shutil.rmtree("copy.ms", ignore_errors=True)
-        shutil.copytree(source, "copy.ms")
-        return "copy.ms"
+        return fresh_copy(self.make("source%s.ms" % "".join(options), *options), "copy.ms")
 
     def launch(self, *words, **options):
-        self.tried += 1
-        try:
-            return subprocess.run([self.msimage, "-predict", *[str(w) for w in words]], stdout=subprocess.PIPE, timeout=120,
-                                  stderr=subprocess.PIPE, check=False, encoding="utf-8", errors="replace", **options)
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(words, "no end", "", "msimage: error: no end in two minutes\n")
+        return super().launch("-predict", *words, **options)
 
     def refused(self, title, code, pattern, ms, *words, **options):
         """The exit code, one line with the pattern, no stdout, and no file of the set changed, made or removed."""
         before = files(ms) if os.path.isdir(ms) else None
         around = sorted(os.listdir("."))
         done = self.launch("-quiet", *words, ms, **options)
-        lines = done.stderr.splitlines()
-        if done.returncode != code:
-            self.complain("%s: exits %s, not %d: %s" % (title, done.returncode, code, done.stderr[-1500:]))
-        elif len(lines) != 1 or not lines[0].startswith("msimage: error: "):
-            self.complain("%s: not one line of error: %s" % (title, done.stderr[-1500:]))
-        elif not re.search(pattern, lines[0]):
-            self.complain("%s: /%s/ is not in: %s" % (title, pattern, lines[0]))
-        if done.stdout:
-            self.complain("%s: stdout: %s" % (title, done.stdout))
+        self.told(title, done, code, pattern)
         if before is not None and files(ms) != before:
             now = files(ms)
             self.complain("%s: changes %s" % (title, [k for k in set(now) | set(before) if now.get(k) != before.get(k)]))
@@ -125,8 +98,7 @@ def check_sets(s):
         path = s.fresh()
         os.truncate(os.path.join(path, file), 100)
         s.refused(file + " cut", 3, "truncated or corrupt", path, *name)
-    for title in ("with spaces.ms", "%s%n%d.ms", "[1:5].ms", "(x).ms", "!bang.ms", "'quotes\".ms", "a;b&c|d.ms", "ünïcödé.ms",
-                  "back\\slash.ms"):
+    for title in ODD_NAMES:
         os.rename(s.fresh(), title)
         s.predicted("a set called " + title, title, *name)
         shutil.rmtree(title)
@@ -218,8 +190,8 @@ def check_models(s):
 
 
 def two_sizes():
-    Model((64, 64), 20 * ASEC, CENTRE, "IQ").write("two")
-    other = Model((66, 64), 20 * ASEC, CENTRE, "IQ")
+    Model((64, 64), 20 * ASEC, VLA, "IQ").write("two")
+    other = Model((66, 64), 20 * ASEC, VLA, "IQ")
     fits.PrimaryHDU(other.image("Q")[None, None], other.header("Q")).writeto("two-Q-model.fits", overwrite=True)
     return "two"
 
@@ -265,26 +237,14 @@ def check_columns(s):
 
 def check_outputs(s):
     path = s.fresh()
-    nobody = None
-    for folder, _, names in os.walk(path):
-        for name in names:
-            os.chmod(os.path.join(folder, name), 0o444)
-        os.chmod(folder, 0o555)
-    if os.getuid() == 0:
-        # Root may write everywhere: be somebody who may not.
-        user = pwd.getpwnam("nobody")
-        nobody = lambda: (os.setgroups([]), os.setgid(user.pw_gid), os.setuid(user.pw_uid))
-        os.chmod(".", 0o755)
-    s.refused("a read-only set", 4, "copy.ms", path, *good(s), preexec_fn=nobody)
-    s.refused("a read-only set, dry run", 4, "copy.ms", path, *good(s), "-dry-run", preexec_fn=nobody)
-    for folder, _, names in os.walk(path):
-        os.chmod(folder, 0o755)
-        for name in names:
-            os.chmod(os.path.join(folder, name), 0o644)
+    change_modes(path, 0o444, 0o555)
+    os.chmod(".", 0o755)
+    s.refused("a read-only set", 4, "copy.ms", path, *good(s), preexec_fn=as_nobody())
+    s.refused("a read-only set, dry run", 4, "copy.ms", path, *good(s), "-dry-run", preexec_fn=as_nobody())
+    change_modes(path, 0o644, 0o755)
     # A limit of file sizes stands for a full disk.
     for limit in (1 << 12, 1 << 18):
-        s.refused("a full disk", 4, "copy.ms", path, *good(s), preexec_fn=lambda: resource.setrlimit(
-            resource.RLIMIT_FSIZE, (limit, limit)))
+        s.refused("a full disk", 4, "copy.ms", path, *good(s), preexec_fn=with_small_files(limit))
     s.predicted("then with space", path, *good(s))
 
 
@@ -326,16 +286,4 @@ def check_lock(s):
         s.complain("the first run: exits %d: %s" % (first.returncode, rest))
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        s = Inputs(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), folder)
-        wanted = sys.argv[3:]
-        for name, test in list(globals().items()):
-            if name.startswith("check_") and (not wanted or name[6:] in wanted):
-                test(s)
-        os.chdir("/")
-        print("%d tried, %d failures" % (s.tried, s.failed))
-    sys.exit(1 if s.failed else 0)
-
-
-main()
+main(Inputs, globals())

@@ -214,19 +214,6 @@ def contents(path, leave_out=()):
     return found
 
 
-def files(path, but=("table.lock",)):
-    """Every file of a set with its content, mode and time of change."""
-    found = {}
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = os.path.join(folder, name)
-            with open(file, "rb") as f:
-                s = os.stat(file)
-                if name not in but:
-                    found[os.path.relpath(file, path)] = (hashlib.sha256(f.read()).hexdigest(), s.st_mode, s.st_mtime_ns)
-    return found
-
-
 def marked(path):
     with table(path, ack=False) as t:
         return "MSIMAGE_PREDICT" in t.keywordnames()

@@ -7,41 +7,31 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
 import numpy as np
 from casacore.tables import table
 
-from image_oracle import ASEC, run
+from image_oracle import ASEC
 from predict_oracle import Model, contents, marked
+from program_suite import MEERKAT, SLACK_S, STOP_S, Suite, fresh_copy, main
 
-# Two seconds are promised; a sanitizer's build is slower, and a busy machine is late to wake processes.
-STOP_S = 2.0
-SLACK_S = 0.5
-
-SET = ["-quiet", "-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "80s", "-integration", "8s", "-spw",
+SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "80s", "-integration", "8s", "-spw",
        "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none", "-source", "60.1deg", "-45.1deg", "1Jy"]
 # Sums of float32 in another order.
 ROUNDING = 1e-5
 
 
-class Suite:
+class Stops(Suite):
     def __init__(self, msimage, makems, folder):
-        self.msimage, self.folder, self.failed = msimage, folder, 0
-        self.source, self.ms = os.path.join(folder, "source.ms"), os.path.join(folder, "copy.ms")
-        run(makems, *SET, self.source)
+        super().__init__(msimage, makems, folder)
+        self.source, self.ms = self.made("source.ms", *SET), self.path("copy.ms")
         for name, seed in (("old", 1), ("new", 2)):
-            Model((1024, 1024), 2 * ASEC, (60.0, -45.0), "IQ", seed=seed).write(os.path.join(folder, name))
+            Model((1024, 1024), 2 * ASEC, MEERKAT, "IQ", seed=seed).write(self.path(name))
         self.contents = contents(self.source)
 
-    def note(self, good, text):
-        self.failed += not good
-        print(text + ("" if good else "  FAILED"), flush=True)
-
     def command(self, name):
-        return [self.msimage, "-predict", "-quiet", "-name", os.path.join(self.folder, name), self.ms]
+        return [self.msimage, "-predict", "-quiet", "-name", self.path(name), self.ms]
 
     def column(self):
         with table(self.ms, ack=False) as t:
@@ -54,16 +44,15 @@ class Suite:
 
     def fresh(self, state):
         """A copy of the set: without the column, with the old one in a storage manager of its own, or among others."""
-        shutil.rmtree(self.ms, ignore_errors=True)
-        shutil.copytree(os.path.join(self.folder, state + ".ms"), self.ms)
+        fresh_copy(self.path(state + ".ms"), self.ms)
 
     def states(self):
         """Each kind of set with what its column holds."""
-        shutil.copytree(self.source, os.path.join(self.folder, "none.ms"))
+        shutil.copytree(self.source, self.path("none.ms"))
         self.fresh("none")
         subprocess.run(self.command("old"), check=True)
         old = self.column()
-        shutil.copytree(self.ms, os.path.join(self.folder, "own.ms"))
+        shutil.copytree(self.ms, self.path("own.ms"))
         self.fresh("none")
         with table(self.ms, readonly=False, ack=False) as t:
             description = t.getcoldesc("DATA")
@@ -72,7 +61,7 @@ class Suite:
             t.addcols({"MODEL_DATA": description, "OTHER": dict(description)}, {"TYPE": "StandardStMan", "NAME": "Shared"})
             t.putcol("MODEL_DATA", old)
             t.putcol("OTHER", t.getcol("DATA"))
-        shutil.copytree(self.ms, os.path.join(self.folder, "shared.ms"))
+        shutil.copytree(self.ms, self.path("shared.ms"))
         return {"none": None, "own": old, "shared": old}
 
     def start(self):
@@ -83,7 +72,7 @@ class Suite:
         column = self.column()
         leave_out = [c for c in table(self.ms, ack=False).colnames() if c.startswith("MODEL_DATA")]
         now = contents(self.ms, leave_out)
-        before = contents(os.path.join(self.folder, state + ".ms"), leave_out)
+        before = contents(self.path(state + ".ms"), leave_out)
         mark, is_old, is_new = marked(self.ms), self.same(column, old), self.same(column, new)
         good = now == before and (mark or is_old or is_new)
         self.note(good, "%s: %s%s" % (what, "old" if is_old else "new" if is_new else "between", ", marked" if mark else ""))
@@ -178,25 +167,20 @@ def still_running(group):
     return False
 
 
-def main():
-    msimage, makems = [os.path.abspath(p) for p in sys.argv[1:3]]
-    with tempfile.TemporaryDirectory() as folder:
-        s = Suite(msimage, makems, folder)
-        states = s.states()
-        s.fresh("none")
-        began = time.monotonic()
-        subprocess.run(s.command("new"), check=True)
-        whole_s, new = time.monotonic() - began, s.column()
-        s.other_selection()
-        for state, old in states.items():
-            for step in range(4):
-                delay_s = whole_s * (step + 0.5) / 4
-                s.interrupt(state, old, new, signal.SIGINT, delay_s, True)
-                s.interrupt(state, old, new, signal.SIGTERM, delay_s, False)
-                s.kill(state, old, new, delay_s)
-                s.kill_all(state, old, new, whole_s * (step + 1) / 5)
-        print("%d failures" % s.failed)
-    sys.exit(1 if s.failed else 0)
+def check_signals(s):
+    states = s.states()
+    s.fresh("none")
+    began = time.monotonic()
+    subprocess.run(s.command("new"), check=True)
+    whole_s, new = time.monotonic() - began, s.column()
+    s.other_selection()
+    for state, old in states.items():
+        for step in range(4):
+            delay_s = whole_s * (step + 0.5) / 4
+            s.interrupt(state, old, new, signal.SIGINT, delay_s, True)
+            s.interrupt(state, old, new, signal.SIGTERM, delay_s, False)
+            s.kill(state, old, new, delay_s)
+            s.kill_all(state, old, new, whole_s * (step + 1) / 5)
 
 
-main()
+main(Stops, globals())

@@ -5,19 +5,15 @@ pixels, by every way of choosing models, samples and columns; and that nothing e
 
 Relative L2 errors over all samples are held to the -accuracy asked for, the worst sample to twenty times that of the rms.
 """
-import itertools
 import os
-import shutil
-import sys
-import tempfile
 
 import numpy as np
 from casacore.tables import table
 
-from image_oracle import ASEC, run
+from image_oracle import ASEC
 from predict_oracle import COLUMN_FLOOR, Model, Set, contents, errors, flat, marked
+from program_suite import LOW, MEERKAT, VLA, Suite, fresh_copy, main, run
 
-VLA, MEERKAT, LOW = (60.0, 44.0), (60.0, -45.0), (0.05, -20.0)
 NOISY = ["-flags", "0.1", "-flag-rows", "0.05", "-noise", "0.2Jy"]
 SETS = {
     "vla": (VLA, ["-telescope", "vla", "-duration", "1min", "-spw", "1GHz", "40MHz", "6", "-start-ha", "-2h", "-pol",
@@ -37,28 +33,14 @@ SETS = {
 }
 
 
-class Suite:
-    def __init__(self, msimage, makems, folder):
-        self.msimage, self.makems, self.folder = msimage, makems, folder
-        self.failed, self.number = 0, itertools.count()
-
+class Truth(Suite):
     def ms(self, name):
         """A fresh copy of a set."""
-        path, copy = (os.path.join(self.folder, name + end) for end in (".ms", "-copy.ms"))
-        if not os.path.exists(path):
-            (ra, dec), options = SETS[name]
-            run(self.makems, "-quiet", "-j", 2, "-ra", "%.15gdeg" % ra, "-dec", "%.15gdeg" % dec, *options, path)
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(path, copy)
-        return copy
-
-    def note(self, good, text):
-        self.failed += not good
-        print(text + ("" if good else "  FAILED"), flush=True)
+        return fresh_copy(self.made_at(name + ".ms", *SETS[name]), self.path(name + "-copy.ms"))
 
     def name(self, models):
         """Write models under a new name."""
-        name = os.path.join(self.folder, "model%d" % next(self.number))
+        name = self.path("model%d" % next(self.number))
         if isinstance(models, list):
             for i, m in enumerate(models):
                 m.write(name, i)
@@ -247,15 +229,4 @@ def check_memory(s):
         s.note(error < 1e-5, "%s: other by %.1e" % (options, error))
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        s = Suite(*sys.argv[1:3], folder)
-        wanted = sys.argv[3:]
-        for name, test in list(globals().items()):
-            if name.startswith("check_") and (not wanted or name[6:] in wanted):
-                test(s)
-        print("%d failures" % s.failed)
-    sys.exit(1 if s.failed else 0)
-
-
-main()
+main(Truth, globals())

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "core/pol.h"
 #include "core/status.h"
 #include "io/fits_image.h"
 #include "io/sky_wcs.h"
@@ -230,7 +231,7 @@ static void stokes_numbers(void **state)
     (void)state;
     static const int wanted[] = {0, 1, 2, 3, 4, -1, -3, -4, -2, -5, -7, -8, -6};
     for (int pol = MSI_POL_I; pol <= MSI_POL_YY; pol++) assert_int_equal(msi_fits_stokes((msi_pol)pol), wanted[pol]);
-    assert_string_equal(msi_fits_pol_name(MSI_POL_LR), "LR");
+    assert_string_equal(msi_pol_name(MSI_POL_LR), "LR");
 }
 
 static void dates_carry_over(void **state)

@@ -70,7 +70,7 @@ static void make(const char *name, const recipe *given)
     if (r.stokes_first) axis[2] = r.n_pol, axis[3] = r.n_freq;
     fitsfile *f;
     int status = 0;
-    remove(name);
+    (void)remove(name);
     fits_create_diskfile(&f, name, &status);
     fits_create_img(f, r.is_double ? DOUBLE_IMG : FLOAT_IMG, r.no_axes ? 2 : 4, axis, &status);
     set_axis(f, 1, "RA---SIN", 60, -0.001);
@@ -248,7 +248,7 @@ static void polarisations_by_name(void **state)
     /* The header's polarisation is the name's. */
     make("a-Q-model.fits", &(recipe){.stokes = 3});
     refused("a", "a-Q-model.fits: called Q", "says U");
-    remove("a-Q-model.fits");
+    assert_int_equal(remove("a-Q-model.fits"), 0);
     make("a-model.fits", &(recipe){0});
     refused("a", "a-model.fits and a-I-model.fits", "both hold I");
 }
@@ -264,7 +264,7 @@ static void hands(void **state)
     msi_model_images_free(m);
     make("a-I-model.fits", &(recipe){0});
     refused("a", "a-I-model.fits and a-XX-model.fits", "either");
-    remove("a-I-model.fits");
+    assert_int_equal(remove("a-I-model.fits"), 0);
     make("a-XY-model.fits", &(recipe){.stokes = -7});
     refused("a", "a-XY-model.fits", "complex");
 }
@@ -297,9 +297,9 @@ static void channel_images(void **state)
     msi_image_free(&image);
     msi_model_images_free(m);
 
-    remove("a-0001-Q-model.fits");
+    assert_int_equal(remove("a-0001-Q-model.fits"), 0);
     refused("a", "", "missing");
-    remove("a-0001-I-model.fits");
+    assert_int_equal(remove("a-0001-I-model.fits"), 0);
     refused("a", "a-0002-I-model.fits", "no channel image 0001");
     make("a-0001-I-model.fits", &(recipe){.freq_hz = 1.2e9});
     make("a-0001-Q-model.fits", &(recipe){.freq_hz = 1.2e9, .stokes = 2});

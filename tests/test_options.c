@@ -65,7 +65,7 @@ static void test_defaults(void **state)
 {
     (void)state;
     msi_options o = parsed("");
-    assert_int_equal(o.action, MSI_ACTION_IMAGE);
+    assert_int_equal(o.action, MSI_ACTION_RUN);
     assert_true(o.geometry.nx == 256 && o.geometry.ny == 128);
     double cell = 2 * MSI_PI / 180 / 3600;
     assert_true(fabs(o.geometry.cell_x_rad / cell - 1) < 1e-15 && o.geometry.cell_y_rad == o.geometry.cell_x_rad);

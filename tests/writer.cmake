@@ -10,8 +10,7 @@ target_link_libraries(ms_write_driver PRIVATE msi_ms msi_core casacore-c)
 
 # Every 19th point of failure; all of them in the slow one. The sanitizers' runtime ends a process whose writes fail.
 if(NOT MSIMAGE_SANITIZE)
-  find_program(MSIMAGE_PYTHON python3 HINTS /usr/bin)
-  set(_faults ${MSIMAGE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/ms_writer_faults.py $<TARGET_FILE:ms_write_driver>
+  set(_faults ${MSIMAGE_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/ms_writer_faults.py $<TARGET_FILE:ms_write_driver>
               $<TARGET_FILE:msimage-makems>)
   add_test(NAME ms_writer_faults COMMAND ${_faults} 19)
   add_test(NAME ms_writer_faults_all COMMAND ${_faults} 1)

@@ -16,9 +16,11 @@ typedef struct msi_unmix {
  * msi_unmix_make - how a set's correlations are formed from model planes.
  *
  * Given:    planes [n_plane]  either among I, Q, U, V or among the parallel hands XX, YY, RR, LL; one that is missing
- * is zero. corr [n_corr]  of the set, linear or circular Returned: unmix [n_corr]    linear feeds XX = I+Q, XY = U+iV,
- * YX = U-iV, YY = I-Q; circular RR = I+V, RL = Q+iU, LR = Q-iU, LL = I-V Returns:  0, MSI_EINPUT (planes are hands of
- * which the set has none)
+ *                             is zero
+ *           corr [n_corr]     of the set, linear or circular
+ * Returned: unmix [n_corr]    linear feeds XX = I+Q, XY = U+iV, YX = U-iV, YY = I-Q; circular RR = I+V, RL = Q+iU,
+ *                             LR = Q-iU, LL = I-V
+ * Returns:  0, MSI_EINPUT (planes are hands of which the set has none)
  */
 int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const msi_pol *corr, int n_corr);
 

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/pol.h"
 #include "core/status.h"
-
-static const char *const names[] = {"?", "I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY"};
 
 /* The two correlations of each Stokes parameter with their factors, for linear and circular feeds. */
 static const struct recipe {
@@ -75,11 +74,10 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, const msi_p
         char has[64] = "";
         for (int i = 0; i < n_corr; i++) {
             size_t length = strlen(has);
-            int known = corr[i] >= 1 && corr[i] <= MSI_POL_YY;
-            snprintf(has + length, sizeof has - length, "%s%s", i ? " " : "", names[known ? corr[i] : 0]);
+            snprintf(has + length, sizeof has - length, "%s%s", i ? " " : "", msi_pol_name(corr[i]));
         }
         return msi_error_set(MSI_EINPUT, "-pol %s cannot be formed from the set's correlations (%s)",
-                             names[planes[p].pol], has);
+                             msi_pol_name(planes[p].pol), has);
     }
     return MSI_OK;
 }

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tests that run the programs share: sets made at first use, runs, verdicts, and a main that runs the checks."""
+import hashlib
+import itertools
+import os
+import pwd
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# Phase centres of made sets, in degrees.
+VLA, MEERKAT, LOW = (60.0, 44.0), (60.0, -45.0), (0.05, -20.0)
+
+# Within two seconds of a signal a run ends; a sanitizer's build is slower, and a busy machine is late to wake processes.
+STOP_S, SLACK_S = 2.0, 0.5
+
+# Names of sets that a shell, printf or cfitsio might read otherwise.
+ODD_NAMES = ("with spaces.ms", "%s%n%d.ms", "[1:5].ms", "(x).ms", "!bang.ms", "'quotes\".ms", "a;b&c|d.ms", "ünïcödé.ms",
+             "back\\slash.ms")
+
+
+def run(program, *words, code=0, **options):
+    """Run a program; end the test where it exits otherwise than expected. Returns the finished process."""
+    done = subprocess.run([program, *[str(w) for w in words]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          check=False, **options)
+    if done.returncode != code:
+        sys.exit("%s exits %d, not %d: %s" % (" ".join([os.path.basename(program), *[str(w) for w in words]]),
+                                              done.returncode, code, done.stderr.decode(errors="replace")))
+    return done
+
+
+def skip_without(program):
+    """End the test as skipped where a program is not installed."""
+    if not shutil.which(program):
+        print("skipped: %s is not installed" % program)
+        sys.exit(77)
+
+
+def fresh_copy(source, path):
+    """A copy of a set, in place of what was there."""
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(source, path)
+    return path
+
+
+def files(path, but=("table.lock",)):
+    """Every file of a set, but for its lock file, with its content, mode and time of change."""
+    found = {}
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = os.path.join(folder, name)
+            if name not in but:
+                with open(file, "rb") as f:
+                    s = os.stat(file)
+                    found[os.path.relpath(file, path)] = (hashlib.sha256(f.read()).hexdigest(), s.st_mode, s.st_mtime_ns)
+    return found
+
+
+def change_modes(path, of_files, of_folders):
+    """Give the files and folders of a set these modes."""
+    for folder, _, names in os.walk(path):
+        os.chmod(folder, 0o755)
+        for name in names:
+            os.chmod(os.path.join(folder, name), of_files)
+        os.chmod(folder, of_folders)
+
+
+def as_nobody():
+    """For preexec_fn: root may write everywhere, so be somebody who may not. None where this is not root."""
+    if os.getuid() != 0:
+        return None
+    user = pwd.getpwnam("nobody")
+    return lambda: (os.setgroups([]), os.setgid(user.pw_gid), os.setuid(user.pw_uid))
+
+
+def with_small_files(most_bytes):
+    """For preexec_fn: no file may grow larger, as on a full disk."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+
+class Suite:
+    """A test's programs, a folder of its own, and how many of its checks failed."""
+
+    def __init__(self, msimage, makems, folder):
+        self.msimage, self.makems, self.folder = msimage, makems, folder
+        self.tried = self.failed = 0
+        self.number = itertools.count()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def made(self, name, *options):
+        """The path of a set, made by these options of msimage-makems when it is first asked for."""
+        path = self.path(name)
+        if not os.path.exists(path):
+            run(self.makems, "-quiet", *options, path)
+        return path
+
+    def made_at(self, name, centre_deg, options):
+        """As made, about a phase centre."""
+        ra, dec = centre_deg
+        return self.made(name, "-j", 2, "-ra", "%.15gdeg" % ra, "-dec", "%.15gdeg" % dec, *options)
+
+    def note(self, good, text):
+        self.tried += 1
+        self.failed += not good
+        print(text + ("" if good else "  FAILED"), flush=True)
+
+    def complain(self, text):
+        self.failed += 1
+        print("FAILED:", text, flush=True)
+
+    def launch(self, *words, **options):
+        """Run msimage, for two minutes at most; the finished process, with what it printed as text."""
+        self.tried += 1
+        try:
+            return subprocess.run([self.msimage, *[str(w) for w in words]], stdout=subprocess.PIPE, timeout=120,
+                                  stderr=subprocess.PIPE, check=False, encoding="utf-8", errors="replace", **options)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(words, "no end", "", "msimage: error: no end in two minutes\n")
+
+    def told(self, title, done, code, pattern):
+        """Did a quiet run exit with the code, and print one line of error with the pattern and nothing else?"""
+        lines = done.stderr.splitlines()
+        if done.returncode != code:
+            self.complain("%s: exits %s, not %d: %s" % (title, done.returncode, code, done.stderr[-1500:]))
+        elif len(lines) != 1 or not lines[0].startswith("msimage: error: "):
+            self.complain("%s: not one line of error: %s" % (title, done.stderr[-1500:]))
+        elif not re.search(pattern, lines[0]):
+            self.complain("%s: /%s/ is not in: %s" % (title, pattern, lines[0]))
+        if done.stdout:
+            self.complain("%s: stdout: %s" % (title, done.stdout))
+
+
+def main(suite, names, if_named=()):
+    """Run the functions check_X(suite) of a test, given its globals(): TEST MSIMAGE MSIMAGE_MAKEMS [X..]; without X all,
+    but for those that run only if they are named."""
+    programs, wanted = [os.path.abspath(p) for p in sys.argv[1:3]], sys.argv[3:]
+    with tempfile.TemporaryDirectory() as folder:
+        s = suite(*programs, folder)
+        for name, check in list(names.items()):
+            if name.startswith("check_") and (name[6:] in wanted if wanted else name[6:] not in if_named):
+                check(s)
+        os.chdir("/")
+        print("%d tried, %d failures" % (s.tried, s.failed))
+    sys.exit(1 if s.failed else 0)
