@@ -107,13 +107,21 @@ static int64_t host_memory(const msi_gridder *g)
     return limit - msi_memory_in_use();
 }
 
+/* Whether plan a is to be preferred: one that fits the room to one that does not, then the sooner or the smaller. */
+static int is_better(const msi_gridder_report *a, const msi_gridder_report *b, int64_t room_bytes)
+{
+    int a_fits = a->least_grid_bytes <= room_bytes, b_fits = b->least_grid_bytes <= room_bytes;
+    if (a_fits != b_fits) return a_fits;
+    return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
+}
+
 /*
- * The plan foreseen to be soonest of all strategies that were asked for on the gridder's backend. Where one cannot
- * serve, another may.
+ * The plan foreseen to be soonest of all strategies that were asked for on the gridder's backend and fit the room.
+ * Where one cannot serve, another may.
  * Returned: *strategy that made *plan
  */
-static int make_plan(const msi_gridder *g, const msi_plan_request *request, const msi_strategy **strategy,
-                     msi_plan **plan, msi_gridder_report *report)
+static int make_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes,
+                     const msi_strategy **strategy, msi_plan **plan, msi_gridder_report *report)
 {
     int n, rc = MSI_OK;
     const msi_strategy *all = msi_strategies(&n);
@@ -127,7 +135,7 @@ static int make_plan(const msi_gridder *g, const msi_plan_request *request, cons
         int failed = s->plan(&made, request, &r);
         if (failed && (failed != MSI_ERANGE || !rc)) rc = failed;
         if (failed && failed != MSI_ERANGE) break;
-        if (failed || (*plan && r.estimate_s >= report->estimate_s)) {
+        if (failed || (*plan && !is_better(&r, report, room_bytes))) {
             if (made) s->free(made);
             continue;
         }
@@ -173,7 +181,9 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
     plan_for(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
     const msi_strategy *strategy;
     msi_plan *plan;
-    MSI_TRY(make_plan(g, &request, &strategy, &plan, report));
+    const int64_t image_bytes =
+        n_image(s) * msi_image_n_pixel(&s->geometry) * msi_image_pixel_bytes(g->precision) * !s->predict;
+    MSI_TRY(make_plan(g, &request, host_memory(g) - image_bytes, &strategy, &plan, report));
     strategy->free(plan);
     return MSI_OK;
 }
@@ -239,7 +249,7 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     if (s->n_thread) omp_set_num_threads(s->n_thread);
     msi_plan_request request = request_of(g);
     plan_for_stored(&request, &g->store);
-    int rc = make_plan(g, &request, &g->strategy, &plan, &g->report);
+    int rc = make_plan(g, &request, request.host_bytes, &g->strategy, &plan, &g->report);
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->image(plan, &g->store, store_plane, out, &times);
     add_times(&g->report, &times);
@@ -291,7 +301,7 @@ int msi_gridder_predict(msi_gridder *g)
                      g->expected.w_max_lambda);
         else
             plan_for_stored(&request, s);
-        rc = make_plan(g, &request, &g->strategy, &g->plan, &g->report);
+        rc = make_plan(g, &request, request.host_bytes, &g->strategy, &g->plan, &g->report);
     }
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->predict(g->plan, &g->store, g->model, &times);

@@ -73,13 +73,17 @@ MSI_HD int32_t msi_wproj_sub_f32(float g, int32_t cell, int32_t oversample)
     return (int32_t)rintf((g - (float)cell) * (float)oversample);
 }
 
-/* msi_wproj_sub_linear - the lower of the two sub-offsets about g; *frac in [0, 1] is the upper one's part. */
+/*
+ * msi_wproj_sub_linear - the lower of the two sub-offsets about g; *frac in [0, 1] is the upper one's part. It is held
+ * to the 24 bits that every strategy's samples have room for: a kernel moves by 3e-8 of a sub-cell at most, and all
+ * strategies take the same.
+ */
 MSI_HD int32_t msi_wproj_sub_linear(double g, int32_t cell, int32_t oversample, double *frac)
 {
     double x = (g - cell) * oversample, low = floor(x);
     if (low > oversample / 2 - 1) low = oversample / 2 - 1;
     if (low < -(oversample / 2)) low = -(oversample / 2);
-    *frac = x - low;
+    *frac = (float)(x - low);
     return (int32_t)low;
 }
 

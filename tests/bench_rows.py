@@ -33,6 +33,8 @@ def check_list():
     rows = [line.split() for line in lines if line.startswith("  ") and "/" in line.split()[0]]
     assert ROW in [row[0] for row in rows]
     assert len({row[0] for row in rows}) == len(rows), "two rows of one name"
+    for method, strategy in strategies:
+        assert any(row[0].startswith(f"random/{strategy}-") and row[1] == method for row in rows), strategy
     assert all(row[3] in ("grid", "degrid") and row[5] in ("fp32", "fp64") for row in rows), rows
 
 
@@ -50,32 +52,58 @@ def check_row(folder):
     assert 1000 < row["n_vis"] < 10000 and row["n_addition"] > 81 * row["n_vis"]
     assert row["all_ms"] > 0 and math.isclose(row["all_ms"], row["sort_ms"] + row["kernel_ms"], rel_tol=0.5)
     # fp32 sums of a hundred terms.
-    assert 0 < row["error"] < 1e-6
+    assert 0 < row["error"] < 1e-6 < row["tolerance"]
     return path, result
+
+
+def check_default_gridder(folder):
+    """Rows of the default gridder say what sort, gridding and transforms take, and keep their accuracy."""
+    path = os.path.join(folder, "e.json")
+    names = ["E0/planes-grid-1e-3", "E0/planes-degrid-1e-3"]
+    # Patterns with nothing to expand match inside names; a bracket makes them match the whole.
+    bench("-scale", "1e-4", "-repeat", "1", "-verify", "-run", "E0/planes-grid-1e-[3],E0/planes-degrid-1e-[3]",
+          "-json", path)
+    with open(path, encoding="utf-8") as file:
+        rows = json.load(file)["rows"]
+    assert [row["name"] for row in rows] == names
+    for row in rows:
+        parts = row["sort_ms"] + row["kernel_ms"] + row["transform_ms"]
+        assert row["transform_ms"] > 0 and math.isclose(row["all_ms"], parts, rel_tol=0.5), row
+        assert 0 < row["error"] <= 1e-3, row
 
 
 def check_compare(folder, path, result):
     done = bench(*SMALL, "-compare", path, "-factor", "1e6")
-    assert re.search(rf"^{ROW} .*times$", done.stdout, re.M), done.stdout
+    assert re.search(rf"^{ROW} .*times$", done.stdout, re.M) and "measured" not in done.stdout, done.stdout
     result["rows"][0]["all_ms"] *= 1e-7
-    faster = os.path.join(folder, "faster.json")
-    with open(faster, "w", encoding="utf-8") as file:
-        text = json.dumps(result).replace('[{"name"', '[\n  {"name"')
-        file.write(text)
-    assert "SLOWER" in bench(*SMALL, "-compare", faster, "-factor", "1e6", status=1).stdout
+    result["scale"] = 1
+    result["cpu"] = "an abacus"
+    # Laid out by another program.
+    other = os.path.join(folder, "other.json")
+    with open(other, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=4)
+    done = bench(*SMALL, "-compare", other, "-factor", "1e6", status=1)
+    assert "SLOWER" in done.stdout and "another machine" in done.stdout and "-scale 1\n" in done.stdout, done.stdout
 
 
 def check_refusals(folder):
     for args, status, words in (
         (["-run", "no-such-row"], 2, "no-such-row"),
         (["-scale", "0"], 2, "scale"),
+        (["-scale", "nan"], 2, "scale"),
+        (["-repeat", "2.5"], 2, "whole"),
+        (["-seeds", "many"], 2, "seeds"),
+        (["-energy", "-1"], 2, "energy"),
         (["-repeat"], 2, "-repeat"),
         (["-frobnicate"], 2, "-frobnicate"),
         ([*SMALL, "-layouts", os.path.join(folder, "absent")], 3, "absent"),
         ([*SMALL, "-compare", os.path.join(folder, "absent.json")], 3, "absent.json"),
+        ([*SMALL, "-compare", folder], 3, folder),
+        ([*SMALL, "-compare", BENCH], 3, "-json"),
         ([*SMALL, "-json", os.path.join(folder, "absent", "a.json")], 4, "absent"),
     ):
-        assert words in bench(*args, status=status).stderr, args
+        message = bench(*args, status=status).stderr
+        assert words in message and message.count("\n") == 1, (args, message)
 
 
 def main():
@@ -83,6 +111,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path, result = check_row(folder)
         check_compare(folder, path, result)
+        check_default_gridder(folder)
         check_refusals(folder)
 
 

@@ -74,6 +74,20 @@ def keep_limits(s, strategy):
 def check_limits(s):
     if not keep_limits(s, "planes"):
         s.complain("no limit saved planes")
+    keep_limits(s, "subgrid")
+
+
+def check_choice(s):
+    """Where the limit holds one strategy alone, that one is taken."""
+    ms, least_gb = s.made("set.ms", *SET), {}
+    for strategy in ("planes", "subgrid"):
+        refused = s.launch(*IMAGE, "-strategy", strategy, "-quiet", "-abs-mem", "0.01", ms, cwd=s.folder)
+        least_gb[strategy] = float(re.search(r"needs ([0-9.]+) GB", refused.stderr)[1])
+    smaller = min(least_gb, key=least_gb.get)
+    limit_gb = least_gb[smaller] + 0.002
+    log, _ = measured(s, "choice", "-abs-mem", limit_gb, "-temp-dir", s.folder, ms)
+    s.note(limit_gb < max(least_gb.values()) and "wgrid %s on" % smaller in log,
+           "-abs-mem %.3f of %s: %s" % (limit_gb, least_gb, log.splitlines()[0]))
 
 
 def check_dry_run(s):

@@ -96,9 +96,15 @@ WRAP(int, mkstemp64, (char *name), (name), EMFILE, -1)
 WRAP(int, posix_fallocate64, (int fd, off_t offset, off_t n), (fd, offset, n), ENOSPC, ENOSPC)
 WRAP(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*start)(void *), void *context),
      (t, a, start, context), EAGAIN, EAGAIN)
-WRAP(fftwf_plan, fftwf_plan_dft_1d, (int n, fftwf_complex *in, fftwf_complex *out, int sign, unsigned flags),
-     (n, in, out, sign, flags), ENOMEM, NULL)
-WRAP(fftw_plan, fftw_plan_dft_1d, (int n, fftw_complex *in, fftw_complex *out, int sign, unsigned flags),
-     (n, in, out, sign, flags), ENOMEM, NULL)
+WRAP(fftwf_plan, fftwf_plan_many_dft,
+     (int rank, const int *n, int count, fftwf_complex *in, const int *in_embed, int in_stride, int in_distance,
+      fftwf_complex *out, const int *out_embed, int out_stride, int out_distance, int sign, unsigned flags),
+     (rank, n, count, in, in_embed, in_stride, in_distance, out, out_embed, out_stride, out_distance, sign, flags),
+     ENOMEM, NULL)
+WRAP(fftw_plan, fftw_plan_many_dft,
+     (int rank, const int *n, int count, fftw_complex *in, const int *in_embed, int in_stride, int in_distance,
+      fftw_complex *out, const int *out_embed, int out_stride, int out_distance, int sign, unsigned flags),
+     (rank, n, count, in, in_embed, in_stride, in_distance, out, out_embed, out_stride, out_distance, sign, flags),
+     ENOMEM, NULL)
 WRAP(fftw_plan, fftw_plan_dft_2d, (int n0, int n1, fftw_complex *in, fftw_complex *out, int sign, unsigned flags),
      (n0, n1, in, out, sign, flags), ENOMEM, NULL)

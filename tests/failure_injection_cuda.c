@@ -124,6 +124,20 @@ cufftResult __wrap_cufftPlan2d(cufftHandle *plan, int n0, int n1, cufftType type
     return e;
 }
 
+cufftResult __real_cufftPlanMany(cufftHandle *plan, int rank, int *n, int *in_embed, int in_stride, int in_distance,
+                                 int *out_embed, int out_stride, int out_distance, cufftType type, int batch);
+cufftResult __wrap_cufftPlanMany(cufftHandle *plan, int rank, int *n, int *in_embed, int in_stride, int in_distance,
+                                 int *out_embed, int out_stride, int out_distance, cufftType type, int batch);
+cufftResult __wrap_cufftPlanMany(cufftHandle *plan, int rank, int *n, int *in_embed, int in_stride, int in_distance,
+                                 int *out_embed, int out_stride, int out_distance, cufftType type, int batch)
+{
+    if (failure_due("cufftPlanMany")) return CUFFT_ALLOC_FAILED;
+    cufftResult e = __real_cufftPlanMany(plan, rank, n, in_embed, in_stride, in_distance, out_embed, out_stride,
+                                         out_distance, type, batch);
+    n_live += e == CUFFT_SUCCESS;
+    return e;
+}
+
 cufftResult __real_cufftDestroy(cufftHandle plan);
 cufftResult __wrap_cufftDestroy(cufftHandle plan);
 cufftResult __wrap_cufftDestroy(cufftHandle plan)

@@ -1,6 +1,6 @@
 # Tests of failures: the linker sends calls that can fail to failure_injection.c, which makes each of them fail in turn.
 set(_WRAPPED malloc calloc realloc aligned_alloc strdup strndup mmap64 mkstemp64 posix_fallocate64 pthread_create
-             fftwf_plan_dft_1d fftw_plan_dft_1d fftw_plan_dft_2d)
+             fftwf_plan_many_dft fftw_plan_many_dft fftw_plan_dft_2d)
 list(TRANSFORM _WRAPPED PREPEND -Wl,--wrap=)
 
 msimage_test(test_failures SOURCES test_failures.c failure_injection.c temp_folder.c
@@ -9,7 +9,7 @@ target_link_options(test_failures PRIVATE ${_WRAPPED})
 if(MSIMAGE_HAVE_CUDA)
   set(_CUDA_WRAPPED cudaGetDeviceCount cudaMemGetInfo cudaMalloc cudaFree cudaMemcpy cudaMemcpyAsync cudaMemset
                     cudaMemsetAsync cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute cudaGetLastError
-                    cudaPeekAtLastError cufftPlan2d cufftDestroy cufftExecC2C cufftExecZ2Z)
+                    cudaPeekAtLastError cufftPlan2d cufftPlanMany cufftDestroy cufftExecC2C cufftExecZ2Z)
   # What nvcc makes of <<< >>>.
   if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
     list(APPEND _CUDA_WRAPPED __cudaLaunchKernel)

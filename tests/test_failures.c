@@ -22,7 +22,7 @@ static const char NO_MESSAGE[] = "nobody set a message";
 
 static msi_backend backend;
 typedef struct scenario {
-    const char *name;
+    const char *name, *strategy;
     double accuracy; /* 1e-4 is fp32, 1e-8 fp64 */
     int64_t store_bytes;
     msi_weighting rule;
@@ -37,6 +37,7 @@ static msi_gridder_spec spec_of(const scenario *s)
     return (msi_gridder_spec){.geometry = s->first.geometry,
                               .n_plane = s->first.block.n_plane,
                               .psf = 1,
+                              .strategy = s->strategy,
                               .accuracy = s->accuracy,
                               .backend = backend,
                               .n_thread = 1,
@@ -187,14 +188,17 @@ static void test_every_failure(void **state)
 {
     (void)state;
     const msi_case narrow = {"first", 96, 80, 0.15, 1.1, 0.1, 600, 3, 2, 1.2, SPREAD};
-    msi_case other = narrow;
-    other.n_chan = 5;
+    const msi_case wide = {"wide", 128, 120, 0.3, 1, 0.6, 200, 3, 2, 1.2, SPREAD};
     const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS, .taper_fwhm_rad = 1e-3}, natural = {.robust = 0};
-    scenario all[] = {{.name = "fp32", .accuracy = 1e-4, .rule = briggs},
-                      {.name = "fp64", .accuracy = 1e-8, .rule = natural},
-                      {.name = "spilled", .accuracy = 1e-3, .rule = briggs, .store_bytes = 300 << 10}};
+    scenario all[] = {
+        {.name = "fp32", .strategy = "planes", .accuracy = 1e-4, .rule = briggs},
+        {.name = "fp64", .strategy = "planes", .accuracy = 1e-8, .rule = natural},
+        {.name = "spilled", .strategy = "planes", .accuracy = 1e-3, .rule = briggs, .store_bytes = 300 << 10},
+        {.name = "towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        msi_case_make(&all[i].first, &narrow, 3);
+        msi_case one = strcmp(all[i].strategy, "planes") == 0 ? narrow : wide, other = one;
+        other.n_chan = 5;
+        msi_case_make(&all[i].first, &one, 3);
         msi_case_make(&all[i].second, &other, 4);
         check_all(&all[i]);
         msi_case_free(&all[i].first);
@@ -207,10 +211,11 @@ static void test_what_was_called(void **state)
 {
     (void)state;
     static const char *const host[] = {
-        "aligned_alloc", "malloc", "mmap64", "mkstemp64", "posix_fallocate64", "fftwf_plan_dft_1d", "fftw_plan_dft_1d"};
-    static const char *const device[] = {"aligned_alloc",   "cudaMalloc",   "cudaMemcpy",
-                                         "cudaMemcpyAsync", "cudaMemset",   "cufftPlan2d",
-                                         "cufftExecC2C",    "cufftExecZ2Z", "cudaLaunchKernel"};
+        "aligned_alloc",     "malloc", "mmap64", "mkstemp64", "posix_fallocate64", "fftwf_plan_many_dft",
+        "fftw_plan_many_dft"};
+    static const char *const device[] = {"aligned_alloc", "cudaMalloc",      "cudaMemcpy",      "cudaMemcpyAsync",
+                                         "cudaMemset",    "cudaMemsetAsync", "cufftPlan2d",     "cufftPlanMany",
+                                         "cufftExecC2C",  "cufftExecZ2Z",    "cudaLaunchKernel"};
     int on_gpu = backend == MSI_BACKEND_CUDA;
     for (size_t i = 0; i < (on_gpu ? sizeof device / sizeof *device : sizeof host / sizeof *host); i++) {
         const char *function = on_gpu ? device[i] : host[i];

@@ -174,13 +174,47 @@ static void test_guess_has_the_least_padding(void **state)
     assert_true(msi_window_tuning_guess(&some_case, candidates, 2).n_vis > 0);
 }
 
+/* Shapes that were measured, the fastest of each list first. */
+static void test_guess_follows_measurements(void **state)
+{
+    (void)state;
+    const msi_window_shape grid[] = {{4, 4, 4, 1, 32, 32, MSI_WINDOW_THREADS, 0},
+                                     {4, 4, 4, 1, 64, 32, MSI_WINDOW_THREADS, 0},
+                                     {4, 2, 1, 1, 32, 32, MSI_WINDOW_THREADS, 0},
+                                     {1, 4, 4, 2, 64, 64, MSI_WINDOW_THREADS, 0}};
+    const msi_window_shape degrid[] = {{1, 4, 4, 4, 16, 16, MSI_WINDOW_TENSOR, 0},
+                                       {1, 4, 4, 4, 32, 32, MSI_WINDOW_TENSOR, 0},
+                                       {1, 4, 4, 4, 64, 64, MSI_WINDOW_TENSOR, 0},
+                                       {4, 4, 4, 2, 64, 64, MSI_WINDOW_TENSOR, 0},
+                                       {4, 4, 4, 1, 64, 32, MSI_WINDOW_THREADS, 0}};
+    static const struct {
+        int32_t taps;
+        int grid, degrid; /* the first of each list that should be found */
+        int degrid_alone; /* with one image */
+    } expected[] = {{12, 2, 3, 0}, {28, 0, 3, 1}, {44, 1, 3, 2}, {60, 1, 3, 2}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        msi_window_case what = some_case;
+        what.full = 0;
+        what.taps = expected[i].taps;
+        msi_window_shape s = msi_window_tuning_guess(&what, grid, 4);
+        assert_int_equal(s.coarsen_u, grid[expected[i].grid].coarsen_u);
+        assert_int_equal(s.tile_u, grid[expected[i].grid].tile_u);
+        assert_int_equal(s.images, 4);
+        s = msi_window_tuning_guess(&what, degrid, 3);
+        assert_int_equal(s.tile_u, degrid[expected[i].degrid_alone].tile_u);
+        s = msi_window_tuning_guess(&what, degrid + 2, 3);
+        assert_int_equal(s.images, degrid[expected[i].degrid].images);
+        assert_int_equal(s.variant, MSI_WINDOW_TENSOR);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fastest_is_remembered),       cmocka_unit_test(test_cases_are_told_apart),
         cmocka_unit_test(test_damaged_cache_is_ignored),    cmocka_unit_test(test_unwritable_cache_is_ignored),
         cmocka_unit_test(test_folder_of_the_user),          cmocka_unit_test(test_failure_is_passed_on),
-        cmocka_unit_test(test_guess_has_the_least_padding),
+        cmocka_unit_test(test_guess_has_the_least_padding), cmocka_unit_test(test_guess_follows_measurements),
     };
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }

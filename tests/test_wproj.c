@@ -56,6 +56,77 @@ static void test_choices(void **state)
     }
 }
 
+/* The gridder's options: slices and lookup as asked for, by every strategy of images; what a strategy cannot do is
+ * refused by name. */
+static void test_options(void **state)
+{
+    (void)state;
+    const msi_case c = {"options", 64, 64, 0.08, 1, 0.8, 500, 2, 1, 1.2, SPREAD};
+    const char *const strategies[] = {"tile", "window"};
+    msi_case_data data;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 5);
+    for (int s = 0; s < 2; s++)
+        for (int kernel = MSI_KERNEL_AUTO; kernel <= MSI_KERNEL_LINEAR; kernel++) {
+            msi_image image;
+            msi_gridder_spec spec = msi_wproj_spec(&data, 1e-2, strategies[s]);
+            spec.n_slice = 3 + kernel;
+            spec.kernel = (msi_kernel_lookup)kernel;
+            msi_case_image(&data, &spec, &image, &report);
+            assert_string_equal(report.strategy, strategies[s]);
+            assert_int_equal(report.n_w, spec.n_slice);
+            msi_check_estimate(strategies[s], 1e-2, msi_error_to_peak(&data, &image, 200, 3), report.error_estimate);
+            msi_image_free(&image);
+        }
+    for (int s = 0; s < 3; s++) {
+        msi_gridder *g;
+        msi_gridder_spec spec = msi_wproj_spec(&data, 1e-2, s < 2 ? strategies[s] : NULL);
+        spec.kernel = MSI_KERNEL_TEXTURE;
+        assert_int_equal(msi_gridder_create(&g, &spec), 0);
+        assert_int_equal(msi_gridder_foresee(g, 1000, 500, 0, 100, &report), MSI_ERANGE);
+        assert_true(strstr(msi_error_get(), "-kernel texture") != NULL);
+        msi_gridder_free(g);
+    }
+    msi_case_free(&data);
+}
+
+/* What a plan makes of lookups: texture units ask for more sub-cells than exact fractions, the nearest for far more;
+ * who interpolates separable kernels alone gets full ones of the nearest, and no full ones otherwise. */
+static void test_lookups(void **state)
+{
+    (void)state;
+    const msi_case c = {"lookups", 128, 128, 0.05, 1, 0.5, 1500, 3, 1, 1.2, SPREAD};
+    msi_wproj_parts d;
+    int32_t oversample[4];
+    msi_parts_store(&d, &c, MSI_FP32, 9);
+    for (int lookup = MSI_WPROJ_LOOKUP_NEAREST; lookup <= MSI_WPROJ_LOOKUP_TEXTURE; lookup++) {
+        msi_wproj_request r = msi_parts_request(&d, 1e-3, MSI_FP32);
+        r.form = MSI_WPROJ_FORM_SEPARABLE;
+        r.lookup = (msi_wproj_lookup)lookup;
+        assert_int_equal(msi_wproj_plan_make(&d.plan, &r), 0);
+        assert_int_equal(d.plan.texture, lookup == MSI_WPROJ_LOOKUP_TEXTURE);
+        assert_int_equal(d.plan.grid.linear, lookup != MSI_WPROJ_LOOKUP_NEAREST);
+        oversample[lookup] = d.plan.grid.oversample;
+        msi_wproj_plan_free(&d.plan);
+        r.form = MSI_WPROJ_FORM_FULL;
+        r.full_nearest = 1;
+        r.accuracy = 0.1;
+        int rc = msi_wproj_plan_make(&d.plan, &r);
+        assert_int_equal(rc, lookup == MSI_WPROJ_LOOKUP_NEAREST ? 0 : MSI_ERANGE);
+        msi_wproj_plan_free(&d.plan);
+    }
+    assert_true(oversample[MSI_WPROJ_LOOKUP_LINEAR] < oversample[MSI_WPROJ_LOOKUP_TEXTURE]);
+    assert_true(2 * oversample[MSI_WPROJ_LOOKUP_TEXTURE] < oversample[MSI_WPROJ_LOOKUP_NEAREST]);
+    msi_wproj_request r = msi_parts_request(&d, 0.1, MSI_FP32);
+    r.form = MSI_WPROJ_FORM_FULL;
+    r.full_nearest = 1;
+    assert_int_equal(msi_wproj_plan_make(&d.plan, &r), 0);
+    assert_int_equal(d.plan.grid.linear, 0);
+    msi_wproj_plan_free(&d.plan);
+    msi_vis_store_free(&d.store);
+    msi_case_free(&d.data);
+}
+
 /* Fewer sub-cells than the accuracy asks for: the estimate says so, and still holds. */
 static void test_coarse_oversampling(void **state)
 {
@@ -307,6 +378,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_image),
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_lookups),
         cmocka_unit_test(test_coarse_oversampling),
         cmocka_unit_test(test_planes_and_psf),
         cmocka_unit_test(test_one_sample),

@@ -35,7 +35,7 @@ static const tile_case cases[] = {
     {"tensor", SEP, MSI_WPROJ_TILE_TENSOR, MSI_FP32, 0, 1, 20, 12, 1, 300, 4, 2, SPREAD},
     {"tensor, images", SEP, MSI_WPROJ_TILE_AUTO, MSI_FP32, 0, 4, 20, 12, 3, 300, 4, 2, SPREAD},
     {"separable", SEP, MSI_WPROJ_TILE_FMA, MSI_FP32, 0, 3, 20, 12, 1, 300, 4, 2, SPREAD},
-    {"separable, linear", SEP, MSI_WPROJ_TILE_AUTO, MSI_FP32, 1, 1, 20, 12, 2, 300, 4, 2, SPREAD},
+    {"separable, linear", SEP, MSI_WPROJ_TILE_FMA, MSI_FP32, 1, 1, 20, 12, 2, 300, 4, 2, SPREAD},
     {"separable, fp64", SEP, MSI_WPROJ_TILE_AUTO, MSI_FP64, 0, 3, 20, 12, 1, 300, 4, 2, SPREAD},
     {"separable, linear, fp64", SEP, MSI_WPROJ_TILE_AUTO, MSI_FP64, 1, 2, 20, 12, 1, 300, 4, 2, SPREAD},
     {"full", FULL, MSI_WPROJ_TILE_AUTO, MSI_FP32, 0, 1, 20, 12, 1, 300, 4, 2, SPREAD},
@@ -54,6 +54,11 @@ static const tile_case cases[] = {
     {"one sample, full", FULL, MSI_WPROJ_TILE_AUTO, MSI_FP64, 0, 1, 4, 6, 1, 1, 1, 1, SPREAD},
     {"wrapped", SEP, MSI_WPROJ_TILE_AUTO, MSI_FP32, 0, 1, 20, 12, 1, 300, 4, 1, BEYOND},
     {"wrapped, full", FULL, MSI_WPROJ_TILE_AUTO, MSI_FP64, 0, 1, 20, 12, 1, 200, 4, 1, BEYOND},
+    {"tensor, linear", SEP, MSI_WPROJ_TILE_TENSOR, MSI_FP32, 1, 1, 20, 12, 1, 300, 4, 2, SPREAD},
+    {"tensor, linear, images", SEP, MSI_WPROJ_TILE_AUTO, MSI_FP32, 1, 3, 20, 12, 2, 300, 4, 2, SPREAD},
+    {"wide, linear", SEP, MSI_WPROJ_TILE_AUTO, MSI_FP32, 1, 1, 5, 90, 1, 40, 4, 1, SPREAD},
+    {"half 0, linear", SEP, MSI_WPROJ_TILE_AUTO, MSI_FP32, 1, 1, 4, 0, 1, 200, 4, 1, SPREAD},
+    {"one cell, linear", SEP, MSI_WPROJ_TILE_TENSOR, MSI_FP32, 1, 1, 4, 6, 1, 4000, 4, 2, ONE_CELL},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 
@@ -427,10 +432,10 @@ static void grid_slice(const problem *p, int32_t slice)
     void *grid;
     ok(msi_wproj_sorter_create(&sorter, &spec));
     ok(msi_wproj_tile_create(&tile, &tile_spec));
-    assert_int_equal(msi_wproj_tile_form_of(tile), p->c->kernel == SEP && p->c->precision == MSI_FP32 &&
-                                                           !p->c->linear && p->c->form != MSI_WPROJ_TILE_FMA
-                                                       ? MSI_WPROJ_TILE_TENSOR
-                                                       : MSI_WPROJ_TILE_FMA);
+    assert_int_equal(msi_wproj_tile_form_of(tile),
+                     p->c->kernel == SEP && p->c->precision == MSI_FP32 && p->c->form != MSI_WPROJ_TILE_FMA
+                         ? MSI_WPROJ_TILE_TENSOR
+                         : MSI_WPROJ_TILE_FMA);
     cuda_ok(cudaMalloc(&grid, bytes));
     for (int by_key = 0; by_key < 2; by_key++) {
         ok(msi_wproj_locate(sorter, &p->geometry, &p->samples, slice, extent.u_low, extent.v_low, 0));
@@ -439,8 +444,9 @@ static void grid_slice(const problem *p, int32_t slice)
             assert_true(sorted.n <= extent.n);
         else
             assert_int_equal(sorted.n, extent.n);
-        /* Runs are cut at every 32nd sample. */
-        if (by_key && p->c->layout == ONE_CELL) assert_int_equal(sorted.n, (extent.n + 31) / 32);
+        /* Runs are cut at every 32nd sample; none merge where kernels are interpolated. */
+        if (by_key && p->c->layout == ONE_CELL)
+            assert_int_equal(sorted.n, p->c->linear ? extent.n : (extent.n + 31) / 32);
         cuda_ok(cudaMemset(grid, 0, bytes));
         ok(msi_wproj_tile_grid(tile, &sorted, grid, 0));
         compare(p, tile, by_key, nu, nv, &extent, grid, truth);

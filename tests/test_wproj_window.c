@@ -15,9 +15,12 @@
 #include "kernels/degrid/wproj_window_degrid_cuda.h"
 #include "kernels/grid/wproj_reference.h"
 #include "kernels/grid/wproj_window_gridder_cuda.h"
+#include "tests/device_numbers.h"
 #include "tests/wgrid_cases.h"
 
 enum { N_SEED = 20, MAX_PLANE = 3 };
+
+static uint64_t n_seed = N_SEED; /* 1 with the argument `brief`: under a sanitizer that takes a hundred times as long */
 
 /*
  * Sums of some thousand products in another order: each addition rounds by 2^-24 of a partial sum, whose terms are
@@ -28,65 +31,10 @@ static double tolerance(msi_precision precision)
     return precision == MSI_FP32 ? 3e-6 : 6e-15;
 }
 
-static int64_t element_bytes(msi_precision precision)
-{
-    return precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);
-}
-
 static int random_below(uint64_t *seed, int n)
 {
     int x = (int)(msi_random(seed) * n);
     return x < n ? x : n - 1;
-}
-
-/* n complex numbers that are the same in either precision; freed by free. */
-static msi_c64 *random_numbers(uint64_t *seed, int64_t n)
-{
-    msi_c64 *x = calloc((size_t)n, sizeof *x);
-    assert_non_null(x);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (msi_c64){(double)(float)(2 * msi_random(seed) - 1), (double)(float)(2 * msi_random(seed) - 1)};
-    return x;
-}
-
-static msi_c64 *zeros(int64_t n)
-{
-    msi_c64 *x = calloc((size_t)n, sizeof *x);
-    assert_non_null(x);
-    return x;
-}
-
-static void *to_device(const void *from, int64_t bytes)
-{
-    void *p = NULL;
-    assert_int_equal(cudaMalloc(&p, (size_t)bytes), cudaSuccess);
-    assert_int_equal(cudaMemcpy(p, from, (size_t)bytes, cudaMemcpyHostToDevice), cudaSuccess);
-    return p;
-}
-
-static void *numbers_to_device(const msi_c64 *x, int64_t n, msi_precision precision)
-{
-    if (precision == MSI_FP64) return to_device(x, n * (int64_t)sizeof *x);
-    msi_c32 *narrow = calloc((size_t)n, sizeof *narrow);
-    assert_non_null(narrow);
-    for (int64_t i = 0; i < n; i++) narrow[i] = (msi_c32){(float)x[i].re, (float)x[i].im};
-    void *p = to_device(narrow, n * (int64_t)sizeof *narrow);
-    free(narrow);
-    return p;
-}
-
-static msi_c64 *numbers_to_host(const void *from, int64_t n, msi_precision precision)
-{
-    msi_c64 *x = zeros(n);
-    assert_int_equal(cudaMemcpy(x, from, (size_t)(n * element_bytes(precision)), cudaMemcpyDeviceToHost), cudaSuccess);
-    if (precision == MSI_FP32) {
-        msi_c32 *narrow = calloc((size_t)n, sizeof *narrow);
-        assert_non_null(narrow);
-        memcpy(narrow, x, (size_t)n * sizeof *narrow);
-        for (int64_t i = 0; i < n; i++) x[i] = (msi_c64){(double)narrow[i].re, (double)narrow[i].im};
-        free(narrow);
-    }
-    return x;
 }
 
 static msi_c64 product(msi_c64 a, msi_c64 b)
@@ -337,12 +285,73 @@ static void test_every_shape(void **state)
 {
     (void)state;
     const int n_image[] = {1, 2, 4, 5, 3};
-    for (uint64_t seed = 1; seed <= N_SEED; seed++)
+    for (uint64_t seed = 1; seed <= n_seed; seed++)
         for (int i = 0; i < 5; i++)
             for (int full = 0; full < 2; full++) {
                 check_shapes(seed * 10 + (uint64_t)i, MSI_FP32, n_image[i], full);
                 check_shapes(seed * 10 + (uint64_t)i, MSI_FP64, n_image[i], full);
             }
+}
+
+/*
+ * Degridding where the left half of the grid is `step` times the right one: half-precision operands have to be scaled.
+ * An error may be what rounding 2^-22 of every product makes, and 2^-35 of the largest cell that is read beside it;
+ * some of either.
+ */
+static void check_range(uint64_t seed, double cell, double weight, double step)
+{
+    job_data d;
+    make_job(&d, seed, MSI_FP32, 1, 0);
+    const int64_t nu = d.job.nu;
+    for (int64_t i = 0; i < d.n_cell; i++) {
+        double x = i % nu < nu / 2 ? cell * step : cell;
+        d.grid[i] = (msi_c64){(double)(float)(x * d.grid[i].re), (double)(float)(x * d.grid[i].im)};
+    }
+    for (int64_t i = 0; i < d.n_table; i++)
+        d.table[i] = (msi_c64){(double)(float)(weight * d.table[i].re), (double)(float)(weight * d.table[i].im)};
+    cudaFree(d.d_table);
+    d.job.kernels.table = d.d_table = numbers_to_device(d.table, d.n_table, MSI_FP32);
+    free(d.gridded);
+    free(d.degridded);
+    find_truth(&d);
+    msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
+    int n = msi_window_degrid_shapes(&d.job, shape);
+    for (int k = 0; k < n; k++) {
+        shape[k].n_vis = 100;
+        msi_c64 *x = run_shape(&d, 1, &shape[k]);
+        for (int64_t i = 0; i < d.job.n_vis; i++) {
+            double products = 0, weights = 0;
+            const msi_window_sample *s = &d.sample[i];
+            const int taps = d.taps[s->plane];
+            for (int b = 0; b < taps; b++)
+                for (int a = 0; a < taps; a++) {
+                    const msi_c64 w = kernel_value(&d, s, a, b);
+                    const msi_c64 g =
+                        d.grid[modulo(s->v - taps / 2 + b, d.job.nv) * nu + modulo(s->u - taps / 2 + a, nu)];
+                    weights += hypot(w.re, w.im);
+                    products += hypot(w.re, w.im) * hypot(g.re, g.im);
+                }
+            const double allowed = ldexp(4 * products, -22) + ldexp(2 * weights * cell * fmax(1, step), -35);
+            const double off = hypot(x[i].re - d.degridded[i].re, x[i].im - d.degridded[i].im);
+            if (!(off <= allowed))
+                fail_msg("seed %d, %dx%d, variant %d: visibility %d of %d: error %.2e, allowed %.2e", (int)seed,
+                         (int)shape[k].tile_u, (int)shape[k].tile_v, (int)shape[k].variant, (int)i, (int)d.job.n_vis,
+                         off, allowed);
+        }
+        free(x);
+    }
+    free_job(&d);
+}
+
+static void test_range_of_values(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seed; seed++) {
+        check_range(seed, 1e15, 1e-6, 1);
+        check_range(seed, 1e-15, 1e4, 1);
+        check_range(seed, 1, 1, 1e6);
+        check_range(seed, 1e3, 1, 0);
+    }
 }
 
 static void test_kernels_wider_than_the_grid(void **state)
@@ -561,7 +570,7 @@ static void check_block(uint64_t seed, msi_precision precision, int full, int li
 static void test_blocks_of_visibilities(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= N_SEED; seed++)
+    for (uint64_t seed = 1; seed <= n_seed; seed++)
         for (int precision = 0; precision < 2; precision++) {
             check_block(seed, precision ? MSI_FP64 : MSI_FP32, 0, 0);
             check_block(seed, precision ? MSI_FP64 : MSI_FP32, 0, 1);
@@ -569,15 +578,17 @@ static void test_blocks_of_visibilities(void **state)
         }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     int n = 0;
+    if (argc > 1 && strcmp(argv[1], "brief") == 0) n_seed = 1;
     if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0) {
         puts("skipped: no GPU");
         return 77;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_shape),
+        cmocka_unit_test(test_range_of_values),
         cmocka_unit_test(test_kernels_wider_than_the_grid),
         cmocka_unit_test(test_blocks_of_visibilities),
     };

@@ -11,6 +11,7 @@
 
 #include "core/status.h"
 #include "kernels/prepare/wgrid_plan.h"
+#include "kernels/strategy.h"
 #include "tests/direct_sum.h"
 
 double msi_random(uint64_t *state)
@@ -69,6 +70,35 @@ void msi_case_free(msi_case_data *d)
     free(d->vis);
     free(d->weight);
     memset(d, 0, sizeof *d);
+}
+
+int msi_case_available(const char *method, const char *strategy, msi_backend backend)
+{
+    int n;
+    const msi_strategy *all = msi_strategies(&n);
+    for (int i = 0; i < n; i++)
+        if (all[i].backend == backend && strcmp(all[i].method, method) == 0 && strcmp(all[i].name, strategy) == 0)
+            return all[i].available();
+    return 0;
+}
+
+int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec)
+{
+    msi_gridder *g;
+    msi_gridder_report report;
+    double w_min = HUGE_VAL, w_max = 0;
+    int64_t n = d->block.n_row * d->block.n_chan;
+    for (int64_t i = 0; i < n; i++) {
+        double w = fabs(d->uvw_m[i / d->block.n_chan * 3 + 2]) * d->freq_hz[i % d->block.n_chan] / MSI_SPEED_OF_LIGHT;
+        w_min = fmin(w_min, w);
+        w_max = fmax(w_max, w);
+    }
+    int rc = msi_gridder_create(&g, spec);
+    if (!rc) rc = msi_gridder_foresee(g, n, d->block.n_row, w_min, w_max, &report);
+    if (rc && (rc != MSI_ERANGE || !spec->strategy || strcmp(spec->strategy, "planes") == 0))
+        fail_msg("%s", msi_error_get());
+    msi_gridder_free(g);
+    return !rc;
 }
 
 void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_image *image, msi_gridder_report *report)

@@ -40,6 +40,15 @@ typedef struct msi_case_data {
 void msi_case_make(msi_case_data *d, const msi_case *c, uint64_t seed);
 void msi_case_free(msi_case_data *d);
 
+/*
+ * msi_case_serves - whether the strategy asked for has a plan for a case; only MSI_ERANGE is a reason not to. The
+ * default gridder's w-planes must have one.
+ */
+int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec);
+
+/* msi_case_available - whether a strategy is compiled in and its backend is there. */
+int msi_case_available(const char *method, const char *strategy, msi_backend backend);
+
 /* msi_case_image - one image of everything in the case by a gridder. Fails the test on an error. */
 void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_image *image, msi_gridder_report *report);
 

@@ -9,5 +9,5 @@ msimage_test(test_wproj_forms SOURCES test_wproj_forms.c LIBRARIES msi_kernels m
              TIMEOUT 600 THREADED)
 if(MSIMAGE_HAVE_CUDA)
   msimage_test(test_wproj_gpu SOURCES test_wproj_gpu.c LIBRARIES msi_kernels msi_wproj_oracle PkgConfig::CMOCKA
-               LABELS gpu TIMEOUT 600)
+               CUDA::cudart LABELS gpu TIMEOUT 600)
 endif()

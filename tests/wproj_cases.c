@@ -140,6 +140,69 @@ void msi_parts_image(const msi_wproj_parts *d, msi_image *image)
                      0);
 }
 
+void msi_parts_coordinates(const msi_wproj_parts *d, msi_vis_store *store)
+{
+    msi_vis_store_init(store, d->data.block.n_plane, d->plan.precision, HUGE_VAL, HUGE_VAL, 0, NULL);
+    store->coordinates = 1;
+    assert_int_equal(msi_vis_store_add(store, &d->data.block), 0);
+}
+
+static double part_at(const void *vis, int64_t at, int fp32)
+{
+    return fp32 ? (double)((const float *)vis)[at] : ((const double *)vis)[at];
+}
+
+double msi_store_difference(const msi_vis_store *a, const msi_vis_store *b)
+{
+    double difference = 0, norm = 0;
+    int fp32 = a->precision == MSI_FP32;
+    for (int64_t i = 0; i < a->n_segment; i++) {
+        const msi_vis_segment *s = &a->segment[i], *t = &b->segment[i];
+        for (int p = 0; p < a->n_plane; p++)
+            for (int64_t k = 0; k < 2 * s->n_row * s->n_chan; k++) {
+                double x = part_at(s->vis, 2 * msi_segment_index(s, p, 0, 0) + k, fp32);
+                double y = part_at(t->vis, 2 * msi_segment_index(t, p, 0, 0) + k, fp32);
+                difference += (x - y) * (x - y);
+                norm += y * y;
+            }
+    }
+    return sqrt(difference / norm);
+}
+
+void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random)
+{
+    const msi_case_pixels none = {0};
+    msi_case_model(model, geometry, 1, &none, precision);
+    for (int64_t i = 0; i < geometry->nx * geometry->ny; i++) {
+        double value = msi_random(random) - 0.5;
+        if (isnan(msi_pixel_at(model, i))) continue;
+        if (precision == MSI_FP32)
+            ((float *)model->pixel)[i] = (float)value;
+        else
+            ((double *)model->pixel)[i] = value;
+    }
+}
+
+double msi_image_product(const msi_image *a, const msi_image *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < msi_image_n_pixel(&a->geometry); i++)
+        if (!isnan(msi_pixel_at(a, i))) sum += msi_pixel_at(a, i) * msi_pixel_at(b, i);
+    return sum;
+}
+
+double msi_vis_product(const msi_c64 *a, const msi_c64 *b, int64_t n, double *norm)
+{
+    double sum = 0, of_a = 0, of_b = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += a[i].re * b[i].re + a[i].im * b[i].im;
+        of_a += a[i].re * a[i].re + a[i].im * a[i].im;
+        of_b += b[i].re * b[i].re + b[i].im * b[i].im;
+    }
+    *norm = sqrt(of_a * of_b);
+    return sum;
+}
+
 const msi_wproj_choice msi_wproj_choices[MSI_N_WPROJ_CHOICE] = {
     {"separable", 1e-2, MSI_WPROJ_FORM_SEPARABLE, 0, 0, 0},
     {"separable 1e-3", 1e-3, MSI_WPROJ_FORM_SEPARABLE, 0, 0, 0},

@@ -44,6 +44,19 @@ void msi_parts_free(msi_wproj_parts *d);
 /* msi_parts_request - everything left to the plan. */
 msi_wproj_request msi_parts_request(const msi_wproj_parts *d, double accuracy, msi_precision precision);
 
+/* msi_parts_coordinates - a store of the case's coordinates, to be predicted. msi_store_difference - relative L2 of the
+ * visibilities of two such stores, all planes. */
+void msi_parts_coordinates(const msi_wproj_parts *d, msi_vis_store *store);
+double msi_store_difference(const msi_vis_store *a, const msi_vis_store *b);
+
+/* msi_case_noise - a model of one plane, uniform in -0.5 .. 0.5 wherever there is sky. msi_image_product - sum of the
+ * products of two images' first planes where there is. */
+void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random);
+double msi_image_product(const msi_image *a, const msi_image *b);
+
+/* msi_vis_product - Re <a, b>; *norm is |a| |b|. */
+double msi_vis_product(const msi_c64 *a, const msi_c64 *b, int64_t n, double *norm);
+
 /* msi_parts_image - plane 0, tile by tile. Freed by msi_image_free. */
 void msi_parts_image(const msi_wproj_parts *d, msi_image *image);
 

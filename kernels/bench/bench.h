@@ -15,6 +15,7 @@ extern "C" {
 typedef struct msi_bench_options {
     const char *layout_dir; /* station tables; NULL: procedural ones of the same size and extent stand in */
     double scale;           /* fraction of a workload's visibilities, in (0, 1] */
+    uint64_t seed;          /* of rows whose inputs are drawn from it; from 1 */
 } msi_bench_options;
 
 /* What one run does; set_up fills it in. */
@@ -27,8 +28,9 @@ typedef struct msi_bench_work {
 
 /* Milliseconds of one run: device time where the backend is a GPU, else wall time. */
 typedef struct msi_bench_time {
-    double sort_ms;   /* everything before the strategy's kernel: coordinates, sort, merge */
-    double kernel_ms; /* the gridding or degridding itself */
+    double sort_ms;      /* everything before the strategy's kernel: coordinates, sort, merge */
+    double kernel_ms;    /* the gridding or degridding itself */
+    double transform_ms; /* FFTs and w-screens, in rows that have them */
 } msi_bench_time;
 
 typedef struct msi_bench_row msi_bench_row;
@@ -46,6 +48,8 @@ struct msi_bench_row {
     int (*run)(void *state, msi_bench_work *work, msi_bench_time *time);
     int (*verify)(void *state, double *error);
     void (*free_state)(void *state);
+    int seeded;    /* inputs are drawn from options->seed: once for each seed, always held against the reference */
+    int no_energy; /* a run does much that is not timed */
 };
 
 typedef struct msi_bench_table {
@@ -60,11 +64,33 @@ const msi_bench_table *msi_bench_tables(int *n_table);
 typedef struct msi_bench_result {
     const msi_bench_row *row;
     msi_bench_work work;
-    msi_bench_time time; /* medians */
+    msi_bench_time time; /* medians; of a seeded row, sums over the seeds */
     double all_ms;       /* median of the sums */
     double joule_per_mvis;
-    double error;
+    double error;     /* of a seeded row, the largest */
+    int n_seed;       /* of a seeded row: those that a plan was found for */
+    uint64_t at_seed; /* and the one that erred most */
 } msi_bench_result;
+
+/* How a row is measured. */
+typedef struct msi_bench_how {
+    int repeat;      /* runs after the first, whose medians count */
+    int verify;      /* hold the last run against the reference */
+    int n_seed;      /* of seeded rows */
+    double energy_s; /* of runs that energy is taken over; 0: not taken */
+} msi_bench_how;
+
+enum { MSI_BENCH_MAX_REPEAT = 1000, MSI_BENCH_MAX_SEED = 10000 };
+
+/*
+ * msi_bench_measure - set a row up, run it, hold it against its reference, free it.
+ * Given and returned: *r, whose row is set; after a failure its figures are NaN
+ * Returns: 0, what the row's functions return
+ */
+int msi_bench_measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_how *how);
+
+/* msi_bench_failed - 1 where a row was held against its reference and is off by more than it may be. */
+int msi_bench_failed(const msi_bench_result *r, const msi_bench_how *how);
 
 /* What it was measured on. */
 typedef struct msi_bench_host {
@@ -78,16 +104,19 @@ typedef struct msi_bench_host {
 void msi_bench_print_head(const msi_bench_host *host, int name_width);
 void msi_bench_print(const msi_bench_host *host, const msi_bench_result *result, int name_width);
 
-/* msi_bench_write_json - one row a line. Returns: 0, MSI_EOUTPUT. */
+/* msi_bench_write_json - Returns: 0, MSI_EOUTPUT. */
 int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi_bench_result *result, int n);
 
+/* msi_bench_read - an earlier run's file. Returned: *text, freed by msi_free. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
+int msi_bench_read(const char *path, char **text);
+
 /*
- * msi_bench_compare - print each row's time beside that of an earlier run's file.
+ * msi_bench_compare - print each row's time beside that of an earlier run; seeded rows have none to compare.
+ * Given:    text  of its file
  * Returned: *n_slower rows whose time is more than `factor` times the earlier one's, *n_common rows that both have
- * Returns:  0, MSI_EINPUT
  */
-int msi_bench_compare(const char *path, const msi_bench_result *result, int n, double factor, int *n_common,
-                      int *n_slower);
+void msi_bench_compare(const char *text, const msi_bench_host *host, const msi_bench_result *result, int n,
+                       double factor, int *n_common, int *n_slower);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* msimage-bench: times gridders and degridders on fixed workloads, each held against a double-precision reference. */
+#include <errno.h>
 #include <fnmatch.h>
-#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,30 +14,38 @@
 #include "kernels/bench/bench_device.h"
 #include "kernels/strategy.h"
 
-enum { MAX_REPEAT = 1000, SLOWER_EXIT = 1 };
-
-/* Work that the energy counter, read some tens of times a second, needs to see. */
-static const double energy_s = 0.5;
+enum { SLOWER_EXIT = 1 };
 
 static const char usage[] =
     "usage: msimage-bench [options]\n"
     "Times the gridders and degridders of msimage on fixed workloads; needs no Measurement Set.\n"
     "  -list           what there is: gridders, strategies, directions and backends; then the rows\n"
-    "  -run PATTERN    the rows whose name contains PATTERN, or matches it where it has * ? or [ (default: all)\n"
+    "  -run P[,P..]    rows whose name contains a pattern P, or matches it where it has * ? or [ (default: all)\n"
     "  -layouts DIR    folder of station tables; without it procedural arrays of the same size and extent\n"
     "  -scale F        that fraction of the visibilities, 0 < F <= 1 (default 1)\n"
     "  -repeat N       runs of a row after the first; their medians count (default 5)\n"
-    "  -verify         hold every row against the reference in double precision\n"
+    "  -verify         hold every row against a reference in double precision; exit 70 when one is off\n"
+    "  -seeds N        inputs drawn for the rows random/.., which are always held against direct sums (default 1)\n"
+    "  -energy S       seconds of runs that a row's energy is taken over; 0: not taken (default 1)\n"
     "  -json FILE      write the results\n"
     "  -compare FILE   print ratios to an earlier run's results; exit 1 when a row is slower than\n"
     "  -factor X       X times its earlier time (default 1.1)\n"
-    "  -help           this text\n";
+    "  -help           this text\n"
+    "\n"
+    "Columns: sort: indices, sort, merging; kernel: gridding or degridding; FFT: transforms and w-screens, where a "
+    "row\n"
+    "has them; all: their sum. A GPU's times are of the device, inputs being there. Mvis/s: visibilities given, over\n"
+    "sort and kernel. GGPA/s: 1e9 complex additions to grid points a second, before merging, over the kernel; % peak:\n"
+    "8 operations each, of the multiply-adds that the GPU does when it does nothing else. J/Mvis: the GPU's energy "
+    "for\n"
+    "1e6 visibilities, by NVML. error: relative L2 distance from the reference.\n";
 
 typedef struct settings {
     msi_bench_options bench;
+    msi_bench_how how;
     const char *pattern, *json, *compare;
     double factor;
-    int repeat, verify, list, help;
+    int list, help;
 } settings;
 
 static int parse_number(const char *option, const char *text, double low, double high, double *out)
@@ -45,13 +53,19 @@ static int parse_number(const char *option, const char *text, double low, double
     char *end;
     *out = strtod(text, &end);
     if (end == text || *end || !(*out >= low && *out <= high))
-        return msi_error_set(MSI_EUSAGE, "%s: '%s' is not a number from %g to %g", option, text, low, high);
+        return msi_error_set(MSI_EUSAGE, "-%s: '%s' is not a number from %g to %g", option, text, low, high);
     return MSI_OK;
+}
+
+static int parse_count(const char *option, double number, int *out)
+{
+    *out = (int)number;
+    return *out == number ? MSI_OK : msi_error_set(MSI_EUSAGE, "-%s: %g is not a whole number", option, number);
 }
 
 static int parse(settings *s, int argc, char **argv)
 {
-    double repeat = s->repeat;
+    double repeat = s->how.repeat, seeds = s->how.n_seed;
     const struct {
         const char *name;
         int *flag;
@@ -60,13 +74,15 @@ static int parse(settings *s, int argc, char **argv)
         double low, high;
     } option[] = {{"list", &s->list, NULL, NULL, 0, 0},
                   {"help", &s->help, NULL, NULL, 0, 0},
-                  {"verify", &s->verify, NULL, NULL, 0, 0},
+                  {"verify", &s->how.verify, NULL, NULL, 0, 0},
                   {"run", NULL, &s->pattern, NULL, 0, 0},
                   {"layouts", NULL, &s->bench.layout_dir, NULL, 0, 0},
                   {"json", NULL, &s->json, NULL, 0, 0},
                   {"compare", NULL, &s->compare, NULL, 0, 0},
                   {"scale", NULL, NULL, &s->bench.scale, 1e-9, 1},
-                  {"repeat", NULL, NULL, &repeat, 1, MAX_REPEAT},
+                  {"repeat", NULL, NULL, &repeat, 1, MSI_BENCH_MAX_REPEAT},
+                  {"seeds", NULL, NULL, &seeds, 1, MSI_BENCH_MAX_SEED},
+                  {"energy", NULL, NULL, &s->how.energy_s, 0, 60},
                   {"factor", NULL, NULL, &s->factor, 1e-3, 1e6}};
     const int n_option = sizeof option / sizeof option[0];
     for (int i = 1; i < argc; i++) {
@@ -83,14 +99,23 @@ static int parse(settings *s, int argc, char **argv)
         if (option[k].text) *option[k].text = argv[i];
         if (option[k].number) MSI_TRY(parse_number(name, argv[i], option[k].low, option[k].high, option[k].number));
     }
-    s->repeat = (int)repeat;
-    return MSI_OK;
+    MSI_TRY(parse_count("repeat", repeat, &s->how.repeat));
+    return parse_count("seeds", seeds, &s->how.n_seed);
 }
 
-static int chosen(const char *pattern, const char *name)
+/* Whether a name matches one of the patterns, which commas separate; all names do where there are none. */
+static int chosen(const char *patterns, const char *name)
 {
-    if (!pattern) return 1;
-    return strpbrk(pattern, "*?[") ? fnmatch(pattern, name, 0) == 0 : strstr(name, pattern) != NULL;
+    char pattern[128];
+    if (!patterns) return 1;
+    for (const char *at = patterns;; at++) {
+        const size_t n = strcspn(at, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)n, at);
+        if (n > 0 && strpbrk(pattern, "*?[") ? fnmatch(pattern, name, 0) == 0 : n > 0 && strstr(name, pattern))
+            return 1;
+        at += n;
+        if (!*at) return 0;
+    }
 }
 
 static void list(const char *pattern)
@@ -136,87 +161,57 @@ static void describe_host(msi_bench_host *host, double scale)
         host->gpu[0] = 0;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, ascending);
-    return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
-}
-
-static int time_row(void *state, int repeat, msi_bench_result *r)
-{
-    double sort_ms[MAX_REPEAT], kernel_ms[MAX_REPEAT], all_ms[MAX_REPEAT];
-    msi_bench_time t;
-    MSI_TRY(r->row->run(state, &r->work, &t));
-    for (int i = 0; i < repeat; i++) {
-        MSI_TRY(r->row->run(state, &r->work, &t));
-        sort_ms[i] = t.sort_ms;
-        kernel_ms[i] = t.kernel_ms;
-        all_ms[i] = t.sort_ms + t.kernel_ms;
-    }
-    r->time.sort_ms = median(sort_ms, repeat);
-    r->time.kernel_ms = median(kernel_ms, repeat);
-    r->all_ms = median(all_ms, repeat);
-    return MSI_OK;
-}
-
-static int measure_energy(void *state, msi_bench_result *r)
-{
-    if (strcmp(r->row->backend, "cuda") != 0 || isnan(msi_bench_energy_joule())) return MSI_OK;
-    msi_bench_time t;
-    msi_bench_device_wait();
-    int n = 0;
-    double before = msi_bench_energy_joule(), start = msi_wall_s();
-    while (msi_wall_s() - start < energy_s) {
-        MSI_TRY(r->row->run(state, &r->work, &t));
-        n++;
-    }
-    msi_bench_device_wait();
-    r->joule_per_mvis = (msi_bench_energy_joule() - before) / (n * 1e-6 * (double)r->work.n_vis);
-    return MSI_OK;
-}
-
-static int run_row(const settings *s, msi_bench_result *r)
-{
-    void *state = NULL;
-    int status = r->row->set_up(&state, r->row, &s->bench, &r->work);
-    if (status == MSI_OK) status = time_row(state, s->repeat, r);
-    if (status == MSI_OK) status = measure_energy(state, r);
-    if (status == MSI_OK && s->verify) status = r->row->verify(state, &r->error);
-    r->row->free_state(state);
-    return status;
-}
-
 static int run_rows(const settings *s, const msi_bench_host *host, msi_bench_result *result, int *n_result, int *n_bad)
 {
-    int n_table, name_width = 4;
+    int n_table, name_width = 4, n_without_gpu = 0;
     const msi_bench_table *table = msi_bench_tables(&n_table);
     *n_result = *n_bad = 0;
     for (int t = 0; t < n_table; t++)
         for (int i = 0; i < table[t].n_row; i++) {
             const msi_bench_row *row = &table[t].row[i];
-            if (!chosen(s->pattern, row->name) || (strcmp(row->backend, "cuda") == 0 && !host->gpu[0])) continue;
-            result[*n_result] = (msi_bench_result){.row = row, .joule_per_mvis = NAN, .error = NAN};
+            if (!chosen(s->pattern, row->name)) continue;
+            if (strcmp(row->backend, "cuda") == 0 && !host->gpu[0]) {
+                n_without_gpu++;
+                continue;
+            }
+            result[*n_result] = (msi_bench_result){.row = row};
             *n_result += 1;
             if ((int)strlen(row->name) > name_width) name_width = (int)strlen(row->name);
         }
-    if (*n_result == 0)
-        return msi_error_set(MSI_EUSAGE, "no row that can run here is named '%s'; see -list",
-                             s->pattern ? s->pattern : "");
+    if (*n_result == 0 && n_without_gpu > 0)
+        return msi_error_set(MSI_EGPU, "-run %s: all %d rows need a GPU, and none can be used",
+                             s->pattern ? s->pattern : "*", n_without_gpu);
+    if (*n_result == 0) return msi_error_set(MSI_EUSAGE, "-run %s: no row is named so; see -list", s->pattern);
     msi_bench_print_head(host, name_width);
     for (int i = 0; i < *n_result; i++) {
-        MSI_TRY(run_row(s, &result[i]));
+        const char *name = result[i].row->name;
+        int status = msi_bench_measure(&result[i], &s->bench, &s->how);
+        if (status == MSI_EINPUT || status == MSI_EINTERRUPTED) return status;
+        if (status != MSI_OK) {
+            *n_bad += 1;
+            printf("%-*s  ERROR: %s\n", name_width, name, msi_error_get());
+            continue;
+        }
         msi_bench_print(host, &result[i], name_width);
-        if (s->verify && !(result[i].error <= result[i].row->tolerance)) {
+        if (msi_bench_failed(&result[i], &s->how)) {
             *n_bad += 1;
             printf("  ERROR: relative L2 error %.2e, allowed %.1e\n", result[i].error, result[i].row->tolerance);
         }
     }
+    return MSI_OK;
+}
+
+/* What would fail after the rows have run, before they do. */
+static int check_files(const settings *s, char **earlier)
+{
+    *earlier = NULL;
+    if (s->compare) MSI_TRY(msi_bench_read(s->compare, earlier));
+    FILE *f = s->json ? fopen(s->json, "a") : NULL;
+    if (s->json && !f) {
+        msi_free(*earlier);
+        return msi_error_set(MSI_EOUTPUT, "%s: %s", s->json, strerror(errno));
+    }
+    if (f) fclose(f);
     return MSI_OK;
 }
 
@@ -225,25 +220,32 @@ static int bench(const settings *s, int *exit_code)
     int n_table, n_row = 0, n_result, n_bad, n_common, n_slower = 0;
     const msi_bench_table *table = msi_bench_tables(&n_table);
     for (int t = 0; t < n_table; t++) n_row += table[t].n_row;
-    msi_bench_result *result;
-    MSI_TRY(msi_alloc(&result, n_row, sizeof *result, "results"));
+    msi_bench_result *result = NULL;
     msi_bench_host host;
-    describe_host(&host, s->bench.scale);
-    int status = run_rows(s, &host, result, &n_result, &n_bad);
+    char *earlier;
+    MSI_TRY(check_files(s, &earlier));
+    int status = msi_alloc(&result, n_row, sizeof *result, "results");
+    if (status == MSI_OK) {
+        describe_host(&host, s->bench.scale);
+        status = run_rows(s, &host, result, &n_result, &n_bad);
+    }
     if (status == MSI_OK && s->json) status = msi_bench_write_json(s->json, &host, result, n_result);
-    if (status == MSI_OK && s->compare)
-        status = msi_bench_compare(s->compare, result, n_result, s->factor, &n_common, &n_slower);
+    if (status == MSI_OK && earlier) {
+        msi_bench_compare(earlier, &host, result, n_result, s->factor, &n_common, &n_slower);
+        if (n_common == 0) status = msi_error_set(MSI_EINPUT, "%s: has none of the rows that were run", s->compare);
+    }
     msi_free(result);
+    msi_free(earlier);
     *exit_code = n_slower > 0 ? SLOWER_EXIT : 0;
-    if (status == MSI_OK && n_bad > 0)
-        return msi_error_set(MSI_EINTERNAL, "%d rows err more than they may against the reference", n_bad);
+    if (status == MSI_OK && n_bad > 0) return msi_error_set(MSI_EINTERNAL, "%d of %d rows failed", n_bad, n_result);
     return status;
 }
 
 int main(int argc, char **argv)
 {
-    settings s = {.bench = {.scale = 1}, .factor = 1.1, .repeat = 5};
+    settings s = {.bench = {.scale = 1, .seed = 1}, .how = {.repeat = 5, .n_seed = 1, .energy_s = 1}, .factor = 1.1};
     int exit_code = 0, status = parse(&s, argc, argv);
+    msi_log_setup(MSI_LOG_QUIET, 0);
     if (status == MSI_OK && s.help)
         fputs(usage, stdout);
     else if (status == MSI_OK && s.list)

@@ -8,17 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/status.h"
 
-enum { LINE_BYTES = 2048, FLOPS_AN_ADDITION = 8 };
+enum { MOST_BYTES = 16 << 20, FLOPS_AN_ADDITION = 8 };
 
 void msi_bench_print_head(const msi_bench_host *host, int name_width)
 {
     if (host->gpu[0]) printf("GPU: %s, %.1f TFLOP/s of fp32 multiply-adds\n", host->gpu, 1e-12 * host->gpu_fp32_flops);
     printf("CPU: %s, %d threads\n", host->cpu, host->n_thread);
     if (host->scale < 1) printf("Scale: %g of the visibilities of every workload\n", host->scale);
-    printf("%-*s %9s %9s %9s %9s %9s %6s %8s %8s  %s\n", name_width, "row", "sort ms", "kernel ms", "all ms", "Mvis/s",
-           "GGPA/s", "% peak", "J/Mvis", "error", "note");
+    printf("%-*s %9s %9s %9s %9s %9s %9s %6s %8s %8s  %s\n", name_width, "row", "sort ms", "kernel ms", "FFT ms",
+           "all ms", "Mvis/s", "GGPA/s", "% peak", "J/Mvis", "error", "note");
 }
 
 /* A figure in a column, or a dash where it does not apply. */
@@ -37,8 +38,9 @@ void msi_bench_print(const msi_bench_host *host, const msi_bench_result *r, int 
     printf("%-*s", name_width, r->row->name);
     print_figure(9, 3, r->time.sort_ms);
     print_figure(9, 3, r->time.kernel_ms);
+    print_figure(9, 3, r->time.transform_ms > 0 ? r->time.transform_ms : NAN);
     print_figure(9, 3, r->all_ms);
-    print_figure(9, 1, 1e-3 * (double)r->work.n_vis / r->all_ms);
+    print_figure(9, 1, 1e-3 * (double)r->work.n_vis / (r->time.sort_ms + r->time.kernel_ms));
     print_figure(9, 1, 1e-9 * rate);
     print_figure(6, 1,
                  on_gpu && host->gpu_fp32_flops > 0 ? 100 * FLOPS_AN_ADDITION * rate / host->gpu_fp32_flops : NAN);
@@ -87,9 +89,12 @@ static void write_row(FILE *f, const msi_bench_result *r)
     write_number(f, "n_addition", r->work.n_addition);
     write_number(f, "sort_ms", r->time.sort_ms);
     write_number(f, "kernel_ms", r->time.kernel_ms);
+    write_number(f, "transform_ms", r->time.transform_ms);
     write_number(f, "all_ms", r->all_ms);
     write_number(f, "joule_per_mvis", r->joule_per_mvis);
     write_number(f, "error", r->error);
+    write_number(f, "tolerance", r->row->tolerance);
+    if (r->row->seeded) write_number(f, "seeds", r->n_seed);
     fputs(", ", f);
     write_string(f, "note", r->work.note);
     fputc('}', f);
@@ -117,37 +122,73 @@ int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi
     return MSI_OK;
 }
 
-/* all_ms of the row of this name in a file of ours, where each row has a line of its own; NaN where it is not there. */
-static double earlier_ms(FILE *f, const char *name)
+/* What follows a key and its colon, or NULL. The files are this program's own, perhaps laid out anew. */
+static const char *value_of(const char *text, const char *key)
 {
-    char line[LINE_BYTES], start[256];
-    double ms = NAN;
-    snprintf(start, sizeof start, "  {\"name\": \"%s\"", name);
-    rewind(f);
-    while (fgets(line, sizeof line, f)) {
-        const char *at = strncmp(line, start, strlen(start)) ? NULL : strstr(line, "\"all_ms\": ");
-        if (at) ms = strtod(at + strlen("\"all_ms\": "), NULL);
-    }
-    return ms;
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\"", key);
+    const char *at = strstr(text, quoted);
+    if (!at) return NULL;
+    at += strlen(quoted);
+    return at + strspn(at, " \t\r\n:");
 }
 
-int msi_bench_compare(const char *path, const msi_bench_result *result, int n, double factor, int *n_common,
-                      int *n_slower)
+int msi_bench_read(const char *path, char **text)
 {
     FILE *f = fopen(path, "r");
     if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    int rc = msi_alloc(text, MOST_BYTES + 1, 1, "earlier results");
+    if (!rc && (fread(*text, 1, MOST_BYTES, f) == MOST_BYTES || ferror(f)))
+        rc = msi_error_set(MSI_EINPUT, "%s: %s", path, ferror(f) ? strerror(errno) : "too long to be results");
+    fclose(f);
+    if (!rc && !value_of(*text, "rows")) rc = msi_error_set(MSI_EINPUT, "%s: not a file that -json wrote", path);
+    if (rc) {
+        msi_free(*text);
+        *text = NULL;
+    }
+    return rc;
+}
+
+static int is_string(const char *value, const char *text)
+{
+    size_t n = strlen(text);
+    return value && value[0] == '"' && strncmp(value + 1, text, n) == 0 && value[n + 1] == '"';
+}
+
+/* all_ms of the row of this name; NaN where it is not there. */
+static double earlier_ms(const char *text, const char *name)
+{
+    for (const char *at = value_of(text, "name"); at; at = value_of(at, "name")) {
+        const char *ms = is_string(at, name) ? value_of(at, "all_ms") : NULL;
+        if (ms) return strtod(ms, NULL);
+    }
+    return NAN;
+}
+
+/* Times compare where they were taken on the same processors and of as much work. */
+static void print_differences(const char *text, const msi_bench_host *host)
+{
+    const char *scale = value_of(text, "scale"), *threads = value_of(text, "threads");
+    if (!is_string(value_of(text, "gpu"), host->gpu) || !is_string(value_of(text, "cpu"), host->cpu) ||
+        (threads && (int)strtod(threads, NULL) != host->n_thread))
+        puts("  measured on another machine, or on another number of threads");
+    if (scale && fabs(strtod(scale, NULL) - host->scale) > 1e-6 * host->scale)
+        printf("  measured at -scale %g\n", strtod(scale, NULL));
+}
+
+void msi_bench_compare(const char *text, const msi_bench_host *host, const msi_bench_result *result, int n,
+                       double factor, int *n_common, int *n_slower)
+{
     *n_common = *n_slower = 0;
-    printf("Against %s:\n", path);
+    puts("Against the earlier run:");
+    print_differences(text, host);
     for (int i = 0; i < n; i++) {
-        double before = earlier_ms(f, result[i].row->name), ratio = result[i].all_ms / before;
-        if (!isfinite(ratio)) continue;
+        double before = earlier_ms(text, result[i].row->name), ratio = result[i].all_ms / before;
+        if (!isfinite(ratio) || result[i].row->seeded) continue;
         int slower = ratio > factor;
         *n_common += 1;
         *n_slower += slower;
         printf("%-44s %9.3f ms, was %9.3f: %6.3f times%s\n", result[i].row->name, result[i].all_ms, before, ratio,
                slower ? "  SLOWER" : "");
     }
-    fclose(f);
-    if (*n_common == 0) return msi_error_set(MSI_EINPUT, "%s: has none of the rows that were run", path);
-    return MSI_OK;
 }

@@ -18,12 +18,16 @@ namespace {
 typedef struct detail {
     int n_step; /* time steps of a baseline that share the middle one's w */
     const char *note;
+    int by_time;     /* samples as a Measurement Set has them: all baselines of one time, then of the next */
+    int guessed;     /* shapes are not measured */
+    int32_t n_group; /* visibilities of a work group; 0: as measured */
 } detail;
 
 /* Largest half-support of each class. */
 constexpr int32_t class_half[] = {6, 10, 14, 22, 30, 46, 72};
 constexpr int N_CLASS = sizeof class_half / sizeof class_half[0];
-constexpr int64_t MEASURED = 1 << 19;
+constexpr int N_PART = 64;
+constexpr int64_t MEASURED = 1 << 22; /* few samples make small groups look good, which fill the GPU */
 
 struct state {
     const msi_el56 *e;
@@ -38,22 +42,6 @@ struct state {
     cudaEvent_t begin, end;
 };
 
-/* Calls each(sample, place) for all samples, baseline by baseline, planes frozen. */
-template <class EACH> void each_sample(const state *s, EACH each)
-{
-    const msi_el56 *e = s->e;
-    const int64_t n_step = s->d->n_step;
-    for (int64_t b = 0; b < e->n_baseline; b++)
-        for (int64_t t = 0; t < e->n_time; t++) {
-            const int64_t block = t / n_step * n_step, middle = std::min(block + n_step / 2, e->n_time - 1);
-            const msi_el56_place of_w = msi_el56_locate(e, middle * e->n_baseline + b);
-            msi_el56_place p = msi_el56_locate(e, t * e->n_baseline + b);
-            p.plane = of_w.plane;
-            p.conjugate = of_w.conjugate;
-            each(t * e->n_baseline + b, p);
-        }
-}
-
 int class_of(int32_t half)
 {
     int c = 0;
@@ -61,27 +49,57 @@ int class_of(int32_t half)
     return c;
 }
 
+/* Sample i of the row's order: which of the workload's it is, and its place with a frozen plane. */
+int64_t sample_at(const state *s, int64_t i, msi_el56_place *p)
+{
+    const msi_el56 *e = s->e;
+    const int64_t n_step = s->d->n_step;
+    const int64_t b = s->d->by_time ? i % e->n_baseline : i / e->n_time;
+    const int64_t t = s->d->by_time ? i / e->n_baseline : i % e->n_time;
+    const int64_t block = t / n_step * n_step, middle = std::min(block + n_step / 2, e->n_time - 1);
+    const msi_el56_place of_w = msi_el56_locate(e, middle * e->n_baseline + b);
+    *p = msi_el56_locate(e, t * e->n_baseline + b);
+    p->plane = of_w.plane;
+    p->conjugate = of_w.conjugate;
+    return t * e->n_baseline + b;
+}
+
+/* The samples of each class behind those of the one before, in the row's order; parts of them side by side. */
 void make_samples(state *s)
 {
     const msi_el56 *e = s->e;
-    int64_t next[N_CLASS] = {};
-    each_sample(s, [&](int64_t, const msi_el56_place &p) {
-        const int32_t half = e->kernels.half[p.plane];
-        const int c = class_of(half);
-        next[c]++;
-        s->taps[c] = std::max(s->taps[c], msi_wkernel_taps(half));
-    });
+    int64_t next[N_PART][N_CLASS] = {};
+    int32_t half[N_PART][N_CLASS] = {};
+#pragma omp parallel for
+    for (int part = 0; part < N_PART; part++)
+        for (int64_t i = e->n_vis * part / N_PART; i < e->n_vis * (part + 1) / N_PART; i++) {
+            msi_el56_place p;
+            sample_at(s, i, &p);
+            const int c = class_of(e->kernels.half[p.plane]);
+            next[part][c]++;
+            half[part][c] = std::max(half[part][c], e->kernels.half[p.plane]);
+        }
     for (int c = 0; c < N_CLASS; c++) {
-        s->first[c + 1] = s->first[c] + next[c];
-        next[c] = s->first[c];
+        s->first[c + 1] = s->first[c];
+        for (int part = 0; part < N_PART; part++) {
+            const int64_t n = next[part][c];
+            next[part][c] = s->first[c + 1];
+            s->first[c + 1] += n;
+            s->taps[c] = std::max(s->taps[c], msi_wkernel_taps(half[part][c]));
+        }
     }
     s->sample.resize((size_t)e->n_vis);
     s->value.resize((size_t)e->n_vis);
-    each_sample(s, [&](int64_t i, const msi_el56_place &p) {
-        const size_t at = (size_t)next[class_of(e->kernels.half[p.plane])]++;
-        s->sample[at] = {p.u, p.v, (int16_t)p.sub_u, (int16_t)p.sub_v, (int16_t)p.plane, (int16_t)p.conjugate, 0, 0};
-        s->value[at] = {e->weight[i] * e->vis[i].re, e->weight[i] * e->vis[i].im};
-    });
+#pragma omp parallel for
+    for (int part = 0; part < N_PART; part++)
+        for (int64_t k = e->n_vis * part / N_PART; k < e->n_vis * (part + 1) / N_PART; k++) {
+            msi_el56_place p;
+            const int64_t i = sample_at(s, k, &p);
+            const size_t at = (size_t)next[part][class_of(e->kernels.half[p.plane])]++;
+            s->sample[at] = {p.u, p.v, (int16_t)p.sub_u, (int16_t)p.sub_v, (int16_t)p.plane, (int16_t)p.conjugate,
+                             0,   0};
+            s->value[at] = {e->weight[i] * e->vis[i].re, e->weight[i] * e->vis[i].im};
+        }
 }
 
 int upload(void **out, const void *from, size_t bytes)
@@ -161,7 +179,11 @@ int choose_shapes(state *s)
         msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
         const int n = msi_window_grid_shapes(&m.job, shape);
         const msi_window_case what = {"", 0, MSI_FP32, 1, 0, MSI_WINDOW_NEAREST, s->taps[c]};
-        MSI_TRY(msi_window_tuning_choose(&s->shape[c], &what, shape, n, time_shape, &m, "/dev/null/none"));
+        if (s->d->guessed)
+            s->shape[c] = msi_window_tuning_guess(&what, shape, n);
+        else
+            MSI_TRY(msi_window_tuning_choose(&s->shape[c], &what, shape, n, time_shape, &m, "/dev/null/none"));
+        if (s->d->n_group) s->shape[c].n_vis = s->d->n_group;
     }
     return MSI_OK;
 }
@@ -194,7 +216,7 @@ int run(void *in, msi_bench_work *work, msi_bench_time *time)
     MSI_CUDA(cudaEventElapsedTime(&ms, s->begin, s->end));
     time->sort_ms = 0;
     time->kernel_ms = ms;
-    snprintf(work->note, sizeof work->note, "%s%s; separable, order of tracks given", s->d->note,
+    snprintf(work->note, sizeof work->note, "%s%s; separable, order given", s->d->note,
              s->e->procedural ? "; procedural layout" : "");
     return MSI_OK;
 }
@@ -217,11 +239,17 @@ void free_state(void *in)
     delete s;
 }
 
-const detail exact = {1, "moving window, exact w"};
-const detail frozen_4 = {4, "moving window, w frozen over 4 steps"};
-const detail frozen_10 = {10, "moving window, w frozen over 10 steps"};
-const detail frozen_16 = {16, "moving window, w frozen over 16 steps"};
-const detail frozen_40 = {40, "moving window, w frozen over 40 steps"};
+const detail exact = {1, "moving window along tracks, exact w"};
+const detail guessed = {1, "along tracks, exact w, shapes guessed", 0, 1};
+const detail by_time = {1, "in time-major order, exact w", 1};
+const detail frozen_4 = {4, "along tracks, w frozen over 4 steps"};
+const detail frozen_10 = {10, "along tracks, w frozen over 10 steps"};
+const detail frozen_16 = {16, "along tracks, w frozen over 16 steps"};
+const detail frozen_40 = {40, "along tracks, w frozen over 40 steps"};
+const detail group_32 = {1, "groups of 32", 0, 0, 32};
+const detail group_128 = {1, "groups of 128", 0, 0, 128};
+const detail group_512 = {1, "groups of 512", 0, 0, 512};
+const detail group_2048 = {1, "groups of 2048", 0, 0, 2048};
 
 const char workload_name[] = "A: w-projection, EL56-82 geometry, 31.4 M visibilities";
 
@@ -232,8 +260,16 @@ const char workload_name[] = "A: w-projection, EL56-82 geometry, 31.4 M visibili
             free_state                                                                                                 \
     }
 
-const msi_bench_row rows[] = {ROW("window", 1e-5, exact), ROW("window-frozen-4", 2, frozen_4),
-                              ROW("window-frozen-10", 2, frozen_10), ROW("window-frozen-16", 2, frozen_16),
+const msi_bench_row rows[] = {ROW("window", 1e-5, exact),
+                              ROW("window-untuned", 1e-5, guessed),
+                              ROW("window-time-major", 1e-5, by_time),
+                              ROW("window-group-32", 1e-5, group_32),
+                              ROW("window-group-128", 1e-5, group_128),
+                              ROW("window-group-512", 1e-5, group_512),
+                              ROW("window-group-2048", 1e-5, group_2048),
+                              ROW("window-frozen-4", 2, frozen_4),
+                              ROW("window-frozen-10", 2, frozen_10),
+                              ROW("window-frozen-16", 2, frozen_16),
                               ROW("window-frozen-40", 2, frozen_40)};
 
 } /* namespace */

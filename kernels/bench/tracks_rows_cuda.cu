@@ -276,9 +276,9 @@ int run(void *in, msi_bench_work *work, msi_bench_time *time)
     MSI_CUDA(cudaDeviceSynchronize());
     time->sort_ms = 0;
     MSI_TRY(time_once(s, &time->kernel_ms));
-    snprintf(work->note, sizeof work->note, "%s; %d x %d x %d cells, %d images a thread, groups of %d", s->d->note,
-             (int)s->shape.coarsen_u, (int)s->shape.coarsen_v, (int)s->shape.blocks_v, (int)s->shape.images,
-             (int)s->shape.n_vis);
+    snprintf(work->note, sizeof work->note, "%s; %s%d x %d x %d cells, %d images a thread, groups of %d", s->d->note,
+             s->shape.variant == MSI_WINDOW_TENSOR ? "tensor cores, " : "", (int)s->shape.coarsen_u,
+             (int)s->shape.coarsen_v, (int)s->shape.blocks_v, (int)s->shape.images, (int)s->shape.n_vis);
     return MSI_OK;
 }
 
@@ -419,11 +419,13 @@ const detail grid_4_28 = separable(4, 28, 0, 1, TRACKS, MEASURED, "merged, tuned
 const detail grid_1_28 = separable(1, 28, 0, 1, TRACKS, MEASURED, "merged, tuned");
 const detail grid_1_28_guess = separable(1, 28, 0, 1, TRACKS, GUESSED, "merged, not tuned");
 const detail degrid_4_60 = separable(4, 60, 1, 1, TRACKS, MEASURED, "merged, tuned");
+const detail degrid_4_60_guess = separable(4, 60, 1, 1, TRACKS, GUESSED, "merged, not tuned");
 const detail degrid_4_60_times = separable(4, 60, 1, 0, TIMES, MEASURED, "not merged, time-major order");
 const detail degrid_4_60_places = separable(4, 60, 1, 0, PLACES, MEASURED, "not merged, in order of place");
 const detail degrid_1_60 = separable(1, 60, 1, 1, TRACKS, MEASURED, "merged, tuned");
 const detail degrid_4_28 = separable(4, 28, 1, 1, TRACKS, MEASURED, "merged, tuned");
 const detail degrid_1_28 = separable(1, 28, 1, 1, TRACKS, MEASURED, "merged, tuned");
+const detail degrid_1_28_guess = separable(1, 28, 1, 1, TRACKS, GUESSED, "merged, not tuned");
 
 #define ROW(NAME, WORKLOAD, DIRECTION, DETAIL)                                                                         \
     {                                                                                                                  \
@@ -457,11 +459,13 @@ const msi_bench_row rows[] = {ROW("B1/16", romein, "grid", full_16),
                               ROW("B2/grid-1pol-28", merry, "grid", grid_1_28),
                               ROW("B2/grid-1pol-28-untuned", merry, "grid", grid_1_28_guess),
                               ROW("B2/degrid-4pol-60", merry, "degrid", degrid_4_60),
+                              ROW("B2/degrid-4pol-60-untuned", merry, "degrid", degrid_4_60_guess),
                               ROW("B2/degrid-4pol-60-time-major", merry, "degrid", degrid_4_60_times),
                               ROW("B2/degrid-4pol-60-by-place", merry, "degrid", degrid_4_60_places),
                               ROW("B2/degrid-1pol-60", merry, "degrid", degrid_1_60),
                               ROW("B2/degrid-4pol-28", merry, "degrid", degrid_4_28),
-                              ROW("B2/degrid-1pol-28", merry, "degrid", degrid_1_28)};
+                              ROW("B2/degrid-1pol-28", merry, "degrid", degrid_1_28),
+                              ROW("B2/degrid-1pol-28-untuned", merry, "degrid", degrid_1_28_guess)};
 
 } // namespace
 

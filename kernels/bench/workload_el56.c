@@ -1,47 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/bench/workload_el56.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/bench/array_el56.h"
+#include "kernels/bench/bench_random.h"
 
-enum { N_STATION = 512, N_TIME = 240, N_PLANE = 601, OVERSAMPLE = 4, N_QUADRATURE = 1024 };
+enum { N_TIME = 240, N_PLANE = 601, OVERSAMPLE = 4, N_QUADRATURE = 1024 };
 enum { SCATTER_PLANES = 16, SCATTER_CELLS = 1024 };
 
-static const double field_rad = 0.114, latitude_deg = -26.82472208, declination_deg = -23.2, first_ha_deg = -37.44,
-                    interval_s = 30, freq_hz = 100e6, day_s = 86164.1;
-
-static double rad(double deg)
-{
-    return deg * MSI_PI / 180;
-}
-
-/* Numbers that are the same everywhere: SplitMix64, a bijection of a counter. Uniform in [0, 1). */
-static double uniform(uint64_t counter)
-{
-    uint64_t z = (counter + 1) * 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
-}
-
-/* A core with half of the stations and three arms, as large as SKA-Low. */
-static void invent_stations(double (*enu)[3])
-{
-    for (int i = 0; i < N_STATION; i++) {
-        double core = i < N_STATION / 2, x = uniform(3 * (uint64_t)i), y = uniform(3 * (uint64_t)i + 1);
-        double radius = core > 0 ? 500 * sqrt(x) : 500 * pow(76, x);
-        double angle = core > 0 ? 2 * MSI_PI * y : 2 * MSI_PI * (i % 3) / 3.0 + 0.9 * log(radius / 500) + 0.1 * y;
-        enu[i][0] = radius * cos(angle);
-        enu[i][1] = radius * sin(angle);
-        enu[i][2] = 5 * uniform(3 * (uint64_t)i + 2);
-    }
-}
+static const double field_rad = 0.114;
 
 /* Half-supports of the data set, to within two cells. */
 static void invent_supports(int32_t *half)
@@ -49,76 +21,20 @@ static void invent_supports(int32_t *half)
     for (int p = 0; p < N_PLANE; p++) half[p] = (int32_t)lrint(4 + 68.0 * p * p / ((N_PLANE - 1) * (N_PLANE - 1.0)));
 }
 
-/* n lines of `columns` numbers. */
-static int read_table(const char *dir, const char *name, double *out, int n, int columns)
+static int read_supports(const char *dir, int32_t *half)
 {
-    char path[4096], line[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *f = fopen(path, "r");
-    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-    int row = 0;
-    while (row < n && fgets(line, sizeof line, f)) {
-        char *at = line;
-        int c = 0;
-        for (char *end = NULL; c < columns; c++, at = end) {
-            out[row * columns + c] = strtod(at, &end);
-            if (end == at) break;
-        }
-        if (c < columns) break;
-        row++;
-    }
-    fclose(f);
-    if (row < n) return msi_error_set(MSI_EINPUT, "%s: line %d is not %d numbers", path, row + 1, columns);
-    return MSI_OK;
-}
-
-static int read_layout(const char *dir, double (*enu)[3], int32_t *half)
-{
+    double support[N_PLANE];
     if (!dir) {
-        invent_stations(enu);
         invent_supports(half);
         return MSI_OK;
     }
-    double support[N_PLANE];
-    MSI_TRY(read_table(dir, "ska1low_v6_enu.txt", enu[0], N_STATION, 3));
-    MSI_TRY(read_table(dir, "support_el56.txt", support, N_PLANE, 1));
+    MSI_TRY(msi_el56_read_table(dir, "support_el56.txt", support, N_PLANE, 1));
     for (int p = 0; p < N_PLANE; p++) {
         half[p] = (int32_t)support[p];
         if (!(support[p] >= 1 && support[p] <= MSI_WKERNEL_MAX_HALF))
             return msi_error_set(MSI_EINPUT, "%s/support_el56.txt: line %d is no half-support", dir, p + 1);
     }
     return MSI_OK;
-}
-
-/* Stations in wavelengths along the equatorial axes, then uvw of all baselines at all times. Returned: largest |w|. */
-static double make_coordinates(msi_el56 *e, double (*enu)[3], int n_station)
-{
-    double xyz[N_STATION][3], lat = rad(latitude_deg), dec = rad(declination_deg), w_max = 0;
-    double per_m = freq_hz / MSI_SPEED_OF_LIGHT;
-    for (int i = 0; i < n_station; i++) {
-        xyz[i][0] = (cos(lat) * enu[i][2] - sin(lat) * enu[i][1]) * per_m;
-        xyz[i][1] = enu[i][0] * per_m;
-        xyz[i][2] = (cos(lat) * enu[i][1] + sin(lat) * enu[i][2]) * per_m;
-    }
-#pragma omp parallel for reduction(max : w_max)
-    for (int64_t t = 0; t < e->n_time; t++) {
-        double ha = rad(first_ha_deg + (double)t * interval_s * 360 / day_s), uvw[N_STATION][3];
-        for (int i = 0; i < n_station; i++) {
-            double radial = cos(ha) * xyz[i][0] - sin(ha) * xyz[i][1];
-            uvw[i][0] = sin(ha) * xyz[i][0] + cos(ha) * xyz[i][1];
-            uvw[i][1] = cos(dec) * xyz[i][2] - sin(dec) * radial;
-            uvw[i][2] = sin(dec) * xyz[i][2] + cos(dec) * radial;
-        }
-        int64_t k = t * e->n_baseline;
-        for (int i = 0; i < n_station; i++)
-            for (int j = i + 1; j < n_station; j++, k++) {
-                e->u[k] = (float)(uvw[j][0] - uvw[i][0]);
-                e->v[k] = (float)(uvw[j][1] - uvw[i][1]);
-                e->w[k] = (float)(uvw[j][2] - uvw[i][2]);
-                w_max = fmax(w_max, fabs((double)e->w[k]));
-            }
-    }
-    return w_max;
 }
 
 /* The box that holds all footprints. */
@@ -158,8 +74,8 @@ static int make_values(msi_el56 *e)
     for (int64_t i = 0; i < e->n_vis; i++) {
         msi_el56_place p = msi_el56_locate(e, i);
         e->weight[i] = 1.0f / (float)count[(int64_t)p.v * e->nu + p.u];
-        e->vis[i].re = (float)(2 * uniform(2 * (uint64_t)i) - 1);
-        e->vis[i].im = (float)(2 * uniform(2 * (uint64_t)i + 1) - 1);
+        e->vis[i].re = (float)(2 * msi_bench_uniform(2 * (uint64_t)i) - 1);
+        e->vis[i].im = (float)(2 * msi_bench_uniform(2 * (uint64_t)i + 1) - 1);
     }
     msi_free(count);
     return MSI_OK;
@@ -248,10 +164,10 @@ static int choose_sample(msi_el56 *e)
 {
     e->n_sample = 0;
     for (int i = 0; i < MSI_EL56_MAX_SAMPLE; i++) {
-        int32_t u = (int32_t)(uniform(7000 + 2 * (uint64_t)i) * e->nu),
-                v = (int32_t)(uniform(7001 + 2 * (uint64_t)i) * e->nv);
+        int32_t u = (int32_t)(msi_bench_uniform(7000 + 2 * (uint64_t)i) * e->nu),
+                v = (int32_t)(msi_bench_uniform(7001 + 2 * (uint64_t)i) * e->nv);
         if (i % 2 == 0) {
-            msi_el56_place p = msi_el56_locate(e, (int64_t)(uniform(9000 + (uint64_t)i) * (double)e->n_vis));
+            msi_el56_place p = msi_el56_locate(e, (int64_t)(msi_bench_uniform(9000 + (uint64_t)i) * (double)e->n_vis));
             u = p.u;
             v = p.v;
         }
@@ -328,20 +244,13 @@ static int make_reference(msi_el56 *e)
     return status;
 }
 
-static int allocate_samples(msi_el56 *e)
-{
-    e->n_vis = e->n_time * e->n_baseline;
-    MSI_TRY(msi_alloc(&e->u, e->n_vis, sizeof *e->u, "u"));
-    MSI_TRY(msi_alloc(&e->v, e->n_vis, sizeof *e->v, "v"));
-    MSI_TRY(msi_alloc(&e->w, e->n_vis, sizeof *e->w, "w"));
-    MSI_TRY(msi_alloc(&e->weight, e->n_vis, sizeof *e->weight, "weights"));
-    e->scale_u = (float)-field_rad;
-    e->scale_v = (float)field_rad;
-    return msi_alloc(&e->vis, e->n_vis, sizeof *e->vis, "visibilities");
-}
-
+/* All but the coordinates and how w becomes a plane. */
 static int finish(msi_el56 *e, int32_t n_plane, const int32_t *half)
 {
+    e->scale_u = (float)-field_rad;
+    e->scale_v = (float)field_rad;
+    MSI_TRY(msi_alloc(&e->weight, e->n_vis, sizeof *e->weight, "weights"));
+    MSI_TRY(msi_alloc(&e->vis, e->n_vis, sizeof *e->vis, "visibilities"));
     MSI_TRY(make_kernels(e, n_plane, half));
     trim(e);
     MSI_TRY(make_values(e));
@@ -350,18 +259,18 @@ static int finish(msi_el56 *e, int32_t n_plane, const int32_t *half)
 
 static int make(msi_el56 *e, const msi_bench_options *options)
 {
-    double enu[N_STATION][3], times = N_TIME * options->scale;
     int32_t half[N_PLANE];
-    MSI_TRY(read_layout(options->layout_dir, enu, half));
-    e->procedural = !options->layout_dir;
-    /* Fewer times first, so that neighbours in time stay so; below one time, fewer stations from all over the array. */
-    e->n_time = times >= 1 ? lrint(times) : 1;
-    int n_station = times >= 1 ? N_STATION : (int)fmax(8, ceil(N_STATION * sqrt(times)));
-    for (int i = 0; i < n_station; i++) memcpy(enu[i], enu[i * N_STATION / n_station], sizeof enu[i]);
-    e->n_baseline = (int64_t)n_station * (n_station - 1) / 2;
-    MSI_TRY(allocate_samples(e));
-    double w_max = make_coordinates(e, enu, n_station);
-    e->plane_scale = (float)((N_PLANE - 1.0) * (N_PLANE - 1.0) / (1.05 * w_max));
+    msi_el56_array a;
+    MSI_TRY(read_supports(options->layout_dir, half));
+    MSI_TRY(msi_el56_array_make(&a, options, N_TIME));
+    e->procedural = a.procedural;
+    e->n_time = a.n_time;
+    e->n_baseline = a.n_baseline;
+    e->n_vis = a.n_time * a.n_baseline;
+    e->u = a.u;
+    e->v = a.v;
+    e->w = a.w;
+    e->plane_scale = (float)((N_PLANE - 1.0) * (N_PLANE - 1.0) / (1.05 * a.w_max_lambda));
     return finish(e, N_PLANE, half);
 }
 
@@ -370,16 +279,19 @@ static int make_scattered(msi_el56 *e, const msi_bench_options *options, const m
     int32_t half[SCATTER_PLANES];
     for (int p = 0; p < SCATTER_PLANES; p++) half[p] = scatter->half;
     e->n_time = 1;
-    e->n_baseline = (int64_t)fmax(1, (double)scatter->n_vis * options->scale);
-    MSI_TRY(allocate_samples(e));
+    e->n_vis = e->n_baseline = (int64_t)fmax(1, (double)scatter->n_vis * options->scale);
+    MSI_TRY(msi_alloc(&e->u, e->n_vis, sizeof *e->u, "u"));
+    MSI_TRY(msi_alloc(&e->v, e->n_vis, sizeof *e->v, "v"));
+    MSI_TRY(msi_alloc(&e->w, e->n_vis, sizeof *e->w, "w"));
     const double w_max = 1000, edge = 0.5 * SCATTER_CELLS;
 #pragma omp parallel for
     for (int64_t i = 0; i < e->n_vis; i++) {
         uint64_t at = ((uint64_t)1 << 40) + 3 * (uint64_t)i;
-        double radius = edge / 4 * sqrt(-2 * log(1 - uniform(at))), angle = 2 * MSI_PI * uniform(at + 1);
+        double radius = edge / 4 * sqrt(-2 * log(1 - msi_bench_uniform(at)));
+        double angle = 2 * MSI_PI * msi_bench_uniform(at + 1);
         e->u[i] = (float)(fmin(radius, edge) * cos(angle) / field_rad);
         e->v[i] = (float)(fmin(radius, edge) * sin(angle) / field_rad);
-        e->w[i] = (float)(w_max * (2 * uniform(at + 2) - 1));
+        e->w[i] = (float)(w_max * (2 * msi_bench_uniform(at + 2) - 1));
     }
     e->plane_scale = (float)((SCATTER_PLANES - 1.0) * (SCATTER_PLANES - 1.0) / w_max);
     return finish(e, SCATTER_PLANES, half);
@@ -402,9 +314,15 @@ int msi_el56_get(const msi_el56 **out, const msi_bench_options *options, const m
         forget(&workload);
         made = 0;
     }
-    if (!made) MSI_TRY(scatter ? make_scattered(&workload, options, scatter) : make(&workload, options));
-    if (!made) workload.serial = ++serial;
-    made = 1;
+    if (!made) {
+        int rc = scatter ? make_scattered(&workload, options, scatter) : make(&workload, options);
+        if (rc) {
+            forget(&workload);
+            return rc;
+        }
+        workload.serial = ++serial;
+        made = 1;
+    }
     made_for = scatter;
     *out = &workload;
     return MSI_OK;

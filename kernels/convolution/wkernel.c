@@ -17,17 +17,9 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/convolution/wkernel_nodes.h"
 
-/* One axis: nodes on [0, band] in cycles a cell, split at the image's edge, where the phase changes its course. */
-typedef struct axis {
-    double field_rad, edge; /* of the padded grid; of the image in cycles a cell */
-    double half_l, half_m;  /* of the image along this axis and across it, in direction cosines */
-    const msi_window *window;
-    int n_node;
-    double *x, *weight; /* [n_node]; weight holds the taper and the factor 2 of the even half */
-    double *cosine;     /* [n_node][n_distance] cos(2 pi x q / steps) */
-    int64_t n_distance;
-} axis;
+typedef msi_wkernel_axis axis;
 
 static double band_of(const msi_window *w)
 {
@@ -110,8 +102,8 @@ static int nodes_for(double cycles)
     return 24 + (int)ceil(0.6 * MSI_PI * cycles);
 }
 
-/* Lays nodes on an axis for planes up to w_max and distances up to t_max, and the cosines of distances q / steps. */
-static int prepare_axis(axis *a, double w_max, double t_max, int32_t steps)
+/* Lays nodes on an axis for planes up to w_max and distances up to t_max. */
+static int lay_nodes(axis *a, double w_max, double t_max)
 {
     double band = band_of(a->window), edge = fmin(a->edge, band);
     double to_edge = msi_n_minus_1(a->half_l, a->half_m) - msi_n_minus_1(0, 0);
@@ -122,13 +114,19 @@ static int prepare_axis(axis *a, double w_max, double t_max, int32_t steps)
     int n_inner = nodes_for(2 * w_max * -to_edge + t_max * edge);
     int n_outer = edge < band ? nodes_for(2 * w_max * beyond + t_max * (band - edge)) : 0;
     a->n_node = n_inner + n_outer;
-    a->n_distance = (int64_t)ceil(t_max * steps) + 1;
     MSI_TRY(msi_alloc(&a->x, a->n_node, sizeof *a->x, "kernel nodes"));
     MSI_TRY(msi_alloc(&a->weight, a->n_node, sizeof *a->weight, "kernel nodes"));
-    MSI_TRY(msi_alloc(&a->cosine, a->n_distance * a->n_node, sizeof *a->cosine, "kernel nodes"));
     gauss_legendre(n_inner, 0, edge, a->x, a->weight);
     if (n_outer) gauss_legendre(n_outer, edge, band, a->x + n_inner, a->weight + n_inner);
     for (int i = 0; i < a->n_node; i++) a->weight[i] *= 2 * taper_at(a->window, a->x[i]);
+    return MSI_OK;
+}
+
+/* The cosines of distances q / steps up to t_max. */
+static int tabulate_cosines(axis *a, double t_max, int32_t steps)
+{
+    a->n_distance = (int64_t)ceil(t_max * steps) + 1;
+    MSI_TRY(msi_alloc(&a->cosine, a->n_distance * a->n_node, sizeof *a->cosine, "kernel nodes"));
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < a->n_node; i++)
         for (int64_t q = 0; q < a->n_distance; q++) {
@@ -275,8 +273,11 @@ static int search_supports(supports *s, int32_t most)
     s->n_axis = alike(spec) ? 1 : 2;
     int rc = msi_alloc(&s->search.kernel, (int64_t)(most + 1) * QUARTERS, sizeof *s->search.kernel, "kernel supports");
     if (!rc) rc = msi_alloc(&s->search.worst, most + 1, sizeof *s->search.worst, "kernel supports");
-    for (int i = 0; i < s->n_axis && !rc; i++)
-        rc = prepare_axis(&s->axes[i], w_max, most + 1 - 1.0 / QUARTERS, QUARTERS);
+    for (int i = 0; i < s->n_axis && !rc; i++) {
+        const double t_max = most + 1 - 1.0 / QUARTERS;
+        rc = lay_nodes(&s->axes[i], w_max, t_max);
+        if (!rc) rc = tabulate_cosines(&s->axes[i], t_max, QUARTERS);
+    }
     if (!rc) {
         s->error = 0;
         s->half[spec->n_plane - 1] = support_of_plane(s, spec->n_plane - 1);
@@ -321,20 +322,48 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
 
 /* ---- Tables ---- */
 
+int msi_wkernel_nodes_make(msi_wkernel_nodes *n, const msi_wkernel_spec *spec, int32_t half_max)
+{
+    double w_max = spec->w_lambda[spec->n_plane - 1], t_max = half_max + 0.5;
+    axis *u = &n->u, *v = &n->v;
+    *n = (msi_wkernel_nodes){0};
+    describe_axes(spec, u, v);
+    int rc = lay_nodes(u, w_max, t_max);
+    if (!rc) rc = lay_nodes(v, w_max, t_max);
+    if (!rc && spec->form == MSI_WKERNEL_FULL) {
+        rc = msi_alloc(&n->screen, (int64_t)u->n_node * v->n_node, sizeof *n->screen, "kernel nodes");
+        for (int i = 0; !rc && i < u->n_node; i++)
+            for (int j = 0; j < v->n_node; j++)
+                n->screen[(int64_t)i * v->n_node + j] =
+                    screen(u->x[i] * u->field_rad, v->x[j] * v->field_rad, u->half_l, v->half_l);
+    } else if (!rc) {
+        rc = msi_alloc(&n->part_u, u->n_node, sizeof *n->part_u, "kernel nodes");
+        if (!rc) rc = msi_alloc(&n->part_v, v->n_node, sizeof *n->part_v, "kernel nodes");
+        for (int i = 0; !rc && i < u->n_node; i++) n->part_u[i] = separable_screen(spec, u, u->x[i] * u->field_rad);
+        for (int j = 0; !rc && j < v->n_node; j++) n->part_v[j] = separable_screen(spec, v, v->x[j] * v->field_rad);
+    }
+    if (rc) msi_wkernel_nodes_free(n);
+    return rc;
+}
+
+void msi_wkernel_nodes_free(msi_wkernel_nodes *n)
+{
+    free_axis(&n->u);
+    free_axis(&n->v);
+    msi_free(n->part_u);
+    msi_free(n->part_v);
+    msi_free(n->screen);
+    *n = (msi_wkernel_nodes){0};
+}
+
 /* What all planes share. */
 typedef struct maker {
     const msi_wkernel_spec *spec;
     msi_wkernel_set *set;
-    axis u, v;
-    double *screen; /* full: [u nodes][v nodes] n - 1 */
+    msi_wkernel_nodes nodes;
     int n_thread;
     msi_c64 **scratch; /* [n_thread] */
 } maker;
-
-static int64_t distances(const msi_wkernel_set *set, int32_t half)
-{
-    return (int64_t)half * set->oversample + set->oversample / 2 + 1;
-}
 
 static void put(const msi_wkernel_set *set, int64_t at, msi_c64 value)
 {
@@ -344,42 +373,36 @@ static void put(const msi_wkernel_set *set, int64_t at, msi_c64 value)
         ((msi_c64 *)set->table)[at] = value;
 }
 
-/* How far tap t lies from a sample at sub-offset s, in sub-cells. */
-static int64_t distance(const msi_wkernel_set *set, int32_t tap, int32_t sub)
-{
-    int64_t q = (int64_t)tap * set->oversample - sub;
-    return q < 0 ? -q : q;
-}
-
-static void make_separable_axis(const maker *m, const axis *a, int32_t plane, int64_t offset, msi_c64 *kernel)
+static void make_separable_axis(const maker *m, int along_v, int32_t plane, msi_c64 *kernel)
 {
     msi_wkernel_set *set = m->set;
+    const axis *a = along_v ? &m->nodes.v : &m->nodes.u;
+    const double *part = along_v ? m->nodes.part_v : m->nodes.part_u;
+    int64_t offset = (along_v ? set->offset_v : set->offset_u)[plane];
     int32_t half = set->half[plane], os = set->oversample;
-    int64_t n = distances(set, half);
+    int64_t n = msi_wkernel_distances(half, os);
     memset(kernel, 0, sizeof *kernel * (size_t)n);
-    for (int i = 0; i < a->n_node; i++)
-        add_node(a, i,
-                 turned(a->weight[i], set->w_lambda[plane] * separable_screen(m->spec, a, a->x[i] * a->field_rad)), n,
-                 kernel);
+    for (int i = 0; i < a->n_node; i++) add_node(a, i, turned(a->weight[i], set->w_lambda[plane] * part[i]), n, kernel);
     for (int32_t sub = -os / 2; sub <= os / 2; sub++) {
         int64_t row = msi_wkernel_row(offset, half, os, sub) + half;
-        for (int32_t t = -half; t <= half; t++) put(set, row + t, kernel[distance(set, t, sub)]);
+        for (int32_t t = -half; t <= half; t++) put(set, row + t, kernel[msi_wkernel_distance(t, sub, os)]);
     }
 }
 
 static void make_full(const maker *m, int32_t plane, msi_c64 *scratch)
 {
     msi_wkernel_set *set = m->set;
+    const axis *u = &m->nodes.u, *v = &m->nodes.v;
     int32_t half = set->half[plane], os = set->oversample, taps = msi_wkernel_taps(half);
-    int64_t n = distances(set, half);
+    int64_t n = msi_wkernel_distances(half, os);
     msi_c64 *kernel = scratch, *row = scratch + n * n;
     memset(kernel, 0, sizeof *kernel * (size_t)(n * n));
-    for (int i = 0; i < m->u.n_node; i++) {
+    for (int i = 0; i < u->n_node; i++) {
         memset(row, 0, sizeof *row * (size_t)n);
-        const double *n_1 = m->screen + (int64_t)i * m->v.n_node;
-        for (int j = 0; j < m->v.n_node; j++)
-            add_node(&m->v, j, turned(m->u.weight[i] * m->v.weight[j], set->w_lambda[plane] * n_1[j]), n, row);
-        const double *cosine = m->u.cosine + i * m->u.n_distance;
+        const double *n_1 = m->nodes.screen + (int64_t)i * v->n_node;
+        for (int j = 0; j < v->n_node; j++)
+            add_node(v, j, turned(u->weight[i] * v->weight[j], set->w_lambda[plane] * n_1[j]), n, row);
+        const double *cosine = u->cosine + i * u->n_distance;
         for (int64_t qu = 0; qu < n; qu++)
             for (int64_t qv = 0; qv < n; qv++) {
                 kernel[qu * n + qv].re += cosine[qu] * row[qv].re;
@@ -392,29 +415,40 @@ static void make_full(const maker *m, int32_t plane, msi_c64 *scratch)
             for (int32_t tv = -half; tv <= half; tv++)
                 for (int32_t tu = -half; tu <= half; tu++)
                     put(set, at + (int64_t)(tv + half) * taps + tu + half,
-                        kernel[distance(set, tu, su) * n + distance(set, tv, sv)]);
+                        kernel[msi_wkernel_distance(tu, su, os) * n + msi_wkernel_distance(tv, sv, os)]);
         }
 }
 
 static int prepare(maker *m)
 {
     const msi_wkernel_spec *spec = m->spec;
-    double w_max = spec->w_lambda[spec->n_plane - 1], t_max = m->set->half_max + 0.5;
-    int64_t n = distances(m->set, m->set->half_max), scratch = n;
-    MSI_TRY(prepare_axis(&m->u, w_max, t_max, spec->oversample));
-    MSI_TRY(prepare_axis(&m->v, w_max, t_max, spec->oversample));
-    if (spec->form == MSI_WKERNEL_FULL) {
-        scratch = n * n + n;
-        MSI_TRY(msi_alloc(&m->screen, (int64_t)m->u.n_node * m->v.n_node, sizeof *m->screen, "kernel nodes"));
-        for (int i = 0; i < m->u.n_node; i++)
-            for (int j = 0; j < m->v.n_node; j++)
-                m->screen[(int64_t)i * m->v.n_node + j] =
-                    screen(m->u.x[i] * m->u.field_rad, m->v.x[j] * m->v.field_rad, m->u.half_l, m->v.half_l);
-    }
+    int64_t n = msi_wkernel_distances(m->set->half_max, spec->oversample);
+    int64_t scratch = spec->form == MSI_WKERNEL_FULL ? n * n + n : n;
+    MSI_TRY(msi_wkernel_nodes_make(&m->nodes, spec, m->set->half_max));
+    MSI_TRY(tabulate_cosines(&m->nodes.u, m->set->half_max + 0.5, spec->oversample));
+    MSI_TRY(tabulate_cosines(&m->nodes.v, m->set->half_max + 0.5, spec->oversample));
     m->n_thread = omp_get_max_threads();
     MSI_TRY(msi_alloc(&m->scratch, m->n_thread, sizeof *m->scratch, "kernel"));
     for (int i = 0; i < m->n_thread; i++) MSI_TRY(msi_alloc(&m->scratch[i], scratch, sizeof **m->scratch, "kernel"));
     return MSI_OK;
+}
+
+/* The set's arrays and no table, from supports prescribed or found. */
+static int lay_out(msi_wkernel_set *set, const msi_wkernel_spec *spec)
+{
+    int32_t *half = NULL;
+    int rc = MSI_OK;
+    memset(set, 0, sizeof *set);
+    if (spec->n_plane < 1 || spec->oversample < 2 || spec->oversample % 2)
+        return msi_error_set(MSI_EINTERNAL, "kernels: %d planes, oversampled %d times", spec->n_plane,
+                             spec->oversample);
+    if (!spec->half) {
+        rc = msi_alloc(&half, spec->n_plane, sizeof *half, "kernel supports");
+        if (!rc) rc = msi_wkernel_supports(spec, half, NULL);
+    }
+    if (!rc) rc = msi_wkernel_layout(set, spec, spec->half ? spec->half : half);
+    msi_free(half);
+    return rc;
 }
 
 int msi_wkernel_layout(msi_wkernel_set *set, const msi_wkernel_spec *spec, const int32_t *half)
@@ -444,22 +478,10 @@ int msi_wkernel_layout(msi_wkernel_set *set, const msi_wkernel_spec *spec, const
 
 int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec)
 {
-    memset(set, 0, sizeof *set);
-    if (spec->n_plane < 1 || spec->oversample < 2 || spec->oversample % 2)
-        return msi_error_set(MSI_EINTERNAL, "kernels: %d planes, oversampled %d times", spec->n_plane,
-                             spec->oversample);
-    int32_t *half = NULL;
+    MSI_TRY(lay_out(set, spec));
     maker m = {.spec = spec, .set = set};
-    int rc = MSI_OK;
-    if (!spec->half) {
-        rc = msi_alloc(&half, spec->n_plane, sizeof *half, "kernel supports");
-        if (!rc) rc = msi_wkernel_supports(spec, half, NULL);
-    }
-    if (!rc) rc = msi_wkernel_layout(set, spec, spec->half ? spec->half : half);
-    if (!rc)
-        rc = msi_alloc(&set->table, set->n_element + MSI_WKERNEL_PADDING,
+    int rc = msi_alloc(&set->table, set->n_element + MSI_WKERNEL_PADDING,
                        set->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64), "kernel tables");
-    describe_axes(spec, &m.u, &m.v);
     if (!rc) rc = prepare(&m);
     if (!rc) {
 #pragma omp parallel for schedule(dynamic, 1)
@@ -469,16 +491,13 @@ int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec)
                 make_full(&m, p, scratch);
                 continue;
             }
-            make_separable_axis(&m, &m.u, p, set->offset_u[p], scratch);
-            if (set->offset_v[p] != set->offset_u[p]) make_separable_axis(&m, &m.v, p, set->offset_v[p], scratch);
+            make_separable_axis(&m, 0, p, scratch);
+            if (set->offset_v[p] != set->offset_u[p]) make_separable_axis(&m, 1, p, scratch);
         }
     }
-    free_axis(&m.u);
-    free_axis(&m.v);
-    msi_free(m.screen);
+    msi_wkernel_nodes_free(&m.nodes);
     for (int i = 0; m.scratch && i < m.n_thread; i++) msi_free(m.scratch[i]);
     msi_free(m.scratch);
-    msi_free(half);
     if (rc) msi_wkernel_free(set);
     return rc;
 }

@@ -61,7 +61,7 @@ typedef struct msi_wkernel_spec {
 enum { MSI_WKERNEL_MAX_HALF = 512, MSI_WKERNEL_PADDING = 16 };
 
 /*
- * The tables. A device mirror has the same members with device pointers.
+ * The tables.
  *
  * separable: element of plane p, sub-offset s, tap t along u:  offset_u[p] + (s + oversample/2) (2 half + 1) + t + half
  *            and along v the same from offset_v[p]; where both axes are alike the two offsets are equal.
@@ -81,6 +81,7 @@ typedef struct msi_wkernel_set {
     double *w_lambda;  /* [n_plane] */
     int64_t n_element; /* of table */
     void *table;       /* [n_element] msi_c32 or msi_c64 */
+    int on_device;     /* 1: table is device memory, of wkernel_cuda.h; the arrays are not */
 } msi_wkernel_set;
 
 /* Taps along one axis, and elements of one plane's table along one axis (separable) or in all (full). */

@@ -18,9 +18,6 @@
 
 namespace {
 
-/* Samples that make an item crowded: what copying its tile is worth. */
-constexpr uint32_t LEAST_COPIED = 32;
-
 template <typename T> class degridder : sample_batches<T> {
   public:
     degridder(const msi_wgrid_plan *plan_, int n_image_, int64_t n_resident_)
@@ -41,7 +38,7 @@ template <typename T> class degridder : sample_batches<T> {
             MSI_TRY(base::sort_batch(plane_map{0, 0, {0}}));
             MSI_TRY(d_value.fit(n_image * now.n_sample * (int64_t)sizeof(cplx<T>), "visibilities"));
             MSI_TRY(predict_batch());
-            MSI_TRY(download_batch());
+            MSI_TRY(base::download_values(n_image));
             msi_progress("degridding", now.end, store->n_segment);
         }
         return MSI_OK;
@@ -51,7 +48,6 @@ template <typename T> class degridder : sample_batches<T> {
     using base = sample_batches<T>;
     using base::batch_samples;
     using base::d_freq;
-    using base::d_items;
     using base::d_records;
     using base::d_segments;
     using base::d_sorted;
@@ -59,8 +55,6 @@ template <typename T> class degridder : sample_batches<T> {
     using base::d_uvw;
     using base::d_value;
     using base::g;
-    using base::n_crowded;
-    using base::n_sparse;
     using base::now;
     using base::plan;
     using base::store;
@@ -107,21 +101,12 @@ template <typename T> class degridder : sample_batches<T> {
                 cplx<T> *plane = as<cplx<T>>(d_grid) + (i * (int64_t)(high - low) + p - low) * plane_cells;
                 k_spread_model<T><<<blocks, threads>>>(base::screen(), taper, as<T>(d_model) + i * n_pixel, p, plane);
                 MSI_CUDA(cudaGetLastError());
-                MSI_TRY(transform(plane));
+                MSI_TRY(fft.run(plane, CUFFT_INVERSE));
             }
         MSI_CUDA(cudaDeviceSynchronize());
         times->transform_s += msi_wall_s() - start;
         made_low = low;
         return msi_interrupt_check();
-    }
-
-    int transform(cplx<T> *plane)
-    {
-        if constexpr (sizeof(T) == 4)
-            MSI_CUFFT(cufftExecC2C(fft.plan, (cufftComplex *)plane, (cufftComplex *)plane, CUFFT_INVERSE));
-        else
-            MSI_CUFFT(cufftExecZ2Z(fft.plan, (cufftDoubleComplex *)plane, (cufftDoubleComplex *)plane, CUFFT_INVERSE));
-        return MSI_OK;
     }
 
     /* A sample's planes may lie in several slabs: the first stores, the others add. */
@@ -145,44 +130,6 @@ template <typename T> class degridder : sample_batches<T> {
         return MSI_OK;
     }
 
-    int download_batch()
-    {
-        double start = msi_wall_s();
-        int64_t sample = 0;
-        for (int64_t s = now.first; s < now.end; s++) {
-            const msi_vis_segment *segment = &store->segment[s];
-            int64_t n = segment->n_row * segment->n_chan;
-            for (int p = 0; p < n_image; p++)
-                MSI_CUDA(cudaMemcpyAsync((cplx<T> *)segment->vis + msi_segment_index(segment, p, 0, 0),
-                                         as<cplx<T>>(d_value) + p * now.n_sample + sample, sizeof(cplx<T>) * (size_t)n,
-                                         cudaMemcpyDeviceToHost));
-            sample += n;
-        }
-        MSI_CUDA(cudaDeviceSynchronize());
-        times->transfer_s += msi_wall_s() - start;
-        return MSI_OK;
-    }
-
-    template <int WIDTH, bool HAS_W> int launch(const degrid_job<T> &job)
-    {
-        using shape = degrid_tile<T, WIDTH, HAS_W>;
-        if (n_crowded) {
-            MSI_CUDA(cudaFuncSetAttribute(k_degrid_crowded<T, WIDTH, HAS_W>,
-                                          cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape::BYTES));
-            k_degrid_crowded<T, WIDTH, HAS_W>
-                <<<(unsigned)n_crowded, shape::THREADS, shape::BYTES>>>(g, job, as<item>(d_items));
-            MSI_CUDA(cudaGetLastError());
-        }
-        if (n_sparse) {
-            constexpr int N_WARP = WARPS<T, WIDTH>;
-            int64_t wanted = (n_sparse + N_WARP - 1) / N_WARP;
-            unsigned blocks = (unsigned)(wanted < (int64_t)1 << 20 ? wanted : (int64_t)1 << 20);
-            k_degrid_sparse<T, WIDTH, HAS_W><<<blocks, 32 * N_WARP>>>(g, job, as<item>(d_items) + n_crowded, n_sparse);
-            MSI_CUDA(cudaGetLastError());
-        }
-        return MSI_OK;
-    }
-
     int degrid_image(int image, int low, int high)
     {
         degrid_job<T> job = {as<tap_table<T>>(d_taps),
@@ -190,40 +137,13 @@ template <typename T> class degridder : sample_batches<T> {
                              as<record<T>>(d_records),
                              as<cplx<T>>(d_grid) + image * (int64_t)(high - low) * g.nu * g.nv,
                              as<cplx<T>>(d_value) + image * now.n_sample,
-                             low,
-                             high,
                              n_resident < g.n_w};
-        switch (g.width) {
-#define WIDTH_CASE(n)                                                                                                  \
-    case n:                                                                                                            \
-        return g.w_width > 1 ? launch<n, true>(job) : launch<n, false>(job)
-            WIDTH_CASE(2);
-            WIDTH_CASE(3);
-            WIDTH_CASE(4);
-            WIDTH_CASE(5);
-            WIDTH_CASE(6);
-            WIDTH_CASE(7);
-            WIDTH_CASE(8);
-            WIDTH_CASE(9);
-            WIDTH_CASE(10);
-            WIDTH_CASE(11);
-            WIDTH_CASE(12);
-            WIDTH_CASE(13);
-            WIDTH_CASE(14);
-            WIDTH_CASE(15);
-            WIDTH_CASE(16);
-#undef WIDTH_CASE
-        default:
-            return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
-        }
+        return degrid_items(g, job, whole_planes{low, high}, base::crowded(), base::sparse());
     }
 
     uint32_t least_crowded() const override
     {
-        size_t need = g.width <= 8    ? degrid_tile<T, 8, true>::BYTES
-                      : g.width <= 12 ? degrid_tile<T, 12, true>::BYTES
-                                      : degrid_tile<T, 16, true>::BYTES;
-        return need + 4096 <= base::shared_bytes() ? LEAST_COPIED : UNUSED;
+        return least_copied<T>(g.width, base::shared_bytes());
     }
 };
 

@@ -7,41 +7,13 @@
 
 namespace {
 
-/*
- * A model image [ny][nx] into plane p, zero-padded [nv][nu] and ready to be transformed: divided by the windows'
- * transforms, turned by exp(+2 pi i w_p (n - 1 - n_mid)). A thread a cell.
- */
-template <typename T>
-__global__ void k_spread_model(screen_geometry g, msi_taper taper, const T *model, int p, cplx<T> *plane)
-{
-    int64_t iu = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, iv = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (iu >= g.nu || iv >= g.nv) return;
-    int64_t i = iu < g.nx - g.nx / 2 ? iu : iu - g.nu, j = iv < g.ny - g.ny / 2 ? iv : iv - g.nv;
-    int64_t x = i + g.nx / 2, y = j + g.ny / 2;
-    cplx<T> out = {0, 0};
-    if (x >= 0 && y >= 0) {
-        T value = model[y * g.nx + x];
-        double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
-        if (value != 0 && l * l + m * m < 1) {
-            double factor = taper.along_x[x] * taper.along_y[y], n_1 = msi_n_minus_1(l, m);
-            if (taper.has_w) factor *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, n_1);
-            double turns = g.has_w ? (g.w_first + p * g.w_step) * (n_1 - g.n_mid) : 0;
-            T s, c, scaled = (T)((double)value * factor);
-            sincos_turns((T)(turns - rint(turns)), &s, &c);
-            out = {scaled * c, scaled * s};
-        }
-    }
-    plane[iv * g.nu + iu] = out;
-}
-
-/* What the degridding kernels read and write: planes [low, high) of one image [high - low][nv][nu]. */
+/* What the degridding kernels read and write: cells of one image's planes, a sample's value. */
 template <typename T> struct degrid_job {
     const tap_table<T> *taps;
     const uint32_t *index; /* sorted */
     const record<T> *records;
     const cplx<T> *grid;
     cplx<T> *value; /* [n_sample]; the planes' part of a sample is added where `add`, else stored */
-    int low, high;
     bool add;
 };
 
@@ -89,9 +61,9 @@ template <typename T> __device__ void store_value(cplx<T> *to, T re, T im, bool 
 template <int WIDTH> constexpr int HELD = WIDTH <= 8 ? 8 : 4;
 
 /* One warp an item of at most 32 samples: lanes are cells of a row of taps, several rows at a time. */
-template <typename T, int WIDTH, bool HAS_W>
+template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
-    k_degrid_sparse(msi_wgrid_geometry g, degrid_job<T> job, const item *items, int64_t n_item)
+    k_degrid_sparse(msi_wgrid_geometry g, degrid_job<T> job, PLANES there, const item *items, int64_t n_item)
 {
     constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
     constexpr int ROW = WIDTH <= 4 ? 4 : WIDTH <= 8 ? 8 : 16;
@@ -104,13 +76,13 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     __syncthreads();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int column = lane % ROW, first_row = lane / ROW;
-    int64_t plane_cells = g.nu * g.nv;
     for (int64_t k = (int64_t)blockIdx.x * N_WARP + warp; k < n_item; k += (int64_t)gridDim.x * N_WARP) {
         item here = items[k];
         int n = (int)here.n;
         uint32_t sample = job.index[here.first + (lane < n ? lane : n - 1)];
         record<T> r = job.records[sample];
-        if (r.w0 >= job.high || r.w0 + g.w_width <= job.low) continue;
+        patch from = there.find(g, r); /* the same for all of an item */
+        if (from.k_first >= from.k_end) continue;
         __syncwarp();
         for (int i = 0; i < n; i++) {
             T z[3] = {__shfl_sync(~0u, r.zu, i), __shfl_sync(~0u, r.zv, i), __shfl_sync(~0u, r.zw, i)};
@@ -118,20 +90,19 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
                 tap[warp][i][t] = tap_value<T, N_COEF, N_TAP>(table, t, t < WIDTH ? z[0] : t < 2 * WIDTH ? z[1] : z[2]);
         }
         __syncwarp();
-        int k_first = r.w0 < job.low ? job.low - r.w0 : 0;
-        int k_end = HAS_W ? min(WIDTH, job.high - r.w0) : 1;
-        const cplx<T> *planes = job.grid + (int64_t)(r.w0 + k_first - job.low) * plane_cells;
+        int k_end = HAS_W ? from.k_end : 1;
+        int64_t planes = from.origin + from.k_first * from.plane_cells;
         T my_re = 0, my_im = 0;
         for (int i = 0; i < n; i++) {
             int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i);
             T re = 0, im = 0;
             if (column < WIDTH) {
-                int iu = wrap(u0 + column + (int)(g.nu / 2), (int)g.nu);
+                int iu = wrap(u0 + column + from.shift_u, from.n_u);
                 for (int j = first_row; j < WIDTH; j += ROWS) {
-                    int iv = wrap(v0 + j + (int)(g.nv / 2), (int)g.nv);
-                    const cplx<T> *cell = planes + (int64_t)iv * g.nu + iu;
+                    int iv = wrap(v0 + j + from.shift_v, from.n_v);
+                    const cplx<T> *cell = job.grid + planes + (int64_t)iv * from.n_u + iu;
                     T a = 0, b = 0;
-                    for (int w = k_first; w < k_end; w++, cell += plane_cells) {
+                    for (int w = from.k_first; w < k_end; w++, cell += from.plane_cells) {
                         T kw = HAS_W ? tap[warp][i][2 * WIDTH + w] : (T)1;
                         cplx<T> c = load_cell(cell);
                         a += kw * c.re;
@@ -173,9 +144,9 @@ template <typename T, int WIDTH, bool HAS_W> struct degrid_tile {
  * One block an item of up to MOST_IN_ITEM samples of one tile and first w-plane: the tile's cells go to shared memory
  * once, then every warp takes 32 samples at a time as k_degrid_sparse does.
  */
-template <typename T, int WIDTH, bool HAS_W>
+template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
-    k_degrid_crowded(msi_wgrid_geometry g, degrid_job<T> job, const item *items)
+    k_degrid_crowded(msi_wgrid_geometry g, degrid_job<T> job, PLANES there, const item *items)
 {
     using shape = degrid_tile<T, WIDTH, HAS_W>;
     constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
@@ -189,19 +160,17 @@ __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
 
     item here = items[blockIdx.x];
     record<T> first = job.records[job.index[here.first]];
-    if (first.w0 >= job.high || first.w0 + g.w_width <= job.low) return;
+    patch from = there.find(g, first);
+    if (from.k_first >= from.k_end) return;
     load_taps<T, N_COEF, WIDTH, N_TAP>(job.taps, table);
-    int64_t plane_cells = g.nu * g.nv;
     int u_first = (int)((first.u0 + g.nu / 2 + g.width) / TILE * TILE - g.nu / 2 - g.width);
     int v_first = (int)((first.v0 + g.nv / 2 + g.width) / TILE * TILE - g.nv / 2 - g.width);
     for (int i = threadIdx.x; i < shape::N_SLICE * shape::SIDE * shape::SIDE; i += blockDim.x) {
         int slice = i / (shape::SIDE * shape::SIDE), row = i / shape::SIDE % shape::SIDE, col = i % shape::SIDE;
-        int plane = first.w0 + slice;
         cplx<T> cell = {0, 0};
-        if (plane >= job.low && plane < job.high) {
-            int64_t iu = wrap(u_first + col + (int)(g.nu / 2), (int)g.nu),
-                    iv = wrap(v_first + row + (int)(g.nv / 2), (int)g.nv);
-            cell = load_cell(job.grid + (int64_t)(plane - job.low) * plane_cells + iv * g.nu + iu);
+        if (slice >= from.k_first && slice < from.k_end) {
+            int iu = wrap(u_first + col + from.shift_u, from.n_u), iv = wrap(v_first + row + from.shift_v, from.n_v);
+            cell = load_cell(job.grid + from.origin + slice * from.plane_cells + (int64_t)iv * from.n_u + iu);
         }
         tile[slice * shape::SLICE + row * shape::PITCH + col] = cell;
     }
@@ -278,6 +247,71 @@ __global__ void k_finish(msi_wgrid_geometry g, const segment_view *segments, con
             T im = x.im * cosine + x.re * sine;
             *v = {x.re * cosine - x.im * sine, w < 0 ? -im : im};
         }
+    }
+}
+
+/* Samples that make an item crowded: what copying its tile is worth. */
+constexpr uint32_t LEAST_COPIED = 32;
+
+/* The same; UNUSED where no block can hold a tile. */
+template <typename T> uint32_t least_copied(int width, size_t shared_bytes)
+{
+    size_t need = width <= 8    ? degrid_tile<T, 8, true>::BYTES
+                  : width <= 12 ? degrid_tile<T, 12, true>::BYTES
+                                : degrid_tile<T, 16, true>::BYTES;
+    return need + 4096 <= shared_bytes ? LEAST_COPIED : UNUSED;
+}
+
+template <typename T, int WIDTH, bool HAS_W, typename PLANES>
+int launch_degridding(const msi_wgrid_geometry &g, const degrid_job<T> &job, const PLANES &there, item_range crowded,
+                      item_range sparse)
+{
+    using shape = degrid_tile<T, WIDTH, HAS_W>;
+    if (crowded.n) {
+        MSI_CUDA(cudaFuncSetAttribute(k_degrid_crowded<T, WIDTH, HAS_W, PLANES>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape::BYTES));
+        k_degrid_crowded<T, WIDTH, HAS_W, PLANES>
+            <<<(unsigned)crowded.n, shape::THREADS, shape::BYTES>>>(g, job, there, crowded.first);
+        MSI_CUDA(cudaGetLastError());
+    }
+    if (!sparse.n) return MSI_OK;
+    constexpr int N_WARP = WARPS<T, WIDTH>;
+    int64_t wanted = (sparse.n + N_WARP - 1) / N_WARP;
+    unsigned blocks = (unsigned)(wanted < (int64_t)1 << 20 ? wanted : (int64_t)1 << 20);
+    k_degrid_sparse<T, WIDTH, HAS_W, PLANES><<<blocks, 32 * N_WARP>>>(g, job, there, sparse.first, sparse.n);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+/* The values of items from planes of whichever kind, by the kernel of the plan's window. */
+template <typename T, typename PLANES>
+int degrid_items(const msi_wgrid_geometry &g, const degrid_job<T> &job, const PLANES &there, item_range crowded,
+                 item_range sparse)
+{
+    switch (g.width) {
+#define WIDTH_CASE(n)                                                                                                  \
+    case n:                                                                                                            \
+        if (PLANES::ALWAYS_W || g.w_width > 1)                                                                         \
+            return launch_degridding<T, n, true, PLANES>(g, job, there, crowded, sparse);                              \
+        return launch_degridding<T, n, PLANES::ALWAYS_W, PLANES>(g, job, there, crowded, sparse)
+        WIDTH_CASE(2);
+        WIDTH_CASE(3);
+        WIDTH_CASE(4);
+        WIDTH_CASE(5);
+        WIDTH_CASE(6);
+        WIDTH_CASE(7);
+        WIDTH_CASE(8);
+        WIDTH_CASE(9);
+        WIDTH_CASE(10);
+        WIDTH_CASE(11);
+        WIDTH_CASE(12);
+        WIDTH_CASE(13);
+        WIDTH_CASE(14);
+        WIDTH_CASE(15);
+        WIDTH_CASE(16);
+#undef WIDTH_CASE
+    default:
+        return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
     }
 }
 

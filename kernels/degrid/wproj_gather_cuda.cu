@@ -2,7 +2,7 @@
 /*
  * Gather: every visibility's footprint is summed by a warp, or by 8 or 16 lanes where it is small.
  *
- * In the order given, or by place: image and table come through the caches. A warp first prepares up to 32
+ * In the order given, or by place: image and table come through the caches. A warp first prepares its
  * visibilities, a lane each, so that the chain index, sample, plane, table is waited for once; then its parts take one
  * visibility each, several taps a lane in flight at a time. Where there are few visibilities, each is cut into bands of
  * rows for several warps. By tile: wproj_gather_tile.cuh.
@@ -18,8 +18,8 @@ namespace {
 using namespace degrid;
 
 constexpr int THREADS = 128, WARPS = THREADS / 32;
-constexpr int WIDEST_BLOCK = 36;                   /* taps along an axis that a tile takes at once */
-constexpr int PLACE_ROWS = 32, PLACE_COLUMNS = 64; /* tiles of the place order */
+constexpr int WIDEST_BLOCK = 36; /* taps along an axis that a tile takes at once */
+constexpr int MOST_EACH = 8;     /* few, so that those at work at a time lie close together and meet in the L2 cache */
 constexpr int MAX_BANDS = 64, MIN_BAND_TAPS = 2048;
 
 template <typename T> struct direct_args {
@@ -28,7 +28,7 @@ template <typename T> struct direct_args {
     int32_t each;   /* visibilities of a warp */
     int32_t n_band; /* pieces that each footprint is cut into: blockIdx.y */
     const msi_window_sample *sample;
-    const uint32_t *index; /* or NULL: in the order given */
+    const msi_degrid_place *place; /* or NULL: in the order given */
     cplx<T> *value;
     const cplx<T> *grid;
     kernel_view<T> kernels;
@@ -45,18 +45,32 @@ template <typename T> struct alignas(16) footprint {
     int32_t inside; /* 1: does not wrap */
 };
 
+__device__ __forceinline__ msi_degrid_place find_place(const msi_window_sample &s, uint32_t i, int32_t nu, int32_t nv,
+                                                       const int32_t *taps, int oversample)
+{
+    const int half = taps[s.plane] / 2;
+    return {msi_degrid_wrap(s.u - half, nu), msi_degrid_wrap(s.v - half, nv), msi_degrid_kernel(&s, oversample), i};
+}
+
+__device__ __forceinline__ msi_degrid_place read_place(const msi_degrid_place *place)
+{
+    const int4 x = __ldg((const int4 *)place);
+    return {x.x, x.y, (uint32_t)x.z, (uint32_t)x.w};
+}
+
 template <typename T> __device__ footprint<T> prepare(const direct_args<T> &a, uint32_t i)
 {
     footprint<T> f = {};
     if (i >= a.n_vis) return f;
-    f.index = a.index ? a.index[i] : i;
-    msi_window_sample s = a.sample[f.index];
-    const square<T> sq = find_square(a.kernels, msi_degrid_kernel(&s, a.kernels.oversample));
+    const msi_degrid_place p = a.place ? read_place(a.place + i)
+                                       : find_place(a.sample[i], i, a.nu, a.nv, a.kernels.taps, a.kernels.oversample);
+    const square<T> sq = find_square(a.kernels, p.kernel);
+    f.index = p.index;
     f.weight = sq.first;
     f.taps = sq.taps;
     f.sign = sq.sign;
-    f.u = msi_degrid_wrap(s.u - f.taps / 2, a.nu);
-    f.v = msi_degrid_wrap(s.v - f.taps / 2, a.nv);
+    f.u = p.u;
+    f.v = p.v;
     f.inside = f.u + f.taps <= a.nu && f.v + f.taps <= a.nv;
     f.cell = ((int64_t)f.v * a.nu + f.u) * a.n_image;
     return f;
@@ -97,6 +111,40 @@ __device__ __forceinline__ cplx<T> weigh_inside(const direct_args<T> &a, const f
     return sum;
 }
 
+/* The same where a row has no more taps than there are lanes: a lane's taps are a column. */
+template <int LANES, typename T>
+__device__ __forceinline__ cplx<T> weigh_columns(const direct_args<T> &a, const footprint<T> &f, int image, int row,
+                                                 int row_end, int lane)
+{
+    constexpr int U = sizeof(T) == 4 ? 8 : 4;
+    cplx<T> sum = {0, 0};
+    if (lane >= f.taps) return sum;
+    const int64_t stride = (int64_t)a.nu * a.n_image;
+    const cplx<T> *weight = f.weight + row * f.taps + lane, *cell = a.grid + f.cell + row * stride + lane * a.n_image;
+    cell += image;
+    /* With conjugated weights the imaginary parts of the sums' products change their signs: once, at the end. */
+    cplx<T> with_re = {0, 0}, with_im = {0, 0};
+    auto add = [&](cplx<T> x, cplx<T> g) {
+        with_re.re += x.re * g.re;
+        with_re.im += x.im * g.re;
+        with_im.re -= x.im * g.im;
+        with_im.im += x.re * g.im;
+    };
+    int r = row;
+    for (; r + U <= row_end; r += U) {
+        cplx<T> g[U], x[U];
+#pragma unroll
+        for (int j = 0; j < U; j++, weight += f.taps, cell += stride) {
+            g[j] = read_only(weight);
+            x[j] = read_only(cell);
+        }
+#pragma unroll
+        for (int j = 0; j < U; j++) add(x[j], g[j]);
+    }
+    for (; r < row_end; r++, weight += f.taps, cell += stride) add(read_only(cell), read_only(weight));
+    return {with_re.re + flip(with_im.re, f.sign), with_re.im + flip(with_im.im, f.sign)};
+}
+
 /* The same for one that wraps round the grid's edge. */
 template <int LANES, typename T>
 __device__ __noinline__ cplx<T> weigh_wrapped(const direct_args<T> &a, footprint<T> f, int image, int row, int row_end,
@@ -130,8 +178,13 @@ __global__ void __launch_bounds__(THREADS) k_gather(const __grid_constant__ dire
         const footprint<T> f = prepared[warp][k + part];
         const int row = f.taps * (int)blockIdx.y / a.n_band, row_end = f.taps * ((int)blockIdx.y + 1) / a.n_band;
         for (int p = 0; p < a.n_image; p++) {
-            cplx<T> sum = f.inside ? weigh_inside<LANES>(a, f, p, row, row_end, within)
-                                   : weigh_wrapped<LANES>(a, f, p, row, row_end, within);
+            cplx<T> sum;
+            if (!f.inside)
+                sum = weigh_wrapped<LANES>(a, f, p, row, row_end, within);
+            else if (LANES < 32)
+                sum = weigh_columns<LANES>(a, f, p, row, row_end, within);
+            else
+                sum = weigh_inside<LANES>(a, f, p, row, row_end, within);
             T total = transposed_sum<1, LANES>(&sum, within);
             if (within % (LANES / 2) != 0 || f.taps == 0) continue;
             T *out = (T *)(a.value + (int64_t)f.index * a.n_image + p) + within / (LANES / 2);
@@ -151,14 +204,14 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_window_jo
     a.n_image = job->n_image;
     a.n_vis = (uint32_t)job->n_vis;
     a.sample = job->sample;
-    a.index = g->form == MSI_GATHER_PLACE ? g->sorted.index : nullptr;
+    a.place = g->form == MSI_GATHER_PLACE ? g->place : nullptr;
     a.value = (cplx<T> *)job->value;
     a.grid = (const cplx<T> *)job->grid;
     a.kernels = view_kernels<T>(job);
-    const int taps = job->kernels.max_taps, lanes = taps <= 12 ? 8 : taps <= 24 ? 16 : 32;
+    const int taps = job->kernels.max_taps, lanes = taps <= 8 ? 8 : taps <= 16 ? 16 : 32;
     /* Enough warps for every multiprocessor: first fewer visibilities each, then bands of each. */
     const int64_t wanted = (int64_t)g->n_block * 64;
-    a.each = (int32_t)std::clamp<int64_t>(job->n_vis / wanted, 1, 32);
+    a.each = (int32_t)std::clamp<int64_t>(job->n_vis / wanted, 1, MOST_EACH);
     a.each = (a.each + 32 / lanes - 1) / (32 / lanes) * (32 / lanes);
     const int64_t n_warp = (job->n_vis + a.each - 1) / a.each;
     a.n_band = (int32_t)std::clamp<int64_t>(wanted / n_warp, 1, std::min(MAX_BANDS, taps));
@@ -208,12 +261,23 @@ template <typename T> void shape_tiles(msi_gather *g, msi_degrid_classes *c, int
 /* Tiles pay where reading a tile's cells costs less than its visibilities would read from the L2 cache. */
 msi_gather_form choose_form(const msi_window_job *job, const msi_degrid_class &widest, int cells)
 {
-    constexpr double WORTH = 3;
+    constexpr double WORTH = 5;
     double tiles = (double)job->nu * (double)job->nv / ((double)widest.tile_u * widest.tile_v);
     double taps = (double)widest.taps * widest.taps;
     if ((double)job->n_vis * taps > WORTH * cells * tiles) return MSI_GATHER_TILE;
     double touched = (double)job->n_vis * taps / ((double)job->nu * (double)job->nv);
     return touched > 0.25 ? MSI_GATHER_PLACE : MSI_GATHER_GIVEN;
+}
+
+/* Square tiles of the place order, as many as can be counted. */
+void shape_places(msi_degrid_classes *c)
+{
+    int64_t side = 32, tiles;
+    do {
+        side *= 2;
+        tiles = ((c->nu + side - 1) / side) * ((c->nv + side - 1) / side) * c->n_class;
+    } while (tiles > MSI_DEGRID_MAX_PLACE_TILES);
+    for (int k = 0; k < c->n_class; k++) c->of[k].tile_u = c->of[k].tile_v = (int32_t)side;
 }
 
 int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
@@ -230,12 +294,7 @@ int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
     else
         shape_tiles<double>(g, c, shared);
     g->form = form == MSI_GATHER_AUTO ? choose_form(job, c->of[0], g->cells) : form;
-    if (g->form != MSI_GATHER_TILE)
-        for (int k = 0; k < c->n_class; k++) {
-            /* Small footprints meet in L2 alone: strips suffice, and cost one pass of the sort. */
-            c->of[k].tile_u = c->of[k].taps <= 16 ? c->nu : PLACE_COLUMNS;
-            c->of[k].tile_v = PLACE_ROWS;
-        }
+    if (g->form != MSI_GATHER_TILE) shape_places(c);
     return msi_degrid_sorter_tiles(g->sorter);
 }
 
@@ -270,10 +329,10 @@ extern "C" msi_gather_form msi_gather_form_of(const msi_gather *g)
 extern "C" int msi_gather_sort(msi_gather *g, const msi_window_job *job, void *stream)
 {
     if (g->form == MSI_GATHER_GIVEN || job->n_vis == 0) return MSI_OK;
-    const int tiles = g->form == MSI_GATHER_TILE;
-    MSI_TRY(msi_degrid_sort(g->sorter, job, tiles, stream, &g->sorted));
-    if (tiles) MSI_TRY(msi_degrid_list_items(g->sorter, &g->sorted, CHUNK, stream, &g->item, &g->n_item));
-    return MSI_OK;
+    if (g->form == MSI_GATHER_PLACE) return msi_degrid_sort_places(g->sorter, job, stream, &g->place);
+    MSI_TRY(msi_degrid_sort(g->sorter, job, 1, stream, &g->sorted));
+    const int most = job->precision == MSI_FP32 ? CHUNK<float> : CHUNK<double>;
+    return msi_degrid_list_items(g->sorter, &g->sorted, most, stream, &g->item, &g->n_item);
 }
 
 template <typename T, int MOST>

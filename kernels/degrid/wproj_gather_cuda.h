@@ -11,7 +11,7 @@ extern "C" {
 
 typedef enum msi_gather_form {
     MSI_GATHER_GIVEN, /* in the order given; nothing is sorted */
-    MSI_GATHER_PLACE, /* ordered by strips of rows, so that footprints meet in the L2 cache */
+    MSI_GATHER_PLACE, /* ordered by large tiles, so that footprints meet in the L2 cache */
     MSI_GATHER_TILE,  /* a tile of the image in shared memory, kernel values shared by all who take them there */
     MSI_GATHER_AUTO
 } msi_gather_form;

@@ -11,7 +11,8 @@
 struct msi_gather {
     msi_gather_form form;
     msi_degrid_sorter *sorter;
-    msi_degrid_sorted sorted;
+    msi_degrid_sorted sorted;      /* by tile */
+    const msi_degrid_place *place; /* by place */
     const msi_degrid_item *item;
     const uint32_t *n_item;
     degrid::tile_shape shape[MSI_DEGRID_MAX_CLASS];

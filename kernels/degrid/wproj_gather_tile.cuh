@@ -22,8 +22,10 @@
 
 namespace degrid {
 
-constexpr int TILE_THREADS = 512, TILE_WARPS = TILE_THREADS / 32;
-constexpr int CHUNK = TILE_THREADS; /* most visibilities of an item */
+/* More warps hide more latency, fewer leave each more registers. */
+template <typename T> constexpr int TILE_THREADS = sizeof(T) == 4 ? 768 : 512;
+template <typename T> constexpr int TILE_WARPS = TILE_THREADS<T> / 32;
+template <typename T> constexpr int CHUNK = TILE_THREADS<T>; /* most visibilities of an item */
 
 /* Blocks of 32 x 32 taps, the commonest, have images of one pitch, a whole number of rounds of banks. */
 template <typename T> constexpr int FIXED_PITCH = sizeof(T) == 4 ? 160 : 112;
@@ -51,11 +53,11 @@ template <typename T> struct tile_args {
 
 /* What a block keeps beside the image. */
 template <typename T> struct tile_store {
-    cplx<T> sum[CHUNK];
-    int32_t place[CHUNK]; /* cells from the tile's first to the visibility's class-wide first cell */
-    uint32_t kernel[CHUNK], index[CHUNK];
-    uint32_t group[CHUNK]; /* first visibility | how many << 16 */
-    uint32_t starts[CHUNK / 32];
+    cplx<T> sum[CHUNK<T>];
+    int32_t place[CHUNK<T>]; /* cells from the tile's first to the visibility's class-wide first cell */
+    uint32_t kernel[CHUNK<T>], index[CHUNK<T>];
+    uint32_t group[CHUNK<T>]; /* first visibility | how many << 16 */
+    uint32_t starts[CHUNK<T> / 32];
     uint32_t of_size[16]; /* groups of a size, then where the next one goes */
     uint32_t n_group, next_group, item, item_after;
 };
@@ -101,7 +103,7 @@ template <int MOST, typename T> __device__ void make_groups(tile_store<T> &s, in
     if (start) {
         uint32_t later = lane < 31 ? s.starts[warp] >> (lane + 1) << (lane + 1) : 0;
         int w = warp;
-        while (!later && ++w < TILE_WARPS) later = s.starts[w];
+        while (!later && ++w < TILE_WARPS<T>) later = s.starts[w];
         int end = later ? 32 * w + __ffs((int)later) - 1 : n;
         run = end - i;
         groups = (run + MOST - 1) / MOST;
@@ -135,7 +137,7 @@ __device__ void fetch_cells(cplx<T> *to, int pitch, const tile_args<T> &a, int i
 {
     const int nu = a.classes.nu, nv = a.classes.nv, lane = threadIdx.x % 32;
     const bool pairs = sizeof(T) == 4 && a.n_image == 1 && (u0 | nu | pitch) % 2 == 0;
-    for (int r = threadIdx.x / 32; r < rows; r += TILE_WARPS) {
+    for (int r = threadIdx.x / 32; r < rows; r += TILE_WARPS<T>) {
         int v = v0 + r;
         while (v >= nv) v -= nv;
         const cplx<T> *from = a.grid + (int64_t)v * nu * a.n_image + image;
@@ -170,7 +172,7 @@ template <typename T> __device__ void prefetch_cells(const tile_args<T> &a, uint
     int columns = min(c.tile_u, a.classes.nu - u0) + a.shape[k].block_u - 1;
     int rows = min(c.tile_v, a.classes.nv - v0) + a.shape[k].block_v - 1;
     int lines = (columns * a.n_image + LINE - 1) / LINE + 1;
-    for (int i = threadIdx.x; i < rows * lines; i += TILE_THREADS) {
+    for (int i = threadIdx.x; i < rows * lines; i += TILE_THREADS<T>) {
         int v = v0 + i / lines, at = u0 * a.n_image + i % lines * LINE;
         if (v >= a.classes.nv || at >= a.classes.nu * a.n_image) continue;
         const cplx<T> *p = a.grid + (int64_t)v * a.classes.nu * a.n_image + at;
@@ -191,7 +193,7 @@ template <int K, int PITCH, class S, typename T>
 __device__ __forceinline__ void weigh_rows(cplx<T> *sum, const char *image, int *base, const S &source, int row_stride,
                                            int rows, int lane)
 {
-    constexpr int U = sizeof(T) == 4 ? 4 : 2, ROW = PITCH * (int)sizeof(cplx<T>);
+    constexpr int U = 4, ROW = PITCH * (int)sizeof(cplx<T>);
     int table = lane, left = rows / U;
     auto fetch = [&](cplx<T>(&g)[U]) {
 #pragma unroll
@@ -335,7 +337,7 @@ __device__ __forceinline__ void do_groups(tile_store<T> &s, const cplx<T> *image
 }
 
 template <int MOST, class S, typename T>
-__global__ void __launch_bounds__(TILE_THREADS, 1)
+__global__ void __launch_bounds__(TILE_THREADS<T>, 1)
     k_gather_tile(const __grid_constant__ tile_args<T> a, const __grid_constant__ typename S::shared shared)
 {
     extern __shared__ __align__(16) unsigned char memory[];
@@ -406,7 +408,7 @@ int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, int
     const size_t bytes = tile_bytes<T>(args.cells);
     MSI_CUDA(cudaFuncSetAttribute(k_gather_tile<MOST, S, T>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     MSI_CUDA(cudaMemsetAsync(args.next_item, 0, sizeof *args.next_item, stream));
-    k_gather_tile<MOST, S, T><<<n_block, TILE_THREADS, bytes, stream>>>(args, shared);
+    k_gather_tile<MOST, S, T><<<n_block, TILE_THREADS<T>, bytes, stream>>>(args, shared);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

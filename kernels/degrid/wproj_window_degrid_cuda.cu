@@ -6,17 +6,16 @@
  * corner moves past it. For a visibility it sums its cells weighted along u, then along v, which leaves one complex
  * number an image. Those are summed over the warp by a transposed butterfly: while there are several numbers to sum,
  * each step halves their count, every lane sending the half that its partner keeps; so eight numbers cost nine shuffles
- * where a tree for each would cost forty. With few images several visibilities share a butterfly, and it may run while
- * the next ones are weighed, since nothing else hides the five shuffles that wait for each other. Warps meet in shared
- * memory, tiles in global memory; a warp that is alone writes its sums at once.
+ * where a tree for each would cost forty. With few images several visibilities share a butterfly: the five shuffles
+ * wait for each other. Warps meet in shared memory, tiles in global memory; a warp that is alone writes its sums at
+ * once. On tensor cores: wproj_window_tensor.cuh.
  *
  * Full tables: a thread holds cells of one column; visibilities of the same place and kernel have the same value, which
  * is found once.
  */
 #include "kernels/degrid/wproj_window_degrid_cuda.h"
 
-#include "kernels/grid/cuda_check.h"
-#include "kernels/grid/wproj_window_cuda.cuh"
+#include "kernels/degrid/wproj_window_tensor.cuh"
 
 namespace {
 
@@ -34,54 +33,6 @@ template <class F> struct degrid_store {
     alignas(16) cplx<T> part[WARPS][F::N * F::P]; /* sums over a warp */
     batch_store<T, F::P, F::N> batch;
 };
-
-/*
- * Sum x[0 .. COUNT - 1] over the warp. Returned: in lane l, the total of x[i], i the number that transposed_index gives
- * for l.
- */
-template <int COUNT, typename T> __device__ __forceinline__ T transposed_sum(T *x, int lane)
-{
-    int bit = 16;
-#pragma unroll
-    for (int n = COUNT; n > 1; n = (n + 1) / 2, bit /= 2) {
-        int keep = (n + 1) / 2;
-        bool upper = lane & bit;
-#pragma unroll
-        for (int i = 0; i < keep; i++) {
-            if (i + keep < n) {
-                T send = upper ? x[i] : x[i + keep], stay = upper ? x[i + keep] : x[i];
-                x[i] = stay + __shfl_xor_sync(ALL_LANES, send, bit);
-            } else {
-                x[i] += __shfl_xor_sync(ALL_LANES, x[i], bit);
-            }
-        }
-    }
-    for (; bit; bit /= 2) x[0] += __shfl_xor_sync(ALL_LANES, x[0], bit);
-    return x[0];
-}
-
-/* Which total lane l holds, or COUNT and more where it repeats one that another lane holds. */
-template <int COUNT> __device__ __forceinline__ int transposed_index(int lane)
-{
-    int bit = 16, index = 0, sizes[6], levels = 0;
-#pragma unroll
-    for (int n = COUNT; n > 1; n = (n + 1) / 2) sizes[levels++] = n;
-    int used = 0;
-#pragma unroll
-    for (int l = 0; l < levels; l++, bit /= 2) used |= bit;
-    if (lane & ~used) return COUNT;
-    /* Back from the last halving: number i of the kept ones came from i, or from i + keep in the upper half. */
-    bit *= 2;
-#pragma unroll
-    for (int l = levels - 1; l >= 0; l--, bit *= 2) {
-        int keep = (sizes[l] + 1) / 2;
-        if (lane & bit) {
-            if (index + keep >= sizes[l]) return COUNT;
-            index += keep;
-        }
-    }
-    return index;
-}
 
 /* A form's images of one cell. */
 template <int P, typename T> __device__ __forceinline__ void read_cell(cplx<T> *cell, const cplx<T> *from, bool pairs)
@@ -162,22 +113,6 @@ template <typename T> struct totals {
         return number / (2 * P) * stride + number % (2 * P);
     }
 };
-
-/* Sums of a batch's warps, all there, to the values. */
-template <int P, typename T>
-__device__ void write_totals(const T *part, int part_stride, cplx<T> *value, int n_image, int n, bool several)
-{
-    for (int i = threadIdx.x; i < 2 * n * P; i += blockDim.x) {
-        T total = 0;
-        for (int w = 0; w < (int)blockDim.x / 32; w++) total += part[w * part_stride + i];
-        T *out = (T *)(value + i / (2 * P) * n_image) + i % (2 * P);
-        if (several) {
-            atomicAdd(out, total);
-        } else {
-            *out = total;
-        }
-    }
-}
 
 template <class F>
 __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
@@ -356,14 +291,6 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     }
 }
 
-template <typename T> int clear_values(const window_args<T> &a, int first_image, int n, cudaStream_t stream)
-{
-    if (a.n_tile_u * a.n_tile_v == 1) return MSI_OK;
-    const size_t cell = sizeof *a.value, pitch = (size_t)a.n_image * cell;
-    MSI_CUDA(cudaMemset2DAsync(a.value + first_image, pitch, 0, (size_t)n * cell, (size_t)a.n_vis, stream));
-    return MSI_OK;
-}
-
 template <class F>
 int launch_degrid(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
@@ -398,26 +325,39 @@ template <class F> constexpr form_row separable()
 {
     return {sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64,
             0,
-            {F::P, F::CU, F::CV, F::B, F::TU, F::TV, F::M * 100 + F::N + 10000 * F::BLOCKS, 0},
+            {F::P, F::CU, F::CV, F::B, F::TU, F::TV, MSI_WINDOW_THREADS, 0},
             launch_degrid<F>};
 }
 
 template <class F> constexpr form_row full()
 {
-    return {
-        sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64, 1, {F::P, 1, F::CV, 1, F::THREADS, 0, 0, 0}, launch_full<F>};
+    return {sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64,
+            1,
+            {F::P, 1, F::CV, 1, F::THREADS, 0, MSI_WINDOW_THREADS, 0},
+            launch_full<F>};
 }
 
-/* The first of one image takes what larger forms leave over. */
+template <class F> constexpr form_row tensor()
+{
+    return {MSI_FP32,
+            0,
+            {F::P, FOUR, FOUR, F::M * SET / FOUR, F::W, F::ROWS * F::WARPS, MSI_WINDOW_TENSOR, 0},
+            launch_tensor<F>};
+}
+
+/* Each is the fastest for some number of images and taps. Where tensor cores take a job they are faster by a tenth to
+ * two thirds; the separable forms in fp32 that do without are for what comes from a texture. */
 const form_row FORMS[] = {
+    tensor<tensor_form<1, 2, 16, 1, 32, 16>>(),
+    tensor<tensor_form<1, 2, 32, 2, 32, 8>>(),
+    tensor<tensor_form<1, 2, 64, 4, 32, 3>>(),
+    tensor<tensor_form<2, 2, 32, 2, 32, 6>>(),
+    tensor<tensor_form<2, 2, 64, 4, 32, 2>>(),
+    tensor<tensor_form<4, 1, 16, 2, 32, 8>>(),
+    tensor<tensor_form<4, 1, 32, 4, 32, 3>>(),
+    tensor<tensor_form<4, 1, 64, 8, 32, 1>>(),
     separable<degrid_form<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>, 4>>(),
-    separable<degrid_form<window_form<float, 1, 4, 4, 2, 32, 32, 16, 20>, 4>>(),
-    separable<degrid_form<window_form<float, 1, 4, 4, 2, 32, 32, 24, 14>, 4>>(),
     separable<degrid_form<window_form<float, 1, 4, 4, 2, 64, 64, 32, 4>, 4>>(),
-    separable<degrid_form<window_form<float, 1, 4, 4, 2, 64, 64, 32, 5>, 4>>(),
-    separable<degrid_form<window_form<float, 1, 4, 4, 4, 64, 64, 16, 6>, 4>>(),
-    separable<degrid_form<window_form<float, 2, 4, 4, 2, 64, 64, 32, 3>, 2>>(),
-    separable<degrid_form<window_form<float, 2, 4, 4, 2, 64, 64, 16, 3>, 2>>(),
     separable<degrid_form<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>, 1>>(),
     separable<degrid_form<window_form<double, 1, 4, 4, 1, 64, 32, 16, 4>, 2>>(),
     separable<degrid_form<window_form<double, 2, 4, 2, 1, 64, 16, 16, 4>, 1>>(),

@@ -63,14 +63,11 @@ template <typename T> class gridder : sample_batches<T> {
   private:
     using base = sample_batches<T>;
     using base::batch_samples;
-    using base::d_items;
     using base::d_records;
     using base::d_sorted;
     using base::d_taps;
     using base::d_value;
     using base::g;
-    using base::n_crowded;
-    using base::n_sparse;
     using base::now;
     using base::plan;
     using base::store;
@@ -112,81 +109,17 @@ template <typename T> class gridder : sample_batches<T> {
         return fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z);
     }
 
-    grid_job<T> job(int n_image, int low, int high) const
-    {
-        return {
-            as<tap_table<T>>(d_taps), n_image, now.n_sample, d_sorted, as<record<T>>(d_records), as<cplx<T>>(d_value),
-            as<cplx<T>>(d_grid),      low,     high};
-    }
-
-    template <int WIDTH, bool HAS_W> int launch_crowded(int n_image, int low, int high)
-    {
-        if constexpr (sizeof(T) == 4) {
-            if (!n_crowded) return MSI_OK;
-            MSI_CUDA(cudaFuncSetAttribute(k_grid_crowded<WIDTH, HAS_W>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                          (int)tile_shape<WIDTH>::BYTES));
-            k_grid_crowded<WIDTH, HAS_W><<<(unsigned)n_crowded, 32 * WIDTH, tile_shape<WIDTH>::BYTES>>>(
-                g, job(n_image, low, high), as<item>(d_items));
-            MSI_CUDA(cudaGetLastError());
-        }
-        return MSI_OK;
-    }
-
-    template <int WIDTH, bool HAS_W> int launch_sparse(int n_image, int low, int high)
-    {
-        if (!n_sparse) return MSI_OK;
-        constexpr int N_WARP = WARPS<T, WIDTH>;
-        int64_t wanted = (n_sparse + N_WARP - 1) / N_WARP;
-        unsigned blocks = (unsigned)(wanted < (int64_t)1 << 20 ? wanted : (int64_t)1 << 20);
-        k_grid_sparse<T, WIDTH, HAS_W>
-            <<<blocks, 32 * N_WARP>>>(g, job(n_image, low, high), as<item>(d_items) + n_crowded, n_sparse);
-        MSI_CUDA(cudaGetLastError());
-        return MSI_OK;
-    }
-
-    template <int WIDTH> int launch(int n_image, int low, int high)
-    {
-        if (g.w_width > 1) {
-            MSI_TRY((launch_crowded<WIDTH, true>(n_image, low, high)));
-            return launch_sparse<WIDTH, true>(n_image, low, high);
-        }
-        MSI_TRY((launch_crowded<WIDTH, false>(n_image, low, high)));
-        return launch_sparse<WIDTH, false>(n_image, low, high);
-    }
-
     int grid_batch(int n_image, int low, int high)
     {
-        switch (g.width) {
-#define WIDTH_CASE(n)                                                                                                  \
-    case n:                                                                                                            \
-        return launch<n>(n_image, low, high)
-            WIDTH_CASE(2);
-            WIDTH_CASE(3);
-            WIDTH_CASE(4);
-            WIDTH_CASE(5);
-            WIDTH_CASE(6);
-            WIDTH_CASE(7);
-            WIDTH_CASE(8);
-            WIDTH_CASE(9);
-            WIDTH_CASE(10);
-            WIDTH_CASE(11);
-            WIDTH_CASE(12);
-            WIDTH_CASE(13);
-            WIDTH_CASE(14);
-            WIDTH_CASE(15);
-            WIDTH_CASE(16);
-#undef WIDTH_CASE
-        default:
-            return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
-        }
+        grid_job<T> job = {
+            as<tap_table<T>>(d_taps), n_image, now.n_sample, d_sorted, as<record<T>>(d_records), as<cplx<T>>(d_value),
+            as<cplx<T>>(d_grid)};
+        return grid_items(g, job, whole_planes{low, high}, base::crowded(), base::sparse());
     }
 
     uint32_t least_crowded() const override
     {
-        size_t need = g.width <= 8    ? tile_shape<8>::BYTES
-                      : g.width <= 12 ? tile_shape<12>::BYTES
-                                      : tile_shape<16>::BYTES;
-        return sizeof(T) == 4 && need + 4096 <= base::shared_bytes() ? LEAST_CROWDED : UNUSED;
+        return least_gathered<T>(g.width, base::shared_bytes());
     }
 
     /* A store that fits one batch is uploaded and sorted once, however many slabs and image planes there are. */
@@ -205,15 +138,6 @@ template <typename T> class gridder : sample_batches<T> {
             MSI_TRY(base::sort_batch(part));
             loaded_image = first_image;
         }
-        return MSI_OK;
-    }
-
-    int transform(cplx<T> *plane)
-    {
-        if constexpr (sizeof(T) == 4)
-            MSI_CUFFT(cufftExecC2C(fft.plan, (cufftComplex *)plane, (cufftComplex *)plane, CUFFT_FORWARD));
-        else
-            MSI_CUFFT(cufftExecZ2Z(fft.plan, (cufftDoubleComplex *)plane, (cufftDoubleComplex *)plane, CUFFT_FORWARD));
         return MSI_OK;
     }
 
@@ -239,7 +163,7 @@ template <typename T> class gridder : sample_batches<T> {
             double start = msi_wall_s();
             for (int i = 0; i < n; i++) {
                 cplx<T> *planes = as<cplx<T>>(d_grid) + i * slab_cells;
-                for (int p = 0; p < high - low; p++) MSI_TRY(transform(planes + p * plane_cells));
+                for (int p = 0; p < high - low; p++) MSI_TRY(fft.run(planes + p * plane_cells, CUFFT_FORWARD));
                 k_screen<T><<<blocks, threads>>>(base::screen(), planes, low, high, as<T>(d_sum) + i * n_pixel);
                 MSI_CUDA(cudaGetLastError());
             }

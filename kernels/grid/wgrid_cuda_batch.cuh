@@ -31,10 +31,19 @@ template <typename T> class sample_batches : protected store_batches<T> {
     sample_batches(const msi_wgrid_plan *plan_) : plan(plan_), g(plan_->grid)
     {
         lay_tiles();
+        order = {g.n_w - g.w_width + 1, 1, (int32_t)g.n_tile_u, (int32_t)g.n_tile_v};
+    }
+    /* In towers of w-planes; what orders them is not more than keys can number. */
+    sample_batches(const msi_wgrid_plan *plan_, int32_t tile, const sample_order &order_)
+        : plan(plan_), g(plan_->grid), order(order_)
+    {
+        g.tile = tile;
     }
 
     const msi_wgrid_plan *plan;
     msi_wgrid_geometry g;
+    sample_order order;
+    using store_batches<T>::store;
     using store_batches<T>::now;
     using store_batches<T>::times;
     using store_batches<T>::d_segments;
@@ -43,6 +52,11 @@ template <typename T> class sample_batches : protected store_batches<T> {
     using store_batches<T>::d_weight;
     using store_batches<T>::d_raw;
     int64_t n_crowded = 0, n_sparse = 0; /* items of the batch at hand */
+    /* Runs of equal keys in it, the last of them possibly UNUSED, and the number of each one's first items. */
+    struct {
+        const uint32_t *key, *crowded_at, *sparse_at;
+        int64_t n;
+    } runs = {};
     buffer d_taps, d_value, d_records, d_key, d_index, d_work, d_runs, d_items, d_along;
     const uint32_t *d_sorted = nullptr;
 
@@ -81,6 +95,15 @@ template <typename T> class sample_batches : protected store_batches<T> {
         return MSI_OK;
     }
 
+    item_range crowded() const
+    {
+        return {as<item>(d_items), n_crowded};
+    }
+    item_range sparse() const
+    {
+        return {as<item>(d_items) + n_crowded, n_sparse};
+    }
+
     screen_geometry screen() const
     {
         const msi_image_geometry &i = plan->image;
@@ -111,16 +134,17 @@ template <typename T> class sample_batches : protected store_batches<T> {
         dim3 blocks((unsigned)(now.end - now.first), 8);
         uint32_t *key = as<uint32_t>(d_key), *index = as<uint32_t>(d_index);
         if (map.n_image)
-            k_locate<T><<<blocks, 256>>>(g, map, as<segment_view>(d_segments), as<double>(d_freq), as<double>(d_uvw),
-                                         as<float>(d_weight), as<cplx<T>>(d_raw), count, as<cplx<T>>(d_value),
-                                         as<record<T>>(d_records), key, index);
+            k_locate<T><<<blocks, 256>>>(g, order, map, as<segment_view>(d_segments), as<double>(d_freq),
+                                         as<double>(d_uvw), as<float>(d_weight), as<cplx<T>>(d_raw), count,
+                                         as<cplx<T>>(d_value), as<record<T>>(d_records), key, index);
         else
-            k_locate_all<T><<<blocks, 256>>>(g, as<segment_view>(d_segments), as<double>(d_freq), as<double>(d_uvw),
-                                             as<record<T>>(d_records), key, index);
+            k_locate_all<T><<<blocks, 256>>>(g, order, as<segment_view>(d_segments), as<double>(d_freq),
+                                             as<double>(d_uvw), as<record<T>>(d_records), key, index);
         MSI_CUDA(cudaGetLastError());
         cub::DoubleBuffer<uint32_t> keys(key, key + count), values(index, index + count);
         /* UNUSED sorts last by the bits of the largest key plus one. */
-        uint64_t n_key = (uint64_t)(g.n_tile_u * g.n_tile_v) * (uint64_t)(g.n_w - g.w_width + 1);
+        int n_tower = (g.n_w - g.w_width + order.height) / order.height;
+        uint64_t n_key = (uint64_t)(n_tower * order.n_core()) * (uint64_t)order.core_keys();
         int n_bit = 1;
         while (n_bit < 32 && (n_key >> n_bit)) n_bit++;
         size_t work_bytes = 0;
@@ -131,6 +155,12 @@ template <typename T> class sample_batches : protected store_batches<T> {
         MSI_TRY(list_items(keys.Current(), count));
         times->sort_s += msi_wall_s() - start;
         return MSI_OK;
+    }
+
+    /* Predicted visibilities of the batch at hand, d_value [n_image][n_sample], into the store. */
+    int download_values(int n_image)
+    {
+        return store_batches<T>::download_batch(as<T>(d_value), n_image);
     }
 
     /* Samples of one tile and first w-plane from which on a block takes them; UNUSED where it cannot hold a tile. */
@@ -160,16 +190,17 @@ template <typename T> class sample_batches : protected store_batches<T> {
         MSI_CUDA(cub::DeviceScan::ExclusiveSum(nullptr, bytes[1], length, start, count));
         MSI_TRY(d_work.fit((int64_t)(bytes[0] > bytes[1] ? bytes[0] : bytes[1]) + 8, "sorting"));
         MSI_CUDA(cub::DeviceRunLengthEncode::Encode(as<void>(d_work), bytes[0], sorted_key, key, length, n_run, count));
-        uint32_t runs;
-        MSI_CUDA(cudaMemcpy(&runs, n_run, sizeof runs, cudaMemcpyDeviceToHost));
-        MSI_CUDA(cub::DeviceScan::ExclusiveSum(as<void>(d_work), bytes[1], length, start, runs));
-        unsigned blocks = (runs + 255) / 256;
-        k_count_items<<<blocks, 256>>>(key, length, runs, crowded_from, crowded, sparse);
+        uint32_t found;
+        MSI_CUDA(cudaMemcpy(&found, n_run, sizeof found, cudaMemcpyDeviceToHost));
+        MSI_CUDA(cub::DeviceScan::ExclusiveSum(as<void>(d_work), bytes[1], length, start, found));
+        unsigned blocks = (found + 255) / 256;
+        k_count_items<<<blocks, 256>>>(key, length, found, crowded_from, crowded, sparse);
         MSI_CUDA(cudaGetLastError());
-        MSI_TRY(scan_in_place(crowded, runs, bytes[1], &n_crowded));
-        MSI_TRY(scan_in_place(sparse, runs, bytes[1], &n_sparse));
+        MSI_TRY(scan_in_place(crowded, found, bytes[1], &n_crowded));
+        MSI_TRY(scan_in_place(sparse, found, bytes[1], &n_sparse));
+        runs = {key, crowded, sparse, found};
         MSI_TRY(d_items.fit((n_crowded + n_sparse) * (int64_t)sizeof(item), "items"));
-        k_list_items<<<blocks, 256>>>(key, length, start, runs, crowded_from, crowded, sparse, as<item>(d_items),
+        k_list_items<<<blocks, 256>>>(key, length, start, found, crowded_from, crowded, sparse, as<item>(d_items),
                                       as<item>(d_items) + n_crowded);
         MSI_CUDA(cudaGetLastError());
         return MSI_OK;

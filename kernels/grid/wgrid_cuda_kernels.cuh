@@ -5,6 +5,7 @@
 
 #include "kernels/convolution/window.h"
 #include "kernels/geometry.h"
+#include "kernels/grid/cuda_check.h"
 #include "kernels/prepare/store_rows.h"
 #include "kernels/transform/screen_cuda.cuh"
 
@@ -56,6 +57,35 @@ struct item {
 };
 
 /*
+ * How samples are ordered: by tower (first w-planes that are gridded together), core (square of tiles), tile, first
+ * w-plane. Whole planes are one tower, and every tile is a core.
+ */
+struct sample_order {
+    int32_t height; /* first w-planes of a tower */
+    int32_t edge;   /* tiles along a core's edge */
+    int32_t n_core_u, n_core_v;
+
+    __host__ __device__ int64_t n_core() const
+    {
+        return (int64_t)n_core_u * n_core_v;
+    }
+    /* Keys of a core in one tower. */
+    __host__ __device__ int64_t core_keys() const
+    {
+        return (int64_t)edge * edge * height;
+    }
+};
+
+__host__ __device__ inline uint32_t sort_key(const sample_order &o, const msi_wgrid_geometry &g, const msi_footprint &f)
+{
+    int tu = (int)(f.u0 + g.nu / 2 + g.width) / g.tile, tv = (int)(f.v0 + g.nv / 2 + g.width) / g.tile;
+    int tower = f.w0 / o.height, core_u = tu / o.edge, core_v = tv / o.edge;
+    int64_t core = tower * o.n_core() + (int64_t)core_v * o.n_core_u + core_u;
+    int in_core = (tv - core_v * o.edge) * o.edge + tu - core_u * o.edge;
+    return (uint32_t)(core * o.core_keys() + (int64_t)in_core * o.height + f.w0 - tower * o.height);
+}
+
+/*
  * Records, values and keys of a batch; block (segment, part). raw [n_plane][n_sample] visibilities become value
  * [n_image][n_sample], weighted and turned; store_plane maps images to planes, -1 being the PSF.
  */
@@ -65,13 +95,12 @@ struct plane_map {
 };
 
 template <typename T>
-__global__ void k_locate(msi_wgrid_geometry g, plane_map map, const segment_view *segments, const double *freq_hz,
-                         const double *uvw_m, const float *weight, const cplx<T> *raw, int64_t n_sample, cplx<T> *value,
-                         record<T> *records, uint32_t *key, uint32_t *index)
+__global__ void k_locate(msi_wgrid_geometry g, sample_order order, plane_map map, const segment_view *segments,
+                         const double *freq_hz, const double *uvw_m, const float *weight, const cplx<T> *raw,
+                         int64_t n_sample, cplx<T> *value, record<T> *records, uint32_t *key, uint32_t *index)
 {
     segment_view s = segments[blockIdx.x];
     int64_t n = (int64_t)s.n_row * s.n_chan;
-    int64_t n_w0 = g.n_w - g.w_width + 1;
     for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
         int64_t row = i / s.n_chan, at = s.first_sample + i;
         double freq = freq_hz[s.first_freq + i % s.n_chan];
@@ -94,28 +123,26 @@ __global__ void k_locate(msi_wgrid_geometry g, plane_map map, const segment_view
             value[p * n_sample + at] = {re * cosine + im * sine, im * cosine - re * sine};
         }
         records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
-        int64_t tile = msi_bucket(&g, &f) - (int64_t)f.w0 * g.n_tile_u * g.n_tile_v;
-        key[at] = used ? (uint32_t)(tile * n_w0 + f.w0) : UNUSED;
+        key[at] = used ? sort_key(order, g, f) : UNUSED;
         index[at] = (uint32_t)at;
     }
 }
 
 /* Records and keys of a batch whose every sample counts, wherever in the uv plane it lies. */
 template <typename T>
-__global__ void k_locate_all(msi_wgrid_geometry g, const segment_view *segments, const double *freq_hz,
-                             const double *uvw_m, record<T> *records, uint32_t *key, uint32_t *index)
+__global__ void k_locate_all(msi_wgrid_geometry g, sample_order order, const segment_view *segments,
+                             const double *freq_hz, const double *uvw_m, record<T> *records, uint32_t *key,
+                             uint32_t *index)
 {
     segment_view s = segments[blockIdx.x];
     int64_t n = (int64_t)s.n_row * s.n_chan;
-    int64_t n_w0 = g.n_w - g.w_width + 1;
     for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
         int64_t row = i / s.n_chan, at = s.first_sample + i;
         msi_footprint f;
         double w_lambda;
         msi_locate_wrapped(&g, uvw_m + 3 * (s.first_row + row), freq_hz[s.first_freq + i % s.n_chan], &f, &w_lambda);
         records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
-        int64_t tile = msi_bucket(&g, &f) - (int64_t)f.w0 * g.n_tile_u * g.n_tile_v;
-        key[at] = (uint32_t)(tile * n_w0 + f.w0);
+        key[at] = sort_key(order, g, f);
         index[at] = (uint32_t)at;
     }
 }
@@ -148,7 +175,41 @@ __global__ void k_list_items(const uint32_t *run_key, const uint32_t *run_length
     for (uint32_t done = 0; done < n; done += most) *out++ = {run_start[i] + done, min(most, n - done)};
 }
 
-/* What the gridding kernels read and write: planes [low, high) of the grids [n_image][high - low][nv][nu]. */
+/*
+ * Where the cells of an item's footprints lie in planes that follow each other: the cell of grid coordinates (u, v) for
+ * tap k along w at [origin + k plane_cells + wrap(v + shift_v, n_v) n_u + wrap(u + shift_u, n_u)]; only taps k_first ..
+ * k_end - 1 meet planes that are there.
+ */
+struct patch {
+    int64_t origin, plane_cells;
+    int shift_u, shift_v, n_u, n_v;
+    int k_first, k_end;
+};
+
+/* Planes [low, high) of whole grids: cells [n_image][high - low][nv][nu]. */
+struct whole_planes {
+    static constexpr bool ALWAYS_W = false; /* there may be one plane and no w */
+    int low, high;
+
+    __device__ int64_t image_cells(const msi_wgrid_geometry &g) const
+    {
+        return g.nu * g.nv * (high - low);
+    }
+    template <typename T> __device__ patch find(const msi_wgrid_geometry &g, const record<T> &r) const
+    {
+        int64_t cells = g.nu * g.nv;
+        return {(r.w0 - low) * cells,
+                cells,
+                (int)(g.nu / 2),
+                (int)(g.nv / 2),
+                (int)g.nu,
+                (int)g.nv,
+                r.w0 < low ? low - r.w0 : 0,
+                min(g.w_width, high - r.w0)};
+    }
+};
+
+/* What the gridding kernels read, and the cells that they add to. */
 template <typename T> struct grid_job {
     const tap_table<T> *taps;
     int n_image;
@@ -157,7 +218,6 @@ template <typename T> struct grid_job {
     const record<T> *records;
     const cplx<T> *value; /* [n_image][n_sample] */
     cplx<T> *grid;
-    int low, high;
 };
 
 /* The polynomials of all taps into shared memory: u, v, then w. */
@@ -179,9 +239,9 @@ template <typename T, int N_COEF, int N_TAP> __device__ T tap_value(const T (*ta
 }
 
 /* One warp an item of at most 32 samples, straight to the planes. */
-template <typename T, int WIDTH, bool HAS_W>
+template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
-    k_grid_sparse(msi_wgrid_geometry g, grid_job<T> job, const item *items, int64_t n_item)
+    k_grid_sparse(msi_wgrid_geometry g, grid_job<T> job, PLANES there, const item *items, int64_t n_item)
 {
     constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
     constexpr int ROW = WIDTH <= 4 ? 4 : WIDTH <= 8 ? 8 : 16; /* lanes along u */
@@ -193,14 +253,13 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     load_taps<T, N_COEF, WIDTH, N_TAP>(job.taps, table);
     __syncthreads();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int64_t plane_cells = g.nu * g.nv, image_cells = plane_cells * (job.high - job.low);
     for (int64_t k = (int64_t)blockIdx.x * N_WARP + warp; k < n_item; k += (int64_t)gridDim.x * N_WARP) {
         item here = items[k];
         int n = (int)here.n;
         uint32_t sample = job.index[here.first + (lane < n ? lane : n - 1)];
         record<T> r = job.records[sample];
-        /* All of an item have one w0: does it meet the planes that are there? */
-        if (r.w0 >= job.high || r.w0 + g.w_width <= job.low) continue;
+        patch to = there.find(g, r); /* the same for all of an item */
+        if (to.k_first >= to.k_end) continue;
         for (int i = 0; i < n; i++) {
             T z[3] = {__shfl_sync(~0u, r.zu, i), __shfl_sync(~0u, r.zv, i), __shfl_sync(~0u, r.zw, i)};
             for (int t = lane; t < N_TAP; t += 32)
@@ -208,22 +267,21 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
         }
         __syncwarp();
         int column = lane % ROW, first_row = lane / ROW;
-        int k_first = r.w0 < job.low ? job.low - r.w0 : 0;
-        int k_end = HAS_W ? min(WIDTH, job.high - r.w0) : 1;
+        int k_end = HAS_W ? to.k_end : 1;
         for (int p = 0; p < job.n_image; p++) {
             cplx<T> mine = job.value[p * job.n_sample + sample];
-            cplx<T> *planes = job.grid + p * image_cells + (int64_t)(r.w0 + k_first - job.low) * plane_cells;
+            int64_t planes = p * there.image_cells(g) + to.origin + to.k_first * to.plane_cells;
             for (int i = 0; i < n; i++) {
                 T re = __shfl_sync(~0u, mine.re, i), im = __shfl_sync(~0u, mine.im, i);
                 int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i);
                 if (column >= WIDTH || (re == 0 && im == 0)) continue;
                 T ku = tap[warp][i][column];
-                int iu = wrap(u0 + column + (int)(g.nu / 2), (int)g.nu);
+                int iu = wrap(u0 + column + to.shift_u, to.n_u);
                 for (int j = first_row; j < WIDTH; j += ROWS) {
                     T kuv = ku * tap[warp][i][WIDTH + j], a = re * kuv, b = im * kuv;
-                    int iv = wrap(v0 + j + (int)(g.nv / 2), (int)g.nv);
-                    cplx<T> *cell = planes + (int64_t)iv * g.nu + iu;
-                    for (int w = k_first; w < k_end; w++, cell += plane_cells) {
+                    int iv = wrap(v0 + j + to.shift_v, to.n_v);
+                    cplx<T> *cell = job.grid + planes + (int64_t)iv * to.n_u + iu;
+                    for (int w = to.k_first; w < k_end; w++, cell += to.plane_cells) {
                         T kw = HAS_W ? tap[warp][i][2 * WIDTH + w] : (T)1;
                         add_cell(cell, a * kw, b * kw);
                     }
@@ -248,9 +306,9 @@ template <int WIDTH> struct tile_shape {
  * One block of WIDTH warps an item. Warp k holds the tile's cells of w-tap k; with a single plane (no w) each warp
  * holds a copy of the tile for its share of the samples, and the copies are added at the end.
  */
-template <int WIDTH, bool HAS_W>
+template <int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WIDTH)
-    k_grid_crowded(msi_wgrid_geometry g, grid_job<float> job, const item *items)
+    k_grid_crowded(msi_wgrid_geometry g, grid_job<float> job, PLANES there, const item *items)
 {
     using shape = tile_shape<WIDTH>;
     constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
@@ -268,9 +326,9 @@ __global__ void __launch_bounds__(32 * WIDTH)
 
     item here = items[blockIdx.x];
     record<float> first = job.records[job.index[here.first]];
-    if (first.w0 >= job.high || first.w0 + g.w_width <= job.low) return;
+    patch to = there.find(g, first);
+    if (to.k_first >= to.k_end) return;
     load_taps<float, N_COEF, WIDTH, N_TAP>(job.taps, table);
-    int64_t plane_cells = g.nu * g.nv;
     int u_first = (int)((first.u0 + g.nu / 2 + g.width) / TILE * TILE - g.nu / 2 - g.width);
     int v_first = (int)((first.v0 + g.nv / 2 + g.width) / TILE * TILE - g.nv / 2 - g.width);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane % ROW, first_row = lane / ROW;
@@ -312,12 +370,11 @@ __global__ void __launch_bounds__(32 * WIDTH)
             }
         }
         __syncthreads();
-        cplx<float> *planes = job.grid + p * plane_cells * (job.high - job.low);
+        cplx<float> *planes = job.grid + p * there.image_cells(g) + to.origin;
         int n_slice = HAS_W ? WIDTH : 1;
         for (int i = threadIdx.x; i < n_slice * shape::SIDE * shape::SIDE; i += blockDim.x) {
             int slice = i / (shape::SIDE * shape::SIDE), row = i / shape::SIDE % shape::SIDE, col = i % shape::SIDE;
-            int plane = first.w0 + slice;
-            if (plane < job.low || plane >= job.high) continue;
+            if (slice < to.k_first || slice >= to.k_end) continue;
             int at = slice * shape::SLICE + row * shape::PITCH + col;
             float a = tile_re[at], b = tile_im[at];
             for (int copy = 1; !HAS_W && copy < WIDTH; copy++) {
@@ -325,11 +382,77 @@ __global__ void __launch_bounds__(32 * WIDTH)
                 b += tile_im[at + copy * shape::SLICE];
             }
             if (a == 0 && b == 0) continue;
-            int64_t iu = wrap(u_first + col + (int)(g.nu / 2), (int)g.nu),
-                    iv = wrap(v_first + row + (int)(g.nv / 2), (int)g.nv);
-            add_cell(planes + (int64_t)(plane - job.low) * plane_cells + iv * g.nu + iu, a, b);
+            int iu = wrap(u_first + col + to.shift_u, to.n_u), iv = wrap(v_first + row + to.shift_v, to.n_v);
+            add_cell(planes + slice * to.plane_cells + (int64_t)iv * to.n_u + iu, a, b);
         }
         __syncthreads();
+    }
+}
+
+/* Samples that make an item crowded; UNUSED where no block can hold a tile. */
+template <typename T> uint32_t least_gathered(int width, size_t shared_bytes)
+{
+    size_t need = width <= 8 ? tile_shape<8>::BYTES : width <= 12 ? tile_shape<12>::BYTES : tile_shape<16>::BYTES;
+    return sizeof(T) == 4 && need + 4096 <= shared_bytes ? LEAST_CROWDED : UNUSED;
+}
+
+/* Items of a sorted batch: crowded ones, or sparse ones. */
+struct item_range {
+    const item *first;
+    int64_t n;
+};
+
+template <typename T, int WIDTH, bool HAS_W, typename PLANES>
+int launch_gridding(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANES &there, item_range crowded,
+                    item_range sparse)
+{
+    if constexpr (sizeof(T) == 4) {
+        if (crowded.n) {
+            MSI_CUDA(cudaFuncSetAttribute(k_grid_crowded<WIDTH, HAS_W, PLANES>,
+                                          cudaFuncAttributeMaxDynamicSharedMemorySize, (int)tile_shape<WIDTH>::BYTES));
+            k_grid_crowded<WIDTH, HAS_W, PLANES>
+                <<<(unsigned)crowded.n, 32 * WIDTH, tile_shape<WIDTH>::BYTES>>>(g, job, there, crowded.first);
+            MSI_CUDA(cudaGetLastError());
+        }
+    }
+    if (!sparse.n) return MSI_OK;
+    constexpr int N_WARP = WARPS<T, WIDTH>;
+    int64_t wanted = (sparse.n + N_WARP - 1) / N_WARP;
+    unsigned blocks = (unsigned)(wanted < (int64_t)1 << 20 ? wanted : (int64_t)1 << 20);
+    k_grid_sparse<T, WIDTH, HAS_W, PLANES><<<blocks, 32 * N_WARP>>>(g, job, there, sparse.first, sparse.n);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+/* Add items to planes of whichever kind, by the kernel of the plan's window. */
+template <typename T, typename PLANES>
+int grid_items(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANES &there, item_range crowded,
+               item_range sparse)
+{
+    switch (g.width) {
+#define WIDTH_CASE(n)                                                                                                  \
+    case n:                                                                                                            \
+        if (PLANES::ALWAYS_W || g.w_width > 1)                                                                         \
+            return launch_gridding<T, n, true, PLANES>(g, job, there, crowded, sparse);                                \
+        return launch_gridding<T, n, PLANES::ALWAYS_W, PLANES>(g, job, there, crowded, sparse)
+        WIDTH_CASE(2);
+        WIDTH_CASE(3);
+        WIDTH_CASE(4);
+        WIDTH_CASE(5);
+        WIDTH_CASE(6);
+        WIDTH_CASE(7);
+        WIDTH_CASE(8);
+        WIDTH_CASE(9);
+        WIDTH_CASE(10);
+        WIDTH_CASE(11);
+        WIDTH_CASE(12);
+        WIDTH_CASE(13);
+        WIDTH_CASE(14);
+        WIDTH_CASE(15);
+        WIDTH_CASE(16);
+#undef WIDTH_CASE
+    default:
+        return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
     }
 }
 

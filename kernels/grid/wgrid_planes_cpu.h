@@ -56,6 +56,12 @@ static inline void *msi_plane_cell(const msi_wgrid_planes *p, char *base, int64_
     return base + cells * (int64_t)p->cell_bytes;
 }
 
+/* w of a plane in wavelengths, 0 where w is left out. */
+static inline double msi_wgrid_plane_w(const msi_wgrid_geometry *g, int64_t w_plane)
+{
+    return g->w_width > 1 ? g->w_first + (double)w_plane * g->w_step : 0;
+}
+
 /* First bucket of w0; tiles follow row by row. */
 static inline int64_t msi_bucket_of(const msi_wgrid_geometry *g, int64_t w0, int64_t tile)
 {

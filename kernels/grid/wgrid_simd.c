@@ -28,6 +28,7 @@ enum { SCREEN_STRIP = 256 };
 #define SUFFIX f32
 #include "kernels/grid/wgrid_simd_body.h"
 #include "kernels/degrid/wgrid_degrid_simd_body.h"
+#include "kernels/grid/wgrid_tower_simd_body.h"
 #undef REAL
 #undef CPLX
 #undef TAPS
@@ -39,6 +40,7 @@ enum { SCREEN_STRIP = 256 };
 #define SUFFIX f64
 #include "kernels/grid/wgrid_simd_body.h"
 #include "kernels/degrid/wgrid_degrid_simd_body.h"
+#include "kernels/grid/wgrid_tower_simd_body.h"
 
 /* Adds n cells of a tile buffer to one in double, and zeroes them. */
 static void widen(msi_c32 *from, msi_c64 *to, int64_t n)
@@ -105,4 +107,8 @@ const msi_simd_table MSI_CAT(msi_simd, _table, MSI_ISA) = {
     .spread_f32 = spread_column_f32,
     .spread_f64 = spread_column_f64,
     .taper = taper_column,
+    .gather_f32 = gather_cells_f32,
+    .gather_f64 = gather_cells_f64,
+    .turn_f32 = turn_cells_f32,
+    .turn_f64 = turn_cells_f64,
 };

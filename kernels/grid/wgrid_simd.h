@@ -111,6 +111,12 @@ typedef struct msi_simd_table {
     void (*spread_f32)(const msi_spread_column *column);
     void (*spread_f64)(const msi_spread_column *column);
     void (*taper)(const msi_taper_column *column);
+    /* Cells of a subgrid's transform: sum += cell * screen, and zero them; and out = cell * screen. The screen's
+     * imaginary part is multiplied by sign. */
+    void (*gather_f32)(msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *sum);
+    void (*gather_f64)(msi_c64 *cell, const msi_c64 *screen, double sign, int64_t n, msi_c64 *sum);
+    void (*turn_f32)(const msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *out);
+    void (*turn_f64)(const msi_c64 *cell, const msi_c64 *screen, double sign, int64_t n, msi_c64 *out);
 } msi_simd_table;
 
 /* msi_simd_best - the table for this processor. */

@@ -18,6 +18,7 @@
 #include "core/status.h"
 #include "kernels/grid/wgrid_simd.h"
 #include "kernels/grid/wproj_reference.h"
+#include "kernels/grid/wproj_window_cpu.h"
 
 /* Measured on one core of a Zen 5 server with AVX-512; other machines keep the ratios well enough to choose by. A full
  * kernel's cell costs the reading of four table elements, mostly from memory. */
@@ -38,6 +39,7 @@ typedef struct tile_work {
 typedef struct tile_buffer {
     char *cells;
     msi_c64 *wide; /* fp32 only */
+    char *window;  /* of the form of that name */
 } tile_buffer;
 
 typedef struct job {
@@ -55,6 +57,7 @@ typedef struct job {
 static msi_wproj_grid_fn grid_function(msi_wproj_cpu_form form, int fp32)
 {
     if (form == MSI_WPROJ_CPU_REFERENCE) return fp32 ? msi_wproj_reference_grid_f32 : msi_wproj_reference_grid_f64;
+    if (form == MSI_WPROJ_CPU_WINDOW) return fp32 ? msi_wproj_window_grid_f32 : msi_wproj_window_grid_f64;
     return fp32 ? msi_wproj_simd()->grid_f32 : msi_wproj_simd()->grid_f64;
 }
 
@@ -66,7 +69,8 @@ static void grid_runs(const job *j, const msi_run *run, int64_t n_run, const msi
                            .run = run,
                            .n_run = n_run,
                            .slice = j->slice,
-                           .image_plane = j->image_plane};
+                           .image_plane = j->image_plane,
+                           .scratch = j->buffer ? j->buffer[omp_get_thread_num()].window : NULL};
     j->grid(&span, target);
 }
 
@@ -177,6 +181,8 @@ static int create_job(job *j, msi_wproj_box *s, msi_wproj_cpu_form form, const m
         MSI_TRY(msi_alloc(&j->buffer[i].cells, j->n_row * j->pitch, s->cell_bytes, "tile buffer"));
         if (s->fp32)
             MSI_TRY(msi_alloc(&j->buffer[i].wide, j->n_row * j->pitch, sizeof *j->buffer[i].wide, "tile buffer"));
+        if (form == MSI_WPROJ_CPU_WINDOW)
+            MSI_TRY(msi_alloc(&j->buffer[i].window, msi_wproj_window_bytes(s->plan->half_max), 1, "moving window"));
     }
     return MSI_OK;
 }
@@ -186,6 +192,7 @@ static void free_job(job *j)
     for (int i = 0; j->buffer && i < j->s->n_thread; i++) {
         msi_free(j->buffer[i].cells);
         msi_free(j->buffer[i].wide);
+        msi_free(j->buffer[i].window);
     }
     msi_free(j->buffer);
     msi_free(j->work);

@@ -15,8 +15,13 @@ extern "C" {
 
 extern const msi_wproj_cost msi_wproj_cpu_cost;
 
-/* The tiles of a slice with the fastest loops, or one sample after the other with plain ones. */
-typedef enum msi_wproj_cpu_form { MSI_WPROJ_CPU_TILE, MSI_WPROJ_CPU_REFERENCE } msi_wproj_cpu_form;
+/* The loops that go over a slice's samples and cells. All but the first are plain. */
+typedef enum msi_wproj_cpu_form {
+    MSI_WPROJ_CPU_TILE,      /* vectorised */
+    MSI_WPROJ_CPU_REFERENCE, /* a sample's footprint after the other; gridding on one thread */
+    MSI_WPROJ_CPU_WINDOW,    /* a window of cells moves with the samples */
+    MSI_WPROJ_CPU_SCATTER    /* degridding only: cells add to the samples that they touch */
+} msi_wproj_cpu_form;
 
 /*
  * msi_wproj_cpu_image - grid a store, transform, correct.

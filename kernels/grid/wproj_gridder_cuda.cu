@@ -4,58 +4,32 @@
  * footprints and no more, its place found beforehand (SDP memo "Vertical prototyping of the gridding algorithm" section
  * 11: memory for the trimmed grid alone); the box is folded onto the padded grid, transformed, and added to the image
  * under the slice's screen. A store that fits the device is uploaded once; a larger one passes in batches, once for
- * each slice.
+ * each slice. How samples come into the box is the strategy's: tile by tile, or by a moving window.
  */
 #include "kernels/grid/wproj_gridder_cuda.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
-#include <vector>
 
-#include "core/interrupt.h"
-#include "core/log.h"
-#include "kernels/grid/wproj_tile_cuda.h"
-#include "kernels/prepare/store_batches_cuda.cuh"
-#include "kernels/transform/screen_cuda.cuh"
+#include "kernels/grid/wproj_slices_cuda.cuh"
+#include "kernels/grid/wproj_window_gridder_cuda.h"
+#include "kernels/transform/wproj_box_cuda.cuh"
 
-/* Rates of one H200, rounded; only ratios matter. Kernels are made on the host by all its threads. */
-extern const msi_wproj_cost msi_wproj_cuda_cost = {{4e12, 1e-11, 2e-10, 2e-12, MSI_WPROJ_TILE}, 6e-12, 1e-10};
+/* Rates of one H200, rounded; only ratios matter. */
+extern const msi_wproj_cost msi_wproj_cuda_tile_cost = {
+    {4e12, 1e-11, 2e-10, 1.5e-12, MSI_WPROJ_TILE}, 6e-12, 1e-12, 2e-4};
+extern const msi_wproj_cost msi_wproj_cuda_window_cost = {{4e12, 1e-11, 5e-10, 2e-12, 8}, 2e-12, 1e-12, 2e-4};
 
 namespace {
 
-constexpr int64_t LEAST_BATCH_BYTES = 64 << 20;
-
 typedef std::unique_ptr<msi_wproj_sorter, void (*)(msi_wproj_sorter *)> sorter_owner;
 typedef std::unique_ptr<msi_wproj_tile, void (*)(msi_wproj_tile *)> tile_owner;
+typedef std::unique_ptr<msi_window_gridder, void (*)(msi_window_gridder *)> window_owner;
 
-int64_t cell_bytes(const msi_wproj_plan *plan)
+/* Sub-offsets beyond what a head holds travel as whole numbers where interpolated ones do. */
+int travels_apart(const msi_wproj_geometry *g)
 {
-    return plan->precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);
-}
-
-int64_t whole_tiles(int64_t n_cell)
-{
-    return (n_cell + MSI_WPROJ_TILE - 1) / MSI_WPROJ_TILE * MSI_WPROJ_TILE;
-}
-
-/* Largest box that a slice may need, along an axis whose padded grid has n_grid cells: samples lie within half of it
- * from the middle. */
-int64_t largest_box(const msi_wproj_plan *plan, int64_t n_grid)
-{
-    return whole_tiles(n_grid + 2 * plan->half_max + 1);
-}
-
-/* The padded grid, twice as much for the transform to work with, and the kernels. */
-int64_t fixed_bytes(const msi_wproj_plan *plan)
-{
-    return 3 * plan->grid.nu * plan->grid.nv * cell_bytes(plan) + plan->table_bytes;
-}
-
-int64_t image_bytes(const msi_wproj_plan *plan)
-{
-    return largest_box(plan, plan->grid.nu) * largest_box(plan, plan->grid.nv) * cell_bytes(plan) +
-           msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double);
+    return g->linear || g->oversample > MSI_WPROJ_MAX_OVERSAMPLE;
 }
 
 msi_wproj_sorter_spec sorter_spec(const msi_wproj_plan *plan, int n_image)
@@ -66,29 +40,167 @@ msi_wproj_sorter_spec sorter_spec(const msi_wproj_plan *plan, int n_image)
     s.oversample = plan->grid.oversample;
     s.n_image = n_image;
     s.precision = plan->precision;
-    s.linear = plan->grid.linear;
+    s.linear = travels_apart(&plan->grid);
     return s;
 }
 
-/* As uploaded, as sorted with what CUB adds; coordinates for each sample, as of single channels. */
-int64_t sample_bytes(const msi_wproj_plan *plan, int n_plane, int n_image)
+/* Of a sample while it is worked on; of tiles with what CUB adds. */
+int64_t working_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int n_image)
 {
+    if (form == MSI_WPROJ_CUDA_WINDOW)
+        return msi_window_order_bytes(1001, plan->precision, n_image) -
+               msi_window_order_bytes(1000, plan->precision, n_image);
     msi_wproj_sorter_spec none = sorter_spec(plan, n_image), many = none;
     none.nu = none.nv = many.nu = many.nv = MSI_WPROJ_TILE;
     many.capacity = 1000;
     int64_t sorting = (msi_wproj_sorter_bytes(&many) - msi_wproj_sorter_bytes(&none)) / many.capacity;
-    return n_plane * ((int64_t)sizeof(float) + cell_bytes(plan)) + 3 * (int64_t)sizeof(double) + sorting + sorting / 20;
+    return sorting + sorting / 20;
 }
 
-template <typename T> class imager : store_batches<T> {
+int64_t sample_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int n_plane, int n_image)
+{
+    return stored_bytes(plan, n_plane, 1) + working_bytes(plan, form, n_image);
+}
+
+int64_t image_bytes(const msi_wproj_plan *plan)
+{
+    return box_bytes(plan) + msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double);
+}
+
+/* The kernels are there as they were made, and once more as tiles read them. */
+int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form)
+{
+    return grid_bytes(plan) + plan->table_bytes * (form == MSI_WPROJ_CUDA_TILE ? 2 : 1);
+}
+
+/* What a strategy does with one slice's samples. */
+struct slice_form {
+    virtual ~slice_form() = default;
+    /* For batches of up to `capacity` samples, `most` of them in one slice. */
+    virtual int fit(int64_t capacity, int64_t most, int n_image, int64_t nu, int64_t nv) = 0;
+    /* box += the batch's samples of a slice, of all images. */
+    virtual int add(const msi_wproj_samples &batch, const msi_window_block &block, int32_t slice,
+                    const msi_wproj_box_extent &e, void *box, msi_stage_times *times) = 0;
+    /* An image's part of the box onto the padded grid. */
+    virtual int fold(const void *box, int image, const msi_wproj_box_extent &e, void *grid) = 0;
+};
+
+struct tile_form : slice_form {
+    const msi_wproj_plan *plan;
+    const msi_wkernel_set *kernels;
+    int64_t box_nu = 0, box_nv = 0;
+    sorter_owner sorter{nullptr, msi_wproj_sorter_free};
+    tile_owner tile{nullptr, msi_wproj_tile_free};
+
+    tile_form(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_) : plan(plan_), kernels(kernels_) {}
+
+    int fit(int64_t capacity, int64_t, int n_image, int64_t nu, int64_t nv) override
+    {
+        msi_wproj_sorter_spec wanted = sorter_spec(plan, n_image);
+        wanted.capacity = capacity;
+        wanted.nu = (int32_t)nu;
+        wanted.nv = (int32_t)nv;
+        msi_wproj_sorter *new_sorter;
+        sorter.reset();
+        MSI_TRY(msi_wproj_sorter_create(&new_sorter, &wanted));
+        sorter.reset(new_sorter);
+        if (tile && nu == box_nu && nv == box_nv) return MSI_OK;
+        msi_wproj_tile_spec tiles = {};
+        tiles.kernels = kernels;
+        tiles.linear = travels_apart(&plan->grid);
+        tiles.nu = (int32_t)nu;
+        tiles.nv = (int32_t)nv;
+        msi_wproj_tile *new_tile;
+        tile.reset();
+        MSI_TRY(msi_wproj_tile_create(&new_tile, &tiles));
+        tile.reset(new_tile);
+        box_nu = nu;
+        box_nv = nv;
+        return MSI_OK;
+    }
+
+    int add(const msi_wproj_samples &batch, const msi_window_block &, int32_t slice, const msi_wproj_box_extent &e,
+            void *box, msi_stage_times *times) override
+    {
+        const double start = msi_wall_s();
+        msi_wproj_sorted sorted;
+        MSI_TRY(msi_wproj_locate(sorter.get(), &plan->grid, &batch, slice, e.u_low, e.v_low, 0));
+        MSI_TRY(msi_wproj_sort_bins(sorter.get(), 0, &sorted));
+        MSI_CUDA(cudaDeviceSynchronize());
+        const double sorted_at = msi_wall_s();
+        MSI_TRY(msi_wproj_tile_grid(tile.get(), &sorted, box, 0));
+        MSI_CUDA(cudaDeviceSynchronize());
+        times->sort_s += sorted_at - start;
+        times->grid_s += msi_wall_s() - sorted_at;
+        return MSI_OK;
+    }
+
+    int fold(const void *box, int image, const msi_wproj_box_extent &e, void *grid) override
+    {
+        const char *from = static_cast<const char *>(box) + image * box_nu * box_nv * cell_bytes(plan);
+        return msi_wproj_tile_fold(tile.get(), from, 1, e.u_low, e.v_low, grid, plan->grid.nu, plan->grid.nv, 0);
+    }
+};
+
+template <typename T> struct window_form : slice_form {
+    const msi_wproj_plan *plan;
+    const msi_wkernel_set *kernels;
+    int tuned, n_image = 0;
+    int64_t box_nu = 0, box_nv = 0;
+    window_owner window{nullptr, msi_window_gridder_free};
+
+    window_form(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int tuned_)
+        : plan(plan_), kernels(kernels_), tuned(tuned_)
+    {
+    }
+
+    int fit(int64_t, int64_t most, int n_image_, int64_t nu, int64_t nv) override
+    {
+        msi_window_gridder *made;
+        n_image = n_image_;
+        box_nu = nu;
+        box_nv = nv;
+        window.reset();
+        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, tuned, plan->texture));
+        window.reset(made);
+        return MSI_OK;
+    }
+
+    int add(const msi_wproj_samples &batch, const msi_window_block &block, int32_t slice, const msi_wproj_box_extent &,
+            void *box, msi_stage_times *times) override
+    {
+        const double start = msi_wall_s();
+        const msi_window_grid grid = {box_nu, box_nv, box};
+        MSI_TRY(msi_window_gridder_add(window.get(), &block, batch.store_plane, slice, &grid, nullptr));
+        MSI_CUDA(cudaDeviceSynchronize());
+        times->grid_s += msi_wall_s() - start;
+        return MSI_OK;
+    }
+
+    int fold(const void *box, int image, const msi_wproj_box_extent &e, void *grid) override
+    {
+        const msi_wproj_geometry *g = &plan->grid;
+        const dim3 blocks((unsigned)((g->nu + 255) / 256), (unsigned)g->nv);
+        k_fold_box<<<blocks, 256>>>(box_at(box_nu, box_nv, n_image, e.u_low, e.v_low, g->nu, g->nv),
+                                    static_cast<const cplx<T> *>(box), image, static_cast<cplx<T> *>(grid));
+        MSI_CUDA(cudaGetLastError());
+        return MSI_OK;
+    }
+};
+
+template <typename T> class imager : slices<T> {
   public:
-    imager(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, const msi_vis_store *store_,
-           int64_t batch_samples_, msi_stage_times *times_)
-        : plan(plan_), kernels(kernels_), extent((size_t)plan_->grid.n_slice)
+    imager(const msi_wproj_plan *plan_, msi_wproj_cuda_form form_, const msi_wkernel_set *kernels,
+           const msi_vis_store *store_, int64_t batch_samples_, msi_stage_times *times_)
+        : slices<T>(plan_), form(form_)
     {
         store = store_;
         times = times_;
         batch_samples = batch_samples_;
+        if (form == MSI_WPROJ_CUDA_WINDOW)
+            how.reset(new window_form<T>(plan_, kernels, store_->n_sample >= LEAST_TUNED));
+        else
+            how.reset(new tile_form(plan_, kernels));
     }
 
     int make(const int *store_plane, msi_image *image)
@@ -104,26 +216,23 @@ template <typename T> class imager : store_batches<T> {
     }
 
   private:
-    using base = store_batches<T>;
+    using base = slices<T>;
     using base::batch_samples;
-    using base::d_freq;
-    using base::d_raw;
-    using base::d_segments;
-    using base::d_uvw;
-    using base::d_weight;
+    using base::box_nu;
+    using base::box_nv;
+    using base::d_box;
+    using base::d_grid;
+    using base::extent;
+    using base::fft;
     using base::now;
+    using base::plan;
     using base::store;
     using base::times;
-    const msi_wproj_plan *plan;
-    const msi_wkernel_set *kernels;
-    std::vector<msi_wproj_box_extent> extent; /* [n_slice] of the images at hand */
+    msi_wproj_cuda_form form;
+    std::unique_ptr<slice_form> how;
     int images_at_once = 1, n_image = 0, first_image = 0;
     const int *planes = nullptr;
-    int64_t box_nu = 0, box_nv = 0;
-    buffer d_box, d_grid, d_sum, d_along;
-    fft_plan fft;
-    sorter_owner sorter{nullptr, msi_wproj_sorter_free};
-    tile_owner tile{nullptr, msi_wproj_tile_free};
+    buffer d_sum;
     int64_t loaded = -1; /* first segment of the batch on the device */
 
     /* As many images at once as fit beside a small batch of samples; batches get what is left. */
@@ -131,15 +240,16 @@ template <typename T> class imager : store_batches<T> {
     {
         size_t free_bytes, total_bytes;
         MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-        const int64_t usable = (int64_t)(0.9 * (double)free_bytes) - fixed_bytes(plan), per_image = image_bytes(plan);
+        const int64_t usable = (int64_t)(0.9 * (double)free_bytes) - fixed_bytes(plan, form),
+                      per_image = image_bytes(plan);
         images_at_once = std::min<int>(n_wanted, MSI_WPROJ_MAX_IMAGE);
         while (images_at_once > 1 && images_at_once * per_image + LEAST_BATCH_BYTES > usable) images_at_once--;
         const int64_t left = std::max(usable - images_at_once * per_image, LEAST_BATCH_BYTES);
-        const int64_t fit = std::min<int64_t>(left / sample_bytes(plan, store->n_plane, images_at_once), INT32_MAX);
+        const int64_t each = sample_bytes(plan, form, store->n_plane, images_at_once);
+        const int64_t fit = std::min<int64_t>(left / each, INT32_MAX);
         batch_samples = batch_samples > 0 ? std::min(batch_samples, fit) : fit;
-        MSI_TRY(d_grid.fit(plan->grid.nu * plan->grid.nv * cell_bytes(plan), "the grid"));
         MSI_TRY(d_sum.fit(images_at_once * msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double), "images"));
-        return fft.make(plan->grid.nv, plan->grid.nu, sizeof(T) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z);
+        return base::make_grid();
     }
 
     int make_images(msi_image *image)
@@ -169,32 +279,12 @@ template <typename T> class imager : store_batches<T> {
         return now.n_sample ? base::upload_batch(store->n_plane) : MSI_OK;
     }
 
-    msi_wproj_samples samples() const
-    {
-        msi_wproj_samples s = {};
-        s.n = now.n_sample;
-        s.n_rows = (int32_t)(now.end - now.first);
-        s.rows = as<msi_store_rows>(d_segments);
-        s.freq_hz = as<double>(d_freq);
-        s.uvw_m = as<double>(d_uvw);
-        s.weight = as<float>(d_weight);
-        s.vis = as<void>(d_raw);
-        s.n_image = n_image;
-        std::copy(planes, planes + n_image, s.store_plane);
-        return s;
-    }
-
     int find_extents()
     {
-        std::fill(extent.begin(), extent.end(), msi_wproj_nothing());
+        base::forget_extents();
         for (int64_t s = 0; s < store->n_segment; s = now.end) {
             MSI_TRY(ready_batch(s));
-            if (!now.n_sample) continue;
-            const double start = msi_wall_s();
-            const msi_wproj_samples batch = samples();
-            MSI_TRY(msi_wproj_extents(&plan->grid, plan->half, &batch, 0, extent.data()));
-            times->sort_s += msi_wall_s() - start;
-            MSI_TRY(msi_interrupt_check());
+            if (now.n_sample) MSI_TRY(base::add_extents(base::samples(n_image, planes)));
         }
         return MSI_OK;
     }
@@ -202,40 +292,16 @@ template <typename T> class imager : store_batches<T> {
     /* One box that is large enough for each slice, and what works on it. */
     int fit_box()
     {
-        int64_t nu = 0, nv = 0, capacity = 0;
-        for (const msi_wproj_box_extent &e : extent) {
-            if (e.n == 0) continue;
-            nu = std::max(nu, whole_tiles((int64_t)e.u_high - e.u_low + 1));
-            nv = std::max(nv, whole_tiles((int64_t)e.v_high - e.v_low + 1));
-        }
-        if (nu == 0) return MSI_OK;
+        int64_t capacity = 0, most;
+        base::lay_box(&most);
+        if (box_nu == 0) return MSI_OK;
         for (int64_t s = 0; s < store->n_segment;) {
             store_batch b = base::cut_batch(s);
             capacity = std::max(capacity, b.n_sample);
             s = b.end;
         }
-        msi_wproj_sorter_spec wanted = sorter_spec(plan, n_image);
-        wanted.capacity = capacity;
-        wanted.nu = (int32_t)nu;
-        wanted.nv = (int32_t)nv;
-        msi_wproj_sorter *new_sorter;
-        sorter.reset();
-        MSI_TRY(msi_wproj_sorter_create(&new_sorter, &wanted));
-        sorter.reset(new_sorter);
-        MSI_TRY(d_box.fit(n_image * nu * nv * cell_bytes(plan), "the slice's cells"));
-        if (tile && nu == box_nu && nv == box_nv) return MSI_OK;
-        msi_wproj_tile_spec tiles = {};
-        tiles.kernels = kernels;
-        tiles.linear = plan->grid.linear;
-        tiles.nu = (int32_t)nu;
-        tiles.nv = (int32_t)nv;
-        msi_wproj_tile *new_tile;
-        tile.reset();
-        MSI_TRY(msi_wproj_tile_create(&new_tile, &tiles));
-        tile.reset(new_tile);
-        box_nu = nu;
-        box_nv = nv;
-        return MSI_OK;
+        MSI_TRY(how->fit(capacity, std::min(most, capacity), n_image, box_nu, box_nv));
+        return d_box.fit(n_image * box_nu * box_nv * cell_bytes(plan), "the slice's cells");
     }
 
     int grid_slice(int32_t slice)
@@ -245,26 +311,10 @@ template <typename T> class imager : store_batches<T> {
         for (int64_t s = 0; s < store->n_segment; s = now.end) {
             MSI_TRY(ready_batch(s));
             if (!now.n_sample) continue;
-            const double start = msi_wall_s();
-            const msi_wproj_samples batch = samples();
-            msi_wproj_sorted sorted;
-            MSI_TRY(msi_wproj_locate(sorter.get(), &plan->grid, &batch, slice, e.u_low, e.v_low, 0));
-            MSI_TRY(msi_wproj_sort_bins(sorter.get(), 0, &sorted));
-            MSI_CUDA(cudaDeviceSynchronize());
-            const double sorted_at = msi_wall_s();
-            MSI_TRY(msi_wproj_tile_grid(tile.get(), &sorted, as<void>(d_box), 0));
-            MSI_CUDA(cudaDeviceSynchronize());
-            times->sort_s += sorted_at - start;
-            times->grid_s += msi_wall_s() - sorted_at;
+            MSI_TRY(how->add(base::samples(n_image, planes), base::block(1), slice, e, as<void>(d_box), times));
             MSI_TRY(msi_interrupt_check());
         }
         return MSI_OK;
-    }
-
-    screen_geometry screen(double w_lambda) const
-    {
-        const msi_image_geometry &i = plan->image;
-        return {i.nx, i.ny, plan->grid.nu, plan->grid.nv, i.cell_x_rad, i.cell_y_rad, w_lambda, 0, 0, w_lambda != 0};
     }
 
     dim3 pixel_blocks() const
@@ -272,27 +322,15 @@ template <typename T> class imager : store_batches<T> {
         return dim3((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
     }
 
-    int transform()
-    {
-        if constexpr (sizeof(T) == sizeof(float))
-            MSI_CUFFT(cufftExecC2C(fft.plan, as<cufftComplex>(d_grid), as<cufftComplex>(d_grid), CUFFT_FORWARD));
-        else
-            MSI_CUFFT(
-                cufftExecZ2Z(fft.plan, as<cufftDoubleComplex>(d_grid), as<cufftDoubleComplex>(d_grid), CUFFT_FORWARD));
-        return MSI_OK;
-    }
-
     /* The box to the image. Slices may be thousands, so that their sum is in double. */
     int add_slice(int32_t slice)
     {
         const double start = msi_wall_s();
-        const msi_wproj_box_extent &e = extent[(size_t)slice];
-        const screen_geometry how = screen(msi_wproj_slice_w(&plan->grid, slice));
+        const screen_geometry screen = base::screen(msi_wproj_slice_w(&plan->grid, slice));
         for (int i = 0; i < n_image; i++) {
-            MSI_TRY(msi_wproj_tile_fold(tile.get(), as<cplx<T>>(d_box) + i * box_nu * box_nv, 1, e.u_low, e.v_low,
-                                        as<void>(d_grid), plan->grid.nu, plan->grid.nv, 0));
-            MSI_TRY(transform());
-            k_screen<T><<<pixel_blocks(), dim3(32, 8)>>>(how, as<cplx<T>>(d_grid), 0, 1,
+            MSI_TRY(how->fold(as<void>(d_box), i, extent[(size_t)slice], as<void>(d_grid)));
+            MSI_TRY(fft.run(as<void>(d_grid), CUFFT_FORWARD));
+            k_screen<T><<<pixel_blocks(), dim3(32, 8)>>>(screen, as<cplx<T>>(d_grid), 0, 1,
                                                          as<double>(d_sum) + i * msi_image_n_pixel(&plan->image));
             MSI_CUDA(cudaGetLastError());
         }
@@ -301,29 +339,15 @@ template <typename T> class imager : store_batches<T> {
         return MSI_OK;
     }
 
-    int upload_factors(int axis, double *to, int64_t n)
-    {
-        double *factor;
-        MSI_TRY(msi_wproj_factors(plan, axis, &factor));
-        cudaError_t e = cudaMemcpy(to, factor, (size_t)n * sizeof *factor, cudaMemcpyHostToDevice);
-        msi_free(factor);
-        MSI_CUDA(e);
-        return MSI_OK;
-    }
-
     int correct(msi_image *image)
     {
         const double start = msi_wall_s();
-        const int64_t nx = plan->image.nx, ny = plan->image.ny, n_pixel = nx * ny;
-        msi_taper taper = {};
-        MSI_TRY(d_along.fit((nx + ny) * (int64_t)sizeof(double), "taper correction"));
-        taper.along_x = as<double>(d_along);
-        taper.along_y = taper.along_x + nx;
-        MSI_TRY(upload_factors(0, taper.along_x, nx));
-        MSI_TRY(upload_factors(1, taper.along_y, ny));
+        const int64_t n_pixel = plan->image.nx * plan->image.ny;
+        msi_taper taper;
+        MSI_TRY(base::upload_taper(&taper));
         for (int i = 0; i < n_image; i++) {
             const double sum = image->sum_weight[first_image + i];
-            k_correct<<<pixel_blocks(), dim3(32, 8)>>>(screen(0), taper, sum > 0 ? 1 / sum : NAN,
+            k_correct<<<pixel_blocks(), dim3(32, 8)>>>(base::screen(0), taper, sum > 0 ? 1 / sum : NAN,
                                                        as<double>(d_sum) + i * n_pixel, as<T>(d_grid));
             MSI_CUDA(cudaGetLastError());
             MSI_CUDA(cudaMemcpy((T *)image->pixel + (first_image + i) * n_pixel, as<T>(d_grid),
@@ -336,6 +360,16 @@ template <typename T> class imager : store_batches<T> {
 
 } // namespace
 
+/* An eighth of the device; no more elements than tiles can number. */
+int64_t msi_wproj_cuda_table_bytes(void)
+{
+    const int64_t most = (int64_t)8 << 30;
+    size_t free_bytes, total_bytes;
+    if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) return std::min(most, (int64_t)total_bytes / 8);
+    cudaGetLastError();
+    return 0;
+}
+
 int msi_wproj_cuda_check(const msi_wproj_plan *plan)
 {
     const msi_wproj_geometry *g = &plan->grid;
@@ -347,15 +381,18 @@ int msi_wproj_cuda_check(const msi_wproj_plan *plan)
                          MSI_WPROJ_MAX_BOX, MSI_WPROJ_MAX_PLANE, (long long)longest, g->n_plane);
 }
 
-int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, int64_t n_sample, int n_plane, int n_image)
+int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int64_t n_sample, int n_plane,
+                             int n_image)
 {
-    return fixed_bytes(plan) + n_image * image_bytes(plan) + n_sample * sample_bytes(plan, n_plane, n_image);
+    return fixed_bytes(plan, form) + n_image * image_bytes(plan) +
+           n_sample * sample_bytes(plan, form, n_plane, n_image);
 }
 
-int msi_wproj_cuda_image(const msi_wproj_plan *plan, const msi_wkernel_set *kernels, const msi_vis_store *store,
-                         const int *store_plane, int64_t batch_samples, msi_image *image, msi_stage_times *times)
+int msi_wproj_cuda_image(const msi_wproj_plan *plan, msi_wproj_cuda_form form, const msi_wkernel_set *kernels,
+                         const msi_vis_store *store, const int *store_plane, int64_t batch_samples, msi_image *image,
+                         msi_stage_times *times)
 {
     if (plan->precision == MSI_FP32)
-        return imager<float>(plan, kernels, store, batch_samples, times).make(store_plane, image);
-    return imager<double>(plan, kernels, store, batch_samples, times).make(store_plane, image);
+        return imager<float>(plan, form, kernels, store, batch_samples, times).make(store_plane, image);
+    return imager<double>(plan, form, kernels, store, batch_samples, times).make(store_plane, image);
 }

@@ -3,11 +3,6 @@
 
 #include <math.h>
 
-static msi_c64 times(msi_c64 a, msi_c64 b)
-{
-    return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
 static msi_c64 element(const msi_wkernel_set *k, int64_t at)
 {
     if (k->precision == MSI_FP64) return ((const msi_c64 *)k->table)[at];
@@ -23,8 +18,8 @@ static msi_c64 at_offsets(const msi_wkernel_set *k, int32_t plane, int32_t sub_u
         int64_t first = msi_wkernel_square(k->offset_u[plane], half, os, sub_u, sub_v);
         return element(k, first + (int64_t)(tv + half) * msi_wkernel_taps(half) + tu + half);
     }
-    return times(element(k, msi_wkernel_row(k->offset_u[plane], half, os, sub_u) + tu + half),
-                 element(k, msi_wkernel_row(k->offset_v[plane], half, os, sub_v) + tv + half));
+    return msi_c64_times(element(k, msi_wkernel_row(k->offset_u[plane], half, os, sub_u) + tu + half),
+                         element(k, msi_wkernel_row(k->offset_v[plane], half, os, sub_v) + tv + half));
 }
 
 msi_c64 msi_wproj_reference_tap(const msi_wproj_geometry *g, const msi_wkernel_set *k, const msi_wproj_place *p,
@@ -55,33 +50,36 @@ static msi_c64 visibility(const msi_vis_store *store, const msi_vis_segment *seg
     return (msi_c64){(double)v.re, (double)v.im};
 }
 
-static msi_c64 weighted(const msi_wproj_span *s, const msi_vis_segment *segment, int64_t row, int32_t chan,
-                        const msi_wproj_place *p)
+msi_c64 msi_wproj_reference_value(const msi_wproj_span *s, const msi_vis_segment *segment, int64_t row, int32_t chan,
+                                  const msi_wproj_place *p)
 {
     int64_t at = msi_segment_index(segment, s->image_plane < 0 ? 0 : s->image_plane, row, chan);
     double weight = (double)segment->weight[at];
     msi_c64 v = {1, 0};
     if (s->image_plane >= 0) v = visibility(s->store, segment, at);
     if (p->conjugate_vis) v.im = -v.im;
-    return times((msi_c64){weight * v.re, weight * v.im}, turn(p->turns));
+    return msi_c64_times((msi_c64){weight * v.re, weight * v.im}, turn(p->turns));
 }
 
-static void add(void *cells, int64_t at, int fp32, msi_c64 value)
+void msi_wproj_reference_store(const msi_wproj_span *s, const msi_vis_segment *segment, int64_t row, int32_t chan,
+                               const msi_wproj_place *p, msi_c64 sum)
 {
-    if (fp32) {
-        ((msi_c32 *)cells)[at].re += (float)value.re;
-        ((msi_c32 *)cells)[at].im += (float)value.im;
-    } else {
-        ((msi_c64 *)cells)[at].re += value.re;
-        ((msi_c64 *)cells)[at].im += value.im;
-    }
+    sum = msi_c64_times(sum, turn(-p->turns));
+    if (p->conjugate_vis) sum.im = -sum.im;
+    int64_t at = msi_segment_index(segment, s->image_plane, row, chan);
+    if (s->store->precision == MSI_FP32)
+        ((msi_c32 *)segment->vis)[at] = (msi_c32){(float)sum.re, (float)sum.im};
+    else
+        ((msi_c64 *)segment->vis)[at] = sum;
 }
 
-static msi_c64 get(const void *cells, int64_t at, int fp32)
+msi_wproj_place msi_wproj_reference_place(const msi_wproj_span *s, const msi_vis_segment *segment, int64_t row,
+                                          int32_t chan)
 {
-    if (!fp32) return ((const msi_c64 *)cells)[at];
-    msi_c32 x = ((const msi_c32 *)cells)[at];
-    return (msi_c64){(double)x.re, (double)x.im};
+    msi_wproj_place p;
+    msi_wproj_locate_in(s->geometry, segment->uvw_m + 3 * row, segment->freq_hz[chan], s->store->coordinates, s->slice,
+                        &p);
+    return p;
 }
 
 /* Calls one(span, cells, fp32, segment, row, channel) for every sample. */
@@ -100,42 +98,33 @@ static void each_sample(const msi_wproj_span *s, const msi_wproj_cells *cells, i
 static void grid_sample(const msi_wproj_span *s, const msi_wproj_cells *t, int fp32, const msi_vis_segment *segment,
                         int64_t row, int32_t chan)
 {
-    msi_wproj_place p;
-    msi_wproj_locate_in(s->geometry, segment->uvw_m + 3 * row, segment->freq_hz[chan], s->store->coordinates, s->slice,
-                        &p);
-    msi_c64 value = weighted(s, segment, row, chan, &p);
+    msi_wproj_place p = msi_wproj_reference_place(s, segment, row, chan);
+    msi_c64 value = msi_wproj_reference_value(s, segment, row, chan, &p);
     int32_t half = s->kernels->half[p.plane];
     for (int32_t tv = -half; tv <= half; tv++)
         for (int32_t tu = -half; tu <= half; tu++) {
             msi_c64 tap = msi_wproj_reference_tap(s->geometry, s->kernels, &p, tu, tv);
-            add(t->cells, (p.v + tv - t->v_origin) * t->stride + p.u + tu - t->u_origin, fp32, times(tap, value));
+            msi_wproj_cell_add(t->cells, (p.v + tv - t->v_origin) * t->stride + p.u + tu - t->u_origin, fp32,
+                               msi_c64_times(tap, value));
         }
 }
 
 static void degrid_sample(const msi_wproj_span *s, const msi_wproj_cells *t, int fp32, const msi_vis_segment *segment,
                           int64_t row, int32_t chan)
 {
-    msi_wproj_place p;
-    msi_wproj_locate_in(s->geometry, segment->uvw_m + 3 * row, segment->freq_hz[chan], s->store->coordinates, s->slice,
-                        &p);
+    msi_wproj_place p = msi_wproj_reference_place(s, segment, row, chan);
     int32_t half = s->kernels->half[p.plane];
     int64_t first = msi_wproj_first_cell(t, &p, half);
     msi_c64 sum = {0, 0};
     for (int32_t tv = -half; tv <= half; tv++)
         for (int32_t tu = -half; tu <= half; tu++) {
             msi_c64 tap = msi_wproj_reference_tap(s->geometry, s->kernels, &p, tu, tv);
-            msi_c64 x =
-                times((msi_c64){tap.re, -tap.im}, get(t->cells, first + (tv + half) * t->stride + tu + half, fp32));
+            msi_c64 cell = msi_wproj_cell_get(t->cells, first + (tv + half) * t->stride + tu + half, fp32);
+            msi_c64 x = msi_c64_times((msi_c64){tap.re, -tap.im}, cell);
             sum.re += x.re;
             sum.im += x.im;
         }
-    sum = times(sum, turn(-p.turns));
-    if (p.conjugate_vis) sum.im = -sum.im;
-    int64_t at = msi_segment_index(segment, s->image_plane, row, chan);
-    if (s->store->precision == MSI_FP32)
-        ((msi_c32 *)segment->vis)[at] = (msi_c32){(float)sum.re, (float)sum.im};
-    else
-        ((msi_c64 *)segment->vis)[at] = sum;
+    msi_wproj_reference_store(s, segment, row, chan, &p, sum);
 }
 
 void msi_wproj_reference_grid_f32(const msi_wproj_span *span, const msi_wproj_cells *target)

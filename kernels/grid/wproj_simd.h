@@ -22,6 +22,7 @@ typedef struct msi_wproj_span {
     int64_t n_run;
     int32_t slice;
     int image_plane; /* of the store; -1: the PSF of plane 0, visibility 1 (gridding only) */
+    void *scratch;   /* of a thread, where the function asks for it */
 } msi_wproj_span;
 
 /* Cells [n_v][n_u] of the kernels' precision; cell (u, v) is cells[(v - v_origin) * stride + u - u_origin]. */

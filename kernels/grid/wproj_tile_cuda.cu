@@ -52,6 +52,24 @@ __global__ void k_fold(const cplx<T> *box, int64_t nu, int64_t nv, int64_t origi
     grid[(blockIdx.z * grid_nv + v) * grid_nu + u] = sum;
 }
 
+/* Power of two that takes a table's largest value to TABLE_TOP or just below. */
+float scale_for(float top)
+{
+    int exponent;
+    std::frexp(top, &exponent);
+    return std::ldexp(TABLE_TOP, -exponent);
+}
+
+/* The largest of |re| and |im|, by the bits of positive floats, whose order is that of integers. */
+__global__ void k_largest(const float *table, int64_t n, uint32_t *largest)
+{
+    uint32_t top = 0;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
+        top = max(top, __float_as_uint(fabsf(table[i])));
+    top = __reduce_max_sync(~0u, top);
+    if (threadIdx.x % 32 == 0) atomicMax(largest, top);
+}
+
 uint2 split(msi_c32 x, float scale)
 {
     half2 high = __floats2half2_rn(scale * x.re, scale * x.im);
@@ -82,10 +100,8 @@ void split_tables(const msi_wkernel_set *k, std::vector<plane_kernel> *planes, s
 {
     const msi_c32 *from = static_cast<const msi_c32 *>(k->table);
     float top = 0;
-    int exponent;
     for (int64_t i = 0; i < k->n_element; i++) top = std::max({top, std::fabs(from[i].re), std::fabs(from[i].im)});
-    std::frexp(top, &exponent);
-    *scale = std::ldexp(TABLE_TOP, -exponent);
+    *scale = scale_for(top);
     table->resize(TILE);
     for (int32_t p = 0; p < k->n_plane; p++) {
         int64_t u = split_rows(k, p, k->offset_u[p], *scale, table), v = u;
@@ -95,41 +111,48 @@ void split_tables(const msi_wkernel_set *k, std::vector<plane_kernel> *planes, s
 }
 
 /* Largest difference of a full plane's outermost square from its mirror image, and its largest value. */
-template <typename C> void measure_evenness(const msi_wkernel_set *k, int32_t p, double *difference, double *top)
+template <typename C> int measure_evenness(const msi_wkernel_set *k, int32_t p, double *difference, double *top)
 {
     const int32_t half = k->half[p], os = k->oversample, middle = os / 2;
     const int64_t taps = msi_wkernel_taps(half), n = taps * taps;
     const C *table = static_cast<const C *>(k->table);
-    const C *low = table + msi_wkernel_square(k->offset_u[p], half, os, -middle, -middle),
-            *high = table + msi_wkernel_square(k->offset_u[p], half, os, middle, middle);
+    std::vector<C> low((size_t)n), high((size_t)n);
+    MSI_CUDA(cudaMemcpy(low.data(), table + msi_wkernel_square(k->offset_u[p], half, os, -middle, -middle),
+                        (size_t)n * sizeof(C), cudaMemcpyDefault));
+    MSI_CUDA(cudaMemcpy(high.data(), table + msi_wkernel_square(k->offset_u[p], half, os, middle, middle),
+                        (size_t)n * sizeof(C), cudaMemcpyDefault));
     for (int64_t i = 0; i < n; i++) {
-        C a = low[i], b = high[n - 1 - i];
+        C a = low[(size_t)i], b = high[(size_t)(n - 1 - i)];
         *difference =
             std::max<double>({*difference, std::fabs((double)(a.re - b.re)), std::fabs((double)(a.im - b.im))});
         *top = std::max<double>({*top, std::fabs((double)a.re), std::fabs((double)a.im)});
     }
+    return MSI_OK;
 }
 
-/* Squares of sub-offsets from 0 on; C: msi_c32 or msi_c64. */
-template <typename C>
-int fold_squares(const msi_wkernel_set *k, std::vector<plane_kernel> *planes, std::vector<C> *table)
+/* Squares of sub-offsets from 0 on, which are enough of an even kernel. */
+template <typename C> int fold_squares(const msi_wkernel_set *k, C *folded)
 {
     const int32_t os = k->oversample, middle = os / 2;
     double difference = 0, top = 0;
     for (int32_t p = 0; p < k->n_plane; p++) {
-        const int64_t taps = msi_wkernel_taps(k->half[p]);
-        measure_evenness<C>(k, p, &difference, &top);
-        planes->push_back({k->half[p], (int32_t)table->size(), (int32_t)table->size()});
-        for (int32_t sub = 0; sub <= middle; sub++) {
-            const C *from =
-                static_cast<const C *>(k->table) + msi_wkernel_square(k->offset_u[p], k->half[p], os, sub, 0);
-            table->insert(table->end(), from, from + (middle + 1) * taps * taps);
-        }
+        const int64_t taps = msi_wkernel_taps(k->half[p]), row = (middle + 1) * taps * taps;
+        MSI_TRY(measure_evenness<C>(k, p, &difference, &top));
+        const C *from = static_cast<const C *>(k->table) + msi_wkernel_square(k->offset_u[p], k->half[p], os, 0, 0);
+        MSI_CUDA(cudaMemcpy2D(folded, (size_t)row * sizeof(C), from, (size_t)((os + 1) * taps * taps) * sizeof(C),
+                              (size_t)row * sizeof(C), (size_t)middle + 1, cudaMemcpyDefault));
+        folded += (middle + 1) * row;
     }
     if (difference > LEAST_EVEN * top)
         return msi_error_set(MSI_EINTERNAL, "GPU: convolution kernels are not even; they differ by %g of %g",
                              difference, top);
     return MSI_OK;
+}
+
+/* Whether tables are split for the tensor cores when they are made; where they are interpolated they cannot be. */
+bool is_split(const msi_wproj_tile_spec *s, msi_wproj_tile_form form)
+{
+    return form == MSI_WPROJ_TILE_TENSOR && !s->linear;
 }
 
 int64_t table_elements(const msi_wproj_tile_spec *s, msi_wproj_tile_form form)
@@ -140,16 +163,16 @@ int64_t table_elements(const msi_wproj_tile_spec *s, msi_wproj_tile_form form)
         int64_t taps = msi_wkernel_taps(k->half[p]), axes = k->offset_u[p] == k->offset_v[p] ? 1 : 2;
         if (k->form == MSI_WKERNEL_FULL)
             n += squares * taps * taps;
-        else if (form == MSI_WPROJ_TILE_TENSOR)
+        else if (is_split(s, form))
             n += axes * (k->oversample + 1) * (taps + 2 * (TILE - 1));
     }
     if (k->form == MSI_WKERNEL_FULL) return n;
-    return form == MSI_WPROJ_TILE_TENSOR ? n + TILE : k->n_element;
+    return is_split(s, form) ? n + TILE : k->n_element;
 }
 
 msi_wproj_tile_form choose(const msi_wproj_tile_spec *s)
 {
-    bool serves = s->kernels->form == MSI_WKERNEL_SEPARABLE && s->kernels->precision == MSI_FP32 && !s->linear;
+    bool serves = s->kernels->form == MSI_WKERNEL_SEPARABLE && s->kernels->precision == MSI_FP32;
     if (s->form == MSI_WPROJ_TILE_AUTO) return serves ? MSI_WPROJ_TILE_TENSOR : MSI_WPROJ_TILE_FMA;
     return s->form;
 }
@@ -173,39 +196,76 @@ struct msi_wproj_tile {
     size_t scan_bytes;
 };
 
-template <typename E>
-static int upload(msi_wproj_tile *t, const std::vector<plane_kernel> &planes, const E *element, int64_t n)
+static int upload_planes(msi_wproj_tile *t, const std::vector<plane_kernel> &planes)
 {
-    E *table;
     MSI_TRY(allocate(&t->planes, (int64_t)planes.size(), "convolution kernels"));
-    MSI_TRY(allocate(&table, n, "convolution kernels"));
-    t->table = table;
     MSI_CUDA(cudaMemcpy(t->planes, planes.data(), planes.size() * sizeof planes[0], cudaMemcpyHostToDevice));
-    MSI_CUDA(cudaMemcpy(table, element, (size_t)n * sizeof *element, cudaMemcpyHostToDevice));
     return MSI_OK;
 }
 
-template <typename C> static int upload_full(msi_wproj_tile *t, const msi_wkernel_set *k)
+/* From host or device memory. */
+static int copy_table(msi_wproj_tile *t, const void *from, int64_t bytes)
+{
+    char *table;
+    MSI_TRY(allocate(&table, bytes, "convolution kernels"));
+    t->table = table;
+    MSI_CUDA(cudaMemcpy(table, from, (size_t)bytes, cudaMemcpyDefault));
+    return MSI_OK;
+}
+
+static int make_split(msi_wproj_tile *t, const msi_wkernel_set *k)
 {
     std::vector<plane_kernel> planes;
-    std::vector<C> table;
-    MSI_TRY(fold_squares(k, &planes, &table));
-    return upload(t, planes, table.data(), (int64_t)table.size());
+    std::vector<uint2> table;
+    std::vector<msi_c32> here((size_t)k->n_element);
+    MSI_CUDA(cudaMemcpy(here.data(), k->table, here.size() * sizeof here[0], cudaMemcpyDefault));
+    msi_wkernel_set on_host = *k;
+    on_host.table = here.data();
+    split_tables(&on_host, &planes, &table, &t->table_scale);
+    MSI_TRY(upload_planes(t, planes));
+    return copy_table(t, table.data(), (int64_t)(table.size() * sizeof table[0]));
+}
+
+template <typename C> static int make_folded(msi_wproj_tile *t, const msi_wkernel_set *k)
+{
+    const int64_t squares = (int64_t)(k->oversample / 2 + 1) * (k->oversample / 2 + 1);
+    std::vector<plane_kernel> planes;
+    int64_t n = 0;
+    for (int32_t p = 0; p < k->n_plane; p++) {
+        planes.push_back({k->half[p], (int32_t)n, (int32_t)n});
+        n += squares * msi_wkernel_taps(k->half[p]) * msi_wkernel_taps(k->half[p]);
+    }
+    C *table;
+    MSI_TRY(allocate(&table, n, "convolution kernels"));
+    t->table = table;
+    MSI_TRY(upload_planes(t, planes));
+    return fold_squares(k, table);
+}
+
+/* The scale of a table that is on the device as it was made. */
+static int find_scale(msi_wproj_tile *t, int64_t n_element)
+{
+    uint32_t *largest = t->next_item, bits; /* nothing has been drawn yet */
+    float top;
+    MSI_CUDA(cudaMemset(largest, 0, sizeof *largest));
+    k_largest<<<1024, 256>>>(static_cast<const float *>(t->table), 2 * n_element, largest);
+    MSI_CUDA(cudaGetLastError());
+    MSI_CUDA(cudaMemcpy(&bits, largest, sizeof bits, cudaMemcpyDeviceToHost));
+    memcpy(&top, &bits, sizeof top);
+    t->table_scale = scale_for(top);
+    return MSI_OK;
 }
 
 static int make_table(msi_wproj_tile *t, const msi_wkernel_set *k)
 {
+    if (t->form == MSI_WPROJ_TILE_TENSOR && !t->linear) return make_split(t, k);
+    if (t->full) return t->precision == MSI_FP32 ? make_folded<msi_c32>(t, k) : make_folded<msi_c64>(t, k);
     std::vector<plane_kernel> planes;
-    if (t->form == MSI_WPROJ_TILE_TENSOR) {
-        std::vector<uint2> table;
-        split_tables(k, &planes, &table, &t->table_scale);
-        return upload(t, planes, table.data(), (int64_t)table.size());
-    }
-    if (t->full) return t->precision == MSI_FP32 ? upload_full<msi_c32>(t, k) : upload_full<msi_c64>(t, k);
     for (int32_t p = 0; p < k->n_plane; p++)
         planes.push_back({k->half[p], (int32_t)k->offset_u[p], (int32_t)k->offset_v[p]});
-    if (t->precision == MSI_FP32) return upload(t, planes, static_cast<const msi_c32 *>(k->table), k->n_element);
-    return upload(t, planes, static_cast<const msi_c64 *>(k->table), k->n_element);
+    MSI_TRY(upload_planes(t, planes));
+    return copy_table(t, k->table,
+                      k->n_element * (int64_t)(t->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64)));
 }
 
 static int make(msi_wproj_tile *t, const msi_wproj_tile_spec *s)
@@ -219,8 +279,7 @@ static int make(msi_wproj_tile *t, const msi_wproj_tile_spec *s)
     t->nv = s->nv;
     t->middle = k->oversample / 2;
     t->item_size = s->item_size > 0 ? (uint32_t)s->item_size : ITEM_SIZE;
-    if (s->nu % TILE || s->nv % TILE ||
-        (t->form == MSI_WPROJ_TILE_TENSOR && (t->full || t->linear || t->precision != MSI_FP32)))
+    if (s->nu % TILE || s->nv % TILE || (t->form == MSI_WPROJ_TILE_TENSOR && (t->full || t->precision != MSI_FP32)))
         return msi_error_set(MSI_EINTERNAL,
                              "GPU: tiles of %d do not make a box of %d x %d, or kernels are of a form that this "
                              "gridder does not take",
@@ -228,8 +287,9 @@ static int make(msi_wproj_tile *t, const msi_wproj_tile_spec *s)
     if (table_elements(s, t->form) > INT32_MAX)
         return msi_error_set(MSI_ERANGE, "GPU: convolution kernels have %lld values; at most 2^31 can be numbered",
                              (long long)table_elements(s, t->form));
-    MSI_TRY(make_table(t, k));
     MSI_TRY(allocate(&t->next_item, 1, "counters"));
+    MSI_TRY(make_table(t, k));
+    if (t->form == MSI_WPROJ_TILE_TENSOR && t->linear) MSI_TRY(find_scale(t, k->n_element));
     MSI_CUDA(cudaDeviceGetAttribute(&t->n_sm, cudaDevAttrMultiProcessorCount, 0));
     return MSI_OK;
 }
@@ -373,8 +433,9 @@ extern "C" int msi_wproj_tile_grid(msi_wproj_tile *t, const msi_wproj_sorted *so
     if (view.n_item == 0) return MSI_OK;
     if (t->form == MSI_WPROJ_TILE_FMA)
         return t->precision == MSI_FP32 ? grid_fma<float>(t, view, stream) : grid_fma<double>(t, view, stream);
-    const split_table table = {static_cast<const uint2 *>(t->table), t->table_scale};
-    for (int image = 0; image < sorted->n_image; image++) MSI_TRY(launch(t, k_grid_tensor, view, table, image, stream));
+    const tensor_table table = {static_cast<const uint2 *>(t->table), t->table_scale, t->middle};
+    for (int image = 0; image < sorted->n_image; image++)
+        MSI_TRY(launch(t, t->linear ? k_grid_tensor<true> : k_grid_tensor<false>, view, table, image, stream));
     return MSI_OK;
 }
 

@@ -16,12 +16,12 @@ enum { MSI_WPROJ_TILE = 16 };
 
 typedef enum msi_wproj_tile_form {
     MSI_WPROJ_TILE_AUTO,   /* tensor cores where they serve, else multiply-adds */
-    MSI_WPROJ_TILE_TENSOR, /* separable kernels, fp32, nearest sub-offset */
+    MSI_WPROJ_TILE_TENSOR, /* separable kernels, fp32, nearest or linear */
     MSI_WPROJ_TILE_FMA     /* every form and precision, nearest or linear */
 } msi_wproj_tile_form;
 
 typedef struct msi_wproj_tile_spec {
-    const msi_wkernel_set *kernels; /* host; even in u and v */
+    const msi_wkernel_set *kernels; /* even in u and v; their table is copied, from host or device memory */
     msi_wproj_tile_form form;
     int32_t linear;    /* 1: kernels are interpolated between sub-offsets, as the samples' fractions say */
     int32_t nu, nv;    /* box, multiples of MSI_WPROJ_TILE */

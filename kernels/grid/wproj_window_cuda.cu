@@ -11,9 +11,7 @@
  * Full tables (Romein's form): a thread owns CV cells of a column, reads each weight once for all polarisations, and
  * keeps it while consecutive visibilities share it. A window is as large as the footprint there, no cell is padding.
  */
-#include "kernels/grid/wproj_window_cuda.cuh"
-
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/wproj_window_forms.cuh"
 
 namespace {
 
@@ -112,8 +110,8 @@ __device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis 
         cplx<T> *out = s.v + pack_place<F::CV, F::B, F::TV, S::ROWS>(x) * S::PS;
 #pragma unroll 4
         for (int k = share.k; k < n; k += share.k_step) {
-            cplx<T> w = weight_at<LOOKUP>(&s.batch.v[k], LOOKUP == MSI_WINDOW_LINEAR ? s.batch.frac_v[k] : 0.0f,
-                                          first + x, along);
+            cplx<T> w = weight_at<LOOKUP>(read_source(&s.batch.v[k]),
+                                          LOOKUP == MSI_WINDOW_LINEAR ? s.batch.frac_v[k] : 0.0f, first + x, along);
             cplx<T> product[F::P];
 #pragma unroll
             for (int p = 0; p < F::P; p++) product[p] = multiply(s.batch.value[half][k * F::P + p], w);
@@ -319,25 +317,26 @@ template <class F> constexpr form_row separable()
 {
     return {sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64,
             0,
-            {F::P, F::CU, F::CV, F::B, F::TU, F::TV, F::N + 10000 * F::BLOCKS, 0},
+            {F::P, F::CU, F::CV, F::B, F::TU, F::TV, MSI_WINDOW_THREADS, 0},
             launch_grid<F>};
 }
 
 template <class F> constexpr form_row full()
 {
-    return {
-        sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64, 1, {F::P, 1, F::CV, 1, F::THREADS, 0, 0, 0}, launch_full<F>};
+    return {sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64,
+            1,
+            {F::P, 1, F::CV, 1, F::THREADS, 0, MSI_WINDOW_THREADS, 0},
+            launch_full<F>};
 }
 
-/* The first of one image takes what larger forms leave over. */
+/* Each is the fastest, or nearly, for some number of images and taps. */
 const form_row FORMS[] = {
     separable<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>>(),
-    separable<window_form<float, 1, 4, 4, 2, 32, 32, 24, 14>>(),
     separable<window_form<float, 1, 4, 4, 1, 32, 32, 16, 12>>(),
     separable<window_form<float, 1, 4, 4, 1, 64, 64, 32, 3>>(),
     separable<window_form<float, 1, 4, 4, 2, 64, 64, 32, 5>>(),
-    separable<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>>(),
     separable<window_form<float, 4, 4, 4, 1, 32, 32, 16, 6>>(),
+    separable<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>>(),
     separable<window_form<float, 4, 2, 1, 1, 32, 32, 16, 2>>(),
     separable<window_form<float, 2, 4, 4, 2, 64, 64, 16, 3>>(),
     separable<window_form<float, 2, 4, 4, 1, 64, 32, 32, 4>>(),

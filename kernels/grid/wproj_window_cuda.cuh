@@ -47,6 +47,7 @@ template <typename T> struct window_args {
     cudaTextureObject_t texture_u, texture_v;
     float texture_middle;
     int32_t pairs; /* pairs of floats begin at multiples of 16 bytes: a form's images, or cells */
+    int32_t fours; /* rows are multiples of four cells */
     const msi_window_sample *sample;
     cplx<T> *value;
     cplx<T> *grid;
@@ -266,9 +267,8 @@ struct axis {
 
 /* The weight that falls on place x of the window; 0 where the footprint does not reach. */
 template <msi_window_lookup LOOKUP, typename T>
-__device__ __forceinline__ cplx<T> weight_at(const tap_source<T> *source, float frac, int x, axis along)
+__device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac, int x, axis along)
 {
-    tap_source<T> s = read_source(source);
     /* Below rot the window begins anew: there the difference is huge without its sign, and a window more the less. */
     uint32_t tap = (uint32_t)(x - s.rot), taps = (uint32_t)s.taps & ~CONJUGATE;
     tap = min(tap, tap + (uint32_t)along.window);
@@ -321,18 +321,35 @@ __device__ __forceinline__ staging share_items(int log2_width)
     return s;
 }
 
-/* Weights along one axis of n visibilities into rows of ROOM staged elements; `first` is the tile's place. */
+/*
+ * Weights along one axis of n visibilities, EACH places side by side at a time: store(k, i, weights) for i = 0 .. count
+ * - 1, place first + EACH i being the first of them.
+ */
+template <msi_window_lookup LOOKUP, int EACH, typename T, class STORE>
+__device__ __forceinline__ void stage_weights(const tap_source<T> *source, const float *frac, axis along, int n,
+                                              int first, int count, staging share, STORE store)
+{
+    for (int i = share.x; i < count; i += share.x_step) {
+#pragma unroll(EACH > 1 ? 2 : 4)
+        for (int k = share.k; k < n; k += share.k_step) {
+            tap_source<T> s = read_source(&source[k]);
+            cplx<T> w[EACH];
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                w[e] = weight_at<LOOKUP>(s, LOOKUP == MSI_WINDOW_LINEAR ? frac[k] : 0.0f, first + EACH * i + e, along);
+            store(k, i, w);
+        }
+    }
+}
+
+/* The same into rows of ROOM staged elements. */
 template <int C, int B, int ROOM, msi_window_lookup LOOKUP, typename T>
 __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> *source, const float *frac, axis along,
                                            int n, int first, int cells, staging share)
 {
-    for (int x = share.x; x < cells; x += share.x_step) {
-        cplx<T> *out = staged + pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x);
-#pragma unroll 4
-        for (int k = share.k; k < n; k += share.k_step)
-            out[k * ROOM] =
-                weight_at<LOOKUP>(&source[k], LOOKUP == MSI_WINDOW_LINEAR ? frac[k] : 0.0f, first + x, along);
-    }
+    stage_weights<LOOKUP, 1>(source, frac, along, n, first, cells, share, [&](int k, int x, const cplx<T> *w) {
+        staged[pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x) + k * ROOM] = *w;
+    });
 }
 
 /* A thread's place in its tile: pairs of lanes along v, pairs of pairs along u, so that equal addresses lie in
@@ -445,138 +462,6 @@ __device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, 
         if (tap_v < reach) x = read_table(column + tap_v * taps);
         w[j] = {x.re, flip(x.im, (uint32_t)s.taps)};
     }
-}
-
-/* The least number of tiles of at most `room` cells, and the threads of each, `blocks` blocks to a thread. */
-inline void cut_window(int cells, int coarsen, int blocks, int room, int *window, int *n_tile, int *threads)
-{
-    int n = (cells + coarsen - 1) / coarsen;
-    *n_tile = (n * coarsen + room - 1) / room;
-    *threads = (n + *n_tile * blocks - 1) / (*n_tile * blocks);
-    *window = *threads * blocks * *n_tile * coarsen;
-}
-
-inline int log2_ceil(int n)
-{
-    int bits = 0;
-    while (1 << bits < n) bits++;
-    return bits;
-}
-
-/* For n_pass times P images from first_image on. */
-template <typename T, int P>
-void fill_args(window_args<T> *a, const msi_window_job *job, int group, int first_image, int n_pass, int conjugate)
-{
-    *a = {};
-    a->nu = (int32_t)job->nu;
-    a->nv = (int32_t)job->nv;
-    a->n_vis = job->n_vis;
-    a->group = group;
-    a->n_image = job->n_image;
-    a->first_image = first_image;
-    a->n_pass = n_pass;
-    a->oversample = job->kernels.oversample;
-    a->full = job->kernels.full;
-    a->lookup = job->kernels.lookup;
-    a->texture_u = job->kernels.texture_u;
-    a->texture_v = job->kernels.texture_v;
-    a->texture_middle = job->kernels.texture_middle;
-    a->conjugate = conjugate;
-    a->pairs = P == 1 ? job->n_image == 1 && job->nu % 2 == 0 : job->n_image % 2 == 0 && first_image % 2 == 0;
-    a->sample = job->sample;
-    a->value = (cplx<T> *)job->value;
-    a->grid = (cplx<T> *)job->grid;
-    a->taps = job->kernels.taps;
-    a->offset_u = job->kernels.offset_u;
-    a->offset_v = job->kernels.offset_v;
-    a->table = (const cplx<T> *)job->kernels.table;
-}
-
-template <typename T> int64_t count_blocks(const window_args<T> &a)
-{
-    return (a.n_vis + a.group - 1) / a.group * a.n_tile_u * a.n_tile_v * a.n_pass;
-}
-
-/* Window, tiles and threads of a separable form. */
-template <class F> void divide_window(window_args<typename F::T> *a, int taps, int *threads)
-{
-    cut_window(taps + F::CU - 1, F::CU, 1, F::TU, &a->window_u, &a->n_tile_u, &a->threads_u);
-    cut_window(taps + F::CV - 1, F::CV, F::B, F::TV, &a->window_v, &a->n_tile_v, &a->threads_v);
-    *threads = (a->threads_u * a->threads_v + 31) / 32 * 32;
-    a->log2_tile_u = log2_ceil(a->threads_u * F::CU);
-    a->log2_tile_v = log2_ceil(a->threads_v * F::ROWS);
-    while (1 << a->log2_tile_u > *threads) a->log2_tile_u--;
-    while (1 << a->log2_tile_v > *threads) a->log2_tile_v--;
-}
-
-/* Window, tiles and threads of a form for full tables: no cell is padding; rows of a thread lie threads_v apart. */
-template <class F> void divide_full_window(window_args<typename F::T> *a, int taps, int *threads)
-{
-    int window;
-    cut_window(taps, 1, 1, F::THREADS < 64 ? F::THREADS : 64, &window, &a->n_tile_u, &a->threads_u);
-    a->window_u = a->window_v = taps;
-    int rows = (taps + F::CV - 1) / F::CV, most = F::THREADS / a->threads_u;
-    a->n_tile_v = (rows + most - 1) / most;
-    a->threads_v = (rows + a->n_tile_v - 1) / a->n_tile_v;
-    *threads = (a->threads_u * a->threads_v + 31) / 32 * 32;
-}
-
-/* One compiled form, as both directions' tables list it. */
-struct form_row {
-    msi_precision precision;
-    int full;
-    msi_window_shape shape;
-    int (*launch)(const msi_window_job *, int group, int first_image, int n_pass, cudaStream_t);
-};
-
-inline bool same_form(const form_row &f, const msi_window_job *job, const msi_window_shape *s)
-{
-    return f.precision == job->precision && f.full == job->kernels.full && f.shape.images == s->images &&
-           f.shape.coarsen_u == s->coarsen_u && f.shape.coarsen_v == s->coarsen_v && f.shape.blocks_v == s->blocks_v &&
-           f.shape.tile_u == s->tile_u && f.shape.tile_v == s->tile_v && f.shape.variant == s->variant;
-}
-
-/*
- * All images of a job: those that the shape's form takes at a time in one launch, what is left over one by one by the
- * first form that takes one.
- */
-inline int launch_forms(const form_row *form, int n_form, const msi_window_job *job, const msi_window_shape *shape,
-                        cudaStream_t stream)
-{
-    const int64_t least = (int64_t)job->kernels.max_taps + 16;
-    if (job->nu < least || job->nv < least || job->nu > INT32_MAX / 2 || job->nv > INT32_MAX / 2)
-        return msi_error_set(MSI_ERANGE, "%d taps do not fit a window gridder's grid of %lld x %lld cells",
-                             (int)job->kernels.max_taps, (long long)job->nu, (long long)job->nv);
-    if (job->kernels.lookup != MSI_WINDOW_NEAREST &&
-        (job->kernels.full || (job->kernels.lookup == MSI_WINDOW_TEXTURE && job->precision != MSI_FP32)))
-        return msi_error_set(MSI_ERANGE,
-                             "a window gridder interpolates separable kernels alone, by textures in fp32 alone");
-    const form_row *first = nullptr, *single = nullptr;
-    for (int i = 0; i < n_form; i++) {
-        if (!first && same_form(form[i], job, shape)) first = &form[i];
-        if (!single && form[i].precision == job->precision && form[i].full == job->kernels.full &&
-            form[i].shape.images == 1)
-            single = &form[i];
-    }
-    if (!first || !single || shape->n_vis <= 0)
-        return msi_error_set(MSI_ERANGE, "the window strategy has no form of %d images in %d of %d x %d cells a thread",
-                             (int)shape->images, (int)shape->blocks_v, (int)shape->coarsen_u, (int)shape->coarsen_v);
-    if (job->n_vis == 0) return MSI_OK;
-    int n_pass = job->n_image / shape->images, done = n_pass * shape->images;
-    if (n_pass) MSI_TRY(first->launch(job, shape->n_vis, 0, n_pass, stream));
-    if (done < job->n_image) MSI_TRY(single->launch(job, shape->n_vis, done, job->n_image - done, stream));
-    return MSI_OK;
-}
-
-/* The shapes of the forms that suit a job. */
-inline int list_shapes(const form_row *form, int n_form, const msi_window_job *job, msi_window_shape *shape)
-{
-    int n = 0;
-    for (int i = 0; i < n_form; i++)
-        if (form[i].precision == job->precision && form[i].full == job->kernels.full &&
-            form[i].shape.images <= job->n_image)
-            shape[n++] = form[i].shape;
-    return n;
 }
 
 } // namespace

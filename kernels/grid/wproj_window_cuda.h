@@ -50,13 +50,17 @@ typedef struct msi_window_kernels {
     float texture_middle;
 } msi_window_kernels;
 
+/* What multiplies. TENSOR: separable tables in fp32, but TEXTURE; operands are split and scaled, so that a product is
+ * right to 2^-22 or so, and a cell to 2^-35 of the largest that is read near it. */
+enum { MSI_WINDOW_THREADS, MSI_WINDOW_TENSOR };
+
 /* How a launch divides its work; window_tuning.h chooses. */
 typedef struct msi_window_shape {
     int32_t images;               /* of a thread; more are worked on in passes of one launch */
     int32_t coarsen_u, coarsen_v; /* cells of a block that moves as one */
     int32_t blocks_v;             /* blocks of a thread, above each other */
     int32_t tile_u, tile_v;       /* most cells of a block of threads; full tables: most threads, 0 */
-    int32_t variant;              /* which of several forms of these sizes */
+    int32_t variant;              /* MSI_WINDOW_THREADS or MSI_WINDOW_TENSOR */
     int32_t n_vis;                /* visibilities of a work group */
 } msi_window_shape;
 

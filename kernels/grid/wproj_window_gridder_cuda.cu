@@ -4,17 +4,16 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/convolution/wkernel_cuda.h"
 #include "kernels/degrid/wproj_window_degrid_cuda.h"
 #include "kernels/grid/cuda_check.h"
 #include "kernels/prepare/window_tuning.h"
 
 struct msi_window_gridder {
     msi_window_order *order;
-    msi_window_kernels kernels; /* max_taps is set for each launch */
-    int32_t *taps;
-    int64_t *offset_u, *offset_v;
-    void *table;
-    cudaArray_t array[2]; /* textures' */
+    msi_wkernel_mirror mirror;
+    msi_window_kernels kernels; /* the mirror's and textures; max_taps is set for each launch */
+    cudaArray_t array[2];       /* textures' */
     msi_precision precision;
     int n_image, tuned;
     cudaEvent_t begin, end;
@@ -32,43 +31,11 @@ int64_t element_bytes(msi_precision precision)
     return precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);
 }
 
-int upload(void *out, const void *from, int64_t bytes)
-{
-    void *p = nullptr;
-    MSI_CUDA(cudaMalloc(&p, (size_t)bytes));
-    *(void **)out = p;
-    MSI_CUDA(cudaMemcpy(p, from, (size_t)bytes, cudaMemcpyHostToDevice));
-    return MSI_OK;
-}
-
-int upload_kernels(msi_window_gridder *g, const msi_wproj_geometry *geometry, const msi_wkernel_set *k)
-{
-    std::vector<int32_t> taps((size_t)k->n_plane);
-    for (int32_t p = 0; p < k->n_plane; p++) taps[(size_t)p] = msi_wkernel_taps(k->half[p]);
-    const int64_t words = k->n_plane * (int64_t)sizeof(int64_t);
-    MSI_TRY(upload(&g->taps, taps.data(), k->n_plane * (int64_t)sizeof(int32_t)));
-    MSI_TRY(upload(&g->offset_u, k->offset_u, words));
-    MSI_TRY(upload(&g->offset_v, k->offset_v, words));
-    MSI_TRY(upload(&g->table, k->table, k->n_element * element_bytes(k->precision)));
-    g->kernels = {k->form == MSI_WKERNEL_FULL,
-                  geometry->linear ? MSI_WINDOW_LINEAR : MSI_WINDOW_NEAREST,
-                  k->n_plane,
-                  k->oversample,
-                  0,
-                  g->taps,
-                  g->offset_u,
-                  g->offset_v,
-                  g->table,
-                  0,
-                  0,
-                  0};
-    return MSI_OK;
-}
-
 /*
  * A plane's kernel as a function of the distance, one row of a texture: sub-offsets of all taps in between each other.
  */
-int make_texture(const msi_wkernel_set *k, const int64_t *offset, cudaArray_t *array, uint64_t *texture)
+int make_texture(const msi_wkernel_set *k, const msi_c32 *table, const int64_t *offset, cudaArray_t *array,
+                 uint64_t *texture)
 {
     const int64_t os = k->oversample, middle = (k->half_max + 1) * os, width = 2 * middle + 1;
     std::vector<msi_c32> row((size_t)(width * k->n_plane));
@@ -76,8 +43,7 @@ int make_texture(const msi_wkernel_set *k, const int64_t *offset, cudaArray_t *a
         for (int32_t sub = -k->oversample / 2; sub <= k->oversample / 2; sub++)
             for (int32_t tap = -k->half[p]; tap <= k->half[p]; tap++)
                 row[(size_t)(p * width + middle + tap * os - sub)] =
-                    ((const msi_c32 *)
-                         k->table)[msi_wkernel_row(offset[p], k->half[p], k->oversample, sub) + tap + k->half[p]];
+                    table[msi_wkernel_row(offset[p], k->half[p], k->oversample, sub) + tap + k->half[p]];
     const cudaChannelFormatDesc format = cudaCreateChannelDesc<float2>();
     const size_t pitch = (size_t)width * sizeof row[0];
     MSI_CUDA(cudaMallocArray(array, &format, (size_t)width, (size_t)k->n_plane));
@@ -97,8 +63,10 @@ int make_texture(const msi_wkernel_set *k, const int64_t *offset, cudaArray_t *a
 
 int make_textures(msi_window_gridder *g, const msi_wkernel_set *k)
 {
-    MSI_TRY(make_texture(k, k->offset_u, &g->array[0], &g->kernels.texture_u));
-    MSI_TRY(make_texture(k, k->offset_v, &g->array[1], &g->kernels.texture_v));
+    std::vector<msi_c32> table((size_t)k->n_element);
+    MSI_CUDA(cudaMemcpy(table.data(), k->table, table.size() * sizeof table[0], cudaMemcpyDefault));
+    MSI_TRY(make_texture(k, table.data(), k->offset_u, &g->array[0], &g->kernels.texture_u));
+    MSI_TRY(make_texture(k, table.data(), k->offset_v, &g->array[1], &g->kernels.texture_v));
     g->kernels.lookup = MSI_WINDOW_TEXTURE;
     g->kernels.texture_middle = (float)((k->half_max + 1) * k->oversample);
     return MSI_OK;
@@ -114,7 +82,8 @@ int set_up(msi_window_gridder *g, const msi_wproj_geometry *geometry, const msi_
     std::copy(about.name, about.name + sizeof g->device, g->device);
     MSI_CUDA(cudaEventCreate(&g->begin));
     MSI_CUDA(cudaEventCreate(&g->end));
-    MSI_TRY(upload_kernels(g, geometry, k));
+    MSI_TRY(msi_wkernel_mirror_make(&g->mirror, k, geometry->linear ? MSI_WINDOW_LINEAR : MSI_WINDOW_NEAREST));
+    g->kernels = g->mirror.view;
     if (textures) MSI_TRY(make_textures(g, k));
     return msi_window_order_create(&g->order, capacity, geometry, k->half, k->precision, g->n_image);
 }
@@ -245,7 +214,7 @@ extern "C" void msi_window_gridder_free(msi_window_gridder *g)
 {
     if (!g) return;
     msi_window_order_free(g->order);
-    for (void *p : {(void *)g->taps, (void *)g->offset_u, (void *)g->offset_v, g->table}) cudaFree(p);
+    msi_wkernel_mirror_free(&g->mirror);
     for (uint64_t texture : {g->kernels.texture_u, g->kernels.texture_v})
         if (texture) cudaDestroyTextureObject(texture);
     for (cudaArray_t array : g->array) cudaFreeArray(array);
@@ -257,7 +226,7 @@ extern "C" void msi_window_gridder_free(msi_window_gridder *g)
 extern "C" int64_t msi_window_gridder_bytes(const msi_wkernel_set *k, int n_image, int64_t capacity)
 {
     const int64_t plane = (int64_t)(sizeof(int32_t) + 2 * sizeof(int64_t));
-    return k->n_element * element_bytes(k->precision) + k->n_plane * plane +
+    return (k->on_device ? 0 : k->n_element * element_bytes(k->precision)) + k->n_plane * plane +
            std::min(capacity, MOST_MEASURED) * n_image * element_bytes(k->precision) +
            msi_window_order_bytes(capacity, k->precision, n_image);
 }

@@ -25,9 +25,10 @@ typedef struct msi_window_grid {
 typedef struct msi_window_gridder msi_window_gridder;
 
 /*
- * msi_window_gridder_create - kernels to the device, room for blocks of up to `capacity` samples.
+ * msi_window_gridder_create - kernels to the device, room for up to `capacity` samples of a slice.
  *
- * Given:   geometry; kernels of its planes, host, of either form; their precision is that of values and grid
+ * Given:   geometry; kernels of its planes, of either form; their precision is that of values and grid. A table on the
+ *          device is borrowed
  *          n_image  image planes gridded together
  *          tuned    1: measure shapes, or remember what was measured; 0: guess
  *          textures 1: interpolate by texture units, of separable kernels in fp32 with geometry->linear
@@ -44,7 +45,7 @@ int64_t msi_window_gridder_bytes(const msi_wkernel_set *kernels, int n_image, in
 /*
  * msi_window_gridder_add - grid += a block's samples of one slice of w, every image plane at once.
  * Given:   image_plane [n_image] host: the block's plane of each image, -1: the PSF
- * Returns: 0, MSI_EGPU, MSI_ERANGE (kernels wider than the grid, a block beyond the capacity)
+ * Returns: 0, MSI_EGPU, MSI_ERANGE (kernels wider than the grid, more samples than the capacity)
  * Notes:   waits for the stream once; returns before the additions are done.
  */
 int msi_window_gridder_add(msi_window_gridder *g, const msi_window_block *block, const int32_t *image_plane,

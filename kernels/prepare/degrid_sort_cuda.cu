@@ -3,6 +3,9 @@
  * One key a sample: the tile in the high bits, the kernel in the low ones; CUB's radix sort looks at no more bits than
  * there are. Where a tile begins is then found by bisection, one thread a tile. Nothing but keys and indices moves:
  * the degridders read each sample once, through its index.
+ *
+ * Where there are few tiles and the order within them is free, a block counts its samples by tile in shared memory,
+ * adds what it counted to the tiles' numbers, and so learns where its samples go.
  */
 #include "kernels/prepare/degrid_sort_cuda.h"
 
@@ -41,15 +44,21 @@ struct key_shape {
     int shift_left, shift_right, by_kernel;
 };
 
+__device__ __forceinline__ uint32_t find_tile(const msi_window_sample &s, const msi_degrid_classes &c,
+                                              const uint8_t *class_of)
+{
+    const msi_degrid_class &k = c.of[class_of[s.plane]];
+    int u = msi_degrid_wrap(s.u - k.taps / 2, c.nu), v = msi_degrid_wrap(s.v - k.taps / 2, c.nv);
+    return (uint32_t)(k.first_tile + v / k.tile_v * k.n_tile_u + u / k.tile_u);
+}
+
 __global__ void k_degrid_keys(const msi_window_sample *sample, uint32_t n, const __grid_constant__ msi_degrid_classes c,
                               const uint8_t *class_of, int oversample, key_shape shape, uint32_t *key, uint32_t *index)
 {
     uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     if (i >= n) return;
     msi_window_sample s = sample[i];
-    const msi_degrid_class k = c.of[class_of[s.plane]];
-    int u = msi_degrid_wrap(s.u - k.taps / 2, c.nu), v = msi_degrid_wrap(s.v - k.taps / 2, c.nv);
-    uint32_t tile = (uint32_t)(k.first_tile + v / k.tile_v * k.n_tile_u + u / k.tile_u), low = 0;
+    uint32_t tile = find_tile(s, c, class_of), low = 0;
     if (shape.by_kernel) {
         uint32_t kernel = msi_degrid_kernel(&s, oversample);
         low = (kernel << 1 | kernel >> 31) >> shape.shift_right;
@@ -72,6 +81,95 @@ __global__ void k_degrid_first(const uint32_t *key, uint32_t n, int shift, int32
             high = middle;
     }
     first[t] = low;
+}
+
+/* A block's samples, PLACE_EACH a thread, and a thread a tile. */
+constexpr uint32_t PLACE_THREADS = MSI_DEGRID_MAX_PLACE_TILES, PLACE_EACH = 8, PLACE_CHUNK = PLACE_THREADS * PLACE_EACH;
+
+/* count[t]: samples of tile t. */
+__global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const msi_window_sample *sample, uint32_t n,
+                                                                const __grid_constant__ msi_degrid_classes c,
+                                                                const uint8_t *class_of, uint32_t *count)
+{
+    __shared__ uint32_t here[PLACE_THREADS];
+    const uint32_t t = threadIdx.x, first = blockIdx.x * PLACE_CHUNK + t;
+    here[t] = 0;
+    __syncthreads();
+#pragma unroll
+    for (uint32_t e = 0; e < PLACE_EACH; e++) {
+        uint32_t i = first + e * PLACE_THREADS;
+        if (i < n) atomicAdd(&here[find_tile(sample[i], c, class_of)], 1u);
+    }
+    __syncthreads();
+    if (here[t]) atomicAdd(&count[t], here[t]);
+}
+
+/* Sum over the threads before this one of a block of PLACE_THREADS. */
+__device__ uint32_t sum_before(uint32_t x)
+{
+    __shared__ uint32_t warp_sum[PLACE_THREADS / 32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    uint32_t sum = x;
+    for (int d = 1; d < 32; d *= 2) {
+        uint32_t below = __shfl_up_sync(~0u, sum, d);
+        if (lane >= d) sum += below;
+    }
+    if (lane == 31) warp_sum[warp] = sum;
+    __syncthreads();
+    uint32_t before = 0;
+    for (int w = 0; w < warp; w++) before += warp_sum[w];
+    return before + sum - x;
+}
+
+/* A block's samples in their order, and where each goes: neighbours mostly to neighbours, so that whole sectors are
+ * written. */
+struct place_store {
+    int4 place[PLACE_CHUNK];
+    uint32_t to[PLACE_CHUNK];
+    uint32_t here[PLACE_THREADS], to_less_at[PLACE_THREADS];
+};
+
+/* taken[t]: those of tile t's places that blocks have taken. */
+__global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const msi_window_sample *sample, uint32_t n,
+                                                              const __grid_constant__ msi_degrid_classes c,
+                                                              const uint8_t *class_of, const int32_t *taps,
+                                                              int oversample, const uint32_t *count, uint32_t *taken,
+                                                              int4 *place)
+{
+    extern __shared__ __align__(16) unsigned char memory[];
+    place_store &s = *(place_store *)memory;
+    const uint32_t t = threadIdx.x, first = blockIdx.x * PLACE_CHUNK;
+    s.here[t] = 0;
+    const uint32_t begin = sum_before(count[t]);
+    __syncthreads();
+    uint32_t tile[PLACE_EACH], rank[PLACE_EACH];
+#pragma unroll
+    for (uint32_t e = 0; e < PLACE_EACH; e++) {
+        uint32_t i = first + e * PLACE_THREADS + t;
+        if (i >= n) continue;
+        tile[e] = find_tile(sample[i], c, class_of);
+        rank[e] = atomicAdd(&s.here[tile[e]], 1u);
+    }
+    __syncthreads();
+    const uint32_t mine = s.here[t], at = sum_before(mine);
+    __syncthreads();
+    s.here[t] = at;
+    if (mine) s.to_less_at[t] = begin + atomicAdd(&taken[t], mine) - at;
+    __syncthreads();
+#pragma unroll
+    for (uint32_t e = 0; e < PLACE_EACH; e++) {
+        uint32_t i = first + e * PLACE_THREADS + t;
+        if (i >= n) continue;
+        const msi_window_sample x = sample[i];
+        const int half = taps[x.plane] / 2;
+        const uint32_t slot = s.here[tile[e]] + rank[e];
+        s.place[slot] = {msi_degrid_wrap(x.u - half, c.nu), msi_degrid_wrap(x.v - half, c.nv),
+                         (int)msi_degrid_kernel(&x, oversample), (int)i};
+        s.to[slot] = s.to_less_at[tile[e]] + slot;
+    }
+    __syncthreads();
+    for (uint32_t slot = t; slot < PLACE_CHUNK && first + slot < n; slot += PLACE_THREADS)
+        place[s.to[slot]] = s.place[slot];
 }
 
 /* One block: a running sum over the tiles' numbers of pieces. */
@@ -116,7 +214,10 @@ struct msi_degrid_sorter {
     int32_t oversample, n_plane;
     msi_degrid_classes classes;
     uint8_t *class_of;
-    uint32_t *key[2], *index[2], *first, *n_item;
+    uint32_t *word; /* [4 capacity]: the four below, or places */
+    uint32_t *key[2], *index[2];
+    uint32_t *place_count; /* [2][MSI_DEGRID_MAX_PLACE_TILES] */
+    uint32_t *first, *n_item;
     msi_degrid_item *item;
     int32_t first_capacity;
     void *cub_space;
@@ -126,8 +227,7 @@ struct msi_degrid_sorter {
 extern "C" void msi_degrid_sorter_free(msi_degrid_sorter *s)
 {
     if (!s) return;
-    void *memory[] = {s->class_of, s->key[0], s->key[1], s->index[0], s->index[1],
-                      s->first,    s->n_item, s->item,   s->cub_space};
+    void *memory[] = {s->class_of, s->word, s->place_count, s->first, s->n_item, s->item, s->cub_space};
     for (void *p : memory) cudaFree(p);
     delete s;
 }
@@ -164,10 +264,13 @@ static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)
     s->classes.nu = (int32_t)job->nu;
     s->classes.nv = (int32_t)job->nv;
     MSI_TRY(make_classes(s, taps));
+    static_assert(sizeof(msi_degrid_place) == 4 * sizeof(uint32_t), "places lie where keys and indices do");
+    MSI_TRY(allocate(&s->word, 4 * job->n_vis, "sorting"));
     for (int b = 0; b < 2; b++) {
-        MSI_TRY(allocate(&s->key[b], job->n_vis, "sort keys"));
-        MSI_TRY(allocate(&s->index[b], job->n_vis, "sort values"));
+        s->key[b] = s->word + b * job->n_vis;
+        s->index[b] = s->word + (2 + b) * job->n_vis;
     }
+    MSI_TRY(allocate(&s->place_count, 2 * MSI_DEGRID_MAX_PLACE_TILES, "places"));
     MSI_TRY(allocate(&s->n_item, 1, "work items"));
     cub::DoubleBuffer<uint32_t> keys(s->key[0], s->key[1]), values(s->index[0], s->index[1]);
     MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, s->cub_bytes, keys, values, job->n_vis, 0, 32));
@@ -248,6 +351,28 @@ extern "C" int msi_degrid_sort(msi_degrid_sorter *s, const msi_window_job *job, 
                                                                                     s->classes.n_tile, s->first);
     MSI_CUDA(cudaGetLastError());
     *sorted = {n, values.Current(), s->first, s->class_of};
+    return MSI_OK;
+}
+
+extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, void *stream_,
+                                      const msi_degrid_place **place)
+{
+    cudaStream_t stream = (cudaStream_t)stream_;
+    if (job->n_vis > s->capacity || s->classes.n_tile > MSI_DEGRID_MAX_PLACE_TILES)
+        return msi_error_set(MSI_ERANGE, "%lld samples in %d tiles, and memory for %lld in %d", (long long)job->n_vis,
+                             (int)s->classes.n_tile, (long long)s->capacity, (int)MSI_DEGRID_MAX_PLACE_TILES);
+    *place = (const msi_degrid_place *)s->word;
+    if (job->n_vis == 0) return MSI_OK;
+    const uint32_t n = (uint32_t)job->n_vis, blocks = (n - 1) / PLACE_CHUNK + 1;
+    uint32_t *taken = s->place_count + MSI_DEGRID_MAX_PLACE_TILES;
+    MSI_CUDA(cudaMemsetAsync(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *taken, stream));
+    k_count_places<<<blocks, PLACE_THREADS, 0, stream>>>(job->sample, n, s->classes, s->class_of, s->place_count);
+    MSI_CUDA(cudaGetLastError());
+    MSI_CUDA(cudaFuncSetAttribute(k_put_places, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(place_store)));
+    k_put_places<<<blocks, PLACE_THREADS, sizeof(place_store), stream>>>(job->sample, n, s->classes, s->class_of,
+                                                                         job->kernels.taps, s->oversample,
+                                                                         s->place_count, taken, (int4 *)s->word);
+    MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }
 

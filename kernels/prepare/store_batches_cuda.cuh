@@ -61,16 +61,36 @@ class fft_plan {
     {
         if (made) cufftDestroy(plan);
     }
-    int make(int64_t nv, int64_t nu, cufftType type)
+    int make(int64_t nv, int64_t nu, cufftType type_)
     {
-        MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type));
+        MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type_));
+        type = type_;
         made = true;
+        return MSI_OK;
+    }
+    /* Of n_plane square planes one after the other. */
+    int make_many(int size, int64_t n_plane, cufftType type_)
+    {
+        int edges[2] = {size, size}, cells = size * size;
+        MSI_CUFFT(cufftPlanMany(&plan, 2, edges, edges, 1, cells, edges, 1, cells, type_, (int)n_plane));
+        type = type_;
+        made = true;
+        return MSI_OK;
+    }
+    /* In place; CUFFT_FORWARD or CUFFT_INVERSE. */
+    int run(void *cells, int direction) const
+    {
+        if (type == CUFFT_C2C)
+            MSI_CUFFT(cufftExecC2C(plan, (cufftComplex *)cells, (cufftComplex *)cells, direction));
+        else
+            MSI_CUFFT(cufftExecZ2Z(plan, (cufftDoubleComplex *)cells, (cufftDoubleComplex *)cells, direction));
         return MSI_OK;
     }
     cufftHandle plan = 0;
 
   private:
     bool made = false;
+    cufftType type = CUFFT_C2C;
 };
 
 /* Segments [first, end) on their way through the device. */
@@ -117,6 +137,25 @@ template <typename T> class store_batches {
         msi_free(freq);
         times->transfer_s += msi_wall_s() - start;
         return rc;
+    }
+
+    /* Predicted visibilities of the batch at hand, value [n_image][n_sample] on the device, into the store. */
+    int download_batch(const T *value, int n_image)
+    {
+        double start = msi_wall_s();
+        int64_t sample = 0;
+        for (int64_t i = now.first; i < now.end; i++) {
+            const msi_vis_segment *s = &store->segment[i];
+            int64_t n = s->n_row * s->n_chan;
+            for (int p = 0; p < n_image; p++)
+                MSI_CUDA(cudaMemcpyAsync((T *)s->vis + 2 * msi_segment_index(s, p, 0, 0),
+                                         value + 2 * (p * now.n_sample + sample), 2 * sizeof(T) * (size_t)n,
+                                         cudaMemcpyDeviceToHost));
+            sample += n;
+        }
+        MSI_CUDA(cudaDeviceSynchronize());
+        times->transfer_s += msi_wall_s() - start;
+        return MSI_OK;
     }
 
     int copy_segments(int n_plane, msi_store_rows *views, double *freq, int64_t n_segment, int64_t n_freq)

@@ -355,6 +355,17 @@ int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const d
     return MSI_OK;
 }
 
+void msi_vis_store_zero(msi_vis_store *s, int plane)
+{
+    size_t vis_bytes = s->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < s->n_segment; i++) {
+        const msi_vis_segment *segment = &s->segment[i];
+        memset((char *)segment->vis + (size_t)msi_segment_index(segment, plane, 0, 0) * vis_bytes, 0,
+               (size_t)(segment->n_row * segment->n_chan) * vis_bytes);
+    }
+}
+
 void msi_vis_store_clear(msi_vis_store *s)
 {
     struct msi_vis_arena **last = &s->spare;

@@ -60,6 +60,9 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block);
  */
 int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis);
 
+/* msi_vis_store_zero - visibilities of a plane of a store of coordinates. */
+void msi_vis_store_zero(msi_vis_store *s, int plane);
+
 /* msi_vis_store_clear - forget the samples, keep the memory. */
 void msi_vis_store_clear(msi_vis_store *s);
 

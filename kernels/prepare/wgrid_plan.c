@@ -65,27 +65,20 @@ double msi_field_n_range(const msi_image_geometry *image)
     return msi_n_minus_1(l, m);
 }
 
-/* One grid's transform, plus screening, plus gridding: see msi_cost_model. */
-static double plan_cost(const msi_wgrid_geometry *g, const msi_image_geometry *image, int64_t n_sample,
-                        const msi_cost_model *c)
+/* Gridding of samples: see msi_cost_model. */
+static double sample_cost(const msi_wgrid_geometry *g, int64_t n_sample, const msi_cost_model *c)
+{
+    double row = ceil((double)g->width / c->lanes) * c->lanes;
+    return (double)n_sample * (c->sample_s + row * g->width * g->w_width * c->tap_s);
+}
+
+/* Transform and screening of w-planes. */
+static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *image, const msi_cost_model *c)
 {
     double cells = (double)g->nu * (double)g->nv;
     double kept = 0.5 * (1 + (double)image->nx / (double)g->nu);
-    double planes = cells * 5 * log2(cells) * kept / c->fft_flop_s + (double)msi_image_n_pixel(image) * c->pixel_s;
-    double row = ceil((double)g->width / c->lanes) * c->lanes;
-    double sample = c->sample_s + row * g->width * g->w_width * c->tap_s;
-    return g->n_w * planes + (double)n_sample * sample;
-}
-
-static int32_t tile_edge(msi_wgrid_geometry *g)
-{
-    int64_t first_u = g->nu + 2 * g->width + 1, first_v = g->nv + 2 * g->width + 1, n_w0 = g->n_w;
-    int32_t tile = TILE;
-    for (;; tile *= 2) {
-        g->n_tile_u = (first_u + tile - 1) / tile;
-        g->n_tile_v = (first_v + tile - 1) / tile;
-        if (g->n_tile_u * g->n_tile_v * n_w0 <= MAX_BUCKETS) return tile;
-    }
+    double plane = cells * 5 * log2(cells) * kept / c->fft_flop_s + (double)msi_image_n_pixel(image) * c->pixel_s;
+    return g->n_w * plane;
 }
 
 /* Rounding, amplified by what is divided out: of the whole image, or half of the corner pixel's where that is more. */
@@ -121,61 +114,97 @@ static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, doubl
     return MSI_OK;
 }
 
-int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, double accuracy, msi_precision precision,
-                        double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,
-                        const msi_cost_model *cost)
+/* What plans are made for, and the cheapest so far. */
+typedef struct plan_search {
+    const msi_image_geometry *image;
+    msi_precision precision;
+    double accuracy, least_padding;
+    int64_t n_sample;
+    double w_low, w_high;
+    const msi_cost_model *cost;
+    msi_wgrid_plan *best;
+} plan_search;
+
+/* The plan of a width, where it reaches the accuracy and costs less than the best. */
+static int try_width(const plan_search *s, int width)
 {
+    const msi_image_geometry *image = s->image;
     double n_min = msi_field_n_range(image);
-    double w_low = w_min_lambda <= w_max_lambda ? w_min_lambda : 0, w_high = fmax(w_low, w_max_lambda);
     /* Where no pixel's phase ever turns by a tenth of the accuracy, w is left out. */
-    int has_w = 2 * MSI_PI * w_high * -n_min > 0.1 * accuracy;
+    int has_w = 2 * MSI_PI * s->w_high * -n_min > 0.1 * s->accuracy;
     /* Phases of doubles are off by half a unit in the last place; no window mends that. */
-    double phase_floor = MSI_PI * DBL_EPSILON * w_high * -n_min;
-    int found = 0;
+    double phase_floor = MSI_PI * DBL_EPSILON * s->w_high * -n_min;
+    double sigma = msi_window_least_sigma(width, MARGIN * s->accuracy / sqrt(has_w ? 3 : 2));
+    for (; sigma <= MAX_SIGMA; sigma *= 1.05) {
+        double padding = fmax(sigma, s->least_padding);
+        msi_wgrid_geometry g = {.width = width, .w_width = has_w ? width : 1, .n_w = 1, .w_step = 1};
+        g.nu = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->nx, LEAST_GRID)));
+        g.nv = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
+        if (g.nu > INT32_MAX / 4 || g.nv > INT32_MAX / 4) break;
+        double u_sigma = fmin((double)g.nu / (double)image->nx, (double)g.nv / (double)image->ny);
+        msi_window u_window, w_window;
+        MSI_TRY(msi_window_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
+        MSI_TRY(msi_window_make(&w_window, width, sigma));
+        double rounding = rounding_error(&u_window, &w_window, has_w, s->precision);
+        double error = total_error(&u_window, &w_window, has_w, rounding);
+        if (error > MARGIN * s->accuracy || (s->precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
+        if (has_w) {
+            g.n_mid = 0.5 * n_min;
+            MSI_TRY(lay_w_planes(&g, sigma, s->w_low, s->w_high));
+        }
+        double sample_s = sample_cost(&g, s->n_sample, s->cost), cost_s = plane_cost(&g, image, s->cost) + sample_s;
+        if (cost_s < s->best->cost_s)
+            *s->best = (msi_wgrid_plan){.image = *image,
+                                        .grid = g,
+                                        .window = u_window,
+                                        .w_window = w_window,
+                                        .precision = s->precision,
+                                        .error_estimate = hypot(error, phase_floor),
+                                        .cost_s = cost_s,
+                                        .sample_cost_s = sample_s};
+        return MSI_OK;
+    }
+    return MSI_OK;
+}
+
+void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets)
+{
+    msi_wgrid_geometry *g = &plan->grid;
+    int64_t first_u = g->nu + 2 * g->width + 1, first_v = g->nv + 2 * g->width + 1;
+    for (g->tile = TILE;; g->tile *= 2) {
+        g->n_tile_u = (first_u + g->tile - 1) / g->tile;
+        g->n_tile_v = (first_v + g->tile - 1) / g->tile;
+        if (g->n_tile_u * g->n_tile_v * g->n_w <= most_buckets) return;
+    }
+}
+
+int msi_wgrid_plan_make_width(msi_wgrid_plan *plan, int least_width, int most_width, const msi_image_geometry *image,
+                              double accuracy, msi_precision precision, double least_padding, int64_t n_sample,
+                              double w_min_lambda, double w_max_lambda, const msi_cost_model *cost)
+{
+    double w_low = w_min_lambda <= w_max_lambda ? w_min_lambda : 0;
+    plan_search search = {image, precision, accuracy, least_padding, n_sample, w_low, fmax(w_low, w_max_lambda),
+                          cost,  plan};
     memset(plan, 0, sizeof *plan);
     plan->cost_s = HUGE_VAL;
-    for (int width = MSI_WINDOW_MIN_WIDTH; width <= MSI_WINDOW_MAX_WIDTH; width++) {
-        double sigma = msi_window_least_sigma(width, MARGIN * accuracy / sqrt(has_w ? 3 : 2));
-        for (; sigma <= MAX_SIGMA; sigma *= 1.05) {
-            double padding = fmax(sigma, least_padding);
-            msi_wgrid_geometry g = {.width = width, .w_width = has_w ? width : 1, .n_w = 1, .w_step = 1};
-            g.nu = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->nx, LEAST_GRID)));
-            g.nv = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
-            if (g.nu > INT32_MAX / 4 || g.nv > INT32_MAX / 4) break;
-            double u_sigma = fmin((double)g.nu / (double)image->nx, (double)g.nv / (double)image->ny);
-            msi_window u_window, w_window;
-            MSI_TRY(msi_window_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
-            MSI_TRY(msi_window_make(&w_window, width, sigma));
-            double rounding = rounding_error(&u_window, &w_window, has_w, precision);
-            double error = total_error(&u_window, &w_window, has_w, rounding);
-            if (error > MARGIN * accuracy || (precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
-            if (has_w) {
-                g.n_mid = 0.5 * n_min;
-                MSI_TRY(lay_w_planes(&g, sigma, w_low, w_high));
-            }
-            double cost_s = plan_cost(&g, image, n_sample, cost);
-            if (cost_s < plan->cost_s) {
-                found = 1;
-                *plan = (msi_wgrid_plan){.image = *image,
-                                         .grid = g,
-                                         .window = u_window,
-                                         .w_window = w_window,
-                                         .precision = precision,
-                                         .error_estimate = hypot(error, phase_floor),
-                                         .cost_s = cost_s};
-            }
-            break;
-        }
-    }
-    if (!found)
-        return msi_error_set(MSI_ERANGE, "no window of up to %d cells reaches -accuracy %g for an image of %lld x %lld",
-                             MSI_WINDOW_MAX_WIDTH, accuracy, (long long)image->nx, (long long)image->ny);
+    for (int width = least_width; width <= most_width; width++) MSI_TRY(try_width(&search, width));
     msi_wgrid_geometry *g = &plan->grid;
-    g->tile = tile_edge(g);
+    if (!g->width)
+        return msi_error_set(MSI_ERANGE, "no window of up to %d cells reaches -accuracy %g for an image of %lld x %lld",
+                             most_width, accuracy, (long long)image->nx, (long long)image->ny);
+    msi_wgrid_plan_lay_tiles(plan, MAX_BUCKETS);
     g->u_cells_per_m_hz = -(double)g->nu * image->cell_x_rad / MSI_SPEED_OF_LIGHT;
     g->v_cells_per_m_hz = (double)g->nv * image->cell_y_rad / MSI_SPEED_OF_LIGHT;
     g->w_lambda_per_m_hz = 1 / MSI_SPEED_OF_LIGHT;
     g->u_limit = 0.5 * (double)g->nu;
     g->v_limit = 0.5 * (double)g->nv;
     return MSI_OK;
+}
+
+int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, double accuracy, msi_precision precision,
+                        double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,
+                        const msi_cost_model *cost)
+{
+    return msi_wgrid_plan_make_width(plan, MSI_WINDOW_MIN_WIDTH, MSI_WINDOW_MAX_WIDTH, image, accuracy, precision,
+                                     least_padding, n_sample, w_min_lambda, w_max_lambda, cost);
 }

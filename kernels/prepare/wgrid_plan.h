@@ -29,6 +29,7 @@ typedef struct msi_wgrid_plan {
     msi_precision precision;
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* the model's estimate for one image plane on one unit of the backend */
+    double sample_cost_s;  /* of it, for samples */
 } msi_wgrid_plan;
 
 /*
@@ -43,6 +44,14 @@ typedef struct msi_wgrid_plan {
 int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, double accuracy, msi_precision precision,
                         double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,
                         const msi_cost_model *cost);
+
+/* msi_wgrid_plan_make_width - the same with a window of least_width to most_width cells. */
+int msi_wgrid_plan_make_width(msi_wgrid_plan *plan, int least_width, int most_width, const msi_image_geometry *image,
+                              double accuracy, msi_precision precision, double least_padding, int64_t n_sample,
+                              double w_min_lambda, double w_max_lambda, const msi_cost_model *cost);
+
+/* msi_wgrid_plan_lay_tiles - the smallest tiles with which there are no more than most_buckets of tiles and planes. */
+void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets);
 
 /* msi_precision_for - fp32 where its rounding stays well below the accuracy, else fp64. */
 msi_precision msi_precision_for(double accuracy);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A thread finds each sample's place twice: for its key, and again in the order of the sorted keys, where it writes
- * sample and value. Storing 32 bytes a sample in between would cost more than the arithmetic.
+ * sample and value. Storing 32 bytes a sample in between would cost more than the arithmetic. Only the slice's samples
+ * are listed and sorted: with many slices the others would cost the most.
  */
 #include "kernels/prepare/window_order_cuda.h"
 
@@ -11,6 +12,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/grid/cuda_check.h"
+#include "kernels/prepare/claim_cuda.cuh"
 
 struct msi_window_order {
     msi_wproj_geometry geometry;
@@ -21,7 +23,7 @@ struct msi_window_order {
     int block_shift; /* a block of cells has an edge of 2^block_shift */
     uint8_t *class_of_plane;
     uint32_t *key, *key_sorted, *index, *index_sorted;
-    unsigned long long *count; /* [MSI_WINDOW_MAX_CLASS] */
+    uint32_t *count; /* [MSI_WINDOW_MAX_CLASS + 1]: of classes, and of all */
     msi_window_sample *sample;
     void *value;
     void *sort_room;
@@ -31,7 +33,6 @@ struct msi_window_order {
 namespace {
 
 constexpr int BLOCK = 256, CLASS_SHIFT = 28, AXIS_BITS = 14, LEAST_SHIFT = 2;
-constexpr uint32_t DROPPED = 0xffffffffu;
 
 struct order_args {
     msi_wproj_geometry geometry;
@@ -41,47 +42,81 @@ struct order_args {
     const uint8_t *class_of_plane;
 };
 
-__device__ void locate(const order_args &a, int64_t i, msi_wproj_place *p)
+/* A sample's coordinates and frequency. */
+struct coordinates {
+    double uvw_m[3], freq_hz;
+};
+
+__device__ coordinates coordinates_of(const msi_window_block &b, uint32_t i)
 {
-    const double *uvw = a.block.uvw_m + 3 * (i / a.block.n_chan);
-    const double at[3] = {uvw[0], uvw[1], uvw[2]};
-    msi_wproj_locate_in(&a.geometry, at, a.block.freq_hz[i % a.block.n_chan], a.block.weight == nullptr, a.slice, p);
+    msi_store_rows r = {0, 0, 0, b.n_chan, 0};
+    if (b.n_rows) {
+        /* The last setup that begins at or before i. */
+        int32_t low = 0, high = b.n_rows - 1;
+        while (low < high) {
+            int32_t middle = (low + high + 1) / 2;
+            if (b.rows[middle].first_sample <= i)
+                low = middle;
+            else
+                high = middle - 1;
+        }
+        r = b.rows[low];
+        i -= (uint32_t)r.first_sample;
+    }
+    const double *uvw = b.uvw_m + 3 * (r.first_row + i / (uint32_t)r.n_chan);
+    return {{uvw[0], uvw[1], uvw[2]}, b.freq_hz[r.first_freq + i % (uint32_t)r.n_chan]};
 }
 
-__device__ bool is_taken(const order_args &a, int64_t i)
+__device__ void locate(const order_args &a, const coordinates &c, msi_wproj_place *p)
 {
-    double w = a.block.uvw_m[3 * (i / a.block.n_chan) + 2] * a.block.freq_hz[i % a.block.n_chan];
-    if (msi_wproj_slice(&a.geometry, fabs(w * a.geometry.w_lambda_per_m_hz)) != a.slice) return false;
+    msi_wproj_locate_in(&a.geometry, c.uvw_m, c.freq_hz, a.block.weight == nullptr, a.slice, p);
+}
+
+__device__ bool has_weight(const order_args &a, int64_t i)
+{
     if (!a.block.weight) return true;
     for (int p = 0; p < a.n_image; p++)
         if (a.block.weight[max(a.image_plane[p], 0) * a.block.plane_stride + i] != 0) return true;
     return false;
 }
 
-__global__ void k_window_keys(const __grid_constant__ order_args a, int64_t n, uint32_t *key, uint32_t *index,
-                              unsigned long long *count)
+__device__ bool is_in_slice(const order_args &a, const coordinates &c)
+{
+    double w = c.uvw_m[2] * c.freq_hz;
+    return msi_wproj_slice(&a.geometry, fabs(w * a.geometry.w_lambda_per_m_hz)) == a.slice;
+}
+
+/* The slice's samples: keys and indices, in the samples' order within a block; and how many there are of each class.
+ * All are counted; no more than `room` are listed. */
+__global__ void k_window_keys(const __grid_constant__ order_args a, int64_t n, uint32_t room, uint32_t *key,
+                              uint32_t *index, uint32_t *count)
 {
     __shared__ uint32_t of_block[MSI_WINDOW_MAX_CLASS];
     if (threadIdx.x < MSI_WINDOW_MAX_CLASS) of_block[threadIdx.x] = 0;
     __syncthreads();
     int64_t i = blockIdx.x * (int64_t)BLOCK + threadIdx.x;
-    if (i < n) {
-        uint32_t k = DROPPED;
-        if (is_taken(a, i)) {
-            msi_wproj_place p;
-            locate(a, i, &p);
-            uint32_t of_class = a.class_of_plane[p.plane];
-            uint32_t u = (uint32_t)msi_wproj_wrap(p.u, a.geometry.nu) >> a.block_shift;
-            uint32_t v = (uint32_t)msi_wproj_wrap(p.v, a.geometry.nv) >> a.block_shift;
-            k = of_class << CLASS_SHIFT | v << AXIS_BITS | u;
-            atomicAdd(&of_block[of_class], 1u);
+    coordinates c;
+    bool taken = i < n && has_weight(a, i);
+    if (taken) {
+        c = coordinates_of(a.block, (uint32_t)i);
+        taken = is_in_slice(a, c);
+    }
+    uint32_t at = claim<BLOCK>(taken, &count[MSI_WINDOW_MAX_CLASS]);
+    if (taken) {
+        msi_wproj_place p;
+        locate(a, c, &p);
+        uint32_t of_class = a.class_of_plane[p.plane];
+        uint32_t u = (uint32_t)msi_wproj_wrap(p.u, a.geometry.nu) >> a.block_shift;
+        uint32_t v = (uint32_t)msi_wproj_wrap(p.v, a.geometry.nv) >> a.block_shift;
+        atomicAdd(&of_block[of_class], 1u);
+        if (at < room) {
+            key[at] = of_class << CLASS_SHIFT | v << AXIS_BITS | u;
+            index[at] = (uint32_t)i;
         }
-        key[i] = k;
-        index[i] = (uint32_t)i;
     }
     __syncthreads();
     if (threadIdx.x < MSI_WINDOW_MAX_CLASS && of_block[threadIdx.x])
-        atomicAdd(&count[threadIdx.x], (unsigned long long)of_block[threadIdx.x]);
+        atomicAdd(&count[threadIdx.x], of_block[threadIdx.x]);
 }
 
 __device__ void store(msi_c32 *out, double re, double im)
@@ -102,7 +137,7 @@ __global__ void k_window_take(const __grid_constant__ order_args a, int64_t n, c
     if (k >= n) return;
     int64_t i = index[k];
     msi_wproj_place p;
-    locate(a, i, &p);
+    locate(a, coordinates_of(a.block, index[k]), &p);
     sample[k] = {p.u,
                  p.v,
                  (int16_t)p.sub_u,
@@ -133,7 +168,7 @@ __global__ void k_window_give(const __grid_constant__ order_args a, int64_t n, c
     if (k >= n) return;
     int64_t i = index[k];
     msi_wproj_place p;
-    locate(a, i, &p);
+    locate(a, coordinates_of(a.block, index[k]), &p);
     double s, c;
     sincospi(2 * p.turns, &s, &c);
     for (int m = 0; m < a.n_image; m++) {
@@ -191,7 +226,7 @@ int allocate(msi_window_order *o, const int32_t *half)
     MSI_CUDA(cudaMalloc((void **)&o->key_sorted, word));
     MSI_CUDA(cudaMalloc((void **)&o->index, word));
     MSI_CUDA(cudaMalloc((void **)&o->index_sorted, word));
-    MSI_CUDA(cudaMalloc((void **)&o->count, MSI_WINDOW_MAX_CLASS * sizeof *o->count));
+    MSI_CUDA(cudaMalloc((void **)&o->count, (MSI_WINDOW_MAX_CLASS + 1) * sizeof *o->count));
     MSI_CUDA(cudaMalloc((void **)&o->sample, n * sizeof *o->sample));
     MSI_CUDA(cudaMalloc(&o->value, n * (size_t)(o->n_image * value_bytes(o->precision))));
     MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, o->sort_bytes, o->key, o->key_sorted, o->index, o->index_sorted,
@@ -257,27 +292,31 @@ extern "C" int msi_window_order_take(msi_window_order *o, const msi_window_block
                                      int32_t slice, void *stream_in, msi_window_ordered *ordered)
 {
     cudaStream_t stream = (cudaStream_t)stream_in;
-    const int64_t n = block->n_row * block->n_chan;
+    const int64_t n = block->n_rows ? block->plane_stride : block->n_row * block->n_chan;
     *ordered = {};
     o->n = 0;
-    if (n > o->capacity)
-        return msi_error_set(MSI_ERANGE, "%lld samples where the window strategy has room for %lld", (long long)n,
-                             (long long)o->capacity);
+    if (n > UINT32_MAX)
+        return msi_error_set(MSI_ERANGE, "%lld samples in one block of the window strategy", (long long)n);
     ordered->n_class = o->n_class;
     ordered->sample = o->sample;
     ordered->value = o->value;
     std::copy(o->taps, o->taps + MSI_WINDOW_MAX_CLASS, ordered->taps);
     if (n == 0) return MSI_OK;
     const order_args a = make_args(o, block, image_plane, slice);
-    MSI_CUDA(cudaMemsetAsync(o->count, 0, MSI_WINDOW_MAX_CLASS * sizeof *o->count, stream));
-    k_window_keys<<<blocks_for(n), BLOCK, 0, stream>>>(a, n, o->key, o->index, o->count);
+    uint32_t count[MSI_WINDOW_MAX_CLASS + 1];
+    MSI_CUDA(cudaMemsetAsync(o->count, 0, sizeof count, stream));
+    k_window_keys<<<blocks_for(n), BLOCK, 0, stream>>>(a, n, (uint32_t)o->capacity, o->key, o->index, o->count);
     MSI_CUDA(cudaGetLastError());
-    unsigned long long count[MSI_WINDOW_MAX_CLASS];
     MSI_CUDA(cudaMemcpyAsync(count, o->count, sizeof count, cudaMemcpyDeviceToHost, stream));
-    MSI_CUDA(cub::DeviceRadixSort::SortPairs(o->sort_room, o->sort_bytes, o->key, o->key_sorted, o->index,
-                                             o->index_sorted, n, 0, 32, stream));
     MSI_CUDA(cudaStreamSynchronize(stream));
+    const int64_t n_taken = count[MSI_WINDOW_MAX_CLASS];
+    if (n_taken > o->capacity)
+        return msi_error_set(MSI_ERANGE, "%lld samples where the window strategy has room for %lld", (long long)n_taken,
+                             (long long)o->capacity);
     for (int c = 0; c < o->n_class; c++) ordered->first[c + 1] = ordered->first[c] + (int64_t)count[c];
+    if (n_taken > 0)
+        MSI_CUDA(cub::DeviceRadixSort::SortPairs(o->sort_room, o->sort_bytes, o->key, o->key_sorted, o->index,
+                                                 o->index_sorted, n_taken, 0, 32, stream));
     o->n = ordered->first[o->n_class];
     if (o->n == 0) return MSI_OK;
     if (o->precision == MSI_FP32)

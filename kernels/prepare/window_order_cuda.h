@@ -12,6 +12,7 @@
 #define MSI_KERNELS_WINDOW_ORDER_CUDA_H
 
 #include "kernels/grid/wproj_window_cuda.h"
+#include "kernels/prepare/store_rows.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,15 +20,17 @@ extern "C" {
 
 enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = 32 };
 
-/* Visibilities in device memory, laid out as in msi_vis_segment. */
+/* Visibilities in device memory: of one spectral setup, as in msi_vis_segment, or of several, one after the other. */
 typedef struct msi_window_block {
-    int64_t n_row;
+    int64_t n_row; /* of the one setup */
     int32_t n_chan;
-    int64_t plane_stride;  /* samples from one image plane to the next, n_row n_chan or more */
-    const double *freq_hz; /* [n_chan] */
-    const double *uvw_m;   /* [n_row][3] */
-    const float *weight;   /* [n_plane][n_row][n_chan]; NULL: predict, every sample counts */
-    void *vis;             /* [n_plane][n_row][n_chan] msi_c32 or msi_c64 */
+    int64_t plane_stride;       /* samples from one image plane to the next, n_row n_chan or more; of several: equal */
+    const double *freq_hz;      /* [n_chan], or as rows say */
+    const double *uvw_m;        /* [n_row][3] */
+    const float *weight;        /* [n_plane][n_row][n_chan]; NULL: predict, every sample counts */
+    void *vis;                  /* [n_plane][n_row][n_chan] msi_c32 or msi_c64 */
+    int32_t n_rows;             /* setups; 0: the one that n_row and n_chan describe */
+    const msi_store_rows *rows; /* [n_rows] device memory */
 } msi_window_block;
 
 /* Samples of one slice of w, in device memory that belongs to the order. */
@@ -42,7 +45,7 @@ typedef struct msi_window_ordered {
 typedef struct msi_window_order msi_window_order;
 
 /*
- * msi_window_order_create - device memory for blocks of up to `capacity` samples.
+ * msi_window_order_create - device memory for up to `capacity` samples of a slice.
  * Given:   half [n_plane of the geometry], host
  * Returns: 0, MSI_EGPU, MSI_ERANGE (2^31 samples or more, too many images)
  */
@@ -58,7 +61,7 @@ int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_
  *
  * Given:    image_plane [n_image] host: the block's plane of each image, -1: the PSF, with plane 0's weights
  * Returned: *ordered, valid until the next call
- * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the capacity)
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the capacity, 2^31 in the block or more)
  * Notes:    waits for the stream, to learn how many there are. With block->weight NULL values are left unset.
  */
 int msi_window_order_take(msi_window_order *o, const msi_window_block *block, const int32_t *image_plane, int32_t slice,

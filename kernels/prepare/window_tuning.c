@@ -166,14 +166,31 @@ int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *wha
     return MSI_OK;
 }
 
-/* Cells worked on for a footprint, in all tiles of the window. */
-static double window_cells(const msi_window_shape *s, int32_t taps)
+static int64_t round_up(int64_t x, int64_t step)
 {
-    int64_t u = (taps + s->coarsen_u - 1 + s->coarsen_u - 1) / s->coarsen_u * s->coarsen_u;
-    int64_t rows = (int64_t)s->coarsen_v * s->blocks_v, v = (taps + s->coarsen_v - 1 + rows - 1) / rows * rows;
-    int64_t threads = s->tile_u / s->coarsen_u * (s->tile_v / rows);
-    int64_t warps = ((u / s->coarsen_u) * (v / rows) + 31) / 32, most = threads < 32 ? 1 : threads / 32;
-    return (double)(warps * 32 * s->coarsen_u * rows) * (warps > most ? 1.1 : 1);
+    return (x + step - 1) / step * step;
+}
+
+/*
+ * Instructions of a visibility and image, roughly: what a cell and what a staged weight take on the GPU that the shapes
+ * were tried on. Cells are those of all tiles of the window, with the threads that have none.
+ */
+static double estimate(const msi_window_shape *s, int32_t taps)
+{
+    const double a_weight = 0.47 / s->images;
+    const int64_t rows = (int64_t)s->coarsen_v * s->blocks_v;
+    if (s->variant == MSI_WINDOW_TENSOR) {
+        int64_t u = round_up(taps + s->coarsen_u - 1, 16), v = round_up(taps + s->coarsen_v - 1, rows);
+        int64_t n_u = (u + s->tile_u - 1) / s->tile_u, n_v = (v + s->tile_v - 1) / s->tile_v;
+        u = round_up(u, 16 * n_u);
+        v = round_up(v, rows * n_v);
+        return 0.06 * (double)(u * v) + a_weight * (double)(n_v * u + n_u * v);
+    }
+    int64_t u = round_up(taps + s->coarsen_u - 1, s->coarsen_u), v = round_up(taps + s->coarsen_v - 1, rows);
+    int64_t n_u = (u + s->tile_u - 1) / s->tile_u, n_v = (v + s->tile_v - 1) / s->tile_v;
+    int64_t warps = (u / s->coarsen_u * (v / rows) + 31) / 32;
+    double cells = (double)(warps * 32 * s->coarsen_u * rows), a_thread = 0.1 / (double)(s->coarsen_u * rows);
+    return cells * (0.13 + 0.05 / s->images + a_thread) + a_weight * (double)(n_v * u + n_u * v);
 }
 
 msi_window_shape msi_window_tuning_guess(const msi_window_case *what, const msi_window_shape *candidate, int n)
@@ -181,9 +198,9 @@ msi_window_shape msi_window_tuning_guess(const msi_window_case *what, const msi_
     msi_window_shape best = candidate[0];
     double least = 0;
     for (int i = 0; i < n; i++) {
-        double cells = what->full ? -candidate[i].images : window_cells(&candidate[i], what->taps);
-        if (i > 0 && cells >= least) continue;
-        least = cells;
+        double cost = what->full ? -candidate[i].images : estimate(&candidate[i], what->taps);
+        if (i > 0 && cost >= least) continue;
+        least = cost;
         best = candidate[i];
     }
     best.n_vis = 512;

@@ -36,7 +36,8 @@ typedef int (*msi_window_time_fn)(void *context, const msi_window_shape *shape, 
 int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_shape *candidate,
                              int n, msi_window_time_fn time, void *context, const char *path);
 
-/* msi_window_tuning_guess - the shape of a case too small to measure: the least padding, or the first of equals. */
+/* msi_window_tuning_guess - the shape of a case too small to measure: the fewest instructions, or the first of equals.
+ */
 msi_window_shape msi_window_tuning_guess(const msi_window_case *what, const msi_window_shape *candidate, int n);
 
 #ifdef __cplusplus

@@ -62,6 +62,7 @@ __device__ inline cplx<T> store_value(const msi_wproj_samples &s, int image, int
 
 __device__ inline bool has_weight(const msi_wproj_samples &s, int64_t at)
 {
+    if (!s.weight) return true;
     for (int i = 0; i < s.n_image; i++)
         if (s.weight[(s.store_plane[i] < 0 ? 0 : s.store_plane[i]) * s.n + at] > 0) return true;
     return false;

@@ -36,7 +36,7 @@ typedef struct candidate {
     int width; /* of the taper's window */
     double sigma;
     msi_wkernel_form form;
-    int linear;
+    msi_wproj_lookup lookup; /* not AUTO */
     int32_t n_slice, n_plane, oversample;
     int32_t half_low, half_high; /* guessed, of w = 0 and of the last plane */
     double cost_s;
@@ -85,17 +85,33 @@ static double plane_error(const task *t, double r_max, int32_t n_plane)
     return 2 * MSI_PI * off * n_half;
 }
 
-static double sub_cell_error(double x, double y, int32_t oversample, int linear)
+static int is_linear(msi_wproj_lookup lookup)
 {
-    double turn = 2 * MSI_PI / oversample;
-    return linear ? turn * turn * (x * x + y * y) / 12 : 0.5 * turn * (x + y);
+    return lookup != MSI_WPROJ_LOOKUP_NEAREST;
 }
 
-static int32_t oversample_for(const task *t, double x, double y, int linear)
+/* first / oversample + second / oversample^2: rounding of positions, and what lies between them. */
+static void sub_cell_terms(double x, double y, msi_wproj_lookup lookup, double *first, double *second)
+{
+    const double texture_steps = 256;
+    double rounded = MSI_PI * (x + y);
+    *first = !is_linear(lookup) ? rounded : lookup == MSI_WPROJ_LOOKUP_TEXTURE ? rounded / texture_steps : 0;
+    *second = is_linear(lookup) ? MSI_PI * MSI_PI * (x * x + y * y) / 3 : 0;
+}
+
+static double sub_cell_error(double x, double y, int32_t oversample, msi_wproj_lookup lookup)
+{
+    double first, second;
+    sub_cell_terms(x, y, lookup, &first, &second);
+    return (first + second / oversample) / oversample;
+}
+
+static int32_t oversample_for(const task *t, double x, double y, msi_wproj_lookup lookup)
 {
     if (t->r->oversample) return t->r->oversample;
-    double at_one = sub_cell_error(x, y, 1, linear) / (SUB_CELL * t->r->accuracy);
-    double os = fmax(linear ? sqrt(at_one) : at_one, 2);
+    double first, second, allowed = SUB_CELL * t->r->accuracy;
+    sub_cell_terms(x, y, lookup, &first, &second);
+    double os = fmax((first + sqrt(first * first + 4 * allowed * second)) / (2 * allowed), 2);
     return os > MAX_OVERSAMPLE ? MAX_OVERSAMPLE + 2 : 2 * (int32_t)ceil(0.5 * os);
 }
 
@@ -166,7 +182,7 @@ static double cost_of(const task *t, const candidate *c, const msi_image_geometr
     double half = 0.5 * (c->half_low + c->half_high), distance = (half + 0.5) * c->oversample;
     double node = 48 + 4 * half + 2 * r_max * -t->n_min;
     double plane = c->form == MSI_WKERNEL_FULL ? distance * node * (node + distance) : distance * node;
-    return t->r->n_image * (c->n_slice * planes + samples) + c->n_plane * plane * rate->table_s;
+    return t->r->n_image * (c->n_slice * (planes + rate->slice_s) + samples) + c->n_plane * plane * rate->table_s;
 }
 
 /* Fills in a candidate whose width, sigma, form, lookup and slices are set. Returns 1 where it can be used. */
@@ -176,7 +192,7 @@ static int complete(const task *t, candidate *c)
     if (grid.nx > INT32_MAX / 8 || grid.ny > INT32_MAX / 8) return 0;
     double x = 0.5 * (double)t->r->image.nx / (double)grid.nx, y = 0.5 * (double)t->r->image.ny / (double)grid.ny;
     double r_max = residual_max(t, c->n_slice), planes = planes_for(t, r_max);
-    c->oversample = oversample_for(t, x, y, c->linear);
+    c->oversample = oversample_for(t, x, y, c->lookup);
     if (planes > INT32_MAX / 8 || c->oversample > MAX_OVERSAMPLE) return 0;
     c->n_plane = (int32_t)planes;
     double half = 0.5 * c->width + r_max * growth(t, &grid);
@@ -212,6 +228,29 @@ static void try_slices(const task *t, candidate c, candidate *best)
     }
 }
 
+/* msi_window_least_sigma of every width, which takes longest of all; the strategies' plans ask for one after the other
+ * with the same error. */
+static double least_sigma(int width, double error)
+{
+    static _Thread_local double of_error, sigma[MSI_WINDOW_MAX_WIDTH + 1];
+    if (error != of_error) {
+        memset(sigma, 0, sizeof sigma);
+        of_error = error;
+    }
+    if (sigma[width] == 0) sigma[width] = msi_window_least_sigma(width, error);
+    return sigma[width];
+}
+
+/* Whether what was asked for leaves a form and a lookup together. */
+static int is_open(const msi_wproj_request *r, msi_wkernel_form form, msi_wproj_lookup lookup)
+{
+    int full = form == MSI_WKERNEL_FULL;
+    if ((r->form == MSI_WPROJ_FORM_SEPARABLE && full) || (r->form == MSI_WPROJ_FORM_FULL && !full)) return 0;
+    if (full && is_linear(lookup) && (r->full_nearest || lookup == MSI_WPROJ_LOOKUP_TEXTURE)) return 0;
+    if (r->lookup != MSI_WPROJ_LOOKUP_AUTO) return lookup == r->lookup;
+    return lookup == (full && r->full_nearest ? MSI_WPROJ_LOOKUP_NEAREST : MSI_WPROJ_LOOKUP_LINEAR);
+}
+
 static int choose(const task *t, candidate *best)
 {
     static const double wider[] = {1, 1.12, 1.3};
@@ -219,26 +258,30 @@ static int choose(const task *t, candidate *best)
     *best = (candidate){.cost_s = HUGE_VAL};
     for (int width = 3; width <= MSI_WINDOW_MAX_WIDTH; width++) {
         /* The window's own error is what cutting off leaves of a kernel without w; half of it for either axis. */
-        double sigma = msi_window_least_sigma(width, 0.35 * CUT * r->accuracy);
+        double sigma = least_sigma(width, 0.35 * CUT * r->accuracy);
         for (int i = 0; i < 3 && sigma * wider[i] <= MAX_SIGMA; i++) {
+            candidate found = *best;
+            for (int form = MSI_WKERNEL_SEPARABLE; form <= MSI_WKERNEL_FULL; form++)
+                for (int lookup = MSI_WPROJ_LOOKUP_NEAREST; lookup <= MSI_WPROJ_LOOKUP_TEXTURE; lookup++) {
+                    candidate c = {.width = width,
+                                   .sigma = sigma * wider[i],
+                                   .form = (msi_wkernel_form)form,
+                                   .lookup = (msi_wproj_lookup)lookup};
+                    if (is_open(r, c.form, c.lookup)) try_slices(t, c, &found);
+                }
+            if (found.cost_s >= best->cost_s) continue;
             msi_window window;
             MSI_TRY(msi_window_make(&window, width, sigma * wider[i]));
-            if (rounding_error(&window, &window, r->precision) > most_rounding(r)) continue;
-            for (int form = MSI_WKERNEL_SEPARABLE; form <= MSI_WKERNEL_FULL; form++) {
-                candidate c = {.width = width,
-                               .sigma = sigma * wider[i],
-                               .form = (msi_wkernel_form)form,
-                               .linear = r->lookup != MSI_WPROJ_LOOKUP_NEAREST};
-                if (r->form == MSI_WPROJ_FORM_SEPARABLE && form != MSI_WKERNEL_SEPARABLE) continue;
-                if (r->form == MSI_WPROJ_FORM_FULL && form != MSI_WKERNEL_FULL) continue;
-                try_slices(t, c, best);
-            }
+            if (rounding_error(&window, &window, r->precision) <= most_rounding(r)) *best = found;
         }
     }
     if (best->cost_s < HUGE_VAL) return MSI_OK;
+    static const char *const of_lookup[] = {"", " of the nearest sub-cell", " interpolated linearly",
+                                            " interpolated by textures"};
     return msi_error_set(MSI_ERANGE,
-                         "w-projection finds no kernels within %.3g GB that reach -accuracy %g for an image of %lld x "
-                         "%lld with w up to %.4g wavelengths; -gridder wgrid does",
+                         "w-projection finds no%s kernels%s within %.3g GB that reach -accuracy %g for an image of "
+                         "%lld x %lld with w up to %.4g wavelengths; -gridder wgrid does",
+                         r->form == MSI_WPROJ_FORM_FULL ? " full" : "", of_lookup[r->lookup],
                          1e-9 * (double)table_limit(t), r->accuracy, (long long)r->image.nx, (long long)r->image.ny,
                          t->w_high);
 }
@@ -256,7 +299,7 @@ static void lay_out(msi_wproj_plan *plan, const task *t, const candidate *c, con
                               .n_plane = c->n_plane,
                               .plane_sqrt = is_sqrt(t),
                               .oversample = c->oversample,
-                              .linear = c->linear,
+                              .linear = is_linear(c->lookup),
                               .n_mid = 0.5 * t->n_min};
     if (!t->has_w) return;
     g->slice_first = t->w_low;
@@ -292,7 +335,7 @@ static int measure(msi_wproj_plan *plan, const task *t, const candidate *c)
     if (plan->table_bytes > table_limit(t))
         return msi_error_set(MSI_ERANGE, "w-projection kernels for -accuracy %g take %.3g GB here, more than %.3g GB",
                              t->r->accuracy, 1e-9 * (double)plan->table_bytes, 1e-9 * (double)table_limit(t));
-    e->sub_cell = sub_cell_error(x, y, plan->grid.oversample, plan->grid.linear);
+    e->sub_cell = sub_cell_error(x, y, plan->grid.oversample, c->lookup);
     e->plane = plane_error(t, r_max, plan->grid.n_plane);
     e->rounding = hypot(rounding_error(&plan->window_u, &plan->window_v, plan->precision),
                         MSI_PI * DBL_EPSILON * t->w_high * -t->n_min);
@@ -310,6 +353,7 @@ static int build(msi_wproj_plan *plan, const task *t, const candidate *c)
     double sigma_u = (double)grid.nx / (double)t->r->image.nx, sigma_v = (double)grid.ny / (double)t->r->image.ny;
     plan->image = t->r->image;
     plan->form = c->form;
+    plan->texture = c->lookup == MSI_WPROJ_LOOKUP_TEXTURE;
     plan->precision = t->r->precision;
     plan->truncation = CUT * t->r->accuracy;
     plan->cost_s = c->cost_s;

@@ -22,7 +22,8 @@ typedef enum msi_wproj_spacing {
 typedef enum msi_wproj_lookup {
     MSI_WPROJ_LOOKUP_AUTO,
     MSI_WPROJ_LOOKUP_NEAREST,
-    MSI_WPROJ_LOOKUP_LINEAR
+    MSI_WPROJ_LOOKUP_LINEAR,
+    MSI_WPROJ_LOOKUP_TEXTURE /* linear by a texture unit, of separable kernels: fractions are of 8 bits */
 } msi_wproj_lookup;
 
 /* Rounded rates of a backend; only ratios matter. */
@@ -30,6 +31,7 @@ typedef struct msi_wproj_cost {
     msi_cost_model base; /* tap_s: of a separable kernel */
     double full_tap_s;   /* seconds a cell that a sample touches with a full kernel */
     double table_s;      /* seconds a multiply-add of computing kernels */
+    double slice_s;      /* seconds of a slice of w, however little is in it */
 } msi_wproj_cost;
 
 /* What a plan is made for. AUTO and 0: the plan's choice. */
@@ -45,6 +47,7 @@ typedef struct msi_wproj_request {
     msi_wproj_form form;
     msi_wproj_spacing spacing;
     msi_wproj_lookup lookup;
+    int full_nearest;   /* 1: full kernels are not interpolated by who asks; separable ones are, by themselves */
     int32_t n_slice;    /* of w, each with a grid and a transform of its own */
     int32_t oversample; /* even */
     const msi_wproj_cost *cost;
@@ -65,6 +68,7 @@ typedef struct msi_wproj_plan {
     msi_window window_u, window_v;
     msi_wkernel_form form;
     msi_precision precision;
+    int texture;       /* 1: texture units interpolate */
     double truncation; /* allowed; errors.cut is what came of it */
     int32_t *half;     /* [grid.n_plane] half-supports; owned */
     int32_t half_max;
@@ -83,6 +87,7 @@ typedef struct msi_wproj_plan {
  * Notes:    With x, y the image's edge in cycles a cell and half as much of the accuracy as each error may take:
  *           sub-cell, nearest       pi (x + y) / oversample
  *           sub-cell, linear        (2 pi)^2 (x^2 + y^2) / (12 oversample^2), the mean amplitude being divided out
+ *           and by texture          pi (x + y) / (256 oversample) more, what rounding fractions to 1/256 leaves
  *           plane                   pi dw |n - 1|max / 2, dw the planes' distance, the middle of n - 1 being exact
  *           separable               2 pi |r|max times msi_wkernel_separable_error
  *           cut                     measured on each plane's kernel (msi_wkernel_supports)

@@ -240,7 +240,7 @@ extern "C" int msi_wproj_locate(msi_wproj_sorter *s, const msi_wproj_geometry *g
     const bin_view bins = {s->bins, s->class_of_plane};
     const store_view view = {*geometry, *samples, slice, origin_u, origin_v};
     const dim3 blocks((unsigned)samples->n_rows, PARTS);
-    if (samples->n > s->spec.capacity || samples->n_image != s->spec.n_image || geometry->linear != s->spec.linear)
+    if (samples->n > s->spec.capacity || samples->n_image != s->spec.n_image || (geometry->linear && !s->spec.linear))
         return msi_error_set(MSI_EINTERNAL, "GPU: a sorter for other samples");
     s->n = 0;
     if (samples->n_rows == 0) return MSI_OK;

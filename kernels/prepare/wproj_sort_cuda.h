@@ -23,13 +23,13 @@ extern "C" {
 typedef struct msi_wproj_head {
     uint32_t cell;   /* v << 16 | u, in cells of the box that is gridded */
     uint32_t kernel; /* plane | (sub_u + oversample/2) << 16 | (sub_v + oversample/2) << 23 | conjugate << 30;
-                        sub-offsets are 0 where kernels are interpolated */
+                        sub-offsets are 0 where they are kept whole */
 } msi_wproj_head;
 
 enum {
     MSI_WPROJ_MAX_BOX = 65535,
     MSI_WPROJ_MAX_PLANE = 65536,
-    MSI_WPROJ_MAX_OVERSAMPLE = 126, /* where kernels are not interpolated */
+    MSI_WPROJ_MAX_OVERSAMPLE = 126, /* where sub-offsets are not kept whole */
     MSI_WPROJ_MAX_IMAGE = 8
 };
 
@@ -95,7 +95,7 @@ typedef struct msi_wproj_samples {
     const msi_store_rows *rows; /* [n_rows] */
     const double *freq_hz;
     const double *uvw_m; /* [row][3] */
-    const float *weight; /* [store plane][n] */
+    const float *weight; /* [store plane][n]; NULL: every sample counts (extents alone) */
     const void *vis;     /* [store plane][n] msi_c32 or msi_c64: the sorter's precision */
     int32_t n_image;
     int32_t store_plane[MSI_WPROJ_MAX_IMAGE]; /* -1: the PSF of plane 0, visibility 1 */
@@ -128,7 +128,8 @@ typedef struct msi_wproj_sorter_spec {
     int32_t n_plane, oversample;
     int32_t n_image;
     msi_precision precision;
-    int32_t linear;      /* 1: kernels are interpolated; every sample keeps its sub-offsets whole, and none merge */
+    int32_t linear;      /* 1: every sample keeps its sub-offsets whole, and none merge: for kernels that are
+                            interpolated, or oversampled more than a head can hold */
     int32_t least_shift; /* of bins; 0: 3 */
 } msi_wproj_sorter_spec;
 

@@ -3,6 +3,7 @@
 #ifndef MSI_KERNELS_WPROJ_SORT_KERNELS_CUH
 #define MSI_KERNELS_WPROJ_SORT_KERNELS_CUH
 
+#include "kernels/prepare/claim_cuda.cuh"
 #include "kernels/prepare/wproj_locate.cuh"
 
 namespace wproj_sort {
@@ -37,29 +38,6 @@ __device__ inline void note_largest(float x, uint32_t *bits)
     __syncthreads();
     if (threadIdx.x == 0 && of_block > *bits) atomicMax(bits, of_block);
     __syncthreads();
-}
-
-/* The place in the list of each thread that has something for it; all threads of a block call. */
-__device__ inline uint32_t claim(bool has, uint32_t *counter)
-{
-    __shared__ uint32_t before[BLOCK / 32], base;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const unsigned votes = __ballot_sync(~0u, has);
-    if (lane == 0) before[warp] = (uint32_t)__popc(votes);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        uint32_t sum = 0;
-        for (int k = 0; k < BLOCK / 32; k++) {
-            uint32_t n = before[k];
-            before[k] = sum;
-            sum += n;
-        }
-        base = sum ? atomicAdd(counter, sum) : 0;
-    }
-    __syncthreads();
-    const uint32_t at = base + before[warp] + (uint32_t)__popc(votes & ((1u << lane) - 1));
-    __syncthreads();
-    return at;
 }
 
 struct list_view {
@@ -170,7 +148,7 @@ __global__ __launch_bounds__(BLOCK) void k_locate(store_view s, bin_view b, list
         const int64_t i = first + threadIdx.x;
         msi_wproj_place p;
         const bool used = i < n && slice_of(s, r, i) == s.slice;
-        const uint32_t at = claim(used, counter);
+        const uint32_t at = claim<BLOCK>(used, counter);
         if (!used) continue;
         locate_store(s, r, i, s.slice, &p);
         msi_wproj_head h = {msi_wproj_pack_cell(p.u - s.origin_u, p.v - s.origin_v),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From transformed planes to an image: screens, sums and correction; for every gridder on the GPU. */
+/* From transformed planes to an image, and from a model to planes: screens, sums and correction; for every gridder on
+ * the GPU. */
 #ifndef MSI_KERNELS_SCREEN_CUDA_CUH
 #define MSI_KERNELS_SCREEN_CUDA_CUH
 
@@ -58,6 +59,33 @@ __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, cons
     double value = (double)sum[y * g.nx + x] * scale * taper.along_x[x] * taper.along_y[y];
     if (taper.has_w) value *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, msi_n_minus_1(l, m));
     image[y * g.nx + x] = l * l + m * m < 1 ? (T)value : (T)nan("");
+}
+
+/*
+ * A model image [ny][nx] into plane p, zero-padded [nv][nu] and ready to be transformed: divided by the windows'
+ * transforms, turned by exp(+2 pi i w_p (n - 1 - n_mid)). A thread a cell.
+ */
+template <typename T>
+__global__ void k_spread_model(screen_geometry g, msi_taper taper, const T *model, int p, cplx<T> *plane)
+{
+    int64_t iu = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, iv = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (iu >= g.nu || iv >= g.nv) return;
+    int64_t i = iu < g.nx - g.nx / 2 ? iu : iu - g.nu, j = iv < g.ny - g.ny / 2 ? iv : iv - g.nv;
+    int64_t x = i + g.nx / 2, y = j + g.ny / 2;
+    cplx<T> out = {0, 0};
+    if (x >= 0 && y >= 0) {
+        T value = model[y * g.nx + x];
+        double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
+        if (value != 0 && l * l + m * m < 1) {
+            double factor = taper.along_x[x] * taper.along_y[y], n_1 = msi_n_minus_1(l, m);
+            if (taper.has_w) factor *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, n_1);
+            double turns = g.has_w ? (g.w_first + p * g.w_step) * (n_1 - g.n_mid) : 0;
+            T s, c, scaled = (T)((double)value * factor);
+            sincos_turns((T)(turns - rint(turns)), &s, &c);
+            out = {scaled * c, scaled * s};
+        }
+    }
+    plane[iv * g.nu + iu] = out;
 }
 
 } // namespace

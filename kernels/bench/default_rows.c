@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Benchmark E: the error-controlled gridder on an SKA-Low observation in the geometry of EL56-82, as one channel (E1)
+ * or as eight over 100 to 130 MHz (E2), to an image of 8192^2 pixels whose uv plane the longest baseline just fits; E0,
+ * for the CPU, is ten of the 240 times and 2048^2 of those pixels. Samples, sort, FFTs and screens are timed apart;
+ * moving samples to a GPU and images back is not timed, allocating memory for the sort is.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/bench/array_el56.h"
+#include "kernels/bench/field_rows.h"
+#include "kernels/bench/field_strategy.h"
+
+enum { MAX_ROWS = 256, NAME_BYTES = 48, N_CHECKED = 24 };
+
+/* What samples are of, and the image. */
+typedef struct set_up_as {
+    const char *name, *workload;
+    msi_backend backend;
+    int64_t n_time, n_pixel;
+    int32_t n_chan;
+} set_up_as;
+
+static const set_up_as sets[] = {
+    {"E0", "E0: wgrid, EL56-82 geometry, 1.3 M visibilities, 2048^2", MSI_BACKEND_CPU, 10, 2048, 1},
+    {"E1", "E1: wgrid, EL56-82 geometry, 31.4 M visibilities, 8192^2", MSI_BACKEND_CUDA, 240, 8192, 1},
+    {"E2", "E2: wgrid, EL56-82 geometry, 8 channels, 251 M visibilities, 8192^2", MSI_BACKEND_CUDA, 240, 8192, 8}};
+
+typedef struct detail {
+    const set_up_as *set;
+    const msi_strategy *strategy;
+    msi_precision precision;
+    double accuracy;
+    int n_plane, psf, predict;
+} detail;
+
+static int is_of(const msi_bench_field *f, const set_up_as *made_for, const detail *d)
+{
+    return made_for == d->set && f->precision == d->precision && f->n_plane == d->n_plane;
+}
+
+/* The image's uv plane reaches a thousandth beyond the longest baseline at the highest frequency. */
+static int make_field(msi_bench_field *f, const detail *d, const msi_bench_options *options)
+{
+    const double first_hz = MSI_EL56_FREQ_HZ, last_hz = 130e6;
+    const int32_t n_chan = d->set->n_chan;
+    msi_el56_array a;
+    MSI_TRY(msi_el56_array_make(&a, options, d->set->n_time));
+    f->n_row = a.n_time * a.n_baseline;
+    f->n_chan = n_chan;
+    f->n_plane = d->n_plane;
+    f->precision = d->precision;
+    f->n_pixel = N_CHECKED;
+    f->seed = 1;
+    f->procedural = a.procedural;
+    for (int32_t c = 0; c < n_chan; c++)
+        f->freq_hz[c] = n_chan > 1 ? first_hz + (last_hz - first_hz) * c / (n_chan - 1) : first_hz;
+    const double highest = f->freq_hz[n_chan - 1] / first_hz;
+    const double cell_rad = 0.5 / (1.001 * highest * fmax(a.u_max_lambda, a.v_max_lambda));
+    f->geometry = (msi_image_geometry){d->set->n_pixel, d->set->n_pixel, cell_rad, cell_rad};
+    f->w_min_lambda = a.w_min_lambda;
+    f->w_max_lambda = a.w_max_lambda * highest;
+    int rc = msi_alloc(&f->uvw_m, 3 * f->n_row, sizeof *f->uvw_m, "uvw");
+    if (!rc) {
+        const double metres = MSI_SPEED_OF_LIGHT / first_hz;
+#pragma omp parallel for
+        for (int64_t i = 0; i < f->n_row; i++) {
+            f->uvw_m[3 * i] = (double)a.u[i] * metres;
+            f->uvw_m[3 * i + 1] = (double)a.v[i] * metres;
+            f->uvw_m[3 * i + 2] = (double)a.w[i] * metres;
+        }
+    }
+    msi_el56_array_free(&a);
+    return rc ? rc : msi_bench_field_fill(f);
+}
+
+/* Kept until a row wants another. */
+static int get_field(msi_bench_field **out, const detail *d, const msi_bench_options *options)
+{
+    static msi_bench_field field;
+    static const set_up_as *made_for;
+    if (!is_of(&field, made_for, d)) {
+        made_for = NULL;
+        msi_bench_field_free(&field);
+        MSI_TRY(make_field(&field, d, options));
+        made_for = d->set;
+    }
+    *out = &field;
+    return MSI_OK;
+}
+
+static int set_up(void **state, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+{
+    const detail *d = row->detail;
+    msi_field_strategy *s;
+    msi_bench_field *f;
+    MSI_TRY(msi_alloc(&s, 1, sizeof *s, "benchmark"));
+    *state = s;
+    MSI_TRY(get_field(&f, d, options));
+    MSI_TRY(msi_field_strategy_begin(s, f, d->strategy, d->predict, d->psf, d->accuracy));
+    work->n_vis = f->store.n_sample;
+    work->n_addition = msi_field_strategy_additions(s);
+    return MSI_OK;
+}
+
+static int run(void *state, msi_bench_work *work, msi_bench_time *time)
+{
+    msi_field_strategy *s = state;
+    const msi_gridder_report *r = &s->report;
+    MSI_TRY(msi_field_strategy_run(s));
+    time->sort_ms = 1e3 * s->times.sort_s;
+    time->kernel_ms = 1e3 * s->times.grid_s;
+    time->transform_ms = 1e3 * s->times.transform_s;
+    int at = snprintf(work->note, sizeof work->note, "%s%d taps, %d x %lld planes of %lld^2",
+                      s->field->procedural ? "procedural layout; " : "", r->width, s->image.n_plane, (long long)r->n_w,
+                      (long long)r->nu);
+    if (r->n_w_resident < r->n_w && r->n_w_resident > 0)
+        at += snprintf(work->note + at, sizeof work->note - (size_t)at, ", %lld at once", (long long)r->n_w_resident);
+    if (r->n_tower > 0)
+        at += snprintf(work->note + at, sizeof work->note - (size_t)at, ", %d towers, subgrids of %d^2", r->n_tower,
+                       r->subgrid);
+    snprintf(work->note + at, sizeof work->note - (size_t)at, "; whole call %.0f ms", 1e3 * s->wall_s);
+    return MSI_OK;
+}
+
+static int verify(void *state, double *error)
+{
+    return msi_field_strategy_error(state, error);
+}
+
+static void free_state(void *state)
+{
+    if (state) msi_field_strategy_end(state);
+    msi_free(state);
+}
+
+typedef struct row_list {
+    msi_bench_row row[MAX_ROWS];
+    detail details[MAX_ROWS];
+    char name[MAX_ROWS][NAME_BYTES];
+    int n;
+} row_list;
+
+static void add_row(row_list *l, const detail *d)
+{
+    static const char *const planes[] = {"", "", "-2planes", "-3planes", "-4planes", "-5planes"};
+    if (l->n == MAX_ROWS || !(d->predict ? d->strategy->predict != NULL : d->strategy->image != NULL)) return;
+    const int i = l->n++;
+    /* Phases of doubles are off by half a unit in the last place of 8192 turns, whatever the window. */
+    const double floor = 2e-12;
+    l->details[i] = *d;
+    snprintf(l->name[i], NAME_BYTES, "%s/%s-%s-1e%.0f%s", d->set->name, d->strategy->name,
+             d->predict ? "degrid" : "grid", log10(d->accuracy), planes[d->n_plane + d->psf]);
+    l->row[i] = (msi_bench_row){.name = l->name[i],
+                                .workload = d->set->workload,
+                                .method = d->strategy->method,
+                                .strategy = d->strategy->name,
+                                .direction = d->predict ? "degrid" : "grid",
+                                .backend = d->strategy->backend == MSI_BACKEND_CUDA ? "cuda" : "cpu",
+                                .precision = d->precision == MSI_FP32 ? "fp32" : "fp64",
+                                .tolerance = fmax(d->accuracy, floor),
+                                .detail = &l->details[i],
+                                .set_up = set_up,
+                                .run = run,
+                                .verify = verify,
+                                .free_state = free_state,
+                                .no_energy = 1};
+}
+
+/* Rows of one set of samples next to each other, imaging before predictions overwrite them. */
+static void add_rows(row_list *l, const set_up_as *set, msi_precision precision, int n_plane)
+{
+    static const double accuracies[][3] = {[MSI_FP32] = {1e-3, 1e-5, 1e-6}, [MSI_FP64] = {1e-8, 1e-12, 0}};
+    int n_strategy;
+    const msi_strategy *strategy = msi_strategies(&n_strategy);
+    for (int predict = 0; predict < 2; predict++)
+        for (int k = 0; k < n_strategy; k++)
+            for (int a = 0; a < 3; a++) {
+                if (strcmp(strategy[k].method, "wgrid") != 0 || strategy[k].backend != set->backend) continue;
+                if (accuracies[precision][a] <= 0) continue;
+                add_row(l, &(detail){set, &strategy[k], precision, accuracies[precision][a], n_plane,
+                                     !predict && n_plane > 1, predict});
+            }
+}
+
+msi_bench_table msi_default_rows(void)
+{
+    static row_list l;
+    if (l.n == 0)
+        for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
+            for (int n_plane = 1; n_plane <= MSI_BENCH_FIELD_PLANES; n_plane += MSI_BENCH_FIELD_PLANES - 1) {
+                add_rows(&l, &sets[i], MSI_FP32, n_plane);
+                add_rows(&l, &sets[i], MSI_FP64, n_plane);
+            }
+    return (msi_bench_table){l.row, l.n};
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/bench/field_strategy.h"
+
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+
+static int make_plan(msi_field_strategy *s)
+{
+    const msi_bench_field *f = s->field;
+    const int64_t memory = s->spec.memory_bytes ? s->spec.memory_bytes : msi_memory_limit();
+    msi_plan_request request = {.spec = &s->spec,
+                                .precision = f->precision,
+                                .n_image = s->image.n_plane,
+                                .n_sample = f->store.n_sample,
+                                .n_row = f->n_row,
+                                .w_min_lambda = f->w_min_lambda,
+                                .w_max_lambda = f->w_max_lambda,
+                                .store = &f->store,
+                                .host_bytes = memory - msi_memory_in_use()};
+    return s->strategy->plan(&s->plan, &request, &s->report);
+}
+
+int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *f, const msi_strategy *strategy, int predict,
+                             int psf, double accuracy)
+{
+    memset(s, 0, sizeof *s);
+    s->field = f;
+    s->strategy = strategy;
+    s->spec = (msi_gridder_spec){.geometry = f->geometry,
+                                 .n_plane = f->n_plane,
+                                 .psf = psf,
+                                 .predict = predict,
+                                 .method = strategy->method,
+                                 .strategy = strategy->name,
+                                 .accuracy = accuracy,
+                                 .precision = f->precision == MSI_FP32 ? MSI_PRECISION_FP32 : MSI_PRECISION_FP64,
+                                 .backend = strategy->backend};
+    msi_bench_field_use(f, predict);
+    if (predict)
+        MSI_TRY(msi_bench_field_model(f, &s->image));
+    else
+        MSI_TRY(msi_image_alloc(&s->image, &f->geometry, f->n_plane + psf, f->precision));
+    for (int i = 0; i < s->image.n_plane; i++) {
+        s->store_plane[i] = i < f->n_plane ? i : -1;
+        s->image.sum_weight[i] = f->sum_weight[i % f->n_plane];
+        s->image.n_vis[i] = f->n_vis[i % f->n_plane];
+    }
+    return make_plan(s);
+}
+
+int msi_field_strategy_run(msi_field_strategy *s)
+{
+    const double start = msi_wall_s();
+    memset(&s->times, 0, sizeof s->times);
+    if (s->spec.predict)
+        MSI_TRY(s->strategy->predict(s->plan, &s->field->store, &s->image, &s->times));
+    else
+        MSI_TRY(s->strategy->image(s->plan, &s->field->store, s->store_plane, &s->image, &s->times));
+    s->wall_s = msi_wall_s() - start;
+    return MSI_OK;
+}
+
+int msi_field_strategy_error(msi_field_strategy *s, double *error)
+{
+    if (!s->spec.predict) return msi_bench_field_image_error(s->field, &s->image, s->store_plane, error);
+    msi_bench_field_vis_error(s->field, &s->image, error);
+    return MSI_OK;
+}
+
+void msi_field_strategy_end(msi_field_strategy *s)
+{
+    if (s->plan) s->strategy->free(s->plan);
+    msi_image_free(&s->image);
+    memset(s, 0, sizeof *s);
+}
+
+double msi_field_strategy_additions(const msi_field_strategy *s)
+{
+    const msi_gridder_report *r = &s->report;
+    return (double)s->field->store.n_sample * r->width * r->width * r->w_width * s->image.n_plane;
+}

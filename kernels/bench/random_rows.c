@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Random inputs: every strategy, direction and precision of the plan API on a small field that the seed draws (size of
+ * image and field, array, number of rows, channels and planes, values), held against direct sums.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/bench/bench_random.h"
+#include "kernels/bench/field_rows.h"
+#include "kernels/bench/field_strategy.h"
+#include "kernels/geometry.h"
+
+enum { MAX_ROWS = 64, NAME_BYTES = 48, N_CHECKED = 120 };
+
+typedef struct detail {
+    const msi_strategy *strategy;
+    msi_precision precision;
+    double accuracy;
+    int predict;
+} detail;
+
+typedef struct random_run {
+    msi_field_strategy at_work;
+    msi_bench_field field;
+} random_run;
+
+/* The next number of a seed's. */
+static double next(uint64_t *counter)
+{
+    return msi_bench_uniform((*counter)++);
+}
+
+static int64_t between(uint64_t *counter, int64_t low, int64_t high)
+{
+    return low + (int64_t)(next(counter) * (double)(high - low + 1));
+}
+
+/* Where in the uv plane samples lie: all over it, crowded about its middle, or all of them there. */
+static void draw_coordinates(msi_bench_field *f, uint64_t *at)
+{
+    const double highest = f->freq_hz[f->n_chan - 1] / MSI_SPEED_OF_LIGHT;
+    const double u_reach_m = 0.49 / f->geometry.cell_x_rad / highest,
+                 v_reach_m = 0.49 / f->geometry.cell_y_rad / highest;
+    const int layout = (int)between(at, 0, 2);
+    const double w_ratio = next(at) < 0.2 ? 0 : next(at);
+    f->w_min_lambda = HUGE_VAL;
+    f->w_max_lambda = 0;
+    for (int64_t i = 0; i < f->n_row; i++) {
+        double radius = sqrt(next(at)), angle = 2 * MSI_PI * next(at);
+        if (layout == 1) radius *= radius * radius;
+        if (layout == 2) radius *= 0.03;
+        double w_m = (2 * next(at) - 1) * w_ratio * u_reach_m;
+        f->uvw_m[3 * i] = radius * cos(angle) * u_reach_m;
+        f->uvw_m[3 * i + 1] = radius * sin(angle) * v_reach_m;
+        f->uvw_m[3 * i + 2] = w_m;
+        f->w_min_lambda = fmin(f->w_min_lambda, fabs(w_m) * f->freq_hz[0] / MSI_SPEED_OF_LIGHT);
+        f->w_max_lambda = fmax(f->w_max_lambda, fabs(w_m) * highest);
+    }
+}
+
+static int draw_field(msi_bench_field *f, uint64_t seed, const detail *d)
+{
+    uint64_t at = seed << 40;
+    f->seed = seed;
+    f->precision = d->precision;
+    f->geometry.nx = 2 * between(&at, 16, 100);
+    f->geometry.ny = 2 * between(&at, 16, 100);
+    f->geometry.cell_x_rad = pow(10, -2.5 + 2 * next(&at)) / (double)f->geometry.nx;
+    f->geometry.cell_y_rad = f->geometry.cell_x_rad * (0.8 + 0.5 * next(&at));
+    f->n_row = between(&at, 1, 3) == 1 ? between(&at, 1, 8) : between(&at, 50, 400);
+    f->n_chan = (int32_t)between(&at, 1, MSI_BENCH_FIELD_MAX_CHAN);
+    f->n_plane = (int)between(&at, 1, MSI_BENCH_FIELD_PLANES);
+    f->flagged = f->n_row < 10 ? 0 : 0.1;
+    f->n_pixel = N_CHECKED;
+    const double step_hz = 0.03 * next(&at) * 1e9;
+    for (int32_t c = 0; c < f->n_chan; c++) f->freq_hz[c] = 1e9 + c * step_hz;
+    MSI_TRY(msi_alloc(&f->uvw_m, 3 * f->n_row, sizeof *f->uvw_m, "uvw"));
+    draw_coordinates(f, &at);
+    return msi_bench_field_fill(f);
+}
+
+static int set_up(void **state, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+{
+    const detail *d = row->detail;
+    random_run *s;
+    MSI_TRY(msi_alloc(&s, 1, sizeof *s, "benchmark"));
+    *state = s;
+    MSI_TRY(draw_field(&s->field, options->seed, d));
+    const int psf = !d->predict && options->seed % 2 == 0;
+    MSI_TRY(msi_field_strategy_begin(&s->at_work, &s->field, d->strategy, d->predict, psf, d->accuracy));
+    work->n_vis = s->field.store.n_sample;
+    work->n_addition = msi_field_strategy_additions(&s->at_work);
+    return MSI_OK;
+}
+
+static int run(void *state, msi_bench_work *work, msi_bench_time *time)
+{
+    random_run *s = state;
+    const msi_bench_field *f = &s->field;
+    MSI_TRY(msi_field_strategy_run(&s->at_work));
+    time->sort_ms = 1e3 * s->at_work.times.sort_s;
+    time->kernel_ms = 1e3 * s->at_work.times.grid_s;
+    time->transform_ms = 1e3 * s->at_work.times.transform_s;
+    snprintf(work->note, sizeof work->note, "%lld x %lld pixels of %.1e, %lld rows, %d channels, %d planes",
+             (long long)f->geometry.nx, (long long)f->geometry.ny, f->geometry.cell_x_rad, (long long)f->n_row,
+             f->n_chan, s->at_work.image.n_plane);
+    return MSI_OK;
+}
+
+static int verify(void *state, double *error)
+{
+    return msi_field_strategy_error(&((random_run *)state)->at_work, error);
+}
+
+static void free_state(void *state)
+{
+    random_run *s = state;
+    if (!s) return;
+    msi_field_strategy_end(&s->at_work);
+    msi_bench_field_free(&s->field);
+    msi_free(s);
+}
+
+typedef struct row_list {
+    msi_bench_row row[MAX_ROWS];
+    detail details[MAX_ROWS];
+    char name[MAX_ROWS][NAME_BYTES];
+    int n;
+} row_list;
+
+static void add_row(row_list *l, const detail *d)
+{
+    if (l->n == MAX_ROWS || !(d->predict ? d->strategy->predict != NULL : d->strategy->image != NULL)) return;
+    const int i = l->n++, on_cpu = d->strategy->backend == MSI_BACKEND_CPU;
+    const char *direction = d->predict ? "degrid" : "grid", *precision = d->precision == MSI_FP32 ? "fp32" : "fp64";
+    l->details[i] = *d;
+    snprintf(l->name[i], NAME_BYTES, "random/%s-%s-%s%s", d->strategy->name, direction, precision,
+             on_cpu ? "-cpu" : "");
+    l->row[i] = (msi_bench_row){.name = l->name[i],
+                                .workload = "random: a small field drawn from each seed",
+                                .method = d->strategy->method,
+                                .strategy = d->strategy->name,
+                                .direction = direction,
+                                .backend = on_cpu ? "cpu" : "cuda",
+                                .precision = precision,
+                                .tolerance = d->accuracy,
+                                .detail = &l->details[i],
+                                .set_up = set_up,
+                                .run = run,
+                                .verify = verify,
+                                .free_state = free_state,
+                                .seeded = 1};
+}
+
+/* A table's accuracy is bounded by its size, most of all where it holds squares that are not interpolated. */
+static double accuracy_of(const msi_strategy *s, msi_precision precision)
+{
+    const int is_square = strcmp(s->name, "gather") == 0 || strcmp(s->name, "scatter") == 0;
+    if (strcmp(s->method, "wproj") == 0) return precision == MSI_FP32 || is_square ? 1e-2 : 1e-3;
+    return precision == MSI_FP32 ? 1e-5 : 1e-10;
+}
+
+static void add_rows(row_list *l)
+{
+    int n;
+    const msi_strategy *strategy = msi_strategies(&n);
+    for (int k = 0; k < n; k++)
+        for (int predict = 0; predict < 2; predict++)
+            for (int p = 0; p < 2; p++) {
+                const msi_precision precision = p ? MSI_FP64 : MSI_FP32;
+                add_row(l, &(detail){&strategy[k], precision, accuracy_of(&strategy[k], precision), predict});
+            }
+}
+
+msi_bench_table msi_random_rows(void)
+{
+    static row_list l;
+    if (l.n == 0) add_rows(&l);
+    return (msi_bench_table){l.row, l.n};
+}

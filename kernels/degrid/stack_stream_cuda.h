@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Degridding from stacks of subgrids by strips of rows: the kernel behind MSI_STACK_STREAM. */
+#ifndef MSI_KERNELS_STACK_STREAM_CUDA_H
+#define MSI_KERNELS_STACK_STREAM_CUDA_H
+
+#include "kernels/prepare/stack_sort_cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MSI_STACK_STREAM_MAJOR = 9 }; /* compute capability that it needs */
+
+typedef struct msi_stack_stream msi_stack_stream;
+
+/*
+ * msi_stack_stream_create - what the blocks of a launch share.
+ * Returned: *tile, *most  what the sort is to be made with
+ * Returns:  0, MSI_EGPU (also: the device cannot do this)
+ */
+int msi_stack_stream_create(msi_stack_stream **out, msi_stack_tile *tile, int32_t *most);
+void msi_stack_stream_free(msi_stack_stream *s);
+
+/* msi_stack_stream_degrid - degrid the sorted visibilities of a job. Returns: 0, MSI_EGPU */
+int msi_stack_stream_degrid(msi_stack_stream *s, const msi_stack_job *job, const msi_stack_sorted *sorted,
+                            void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

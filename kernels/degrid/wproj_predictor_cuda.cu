@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Visibilities by w-projection on the GPU: the imager's steps backwards. For each slice of w that a batch of samples
+ * has, the model under the slice's screen is transformed, the cells that the slice's footprints cover are copied to a
+ * box, images side by side, and the slice's samples, put in order, are degridded from it by the strategy: a moving
+ * window, warps that gather footprints, or warps that hold cells and scatter them.
+ */
+#include "kernels/degrid/wproj_predictor_cuda.h"
+
+#include <memory>
+
+#include "kernels/convolution/wkernel_cuda.h"
+#include "kernels/degrid/wproj_gather_cuda.h"
+#include "kernels/degrid/wproj_scatter_cuda.h"
+#include "kernels/grid/wproj_slices_cuda.cuh"
+#include "kernels/grid/wproj_window_gridder_cuda.h"
+#include "kernels/transform/wproj_box_cuda.cuh"
+
+/* Rates of one H200, rounded; only ratios matter. */
+extern const msi_wproj_cost msi_wproj_cuda_gather_cost = {{4e12, 1e-11, 5e-10, 2e-12, 1}, 2e-12, 1e-12, 2e-4};
+extern const msi_wproj_cost msi_wproj_cuda_scatter_cost = {{4e12, 1e-11, 1e-9, 7e-12, 1}, 7e-12, 1e-12, 2e-4};
+
+namespace {
+
+typedef std::unique_ptr<msi_window_gridder, void (*)(msi_window_gridder *)> window_owner;
+typedef std::unique_ptr<msi_window_order, void (*)(msi_window_order *)> order_owner;
+typedef std::unique_ptr<msi_gather, void (*)(msi_gather *)> gather_owner;
+typedef std::unique_ptr<msi_scatter, void (*)(msi_scatter *)> scatter_owner;
+
+/* Of a sample while gather or scatter puts it in order: keys, indices and what CUB adds. */
+constexpr int64_t SORT_BYTES = 4 * sizeof(uint32_t) + 2;
+
+/* What a strategy does with one slice's samples. */
+struct slice_degridder {
+    virtual ~slice_degridder() = default;
+    /* For up to `most` samples in a slice, of n_sample in all, from a box of nv x nu cells. */
+    virtual int fit(int64_t most, int64_t n_sample, int64_t nu, int64_t nv) = 0;
+    /* Visibilities of the block's samples of a slice. */
+    virtual int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) = 0;
+};
+
+struct window_degridder : slice_degridder {
+    const msi_wproj_plan *plan;
+    const msi_wkernel_set *kernels;
+    int n_image;
+    int64_t capacity = 0;
+    window_owner window{nullptr, msi_window_gridder_free};
+
+    window_degridder(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int n_image_)
+        : plan(plan_), kernels(kernels_), n_image(n_image_)
+    {
+    }
+
+    int fit(int64_t most, int64_t n_sample, int64_t, int64_t) override
+    {
+        if (most <= capacity) return MSI_OK;
+        msi_window_gridder *made;
+        window.reset();
+        capacity = 0;
+        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, n_sample >= LEAST_TUNED,
+                                          plan->texture));
+        window.reset(made);
+        capacity = most;
+        return MSI_OK;
+    }
+
+    int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) override
+    {
+        return msi_window_gridder_predict(window.get(), &block, slice, &box, nullptr);
+    }
+};
+
+/* Gather and scatter, which put a job's samples into an order of their own. */
+struct sorting_degridder : slice_degridder {
+    const msi_wproj_plan *plan;
+    const msi_wkernel_set *kernels;
+    msi_wkernel_mirror mirror = {};
+    int n_image;
+    int64_t capacity = 0, box_nu = 0, box_nv = 0;
+    order_owner order{nullptr, msi_window_order_free};
+
+    sorting_degridder(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int n_image_)
+        : plan(plan_), kernels(kernels_), n_image(n_image_)
+    {
+    }
+    ~sorting_degridder() override
+    {
+        msi_wkernel_mirror_free(&mirror);
+    }
+
+    virtual int make(const msi_window_job &job) = 0;
+    virtual int run(const msi_window_job &job) = 0;
+
+    msi_window_job job_of(int64_t n, int64_t nu, int64_t nv) const
+    {
+        msi_window_job job = {};
+        job.precision = plan->precision;
+        job.n_image = n_image;
+        job.nu = nu;
+        job.nv = nv;
+        job.n_vis = n;
+        job.kernels = mirror.view;
+        return job;
+    }
+
+    int fit(int64_t most, int64_t, int64_t nu, int64_t nv) override
+    {
+        if (!mirror.view.table) MSI_TRY(msi_wkernel_mirror_make(&mirror, kernels, MSI_WINDOW_NEAREST));
+        if (most <= capacity && nu == box_nu && nv == box_nv) return MSI_OK;
+        if (most > capacity) {
+            msi_window_order *made;
+            order.reset();
+            capacity = 0;
+            MSI_TRY(msi_window_order_create(&made, most, &plan->grid, plan->half, plan->precision, n_image));
+            order.reset(made);
+        }
+        box_nu = box_nv = 0;
+        MSI_TRY(make(job_of(most, nu, nv)));
+        capacity = most;
+        box_nu = nu;
+        box_nv = nv;
+        return MSI_OK;
+    }
+
+    int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) override
+    {
+        msi_window_ordered ordered;
+        MSI_TRY(msi_window_order_take(order.get(), &block, nullptr, slice, nullptr, &ordered));
+        msi_window_job job = job_of(ordered.first[ordered.n_class], box.nu, box.nv);
+        job.sample = ordered.sample;
+        job.value = ordered.value;
+        job.grid = box.cells;
+        MSI_TRY(run(job));
+        return msi_window_order_give(order.get(), &block, slice, nullptr);
+    }
+};
+
+struct gather_degridder : sorting_degridder {
+    using sorting_degridder::sorting_degridder;
+    gather_owner gather{nullptr, msi_gather_free};
+
+    int make(const msi_window_job &job) override
+    {
+        msi_gather *made;
+        gather.reset();
+        MSI_TRY(msi_gather_create(&made, &job, MSI_GATHER_AUTO));
+        gather.reset(made);
+        return MSI_OK;
+    }
+    int run(const msi_window_job &job) override
+    {
+        MSI_TRY(msi_gather_sort(gather.get(), &job, nullptr));
+        return msi_gather_degrid(gather.get(), &job, nullptr);
+    }
+};
+
+struct scatter_degridder : sorting_degridder {
+    using sorting_degridder::sorting_degridder;
+    scatter_owner scatter{nullptr, msi_scatter_free};
+
+    int make(const msi_window_job &job) override
+    {
+        msi_scatter *made;
+        scatter.reset();
+        MSI_TRY(msi_scatter_create(&made, &job));
+        scatter.reset(made);
+        return MSI_OK;
+    }
+    int run(const msi_window_job &job) override
+    {
+        MSI_TRY(msi_scatter_sort(scatter.get(), &job, nullptr));
+        return msi_scatter_degrid(scatter.get(), &job, nullptr);
+    }
+};
+
+slice_degridder *new_degridder(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
+                               int n_image)
+{
+    if (form == MSI_WPROJ_PREDICT_WINDOW) return new window_degridder(plan, kernels, n_image);
+    if (form == MSI_WPROJ_PREDICT_GATHER) return new gather_degridder(plan, kernels, n_image);
+    return new scatter_degridder(plan, kernels, n_image);
+}
+
+/* Grid, kernels, and of all images model and boxes. */
+int64_t fixed_bytes(const msi_wproj_plan *plan, int n_image)
+{
+    const int64_t model = msi_image_n_pixel(&plan->image) * (cell_bytes(plan) / 2);
+    return grid_bytes(plan) + plan->table_bytes + n_image * (box_bytes(plan) + model);
+}
+
+int64_t sample_bytes(const msi_wproj_plan *plan, int n_image)
+{
+    return stored_bytes(plan, n_image, 0) + SORT_BYTES + msi_window_order_bytes(1001, plan->precision, n_image) -
+           msi_window_order_bytes(1000, plan->precision, n_image);
+}
+
+/* What is kept between calls, of either precision. */
+struct kept_predictor {
+    virtual ~kept_predictor() = default;
+    virtual int predict(msi_vis_store *store, const msi_image *model, msi_stage_times *times) = 0;
+};
+
+template <typename T> class predictor : public kept_predictor, slices<T> {
+  public:
+    predictor(const msi_wproj_plan *plan_, msi_wproj_predict_form form, const msi_wkernel_set *kernels, int n_image_,
+              int64_t batch_samples_)
+        : slices<T>(plan_), n_image(n_image_), how(new_degridder(plan_, form, kernels, n_image_))
+    {
+        batch_samples = batch_samples_;
+    }
+
+    int predict(msi_vis_store *store_, const msi_image *model, msi_stage_times *times_) override
+    {
+        store = store_;
+        times = times_;
+        if (!is_ready) MSI_TRY(prepare(model));
+        for (int64_t s = 0; s < store->n_segment; s = now.end) {
+            now = base::cut_batch(s);
+            if (!now.n_sample) continue;
+            MSI_TRY(base::upload_batch(0));
+            MSI_TRY(d_raw.fit(n_image * now.n_sample * cell_bytes(plan), "visibilities"));
+            MSI_TRY(predict_batch());
+            MSI_TRY(base::download_batch(as<T>(d_raw), n_image));
+            msi_progress("degridding", now.end, store->n_segment);
+        }
+        return MSI_OK;
+    }
+
+  private:
+    using base = slices<T>;
+    using base::batch_samples;
+    using base::box_nu;
+    using base::box_nv;
+    using base::d_box;
+    using base::d_grid;
+    using base::d_raw;
+    using base::extent;
+    using base::fft;
+    using base::now;
+    using base::plan;
+    using base::store;
+    using base::times;
+    int n_image;
+    std::unique_ptr<slice_degridder> how;
+    bool is_ready = false;
+    msi_taper taper = {};
+    buffer d_model;
+
+    int prepare(const msi_image *model)
+    {
+        const int64_t n_pixel = msi_image_n_pixel(&plan->image);
+        size_t free_bytes, total_bytes;
+        MSI_TRY(base::upload_taper(&taper));
+        MSI_TRY(d_model.fit(n_image * n_pixel * (int64_t)sizeof(T), "the model"));
+        MSI_CUDA(cudaMemcpy(as<void>(d_model), model->pixel, sizeof(T) * (size_t)(n_image * n_pixel),
+                            cudaMemcpyHostToDevice));
+        MSI_TRY(base::make_grid());
+        MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+        const int64_t left = (int64_t)(0.9 * (double)free_bytes) - n_image * box_bytes(plan);
+        const int64_t fit =
+            std::min<int64_t>(std::max(left, LEAST_BATCH_BYTES) / sample_bytes(plan, n_image), INT32_MAX);
+        batch_samples = batch_samples > 0 ? std::min(batch_samples, fit) : fit;
+        is_ready = true;
+        return MSI_OK;
+    }
+
+    int predict_batch()
+    {
+        int64_t most;
+        base::forget_extents();
+        MSI_TRY(base::add_extents(base::samples(n_image, nullptr)));
+        base::lay_box(&most);
+        MSI_TRY(how->fit(most, now.n_sample, box_nu, box_nv));
+        MSI_TRY(d_box.fit(n_image * box_nu * box_nv * cell_bytes(plan), "the slice's cells"));
+        for (int32_t slice = 0; slice < plan->grid.n_slice; slice++) {
+            if (extent[(size_t)slice].n == 0) continue;
+            MSI_TRY(make_slice(slice));
+            const double start = msi_wall_s();
+            MSI_TRY(how->degrid(base::block(0), slice, {box_nu, box_nv, as<void>(d_box)}));
+            MSI_CUDA(cudaDeviceSynchronize());
+            times->grid_s += msi_wall_s() - start;
+            MSI_TRY(msi_interrupt_check());
+        }
+        return MSI_OK;
+    }
+
+    /* The box from the model. */
+    int make_slice(int32_t slice)
+    {
+        const double start = msi_wall_s();
+        const msi_wproj_geometry *g = &plan->grid;
+        const msi_wproj_box_extent &e = extent[(size_t)slice];
+        const screen_geometry screen = base::screen(msi_wproj_slice_w(g, slice));
+        const box_view box = box_at(box_nu, box_nv, n_image, e.u_low, e.v_low, g->nu, g->nv);
+        const dim3 grid_blocks((unsigned)((g->nu + 31) / 32), (unsigned)((g->nv + 7) / 8));
+        const dim3 box_blocks((unsigned)((box_nu + 255) / 256), (unsigned)box_nv);
+        for (int i = 0; i < n_image; i++) {
+            k_spread_model<T><<<grid_blocks, dim3(32, 8)>>>(
+                screen, taper, as<T>(d_model) + i * msi_image_n_pixel(&plan->image), 0, as<cplx<T>>(d_grid));
+            MSI_CUDA(cudaGetLastError());
+            MSI_TRY(fft.run(as<void>(d_grid), CUFFT_INVERSE));
+            k_fill_box<<<box_blocks, 256>>>(box, as<cplx<T>>(d_grid), i, as<cplx<T>>(d_box));
+            MSI_CUDA(cudaGetLastError());
+        }
+        MSI_CUDA(cudaDeviceSynchronize());
+        times->transform_s += msi_wall_s() - start;
+        return MSI_OK;
+    }
+};
+
+kept_predictor *new_predictor(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
+                              int n_image, int64_t batch_samples)
+{
+    if (plan->precision == MSI_FP32) return new predictor<float>(plan, form, kernels, n_image, batch_samples);
+    return new predictor<double>(plan, form, kernels, n_image, batch_samples);
+}
+
+} // namespace
+
+int msi_wproj_predictor_check(const msi_wproj_plan *plan, msi_wproj_predict_form form)
+{
+    const msi_wproj_geometry *g = &plan->grid;
+    const int64_t longest = largest_box(plan, std::max(g->nu, g->nv));
+    const int64_t each = (int64_t)(g->oversample + 1) * (g->oversample + 1);
+    if (longest > MSI_WPROJ_MAX_BOX || g->n_plane > INT16_MAX)
+        return msi_error_set(MSI_ERANGE,
+                             "w-projection on a GPU degrids from %d cells along an axis and with %d w-planes, not %lld "
+                             "and %d; -backend cpu does",
+                             MSI_WPROJ_MAX_BOX, INT16_MAX, (long long)longest, g->n_plane);
+    if (form != MSI_WPROJ_PREDICT_WINDOW && g->n_plane * each > INT32_MAX)
+        return msi_error_set(MSI_ERANGE,
+                             "-strategy gather and scatter tell 2^31 kernels apart on a GPU, not %d w-planes of %lld; "
+                             "-strategy window does",
+                             g->n_plane, (long long)each);
+    return MSI_OK;
+}
+
+int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form, int64_t n_sample, int n_image)
+{
+    return fixed_bytes(plan, n_image) + n_sample * sample_bytes(plan, n_image);
+}
+
+int msi_wproj_cuda_predict(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
+                           msi_vis_store *store, const msi_image *model, int64_t batch_samples, void **kept,
+                           msi_stage_times *times)
+{
+    std::unique_ptr<kept_predictor> once;
+    kept_predictor *p = kept ? static_cast<kept_predictor *>(*kept) : nullptr;
+    if (!p) p = new_predictor(plan, form, kernels, model->n_plane, batch_samples);
+    if (kept)
+        *kept = p;
+    else
+        once.reset(p);
+    return p->predict(store, model, times);
+}
+
+void msi_wproj_cuda_forget(void *kept)
+{
+    delete static_cast<kept_predictor *>(kept);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A counting sort by tile. The visibilities of a subgrid come together, so a block takes a chunk of one subgrid's and
+ * counts them over its tiles in shared memory; only sums over a chunk are added in global memory. A second kernel, one
+ * block a subgrid, turns counts into places and cuts the tiles into items. The third counts each chunk anew, takes its
+ * share of every tile's places, orders the chunk in shared memory and writes it out in runs, since single words all
+ * over memory would cost a sector of 32 bytes each. Coordinates are read twice and nothing else moves but the result.
+ */
+#include "kernels/prepare/stack_sort_cuda.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/grid/cuda_check.h"
+
+namespace {
+
+constexpr int THREADS = 512, WARPS = THREADS / 32, EACH = 16, BATCH = 4, CHUNK = THREADS * EACH, SCAN = 1024;
+constexpr int MAX_TILES = MSI_STACK_MAX_TILES;
+constexpr int TILES_A_THREAD = (MAX_TILES + THREADS - 1) / THREADS, TILES_A_SCANNER = (MAX_TILES + SCAN - 1) / SCAN;
+constexpr uint32_t ALL_LANES = 0xffffffffu;
+static_assert(MAX_TILES <= 1 << 16 && CHUNK <= 1 << 16, "tile and rank share a word");
+
+struct chunk {
+    int32_t subgrid;
+    uint32_t first, n;
+};
+
+/* x / tile for 0 <= x < 512 is x inverse >> 16. */
+struct tiling {
+    int32_t size;
+    msi_stack_tile tile;
+    int32_t inverse_u, inverse_v, n_u, n_v, n;
+};
+
+__device__ __forceinline__ int tile_of(const tiling &t, msi_stack_place p)
+{
+    return (msi_stack_u0(p) * t.inverse_u >> 16) * t.n_v + (msi_stack_v0(p) * t.inverse_v >> 16);
+}
+
+/* Sum over the block's threads before this one; *all: over all of them. Waits for the block twice. */
+template <int N_WARP> __device__ __forceinline__ uint32_t sum_before(uint32_t x, uint32_t *warp_sum, uint32_t *all)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    uint32_t sum = x;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const uint32_t below = __shfl_up_sync(ALL_LANES, sum, d);
+        if (lane >= d) sum += below;
+    }
+    if (lane == 31) warp_sum[warp] = sum;
+    __syncthreads();
+    uint32_t of_warps = lane < N_WARP ? warp_sum[lane] : 0;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const uint32_t below = __shfl_up_sync(ALL_LANES, of_warps, d);
+        if (lane >= d) of_warps += below;
+    }
+    *all = __shfl_sync(ALL_LANES, of_warps, 31);
+    const uint32_t before = __shfl_sync(ALL_LANES, of_warps, (warp + 31) % 32);
+    __syncthreads();
+    return (warp ? before : 0) + sum - x;
+}
+
+__global__ void __launch_bounds__(THREADS)
+    k_stack_count(const chunk *chunks, const msi_stack_uvw *uvw, tiling t, uint32_t *count, uint32_t *n_item)
+{
+    __shared__ uint32_t here[MAX_TILES];
+    const chunk c = chunks[blockIdx.x];
+    if (blockIdx.x == 0 && threadIdx.x == 0) *n_item = 0;
+    for (int i = threadIdx.x; i < t.n; i += THREADS) here[i] = 0;
+    __syncthreads();
+    for (uint32_t first = threadIdx.x; first < c.n; first += BATCH * THREADS) {
+        msi_stack_place p[BATCH];
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            p[k] = msi_stack_locate(&uvw[c.first + min(first + k * THREADS, c.n - 1)], t.size);
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            if (first + k * THREADS < c.n) atomicAdd(&here[tile_of(t, p[k])], 1u);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < t.n; i += THREADS)
+        if (here[i]) atomicAdd(&count[(int64_t)c.subgrid * t.n + i], here[i]);
+}
+
+/* Block s: where the tiles of subgrid s begin, and their items. Counts are left zero for the next sort. */
+__global__ void __launch_bounds__(SCAN)
+    k_stack_items(const uint32_t *first_vis, tiling t, uint32_t most, uint32_t *count, uint32_t *cursor,
+                  msi_stack_item *item, uint32_t *n_item)
+{
+    __shared__ uint32_t warp_sum[32], first_item;
+    const int first_tile = threadIdx.x * TILES_A_SCANNER;
+    const int64_t base = (int64_t)blockIdx.x * t.n;
+    uint32_t n[TILES_A_SCANNER], vis = 0, pieces = 0, n_piece, unused;
+#pragma unroll
+    for (int k = 0; k < TILES_A_SCANNER; k++) {
+        n[k] = first_tile + k < t.n ? count[base + first_tile + k] : 0;
+        vis += n[k];
+        pieces += (n[k] + most - 1) / most;
+    }
+    uint32_t at = first_vis[blockIdx.x] + sum_before<SCAN / 32>(vis, warp_sum, &unused);
+    uint32_t to = sum_before<SCAN / 32>(pieces, warp_sum, &n_piece);
+    if (threadIdx.x == 0) first_item = atomicAdd(n_item, n_piece);
+    __syncthreads();
+    to += first_item;
+#pragma unroll
+    for (int k = 0; k < TILES_A_SCANNER; k++) {
+        const int tile = first_tile + k;
+        if (tile >= t.n) break;
+        count[base + tile] = 0;
+        cursor[base + tile] = at;
+        const int32_t corner = tile / t.n_v * t.tile.u | tile % t.n_v * t.tile.v << 16;
+        for (uint32_t left = n[k], parts = (left + most - 1) / most; parts > 0; parts--) {
+            const uint32_t piece = left / parts;
+            item[to++] = {(int32_t)blockIdx.x, corner, at, piece};
+            at += piece;
+            left -= piece;
+        }
+    }
+}
+
+struct order_store {
+    msi_stack_place place[CHUNK];
+    uint32_t index[CHUNK];
+    uint32_t count[MAX_TILES]; /* then the first of a tile's in the chunk */
+    uint32_t base[MAX_TILES];  /* from a place in the chunk to its place among all, modulo 2^32 */
+    uint32_t warp_sum[32];
+};
+
+__global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks, const msi_stack_uvw *uvw, tiling t,
+                                                            uint32_t *cursor, msi_stack_place *place, uint32_t *index)
+{
+    extern __shared__ __align__(16) char shared_bytes[];
+    order_store &s = *(order_store *)shared_bytes;
+    const chunk c = chunks[blockIdx.x];
+    for (int i = threadIdx.x; i < t.n; i += THREADS) s.count[i] = 0;
+    __syncthreads();
+    msi_stack_place mine[EACH];
+    uint32_t tile_rank[EACH];
+#pragma unroll
+    for (int batch = 0; batch < EACH; batch += BATCH) {
+        if (batch * THREADS >= c.n) break;
+#pragma unroll
+        for (int k = batch; k < batch + BATCH; k++)
+            mine[k] = msi_stack_locate(&uvw[c.first + min(k * THREADS + threadIdx.x, c.n - 1)], t.size);
+#pragma unroll
+        for (int k = batch; k < batch + BATCH; k++) {
+            const uint32_t tile = (uint32_t)tile_of(t, mine[k]);
+            if (k * THREADS + threadIdx.x < c.n) tile_rank[k] = tile << 16 | atomicAdd(&s.count[tile], 1u);
+        }
+    }
+    __syncthreads();
+    const int first_tile = threadIdx.x * TILES_A_THREAD;
+    uint32_t n[TILES_A_THREAD], sum = 0, unused;
+#pragma unroll
+    for (int k = 0; k < TILES_A_THREAD; k++) {
+        n[k] = first_tile + k < t.n ? s.count[first_tile + k] : 0;
+        sum += n[k];
+    }
+    uint32_t at = sum_before<WARPS>(sum, s.warp_sum, &unused);
+#pragma unroll
+    for (int k = 0; k < TILES_A_THREAD; k++) {
+        if (n[k] == 0) continue;
+        s.count[first_tile + k] = at;
+        s.base[first_tile + k] = atomicAdd(&cursor[(int64_t)c.subgrid * t.n + first_tile + k], n[k]) - at;
+        at += n[k];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        const uint32_t i = k * THREADS + threadIdx.x;
+        if (i >= c.n) break;
+        const uint32_t to = s.count[tile_rank[k] >> 16] + (tile_rank[k] & 0xffff);
+        s.place[to] = mine[k];
+        s.index[to] = c.first + i;
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < c.n; i += THREADS) {
+        const msi_stack_place p = s.place[i];
+        const uint32_t to = s.base[tile_of(t, p)] + i;
+        place[to] = p;
+        index[to] = s.index[i];
+    }
+}
+
+template <typename T> int allocate(T **out, int64_t n, const char *what)
+{
+    cudaError_t e = cudaMalloc((void **)out, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
+    if (e == cudaSuccess) return MSI_OK;
+    cudaGetLastError();
+    return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s", 1e-9 * (double)n * sizeof(T), what,
+                         cudaGetErrorString(e));
+}
+
+} /* namespace */
+
+struct msi_stack_sorter {
+    tiling tiles;
+    uint32_t most, n_chunk;
+    int32_t n_subgrid;
+    chunk *chunks;
+    uint32_t *first_vis, *count, *cursor, *index, *n_item;
+    msi_stack_place *place;
+    msi_stack_item *item;
+};
+
+/* Chunks of one subgrid each, no fewer than keep every multiprocessor busy where there is work for them. */
+static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor)
+{
+    const int64_t n_vis = job->first_vis[job->n_subgrid], wanted = n_vis / (2 * (int64_t)n_processor);
+    const int64_t length = std::clamp<int64_t>((wanted + THREADS - 1) / THREADS * THREADS, THREADS, CHUNK);
+    std::vector<chunk> chunks;
+    for (int32_t s = 0; s < job->n_subgrid; s++)
+        for (int64_t i = job->first_vis[s]; i < job->first_vis[s + 1]; i += length)
+            chunks.push_back({s, (uint32_t)i, (uint32_t)std::min(length, job->first_vis[s + 1] - i)});
+    return chunks;
+}
+
+static int fill_sorter(msi_stack_sorter *s, const msi_stack_job *job)
+{
+    int device, n_processor;
+    MSI_CUDA(cudaGetDevice(&device));
+    MSI_CUDA(cudaDeviceGetAttribute(&n_processor, cudaDevAttrMultiProcessorCount, device));
+    const int64_t n_vis = job->first_vis[job->n_subgrid], n_tile = s->tiles.n;
+    const std::vector<chunk> chunks = cut_chunks(job, n_processor);
+    const std::vector<uint32_t> first_vis(job->first_vis, job->first_vis + job->n_subgrid + 1);
+    s->n_chunk = (uint32_t)chunks.size();
+    MSI_TRY(allocate(&s->chunks, s->n_chunk, "chunks of visibilities"));
+    MSI_TRY(allocate(&s->first_vis, job->n_subgrid + 1, "subgrids"));
+    MSI_TRY(allocate(&s->count, job->n_subgrid * n_tile, "tiles"));
+    MSI_TRY(allocate(&s->cursor, job->n_subgrid * n_tile, "tiles"));
+    MSI_TRY(allocate(&s->place, n_vis, "sorted visibilities"));
+    MSI_TRY(allocate(&s->index, n_vis, "sorted visibilities"));
+    /* n visibilities of a tile make at most n / most + 1 pieces. */
+    MSI_TRY(allocate(&s->item, std::min(job->n_subgrid * n_tile, n_vis) + n_vis / s->most, "work items"));
+    MSI_TRY(allocate(&s->n_item, 1, "work items"));
+    MSI_CUDA(cudaMemset(s->n_item, 0, sizeof *s->n_item));
+    MSI_CUDA(cudaMemset(s->count, 0, (size_t)(job->n_subgrid * n_tile) * sizeof *s->count));
+    MSI_CUDA(cudaMemcpy(s->chunks, chunks.data(), chunks.size() * sizeof(chunk), cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpy(s->first_vis, first_vis.data(), first_vis.size() * sizeof(uint32_t), cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaFuncSetAttribute(k_stack_order, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(order_store)));
+    return MSI_OK;
+}
+
+extern "C" int msi_stack_sorter_create(msi_stack_sorter **out, const msi_stack_job *job, msi_stack_tile tile,
+                                       int32_t most)
+{
+    *out = nullptr;
+    const int64_t n_vis = job->first_vis[job->n_subgrid];
+    const int32_t n_place = job->size - MSI_STACK_TAPS + 1;
+    const int32_t n_u = (n_place + tile.u - 1) / tile.u, n_v = (n_place + tile.v - 1) / tile.v;
+    if (n_vis > INT32_MAX || n_u * n_v > MAX_TILES)
+        return msi_error_set(MSI_ERANGE, "GPU: %lld visibilities in %d tiles a subgrid: too many", (long long)n_vis,
+                             n_u * n_v);
+    msi_stack_sorter *s = new msi_stack_sorter{};
+    s->n_subgrid = job->n_subgrid;
+    s->most = (uint32_t)most;
+    s->tiles = {job->size, tile, (65536 + tile.u - 1) / tile.u, (65536 + tile.v - 1) / tile.v, n_u, n_v, n_u * n_v};
+    int status = fill_sorter(s, job);
+    if (status != MSI_OK) {
+        msi_stack_sorter_free(s);
+        return status;
+    }
+    *out = s;
+    return MSI_OK;
+}
+
+extern "C" void msi_stack_sorter_free(msi_stack_sorter *s)
+{
+    if (!s) return;
+    void *memory[] = {s->chunks, s->first_vis, s->count, s->cursor, s->place, s->index, s->item, s->n_item};
+    for (void *p : memory) cudaFree(p);
+    delete s;
+}
+
+extern "C" int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *job, void *stream_,
+                                     msi_stack_sorted *sorted)
+{
+    cudaStream_t stream = (cudaStream_t)stream_;
+    *sorted = {s->place, s->index, s->item, s->n_item, s->first_vis, s->cursor, s->tiles.n_u, s->tiles.n_v};
+    if (s->n_chunk == 0) return MSI_OK;
+    k_stack_count<<<s->n_chunk, THREADS, 0, stream>>>(s->chunks, job->uvw, s->tiles, s->count, s->n_item);
+    MSI_CUDA(cudaGetLastError());
+    k_stack_items<<<(unsigned)s->n_subgrid, SCAN, 0, stream>>>(s->first_vis, s->tiles, s->most, s->count, s->cursor,
+                                                               s->item, s->n_item);
+    MSI_CUDA(cudaGetLastError());
+    k_stack_order<<<s->n_chunk, THREADS, sizeof(order_store), stream>>>(s->chunks, job->uvw, s->tiles, s->cursor,
+                                                                        s->place, s->index);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
