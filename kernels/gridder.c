@@ -227,6 +227,18 @@ static void add_times(msi_gridder_report *r, const msi_stage_times *t)
     r->transfer_s += t->transfer_s;
 }
 
+/* An image of nothing is unknown, not zero, whatever the strategy. */
+static void fill_unknown(msi_image *image)
+{
+    const int64_t n = image->n_plane * msi_image_n_pixel(&image->geometry);
+    for (int64_t i = 0; i < n; i++) {
+        if (image->precision == MSI_FP32)
+            ((float *)image->pixel)[i] = NAN;
+        else
+            ((double *)image->pixel)[i] = NAN;
+    }
+}
+
 int msi_gridder_image(msi_gridder *g, msi_image *out)
 {
     memset(out, 0, sizeof *out);
@@ -243,6 +255,10 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
         store_plane[i] = is_psf ? -1 : i;
         out->sum_weight[i] = sum[is_psf ? 0 : i];
         out->n_vis[i] = count[is_psf ? 0 : i];
+    }
+    if (!g->store.n_sample) {
+        fill_unknown(out);
+        return MSI_OK;
     }
     msi_plan *plan = NULL;
     int before = omp_get_max_threads();

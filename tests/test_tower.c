@@ -295,6 +295,26 @@ static void test_refuses_what_it_cannot(void **state)
 }
 
 /* A large image of few samples in many w-planes: what is not asked for by name is done by towers. */
+/* A channel without samples has no towers and no planes, and all the same an image. */
+static void test_no_samples(void **state)
+{
+    (void)state;
+    const msi_gridder_spec spec = {.geometry = {.nx = 32, .ny = 48, .cell_x_rad = 1e-4, .cell_y_rad = 1e-4},
+                                   .n_plane = 2,
+                                   .psf = 1,
+                                   .strategy = "subgrid",
+                                   .accuracy = 1e-4,
+                                   .backend = MSI_BACKEND_CPU};
+    msi_gridder *g;
+    msi_image image;
+    assert_int_equal(msi_gridder_create(&g, &spec), 0);
+    assert_int_equal(msi_gridder_image(g, &image), 0);
+    assert_int_equal(image.n_plane, 3);
+    for (int64_t i = 0; i < 3 * 32 * 48; i++) assert_true(isnan(msi_image_value(image.pixel, image.precision, i)));
+    msi_image_free(&image);
+    msi_gridder_free(g);
+}
+
 static void test_auto_takes_towers(void **state)
 {
     (void)state;
@@ -326,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_margin_matters),
         cmocka_unit_test(test_predict_at_seams),
         cmocka_unit_test(test_refuses_what_it_cannot),
+        cmocka_unit_test(test_no_samples),
         cmocka_unit_test(test_auto_takes_towers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
