@@ -29,6 +29,7 @@ static const msi_case cases[] = {
     {"vla", 600, 600, 0.02, 1, 0.6, 900, 3, 1, 1.1, SPREAD},
     {"meerkat", 512, 512, 0.03, 1, 0.4, 400, 7, 1, 1.9, CONCENTRATED},
     {"skalow", 512, 512, 0.35, 1, 0.5, 700, 5, 1, 1.4, CONCENTRATED},
+    {"wide", 300, 300, 1.12, 1, 0.5, 700, 2, 1, 1.2, CONCENTRATED},
     {"hemisphere", 256, 256, 2.1, 1, 0.4, 1500, 2, 1, 1.2, SPREAD},
     {"oblong", 300, 180, 0.1, 1.7, 1.0, 800, 3, 1, 1.5, CONCENTRATED},
     {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, SPREAD},

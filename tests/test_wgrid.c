@@ -22,6 +22,7 @@
 static const msi_case cases[] = {
     {"vla", 600, 600, 0.02, 1, 0.6, 4000, 4, 1, 1.1, SPREAD},
     {"skalow", 512, 512, 0.35, 1, 0.5, 3000, 5, 1, 1.4, CONCENTRATED},
+    {"wide", 400, 400, 1.12, 1, 0.5, 2000, 2, 1, 1.2, CONCENTRATED},
     {"hemisphere", 256, 256, 2.1, 1, 0.4, 2000, 2, 1, 1.2, SPREAD},
     {"oblong", 300, 180, 0.1, 1.7, 1.0, 2500, 3, 1, 1.5, CONCENTRATED},
     {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, SPREAD},

@@ -11,8 +11,8 @@
 /* Samples are spread over up to half of N_SPECTRUM cells either way; heights grow by an eighth. */
 enum { N_SPECTRUM = 1024, N_HEIGHT = 48, MOST_MARGIN = 256 };
 
-/* Nearer to the horizon than this gradients grow without bound. */
-static const double FARTHEST = 0.9;
+/* Images that reach nearer to the horizon than this have gradients that no margin holds. */
+static const double FARTHEST = 0.95;
 
 /* The chance that more than k of n fair trials with success t succeed: a step from 0 to 1 that is flat at both ends. */
 static double step(double t, int n, int k)
@@ -50,11 +50,26 @@ static double bent_v(const msi_wgrid_plan *plan, double y, int order)
     return msi_tower_bend(y, (double)plan->image.ny / nv, nv * plan->image.cell_y_rad, order);
 }
 
+/*
+ * n - 1 of the image; beyond its farthest corner, where bent directions may lie below the horizon, its Taylor series
+ * in l^2 + m^2 about that corner, with four derivatives.
+ */
+static double continued_n(const msi_image_geometry *image, double l, double m)
+{
+    double corner_l = 0.5 * (double)image->nx * image->cell_x_rad,
+           corner_m = 0.5 * (double)image->ny * image->cell_y_rad;
+    double far = corner_l * corner_l + corner_m * corner_m, beyond = l * l + m * m - far;
+    if (beyond <= 0) return msi_n_minus_1(l, m);
+    double n = sqrt(1 - far), t = beyond / (1 - far);
+    /* sqrt(1 - t) = 1 - t/2 - t^2/8 - t^3/16 - 5 t^4/128 .. */
+    return msi_n_minus_1(corner_l, corner_m) - n * t * (0.5 + t * (0.125 + t * (0.0625 + t * 0.0390625)));
+}
+
 double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int32_t i, int32_t j)
 {
     double l = bent_u(plan, (double)i / towers->size, towers->bend_order);
     double m = bent_v(plan, (double)j / towers->size, towers->bend_order);
-    return msi_n_minus_1(l, m) - plan->grid.n_mid;
+    return continued_n(&plan->image, l, m) - plan->grid.n_mid;
 }
 
 void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen)
@@ -67,7 +82,7 @@ void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
     for (int32_t j = 0; j <= size / 2; j++) {
         double m = bent_v(plan, (double)j / size, towers->bend_order);
         for (int32_t i = 0; i <= size / 2; i++) {
-            double turns = dw * (msi_n_minus_1(l[i], m) - g->n_mid);
+            double turns = dw * (continued_n(&plan->image, l[i], m) - g->n_mid);
             turns -= rint(turns);
             msi_c64 value = {scale * cos(2 * MSI_PI * turns), -scale * sin(2 * MSI_PI * turns)};
             int64_t row = (int64_t)j * size, at = row + i, mirrored = row + (size - i) % size;
@@ -132,7 +147,7 @@ static void spread_seam(seam *s, int32_t height)
     for (int k = 0; k < g->w_width; k++) tap[k] = msi_window_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
     for (int j = 0; j <= N_SPECTRUM / 2; j++) {
         double l = msi_tower_bend((double)j / N_SPECTRUM, s->axis->image, s->axis->field_rad, s->order), sum[2] = {0};
-        double per_plane = g->w_step * (msi_n_minus_1(l, s->axis->across_rad) - g->n_mid);
+        double per_plane = g->w_step * (continued_n(&s->plan->image, l, s->axis->across_rad) - g->n_mid);
         for (int k = 0; k < g->w_width; k++) {
             double turns = (end - k) * per_plane;
             turns -= rint(turns);
@@ -265,7 +280,8 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
     const msi_wgrid_geometry *g = &plan->grid;
     double tolerance = error / sqrt(2);
     int order = bend_order(tolerance);
-    double l = bent_u(plan, 0.5, order), m = bent_v(plan, 0.5, order);
+    double l = 0.5 * (double)plan->image.nx * plan->image.cell_x_rad;
+    double m = 0.5 * (double)plan->image.ny * plan->image.cell_y_rad;
     if (g->w_width == 1) return msi_error_set(MSI_ERANGE, "w matters nowhere in this field: there are no w-towers");
     if (hypot(l, m) > FARTHEST)
         return msi_error_set(MSI_ERANGE, "this field reaches too near the horizon for w-towers");
