@@ -87,6 +87,11 @@ def check_compare(folder, path, result):
 
 
 def check_refusals(folder):
+    other, long = os.path.join(folder, "other"), os.path.join(folder, "long")
+    with open(other, "wb") as file:
+        file.write(bytes(range(256)))
+    with open(long, "wb") as file:
+        file.truncate(1 << 30)
     for args, status, words in (
         (["-run", "no-such-row"], 2, "no-such-row"),
         (["-scale", "0"], 2, "scale"),
@@ -99,7 +104,8 @@ def check_refusals(folder):
         ([*SMALL, "-layouts", os.path.join(folder, "absent")], 3, "absent"),
         ([*SMALL, "-compare", os.path.join(folder, "absent.json")], 3, "absent.json"),
         ([*SMALL, "-compare", folder], 3, folder),
-        ([*SMALL, "-compare", BENCH], 3, "-json"),
+        ([*SMALL, "-compare", other], 3, "-json"),
+        ([*SMALL, "-compare", long], 3, "too long"),
         ([*SMALL, "-json", os.path.join(folder, "absent", "a.json")], 4, "absent"),
     ):
         message = bench(*args, status=status).stderr
