@@ -31,7 +31,7 @@ static const msi_case cases[] = {
 enum { N_CASE = sizeof cases / sizeof *cases };
 
 static msi_backend backend_tested;
-static const char *strategy_tested = "planes";
+static const char *strategy_tested;
 static int brief;
 
 static msi_gridder_spec spec_of(const msi_case_data *d, double accuracy)
@@ -457,16 +457,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest cuda[] = {
         cmocka_unit_test(test_cpu_and_gpu_agree),
     };
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "brief") == 0) brief = 1;
-        if (strcmp(argv[i], "subgrid") == 0) strategy_tested = "subgrid";
-    }
-    int on_gpu = argc > 1 && strcmp(argv[1], "cuda") == 0, is_planes = strcmp(strategy_tested, "planes") == 0;
-    backend_tested = on_gpu ? MSI_BACKEND_CUDA : MSI_BACKEND_CPU;
-    if (!msi_case_available("wgrid", strategy_tested, backend_tested)) {
-        printf("skipped: %s\n", msi_backend_describe());
-        return 77;
-    }
+    int skipped = msi_case_choose(argc, argv, &backend_tested, &strategy_tested, &brief);
+    if (skipped) return skipped;
+    int on_gpu = backend_tested == MSI_BACKEND_CUDA, is_planes = strcmp(strategy_tested, "planes") == 0;
     int failed = cmocka_run_group_tests(common, NULL, NULL);
     if (is_planes) failed += cmocka_run_group_tests(planes, NULL, NULL);
     if (on_gpu) return failed + cmocka_run_group_tests(cuda, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -72,14 +73,29 @@ void msi_case_free(msi_case_data *d)
     memset(d, 0, sizeof *d);
 }
 
-int msi_case_available(const char *method, const char *strategy, msi_backend backend)
+/* Whether a strategy of the default gridder is compiled in and its backend is there. */
+static int is_available(const char *strategy, msi_backend backend)
 {
     int n;
     const msi_strategy *all = msi_strategies(&n);
     for (int i = 0; i < n; i++)
-        if (all[i].backend == backend && strcmp(all[i].method, method) == 0 && strcmp(all[i].name, strategy) == 0)
+        if (all[i].backend == backend && strcmp(all[i].method, "wgrid") == 0 && strcmp(all[i].name, strategy) == 0)
             return all[i].available();
     return 0;
+}
+
+int msi_case_choose(int argc, char **argv, msi_backend *backend, const char **strategy, int *brief)
+{
+    *backend = argc > 1 && strcmp(argv[1], "cuda") == 0 ? MSI_BACKEND_CUDA : MSI_BACKEND_CPU;
+    *strategy = "planes";
+    *brief = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "brief") == 0) *brief = 1;
+        if (strcmp(argv[i], "subgrid") == 0) *strategy = "subgrid";
+    }
+    if (is_available(*strategy, *backend)) return 0;
+    printf("skipped: %s\n", msi_backend_describe());
+    return 77;
 }
 
 int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec)

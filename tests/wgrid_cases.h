@@ -46,8 +46,12 @@ void msi_case_free(msi_case_data *d);
  */
 int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec);
 
-/* msi_case_available - whether a strategy is compiled in and its backend is there. */
-int msi_case_available(const char *method, const char *strategy, msi_backend backend);
+/*
+ * msi_case_choose - what a test of the default gridder is asked for: cpu|cuda [planes|subgrid] [brief].
+ * Returned: *backend, *strategy (static), *brief
+ * Returns:  0, or 77 with a line that says why where that cannot run here
+ */
+int msi_case_choose(int argc, char **argv, msi_backend *backend, const char **strategy, int *brief);
 
 /* msi_case_image - one image of everything in the case by a gridder. Fails the test on an error. */
 void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_image *image, msi_gridder_report *report);
