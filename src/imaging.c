@@ -103,7 +103,7 @@ static int plan_run(image_run *r)
     msi_run_plan scanned = {.n_row = msi_ms_reader_n_row(r->reader),
                             .n_sample = msi_ms_reader_n_sample(r->reader),
                             .w_max_lambda = msi_run_plan_bound_w(r->reader)};
-    if (o->dry_run) MSI_TRY(msi_run_plan_scan(r->reader, &o->geometry, &scanned, &n_outside));
+    if (o->dry_run) MSI_TRY(msi_run_plan_scan(r->reader, &o->geometry, r->ra_rad, r->dec_rad, &scanned, &n_outside));
     MSI_TRY(msi_gridder_create(&empty, &spec));
     int rc = msi_run_plan_make(&r->plan, o, empty, r->n_plane, scanned.n_row, scanned.n_sample, scanned.w_min_lambda,
                                scanned.w_max_lambda, msi_outputs_bytes(r->outputs));

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/gridder_choice.h"
+#include "src/preprocess/phase_shift.h"
 
 /* Samples a second that casacore delivers from tiled storage in bulk, four correlations each (measured). */
 static const double READ_RATE = 5e7;
@@ -98,7 +99,8 @@ void msi_run_plan_print(const msi_run_plan *p, const msi_options *o)
     msi_log_info("disk: images %.3f GB", 1e-9 * (double)p->output_bytes);
 }
 
-int msi_run_plan_scan(msi_ms_reader *reader, const msi_image_geometry *g, msi_run_plan *plan, int64_t *n_outside)
+int msi_run_plan_scan(msi_ms_reader *reader, const msi_image_geometry *g, double ra_rad, double dec_rad,
+                      msi_run_plan *plan, int64_t *n_outside)
 {
     plan->n_row = plan->n_sample = *n_outside = 0;
     plan->w_min_lambda = HUGE_VAL;
@@ -107,10 +109,13 @@ int msi_run_plan_scan(msi_ms_reader *reader, const msi_image_geometry *g, msi_ru
     for (;;) {
         MSI_TRY(msi_ms_reader_next(reader, &b));
         if (!b.n_row) return MSI_OK;
-        for (int64_t row = 0; row < b.n_row; row++)
+        msi_phase_shift shift;
+        msi_phase_shift_make(&shift, b.ra_rad, b.dec_rad, ra_rad, dec_rad);
+        for (int64_t row = 0; row < b.n_row; row++) {
+            double uvw[3];
+            msi_phase_shift_rotate(&shift, 1, b.uvw_m + 3 * row, uvw);
             for (int32_t c = 0; c < b.n_chan; c++) {
                 double f = b.freq_hz[c] / MSI_SPEED_OF_LIGHT;
-                const double *uvw = b.uvw_m + 3 * row;
                 if (fabs(uvw[0] * f * g->cell_x_rad) > 0.5 || fabs(uvw[1] * f * g->cell_y_rad) > 0.5) {
                     ++*n_outside;
                     continue;
@@ -119,6 +124,7 @@ int msi_run_plan_scan(msi_ms_reader *reader, const msi_image_geometry *g, msi_ru
                 plan->w_min_lambda = fmin(plan->w_min_lambda, fabs(uvw[2]) * f);
                 plan->w_max_lambda = fmax(plan->w_max_lambda, fabs(uvw[2]) * f);
             }
+        }
         plan->n_row += b.n_row;
         MSI_TRY(msi_interrupt_check());
     }

@@ -38,9 +38,10 @@ void msi_run_plan_print(const msi_run_plan *plan, const msi_options *options);
 
 /*
  * msi_run_plan_scan - read coordinates alone: rows, samples and the range of |w| as they are, for -dry-run.
- * Given: reader opened with coordinates_only
+ * Given:    reader opened with coordinates_only; ra_rad, dec_rad the image's centre
+ * Returned: *n_outside samples beyond the uv plane of the geometry
  */
-int msi_run_plan_scan(msi_ms_reader *reader, const msi_image_geometry *geometry, msi_run_plan *plan,
-                      int64_t *n_outside);
+int msi_run_plan_scan(msi_ms_reader *reader, const msi_image_geometry *geometry, double ra_rad, double dec_rad,
+                      msi_run_plan *plan, int64_t *n_outside);
 
 #endif

@@ -17,6 +17,7 @@ ROUNDING = 2e-6
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
        "-start-ha", "-3h", "-spw", "882.75MHz", "53.5MHz", "32", "-random-sources", "5", "1", "20amin"]
+ELSEWHERE = ["-shift", "62deg", "-43deg"]
 IMAGE = ["-size", 1536, 1536, "-scale", "1.5asec", "-accuracy", 1e-5, "-make-psf"]
 
 
@@ -90,6 +91,16 @@ def check_choice(s):
            "-abs-mem %.3f of %s: %s" % (limit_gb, least_gb, log.splitlines()[0]))
 
 
+def dry_run_elsewhere(s, ms):
+    """About another centre other samples lie outside the uv plane of coarse pixels: as many as the run itself counts."""
+    told = []
+    for words in ([], ["-dry-run"], ["-dry-run", *ELSEWHERE], ELSEWHERE):
+        words = ["-size", 128, 128, "-scale", "30asec", *words, "-name", "elsewhere", "-overwrite", ms]
+        log = run(s.msimage, *words, cwd=s.folder).stderr.decode()
+        told.append(int(re.search(r"(\d+) outside the uv (?:grid|plane)", log)[1]))
+    s.note(told[0] == told[1] > 0 and told[2] == told[3] > 0 and told[1] != told[2], "outside the uv grid: %s" % told)
+
+
 def check_dry_run(s):
     ms = s.made("set.ms", *SET)
     with open(s.path("free-dirty.fits"), "a", encoding="ascii"):
@@ -116,6 +127,7 @@ def check_dry_run(s):
         told = re.search(r"images ([0-9.]+) GB; limit", log)
         if not told or abs(1000 * float(told[1]) - want_mb) > 1:
             s.complain("-dry-run %s: %.0f MB of images wanted: %s" % (" ".join(words), want_mb, log))
+    dry_run_elsewhere(s, ms)
     run(s.msimage, *IMAGE, "-dry-run", "-name", "free", ms, cwd=s.folder, code=2)
     run(s.msimage, *IMAGE, "-dry-run", "-name", "absent/free", ms, cwd=s.folder, code=4)
     run(s.msimage, *IMAGE, "-dry-run", "-abs-mem", 0.01, ms, cwd=s.folder, code=5)
