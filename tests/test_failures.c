@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_failures cpu|cuda: imaging through the kernel API, once for each call that can fail, with that call failing. */
+/* test_failures cpu|cuda [SCENARIO]: imaging through the kernel API, once for each call that can fail, with that call
+ * failing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,9 +22,11 @@
 static const char NO_MESSAGE[] = "nobody set a message";
 
 static msi_backend backend;
+static const char *only; /* this scenario, where there is one */
+
 typedef struct scenario {
-    const char *name, *strategy;
-    double accuracy; /* 1e-4 is fp32, 1e-8 fp64 */
+    const char *name, *strategy, *method; /* of the default gridder where there is none */
+    double accuracy;                      /* 1e-4 is fp32, 1e-8 fp64 */
     int64_t store_bytes;
     msi_weighting rule;
     msi_case_data first, second; /* of different channels */
@@ -37,6 +40,7 @@ static msi_gridder_spec spec_of(const scenario *s)
     return (msi_gridder_spec){.geometry = s->first.geometry,
                               .n_plane = s->first.block.n_plane,
                               .psf = 1,
+                              .method = s->method,
                               .strategy = s->strategy,
                               .accuracy = s->accuracy,
                               .backend = backend,
@@ -194,8 +198,13 @@ static void test_every_failure(void **state)
         {.name = "fp32", .strategy = "planes", .accuracy = 1e-4, .rule = briggs},
         {.name = "fp64", .strategy = "planes", .accuracy = 1e-8, .rule = natural},
         {.name = "spilled", .strategy = "planes", .accuracy = 1e-3, .rule = briggs, .store_bytes = 300 << 10},
-        {.name = "towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural}};
+        {.name = "towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural},
+        {.name = "tile", .method = "wproj", .strategy = "tile", .accuracy = 1e-2, .rule = briggs},
+        {.name = "window", .method = "wproj", .strategy = "window", .accuracy = 1e-2, .rule = natural}};
+    int n_met = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (only && strcmp(only, all[i].name) != 0) continue;
+        n_met++;
         msi_case one = strcmp(all[i].strategy, "planes") == 0 ? narrow : wide, other = one;
         other.n_chan = 5;
         msi_case_make(&all[i].first, &one, 3);
@@ -204,6 +213,7 @@ static void test_every_failure(void **state)
         msi_case_free(&all[i].first);
         msi_case_free(&all[i].second);
     }
+    assert_true(n_met > 0);
 }
 
 /* The list of wrapped functions is only worth what is called under those names. */
@@ -217,6 +227,7 @@ static void test_what_was_called(void **state)
                                          "cudaMemset",    "cudaMemsetAsync", "cufftPlan2d",     "cufftPlanMany",
                                          "cufftExecC2C",  "cufftExecZ2Z",    "cudaLaunchKernel"};
     int on_gpu = backend == MSI_BACKEND_CUDA;
+    if (only) skip();
     for (size_t i = 0; i < (on_gpu ? sizeof device / sizeof *device : sizeof host / sizeof *host); i++) {
         const char *function = on_gpu ? device[i] : host[i];
         if (!failure_seen(function)) fail_msg("%s was never called", function);
@@ -238,6 +249,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_failure), cmocka_unit_test(test_what_was_called)};
     int on_gpu = argc > 1 && strcmp(argv[1], "cuda") == 0;
     backend = on_gpu ? MSI_BACKEND_CUDA : MSI_BACKEND_CPU;
+    only = argc > 2 ? argv[2] : NULL;
     if (on_gpu && !gpu_answers()) {
         printf("skipped: %s\n", msi_backend_describe());
         return 77;
