@@ -85,12 +85,15 @@ static void solve_series(msi_window *window, double c)
 static void fit_taps(msi_window *window)
 {
     int n = window->n_coef;
-    double cosine[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_COEF]; /* [k][node] */
-    for (int k = 0; k < n; k++)
-        for (int i = 0; i < n; i++) cosine[k][i] = cos(k * MSI_PI * (i + 0.5) / n);
+    double node[MSI_WINDOW_MAX_COEF], cosine[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_COEF]; /* T_k(node i): [k][i] */
+    for (int i = 0; i < n; i++) {
+        double theta = MSI_PI * (i + 0.5) / n;
+        node[i] = cos(theta);
+        for (int k = 0; k < n; k++) cosine[k][i] = cos(k * theta);
+    }
     for (int tap = 0; tap < window->width; tap++) {
         double chebyshev[MSI_WINDOW_MAX_COEF] = {0}, s[MSI_WINDOW_MAX_COEF], value[MSI_WINDOW_MAX_COEF];
-        for (int i = 0; i < n; i++) s[i] = (cosine[1][i] + 1 + 2 * tap) / window->width - 1;
+        for (int i = 0; i < n; i++) s[i] = (node[i] + 1 + 2 * tap) / window->width - 1;
         series_values(window, n, s, value);
         for (int k = 0; k < n; k++)
             for (int i = 0; i < n; i++) chebyshev[k] += (k ? 2.0 : 1.0) / n * value[i] * cosine[k][i];
