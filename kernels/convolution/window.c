@@ -204,7 +204,7 @@ void msi_window_amplification(const msi_window *window, double *rms, double *edg
     *edge = sqrt(all) / msi_window_transform(window, 0.5 / window->sigma);
 }
 
-double msi_window_least_sigma(int width, double error)
+static double find_least_sigma(int width, double error)
 {
     double low = 1.1, high = 2.5;
     msi_window window;
@@ -217,4 +217,25 @@ double msi_window_least_sigma(int width, double error)
             low = sigma;
     }
     return high;
+}
+
+/* Plans of every strategy and of every channel ask for the same errors one after the other. */
+double msi_window_least_sigma(int width, double error)
+{
+    enum { N_ERROR = 4 };
+    static _Thread_local struct {
+        double error, sigma[MSI_WINDOW_MAX_WIDTH + 1];
+    } known[N_ERROR];
+    static _Thread_local int oldest;
+    if (width < MSI_WINDOW_MIN_WIDTH || width > MSI_WINDOW_MAX_WIDTH) return HUGE_VAL;
+    int at = 0;
+    while (at < N_ERROR && known[at].error != error) at++;
+    if (at == N_ERROR) {
+        at = oldest;
+        oldest = (oldest + 1) % N_ERROR;
+        memset(&known[at], 0, sizeof known[at]);
+        known[at].error = error;
+    }
+    if (known[at].sigma[width] == 0) known[at].sigma[width] = find_least_sigma(width, error);
+    return known[at].sigma[width];
 }

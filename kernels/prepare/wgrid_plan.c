@@ -141,6 +141,10 @@ static int try_width(const plan_search *s, int width)
         g.nu = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->nx, LEAST_GRID)));
         g.nv = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
         if (g.nu > INT32_MAX / 4 || g.nv > INT32_MAX / 4) break;
+        g.n_mid = has_w ? 0.5 * n_min : 0;
+        int laid = has_w ? lay_w_planes(&g, sigma, s->w_low, s->w_high) : MSI_OK;
+        double sample_s = sample_cost(&g, s->n_sample, s->cost), cost_s = plane_cost(&g, image, s->cost) + sample_s;
+        if (!laid && cost_s >= s->best->cost_s) return MSI_OK; /* more padding costs no less */
         double u_sigma = fmin((double)g.nu / (double)image->nx, (double)g.nv / (double)image->ny);
         msi_window u_window, w_window;
         MSI_TRY(msi_window_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
@@ -148,20 +152,15 @@ static int try_width(const plan_search *s, int width)
         double rounding = rounding_error(&u_window, &w_window, has_w, s->precision);
         double error = total_error(&u_window, &w_window, has_w, rounding);
         if (error > MARGIN * s->accuracy || (s->precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
-        if (has_w) {
-            g.n_mid = 0.5 * n_min;
-            MSI_TRY(lay_w_planes(&g, sigma, s->w_low, s->w_high));
-        }
-        double sample_s = sample_cost(&g, s->n_sample, s->cost), cost_s = plane_cost(&g, image, s->cost) + sample_s;
-        if (cost_s < s->best->cost_s)
-            *s->best = (msi_wgrid_plan){.image = *image,
-                                        .grid = g,
-                                        .window = u_window,
-                                        .w_window = w_window,
-                                        .precision = s->precision,
-                                        .error_estimate = hypot(error, phase_floor),
-                                        .cost_s = cost_s,
-                                        .sample_cost_s = sample_s};
+        if (laid) return lay_w_planes(&g, sigma, s->w_low, s->w_high); /* for its message */
+        *s->best = (msi_wgrid_plan){.image = *image,
+                                    .grid = g,
+                                    .window = u_window,
+                                    .w_window = w_window,
+                                    .precision = s->precision,
+                                    .error_estimate = hypot(error, phase_floor),
+                                    .cost_s = cost_s,
+                                    .sample_cost_s = sample_s};
         return MSI_OK;
     }
     return MSI_OK;

@@ -228,19 +228,6 @@ static void try_slices(const task *t, candidate c, candidate *best)
     }
 }
 
-/* msi_window_least_sigma of every width, which takes longest of all; the strategies' plans ask for one after the other
- * with the same error. */
-static double least_sigma(int width, double error)
-{
-    static _Thread_local double of_error, sigma[MSI_WINDOW_MAX_WIDTH + 1];
-    if (error != of_error) {
-        memset(sigma, 0, sizeof sigma);
-        of_error = error;
-    }
-    if (sigma[width] == 0) sigma[width] = msi_window_least_sigma(width, error);
-    return sigma[width];
-}
-
 /* Whether what was asked for leaves a form and a lookup together. */
 static int is_open(const msi_wproj_request *r, msi_wkernel_form form, msi_wproj_lookup lookup)
 {
@@ -258,7 +245,7 @@ static int choose(const task *t, candidate *best)
     *best = (candidate){.cost_s = HUGE_VAL};
     for (int width = 3; width <= MSI_WINDOW_MAX_WIDTH; width++) {
         /* The window's own error is what cutting off leaves of a kernel without w; half of it for either axis. */
-        double sigma = least_sigma(width, 0.35 * CUT * r->accuracy);
+        double sigma = msi_window_least_sigma(width, 0.35 * CUT * r->accuracy);
         for (int i = 0; i < 3 && sigma * wider[i] <= MAX_SIGMA; i++) {
             candidate found = *best;
             for (int form = MSI_WKERNEL_SEPARABLE; form <= MSI_WKERNEL_FULL; form++)
