@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/interrupt.h"
 #include "core/log.h"
@@ -406,11 +407,25 @@ static int prepare(image_run *r)
     return msi_outputs_plan(&r->outputs, o, r->planes, r->n_plane);
 }
 
+/* Whether each set looks like one; the reader says what is wrong with those that do not. */
+static int sets_are_there(const msi_options *o)
+{
+    for (int i = 0; i < o->n_ms; i++) {
+        char *table;
+        if (asprintf(&table, "%s/table.dat", o->ms_paths[i]) < 0) return 0;
+        int there = access(table, R_OK) == 0;
+        free(table);
+        if (!there) return 0;
+    }
+    return 1;
+}
+
 int msi_run_image(const msi_options *options)
 {
     image_run r = {.options = options};
-    msi_backend_warm_up(options->backend);
     int rc = prepare(&r);
+    /* While the sets are opened. A start of a GPU cannot be broken off, and no simple mistake should wait for it. */
+    if (!rc && sets_are_there(options)) msi_backend_warm_up(options->backend);
     for (r.interval = 0; !rc && r.interval < options->intervals_out; r.interval++) {
         if (options->intervals_out > 1)
             msi_log_info("interval %lld of %lld", (long long)r.interval, (long long)options->intervals_out);

@@ -95,7 +95,7 @@ static void rows_of_tiles(const msi_tower_stacks *s, uint32_t tile_rows, uint8_t
     memset(touched, 0, (size_t)s->towers->size);
     for (int64_t t = 0; t < s->towers->core / g->tile; t++)
         if (tile_rows >> t & 1)
-            memset(touched + s->towers->margin + t * g->tile - 1, 1, (size_t)(g->tile + g->width + 1));
+            memset(touched + s->towers->margin + t * g->tile - 1, 1, (size_t)g->tile + (size_t)g->width + 1);
 }
 
 static void run_rows(const msi_tower_stacks *s, const msi_fft1d *fft, char *plane, const uint8_t *which)
