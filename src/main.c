@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/interrupt.h"
 #include "core/log.h"
@@ -14,6 +16,16 @@
 #include "src/predict.h"
 #include "src/version.h"
 #include "src/watchdog.h"
+
+/* libgomp lets threads spin at a barrier for milliseconds. On a machine that others use too that keeps those from
+ * running whom all wait for: twice the time and more. It reads what is asked of it before main, so the program begins
+ * again, once. */
+static void begin_again_passive(char **argv)
+{
+    static const char policy[] = "OMP_WAIT_POLICY";
+    if (getenv(policy) || getenv("GOMP_SPINCOUNT")) return;
+    if (setenv(policy, "passive", 0) == 0) execv("/proc/self/exe", argv);
+}
 
 static int run(const msi_options *options)
 {
@@ -51,6 +63,7 @@ int main(int argc, char **argv)
     }
     msi_options options;
     int rc = msi_options_parse(&options, argc, (const char *const *)argv);
+    if (!rc && options.action == MSI_ACTION_RUN) begin_again_passive(argv);
     if (!rc) rc = run(&options);
     if (!rc) rc = flush_stdout();
     if (rc) msi_log_error(msi_error_get());

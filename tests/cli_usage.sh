@@ -80,6 +80,14 @@ for what in '^msimage [0-9]+\.[0-9]+\.[0-9]+$' '^build: .*, id [0-9a-f]{16}$' 'c
 done
 rm -f out
 
+# Threads that wait do not spin, unless they are asked to.
+spin_count() {
+    { env "$@" OMP_DISPLAY_ENV=verbose "$msimage" "${good[@]}" x.ms 2>&1 || true; } |
+        sed -n "s/.*GOMP_SPINCOUNT = '\(.*\)'/\1/p" | tail -1
+}
+[[ $(spin_count -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT) == 0 ]] || complain "threads spin while they wait"
+[[ $(spin_count GOMP_SPINCOUNT=777) == 777 ]] || complain "threads wait otherwise than GOMP_SPINCOUNT says"
+
 # Garbage, the same on every run: never a signal, never an internal error.
 RANDOM=4711
 # shellcheck disable=SC2054
