@@ -24,7 +24,9 @@ static void begin_again_passive(char **argv)
 {
     static const char policy[] = "OMP_WAIT_POLICY";
     if (getenv(policy) || getenv("GOMP_SPINCOUNT")) return;
-    if (setenv(policy, "passive", 0) == 0) execv("/proc/self/exe", argv);
+    char *self = realpath("/proc/self/exe", NULL);
+    if (self && setenv(policy, "passive", 0) == 0) execv(self, argv);
+    free(self);
 }
 
 static int run(const msi_options *options)
