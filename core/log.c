@@ -13,6 +13,8 @@ static struct {
     int bar_shown; /* a progress bar stands on the current terminal line */
 } state = {MSI_LOG_NORMAL, 0, 0};
 
+static _Thread_local int is_hushed;
+
 static double monotonic_s(void)
 {
     struct timespec t;
@@ -38,6 +40,7 @@ static void line(const char *prefix, const char *format, va_list ap) __attribute
 
 static void line(const char *prefix, const char *format, va_list ap)
 {
+    flockfile(stderr);
     if (state.bar_shown) {
         fputs("\r\033[K", stderr);
         state.bar_shown = 0;
@@ -53,6 +56,7 @@ static void line(const char *prefix, const char *format, va_list ap)
     fputs(prefix, stderr);
     vfprintf(stderr, format, ap);
     fputc('\n', stderr);
+    funlockfile(stderr);
 }
 
 #define MSI_LOG_LINE(prefix)                                                                                           \
@@ -90,12 +94,17 @@ void msi_log_error(const char *message)
     error_line("%s", message);
 }
 
+void msi_progress_hush(int hushed)
+{
+    is_hushed = hushed;
+}
+
 void msi_progress(const char *stage, int64_t done, int64_t total)
 {
     static const char *current;
     static double started, last_drawn;
     static int last_tenth;
-    if (state.level == MSI_LOG_QUIET || total <= 0) return;
+    if (state.level == MSI_LOG_QUIET || total <= 0 || is_hushed) return;
     double now = msi_wall_s();
     if (!current || strcmp(current, stage) != 0 || done == 0) {
         current = stage;

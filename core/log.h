@@ -31,6 +31,9 @@ void msi_log_error(const char *message);
  */
 void msi_progress(const char *stage, int64_t done, int64_t total);
 
+/* msi_progress_hush - whether what the calling thread does is no stage of its own to be shown. */
+void msi_progress_hush(int hushed);
+
 /* msi_wall_s - seconds since the process's first call; monotonic. */
 double msi_wall_s(void);
 

@@ -2,6 +2,7 @@
 #include "src/imaging.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,38 +308,75 @@ static int add_to_mfs(image_run *r, const msi_image *image, const double *vis_we
     return MSI_OK;
 }
 
-static int image_channel(image_run *r, int64_t channel)
+/* What a channel's image is, on the log and on disk. */
+static int finish_channel(image_run *r, int64_t channel, const msi_image *image, const msi_gridder_report *report)
 {
-    msi_image image;
-    msi_gridder_report report;
-    MSI_TRY(msi_gridder_image(r->gridder[channel], &image));
-    msi_gridder_report_get(r->gridder[channel], &report);
     int64_t most = 0;
-    for (int p = 0; p < image.n_plane; p++) most = image.n_vis[p] > most ? image.n_vis[p] : most;
+    for (int p = 0; p < image->n_plane; p++) most = image->n_vis[p] > most ? image->n_vis[p] : most;
     r->n_gridded += most;
     if (r->options->channels_out > 1 && !most)
         msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)channel);
     msi_log_detail("channel %lld: %lld samples, %s %s, width %d, grid %lld x %lld, %lld transforms or planes %.4g "
                    "wavelengths apart; "
                    "sort %.2f s, grid %.2f s, FFT and w-screens %.2f s, correction %.2f s, transfer %.2f s",
-                   (long long)channel, (long long)most, report.method, report.strategy, report.width,
-                   (long long)report.nu, (long long)report.nv, (long long)report.n_w, report.w_step, report.sort_s,
-                   report.grid_s, report.transform_s, report.correct_s, report.transfer_s);
-    int rc = write_images(r, channel, &image, report.sum_vis_weight);
-    if (!rc) rc = add_to_mfs(r, &image, report.sum_vis_weight);
-    msi_image_free(&image);
-    return rc;
+                   (long long)channel, (long long)most, report->method, report->strategy, report->width,
+                   (long long)report->nu, (long long)report->nv, (long long)report->n_w, report->w_step, report->sort_s,
+                   report->grid_s, report->transform_s, report->correct_s, report->transfer_s);
+    MSI_TRY(write_images(r, channel, image, report->sum_vis_weight));
+    return add_to_mfs(r, image, report->sum_vis_weight);
+}
+
+/*
+ * Channels imaged at the same time, by a thread each: all threads' worth on the CPU, where there are channels enough
+ * for them and their grids take no more than a quarter of the memory; else one, by all threads. A small image has
+ * little for many threads to share.
+ */
+static int channels_at_once(const image_run *r)
+{
+    int n_thread = omp_get_max_threads();
+    int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
+    if (r->plan.gridder.backend != MSI_BACKEND_CPU || r->options->channels_out < 2 * n_thread) return 1;
+    return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
 }
 
 static int image_channels(image_run *r)
 {
-    for (int64_t c = 0; c < r->options->channels_out; c++) {
-        MSI_TRY(image_channel(r, c));
+    const int64_t n_channel = r->options->channels_out;
+    const int at_once = channels_at_once(r);
+    int failed = MSI_OK;
+    char *message = NULL;
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(at_once) if (at_once > 1)
+    for (int64_t c = 0; c < n_channel; c++) {
+        msi_image image = {0};
+        msi_gridder_report report;
+        int stopped, rc = MSI_OK;
+        if (at_once > 1) omp_set_num_threads(1);
+        msi_progress_hush(at_once > 1);
+#pragma omp atomic read
+        stopped = failed;
+        if (!stopped) rc = msi_gridder_image(r->gridder[c], &image);
+        msi_gridder_report_get(r->gridder[c], &report);
+        msi_progress_hush(0);
+        /* Files and sums in the order of channels, whatever the number of threads. */
+#pragma omp ordered
+        if (!failed) {
+            if (!rc) rc = finish_channel(r, c, &image, &report);
+            if (rc) {
+                message = strdup(msi_error_get());
+#pragma omp atomic write
+                failed = rc;
+            }
+            if (at_once > 1) msi_progress("imaging", c + 1, n_channel);
+        }
+        msi_image_free(&image);
         /* The weights of all channels together are read off the gridders at the end. */
         if (r->options->save_weights) continue;
         msi_gridder_free(r->gridder[c]);
         r->gridder[c] = NULL;
     }
+    if (failed) (void)msi_error_set(failed, "%s", message ? message : "no memory for a message");
+    free(message);
+    if (failed) return failed;
     if (r->options->channels_out == 1) return MSI_OK;
     /* A plane without a sample in any channel is unknown, not zero. */
     int64_t n = msi_image_n_pixel(&r->options->geometry);

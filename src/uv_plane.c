@@ -17,7 +17,9 @@ int msi_uv_plane(const msi_image_geometry *g, const void *pixel, msi_precision p
     MSI_TRY(msi_alloc(&grid, n, sizeof *grid, "uv plane"));
     int rc = msi_alloc(re, n, sizeof **re, "uv plane");
     if (!rc) rc = msi_alloc(im, n, sizeof **im, "uv plane");
-    fftw_plan plan = rc ? NULL : fftw_plan_dft_2d((int)ny, (int)nx, grid, grid, FFTW_BACKWARD, FFTW_ESTIMATE);
+    fftw_plan plan = NULL;
+#pragma omp critical(msi_fftw_planner)
+    if (!rc) plan = fftw_plan_dft_2d((int)ny, (int)nx, grid, grid, FFTW_BACKWARD, FFTW_ESTIMATE);
     if (!rc && !plan) rc = msi_error_set(MSI_ENOMEM, "FFTW made no plan for %lld x %lld", (long long)nx, (long long)ny);
     if (!rc) {
         /* l falls with x: pixel x stands for l index nx/2 - x. FFT order puts the centre first. */
@@ -36,6 +38,7 @@ int msi_uv_plane(const msi_image_geometry *g, const void *pixel, msi_precision p
                 (*im)[y * nx + x] = grid[j * nx + i][1];
             }
     }
+#pragma omp critical(msi_fftw_planner)
     fftw_destroy_plan(plan);
     msi_free(grid);
     if (rc) {

@@ -274,6 +274,9 @@ def check_outputs(s):
               preexec_fn=with_small_files(1 << 20))
     s.refused("disk full", 4, "msimage-dirty.fits.*File too large", *IMAGE, good,
               preexec_fn=with_small_files(10000))
+    for threads in (1, 2): # two channels at a time
+        s.refused("disk full, of channels", 4, "msimage-0000-dirty.fits.*File too large", *IMAGE, "-channels-out", 4,
+                  "-backend", "cpu", "-j", threads, good, preexec_fn=with_small_files(10000))
 
 
 main(Inputs, globals())

@@ -233,6 +233,16 @@ def check_channels(s):
                None if mode["mode"] == "natural" else channel_weights(frame, s, mode, own), psf=True)
 
 
+def check_channels_at_once(s):
+    """By one thread, or several channels at a time: the same images to the bit."""
+    names = [s.image(["meerkat"], (256, 256), 2, "-channels-out", 4, "-make-psf", "-save-weights", "-backend", "cpu", "-j", n)
+             for n in (1, 2)]
+    for part in ["%s-%s" % (channel, kind) for channel in ("0000", "0001", "0002", "0003", "MFS")
+                 for kind in ("dirty", "psf", "weights")]:
+        one, two = (load("%s-%s.fits" % (name, part))[0] for name in names)
+        s.note(np.array_equal(one, two), "%s by one thread and by two" % part)
+
+
 def channel_weights(frame, s, mode, own):
     samples = frame.inside(read(s.ms("meerkat")))
     group, weight = groups(samples, 4), np.zeros(len(samples.vis))

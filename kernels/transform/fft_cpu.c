@@ -33,6 +33,8 @@ int msi_fft1d_create_batch(msi_fft1d **out, int64_t n, int64_t count, int64_t st
     }
     int length = (int)n, sign = backward ? FFTW_BACKWARD : FFTW_FORWARD;
     f->precision = precision;
+    /* FFTW's planner serves one thread at a time. */
+#pragma omp critical(msi_fftw_planner)
     if (precision == MSI_FP32)
         f->plan32 = fftwf_plan_many_dft(1, &length, (int)count, scratch, NULL, (int)stride, (int)distance, scratch,
                                         NULL, (int)stride, (int)distance, sign, FFTW_ESTIMATE);
@@ -59,7 +61,10 @@ void msi_fft1d_run(const msi_fft1d *f, void *data)
 void msi_fft1d_free(msi_fft1d *f)
 {
     if (!f) return;
-    if (f->plan32) fftwf_destroy_plan(f->plan32);
-    if (f->plan64) fftw_destroy_plan(f->plan64);
+#pragma omp critical(msi_fftw_planner)
+    {
+        if (f->plan32) fftwf_destroy_plan(f->plan32);
+        if (f->plan64) fftw_destroy_plan(f->plan64);
+    }
     msi_free(f);
 }
