@@ -210,6 +210,11 @@ static int gather_place(const msi_window_job *job)
     return run_gather(job, MSI_GATHER_PLACE);
 }
 
+static int gather_strip(const msi_window_job *job)
+{
+    return run_gather(job, MSI_GATHER_STRIP);
+}
+
 static int gather_tile(const msi_window_job *job)
 {
     return run_gather(job, MSI_GATHER_TILE);
@@ -253,13 +258,10 @@ static int window_given(const msi_window_job *job)
 static const struct {
     const char *name;
     int (*run)(const msi_window_job *);
-} strategies[] = {{"gather in the order given", gather_given},
-                  {"gather by place", gather_place},
-                  {"gather by tile", gather_tile},
-                  {"gather, form chosen", gather_auto},
-                  {"scatter", scatter},
-                  {"window, sorted", window_sorted},
-                  {"window in the order given", window_given}};
+} strategies[] = {{"gather in the order given", gather_given}, {"gather by place", gather_place},
+                  {"gather by strip", gather_strip},           {"gather by tile", gather_tile},
+                  {"gather, form chosen", gather_auto},        {"scatter", scatter},
+                  {"window, sorted", window_sorted},           {"window in the order given", window_given}};
 
 /* Every strategy and precision; what the values held before must not matter. */
 static void check(points *t, const char *what, int number)
@@ -333,6 +335,60 @@ static void test_crowded(void **state)
     check(&t, "crowded", 0);
 }
 
+/*
+ * Small kernels: a grid narrower than a strip, strips and bins that are cut off, and samples so crowded that a bin's
+ * are cut into items and meet in one row. Sorting once more with the same plan must not count what was before.
+ */
+static void test_strips(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t nu, nv, taps;
+        int64_t n;
+    } grids[] = {{8, 9, 8, 500}, {104, 700, 8, 3000}, {752, 41, 7, 9000}, {1032, 1290, 8, 20000}, {520, 640, 3, 20000}};
+    for (size_t k = 0; k < sizeof grids / sizeof grids[0]; k++) {
+        if (brief && k == 3) break;
+        random_state = 9 + k;
+        points t = {.nu = grids[k].nu, .nv = grids[k].nv, .n_image = 1, .n_plane = 1, .oversample = 8, .sub_spread = 9};
+        t.taps[0] = grids[k].taps;
+        t.n = grids[k].n;
+        fill_points(&t);
+        for (int precision = MSI_FP32; precision <= MSI_FP64; precision++) {
+            t.precision = precision;
+            msi_window_job job;
+            msi_gather *g;
+            make_job(&job, &t);
+            assert_int_equal(msi_gather_create(&g, &job, MSI_GATHER_STRIP), MSI_OK);
+            assert_int_equal(msi_gather_form_of(g), MSI_GATHER_STRIP);
+            for (int again = 0; again < 3; again++) {
+                assert_int_equal(cudaMemset(job.value, 0x41,
+                                            (size_t)t.n * (precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64))),
+                                 cudaSuccess);
+                assert_int_equal(msi_gather_sort(g, &job, NULL), MSI_OK);
+                assert_int_equal(msi_gather_degrid(g, &job, NULL), MSI_OK);
+                const double error = error_of(&t, &job);
+                if (!(error <= tolerance[precision]))
+                    fail_msg("grid %d, fp%d: relative L2 error %.2e, allowed %.1e", (int)k,
+                             precision == MSI_FP32 ? 32 : 64, error, tolerance[precision]);
+            }
+            msi_gather_free(g);
+            free_job(&job);
+        }
+        free_points(&t);
+    }
+}
+
+/* More samples than the GPU holds at once take another way to their places. */
+static void test_many(void **state)
+{
+    (void)state;
+    if (brief) return;
+    random_state = 12;
+    points t = {.nu = 248, .nv = 300, .n_image = 1, .n_plane = 1, .oversample = 2, .sub_spread = 2, .taps = {2}};
+    t.n = 2500000;
+    check(&t, "many", 0);
+}
+
 static void test_empty(void **state)
 {
     (void)state;
@@ -363,8 +419,9 @@ int main(int argc, char **argv)
         puts("no GPU: skipped");
         return SKIPPED;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_sizes),
-                                       cmocka_unit_test(test_crowded), cmocka_unit_test(test_empty),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),  cmocka_unit_test(test_sizes),
+                                       cmocka_unit_test(test_crowded), cmocka_unit_test(test_strips),
+                                       cmocka_unit_test(test_many),    cmocka_unit_test(test_empty),
                                        cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

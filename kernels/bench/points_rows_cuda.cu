@@ -109,7 +109,7 @@ int make_job(state *s, int64_t n)
 
 void describe(const state *s, msi_bench_work *work)
 {
-    static const char *const form[] = {"in the order given", "by place", "by tile"};
+    static const char *const form[] = {"in the order given", "by place", "by strip", "by tile"};
     const double bound = msi_points_bound_ms(s->d->taps, work->n_vis, s->d->precision, HBM_BYTES_PER_S);
     int at = snprintf(work->note, sizeof work->note, "memory's bound %.3f ms", bound);
     if (s->gather)
@@ -253,6 +253,10 @@ void add_sizes(row_list *l, msi_precision precision)
         add_row(l, "gather", "", d);
         d.form = MSI_GATHER_TILE;
         add_row(l, "gather-tile", "", d);
+        if (taps == 8) {
+            d.form = MSI_GATHER_STRIP;
+            add_row(l, "gather-strip", "", d);
+        }
         d.form = MSI_GATHER_PLACE;
         add_row(l, "gather-place", "", d);
         d.form = MSI_GATHER_GIVEN;

@@ -5,7 +5,7 @@
  * In the order given, or by place: image and table come through the caches. A warp first prepares its
  * visibilities, a lane each, so that the chain index, sample, plane, table is waited for once; then its parts take one
  * visibility each, several taps a lane in flight at a time. Where there are few visibilities, each is cut into bands of
- * rows for several warps. By tile: wproj_gather_tile.cuh.
+ * rows for several warps. By strip: wproj_gather_strip_cuda.cu. By tile: wproj_gather_tile.cuh.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Gather" implementation.
  */
@@ -204,7 +204,7 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_window_jo
     a.n_image = job->n_image;
     a.n_vis = (uint32_t)job->n_vis;
     a.sample = job->sample;
-    a.place = g->form == MSI_GATHER_PLACE ? g->place : nullptr;
+    a.place = g->form == MSI_GATHER_GIVEN ? nullptr : g->placed.place;
     a.value = (cplx<T> *)job->value;
     a.grid = (const cplx<T> *)job->grid;
     a.kernels = view_kernels<T>(job);
@@ -242,7 +242,8 @@ template <typename T> void shape_tile(tile_shape *shape, msi_degrid_class *c, in
         const int columns = tile_u + block - 1;
         int pitch = columns + ((block - columns) % ROUND + ROUND) % ROUND;
         if (block == 32) pitch = FIXED_PITCH<T>;
-        const int tile_v = std::min<int>(cells / pitch - block + 1, nv);
+        if (pitch * (int)(sizeof(cplx<T>) / sizeof(double)) > box_copy::MOST_ELEMENTS) break;
+        const int tile_v = std::min<int>(std::min(cells / pitch, box_copy::MOST_ELEMENTS) - block + 1, nv);
         const int64_t area = (int64_t)std::min<int>(tile_u, nu) * tile_v;
         if (tile_v < 1 || columns > pitch || area <= best) continue;
         best = area;
@@ -294,7 +295,11 @@ int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
     else
         shape_tiles<double>(g, c, shared);
     g->form = form == MSI_GATHER_AUTO ? choose_form(job, c->of[0], g->cells) : form;
-    if (g->form != MSI_GATHER_TILE) shape_places(c);
+    /* In fp64 the same bytes hold half as many cells, and stages half as many samples: by place is faster. */
+    if (g->form == MSI_GATHER_PLACE && form == MSI_GATHER_AUTO && job->precision == MSI_FP32)
+        g->form = MSI_GATHER_STRIP;
+    if (g->form == MSI_GATHER_STRIP && !shape_strips(c, job, shared)) g->form = MSI_GATHER_PLACE;
+    if (g->form == MSI_GATHER_GIVEN || g->form == MSI_GATHER_PLACE) shape_places(c);
     return msi_degrid_sorter_tiles(g->sorter);
 }
 
@@ -329,7 +334,7 @@ extern "C" msi_gather_form msi_gather_form_of(const msi_gather *g)
 extern "C" int msi_gather_sort(msi_gather *g, const msi_window_job *job, void *stream)
 {
     if (g->form == MSI_GATHER_GIVEN || job->n_vis == 0) return MSI_OK;
-    if (g->form == MSI_GATHER_PLACE) return msi_degrid_sort_places(g->sorter, job, stream, &g->place);
+    if (g->form != MSI_GATHER_TILE) return msi_degrid_sort_places(g->sorter, job, STRIP_ITEM, stream, &g->placed);
     MSI_TRY(msi_degrid_sort(g->sorter, job, 1, stream, &g->sorted));
     const int most = job->precision == MSI_FP32 ? CHUNK<float> : CHUNK<double>;
     return msi_degrid_list_items(g->sorter, &g->sorted, most, stream, &g->item, &g->n_item);
@@ -340,8 +345,10 @@ static int launch_tile_table(const msi_gather *g, const msi_window_job *job, cud
 {
     using S = table_source<T>;
     tile_args<T> a;
+    tile_boxes boxes;
     fill_tile_args(&a, g, job);
-    return launch_tiles<MOST, S>(a, typename S::shared{}, g->n_block, stream);
+    describe_tiles<T>(&boxes, g, job);
+    return launch_tiles<MOST, S>(a, typename S::shared{}, &boxes, g->n_block, stream);
 }
 
 extern "C" int msi_gather_degrid(msi_gather *g, const msi_window_job *job, void *stream_)
@@ -351,5 +358,7 @@ extern "C" int msi_gather_degrid(msi_gather *g, const msi_window_job *job, void 
     const bool fp32 = job->precision == MSI_FP32;
     if (g->form == MSI_GATHER_TILE)
         return fp32 ? launch_tile_table<float, 6>(g, job, stream) : launch_tile_table<double, 4>(g, job, stream);
+    /* Copies are of 16 bytes. */
+    if (g->form == MSI_GATHER_STRIP && (uintptr_t)job->grid % 16 == 0) return launch_strips(g, job, stream);
     return fp32 ? launch_direct<float>(g, job, stream) : launch_direct<double>(g, job, stream);
 }

@@ -11,8 +11,8 @@
 struct msi_gather {
     msi_gather_form form;
     msi_degrid_sorter *sorter;
-    msi_degrid_sorted sorted;      /* by tile */
-    const msi_degrid_place *place; /* by place */
+    msi_degrid_sorted sorted; /* by tile */
+    msi_degrid_placed placed; /* by place or strip */
     const msi_degrid_item *item;
     const uint32_t *n_item;
     degrid::tile_shape shape[MSI_DEGRID_MAX_CLASS];
@@ -44,6 +44,29 @@ template <typename T> void fill_tile_args(tile_args<T> *a, const msi_gather *g, 
     a->n_item = g->n_item;
     a->next_item = g->next_item;
 }
+
+/* Tiles are boxes where each class's are, and images are not side by side. */
+template <typename T> void describe_tiles(tile_boxes *boxes, const msi_gather *g, const msi_window_job *job)
+{
+    const msi_degrid_classes &c = *msi_degrid_sorter_classes(g->sorter);
+    const int elements = (int)(sizeof(cplx<T>) / sizeof(double));
+    boxes->given = job->n_image == 1;
+    for (int k = 0; k < c.n_class && boxes->given; k++)
+        boxes->given = box_copy::describe(&boxes->of[k], job->grid, c.nu * elements, c.nv, g->shape[k].pitch * elements,
+                                          c.of[k].tile_v + g->shape[k].block_v - 1);
+}
+
+extern const int STRIP_ITEM; /* most visibilities of an item */
+
+/*
+ * shape_strips - bins for MSI_GATHER_STRIP.
+ * Returned: c->of[0].tile_u, tile_v
+ * Returns:  whether this form is for such a job
+ */
+bool shape_strips(msi_degrid_classes *c, const msi_window_job *job, int shared_bytes);
+
+/* launch_strips - by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
+int launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream);
 
 } /* namespace degrid */
 

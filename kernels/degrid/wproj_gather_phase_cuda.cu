@@ -68,9 +68,11 @@ int launch_phase(const msi_gather *g, const msi_window_job *job, const msi_gathe
 {
     using S = phase_source<T, E>;
     tile_args<T> a;
+    tile_boxes boxes;
     fill_tile_args(&a, g, job);
+    describe_tiles<T>(&boxes, g, job);
     typename S::shared shared = {(E)phase->turns, phase->n_polynomial};
-    return launch_tiles<MOST, S>(a, shared, g->n_block, stream);
+    return launch_tiles<MOST, S>(a, shared, &boxes, g->n_block, stream);
 }
 
 } /* namespace */

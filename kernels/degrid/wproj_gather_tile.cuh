@@ -17,6 +17,7 @@
 
 #include <cuda_pipeline_primitives.h>
 
+#include "kernels/degrid/box_copy_cuda.cuh"
 #include "kernels/degrid/degrid_device.cuh"
 #include "kernels/grid/cuda_check.h"
 
@@ -34,6 +35,12 @@ template <typename T> constexpr int FIXED_PITCH = sizeof(T) == 4 ? 160 : 112;
 struct tile_shape {
     int32_t block_u, block_v; /* taps taken at once */
     int32_t pitch;            /* cells from row to row */
+};
+
+/* Tiles as boxes of the image, for each class. */
+struct tile_boxes {
+    CUtensorMap of[MSI_DEGRID_MAX_CLASS];
+    int32_t given; /* 0: there are none */
 };
 
 template <typename T> struct tile_args {
@@ -59,7 +66,9 @@ template <typename T> struct tile_store {
     uint32_t group[CHUNK<T>]; /* first visibility | how many << 16 */
     uint32_t starts[CHUNK<T> / 32];
     uint32_t of_size[16]; /* groups of a size, then where the next one goes */
-    uint32_t n_group, next_group, item, item_after;
+    uint32_t n_group, next_group;
+    msi_degrid_item item;
+    uint64_t arrived; /* box_copy's barrier */
 };
 
 /* Weights from the table. */
@@ -130,54 +139,101 @@ template <int MOST, typename T> __device__ void make_groups(tile_store<T> &s, in
     }
 }
 
-/* Start copying the cells [v0, v0 + rows) x [u0, u0 + columns) of one image into shared memory; the plane repeats. */
-template <typename T>
-__device__ void fetch_cells(cplx<T> *to, int pitch, const tile_args<T> &a, int image, int u0, int v0, int columns,
-                            int rows)
+/* The block of taps that is being taken, in taps of the class's widest kernel. */
+struct tap_block {
+    int32_t taps; /* of the widest */
+    int32_t u, v, width, height, pitch;
+};
+
+/* An item's class, and the first cell of its tile. */
+struct item_place {
+    int32_t k, u, v;
+};
+
+__device__ __forceinline__ item_place find_item(const msi_degrid_classes &classes, int tile)
 {
-    const int nu = a.classes.nu, nv = a.classes.nv, lane = threadIdx.x % 32;
-    const bool pairs = sizeof(T) == 4 && a.n_image == 1 && (u0 | nu | pitch) % 2 == 0;
-    for (int r = threadIdx.x / 32; r < rows; r += TILE_WARPS<T>) {
-        int v = v0 + r;
+    int k = 0;
+    while (k + 1 < classes.n_class && tile >= classes.of[k + 1].first_tile) k++;
+    const msi_degrid_class &c = classes.of[k];
+    const int t = tile - c.first_tile;
+    return {k, t % c.n_tile_u * c.tile_u, t / c.n_tile_u * c.tile_v};
+}
+
+/* The cells of a tile that a block of taps touches; the plane repeats. */
+struct cell_area {
+    int32_t u, v, columns, rows;
+};
+
+template <typename T>
+__device__ __forceinline__ cell_area find_cells(const tile_args<T> &a, const item_place &at, const tap_block &b)
+{
+    const msi_degrid_class &c = a.classes.of[at.k];
+    return {at.u + b.u, at.v + b.v, min(c.tile_u, a.classes.nu - at.u) + b.width - 1,
+            min(c.tile_v, a.classes.nv - at.v) + b.height - 1};
+}
+
+/* Whether a box holds them all. */
+template <typename T>
+__device__ __forceinline__ bool is_box(const tile_args<T> &a, const tile_boxes &boxes, const cell_area &r)
+{
+    return boxes.given && r.u + r.columns <= a.classes.nu && r.v + r.rows <= a.classes.nv;
+}
+
+/* Start copying cells of one image into shared memory. */
+template <typename T>
+__device__ void fetch_cells(tile_store<T> &s, cplx<T> *image, const tile_args<T> &a, const tile_boxes &boxes,
+                            const item_place &at, const tap_block &b, int p)
+{
+    const cell_area r = find_cells(a, at, b);
+    const int i = threadIdx.x, nu = a.classes.nu, nv = a.classes.nv;
+    if (is_box(a, boxes, r)) {
+        const int rows = a.classes.of[at.k].tile_v + a.shape[at.k].block_v - 1;
+        if (i == 0)
+            box_copy::copy(image, &boxes.of[at.k], r.u * (int)(sizeof *image / sizeof(double)), r.v,
+                           (uint32_t)(rows * b.pitch * (int)sizeof *image), &s.arrived);
+        return;
+    }
+    for (int row = i / 32; row < r.rows; row += TILE_WARPS<T>) {
+        int v = r.v + row;
         while (v >= nv) v -= nv;
-        const cplx<T> *from = a.grid + (int64_t)v * nu * a.n_image + image;
-        cplx<T> *row = to + r * pitch;
-        if (pairs) {
-            for (int c = 2 * lane; c < columns; c += 64) {
-                int u = u0 + c;
-                while (u >= nu) u -= nu;
-                __pipeline_memcpy_async(row + c, from + u, 2 * sizeof *row);
-            }
-        } else {
-            for (int c = lane; c < columns; c += 32) {
-                int u = u0 + c;
-                while (u >= nu) u -= nu;
-                __pipeline_memcpy_async(row + c, from + (int64_t)u * a.n_image, sizeof *row);
-            }
+        const cplx<T> *from = a.grid + (int64_t)v * nu * a.n_image + p;
+        for (int column = i % 32; column < r.columns; column += 32) {
+            int u = r.u + column;
+            while (u >= nu) u -= nu;
+            __pipeline_memcpy_async(image + row * b.pitch + column, from + (int64_t)u * a.n_image, sizeof *image);
         }
     }
     __pipeline_commit();
 }
 
-/* Bring the next item's first cells into the L2 cache while this one is worked on. */
-template <typename T> __device__ void prefetch_cells(const tile_args<T> &a, uint32_t item)
+/* All threads meet when the cells are there. */
+template <typename T>
+__device__ __forceinline__ void await_cells(tile_store<T> &s, const tile_args<T> &a, const tile_boxes &boxes,
+                                            const item_place &at, const tap_block &b, uint32_t *round)
 {
-    if (item >= *a.n_item) return;
-    constexpr int LINE = 128 / (int)sizeof(cplx<T>);
-    int t = a.item[item].tile, k = 0;
-    while (k + 1 < a.classes.n_class && t >= a.classes.of[k + 1].first_tile) k++;
-    const msi_degrid_class &c = a.classes.of[k];
-    t -= c.first_tile;
-    int u0 = t % c.n_tile_u * c.tile_u, v0 = t / c.n_tile_u * c.tile_v;
-    int columns = min(c.tile_u, a.classes.nu - u0) + a.shape[k].block_u - 1;
-    int rows = min(c.tile_v, a.classes.nv - v0) + a.shape[k].block_v - 1;
-    int lines = (columns * a.n_image + LINE - 1) / LINE + 1;
-    for (int i = threadIdx.x; i < rows * lines; i += TILE_THREADS<T>) {
-        int v = v0 + i / lines, at = u0 * a.n_image + i % lines * LINE;
-        if (v >= a.classes.nv || at >= a.classes.nu * a.n_image) continue;
-        const cplx<T> *p = a.grid + (int64_t)v * a.classes.nu * a.n_image + at;
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-    }
+    if (is_box(a, boxes, find_cells(a, at, b)))
+        box_copy::wait(&s.arrived, round);
+    else
+        __pipeline_wait_prior(0);
+    __syncthreads();
+}
+
+template <typename T> __device__ __forceinline__ tap_block first_taps(const tile_args<T> &a, int k)
+{
+    const int taps = a.classes.of[k].taps;
+    return {taps, 0, 0, min(a.shape[k].block_u, taps), min(a.shape[k].block_v, taps), a.shape[k].pitch};
+}
+
+/* The next item, none if it has no samples; its first cells are brought into the L2 cache. Called by one thread. */
+template <typename T> __device__ msi_degrid_item draw_item(const tile_args<T> &a, const tile_boxes &boxes)
+{
+    const uint32_t number = atomicAdd(a.next_item, 1u);
+    if (number >= *a.n_item) return {0, 0, 0};
+    const msi_degrid_item item = a.item[number];
+    const item_place at = find_item(a.classes, item.tile);
+    if (is_box(a, boxes, find_cells(a, at, first_taps(a, at.k))))
+        box_copy::prefetch(&boxes.of[at.k], at.u * (int)(sizeof(cplx<T>) / sizeof(double)), at.v);
+    return item;
 }
 
 template <typename T> __device__ __forceinline__ cplx<T> cell_at(const char *image, int byte)
@@ -262,12 +318,6 @@ __device__ __forceinline__ void weigh_walk(cplx<T> *sum, const char *image, cons
     }
 }
 
-/* The block of taps that is being taken, in taps of the class's widest kernel. */
-struct tap_block {
-    int32_t taps; /* of the widest */
-    int32_t u, v, width, height, pitch;
-};
-
 template <int K, class S, typename T>
 __device__ __forceinline__ void do_group(tile_store<T> &s, const cplx<T> *image, const tile_args<T> &a,
                                          const typename S::shared &shared, const tap_block &b, int first, int lane)
@@ -338,61 +388,57 @@ __device__ __forceinline__ void do_groups(tile_store<T> &s, const cplx<T> *image
 
 template <int MOST, class S, typename T>
 __global__ void __launch_bounds__(TILE_THREADS<T>, 1)
-    k_gather_tile(const __grid_constant__ tile_args<T> a, const __grid_constant__ typename S::shared shared)
+    k_gather_tile(const __grid_constant__ tile_args<T> a, const __grid_constant__ typename S::shared shared,
+                  const __grid_constant__ tile_boxes boxes)
 {
-    extern __shared__ __align__(16) unsigned char memory[];
+    extern __shared__ __align__(128) unsigned char memory[];
     cplx<T> *image = (cplx<T> *)memory;
     tile_store<T> &s = *(tile_store<T> *)(image + a.cells);
     const int i = threadIdx.x;
-    if (i == 0) s.item_after = atomicAdd(a.next_item, 1u);
+    uint32_t round = 0;
+    if (i == 0) {
+        box_copy::init_barrier(&s.arrived);
+        s.item = draw_item(a, boxes);
+    }
     for (;;) {
         __syncthreads();
-        if (i == 0) {
-            s.item = s.item_after;
-            s.item_after = atomicAdd(a.next_item, 1u);
-        }
-        __syncthreads();
-        if (s.item >= *a.n_item) break;
-        const msi_degrid_item item = a.item[s.item];
-        int k = 0;
-        while (k + 1 < a.classes.n_class && item.tile >= a.classes.of[k + 1].first_tile) k++;
-        const msi_degrid_class c = a.classes.of[k];
-        const tile_shape shape = a.shape[k];
-        const int t = item.tile - c.first_tile;
-        const int tile_u = t % c.n_tile_u * c.tile_u, tile_v = t / c.n_tile_u * c.tile_v;
-        const int tile_columns = min(c.tile_u, a.classes.nu - tile_u), tile_rows = min(c.tile_v, a.classes.nv - tile_v);
+        const msi_degrid_item item = s.item;
         const int n = (int)item.n;
-        tap_block b = {c.taps, 0, 0, min(shape.block_u, c.taps), min(shape.block_v, c.taps), shape.pitch};
-        fetch_cells(image, b.pitch, a, 0, tile_u, tile_v, tile_columns + b.width - 1, tile_rows + b.height - 1);
+        if (n == 0) break;
+        const item_place at = find_item(a.classes, item.tile);
+        const tile_shape shape = a.shape[at.k];
+        tap_block b = first_taps(a, at.k);
+        const int taps = b.taps;
+        fetch_cells(s, image, a, boxes, at, b, 0);
         if (i < n) {
             uint32_t index = a.index[item.first + (uint32_t)i];
             msi_window_sample x = a.sample[index];
-            int u = msi_degrid_wrap(x.u - c.taps / 2, a.classes.nu) - tile_u;
-            int v = msi_degrid_wrap(x.v - c.taps / 2, a.classes.nv) - tile_v;
+            int u = msi_degrid_wrap(x.u - taps / 2, a.classes.nu) - at.u;
+            int v = msi_degrid_wrap(x.v - taps / 2, a.classes.nv) - at.v;
             s.index[i] = index;
             s.place[i] = v * b.pitch + u;
             s.kernel[i] = msi_degrid_kernel(&x, a.kernels.oversample);
         }
         __syncthreads();
         make_groups<MOST>(s, n);
+        msi_degrid_item next = {0, 0, 0};
         for (int p = 0; p < a.n_image; p++) {
             if (i < n) s.sum[i] = {0, 0};
-            for (b.v = 0; b.v < c.taps; b.v += shape.block_v)
-                for (b.u = 0; b.u < c.taps; b.u += shape.block_u) {
-                    b.width = min(shape.block_u, c.taps - b.u);
-                    b.height = min(shape.block_v, c.taps - b.v);
-                    if (p + b.u + b.v > 0)
-                        fetch_cells(image, b.pitch, a, p, tile_u + b.u, tile_v + b.v, tile_columns + b.width - 1,
-                                    tile_rows + b.height - 1);
+            for (b.v = 0; b.v < taps; b.v += shape.block_v)
+                for (b.u = 0; b.u < taps; b.u += shape.block_u) {
+                    const bool first = p + b.u + b.v == 0;
+                    b.width = min(shape.block_u, taps - b.u);
+                    b.height = min(shape.block_v, taps - b.v);
+                    if (!first) fetch_cells(s, image, a, boxes, at, b, p);
                     if (i == 0) s.next_group = 0;
-                    __pipeline_wait_prior(0);
-                    __syncthreads();
-                    if (p + b.u + b.v == 0) prefetch_cells(a, s.item_after);
+                    await_cells(s, a, boxes, at, b, &round);
+                    if (first && i == 0) next = draw_item(a, boxes);
                     do_groups<MOST, S>(s, image, a, shared, b);
                     __syncthreads();
                 }
             if (i < n) a.value[(int64_t)s.index[i] * a.n_image + p] = s.sum[i];
         }
+        if (i == 0) s.item = next;
     }
 }
 
@@ -402,13 +448,19 @@ template <typename T> constexpr size_t tile_bytes(int cells)
     return (size_t)cells * sizeof(cplx<T>) + sizeof(tile_store<T>);
 }
 
+/* boxes: taken back where the kernel was not compiled for them. */
 template <int MOST, class S, typename T>
-int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, int n_block, cudaStream_t stream)
+int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, tile_boxes *boxes, int n_block,
+                 cudaStream_t stream)
 {
+    const auto kernel = k_gather_tile<MOST, S, T>;
     const size_t bytes = tile_bytes<T>(args.cells);
-    MSI_CUDA(cudaFuncSetAttribute(k_gather_tile<MOST, S, T>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    cudaFuncAttributes compiled;
+    MSI_CUDA(cudaFuncGetAttributes(&compiled, kernel));
+    if (compiled.ptxVersion < box_copy::ARCHITECTURE) boxes->given = 0;
+    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     MSI_CUDA(cudaMemsetAsync(args.next_item, 0, sizeof *args.next_item, stream));
-    k_gather_tile<MOST, S, T><<<n_block, TILE_THREADS<T>, bytes, stream>>>(args, shared);
+    kernel<<<n_block, TILE_THREADS<T>, bytes, stream>>>(args, shared, *boxes);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

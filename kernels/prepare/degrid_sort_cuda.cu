@@ -5,13 +5,15 @@
  * the degridders read each sample once, through its index.
  *
  * Where there are few tiles and the order within them is free, a block counts its samples by tile in shared memory,
- * adds what it counted to the tiles' numbers, and so learns where its samples go.
+ * adds what it counted to the tiles' numbers, and so learns where its samples go; in one kernel, if all blocks fit the
+ * GPU at once.
  */
 #include "kernels/prepare/degrid_sort_cuda.h"
 
 #include <algorithm>
 #include <vector>
 
+#include <cooperative_groups.h>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/grid/cuda_check.h"
@@ -86,28 +88,41 @@ __global__ void k_degrid_first(const uint32_t *key, uint32_t n, int shift, int32
 /* A block's samples, PLACE_EACH a thread, and a thread a tile. */
 constexpr uint32_t PLACE_THREADS = MSI_DEGRID_MAX_PLACE_TILES, PLACE_EACH = 8, PLACE_CHUNK = PLACE_THREADS * PLACE_EACH;
 
-/* count[t]: samples of tile t. */
-__global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const msi_window_sample *sample, uint32_t n,
-                                                                const __grid_constant__ msi_degrid_classes c,
-                                                                const uint8_t *class_of, uint32_t *count)
+struct place_args {
+    const msi_window_sample *sample;
+    uint32_t n;
+    msi_degrid_classes classes;
+    const uint8_t *class_of;
+    const int32_t *taps;
+    int32_t oversample;
+    int4 *place;
+    uint32_t most; /* of an item */
+    msi_degrid_item *item;
+    uint32_t *n_item;
+};
+
+/* Calls f(e, i) for a thread's samples i of a block. */
+template <class F> __device__ __forceinline__ void for_each_sample(uint32_t n, F f)
 {
-    __shared__ uint32_t here[PLACE_THREADS];
-    const uint32_t t = threadIdx.x, first = blockIdx.x * PLACE_CHUNK + t;
-    here[t] = 0;
-    __syncthreads();
 #pragma unroll
     for (uint32_t e = 0; e < PLACE_EACH; e++) {
-        uint32_t i = first + e * PLACE_THREADS;
-        if (i < n) atomicAdd(&here[find_tile(sample[i], c, class_of)], 1u);
+        const uint32_t i = blockIdx.x * PLACE_CHUNK + e * PLACE_THREADS + threadIdx.x;
+        if (i < n) f(e, i);
     }
-    __syncthreads();
-    if (here[t]) atomicAdd(&count[t], here[t]);
 }
 
-/* Sum over the threads before this one of a block of PLACE_THREADS. */
-__device__ uint32_t sum_before(uint32_t x)
+__device__ __forceinline__ int4 make_place(const place_args &a, const msi_window_sample &x, uint32_t i)
+{
+    const int half = a.taps[x.plane] / 2;
+    return {msi_degrid_wrap(x.u - half, a.classes.nu), msi_degrid_wrap(x.v - half, a.classes.nv),
+            (int)msi_degrid_kernel(&x, a.oversample), (int)i};
+}
+
+/* Sum over the threads before this one of a block of PLACE_THREADS; the block meets between two calls. */
+__device__ uint32_t sum_before(uint32_t x, uint32_t *all = nullptr)
 {
     __shared__ uint32_t warp_sum[PLACE_THREADS / 32];
+    static_assert(PLACE_THREADS / 32 == 32, "a lane a warp");
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     uint32_t sum = x;
     for (int d = 1; d < 32; d *= 2) {
@@ -116,9 +131,14 @@ __device__ uint32_t sum_before(uint32_t x)
     }
     if (lane == 31) warp_sum[warp] = sum;
     __syncthreads();
-    uint32_t before = 0;
-    for (int w = 0; w < warp; w++) before += warp_sum[w];
-    return before + sum - x;
+    const uint32_t own = warp_sum[lane];
+    uint32_t running = own;
+    for (int d = 1; d < 32; d *= 2) {
+        uint32_t below = __shfl_up_sync(~0u, running, d);
+        if (lane >= d) running += below;
+    }
+    if (all) *all = __shfl_sync(~0u, running, 31);
+    return __shfl_sync(~0u, running - own, warp) + sum - x;
 }
 
 /* A block's samples in their order, and where each goes: neighbours mostly to neighbours, so that whole sectors are
@@ -126,50 +146,117 @@ __device__ uint32_t sum_before(uint32_t x)
 struct place_store {
     int4 place[PLACE_CHUNK];
     uint32_t to[PLACE_CHUNK];
-    uint32_t here[PLACE_THREADS], to_less_at[PLACE_THREADS];
+    uint32_t here[PLACE_THREADS], slot[PLACE_THREADS], to_less_slot[PLACE_THREADS];
 };
 
-/* taken[t]: those of tile t's places that blocks have taken. */
-__global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const msi_window_sample *sample, uint32_t n,
-                                                              const __grid_constant__ msi_degrid_classes c,
-                                                              const uint8_t *class_of, const int32_t *taps,
-                                                              int oversample, const uint32_t *count, uint32_t *taken,
-                                                              int4 *place)
+__device__ __forceinline__ void write_places(const place_args &a, const place_store &s)
+{
+    __syncthreads();
+#pragma unroll
+    for (uint32_t e = 0; e < PLACE_EACH; e++) {
+        const uint32_t slot = e * PLACE_THREADS + threadIdx.x;
+        if (blockIdx.x * PLACE_CHUNK + slot < a.n) a.place[s.to[slot]] = s.place[slot];
+    }
+}
+
+/* Pieces of like size of a tile's samples, listed behind those of the tiles before. */
+__device__ __forceinline__ void list_pieces(int32_t tile, uint32_t begin, uint32_t end, uint32_t pieces, uint32_t at,
+                                            msi_degrid_item *item)
+{
+    for (uint32_t p = 0; p < pieces; p++) {
+        uint32_t from = begin + (uint32_t)((uint64_t)(end - begin) * p / pieces);
+        uint32_t to = begin + (uint32_t)((uint64_t)(end - begin) * (p + 1) / pieces);
+        item[at + p] = {tile, from, to - from};
+    }
+}
+
+/* By one block, a thread a tile. */
+__device__ __forceinline__ void list_place_items(const place_args &a, uint32_t begin, uint32_t n)
+{
+    uint32_t all;
+    const uint32_t pieces = (n + a.most - 1) / a.most, at = sum_before(pieces, &all);
+    list_pieces((int32_t)threadIdx.x, begin, begin + n, pieces, at, a.item);
+    if (threadIdx.x == 0) *a.n_item = all;
+}
+
+/*
+ * All in one, by blocks that run at the same time: a block counts its samples by tile, waits until all have counted,
+ * and then knows where they go. count: zero before; count_after: zero afterwards.
+ */
+__global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_constant__ place_args a, uint32_t *count,
+                                                               uint32_t *count_after)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     place_store &s = *(place_store *)memory;
-    const uint32_t t = threadIdx.x, first = blockIdx.x * PLACE_CHUNK;
+    const uint32_t t = threadIdx.x;
     s.here[t] = 0;
-    const uint32_t begin = sum_before(count[t]);
+    if (blockIdx.x == 0) count_after[t] = 0;
+    __syncthreads();
+    int4 place[PLACE_EACH];
+    uint32_t tile[PLACE_EACH], rank[PLACE_EACH];
+    for_each_sample(a.n, [&](uint32_t e, uint32_t i) {
+        const msi_window_sample x = a.sample[i];
+        place[e] = make_place(a, x, i);
+        tile[e] = find_tile(x, a.classes, a.class_of);
+    });
+    for_each_sample(a.n, [&](uint32_t e, uint32_t) { rank[e] = atomicAdd(&s.here[tile[e]], 1u); });
+    __syncthreads();
+    const uint32_t mine = s.here[t], slot = sum_before(mine);
+    const uint32_t taken = mine ? atomicAdd(&count[t], mine) : 0;
+    cooperative_groups::this_grid().sync();
+    const uint32_t n = __ldcg(count + t), begin = sum_before(n);
+    s.slot[t] = slot;
+    s.to_less_slot[t] = begin + taken - slot;
+    __syncthreads();
+    for_each_sample(a.n, [&](uint32_t e, uint32_t) {
+        const uint32_t at = s.slot[tile[e]] + rank[e];
+        s.place[at] = place[e];
+        s.to[at] = s.to_less_slot[tile[e]] + at;
+    });
+    if (blockIdx.x == gridDim.x - 1) list_place_items(a, begin, n);
+    write_places(a, s);
+}
+
+/* count[t]: samples of tile t. */
+__global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_constant__ place_args a, uint32_t *count)
+{
+    __shared__ uint32_t here[PLACE_THREADS];
+    const uint32_t t = threadIdx.x;
+    here[t] = 0;
+    __syncthreads();
+    for_each_sample(a.n,
+                    [&](uint32_t, uint32_t i) { atomicAdd(&here[find_tile(a.sample[i], a.classes, a.class_of)], 1u); });
+    __syncthreads();
+    if (here[t]) atomicAdd(&count[t], here[t]);
+}
+
+/* taken[t]: those of tile t's places that blocks have taken. */
+__global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_constant__ place_args a,
+                                                              const uint32_t *count, uint32_t *taken)
+{
+    extern __shared__ __align__(16) unsigned char memory[];
+    place_store &s = *(place_store *)memory;
+    const uint32_t t = threadIdx.x, n = count[t];
+    s.here[t] = 0;
+    const uint32_t begin = sum_before(n);
     __syncthreads();
     uint32_t tile[PLACE_EACH], rank[PLACE_EACH];
-#pragma unroll
-    for (uint32_t e = 0; e < PLACE_EACH; e++) {
-        uint32_t i = first + e * PLACE_THREADS + t;
-        if (i >= n) continue;
-        tile[e] = find_tile(sample[i], c, class_of);
+    for_each_sample(a.n, [&](uint32_t e, uint32_t i) {
+        tile[e] = find_tile(a.sample[i], a.classes, a.class_of);
         rank[e] = atomicAdd(&s.here[tile[e]], 1u);
-    }
+    });
     __syncthreads();
-    const uint32_t mine = s.here[t], at = sum_before(mine);
+    const uint32_t mine = s.here[t], slot = sum_before(mine);
+    s.slot[t] = slot;
+    if (mine) s.to_less_slot[t] = begin + atomicAdd(&taken[t], mine) - slot;
     __syncthreads();
-    s.here[t] = at;
-    if (mine) s.to_less_at[t] = begin + atomicAdd(&taken[t], mine) - at;
-    __syncthreads();
-#pragma unroll
-    for (uint32_t e = 0; e < PLACE_EACH; e++) {
-        uint32_t i = first + e * PLACE_THREADS + t;
-        if (i >= n) continue;
-        const msi_window_sample x = sample[i];
-        const int half = taps[x.plane] / 2;
-        const uint32_t slot = s.here[tile[e]] + rank[e];
-        s.place[slot] = {msi_degrid_wrap(x.u - half, c.nu), msi_degrid_wrap(x.v - half, c.nv),
-                         (int)msi_degrid_kernel(&x, oversample), (int)i};
-        s.to[slot] = s.to_less_at[tile[e]] + slot;
-    }
-    __syncthreads();
-    for (uint32_t slot = t; slot < PLACE_CHUNK && first + slot < n; slot += PLACE_THREADS)
-        place[s.to[slot]] = s.place[slot];
+    for_each_sample(a.n, [&](uint32_t e, uint32_t i) {
+        const uint32_t at = s.slot[tile[e]] + rank[e];
+        s.place[at] = make_place(a, a.sample[i], i);
+        s.to[at] = s.to_less_slot[tile[e]] + at;
+    });
+    if (blockIdx.x == gridDim.x - 1) list_place_items(a, begin, n);
+    write_places(a, s);
 }
 
 /* One block: a running sum over the tiles' numbers of pieces. */
@@ -195,12 +282,7 @@ __global__ __launch_bounds__(SCAN) void k_degrid_items(const uint32_t *first, in
             all += warp_sum[w];
         }
         uint32_t at = before + sum - pieces;
-        for (uint32_t p = 0; p < pieces; p++) {
-            /* Pieces of one tile are of like size. */
-            uint32_t from = begin + (uint32_t)((uint64_t)(end - begin) * p / pieces);
-            uint32_t to = begin + (uint32_t)((uint64_t)(end - begin) * (p + 1) / pieces);
-            item[at + p] = {t, from, to - from};
-        }
+        list_pieces(t, begin, end, pieces, at, item);
         done += all;
         __syncthreads();
     }
@@ -216,7 +298,8 @@ struct msi_degrid_sorter {
     uint8_t *class_of;
     uint32_t *word; /* [4 capacity]: the four below, or places */
     uint32_t *key[2], *index[2];
-    uint32_t *place_count; /* [2][MSI_DEGRID_MAX_PLACE_TILES] */
+    uint32_t *place_count; /* [2][MSI_DEGRID_MAX_PLACE_TILES]: of one kernel zero in turn, else counted and taken */
+    int place_turn, most_place_blocks;
     uint32_t *first, *n_item;
     msi_degrid_item *item;
     int32_t first_capacity;
@@ -252,6 +335,23 @@ static int make_classes(msi_degrid_sorter *s, const std::vector<int32_t> &taps)
     return MSI_OK;
 }
 
+/* Counters, and how many blocks of k_sort_places run at the same time. */
+static int make_place_counts(msi_degrid_sorter *s)
+{
+    int device, can, blocks, processors;
+    MSI_TRY(allocate(&s->place_count, 2 * MSI_DEGRID_MAX_PLACE_TILES, "places"));
+    MSI_CUDA(cudaMemset(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *s->place_count));
+    const int bytes = sizeof(place_store);
+    MSI_CUDA(cudaFuncSetAttribute(k_sort_places, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    MSI_CUDA(cudaFuncSetAttribute(k_put_places, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    MSI_CUDA(cudaGetDevice(&device));
+    MSI_CUDA(cudaDeviceGetAttribute(&can, cudaDevAttrCooperativeLaunch, device));
+    MSI_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    MSI_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k_sort_places, PLACE_THREADS, bytes));
+    s->most_place_blocks = can ? blocks * processors : 0;
+    return MSI_OK;
+}
+
 static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)
 {
     const msi_window_kernels &k = job->kernels;
@@ -270,7 +370,7 @@ static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)
         s->key[b] = s->word + b * job->n_vis;
         s->index[b] = s->word + (2 + b) * job->n_vis;
     }
-    MSI_TRY(allocate(&s->place_count, 2 * MSI_DEGRID_MAX_PLACE_TILES, "places"));
+    MSI_TRY(make_place_counts(s));
     MSI_TRY(allocate(&s->n_item, 1, "work items"));
     cub::DoubleBuffer<uint32_t> keys(s->key[0], s->key[1]), values(s->index[0], s->index[1]);
     MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, s->cub_bytes, keys, values, job->n_vis, 0, 32));
@@ -354,36 +454,51 @@ extern "C" int msi_degrid_sort(msi_degrid_sorter *s, const msi_window_job *job, 
     return MSI_OK;
 }
 
-extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, void *stream_,
-                                      const msi_degrid_place **place)
+/* Room for the pieces of n samples. */
+static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most)
+{
+    const int64_t room = n / most + std::min<int64_t>(n, s->classes.n_tile);
+    if (room <= s->item_capacity) return MSI_OK;
+    MSI_TRY(allocate(&s->item, room, "work items"));
+    s->item_capacity = room;
+    return MSI_OK;
+}
+
+extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int32_t most, void *stream_,
+                                      msi_degrid_placed *placed)
 {
     cudaStream_t stream = (cudaStream_t)stream_;
     if (job->n_vis > s->capacity || s->classes.n_tile > MSI_DEGRID_MAX_PLACE_TILES)
         return msi_error_set(MSI_ERANGE, "%lld samples in %d tiles, and memory for %lld in %d", (long long)job->n_vis,
                              (int)s->classes.n_tile, (long long)s->capacity, (int)MSI_DEGRID_MAX_PLACE_TILES);
-    *place = (const msi_degrid_place *)s->word;
+    MSI_TRY(make_item_room(s, job->n_vis, most));
+    *placed = {(const msi_degrid_place *)s->word, s->item, s->n_item};
     if (job->n_vis == 0) return MSI_OK;
-    const uint32_t n = (uint32_t)job->n_vis, blocks = (n - 1) / PLACE_CHUNK + 1;
-    uint32_t *taken = s->place_count + MSI_DEGRID_MAX_PLACE_TILES;
-    MSI_CUDA(cudaMemsetAsync(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *taken, stream));
-    k_count_places<<<blocks, PLACE_THREADS, 0, stream>>>(job->sample, n, s->classes, s->class_of, s->place_count);
+    place_args a = {job->sample,   (uint32_t)job->n_vis, s->classes,     s->class_of, job->kernels.taps,
+                    s->oversample, (int4 *)s->word,      (uint32_t)most, s->item,     s->n_item};
+    const uint32_t blocks = (a.n - 1) / PLACE_CHUNK + 1;
+    uint32_t *count = s->place_count, *other = s->place_count + MSI_DEGRID_MAX_PLACE_TILES;
+    if (blocks <= (uint32_t)s->most_place_blocks) {
+        if (s->place_turn) std::swap(count, other);
+        s->place_turn ^= 1;
+        void *args[] = {&a, &count, &other};
+        MSI_CUDA(cudaLaunchCooperativeKernel((const void *)k_sort_places, dim3(blocks), dim3(PLACE_THREADS), args,
+                                             sizeof(place_store), stream));
+        return MSI_OK;
+    }
+    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
+    k_count_places<<<blocks, PLACE_THREADS, 0, stream>>>(a, count);
     MSI_CUDA(cudaGetLastError());
-    MSI_CUDA(cudaFuncSetAttribute(k_put_places, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(place_store)));
-    k_put_places<<<blocks, PLACE_THREADS, sizeof(place_store), stream>>>(job->sample, n, s->classes, s->class_of,
-                                                                         job->kernels.taps, s->oversample,
-                                                                         s->place_count, taken, (int4 *)s->word);
+    k_put_places<<<blocks, PLACE_THREADS, sizeof(place_store), stream>>>(a, count, other);
     MSI_CUDA(cudaGetLastError());
+    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
     return MSI_OK;
 }
 
 extern "C" int msi_degrid_list_items(msi_degrid_sorter *s, const msi_degrid_sorted *sorted, int32_t most, void *stream,
                                      const msi_degrid_item **item, const uint32_t **n_item)
 {
-    int64_t room = sorted->n / most + std::min<int64_t>(sorted->n, s->classes.n_tile);
-    if (room > s->item_capacity) {
-        MSI_TRY(allocate(&s->item, room, "work items"));
-        s->item_capacity = room;
-    }
+    MSI_TRY(make_item_room(s, sorted->n, most));
     k_degrid_items<<<1, SCAN, 0, (cudaStream_t)stream>>>(s->first, s->classes.n_tile, (uint32_t)most, s->item,
                                                          s->n_item);
     MSI_CUDA(cudaGetLastError());

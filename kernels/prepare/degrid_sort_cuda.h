@@ -80,24 +80,6 @@ typedef struct msi_degrid_sorted {
 int msi_degrid_sort(msi_degrid_sorter *s, const msi_window_job *job, int by_kernel, void *stream,
                     msi_degrid_sorted *sorted);
 
-/* A sample as a degridder reads it that wants places alone; 16 bytes, read at once. */
-typedef struct msi_degrid_place {
-    int32_t u, v;    /* its kernel's first cell, in 0 .. n - 1 */
-    uint32_t kernel; /* msi_degrid_kernel */
-    uint32_t index;
-} msi_degrid_place;
-
-/*
- * msi_degrid_sort_places - the job's samples tile by tile, in any order within a tile: one pass over them to count, one
- * to put them into their places.
- * Given:    at most MSI_DEGRID_MAX_PLACE_TILES tiles
- * Returned: place [job->n_vis], device memory that belongs to the sorter; what msi_degrid_sort returned is lost
- * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the sorter was made for, too many tiles)
- */
-enum { MSI_DEGRID_MAX_PLACE_TILES = 1024 };
-int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, void *stream,
-                           const msi_degrid_place **place);
-
 /* Samples of one tile that one block takes at once. */
 typedef struct msi_degrid_item {
     int32_t tile;
@@ -111,6 +93,32 @@ typedef struct msi_degrid_item {
  */
 int msi_degrid_list_items(msi_degrid_sorter *s, const msi_degrid_sorted *sorted, int32_t most, void *stream,
                           const msi_degrid_item **item, const uint32_t **n_item);
+
+/* A sample as a degridder reads it that wants places alone; 16 bytes, read at once. */
+typedef struct msi_degrid_place {
+    int32_t u, v;    /* its kernel's first cell, in 0 .. n - 1 */
+    uint32_t kernel; /* msi_degrid_kernel */
+    uint32_t index;
+} msi_degrid_place;
+
+/* All device memory that belongs to the sorter. */
+typedef struct msi_degrid_placed {
+    const msi_degrid_place *place; /* [job->n_vis] */
+    const msi_degrid_item *item;   /* of at most `most` places each, tile by tile */
+    const uint32_t *n_item;
+} msi_degrid_placed;
+
+/*
+ * msi_degrid_sort_places - the job's samples tile by tile, in any order within a tile. What one block a multiprocessor
+ * can hold at once (a million on a large GPU) is read once, by a kernel that counts, waits for all its blocks, and puts
+ * the samples into their places; more are read twice.
+ * Given:    at most MSI_DEGRID_MAX_PLACE_TILES tiles
+ * Returned: *placed; what msi_degrid_sort returned is lost
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the sorter was made for, too many tiles)
+ */
+enum { MSI_DEGRID_MAX_PLACE_TILES = 1024 };
+int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int32_t most, void *stream,
+                           msi_degrid_placed *placed);
 
 #ifdef __cplusplus
 }
