@@ -308,6 +308,28 @@ static void check_cuda(stacks *t)
     }
 }
 
+/* Many visibilities go by tile where they lie close together and not where they are spread. */
+static void test_density(void **state)
+{
+    (void)state;
+    enum { N = 8192 };
+    const int64_t count[] = {N, 0};
+    for (int spread = 0; spread < 2; spread++) {
+        stacks t;
+        msi_stack *s;
+        random_state = 21;
+        make_stacks(&t, MSI_STACK_MAX_SIZE, 2, count);
+        if (spread) scatter_visibilities(&t);
+        msi_stack_job job = t.job;
+        job.uvw = to_device(t.uvw, N, sizeof *t.uvw);
+        assert_int_equal(msi_stack_create(&s, &job, MSI_STACK_AUTO, 0), MSI_OK);
+        assert_int_equal(msi_stack_form_of(s), spread && can_stream ? MSI_STACK_STREAM : MSI_STACK_TILE);
+        msi_stack_free(s);
+        cudaFree((void *)job.uvw);
+        free_stacks(&t);
+    }
+}
+
 static void test_forms(void **state)
 {
     (void)state;
@@ -465,7 +487,7 @@ int main(int argc, char **argv)
 #ifdef MSI_HAVE_CUDA
         int n_device = 0;
         if (cudaGetDeviceCount(&n_device) == cudaSuccess && n_device > 0) {
-            const struct CMUnitTest gpu[] = {cmocka_unit_test(test_forms)};
+            const struct CMUnitTest gpu[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_density)};
             int major = 0;
             if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess) return 1;
             can_stream = major >= MSI_STACK_STREAM_MAJOR;

@@ -226,6 +226,8 @@ void add_rows(row_list *l, msi_precision precision)
                 const bool sorted = form == MSI_STACK_TILE || form == MSI_STACK_STREAM;
                 if (sorted || n == 16384 || n == 262144 || n == 1000000) add_row(l, "", {form, which, precision, n, 0});
             }
+    for (msi_stacks_case which : {MSI_STACKS_RANDOM, MSI_STACKS_LINE, MSI_STACKS_GROWING})
+        for (int64_t n : {16384, 1000000}) add_row(l, "", {MSI_STACK_AUTO, which, precision, n, 0});
     /* Where the forms cross. */
     for (int64_t n : {16, 64, 256, 1024, 4096})
         for (msi_stack_form form : forms) add_row(l, "", {form, MSI_STACKS_RANDOM, precision, n, 0});

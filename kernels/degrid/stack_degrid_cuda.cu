@@ -11,6 +11,7 @@
 #include "kernels/degrid/stack_degrid_cuda.h"
 
 #include <algorithm>
+#include <bitset>
 #include <vector>
 
 #include "kernels/degrid/degrid_device.cuh"
@@ -189,6 +190,20 @@ __global__ void __launch_bounds__(THREADS)
     if (i < n && (msi_stack_locate(&uvw[i], size) & MSI_STACK_OUTSIDE)) atomicAdd(n_outside, 1u);
 }
 
+/* Blocks of cells, of whom those are marked that a footprint begins in: a word a row of blocks. */
+constexpr int BLOCK_CELLS = 16, BLOCK_ROWS = MSI_STACK_MAX_SIZE / BLOCK_CELLS;
+static_assert(BLOCK_ROWS <= 32, "a row of blocks is one word");
+
+__global__ void __launch_bounds__(THREADS)
+    k_stack_occupied(const uint32_t *first_vis, int n_subgrid, const msi_stack_uvw *uvw, int32_t size, uint32_t *row)
+{
+    const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= first_vis[n_subgrid]) return;
+    const msi_stack_place p = msi_stack_locate(&uvw[i], size);
+    const int subgrid = find_subgrid(first_vis, n_subgrid, i);
+    atomicOr(&row[(int64_t)subgrid * BLOCK_ROWS + msi_stack_v0(p) / BLOCK_CELLS], 1u << msi_stack_u0(p) / BLOCK_CELLS);
+}
+
 unsigned blocks_for(uint32_t n, uint32_t each)
 {
     return (unsigned)(((uint64_t)n + each - 1) / each);
@@ -207,10 +222,11 @@ struct msi_stack {
     msi_stack_sorted sorted;
 };
 
-/* Where the forms crossed on an H200, in fp64, at random places in 32 subgrids. */
+/* Where the forms crossed on an H200, in fp64, at random places in 32 subgrids of 512 x 512 cells. */
+static const double TILE_FROM = 147456, STREAM_FROM = 4096, ZREDUCE_FROM = 512;
+
 extern "C" msi_stack_form msi_stack_form_for(double vis_per_subgrid)
 {
-    constexpr double TILE_FROM = 98304, STREAM_FROM = 4096, ZREDUCE_FROM = 512;
     return vis_per_subgrid >= TILE_FROM      ? MSI_STACK_TILE
            : vis_per_subgrid >= STREAM_FROM  ? MSI_STACK_STREAM
            : vis_per_subgrid >= ZREDUCE_FROM ? MSI_STACK_ZREDUCE
@@ -228,16 +244,42 @@ extern "C" void msi_stack_free(msi_stack *s)
     delete s;
 }
 
-static int choose_form(const msi_stack_job *job, msi_stack_form *form)
+/* Visibilities to 512 x 512 cells, where only blocks of cells count that any visibility's footprint begins in. */
+static int measure_density(const msi_stack *s, const msi_stack_job *job, double *density)
+{
+    std::vector<uint32_t> row((size_t)job->n_subgrid * BLOCK_ROWS);
+    const size_t bytes = row.size() * sizeof row[0];
+    uint32_t *d_row;
+    MSI_CUDA(cudaMalloc((void **)&d_row, bytes));
+    cudaError_t e = cudaMemset(d_row, 0, bytes);
+    if (e == cudaSuccess) {
+        k_stack_occupied<<<blocks_for(s->n_vis, THREADS), THREADS>>>(s->first_vis, job->n_subgrid, job->uvw, job->size,
+                                                                     d_row);
+        e = cudaGetLastError();
+    }
+    if (e == cudaSuccess) e = cudaMemcpy(row.data(), d_row, bytes, cudaMemcpyDeviceToHost);
+    cudaFree(d_row);
+    if (e != cudaSuccess)
+        return msi_error_set(MSI_EGPU, "GPU: cells of a stack could not be counted: %s", cudaGetErrorString(e));
+    int64_t n_block = 0;
+    for (uint32_t x : row) n_block += std::bitset<32>(x).count();
+    *density = (double)s->n_vis / (double)n_block * BLOCK_ROWS * BLOCK_ROWS;
+    return MSI_OK;
+}
+
+static int choose_form(const msi_stack *s, const msi_stack_job *job, msi_stack_form *form)
 {
     int device, major;
     int32_t n_used = 0;
+    double density = 0;
     MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    for (int32_t s = 0; s < job->n_subgrid; s++) n_used += job->first_vis[s + 1] > job->first_vis[s];
+    for (int32_t g = 0; g < job->n_subgrid; g++) n_used += job->first_vis[g + 1] > job->first_vis[g];
     const double scale = (double)MSI_STACK_MAX_SIZE / job->size;
-    *form = msi_stack_form_for(scale * scale * (double)job->first_vis[job->n_subgrid] / std::max(n_used, 1));
-    if (*form == MSI_STACK_STREAM && major < MSI_STACK_STREAM_MAJOR) *form = MSI_STACK_TILE;
+    *form = msi_stack_form_for(scale * scale * s->n_vis / std::max(n_used, 1));
+    if (*form != MSI_STACK_STREAM) return MSI_OK;
+    if (job->uvw) MSI_TRY(measure_density(s, job, &density));
+    if (major < MSI_STACK_STREAM_MAJOR || density >= TILE_FROM) *form = MSI_STACK_TILE;
     return MSI_OK;
 }
 
@@ -248,6 +290,7 @@ static int fill_stack(msi_stack *s, const msi_stack_job *job)
     MSI_CUDA(cudaMalloc((void **)&s->n_outside, sizeof *s->n_outside));
     MSI_CUDA(cudaMalloc((void **)&s->first_vis, bytes));
     MSI_CUDA(cudaMemcpy(s->first_vis, first_vis.data(), bytes, cudaMemcpyHostToDevice));
+    if (s->form == MSI_STACK_AUTO) MSI_TRY(choose_form(s, job, &s->form));
     if (s->form != MSI_STACK_TILE && s->form != MSI_STACK_STREAM) return MSI_OK;
     msi_stack_tile tile;
     int32_t most;
@@ -267,7 +310,6 @@ extern "C" int msi_stack_create(msi_stack **out, const msi_stack_job *job, msi_s
     const int64_t n_vis = job->first_vis[job->n_subgrid];
     if (n_vis > INT32_MAX)
         return msi_error_set(MSI_ERANGE, "GPU: %lld visibilities in one job: too many", (long long)n_vis);
-    if (form == MSI_STACK_AUTO) MSI_TRY(choose_form(job, &form));
     msi_stack *s = new msi_stack{};
     s->form = form;
     s->group = group > 0 ? group : MAX_GROUP;

@@ -28,10 +28,12 @@ typedef struct msi_stack msi_stack;
 
 /*
  * msi_stack_create - device memory for a form.
- * Given:   job: precision, size and counts; its pointers to device memory are not looked at
- *          form: MSI_STACK_AUTO to choose by the visibilities of those subgrids that have any (no form that the GPU
- * cannot do) group: visibilities of a warp or pair of warps, 1 .. 32; 0 to choose Returns: 0, MSI_EGPU (also: a form
- * that this GPU cannot do), MSI_ERANGE (sizes or counts; group; 2^31 visibilities or more)
+ * Given:   job: precision, size and counts; its pointers to device memory are not looked at but for MSI_STACK_AUTO
+ *          form: MSI_STACK_AUTO for the best that the GPU can do, by the visibilities of those subgrids that have any
+ *          and by how close to each other uvw has them; where uvw is NULL, as if they lay at random
+ *          group: visibilities of a warp or pair of warps, 1 .. 32; 0 to choose
+ * Returns: 0, MSI_EGPU (also: a form that this GPU cannot do), MSI_ERANGE (sizes or counts; group; 2^31 visibilities or
+ *          more)
  */
 int msi_stack_create(msi_stack **out, const msi_stack_job *job, msi_stack_form form, int32_t group);
 void msi_stack_free(msi_stack *s);

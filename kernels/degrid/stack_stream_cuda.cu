@@ -3,12 +3,17 @@
  * Degridding a stack that few visibilities share: where most footprints have a cell to themselves, reading every cell
  * of every subgrid once is nearly all there is to do, and it must never pause.
  *
- * A unit of work is a strip of a subgrid, 28 first cells wide and 128 rows long. One thread of a block has its rows, 8
- * at a time, copied into a ring in shared memory, as far ahead as the ring allows and across units; the copies are the
- * hardware's (cp.async.bulk.tensor) and cost no other warp an instruction. The others take visibilities in turn, in the
- * order of rows, each by a whole warp: lane l sums over w the cells of row l / 4 at u = l % 4 and 4 more, then weighs
- * them, and two visibilities are added over the lanes together. Barriers in shared memory count bytes that arrive and
- * warps that are done with 8 rows; nobody else waits for anybody.
+ * A unit of work is a strip of a subgrid, 44 first cells wide and 64 rows long; strips side by side share cells and are
+ * read at the same time. One thread of a block has a strip's rows, 8 at a time, copied into a ring in shared memory, as
+ * far ahead as the ring allows and across units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other
+ * warp an instruction. The others take visibilities in turn, in the order of rows, four to a warp: each of eight lanes
+ * sums over v and w at one u, for which it needs 13 weights. Shared memory gives a warp 128 bytes at a time whether
+ * lanes share them or not, so weights count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with
+ * weights of its own, nearly half as much would be weights. Barriers in shared memory count bytes that arrive and warps
+ * that are done with 8 rows; nobody else waits for anybody.
+ *
+ * With nothing computed the copies alone take most of the time: the two halves of an H200's L2 cache exchange what
+ * either has from its own memory, and what joins them is busy for nine cycles of ten.
  *
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
  * problem; strips and ring are this program's.
@@ -27,12 +32,12 @@ namespace {
 using degrid::cplx;
 
 constexpr int TAPS = MSI_STACK_TAPS, PLANES = MSI_STACK_PLANES;
-constexpr int STRIP = 28, COLUMNS = 36; /* even, so that rows of complex floats begin and end on 16 bytes */
+constexpr int STRIP = 44, COLUMNS = 52; /* even, so that rows of complex floats begin and end on 16 bytes */
 constexpr int UNITS = 2;                /* known to the block at once */
-constexpr int ROWS = 8, SLOTS = 4, STEPS = 16;
-constexpr int CONSUMERS = 8, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 3;
+constexpr int ROWS = 8, SLOTS = 4, STEPS = 8;
+constexpr int CONSUMERS = 8, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
 static_assert(ROWS >= TAPS - 1, "a footprint lies in two steps' rows");
-static_assert(COLUMNS >= STRIP + TAPS - 1 && COLUMNS % 16 == 4, "lanes of two rows meet different banks");
+static_assert(COLUMNS >= STRIP + TAPS - 1, "a footprint lies in a strip's columns");
 
 template <typename T> struct stream_args {
     int32_t n_unit, units_a_strip;
@@ -56,7 +61,7 @@ template <typename T> struct ring {
 
 #if __CUDA_ARCH__ >= 900
 
-constexpr int AT_ONCE = 2; /* visibilities of a warp */
+constexpr int AT_ONCE = 32 / TAPS; /* visibilities of a warp */
 
 __device__ __forceinline__ uint32_t shared_address(const void *p)
 {
@@ -108,8 +113,8 @@ template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
     for (;;) {
         const int number = (int)atomicAdd(&a.next[0], 1u);
         if (number >= a.n_unit) return {0, 0, 0, 0, 0, 0};
-        const int strip = number / a.units_a_strip, subgrid = strip / s.n_u, column = strip % s.n_u;
-        const int tile = column * s.n_v + number % a.units_a_strip * STEPS;
+        const int column = number % s.n_u, band = number / s.n_u, subgrid = band / a.units_a_strip;
+        const int tile = column * s.n_v + band % a.units_a_strip * STEPS;
         const int last = min(tile + STEPS, (column + 1) * s.n_v) - 1;
         const uint32_t *end_of = s.end + (int64_t)subgrid * s.n_u * s.n_v;
         const uint32_t begin = tile > 0 ? end_of[tile - 1] : s.first_vis[subgrid], end = end_of[last];
@@ -172,67 +177,67 @@ struct reader {
     }
 };
 
-/* Lane l's weights of a visibility: u = l % 4 and 4 more, v = l / 4, all w. */
+/* A lane's weights of its visibility: one in u, all in v and w. */
 template <typename T> struct weights {
-    T u[2], v, w[PLANES];
+    T u, v[TAPS], w[PLANES];
 
-    weights() = default;
     __device__ __forceinline__ weights(const stream_args<T> &a, msi_stack_place p, int lane)
     {
-        const T *ku = a.kernel_u + msi_stack_sub_u(p) * TAPS + lane % 4;
-        u[0] = __ldg(ku);
-        u[1] = __ldg(ku + 4);
-        v = __ldg(a.kernel_v + msi_stack_sub_v(p) * TAPS + lane / 4);
-        const cplx<T> *kw = (const cplx<T> *)(a.kernel_w + msi_stack_sub_w(p) * PLANES);
-        const cplx<T> w01 = degrid::read_only(kw), w23 = degrid::read_only(kw + 1);
-        w[0] = w01.re;
-        w[1] = w01.im;
-        w[2] = w23.re;
-        w[3] = w23.im;
+        u = __ldg(a.kernel_u + msi_stack_sub_u(p) * TAPS + lane % TAPS);
+        read_pairs<TAPS>(v, a.kernel_v + msi_stack_sub_v(p) * TAPS);
+        read_pairs<PLANES>(w, a.kernel_w + msi_stack_sub_w(p) * PLANES);
+    }
+    template <int N> __device__ __forceinline__ static void read_pairs(T *to, const T *from)
+    {
+#pragma unroll
+        for (int k = 0; k < N; k += 2) {
+            const cplx<T> pair = degrid::read_only((const cplx<T> *)(from + k));
+            to[k] = pair.re;
+            to[k + 1] = pair.im;
+        }
     }
 };
 
-/* The lane's part of a visibility; slot: of the step that its footprint begins in. */
+/* The sum over v and w at a lane's u; slot: of the step that the footprint begins in. */
 template <typename T>
-__device__ __forceinline__ cplx<T> sum_part(const ring<T> &r, const weights<T> &weight, msi_stack_place p, int u0,
-                                            uint32_t slot, int lane)
+__device__ __forceinline__ cplx<T> sum_column(const ring<T> &r, const weights<T> &weight, msi_stack_place p, int u0,
+                                              uint32_t slot, int lane)
 {
-    int row = msi_stack_v0(p) % ROWS + lane / 4;
-    if (row >= ROWS) {
-        row -= ROWS;
-        slot = slot + 1 < SLOTS ? slot + 1 : 0;
-    }
-    const cplx<T> *cell = &r.cell[slot][0][row][msi_stack_u0(p) - u0 + lane % 4];
-    cplx<T> column[2] = {{0, 0}, {0, 0}};
+    constexpr int STEP = PLANES * ROWS * COLUMNS;
+    const int row = msi_stack_v0(p) % ROWS;
+    const cplx<T> *cell = &r.cell[slot][0][row][msi_stack_u0(p) - u0 + lane % TAPS];
+    /* From the last row of this step's on, the next step's follow. */
+    const int jump = (slot + 1 < SLOTS ? STEP : -(SLOTS - 1) * STEP) - ROWS * COLUMNS;
+    cplx<T> sum = {0, 0};
 #pragma unroll
-    for (int k = 0; k < PLANES; k++)
+    for (int v = 0; v < TAPS; v++) {
+        const cplx<T> *here = cell + v * COLUMNS + (row + v >= ROWS ? jump : 0);
+        cplx<T> column = {0, 0};
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const cplx<T> x = cell[k * ROWS * COLUMNS + 4 * half];
-            column[half].re += weight.w[k] * x.re;
-            column[half].im += weight.w[k] * x.im;
+        for (int w = 0; w < PLANES; w++) {
+            const cplx<T> x = here[w * ROWS * COLUMNS];
+            column.re += weight.w[w] * x.re;
+            column.im += weight.w[w] * x.im;
         }
-    return {weight.v * (weight.u[0] * column[0].re + weight.u[1] * column[1].re),
-            weight.v * (weight.u[0] * column[0].im + weight.u[1] * column[1].im)};
+        sum.re += weight.v[v] * column.re;
+        sum.im += weight.v[v] * column.im;
+    }
+    return {weight.u * sum.re, weight.u * sum.im};
 }
 
-/* What a warp takes at once; index: of the one whose sum this lane will hold. */
-struct batch {
-    msi_stack_place place[AT_ONCE];
-    uint32_t index;
-
-    template <typename T> __device__ __forceinline__ batch(const stream_args<T> &a, const unit &x, uint32_t i, int part)
-    {
-        if (i >= x.end) return;
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) place[k] = __ldg(&a.sorted.place[min(i + k * CONSUMERS, x.end - 1)]);
-        index = __ldg(&a.sorted.index[min(i + part / 2 * CONSUMERS, x.end - 1)]);
-    }
-};
+/* Over each 8 lanes: the sum of re for the lower four, of im for the upper four. */
+template <typename T> __device__ __forceinline__ T sum_lanes(cplx<T> x, int lane)
+{
+    const bool upper = lane & 4;
+    T sum = (upper ? x.im : x.re) + __shfl_xor_sync(degrid::ALL_LANES, upper ? x.re : x.im, 4);
+    sum += __shfl_xor_sync(degrid::ALL_LANES, sum, 2);
+    return sum + __shfl_xor_sync(degrid::ALL_LANES, sum, 1);
+}
 
 template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &r, int warp, int lane)
 {
-    const int part = lane / (16 / AT_ONCE);
+    constexpr uint32_t TURN = CONSUMERS * AT_ONCE;
+    const uint32_t mine = warp * AT_ONCE + lane / TAPS;
     reader at = {0, 0, 0};
     for (ring_place<UNITS> from = {0, 0};; from.advance()) {
         wait_for(&r.unit_full[from.at], from.parity);
@@ -240,30 +245,26 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
         __syncwarp();
         if (lane == 0) arrive(&r.unit_empty[from.at]);
         if (x.n_step == 0) break;
-        batch next(a, x, x.begin + warp, part);
-        for (uint32_t i = x.begin + warp; i < x.end; i += AT_ONCE * CONSUMERS) {
-            const batch now = next;
-            next = batch(a, x, i + AT_ONCE * CONSUMERS, part);
-            cplx<T> sum[AT_ONCE];
-            weights<T> weight[AT_ONCE];
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) weight[k] = weights<T>(a, now.place[k], lane);
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                sum[k] = {0, 0};
-                if (i + k * CONSUMERS >= x.end) continue;
-                const uint32_t step = at.first + msi_stack_v0(now.place[k]) / ROWS - x.first_step;
-                at.release(r, step, lane);
-                at.await(r, step + 2);
-                sum[k] = sum_part(r, weight[k], now.place[k], x.u0, step % SLOTS, lane);
+        msi_stack_place next = a.sorted.place[min(x.begin + mine, x.end - 1)];
+        for (uint32_t first = x.begin + warp * AT_ONCE; first < x.end; first += TURN) {
+            const uint32_t i = first + lane / TAPS;
+            const msi_stack_place place = next;
+            const uint32_t index = a.sorted.index[min(i, x.end - 1)];
+            const weights<T> weight(a, place, lane);
+            next = a.sorted.place[min(i + TURN, x.end - 1)];
+            cplx<T> sum = {0, 0};
+            /* Those whose rows the ring can hold together; nearly always all. */
+            const uint32_t step = at.first + msi_stack_v0(place) / ROWS - x.first_step;
+            const uint32_t last_step = __shfl_sync(degrid::ALL_LANES, step, 31);
+            for (uint32_t begin = __shfl_sync(degrid::ALL_LANES, step, 0); begin <= last_step; begin += SLOTS - 1) {
+                const uint32_t end = min(begin + SLOTS - 1, last_step + 1);
+                at.release(r, begin, lane);
+                at.await(r, end + 1);
+                if (step >= begin && step < end) sum = sum_column(r, weight, place, x.u0, step % SLOTS, lane);
             }
-            const T total = degrid::transposed_sum<AT_ONCE, 32>(sum, lane);
-            if (lane % (16 / AT_ONCE) != 0 || i + part / 2 * CONSUMERS >= x.end) continue;
-            msi_stack_place place = now.place[0];
-#pragma unroll
-            for (int k = 1; k < AT_ONCE; k++)
-                if (part / 2 == k) place = now.place[k];
-            ((T *)(a.value + now.index))[part % 2] = place & MSI_STACK_OUTSIDE ? T(0) : total;
+            const T total = sum_lanes(sum, lane);
+            if (lane % 4 == 0 && i < x.end)
+                ((T *)(a.value + index))[lane / 4 % 2] = place & MSI_STACK_OUTSIDE ? T(0) : total;
         }
         at.first += x.n_step;
         at.release(r, at.first, lane);
@@ -371,9 +372,8 @@ template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack
     const cuuint32_t box[] = {2 * COLUMNS, ROWS, PLANES}, every[] = {1, 1, 1};
     const CUtensorMapDataType type =
         sizeof(T) == sizeof(float) ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
-    CUresult e =
-        encode(map, type, 3, (void *)job->grid, length, stride, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    CUresult e = encode(map, type, 3, (void *)job->grid, length, stride, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                        CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (e == CUDA_SUCCESS) return MSI_OK;
     return msi_error_set(MSI_EGPU, "GPU: cuTensorMapEncodeTiled: error %d", (int)e);
 }
