@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* w-towers on the GPU at their seams: few small planes at a time, several images, planes kept of a model. */
+/* The default gridder on the GPU at its seams: few small planes of w-towers at a time, whole planes in slabs, several
+ * images, planes kept of a model. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,6 +118,41 @@ static void test_images(void **state)
     check_images(1e-7, MSI_FP64, 1.1e-16);
 }
 
+static void planes_of(job *j, int64_t n_resident, msi_image *image)
+{
+    const int store_plane[3] = {0, 1, -1};
+    msi_stage_times times = {0};
+    assert_int_equal(msi_image_alloc(image, &j->data.geometry, 3, j->plan.precision), 0);
+    for (int p = 0; p < 3; p++) image->sum_weight[p] = j->sum_weight[p % 2];
+    if (msi_wgrid_cuda_image(&j->plan, &j->store, store_plane, n_resident, image, &times))
+        fail_msg("%s", msi_error_get());
+}
+
+/* Slabs thinner than a window is wide, so that footprints reach into three of them, give what all planes at once do. */
+static void check_slabs(double accuracy, msi_precision precision, double rounding)
+{
+    job j;
+    msi_image slabs, all;
+    job_make(&j, accuracy, precision, 0);
+    planes_of(&j, j.plan.grid.width - 2, &slabs);
+    planes_of(&j, j.plan.grid.n_w, &all);
+    for (int p = 0; p < 3; p++)
+        assert_true(msi_case_error(&j.data, &all, p, p < 2 ? p : -1, MSI_CASE_PIXELS, 3) <= accuracy);
+    printf("  accuracy %.0e, %d planes in slabs of %d: they differ by %.2e\n", accuracy, j.plan.grid.n_w,
+           j.plan.grid.width - 2, distance(&slabs, &all));
+    assert_true(distance(&slabs, &all) <= 100 * rounding);
+    msi_image_free(&slabs);
+    msi_image_free(&all);
+    job_free(&j);
+}
+
+static void test_slabs(void **state)
+{
+    (void)state;
+    check_slabs(1e-4, MSI_FP32, 6e-8);
+    check_slabs(1e-7, MSI_FP64, 1.1e-16);
+}
+
 static void predict(job *j, const msi_image *model, int64_t n_small, void **kept, msi_c64 *vis)
 {
     msi_stage_times times = {0};
@@ -164,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_images),
+        cmocka_unit_test(test_slabs),
         cmocka_unit_test(test_predictions),
     };
     if (!msi_wgrid_cuda_available()) {

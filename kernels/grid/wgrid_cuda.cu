@@ -6,12 +6,13 @@
  * and fractions) and weighted values turned by the field's mean n - 1, all coordinates in double; a radix sort (CUB)
  * orders samples by uv tile and then w, so that what runs together writes cells that lie together and stay in L2.
  *
- * Gridding: samples of one tile and first w-plane are an item. A crowded item is gathered by a block in shared memory,
- * one warp to a w-tap, so that no two warps write a cell and nothing is atomic; then the block adds its tile to the
- * planes. That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on a cell, and a float sum
- * of so many is off by 1e-5, while here no sum has more than a thousand terms. A sparse item goes to the planes by one
- * warp: its lanes evaluate the taps of all samples into shared memory, then each lane adds one cell of a row of taps,
- * several rows at a time, with vector reductions in L2. Footprints wrap around the grid's edge, which is exact.
+ * Gridding: samples of one tile and first w-plane are an item. Items of a tile that has several samples a w-plane are
+ * crowded: a block has the tile's cells in registers, its w-planes in a ring, and writes a cell once for all of them
+ * (wgrid_ring_cuda.cuh; in fp32 as matrix products, wgrid_ring_tensor_cuda.cuh). That is fast, and in fp32 it is
+ * needed: an array's core puts 1e5 samples and more on a cell, and a float sum of so many is off by 1e-5, while here no
+ * sum has more than a thousand terms. A sparse item goes to the planes by one warp: its lanes evaluate the taps of all
+ * samples into shared memory, then each lane adds one cell of a row of taps, several rows at a time, with vector
+ * reductions in L2. Footprints wrap around the grid's edge, which is exact.
  *
  * As many w-planes as fit are held; where not all do, the planes are made in slabs and every batch is gridded once for
  * each. Then cuFFT, one kernel that screens all planes of the slab at a pixel, and one that divides the windows out.
@@ -23,10 +24,11 @@
 #include <thread>
 
 #include "core/log.h"
+#include "kernels/grid/wgrid_add_cuda.cuh"
 #include "kernels/grid/wgrid_cuda_batch.cuh"
 
 /* Rates of one H200, rounded; only ratios matter. */
-extern const msi_cost_model msi_wgrid_cuda_cost = {4e12, 1e-11, 2e-10, 4e-12, 4};
+extern const msi_cost_model msi_wgrid_cuda_cost = {4e12, 1e-11, 1e-10, 1e-12, 4};
 
 namespace {
 
@@ -112,14 +114,14 @@ template <typename T> class gridder : sample_batches<T> {
     int grid_batch(int n_image, int low, int high)
     {
         grid_job<T> job = {
-            as<tap_table<T>>(d_taps), n_image, now.n_sample, d_sorted, as<record<T>>(d_records), as<cplx<T>>(d_value),
-            as<cplx<T>>(d_grid)};
+            as<tap_table<T>>(d_taps), &this->taps,        n_image, now.n_sample, d_sorted, as<record<T>>(d_records),
+            as<cplx<T>>(d_value),     as<cplx<T>>(d_grid)};
         return grid_items(g, job, whole_planes{low, high}, base::crowded(), base::sparse());
     }
 
     uint32_t least_crowded() const override
     {
-        return least_gathered<T>(g.width, base::shared_bytes());
+        return least_in_ring<T>(base::shared_bytes());
     }
 
     /* A store that fits one batch is uploaded and sorted once, however many slabs and image planes there are. */

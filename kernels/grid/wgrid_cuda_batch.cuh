@@ -31,7 +31,7 @@ template <typename T> class sample_batches : protected store_batches<T> {
     sample_batches(const msi_wgrid_plan *plan_) : plan(plan_), g(plan_->grid)
     {
         lay_tiles();
-        order = {g.n_w - g.w_width + 1, 1, (int32_t)g.n_tile_u, (int32_t)g.n_tile_v};
+        order = {g.n_w - g.w_width + 1, g.tile, 1, (int32_t)g.n_tile_u, (int32_t)g.n_tile_v};
     }
     /* In towers of w-planes; what orders them is not more than keys can number. */
     sample_batches(const msi_wgrid_plan *plan_, int32_t tile, const sample_order &order_)
@@ -60,16 +60,17 @@ template <typename T> class sample_batches : protected store_batches<T> {
     buffer d_taps, d_value, d_records, d_key, d_index, d_work, d_runs, d_items, d_along;
     const uint32_t *d_sorted = nullptr;
 
+    tap_table<T> taps = {}; /* and d_taps */
+
     int upload_taps()
     {
-        tap_table<T> t = {};
         for (int k = 0; k < plan->window.n_coef; k++)
             for (int i = 0; i < g.width; i++) {
-                t.uv[k][i] = (T)plan->window.coef[k][i];
-                t.w[k][i] = (T)plan->w_window.coef[k][i];
+                taps.uv[k][i] = (T)plan->window.coef[k][i];
+                taps.w[k][i] = (T)plan->w_window.coef[k][i];
             }
-        MSI_TRY(d_taps.fit(sizeof t, "the window"));
-        MSI_CUDA(cudaMemcpy(as<void>(d_taps), &t, sizeof t, cudaMemcpyHostToDevice));
+        MSI_TRY(d_taps.fit(sizeof taps, "the window"));
+        MSI_CUDA(cudaMemcpy(as<void>(d_taps), &taps, sizeof taps, cudaMemcpyHostToDevice));
         return MSI_OK;
     }
 
@@ -127,13 +128,15 @@ template <typename T> class sample_batches : protected store_batches<T> {
     {
         double start = msi_wall_s();
         int64_t count = now.n_sample;
+        bool grids = map.n_image > 0;
+        if (grids) lay_ring_tiles();
         MSI_TRY(d_value.fit(map.n_image * count * (int64_t)sizeof(cplx<T>), "visibilities"));
         MSI_TRY(d_records.fit(count * (int64_t)sizeof(record<T>), "coordinates"));
         MSI_TRY(d_key.fit(2 * count * (int64_t)sizeof(uint32_t), "sort keys"));
         MSI_TRY(d_index.fit(2 * count * (int64_t)sizeof(uint32_t), "sort indices"));
         dim3 blocks((unsigned)(now.end - now.first), 8);
         uint32_t *key = as<uint32_t>(d_key), *index = as<uint32_t>(d_index);
-        if (map.n_image)
+        if (grids)
             k_locate<T><<<blocks, 256>>>(g, order, map, as<segment_view>(d_segments), as<double>(d_freq),
                                          as<double>(d_uvw), as<float>(d_weight), as<cplx<T>>(d_raw), count,
                                          as<cplx<T>>(d_value), as<record<T>>(d_records), key, index);
@@ -143,8 +146,7 @@ template <typename T> class sample_batches : protected store_batches<T> {
         MSI_CUDA(cudaGetLastError());
         cub::DoubleBuffer<uint32_t> keys(key, key + count), values(index, index + count);
         /* UNUSED sorts last by the bits of the largest key plus one. */
-        int n_tower = (g.n_w - g.w_width + order.height) / order.height;
-        uint64_t n_key = (uint64_t)(n_tower * order.n_core()) * (uint64_t)order.core_keys();
+        uint64_t n_key = number_of_keys(order);
         int n_bit = 1;
         while (n_bit < 32 && (n_key >> n_bit)) n_bit++;
         size_t work_bytes = 0;
@@ -152,7 +154,7 @@ template <typename T> class sample_batches : protected store_batches<T> {
         MSI_TRY(d_work.fit((int64_t)work_bytes + 8, "sorting"));
         MSI_CUDA(cub::DeviceRadixSort::SortPairs(as<void>(d_work), work_bytes, keys, values, count, 0, n_bit));
         d_sorted = values.Current();
-        MSI_TRY(list_items(keys.Current(), count));
+        MSI_TRY(list_items(keys.Current(), count, grids));
         times->sort_s += msi_wall_s() - start;
         return MSI_OK;
     }
@@ -163,7 +165,7 @@ template <typename T> class sample_batches : protected store_batches<T> {
         return store_batches<T>::download_batch(as<T>(d_value), n_image);
     }
 
-    /* Samples of one tile and first w-plane from which on a block takes them; UNUSED where it cannot hold a tile. */
+    /* Samples that make an item crowded, so that a block takes it; UNUSED where no block can. */
     virtual uint32_t least_crowded() const = 0;
     virtual ~sample_batches() = default;
 
@@ -178,10 +180,32 @@ template <typename T> class sample_batches : protected store_batches<T> {
         }
     }
 
-    /* Items of the sorted batch. */
-    int list_items(const uint32_t *sorted_key, int64_t count)
+    uint64_t number_of_keys(const sample_order &o) const
     {
-        uint32_t crowded_from = g.tile == TILE ? least_crowded() : UNUSED;
+        int n_tower = (g.n_w - g.w_width + o.height) / o.height;
+        return (uint64_t)(n_tower * o.n_core()) * (uint64_t)o.core_keys();
+    }
+
+    /* Gridding's tiles are smaller, unless there are more than keys can number. */
+    void lay_ring_tiles()
+    {
+        sample_order small = order;
+        small.edge *= order.tile / RING_TILE;
+        small.tile = RING_TILE;
+        if (number_of_keys(small) < UNUSED) order = small;
+    }
+
+    item_rule rule_of(bool grids) const
+    {
+        uint32_t height = (uint32_t)order.height, reach = (uint32_t)(g.w_width + 1) / 2;
+        if (grids) return {height, reach, order.tile == RING_TILE ? least_crowded() : UNUSED, RING_GROUP, MOST_SPARSE};
+        return {height, 1, order.tile == TILE ? least_crowded() : UNUSED, MOST_IN_COPY, 32};
+    }
+
+    /* Items of the sorted batch. */
+    int list_items(const uint32_t *sorted_key, int64_t count, bool grids)
+    {
+        item_rule rule = rule_of(grids);
         MSI_TRY(d_runs.fit(5 * count * (int64_t)sizeof(uint32_t) + 8, "sorted runs"));
         uint32_t *key = as<uint32_t>(d_runs), *length = key + count, *start = length + count, *crowded = start + count;
         uint32_t *sparse = crowded + count, *n_run = sparse + count;
@@ -194,14 +218,15 @@ template <typename T> class sample_batches : protected store_batches<T> {
         MSI_CUDA(cudaMemcpy(&found, n_run, sizeof found, cudaMemcpyDeviceToHost));
         MSI_CUDA(cub::DeviceScan::ExclusiveSum(as<void>(d_work), bytes[1], length, start, found));
         unsigned blocks = (found + 255) / 256;
-        k_count_items<<<blocks, 256>>>(key, length, found, crowded_from, crowded, sparse);
+        key_runs sorted = {key, length, start, found};
+        k_count_items<<<blocks, 256>>>(sorted, rule, crowded, sparse);
         MSI_CUDA(cudaGetLastError());
         MSI_TRY(scan_in_place(crowded, found, bytes[1], &n_crowded));
         MSI_TRY(scan_in_place(sparse, found, bytes[1], &n_sparse));
         runs = {key, crowded, sparse, found};
         MSI_TRY(d_items.fit((n_crowded + n_sparse) * (int64_t)sizeof(item), "items"));
-        k_list_items<<<blocks, 256>>>(key, length, start, found, crowded_from, crowded, sparse, as<item>(d_items),
-                                      as<item>(d_items) + n_crowded);
+        k_list_items<<<(unsigned)(((int64_t)found * 32 + 255) / 256), 256>>>(
+            sorted, rule, crowded, sparse, as<item>(d_items), as<item>(d_items) + n_crowded);
         MSI_CUDA(cudaGetLastError());
         return MSI_OK;
     }

@@ -4,8 +4,8 @@
  *
  * Samples are located and sorted as for whole planes, but by tower first and then by the subgrid that they belong to;
  * what runs of one key mark, counted through, tells which planes of which subgrids hold anything, and those alone get
- * room. Subgrids go through the device as many at a time as there are small planes: the tile kernels of the default
- * gridder add samples to them, cuFFT transforms them, one kernel screens a subgrid's planes and adds them up (a thread
+ * room. Subgrids go through the device as many at a time as there are small planes: the kernels of the default gridder
+ * add samples to them, cuFFT transforms them, one kernel screens a subgrid's planes and adds them up (a thread
  * for the four pixels that share a screen, which is cheaper to compute than to read), the sum goes back and is added to
  * the tower's one whole plane with vector reductions. One whole transform and one screen to a tower remain.
  */
@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "core/log.h"
+#include "kernels/grid/wgrid_add_cuda.cuh"
 #include "kernels/grid/wgrid_tower_cuda_stacks.cuh"
 
 namespace {
@@ -91,7 +92,7 @@ template <typename T> class tower_gridder : tower_stacks<T> {
 
     uint32_t least_crowded() const override
     {
-        return least_gathered<T>(g.width, base::shared_bytes());
+        return least_in_ring<T>(base::shared_bytes());
     }
 
     /* A store that fits one batch is uploaded once, and sorted once an image. */
@@ -139,12 +140,14 @@ template <typename T> class tower_gridder : tower_stacks<T> {
         stack_job<T> stacks = base::job(b);
         MSI_CUDA(cudaMemsetAsync(stacks.small, 0, sizeof(cplx<T>) * (size_t)(b.n_slot * plane_cells)));
         MSI_TRY(base::clear_rest(stacks.small, b.n_slot));
-        grid_job<T> samples = {as<tap_table<T>>(d_taps), 1,           now.n_sample, d_sorted, as<record<T>>(d_records),
-                               as<cplx<T>>(d_value),     stacks.small};
+        MSI_CUDA(cudaDeviceSynchronize());
+        double cleared = msi_wall_s();
+        grid_job<T> samples = {as<tap_table<T>>(d_taps), &this->taps,          1,           now.n_sample, d_sorted,
+                               as<record<T>>(d_records), as<cplx<T>>(d_value), stacks.small};
         MSI_TRY(grid_items(g, samples, stacks.planes, b.crowded, b.sparse));
         MSI_CUDA(cudaDeviceSynchronize());
         double gridded = msi_wall_s();
-        times->grid_s += gridded - start;
+        times->grid_s += gridded - cleared;
         MSI_TRY(base::transform_small(stacks.small, b.n_slot, CUFFT_FORWARD));
         k_sum_planes<T><<<base::quad_blocks(b), 256, base::list_bytes()>>>(stacks);
         MSI_CUDA(cudaGetLastError());
@@ -153,7 +156,7 @@ template <typename T> class tower_gridder : tower_stacks<T> {
         k_add_subgrids<T><<<base::cell_blocks(b), 256>>>(g, stacks, as<cplx<T>>(d_whole));
         MSI_CUDA(cudaGetLastError());
         MSI_CUDA(cudaDeviceSynchronize());
-        times->transform_s += msi_wall_s() - gridded;
+        times->transform_s += cleared - start + msi_wall_s() - gridded;
         return msi_interrupt_check();
     }
 
@@ -173,8 +176,8 @@ template <typename T> class tower_gridder : tower_stacks<T> {
     }
 };
 
-/* Small planes are held up to this: more at a time makes nothing faster. */
-constexpr int64_t SMALL_BYTES = (int64_t)1 << 30;
+/* Small planes are held up to this: with less at a time the kernels that grid have too little to do. */
+constexpr int64_t SMALL_BYTES = (int64_t)4 << 30;
 
 int64_t cell_bytes(const msi_wgrid_plan *plan)
 {

@@ -29,16 +29,30 @@ struct small_planes {
     {
         return 0;
     }
+    /* Column and row of a sample's core. */
+    template <typename T> __device__ int2 core(const msi_wgrid_geometry &g, const record<T> &r) const
+    {
+        int to_u = (int)(g.nu / 2) + g.width, to_v = (int)(g.nv / 2) + g.width;
+        return {(r.u0 + to_u) / tower.core, (r.v0 + to_v) / tower.core};
+    }
+    template <typename T> __device__ int plane_number(const msi_wgrid_geometry &g, const record<T> &r) const
+    {
+        int2 c = core(g, r);
+        return (int)(slot[((int64_t)c.y * tower.n_core_u + c.x) * tower.n_plane + r.w0 - first_w0] - first_slot);
+    }
+    __device__ int n_plane() const
+    {
+        return INT32_MAX;
+    }
     template <typename T> __device__ patch find(const msi_wgrid_geometry &g, const record<T> &r) const
     {
         int to_u = (int)(g.nu / 2) + g.width, to_v = (int)(g.nv / 2) + g.width;
-        int core_u = (r.u0 + to_u) / tower.core, core_v = (r.v0 + to_v) / tower.core;
-        int64_t core = (int64_t)core_v * tower.n_core_u + core_u, cells = (int64_t)tower.size * tower.size;
-        int64_t at = slot[core * tower.n_plane + r.w0 - first_w0] - first_slot;
-        return {at * cells,
+        int2 c = core(g, r);
+        int64_t cells = (int64_t)tower.size * tower.size;
+        return {plane_number(g, r) * cells,
                 cells,
-                to_u - core_u * tower.core + tower.margin,
-                to_v - core_v * tower.core + tower.margin,
+                to_u - c.x * tower.core + tower.margin,
+                to_v - c.y * tower.core + tower.margin,
                 tower.size,
                 tower.size,
                 0,

@@ -65,8 +65,8 @@ template <typename T> class tower_stacks : protected sample_batches<T> {
   protected:
     tower_stacks(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int64_t n_small_)
         : sample_batches<T>(plan_, plan_->grid.tile,
-                            {towers_->height, towers_->core / plan_->grid.tile, (int32_t)towers_->n_sub_u,
-                             (int32_t)towers_->n_sub_v}),
+                            {towers_->height, plan_->grid.tile, towers_->core / plan_->grid.tile,
+                             (int32_t)towers_->n_sub_u, (int32_t)towers_->n_sub_v}),
           towers(*towers_), n_small(n_small_)
     {
         plane_cells = (int64_t)towers.size * towers.size;
