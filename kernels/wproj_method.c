@@ -195,7 +195,8 @@ static int make_imager(msi_plan **out, msi_wproj_cuda_form form, const wproj_abi
                        const msi_wproj_cost *cost, const msi_plan_request *request, msi_gridder_report *r)
 {
     const msi_gridder_spec *s = request->spec;
-    int64_t table_bytes = form == MSI_WPROJ_CUDA_TILE ? TILE_TABLE_BYTES : msi_wproj_cuda_table_bytes();
+    int64_t table_bytes = TILE_TABLE_BYTES;
+    if (form != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
     MSI_TRY(make(out, ability, cost, table_bytes, request, r));
     r->grid_bytes = r->least_grid_bytes = 0;
     r->device_bytes = msi_wproj_cuda_bytes(&(*out)->wproj, form, request->n_sample, s->n_plane, request->n_image);
@@ -205,7 +206,9 @@ static int make_imager(msi_plan **out, msi_wproj_cuda_form form, const wproj_abi
 static int make_predictor(msi_plan **out, msi_wproj_predict_form form, const wproj_ability *ability,
                           const msi_wproj_cost *cost, const msi_plan_request *request, msi_gridder_report *r)
 {
-    MSI_TRY(make(out, ability, cost, msi_wproj_cuda_table_bytes(), request, r));
+    int64_t table_bytes;
+    MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
+    MSI_TRY(make(out, ability, cost, table_bytes, request, r));
     (*out)->predicts = form;
     (*out)->lasts = request->lasts;
     r->grid_bytes = r->least_grid_bytes = 0;

@@ -205,7 +205,7 @@ static void test_every_failure(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (only && strcmp(only, all[i].name) != 0) continue;
         n_met++;
-        msi_case one = strcmp(all[i].strategy, "planes") == 0 ? narrow : wide, other = one;
+        msi_case one = strcmp(all[i].strategy, "subgrid") == 0 ? wide : narrow, other = one;
         other.n_chan = 5;
         msi_case_make(&all[i].first, &one, 3);
         msi_case_make(&all[i].second, &other, 4);

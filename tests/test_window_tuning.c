@@ -27,7 +27,8 @@ static int fake_time(void *context, const msi_window_shape *s, double *ms)
 {
     clock_state *c = context;
     if (++c->n_call == c->fail_at) return msi_error_set(MSI_EGPU, "no clock");
-    *ms = s->tile_u == candidates[c->favourite].tile_u && s->n_vis == c->group ? 1 : 2;
+    /* The shape matters more than the group. */
+    *ms = (s->tile_u == candidates[c->favourite].tile_u ? 1 : 3) + (s->n_vis == c->group ? 0 : 1);
     return MSI_OK;
 }
 
@@ -38,11 +39,17 @@ static const char *path_in_folder(const char *name)
     return path;
 }
 
-static msi_window_shape choose(const msi_window_case *what, clock_state *c, const char *path)
+/* With n_timing timings. */
+static msi_window_shape choose_for(int64_t n_timing, const msi_window_case *what, clock_state *c, const char *path)
 {
     msi_window_shape s;
-    assert_int_equal(msi_window_tuning_choose(&s, what, candidates, 2, fake_time, c, path), MSI_OK);
+    assert_int_equal(msi_window_tuning_choose(&s, what, candidates, 2, n_timing, fake_time, c, path), MSI_OK);
     return s;
+}
+
+static msi_window_shape choose(const msi_window_case *what, clock_state *c, const char *path)
+{
+    return choose_for(1000, what, c, path);
 }
 
 static void test_fastest_is_remembered(void **state)
@@ -60,6 +67,41 @@ static void test_fastest_is_remembered(void **state)
     assert_int_equal(other.n_call, 0);
     assert_int_equal(s.tile_u, 32);
     assert_int_equal(s.n_vis, 512);
+}
+
+/* A hit costs nothing, at any budget. */
+static void test_budget_is_kept(void **state)
+{
+    (void)state;
+    const char *path = path_in_folder("budget");
+    clock_state c = {.favourite = 1, .group = 256};
+    const msi_window_shape guess = choose_for(0, &some_case, &c, path);
+    assert_int_equal(guess.tile_u, 64);
+    assert_int_equal(choose_for(1, &some_case, &c, path).tile_u, 64);
+    assert_int_equal(c.n_call, 0);
+    assert_int_equal(access(path, F_OK), -1);
+    /* The guess and the other candidate; the groups are left for later. */
+    const msi_window_shape other = choose_for(2, &some_case, &c, path);
+    assert_int_equal(c.n_call, 2);
+    assert_int_equal(other.tile_u, 32);
+    assert_int_equal(other.n_vis, guess.n_vis);
+    for (int i = 0; i < 2; i++) assert_int_equal(choose_for(i, &some_case, &c, path).tile_u, 32);
+    assert_int_equal(c.n_call, 2);
+    /* Two at a time, of which one times again what is known: until all groups are tried. */
+    int n_call = 2, n_group = 0;
+    for (;; n_group++) {
+        choose_for(2, &some_case, &c, path);
+        if (c.n_call == n_call) break;
+        n_call += 2;
+        assert_int_equal(c.n_call, n_call);
+        assert_true(n_group < 10);
+    }
+    assert_true(n_group > 1);
+    const msi_window_shape best = choose_for(0, &some_case, &c, path);
+    assert_int_equal(best.tile_u, 32);
+    assert_int_equal(best.n_vis, 256);
+    choose(&some_case, &c, path);
+    assert_int_equal(c.n_call, n_call);
 }
 
 static void test_cases_are_told_apart(void **state)
@@ -95,10 +137,13 @@ static void test_damaged_cache_is_ignored(void **state)
     const char *bad[] = {
         "",
         "\n\n\n",
-        "window-1 grid fp32 images 4 separable taps 60 shape 1 4 4",
-        "window-1 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group -5 on Some GPU 3000\n",
-        "window-1 grid fp32 images 4 separable taps 60 shape 9 9 9 9 9 9 9 group 512 on Some GPU 3000\n",
-        "window-0 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 on Some GPU 3000\n",
+        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4",
+        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group -5 tried 6 of 6 on Some GPU 3000\n",
+        "window-2 grid fp32 images 4 separable taps 60 shape 9 9 9 9 9 9 9 group 512 tried 6 of 6 on Some GPU 3000\n",
+        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 9 of 6 on Some GPU 3000\n",
+        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 0 of 6 on Some GPU 3000\n",
+        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 7 of 7 on Some GPU 3000\n",
+        "window-1 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 6 of 6 on Some GPU 3000\n",
         "\xff\xfe\x01 garbage without an end"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         FILE *f = fopen(path, "w");
@@ -156,9 +201,9 @@ static void test_failure_is_passed_on(void **state)
 {
     (void)state;
     const char *path = path_in_folder("failed");
-    clock_state c = {.fail_at = 3, .group = 256};
+    clock_state c = {.favourite = 0, .fail_at = 3, .group = 256};
     msi_window_shape s;
-    assert_int_equal(msi_window_tuning_choose(&s, &some_case, candidates, 2, fake_time, &c, path), MSI_EGPU);
+    assert_int_equal(msi_window_tuning_choose(&s, &some_case, candidates, 2, 1000, fake_time, &c, path), MSI_EGPU);
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -183,15 +228,15 @@ static void test_guess_follows_measurements(void **state)
                                      {4, 2, 1, 1, 32, 32, MSI_WINDOW_THREADS, 0},
                                      {1, 4, 4, 2, 64, 64, MSI_WINDOW_THREADS, 0}};
     const msi_window_shape degrid[] = {{1, 4, 4, 4, 16, 16, MSI_WINDOW_TENSOR, 0},
-                                       {1, 4, 4, 4, 32, 32, MSI_WINDOW_TENSOR, 0},
-                                       {1, 4, 4, 4, 64, 64, MSI_WINDOW_TENSOR, 0},
-                                       {4, 4, 4, 2, 64, 64, MSI_WINDOW_TENSOR, 0},
+                                       {1, 4, 4, 8, 32, 32, MSI_WINDOW_TENSOR, 0},
+                                       {1, 4, 4, 6, 48, 24, MSI_WINDOW_TENSOR, 0},
+                                       {4, 4, 4, 4, 16, 16, MSI_WINDOW_TENSOR, 0},
                                        {4, 4, 4, 1, 64, 32, MSI_WINDOW_THREADS, 0}};
     static const struct {
         int32_t taps;
         int grid, degrid; /* the first of each list that should be found */
         int degrid_alone; /* with one image */
-    } expected[] = {{12, 2, 3, 0}, {28, 0, 3, 1}, {44, 1, 3, 2}, {60, 1, 3, 2}};
+    } expected[] = {{12, 2, 3, 0}, {28, 0, 3, 1}, {44, 1, 3, 2}, {60, 1, 3, 1}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         msi_window_case what = some_case;
         what.full = 0;
@@ -211,10 +256,11 @@ static void test_guess_follows_measurements(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fastest_is_remembered),       cmocka_unit_test(test_cases_are_told_apart),
-        cmocka_unit_test(test_damaged_cache_is_ignored),    cmocka_unit_test(test_unwritable_cache_is_ignored),
-        cmocka_unit_test(test_folder_of_the_user),          cmocka_unit_test(test_failure_is_passed_on),
-        cmocka_unit_test(test_guess_has_the_least_padding), cmocka_unit_test(test_guess_follows_measurements),
+        cmocka_unit_test(test_fastest_is_remembered),       cmocka_unit_test(test_budget_is_kept),
+        cmocka_unit_test(test_cases_are_told_apart),        cmocka_unit_test(test_damaged_cache_is_ignored),
+        cmocka_unit_test(test_unwritable_cache_is_ignored), cmocka_unit_test(test_folder_of_the_user),
+        cmocka_unit_test(test_failure_is_passed_on),        cmocka_unit_test(test_guess_has_the_least_padding),
+        cmocka_unit_test(test_guess_follows_measurements),
     };
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }

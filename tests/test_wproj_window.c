@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The moving window on a GPU: every shape that is compiled in against plain sums in double, and the way from a block of
- * visibilities to the grid and back against the reference's taps. */
+/* The moving window on a GPU: every shape that is compiled in against plain sums in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,62 +12,13 @@
 
 #include "core/status.h"
 #include "kernels/degrid/wproj_window_degrid_cuda.h"
-#include "kernels/grid/wproj_reference.h"
-#include "kernels/grid/wproj_window_gridder_cuda.h"
+#include "kernels/prepare/window_operands_cuda.h"
 #include "tests/device_numbers.h"
-#include "tests/wgrid_cases.h"
+#include "tests/window_numbers.h"
 
 enum { N_SEED = 20, MAX_PLANE = 3 };
 
 static uint64_t n_seed = N_SEED; /* 1 with the argument `brief`: under a sanitizer that takes a hundred times as long */
-
-/*
- * Sums of some thousand products in another order: each addition rounds by 2^-24 of a partial sum, whose terms are
- * random, so the error stays near 1e-7 sqrt(10); ten times that. In double likewise.
- */
-static double tolerance(msi_precision precision)
-{
-    return precision == MSI_FP32 ? 3e-6 : 6e-15;
-}
-
-static int random_below(uint64_t *seed, int n)
-{
-    int x = (int)(msi_random(seed) * n);
-    return x < n ? x : n - 1;
-}
-
-static msi_c64 product(msi_c64 a, msi_c64 b)
-{
-    return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
-static msi_c64 conjugate(msi_c64 a)
-{
-    return (msi_c64){a.re, -a.im};
-}
-
-static void add_to(msi_c64 *sum, msi_c64 x)
-{
-    sum->re += x.re;
-    sum->im += x.im;
-}
-
-static double relative_error(const msi_c64 *x, const msi_c64 *truth, int64_t n)
-{
-    double off = 0, all = 0;
-    for (int64_t i = 0; i < n; i++) {
-        off += (x[i].re - truth[i].re) * (x[i].re - truth[i].re) + (x[i].im - truth[i].im) * (x[i].im - truth[i].im);
-        all += truth[i].re * truth[i].re + truth[i].im * truth[i].im;
-    }
-    return all > 0 ? sqrt(off / all) : off;
-}
-
-static int64_t modulo(int64_t x, int64_t n)
-{
-    return msi_wproj_wrap(x, n);
-}
-
-/* ---- One job for every shape ------------------------------------------------------------------------------------ */
 
 typedef struct job_data {
     msi_window_job job; /* device */
@@ -78,6 +28,7 @@ typedef struct job_data {
     msi_c64 *table, *value, *grid; /* values to be gridded, a grid to be degridded */
     msi_c64 *gridded, *degridded;  /* what must come out */
     void *d_value, *d_grid, *d_taps, *d_u, *d_v, *d_table, *d_sample;
+    msi_window_operands *operands;
 } job_data;
 
 static void make_kernels(job_data *d, uint64_t *seed)
@@ -179,13 +130,26 @@ static void find_truth(job_data *d)
     }
 }
 
+/* The job's table, and what is made of it. */
+static void upload_table(job_data *d)
+{
+    msi_window_job *j = &d->job;
+    cudaFree(d->d_table);
+    msi_window_operands_free(d->operands);
+    j->kernels.table = d->d_table = numbers_to_device(d->table, d->n_table, j->precision);
+    assert_int_equal(msi_window_operands_create(&d->operands, j, NULL), MSI_OK);
+    assert_int_equal(d->operands != NULL, j->precision == MSI_FP32 && !j->kernels.full);
+    j->kernels.operands = d->operands;
+}
+
 static void make_job(job_data *d, uint64_t seed, msi_precision precision, int n_image, int full)
 {
     *d = (job_data){0};
     msi_window_job *j = &d->job;
     j->precision = precision;
     j->n_image = n_image;
-    j->nu = 120 + random_below(&seed, 41);
+    /* Tensor cores take multiples of four. */
+    j->nu = random_below(&seed, 4) ? 4 * (30 + random_below(&seed, 11)) : 120 + random_below(&seed, 41);
     j->nv = 121 + random_below(&seed, 40);
     j->n_vis = 1 + random_below(&seed, full ? 60 : 150);
     j->kernels.full = full;
@@ -202,7 +166,7 @@ static void make_job(job_data *d, uint64_t seed, msi_precision precision, int n_
     j->kernels.taps = d->d_taps = to_device(d->taps, sizeof d->taps);
     j->kernels.offset_u = d->d_u = to_device(d->offset_u, words);
     j->kernels.offset_v = d->d_v = to_device(d->offset_v, words);
-    j->kernels.table = d->d_table = numbers_to_device(d->table, d->n_table, precision);
+    upload_table(d);
     j->sample = d->d_sample = to_device(d->sample, j->n_vis * (int64_t)sizeof *d->sample);
 }
 
@@ -212,6 +176,7 @@ static void free_job(job_data *d)
     for (size_t i = 0; i < sizeof host / sizeof host[0]; i++) free(host[i]);
     void *device[] = {d->d_taps, d->d_u, d->d_v, d->d_table, d->d_sample};
     for (size_t i = 0; i < sizeof device / sizeof device[0]; i++) cudaFree(device[i]);
+    msi_window_operands_free(d->operands);
 }
 
 /* What one shape makes of a job's values or grid; freed by free. */
@@ -309,8 +274,7 @@ static void check_range(uint64_t seed, double cell, double weight, double step)
     }
     for (int64_t i = 0; i < d.n_table; i++)
         d.table[i] = (msi_c64){(double)(float)(weight * d.table[i].re), (double)(float)(weight * d.table[i].im)};
-    cudaFree(d.d_table);
-    d.job.kernels.table = d.d_table = numbers_to_device(d.table, d.n_table, MSI_FP32);
+    upload_table(&d);
     free(d.gridded);
     free(d.degridded);
     find_truth(&d);
@@ -371,211 +335,27 @@ static void test_kernels_wider_than_the_grid(void **state)
     assert_int_equal(msi_window_degrid_cuda(&job, &shape[0], NULL), MSI_ERANGE);
 }
 
-/* ---- From visibilities to the grid and back --------------------------------------------------------------------- */
-
-enum { N_BLOCK_PLANE = 2, N_W_PLANE = 9, N_ROW = 90, N_CHAN = 3 };
-
-typedef struct block_data {
-    msi_wproj_geometry geometry;
-    msi_wkernel_set kernels;
-    int32_t half[N_W_PLANE];
-    int64_t offset_u[N_W_PLANE], offset_v[N_W_PLANE];
-    double w_lambda[N_W_PLANE];
-    double uvw_m[N_ROW][3], freq_hz[N_CHAN];
-    float weight[N_BLOCK_PLANE * N_ROW * N_CHAN];
-    msi_c64 *vis, *table;
-    msi_window_block device;
-    msi_precision precision;
-} block_data;
-
-static void make_block(block_data *b, uint64_t seed, msi_precision precision, int full, int linear)
-{
-    memset(b, 0, sizeof *b);
-    b->precision = precision;
-    msi_wproj_geometry *g = &b->geometry;
-    *g = (msi_wproj_geometry){.nu = 160,
-                              .nv = 150,
-                              .u_cells_per_m_hz = -1e-9,
-                              .v_cells_per_m_hz = 1.1e-9,
-                              .w_lambda_per_m_hz = 1 / MSI_SPEED_OF_LIGHT,
-                              .slice_step = 20,
-                              .n_slice = 3,
-                              .n_plane = N_W_PLANE,
-                              .plane_scale = 6.4,
-                              .plane_sqrt = 1,
-                              .oversample = 4,
-                              .linear = linear,
-                              .n_mid = -0.013};
-    msi_wkernel_set *k = &b->kernels;
-    *k = (msi_wkernel_set){.form = full ? MSI_WKERNEL_FULL : MSI_WKERNEL_SEPARABLE,
-                           .precision = precision,
-                           .n_plane = N_W_PLANE,
-                           .oversample = g->oversample,
-                           .half = b->half,
-                           .offset_u = b->offset_u,
-                           .offset_v = b->offset_v,
-                           .w_lambda = b->w_lambda};
-    for (int p = 0; p < N_W_PLANE; p++) {
-        b->half[p] = 2 + 2 * p;
-        k->half_max = b->half[p];
-        b->offset_u[p] = b->offset_v[p] = k->n_element;
-        k->n_element += msi_wkernel_elements(full, g->oversample, b->half[p]);
-    }
-    b->table = random_numbers(&seed, k->n_element);
-    for (int i = 0; i < N_CHAN; i++) b->freq_hz[i] = 1e8 * (1 + 0.05 * i);
-    for (int r = 0; r < N_ROW; r++) {
-        b->uvw_m[r][0] = 1200 * (msi_random(&seed) - 0.5);
-        b->uvw_m[r][1] = 1200 * (msi_random(&seed) - 0.5);
-        b->uvw_m[r][2] = 340 * (msi_random(&seed) - 0.5);
-    }
-    const int n = N_BLOCK_PLANE * N_ROW * N_CHAN;
-    for (int i = 0; i < n; i++) b->weight[i] = random_below(&seed, 4) ? (float)msi_random(&seed) : 0;
-    b->vis = random_numbers(&seed, n);
-    b->device = (msi_window_block){.n_row = N_ROW, .n_chan = N_CHAN, .plane_stride = N_ROW * N_CHAN};
-    b->device.freq_hz = to_device(b->freq_hz, sizeof b->freq_hz);
-    b->device.uvw_m = to_device(b->uvw_m, sizeof b->uvw_m);
-    b->device.weight = to_device(b->weight, sizeof b->weight);
-    b->device.vis = numbers_to_device(b->vis, n, precision);
-    /* The set's own table in its precision. */
-    k->table = calloc((size_t)k->n_element, (size_t)element_bytes(precision));
-    assert_non_null(k->table);
-    for (int64_t i = 0; i < k->n_element; i++) {
-        if (precision == MSI_FP64)
-            ((msi_c64 *)k->table)[i] = b->table[i];
-        else
-            ((msi_c32 *)k->table)[i] = (msi_c32){(float)b->table[i].re, (float)b->table[i].im};
-    }
-}
-
-static void free_block(block_data *b)
-{
-    const void *device[] = {b->device.freq_hz, b->device.uvw_m, b->device.weight, b->device.vis};
-    for (int i = 0; i < 4; i++) {
-        void *p;
-        memcpy(&p, &device[i], sizeof p);
-        cudaFree(p);
-    }
-    free(b->vis);
-    free(b->table);
-    free(b->kernels.table);
-}
-
-/* exp(-2 pi i turns) */
-static msi_c64 turned(double turns)
-{
-    return (msi_c64){cos(2 * MSI_PI * turns), -sin(2 * MSI_PI * turns)};
-}
-
-static int is_in_slice(const block_data *b, int row, int chan, int32_t slice)
-{
-    double w = fabs(b->uvw_m[row][2] * b->freq_hz[chan] * b->geometry.w_lambda_per_m_hz);
-    return msi_wproj_slice(&b->geometry, w) == slice;
-}
-
-/* Plain sums over a slice's samples: images are the block's planes and the PSF. */
-static void grid_plainly(const block_data *b, int32_t slice, msi_c64 *grid)
-{
-    const int n_image = N_BLOCK_PLANE + 1;
-    const msi_wproj_geometry *g = &b->geometry;
-    for (int r = 0; r < N_ROW; r++)
-        for (int c = 0; c < N_CHAN; c++) {
-            if (!is_in_slice(b, r, c, slice)) continue;
-            msi_wproj_place p;
-            msi_wproj_locate_in(g, b->uvw_m[r], b->freq_hz[c], 0, slice, &p);
-            int32_t half = b->half[p.plane];
-            for (int m = 0; m < n_image; m++) {
-                int plane = m < N_BLOCK_PLANE ? m : 0, at = (plane * N_ROW + r) * N_CHAN + c;
-                msi_c64 v = m < N_BLOCK_PLANE ? b->vis[at] : (msi_c64){1, 0};
-                if (p.conjugate_vis) v = conjugate(v);
-                v = product((msi_c64){v.re * (double)b->weight[at], v.im * (double)b->weight[at]}, turned(p.turns));
-                for (int32_t tv = -half; tv <= half; tv++)
-                    for (int32_t tu = -half; tu <= half; tu++)
-                        add_to(&grid[(modulo(p.v + tv, g->nv) * g->nu + modulo(p.u + tu, g->nu)) * n_image + m],
-                               product(v, msi_wproj_reference_tap(g, &b->kernels, &p, tu, tv)));
-            }
-        }
-}
-
-static void degrid_plainly(const block_data *b, int32_t slice, const msi_c64 *grid, msi_c64 *vis)
-{
-    const msi_wproj_geometry *g = &b->geometry;
-    for (int r = 0; r < N_ROW; r++)
-        for (int c = 0; c < N_CHAN; c++) {
-            if (!is_in_slice(b, r, c, slice)) continue;
-            msi_wproj_place p;
-            msi_wproj_locate_in(g, b->uvw_m[r], b->freq_hz[c], 1, slice, &p);
-            int32_t half = b->half[p.plane];
-            for (int m = 0; m < N_BLOCK_PLANE; m++) {
-                msi_c64 sum = {0, 0};
-                for (int32_t tv = -half; tv <= half; tv++)
-                    for (int32_t tu = -half; tu <= half; tu++)
-                        add_to(
-                            &sum,
-                            product(
-                                grid[(modulo(p.v + tv, g->nv) * g->nu + modulo(p.u + tu, g->nu)) * N_BLOCK_PLANE + m],
-                                conjugate(msi_wproj_reference_tap(g, &b->kernels, &p, tu, tv))));
-                sum = product(sum, turned(-p.turns));
-                vis[(m * N_ROW + r) * N_CHAN + c] = p.conjugate_vis ? conjugate(sum) : sum;
-            }
-        }
-}
-
-static void check_block(uint64_t seed, msi_precision precision, int full, int linear)
-{
-    block_data b;
-    make_block(&b, seed, precision, full, linear);
-    const int n_image = N_BLOCK_PLANE + 1;
-    const int32_t image_plane[] = {0, 1, -1};
-    const int64_t n_cell = b.geometry.nu * b.geometry.nv, n_vis = N_BLOCK_PLANE * N_ROW * N_CHAN;
-    /* Fractions between sub-offsets are float. */
-    double limit = linear ? 3e-6 : tolerance(precision);
-    msi_window_gridder *g;
-    assert_int_equal(msi_window_gridder_create(&g, &b.geometry, &b.kernels, n_image, N_ROW * N_CHAN, 0, 0), MSI_OK);
-    msi_c64 *truth = zeros(n_cell * n_image);
-    msi_window_grid grid = {b.geometry.nu, b.geometry.nv, numbers_to_device(truth, n_cell * n_image, precision)};
-    for (int32_t slice = 0; slice < b.geometry.n_slice; slice++) {
-        grid_plainly(&b, slice, truth);
-        assert_int_equal(msi_window_gridder_add(g, &b.device, image_plane, slice, &grid, NULL), MSI_OK);
-    }
-    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
-    msi_c64 *x = numbers_to_host(grid.cells, n_cell * n_image, precision);
-    assert_true(relative_error(x, truth, n_cell * n_image) < limit);
-    free(x);
-    free(truth);
-    cudaFree(grid.cells);
-    msi_window_gridder_free(g);
-
-    assert_int_equal(msi_window_gridder_create(&g, &b.geometry, &b.kernels, N_BLOCK_PLANE, N_ROW * N_CHAN, 0, 0),
-                     MSI_OK);
-    msi_c64 *cells = random_numbers(&seed, n_cell * N_BLOCK_PLANE);
-    grid.cells = numbers_to_device(cells, n_cell * N_BLOCK_PLANE, precision);
-    msi_window_block wanted = b.device;
-    wanted.weight = NULL;
-    truth = zeros(n_vis);
-    for (int32_t slice = 0; slice < b.geometry.n_slice; slice++) {
-        degrid_plainly(&b, slice, cells, truth);
-        assert_int_equal(msi_window_gridder_predict(g, &wanted, slice, &grid, NULL), MSI_OK);
-    }
-    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
-    x = numbers_to_host(wanted.vis, n_vis, precision);
-    assert_true(relative_error(x, truth, n_vis) < limit);
-    free(x);
-    free(truth);
-    free(cells);
-    cudaFree(grid.cells);
-    msi_window_gridder_free(g);
-    free_block(&b);
-}
-
-static void test_blocks_of_visibilities(void **state)
+static void test_operands_have_a_limit(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= n_seed; seed++)
-        for (int precision = 0; precision < 2; precision++) {
-            check_block(seed, precision ? MSI_FP64 : MSI_FP32, 0, 0);
-            check_block(seed, precision ? MSI_FP64 : MSI_FP32, 0, 1);
-            check_block(seed, precision ? MSI_FP64 : MSI_FP32, 1, 0);
-        }
+    msi_window_job job = {.precision = MSI_FP32, .n_image = 1, .nu = 4096, .nv = 4096};
+    job.kernels =
+        (msi_window_kernels){.lookup = MSI_WINDOW_NEAREST, .n_plane = 30000, .oversample = 64, .max_taps = 60};
+    msi_window_job other[4] = {job, job, job, job};
+    other[1].precision = MSI_FP64;
+    other[2].kernels.full = 1;
+    other[3].kernels.lookup = MSI_WINDOW_TEXTURE;
+    for (int i = 0; i < 4; i++) {
+        if (i > 0) other[i].kernels.n_plane = 1;
+        msi_window_operands *none;
+        assert_int_equal(msi_window_operands_create(&none, &other[i], NULL), MSI_OK);
+        assert_null(none);
+        msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
+        int n = msi_window_degrid_shapes(&other[i], shape);
+        assert_true(n > 0);
+        for (int k = 0; k < n; k++) assert_int_equal(shape[k].variant, MSI_WINDOW_THREADS);
+    }
+    msi_window_operands_free(NULL);
 }
 
 int main(int argc, char **argv)
@@ -590,7 +370,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_shape),
         cmocka_unit_test(test_range_of_values),
         cmocka_unit_test(test_kernels_wider_than_the_grid),
-        cmocka_unit_test(test_blocks_of_visibilities),
+        cmocka_unit_test(test_operands_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

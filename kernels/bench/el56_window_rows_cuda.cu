@@ -182,7 +182,8 @@ int choose_shapes(state *s)
         if (s->d->guessed)
             s->shape[c] = msi_window_tuning_guess(&what, shape, n);
         else
-            MSI_TRY(msi_window_tuning_choose(&s->shape[c], &what, shape, n, time_shape, &m, "/dev/null/none"));
+            MSI_TRY(
+                msi_window_tuning_choose(&s->shape[c], &what, shape, n, INT32_MAX, time_shape, &m, "/dev/null/none"));
         if (s->d->n_group) s->shape[c].n_vis = s->d->n_group;
     }
     return MSI_OK;

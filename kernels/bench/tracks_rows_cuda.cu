@@ -13,6 +13,7 @@
 #include "kernels/bench/workload_tracks.h"
 #include "kernels/degrid/wproj_window_degrid_cuda.h"
 #include "kernels/grid/cuda_check.h"
+#include "kernels/prepare/window_operands_cuda.h"
 #include "kernels/prepare/window_tuning.h"
 
 namespace {
@@ -31,6 +32,7 @@ typedef struct detail {
 } detail;
 
 constexpr int ROMEIN_TIMES = 2160, MAX_STREAM = 2, PIECES = 8, N_TILE = 24, TILE = 4, N_CHECKED = 3000, MAX_IMAGES = 4;
+constexpr int64_t MOST_MEASURED = 1 << 22;
 constexpr int64_t WORK = (int64_t)3 << 36; /* additions of a row of wide kernels, which take part of the tracks */
 constexpr uint64_t TABLE_SEED = 1ull << 40, VALUE_SEED = 2ull << 40, GRID_SEED = 3ull << 40;
 
@@ -43,6 +45,7 @@ struct state {
     int64_t per_plane; /* table elements */
     void *d_sample, *d_value, *d_grid, *d_table, *d_taps, *d_offset;
     void *h_sample, *h_value; /* mapped */
+    msi_window_operands *operands;
     msi_window_shape shape;
     cudaStream_t stream[MAX_STREAM];
     cudaEvent_t begin, end, done[MAX_STREAM];
@@ -172,7 +175,8 @@ int allocate(state *s)
                       s->d_table,
                       0,
                       0,
-                      0};
+                      0,
+                      nullptr};
     return MSI_OK;
 }
 
@@ -214,11 +218,16 @@ int time_once(state *s, double *ms)
     return MSI_OK;
 }
 
+/* The better of two: the first run of a kernel loads it. */
 int time_shape(void *context, const msi_window_shape *shape, double *ms)
 {
     state *s = (state *)context;
+    double again_ms;
     s->shape = *shape;
-    return time_once(s, ms);
+    MSI_TRY(time_once(s, ms));
+    MSI_TRY(time_once(s, &again_ms));
+    *ms = std::min(*ms, again_ms);
+    return MSI_OK;
 }
 
 int choose_shape(state *s)
@@ -244,8 +253,8 @@ int choose_shape(state *s)
     /* Measured anew by every run of the program: a path that cannot be written keeps nothing. */
     msi_window_shape best;
     int64_t all = s->job.n_vis;
-    s->job.n_vis = s->n = std::min<int64_t>(all, 1 << 20);
-    int rc = msi_window_tuning_choose(&best, &what, shape, n, time_shape, s, "/dev/null/none");
+    s->job.n_vis = s->n = std::min(all, MOST_MEASURED);
+    int rc = msi_window_tuning_choose(&best, &what, shape, n, INT32_MAX, time_shape, s, "/dev/null/none");
     s->job.n_vis = s->n = all;
     s->shape = best;
     return rc;
@@ -260,6 +269,8 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     MSI_TRY(allocate(s));
     for (cudaStream_t &stream : s->stream) MSI_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (cudaEvent_t *event : {&s->begin, &s->end, &s->done[0], &s->done[1]}) MSI_CUDA(cudaEventCreate(event));
+    if (s->d->degrid) MSI_TRY(msi_window_operands_create(&s->operands, &s->job, nullptr));
+    s->job.kernels.operands = s->operands;
     MSI_CUDA(cudaDeviceSynchronize());
     MSI_TRY(choose_shape(s));
     const double part = (double)s->n / (double)s->tracks.n;
@@ -282,6 +293,12 @@ int run(void *in, msi_bench_work *work, msi_bench_time *time)
     return MSI_OK;
 }
 
+void add_to(msi_c64 *sum, msi_c64 x)
+{
+    sum->re += x.re;
+    sum->im += x.im;
+}
+
 /* Sums of squares of what a check found, and of what it should have found. */
 struct squares {
     double off, all;
@@ -292,6 +309,27 @@ struct squares {
     }
 };
 
+/* A square of cells of every image. */
+struct square {
+    msi_c64 cell[TILE][TILE][MAX_IMAGES];
+};
+
+/* What sample i adds to the cells (u .. u + TILE - 1, v ..). */
+void add_sample(const state *s, int64_t i, int32_t u, int32_t v, square *sum)
+{
+    const detail *d = s->d;
+    const msi_window_sample &x = s->sample[(size_t)i];
+    const int du = u - x.u + d->taps / 2, dv = v - x.v + d->taps / 2;
+    if (du <= -TILE || dv <= -TILE || du >= d->taps || dv >= d->taps) return;
+    msi_c64 value[MAX_IMAGES];
+    for (int p = 0; p < d->n_image; p++) value[p] = complex_at(VALUE_SEED, i * d->n_image + p);
+    for (int b = std::max(0, -dv); b < std::min(TILE, d->taps - dv); b++)
+        for (int a = std::max(0, -du); a < std::min(TILE, d->taps - du); a++) {
+            const msi_c64 k = kernel_at(s, x, du + a, dv + b);
+            for (int p = 0; p < d->n_image; p++) add_to(&sum->cell[b][a][p], times(k, value[p]));
+        }
+}
+
 /* A few squares of cells about samples, each with every sample that touches it. */
 int verify_grid(state *s, squares *sum)
 {
@@ -299,20 +337,16 @@ int verify_grid(state *s, squares *sum)
     const int64_t n_grid = s->tracks.grid;
     for (int t = 0; t < N_TILE; t++) {
         const msi_window_sample &about = s->sample[(size_t)((s->n - 1) * t / (N_TILE - 1))];
-        msi_c64 truth[TILE][TILE][MAX_IMAGES] = {};
-        for (int64_t i = 0; i < s->n; i++) {
-            const msi_window_sample &x = s->sample[(size_t)i];
-            const int du = about.u - x.u + d->taps / 2, dv = about.v - x.v + d->taps / 2;
-            if (du <= -TILE || dv <= -TILE || du >= d->taps || dv >= d->taps) continue;
-            for (int b = std::max(0, -dv); b < std::min(TILE, d->taps - dv); b++)
-                for (int a = std::max(0, -du); a < std::min(TILE, d->taps - du); a++) {
-                    const msi_c64 k = kernel_at(s, x, du + a, dv + b);
-                    for (int p = 0; p < d->n_image; p++) {
-                        const msi_c64 y = times(k, complex_at(VALUE_SEED, i * d->n_image + p));
-                        truth[b][a][p].re += y.re;
-                        truth[b][a][p].im += y.im;
-                    }
-                }
+        square truth = {};
+#pragma omp parallel
+        {
+            square part = {};
+#pragma omp for nowait
+            for (int64_t i = 0; i < s->n; i++) add_sample(s, i, about.u, about.v, &part);
+#pragma omp critical
+            for (int b = 0; b < TILE; b++)
+                for (int a = 0; a < TILE; a++)
+                    for (int p = 0; p < d->n_image; p++) add_to(&truth.cell[b][a][p], part.cell[b][a][p]);
         }
         for (int b = 0; b < TILE; b++)
             for (int a = 0; a < TILE; a++) {
@@ -320,36 +354,43 @@ int verify_grid(state *s, squares *sum)
                 const int64_t at = msi_wproj_wrap(about.v + b, n_grid) * n_grid + msi_wproj_wrap(about.u + a, n_grid);
                 MSI_CUDA(cudaMemcpy(got, (msi_c32 *)s->d_grid + at * d->n_image, (size_t)d->n_image * sizeof(msi_c32),
                                     cudaMemcpyDeviceToHost));
-                for (int p = 0; p < d->n_image; p++) sum->compare({got[p].re, got[p].im}, truth[b][a][p]);
+                for (int p = 0; p < d->n_image; p++) sum->compare({got[p].re, got[p].im}, truth.cell[b][a][p]);
             }
     }
     return MSI_OK;
 }
 
+/* What sample i is in the grid of random numbers. */
+void sum_footprint(const state *s, int64_t i, msi_c64 *truth)
+{
+    const detail *d = s->d;
+    const int64_t n_grid = s->tracks.grid;
+    const msi_window_sample &x = s->sample[(size_t)i];
+    for (int b = 0; b < d->taps; b++)
+        for (int a = 0; a < d->taps; a++) {
+            msi_c64 k = kernel_at(s, x, a, b);
+            k.im = -k.im;
+            const int64_t at =
+                msi_wproj_wrap(x.v - d->taps / 2 + b, n_grid) * n_grid + msi_wproj_wrap(x.u - d->taps / 2 + a, n_grid);
+            for (int p = 0; p < d->n_image; p++)
+                add_to(&truth[p], times(k, complex_at(GRID_SEED, at * d->n_image + p)));
+        }
+}
+
+/* Samples from the first to the last, evenly spread. */
 int verify_degrid(state *s, squares *sum)
 {
     const detail *d = s->d;
-    const int64_t n_grid = s->tracks.grid, n_checked = std::min<int64_t>(N_CHECKED, s->n);
+    const int64_t n_checked = std::min<int64_t>(N_CHECKED, s->n);
+    auto sample_of = [&](int64_t c) { return n_checked > 1 ? (s->n - 1) * c / (n_checked - 1) : 0; };
+    std::vector<msi_c64> truth((size_t)(n_checked * d->n_image));
+#pragma omp parallel for
+    for (int64_t c = 0; c < n_checked; c++) sum_footprint(s, sample_of(c), &truth[(size_t)(c * d->n_image)]);
     for (int64_t c = 0; c < n_checked; c++) {
-        const int64_t i = (s->n - 1) * c / (n_checked - 1);
-        const msi_window_sample &x = s->sample[(size_t)i];
-        msi_c64 truth[MAX_IMAGES] = {};
-        for (int b = 0; b < d->taps; b++)
-            for (int a = 0; a < d->taps; a++) {
-                msi_c64 k = kernel_at(s, x, a, b);
-                k.im = -k.im;
-                const int64_t at = msi_wproj_wrap(x.v - d->taps / 2 + b, n_grid) * n_grid +
-                                   msi_wproj_wrap(x.u - d->taps / 2 + a, n_grid);
-                for (int p = 0; p < d->n_image; p++) {
-                    const msi_c64 y = times(k, complex_at(GRID_SEED, at * d->n_image + p));
-                    truth[p].re += y.re;
-                    truth[p].im += y.im;
-                }
-            }
         msi_c32 got[MAX_IMAGES];
-        MSI_CUDA(cudaMemcpy(got, (msi_c32 *)s->job.value + i * d->n_image, (size_t)d->n_image * sizeof(msi_c32),
-                            cudaMemcpyDefault));
-        for (int p = 0; p < d->n_image; p++) sum->compare({got[p].re, got[p].im}, truth[p]);
+        MSI_CUDA(cudaMemcpy(got, (msi_c32 *)s->job.value + sample_of(c) * d->n_image,
+                            (size_t)d->n_image * sizeof(msi_c32), cudaMemcpyDefault));
+        for (int p = 0; p < d->n_image; p++) sum->compare({got[p].re, got[p].im}, truth[(size_t)(c * d->n_image + p)]);
     }
     return MSI_OK;
 }
@@ -368,6 +409,7 @@ void free_state(void *in)
     state *s = static_cast<state *>(in);
     if (!s) return;
     for (void *p : {s->d_sample, s->d_value, s->d_grid, s->d_table, s->d_taps, s->d_offset}) cudaFree(p);
+    msi_window_operands_free(s->operands);
     cudaFreeHost(s->h_sample);
     cudaFreeHost(s->h_value);
     for (cudaStream_t stream : s->stream)
@@ -423,7 +465,9 @@ const detail degrid_4_60_guess = separable(4, 60, 1, 1, TRACKS, GUESSED, "merged
 const detail degrid_4_60_times = separable(4, 60, 1, 0, TIMES, MEASURED, "not merged, time-major order");
 const detail degrid_4_60_places = separable(4, 60, 1, 0, PLACES, MEASURED, "not merged, in order of place");
 const detail degrid_1_60 = separable(1, 60, 1, 1, TRACKS, MEASURED, "merged, tuned");
+const detail degrid_1_60_guess = separable(1, 60, 1, 1, TRACKS, GUESSED, "merged, not tuned");
 const detail degrid_4_28 = separable(4, 28, 1, 1, TRACKS, MEASURED, "merged, tuned");
+const detail degrid_4_28_guess = separable(4, 28, 1, 1, TRACKS, GUESSED, "merged, not tuned");
 const detail degrid_1_28 = separable(1, 28, 1, 1, TRACKS, MEASURED, "merged, tuned");
 const detail degrid_1_28_guess = separable(1, 28, 1, 1, TRACKS, GUESSED, "merged, not tuned");
 
@@ -463,7 +507,9 @@ const msi_bench_row rows[] = {ROW("B1/16", romein, "grid", full_16),
                               ROW("B2/degrid-4pol-60-time-major", merry, "degrid", degrid_4_60_times),
                               ROW("B2/degrid-4pol-60-by-place", merry, "degrid", degrid_4_60_places),
                               ROW("B2/degrid-1pol-60", merry, "degrid", degrid_1_60),
+                              ROW("B2/degrid-1pol-60-untuned", merry, "degrid", degrid_1_60_guess),
                               ROW("B2/degrid-4pol-28", merry, "degrid", degrid_4_28),
+                              ROW("B2/degrid-4pol-28-untuned", merry, "degrid", degrid_4_28_guess),
                               ROW("B2/degrid-1pol-28", merry, "degrid", degrid_1_28),
                               ROW("B2/degrid-1pol-28-untuned", merry, "degrid", degrid_1_28_guess)};
 

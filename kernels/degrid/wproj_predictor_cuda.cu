@@ -57,8 +57,7 @@ struct window_degridder : slice_degridder {
         msi_window_gridder *made;
         window.reset();
         capacity = 0;
-        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, n_sample >= LEAST_TUNED,
-                                          plan->texture));
+        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, n_sample, plan->texture));
         window.reset(made);
         capacity = most;
         return MSI_OK;

@@ -291,80 +291,46 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     }
 }
 
-template <class F>
-int launch_degrid(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+template <class F> int launch(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
-    window_args<typename F::T> a;
-    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, 1);
-    int threads;
-    divide_window<F>(&a, job->kernels.max_taps, &threads);
-    int64_t blocks = count_blocks(a);
-    MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
-    MSI_CUDA(cudaFuncSetAttribute(k_window_degrid<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  (int)sizeof(degrid_store<F>)));
-    k_window_degrid<F><<<(unsigned)blocks, threads, sizeof(degrid_store<F>), stream>>>(a);
-    MSI_CUDA(cudaGetLastError());
-    return MSI_OK;
+    if constexpr (F::FULL)
+        return launch_form<F>(k_window_degrid_full<F>, 0, 1, job, group, first_image, n_pass, stream);
+    else
+        return launch_form<F>(k_window_degrid<F>, sizeof(degrid_store<F>), 1, job, group, first_image, n_pass, stream);
 }
 
-template <class F>
-int launch_full(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+template <class F> constexpr form_row form()
 {
-    window_args<typename F::T> a;
-    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, 1);
-    int threads;
-    divide_full_window<F>(&a, job->kernels.max_taps, &threads);
-    int64_t blocks = count_blocks(a);
-    MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
-    k_window_degrid_full<F><<<(unsigned)blocks, threads, 0, stream>>>(a);
-    MSI_CUDA(cudaGetLastError());
-    return MSI_OK;
-}
-
-template <class F> constexpr form_row separable()
-{
-    return {sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64,
-            0,
-            {F::P, F::CU, F::CV, F::B, F::TU, F::TV, MSI_WINDOW_THREADS, 0},
-            launch_degrid<F>};
-}
-
-template <class F> constexpr form_row full()
-{
-    return {sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64,
-            1,
-            {F::P, 1, F::CV, 1, F::THREADS, 0, MSI_WINDOW_THREADS, 0},
-            launch_full<F>};
+    return row_of<F>(launch<F>);
 }
 
 template <class F> constexpr form_row tensor()
 {
     return {MSI_FP32,
             0,
-            {F::P, FOUR, FOUR, F::M * SET / FOUR, F::W, F::ROWS * F::WARPS, MSI_WINDOW_TENSOR, 0},
+            {F::P, FOUR, FOUR, F::M * SET / FOUR, F::COLUMNS, F::ROWS, MSI_WINDOW_TENSOR, 0},
             launch_tensor<F>};
 }
 
-/* Each is the fastest for some number of images and taps. Where tensor cores take a job they are faster by a tenth to
- * two thirds; the separable forms in fp32 that do without are for what comes from a texture. */
+/* Each is the fastest for some number of images and taps. Where tensor cores take a job they are faster; the separable
+ * forms in fp32 that do without are for what they do not take. */
 const form_row FORMS[] = {
-    tensor<tensor_form<1, 2, 16, 1, 32, 16>>(),
-    tensor<tensor_form<1, 2, 32, 2, 32, 8>>(),
-    tensor<tensor_form<1, 2, 64, 4, 32, 3>>(),
-    tensor<tensor_form<2, 2, 32, 2, 32, 6>>(),
-    tensor<tensor_form<2, 2, 64, 4, 32, 2>>(),
-    tensor<tensor_form<4, 1, 16, 2, 32, 8>>(),
-    tensor<tensor_form<4, 1, 32, 4, 32, 3>>(),
-    tensor<tensor_form<4, 1, 64, 8, 32, 1>>(),
-    separable<degrid_form<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>, 4>>(),
-    separable<degrid_form<window_form<float, 1, 4, 4, 2, 64, 64, 32, 4>, 4>>(),
-    separable<degrid_form<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>, 1>>(),
-    separable<degrid_form<window_form<double, 1, 4, 4, 1, 64, 32, 16, 4>, 2>>(),
-    separable<degrid_form<window_form<double, 2, 4, 2, 1, 64, 16, 16, 4>, 1>>(),
-    full<full_form<float, 1, 8, 32, 128, 6>>(),
-    full<full_form<float, 4, 4, 32, 128, 6>>(),
-    full<full_form<double, 1, 8, 32, 128, 4>>(),
-    full<full_form<double, 4, 4, 32, 128, 3>>(),
+    tensor<tensor_form<1, 2, 1, 24>>(),
+    tensor<tensor_form<1, 4, 2, 12>>(),
+    tensor<tensor_form<1, 3, 3, 12>>(),
+    tensor<tensor_form<2, 2, 1, 16>>(),
+    tensor<tensor_form<2, 2, 2, 12>>(),
+    tensor<tensor_form<4, 1, 2, 12>>(),
+    tensor<tensor_form<4, 2, 1, 12>>(),
+    form<degrid_form<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>, 4>>(),
+    form<degrid_form<window_form<float, 1, 4, 4, 2, 64, 64, 32, 4>, 4>>(),
+    form<degrid_form<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>, 1>>(),
+    form<degrid_form<window_form<double, 1, 4, 4, 1, 64, 32, 16, 4>, 2>>(),
+    form<degrid_form<window_form<double, 2, 4, 2, 1, 64, 16, 16, 4>, 1>>(),
+    form<full_form<float, 1, 8, 32, 128, 6>>(),
+    form<full_form<float, 4, 4, 32, 128, 6>>(),
+    form<full_form<double, 1, 8, 32, 128, 4>>(),
+    form<full_form<double, 4, 4, 32, 128, 3>>(),
 };
 constexpr int N_FORM = (int)(sizeof FORMS / sizeof FORMS[0]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How sums of warps and of tiles become values, for degridding with a moving window. */
+/* How sums of lanes, of warps and of tiles become values, for degridding with a moving window. */
 #ifndef MSI_KERNELS_WPROJ_WINDOW_VALUES_CUH
 #define MSI_KERNELS_WPROJ_WINDOW_VALUES_CUH
 
@@ -69,15 +69,6 @@ __device__ void write_totals(const T *part, int part_stride, cplx<T> *value, int
             *out = total;
         }
     }
-}
-
-/* Before tiles add to values. */
-template <typename T> int clear_values(const window_args<T> &a, int first_image, int n, cudaStream_t stream)
-{
-    if (a.n_tile_u * a.n_tile_v == 1) return MSI_OK;
-    const size_t cell = sizeof *a.value, pitch = (size_t)a.n_image * cell;
-    MSI_CUDA(cudaMemset2DAsync(a.value + first_image, pitch, 0, (size_t)n * cell, (size_t)a.n_vis, stream));
-    return MSI_OK;
 }
 
 } // namespace

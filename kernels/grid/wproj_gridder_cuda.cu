@@ -145,12 +145,12 @@ struct tile_form : slice_form {
 template <typename T> struct window_form : slice_form {
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels;
-    int tuned, n_image = 0;
-    int64_t box_nu = 0, box_nv = 0;
+    int n_image = 0;
+    int64_t n_expected, box_nu = 0, box_nv = 0;
     window_owner window{nullptr, msi_window_gridder_free};
 
-    window_form(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int tuned_)
-        : plan(plan_), kernels(kernels_), tuned(tuned_)
+    window_form(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int64_t n_expected_)
+        : plan(plan_), kernels(kernels_), n_expected(n_expected_)
     {
     }
 
@@ -161,7 +161,7 @@ template <typename T> struct window_form : slice_form {
         box_nu = nu;
         box_nv = nv;
         window.reset();
-        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, tuned, plan->texture));
+        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, n_expected, plan->texture));
         window.reset(made);
         return MSI_OK;
     }
@@ -198,7 +198,7 @@ template <typename T> class imager : slices<T> {
         times = times_;
         batch_samples = batch_samples_;
         if (form == MSI_WPROJ_CUDA_WINDOW)
-            how.reset(new window_form<T>(plan_, kernels, store_->n_sample >= LEAST_TUNED));
+            how.reset(new window_form<T>(plan_, kernels, store_->n_sample));
         else
             how.reset(new tile_form(plan_, kernels));
     }
@@ -361,13 +361,13 @@ template <typename T> class imager : slices<T> {
 } // namespace
 
 /* An eighth of the device; no more elements than tiles can number. */
-int64_t msi_wproj_cuda_table_bytes(void)
+int msi_wproj_cuda_table_bytes(int64_t *bytes)
 {
     const int64_t most = (int64_t)8 << 30;
     size_t free_bytes, total_bytes;
-    if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) return std::min(most, (int64_t)total_bytes / 8);
-    cudaGetLastError();
-    return 0;
+    MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    *bytes = std::min(most, (int64_t)total_bytes / 8);
+    return MSI_OK;
 }
 
 int msi_wproj_cuda_check(const msi_wproj_plan *plan)

@@ -16,8 +16,8 @@ typedef enum msi_wproj_cuda_form { MSI_WPROJ_CUDA_TILE, MSI_WPROJ_CUDA_WINDOW } 
 
 extern const msi_wproj_cost msi_wproj_cuda_tile_cost, msi_wproj_cuda_window_cost;
 
-/* msi_wproj_cuda_table_bytes - device memory that kernels may take, for a plan to go by; 0: as the plan sees fit. */
-int64_t msi_wproj_cuda_table_bytes(void);
+/* msi_wproj_cuda_table_bytes - device memory that kernels may take, for a plan to go by. Returns: 0, MSI_EGPU */
+int msi_wproj_cuda_table_bytes(int64_t *bytes);
 
 /* msi_wproj_cuda_check - whether the device can work by a plan. Returns: 0, MSI_ERANGE (a larger grid or more w-planes
  * than its indices hold) */

@@ -19,9 +19,6 @@ namespace {
 
 constexpr int64_t LEAST_BATCH_BYTES = 64 << 20;
 
-/* Samples from which on shapes of the moving window are measured, which takes as long as working on so many. */
-constexpr int64_t LEAST_TUNED = (int64_t)1 << 27;
-
 inline int64_t cell_bytes(const msi_wproj_plan *plan)
 {
     return plan->precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);

@@ -285,69 +285,38 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     if (mine && any) flush(at, true);
 }
 
-template <class F>
-int launch_grid(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+template <class F> int launch(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
-    window_args<typename F::T> a;
-    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, 0);
-    int threads;
-    divide_window<F>(&a, job->kernels.max_taps, &threads);
-    int64_t blocks = count_blocks(a);
-    MSI_CUDA(cudaFuncSetAttribute(k_window_grid<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  (int)sizeof(grid_store<F>)));
-    k_window_grid<F><<<(unsigned)blocks, threads, sizeof(grid_store<F>), stream>>>(a);
-    MSI_CUDA(cudaGetLastError());
-    return MSI_OK;
+    if constexpr (F::FULL)
+        return launch_form<F>(k_window_grid_full<F>, 0, 0, job, group, first_image, n_pass, stream);
+    else
+        return launch_form<F>(k_window_grid<F>, sizeof(grid_store<F>), 0, job, group, first_image, n_pass, stream);
 }
 
-template <class F>
-int launch_full(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+template <class F> constexpr form_row form()
 {
-    window_args<typename F::T> a;
-    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, 0);
-    int threads;
-    divide_full_window<F>(&a, job->kernels.max_taps, &threads);
-    int64_t blocks = count_blocks(a);
-    k_window_grid_full<F><<<(unsigned)blocks, threads, 0, stream>>>(a);
-    MSI_CUDA(cudaGetLastError());
-    return MSI_OK;
-}
-
-template <class F> constexpr form_row separable()
-{
-    return {sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64,
-            0,
-            {F::P, F::CU, F::CV, F::B, F::TU, F::TV, MSI_WINDOW_THREADS, 0},
-            launch_grid<F>};
-}
-
-template <class F> constexpr form_row full()
-{
-    return {sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64,
-            1,
-            {F::P, 1, F::CV, 1, F::THREADS, 0, MSI_WINDOW_THREADS, 0},
-            launch_full<F>};
+    return row_of<F>(launch<F>);
 }
 
 /* Each is the fastest, or nearly, for some number of images and taps. */
 const form_row FORMS[] = {
-    separable<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>>(),
-    separable<window_form<float, 1, 4, 4, 1, 32, 32, 16, 12>>(),
-    separable<window_form<float, 1, 4, 4, 1, 64, 64, 32, 3>>(),
-    separable<window_form<float, 1, 4, 4, 2, 64, 64, 32, 5>>(),
-    separable<window_form<float, 4, 4, 4, 1, 32, 32, 16, 6>>(),
-    separable<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>>(),
-    separable<window_form<float, 4, 2, 1, 1, 32, 32, 16, 2>>(),
-    separable<window_form<float, 2, 4, 4, 2, 64, 64, 16, 3>>(),
-    separable<window_form<float, 2, 4, 4, 1, 64, 32, 32, 4>>(),
-    separable<window_form<double, 1, 4, 4, 1, 64, 32, 16, 4>>(),
-    separable<window_form<double, 2, 4, 2, 1, 64, 16, 16, 4>>(),
-    separable<window_form<double, 4, 4, 2, 1, 64, 16, 16, 2>>(),
-    full<full_form<float, 1, 8, 32, 128, 6>>(),
-    full<full_form<float, 4, 4, 32, 128, 6>>(),
-    full<full_form<float, 2, 8, 32, 128, 4>>(),
-    full<full_form<double, 1, 8, 32, 128, 4>>(),
-    full<full_form<double, 4, 4, 32, 128, 3>>(),
+    form<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>>(),
+    form<window_form<float, 1, 4, 4, 1, 32, 32, 16, 12>>(),
+    form<window_form<float, 1, 4, 4, 1, 64, 64, 32, 3>>(),
+    form<window_form<float, 1, 4, 4, 2, 64, 64, 32, 5>>(),
+    form<window_form<float, 4, 4, 4, 1, 32, 32, 16, 6>>(),
+    form<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>>(),
+    form<window_form<float, 4, 2, 1, 1, 32, 32, 16, 2>>(),
+    form<window_form<float, 2, 4, 4, 2, 64, 64, 16, 3>>(),
+    form<window_form<float, 2, 4, 4, 1, 64, 32, 32, 4>>(),
+    form<window_form<double, 1, 4, 4, 1, 64, 32, 16, 4>>(),
+    form<window_form<double, 2, 4, 2, 1, 64, 16, 16, 4>>(),
+    form<window_form<double, 4, 4, 2, 1, 64, 16, 16, 2>>(),
+    form<full_form<float, 1, 8, 32, 128, 6>>(),
+    form<full_form<float, 4, 4, 32, 128, 6>>(),
+    form<full_form<float, 2, 8, 32, 128, 4>>(),
+    form<full_form<double, 1, 8, 32, 128, 4>>(),
+    form<full_form<double, 4, 4, 32, 128, 3>>(),
 };
 constexpr int N_FORM = (int)(sizeof FORMS / sizeof FORMS[0]);
 

@@ -93,7 +93,7 @@ __device__ __forceinline__ int wrap(int x, int n)
  */
 template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N_, int BLOCKS_> struct window_form {
     using T = T_;
-    static constexpr int P = P_, CU = CU_, CV = CV_, B = B_, TU = TU_, TV = TV_, N = N_, BLOCKS = BLOCKS_;
+    static constexpr int P = P_, CU = CU_, CV = CV_, B = B_, TU = TU_, TV = TV_, N = N_, BLOCKS = BLOCKS_, FULL = 0;
     static constexpr int THREADS = (TU / CU) * (TV / CV / B);
     static constexpr int ROWS = CV * B;                    /* of a thread */
     static constexpr int PACK = 16 / (int)sizeof(cplx<T>); /* complex elements */
@@ -321,35 +321,18 @@ __device__ __forceinline__ staging share_items(int log2_width)
     return s;
 }
 
-/*
- * Weights along one axis of n visibilities, EACH places side by side at a time: store(k, i, weights) for i = 0 .. count
- * - 1, place first + EACH i being the first of them.
- */
-template <msi_window_lookup LOOKUP, int EACH, typename T, class STORE>
-__device__ __forceinline__ void stage_weights(const tap_source<T> *source, const float *frac, axis along, int n,
-                                              int first, int count, staging share, STORE store)
-{
-    for (int i = share.x; i < count; i += share.x_step) {
-#pragma unroll(EACH > 1 ? 2 : 4)
-        for (int k = share.k; k < n; k += share.k_step) {
-            tap_source<T> s = read_source(&source[k]);
-            cplx<T> w[EACH];
-#pragma unroll
-            for (int e = 0; e < EACH; e++)
-                w[e] = weight_at<LOOKUP>(s, LOOKUP == MSI_WINDOW_LINEAR ? frac[k] : 0.0f, first + EACH * i + e, along);
-            store(k, i, w);
-        }
-    }
-}
-
-/* The same into rows of ROOM staged elements. */
+/* Weights along one axis of n visibilities into rows of ROOM staged elements. */
 template <int C, int B, int ROOM, msi_window_lookup LOOKUP, typename T>
 __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> *source, const float *frac, axis along,
                                            int n, int first, int cells, staging share)
 {
-    stage_weights<LOOKUP, 1>(source, frac, along, n, first, cells, share, [&](int k, int x, const cplx<T> *w) {
-        staged[pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x) + k * ROOM] = *w;
-    });
+    for (int x = share.x; x < cells; x += share.x_step) {
+        cplx<T> *out = staged + pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x);
+#pragma unroll 4
+        for (int k = share.k; k < n; k += share.k_step)
+            out[k * ROOM] = weight_at<LOOKUP>(read_source(&source[k]), LOOKUP == MSI_WINDOW_LINEAR ? frac[k] : 0.0f,
+                                              first + x, along);
+    }
 }
 
 /* A thread's place in its tile: pairs of lanes along v, pairs of pairs along u, so that equal addresses lie in
@@ -440,7 +423,7 @@ __device__ __forceinline__ int cell_at(int place, int corner_place, int corner_c
 /* Full tables: P images, CV cells of a column a thread, at most MOST threads. */
 template <typename T_, int P_, int CV_, int N_, int MOST_, int BLOCKS_> struct full_form {
     using T = T_;
-    static constexpr int P = P_, CV = CV_, N = N_, THREADS = MOST_, BLOCKS = BLOCKS_;
+    static constexpr int P = P_, CV = CV_, N = N_, THREADS = MOST_, BLOCKS = BLOCKS_, FULL = 1;
 };
 
 /* Weights of a thread's column for visibility k; row j's place in the window is place_v + j step_v. */

@@ -48,10 +48,12 @@ typedef struct msi_window_kernels {
      */
     uint64_t texture_u, texture_v;
     float texture_middle;
+    const struct msi_window_operands *operands; /* of max_taps, for tensor cores; NULL: they are not used */
 } msi_window_kernels;
 
-/* What multiplies. TENSOR: separable tables in fp32, but TEXTURE; operands are split and scaled, so that a product is
- * right to 2^-22 or so, and a cell to 2^-35 of the largest that is read near it. */
+/* What multiplies. TENSOR: degridding by kernels that have operands, from rows that are multiples of four cells;
+ * numbers are split and scaled, so that a product is right to 2^-22 or so, and a cell to 2^-35 of the largest that is
+ * read near it. */
 enum { MSI_WINDOW_THREADS, MSI_WINDOW_TENSOR };
 
 /* How a launch divides its work; window_tuning.h chooses. */

@@ -5,6 +5,7 @@
 
 #include "kernels/grid/cuda_check.h"
 #include "kernels/grid/wproj_window_cuda.cuh"
+#include "kernels/prepare/window_operands_cuda.h"
 
 namespace {
 
@@ -68,39 +69,81 @@ template <typename T> void share_tile(window_args<T> *a, int cells_u, int cells_
     while (1 << a->log2_tile_v > threads) a->log2_tile_v--;
 }
 
-/* Window, tiles and threads of a separable form. */
+/* Window, tiles and threads of a form. */
 template <class F> void divide_window(window_args<typename F::T> *a, int taps, int *threads)
 {
-    cut_window(taps + F::CU - 1, F::CU, 1, F::TU, &a->window_u, &a->n_tile_u, &a->threads_u);
-    cut_window(taps + F::CV - 1, F::CV, F::B, F::TV, &a->window_v, &a->n_tile_v, &a->threads_v);
+    if constexpr (F::FULL) {
+        /* No cell is padding; rows of a thread lie threads_v apart. */
+        int window;
+        cut_window(taps, 1, 1, F::THREADS < 64 ? F::THREADS : 64, &window, &a->n_tile_u, &a->threads_u);
+        a->window_u = a->window_v = taps;
+        int rows = (taps + F::CV - 1) / F::CV, most = F::THREADS / a->threads_u;
+        a->n_tile_v = (rows + most - 1) / most;
+        a->threads_v = (rows + a->n_tile_v - 1) / a->n_tile_v;
+    } else {
+        cut_window(taps + F::CU - 1, F::CU, 1, F::TU, &a->window_u, &a->n_tile_u, &a->threads_u);
+        cut_window(taps + F::CV - 1, F::CV, F::B, F::TV, &a->window_v, &a->n_tile_v, &a->threads_v);
+    }
     *threads = (a->threads_u * a->threads_v + 31) / 32 * 32;
-    share_tile(a, a->threads_u * F::CU, a->threads_v * F::ROWS, *threads);
+    if constexpr (!F::FULL) share_tile(a, a->threads_u * F::CU, a->threads_v * F::ROWS, *threads);
 }
 
-/* Window, tiles and threads of a form for full tables: no cell is padding; rows of a thread lie threads_v apart. */
-template <class F> void divide_full_window(window_args<typename F::T> *a, int taps, int *threads)
+/* Before tiles add to values. */
+template <typename T> int clear_values(const window_args<T> &a, int first_image, int n, cudaStream_t stream)
 {
-    int window;
-    cut_window(taps, 1, 1, F::THREADS < 64 ? F::THREADS : 64, &window, &a->n_tile_u, &a->threads_u);
-    a->window_u = a->window_v = taps;
-    int rows = (taps + F::CV - 1) / F::CV, most = F::THREADS / a->threads_u;
-    a->n_tile_v = (rows + most - 1) / most;
-    a->threads_v = (rows + a->n_tile_v - 1) / a->n_tile_v;
-    *threads = (a->threads_u * a->threads_v + 31) / 32 * 32;
+    if (a.n_tile_u * a.n_tile_v == 1) return MSI_OK;
+    const size_t cell = sizeof *a.value, pitch = (size_t)a.n_image * cell;
+    MSI_CUDA(cudaMemset2DAsync(a.value + first_image, pitch, 0, (size_t)n * cell, (size_t)a.n_vis, stream));
+    return MSI_OK;
 }
+
+/* A form's kernel, with store_bytes of shared memory asked for at the launch. */
+template <class F>
+int launch_form(void (*kernel)(window_args<typename F::T>), size_t store_bytes, int degrid, const msi_window_job *job,
+                int group, int first_image, int n_pass, cudaStream_t stream)
+{
+    window_args<typename F::T> a;
+    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, degrid);
+    int threads;
+    divide_window<F>(&a, job->kernels.max_taps, &threads);
+    if (degrid) MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
+    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)store_bytes));
+    kernel<<<(unsigned)count_blocks(a), threads, store_bytes, stream>>>(a);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+typedef int (*launch_fn)(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream);
 
 /* One compiled form, as both directions' tables list it. */
 struct form_row {
     msi_precision precision;
     int full;
     msi_window_shape shape;
-    int (*launch)(const msi_window_job *, int group, int first_image, int n_pass, cudaStream_t);
+    launch_fn launch;
 };
+
+template <class F> constexpr form_row row_of(launch_fn launch)
+{
+    constexpr msi_precision precision = sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64;
+    if constexpr (F::FULL)
+        return {precision, 1, {F::P, 1, F::CV, 1, F::THREADS, 0, MSI_WINDOW_THREADS, 0}, launch};
+    else
+        return {precision, 0, {F::P, F::CU, F::CV, F::B, F::TU, F::TV, MSI_WINDOW_THREADS, 0}, launch};
+}
+
+/* Tensor cores take rows whose blocks do not wrap within themselves, and whole tiles of the operands' window. */
+inline bool tensor_takes(const msi_window_shape &s, const msi_window_job *job)
+{
+    const msi_window_operands *o = job->kernels.operands;
+    return o && o->taps == job->kernels.max_taps && o->lookup == job->kernels.lookup && job->nu % s.coarsen_u == 0 &&
+           job->n_image % s.images == 0 && o->window % s.tile_u == 0 && o->window % s.tile_v == 0;
+}
 
 inline bool suits(const form_row &f, const msi_window_job *job)
 {
     return f.precision == job->precision && f.full == job->kernels.full &&
-           (f.shape.variant != MSI_WINDOW_TENSOR || job->kernels.lookup != MSI_WINDOW_TEXTURE);
+           (f.shape.variant != MSI_WINDOW_TENSOR || tensor_takes(f.shape, job));
 }
 
 inline bool same_tile(const msi_window_shape &a, const msi_window_shape *b)

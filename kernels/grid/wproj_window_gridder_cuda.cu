@@ -7,24 +7,37 @@
 #include "kernels/convolution/wkernel_cuda.h"
 #include "kernels/degrid/wproj_window_degrid_cuda.h"
 #include "kernels/grid/cuda_check.h"
+#include "kernels/prepare/window_operands_cuda.h"
 #include "kernels/prepare/window_tuning.h"
 
 struct msi_window_gridder {
     msi_window_order *order;
     msi_wkernel_mirror mirror;
-    msi_window_kernels kernels; /* the mirror's and textures; max_taps is set for each launch */
+    msi_window_kernels kernels; /* the mirror's and textures; max_taps and operands are set for each launch */
     cudaArray_t array[2];       /* textures' */
     msi_precision precision;
-    int n_image, tuned;
+    int n_image;
+    int64_t n_expected;
     cudaEvent_t begin, end;
     char device[256];
-    msi_window_shape shape[2][MSI_WINDOW_MAX_CLASS]; /* by direction and class; n_vis 0: not chosen yet */
+    /* By direction and class. */
+    msi_window_shape shape[2][MSI_WINDOW_MAX_CLASS]; /* n_vis 0: not chosen yet */
+    bool is_measured[2][MSI_WINDOW_MAX_CLASS];       /* as far as n_expected samples allow */
+    /* By class, for degridding. */
+    msi_window_operands *operands[MSI_WINDOW_MAX_CLASS];
+    bool has_asked[MSI_WINDOW_MAX_CLASS]; /* for operands, of which there may be none */
 };
 
 namespace {
 
-/* Samples below which a launch is too short to be measured, and as many as a measurement takes. */
-constexpr int64_t LEAST_MEASURED = 1 << 16, MOST_MEASURED = 1 << 18;
+/*
+ * Measuring may take a twentieth of the time that the samples to come take. A timing is the better of RUNS runs on some
+ * of them, by shapes that are somewhat slower than the best; four timings at least are of use. Fewer samples than
+ * LEAST_MEASURED do not fill a GPU, more than MOST_MEASURED tell nothing new.
+ */
+constexpr int RUNS = 2, LEAST_TIMINGS = 4;
+constexpr double MOST_PART = 0.05, SLOWER = 1.25;
+constexpr int64_t LEAST_MEASURED = 1 << 18, MOST_MEASURED = 1 << 21;
 
 int64_t element_bytes(msi_precision precision)
 {
@@ -105,7 +118,7 @@ int measure(void *context, const msi_window_shape *shape, double *ms)
 {
     const measurement *m = (const measurement *)context;
     float best = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < RUNS; i++) {
         float once;
         MSI_CUDA(cudaEventRecord(m->g->begin, m->stream));
         MSI_TRY(launch(&m->job, m->degrid, shape, m->stream));
@@ -118,33 +131,49 @@ int measure(void *context, const msi_window_shape *shape, double *ms)
     return MSI_OK;
 }
 
+/* Timings that n_expected samples pay for, and the samples of each, n_vis at most. */
+int64_t count_timings(int64_t n_expected, int64_t n_vis, int64_t *n_measured)
+{
+    const double paid = MOST_PART * (double)n_expected / (RUNS * SLOWER);
+    *n_measured = std::min(n_vis, std::min(std::max((int64_t)(paid / LEAST_TIMINGS), LEAST_MEASURED), MOST_MEASURED));
+    return *n_measured < LEAST_MEASURED ? 0 : (int64_t)(paid / (double)*n_measured);
+}
+
 /* Measures on the job's own samples: with values of zero, which leave the grid as it is, or into the room for what will
- * be degridded. */
+ * be degridded. Where there is no room for zeros nothing is measured. */
 int measure_shapes(const measurement *of, const msi_window_case *what, const msi_window_shape *candidate, int n,
-                   msi_window_shape *shape)
+                   int64_t n_timing, msi_window_shape *shape)
 {
     measurement m = *of;
-    m.job.n_vis = std::min(m.job.n_vis, MOST_MEASURED);
     const size_t bytes = (size_t)(m.job.n_vis * m.job.n_image * element_bytes(m.job.precision));
     void *zero = nullptr;
-    if (!m.degrid) {
-        MSI_CUDA(cudaMallocAsync(&zero, bytes, m.stream));
-        m.job.value = zero;
-        cudaMemsetAsync(zero, 0, bytes, m.stream);
+    if (!m.degrid && n_timing > 1) {
+        if (cudaMallocAsync(&zero, bytes, m.stream) == cudaSuccess) {
+            m.job.value = zero;
+            cudaMemsetAsync(zero, 0, bytes, m.stream);
+        } else {
+            cudaGetLastError();
+            n_timing = 0;
+        }
     }
-    int rc = msi_window_tuning_choose(shape, what, candidate, n, measure, &m, nullptr);
+    int rc = msi_window_tuning_choose(shape, what, candidate, n, n_timing, measure, &m, nullptr);
     if (zero) cudaFreeAsync(zero, m.stream);
     return rc;
 }
 
-int choose_shape(msi_window_gridder *g, const msi_window_job *job, int degrid, int of_class, cudaStream_t stream,
-                 msi_window_shape *shape)
+/* n_expected: the samples that the shape is for. */
+int choose_shape(msi_window_gridder *g, const msi_window_job *job, int degrid, int of_class, int64_t n_expected,
+                 cudaStream_t stream, msi_window_shape *shape)
 {
     msi_window_shape *known = &g->shape[degrid][of_class];
-    if (known->n_vis == 0) {
-        msi_window_shape candidate[MSI_WINDOW_MAX_SHAPES];
-        int n = degrid ? msi_window_degrid_shapes(job, candidate) : msi_window_grid_shapes(job, candidate);
-        if (n == 0) return msi_error_set(MSI_EINTERNAL, "the window strategy has no form for %d images", job->n_image);
+    bool *is_measured = &g->is_measured[degrid][of_class];
+    measurement m = {g, *job, degrid, stream};
+    const int64_t n_timing = *is_measured ? 0 : count_timings(n_expected, job->n_vis, &m.job.n_vis);
+    msi_window_shape candidate[MSI_WINDOW_MAX_SHAPES];
+    const int n = degrid ? msi_window_degrid_shapes(job, candidate) : msi_window_grid_shapes(job, candidate);
+    if (n == 0) return msi_error_set(MSI_EINTERNAL, "the window strategy has no form for %d images", job->n_image);
+    /* A form that took one grid need not take another. */
+    if (!msi_window_tuning_is_candidate(known, candidate, n) || n_timing > 1) {
         const msi_window_case what = {g->device,
                                       degrid,
                                       job->precision,
@@ -152,20 +181,27 @@ int choose_shape(msi_window_gridder *g, const msi_window_job *job, int degrid, i
                                       job->kernels.full,
                                       job->kernels.lookup,
                                       job->kernels.max_taps};
-        if (!g->tuned || job->n_vis < LEAST_MEASURED) {
-            *shape = msi_window_tuning_guess(&what, candidate, n);
-            return MSI_OK;
-        }
-        const measurement m = {g, *job, degrid, stream};
-        MSI_TRY(measure_shapes(&m, &what, candidate, n, known));
+        MSI_TRY(measure_shapes(&m, &what, candidate, n, n_timing, known));
+        *is_measured = *is_measured || n_timing > 1;
     }
     *shape = *known;
+    return MSI_OK;
+}
+
+/* The operands of a class, made at the first call. */
+int operands_of(msi_window_gridder *g, const msi_window_job *job, int of_class, cudaStream_t stream,
+                const msi_window_operands **operands)
+{
+    if (!g->has_asked[of_class]) MSI_TRY(msi_window_operands_create(&g->operands[of_class], job, stream));
+    g->has_asked[of_class] = true;
+    *operands = g->operands[of_class];
     return MSI_OK;
 }
 
 int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const msi_window_grid *grid, int degrid,
                 cudaStream_t stream)
 {
+    const int64_t n_all = ordered->first[ordered->n_class];
     for (int c = 0; c < ordered->n_class; c++) {
         const int64_t first = ordered->first[c], n = ordered->first[c + 1] - first;
         if (n == 0) continue;
@@ -180,8 +216,11 @@ int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const 
         job.grid = grid->cells;
         job.kernels = g->kernels;
         job.kernels.max_taps = ordered->taps[c];
+        if (degrid) MSI_TRY(operands_of(g, &job, c, stream, &job.kernels.operands));
+        /* Classes share what is to come as they share this slice. */
+        const double part = (double)n / (double)n_all;
         msi_window_shape shape;
-        MSI_TRY(choose_shape(g, &job, degrid, c, stream, &shape));
+        MSI_TRY(choose_shape(g, &job, degrid, c, (int64_t)(part * (double)g->n_expected), stream, &shape));
         MSI_TRY(launch(&job, degrid, &shape, stream));
     }
     return MSI_OK;
@@ -190,8 +229,8 @@ int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const 
 } // namespace
 
 extern "C" int msi_window_gridder_create(msi_window_gridder **out, const msi_wproj_geometry *geometry,
-                                         const msi_wkernel_set *kernels, int n_image, int64_t capacity, int tuned,
-                                         int textures)
+                                         const msi_wkernel_set *kernels, int n_image, int64_t capacity,
+                                         int64_t n_expected, int textures)
 {
     *out = nullptr;
     if ((geometry->linear && kernels->form == MSI_WKERNEL_FULL) ||
@@ -201,7 +240,7 @@ extern "C" int msi_window_gridder_create(msi_window_gridder **out, const msi_wpr
     msi_window_gridder *g = new msi_window_gridder{};
     g->precision = kernels->precision;
     g->n_image = n_image;
-    g->tuned = tuned;
+    g->n_expected = n_expected;
     int rc = set_up(g, geometry, kernels, capacity, textures);
     if (rc)
         msi_window_gridder_free(g);
@@ -215,20 +254,13 @@ extern "C" void msi_window_gridder_free(msi_window_gridder *g)
     if (!g) return;
     msi_window_order_free(g->order);
     msi_wkernel_mirror_free(&g->mirror);
+    for (msi_window_operands *o : g->operands) msi_window_operands_free(o);
     for (uint64_t texture : {g->kernels.texture_u, g->kernels.texture_v})
         if (texture) cudaDestroyTextureObject(texture);
     for (cudaArray_t array : g->array) cudaFreeArray(array);
     for (cudaEvent_t e : {g->begin, g->end})
         if (e) cudaEventDestroy(e);
     delete g;
-}
-
-extern "C" int64_t msi_window_gridder_bytes(const msi_wkernel_set *k, int n_image, int64_t capacity)
-{
-    const int64_t plane = (int64_t)(sizeof(int32_t) + 2 * sizeof(int64_t));
-    return (k->on_device ? 0 : k->n_element * element_bytes(k->precision)) + k->n_plane * plane +
-           std::min(capacity, MOST_MEASURED) * n_image * element_bytes(k->precision) +
-           msi_window_order_bytes(capacity, k->precision, n_image);
 }
 
 extern "C" int msi_window_gridder_add(msi_window_gridder *g, const msi_window_block *block, const int32_t *image_plane,

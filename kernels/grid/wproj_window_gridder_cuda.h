@@ -30,17 +30,16 @@ typedef struct msi_window_gridder msi_window_gridder;
  * Given:   geometry; kernels of its planes, of either form; their precision is that of values and grid. A table on the
  *          device is borrowed
  *          n_image  image planes gridded together
- *          tuned    1: measure shapes, or remember what was measured; 0: guess
+ *          n_expected  samples that will be worked on in all. Shapes that the cache does not know are measured for a
+ *                      twentieth of the time that these take at most; 0: none is measured
  *          textures 1: interpolate by texture units, of separable kernels in fp32 with geometry->linear
  * Returned: *out, freed by msi_window_gridder_free
  * Returns: 0, MSI_EGPU, MSI_ERANGE, MSI_ENOMEM
  */
 int msi_window_gridder_create(msi_window_gridder **out, const msi_wproj_geometry *geometry,
-                              const msi_wkernel_set *kernels, int n_image, int64_t capacity, int tuned, int textures);
+                              const msi_wkernel_set *kernels, int n_image, int64_t capacity, int64_t n_expected,
+                              int textures);
 void msi_window_gridder_free(msi_window_gridder *g);
-
-/* msi_window_gridder_bytes - device memory that msi_window_gridder_create takes. */
-int64_t msi_window_gridder_bytes(const msi_wkernel_set *kernels, int n_image, int64_t capacity);
 
 /*
  * msi_window_gridder_add - grid += a block's samples of one slice of w, every image plane at once.

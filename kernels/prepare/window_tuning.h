@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which of the moving window's shapes is fastest here: measured once, and remembered in the user's cache folder. */
+/* Which of the moving window's shapes is fastest here: measured bit by bit, and remembered in the user's cache folder.
+ */
 #ifndef MSI_KERNELS_WINDOW_TUNING_H
 #define MSI_KERNELS_WINDOW_TUNING_H
 
@@ -23,21 +24,25 @@ typedef struct msi_window_case {
 typedef int (*msi_window_time_fn)(void *context, const msi_window_shape *shape, double *ms);
 
 /*
- * msi_window_tuning_choose - the shape of a case: from the cache, or else the fastest of the candidates, which is then
- * put into the cache.
+ * msi_window_tuning_choose - the shape of a case, better known from call to call: the one in the cache, or a guess,
+ * against which untried candidates are measured, the most promising first, and then sizes of work groups, until all are
+ * tried or n_timing is used up. How far it came goes into the cache, and the next call goes on from there.
  *
- * Given:    candidate [n], n > 0, n_vis left open; time, context
- *           path  the cache's file; NULL: window-tuning in $XDG_CACHE_HOME/msimage or ~/.cache/msimage
+ * Given:    candidate [n], 0 < n <= MSI_WINDOW_MAX_SHAPES, n_vis left open; time, context
+ *           n_timing  calls of time that may be made; fewer than 2 measure nothing
+ *           path      the cache's file; NULL: window-tuning in $XDG_CACHE_HOME/msimage or ~/.cache/msimage
  * Returned: *shape, one of the candidates with n_vis set
  * Returns:  0, what `time` returned
  * Notes:    a cache that cannot be read or written, lines in it that mean nothing and shapes that are no longer
  *           compiled in are as good as none. Processes may share the file: it is replaced in one step.
  */
 int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_shape *candidate,
-                             int n, msi_window_time_fn time, void *context, const char *path);
+                             int n, int64_t n_timing, msi_window_time_fn time, void *context, const char *path);
 
-/* msi_window_tuning_guess - the shape of a case too small to measure: the fewest instructions, or the first of equals.
- */
+/* msi_window_tuning_is_candidate - 1 where a shape is one that msi_window_tuning_choose might return. */
+int msi_window_tuning_is_candidate(const msi_window_shape *shape, const msi_window_shape *candidate, int n);
+
+/* msi_window_tuning_guess - the shape that takes the fewest instructions, or the first of equals. */
 msi_window_shape msi_window_tuning_guess(const msi_window_case *what, const msi_window_shape *candidate, int n);
 
 #ifdef __cplusplus

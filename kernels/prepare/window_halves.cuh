@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Numbers as sums of two halves, for tensor cores: 22 bits of a number that a power of two brings into their range. */
+#ifndef MSI_KERNELS_WINDOW_HALVES_CUH
+#define MSI_KERNELS_WINDOW_HALVES_CUH
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace {
+
+/* Powers of two that the largest are scaled to, or a little more. Cells read later may be sixteen times as large. */
+constexpr int CELL_TOP = 10, WEIGHT_TOP = 13;
+
+/* Power of two that takes the largest of some numbers to 2^top and more, less than 2^(top + 1); and its inverse. */
+struct power {
+    float up, down;
+};
+
+__device__ __forceinline__ power scale_to(float largest, int top)
+{
+    int exponent = max((int)(__float_as_uint(largest) >> 23), top + 1);
+    return {__uint_as_float((uint32_t)(254 + top - exponent) << 23), __uint_as_float((uint32_t)(exponent - top) << 23)};
+}
+
+__device__ __forceinline__ uint32_t bits(half2 h)
+{
+    return *reinterpret_cast<uint32_t *>(&h);
+}
+
+/* Four numbers, each split in two halves: high halves in x and y, low ones in z and w. */
+__device__ __forceinline__ uint4 split(float a, float b, float c, float d)
+{
+    half2 first = __floats2half2_rn(a, b), second = __floats2half2_rn(c, d);
+    float2 x = __half22float2(first), y = __half22float2(second);
+    half2 rest = __floats2half2_rn(a - x.x, b - x.y), more = __floats2half2_rn(c - y.x, d - y.y);
+    return {bits(first), bits(second), bits(rest), bits(more)};
+}
+
+} // namespace
+
+#endif
