@@ -119,9 +119,11 @@ void msi_progress(const char *stage, int64_t done, int64_t total)
     if (isatty(STDERR_FILENO) && !state.with_time) {
         if (done < total && now - last_drawn < 0.1) return;
         last_drawn = now;
+        flockfile(stderr);
         if (done >= total) {
             if (state.bar_shown) fputs("\r\033[K", stderr);
             state.bar_shown = 0;
+            funlockfile(stderr);
             return;
         }
         char bar[31];
@@ -131,6 +133,7 @@ void msi_progress(const char *stage, int64_t done, int64_t total)
         fprintf(stderr, "\r\033[K%-12s [%s] %3.0f %%  ETA %.0f s", stage, bar, 100 * fraction, left);
         state.bar_shown = 1;
         fflush(stderr);
+        funlockfile(stderr);
         return;
     }
     int tenth = (int)(fraction * 10);

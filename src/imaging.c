@@ -124,12 +124,26 @@ static int plan_run(image_run *r)
     return MSI_OK;
 }
 
+/*
+ * Channels imaged at the same time, by a thread each: all threads' worth on the CPU, where there are channels enough
+ * for them and their grids take no more than a quarter of the memory; else one, by all threads. A small image has
+ * little for many threads to share.
+ */
+static int channels_at_once(const image_run *r)
+{
+    int n_thread = omp_get_max_threads();
+    int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
+    if (r->plan.gridder.backend != MSI_BACKEND_CPU || r->options->channels_out < 2 * n_thread) return 1;
+    return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
+}
+
 static int make_gridders(image_run *r)
 {
     const msi_options *o = r->options;
     MSI_TRY(msi_alloc(&r->gridder, o->channels_out, sizeof(msi_gridder *), "gridders"));
     MSI_TRY(msi_alloc(&r->density, o->channels_out, sizeof(msi_density *), "density weights"));
     msi_gridder_spec spec = gridder_spec(r);
+    if (channels_at_once(r) > 1) spec.n_thread = 1;
     for (int64_t c = 0; c < o->channels_out; c++) MSI_TRY(msi_gridder_create(&r->gridder[c], &spec));
     return MSI_OK;
 }
@@ -324,19 +338,6 @@ static int finish_channel(image_run *r, int64_t channel, const msi_image *image,
                    report->grid_s, report->transform_s, report->correct_s, report->transfer_s);
     MSI_TRY(write_images(r, channel, image, report->sum_vis_weight));
     return add_to_mfs(r, image, report->sum_vis_weight);
-}
-
-/*
- * Channels imaged at the same time, by a thread each: all threads' worth on the CPU, where there are channels enough
- * for them and their grids take no more than a quarter of the memory; else one, by all threads. A small image has
- * little for many threads to share.
- */
-static int channels_at_once(const image_run *r)
-{
-    int n_thread = omp_get_max_threads();
-    int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
-    if (r->plan.gridder.backend != MSI_BACKEND_CPU || r->options->channels_out < 2 * n_thread) return 1;
-    return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
 }
 
 static int image_channels(image_run *r)

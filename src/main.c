@@ -25,7 +25,9 @@ static void begin_again_passive(char **argv)
     static const char policy[] = "OMP_WAIT_POLICY";
     if (getenv(policy) || getenv("GOMP_SPINCOUNT")) return;
     char *self = realpath("/proc/self/exe", NULL);
-    if (self && setenv(policy, "passive", 0) == 0) execv(self, argv);
+    /* Started through a loader, self is that. */
+    int is_loader = self && strncmp(strrchr(self, '/') + 1, "ld-", 3) == 0;
+    if (self && !is_loader && setenv(policy, "passive", 0) == 0) execv(self, argv);
     free(self);
 }
 
