@@ -81,14 +81,15 @@ static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *
     return g->n_w * plane;
 }
 
-/* Rounding, amplified by what is divided out: of the whole image, or half of the corner pixel's where that is more. */
+/* Rounding, amplified by what is divided out: of the whole image, or of a corner pixel where that is more. There 31 million
+ * samples in 32 bits were off by 1.3 times epsilon times the amplification on a GPU, rms of three corners. */
 static double rounding_error(const msi_window *u, const msi_window *w, int has_w, msi_precision precision)
 {
     double rms_u, edge_u, rms_w = 1, edge_w = 1;
     msi_window_amplification(u, &rms_u, &edge_u);
     if (has_w) msi_window_amplification(w, &rms_w, &edge_w);
     double epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
-    return epsilon * fmax(rms_u * rms_u * rms_w, 0.5 * edge_u * edge_u * edge_w);
+    return epsilon * fmax(rms_u * rms_u * rms_w, 2 * edge_u * edge_u * edge_w);
 }
 
 /* Window error and rounding together. */
