@@ -137,13 +137,13 @@ static void test_damaged_cache_is_ignored(void **state)
     const char *bad[] = {
         "",
         "\n\n\n",
-        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4",
-        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group -5 tried 6 of 6 on Some GPU 3000\n",
-        "window-2 grid fp32 images 4 separable taps 60 shape 9 9 9 9 9 9 9 group 512 tried 6 of 6 on Some GPU 3000\n",
-        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 9 of 6 on Some GPU 3000\n",
-        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 0 of 6 on Some GPU 3000\n",
-        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 7 of 7 on Some GPU 3000\n",
-        "window-1 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 6 of 6 on Some GPU 3000\n",
+        "window-3 grid fp32 images 4 separable taps 60 shape 1 4 4",
+        "window-3 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group -5 tried 6 of 6 on Some GPU 3000\n",
+        "window-3 grid fp32 images 4 separable taps 60 shape 9 9 9 9 9 9 9 group 512 tried 6 of 6 on Some GPU 3000\n",
+        "window-3 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 9 of 6 on Some GPU 3000\n",
+        "window-3 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 0 of 6 on Some GPU 3000\n",
+        "window-3 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 7 of 7 on Some GPU 3000\n",
+        "window-2 grid fp32 images 4 separable taps 60 shape 1 4 4 2 32 32 7 group 512 tried 6 of 6 on Some GPU 3000\n",
         "\xff\xfe\x01 garbage without an end"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         FILE *f = fopen(path, "w");

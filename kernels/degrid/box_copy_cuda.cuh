@@ -63,6 +63,8 @@ __device__ __forceinline__ void init_barrier(uint64_t *barrier)
 __device__ __forceinline__ void copy(void *to, const CUtensorMap *box, int u, int v, uint32_t bytes, uint64_t *barrier)
 {
 #if __CUDA_ARCH__ >= 900
+    /* `to` may have been written by threads; the copy comes another way. */
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "

@@ -141,7 +141,7 @@ template <typename T, int WIDTH, bool HAS_W> struct degrid_tile {
 };
 
 /*
- * One block an item of up to MOST_IN_ITEM samples of one tile and first w-plane: the tile's cells go to shared memory
+ * One block an item of up to MOST_IN_COPY samples of one tile and first w-plane: the tile's cells go to shared memory
  * once, then every warp takes 32 samples at a time as k_degrid_sparse does.
  */
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>

@@ -14,6 +14,7 @@
 #include "kernels/degrid/wproj_scatter_cuda.h"
 #include "kernels/grid/wproj_slices_cuda.cuh"
 #include "kernels/grid/wproj_window_gridder_cuda.h"
+#include "kernels/prepare/window_operands_cuda.h"
 #include "kernels/transform/wproj_box_cuda.cuh"
 
 /* Rates of one H200, rounded; only ratios matter. */
@@ -180,11 +181,19 @@ slice_degridder *new_degridder(const msi_wproj_plan *plan, msi_wproj_predict_for
     return new scatter_degridder(plan, kernels, n_image);
 }
 
+/* Of tensor cores, for every class of widths; at most. */
+int64_t operand_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form)
+{
+    if (form != MSI_WPROJ_PREDICT_WINDOW || plan->precision != MSI_FP32 || plan->form == MSI_WKERNEL_FULL) return 0;
+    return MSI_WINDOW_MAX_CLASS *
+           msi_window_operands_bytes(plan->grid.n_plane, plan->grid.oversample, 2 * plan->half_max + 1);
+}
+
 /* Grid, kernels, and of all images model and boxes. */
-int64_t fixed_bytes(const msi_wproj_plan *plan, int n_image)
+int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form, int n_image)
 {
     const int64_t model = msi_image_n_pixel(&plan->image) * (cell_bytes(plan) / 2);
-    return grid_bytes(plan) + plan->table_bytes + n_image * (box_bytes(plan) + model);
+    return grid_bytes(plan) + plan->table_bytes + operand_bytes(plan, form) + n_image * (box_bytes(plan) + model);
 }
 
 int64_t sample_bytes(const msi_wproj_plan *plan, int n_image)
@@ -201,9 +210,9 @@ struct kept_predictor {
 
 template <typename T> class predictor : public kept_predictor, slices<T> {
   public:
-    predictor(const msi_wproj_plan *plan_, msi_wproj_predict_form form, const msi_wkernel_set *kernels, int n_image_,
+    predictor(const msi_wproj_plan *plan_, msi_wproj_predict_form form_, const msi_wkernel_set *kernels, int n_image_,
               int64_t batch_samples_)
-        : slices<T>(plan_), n_image(n_image_), how(new_degridder(plan_, form, kernels, n_image_))
+        : slices<T>(plan_), form(form_), n_image(n_image_), how(new_degridder(plan_, form_, kernels, n_image_))
     {
         batch_samples = batch_samples_;
     }
@@ -239,6 +248,7 @@ template <typename T> class predictor : public kept_predictor, slices<T> {
     using base::plan;
     using base::store;
     using base::times;
+    msi_wproj_predict_form form;
     int n_image;
     std::unique_ptr<slice_degridder> how;
     bool is_ready = false;
@@ -255,7 +265,8 @@ template <typename T> class predictor : public kept_predictor, slices<T> {
                             cudaMemcpyHostToDevice));
         MSI_TRY(base::make_grid());
         MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-        const int64_t left = (int64_t)(0.9 * (double)free_bytes) - n_image * box_bytes(plan);
+        const int64_t left =
+            (int64_t)(0.9 * (double)free_bytes) - n_image * box_bytes(plan) - operand_bytes(plan, form);
         const int64_t fit =
             std::min<int64_t>(std::max(left, LEAST_BATCH_BYTES) / sample_bytes(plan, n_image), INT32_MAX);
         batch_samples = batch_samples > 0 ? std::min(batch_samples, fit) : fit;
@@ -334,9 +345,10 @@ int msi_wproj_predictor_check(const msi_wproj_plan *plan, msi_wproj_predict_form
     return MSI_OK;
 }
 
-int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form, int64_t n_sample, int n_image)
+int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form, int64_t n_sample,
+                                  int n_image)
 {
-    return fixed_bytes(plan, n_image) + n_sample * sample_bytes(plan, n_image);
+    return fixed_bytes(plan, form, n_image) + n_sample * sample_bytes(plan, n_image);
 }
 
 int msi_wproj_cuda_predict(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,

@@ -6,13 +6,14 @@
  * and fractions) and weighted values turned by the field's mean n - 1, all coordinates in double; a radix sort (CUB)
  * orders samples by uv tile and then w, so that what runs together writes cells that lie together and stay in L2.
  *
- * Gridding: samples of one tile and first w-plane are an item. Items of a tile that has several samples a w-plane are
- * crowded: a block has the tile's cells in registers, its w-planes in a ring, and writes a cell once for all of them
- * (wgrid_ring_cuda.cuh; in fp32 as matrix products, wgrid_ring_tensor_cuda.cuh). That is fast, and in fp32 it is
- * needed: an array's core puts 1e5 samples and more on a cell, and a float sum of so many is off by 1e-5, while here no
- * sum has more than a thousand terms. A sparse item goes to the planes by one warp: its lanes evaluate the taps of all
- * samples into shared memory, then each lane adds one cell of a row of taps, several rows at a time, with vector
- * reductions in L2. Footprints wrap around the grid's edge, which is exact.
+ * Gridding: samples of one tile and first w-plane are an item. Items that have company in
+ * their tile, within half a window of w, are crowded: a block has the tile's cells in registers, its w-planes in a
+ * ring, and writes a cell once for all of them (wgrid_ring_cuda.cuh; in fp32 as matrix products,
+ * wgrid_ring_tensor_cuda.cuh). That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on a
+ * cell, and a float sum of so many is off by 1e-5, while here no block's sum has more than a thousand terms. A sparse
+ * item goes to the planes by one warp: its lanes evaluate the taps of all samples into shared memory, then each lane
+ * adds one cell of a row of taps, several rows at a time, with vector reductions in L2. Footprints wrap around the
+ * grid's edge, which is exact.
  *
  * As many w-planes as fit are held; where not all do, the planes are made in slabs and every batch is gridded once for
  * each. Then cuFFT, one kernel that screens all planes of the slab at a pixel, and one that divides the windows out.

@@ -170,7 +170,7 @@ template <typename T> class sample_batches : protected store_batches<T> {
     virtual ~sample_batches() = default;
 
   private:
-    /* Tiles of the size that crowded items take, unless there are more than keys can number. */
+    /* Tiles of the size that degridding's crowded items take, unless there are more than keys can number. */
     void lay_tiles()
     {
         for (g.tile = TILE;; g.tile *= 2) {
@@ -198,7 +198,8 @@ template <typename T> class sample_batches : protected store_batches<T> {
     item_rule rule_of(bool grids) const
     {
         uint32_t height = (uint32_t)order.height, reach = (uint32_t)(g.w_width + 1) / 2;
-        if (grids) return {height, reach, order.tile == RING_TILE ? least_crowded() : UNUSED, RING_GROUP, MOST_SPARSE};
+        if (grids && order.tile == RING_TILE) return {height, reach, least_crowded(), RING_GROUP, MOST_SPARSE};
+        if (grids) return {height, reach, UNUSED, RING_GROUP, 32};
         return {height, 1, order.tile == TILE ? least_crowded() : UNUSED, MOST_IN_COPY, 32};
     }
 

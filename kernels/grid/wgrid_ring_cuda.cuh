@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(ring_shape<T, WIDTH, HAS_W>::THREADS, ring_sha
     }
 }
 
-/* What makes a tile crowded; UNUSED where no block can hold its taps. */
+/* What makes a run crowded; UNUSED where no block can hold its taps. */
 template <typename T> uint32_t least_in_ring(size_t shared_bytes)
 {
     return sizeof(ring_memory<T, MSI_WINDOW_MAX_WIDTH, true>) <= shared_bytes ? LEAST_IN_RING : UNUSED;

@@ -9,8 +9,9 @@
 
 namespace {
 
-constexpr int LEAST_IN_RING = 6; /* samples that make a tile crowded, on half as many w-planes as a window is wide */
-constexpr int MOST_GROUPS = 64;  /* items of a block: no sum has more than 1024 terms */
+/* Samples that make a run of one tile and first w-plane crowded: with those of the tile within half a window of it. */
+constexpr int LEAST_IN_RING = 6;
+constexpr int MOST_GROUPS = 64;            /* items of a block: no sum of its own has more than 1024 terms */
 constexpr int RING_BATCH = 2 * RING_GROUP; /* a sample to a lane */
 
 /* A batch: two items, which may have fewer samples than there is room for. */

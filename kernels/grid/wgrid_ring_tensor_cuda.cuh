@@ -11,8 +11,9 @@
  * A step's sum is made by the tensor cores, which round towards zero, and added in fp32 to sums that round to nearest.
  * These live in registers, planes in a ring, as wgrid_ring_cuda.cuh has it: a warp has two places of the ring.
  *
- * A batch is two steps. Its taps are made by three warps, one for each axis, a sample to a lane, while a fourth fetches
- * the batch after it; then all warps share in making its left factors, which all of them need.
+ * A batch is two steps. Its taps are made axis by axis, a warp to an axis where there are as many, a sample to a lane,
+ * while the last warp fetches the batch after it; then all warps share in making its left factors, which all of them
+ * need.
  */
 #ifndef MSI_KERNELS_WGRID_RING_TENSOR_CUDA_CUH
 #define MSI_KERNELS_WGRID_RING_TENSOR_CUDA_CUH
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::N_WARP, tensor
             uint32_t most = __float_as_uint(fmaxf(fabsf(mine.re), fabsf(mine.im)));
 #pragma unroll
             for (int s = RING_GROUP / 2; s; s /= 2) most = max(most, __shfl_xor_sync(~0u, most, s));
-            const int exponent = min(max((int)(most >> 23), 27), 227);
+            const int exponent = max((int)(most >> 23), 27); /* at most 254, of the largest float */
             const float scale = __uint_as_float((uint32_t)(254 + VALUE_TOP_EXPONENT - 1 - exponent) << 23);
             m.value[0].set(lane, split(mine.re * scale));
             m.value[1].set(lane, split(mine.im * scale));

@@ -47,7 +47,6 @@ template <typename T> struct window_args {
     cudaTextureObject_t texture_u, texture_v;
     float texture_middle;
     int32_t pairs; /* pairs of floats begin at multiples of 16 bytes: a form's images, or cells */
-    int32_t fours; /* rows are multiples of four cells */
     const msi_window_sample *sample;
     cplx<T> *value;
     cplx<T> *grid;

@@ -45,7 +45,6 @@ void fill_args(window_args<T> *a, const msi_window_job *job, int group, int firs
     a->texture_middle = job->kernels.texture_middle;
     a->conjugate = conjugate;
     a->pairs = P == 1 ? job->n_image == 1 && job->nu % 2 == 0 : job->n_image % 2 == 0 && first_image % 2 == 0;
-    a->fours = job->nu % 4 == 0;
     a->sample = job->sample;
     a->value = (cplx<T> *)job->value;
     a->grid = (cplx<T> *)job->grid;

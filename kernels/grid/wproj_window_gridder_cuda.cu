@@ -148,9 +148,9 @@ int measure_shapes(const measurement *of, const msi_window_case *what, const msi
     const size_t bytes = (size_t)(m.job.n_vis * m.job.n_image * element_bytes(m.job.precision));
     void *zero = nullptr;
     if (!m.degrid && n_timing > 1) {
-        if (cudaMallocAsync(&zero, bytes, m.stream) == cudaSuccess) {
+        if (cudaMallocAsync(&zero, bytes, m.stream) == cudaSuccess &&
+            cudaMemsetAsync(zero, 0, bytes, m.stream) == cudaSuccess) {
             m.job.value = zero;
-            cudaMemsetAsync(zero, 0, bytes, m.stream);
         } else {
             cudaGetLastError();
             n_timing = 0;

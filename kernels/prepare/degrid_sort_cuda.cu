@@ -85,8 +85,8 @@ __global__ void k_degrid_first(const uint32_t *key, uint32_t n, int shift, int32
     first[t] = low;
 }
 
-/* A block's samples, PLACE_EACH a thread, and a thread a tile. */
-constexpr uint32_t PLACE_THREADS = MSI_DEGRID_MAX_PLACE_TILES, PLACE_EACH = 8, PLACE_CHUNK = PLACE_THREADS * PLACE_EACH;
+/* A block has EACH samples a thread, and a thread a tile. */
+constexpr uint32_t PLACE_THREADS = MSI_DEGRID_MAX_PLACE_TILES;
 
 struct place_args {
     const msi_window_sample *sample;
@@ -102,11 +102,11 @@ struct place_args {
 };
 
 /* Calls f(e, i) for a thread's samples i of a block. */
-template <class F> __device__ __forceinline__ void for_each_sample(uint32_t n, F f)
+template <uint32_t EACH, class F> __device__ __forceinline__ void for_each_sample(uint32_t n, F f)
 {
 #pragma unroll
-    for (uint32_t e = 0; e < PLACE_EACH; e++) {
-        const uint32_t i = blockIdx.x * PLACE_CHUNK + e * PLACE_THREADS + threadIdx.x;
+    for (uint32_t e = 0; e < EACH; e++) {
+        const uint32_t i = (blockIdx.x * EACH + e) * PLACE_THREADS + threadIdx.x;
         if (i < n) f(e, i);
     }
 }
@@ -143,19 +143,19 @@ __device__ uint32_t sum_before(uint32_t x, uint32_t *all = nullptr)
 
 /* A block's samples in their order, and where each goes: neighbours mostly to neighbours, so that whole sectors are
  * written. */
-struct place_store {
-    int4 place[PLACE_CHUNK];
-    uint32_t to[PLACE_CHUNK];
+template <uint32_t EACH> struct place_store {
+    int4 place[EACH * PLACE_THREADS];
+    uint32_t to[EACH * PLACE_THREADS];
     uint32_t here[PLACE_THREADS], slot[PLACE_THREADS], to_less_slot[PLACE_THREADS];
 };
 
-__device__ __forceinline__ void write_places(const place_args &a, const place_store &s)
+template <uint32_t EACH> __device__ __forceinline__ void write_places(const place_args &a, const place_store<EACH> &s)
 {
     __syncthreads();
 #pragma unroll
-    for (uint32_t e = 0; e < PLACE_EACH; e++) {
+    for (uint32_t e = 0; e < EACH; e++) {
         const uint32_t slot = e * PLACE_THREADS + threadIdx.x;
-        if (blockIdx.x * PLACE_CHUNK + slot < a.n) a.place[s.to[slot]] = s.place[slot];
+        if (blockIdx.x * EACH * PLACE_THREADS + slot < a.n) a.place[s.to[slot]] = s.place[slot];
     }
 }
 
@@ -183,23 +183,24 @@ __device__ __forceinline__ void list_place_items(const place_args &a, uint32_t b
  * All in one, by blocks that run at the same time: a block counts its samples by tile, waits until all have counted,
  * and then knows where they go. count: zero before; count_after: zero afterwards.
  */
+template <uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_constant__ place_args a, uint32_t *count,
                                                                uint32_t *count_after)
 {
     extern __shared__ __align__(16) unsigned char memory[];
-    place_store &s = *(place_store *)memory;
+    place_store<EACH> &s = *(place_store<EACH> *)memory;
     const uint32_t t = threadIdx.x;
     s.here[t] = 0;
     if (blockIdx.x == 0) count_after[t] = 0;
     __syncthreads();
-    int4 place[PLACE_EACH];
-    uint32_t tile[PLACE_EACH], rank[PLACE_EACH];
-    for_each_sample(a.n, [&](uint32_t e, uint32_t i) {
+    int4 place[EACH];
+    uint32_t tile[EACH], rank[EACH];
+    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) {
         const msi_window_sample x = a.sample[i];
         place[e] = make_place(a, x, i);
         tile[e] = find_tile(x, a.classes, a.class_of);
     });
-    for_each_sample(a.n, [&](uint32_t e, uint32_t) { rank[e] = atomicAdd(&s.here[tile[e]], 1u); });
+    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t) { rank[e] = atomicAdd(&s.here[tile[e]], 1u); });
     __syncthreads();
     const uint32_t mine = s.here[t], slot = sum_before(mine);
     const uint32_t taken = mine ? atomicAdd(&count[t], mine) : 0;
@@ -208,7 +209,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_cons
     s.slot[t] = slot;
     s.to_less_slot[t] = begin + taken - slot;
     __syncthreads();
-    for_each_sample(a.n, [&](uint32_t e, uint32_t) {
+    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t) {
         const uint32_t at = s.slot[tile[e]] + rank[e];
         s.place[at] = place[e];
         s.to[at] = s.to_less_slot[tile[e]] + at;
@@ -218,30 +219,32 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_cons
 }
 
 /* count[t]: samples of tile t. */
+template <uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_constant__ place_args a, uint32_t *count)
 {
     __shared__ uint32_t here[PLACE_THREADS];
     const uint32_t t = threadIdx.x;
     here[t] = 0;
     __syncthreads();
-    for_each_sample(a.n,
-                    [&](uint32_t, uint32_t i) { atomicAdd(&here[find_tile(a.sample[i], a.classes, a.class_of)], 1u); });
+    for_each_sample<EACH>(
+        a.n, [&](uint32_t, uint32_t i) { atomicAdd(&here[find_tile(a.sample[i], a.classes, a.class_of)], 1u); });
     __syncthreads();
     if (here[t]) atomicAdd(&count[t], here[t]);
 }
 
 /* taken[t]: those of tile t's places that blocks have taken. */
+template <uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_constant__ place_args a,
                                                               const uint32_t *count, uint32_t *taken)
 {
     extern __shared__ __align__(16) unsigned char memory[];
-    place_store &s = *(place_store *)memory;
+    place_store<EACH> &s = *(place_store<EACH> *)memory;
     const uint32_t t = threadIdx.x, n = count[t];
     s.here[t] = 0;
     const uint32_t begin = sum_before(n);
     __syncthreads();
-    uint32_t tile[PLACE_EACH], rank[PLACE_EACH];
-    for_each_sample(a.n, [&](uint32_t e, uint32_t i) {
+    uint32_t tile[EACH], rank[EACH];
+    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) {
         tile[e] = find_tile(a.sample[i], a.classes, a.class_of);
         rank[e] = atomicAdd(&s.here[tile[e]], 1u);
     });
@@ -250,7 +253,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_const
     s.slot[t] = slot;
     if (mine) s.to_less_slot[t] = begin + atomicAdd(&taken[t], mine) - slot;
     __syncthreads();
-    for_each_sample(a.n, [&](uint32_t e, uint32_t i) {
+    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) {
         const uint32_t at = s.slot[tile[e]] + rank[e];
         s.place[at] = make_place(a, a.sample[i], i);
         s.to[at] = s.to_less_slot[tile[e]] + at;
@@ -299,7 +302,7 @@ struct msi_degrid_sorter {
     uint32_t *word; /* [4 capacity]: the four below, or places */
     uint32_t *key[2], *index[2];
     uint32_t *place_count; /* [2][MSI_DEGRID_MAX_PLACE_TILES]: of one kernel zero in turn, else counted and taken */
-    int place_turn, most_place_blocks;
+    int place_turn, place_each, most_place_blocks;
     uint32_t *first, *n_item;
     msi_degrid_item *item;
     int32_t first_capacity;
@@ -335,21 +338,30 @@ static int make_classes(msi_degrid_sorter *s, const std::vector<int32_t> &taps)
     return MSI_OK;
 }
 
-/* Counters, and how many blocks of k_sort_places run at the same time. */
-static int make_place_counts(msi_degrid_sorter *s)
+/* How many blocks of k_sort_places run at the same time. */
+template <uint32_t EACH> static int ready_places(msi_degrid_sorter *s, int device)
 {
-    int device, can, blocks, processors;
-    MSI_TRY(allocate(&s->place_count, 2 * MSI_DEGRID_MAX_PLACE_TILES, "places"));
-    MSI_CUDA(cudaMemset(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *s->place_count));
-    const int bytes = sizeof(place_store);
-    MSI_CUDA(cudaFuncSetAttribute(k_sort_places, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    MSI_CUDA(cudaFuncSetAttribute(k_put_places, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    MSI_CUDA(cudaGetDevice(&device));
+    int can, blocks, processors;
+    const int bytes = sizeof(place_store<EACH>);
+    MSI_CUDA(cudaFuncSetAttribute(k_sort_places<EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    MSI_CUDA(cudaFuncSetAttribute(k_put_places<EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     MSI_CUDA(cudaDeviceGetAttribute(&can, cudaDevAttrCooperativeLaunch, device));
     MSI_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    MSI_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k_sort_places, PLACE_THREADS, bytes));
+    MSI_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k_sort_places<EACH>, PLACE_THREADS, bytes));
+    s->place_each = (int)EACH;
     s->most_place_blocks = can ? blocks * processors : 0;
     return MSI_OK;
+}
+
+/* Counters; as many samples a thread as a block's shared memory holds: 176 KB (sm_90) or 94 KB. */
+static int make_place_counts(msi_degrid_sorter *s)
+{
+    int device, most;
+    MSI_TRY(allocate(&s->place_count, 2 * MSI_DEGRID_MAX_PLACE_TILES, "places"));
+    MSI_CUDA(cudaMemset(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *s->place_count));
+    MSI_CUDA(cudaGetDevice(&device));
+    MSI_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    return sizeof(place_store<8>) + 1024 <= (size_t)most ? ready_places<8>(s, device) : ready_places<4>(s, device);
 }
 
 static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)
@@ -459,8 +471,37 @@ static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most)
 {
     const int64_t room = n / most + std::min<int64_t>(n, s->classes.n_tile);
     if (room <= s->item_capacity) return MSI_OK;
+    s->item_capacity = 0;
     MSI_TRY(allocate(&s->item, room, "work items"));
     s->item_capacity = room;
+    return MSI_OK;
+}
+
+/* In one launch where all blocks run at the same time and the device lets them, else in two. */
+template <uint32_t EACH> static int sort_places(msi_degrid_sorter *s, place_args a, cudaStream_t stream)
+{
+    const uint32_t blocks = (a.n - 1) / (EACH * PLACE_THREADS) + 1;
+    const size_t bytes = sizeof(place_store<EACH>);
+    uint32_t *count = s->place_count, *other = s->place_count + MSI_DEGRID_MAX_PLACE_TILES;
+    if (blocks <= (uint32_t)s->most_place_blocks) {
+        uint32_t *of_turn = s->place_turn ? other : count, *of_next = s->place_turn ? count : other;
+        void *args[] = {&a, &of_turn, &of_next};
+        const cudaError_t e = cudaLaunchCooperativeKernel((const void *)k_sort_places<EACH>, dim3(blocks),
+                                                          dim3(PLACE_THREADS), args, bytes, stream);
+        s->place_turn ^= 1;
+        if (e != cudaErrorCooperativeLaunchTooLarge && e != cudaErrorNotSupported) {
+            MSI_CUDA(e);
+            return MSI_OK;
+        }
+        cudaGetLastError();
+        s->most_place_blocks = 0;
+    }
+    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
+    k_count_places<EACH><<<blocks, PLACE_THREADS, 0, stream>>>(a, count);
+    MSI_CUDA(cudaGetLastError());
+    k_put_places<EACH><<<blocks, PLACE_THREADS, bytes, stream>>>(a, count, other);
+    MSI_CUDA(cudaGetLastError());
+    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
     return MSI_OK;
 }
 
@@ -476,23 +517,7 @@ extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job
     if (job->n_vis == 0) return MSI_OK;
     place_args a = {job->sample,   (uint32_t)job->n_vis, s->classes,     s->class_of, job->kernels.taps,
                     s->oversample, (int4 *)s->word,      (uint32_t)most, s->item,     s->n_item};
-    const uint32_t blocks = (a.n - 1) / PLACE_CHUNK + 1;
-    uint32_t *count = s->place_count, *other = s->place_count + MSI_DEGRID_MAX_PLACE_TILES;
-    if (blocks <= (uint32_t)s->most_place_blocks) {
-        if (s->place_turn) std::swap(count, other);
-        s->place_turn ^= 1;
-        void *args[] = {&a, &count, &other};
-        MSI_CUDA(cudaLaunchCooperativeKernel((const void *)k_sort_places, dim3(blocks), dim3(PLACE_THREADS), args,
-                                             sizeof(place_store), stream));
-        return MSI_OK;
-    }
-    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
-    k_count_places<<<blocks, PLACE_THREADS, 0, stream>>>(a, count);
-    MSI_CUDA(cudaGetLastError());
-    k_put_places<<<blocks, PLACE_THREADS, sizeof(place_store), stream>>>(a, count, other);
-    MSI_CUDA(cudaGetLastError());
-    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
-    return MSI_OK;
+    return s->place_each == 8 ? sort_places<8>(s, a, stream) : sort_places<4>(s, a, stream);
 }
 
 extern "C" int msi_degrid_list_items(msi_degrid_sorter *s, const msi_degrid_sorted *sorted, int32_t most, void *stream,

@@ -77,12 +77,24 @@ int32_t window_for(int32_t taps)
     return STEP * steps;
 }
 
-int make(msi_window_operands *o, const msi_window_kernels *k, size_t u_bytes, size_t v_bytes, cudaStream_t stream)
+int64_t n_row_of(int32_t n_plane, int32_t oversample)
+{
+    return (int64_t)n_plane * (oversample + 1) + 1;
+}
+
+int64_t u_row_bytes(int32_t window)
+{
+    return FOUR * 2 * (window / FOUR) * 2 * (int64_t)sizeof(uint4);
+}
+
+int64_t v_row_bytes(int32_t window)
+{
+    return 2 * window * (int64_t)sizeof(msi_c32);
+}
+
+int fill(msi_window_operands *o, const msi_window_kernels *k, size_t u_bytes, size_t v_bytes, cudaStream_t stream)
 {
     const table_view t = {k->taps, k->offset_u, k->offset_v, (const msi_c32 *)k->table, k->oversample};
-    MSI_CUDA(cudaMalloc((void **)&o->largest, sizeof *o->largest));
-    MSI_CUDA(cudaMalloc(&o->u, u_bytes));
-    MSI_CUDA(cudaMalloc(&o->v, v_bytes));
     MSI_CUDA(cudaMemsetAsync(o->largest, 0, sizeof *o->largest, stream));
     MSI_CUDA(cudaMemsetAsync(o->u, 0, u_bytes, stream));
     MSI_CUDA(cudaMemsetAsync(o->v, 0, v_bytes, stream));
@@ -94,15 +106,21 @@ int make(msi_window_operands *o, const msi_window_kernels *k, size_t u_bytes, si
 
 } // namespace
 
+extern "C" int64_t msi_window_operands_bytes(int32_t n_plane, int32_t oversample, int32_t max_taps)
+{
+    const int32_t window = window_for(max_taps);
+    const int64_t bytes = n_row_of(n_plane, oversample) * (u_row_bytes(window) + v_row_bytes(window));
+    return bytes > (int64_t)MSI_WINDOW_OPERAND_MIB << 20 ? 0 : bytes;
+}
+
 extern "C" int msi_window_operands_create(msi_window_operands **out, const msi_window_job *job, void *stream)
 {
     const msi_window_kernels *k = &job->kernels;
     *out = nullptr;
     if (k->full || job->precision != MSI_FP32 || k->lookup == MSI_WINDOW_TEXTURE) return MSI_OK;
     const int32_t window = window_for(k->max_taps);
-    const int64_t n_row = (int64_t)k->n_plane * (k->oversample + 1) + 1;
-    const int64_t u_bytes = n_row * FOUR * 2 * (window / FOUR) * 2 * (int64_t)sizeof(uint4);
-    const int64_t v_bytes = n_row * 2 * window * (int64_t)sizeof(msi_c32);
+    const int64_t n_row = n_row_of(k->n_plane, k->oversample);
+    const int64_t u_bytes = n_row * u_row_bytes(window), v_bytes = n_row * v_row_bytes(window);
     size_t free_bytes, total_bytes;
     MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
     const int64_t most = std::min((int64_t)MSI_WINDOW_OPERAND_MIB << 20, (int64_t)(total_bytes / 256));
@@ -114,7 +132,14 @@ extern "C" int msi_window_operands_create(msi_window_operands **out, const msi_w
     o->half = k->max_taps / 2;
     o->window = window;
     o->lookup = k->lookup;
-    int rc = make(o, k, (size_t)u_bytes, (size_t)v_bytes, (cudaStream_t)stream);
+    /* Degridding goes on without them. */
+    if (cudaMalloc((void **)&o->largest, sizeof *o->largest) != cudaSuccess ||
+        cudaMalloc(&o->u, (size_t)u_bytes) != cudaSuccess || cudaMalloc(&o->v, (size_t)v_bytes) != cudaSuccess) {
+        cudaGetLastError();
+        msi_window_operands_free(o);
+        return MSI_OK;
+    }
+    int rc = fill(o, k, (size_t)u_bytes, (size_t)v_bytes, (cudaStream_t)stream);
     if (rc)
         msi_window_operands_free(o);
     else

@@ -33,12 +33,15 @@ typedef struct msi_window_operands {
     float *largest; /* part of any weight, which scales those along u */
 } msi_window_operands;
 
+/* msi_window_operands_bytes - device memory of operands of kernels of up to max_taps, where they are made. */
+int64_t msi_window_operands_bytes(int32_t n_plane, int32_t oversample, int32_t max_taps);
+
 /*
  * msi_window_operands_create - operands of a job's kernels, max_taps and narrower.
  *
  * Given:    job->precision, job->kernels; stream, a cudaStream_t, on which they are made
  * Returned: *out, freed by msi_window_operands_free; NULL where tensor cores do not take such kernels: full tables,
- *           double precision, textures, more than operands may take
+ *           double precision, textures, more than operands may take or the device has left
  * Returns:  0, MSI_EGPU, MSI_ENOMEM
  */
 int msi_window_operands_create(msi_window_operands **out, const msi_window_job *job, void *stream);

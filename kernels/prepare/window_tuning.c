@@ -13,7 +13,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-enum { MAX_LINE = 512, MAX_CACHE_LINES = 4096, TAPS_ALIKE = 4, FIRST_GROUP = 512 };
+enum { MAX_LINE = 512, MAX_CACHE_LINES = 4096, FIRST_GROUP = 512 };
 
 /* Visibilities of a work group that are tried with the best of the candidates. */
 static const int32_t group_sizes[] = {128, 256, 512, 1024};
@@ -29,10 +29,9 @@ typedef struct progress {
 static void describe(char *text, size_t size, const msi_window_case *c)
 {
     static const char *const lookup[] = {"", "-linear", "-texture"};
-    int taps = (c->taps + TAPS_ALIKE - 1) / TAPS_ALIKE * TAPS_ALIKE;
-    snprintf(text, size, "window-2 %s %s images %d %s%s taps %d", c->degrid ? "degrid" : "grid",
+    snprintf(text, size, "window-3 %s %s images %d %s%s taps %d", c->degrid ? "degrid" : "grid",
              c->precision == MSI_FP32 ? "fp32" : "fp64", c->n_image, c->full ? "full" : "separable", lookup[c->lookup],
-             taps);
+             c->taps);
 }
 
 /* 1 where the line is about the case; *p what it says. */
@@ -125,9 +124,9 @@ static void copy_lines(FILE *to, const char *path, const msi_window_case *what)
     FILE *from = fopen(path, "re");
     if (!from) return;
     char line[MAX_LINE];
-    for (int i = 0; i < MAX_CACHE_LINES && fgets(line, sizeof line, from); i++) {
+    for (int i = 0; i < MAX_CACHE_LINES - 1 && fgets(line, sizeof line, from); i++) {
         progress p;
-        if (strncmp(line, "window-2 ", 9) == 0 && line[strlen(line) - 1] == '\n' && !read_line(line, what, &p))
+        if (strncmp(line, "window-3 ", 9) == 0 && line[strlen(line) - 1] == '\n' && !read_line(line, what, &p))
             fputs(line, to);
     }
     fclose(from);
