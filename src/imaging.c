@@ -224,29 +224,12 @@ static msi_fits_spec fits_spec(const image_run *r, int64_t channel)
 static int write_weights(image_run *r, int64_t channel, const msi_fits_spec *spec)
 {
     const msi_options *o = r->options;
-    int64_t nx = o->geometry.nx, ny = o->geometry.ny, nu, nv;
-    int64_t first = channel == MSI_OUTPUT_MFS ? 0 : channel,
-            end = channel == MSI_OUTPUT_MFS ? o->channels_out : channel + 1;
-    msi_density *d;
-    double *full = NULL;
-    MSI_TRY(msi_density_create(&d, &o->geometry));
-    int rc = MSI_OK;
-    for (int64_t c = first; !rc && c < end; c++) rc = msi_density_add(d, r->gridder[c]);
-    if (!rc) rc = msi_alloc(&full, nx * ny, sizeof *full, "weights");
-    if (!rc) {
-        const double *half = msi_density_grid(d, &nu, &nv);
-        for (int64_t j = 0; j < nv; j++)
-            for (int64_t i = 0; i < nu; i++) {
-                int64_t u = i % nx, mirrored = (nx - i) % nx;
-                int64_t up = (ny / 2 + j) % ny, down = (ny / 2 - j + ny) % ny;
-                full[up * nx + u] += half[j * nu + i];
-                if (j || i != nx / 2) full[down * nx + mirrored] += half[j * nu + i];
-            }
-        msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
-        rc = msi_outputs_write(r->outputs, &id, spec, full, MSI_FP64);
-    }
-    msi_free(full);
-    msi_density_free(d);
+    int is_all = channel == MSI_OUTPUT_MFS;
+    double *weight;
+    MSI_TRY(msi_uv_weights(&o->geometry, r->gridder + (is_all ? 0 : channel), is_all ? o->channels_out : 1, &weight));
+    msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
+    int rc = msi_outputs_write(r->outputs, &id, spec, weight, MSI_FP64);
+    msi_free(weight);
     return rc;
 }
 

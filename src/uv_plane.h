@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The uv plane of an image, for -save-uv. */
+/* The uv plane of an image, and of its weights: -save-uv, -save-weights. */
 #ifndef MSI_SRC_UV_PLANE_H
 #define MSI_SRC_UV_PLANE_H
 
 #include "core/image.h"
+#include "kernels/gridder.h"
 
 /*
  * msi_uv_plane - V(u, v) = sum I(l, m) exp(+2 pi i (u l + v m)) over the image's pixels, NaN taken as 0.
@@ -14,5 +15,14 @@
  */
 int msi_uv_plane(const msi_image_geometry *geometry, const void *pixel, msi_precision precision, double **re,
                  double **im);
+
+/*
+ * msi_uv_weights - the weights that gridders hold, on the image's unpadded uv grid: each sample at (u, v) and (-u, -v).
+ *
+ * Given:    gridder [n_gridder], weighed
+ * Returned: *weight [ny][nx] float64, owned, msi_free; axes as msi_uv_plane's
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_uv_weights(const msi_image_geometry *geometry, msi_gridder *const *gridder, int64_t n_gridder, double **weight);
 
 #endif
