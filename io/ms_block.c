@@ -196,13 +196,14 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
     return MSI_OK;
 }
 
-static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t *n_allocated, int64_t n)
+/* Data and weights only where they are read: has_data. */
+static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t *n_allocated, int64_t n, int has_data)
 {
     if (*n_allocated >= n) return MSI_OK;
     *n_allocated = 0;
-    MSI_TRY(msi_ms_grow(data, 0, n, sizeof **data, "a block of visibilities"));
-    MSI_TRY(msi_ms_grow(weight, 0, n, sizeof **weight, "a block of weights"));
     MSI_TRY(msi_ms_grow(flag, 0, n, sizeof **flag, "a block of flags"));
+    if (has_data) MSI_TRY(msi_ms_grow(data, 0, n, sizeof **data, "a block of visibilities"));
+    if (has_data) MSI_TRY(msi_ms_grow(weight, 0, n, sizeof **weight, "a block of weights"));
     *n_allocated = n;
     return MSI_OK;
 }
@@ -281,7 +282,7 @@ static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
     MSI_TRY(check_cells(r, g, "FLAG"));
     if (!s->is_identity) {
         msi_ms_raw *w = &r->raw;
-        MSI_TRY(grow_samples(&w->data, &w->weight, &w->flag, &w->n_sample_allocated, g->n_row * n_row_sample));
+        MSI_TRY(grow_samples(&w->data, &w->weight, &w->flag, &w->n_sample_allocated, g->n_row * n_row_sample, 1));
         data = w->data;
         weight = w->weight;
         flag = w->flag;
@@ -329,7 +330,8 @@ int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     MSI_TRY(read_rows(r, g, b, &n_kept));
     block->n_row = n_kept;
     if (n_kept == 0) return MSI_OK;
-    MSI_TRY(grow_samples(&b->data, &b->weight, &b->flag, &b->n_sample_allocated, g->n_row * s->n_span * s->n_corr));
+    MSI_TRY(grow_samples(&b->data, &b->weight, &b->flag, &b->n_sample_allocated, g->n_row * s->n_span * s->n_corr,
+                         !only_coordinates));
     if (only_coordinates)
         memset(b->flag, 0, (size_t)(n_kept * s->n_chan * s->n_corr));
     else
