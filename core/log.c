@@ -36,15 +36,18 @@ void msi_log_setup(msi_log_level level, int with_time)
     state.with_time = with_time;
 }
 
+static void clear_bar(void)
+{
+    if (state.bar_shown) fputs("\r\033[K", stderr);
+    state.bar_shown = 0;
+}
+
 static void line(const char *prefix, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
 
 static void line(const char *prefix, const char *format, va_list ap)
 {
     flockfile(stderr);
-    if (state.bar_shown) {
-        fputs("\r\033[K", stderr);
-        state.bar_shown = 0;
-    }
+    clear_bar();
     if (state.with_time) {
         char clock_text[32];
         time_t now = time(NULL);
@@ -99,6 +102,24 @@ void msi_progress_hush(int hushed)
     is_hushed = hushed;
 }
 
+/* In place of the bar before it; nothing where the stage has ended. */
+static void draw_bar(const char *stage, double fraction, double left_s, int is_over)
+{
+    char bar[31];
+    int filled = (int)(fraction * 30);
+    for (int i = 0; i < 30; i++) bar[i] = i < filled ? '#' : '.';
+    bar[30] = 0;
+    flockfile(stderr);
+    if (is_over) {
+        clear_bar();
+    } else {
+        fprintf(stderr, "\r\033[K%-12s [%s] %3.0f %%  ETA %.0f s", stage, bar, 100 * fraction, left_s);
+        state.bar_shown = 1;
+        fflush(stderr);
+    }
+    funlockfile(stderr);
+}
+
 void msi_progress(const char *stage, int64_t done, int64_t total)
 {
     static const char *current;
@@ -119,21 +140,7 @@ void msi_progress(const char *stage, int64_t done, int64_t total)
     if (isatty(STDERR_FILENO) && !state.with_time) {
         if (done < total && now - last_drawn < 0.1) return;
         last_drawn = now;
-        flockfile(stderr);
-        if (done >= total) {
-            if (state.bar_shown) fputs("\r\033[K", stderr);
-            state.bar_shown = 0;
-            funlockfile(stderr);
-            return;
-        }
-        char bar[31];
-        int filled = (int)(fraction * 30);
-        for (int i = 0; i < 30; i++) bar[i] = i < filled ? '#' : '.';
-        bar[30] = 0;
-        fprintf(stderr, "\r\033[K%-12s [%s] %3.0f %%  ETA %.0f s", stage, bar, 100 * fraction, left);
-        state.bar_shown = 1;
-        fflush(stderr);
-        funlockfile(stderr);
+        draw_bar(stage, fraction, left, done >= total);
         return;
     }
     int tenth = (int)(fraction * 10);

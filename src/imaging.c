@@ -334,7 +334,6 @@ static int image_channels(image_run *r)
         msi_image image = {0};
         msi_gridder_report report;
         int stopped, rc = MSI_OK;
-        if (at_once > 1) omp_set_num_threads(1);
         msi_progress_hush(at_once > 1);
 #pragma omp atomic read
         stopped = failed;
