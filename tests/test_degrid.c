@@ -213,40 +213,20 @@ static void test_one_sample(void **state)
 
 /* ---- Adjointness ------------------------------------------------------------------------------------------------ */
 
-static double pixel_of(const msi_image *image, int64_t i)
-{
-    return image->precision == MSI_FP32 ? (double)((const float *)image->pixel)[i] : ((const double *)image->pixel)[i];
-}
-
-static int64_t draw(uint64_t *seed, int64_t from, int64_t to)
-{
-    return from + (int64_t)(msi_random(seed) * (double)(to - from + 1));
-}
-
 /* |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of one seed, A by one backend and A* by the other; -1 where the strategy does
  * not serve what was drawn. */
 static double adjointness(uint64_t seed, msi_precision precision, msi_backend predicts, msi_backend images)
 {
-    uint64_t random = seed * 7919;
+    uint64_t random;
     int64_t step = strcmp(strategy_tested, "planes") == 0 ? 2 : 4; /* subgrids want room */
-    msi_case c = {.name = "adjoint",
-                  .nx = step * draw(&random, 4, 40),
-                  .ny = step * draw(&random, 4, 40),
-                  .field_x_rad = pow(10, -3 + 3.2 * msi_random(&random)),
-                  .stretch_y = 0.6 + msi_random(&random),
-                  .w_ratio = 0.1 + msi_random(&random),
-                  .n_row = draw(&random, 1, 200),
-                  .n_chan = (int32_t)draw(&random, 1, 5),
-                  .n_plane = 1,
-                  .band = 1.3,
-                  .layout = seed % 2 ? SPREAD : CONCENTRATED};
+    msi_case c = msi_case_adjoint(seed, step, 40, 3.2, 200, &random);
     double accuracy = precision == MSI_FP32 ? pow(10, -1 - 4 * msi_random(&random))   /* 1e-1 .. 1e-5 */
                                             : pow(10, -2 - 10 * msi_random(&random)); /* 1e-2 .. 1e-12 */
     msi_case_data data;
     msi_image model, image;
     msi_gridder_report predicted, imaged;
     msi_case_make(&data, &c, seed);
-    int64_t n = c.n_row * c.n_chan, n_pixel = c.nx * c.ny;
+    int64_t n = c.n_row * c.n_chan;
     for (int64_t i = 0; i < n; i++) data.weight[i] = 1;
     msi_gridder_spec spec = spec_of(&data.geometry, 1, accuracy);
     spec.precision = precision == MSI_FP32 ? MSI_PRECISION_FP32 : MSI_PRECISION_FP64;
@@ -255,16 +235,7 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_backend pr
         msi_case_free(&data);
         return -1;
     }
-    msi_case_pixels none = {0};
-    msi_case_model(&model, &data.geometry, 1, &none, precision);
-    for (int64_t i = 0; i < n_pixel; i++) {
-        double value = msi_random(&random) - 0.5;
-        if (isnan(pixel_of(&model, i))) continue;
-        if (precision == MSI_FP32)
-            ((float *)model.pixel)[i] = (float)value;
-        else
-            ((double *)model.pixel)[i] = value;
-    }
+    msi_case_noise(&model, &data.geometry, precision, &random);
     msi_c64 *vis = msi_test_alloc(n, sizeof *vis);
     spec.backend = predicts;
     msi_case_predict(&data, &spec, &model, vis, &predicted);
@@ -273,19 +244,13 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_backend pr
     assert_true(predicted.width == imaged.width && predicted.w_width == imaged.w_width && predicted.nu == imaged.nu &&
                 predicted.nv == imaged.nv && predicted.n_w == imaged.n_w && predicted.w_step == imaged.w_step &&
                 predicted.n_tower == imaged.n_tower && predicted.subgrid == imaged.subgrid);
-    double left = 0, right = 0, norm_vis = 0, norm_y = 0;
-    for (int64_t i = 0; i < n; i++) {
-        left += vis[i].re * data.vis[i].re + vis[i].im * data.vis[i].im;
-        norm_vis += vis[i].re * vis[i].re + vis[i].im * vis[i].im;
-        norm_y += data.vis[i].re * data.vis[i].re + data.vis[i].im * data.vis[i].im;
-    }
-    for (int64_t i = 0; i < n_pixel; i++)
-        if (!isnan(pixel_of(&model, i))) right += pixel_of(&model, i) * pixel_of(&image, i) * image.sum_weight[0];
+    double norm, of_vis = msi_vis_product(vis, data.vis, n, &norm);
+    double of_image = msi_image_product(&model, &image) * image.sum_weight[0];
     msi_image_free(&model);
     msi_image_free(&image);
     msi_case_free(&data);
     free(vis);
-    return fabs(left - right) / sqrt(norm_vis * norm_y);
+    return fabs(of_vis - of_image) / norm;
 }
 
 /* The same windows, planes and factors on both sides, so that only rounding is left whatever the accuracy: of 32-bit
@@ -356,10 +321,10 @@ static void block_list_make(block_list *b)
 /* The next block of one of the lists; 0 at the end of all. */
 static int block_list_next(block_list *b, uint64_t *seed, msi_vis_block *block)
 {
-    int k = (int)draw(seed, 0, 2);
+    int k = (int)msi_random_whole(seed, 0, 2);
     for (int tries = 0; b->at[k] == b->data[k].block.n_row; tries++, k = (k + 1) % 3)
         if (tries == 3) return 0;
-    int64_t left = b->data[k].block.n_row - b->at[k], n = draw(seed, 1, seed[0] % 3 ? 6001 : 101);
+    int64_t left = b->data[k].block.n_row - b->at[k], n = msi_random_whole(seed, 1, seed[0] % 3 ? 6001 : 101);
     *block = b->data[k].block;
     block->n_row = n < left ? n : left;
     block->uvw_m += 3 * b->at[k];

@@ -138,7 +138,7 @@ static double pixel(const msi_image *image, int plane, int64_t x, int64_t y)
 {
     const msi_image_geometry *g = &image->geometry;
     const int64_t i = (plane * g->ny + y) * g->nx + x;
-    return image->precision == MSI_FP32 ? (double)((float *)image->pixel)[i] : ((double *)image->pixel)[i];
+    return msi_image_value(image->pixel, image->precision, i);
 }
 
 /* Pixel (x, y) of a file of nx x ny pixels lies at (x + dx, y + dy); everything else is zero. */

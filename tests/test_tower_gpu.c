@@ -69,11 +69,6 @@ static void image_of(job *j, int64_t n_small, msi_image *image)
         fail_msg("%s", msi_error_get());
 }
 
-static double pixel(const msi_image *image, int64_t i)
-{
-    return image->precision == MSI_FP32 ? (double)((const float *)image->pixel)[i] : ((const double *)image->pixel)[i];
-}
-
 /* How far two images lie apart, each plane over the rms of its own, at most. */
 static double distance(const msi_image *a, const msi_image *b)
 {
@@ -82,8 +77,8 @@ static double distance(const msi_image *a, const msi_image *b)
     for (int p = 0; p < a->n_plane; p++) {
         double difference = 0, norm = 0;
         for (int64_t i = p * n; i < (p + 1) * n; i++) {
-            difference += pow(pixel(a, i) - pixel(b, i), 2);
-            norm += pow(pixel(b, i), 2);
+            difference += pow(msi_pixel_at(a, i) - msi_pixel_at(b, i), 2);
+            norm += pow(msi_pixel_at(b, i), 2);
         }
         worst = fmax(worst, sqrt(difference / norm));
     }

@@ -188,28 +188,13 @@ static void test_predict_everywhere(void **state)
     msi_case_free(&data);
 }
 
-static int64_t draw(uint64_t *seed, int64_t from, int64_t to)
-{
-    return from + (int64_t)(msi_random(seed) * (double)(to - from + 1));
-}
-
 /* The largest |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of every strategy that degrids with every one that grids, with
  * weights 1. */
 static double adjointness(uint64_t seed, msi_precision precision)
 {
     static const char *const degrids[] = {"tile", "window", "gather", "scatter"}, *const grids[] = {"tile", "window"};
-    uint64_t random = seed * 7919;
-    msi_case c = {.name = "adjoint",
-                  .nx = 2 * draw(&random, 4, 30),
-                  .ny = 2 * draw(&random, 4, 30),
-                  .field_x_rad = pow(10, -3 + 2.5 * msi_random(&random)),
-                  .stretch_y = 0.6 + msi_random(&random),
-                  .w_ratio = 0.1 + msi_random(&random),
-                  .n_row = draw(&random, 1, 80),
-                  .n_chan = (int32_t)draw(&random, 1, 5),
-                  .n_plane = 1,
-                  .band = 1.3,
-                  .layout = seed % 2 ? SPREAD : CONCENTRATED};
+    uint64_t random;
+    msi_case c = msi_case_adjoint(seed, 2, 30, 2.5, 80, &random);
     msi_case_data data;
     msi_image model;
     msi_gridder_report predicted, imaged;

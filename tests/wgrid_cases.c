@@ -23,6 +23,26 @@ double msi_random(uint64_t *state)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
+int64_t msi_random_whole(uint64_t *state, int64_t from, int64_t to)
+{
+    return from + (int64_t)(msi_random(state) * (double)(to - from + 1));
+}
+
+msi_case msi_case_adjoint(uint64_t seed, int64_t step, int64_t most_steps, double decades, int64_t most_rows,
+                          uint64_t *random)
+{
+    *random = seed * 7919;
+    msi_case c = {.name = "adjoint", .n_plane = 1, .band = 1.3, .layout = seed % 2 ? SPREAD : CONCENTRATED};
+    c.nx = step * msi_random_whole(random, 4, most_steps);
+    c.ny = step * msi_random_whole(random, 4, most_steps);
+    c.field_x_rad = pow(10, -3 + decades * msi_random(random));
+    c.stretch_y = 0.6 + msi_random(random);
+    c.w_ratio = 0.1 + msi_random(random);
+    c.n_row = msi_random_whole(random, 1, most_rows);
+    c.n_chan = (int32_t)msi_random_whole(random, 1, 5);
+    return c;
+}
+
 static double gaussian(uint64_t *state)
 {
     double r = sqrt(-2 * log(1 - msi_random(state)));
@@ -273,4 +293,43 @@ double msi_vis_distance(const msi_c64 *vis, const msi_c64 *truth, int64_t n, dou
     }
     *worst = sqrt(most * (double)n / norm);
     return sqrt(sum / norm);
+}
+
+double msi_pixel_at(const msi_image *image, int64_t at)
+{
+    return msi_image_value(image->pixel, image->precision, at);
+}
+
+void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random)
+{
+    const msi_case_pixels none = {0};
+    msi_case_model(model, geometry, 1, &none, precision);
+    for (int64_t i = 0; i < geometry->nx * geometry->ny; i++) {
+        double value = msi_random(random) - 0.5;
+        if (isnan(msi_pixel_at(model, i))) continue;
+        if (precision == MSI_FP32)
+            ((float *)model->pixel)[i] = (float)value;
+        else
+            ((double *)model->pixel)[i] = value;
+    }
+}
+
+double msi_image_product(const msi_image *a, const msi_image *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < msi_image_n_pixel(&a->geometry); i++)
+        if (!isnan(msi_pixel_at(a, i))) sum += msi_pixel_at(a, i) * msi_pixel_at(b, i);
+    return sum;
+}
+
+double msi_vis_product(const msi_c64 *a, const msi_c64 *b, int64_t n, double *norm)
+{
+    double sum = 0, of_a = 0, of_b = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += a[i].re * b[i].re + a[i].im * b[i].im;
+        of_a += a[i].re * a[i].re + a[i].im * a[i].im;
+        of_b += b[i].re * b[i].re + b[i].im * b[i].im;
+    }
+    *norm = sqrt(of_a * of_b);
+    return sum;
 }

@@ -109,4 +109,26 @@ void *msi_test_alloc(int64_t n, size_t size);
 /* msi_random - uniform in [0, 1), a counter hashed (SplitMix64). */
 double msi_random(uint64_t *state);
 
+/* msi_random_whole - from, from + 1, .. or to. */
+int64_t msi_random_whole(uint64_t *state, int64_t from, int64_t to);
+
+/*
+ * msi_case_adjoint - an image, a field and an array drawn for a test of adjointness, the same for the same seed.
+ * Given: edges of 4 to most_steps times `step` pixels; field of 1e-3 rad and up to `decades` more; most_rows
+ * Returned: *random, to draw on with
+ */
+msi_case msi_case_adjoint(uint64_t seed, int64_t step, int64_t most_steps, double decades, int64_t most_rows,
+                          uint64_t *random);
+
+/* msi_pixel_at - in double, whatever the image's precision. */
+double msi_pixel_at(const msi_image *image, int64_t at);
+
+/* msi_case_noise - a model of one plane, uniform in -0.5 .. 0.5 wherever there is sky. msi_image_product - sum of the
+ * products of two images' first planes where there is. */
+void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random);
+double msi_image_product(const msi_image *a, const msi_image *b);
+
+/* msi_vis_product - Re <a, b>; *norm is |a| |b|. */
+double msi_vis_product(const msi_c64 *a, const msi_c64 *b, int64_t n, double *norm);
+
 #endif

@@ -33,12 +33,6 @@ msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const c
                               .strategy = strategy};
 }
 
-double msi_pixel_at(const msi_image *image, int64_t at)
-{
-    return image->precision == MSI_FP32 ? (double)((const float *)image->pixel)[at]
-                                        : ((const double *)image->pixel)[at];
-}
-
 /* Largest error over n pixels: corners, edges and centre first. */
 static double largest_error(const msi_case_data *d, const msi_image *image, int64_t n, uint64_t seed)
 {
@@ -167,40 +161,6 @@ double msi_store_difference(const msi_vis_store *a, const msi_vis_store *b)
             }
     }
     return sqrt(difference / norm);
-}
-
-void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random)
-{
-    const msi_case_pixels none = {0};
-    msi_case_model(model, geometry, 1, &none, precision);
-    for (int64_t i = 0; i < geometry->nx * geometry->ny; i++) {
-        double value = msi_random(random) - 0.5;
-        if (isnan(msi_pixel_at(model, i))) continue;
-        if (precision == MSI_FP32)
-            ((float *)model->pixel)[i] = (float)value;
-        else
-            ((double *)model->pixel)[i] = value;
-    }
-}
-
-double msi_image_product(const msi_image *a, const msi_image *b)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < msi_image_n_pixel(&a->geometry); i++)
-        if (!isnan(msi_pixel_at(a, i))) sum += msi_pixel_at(a, i) * msi_pixel_at(b, i);
-    return sum;
-}
-
-double msi_vis_product(const msi_c64 *a, const msi_c64 *b, int64_t n, double *norm)
-{
-    double sum = 0, of_a = 0, of_b = 0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += a[i].re * b[i].re + a[i].im * b[i].im;
-        of_a += a[i].re * a[i].re + a[i].im * a[i].im;
-        of_b += b[i].re * b[i].re + b[i].im * b[i].im;
-    }
-    *norm = sqrt(of_a * of_b);
-    return sum;
 }
 
 const msi_wproj_choice msi_wproj_choices[MSI_N_WPROJ_CHOICE] = {

@@ -16,8 +16,6 @@ extern const msi_case msi_wproj_cases[MSI_N_WPROJ_CASE];
 /* msi_wproj_spec - of a gridder of a strategy on the CPU. */
 msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const char *strategy);
 
-double msi_pixel_at(const msi_image *image, int64_t at);
-
 /*
  * msi_error_to_peak - largest error of n pixels of plane 0 (corners, edges and centre first) over the image's peak.
  * msi_error_to_amplitude - over the weighted mean of the visibilities' amplitudes, which no pixel's value exceeds.
@@ -48,14 +46,6 @@ msi_wproj_request msi_parts_request(const msi_wproj_parts *d, double accuracy, m
  * visibilities of two such stores, all planes. */
 void msi_parts_coordinates(const msi_wproj_parts *d, msi_vis_store *store);
 double msi_store_difference(const msi_vis_store *a, const msi_vis_store *b);
-
-/* msi_case_noise - a model of one plane, uniform in -0.5 .. 0.5 wherever there is sky. msi_image_product - sum of the
- * products of two images' first planes where there is. */
-void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random);
-double msi_image_product(const msi_image *a, const msi_image *b);
-
-/* msi_vis_product - Re <a, b>; *norm is |a| |b|. */
-double msi_vis_product(const msi_c64 *a, const msi_c64 *b, int64_t n, double *norm);
 
 /* msi_parts_image - plane 0, tile by tile. Freed by msi_image_free. */
 void msi_parts_image(const msi_wproj_parts *d, msi_image *image);
