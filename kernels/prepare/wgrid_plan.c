@@ -81,8 +81,8 @@ static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *
     return g->n_w * plane;
 }
 
-/* Rounding, amplified by what is divided out: of the whole image, or of a corner pixel where that is more. There 31 million
- * samples in 32 bits were off by 1.3 times epsilon times the amplification on a GPU, rms of three corners. */
+/* Rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is more, since a
+ * crowded cell's sum is off by more than one rounding. */
 static double rounding_error(const msi_window *u, const msi_window *w, int has_w, msi_precision precision)
 {
     double rms_u, edge_u, rms_w = 1, edge_w = 1;
@@ -153,7 +153,7 @@ static int try_width(const plan_search *s, int width)
         double rounding = rounding_error(&u_window, &w_window, has_w, s->precision);
         double error = total_error(&u_window, &w_window, has_w, rounding);
         if (error > MARGIN * s->accuracy || (s->precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
-        if (laid) return lay_w_planes(&g, sigma, s->w_low, s->w_high); /* for its message */
+        if (laid) return laid;
         *s->best = (msi_wgrid_plan){.image = *image,
                                     .grid = g,
                                     .window = u_window,
