@@ -299,6 +299,7 @@ typedef struct ccc_storage {
                          in ccc_column_add with a number behind it where there is such a manager already */
     int n_column;
     const char *const *columns; /* unused by ccc_column_add */
+    int bucket_bytes;           /* StandardStMan: read and written at once; 0: 32 rows of its columns */
     int tile_ndim;              /* tiled types: the cell's dimensions and, last, the row */
     int64_t tile_shape[CCC_MAX_DIM];
 } ccc_storage;

@@ -49,7 +49,7 @@ std::unique_ptr<cc::DataManager> manager_for(const ccc_storage &s, const char *f
     const char *prefix = type == "StandardStMan" ? "Std" : type == "IncrementalStMan" ? "Inc" : "Tiled";
     const std::string made = prefix + std::string(first_column) + (number ? "_" + std::to_string(number) : "");
     const cc::String name = s.name ? s.name : made;
-    if (type == "StandardStMan") return std::make_unique<cc::StandardStMan>(name);
+    if (type == "StandardStMan") return std::make_unique<cc::StandardStMan>(name, s.bucket_bytes);
     if (type == "IncrementalStMan") return std::make_unique<cc::IncrementalStMan>(name);
     const cc::IPosition tile = position(s.tile_ndim, s.tile_shape);
     if (type == "TiledColumnStMan") return std::make_unique<cc::TiledColumnStMan>(name, tile);

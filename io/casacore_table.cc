@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include <casacore/casa/OS/Path.h>
+#include <casacore/tables/DataMan/StandardStManAccessor.h>
 #include <casacore/tables/Tables/TableAttr.h>
 #include <casacore/tables/Tables/TableDesc.h>
 #include <casacore/tables/Tables/TableRecord.h>
@@ -15,6 +16,8 @@
 using namespace ccc;
 
 namespace {
+
+constexpr int64_t KEPT_BYTES = 1 << 20; /* of each manager's buckets */
 
 /* casacore expands `$NAME` in a path, and names of files are formed by appending to it. */
 bool is_awkward(const std::string &path)
@@ -78,6 +81,23 @@ void require_space(const ccc_table *t)
     if (failed) throw Failure(CCC_EFAILED, t->path + ": cannot be written: " + std::strerror(failed));
 }
 
+/*
+ * A StandardStMan interleaves its columns in buckets and keeps but two of them, so that each of its columns that is
+ * read for a block of rows reads all their buckets again. KEPT_BYTES hold any block's.
+ */
+void keep_buckets(const cc::Table &table)
+{
+    const cc::Record managers = table.dataManagerInfo();
+    for (cc::uInt m = 0; m < managers.nfields(); m++) {
+        const cc::Record &manager = managers.subRecord(m);
+        const cc::Vector<cc::String> columns(manager.toArrayString("COLUMNS"));
+        if (manager.asString("TYPE") != "StandardStMan" || columns.empty()) continue;
+        const int64_t bytes = std::max<int64_t>(manager.subRecord("SPEC").asInt64("BUCKETSIZE"), 1);
+        cc::ROStandardStManAccessor(table, columns[0], true)
+            .setCacheSize(static_cast<cc::uInt>(std::max<int64_t>(KEPT_BYTES / bytes, 2)));
+    }
+}
+
 } // namespace
 
 std::string ccc::absolute(const std::string &path)
@@ -134,6 +154,7 @@ void ccc::open_table(ccc_table **out, const std::string &path, const std::string
     /* casacore would rewrite table.info in place at the first flush, though it has not changed. */
     if (mode == CCC_UPDATE) t->table.tableInfo().flush("/dev/null");
     check_tiles(t->table, real, path);
+    if (mode == CCC_READ) keep_buckets(t->table);
     take_lock(t.get());
     *out = t.release();
 }

@@ -27,6 +27,7 @@
 static const int64_t BLOCK_BYTES = 8 << 20;
 /* Bytes of a tile. */
 static const int64_t TILE_BYTES = 512 << 10;
+enum { SCALAR_BUCKET_BYTES = 32768 }; /* as CASA makes them */
 
 int64_t msi_makems_n_baseline(const msi_makems_spec *spec)
 {
@@ -149,6 +150,8 @@ static void make_plan(plan *p, const msi_makems_spec *spec)
     /* Columns whose value never changes, and those that change with the timestep only. */
     static const char *const constant[] = {"ARRAY_ID", "OBSERVATION_ID", "PROCESSOR_ID", "STATE_ID",
                                            "FEED1",    "FEED2",          "INTERVAL",     "EXPOSURE"};
+    static const char *const scalar[] = {"TIME",     "TIME_CENTROID", "ANTENNA1",     "ANTENNA2",
+                                         "FIELD_ID", "SCAN_NUMBER",   "DATA_DESC_ID", "FLAG_ROW"};
     *p = (plan){0};
     const int tiled = spec->storage != MSI_MAKEMS_STANDARD;
     const int shape_fixed = same_shape(spec) && spec->storage != MSI_MAKEMS_TILED_SHAPE;
@@ -161,6 +164,11 @@ static void make_plan(plan *p, const msi_makems_spec *spec)
                                                .name = "IncrementalConstants",
                                                .n_column = sizeof constant / sizeof *constant,
                                                .columns = constant};
+    p->storage[p->n_storage++] = (ccc_storage){.type = "StandardStMan",
+                                               .name = "Scalars",
+                                               .n_column = sizeof scalar / sizeof *scalar,
+                                               .columns = scalar,
+                                               .bucket_bytes = SCALAR_BUCKET_BYTES};
     const char *cubes[4];
     int n_cube = 0;
     if (spec->columns != MSI_MAKEMS_CORRECTED_DATA) cubes[n_cube++] = "DATA";
