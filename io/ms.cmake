@@ -9,8 +9,8 @@ if(MSIMAGE_SANITIZE)
   target_compile_options(casacore-c PRIVATE -fno-sanitize=null)
 endif()
 
-add_library(msi_ms STATIC ms_reader.c ms_block.c ms_metadata.c ms_rows.c ms_channels.c
-                          ms_writer.c ms_writer_child.c ms_column.c ms_column_change.c ms_fill.c ms_mark.c)
+add_library(msi_ms STATIC ms_reader.c ms_crew.c ms_block.c ms_metadata.c ms_rows.c ms_channels.c
+                          ms_child.c ms_writer.c ms_writer_child.c ms_column.c ms_column_change.c ms_fill.c ms_mark.c)
 msimage_target(msi_ms)
 target_compile_definitions(msi_ms PRIVATE MSIMAGE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(msi_ms PUBLIC msi_core PRIVATE casacore-c m)

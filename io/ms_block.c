@@ -317,11 +317,37 @@ static void limit_uv(msi_ms_reader *r, const msi_ms_setup *s, struct msi_ms_buff
     }
 }
 
+void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, int field_id, struct msi_ms_buffer *b,
+                           int64_t n_row, msi_ms_block *block)
+{
+    const msi_ms_setup *s = &r->set[set].setup[data_desc_id];
+    const msi_ms_field *f = &r->set[set].field[field_id];
+    const int has_data = !r->selection.coordinates_only;
+    *block = (msi_ms_block){.set = set,
+                            .field_id = field_id,
+                            .data_desc_id = data_desc_id,
+                            .spw_id = s->spw_id,
+                            .ra_rad = f->ra_rad,
+                            .dec_rad = f->dec_rad,
+                            .n_row = n_row,
+                            .n_chan = s->n_chan,
+                            .n_corr = s->n_corr,
+                            .corr = s->corr,
+                            .freq_hz = s->freq_hz,
+                            .chan_index = s->chan_index,
+                            .ms_row = b->ms_row,
+                            .time_s = b->time_s,
+                            .uvw_m = b->uvw_m,
+                            .data = has_data ? b->data : NULL,
+                            .weight = has_data ? b->weight : NULL,
+                            .flag = b->flag,
+                            .buffer = b};
+}
+
 int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block)
 {
     msi_ms_set *set = &r->set[r->set_index];
     const msi_ms_setup *s = &set->setup[g->data_desc_id];
-    const msi_ms_field *f = &set->field[g->field_id];
     struct msi_ms_buffer *b = block->buffer;
     const int only_coordinates = r->selection.coordinates_only;
     int64_t n_kept;
@@ -337,25 +363,7 @@ int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     else
         MSI_TRY(read_samples(r, g, b, n_kept));
     limit_uv(r, s, b, n_kept);
-    *block = (msi_ms_block){.set = r->set_index,
-                            .field_id = g->field_id,
-                            .data_desc_id = g->data_desc_id,
-                            .spw_id = s->spw_id,
-                            .ra_rad = f->ra_rad,
-                            .dec_rad = f->dec_rad,
-                            .n_row = n_kept,
-                            .n_chan = s->n_chan,
-                            .n_corr = s->n_corr,
-                            .corr = s->corr,
-                            .freq_hz = s->freq_hz,
-                            .chan_index = s->chan_index,
-                            .ms_row = b->ms_row,
-                            .time_s = b->time_s,
-                            .uvw_m = b->uvw_m,
-                            .data = only_coordinates ? NULL : b->data,
-                            .weight = only_coordinates ? NULL : b->weight,
-                            .flag = b->flag,
-                            .buffer = b};
+    msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
     return MSI_OK;
 }
 

@@ -55,6 +55,7 @@ struct msi_ms_reader {
     int set_index; /* where reading stands */
     int64_t run_index, run_offset;
     int n_piece, n_group, next_group;
+    int64_t n_taken; /* groups so far */
     msi_ms_run *piece;
     msi_ms_group group[MSI_MS_MAX_GROUPS];
     msi_ms_raw raw;
@@ -68,6 +69,10 @@ struct msi_ms_reader {
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */
 int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block);
+
+/* msi_ms_block_describe - fill the block with what its set, setup and field say, and with n_row rows of the buffer. */
+void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, int field_id, struct msi_ms_buffer *b,
+                           int64_t n_row, msi_ms_block *block);
 
 /* msi_ms_raw_free - free what the columns hold. */
 void msi_ms_raw_free(msi_ms_raw *raw);

@@ -207,16 +207,28 @@ static int find_buffer(msi_ms_reader *r, msi_ms_block *block)
     return MSI_OK;
 }
 
-int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block)
+int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *block, int *is_end)
 {
     block->n_row = 0;
+    *is_end = 0;
     MSI_TRY(find_buffer(r, block));
-    while (block->n_row == 0) {
+    for (;;) {
         MSI_TRY(msi_interrupt_check());
         if (r->next_group == r->n_group) plan(r);
-        if (r->n_group == 0) return MSI_OK;
-        MSI_TRY(msi_ms_block_read(r, &r->group[r->next_group++], block));
+        if (r->n_group == 0) {
+            *is_end = 1;
+            return MSI_OK;
+        }
+        const msi_ms_group *group = &r->group[r->next_group++];
+        if (r->n_taken++ % n_part == part) return msi_ms_block_read(r, group, block);
     }
+}
+
+int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block)
+{
+    int is_end;
+    do MSI_TRY(msi_ms_reader_next_of(r, 0, 1, block, &is_end));
+    while (block->n_row == 0 && !is_end);
     return MSI_OK;
 }
 
@@ -229,6 +241,7 @@ void msi_ms_reader_rewind(msi_ms_reader *r)
     r->set_index = 0;
     r->run_index = r->run_offset = 0;
     r->n_piece = r->n_group = r->next_group = 0;
+    r->n_taken = 0;
     memset(&r->dropped, 0, sizeof r->dropped);
 }
 

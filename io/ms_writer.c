@@ -33,8 +33,7 @@ struct msi_ms_writer {
     msi_ms_write_spec spec;
     msi_writer_shared *shared;
     int64_t n_shared;
-    int socket, noise_fd; /* -1 where closed */
-    pid_t child;          /* 0 where there is none */
+    msi_child child;
     int is_prepared, is_busy[MSI_WRITER_SLOTS], slot;
     int failed; /* what it failed with: nothing more can be done */
     char message[2600];
@@ -64,19 +63,10 @@ static void tidy(msi_ms_writer *w)
 /* Waits for the end of a child that has nothing more to say. */
 static int child_gone(msi_ms_writer *w)
 {
-    int how = 0;
-    char message[1024], words[512];
-    waitpid(w->child, &how, 0);
-    w->child = 0;
+    char message[1024];
+    msi_child_end_text(&w->child, w->paths[0], MSI_WRITER_WHAT, message, sizeof message);
     tidy(w);
     if (w->shared->status != MSI_OK) return fail(w, w->shared->status, w->shared->message);
-    msi_writer_last_words(w->noise_fd, words, sizeof words);
-    if (WIFSIGNALED(how))
-        snprintf(message, sizeof message, "%.300s: the process that writes was ended by signal %d (%s)%s%s",
-                 w->paths[0], WTERMSIG(how), strsignal(WTERMSIG(how)), *words ? ": " : "", words);
-    else
-        snprintf(message, sizeof message, "%.300s: the process that writes has ended%s%s", w->paths[0],
-                 *words ? ": " : "", words);
     return fail(w, MSI_EOUTPUT, message);
 }
 
@@ -86,14 +76,14 @@ static int child_gone(msi_ms_writer *w)
 static int take(msi_ms_writer *w, int wait, msi_writer_message *m)
 {
     for (;;) {
-        const ssize_t n = recv(w->socket, m, sizeof *m, MSG_DONTWAIT);
+        const ssize_t n = recv(w->child.socket, m, sizeof *m, MSG_DONTWAIT);
         if (n == sizeof *m) break;
         if (n >= 0 || (errno != EAGAIN && errno != EINTR)) return child_gone(w);
         if (!wait) {
             *m = (msi_writer_message){MSI_WRITER_FREED, -1};
             return MSI_OK;
         }
-        struct pollfd fd = {.fd = w->socket, .events = POLLIN};
+        struct pollfd fd = {.fd = w->child.socket, .events = POLLIN};
         poll(&fd, 1, LOOK_MS);
         MSI_TRY(msi_interrupt_check());
     }
@@ -115,7 +105,7 @@ static int await(msi_ms_writer *w, msi_writer_order order)
 static int tell(msi_ms_writer *w, msi_writer_order order, int slot)
 {
     msi_writer_message m;
-    if (msi_writer_send(w->socket, order, slot) == 0) return MSI_OK;
+    if (msi_writer_send(&w->child, order, slot) == 0) return MSI_OK;
     for (;;) MSI_TRY(take(w, 1, &m));
 }
 
@@ -172,20 +162,9 @@ static int map_shared(msi_ms_writer *w)
 
 static int fork_child(msi_ms_writer *w)
 {
-    int ends[2];
-    w->noise_fd = memfd_create("msimage-writer", MFD_CLOEXEC);
-    if (w->noise_fd < 0) return msi_error_set(MSI_EOUTPUT, "a file in memory: %s", strerror(errno));
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return msi_error_set(MSI_EOUTPUT, "a socket to the writer: %s", strerror(errno));
-    w->socket = ends[0];
-    const pid_t pid = fork();
-    if (pid == 0) {
-        close(ends[0]);
-        msi_writer_child_run(w->shared, ends[1], w->noise_fd, (const char *const *)w->paths, &w->spec);
-    }
-    close(ends[1]);
-    if (pid < 0) return msi_error_set(MSI_EOUTPUT, "a process to write with: %s", strerror(errno));
-    w->child = pid;
+    int is_child;
+    MSI_TRY(msi_child_fork(&w->child, "to write with", &is_child));
+    if (is_child) msi_writer_child_run(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
     return await(w, MSI_WRITER_READY);
 }
 
@@ -213,7 +192,8 @@ int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_pat
     if (n_path < 1) return msi_error_set(MSI_EUSAGE, "no Measurement Set is given");
     MSI_TRY(msi_ms_column_check(spec));
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "the writer"));
-    w->socket = w->noise_fd = w->slot = -1;
+    w->child = (msi_child){0, -1, -1};
+    w->slot = -1;
     int status = copy_paths(w, paths, n_path);
     if (status == MSI_OK) status = copy_spec(w, spec);
     if (status == MSI_OK) status = map_shared(w);
@@ -303,7 +283,7 @@ static int has_stopped(const msi_ms_writer *w)
 {
     const struct timespec pause = {0, PAUSE_MS * 1000000};
     for (int ms = 0; ms < STOP_MS; ms += PAUSE_MS) {
-        if (waitpid(w->child, NULL, WNOHANG) == w->child) return 1;
+        if (waitpid(w->child.pid, NULL, WNOHANG) == w->child.pid) return 1;
         nanosleep(&pause, NULL);
     }
     return 0;
@@ -311,14 +291,13 @@ static int has_stopped(const msi_ms_writer *w)
 
 static void stop_child(msi_ms_writer *w)
 {
-    if (w->socket >= 0) close(w->socket); /* tells the child to stop */
-    w->socket = -1;
-    if (w->child > 0) {
+    msi_child_close(&w->child);
+    if (w->child.pid > 0) {
         if (!has_stopped(w)) {
-            kill(w->child, SIGKILL);
-            waitpid(w->child, NULL, 0);
+            kill(w->child.pid, SIGKILL);
+            waitpid(w->child.pid, NULL, 0);
         }
-        w->child = 0;
+        w->child.pid = 0;
         tidy(w);
     }
 }
@@ -338,8 +317,8 @@ int msi_ms_writer_finish(msi_ms_writer *w)
         return MSI_OK;
     }
     MSI_TRY(status);
-    waitpid(w->child, &how, 0);
-    w->child = 0;
+    waitpid(w->child.pid, &how, 0);
+    w->child.pid = 0;
     return MSI_OK;
 }
 
@@ -347,7 +326,6 @@ void msi_ms_writer_free(msi_ms_writer *w)
 {
     if (!w) return;
     stop_child(w);
-    if (w->noise_fd >= 0) close(w->noise_fd);
     if (w->shared) munmap(w->shared, (size_t)w->n_shared);
     for (int i = 0; i < w->n_set; i++) msi_free(w->paths[i]);
     msi_free(w->paths);

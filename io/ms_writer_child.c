@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The writer's child processes: the holder, which has the locks and changes headers, and the filler, its child. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +20,7 @@ enum { WRITEBACK_MS = 250 };
 
 typedef struct holder {
     msi_writer_shared *shared;
-    int socket, noise_fd;
+    const msi_child *parent;
     const char *const *paths;
     const msi_ms_write_spec *spec;
     ccc_table **table; /* [n_set] */
@@ -34,36 +30,10 @@ typedef struct holder {
 
 /* ---- Both ---- */
 
-int msi_writer_send(int socket, int order, int slot)
+int msi_writer_send(const msi_child *other, int order, int slot)
 {
     const msi_writer_message m = {order, slot};
-    return send(socket, &m, sizeof m, MSG_NOSIGNAL) == sizeof m ? 0 : -1;
-}
-
-/* The next message; -1 where the parent is gone. */
-static int receive(int socket, msi_writer_message *m)
-{
-    ssize_t n;
-    do n = recv(socket, m, sizeof *m, 0);
-    while (n < 0 && errno == EINTR);
-    return n == sizeof *m ? 0 : -1;
-}
-
-void msi_writer_last_words(int noise_fd, char *text, size_t size)
-{
-    char tail[4096];
-    const off_t length = lseek(noise_fd, 0, SEEK_END);
-    const off_t from = length > (off_t)sizeof tail - 1 ? length - (off_t)sizeof tail + 1 : 0;
-    const ssize_t n = pread(noise_fd, tail, sizeof tail - 1, from);
-    text[0] = 0;
-    if (n <= 0) return;
-    tail[n] = 0;
-    char *save, *what = strstr(tail, "what():");
-    for (char *line = strtok_r(what ? what + 7 : tail, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        while (*line == ' ') line++;
-        if (*line) snprintf(text, size, "%s", line);
-        if (what && *line) break;
-    }
+    return msi_child_send(other, &m, sizeof m);
 }
 
 /* Leaves a failure where the parent finds it, unless an earlier one is there. */
@@ -98,10 +68,10 @@ static int fill_all(holder *h)
     for (int i = 0; i < shared->n_set; i++)
         fills[i] = (msi_ms_fill){.table = h->table[i], .column = &shared->column[i], .spec = h->spec};
     for (;;) {
-        if (receive(h->socket, &m) != 0) _exit(1);
+        if (msi_child_receive(h->parent, &m, sizeof m) != 0) _exit(1);
         if (m.order == MSI_WRITER_FINISH) break;
         MSI_TRY(fill_slot(fills, shared, m.slot));
-        if (msi_writer_send(h->socket, MSI_WRITER_FREED, m.slot) != 0) _exit(1);
+        if (msi_writer_send(h->parent, MSI_WRITER_FREED, m.slot) != 0) _exit(1);
     }
     for (int i = 0; i < shared->n_set; i++) MSI_TRY(msi_ms_fill_rest(&fills[i]));
     shared->is_filled = 1;
@@ -134,7 +104,7 @@ static _Noreturn void stop(holder *h, int status)
     for (int i = 0; i < h->shared->n_set; i++)
         if (h->shared->column[i].stage == MSI_COLUMN_MARKED)
             msi_ms_column_abandon(&h->shared->column[i], h->paths[i], h->table[i], h->spec);
-    if (status != MSI_OK) msi_writer_send(h->socket, MSI_WRITER_FAILED, 0);
+    if (status != MSI_OK) msi_writer_send(h->parent, MSI_WRITER_FAILED, 0);
     _exit(status != MSI_OK);
 }
 
@@ -177,7 +147,7 @@ static void start_writeback(const holder *h)
 /* Waits for the filler's end; it holds the other end of a pipe, and nobody writes there. */
 static int wait_filler(holder *h, int pipe_fd)
 {
-    struct pollfd fds[2] = {{.fd = pipe_fd}, {.fd = h->socket}};
+    struct pollfd fds[2] = {{.fd = pipe_fd}, {.fd = h->parent->socket}};
     for (;;) {
         const int n = poll(fds, 2, WRITEBACK_MS);
         if (n < 0 && errno != EINTR) return msi_error_set(MSI_EINTERNAL, "poll: %s", strerror(errno));
@@ -193,13 +163,9 @@ static int wait_filler(holder *h, int pipe_fd)
     h->filler = 0;
     if (h->shared->is_filled) return MSI_OK;
     if (h->shared->status != MSI_OK) return h->shared->status;
-    char words[512];
-    msi_writer_last_words(h->noise_fd, words, sizeof words);
-    if (WIFSIGNALED(how))
-        return msi_error_set(MSI_EOUTPUT, "%s: the process that writes was ended by signal %d (%s)%s%s", h->paths[0],
-                             WTERMSIG(how), strsignal(WTERMSIG(how)), *words ? ": " : "", words);
-    return msi_error_set(MSI_EOUTPUT, "%s: the process that writes has ended%s%s", h->paths[0], *words ? ": " : "",
-                         words);
+    char text[1024];
+    msi_child_how_text(h->parent->noise_fd, how, h->paths[0], MSI_WRITER_WHAT, text, sizeof text);
+    return msi_error_set(MSI_EOUTPUT, "%s", text);
 }
 
 static int fill(holder *h)
@@ -217,7 +183,7 @@ static int fill(holder *h)
         run_filler(h, self);
     }
     close(ends[1]);
-    if (msi_writer_send(h->socket, MSI_WRITER_PREPARED, 0) != 0) stop(h, MSI_OK);
+    if (msi_writer_send(h->parent, MSI_WRITER_PREPARED, 0) != 0) stop(h, MSI_OK);
     return wait_filler(h, ends[0]);
 }
 
@@ -235,7 +201,8 @@ static int sync_all(const holder *h)
 static int work(holder *h)
 {
     msi_writer_message m;
-    if (msi_writer_send(h->socket, MSI_WRITER_READY, 0) != 0 || receive(h->socket, &m) != 0) stop(h, MSI_OK);
+    if (msi_writer_send(h->parent, MSI_WRITER_READY, 0) != 0 || msi_child_receive(h->parent, &m, sizeof m) != 0)
+        stop(h, MSI_OK);
     MSI_TRY(prepare_all(h));
     MSI_TRY(fill(h));
     MSI_TRY(sync_all(h));
@@ -244,47 +211,13 @@ static int work(holder *h)
     return MSI_OK;
 }
 
-/* Only the parent decides when to stop; what libraries print goes to a file; nothing of the parent's stays open. */
-static void settle(holder *h)
-{
-    h->socket = fcntl(h->socket, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* the parent may have had its standard files */
-    h->noise_fd = fcntl(h->noise_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* closed, and the new ones their numbers */
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    sigemptyset(&action.sa_mask);
-    action.sa_handler = SIG_IGN;
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) sigaction(ignored[i], &action, NULL);
-    action.sa_handler = SIG_DFL;
-    sigaction(SIGABRT, &action, NULL);
-    sigaction(SIGCHLD, &action, NULL);
-    struct rlimit limit = {0, 0};
-    setrlimit(RLIMIT_CORE, &limit);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null >= 0) dup2(null, STDIN_FILENO);
-    if (null >= 0) dup2(null, STDOUT_FILENO);
-    dup2(h->noise_fd, STDERR_FILENO);
-    DIR *d = opendir("/proc/self/fd");
-    if (!d) return;
-    for (const struct dirent *e; (e = readdir(d));) {
-        const int fd = atoi(e->d_name);
-        if (fd > STDERR_FILENO && fd != h->socket && fd != h->noise_fd && fd != dirfd(d)) close(fd);
-    }
-    closedir(d);
-}
-
-_Noreturn void msi_writer_child_run(msi_writer_shared *shared, int socket, int noise_fd, const char *const *paths,
+_Noreturn void msi_writer_child_run(msi_writer_shared *shared, const msi_child *parent, const char *const *paths,
                                     const msi_ms_write_spec *spec)
 {
-    holder h = {.shared = shared, .socket = socket, .noise_fd = noise_fd, .paths = paths, .spec = spec};
-    settle(&h);
+    holder h = {.shared = shared, .parent = parent, .paths = paths, .spec = spec};
     int status = open_all(&h);
     if (status == MSI_OK) status = work(&h);
     if (status != MSI_OK) stop(&h, status);
-    msi_writer_send(h.socket, MSI_WRITER_FINISHED, 0);
+    msi_writer_send(h.parent, MSI_WRITER_FINISHED, 0);
     _exit(0);
 }

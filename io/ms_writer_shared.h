@@ -5,9 +5,13 @@
 
 #include <stddef.h>
 
+#include "io/ms_child.h"
 #include "io/ms_column.h"
 
 enum { MSI_WRITER_SLOTS = 4 };
+
+/* In messages. */
+#define MSI_WRITER_WHAT "the process that writes"
 
 /* Address space of a slot, of which only what a block touches becomes memory. */
 #define MSI_WRITER_SLOT_BYTES ((int64_t)64 << 20)
@@ -47,18 +51,12 @@ typedef struct msi_writer_shared {
 
 /*
  * msi_writer_child_run - what the child does, from the fork to its end; it never returns.
- * Given: socket  to the parent; noise_fd  a file that takes what libraries print; paths [shared->n_set]
+ * Given: paths [shared->n_set]
  */
-_Noreturn void msi_writer_child_run(msi_writer_shared *shared, int socket, int noise_fd, const char *const *paths,
+_Noreturn void msi_writer_child_run(msi_writer_shared *shared, const msi_child *parent, const char *const *paths,
                                     const msi_ms_write_spec *spec);
 
-/*
- * msi_writer_last_words - what a process that casacore ended had to say.
- * Returned: text  the last line of noise_fd that tells something, without its beginning "what():"; "" if there is none
- */
-void msi_writer_last_words(int noise_fd, char *text, size_t size);
-
 /* msi_writer_send - one message; 0, or -1 where nobody is there to read it. */
-int msi_writer_send(int socket, int order, int slot);
+int msi_writer_send(const msi_child *other, int order, int slot);
 
 #endif

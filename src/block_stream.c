@@ -12,6 +12,7 @@ enum { N_SLOT = 4 };
 
 struct msi_block_stream {
     msi_ms_reader *reader;
+    msi_ms_crew *crew; /* reads ahead by itself, one block is given out; NULL: the thread and the rest are in use */
     msi_ms_block slot[N_SLOT];
     int64_t n_read, n_given, n_done; /* read, given out, given back */
     int stop;                        /* nobody wants more */
@@ -43,26 +44,33 @@ static void *read_blocks(void *context)
     }
 }
 
-int msi_block_stream_open(msi_block_stream **out, msi_ms_reader *reader)
+int msi_block_stream_open(msi_block_stream **out, msi_ms_reader *reader, msi_ms_crew *crew)
 {
     *out = NULL;
     msi_block_stream *s;
     MSI_TRY(msi_alloc(&s, 1, sizeof *s, "blocks read ahead"));
     s->reader = reader;
+    s->crew = crew;
+    *out = s;
+    if (crew) return MSI_OK;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     if (pthread_create(&s->thread, NULL, read_blocks, s)) {
         pthread_mutex_destroy(&s->lock);
         pthread_cond_destroy(&s->changed);
         msi_free(s);
+        *out = NULL;
         return msi_error_set(MSI_ENOMEM, "no thread for reading could be started");
     }
-    *out = s;
     return MSI_OK;
 }
 
 int msi_block_stream_next(msi_block_stream *s, const msi_ms_block **block)
 {
+    if (s->crew) {
+        *block = &s->slot[0];
+        return msi_ms_crew_next(s->crew, &s->slot[0]);
+    }
     pthread_mutex_lock(&s->lock);
     s->n_done = s->n_given;
     int64_t n = s->n_given++;
@@ -78,6 +86,10 @@ int msi_block_stream_next(msi_block_stream *s, const msi_ms_block **block)
 void msi_block_stream_close(msi_block_stream *s)
 {
     if (!s) return;
+    if (s->crew) {
+        msi_free(s);
+        return;
+    }
     pthread_mutex_lock(&s->lock);
     s->stop = 1;
     pthread_cond_broadcast(&s->changed);

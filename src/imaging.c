@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms_crew.h"
 #include "io/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/gridder_choice.h"
@@ -30,6 +31,7 @@ typedef struct image_run {
     int n_plane;
     char *temp_dir;
     char weighting[48];
+    msi_ms_crew *crew; /* NULL: a thread reads */
 
     /* Of the interval at hand. */
     int64_t interval;
@@ -64,6 +66,7 @@ static int open_reader(image_run *r)
         selection.interval_begin = begin + n_time * r->interval / o->intervals_out;
         selection.interval_end = begin + n_time * (r->interval + 1) / o->intervals_out;
     }
+    if (r->crew) msi_ms_crew_open(r->crew, selection.interval_begin, selection.interval_end);
     return msi_ms_reader_open(&r->reader, o->ms_paths, o->n_ms, &selection);
 }
 
@@ -172,11 +175,20 @@ static void print_dropped(const image_run *r)
             (long long)outside);
 }
 
+static void dismiss_crew(image_run *r)
+{
+    msi_ms_crew_free(r->crew);
+    r->crew = NULL;
+}
+
 static int load(image_run *r)
 {
     msi_load_spec spec = {r->planes, r->n_plane, &r->channels, r->options->shift_set, r->ra_rad, r->dec_rad};
     memset(&r->dropped, 0, sizeof r->dropped);
-    MSI_TRY(msi_load(r->reader, &spec, r->gridder, &r->dropped));
+    int crew_reads = 0;
+    if (r->crew) MSI_TRY(msi_ms_crew_begin(r->crew, r->reader, &crew_reads));
+    if (!crew_reads) dismiss_crew(r);
+    MSI_TRY(msi_load(r->reader, r->crew, &spec, r->gridder, &r->dropped));
     print_dropped(r);
     return MSI_OK;
 }
@@ -441,10 +453,14 @@ static int sets_are_there(const msi_options *o)
     return 1;
 }
 
-int msi_run_image(const msi_options *options)
+int msi_run_image(const msi_options *options, void (*forked)(void))
 {
     image_run r = {.options = options};
     int rc = prepare(&r);
+    if (!rc && options->n_reader > 1 && !options->dry_run && sets_are_there(options) &&
+        msi_ms_crew_start(&r.crew, options->ms_paths, options->n_ms, &options->selection, (int)options->n_reader))
+        msi_log_warning("%s; a thread reads instead", msi_error_get());
+    if (forked) forked();
     /* While the sets are opened. A start of a GPU cannot be broken off, and no simple mistake should wait for it. */
     if (!rc && sets_are_there(options)) msi_backend_warm_up(options->backend);
     for (r.interval = 0; !rc && r.interval < options->intervals_out; r.interval++) {
@@ -460,6 +476,7 @@ int msi_run_image(const msi_options *options)
         else
             rc = msi_outputs_commit(r.outputs);
     }
+    dismiss_crew(&r);
     msi_outputs_free(r.outputs);
     free(r.temp_dir);
     msi_backend_settle();

@@ -5,7 +5,11 @@
 
 #include "src/options.h"
 
-/* msi_run_image - make every image the options ask for, or none. Returns 0 or any code of core/status.h. */
-int msi_run_image(const msi_options *options);
+/*
+ * msi_run_image - make every image the options ask for, or none.
+ * Given:   forked  called when processes to read with have been forked, before which no thread may start; NULL is fine
+ * Returns: 0 or any code of core/status.h
+ */
+int msi_run_image(const msi_options *options, void (*forked)(void));
 
 #endif

@@ -87,13 +87,14 @@ static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_loa
     return rc;
 }
 
-int msi_load(msi_ms_reader *reader, const msi_load_spec *spec, msi_gridder *const *gridder, msi_sample_dropped *dropped)
+int msi_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_load_spec *spec, msi_gridder *const *gridder,
+             msi_sample_dropped *dropped)
 {
     msi_block_stream *stream;
-    MSI_TRY(msi_block_stream_open(&stream, reader));
-    /* One core is left to the reader: OpenMP's threads spin while they wait and would take it. */
-    int n_thread = omp_get_max_threads();
-    omp_set_num_threads(n_thread > 1 ? n_thread - 1 : 1);
+    MSI_TRY(msi_block_stream_open(&stream, reader, crew));
+    /* Cores are left to the readers. */
+    const int n_thread = omp_get_max_threads(), n_reader = crew ? msi_ms_crew_size(crew) : 1;
+    omp_set_num_threads(n_thread > n_reader ? n_thread - n_reader : 1);
     int rc = prepare_blocks(stream, msi_ms_reader_n_row(reader), spec, gridder, dropped);
     omp_set_num_threads(n_thread);
     msi_block_stream_close(stream);

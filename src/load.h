@@ -3,6 +3,7 @@
 #ifndef MSI_SRC_LOAD_H
 #define MSI_SRC_LOAD_H
 
+#include "io/ms_crew.h"
 #include "io/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/output_channels.h"
@@ -18,10 +19,11 @@ typedef struct msi_load_spec {
 
 /*
  * msi_load - everything the reader has, into gridder[channel].
+ * Given:    crew  that has begun to read its blocks; NULL: a thread reads them
  * Returned: *dropped counted on
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT, MSI_EINTERRUPTED
  */
-int msi_load(msi_ms_reader *reader, const msi_load_spec *spec, msi_gridder *const *gridder,
+int msi_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_load_spec *spec, msi_gridder *const *gridder,
              msi_sample_dropped *dropped);
 
 #endif

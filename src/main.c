@@ -46,9 +46,7 @@ static int run(const msi_options *options)
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
     msi_interrupt_install();
-    if (options->predict) return msi_run_predict(options, msi_watchdog_start);
-    msi_watchdog_start();
-    return msi_run_image(options);
+    return options->predict ? msi_run_predict(options, msi_watchdog_start) : msi_run_image(options, msi_watchdog_start);
 }
 
 /* What was printed counts only when it has arrived: a full disk or a closed pipe shows no earlier than here. */

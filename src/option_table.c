@@ -400,6 +400,17 @@ const msi_option msi_option_table[] = {
      AT(n_threads),
      .low = 1,
      .high = 4096},
+    {.name = "readers",
+     .group = MSI_GROUP_PERFORMANCE,
+     .arguments = "N",
+     .fallback = "auto",
+     .help =
+         "Processes that read the sets side by side for images; 1 reads in a thread instead. auto takes half as many "
+         "as there are threads, at most 4, and with fewer than 4 threads 1.",
+     .read = msi_read_auto,
+     AT(n_reader),
+     .low = 1,
+     .high = 64},
     {.name = "mem",
      .group = MSI_GROUP_PERFORMANCE,
      .arguments = "PERCENT",

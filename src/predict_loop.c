@@ -244,7 +244,7 @@ int msi_predict_loop_run(msi_predict_loop *loop)
     omp_set_num_threads(n_thread > 1 ? n_thread - 1 : 1);
     int rc = msi_alloc(&r.f.ms_row, loop->plan->fill_row, sizeof *r.f.ms_row, "rows at a time");
     if (!rc) rc = msi_alloc(&r.f.uvw_m, 3 * loop->plan->fill_row, sizeof *r.f.uvw_m, "rows at a time");
-    if (!rc) rc = msi_block_stream_open(&r.stream, loop->reader);
+    if (!rc) rc = msi_block_stream_open(&r.stream, loop->reader, NULL);
     if (!rc) rc = msi_block_stream_next(r.stream, &r.next);
     while (!rc && r.next->n_row) {
         rc = fill(&r);

@@ -56,7 +56,7 @@ int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const m
 {
     *scan = (msi_predict_scan){.w_min_lambda = HUGE_VAL};
     msi_block_stream *stream;
-    MSI_TRY(msi_block_stream_open(&stream, reader));
+    MSI_TRY(msi_block_stream_open(&stream, reader, NULL));
     int rc;
     for (;;) {
         const msi_ms_block *block;

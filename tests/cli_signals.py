@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """cli_signals.py MSIMAGE MSIMAGE_MAKEMS [huge]: interrupted runs stop in time and leave nothing; killed ones leave no
-partial file under a final name; the set is never written to, and may be read-only. With `huge`, images whose single
+partial file under a final name, whether a thread reads or processes do; the set is never written to, and may be read-only. With `huge`, images whose single
 transforms take seconds."""
 import os
 import shutil
@@ -12,6 +12,8 @@ import time
 
 from image_oracle import load, relative_error
 from program_suite import SLACK_S, STOP_S, Suite, as_nobody, change_modes, files, main, run
+
+START_S = 0.1
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
        "-spw", "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none", "-source", "60.1deg", "-45.1deg", "1Jy", "0.3Jy",
@@ -63,6 +65,8 @@ def interrupt(s, work, number, delay_s):
         last = error.splitlines()[-1] if error else ""
         good = (process.returncode == 128 + number and took < STOP_S + SLACK_S and not left and
                 last.startswith("msimage: error: stopped by signal %d" % number) and error.count("error:") == 1)
+        # Libraries are being loaded, and the program has not begun.
+        good |= process.returncode == -number and delay_s < START_S and not left and not error
     work.clear()
     s.note(good, "%s after %.2f s: exits %d, %.2f s later, %d files%s" %
            (signal.Signals(number).name, delay_s, process.returncode, took, len(left),
@@ -101,6 +105,10 @@ def stop(s, words, steps):
 
 def check_signals(s):
     stop(s, ["-size", 1024, 1024, "-scale", "2asec", "-pol", "IQUV", "-make-psf"], 6)
+
+
+def check_readers(s):
+    stop(s, ["-size", 1024, 1024, "-scale", "2asec", "-pol", "IQUV", "-readers", 3], 4)
 
 
 def check_huge(s):

@@ -243,6 +243,16 @@ def check_channels_at_once(s):
         s.note(np.array_equal(one, two), "%s by one thread and by two" % part)
 
 
+def check_readers(s):
+    """Read by a thread, or by processes: the same images to the bit."""
+    for options, parts in ((("-make-psf", "-pol", "IQUV"), ("I-dirty", "V-dirty", "psf")),
+                           (("-intervals-out", 2, "-channels-out", 2), ("t0000-0001-dirty", "t0001-MFS-dirty"))):
+        names = [s.image(["vla"], (256, 256), 5, "-backend", "cpu", "-readers", n, *options) for n in (1, 3)]
+        for part in parts:
+            one, three = (load("%s-%s.fits" % (name, part))[0] for name in names)
+            s.note(np.array_equal(one, three), "%s by one reader and by three" % part)
+
+
 def channel_weights(frame, s, mode, own):
     samples = frame.inside(read(s.ms("meerkat")))
     group, weight = groups(samples, 4), np.zeros(len(samples.vis))

@@ -5,6 +5,7 @@ target_link_libraries(msi_ms_fixture PUBLIC casacore-c)
 
 msimage_test(test_casacore_c SOURCES test_casacore_c.c LIBRARIES msi_ms_fixture casacore-c PkgConfig::CMOCKA m)
 msimage_test(test_ms_reader SOURCES test_ms_reader.c LIBRARIES msi_ms msi_ms_fixture casacore-c PkgConfig::CMOCKA m)
+msimage_test(test_ms_crew SOURCES test_ms_crew.c LIBRARIES msi_ms msi_ms_fixture casacore-c PkgConfig::CMOCKA m)
 msimage_test(test_ms_defects SOURCES test_ms_defects.c LIBRARIES msi_ms msi_ms_fixture casacore-c PkgConfig::CMOCKA m)
 msimage_test(test_ms_reader_real SOURCES test_ms_reader_real.c
              LIBRARIES msi_ms msi_ms_fixture casacore-c PkgConfig::CMOCKA m LABELS real)
