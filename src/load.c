@@ -2,6 +2,7 @@
 #include "src/load.h"
 
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -39,51 +40,96 @@ static int workspace_fit(workspace *w, int n_plane, int64_t n_row, int64_t n_sam
     return MSI_OK;
 }
 
+/* What all parts of a block share. */
+typedef struct block_load {
+    const msi_ms_block *block;
+    const msi_load_spec *spec;
+    const msi_mix *mix; /* [n_plane] */
+} block_load;
+
+/* The channels of a block that belong to output channel c, into its gridder. */
+static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, workspace *w, msi_sample_dropped *dropped)
+{
+    const msi_ms_block *block = l->block;
+    const msi_load_spec *spec = l->spec;
+    int32_t first, end;
+    msi_output_channels_range(spec->channels, c, block->freq_hz, block->n_chan, &first, &end);
+    if (first == end) return MSI_OK;
+    const double *freq_hz = block->freq_hz + first, *uvw_m = block->uvw_m;
+    MSI_TRY(workspace_fit(w, spec->n_plane, block->n_row, block->n_row * (end - first)));
+    msi_stokes_form(block, l->mix, spec->n_plane, first, end - first, w->vis, w->weight, dropped);
+    if (spec->shift_set) {
+        msi_phase_shift shift;
+        msi_phase_shift_make(&shift, block->ra_rad, block->dec_rad, spec->ra_rad, spec->dec_rad);
+        memcpy(w->uvw_m, block->uvw_m, sizeof *w->uvw_m * 3 * (size_t)block->n_row);
+        msi_phase_shift_apply(&shift, block->n_row, end - first, spec->n_plane, freq_hz, w->uvw_m, w->vis);
+        uvw_m = w->uvw_m;
+    }
+    msi_vis_block ready = {block->n_row, end - first, spec->n_plane, uvw_m, freq_hz, w->vis, w->weight};
+    return msi_gridder_add(gridder, &ready);
+}
+
+static void count_on(msi_sample_dropped *to, const msi_sample_dropped *from)
+{
+    to->flagged += from->flagged;
+    to->weight += from->weight;
+    to->data_not_finite += from->data_not_finite;
+    to->data_too_large += from->data_too_large;
+}
+
+/* Several output channels at a time, by a thread each: a part of a block is little for many threads to share. */
 static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_gridder *const *gridder, workspace *w,
                       msi_sample_dropped *dropped)
 {
     msi_mix mix[MSI_MAX_PLANES];
     MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, block->corr, block->n_corr));
-    MSI_TRY(workspace_fit(w, spec->n_plane, block->n_row, block->n_row * block->n_chan));
+    const block_load l = {block, spec, mix};
     int64_t first_met, end_met;
     msi_output_channels_met(spec->channels, block->freq_hz, block->n_chan, &first_met, &end_met);
+    int failed = MSI_OK;
+    char message[1024] = "";
+#pragma omp parallel for schedule(dynamic, 1) if (end_met - first_met > 1)
     for (int64_t c = first_met; c < end_met; c++) {
-        int32_t first, end;
-        msi_output_channels_range(spec->channels, c, block->freq_hz, block->n_chan, &first, &end);
-        if (first == end) continue;
-        const double *freq_hz = block->freq_hz + first, *uvw_m = block->uvw_m;
-        msi_stokes_form(block, mix, spec->n_plane, first, end - first, w->vis, w->weight, dropped);
-        if (spec->shift_set) {
-            msi_phase_shift shift;
-            msi_phase_shift_make(&shift, block->ra_rad, block->dec_rad, spec->ra_rad, spec->dec_rad);
-            memcpy(w->uvw_m, block->uvw_m, sizeof *w->uvw_m * 3 * (size_t)block->n_row);
-            msi_phase_shift_apply(&shift, block->n_row, end - first, spec->n_plane, freq_hz, w->uvw_m, w->vis);
-            uvw_m = w->uvw_m;
+        msi_sample_dropped own = {0};
+        int stopped;
+#pragma omp atomic read
+        stopped = failed;
+        if (stopped) continue;
+        const int rc = load_channel(&l, c, gridder[c], &w[omp_get_thread_num()], &own);
+#pragma omp critical(loaded)
+        {
+            count_on(dropped, &own);
+            if (rc && !failed) {
+                snprintf(message, sizeof message, "%s", msi_error_get());
+#pragma omp atomic write
+                failed = rc;
+            }
         }
-        msi_vis_block ready = {block->n_row, end - first, spec->n_plane, uvw_m, freq_hz, w->vis, w->weight};
-        MSI_TRY(msi_gridder_add(gridder[c], &ready));
     }
-    return MSI_OK;
+    return failed ? msi_error_set(failed, "%s", message) : MSI_OK;
 }
 
 static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_load_spec *spec,
                           msi_gridder *const *gridder, msi_sample_dropped *dropped)
 {
-    workspace w = {0};
+    const int n_thread = omp_get_max_threads();
+    workspace *w; /* of each thread */
     int64_t done = 0;
     int rc;
+    MSI_TRY(msi_alloc(&w, n_thread, sizeof *w, "blocks of visibilities"));
     for (;;) {
         const msi_ms_block *block;
         rc = msi_block_stream_next(stream, &block);
         if (rc || !block->n_row) break;
-        rc = load_block(block, spec, gridder, &w, dropped);
+        rc = load_block(block, spec, gridder, w, dropped);
         if (!rc) rc = msi_interrupt_check();
         if (rc) break;
         done += block->n_row;
         msi_progress("reading", done < n_row ? done : n_row - 1, n_row);
     }
     if (!rc) msi_progress("reading", n_row, n_row);
-    workspace_free(&w);
+    for (int i = 0; i < n_thread; i++) workspace_free(&w[i]);
+    msi_free(w);
     return rc;
 }
 
