@@ -15,6 +15,12 @@ typedef struct msi_c64 {
 
 typedef enum msi_precision { MSI_FP32, MSI_FP64 } msi_precision;
 
+/* Bytes of a complex number. */
+static inline int64_t msi_complex_bytes(msi_precision precision)
+{
+    return precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
+}
+
 #define MSI_SPEED_OF_LIGHT 299792458.0
 #define MSI_PI             3.14159265358979323846
 

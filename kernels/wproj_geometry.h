@@ -38,10 +38,9 @@ typedef struct msi_wproj_geometry {
 /* Where a sample goes and which kernel it takes. */
 typedef struct msi_wproj_place {
     int32_t u, v; /* nearest cell; the footprint is u - half .. u + half */
-    int32_t sub_u,
-        sub_v;     /* nearest sub-offset, or with linear the lower of the two, in [-oversample/2, oversample/2] */
-    double frac_u; /* linear: part of sub-offset sub_u + 1, the rest is sub_u's; 0 .. 1. Nearest: 0 */
-    double frac_v;
+    /* Nearest sub-offset, or with linear the lower of the two, in [-oversample/2, oversample/2]. */
+    int32_t sub_u, sub_v;
+    double frac_u, frac_v; /* linear: part of the next sub-offset, the rest is this one's; 0 .. 1. Nearest: 0 */
     int32_t slice, plane;
     int32_t conjugate_vis;    /* w < 0: grid the conjugate of the visibility (u and v above are those of -u, -v) */
     int32_t conjugate_kernel; /* r < 0 */

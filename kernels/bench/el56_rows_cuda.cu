@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/el56_forms_cuda.h"
 #include "kernels/bench/workload_el56.h"
-#include "kernels/grid/cuda_check.h"
 #include "kernels/grid/wproj_tile_cuda.h"
 
 namespace {
@@ -48,7 +48,7 @@ struct state {
     msi_wproj_tile *tile;
     el56_tables *tables;
     void *grid;
-    cudaEvent_t begin, sorted, end;
+    run_timer timer;
 };
 
 /* Sample i in the order given is sample of(i) of the workload. */
@@ -177,7 +177,7 @@ int make_tile(state *s)
 
 size_t grid_bytes(const state *s)
 {
-    return (size_t)s->e->nu * (size_t)s->e->nv * (s->d->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64));
+    return (size_t)(s->e->nu * (int64_t)s->e->nv * msi_complex_bytes(s->d->precision));
 }
 
 int prepare(state *s)
@@ -188,9 +188,7 @@ int prepare(state *s)
         1,        s->d->precision, 0,     s->d->least_shift};
     MSI_TRY(device_samples(&s->samples, e, s->d->given));
     MSI_CUDA(cudaMalloc(&s->grid, grid_bytes(s)));
-    MSI_CUDA(cudaEventCreate(&s->begin));
-    MSI_CUDA(cudaEventCreate(&s->sorted));
-    MSI_CUDA(cudaEventCreate(&s->end));
+    MSI_TRY(s->timer.make());
     if (s->d->how_gridded != NAIVE) MSI_TRY(msi_wproj_sorter_create(&s->sorter, &sorter));
     if (s->d->how_gridded == TILES) return make_tile(s);
     if (s->d->how_gridded == BUCKETS)
@@ -210,12 +208,12 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
 }
 
 /* Indices, their order, the grid; *n_left the samples gridded. */
-int grid_once(state *s, int64_t *n_left)
+int grid_once(state *s, int64_t *n_left, msi_bench_time *time)
 {
     const detail *d = s->d;
     el56_buckets buckets = {};
     msi_wproj_sorted sorted = {};
-    MSI_CUDA(cudaEventRecord(s->begin));
+    MSI_TRY(s->timer.begin());
     *n_left = s->e->n_vis;
     if (d->how_gridded != NAIVE)
         MSI_TRY(msi_wproj_locate_f32(s->sorter, &s->samples, d->merge == IN_TIME ? RUN : 1, 0));
@@ -226,7 +224,7 @@ int grid_once(state *s, int64_t *n_left)
         msi_wproj_list(s->sorter, &sorted);
         MSI_TRY(el56_sort_buckets(s->bucket_sorter, &sorted, s->e->nu, s->e->nv, 32, 16, d->by_class, 0, &buckets));
     }
-    MSI_CUDA(cudaEventRecord(s->sorted));
+    MSI_TRY(s->timer.sorted());
     if (d->how_gridded != NAIVE) *n_left = sorted.n;
     MSI_CUDA(cudaMemsetAsync(s->grid, 0, grid_bytes(s)));
     msi_c32 *grid = static_cast<msi_c32 *>(s->grid);
@@ -234,21 +232,14 @@ int grid_once(state *s, int64_t *n_left)
     if (d->how_gridded == TILES) MSI_TRY(msi_wproj_tile_grid(s->tile, &sorted, s->grid, 0));
     if (d->how_gridded == BUCKETS)
         MSI_TRY(el56_grid_buckets(s->tables, &buckets, d->stored ? nullptr : &s->samples, d->fixed, grid, 0));
-    MSI_CUDA(cudaEventRecord(s->end));
-    MSI_CUDA(cudaEventSynchronize(s->end));
-    return MSI_OK;
+    return s->timer.end(time);
 }
 
 int run(void *in, msi_bench_work *work, msi_bench_time *time)
 {
     state *s = static_cast<state *>(in);
     int64_t n_left;
-    float sort_ms, kernel_ms;
-    MSI_TRY(grid_once(s, &n_left));
-    MSI_CUDA(cudaEventElapsedTime(&sort_ms, s->begin, s->sorted));
-    MSI_CUDA(cudaEventElapsedTime(&kernel_ms, s->sorted, s->end));
-    time->sort_ms = sort_ms;
-    time->kernel_ms = kernel_ms;
+    MSI_TRY(grid_once(s, &n_left, time));
     snprintf(work->note, sizeof work->note, "%s%s; %.1f %% of the samples left", s->d->note,
              s->e->procedural ? "; procedural layout" : "", 100.0 * (double)n_left / (double)s->e->n_vis);
     return MSI_OK;
@@ -271,8 +262,6 @@ void free_state(void *in)
     msi_wproj_tile_free(s->tile);
     el56_tables_free(s->tables);
     cudaFree(s->grid);
-    for (cudaEvent_t event : {s->begin, s->sorted, s->end})
-        if (event) cudaEventDestroy(event);
     delete s;
 }
 

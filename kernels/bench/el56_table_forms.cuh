@@ -13,6 +13,7 @@
 #define MSI_BENCH_EL56_TABLE_FORMS_CUH
 
 #include "kernels/bench/el56_buckets_cuda.h"
+#include "kernels/grid/vector_add_cuda.cuh"
 #include "kernels/prepare/wproj_locate.cuh"
 
 namespace el56_forms {
@@ -52,16 +53,6 @@ __device__ staged prepare(const el56_buckets &b, const int32_t *half, const WEIG
     return e;
 }
 
-__device__ static inline void add_cell(float2 *cell, float re, float im)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(re), "f"(im) : "memory");
-#else
-    atomicAdd(&cell->x, re);
-    atomicAdd(&cell->y, im);
-#endif
-}
-
 /* Sums to the grid, and to zero. Cells beyond the box belong to tiles that overhang it. */
 __device__ static inline void flush(float2 *grid, int nu, int nv, const el56_buckets &b, int bucket, float (&re)[ROWS],
                                     float (&im)[ROWS], int lane)
@@ -71,7 +62,7 @@ __device__ static inline void flush(float2 *grid, int nu, int nv, const el56_buc
 #pragma unroll
     for (int j = 0; j < ROWS; j++) {
         if (u < nu && v + j < nv && (re[j] != 0 || im[j] != 0))
-            add_cell(grid + (int64_t)(v + j) * nu + u, re[j], im[j]);
+            vector_add::add_one(grid + (int64_t)(v + j) * nu + u, re[j], im[j]);
         re[j] = im[j] = 0;
     }
 }

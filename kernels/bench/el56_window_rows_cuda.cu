@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/workload_el56.h"
-#include "kernels/grid/cuda_check.h"
 #include "kernels/grid/wproj_window_cuda.h"
 #include "kernels/prepare/window_tuning.h"
 
@@ -38,8 +38,8 @@ struct state {
     int32_t taps[N_CLASS]; /* widest */
     msi_window_shape shape[N_CLASS];
     msi_window_kernels kernels;
-    void *d_taps, *d_offset, *d_table, *d_sample, *d_value, *d_grid;
-    cudaEvent_t begin, end;
+    buffer d_taps, d_offset, d_table, d_sample, d_value, d_grid;
+    run_timer timer;
 };
 
 int class_of(int32_t half)
@@ -102,13 +102,6 @@ void make_samples(state *s)
         }
 }
 
-int upload(void **out, const void *from, size_t bytes)
-{
-    MSI_CUDA(cudaMalloc(out, bytes));
-    MSI_CUDA(cudaMemcpy(*out, from, bytes, cudaMemcpyHostToDevice));
-    return MSI_OK;
-}
-
 int64_t grid_bytes(const msi_el56 *e)
 {
     return (int64_t)e->nu * e->nv * (int64_t)sizeof(msi_c32);
@@ -119,20 +112,19 @@ int upload_all(state *s)
     const msi_wkernel_set *k = &s->e->kernels;
     std::vector<int32_t> taps((size_t)k->n_plane);
     for (int32_t p = 0; p < k->n_plane; p++) taps[(size_t)p] = msi_wkernel_taps(k->half[p]);
-    MSI_TRY(upload(&s->d_taps, taps.data(), taps.size() * sizeof taps[0]));
-    MSI_TRY(upload(&s->d_offset, k->offset_u, (size_t)k->n_plane * sizeof k->offset_u[0]));
-    MSI_TRY(upload(&s->d_table, k->table, (size_t)k->n_element * sizeof(msi_c32)));
-    MSI_TRY(upload(&s->d_sample, s->sample.data(), s->sample.size() * sizeof s->sample[0]));
-    MSI_TRY(upload(&s->d_value, s->value.data(), s->value.size() * sizeof s->value[0]));
-    MSI_CUDA(cudaMalloc(&s->d_grid, (size_t)grid_bytes(s->e)));
-    MSI_CUDA(cudaEventCreate(&s->begin));
-    MSI_CUDA(cudaEventCreate(&s->end));
+    MSI_TRY(upload(&s->d_taps, taps.data(), k->n_plane));
+    MSI_TRY(upload(&s->d_offset, k->offset_u, k->n_plane));
+    MSI_TRY(upload(&s->d_table, static_cast<const msi_c32 *>(k->table), k->n_element));
+    MSI_TRY(upload(&s->d_sample, s->sample.data(), (int64_t)s->sample.size()));
+    MSI_TRY(upload(&s->d_value, s->value.data(), (int64_t)s->value.size()));
+    MSI_TRY(s->d_grid.fit(grid_bytes(s->e), "the grid"));
+    MSI_TRY(s->timer.make());
     s->kernels = {};
     s->kernels.n_plane = k->n_plane;
     s->kernels.oversample = k->oversample;
-    s->kernels.taps = (const int32_t *)s->d_taps;
-    s->kernels.offset_u = s->kernels.offset_v = (const int64_t *)s->d_offset;
-    s->kernels.table = s->d_table;
+    s->kernels.taps = as<int32_t>(s->d_taps);
+    s->kernels.offset_u = s->kernels.offset_v = as<int64_t>(s->d_offset);
+    s->kernels.table = as<void>(s->d_table);
     return MSI_OK;
 }
 
@@ -144,9 +136,9 @@ msi_window_job job_of(const state *s, int c)
     job.nu = s->e->nu;
     job.nv = s->e->nv;
     job.n_vis = s->first[c + 1] - s->first[c];
-    job.sample = (const msi_window_sample *)s->d_sample + s->first[c];
-    job.value = (msi_c32 *)s->d_value + s->first[c];
-    job.grid = s->d_grid;
+    job.sample = as<msi_window_sample>(s->d_sample) + s->first[c];
+    job.value = as<msi_c32>(s->d_value) + s->first[c];
+    job.grid = as<void>(s->d_grid);
     job.kernels = s->kernels;
     job.kernels.max_taps = s->taps[c];
     return job;
@@ -160,13 +152,11 @@ struct measurement {
 int time_shape(void *context, const msi_window_shape *shape, double *ms)
 {
     const measurement *m = (const measurement *)context;
-    float elapsed;
-    MSI_CUDA(cudaEventRecord(m->s->begin));
+    msi_bench_time time;
+    MSI_TRY(m->s->timer.begin());
     MSI_TRY(msi_window_grid_cuda(&m->job, shape, nullptr));
-    MSI_CUDA(cudaEventRecord(m->s->end));
-    MSI_CUDA(cudaEventSynchronize(m->s->end));
-    MSI_CUDA(cudaEventElapsedTime(&elapsed, m->s->begin, m->s->end));
-    *ms = elapsed;
+    MSI_TRY(m->s->timer.end(&time));
+    *ms = time.kernel_ms;
     return MSI_OK;
 }
 
@@ -205,18 +195,13 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
 int run(void *in, msi_bench_work *work, msi_bench_time *time)
 {
     state *s = static_cast<state *>(in);
-    float ms;
-    MSI_CUDA(cudaEventRecord(s->begin));
-    MSI_CUDA(cudaMemsetAsync(s->d_grid, 0, (size_t)grid_bytes(s->e)));
+    MSI_TRY(s->timer.begin());
+    MSI_CUDA(cudaMemsetAsync(as<void>(s->d_grid), 0, (size_t)grid_bytes(s->e)));
     for (int c = 0; c < N_CLASS; c++) {
         const msi_window_job job = job_of(s, c);
         if (job.n_vis > 0) MSI_TRY(msi_window_grid_cuda(&job, &s->shape[c], nullptr));
     }
-    MSI_CUDA(cudaEventRecord(s->end));
-    MSI_CUDA(cudaEventSynchronize(s->end));
-    MSI_CUDA(cudaEventElapsedTime(&ms, s->begin, s->end));
-    time->sort_ms = 0;
-    time->kernel_ms = ms;
+    MSI_TRY(s->timer.end(time));
     snprintf(work->note, sizeof work->note, "%s%s; separable, order given", s->d->note,
              s->e->procedural ? "; procedural layout" : "");
     return MSI_OK;
@@ -226,18 +211,13 @@ int verify(void *in, double *error)
 {
     state *s = static_cast<state *>(in);
     std::vector<msi_c32> grid((size_t)s->e->nu * (size_t)s->e->nv);
-    MSI_CUDA(cudaMemcpy(grid.data(), s->d_grid, (size_t)grid_bytes(s->e), cudaMemcpyDeviceToHost));
+    MSI_CUDA(cudaMemcpy(grid.data(), as<void>(s->d_grid), (size_t)grid_bytes(s->e), cudaMemcpyDeviceToHost));
     return msi_el56_error(s->e, grid.data(), MSI_FP32, error);
 }
 
 void free_state(void *in)
 {
-    state *s = static_cast<state *>(in);
-    if (!s) return;
-    for (void *p : {s->d_taps, s->d_offset, s->d_table, s->d_sample, s->d_value, s->d_grid}) cudaFree(p);
-    for (cudaEvent_t event : {s->begin, s->end})
-        if (event) cudaEventDestroy(event);
-    delete s;
+    delete static_cast<state *>(in);
 }
 
 const detail exact = {1, "moving window along tracks, exact w"};

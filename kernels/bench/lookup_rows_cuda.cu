@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/memory.h"
+#include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/lookup_rows.h"
-#include "kernels/grid/cuda_check.h"
 #include "kernels/grid/wproj_window_gridder_cuda.h"
 #include "kernels/prepare/wproj_plan.h"
 
@@ -37,8 +37,8 @@ struct state {
     std::vector<msi_c32> vis;
     msi_window_block block;
     msi_window_grid grid;
-    void *d_uvw, *d_freq, *d_weight, *d_vis;
-    cudaEvent_t begin, end;
+    buffer d_uvw, d_freq, d_weight, d_vis, d_grid;
+    run_timer timer;
 };
 
 double uniform(uint64_t *seed)
@@ -98,13 +98,6 @@ int make_plan(state *s)
     return make_kernels(&s->plan, OVERSAMPLE, MSI_FP32, &s->kernels);
 }
 
-int upload(void **out, const void *from, size_t bytes)
-{
-    MSI_CUDA(cudaMalloc(out, bytes));
-    MSI_CUDA(cudaMemcpy(*out, from, bytes, cudaMemcpyHostToDevice));
-    return MSI_OK;
-}
-
 size_t grid_bytes(const state *s)
 {
     return (size_t)(s->grid.nu * s->grid.nv) * sizeof(msi_c32);
@@ -119,15 +112,16 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     const int64_t n = std::max<int64_t>(1, (int64_t)((double)N_ROW * options->scale));
     make_samples(s, n);
     const std::vector<float> weight((size_t)n, 1.0f);
-    MSI_TRY(upload(&s->d_uvw, s->uvw_m.data(), s->uvw_m.size() * sizeof s->uvw_m[0]));
-    MSI_TRY(upload(&s->d_vis, s->vis.data(), s->vis.size() * sizeof s->vis[0]));
-    MSI_TRY(upload(&s->d_weight, weight.data(), weight.size() * sizeof weight[0]));
-    MSI_TRY(upload(&s->d_freq, &FREQ_HZ, sizeof FREQ_HZ));
-    s->block = {n, 1, n, (const double *)s->d_freq, (const double *)s->d_uvw, (const float *)s->d_weight, s->d_vis};
+    MSI_TRY(upload(&s->d_uvw, s->uvw_m.data(), 3 * n));
+    MSI_TRY(upload(&s->d_vis, s->vis.data(), n));
+    MSI_TRY(upload(&s->d_weight, weight.data(), n));
+    MSI_TRY(upload(&s->d_freq, &FREQ_HZ, 1));
+    s->block = {n, 1, n, as<double>(s->d_freq), as<double>(s->d_uvw), as<float>(s->d_weight), as<void>(s->d_vis)};
     s->grid.nu = s->geometry.nu;
     s->grid.nv = s->geometry.nv;
-    MSI_CUDA(cudaMalloc(&s->grid.cells, grid_bytes(s)));
-    for (cudaEvent_t *event : {&s->begin, &s->end}) MSI_CUDA(cudaEventCreate(event));
+    MSI_TRY(s->d_grid.fit((int64_t)grid_bytes(s), "the grid"));
+    s->grid.cells = as<void>(s->d_grid);
+    MSI_TRY(s->timer.make());
     MSI_TRY(msi_window_gridder_create(&s->gridder, &s->geometry, &s->kernels, 1, n, 0, s->d->textures));
     work->n_vis = n;
     for (size_t i = 0; i < (size_t)n; i++) {
@@ -143,15 +137,10 @@ int run(void *in, msi_bench_work *work, msi_bench_time *time)
 {
     state *s = static_cast<state *>(in);
     const int32_t image_plane = 0;
-    float ms;
     MSI_CUDA(cudaMemset(s->grid.cells, 0, grid_bytes(s)));
-    MSI_CUDA(cudaEventRecord(s->begin));
+    MSI_TRY(s->timer.begin());
     MSI_TRY(msi_window_gridder_add(s->gridder, &s->block, &image_plane, 0, &s->grid, nullptr));
-    MSI_CUDA(cudaEventRecord(s->end));
-    MSI_CUDA(cudaEventSynchronize(s->end));
-    MSI_CUDA(cudaEventElapsedTime(&ms, s->begin, s->end));
-    time->sort_ms = 0;
-    time->kernel_ms = ms;
+    MSI_TRY(s->timer.end(time));
     snprintf(work->note, sizeof work->note, "%s, oversampling %d; error against exact kernels", s->d->note,
              (int)OVERSAMPLE);
     return MSI_OK;
@@ -226,9 +215,6 @@ void free_state(void *in)
     state *s = static_cast<state *>(in);
     if (!s) return;
     msi_window_gridder_free(s->gridder);
-    for (void *p : {s->d_uvw, s->d_freq, s->d_weight, s->d_vis, s->grid.cells}) cudaFree(p);
-    for (cudaEvent_t event : {s->begin, s->end})
-        if (event) cudaEventDestroy(event);
     msi_wkernel_free(&s->kernels);
     msi_wproj_plan_free(&s->plan);
     delete s;

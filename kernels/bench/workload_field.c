@@ -107,7 +107,7 @@ static void choose_pixels(msi_bench_field *f)
 int msi_bench_field_fill(msi_bench_field *f)
 {
     msi_vis_store *s = &f->store;
-    const size_t size = f->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
+    const size_t size = (size_t)msi_complex_bytes(f->precision);
     MSI_TRY(msi_alloc(&f->weight, n_sample(f) * f->n_plane, sizeof *f->weight, "weights"));
     MSI_TRY(msi_alloc(&f->vis, n_sample(f) * f->n_plane, size, "visibilities"));
     s->n_plane = f->n_plane;
@@ -233,12 +233,6 @@ static void take_worse(double *error, double other)
     if (!isnan(*error) && !(other <= *error)) *error = other;
 }
 
-static double pixel_at(const msi_image *image, int64_t at)
-{
-    return image->precision == MSI_FP32 ? (double)((const float *)image->pixel)[at]
-                                        : ((const double *)image->pixel)[at];
-}
-
 int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double *error)
 {
     const int64_t n_pixel = msi_image_n_pixel(&f->geometry);
@@ -250,7 +244,7 @@ int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, cons
         for (int i = 0; i < f->checked.n; i++) {
             int64_t at = p * n_pixel + f->checked.y[i] * f->geometry.nx + f->checked.x[i];
             double exact = f->truth[of * f->checked.n + i];
-            double difference = pixel_at(image, at) - exact;
+            double difference = msi_image_value(image->pixel, image->precision, at) - exact;
             off += difference * difference;
             all += exact * exact;
         }
@@ -302,7 +296,7 @@ static msi_c64 exact_vis(const msi_bench_field *f, const msi_image *model, int p
         if (known) continue;
         direction d = direction_of(&f->geometry, seen[s] % nx, seen[s] / nx);
         msi_c64 turn = turned(f->uvw_m + 3 * (sample / f->n_chan), &d, f->freq_hz[sample % f->n_chan]);
-        flux_jy = pixel_at(model, first + seen[s]);
+        flux_jy = msi_image_value(model->pixel, model->precision, first + seen[s]);
         sum.re += flux_jy * turn.re;
         sum.im += flux_jy * turn.im;
         *power += flux_jy * flux_jy;

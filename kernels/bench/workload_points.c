@@ -38,7 +38,7 @@ msi_c64 msi_points_reference(int32_t taps, uint64_t i, const msi_gather_phase *p
 
 double msi_points_bound_ms(int32_t taps, int64_t n, msi_precision precision, double bytes_per_s)
 {
-    const double sector = 32, cell = precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
+    const double sector = 32, cell = (double)msi_complex_bytes(precision);
     const double cells = (double)MSI_POINTS_CELLS * MSI_POINTS_CELLS, per_sector = sector / cell;
     /* A sector is touched by the points whose first cell lies in one of so many places. */
     double places = taps * (taps + per_sector - 1);

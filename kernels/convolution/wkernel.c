@@ -480,8 +480,8 @@ int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec)
 {
     MSI_TRY(lay_out(set, spec));
     maker m = {.spec = spec, .set = set};
-    int rc = msi_alloc(&set->table, set->n_element + MSI_WKERNEL_PADDING,
-                       set->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64), "kernel tables");
+    int rc = msi_alloc(&set->table, set->n_element + MSI_WKERNEL_PADDING, (size_t)msi_complex_bytes(set->precision),
+                       "kernel tables");
     if (!rc) rc = prepare(&m);
     if (!rc) {
 #pragma omp parallel for schedule(dynamic, 1)

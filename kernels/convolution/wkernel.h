@@ -125,7 +125,7 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
 int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec);
 void msi_wkernel_free(msi_wkernel_set *set);
 
-/* msi_wkernel_layout - offsets and n_element from half, form and oversample; allocates the three arrays, no table. */
+/* msi_wkernel_layout - offsets and n_element from half, form and oversample; allocates the arrays, no table. */
 int msi_wkernel_layout(msi_wkernel_set *set, const msi_wkernel_spec *spec, const int32_t *half);
 
 /*

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/convolution/wkernel_nodes.h"
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 
 namespace {
 
@@ -164,15 +164,8 @@ struct maker {
 
 template <typename T> int allocate(maker *m, T **out, int64_t n)
 {
-    void *p = nullptr;
-    cudaError_t e = cudaMalloc(&p, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
-    if (e != cudaSuccess) {
-        cudaGetLastError();
-        return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for convolution kernels: %s",
-                             1e-9 * (double)n * sizeof(T), cudaGetErrorString(e));
-    }
-    m->memory.push_back(p);
-    *out = static_cast<T *>(p);
+    MSI_TRY(allocate(out, n, "convolution kernels"));
+    m->memory.push_back(*out);
     return MSI_OK;
 }
 
@@ -230,12 +223,12 @@ int prepare(maker *m)
         m->batch.phase = m->batch.kernel + m->planes_at_once * n_u * n_v;
         m->batch.row = m->batch.phase + m->planes_at_once * node_pairs;
     }
-    void *table;
-    const size_t element = set->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
-    MSI_CUDA(cudaMalloc(&table, (size_t)(set->n_element + MSI_WKERNEL_PADDING) * element));
+    char *table;
+    const int64_t element = msi_complex_bytes(set->precision);
+    MSI_TRY(allocate(&table, (set->n_element + MSI_WKERNEL_PADDING) * element, "convolution kernels"));
     set->table = table;
     set->on_device = 1;
-    MSI_CUDA(cudaMemset((char *)table + (size_t)set->n_element * element, 0, MSI_WKERNEL_PADDING * element));
+    MSI_CUDA(cudaMemset(table + set->n_element * element, 0, (size_t)(MSI_WKERNEL_PADDING * element)));
     return MSI_OK;
 }
 
@@ -320,8 +313,10 @@ extern "C" void msi_wkernel_free_cuda(msi_wkernel_set *set)
 
 static int upload_part(msi_wkernel_mirror *mirror, int part, const void *from, int64_t bytes)
 {
-    MSI_CUDA(cudaMalloc(&mirror->memory[part], (size_t)bytes));
-    MSI_CUDA(cudaMemcpy(mirror->memory[part], from, (size_t)bytes, cudaMemcpyHostToDevice));
+    char *memory;
+    MSI_TRY(allocate(&memory, bytes, "convolution kernels"));
+    mirror->memory[part] = memory;
+    MSI_CUDA(cudaMemcpy(memory, from, (size_t)bytes, cudaMemcpyHostToDevice));
     return MSI_OK;
 }
 
@@ -333,9 +328,7 @@ static int fill_mirror(msi_wkernel_mirror *mirror, const msi_wkernel_set *k, msi
     MSI_TRY(upload_part(mirror, 0, taps.data(), k->n_plane * (int64_t)sizeof(int32_t)));
     MSI_TRY(upload_part(mirror, 1, k->offset_u, words));
     MSI_TRY(upload_part(mirror, 2, k->offset_v, words));
-    if (!k->on_device)
-        MSI_TRY(upload_part(mirror, 3, k->table,
-                            k->n_element * (int64_t)(k->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64))));
+    if (!k->on_device) MSI_TRY(upload_part(mirror, 3, k->table, k->n_element * msi_complex_bytes(k->precision)));
     msi_window_kernels *v = &mirror->view;
     v->full = k->form == MSI_WKERNEL_FULL;
     v->lookup = lookup;

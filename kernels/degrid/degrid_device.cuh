@@ -1,30 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the degridders by tabulated kernels share on the device: complex elements, a walk over taps, sums over a warp.
- */
+/* What the degridders by tabulated kernels share on the device: kernels, a walk over taps, sums over a warp. */
 #ifndef MSI_KERNELS_DEGRID_DEVICE_CUH
 #define MSI_KERNELS_DEGRID_DEVICE_CUH
 
+#include "kernels/complex_cuda.cuh"
 #include "kernels/prepare/degrid_sort_cuda.h"
 
 namespace degrid {
 
-constexpr uint32_t ALL_LANES = 0xffffffffu, CONJUGATE = 0x80000000u;
-
-template <typename T> struct alignas(2 * sizeof(T)) cplx {
-    T re, im;
-};
-
-__device__ __forceinline__ cplx<float> read_only(const cplx<float> *p)
-{
-    float2 x = __ldg((const float2 *)p);
-    return {x.x, x.y};
-}
-
-__device__ __forceinline__ cplx<double> read_only(const cplx<double> *p)
-{
-    double2 x = __ldg((const double2 *)p);
-    return {x.x, x.y};
-}
+using namespace complex_cuda;
 
 __device__ __forceinline__ float flip(float x, uint32_t sign)
 {
@@ -34,15 +18,6 @@ __device__ __forceinline__ float flip(float x, uint32_t sign)
 __device__ __forceinline__ double flip(double x, uint32_t sign)
 {
     return __hiloint2double(__double2hiint(x) ^ (int)sign, __double2loint(x));
-}
-
-/* sum += a b */
-template <typename T> __device__ __forceinline__ void multiply_add(cplx<T> &sum, cplx<T> a, cplx<T> b)
-{
-    sum.re += a.re * b.re;
-    sum.im += a.re * b.im;
-    sum.re -= a.im * b.im;
-    sum.im += a.im * b.re;
 }
 
 template <typename T> __device__ __forceinline__ void atomic_add(cplx<T> *to, cplx<T> x)

@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WGRID_DEGRID_CUDA_KERNELS_CUH
 #define MSI_KERNELS_WGRID_DEGRID_CUDA_KERNELS_CUH
 
-#include "kernels/grid/wgrid_cuda_kernels.cuh"
+#include "kernels/grid/wgrid_widths_cuda.cuh"
 
 namespace {
 
@@ -65,10 +65,8 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     k_degrid_sparse(msi_wgrid_geometry g, degrid_job<T> job, PLANES there, const item *items, int64_t n_item)
 {
-    constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
-    constexpr int ROW = WIDTH <= 4 ? 4 : WIDTH <= 8 ? 8 : 16;
-    constexpr int ROWS = 32 / ROW;
-    constexpr int N_TAP = HAS_W ? 3 * WIDTH : 2 * WIDTH;
+    using shape = tap_shape<WIDTH, HAS_W>;
+    constexpr int N_COEF = shape::N_COEF, N_TAP = shape::N_TAP, ROW = shape::ROW, ROWS = shape::ROWS;
     constexpr int N_WARP = WARPS<T, WIDTH>;
     __shared__ T table[N_COEF][N_TAP];
     __shared__ T tap[N_WARP][32][N_TAP + 1];
@@ -130,14 +128,13 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
 }
 
 /* Sizes of a crowded item's shared memory; the pitch as in gridding. */
-template <typename T, int WIDTH, bool HAS_W> struct degrid_tile {
+template <typename T, int WIDTH, bool HAS_W> struct degrid_tile : tap_shape<WIDTH, HAS_W> {
     static constexpr int SIDE = TILE + WIDTH - 1;
     static constexpr int PITCH = sizeof(T) == 4 ? (SIDE + 7) / 16 * 16 + 8 : (SIDE + 3) / 8 * 8 + 4;
     static constexpr int SLICE = SIDE * PITCH;
     static constexpr int N_SLICE = HAS_W ? WIDTH : 1;
-    static constexpr int N_TAP = HAS_W ? 3 * WIDTH : 2 * WIDTH;
     static constexpr int THREADS = 256;
-    static constexpr size_t BYTES = sizeof(cplx<T>) * N_SLICE * SLICE + sizeof(T) * (THREADS / 32) * 32 * (N_TAP + 1);
+    static constexpr size_t BYTES = sizeof(cplx<T>) * N_SLICE * SLICE + sizeof(T) * THREADS * (degrid_tile::N_TAP + 1);
 };
 
 /*
@@ -149,10 +146,7 @@ __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
     k_degrid_crowded(msi_wgrid_geometry g, degrid_job<T> job, PLANES there, const item *items)
 {
     using shape = degrid_tile<T, WIDTH, HAS_W>;
-    constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
-    constexpr int ROW = WIDTH <= 4 ? 4 : WIDTH <= 8 ? 8 : 16;
-    constexpr int ROWS = 32 / ROW;
-    constexpr int N_TAP = shape::N_TAP;
+    constexpr int N_COEF = shape::N_COEF, N_TAP = shape::N_TAP, ROW = shape::ROW, ROWS = shape::ROWS;
     __shared__ T table[N_COEF][N_TAP];
     extern __shared__ float memory[];
     cplx<T> *tile = (cplx<T> *)memory;
@@ -274,13 +268,7 @@ int launch_degridding(const msi_wgrid_geometry &g, const degrid_job<T> &job, con
             <<<(unsigned)crowded.n, shape::THREADS, shape::BYTES>>>(g, job, there, crowded.first);
         MSI_CUDA(cudaGetLastError());
     }
-    if (!sparse.n) return MSI_OK;
-    constexpr int N_WARP = WARPS<T, WIDTH>;
-    int64_t wanted = (sparse.n + N_WARP - 1) / N_WARP;
-    unsigned blocks = (unsigned)(wanted < (int64_t)1 << 20 ? wanted : (int64_t)1 << 20);
-    k_degrid_sparse<T, WIDTH, HAS_W, PLANES><<<blocks, 32 * N_WARP>>>(g, job, there, sparse.first, sparse.n);
-    MSI_CUDA(cudaGetLastError());
-    return MSI_OK;
+    return launch_sparse<T, WIDTH>(k_degrid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse);
 }
 
 /* The values of items from planes of whichever kind, by the kernel of the plan's window. */
@@ -288,31 +276,9 @@ template <typename T, typename PLANES>
 int degrid_items(const msi_wgrid_geometry &g, const degrid_job<T> &job, const PLANES &there, item_range crowded,
                  item_range sparse)
 {
-    switch (g.width) {
-#define WIDTH_CASE(n)                                                                                                  \
-    case n:                                                                                                            \
-        if (PLANES::ALWAYS_W || g.w_width > 1)                                                                         \
-            return launch_degridding<T, n, true, PLANES>(g, job, there, crowded, sparse);                              \
-        return launch_degridding<T, n, PLANES::ALWAYS_W, PLANES>(g, job, there, crowded, sparse)
-        WIDTH_CASE(2);
-        WIDTH_CASE(3);
-        WIDTH_CASE(4);
-        WIDTH_CASE(5);
-        WIDTH_CASE(6);
-        WIDTH_CASE(7);
-        WIDTH_CASE(8);
-        WIDTH_CASE(9);
-        WIDTH_CASE(10);
-        WIDTH_CASE(11);
-        WIDTH_CASE(12);
-        WIDTH_CASE(13);
-        WIDTH_CASE(14);
-        WIDTH_CASE(15);
-        WIDTH_CASE(16);
-#undef WIDTH_CASE
-    default:
-        return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
-    }
+    return at_width<PLANES>(g, [&](auto width, auto has_w) {
+        return launch_degridding<T, width, has_w, PLANES>(g, job, there, crowded, sparse);
+    });
 }
 
 } // namespace

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "kernels/convolution/wkernel_cuda.h"
+#include "kernels/degrid/store_predictor_cuda.cuh"
 #include "kernels/degrid/wproj_gather_cuda.h"
 #include "kernels/degrid/wproj_scatter_cuda.h"
 #include "kernels/grid/wproj_slices_cuda.cuh"
@@ -202,85 +203,47 @@ int64_t sample_bytes(const msi_wproj_plan *plan, int n_image)
            msi_window_order_bytes(1000, plan->precision, n_image);
 }
 
-/* What is kept between calls, of either precision. */
-struct kept_predictor {
-    virtual ~kept_predictor() = default;
-    virtual int predict(msi_vis_store *store, const msi_image *model, msi_stage_times *times) = 0;
-};
+template <typename T> class predictor : public store_predictor<T, slices<T>> {
+    using base = store_predictor<T, slices<T>>;
 
-template <typename T> class predictor : public kept_predictor, slices<T> {
   public:
     predictor(const msi_wproj_plan *plan_, msi_wproj_predict_form form_, const msi_wkernel_set *kernels, int n_image_,
               int64_t batch_samples_)
-        : slices<T>(plan_), form(form_), n_image(n_image_), how(new_degridder(plan_, form_, kernels, n_image_))
+        : base(n_image_, plan_), form(form_), how(new_degridder(plan_, form_, kernels, n_image_))
     {
-        batch_samples = batch_samples_;
-    }
-
-    int predict(msi_vis_store *store_, const msi_image *model, msi_stage_times *times_) override
-    {
-        store = store_;
-        times = times_;
-        if (!is_ready) MSI_TRY(prepare(model));
-        for (int64_t s = 0; s < store->n_segment; s = now.end) {
-            now = base::cut_batch(s);
-            if (!now.n_sample) continue;
-            MSI_TRY(base::upload_batch(0));
-            MSI_TRY(d_raw.fit(n_image * now.n_sample * cell_bytes(plan), "visibilities"));
-            MSI_TRY(predict_batch());
-            MSI_TRY(base::download_batch(as<T>(d_raw), n_image));
-            msi_progress("degridding", now.end, store->n_segment);
-        }
-        return MSI_OK;
+        base::batch_samples = batch_samples_;
     }
 
   private:
-    using base = slices<T>;
-    using base::batch_samples;
     using base::box_nu;
     using base::box_nv;
     using base::d_box;
     using base::d_grid;
-    using base::d_raw;
     using base::extent;
-    using base::fft;
-    using base::now;
+    using base::n_image;
     using base::plan;
-    using base::store;
     using base::times;
     msi_wproj_predict_form form;
-    int n_image;
     std::unique_ptr<slice_degridder> how;
-    bool is_ready = false;
-    msi_taper taper = {};
-    buffer d_model;
 
-    int prepare(const msi_image *model)
+    int prepare(const msi_image *model) override
     {
-        const int64_t n_pixel = msi_image_n_pixel(&plan->image);
-        size_t free_bytes, total_bytes;
-        MSI_TRY(base::upload_taper(&taper));
-        MSI_TRY(d_model.fit(n_image * n_pixel * (int64_t)sizeof(T), "the model"));
-        MSI_CUDA(cudaMemcpy(as<void>(d_model), model->pixel, sizeof(T) * (size_t)(n_image * n_pixel),
-                            cudaMemcpyHostToDevice));
+        int64_t usable;
+        MSI_TRY(base::upload_model(model));
         MSI_TRY(base::make_grid());
-        MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-        const int64_t left =
-            (int64_t)(0.9 * (double)free_bytes) - n_image * box_bytes(plan) - operand_bytes(plan, form);
-        const int64_t fit =
-            std::min<int64_t>(std::max(left, LEAST_BATCH_BYTES) / sample_bytes(plan, n_image), INT32_MAX);
-        batch_samples = batch_samples > 0 ? std::min(batch_samples, fit) : fit;
-        is_ready = true;
+        MSI_TRY(usable_bytes(&usable));
+        base::limit_batches(usable - n_image * box_bytes(plan) - operand_bytes(plan, form),
+                            sample_bytes(plan, n_image));
         return MSI_OK;
     }
 
-    int predict_batch()
+    int predict_batch() override
     {
         int64_t most;
         base::forget_extents();
         MSI_TRY(base::add_extents(base::samples(n_image, nullptr)));
         base::lay_box(&most);
-        MSI_TRY(how->fit(most, now.n_sample, box_nu, box_nv));
+        MSI_TRY(how->fit(most, base::now.n_sample, box_nu, box_nv));
         MSI_TRY(d_box.fit(n_image * box_nu * box_nv * cell_bytes(plan), "the slice's cells"));
         for (int32_t slice = 0; slice < plan->grid.n_slice; slice++) {
             if (extent[(size_t)slice].n == 0) continue;
@@ -302,14 +265,10 @@ template <typename T> class predictor : public kept_predictor, slices<T> {
         const msi_wproj_box_extent &e = extent[(size_t)slice];
         const screen_geometry screen = base::screen(msi_wproj_slice_w(g, slice));
         const box_view box = box_at(box_nu, box_nv, n_image, e.u_low, e.v_low, g->nu, g->nv);
-        const dim3 grid_blocks((unsigned)((g->nu + 31) / 32), (unsigned)((g->nv + 7) / 8));
-        const dim3 box_blocks((unsigned)((box_nu + 255) / 256), (unsigned)box_nv);
+        const dim3 blocks((unsigned)((box_nu + 255) / 256), (unsigned)box_nv);
         for (int i = 0; i < n_image; i++) {
-            k_spread_model<T><<<grid_blocks, dim3(32, 8)>>>(
-                screen, taper, as<T>(d_model) + i * msi_image_n_pixel(&plan->image), 0, as<cplx<T>>(d_grid));
-            MSI_CUDA(cudaGetLastError());
-            MSI_TRY(fft.run(as<void>(d_grid), CUFFT_INVERSE));
-            k_fill_box<<<box_blocks, 256>>>(box, as<cplx<T>>(d_grid), i, as<cplx<T>>(d_box));
+            MSI_TRY(base::transform_model(i, screen, 0, base::fft, as<cplx<T>>(d_grid)));
+            k_fill_box<<<blocks, 256>>>(box, as<cplx<T>>(d_grid), i, as<cplx<T>>(d_box));
             MSI_CUDA(cudaGetLastError());
         }
         MSI_CUDA(cudaDeviceSynchronize());
@@ -355,17 +314,11 @@ int msi_wproj_cuda_predict(const msi_wproj_plan *plan, msi_wproj_predict_form fo
                            msi_vis_store *store, const msi_image *model, int64_t batch_samples, void **kept,
                            msi_stage_times *times)
 {
-    std::unique_ptr<kept_predictor> once;
-    kept_predictor *p = kept ? static_cast<kept_predictor *>(*kept) : nullptr;
-    if (!p) p = new_predictor(plan, form, kernels, model->n_plane, batch_samples);
-    if (kept)
-        *kept = p;
-    else
-        once.reset(p);
-    return p->predict(store, model, times);
+    auto make = [=] { return new_predictor(plan, form, kernels, model->n_plane, batch_samples); };
+    return predict_kept(kept, make, store, model, times);
 }
 
 void msi_wproj_cuda_forget(void *kept)
 {
-    delete static_cast<kept_predictor *>(kept);
+    forget_kept(kept);
 }

@@ -338,9 +338,9 @@ __global__ void __launch_bounds__(32, F::BLOCKS)
                 cplx<float> kv[M];
 #pragma unroll
                 for (int m = 0; m < M; m++) {
-                    kv[m] = read_table(from + m * SET);
+                    kv[m] = read_only(from + m * SET);
                     if (!LINEAR) continue;
-                    const cplx<float> next = read_table(from + m * SET + 2 * o.window);
+                    const cplx<float> next = read_only(from + m * SET + 2 * o.window);
                     kv[m].re += frac * (next.re - kv[m].re);
                     kv[m].im += frac * (next.im - kv[m].im);
                 }

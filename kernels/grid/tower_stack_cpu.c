@@ -14,14 +14,9 @@ enum { ROW_PAD = MSI_TAP_PAD };
 /* No item has much more than this part of all runs, nor need it have fewer than so many. */
 enum { PARTS = 64, LEAST_RUNS = 1024 };
 
-static int64_t cell_size(const msi_wgrid_plan *plan)
-{
-    return plan->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
-}
-
 int64_t msi_tower_plane_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
 {
-    return (int64_t)towers->size * (towers->size + ROW_PAD) * cell_size(plan);
+    return (int64_t)towers->size * (towers->size + ROW_PAD) * msi_complex_bytes(plan->precision);
 }
 
 static int64_t screen_cells(const msi_tower_plan *towers)
@@ -32,7 +27,7 @@ static int64_t screen_cells(const msi_tower_plan *towers)
 int64_t msi_tower_stacks_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_thread)
 {
     return n_thread * (plan->grid.w_width + 1) * msi_tower_plane_bytes(plan, towers) +
-           (towers->n_plane + 1) / 2 * screen_cells(towers) * cell_size(plan);
+           (towers->n_plane + 1) / 2 * screen_cells(towers) * msi_complex_bytes(plan->precision);
 }
 
 int msi_tower_stacks_create(msi_tower_stacks *s, const msi_wgrid_plan *plan, const msi_tower_plan *towers)
@@ -44,7 +39,7 @@ int msi_tower_stacks_create(msi_tower_stacks *s, const msi_wgrid_plan *plan, con
     s->simd = msi_simd_best();
     s->fp32 = plan->precision == MSI_FP32;
     s->n_thread = omp_get_max_threads();
-    s->cell_bytes = cell_size(plan);
+    s->cell_bytes = msi_complex_bytes(plan->precision);
     s->pitch = size + ROW_PAD;
     MSI_TRY(msi_fft1d_create_batch(&s->row, size, 1, 1, size, 0, plan->precision));
     MSI_TRY(msi_fft1d_create_batch(&s->columns, size, size, s->pitch, 1, 0, plan->precision));

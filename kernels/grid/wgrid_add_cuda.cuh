@@ -5,6 +5,7 @@
 
 #include "kernels/grid/wgrid_ring_cuda.cuh"
 #include "kernels/grid/wgrid_ring_tensor_cuda.cuh"
+#include "kernels/grid/wgrid_widths_cuda.cuh"
 
 namespace {
 
@@ -13,10 +14,8 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     k_grid_sparse(msi_wgrid_geometry g, grid_job<T> job, PLANES there, const item *items, int64_t n_item)
 {
-    constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
-    constexpr int ROW = WIDTH <= 4 ? 4 : WIDTH <= 8 ? 8 : 16; /* lanes along u */
-    constexpr int ROWS = 32 / ROW;                            /* rows of v at a time */
-    constexpr int N_TAP = HAS_W ? 3 * WIDTH : 2 * WIDTH;
+    using shape = tap_shape<WIDTH, HAS_W>;
+    constexpr int N_COEF = shape::N_COEF, N_TAP = shape::N_TAP, ROW = shape::ROW, ROWS = shape::ROWS;
     constexpr int N_WARP = WARPS<T, WIDTH>;
     __shared__ T table[N_COEF][N_TAP];
     __shared__ T tap[N_WARP][32][N_TAP + 1];
@@ -70,13 +69,7 @@ int launch_gridding(const msi_wgrid_geometry &g, const grid_job<T> &job, const P
         MSI_TRY((launch_ring_tensor<WIDTH, HAS_W, PLANES>(g, job, there, crowded)));
     else
         MSI_TRY((launch_ring<T, WIDTH, HAS_W, PLANES>(g, job, there, crowded)));
-    if (!sparse.n) return MSI_OK;
-    constexpr int N_WARP = WARPS<T, WIDTH>;
-    int64_t wanted = (sparse.n + N_WARP - 1) / N_WARP;
-    unsigned blocks = (unsigned)(wanted < (int64_t)1 << 20 ? wanted : (int64_t)1 << 20);
-    k_grid_sparse<T, WIDTH, HAS_W, PLANES><<<blocks, 32 * N_WARP>>>(g, job, there, sparse.first, sparse.n);
-    MSI_CUDA(cudaGetLastError());
-    return MSI_OK;
+    return launch_sparse<T, WIDTH>(k_grid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse);
 }
 
 /* Add items to planes of whichever kind, by the kernel of the plan's window. */
@@ -84,31 +77,9 @@ template <typename T, typename PLANES>
 int grid_items(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANES &there, item_range crowded,
                item_range sparse)
 {
-    switch (g.width) {
-#define WIDTH_CASE(n)                                                                                                  \
-    case n:                                                                                                            \
-        if (PLANES::ALWAYS_W || g.w_width > 1)                                                                         \
-            return launch_gridding<T, n, true, PLANES>(g, job, there, crowded, sparse);                                \
-        return launch_gridding<T, n, PLANES::ALWAYS_W, PLANES>(g, job, there, crowded, sparse)
-        WIDTH_CASE(2);
-        WIDTH_CASE(3);
-        WIDTH_CASE(4);
-        WIDTH_CASE(5);
-        WIDTH_CASE(6);
-        WIDTH_CASE(7);
-        WIDTH_CASE(8);
-        WIDTH_CASE(9);
-        WIDTH_CASE(10);
-        WIDTH_CASE(11);
-        WIDTH_CASE(12);
-        WIDTH_CASE(13);
-        WIDTH_CASE(14);
-        WIDTH_CASE(15);
-        WIDTH_CASE(16);
-#undef WIDTH_CASE
-    default:
-        return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
-    }
+    return at_width<PLANES>(g, [&](auto width, auto has_w) {
+        return launch_gridding<T, width, has_w, PLANES>(g, job, there, crowded, sparse);
+    });
 }
 
 } // namespace

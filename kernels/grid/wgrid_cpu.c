@@ -11,7 +11,6 @@
 #include "kernels/grid/wgrid_cpu.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -28,10 +27,6 @@ const msi_cost_model msi_wgrid_cpu_cost = {
 
 enum { G = MSI_GRID_GUARD, PLANES_BEYOND_WIDTH = 3 };
 
-typedef struct tile_work {
-    int64_t tile, n_run;
-} tile_work;
-
 typedef struct wgrid_cpu {
     msi_wgrid_planes planes; /* row_used: rows that hold something */
     const msi_wgrid_plan *plan;
@@ -40,7 +35,7 @@ typedef struct wgrid_cpu {
     msi_buckets buckets;
     msi_tile_gridder tiles;
     msi_tile_planes target;
-    tile_work *work; /* [tiles] of one step and colour, most runs first */
+    msi_tile_work *work; /* [tiles] of one step and colour, most runs first */
 } wgrid_cpu;
 
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan)
@@ -100,13 +95,6 @@ static void destroy(wgrid_cpu *c)
     msi_buckets_free(&c->buckets);
 }
 
-static int most_runs_first(const void *a, const void *b)
-{
-    const tile_work *x = a, *y = b;
-    if (x->n_run != y->n_run) return x->n_run > y->n_run ? -1 : 1;
-    return (x->tile > y->tile) - (x->tile < y->tile);
-}
-
 static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w0_end, int64_t low, int64_t high)
 {
     const msi_wgrid_geometry *g = c->g;
@@ -114,7 +102,7 @@ static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w
         int64_t n = 0;
         for (int64_t tv = colour / 2; tv < g->n_tile_v; tv += 2)
             for (int64_t tu = colour % 2; tu < g->n_tile_u; tu += 2) {
-                tile_work work = {tv * g->n_tile_u + tu, 0};
+                msi_tile_work work = {tv * g->n_tile_u + tu, 0};
                 for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
                     const int64_t *start = c->buckets.start + msi_bucket_of(c->g, w0, work.tile);
                     work.n_run += start[1] - start[0];
@@ -127,7 +115,7 @@ static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w
                 for (int64_t p = low; p < high; p++)
                     memset(msi_plane_rows(&c->planes, p) + row, 1, (size_t)(end - row));
             }
-        qsort(c->work, (size_t)n, sizeof *c->work, most_runs_first);
+        msi_tile_work_sort(c->work, n);
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n; i++)
             if (!msi_interrupt_signal())

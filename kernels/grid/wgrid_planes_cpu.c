@@ -14,14 +14,9 @@ static int64_t row_stride(const msi_wgrid_geometry *g)
     return (g->nu + 2 * G + 15) / 16 * 16;
 }
 
-static size_t cell_size(msi_precision precision)
-{
-    return precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
-}
-
 int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan)
 {
-    return (plan->grid.nv + 2 * G) * row_stride(&plan->grid) * (int64_t)cell_size(plan->precision);
+    return (plan->grid.nv + 2 * G) * row_stride(&plan->grid) * msi_complex_bytes(plan->precision);
 }
 
 static int make_taps(msi_wgrid_planes *p)
@@ -57,7 +52,7 @@ int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int
     p->g = g;
     p->simd = msi_simd_best();
     p->fp32 = plan->precision == MSI_FP32;
-    p->cell_bytes = cell_size(plan->precision);
+    p->cell_bytes = (size_t)msi_complex_bytes(plan->precision);
     p->n_row = g->nv + 2 * G;
     p->stride = row_stride(g);
     p->n_resident = n_resident;

@@ -13,9 +13,8 @@
 enum { MSI_PLANE_COLUMNS = 16 };
 
 /*
- * Planes of (nv + 2 guards) rows of `stride` cells. Cell (u, v) lies at column u + nu/2 + MSI_GRID_GUARD of row v +
- * nv/2
- * + MSI_GRID_GUARD; guard cells stand for those at the other end of the grid.
+ * Planes of (nv + 2 guards) rows of `stride` cells. Cell (u, v) lies at column u + nu/2 + MSI_GRID_GUARD of row
+ * v + nv/2 + MSI_GRID_GUARD; guard cells stand for those at the other end of the grid.
  */
 typedef struct msi_wgrid_planes {
     const msi_wgrid_plan *plan;

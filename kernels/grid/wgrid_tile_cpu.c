@@ -26,7 +26,7 @@ int msi_tile_gridder_create(msi_tile_gridder *t, const msi_wgrid_plan *plan, con
                             .taps = taps,
                             .fp32 = plan->precision == MSI_FP32,
                             .n_thread = omp_get_max_threads(),
-                            .cell_bytes = plan->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64),
+                            .cell_bytes = msi_complex_bytes(plan->precision),
                             .buffer_rows = g->tile + g->width,
                             .buffer_pitch = (g->tile + g->width + 7) / 8 * 8 + 8};
     int64_t cells = n_plane * t->buffer_rows * t->buffer_pitch;

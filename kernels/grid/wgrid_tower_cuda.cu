@@ -13,7 +13,10 @@
 
 #include <math.h>
 
+#include <algorithm>
+
 #include "core/log.h"
+#include "kernels/grid/cuda_memory.h"
 #include "kernels/grid/wgrid_add_cuda.cuh"
 #include "kernels/grid/wgrid_tower_cuda_stacks.cuh"
 
@@ -82,11 +85,10 @@ template <typename T> class tower_gridder : tower_stacks<T> {
         MSI_TRY(d_image.fit(msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T), "an image"));
         MSI_TRY(base::make_stacks());
         MSI_TRY(fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z));
-        size_t free_bytes, total_bytes;
-        MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-        batch_samples = (int64_t)(0.9 * (double)free_bytes) / sample_bytes(store->n_plane);
-        if (batch_samples > INT32_MAX) batch_samples = INT32_MAX; /* what CUB counts in */
-        if (batch_samples < 1) batch_samples = 1;
+        int64_t usable;
+        MSI_TRY(usable_bytes(&usable));
+        /* No more than CUB counts in. */
+        batch_samples = std::clamp<int64_t>(usable / sample_bytes(store->n_plane), 1, INT32_MAX);
         return MSI_OK;
     }
 
@@ -179,11 +181,6 @@ template <typename T> class tower_gridder : tower_stacks<T> {
 /* Small planes are held up to this: with less at a time the kernels that grid have too little to do. */
 constexpr int64_t SMALL_BYTES = (int64_t)4 << 30;
 
-int64_t cell_bytes(const msi_wgrid_plan *plan)
-{
-    return plan->precision == MSI_FP32 ? 8 : 16;
-}
-
 /* Powers of two are transformed a third faster; the others are for grids that are small themselves. */
 constexpr int32_t SIZES[] = {64, 96, 128, 160, 192, 256, 512};
 
@@ -208,7 +205,7 @@ int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan)
 
 int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
 {
-    int64_t plane = (int64_t)towers->size * towers->size * cell_bytes(plan), bytes = SMALL_BYTES;
+    int64_t plane = (int64_t)towers->size * towers->size * msi_complex_bytes(plan->precision), bytes = SMALL_BYTES;
     size_t free_bytes, total_bytes;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess)
         cudaGetLastError();
@@ -221,7 +218,8 @@ int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_p
 
 int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts)
 {
-    int64_t all = (int64_t)towers->n_tower * n_image, bytes = all * plan->grid.nu * plan->grid.nv * cell_bytes(plan);
+    int64_t all = (int64_t)towers->n_tower * n_image,
+            bytes = all * plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
     size_t free_bytes, total_bytes;
     if (!lasts) return 1;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) {
@@ -234,8 +232,8 @@ int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_p
 void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t n_sample, int n_plane,
                                 int64_t n_whole, int64_t n_small, int64_t *host, int64_t *device)
 {
-    int64_t whole = plan->grid.nu * plan->grid.nv * cell_bytes(plan);
-    int64_t image = msi_image_n_pixel(&plan->image) * cell_bytes(plan) / 2;
+    int64_t whole = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
+    int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
     int64_t stacks = plan->precision == MSI_FP32 ? tower_stacks<float>::bytes(*towers, n_small)
                                                  : tower_stacks<double>::bytes(*towers, n_small);
     int64_t sample = plan->precision == MSI_FP32 ? tower_gridder<float>::sample_bytes(n_plane)

@@ -22,9 +22,9 @@ int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan);
 int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers);
 
 /*
- * msi_wgrid_tower_cuda_whole - how many whole planes to hold at once: one, or where they last from filling to filling
- * of a store that is degridded all towers' of n_image images, if they take no more than a third of the device's free
- * memory.
+ * msi_wgrid_tower_cuda_whole - how many whole planes to hold at once: one; or, where they last from filling to filling
+ * of a store that is degridded, those of all towers and n_image images, if they take no more than a third of the
+ * device's free memory.
  */
 int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts);
 

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -31,10 +30,6 @@ const msi_wproj_cost msi_wproj_cpu_cost = {
  */
 enum { CELLS_FOR_SAMPLE = 16, SAMPLES_IN_FLOAT = 512 };
 
-typedef struct tile_work {
-    int64_t tile, n_run;
-} tile_work;
-
 /* A tile and its footprints. */
 typedef struct tile_buffer {
     char *cells;
@@ -51,7 +46,7 @@ typedef struct job {
     int32_t slice;
     int64_t n_row, pitch; /* of a tile's buffer */
     tile_buffer *buffer;  /* [threads] */
-    tile_work *work;
+    msi_tile_work *work;
 } job;
 
 static msi_wproj_grid_fn grid_function(msi_wproj_cpu_form form, int fp32)
@@ -134,13 +129,6 @@ static void grid_tile(const job *j, int64_t tile)
         s->simd->flush_f64((msi_c64 *)(void *)b->cells, j->n_row, n_cell, j->pitch, to, s->stride);
 }
 
-static int most_runs_first(const void *a, const void *b)
-{
-    const tile_work *x = a, *y = b;
-    if (x->n_run != y->n_run) return x->n_run > y->n_run ? -1 : 1;
-    return (x->tile > y->tile) - (x->tile < y->tile);
-}
-
 static void grid_tiles(job *j)
 {
     const msi_wgrid_geometry *g = &j->s->sort;
@@ -150,9 +138,9 @@ static void grid_tiles(job *j)
             for (int64_t tu = colour % 2; tu < g->n_tile_u; tu += 2) {
                 int64_t tile = tv * g->n_tile_u + tu;
                 const int64_t *start = j->s->buckets.start + msi_wproj_bucket(j->s, j->slice, tile);
-                if (start[0] < start[1]) j->work[n++] = (tile_work){tile, start[1] - start[0]};
+                if (start[0] < start[1]) j->work[n++] = (msi_tile_work){tile, start[1] - start[0]};
             }
-        qsort(j->work, (size_t)n, sizeof *j->work, most_runs_first);
+        msi_tile_work_sort(j->work, n);
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n; i++)
             if (!msi_interrupt_signal()) grid_tile(j, j->work[i].tile);

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/grid/cuda_memory.h"
 #include "kernels/grid/wproj_slices_cuda.cuh"
 #include "kernels/grid/wproj_window_gridder_cuda.h"
 #include "kernels/transform/wproj_box_cuda.cuh"
@@ -238,16 +239,14 @@ template <typename T> class imager : slices<T> {
     /* As many images at once as fit beside a small batch of samples; batches get what is left. */
     int prepare(int n_wanted)
     {
-        size_t free_bytes, total_bytes;
-        MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-        const int64_t usable = (int64_t)(0.9 * (double)free_bytes) - fixed_bytes(plan, form),
-                      per_image = image_bytes(plan);
+        int64_t usable;
+        MSI_TRY(usable_bytes(&usable));
+        const int64_t per_image = image_bytes(plan);
+        usable -= fixed_bytes(plan, form);
         images_at_once = std::min<int>(n_wanted, MSI_WPROJ_MAX_IMAGE);
         while (images_at_once > 1 && images_at_once * per_image + LEAST_BATCH_BYTES > usable) images_at_once--;
-        const int64_t left = std::max(usable - images_at_once * per_image, LEAST_BATCH_BYTES);
-        const int64_t each = sample_bytes(plan, form, store->n_plane, images_at_once);
-        const int64_t fit = std::min<int64_t>(left / each, INT32_MAX);
-        batch_samples = batch_samples > 0 ? std::min(batch_samples, fit) : fit;
+        base::limit_batches(usable - images_at_once * per_image,
+                            sample_bytes(plan, form, store->n_plane, images_at_once));
         MSI_TRY(d_sum.fit(images_at_once * msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double), "images"));
         return base::make_grid();
     }

@@ -21,7 +21,7 @@ constexpr int64_t LEAST_BATCH_BYTES = 64 << 20;
 
 inline int64_t cell_bytes(const msi_wproj_plan *plan)
 {
-    return plan->precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);
+    return msi_complex_bytes(plan->precision);
 }
 
 inline int64_t whole_tiles(int64_t n_cell)
@@ -77,6 +77,13 @@ template <typename T> class slices : protected store_batches<T> {
     int64_t box_nu = 0, box_nv = 0;           /* large enough for each of them */
     buffer d_box, d_grid, d_along;
     fft_plan fft;
+
+    /* batch_samples, unless it is set and less: what the bytes hold that are left for samples, of `each` bytes. */
+    void limit_batches(int64_t left, int64_t each)
+    {
+        const int64_t fit = std::min<int64_t>(std::max(left, LEAST_BATCH_BYTES) / each, INT32_MAX);
+        batch_samples = batch_samples > 0 ? std::min(batch_samples, fit) : fit;
+    }
 
     int make_grid()
     {

@@ -15,7 +15,7 @@
 
 #include <cub/device/device_scan.cuh>
 
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 #include "kernels/grid/wproj_tile_fma.cuh"
 #include "kernels/grid/wproj_tile_tensor.cuh"
 
@@ -25,16 +25,6 @@ namespace {
 
 constexpr uint32_t ITEM_SIZE = 2048;
 constexpr double LEAST_EVEN = 1e-5; /* of the largest value: what a kernel may differ from its mirror image */
-
-template <typename T> int allocate(T **out, int64_t n, const char *what)
-{
-    *out = nullptr;
-    cudaError_t e = cudaMalloc((void **)out, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
-    if (e == cudaSuccess) return MSI_OK;
-    cudaGetLastError();
-    return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s", 1e-9 * (double)n * sizeof(T), what,
-                         cudaGetErrorString(e));
-}
 
 template <typename T>
 __global__ void k_fold(const cplx<T> *box, int64_t nu, int64_t nv, int64_t origin_u, int64_t origin_v, cplx<T> *grid,
@@ -264,8 +254,7 @@ static int make_table(msi_wproj_tile *t, const msi_wkernel_set *k)
     for (int32_t p = 0; p < k->n_plane; p++)
         planes.push_back({k->half[p], (int32_t)k->offset_u[p], (int32_t)k->offset_v[p]});
     MSI_TRY(upload_planes(t, planes));
-    return copy_table(t, k->table,
-                      k->n_element * (int64_t)(t->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64)));
+    return copy_table(t, k->table, k->n_element * msi_complex_bytes(t->precision));
 }
 
 static int make(msi_wproj_tile *t, const msi_wproj_tile_spec *s)
@@ -319,8 +308,7 @@ extern "C" msi_wproj_tile_form msi_wproj_tile_form_of(const msi_wproj_tile *t)
 
 extern "C" int64_t msi_wproj_tile_table_bytes(const msi_wproj_tile_spec *s)
 {
-    return table_elements(s, choose(s)) *
-           (int64_t)(s->kernels->precision == MSI_FP32 ? sizeof(float2) : sizeof(double2));
+    return table_elements(s, choose(s)) * msi_complex_bytes(s->kernels->precision);
 }
 
 /* Grown when bins have more classes, or tiles more samples, than before. */

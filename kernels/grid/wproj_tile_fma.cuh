@@ -12,6 +12,7 @@
 #ifndef MSI_KERNELS_WPROJ_TILE_FMA_CUH
 #define MSI_KERNELS_WPROJ_TILE_FMA_CUH
 
+#include "kernels/grid/vector_add_cuda.cuh"
 #include "kernels/grid/wproj_tile_items.cuh"
 #include "kernels/prepare/wproj_locate.cuh"
 
@@ -124,22 +125,6 @@ __device__ void load_weights(const table_view &table, const staged<T> &e, int co
     }
 }
 
-__device__ inline void add_cell(float2 *cell, float re, float im)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(re), "f"(im) : "memory");
-#else
-    atomicAdd(&cell->x, re);
-    atomicAdd(&cell->y, im);
-#endif
-}
-
-__device__ inline void add_cell(double2 *cell, double re, double im)
-{
-    atomicAdd(&cell->x, re);
-    atomicAdd(&cell->y, im);
-}
-
 /* A lane's sums to its cells, which begin anew. */
 template <typename C, int N, typename T>
 __device__ void add_sums(C (&sum)[N][ROWS], T sign, C *cell, int64_t n_cell, int32_t nu)
@@ -149,7 +134,7 @@ __device__ void add_sums(C (&sum)[N][ROWS], T sign, C *cell, int64_t n_cell, int
 #pragma unroll
         for (int j = 0; j < ROWS; j++) {
             if (sum[p][j].x != 0 || sum[p][j].y != 0)
-                add_cell(cell + p * n_cell + (int64_t)(2 * j) * nu, sum[p][j].x, sign * sum[p][j].y);
+                vector_add::add_one(cell + p * n_cell + (int64_t)(2 * j) * nu, sum[p][j].x, sign * sum[p][j].y);
             sum[p][j] = {0, 0};
         }
 }

@@ -19,6 +19,7 @@
 
 #include <cuda_fp16.h>
 
+#include "kernels/grid/vector_add_cuda.cuh"
 #include "kernels/grid/wproj_tile_items.cuh"
 
 namespace wproj_tile {
@@ -177,20 +178,6 @@ __device__ inline void round_sums(tile_sums &rounded, tile_sums &sum)
             }
 }
 
-/* Two neighbouring cells. */
-__device__ inline void add_pair(float2 *cell, float re0, float im0, float re1, float im1)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(cell), "f"(re0), "f"(im0), "f"(re1), "f"(im1)
-                 : "memory");
-#else
-    atomicAdd(&cell[0].x, re0);
-    atomicAdd(&cell[0].y, im0);
-    atomicAdd(&cell[1].x, re1);
-    atomicAdd(&cell[1].y, im1);
-#endif
-}
-
 __device__ inline void add_tile(const tile_view &t, int image, const tile_sums &sum, int tile_u, int tile_v,
                                 float scale, float sign, int lane)
 {
@@ -200,8 +187,9 @@ __device__ inline void add_tile(const tile_view &t, int image, const tile_sums &
     for (int n = 0; n < 2; n++)
 #pragma unroll
         for (int row = 0; row < 2; row++)
-            add_pair(at + 8 * n + (int64_t)(8 * row) * t.nu, scale * sum[n][0][2 * row], sign * sum[n][1][2 * row],
-                     scale * sum[n][0][2 * row + 1], sign * sum[n][1][2 * row + 1]);
+            vector_add::add_two(at + 8 * n + (int64_t)(8 * row) * t.nu, scale * sum[n][0][2 * row],
+                                sign * sum[n][1][2 * row], scale * sum[n][0][2 * row + 1],
+                                sign * sum[n][1][2 * row + 1]);
 }
 
 /* Power of two that takes the largest value to 2^VALUE_TOP_EXPONENT or just below. */

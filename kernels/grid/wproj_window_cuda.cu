@@ -11,54 +11,21 @@
  * Full tables (Romein's form): a thread owns CV cells of a column, reads each weight once for all polarisations, and
  * keeps it while consecutive visibilities share it. A window is as large as the footprint there, no cell is padding.
  */
+#include "kernels/grid/vector_add_cuda.cuh"
 #include "kernels/grid/wproj_window_forms.cuh"
 
 namespace {
-
-__device__ __forceinline__ void add_pair(cplx<float> *cell, cplx<float> a, cplx<float> b)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(cell), "f"(a.re), "f"(a.im), "f"(b.re), "f"(b.im)
-                 : "memory");
-#else
-    atomicAdd(&cell[0].re, a.re);
-    atomicAdd(&cell[0].im, a.im);
-    atomicAdd(&cell[1].re, b.re);
-    atomicAdd(&cell[1].im, b.im);
-#endif
-}
-
-__device__ __forceinline__ void add_one(cplx<float> *cell, cplx<float> a)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(a.re), "f"(a.im) : "memory");
-#else
-    atomicAdd(&cell->re, a.re);
-    atomicAdd(&cell->im, a.im);
-#endif
-}
-
-__device__ __forceinline__ void add_one(cplx<double> *cell, cplx<double> a)
-{
-    atomicAdd(&cell->re, a.re);
-    atomicAdd(&cell->im, a.im);
-}
-
-__device__ __forceinline__ void add_pair(cplx<double> *cell, cplx<double> a, cplx<double> b)
-{
-    add_one(cell, a);
-    add_one(cell + 1, b);
-}
 
 /* A form's images of one cell. */
 template <int P, typename T> __device__ __forceinline__ void add_cell(cplx<T> *cell, cplx<T> *sum, bool pairs)
 {
     if (P % 2 == 0 && pairs) {
 #pragma unroll
-        for (int p = 0; p + 1 < P; p += 2) add_pair(cell + p, sum[p], sum[p + 1]);
+        for (int p = 0; p + 1 < P; p += 2)
+            vector_add::add_two(cell + p, sum[p].re, sum[p].im, sum[p + 1].re, sum[p + 1].im);
     } else {
 #pragma unroll
-        for (int p = 0; p < P; p++) add_one(cell + p, sum[p]);
+        for (int p = 0; p < P; p++) vector_add::add_one(cell + p, sum[p].re, sum[p].im);
     }
 #pragma unroll
     for (int p = 0; p < P; p++) sum[p] = {0, 0};
@@ -76,8 +43,9 @@ __device__ __forceinline__ void flush_block(cplx<typename F::T> (*sum)[F::CU][F:
         if (F::P == 1 && sizeof(T) == 4 && a.pairs) {
 #pragma unroll
             for (int i = 0; i < F::CU; i += 2) {
-                add_pair(row + wrap(u + i, a.nu), sum[j][i][0], sum[j][i + 1][0]);
-                sum[j][i][0] = sum[j][i + 1][0] = {0, 0};
+                cplx<T> &x = sum[j][i][0], &y = sum[j][i + 1][0];
+                vector_add::add_two(row + wrap(u + i, a.nu), x.re, x.im, y.re, y.im);
+                x = y = {0, 0};
             }
             continue;
         }

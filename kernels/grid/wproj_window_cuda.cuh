@@ -20,16 +20,13 @@
 
 #include <type_traits>
 
+#include "kernels/complex_cuda.cuh"
 #include "kernels/grid/cuda_check.h"
 #include "kernels/grid/wproj_window_cuda.h"
 
 namespace {
 
-constexpr uint32_t ALL_LANES = 0xffffffffu;
-
-template <typename T> struct alignas(2 * sizeof(T)) cplx {
-    T re, im;
-};
+using namespace complex_cuda;
 
 /* A launch, as the device sees it. */
 template <typename T> struct window_args {
@@ -64,8 +61,6 @@ template <typename T> struct alignas(16) tap_source {
     int32_t rot;  /* place of tap 0 in the window */
     int32_t taps; /* with the top bit where they are conjugated */
 };
-
-constexpr uint32_t CONJUGATE = 0x80000000u;
 
 /* Corner of the rectangle in which a visibility's footprint lies, and its place in the window. */
 struct corner {
@@ -209,20 +204,7 @@ __device__ __forceinline__ double flip(double x, uint32_t sign)
     return __hiloint2double((int)((uint32_t)__double2hiint(x) ^ (sign & CONJUGATE)), __double2loint(x));
 }
 
-/* Tables do not change while kernels run. */
-__device__ __forceinline__ cplx<float> read_table(const cplx<float> *p)
-{
-    float2 x = __ldg((const float2 *)p);
-    return {x.x, x.y};
-}
-
-__device__ __forceinline__ cplx<double> read_table(const cplx<double> *p)
-{
-    double2 x = __ldg((const double2 *)p);
-    return {x.x, x.y};
-}
-
-/* The same, or 0, by a predicate: a branch around every load would cost more than the load. */
+/* Of a table, or 0, by a predicate: a branch around every load would cost more than the load. */
 __device__ __forceinline__ cplx<float> read_table_if(bool there, const cplx<float> *p)
 {
     cplx<float> x = {0, 0};
@@ -377,14 +359,6 @@ template <int COUNT> __device__ __forceinline__ void read_packs(const cplx<doubl
     }
 }
 
-template <typename T> __device__ __forceinline__ void multiply_add(cplx<T> &sum, cplx<T> a, cplx<T> b)
-{
-    sum.re += a.re * b.re;
-    sum.im += a.re * b.im;
-    sum.re -= a.im * b.im;
-    sum.im += a.im * b.re;
-}
-
 template <typename T> __device__ __forceinline__ cplx<T> multiply(cplx<T> a, cplx<T> b)
 {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
@@ -441,7 +415,7 @@ __device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, 
         int tap_v = place_v + j * step_v - rot_v;
         if (tap_v < 0) tap_v += a.window_v;
         cplx<T> x = {0, 0};
-        if (tap_v < reach) x = read_table(column + tap_v * taps);
+        if (tap_v < reach) x = read_only(column + tap_v * taps);
         w[j] = {x.re, flip(x.im, (uint32_t)s.taps)};
     }
 }

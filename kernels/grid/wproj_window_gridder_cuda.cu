@@ -39,11 +39,6 @@ constexpr int RUNS = 2, LEAST_TIMINGS = 4;
 constexpr double MOST_PART = 0.05, SLOWER = 1.25;
 constexpr int64_t LEAST_MEASURED = 1 << 18, MOST_MEASURED = 1 << 21;
 
-int64_t element_bytes(msi_precision precision)
-{
-    return precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);
-}
-
 /*
  * A plane's kernel as a function of the distance, one row of a texture: sub-offsets of all taps in between each other.
  */
@@ -145,7 +140,7 @@ int measure_shapes(const measurement *of, const msi_window_case *what, const msi
                    int64_t n_timing, msi_window_shape *shape)
 {
     measurement m = *of;
-    const size_t bytes = (size_t)(m.job.n_vis * m.job.n_image * element_bytes(m.job.precision));
+    const size_t bytes = (size_t)(m.job.n_vis * m.job.n_image * msi_complex_bytes(m.job.precision));
     void *zero = nullptr;
     if (!m.degrid && n_timing > 1) {
         if (cudaMallocAsync(&zero, bytes, m.stream) == cudaSuccess &&
@@ -212,7 +207,7 @@ int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const 
         job.nv = grid->nv;
         job.n_vis = n;
         job.sample = ordered->sample + first;
-        job.value = (char *)ordered->value + first * g->n_image * element_bytes(g->precision);
+        job.value = (char *)ordered->value + first * g->n_image * msi_complex_bytes(g->precision);
         job.grid = grid->cells;
         job.kernels = g->kernels;
         job.kernels.max_taps = ordered->taps[c];

@@ -6,6 +6,7 @@
  */
 #include "kernels/prepare/bucket_sort_cpu.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -154,4 +155,16 @@ void msi_buckets_free(msi_buckets *b)
     msi_free(b->start);
     msi_free(b->run);
     memset(b, 0, sizeof *b);
+}
+
+static int most_runs_first(const void *a, const void *b)
+{
+    const msi_tile_work *x = a, *y = b;
+    if (x->n_run != y->n_run) return x->n_run > y->n_run ? -1 : 1;
+    return (x->tile > y->tile) - (x->tile < y->tile);
+}
+
+void msi_tile_work_sort(msi_tile_work *work, int64_t n)
+{
+    qsort(work, (size_t)n, sizeof *work, most_runs_first);
 }

@@ -28,4 +28,12 @@ typedef struct msi_buckets {
 int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgrid_geometry *geometry);
 void msi_buckets_free(msi_buckets *b);
 
+/* A tile and its runs in some buckets. */
+typedef struct msi_tile_work {
+    int64_t tile, n_run;
+} msi_tile_work;
+
+/* msi_tile_work_sort - most runs first, so that threads that take one tile after the other end together. */
+void msi_tile_work_sort(msi_tile_work *work, int64_t n);
+
 #endif

@@ -16,23 +16,12 @@
 #include <cooperative_groups.h>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 
 namespace {
 
 constexpr int BLOCK = 256, SCAN = 1024;
 constexpr double LIKE = 0.75; /* narrowest to widest of a class */
-
-template <typename T> int allocate(T **out, int64_t n, const char *what)
-{
-    cudaFree(*out);
-    *out = nullptr;
-    cudaError_t e = cudaMalloc((void **)out, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
-    if (e == cudaSuccess) return MSI_OK;
-    cudaGetLastError();
-    return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s", 1e-9 * (double)n * sizeof(T), what,
-                         cudaGetErrorString(e));
-}
 
 int bits_for(int64_t n)
 {
@@ -431,6 +420,8 @@ extern "C" int msi_degrid_sorter_tiles(msi_degrid_sorter *s)
     }
     s->classes.n_tile = (int32_t)n_tile;
     if (s->classes.n_tile > s->first_capacity) {
+        cudaFree(s->first);
+        s->first_capacity = 0;
         MSI_TRY(allocate(&s->first, n_tile + 1, "tiles"));
         s->first_capacity = s->classes.n_tile;
     }
@@ -471,6 +462,7 @@ static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most)
 {
     const int64_t room = n / most + std::min<int64_t>(n, s->classes.n_tile);
     if (room <= s->item_capacity) return MSI_OK;
+    cudaFree(s->item);
     s->item_capacity = 0;
     MSI_TRY(allocate(&s->item, room, "work items"));
     s->item_capacity = room;

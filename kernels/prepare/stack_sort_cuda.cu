@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 
 namespace {
 
@@ -182,15 +182,6 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks,
         place[to] = p;
         index[to] = s.index[i];
     }
-}
-
-template <typename T> int allocate(T **out, int64_t n, const char *what)
-{
-    cudaError_t e = cudaMalloc((void **)out, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
-    if (e == cudaSuccess) return MSI_OK;
-    cudaGetLastError();
-    return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s", 1e-9 * (double)n * sizeof(T), what,
-                         cudaGetErrorString(e));
 }
 
 } /* namespace */

@@ -1,56 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Device memory that frees itself, and batches of whole segments of a store, uploaded. */
+/* Batches of whole segments of a store on their way through the device, and plans of its FFTs. */
 #ifndef MSI_KERNELS_STORE_BATCHES_CUDA_CUH
 #define MSI_KERNELS_STORE_BATCHES_CUDA_CUH
 
 #include <string.h>
 
 #include "core/memory.h"
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 #include "kernels/prepare/store_rows.h"
 #include "kernels/strategy.h"
 
 namespace {
-
-/* Device memory that frees itself: every failure path below is a plain return. */
-class buffer {
-  public:
-    buffer() = default;
-    buffer(const buffer &) = delete;
-    buffer &operator=(const buffer &) = delete;
-    ~buffer()
-    {
-        cudaFree(p);
-    }
-    int fit(int64_t bytes, const char *what)
-    {
-        if (bytes <= size) return MSI_OK;
-        cudaFree(p);
-        p = nullptr;
-        size = 0;
-        cudaError_t e = cudaMalloc(&p, (size_t)bytes);
-        if (e != cudaSuccess) {
-            cudaGetLastError();
-            return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s; try -backend cpu",
-                                 1e-9 * (double)bytes, what, cudaGetErrorString(e));
-        }
-        size = bytes;
-        return MSI_OK;
-    }
-    void *get() const
-    {
-        return p;
-    }
-
-  private:
-    void *p = nullptr;
-    int64_t size = 0;
-};
-
-template <typename T> T *as(const buffer &b)
-{
-    return static_cast<T *>(b.get());
-}
 
 class fft_plan {
   public:

@@ -51,8 +51,8 @@ typedef struct msi_tower_cost {
     double cell_s;     /* seconds to screen and add a cell of a small plane */
     double far_cell_s; /* more of them where a small plane has more than near_bytes, those of a cache; 0: none has */
     int64_t near_bytes;
-    const int32_t *size;
-    int n_size; /* even, at most MSI_TOWER_MAX_SIZE */
+    const int32_t *size; /* [n_size] even, at most MSI_TOWER_MAX_SIZE */
+    int n_size;
 } msi_tower_cost;
 
 /* How many subgrids, and planes of subgrids, hold something, by the core's edge in tiles. */

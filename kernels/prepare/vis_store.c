@@ -156,7 +156,7 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
         return msi_error_set(MSI_ERANGE,
                              "more than 2^32 rows of visibilities in one image; image fewer at a time (-interval)");
     msi_vis_segment *g = &s->segment[s->n_segment];
-    int64_t vis_bytes = s->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
+    int64_t vis_bytes = msi_complex_bytes(s->precision);
     int64_t weight_bytes = s->coordinates ? 0 : (int64_t)sizeof(float);
     int64_t row_bytes = 24 + setup->n_chan * s->n_plane * (vis_bytes + weight_bytes);
     g->n_row_max = SEGMENT_BYTES / row_bytes;
@@ -357,7 +357,7 @@ int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const d
 
 void msi_vis_store_zero(msi_vis_store *s, int plane)
 {
-    size_t vis_bytes = s->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
+    size_t vis_bytes = (size_t)msi_complex_bytes(s->precision);
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < s->n_segment; i++) {
         const msi_vis_segment *segment = &s->segment[i];

@@ -28,7 +28,7 @@ typedef struct msi_vis_segment {
 typedef struct msi_vis_store {
     int n_plane;
     msi_precision precision;
-    int coordinates; /* every row is kept, in order, with room for visibilities that are to be predicted */
+    int coordinates; /* every row is kept, in order, with room for visibilities to be predicted; set by who uses it */
     double u_limit_lambda, v_limit_lambda;
     int64_t n_segment, segment_capacity;
     msi_vis_segment *segment;

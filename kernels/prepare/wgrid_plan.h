@@ -39,7 +39,7 @@ typedef struct msi_wgrid_plan {
  * Returns: 0, MSI_ERANGE (no window reaches the accuracy on a grid that 32-bit cells can index)
  * Notes: u, v and w errors add in squares; each axis is given its part of 0.7 accuracy. dw follows from the
  *        field's range of n - 1, centred: dw = 1 / (sigma_w (max - min of n - 1)).
- * Source: DESIGN.md Numerics; improved w-stacking is Ye, Gull, Tan & Nikolic 2022, w-gridding Arras et al. 2021.
+ * Source: improved w-stacking is Ye, Gull, Tan & Nikolic 2022, w-gridding Arras et al. 2021.
  */
 int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, double accuracy, msi_precision precision,
                         double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,

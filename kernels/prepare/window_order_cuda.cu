@@ -210,11 +210,6 @@ void make_classes(msi_window_order *o, const int32_t *half, std::vector<uint8_t>
     }
 }
 
-int64_t value_bytes(msi_precision precision)
-{
-    return precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);
-}
-
 int allocate(msi_window_order *o, const int32_t *half)
 {
     std::vector<uint8_t> of_plane(o->geometry.n_plane);
@@ -228,7 +223,7 @@ int allocate(msi_window_order *o, const int32_t *half)
     MSI_CUDA(cudaMalloc((void **)&o->index_sorted, word));
     MSI_CUDA(cudaMalloc((void **)&o->count, (MSI_WINDOW_MAX_CLASS + 1) * sizeof *o->count));
     MSI_CUDA(cudaMalloc((void **)&o->sample, n * sizeof *o->sample));
-    MSI_CUDA(cudaMalloc(&o->value, n * (size_t)(o->n_image * value_bytes(o->precision))));
+    MSI_CUDA(cudaMalloc(&o->value, n * (size_t)(o->n_image * msi_complex_bytes(o->precision))));
     MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, o->sort_bytes, o->key, o->key_sorted, o->index, o->index_sorted,
                                              (int64_t)n));
     MSI_CUDA(cudaMalloc(&o->sort_room, o->sort_bytes));
@@ -285,7 +280,7 @@ extern "C" void msi_window_order_free(msi_window_order *o)
 extern "C" int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_image)
 {
     const int64_t sample = 4 * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(msi_window_sample);
-    return capacity * (sample + n_image * value_bytes(precision)) + ((int64_t)1 << 22);
+    return capacity * (sample + n_image * msi_complex_bytes(precision)) + ((int64_t)1 << 22);
 }
 
 extern "C" int msi_window_order_take(msi_window_order *o, const msi_window_block *block, const int32_t *image_plane,

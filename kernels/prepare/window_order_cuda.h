@@ -24,7 +24,7 @@ enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = 32 };
 typedef struct msi_window_block {
     int64_t n_row; /* of the one setup */
     int32_t n_chan;
-    int64_t plane_stride;       /* samples from one image plane to the next, n_row n_chan or more; of several: equal */
+    int64_t plane_stride;       /* samples from one plane to the next: n_row n_chan or more; of several: all samples */
     const double *freq_hz;      /* [n_chan], or as rows say */
     const double *uvw_m;        /* [n_row][3] */
     const float *weight;        /* [n_plane][n_row][n_chan]; NULL: predict, every sample counts */

@@ -206,7 +206,7 @@ static int complete(const task *t, candidate *c)
     }
     int two_axes = grid.nx != grid.ny || grid.cell_x_rad != grid.cell_y_rad;
     double low = table_elements(c, two_axes, c->half_low), high = table_elements(c, two_axes, c->half_high);
-    double bytes = planes * (low + high) / 2 * (t->r->precision == MSI_FP32 ? 8 : 16);
+    double bytes = planes * (low + high) / 2 * (double)msi_complex_bytes(t->r->precision);
     if (bytes > (double)table_limit(t)) return 0;
     c->cost_s = cost_of(t, c, &grid, r_max);
     return 1;
@@ -311,8 +311,7 @@ static int measure(msi_wproj_plan *plan, const task *t, const candidate *c)
     if (!rc) rc = msi_wkernel_layout(&set, &spec, plan->half);
     if (!rc) {
         plan->half_max = set.half_max;
-        plan->table_bytes =
-            set.n_element * (plan->precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64));
+        plan->table_bytes = set.n_element * msi_complex_bytes(plan->precision);
         e->separable =
             plan->form == MSI_WKERNEL_SEPARABLE ? 2 * MSI_PI * r_max * msi_wkernel_separable_error(&spec) : 0;
     }

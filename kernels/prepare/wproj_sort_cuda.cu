@@ -17,7 +17,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 #include "kernels/prepare/wproj_sort_kernels.cuh"
 
 using namespace wproj_sort;
@@ -43,21 +43,6 @@ int bits_for(int64_t n)
 unsigned blocks_for(int64_t n)
 {
     return (unsigned)((n + BLOCK - 1) / BLOCK);
-}
-
-template <typename T> int allocate(T **out, int64_t n, const char *what)
-{
-    *out = nullptr;
-    cudaError_t e = cudaMalloc((void **)out, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
-    if (e == cudaSuccess) return MSI_OK;
-    cudaGetLastError();
-    return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s", 1e-9 * (double)n * sizeof(T), what,
-                         cudaGetErrorString(e));
-}
-
-int64_t complex_bytes(const msi_wproj_sorter_spec *s)
-{
-    return (int64_t)(s->precision == MSI_FP32 ? sizeof(float2) : sizeof(double2));
 }
 
 } /* namespace */
@@ -120,7 +105,8 @@ extern "C" int64_t msi_wproj_sorter_bytes(const msi_wproj_sorter_spec *s)
 {
     msi_wproj_bins bins;
     msi_wproj_bins_make(&bins, s->nu, s->nv, s->half, s->n_plane, s->least_shift);
-    int64_t of_list = (int64_t)sizeof(msi_wproj_head) + (s->n_image + (s->linear ? 1 : 0)) * complex_bytes(s);
+    int64_t of_list =
+        (int64_t)sizeof(msi_wproj_head) + (s->n_image + (s->linear ? 1 : 0)) * msi_complex_bytes(s->precision);
     int64_t of_keys = (int64_t)(3 * sizeof(uint32_t) + 2 * sizeof(uint64_t));
     return s->capacity * (2 * of_list + of_keys) + bins.n_bin * 2 * (int64_t)sizeof(uint32_t) + s->n_plane;
 }
@@ -129,8 +115,10 @@ static int allocate_list(list_view *list, const msi_wproj_sorter_spec *s)
 {
     list->stride = s->capacity;
     MSI_TRY(allocate(&list->head, s->capacity, "sorting samples"));
-    MSI_TRY(allocate((char **)&list->value, s->capacity * s->n_image * complex_bytes(s), "sorting samples"));
-    if (s->linear) MSI_TRY(allocate((char **)&list->frac, s->capacity * complex_bytes(s), "sorting samples"));
+    MSI_TRY(
+        allocate((char **)&list->value, s->capacity * s->n_image * msi_complex_bytes(s->precision), "sorting samples"));
+    if (s->linear)
+        MSI_TRY(allocate((char **)&list->frac, s->capacity * msi_complex_bytes(s->precision), "sorting samples"));
     return MSI_OK;
 }
 

@@ -26,7 +26,7 @@ int msi_fft1d_create_batch(msi_fft1d **out, int64_t n, int64_t count, int64_t st
     void *scratch;
     MSI_TRY(msi_alloc(&f, 1, sizeof *f, "FFT plan"));
     int64_t cells = (n - 1) * stride + (count - 1) * distance + 1;
-    int rc = msi_alloc(&scratch, cells, precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64), "FFT plan");
+    int rc = msi_alloc(&scratch, cells, (size_t)msi_complex_bytes(precision), "FFT plan");
     if (rc) {
         msi_free(f);
         return rc;

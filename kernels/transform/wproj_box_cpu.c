@@ -75,7 +75,7 @@ int msi_wproj_box_create(msi_wproj_box *s, const msi_wproj_plan *plan, const msi
     s->kernels = kernels;
     s->simd = msi_simd_best();
     s->fp32 = plan->precision == MSI_FP32;
-    s->cell_bytes = s->fp32 ? sizeof(msi_c32) : sizeof(msi_c64);
+    s->cell_bytes = (size_t)msi_complex_bytes(plan->precision);
     s->n_thread = omp_get_max_threads();
     s->column_pitch = g->nv + 16;
     describe_sort(s);
@@ -224,10 +224,9 @@ int64_t msi_wproj_box_bytes(const msi_wproj_plan *plan, int64_t n_sample)
 {
     msi_wproj_box s = {.plan = plan};
     describe_sort(&s);
-    int64_t cell = plan->precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);
     int64_t n_tile = s.sort.n_tile_u * s.sort.n_tile_v, margin = 2 * plan->half_max + 1;
     int64_t rows = s.sort.n_tile_v * s.sort.tile + margin, columns = s.sort.n_tile_u * s.sort.tile + margin;
-    return rows * row_stride(plan, columns) * cell + plan->table_bytes + n_sample * (int64_t)sizeof(msi_run) +
-           plan->grid.n_slice * n_tile * (int64_t)sizeof(int64_t) +
+    return rows * row_stride(plan, columns) * msi_complex_bytes(plan->precision) + plan->table_bytes +
+           n_sample * (int64_t)sizeof(msi_run) + plan->grid.n_slice * n_tile * (int64_t)sizeof(int64_t) +
            msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double);
 }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Complex numbers in kernels that read tables: read and written whole. */
+#ifndef MSI_KERNELS_COMPLEX_CUDA_CUH
+#define MSI_KERNELS_COMPLEX_CUDA_CUH
+
+#include <stdint.h>
+
+namespace complex_cuda {
+
+constexpr uint32_t ALL_LANES = 0xffffffffu;
+constexpr uint32_t CONJUGATE = 0x80000000u; /* beside a number that leaves the bit free: its kernel is conjugated */
+
+template <typename T> struct alignas(2 * sizeof(T)) cplx {
+    T re, im;
+};
+
+/* Of memory that does not change while a kernel runs. */
+__device__ __forceinline__ cplx<float> read_only(const cplx<float> *p)
+{
+    float2 x = __ldg((const float2 *)p);
+    return {x.x, x.y};
+}
+
+__device__ __forceinline__ cplx<double> read_only(const cplx<double> *p)
+{
+    double2 x = __ldg((const double2 *)p);
+    return {x.x, x.y};
+}
+
+/* sum += a b */
+template <typename T> __device__ __forceinline__ void multiply_add(cplx<T> &sum, cplx<T> a, cplx<T> b)
+{
+    sum.re += a.re * b.re;
+    sum.im += a.re * b.im;
+    sum.re -= a.im * b.im;
+    sum.im += a.im * b.re;
+}
+
+} // namespace complex_cuda
+
+#endif
