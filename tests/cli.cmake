@@ -13,25 +13,10 @@ msimage_cli_test(cli_help $<TARGET_FILE:msimage> ${CMAKE_CURRENT_SOURCE_DIR}/gol
 msimage_cli_test(cli_completion ${CMAKE_BINARY_DIR}/completions)
 msimage_cli_test(cli_man ${CMAKE_BINARY_DIR}/man/msimage.1)
 
-# libFuzzer on the parser, with sanitizers of its own; only clang has it.
-if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT MSIMAGE_SANITIZE)
-  include(CheckCSourceCompiles)
-  set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer,address,undefined)
-  check_c_source_compiles("int LLVMFuzzerTestOneInput(const char *p, unsigned long n);
-                           int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return p && n ? 0 : 0; }"
-                          MSIMAGE_HAVE_LIBFUZZER)
-  unset(CMAKE_REQUIRED_FLAGS)
-  if(MSIMAGE_HAVE_LIBFUZZER)
-    set(_src ${PROJECT_SOURCE_DIR}/src)
-    set(_core ${PROJECT_SOURCE_DIR}/core)
-    add_executable(fuzz_options fuzz_options.c ${_src}/options.c ${_src}/option_table.c ${_src}/option_readers.c
-                   ${_src}/units.c ${_src}/cpu_count.c ${_src}/gridder_choice.c ${_core}/status.c ${_core}/log.c
-                   ${_core}/memory.c ${_core}/interrupt.c ${_core}/pol.c)
-    msimage_target(fuzz_options)
-    target_compile_options(fuzz_options PRIVATE -fsanitize=fuzzer,address,undefined)
-    target_link_options(fuzz_options PRIVATE -fsanitize=fuzzer,address,undefined)
-    target_link_libraries(fuzz_options PRIVATE m)
-    add_test(NAME fuzz_options COMMAND fuzz_options -max_total_time=60 -max_len=400)
-    set_tests_properties(fuzz_options PROPERTIES LABELS slow TIMEOUT 180)
-  endif()
+if(MSIMAGE_HAVE_LIBFUZZER)
+  set(_src ${PROJECT_SOURCE_DIR}/src)
+  msimage_fuzzer(fuzz_options SOURCES ${_src}/options.c ${_src}/option_table.c ${_src}/option_readers.c
+                 ${_src}/units.c ${_src}/cpu_count.c ${_src}/gridder_choice.c ${PROJECT_SOURCE_DIR}/core/log.c)
+  add_test(NAME fuzz_options COMMAND fuzz_options -max_total_time=60 -max_len=400)
+  set_tests_properties(fuzz_options PROPERTIES LABELS slow TIMEOUT 180)
 endif()

@@ -11,11 +11,6 @@
 
 #include "tests/wgrid_cases.h"
 
-int64_t element_bytes(msi_precision precision)
-{
-    return precision == MSI_FP32 ? (int64_t)sizeof(msi_c32) : (int64_t)sizeof(msi_c64);
-}
-
 msi_c64 *random_numbers(uint64_t *seed, int64_t n)
 {
     msi_c64 *x = calloc((size_t)n, sizeof *x);
@@ -54,7 +49,8 @@ void *numbers_to_device(const msi_c64 *x, int64_t n, msi_precision precision)
 msi_c64 *numbers_to_host(const void *from, int64_t n, msi_precision precision)
 {
     msi_c64 *x = zeros(n);
-    assert_int_equal(cudaMemcpy(x, from, (size_t)(n * element_bytes(precision)), cudaMemcpyDeviceToHost), cudaSuccess);
+    assert_int_equal(cudaMemcpy(x, from, (size_t)(n * msi_complex_bytes(precision)), cudaMemcpyDeviceToHost),
+                     cudaSuccess);
     if (precision == MSI_FP32) {
         msi_c32 *narrow = calloc((size_t)n, sizeof *narrow);
         assert_non_null(narrow);

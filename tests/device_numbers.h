@@ -5,8 +5,6 @@
 
 #include "core/types.h"
 
-int64_t element_bytes(msi_precision precision);
-
 /* n numbers in -1 .. 1 that are the same in either precision; n zeros. Freed by free. */
 msi_c64 *random_numbers(uint64_t *seed, int64_t n);
 msi_c64 *zeros(int64_t n);

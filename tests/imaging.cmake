@@ -4,7 +4,7 @@ msimage_test(test_phase_shift SOURCES test_phase_shift.c LIBRARIES msi_app PkgCo
 msimage_test(test_uv_plane SOURCES test_uv_plane.c LIBRARIES msi_app PkgConfig::CMOCKA)
 msimage_test(test_output_channels SOURCES test_output_channels.c
              LIBRARIES msi_app msi_testdata msi_ms_fixture PkgConfig::CMOCKA)
-msimage_test(test_outputs SOURCES test_outputs.c LIBRARIES msi_app PkgConfig::CMOCKA)
+msimage_test(test_outputs SOURCES test_outputs.c temp_folder.c LIBRARIES msi_app PkgConfig::CMOCKA)
 set_tests_properties(test_outputs PROPERTIES ENVIRONMENT ${MSIMAGE_LSAN_ENVIRONMENT})
 
 # msimage_image_test(NAME SCRIPT LABEL TIMEOUT ARG..): a Python script that runs the programs.

@@ -104,7 +104,7 @@ static int64_t n_live_on_gpu(void)
 
 static size_t pixel_bytes(const msi_image *image)
 {
-    return (size_t)(msi_image_n_pixel(&image->geometry) * image->n_plane) * (image->precision == MSI_FP32 ? 4 : 8);
+    return (size_t)(msi_image_n_pixel(&image->geometry) * image->n_plane * msi_image_pixel_bytes(image->precision));
 }
 
 /* On the CPU to the bit: no sum depends on the number of threads. On a GPU sums of atomics come in any order. */
@@ -119,9 +119,8 @@ static void check_image(const scenario *s, const msi_image *image, const msi_ima
     }
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < msi_image_n_pixel(&truth->geometry) * truth->n_plane; i++) {
-        int fp32 = truth->precision == MSI_FP32;
-        double a = fp32 ? (double)((const float *)image->pixel)[i] : ((const double *)image->pixel)[i];
-        double b = fp32 ? (double)((const float *)truth->pixel)[i] : ((const double *)truth->pixel)[i];
+        double a = msi_image_value(image->pixel, image->precision, i);
+        double b = msi_image_value(truth->pixel, truth->precision, i);
         difference += (a - b) * (a - b);
         norm += b * b;
     }

@@ -24,30 +24,24 @@
 #include "core/status.h"
 #include "io/fits_image.h"
 #include "io/sky_wcs.h"
+#include "tests/temp_folder.h"
 
 enum { NX = 30, NY = 21, CARD = 80, BLOCK = 2880 };
 
-static char folder[64];
 static msi_observation observation;
 static float pixels[NY][NX];
 
 static int make_folder(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/msimage-test-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
     for (int y = 0; y < NY; y++)
         for (int x = 0; x < NX; x++) pixels[y][x] = (float)(y * NX + x) / 3;
     pixels[4][2] = NAN;
-    return chdir(folder);
+    return temp_folder_setup(state) || chdir(temp_folder);
 }
 
 static int remove_folder(void **state)
 {
-    (void)state;
-    char command[192];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return chdir("/") || system(command) ? -1 : 0;
+    return chdir("/") || temp_folder_teardown(state);
 }
 
 static msi_fits_spec plain_spec(void)

@@ -15,10 +15,10 @@
 
 #include "core/status.h"
 #include "src/outputs.h"
+#include "tests/temp_folder.h"
 
 enum { SIZE = 16, MAX_FILES = 64 };
 
-static char folder[64];
 static const double blank[SIZE * SIZE];
 static const msi_observation observation = {.dir_frame = "J2000", .time_scale = "UTC", .spec_frame = "TOPO"};
 static const msi_fits_spec header = {.geometry = {SIZE, SIZE, 1e-5, 1e-5}, .observation = &observation};
@@ -231,16 +231,12 @@ static void test_refusals(void **state)
 
 static int make_folder(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/msimage-test-XXXXXX");
-    return mkdtemp(folder) ? chdir(folder) : -1;
+    return temp_folder_setup(state) || chdir(temp_folder);
 }
 
 static int remove_folder(void **state)
 {
-    (void)state;
-    empty_folder();
-    return chdir("/") || rmdir(folder) ? -1 : 0;
+    return chdir("/") || temp_folder_teardown(state);
 }
 
 int main(void)

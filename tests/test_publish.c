@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Publishing sets of files: refusals before any work, whole sets, nothing left behind. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -21,32 +20,21 @@
 #include "core/interrupt.h"
 #include "core/status.h"
 #include "io/publish.h"
-
-static char folder[64];
+#include "tests/temp_folder.h"
 
 static int make_folder(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/msimage-test-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
-    return chdir(folder);
+    return temp_folder_setup(state) || chdir(temp_folder);
 }
 
 static int remove_folder(void **state)
 {
-    (void)state;
-    char command[192];
-    snprintf(command, sizeof command, "chmod -R u+rwx %s; rm -rf %s", folder, folder);
-    return chdir("/") || system(command) ? -1 : 0;
+    return chdir("/") || temp_folder_teardown(state);
 }
 
 static int n_files(void)
 {
-    int n = 0;
-    DIR *d = opendir(folder);
-    for (struct dirent *e; (e = readdir(d));) n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    closedir(d);
-    return n;
+    return temp_folder_n_file(temp_folder);
 }
 
 static void put_file(const char *name, const char *text)
@@ -150,7 +138,7 @@ static void impossible_names_are_refused(void **state)
     assert_int_equal(n_files(), before);
 
     /* The longest name that there can be, in a path of almost 4 kB. */
-    strcpy(path, folder);
+    strcpy(path, temp_folder);
     while (strlen(path) + 257 + 256 < sizeof path) {
         strcat(path, "/");
         strcat(path, longest);

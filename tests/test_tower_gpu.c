@@ -73,15 +73,7 @@ static void image_of(job *j, int64_t n_small, msi_image *image)
 static double distance(const msi_image *a, const msi_image *b)
 {
     double worst = 0;
-    int64_t n = msi_image_n_pixel(&a->geometry);
-    for (int p = 0; p < a->n_plane; p++) {
-        double difference = 0, norm = 0;
-        for (int64_t i = p * n; i < (p + 1) * n; i++) {
-            difference += pow(msi_pixel_at(a, i) - msi_pixel_at(b, i), 2);
-            norm += pow(msi_pixel_at(b, i), 2);
-        }
-        worst = fmax(worst, sqrt(difference / norm));
-    }
+    for (int p = 0; p < a->n_plane; p++) worst = fmax(worst, msi_image_difference(a, b, p));
     return worst;
 }
 

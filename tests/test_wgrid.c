@@ -145,16 +145,6 @@ static void test_planes_and_psf(void **state)
     msi_case_free(&data);
 }
 
-static double relative_difference(const float *a, const float *b, int64_t n)
-{
-    double difference = 0, norm = 0;
-    for (int64_t i = 0; i < n; i++) {
-        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        norm += (double)b[i] * (double)b[i];
-    }
-    return sqrt(difference / norm);
-}
-
 /* However many threads run, the image is the same. */
 static void test_threads(void **state)
 {
@@ -168,10 +158,10 @@ static void test_threads(void **state)
         msi_gridder_spec spec = spec_of(&data, accuracy);
         spec.n_thread = 1;
         msi_case_image(&data, &spec, &reference, &report);
-        size_t pixel = reference.precision == MSI_FP32 ? sizeof(float) : sizeof(double);
+        size_t bytes = (size_t)(msi_image_n_pixel(&data.geometry) * msi_image_pixel_bytes(reference.precision));
         for (spec.n_thread = 2; spec.n_thread < 8; spec.n_thread += 3) {
             msi_case_image(&data, &spec, &image, &report);
-            assert_memory_equal(image.pixel, reference.pixel, pixel * (size_t)msi_image_n_pixel(&data.geometry));
+            assert_memory_equal(image.pixel, reference.pixel, bytes);
             msi_image_free(&image);
         }
         msi_image_free(&reference);
@@ -184,7 +174,6 @@ static void test_memory(void **state)
 {
     (void)state;
     const msi_case c = {"ring", 256, 256, 0.3, 1, 0.8, 3000, 3, 1, 1.3, CONCENTRATED};
-    enum { N_PIXEL = 256 * 256 };
     msi_case_data data;
     msi_image reference, image;
     msi_gridder_report report;
@@ -211,7 +200,7 @@ static void test_memory(void **state)
         assert_int_equal(msi_image_alloc(&image, &data.geometry, 1, MSI_FP32), 0);
         image.sum_weight[0] = reference.sum_weight[0];
         assert_int_equal(msi_wgrid_cpu_image(&plan, &store, &plane, n, &image, &times), 0);
-        double difference = relative_difference(image.pixel, reference.pixel, N_PIXEL);
+        double difference = msi_image_difference(&image, &reference, 0);
         if (!(difference < 1e-6))
             fail_msg("ring of %lld: %g", (long long)n, difference); /* fp32 sums in other orders */
         msi_image_free(&image);
@@ -416,19 +405,7 @@ static void test_cpu_and_gpu_agree(void **state)
             msi_case_image(&data, &spec, &cpu, &report);
             spec.backend = MSI_BACKEND_CUDA;
             msi_case_image(&data, &spec, &gpu, &report);
-            double difference = 0, norm = 0;
-            for (int64_t k = 0; k < msi_image_n_pixel(&data.geometry); k++) {
-                int fp32 = cpu.precision == MSI_FP32;
-                double a = fp32 ? (double)((const float *)cpu.pixel)[k] : ((const double *)cpu.pixel)[k];
-                double b = fp32 ? (double)((const float *)gpu.pixel)[k] : ((const double *)gpu.pixel)[k];
-                if (isnan(a) || isnan(b)) {
-                    assert_true(isnan(a) && isnan(b));
-                    continue;
-                }
-                difference += (a - b) * (a - b);
-                norm += a * a;
-            }
-            assert_true(sqrt(difference / norm) <= 2 * accuracy);
+            assert_true(msi_image_difference(&gpu, &cpu, 0) <= 2 * accuracy);
             msi_image_free(&cpu);
             msi_image_free(&gpu);
             msi_case_free(&data);

@@ -86,7 +86,7 @@ static void make_block(block_data *b, uint64_t seed, msi_precision precision, in
     b->device.weight = to_device(b->weight, sizeof b->weight);
     b->device.vis = numbers_to_device(b->vis, n, precision);
     /* The set's own table in its precision. */
-    k->table = calloc((size_t)k->n_element, (size_t)element_bytes(precision));
+    k->table = calloc((size_t)k->n_element, (size_t)msi_complex_bytes(precision));
     assert_non_null(k->table);
     for (int64_t i = 0; i < k->n_element; i++) {
         if (precision == MSI_FP64)

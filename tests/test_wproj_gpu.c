@@ -51,21 +51,6 @@ static int degrids(const msi_wproj_plan *plan, int form)
     return plan->form == MSI_WKERNEL_SEPARABLE || !plan->grid.linear;
 }
 
-/* Relative L2 difference of one plane; both are NaN beyond the horizon. */
-static double difference(const msi_image *a, const msi_image *b, int plane)
-{
-    int64_t n = msi_image_n_pixel(&a->geometry);
-    double sum = 0, norm = 0;
-    for (int64_t i = plane * n; i < (plane + 1) * n; i++) {
-        double x = msi_pixel_at(a, i), y = msi_pixel_at(b, i);
-        assert_int_equal(isnan(x), isnan(y));
-        if (isnan(x)) continue;
-        sum += (x - y) * (x - y);
-        norm += y * y;
-    }
-    return sqrt(sum / norm);
-}
-
 static void allocate(const msi_wproj_parts *d, int n_image, const int *store_plane, msi_image *image)
 {
     assert_int_equal(msi_image_alloc(image, &d->data.geometry, n_image, d->plan.precision), 0);
@@ -96,7 +81,7 @@ static void compare(const msi_wproj_parts *d, const char *name, int n_image, con
         for (int64_t batch_samples = 0; grids(&d->plan, form) && batch_samples < 2; batch_samples++) {
             double worst = 0;
             image_on_gpu(d, form, store_plane, batch_samples, &gpu);
-            for (int i = 0; i < n_image; i++) worst = fmax(worst, difference(&gpu, &cpu, i));
+            for (int i = 0; i < n_image; i++) worst = fmax(worst, msi_image_difference(&gpu, &cpu, i));
             printf("  %-20s %-6s %s, %d slices, %s: off by %.1e, rounding %.1e\n", name, grid_names[form],
                    d->plan.precision == MSI_FP32 ? "fp32" : "fp64", d->plan.grid.n_slice,
                    batch_samples ? "a segment at a time" : "all at once", worst, d->plan.errors.rounding);
@@ -192,7 +177,7 @@ static void test_crowded_cells(void **state)
     allocate(&twice, 1, &plane, &reference);
     image_on_gpu(&twice, 0, &plane, 0, &reference);
     image_on_gpu(&single, 0, &plane, 0, &image);
-    double off = difference(&image, &reference, 0);
+    double off = msi_image_difference(&image, &reference, 0);
     printf("  off by %.1e\n", off);
     assert_true(off <= 2e-6);
     msi_image_free(&image);
@@ -225,15 +210,13 @@ static void test_kernels(void **state)
         assert_int_equal(msi_wproj_kernels(&d.plan, &spec, &w_lambda), 0);
         if (msi_wkernel_make_cuda(&device, &spec)) fail_msg("%s", msi_error_get());
         msi_free(w_lambda);
-        const int64_t n = d.kernels.n_element, bytes = n * (precision == MSI_FP32 ? 8 : 16);
+        const int64_t n = d.kernels.n_element, bytes = n * msi_complex_bytes(precision);
         assert_true(device.on_device && device.n_element == n);
         char *table = msi_test_alloc(bytes, 1);
         assert_int_equal(cudaMemcpy(table, device.table, (size_t)bytes, cudaMemcpyDeviceToHost), cudaSuccess);
         double worst = 0, top = 0;
         for (int64_t k = 0; k < 2 * n; k++) {
-            const void *a = table, *b = d.kernels.table;
-            double x = precision == MSI_FP32 ? (double)((const float *)a)[k] : ((const double *)a)[k];
-            double y = precision == MSI_FP32 ? (double)((const float *)b)[k] : ((const double *)b)[k];
+            double x = msi_image_value(table, precision, k), y = msi_image_value(d.kernels.table, precision, k);
             worst = fmax(worst, fabs(x - y));
             top = fmax(top, fabs(y));
         }
@@ -488,44 +471,16 @@ static void test_adjoint(void **state)
         }
 }
 
-/* Samples at the very edge of the uv plane wrap round the grid. */
 static void test_edge_of_the_uv_plane(void **state)
 {
     (void)state;
-    const msi_case c = {"edge", 64, 64, 0.05, 1, 0.5, 400, 1, 1, 1, SPREAD};
-    for (int form = 0; form < N_GRID; form++) {
-        msi_case_data data;
-        msi_image image;
-        msi_gridder_report report;
-        msi_case_make(&data, &c, 3);
-        double limit_m = 0.5 / data.geometry.cell_x_rad * MSI_SPEED_OF_LIGHT / data.freq_hz[0];
-        for (int64_t row = 0; row < c.n_row; row += 3)
-            data.uvw_m[3 * row + row % 2] = (row % 4 < 2 ? 1 : -1) * limit_m * (1 - 1e-12);
-        msi_gridder_spec spec = spec_of(&data, 1e-3, grid_names[form]);
-        msi_case_image(&data, &spec, &image, &report);
-        assert_true(msi_error_to_peak(&data, &image, 200, 3) <= 1e-3);
-        msi_image_free(&image);
-        msi_case_free(&data);
-    }
+    for (int form = 0; form < N_GRID; form++) msi_check_edge(MSI_BACKEND_CUDA, grid_names[form]);
 }
 
-/* No samples at all: NaN. */
 static void test_nothing(void **state)
 {
     (void)state;
-    const msi_case c = {"nothing", 32, 32, 0.05, 1, 0.5, 20, 1, 1, 1, SPREAD};
-    for (int form = 0; form < N_GRID; form++) {
-        msi_case_data data;
-        msi_image image;
-        msi_gridder_report report;
-        msi_case_make(&data, &c, 3);
-        memset(data.weight, 0, sizeof *data.weight * 20);
-        msi_gridder_spec spec = spec_of(&data, 1e-2, grid_names[form]);
-        msi_case_image(&data, &spec, &image, &report);
-        for (int64_t i = 0; i < 32 * 32; i++) assert_true(isnan(msi_pixel_at(&image, i)));
-        msi_image_free(&image);
-        msi_case_free(&data);
-    }
+    for (int form = 0; form < N_GRID; form++) msi_check_nothing(MSI_BACKEND_CUDA, grid_names[form]);
 }
 
 /* A plan that the device's indices cannot hold is refused before anything is made. */

@@ -163,8 +163,7 @@ double msi_case_error(const msi_case_data *d, const msi_image *image, int plane,
     msi_direct_sum(&d->block, 1, store_plane, &d->geometry, x, y, n_pixel, truth);
     for (int64_t i = 0; i < n_pixel; i++) {
         int64_t at = (plane * ny + y[i]) * nx + x[i];
-        double value = image->precision == MSI_FP32 ? (double)((const float *)image->pixel)[at]
-                                                    : ((const double *)image->pixel)[at];
+        double value = msi_pixel_at(image, at);
         if (isnan(truth[i])) {
             assert_true(isnan(value));
             continue;
@@ -298,6 +297,20 @@ double msi_vis_distance(const msi_c64 *vis, const msi_c64 *truth, int64_t n, dou
 double msi_pixel_at(const msi_image *image, int64_t at)
 {
     return msi_image_value(image->pixel, image->precision, at);
+}
+
+double msi_image_difference(const msi_image *image, const msi_image *truth, int plane)
+{
+    int64_t n = msi_image_n_pixel(&truth->geometry);
+    double difference = 0, norm = 0;
+    for (int64_t i = plane * n; i < (plane + 1) * n; i++) {
+        double x = msi_pixel_at(image, i), y = msi_pixel_at(truth, i);
+        if (isnan(x) != isnan(y)) fail_msg("pixel %lld is %g, not %g", (long long)(i - plane * n), x, y);
+        if (isnan(x)) continue;
+        difference += (x - y) * (x - y);
+        norm += y * y;
+    }
+    return sqrt(difference / norm);
 }
 
 void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random)

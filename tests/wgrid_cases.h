@@ -21,11 +21,10 @@ typedef struct msi_case {
     int n_plane;
     double band; /* highest over lowest frequency */
     enum msi_case_layout {
-        SPREAD,
-        CONCENTRATED,
-        CORE
-    } layout; /* uniform over the uv disc; crowded at its centre; all
-                 within 3 % of it, with a bright source at the centre */
+        SPREAD,       /* uniform over the uv disc */
+        CONCENTRATED, /* crowded at its centre */
+        CORE          /* all within 3 % of it, with a bright source at the centre */
+    } layout;
 } msi_case;
 
 typedef struct msi_case_data {
@@ -122,6 +121,10 @@ msi_case msi_case_adjoint(uint64_t seed, int64_t step, int64_t most_steps, doubl
 
 /* msi_pixel_at - in double, whatever the image's precision. */
 double msi_pixel_at(const msi_image *image, int64_t at);
+
+/* msi_image_difference - relative L2 difference of a plane of an image from that of another. Fails the test where one
+ * alone is NaN. */
+double msi_image_difference(const msi_image *image, const msi_image *truth, int plane);
 
 /* msi_case_noise - a model of one plane, uniform in -0.5 .. 0.5 wherever there is sky. msi_image_product - sum of the
  * products of two images' first planes where there is. */

@@ -96,6 +96,48 @@ msi_wproj_request msi_parts_request(const msi_wproj_parts *d, double accuracy, m
                                .cost = &msi_wproj_cpu_cost};
 }
 
+void msi_check_edge(msi_backend backend, const char *strategy)
+{
+    const msi_case c = {"edge", 64, 64, 0.05, 1, 0.5, 400, 1, 1, 1, SPREAD};
+    msi_case_data data;
+    msi_image image;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 3);
+    double limit_m = 0.5 / data.geometry.cell_x_rad * MSI_SPEED_OF_LIGHT / data.freq_hz[0];
+    int64_t expected = 0;
+    for (int64_t row = 0; row < c.n_row; row++) {
+        double *uvw = data.uvw_m + 3 * row;
+        if (row % 3 == 0) uvw[row % 2] = (row % 4 < 2 ? 1 : -1) * limit_m * (1 - 1e-12);
+        if (row % 7 == 1) {
+            uvw[row % 2] = limit_m * (1 + 1e-9 + (double)row);
+            expected += data.weight[row] > 0;
+        }
+    }
+    msi_gridder_spec spec = msi_wproj_spec(&data, 1e-3, strategy);
+    spec.backend = backend;
+    msi_case_image(&data, &spec, &image, &report);
+    assert_int_equal(report.n_outside, expected);
+    assert_true(msi_error_to_peak(&data, &image, 200, 3) <= 1e-3);
+    msi_image_free(&image);
+    msi_case_free(&data);
+}
+
+void msi_check_nothing(msi_backend backend, const char *strategy)
+{
+    const msi_case c = {"nothing", 32, 32, 0.05, 1, 0.5, 20, 1, 1, 1, SPREAD};
+    msi_case_data data;
+    msi_image image;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 3);
+    memset(data.weight, 0, sizeof *data.weight * 20);
+    msi_gridder_spec spec = msi_wproj_spec(&data, 1e-2, strategy);
+    spec.backend = backend;
+    msi_case_image(&data, &spec, &image, &report);
+    for (int64_t i = 0; i < 32 * 32; i++) assert_true(isnan(msi_pixel_at(&image, i)));
+    msi_image_free(&image);
+    msi_case_free(&data);
+}
+
 void msi_parts_store(msi_wproj_parts *d, const msi_case *c, msi_precision precision, uint64_t seed)
 {
     memset(d, 0, sizeof *d);
@@ -112,7 +154,7 @@ void msi_parts_plan(msi_wproj_parts *d, const msi_wproj_request *request)
     if (msi_wproj_plan_make(&d->plan, request)) fail_msg("%s", msi_error_get());
     assert_int_equal(msi_wproj_kernels(&d->plan, &spec, &w_lambda), 0);
     assert_int_equal(msi_wkernel_make(&d->kernels, &spec), 0);
-    assert_true(d->kernels.n_element * (d->plan.precision == MSI_FP32 ? 8 : 16) == d->plan.table_bytes);
+    assert_true(d->kernels.n_element * msi_complex_bytes(d->plan.precision) == d->plan.table_bytes);
     msi_free(w_lambda);
 }
 
@@ -141,21 +183,15 @@ void msi_parts_coordinates(const msi_wproj_parts *d, msi_vis_store *store)
     assert_int_equal(msi_vis_store_add(store, &d->data.block), 0);
 }
 
-static double part_at(const void *vis, int64_t at, int fp32)
-{
-    return fp32 ? (double)((const float *)vis)[at] : ((const double *)vis)[at];
-}
-
 double msi_store_difference(const msi_vis_store *a, const msi_vis_store *b)
 {
     double difference = 0, norm = 0;
-    int fp32 = a->precision == MSI_FP32;
     for (int64_t i = 0; i < a->n_segment; i++) {
         const msi_vis_segment *s = &a->segment[i], *t = &b->segment[i];
         for (int p = 0; p < a->n_plane; p++)
             for (int64_t k = 0; k < 2 * s->n_row * s->n_chan; k++) {
-                double x = part_at(s->vis, 2 * msi_segment_index(s, p, 0, 0) + k, fp32);
-                double y = part_at(t->vis, 2 * msi_segment_index(t, p, 0, 0) + k, fp32);
+                double x = msi_image_value(s->vis, a->precision, 2 * msi_segment_index(s, p, 0, 0) + k);
+                double y = msi_image_value(t->vis, a->precision, 2 * msi_segment_index(t, p, 0, 0) + k);
                 difference += (x - y) * (x - y);
                 norm += y * y;
             }

@@ -26,6 +26,12 @@ double msi_error_to_amplitude(const msi_case_data *d, const msi_image *image, in
 /* msi_check_estimate - prints; fails unless error <= estimate <= accuracy, and estimate <= 30 error. */
 void msi_check_estimate(const char *what, double accuracy, double error, double estimate);
 
+/* msi_check_edge - samples at the very edge of the uv plane wrap round the grid; beyond it they are dropped and
+ * counted. msi_check_nothing - no samples at all: NaN, as of every plane without one. Images by a strategy of a
+ * backend. */
+void msi_check_edge(msi_backend backend, const char *strategy);
+void msi_check_nothing(msi_backend backend, const char *strategy);
+
 /* A case with its plan and kernels. */
 typedef struct msi_wproj_parts {
     msi_case_data data;
