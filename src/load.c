@@ -115,19 +115,25 @@ static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_loa
     const int n_thread = omp_get_max_threads();
     workspace *w; /* of each thread */
     int64_t done = 0;
+    double waited_s = 0, prepared_s = 0;
     int rc;
     MSI_TRY(msi_alloc(&w, n_thread, sizeof *w, "blocks of visibilities"));
     for (;;) {
         const msi_ms_block *block;
+        const double start = msi_wall_s();
         rc = msi_block_stream_next(stream, &block);
+        const double there = msi_wall_s();
+        waited_s += there - start;
         if (rc || !block->n_row) break;
         rc = load_block(block, spec, gridder, w, dropped);
+        prepared_s += msi_wall_s() - there;
         if (!rc) rc = msi_interrupt_check();
         if (rc) break;
         done += block->n_row;
         msi_progress("reading", done < n_row ? done : n_row - 1, n_row);
     }
     if (!rc) msi_progress("reading", n_row, n_row);
+    if (!rc) msi_log_detail("reading: %.2f s waiting for blocks, %.2f s preparing them", waited_s, prepared_s);
     for (int i = 0; i < n_thread; i++) workspace_free(&w[i]);
     msi_free(w);
     return rc;
