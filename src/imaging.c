@@ -335,18 +335,43 @@ static int finish_channel(image_run *r, int64_t channel, const msi_image *image,
     return add_to_mfs(r, image, report->sum_vis_weight);
 }
 
-static int image_channels(image_run *r)
+/* The weights of all channels together are read off the gridders at the end. */
+static void forget_gridder(image_run *r, int64_t c)
+{
+    if (r->options->save_weights) return;
+    msi_gridder_free(r->gridder[c]);
+    r->gridder[c] = NULL;
+}
+
+/* Each channel by all threads. No parallel region may stand around this, not even one of a single thread: those inside
+ * it would start their threads anew every time. */
+static int image_in_turn(image_run *r)
+{
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        msi_image image = {0};
+        msi_gridder_report report;
+        int rc = msi_gridder_image(r->gridder[c], &image);
+        msi_gridder_report_get(r->gridder[c], &report);
+        if (!rc) rc = finish_channel(r, c, &image, &report);
+        msi_image_free(&image);
+        forget_gridder(r, c);
+        if (rc) return rc;
+    }
+    return MSI_OK;
+}
+
+/* Each channel by one thread. */
+static int image_at_once(image_run *r, int at_once)
 {
     const int64_t n_channel = r->options->channels_out;
-    const int at_once = channels_at_once(r);
     int failed = MSI_OK;
     char *message = NULL;
-#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(at_once) if (at_once > 1)
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(at_once)
     for (int64_t c = 0; c < n_channel; c++) {
         msi_image image = {0};
         msi_gridder_report report;
         int stopped, rc = MSI_OK;
-        msi_progress_hush(at_once > 1);
+        msi_progress_hush(1);
 #pragma omp atomic read
         stopped = failed;
         if (!stopped) rc = msi_gridder_image(r->gridder[c], &image);
@@ -361,17 +386,20 @@ static int image_channels(image_run *r)
 #pragma omp atomic write
                 failed = rc;
             }
-            if (at_once > 1) msi_progress("imaging", c + 1, n_channel);
+            msi_progress("imaging", c + 1, n_channel);
         }
         msi_image_free(&image);
-        /* The weights of all channels together are read off the gridders at the end. */
-        if (r->options->save_weights) continue;
-        msi_gridder_free(r->gridder[c]);
-        r->gridder[c] = NULL;
+        forget_gridder(r, c);
     }
     if (failed) (void)msi_error_set(failed, "%s", message ? message : "no memory for a message");
     free(message);
-    if (failed) return failed;
+    return failed;
+}
+
+static int image_channels(image_run *r)
+{
+    const int at_once = channels_at_once(r);
+    MSI_TRY(at_once > 1 ? image_at_once(r, at_once) : image_in_turn(r));
     if (r->options->channels_out == 1) return MSI_OK;
     /* A plane without a sample in any channel is unknown, not zero. */
     int64_t n = msi_image_n_pixel(&r->options->geometry);

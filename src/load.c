@@ -78,24 +78,19 @@ static void count_on(msi_sample_dropped *to, const msi_sample_dropped *from)
 }
 
 /* Several output channels at a time, by a thread each: a part of a block is little for many threads to share. */
-static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_gridder *const *gridder, workspace *w,
-                      msi_sample_dropped *dropped)
+static int load_at_once(const block_load *l, int64_t first_met, int64_t end_met, msi_gridder *const *gridder,
+                        workspace *w, msi_sample_dropped *dropped)
 {
-    msi_mix mix[MSI_MAX_PLANES];
-    MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, block->corr, block->n_corr));
-    const block_load l = {block, spec, mix};
-    int64_t first_met, end_met;
-    msi_output_channels_met(spec->channels, block->freq_hz, block->n_chan, &first_met, &end_met);
     int failed = MSI_OK;
     char message[1024] = "";
-#pragma omp parallel for schedule(dynamic, 1) if (end_met - first_met > 1)
+#pragma omp parallel for schedule(dynamic, 1)
     for (int64_t c = first_met; c < end_met; c++) {
         msi_sample_dropped own = {0};
         int stopped;
 #pragma omp atomic read
         stopped = failed;
         if (stopped) continue;
-        const int rc = load_channel(&l, c, gridder[c], &w[omp_get_thread_num()], &own);
+        const int rc = load_channel(l, c, gridder[c], &w[omp_get_thread_num()], &own);
 #pragma omp critical(loaded)
         {
             count_on(dropped, &own);
@@ -107,6 +102,18 @@ static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_
         }
     }
     return failed ? msi_error_set(failed, "%s", message) : MSI_OK;
+}
+
+static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_gridder *const *gridder, workspace *w,
+                      msi_sample_dropped *dropped)
+{
+    msi_mix mix[MSI_MAX_PLANES];
+    MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, block->corr, block->n_corr));
+    const block_load l = {block, spec, mix};
+    int64_t first_met, end_met;
+    msi_output_channels_met(spec->channels, block->freq_hz, block->n_chan, &first_met, &end_met);
+    if (end_met - first_met > 1) return load_at_once(&l, first_met, end_met, gridder, w, dropped);
+    return first_met < end_met ? load_channel(&l, first_met, gridder[first_met], w, dropped) : MSI_OK;
 }
 
 static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_load_spec *spec,
