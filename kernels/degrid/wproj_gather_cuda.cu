@@ -204,7 +204,7 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_window_jo
     a.n_image = job->n_image;
     a.n_vis = (uint32_t)job->n_vis;
     a.sample = job->sample;
-    a.place = g->form == MSI_GATHER_GIVEN ? nullptr : g->placed.place;
+    a.place = g->placed.place;
     a.value = (cplx<T> *)job->value;
     a.grid = (const cplx<T> *)job->grid;
     a.kernels = view_kernels<T>(job);
@@ -295,10 +295,8 @@ int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
     else
         shape_tiles<double>(g, c, shared);
     g->form = form == MSI_GATHER_AUTO ? choose_form(job, c->of[0], g->cells) : form;
-    /* In fp64 the same bytes hold half as many cells, and stages half as many samples: by place is faster. */
-    if (g->form == MSI_GATHER_PLACE && form == MSI_GATHER_AUTO && job->precision == MSI_FP32)
-        g->form = MSI_GATHER_STRIP;
-    if (g->form == MSI_GATHER_STRIP && !shape_strips(c, job, shared)) g->form = MSI_GATHER_PLACE;
+    if (g->form == MSI_GATHER_PLACE && form == MSI_GATHER_AUTO) g->form = MSI_GATHER_STRIP;
+    if (g->form == MSI_GATHER_STRIP && !shape_strips(&g->strips, job, g->n_block)) g->form = MSI_GATHER_PLACE;
     if (g->form == MSI_GATHER_GIVEN || g->form == MSI_GATHER_PLACE) shape_places(c);
     return msi_degrid_sorter_tiles(g->sorter);
 }
@@ -334,6 +332,8 @@ extern "C" msi_gather_form msi_gather_form_of(const msi_gather *g)
 extern "C" int msi_gather_sort(msi_gather *g, const msi_window_job *job, void *stream)
 {
     if (g->form == MSI_GATHER_GIVEN || job->n_vis == 0) return MSI_OK;
+    if (g->form == MSI_GATHER_STRIP)
+        return msi_degrid_sort_strips(g->sorter, job, &g->strips, STRIP_ITEM, stream, &g->placed);
     if (g->form != MSI_GATHER_TILE) return msi_degrid_sort_places(g->sorter, job, STRIP_ITEM, stream, &g->placed);
     MSI_TRY(msi_degrid_sort(g->sorter, job, 1, stream, &g->sorted));
     const int most = job->precision == MSI_FP32 ? CHUNK<float> : CHUNK<double>;
@@ -358,7 +358,7 @@ extern "C" int msi_gather_degrid(msi_gather *g, const msi_window_job *job, void 
     const bool fp32 = job->precision == MSI_FP32;
     if (g->form == MSI_GATHER_TILE)
         return fp32 ? launch_tile_table<float, 6>(g, job, stream) : launch_tile_table<double, 4>(g, job, stream);
-    /* Copies are of 16 bytes. */
+    /* Copies are of 16 bytes; what is sorted by strip is of no use to the other forms. */
     if (g->form == MSI_GATHER_STRIP && (uintptr_t)job->grid % 16 == 0) return launch_strips(g, job, stream);
     return fp32 ? launch_direct<float>(g, job, stream) : launch_direct<double>(g, job, stream);
 }

@@ -13,6 +13,7 @@ struct msi_gather {
     msi_degrid_sorter *sorter;
     msi_degrid_sorted sorted; /* by tile */
     msi_degrid_placed placed; /* by place or strip */
+    msi_degrid_strips strips;
     const msi_degrid_item *item;
     const uint32_t *n_item;
     degrid::tile_shape shape[MSI_DEGRID_MAX_CLASS];
@@ -59,11 +60,11 @@ template <typename T> void describe_tiles(tile_boxes *boxes, const msi_gather *g
 extern const int STRIP_ITEM; /* most visibilities of an item */
 
 /*
- * shape_strips - bins for MSI_GATHER_STRIP.
- * Returned: c->of[0].tile_u, tile_v
- * Returns:  whether this form is for such a job
+ * shape_strips - strips and bins for MSI_GATHER_STRIP.
+ * Given:   n_block: multiprocessors of the GPU
+ * Returns: whether this form is for such a job
  */
-bool shape_strips(msi_degrid_classes *c, const msi_window_job *job, int shared_bytes);
+bool shape_strips(msi_degrid_strips *strips, const msi_window_job *job, int n_block);
 
 /* launch_strips - by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
 int launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream);

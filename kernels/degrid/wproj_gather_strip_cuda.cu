@@ -2,14 +2,15 @@
 /*
  * Gathering by small kernels from strips of the image that stream through shared memory.
  *
- * Footprints of 8 x 8 cells are so small that reading the image is what takes time, and memory gives most of its
- * bandwidth to rows that are read through, holes of 64 bytes and all, not to reads wherever points want them. So a
- * block takes the visibilities of a bin, a strip as wide as one warp copies at once and some hundred rows long, and
- * marches down its rows, a stage at a time. It marks which 64 bytes of which row any footprint touches, which is what
- * the L2 cache fetches at once; asynchronous copies bring those and no others into a ring of stages, two ahead of the
- * sums, across bins. Meanwhile the next bin is put in order of rows, a step in each of the first stages, so that
- * nothing waits for it. All kernels lie in shared memory, padded with zeros to 8 x 8. Four lanes take a visibility,
- * each two columns; half warps begin in rows and columns that meet in no bank of a kernel.
+ * Footprints of 8 x 8 cells are so small that reading the image is what takes time, and it must never pause. The image
+ * is cut into strips, whose rows stand in one line, strip after strip. Bins of the line, some hundred rows each, are
+ * shared out evenly; a block marches through neighbouring ones. Its warps have three tasks and wait for one another
+ * only where they must. The first fetch rows into a ring in shared memory, as far ahead as it reaches: of each row
+ * those 64 bytes that any footprint touches, as much as the L2 cache reads at once. The second put the visibilities of
+ * a bin in the order of rows while those of the bin before are worked on, and mark what they touch. The others take
+ * visibilities in turn, in that order, sixteen lanes each: two rows of eight taps at a time, which meet in no bank of
+ * shared memory. Barriers there count the copies that arrive of a few rows, and the warps that are done with them. All
+ * kernels lie in shared memory, padded with zeros to 8 x 8.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") for the problem; strips are this program's.
  */
@@ -21,44 +22,58 @@ namespace {
 
 using namespace degrid;
 
-constexpr int THREADS = 512, WARPS = THREADS / 32;
-constexpr int TAPS = 8, LANES = 4, AT_ONCE = 32 / LANES; /* lanes of a visibility, visibilities of a warp */
-constexpr int COPY = 16, GRANULE = 64,
-              ROW_BYTES = 2048; /* bytes: of a lane's copy, fetched at once, of a strip's row */
-constexpr int COPIES = ROW_BYTES / (32 * COPY);
+constexpr int ARCHITECTURE = 90; /* that kernels must be compiled for: barriers that are waited for, and the room */
+constexpr int FETCHERS = 8, SORTERS = 4, WEIGHERS = 12, THREADS = 32 * (FETCHERS + SORTERS + WEIGHERS); /* warps */
+constexpr int TAPS = 8, GROUP = 4;                /* GROUP: rows of a barrier; a fetching warp has one of them */
+constexpr int GRANULE = 64;                       /* bytes that are marked and fetched at once */
 constexpr int MOST_SQUARES = 81, CAPACITY = 1536; /* kernels; visibilities of an item */
-constexpr int N_STAGE = 4, AHEAD = N_STAGE - 2;   /* two stages of the ring are being read */
-constexpr int EACH = CAPACITY / THREADS;
+constexpr int FEWEST_ROWS = 16; /* of a bin; no fewer than two groups, or the rows of one end in the next but one */
 
 template <typename T> struct geometry {
     static constexpr int CELL = sizeof(cplx<T>);
-    static constexpr int COLUMNS = ROW_BYTES / CELL, WIDTH = COLUMNS - TAPS; /* cells of a row, first cells */
-    /* In fp32 a half warp reads two rows at once: they must not begin in the same bank. */
-    static constexpr int PITCH = COLUMNS + (CELL == 8 ? TAPS : 0);
-    static constexpr int BIN = CELL == 8 ? 280 : 600, ROWS = BIN + TAPS - 1; /* first rows, rows */
-    static constexpr int STAGE = CELL == 8 ? 16 : 12, RING = STAGE * N_STAGE, STAGES = (ROWS + STAGE - 1) / STAGE;
-    static constexpr int BIN_EACH = (BIN + THREADS - 1) / THREADS;
+    static constexpr int WIDTH = 2048 / CELL;                            /* most first cells of a strip's row */
+    static constexpr int COLUMNS = WIDTH + TAPS, PITCH = COLUMNS * CELL; /* cells, bytes of a row */
+    static constexpr int ROWS = CELL == 8 ? 320 : 608;                   /* most first rows of a bin */
+    static constexpr int GROUPS = CELL == 8 ? 18 : 12, RING = GROUPS * GROUP;
+    static_assert(PITCH % 128 == 64 || CELL == 16, "two rows of a footprint meet in a bank");
+    static_assert(PITCH <= 64 * GRANULE, "a row's granules do not fit two words");
 };
 
-/* A visibility in a list: its first cell in the bin, kernel, and whether that is conjugated; its number. */
-constexpr int U_BITS = 8, V_BITS = 10, KERNEL_BITS = 13;
-static_assert(geometry<float>::WIDTH <= 1 << U_BITS && geometry<double>::BIN <= 1 << V_BITS &&
+/* A visibility in a list: its first cell in the ring, its kernel, and whether that is conjugated; its number. */
+constexpr int CELL_BITS = 18, KERNEL_BITS = 12;
+constexpr int U_BITS = MSI_DEGRID_STRIP_U_BITS, ROW_BITS = MSI_DEGRID_STRIP_ROW_BITS;
+static_assert(geometry<float>::RING * geometry<float>::COLUMNS <= 1 << CELL_BITS &&
+                  geometry<float>::WIDTH <= 1 << U_BITS && geometry<double>::ROWS <= 1 << ROW_BITS &&
                   MOST_SQUARES <= 1 << KERNEL_BITS,
               "a visibility does not fit its word");
 
-template <typename T> struct strip_store {
-    using G = geometry<T>;
-    cplx<T> ring[(G::RING + TAPS - 1) * G::PITCH]; /* the first rows once more behind the last */
-    cplx<T> table[MOST_SQUARES * TAPS * TAPS];
-    uint2 list[2][CAPACITY];       /* of this bin and the next */
-    uint32_t start[2][G::BIN + 1]; /* row -> place in the list */
-    uint32_t touched[2][G::ROWS];  /* a bit a granule */
-    uint32_t warp_sum[WARPS];
+/* What the sorters tell of an item. */
+struct item_note {
+    int32_t line;        /* number of its bin's first row */
+    uint32_t n;          /* visibilities */
+    uint32_t base, rows; /* the first row's number among all that the block fetches; how many are fetched */
 };
 
+template <typename T> struct strip_store {
+    using G = geometry<T>;
+    cplx<T> ring[G::RING * G::COLUMNS];
+    cplx<T> table[MOST_SQUARES * TAPS * TAPS];
+    /* Of an item and the next. */
+    uint2 touched[2][G::ROWS + TAPS]; /* a bit a granule */
+    uint2 list[2][CAPACITY];
+    uint16_t row[2][CAPACITY]; /* in the bin */
+    item_note note[2];
+    uint32_t start[G::ROWS]; /* row -> place in the list */
+    uint32_t warp_sum[SORTERS];
+    uint64_t full[G::GROUPS], empty[G::GROUPS]; /* barriers: of a group's copies, of warps that are done with them, */
+    uint64_t listed[2], unlisted[2];            /* of an item that is ready, that nobody looks at any more */
+};
+static_assert(sizeof(strip_store<float>) <= 232448 && sizeof(strip_store<double>) <= 232448, "too much for a block");
+
 template <typename T> struct strip_args {
-    int32_t nu, nv, n_strip;
-    const msi_degrid_place *place;
+    int32_t nu, nv;
+    msi_degrid_strips strips;
+    const msi_degrid_strip_place *place;
     const msi_degrid_item *item;
     const uint32_t *n_item;
     cplx<T> *value;
@@ -66,253 +81,406 @@ template <typename T> struct strip_args {
     kernel_view<T> kernels;
 };
 
-/* The bin's first cell. */
-template <typename T> __device__ __forceinline__ int2 find_bin(const strip_args<T> &a, int tile)
+#if __CUDA_ARCH__ >= 900
+
+constexpr int LANES = 2 * TAPS;        /* of a visibility */
+constexpr int TURN = FETCHERS / GROUP; /* sets of fetching warps */
+constexpr int SORT_THREADS = 32 * SORTERS, EACH = CAPACITY / SORT_THREADS;
+constexpr int COPY = 16, NAP_NS = 200; /* COPY: bytes that a lane copies */
+/* Visibilities of a warp: more share the last steps of their sums, fewer leave more of the ring to be fetched. */
+template <typename T> constexpr int AT_ONCE = sizeof(T) == sizeof(float) ? 8 : 4;
+
+__device__ __forceinline__ uint32_t shared_address(const void *p)
 {
-    return {tile % a.n_strip * geometry<T>::WIDTH, tile / a.n_strip * geometry<T>::BIN};
+    return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* Puts an item's visibilities in order of rows, in steps that the block separates by barriers. */
-template <typename T> struct row_order {
-    using G = geometry<T>;
-    static constexpr int STEPS = 5;
-    int4 record[EACH];
-    uint32_t rank[EACH], count[G::BIN_EACH], before;
+__device__ __forceinline__ void init_barrier(uint64_t *barrier, uint32_t n)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(n) : "memory");
+}
 
-    template <class F> __device__ __forceinline__ void for_each(const msi_degrid_item &item, F f)
-    {
+__device__ __forceinline__ void wait_for(uint64_t *barrier, uint32_t parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(shared_address(barrier)),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* The same by those who wait long, and leave the processor to others. */
+__device__ __forceinline__ void nap_for(uint64_t *barrier, uint32_t parity)
+{
+    for (;;) {
+        uint32_t done;
+        asm volatile("{\n"
+                     ".reg .pred done;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, done;\n"
+                     "}"
+                     : "=r"(done)
+                     : "r"(shared_address(barrier)), "r"(parity)
+                     : "memory");
+        if (done) return;
+        __nanosleep(NAP_NS);
+    }
+}
+
+__device__ __forceinline__ void arrive(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+/* Arrive when all copies that this thread has begun are there. */
+__device__ __forceinline__ void arrive_after_copies(uint64_t *barrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+__device__ __forceinline__ void copy_async(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from), "n"(COPY)
+                 : "memory");
+}
+
+/* A block's share of the items. */
+struct share {
+    uint32_t first, n;
+};
+
+/* Start copying what is touched of a row. WRAPS: cells from `edge` on are the row's first. */
+template <bool WRAPS, typename T>
+__device__ __forceinline__ void copy_row(char *to, const cplx<T> *from, uint2 touched, int lane, int32_t edge,
+                                         int32_t nu)
+{
+    constexpr int CELLS = COPY / sizeof(cplx<T>), AT_A_TIME = 32 * COPY, WHOLE = geometry<T>::PITCH / AT_A_TIME;
+    constexpr int REST = (geometry<T>::PITCH - WHOLE * AT_A_TIME) / COPY;
+    static_assert(WHOLE * AT_A_TIME / GRANULE == 32, "the rest of a row is in the second word");
+    const uint32_t of_lane = 1u << lane * COPY / GRANULE;
+#pragma unroll
+    for (int c = 0; c < WHOLE; c++)
+        if (touched.x >> c * AT_A_TIME / GRANULE & of_lane)
+            copy_async(to + c * AT_A_TIME, from + c * 32 * CELLS - (WRAPS && c * 32 * CELLS >= edge ? nu : 0));
+    if (touched.y & of_lane && lane < REST)
+        copy_async(to + WHOLE * AT_A_TIME, from + WHOLE * 32 * CELLS - (WRAPS && WHOLE * 32 * CELLS >= edge ? nu : 0));
+}
+
+/* By one warp: fetch a row of every group that is its turn. */
+template <typename T>
+__device__ __forceinline__ void fetch_rows(const strip_args<T> &a, strip_store<T> &s, const share &mine, int warp,
+                                           int lane)
+{
+    using G = geometry<T>;
+    const int in_group = warp % GROUP;
+    uint32_t slot = warp / GROUP, parity = 1, first = slot * GROUP; /* first row of the group */
+    uint32_t end = 0, k = ~0u;
+    item_note x;
+    const cplx<T> *from = nullptr;
+    const uint2 *touched = nullptr;
+    int32_t v = a.nv, edge = 0; /* row of the strip; cells from the lane's first to the image's edge */
+    bool wraps = false;
+    for (;; first += TURN * GROUP, v += TURN * GROUP, from += (int64_t)TURN * GROUP * a.nu, touched += TURN * GROUP) {
+        bool aim = v >= a.nv;
+        for (; first >= end; aim = true) {
+            __syncwarp();
+            if (k != ~0u && lane == 0) arrive(&s.unlisted[k % 2]);
+            if (++k == mine.n) return;
+            wait_for(&s.listed[k % 2], k / 2 % 2);
+            x = s.note[k % 2];
+            end = x.base + x.rows;
+        }
+        if (aim) {
+            const int32_t line = x.line + (int32_t)(first - x.base), strip = line / a.strips.height;
+            const int32_t u = strip * a.strips.width + lane * (COPY / G::CELL);
+            v = line - strip * a.strips.height + in_group;
+            from = a.grid + (int64_t)(v % a.nv) * a.nu + u;
+            touched = s.touched[k % 2] + (first - x.base + in_group);
+            edge = a.nu - u;
+            wraps = strip * a.strips.width + G::COLUMNS > a.nu;
+        }
+        wait_for(&s.empty[slot], parity);
+        char *to = (char *)s.ring + (slot * GROUP + in_group) * G::PITCH + lane * COPY;
+        if (wraps)
+            copy_row<true>(to, from, *touched, lane, edge, a.nu);
+        else
+            copy_row<false>(to, from, *touched, lane, edge, a.nu);
+        arrive_after_copies(&s.full[slot]);
+        slot += TURN;
+        if (slot >= G::GROUPS) {
+            slot -= G::GROUPS;
+            parity ^= 1;
+        }
+    }
+}
+
+__device__ __forceinline__ void sorters_meet()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(SORT_THREADS) : "memory");
+}
+
+/* By the sorters: list each item's visibilities in the order of rows, and mark what they touch. */
+template <typename T>
+__device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T> &s, const share &mine, uint32_t i)
+{
+    using G = geometry<T>;
+    constexpr int START_EACH = (G::ROWS + SORT_THREADS - 1) / SORT_THREADS,
+                  TOUCHED_EACH = (G::ROWS + TAPS + SORT_THREADS - 1) / SORT_THREADS;
+    const int lane = i % 32, warp = i / 32, rows = a.strips.rows;
+    uint32_t base = 0;
+    msi_degrid_item item = a.item[mine.first];
+    bool goes_on = false; /* the bin follows on that of the item before */
+#pragma unroll 1
+    for (uint32_t k = 0; k < mine.n; k++) {
+        const int to = k % 2;
+        uint2 place[EACH];
+        uint32_t rank[EACH];
 #pragma unroll
         for (int e = 0; e < EACH; e++)
-            if (threadIdx.x + e * THREADS < item.n) f(e, threadIdx.x + e * THREADS);
+            if (i + e * SORT_THREADS < item.n)
+                place[e] = __ldcg((const uint2 *)a.place + item.first + i + e * SORT_THREADS);
+        msi_degrid_item next = {-1, 0, 0};
+        if (k + 1 < mine.n) next = a.item[mine.first + k + 1];
+        nap_for(&s.unlisted[to], k / 2 % 2 ^ 1);
+        for (int row = (int)i; row < rows + TAPS; row += SORT_THREADS) {
+            s.touched[to][row] = {0, 0};
+            if (row < rows) s.start[row] = 0;
+        }
+        sorters_meet();
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            if (i + e * SORT_THREADS >= item.n) continue;
+            const uint32_t u = place[e].x & ((1u << U_BITS) - 1), row = place[e].x >> U_BITS & ((1u << ROW_BITS) - 1);
+            const uint32_t kernel = place[e].x >> (U_BITS + ROW_BITS) & ((1u << KERNEL_BITS) - 1);
+            const uint32_t first = u * G::CELL / GRANULE, last = (u + TAPS - 1) * G::CELL / GRANULE;
+            const uint64_t bits = (uint64_t)((2u << (last - first)) - 1) << first;
+            uint32_t *touched = (uint32_t *)&s.touched[to][row];
+            rank[e] = row << 16 | atomicAdd(&s.start[row], 1u);
+            if ((uint32_t)bits) atomicOr(touched, (uint32_t)bits);
+            if (bits >> 32) atomicOr(touched + 1, (uint32_t)(bits >> 32));
+            place[e].x = ((base + row) % G::RING * G::COLUMNS + u) | kernel << CELL_BITS | (place[e].x & CONJUGATE);
+        }
+        sorters_meet();
+        uint32_t count[START_EACH], own = 0;
+#pragma unroll
+        for (int e = 0; e < START_EACH; e++) {
+            const int row = (int)i * START_EACH + e;
+            count[e] = row < rows ? s.start[row] : 0;
+            own += count[e];
+        }
+        uint32_t sum = own;
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) {
+            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, d);
+            if (lane >= d) sum += below;
+        }
+        if (lane == 31) s.warp_sum[warp] = sum;
+        /* A row is touched by those that begin in it or in one of the seven above, be it in the bin before. */
+        uint2 touched[TOUCHED_EACH];
+#pragma unroll
+        for (int e = 0; e < TOUCHED_EACH; e++) {
+            const int row = (int)i + e * SORT_THREADS;
+            touched[e] = {0, 0};
+            if (row >= rows + TAPS) continue;
+            if (goes_on && row < TAPS - 1) touched[e] = s.touched[to ^ 1][rows + row];
+#pragma unroll
+            for (int t = 0; t < TAPS; t++)
+                if (row >= t && row - t < rows) {
+                    const uint2 x = s.touched[to][row - t];
+                    touched[e].x |= x.x;
+                    touched[e].y |= x.y;
+                }
+        }
+        sorters_meet();
+        uint32_t at = sum - own;
+        for (int w = 0; w < warp; w++) at += s.warp_sum[w];
+#pragma unroll
+        for (int e = 0; e < START_EACH; e++) {
+            const int row = (int)i * START_EACH + e;
+            if (row < rows) s.start[row] = at;
+            at += count[e];
+        }
+#pragma unroll
+        for (int e = 0; e < TOUCHED_EACH; e++)
+            if ((int)i + e * SORT_THREADS < rows + TAPS) s.touched[to][i + e * SORT_THREADS] = touched[e];
+        goes_on = next.tile == item.tile + 1;
+        const uint32_t fetched = (uint32_t)(goes_on ? rows : rows + TAPS);
+        if (i == 0) s.note[to] = {item.tile * rows, item.n, base, fetched};
+        sorters_meet();
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            if (i + e * SORT_THREADS >= item.n) continue;
+            const uint32_t p = s.start[rank[e] >> 16] + (rank[e] & 0xffff);
+            s.list[to][p] = place[e];
+            s.row[to][p] = (uint16_t)(rank[e] >> 16);
+        }
+        arrive(&s.listed[to]);
+        sorters_meet();
+        base += fetched;
+        item = next;
     }
+}
 
-    __device__ __forceinline__ void step(int number, strip_store<T> &s, const strip_args<T> &a,
-                                         const msi_degrid_item &item, int to)
+/* How far a warp that reads the ring has come: groups that have been waited for, and that are done with. */
+template <typename T> struct reader {
+    using G = geometry<T>;
+    strip_store<T> &s;
+    uint32_t lane, arrived = 0, passed = 0;
+
+    /* Nothing is passed that has not been waited for, lest a barrier's phases go by unseen. */
+    __device__ __forceinline__ void pass(uint32_t end)
     {
-        const int i = threadIdx.x, lane = i % 32, warp = i / 32;
-        if (number == 0) {
-            for_each(item, [&](int e, uint32_t k) { record[e] = __ldg((const int4 *)a.place + item.first + k); });
-            for (int row = i; row < G::ROWS; row += THREADS) {
-                s.touched[to][row] = 0;
-                if (row < G::BIN) s.start[to][row] = 0;
-            }
-        } else if (number == 1) {
-            const int2 bin = find_bin(a, item.tile);
-            for_each(item, [&](int e, uint32_t) {
-                const uint32_t u = (uint32_t)(record[e].x - bin.x), v = (uint32_t)(record[e].y - bin.y);
-                const uint32_t kernel = (uint32_t)record[e].z;
-                const uint32_t first = u * G::CELL / GRANULE, last = (u + TAPS - 1) * G::CELL / GRANULE;
-                rank[e] = atomicAdd(&s.start[to][v], 1u);
+        static_assert(G::GROUPS <= 32, "a lane a group");
+        end = min(end, arrived);
+        if (end <= passed) return;
+        __syncwarp();
+        if (passed + lane < end) arrive(&s.empty[(passed + lane) % G::GROUPS]);
+        passed = end;
+    }
+    /*
+     * Done with the groups before `before`; those before `end` are wanted. Copies of a thread arrive in order: the last
+     * barriers, one for each set of warps that take turns, speak for all before.
+     */
+    __device__ __forceinline__ void advance(uint32_t before, uint32_t end)
+    {
+        pass(before);
+        while (arrived < end) {
+            const uint32_t from = arrived;
+            arrived = min(from < before ? before : end, from + G::GROUPS);
 #pragma unroll
-                for (int t = 0; t < TAPS; t++) atomicOr(&s.touched[to][v + t], (2u << last) - (1u << first));
-                record[e].x =
-                    (int)(u | v << U_BITS | (kernel & ~CONJUGATE) << (U_BITS + V_BITS) | (kernel & CONJUGATE));
-                record[e].y = (int)v;
-            });
-        } else if (number == 2) {
-            uint32_t mine = 0;
-#pragma unroll
-            for (int e = 0; e < G::BIN_EACH; e++) {
-                const int row = i * G::BIN_EACH + e;
-                count[e] = row < G::BIN ? s.start[to][row] : 0;
-                mine += count[e];
-            }
-            uint32_t sum = mine;
-#pragma unroll
-            for (int d = 1; d < 32; d *= 2) {
-                const uint32_t below = __shfl_up_sync(ALL_LANES, sum, d);
-                if (lane >= d) sum += below;
-            }
-            if (lane == 31) s.warp_sum[warp] = sum;
-            before = sum - mine;
-        } else if (number == 3) {
-            uint32_t at = before;
-            for (int w = 0; w < warp; w++) at += s.warp_sum[w];
-#pragma unroll
-            for (int e = 0; e < G::BIN_EACH; e++) {
-                const int row = i * G::BIN_EACH + e;
-                if (row < G::BIN) s.start[to][row] = at;
-                at += count[e];
-            }
-            if (i == 0) s.start[to][G::BIN] = item.n;
-        } else if (number == 4) {
-            for_each(item, [&](int e, uint32_t) {
-                s.list[to][s.start[to][record[e].y] + rank[e]] =
-                    make_uint2((uint32_t)record[e].x, (uint32_t)record[e].w);
-            });
+            for (uint32_t t = 1; t <= TURN; t++)
+                if (arrived >= from + t) wait_for(&s.full[(arrived - t) % G::GROUPS], (arrived - t) / G::GROUPS % 2);
+            pass(before);
         }
     }
 };
 
-__device__ __forceinline__ void copy_async(uint32_t to, const void *from)
+/* A lane's part of a visibility's sum. WRAPS: the footprint may go on from the ring's end to its beginning. */
+template <bool WRAPS, typename T>
+__device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t what, int within)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(COPY) : "memory");
+    using G = geometry<T>;
+    constexpr uint32_t CELLS = G::RING * G::COLUMNS;
+    const uint32_t first = (what & ((1u << CELL_BITS) - 1)) + within / TAPS * G::COLUMNS + within % TAPS;
+    const cplx<T> *table = s.table + (what >> CELL_BITS & ((1u << KERNEL_BITS) - 1)) * TAPS * TAPS + within;
+    /* With conjugated weights the imaginary parts of the sums' products change their signs: once, at the end. */
+    cplx<T> with_re = {0, 0}, with_im = {0, 0};
+#pragma unroll
+    for (int t = 0; t < TAPS / 2; t++) {
+        const uint32_t cell = first + t * 2 * G::COLUMNS;
+        const cplx<T> c = s.ring[WRAPS && cell >= CELLS ? cell - CELLS : cell];
+        const cplx<T> g = table[t * LANES];
+        with_re.re += c.re * g.re;
+        with_re.im += c.im * g.re;
+        with_im.re += c.im * g.im;
+        with_im.im -= c.re * g.im;
+    }
+    const uint32_t sign = what & CONJUGATE;
+    return {with_re.re + flip(with_im.re, sign), with_re.im + flip(with_im.im, sign)};
 }
 
-/* What is copied next. */
-template <typename T> struct loader {
+/* By one warp: sum its visibilities of every item. */
+template <typename T>
+__device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<T> &s, const share &mine, int warp,
+                                            int lane)
+{
     using G = geometry<T>;
-    static constexpr int CELLS = COPY / G::CELL; /* of a copy */
-    int2 bin;
-    int stage, list, slot;
-    bool more, inside; /* inside: does not wrap */
-
-    __device__ __forceinline__ void aim(const strip_args<T> &a, int tile, int list_)
-    {
-        bin = find_bin(a, tile);
-        inside = bin.x + G::COLUMNS <= a.nu && bin.y + G::ROWS <= a.nv;
-        stage = 0;
-        list = list_;
-    }
-
-    /* A row by each of the first warps; one group of copies, be it empty. */
-    __device__ __forceinline__ void load(strip_store<T> &s, const strip_args<T> &a)
-    {
-        constexpr uint32_t AGAIN = G::RING * G::PITCH * G::CELL;
-        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = stage * G::STAGE + warp;
-        if (more && warp < G::STAGE && row < G::ROWS) {
-            const uint32_t touched = s.touched[list][row] >> lane * COPY / GRANULE;
-            const uint32_t to =
-                (uint32_t)__cvta_generic_to_shared(s.ring + (slot * G::STAGE + warp) * G::PITCH + lane * CELLS);
-            const bool twice = slot == 0 && warp < TAPS - 1;
-            if (inside) {
-                const cplx<T> *from = a.grid + (int64_t)(bin.y + row) * a.nu + bin.x + lane * CELLS;
-#pragma unroll
-                for (int k = 0; k < COPIES; k++)
-                    if (touched >> k * 32 * COPY / GRANULE & 1) copy_async(to + k * 32 * COPY, from + k * 32 * CELLS);
-                if (twice)
-#pragma unroll
-                    for (int k = 0; k < COPIES; k++)
-                        if (touched >> k * 32 * COPY / GRANULE & 1)
-                            copy_async(to + AGAIN + k * 32 * COPY, from + k * 32 * CELLS);
-            } else {
-                int v = bin.y + row;
-                while (v >= a.nv) v -= a.nv;
+    constexpr int N = AT_ONCE<T>, PAIRS = N / 2, PART = LANES / N; /* lanes that hold the same part of the sums */
+    const int half = lane / LANES, within = lane % LANES;
+    reader<T> at = {s, (uint32_t)lane};
+    item_note x = {};
 #pragma unroll 1
-                for (int k = 0; k < COPIES; k++) {
-                    int u = bin.x + (lane + k * 32) * CELLS;
-                    while (u >= a.nu) u -= a.nu;
-                    if (!(touched >> k * 32 * COPY / GRANULE & 1)) continue;
-                    copy_async(to + k * 32 * COPY, a.grid + (int64_t)v * a.nu + u);
-                    if (twice) copy_async(to + AGAIN + k * 32 * COPY, a.grid + (int64_t)v * a.nu + u);
+    for (uint32_t k = 0; k < mine.n; k++) {
+        wait_for(&s.listed[k % 2], k / 2 % 2);
+        x = s.note[k % 2];
+        const uint2 *list = s.list[k % 2];
+        const uint16_t *row = s.row[k % 2];
+#pragma unroll 1
+        for (uint32_t p = warp * N; p < x.n; p += WEIGHERS * N) {
+            const uint32_t last = x.n - 1, first_row = row[p], spread = row[min(p + N - 1, last)] - first_row;
+            const uint32_t begin = x.base + first_row;
+            cplx<T> sum[PAIRS];
+            if (spread + TAPS + 2 * GROUP <= G::RING) {
+                uint32_t what[PAIRS];
+#pragma unroll
+                for (int e = 0; e < PAIRS; e++) what[e] = list[min(p + 2 * e + half, last)].x;
+                at.advance(begin / GROUP, (begin + spread + TAPS - 1) / GROUP + 1);
+                if (begin % G::RING + spread + TAPS <= G::RING) {
+#pragma unroll
+                    for (int e = 0; e < PAIRS; e++) sum[e] = weigh<false>(s, what[e], within);
+                } else {
+#pragma unroll
+                    for (int e = 0; e < PAIRS; e++) sum[e] = weigh<true>(s, what[e], within);
+                }
+            } else {
+                /* So far apart that the ring does not hold them all. */
+#pragma unroll 1
+                for (int one = 0; one < N; one++) {
+                    const uint32_t q = min(p + one, last), here = x.base + row[q];
+                    at.advance(here / GROUP, (here + TAPS - 1) / GROUP + 1);
+                    const cplx<T> found = weigh<true>(s, list[q].x, within);
+#pragma unroll
+                    for (int e = 0; e < PAIRS; e++)
+                        if (one == 2 * e + half) sum[e] = found;
                 }
             }
+            const T part = transposed_sum<PAIRS, LANES>(sum, within);
+            const uint32_t q = p + within / PART / 2 * 2 + half;
+            if (within % PART == 0 && q < x.n) ((T *)(a.value + list[q].y))[within / PART % 2] = part;
         }
-        stage++;
-        slot = slot == N_STAGE - 1 ? 0 : slot + 1;
-        asm volatile("cp.async.commit_group;" ::: "memory");
+        const uint32_t done = (x.base + a.strips.rows) / GROUP;
+        at.advance(done, done);
+        __syncwarp();
+        if (lane == 0) arrive(&s.unlisted[k % 2]);
     }
-};
-
-/* A lane's taps: of two rows and two columns, and every second row on; bytes from the footprint's first. */
-template <typename T> struct lane_taps {
-    int image[4], table[4];
-
-    __device__ __forceinline__ explicit lane_taps(int lane)
-    {
-        using G = geometry<T>;
-        /* What is read at once: two visibilities' 16 bytes a lane, or four's 8. */
-        const int which = lane / LANES, flip_row = G::CELL == 8 ? which & 1 : 0,
-                  flip_column = G::CELL == 8 ? which >> 1 & 1 : which & 1;
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const int row = k >> 1 ^ flip_row, column = ((k & 1) ^ flip_column) * LANES + lane % LANES;
-            image[k] = (row * G::PITCH + column) * G::CELL;
-            table[k] = (row * TAPS + column) * G::CELL;
-        }
-    }
-};
-
-/* The visibilities [p, end) of a list; row_shift: ring row of the bin's first, one round later than it may be. */
-template <typename T>
-__device__ __forceinline__ void weigh_stage(strip_store<T> &s, const strip_args<T> &a, const lane_taps<T> &taps,
-                                            int list, int p, int end, int row_shift)
-{
-    using G = geometry<T>;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-#pragma unroll 1
-    for (p += (WARPS - 1 - warp) * AT_ONCE; p < end; p += WARPS * AT_ONCE) {
-        const bool is_one = p + lane / LANES < end;
-        const uint2 x = s.list[list][is_one ? p + lane / LANES : end - 1];
-        const int u = (int)(x.x & ((1u << U_BITS) - 1)), v = (int)(x.x >> U_BITS & ((1u << V_BITS) - 1));
-        const int kernel = (int)(x.x >> (U_BITS + V_BITS) & ((1u << KERNEL_BITS) - 1));
-        int row = v + row_shift;
-        row -= row >= G::RING ? G::RING : 0;
-        const char *image = (const char *)(s.ring + row * G::PITCH + u);
-        const char *table = (const char *)(s.table + kernel * TAPS * TAPS);
-        /* With conjugated weights the imaginary parts of the sums' products change their signs: once, at the end. */
-        cplx<T> with_re = {0, 0}, with_im = {0, 0};
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-#pragma unroll
-            for (int t = 0; t < TAPS; t += 2) {
-                const cplx<T> c = *(const cplx<T> *)(image + taps.image[k] + t * G::PITCH * G::CELL);
-                const cplx<T> g = *(const cplx<T> *)(table + taps.table[k] + t * TAPS * G::CELL);
-                with_re.re += c.re * g.re;
-                with_re.im += c.im * g.re;
-                with_im.re += c.im * g.im;
-                with_im.im -= c.re * g.im;
-            }
-        const uint32_t sign = x.x & CONJUGATE;
-        const cplx<T> sum = {with_re.re + flip(with_im.re, sign), with_re.im + flip(with_im.im, sign)};
-        const T part = transposed_sum<1, LANES>(&sum, lane % LANES);
-        if (is_one && lane % 2 == 0) ((T *)(a.value + x.y))[lane / 2 % 2] = part;
-    }
+    /* No block ends before its copies do. */
+    at.advance((x.base + x.rows) / GROUP, (x.base + x.rows) / GROUP);
 }
+
+#endif
 
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 1) k_gather_strip(const __grid_constant__ strip_args<T> a)
 {
+#if __CUDA_ARCH__ >= 900
     using G = geometry<T>;
     extern __shared__ __align__(128) unsigned char memory[];
     strip_store<T> &s = *(strip_store<T> *)memory;
-    const uint32_t n_item = *a.n_item;
-    uint32_t number = blockIdx.x;
-    if (number >= n_item) return;
-    msi_degrid_item next = a.item[number];
-    row_order<T> order;
-    order.step(0, s, a, next, 0);
-    const int taps = a.kernels.taps[0], squares = (a.kernels.oversample + 1) * (a.kernels.oversample + 1);
-    const cplx<T> *table = a.kernels.table + a.kernels.offset[0];
-    for (int k = threadIdx.x; k < squares * TAPS * TAPS; k += THREADS) {
-        const int u = k % TAPS, v = k / TAPS % TAPS;
-        const bool is_tap = u < taps && v < taps;
-        s.table[k] = is_tap ? read_only(table + (k / (TAPS * TAPS) * taps + v) * taps + u) : cplx<T>{0, 0};
+    const int i = threadIdx.x, lane = i % 32, warp = i / 32;
+    if (i < G::GROUPS) {
+        init_barrier(&s.full[i], 32 * GROUP);
+        init_barrier(&s.empty[i], WEIGHERS);
     }
-    for (int step = 1; step < order.STEPS; step++) {
-        __syncthreads();
-        order.step(step, s, a, next, 0);
+    if (i < 2) {
+        init_barrier(&s.listed[i], SORT_THREADS);
+        init_barrier(&s.unlisted[i], FETCHERS + WEIGHERS);
     }
-    loader<T> l;
-    l.slot = 0;
-    l.more = true;
-    l.aim(a, next.tile, 0);
-    for (int k = 0; k < AHEAD; k++) l.load(s, a);
-    const lane_taps<T> of_lane(threadIdx.x % 32);
-    int slot = 0;
-    for (int list = 0; number < n_item; list ^= 1) {
-        number += gridDim.x;
-#pragma unroll 1
-        for (int stage = 0; stage < G::STAGES; stage++) {
-            asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1) : "memory");
-            __syncthreads();
-            if (l.stage == G::STAGES) {
-                l.more = number < n_item;
-                l.aim(a, next.tile, list ^ 1);
-            }
-            l.load(s, a);
-            if (number < n_item) {
-                if (stage == 0) next = a.item[number];
-                order.step(stage, s, a, next, list ^ 1);
-            }
-            /* Those whose last row came with this stage. */
-            const int from = max(0, stage * G::STAGE - (TAPS - 1)),
-                      to = min(G::BIN, (stage + 1) * G::STAGE - (TAPS - 1));
-            const int row_shift = (slot == 0 ? G::RING : slot * G::STAGE) - stage * G::STAGE;
-            weigh_stage(s, a, of_lane, list, (int)s.start[list][from], (int)s.start[list][to], row_shift);
-            slot = slot == N_STAGE - 1 ? 0 : slot + 1;
+    __syncthreads();
+    /* Until here this kernel may overlap the one before. */
+    cudaGridDependencySynchronize();
+    const uint32_t n_item = __ldcg(a.n_item);
+    share mine = {(uint32_t)((uint64_t)n_item * blockIdx.x / gridDim.x), 0};
+    mine.n = (uint32_t)((uint64_t)n_item * (blockIdx.x + 1) / gridDim.x) - mine.first;
+    if (mine.n == 0) return;
+    if (warp < FETCHERS) {
+        fetch_rows(a, s, mine, warp, lane);
+    } else if (warp < FETCHERS + SORTERS) {
+        sort_items(a, s, mine, (uint32_t)(i - 32 * FETCHERS));
+    } else {
+        const int taps = a.kernels.taps[0], squares = (a.kernels.oversample + 1) * (a.kernels.oversample + 1);
+        const cplx<T> *table = a.kernels.table + a.kernels.offset[0];
+        for (int k = i - 32 * (FETCHERS + SORTERS); k < squares * TAPS * TAPS; k += 32 * WEIGHERS) {
+            const int u = k % TAPS, v = k / TAPS % TAPS;
+            const bool is_tap = u < taps && v < taps;
+            s.table[k] = is_tap ? read_only(table + (k / (TAPS * TAPS) * taps + v) * taps + u) : cplx<T>{0, 0};
         }
+        asm volatile("bar.sync 2, %0;" ::"n"(32 * WEIGHERS) : "memory");
+        weigh_items(a, s, mine, warp - FETCHERS - SORTERS, lane);
     }
+#endif
 }
 
 template <typename T> int launch(const msi_gather *g, const msi_window_job *job, cudaStream_t stream)
@@ -320,8 +488,8 @@ template <typename T> int launch(const msi_gather *g, const msi_window_job *job,
     strip_args<T> a = {};
     a.nu = (int32_t)job->nu;
     a.nv = (int32_t)job->nv;
-    a.n_strip = msi_degrid_sorter_classes(g->sorter)->of[0].n_tile_u;
-    a.place = g->placed.place;
+    a.strips = g->strips;
+    a.place = g->placed.strip_place;
     a.item = g->placed.item;
     a.n_item = g->placed.n_item;
     a.value = (cplx<T> *)job->value;
@@ -329,20 +497,41 @@ template <typename T> int launch(const msi_gather *g, const msi_window_job *job,
     a.kernels = view_kernels<T>(job);
     MSI_CUDA(cudaFuncSetAttribute(k_gather_strip<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)sizeof(strip_store<T>)));
-    k_gather_strip<T><<<g->n_block, THREADS, sizeof(strip_store<T>), stream>>>(a);
-    MSI_CUDA(cudaGetLastError());
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t how = {};
+    how.gridDim = dim3((unsigned)g->n_block);
+    how.blockDim = dim3(THREADS);
+    how.dynamicSmemBytes = sizeof(strip_store<T>);
+    how.stream = stream;
+    how.attrs = &overlap;
+    how.numAttrs = 1;
+    MSI_CUDA(cudaLaunchKernelEx(&how, k_gather_strip<T>, a));
     return MSI_OK;
 }
 
-template <typename T> bool shape(msi_degrid_classes *c, int shared_bytes)
+/* Strips of like width; bins of which every block has as many. */
+template <typename T> bool shape(msi_degrid_strips *strips, const msi_window_job *job, int n_block)
 {
     using G = geometry<T>;
-    const int64_t strips = (c->nu + G::WIDTH - 1) / G::WIDTH, bins = (c->nv + G::BIN - 1) / G::BIN;
-    if (c->nu % (GRANULE / G::CELL) != 0 || strips * bins > MSI_DEGRID_MAX_PLACE_TILES ||
-        sizeof(strip_store<T>) > (size_t)shared_bytes)
+    constexpr int CELLS = GRANULE / G::CELL;
+    const int64_t n_strip = (job->nu + G::WIDTH - 1) / G::WIDTH, height = (job->nv + TAPS - 2 + GROUP) / GROUP * GROUP;
+    const int64_t line = n_strip * height, each = MSI_DEGRID_MAX_PLACE_TILES / n_block;
+    cudaFuncAttributes compiled;
+    if (job->nu % CELLS != 0 || each < 1 || line > INT32_MAX / 2) return false;
+    if (cudaFuncGetAttributes(&compiled, k_gather_strip<T>) != cudaSuccess) {
+        cudaGetLastError();
         return false;
-    c->of[0].tile_u = G::WIDTH;
-    c->of[0].tile_v = G::BIN;
+    }
+    if (compiled.ptxVersion < ARCHITECTURE) return false;
+    int64_t rows = (line + each * n_block - 1) / (each * n_block);
+    rows = std::max<int64_t>((rows + GROUP - 1) / GROUP * GROUP, FEWEST_ROWS);
+    if (rows > G::ROWS) return false;
+    strips->width = (int32_t)(((job->nu + n_strip - 1) / n_strip + CELLS - 1) / CELLS * CELLS);
+    strips->height = (int32_t)height;
+    strips->rows = (int32_t)rows;
+    strips->n_bin = (int32_t)((line + rows - 1) / rows);
     return true;
 }
 
@@ -350,13 +539,13 @@ template <typename T> bool shape(msi_degrid_classes *c, int shared_bytes)
 
 const int degrid::STRIP_ITEM = CAPACITY;
 
-bool degrid::shape_strips(msi_degrid_classes *c, const msi_window_job *job, int shared_bytes)
+bool degrid::shape_strips(msi_degrid_strips *strips, const msi_window_job *job, int n_block)
 {
     const msi_window_kernels &k = job->kernels;
-    if (job->n_image != 1 || k.n_plane != 1 || c->of[0].taps > TAPS ||
+    if (job->n_image != 1 || k.n_plane != 1 || k.max_taps > TAPS ||
         (k.oversample + 1) * (k.oversample + 1) > MOST_SQUARES)
         return false;
-    return job->precision == MSI_FP32 ? shape<float>(c, shared_bytes) : shape<double>(c, shared_bytes);
+    return job->precision == MSI_FP32 ? shape<float>(strips, job, n_block) : shape<double>(strips, job, n_block);
 }
 
 int degrid::launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream)

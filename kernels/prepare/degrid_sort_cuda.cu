@@ -4,21 +4,21 @@
  * there are. Where a tile begins is then found by bisection, one thread a tile. Nothing but keys and indices moves:
  * the degridders read each sample once, through its index.
  *
- * Where there are few tiles and the order within them is free, a block counts its samples by tile in shared memory,
- * adds what it counted to the tiles' numbers, and so learns where its samples go; in one kernel, if all blocks fit the
- * GPU at once.
+ * Where there are few tiles and the order within them is free: degrid_place_cuda.cuh.
  */
 #include "kernels/prepare/degrid_sort_cuda.h"
 
 #include <algorithm>
 #include <vector>
 
-#include <cooperative_groups.h>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/grid/cuda_memory.h"
+#include "kernels/prepare/degrid_place_cuda.cuh"
 
 namespace {
+
+using namespace degrid_place;
 
 constexpr int BLOCK = 256, SCAN = 1024;
 constexpr double LIKE = 0.75; /* narrowest to widest of a class */
@@ -34,14 +34,6 @@ int bits_for(int64_t n)
 struct key_shape {
     int shift_left, shift_right, by_kernel;
 };
-
-__device__ __forceinline__ uint32_t find_tile(const msi_window_sample &s, const msi_degrid_classes &c,
-                                              const uint8_t *class_of)
-{
-    const msi_degrid_class &k = c.of[class_of[s.plane]];
-    int u = msi_degrid_wrap(s.u - k.taps / 2, c.nu), v = msi_degrid_wrap(s.v - k.taps / 2, c.nv);
-    return (uint32_t)(k.first_tile + v / k.tile_v * k.n_tile_u + u / k.tile_u);
-}
 
 __global__ void k_degrid_keys(const msi_window_sample *sample, uint32_t n, const __grid_constant__ msi_degrid_classes c,
                               const uint8_t *class_of, int oversample, key_shape shape, uint32_t *key, uint32_t *index)
@@ -72,183 +64,6 @@ __global__ void k_degrid_first(const uint32_t *key, uint32_t n, int shift, int32
             high = middle;
     }
     first[t] = low;
-}
-
-/* A block has EACH samples a thread, and a thread a tile. */
-constexpr uint32_t PLACE_THREADS = MSI_DEGRID_MAX_PLACE_TILES;
-
-struct place_args {
-    const msi_window_sample *sample;
-    uint32_t n;
-    msi_degrid_classes classes;
-    const uint8_t *class_of;
-    const int32_t *taps;
-    int32_t oversample;
-    int4 *place;
-    uint32_t most; /* of an item */
-    msi_degrid_item *item;
-    uint32_t *n_item;
-};
-
-/* Calls f(e, i) for a thread's samples i of a block. */
-template <uint32_t EACH, class F> __device__ __forceinline__ void for_each_sample(uint32_t n, F f)
-{
-#pragma unroll
-    for (uint32_t e = 0; e < EACH; e++) {
-        const uint32_t i = (blockIdx.x * EACH + e) * PLACE_THREADS + threadIdx.x;
-        if (i < n) f(e, i);
-    }
-}
-
-__device__ __forceinline__ int4 make_place(const place_args &a, const msi_window_sample &x, uint32_t i)
-{
-    const int half = a.taps[x.plane] / 2;
-    return {msi_degrid_wrap(x.u - half, a.classes.nu), msi_degrid_wrap(x.v - half, a.classes.nv),
-            (int)msi_degrid_kernel(&x, a.oversample), (int)i};
-}
-
-/* Sum over the threads before this one of a block of PLACE_THREADS; the block meets between two calls. */
-__device__ uint32_t sum_before(uint32_t x, uint32_t *all = nullptr)
-{
-    __shared__ uint32_t warp_sum[PLACE_THREADS / 32];
-    static_assert(PLACE_THREADS / 32 == 32, "a lane a warp");
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    uint32_t sum = x;
-    for (int d = 1; d < 32; d *= 2) {
-        uint32_t below = __shfl_up_sync(~0u, sum, d);
-        if (lane >= d) sum += below;
-    }
-    if (lane == 31) warp_sum[warp] = sum;
-    __syncthreads();
-    const uint32_t own = warp_sum[lane];
-    uint32_t running = own;
-    for (int d = 1; d < 32; d *= 2) {
-        uint32_t below = __shfl_up_sync(~0u, running, d);
-        if (lane >= d) running += below;
-    }
-    if (all) *all = __shfl_sync(~0u, running, 31);
-    return __shfl_sync(~0u, running - own, warp) + sum - x;
-}
-
-/* A block's samples in their order, and where each goes: neighbours mostly to neighbours, so that whole sectors are
- * written. */
-template <uint32_t EACH> struct place_store {
-    int4 place[EACH * PLACE_THREADS];
-    uint32_t to[EACH * PLACE_THREADS];
-    uint32_t here[PLACE_THREADS], slot[PLACE_THREADS], to_less_slot[PLACE_THREADS];
-};
-
-template <uint32_t EACH> __device__ __forceinline__ void write_places(const place_args &a, const place_store<EACH> &s)
-{
-    __syncthreads();
-#pragma unroll
-    for (uint32_t e = 0; e < EACH; e++) {
-        const uint32_t slot = e * PLACE_THREADS + threadIdx.x;
-        if (blockIdx.x * EACH * PLACE_THREADS + slot < a.n) a.place[s.to[slot]] = s.place[slot];
-    }
-}
-
-/* Pieces of like size of a tile's samples, listed behind those of the tiles before. */
-__device__ __forceinline__ void list_pieces(int32_t tile, uint32_t begin, uint32_t end, uint32_t pieces, uint32_t at,
-                                            msi_degrid_item *item)
-{
-    for (uint32_t p = 0; p < pieces; p++) {
-        uint32_t from = begin + (uint32_t)((uint64_t)(end - begin) * p / pieces);
-        uint32_t to = begin + (uint32_t)((uint64_t)(end - begin) * (p + 1) / pieces);
-        item[at + p] = {tile, from, to - from};
-    }
-}
-
-/* By one block, a thread a tile. */
-__device__ __forceinline__ void list_place_items(const place_args &a, uint32_t begin, uint32_t n)
-{
-    uint32_t all;
-    const uint32_t pieces = (n + a.most - 1) / a.most, at = sum_before(pieces, &all);
-    list_pieces((int32_t)threadIdx.x, begin, begin + n, pieces, at, a.item);
-    if (threadIdx.x == 0) *a.n_item = all;
-}
-
-/*
- * All in one, by blocks that run at the same time: a block counts its samples by tile, waits until all have counted,
- * and then knows where they go. count: zero before; count_after: zero afterwards.
- */
-template <uint32_t EACH>
-__global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_constant__ place_args a, uint32_t *count,
-                                                               uint32_t *count_after)
-{
-    extern __shared__ __align__(16) unsigned char memory[];
-    place_store<EACH> &s = *(place_store<EACH> *)memory;
-    const uint32_t t = threadIdx.x;
-    s.here[t] = 0;
-    if (blockIdx.x == 0) count_after[t] = 0;
-    __syncthreads();
-    int4 place[EACH];
-    uint32_t tile[EACH], rank[EACH];
-    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) {
-        const msi_window_sample x = a.sample[i];
-        place[e] = make_place(a, x, i);
-        tile[e] = find_tile(x, a.classes, a.class_of);
-    });
-    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t) { rank[e] = atomicAdd(&s.here[tile[e]], 1u); });
-    __syncthreads();
-    const uint32_t mine = s.here[t], slot = sum_before(mine);
-    const uint32_t taken = mine ? atomicAdd(&count[t], mine) : 0;
-    cooperative_groups::this_grid().sync();
-    const uint32_t n = __ldcg(count + t), begin = sum_before(n);
-    s.slot[t] = slot;
-    s.to_less_slot[t] = begin + taken - slot;
-    __syncthreads();
-    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t) {
-        const uint32_t at = s.slot[tile[e]] + rank[e];
-        s.place[at] = place[e];
-        s.to[at] = s.to_less_slot[tile[e]] + at;
-    });
-    if (blockIdx.x == gridDim.x - 1) list_place_items(a, begin, n);
-    write_places(a, s);
-}
-
-/* count[t]: samples of tile t. */
-template <uint32_t EACH>
-__global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_constant__ place_args a, uint32_t *count)
-{
-    __shared__ uint32_t here[PLACE_THREADS];
-    const uint32_t t = threadIdx.x;
-    here[t] = 0;
-    __syncthreads();
-    for_each_sample<EACH>(
-        a.n, [&](uint32_t, uint32_t i) { atomicAdd(&here[find_tile(a.sample[i], a.classes, a.class_of)], 1u); });
-    __syncthreads();
-    if (here[t]) atomicAdd(&count[t], here[t]);
-}
-
-/* taken[t]: those of tile t's places that blocks have taken. */
-template <uint32_t EACH>
-__global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_constant__ place_args a,
-                                                              const uint32_t *count, uint32_t *taken)
-{
-    extern __shared__ __align__(16) unsigned char memory[];
-    place_store<EACH> &s = *(place_store<EACH> *)memory;
-    const uint32_t t = threadIdx.x, n = count[t];
-    s.here[t] = 0;
-    const uint32_t begin = sum_before(n);
-    __syncthreads();
-    uint32_t tile[EACH], rank[EACH];
-    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) {
-        tile[e] = find_tile(a.sample[i], a.classes, a.class_of);
-        rank[e] = atomicAdd(&s.here[tile[e]], 1u);
-    });
-    __syncthreads();
-    const uint32_t mine = s.here[t], slot = sum_before(mine);
-    s.slot[t] = slot;
-    if (mine) s.to_less_slot[t] = begin + atomicAdd(&taken[t], mine) - slot;
-    __syncthreads();
-    for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) {
-        const uint32_t at = s.slot[tile[e]] + rank[e];
-        s.place[at] = make_place(a, a.sample[i], i);
-        s.to[at] = s.to_less_slot[tile[e]] + at;
-    });
-    if (blockIdx.x == gridDim.x - 1) list_place_items(a, begin, n);
-    write_places(a, s);
 }
 
 /* One block: a running sum over the tiles' numbers of pieces. */
@@ -291,7 +106,8 @@ struct msi_degrid_sorter {
     uint32_t *word; /* [4 capacity]: the four below, or places */
     uint32_t *key[2], *index[2];
     uint32_t *place_count; /* [2][MSI_DEGRID_MAX_PLACE_TILES]: of one kernel zero in turn, else counted and taken */
-    int place_turn, place_each, most_place_blocks;
+    int place_turn, place_each;
+    int most_place_blocks; /* of the widest places: blocks of k_sort_places that run at the same time */
     uint32_t *first, *n_item;
     msi_degrid_item *item;
     int32_t first_capacity;
@@ -327,18 +143,25 @@ static int make_classes(msi_degrid_sorter *s, const std::vector<int32_t> &taps)
     return MSI_OK;
 }
 
-/* How many blocks of k_sort_places run at the same time. */
+template <class O, uint32_t EACH> static int ready_order(int *blocks_each)
+{
+    const int bytes = sizeof(place_store<O, EACH>);
+    auto *sort = k_sort_places<O, EACH>;
+    MSI_CUDA(cudaFuncSetAttribute(sort, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    MSI_CUDA(cudaFuncSetAttribute(k_put_places<O, EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    MSI_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks_each, sort, PLACE_THREADS, bytes));
+    return MSI_OK;
+}
+
 template <uint32_t EACH> static int ready_places(msi_degrid_sorter *s, int device)
 {
-    int can, blocks, processors;
-    const int bytes = sizeof(place_store<EACH>);
-    MSI_CUDA(cudaFuncSetAttribute(k_sort_places<EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    MSI_CUDA(cudaFuncSetAttribute(k_put_places<EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    int can, by_tile, by_strip, processors;
+    MSI_TRY((ready_order<tile_order, EACH>(&by_tile)));
+    MSI_TRY((ready_order<strip_order, EACH>(&by_strip)));
     MSI_CUDA(cudaDeviceGetAttribute(&can, cudaDevAttrCooperativeLaunch, device));
     MSI_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    MSI_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k_sort_places<EACH>, PLACE_THREADS, bytes));
     s->place_each = (int)EACH;
-    s->most_place_blocks = can ? blocks * processors : 0;
+    s->most_place_blocks = can ? std::min(by_tile, by_strip) * processors : 0;
     return MSI_OK;
 }
 
@@ -350,7 +173,8 @@ static int make_place_counts(msi_degrid_sorter *s)
     MSI_CUDA(cudaMemset(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *s->place_count));
     MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    return sizeof(place_store<8>) + 1024 <= (size_t)most ? ready_places<8>(s, device) : ready_places<4>(s, device);
+    return sizeof(place_store<tile_order, 8>) + 1024 <= (size_t)most ? ready_places<8>(s, device)
+                                                                     : ready_places<4>(s, device);
 }
 
 static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)
@@ -458,11 +282,10 @@ extern "C" int msi_degrid_sort(msi_degrid_sorter *s, const msi_window_job *job, 
 }
 
 /* Room for the pieces of n samples. */
-static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most)
+static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most, int32_t n_tile)
 {
-    const int64_t room = n / most + std::min<int64_t>(n, s->classes.n_tile);
+    const int64_t room = n / most + std::min<int64_t>(n, n_tile);
     if (room <= s->item_capacity) return MSI_OK;
-    cudaFree(s->item);
     s->item_capacity = 0;
     MSI_TRY(allocate(&s->item, room, "work items"));
     s->item_capacity = room;
@@ -470,15 +293,15 @@ static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most)
 }
 
 /* In one launch where all blocks run at the same time and the device lets them, else in two. */
-template <uint32_t EACH> static int sort_places(msi_degrid_sorter *s, place_args a, cudaStream_t stream)
+template <uint32_t EACH, class O> static int sort_places(msi_degrid_sorter *s, place_args<O> a, cudaStream_t stream)
 {
     const uint32_t blocks = (a.n - 1) / (EACH * PLACE_THREADS) + 1;
-    const size_t bytes = sizeof(place_store<EACH>);
+    const size_t bytes = sizeof(place_store<O, EACH>);
     uint32_t *count = s->place_count, *other = s->place_count + MSI_DEGRID_MAX_PLACE_TILES;
     if (blocks <= (uint32_t)s->most_place_blocks) {
         uint32_t *of_turn = s->place_turn ? other : count, *of_next = s->place_turn ? count : other;
         void *args[] = {&a, &of_turn, &of_next};
-        const cudaError_t e = cudaLaunchCooperativeKernel((const void *)k_sort_places<EACH>, dim3(blocks),
+        const cudaError_t e = cudaLaunchCooperativeKernel((const void *)k_sort_places<O, EACH>, dim3(blocks),
                                                           dim3(PLACE_THREADS), args, bytes, stream);
         s->place_turn ^= 1;
         if (e != cudaErrorCooperativeLaunchTooLarge && e != cudaErrorNotSupported) {
@@ -489,33 +312,57 @@ template <uint32_t EACH> static int sort_places(msi_degrid_sorter *s, place_args
         s->most_place_blocks = 0;
     }
     MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
-    k_count_places<EACH><<<blocks, PLACE_THREADS, 0, stream>>>(a, count);
+    k_count_places<O, EACH><<<blocks, PLACE_THREADS, 0, stream>>>(a, count);
     MSI_CUDA(cudaGetLastError());
-    k_put_places<EACH><<<blocks, PLACE_THREADS, bytes, stream>>>(a, count, other);
+    k_put_places<O, EACH><<<blocks, PLACE_THREADS, bytes, stream>>>(a, count, other);
     MSI_CUDA(cudaGetLastError());
     MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
     return MSI_OK;
 }
 
-extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int32_t most, void *stream_,
+template <class O>
+static int sort_by(const O &order, msi_degrid_sorter *s, const msi_window_job *job, int32_t n_tile, int32_t most,
+                   cudaStream_t stream, msi_degrid_placed *placed)
+{
+    if (job->n_vis > s->capacity || n_tile > MSI_DEGRID_MAX_PLACE_TILES)
+        return msi_error_set(MSI_ERANGE, "%lld samples in %d tiles, and memory for %lld in %d", (long long)job->n_vis,
+                             (int)n_tile, (long long)s->capacity, (int)MSI_DEGRID_MAX_PLACE_TILES);
+    MSI_TRY(make_item_room(s, job->n_vis, most, n_tile));
+    *placed = {nullptr, nullptr, s->item, s->n_item};
+    if (job->n_vis == 0) return MSI_OK;
+    const place_args<O> a = {order,   job->sample, (uint32_t)job->n_vis, (typename O::place *)s->word, (uint32_t)most,
+                             s->item, s->n_item};
+    return s->place_each == 8 ? sort_places<8>(s, a, stream) : sort_places<4>(s, a, stream);
+}
+
+extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int32_t most, void *stream,
                                       msi_degrid_placed *placed)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
-    if (job->n_vis > s->capacity || s->classes.n_tile > MSI_DEGRID_MAX_PLACE_TILES)
-        return msi_error_set(MSI_ERANGE, "%lld samples in %d tiles, and memory for %lld in %d", (long long)job->n_vis,
-                             (int)s->classes.n_tile, (long long)s->capacity, (int)MSI_DEGRID_MAX_PLACE_TILES);
-    MSI_TRY(make_item_room(s, job->n_vis, most));
-    *placed = {(const msi_degrid_place *)s->word, s->item, s->n_item};
-    if (job->n_vis == 0) return MSI_OK;
-    place_args a = {job->sample,   (uint32_t)job->n_vis, s->classes,     s->class_of, job->kernels.taps,
-                    s->oversample, (int4 *)s->word,      (uint32_t)most, s->item,     s->n_item};
-    return s->place_each == 8 ? sort_places<8>(s, a, stream) : sort_places<4>(s, a, stream);
+    const tile_order order = {s->classes, s->class_of, job->kernels.taps, s->oversample};
+    MSI_TRY(sort_by(order, s, job, s->classes.n_tile, most, (cudaStream_t)stream, placed));
+    placed->place = (const msi_degrid_place *)s->word;
+    return MSI_OK;
+}
+
+extern "C" int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_window_job *job, const msi_degrid_strips *strips,
+                                      int32_t most, void *stream, msi_degrid_placed *placed)
+{
+    const strip_order order = {s->classes.nu,
+                               s->classes.nv,
+                               s->classes.of[0].taps / 2,
+                               s->oversample,
+                               (uint32_t)strips->height,
+                               divider((uint32_t)strips->width),
+                               divider((uint32_t)strips->rows)};
+    MSI_TRY(sort_by(order, s, job, strips->n_bin, most, (cudaStream_t)stream, placed));
+    placed->strip_place = (const msi_degrid_strip_place *)s->word;
+    return MSI_OK;
 }
 
 extern "C" int msi_degrid_list_items(msi_degrid_sorter *s, const msi_degrid_sorted *sorted, int32_t most, void *stream,
                                      const msi_degrid_item **item, const uint32_t **n_item)
 {
-    MSI_TRY(make_item_room(s, sorted->n, most));
+    MSI_TRY(make_item_room(s, sorted->n, most, s->classes.n_tile));
     k_degrid_items<<<1, SCAN, 0, (cudaStream_t)stream>>>(s->first, s->classes.n_tile, (uint32_t)most, s->item,
                                                          s->n_item);
     MSI_CUDA(cudaGetLastError());

@@ -42,6 +42,9 @@ MSI_HD uint32_t msi_degrid_kernel(const msi_window_sample *s, int32_t oversample
 /* msi_degrid_wrap - x in 0 .. n - 1. */
 MSI_HD int32_t msi_degrid_wrap(int32_t x, int32_t n)
 {
+    /* Division is slow, and seldom called for. */
+    x += x < 0 ? n : 0;
+    x -= x >= n ? n : 0;
     if (x >= 0 && x < n) return x;
     int32_t r = x % n;
     return r < 0 ? r + n : r;
@@ -101,10 +104,33 @@ typedef struct msi_degrid_place {
     uint32_t index;
 } msi_degrid_place;
 
+/*
+ * Strips of an image, for degridders that march down them. A strip's rows, and its first ones once more so that no
+ * footprint reaches beyond them, are followed by the next strip's, all in one line that is cut into bins of `rows`.
+ */
+typedef struct msi_degrid_strips {
+    int32_t width;  /* first cells of a strip's row, at most 2^MSI_DEGRID_STRIP_U_BITS */
+    int32_t height; /* rows of a strip with those that come again; rows of all strips are fewer than 2^31 */
+    int32_t rows;   /* of a bin, at most 2^MSI_DEGRID_STRIP_ROW_BITS */
+    int32_t n_bin;
+} msi_degrid_strips;
+
+enum { MSI_DEGRID_STRIP_U_BITS = 9, MSI_DEGRID_STRIP_ROW_BITS = 10, MSI_DEGRID_STRIP_KERNEL_BITS = 12 };
+
+/*
+ * A sample in its bin; 8 bytes, read at once. at: from the lowest bit on, its kernel's first column in the strip, its
+ * first row in the bin, msi_degrid_kernel's number, and 1 in the top bit where the sample conjugates the kernel.
+ */
+typedef struct msi_degrid_strip_place {
+    uint32_t at;
+    uint32_t index;
+} msi_degrid_strip_place;
+
 /* All device memory that belongs to the sorter. */
 typedef struct msi_degrid_placed {
-    const msi_degrid_place *place; /* [job->n_vis] */
-    const msi_degrid_item *item;   /* of at most `most` places each, tile by tile */
+    const msi_degrid_place *place;             /* [job->n_vis], or NULL: by strip */
+    const msi_degrid_strip_place *strip_place; /* [job->n_vis], or NULL: by tile */
+    const msi_degrid_item *item;               /* of at most `most` places each, tile by tile or bin by bin */
     const uint32_t *n_item;
 } msi_degrid_placed;
 
@@ -119,6 +145,14 @@ typedef struct msi_degrid_placed {
 enum { MSI_DEGRID_MAX_PLACE_TILES = 1024 };
 int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int32_t most, void *stream,
                            msi_degrid_placed *placed);
+
+/*
+ * msi_degrid_sort_strips - the same bin by bin; an item's tile is its bin's number. A kernel launched next into the
+ * stream with leave to overlap the one before may begin while this sort is at work.
+ * Given: kernels of one plane, fewer than 2^MSI_DEGRID_STRIP_KERNEL_BITS; at most MSI_DEGRID_MAX_PLACE_TILES bins
+ */
+int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_window_job *job, const msi_degrid_strips *strips,
+                           int32_t most, void *stream, msi_degrid_placed *placed);
 
 #ifdef __cplusplus
 }
