@@ -406,7 +406,7 @@ static void test_crowded(void **state)
     }
 }
 
-/* Dense everywhere: tiles of many cells with many visibilities each. */
+/* Dense everywhere: tiles of many cells with many visibilities each, and, unless brief, more than a cluster sorts. */
 static void test_dense(void **state)
 {
     (void)state;
@@ -414,6 +414,21 @@ static void test_dense(void **state)
     const int64_t count[] = {brief ? 4000 : 40000, 1, 0, 17000};
     stacks t;
     make_stacks(&t, 64, 4, count);
+    scatter_visibilities(&t);
+    check(&t);
+    free_stacks(&t);
+}
+
+/* So many subgrids that units of work differ in height; some are empty. */
+static void test_many(void **state)
+{
+    (void)state;
+    enum { N = 150 };
+    random_state = 31;
+    int64_t count[N];
+    for (int s = 0; s < N; s++) count[s] = random_below(4) ? random_below(40) : 0;
+    stacks t;
+    make_stacks(&t, 80, N, count);
     scatter_visibilities(&t);
     check(&t);
     free_stacks(&t);
@@ -481,16 +496,14 @@ int main(int argc, char **argv)
     brief = argc > 2;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),  cmocka_unit_test(test_largest),
                                        cmocka_unit_test(test_crowded), cmocka_unit_test(test_dense),
-                                       cmocka_unit_test(test_empty),   cmocka_unit_test(test_outside),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_many),    cmocka_unit_test(test_empty),
+                                       cmocka_unit_test(test_outside), cmocka_unit_test(test_refused)};
     if (on_gpu) {
 #ifdef MSI_HAVE_CUDA
         int n_device = 0;
         if (cudaGetDeviceCount(&n_device) == cudaSuccess && n_device > 0) {
             const struct CMUnitTest gpu[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_density)};
-            int major = 0;
-            if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess) return 1;
-            can_stream = major >= MSI_STACK_STREAM_MAJOR;
+            can_stream = msi_stack_stream_serves();
             check = check_cuda;
             return cmocka_run_group_tests(tests, NULL, NULL) + cmocka_run_group_tests(gpu, NULL, NULL);
         }

@@ -136,11 +136,10 @@ typedef row_list<detail> stack_rows;
 /* A GPU that is not there may be listed for. */
 bool can_stream()
 {
-    int major;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess)
-        return major >= MSI_STACK_STREAM_MAJOR;
-    cudaGetLastError();
-    return true;
+    int n_device = 0;
+    const bool is_there = cudaGetDeviceCount(&n_device) == cudaSuccess && n_device > 0;
+    if (!is_there) cudaGetLastError();
+    return !is_there || msi_stack_stream_serves();
 }
 
 void add_row(stack_rows *l, const char *after, const detail &d)

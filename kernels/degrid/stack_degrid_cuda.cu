@@ -269,17 +269,14 @@ static int measure_density(const msi_stack *s, const msi_stack_job *job, double 
 
 static int choose_form(const msi_stack *s, const msi_stack_job *job, msi_stack_form *form)
 {
-    int device, major;
     int32_t n_used = 0;
     double density = 0;
-    MSI_CUDA(cudaGetDevice(&device));
-    MSI_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     for (int32_t g = 0; g < job->n_subgrid; g++) n_used += job->first_vis[g + 1] > job->first_vis[g];
     const double scale = (double)MSI_STACK_MAX_SIZE / job->size;
     *form = msi_stack_form_for(scale * scale * s->n_vis / std::max(n_used, 1));
     if (*form != MSI_STACK_STREAM) return MSI_OK;
     if (job->uvw) MSI_TRY(measure_density(s, job, &density));
-    if (major < MSI_STACK_STREAM_MAJOR || density >= TILE_FROM) *form = MSI_STACK_TILE;
+    if (!msi_stack_stream_serves() || density >= TILE_FROM) *form = MSI_STACK_TILE;
     return MSI_OK;
 }
 
@@ -297,7 +294,7 @@ static int fill_stack(msi_stack *s, const msi_stack_job *job)
     if (s->form == MSI_STACK_TILE)
         MSI_TRY(msi_stack_tiles_create(&s->tiles, job, &tile, &most));
     else
-        MSI_TRY(msi_stack_stream_create(&s->stream, &tile, &most));
+        MSI_TRY(msi_stack_stream_create(&s->stream, job, &tile, &most));
     return msi_stack_sorter_create(&s->sorter, job, tile, most);
 }
 

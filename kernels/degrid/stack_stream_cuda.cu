@@ -3,17 +3,18 @@
  * Degridding a stack that few visibilities share: where most footprints have a cell to themselves, reading every cell
  * of every subgrid once is nearly all there is to do, and it must never pause.
  *
- * A unit of work is a strip of a subgrid, 44 first cells wide and 64 rows long; strips side by side share cells and are
- * read at the same time. One thread of a block has a strip's rows, 8 at a time, copied into a ring in shared memory, as
- * far ahead as the ring allows and across units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other
- * warp an instruction. The others take visibilities in turn, in the order of rows, four to a warp: each of eight lanes
- * sums over v and w at one u, for which it needs 13 weights. Shared memory gives a warp 128 bytes at a time whether
- * lanes share them or not, so weights count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with
- * weights of its own, nearly half as much would be weights. Barriers in shared memory count bytes that arrive and warps
- * that are done with 8 rows; nobody else waits for anybody.
+ * A unit of work is a strip of a subgrid, 48 first cells wide and 64 rows long, or 32 at last, lest many blocks wait
+ * for the end of a few; subgrids with the most visibilities come first. Strips side by side share cells and are read at
+ * the same time; they begin on lines of the cache, since copies that begin between them take 2 to 8 per cent longer.
+ * One thread of a block has a strip's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring
+ * allows and across units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction.
+ * The others take visibilities in turn, in the order of rows, four to a warp: each of eight lanes sums over v and w at
+ * one u, for which it needs 13 weights. Shared memory gives a warp 128 bytes at a time whether lanes share them or not,
+ * so weights count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its own, nearly
+ * half as much would be weights. Barriers in shared memory count bytes that arrive and warps that are done with 8 rows;
+ * nobody else waits for anybody.
  *
- * With nothing computed the copies alone take most of the time: the two halves of an H200's L2 cache exchange what
- * either has from its own memory, and what joins them is busy for nine cycles of ten.
+ * With nothing computed the copies alone take most of the time, and an H200's memory is busy for six cycles of seven.
  *
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
  * problem; strips and ring are this program's.
@@ -21,26 +22,32 @@
 #include "kernels/degrid/stack_stream_cuda.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include <cudaTypedefs.h>
 
 #include "kernels/degrid/degrid_device.cuh"
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 
 namespace {
 
 using degrid::cplx;
 
+constexpr int ARCHITECTURE = 90; /* that it is written for */
 constexpr int TAPS = MSI_STACK_TAPS, PLANES = MSI_STACK_PLANES;
-constexpr int STRIP = 44, COLUMNS = 52; /* even, so that rows of complex floats begin and end on 16 bytes */
+constexpr int STRIP = 48, COLUMNS = 56; /* whole lines of 128 bytes in fp64; rows of complex floats, of 16 bytes */
 constexpr int UNITS = 2;                /* known to the block at once */
 constexpr int ROWS = 8, SLOTS = 4, STEPS = 8;
-constexpr int CONSUMERS = 8, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
-static_assert(ROWS >= TAPS - 1, "a footprint lies in two steps' rows");
+constexpr int REACH = (ROWS + TAPS - 2) / ROWS; /* steps beyond its first that a footprint may need */
+constexpr int CONSUMERS = 10, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
+constexpr int FINE = 2; /* low units to each block */
+static_assert(SLOTS > REACH, "the ring holds a footprint");
 static_assert(COLUMNS >= STRIP + TAPS - 1, "a footprint lies in a strip's columns");
 
 template <typename T> struct stream_args {
-    int32_t n_unit, units_a_strip;
+    int32_t n_unit, n_coarse, n_coarse_subgrid; /* the first so many units are high ones, of so many subgrids */
+    const int32_t *order;                       /* of subgrids */
     const T *kernel_u, *kernel_v, *kernel_w;
     cplx<T> *value;
     msi_stack_sorted sorted;
@@ -113,14 +120,17 @@ template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
     for (;;) {
         const int number = (int)atomicAdd(&a.next[0], 1u);
         if (number >= a.n_unit) return {0, 0, 0, 0, 0, 0};
-        const int column = number % s.n_u, band = number / s.n_u, subgrid = band / a.units_a_strip;
-        const int tile = column * s.n_v + band % a.units_a_strip * STEPS;
-        const int last = min(tile + STEPS, (column + 1) * s.n_v) - 1;
+        const bool fine = number >= a.n_coarse;
+        const int first = fine ? a.n_coarse : 0, steps = fine ? STEPS / 2 : STEPS, bands = (s.n_v + steps - 1) / steps;
+        const int column = (number - first) % s.n_u, band = (number - first) / s.n_u;
+        const int subgrid = a.order[band / bands + (fine ? a.n_coarse_subgrid : 0)];
+        const int tile = column * s.n_v + band % bands * steps;
+        const int last = min(tile + steps, (column + 1) * s.n_v) - 1;
         const uint32_t *end_of = s.end + (int64_t)subgrid * s.n_u * s.n_v;
         const uint32_t begin = tile > 0 ? end_of[tile - 1] : s.first_vis[subgrid], end = end_of[last];
         if (begin == end) continue;
         const int first_step = msi_stack_v0(s.place[begin]) / ROWS, last_step = msi_stack_v0(s.place[end - 1]) / ROWS;
-        return {subgrid, column * STRIP, begin, end, first_step, last_step + 2 - first_step};
+        return {subgrid, column * STRIP, begin, end, first_step, last_step + 1 + REACH - first_step};
     }
 }
 
@@ -203,15 +213,13 @@ template <typename T>
 __device__ __forceinline__ cplx<T> sum_column(const ring<T> &r, const weights<T> &weight, msi_stack_place p, int u0,
                                               uint32_t slot, int lane)
 {
-    constexpr int STEP = PLANES * ROWS * COLUMNS;
-    const int row = msi_stack_v0(p) % ROWS;
-    const cplx<T> *cell = &r.cell[slot][0][row][msi_stack_u0(p) - u0 + lane % TAPS];
-    /* From the last row of this step's on, the next step's follow. */
-    const int jump = (slot + 1 < SLOTS ? STEP : -(SLOTS - 1) * STEP) - ROWS * COLUMNS;
+    const uint32_t row = slot * ROWS + msi_stack_v0(p) % ROWS;
+    const cplx<T> *cell = &r.cell[0][0][0][msi_stack_u0(p) - u0 + lane % TAPS];
     cplx<T> sum = {0, 0};
 #pragma unroll
-    for (int v = 0; v < TAPS; v++) {
-        const cplx<T> *here = cell + v * COLUMNS + (row + v >= ROWS ? jump : 0);
+    for (uint32_t v = 0; v < TAPS; v++) {
+        const uint32_t at = (row + v) % (SLOTS * ROWS);
+        const cplx<T> *here = cell + (at / ROWS * (PLANES * ROWS) + at % ROWS) * COLUMNS;
         cplx<T> column = {0, 0};
 #pragma unroll
         for (int w = 0; w < PLANES; w++) {
@@ -256,10 +264,10 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
             /* Those whose rows the ring can hold together; nearly always all. */
             const uint32_t step = at.first + msi_stack_v0(place) / ROWS - x.first_step;
             const uint32_t last_step = __shfl_sync(degrid::ALL_LANES, step, 31);
-            for (uint32_t begin = __shfl_sync(degrid::ALL_LANES, step, 0); begin <= last_step; begin += SLOTS - 1) {
-                const uint32_t end = min(begin + SLOTS - 1, last_step + 1);
+            for (uint32_t begin = __shfl_sync(degrid::ALL_LANES, step, 0); begin <= last_step; begin += SLOTS - REACH) {
+                const uint32_t end = min(begin + SLOTS - REACH, last_step + 1);
                 at.release(r, begin, lane);
-                at.await(r, end + 1);
+                at.await(r, end + REACH);
                 if (step >= begin && step < end) sum = sum_column(r, weight, place, x.u0, step % SLOTS, lane);
             }
             const T total = sum_lanes(sum, lane);
@@ -305,25 +313,47 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 struct msi_stack_stream {
     int n_processor;
     uint32_t *next;
+    int32_t *order;
 };
 
 extern "C" void msi_stack_stream_free(msi_stack_stream *s)
 {
     if (!s) return;
     cudaFree(s->next);
+    cudaFree(s->order);
     delete s;
 }
 
-static int fill_stream(msi_stack_stream *s)
+/* Subgrids by their visibilities, the most first. */
+static std::vector<int32_t> order_subgrids(const msi_stack_job *job)
 {
-    int device, major;
+    std::vector<int32_t> order((size_t)job->n_subgrid);
+    const auto count = [&](int32_t g) { return job->first_vis[g + 1] - job->first_vis[g]; };
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t i, int32_t j) { return count(i) > count(j); });
+    return order;
+}
+
+extern "C" int msi_stack_stream_serves(void)
+{
+    /* Of an older architecture's code, translated for this device, the kernel is empty. */
+    cudaFuncAttributes compiled;
+    const bool is_known = cudaFuncGetAttributes(&compiled, k_stack_stream<float>) == cudaSuccess;
+    if (!is_known) cudaGetLastError();
+    return is_known && compiled.ptxVersion >= ARCHITECTURE;
+}
+
+static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)
+{
+    int device;
     MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaDeviceGetAttribute(&s->n_processor, cudaDevAttrMultiProcessorCount, device));
-    MSI_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    if (major < MSI_STACK_STREAM_MAJOR)
-        return msi_error_set(MSI_EGPU, "GPU: streaming needs compute capability %d.0, this has %d",
-                             MSI_STACK_STREAM_MAJOR, major);
-    MSI_CUDA(cudaMalloc((void **)&s->next, 2 * sizeof *s->next));
+    if (!msi_stack_stream_serves())
+        return msi_error_set(MSI_EGPU, "GPU: streaming needs compute capability 9.0, and a program compiled for it");
+    const std::vector<int32_t> order = order_subgrids(job);
+    MSI_TRY(allocate(&s->order, job->n_subgrid, "subgrids"));
+    MSI_CUDA(cudaMemcpy(s->order, order.data(), order.size() * sizeof order[0], cudaMemcpyHostToDevice));
+    MSI_TRY(allocate(&s->next, 2, "units of work"));
     MSI_CUDA(cudaMemset(s->next, 0, 2 * sizeof *s->next));
     MSI_CUDA(
         cudaFuncSetAttribute(k_stack_stream<float>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(ring<float>)));
@@ -332,13 +362,14 @@ static int fill_stream(msi_stack_stream *s)
     return MSI_OK;
 }
 
-extern "C" int msi_stack_stream_create(msi_stack_stream **out, msi_stack_tile *tile, int32_t *most)
+extern "C" int msi_stack_stream_create(msi_stack_stream **out, const msi_stack_job *job, msi_stack_tile *tile,
+                                       int32_t *most)
 {
     *out = nullptr;
     msi_stack_stream *s = new msi_stack_stream{};
     *tile = {STRIP, ROWS};
     *most = INT32_MAX;
-    int status = fill_stream(s);
+    int status = fill_stream(s, job);
     if (status != MSI_OK) {
         msi_stack_stream_free(s);
         return status;
@@ -384,16 +415,24 @@ static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi
 {
     CUtensorMap map;
     MSI_TRY(describe_grid<T>(&map, job));
-    const int units_a_strip = (sorted->n_v + STEPS - 1) / STEPS, n_unit = job->n_subgrid * sorted->n_u * units_a_strip;
+    const int most_blocks = BLOCKS * s->n_processor, fine_steps = STEPS / 2;
+    const int coarse = sorted->n_u * ((sorted->n_v + STEPS - 1) / STEPS); /* units of a subgrid */
+    const int fine = sorted->n_u * ((sorted->n_v + fine_steps - 1) / fine_steps);
+    /* Low units at last, FINE to each block, lest many blocks wait for the end of a few. */
+    const int n_fine_subgrid = std::min(job->n_subgrid, (FINE * most_blocks + fine - 1) / fine);
+    const int n_coarse_subgrid = job->n_subgrid - n_fine_subgrid, n_coarse = n_coarse_subgrid * coarse;
+    const int n_unit = n_coarse + n_fine_subgrid * fine;
     const stream_args<T> a = {n_unit,
-                              units_a_strip,
+                              n_coarse,
+                              n_coarse_subgrid,
+                              s->order,
                               (const T *)job->kernel_u,
                               (const T *)job->kernel_v,
                               (const T *)job->kernel_w,
                               (cplx<T> *)job->value,
                               *sorted,
                               s->next};
-    k_stack_stream<<<(unsigned)std::min(n_unit, BLOCKS * s->n_processor), THREADS, sizeof(ring<T>), stream>>>(a, map);
+    k_stack_stream<<<(unsigned)std::min(n_unit, most_blocks), THREADS, sizeof(ring<T>), stream>>>(a, map);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

@@ -9,16 +9,18 @@
 extern "C" {
 #endif
 
-enum { MSI_STACK_STREAM_MAJOR = 9 }; /* compute capability that it needs */
+/* msi_stack_stream_serves - whether the device runs what was compiled for compute capability 9.0 or later. */
+int msi_stack_stream_serves(void);
 
 typedef struct msi_stack_stream msi_stack_stream;
 
 /*
  * msi_stack_stream_create - what the blocks of a launch share.
+ * Given:    job: a checked one; its counts alone are looked at
  * Returned: *tile, *most  what the sort is to be made with
- * Returns:  0, MSI_EGPU (also: the device cannot do this)
+ * Returns:  0, MSI_EGPU (also: it does not serve)
  */
-int msi_stack_stream_create(msi_stack_stream **out, msi_stack_tile *tile, int32_t *most);
+int msi_stack_stream_create(msi_stack_stream **out, const msi_stack_job *job, msi_stack_tile *tile, int32_t *most);
 void msi_stack_stream_free(msi_stack_stream *s);
 
 /* msi_stack_stream_degrid - degrid the sorted visibilities of a job. Returns: 0, MSI_EGPU */

@@ -5,17 +5,24 @@
  * block a subgrid, turns counts into places and cuts the tiles into items. The third counts each chunk anew, takes its
  * share of every tile's places, orders the chunk in shared memory and writes it out in runs, since single words all
  * over memory would cost a sector of 32 bytes each. Coordinates are read twice and nothing else moves but the result.
+ *
+ * Three launches take longer than the work where there is little of it. Then, where blocks can form clusters, one
+ * kernel does it all, a cluster a subgrid: its blocks keep their visibilities in registers and read each other's
+ * counts.
  */
 #include "kernels/prepare/stack_sort_cuda.h"
 
 #include <algorithm>
 #include <vector>
 
+#include <cooperative_groups.h>
+
 #include "kernels/grid/cuda_memory.h"
 
 namespace {
 
 constexpr int THREADS = 512, WARPS = THREADS / 32, EACH = 16, BATCH = 4, CHUNK = THREADS * EACH, SCAN = 1024;
+constexpr int CLUSTER = 4, ARCHITECTURE = 90; /* blocks; what kernels must be compiled for to form clusters */
 constexpr int MAX_TILES = MSI_STACK_MAX_TILES;
 constexpr int TILES_A_THREAD = (MAX_TILES + THREADS - 1) / THREADS, TILES_A_SCANNER = (MAX_TILES + SCAN - 1) / SCAN;
 constexpr uint32_t ALL_LANES = 0xffffffffu;
@@ -184,14 +191,182 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks,
     }
 }
 
+struct cluster_args {
+    tiling tiles;
+    uint32_t most, share; /* visibilities of an item; of a block, at most */
+    const uint32_t *first_vis;
+    const msi_stack_uvw *uvw;
+    uint32_t *end, *index, *n_item, *progress; /* progress: items so far, clusters that have listed theirs */
+    msi_stack_place *place;
+    msi_stack_item *item;
+};
+
+/* A block's share in order, and the tiles of its subgrid. */
+struct cluster_store {
+    msi_stack_place *place;
+    uint32_t *index;
+    uint32_t *here, *all;        /* of a tile: the block's, the cluster's */
+    uint32_t *first_here, *base; /* where the block's begin in `place`, and how far from there they go, modulo 2^32 */
+
+    __device__ __forceinline__ cluster_store(char *bytes, uint32_t share, int n_tile)
+        : place((msi_stack_place *)bytes), index((uint32_t *)(place + share)), here(index + share), all(here + n_tile),
+          first_here(all + n_tile), base(first_here + n_tile)
+    {
+    }
+};
+
+size_t cluster_bytes(uint32_t share, int n_tile)
+{
+    return share * (sizeof(msi_stack_place) + sizeof(uint32_t)) + 4 * (size_t)n_tile * sizeof(uint32_t);
+}
+
+#if __CUDA_ARCH__ >= 900
+
+namespace cg = cooperative_groups;
+
+/* Count n visibilities over the tiles; they stay in registers with their tiles, and their ranks there. */
+__device__ __forceinline__ void count_share(const cluster_args &a, uint32_t first, uint32_t n, msi_stack_place *mine,
+                                            uint32_t *tile_rank, uint32_t *here)
+{
+#pragma unroll
+    for (int batch = 0; batch < EACH; batch += BATCH) {
+        if (batch * THREADS >= n) break;
+#pragma unroll
+        for (int k = batch; k < batch + BATCH; k++)
+            mine[k] = msi_stack_locate(&a.uvw[first + min(k * THREADS + threadIdx.x, n - 1)], a.tiles.size);
+#pragma unroll
+        for (int k = batch; k < batch + BATCH; k++) {
+            const uint32_t tile = (uint32_t)tile_of(a.tiles, mine[k]);
+            if (k * THREADS + threadIdx.x < n) tile_rank[k] = tile << 16 | atomicAdd(&here[tile], 1u);
+        }
+    }
+}
+
+/* Of each tile the visibilities of all blocks, and in `base` those of the blocks before this one. */
+__device__ __forceinline__ void add_counts(const cg::cluster_group &cluster, const cluster_store &s, int n_tile)
+{
+    const uint32_t rank = cluster.block_rank();
+    for (int i = threadIdx.x; i < n_tile; i += THREADS) {
+        uint32_t n = 0, before = 0;
+#pragma unroll
+        for (uint32_t r = 0; r < CLUSTER; r++) {
+            const uint32_t theirs = *cluster.map_shared_rank(&s.here[i], r);
+            n += theirs;
+            if (r < rank) before += theirs;
+        }
+        s.all[i] = n;
+        s.base[i] = before;
+    }
+}
+
+/* Places of tiles, from first_vis on. A thread has some that follow each other. */
+__device__ __forceinline__ void place_tiles(const cluster_store &s, int n_tile, uint32_t first_vis, uint32_t *warp_sum,
+                                            uint32_t *end)
+{
+    const int each = (n_tile + THREADS - 1) / THREADS, first = threadIdx.x * each, last = min(first + each, n_tile);
+    uint32_t sum = 0, sum_here = 0, unused;
+    for (int i = first; i < last; i++) {
+        sum += s.all[i];
+        sum_here += s.here[i];
+    }
+    uint32_t at = first_vis + sum_before<WARPS>(sum, warp_sum, &unused);
+    uint32_t at_here = sum_before<WARPS>(sum_here, warp_sum, &unused);
+    for (int i = first; i < last; i++) {
+        s.base[i] += at - at_here;
+        s.first_here[i] = at_here;
+        at += s.all[i];
+        at_here += s.here[i];
+        if (end) end[i] = at;
+    }
+}
+
+/* By one block of the cluster; the last of all clusters leaves the counters zero for the next sort. */
+__device__ __forceinline__ void list_items(const cluster_args &a, const cluster_store &s, int32_t subgrid,
+                                           uint32_t first_vis, uint32_t *warp_sum, uint32_t *first_item)
+{
+    const tiling &t = a.tiles;
+    const int each = (t.n + THREADS - 1) / THREADS, first = threadIdx.x * each, last = min(first + each, t.n);
+    uint32_t sum = 0, pieces = 0, n_piece, unused;
+    for (int i = first; i < last; i++) {
+        sum += s.all[i];
+        pieces += (s.all[i] + a.most - 1) / a.most;
+    }
+    uint32_t at = first_vis + sum_before<WARPS>(sum, warp_sum, &unused);
+    uint32_t to = sum_before<WARPS>(pieces, warp_sum, &n_piece);
+    if (threadIdx.x == 0) *first_item = atomicAdd(&a.progress[0], n_piece);
+    __syncthreads();
+    to += *first_item;
+    for (int i = first; i < last; i++) {
+        const int32_t corner = i / t.n_v * t.tile.u | i % t.n_v * t.tile.v << 16;
+        for (uint32_t left = s.all[i], parts = (left + a.most - 1) / a.most; parts > 0; parts--) {
+            const uint32_t piece = left / parts;
+            a.item[to++] = {subgrid, corner, at, piece};
+            at += piece;
+            left -= piece;
+        }
+    }
+    if (threadIdx.x != 0) return;
+    __threadfence();
+    if (atomicAdd(&a.progress[1], 1u) == gridDim.x / CLUSTER - 1) {
+        *a.n_item = atomicExch(&a.progress[0], 0u);
+        a.progress[1] = 0;
+    }
+}
+
+#endif
+
+/* A cluster of blocks a subgrid. No items are listed where one may hold any number. */
+__global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid_constant__ cluster_args a)
+{
+#if __CUDA_ARCH__ >= 900
+    extern __shared__ __align__(16) char shared_bytes[];
+    __shared__ uint32_t warp_sum[32], first_item;
+    const cluster_store s(shared_bytes, a.share, a.tiles.n);
+    const cg::cluster_group cluster = cg::this_cluster();
+    const uint32_t subgrid = blockIdx.x / CLUSTER, first_vis = a.first_vis[subgrid];
+    const uint32_t n_vis = a.first_vis[subgrid + 1] - first_vis, begin = min(cluster.block_rank() * a.share, n_vis);
+    const uint32_t first = first_vis + begin, n = min(a.share, n_vis - begin);
+    const bool last_block = cluster.block_rank() == CLUSTER - 1;
+    msi_stack_place mine[EACH];
+    uint32_t tile_rank[EACH];
+    for (int i = threadIdx.x; i < a.tiles.n; i += THREADS) s.here[i] = 0;
+    __syncthreads();
+    count_share(a, first, n, mine, tile_rank, s.here);
+    cluster.sync();
+    add_counts(cluster, s, a.tiles.n);
+    cluster.barrier_arrive();
+    __syncthreads();
+    place_tiles(s, a.tiles.n, first_vis, warp_sum, last_block ? a.end + (int64_t)subgrid * a.tiles.n : nullptr);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        const uint32_t i = k * THREADS + threadIdx.x;
+        if (i >= n) break;
+        const uint32_t to = s.first_here[tile_rank[k] >> 16] + (tile_rank[k] & 0xffff);
+        s.place[to] = mine[k];
+        s.index[to] = first + i;
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
+        const msi_stack_place p = s.place[i];
+        const uint32_t to = s.base[tile_of(a.tiles, p)] + i;
+        a.place[to] = p;
+        a.index[to] = s.index[i];
+    }
+    if (last_block && a.most != INT32_MAX) list_items(a, s, (int32_t)subgrid, first_vis, warp_sum, &first_item);
+    /* Nobody leaves while others read its counts. */
+    cluster.barrier_wait();
+#endif
+}
+
 } /* namespace */
 
 struct msi_stack_sorter {
     tiling tiles;
-    uint32_t most, n_chunk;
+    uint32_t most, n_chunk, share; /* share: visibilities of a cluster's block; 0: no clusters */
     int32_t n_subgrid;
     chunk *chunks;
-    uint32_t *first_vis, *count, *cursor, *index, *n_item;
+    uint32_t *first_vis, *count, *cursor, *index, *n_item, *progress;
     msi_stack_place *place;
     msi_stack_item *item;
 };
@@ -208,11 +383,28 @@ static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor)
     return chunks;
 }
 
+/* *share: visibilities of a cluster's block, where a cluster can hold each subgrid's; 0 where there are no clusters. */
+static int choose_share(uint32_t *share, const msi_stack_job *job)
+{
+    cudaFuncAttributes compiled;
+    int64_t most = 0;
+    *share = 0;
+    MSI_CUDA(cudaFuncGetAttributes(&compiled, k_stack_sort_clusters));
+    for (int32_t s = 0; s < job->n_subgrid; s++) most = std::max(most, job->first_vis[s + 1] - job->first_vis[s]);
+    if (compiled.ptxVersion < ARCHITECTURE || most > CLUSTER * CHUNK) return MSI_OK;
+    /* Even, so that what follows in shared memory is aligned. */
+    *share = (uint32_t)((most + 2 * CLUSTER - 1) / (2 * CLUSTER) * 2);
+    MSI_CUDA(cudaFuncSetAttribute(k_stack_sort_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  (int)cluster_bytes(CHUNK, MAX_TILES)));
+    return MSI_OK;
+}
+
 static int fill_sorter(msi_stack_sorter *s, const msi_stack_job *job)
 {
     int device, n_processor;
     MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaDeviceGetAttribute(&n_processor, cudaDevAttrMultiProcessorCount, device));
+    MSI_TRY(choose_share(&s->share, job));
     const int64_t n_vis = job->first_vis[job->n_subgrid], n_tile = s->tiles.n;
     const std::vector<chunk> chunks = cut_chunks(job, n_processor);
     const std::vector<uint32_t> first_vis(job->first_vis, job->first_vis + job->n_subgrid + 1);
@@ -226,6 +418,8 @@ static int fill_sorter(msi_stack_sorter *s, const msi_stack_job *job)
     /* n visibilities of a tile make at most n / most + 1 pieces. */
     MSI_TRY(allocate(&s->item, std::min(job->n_subgrid * n_tile, n_vis) + n_vis / s->most, "work items"));
     MSI_TRY(allocate(&s->n_item, 1, "work items"));
+    MSI_TRY(allocate(&s->progress, 2, "work items"));
+    MSI_CUDA(cudaMemset(s->progress, 0, 2 * sizeof *s->progress));
     MSI_CUDA(cudaMemset(s->n_item, 0, sizeof *s->n_item));
     MSI_CUDA(cudaMemset(s->count, 0, (size_t)(job->n_subgrid * n_tile) * sizeof *s->count));
     MSI_CUDA(cudaMemcpy(s->chunks, chunks.data(), chunks.size() * sizeof(chunk), cudaMemcpyHostToDevice));
@@ -260,9 +454,28 @@ extern "C" int msi_stack_sorter_create(msi_stack_sorter **out, const msi_stack_j
 extern "C" void msi_stack_sorter_free(msi_stack_sorter *s)
 {
     if (!s) return;
-    void *memory[] = {s->chunks, s->first_vis, s->count, s->cursor, s->place, s->index, s->item, s->n_item};
+    void *memory[] = {s->chunks, s->first_vis, s->count,  s->cursor,  s->place,
+                      s->index,  s->item,      s->n_item, s->progress};
     for (void *p : memory) cudaFree(p);
     delete s;
+}
+
+static int sort_in_clusters(const msi_stack_sorter *s, const msi_stack_job *job, cudaStream_t stream)
+{
+    const cluster_args a = {s->tiles, s->most,   s->share,    s->first_vis, job->uvw, s->cursor,
+                            s->index, s->n_item, s->progress, s->place,     s->item};
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {CLUSTER, 1, 1};
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = dim3((unsigned)(s->n_subgrid * CLUSTER));
+    launch.blockDim = dim3(THREADS);
+    launch.dynamicSmemBytes = cluster_bytes(s->share, s->tiles.n);
+    launch.stream = stream;
+    launch.attrs = &cluster;
+    launch.numAttrs = 1;
+    MSI_CUDA(cudaLaunchKernelEx(&launch, k_stack_sort_clusters, a));
+    return MSI_OK;
 }
 
 extern "C" int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *job, void *stream_,
@@ -271,6 +484,7 @@ extern "C" int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *j
     cudaStream_t stream = (cudaStream_t)stream_;
     *sorted = {s->place, s->index, s->item, s->n_item, s->first_vis, s->cursor, s->tiles.n_u, s->tiles.n_v};
     if (s->n_chunk == 0) return MSI_OK;
+    if (s->share > 0) return sort_in_clusters(s, job, stream);
     k_stack_count<<<s->n_chunk, THREADS, 0, stream>>>(s->chunks, job->uvw, s->tiles, s->count, s->n_item);
     MSI_CUDA(cudaGetLastError());
     k_stack_items<<<(unsigned)s->n_subgrid, SCAN, 0, stream>>>(s->first_vis, s->tiles, s->most, s->count, s->cursor,

@@ -39,7 +39,8 @@ typedef struct msi_stack_sorter msi_stack_sorter;
 
 /*
  * msi_stack_sorter_create - device memory to sort the job's visibilities.
- * Given:   job: a checked one; precision, grid, tables and values are not looked at. most: visibilities of an item
+ * Given:   job: a checked one; precision, grid, tables and values are not looked at
+ *          most: visibilities of an item; INT32_MAX where nobody looks at items: there may be none then
  * Returns: 0, MSI_EGPU, MSI_ERANGE (2^31 visibilities or more, too many tiles)
  */
 int msi_stack_sorter_create(msi_stack_sorter **out, const msi_stack_job *job, msi_stack_tile tile, int32_t most);
