@@ -8,12 +8,10 @@
 
 #include <stdint.h>
 
-#include <cudaTypedefs.h>
-#include <cuda_runtime.h>
+#include "kernels/degrid/hopper_cuda.cuh"
 
 namespace box_copy {
 
-constexpr int ARCHITECTURE = 90;   /* that kernels must be compiled for */
 constexpr int MOST_ELEMENTS = 256; /* of a box, along an axis */
 
 /*
@@ -24,19 +22,10 @@ constexpr int MOST_ELEMENTS = 256; /* of a box, along an axis */
 inline bool describe(CUtensorMap *box, const void *image, int64_t nu, int64_t nv, int columns, int rows)
 {
     PFN_cuTensorMapEncodeTiled_v12000 encode;
-    cudaDriverEntryPointQueryResult found;
     const cuuint64_t length[] = {(cuuint64_t)nu, (cuuint64_t)nv}, row_bytes[] = {(cuuint64_t)nu * sizeof(double)};
     const cuuint32_t size[] = {(cuuint32_t)columns, (cuuint32_t)rows}, every[] = {1, 1};
     if (columns > MOST_ELEMENTS || rows > MOST_ELEMENTS || columns % 2 != 0 || nu % 2 != 0) return false;
-        /* There is no other way to the driver's function than by name. */
-#if CUDART_VERSION >= 12050
-    cudaError_t status =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&encode, 12000, cudaEnableDefault, &found);
-#else
-    cudaError_t status = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", (void **)&encode, cudaEnableDefault, &found);
-#endif
-    if (status != cudaSuccess) cudaGetLastError();
-    if (status != cudaSuccess || found != cudaDriverEntryPointSuccess) return false;
+    if (!hopper::find_encoder(&encode)) return false;
     return encode(box, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, (void *)image, length, row_bytes, size, every,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
@@ -44,19 +33,11 @@ inline bool describe(CUtensorMap *box, const void *image, int64_t nu, int64_t nv
 
 #ifdef __CUDACC__
 
-__device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 /* One copy a round; all threads of the block meet before any of them waits. */
 __device__ __forceinline__ void init_barrier(uint64_t *barrier)
 {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
-                 "fence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier))
-                 : "memory");
-#endif
+    hopper::init_barrier(barrier, 1);
+    hopper::fence_barriers();
 }
 
 /* Start copying the box from element u of row v on, `bytes` in all; by one thread, after all are done with `to`. */
@@ -65,11 +46,10 @@ __device__ __forceinline__ void copy(void *to, const CUtensorMap *box, int u, in
 #if __CUDA_ARCH__ >= 900
     /* `to` may have been written by threads; the copy comes another way. */
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
-                 : "memory");
+    hopper::arrive_and_expect(barrier, bytes);
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
-                 "[%4];" ::"r"(shared_address(to)),
-                 "l"(box), "r"(u), "r"(v), "r"(shared_address(barrier))
+                 "[%4];" ::"r"(hopper::shared_address(to)),
+                 "l"(box), "r"(u), "r"(v), "r"(hopper::shared_address(barrier))
                  : "memory");
 #endif
 }
@@ -77,17 +57,8 @@ __device__ __forceinline__ void copy(void *to, const CUtensorMap *box, int u, in
 /* Wait for a copy; *round is 0 before the first. */
 __device__ __forceinline__ void wait(uint64_t *barrier, uint32_t *round)
 {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(shared_address(barrier)),
-                 "r"(*round)
-                 : "memory");
+    hopper::wait_for(barrier, *round);
     *round ^= 1;
-#endif
 }
 
 /* Bring a box into the L2 cache; nobody waits. */

@@ -25,16 +25,15 @@
 #include <numeric>
 #include <vector>
 
-#include <cudaTypedefs.h>
-
 #include "kernels/degrid/degrid_device.cuh"
+#include "kernels/degrid/hopper_cuda.cuh"
 #include "kernels/grid/cuda_memory.h"
 
 namespace {
 
 using degrid::cplx;
+using namespace hopper;
 
-constexpr int ARCHITECTURE = 90; /* that it is written for */
 constexpr int TAPS = MSI_STACK_TAPS, PLANES = MSI_STACK_PLANES;
 constexpr int STRIP = 48, COLUMNS = 56; /* whole lines of 128 bytes in fp64; rows of complex floats, of 16 bytes */
 constexpr int UNITS = 2;                /* known to the block at once */
@@ -69,39 +68,6 @@ template <typename T> struct ring {
 #if __CUDA_ARCH__ >= 900
 
 constexpr int AT_ONCE = 32 / TAPS; /* visibilities of a warp */
-
-__device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-__device__ __forceinline__ void init_barrier(uint64_t *barrier, uint32_t n)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(n) : "memory");
-}
-
-__device__ __forceinline__ void wait_for(uint64_t *barrier, uint32_t parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(shared_address(barrier)),
-                 "r"(parity)
-                 : "memory");
-}
-
-__device__ __forceinline__ void arrive(uint64_t *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-
-__device__ __forceinline__ void arrive_and_expect(uint64_t *barrier, uint32_t bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
-                 : "memory");
-}
 
 /* Copy ROWS rows of COLUMNS cells of each plane of a subgrid, from u0 and v0 on; beyond its edges are zeros. */
 __device__ __forceinline__ void copy_rows(void *to, const CUtensorMap *map, int u0, int v0, int subgrid,
@@ -297,7 +263,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
             init_barrier(&r.unit_full[i], 1);
             init_barrier(&r.unit_empty[i], CONSUMERS);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        fence_barriers();
     }
     __syncthreads();
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -378,25 +344,11 @@ extern "C" int msi_stack_stream_create(msi_stack_stream **out, const msi_stack_j
     return MSI_OK;
 }
 
-/* The driver's function that describes an array to the copying hardware; there is no other way to it than by name. */
-static int find_encoder(PFN_cuTensorMapEncodeTiled_v12000 *encode)
-{
-    cudaDriverEntryPointQueryResult found;
-#if CUDART_VERSION >= 12050
-    MSI_CUDA(
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)encode, 12000, cudaEnableDefault, &found));
-#else
-    MSI_CUDA(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", (void **)encode, cudaEnableDefault, &found));
-#endif
-    if (found == cudaDriverEntryPointSuccess) return MSI_OK;
-    return msi_error_set(MSI_EGPU, "GPU: the driver has no cuTensorMapEncodeTiled");
-}
-
 /* All planes of all subgrids, as real numbers, taken by the ring's steps. */
 template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack_job *job)
 {
     PFN_cuTensorMapEncodeTiled_v12000 encode;
-    MSI_TRY(find_encoder(&encode));
+    if (!find_encoder(&encode)) return msi_error_set(MSI_EGPU, "GPU: the driver has no cuTensorMapEncodeTiled");
     const cuuint64_t size = (cuuint64_t)job->size, row_bytes = size * sizeof(cplx<T>);
     const cuuint64_t length[] = {2 * size, size, (cuuint64_t)job->n_subgrid * PLANES};
     const cuuint64_t stride[] = {row_bytes, size * row_bytes};

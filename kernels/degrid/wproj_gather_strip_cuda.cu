@@ -18,11 +18,13 @@
 
 #include <algorithm>
 
+#include "kernels/degrid/hopper_cuda.cuh"
+
 namespace {
 
 using namespace degrid;
+using namespace hopper;
 
-constexpr int ARCHITECTURE = 90; /* that kernels must be compiled for: barriers that are waited for, and the room */
 constexpr int FETCHERS = 8, SORTERS = 4, WEIGHERS = 12, THREADS = 32 * (FETCHERS + SORTERS + WEIGHERS); /* warps */
 constexpr int TAPS = 8, GROUP = 4;                /* GROUP: rows of a barrier; a fetching warp has one of them */
 constexpr int GRANULE = 64;                       /* bytes that are marked and fetched at once */
@@ -90,29 +92,7 @@ constexpr int COPY = 16, NAP_NS = 200; /* COPY: bytes that a lane copies */
 /* Visibilities of a warp: more share the last steps of their sums, fewer leave more of the ring to be fetched. */
 template <typename T> constexpr int AT_ONCE = sizeof(T) == sizeof(float) ? 8 : 4;
 
-__device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-__device__ __forceinline__ void init_barrier(uint64_t *barrier, uint32_t n)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(n) : "memory");
-}
-
-__device__ __forceinline__ void wait_for(uint64_t *barrier, uint32_t parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(shared_address(barrier)),
-                 "r"(parity)
-                 : "memory");
-}
-
-/* The same by those who wait long, and leave the processor to others. */
+/* wait_for by those who wait long, and leave the processor to others. */
 __device__ __forceinline__ void nap_for(uint64_t *barrier, uint32_t parity)
 {
     for (;;) {
@@ -128,11 +108,6 @@ __device__ __forceinline__ void nap_for(uint64_t *barrier, uint32_t parity)
         if (done) return;
         __nanosleep(NAP_NS);
     }
-}
-
-__device__ __forceinline__ void arrive(uint64_t *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
 /* Arrive when all copies that this thread has begun are there. */

@@ -457,7 +457,7 @@ int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, til
     const size_t bytes = tile_bytes<T>(args.cells);
     cudaFuncAttributes compiled;
     MSI_CUDA(cudaFuncGetAttributes(&compiled, kernel));
-    if (compiled.ptxVersion < box_copy::ARCHITECTURE) boxes->given = 0;
+    if (compiled.ptxVersion < hopper::ARCHITECTURE) boxes->given = 0;
     MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     MSI_CUDA(cudaMemsetAsync(args.next_item, 0, sizeof *args.next_item, stream));
     kernel<<<n_block, TILE_THREADS<T>, bytes, stream>>>(args, shared, *boxes);
