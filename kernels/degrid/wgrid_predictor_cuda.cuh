@@ -57,7 +57,7 @@ template <typename T, typename BATCHES> class wgrid_predictor : public store_pre
 
     int predict_batch() final
     {
-        MSI_TRY(base::sort_batch(plane_map{0, 0, {0}}));
+        MSI_TRY(base::sort_batch());
         MSI_TRY(degrid_batch());
         dim3 blocks((unsigned)(now.end - now.first), 8);
         k_finish<T><<<blocks, 256>>>(g, as<segment_view>(base::d_segments), as<double>(base::d_freq),

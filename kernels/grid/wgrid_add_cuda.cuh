@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     for (int64_t k = (int64_t)blockIdx.x * N_WARP + warp; k < n_item; k += (int64_t)gridDim.x * N_WARP) {
         item here = items[k];
         int n = (int)here.n;
-        uint32_t sample = job.index[here.first + (lane < n ? lane : n - 1)];
-        record<T> r = job.records[sample];
+        int64_t sample = (int64_t)here.first + (lane < n ? lane : n - 1);
+        record<T> r = job.samples[sample].at;
         patch to = there.find(g, r); /* the same for all of an item */
         if (to.k_first >= to.k_end) continue;
         for (int i = 0; i < n; i++) {
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
         int column = lane % ROW, first_row = lane / ROW;
         int k_end = HAS_W ? to.k_end : 1;
         for (int p = 0; p < job.n_image; p++) {
-            cplx<T> mine = job.value[p * job.n_sample + sample];
+            cplx<T> mine = job.value_of(p, sample);
             int64_t planes = p * there.image_cells(g) + to.origin + to.k_first * to.plane_cells;
             for (int i = 0; i < n; i++) {
                 T re = __shfl_sync(~0u, mine.re, i), im = __shfl_sync(~0u, mine.im, i);

@@ -2,15 +2,16 @@
 /*
  * The default gridder on the GPU.
  *
- * Visibilities travel in batches of whole segments. One kernel turns every sample of a batch into a record (first cells
- * and fractions) and weighted values turned by the field's mean n - 1, all coordinates in double; a radix sort (CUB)
- * orders samples by uv tile and then w, so that what runs together writes cells that lie together and stay in L2.
+ * Visibilities travel in batches of whole segments. Samples of a batch are counted by uv tile and first w-plane, their
+ * coordinates all in double, and go each to its place in that order with its fractions of cells and its value, weighted
+ * and turned by the field's mean n - 1 (wgrid_cuda_place.cuh), so that what runs together writes cells that lie
+ * together and stay in L2.
  *
  * Gridding: samples of one tile and first w-plane are an item. Items that have company in
  * their tile, within half a window of w, are crowded: a block has the tile's cells in registers, its w-planes in a
- * ring, and writes a cell once for all of them (wgrid_ring_cuda.cuh; in fp32 as matrix products,
- * wgrid_ring_tensor_cuda.cuh). That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on a
- * cell, and a float sum of so many is off by 1e-5, while here no block's sum has more than a thousand terms. A sparse
+ * ring, and writes a cell once for all of them, whose sums are matrix products (wgrid_ring_tensor_cuda.cuh of halves,
+ * wgrid_ring_cuda.cuh of doubles). That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on
+ * a cell, and a float sum of so many is off by 1e-5, while here no block's sum has more than a thousand terms. A sparse
  * item goes to the planes by one warp: its lanes evaluate the taps of all samples into shared memory, then each lane
  * adds one cell of a row of taps, several rows at a time, with vector reductions in L2. Footprints wrap around the
  * grid's edge, which is exact.
@@ -59,19 +60,24 @@ template <typename T> class gridder : sample_batches<T> {
     /* Batches hold at most this many bytes of samples; see batch_bytes. */
     static int64_t sample_bytes(int n_plane, int n_image)
     {
-        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + n_image * sizeof(cplx<T>)) +
-               sample_batches<T>::sorting_bytes();
+        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + (n_image - 1) * sizeof(cplx<T>)) +
+               sample_batches<T>::placing_bytes();
+    }
+
+    static int64_t counter_bytes(const msi_wgrid_plan &plan)
+    {
+        return base::counter_bytes(base::order_for_rings(plan.grid));
     }
 
   private:
     using base = sample_batches<T>;
     using base::batch_samples;
     using base::d_records;
-    using base::d_sorted;
     using base::d_taps;
     using base::d_value;
     using base::g;
     using base::now;
+    using base::order;
     using base::plan;
     using base::store;
     using base::times;
@@ -94,7 +100,9 @@ template <typename T> class gridder : sample_batches<T> {
         size_t free_bytes, total_bytes;
         MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
         int64_t usable = (int64_t)(0.9 * (double)free_bytes);
-        int64_t plane_bytes = g.nu * g.nv * (int64_t)sizeof(cplx<T>), work = plane_bytes * 2;
+        int64_t plane_bytes = g.nu * g.nv * (int64_t)sizeof(cplx<T>);
+        order = base::order_for_rings(g);
+        int64_t work = plane_bytes * 2 + base::counter_bytes(order);
         int64_t per_image =
             image_cells() * (int64_t)sizeof(cplx<T>) + msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T);
         int64_t samples = store->n_sample < 1 ? 1 : store->n_sample;
@@ -115,14 +123,14 @@ template <typename T> class gridder : sample_batches<T> {
     int grid_batch(int n_image, int low, int high)
     {
         grid_job<T> job = {
-            as<tap_table<T>>(d_taps), &this->taps,        n_image, now.n_sample, d_sorted, as<record<T>>(d_records),
+            as<tap_table<T>>(d_taps), &this->taps,        n_image, now.n_sample, as<placed<T>>(d_records),
             as<cplx<T>>(d_value),     as<cplx<T>>(d_grid)};
         return grid_items(g, job, whole_planes{low, high}, base::crowded(), base::sparse());
     }
 
     uint32_t least_crowded() const override
     {
-        return least_in_ring<T>(base::shared_bytes());
+        return can_ring<T>(base::shared_bytes()) ? least_in_ring<T>(g.width) : UNUSED;
     }
 
     /* A store that fits one batch is uploaded and sorted once, however many slabs and image planes there are. */
@@ -138,7 +146,7 @@ template <typename T> class gridder : sample_batches<T> {
             plane_map part = map;
             part.n_image = n;
             for (int i = 0; i < n; i++) part.store_plane[i] = map.store_plane[first_image + i];
-            MSI_TRY(base::sort_batch(part));
+            MSI_TRY(base::place_batch(part));
             loaded_image = first_image;
         }
         return MSI_OK;
@@ -212,8 +220,9 @@ int64_t cell_bytes(const msi_wgrid_plan *plan)
 
 int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
 {
-    return n_sample * (plan->precision == MSI_FP32 ? gridder<float>::sample_bytes(n_plane, n_plane)
-                                                   : gridder<double>::sample_bytes(n_plane, n_plane));
+    return plan->precision == MSI_FP32
+               ? n_sample * gridder<float>::sample_bytes(n_plane, n_plane) + gridder<float>::counter_bytes(*plan)
+               : n_sample * gridder<double>::sample_bytes(n_plane, n_plane) + gridder<double>::counter_bytes(*plan);
 }
 
 } // namespace

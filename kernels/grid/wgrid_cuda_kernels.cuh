@@ -28,6 +28,27 @@ template <> struct record<double> {
     int32_t u0, v0, w0, none;
 };
 
+/* A sample in its place for gridding, with its value in the first image. */
+template <typename T> struct alignas(8 * sizeof(T)) placed {
+    record<T> at;
+    cplx<T> value;
+
+    __device__ placed(T zu, T zv, T zw, int32_t u0, int32_t v0, int32_t w0, cplx<T> value_)
+        : at{zu, zv, zw, u0, v0, w0}, value(value_)
+    {
+    }
+};
+template <> struct alignas(64) placed<double> {
+    record<double> at;
+    double none;
+    cplx<double> value;
+
+    __device__ placed(double zu, double zv, double zw, int32_t u0, int32_t v0, int32_t w0, cplx<double> value_)
+        : at{zu, zv, zw, u0, v0, w0, 0}, none(0), value(value_)
+    {
+    }
+};
+
 /* Tap polynomials, highest power first: u and v share the first half of a row, w has the second. */
 template <typename T> struct tap_table {
     T uv[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
@@ -52,10 +73,29 @@ __device__ void add_cell(cplx<double> *cell, double re, double im)
 
 constexpr uint32_t UNUSED = 0xffffffffu;
 
-constexpr int TILE = 16;     /* edge of a tile of first taps, where the number of keys allows */
-constexpr int RING_TILE = 8; /* the same of gridding's */
+constexpr int TILE = 16; /* edge of a tile of first taps, where the number of keys allows */
 
-constexpr int RING_GROUP = 16;     /* samples of a crowded item of gridding's */
+/* Of gridding's tiles the edges in cells, to base two. */
+struct tile_shape {
+    int log_u, log_v;
+};
+
+/* Such that what a tile's footprints touch fills rows of 8 or 16 cells, or 24, and 16 of them, or 32. */
+template <typename T> constexpr tile_shape ring_tile(int width)
+{
+    if (width >= 14) return {3, 4};
+    if (width >= 10) return {3, 2};
+    return {sizeof(T) == 4 && width <= 5 ? 2 : 3, 3};
+}
+
+constexpr int TENSOR_WIDTH = 9; /* widest window of products of halves */
+
+/* Samples of a crowded item of gridding's: as many as one product of tensor cores adds up. */
+template <typename T> constexpr int ring_group(int width)
+{
+    return sizeof(T) == 4 && width <= TENSOR_WIDTH ? 16 : 4;
+}
+
 constexpr int MOST_SPARSE = 2;     /* of a sparse one */
 constexpr int MOST_IN_COPY = 1024; /* of a crowded one of degridding's */
 
@@ -65,13 +105,14 @@ struct item {
 };
 
 /*
- * How samples are ordered: by tower (first w-planes that are gridded together), core (square of tiles), tile, first
+ * How samples are ordered: by tower (first w-planes that are gridded together), core (rectangle of tiles), tile, first
  * w-plane. Whole planes are one tower, and every tile is a core.
  */
 struct sample_order {
-    int32_t height; /* first w-planes of a tower */
-    int32_t tile;   /* cells along a tile's edge */
-    int32_t edge;   /* tiles along a core's edge */
+    int32_t height;                 /* first w-planes of a tower */
+    int32_t first_tower, end_tower; /* samples of others have no key */
+    int32_t log_u, log_v;           /* to base two, of a tile's edges in cells */
+    int32_t edge_u, edge_v;         /* tiles along a core's edges */
     int32_t n_core_u, n_core_v;
 
     __host__ __device__ int64_t n_core() const
@@ -81,61 +122,59 @@ struct sample_order {
     /* Keys of a core in one tower. */
     __host__ __device__ int64_t core_keys() const
     {
-        return (int64_t)edge * edge * height;
+        return (int64_t)edge_u * edge_v * height;
+    }
+    __host__ __device__ int64_t tower_keys() const
+    {
+        return n_core() * core_keys();
+    }
+    __host__ __device__ int64_t n_key() const
+    {
+        return (end_tower - first_tower) * tower_keys();
     }
 };
 
-__host__ __device__ inline uint32_t sort_key(const sample_order &o, const msi_wgrid_geometry &g, const msi_footprint &f)
-{
-    int tu = (int)(f.u0 + g.nu / 2 + g.width) / o.tile, tv = (int)(f.v0 + g.nv / 2 + g.width) / o.tile;
-    int tower = f.w0 / o.height, core_u = tu / o.edge, core_v = tv / o.edge;
-    int64_t core = tower * o.n_core() + (int64_t)core_v * o.n_core_u + core_u;
-    int in_core = (tv - core_v * o.edge) * o.edge + tu - core_u * o.edge;
-    return (uint32_t)(core * o.core_keys() + (int64_t)in_core * o.height + f.w0 - tower * o.height);
-}
+/* Quotients of numbers below 2^16 by one that is, without a division. */
+struct small_divisor {
+    uint32_t by, factor;
 
-/*
- * Records, values and keys of a batch; block (segment, part). raw [n_plane][n_sample] visibilities become value
- * [n_image][n_sample], weighted and turned; store_plane maps images to planes, -1 being the PSF.
- */
+    __device__ explicit small_divisor(int32_t by_) : by((uint32_t)by_), factor(UNUSED / (uint32_t)by_ + 1) {}
+    __device__ uint32_t divide(uint32_t x) const
+    {
+        return by == 1 ? x : __umulhi(x, factor);
+    }
+};
+
+/* What samples' keys are made with. */
+struct key_maker {
+    sample_order o;
+    uint32_t into_u, into_v;
+    small_divisor edge_u, edge_v, height;
+
+    __device__ key_maker(const sample_order &order, const msi_wgrid_geometry &g)
+        : o(order), into_u((uint32_t)(g.nu / 2 + g.width)), into_v((uint32_t)(g.nv / 2 + g.width)),
+          edge_u(order.edge_u), edge_v(order.edge_v), height(order.height)
+    {
+    }
+    /* Returned: UNUSED where the order has no key. */
+    __device__ uint32_t key(const msi_footprint &f) const
+    {
+        const uint32_t tu = ((uint32_t)f.u0 + into_u) >> o.log_u, tv = ((uint32_t)f.v0 + into_v) >> o.log_v;
+        const uint32_t w0 = (uint32_t)f.w0, tower = height.divide(w0);
+        const uint32_t core_u = edge_u.divide(tu), core_v = edge_v.divide(tv);
+        if (tower < (uint32_t)o.first_tower || tower >= (uint32_t)o.end_tower) return UNUSED;
+        const uint32_t row = (tower - (uint32_t)o.first_tower) * (uint32_t)o.n_core_v + core_v;
+        const uint32_t core = row * (uint32_t)o.n_core_u + core_u;
+        const uint32_t in_core = (tv - core_v * edge_v.by) * edge_u.by + tu - core_u * edge_u.by;
+        return (core * edge_u.by * edge_v.by + in_core) * height.by + w0 - tower * height.by;
+    }
+};
+
+/* Of images the planes of a store, -1 being the PSF. */
 struct plane_map {
     int n_image, n_plane;
     int store_plane[MAX_PLANES];
 };
-
-template <typename T>
-__global__ void k_locate(msi_wgrid_geometry g, sample_order order, plane_map map, const segment_view *segments,
-                         const double *freq_hz, const double *uvw_m, const float *weight, const cplx<T> *raw,
-                         int64_t n_sample, cplx<T> *value, record<T> *records, uint32_t *key, uint32_t *index)
-{
-    segment_view s = segments[blockIdx.x];
-    int64_t n = (int64_t)s.n_row * s.n_chan;
-    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
-        int64_t row = i / s.n_chan, at = s.first_sample + i;
-        double freq = freq_hz[s.first_freq + i % s.n_chan];
-        msi_footprint f;
-        double w_lambda;
-        int conjugate = msi_locate(&g, uvw_m + 3 * (s.first_row + row), freq, &f, &w_lambda);
-        double turns = w_lambda * g.n_mid;
-        T sine, cosine;
-        sincos_turns((T)(turns - rint(turns)), &sine, &cosine);
-        bool used = false;
-        for (int p = 0; p < map.n_image; p++) {
-            int from = map.store_plane[p] < 0 ? 0 : map.store_plane[p];
-            T wt = (T)weight[from * n_sample + at], re = wt, im = 0;
-            used |= wt > 0;
-            if (map.store_plane[p] >= 0) {
-                cplx<T> v = raw[from * n_sample + at];
-                re = wt * v.re;
-                im = conjugate ? -wt * v.im : wt * v.im;
-            }
-            value[p * n_sample + at] = {re * cosine + im * sine, im * cosine - re * sine};
-        }
-        records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
-        key[at] = used ? sort_key(order, g, f) : UNUSED;
-        index[at] = (uint32_t)at;
-    }
-}
 
 /* Records and keys of a batch whose every sample counts, wherever in the uv plane it lies. */
 template <typename T>
@@ -143,6 +182,7 @@ __global__ void k_locate_all(msi_wgrid_geometry g, sample_order order, const seg
                              const double *freq_hz, const double *uvw_m, record<T> *records, uint32_t *key,
                              uint32_t *index)
 {
+    const key_maker keys(order, g);
     segment_view s = segments[blockIdx.x];
     int64_t n = (int64_t)s.n_row * s.n_chan;
     for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
@@ -151,7 +191,7 @@ __global__ void k_locate_all(msi_wgrid_geometry g, sample_order order, const seg
         double w_lambda;
         msi_locate_wrapped(&g, uvw_m + 3 * (s.first_row + row), freq_hz[s.first_freq + i % s.n_chan], &f, &w_lambda);
         records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
-        key[at] = sort_key(order, g, f);
+        key[at] = keys.key(f);
         index[at] = (uint32_t)at;
     }
 }
@@ -262,10 +302,14 @@ template <typename T> struct grid_job {
     const tap_table<T> *taps, *host_taps;
     int n_image;
     int64_t n_sample;
-    const uint32_t *index; /* sorted */
-    const record<T> *records;
-    const cplx<T> *value; /* [n_image][n_sample] */
+    const placed<T> *samples; /* in order */
+    const cplx<T> *value;     /* [n_image - 1][n_sample], of images but the first */
     cplx<T> *grid;
+
+    __device__ cplx<T> value_of(int image, int64_t sample) const
+    {
+        return image ? value[(image - 1) * n_sample + sample] : samples[sample].value;
+    }
 };
 
 /* The polynomials of all taps into shared memory: u, v, then w. */

@@ -54,19 +54,23 @@ template <typename T> class tower_gridder : tower_stacks<T> {
 
     static int64_t sample_bytes(int n_plane)
     {
-        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + sizeof(cplx<T>)) +
-               sample_batches<T>::sorting_bytes();
+        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>))) + sample_batches<T>::placing_bytes();
+    }
+
+    static int64_t counter_bytes(const msi_wgrid_plan &plan, const msi_tower_plan &towers)
+    {
+        return base::counter_bytes(base::order_for_rings(plan.grid, base::order_of(plan, towers)));
     }
 
   private:
     using base = tower_stacks<T>;
     using base::batch_samples;
     using base::d_records;
-    using base::d_sorted;
     using base::d_taps;
     using base::d_value;
     using base::g;
     using base::now;
+    using base::order;
     using base::plan;
     using base::plane_cells;
     using base::store;
@@ -77,6 +81,7 @@ template <typename T> class tower_gridder : tower_stacks<T> {
     fft_plan fft;
     int64_t loaded_batch = -1;
     bool is_sorted = false;
+    int towers_at_once = 1; /* that samples are put in order for */
 
     int prepare()
     {
@@ -86,7 +91,10 @@ template <typename T> class tower_gridder : tower_stacks<T> {
         MSI_TRY(base::make_stacks());
         MSI_TRY(fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z));
         int64_t usable;
+        order = base::order_for_rings(g, order);
+        towers_at_once = order.end_tower;
         MSI_TRY(usable_bytes(&usable));
+        usable -= base::counter_bytes(order);
         /* No more than CUB counts in. */
         batch_samples = std::clamp<int64_t>(usable / sample_bytes(store->n_plane), 1, INT32_MAX);
         return MSI_OK;
@@ -94,11 +102,11 @@ template <typename T> class tower_gridder : tower_stacks<T> {
 
     uint32_t least_crowded() const override
     {
-        return least_in_ring<T>(base::shared_bytes());
+        return can_ring<T>(base::shared_bytes()) ? least_in_ring<T>(g.width) : UNUSED;
     }
 
-    /* A store that fits one batch is uploaded once, and sorted once an image. */
-    int ready_batch(int64_t first_segment)
+    /* A store that fits one batch is uploaded once, and put in order once an image if towers can be counted at once. */
+    int ready_batch(int64_t first_segment, int tower)
     {
         if (loaded_batch != first_segment) {
             now = base::cut_batch(first_segment);
@@ -106,7 +114,12 @@ template <typename T> class tower_gridder : tower_stacks<T> {
             loaded_batch = first_segment;
             is_sorted = false;
         }
-        if (now.n_sample && !is_sorted) MSI_TRY(base::sort_batch(map));
+        if (tower < order.first_tower || tower >= order.end_tower) {
+            order.first_tower = tower;
+            order.end_tower = std::min(tower + towers_at_once, towers.n_tower);
+            is_sorted = false;
+        }
+        if (now.n_sample && !is_sorted) MSI_TRY(base::place_batch(map));
         is_sorted = true;
         return MSI_OK;
     }
@@ -116,7 +129,7 @@ template <typename T> class tower_gridder : tower_stacks<T> {
         bool is_empty = true;
         MSI_CUDA(cudaMemset(as<void>(d_whole), 0, sizeof(cplx<T>) * (size_t)(g.nu * g.nv)));
         for (int64_t s = 0; s < store->n_segment; s = now.end) {
-            MSI_TRY(ready_batch(s));
+            MSI_TRY(ready_batch(s, tower));
             if (!now.n_sample) continue;
             MSI_TRY(base::find_stacks(tower));
             stack_batch b;
@@ -144,8 +157,8 @@ template <typename T> class tower_gridder : tower_stacks<T> {
         MSI_TRY(base::clear_rest(stacks.small, b.n_slot));
         MSI_CUDA(cudaDeviceSynchronize());
         double cleared = msi_wall_s();
-        grid_job<T> samples = {as<tap_table<T>>(d_taps), &this->taps,          1,           now.n_sample, d_sorted,
-                               as<record<T>>(d_records), as<cplx<T>>(d_value), stacks.small};
+        grid_job<T> samples = {as<tap_table<T>>(d_taps), &this->taps,          1,           now.n_sample,
+                               as<placed<T>>(d_records), as<cplx<T>>(d_value), stacks.small};
         MSI_TRY(grid_items(g, samples, stacks.planes, b.crowded, b.sparse));
         MSI_CUDA(cudaDeviceSynchronize());
         double gridded = msi_wall_s();
@@ -238,8 +251,11 @@ void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan
                                                  : tower_stacks<double>::bytes(*towers, n_small);
     int64_t sample = plan->precision == MSI_FP32 ? tower_gridder<float>::sample_bytes(n_plane)
                                                  : tower_gridder<double>::sample_bytes(n_plane);
+    int64_t counters = plan->precision == MSI_FP32 ? tower_gridder<float>::counter_bytes(*plan, *towers)
+                                                   : tower_gridder<double>::counter_bytes(*plan, *towers);
     *host = towers->n_sub_u * towers->n_sub_v * (int64_t)(sizeof(core_start) + sizeof(uint32_t));
-    *device = (n_whole + 1) * whole + image + stacks + n_sample * sample; /* cuFFT works in another plane */
+    /* cuFFT works in another plane */
+    *device = (n_whole + 1) * whole + image + stacks + n_sample * sample + counters;
 }
 
 int msi_wgrid_tower_cuda_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,

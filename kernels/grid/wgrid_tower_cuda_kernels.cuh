@@ -66,7 +66,7 @@ __global__ void k_mark_planes(sample_order order, int n_plane, int w_width, int 
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n_run) return;
-    int64_t tower_keys = order.n_core() * order.core_keys(), key = (int64_t)run_key[i] - tower * tower_keys;
+    int64_t tower_keys = order.tower_keys(), key = (int64_t)run_key[i] - (tower - order.first_tower) * tower_keys;
     if (run_key[i] == UNUSED || key < 0 || key >= tower_keys) return;
     int64_t core = key / order.core_keys();
     uint32_t *first = mark + core * n_plane + key % order.height;
@@ -85,7 +85,7 @@ __global__ void k_find_cores(sample_order order, int n_plane, int tower, const u
 {
     int64_t core = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (core > order.n_core()) return;
-    int64_t key = (tower * order.n_core() + core) * order.core_keys(), low = 0, high = n_run;
+    int64_t key = (tower - order.first_tower) * order.tower_keys() + core * order.core_keys(), low = 0, high = n_run;
     while (low < high) {
         int64_t middle = (low + high) / 2;
         if (run_key[middle] < key)

@@ -62,12 +62,16 @@ template <typename T> class tower_stacks : protected sample_batches<T> {
                core * (t.n_plane * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(core_start) + 4);
     }
 
+    /* Of samples, as degridding has it. */
+    static sample_order order_of(const msi_wgrid_plan &plan, const msi_tower_plan &t)
+    {
+        const int32_t tile = plan.grid.tile, log = sample_batches<T>::log_of(tile), edge = t.core / tile;
+        return {t.height, 0, t.n_tower, log, log, edge, edge, (int32_t)t.n_sub_u, (int32_t)t.n_sub_v};
+    }
+
   protected:
     tower_stacks(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int64_t n_small_)
-        : sample_batches<T>(plan_, plan_->grid.tile,
-                            {towers_->height, plan_->grid.tile, towers_->core / plan_->grid.tile,
-                             (int32_t)towers_->n_sub_u, (int32_t)towers_->n_sub_v}),
-          towers(*towers_), n_small(n_small_)
+        : sample_batches<T>(plan_, order_of(*plan_, *towers_)), towers(*towers_), n_small(n_small_)
     {
         plane_cells = (int64_t)towers.size * towers.size;
         together = planes_together(plane_cells * (int64_t)sizeof(cplx<T>));
