@@ -216,8 +216,8 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
     for (ring_place<UNITS> from = {0, 0};; from.advance()) {
         wait_for(&r.unit_full[from.at], from.parity);
         const unit x = r.units[from.at];
+        arrive(&r.unit_empty[from.at]);
         __syncwarp();
-        if (lane == 0) arrive(&r.unit_empty[from.at]);
         if (x.n_step == 0) break;
         msi_stack_place next = a.sorted.place[min(x.begin + mine, x.end - 1)];
         for (uint32_t first = x.begin + warp * AT_ONCE; first < x.end; first += TURN) {
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         for (int i = 0; i < UNITS; i++) {
             init_barrier(&r.unit_full[i], 1);
-            init_barrier(&r.unit_empty[i], CONSUMERS);
+            init_barrier(&r.unit_empty[i], 32 * CONSUMERS);
         }
         fence_barriers();
     }
