@@ -6,7 +6,7 @@
 
 #include "core/interrupt.h"
 
-static _Thread_local char message[8192];
+static _Thread_local char message[MSI_MESSAGE_BYTES];
 
 int(msi_error_set)(int status, const char *format, ...)
 {

@@ -21,6 +21,8 @@ enum msi_status {
     MSI_EINTERNAL = -9     /* a defect of this program */
 };
 
+enum { MSI_MESSAGE_BYTES = 8192 }; /* the longest message and its end */
+
 /*
  * msi_error_set - record the one line that describes a failure, and return its code.
  *

@@ -17,7 +17,7 @@ using namespace ccc;
 
 namespace {
 
-constexpr int64_t KEPT_BYTES = 1 << 20; /* of each manager's buckets */
+constexpr int64_t KEPT_BYTES = 8 << 20, KEPT_BUCKETS = 1024; /* of each manager; casacore looks through all kept */
 
 /* casacore expands `$NAME` in a path, and names of files are formed by appending to it. */
 bool is_awkward(const std::string &path)
@@ -44,7 +44,7 @@ std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &dire
     const std::string parent = path.substr(0, slash + 1);
     directory = std::make_shared<Descriptor>(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory->fd < 0) throw Failure(CCC_ENOTFOUND, parent + ": " + std::strerror(errno));
-    const std::string real = "/proc/self/fd/" + std::to_string(directory->fd) + path.substr(slash);
+    std::string real = "/proc/self/fd/" + std::to_string(directory->fd) + path.substr(slash);
     require_plain(real, path);
     return real;
 }
@@ -83,7 +83,8 @@ void require_space(const ccc_table *t)
 
 /*
  * A StandardStMan interleaves its columns in buckets and keeps but two of them, so that each of its columns that is
- * read for a block of rows reads all their buckets again. KEPT_BYTES hold any block's.
+ * read for a block of rows reads all their buckets again. What is kept holds
+ * those of nearly any block.
  */
 void keep_buckets(const cc::Table &table)
 {
@@ -94,7 +95,7 @@ void keep_buckets(const cc::Table &table)
         if (manager.asString("TYPE") != "StandardStMan" || columns.empty()) continue;
         const int64_t bytes = std::max<int64_t>(manager.subRecord("SPEC").asInt64("BUCKETSIZE"), 1);
         cc::ROStandardStManAccessor(table, columns[0], true)
-            .setCacheSize(static_cast<cc::uInt>(std::max<int64_t>(KEPT_BYTES / bytes, 2)));
+            .setCacheSize(static_cast<cc::uInt>(std::clamp<int64_t>(KEPT_BYTES / bytes, 2, KEPT_BUCKETS)));
     }
 }
 

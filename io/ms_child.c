@@ -19,10 +19,8 @@
 /* ---- The child's start ---- */
 
 /* Only the parent decides when to stop; what libraries print goes to a file; nothing of the parent's stays open. */
-static void settle(msi_child *c)
+static void settle(const msi_child *c)
 {
-    c->socket = fcntl(c->socket, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* the parent may have had its standard files */
-    c->noise_fd = fcntl(c->noise_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* closed, and the new ones their numbers */
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
     struct sigaction action;
     memset(&action, 0, sizeof action);
@@ -116,12 +114,13 @@ void msi_child_how_text(int noise_fd, int how, const char *path, const char *wha
         snprintf(text, size, "%.300s: %s has ended%s%s", path, what, *words ? ": " : "", words);
 }
 
-void msi_child_end_text(msi_child *c, const char *path, const char *what, char *text, size_t size)
+int msi_child_end_text(msi_child *c, const char *path, const char *what, char *text, size_t size)
 {
     int how = 0;
     waitpid(c->pid, &how, 0);
     c->pid = 0;
     msi_child_how_text(c->noise_fd, how, path, what, text, size);
+    return WIFSIGNALED(how) ? WTERMSIG(how) : 0;
 }
 
 void msi_child_close(msi_child *c)

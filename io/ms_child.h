@@ -32,8 +32,9 @@ int msi_child_receive(const msi_child *child, void *message, size_t size);
  * msi_child_end_text - waits for the end of a child that has no more to say, and tells how it was.
  * Given:    path, what  "the process that writes", for the message
  * Returned: text  one line, with the last of what its libraries printed
+ * Returns:  the number of the signal that ended it, or 0
  */
-void msi_child_end_text(msi_child *child, const char *path, const char *what, char *text, size_t size);
+int msi_child_end_text(msi_child *child, const char *path, const char *what, char *text, size_t size);
 
 /*
  * msi_child_how_text - the same of a process that has been waited for.

@@ -23,9 +23,8 @@
 #include "io/ms_child.h"
 
 enum {
-    SLOTS = 4,     /* of a process */
-    LOOK_MS = 200, /* between looks at the signal flag while waiting */
-    MAX_MESSAGE = 2048
+    SLOTS = 4,    /* of a process */
+    LOOK_MS = 200 /* between looks at the signal flag while waiting */
 };
 
 /* Address space of a slot, of which only what a block touches becomes memory. */
@@ -47,7 +46,7 @@ typedef struct news {
     int set, data_desc_id, field_id;
     msi_ms_dropped dropped; /* on the way to this block */
     int status;             /* FAILED */
-    char message[MAX_MESSAGE];
+    char message[MSI_MESSAGE_BYTES];
 } news;
 
 typedef struct worker {
@@ -71,6 +70,14 @@ struct msi_ms_crew {
 
 /* ---- Both sides ---- */
 
+/* The next bytes of a slot, aligned as any array may need. */
+static void *take_room(char *slot, int64_t *at, int64_t bytes)
+{
+    void *room = slot + *at;
+    *at += (bytes + 63) / 64 * 64;
+    return room;
+}
+
 /* A slot's arrays, as large as any block of the reader; 0 where they do not fit. */
 static int lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r)
 {
@@ -85,19 +92,13 @@ static int lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r)
         }
     *b = (struct msi_ms_buffer){.n_row_allocated = n_row, .n_sample_allocated = n_sample};
     if (n_row > SLOT_BYTES / 64 || n_sample > SLOT_BYTES / 16) return 0;
-    struct {
-        void *array; /* the pointer to it */
-        int64_t bytes;
-    } const part[] = {
-        {&b->ms_row, n_row * (int64_t)sizeof *b->ms_row},    {&b->time_s, n_row * (int64_t)sizeof *b->time_s},
-        {&b->uvw_m, 3 * n_row * (int64_t)sizeof *b->uvw_m},  {&b->data, n_sample * (int64_t)sizeof *b->data},
-        {&b->weight, n_sample * (int64_t)sizeof *b->weight}, {&b->flag, n_sample}};
     int64_t at = 0;
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-        char *array = slot + at;
-        memcpy(part[i].array, &array, sizeof array);
-        at += (part[i].bytes + 63) / 64 * 64;
-    }
+    b->ms_row = take_room(slot, &at, n_row * (int64_t)sizeof *b->ms_row);
+    b->time_s = take_room(slot, &at, n_row * (int64_t)sizeof *b->time_s);
+    b->uvw_m = take_room(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
+    b->data = take_room(slot, &at, n_sample * (int64_t)sizeof *b->data);
+    b->weight = take_room(slot, &at, n_sample * (int64_t)sizeof *b->weight);
+    b->flag = take_room(slot, &at, n_sample);
     return at <= SLOT_BYTES;
 }
 
@@ -269,23 +270,23 @@ int msi_ms_crew_begin(msi_ms_crew *crew, msi_ms_reader *reader, int *reads)
 /* What a process that gave up, or has ended, had to say. */
 static int failure(msi_ms_crew *crew, worker *w, const news *n, int is_gone)
 {
-    char text[MAX_MESSAGE];
+    char text[1024];
     if (!is_gone) return msi_error_set(n->status, "%s", n->message);
-    msi_child_end_text(&w->child, crew->paths[0], "a process that reads", text, sizeof text);
+    const char *path = crew->n_path == 1 ? crew->paths[0] : "Measurement Sets";
+    const int by_signal = msi_child_end_text(&w->child, path, "a process that reads", text, sizeof text);
+    if (by_signal == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s; for want of memory? -readers 1 takes less", text);
     return msi_error_set(MSI_EINPUT, "%s", text);
 }
 
-/* Each process says that it is done, in its turn. */
+/* Each of the other processes says that it is done, in its turn. */
 static int await_ends(msi_ms_crew *crew, int first)
 {
-    for (int i = 0; i < crew->n_worker; i++) {
+    for (int i = 1; i < crew->n_worker; i++) {
         worker *w = &crew->worker[(first + i) % crew->n_worker];
         news n;
         int is_gone;
-        if (i > 0) {
-            MSI_TRY(await(w, &n, &is_gone));
-            if (is_gone || n.kind != END) return failure(crew, w, &n, is_gone);
-        }
+        MSI_TRY(await(w, &n, &is_gone));
+        if (is_gone || n.kind != END) return failure(crew, w, &n, is_gone);
     }
     return MSI_OK;
 }

@@ -17,7 +17,7 @@ struct msi_block_stream {
     int64_t n_read, n_given, n_done; /* read, given out, given back */
     int stop;                        /* nobody wants more */
     int rc;                          /* of the reader, with its message */
-    char message[8192];
+    char message[MSI_MESSAGE_BYTES];
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;

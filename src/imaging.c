@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/imaging.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/interrupt.h"
@@ -15,6 +17,7 @@
 #include "io/ms_crew.h"
 #include "io/ms_reader.h"
 #include "kernels/gridder.h"
+#include "src/cpu_count.h"
 #include "src/gridder_choice.h"
 #include "src/load.h"
 #include "src/output_channels.h"
@@ -23,6 +26,9 @@
 #include "src/psf_fit.h"
 #include "src/run_plan.h"
 #include "src/uv_plane.h"
+
+/* Bytes to read: of less, starting processes costs more than they save. */
+static const int64_t WORTH_PROCESSES = 50000000;
 
 /* A run and what its stages hand to each other. */
 typedef struct image_run {
@@ -187,8 +193,10 @@ static int load(image_run *r)
     memset(&r->dropped, 0, sizeof r->dropped);
     int crew_reads = 0;
     if (r->crew) MSI_TRY(msi_ms_crew_begin(r->crew, r->reader, &crew_reads));
+    if (r->crew && !crew_reads) msi_log_detail("reading: by a thread; not every process could open the sets alike");
     if (!crew_reads) dismiss_crew(r);
     MSI_TRY(msi_load(r->reader, r->crew, &spec, r->gridder, &r->dropped));
+    if (r->interval + 1 == r->options->intervals_out) dismiss_crew(r);
     print_dropped(r);
     return MSI_OK;
 }
@@ -481,13 +489,43 @@ static int sets_are_there(const msi_options *o)
     return 1;
 }
 
+/* Bytes of a set's main table; 0 where it cannot be told. */
+static int64_t table_bytes(const char *path)
+{
+    int64_t bytes = 0;
+    struct stat info;
+    DIR *d = opendir(path);
+    if (!d) return 0;
+    for (const struct dirent *e; (e = readdir(d));)
+        if (fstatat(dirfd(d), e->d_name, &info, 0) == 0 && S_ISREG(info.st_mode)) bytes += info.st_size;
+    closedir(d);
+    return bytes;
+}
+
+static int n_reader(const msi_options *o)
+{
+    const int most = 4, n_cpu = msi_cpu_count(), n_thread = o->n_threads < n_cpu ? o->n_threads : n_cpu;
+    int64_t bytes = 0;
+    if (o->n_reader) return (int)o->n_reader;
+    for (int i = 0; i < o->n_ms; i++) bytes += table_bytes(o->ms_paths[i]);
+    if (n_thread < 4 || bytes < WORTH_PROCESSES) return 1;
+    return n_thread / 2 < most ? n_thread / 2 : most;
+}
+
+static void start_crew(image_run *r)
+{
+    const msi_options *o = r->options;
+    const int n = n_reader(o);
+    if (n > 1 && !o->dry_run && sets_are_there(o) &&
+        msi_ms_crew_start(&r->crew, o->ms_paths, o->n_ms, &o->selection, n))
+        msi_log_warning("%s; a thread reads instead", msi_error_get());
+}
+
 int msi_run_image(const msi_options *options, void (*forked)(void))
 {
     image_run r = {.options = options};
     int rc = prepare(&r);
-    if (!rc && options->n_reader > 1 && !options->dry_run && sets_are_there(options) &&
-        msi_ms_crew_start(&r.crew, options->ms_paths, options->n_ms, &options->selection, (int)options->n_reader))
-        msi_log_warning("%s; a thread reads instead", msi_error_get());
+    if (!rc) start_crew(&r);
     if (forked) forked();
     /* While the sets are opened. A start of a GPU cannot be broken off, and no simple mistake should wait for it. */
     if (!rc && sets_are_there(options)) msi_backend_warm_up(options->backend);

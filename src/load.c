@@ -77,12 +77,12 @@ static void count_on(msi_sample_dropped *to, const msi_sample_dropped *from)
     to->data_too_large += from->data_too_large;
 }
 
-/* Several output channels at a time, by a thread each: a part of a block is little for many threads to share. */
+/* Many output channels at a time, by a thread each: a part of a block is little for many threads to share. */
 static int load_at_once(const block_load *l, int64_t first_met, int64_t end_met, msi_gridder *const *gridder,
                         workspace *w, msi_sample_dropped *dropped)
 {
     int failed = MSI_OK;
-    char message[1024] = "";
+    char message[MSI_MESSAGE_BYTES] = "";
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t c = first_met; c < end_met; c++) {
         msi_sample_dropped own = {0};
@@ -112,8 +112,10 @@ static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_
     const block_load l = {block, spec, mix};
     int64_t first_met, end_met;
     msi_output_channels_met(spec->channels, block->freq_hz, block->n_chan, &first_met, &end_met);
-    if (end_met - first_met > 1) return load_at_once(&l, first_met, end_met, gridder, w, dropped);
-    return first_met < end_met ? load_channel(&l, first_met, gridder[first_met], w, dropped) : MSI_OK;
+    if (end_met - first_met > 1 && 2 * (end_met - first_met) >= omp_get_max_threads())
+        return load_at_once(&l, first_met, end_met, gridder, w, dropped);
+    for (int64_t c = first_met; c < end_met; c++) MSI_TRY(load_channel(&l, c, gridder[c], w, dropped));
+    return MSI_OK;
 }
 
 static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_load_spec *spec,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <errno.h>
+#include <fcntl.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,16 @@
 #include "src/predict.h"
 #include "src/version.h"
 #include "src/watchdog.h"
+
+/* No file may get the number of a standard file that the program was started without: what is printed would go there.
+ * Not for writing, so that printing fails as before. */
+static void hold_standard_files(void)
+{
+    int fd;
+    do fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
 
 /* libgomp lets threads spin at a barrier for milliseconds. On a machine that others use too that keeps those from
  * running whom all wait for: twice the time and more. It reads what is asked of it before main, so the program begins
@@ -59,6 +70,7 @@ static int flush_stdout(void)
 
 int main(int argc, char **argv)
 {
+    hold_standard_files();
     if (argc < 2) {
         msi_help_usage(stderr);
         return msi_exit_code(MSI_EUSAGE);

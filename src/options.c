@@ -197,13 +197,6 @@ static int check_together(const msi_options *o)
     return MSI_OK;
 }
 
-static int64_t readers_for(int n_thread)
-{
-    const int most = 4;
-    if (n_thread < 4) return 1;
-    return n_thread / 2 < most ? n_thread / 2 : most;
-}
-
 static void fill_in(msi_options *o)
 {
     if (o->make_psf_only) o->make_psf = 1;
@@ -211,7 +204,6 @@ static void fill_in(msi_options *o)
     /* The default of field 0 would contradict fields chosen by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (!o->n_threads) o->n_threads = msi_cpu_count();
-    if (!o->n_reader) o->n_reader = readers_for(o->n_threads);
     double bytes = (double)msi_memory_physical() * (o->memory_percent > 0 ? o->memory_percent / 100 : 1);
     if (o->memory_gb > 0) bytes = fmin(bytes, 1e9 * o->memory_gb);
     o->memory_limit_bytes = (int64_t)bytes;

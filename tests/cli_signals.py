@@ -111,6 +111,21 @@ def check_readers(s):
     stop(s, ["-size", 1024, 1024, "-scale", "2asec", "-pol", "IQUV", "-readers", 3], 4)
 
 
+def check_closed_files(s):
+    """Started without standard files: what is printed goes nowhere, and into no file or socket that has their number."""
+    words = ["-size", 128, 128, "-scale", "4asec", "-backend", "cpu", "-readers"]
+    _, images = timed(Run(s, words + [1]))
+    for n in (1, 3):
+        for closed in (">&- 2>&-", "<&- 2>&-", "<&- >&- 2>&-"):
+            work = Run(s, words + [n])
+            work.command.remove("-quiet")
+            code = subprocess.run(["sh", "-c", 'exec "$@" ' + closed, "sh", *work.command], cwd=work.out, check=False).returncode
+            good = work.left() == sorted(images) and all((load(os.path.join(work.out, name))[0] == image).all()
+                                                         for name, image in images.items())
+            s.note(code == 0 and good, "%d readers, %s: exits %d, %s" % (n, closed, code, " ".join(work.left())))
+            work.clear()
+
+
 def check_huge(s):
     stop(s, ["-size", 12288, 12288, "-scale", "0.8asec", "-accuracy", 1e-6], 3)
 
