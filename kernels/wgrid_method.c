@@ -12,7 +12,8 @@
 /* What the backends do differently. */
 typedef struct wgrid_backend {
     const msi_cost_model *cost;
-    int uses_threads; /* the cost is that of one of OpenMP's threads */
+    int uses_threads;                         /* the cost is that of one of OpenMP's threads */
+    int (*check)(const msi_wgrid_plan *plan); /* whether it can do what is planned; NULL: always */
     /* Bytes of host memory beside the store, and of device memory, with n_resident w-planes held. */
     void (*bytes)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                   int64_t *device);
@@ -70,11 +71,13 @@ static int64_t cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request 
 #endif
 
 static const wgrid_backend cpu = {
-    &msi_wgrid_cpu_cost, 1, cpu_bytes, cpu_resident, msi_wgrid_cpu_image, msi_wgrid_cpu_predict, msi_wgrid_cpu_forget};
+    &msi_wgrid_cpu_cost, 1, NULL, cpu_bytes, cpu_resident, msi_wgrid_cpu_image, msi_wgrid_cpu_predict,
+    msi_wgrid_cpu_forget};
 #ifdef MSI_HAVE_CUDA
-static const wgrid_backend cuda = {
-    &msi_wgrid_cuda_cost, 0, cuda_bytes, cuda_resident, msi_wgrid_cuda_image, msi_wgrid_cuda_predict,
-    msi_wgrid_cuda_forget};
+static const wgrid_backend cuda = {&msi_wgrid_cuda_cost,   0,
+                                   msi_wgrid_cuda_check,   cuda_bytes,
+                                   cuda_resident,          msi_wgrid_cuda_image,
+                                   msi_wgrid_cuda_predict, msi_wgrid_cuda_forget};
 #endif
 
 static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_request *request, msi_gridder_report *r)
@@ -85,6 +88,7 @@ static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_req
     const msi_cost_model *cost = s->plan_for == MSI_BACKEND_CPU ? &msi_wgrid_cpu_cost : backend->cost;
     int rc = msi_wgrid_plan_make(&p->wgrid, &s->geometry, s->accuracy, request->precision, s->least_padding,
                                  request->n_sample, request->w_min_lambda, request->w_max_lambda, cost);
+    if (!rc && backend->check) rc = backend->check(&p->wgrid);
     if (rc) {
         msi_free(p);
         return rc;

@@ -15,6 +15,9 @@
 #include "kernels/grid/wgrid_cpu.h"
 #include "kernels/grid/wgrid_simd.h"
 #include "kernels/strategy.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/grid/wgrid_cuda.h"
+#endif
 #include "tests/direct_sum.h"
 #include "tests/wgrid_cases.h"
 
@@ -412,6 +415,24 @@ static void test_cpu_and_gpu_agree(void **state)
         }
 }
 
+/* What the GPU's kernels could not number is not planned for it; a GPU is not needed to know. */
+static void test_gpu_numbers(void **state)
+{
+    (void)state;
+#ifdef MSI_HAVE_CUDA
+    msi_wgrid_plan plan = {.grid = {.nu = 65536, .nv = 65535, .n_w = 65536 + 6, .width = 7, .w_width = 7}};
+    assert_int_equal(msi_wgrid_cuda_check(&plan), MSI_OK);
+    plan.grid.n_w++;
+    assert_int_equal(msi_wgrid_cuda_check(&plan), MSI_ERANGE);
+    plan.grid.n_w--;
+    plan.grid.nv++;
+    assert_int_equal(msi_wgrid_cuda_check(&plan), MSI_ERANGE);
+    assert_non_null(strstr(msi_error_get(), "-backend cpu"));
+#else
+    skip();
+#endif
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest common[] = {
@@ -428,10 +449,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_instruction_sets),
     };
     const struct CMUnitTest cpu_planes[] = {
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_spill_to_file),
-        cmocka_unit_test(test_density_weights),
-        cmocka_unit_test(test_refuses_what_it_cannot),
+        cmocka_unit_test(test_memory),          cmocka_unit_test(test_spill_to_file),
+        cmocka_unit_test(test_density_weights), cmocka_unit_test(test_refuses_what_it_cannot),
+        cmocka_unit_test(test_gpu_numbers),
     };
     const struct CMUnitTest cuda[] = {
         cmocka_unit_test(test_cpu_and_gpu_agree),

@@ -22,6 +22,12 @@ void msi_wgrid_cuda_settle(void);
 const char *msi_wgrid_cuda_describe(void);
 const char *msi_wgrid_cuda_versions(void);
 
+/*
+ * msi_wgrid_cuda_check - whether the kernels can number a plan's w-planes and the cells of one.
+ * Returns: 0, MSI_ERANGE
+ */
+int msi_wgrid_cuda_check(const msi_wgrid_plan *plan);
+
 /* As wgrid_method.c has them. */
 void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_image, int64_t n_resident, int64_t *host,
                           int64_t *device);

@@ -234,13 +234,14 @@ template <typename T> class sample_batches : protected store_batches<T> {
     }
 
   private:
-    /* Counters may take an eighth of the device's memory, and half of what is free. */
+    /* Counters may take an eighth of the device's memory, and half of what is free; they are summed by chunks, which
+     * must end before keys do. */
     static bool can_count(const sample_order &o)
     {
         size_t free_bytes = 0, total_bytes = 0;
         if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) cudaGetLastError();
         const int64_t most = std::max<int64_t>((int64_t)std::min(total_bytes / 8, free_bytes / 2), 1 << 24);
-        return o.n_key() < (int64_t)UNUSED && counter_bytes(o) <= most;
+        return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most;
     }
 
     /* Tiles of the size that degridding's crowded items take, unless there are more than keys can number. */

@@ -287,6 +287,7 @@ static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most, int32_t
     const int64_t room = n / most + std::min<int64_t>(n, n_tile);
     if (room <= s->item_capacity) return MSI_OK;
     s->item_capacity = 0;
+    cudaFree(s->item);
     MSI_TRY(allocate(&s->item, room, "work items"));
     s->item_capacity = room;
     return MSI_OK;
