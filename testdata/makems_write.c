@@ -27,7 +27,10 @@
 static const int64_t BLOCK_BYTES = 8 << 20;
 /* Bytes of a tile. */
 static const int64_t TILE_BYTES = 512 << 10;
-enum { SCALAR_BUCKET_BYTES = 32768 }; /* as CASA makes them */
+enum {
+    SCALAR_BUCKET_BYTES = 32768, /* as CASA makes them */
+    MAX_STORAGE = 12
+};
 
 int64_t msi_makems_n_baseline(const msi_makems_spec *spec)
 {
@@ -120,9 +123,9 @@ static int check(const msi_makems_spec *spec)
 typedef struct plan {
     ccc_column_spec column[8];
     int n_column;
-    ccc_storage storage[12];
+    ccc_storage storage[MAX_STORAGE];
     int n_storage;
-    const char *name[8]; /* of the column in storage[i], while that has a single one */
+    const char *name[MAX_STORAGE]; /* of the column in storage[i], while that has a single one */
 } plan;
 
 static void plan_column(plan *p, const char *name, int is_fixed, int ndim, int64_t n0, int64_t n1)
