@@ -121,9 +121,8 @@ void ccc::check_files(const std::string &real, const std::string &shown)
 }
 
 /* Bytes that the tiles of each hypercube take, against the files that hold them. */
-void ccc::check_tiles(const cc::Table &table, const std::string &real, const std::string &shown)
+void ccc::check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown)
 {
-    const cc::Record managers = table.dataManagerInfo();
     for (cc::uInt m = 0; m < managers.nfields(); m++) {
         const cc::Record &manager = managers.subRecord(m);
         const cc::Record *cubes = cubes_of(manager);

@@ -229,8 +229,8 @@ int64_t file_size(const std::string &path);
 /* Fails where a file of the table in directory `real` is shorter than it says; `shown` is its name in messages. */
 void check_files(const std::string &real, const std::string &shown);
 
-/* As check_files, of the files that hold the tiles of an open table. */
-void check_tiles(const cc::Table &table, const std::string &real, const std::string &shown);
+/* As check_files, of the files that hold the tiles of an open table whose storage managers these are. */
+void check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown);
 
 /* The number of rows that table.dat has; -1 where it has none in the expected place. */
 int64_t rows_in_header(const std::string &real);

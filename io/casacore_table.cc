@@ -83,12 +83,11 @@ void require_space(const ccc_table *t)
 
 /*
  * A StandardStMan interleaves its columns in buckets and keeps but two of them, so that each of its columns that is
- * read for a block of rows reads all their buckets again. What is kept holds
- * those of nearly any block.
+ * read for a block of rows reads all their buckets again. What is kept holds those
+ * of nearly any block.
  */
-void keep_buckets(const cc::Table &table)
+void keep_buckets(const cc::Table &table, const cc::Record &managers)
 {
-    const cc::Record managers = table.dataManagerInfo();
     for (cc::uInt m = 0; m < managers.nfields(); m++) {
         const cc::Record &manager = managers.subRecord(m);
         const cc::Vector<cc::String> columns(manager.toArrayString("COLUMNS"));
@@ -154,8 +153,9 @@ void ccc::open_table(ccc_table **out, const std::string &path, const std::string
                          tile_option(mode));
     /* casacore would rewrite table.info in place at the first flush, though it has not changed. */
     if (mode == CCC_UPDATE) t->table.tableInfo().flush("/dev/null");
-    check_tiles(t->table, real, path);
-    if (mode == CCC_READ) keep_buckets(t->table);
+    const cc::Record managers = t->table.dataManagerInfo();
+    check_tiles(managers, real, path);
+    if (mode == CCC_READ) keep_buckets(t->table, managers);
     take_lock(t.get());
     *out = t.release();
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/interrupt.h"
 #include "core/status.h"
+
+enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */
 
 /* ---- The child's start ---- */
 
@@ -81,6 +85,19 @@ int msi_child_receive(const msi_child *c, void *message, size_t size)
     do n = recv(c->socket, message, size, 0);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)size ? 0 : -1;
+}
+
+int msi_child_await(const msi_child *c, int wait, void *message, size_t size, int *got)
+{
+    for (;;) {
+        const ssize_t n = recv(c->socket, message, size, MSG_DONTWAIT);
+        const int is_empty = n < 0 && (errno == EAGAIN || errno == EINTR);
+        *got = n == (ssize_t)size ? 1 : is_empty ? 0 : -1;
+        if (*got || !wait) return MSI_OK;
+        struct pollfd fd = {.fd = c->socket, .events = POLLIN};
+        poll(&fd, 1, LOOK_MS);
+        MSI_TRY(msi_interrupt_check());
+    }
 }
 
 /* ---- Its end ---- */

@@ -29,6 +29,14 @@ int msi_child_send(const msi_child *child, const void *message, size_t size);
 int msi_child_receive(const msi_child *child, void *message, size_t size);
 
 /*
+ * msi_child_await - the next message of this size, looking at the signal flag meanwhile.
+ * Given:    wait  0: only what is there already
+ * Returned: *got  1 a message, 0 none is there yet, -1 the other side is gone
+ * Returns:  0, MSI_EINTERRUPTED
+ */
+int msi_child_await(const msi_child *child, int wait, void *message, size_t size, int *got);
+
+/*
  * msi_child_end_text - waits for the end of a child that has no more to say, and tells how it was.
  * Given:    path, what  "the process that writes", for the message
  * Returned: text  one line, with the last of what its libraries printed

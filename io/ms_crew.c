@@ -6,13 +6,11 @@
 #include "io/ms_crew.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,10 +20,7 @@
 #include "io/ms_block.h"
 #include "io/ms_child.h"
 
-enum {
-    SLOTS = 4,    /* of a process */
-    LOOK_MS = 200 /* between looks at the signal flag while waiting */
-};
+enum { SLOTS = 4 }; /* of a process */
 
 /* Address space of a slot, of which only what a block touches becomes memory. */
 static const int64_t SLOT_BYTES = (int64_t)16 << 20;
@@ -232,18 +227,10 @@ void msi_ms_crew_open(msi_ms_crew *crew, int64_t interval_begin, int64_t interva
 /* The next message of a process; *is_gone where it has ended. */
 static int await(const worker *w, news *n, int *is_gone)
 {
-    *is_gone = 0;
-    for (;;) {
-        const ssize_t size = recv(w->child.socket, n, sizeof *n, MSG_DONTWAIT);
-        if (size == (ssize_t)sizeof *n) return MSI_OK;
-        if (size >= 0 || (errno != EAGAIN && errno != EINTR)) {
-            *is_gone = 1;
-            return MSI_OK;
-        }
-        struct pollfd fd = {.fd = w->child.socket, .events = POLLIN};
-        poll(&fd, 1, LOOK_MS);
-        MSI_TRY(msi_interrupt_check());
-    }
+    int got;
+    MSI_TRY(msi_child_await(&w->child, 1, n, sizeof *n, &got));
+    *is_gone = got < 0;
+    return MSI_OK;
 }
 
 int msi_ms_crew_begin(msi_ms_crew *crew, msi_ms_reader *reader, int *reads)

@@ -3,12 +3,10 @@
 #include "io/ms_writer.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,7 +19,6 @@
 #include "io/ms_writer_shared.h"
 
 enum {
-    LOOK_MS = 200,  /* between looks at the signal flag while waiting */
     STOP_MS = 1000, /* that the child may take to stop by itself */
     PAUSE_MS = 2
 };
@@ -75,17 +72,12 @@ static int child_gone(msi_ms_writer *w)
 /* Takes the next message; *m.order is FREED where the wait was only for a look (wait 0) and there is none. */
 static int take(msi_ms_writer *w, int wait, msi_writer_message *m)
 {
-    for (;;) {
-        const ssize_t n = recv(w->child.socket, m, sizeof *m, MSG_DONTWAIT);
-        if (n == sizeof *m) break;
-        if (n >= 0 || (errno != EAGAIN && errno != EINTR)) return child_gone(w);
-        if (!wait) {
-            *m = (msi_writer_message){MSI_WRITER_FREED, -1};
-            return MSI_OK;
-        }
-        struct pollfd fd = {.fd = w->child.socket, .events = POLLIN};
-        poll(&fd, 1, LOOK_MS);
-        MSI_TRY(msi_interrupt_check());
+    int got;
+    MSI_TRY(msi_child_await(&w->child, wait, m, sizeof *m, &got));
+    if (got < 0) return child_gone(w);
+    if (got == 0) {
+        *m = (msi_writer_message){MSI_WRITER_FREED, -1};
+        return MSI_OK;
     }
     if (m->order == MSI_WRITER_FAILED) return child_gone(w);
     if (m->order == MSI_WRITER_FREED) w->is_busy[m->slot] = 0;
