@@ -3,18 +3,20 @@
  * Degridding a stack that few visibilities share: where most footprints have a cell to themselves, reading every cell
  * of every subgrid once is nearly all there is to do, and it must never pause.
  *
- * A unit of work is a strip of a subgrid, 48 first cells wide and 64 rows long, or 32 at last, lest many blocks wait
- * for the end of a few; subgrids with the most visibilities come first. Strips side by side share cells and are read at
- * the same time; they begin on lines of the cache, since copies that begin between them take 2 to 8 per cent longer.
- * One thread of a block has a strip's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring
- * allows and across units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction.
- * The others take visibilities in turn, in the order of rows, four to a warp: each of eight lanes sums over v and w at
- * one u, for which it needs 13 weights. Shared memory gives a warp 128 bytes at a time whether lanes share them or not,
- * so weights count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its own, nearly
- * half as much would be weights. Barriers in shared memory count bytes that arrive and warps that are done with 8 rows;
+ * A unit of work is a piece of a strip of a subgrid, 48 first cells wide and 144 rows long, or 40 at last, lest many
+ * blocks wait for the end of a few. Units side by side, and one above the other, share cells; they are numbered so that
+ * those that share cells are worked on at the same time or soon after, while the L2 cache still holds them. Strips
+ * begin on lines of the cache, since copies that begin between them take 2 to 8 per cent longer. One thread of a block
+ * has a unit's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring allows and across
+ * units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction. The first ring is
+ * filled while the visibilities are still being sorted. The others take visibilities in turn, in the order of rows,
+ * four to a warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights; those of the next turn
+ * are on their way while it sums. Shared memory gives a warp 128 bytes at a time whether lanes share them or not, so
+ * weights count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its own, nearly half
+ * as much would be weights. Barriers in shared memory count bytes that arrive and warps that are done with 8 rows;
  * nobody else waits for anybody.
  *
- * With nothing computed the copies alone take most of the time, and an H200's memory is busy for six cycles of seven.
+ * With nothing computed the copies alone take most of the time.
  *
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
  * problem; strips and ring are this program's.
@@ -25,6 +27,7 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/degrid/cache_policy_cuda.cuh"
 #include "kernels/degrid/degrid_device.cuh"
 #include "kernels/degrid/hopper_cuda.cuh"
 #include "kernels/grid/cuda_memory.h"
@@ -37,16 +40,17 @@ using namespace hopper;
 constexpr int TAPS = MSI_STACK_TAPS, PLANES = MSI_STACK_PLANES;
 constexpr int STRIP = 48, COLUMNS = 56; /* whole lines of 128 bytes in fp64; rows of complex floats, of 16 bytes */
 constexpr int UNITS = 2;                /* known to the block at once */
-constexpr int ROWS = 8, SLOTS = 4, STEPS = 8;
-constexpr int REACH = (ROWS + TAPS - 2) / ROWS; /* steps beyond its first that a footprint may need */
-constexpr int CONSUMERS = 10, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
-constexpr int FINE = 2; /* low units to each block */
+constexpr int ROWS = 8, SLOTS = 4, STEPS = 18, FINE_STEPS = 5; /* STEPS: of ROWS, of a unit */
+constexpr int REACH = (ROWS + TAPS - 2) / ROWS;                /* steps beyond its first that a footprint may need */
+constexpr int CONSUMERS = 7, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
+constexpr int NAP_NS = 20; /* between two looks whether a subgrid is sorted */
+constexpr int FINE = 2;    /* low units to each block, at least */
 static_assert(SLOTS > REACH, "the ring holds a footprint");
 static_assert(COLUMNS >= STRIP + TAPS - 1, "a footprint lies in a strip's columns");
 
 template <typename T> struct stream_args {
-    int32_t n_unit, n_coarse, n_coarse_subgrid; /* the first so many units are high ones, of so many subgrids */
-    const int32_t *order;                       /* of subgrids */
+    int32_t n_subgrid, n_coarse, n_unit; /* n_coarse: bands of a subgrid's units that are high */
+    const int32_t *order;                /* of subgrids */
     const T *kernel_u, *kernel_v, *kernel_w;
     cplx<T> *value;
     msi_stack_sorted sorted;
@@ -57,6 +61,11 @@ struct unit {
     int32_t subgrid, u0;
     uint32_t begin, end;        /* visibilities */
     int32_t first_step, n_step; /* rows are needed of all these; no step: there is nothing more to do */
+};
+
+/* Where a unit lies: visibilities begin in its steps. */
+struct spot {
+    int32_t subgrid, column, first_step, n_step;
 };
 
 template <typename T> struct ring {
@@ -71,32 +80,56 @@ constexpr int AT_ONCE = 32 / TAPS; /* visibilities of a warp */
 
 /* Copy ROWS rows of COLUMNS cells of each plane of a subgrid, from u0 and v0 on; beyond its edges are zeros. */
 __device__ __forceinline__ void copy_rows(void *to, const CUtensorMap *map, int u0, int v0, int subgrid,
-                                          uint64_t *barrier)
+                                          uint64_t *barrier, uint64_t policy)
 {
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),
-                 "l"(map), "r"(2 * u0), "r"(v0), "r"(subgrid * PLANES), "r"(shared_address(barrier))
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(to)),
+                 "l"(map), "r"(2 * u0), "r"(v0), "r"(subgrid * PLANES), "r"(shared_address(barrier)), "l"(policy)
                  : "memory");
 }
 
-/* The next unit that has visibilities. */
-template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
+/* Whether a subgrid's visibilities are in order, which they may be before the sort ends. */
+__device__ __forceinline__ bool is_ready(const msi_stack_sorted &s, int subgrid)
+{
+    uint32_t n;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(n) : "l"(s.ready + subgrid) : "memory");
+    return (int32_t)(n - s.ready_at) >= 0;
+}
+
+/* Side by side first, then subgrid by subgrid, then band by band. */
+template <typename T> __device__ __forceinline__ spot find_spot(const stream_args<T> &a, int number)
+{
+    const int n_u = a.sorted.n_u, of_band = n_u * a.n_subgrid, band = number / of_band, rest = number % of_band;
+    const int fine = max(band - a.n_coarse, 0);
+    return {a.order[rest / n_u], rest % n_u, (band - fine) * STEPS + fine * FINE_STEPS,
+            band < a.n_coarse ? STEPS : FINE_STEPS};
+}
+
+/* A unit's visibilities and the steps that they need; a `started` one has its first ring of steps already. */
+template <typename T> __device__ unit find_unit(const stream_args<T> &a, const spot &p, bool started)
 {
     const msi_stack_sorted &s = a.sorted;
+    if (s.ready)
+        while (!is_ready(s, p.subgrid)) __nanosleep(NAP_NS);
+    const int tile = p.column * s.n_v + p.first_step, end_tile = min(tile + p.n_step, (p.column + 1) * s.n_v);
+    const uint32_t *end_of = s.end + (int64_t)p.subgrid * s.n_u * s.n_v;
+    const uint32_t begin = tile > 0 ? __ldcg(end_of + tile - 1) : s.first_vis[p.subgrid];
+    const uint32_t end = __ldcg(end_of + end_tile - 1);
+    const int least = started ? SLOTS : 0;
+    if (begin == end) return {p.subgrid, p.column * STRIP, 0, 0, p.first_step, least};
+    const int first = started ? p.first_step : msi_stack_v0(__ldcg(s.place + begin)) / ROWS;
+    const int n = msi_stack_v0(__ldcg(s.place + end - 1)) / ROWS + 1 + REACH - first;
+    return {p.subgrid, p.column * STRIP, begin, end, first, max(n, least)};
+}
+
+/* The next unit that has visibilities; every block begins with that of its own number. */
+template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
+{
     for (;;) {
-        const int number = (int)atomicAdd(&a.next[0], 1u);
+        const int number = (int)(gridDim.x + atomicAdd(&a.next[0], 1u));
         if (number >= a.n_unit) return {0, 0, 0, 0, 0, 0};
-        const bool fine = number >= a.n_coarse;
-        const int first = fine ? a.n_coarse : 0, steps = fine ? STEPS / 2 : STEPS, bands = (s.n_v + steps - 1) / steps;
-        const int column = (number - first) % s.n_u, band = (number - first) / s.n_u;
-        const int subgrid = a.order[band / bands + (fine ? a.n_coarse_subgrid : 0)];
-        const int tile = column * s.n_v + band % bands * steps;
-        const int last = min(tile + steps, (column + 1) * s.n_v) - 1;
-        const uint32_t *end_of = s.end + (int64_t)subgrid * s.n_u * s.n_v;
-        const uint32_t begin = tile > 0 ? end_of[tile - 1] : s.first_vis[subgrid], end = end_of[last];
-        if (begin == end) continue;
-        const int first_step = msi_stack_v0(s.place[begin]) / ROWS, last_step = msi_stack_v0(s.place[end - 1]) / ROWS;
-        return {subgrid, column * STRIP, begin, end, first_step, last_step + 1 + REACH - first_step};
+        const unit x = find_unit(a, find_spot(a, number), false);
+        if (x.n_step > 0) return x;
     }
 }
 
@@ -114,23 +147,41 @@ template <int N> struct ring_place {
 /* By one thread. */
 template <typename T> __device__ void produce(const stream_args<T> &a, const CUtensorMap *map, ring<T> &r)
 {
+    const uint64_t policy = cache_policy::evict_first();
     ring_place<SLOTS> slot = {0, 1};
     ring_place<UNITS> to = {0, 1};
-    for (unit next = draw_unit(a);;) {
+    const auto copy = [&](int column, int subgrid, int step) {
+        wait_for(&r.empty[slot.at], slot.parity);
+        arrive_and_expect(&r.full[slot.at], sizeof r.cell[0]);
+        copy_rows(r.cell[slot.at], map, column, step * ROWS, subgrid, &r.full[slot.at], policy);
+        slot.advance();
+    };
+    const spot mine = find_spot(a, (int)blockIdx.x);
+    /* While its visibilities are being sorted, a block takes its unit's first rows, whether they are needed or not. */
+    if (!a.sorted.ready) cudaGridDependencySynchronize();
+    const bool waits = a.sorted.ready && !is_ready(a.sorted, mine.subgrid);
+    if (waits)
+        for (int step = 0; step < SLOTS; step++) copy(mine.column * STRIP, mine.subgrid, mine.first_step + step);
+    int step = waits ? SLOTS : 0;
+    unit next = find_unit(a, mine, waits);
+    if (next.n_step == 0) next = draw_unit(a);
+    for (;; step = 0) {
         const unit x = next;
         wait_for(&r.unit_empty[to.at], to.parity);
         r.units[to.at] = x;
         arrive(&r.unit_full[to.at]);
         to.advance();
         if (x.n_step == 0) break;
-        for (int step = 0; step < x.n_step; step++) {
-            wait_for(&r.empty[slot.at], slot.parity);
-            arrive_and_expect(&r.full[slot.at], sizeof r.cell[0]);
-            copy_rows(r.cell[slot.at], map, x.u0, (x.first_step + step) * ROWS, x.subgrid, &r.full[slot.at]);
-            slot.advance();
-            if (step == 1) next = draw_unit(a);
+        for (bool drawn = false; step < x.n_step || !drawn; step++) {
+            if (step < x.n_step) copy(x.u0, x.subgrid, x.first_step + step);
+            if (!drawn && step > 0) {
+                next = draw_unit(a);
+                drawn = true;
+            }
         }
     }
+    /* The sort has ended, too, before this kernel ends. */
+    if (a.sorted.ready) cudaGridDependencySynchronize();
     if (atomicAdd(&a.next[1], 1u) == gridDim.x - 1) a.next[0] = a.next[1] = 0;
 }
 
@@ -153,13 +204,14 @@ struct reader {
     }
 };
 
-/* A lane's weights of its visibility: one in u, all in v and w. */
-template <typename T> struct weights {
-    T u, v[TAPS], w[PLANES];
+/* A visibility, and its weights in v and w. */
+template <typename T> struct seat {
+    msi_stack_place place;
+    T v[TAPS], w[PLANES];
 
-    __device__ __forceinline__ weights(const stream_args<T> &a, msi_stack_place p, int lane)
+    __device__ __forceinline__ void take(const stream_args<T> &a, msi_stack_place p)
     {
-        u = __ldg(a.kernel_u + msi_stack_sub_u(p) * TAPS + lane % TAPS);
+        place = p;
         read_pairs<TAPS>(v, a.kernel_v + msi_stack_sub_v(p) * TAPS);
         read_pairs<PLANES>(w, a.kernel_w + msi_stack_sub_w(p) * PLANES);
     }
@@ -176,27 +228,29 @@ template <typename T> struct weights {
 
 /* The sum over v and w at a lane's u; slot: of the step that the footprint begins in. */
 template <typename T>
-__device__ __forceinline__ cplx<T> sum_column(const ring<T> &r, const weights<T> &weight, msi_stack_place p, int u0,
-                                              uint32_t slot, int lane)
+__device__ __forceinline__ cplx<T> sum_column(const ring<T> &r, const seat<T> &s, int u0, uint32_t slot, int lane)
 {
-    const uint32_t row = slot * ROWS + msi_stack_v0(p) % ROWS;
-    const cplx<T> *cell = &r.cell[0][0][0][msi_stack_u0(p) - u0 + lane % TAPS];
+    static_assert(REACH == 1, "a footprint's rows are of one step or two");
+    const int row = msi_stack_v0(s.place) % ROWS;
+    const cplx<T> *near = &r.cell[slot][0][row][msi_stack_u0(s.place) - u0 + lane % TAPS];
+    /* Rows of the next step, counted on from those of this one. */
+    const int steps = slot + 1 < SLOTS ? 1 : 1 - SLOTS;
+    const cplx<T> *far = near + (steps * PLANES - 1) * ROWS * COLUMNS;
     cplx<T> sum = {0, 0};
 #pragma unroll
-    for (uint32_t v = 0; v < TAPS; v++) {
-        const uint32_t at = (row + v) % (SLOTS * ROWS);
-        const cplx<T> *here = cell + (at / ROWS * (PLANES * ROWS) + at % ROWS) * COLUMNS;
+    for (int v = 0; v < TAPS; v++) {
+        const cplx<T> *here = (row + v < ROWS ? near : far) + v * COLUMNS;
         cplx<T> column = {0, 0};
 #pragma unroll
         for (int w = 0; w < PLANES; w++) {
             const cplx<T> x = here[w * ROWS * COLUMNS];
-            column.re += weight.w[w] * x.re;
-            column.im += weight.w[w] * x.im;
+            column.re += s.w[w] * x.re;
+            column.im += s.w[w] * x.im;
         }
-        sum.re += weight.v[v] * column.re;
-        sum.im += weight.v[v] * column.im;
+        sum.re += s.v[v] * column.re;
+        sum.im += s.v[v] * column.im;
     }
-    return {weight.u * sum.re, weight.u * sum.im};
+    return sum;
 }
 
 /* Over each 8 lanes: the sum of re for the lower four, of im for the upper four. */
@@ -211,7 +265,8 @@ template <typename T> __device__ __forceinline__ T sum_lanes(cplx<T> x, int lane
 template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &r, int warp, int lane)
 {
     constexpr uint32_t TURN = CONSUMERS * AT_ONCE;
-    const uint32_t mine = warp * AT_ONCE + lane / TAPS;
+    const uint64_t policy = cache_policy::evict_last();
+    if (!a.sorted.ready) cudaGridDependencySynchronize();
     reader at = {0, 0, 0};
     for (ring_place<UNITS> from = {0, 0};; from.advance()) {
         wait_for(&r.unit_full[from.at], from.parity);
@@ -219,26 +274,42 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
         arrive(&r.unit_empty[from.at]);
         __syncwarp();
         if (x.n_step == 0) break;
-        msi_stack_place next = a.sorted.place[min(x.begin + mine, x.end - 1)];
-        for (uint32_t first = x.begin + warp * AT_ONCE; first < x.end; first += TURN) {
-            const uint32_t i = first + lane / TAPS;
-            const msi_stack_place place = next;
-            const uint32_t index = a.sorted.index[min(i, x.end - 1)];
-            const weights<T> weight(a, place, lane);
-            next = a.sorted.place[min(i + TURN, x.end - 1)];
+        uint32_t i = x.begin + warp * AT_ONCE + lane / TAPS, left = x.end - x.begin;
+        const auto number = [&](uint32_t k) { return min(k, x.end - 1); };
+        const auto turn = [&](const seat<T> &s) {
+            const uint32_t index = __ldcs(a.sorted.index + number(i));
+            const T u = __ldg(a.kernel_u + msi_stack_sub_u(s.place) * TAPS + lane % TAPS);
             cplx<T> sum = {0, 0};
             /* Those whose rows the ring can hold together; nearly always all. */
-            const uint32_t step = at.first + msi_stack_v0(place) / ROWS - x.first_step;
+            const uint32_t step = at.first + msi_stack_v0(s.place) / ROWS - x.first_step;
             const uint32_t last_step = __shfl_sync(degrid::ALL_LANES, step, 31);
             for (uint32_t begin = __shfl_sync(degrid::ALL_LANES, step, 0); begin <= last_step; begin += SLOTS - REACH) {
                 const uint32_t end = min(begin + SLOTS - REACH, last_step + 1);
                 at.release(r, begin, lane);
                 at.await(r, end + REACH);
-                if (step >= begin && step < end) sum = sum_column(r, weight, place, x.u0, step % SLOTS, lane);
+                if (step >= begin && step < end) sum = sum_column(r, s, x.u0, step % SLOTS, lane);
             }
-            const T total = sum_lanes(sum, lane);
+            const T total = sum_lanes<T>({u * sum.re, u * sum.im}, lane);
             if (lane % 4 == 0 && i < x.end)
-                ((T *)(a.value + index))[lane / 4 % 2] = place & MSI_STACK_OUTSIDE ? T(0) : total;
+                cache_policy::store((T *)(a.value + index) + lane / 4 % 2, s.place & MSI_STACK_OUTSIDE ? T(0) : total,
+                                    policy);
+            i += TURN;
+        };
+        if (left > warp * AT_ONCE) {
+            seat<T> even, odd;
+            even.take(a, __ldcs(a.sorted.place + number(i)));
+            msi_stack_place next = __ldcs(a.sorted.place + number(i + TURN));
+            const uint32_t n_turn = (left - warp * AT_ONCE + TURN - 1) / TURN;
+            for (uint32_t k = 0;; k += 2) {
+                odd.take(a, next);
+                next = __ldcs(a.sorted.place + number(i + 2 * TURN));
+                turn(even);
+                if (k + 1 >= n_turn) break;
+                even.take(a, next);
+                next = __ldcs(a.sorted.place + number(i + 2 * TURN));
+                turn(odd);
+                if (k + 2 >= n_turn) break;
+            }
         }
         at.first += x.n_step;
         at.release(r, at.first, lane);
@@ -367,16 +438,15 @@ static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi
 {
     CUtensorMap map;
     MSI_TRY(describe_grid<T>(&map, job));
-    const int most_blocks = BLOCKS * s->n_processor, fine_steps = STEPS / 2;
-    const int coarse = sorted->n_u * ((sorted->n_v + STEPS - 1) / STEPS); /* units of a subgrid */
-    const int fine = sorted->n_u * ((sorted->n_v + fine_steps - 1) / fine_steps);
+    const int most_blocks = BLOCKS * s->n_processor, of_band = sorted->n_u * job->n_subgrid;
     /* Low units at last, FINE to each block, lest many blocks wait for the end of a few. */
-    const int n_fine_subgrid = std::min(job->n_subgrid, (FINE * most_blocks + fine - 1) / fine);
-    const int n_coarse_subgrid = job->n_subgrid - n_fine_subgrid, n_coarse = n_coarse_subgrid * coarse;
-    const int n_unit = n_coarse + n_fine_subgrid * fine;
-    const stream_args<T> a = {n_unit,
+    const int least_fine = (FINE * most_blocks + of_band - 1) / of_band;
+    const int n_coarse = std::max(0, sorted->n_v - least_fine * FINE_STEPS) / STEPS;
+    const int n_fine = (sorted->n_v - n_coarse * STEPS + FINE_STEPS - 1) / FINE_STEPS;
+    const int n_unit = (n_coarse + n_fine) * of_band;
+    const stream_args<T> a = {job->n_subgrid,
                               n_coarse,
-                              n_coarse_subgrid,
+                              n_unit,
                               s->order,
                               (const T *)job->kernel_u,
                               (const T *)job->kernel_v,
@@ -384,8 +454,17 @@ static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi
                               (cplx<T> *)job->value,
                               *sorted,
                               s->next};
-    k_stack_stream<<<(unsigned)std::min(n_unit, most_blocks), THREADS, sizeof(ring<T>), stream>>>(a, map);
-    MSI_CUDA(cudaGetLastError());
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t how = {};
+    how.gridDim = dim3((unsigned)std::min(n_unit, most_blocks));
+    how.blockDim = dim3(THREADS);
+    how.dynamicSmemBytes = sizeof(ring<T>);
+    how.stream = stream;
+    how.attrs = &overlap;
+    how.numAttrs = 1;
+    MSI_CUDA(cudaLaunchKernelEx(&how, k_stack_stream<T>, a, map));
     return MSI_OK;
 }
 

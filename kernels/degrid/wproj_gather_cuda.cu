@@ -297,6 +297,7 @@ int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
     g->form = form == MSI_GATHER_AUTO ? choose_form(job, c->of[0], g->cells) : form;
     if (g->form == MSI_GATHER_PLACE && form == MSI_GATHER_AUTO) g->form = MSI_GATHER_STRIP;
     if (g->form == MSI_GATHER_STRIP && !shape_strips(&g->strips, job, g->n_block)) g->form = MSI_GATHER_PLACE;
+    if (g->form == MSI_GATHER_STRIP) fetch_granules(g);
     if (g->form == MSI_GATHER_GIVEN || g->form == MSI_GATHER_PLACE) shape_places(c);
     return msi_degrid_sorter_tiles(g->sorter);
 }
@@ -306,6 +307,7 @@ int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
 extern "C" void msi_gather_free(msi_gather *g)
 {
     if (!g) return;
+    if (g->fetch_bytes) cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, g->fetch_bytes);
     msi_degrid_sorter_free(g->sorter);
     cudaFree(g->next_item);
     delete g;

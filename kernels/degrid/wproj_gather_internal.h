@@ -20,6 +20,7 @@ struct msi_gather {
     int32_t cells;       /* of image in shared memory */
     uint32_t *next_item; /* device memory */
     int n_block;         /* multiprocessors */
+    size_t fetch_bytes;  /* that the L2 cache read at once before fetch_granules; 0: unknown */
 };
 
 namespace degrid {
@@ -65,6 +66,9 @@ extern const int STRIP_ITEM; /* most visibilities of an item */
  * Returns: whether this form is for such a job
  */
 bool shape_strips(msi_degrid_strips *strips, const msi_window_job *job, int n_block);
+
+/* fetch_granules - have the device's L2 cache read no more at once than launch_strips asks for, where it can be told */
+void fetch_granules(msi_gather *g);
 
 /* launch_strips - by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
 int launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream);

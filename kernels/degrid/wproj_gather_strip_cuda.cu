@@ -6,11 +6,11 @@
  * is cut into strips, whose rows stand in one line, strip after strip. Bins of the line, some hundred rows each, are
  * shared out evenly; a block marches through neighbouring ones. Its warps have three tasks and wait for one another
  * only where they must. The first fetch rows into a ring in shared memory, as far ahead as it reaches: of each row
- * those 64 bytes that any footprint touches, as much as the L2 cache reads at once. The second put the visibilities of
- * a bin in the order of rows while those of the bin before are worked on, and mark what they touch. The others take
- * visibilities in turn, in that order, sixteen lanes each: two rows of eight taps at a time, which meet in no bank of
- * shared memory. Barriers there count the copies that arrive of a few rows, and the warps that are done with them. All
- * kernels lie in shared memory, padded with zeros to 8 x 8.
+ * those sectors of 32 bytes that any footprint touches, which is what the L2 cache is told to read at once. The second
+ * put the visibilities of a bin in the order of rows while those of the bin before are worked on, and mark what they
+ * touch. The others take visibilities in turn, in that order, sixteen lanes each: two rows of eight taps at a time,
+ * which meet in no bank of shared memory. Barriers there count the copies that arrive of a few rows, and the warps that
+ * are done with them. All kernels lie in shared memory, padded with zeros to 8 x 8.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") for the problem; strips are this program's.
  */
@@ -18,6 +18,7 @@
 
 #include <algorithm>
 
+#include "kernels/degrid/cache_policy_cuda.cuh"
 #include "kernels/degrid/hopper_cuda.cuh"
 
 namespace {
@@ -27,18 +28,19 @@ using namespace hopper;
 
 constexpr int FETCHERS = 8, SORTERS = 4, WEIGHERS = 12, THREADS = 32 * (FETCHERS + SORTERS + WEIGHERS); /* warps */
 constexpr int TAPS = 8, GROUP = 4;                /* GROUP: rows of a barrier; a fetching warp has one of them */
-constexpr int GRANULE = 64;                       /* bytes that are marked and fetched at once */
 constexpr int MOST_SQUARES = 81, CAPACITY = 1536; /* kernels; visibilities of an item */
 constexpr int FEWEST_ROWS = 16; /* of a bin; no fewer than two groups, or the rows of one end in the next but one */
 
 template <typename T> struct geometry {
     static constexpr int CELL = sizeof(cplx<T>);
-    static constexpr int WIDTH = 2048 / CELL;                            /* most first cells of a strip's row */
-    static constexpr int COLUMNS = WIDTH + TAPS, PITCH = COLUMNS * CELL; /* cells, bytes of a row */
-    static constexpr int ROWS = CELL == 8 ? 320 : 608;                   /* most first rows of a bin */
+    static constexpr int GRANULE = CELL == 8 ? 32 : 64;   /* bytes that are marked and fetched at once */
+    static constexpr int WIDTH = CELL == 8 ? 248 : 128;   /* most first cells of a strip's row */
+    static constexpr int FETCHED = (WIDTH + TAPS) * CELL; /* bytes of a row */
+    static constexpr int COLUMNS = CELL == 8 ? 264 : 136, PITCH = COLUMNS * CELL; /* cells, bytes from row to row */
+    static constexpr int ROWS = CELL == 8 ? 320 : 608;                            /* most first rows of a bin */
     static constexpr int GROUPS = CELL == 8 ? 18 : 12, RING = GROUPS * GROUP;
-    static_assert(PITCH % 128 == 64 || CELL == 16, "two rows of a footprint meet in a bank");
-    static_assert(PITCH <= 64 * GRANULE, "a row's granules do not fit two words");
+    static_assert(PITCH >= FETCHED && (PITCH % 128 == 64 || CELL == 16), "two rows of a footprint meet in a bank");
+    static_assert(FETCHED <= 64 * GRANULE, "a row's granules do not fit two words");
 };
 
 /* A visibility in a list: its first cell in the ring, its kernel, and whether that is conjugated; its number. */
@@ -116,9 +118,10 @@ __device__ __forceinline__ void arrive_after_copies(uint64_t *barrier)
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-__device__ __forceinline__ void copy_async(void *to, const void *from)
+__device__ __forceinline__ void copy_async(void *to, const void *from, uint64_t policy)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from), "n"(COPY)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], %2, %3;" ::"r"(shared_address(to)), "l"(from),
+                 "n"(COPY), "l"(policy)
                  : "memory");
 }
 
@@ -130,18 +133,17 @@ struct share {
 /* Start copying what is touched of a row. WRAPS: cells from `edge` on are the row's first. */
 template <bool WRAPS, typename T>
 __device__ __forceinline__ void copy_row(char *to, const cplx<T> *from, uint2 touched, int lane, int32_t edge,
-                                         int32_t nu)
+                                         int32_t nu, uint64_t policy)
 {
-    constexpr int CELLS = COPY / sizeof(cplx<T>), AT_A_TIME = 32 * COPY, WHOLE = geometry<T>::PITCH / AT_A_TIME;
-    constexpr int REST = (geometry<T>::PITCH - WHOLE * AT_A_TIME) / COPY;
-    static_assert(WHOLE * AT_A_TIME / GRANULE == 32, "the rest of a row is in the second word");
-    const uint32_t of_lane = 1u << lane * COPY / GRANULE;
+    using G = geometry<T>;
+    constexpr int AT_A_TIME = 32 * COPY, CELLS = AT_A_TIME / G::CELL, BITS = AT_A_TIME / G::GRANULE;
+    const uint32_t of_lane = 1u << lane * COPY / G::GRANULE;
 #pragma unroll
-    for (int c = 0; c < WHOLE; c++)
-        if (touched.x >> c * AT_A_TIME / GRANULE & of_lane)
-            copy_async(to + c * AT_A_TIME, from + c * 32 * CELLS - (WRAPS && c * 32 * CELLS >= edge ? nu : 0));
-    if (touched.y & of_lane && lane < REST)
-        copy_async(to + WHOLE * AT_A_TIME, from + WHOLE * 32 * CELLS - (WRAPS && WHOLE * 32 * CELLS >= edge ? nu : 0));
+    for (int c = 0; c * AT_A_TIME < G::FETCHED; c++) {
+        const uint32_t bits = c * BITS < 32 ? touched.x >> c * BITS : touched.y >> (c * BITS - 32);
+        if (bits & of_lane && ((c + 1) * AT_A_TIME <= G::FETCHED || lane < (G::FETCHED - c * AT_A_TIME) / COPY))
+            copy_async(to + c * AT_A_TIME, from + c * CELLS - (WRAPS && c * CELLS >= edge ? nu : 0), policy);
+    }
 }
 
 /* By one warp: fetch a row of every group that is its turn. */
@@ -151,6 +153,7 @@ __device__ __forceinline__ void fetch_rows(const strip_args<T> &a, strip_store<T
 {
     using G = geometry<T>;
     const int in_group = warp % GROUP;
+    const uint64_t policy = cache_policy::evict_first();
     uint32_t slot = warp / GROUP, parity = 1, first = slot * GROUP; /* first row of the group */
     uint32_t end = 0, k = ~0u;
     item_note x;
@@ -180,9 +183,9 @@ __device__ __forceinline__ void fetch_rows(const strip_args<T> &a, strip_store<T
         wait_for(&s.empty[slot], parity);
         char *to = (char *)s.ring + (slot * GROUP + in_group) * G::PITCH + lane * COPY;
         if (wraps)
-            copy_row<true>(to, from, *touched, lane, edge, a.nu);
+            copy_row<true>(to, from, *touched, lane, edge, a.nu, policy);
         else
-            copy_row<false>(to, from, *touched, lane, edge, a.nu);
+            copy_row<false>(to, from, *touched, lane, edge, a.nu, policy);
         arrive_after_copies(&s.full[slot]);
         slot += TURN;
         if (slot >= G::GROUPS) {
@@ -216,7 +219,7 @@ __device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T
 #pragma unroll
         for (int e = 0; e < EACH; e++)
             if (i + e * SORT_THREADS < item.n)
-                place[e] = __ldcg((const uint2 *)a.place + item.first + i + e * SORT_THREADS);
+                place[e] = __ldcs((const uint2 *)a.place + item.first + i + e * SORT_THREADS);
         msi_degrid_item next = {-1, 0, 0};
         if (k + 1 < mine.n) next = a.item[mine.first + k + 1];
         nap_for(&s.unlisted[to], k / 2 % 2 ^ 1);
@@ -230,7 +233,7 @@ __device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T
             if (i + e * SORT_THREADS >= item.n) continue;
             const uint32_t u = place[e].x & ((1u << U_BITS) - 1), row = place[e].x >> U_BITS & ((1u << ROW_BITS) - 1);
             const uint32_t kernel = place[e].x >> (U_BITS + ROW_BITS) & ((1u << KERNEL_BITS) - 1);
-            const uint32_t first = u * G::CELL / GRANULE, last = (u + TAPS - 1) * G::CELL / GRANULE;
+            const uint32_t first = u * G::CELL / G::GRANULE, last = (u + TAPS - 1) * G::CELL / G::GRANULE;
             const uint64_t bits = (uint64_t)((2u << (last - first)) - 1) << first;
             uint32_t *touched = (uint32_t *)&s.touched[to][row];
             rank[e] = row << 16 | atomicAdd(&s.start[row], 1u);
@@ -366,6 +369,7 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
     constexpr int N = AT_ONCE<T>, PAIRS = N / 2, PART = LANES / N; /* lanes that hold the same part of the sums */
     const int half = lane / LANES, within = lane % LANES;
     reader<T> at = {s, (uint32_t)lane};
+    const uint64_t policy = cache_policy::evict_last();
     item_note x = {};
 #pragma unroll 1
     for (uint32_t k = 0; k < mine.n; k++) {
@@ -404,7 +408,8 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
             }
             const T part = transposed_sum<PAIRS, LANES>(sum, within);
             const uint32_t q = p + within / PART / 2 * 2 + half;
-            if (within % PART == 0 && q < x.n) ((T *)(a.value + list[q].y))[within / PART % 2] = part;
+            if (within % PART == 0 && q < x.n)
+                cache_policy::store((T *)(a.value + list[q].y) + within / PART % 2, part, policy);
         }
         const uint32_t done = (x.base + a.strips.rows) / GROUP;
         at.advance(done, done);
@@ -490,7 +495,7 @@ template <typename T> int launch(const msi_gather *g, const msi_window_job *job,
 template <typename T> bool shape(msi_degrid_strips *strips, const msi_window_job *job, int n_block)
 {
     using G = geometry<T>;
-    constexpr int CELLS = GRANULE / G::CELL;
+    constexpr int CELLS = G::GRANULE / G::CELL;
     const int64_t n_strip = (job->nu + G::WIDTH - 1) / G::WIDTH, height = (job->nv + TAPS - 2 + GROUP) / GROUP * GROUP;
     const int64_t line = n_strip * height, each = MSI_DEGRID_MAX_PLACE_TILES / n_block;
     cudaFuncAttributes compiled;
@@ -521,6 +526,15 @@ bool degrid::shape_strips(msi_degrid_strips *strips, const msi_window_job *job, 
         (k.oversample + 1) * (k.oversample + 1) > MOST_SQUARES)
         return false;
     return job->precision == MSI_FP32 ? shape<float>(strips, job, n_block) : shape<double>(strips, job, n_block);
+}
+
+void degrid::fetch_granules(msi_gather *g)
+{
+    if (cudaDeviceGetLimit(&g->fetch_bytes, cudaLimitMaxL2FetchGranularity) != cudaSuccess ||
+        cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, geometry<float>::GRANULE) != cudaSuccess) {
+        cudaGetLastError();
+        g->fetch_bytes = 0;
+    }
 }
 
 int degrid::launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream)

@@ -197,6 +197,7 @@ struct cluster_args {
     const uint32_t *first_vis;
     const msi_stack_uvw *uvw;
     uint32_t *end, *index, *n_item, *progress; /* progress: items so far, clusters that have listed theirs */
+    uint32_t *ready;                           /* of a subgrid, blocks that have written theirs, in all sorts */
     msi_stack_place *place;
     msi_stack_item *item;
 };
@@ -225,11 +226,12 @@ size_t cluster_bytes(uint32_t share, int n_tile)
 namespace cg = cooperative_groups;
 
 /* Count n visibilities over the tiles; they stay in registers with their tiles, and their ranks there. */
+template <int EACH_OF>
 __device__ __forceinline__ void count_share(const cluster_args &a, uint32_t first, uint32_t n, msi_stack_place *mine,
                                             uint32_t *tile_rank, uint32_t *here)
 {
 #pragma unroll
-    for (int batch = 0; batch < EACH; batch += BATCH) {
+    for (int batch = 0; batch < EACH_OF; batch += BATCH) {
         if (batch * THREADS >= n) break;
 #pragma unroll
         for (int k = batch; k < batch + BATCH; k++)
@@ -280,6 +282,51 @@ __device__ __forceinline__ void place_tiles(const cluster_store &s, int n_tile, 
     }
 }
 
+/* Put a block's visibilities into their order in shared memory. */
+template <int EACH_OF>
+__device__ __forceinline__ void order_share(const cluster_store &s, const msi_stack_place *mine,
+                                            const uint32_t *tile_rank, uint32_t first, uint32_t n)
+{
+#pragma unroll
+    for (int batch = 0; batch < EACH_OF; batch += BATCH) {
+        uint32_t to[BATCH];
+        if (batch * THREADS >= n) break;
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            if ((batch + k) * THREADS + threadIdx.x < n)
+                to[k] = s.first_here[tile_rank[batch + k] >> 16] + (tile_rank[batch + k] & 0xffff);
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            const uint32_t i = (batch + k) * THREADS + threadIdx.x;
+            if (i >= n) continue;
+            s.place[to[k]] = mine[batch + k];
+            s.index[to[k]] = first + i;
+        }
+    }
+}
+
+/* Write a block's visibilities to where they go. A thread has several on their way at once. */
+__device__ __forceinline__ void write_share(const cluster_args &a, const cluster_store &s, uint32_t n)
+{
+    for (uint32_t begin = threadIdx.x; begin < n; begin += BATCH * THREADS) {
+        msi_stack_place p[BATCH];
+        uint32_t index[BATCH], to[BATCH];
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            const uint32_t i = min(begin + k * THREADS, n - 1);
+            p[k] = s.place[i];
+            index[k] = s.index[i];
+            to[k] = s.base[tile_of(a.tiles, p[k])] + i;
+        }
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            if (begin + k * THREADS < n) {
+                a.place[to[k]] = p[k];
+                a.index[to[k]] = index[k];
+            }
+    }
+}
+
 /* By one block of the cluster; the last of all clusters leaves the counters zero for the next sort. */
 __device__ __forceinline__ void list_items(const cluster_args &a, const cluster_store &s, int32_t subgrid,
                                            uint32_t first_vis, uint32_t *warp_sum, uint32_t *first_item)
@@ -315,7 +362,9 @@ __device__ __forceinline__ void list_items(const cluster_args &a, const cluster_
 
 #endif
 
-/* A cluster of blocks a subgrid. No items are listed where one may hold any number. */
+/* A cluster of blocks a subgrid, EACH_OF visibilities to a thread. No items are listed where one may hold any number.
+ */
+template <int EACH_OF>
 __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid_constant__ cluster_args a)
 {
 #if __CUDA_ARCH__ >= 900
@@ -327,31 +376,26 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid
     const uint32_t n_vis = a.first_vis[subgrid + 1] - first_vis, begin = min(cluster.block_rank() * a.share, n_vis);
     const uint32_t first = first_vis + begin, n = min(a.share, n_vis - begin);
     const bool last_block = cluster.block_rank() == CLUSTER - 1;
-    msi_stack_place mine[EACH];
-    uint32_t tile_rank[EACH];
+    msi_stack_place mine[EACH_OF];
+    uint32_t tile_rank[EACH_OF];
     for (int i = threadIdx.x; i < a.tiles.n; i += THREADS) s.here[i] = 0;
     __syncthreads();
-    count_share(a, first, n, mine, tile_rank, s.here);
+    count_share<EACH_OF>(a, first, n, mine, tile_rank, s.here);
+    /* What follows in the stream may take the room that is left; memory has little to do from here on. */
+    cudaTriggerProgrammaticLaunchCompletion();
     cluster.sync();
     add_counts(cluster, s, a.tiles.n);
     cluster.barrier_arrive();
     __syncthreads();
     place_tiles(s, a.tiles.n, first_vis, warp_sum, last_block ? a.end + (int64_t)subgrid * a.tiles.n : nullptr);
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < EACH; k++) {
-        const uint32_t i = k * THREADS + threadIdx.x;
-        if (i >= n) break;
-        const uint32_t to = s.first_here[tile_rank[k] >> 16] + (tile_rank[k] & 0xffff);
-        s.place[to] = mine[k];
-        s.index[to] = first + i;
-    }
+    order_share<EACH_OF>(s, mine, tile_rank, first, n);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
-        const msi_stack_place p = s.place[i];
-        const uint32_t to = s.base[tile_of(a.tiles, p)] + i;
-        a.place[to] = p;
-        a.index[to] = s.index[i];
+    write_share(a, s, n);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(&a.ready[subgrid], 1u);
     }
     if (last_block && a.most != INT32_MAX) list_items(a, s, (int32_t)subgrid, first_vis, warp_sum, &first_item);
     /* Nobody leaves while others read its counts. */
@@ -366,7 +410,8 @@ struct msi_stack_sorter {
     uint32_t most, n_chunk, share; /* share: visibilities of a cluster's block; 0: no clusters */
     int32_t n_subgrid;
     chunk *chunks;
-    uint32_t *first_vis, *count, *cursor, *index, *n_item, *progress;
+    uint32_t *first_vis, *count, *cursor, *index, *n_item, *progress, *ready;
+    uint32_t n_sort;
     msi_stack_place *place;
     msi_stack_item *item;
 };
@@ -383,19 +428,31 @@ static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor)
     return chunks;
 }
 
+/* Few visibilities to a thread stay in its registers. */
+constexpr int FEW = 8;
+
+static auto *cluster_kernel(uint32_t share)
+{
+    return share <= FEW * THREADS ? k_stack_sort_clusters<FEW> : k_stack_sort_clusters<EACH>;
+}
+
 /* *share: visibilities of a cluster's block, where a cluster can hold each subgrid's; 0 where there are no clusters. */
 static int choose_share(uint32_t *share, const msi_stack_job *job)
 {
     cudaFuncAttributes compiled;
     int64_t most = 0;
     *share = 0;
-    MSI_CUDA(cudaFuncGetAttributes(&compiled, k_stack_sort_clusters));
+    MSI_CUDA(cudaFuncGetAttributes(&compiled, k_stack_sort_clusters<EACH>));
     for (int32_t s = 0; s < job->n_subgrid; s++) most = std::max(most, job->first_vis[s + 1] - job->first_vis[s]);
     if (compiled.ptxVersion < ARCHITECTURE || most > CLUSTER * CHUNK) return MSI_OK;
     /* Even, so that what follows in shared memory is aligned. */
     *share = (uint32_t)((most + 2 * CLUSTER - 1) / (2 * CLUSTER) * 2);
-    MSI_CUDA(cudaFuncSetAttribute(k_stack_sort_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    const auto kernel = cluster_kernel(*share);
+    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)cluster_bytes(CHUNK, MAX_TILES)));
+    /* Room for blocks of the kernel that follows. */
+    MSI_CUDA(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
     return MSI_OK;
 }
 
@@ -419,6 +476,8 @@ static int fill_sorter(msi_stack_sorter *s, const msi_stack_job *job)
     MSI_TRY(allocate(&s->item, std::min(job->n_subgrid * n_tile, n_vis) + n_vis / s->most, "work items"));
     MSI_TRY(allocate(&s->n_item, 1, "work items"));
     MSI_TRY(allocate(&s->progress, 2, "work items"));
+    MSI_TRY(allocate(&s->ready, job->n_subgrid, "subgrids"));
+    MSI_CUDA(cudaMemset(s->ready, 0, (size_t)job->n_subgrid * sizeof *s->ready));
     MSI_CUDA(cudaMemset(s->progress, 0, 2 * sizeof *s->progress));
     MSI_CUDA(cudaMemset(s->n_item, 0, sizeof *s->n_item));
     MSI_CUDA(cudaMemset(s->count, 0, (size_t)(job->n_subgrid * n_tile) * sizeof *s->count));
@@ -454,8 +513,8 @@ extern "C" int msi_stack_sorter_create(msi_stack_sorter **out, const msi_stack_j
 extern "C" void msi_stack_sorter_free(msi_stack_sorter *s)
 {
     if (!s) return;
-    void *memory[] = {s->chunks, s->first_vis, s->count,  s->cursor,  s->place,
-                      s->index,  s->item,      s->n_item, s->progress};
+    void *memory[] = {s->chunks, s->first_vis, s->count,  s->cursor,   s->place,
+                      s->index,  s->item,      s->n_item, s->progress, s->ready};
     for (void *p : memory) cudaFree(p);
     delete s;
 }
@@ -463,7 +522,7 @@ extern "C" void msi_stack_sorter_free(msi_stack_sorter *s)
 static int sort_in_clusters(const msi_stack_sorter *s, const msi_stack_job *job, cudaStream_t stream)
 {
     const cluster_args a = {s->tiles, s->most,   s->share,    s->first_vis, job->uvw, s->cursor,
-                            s->index, s->n_item, s->progress, s->place,     s->item};
+                            s->index, s->n_item, s->progress, s->ready,     s->place, s->item};
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {CLUSTER, 1, 1};
@@ -474,7 +533,7 @@ static int sort_in_clusters(const msi_stack_sorter *s, const msi_stack_job *job,
     launch.stream = stream;
     launch.attrs = &cluster;
     launch.numAttrs = 1;
-    MSI_CUDA(cudaLaunchKernelEx(&launch, k_stack_sort_clusters, a));
+    MSI_CUDA(cudaLaunchKernelEx(&launch, cluster_kernel(s->share), a));
     return MSI_OK;
 }
 
@@ -482,9 +541,13 @@ extern "C" int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *j
                                      msi_stack_sorted *sorted)
 {
     cudaStream_t stream = (cudaStream_t)stream_;
-    *sorted = {s->place, s->index, s->item, s->n_item, s->first_vis, s->cursor, s->tiles.n_u, s->tiles.n_v};
+    *sorted = {s->place, s->index, s->item, s->n_item, s->first_vis, s->cursor, s->tiles.n_u, s->tiles.n_v, nullptr, 0};
     if (s->n_chunk == 0) return MSI_OK;
-    if (s->share > 0) return sort_in_clusters(s, job, stream);
+    if (s->share > 0) {
+        sorted->ready = s->ready;
+        sorted->ready_at = ++s->n_sort * CLUSTER;
+        return sort_in_clusters(s, job, stream);
+    }
     k_stack_count<<<s->n_chunk, THREADS, 0, stream>>>(s->chunks, job->uvw, s->tiles, s->count, s->n_item);
     MSI_CUDA(cudaGetLastError());
     k_stack_items<<<(unsigned)s->n_subgrid, SCAN, 0, stream>>>(s->first_vis, s->tiles, s->most, s->count, s->cursor,

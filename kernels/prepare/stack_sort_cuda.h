@@ -33,6 +33,8 @@ typedef struct msi_stack_sorted {
     const uint32_t *first_vis; /* [n_subgrid] */
     const uint32_t *end;       /* [n_subgrid][n_u][n_v] end of each tile's; the next tile's begin there */
     int32_t n_u, n_v;          /* tiles of a subgrid */
+    const uint32_t *ready;     /* [n_subgrid] ready_at or more, modulo 2^32: in order before the sort ends; or NULL */
+    uint32_t ready_at;
 } msi_stack_sorted;
 
 typedef struct msi_stack_sorter msi_stack_sorter;

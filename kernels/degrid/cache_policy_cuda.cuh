@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What the L2 cache is told of an access. An image that streams through the cache drives out what is written in the
+ * order of visibilities given, a few bytes here and there, before its sectors are whole; memory then has to be read
+ * and written for each part of a sector. So what streams goes first, and results stay.
+ */
+#ifndef MSI_KERNELS_CACHE_POLICY_CUDA_CUH
+#define MSI_KERNELS_CACHE_POLICY_CUDA_CUH
+
+#include <stdint.h>
+
+namespace cache_policy {
+
+/* Of lines that are driven out before any other; of those driven out after all others. */
+__device__ __forceinline__ uint64_t evict_first()
+{
+    uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 800
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#endif
+    return policy;
+}
+
+__device__ __forceinline__ uint64_t evict_last()
+{
+    uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 800
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+#endif
+    return policy;
+}
+
+__device__ __forceinline__ void store(float *to, float x, uint64_t policy)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x), "l"(policy) : "memory");
+#endif
+}
+
+__device__ __forceinline__ void store(double *to, double x, uint64_t policy)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(to), "d"(x), "l"(policy) : "memory");
+#endif
+}
+
+} /* namespace cache_policy */
+
+#endif
