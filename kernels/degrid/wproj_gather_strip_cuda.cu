@@ -28,19 +28,17 @@ using namespace hopper;
 
 constexpr int FETCHERS = 8, SORTERS = 4, WEIGHERS = 12, THREADS = 32 * (FETCHERS + SORTERS + WEIGHERS); /* warps */
 constexpr int TAPS = 8, GROUP = 4;                /* GROUP: rows of a barrier; a fetching warp has one of them */
+constexpr int GRANULE = 32, LAST = 63;            /* bytes that are marked and fetched at once; the last has the rest */
 constexpr int MOST_SQUARES = 81, CAPACITY = 1536; /* kernels; visibilities of an item */
 constexpr int FEWEST_ROWS = 16; /* of a bin; no fewer than two groups, or the rows of one end in the next but one */
 
 template <typename T> struct geometry {
     static constexpr int CELL = sizeof(cplx<T>);
-    static constexpr int GRANULE = CELL == 8 ? 32 : 64;   /* bytes that are marked and fetched at once */
-    static constexpr int WIDTH = CELL == 8 ? 248 : 128;   /* most first cells of a strip's row */
-    static constexpr int FETCHED = (WIDTH + TAPS) * CELL; /* bytes of a row */
-    static constexpr int COLUMNS = CELL == 8 ? 264 : 136, PITCH = COLUMNS * CELL; /* cells, bytes from row to row */
-    static constexpr int ROWS = CELL == 8 ? 320 : 608;                            /* most first rows of a bin */
+    static constexpr int WIDTH = 2048 / CELL;                            /* most first cells of a strip's row */
+    static constexpr int COLUMNS = WIDTH + TAPS, PITCH = COLUMNS * CELL; /* cells, bytes of a row */
+    static constexpr int ROWS = CELL == 8 ? 320 : 608;                   /* most first rows of a bin */
     static constexpr int GROUPS = CELL == 8 ? 18 : 12, RING = GROUPS * GROUP;
-    static_assert(PITCH >= FETCHED && (PITCH % 128 == 64 || CELL == 16), "two rows of a footprint meet in a bank");
-    static_assert(FETCHED <= 64 * GRANULE, "a row's granules do not fit two words");
+    static_assert(PITCH % 128 == 64 || CELL == 16, "two rows of a footprint meet in a bank");
 };
 
 /* A visibility in a list: its first cell in the ring, its kernel, and whether that is conjugated; its number. */
@@ -136,14 +134,17 @@ __device__ __forceinline__ void copy_row(char *to, const cplx<T> *from, uint2 to
                                          int32_t nu, uint64_t policy)
 {
     using G = geometry<T>;
-    constexpr int AT_A_TIME = 32 * COPY, CELLS = AT_A_TIME / G::CELL, BITS = AT_A_TIME / G::GRANULE;
-    const uint32_t of_lane = 1u << lane * COPY / G::GRANULE;
+    constexpr int AT_A_TIME = 32 * COPY, WHOLE = (LAST + 1) * GRANULE / AT_A_TIME, CELLS = AT_A_TIME / G::CELL;
+    constexpr int REST = (G::PITCH - WHOLE * AT_A_TIME) / COPY, BITS = AT_A_TIME / GRANULE;
+    static_assert(WHOLE == 4 && REST > 0 && REST <= 32, "a row is not as long as two words have it");
+    const uint32_t of_lane = 1u << lane * COPY / GRANULE;
+    const auto copy = [&](int c) {
+        copy_async(to + c * AT_A_TIME, from + c * CELLS - (WRAPS && c * CELLS >= edge ? nu : 0), policy);
+    };
 #pragma unroll
-    for (int c = 0; c * AT_A_TIME < G::FETCHED; c++) {
-        const uint32_t bits = c * BITS < 32 ? touched.x >> c * BITS : touched.y >> (c * BITS - 32);
-        if (bits & of_lane && ((c + 1) * AT_A_TIME <= G::FETCHED || lane < (G::FETCHED - c * AT_A_TIME) / COPY))
-            copy_async(to + c * AT_A_TIME, from + c * CELLS - (WRAPS && c * CELLS >= edge ? nu : 0), policy);
-    }
+    for (int c = 0; c < WHOLE; c++)
+        if ((c < WHOLE / 2 ? touched.x : touched.y) >> c % 2 * BITS & of_lane) copy(c);
+    if (touched.y >> 31 && lane < REST) copy(WHOLE);
 }
 
 /* By one warp: fetch a row of every group that is its turn. */
@@ -233,7 +234,8 @@ __device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T
             if (i + e * SORT_THREADS >= item.n) continue;
             const uint32_t u = place[e].x & ((1u << U_BITS) - 1), row = place[e].x >> U_BITS & ((1u << ROW_BITS) - 1);
             const uint32_t kernel = place[e].x >> (U_BITS + ROW_BITS) & ((1u << KERNEL_BITS) - 1);
-            const uint32_t first = u * G::CELL / G::GRANULE, last = (u + TAPS - 1) * G::CELL / G::GRANULE;
+            const uint32_t first = min(u * G::CELL / GRANULE, LAST);
+            const uint32_t last = min((u + TAPS - 1) * G::CELL / GRANULE, LAST);
             const uint64_t bits = (uint64_t)((2u << (last - first)) - 1) << first;
             uint32_t *touched = (uint32_t *)&s.touched[to][row];
             rank[e] = row << 16 | atomicAdd(&s.start[row], 1u);
@@ -495,7 +497,7 @@ template <typename T> int launch(const msi_gather *g, const msi_window_job *job,
 template <typename T> bool shape(msi_degrid_strips *strips, const msi_window_job *job, int n_block)
 {
     using G = geometry<T>;
-    constexpr int CELLS = G::GRANULE / G::CELL;
+    constexpr int CELLS = GRANULE / G::CELL;
     const int64_t n_strip = (job->nu + G::WIDTH - 1) / G::WIDTH, height = (job->nv + TAPS - 2 + GROUP) / GROUP * GROUP;
     const int64_t line = n_strip * height, each = MSI_DEGRID_MAX_PLACE_TILES / n_block;
     cudaFuncAttributes compiled;
@@ -531,7 +533,7 @@ bool degrid::shape_strips(msi_degrid_strips *strips, const msi_window_job *job, 
 void degrid::fetch_granules(msi_gather *g)
 {
     if (cudaDeviceGetLimit(&g->fetch_bytes, cudaLimitMaxL2FetchGranularity) != cudaSuccess ||
-        cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, geometry<float>::GRANULE) != cudaSuccess) {
+        cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, GRANULE) != cudaSuccess) {
         cudaGetLastError();
         g->fetch_bytes = 0;
     }
