@@ -9,6 +9,8 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
+#include "kernels/grid/cuda_memory.h"
+
 namespace hopper {
 
 constexpr int ARCHITECTURE = 90; /* that kernels must be compiled for */
@@ -29,6 +31,22 @@ inline bool find_encoder(PFN_cuTensorMapEncodeTiled_v12000 *encode)
 }
 
 #ifdef __CUDACC__
+
+/*
+ * room_for - dynamic shared memory that a block of a kernel may have on the device in use.
+ * Returns: bytes; 0 where the kernel was compiled for an older architecture and then translated, and is empty
+ */
+template <class K> size_t room_for(K *kernel)
+{
+    cudaFuncAttributes compiled;
+    size_t bytes;
+    if (cudaFuncGetAttributes(&compiled, kernel) != cudaSuccess) {
+        cudaGetLastError();
+        return 0;
+    }
+    if (compiled.ptxVersion < ARCHITECTURE || block_shared_bytes(&bytes) != MSI_OK) return 0;
+    return bytes > compiled.sharedSizeBytes ? bytes - compiled.sharedSizeBytes : 0;
+}
 
 /* Of a place in shared memory. */
 __device__ __forceinline__ uint32_t shared_address(const void *p)

@@ -15,7 +15,8 @@ typedef enum msi_stack_form {
     MSI_STACK_SINGLE,  /* a block a visibility, a thread a cell */
     MSI_STACK_WARP,    /* a warp for a group of visibilities */
     MSI_STACK_ZREDUCE, /* two warps for a group; every thread sums over w before the threads sum over u and v */
-    MSI_STACK_STREAM,  /* sorted by place, rows streamed through shared memory; compute capability 9.0 */
+    MSI_STACK_STREAM,  /* sorted by place, rows streamed through shared memory; compute capability 9.0 with 113 KB of
+                          it to a block */
     MSI_STACK_TILE,    /* sorted by tile, on the tensor cores */
     MSI_STACK_AUTO
 } msi_stack_form;

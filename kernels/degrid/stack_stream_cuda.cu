@@ -45,7 +45,7 @@ constexpr int REACH = (ROWS + TAPS - 2) / ROWS;                /* steps beyond i
 constexpr int CONSUMERS = 7, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
 constexpr int NAP_NS = 20; /* between two looks whether a subgrid is sorted */
 constexpr int FINE = 2;    /* low units to each block, at least */
-static_assert(SLOTS > REACH, "the ring holds a footprint");
+static_assert(SLOTS > REACH && SLOTS <= FINE_STEPS + REACH, "the ring holds a footprint, and no more than a unit");
 static_assert(COLUMNS >= STRIP + TAPS - 1, "a footprint lies in a strip's columns");
 
 template <typename T> struct stream_args {
@@ -105,7 +105,8 @@ template <typename T> __device__ __forceinline__ spot find_spot(const stream_arg
             band < a.n_coarse ? STEPS : FINE_STEPS};
 }
 
-/* A unit's visibilities and the steps that they need; a `started` one has its first ring of steps already. */
+/* A unit's visibilities and the steps that they need; a `started` one has its first ring of steps already, and takes
+ * the others without looking. */
 template <typename T> __device__ unit find_unit(const stream_args<T> &a, const spot &p, bool started)
 {
     const msi_stack_sorted &s = a.sorted;
@@ -115,11 +116,11 @@ template <typename T> __device__ unit find_unit(const stream_args<T> &a, const s
     const uint32_t *end_of = s.end + (int64_t)p.subgrid * s.n_u * s.n_v;
     const uint32_t begin = tile > 0 ? __ldcg(end_of + tile - 1) : s.first_vis[p.subgrid];
     const uint32_t end = __ldcg(end_of + end_tile - 1);
-    const int least = started ? SLOTS : 0;
-    if (begin == end) return {p.subgrid, p.column * STRIP, 0, 0, p.first_step, least};
-    const int first = started ? p.first_step : msi_stack_v0(__ldcg(s.place + begin)) / ROWS;
+    if (begin == end) return {p.subgrid, p.column * STRIP, 0, 0, p.first_step, started ? SLOTS : 0};
+    if (started) return {p.subgrid, p.column * STRIP, begin, end, p.first_step, p.n_step + REACH};
+    const int first = msi_stack_v0(__ldcg(s.place + begin)) / ROWS;
     const int n = msi_stack_v0(__ldcg(s.place + end - 1)) / ROWS + 1 + REACH - first;
-    return {p.subgrid, p.column * STRIP, begin, end, first, max(n, least)};
+    return {p.subgrid, p.column * STRIP, begin, end, first, n};
 }
 
 /* The next unit that has visibilities; every block begins with that of its own number. */
@@ -373,11 +374,8 @@ static std::vector<int32_t> order_subgrids(const msi_stack_job *job)
 
 extern "C" int msi_stack_stream_serves(void)
 {
-    /* Of an older architecture's code, translated for this device, the kernel is empty. */
-    cudaFuncAttributes compiled;
-    const bool is_known = cudaFuncGetAttributes(&compiled, k_stack_stream<float>) == cudaSuccess;
-    if (!is_known) cudaGetLastError();
-    return is_known && compiled.ptxVersion >= ARCHITECTURE;
+    /* One block to a multiprocessor does: blocks draw their work, and wait for no other's. */
+    return room_for(k_stack_stream<double>) >= sizeof(ring<double>);
 }
 
 static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)
@@ -386,7 +384,10 @@ static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)
     MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaDeviceGetAttribute(&s->n_processor, cudaDevAttrMultiProcessorCount, device));
     if (!msi_stack_stream_serves())
-        return msi_error_set(MSI_EGPU, "GPU: streaming needs compute capability 9.0, and a program compiled for it");
+        return msi_error_set(MSI_EGPU,
+                             "GPU: streaming needs compute capability 9.0, a program compiled for it and %zu bytes of "
+                             "shared memory to a block",
+                             sizeof(ring<double>));
     const std::vector<int32_t> order = order_subgrids(job);
     MSI_TRY(allocate(&s->order, job->n_subgrid, "subgrids"));
     MSI_CUDA(cudaMemcpy(s->order, order.data(), order.size() * sizeof order[0], cudaMemcpyHostToDevice));

@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* msi_stack_stream_serves - whether the device runs what was compiled for compute capability 9.0 or later. */
+/* msi_stack_stream_serves - whether the device runs what was compiled for compute capability 9.0 or later, and has
+ * shared memory enough (a block needs 113 KB). */
 int msi_stack_stream_serves(void);
 
 typedef struct msi_stack_stream msi_stack_stream;

@@ -23,7 +23,7 @@
 #include <algorithm>
 
 #include "kernels/degrid/degrid_device.cuh"
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 
 #include <cuda_pipeline_primitives.h>
 
@@ -345,6 +345,7 @@ extern "C" void msi_stack_tiles_free(msi_stack_tiles *t)
 
 template <class S, typename T> static int allow_shared()
 {
+    static_assert(sizeof(typename S::store) <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
     MSI_CUDA(cudaFuncSetAttribute(k_stack_tiles<S, T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   sizeof(typename S::store)));
     return MSI_OK;

@@ -12,6 +12,7 @@
 #include "kernels/degrid/wproj_gather_cuda.h"
 
 #include "kernels/degrid/wproj_gather_internal.h"
+#include "kernels/grid/cuda_memory.h"
 
 namespace {
 
@@ -253,9 +254,9 @@ template <typename T> void shape_tile(tile_shape *shape, msi_degrid_class *c, in
     }
 }
 
-template <typename T> void shape_tiles(msi_gather *g, msi_degrid_classes *c, int shared_bytes)
+template <typename T> void shape_tiles(msi_gather *g, msi_degrid_classes *c, size_t shared_bytes)
 {
-    g->cells = (int)(((size_t)shared_bytes - tile_bytes<T>(0)) / sizeof(cplx<T>)) / 2 * 2;
+    g->cells = (int)((shared_bytes - tile_bytes<T>(0)) / sizeof(cplx<T>)) / 2 * 2;
     for (int k = 0; k < c->n_class; k++) shape_tile<T>(&g->shape[k], &c->of[k], c->nu, c->nv, g->cells);
 }
 
@@ -283,10 +284,11 @@ void shape_places(msi_degrid_classes *c)
 
 int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
 {
-    int device, shared;
+    int device;
+    size_t shared;
     MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaDeviceGetAttribute(&g->n_block, cudaDevAttrMultiProcessorCount, device));
-    MSI_CUDA(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    MSI_TRY(block_shared_bytes(&shared));
     MSI_TRY(msi_degrid_sorter_create(&g->sorter, job));
     MSI_CUDA(cudaMalloc((void **)&g->next_item, sizeof *g->next_item));
     msi_degrid_classes *c = msi_degrid_sorter_classes(g->sorter);

@@ -500,13 +500,8 @@ template <typename T> bool shape(msi_degrid_strips *strips, const msi_window_job
     constexpr int CELLS = GRANULE / G::CELL;
     const int64_t n_strip = (job->nu + G::WIDTH - 1) / G::WIDTH, height = (job->nv + TAPS - 2 + GROUP) / GROUP * GROUP;
     const int64_t line = n_strip * height, each = MSI_DEGRID_MAX_PLACE_TILES / n_block;
-    cudaFuncAttributes compiled;
     if (job->nu % CELLS != 0 || each < 1 || line > INT32_MAX / 2) return false;
-    if (cudaFuncGetAttributes(&compiled, k_gather_strip<T>) != cudaSuccess) {
-        cudaGetLastError();
-        return false;
-    }
-    if (compiled.ptxVersion < ARCHITECTURE) return false;
+    if (room_for(k_gather_strip<T>) < sizeof(strip_store<T>)) return false;
     int64_t rows = (line + each * n_block - 1) / (each * n_block);
     rows = std::max<int64_t>((rows + GROUP - 1) / GROUP * GROUP, FEWEST_ROWS);
     if (rows > G::ROWS) return false;

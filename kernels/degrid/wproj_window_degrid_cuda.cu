@@ -294,9 +294,9 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
 template <class F> int launch(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
     if constexpr (F::FULL)
-        return launch_form<F>(k_window_degrid_full<F>, 0, 1, job, group, first_image, n_pass, stream);
+        return launch_form<F, 0>(k_window_degrid_full<F>, 1, job, group, first_image, n_pass, stream);
     else
-        return launch_form<F>(k_window_degrid<F>, sizeof(degrid_store<F>), 1, job, group, first_image, n_pass, stream);
+        return launch_form<F, sizeof(degrid_store<F>)>(k_window_degrid<F>, 1, job, group, first_image, n_pass, stream);
 }
 
 template <class F> constexpr form_row form()

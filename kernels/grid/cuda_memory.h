@@ -69,6 +69,23 @@ inline int usable_bytes(int64_t *bytes)
     return MSI_OK;
 }
 
+/* Shared memory that a block may have on any GPU of compute capability 8.0 or later: what 8.6, 8.9 and 12.0 have. */
+constexpr size_t LEAST_SHARED_BYTES = 99 << 10;
+
+/*
+ * block_shared_bytes - shared memory that a block may have on the device in use; 0 after a failure.
+ * Returns: 0, MSI_EGPU
+ */
+inline int block_shared_bytes(size_t *bytes)
+{
+    int device, most;
+    *bytes = 0;
+    MSI_CUDA(cudaGetDevice(&device));
+    MSI_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    *bytes = (size_t)most;
+    return MSI_OK;
+}
+
 } // namespace
 
 #endif

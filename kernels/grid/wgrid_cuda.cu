@@ -97,9 +97,8 @@ template <typename T> class gridder : sample_batches<T> {
     /* Grids first, as many image planes at once as fit beside one batch of samples; batches get what is left. */
     int prepare()
     {
-        size_t free_bytes, total_bytes;
-        MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-        int64_t usable = (int64_t)(0.9 * (double)free_bytes);
+        int64_t usable;
+        MSI_TRY(usable_bytes(&usable));
         int64_t plane_bytes = g.nu * g.nv * (int64_t)sizeof(cplx<T>);
         order = base::order_for_rings(g);
         int64_t work = plane_bytes * 2 + base::counter_bytes(order);
@@ -213,11 +212,6 @@ int make_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int
     return g.make(image);
 }
 
-int64_t cell_bytes(const msi_wgrid_plan *plan)
-{
-    return plan->precision == MSI_FP32 ? 8 : 16;
-}
-
 int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
 {
     return plan->precision == MSI_FP32
@@ -292,23 +286,20 @@ int msi_wgrid_cuda_check(const msi_wgrid_plan *plan)
 void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane, int64_t n_resident, int64_t *host,
                           int64_t *device)
 {
-    int64_t image = msi_image_n_pixel(&plan->image) * cell_bytes(plan) / 2;
+    int64_t plane = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
+    int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
     *host = 0;
-    *device = n_plane * (n_resident * plan->grid.nu * plan->grid.nv * cell_bytes(plan) + image) +
-              batch_bytes(plan, n_sample, n_plane);
+    *device = n_plane * (n_resident * plane + image) + batch_bytes(plan, n_sample, n_plane);
 }
 
 int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_plane, int64_t n_sample, int64_t host_bytes)
 {
     (void)host_bytes;
-    size_t free_bytes = 0, total_bytes = 0;
-    if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) {
-        cudaGetLastError();
-        return 1;
-    }
-    int64_t plane = plan->grid.nu * plan->grid.nv * cell_bytes(plan);
-    int64_t image = msi_image_n_pixel(&plan->image) * cell_bytes(plan) / 2;
-    int64_t usable = (int64_t)(0.9 * (double)free_bytes), batch = batch_bytes(plan, n_sample, n_plane);
+    int64_t usable;
+    if (usable_bytes(&usable) != MSI_OK) return 1;
+    int64_t plane = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
+    int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
+    int64_t batch = batch_bytes(plan, n_sample, n_plane);
     if (batch > usable / 3) batch = usable / 3;
     /* Every plane for every image where that fits, else as many for one image at a time. */
     int64_t fit = (usable - batch - 2 * plane) / n_plane - image;

@@ -162,13 +162,12 @@ template <typename T> class sample_batches : protected store_batches<T> {
         return {i.nx, i.ny, g.nu, g.nv, i.cell_x_rad, i.cell_y_rad, g.w_first, g.w_step, g.n_mid, g.w_width > 1};
     }
 
-    /* Shared memory that a block may have. */
+    /* Shared memory that a block may have; 0: unknown. */
     static size_t shared_bytes()
     {
-        int device = 0, bytes = 0;
-        cudaGetDevice(&device);
-        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-        return (size_t)bytes;
+        size_t bytes;
+        block_shared_bytes(&bytes);
+        return bytes;
     }
 
     /* Samples of the batch at hand in their places, with values of map's images; and their items. */

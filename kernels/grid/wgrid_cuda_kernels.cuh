@@ -134,14 +134,19 @@ struct sample_order {
     }
 };
 
-/* Quotients of numbers below 2^16 by one that is, without a division. */
+/*
+ * Quotients of any 32-bit numbers by one that does not change, without a division: with (2^32 - 1) / by rounded down,
+ * x factor / 2^32 falls short of x / by by no more than x / 2^32 < 1, so that its whole part is the quotient or one
+ * less, which the remainder tells.
+ */
 struct small_divisor {
     uint32_t by, factor;
 
-    __device__ explicit small_divisor(int32_t by_) : by((uint32_t)by_), factor(UNUSED / (uint32_t)by_ + 1) {}
+    __device__ explicit small_divisor(int32_t by_) : by((uint32_t)by_), factor(UNUSED / (uint32_t)by_) {}
     __device__ uint32_t divide(uint32_t x) const
     {
-        return by == 1 ? x : __umulhi(x, factor);
+        const uint32_t quotient = __umulhi(x, factor);
+        return x - quotient * by < by ? quotient : quotient + 1;
     }
 };
 

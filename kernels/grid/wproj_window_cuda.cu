@@ -256,9 +256,9 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
 template <class F> int launch(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
     if constexpr (F::FULL)
-        return launch_form<F>(k_window_grid_full<F>, 0, 0, job, group, first_image, n_pass, stream);
+        return launch_form<F, 0>(k_window_grid_full<F>, 0, job, group, first_image, n_pass, stream);
     else
-        return launch_form<F>(k_window_grid<F>, sizeof(grid_store<F>), 0, job, group, first_image, n_pass, stream);
+        return launch_form<F, sizeof(grid_store<F>)>(k_window_grid<F>, 0, job, group, first_image, n_pass, stream);
 }
 
 template <class F> constexpr form_row form()

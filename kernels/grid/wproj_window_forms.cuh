@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WPROJ_WINDOW_FORMS_CUH
 #define MSI_KERNELS_WPROJ_WINDOW_FORMS_CUH
 
-#include "kernels/grid/cuda_check.h"
+#include "kernels/grid/cuda_memory.h"
 #include "kernels/grid/wproj_window_cuda.cuh"
 #include "kernels/prepare/window_operands_cuda.h"
 
@@ -96,18 +96,19 @@ template <typename T> int clear_values(const window_args<T> &a, int first_image,
     return MSI_OK;
 }
 
-/* A form's kernel, with store_bytes of shared memory asked for at the launch. */
-template <class F>
-int launch_form(void (*kernel)(window_args<typename F::T>), size_t store_bytes, int degrid, const msi_window_job *job,
-                int group, int first_image, int n_pass, cudaStream_t stream)
+/* A form's kernel, with STORE_BYTES of shared memory asked for at the launch. */
+template <class F, size_t STORE_BYTES>
+int launch_form(void (*kernel)(window_args<typename F::T>), int degrid, const msi_window_job *job, int group,
+                int first_image, int n_pass, cudaStream_t stream)
 {
+    static_assert(STORE_BYTES <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
     window_args<typename F::T> a;
     fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, degrid);
     int threads;
     divide_window<F>(&a, job->kernels.max_taps, &threads);
     if (degrid) MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
-    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)store_bytes));
-    kernel<<<(unsigned)count_blocks(a), threads, store_bytes, stream>>>(a);
+    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)STORE_BYTES));
+    kernel<<<(unsigned)count_blocks(a), threads, STORE_BYTES, stream>>>(a);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

@@ -168,13 +168,14 @@ template <uint32_t EACH> static int ready_places(msi_degrid_sorter *s, int devic
 /* Counters; as many samples a thread as a block's shared memory holds: 176 KB (sm_90) or 94 KB. */
 static int make_place_counts(msi_degrid_sorter *s)
 {
-    int device, most;
+    int device;
+    size_t most;
     MSI_TRY(allocate(&s->place_count, 2 * MSI_DEGRID_MAX_PLACE_TILES, "places"));
     MSI_CUDA(cudaMemset(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *s->place_count));
     MSI_CUDA(cudaGetDevice(&device));
-    MSI_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    return sizeof(place_store<tile_order, 8>) + 1024 <= (size_t)most ? ready_places<8>(s, device)
-                                                                     : ready_places<4>(s, device);
+    MSI_TRY(block_shared_bytes(&most));
+    static_assert(sizeof(place_store<tile_order, 4>) + 1024 <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
+    return sizeof(place_store<tile_order, 8>) + 1024 <= most ? ready_places<8>(s, device) : ready_places<4>(s, device);
 }
 
 static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)

@@ -17,12 +17,13 @@
 
 #include <cooperative_groups.h>
 
+#include "kernels/degrid/hopper_cuda.cuh"
 #include "kernels/grid/cuda_memory.h"
 
 namespace {
 
 constexpr int THREADS = 512, WARPS = THREADS / 32, EACH = 16, BATCH = 4, CHUNK = THREADS * EACH, SCAN = 1024;
-constexpr int CLUSTER = 4, ARCHITECTURE = 90; /* blocks; what kernels must be compiled for to form clusters */
+constexpr int CLUSTER = 4; /* blocks */
 constexpr int MAX_TILES = MSI_STACK_MAX_TILES;
 constexpr int TILES_A_THREAD = (MAX_TILES + THREADS - 1) / THREADS, TILES_A_SCANNER = (MAX_TILES + SCAN - 1) / SCAN;
 constexpr uint32_t ALL_LANES = 0xffffffffu;
@@ -127,26 +128,28 @@ __global__ void __launch_bounds__(SCAN)
     }
 }
 
-struct order_store {
-    msi_stack_place place[CHUNK];
-    uint32_t index[CHUNK];
+template <int EACH_OF> struct order_store {
+    msi_stack_place place[EACH_OF * THREADS];
+    uint32_t index[EACH_OF * THREADS];
     uint32_t count[MAX_TILES]; /* then the first of a tile's in the chunk */
     uint32_t base[MAX_TILES];  /* from a place in the chunk to its place among all, modulo 2^32 */
     uint32_t warp_sum[32];
 };
 
+/* Chunks have up to EACH_OF visibilities to a thread. */
+template <int EACH_OF>
 __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks, const msi_stack_uvw *uvw, tiling t,
                                                             uint32_t *cursor, msi_stack_place *place, uint32_t *index)
 {
     extern __shared__ __align__(16) char shared_bytes[];
-    order_store &s = *(order_store *)shared_bytes;
+    order_store<EACH_OF> &s = *(order_store<EACH_OF> *)shared_bytes;
     const chunk c = chunks[blockIdx.x];
     for (int i = threadIdx.x; i < t.n; i += THREADS) s.count[i] = 0;
     __syncthreads();
-    msi_stack_place mine[EACH];
-    uint32_t tile_rank[EACH];
+    msi_stack_place mine[EACH_OF];
+    uint32_t tile_rank[EACH_OF];
 #pragma unroll
-    for (int batch = 0; batch < EACH; batch += BATCH) {
+    for (int batch = 0; batch < EACH_OF; batch += BATCH) {
         if (batch * THREADS >= c.n) break;
 #pragma unroll
         for (int k = batch; k < batch + BATCH; k++)
@@ -175,7 +178,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks,
     }
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < EACH; k++) {
+    for (int k = 0; k < EACH_OF; k++) {
         const uint32_t i = k * THREADS + threadIdx.x;
         if (i >= c.n) break;
         const uint32_t to = s.count[tile_rank[k] >> 16] + (tile_rank[k] & 0xffff);
@@ -408,6 +411,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid
 struct msi_stack_sorter {
     tiling tiles;
     uint32_t most, n_chunk, share; /* share: visibilities of a cluster's block; 0: no clusters */
+    int each;                      /* of a chunk's, to a thread at most */
     int32_t n_subgrid;
     chunk *chunks;
     uint32_t *first_vis, *count, *cursor, *index, *n_item, *progress, *ready;
@@ -417,10 +421,10 @@ struct msi_stack_sorter {
 };
 
 /* Chunks of one subgrid each, no fewer than keep every multiprocessor busy where there is work for them. */
-static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor)
+static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor, int each)
 {
     const int64_t n_vis = job->first_vis[job->n_subgrid], wanted = n_vis / (2 * (int64_t)n_processor);
-    const int64_t length = std::clamp<int64_t>((wanted + THREADS - 1) / THREADS * THREADS, THREADS, CHUNK);
+    const int64_t length = std::clamp<int64_t>((wanted + THREADS - 1) / THREADS * THREADS, THREADS, each * THREADS);
     std::vector<chunk> chunks;
     for (int32_t s = 0; s < job->n_subgrid; s++)
         for (int64_t i = job->first_vis[s]; i < job->first_vis[s + 1]; i += length)
@@ -428,28 +432,42 @@ static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor)
     return chunks;
 }
 
-/* Few visibilities to a thread stay in its registers. */
+/* Few visibilities to a thread stay in its registers, and a block's in little shared memory. */
 constexpr int FEW = 8;
+
+static_assert(sizeof(order_store<FEW>) <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
+
+static auto *order_kernel(int each)
+{
+    return each == FEW ? k_stack_order<FEW> : k_stack_order<EACH>;
+}
+
+static size_t order_bytes(int each)
+{
+    return each == FEW ? sizeof(order_store<FEW>) : sizeof(order_store<EACH>);
+}
 
 static auto *cluster_kernel(uint32_t share)
 {
     return share <= FEW * THREADS ? k_stack_sort_clusters<FEW> : k_stack_sort_clusters<EACH>;
 }
 
-/* *share: visibilities of a cluster's block, where a cluster can hold each subgrid's; 0 where there are no clusters. */
-static int choose_share(uint32_t *share, const msi_stack_job *job)
+/* *share: visibilities of a cluster's block, where a cluster can hold each subgrid's; else, or without clusters, 0. */
+static int choose_share(uint32_t *share, const msi_stack_job *job, int n_tile)
 {
-    cudaFuncAttributes compiled;
     int64_t most = 0;
     *share = 0;
-    MSI_CUDA(cudaFuncGetAttributes(&compiled, k_stack_sort_clusters<EACH>));
     for (int32_t s = 0; s < job->n_subgrid; s++) most = std::max(most, job->first_vis[s + 1] - job->first_vis[s]);
-    if (compiled.ptxVersion < ARCHITECTURE || most > CLUSTER * CHUNK) return MSI_OK;
+    if (most > CLUSTER * CHUNK) return MSI_OK;
     /* Even, so that what follows in shared memory is aligned. */
-    *share = (uint32_t)((most + 2 * CLUSTER - 1) / (2 * CLUSTER) * 2);
-    const auto kernel = cluster_kernel(*share);
+    const uint32_t of_block = (uint32_t)((most + 2 * CLUSTER - 1) / (2 * CLUSTER) * 2);
+    const auto kernel = cluster_kernel(of_block);
+    const size_t room = hopper::room_for(kernel);
+    if (room < cluster_bytes(of_block, n_tile)) return MSI_OK;
+    *share = of_block;
+    /* The most that any sorter asks for: they share the kernel. */
     MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  (int)cluster_bytes(CHUNK, MAX_TILES)));
+                                  (int)std::min(room, cluster_bytes(CHUNK, MAX_TILES))));
     /* Room for blocks of the kernel that follows. */
     MSI_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
@@ -459,11 +477,14 @@ static int choose_share(uint32_t *share, const msi_stack_job *job)
 static int fill_sorter(msi_stack_sorter *s, const msi_stack_job *job)
 {
     int device, n_processor;
+    size_t shared;
     MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaDeviceGetAttribute(&n_processor, cudaDevAttrMultiProcessorCount, device));
-    MSI_TRY(choose_share(&s->share, job));
+    MSI_TRY(block_shared_bytes(&shared));
+    MSI_TRY(choose_share(&s->share, job, s->tiles.n));
+    s->each = order_bytes(EACH) <= shared ? EACH : FEW;
     const int64_t n_vis = job->first_vis[job->n_subgrid], n_tile = s->tiles.n;
-    const std::vector<chunk> chunks = cut_chunks(job, n_processor);
+    const std::vector<chunk> chunks = cut_chunks(job, n_processor, s->each);
     const std::vector<uint32_t> first_vis(job->first_vis, job->first_vis + job->n_subgrid + 1);
     s->n_chunk = (uint32_t)chunks.size();
     MSI_TRY(allocate(&s->chunks, s->n_chunk, "chunks of visibilities"));
@@ -483,7 +504,8 @@ static int fill_sorter(msi_stack_sorter *s, const msi_stack_job *job)
     MSI_CUDA(cudaMemset(s->count, 0, (size_t)(job->n_subgrid * n_tile) * sizeof *s->count));
     MSI_CUDA(cudaMemcpy(s->chunks, chunks.data(), chunks.size() * sizeof(chunk), cudaMemcpyHostToDevice));
     MSI_CUDA(cudaMemcpy(s->first_vis, first_vis.data(), first_vis.size() * sizeof(uint32_t), cudaMemcpyHostToDevice));
-    MSI_CUDA(cudaFuncSetAttribute(k_stack_order, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(order_store)));
+    MSI_CUDA(cudaFuncSetAttribute(order_kernel(s->each), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  (int)order_bytes(s->each)));
     return MSI_OK;
 }
 
@@ -553,8 +575,8 @@ extern "C" int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *j
     k_stack_items<<<(unsigned)s->n_subgrid, SCAN, 0, stream>>>(s->first_vis, s->tiles, s->most, s->count, s->cursor,
                                                                s->item, s->n_item);
     MSI_CUDA(cudaGetLastError());
-    k_stack_order<<<s->n_chunk, THREADS, sizeof(order_store), stream>>>(s->chunks, job->uvw, s->tiles, s->cursor,
-                                                                        s->place, s->index);
+    order_kernel(s->each)<<<s->n_chunk, THREADS, order_bytes(s->each), stream>>>(s->chunks, job->uvw, s->tiles,
+                                                                                 s->cursor, s->place, s->index);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }
