@@ -263,6 +263,7 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     msi_plan *plan = NULL;
     int before = omp_get_max_threads();
     if (s->n_thread) omp_set_num_threads(s->n_thread);
+    if (g->strategy->backend == MSI_BACKEND_CUDA) msi_backend_await();
     msi_plan_request request = request_of(g);
     plan_for_stored(&request, &g->store);
     int rc = make_plan(g, &request, request.host_bytes, &g->strategy, &plan, &g->report);
@@ -311,6 +312,7 @@ int msi_gridder_predict(msi_gridder *g)
     if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
     if (!lasts) forget_plan(g);
     if (!g->plan) {
+        if (g->strategy->backend == MSI_BACKEND_CUDA) msi_backend_await();
         msi_plan_request request = request_of(g);
         if (lasts)
             plan_for(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
@@ -369,6 +371,13 @@ void msi_backend_warm_up(msi_backend backend)
     if (backend != MSI_BACKEND_CPU) msi_wgrid_cuda_warm_up();
 #else
     (void)backend;
+#endif
+}
+
+void msi_backend_await(void)
+{
+#ifdef MSI_HAVE_CUDA
+    msi_wgrid_cuda_await();
 #endif
 }
 

@@ -142,10 +142,12 @@ const char *msi_backend_describe(void);
 
 /*
  * msi_backend_warm_up - begin in the background what a GPU takes a third of a second for (its context, its FFT
- * library), so that it is over when the first visibilities have been read. msi_backend_settle waits for it; call it
- * before the process ends. Both do nothing where backend is CPU or there is no GPU.
+ * library), so that it is over when visibilities have been read. Until it has a context, plans are foreseen as if
+ * nobody else used the GPU's memory; msi_backend_await waits for one, as the first image or prediction does by itself.
+ * Call msi_backend_settle before the process ends. All do nothing where backend is CPU or there is no GPU.
  */
 void msi_backend_warm_up(msi_backend backend);
+void msi_backend_await(void);
 void msi_backend_settle(void);
 
 /* msi_backend_versions - the libraries behind the backends with their versions, one line. Borrowed, static. */

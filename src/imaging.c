@@ -114,7 +114,11 @@ static int plan_run(image_run *r)
     msi_run_plan scanned = {.n_row = msi_ms_reader_n_row(r->reader),
                             .n_sample = msi_ms_reader_n_sample(r->reader),
                             .w_max_lambda = msi_run_plan_bound_w(r->reader)};
-    if (o->dry_run) MSI_TRY(msi_run_plan_scan(r->reader, &o->geometry, r->ra_rad, r->dec_rad, &scanned, &n_outside));
+    if (o->dry_run) {
+        MSI_TRY(msi_run_plan_scan(r->reader, &o->geometry, r->ra_rad, r->dec_rad, &scanned, &n_outside));
+        /* By the memory that is free now; a run does not wait for a GPU's answer, and sees to it after reading. */
+        msi_backend_await();
+    }
     MSI_TRY(msi_gridder_create(&empty, &spec));
     int rc = msi_run_plan_make(&r->plan, o, empty, r->n_plane, scanned.n_row, scanned.n_sample, scanned.w_min_lambda,
                                scanned.w_max_lambda, msi_outputs_bytes(r->outputs));
@@ -527,7 +531,8 @@ int msi_run_image(const msi_options *options, void (*forked)(void))
     int rc = prepare(&r);
     if (!rc) start_crew(&r);
     if (forked) forked();
-    /* While the sets are opened. A start of a GPU cannot be broken off, and no simple mistake should wait for it. */
+    /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
+     * it. */
     if (!rc && sets_are_there(options)) msi_backend_warm_up(options->backend);
     for (r.interval = 0; !rc && r.interval < options->intervals_out; r.interval++) {
         if (options->intervals_out > 1)

@@ -300,6 +300,7 @@ static int run_stages(predict_run *r)
     MSI_TRY(open_reader(r));
     MSI_TRY(check_model(r));
     MSI_TRY(make_gridders(r));
+    msi_backend_await();
     MSI_TRY(make_plan(r));
     r->planned_s = msi_wall_s();
     if (r->options->dry_run) return MSI_OK;

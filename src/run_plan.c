@@ -92,7 +92,7 @@ void msi_run_plan_print(const msi_run_plan *p, const msi_options *o)
     msi_log_info("memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB; limit %.3f GB",
                  1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
                  1e-9 * (double)msi_memory_limit());
-    if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
+    if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: up to %.3f GB", 1e-9 * (double)p->device_bytes);
     if (p->spilled_bytes)
         msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
                      1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the temporary folder");

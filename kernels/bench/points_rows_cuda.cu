@@ -201,6 +201,7 @@ void add_row(point_rows *l, const char *what, const char *after, const detail &d
     row.run = run;
     row.verify = verify;
     row.free_state = free_state;
+    row.no_energy = d.how == GATHER && d.taps <= 8;
     l->add(row, d, "C/%s-%d-%s%s", what, d.taps, precision, after);
 }
 

@@ -104,9 +104,10 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     return MSI_OK;
 }
 
-/* What overlaps is timed together, behind a round of the same; the sort again, in a round of its own. */
-int run_overlapping(state *s, msi_bench_time *time)
+/* The sort and all, which may overlap, timed behind a round of the same; the sort again, in a round of its own. */
+int run(void *state_, msi_bench_work *, msi_bench_time *time)
 {
+    state *s = (state *)state_;
     msi_bench_time sorting = {}, both = {};
     MSI_TRY(s->timer.begin());
     MSI_TRY(msi_stack_sort(s->stack, &s->job, nullptr));
@@ -119,17 +120,6 @@ int run_overlapping(state *s, msi_bench_time *time)
     time->sort_ms = sorting.kernel_ms;
     time->kernel_ms = both.kernel_ms - sorting.kernel_ms;
     return MSI_OK;
-}
-
-int run(void *state_, msi_bench_work *, msi_bench_time *time)
-{
-    state *s = (state *)state_;
-    if (msi_stack_form_of(s->stack) == MSI_STACK_STREAM) return run_overlapping(s, time);
-    MSI_TRY(s->timer.begin());
-    MSI_TRY(msi_stack_sort(s->stack, &s->job, nullptr));
-    MSI_TRY(s->timer.sorted());
-    MSI_TRY(msi_stack_degrid(s->stack, &s->job, nullptr));
-    return s->timer.end(time);
 }
 
 /* Visibilities spread over the whole list. */
@@ -179,6 +169,7 @@ void add_row(stack_rows *l, const char *after, const detail &d)
     row.run = run;
     row.verify = verify;
     row.free_state = free_state;
+    row.no_energy = 1;
     l->add(row, d, "D/%s-%s-%lld-%s%s", form[d.form], which[d.which], (long long)d.n, row.precision, after);
 }
 

@@ -34,6 +34,8 @@ __device__ __forceinline__ void store(float *to, float x, uint64_t policy)
 {
 #if __CUDA_ARCH__ >= 800
     asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x), "l"(policy) : "memory");
+#else
+    *to = x;
 #endif
 }
 
@@ -41,6 +43,8 @@ __device__ __forceinline__ void store(double *to, double x, uint64_t policy)
 {
 #if __CUDA_ARCH__ >= 800
     asm volatile("st.global.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(to), "d"(x), "l"(policy) : "memory");
+#else
+    *to = x;
 #endif
 }
 

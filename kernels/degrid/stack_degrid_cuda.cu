@@ -375,6 +375,11 @@ extern "C" int msi_stack_degrid(msi_stack *s, const msi_stack_job *job, void *st
     cudaStream_t stream = (cudaStream_t)stream_;
     if (s->n_vis == 0) return MSI_OK;
     if (s->form == MSI_STACK_TILE) return msi_stack_tiles_degrid(s->tiles, job, &s->sorted, stream);
-    if (s->form == MSI_STACK_STREAM) return msi_stack_stream_degrid(s->stream, job, &s->sorted, stream);
+    if (s->form == MSI_STACK_STREAM) {
+        MSI_TRY(msi_stack_stream_degrid(s->stream, job, &s->sorted, stream));
+        /* Another one after the same sort is to wait for this one. */
+        s->sorted.ready = nullptr;
+        return MSI_OK;
+    }
     return job->precision == MSI_FP32 ? launch_given<float>(s, job, stream) : launch_given<double>(s, job, stream);
 }

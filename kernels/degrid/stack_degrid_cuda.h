@@ -49,8 +49,13 @@ msi_stack_form msi_stack_form_of(const msi_stack *s);
  */
 int msi_stack_check(msi_stack *s, const msi_stack_job *job, void *stream);
 
-/* msi_stack_sort - put the job's visibilities in order; must precede msi_stack_degrid whenever they changed. Forms that
- * take them in the order given do nothing. Returns: 0, MSI_EGPU */
+/*
+ * msi_stack_sort - put the job's visibilities in order; must precede msi_stack_degrid whenever they changed. Forms that
+ * take them in the order given do nothing.
+ * Given:   what msi_stack_degrid will read and where it will write, too: it may begin before the sort ends, so that
+ *          nothing in the stream between the two may touch the grid, the tables or the values
+ * Returns: 0, MSI_EGPU
+ */
 int msi_stack_sort(msi_stack *s, const msi_stack_job *job, void *stream);
 
 /*

@@ -4,17 +4,17 @@
  * of every subgrid once is nearly all there is to do, and it must never pause.
  *
  * A unit of work is a piece of a strip of a subgrid, 48 first cells wide and 144 rows long, or 40 at last, lest many
- * blocks wait for the end of a few. Units side by side, and one above the other, share cells; they are numbered so that
- * those that share cells are worked on at the same time or soon after, while the L2 cache still holds them. Strips
- * begin on lines of the cache, since copies that begin between them take 2 to 8 per cent longer. One thread of a block
- * has a unit's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring allows and across
- * units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction. The first ring is
- * filled while the visibilities are still being sorted. The others take visibilities in turn, in the order of rows,
- * four to a warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights; those of the next turn
- * are on their way while it sums. Shared memory gives a warp 128 bytes at a time whether lanes share them or not, so
- * weights count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its own, nearly half
- * as much would be weights. Barriers in shared memory count bytes that arrive and warps that are done with 8 rows;
- * nobody else waits for anybody.
+ * blocks wait for the end of a few. Units side by side share cells; they are numbered so that they are worked on at the
+ * same time, while the L2 cache holds them, and those below them soon after where subgrids are few. Strips begin on
+ * lines of the cache, since copies that begin between them take 2 to 8 per cent longer. One thread of a block has a
+ * unit's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring allows and across units; the
+ * copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction. The first ring is filled
+ * while the visibilities are still being sorted. The others take visibilities in turn, in the order of rows, four to a
+ * warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights; those of the next turn are on
+ * their way while it sums. Shared memory gives a warp 128 bytes at a time whether lanes share them or not, so weights
+ * count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its own, nearly half as much
+ * would be weights. Barriers in shared memory count bytes that arrive and warps that are done with 8 rows; nobody else
+ * waits for anybody.
  *
  * With nothing computed the copies alone take most of the time.
  *
@@ -49,8 +49,9 @@ static_assert(SLOTS > REACH && SLOTS <= FINE_STEPS + REACH, "the ring holds a fo
 static_assert(COLUMNS >= STRIP + TAPS - 1, "a footprint lies in a strip's columns");
 
 template <typename T> struct stream_args {
-    int32_t n_subgrid, n_coarse, n_unit; /* n_coarse: bands of a subgrid's units that are high */
-    const int32_t *order;                /* of subgrids */
+    int32_t n_used, n_coarse,
+        n_unit;           /* n_used: subgrids with visibilities; n_coarse: bands of a subgrid's units that are high */
+    const int32_t *order; /* of subgrids */
     const T *kernel_u, *kernel_v, *kernel_w;
     cplx<T> *value;
     msi_stack_sorted sorted;
@@ -99,7 +100,7 @@ __device__ __forceinline__ bool is_ready(const msi_stack_sorted &s, int subgrid)
 /* Side by side first, then subgrid by subgrid, then band by band. */
 template <typename T> __device__ __forceinline__ spot find_spot(const stream_args<T> &a, int number)
 {
-    const int n_u = a.sorted.n_u, of_band = n_u * a.n_subgrid, band = number / of_band, rest = number % of_band;
+    const int n_u = a.sorted.n_u, of_band = n_u * a.n_used, band = number / of_band, rest = number % of_band;
     const int fine = max(band - a.n_coarse, 0);
     return {a.order[rest / n_u], rest % n_u, (band - fine) * STEPS + fine * FINE_STEPS,
             band < a.n_coarse ? STEPS : FINE_STEPS};
@@ -275,7 +276,7 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
         arrive(&r.unit_empty[from.at]);
         __syncwarp();
         if (x.n_step == 0) break;
-        uint32_t i = x.begin + warp * AT_ONCE + lane / TAPS, left = x.end - x.begin;
+        uint32_t i = x.begin + warp * AT_ONCE + lane / TAPS, n_vis = x.end - x.begin;
         const auto number = [&](uint32_t k) { return min(k, x.end - 1); };
         const auto turn = [&](const seat<T> &s) {
             const uint32_t index = __ldcs(a.sorted.index + number(i));
@@ -296,11 +297,11 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
                                     policy);
             i += TURN;
         };
-        if (left > warp * AT_ONCE) {
+        if (n_vis > warp * AT_ONCE) {
             seat<T> even, odd;
             even.take(a, __ldcs(a.sorted.place + number(i)));
             msi_stack_place next = __ldcs(a.sorted.place + number(i + TURN));
-            const uint32_t n_turn = (left - warp * AT_ONCE + TURN - 1) / TURN;
+            const uint32_t n_turn = (n_vis - warp * AT_ONCE + TURN - 1) / TURN;
             for (uint32_t k = 0;; k += 2) {
                 odd.take(a, next);
                 next = __ldcs(a.sorted.place + number(i + 2 * TURN));
@@ -351,6 +352,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 struct msi_stack_stream {
     int n_processor;
     uint32_t *next;
+    int32_t n_used; /* subgrids that have visibilities: the first of `order` */
     int32_t *order;
 };
 
@@ -389,6 +391,7 @@ static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)
                              "shared memory to a block",
                              sizeof(ring<double>));
     const std::vector<int32_t> order = order_subgrids(job);
+    for (int32_t g : order) s->n_used += job->first_vis[g + 1] > job->first_vis[g];
     MSI_TRY(allocate(&s->order, job->n_subgrid, "subgrids"));
     MSI_CUDA(cudaMemcpy(s->order, order.data(), order.size() * sizeof order[0], cudaMemcpyHostToDevice));
     MSI_TRY(allocate(&s->next, 2, "units of work"));
@@ -439,13 +442,13 @@ static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi
 {
     CUtensorMap map;
     MSI_TRY(describe_grid<T>(&map, job));
-    const int most_blocks = BLOCKS * s->n_processor, of_band = sorted->n_u * job->n_subgrid;
+    const int most_blocks = BLOCKS * s->n_processor, of_band = sorted->n_u * s->n_used;
     /* Low units at last, FINE to each block, lest many blocks wait for the end of a few. */
     const int least_fine = (FINE * most_blocks + of_band - 1) / of_band;
     const int n_coarse = std::max(0, sorted->n_v - least_fine * FINE_STEPS) / STEPS;
     const int n_fine = (sorted->n_v - n_coarse * STEPS + FINE_STEPS - 1) / FINE_STEPS;
     const int n_unit = (n_coarse + n_fine) * of_band;
-    const stream_args<T> a = {job->n_subgrid,
+    const stream_args<T> a = {s->n_used,
                               n_coarse,
                               n_unit,
                               s->order,

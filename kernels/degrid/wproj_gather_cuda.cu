@@ -309,7 +309,7 @@ int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
 extern "C" void msi_gather_free(msi_gather *g)
 {
     if (!g) return;
-    if (g->fetch_bytes) cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, g->fetch_bytes);
+    fetch_as_before(g);
     msi_degrid_sorter_free(g->sorter);
     cudaFree(g->next_item);
     delete g;

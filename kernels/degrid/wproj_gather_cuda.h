@@ -13,7 +13,7 @@ typedef enum msi_gather_form {
     MSI_GATHER_GIVEN, /* in the order given; nothing is sorted */
     MSI_GATHER_PLACE, /* ordered by large tiles, so that footprints meet in the L2 cache */
     MSI_GATHER_STRIP, /* strips of the image stream through shared memory; for one plane of kernels of at most 8 taps
-                         and 8 sub-offsets, one image whose rows are whole pieces of 64 bytes and not too many, and
+                         and 8 sub-offsets, one image whose rows are whole pieces of 32 bytes and not too many, and
                          compute capability 9.0 with 227 KB of shared memory to a block; else by place */
     MSI_GATHER_TILE,  /* a tile of the image in shared memory, kernel values shared by all who take them there */
     MSI_GATHER_AUTO

@@ -17,10 +17,10 @@ struct msi_gather {
     const msi_degrid_item *item;
     const uint32_t *n_item;
     degrid::tile_shape shape[MSI_DEGRID_MAX_CLASS];
-    int32_t cells;       /* of image in shared memory */
-    uint32_t *next_item; /* device memory */
-    int n_block;         /* multiprocessors */
-    size_t fetch_bytes;  /* that the L2 cache read at once before fetch_granules; 0: unknown */
+    int32_t cells;        /* of image in shared memory */
+    uint32_t *next_item;  /* device memory */
+    int n_block;          /* multiprocessors */
+    bool has_fetch_limit; /* fetch_granules */
 };
 
 namespace degrid {
@@ -67,8 +67,10 @@ extern const int STRIP_ITEM; /* most visibilities of an item */
  */
 bool shape_strips(msi_degrid_strips *strips, const msi_window_job *job, int n_block);
 
-/* fetch_granules - have the device's L2 cache read no more at once than launch_strips asks for, where it can be told */
+/* fetch_granules - have the device's L2 cache read no more at once than launch_strips asks for, where it can be told,
+ * until as many fetch_as_before */
 void fetch_granules(msi_gather *g);
+void fetch_as_before(msi_gather *g);
 
 /* launch_strips - by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
 int launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream);

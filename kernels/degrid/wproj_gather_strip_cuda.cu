@@ -17,6 +17,7 @@
 #include "kernels/degrid/wproj_gather_internal.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "kernels/degrid/cache_policy_cuda.cuh"
 #include "kernels/degrid/hopper_cuda.cuh"
@@ -234,7 +235,7 @@ __device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T
             if (i + e * SORT_THREADS >= item.n) continue;
             const uint32_t u = place[e].x & ((1u << U_BITS) - 1), row = place[e].x >> U_BITS & ((1u << ROW_BITS) - 1);
             const uint32_t kernel = place[e].x >> (U_BITS + ROW_BITS) & ((1u << KERNEL_BITS) - 1);
-            const uint32_t first = min(u * G::CELL / GRANULE, LAST);
+            const uint32_t first = u * G::CELL / GRANULE;
             const uint32_t last = min((u + TAPS - 1) * G::CELL / GRANULE, LAST);
             const uint64_t bits = (uint64_t)((2u << (last - first)) - 1) << first;
             uint32_t *touched = (uint32_t *)&s.touched[to][row];
@@ -500,7 +501,8 @@ template <typename T> bool shape(msi_degrid_strips *strips, const msi_window_job
     constexpr int CELLS = GRANULE / G::CELL;
     const int64_t n_strip = (job->nu + G::WIDTH - 1) / G::WIDTH, height = (job->nv + TAPS - 2 + GROUP) / GROUP * GROUP;
     const int64_t line = n_strip * height, each = MSI_DEGRID_MAX_PLACE_TILES / n_block;
-    if (job->nu % CELLS != 0 || each < 1 || line > INT32_MAX / 2) return false;
+    /* A row is copied in pieces, and wraps once. */
+    if (job->nu % CELLS != 0 || job->nu < TAPS || each < 1 || line > INT32_MAX / 2) return false;
     if (room_for(k_gather_strip<T>) < sizeof(strip_store<T>)) return false;
     int64_t rows = (line + each * n_block - 1) / (each * n_block);
     rows = std::max<int64_t>((rows + GROUP - 1) / GROUP * GROUP, FEWEST_ROWS);
@@ -525,13 +527,31 @@ bool degrid::shape_strips(msi_degrid_strips *strips, const msi_window_job *job, 
     return job->precision == MSI_FP32 ? shape<float>(strips, job, n_block) : shape<double>(strips, job, n_block);
 }
 
+/* The limit is the device's, not a gather's. */
+static struct {
+    std::mutex lock;
+    int n_gather = 0;
+    size_t before = 0;
+} fetch_limit;
+
 void degrid::fetch_granules(msi_gather *g)
 {
-    if (cudaDeviceGetLimit(&g->fetch_bytes, cudaLimitMaxL2FetchGranularity) != cudaSuccess ||
-        cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, GRANULE) != cudaSuccess) {
+    const std::lock_guard<std::mutex> guard(fetch_limit.lock);
+    if (fetch_limit.n_gather == 0 &&
+        (cudaDeviceGetLimit(&fetch_limit.before, cudaLimitMaxL2FetchGranularity) != cudaSuccess ||
+         cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, GRANULE) != cudaSuccess)) {
         cudaGetLastError();
-        g->fetch_bytes = 0;
+        return;
     }
+    fetch_limit.n_gather++;
+    g->has_fetch_limit = true;
+}
+
+void degrid::fetch_as_before(msi_gather *g)
+{
+    const std::lock_guard<std::mutex> guard(fetch_limit.lock);
+    if (!g->has_fetch_limit || --fetch_limit.n_gather > 0) return;
+    if (cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, fetch_limit.before) != cudaSuccess) cudaGetLastError();
 }
 
 int degrid::launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream)

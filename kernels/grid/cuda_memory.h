@@ -59,13 +59,19 @@ template <typename T> T *as(const buffer &b)
     return static_cast<T *>(b.get());
 }
 
-/* usable_bytes - what a plan may take of the device: nine tenths of the memory that is free. Returns: 0, MSI_EGPU */
+/* What a plan may take of memory that is free. */
+inline int64_t usable_of(size_t free_bytes)
+{
+    return (int64_t)(0.9 * (double)free_bytes);
+}
+
+/* usable_bytes - the same of the device's. Returns: 0, MSI_EGPU */
 inline int usable_bytes(int64_t *bytes)
 {
     size_t free_bytes, total_bytes;
     *bytes = 0;
     MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    *bytes = (int64_t)(0.9 * (double)free_bytes);
+    *bytes = usable_of(free_bytes);
     return MSI_OK;
 }
 

@@ -3,6 +3,8 @@
 #ifndef MSI_KERNELS_WGRID_CUDA_H
 #define MSI_KERNELS_WGRID_CUDA_H
 
+#include <stddef.h>
+
 #include "kernels/grid/wgrid_cpu.h"
 
 #ifdef __cplusplus
@@ -16,7 +18,15 @@ int msi_wgrid_cuda_available(void);
 
 /* msi_wgrid_cuda_warm_up - see msi_backend_warm_up. */
 void msi_wgrid_cuda_warm_up(void);
+void msi_wgrid_cuda_await(void);
 void msi_wgrid_cuda_settle(void);
+
+/*
+ * msi_wgrid_cuda_memory - free and total memory of the device in bytes, 0 after a failure; while it is being warmed up,
+ * and before it has a context, all of it counts as free.
+ * Returns: 0, MSI_EGPU
+ */
+int msi_wgrid_cuda_memory(size_t *free_bytes, size_t *total_bytes);
 
 /* One line each; borrowed, static. */
 const char *msi_wgrid_cuda_describe(void);

@@ -220,9 +220,7 @@ int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_p
 {
     int64_t plane = (int64_t)towers->size * towers->size * msi_complex_bytes(plan->precision), bytes = SMALL_BYTES;
     size_t free_bytes, total_bytes;
-    if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess)
-        cudaGetLastError();
-    else if (bytes > (int64_t)free_bytes / 8)
+    if (msi_wgrid_cuda_memory(&free_bytes, &total_bytes) == MSI_OK && bytes > (int64_t)free_bytes / 8)
         bytes = (int64_t)free_bytes / 8;
     int64_t n = bytes / plane, all = towers->n_sub_u * towers->n_sub_v * towers->n_plane;
     if (n > all) n = all;
@@ -234,11 +232,7 @@ int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_p
     int64_t all = (int64_t)towers->n_tower * n_image,
             bytes = all * plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
     size_t free_bytes, total_bytes;
-    if (!lasts) return 1;
-    if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) {
-        cudaGetLastError();
-        return 1;
-    }
+    if (!lasts || msi_wgrid_cuda_memory(&free_bytes, &total_bytes) != MSI_OK) return 1;
     return bytes <= (int64_t)free_bytes / 3 ? all : 1;
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "kernels/grid/cuda_memory.h"
+#include "kernels/grid/wgrid_cuda.h"
 #include "kernels/grid/wproj_slices_cuda.cuh"
 #include "kernels/grid/wproj_window_gridder_cuda.h"
 #include "kernels/transform/wproj_box_cuda.cuh"
@@ -364,7 +365,7 @@ int msi_wproj_cuda_table_bytes(int64_t *bytes)
 {
     const int64_t most = (int64_t)8 << 30;
     size_t free_bytes, total_bytes;
-    MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    MSI_TRY(msi_wgrid_cuda_memory(&free_bytes, &total_bytes));
     *bytes = std::min(most, (int64_t)total_bytes / 8);
     return MSI_OK;
 }

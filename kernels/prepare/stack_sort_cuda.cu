@@ -566,9 +566,10 @@ extern "C" int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *j
     *sorted = {s->place, s->index, s->item, s->n_item, s->first_vis, s->cursor, s->tiles.n_u, s->tiles.n_v, nullptr, 0};
     if (s->n_chunk == 0) return MSI_OK;
     if (s->share > 0) {
+        MSI_TRY(sort_in_clusters(s, job, stream));
         sorted->ready = s->ready;
         sorted->ready_at = ++s->n_sort * CLUSTER;
-        return sort_in_clusters(s, job, stream);
+        return MSI_OK;
     }
     k_stack_count<<<s->n_chunk, THREADS, 0, stream>>>(s->chunks, job->uvw, s->tiles, s->count, s->n_item);
     MSI_CUDA(cudaGetLastError());
