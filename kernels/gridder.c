@@ -12,9 +12,9 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/gridder_internal.h"
-#include "kernels/grid/wgrid_simd.h"
+#include "kernels/wgrid/wgrid_simd.h"
 #ifdef MSI_HAVE_CUDA
-#include "kernels/grid/wgrid_cuda.h"
+#include "kernels/wgrid/wgrid_cuda.h"
 #endif
 
 static int is_named(const char *wanted, const char *name)

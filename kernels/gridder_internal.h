@@ -4,7 +4,7 @@
 #define MSI_KERNELS_GRIDDER_INTERNAL_H
 
 #include "kernels/gridder.h"
-#include "kernels/prepare/vis_store.h"
+#include "kernels/store/vis_store.h"
 #include "kernels/strategy.h"
 
 struct msi_gridder {

@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-#include "kernels/wgrid_method.h"
-#include "kernels/wgrid_tower_method.h"
-#include "kernels/wproj_method.h"
+#include "kernels/wgrid/wgrid_method.h"
+#include "kernels/towers/wgrid_tower_method.h"
+#include "kernels/wproj/wproj_method.h"
 
 const msi_strategy *msi_strategies(int *n)
 {

@@ -4,7 +4,7 @@
 #define MSI_KERNELS_STRATEGY_H
 
 #include "kernels/gridder.h"
-#include "kernels/prepare/vis_store.h"
+#include "kernels/store/vis_store.h"
 
 #ifdef __cplusplus
 extern "C" {

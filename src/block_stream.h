@@ -3,8 +3,8 @@
 #ifndef MSI_SRC_BLOCK_STREAM_H
 #define MSI_SRC_BLOCK_STREAM_H
 
-#include "io/ms_crew.h"
-#include "io/ms_reader.h"
+#include "io/ms/ms_crew.h"
+#include "io/ms/ms_reader.h"
 
 typedef struct msi_block_stream msi_block_stream;
 

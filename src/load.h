@@ -3,8 +3,8 @@
 #ifndef MSI_SRC_LOAD_H
 #define MSI_SRC_LOAD_H
 
-#include "io/ms_crew.h"
-#include "io/ms_reader.h"
+#include "io/ms/ms_crew.h"
+#include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/output_channels.h"
 #include "src/preprocess/stokes.h"

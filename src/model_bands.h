@@ -3,7 +3,7 @@
 #ifndef MSI_SRC_MODEL_BANDS_H
 #define MSI_SRC_MODEL_BANDS_H
 
-#include "io/ms_reader.h"
+#include "io/ms/ms_reader.h"
 #include "src/model_images.h"
 #include "src/options.h"
 #include "src/output_channels.h"

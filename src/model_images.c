@@ -12,7 +12,7 @@
 #include "core/memory.h"
 #include "core/pol.h"
 #include "core/status.h"
-#include "io/fits_image.h"
+#include "io/fits/fits_image.h"
 #include "src/model_names.h"
 
 /* No set is brighter; single precision could not hold the sums of more. */

@@ -6,8 +6,8 @@
 #include "core/image.h"
 #include "core/log.h"
 #include "core/types.h"
-#include "io/ms_reader.h"
-#include "io/ms_writer.h"
+#include "io/ms/ms_reader.h"
+#include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
 
 typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;

@@ -3,7 +3,7 @@
 #ifndef MSI_SRC_OUTPUT_CHANNELS_H
 #define MSI_SRC_OUTPUT_CHANNELS_H
 
-#include "io/ms_reader.h"
+#include "io/ms/ms_reader.h"
 
 /* Output channel i holds the selected frequencies in [edge_hz[i], edge_hz[i + 1]). */
 typedef struct msi_output_channels {

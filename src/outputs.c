@@ -9,7 +9,7 @@
 #include "core/memory.h"
 #include "core/pol.h"
 #include "core/status.h"
-#include "io/picture.h"
+#include "io/fits/picture.h"
 
 typedef struct entry {
     msi_output_id id;

@@ -4,8 +4,8 @@
 #define MSI_SRC_OUTPUTS_H
 
 #include "core/beam.h"
-#include "io/fits_image.h"
-#include "io/publish.h"
+#include "io/fits/fits_image.h"
+#include "io/fits/publish.h"
 #include "src/options.h"
 #include "src/preprocess/stokes.h"
 

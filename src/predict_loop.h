@@ -4,8 +4,8 @@
 #ifndef MSI_SRC_PREDICT_LOOP_H
 #define MSI_SRC_PREDICT_LOOP_H
 
-#include "io/ms_reader.h"
-#include "io/ms_writer.h"
+#include "io/ms/ms_reader.h"
+#include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
 #include "src/model_bands.h"
 #include "src/model_images.h"

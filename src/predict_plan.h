@@ -3,7 +3,7 @@
 #ifndef MSI_SRC_PREDICT_PLAN_H
 #define MSI_SRC_PREDICT_PLAN_H
 
-#include "io/ms_reader.h"
+#include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/model_bands.h"
 #include "src/model_images.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/interrupt.h"
-#include "io/publish.h"
+#include "io/fits/publish.h"
 
 static const long LOOK_NS = 100000000, GRACE_NS = 1500000000;
 

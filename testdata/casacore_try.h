@@ -4,7 +4,7 @@
 #define MSI_TESTDATA_CASACORE_TRY_H
 
 #include "core/status.h"
-#include "io/casacore_c.h"
+#include "io/casacore-c/casacore_c.h"
 
 /* Sets the bindings' message. Returns `status`, unless memory or a lock was what failed. */
 static inline int msi_casacore_failed(int failed, int status)

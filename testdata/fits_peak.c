@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "core/status.h"
-#include "io/fits_image.h"
-#include "io/sky_wcs.h"
+#include "io/fits/fits_image.h"
+#include "io/fits/sky_wcs.h"
 #include "src/units.h"
 
 /* Sidelobes of other sources move a dirty image's peak a little; more than this is a fault. */

@@ -3,7 +3,7 @@
 #ifndef MSI_TESTDATA_MAKEMS_SUBTABLES_H
 #define MSI_TESTDATA_MAKEMS_SUBTABLES_H
 
-#include "io/casacore_c.h"
+#include "io/casacore-c/casacore_c.h"
 #include "testdata/makems.h"
 
 /*

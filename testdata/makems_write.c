@@ -12,7 +12,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/casacore_c.h"
+#include "io/casacore-c/casacore_c.h"
 #include "testdata/casacore_try.h"
 #include "testdata/counter_random.h"
 #include "testdata/makems.h"

@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/types.h"
-#include "io/casacore_c.h"
+#include "io/casacore-c/casacore_c.h"
 #include "testdata/casacore_try.h"
 
 /* The sample that a defect of one sample spoils, and the shape of its cell. */

@@ -24,7 +24,7 @@ if(TEST check_fits)
 endif()
 # From good files: random bytes alone never pass the first card.
 if(MSIMAGE_HAVE_LIBFUZZER)
-  set(_io ${PROJECT_SOURCE_DIR}/io)
+  set(_io ${PROJECT_SOURCE_DIR}/io/fits)
   msimage_fuzzer(fuzz_fits SOURCES ${_io}/fits_read.c ${_io}/fits_image.c ${_io}/sky_wcs.c ${_io}/publish.c
                  LIBRARIES PkgConfig::CFITSIO PkgConfig::WCSLIB)
   target_compile_definitions(fuzz_fits PRIVATE MSIMAGE_VERSION="${PROJECT_VERSION}")

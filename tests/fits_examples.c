@@ -10,8 +10,8 @@
 
 #include "core/interrupt.h"
 #include "core/status.h"
-#include "io/picture.h"
-#include "io/sky_wcs.h"
+#include "io/fits/picture.h"
+#include "io/fits/sky_wcs.h"
 
 enum { NX = 24, NY = 17 };
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "io/fits_image.h"
+#include "io/fits/fits_image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "io/casacore_c.h"
+#include "io/casacore-c/casacore_c.h"
 #include "tests/temp_folder.h"
 
 enum { FIXTURE_MAX_SPW = 4 };

@@ -10,7 +10,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/status.h"
-#include "io/ms_writer.h"
+#include "io/ms/ms_writer.h"
 
 static void fill(const msi_ms_block *b, msi_c32 *value)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "io/ms_writer.h"
+#include "io/ms/ms_writer.h"
 #include "tests/ms_fixture.h"
 
 #define OK(expr)                                                                                                       \

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/casacore_c.h"
+#include "io/casacore-c/casacore_c.h"
 #include "tests/ms_fixture.h"
 
 enum { N_ROW = 100 };

@@ -22,8 +22,8 @@
 
 #include "core/pol.h"
 #include "core/status.h"
-#include "io/fits_image.h"
-#include "io/sky_wcs.h"
+#include "io/fits/fits_image.h"
+#include "io/fits/sky_wcs.h"
 #include "tests/temp_folder.h"
 
 enum { NX = 30, NY = 21, CARD = 80, BLOCK = 2880 };

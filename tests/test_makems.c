@@ -14,7 +14,7 @@
 
 #include "core/interrupt.h"
 #include "core/status.h"
-#include "io/casacore_c.h"
+#include "io/casacore-c/casacore_c.h"
 #include "testdata/makems.h"
 #include "testdata/point_model.h"
 #include "testdata/sky_geometry.h"

@@ -15,7 +15,7 @@
 
 #include "core/interrupt.h"
 #include "core/status.h"
-#include "io/ms_crew.h"
+#include "io/ms/ms_crew.h"
 #include "tests/ms_fixture.h"
 
 /* Ten blocks of two setups, taken in turn; rows that are left out. */

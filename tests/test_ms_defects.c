@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/status.h"
-#include "io/ms_reader.h"
+#include "io/ms/ms_reader.h"
 #include "tests/ms_fixture.h"
 
 static char path[512], original[512], standard[512];

@@ -12,7 +12,7 @@
 
 #include "core/interrupt.h"
 #include "core/status.h"
-#include "io/ms_reader.h"
+#include "io/ms/ms_reader.h"
 #include "tests/ms_fixture.h"
 
 static int n_made;

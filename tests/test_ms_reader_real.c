@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/status.h"
-#include "io/ms_reader.h"
+#include "io/ms/ms_reader.h"
 #include "tests/ms_fixture.h"
 
 static char data_dir[1024];

@@ -15,8 +15,8 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/picture.h"
-#include "io/picture_colour.h"
+#include "io/fits/picture.h"
+#include "io/fits/picture_colour.h"
 
 static char path[64];
 

@@ -19,7 +19,7 @@
 
 #include "core/interrupt.h"
 #include "core/status.h"
-#include "io/publish.h"
+#include "io/fits/publish.h"
 #include "tests/temp_folder.h"
 
 static int make_folder(void **state)

@@ -16,12 +16,12 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/degrid/stack_degrid_cpu.h"
+#include "kernels/stacks/stack_degrid_cpu.h"
 #ifdef MSI_HAVE_CUDA
 #include <cuda_runtime.h>
 
-#include "kernels/degrid/stack_degrid_cuda.h"
-#include "kernels/degrid/stack_stream_cuda.h"
+#include "kernels/stacks/stack_degrid_cuda.h"
+#include "kernels/stacks/stack_stream_cuda.h"
 #endif
 
 enum { SKIPPED = 77, N_SEED = 12, SUB = MSI_STACK_OVERSAMPLE };

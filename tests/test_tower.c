@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/degrid/wgrid_tower_degrid_cpu.h"
-#include "kernels/grid/wgrid_cpu.h"
-#include "kernels/grid/wgrid_tower_cpu.h"
-#include "kernels/prepare/tower_plan.h"
+#include "kernels/towers/wgrid_tower_degrid_cpu.h"
+#include "kernels/wgrid/wgrid_cpu.h"
+#include "kernels/towers/wgrid_tower_cpu.h"
+#include "kernels/towers/tower_plan.h"
 #include "tests/direct_sum.h"
 #include "tests/wgrid_cases.h"
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/grid/wgrid_cuda.h"
-#include "kernels/grid/wgrid_tower_cuda.h"
+#include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/towers/wgrid_tower_cuda.h"
 #include "tests/wgrid_cases.h"
 
 /* Many planes in a field wide enough for several towers; cores that are crowded and cores that hold a sample or none.

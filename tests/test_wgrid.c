@@ -12,11 +12,11 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/grid/wgrid_cpu.h"
-#include "kernels/grid/wgrid_simd.h"
+#include "kernels/wgrid/wgrid_cpu.h"
+#include "kernels/wgrid/wgrid_simd.h"
 #include "kernels/strategy.h"
 #ifdef MSI_HAVE_CUDA
-#include "kernels/grid/wgrid_cuda.h"
+#include "kernels/wgrid/wgrid_cuda.h"
 #endif
 #include "tests/direct_sum.h"
 #include "tests/wgrid_cases.h"

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "core/types.h"
-#include "kernels/convolution/window.h"
+#include "kernels/transform/window.h"
 
 /* The tap polynomials must not add to the window's own error: a twentieth of it adds 0.1 % in squares. */
 static void test_polynomials_follow_the_window(void **state)

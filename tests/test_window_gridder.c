@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/grid/wproj_reference.h"
-#include "kernels/grid/wproj_window_gridder_cuda.h"
+#include "kernels/wproj/job/wproj_reference.h"
+#include "kernels/wproj/window/wproj_window_gridder_cuda.h"
 #include "tests/device_numbers.h"
 #include "tests/temp_folder.h"
 #include "tests/window_numbers.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/prepare/window_tuning.h"
+#include "kernels/wproj/window/window_tuning.h"
 #include "tests/temp_folder.h"
 
 static const msi_window_shape candidates[] = {{4, 4, 4, 1, 64, 32, 0, 0}, {1, 4, 4, 2, 32, 32, 7, 0}};

@@ -10,7 +10,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/convolution/wkernel.h"
+#include "kernels/wproj/job/wkernel.h"
 #include "tests/wgrid_cases.h"
 
 typedef struct complex_l {

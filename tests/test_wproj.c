@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/transform/wproj_box_cpu.h"
+#include "kernels/wproj/wproj_box_cpu.h"
 #include "tests/wproj_cases.h"
 
 static void test_image(void **state)

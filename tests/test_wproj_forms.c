@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/degrid/wproj_degrid_cpu.h"
-#include "kernels/grid/wgrid_simd.h"
+#include "kernels/wproj/wproj_degrid_cpu.h"
+#include "kernels/wgrid/wgrid_simd.h"
 #include "tests/direct_sum.h"
 #include "tests/wproj_cases.h"
 

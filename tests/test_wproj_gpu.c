@@ -14,11 +14,11 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/convolution/wkernel_cuda.h"
-#include "kernels/degrid/wproj_degrid_cpu.h"
-#include "kernels/degrid/wproj_predictor_cuda.h"
-#include "kernels/grid/wgrid_cuda.h"
-#include "kernels/grid/wproj_gridder_cuda.h"
+#include "kernels/wproj/job/wkernel_cuda.h"
+#include "kernels/wproj/wproj_degrid_cpu.h"
+#include "kernels/wproj/wproj_predictor_cuda.h"
+#include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/wproj/wproj_gridder_cuda.h"
 #include "tests/direct_sum.h"
 #include "tests/wproj_cases.h"
 

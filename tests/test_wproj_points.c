@@ -16,9 +16,9 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/degrid/wproj_gather_cuda.h"
-#include "kernels/degrid/wproj_scatter_cuda.h"
-#include "kernels/degrid/wproj_window_table_cuda.h"
+#include "kernels/wproj/points/wproj_gather_cuda.h"
+#include "kernels/wproj/points/wproj_scatter_cuda.h"
+#include "kernels/wproj/points/wproj_window_table_cuda.h"
 
 enum { SKIPPED = 77, N_SEED = 20, MAX_PLANE = 6 };
 

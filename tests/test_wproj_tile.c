@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/grid/wproj_reference.h"
-#include "kernels/grid/wproj_tile_cuda.h"
+#include "kernels/wproj/job/wproj_reference.h"
+#include "kernels/wproj/tile/wproj_tile_cuda.h"
 
 enum { N_GRID_U = 96, N_GRID_V = 112, N_STORE_PLANE = 3, MAX_SEGMENT = 4, MAX_SLICE = 8, SKIPPED = 77 };
 

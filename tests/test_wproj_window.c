@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/degrid/wproj_window_degrid_cuda.h"
-#include "kernels/prepare/window_operands_cuda.h"
+#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
+#include "kernels/wproj/window/window_operands_cuda.h"
 #include "tests/device_numbers.h"
 #include "tests/window_numbers.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/prepare/wgrid_plan.h"
+#include "kernels/wgrid/wgrid_plan.h"
 #include "kernels/strategy.h"
 #include "tests/direct_sum.h"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "kernels/wproj_geometry.h"
+#include "kernels/wproj/job/wproj_geometry.h"
 #include "tests/wgrid_cases.h"
 
 /*

@@ -3,9 +3,9 @@
 #ifndef MSI_TESTS_WPROJ_CASES_H
 #define MSI_TESTS_WPROJ_CASES_H
 
-#include "kernels/grid/wproj_cpu.h"
-#include "kernels/prepare/vis_store.h"
-#include "kernels/prepare/wproj_plan.h"
+#include "kernels/wproj/wproj_cpu.h"
+#include "kernels/store/vis_store.h"
+#include "kernels/wproj/wproj_plan.h"
 #include "tests/wgrid_cases.h"
 
 /* A narrow field with w of one turn at its corner, a wide one with ten, one that reaches beyond the horizon, odd

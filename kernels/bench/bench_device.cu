@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "kernels/grid/cuda_check.h"
+#include "kernels/gpu/cuda_check.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 
 #include "core/types.h"
 #include "kernels/bench/bench.h"
-#include "kernels/grid/cuda_memory.h"
+#include "kernels/gpu/cuda_memory.h"
 
 namespace {
 

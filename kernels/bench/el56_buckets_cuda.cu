@@ -6,7 +6,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
-#include "kernels/grid/cuda_check.h"
+#include "kernels/gpu/cuda_check.h"
 
 namespace {
 

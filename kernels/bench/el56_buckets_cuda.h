@@ -6,7 +6,7 @@
 #ifndef MSI_BENCH_EL56_BUCKETS_CUDA_H
 #define MSI_BENCH_EL56_BUCKETS_CUDA_H
 
-#include "kernels/prepare/wproj_sort_cuda.h"
+#include "kernels/wproj/job/wproj_sort_cuda.h"
 
 #ifdef __cplusplus
 extern "C" {

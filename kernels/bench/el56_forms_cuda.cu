@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/bench/el56_table_forms.cuh"
-#include "kernels/grid/cuda_check.h"
+#include "kernels/gpu/cuda_check.h"
 
 using namespace el56_forms;
 

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/bench/workload_el56.h"
-#include "kernels/grid/wproj_cpu.h"
+#include "kernels/wproj/wproj_cpu.h"
 
 enum { N_GRID = 18000, N_PIXEL = 16 };
 

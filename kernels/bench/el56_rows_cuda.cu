@@ -8,7 +8,7 @@
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/el56_forms_cuda.h"
 #include "kernels/bench/workload_el56.h"
-#include "kernels/grid/wproj_tile_cuda.h"
+#include "kernels/wproj/tile/wproj_tile_cuda.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #define MSI_BENCH_EL56_TABLE_FORMS_CUH
 
 #include "kernels/bench/el56_buckets_cuda.h"
-#include "kernels/grid/vector_add_cuda.cuh"
-#include "kernels/prepare/wproj_locate.cuh"
+#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/wproj/job/wproj_locate.cuh"
 
 namespace el56_forms {
 

@@ -10,8 +10,8 @@
 
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/workload_el56.h"
-#include "kernels/grid/wproj_window_cuda.h"
-#include "kernels/prepare/window_tuning.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/window/window_tuning.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "core/memory.h"
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/lookup_rows.h"
-#include "kernels/grid/wproj_window_gridder_cuda.h"
-#include "kernels/prepare/wproj_plan.h"
+#include "kernels/wproj/window/wproj_window_gridder_cuda.h"
+#include "kernels/wproj/wproj_plan.h"
 
 namespace {
 

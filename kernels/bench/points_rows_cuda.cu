@@ -6,9 +6,9 @@
 
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/workload_points.h"
-#include "kernels/degrid/wproj_gather_cuda.h"
-#include "kernels/degrid/wproj_scatter_cuda.h"
-#include "kernels/degrid/wproj_window_table_cuda.h"
+#include "kernels/wproj/points/wproj_gather_cuda.h"
+#include "kernels/wproj/points/wproj_scatter_cuda.h"
+#include "kernels/wproj/points/wproj_window_table_cuda.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/bench/workload_stacks.h"
-#include "kernels/degrid/stack_degrid_cpu.h"
+#include "kernels/stacks/stack_degrid_cpu.h"
 
 enum { N_EACH = 16384, N_VERIFIED = 4096 };
 

@@ -6,8 +6,8 @@
 
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/workload_stacks.h"
-#include "kernels/degrid/stack_degrid_cuda.h"
-#include "kernels/degrid/stack_stream_cuda.h"
+#include "kernels/stacks/stack_degrid_cuda.h"
+#include "kernels/stacks/stack_stream_cuda.h"
 
 namespace {
 

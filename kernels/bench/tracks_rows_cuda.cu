@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "kernels/bench/workload_tracks.h"
-#include "kernels/degrid/wproj_window_degrid_cuda.h"
-#include "kernels/grid/cuda_check.h"
-#include "kernels/prepare/window_operands_cuda.h"
-#include "kernels/prepare/window_tuning.h"
+#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
+#include "kernels/gpu/cuda_check.h"
+#include "kernels/wproj/window/window_operands_cuda.h"
+#include "kernels/wproj/window/window_tuning.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 
 #include "core/types.h"
 #include "kernels/bench/bench.h"
-#include "kernels/convolution/wkernel.h"
-#include "kernels/wproj_geometry.h"
+#include "kernels/wproj/job/wkernel.h"
+#include "kernels/wproj/job/wproj_geometry.h"
 
 #ifdef __cplusplus
 extern "C" {

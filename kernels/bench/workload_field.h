@@ -9,7 +9,7 @@
 
 #include "core/image.h"
 #include "kernels/bench/bench.h"
-#include "kernels/prepare/vis_store.h"
+#include "kernels/store/vis_store.h"
 
 enum {
     MSI_BENCH_FIELD_PLANES = 4,

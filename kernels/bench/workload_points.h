@@ -10,7 +10,7 @@
 
 #include "core/types.h"
 #include "kernels/bench/bench.h"
-#include "kernels/degrid/wproj_gather_cuda.h"
+#include "kernels/wproj/points/wproj_gather_cuda.h"
 
 #ifdef __cplusplus
 extern "C" {

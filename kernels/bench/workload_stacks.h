@@ -9,7 +9,7 @@
 #define MSI_BENCH_WORKLOAD_STACKS_H
 
 #include "kernels/bench/workload_points.h"
-#include "kernels/degrid/stack_job.h"
+#include "kernels/stacks/stack_job.h"
 
 #ifdef __cplusplus
 extern "C" {

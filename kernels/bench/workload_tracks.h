@@ -5,7 +5,7 @@
 #define MSI_KERNELS_BENCH_WORKLOAD_TRACKS_H
 
 #include "kernels/bench/bench.h"
-#include "kernels/grid/wproj_window_cuda.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_TAPER_CORRECTION_H
 #define MSI_KERNELS_TAPER_CORRECTION_H
 
-#include "kernels/prepare/wgrid_plan.h"
+#include "kernels/wgrid/wgrid_plan.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,7 +5,7 @@
 
 #include "core/types.h"
 #include "core/vis_block.h"
-#include "io/ms_reader.h"
+#include "io/ms/ms_reader.h"
 
 enum { MSI_MAX_PLANES = 16 };
 

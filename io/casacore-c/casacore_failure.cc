@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Where every exception ends, as a code and a message; the lock of the process, and casacore's log. */
+#include "io/casacore-c/casacore_internal.hpp"
+
+#include <casacore/casa/Logging/LogSink.h>
+#include <casacore/casa/Logging/NullLogSink.h>
+#include <casacore/casa/version.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
+namespace {
+
+thread_local char message[2048];
+
+} // namespace
+
+int ccc::fail(int code, const char *text) noexcept
+{
+    size_t n = std::min(std::strlen(text), sizeof message - 1);
+    std::memcpy(message, text, n);
+    message[n] = 0;
+    for (size_t i = 0; i < n; i++)
+        if (static_cast<unsigned char>(message[i]) < ' ') message[i] = ' ';
+    return code;
+}
+
+std::recursive_mutex &ccc::process_lock()
+{
+    static std::recursive_mutex *lock = new std::recursive_mutex; /* outlives every static of casacore */
+    return *lock;
+}
+
+void ccc::silence_log()
+{
+    static const bool done = [] {
+        cc::LogSinkInterface *sink = new cc::NullLogSink;
+        cc::LogSink::globalSink(sink);
+        return true;
+    }();
+    (void)done;
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+/* casacore leaks what its constructors and parsers hold when they throw. */
+extern "C" const char *__lsan_default_suppressions(void);
+extern "C" const char *__lsan_default_suppressions(void)
+{
+    return "leak:libcasa_ms\nleak:libcasa_tables\nleak:libcasa_casa\n";
+}
+#endif
+
+const char *ccc_error(void)
+{
+    return message;
+}
+
+const char *ccc_version(void)
+{
+    static const std::string version = cc::getVersion();
+    return version.c_str();
+}

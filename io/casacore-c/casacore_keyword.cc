@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Keywords of tables and columns, which may lie in records within records. */
+#include "io/casacore-c/casacore_internal.hpp"
+
+#include <casacore/tables/Tables/TableRecord.h>
+
+using namespace ccc;
+
+namespace {
+
+std::string split_last(const std::string &name, std::vector<std::string> &records)
+{
+    size_t begin = 0;
+    for (size_t dot; (dot = name.find('.', begin)) != std::string::npos; begin = dot + 1)
+        records.push_back(name.substr(begin, dot - begin));
+    return name.substr(begin);
+}
+
+[[noreturn]] void no_keyword(const ccc_table *t, const char *column, const char *name)
+{
+    throw Failure(CCC_ENOTFOUND,
+                  t->path + (column ? std::string(": column ") + column : "") + ": has no keyword " + name);
+}
+
+/* Keywords belong to the table, and so outlive the object through which a column's are reached. */
+const cc::TableRecord &keywords_of(const ccc_table *t, const char *column)
+{
+    if (!column) return t->table.keywordSet();
+    require_column(t, column);
+    const cc::TableColumn c(t->table, column);
+    return c.keywordSet();
+}
+
+template <class F> void with_keyword(const ccc_table *t, const char *column, const char *name, F &&f)
+{
+    std::vector<std::string> records;
+    const std::string last = split_last(name, records);
+    const cc::TableRecord *r = &keywords_of(t, column);
+    for (const auto &record : records) {
+        if (!r->isDefined(record) || r->dataType(record) != cc::TpRecord) no_keyword(t, column, name);
+        r = &r->subRecord(record);
+    }
+    if (!r->isDefined(last)) no_keyword(t, column, name);
+    f(*r, last);
+}
+
+template <class F> void with_new_keyword(ccc_table *t, const char *column, const char *name, F &&f)
+{
+    require_writable(t);
+    std::vector<std::string> records;
+    const std::string last = split_last(name, records);
+    if (column) require_column(t, column);
+    cc::TableColumn c;
+    if (column) c.reference(cc::TableColumn(t->table, column));
+    cc::TableRecord *r = column ? &c.rwKeywordSet() : &t->table.rwKeywordSet();
+    for (const auto &record : records) {
+        if (r->isDefined(record) && r->dataType(record) != cc::TpRecord)
+            throw Failure(CCC_ETYPE, t->path + ": keyword " + record + " is not a record");
+        if (!r->isDefined(record)) r->defineRecord(record, cc::TableRecord());
+        r = &r->rwSubRecord(record);
+    }
+    if (r->isDefined(last)) r->removeField(last);
+    f(*r, last);
+}
+
+[[noreturn]] void wrong_keyword(const ccc_table *t, const char *name, const char *wanted)
+{
+    throw Failure(CCC_ETYPE, t->path + ": keyword " + name + " is not " + wanted);
+}
+
+} // namespace
+
+int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *n)
+{
+    return guarded(t, column, [&] {
+        const cc::TableRecord &r = keywords_of(t, column);
+        std::vector<std::string> list;
+        for (cc::uInt i = 0; i < r.nfields(); i++) list.push_back(r.name(i));
+        *names = block_of(list);
+        *n = static_cast<int64_t>(list.size());
+    });
+}
+
+int ccc_keyword_type(ccc_table *t, const char *column, const char *name, ccc_type *type, int64_t *n)
+{
+    return guarded(t, column, [&] {
+        with_keyword(t, column, name, [&](const cc::TableRecord &r, const std::string &field) {
+            *type = type_of(r.dataType(field));
+            if (!n) return;
+            if (r.dataType(field) == cc::TpRecord)
+                *n = static_cast<int64_t>(r.subRecord(field).nfields());
+            else
+                *n = *type == CCC_OTHER ? 1 : static_cast<int64_t>(r.shape(field).product());
+        });
+    });
+}
+
+int ccc_keyword_get_string(ccc_table *t, const char *column, const char *name, char **out)
+{
+    *out = nullptr;
+    return guarded(t, column, [&] {
+        with_keyword(t, column, name, [&](const cc::TableRecord &r, const std::string &field) {
+            if (r.dataType(field) != cc::TpString) wrong_keyword(t, name, "a string");
+            *out = copy_of(r.asString(field));
+        });
+    });
+}
+
+int ccc_keyword_get_strings(ccc_table *t, const char *column, const char *name, char ***out, int64_t *n)
+{
+    *out = nullptr;
+    return guarded(t, column, [&] {
+        with_keyword(t, column, name, [&](const cc::TableRecord &r, const std::string &field) {
+            std::vector<std::string> list;
+            if (r.dataType(field) == cc::TpString)
+                list.push_back(r.asString(field));
+            else if (r.dataType(field) == cc::TpArrayString)
+                list = strings_in(r.asArrayString(field));
+            else
+                wrong_keyword(t, name, "strings");
+            *out = block_of(list);
+            *n = static_cast<int64_t>(list.size());
+        });
+    });
+}
+
+int ccc_keyword_get_double(ccc_table *t, const char *column, const char *name, double *out)
+{
+    return guarded(t, column, [&] {
+        with_keyword(t, column, name, [&](const cc::TableRecord &r, const std::string &field) {
+            const ccc_type type = type_of(r.dataType(field));
+            if (!cc::isScalar(r.dataType(field)) || type < CCC_UINT8 || type > CCC_DOUBLE)
+                wrong_keyword(t, name, "a number");
+            *out = r.asDouble(field);
+        });
+    });
+}
+
+int ccc_keyword_get_int(ccc_table *t, const char *column, const char *name, int64_t *out)
+{
+    return guarded(t, column, [&] {
+        with_keyword(t, column, name, [&](const cc::TableRecord &r, const std::string &field) {
+            const ccc_type type = type_of(r.dataType(field));
+            if (!cc::isScalar(r.dataType(field)) || type > CCC_INT64) wrong_keyword(t, name, "an integer");
+            *out = type == CCC_BOOL ? r.asBool(field) : r.asInt64(field);
+        });
+    });
+}
+
+int ccc_keyword_get_ints(ccc_table *t, const char *column, const char *name, int64_t **out, int64_t *n)
+{
+    *out = nullptr;
+    return guarded(t, column, [&] {
+        with_keyword(t, column, name, [&](const cc::TableRecord &r, const std::string &field) {
+            const cc::DataType type = r.dataType(field);
+            if (type != cc::TpArrayInt && type != cc::TpArrayUInt) wrong_keyword(t, name, "an array of integers");
+            std::vector<int64_t> list;
+            if (type == cc::TpArrayInt)
+                for (const auto v : r.asArrayInt(field)) list.push_back(v);
+            else
+                for (const auto v : r.asArrayuInt(field)) list.push_back(v);
+            *out = array_of(list);
+            *n = static_cast<int64_t>(list.size());
+        });
+    });
+}
+
+int ccc_keyword_put_string(ccc_table *t, const char *column, const char *name, const char *value)
+{
+    return guarded(t, column, [&] {
+        with_new_keyword(t, column, name,
+                         [&](cc::TableRecord &r, const std::string &field) { r.define(field, cc::String(value)); });
+    });
+}
+
+int ccc_keyword_put_strings(ccc_table *t, const char *column, const char *name, const char *const *values, int64_t n)
+{
+    return guarded(t, column, [&] {
+        cc::Vector<cc::String> list(n);
+        for (int64_t i = 0; i < n; i++) list[i] = values[i];
+        with_new_keyword(t, column, name, [&](cc::TableRecord &r, const std::string &field) { r.define(field, list); });
+    });
+}
+
+int ccc_keyword_put_double(ccc_table *t, const char *column, const char *name, double value)
+{
+    return guarded(t, column, [&] {
+        with_new_keyword(t, column, name,
+                         [&](cc::TableRecord &r, const std::string &field) { r.define(field, value); });
+    });
+}
+
+int ccc_keyword_put_int(ccc_table *t, const char *column, const char *name, int32_t value)
+{
+    return guarded(t, column, [&] {
+        with_new_keyword(t, column, name, [&](cc::TableRecord &r, const std::string &field) {
+            r.define(field, static_cast<cc::Int>(value));
+        });
+    });
+}
+
+int ccc_keyword_put_bool(ccc_table *t, const char *column, const char *name, int value)
+{
+    return guarded(t, column, [&] {
+        with_new_keyword(t, column, name, [&](cc::TableRecord &r, const std::string &field) {
+            r.define(field, static_cast<cc::Bool>(value != 0));
+        });
+    });
+}
+
+int ccc_keyword_remove(ccc_table *t, const char *column, const char *name)
+{
+    return guarded(t, column, [&] {
+        with_keyword(t, column, name, [](const cc::TableRecord &, const std::string &) {});
+        with_new_keyword(t, column, name, [](cc::TableRecord &, const std::string &) {});
+    });
+}

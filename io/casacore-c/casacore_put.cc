@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Writes cells, straight from the caller's buffer. */
+#include "io/casacore-c/casacore_internal.hpp"
+
+#include <casacore/tables/Tables/ArrayColumn.h>
+#include <casacore/tables/Tables/ScalarColumn.h>
+#include <casacore/tables/Tables/TableDesc.h>
+
+using namespace ccc;
+
+namespace {
+
+template <class T>
+void write_native(ccc_table *t, const char *column, const Rows &rows, const cc::Slicer *slicer,
+                  const cc::IPosition &shape, T *in)
+{
+    if (t->table.tableDesc()[column].isScalar()) {
+        cc::Vector<T> v(cc::IPosition(1, rows.n), in, cc::SHARE);
+        cc::ScalarColumn<T> c(t->table, column);
+        if (rows.list)
+            c.putColumnCells(rows.ref(), v);
+        else
+            c.putColumnRange(rows.range(), v);
+        return;
+    }
+    cc::ArrayColumn<T> c(t->table, column);
+    if (!slicer && !is_fixed(c.columnDesc()) && !(is_in_one_cube(t, column) && c.shape(rows.row(0)).isEqual(shape))) {
+        for (int64_t i = 0; i < rows.n; i++) {
+            const int64_t row = rows.row(i);
+            if (c.isDefined(row) && c.shape(row).isEqual(shape)) continue;
+            t->in_one_cube.erase(column);
+            c.setShape(row, shape);
+        }
+    }
+    cc::IPosition all(shape.size() + 1);
+    for (size_t i = 0; i < shape.size(); i++) all[i] = shape[i];
+    all[shape.size()] = rows.n;
+    const cc::Array<T> a(all, in, cc::SHARE);
+    if (rows.list) {
+        if (slicer)
+            c.putColumnCells(rows.ref(), *slicer, a);
+        else
+            c.putColumnCells(rows.ref(), a);
+    } else if (slicer) {
+        c.putColumnRange(rows.range(), *slicer, a);
+    } else {
+        c.putColumnRange(rows.range(), a);
+    }
+}
+
+void put(ccc_table *t, const char *column, const Rows &rows, int ndim, const int64_t *shape, const ccc_slice *slice,
+         ccc_type type, const void *in)
+{
+    require_writable(t);
+    require_column(t, column);
+    require_rows(t, rows);
+    if (rows.n == 0) return;
+    const cc::ColumnDesc &d = t->table.tableDesc()[column];
+    const std::string where = t->path + ": column " + column;
+    const ccc_type stored = type_of(d.dataType());
+    if (stored != type) throw Failure(CCC_ETYPE, where + " holds " + name_of(stored) + ", not " + name_of(type));
+    const cc::IPosition values = position(ndim, shape);
+    if (d.isScalar() ? ndim != 0 || slice : ndim == 0 || (d.ndim() > 0 && d.ndim() != ndim))
+        throw Failure(CCC_ESHAPE, where + ": values of shape " + text_of(values) + " do not fit");
+    if (!slice && !d.isScalar() && d.isFixedShape() && !d.shape().isEqual(values))
+        throw Failure(CCC_ESHAPE,
+                      where + ": values of shape " + text_of(values) + " for cells of " + text_of(d.shape()));
+    std::unique_ptr<cc::Slicer> slicer;
+    if (slice) {
+        const cc::TableColumn c(t->table, column);
+        for (int64_t i = 0; i < rows.n; i++) {
+            cc::IPosition cell;
+            if (!cell_shape(c, rows.row(i), cell))
+                throw Failure(CCC_ESHAPE, where + ", row " + std::to_string(rows.row(i)) + ": the cell has no value");
+            slicer = std::make_unique<cc::Slicer>(slicer_of(*slice, cell));
+            if (is_fixed(d)) break;
+        }
+        if (!slicer->length().isEqual(values))
+            throw Failure(CCC_ESHAPE, where + ": values of shape " + text_of(values) + " for the slice");
+    }
+    t->alike.erase(column);
+    with_type(type, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        write_native(t, column, rows, slicer.get(), values, const_cast<T *>(static_cast<const T *>(in)));
+    });
+}
+
+template <class V> void put_number(ccc_table *t, const char *column, int64_t row, V value)
+{
+    require_column(t, column);
+    const ccc_type type = type_of(t->table.tableDesc()[column].dataType());
+    with_type(type, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        T v = converted<T>(value);
+        put(t, column, Rows{row, 1, nullptr}, 0, nullptr, nullptr, type, &v);
+    });
+}
+
+} // namespace
+
+int ccc_put_range(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape,
+                  const ccc_slice *slice, ccc_type type, const void *in)
+{
+    return guarded(t, column, [&] { put(t, column, Rows{row, n_row, nullptr}, ndim, shape, slice, type, in); });
+}
+
+int ccc_put_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t n_row, int ndim, const int64_t *shape,
+                 const ccc_slice *slice, ccc_type type, const void *in)
+{
+    return guarded(t, column, [&] { put(t, column, Rows{0, n_row, rows}, ndim, shape, slice, type, in); });
+}
+
+int ccc_put_array(ccc_table *t, const char *column, int64_t row, int ndim, const int64_t *shape, ccc_type type,
+                  const void *in)
+{
+    return ccc_put_range(t, column, row, 1, ndim, shape, nullptr, type, in);
+}
+
+int ccc_put_bool(ccc_table *t, const char *column, int64_t row, int value)
+{
+    return guarded(t, column, [&] {
+        const cc::Bool v = value != 0;
+        put(t, column, Rows{row, 1, nullptr}, 0, nullptr, nullptr, CCC_BOOL, &v);
+    });
+}
+
+int ccc_put_int(ccc_table *t, const char *column, int64_t row, int64_t value)
+{
+    return guarded(t, column, [&] { put_number(t, column, row, static_cast<cc::Int64>(value)); });
+}
+
+int ccc_put_double(ccc_table *t, const char *column, int64_t row, double value)
+{
+    return guarded(t, column, [&] { put_number(t, column, row, value); });
+}
+
+int ccc_put_string(ccc_table *t, const char *column, int64_t row, const char *value)
+{
+    return guarded(t, column, [&] {
+        require_writable(t);
+        require_string_column(t, column, true);
+        require_rows(t, row, 1);
+        cc::ScalarColumn<cc::String>(t->table, column).put(row, value);
+    });
+}
+
+int ccc_put_strings(ccc_table *t, const char *column, int64_t row, int ndim, const int64_t *shape,
+                    const char *const *values)
+{
+    return guarded(t, column, [&] {
+        require_writable(t);
+        require_string_column(t, column, false);
+        require_rows(t, row, 1);
+        cc::Array<cc::String> a(position(ndim, shape));
+        size_t i = 0;
+        for (auto &s : a) s = values[i++];
+        t->alike.erase(column);
+        cc::ArrayColumn<cc::String>(t->table, column).put(row, a);
+    });
+}
+
+int ccc_put_shapes(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape)
+{
+    return guarded(t, column, [&] {
+        require_writable(t);
+        require_column(t, column);
+        require_rows(t, row, n_row);
+        if (t->table.tableDesc()[column].isScalar())
+            throw Failure(CCC_ESHAPE, t->path + ": column " + column + ": shapes for a scalar column");
+        const cc::IPosition cell = position(ndim, shape);
+        t->alike.erase(column);
+        t->in_one_cube.erase(column);
+        with_type(type_of(t->table.tableDesc()[column].dataType()), [&](auto tag) {
+            cc::ArrayColumn<typename decltype(tag)::type> c(t->table, column);
+            for (int64_t i = 0; i < n_row; i++) c.setShape(static_cast<cc::rownr_t>(row + i), cell);
+        });
+    });
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/fits/fits_image.h"
+
+#include <endian.h>
+#include <fitsio.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "core/interrupt.h"
+#include "core/status.h"
+#include "io/fits/sky_wcs.h"
+
+static const double DEG_PER_RAD = 180 / MSI_PI;
+
+enum {
+    CARD = 80,
+    BLOCK = 2880,
+    HISTORY_TEXT = 72,   /* what a HISTORY card holds */
+    CHUNK_PIXELS = 16384 /* written between two looks at the interrupt flag */
+};
+
+int msi_fits_stokes(msi_pol pol)
+{
+    static const int number[] = {[MSI_POL_I] = 1,   [MSI_POL_Q] = 2,   [MSI_POL_U] = 3,   [MSI_POL_V] = 4,
+                                 [MSI_POL_RR] = -1, [MSI_POL_LL] = -2, [MSI_POL_RL] = -3, [MSI_POL_LR] = -4,
+                                 [MSI_POL_XX] = -5, [MSI_POL_YY] = -6, [MSI_POL_XY] = -7, [MSI_POL_YX] = -8};
+    return (int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? number[pol] : 0;
+}
+
+/* FITS's word for a Measurement Set's spectral frame, and casacore's number of it for VELREF (AIPS defines 1 to 3). */
+static const struct {
+    const char *frame, *specsys;
+    int velref;
+} SPECTRAL_FRAMES[] = {
+    {"LSRK", "LSRK", 1},        {"BARY", "BARYCENT", 2},   {"TOPO", "TOPOCENT", 3},
+    {"LSRD", "LSRD", 4},        {"GEO", "GEOCENTR", 5},    {"REST", "SOURCE", 6},
+    {"GALACTO", "GALACTOC", 7}, {"LGROUP", "LOCALGRP", 0}, {"CMB", "CMBDIPOL", 0},
+};
+enum { N_SPECTRAL_FRAME = sizeof SPECTRAL_FRAMES / sizeof SPECTRAL_FRAMES[0] };
+
+/* A card's value or text may hold printing ASCII only; anything else becomes \xNN. Caller frees; NULL without memory.
+ */
+static char *printable(const char *text)
+{
+    char *out = malloc(4 * strlen(text) + 1), *o = out;
+    if (!out) return NULL;
+    for (const unsigned char *t = (const unsigned char *)text; *t; t++) {
+        if (*t >= ' ' && *t <= '~')
+            *o++ = (char)*t;
+        else
+            o += sprintf(o, "\\x%02X", *t);
+    }
+    *o = 0;
+    return out;
+}
+
+static void put_string(fitsfile *f, const char *key, const char *value, const char *comment, int *status)
+{
+    if (!value || !value[0] || *status) return;
+    char *text = printable(value);
+    if (!text) {
+        *status = MEMORY_ALLOCATION;
+        return;
+    }
+    fits_write_key_str(f, key, text, comment, status);
+    free(text);
+}
+
+/* As many of 15 digits as fit the 20 columns of FITS's fixed format, which casacore insists on. FITS has no number that
+ * is not finite: no card then. */
+static void put_number(fitsfile *f, const char *key, double value, const char *comment, int *status)
+{
+    if (!isfinite(value)) return;
+    char text[40];
+    int digits = 15;
+    while (snprintf(text, sizeof text, "%.*G", digits, value) > 20) digits--;
+    if (!strpbrk(text, ".E")) strcat(text, ".0");
+    char card[256];
+    snprintf(card, sizeof card, "%-8s= %20s%s%s", key, text, comment ? " / " : "", comment ? comment : "");
+    card[CARD] = 0;
+    fits_write_record(f, card, status);
+}
+
+/*
+ * HISTORY cards of `text`. A card's trailing blanks are not significant, so none is broken after a blank: the cards
+ * joined together are the text again.
+ */
+static void put_history(fitsfile *f, const char *text, int *status)
+{
+    if (!text || *status) return;
+    char *all = printable(text);
+    if (!all) {
+        *status = MEMORY_ALLOCATION;
+        return;
+    }
+    size_t left = strlen(all);
+    for (const char *at = all; left && !*status;) {
+        size_t take = left < HISTORY_TEXT ? left : HISTORY_TEXT;
+        while (take > 1 && take < left && at[take - 1] == ' ') take--;
+        char card[HISTORY_TEXT + 1];
+        memcpy(card, at, take);
+        card[take] = 0;
+        fits_write_history(f, card, status);
+        at += take;
+        left -= take;
+    }
+    free(all);
+}
+
+/* MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
+static void format_date(double mjd_s, char text[32])
+{
+    int64_t ticks = llround((mjd_s - 40587 * 86400.0) * 1e4);
+    int64_t second = ticks >= 0 ? ticks / 10000 : -((-ticks + 9999) / 10000);
+    time_t t = (time_t)second;
+    struct tm utc;
+    gmtime_r(&t, &utc);
+    size_t n = strftime(text, 24, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(text + n, 32 - n, ".%04d", (int)(ticks - second * 10000));
+}
+
+static int is_on_sky(msi_fits_kind kind)
+{
+    return kind == MSI_FITS_DIRTY || kind == MSI_FITS_PSF || kind == MSI_FITS_MODEL;
+}
+
+static void put_what(fitsfile *f, const msi_fits_spec *spec, int *status)
+{
+    static const char *const unit[] = {"Jy/beam", "Jy/beam", "Jy/pixel", NULL, "Jy", "Jy"};
+    static const char *const type[] = {"Intensity", "Beam", "Intensity", "Weight", "Visibility", "Visibility"};
+    const msi_observation *o = spec->observation;
+    put_number(f, "BSCALE", 1, NULL, status);
+    put_number(f, "BZERO", 0, NULL, status);
+    put_string(f, "BUNIT", spec->unit ? spec->unit : unit[spec->kind], "Unit of the pixels", status);
+    put_string(f, "BTYPE", type[spec->kind], NULL, status);
+    put_string(f, "OBJECT", o->object, NULL, status);
+    put_string(f, "TELESCOP", o->telescope, NULL, status);
+    put_string(f, "OBSERVER", o->observer, NULL, status);
+    put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
+    if ((spec->kind == MSI_FITS_DIRTY || spec->kind == MSI_FITS_PSF) && msi_beam_known(&spec->beam)) {
+        put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
+        put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
+        put_number(f, "BPA", spec->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);
+    }
+}
+
+static void put_axis(fitsfile *f, int axis, const char *ctype, double crpix, double crval, double cdelt,
+                     const char *cunit, int *status)
+{
+    char key[FLEN_KEYWORD];
+    snprintf(key, sizeof key, "CTYPE%d", axis);
+    put_string(f, key, ctype, NULL, status);
+    snprintf(key, sizeof key, "CRPIX%d", axis);
+    put_number(f, key, crpix, NULL, status);
+    snprintf(key, sizeof key, "CRVAL%d", axis);
+    put_number(f, key, crval, NULL, status);
+    snprintf(key, sizeof key, "CDELT%d", axis);
+    put_number(f, key, cdelt, NULL, status);
+    snprintf(key, sizeof key, "CUNIT%d", axis);
+    put_string(f, key, cunit, NULL, status);
+}
+
+static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes *sky, int *status)
+{
+    const msi_image_geometry *g = &spec->geometry;
+    if (is_on_sky(spec->kind)) {
+        for (int i = 0; i < 2; i++)
+            put_axis(f, i + 1, sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg", status);
+    } else {
+        put_axis(f, 1, "U---WAV", sky->crpix[0], 0, 1 / ((double)g->nx * g->cell_x_rad), "lambda", status);
+        put_axis(f, 2, "V---WAV", sky->crpix[1], 0, 1 / ((double)g->ny * g->cell_y_rad), "lambda", status);
+    }
+    put_axis(f, 3, "FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz", status);
+    put_axis(f, 4, "STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL, status);
+    if (is_on_sky(spec->kind)) {
+        put_number(f, "PV2_1", 0, NULL, status);
+        put_number(f, "PV2_2", 0, NULL, status);
+        put_number(f, "LONPOLE", sky->lonpole_deg, NULL, status);
+        put_number(f, "LATPOLE", sky->latpole_deg, NULL, status);
+    }
+    put_string(f, "RADESYS", sky->radesys, NULL, status);
+    if (sky->equinox > 0) put_number(f, "EQUINOX", sky->equinox, NULL, status);
+    if (!sky->frame_is_standard && !*status) {
+        char text[FLEN_CARD];
+        snprintf(text, sizeof text, "Directions are in frame '%s', which FITS has no name for.", sky->frame);
+        fits_write_comment(f, text, status);
+    }
+}
+
+static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
+{
+    const msi_observation *o = spec->observation;
+    int velref = 0;
+    for (int i = 0; i < N_SPECTRAL_FRAME; i++) {
+        if (strcasecmp(o->spec_frame, SPECTRAL_FRAMES[i].frame) != 0) continue;
+        put_string(f, "SPECSYS", SPECTRAL_FRAMES[i].specsys, "Frame of the frequencies", status);
+        velref = SPECTRAL_FRAMES[i].velref;
+    }
+    if (o->rest_freq_hz > 0) put_number(f, "RESTFRQ", o->rest_freq_hz, "[Hz] Rest frequency", status);
+    if (velref && !*status)
+        fits_write_key_lng(f, "VELREF", velref, "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL", status);
+    if (o->start_mjd_s > 0) {
+        char date[32], scale[16] = "UTC";
+        format_date(o->start_mjd_s, date);
+        if (o->time_scale[0]) snprintf(scale, sizeof scale, "%s", o->time_scale);
+        put_string(f, "TIMESYS", scale, NULL, status);
+        put_string(f, "DATE-OBS", date, "First integration's centre", status);
+        put_number(f, "MJD-OBS", o->start_mjd_s / 86400, "[d] The same", status);
+    }
+    put_number(f, "OBSRA", o->ra_rad * DEG_PER_RAD, "[deg] Phase centre of the field", status);
+    put_number(f, "OBSDEC", o->dec_rad * DEG_PER_RAD, "[deg] The same", status);
+    const double *x = o->antenna_itrf_m;
+    if (x[0] != 0 || x[1] != 0 || x[2] != 0) {
+        put_number(f, "OBSGEO-X", x[0], "[m] Mean position of the antennas, ITRF", status);
+        put_number(f, "OBSGEO-Y", x[1], NULL, status);
+        put_number(f, "OBSGEO-Z", x[2], NULL, status);
+    }
+}
+
+static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
+{
+    char date[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+    put_string(f, "DATE", date, "This file was written (UTC)", status);
+    put_string(f, "WSCDATAC", spec->data_column, "Data column", status);
+    put_string(f, "WSCWEIGH", spec->weighting, "Weighting", status);
+    put_number(f, "WSCNVIS", (double)spec->n_vis, "Samples gridded", status);
+    put_number(f, "WSCIMGWG", spec->sum_weight, "Sum of the weights gridded", status);
+    put_number(f, "WSCNORMF", spec->sum_weight, "What the image was divided by", status);
+    put_number(f, "WSCVWSUM", spec->sum_vis_weight, "Sum of the weights as stored", status);
+    put_history(f, spec->command_line, status);
+}
+
+/*
+ * The header, padded with blanks to whole blocks. cfitsio makes it in memory, of a file that never exists: when it
+ * writes files itself, the error of the last flush is lost, and with it the end of a file on a full disk.
+ * Returned: *header  to be freed; *size in bytes. Returns a status of cfitsio.
+ */
+static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char **header, size_t *size)
+{
+    LONGLONG axis[4] = {spec->geometry.nx, spec->geometry.ny, 1, 1};
+    fitsfile *f = NULL;
+    void *memory = NULL;
+    size_t memory_size = 0;
+    int status = 0, n_card = 0;
+    *header = NULL;
+    if (fits_create_memfile(&f, &memory, &memory_size, BLOCK, realloc, &status)) return status;
+    fits_create_imgll(f, FLOAT_IMG, 4, axis, &status);
+    put_what(f, spec, &status);
+    put_axes(f, spec, sky, &status);
+    put_observation(f, spec, &status);
+    put_making(f, spec, &status);
+    fits_hdr2str(f, 0, NULL, 0, header, &n_card, &status);
+    if (!status) {
+        size_t used = (size_t)n_card * CARD;
+        *size = (used + BLOCK - 1) / BLOCK * BLOCK;
+        char *padded = realloc(*header, *size);
+        if (padded) {
+            memset(padded + used, ' ', *size - used);
+            *header = padded;
+        } else {
+            status = MEMORY_ALLOCATION;
+        }
+    }
+    /* Closed as the large image it would be filled up with zeros, all of them in memory. */
+    int ignored = 0;
+    fits_resize_imgll(f, BYTE_IMG, 0, NULL, &ignored);
+    fits_close_file(f, &ignored);
+    free(memory);
+    return status;
+}
+
+/* The pixels as big-endian float32, padded with zeros to whole blocks. */
+static int write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixel, msi_precision precision)
+{
+    uint32_t chunk[CHUNK_PIXELS];
+    for (int64_t first = 0; first < n_pixel; first += CHUNK_PIXELS) {
+        MSI_TRY(msi_interrupt_check());
+        int64_t n = n_pixel - first < CHUNK_PIXELS ? n_pixel - first : CHUNK_PIXELS;
+        for (int64_t k = 0; k < n; k++) {
+            float value =
+                precision == MSI_FP32 ? ((const float *)pixel)[first + k] : (float)((const double *)pixel)[first + k];
+            uint32_t bits;
+            memcpy(&bits, &value, sizeof bits);
+            chunk[k] = htobe32(bits);
+        }
+        MSI_TRY(msi_publish_write(p, i, chunk, (size_t)n * sizeof *chunk));
+    }
+    static const char zeros[BLOCK];
+    return msi_publish_write(p, i, zeros, (size_t)(BLOCK - n_pixel * 4 % BLOCK) % BLOCK);
+}
+
+int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void *pixel, msi_precision precision)
+{
+    msi_sky_wcs *wcs = NULL;
+    char *header = NULL;
+    size_t header_size = 0;
+    int fd, rc;
+    MSI_TRY(msi_sky_wcs_create(&wcs, &spec->geometry, spec->ra_rad, spec->dec_rad, spec->observation->dir_frame,
+                               spec->observation->start_mjd_s / 86400));
+    int status = make_header(spec, msi_sky_wcs_axes(wcs), &header, &header_size);
+    if (status) {
+        char text[FLEN_STATUS];
+        fits_get_errstatus(status, text);
+        fits_clear_errmsg();
+        rc = status == MEMORY_ALLOCATION
+                 ? msi_error_set(MSI_ENOMEM, "%s: no memory for its header", msi_publish_name(p, i))
+                 : msi_error_set(MSI_EINTERNAL, "%s: its header cannot be made: %s", msi_publish_name(p, i), text);
+        goto out;
+    }
+    if ((rc = msi_publish_begin(p, i, &fd))) goto out;
+    if ((rc = msi_publish_write(p, i, header, header_size))) goto out;
+    if ((rc = write_pixels(p, i, msi_image_n_pixel(&spec->geometry), pixel, precision))) goto out;
+    rc = msi_publish_seal(p, i);
+out:
+    free(header);
+    msi_sky_wcs_free(wcs);
+    return rc;
+}

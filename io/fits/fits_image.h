@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Images as FITS files: written with everything that a header should say, and read back. */
+#ifndef MSI_IO_FITS_IMAGE_H
+#define MSI_IO_FITS_IMAGE_H
+
+#include "core/beam.h"
+#include "core/image.h"
+#include "core/observation.h"
+#include "io/fits/publish.h"
+
+/* The last three lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x and v with y, and a pixel is
+ * 1 / (n * cell) wavelengths. */
+typedef enum msi_fits_kind {
+    MSI_FITS_DIRTY,
+    MSI_FITS_PSF,
+    MSI_FITS_MODEL,
+    MSI_FITS_WEIGHTS,
+    MSI_FITS_UV_REAL,
+    MSI_FITS_UV_IMAG
+} msi_fits_kind;
+
+/* What a file holds. Zero-initialised members are unknown unless said otherwise; strings are borrowed for the call. */
+typedef struct msi_fits_spec {
+    msi_fits_kind kind;
+    msi_image_geometry geometry;        /* of the image on the sky, also for kinds in the uv plane; required */
+    const msi_observation *observation; /* required; its empty and zero members leave out their cards */
+    double ra_rad, dec_rad;             /* image centre; the observation's own centre is OBSRA, OBSDEC */
+    double freq_hz, bandwidth_hz;       /* centre and total width */
+    msi_pol pol;                        /* required, also for a PSF */
+    const char *unit;                   /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
+    msi_beam beam;                      /* written for dirty image and PSF */
+    int64_t n_vis;                      /* samples gridded (WSCNVIS) */
+    double sum_weight;                  /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
+    double sum_vis_weight;              /* sum of the same samples' weights before density weighting (WSCVWSUM) */
+    const char *weighting;              /* natural, uniform, briggs 0 .. (WSCWEIGH) */
+    const char *data_column;            /* (WSCDATAC) */
+    const char *command_line;           /* of any length (HISTORY) */
+} msi_fits_spec;
+
+/*
+ * msi_fits_write - write output i of a plan as a float32 primary image, up to and including msi_publish_seal.
+ *
+ * Given:    spec
+ *           pixel [ny][nx] of the given precision; NaN is kept
+ * Returns:  0, MSI_EOUTPUT (with final name and the system's reason), MSI_EINTERRUPTED, MSI_ERANGE (impossible
+ *           coordinates), MSI_ENOMEM
+ * Notes:    characters that FITS headers cannot hold are written as \xNN.
+ */
+int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void *pixel, msi_precision precision);
+
+/* A sky image as read. */
+typedef struct msi_fits_image {
+    msi_image_geometry geometry;
+    double ra_rad, dec_rad;       /* image centre */
+    char dir_frame[16];           /* J2000, ICRS, B1950 ..; UNKNOWN */
+    double freq_hz, bandwidth_hz; /* 0 where the header has no frequency */
+    msi_pol pol;                  /* I where the header has no Stokes axis */
+    char unit[72];                /* BUNIT, "" where absent */
+    msi_beam beam;
+    int64_t n_nan, n_inf; /* pixels that are NaN, infinite */
+    msi_precision precision;
+    void *pixel; /* [ny][nx], owned by the struct */
+} msi_fits_image;
+
+/*
+ * msi_fits_read - read the first image of a FITS file: the primary HDU, or the first extension where that is empty.
+ *
+ * Given:    path       taken literally; a regular file
+ *           precision  of the pixels wanted
+ * Returned: *image     to be emptied by msi_fits_image_free; empty on failure
+ * Returns:  0, MSI_EINPUT (not a FITS image; compressed; not floating point; several planes; larger than the file;
+ *           coordinates other than a plain SIN projection about the centre), MSI_ENOMEM, MSI_EINTERRUPTED
+ * Notes:    BSCALE and BZERO are applied. Nothing is allocated before the file is known to be long enough.
+ */
+int msi_fits_read(msi_fits_image *image, const char *path, msi_precision precision);
+
+/* msi_fits_image_free - leaves the struct empty. */
+void msi_fits_image_free(msi_fits_image *image);
+
+enum { MSI_FITS_MAX_POL = 12 };
+
+/* What a file of one or several planes says of itself. */
+typedef struct msi_fits_header {
+    msi_image_geometry geometry;  /* of a plane */
+    double reference[2];          /* 0-based pixel at which the position below lies; it may be outside the image */
+    double ra_rad, dec_rad;       /* of it: the centre of the SIN projection */
+    char dir_frame[16];           /* J2000, ICRS, B1950 ..; UNKNOWN */
+    int64_t n_freq;               /* planes along FREQ; 1 without that axis */
+    double freq_hz, freq_step_hz; /* of the first; the step is the width of a lone one. 0 without that axis */
+    int n_pol, has_pol;           /* planes along STOKES; without that axis has_pol is 0, and pol[0] is I */
+    msi_pol pol[MSI_FITS_MAX_POL];
+    msi_precision precision; /* of the pixels as stored */
+    char unit[72];           /* BUNIT, "" where absent */
+    msi_beam beam;
+} msi_fits_header;
+
+typedef struct msi_fits_file msi_fits_file;
+
+/*
+ * msi_fits_open - open a FITS file and read the header of its first image, as msi_fits_read does, but for several
+ * planes along FREQ and STOKES, in any order, and for a reference pixel anywhere.
+ *
+ * Returned: *out  closed by msi_fits_close (NULL is fine); NULL on failure
+ */
+int msi_fits_open(msi_fits_file **out, const char *path);
+const msi_fits_header *msi_fits_header_get(const msi_fits_file *file);
+
+/*
+ * msi_fits_read_plane - the pixels of a plane, freq < n_freq and pol < n_pol.
+ * Returned: pixel [ny] rows of nx float or double, row_pixels >= nx apart
+ * Returns:  0, MSI_EINPUT (truncated or corrupt), MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precision precision, void *pixel,
+                        int64_t row_pixels);
+void msi_fits_close(msi_fits_file *file);
+
+/* msi_fits_stokes - number on a FITS STOKES axis: I Q U V 1..4, RR LL RL LR -1..-4, XX YY XY YX -5..-8. */
+int msi_fits_stokes(msi_pol pol);
+
+#endif

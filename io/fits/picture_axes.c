@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/fits/picture_axes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/types.h"
+
+enum {
+    LATTICE = 48,      /* points a side at which the field's extent is looked up */
+    LINE_POINTS = 720, /* a grid line is drawn through */
+    MAX_LABELS = 64,
+    MAX_LINES = 8
+};
+
+/* What is drawn along one coordinate. Values are in seconds of time (right ascension) or of arc. */
+typedef struct coordinate {
+    int is_time;
+    double unit_per_deg;
+    double low, high; /* of the field, low < high; longitude relative to nothing: may pass 360 degrees or 0 */
+    double step;
+    int decimals; /* of a second, that the step needs */
+} coordinate;
+
+typedef struct placed_labels {
+    int n;
+    double from[MAX_LABELS], to[MAX_LABELS];
+} placed_labels;
+
+static double draw_or_measure(cairo_t *cr, double x, double y, const char *text, int draw)
+{
+    double width = 0;
+    cairo_matrix_t normal, small;
+    cairo_get_font_matrix(cr, &normal);
+    small = normal;
+    cairo_matrix_scale(&small, 0.68, 0.68);
+    char run[256];
+    while (*text) {
+        int raised = *text == '^';
+        size_t n = 0;
+        if (raised) {
+            text++;
+            while (*text && n < 1) run[n++] = *text++;
+        } else {
+            while (*text && *text != '^' && n < sizeof run - 1) run[n++] = *text++;
+        }
+        run[n] = 0;
+        cairo_text_extents_t e;
+        if (raised) cairo_set_font_matrix(cr, &small);
+        cairo_text_extents(cr, run, &e);
+        if (draw) {
+            cairo_move_to(cr, x + width, raised ? y - 0.38 * normal.yy : y);
+            cairo_show_text(cr, run);
+        }
+        width += e.x_advance;
+        if (raised) cairo_set_font_matrix(cr, &normal);
+    }
+    return width;
+}
+
+double msi_picture_text_width(cairo_t *cr, const char *text)
+{
+    return draw_or_measure(cr, 0, 0, text, 0);
+}
+
+void msi_picture_text(cairo_t *cr, double x, double y, double align, const char *text)
+{
+    if (align > 0) x -= align * msi_picture_text_width(cr, text);
+    draw_or_measure(cr, x, y, text, 1);
+}
+
+/* Canvas position of a sky position; 0 where it has none. */
+static int to_canvas(const msi_picture_frame *f, double lng_deg, double lat_deg, double at[2])
+{
+    double pixel[2];
+    if (!msi_sky_wcs_sky_to_pixel(f->wcs, (double[]){lng_deg, lat_deg}, pixel)) return 0;
+    at[0] = f->left + (pixel[0] + 0.5) * f->scale;
+    at[1] = f->top + f->height - (pixel[1] + 0.5) * f->scale;
+    return 1;
+}
+
+static int inside(const msi_picture_frame *f, const double at[2])
+{
+    return at[0] >= f->left && at[0] <= f->left + f->width && at[1] >= f->top && at[1] <= f->top + f->height;
+}
+
+/* Longitudes and latitudes, degrees, that the field covers. Longitudes are continuous about the centre's. *along_bottom
+ * is the range of longitudes that the labelled edge shows; that of the field where the horizon or a pole is in it. */
+static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2], double *along_bottom)
+{
+    double bottom[2] = {INFINITY, -INFINITY};
+    int whole = 1;
+    const msi_sky_axes *a = msi_sky_wcs_axes(f->wcs);
+    lng[0] = lng[1] = a->crval_deg[0];
+    lat[0] = lat[1] = a->crval_deg[1];
+    for (int i = 0; i <= LATTICE; i++) {
+        for (int j = 0; j <= LATTICE; j++) {
+            double pixel[2] = {(double)f->geometry.nx * i / LATTICE - 0.5, (double)f->geometry.ny * j / LATTICE - 0.5};
+            double sky[2];
+            if (!msi_sky_wcs_pixel_to_sky(f->wcs, pixel, sky)) {
+                whole = 0;
+                continue;
+            }
+            double longitude = a->crval_deg[0] + remainder(sky[0] - a->crval_deg[0], 360);
+            lng[0] = fmin(lng[0], longitude);
+            lng[1] = fmax(lng[1], longitude);
+            if (j == 0) {
+                bottom[0] = fmin(bottom[0], longitude);
+                bottom[1] = fmax(bottom[1], longitude);
+            }
+            lat[0] = fmin(lat[0], sky[1]);
+            lat[1] = fmax(lat[1], sky[1]);
+        }
+    }
+    for (int pole = -1; pole <= 1; pole += 2) {
+        double at[2];
+        if (!to_canvas(f, 0, 90 * pole, at) || !inside(f, at)) continue;
+        lng[0] = a->crval_deg[0] - 180;
+        lng[1] = a->crval_deg[0] + 180;
+        lat[(pole + 1) / 2] = 90 * pole;
+        whole = 0;
+    }
+    *along_bottom = whole ? bottom[1] - bottom[0] : lng[1] - lng[0];
+}
+
+/* The smallest round step that gives no more than MAX_LINES. */
+static void choose_step(coordinate *c, double range)
+{
+    static const double time_steps[] = {1,   2,   5,    10,   15,   30,    60,    120,  300,
+                                        600, 900, 1800, 3600, 7200, 10800, 14400, 21600};
+    static const double arc_steps[] = {1,   2,    5,    10,   15,    30,    60,    120,   300,   600,
+                                       900, 1800, 3600, 7200, 18000, 36000, 54000, 72000, 108000};
+    double least = range / MAX_LINES;
+    c->decimals = 0;
+    if (least <= 0.5) {
+        double power = pow(10, floor(log10(least)));
+        double m = least / power;
+        double multiple = m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10;
+        c->step = multiple * power;
+        c->decimals = (int)fmax(0, -floor(log10(c->step) + 1e-9));
+        return;
+    }
+    const double *steps = c->is_time ? time_steps : arc_steps;
+    int n = c->is_time ? (int)(sizeof time_steps / sizeof *steps) : (int)(sizeof arc_steps / sizeof *steps);
+    c->step = steps[n - 1];
+    for (int i = n - 1; i >= 0 && steps[i] >= least; i--) c->step = steps[i];
+}
+
+/* 05^h30^m or -42°45′, to the digits that the step needs. */
+static void format_label(const coordinate *c, double value, char *text, size_t size)
+{
+    double scale = pow(10, c->decimals);
+    double turn = 360 * c->unit_per_deg;
+    if (c->is_time) value -= turn * floor(value / turn + 1e-12);
+    long long ticks = llround(fabs(value) * scale), per_second = llround(scale);
+    if (c->is_time && ticks >= llround(turn * scale)) ticks = 0;
+    long long whole = ticks / per_second, fraction = ticks % per_second;
+    int first = (int)(whole / 3600), minutes = (int)(whole / 60 % 60), seconds = (int)(whole % 60);
+    const char *const *mark =
+        c->is_time ? (const char *const[]){"^h", "^m", "^s"} : (const char *const[]){"°", "′", "″"};
+    const char *sign = value < 0 && ticks ? "−" : "";
+    int n = snprintf(text, size, c->is_time ? "%s%02d%s" : "%s%d%s", sign, first, mark[0]);
+    if (c->step < 3600) n += snprintf(text + n, size - (size_t)n, "%02d%s", minutes, mark[1]);
+    if (c->step < 60 && c->decimals == 0) snprintf(text + n, size - (size_t)n, "%02d%s", seconds, mark[2]);
+    if (c->decimals > 0) {
+        char digits[32];
+        snprintf(digits, sizeof digits, "%.*f", c->decimals, (double)fraction / scale);
+        snprintf(text + n, size - (size_t)n, "%02d%s%s", seconds, mark[2], digits + 1);
+    }
+}
+
+/* 1 and remembered, where [from, to] is free of labels. */
+static int place(placed_labels *p, double from, double to)
+{
+    for (int i = 0; i < p->n; i++)
+        if (from < p->to[i] && to > p->from[i]) return 0;
+    if (p->n == MAX_LABELS) return 0;
+    p->from[p->n] = from;
+    p->to[p->n++] = to;
+    return 1;
+}
+
+static void tick(cairo_t *cr, double x, double y, double dx, double dy)
+{
+    cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
+    cairo_set_line_width(cr, 1.2);
+    cairo_move_to(cr, x, y);
+    cairo_line_to(cr, x + dx, y + dy);
+    cairo_stroke(cr);
+}
+
+/* A label on a line that reaches no labelled edge: light, within the image. */
+static void label_inside(cairo_t *cr, const msi_picture_frame *f, const double at[2], const char *text)
+{
+    double width = msi_picture_text_width(cr, text), margin = 6;
+    if (at[0] < f->left + width / 2 + margin || at[0] > f->left + f->width - width / 2 - margin ||
+        at[1] < f->top + 24 || at[1] > f->top + f->height - 24)
+        return;
+    cairo_set_source_rgba(cr, 0, 0, 0, 0.45);
+    cairo_rectangle(cr, at[0] - width / 2 - 4, at[1] - 12, width + 8, 19);
+    cairo_fill(cr);
+    cairo_set_source_rgb(cr, 1, 1, 1);
+    msi_picture_text(cr, at[0], at[1] + 3, 0.5, text);
+}
+
+/* Where the part p-q of a line leaves through the edge at `level` of coordinate k (0 x, 1 y): the other coordinate. */
+static int crossing(const msi_picture_frame *f, const double p[2], const double q[2], int k, double level,
+                    double *other)
+{
+    if ((p[k] - level) * (q[k] - level) > 0 || p[k] == q[k]) return 0;
+    double t = (level - p[k]) / (q[k] - p[k]);
+    *other = p[1 - k] + t * (q[1 - k] - p[1 - k]);
+    double from = k ? f->left : f->top, length = k ? f->width : f->height;
+    return *other >= from && *other <= from + length;
+}
+
+typedef struct label_state {
+    placed_labels left, bottom, top;
+    double widest_left;
+} label_state;
+
+/* A line of constant longitude or latitude, followed along the other coordinate, with its label. */
+typedef struct grid_line {
+    int is_lng;
+    double fixed_deg, from_deg, to_deg;
+    char text[64];
+    double text_width;
+} grid_line;
+
+static grid_line make_line(cairo_t *cr, const coordinate c[2], int is_lng, double value)
+{
+    const coordinate *fixed = &c[is_lng ? 0 : 1], *along = &c[is_lng ? 1 : 0];
+    const double low = along->low / along->unit_per_deg, high = along->high / along->unit_per_deg;
+    const double margin = 0.03 * (high - low);
+    grid_line l = {is_lng, value / fixed->unit_per_deg, low - margin, high + margin, "", 0};
+    if (is_lng) {
+        l.from_deg = fmax(l.from_deg, -90);
+        l.to_deg = fmin(l.to_deg, 90);
+    }
+    format_label(fixed, value, l.text, sizeof l.text);
+    l.text_width = msi_picture_text_width(cr, l.text);
+    return l;
+}
+
+/* Canvas position of one of the points 0 to LINE_POINTS of a line; 0 where it has none. */
+static int line_point(const msi_picture_frame *f, const grid_line *l, int i, double at[2])
+{
+    const double along_deg = l->from_deg + (l->to_deg - l->from_deg) * i / LINE_POINTS;
+    return to_canvas(f, l->is_lng ? l->fixed_deg : along_deg, l->is_lng ? along_deg : l->fixed_deg, at);
+}
+
+/* Returns whether any of the line is in the image. */
+static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line *l)
+{
+    int shown = 0, previous_valid = 0;
+    cairo_save(cr);
+    cairo_rectangle(cr, f->left, f->top, f->width, f->height);
+    cairo_clip(cr);
+    cairo_new_path(cr);
+    for (int i = 0; i <= LINE_POINTS; i++) {
+        double at[2] = {0, 0};
+        const int valid = line_point(f, l, i, at);
+        if (valid && previous_valid)
+            cairo_line_to(cr, at[0], at[1]);
+        else if (valid)
+            cairo_move_to(cr, at[0], at[1]);
+        shown |= valid && inside(f, at);
+        previous_valid = valid;
+    }
+    cairo_set_source_rgba(cr, 1, 1, 1, 0.28);
+    cairo_set_line_width(cr, 0.8);
+    cairo_stroke(cr);
+    cairo_restore(cr);
+    return shown;
+}
+
+static void label_bottom(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, double x, label_state *labels)
+{
+    const double bottom = f->top + f->height;
+    tick(cr, x, bottom, 0, 6);
+    if (place(&labels->bottom, x - l->text_width / 2 - 8, x + l->text_width / 2 + 8))
+        msi_picture_text(cr, x, bottom + 23, 0.5, l->text);
+}
+
+static void label_left(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, double y, label_state *labels)
+{
+    tick(cr, f->left, y, -6, 0);
+    if (!place(&labels->left, y - 10, y + 10)) return;
+    msi_picture_text(cr, f->left - 10, y + 5, 1, l->text);
+    labels->widest_left = fmax(labels->widest_left, l->text_width);
+}
+
+/* Labels a line wherever it leaves through its labelled edge: whether it does. *top_x: where it leaves at the top. */
+static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, label_state *labels, double *top_x)
+{
+    int labelled = 0, previous_valid = 0;
+    double previous[2] = {0, 0};
+    *top_x = NAN;
+    for (int i = 0; i <= LINE_POINTS; i++) {
+        double at[2] = {0, 0}, other;
+        const int valid = line_point(f, l, i, at), is_part = valid && previous_valid;
+        if (is_part && l->is_lng && crossing(f, previous, at, 1, f->top + f->height, &other)) {
+            label_bottom(cr, f, l, other, labels);
+            labelled = 1;
+        }
+        if (is_part && l->is_lng && crossing(f, previous, at, 1, f->top, &other)) *top_x = other;
+        if (is_part && !l->is_lng && crossing(f, previous, at, 0, f->left, &other)) {
+            label_left(cr, f, l, other, labels);
+            labelled = 1;
+        }
+        memcpy(previous, at, sizeof previous);
+        previous_valid = valid;
+    }
+    return labelled;
+}
+
+/* One grid line: constant longitude (is_lng) or latitude, with its label. */
+static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate c[2], int is_lng, double value,
+                      label_state *labels)
+{
+    const grid_line l = make_line(cr, c, is_lng, value);
+    double top_x, middle[2];
+    if (!stroke_line(cr, f, &l) || label_edges(cr, f, &l, labels, &top_x)) return;
+    if (isfinite(top_x)) {
+        tick(cr, top_x, f->top, 0, -6);
+        if (place(&labels->top, top_x - l.text_width / 2 - 8, top_x + l.text_width / 2 + 8))
+            msi_picture_text(cr, top_x, f->top - 11, 0.5, l.text);
+        return;
+    }
+    const double *centre = msi_sky_wcs_axes(f->wcs)->crval_deg;
+    if (to_canvas(f, is_lng ? l.fixed_deg : centre[0], is_lng ? centre[1] : l.fixed_deg, middle) && inside(f, middle))
+        label_inside(cr, f, middle, l.text);
+}
+
+void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
+{
+    const msi_sky_axes *a = msi_sky_wcs_axes(f->wcs);
+    double lng[2], lat[2], along_bottom;
+    find_extent(f, lng, lat, &along_bottom);
+    coordinate c[2] = {
+        {.is_time = a->is_equatorial, .unit_per_deg = a->is_equatorial ? 240 : 3600},
+        {.is_time = 0, .unit_per_deg = 3600},
+    };
+    c[0].low = lng[0] * c[0].unit_per_deg;
+    c[0].high = lng[1] * c[0].unit_per_deg;
+    c[1].low = lat[0] * c[1].unit_per_deg;
+    c[1].high = lat[1] * c[1].unit_per_deg;
+    cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(cr, MSI_PICTURE_LABEL_SIZE);
+
+    label_state labels;
+    memset(&labels, 0, sizeof labels);
+    for (int k = 0; k < 2; k++) {
+        choose_step(&c[k], k == 0 ? along_bottom * c[0].unit_per_deg : c[1].high - c[1].low);
+        int64_t last = (int64_t)floor(c[k].high / c[k].step);
+        for (int64_t n = (int64_t)ceil(c[k].low / c[k].step); n <= last; n++) {
+            double value = (double)n * c[k].step;
+            /* The meridian half a turn away, met from both sides, is one line; a parallel at a pole is a point. */
+            if (k == 0 && value - c[0].low >= 360 * c[0].unit_per_deg * (1 - 1e-12)) continue;
+            if (k == 1 && fabs(value) >= 90 * c[1].unit_per_deg) continue;
+            draw_line(cr, f, c, k == 0, value, &labels);
+        }
+    }
+    cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
+    cairo_set_line_width(cr, 1.2);
+    cairo_rectangle(cr, f->left, f->top, f->width, f->height);
+    cairo_stroke(cr);
+
+    char frame[40];
+    snprintf(frame, sizeof frame, "%s%s%s", a->is_equatorial ? " (" : "", a->is_equatorial ? a->frame : "",
+             a->is_equatorial ? ")" : "");
+    char title[80];
+    snprintf(title, sizeof title, "%s%s", a->is_equatorial ? "Right ascension" : "Longitude", frame);
+    msi_picture_text(cr, f->left + f->width / 2, f->top + f->height + 48, 0.5, title);
+    snprintf(title, sizeof title, "%s%s", a->is_equatorial ? "Declination" : "Latitude", frame);
+    cairo_save(cr);
+    cairo_translate(cr, f->left - 10 - labels.widest_left - 14, f->top + f->height / 2);
+    cairo_rotate(cr, -MSI_PI / 2);
+    msi_picture_text(cr, 0, 0, 0.5, title);
+    cairo_restore(cr);
+}

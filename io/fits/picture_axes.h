@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Sky coordinates drawn around and over a picture. */
+#ifndef MSI_IO_PICTURE_AXES_H
+#define MSI_IO_PICTURE_AXES_H
+
+#include <cairo.h>
+
+#include "core/image.h"
+#include "io/fits/sky_wcs.h"
+
+/* Where on the canvas the image lies; lengths in canvas pixels. */
+typedef struct msi_picture_frame {
+    double left, top, width, height;
+    double scale; /* canvas pixels an image pixel */
+    msi_image_geometry geometry;
+    const msi_sky_wcs *wcs;
+} msi_picture_frame;
+
+enum { MSI_PICTURE_LABEL_SIZE = 15 };
+
+/* msi_picture_draw_axes - border, grid lines at round coordinates, their labels, axis titles. */
+void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f);
+
+/* msi_picture_text - text at (x, y); align 0: x is its left end, 0.5: its middle, 1: its right end; y is the baseline.
+ * Of a pair '^c' the character c is raised and small. */
+void msi_picture_text(cairo_t *cr, double x, double y, double align, const char *text);
+
+/* msi_picture_text_width - of the same. */
+double msi_picture_text_width(cairo_t *cr, const char *text);
+
+#endif

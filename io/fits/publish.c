@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/fits/publish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/interrupt.h"
+#include "core/status.h"
+
+/*
+ * A temporary's path, where a signal handler finds it. Nodes are only ever added, and stay: the handler may walk the
+ * list at any moment, so no node may be freed or reused.
+ */
+typedef struct temporary {
+    struct temporary *next;
+    atomic_int live;
+    char path[];
+} temporary;
+
+static _Atomic(temporary *) temporaries;
+
+typedef enum output_state { PLANNED, BEGUN, SEALED, PUBLISHED } output_state;
+
+typedef struct output {
+    char *name;
+    temporary *temp; /* BEGUN, SEALED */
+    int fd;          /* BEGUN, else -1 */
+    output_state state;
+} output;
+
+struct msi_publish {
+    int n;
+    int overwrite;
+    output *o; /* [n] */
+};
+
+/* Length of the directory part of a name, its last slash included; 0 where the name has none. */
+static size_t directory_length(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? (size_t)(slash - name) + 1 : 0;
+}
+
+static void unlink_temporary(temporary *t)
+{
+    if (!t) return;
+    unlink(t->path);
+    atomic_store(&t->live, 0);
+}
+
+/* An empty file in the directory of `name` that did not exist before. Its own name is short whatever the final one is,
+ * as that may have all of NAME_MAX. */
+static int create_temporary(temporary **out, int *fd, const char *name)
+{
+    size_t dir_length = directory_length(name);
+    size_t size = dir_length + sizeof ".msimage-0123456789abcdef.tmp";
+    temporary *t = malloc(sizeof *t + size);
+    if (!t) return msi_error_set(MSI_ENOMEM, "%s: no memory for the name of its temporary file", name);
+    memset(t, 0, sizeof *t);
+    *fd = -1;
+    for (int attempt = 0; attempt < 100 && *fd < 0; attempt++) {
+        uint64_t number;
+        if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+            number = (uint64_t)getpid() << 40 ^ (uint64_t)time(NULL) << 8 ^ (uint64_t)attempt;
+        snprintf(t->path, size, "%.*s.msimage-%016llx.tmp", (int)dir_length, name, (unsigned long long)number);
+        *fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (*fd < 0 && errno != EEXIST) break;
+    }
+    if (*fd < 0) {
+        int why = errno;
+        free(t);
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot create a file in directory '%.*s': %s", name,
+                             dir_length ? (int)dir_length : 1, dir_length ? name : ".", strerror(why));
+    }
+    atomic_store(&t->live, 1);
+    t->next = atomic_load(&temporaries);
+    while (!atomic_compare_exchange_weak(&temporaries, &t->next, t)) {
+    }
+    *out = t;
+    return MSI_OK;
+}
+
+/* 0 where the final name is free or may be replaced. */
+static int check_name(const char *name, int overwrite)
+{
+    if (!name[0] || name[strlen(name) - 1] == '/')
+        return msi_error_set(MSI_EUSAGE, "'%s' is not a name for an output file", name);
+    struct stat st;
+    if (lstat(name, &st) == 0) {
+        if (S_ISLNK(st.st_mode) && stat(name, &st) != 0) st.st_mode = S_IFREG; /* dangling: only the link is replaced */
+        if (!S_ISREG(st.st_mode))
+            return msi_error_set(MSI_EOUTPUT, "%s: there is a %s of that name", name,
+                                 S_ISDIR(st.st_mode) ? "directory" : "special file");
+        if (!overwrite) return msi_error_set(MSI_EUSAGE, "%s: exists already (-overwrite replaces it)", name);
+        return MSI_OK;
+    }
+    if (errno == ENOENT) return MSI_OK; /* a missing directory is found by the trial file */
+    return msi_error_set(MSI_EOUTPUT, "%s: %s", name, strerror(errno));
+}
+
+static int same_directory(const char *a, const char *b)
+{
+    size_t length = directory_length(a);
+    return length == directory_length(b) && memcmp(a, b, length) == 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(const output *const *)a)->name, (*(const output *const *)b)->name);
+}
+
+/* Twice the same name would let one output replace another. */
+static int check_distinct(const msi_publish *p)
+{
+    const output **sorted = malloc((size_t)p->n * sizeof *sorted);
+    if (!sorted) return msi_error_set(MSI_ENOMEM, "no memory for the list of %d outputs", p->n);
+    for (int i = 0; i < p->n; i++) sorted[i] = &p->o[i];
+    qsort(sorted, (size_t)p->n, sizeof *sorted, compare_names);
+    int rc = MSI_OK;
+    for (int i = 1; i < p->n && !rc; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            rc = msi_error_set(MSI_EUSAGE, "%s: two outputs have this name", sorted[i]->name);
+    free(sorted);
+    return rc;
+}
+
+int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int overwrite)
+{
+    int rc = MSI_OK;
+    *out = NULL;
+    msi_publish *p = calloc(1, sizeof *p);
+    if (p) p->o = calloc((size_t)n_name + 1, sizeof *p->o);
+    if (!p || !p->o) {
+        rc = msi_error_set(MSI_ENOMEM, "no memory for the list of %d outputs", n_name);
+        goto out;
+    }
+    p->overwrite = overwrite;
+    for (int i = 0; i < n_name; i++) {
+        p->o[i].fd = -1;
+        p->o[i].name = strdup(name[i]);
+        if (!p->o[i].name) {
+            rc = msi_error_set(MSI_ENOMEM, "no memory for the list of %d outputs", n_name);
+            goto out;
+        }
+        p->n = i + 1;
+    }
+    if (n_name > 1 && (rc = check_distinct(p))) goto out;
+    for (int i = 0; i < n_name; i++)
+        if ((rc = check_name(name[i], overwrite))) goto out;
+    for (int i = 0; i < n_name; i++) {
+        if (i > 0 && same_directory(name[i], name[i - 1])) continue;
+        int fd;
+        temporary *trial;
+        if ((rc = create_temporary(&trial, &fd, name[i]))) goto out;
+        close(fd);
+        unlink_temporary(trial);
+    }
+    *out = p;
+out:
+    if (rc) msi_publish_free(p);
+    return rc;
+}
+
+int msi_publish_n(const msi_publish *p)
+{
+    return p->n;
+}
+
+const char *msi_publish_name(const msi_publish *p, int i)
+{
+    return p->o[i].name;
+}
+
+int msi_publish_begin(msi_publish *p, int i, int *fd)
+{
+    output *o = &p->o[i];
+    if (o->state != PLANNED) return msi_error_set(MSI_EINTERNAL, "%s: begun twice", o->name);
+    MSI_TRY(create_temporary(&o->temp, &o->fd, o->name));
+    o->state = BEGUN;
+    *fd = o->fd;
+    return MSI_OK;
+}
+
+int msi_publish_fail(const msi_publish *p, int i, int errno_value, const char *reason)
+{
+    if (errno_value && reason)
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: %s (%s)", p->o[i].name, strerror(errno_value),
+                             reason);
+    return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: %s", p->o[i].name,
+                         errno_value ? strerror(errno_value)
+                         : reason    ? reason
+                                     : "unknown reason");
+}
+
+int msi_publish_write(msi_publish *p, int i, const void *data, size_t n)
+{
+    const char *at = data;
+    while (n) {
+        ssize_t done = write(p->o[i].fd, at, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return msi_publish_fail(p, i, errno, NULL);
+        at += done;
+        n -= (size_t)done;
+    }
+    return MSI_OK;
+}
+
+int msi_publish_seal(msi_publish *p, int i)
+{
+    output *o = &p->o[i];
+    if (o->state != BEGUN) return msi_error_set(MSI_EINTERNAL, "%s: sealed before it was begun", o->name);
+    int why = 0;
+    /* EINVAL: the file system has nothing to sync. */
+    if (fsync(o->fd) != 0 && errno != EINVAL) why = errno;
+    if (close(o->fd) != 0 && errno != EINTR && !why) why = errno;
+    o->fd = -1;
+    if (why) return msi_publish_fail(p, i, why, NULL);
+    o->state = SEALED;
+    return MSI_OK;
+}
+
+/* Rename that never replaces a file. Where the file system cannot do that in one step, a link does the same; where it
+ * has no links either, looking first is all that is left. Returns 0 or an errno value. */
+static int rename_without_replacing(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
+    if (link(from, to) == 0) {
+        unlink(from);
+        return 0;
+    }
+    if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP && errno != EMLINK) return errno;
+    struct stat st;
+    if (lstat(to, &st) == 0) return EEXIST;
+    return rename(from, to) == 0 ? 0 : errno;
+}
+
+/* Without memory of its own: the files are in place by now, and nothing but the disk may say otherwise. */
+static int sync_directory(output *o)
+{
+    size_t length = directory_length(o->name);
+    char *name = o->name, first = name[length];
+    name[length] = 0;
+    int rc = MSI_OK;
+    int fd = open(length ? name : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    name[length] = first;
+    /* A directory that may be written but not read cannot be synced, nor can one on a file system without that. */
+    if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
+        rc = msi_error_set(MSI_EOUTPUT, "%s: the directory's entry cannot be made durable: %s", name, strerror(errno));
+    if (fd >= 0) close(fd);
+    return rc;
+}
+
+int msi_publish_commit(msi_publish *p)
+{
+    for (int i = 0; i < p->n; i++)
+        if (p->o[i].state != SEALED)
+            return msi_error_set(MSI_EINTERNAL, "%s: to be published, but never completed", p->o[i].name);
+    for (int i = 0; i < p->n && !p->overwrite; i++) {
+        struct stat st;
+        if (lstat(p->o[i].name, &st) == 0)
+            return msi_error_set(MSI_EOUTPUT, "%s: has appeared while the images were made; left as it is",
+                                 p->o[i].name);
+    }
+    MSI_TRY(msi_interrupt_check());
+    for (int i = 0; i < p->n; i++) {
+        output *o = &p->o[i];
+        int why = 0;
+        if (!p->overwrite)
+            why = rename_without_replacing(o->temp->path, o->name);
+        else if (rename(o->temp->path, o->name) != 0)
+            why = errno;
+        if (why == EEXIST && !p->overwrite)
+            return msi_error_set(MSI_EOUTPUT, "%s: has appeared while the images were made; left as it is", o->name);
+        if (why)
+            return msi_error_set(MSI_EOUTPUT, "%s: cannot be put in place (%d of %d outputs are): %s", o->name, i, p->n,
+                                 strerror(why));
+        atomic_store(&o->temp->live, 0);
+        o->state = PUBLISHED;
+    }
+    for (int i = 0; i < p->n; i++)
+        if (i == 0 || !same_directory(p->o[i].name, p->o[i - 1].name)) MSI_TRY(sync_directory(&p->o[i]));
+    return MSI_OK;
+}
+
+void msi_publish_free(msi_publish *p)
+{
+    if (!p) return;
+    for (int i = 0; i < p->n; i++) {
+        output *o = &p->o[i];
+        if (o->fd >= 0) close(o->fd);
+        if (o->state == BEGUN || o->state == SEALED) unlink_temporary(o->temp);
+        free(o->name);
+    }
+    free(p->o);
+    free(p);
+}
+
+void msi_publish_emergency(void)
+{
+    for (temporary *t = atomic_load(&temporaries); t; t = t->next)
+        if (atomic_load(&t->live)) unlink(t->path);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Reads the rows of one block: by ranges where they follow each other, with those between them where they nearly do. */
+#include "io/ms/ms_block.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+enum {
+    RANGE_ROWS = 16, /* stretches of fewer rows than this on average are read together */
+    MAX_SPARSE = 8   /* .. with all rows between them, where those are up to this many times as many */
+};
+
+/* No baseline is longer than this; beyond it the squares of coordinates overflow. */
+static const double MAX_UVW_M = 1e12;
+
+/* ---- Read ---- */
+
+/* One of the planned stretches of rows of a group; *i goes on through them. */
+static const msi_ms_run *next_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i)
+{
+    while (*i < r->n_piece) {
+        const msi_ms_run *p = &r->piece[(*i)++];
+        if (p->data_desc_id == g->data_desc_id && p->field_id == g->field_id) return p;
+    }
+    return NULL;
+}
+
+/* Rows of a group that lie close together, read with all rows between them; *done is 0 where they do not. */
+static int read_between(msi_ms_reader *r, const msi_ms_group *g, const char *column, const ccc_slice *slice,
+                        ccc_type type, void *out, int64_t n_element, size_t size, int *done)
+{
+    msi_ms_raw *w = &r->raw;
+    ccc_table *t = r->set[r->set_index].table;
+    const int64_t first = w->row[0], n = w->row[g->n_row - 1] - first + 1;
+    const size_t row_size = (size_t)n_element * size;
+    int64_t n_alike, shape[CCC_MAX_DIM];
+    int ndim;
+    *done = 0;
+    if (n > MAX_SPARSE * g->n_row) return MSI_OK;
+    MSI_CCC(ccc_rows_alike(t, column, first, n, &n_alike, &ndim, shape));
+    if (n_alike < n) return MSI_OK;
+    if (w->n_between_allocated < n * (int64_t)row_size) {
+        w->n_between_allocated = 0;
+        MSI_TRY(msi_ms_grow(&w->between, 0, n * (int64_t)row_size, 1, "rows read"));
+        w->n_between_allocated = n * (int64_t)row_size;
+    }
+    MSI_CCC(ccc_get_range(t, column, first, n, slice, type, w->between, n * n_element));
+    char *to = out;
+    for (int64_t i = 0; i < g->n_row; i++, to += row_size)
+        memcpy(to, w->between + (size_t)(w->row[i] - first) * row_size, row_size);
+    *done = 1;
+    return MSI_OK;
+}
+
+/* A column of the rows of a group: n_element numbers of `size` bytes a row. */
+static int read_column(msi_ms_reader *r, const msi_ms_group *g, const char *column, const ccc_slice *slice,
+                       ccc_type type, void *out, int64_t n_element, size_t size)
+{
+    ccc_table *t = r->set[r->set_index].table;
+    char *at = out;
+    if (g->n_piece > 1 && g->n_row < (int64_t)RANGE_ROWS * g->n_piece) {
+        int done;
+        MSI_TRY(read_between(r, g, column, slice, type, out, n_element, size, &done));
+        if (!done) MSI_CCC(ccc_get_rows(t, column, r->raw.row, g->n_row, slice, type, out, g->n_row * n_element));
+        return MSI_OK;
+    }
+    const msi_ms_run *p;
+    for (int i = 0; (p = next_piece(r, g, &i));) {
+        MSI_CCC(ccc_get_range(t, column, p->row, p->n_row, slice, type, at, p->n_row * n_element));
+        at += (size_t)(p->n_row * n_element) * size;
+    }
+    return MSI_OK;
+}
+
+static int fits(const msi_ms_setup *s, int ndim, const int64_t *shape)
+{
+    return ndim == 2 && shape[0] == s->n_corr && shape[1] == s->n_stored;
+}
+
+/* Whether all rows of a group, and those between them, have cells of the stored shape: the quick answer of most sets.
+ */
+static int all_fit(msi_ms_reader *r, const msi_ms_group *g, const char *column, int *all)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const int64_t first = r->raw.row[0], n = r->raw.row[g->n_row - 1] - first + 1;
+    int64_t n_alike, shape[CCC_MAX_DIM];
+    int ndim;
+    *all = 0;
+    if (n > MAX_SPARSE * g->n_row) return MSI_OK;
+    MSI_CCC(ccc_rows_alike(set->table, column, first, n, &n_alike, &ndim, shape));
+    *all = n_alike == n && fits(&set->setup[g->data_desc_id], ndim, shape);
+    return MSI_OK;
+}
+
+/* Cells of a group all have the stored shape of its setup. */
+static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *column)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const msi_ms_setup *s = &set->setup[g->data_desc_id];
+    const msi_ms_run *p;
+    int all;
+    MSI_TRY(all_fit(r, g, column, &all));
+    if (all) return MSI_OK;
+    for (int i = 0; (p = next_piece(r, g, &i));) {
+        int64_t n, shape[CCC_MAX_DIM];
+        int ndim;
+        MSI_CCC(ccc_rows_alike(set->table, column, p->row, p->n_row, &n, &ndim, shape));
+        const int64_t row = fits(s, ndim, shape) ? p->row + n : p->row;
+        if (row < p->row + p->n_row)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: column %s, row %lld: the cell has not the %d correlations x %d channels of "
+                                 "DATA_DESC_ID %d; leave the row out or repair it",
+                                 set->path, column, (long long)row, s->n_corr, s->n_stored, g->data_desc_id);
+    }
+    return MSI_OK;
+}
+
+/* Which rows of a group have a WEIGHT_SPECTRUM of the data's shape: all (1), none (0), some (-1). */
+static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const msi_ms_run *p;
+    int64_t n_with = 0;
+    *state = 0;
+    if (!set->has_weight_spectrum) return MSI_OK;
+    MSI_TRY(all_fit(r, g, "WEIGHT_SPECTRUM", state));
+    if (*state == 1) return MSI_OK;
+    for (int i = 0; (p = next_piece(r, g, &i));)
+        for (int64_t done = 0, n; done < p->n_row; done += n) {
+            int64_t shape[CCC_MAX_DIM];
+            int ndim;
+            MSI_CCC(ccc_rows_alike(set->table, "WEIGHT_SPECTRUM", p->row + done, p->n_row - done, &n, &ndim, shape));
+            if (fits(&set->setup[g->data_desc_id], ndim, shape)) n_with += n;
+        }
+    *state = n_with == g->n_row ? 1 : n_with == 0 ? 0 : -1;
+    return MSI_OK;
+}
+
+/* WEIGHT of n rows, the same for all channels of the span. */
+static void spread_weight(const msi_ms_setup *s, const float *row_weight, int64_t n, float *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int32_t c = 0; c < s->n_span; c++, out += s->n_corr)
+            memcpy(out, row_weight + i * s->n_corr, (size_t)s->n_corr * sizeof *out);
+}
+
+static int read_weight(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice *slice, float *out)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const msi_ms_setup *s = &set->setup[g->data_desc_id];
+    const int64_t n_row_sample = (int64_t)s->n_span * s->n_corr;
+    int state;
+    MSI_TRY(spectrum_state(r, g, &state));
+    if (state == 1) return read_column(r, g, "WEIGHT_SPECTRUM", slice, CCC_FLOAT, out, n_row_sample, sizeof *out);
+    MSI_TRY(read_column(r, g, "WEIGHT", NULL, CCC_FLOAT, r->raw.row_weight, s->n_corr, sizeof *out));
+    spread_weight(s, r->raw.row_weight, g->n_row, out);
+    if (state == 0) return MSI_OK;
+    const msi_ms_run *p;
+    for (int i = 0; (p = next_piece(r, g, &i)); out += p->n_row * n_row_sample)
+        for (int64_t done = 0, n; done < p->n_row; done += n) {
+            int64_t shape[CCC_MAX_DIM];
+            int ndim;
+            MSI_CCC(ccc_rows_alike(set->table, "WEIGHT_SPECTRUM", p->row + done, p->n_row - done, &n, &ndim, shape));
+            if (fits(s, ndim, shape))
+                MSI_CCC(ccc_get_range(set->table, "WEIGHT_SPECTRUM", p->row + done, n, slice, CCC_FLOAT,
+                                      out + done * n_row_sample, n * n_row_sample));
+        }
+    return MSI_OK;
+}
+
+/* ---- Memory ---- */
+
+static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
+{
+    msi_ms_raw *w = &r->raw;
+    if (w->n_row_allocated < n) {
+        w->n_row_allocated = 0;
+        MSI_TRY(msi_ms_grow(&w->row, 0, n, sizeof *w->row, "rows read"));
+        MSI_TRY(msi_ms_grow(&w->antenna1, 0, n, sizeof *w->antenna1, "rows read"));
+        MSI_TRY(msi_ms_grow(&w->antenna2, 0, n, sizeof *w->antenna2, "rows read"));
+        MSI_TRY(msi_ms_grow(&w->kept, 0, n, sizeof *w->kept, "rows read"));
+        MSI_TRY(msi_ms_grow(&w->flag_row, 0, n, sizeof *w->flag_row, "rows read"));
+        MSI_TRY(msi_ms_grow(&w->row_weight, 0, n * MSI_MAX_CORR, sizeof *w->row_weight, "rows read"));
+        w->n_row_allocated = n;
+    }
+    if (b->n_row_allocated < n) {
+        b->n_row_allocated = 0;
+        MSI_TRY(msi_ms_grow(&b->ms_row, 0, n, sizeof *b->ms_row, "a block of rows"));
+        MSI_TRY(msi_ms_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
+        MSI_TRY(msi_ms_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
+        b->n_row_allocated = n;
+    }
+    return MSI_OK;
+}
+
+/* Data and weights only where they are read: has_data. */
+static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t *n_allocated, int64_t n, int has_data)
+{
+    if (*n_allocated >= n) return MSI_OK;
+    *n_allocated = 0;
+    MSI_TRY(msi_ms_grow(flag, 0, n, sizeof **flag, "a block of flags"));
+    if (has_data) MSI_TRY(msi_ms_grow(data, 0, n, sizeof **data, "a block of visibilities"));
+    if (has_data) MSI_TRY(msi_ms_grow(weight, 0, n, sizeof **weight, "a block of weights"));
+    *n_allocated = n;
+    return MSI_OK;
+}
+
+/* ---- One block ---- */
+
+/* Reads the coordinates, counts the rows to leave out, and lists the others in raw.kept. */
+static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const int64_t n_chan = set->setup[g->data_desc_id].n_chan;
+    msi_ms_raw *w = &r->raw;
+    const msi_ms_run *p;
+    int64_t n = 0;
+    for (int i = 0; (p = next_piece(r, g, &i));)
+        for (int64_t k = 0; k < p->n_row; k++) w->row[n++] = p->row + k;
+    MSI_TRY(read_column(r, g, "UVW", NULL, CCC_DOUBLE, b->uvw_m, 3, sizeof *b->uvw_m));
+    MSI_TRY(read_column(r, g, "TIME", NULL, CCC_DOUBLE, b->time_s, 1, sizeof *b->time_s));
+    const int keep_flagged = r->selection.keep_flagged_rows;
+    if (!keep_flagged) {
+        MSI_TRY(read_column(r, g, "ANTENNA1", NULL, CCC_INT32, w->antenna1, 1, sizeof *w->antenna1));
+        MSI_TRY(read_column(r, g, "ANTENNA2", NULL, CCC_INT32, w->antenna2, 1, sizeof *w->antenna2));
+        memset(w->flag_row, 0, (size_t)n);
+        if (set->has_flag_row)
+            MSI_TRY(read_column(r, g, "FLAG_ROW", NULL, CCC_BOOL, w->flag_row, 1, sizeof *w->flag_row));
+    }
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double *uvw = b->uvw_m + 3 * i;
+        if (!keep_flagged && w->antenna1[i] == w->antenna2[i]) {
+            r->dropped.autocorrelation += n_chan;
+        } else if (!keep_flagged && w->flag_row[i]) {
+            r->dropped.flag_row += n_chan;
+        } else if (!(fabs(uvw[0]) < MAX_UVW_M && fabs(uvw[1]) < MAX_UVW_M && fabs(uvw[2]) < MAX_UVW_M)) {
+            r->dropped.uvw_not_finite += n_chan;
+        } else {
+            b->ms_row[kept] = w->row[i];
+            b->time_s[kept] = b->time_s[i];
+            memmove(b->uvw_m + 3 * kept, uvw, 3 * sizeof *uvw);
+            w->kept[kept++] = (int32_t)i;
+        }
+    }
+    *n_kept = kept;
+    return MSI_OK;
+}
+
+/* The kept rows of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
+static void arrange(const msi_ms_setup *s, const int32_t *kept, int64_t n_kept, const void *in, void *out, size_t size)
+{
+    const size_t group = (size_t)s->n_corr * size, row_in = (size_t)s->n_span * group;
+    const char *from = in;
+    char *to = out;
+    for (int64_t i = 0; i < n_kept; i++) {
+        const char *row = from + (size_t)kept[i] * row_in;
+        if (s->is_identity) {
+            if (row != to) memmove(to, row, row_in);
+            to += row_in;
+            continue;
+        }
+        for (int32_t c = 0; c < s->n_chan; c++, to += group)
+            memcpy(to, row + (size_t)(s->chan_index[c] - s->span_first) * group, group);
+    }
+}
+
+static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t n_kept)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const msi_ms_setup *s = &set->setup[g->data_desc_id];
+    const int64_t n_row_sample = (int64_t)s->n_span * s->n_corr;
+    const ccc_slice part = {.ndim = 2, .start = {0, s->span_first}, .count = {s->n_corr, s->n_span}, .stride = {1, 1}};
+    const ccc_slice *slice = s->n_span < s->n_stored ? &part : NULL;
+    msi_c32 *data = b->data;
+    float *weight = b->weight;
+    uint8_t *flag = b->flag;
+    MSI_TRY(check_cells(r, g, set->data_column));
+    MSI_TRY(check_cells(r, g, "FLAG"));
+    if (!s->is_identity) {
+        msi_ms_raw *w = &r->raw;
+        MSI_TRY(grow_samples(&w->data, &w->weight, &w->flag, &w->n_sample_allocated, g->n_row * n_row_sample, 1));
+        data = w->data;
+        weight = w->weight;
+        flag = w->flag;
+    }
+    MSI_TRY(read_column(r, g, set->data_column, slice, CCC_COMPLEX, data, n_row_sample, sizeof *data));
+    MSI_TRY(read_column(r, g, "FLAG", slice, CCC_BOOL, flag, n_row_sample, sizeof *flag));
+    MSI_TRY(read_weight(r, g, slice, weight));
+    if (s->is_identity && n_kept == g->n_row) return MSI_OK;
+    arrange(s, r->raw.kept, n_kept, data, b->data, sizeof *data);
+    arrange(s, r->raw.kept, n_kept, weight, b->weight, sizeof *weight);
+    arrange(s, r->raw.kept, n_kept, flag, b->flag, sizeof *flag);
+    return MSI_OK;
+}
+
+/* Flags the samples outside the uv limits. */
+static void limit_uv(msi_ms_reader *r, const msi_ms_setup *s, struct msi_ms_buffer *b, int64_t n_row)
+{
+    const double min2 = r->selection.min_uv_lambda * r->selection.min_uv_lambda;
+    const double max2 =
+        r->selection.max_uv_lambda > 0 ? r->selection.max_uv_lambda * r->selection.max_uv_lambda : INFINITY;
+    if (min2 == 0 && isinf(max2)) return;
+    uint8_t *flag = b->flag;
+    for (int64_t i = 0; i < n_row; i++) {
+        const double *uvw = b->uvw_m + 3 * i;
+        const double uv2_m = uvw[0] * uvw[0] + uvw[1] * uvw[1];
+        for (int32_t c = 0; c < s->n_chan; c++, flag += s->n_corr) {
+            const double uv2 = uv2_m * s->inverse_lambda2[c];
+            if (uv2 >= min2 && uv2 <= max2) continue;
+            memset(flag, 1, (size_t)s->n_corr);
+            r->dropped.uv_limits++;
+        }
+    }
+}
+
+void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, int field_id, struct msi_ms_buffer *b,
+                           int64_t n_row, msi_ms_block *block)
+{
+    const msi_ms_setup *s = &r->set[set].setup[data_desc_id];
+    const msi_ms_field *f = &r->set[set].field[field_id];
+    const int has_data = !r->selection.coordinates_only;
+    *block = (msi_ms_block){.set = set,
+                            .field_id = field_id,
+                            .data_desc_id = data_desc_id,
+                            .spw_id = s->spw_id,
+                            .ra_rad = f->ra_rad,
+                            .dec_rad = f->dec_rad,
+                            .n_row = n_row,
+                            .n_chan = s->n_chan,
+                            .n_corr = s->n_corr,
+                            .corr = s->corr,
+                            .freq_hz = s->freq_hz,
+                            .chan_index = s->chan_index,
+                            .ms_row = b->ms_row,
+                            .time_s = b->time_s,
+                            .uvw_m = b->uvw_m,
+                            .data = has_data ? b->data : NULL,
+                            .weight = has_data ? b->weight : NULL,
+                            .flag = b->flag,
+                            .buffer = b};
+}
+
+int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block)
+{
+    msi_ms_set *set = &r->set[r->set_index];
+    const msi_ms_setup *s = &set->setup[g->data_desc_id];
+    struct msi_ms_buffer *b = block->buffer;
+    const int only_coordinates = r->selection.coordinates_only;
+    int64_t n_kept;
+    MSI_TRY(msi_ms_set_open(set));
+    MSI_TRY(grow_rows(r, b, g->n_row));
+    MSI_TRY(read_rows(r, g, b, &n_kept));
+    block->n_row = n_kept;
+    if (n_kept == 0) return MSI_OK;
+    MSI_TRY(grow_samples(&b->data, &b->weight, &b->flag, &b->n_sample_allocated, g->n_row * s->n_span * s->n_corr,
+                         !only_coordinates));
+    if (only_coordinates)
+        memset(b->flag, 0, (size_t)(n_kept * s->n_chan * s->n_corr));
+    else
+        MSI_TRY(read_samples(r, g, b, n_kept));
+    limit_uv(r, s, b, n_kept);
+    msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
+    return MSI_OK;
+}
+
+void msi_ms_raw_free(msi_ms_raw *w)
+{
+    msi_free(w->row);
+    msi_free(w->antenna1);
+    msi_free(w->antenna2);
+    msi_free(w->kept);
+    msi_free(w->flag_row);
+    msi_free(w->row_weight);
+    msi_free(w->data);
+    msi_free(w->weight);
+    msi_free(w->flag);
+    msi_free(w->between);
+    memset(w, 0, sizeof *w);
+}

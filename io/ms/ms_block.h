@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The reader's state, and the reading of one block. */
+#ifndef MSI_IO_MS_BLOCK_H
+#define MSI_IO_MS_BLOCK_H
+
+#include "io/ms/ms_set.h"
+
+enum {
+    MSI_MS_MAX_PIECES = 16384, /* stretches of rows planned at once */
+    MSI_MS_MAX_GROUPS = 256    /* pairs of setup and field among them */
+};
+
+/* What belongs to one block of the caller. */
+struct msi_ms_buffer {
+    struct msi_ms_buffer *next;
+    int64_t n_row_allocated, n_sample_allocated;
+    int64_t *ms_row;
+    double *time_s, *uvw_m;
+    msi_c32 *data;
+    float *weight;
+    uint8_t *flag;
+};
+
+/* Rows of one setup and field within what is planned. */
+typedef struct msi_ms_group {
+    int data_desc_id, field_id;
+    int64_t n_row;
+    int n_piece;
+} msi_ms_group;
+
+/* Columns as stored, before rows are left out and channels put in order. */
+typedef struct msi_ms_raw {
+    int64_t n_row_allocated, n_sample_allocated;
+    int64_t *row;
+    int32_t *antenna1, *antenna2, *kept;
+    uint8_t *flag_row;
+    float *row_weight;
+    msi_c32 *data;
+    float *weight;
+    uint8_t *flag;
+    char *between; /* rows of a column, with those between them that are not wanted */
+    int64_t n_between_allocated;
+} msi_ms_raw;
+
+struct msi_ms_reader {
+    int n_set;
+    msi_ms_set *set;
+    char **paths;
+    msi_ms_selection selection; /* its pointers are not used after opening */
+    msi_observation observation;
+    int n_spw;
+    msi_ms_spw *spw;
+    int64_t n_row, n_sample, n_time;
+    msi_ms_dropped dropped;
+    int set_index; /* where reading stands */
+    int64_t run_index, run_offset;
+    int n_piece, n_group, next_group;
+    int64_t n_taken; /* groups so far */
+    msi_ms_run *piece;
+    msi_ms_group group[MSI_MS_MAX_GROUPS];
+    msi_ms_raw raw;
+    struct msi_ms_buffer *buffers;
+};
+
+/*
+ * msi_ms_block_read - read the planned rows of a group, leave out those that are to be left out, and fill the block.
+ * Given:    block->buffer  set
+ * Returned: *block  n_row is 0 where all its rows were left out
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block);
+
+/* msi_ms_block_describe - fill the block with what its set, setup and field say, and with n_row rows of the buffer. */
+void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, int field_id, struct msi_ms_buffer *b,
+                           int64_t n_row, msi_ms_block *block);
+
+/* msi_ms_raw_free - free what the columns hold. */
+void msi_ms_raw_free(msi_ms_raw *raw);
+
+#endif

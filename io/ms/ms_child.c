@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/ms/ms_child.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/interrupt.h"
+#include "core/status.h"
+
+enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */
+
+/* ---- The child's start ---- */
+
+/* Only the parent decides when to stop; what libraries print goes to a file; nothing of the parent's stays open. */
+static void settle(const msi_child *c)
+{
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = SIG_IGN;
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) sigaction(ignored[i], &action, NULL);
+    action.sa_handler = SIG_DFL;
+    sigaction(SIGABRT, &action, NULL);
+    sigaction(SIGCHLD, &action, NULL);
+    struct rlimit limit = {0, 0};
+    setrlimit(RLIMIT_CORE, &limit);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0) dup2(null, STDIN_FILENO);
+    if (null >= 0) dup2(null, STDOUT_FILENO);
+    dup2(c->noise_fd, STDERR_FILENO);
+    DIR *d = opendir("/proc/self/fd");
+    if (!d) return;
+    for (const struct dirent *e; (e = readdir(d));) {
+        const int fd = atoi(e->d_name);
+        if (fd > STDERR_FILENO && fd != c->socket && fd != c->noise_fd && fd != dirfd(d)) close(fd);
+    }
+    closedir(d);
+}
+
+int msi_child_fork(msi_child *c, const char *what, int *is_child)
+{
+    int ends[2];
+    *c = (msi_child){0, -1, -1};
+    *is_child = 0;
+    c->noise_fd = memfd_create("msimage", MFD_CLOEXEC);
+    if (c->noise_fd < 0) return msi_error_set(MSI_EOUTPUT, "a file in memory: %s", strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return msi_error_set(MSI_EOUTPUT, "a socket to a process %s: %s", what, strerror(errno));
+    const pid_t pid = fork();
+    c->socket = ends[pid == 0];
+    close(ends[pid != 0]);
+    if (pid < 0) return msi_error_set(MSI_EOUTPUT, "a process %s: %s", what, strerror(errno));
+    c->pid = pid;
+    *is_child = pid == 0;
+    if (*is_child) settle(c);
+    return MSI_OK;
+}
+
+/* ---- Messages ---- */
+
+int msi_child_send(const msi_child *c, const void *message, size_t size)
+{
+    return send(c->socket, message, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -1;
+}
+
+int msi_child_receive(const msi_child *c, void *message, size_t size)
+{
+    ssize_t n;
+    do n = recv(c->socket, message, size, 0);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)size ? 0 : -1;
+}
+
+int msi_child_await(const msi_child *c, int wait, void *message, size_t size, int *got)
+{
+    for (;;) {
+        const ssize_t n = recv(c->socket, message, size, MSG_DONTWAIT);
+        const int is_empty = n < 0 && (errno == EAGAIN || errno == EINTR);
+        *got = n == (ssize_t)size ? 1 : is_empty ? 0 : -1;
+        if (*got || !wait) return MSI_OK;
+        struct pollfd fd = {.fd = c->socket, .events = POLLIN};
+        poll(&fd, 1, LOOK_MS);
+        MSI_TRY(msi_interrupt_check());
+    }
+}
+
+/* ---- Its end ---- */
+
+/* The last line that tells something, without its beginning "what():"; "" if there is none. */
+static void last_words(int noise_fd, char *text, size_t size)
+{
+    char tail[4096];
+    const off_t length = lseek(noise_fd, 0, SEEK_END);
+    const off_t from = length > (off_t)sizeof tail - 1 ? length - (off_t)sizeof tail + 1 : 0;
+    const ssize_t n = pread(noise_fd, tail, sizeof tail - 1, from);
+    text[0] = 0;
+    if (n <= 0) return;
+    tail[n] = 0;
+    char *save, *what = strstr(tail, "what():");
+    for (char *line = strtok_r(what ? what + 7 : tail, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        while (*line == ' ') line++;
+        if (*line) snprintf(text, size, "%s", line);
+        if (what && *line) break;
+    }
+}
+
+void msi_child_how_text(int noise_fd, int how, const char *path, const char *what, char *text, size_t size)
+{
+    char words[512];
+    last_words(noise_fd, words, sizeof words);
+    if (WIFSIGNALED(how))
+        snprintf(text, size, "%.300s: %s was ended by signal %d (%s)%s%s", path, what, WTERMSIG(how),
+                 strsignal(WTERMSIG(how)), *words ? ": " : "", words);
+    else
+        snprintf(text, size, "%.300s: %s has ended%s%s", path, what, *words ? ": " : "", words);
+}
+
+int msi_child_end_text(msi_child *c, const char *path, const char *what, char *text, size_t size)
+{
+    int how = 0;
+    waitpid(c->pid, &how, 0);
+    c->pid = 0;
+    msi_child_how_text(c->noise_fd, how, path, what, text, size);
+    return WIFSIGNALED(how) ? WTERMSIG(how) : 0;
+}
+
+void msi_child_close(msi_child *c)
+{
+    if (c->socket >= 0) close(c->socket);
+    if (c->noise_fd >= 0) close(c->noise_fd);
+    c->socket = c->noise_fd = -1;
+}

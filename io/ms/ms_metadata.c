@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the subtables of a Measurement Set say, checked. */
+#include "io/ms/ms_set.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+int msi_ms_failed(int ccc_status)
+{
+    const int status = ccc_status == CCC_ENOMEM ? MSI_ENOMEM : ccc_status == CCC_ELOCKED ? MSI_ELOCKED : MSI_EINPUT;
+    return msi_error_set(status, "%s", ccc_error());
+}
+
+int msi_ms_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what)
+{
+    void *old, *grown;
+    memcpy(&old, array, sizeof old);
+    MSI_TRY(msi_alloc(&grown, n_new, size, what));
+    if (n > 0) memcpy(grown, old, (size_t)n * size);
+    msi_free(old);
+    memcpy(array, &grown, sizeof grown);
+    return MSI_OK;
+}
+
+int msi_ms_set_open(msi_ms_set *set)
+{
+    if (set->table) return MSI_OK;
+    MSI_CCC(ccc_table_open(&set->table, set->path, CCC_READ, CCC_LOCK_NONE));
+    return MSI_OK;
+}
+
+static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
+{
+    const int status = ccc_subtable_open(out, set->table, name);
+    if (status == CCC_ENOTFOUND)
+        return msi_error_set(MSI_EINPUT, "%s: subtable %s is missing: not a complete Measurement Set", set->path, name);
+    if (status != CCC_OK) return msi_ms_failed(status);
+    return MSI_OK;
+}
+
+/* An array cell of numbers as doubles; *out is freed by msi_free. A cell without a value gives n = 0. */
+static int cell_doubles(ccc_table *t, const char *column, int64_t row, double **out, int64_t *n)
+{
+    int ndim;
+    int64_t shape[CCC_MAX_DIM];
+    *out = NULL;
+    *n = 0;
+    MSI_CCC(ccc_cell_shape(t, column, row, &ndim, shape));
+    if (ndim < 0) return MSI_OK;
+    int64_t count = 1;
+    for (int i = 0; i < ndim; i++) count *= shape[i];
+    MSI_TRY(msi_alloc(out, count > 0 ? count : 1, sizeof **out, "a metadata cell"));
+    const int status = count > 0 ? ccc_get_range(t, column, row, 1, NULL, CCC_DOUBLE, *out, count) : CCC_OK;
+    if (status != CCC_OK) {
+        msi_free(*out);
+        *out = NULL;
+        return msi_ms_failed(status);
+    }
+    *n = count;
+    return MSI_OK;
+}
+
+static void copy_text(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from);
+}
+
+/* What a set may lack does not fail; that there is no memory to look at it does, or the default would pass for it. */
+static int optional(int ccc_status, int *is_there)
+{
+    *is_there = ccc_status == CCC_OK;
+    return ccc_status == CCC_ENOMEM ? msi_ms_failed(ccc_status) : MSI_OK;
+}
+
+/* A string cell, or "" where there is none. */
+static int text_cell(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
+{
+    char *text = NULL;
+    int is_there;
+    to[0] = 0;
+    if (!ccc_table_has_column(t, column) || row >= ccc_table_n_row(t)) return MSI_OK;
+    MSI_TRY(optional(ccc_get_string(t, column, row, &text), &is_there));
+    if (is_there) copy_text(to, size, text);
+    ccc_free(text);
+    return MSI_OK;
+}
+
+/* The MFrequency codes of casacore. */
+static const char *frequency_frame(int code)
+{
+    static const char *const frames[] = {"REST", "LSRK", "LSRD", "BARY", "GEO", "TOPO", "GALACTO", "LGROUP", "CMB"};
+    return code >= 0 && code < (int)(sizeof frames / sizeof *frames) ? frames[code] : "TOPO";
+}
+
+static int read_window(msi_ms_set *set, ccc_table *t, int id)
+{
+    msi_ms_window *w = &set->window[id];
+    int64_t n, n_width;
+    MSI_TRY(cell_doubles(t, "CHAN_FREQ", id, &w->freq_hz, &n));
+    if (n > INT32_MAX) return msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: row %d: too many channels", set->path, id);
+    w->n_chan = (int32_t)n;
+    if (ccc_table_has_column(t, "CHAN_WIDTH")) {
+        MSI_TRY(cell_doubles(t, "CHAN_WIDTH", id, &w->width_hz, &n_width));
+        if (n_width != n) {
+            msi_free(w->width_hz);
+            w->width_hz = NULL;
+        }
+    }
+    if (!w->width_hz) MSI_TRY(msi_alloc(&w->width_hz, n > 0 ? n : 1, sizeof *w->width_hz, "channel widths"));
+    for (int64_t i = 0; i < n; i++) w->width_hz[i] = fabs(w->width_hz[i]);
+    int32_t code = 5;
+    if (ccc_table_has_column(t, "MEAS_FREQ_REF"))
+        MSI_CCC(ccc_get_range(t, "MEAS_FREQ_REF", id, 1, NULL, CCC_INT32, &code, 1));
+    copy_text(w->frame, sizeof w->frame, frequency_frame(code));
+    return MSI_OK;
+}
+
+static int read_windows(msi_ms_set *set)
+{
+    ccc_table *t = NULL;
+    MSI_TRY(open_subtable(set, "SPECTRAL_WINDOW", &t));
+    int status = MSI_OK;
+    const int64_t n = ccc_table_n_row(t);
+    if (n < 1 || n > INT32_MAX) {
+        status = msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: has %lld rows: no channel has a frequency", set->path,
+                               (long long)n);
+        goto out;
+    }
+    if ((status = msi_alloc(&set->window, n, sizeof *set->window, "spectral windows")) != MSI_OK) goto out;
+    set->n_window = (int)n;
+    for (int i = 0; i < set->n_window && status == MSI_OK; i++) status = read_window(set, t, i);
+out:
+    ccc_table_close(t);
+    return status;
+}
+
+/* The correlations of one POLARIZATION row. */
+static int read_correlations(const msi_ms_set *set, ccc_table *t, int64_t row, msi_ms_setup *setup)
+{
+    double *codes;
+    int64_t n;
+    MSI_TRY(cell_doubles(t, "CORR_TYPE", row, &codes, &n));
+    int status = MSI_OK;
+    if (n < 1 || n > MSI_MAX_CORR)
+        status =
+            msi_error_set(MSI_EINPUT, "%s/POLARIZATION: row %lld: CORR_TYPE has %lld correlations; 1 to %d can be read",
+                          set->path, (long long)row, (long long)n, MSI_MAX_CORR);
+    for (int64_t i = 0; i < n && status == MSI_OK; i++) {
+        if (codes[i] < MSI_POL_I || codes[i] > MSI_POL_YY)
+            status = msi_error_set(MSI_EINPUT,
+                                   "%s/POLARIZATION: row %lld: CORR_TYPE %g is neither Stokes, linear nor circular",
+                                   set->path, (long long)row, codes[i]);
+        else
+            setup->corr[i] = (msi_pol)codes[i];
+    }
+    setup->n_corr = (int32_t)n;
+    msi_free(codes);
+    return status;
+}
+
+static int read_setups(msi_ms_set *set)
+{
+    ccc_table *t = NULL, *pol = NULL;
+    int32_t *spw = NULL, *pol_id = NULL;
+    int status = open_subtable(set, "DATA_DESCRIPTION", &t);
+    if (status == MSI_OK) status = open_subtable(set, "POLARIZATION", &pol);
+    if (status != MSI_OK) goto out;
+    const int64_t n = ccc_table_n_row(t);
+    if (n < 1 || n > INT32_MAX) {
+        status = msi_error_set(MSI_EINPUT, "%s/DATA_DESCRIPTION: has %lld rows", set->path, (long long)n);
+        goto out;
+    }
+    if ((status = msi_alloc(&set->setup, n, sizeof *set->setup, "data descriptions")) != MSI_OK) goto out;
+    set->n_setup = (int)n;
+    if ((status = msi_alloc(&spw, n, sizeof *spw, "data descriptions")) != MSI_OK) goto out;
+    if ((status = msi_alloc(&pol_id, n, sizeof *pol_id, "data descriptions")) != MSI_OK) goto out;
+    int failed = ccc_get_range(t, "SPECTRAL_WINDOW_ID", 0, n, NULL, CCC_INT32, spw, n);
+    if (failed == CCC_OK) failed = ccc_get_range(t, "POLARIZATION_ID", 0, n, NULL, CCC_INT32, pol_id, n);
+    if (failed != CCC_OK) {
+        status = msi_ms_failed(failed);
+        goto out;
+    }
+    for (int i = 0; i < set->n_setup && status == MSI_OK; i++) {
+        msi_ms_setup *s = &set->setup[i];
+        if (spw[i] < 0 || spw[i] >= set->n_window)
+            status = msi_error_set(MSI_EINPUT, "%s/DATA_DESCRIPTION: row %d: SPECTRAL_WINDOW_ID %d of %d", set->path, i,
+                                   spw[i], set->n_window);
+        else if (pol_id[i] < 0 || pol_id[i] >= ccc_table_n_row(pol))
+            status = msi_error_set(MSI_EINPUT, "%s/DATA_DESCRIPTION: row %d: POLARIZATION_ID %d of %lld", set->path, i,
+                                   pol_id[i], (long long)ccc_table_n_row(pol));
+        else
+            status = read_correlations(set, pol, pol_id[i], s);
+        s->spw_id = spw[i];
+        if (status == MSI_OK) s->n_stored = set->window[spw[i]].n_chan;
+    }
+out:
+    msi_free(spw);
+    msi_free(pol_id);
+    ccc_table_close(pol);
+    ccc_table_close(t);
+    return status;
+}
+
+/* The name that a column's keywords give to a code. */
+static int frame_of_code(ccc_table *t, const char *column, int code, char *frame, size_t size)
+{
+    char **names = NULL;
+    int64_t *codes = NULL, n_name = 0, n_code = 0;
+    int is_there;
+    int status = optional(ccc_keyword_get_strings(t, column, "MEASINFO.TabRefTypes", &names, &n_name), &is_there);
+    if (status == MSI_OK && is_there)
+        status = optional(ccc_keyword_get_ints(t, column, "MEASINFO.TabRefCodes", &codes, &n_code), &is_there);
+    for (int64_t i = 0; status == MSI_OK && i < n_name && i < n_code; i++)
+        if (codes[i] == code) copy_text(frame, size, names[i]);
+    ccc_free(names);
+    ccc_free(codes);
+    return status;
+}
+
+/* The frame of a direction column: one for all rows, or a code or a name in a column of its own. */
+static int direction_frame(ccc_table *t, const char *column, int64_t row, char *frame, size_t size)
+{
+    char *text = NULL;
+    int32_t code;
+    int is_there;
+    copy_text(frame, size, "J2000");
+    MSI_TRY(optional(ccc_keyword_get_string(t, column, "MEASINFO.VarRefCol", &text), &is_there));
+    int status;
+    if (is_there) {
+        status = optional(ccc_get_range(t, text, row, 1, NULL, CCC_INT32, &code, 1), &is_there);
+        if (status == MSI_OK)
+            status = is_there ? frame_of_code(t, column, code, frame, size) : text_cell(t, text, row, frame, size);
+    } else {
+        status = optional(ccc_keyword_get_string(t, column, "MEASINFO.Ref", &text), &is_there);
+        if (is_there) copy_text(frame, size, text);
+    }
+    ccc_free(text);
+    return status;
+}
+
+static int read_field(ccc_table *t, int row, msi_ms_field *f)
+{
+    int32_t source = -1;
+    int is_there = 0;
+    double *direction;
+    int64_t n_value;
+    MSI_TRY(text_cell(t, "NAME", row, f->name, sizeof f->name));
+    MSI_TRY(direction_frame(t, "PHASE_DIR", row, f->frame, sizeof f->frame));
+    if (ccc_table_has_column(t, "SOURCE_ID"))
+        MSI_TRY(optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &source, 1), &is_there));
+    f->source_id = is_there ? source : -1;
+    MSI_TRY(cell_doubles(t, "PHASE_DIR", row, &direction, &n_value));
+    /* The first two numbers are the constant term of the polynomial in time. */
+    const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
+    f->ra_rad = is_finite ? direction[0] : NAN;
+    f->dec_rad = is_finite ? direction[1] : NAN;
+    msi_free(direction);
+    return MSI_OK;
+}
+
+static int read_fields(msi_ms_set *set)
+{
+    ccc_table *t = NULL;
+    MSI_TRY(open_subtable(set, "FIELD", &t));
+    const int64_t n = ccc_table_n_row(t);
+    int status = MSI_OK;
+    if (n < 1 || n > INT32_MAX)
+        status =
+            msi_error_set(MSI_EINPUT, "%s/FIELD: has %lld rows: no phase centre is known", set->path, (long long)n);
+    else
+        status = msi_alloc(&set->field, n, sizeof *set->field, "fields");
+    if (status == MSI_OK) set->n_field = (int)n;
+    for (int i = 0; i < set->n_field && status == MSI_OK; i++) status = read_field(t, i, &set->field[i]);
+    ccc_table_close(t);
+    return status;
+}
+
+static int read_antennas(msi_ms_set *set)
+{
+    ccc_table *t = NULL;
+    MSI_TRY(open_subtable(set, "ANTENNA", &t));
+    const int64_t n = ccc_table_n_row(t);
+    int status = MSI_OK;
+    if (n < 1)
+        status = msi_error_set(MSI_EINPUT, "%s/ANTENNA: has 0 rows", set->path);
+    else
+        status = msi_alloc(&set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, "antenna positions");
+    if (status != MSI_OK) goto out;
+    set->n_antenna = n;
+    /* Positions serve headers only: a table without them is no reason to stop. */
+    int is_there;
+    status = optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);
+    if (!is_there) memset(set->antenna_itrf_m, 0, (size_t)n * 3 * sizeof *set->antenna_itrf_m);
+out:
+    ccc_table_close(t);
+    return status;
+}
+
+/* Appends the names of the columns that hold visibilities. */
+static void list_data_columns(ccc_table *t, char *text, size_t size)
+{
+    char **names = NULL;
+    int64_t n = 0;
+    size_t used = 0;
+    text[0] = 0;
+    if (ccc_table_columns(t, &names, &n) != CCC_OK) return;
+    for (int64_t i = 0; i < n; i++) {
+        ccc_column_info info;
+        if (ccc_column_describe(t, names[i], &info) != CCC_OK || info.is_scalar) continue;
+        const int is_data = info.type == CCC_COMPLEX || info.type == CCC_DCOMPLEX || !strcmp(names[i], "FLOAT_DATA");
+        if (is_data && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", names[i]);
+    }
+    ccc_free(names);
+}
+
+static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
+{
+    static const char *const required[] = {"UVW", "DATA_DESC_ID", "FIELD_ID", "ANTENNA1", "ANTENNA2", "TIME"};
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+        if (!ccc_table_has_column(set->table, required[i]))
+            return msi_error_set(MSI_EINPUT, "%s: not a Measurement Set: the table has no column %s", set->path,
+                                 required[i]);
+    set->n_table_row = ccc_table_n_row(set->table);
+    set->has_flag_row = ccc_table_has_column(set->table, "FLAG_ROW");
+    set->has_weight_spectrum = ccc_table_has_column(set->table, "WEIGHT_SPECTRUM");
+    const char *column = selection->data_column;
+    if (!column) column = ccc_table_has_column(set->table, "CORRECTED_DATA") ? "CORRECTED_DATA" : "DATA";
+    if (selection->coordinates_only && !ccc_table_has_column(set->table, column)) column = "";
+    if (strlen(column) >= sizeof set->data_column)
+        return msi_error_set(MSI_EINPUT, "%s: no column has a name as long as '%.80s..'", set->path, column);
+    copy_text(set->data_column, sizeof set->data_column, column);
+    if (!*column) return MSI_OK;
+    char there[256];
+    ccc_column_info info;
+    const int missing = ccc_column_describe(set->table, column, &info) != CCC_OK;
+    if (missing || info.is_scalar ||
+        (info.type != CCC_COMPLEX && info.type != CCC_DCOMPLEX && info.type != CCC_FLOAT)) {
+        list_data_columns(set->table, there, sizeof there);
+        return msi_error_set(MSI_EINPUT, "%s: %s%s%s; data columns there are: %s", set->path,
+                             missing ? "has no column " : "column ", column, missing ? "" : " holds no visibilities",
+                             *there ? there : "none");
+    }
+    const char *const with_data[] = {"FLAG", "WEIGHT"};
+    for (int i = 0; i < 2 && !selection->coordinates_only; i++)
+        if (!ccc_table_has_column(set->table, with_data[i]))
+            return msi_error_set(MSI_EINPUT, "%s: not a complete Measurement Set: the table has no column %s",
+                                 set->path, with_data[i]);
+    return MSI_OK;
+}
+
+int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
+{
+    MSI_TRY(choose_columns(set, selection));
+    MSI_TRY(read_windows(set));
+    MSI_TRY(read_setups(set));
+    MSI_TRY(read_fields(set));
+    MSI_TRY(read_antennas(set));
+    if (set->n_table_row < 1) return msi_error_set(MSI_EINPUT, "%s: has 0 rows: there is nothing to image", set->path);
+    return MSI_OK;
+}
+
+/* Rest frequency of the field's source; 0 where none is told. SOURCE is an optional subtable. */
+static int rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
+{
+    ccc_table *t = NULL;
+    int is_there, status = MSI_OK;
+    *rest_hz = 0;
+    MSI_TRY(optional(ccc_subtable_open(&t, set->table, "SOURCE"), &is_there));
+    const int64_t n = is_there && ccc_table_has_column(t, "REST_FREQUENCY") ? ccc_table_n_row(t) : 0;
+    for (int64_t row = 0; row < n && *rest_hz == 0; row++) {
+        int32_t id = -1;
+        double *values = NULL;
+        int64_t n_value = 0;
+        status = optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &id, 1), &is_there);
+        if (status != MSI_OK) break;
+        if (!is_there || id != source_id) continue;
+        status = cell_doubles(t, "REST_FREQUENCY", row, &values, &n_value);
+        if (status != MSI_OK) break;
+        if (n_value > 0 && isfinite(values[0]) && values[0] > 0) *rest_hz = values[0];
+        msi_free(values);
+    }
+    ccc_table_close(t);
+    /* A cell that cannot be read tells nothing, as one that is not there. */
+    return status == MSI_ENOMEM ? status : MSI_OK;
+}
+
+static void observe_antennas(const msi_ms_set *set, msi_observation *o)
+{
+    const double *p = set->antenna_itrf_m;
+    double sum[3] = {0}, longest2 = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < set->n_antenna; i++) {
+        /* Antennas that were never on the ground have the zero vector or none. */
+        if (!(p[3 * i] != 0 || p[3 * i + 1] != 0 || p[3 * i + 2] != 0)) continue;
+        if (!isfinite(p[3 * i] + p[3 * i + 1] + p[3 * i + 2])) continue;
+        for (int k = 0; k < 3; k++) sum[k] += p[3 * i + k];
+        n++;
+        for (int64_t j = 0; j < i; j++) {
+            if (!(p[3 * j] != 0 || p[3 * j + 1] != 0 || p[3 * j + 2] != 0)) continue;
+            double d2 = 0;
+            for (int k = 0; k < 3; k++) d2 += (p[3 * i + k] - p[3 * j + k]) * (p[3 * i + k] - p[3 * j + k]);
+            if (d2 > longest2) longest2 = d2;
+        }
+    }
+    for (int k = 0; k < 3; k++) o->antenna_itrf_m[k] = n ? sum[k] / (double)n : 0;
+    o->longest_baseline_m = sqrt(longest2);
+}
+
+int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
+{
+    ccc_table *t = NULL;
+    char *text = NULL;
+    memset(o, 0, sizeof *o);
+    MSI_TRY(open_subtable(set, "OBSERVATION", &t));
+    int is_there, status = text_cell(t, "TELESCOPE_NAME", 0, o->telescope, sizeof o->telescope);
+    if (status == MSI_OK) status = text_cell(t, "OBSERVER", 0, o->observer, sizeof o->observer);
+    ccc_table_close(t);
+    MSI_TRY(status);
+    MSI_TRY(optional(ccc_keyword_get_string(set->table, "TIME", "MEASINFO.Ref", &text), &is_there));
+    copy_text(o->time_scale, sizeof o->time_scale, is_there ? text : "UTC");
+    ccc_free(text);
+    const msi_ms_run *first = &set->run[0];
+    const msi_ms_field *field = &set->field[first->field_id];
+    copy_text(o->object, sizeof o->object, field->name);
+    copy_text(o->dir_frame, sizeof o->dir_frame, field->frame);
+    copy_text(o->spec_frame, sizeof o->spec_frame, set->window[set->setup[first->data_desc_id].spw_id].frame);
+    o->ra_rad = field->ra_rad;
+    o->dec_rad = field->dec_rad;
+    o->start_mjd_s = set->start_mjd_s;
+    o->end_mjd_s = set->end_mjd_s;
+    observe_antennas(set, o);
+    return rest_frequency(set, field->source_id, &o->rest_freq_hz);
+}
+
+void msi_ms_set_free(msi_ms_set *set)
+{
+    ccc_table_close(set->table);
+    for (int i = 0; i < set->n_window; i++) {
+        msi_free(set->window[i].freq_hz);
+        msi_free(set->window[i].width_hz);
+    }
+    for (int i = 0; i < set->n_setup; i++) {
+        msi_free(set->setup[i].chan_index);
+        msi_free(set->setup[i].freq_hz);
+        msi_free(set->setup[i].width_hz);
+        msi_free(set->setup[i].inverse_lambda2);
+    }
+    msi_free(set->window);
+    msi_free(set->setup);
+    msi_free(set->field);
+    msi_free(set->antenna_itrf_m);
+    msi_free(set->run);
+    memset(set, 0, sizeof *set);
+}

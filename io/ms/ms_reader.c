@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The reader's interface: opens the sets, and plans which rows make the next blocks of about 1 MB. */
+#include "io/ms/ms_reader.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/ms/ms_block.h"
+
+/* ---- Open ---- */
+
+static int copy_paths(msi_ms_reader *r, const char *const *paths, int n_path)
+{
+    MSI_TRY(msi_alloc(&r->paths, n_path, sizeof *r->paths, "paths"));
+    MSI_TRY(msi_alloc(&r->set, n_path, sizeof *r->set, "Measurement Sets"));
+    r->n_set = n_path;
+    for (int i = 0; i < n_path; i++) {
+        const size_t size = strlen(paths[i]) + 1;
+        MSI_TRY(msi_alloc(&r->paths[i], (int64_t)size, 1, "paths"));
+        memcpy(r->paths[i], paths[i], size);
+        r->set[i].path = r->paths[i];
+    }
+    return MSI_OK;
+}
+
+static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection)
+{
+    msi_ms_set *set = &r->set[i];
+    MSI_TRY(msi_ms_set_open(set));
+    MSI_TRY(msi_ms_set_describe(set, selection));
+    if (!selection->data_column && strcmp(set->data_column, r->set[0].data_column) != 0)
+        return msi_error_set(MSI_EINPUT, "%s would be read from %s, %s from %s: name the data column", r->set[0].path,
+                             r->set[0].data_column, set->path, set->data_column);
+    MSI_TRY(msi_ms_set_select(set, selection));
+    msi_observation o;
+    MSI_TRY(msi_ms_set_observe(set, &o));
+    if (i == 0) r->observation = o;
+    if (o.start_mjd_s < r->observation.start_mjd_s) r->observation.start_mjd_s = o.start_mjd_s;
+    if (o.end_mjd_s > r->observation.end_mjd_s) r->observation.end_mjd_s = o.end_mjd_s;
+    r->n_row += set->n_row;
+    if (set->n_time > r->n_time) r->n_time = set->n_time;
+    for (int k = 0; k < set->n_setup; k++) {
+        r->n_sample += set->setup[k].n_row * set->setup[k].n_chan;
+        r->n_spw += set->setup[k].n_chan > 0;
+    }
+    /* One set open at a time keeps clear of the limit of open files. */
+    if (r->n_set > 1) {
+        ccc_table_close(set->table);
+        set->table = NULL;
+    }
+    return MSI_OK;
+}
+
+static int list_spws(msi_ms_reader *r)
+{
+    MSI_TRY(msi_alloc(&r->spw, r->n_spw, sizeof *r->spw, "spectral setups"));
+    msi_ms_spw *spw = r->spw;
+    for (int i = 0; i < r->n_set; i++)
+        for (int k = 0; k < r->set[i].n_setup; k++) {
+            const msi_ms_setup *s = &r->set[i].setup[k];
+            if (s->n_chan == 0) continue;
+            *spw = (msi_ms_spw){.set = i,
+                                .data_desc_id = k,
+                                .spw_id = s->spw_id,
+                                .n_chan = s->n_chan,
+                                .n_corr = s->n_corr,
+                                .freq_hz = s->freq_hz,
+                                .width_hz = s->width_hz,
+                                .n_row = s->n_row};
+            memcpy(spw->corr, s->corr, sizeof spw->corr);
+            spw++;
+        }
+    return MSI_OK;
+}
+
+int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection)
+{
+    msi_ms_reader *r = NULL;
+    *out = NULL;
+    if (n_path < 1) return msi_error_set(MSI_EUSAGE, "no Measurement Set is given");
+    MSI_TRY(msi_alloc(&r, 1, sizeof *r, "the reader"));
+    r->selection = *selection;
+    int status = copy_paths(r, paths, n_path);
+    for (int i = 0; i < n_path && status == MSI_OK; i++) status = open_set(r, i, selection);
+    if (status == MSI_OK) status = list_spws(r);
+    if (status == MSI_OK) status = msi_alloc(&r->piece, MSI_MS_MAX_PIECES, sizeof *r->piece, "row ranges");
+    if (status != MSI_OK) {
+        msi_ms_reader_free(r);
+        return status;
+    }
+    *out = r;
+    return MSI_OK;
+}
+
+/* ---- What was found ---- */
+
+const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r)
+{
+    return &r->observation;
+}
+
+int msi_ms_reader_n_spw(const msi_ms_reader *r)
+{
+    return r->n_spw;
+}
+
+const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i)
+{
+    return &r->spw[i];
+}
+
+const char *msi_ms_reader_data_column(const msi_ms_reader *r)
+{
+    return r->set[0].data_column;
+}
+
+int64_t msi_ms_reader_n_row(const msi_ms_reader *r)
+{
+    return r->n_row;
+}
+
+int64_t msi_ms_reader_n_sample(const msi_ms_reader *r)
+{
+    return r->n_sample;
+}
+
+int64_t msi_ms_reader_n_time(const msi_ms_reader *r)
+{
+    return r->n_time;
+}
+
+const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r)
+{
+    return &r->dropped;
+}
+
+int msi_ms_reader_one_centre(const msi_ms_reader *r)
+{
+    const msi_ms_field *first = NULL;
+    for (int i = 0; i < r->n_set; i++)
+        for (int k = 0; k < r->set[i].n_field; k++) {
+            const msi_ms_field *f = &r->set[i].field[k];
+            if (f->n_row == 0) continue;
+            if (!first) first = f;
+            const double across = remainder(f->ra_rad - first->ra_rad, 2 * MSI_PI) * cos(first->dec_rad);
+            if (strcmp(f->frame, first->frame) != 0 || hypot(across, f->dec_rad - first->dec_rad) > 1e-9) return 0;
+        }
+    return 1;
+}
+
+/* ---- Plan ---- */
+
+static msi_ms_group *find_group(msi_ms_reader *r, const msi_ms_run *run)
+{
+    for (int i = 0; i < r->n_group; i++)
+        if (r->group[i].data_desc_id == run->data_desc_id && r->group[i].field_id == run->field_id) return &r->group[i];
+    if (r->n_group == MSI_MS_MAX_GROUPS) return NULL;
+    r->group[r->n_group] = (msi_ms_group){.data_desc_id = run->data_desc_id, .field_id = run->field_id};
+    return &r->group[r->n_group++];
+}
+
+/* Takes rows in their order until the block of one group is full. No group is left where all rows were read. */
+static void plan(msi_ms_reader *r)
+{
+    r->n_piece = r->n_group = r->next_group = 0;
+    while (r->set_index < r->n_set && r->n_piece < MSI_MS_MAX_PIECES) {
+        msi_ms_set *set = &r->set[r->set_index];
+        if (r->run_index == set->n_run) {
+            if (r->n_group > 0) break;
+            if (r->n_set > 1) {
+                ccc_table_close(set->table);
+                set->table = NULL;
+            }
+            r->set_index++;
+            r->run_index = r->run_offset = 0;
+            continue;
+        }
+        const msi_ms_run *run = &set->run[r->run_index];
+        const int64_t block_rows = set->setup[run->data_desc_id].block_rows;
+        msi_ms_group *g = find_group(r, run);
+        if (!g) break;
+        int64_t n = run->n_row - r->run_offset;
+        if (n > block_rows - g->n_row) n = block_rows - g->n_row;
+        r->piece[r->n_piece++] = (msi_ms_run){run->row + r->run_offset, n, run->data_desc_id, run->field_id};
+        g->n_piece++;
+        g->n_row += n;
+        r->run_offset += n;
+        if (r->run_offset == run->n_row) {
+            r->run_index++;
+            r->run_offset = 0;
+        }
+        if (g->n_row == block_rows) break;
+    }
+}
+
+/* ---- Read ---- */
+
+static int find_buffer(msi_ms_reader *r, msi_ms_block *block)
+{
+    if (block->buffer) return MSI_OK;
+    MSI_TRY(msi_alloc(&block->buffer, 1, sizeof *block->buffer, "a block"));
+    block->buffer->next = r->buffers;
+    r->buffers = block->buffer;
+    return MSI_OK;
+}
+
+int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *block, int *is_end)
+{
+    block->n_row = 0;
+    *is_end = 0;
+    MSI_TRY(find_buffer(r, block));
+    for (;;) {
+        MSI_TRY(msi_interrupt_check());
+        if (r->next_group == r->n_group) plan(r);
+        if (r->n_group == 0) {
+            *is_end = 1;
+            return MSI_OK;
+        }
+        const msi_ms_group *group = &r->group[r->next_group++];
+        if (r->n_taken++ % n_part == part) return msi_ms_block_read(r, group, block);
+    }
+}
+
+int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block)
+{
+    int is_end;
+    do MSI_TRY(msi_ms_reader_next_of(r, 0, 1, block, &is_end));
+    while (block->n_row == 0 && !is_end);
+    return MSI_OK;
+}
+
+void msi_ms_reader_rewind(msi_ms_reader *r)
+{
+    if (r->n_set > 1 && r->set_index < r->n_set) {
+        ccc_table_close(r->set[r->set_index].table);
+        r->set[r->set_index].table = NULL;
+    }
+    r->set_index = 0;
+    r->run_index = r->run_offset = 0;
+    r->n_piece = r->n_group = r->next_group = 0;
+    r->n_taken = 0;
+    memset(&r->dropped, 0, sizeof r->dropped);
+}
+
+void msi_ms_reader_free(msi_ms_reader *r)
+{
+    if (!r) return;
+    for (int i = 0; i < r->n_set; i++) {
+        msi_ms_set_free(&r->set[i]);
+        msi_free(r->paths[i]);
+    }
+    while (r->buffers) {
+        struct msi_ms_buffer *b = r->buffers;
+        r->buffers = b->next;
+        msi_free(b->ms_row);
+        msi_free(b->time_s);
+        msi_free(b->uvw_m);
+        msi_free(b->data);
+        msi_free(b->weight);
+        msi_free(b->flag);
+        msi_free(b);
+    }
+    msi_ms_raw_free(&r->raw);
+    msi_free(r->piece);
+    msi_free(r->spw);
+    msi_free(r->paths);
+    msi_free(r->set);
+    msi_free(r);
+}

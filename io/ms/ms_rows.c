@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Which rows and channels of a Measurement Set are selected, and the checks of its index columns. */
+#include "io/ms/ms_set.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+
+enum { INDEX_ROWS = 16384 };
+
+/* Index columns of a stretch of rows. */
+typedef struct index_block {
+    int32_t ddid[INDEX_ROWS], field[INDEX_ROWS], antenna1[INDEX_ROWS], antenna2[INDEX_ROWS];
+    double time_s[INDEX_ROWS];
+} index_block;
+
+/* Distinct times, sorted. */
+typedef struct time_list {
+    double *time_s;
+    int64_t n, n_allocated;
+} time_list;
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void times_sort(time_list *t)
+{
+    int64_t n = 0;
+    if (t->n > 0) qsort(t->time_s, (size_t)t->n, sizeof *t->time_s, compare_doubles);
+    for (int64_t i = 0; i < t->n; i++)
+        if (n == 0 || t->time_s[i] != t->time_s[n - 1]) t->time_s[n++] = t->time_s[i];
+    t->n = n;
+}
+
+static int times_add(time_list *t, const double *time_s, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (t->n > 0 && time_s[i] == t->time_s[t->n - 1]) continue;
+        if (t->n == t->n_allocated) {
+            times_sort(t);
+            if (t->n * 2 >= t->n_allocated) {
+                const int64_t more = t->n_allocated > 0 ? 2 * t->n_allocated : 4096;
+                MSI_TRY(msi_ms_grow(&t->time_s, t->n, more, sizeof *t->time_s, "distinct times"));
+                t->n_allocated = more;
+            }
+        }
+        t->time_s[t->n++] = time_s[i];
+    }
+    return MSI_OK;
+}
+
+static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *time_s)
+{
+    MSI_CCC(ccc_get_range(set->table, "TIME", row, n, NULL, CCC_DOUBLE, time_s, n));
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(time_s[i]))
+            return msi_error_set(MSI_EINPUT, "%s: column TIME, row %lld: is not finite; repair or remove the row",
+                                 set->path, (long long)row + i);
+    return MSI_OK;
+}
+
+/* First and last TIME of the timesteps [begin, end). */
+static int interval_times(const msi_ms_set *set, int64_t begin, int64_t end, index_block *b, double *first,
+                          double *last)
+{
+    time_list times = {0};
+    int status = MSI_OK;
+    for (int64_t row = 0; row < set->n_table_row && status == MSI_OK; row += INDEX_ROWS) {
+        const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
+        status = read_times(set, row, n, b->time_s);
+        if (status == MSI_OK) status = times_add(&times, b->time_s, n);
+    }
+    times_sort(&times);
+    if (status == MSI_OK && (begin < 0 || begin >= end || end > times.n))
+        status = msi_error_set(MSI_EINPUT, "%s: timesteps %lld to %lld (end exclusive) of %lld", set->path,
+                               (long long)begin, (long long)end, (long long)times.n);
+    if (status == MSI_OK) {
+        *first = times.time_s[begin];
+        *last = times.time_s[end - 1];
+    }
+    msi_free(times.time_s);
+    return status;
+}
+
+static int read_index(const msi_ms_set *set, int64_t row, int64_t n, index_block *b)
+{
+    const struct {
+        const char *column;
+        int32_t *values;
+        int64_t limit;
+        const char *table;
+    } ids[] = {{"DATA_DESC_ID", b->ddid, set->n_setup, "DATA_DESCRIPTION"},
+               {"FIELD_ID", b->field, set->n_field, "FIELD"},
+               {"ANTENNA1", b->antenna1, set->n_antenna, "ANTENNA"},
+               {"ANTENNA2", b->antenna2, set->n_antenna, "ANTENNA"}};
+    for (size_t k = 0; k < sizeof ids / sizeof *ids; k++) {
+        MSI_CCC(ccc_get_range(set->table, ids[k].column, row, n, NULL, CCC_INT32, ids[k].values, n));
+        for (int64_t i = 0; i < n; i++)
+            if (ids[k].values[i] < 0 || ids[k].values[i] >= ids[k].limit)
+                return msi_error_set(MSI_EINPUT,
+                                     "%s: column %s, row %lld: %d, but %s has %lld rows; repair or remove the row",
+                                     set->path, ids[k].column, (long long)row + i, ids[k].values[i], ids[k].table,
+                                     (long long)ids[k].limit);
+    }
+    return read_times(set, row, n, b->time_s);
+}
+
+/* What decides about a row. */
+typedef struct row_filter {
+    uint8_t *setup; /* [n_setup] wanted */
+    uint8_t *field; /* [n_field] wanted */
+    double first_s, last_s;
+    const int64_t *listed; /* ascending rows; NULL: all */
+    int64_t n_listed, next_listed;
+} row_filter;
+
+static int is_listed(row_filter *f, int64_t row)
+{
+    if (!f->listed) return 1;
+    while (f->next_listed < f->n_listed && f->listed[f->next_listed] < row) f->next_listed++;
+    return f->next_listed < f->n_listed && f->listed[f->next_listed] == row;
+}
+
+static int add_row(msi_ms_set *set, int64_t *n_allocated, int64_t row, int ddid, int field)
+{
+    msi_ms_run *last = set->n_run > 0 ? &set->run[set->n_run - 1] : NULL;
+    if (last && last->row + last->n_row == row && last->data_desc_id == ddid && last->field_id == field) {
+        last->n_row++;
+        return MSI_OK;
+    }
+    if (!set->run || set->n_run == *n_allocated) {
+        const int64_t more = *n_allocated > 0 ? 2 * *n_allocated : 256;
+        MSI_TRY(msi_ms_grow(&set->run, set->n_run, more, sizeof *set->run, "row ranges"));
+        *n_allocated = more;
+    }
+    set->run[set->n_run++] = (msi_ms_run){row, 1, ddid, field};
+    return MSI_OK;
+}
+
+static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
+{
+    time_list times = {0};
+    int64_t n_allocated = 0;
+    int status = MSI_OK;
+    set->start_mjd_s = INFINITY;
+    set->end_mjd_s = -INFINITY;
+    for (int64_t row = 0; row < set->n_table_row && status == MSI_OK; row += INDEX_ROWS) {
+        const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
+        if ((status = msi_interrupt_check()) != MSI_OK) break;
+        if ((status = read_index(set, row, n, b)) != MSI_OK) break;
+        if ((status = times_add(&times, b->time_s, n)) != MSI_OK) break;
+        for (int64_t i = 0; i < n && status == MSI_OK; i++) {
+            if (!f->setup[b->ddid[i]] || !f->field[b->field[i]]) continue;
+            if (b->time_s[i] < f->first_s || b->time_s[i] > f->last_s || !is_listed(f, row + i)) continue;
+            status = add_row(set, &n_allocated, row + i, b->ddid[i], b->field[i]);
+            if (b->time_s[i] < set->start_mjd_s) set->start_mjd_s = b->time_s[i];
+            if (b->time_s[i] > set->end_mjd_s) set->end_mjd_s = b->time_s[i];
+        }
+    }
+    times_sort(&times);
+    set->n_time = times.n;
+    msi_free(times.time_s);
+    return status;
+}
+
+/* Rows that both lists hold, in the first; both ascend. */
+static int64_t intersect(int64_t *a, int64_t n_a, const int64_t *b, int64_t n_b)
+{
+    int64_t n = 0, j = 0;
+    for (int64_t i = 0; i < n_a; i++) {
+        while (j < n_b && b[j] < a[i]) j++;
+        if (j < n_b && b[j] == a[i]) a[n++] = a[i];
+    }
+    return n;
+}
+
+static int wanted_ids(const msi_ms_set *set, const char *what, int all, const int *ids, int n_id, uint8_t *wanted,
+                      int n)
+{
+    for (int i = 0; i < n; i++) wanted[i] = all != 0;
+    for (int i = 0; i < n_id && !all; i++) {
+        if (ids[i] < 0 || ids[i] >= n)
+            return msi_error_set(MSI_EINPUT, "%s: has no %s %d; it has 0 to %d", set->path, what, ids[i], n - 1);
+        wanted[ids[i]] = 1;
+    }
+    return MSI_OK;
+}
+
+/* "0, 2" .. of the fields that have rows, for the message that none is selected. */
+static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, size_t size)
+{
+    size_t used = 0;
+    int last = -1;
+    text[0] = 0;
+    uint8_t *seen = NULL;
+    if (msi_alloc(&seen, set->n_field, 1, "fields") != MSI_OK) return;
+    for (int64_t row = 0; row < set->n_table_row; row += INDEX_ROWS) {
+        const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
+        if (ccc_get_range(set->table, "FIELD_ID", row, n, NULL, CCC_INT32, b->field, n) != CCC_OK) break;
+        for (int64_t i = 0; i < n; i++)
+            if (b->field[i] != last) seen[last = b->field[i]] = 1;
+    }
+    for (int i = 0; i < set->n_field && used < size; i++)
+        if (seen[i]) used += (size_t)snprintf(text + used, size - used, "%s%d", used ? ", " : "", i);
+    msi_free(seen);
+}
+
+/* The rows that MSSelection and TaQL name; *rows is NULL where neither is asked. */
+static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **rows, int64_t *n_row,
+                       ccc_chan_range **ranges, int64_t *n_range)
+{
+    *rows = NULL;
+    *ranges = NULL;
+    *n_row = *n_range = 0;
+    const ccc_ms_expressions e = {s->mssel_field, s->mssel_spw, s->mssel_antenna, s->mssel_uvrange, s->mssel_time};
+    if (e.field || e.spw || e.antenna || e.uvrange || e.time)
+        MSI_CCC(ccc_ms_select(set->table, &e, rows, n_row, ranges, n_range));
+    if (!s->taql) return MSI_OK;
+    int64_t *more, n_more;
+    const int status = ccc_table_query(set->table, s->taql, &more, &n_more);
+    if (status != CCC_OK) return msi_ms_failed(status);
+    if (*rows) {
+        *n_row = intersect(*rows, *n_row, more, n_more);
+        ccc_free(more);
+    } else {
+        *rows = more;
+        *n_row = n_more;
+    }
+    return MSI_OK;
+}
+
+/* Cells of the data column have the shape that the subtables tell; looked at in the first row of each setup. */
+static int check_shapes(msi_ms_set *set)
+{
+    for (int i = 0; i < set->n_setup; i++) {
+        const msi_ms_setup *s = &set->setup[i];
+        if (s->n_chan == 0 || !*set->data_column) continue;
+        int ndim;
+        int64_t shape[CCC_MAX_DIM];
+        MSI_CCC(ccc_cell_shape(set->table, set->data_column, s->first_row, &ndim, shape));
+        if (ndim < 0)
+            return msi_error_set(MSI_EINPUT, "%s: column %s, row %lld: has no value; choose another data column",
+                                 set->path, set->data_column, (long long)s->first_row);
+        if (ndim != 2 || shape[0] != s->n_corr || shape[1] != s->n_stored)
+            return msi_error_set(
+                MSI_EINPUT,
+                "%s: column %s, row %lld: %lld correlations x %lld channels, but POLARIZATION::CORR_TYPE has "
+                "%d and SPECTRAL_WINDOW::CHAN_FREQ %d for DATA_DESC_ID %d",
+                set->path, set->data_column, (long long)s->first_row, (long long)(ndim > 0 ? shape[0] : 0),
+                (long long)(ndim > 1 ? shape[1] : 0), s->n_corr, s->n_stored, i);
+    }
+    return MSI_OK;
+}
+
+static int check_fields(const msi_ms_set *set)
+{
+    for (int i = 0; i < set->n_field; i++)
+        if (set->field[i].n_row > 0 && !(isfinite(set->field[i].ra_rad) && isfinite(set->field[i].dec_rad)))
+            return msi_error_set(MSI_EINPUT, "%s/FIELD: column PHASE_DIR, row %d: no finite phase centre", set->path,
+                                 i);
+    return MSI_OK;
+}
+
+/* Rows by setup and field, without those of setups that have no channel selected. */
+static void count_rows(msi_ms_set *set, int by_channels)
+{
+    int64_t n_run = 0;
+    set->n_row = 0;
+    for (int i = 0; i < set->n_setup; i++) set->setup[i].n_row = 0;
+    for (int i = 0; i < set->n_field; i++) set->field[i].n_row = 0;
+    for (int64_t i = 0; i < set->n_run; i++) {
+        msi_ms_setup *s = &set->setup[set->run[i].data_desc_id];
+        if (by_channels && s->n_chan == 0) continue;
+        if (s->n_row == 0) s->first_row = set->run[i].row;
+        s->n_row += set->run[i].n_row;
+        set->field[set->run[i].field_id].n_row += set->run[i].n_row;
+        set->n_row += set->run[i].n_row;
+        set->run[n_run++] = set->run[i];
+    }
+    set->n_run = n_run;
+}
+
+static int wanted_setups(const msi_ms_set *set, const msi_ms_selection *selection, uint8_t *wanted)
+{
+    uint8_t *spw = NULL;
+    MSI_TRY(msi_alloc(&spw, set->n_window, 1, "spectral windows"));
+    const int status = wanted_ids(set, "spectral window", selection->n_spw == 0, selection->spws, selection->n_spw, spw,
+                                  set->n_window);
+    for (int i = 0; i < set->n_setup; i++) wanted[i] = spw[set->setup[i].spw_id];
+    msi_free(spw);
+    return status;
+}
+
+int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
+{
+    static const int field_0 = 0;
+    index_block *block = NULL;
+    row_filter filter = {.first_s = -INFINITY, .last_s = INFINITY};
+    int64_t *rows = NULL, n_row = 0, n_range = 0;
+    ccc_chan_range *ranges = NULL;
+    char text[128];
+    int status;
+    if ((status = msi_alloc(&block, 1, sizeof *block, "index columns")) != MSI_OK) goto out;
+    if ((status = msi_alloc(&filter.setup, set->n_setup, 1, "data descriptions")) != MSI_OK) goto out;
+    if ((status = msi_alloc(&filter.field, set->n_field, 1, "fields")) != MSI_OK) goto out;
+    if ((status = wanted_setups(set, selection, filter.setup)) != MSI_OK) goto out;
+    const int any_field = selection->all_fields || selection->mssel_field;
+    const int *fields = selection->n_field > 0 ? selection->fields : &field_0;
+    status = wanted_ids(set, "field", any_field, fields, selection->n_field > 0 ? selection->n_field : 1, filter.field,
+                        set->n_field);
+    if (status != MSI_OK) goto out;
+    if ((status = listed_rows(set, selection, &rows, &n_row, &ranges, &n_range)) != MSI_OK) goto out;
+    filter.listed = rows;
+    filter.n_listed = n_row;
+    if (selection->interval_end > 0) {
+        status = interval_times(set, selection->interval_begin, selection->interval_end, block, &filter.first_s,
+                                &filter.last_s);
+        if (status != MSI_OK) goto out;
+    }
+    if ((status = scan_rows(set, &filter, block)) != MSI_OK) goto out;
+    count_rows(set, 0);
+    if (set->n_row > 0) {
+        status = msi_ms_channels_select(set, selection, ranges, n_range);
+        if (status != MSI_OK) goto out;
+        count_rows(set, 1);
+    }
+    if (set->n_row == 0) {
+        fields_with_rows(set, block, text, sizeof text);
+        status = msi_error_set(MSI_EINPUT, "%s: no row is selected (fields with rows: %s)", set->path, text);
+        goto out;
+    }
+    if ((status = check_fields(set)) != MSI_OK) goto out;
+    status = check_shapes(set);
+out:
+    msi_free(block);
+    msi_free(filter.setup);
+    msi_free(filter.field);
+    ccc_free(rows);
+    ccc_free(ranges);
+    return status;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The parent's side: starts the child, hands it blocks, and turns whatever happens to it into a status and a line. */
+#include "io/ms/ms_writer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/ms/ms_writer_shared.h"
+
+enum {
+    STOP_MS = 1000, /* that the child may take to stop by itself */
+    PAUSE_MS = 2
+};
+
+struct msi_ms_writer {
+    int n_set;
+    char **paths;
+    char *text; /* the strings of spec */
+    msi_ms_write_spec spec;
+    msi_writer_shared *shared;
+    int64_t n_shared;
+    msi_child child;
+    int is_prepared, is_busy[MSI_WRITER_SLOTS], slot;
+    int failed; /* what it failed with: nothing more can be done */
+    char message[2600];
+};
+
+/* ---- Failures ---- */
+
+/* What the failure left behind in the sets, behind the message. */
+static int fail(msi_ms_writer *w, int status, const char *message)
+{
+    char left[512] = "";
+    for (int i = 0; i < w->n_set && !left[0]; i++)
+        if (w->shared->column[i].stage == MSI_COLUMN_MARKED)
+            snprintf(left, sizeof left, "; %s of %.300s is incomplete, and marked so: run predict again",
+                     w->spec.column, w->paths[i]);
+    w->failed = status;
+    snprintf(w->message, sizeof w->message, "%s%s", message, left);
+    return msi_error_set(status, "%s", w->message);
+}
+
+/* The child is gone: what it left is tidied up. */
+static void tidy(msi_ms_writer *w)
+{
+    for (int i = 0; i < w->n_set; i++) msi_ms_column_abandon(&w->shared->column[i], w->paths[i], NULL, &w->spec);
+}
+
+/* Waits for the end of a child that has nothing more to say. */
+static int child_gone(msi_ms_writer *w)
+{
+    char message[1024];
+    msi_child_end_text(&w->child, w->paths[0], MSI_WRITER_WHAT, message, sizeof message);
+    tidy(w);
+    if (w->shared->status != MSI_OK) return fail(w, w->shared->status, w->shared->message);
+    return fail(w, MSI_EOUTPUT, message);
+}
+
+/* ---- Messages ---- */
+
+/* Takes the next message; *m.order is FREED where the wait was only for a look (wait 0) and there is none. */
+static int take(msi_ms_writer *w, int wait, msi_writer_message *m)
+{
+    int got;
+    MSI_TRY(msi_child_await(&w->child, wait, m, sizeof *m, &got));
+    if (got < 0) return child_gone(w);
+    if (got == 0) {
+        *m = (msi_writer_message){MSI_WRITER_FREED, -1};
+        return MSI_OK;
+    }
+    if (m->order == MSI_WRITER_FAILED) return child_gone(w);
+    if (m->order == MSI_WRITER_FREED) w->is_busy[m->slot] = 0;
+    return MSI_OK;
+}
+
+/* Waits for one message, taking note of slots that become free. */
+static int await(msi_ms_writer *w, msi_writer_order order)
+{
+    msi_writer_message m;
+    do MSI_TRY(take(w, 1, &m));
+    while (m.order != (int)order);
+    return MSI_OK;
+}
+
+/* Where nobody reads, the child's last message or its end says why. */
+static int tell(msi_ms_writer *w, msi_writer_order order, int slot)
+{
+    msi_writer_message m;
+    if (msi_writer_send(&w->child, order, slot) == 0) return MSI_OK;
+    for (;;) MSI_TRY(take(w, 1, &m));
+}
+
+/* ---- Start ---- */
+
+static int copy_paths(msi_ms_writer *w, const char *const *paths, int n_path)
+{
+    MSI_TRY(msi_alloc(&w->paths, n_path, sizeof *w->paths, "paths"));
+    w->n_set = n_path;
+    for (int i = 0; i < n_path; i++) {
+        const size_t size = strlen(paths[i]) + 1;
+        struct stat a, b;
+        MSI_TRY(msi_alloc(&w->paths[i], (int64_t)size, 1, "paths"));
+        memcpy(w->paths[i], paths[i], size);
+        for (int k = 0; k < i; k++)
+            if (stat(paths[i], &a) == 0 && stat(paths[k], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+                return msi_error_set(MSI_EUSAGE, "%s and %s are the same Measurement Set", paths[k], paths[i]);
+    }
+    return MSI_OK;
+}
+
+static int copy_spec(msi_ms_writer *w, const msi_ms_write_spec *spec)
+{
+    const char *const from[] = {spec->column, spec->input_column ? spec->input_column : "",
+                                spec->description ? spec->description : "", spec->selection ? spec->selection : ""};
+    const char *to[4];
+    size_t size = 0, at = 0;
+    for (int i = 0; i < 4; i++) size += strlen(from[i]) + 1;
+    MSI_TRY(msi_alloc(&w->text, (int64_t)size, 1, "names of columns"));
+    for (int i = 0; i < 4; i++) {
+        to[i] = w->text + at;
+        at += strlen(from[i]) + 1;
+        memcpy(w->text + at - strlen(from[i]) - 1, from[i], strlen(from[i]) + 1);
+    }
+    w->spec = (msi_ms_write_spec){
+        .column = to[0], .op = spec->op, .input_column = to[1], .description = to[2], .selection = to[3]};
+    return MSI_OK;
+}
+
+static int map_shared(msi_ms_writer *w)
+{
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    const int64_t head = (int64_t)sizeof *w->shared + w->n_set * (int64_t)sizeof w->shared->column[0];
+    const int64_t slots_at = (head + page - 1) / page * page;
+    w->n_shared = slots_at + MSI_WRITER_SLOTS * MSI_WRITER_SLOT_BYTES;
+    void *p =
+        mmap(NULL, (size_t)w->n_shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory to share with the writer: %s", strerror(errno));
+    w->shared = p;
+    w->shared->slots_at = slots_at;
+    w->shared->n_set = w->n_set;
+    return MSI_OK;
+}
+
+static int fork_child(msi_ms_writer *w)
+{
+    int is_child;
+    MSI_TRY(msi_child_fork(&w->child, "to write with", &is_child));
+    if (is_child) msi_writer_child_run(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
+    return await(w, MSI_WRITER_READY);
+}
+
+static void tell_about_sets(const msi_ms_writer *w)
+{
+    for (int i = 0; i < w->n_set; i++) {
+        const msi_ms_column *c = &w->shared->column[i];
+        if (c->has_virtual_model)
+            msi_log_warning(
+                "%s: has a virtual model, which CASA would use instead of MODEL_DATA (CASA's delmod removes "
+                "it)",
+                w->paths[i]);
+        if (c->way == MSI_COLUMN_SWAPPED)
+            msi_log_info(
+                "%s: %s cannot be overwritten safely where it is stored: a new column takes its place, the old "
+                "one stays as %s; %.1f MB more on disk",
+                w->paths[i], w->spec.column, c->old_name, 1e-6 * (double)c->disk_bytes);
+    }
+}
+
+int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_path, const msi_ms_write_spec *spec)
+{
+    msi_ms_writer *w = NULL;
+    *out = NULL;
+    if (n_path < 1) return msi_error_set(MSI_EUSAGE, "no Measurement Set is given");
+    MSI_TRY(msi_ms_column_check(spec));
+    MSI_TRY(msi_alloc(&w, 1, sizeof *w, "the writer"));
+    w->child = (msi_child){0, -1, -1};
+    w->slot = -1;
+    int status = copy_paths(w, paths, n_path);
+    if (status == MSI_OK) status = copy_spec(w, spec);
+    if (status == MSI_OK) status = map_shared(w);
+    if (status == MSI_OK) status = fork_child(w);
+    if (status != MSI_OK) {
+        msi_ms_writer_free(w);
+        return status;
+    }
+    tell_about_sets(w);
+    *out = w;
+    return MSI_OK;
+}
+
+int msi_ms_writer_marked(const msi_ms_writer *w, int set, const char **text, const char **selection)
+{
+    const msi_ms_column *c = &w->shared->column[set];
+    *text = c->was_marked ? c->mark : NULL;
+    *selection = c->was_marked ? c->marked_selection : NULL;
+    return c->was_marked;
+}
+
+int64_t msi_ms_writer_disk_bytes(const msi_ms_writer *w, int set)
+{
+    return w->shared->column[set].disk_bytes;
+}
+
+/* ---- Write ---- */
+
+static int check_state(const msi_ms_writer *w, int is_right)
+{
+    if (w->failed) return msi_error_set(w->failed, "%s", w->message);
+    return is_right ? MSI_OK : msi_error_set(MSI_EINTERNAL, "the writer's functions are called out of order");
+}
+
+int msi_ms_writer_prepare(msi_ms_writer *w)
+{
+    MSI_TRY(check_state(w, !w->is_prepared));
+    MSI_TRY(tell(w, MSI_WRITER_PREPARE, 0));
+    MSI_TRY(await(w, MSI_WRITER_PREPARED));
+    w->is_prepared = 1;
+    return MSI_OK;
+}
+
+static int free_slot(msi_ms_writer *w)
+{
+    for (int i = 0; i < MSI_WRITER_SLOTS; i++)
+        if (!w->is_busy[i]) return i;
+    return -1;
+}
+
+int msi_ms_writer_slot(msi_ms_writer *w, const msi_ms_block *block, msi_c32 **values)
+{
+    msi_writer_message m;
+    *values = NULL;
+    MSI_TRY(check_state(w, w->is_prepared && w->slot < 0 && block->set >= 0 && block->set < w->n_set));
+    const int64_t n_value = block->n_row * block->n_chan * block->n_corr;
+    if (n_value > (int64_t)6 << 20 || block->n_row > (int64_t)1 << 20)
+        return msi_error_set(MSI_ERANGE, "a block of %lld rows x %d channels x %d correlations is too large to write",
+                             (long long)block->n_row, block->n_chan, block->n_corr);
+    do MSI_TRY(take(w, 0, &m));
+    while (m.slot >= 0);
+    while (free_slot(w) < 0) MSI_TRY(take(w, 1, &m));
+    w->slot = free_slot(w);
+    char *at = (char *)w->shared + w->shared->slots_at + w->slot * MSI_WRITER_SLOT_BYTES;
+    msi_writer_slot_head *head = (msi_writer_slot_head *)(void *)at;
+    *head = (msi_writer_slot_head){
+        .set = block->set, .n_chan = block->n_chan, .n_corr = block->n_corr, .n_row = block->n_row};
+    head->chan_at = (int64_t)sizeof *head + block->n_row * (int64_t)sizeof *block->ms_row;
+    head->value_at = (head->chan_at + block->n_chan * (int64_t)sizeof *block->chan_index + 63) / 64 * 64;
+    memcpy(at + sizeof *head, block->ms_row, (size_t)block->n_row * sizeof *block->ms_row);
+    memcpy(at + head->chan_at, block->chan_index, (size_t)block->n_chan * sizeof *block->chan_index);
+    *values = (msi_c32 *)(void *)(at + head->value_at);
+    return MSI_OK;
+}
+
+int msi_ms_writer_submit(msi_ms_writer *w)
+{
+    MSI_TRY(check_state(w, w->slot >= 0));
+    const int slot = w->slot;
+    w->slot = -1;
+    w->is_busy[slot] = 1;
+    return tell(w, MSI_WRITER_FILL, slot);
+}
+
+/* Whether the child has ended by itself in time. */
+static int has_stopped(const msi_ms_writer *w)
+{
+    const struct timespec pause = {0, PAUSE_MS * 1000000};
+    for (int ms = 0; ms < STOP_MS; ms += PAUSE_MS) {
+        if (waitpid(w->child.pid, NULL, WNOHANG) == w->child.pid) return 1;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+static void stop_child(msi_ms_writer *w)
+{
+    msi_child_close(&w->child);
+    if (w->child.pid > 0) {
+        if (!has_stopped(w)) {
+            kill(w->child.pid, SIGKILL);
+            waitpid(w->child.pid, NULL, 0);
+        }
+        w->child.pid = 0;
+        tidy(w);
+    }
+}
+
+int msi_ms_writer_finish(msi_ms_writer *w)
+{
+    int how;
+    MSI_TRY(check_state(w, w->is_prepared && w->slot < 0));
+    MSI_TRY(msi_interrupt_check());
+    MSI_TRY(tell(w, MSI_WRITER_FINISH, 0));
+    const int status = await(w, MSI_WRITER_FINISHED);
+    if (status == MSI_EINTERRUPTED) {
+        /* It may have come too late to stop anything. */
+        stop_child(w);
+        for (int i = 0; i < w->n_set; i++)
+            if (w->shared->column[i].stage != MSI_COLUMN_COMPLETE) return status;
+        return MSI_OK;
+    }
+    MSI_TRY(status);
+    waitpid(w->child.pid, &how, 0);
+    w->child.pid = 0;
+    return MSI_OK;
+}
+
+void msi_ms_writer_free(msi_ms_writer *w)
+{
+    if (!w) return;
+    stop_child(w);
+    if (w->shared) munmap(w->shared, (size_t)w->n_shared);
+    for (int i = 0; i < w->n_set; i++) msi_free(w->paths[i]);
+    msi_free(w->paths);
+    msi_free(w->text);
+    msi_free(w);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Device memory under the project's error convention. */
+#ifndef MSI_KERNELS_CUDA_MEMORY_H
+#define MSI_KERNELS_CUDA_MEMORY_H
+
+#include <algorithm>
+
+#include "kernels/gpu/cuda_check.h"
+
+namespace {
+
+/*
+ * allocate - room for n elements at *out, for cudaFree; NULL there after a failure.
+ * Given:   what  the room is for, as an error names it
+ * Returns: 0, MSI_EGPU
+ */
+template <typename T> int allocate(T **out, int64_t n, const char *what)
+{
+    *out = nullptr;
+    cudaError_t e = cudaMalloc((void **)out, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
+    if (e == cudaSuccess) return MSI_OK;
+    cudaGetLastError();
+    return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s; try -backend cpu",
+                         1e-9 * (double)n * sizeof(T), what, cudaGetErrorString(e));
+}
+
+/* Device memory that frees itself: every failure path of its owner is a plain return. */
+class buffer {
+  public:
+    buffer() = default;
+    buffer(const buffer &) = delete;
+    buffer &operator=(const buffer &) = delete;
+    ~buffer()
+    {
+        cudaFree(p);
+    }
+    /* At least so many bytes; what was there is lost where there are fewer. */
+    int fit(int64_t bytes, const char *what)
+    {
+        if (bytes <= size) return MSI_OK;
+        cudaFree(p);
+        size = 0;
+        MSI_TRY(allocate(&p, bytes, what));
+        size = bytes;
+        return MSI_OK;
+    }
+    void *get() const
+    {
+        return p;
+    }
+
+  private:
+    char *p = nullptr;
+    int64_t size = 0;
+};
+
+template <typename T> T *as(const buffer &b)
+{
+    return static_cast<T *>(b.get());
+}
+
+/* What a plan may take of memory that is free. */
+inline int64_t usable_of(size_t free_bytes)
+{
+    return (int64_t)(0.9 * (double)free_bytes);
+}
+
+/* usable_bytes - the same of the device's. Returns: 0, MSI_EGPU */
+inline int usable_bytes(int64_t *bytes)
+{
+    size_t free_bytes, total_bytes;
+    *bytes = 0;
+    MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    *bytes = usable_of(free_bytes);
+    return MSI_OK;
+}
+
+/* Shared memory that a block may have on any GPU of compute capability 8.0 or later: what 8.6, 8.9 and 12.0 have. */
+constexpr size_t LEAST_SHARED_BYTES = 99 << 10;
+
+/*
+ * block_shared_bytes - shared memory that a block may have on the device in use; 0 after a failure.
+ * Returns: 0, MSI_EGPU
+ */
+inline int block_shared_bytes(size_t *bytes)
+{
+    int device, most;
+    *bytes = 0;
+    MSI_CUDA(cudaGetDevice(&device));
+    MSI_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    *bytes = (size_t)most;
+    return MSI_OK;
+}
+
+} // namespace
+
+#endif

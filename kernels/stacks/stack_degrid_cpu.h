@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Degridding from stacks of subgrids on the CPU: plain loops in double, the reference of the GPU's forms. */
+#ifndef MSI_KERNELS_STACK_DEGRID_CPU_H
+#define MSI_KERNELS_STACK_DEGRID_CPU_H
+
+#include "kernels/stacks/stack_job.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * msi_stack_job_check - sizes and counts of a job; no array but first_vis is looked at.
+ * Returns: 0, MSI_ERANGE
+ */
+int msi_stack_job_check(const msi_stack_job *job);
+
+/*
+ * msi_stack_cpu_degrid - value[i] = sum over j, k, l of kernel_w[sub_w][l] kernel_v[sub_v][k] kernel_u[sub_u][j]
+ *                        grid[s][l][v0 + k][u0 + j], s the subgrid of visibility i.
+ * Returned: job->value; 0 for a visibility whose footprint leaves its subgrid
+ * Returns:  0, MSI_ERANGE (a footprint leaves its subgrid; the others were computed), MSI_EINTERRUPTED
+ */
+int msi_stack_cpu_degrid(const msi_stack_job *job);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

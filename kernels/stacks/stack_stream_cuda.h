@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Degridding from stacks of subgrids by strips of rows: the kernel behind MSI_STACK_STREAM. */
+#ifndef MSI_KERNELS_STACK_STREAM_CUDA_H
+#define MSI_KERNELS_STACK_STREAM_CUDA_H
+
+#include "kernels/stacks/stack_sort_cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* msi_stack_stream_serves - whether the device runs what was compiled for compute capability 9.0 or later, and has
+ * shared memory enough (a block needs 113 KB). */
+int msi_stack_stream_serves(void);
+
+typedef struct msi_stack_stream msi_stack_stream;
+
+/*
+ * msi_stack_stream_create - what the blocks of a launch share.
+ * Given:    job: a checked one; its counts alone are looked at
+ * Returned: *tile, *most  what the sort is to be made with
+ * Returns:  0, MSI_EGPU (also: it does not serve)
+ */
+int msi_stack_stream_create(msi_stack_stream **out, const msi_stack_job *job, msi_stack_tile *tile, int32_t *most);
+void msi_stack_stream_free(msi_stack_stream *s);
+
+/* msi_stack_stream_degrid - degrid the sorted visibilities of a job. Returns: 0, MSI_EGPU */
+int msi_stack_stream_degrid(msi_stack_stream *s, const msi_stack_job *job, const msi_stack_sorted *sorted,
+                            void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

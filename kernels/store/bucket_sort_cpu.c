@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Two passes over the samples: one counts runs a bucket, one puts them in place. Coordinates are formed anew in the
+ * second pass, which is cheaper than writing keys to memory and reading them back (three multiplications a sample
+ * against eight bytes each way).
+ */
+#include "kernels/store/bucket_sort_cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+
+static int sample_used(const msi_vis_segment *segment, int n_plane, int64_t row, int32_t chan)
+{
+    for (int p = 0; p < n_plane; p++)
+        if (segment->weight[msi_segment_index(segment, p, row, chan)] > 0) return 1;
+    return 0;
+}
+
+/* Calls put(context, bucket, run) for each run of a row. Coordinates alone are all used, wherever they lie. */
+static inline void walk_row(const int coordinates, const msi_vis_store *store, const msi_wgrid_geometry *g,
+                            int64_t segment_number, int64_t row, void (*put)(msi_buckets *, int64_t, msi_run),
+                            msi_buckets *context)
+{
+    const msi_vis_segment *segment = &store->segment[segment_number];
+    const double *uvw = segment->uvw_m + 3 * row;
+    msi_run run = {(uint32_t)(segment_number * MSI_SEGMENT_ROWS + row), 0, 0};
+    int64_t current = -1;
+    for (int32_t c = 0; c < segment->n_chan; c++) {
+        int64_t bucket = -1;
+        if (coordinates || sample_used(segment, store->n_plane, row, c)) {
+            msi_footprint f;
+            double w;
+            msi_locate_any(g, uvw, segment->freq_hz[c], coordinates, &f, &w);
+            bucket = msi_bucket(g, &f);
+        }
+        if (bucket != current || run.n_chan == MSI_RUN_MAX_CHAN) {
+            if (current >= 0) put(context, current, run);
+            current = bucket;
+            run.chan = (uint16_t)c;
+            run.n_chan = 0;
+        }
+        run.n_chan++;
+    }
+    if (current >= 0) put(context, current, run);
+}
+
+static void count_run(msi_buckets *b, int64_t bucket, msi_run run)
+{
+    (void)run;
+    __atomic_fetch_add(&b->start[bucket + 1], 1, __ATOMIC_RELAXED);
+}
+
+/* start[bucket] serves as the cursor of the bucket, and is moved back afterwards. */
+static void place_run(msi_buckets *b, int64_t bucket, msi_run run)
+{
+    b->run[__atomic_fetch_add(&b->start[bucket], 1, __ATOMIC_RELAXED)] = run;
+}
+
+static void walk_all(const msi_vis_store *store, const msi_wgrid_geometry *g,
+                     void (*put)(msi_buckets *, int64_t, msi_run), msi_buckets *context)
+{
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < store->n_segment; i++) {
+        if (msi_interrupt_signal()) continue;
+        for (int64_t row = 0; row < store->segment[i].n_row; row++)
+            if (store->coordinates)
+                walk_row(1, store, g, i, row, put, context);
+            else
+                walk_row(0, store, g, i, row, put, context);
+    }
+}
+
+/* A run as one number, in the order of row and channel. */
+static uint64_t run_order(msi_run r)
+{
+    return (uint64_t)r.row << 32 | (uint64_t)r.chan << 16 | r.n_chan;
+}
+
+static void insert_in_order(msi_run *run, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        msi_run moving = run[i];
+        int64_t j = i;
+        for (; j > 0 && run_order(run[j - 1]) > run_order(moving); j--) run[j] = run[j - 1];
+        run[j] = moving;
+    }
+}
+
+/* Threads place runs in any order; sums must not depend on it. Quicksort about the middle of three, in place, since a
+ * bucket can be everything there is. */
+static void order_bucket(msi_run *run, int64_t n)
+{
+    enum { SHORT = 32 };
+    while (n > SHORT) {
+        uint64_t a = run_order(run[0]), b = run_order(run[n / 2]), c = run_order(run[n - 1]);
+        uint64_t pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+        int64_t i = 0, j = n - 1;
+        for (;; i++, j--) {
+            while (run_order(run[i]) < pivot) i++;
+            while (run_order(run[j]) > pivot) j--;
+            if (i >= j) break;
+            msi_run swap = run[i];
+            run[i] = run[j];
+            run[j] = swap;
+        }
+        /* [0, i) is below the pivot's place, [i, n) from it on; the shorter part recurses. */
+        if (i == 0) i = 1;
+        if (i < n - i) {
+            order_bucket(run, i);
+            run += i;
+            n -= i;
+        } else {
+            order_bucket(run + i, n - i);
+            n = i;
+        }
+    }
+    insert_in_order(run, n);
+}
+
+int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgrid_geometry *g)
+{
+    memset(out, 0, sizeof *out);
+    int64_t n_w0 = g->n_w - g->w_width + 1;
+    out->n_bucket = n_w0 * g->n_tile_v * g->n_tile_u;
+    int rc = msi_alloc(&out->start, out->n_bucket + 2, sizeof *out->start, "table of buckets");
+    if (rc) return rc;
+    /* Counts land one place further on, so that after the prefix sum start[b] is the first run of bucket b and, after
+     * placing, of bucket b + 1. */
+    out->start++;
+    walk_all(store, g, count_run, out);
+    for (int64_t i = 0; i < out->n_bucket; i++) out->start[i + 1] += out->start[i];
+    out->n_run = out->start[out->n_bucket];
+    rc = msi_alloc(&out->run, out->n_run, sizeof *out->run, "sorted runs of visibilities");
+    if (!rc) {
+        walk_all(store, g, place_run, out);
+        rc = msi_interrupt_check();
+    }
+    out->start--;
+    if (rc) {
+        msi_buckets_free(out);
+        return rc;
+    }
+#pragma omp parallel for schedule(dynamic, 1024)
+    for (int64_t i = 0; i < out->n_bucket; i++)
+        order_bucket(out->run + out->start[i], out->start[i + 1] - out->start[i]);
+    return MSI_OK;
+}
+
+void msi_buckets_free(msi_buckets *b)
+{
+    msi_free(b->start);
+    msi_free(b->run);
+    memset(b, 0, sizeof *b);
+}
+
+static int most_runs_first(const void *a, const void *b)
+{
+    const msi_tile_work *x = a, *y = b;
+    if (x->n_run != y->n_run) return x->n_run > y->n_run ? -1 : 1;
+    return (x->tile > y->tile) - (x->tile < y->tile);
+}
+
+void msi_tile_work_sort(msi_tile_work *work, int64_t n)
+{
+    qsort(work, (size_t)n, sizeof *work, most_runs_first);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/store/vis_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* Arenas double from the first size to the second: a small store stays small. */
+static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 20;
+
+/* Segments of many channels have fewer rows, to be about this long. */
+static const int64_t SEGMENT_BYTES = 2 << 20;
+
+/* Channel list shared by segments, and the segment that is being filled. */
+struct msi_vis_setup {
+    struct msi_vis_setup *next;
+    int32_t n_chan;
+    int64_t open_segment;             /* -1: none */
+    int64_t fetch_segment, fetch_row; /* where fetching stands */
+    double freq_hz[];
+};
+
+/* A piece of memory that segments are carved from: allocated, or mapped from an unlinked file. */
+struct msi_vis_arena {
+    struct msi_vis_arena *next;
+    char *base;
+    int64_t size, used;
+    int mapped;
+};
+
+void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, double u_limit_lambda,
+                        double v_limit_lambda, int64_t memory_budget, const char *temp_dir)
+{
+    memset(s, 0, sizeof *s);
+    s->n_plane = n_plane;
+    s->precision = precision;
+    s->u_limit_lambda = u_limit_lambda;
+    s->v_limit_lambda = v_limit_lambda;
+    s->memory_budget = memory_budget;
+    s->temp_dir = temp_dir;
+    s->w_min_lambda = HUGE_VAL;
+}
+
+/* The file is unlinked at once: whatever ends the process, nothing is left. Its blocks are reserved before they are
+ * mapped, since a full disk met by a store to the mapping would be a SIGBUS. */
+static int map_file(const msi_vis_store *s, int64_t size, char **base)
+{
+    const char *dir = s->temp_dir ? s->temp_dir : getenv("TMPDIR");
+    if (!dir || !*dir) dir = "/tmp";
+    size_t length = strlen(dir) + sizeof "/msimage-store-XXXXXX";
+    char *name = malloc(length);
+    if (!name) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
+    snprintf(name, length, "%s/msimage-store-XXXXXX", dir);
+    int fd = mkstemp(name);
+    if (fd < 0) {
+        int rc = msi_error_set(MSI_EOUTPUT, "%s: cannot make a temporary file: %s", dir, strerror(errno));
+        free(name);
+        return rc;
+    }
+    unlink(name);
+    free(name);
+    int error = posix_fallocate(fd, 0, size);
+    void *p = MAP_FAILED;
+    if (!error) {
+        p = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED) error = errno;
+    }
+    close(fd);
+    if (error)
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot hold %.3f GB of visibilities that exceed the memory limit: %s",
+                             dir, 1e-9 * (double)size, strerror(error));
+    *base = p;
+    return MSI_OK;
+}
+
+/* Takes a spare piece of at least so many bytes into use; NULL where there is none. */
+static struct msi_vis_arena *reuse(msi_vis_store *s, int64_t bytes)
+{
+    for (struct msi_vis_arena **p = &s->spare; *p; p = &(*p)->next) {
+        struct msi_vis_arena *a = *p;
+        if (a->size < bytes) continue;
+        *p = a->next;
+        a->used = 0;
+        a->next = s->arena;
+        s->arena = a;
+        return a;
+    }
+    return NULL;
+}
+
+static int carve(msi_vis_store *s, int64_t bytes, void *out)
+{
+    bytes = (bytes + 63) & ~(int64_t)63;
+    struct msi_vis_arena *a = s->arena;
+    if (!a || a->used + bytes > a->size) a = reuse(s, bytes);
+    if (!a) {
+        a = s->arena;
+        int64_t size = a ? 2 * a->size : FIRST_ARENA_BYTES;
+        if (size > LARGEST_ARENA_BYTES) size = LARGEST_ARENA_BYTES;
+        if (size < bytes) size = bytes;
+        MSI_TRY(msi_alloc(&a, 1, sizeof *a, "visibility store"));
+        a->size = size;
+        a->mapped = s->memory_budget && s->bytes_memory + size > s->memory_budget;
+        int rc = a->mapped ? map_file(s, size, &a->base) : msi_alloc(&a->base, size, 1, "visibility store");
+        if (rc) {
+            msi_free(a);
+            return rc;
+        }
+        *(a->mapped ? &s->bytes_file : &s->bytes_memory) += size;
+        a->next = s->arena;
+        s->arena = a;
+    }
+    *(void **)out = a->base + a->used;
+    a->used += bytes;
+    return MSI_OK;
+}
+
+static int find_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz, struct msi_vis_setup **out)
+{
+    struct msi_vis_setup *p;
+    size_t bytes = sizeof(double) * (size_t)n_chan;
+    for (p = s->setup; p; p = p->next)
+        if (p->n_chan == n_chan && memcmp(p->freq_hz, freq_hz, bytes) == 0) break;
+    if (!p) {
+        MSI_TRY(msi_alloc(&p, 1, sizeof *p + bytes, "visibility store"));
+        p->n_chan = n_chan;
+        p->open_segment = -1;
+        memcpy(p->freq_hz, freq_hz, bytes);
+        p->next = s->setup;
+        s->setup = p;
+    }
+    *out = p;
+    return MSI_OK;
+}
+
+static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
+{
+    if (s->n_segment == s->segment_capacity) {
+        int64_t capacity = s->segment_capacity ? 2 * s->segment_capacity : 256;
+        msi_vis_segment *grown;
+        MSI_TRY(msi_alloc(&grown, capacity, sizeof *grown, "visibility store"));
+        if (s->n_segment) memcpy(grown, s->segment, sizeof *grown * (size_t)s->n_segment);
+        msi_free(s->segment);
+        s->segment = grown;
+        s->segment_capacity = capacity;
+    }
+    if (s->n_segment >= (int64_t)1 << (32 - MSI_SEGMENT_SHIFT))
+        return msi_error_set(MSI_ERANGE,
+                             "more than 2^32 rows of visibilities in one image; image fewer at a time (-interval)");
+    msi_vis_segment *g = &s->segment[s->n_segment];
+    int64_t vis_bytes = msi_complex_bytes(s->precision);
+    int64_t weight_bytes = s->coordinates ? 0 : (int64_t)sizeof(float);
+    int64_t row_bytes = 24 + setup->n_chan * s->n_plane * (vis_bytes + weight_bytes);
+    g->n_row_max = SEGMENT_BYTES / row_bytes;
+    if (g->n_row_max > MSI_SEGMENT_ROWS) g->n_row_max = MSI_SEGMENT_ROWS;
+    if (g->n_row_max < 1) g->n_row_max = 1;
+    int64_t n = g->n_row_max * setup->n_chan * s->n_plane;
+    g->n_row = 0;
+    g->n_chan = setup->n_chan;
+    g->freq_hz = setup->freq_hz;
+    MSI_TRY(carve(s, (int64_t)sizeof(double) * 3 * g->n_row_max, &g->uvw_m));
+    g->weight = NULL;
+    if (!s->coordinates) MSI_TRY(carve(s, weight_bytes * n, &g->weight));
+    MSI_TRY(carve(s, vis_bytes * n, &g->vis));
+    setup->open_segment = s->n_segment++;
+    return MSI_OK;
+}
+
+/* Where a row of a block leaves the uv plane that the image can hold: the highest frequency kept. */
+static double limit_hz(const msi_vis_store *s, const double *uvw_m)
+{
+    double u = fabs(uvw_m[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw_m[1]) / MSI_SPEED_OF_LIGHT;
+    return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
+}
+
+/* Channels [first, first + n_chan) of a block on their way into the store. */
+typedef struct incoming {
+    const msi_vis_block *block;
+    int32_t first, n_chan;
+} incoming;
+
+static int sample_used(const incoming *in, int64_t row, int32_t chan)
+{
+    const msi_vis_block *b = in->block;
+    for (int p = 0; p < b->n_plane; p++)
+        if (b->weight[((int64_t)p * b->n_row + row) * b->n_chan + in->first + chan] > 0) return 1;
+    return 0;
+}
+
+/* What a row adds to the store's figures. */
+typedef struct tally {
+    int64_t n_sample, n_outside;
+    double w_min, w_max;
+} tally;
+
+/* Counts a row's samples; a row without a single one need not be stored. */
+static int64_t tally_row(const msi_vis_store *s, const incoming *in, int64_t row, tally *t)
+{
+    const double *uvw = in->block->uvw_m + 3 * row;
+    double limit = s->coordinates ? HUGE_VAL : limit_hz(s, uvw), w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
+    int64_t kept = 0;
+    for (int32_t c = 0; c < in->n_chan; c++) {
+        if (!s->coordinates && !sample_used(in, row, c)) continue;
+        double freq = in->block->freq_hz[in->first + c];
+        if (freq > limit) {
+            t->n_outside++;
+            continue;
+        }
+        kept++;
+        t->w_min = fmin(t->w_min, w * freq);
+        t->w_max = fmax(t->w_max, w * freq);
+    }
+    t->n_sample += kept;
+    return kept;
+}
+
+static void copy_row(const msi_vis_store *s, const incoming *in, int64_t row, msi_vis_segment *g, int64_t at)
+{
+    const msi_vis_block *b = in->block;
+    const double *uvw = b->uvw_m + 3 * row;
+    double limit = limit_hz(s, uvw);
+    memcpy(g->uvw_m + 3 * at, uvw, 3 * sizeof *uvw);
+    if (s->coordinates) return;
+    for (int p = 0; p < b->n_plane; p++) {
+        int64_t from = ((int64_t)p * b->n_row + row) * b->n_chan + in->first, to = msi_segment_index(g, p, at, 0);
+        for (int32_t c = 0; c < g->n_chan; c++) g->weight[to + c] = g->freq_hz[c] > limit ? 0 : b->weight[from + c];
+        if (s->precision == MSI_FP64) {
+            memcpy((msi_c64 *)g->vis + to, b->vis + from, sizeof *b->vis * (size_t)g->n_chan);
+            continue;
+        }
+        msi_c32 *vis = (msi_c32 *)g->vis + to;
+        for (int32_t c = 0; c < g->n_chan; c++)
+            vis[c] = (msi_c32){(float)b->vis[from + c].re, (float)b->vis[from + c].im};
+    }
+}
+
+/* Rows of a block that are kept, in order; and the figures of the store brought up to date. */
+static int select_rows(msi_vis_store *s, const incoming *in, int64_t *n_kept)
+{
+    int64_t n_row = in->block->n_row, n_sample = 0, n_outside = 0, n = 0;
+    double w_min = HUGE_VAL, w_max = 0;
+    if (n_row > s->kept_capacity) {
+        msi_free(s->kept);
+        s->kept = NULL;
+        s->kept_capacity = 0;
+        MSI_TRY(msi_alloc(&s->kept, n_row, sizeof *s->kept, "visibility store"));
+        s->kept_capacity = n_row;
+    }
+#pragma omp parallel for schedule(static) reduction(+ : n_sample, n_outside) reduction(min : w_min) reduction(max : w_max)
+    for (int64_t row = 0; row < n_row; row++) {
+        tally t = {.w_min = HUGE_VAL};
+        s->kept[row] = tally_row(s, in, row, &t) ? row : -1;
+        n_sample += t.n_sample;
+        n_outside += t.n_outside;
+        w_min = fmin(w_min, t.w_min);
+        w_max = fmax(w_max, t.w_max);
+    }
+    for (int64_t row = 0; row < n_row; row++)
+        if (s->kept[row] >= 0) s->kept[n++] = row;
+    s->n_sample += n_sample;
+    s->n_outside += n_outside;
+    s->w_min_lambda = fmin(s->w_min_lambda, w_min);
+    s->w_max_lambda = fmax(s->w_max_lambda, w_max);
+    *n_kept = n;
+    return MSI_OK;
+}
+
+/* Sums of weights over the rows just stored at [at, at + n) of a segment. */
+static void sum_weights(msi_vis_store *s, const msi_vis_segment *g, int64_t at, int64_t n)
+{
+    for (int p = 0; p < s->n_plane; p++) {
+        const float *weight = g->weight + msi_segment_index(g, p, at, 0);
+        double sum = 0;
+        for (int64_t i = 0; i < n * g->n_chan; i++) sum += (double)weight[i];
+        s->sum_weight[p] += sum;
+    }
+}
+
+int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
+{
+    if (b->n_plane != s->n_plane)
+        return msi_error_set(MSI_EINTERNAL, "block of %d planes for a gridder of %d", b->n_plane, s->n_plane);
+    for (int32_t first = 0; first < b->n_chan; first += MSI_STORE_MAX_CHAN) {
+        int32_t n_chan = b->n_chan - first < MSI_STORE_MAX_CHAN ? b->n_chan - first : MSI_STORE_MAX_CHAN;
+        incoming in = {b, first, n_chan};
+        struct msi_vis_setup *setup;
+        int64_t n_kept;
+        MSI_TRY(find_setup(s, n_chan, b->freq_hz + first, &setup));
+        MSI_TRY(select_rows(s, &in, &n_kept));
+        for (int64_t done = 0, n; done < n_kept; done += n) {
+            if (setup->open_segment < 0 ||
+                s->segment[setup->open_segment].n_row == s->segment[setup->open_segment].n_row_max)
+                MSI_TRY(open_segment(s, setup));
+            msi_vis_segment *g = &s->segment[setup->open_segment];
+            int64_t at = g->n_row, room = g->n_row_max - at;
+            n = n_kept - done < room ? n_kept - done : room;
+#pragma omp parallel for schedule(static)
+            for (int64_t i = 0; i < n; i++) copy_row(s, &in, s->kept[done + i], g, at + i);
+            g->n_row += n;
+            if (!s->coordinates) sum_weights(s, g, at, n);
+        }
+    }
+    return MSI_OK;
+}
+
+/* The next rows of a setup, at most n_row, into rows from `row` on of channels [first, ..) of the caller's block. */
+static int64_t fetch_rows(const msi_vis_store *s, struct msi_vis_setup *setup, const incoming *in, int64_t row,
+                          msi_c64 *vis)
+{
+    while (setup->fetch_segment < s->n_segment && (s->segment[setup->fetch_segment].freq_hz != setup->freq_hz ||
+                                                   setup->fetch_row == s->segment[setup->fetch_segment].n_row)) {
+        setup->fetch_segment++;
+        setup->fetch_row = 0;
+    }
+    if (setup->fetch_segment == s->n_segment) return 0;
+    const msi_vis_segment *g = &s->segment[setup->fetch_segment];
+    const msi_vis_block *b = in->block;
+    int64_t n = g->n_row - setup->fetch_row < b->n_row - row ? g->n_row - setup->fetch_row : b->n_row - row;
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int p = 0; p < s->n_plane; p++)
+        for (int64_t i = 0; i < n; i++) {
+            msi_c64 *to = vis + (p * b->n_row + row + i) * b->n_chan + in->first;
+            int64_t from = msi_segment_index(g, p, setup->fetch_row + i, 0);
+            if (s->precision == MSI_FP64) {
+                memcpy(to, (const msi_c64 *)g->vis + from, sizeof *to * (size_t)in->n_chan);
+                continue;
+            }
+            const msi_c32 *v = (const msi_c32 *)g->vis + from;
+            for (int32_t c = 0; c < in->n_chan; c++) to[c] = (msi_c64){(double)v[c].re, (double)v[c].im};
+        }
+    setup->fetch_row += n;
+    return n;
+}
+
+int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis)
+{
+    msi_vis_block b = {.n_row = n_row, .n_chan = n_chan, .n_plane = s->n_plane, .freq_hz = freq_hz};
+    for (int32_t first = 0; first < n_chan; first += MSI_STORE_MAX_CHAN) {
+        incoming in = {&b, first, n_chan - first < MSI_STORE_MAX_CHAN ? n_chan - first : MSI_STORE_MAX_CHAN};
+        struct msi_vis_setup *setup;
+        MSI_TRY(find_setup(s, in.n_chan, freq_hz + first, &setup));
+        for (int64_t row = 0, n; row < n_row; row += n) {
+            n = fetch_rows(s, setup, &in, row, vis);
+            if (!n) return msi_error_set(MSI_EINTERNAL, "more visibilities fetched than were added");
+        }
+    }
+    return MSI_OK;
+}
+
+void msi_vis_store_zero(msi_vis_store *s, int plane)
+{
+    size_t vis_bytes = (size_t)msi_complex_bytes(s->precision);
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < s->n_segment; i++) {
+        const msi_vis_segment *segment = &s->segment[i];
+        memset((char *)segment->vis + (size_t)msi_segment_index(segment, plane, 0, 0) * vis_bytes, 0,
+               (size_t)(segment->n_row * segment->n_chan) * vis_bytes);
+    }
+}
+
+void msi_vis_store_clear(msi_vis_store *s)
+{
+    struct msi_vis_arena **last = &s->spare;
+    while (*last) last = &(*last)->next;
+    *last = s->arena;
+    s->arena = NULL;
+    for (struct msi_vis_setup *p = s->setup; p; p = p->next) {
+        p->open_segment = -1;
+        p->fetch_segment = p->fetch_row = 0;
+    }
+    s->n_segment = s->n_sample = s->n_outside = 0;
+    memset(s->sum_weight, 0, sizeof s->sum_weight);
+    s->w_min_lambda = HUGE_VAL;
+    s->w_max_lambda = 0;
+}
+
+static void free_arenas(struct msi_vis_arena *a)
+{
+    for (struct msi_vis_arena *next; a; a = next) {
+        next = a->next;
+        if (a->mapped)
+            munmap(a->base, (size_t)a->size);
+        else
+            msi_free(a->base);
+        msi_free(a);
+    }
+}
+
+void msi_vis_store_free(msi_vis_store *s)
+{
+    free_arenas(s->arena);
+    free_arenas(s->spare);
+    for (struct msi_vis_setup *p = s->setup, *next; p; p = next) {
+        next = p->next;
+        msi_free(p);
+    }
+    msi_free(s->segment);
+    msi_free(s->kept);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/towers/tower_plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/transform/fft_cpu.h"
+
+/* Samples are spread over up to half of N_SPECTRUM cells either way; heights grow by an eighth. */
+enum { N_SPECTRUM = 1024, N_HEIGHT = 48, MOST_MARGIN = 256 };
+
+/* Images that reach nearer to the horizon than this have gradients that no margin holds. */
+static const double FARTHEST = 0.95;
+
+/* The chance that more than k of n fair trials with success t succeed: a step from 0 to 1 that is flat at both ends. */
+static double step(double t, int n, int k)
+{
+    double term = pow(1 - t, n), below = term, ratio = t / (1 - t);
+    if (t > 0.5) return 1 - step(1 - t, n, n - k - 1);
+    for (int i = 1; i <= k; i++) {
+        term *= ratio * (n - i + 1) / i;
+        below += term;
+    }
+    return 1 - below;
+}
+
+double msi_tower_bend(double x, double image, double field_rad, int order)
+{
+    double edge = 0.5 * image, beyond = 0.5 - edge, a = fabs(x);
+    if (a <= edge) return x * field_rad;
+    /* The slope falls as 1 - (a step with `order` flat derivatives); this is its integral. */
+    double t = fmin((a - edge) / beyond, 1);
+    double straight = t - t * step(t, 2 * order + 1, order) + 0.5 * step(t, 2 * order + 2, order + 1);
+    return copysign((edge + beyond * straight) * field_rad, x);
+}
+
+/* ---- Screens ---------------------------------------------------------------------------------------------------- */
+
+static double bent_u(const msi_wgrid_plan *plan, double x, int order)
+{
+    double nu = (double)plan->grid.nu;
+    return msi_tower_bend(x, (double)plan->image.nx / nu, nu * plan->image.cell_x_rad, order);
+}
+
+static double bent_v(const msi_wgrid_plan *plan, double y, int order)
+{
+    double nv = (double)plan->grid.nv;
+    return msi_tower_bend(y, (double)plan->image.ny / nv, nv * plan->image.cell_y_rad, order);
+}
+
+/*
+ * n - 1 of the image; beyond its farthest corner, where bent directions may lie below the horizon, its Taylor series
+ * in l^2 + m^2 about that corner, with four derivatives.
+ */
+static double continued_n(const msi_image_geometry *image, double l, double m)
+{
+    double corner_l = 0.5 * (double)image->nx * image->cell_x_rad,
+           corner_m = 0.5 * (double)image->ny * image->cell_y_rad;
+    double far = corner_l * corner_l + corner_m * corner_m, beyond = l * l + m * m - far;
+    if (beyond <= 0) return msi_n_minus_1(l, m);
+    double n = sqrt(1 - far), t = beyond / (1 - far);
+    /* sqrt(1 - t) = 1 - t/2 - t^2/8 - t^3/16 - 5 t^4/128 .. */
+    return msi_n_minus_1(corner_l, corner_m) - n * t * (0.5 + t * (0.125 + t * (0.0625 + t * 0.0390625)));
+}
+
+double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int32_t i, int32_t j)
+{
+    double l = bent_u(plan, (double)i / towers->size, towers->bend_order);
+    double m = bent_v(plan, (double)j / towers->size, towers->bend_order);
+    return continued_n(&plan->image, l, m) - plan->grid.n_mid;
+}
+
+void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    int32_t size = towers->size;
+    double l[MSI_TOWER_MAX_SIZE / 2 + 1], scale = 1 / ((double)size * size);
+    double dw = (k - 0.5 * (towers->n_plane - 1)) * g->w_step;
+    for (int32_t i = 0; i <= size / 2; i++) l[i] = bent_u(plan, (double)i / size, towers->bend_order);
+    for (int32_t j = 0; j <= size / 2; j++) {
+        double m = bent_v(plan, (double)j / size, towers->bend_order);
+        for (int32_t i = 0; i <= size / 2; i++) {
+            double turns = dw * (continued_n(&plan->image, l[i], m) - g->n_mid);
+            turns -= rint(turns);
+            msi_c64 value = {scale * cos(2 * MSI_PI * turns), -scale * sin(2 * MSI_PI * turns)};
+            int64_t row = (int64_t)j * size, at = row + i, mirrored = row + (size - i) % size;
+            if (plan->precision == MSI_FP32) {
+                msi_c32 *out = screen;
+                out[at] = out[mirrored] = (msi_c32){(float)value.re, (float)value.im};
+            } else {
+                msi_c64 *out = screen;
+                out[at] = out[mirrored] = value;
+            }
+        }
+    }
+}
+
+/* ---- How far a screen reaches ----------------------------------------------------------------------------------- */
+
+/* The padded field along one axis, at a place across it. */
+typedef struct field_axis {
+    double field_rad, image; /* of which `image` is image */
+    double across_rad;       /* direction cosine along the other axis */
+} field_axis;
+
+/* Margins that towers of some heights need, both ascending. */
+typedef struct reach {
+    int n;
+    int32_t height[N_HEIGHT];
+    int margin[N_HEIGHT];
+} reach;
+
+/*
+ * The worst sample: its footprint ends where a core ends, and it lies half a plane beyond the middle of the first
+ * w_width planes of a tower. What the subgrid makes of it along an axis, over the field from its middle on.
+ */
+typedef struct seam {
+    const msi_wgrid_plan *plan;
+    const field_axis *axis;
+    int order;
+    const msi_fft1d *fft;
+    double taper[N_SPECTRUM];
+    double size[N_SPECTRUM];    /* of what the sample should show at each place */
+    msi_c64 spread[N_SPECTRUM]; /* its cells: those of the margin are at 0, 1, .. from the footprint's middle */
+    msi_c64 tail[N_SPECTRUM];
+} seam;
+
+/* Fills in taper: the transform of the window about a sample that lies on a cell. */
+static void taper_seam(seam *s)
+{
+    const msi_window *window = &s->plan->window;
+    int half = window->width / 2;
+    for (int j = 0; j < N_SPECTRUM; j++) {
+        s->taper[j] = 0;
+        for (int a = -half; a <= half; a++)
+            s->taper[j] += msi_window_value(window, a) * cos(2 * MSI_PI * a * j / N_SPECTRUM);
+    }
+}
+
+/* Fills in size and spread for a tower's height. */
+static void spread_seam(seam *s, int32_t height)
+{
+    const msi_wgrid_geometry *g = &s->plan->grid;
+    double end = 0.5 * (height + g->w_width - 2), tap[MSI_WINDOW_MAX_WIDTH]; /* end: planes from middle to first */
+    for (int k = 0; k < g->w_width; k++) tap[k] = msi_window_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
+    for (int j = 0; j <= N_SPECTRUM / 2; j++) {
+        double l = msi_tower_bend((double)j / N_SPECTRUM, s->axis->image, s->axis->field_rad, s->order), sum[2] = {0};
+        double per_plane = g->w_step * (continued_n(&s->plan->image, l, s->axis->across_rad) - g->n_mid);
+        for (int k = 0; k < g->w_width; k++) {
+            double turns = (end - k) * per_plane;
+            turns -= rint(turns);
+            sum[0] += tap[k] * cos(2 * MSI_PI * turns);
+            sum[1] += tap[k] * sin(2 * MSI_PI * turns);
+        }
+        int mirrored = (N_SPECTRUM - j) % N_SPECTRUM;
+        s->spread[j] = s->spread[mirrored] = (msi_c64){s->taper[j] * sum[0], s->taper[j] * sum[1]};
+        s->size[j] = s->taper[j] * hypot(sum[0], sum[1]);
+    }
+    msi_fft1d_run(s->fft, s->spread);
+}
+
+/* How far off the image is, anywhere, where cells wrap round from `first` on: gone here, and wrong there. */
+static double seam_error(seam *s, int first)
+{
+    double worst = 0;
+    memset(s->tail, 0, sizeof s->tail);
+    memcpy(s->tail + first, s->spread + first, sizeof *s->tail * (size_t)(N_SPECTRUM / 2 - first));
+    msi_fft1d_run(s->fft, s->tail);
+    for (int j = 0; j <= s->axis->image * N_SPECTRUM / 2; j++) {
+        const msi_c64 *up = &s->tail[j], *down = &s->tail[(N_SPECTRUM - j) % N_SPECTRUM];
+        double most = fmax(hypot(up->re, up->im), hypot(down->re, down->im));
+        worst = fmax(worst, 2 * most / (N_SPECTRUM * s->size[j]));
+    }
+    return worst;
+}
+
+/* Makes r's margins at least what towers need along an axis at one place across it. */
+static void measure_axis(reach *r, seam *s, double tolerance)
+{
+    int half = s->plan->grid.width / 2, margin = 1;
+    for (int i = 0; i < r->n; i++) {
+        spread_seam(s, r->height[i]);
+        while (margin < MOST_MARGIN && seam_error(s, half + margin) > tolerance) margin++;
+        if (margin > r->margin[i]) r->margin[i] = margin;
+    }
+}
+
+static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance, int order)
+{
+    const msi_image_geometry *image = &plan->image;
+    const msi_wgrid_geometry *g = &plan->grid;
+    double l = 0.5 * (double)image->nx * image->cell_x_rad, m = 0.5 * (double)image->ny * image->cell_y_rad;
+    const field_axis u = {(double)g->nu * image->cell_x_rad, (double)image->nx / (double)g->nu, 0};
+    const field_axis v = {(double)g->nv * image->cell_y_rad, (double)image->ny / (double)g->nv, 0};
+    const field_axis u_edge = {u.field_rad, u.image, m}, v_edge = {v.field_rad, v.image, l};
+    const field_axis *axes[] = {&u, &u_edge, &v, &v_edge};
+    memset(r, 0, sizeof *r);
+    for (int32_t height = 1; height <= g->n_w - g->w_width + 1 && r->n < N_HEIGHT; height += 1 + height / 8)
+        r->height[r->n++] = height;
+    seam *s;
+    msi_fft1d *fft = NULL;
+    MSI_TRY(msi_alloc(&s, 1, sizeof *s, "w-tower plan"));
+    int rc = msi_fft1d_create(&fft, N_SPECTRUM, MSI_FP64);
+    s->plan = plan;
+    s->order = order;
+    s->fft = fft;
+    taper_seam(s);
+    for (int i = 0; !rc && i < 4; i++) {
+        s->axis = axes[i];
+        measure_axis(r, s, tolerance);
+    }
+    msi_fft1d_free(fft);
+    msi_free(s);
+    return rc;
+}
+
+/* First planes that a tower may have with a margin; 0: there is none. */
+static int32_t most_height(const reach *r, int margin)
+{
+    int32_t height = 0;
+    for (int i = 0; i < r->n && r->margin[i] <= margin && r->margin[i] < MOST_MARGIN; i++) height = r->height[i];
+    return height;
+}
+
+/* ---- What towers take ------------------------------------------------------------------------------------------- */
+
+static double fft_flop(double cells)
+{
+    return 5 * cells * log2(cells);
+}
+
+static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, const msi_tower_load *load,
+                          const msi_cost_model *whole, const msi_tower_cost *cost)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    int32_t edge = t->core / g->tile;
+    double cells = (double)t->size * t->size, held = (double)(t->core + g->width - 1) / t->size;
+    /* A subgrid's planes at the border of two towers belong to both. */
+    double planes = load->n_plane[edge] * (1 + (g->w_width - 1.0) / t->height);
+    double subgrids = fmin(load->n_subgrid[edge] * t->n_tower, load->n_subgrid[edge] + planes / t->n_plane);
+    double full_cells = (double)g->nu * (double)g->nv, kept = 0.5 * (1 + (double)plan->image.nx / (double)g->nu);
+    double full =
+        fft_flop(full_cells) * kept / whole->fft_flop_s + (double)msi_image_n_pixel(&plan->image) * whole->pixel_s;
+    double small_fft = fft_flop(cells) / cost->fft_flop_s, bytes = cells * (plan->precision == MSI_FP32 ? 8 : 16);
+    double small = cells * (cost->cell_s + (bytes > (double)cost->near_bytes ? cost->far_cell_s : 0));
+    return planes * (small_fft * 0.5 * (1 + held) + small) + subgrids * (small_fft + small) + t->n_tower * full +
+           plan->sample_cost_s;
+}
+
+/* The towers of a size and a core; 0 where there are none. */
+static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reach *r, int32_t size, int32_t core)
+{
+    int32_t n_w0 = g->n_w - g->w_width + 1;
+    *t = (msi_tower_plan){.size = size,
+                          .core = core,
+                          .margin = (size - core - g->width + 1) / 2,
+                          .n_sub_u = (g->n_tile_u * g->tile + core - 1) / core,
+                          .n_sub_v = (g->n_tile_v * g->tile + core - 1) / core};
+    if (size > g->nu || size > g->nv || t->margin < 1) return 0;
+    int32_t height = most_height(r, t->margin);
+    if (height < 1) return 0;
+    t->n_tower = (n_w0 + height - 1) / height;
+    t->height = (n_w0 + t->n_tower - 1) / t->n_tower;
+    t->n_plane = t->height + g->w_width - 1;
+    return 1;
+}
+
+/* Order of the bend: the smaller the error, the more its corners show (measured: 4 at 5e-5 and 9 at 5e-9 are best). */
+static int bend_order(double tolerance)
+{
+    double order = ceil(-log10(tolerance));
+    return order < 3 ? 3 : order > 14 ? 14 : (int)order;
+}
+
+int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double error, const msi_tower_load *load,
+                        const msi_cost_model *whole, const msi_tower_cost *cost)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    double tolerance = error / sqrt(2);
+    int order = bend_order(tolerance);
+    double l = 0.5 * (double)plan->image.nx * plan->image.cell_x_rad;
+    double m = 0.5 * (double)plan->image.ny * plan->image.cell_y_rad;
+    if (g->w_width == 1) return msi_error_set(MSI_ERANGE, "w matters nowhere in this field: there are no w-towers");
+    if (hypot(l, m) > FARTHEST)
+        return msi_error_set(MSI_ERANGE, "this field reaches too near the horizon for w-towers");
+    reach r;
+    MSI_TRY(measure_reach(&r, plan, tolerance, order));
+    memset(out, 0, sizeof *out);
+    out->cost_s = HUGE_VAL;
+    for (int i = 0; i < cost->n_size; i++)
+        for (int32_t edge = 1; edge <= MSI_TOWER_MAX_CORE_TILES; edge++) {
+            msi_tower_plan t;
+            if (!lay_towers(&t, g, &r, cost->size[i], edge * g->tile)) continue;
+            t.error = error;
+            t.bend_order = order;
+            t.cost_s = towers_cost(&t, plan, load, whole, cost);
+            if (t.cost_s < out->cost_s) *out = t;
+        }
+    if (!out->size) return msi_error_set(MSI_ERANGE, "no subgrid holds a w-tower of this field");
+    return MSI_OK;
+}

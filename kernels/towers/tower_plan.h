@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * w-towers: how subgrids stand in for whole w-planes where an image is large and w wide.
+ *
+ * The padded uv grid is cut into cores, each with a margin about it: a subgrid. Its samples are gridded on a stack of
+ * small w-planes. The transform of a subgrid is the whole field at low resolution, so a small plane can be brought to
+ * the w of its tower by the w-screen sampled there; the planes of a tower add up, are transformed back and added to
+ * the tower's one full-size plane. Whole transforms are then needed once a tower, not once a plane.
+ *
+ * A screen spreads cells by the gradient of its phase: margins must hold that, or it wraps round the subgrid. Beyond
+ * the image the field is padding, where the screen is free: there directions are bent so that the phase levels off
+ * smoothly and repeats itself (msi_tower_bend), which keeps its spectrum as narrow as the image's own gradients.
+ *
+ * Source: w-towers after Wortmann, Kent & Nikolic (2022) and image-domain gridding (van der Tol, Veenboer & Offringa
+ * 2018), subgrid stacks Adamek et al. 2021; the bent screen and its error are this project's.
+ */
+#ifndef MSI_KERNELS_TOWER_PLAN_H
+#define MSI_KERNELS_TOWER_PLAN_H
+
+#include "kernels/store/vis_store.h"
+#include "kernels/wgrid/wgrid_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MSI_TOWER_MAX_SIZE = 512, MSI_TOWER_MAX_CORE_TILES = 32 };
+
+/*
+ * Subgrid (su, sv) holds the samples whose first taps lie in cells [u0, u0 + core) x [v0, v0 + core), with
+ * u0 = -nu/2 - width + su core: whole tiles. Its cell 0 is cell u0 - margin of the padded grid, modulo nu.
+ * Tower t holds the samples whose first w-planes are t height .. t height + height - 1, and so the planes from the
+ * first of these on; its last may be shorter.
+ */
+typedef struct msi_tower_plan {
+    int32_t size;    /* cells along a subgrid's edge; even */
+    int32_t core;    /* of them, first taps of its samples; a multiple of the grid's tile */
+    int32_t margin;  /* cells before the first of the core; as many follow the last tap, or one more */
+    int32_t height;  /* first w-planes of a tower */
+    int32_t n_plane; /* planes of a tower: height + w_width - 1 */
+    int32_t n_tower;
+    int64_t n_sub_u, n_sub_v; /* subgrids */
+    int bend_order;           /* of msi_tower_bend */
+    double error;             /* relative L2, at most, of screens' parts that wrap round */
+    double cost_s;            /* the model's estimate for one image plane on one unit of the backend, samples and all */
+} msi_tower_plan;
+
+/* What a backend's subgrids take: rounded rates, as msi_cost_model, and the sizes that it has. */
+typedef struct msi_tower_cost {
+    double fft_flop_s; /* of 2D transforms of subgrids */
+    double cell_s;     /* seconds to screen and add a cell of a small plane */
+    double far_cell_s; /* more of them where a small plane has more than near_bytes, those of a cache; 0: none has */
+    int64_t near_bytes;
+    const int32_t *size; /* [n_size] even, at most MSI_TOWER_MAX_SIZE */
+    int n_size;
+} msi_tower_cost;
+
+/* How many subgrids, and planes of subgrids, hold something, by the core's edge in tiles. */
+typedef struct msi_tower_load {
+    double n_subgrid[MSI_TOWER_MAX_CORE_TILES + 1];
+    double n_plane[MSI_TOWER_MAX_CORE_TILES + 1];
+} msi_tower_load;
+
+/*
+ * msi_tower_load_make - looks at the samples, or at some of them where they are many.
+ * Given:   store  NULL: what n_sample samples make likely
+ * Returns: 0, MSI_ENOMEM
+ */
+int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const msi_vis_store *store, int64_t n_sample);
+
+/*
+ * msi_tower_plan_make - the cheapest towers for a plan of w-planes.
+ *
+ * Given:    plan, error (of the image, at most), load, whole: the planes' own rates, cost: the subgrids'
+ * Returned: *out
+ * Returns:  0, MSI_ENOMEM, MSI_ERANGE (no w-planes, or a field that reaches too near the horizon, or no subgrid that
+ *           holds a tower)
+ */
+int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double error, const msi_tower_load *load,
+                        const msi_cost_model *whole, const msi_tower_cost *cost);
+
+/*
+ * msi_tower_bend - a direction cosine of the padded field, bent beyond the image so that it repeats itself.
+ * Given:   x  position in the padded field, -1/2 .. 1/2; image  part of the field that is image; field_rad; order: how
+ *          many derivatives are flat where the bend begins and ends
+ * Returns: l = x field_rad inside the image; beyond, levelling off towards |x| = 1/2
+ */
+double msi_tower_bend(double x, double image, double field_rad, int order);
+
+/* msi_tower_n - n - 1 - n_mid at pixel (i, j), 0 .. size/2, of a subgrid's transform; even in both. */
+double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int32_t i, int32_t j);
+
+/*
+ * msi_tower_screen - what brings plane k of a tower to the tower's own w: exp(-2 pi i dw (n - 1 - n_mid)) at the
+ * pixels of a subgrid's forward transform, divided by size^2 for the way back. Its conjugate serves degridding.
+ * Returned: screen [size/2 + 1][size] msi_c32 or msi_c64, v slow, frequency 0 first; row size - r is as row r
+ * Notes:    plane n_plane - 1 - k has the conjugate of plane k.
+ */
+void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen);
+
+/* msi_tower_w - w of a tower in wavelengths: that of its full-size plane. */
+static inline double msi_tower_w(const msi_wgrid_geometry *g, const msi_tower_plan *t, int64_t tower)
+{
+    return g->w_first + ((double)(tower * t->height) + 0.5 * (t->n_plane - 1)) * g->w_step;
+}
+
+/* msi_tower_origin_u, _v - the padded grid's cell (0 .. n - 1) that is cell 0 of a column or row of subgrids. */
+static inline int64_t msi_tower_origin_u(const msi_wgrid_geometry *g, const msi_tower_plan *t, int64_t su)
+{
+    int64_t at = su * t->core - g->width - t->margin;
+    return (at % g->nu + g->nu) % g->nu;
+}
+
+static inline int64_t msi_tower_origin_v(const msi_wgrid_geometry *g, const msi_tower_plan *t, int64_t sv)
+{
+    int64_t at = sv * t->core - g->width - t->margin;
+    return (at % g->nv + g->nv) % g->nv;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

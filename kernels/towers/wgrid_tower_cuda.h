@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* w-towers on an NVIDIA GPU. */
+#ifndef MSI_KERNELS_WGRID_TOWER_CUDA_H
+#define MSI_KERNELS_WGRID_TOWER_CUDA_H
+
+#include "kernels/towers/tower_plan.h"
+#include "kernels/strategy.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const msi_tower_cost msi_wgrid_tower_cuda_cost;
+
+/*
+ * msi_wgrid_tower_cuda_tiles - lay a plan's tiles as the GPU has them, before towers are planned on it.
+ * Returns: 0, MSI_ERANGE (more tiles and planes than sort keys can number)
+ */
+int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan);
+
+/* msi_wgrid_tower_cuda_small - how many small planes to hold at once: at least those of one subgrid. */
+int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers);
+
+/*
+ * msi_wgrid_tower_cuda_whole - how many whole planes to hold at once: one; or, where they last from filling to filling
+ * of a store that is degridded, those of all towers and n_image images, if they take no more than a third of the
+ * device's free memory.
+ */
+int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts);
+
+/* Bytes of host memory beside the store and of device memory, n_whole and n_small planes being held. */
+void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t n_sample, int n_plane,
+                                int64_t n_whole, int64_t n_small, int64_t *host, int64_t *device);
+
+/*
+ * msi_wgrid_tower_cuda_image - grid, transform and correct, n_small small planes at a time; see msi_strategy.
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
+ * Notes:   summation order varies from run to run.
+ */
+int msi_wgrid_tower_cuda_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
+                               const int *store_plane, int64_t n_small, msi_image *image, msi_stage_times *times);
+
+/*
+ * msi_wgrid_tower_cuda_predict - the transpose; as msi_wgrid_cuda_predict. kept, unless NULL: whole planes, as
+ * many as msi_wgrid_tower_cuda_whole says.
+ */
+int msi_wgrid_tower_cuda_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
+                                 const msi_image *model, int64_t n_small, void **kept, msi_stage_times *times);
+void msi_wgrid_tower_cuda_forget(void *kept);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

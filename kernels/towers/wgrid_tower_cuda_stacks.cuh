@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Stacks of small planes on the GPU, for w-towers in both directions: which planes of which subgrids hold samples, how
+ * many of them are there at once, and their transforms.
+ */
+#ifndef MSI_KERNELS_WGRID_TOWER_CUDA_STACKS_CUH
+#define MSI_KERNELS_WGRID_TOWER_CUDA_STACKS_CUH
+
+#include "kernels/wgrid/wgrid_cuda_batch.cuh"
+#include "kernels/towers/wgrid_tower_cuda_kernels.cuh"
+#include "kernels/towers/tower_plan.h"
+
+namespace {
+
+/* Host memory that frees itself. */
+template <typename E> class host_array {
+  public:
+    host_array() = default;
+    host_array(const host_array &) = delete;
+    host_array &operator=(const host_array &) = delete;
+    ~host_array()
+    {
+        msi_free(at);
+    }
+    int make(int64_t n, const char *what)
+    {
+        return at ? MSI_OK : msi_alloc(&at, n, sizeof(E), what);
+    }
+    E *at = nullptr;
+};
+
+/* Transforms of small planes that go to cuFFT together; more gain a tenth, and more of a rest is transformed for
+ * nothing.
+ */
+constexpr int64_t BYTES_TOGETHER = 32 << 20;
+
+inline int64_t planes_together(int64_t plane_bytes)
+{
+    return plane_bytes > BYTES_TOGETHER ? 1 : BYTES_TOGETHER / plane_bytes;
+}
+
+inline int64_t round_up(int64_t n, int64_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
+/* Subgrids [first_core, end_core) of a tower, those that hold samples being stacks [first_stack, ..). */
+struct stack_batch {
+    int64_t first_core, end_core, first_stack, n_stack, n_slot;
+    item_range crowded, sparse;
+};
+
+template <typename T> class tower_stacks : protected sample_batches<T> {
+  public:
+    /* Device bytes of everything here but samples. */
+    static int64_t bytes(const msi_tower_plan &t, int64_t n_small)
+    {
+        int64_t plane = (int64_t)t.size * t.size * (int64_t)sizeof(cplx<T>), core = t.n_sub_u * t.n_sub_v;
+        int64_t n = round_up(n_small, planes_together(plane)),
+                n_sum = round_up(most_stacks(t, n_small), planes_together(plane));
+        return (n + n_sum + planes_together(plane)) * plane +
+               core * (t.n_plane * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(core_start) + 4);
+    }
+
+    /* Of samples, as degridding has it. */
+    static sample_order order_of(const msi_wgrid_plan &plan, const msi_tower_plan &t)
+    {
+        const int32_t tile = plan.grid.tile, log = sample_batches<T>::log_of(tile), edge = t.core / tile;
+        return {t.height, 0, t.n_tower, log, log, edge, edge, (int32_t)t.n_sub_u, (int32_t)t.n_sub_v};
+    }
+
+  protected:
+    tower_stacks(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int64_t n_small_)
+        : sample_batches<T>(plan_, order_of(*plan_, *towers_)), towers(*towers_), n_small(n_small_)
+    {
+        plane_cells = (int64_t)towers.size * towers.size;
+        together = planes_together(plane_cells * (int64_t)sizeof(cplx<T>));
+    }
+
+    using base = sample_batches<T>;
+    using base::d_work;
+    using base::g;
+    using base::order;
+    using base::plan;
+    using base::runs;
+    using base::times;
+    msi_tower_plan towers;
+    int64_t plane_cells;
+
+    int make_stacks()
+    {
+        int64_t n_core = order.n_core(), half = towers.size / 2 + 1;
+        MSI_TRY(starts.make(n_core + 1, "subgrids"));
+        MSI_TRY(stack_cores.make(n_core, "subgrids"));
+        MSI_TRY(d_slot.fit((n_core * towers.n_plane + 1) * (int64_t)sizeof(uint32_t), "subgrids"));
+        MSI_TRY(d_start.fit((n_core + 1) * (int64_t)sizeof(core_start), "subgrids"));
+        MSI_TRY(d_core_of.fit(n_core * (int64_t)sizeof(uint32_t), "subgrids"));
+        int64_t n_sum = round_up(most_stacks(towers, n_small), together), cell = sizeof(cplx<T>);
+        MSI_TRY(d_small.fit(round_up(n_small, together) * plane_cells * cell, "subgrids"));
+        MSI_TRY(d_sum.fit(n_sum * plane_cells * cell, "subgrids"));
+        host_array<double> nu;
+        MSI_TRY(nu.make(half * half, "subgrids"));
+        for (int64_t i = 0; i < half * half; i++)
+            nu.at[i] = msi_tower_n(plan, &towers, (int32_t)(i % half), (int32_t)(i / half));
+        MSI_TRY(d_nu.fit(half * half * (int64_t)sizeof(double), "subgrids"));
+        MSI_CUDA(cudaMemcpy(as<void>(d_nu), nu.at, sizeof(double) * (size_t)(half * half), cudaMemcpyHostToDevice));
+        return fft.make_many(towers.size, together, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z);
+    }
+
+    /* Which subgrids and planes the sorted batch of samples touches in a tower; then next_stacks hands them out. */
+    int find_stacks(int tower_)
+    {
+        double begin = msi_wall_s();
+        tower = tower_;
+        rewind();
+        int64_t n_core = order.n_core(), n_slot = n_core * towers.n_plane + 1;
+        uint32_t *slot = as<uint32_t>(d_slot);
+        MSI_CUDA(cudaMemsetAsync(slot, 0, sizeof *slot * (size_t)n_slot));
+        k_mark_planes<<<(unsigned)((runs.n + 255) / 256), 256>>>(order, towers.n_plane, g.w_width, tower, runs.key,
+                                                                 runs.n, slot);
+        MSI_CUDA(cudaGetLastError());
+        size_t work = 0;
+        MSI_CUDA(cub::DeviceScan::ExclusiveSum(nullptr, work, slot, slot, n_slot));
+        MSI_TRY(d_work.fit((int64_t)work + 8, "subgrids"));
+        MSI_CUDA(cub::DeviceScan::ExclusiveSum(as<void>(d_work), work, slot, slot, n_slot));
+        k_find_cores<<<(unsigned)(n_core / 256 + 1), 256>>>(
+            order, towers.n_plane, tower, slot, runs.key, runs.crowded_at, runs.sparse_at, runs.n,
+            (uint32_t)base::n_crowded, (uint32_t)base::n_sparse, as<core_start>(d_start));
+        MSI_CUDA(cudaGetLastError());
+        MSI_CUDA(cudaMemcpy(starts.at, as<void>(d_start), sizeof(core_start) * (size_t)(n_core + 1),
+                            cudaMemcpyDeviceToHost));
+        int64_t n_stack = 0;
+        for (int64_t c = 0; c < n_core; c++)
+            if (starts.at[c + 1].slot > starts.at[c].slot) stack_cores.at[n_stack++] = (uint32_t)c;
+        MSI_CUDA(cudaMemcpy(as<void>(d_core_of), stack_cores.at, sizeof(uint32_t) * (size_t)n_stack,
+                            cudaMemcpyHostToDevice));
+        times->sort_s += msi_wall_s() - begin;
+        return MSI_OK;
+    }
+
+    void rewind()
+    {
+        at_core = at_stack = 0;
+    }
+
+    /* The next subgrids, as many as small planes are there for. Returned: 0 when there are no more. */
+    bool next_stacks(stack_batch *b)
+    {
+        int64_t n_core = order.n_core();
+        *b = {at_core, at_core, at_stack, 0, 0, {}, {}};
+        const core_start *s = starts.at, first = s[at_core];
+        for (; at_core < n_core && s[at_core + 1].slot - first.slot <= n_small; at_core++)
+            at_stack += s[at_core + 1].slot > s[at_core].slot;
+        b->end_core = at_core;
+        b->n_stack = at_stack - b->first_stack;
+        b->n_slot = s[at_core].slot - first.slot;
+        b->crowded = {base::crowded().first + first.crowded, s[at_core].crowded - first.crowded};
+        b->sparse = {base::sparse().first + first.sparse, s[at_core].sparse - first.sparse};
+        return b->n_stack > 0;
+    }
+
+    stack_job<T> job(const stack_batch &b) const
+    {
+        tower_shape shape = {towers.size,    towers.core, towers.margin, (int32_t)towers.n_sub_u,
+                             towers.n_plane, g.w_step};
+        small_planes planes = {shape, as<uint32_t>(d_slot), starts.at[b.first_core].slot, tower * towers.height};
+        return {planes, as<uint32_t>(d_core_of) + b.first_stack, as<double>(d_nu), as<cplx<T>>(d_small),
+                as<cplx<T>>(d_sum)};
+    }
+
+    /* Planes from n on that are transformed with others but hold nothing. */
+    int clear_rest(cplx<T> *planes, int64_t n)
+    {
+        int64_t rest = round_up(n, together) - n;
+        if (rest)
+            MSI_CUDA(cudaMemsetAsync(planes + n * plane_cells, 0, sizeof(cplx<T>) * (size_t)(rest * plane_cells)));
+        return MSI_OK;
+    }
+
+    int transform_small(cplx<T> *planes, int64_t n, int direction)
+    {
+        for (int64_t i = 0; i < n; i += together, planes += together * plane_cells) MSI_TRY(fft.run(planes, direction));
+        return MSI_OK;
+    }
+
+    dim3 quad_blocks(const stack_batch &b) const
+    {
+        int64_t half = towers.size / 2 + 1;
+        return dim3((unsigned)b.n_stack, (unsigned)((half * half + 255) / 256));
+    }
+    dim3 cell_blocks(const stack_batch &b) const
+    {
+        return dim3((unsigned)b.n_stack, (unsigned)((plane_cells + 255) / 256));
+    }
+    size_t list_bytes() const
+    {
+        return sizeof(uint16_t) * (size_t)towers.n_plane;
+    }
+
+    /* The geometry of a tower's whole plane: its only one. */
+    screen_geometry tower_screen(int tower_) const
+    {
+        screen_geometry s = base::screen();
+        s.w_first = msi_tower_w(&g, &towers, tower_);
+        return s;
+    }
+
+  private:
+    int64_t n_small, together;
+    int tower = 0;
+    int64_t at_core = 0, at_stack = 0;
+    host_array<core_start> starts;
+    host_array<uint32_t> stack_cores;
+    buffer d_slot, d_start, d_core_of, d_nu, d_small, d_sum;
+    fft_plan fft;
+
+    /* Every stack has at least the planes of one sample. */
+    static int64_t most_stacks(const msi_tower_plan &t, int64_t n_small)
+    {
+        int64_t w_width = t.n_plane - t.height + 1;
+        return n_small / w_width + 1;
+    }
+};
+
+} // namespace
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/towers/wgrid_tower_method.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/towers/wgrid_tower_degrid_cpu.h"
+#include "kernels/wgrid/wgrid_cpu.h"
+#include "kernels/wgrid/wgrid_planes_cpu.h"
+#include "kernels/towers/wgrid_tower_cpu.h"
+#include "kernels/store/bucket_sort_cpu.h"
+#include "kernels/towers/tower_plan.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/towers/wgrid_tower_cuda.h"
+#endif
+
+/* Part of the accuracy for what wraps round subgrids: with 0.7 of it for windows, in squares, less than the whole. */
+static const double TOWERS_PART = 0.5;
+
+/* Seconds of whole planes below which planning towers takes longer than they could gain. */
+static const double LEAST_PLANES_S = 0.1;
+
+/* Narrower windows than suit whole planes best need wider padding but fewer planes, which towers like. */
+enum { WIDTHS_TRIED = 4 };
+
+/* What the backends do differently. held: what they hold at once, as each counts it. */
+typedef struct tower_backend {
+    const msi_cost_model *whole;
+    const msi_tower_cost *small;
+    int uses_threads; /* the cost is that of one of OpenMP's threads */
+    int (*lay_tiles)(msi_wgrid_plan *plan);
+    int64_t (*hold)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request);
+    void (*bytes)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
+                  int64_t held, int64_t *host, int64_t *device);
+    int (*image)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
+                 const int *store_plane, int64_t held, msi_image *image, msi_stage_times *times);
+    int (*predict)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
+                   const msi_image *model, int64_t held, void **kept, msi_stage_times *times);
+    void (*forget)(void *kept);
+} tower_backend;
+
+struct msi_plan {
+    msi_wgrid_plan wgrid;
+    msi_tower_plan towers;
+    const tower_backend *backend;
+    int64_t held;
+    int lasts;
+    void *kept;
+};
+
+/* ---- CPU: holds whole planes ------------------------------------------------------------------------------------ */
+
+static int cpu_lay_tiles(msi_wgrid_plan *plan)
+{
+    /* Small tiles leave more choice of subgrids; the table of buckets may take an eighth of a plane of fp32. */
+    int64_t cells = plan->grid.nu * plan->grid.nv;
+    msi_wgrid_plan_lay_tiles(plan, cells / 8 > 1 << 24 ? cells / 8 : 1 << 24);
+    return MSI_OK;
+}
+
+static void cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
+                      int64_t held, int64_t *host, int64_t *device)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    int n_thread = request->spec->n_thread ? request->spec->n_thread : omp_get_max_threads();
+    int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
+    *host = request->spec->predict ? msi_wgrid_tower_cpu_predict_bytes(plan, towers, n_thread, held)
+                                   : msi_wgrid_tower_cpu_bytes(plan, towers, n_thread);
+    *host += msi_wgrid_cpu_image_bytes(plan) + request->n_sample * (int64_t)sizeof(msi_run) +
+             n_bucket * (int64_t)sizeof(int64_t);
+    *device = 0;
+}
+
+/* Every tower's plane of every image stays where that leaves half of the memory. */
+static int64_t cpu_hold(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request)
+{
+    int64_t rest, device, all = (int64_t)request->n_image * towers->n_tower;
+    cpu_bytes(plan, towers, request, 0, &rest, &device);
+    return request->lasts && all * msi_wgrid_plane_bytes(plan) < (request->host_bytes - rest) / 2 ? all : 1;
+}
+
+static int cpu_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
+                     const int *store_plane, int64_t held, msi_image *image, msi_stage_times *times)
+{
+    (void)held;
+    return msi_wgrid_tower_cpu_image(plan, towers, store, store_plane, image, times);
+}
+
+static int cpu_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
+                       const msi_image *model, int64_t held, void **kept, msi_stage_times *times)
+{
+    int keeps = held == (int64_t)model->n_plane * towers->n_tower;
+    return msi_wgrid_tower_cpu_predict(plan, towers, store, model, keeps, kept, times);
+}
+
+static const tower_backend cpu = {
+    &msi_wgrid_cpu_cost, &msi_wgrid_tower_cpu_cost, 1, cpu_lay_tiles, cpu_hold, cpu_bytes, cpu_image,
+    cpu_predict,         msi_wgrid_tower_cpu_forget};
+
+/* ---- GPU: holds small planes ------------------------------------------------------------------------------------ */
+
+#ifdef MSI_HAVE_CUDA
+static int64_t cuda_hold(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request)
+{
+    (void)request;
+    return msi_wgrid_tower_cuda_small(plan, towers);
+}
+
+static void cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
+                       int64_t held, int64_t *host, int64_t *device)
+{
+    int lasts = request->spec->predict && request->lasts;
+    int64_t n_whole = msi_wgrid_tower_cuda_whole(plan, towers, request->n_image, lasts);
+    msi_wgrid_tower_cuda_bytes(plan, towers, request->n_sample, request->n_image, n_whole, held, host, device);
+}
+
+static const tower_backend cuda = {&msi_wgrid_cuda_cost,
+                                   &msi_wgrid_tower_cuda_cost,
+                                   0,
+                                   msi_wgrid_tower_cuda_tiles,
+                                   cuda_hold,
+                                   cuda_bytes,
+                                   msi_wgrid_tower_cuda_image,
+                                   msi_wgrid_tower_cuda_predict,
+                                   msi_wgrid_tower_cuda_forget};
+#endif
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------ */
+
+/* The cheapest towers of the widths that may suit. */
+static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_request *request)
+{
+    const msi_gridder_spec *s = request->spec;
+    int for_cpu = s->plan_for == MSI_BACKEND_CPU, rc = MSI_OK;
+    const msi_cost_model *whole = for_cpu ? cpu.whole : backend->whole;
+    const msi_tower_cost *small = for_cpu ? cpu.small : backend->small;
+    msi_wgrid_plan best;
+    MSI_TRY(msi_wgrid_plan_make(&best, &s->geometry, s->accuracy, request->precision, s->least_padding,
+                                request->n_sample, request->w_min_lambda, request->w_max_lambda, whole));
+    int asked = s->strategy && strcmp(s->strategy, "auto") != 0;
+    if (!asked && best.cost_s - best.sample_cost_s < LEAST_PLANES_S)
+        return msi_error_set(MSI_ERANGE, "w-planes take too little time for w-towers to gain any");
+    /* The best width comes last: where no towers serve, its reason is the one to tell. */
+    for (int width = best.grid.w_width - (WIDTHS_TRIED - 1); width <= best.grid.w_width; width++) {
+        msi_wgrid_plan plan = best;
+        msi_tower_load load;
+        msi_tower_plan towers;
+        if (width < best.grid.w_width &&
+            (width < MSI_WINDOW_MIN_WIDTH ||
+             msi_wgrid_plan_make_width(&plan, width, width, &s->geometry, s->accuracy, request->precision,
+                                       s->least_padding, request->n_sample, request->w_min_lambda,
+                                       request->w_max_lambda, whole)))
+            continue;
+        rc = backend->lay_tiles(&plan);
+        if (!rc) rc = msi_tower_load_make(&load, &plan, request->store, request->n_sample);
+        if (!rc) rc = msi_tower_plan_make(&towers, &plan, TOWERS_PART * s->accuracy, &load, whole, small);
+        if (rc && rc != MSI_ERANGE) return rc;
+        if (rc || (p->towers.size && towers.cost_s >= p->towers.cost_s)) continue;
+        p->wgrid = plan;
+        p->towers = towers;
+    }
+    return p->towers.size ? MSI_OK : rc;
+}
+
+static int make(msi_plan **out, const tower_backend *backend, const msi_plan_request *request, msi_gridder_report *r)
+{
+    msi_plan *p;
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
+    int rc = choose(p, backend, request);
+    if (rc) {
+        msi_free(p);
+        return rc;
+    }
+    const msi_wgrid_geometry *g = &p->wgrid.grid;
+    int n_unit = !backend->uses_threads         ? 1
+                 : request->spec->n_thread != 0 ? request->spec->n_thread
+                                                : omp_get_max_threads();
+    p->backend = backend;
+    p->lasts = request->lasts;
+    p->held = backend->hold(&p->wgrid, &p->towers, request);
+    r->width = g->width;
+    r->w_width = g->w_width;
+    r->nu = g->nu;
+    r->nv = g->nv;
+    r->n_w = g->n_w;
+    r->n_w_resident = 1;
+    r->w_step = g->w_step;
+    r->n_tower = p->towers.n_tower;
+    r->tower_planes = p->towers.n_plane;
+    r->subgrid = p->towers.size;
+    r->error_estimate = hypot(p->wgrid.error_estimate, p->towers.error);
+    r->estimate_s = p->towers.cost_s * request->n_image / n_unit;
+    int64_t device;
+    backend->bytes(&p->wgrid, &p->towers, request, backend->uses_threads ? 1 : p->held, &r->least_grid_bytes, &device);
+    backend->bytes(&p->wgrid, &p->towers, request, p->held, &r->grid_bytes, &r->device_bytes);
+    *out = p;
+    return MSI_OK;
+}
+
+int msi_wgrid_tower_cpu_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    return make(out, &cpu, request, report);
+}
+
+#ifdef MSI_HAVE_CUDA
+int msi_wgrid_tower_cuda_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    return make(out, &cuda, request, report);
+}
+#endif
+
+void msi_wgrid_tower_free(msi_plan *plan)
+{
+    if (!plan) return;
+    plan->backend->forget(plan->kept);
+    msi_free(plan);
+}
+
+int msi_wgrid_tower_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                          msi_stage_times *times)
+{
+    return plan->backend->image(&plan->wgrid, &plan->towers, store, store_plane, plan->held, image, times);
+}
+
+int msi_wgrid_tower_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+{
+    return plan->backend->predict(&plan->wgrid, &plan->towers, store, model, plan->held,
+                                  plan->lasts ? &plan->kept : NULL, times);
+}

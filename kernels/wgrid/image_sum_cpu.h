@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Gridded planes to an image on the CPU. A plane's transform is two passes of one-dimensional ones: rows that hold
+ * something, then only columns that the image keeps, each screened and added to the image while it is in cache.
+ */
+#ifndef MSI_KERNELS_IMAGE_SUM_CPU_H
+#define MSI_KERNELS_IMAGE_SUM_CPU_H
+
+#include "core/image.h"
+#include "kernels/wgrid/wgrid_planes_cpu.h"
+#include "kernels/transform/taper_correction.h"
+
+/*
+ * msi_image_sum_add - fold a plane's guards, transform and screen it, add it to an image, and leave it zero.
+ *
+ * Given:              p  whose geometry, transforms and column buffers are used; w_lambda of the plane
+ * Given and returned: plane, row_used [n_row]  rows that hold something: both zero afterwards
+ *                     sum [nx][ny]  the image before correction, transposed; in double, as thousands of planes add up
+ */
+void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used, double w_lambda, double *sum);
+
+/*
+ * msi_image_sum_correct - windows divided out, weights normalised, pixels beyond the horizon blanked, rows and columns
+ * put in FITS order.
+ * Returned: a plane of image, whose sum_weight is set (0: NaN)
+ */
+void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const msi_taper *taper, msi_image *image,
+                           int plane);
+
+#endif

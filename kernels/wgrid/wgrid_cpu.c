@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Samples are sorted by first w-plane and uv tile. A ring of w-planes moves up through w: samples whose footprints
+ * begin on its lowest planes are gridded, those planes are then complete, are transformed, screened, added to the image
+ * and become the ring's top. Each sample is visited once. Where memory holds fewer planes than a footprint has, the
+ * ring moves by its whole length and a sample is visited once for every position that its footprint meets.
+ *
+ * Threads take tiles. Tiles of one colour (2 x 2) lie a tile apart, which no footprint spans, so no two threads ever
+ * write a cell together and a sum's order does not depend on how many there are.
+ */
+#include "kernels/wgrid/wgrid_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/wgrid/wgrid_planes_cpu.h"
+#include "kernels/wgrid/wgrid_tile_cpu.h"
+#include "kernels/wgrid/image_sum_cpu.h"
+
+/* Measured on one core of a Zen 5 server with AVX-512; other machines keep the ratios well enough to choose by. */
+const msi_cost_model msi_wgrid_cpu_cost = {
+    .fft_flop_s = 1.2e10, .pixel_s = 1.5e-9, .sample_s = 3e-8, .tap_s = 5e-11, .lanes = 8};
+
+enum { G = MSI_GRID_GUARD, PLANES_BEYOND_WIDTH = 3 };
+
+typedef struct wgrid_cpu {
+    msi_wgrid_planes planes; /* row_used: rows that hold something */
+    const msi_wgrid_plan *plan;
+    const msi_wgrid_geometry *g;
+    double *sum; /* [nx][ny] see msi_image_sum_add */
+    msi_buckets buckets;
+    msi_tile_gridder tiles;
+    msi_tile_planes target;
+    msi_tile_work *work; /* [tiles] of one step and colour, most runs first */
+} wgrid_cpu;
+
+int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan)
+{
+    return msi_wgrid_plane_bytes(plan);
+}
+
+int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan)
+{
+    return msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double);
+}
+
+int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes)
+{
+    /* A plane costs its first touch (pages zeroed by the system), a second visit of a sample its coordinates and taps.
+     */
+    static const double BYTES_S = 3e9, VISIT_S = 2e-8;
+    const msi_wgrid_geometry *g = &plan->grid;
+    int64_t plane_bytes = msi_wgrid_cpu_plane_bytes(plan), best = 1;
+    double least = HUGE_VAL;
+    for (int64_t b = 1; b <= g->n_w && b <= g->w_width + PLANES_BEYOND_WIDTH; b++) {
+        double visits = b < g->w_width ? (double)(b + g->w_width - 1) / (double)b : 1;
+        double cost = (double)(b * plane_bytes) / BYTES_S + (double)n_sample * visits * VISIT_S;
+        /* From a footprint's width on more planes only make the steps longer, which pays. */
+        if ((cost >= least && b <= g->w_width) || (b > g->w_width && best < g->w_width)) continue;
+        if (b > 1 && b * plane_bytes > bytes) break;
+        least = cost;
+        best = b;
+    }
+    return best;
+}
+
+static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store *store, int64_t n_resident)
+{
+    memset(c, 0, sizeof *c);
+    const msi_wgrid_geometry *g = &plan->grid;
+    c->plan = plan;
+    c->g = g;
+    MSI_TRY(msi_wgrid_planes_create(&c->planes, plan, n_resident));
+    MSI_TRY(msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image"));
+    MSI_TRY(msi_alloc(&c->work, g->n_tile_u * g->n_tile_v, sizeof *c->work, "list of tiles"));
+    c->target = (msi_tile_planes){.plane = c->planes.plane,
+                                  .n_ring = n_resident,
+                                  .n_row = c->planes.n_row,
+                                  .stride = c->planes.stride,
+                                  .u_origin = -g->nu / 2 - G,
+                                  .v_origin = -g->nv / 2 - G};
+    return msi_tile_gridder_create(&c->tiles, plan, c->planes.taps, store, &c->buckets, n_resident);
+}
+
+static void destroy(wgrid_cpu *c)
+{
+    msi_free(c->sum);
+    msi_free(c->work);
+    msi_tile_gridder_free(&c->tiles);
+    msi_wgrid_planes_free(&c->planes);
+    msi_buckets_free(&c->buckets);
+}
+
+static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w0_end, int64_t low, int64_t high)
+{
+    const msi_wgrid_geometry *g = c->g;
+    for (int colour = 0; colour < 4; colour++) {
+        int64_t n = 0;
+        for (int64_t tv = colour / 2; tv < g->n_tile_v; tv += 2)
+            for (int64_t tu = colour % 2; tu < g->n_tile_u; tu += 2) {
+                msi_tile_work work = {tv * g->n_tile_u + tu, 0};
+                for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
+                    const int64_t *start = c->buckets.start + msi_bucket_of(c->g, w0, work.tile);
+                    work.n_run += start[1] - start[0];
+                }
+                if (!work.n_run) continue;
+                c->work[n++] = work;
+                int64_t row = tv * g->tile - g->width + G;
+                int64_t end =
+                    row + c->tiles.buffer_rows < c->planes.n_row ? row + c->tiles.buffer_rows : c->planes.n_row;
+                for (int64_t p = low; p < high; p++)
+                    memset(msi_plane_rows(&c->planes, p) + row, 1, (size_t)(end - row));
+            }
+        msi_tile_work_sort(c->work, n);
+#pragma omp parallel for schedule(dynamic, 1)
+        for (int64_t i = 0; i < n; i++)
+            if (!msi_interrupt_signal())
+                msi_tile_grid(&c->tiles, &c->target, image_plane, c->work[i].tile, c->work[i].n_run, w0_begin, w0_end,
+                              low, high);
+    }
+}
+
+static int make_one(wgrid_cpu *c, int image_plane, msi_stage_times *times)
+{
+    const msi_wgrid_geometry *g = c->g;
+    int64_t n_w0 = g->n_w - g->w_width + 1, b = c->planes.n_resident;
+    int once = b >= g->w_width;
+    int64_t step = once ? b - g->w_width + 1 : b;
+    for (int64_t low = 0; low < g->n_w; low += step) {
+        int64_t high = low + b < g->n_w ? low + b : g->n_w;
+        int64_t done = low + step < g->n_w ? low + step : g->n_w;
+        int64_t w0_begin = once ? low : low - g->w_width + 1, w0_end = once ? low + step : high;
+        if (w0_begin < 0) w0_begin = 0;
+        if (w0_end > n_w0) w0_end = n_w0;
+        double t0 = msi_wall_s();
+        if (w0_begin < w0_end) grid_step(c, image_plane, w0_begin, w0_end, low, high);
+        double t1 = msi_wall_s();
+        for (int64_t p = low; p < done; p++)
+            msi_image_sum_add(&c->planes, msi_plane_of(&c->planes, p), msi_plane_rows(&c->planes, p),
+                              msi_wgrid_plane_w(g, p), c->sum);
+        times->grid_s += t1 - t0;
+        times->transform_s += msi_wall_s() - t1;
+        MSI_TRY(msi_interrupt_check());
+        msi_progress("gridding", done, g->n_w);
+    }
+    return MSI_OK;
+}
+
+int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
+                        int64_t n_resident, msi_image *image, msi_stage_times *times)
+{
+    wgrid_cpu c;
+    msi_taper taper = {0};
+    int rc = create(&c, plan, store, n_resident);
+    double t0 = msi_wall_s();
+    if (!rc) rc = msi_bucket_sort(&c.buckets, store, &plan->grid);
+    times->sort_s += msi_wall_s() - t0;
+    if (!rc) rc = msi_taper_make(&taper, plan);
+    for (int i = 0; !rc && i < image->n_plane; i++) {
+        memset(c.sum, 0, (size_t)msi_wgrid_cpu_image_bytes(plan));
+        rc = make_one(&c, store_plane[i], times);
+        if (rc) break;
+        t0 = msi_wall_s();
+        msi_image_sum_correct(&c.planes, c.sum, &taper, image, i);
+        times->correct_s += msi_wall_s() - t0;
+    }
+    msi_taper_free(&taper);
+    destroy(&c);
+    return rc;
+}

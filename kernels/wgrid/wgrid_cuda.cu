@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The default gridder on the GPU.
+ *
+ * Visibilities travel in batches of whole segments. Samples of a batch are counted by uv tile and first w-plane, their
+ * coordinates all in double, and go each to its place in that order with its fractions of cells and its value, weighted
+ * and turned by the field's mean n - 1 (wgrid_cuda_place.cuh), so that what runs together writes cells that lie
+ * together and stay in L2.
+ *
+ * Gridding: samples of one tile and first w-plane are an item. Items that have company in
+ * their tile, within half a window of w, are crowded: a block has the tile's cells in registers, its w-planes in a
+ * ring, and writes a cell once for all of them, whose sums are matrix products (wgrid_ring_tensor_cuda.cuh of halves,
+ * wgrid_ring_cuda.cuh of doubles). That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on
+ * a cell, and a float sum of so many is off by 1e-5, while here no block's sum has more than a thousand terms. A sparse
+ * item goes to the planes by one warp: its lanes evaluate the taps of all samples into shared memory, then each lane
+ * adds one cell of a row of taps, several rows at a time, with vector reductions in L2. Footprints wrap around the
+ * grid's edge, which is exact.
+ *
+ * As many w-planes as fit are held; where not all do, the planes are made in slabs and every batch is gridded once for
+ * each. Then cuFFT, one kernel that screens all planes of the slab at a pixel, and one that divides the windows out.
+ */
+#include "kernels/wgrid/wgrid_cuda.h"
+
+#include <stdio.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "core/log.h"
+#include "kernels/wgrid/wgrid_add_cuda.cuh"
+#include "kernels/wgrid/wgrid_cuda_batch.cuh"
+
+/* Rates of one H200, rounded; only ratios matter. */
+extern const msi_cost_model msi_wgrid_cuda_cost = {4e12, 1e-11, 1e-10, 1e-12, 4};
+
+namespace {
+
+template <typename T> class gridder : sample_batches<T> {
+  public:
+    gridder(const msi_wgrid_plan *plan_, const msi_vis_store *store_, const int *store_plane, int n_image,
+            int64_t n_resident_, msi_stage_times *times_)
+        : sample_batches<T>(plan_), n_resident(n_resident_)
+    {
+        store = store_;
+        times = times_;
+        map.n_image = n_image;
+        map.n_plane = store_->n_plane;
+        for (int i = 0; i < n_image; i++) map.store_plane[i] = store_plane[i];
+    }
+
+    int make(msi_image *image)
+    {
+        MSI_TRY(prepare());
+        for (int first = 0; first < map.n_image; first += images_at_once) {
+            int n = map.n_image - first < images_at_once ? map.n_image - first : images_at_once;
+            MSI_TRY(make_images(image, first, n));
+        }
+        return MSI_OK;
+    }
+
+    /* Batches hold at most this many bytes of samples; see batch_bytes. */
+    static int64_t sample_bytes(int n_plane, int n_image)
+    {
+        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + (n_image - 1) * sizeof(cplx<T>)) +
+               sample_batches<T>::placing_bytes();
+    }
+
+    static int64_t counter_bytes(const msi_wgrid_plan &plan)
+    {
+        return base::counter_bytes(base::order_for_rings(plan.grid));
+    }
+
+  private:
+    using base = sample_batches<T>;
+    using base::batch_samples;
+    using base::d_records;
+    using base::d_taps;
+    using base::d_value;
+    using base::g;
+    using base::now;
+    using base::order;
+    using base::plan;
+    using base::store;
+    using base::times;
+    int64_t n_resident;
+    plane_map map;
+    int images_at_once = 1;
+    buffer d_grid, d_sum;
+    fft_plan fft;
+    int64_t loaded_batch = -1;
+    int loaded_image = -1;
+
+    int64_t image_cells() const
+    {
+        return n_resident * g.nu * g.nv;
+    }
+
+    /* Grids first, as many image planes at once as fit beside one batch of samples; batches get what is left. */
+    int prepare()
+    {
+        int64_t usable;
+        MSI_TRY(usable_bytes(&usable));
+        int64_t plane_bytes = g.nu * g.nv * (int64_t)sizeof(cplx<T>);
+        order = base::order_for_rings(g);
+        int64_t work = plane_bytes * 2 + base::counter_bytes(order);
+        int64_t per_image =
+            image_cells() * (int64_t)sizeof(cplx<T>) + msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T);
+        int64_t samples = store->n_sample < 1 ? 1 : store->n_sample;
+        int64_t least_batch = 64 << 20;
+        images_at_once = map.n_image;
+        while (images_at_once > 1 && images_at_once * per_image + work + least_batch > usable) images_at_once--;
+        int64_t left = usable - images_at_once * per_image - work;
+        batch_samples = left / sample_bytes(map.n_plane, images_at_once);
+        if (batch_samples > samples * 2) batch_samples = samples * 2; /* flagged samples travel too */
+        if (batch_samples > INT32_MAX) batch_samples = INT32_MAX;     /* what CUB counts in */
+        if (batch_samples < 1) batch_samples = 1;
+        MSI_TRY(base::upload_taps());
+        MSI_TRY(d_grid.fit(images_at_once * image_cells() * (int64_t)sizeof(cplx<T>), "w-planes"));
+        MSI_TRY(d_sum.fit(images_at_once * msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T), "images"));
+        return fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z);
+    }
+
+    int grid_batch(int n_image, int low, int high)
+    {
+        grid_job<T> job = {
+            as<tap_table<T>>(d_taps), &this->taps,        n_image, now.n_sample, as<placed<T>>(d_records),
+            as<cplx<T>>(d_value),     as<cplx<T>>(d_grid)};
+        return grid_items(g, job, whole_planes{low, high}, base::crowded(), base::sparse());
+    }
+
+    uint32_t least_crowded() const override
+    {
+        return can_ring<T>(base::shared_bytes()) ? least_in_ring<T>(g.width) : UNUSED;
+    }
+
+    /* A store that fits one batch is uploaded and sorted once, however many slabs and image planes there are. */
+    int ready_batch(int64_t first_segment, int first_image, int n)
+    {
+        if (loaded_batch != first_segment) {
+            now = base::cut_batch(first_segment);
+            if (now.n_sample) MSI_TRY(base::upload_batch(map.n_plane));
+            loaded_batch = first_segment;
+            loaded_image = -1;
+        }
+        if (now.n_sample && loaded_image != first_image) {
+            plane_map part = map;
+            part.n_image = n;
+            for (int i = 0; i < n; i++) part.store_plane[i] = map.store_plane[first_image + i];
+            MSI_TRY(base::place_batch(part));
+            loaded_image = first_image;
+        }
+        return MSI_OK;
+    }
+
+    int make_images(msi_image *image, int first_image, int n)
+    {
+        int64_t n_pixel = msi_image_n_pixel(&plan->image), plane_cells = g.nu * g.nv;
+        dim3 threads(32, 8);
+        dim3 blocks((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
+        MSI_CUDA(cudaMemset(as<void>(d_sum), 0, sizeof(T) * (size_t)(n * n_pixel)));
+        for (int low = 0; low < g.n_w; low += (int)n_resident) {
+            int high = low + n_resident < g.n_w ? low + (int)n_resident : g.n_w;
+            int64_t slab_cells = plane_cells * (high - low);
+            MSI_CUDA(cudaMemset(as<void>(d_grid), 0, sizeof(cplx<T>) * (size_t)(n * slab_cells)));
+            for (int64_t s = 0; s < store->n_segment;) {
+                MSI_TRY(ready_batch(s, first_image, n));
+                double start = msi_wall_s();
+                MSI_TRY(grid_batch(n, low, high));
+                MSI_CUDA(cudaDeviceSynchronize());
+                times->grid_s += msi_wall_s() - start;
+                MSI_TRY(msi_interrupt_check());
+                s = now.end;
+            }
+            double start = msi_wall_s();
+            for (int i = 0; i < n; i++) {
+                cplx<T> *planes = as<cplx<T>>(d_grid) + i * slab_cells;
+                for (int p = 0; p < high - low; p++) MSI_TRY(fft.run(planes + p * plane_cells, CUFFT_FORWARD));
+                k_screen<T><<<blocks, threads>>>(base::screen(), planes, low, high, as<T>(d_sum) + i * n_pixel);
+                MSI_CUDA(cudaGetLastError());
+            }
+            MSI_CUDA(cudaDeviceSynchronize());
+            times->transform_s += msi_wall_s() - start;
+            MSI_TRY(msi_interrupt_check());
+            msi_progress("gridding", (int64_t)first_image * g.n_w + (int64_t)high * n, (int64_t)map.n_image * g.n_w);
+        }
+        return correct(image, first_image, n, blocks, threads);
+    }
+
+    int correct(msi_image *image, int first_image, int n, dim3 blocks, dim3 threads)
+    {
+        double start = msi_wall_s();
+        int64_t n_pixel = msi_image_n_pixel(&plan->image);
+        msi_taper device;
+        MSI_TRY(base::upload_taper(&device));
+        for (int i = 0; i < n; i++) {
+            double sum = image->sum_weight[first_image + i];
+            T *pixel = as<T>(d_sum) + i * n_pixel;
+            k_correct<<<blocks, threads>>>(base::screen(), device, sum > 0 ? 1 / sum : NAN, pixel, pixel);
+            MSI_CUDA(cudaGetLastError());
+        }
+        MSI_CUDA(cudaMemcpy((T *)image->pixel + first_image * n_pixel, as<T>(d_sum), sizeof(T) * (size_t)(n * n_pixel),
+                            cudaMemcpyDeviceToHost));
+        times->correct_s += msi_wall_s() - start;
+        return MSI_OK;
+    }
+};
+
+template <typename T>
+int make_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane, int64_t n_resident,
+               msi_image *image, msi_stage_times *times)
+{
+    gridder<T> g(plan, store, store_plane, image->n_plane, n_resident, times);
+    return g.make(image);
+}
+
+int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
+{
+    return plan->precision == MSI_FP32
+               ? n_sample * gridder<float>::sample_bytes(n_plane, n_plane) + gridder<float>::counter_bytes(*plan)
+               : n_sample * gridder<double>::sample_bytes(n_plane, n_plane) + gridder<double>::counter_bytes(*plan);
+}
+
+} // namespace
+
+/*
+ * A GPU's start in the background: first its driver, which tells how many there are and of what memory, then its
+ * context, then cuFFT. Calls that need a context wait for it; until then, those who only foresee do with what the
+ * driver told.
+ */
+static struct {
+    std::thread thread;
+    std::mutex lock;
+    std::condition_variable told;
+    bool has_told = true, is_over = true; /* over: with a context, or without */
+    int n_device = 0;
+    size_t total_bytes = 0;
+} warming;
+
+static void warm_device()
+{
+    int n = 0;
+    cudaDeviceProp properties;
+    properties.totalGlobalMem = 0;
+    if (cudaGetDeviceCount(&n) != cudaSuccess) n = 0;
+    if (n > 0 && cudaGetDeviceProperties(&properties, 0) != cudaSuccess) properties.totalGlobalMem = 0;
+    {
+        const std::lock_guard<std::mutex> guard(warming.lock);
+        warming.has_told = true;
+        warming.n_device = n;
+        warming.total_bytes = properties.totalGlobalMem;
+    }
+    warming.told.notify_all();
+    const bool has_context = n > 0 && cudaFree(nullptr) == cudaSuccess;
+    {
+        const std::lock_guard<std::mutex> guard(warming.lock);
+        warming.is_over = true;
+    }
+    warming.told.notify_all();
+    cufftHandle plan;
+    if (has_context && cufftPlan1d(&plan, 64, CUFFT_C2C, 1) == CUFFT_SUCCESS) cufftDestroy(plan);
+}
+
+/* What the driver told. Returns: whether there may be a context, so that there is more to be learnt. */
+static bool await_driver(int *n_device, size_t *total_bytes)
+{
+    std::unique_lock<std::mutex> guard(warming.lock);
+    warming.told.wait(guard, [] { return warming.has_told; });
+    *n_device = warming.n_device;
+    *total_bytes = warming.total_bytes;
+    return warming.is_over;
+}
+
+void msi_wgrid_cuda_warm_up(void)
+{
+    if (warming.thread.joinable()) return;
+    warming.is_over = warming.has_told = false;
+    try {
+        warming.thread = std::thread(warm_device);
+    } catch (const std::system_error &) {
+        warming.is_over = warming.has_told = true;
+    }
+}
+
+void msi_wgrid_cuda_await(void)
+{
+    std::unique_lock<std::mutex> guard(warming.lock);
+    warming.told.wait(guard, [] { return warming.is_over; });
+}
+
+void msi_wgrid_cuda_settle(void)
+{
+    if (warming.thread.joinable()) warming.thread.join();
+}
+
+int msi_wgrid_cuda_available(void)
+{
+    int n = 0;
+    size_t total_bytes;
+    if (!await_driver(&n, &total_bytes)) return n > 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess) cudaGetLastError();
+    return e == cudaSuccess && n > 0;
+}
+
+int msi_wgrid_cuda_memory(size_t *free_bytes, size_t *total_bytes)
+{
+    int n;
+    if (!await_driver(&n, total_bytes) && *total_bytes > 0) {
+        *free_bytes = *total_bytes;
+        return MSI_OK;
+    }
+    *free_bytes = *total_bytes = 0;
+    MSI_CUDA(cudaMemGetInfo(free_bytes, total_bytes));
+    return MSI_OK;
+}
+
+const char *msi_wgrid_cuda_describe(void)
+{
+    static char text[640];
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    cudaDeviceProp properties;
+    if (e == cudaSuccess && n > 0) e = cudaGetDeviceProperties(&properties, 0);
+    if (e != cudaSuccess || n == 0)
+        snprintf(text, sizeof text, "no GPU found (%s)",
+                 e != cudaSuccess ? cudaGetErrorString(e) : "none in this machine");
+    else
+        snprintf(text, sizeof text, "%s, compute capability %d.%d, %.1f GB", properties.name, properties.major,
+                 properties.minor, 1e-9 * (double)properties.totalGlobalMem);
+    if (e != cudaSuccess) cudaGetLastError();
+    return text;
+}
+
+const char *msi_wgrid_cuda_versions(void)
+{
+    static char text[96];
+    int fft = 0;
+    cufftGetVersion(&fft);
+    snprintf(text, sizeof text, "CUDA %d.%d, cuFFT %d.%d.%d", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
+             fft / 1000, fft % 1000 / 100, fft % 100);
+    return text;
+}
+
+int msi_wgrid_cuda_check(const msi_wgrid_plan *plan)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    const int64_t most_cells = UINT32_MAX, most_planes = 65536;
+    if (g->nu * g->nv <= most_cells && g->n_w - g->w_width < most_planes) return MSI_OK;
+    return msi_error_set(
+        MSI_ERANGE, "%lld w-planes of %lld x %lld cells are more than the GPU's kernels number; -backend cpu does it",
+        (long long)g->n_w, (long long)g->nu, (long long)g->nv);
+}
+
+void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane, int64_t n_resident, int64_t *host,
+                          int64_t *device)
+{
+    int64_t plane = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
+    int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
+    *host = 0;
+    *device = n_plane * (n_resident * plane + image) + batch_bytes(plan, n_sample, n_plane);
+}
+
+int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_plane, int64_t n_sample, int64_t host_bytes)
+{
+    (void)host_bytes;
+    size_t free_bytes, total_bytes;
+    if (msi_wgrid_cuda_memory(&free_bytes, &total_bytes) != MSI_OK) return 1;
+    int64_t usable = usable_of(free_bytes), plane = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
+    int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
+    int64_t batch = batch_bytes(plan, n_sample, n_plane);
+    if (batch > usable / 3) batch = usable / 3;
+    /* Every plane for every image where that fits, else as many for one image at a time. */
+    int64_t fit = (usable - batch - 2 * plane) / n_plane - image;
+    if (fit < plan->grid.n_w * plane) fit = usable - batch - 2 * plane - image;
+    int64_t n = fit / plane;
+    return n < 1 ? 1 : n > plan->grid.n_w ? plan->grid.n_w : n;
+}
+
+int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
+                         int64_t n_resident, msi_image *image, msi_stage_times *times)
+{
+    return plan->precision == MSI_FP32 ? make_image<float>(plan, store, store_plane, n_resident, image, times)
+                                       : make_image<double>(plan, store, store_plane, n_resident, image, times);
+}

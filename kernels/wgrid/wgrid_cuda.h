@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The default gridder on an NVIDIA GPU. */
+#ifndef MSI_KERNELS_WGRID_CUDA_H
+#define MSI_KERNELS_WGRID_CUDA_H
+
+#include <stddef.h>
+
+#include "kernels/wgrid/wgrid_cpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const msi_cost_model msi_wgrid_cuda_cost;
+
+/* msi_wgrid_cuda_available - 1 where a device answers. */
+int msi_wgrid_cuda_available(void);
+
+/* msi_wgrid_cuda_warm_up - see msi_backend_warm_up. */
+void msi_wgrid_cuda_warm_up(void);
+void msi_wgrid_cuda_await(void);
+void msi_wgrid_cuda_settle(void);
+
+/*
+ * msi_wgrid_cuda_memory - free and total memory of the device in bytes, 0 after a failure; while it is being warmed up,
+ * and before it has a context, all of it counts as free.
+ * Returns: 0, MSI_EGPU
+ */
+int msi_wgrid_cuda_memory(size_t *free_bytes, size_t *total_bytes);
+
+/* One line each; borrowed, static. */
+const char *msi_wgrid_cuda_describe(void);
+const char *msi_wgrid_cuda_versions(void);
+
+/*
+ * msi_wgrid_cuda_check - whether the kernels can number a plan's w-planes and the cells of one.
+ * Returns: 0, MSI_ERANGE
+ */
+int msi_wgrid_cuda_check(const msi_wgrid_plan *plan);
+
+/* As wgrid_method.c has them. */
+void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_image, int64_t n_resident, int64_t *host,
+                          int64_t *device);
+int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_image, int64_t n_sample, int64_t host_bytes);
+
+/* msi_wgrid_cuda_image - as msi_wgrid_cpu_image; also MSI_EGPU. All image planes in one pass while they fit. */
+int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
+                         int64_t n_resident, msi_image *image, msi_stage_times *times);
+
+/* msi_wgrid_cuda_predict - as msi_wgrid_cpu_predict; also MSI_EGPU. */
+int msi_wgrid_cuda_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
+                           void **kept, msi_stage_times *times);
+void msi_wgrid_cuda_forget(void *kept);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

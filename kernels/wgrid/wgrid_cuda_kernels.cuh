@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The kernels of the default gridder on the GPU; wgrid_cuda.cu says how they work together. */
+#ifndef MSI_KERNELS_WGRID_CUDA_KERNELS_CUH
+#define MSI_KERNELS_WGRID_CUDA_KERNELS_CUH
+
+#include "kernels/transform/window.h"
+#include "kernels/geometry.h"
+#include "kernels/gpu/cuda_check.h"
+#include "kernels/store/store_rows.h"
+#include "kernels/transform/screen_cuda.cuh"
+
+namespace {
+
+constexpr int MAX_PLANES = 32;
+
+/* Warps of a gridding block: as many as leave its taps inside 48 KB of shared memory. */
+template <typename T, int WIDTH> constexpr int WARPS = sizeof(T) * WIDTH > 96 ? 2 : 4;
+
+typedef msi_store_rows segment_view;
+
+/* Whole words of 8 bytes, as kernels copy them. */
+template <typename T> struct record {
+    T zu, zv, zw;
+    int32_t u0, v0, w0;
+};
+template <> struct record<double> {
+    double zu, zv, zw;
+    int32_t u0, v0, w0, none;
+};
+
+/* A sample in its place for gridding, with its value in the first image. */
+template <typename T> struct alignas(8 * sizeof(T)) placed {
+    record<T> at;
+    cplx<T> value;
+
+    __device__ placed(T zu, T zv, T zw, int32_t u0, int32_t v0, int32_t w0, cplx<T> value_)
+        : at{zu, zv, zw, u0, v0, w0}, value(value_)
+    {
+    }
+};
+template <> struct alignas(64) placed<double> {
+    record<double> at;
+    double none;
+    cplx<double> value;
+
+    __device__ placed(double zu, double zv, double zw, int32_t u0, int32_t v0, int32_t w0, cplx<double> value_)
+        : at{zu, zv, zw, u0, v0, w0, 0}, none(0), value(value_)
+    {
+    }
+};
+
+/* Tap polynomials, highest power first: u and v share the first half of a row, w has the second. */
+template <typename T> struct tap_table {
+    T uv[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
+    T w[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
+};
+
+__device__ void add_cell(cplx<float> *cell, float re, float im)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(re), "f"(im) : "memory");
+#else
+    atomicAdd(&cell->re, re);
+    atomicAdd(&cell->im, im);
+#endif
+}
+
+__device__ void add_cell(cplx<double> *cell, double re, double im)
+{
+    atomicAdd(&cell->re, re);
+    atomicAdd(&cell->im, im);
+}
+
+constexpr uint32_t UNUSED = 0xffffffffu;
+
+constexpr int TILE = 16; /* edge of a tile of first taps, where the number of keys allows */
+
+/* Of gridding's tiles the edges in cells, to base two. */
+struct tile_shape {
+    int log_u, log_v;
+};
+
+/* Such that what a tile's footprints touch fills rows of 8 or 16 cells, or 24, and 16 of them, or 32. */
+template <typename T> constexpr tile_shape ring_tile(int width)
+{
+    if (width >= 14) return {3, 4};
+    if (width >= 10) return {3, 2};
+    return {sizeof(T) == 4 && width <= 5 ? 2 : 3, 3};
+}
+
+constexpr int TENSOR_WIDTH = 9; /* widest window of products of halves */
+
+/* Samples of a crowded item of gridding's: as many as one product of tensor cores adds up. */
+template <typename T> constexpr int ring_group(int width)
+{
+    return sizeof(T) == 4 && width <= TENSOR_WIDTH ? 16 : 4;
+}
+
+constexpr int MOST_SPARSE = 2;     /* of a sparse one */
+constexpr int MOST_IN_COPY = 1024; /* of a crowded one of degridding's */
+
+/* Sorted samples [first, first + n) of one tile and first w-plane. */
+struct item {
+    uint32_t first, n;
+};
+
+/*
+ * How samples are ordered: by tower (first w-planes that are gridded together), core (rectangle of tiles), tile, first
+ * w-plane. Whole planes are one tower, and every tile is a core.
+ */
+struct sample_order {
+    int32_t height;                 /* first w-planes of a tower */
+    int32_t first_tower, end_tower; /* samples of others have no key */
+    int32_t log_u, log_v;           /* to base two, of a tile's edges in cells */
+    int32_t edge_u, edge_v;         /* tiles along a core's edges */
+    int32_t n_core_u, n_core_v;
+
+    __host__ __device__ int64_t n_core() const
+    {
+        return (int64_t)n_core_u * n_core_v;
+    }
+    /* Keys of a core in one tower. */
+    __host__ __device__ int64_t core_keys() const
+    {
+        return (int64_t)edge_u * edge_v * height;
+    }
+    __host__ __device__ int64_t tower_keys() const
+    {
+        return n_core() * core_keys();
+    }
+    __host__ __device__ int64_t n_key() const
+    {
+        return (end_tower - first_tower) * tower_keys();
+    }
+};
+
+/*
+ * Quotients of any 32-bit numbers by one that does not change, without a division: with (2^32 - 1) / by rounded down,
+ * x factor / 2^32 falls short of x / by by no more than x / 2^32 < 1, so that its whole part is the quotient or one
+ * less, which the remainder tells.
+ */
+struct small_divisor {
+    uint32_t by, factor;
+
+    __device__ explicit small_divisor(int32_t by_) : by((uint32_t)by_), factor(UNUSED / (uint32_t)by_) {}
+    __device__ uint32_t divide(uint32_t x) const
+    {
+        const uint32_t quotient = __umulhi(x, factor);
+        return x - quotient * by < by ? quotient : quotient + 1;
+    }
+};
+
+/* What samples' keys are made with. */
+struct key_maker {
+    sample_order o;
+    uint32_t into_u, into_v;
+    small_divisor edge_u, edge_v, height;
+
+    __device__ key_maker(const sample_order &order, const msi_wgrid_geometry &g)
+        : o(order), into_u((uint32_t)(g.nu / 2 + g.width)), into_v((uint32_t)(g.nv / 2 + g.width)),
+          edge_u(order.edge_u), edge_v(order.edge_v), height(order.height)
+    {
+    }
+    /* Returned: UNUSED where the order has no key. */
+    __device__ uint32_t key(const msi_footprint &f) const
+    {
+        const uint32_t tu = ((uint32_t)f.u0 + into_u) >> o.log_u, tv = ((uint32_t)f.v0 + into_v) >> o.log_v;
+        const uint32_t w0 = (uint32_t)f.w0, tower = height.divide(w0);
+        const uint32_t core_u = edge_u.divide(tu), core_v = edge_v.divide(tv);
+        if (tower < (uint32_t)o.first_tower || tower >= (uint32_t)o.end_tower) return UNUSED;
+        const uint32_t row = (tower - (uint32_t)o.first_tower) * (uint32_t)o.n_core_v + core_v;
+        const uint32_t core = row * (uint32_t)o.n_core_u + core_u;
+        const uint32_t in_core = (tv - core_v * edge_v.by) * edge_u.by + tu - core_u * edge_u.by;
+        return (core * edge_u.by * edge_v.by + in_core) * height.by + w0 - tower * height.by;
+    }
+};
+
+/* Of images the planes of a store, -1 being the PSF. */
+struct plane_map {
+    int n_image, n_plane;
+    int store_plane[MAX_PLANES];
+};
+
+/* Records and keys of a batch whose every sample counts, wherever in the uv plane it lies. */
+template <typename T>
+__global__ void k_locate_all(msi_wgrid_geometry g, sample_order order, const segment_view *segments,
+                             const double *freq_hz, const double *uvw_m, record<T> *records, uint32_t *key,
+                             uint32_t *index)
+{
+    const key_maker keys(order, g);
+    segment_view s = segments[blockIdx.x];
+    int64_t n = (int64_t)s.n_row * s.n_chan;
+    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
+        int64_t row = i / s.n_chan, at = s.first_sample + i;
+        msi_footprint f;
+        double w_lambda;
+        msi_locate_wrapped(&g, uvw_m + 3 * (s.first_row + row), freq_hz[s.first_freq + i % s.n_chan], &f, &w_lambda);
+        records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
+        key[at] = keys.key(f);
+        index[at] = (uint32_t)at;
+    }
+}
+
+__device__ int wrap(int x, int n)
+{
+    return x < 0 ? x + n : x >= n ? x - n : x;
+}
+
+/* Sorted runs of equal keys: each of one tile and first w-plane. */
+struct key_runs {
+    const uint32_t *key, *length, *start;
+    int64_t n;
+};
+
+/* How runs are cut into items. */
+struct item_rule {
+    uint32_t height;                    /* keys of a tile */
+    uint32_t reach;                     /* of a tile's first w-planes, those less than this from a run's own .. */
+    uint32_t crowded_from;              /* .. make it crowded by so many samples; UNUSED: none is */
+    uint32_t most_crowded, most_sparse; /* samples of an item */
+};
+
+__device__ inline bool is_crowded(const key_runs &runs, const item_rule &rule, int64_t i)
+{
+    uint32_t key = runs.key[i], n = runs.length[i];
+    if (key == UNUSED || rule.crowded_from == UNUSED) return false;
+    uint32_t first = key / rule.height * rule.height, end = first + rule.height;
+    for (int64_t k = i - 1; k >= 0 && n < rule.crowded_from; k--) {
+        if (runs.key[k] < first || key - runs.key[k] >= rule.reach) break;
+        n += runs.length[k];
+    }
+    for (int64_t k = i + 1; k < runs.n && n < rule.crowded_from; k++) {
+        if (runs.key[k] >= end || runs.key[k] - key >= rule.reach) break;
+        n += runs.length[k];
+    }
+    return n >= rule.crowded_from;
+}
+
+__global__ void k_count_items(key_runs runs, item_rule rule, uint32_t *n_crowded, uint32_t *n_sparse)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= runs.n) return;
+    uint32_t n = runs.key[i] == UNUSED ? 0 : runs.length[i];
+    bool crowded = is_crowded(runs, rule, i);
+    n_crowded[i] = crowded ? (n + rule.most_crowded - 1) / rule.most_crowded : 0;
+    n_sparse[i] = crowded ? 0 : (n + rule.most_sparse - 1) / rule.most_sparse;
+}
+
+/* crowded_at, sparse_at: how many items there are of the runs before each. A warp to a run, which may be long. */
+__global__ void k_list_items(key_runs runs, item_rule rule, const uint32_t *crowded_at, const uint32_t *sparse_at,
+                             item *crowded, item *sparse)
+{
+    int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (i >= runs.n || runs.key[i] == UNUSED) return;
+    bool to_crowded = is_crowded(runs, rule, i);
+    uint32_t n = runs.length[i], most = to_crowded ? rule.most_crowded : rule.most_sparse;
+    item *out = to_crowded ? crowded + crowded_at[i] : sparse + sparse_at[i];
+    for (uint32_t k = threadIdx.x % 32; k * most < n; k += 32)
+        out[k] = {runs.start[i] + k * most, min(most, n - k * most)};
+}
+
+/*
+ * Where the cells of an item's footprints lie in planes that follow each other: the cell of grid coordinates (u, v) for
+ * tap k along w at [origin + k plane_cells + wrap(v + shift_v, n_v) n_u + wrap(u + shift_u, n_u)]; only taps k_first ..
+ * k_end - 1 meet planes that are there.
+ */
+struct patch {
+    int64_t origin, plane_cells;
+    int shift_u, shift_v, n_u, n_v;
+    int k_first, k_end;
+};
+
+/* Planes [low, high) of whole grids: cells [n_image][high - low][nv][nu]. */
+struct whole_planes {
+    static constexpr bool ALWAYS_W = false; /* there may be one plane and no w */
+    int low, high;
+
+    __device__ int64_t image_cells(const msi_wgrid_geometry &g) const
+    {
+        return g.nu * g.nv * (high - low);
+    }
+    template <typename T> __device__ patch find(const msi_wgrid_geometry &g, const record<T> &r) const
+    {
+        int64_t cells = g.nu * g.nv;
+        return {(r.w0 - low) * cells,
+                cells,
+                (int)(g.nu / 2),
+                (int)(g.nv / 2),
+                (int)g.nu,
+                (int)g.nv,
+                r.w0 < low ? low - r.w0 : 0,
+                min(g.w_width, high - r.w0)};
+    }
+    /* The number of a sample's first plane among those that are there, or would be; the next ones follow it. */
+    template <typename T> __device__ int plane_number(const msi_wgrid_geometry &, const record<T> &r) const
+    {
+        return r.w0 - low;
+    }
+    __device__ int n_plane() const
+    {
+        return high - low;
+    }
+};
+
+/* What the gridding kernels read, and the cells that they add to. */
+template <typename T> struct grid_job {
+    const tap_table<T> *taps, *host_taps;
+    int n_image;
+    int64_t n_sample;
+    const placed<T> *samples; /* in order */
+    const cplx<T> *value;     /* [n_image - 1][n_sample], of images but the first */
+    cplx<T> *grid;
+
+    __device__ cplx<T> value_of(int image, int64_t sample) const
+    {
+        return image ? value[(image - 1) * n_sample + sample] : samples[sample].value;
+    }
+};
+
+/* The polynomials of all taps into shared memory: u, v, then w. */
+template <typename T, int N_COEF, int WIDTH, int N_TAP>
+__device__ void load_taps(const tap_table<T> *taps, T (*table)[N_TAP])
+{
+    for (int i = threadIdx.x; i < N_COEF * N_TAP; i += blockDim.x) {
+        int k = i / N_TAP, t = i % N_TAP;
+        table[k][t] = t < 2 * WIDTH ? taps->uv[k][t % WIDTH] : taps->w[k][t % WIDTH];
+    }
+}
+
+template <typename T, int N_COEF, int N_TAP> __device__ T tap_value(const T (*table)[N_TAP], int t, T z)
+{
+    T p = table[0][t];
+#pragma unroll
+    for (int k = 1; k < N_COEF; k++) p = p * z + table[k][t];
+    return p;
+}
+
+/* Items of a sorted batch: crowded ones, or sparse ones. */
+struct item_range {
+    const item *first;
+    int64_t n;
+};
+
+} // namespace
+
+#endif

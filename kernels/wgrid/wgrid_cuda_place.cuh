@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Samples of a batch put in order for gridding. They are counted by key, one counter to every key that there may be;
+ * what a counter held when a sample was counted is the sample's rank among those of its key. Sums over the counters of
+ * the keys before are where a key's samples begin, and then every sample goes to its place in one step, with its
+ * coordinates and value, so that gridding reads them one after the other. Samples of one key come in any order.
+ */
+#ifndef MSI_KERNELS_WGRID_CUDA_PLACE_CUH
+#define MSI_KERNELS_WGRID_CUDA_PLACE_CUH
+
+#include <cub/block/block_scan.cuh>
+
+#include "kernels/wgrid/wgrid_cuda_kernels.cuh"
+
+namespace {
+
+constexpr int COUNT_BLOCK = 256, KEYS_EACH = 16; /* keys of a thread where counters are summed */
+constexpr int COUNT_CHUNK = COUNT_BLOCK * KEYS_EACH;
+
+/* Rows of a batch's segments, as kernels visit them. */
+struct batch_rows {
+    const segment_view *segments;
+    const double *freq_hz, *uvw_m;
+    const float *weight; /* [n_plane][n_sample] */
+    int64_t n_sample;
+};
+
+/* Calls f(i, uvw_m, freq_hz, is_there) for a block's part of the samples i of a segment: whole warps. */
+template <class F> __device__ __forceinline__ void for_each_sample(const batch_rows &b, F f)
+{
+    const segment_view s = b.segments[blockIdx.x];
+    const uint32_t n_chan = (uint32_t)s.n_chan, n = (uint32_t)s.n_row * n_chan;
+    for (uint32_t first = blockIdx.y * blockDim.x; first < n; first += gridDim.y * blockDim.x) {
+        const uint32_t i = first + threadIdx.x, row = min(i, n - 1) / n_chan, chan = min(i, n - 1) - row * n_chan;
+        f(s.first_sample + i, b.uvw_m + 3 * (s.first_row + row), b.freq_hz[s.first_freq + chan], i < n);
+    }
+}
+
+__device__ inline bool is_used(const plane_map &map, const batch_rows &b, int64_t i)
+{
+    bool used = false;
+#pragma unroll 1
+    for (int p = 0; p < map.n_image; p++)
+        used |= b.weight[(map.store_plane[p] < 0 ? 0 : map.store_plane[p]) * b.n_sample + i] > 0;
+    return used;
+}
+
+/* Keys of samples, UNUSED of those in no image, and their ranks among those of a key: of a run of equal keys in a warp
+ * the first lane counts. */
+__global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sample_order order, plane_map map,
+                                                       batch_rows b, uint32_t *count, uint32_t *key, uint32_t *rank)
+{
+    const key_maker keys(order, g);
+    for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
+        msi_footprint f;
+        double w_lambda;
+        msi_locate(&g, uvw_m, freq_hz, &f, &w_lambda);
+        const uint32_t own = is_there && is_used(map, b, i) ? keys.key(f) : UNUSED;
+        const int lane = threadIdx.x % 32;
+        const uint32_t before = __shfl_up_sync(~0u, own, 1), up_to_here = 0xffffffffu >> (31 - lane);
+        const uint32_t heads = __ballot_sync(~0u, lane == 0 || own != before);
+        const int head = 31 - __clz((int)(heads & up_to_here));
+        const int end = heads & ~up_to_here ? __ffs((int)(heads & ~up_to_here)) - 1 : 32;
+        uint32_t first = 0;
+        if (lane == head && own != UNUSED) first = atomicAdd(count + own, (uint32_t)(end - lane));
+        first = __shfl_sync(~0u, first, head);
+        if (!is_there) return;
+        key[i] = own;
+        rank[i] = first + (uint32_t)(lane - head);
+    });
+}
+
+/* Samples, runs of equal keys, items. */
+struct key_sums {
+    uint32_t n_sample, n_run, n_crowded, n_sparse;
+
+    __host__ __device__ key_sums operator+(const key_sums &o) const
+    {
+        return {n_sample + o.n_sample, n_run + o.n_run, n_crowded + o.n_crowded, n_sparse + o.n_sparse};
+    }
+};
+
+struct key_adder {
+    __host__ __device__ key_sums operator()(const key_sums &a, const key_sums &b) const
+    {
+        return a + b;
+    }
+};
+
+/* What a key of n samples adds; count: samples of all keys. */
+__device__ inline key_sums sums_of_key(const item_rule &rule, const uint32_t *count, uint32_t key, uint32_t n)
+{
+    if (!n) return {0, 0, 0, 0};
+    bool crowded = false;
+    if (rule.crowded_from != UNUSED) {
+        const uint32_t first = key / rule.height * rule.height, end = first + rule.height;
+        const uint32_t low = key - first < rule.reach ? first : key - rule.reach + 1;
+        const uint32_t high = end - key < rule.reach ? end : key + rule.reach;
+        uint32_t near = 0;
+        for (uint32_t k = low; k < high && near < rule.crowded_from; k++) near += count[k];
+        crowded = near >= rule.crowded_from;
+    }
+    return {n, 1, crowded ? (n + rule.most_crowded - 1) / rule.most_crowded : 0,
+            crowded ? 0 : (n + rule.most_sparse - 1) / rule.most_sparse};
+}
+
+/* sums [blocks + 1], of each block's keys; the last is 0. */
+__global__ void __launch_bounds__(COUNT_BLOCK) k_sum_counts(const uint32_t *count, item_rule rule, key_sums *sums)
+{
+    const uint32_t chunk = blockIdx.x * (uint32_t)COUNT_CHUNK;
+    uint32_t own[KEYS_EACH], any = 0;
+#pragma unroll
+    for (int q = 0; q < KEYS_EACH / 4; q++) {
+        const uint4 four = reinterpret_cast<const uint4 *>(count + chunk)[q * COUNT_BLOCK + threadIdx.x];
+        own[4 * q] = four.x;
+        own[4 * q + 1] = four.y;
+        own[4 * q + 2] = four.z;
+        own[4 * q + 3] = four.w;
+        any |= four.x | four.y | four.z | four.w;
+    }
+    __shared__ key_sums all;
+    if (threadIdx.x == 0) all = {0, 0, 0, 0};
+    if (__syncthreads_or(any != 0)) {
+        key_sums total = {0, 0, 0, 0};
+#pragma unroll
+        for (int k = 0; k < KEYS_EACH; k++) {
+            const uint32_t key = chunk + (uint32_t)(k / 4 * COUNT_BLOCK + (int)threadIdx.x) * 4 + k % 4;
+            total = total + sums_of_key(rule, count, key, own[k]);
+        }
+        if (any) {
+            atomicAdd(&all.n_sample, total.n_sample);
+            atomicAdd(&all.n_run, total.n_run);
+            atomicAdd(&all.n_crowded, total.n_crowded);
+            atomicAdd(&all.n_sparse, total.n_sparse);
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) sums[blockIdx.x] = all;
+    if (threadIdx.x == 0 && blockIdx.x == 0) sums[gridDim.x] = {0, 0, 0, 0};
+}
+
+/* Runs of equal keys, in order; one more of none. */
+struct run_lists {
+    uint32_t *key, *length, *start, *crowded_at, *sparse_at;
+};
+
+/* sums: of the blocks before. */
+__global__ void __launch_bounds__(COUNT_BLOCK)
+    k_list_runs(const uint32_t *count, item_rule rule, const key_sums *sums, run_lists runs)
+{
+    using scan = cub::BlockScan<key_sums, COUNT_BLOCK>;
+    __shared__ typename scan::TempStorage space;
+    key_sums at = sums[blockIdx.x], total = {0, 0, 0, 0}, before;
+    const key_sums next = sums[blockIdx.x + 1];
+    if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) {
+        runs.key[next.n_run] = UNUSED;
+        runs.length[next.n_run] = 0;
+        runs.start[next.n_run] = next.n_sample;
+        runs.crowded_at[next.n_run] = next.n_crowded;
+        runs.sparse_at[next.n_run] = next.n_sparse;
+    }
+    if (next.n_run == at.n_run) return;
+    const uint32_t first = (blockIdx.x * COUNT_BLOCK + threadIdx.x) * KEYS_EACH;
+    for (uint32_t k = first; k < first + KEYS_EACH; k++) total = total + sums_of_key(rule, count, k, count[k]);
+    scan(space).ExclusiveScan(total, before, key_sums{0, 0, 0, 0}, key_adder());
+    if (!total.n_run) return;
+    at = at + before;
+    for (uint32_t k = first; k < first + KEYS_EACH; k++) {
+        const uint32_t n = count[k];
+        if (!n) continue;
+        runs.key[at.n_run] = k;
+        runs.length[at.n_run] = n;
+        runs.start[at.n_run] = at.n_sample;
+        runs.crowded_at[at.n_run] = at.n_crowded;
+        runs.sparse_at[at.n_run] = at.n_sparse;
+        at = at + sums_of_key(rule, count, k, n);
+    }
+}
+
+constexpr int LANES_A_RUN = 8;
+
+/* Items of runs; what they count becomes where they begin. */
+__global__ void k_list_run_items(run_lists runs, int64_t n_run, item_rule rule, item *crowded, item *sparse,
+                                 uint32_t *begin)
+{
+    const int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / LANES_A_RUN;
+    const uint32_t lane = threadIdx.x % LANES_A_RUN;
+    if (i >= n_run) return;
+    const uint32_t n = runs.length[i], start = runs.start[i];
+    const bool to_crowded = runs.crowded_at[i + 1] != runs.crowded_at[i];
+    const uint32_t most = to_crowded ? rule.most_crowded : rule.most_sparse;
+    item *out = to_crowded ? crowded + runs.crowded_at[i] : sparse + runs.sparse_at[i];
+    for (uint32_t k = lane; k * most < n; k += LANES_A_RUN) out[k] = {start + k * most, min(most, n - k * most)};
+    if (lane == 0) begin[runs.key[i]] = start;
+}
+
+/* What is read once, so that the cache keeps what is written. */
+__device__ inline cplx<float> read_once(const cplx<float> *at)
+{
+    const float2 x = __ldcs(reinterpret_cast<const float2 *>(at));
+    return {x.x, x.y};
+}
+
+__device__ inline cplx<double> read_once(const cplx<double> *at)
+{
+    return {__ldcs(&at->re), __ldcs(&at->im)};
+}
+
+/* A whole sample with as few stores as there can be. */
+template <typename T> __device__ void put(placed<T> *to, const placed<T> &sample)
+{
+    uint4 words[sizeof sample / sizeof(uint4)];
+    memcpy(words, &sample, sizeof sample);
+    for (int i = 0; i < (int)(sizeof sample / sizeof(uint4)); i++) reinterpret_cast<uint4 *>(to)[i] = words[i];
+}
+
+/*
+ * Samples to their places, the rank-th after begin[key]. raw [n_plane][n_sample] visibilities become weighted and
+ * turned values, of the first image with the sample, of others value [n_image - 1][n_sample].
+ */
+template <typename T>
+__global__ void __launch_bounds__(256)
+    k_place_samples(msi_wgrid_geometry g, plane_map map, batch_rows b, const cplx<T> *raw, const uint32_t *key,
+                    const uint32_t *begin, const uint32_t *rank, placed<T> *out, cplx<T> *value)
+{
+    for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
+        if (!is_there) return;
+        const uint32_t own = __ldcs(key + i);
+        if (own == UNUSED) return;
+        const int64_t at = (int64_t)begin[own] + __ldcs(rank + i);
+        msi_footprint f;
+        double w_lambda;
+        const int conjugate = msi_locate(&g, uvw_m, freq_hz, &f, &w_lambda);
+        const double turns = w_lambda * g.n_mid;
+        T sine, cosine;
+        sincos_turns((T)(turns - rint(turns)), &sine, &cosine);
+#pragma unroll 1
+        for (int p = map.n_image - 1; p >= 0; p--) {
+            const int from = map.store_plane[p] < 0 ? 0 : map.store_plane[p];
+            T wt = (T)__ldcs(b.weight + from * b.n_sample + i), re = wt, im = 0;
+            if (map.store_plane[p] >= 0) {
+                const cplx<T> v = read_once(raw + from * b.n_sample + i);
+                re = wt * v.re;
+                im = conjugate ? -wt * v.im : wt * v.im;
+            }
+            const cplx<T> turned = {re * cosine + im * sine, im * cosine - re * sine};
+            if (p)
+                value[(p - 1) * b.n_sample + at] = turned;
+            else
+                put(out + at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, turned));
+        }
+    });
+}
+
+} // namespace
+
+#endif

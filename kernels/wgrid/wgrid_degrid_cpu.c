@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Gridding backwards. A ring of w-planes moves up through w: each is made of the model when the ring comes to it, and
+ * samples whose footprints begin on the ring's lowest planes are degridded, each of them once. Where memory holds fewer
+ * planes than a footprint has, the ring moves by its whole length and a sample's visibility grows with every position
+ * that its footprint meets. Where it holds every plane of every image, they stay from call to call.
+ *
+ * A sample's sum depends on nothing but the planes, so threads take runs of samples as they come.
+ */
+#include "kernels/wgrid/wgrid_degrid_cpu.h"
+
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/wgrid/model_planes_cpu.h"
+
+enum { G = MSI_GRID_GUARD };
+
+/* Runs of a tile that one thread takes at a time. */
+enum { RUNS_AT_ONCE = 4096 };
+
+typedef struct run_work {
+    int64_t tile, first, end; /* of the tile's runs in this step, counted over its buckets */
+} run_work;
+
+typedef struct degridder {
+    msi_model_planes model;
+    const msi_wgrid_geometry *g;
+
+    /* Of one call. */
+    msi_vis_store *store;
+    msi_buckets buckets;
+    run_work *work;
+} degridder;
+
+static int create(degridder **out, const msi_wgrid_plan *plan, int n_image, int64_t n_resident, int keeps)
+{
+    degridder *d;
+    MSI_TRY(msi_alloc(&d, 1, sizeof *d, "degridder"));
+    *out = d;
+    d->g = &plan->grid;
+    return msi_model_planes_create(&d->model, plan, n_image, plan->grid.n_w, n_resident, keeps);
+}
+
+void msi_wgrid_cpu_forget(void *kept)
+{
+    degridder *d = kept;
+    if (!d) return;
+    msi_model_planes_free(&d->model);
+    msi_free(d);
+}
+
+/* The model's wanted rows of a w-plane. Returns whether there is any. */
+static int want_rows(degridder *d, int64_t w_plane)
+{
+    const msi_wgrid_geometry *g = d->g;
+    int64_t n_w0 = g->n_w - g->w_width + 1, n_row = d->model.planes.n_row;
+    int any = 0;
+    memset(d->model.wanted, 0, (size_t)n_row);
+    for (int64_t w0 = w_plane - g->w_width + 1; w0 <= w_plane; w0++)
+        for (int64_t tv = 0; w0 >= 0 && w0 < n_w0 && tv < g->n_tile_v; tv++) {
+            const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, tv * g->n_tile_u);
+            if (start[0] == start[g->n_tile_u]) continue;
+            /* A row more on either side: see msi_degrid_source. */
+            int64_t row = tv * g->tile - g->width + G - 1, end = row + g->tile + g->width + 1;
+            if (row < 0) row = 0;
+            if (end > n_row) end = n_row;
+            memset(d->model.wanted + row, 1, (size_t)(end - row));
+            any = 1;
+        }
+    msi_model_planes_want_guards(&d->model);
+    return any;
+}
+
+/* Makes sure of the rows of planes [low, high) that samples touch. */
+static void make_planes(degridder *d, int image, int64_t low, int64_t high)
+{
+    for (int64_t w_plane = low; w_plane < high; w_plane++) {
+        if (msi_interrupt_signal() || !want_rows(d, w_plane)) continue;
+        if (!d->model.keeps) msi_model_planes_fill(&d->model, image, w_plane, msi_wgrid_plane_w(d->g, w_plane), 1);
+        msi_model_planes_finish(&d->model, image, w_plane);
+    }
+}
+
+/* Degrid some of a tile's runs of first planes [w0_begin, w0_end) from planes [low, high). */
+static void degrid_runs(const degridder *d, int image, const run_work *work, int64_t w0_begin, int64_t w0_end,
+                        int64_t low, int64_t high)
+{
+    const msi_wgrid_geometry *g = d->g;
+    const msi_wgrid_planes *p = &d->model.planes;
+    int64_t tu = work->tile % g->n_tile_u, tv = work->tile / g->n_tile_u, before = 0;
+    /* The middle of the samples whose first taps lie in the tile, a whole number. */
+    int64_t u_middle = tu * g->tile - g->nu / 2 - g->width + g->tile / 2 + g->width / 2;
+    int64_t v_middle = tv * g->tile - g->nv / 2 - g->width + g->tile / 2 + g->width / 2;
+    for (int64_t w0 = w0_begin; w0 < w0_end && before < work->end; w0++) {
+        const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, work->tile);
+        int64_t n = start[1] - start[0], from = work->first - before, to = work->end - before;
+        before += n;
+        if (from < 0) from = 0;
+        if (to > n) to = n;
+        if (from >= to) continue;
+        msi_degrid_source source = {.first_tap = w0 < low ? (int)(low - w0) : 0,
+                                    .end_tap = w0 + g->w_width > high ? (int)(high - w0) : g->w_width,
+                                    .adds = p->n_resident < g->w_width,
+                                    .w0 = (int32_t)w0,
+                                    .stride = p->stride,
+                                    .u_offset = u_middle + g->nu / 2 + G,
+                                    .v_offset = v_middle + g->nv / 2 + G,
+                                    .u_middle = (double)u_middle,
+                                    .v_middle = (double)v_middle,
+                                    .reach = 0.5 * g->tile + 1};
+        for (int k = source.first_tap; k < source.end_tap; k++)
+            source.plane[k] = p->plane[msi_model_plane_number(&d->model, image, w0 + k)];
+        msi_span span = {g, d->store, p->taps, d->buckets.run + start[0] + from, to - from, image};
+        (p->fp32 ? p->simd->degrid_f32 : p->simd->degrid_f64)(&span, &source);
+    }
+}
+
+static void degrid_step(const degridder *d, int image, int64_t w0_begin, int64_t w0_end, int64_t low, int64_t high)
+{
+    const msi_wgrid_geometry *g = d->g;
+    int64_t n_work = 0;
+    for (int64_t tile = 0; tile < g->n_tile_u * g->n_tile_v; tile++) {
+        int64_t n_run = 0;
+        for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
+            const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, tile);
+            n_run += start[1] - start[0];
+        }
+        for (int64_t first = 0; first < n_run; first += RUNS_AT_ONCE)
+            d->work[n_work++] = (run_work){tile, first, first + RUNS_AT_ONCE < n_run ? first + RUNS_AT_ONCE : n_run};
+    }
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < n_work; i++)
+        if (!msi_interrupt_signal()) degrid_runs(d, image, &d->work[i], w0_begin, w0_end, low, high);
+}
+
+static int degrid_image(degridder *d, int image, msi_stage_times *times)
+{
+    const msi_wgrid_geometry *g = d->g;
+    int64_t n_w0 = g->n_w - g->w_width + 1, b = d->model.keeps ? g->n_w : d->model.planes.n_resident, made = 0;
+    int once = b >= g->w_width;
+    int64_t step = once ? b - g->w_width + 1 : b;
+    if (!once || !d->model.image_used[image]) msi_vis_store_zero(d->store, image);
+    for (int64_t low = 0; d->model.image_used[image] && low < (once ? n_w0 : g->n_w); low += step) {
+        int64_t high = low + b < g->n_w ? low + b : g->n_w;
+        int64_t w0_begin = once || low < g->w_width ? (once ? low : 0) : low - g->w_width + 1;
+        int64_t w0_end = once ? low + step : high;
+        if (w0_end > n_w0) w0_end = n_w0;
+        double t0 = msi_wall_s();
+        make_planes(d, image, made, high);
+        made = high;
+        double t1 = msi_wall_s();
+        degrid_step(d, image, w0_begin, w0_end, low, high);
+        times->transform_s += t1 - t0;
+        times->grid_s += msi_wall_s() - t1;
+        MSI_TRY(msi_interrupt_check());
+        msi_progress("degridding", high, g->n_w);
+    }
+    return MSI_OK;
+}
+
+/* Sort, then everything for one image after the other. */
+static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *model, int is_new, msi_stage_times *times)
+{
+    const msi_wgrid_geometry *g = d->g;
+    double t0 = msi_wall_s();
+    d->store = store;
+    int rc = msi_bucket_sort(&d->buckets, store, g);
+    times->sort_s += msi_wall_s() - t0;
+    if (!rc)
+        rc = msi_alloc(&d->work, g->n_tile_u * g->n_tile_v + d->buckets.n_run / RUNS_AT_ONCE, sizeof *d->work,
+                       "list of tiles");
+    for (int image = 0; !rc && image < d->model.n_image; image++) {
+        t0 = msi_wall_s();
+        if (is_new) msi_model_planes_take(&d->model, model, image);
+        double t1 = msi_wall_s();
+        for (int64_t p = 0; is_new && d->model.keeps && d->model.image_used[image] && p < g->n_w; p++)
+            msi_model_planes_fill(&d->model, image, p, msi_wgrid_plane_w(g, p), 0);
+        times->correct_s += t1 - t0;
+        times->transform_s += msi_wall_s() - t1;
+        rc = degrid_image(d, image, times);
+    }
+    msi_free(d->work);
+    msi_buckets_free(&d->buckets);
+    if (d->model.keeps) msi_model_planes_forget_model(&d->model);
+    return rc;
+}
+
+int msi_wgrid_cpu_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
+                          void **kept, msi_stage_times *times)
+{
+    degridder *d = kept ? *kept : NULL;
+    int rc = MSI_OK, is_new = !d;
+    if (is_new) {
+        int64_t all_bytes = model->n_plane * plan->grid.n_w * msi_wgrid_plane_bytes(plan);
+        int keeps = kept && n_resident >= plan->grid.n_w &&
+                    (model->n_plane == 1 || all_bytes < msi_memory_limit() - msi_memory_in_use());
+        rc = create(&d, plan, model->n_plane, n_resident, keeps);
+    }
+    if (!rc) rc = degrid_store(d, store, model, is_new, times);
+    int stays = !rc && d->model.keeps;
+    if (kept) *kept = stays ? d : NULL;
+    if (!stays) msi_wgrid_cpu_forget(d);
+    return rc;
+}

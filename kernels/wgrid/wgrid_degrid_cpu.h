@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The default gridder's transpose on the CPU: a model image to visibilities. */
+#ifndef MSI_KERNELS_WGRID_DEGRID_CPU_H
+#define MSI_KERNELS_WGRID_DEGRID_CPU_H
+
+#include "kernels/store/vis_store.h"
+#include "kernels/wgrid/wgrid_plan.h"
+#include "kernels/strategy.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * msi_wgrid_cpu_predict - taper, screen and transform the model into w-planes, and degrid every sample of the store.
+ *
+ * Given:    plan, model (n_plane planes, as the store), n_resident w-planes at once
+ * Returned: store's visibilities [n_plane]
+ * Given and returned: *kept  NULL at first; where every w-plane is resident, the planes of the model for the next call,
+ *                            which must be with the same plan and n_resident. Freed by msi_wgrid_cpu_forget (NULL is
+ *                            fine). kept itself NULL: nothing is kept
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ * Notes: the result does not depend on the number of threads.
+ */
+int msi_wgrid_cpu_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
+                          void **kept, msi_stage_times *times);
+void msi_wgrid_cpu_forget(void *kept);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The default gridder's transpose on the GPU.
+ *
+ * One kernel puts the model, divided by the windows' transforms and turned by a plane's w, on a padded plane; cuFFT
+ * makes cells of it. Samples come in batches of whole segments, are located and sorted as for gridding, and are cut
+ * into items of one tile and first w-plane. A crowded item is degridded by a block from a copy of its tile in shared
+ * memory, a sparse one by a warp from the planes in L2. The sums of several samples lie spread over a warp's lanes and
+ * are added up together. Nothing is atomic: the result is the same every time.
+ *
+ * As many w-planes of all images as fit are held; where all do, they are made once for all fillings of the store, else
+ * slab by slab for every batch.
+ */
+#include "kernels/wgrid/wgrid_predictor_cuda.cuh"
+#include "kernels/wgrid/wgrid_cuda.h"
+
+namespace {
+
+template <typename T> class degridder : public wgrid_predictor<T, sample_batches<T>> {
+    using base = wgrid_predictor<T, sample_batches<T>>;
+
+  public:
+    degridder(const msi_wgrid_plan *plan_, int n_image_, int64_t n_resident_)
+        : base(n_image_, plan_), n_resident(n_resident_)
+    {
+    }
+
+  private:
+    using base::g;
+    using base::n_image;
+    using base::now;
+    using base::times;
+    int64_t n_resident;
+    int made_low = -1; /* of the planes that are there; -1: none */
+    buffer d_grid;
+
+    int make_room() override
+    {
+        return d_grid.fit(n_image * n_resident * g.nu * g.nv * (int64_t)sizeof(cplx<T>), "w-planes");
+    }
+
+    cplx<T> *planes_of(int image, int low, int high) const
+    {
+        return as<cplx<T>>(d_grid) + image * (int64_t)(high - low) * g.nu * g.nv;
+    }
+
+    int make_planes(int low, int high)
+    {
+        double start = msi_wall_s();
+        for (int i = 0; i < n_image; i++)
+            for (int p = low; p < high; p++) {
+                cplx<T> *plane = planes_of(i, low, high) + (p - low) * g.nu * g.nv;
+                MSI_TRY(base::transform_model(i, base::screen(), p, base::whole_fft, plane));
+            }
+        MSI_CUDA(cudaDeviceSynchronize());
+        times->transform_s += msi_wall_s() - start;
+        made_low = low;
+        return msi_interrupt_check();
+    }
+
+    /* A sample's planes may lie in several slabs, each of which adds to what is zero at first. */
+    int degrid_batch() override
+    {
+        const bool add = n_resident < g.n_w;
+        if (add) MSI_CUDA(cudaMemset(as<void>(base::d_raw), 0, sizeof(cplx<T>) * (size_t)(n_image * now.n_sample)));
+        for (int low = 0; low < g.n_w; low += (int)n_resident) {
+            int high = low + n_resident < g.n_w ? low + (int)n_resident : g.n_w;
+            if (made_low != low) MSI_TRY(make_planes(low, high));
+            double start = msi_wall_s();
+            for (int i = 0; i < n_image; i++)
+                MSI_TRY(degrid_items(g, base::sums_of(i, planes_of(i, low, high), add), whole_planes{low, high},
+                                     base::crowded(), base::sparse()));
+            MSI_CUDA(cudaDeviceSynchronize());
+            times->grid_s += msi_wall_s() - start;
+            MSI_TRY(msi_interrupt_check());
+        }
+        return MSI_OK;
+    }
+};
+
+template <typename T>
+int predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident, void **kept,
+            msi_stage_times *times)
+{
+    auto make = [=] { return new degridder<T>(plan, model->n_plane, n_resident); };
+    return predict_kept(kept, make, store, model, times);
+}
+
+} // namespace
+
+int msi_wgrid_cuda_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
+                           void **kept, msi_stage_times *times)
+{
+    return plan->precision == MSI_FP32 ? predict<float>(plan, store, model, n_resident, kept, times)
+                                       : predict<double>(plan, store, model, n_resident, kept, times);
+}
+
+void msi_wgrid_cuda_forget(void *kept)
+{
+    forget_kept(kept);
+}

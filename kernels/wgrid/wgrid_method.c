@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/wgrid/wgrid_method.h"
+
+#include <omp.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/wgrid/wgrid_degrid_cpu.h"
+#include "kernels/wgrid/wgrid_cpu.h"
+#include "kernels/store/bucket_sort_cpu.h"
+
+/* What the backends do differently. */
+typedef struct wgrid_backend {
+    const msi_cost_model *cost;
+    int uses_threads;                         /* the cost is that of one of OpenMP's threads */
+    int (*check)(const msi_wgrid_plan *plan); /* whether it can do what is planned; NULL: always */
+    /* Bytes of host memory beside the store, and of device memory, with n_resident w-planes held. */
+    void (*bytes)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
+                  int64_t *device);
+    int64_t (*resident)(const msi_wgrid_plan *plan, const msi_plan_request *request);
+    int (*image)(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane, int64_t n_resident,
+                 msi_image *image, msi_stage_times *times);
+    /* kept: what the backend keeps of the model from call to call, empty at first, given back to forget. NULL: keep
+     * nothing. */
+    int (*predict)(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
+                   void **kept, msi_stage_times *times);
+    void (*forget)(void *kept);
+} wgrid_backend;
+
+struct msi_plan {
+    msi_wgrid_plan wgrid;
+    const wgrid_backend *backend;
+    int64_t n_resident;
+    int lasts;
+    void *kept;
+};
+
+static void cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
+                      int64_t *device)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
+    /* Planes that are kept from filling to filling are those of every image. */
+    int64_t n_plane = request->lasts && n_resident == g->n_w ? n_resident * request->n_image : n_resident;
+    *host = n_plane * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
+            request->n_sample * (int64_t)sizeof(msi_run) + n_bucket * (int64_t)sizeof(int64_t);
+    *device = 0;
+}
+
+static int64_t cpu_resident(const msi_wgrid_plan *plan, const msi_plan_request *request)
+{
+    int64_t rest, device, n_w = plan->grid.n_w;
+    cpu_bytes(plan, request, 0, &rest, &device);
+    int64_t left = request->host_bytes - rest;
+    /* All planes of all images are kept where that leaves half of the memory. */
+    if (request->lasts && request->n_image * n_w * msi_wgrid_cpu_plane_bytes(plan) < left / 2) return n_w;
+    return msi_wgrid_cpu_resident(plan, request->n_sample, left);
+}
+
+#ifdef MSI_HAVE_CUDA
+static void cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
+                       int64_t *device)
+{
+    msi_wgrid_cuda_bytes(plan, request->n_sample, request->n_image, n_resident, host, device);
+}
+
+static int64_t cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request)
+{
+    return msi_wgrid_cuda_resident(plan, request->n_image, request->n_sample, request->host_bytes);
+}
+#endif
+
+static const wgrid_backend cpu = {
+    &msi_wgrid_cpu_cost, 1, NULL, cpu_bytes, cpu_resident, msi_wgrid_cpu_image, msi_wgrid_cpu_predict,
+    msi_wgrid_cpu_forget};
+#ifdef MSI_HAVE_CUDA
+static const wgrid_backend cuda = {&msi_wgrid_cuda_cost,   0,
+                                   msi_wgrid_cuda_check,   cuda_bytes,
+                                   cuda_resident,          msi_wgrid_cuda_image,
+                                   msi_wgrid_cuda_predict, msi_wgrid_cuda_forget};
+#endif
+
+static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_request *request, msi_gridder_report *r)
+{
+    const msi_gridder_spec *s = request->spec;
+    msi_plan *p;
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
+    const msi_cost_model *cost = s->plan_for == MSI_BACKEND_CPU ? &msi_wgrid_cpu_cost : backend->cost;
+    int rc = msi_wgrid_plan_make(&p->wgrid, &s->geometry, s->accuracy, request->precision, s->least_padding,
+                                 request->n_sample, request->w_min_lambda, request->w_max_lambda, cost);
+    if (!rc && backend->check) rc = backend->check(&p->wgrid);
+    if (rc) {
+        msi_free(p);
+        return rc;
+    }
+    p->backend = backend;
+    p->lasts = request->lasts;
+    p->n_resident = backend->resident(&p->wgrid, request);
+    const msi_wgrid_geometry *g = &p->wgrid.grid;
+    int64_t device;
+    int n_unit = !backend->uses_threads ? 1 : s->n_thread ? s->n_thread : omp_get_max_threads();
+    r->width = g->width;
+    r->w_width = g->w_width;
+    r->nu = g->nu;
+    r->nv = g->nv;
+    r->n_w = g->n_w;
+    r->n_w_resident = p->n_resident;
+    r->w_step = g->w_step;
+    r->error_estimate = p->wgrid.error_estimate;
+    r->estimate_s = p->wgrid.cost_s * request->n_image / n_unit;
+    backend->bytes(&p->wgrid, request, 1, &r->least_grid_bytes, &device);
+    backend->bytes(&p->wgrid, request, p->n_resident, &r->grid_bytes, &r->device_bytes);
+    *out = p;
+    return MSI_OK;
+}
+
+int msi_wgrid_cpu_available(void)
+{
+    return 1;
+}
+
+int msi_wgrid_cpu_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    return make(out, &cpu, request, report);
+}
+
+#ifdef MSI_HAVE_CUDA
+int msi_wgrid_cuda_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    return make(out, &cuda, request, report);
+}
+#endif
+
+void msi_wgrid_plan_free(msi_plan *plan)
+{
+    if (!plan) return;
+    plan->backend->forget(plan->kept);
+    msi_free(plan);
+}
+
+int msi_wgrid_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                    msi_stage_times *times)
+{
+    return plan->backend->image(&plan->wgrid, store, store_plane, plan->n_resident, image, times);
+}
+
+int msi_wgrid_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+{
+    return plan->backend->predict(&plan->wgrid, store, model, plan->n_resident, plan->lasts ? &plan->kept : NULL,
+                                  times);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/wgrid/wgrid_plan.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/status.h"
+
+enum { TILE = 16, LEAST_GRID = 48 };
+
+static const double MAX_SIGMA = 2.5;
+
+/* Of the accuracy asked for: the window's error is an rms over samples' fractions of a cell, and a few samples may all
+ * have the worst one, sqrt(2) of it. */
+static const double MARGIN = 0.7;
+
+/* Whatever the accuracy, predict is the transpose of imaging to 1e-12 in double: no window is divided out so far down
+ * that rounding comes near that. */
+static const double MOST_FP64_ROUNDING = 1e-13;
+
+/* With more buckets than this the tiles grow: the table of buckets must stay small beside the grid. */
+static const int64_t MAX_BUCKETS = 1 << 24;
+
+/* Below this the rounding of 32-bit sums shows (measured: 2e-7 to 6e-7 of the image on every layout tried). */
+static const double LEAST_FP32_ACCURACY = 1.5e-6;
+
+msi_precision msi_precision_for(double accuracy)
+{
+    return accuracy >= LEAST_FP32_ACCURACY ? MSI_FP32 : MSI_FP64;
+}
+
+/* Time of an n x n transform in arbitrary units; HUGE_VAL where n has other factors. The weights of the radices are
+ * what FFTW and cuFFT take for a pass of each, rounded: passes of 5 and 7 cost more than their share. */
+static double fft_time(int64_t n)
+{
+    static const struct {
+        int radix;
+        double weight;
+    } passes[] = {{2, 1}, {3, 1.7}, {5, 3}, {7, 4.5}};
+    double per_cell = 0;
+    int64_t rest = n;
+    for (int i = 0; i < 4; i++)
+        for (; rest % passes[i].radix == 0; rest /= passes[i].radix) per_cell += passes[i].weight;
+    return rest == 1 ? (double)n * (double)n * per_cell : HUGE_VAL;
+}
+
+int64_t msi_fft_size(int64_t n)
+{
+    int64_t best = 0;
+    double least = HUGE_VAL;
+    n += n % 2;
+    for (int64_t size = n; size <= n + n * 6 / 100 || !best; size += 2) {
+        double time = fft_time(size);
+        if (time >= least) continue;
+        least = time;
+        best = size;
+    }
+    return best;
+}
+
+double msi_field_n_range(const msi_image_geometry *image)
+{
+    double l = 0.5 * (double)image->nx * image->cell_x_rad, m = 0.5 * (double)image->ny * image->cell_y_rad;
+    return msi_n_minus_1(l, m);
+}
+
+/* Gridding of samples: see msi_cost_model. */
+static double sample_cost(const msi_wgrid_geometry *g, int64_t n_sample, const msi_cost_model *c)
+{
+    double row = ceil((double)g->width / c->lanes) * c->lanes;
+    return (double)n_sample * (c->sample_s + row * g->width * g->w_width * c->tap_s);
+}
+
+/* Transform and screening of w-planes. */
+static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *image, const msi_cost_model *c)
+{
+    double cells = (double)g->nu * (double)g->nv;
+    double kept = 0.5 * (1 + (double)image->nx / (double)g->nu);
+    double plane = cells * 5 * log2(cells) * kept / c->fft_flop_s + (double)msi_image_n_pixel(image) * c->pixel_s;
+    return g->n_w * plane;
+}
+
+/* Rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is more, since a
+ * crowded cell's sum is off by more than one rounding. */
+static double rounding_error(const msi_window *u, const msi_window *w, int has_w, msi_precision precision)
+{
+    double rms_u, edge_u, rms_w = 1, edge_w = 1;
+    msi_window_amplification(u, &rms_u, &edge_u);
+    if (has_w) msi_window_amplification(w, &rms_w, &edge_w);
+    double epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
+    return epsilon * fmax(rms_u * rms_u * rms_w, 2 * edge_u * edge_u * edge_w);
+}
+
+/* Window error and rounding together. */
+static double total_error(const msi_window *u, const msi_window *w, int has_w, double rounding)
+{
+    double eu = msi_window_error(u), ew = has_w ? msi_window_error(w) : 0;
+    return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
+}
+
+/* The w-planes of a geometry whose width and n_mid are set. */
+static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, double w_high)
+{
+    /* 1 / (sigma * range of n - 1); first taps lie at ceil(x - width/2), which w_first makes 0 for w_low, clear of
+     * rounding. */
+    g->w_step = 1 / (sigma * -2 * g->n_mid);
+    g->w_first = w_low - 0.5 * (g->width - 1) * g->w_step;
+    double planes = (w_high - w_low) / g->w_step;
+    if (planes > 1e6)
+        return msi_error_set(MSI_ERANGE,
+                             "this field with w up to %.3g wavelengths needs %.3g w-planes; image a smaller field",
+                             w_high, planes);
+    g->n_w = (int32_t)ceil(planes - 0.5 + 1e-6) + g->width;
+    return MSI_OK;
+}
+
+/* What plans are made for, and the cheapest so far. */
+typedef struct plan_search {
+    const msi_image_geometry *image;
+    msi_precision precision;
+    double accuracy, least_padding;
+    int64_t n_sample;
+    double w_low, w_high;
+    const msi_cost_model *cost;
+    msi_wgrid_plan *best;
+} plan_search;
+
+/* The plan of a width, where it reaches the accuracy and costs less than the best. */
+static int try_width(const plan_search *s, int width)
+{
+    const msi_image_geometry *image = s->image;
+    double n_min = msi_field_n_range(image);
+    /* Where no pixel's phase ever turns by a tenth of the accuracy, w is left out. */
+    int has_w = 2 * MSI_PI * s->w_high * -n_min > 0.1 * s->accuracy;
+    /* Phases of doubles are off by half a unit in the last place; no window mends that. */
+    double phase_floor = MSI_PI * DBL_EPSILON * s->w_high * -n_min;
+    double sigma = msi_window_least_sigma(width, MARGIN * s->accuracy / sqrt(has_w ? 3 : 2));
+    for (; sigma <= MAX_SIGMA; sigma *= 1.05) {
+        double padding = fmax(sigma, s->least_padding);
+        msi_wgrid_geometry g = {.width = width, .w_width = has_w ? width : 1, .n_w = 1, .w_step = 1};
+        g.nu = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->nx, LEAST_GRID)));
+        g.nv = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
+        if (g.nu > INT32_MAX / 4 || g.nv > INT32_MAX / 4) break;
+        g.n_mid = has_w ? 0.5 * n_min : 0;
+        int laid = has_w ? lay_w_planes(&g, sigma, s->w_low, s->w_high) : MSI_OK;
+        double sample_s = sample_cost(&g, s->n_sample, s->cost), cost_s = plane_cost(&g, image, s->cost) + sample_s;
+        if (!laid && cost_s >= s->best->cost_s) return MSI_OK; /* more padding costs no less */
+        double u_sigma = fmin((double)g.nu / (double)image->nx, (double)g.nv / (double)image->ny);
+        msi_window u_window, w_window;
+        MSI_TRY(msi_window_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
+        MSI_TRY(msi_window_make(&w_window, width, sigma));
+        double rounding = rounding_error(&u_window, &w_window, has_w, s->precision);
+        double error = total_error(&u_window, &w_window, has_w, rounding);
+        if (error > MARGIN * s->accuracy || (s->precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
+        if (laid) return laid;
+        *s->best = (msi_wgrid_plan){.image = *image,
+                                    .grid = g,
+                                    .window = u_window,
+                                    .w_window = w_window,
+                                    .precision = s->precision,
+                                    .error_estimate = hypot(error, phase_floor),
+                                    .cost_s = cost_s,
+                                    .sample_cost_s = sample_s};
+        return MSI_OK;
+    }
+    return MSI_OK;
+}
+
+void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets)
+{
+    msi_wgrid_geometry *g = &plan->grid;
+    int64_t first_u = g->nu + 2 * g->width + 1, first_v = g->nv + 2 * g->width + 1;
+    for (g->tile = TILE;; g->tile *= 2) {
+        g->n_tile_u = (first_u + g->tile - 1) / g->tile;
+        g->n_tile_v = (first_v + g->tile - 1) / g->tile;
+        if (g->n_tile_u * g->n_tile_v * g->n_w <= most_buckets) return;
+    }
+}
+
+int msi_wgrid_plan_make_width(msi_wgrid_plan *plan, int least_width, int most_width, const msi_image_geometry *image,
+                              double accuracy, msi_precision precision, double least_padding, int64_t n_sample,
+                              double w_min_lambda, double w_max_lambda, const msi_cost_model *cost)
+{
+    double w_low = w_min_lambda <= w_max_lambda ? w_min_lambda : 0;
+    plan_search search = {image, precision, accuracy, least_padding, n_sample, w_low, fmax(w_low, w_max_lambda),
+                          cost,  plan};
+    memset(plan, 0, sizeof *plan);
+    plan->cost_s = HUGE_VAL;
+    for (int width = least_width; width <= most_width; width++) MSI_TRY(try_width(&search, width));
+    msi_wgrid_geometry *g = &plan->grid;
+    if (!g->width)
+        return msi_error_set(MSI_ERANGE, "no window of up to %d cells reaches -accuracy %g for an image of %lld x %lld",
+                             most_width, accuracy, (long long)image->nx, (long long)image->ny);
+    msi_wgrid_plan_lay_tiles(plan, MAX_BUCKETS);
+    g->u_cells_per_m_hz = -(double)g->nu * image->cell_x_rad / MSI_SPEED_OF_LIGHT;
+    g->v_cells_per_m_hz = (double)g->nv * image->cell_y_rad / MSI_SPEED_OF_LIGHT;
+    g->w_lambda_per_m_hz = 1 / MSI_SPEED_OF_LIGHT;
+    g->u_limit = 0.5 * (double)g->nu;
+    g->v_limit = 0.5 * (double)g->nv;
+    return MSI_OK;
+}
+
+int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, double accuracy, msi_precision precision,
+                        double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,
+                        const msi_cost_model *cost)
+{
+    return msi_wgrid_plan_make_width(plan, MSI_WINDOW_MIN_WIDTH, MSI_WINDOW_MAX_WIDTH, image, accuracy, precision,
+                                     least_padding, n_sample, w_min_lambda, w_max_lambda, cost);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A ring of w-planes in host memory, with what gridding into it and degridding from it both need. */
+#ifndef MSI_KERNELS_WGRID_PLANES_CPU_H
+#define MSI_KERNELS_WGRID_PLANES_CPU_H
+
+#include <stddef.h>
+
+#include "kernels/wgrid/wgrid_simd.h"
+#include "kernels/wgrid/wgrid_plan.h"
+#include "kernels/transform/fft_cpu.h"
+
+/* Columns that are transformed together, so that rows of the planes are read and written in whole cache lines. */
+enum { MSI_PLANE_COLUMNS = 16 };
+
+/*
+ * Planes of (nv + 2 guards) rows of `stride` cells. Cell (u, v) lies at column u + nu/2 + MSI_GRID_GUARD of row
+ * v + nv/2 + MSI_GRID_GUARD; guard cells stand for those at the other end of the grid.
+ */
+typedef struct msi_wgrid_planes {
+    const msi_wgrid_plan *plan;
+    const msi_wgrid_geometry *g;
+    const msi_simd_table *simd;
+    int fp32;
+    size_t cell_bytes;
+    int64_t n_row, stride;
+    int64_t n_resident;
+    char **plane;      /* [n_resident] zero at first; w-plane p lives in plane[p % n_resident] */
+    uint8_t *row_used; /* [n_resident][n_row] zero at first; what for is the user's affair */
+    void *taps;        /* msi_taps_f32 or msi_taps_f64 */
+    int n_thread;
+    char **columns; /* [n_thread][MSI_PLANE_COLUMNS][column_pitch] */
+    int64_t column_pitch;
+    msi_fft1d *fft_u, *fft_v;
+} msi_wgrid_planes;
+
+/* msi_wgrid_planes_create - Returns 0, MSI_ENOMEM; freed by msi_wgrid_planes_free either way. */
+int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident);
+void msi_wgrid_planes_free(msi_wgrid_planes *p);
+
+/* msi_wgrid_plane_bytes - of one plane. */
+int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan);
+
+static inline char *msi_plane_of(const msi_wgrid_planes *p, int64_t w_plane)
+{
+    return p->plane[w_plane % p->n_resident];
+}
+
+static inline uint8_t *msi_plane_rows(const msi_wgrid_planes *p, int64_t w_plane)
+{
+    return p->row_used + w_plane % p->n_resident * p->n_row;
+}
+
+static inline void *msi_plane_cell(const msi_wgrid_planes *p, char *base, int64_t cells)
+{
+    return base + cells * (int64_t)p->cell_bytes;
+}
+
+/* w of a plane in wavelengths, 0 where w is left out. */
+static inline double msi_wgrid_plane_w(const msi_wgrid_geometry *g, int64_t w_plane)
+{
+    return g->w_width > 1 ? g->w_first + (double)w_plane * g->w_step : 0;
+}
+
+/* First bucket of w0; tiles follow row by row. */
+static inline int64_t msi_bucket_of(const msi_wgrid_geometry *g, int64_t w0, int64_t tile)
+{
+    return w0 * g->n_tile_u * g->n_tile_v + tile;
+}
+
+#endif

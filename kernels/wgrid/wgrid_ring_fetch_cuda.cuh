@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Crowded items on their way from memory to a block that grids them in rings of w-planes. */
+#ifndef MSI_KERNELS_WGRID_RING_FETCH_CUDA_CUH
+#define MSI_KERNELS_WGRID_RING_FETCH_CUDA_CUH
+
+#include <cuda_pipeline_primitives.h>
+
+#include "kernels/wgrid/wgrid_cuda_kernels.cuh"
+
+namespace {
+
+/* Samples that make a run of one tile and first w-plane crowded, with those of the tile within half a window of it:
+ * from three on a ring adds to fewer cells than they would one by one, from six on it is faster where its steps are
+ * long. */
+template <typename T> constexpr uint32_t least_in_ring(int width)
+{
+    return ring_group<T>(width) == 4 ? 3 : 6;
+}
+
+/* Samples of a block, fewer where blocks would be: no sum of its own has more terms. */
+constexpr int MOST_IN_BLOCK = 1024, LEAST_IN_BLOCK = 128;
+constexpr int RING_BATCH = 32; /* a sample to a lane */
+
+/* A batch's samples in shared memory, those of items that may have fewer than there is room for: of a sample that
+ * is not there, its item's first one's place, and 0. */
+template <typename T> struct batch_places {
+    alignas(16) unsigned char memory[RING_BATCH * sizeof(placed<T>)];
+    alignas(16) cplx<T> other_value[RING_BATCH];
+
+    __device__ const record<T> &place(int i) const
+    {
+        return reinterpret_cast<const placed<T> *>(memory)[i].at;
+    }
+    __device__ cplx<T> value(int image, int i) const
+    {
+        return image ? other_value[i] : reinterpret_cast<const placed<T> *>(memory)[i].value;
+    }
+    /* A lane's sample, on its way to here: brought by n_warp warps together. */
+    __device__ void request(const grid_job<T> &job, int image, int64_t sample, bool has, int warp, int n_warp)
+    {
+        const int lane = threadIdx.x % 32;
+        const char *from = reinterpret_cast<const char *>(job.samples + sample);
+        unsigned char *into = memory + lane * sizeof(placed<T>);
+#pragma unroll
+        for (int i = 0; i < (int)sizeof(placed<T>); i += 16)
+            if (i / 16 % n_warp == warp)
+                __pipeline_memcpy_async(into + i, from + i, 16,
+                                        has || i + 16 < (int)sizeof(placed<T>) ? 0 : sizeof(cplx<T>));
+        if (image && warp == 0)
+            __pipeline_memcpy_async(other_value + lane, job.value + (image - 1) * job.n_sample + sample,
+                                    sizeof(cplx<T>), has ? 0 : sizeof(cplx<T>));
+    }
+};
+
+/* Half of a window's taps, times a factor, as kernels' arguments: the window is even, taps k and WIDTH - 1 - k have the
+ * same even powers, and the same odd ones but for their sign. */
+template <typename T, int WIDTH> struct even_taps {
+    static constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2, N_TAP = (WIDTH + 1) / 2;
+    T uv[N_COEF][N_TAP], w[N_COEF][N_TAP];
+
+    explicit even_taps(const tap_table<T> &table, T factor)
+    {
+        for (int c = 0; c < N_COEF; c++)
+            for (int k = 0; k < N_TAP; k++) {
+                uv[c][k] = factor * table.uv[c][k];
+                w[c][k] = factor * table.w[c][k];
+            }
+    }
+};
+
+/* f(k, tap k at z) for all taps, coefficients coming with the instructions that use them. */
+template <typename T, int WIDTH, int N_COEF, int N_TAP, class F>
+__device__ __forceinline__ void for_each_tap(const T (&coef)[N_COEF][N_TAP], T z, const F &f)
+{
+    constexpr int EVEN = (N_COEF - 1) % 2, ODD = 1 - EVEN;
+    const T z2 = z * z;
+#pragma unroll
+    for (int k = 0; k < N_TAP; k++) {
+        T even = coef[EVEN][k], odd = coef[ODD][k];
+#pragma unroll
+        for (int c = EVEN + 2; c < N_COEF; c += 2) even = even * z2 + coef[c][k];
+#pragma unroll
+        for (int c = ODD + 2; c < N_COEF; c += 2) odd = odd * z2 + coef[c][k];
+        if (2 * k == WIDTH - 1) {
+            f(k, even);
+        } else {
+            f(k, even + odd * z);
+            f(WIDTH - 1 - k, even - odd * z);
+        }
+    }
+}
+
+/* A batch, and what is known of it. */
+template <typename T> struct ring_samples {
+    batch_places<T> of;
+    alignas(16) int4 stand[RING_BATCH]; /* first taps of its tile, first w-plane, number of that plane */
+};
+
+/* What a block of rings works on: its items of up to GROUP samples, batches of which pass through shared memory. */
+template <int GROUP> struct ring_block {
+    static constexpr int STEPS = RING_BATCH / GROUP; /* items of a batch */
+    const item *group;
+    int n_group;
+
+    __device__ ring_block(item_range crowded, int groups)
+        : group(crowded.first + (int64_t)blockIdx.x * groups),
+          n_group((int)min((int64_t)groups, crowded.n - (int64_t)blockIdx.x * groups))
+    {
+    }
+    __device__ bool has(int batch) const
+    {
+        return STEPS * batch < n_group;
+    }
+    /* Where the sample of a lane is; of one that is not there, its item's first one. Returned: whether it is there. */
+    __device__ bool find(int batch, uint32_t *at) const
+    {
+        const int lane = threadIdx.x % 32, k = STEPS * batch + lane / GROUP;
+        const item mine = group[min(k, n_group - 1)];
+        const bool has = k < n_group && lane % GROUP < mine.n;
+        *at = mine.first + (has ? (uint32_t)(lane % GROUP) : 0);
+        return has;
+    }
+};
+
+/* How far into its tile a footprint begins. */
+__device__ inline int in_ring_tile(int first_tap, int64_t n_grid, int width, int log_edge)
+{
+    return (first_tap + (int)(n_grid / 2) + width) & ((1 << log_edge) - 1);
+}
+
+/*
+ * What one warp of a block does to bring samples, batch by batch: their places in memory, one step later their records
+ * and values, which do not pass through registers, one step later where they stand.
+ */
+template <typename T, int GROUP, typename PLANES> struct ring_fetch {
+    const msi_wgrid_geometry &g;
+    const grid_job<T> &job;
+    const PLANES &there;
+    const ring_block<GROUP> &block;
+    int image;
+    tile_shape tile;
+    bool is_mine; /* whether this warp is the one */
+    uint32_t at = 0;
+    bool has = false;
+    int4 stand = {};
+
+    /* The samples that were found. */
+    __device__ void request(ring_samples<T> *samples, int batch)
+    {
+        samples[batch % 3].of.request(job, image, at, has, 0, 1);
+    }
+    __device__ void wait()
+    {
+        __pipeline_commit();
+        __pipeline_wait_prior(0);
+        __syncwarp();
+    }
+    __device__ void look_up(const ring_samples<T> *samples, int batch)
+    {
+        if (!block.has(batch)) return;
+        const record<T> &r = samples[batch % 3].of.place(threadIdx.x % 32);
+        stand = {r.u0 - in_ring_tile(r.u0, g.nu, g.width, tile.log_u),
+                 r.v0 - in_ring_tile(r.v0, g.nv, g.width, tile.log_v), r.w0, there.plane_number(g, r)};
+    }
+    __device__ void keep_stand(ring_samples<T> *samples, int batch)
+    {
+        if (block.has(batch)) samples[batch % 3].stand[threadIdx.x % 32] = stand;
+    }
+
+    /* Batches 0 and 1; a block's other warps see them after a barrier. */
+    __device__ void begin(ring_samples<T> *samples)
+    {
+        if (!is_mine) return;
+        has = block.find(0, &at);
+        request(samples, 0);
+        has = block.find(1, &at);
+        request(samples, 1);
+        has = block.find(2, &at);
+        wait();
+        look_up(samples, 0);
+        keep_stand(samples, 0);
+    }
+    /* While a batch is gridded: the batch after the next one is requested .. */
+    __device__ void next(ring_samples<T> *samples, int batch)
+    {
+        if (!is_mine) return;
+        look_up(samples, batch + 1);
+        if (!block.has(batch + 2)) return;
+        request(samples, batch + 2);
+        has = block.find(batch + 3, &at);
+    }
+    /* .. and when it has been gridded, is there. */
+    __device__ void finish(ring_samples<T> *samples, int batch)
+    {
+        if (!is_mine) return;
+        keep_stand(samples, batch + 1);
+        wait();
+    }
+};
+
+/* How items are dealt out: so many to each of so many blocks, at least a few times as many as run at once if they can.
+ */
+struct ring_deal {
+    int groups;
+    unsigned blocks;
+
+    ring_deal(item_range crowded, int group, int blocks_at_once)
+    {
+        int device = 0, processors = 1;
+        cudaGetDevice(&device);
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+        const int64_t each = crowded.n * group / ((int64_t)4 * processors * blocks_at_once) / RING_BATCH * RING_BATCH;
+        groups = (int)(each < LEAST_IN_BLOCK ? LEAST_IN_BLOCK : each > MOST_IN_BLOCK ? MOST_IN_BLOCK : each) / group;
+        blocks = (unsigned)((crowded.n + groups - 1) / groups);
+    }
+};
+
+} // namespace
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Crowded items in single precision on tensor cores. What samples s of a tile add to w-plane p is a matrix product with
+ * the samples along K,
+ *
+ *     G_p[v][u] = sum_s (V_s kv_s[v]) (ku_s[u] kw_s[p]),
+ *
+ * sixteen samples of one first w-plane a step, taps between zeros filling the 16 x 8 or 16 x 16 cells that a tile's
+ * footprints may touch. Both factors are split into two halves of 11 bits; products of the high halves and both mixed
+ * ones count 22 bits. What the product of two halves is rounded by is a half itself, so that ku kw is made of halves.
+ * A step's sum is made by the tensor cores, which round towards zero, and added in fp32 to sums that round to nearest;
+ * where the window is narrow and the image can be no better than that, tensor cores add to the sums themselves.
+ *
+ * A warp has 16 x 8 cells, in registers and all W planes above the first plane of the samples at hand; a block is one
+ * warp or two. A batch is two steps: a lane makes the taps of a sample and lays them as a row of halves between zeros;
+ * the rows of sixteen samples are read back transposed, as tensor cores take them. When the first plane moves up, the
+ * planes left behind are added to the grid and the others move down.
+ */
+#ifndef MSI_KERNELS_WGRID_RING_TENSOR_CUDA_CUH
+#define MSI_KERNELS_WGRID_RING_TENSOR_CUDA_CUH
+
+#include <cuda_fp16.h>
+
+#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/wgrid/wgrid_ring_fetch_cuda.cuh"
+
+namespace {
+
+constexpr int RING_GROUP = 16;        /* samples of a step */
+constexpr int VALUE_TOP_EXPONENT = 9; /* of values in their unit */
+constexpr int LEAST_EXPONENT = 27; /* of a unit's largest value, as floats have it; at most 254, of the largest float */
+constexpr float TAP_TOP = 64;      /* largest tap: its products with values and taps are halves, small ones normal */
+
+template <int WIDTH, bool HAS_W> struct tensor_ring {
+    static constexpr int N_PLANE = HAS_W ? WIDTH : 1;
+    static constexpr tile_shape TILE = ring_tile<float>(WIDTH);
+    static constexpr int EIGHTS = ((1 << TILE.log_u) + WIDTH + 6) / 8; /* of cells along u */
+    /* Tensor cores add to a block's sums, 200 times at most: 2e-5 if all were coherent, a third of what such a window
+     * leaves at best. */
+    static constexpr bool SUMS_IN_MMA = WIDTH <= 5;
+    /* Blocks of a multiprocessor: a thread has its sums and some 70 more registers. */
+    static constexpr int REGISTERS = 8 * N_PLANE + 70;
+    static constexpr int BLOCKS = (REGISTERS <= 128 ? 16 : REGISTERS <= 168 ? 12 : 8) / EIGHTS;
+};
+
+/* Two samples' factors, split: .x the high halves of both, .y the low ones. */
+typedef uint2 split_pair;
+
+/* Rows of eight halves: of both halves of the factors, all of a batch's samples. */
+template <int WIDTH, bool HAS_W> struct tensor_memory {
+    using ring = tensor_ring<WIDTH, HAS_W>;
+    uint4 u[ring::EIGHTS][2][RING_BATCH];
+    uint4 left[2][2][2][RING_BATCH];       /* values times taps along v: [re, im][high, low][cells 0 .. 7, 8 .. 15] */
+    uint32_t w[ring::N_PLANE][RING_BATCH]; /* [step][pair][samples + 0, + 8][high, low] */
+    float unit[2];
+    batch_places<float> of[2];
+};
+
+__device__ inline void multiply_add(float (&c)[4], const uint4 &a, uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+/* Four 8 x 8 matrices of halves, transposed; lane i says where row i % 8 of matrix i / 8 is. */
+__device__ inline uint4 load_transposed(const uint4 *row)
+{
+    uint4 m;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(m.x), "=r"(m.y), "=r"(m.z), "=r"(m.w)
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+    return m;
+}
+
+__device__ inline half2 halves(uint32_t u)
+{
+    return *reinterpret_cast<half2 *>(&u);
+}
+
+__device__ inline uint32_t bits(half2 h)
+{
+    return *reinterpret_cast<uint32_t *>(&h);
+}
+
+/* 2^n, -127 < n < 128. */
+__device__ inline float unit_of(int n)
+{
+    return __uint_as_float((uint32_t)(n + 127) << 23);
+}
+
+/* What sums are in that were made of values with this exponent. */
+__device__ inline float value_unit(int exponent)
+{
+    return unit_of(exponent - VALUE_TOP_EXPONENT + 1 - 127) / (TAP_TOP * TAP_TOP * TAP_TOP);
+}
+
+/* What halves take of two floats, and what is left. */
+__device__ inline split_pair split(float x, float y)
+{
+    const half2 high = __floats2half2_rn(x, y);
+    return {bits(high), bits(__floats2half2_rn(x - __low2float(high), y - __high2float(high)))};
+}
+
+/* Products of pairs; what a high one is rounded by is known exactly and goes to the low one. */
+__device__ inline split_pair multiply(split_pair a, split_pair b)
+{
+    const half2 a_high = halves(a.x), a_low = halves(a.y), b_high = halves(b.x), b_low = halves(b.y);
+    const half2 high = __hmul2_rn(a_high, b_high);
+    const half2 rest = __hfma2(a_high, b_high, __hneg2(high));
+    return {bits(high), bits(__hfma2(a_low, b_high, __hfma2(a_high, b_low, rest)))};
+}
+
+__device__ inline void add_two_cells(cplx<float> *first, cplx<float> *second, float re0, float im0, float re1,
+                                     float im1)
+{
+    if (second == first + 1 && (reinterpret_cast<uintptr_t>(first) & 15) == 0) {
+        if (re0 != 0 || im0 != 0 || re1 != 0 || im1 != 0) vector_add::add_two(first, re0, im0, re1, im1);
+        return;
+    }
+    if (re0 != 0 || im0 != 0) add_cell(first, re0, im0);
+    if (re1 != 0 || im1 != 0) add_cell(second, re1, im1);
+}
+
+/* Taps of a window, split, as rows of halves that begin `at` cells into 8 EIGHTS cells; at < 2^LOG. */
+template <int WIDTH, int EIGHTS, int LOG>
+__device__ void lay_row(const float (&tap)[WIDTH], int at, uint4 *high, uint4 *low, int stride)
+{
+    uint32_t row[2][4 * EIGHTS] = {};
+#pragma unroll
+    for (int k = 0; k < WIDTH; k += 2) {
+        const split_pair s = split(tap[k], k + 1 < WIDTH ? tap[k + 1] : 0);
+        row[0][k / 2] = s.x;
+        row[1][k / 2] = s.y;
+    }
+#pragma unroll
+    for (int part = 0; part < 2; part++) {
+#pragma unroll
+        for (int j = 4 * EIGHTS - 1; j >= 0; j--)
+            row[part][j] = __funnelshift_l(j ? row[part][j - 1] : 0, row[part][j], at % 2 * 16);
+#pragma unroll
+        for (int b = 1; b < LOG; b++)
+#pragma unroll
+            for (int j = 4 * EIGHTS - 1; j >= 0; j--) {
+                const int step = 1 << (b - 1);
+                row[part][j] = at >> b & 1 ? j >= step ? row[part][j - step] : 0 : row[part][j];
+            }
+#pragma unroll
+        for (int e = 0; e < EIGHTS; e++)
+            (part ? low : high)[e * stride] = {row[part][4 * e], row[part][4 * e + 1], row[part][4 * e + 2],
+                                               row[part][4 * e + 3]};
+    }
+}
+
+template <int WIDTH, bool HAS_W, typename PLANES>
+__global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::EIGHTS, tensor_ring<WIDTH, HAS_W>::BLOCKS)
+    k_grid_ring_tensor(msi_wgrid_geometry g, grid_job<float> job,
+                       const __grid_constant__ even_taps<float, WIDTH> window, PLANES there, item_range crowded,
+                       int groups)
+{
+    using ring = tensor_ring<WIDTH, HAS_W>;
+    constexpr int N_PLANE = ring::N_PLANE, EIGHTS = ring::EIGHTS;
+    __shared__ tensor_memory<WIDTH, HAS_W> m;
+    const ring_block<RING_GROUP> block(crowded, groups);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, pair = lane % 4;
+
+    for (int p = 0; p < job.n_image; p++) {
+        uint32_t at; /* of a lane, the next batch's sample */
+        bool has;
+        int3 stand = {}; /* of a lane's sample: first taps of its tile, first w-plane */
+        /* [plane][re, im][mma's four] of this warp's columns; in what unit, if tensor cores add to them */
+        float sum[N_PLANE][2][4] = {};
+        int exponent = LEAST_EXPONENT;
+        auto lay_taps = [&](int batch) {
+            const record<float> mine = m.of[batch % 2].place(lane);
+            const int in_u = in_ring_tile(mine.u0, g.nu, WIDTH, ring::TILE.log_u);
+            const int in_v = in_ring_tile(mine.v0, g.nv, WIDTH, ring::TILE.log_v);
+            stand = {mine.u0 - in_u, mine.v0 - in_v, mine.w0};
+            float taps[WIDTH];
+            const auto keep = [&](int k, float tap) { taps[k] = tap; };
+            if (warp == 0) {
+                /* A unit takes the largest value to 2^VALUE_TOP_EXPONENT, or just below: a step's, or of all that the
+                 * block has seen. */
+                const cplx<float> value = m.of[batch % 2].value(p, lane);
+                uint32_t most = __float_as_uint(fmaxf(fabsf(value.re), fabsf(value.im)));
+#pragma unroll
+                for (int s = ring::SUMS_IN_MMA ? 16 : RING_GROUP / 2; s; s /= 2)
+                    most = max(most, __shfl_xor_sync(~0u, most, s));
+                const int top = max((int)(most >> 23), ring::SUMS_IN_MMA ? exponent : LEAST_EXPONENT);
+                if (ring::SUMS_IN_MMA && top != exponent) {
+                    const float ratio = top - exponent < 127 ? unit_of(exponent - top) : 0;
+#pragma unroll
+                    for (int k = 0; k < N_PLANE; k++)
+#pragma unroll
+                        for (int i = 0; i < 8; i++) sum[k][i / 4][i % 4] *= ratio;
+                }
+                exponent = top;
+                const float scale = unit_of(127 + VALUE_TOP_EXPONENT - 1 - exponent);
+                if (!ring::SUMS_IN_MMA && lane % RING_GROUP == 0) m.unit[lane / RING_GROUP] = value_unit(exponent);
+                for_each_tap<float, WIDTH>(window.uv, mine.zv, keep);
+                float of_value[WIDTH];
+#pragma unroll
+                for (int c = 0; c < 2; c++) {
+                    const float x = scale * (c ? value.im : value.re);
+#pragma unroll
+                    for (int k = 0; k < WIDTH; k++) of_value[k] = x * taps[k];
+                    lay_row<WIDTH, 2, ring::TILE.log_v>(of_value, in_v, &m.left[c][0][0][lane], &m.left[c][1][0][lane],
+                                                        RING_BATCH);
+                }
+            }
+            if (warp == EIGHTS - 1) {
+                for_each_tap<float, WIDTH>(window.uv, mine.zu, keep);
+                lay_row<WIDTH, EIGHTS, ring::TILE.log_u>(taps, in_u, &m.u[0][0][lane], &m.u[0][1][lane],
+                                                         2 * RING_BATCH);
+                const int even = lane % 8 / 2 * 4 + lane % RING_GROUP / 8 * 2 + lane / RING_GROUP * RING_GROUP;
+                if (HAS_W) for_each_tap<float, WIDTH>(window.w, mine.zw, keep);
+#pragma unroll
+                for (int k = 0; k < N_PLANE; k++) {
+                    /* Both halves of one tap; then the same halves of two samples. */
+                    const float x = HAS_W ? taps[k] : TAP_TOP;
+                    const float high = __half2float(__float2half_rn(x));
+                    const uint32_t own = bits(__floats2half2_rn(high, x - high)), other = __shfl_xor_sync(~0u, own, 1);
+                    m.w[k][even + lane % 2] = __byte_perm(own, other, lane % 2 ? 0x3276 : 0x5410);
+                }
+            }
+        };
+
+        /* Where the sample at hand stands: first taps of its tile, first w-plane, number of that plane. */
+        int4 now = {INT32_MIN, 0, 0, 0};
+        /* Of this thread's cells in a plane, the first one of either row, and from there to the second. */
+        uint32_t cell[2] = {};
+        int next = 0;
+        int64_t plane_cells = 0;
+        /* The first n planes are complete. */
+        auto leave = [&](int n) {
+            for (; n > 0; n--, now.w++) {
+                if ((unsigned)now.w < (unsigned)there.n_plane()) {
+                    cplx<float> *cells = job.grid + p * there.image_cells(g) + now.w * plane_cells;
+                    if (ring::SUMS_IN_MMA)
+#pragma unroll
+                        for (int i = 0; i < 8; i++) sum[0][i / 4][i % 4] *= value_unit(exponent);
+#pragma unroll
+                    for (int down = 0; down < 2; down++)
+                        if (8 * down + row < (1 << ring::TILE.log_v) + WIDTH - 1) {
+                            cplx<float> *first = cells + cell[down];
+                            add_two_cells(first, first + next, sum[0][0][2 * down], sum[0][1][2 * down],
+                                          sum[0][0][2 * down + 1], sum[0][1][2 * down + 1]);
+                        }
+                }
+#pragma unroll
+                for (int k = 0; k < N_PLANE; k++)
+#pragma unroll
+                    for (int i = 0; i < 8; i++) sum[k][i / 4][i % 4] = k + 1 < N_PLANE ? sum[k + 1][i / 4][i % 4] : 0;
+            }
+        };
+        auto move_to = [&](int x, int y, int z, const record<float> &r) {
+            const patch to = there.find(g, r);
+            const int u = x + 8 * warp + 2 * pair + to.shift_u, first = wrap(u, to.n_u);
+            next = wrap(u + 1, to.n_u) - first;
+#pragma unroll
+            for (int down = 0; down < 2; down++)
+                cell[down] = (uint32_t)wrap(y + row + 8 * down + to.shift_v, to.n_v) * (uint32_t)to.n_u + first;
+            plane_cells = to.plane_cells;
+            now = {x, y, z, there.plane_number(g, r)};
+        };
+        auto add = [&](int step, int batch) {
+            const int first = RING_GROUP * step;
+            const int x = __shfl_sync(~0u, stand.x, first), y = __shfl_sync(~0u, stand.y, first);
+            const int z = __shfl_sync(~0u, stand.z, first);
+            const float unit = ring::SUMS_IN_MMA ? 0 : m.unit[step];
+            if (x != now.x || y != now.y) {
+                leave(N_PLANE);
+                move_to(x, y, z, m.of[batch % 2].place(first));
+            } else if (z != now.z) {
+                const int moved = z - now.z;
+                leave(min(moved, N_PLANE));
+                now.z = z;
+                if (moved > N_PLANE) now.w = there.plane_number(g, m.of[batch % 2].place(first));
+            }
+            if (!PLANES::ALWAYS_W && (now.w + N_PLANE <= 0 || now.w >= there.n_plane())) return;
+            uint4 left[2][2];
+#pragma unroll
+            for (int c = 0; c < 2; c++)
+#pragma unroll
+                for (int h = 0; h < 2; h++)
+                    left[c][h] = load_transposed(&m.left[c][h][lane / 8 % 2][first + lane / 16 * 8 + lane % 8]);
+            const uint4 u = load_transposed(&m.u[warp][lane / 16][first + lane / 8 % 2 * 8 + lane % 8]);
+#pragma unroll
+            for (int k = 0; k < N_PLANE; k++) {
+                const uint4 w = *reinterpret_cast<const uint4 *>(&m.w[k][first + 4 * pair]);
+                const split_pair r0 = multiply({u.x, u.z}, {w.x, w.y}), r1 = multiply({u.y, u.w}, {w.z, w.w});
+#pragma unroll
+                for (int c = 0; c < 2; c++) {
+                    float part[4] = {};
+                    auto &out = ring::SUMS_IN_MMA ? sum[k][c] : part;
+                    multiply_add(out, left[c][1], r0.x, r1.x);
+                    multiply_add(out, left[c][0], r0.y, r1.y);
+                    multiply_add(out, left[c][0], r0.x, r1.x);
+#pragma unroll
+                    for (int i = 0; i < 4 && !ring::SUMS_IN_MMA; i++) sum[k][c][i] += unit * part[i];
+                }
+            }
+        };
+
+        __syncthreads();
+        has = block.find(0, &at);
+        m.of[0].request(job, p, at, has, warp, EIGHTS);
+        __pipeline_commit();
+        has = block.find(1, &at);
+        for (int batch = 0; block.has(batch); batch++) {
+            __pipeline_wait_prior(0);
+            __syncthreads();
+            lay_taps(batch);
+            m.of[(batch + 1) % 2].request(job, p, at, has, warp, EIGHTS);
+            __pipeline_commit();
+            has = block.find(batch + 2, &at);
+            __syncthreads();
+            for (int step = 0; step < 2 && 2 * batch + step < block.n_group; step++) add(step, batch);
+        }
+        __pipeline_wait_prior(0);
+        leave(N_PLANE);
+    }
+}
+
+template <int WIDTH, bool HAS_W, typename PLANES>
+int launch_ring_tensor(const msi_wgrid_geometry &g, const grid_job<float> &job, const PLANES &there, item_range crowded)
+{
+    if (!crowded.n) return MSI_OK;
+    using ring = tensor_ring<WIDTH, HAS_W>;
+    const ring_deal deal(crowded, RING_GROUP, ring::BLOCKS);
+    k_grid_ring_tensor<WIDTH, HAS_W, PLANES><<<deal.blocks, 32 * ring::EIGHTS>>>(
+        g, job, even_taps<float, WIDTH>(*job.host_taps, TAP_TOP), there, crowded, deal.groups);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+} // namespace
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The inner loops of the CPU backend, compiled once for each instruction set and chosen at run time. */
+#ifndef MSI_KERNELS_WGRID_SIMD_H
+#define MSI_KERNELS_WGRID_SIMD_H
+
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+#include "kernels/store/bucket_sort_cpu.h"
+#include "kernels/store/vis_store.h"
+#include "kernels/transform/window.h"
+#include "kernels/transform/taper_correction.h"
+
+/* Rows of taps are padded to whole vectors; no vector is longer than this many complex cells. */
+enum { MSI_GRID_GUARD = 16, MSI_TAP_PAD = 16 };
+
+/* Polynomial coefficients of the taps in the precision of the grid, padded with zeros; u taps stand twice each (re, im
+ * side by side). Both arrays are [n_coef][..], highest power first. */
+typedef struct msi_taps_f32 {
+    float u[MSI_WINDOW_MAX_COEF][2 * MSI_TAP_PAD];
+    float v[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+    float w[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+} msi_taps_f32;
+
+typedef struct msi_taps_f64 {
+    double u[MSI_WINDOW_MAX_COEF][2 * MSI_TAP_PAD];
+    double v[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+    double w[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+} msi_taps_f64;
+
+/* Runs of one bucket and where their values come from. */
+typedef struct msi_span {
+    const msi_wgrid_geometry *geometry;
+    const msi_vis_store *store;
+    const void *taps; /* msi_taps_f32 or msi_taps_f64 */
+    const msi_run *run;
+    int64_t n_run;
+    int image_plane; /* of the store; -1: the PSF of plane 0, visibility 1 */
+} msi_span;
+
+/* Where a span's footprints go: cell (u, v) of w tap k is plane[k] + (v - v_origin) * stride + (u - u_origin). */
+typedef struct msi_grid_target {
+    void *plane[MSI_WINDOW_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64 */
+    int first_tap, end_tap;            /* w taps whose planes are there */
+    int64_t stride, u_origin, v_origin;
+} msi_grid_target;
+
+/*
+ * Where a span's visibilities come from: the planes of one bucket. Samples lie around (u_middle, v_middle), the middle
+ * of the bucket's tile as coordinates of samples, or whole periods away; a sample of which the first tap is that plus
+ * (u, v) finds it at cell plane[k] + (v + v_offset) * stride + u + u_offset.
+ */
+typedef struct msi_degrid_source {
+    const void *plane[MSI_WINDOW_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64, of w tap k */
+    int first_tap, end_tap;                  /* w taps whose planes are there */
+    int adds;                                /* the visibilities hold the sum over other w taps already */
+    int32_t w0;                              /* the w-plane of tap 0 */
+    int64_t stride, u_offset, v_offset;
+    double u_middle, v_middle, reach; /* samples lie no further than reach from the middle */
+} msi_degrid_source;
+
+/* A column of the image (one l, every m) takes the w-screened transform of a plane's column. */
+typedef struct msi_screen_column {
+    const void *spectrum; /* [nv] msi_c32 or msi_c64: transform along v of the column */
+    int64_t nv, ny;
+    double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
+    double w_lambda;      /* of the plane */
+    double n_mid;
+    double *sum; /* [ny] accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
+} msi_screen_column;
+
+/* A column of the model, tapered, times exp(2 pi i w (n - 1 - n_mid)), padded with zeros, and read backwards. */
+typedef struct msi_spread_column {
+    const void *model; /* [ny] float or double */
+    int64_t nv, ny;
+    double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
+    double w_lambda;      /* of the plane */
+    double n_mid;
+    void *out; /* [nv] msi_c32 or msi_c64: row y at (ny/2 - y) modulo nv */
+} msi_spread_column;
+
+enum { MSI_TAPER_STRIP = 32 };
+
+/* A piece of a column of the image before correction: the factors of msi_taper, given with l of the column. */
+typedef struct msi_taper_column {
+    const double *sum;             /* [n] */
+    int n;                         /* at most MSI_TAPER_STRIP */
+    double l, m_first, cell_y_rad; /* m of element i is m_first + i cell_y_rad */
+    double factor;                 /* 1 / (sum of weights), and the taper along x */
+    const double *along_y;         /* [n] */
+    const msi_taper *taper;
+    double *out; /* [n] Jy/beam; NaN at and beyond the horizon */
+} msi_taper_column;
+
+/* One instruction set's functions. */
+typedef struct msi_simd_table {
+    const char *name;
+    void (*grid_f32)(const msi_span *span, const msi_grid_target *target);
+    void (*grid_f64)(const msi_span *span, const msi_grid_target *target);
+    /* Degrid a span into the store's visibilities of its image_plane. */
+    void (*degrid_f32)(const msi_span *span, const msi_degrid_source *source);
+    void (*degrid_f64)(const msi_span *span, const msi_degrid_source *source);
+    /* Add n_row rows of n_cell cells of a tile buffer to a plane of the grid, and zero them. */
+    void (*flush_f32)(msi_c32 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
+    void (*flush_f64)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c64 *grid, int64_t stride);
+    /* Add n cells of a tile buffer to one in double, and zero them; and from there to the grid, as flush_f32. */
+    void (*widen)(msi_c32 *from, msi_c64 *to, int64_t n);
+    void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
+    void (*screen_f32)(const msi_screen_column *column);
+    void (*screen_f64)(const msi_screen_column *column);
+    void (*spread_f32)(const msi_spread_column *column);
+    void (*spread_f64)(const msi_spread_column *column);
+    void (*taper)(const msi_taper_column *column);
+    /* Cells of a subgrid's transform: sum += cell * screen, and zero them; and out = cell * screen. The screen's
+     * imaginary part is multiplied by sign. */
+    void (*gather_f32)(msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *sum);
+    void (*gather_f64)(msi_c64 *cell, const msi_c64 *screen, double sign, int64_t n, msi_c64 *sum);
+    void (*turn_f32)(const msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *out);
+    void (*turn_f64)(const msi_c64 *cell, const msi_c64 *screen, double sign, int64_t n, msi_c64 *out);
+} msi_simd_table;
+
+/* msi_simd_best - the table for this processor. */
+const msi_simd_table *msi_simd_best(void);
+
+/* msi_simd_name - what this processor was given: base, avx2, avx512. */
+const char *msi_simd_name(void);
+
+/* msi_simd_all - every table this processor can run, for tests. Returns how many. */
+int msi_simd_all(const msi_simd_table *out[4]);
+
+/* msi_simd_use - take this table from now on; NULL: the best again. For tests. */
+void msi_simd_use(const msi_simd_table *table);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Convolution functions of w-projection: the transforms of taper x w-screen, tabulated at sub-cell offsets, one table a
+ * w-plane, each no wider than its plane needs.
+ *
+ * On a grid whose cell is 1 / field wavelengths, image position x = l / field in cycles a cell, the kernel of plane w
+ * is
+ *
+ *     K(t) = integral over |x| < band of  T(x) exp(-2 pi i w (n - 1)) exp(2 pi i t x) dx,        T(0) = 1,
+ *
+ * t in cells from the sample: gridding with K and transforming leaves T times the screen that w asks for. T is the
+ * prolate spheroidal taper of window.h; it is negligible beyond band < 1 - 1/(2 sigma), so that what repeats itself
+ * falls outside the image. Between the image's edge and the band, where nothing is kept, n - 1 is continued by its
+ * parabola at the edge. Tables are of the gridding sign for w > 0; w < 0 takes the conjugate, and so does degridding.
+ *
+ * Source: Cornwell, Golap & Bhatnagar 2008 as Merry 2016 (thread coarsening) section 2.2 states it; table layouts SDP
+ * memo "Vertical prototyping of the gridding algorithm" section 4.1.
+ */
+#ifndef MSI_KERNELS_WKERNEL_H
+#define MSI_KERNELS_WKERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/types.h"
+#include "kernels/transform/window.h"
+#include "kernels/geometry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum msi_wkernel_form {
+    MSI_WKERNEL_SEPARABLE, /* K(u) K(v), with n - 1 replaced by a sum of a function of l and one of m */
+    MSI_WKERNEL_FULL       /* K(u, v), exact n - 1 */
+} msi_wkernel_form;
+
+typedef enum msi_wkernel_phase {
+    MSI_WPHASE_FITTED, /* separable: the sum that errs least, a quarter of the other's error */
+    MSI_WPHASE_AXIS    /* separable: (sqrt(1 - l^2) - 1) + (sqrt(1 - m^2) - 1), as the literature has it */
+} msi_wkernel_phase;
+
+/* What kernels are made for. */
+typedef struct msi_wkernel_spec {
+    double field_u_rad, field_v_rad; /* of the padded grid: nu cell_x, nv cell_y */
+    double image_u_rad, image_v_rad; /* of the image: nx cell_x, ny cell_y */
+    const msi_window *window_u;      /* their transforms are the taper; sigma is the grid's padding */
+    const msi_window *window_v;
+    msi_wkernel_form form;
+    msi_wkernel_phase phase;
+    msi_precision precision;
+    int32_t oversample; /* even */
+    int32_t n_plane;
+    const double *w_lambda; /* [n_plane] >= 0, ascending */
+    double truncation;   /* error that cutting the kernels off may leave, relative, at the worst place of the image */
+    int32_t half_limit;  /* largest half-support allowed; 0: MSI_WKERNEL_MAX_HALF */
+    const int32_t *half; /* [n_plane] supports prescribed; NULL: by truncation */
+} msi_wkernel_spec;
+
+/* Elements past the last one may be read, in whole vectors. */
+enum { MSI_WKERNEL_MAX_HALF = 512, MSI_WKERNEL_PADDING = 16 };
+
+/*
+ * The tables.
+ *
+ * separable: element of plane p, sub-offset s, tap t along u:  offset_u[p] + (s + oversample/2) (2 half + 1) + t + half
+ *            and along v the same from offset_v[p]; where both axes are alike the two offsets are equal.
+ * full:      offset_u[p] + (((s_u + os/2) (os + 1) + s_v + os/2) (2 half + 1) + t_v + half) (2 half + 1) + t_u + half;
+ *            offset_v is offset_u.
+ * The value is K(t - s / oversample): sub-offset s is where the sample lies from its cell, tap t where the cell written
+ * lies from it. Every sub-offset from -os/2 to os/2, both included, has the plane's full width.
+ */
+typedef struct msi_wkernel_set {
+    msi_wkernel_form form;
+    msi_precision precision;
+    int32_t n_plane, oversample;
+    int32_t half_max;  /* largest of half */
+    int32_t *half;     /* [n_plane] half-support: 2 half + 1 taps */
+    int64_t *offset_u; /* [n_plane] first element of the plane's table along u, or of its only one */
+    int64_t *offset_v; /* [n_plane] */
+    double *w_lambda;  /* [n_plane] */
+    int64_t n_element; /* of table */
+    void *table;       /* [n_element] msi_c32 or msi_c64 */
+    int on_device;     /* 1: table is device memory, of wkernel_cuda.h; the arrays are not */
+} msi_wkernel_set;
+
+/* Taps along one axis, and elements of one plane's table along one axis (separable) or in all (full). */
+MSI_HD int32_t msi_wkernel_taps(int32_t half)
+{
+    return 2 * half + 1;
+}
+
+MSI_HD int64_t msi_wkernel_elements(int full, int32_t oversample, int32_t half)
+{
+    int64_t axis = (int64_t)(oversample + 1) * msi_wkernel_taps(half);
+    return full ? axis * axis : axis;
+}
+
+/* msi_wkernel_row - element of tap -half of a separable plane's row for a sub-offset; taps follow each other. */
+MSI_HD int64_t msi_wkernel_row(int64_t offset, int32_t half, int32_t oversample, int32_t sub)
+{
+    return offset + (int64_t)(sub + oversample / 2) * msi_wkernel_taps(half);
+}
+
+/* msi_wkernel_square - element of taps (-half, -half) of a full plane's square for a pair of sub-offsets; u fastest. */
+MSI_HD int64_t msi_wkernel_square(int64_t offset, int32_t half, int32_t oversample, int32_t sub_u, int32_t sub_v)
+{
+    int64_t taps = msi_wkernel_taps(half);
+    return offset + ((int64_t)(sub_u + oversample / 2) * (oversample + 1) + sub_v + oversample / 2) * taps * taps;
+}
+
+/*
+ * msi_wkernel_supports - the half-support of every plane: the least for which what is cut off stays below
+ * spec->truncation at the worst place of the image and the worst fraction of a cell, both axes together.
+ * Returned: half [n_plane], not falling with w; *error the largest that was left, where not NULL
+ * Returns:  0, MSI_ERANGE (half_limit does not suffice), MSI_ENOMEM
+ */
+int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *error);
+
+/*
+ * msi_wkernel_make - supports and tables.
+ * Returned: *set, freed by msi_wkernel_free
+ * Returns:  0, MSI_ERANGE (half_limit does not suffice), MSI_ENOMEM
+ */
+int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec);
+void msi_wkernel_free(msi_wkernel_set *set);
+
+/* msi_wkernel_layout - offsets and n_element from half, form and oversample; allocates the arrays, no table. */
+int msi_wkernel_layout(msi_wkernel_set *set, const msi_wkernel_spec *spec, const int32_t *half);
+
+/*
+ * msi_wkernel_separable_error - largest |n - 1 - (what a separable kernel puts in its place)| over the image; times
+ * 2 pi w it is the relative error of plane w.
+ */
+double msi_wkernel_separable_error(const msi_wkernel_spec *spec);
+
+/*
+ * msi_wkernel_taper - T at image position x cycles a cell, with the mean amplitude that rounding to (linear = 0) or
+ * interpolating between sub-offsets leaves, sinc(x / oversample) or its square: what the image is divided by.
+ */
+double msi_wkernel_taper(const msi_window *window, int32_t oversample, int linear, double x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length. */
+#include "kernels/wproj/job/wproj_simd.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MSI_CAT_(a, b, c) a##b##_##c
+#define MSI_CAT(a, b, c)  MSI_CAT_(a, b, c)
+#define ALWAYS_INLINE     static inline __attribute__((always_inline))
+#define NAME(x)           MSI_CAT(x, , SUFFIX)
+#define VEC               NAME(vec)
+#define VEC_U             NAME(vec_unaligned)
+#define VL                NAME(vector_length)
+
+/* Vectors of a row of taps that are held in registers together. */
+enum { AT_ONCE = 4 };
+
+/* Lanes with the two of each complex number changed places, for the vectors of a type of so many bytes. */
+#if MSI_VECTOR_BYTES == 16
+#define SWAP_PAIRS_4 1, 0, 3, 2
+#define SWAP_PAIRS_8 1, 0
+#elif MSI_VECTOR_BYTES == 32
+#define SWAP_PAIRS_4 1, 0, 3, 2, 5, 4, 7, 6
+#define SWAP_PAIRS_8 1, 0, 3, 2
+#else
+#define SWAP_PAIRS_4 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
+#define SWAP_PAIRS_8 1, 0, 3, 2, 5, 4, 7, 6
+#endif
+
+/* The phase that rounding w to a plane leaves, exp(-2 pi i turns). It is
+ * small wherever planes are close enough to be of use. */
+ALWAYS_INLINE msi_c64 residual_phase(double turns)
+{
+    double a = -2 * MSI_PI * turns, b = a * a;
+    if (b > 1e-4) return (msi_c64){cos(a), sin(a)};
+    return (msi_c64){1 - b * (0.5 - b * (1. / 24 - b * (1. / 720))), a * (1 - b * (1. / 6 - b * (1. / 120)))};
+}
+
+#define REAL       float
+#define CPLX       msi_c32
+#define SUFFIX     f32
+#define SWAP_PAIRS SWAP_PAIRS_4
+#include "kernels/wproj/job/wproj_simd_body.h"
+#include "kernels/wproj/job/wproj_degrid_simd_body.h"
+#undef REAL
+#undef CPLX
+#undef SUFFIX
+#undef SWAP_PAIRS
+
+#define REAL       double
+#define CPLX       msi_c64
+#define SUFFIX     f64
+#define SWAP_PAIRS SWAP_PAIRS_8
+#include "kernels/wproj/job/wproj_simd_body.h"
+#include "kernels/wproj/job/wproj_degrid_simd_body.h"
+
+extern const msi_wproj_simd_table MSI_CAT(msi_wproj_simd, _table, MSI_ISA);
+const msi_wproj_simd_table MSI_CAT(msi_wproj_simd, _table, MSI_ISA) = {grid_span_f32, grid_span_f64, degrid_span_f32,
+                                                                       degrid_span_f64};

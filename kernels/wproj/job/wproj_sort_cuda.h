@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * w-projection on the GPU: samples become a list of heads (where they go, which kernel) and values; those that no
+ * tabulated kernel can tell apart become one; the list is put in order of where its samples go.
+ *
+ * Pointers are device memory unless said. A sorter serves one stream at a time.
+ */
+#ifndef MSI_KERNELS_WPROJ_SORT_CUDA_H
+#define MSI_KERNELS_WPROJ_SORT_CUDA_H
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "core/types.h"
+#include "kernels/store/store_rows.h"
+#include "kernels/wproj/job/wproj_geometry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Coordinates as indices (SDP memo, section 4.2: computed in the pass that sorts, and stored). */
+typedef struct msi_wproj_head {
+    uint32_t cell;   /* v << 16 | u, in cells of the box that is gridded */
+    uint32_t kernel; /* plane | (sub_u + oversample/2) << 16 | (sub_v + oversample/2) << 23 | conjugate << 30;
+                        sub-offsets are 0 where they are kept whole */
+} msi_wproj_head;
+
+enum {
+    MSI_WPROJ_MAX_BOX = 65535,
+    MSI_WPROJ_MAX_PLANE = 65536,
+    MSI_WPROJ_MAX_OVERSAMPLE = 126, /* where sub-offsets are not kept whole */
+    MSI_WPROJ_MAX_IMAGE = 8
+};
+
+MSI_HD uint32_t msi_wproj_pack_cell(int32_t u, int32_t v)
+{
+    return (uint32_t)v << 16 | (uint32_t)u;
+}
+
+MSI_HD uint32_t msi_wproj_pack_kernel(int32_t plane, int32_t sub_u_index, int32_t sub_v_index, int32_t conjugate)
+{
+    return (uint32_t)plane | (uint32_t)sub_u_index << 16 | (uint32_t)sub_v_index << 23 | (uint32_t)conjugate << 30;
+}
+
+MSI_HD int32_t msi_wproj_head_u(uint32_t cell)
+{
+    return (int32_t)(cell & 0xffff);
+}
+
+MSI_HD int32_t msi_wproj_head_v(uint32_t cell)
+{
+    return (int32_t)(cell >> 16);
+}
+
+MSI_HD int32_t msi_wproj_head_plane(uint32_t kernel)
+{
+    return (int32_t)(kernel & 0xffff);
+}
+
+/* Sub-offsets from 0 to oversample. */
+MSI_HD int32_t msi_wproj_head_sub_u(uint32_t kernel)
+{
+    return (int32_t)(kernel >> 16 & 127);
+}
+
+MSI_HD int32_t msi_wproj_head_sub_v(uint32_t kernel)
+{
+    return (int32_t)(kernel >> 23 & 127);
+}
+
+MSI_HD int32_t msi_wproj_head_conjugate(uint32_t kernel)
+{
+    return (int32_t)(kernel >> 30 & 1);
+}
+
+/*
+ * Samples of one image plane in a regular array, whose indices follow from float32 coordinates in wavelengths: time t
+ * of series s is sample s series_step + t time_step.
+ */
+typedef struct msi_wproj_samples_f32 {
+    int64_t n_series, n_time, series_step, time_step;
+    const float *u, *v, *w, *weight;
+    const msi_c32 *vis;
+    float scale_u, scale_v;     /* cells a wavelength */
+    int32_t origin_u, origin_v; /* added to cells: their places in the box */
+    float plane_scale;          /* plane = round(sqrt(|w| plane_scale)); w > 0 takes the conjugate kernel */
+    int32_t n_plane, oversample;
+} msi_wproj_samples_f32;
+
+/* Samples of a store. Those of weight 0 in every image are left out. */
+typedef struct msi_wproj_samples {
+    int64_t n; /* samples in all */
+    int32_t n_rows;
+    const msi_store_rows *rows; /* [n_rows] */
+    const double *freq_hz;
+    const double *uvw_m; /* [row][3] */
+    const float *weight; /* [store plane][n]; NULL: every sample counts (extents alone) */
+    const void *vis;     /* [store plane][n] msi_c32 or msi_c64: the sorter's precision */
+    int32_t n_image;
+    int32_t store_plane[MSI_WPROJ_MAX_IMAGE]; /* -1: the PSF of plane 0, visibility 1 */
+    int32_t wrapped; /* 1: coordinates beyond the uv plane come back into it by whole periods */
+} msi_wproj_samples;
+
+/*
+ * Bins: samples of like half-support (a class) and one square of cells lie together, each once. A gridding kernel that
+ * owns a tile finds what touches it in the bins about it.
+ */
+enum { MSI_WPROJ_MAX_CLASS = 16 };
+
+typedef struct msi_wproj_bins {
+    int32_t n_class;
+    int32_t class_half[MSI_WPROJ_MAX_CLASS]; /* largest half-support of the class, ascending */
+    int32_t shift[MSI_WPROJ_MAX_CLASS];      /* bin edge 2^shift cells: few enough rows of bins about a tile */
+    int32_t n_bin_u[MSI_WPROJ_MAX_CLASS], n_bin_v[MSI_WPROJ_MAX_CLASS];
+    int64_t first[MSI_WPROJ_MAX_CLASS]; /* bin of the class's first, kernels not conjugated; conjugated ones follow */
+    int64_t n_bin;                      /* in all */
+} msi_wproj_bins;
+
+/* msi_wproj_bins_make - bins of at least 2^least_shift cells, and no more than 2^24 of them, for a box of nu x nv. */
+void msi_wproj_bins_make(msi_wproj_bins *bins, int32_t nu, int32_t nv, const int32_t *half, int32_t n_plane,
+                         int32_t least_shift);
+
+typedef struct msi_wproj_sorter_spec {
+    int64_t capacity;    /* samples at once, below 2^31; more come in several turns */
+    int32_t nu, nv;      /* box */
+    const int32_t *half; /* [n_plane] host */
+    int32_t n_plane, oversample;
+    int32_t n_image;
+    msi_precision precision;
+    int32_t linear;      /* 1: every sample keeps its sub-offsets whole, and none merge: for kernels that are
+                            interpolated, or oversampled more than a head can hold */
+    int32_t least_shift; /* of bins; 0: 3 */
+} msi_wproj_sorter_spec;
+
+typedef struct msi_wproj_sorter msi_wproj_sorter;
+
+/* msi_wproj_sorter_bytes - device memory that a sorter takes, CUB's (about 3 % of it) apart. */
+int64_t msi_wproj_sorter_bytes(const msi_wproj_sorter_spec *spec);
+
+/*
+ * msi_wproj_sorter_create - all device memory that sorting needs.
+ * Returns: 0, MSI_EGPU, MSI_ERANGE (box, planes or samples beyond what a head or an index holds)
+ */
+int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_wproj_sorter_spec *spec);
+void msi_wproj_sorter_free(msi_wproj_sorter *s);
+
+/*
+ * msi_wproj_locate_f32 - the list of a regular array: runs of up to `run` neighbours in time merged, in no particular
+ * order; with run 1 one entry a sample, in the samples' order.
+ * Returns: 0, MSI_EGPU, MSI_EINTERNAL (merging in fp64)
+ * Notes:   waits for the stream, to learn how many entries are left, unless run is 1.
+ */
+int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples_f32 *samples, int32_t run, cudaStream_t stream);
+
+/*
+ * msi_wproj_locate - the list of a store's samples of one slice, in no particular order.
+ * Given:   geometry; origin_u, origin_v: the box's first cell in the geometry's unbounded plane of cells
+ * Returns: 0, MSI_EGPU, MSI_EINTERNAL (images unlike the sorter's)
+ * Notes:   waits for the stream. Every footprint of the slice must lie inside the box: msi_wproj_extents tells.
+ */
+int msi_wproj_locate(msi_wproj_sorter *s, const msi_wproj_geometry *geometry, const msi_wproj_samples *samples,
+                     int32_t slice, int32_t origin_u, int32_t origin_v, cudaStream_t stream);
+
+/* Cells [u_low, u_high] x [v_low, v_high] of the unbounded plane that footprints of n samples cover. */
+typedef struct msi_wproj_box_extent {
+    int32_t u_low, v_low, u_high, v_high;
+    int64_t n; /* 0: low and high are as far from each other as can be, the wrong way */
+} msi_wproj_box_extent;
+
+/* msi_wproj_nothing - the extent of no samples, which msi_wproj_extents enlarges. */
+static inline msi_wproj_box_extent msi_wproj_nothing(void)
+{
+    msi_wproj_box_extent e = {INT32_MAX, INT32_MAX, INT32_MIN, INT32_MIN, 0};
+    return e;
+}
+
+/*
+ * msi_wproj_extents - what each slice's samples cover.
+ * Given:              half [n_plane], host
+ * Given and returned: extent [geometry->n_slice], host: enlarged by these samples
+ * Returns: 0, MSI_EGPU
+ * Notes:   waits for the stream; once a batch, it allocates what it needs.
+ */
+int msi_wproj_extents(const msi_wproj_geometry *geometry, const int32_t *half, const msi_wproj_samples *samples,
+                      cudaStream_t stream, msi_wproj_box_extent *extent);
+
+/* The list, or the same in order of bins; it belongs to the sorter. */
+typedef struct msi_wproj_sorted {
+    int64_t n;
+    const msi_wproj_head *head; /* [n] */
+    const void *value;          /* [n_image][stride] msi_c32 or msi_c64 */
+    const void *frac;           /* [n][2] float or double: sub-offsets 0 .. oversample, in between too; NULL: nearest */
+    int64_t stride;
+    int32_t n_image;
+    msi_precision precision;
+    const uint32_t *bin_start;     /* [bins.n_bin + 1]; NULL in the list */
+    const uint32_t *largest_value; /* [n_image] bits of the largest |re| or |im|, float; NULL in the list */
+    msi_wproj_bins bins;
+} msi_wproj_sorted;
+
+/* msi_wproj_list - the list as it is. */
+void msi_wproj_list(const msi_wproj_sorter *s, msi_wproj_sorted *list);
+
+/* msi_wproj_sort_bins - the list in order of bins. Returns: 0, MSI_EGPU */
+int msi_wproj_sort_bins(msi_wproj_sorter *s, cudaStream_t stream, msi_wproj_sorted *sorted);
+
+/*
+ * msi_wproj_sort_kernels - in order of bins, in a bin of kernels, those of one cell and kernel merged, whatever their
+ * order was.
+ * Returns: 0, MSI_EGPU
+ * Notes:   waits for the stream. No merged value is a sum of more than 32.
+ */
+int msi_wproj_sort_kernels(msi_wproj_sorter *s, cudaStream_t stream, msi_wproj_sorted *sorted);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the degridders by tabulated kernels share on the device: kernels, a walk over taps, sums over a warp. */
+#ifndef MSI_KERNELS_DEGRID_DEVICE_CUH
+#define MSI_KERNELS_DEGRID_DEVICE_CUH
+
+#include "kernels/gpu/complex_cuda.cuh"
+#include "kernels/wproj/points/degrid_sort_cuda.h"
+
+namespace degrid {
+
+using namespace complex_cuda;
+
+__device__ __forceinline__ float flip(float x, uint32_t sign)
+{
+    return __uint_as_float(__float_as_uint(x) ^ sign);
+}
+
+__device__ __forceinline__ double flip(double x, uint32_t sign)
+{
+    return __hiloint2double(__double2hiint(x) ^ (int)sign, __double2loint(x));
+}
+
+template <typename T> __device__ __forceinline__ void atomic_add(cplx<T> *to, cplx<T> x)
+{
+    atomicAdd(&to->re, x.re);
+    atomicAdd(&to->im, x.im);
+}
+
+/* Kernels on the device, as the degridders read them. */
+template <typename T> struct kernel_view {
+    const cplx<T> *table;
+    const int64_t *offset;
+    const int32_t *taps;
+    int32_t oversample;
+};
+
+/* A square of weights; `sign` flips the imaginary parts: degridding conjugates what gridding takes as it stands. */
+template <typename T> struct square {
+    const cplx<T> *first;
+    int32_t taps;
+    uint32_t sign;
+};
+
+/* By the number that msi_degrid_kernel gives. */
+template <typename T> __device__ __forceinline__ square<T> find_square(const kernel_view<T> &k, uint32_t kernel)
+{
+    uint32_t squares = (uint32_t)((k.oversample + 1) * (k.oversample + 1)), at = kernel & ~CONJUGATE;
+    uint32_t plane = at / squares;
+    int taps = k.taps[plane];
+    return {k.table + k.offset[plane] + (int64_t)(at - plane * squares) * taps * taps, taps, ~kernel & CONJUGATE};
+}
+
+/*
+ * LANES lanes share a rectangle of taps, row after row, lane l taking taps l, l + LANES, .. Each keeps its place in the
+ * image and in the table, in bytes or elements as the caller's strides are, without a division in the loop.
+ */
+struct tap_walk {
+    int32_t column, image, table; /* of this lane's tap, from the rectangle's first */
+    int32_t width, rest;          /* taps a row; columns that a step moves beyond whole rows */
+    int32_t image_step, image_carry, table_step, table_carry;
+
+    __device__ __forceinline__ void advance()
+    {
+        column += rest;
+        image += image_step;
+        table += table_step;
+        if (column >= width) {
+            column -= width;
+            image += image_carry;
+            table += table_carry;
+        }
+    }
+};
+
+/* image_tap, table_tap: from a tap to its neighbour in the row; image_row, table_row: from a row to the next. */
+__device__ __forceinline__ tap_walk start_walk(int lane, int lanes, int width, int image_tap, int image_row,
+                                               int table_tap, int table_row)
+{
+    tap_walk w;
+    int row = lane / width, rows = lanes / width;
+    w.width = width;
+    w.column = lane - row * width;
+    w.rest = lanes - rows * width;
+    w.image = row * image_row + w.column * image_tap;
+    w.table = row * table_row + w.column * table_tap;
+    w.image_step = rows * image_row + w.rest * image_tap;
+    w.table_step = rows * table_row + w.rest * table_tap;
+    w.image_carry = image_row - width * image_tap;
+    w.table_carry = table_row - width * table_tap;
+    return w;
+}
+
+__host__ __device__ constexpr int power_of_two(int n)
+{
+    int p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+
+/* A step of a transposed sum: of N numbers, every lane sends the half that its partner keeps. */
+template <int N, int BIT, typename T> __device__ __forceinline__ T fold(const T *x, int lane)
+{
+    if constexpr (BIT == 0) {
+        return x[0];
+    } else if constexpr (N == 1) {
+        const T sum = x[0] + __shfl_xor_sync(ALL_LANES, x[0], BIT);
+        return fold<1, BIT / 2>(&sum, lane);
+    } else {
+        T half[N / 2];
+        const bool upper = lane & BIT;
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            T send = upper ? x[i] : x[i + N / 2], stay = upper ? x[i + N / 2] : x[i];
+            half[i] = stay + __shfl_xor_sync(ALL_LANES, send, BIT);
+        }
+        return fold<N / 2, BIT / 2>(half, lane);
+    }
+}
+
+/*
+ * Sum each of COUNT complex numbers over groups of LANES lanes. Returned: part lane / (LANES / P) of them, counted re,
+ * im, re, .., lane within the group, P the power of two from 2 COUNT on; zero beyond the last.
+ */
+template <int COUNT, int LANES, typename T> __device__ __forceinline__ T transposed_sum(const cplx<T> *x, int lane)
+{
+    constexpr int P = power_of_two(2 * COUNT);
+    static_assert(P <= LANES, "more numbers than lanes");
+    T part[P];
+#pragma unroll
+    for (int i = 0; i < P / 2; i++) {
+        part[2 * i] = i < COUNT ? x[i].re : T(0);
+        part[2 * i + 1] = i < COUNT ? x[i].im : T(0);
+    }
+    return fold<P, LANES / 2>(part, lane);
+}
+
+} /* namespace degrid */
+
+#endif

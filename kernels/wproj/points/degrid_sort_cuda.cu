@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * One key a sample: the tile in the high bits, the kernel in the low ones; CUB's radix sort looks at no more bits than
+ * there are. Where a tile begins is then found by bisection, one thread a tile. Nothing but keys and indices moves:
+ * the degridders read each sample once, through its index.
+ *
+ * Where there are few tiles and the order within them is free: degrid_place_cuda.cuh.
+ */
+#include "kernels/wproj/points/degrid_sort_cuda.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include "kernels/gpu/cuda_memory.h"
+#include "kernels/wproj/points/degrid_place_cuda.cuh"
+
+namespace {
+
+using namespace degrid_place;
+
+constexpr int BLOCK = 256, SCAN = 1024;
+constexpr double LIKE = 0.75; /* narrowest to widest of a class */
+
+int bits_for(int64_t n)
+{
+    int bits = 0;
+    while (((int64_t)1 << bits) < n) bits++;
+    return bits;
+}
+
+/* shift_left puts the tile above the kernel; shift_right drops what of the kernel's number does not fit. */
+struct key_shape {
+    int shift_left, shift_right, by_kernel;
+};
+
+__global__ void k_degrid_keys(const msi_window_sample *sample, uint32_t n, const __grid_constant__ msi_degrid_classes c,
+                              const uint8_t *class_of, int oversample, key_shape shape, uint32_t *key, uint32_t *index)
+{
+    uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i >= n) return;
+    msi_window_sample s = sample[i];
+    uint32_t tile = find_tile(s, c, class_of), low = 0;
+    if (shape.by_kernel) {
+        uint32_t kernel = msi_degrid_kernel(&s, oversample);
+        low = (kernel << 1 | kernel >> 31) >> shape.shift_right;
+    }
+    key[i] = shape.shift_left < 32 ? tile << shape.shift_left | low : low;
+    index[i] = i;
+}
+
+__global__ void k_degrid_first(const uint32_t *key, uint32_t n, int shift, int32_t n_tile, uint32_t *first)
+{
+    int32_t t = (int32_t)(blockIdx.x * BLOCK + threadIdx.x);
+    if (t > n_tile) return;
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint32_t tile = shift < 32 ? key[middle] >> shift : 0;
+        if (tile < (uint32_t)t)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    first[t] = low;
+}
+
+/* One block: a running sum over the tiles' numbers of pieces. */
+__global__ __launch_bounds__(SCAN) void k_degrid_items(const uint32_t *first, int32_t n_tile, uint32_t most,
+                                                       msi_degrid_item *item, uint32_t *n_item)
+{
+    __shared__ uint32_t warp_sum[SCAN / 32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    uint32_t done = 0;
+    for (int32_t base = 0; base < n_tile; base += SCAN) {
+        int32_t t = base + (int32_t)threadIdx.x;
+        uint32_t begin = t < n_tile ? first[t] : 0, end = t < n_tile ? first[t + 1] : 0;
+        uint32_t pieces = (end - begin + most - 1) / most, sum = pieces;
+        for (int d = 1; d < 32; d *= 2) {
+            uint32_t below = __shfl_up_sync(~0u, sum, d);
+            if (lane >= d) sum += below;
+        }
+        if (lane == 31) warp_sum[warp] = sum;
+        __syncthreads();
+        uint32_t before = done, all = 0;
+        for (int w = 0; w < SCAN / 32; w++) {
+            if (w == warp) before += all;
+            all += warp_sum[w];
+        }
+        uint32_t at = before + sum - pieces;
+        list_pieces(t, begin, end, pieces, at, item);
+        done += all;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) *n_item = done;
+}
+
+} /* namespace */
+
+struct msi_degrid_sorter {
+    int64_t capacity, item_capacity;
+    int32_t oversample, n_plane;
+    msi_degrid_classes classes;
+    uint8_t *class_of;
+    uint32_t *word; /* [4 capacity]: the four below, or places */
+    uint32_t *key[2], *index[2];
+    uint32_t *place_count; /* [2][MSI_DEGRID_MAX_PLACE_TILES]: of one kernel zero in turn, else counted and taken */
+    int place_turn, place_each;
+    int most_place_blocks; /* of the widest places: blocks of k_sort_places that run at the same time */
+    uint32_t *first, *n_item;
+    msi_degrid_item *item;
+    int32_t first_capacity;
+    void *cub_space;
+    size_t cub_bytes;
+};
+
+extern "C" void msi_degrid_sorter_free(msi_degrid_sorter *s)
+{
+    if (!s) return;
+    void *memory[] = {s->class_of, s->word, s->place_count, s->first, s->n_item, s->item, s->cub_space};
+    for (void *p : memory) cudaFree(p);
+    delete s;
+}
+
+/* Classes from the widest down, each of planes no narrower than LIKE of its widest. */
+static int make_classes(msi_degrid_sorter *s, const std::vector<int32_t> &taps)
+{
+    std::vector<int32_t> width(taps);
+    std::sort(width.begin(), width.end(), [](int32_t a, int32_t b) { return a > b; });
+    std::vector<uint8_t> class_of(taps.size());
+    msi_degrid_classes &c = s->classes;
+    for (int32_t w : width)
+        if (c.n_class == 0 || (w < LIKE * c.of[c.n_class - 1].taps && c.n_class < MSI_DEGRID_MAX_CLASS))
+            c.of[c.n_class++].taps = w;
+    for (size_t p = 0; p < taps.size(); p++) {
+        uint8_t k = (uint8_t)(c.n_class - 1);
+        while (c.of[k].taps < taps[p]) k--;
+        class_of[p] = k;
+    }
+    MSI_TRY(allocate(&s->class_of, s->n_plane, "kernel classes"));
+    MSI_CUDA(cudaMemcpy(s->class_of, class_of.data(), class_of.size(), cudaMemcpyHostToDevice));
+    return MSI_OK;
+}
+
+template <class O, uint32_t EACH> static int ready_order(int *blocks_each)
+{
+    const int bytes = sizeof(place_store<O, EACH>);
+    auto *sort = k_sort_places<O, EACH>;
+    MSI_CUDA(cudaFuncSetAttribute(sort, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    MSI_CUDA(cudaFuncSetAttribute(k_put_places<O, EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    MSI_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks_each, sort, PLACE_THREADS, bytes));
+    return MSI_OK;
+}
+
+template <uint32_t EACH> static int ready_places(msi_degrid_sorter *s, int device)
+{
+    int can, by_tile, by_strip, processors;
+    MSI_TRY((ready_order<tile_order, EACH>(&by_tile)));
+    MSI_TRY((ready_order<strip_order, EACH>(&by_strip)));
+    MSI_CUDA(cudaDeviceGetAttribute(&can, cudaDevAttrCooperativeLaunch, device));
+    MSI_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    s->place_each = (int)EACH;
+    s->most_place_blocks = can ? std::min(by_tile, by_strip) * processors : 0;
+    return MSI_OK;
+}
+
+/* Counters; as many samples a thread as a block's shared memory holds: 176 KB (sm_90) or 94 KB. */
+static int make_place_counts(msi_degrid_sorter *s)
+{
+    int device;
+    size_t most;
+    MSI_TRY(allocate(&s->place_count, 2 * MSI_DEGRID_MAX_PLACE_TILES, "places"));
+    MSI_CUDA(cudaMemset(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *s->place_count));
+    MSI_CUDA(cudaGetDevice(&device));
+    MSI_TRY(block_shared_bytes(&most));
+    static_assert(sizeof(place_store<tile_order, 4>) + 1024 <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
+    return sizeof(place_store<tile_order, 8>) + 1024 <= most ? ready_places<8>(s, device) : ready_places<4>(s, device);
+}
+
+static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)
+{
+    const msi_window_kernels &k = job->kernels;
+    std::vector<int32_t> taps((size_t)k.n_plane);
+    MSI_CUDA(cudaMemcpy(taps.data(), k.taps, taps.size() * sizeof taps[0], cudaMemcpyDeviceToHost));
+    int32_t widest = *std::max_element(taps.begin(), taps.end());
+    if (widest > job->nu || widest > job->nv)
+        return msi_error_set(MSI_ERANGE, "kernels of %d taps do not fit a grid of %lld x %lld cells", widest,
+                             (long long)job->nu, (long long)job->nv);
+    s->classes.nu = (int32_t)job->nu;
+    s->classes.nv = (int32_t)job->nv;
+    MSI_TRY(make_classes(s, taps));
+    static_assert(sizeof(msi_degrid_place) == 4 * sizeof(uint32_t), "places lie where keys and indices do");
+    MSI_TRY(allocate(&s->word, 4 * job->n_vis, "sorting"));
+    for (int b = 0; b < 2; b++) {
+        s->key[b] = s->word + b * job->n_vis;
+        s->index[b] = s->word + (2 + b) * job->n_vis;
+    }
+    MSI_TRY(make_place_counts(s));
+    MSI_TRY(allocate(&s->n_item, 1, "work items"));
+    cub::DoubleBuffer<uint32_t> keys(s->key[0], s->key[1]), values(s->index[0], s->index[1]);
+    MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, s->cub_bytes, keys, values, job->n_vis, 0, 32));
+    return allocate((char **)&s->cub_space, (int64_t)s->cub_bytes, "sort workspace");
+}
+
+extern "C" int msi_degrid_sorter_create(msi_degrid_sorter **out, const msi_window_job *job)
+{
+    *out = nullptr;
+    const msi_window_kernels &k = job->kernels;
+    int64_t squares = (int64_t)k.n_plane * (k.oversample + 1) * (k.oversample + 1);
+    if (!k.full || job->n_vis > INT32_MAX || job->nu > INT32_MAX / 2 || job->nv > INT32_MAX / 2 ||
+        squares > INT32_MAX || k.n_plane < 1)
+        return msi_error_set(MSI_ERANGE, "GPU: %lld samples on %lld x %lld cells with %lld kernels: too many",
+                             (long long)job->n_vis, (long long)job->nu, (long long)job->nv, (long long)squares);
+    msi_degrid_sorter *s = new msi_degrid_sorter{};
+    s->capacity = job->n_vis;
+    s->oversample = k.oversample;
+    s->n_plane = k.n_plane;
+    int status = fill_sorter(s, job);
+    if (status != MSI_OK) {
+        msi_degrid_sorter_free(s);
+        return status;
+    }
+    *out = s;
+    return MSI_OK;
+}
+
+extern "C" msi_degrid_classes *msi_degrid_sorter_classes(msi_degrid_sorter *s)
+{
+    return &s->classes;
+}
+
+extern "C" int msi_degrid_sorter_tiles(msi_degrid_sorter *s)
+{
+    int64_t n_tile = 0;
+    for (int k = 0; k < s->classes.n_class; k++) {
+        msi_degrid_class &c = s->classes.of[k];
+        c.n_tile_u = (s->classes.nu + c.tile_u - 1) / c.tile_u;
+        c.n_tile_v = (s->classes.nv + c.tile_v - 1) / c.tile_v;
+        c.first_tile = (int32_t)n_tile;
+        n_tile += (int64_t)c.n_tile_u * c.n_tile_v;
+        if (n_tile >= INT32_MAX - BLOCK)
+            return msi_error_set(MSI_ERANGE, "GPU: %d x %d cells make too many tiles of %d x %d", s->classes.nu,
+                                 s->classes.nv, c.tile_u, c.tile_v);
+    }
+    s->classes.n_tile = (int32_t)n_tile;
+    if (s->classes.n_tile > s->first_capacity) {
+        cudaFree(s->first);
+        s->first_capacity = 0;
+        MSI_TRY(allocate(&s->first, n_tile + 1, "tiles"));
+        s->first_capacity = s->classes.n_tile;
+    }
+    return MSI_OK;
+}
+
+extern "C" int msi_degrid_sort(msi_degrid_sorter *s, const msi_window_job *job, int by_kernel, void *stream_,
+                               msi_degrid_sorted *sorted)
+{
+    cudaStream_t stream = (cudaStream_t)stream_;
+    if (job->n_vis > s->capacity)
+        return msi_error_set(MSI_ERANGE, "%lld samples, and memory to sort %lld", (long long)job->n_vis,
+                             (long long)s->capacity);
+    int64_t squares = (int64_t)s->n_plane * (s->oversample + 1) * (s->oversample + 1);
+    int tile_bits = bits_for(s->classes.n_tile), kernel_bits = by_kernel ? bits_for(2 * squares) : 0;
+    key_shape shape = {0, std::max(0, tile_bits + kernel_bits - 32), by_kernel};
+    shape.shift_left = kernel_bits - shape.shift_right;
+    const uint32_t n = (uint32_t)job->n_vis;
+    cub::DoubleBuffer<uint32_t> keys(s->key[0], s->key[1]), values(s->index[0], s->index[1]);
+    if (n > 0) {
+        k_degrid_keys<<<(n - 1) / BLOCK + 1, BLOCK, 0, stream>>>(job->sample, n, s->classes, s->class_of, s->oversample,
+                                                                 shape, s->key[0], s->index[0]);
+        MSI_CUDA(cudaGetLastError());
+        size_t bytes = s->cub_bytes;
+        int bits = tile_bits + shape.shift_left;
+        if (bits > 0)
+            MSI_CUDA(cub::DeviceRadixSort::SortPairs(s->cub_space, bytes, keys, values, (int64_t)n, 0, bits, stream));
+    }
+    k_degrid_first<<<(unsigned)(s->classes.n_tile / BLOCK + 1), BLOCK, 0, stream>>>(keys.Current(), n, shape.shift_left,
+                                                                                    s->classes.n_tile, s->first);
+    MSI_CUDA(cudaGetLastError());
+    *sorted = {n, values.Current(), s->first, s->class_of};
+    return MSI_OK;
+}
+
+/* Room for the pieces of n samples. */
+static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most, int32_t n_tile)
+{
+    const int64_t room = n / most + std::min<int64_t>(n, n_tile);
+    if (room <= s->item_capacity) return MSI_OK;
+    s->item_capacity = 0;
+    cudaFree(s->item);
+    MSI_TRY(allocate(&s->item, room, "work items"));
+    s->item_capacity = room;
+    return MSI_OK;
+}
+
+/* In one launch where all blocks run at the same time and the device lets them, else in two. */
+template <uint32_t EACH, class O> static int sort_places(msi_degrid_sorter *s, place_args<O> a, cudaStream_t stream)
+{
+    const uint32_t blocks = (a.n - 1) / (EACH * PLACE_THREADS) + 1;
+    const size_t bytes = sizeof(place_store<O, EACH>);
+    uint32_t *count = s->place_count, *other = s->place_count + MSI_DEGRID_MAX_PLACE_TILES;
+    if (blocks <= (uint32_t)s->most_place_blocks) {
+        uint32_t *of_turn = s->place_turn ? other : count, *of_next = s->place_turn ? count : other;
+        void *args[] = {&a, &of_turn, &of_next};
+        const cudaError_t e = cudaLaunchCooperativeKernel((const void *)k_sort_places<O, EACH>, dim3(blocks),
+                                                          dim3(PLACE_THREADS), args, bytes, stream);
+        s->place_turn ^= 1;
+        if (e != cudaErrorCooperativeLaunchTooLarge && e != cudaErrorNotSupported) {
+            MSI_CUDA(e);
+            return MSI_OK;
+        }
+        cudaGetLastError();
+        s->most_place_blocks = 0;
+    }
+    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
+    k_count_places<O, EACH><<<blocks, PLACE_THREADS, 0, stream>>>(a, count);
+    MSI_CUDA(cudaGetLastError());
+    k_put_places<O, EACH><<<blocks, PLACE_THREADS, bytes, stream>>>(a, count, other);
+    MSI_CUDA(cudaGetLastError());
+    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
+    return MSI_OK;
+}
+
+template <class O>
+static int sort_by(const O &order, msi_degrid_sorter *s, const msi_window_job *job, int32_t n_tile, int32_t most,
+                   cudaStream_t stream, msi_degrid_placed *placed)
+{
+    if (job->n_vis > s->capacity || n_tile > MSI_DEGRID_MAX_PLACE_TILES)
+        return msi_error_set(MSI_ERANGE, "%lld samples in %d tiles, and memory for %lld in %d", (long long)job->n_vis,
+                             (int)n_tile, (long long)s->capacity, (int)MSI_DEGRID_MAX_PLACE_TILES);
+    MSI_TRY(make_item_room(s, job->n_vis, most, n_tile));
+    *placed = {nullptr, nullptr, s->item, s->n_item};
+    if (job->n_vis == 0) return MSI_OK;
+    const place_args<O> a = {order,   job->sample, (uint32_t)job->n_vis, (typename O::place *)s->word, (uint32_t)most,
+                             s->item, s->n_item};
+    return s->place_each == 8 ? sort_places<8>(s, a, stream) : sort_places<4>(s, a, stream);
+}
+
+extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int32_t most, void *stream,
+                                      msi_degrid_placed *placed)
+{
+    const tile_order order = {s->classes, s->class_of, job->kernels.taps, s->oversample};
+    MSI_TRY(sort_by(order, s, job, s->classes.n_tile, most, (cudaStream_t)stream, placed));
+    placed->place = (const msi_degrid_place *)s->word;
+    return MSI_OK;
+}
+
+extern "C" int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_window_job *job, const msi_degrid_strips *strips,
+                                      int32_t most, void *stream, msi_degrid_placed *placed)
+{
+    const strip_order order = {s->classes.nu,
+                               s->classes.nv,
+                               s->classes.of[0].taps / 2,
+                               s->oversample,
+                               (uint32_t)strips->height,
+                               divider((uint32_t)strips->width),
+                               divider((uint32_t)strips->rows)};
+    MSI_TRY(sort_by(order, s, job, strips->n_bin, most, (cudaStream_t)stream, placed));
+    placed->strip_place = (const msi_degrid_strip_place *)s->word;
+    return MSI_OK;
+}
+
+extern "C" int msi_degrid_list_items(msi_degrid_sorter *s, const msi_degrid_sorted *sorted, int32_t most, void *stream,
+                                     const msi_degrid_item **item, const uint32_t **n_item)
+{
+    MSI_TRY(make_item_room(s, sorted->n, most, s->classes.n_tile));
+    k_degrid_items<<<1, SCAN, 0, (cudaStream_t)stream>>>(s->first, s->classes.n_tile, (uint32_t)most, s->item,
+                                                         s->n_item);
+    MSI_CUDA(cudaGetLastError());
+    *item = s->item;
+    *n_item = s->n_item;
+    return MSI_OK;
+}

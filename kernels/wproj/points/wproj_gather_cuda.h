@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Degridding by gathering: warps, or parts of them, sum visibilities' footprints. */
+#ifndef MSI_KERNELS_WPROJ_GATHER_CUDA_H
+#define MSI_KERNELS_WPROJ_GATHER_CUDA_H
+
+#include "kernels/wproj/window/wproj_window_cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum msi_gather_form {
+    MSI_GATHER_GIVEN, /* in the order given; nothing is sorted */
+    MSI_GATHER_PLACE, /* ordered by large tiles, so that footprints meet in the L2 cache */
+    MSI_GATHER_STRIP, /* strips of the image stream through shared memory; for one plane of kernels of at most 8 taps
+                         and 8 sub-offsets, one image whose rows are whole pieces of 32 bytes and not too many, and
+                         compute capability 9.0 with 227 KB of shared memory to a block; else by place */
+    MSI_GATHER_TILE,  /* a tile of the image in shared memory, kernel values shared by all who take them there */
+    MSI_GATHER_AUTO
+} msi_gather_form;
+
+/*
+ * A convolution function to be evaluated where a table would be read: exp(2 pi i p), with p = turns (1 - r), r the
+ * tap's distance from the sample in half-widths of the kernel (so r <= sqrt 2), after n_polynomial steps
+ * p <- p + p^2 / 1024. NVIDIA 2015, "Direct compute of GCF", whose polynomial p <- p + p^2 would soon be infinite.
+ */
+typedef struct msi_gather_phase {
+    double turns;
+    int32_t n_polynomial;
+    msi_precision precision; /* of the evaluation */
+} msi_gather_phase;
+
+enum { MSI_GATHER_PHASE_SCALE = 1024 };
+
+typedef struct msi_gather msi_gather;
+
+/*
+ * msi_gather_create - tiles, and device memory to sort job->n_vis samples.
+ * Given:   job: all but its pointers to samples, values and grid; full kernels
+ * Returns: 0, MSI_EGPU, MSI_ERANGE (separable kernels, or wider than the grid)
+ */
+int msi_gather_create(msi_gather **out, const msi_window_job *job, msi_gather_form form);
+void msi_gather_free(msi_gather *g);
+
+/* msi_gather_form_of - the form in use: what MSI_GATHER_AUTO chose. */
+msi_gather_form msi_gather_form_of(const msi_gather *g);
+
+/*
+ * msi_gather_sort - put the job's samples in order; must precede msi_gather_degrid whenever they changed.
+ * Returns: 0, MSI_EGPU, MSI_ERANGE (more samples than at create)
+ */
+int msi_gather_sort(msi_gather *g, const msi_window_job *job, void *stream);
+
+/*
+ * msi_gather_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
+ * Given:    job, of the samples that were sorted
+ * Returned: job->value, overwritten
+ * Returns:  0, MSI_EGPU
+ */
+int msi_gather_degrid(msi_gather *g, const msi_window_job *job, void *stream);
+
+/* msi_gather_degrid_phase - the same with an evaluated function in the table's place; form MSI_GATHER_TILE. */
+int msi_gather_degrid_phase(msi_gather *g, const msi_window_job *job, const msi_gather_phase *phase, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Degridding by scattering: threads hold grid points and add what they give to every visibility that they touch. */
+#ifndef MSI_KERNELS_WPROJ_SCATTER_CUDA_H
+#define MSI_KERNELS_WPROJ_SCATTER_CUDA_H
+
+#include "kernels/wproj/window/wproj_window_cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct msi_scatter msi_scatter;
+
+/*
+ * msi_scatter_create - device memory to sort job->n_vis samples.
+ * Given:   job: all but its pointers to samples, values and grid; full kernels
+ * Returns: 0, MSI_EGPU, MSI_ERANGE (separable kernels, or wider than the grid)
+ */
+int msi_scatter_create(msi_scatter **out, const msi_window_job *job);
+void msi_scatter_free(msi_scatter *s);
+
+/* msi_scatter_sort - put the job's samples in order, with bookmarks. Returns: 0, MSI_EGPU, MSI_ERANGE */
+int msi_scatter_sort(msi_scatter *s, const msi_window_job *job, void *stream);
+
+/*
+ * msi_scatter_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
+ * Given:    job, of the samples that were sorted
+ * Returned: job->value, overwritten
+ * Returns:  0, MSI_EGPU
+ * Notes:    partial sums meet in atomic additions, so their order varies.
+ */
+int msi_scatter_degrid(msi_scatter *s, const msi_window_job *job, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

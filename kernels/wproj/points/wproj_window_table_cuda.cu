@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Moving window: the plane of cells is divided, without end, into windows at least as large as the widest kernel. A
+ * lane owns a column of a window's residues, some rows of it a warp, and holds the one cell of each residue that lies
+ * in the rectangle about the present footprint. From one sample to the next only cells that the rectangle has left are
+ * read again. Every kernel value of a footprint falls on one lane, as a rotation of the rows of its square, so that
+ * whole rows are read together however the footprint lies.
+ *
+ * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Moving window", after Romein 2012. Here a
+ * window is dealt out to warps, not blocks, so that nothing waits at a barrier.
+ */
+#include "kernels/wproj/points/wproj_window_table_cuda.h"
+
+#include <algorithm>
+
+#include "kernels/wproj/points/degrid_device.cuh"
+#include "kernels/gpu/cuda_check.h"
+
+namespace {
+
+using namespace degrid;
+
+constexpr int THREADS = 128, WARPS = THREADS / 32, COLUMNS = 32, BAND = 8;
+constexpr int STRIP_ROWS = 8, STRIP_COLUMNS = 4;
+constexpr int MOST_EACH = 128;
+
+/* Rows of a warp's part of the window: as many as registers hold. */
+template <typename T> constexpr int ROWS = sizeof(T) == 4 ? 32 : 16;
+
+template <typename T> struct window_args {
+    int32_t nu, nv, n_image;
+    uint32_t n_vis;
+    int32_t each;               /* samples of a warp */
+    int32_t n_part_u, n_part_v; /* warps of a window */
+    const msi_window_sample *sample;
+    const uint32_t *index; /* or NULL: in the order given */
+    cplx<T> *value;
+    const cplx<T> *grid;
+    kernel_view<T> kernels;
+};
+
+template <typename T> struct alignas(16) window_sample {
+    const cplx<T> *weight;
+    int32_t u, v; /* first cell */
+    int32_t taps;
+    uint32_t sign, index;
+};
+
+__device__ __forceinline__ int residue(int x, int n)
+{
+    int r = x % n;
+    return r < 0 ? r + n : r;
+}
+
+/* A lane's share of one sample; cells that the window has left since `last` are read first. */
+template <typename T>
+__device__ __forceinline__ cplx<T> weigh_window(cplx<T> *cell, const window_args<T> &a, const window_sample<T> &s,
+                                                int last_u, int last_v, int image, int u, int v)
+{
+    const int window_u = a.n_part_u * COLUMNS, window_v = a.n_part_v * ROWS<T>;
+    const int tap_u = residue(u - s.u, window_u), tap_v = residue(v - s.v, window_v);
+    if (s.u != last_u || s.v != last_v) {
+        const bool left = residue(u - last_u, window_u) + last_u != s.u + tap_u;
+        const int last_tap = residue(v - last_v, window_v);
+        const int at_u = msi_degrid_wrap(s.u + tap_u, a.nu);
+#pragma unroll
+        for (int r = 0; r < ROWS<T>; r++) {
+            int tap = tap_v + r, before = last_tap + r;
+            tap -= tap >= window_v ? window_v : 0;
+            before -= before >= window_v ? window_v : 0;
+            if (left || s.v + tap != last_v + before)
+                cell[r] =
+                    read_only(a.grid + ((int64_t)msi_degrid_wrap(s.v + tap, a.nv) * a.nu + at_u) * a.n_image + image);
+        }
+    }
+    cplx<T> sum = {0, 0};
+#pragma unroll
+    for (int band = 0; band < ROWS<T>; band += BAND) {
+        cplx<T> g[BAND];
+#pragma unroll
+        for (int r = 0; r < BAND; r++) {
+            int tap = tap_v + band + r;
+            tap -= tap >= window_v ? window_v : 0;
+            g[r] = {0, 0};
+            if (tap_u < s.taps && tap < s.taps) g[r] = read_only(s.weight + tap * s.taps + tap_u);
+        }
+#pragma unroll
+        for (int r = 0; r < BAND; r++) {
+            g[r].im = flip(g[r].im, s.sign);
+            multiply_add(sum, cell[band + r], g[r]);
+        }
+    }
+    return sum;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 4)
+    k_window_table(const __grid_constant__ window_args<T> a)
+{
+    __shared__ window_sample<T> prepared[WARPS][32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_part = a.n_part_u * a.n_part_v;
+    const int64_t task = (int64_t)blockIdx.x * WARPS + warp;
+    const int part = (int)(task % n_part);
+    const int64_t begin = task / n_part * a.each;
+    if (begin >= a.n_vis) return;
+    const uint32_t end = (uint32_t)min(begin + a.each, (int64_t)a.n_vis);
+    const int u = part % a.n_part_u * COLUMNS + lane, v = part / a.n_part_u * ROWS<T>;
+    window_sample<T> *found = prepared[warp];
+    for (int p = 0; p < a.n_image; p++) {
+        cplx<T> cell[ROWS<T>];
+#pragma unroll
+        for (int r = 0; r < ROWS<T>; r++) cell[r] = {0, 0};
+        int last_u = INT32_MIN / 2, last_v = INT32_MIN / 2;
+        for (uint32_t base = (uint32_t)begin; base < end; base += 32) {
+            __syncwarp();
+            if (base + (uint32_t)lane < end) {
+                uint32_t index = base + (uint32_t)lane;
+                if (a.index) index = a.index[index];
+                msi_window_sample s = a.sample[index];
+                square<T> sq = find_square(a.kernels, msi_degrid_kernel(&s, a.kernels.oversample));
+                found[lane] = {sq.first,
+                               msi_degrid_wrap(s.u - sq.taps / 2, a.nu),
+                               msi_degrid_wrap(s.v - sq.taps / 2, a.nv),
+                               sq.taps,
+                               sq.sign,
+                               index};
+            }
+            __syncwarp();
+            const int n = (int)min(end - base, 32u);
+#pragma unroll 1
+            for (int k = 0; k < n; k++) {
+                const window_sample<T> s = found[k];
+                cplx<T> sum = weigh_window(cell, a, s, last_u, last_v, p, u, v);
+                last_u = s.u;
+                last_v = s.v;
+                T total = transposed_sum<1, 32>(&sum, lane);
+                if (lane % 16) continue;
+                T *out = (T *)(a.value + (int64_t)s.index * a.n_image + p) + lane / 16;
+                if (n_part > 1)
+                    atomicAdd(out, total);
+                else
+                    *out = total;
+            }
+        }
+    }
+}
+
+template <typename T>
+int launch_window(const msi_window_job *job, const uint32_t *index, int n_multiprocessor, cudaStream_t stream)
+{
+    window_args<T> a = {};
+    const int taps = job->kernels.max_taps;
+    a.nu = (int32_t)job->nu;
+    a.nv = (int32_t)job->nv;
+    a.n_image = job->n_image;
+    a.n_vis = (uint32_t)job->n_vis;
+    a.n_part_u = (taps + COLUMNS - 1) / COLUMNS;
+    a.n_part_v = (taps + ROWS<T> - 1) / ROWS<T>;
+    a.sample = job->sample;
+    a.index = index;
+    a.value = (cplx<T> *)job->value;
+    a.grid = (const cplx<T> *)job->grid;
+    a.kernels = {(const cplx<T> *)job->kernels.table, job->kernels.offset_u, job->kernels.taps,
+                 job->kernels.oversample};
+    const int64_t n_part = (int64_t)a.n_part_u * a.n_part_v;
+    a.each = (int32_t)std::clamp<int64_t>(job->n_vis * n_part / ((int64_t)n_multiprocessor * 64), 4, MOST_EACH);
+    if (n_part > 1)
+        MSI_CUDA(cudaMemsetAsync(a.value, 0, (size_t)(job->n_vis * job->n_image) * sizeof *a.value, stream));
+    const int64_t tasks = (job->n_vis + a.each - 1) / a.each * n_part;
+    k_window_table<<<(unsigned)((tasks + WARPS - 1) / WARPS), THREADS, 0, stream>>>(a);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+} /* namespace */
+
+struct msi_window_table {
+    msi_degrid_sorter *sorter;
+    msi_degrid_sorted sorted;
+    int n_multiprocessor;
+};
+
+extern "C" void msi_window_table_free(msi_window_table *w)
+{
+    if (!w) return;
+    msi_degrid_sorter_free(w->sorter);
+    delete w;
+}
+
+static int fill_window(msi_window_table *w, const msi_window_job *job)
+{
+    int device;
+    MSI_CUDA(cudaGetDevice(&device));
+    MSI_CUDA(cudaDeviceGetAttribute(&w->n_multiprocessor, cudaDevAttrMultiProcessorCount, device));
+    MSI_TRY(msi_degrid_sorter_create(&w->sorter, job));
+    msi_degrid_classes *c = msi_degrid_sorter_classes(w->sorter);
+    for (int k = 0; k < c->n_class; k++) {
+        c->of[k].tile_u = STRIP_COLUMNS;
+        c->of[k].tile_v = STRIP_ROWS;
+    }
+    return msi_degrid_sorter_tiles(w->sorter);
+}
+
+extern "C" int msi_window_table_create(msi_window_table **out, const msi_window_job *job)
+{
+    *out = nullptr;
+    msi_window_table *w = new msi_window_table{};
+    int status = fill_window(w, job);
+    if (status != MSI_OK) {
+        msi_window_table_free(w);
+        return status;
+    }
+    *out = w;
+    return MSI_OK;
+}
+
+extern "C" int msi_window_table_sort(msi_window_table *w, const msi_window_job *job, void *stream)
+{
+    return msi_degrid_sort(w->sorter, job, 0, stream, &w->sorted);
+}
+
+extern "C" int msi_window_table_degrid(msi_window_table *w, const msi_window_job *job, int sorted, void *stream_)
+{
+    cudaStream_t stream = (cudaStream_t)stream_;
+    if (job->n_vis == 0) return MSI_OK;
+    const uint32_t *index = sorted ? w->sorted.index : nullptr;
+    return job->precision == MSI_FP32 ? launch_window<float>(job, index, w->n_multiprocessor, stream)
+                                      : launch_window<double>(job, index, w->n_multiprocessor, stream);
+}

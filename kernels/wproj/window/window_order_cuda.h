@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Samples of w-projection for the moving window: from visibilities as the store holds them, whatever their order, to
+ * samples that lie together where they fall together.
+ *
+ * A Measurement Set is ordered by time, in which neighbours belong to different baselines and lie far apart on the
+ * grid. Here samples are sorted by the size of their kernels, since a window is as wide as the widest in a launch, and
+ * then by blocks of cells, row by row; within a block a baseline's samples keep their order in time. So the window
+ * moves by a few cells at a time, and meets every cell once for all baselines that cross it.
+ */
+#ifndef MSI_KERNELS_WINDOW_ORDER_CUDA_H
+#define MSI_KERNELS_WINDOW_ORDER_CUDA_H
+
+#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/store/store_rows.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = 32 };
+
+/* Visibilities in device memory: of one spectral setup, as in msi_vis_segment, or of several, one after the other. */
+typedef struct msi_window_block {
+    int64_t n_row; /* of the one setup */
+    int32_t n_chan;
+    int64_t plane_stride;       /* samples from one plane to the next: n_row n_chan or more; of several: all samples */
+    const double *freq_hz;      /* [n_chan], or as rows say */
+    const double *uvw_m;        /* [n_row][3] */
+    const float *weight;        /* [n_plane][n_row][n_chan]; NULL: predict, every sample counts */
+    void *vis;                  /* [n_plane][n_row][n_chan] msi_c32 or msi_c64 */
+    int32_t n_rows;             /* setups; 0: the one that n_row and n_chan describe */
+    const msi_store_rows *rows; /* [n_rows] device memory */
+} msi_window_block;
+
+/* Samples of one slice of w, in device memory that belongs to the order. */
+typedef struct msi_window_ordered {
+    int32_t n_class;
+    int32_t taps[MSI_WINDOW_MAX_CLASS];      /* widest kernel of the class */
+    int64_t first[MSI_WINDOW_MAX_CLASS + 1]; /* its samples are first[c] .. first[c + 1] - 1 */
+    const msi_window_sample *sample;
+    void *value; /* [n][n_image] complex: weighted and turned, or room for what is degridded */
+} msi_window_ordered;
+
+typedef struct msi_window_order msi_window_order;
+
+/*
+ * msi_window_order_create - device memory for up to `capacity` samples of a slice.
+ * Given:   half [n_plane of the geometry], host
+ * Returns: 0, MSI_EGPU, MSI_ERANGE (2^31 samples or more, too many images)
+ */
+int msi_window_order_create(msi_window_order **out, int64_t capacity, const msi_wproj_geometry *geometry,
+                            const int32_t *half, msi_precision precision, int n_image);
+void msi_window_order_free(msi_window_order *o);
+
+/* msi_window_order_bytes - device memory that msi_window_order_create takes. */
+int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_image);
+
+/*
+ * msi_window_order_take - a block's samples that lie in a slice, ordered; those without weight in any plane left out.
+ *
+ * Given:    image_plane [n_image] host: the block's plane of each image, -1: the PSF, with plane 0's weights
+ * Returned: *ordered, valid until the next call
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the capacity, 2^31 in the block or more)
+ * Notes:    waits for the stream, to learn how many there are. With block->weight NULL values are left unset.
+ */
+int msi_window_order_take(msi_window_order *o, const msi_window_block *block, const int32_t *image_plane, int32_t slice,
+                          void *stream, msi_window_ordered *ordered);
+
+/* msi_window_order_give - degridded values of the samples taken last to the block's visibilities, image p to plane p.
+ * Returns: 0, MSI_EGPU */
+int msi_window_order_give(msi_window_order *o, const msi_window_block *block, int32_t slice, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

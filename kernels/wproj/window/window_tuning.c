@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/wproj/window/window_tuning.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+
+enum { MAX_LINE = 512, MAX_CACHE_LINES = 4096, FIRST_GROUP = 512 };
+
+/* Visibilities of a work group that are tried with the best of the candidates. */
+static const int32_t group_sizes[] = {128, 256, 512, 1024};
+enum { N_GROUP = sizeof group_sizes / sizeof group_sizes[0] };
+
+/* How far the tuning of a case has come. Trials are the candidates, the most promising first, and then the groups. */
+typedef struct progress {
+    msi_window_shape best;
+    int n_tried, n_trial;
+} progress;
+
+/* The part of a line that names a case; the device, whose name may hold blanks, ends the line. */
+static void describe(char *text, size_t size, const msi_window_case *c)
+{
+    static const char *const lookup[] = {"", "-linear", "-texture"};
+    snprintf(text, size, "window-3 %s %s images %d %s%s taps %d", c->degrid ? "degrid" : "grid",
+             c->precision == MSI_FP32 ? "fp32" : "fp64", c->n_image, c->full ? "full" : "separable", lookup[c->lookup],
+             c->taps);
+}
+
+/* 1 where the line is about the case; *p what it says. */
+static int read_line(const char *line, const msi_window_case *c, progress *p)
+{
+    char key[MAX_LINE];
+    describe(key, sizeof key, c);
+    size_t n = strlen(key);
+    int end = 0;
+    msi_window_shape *s = &p->best;
+    if (strncmp(line, key, n) != 0) return 0;
+    if (sscanf(line + n, " shape %d %d %d %d %d %d %d group %d tried %d of %d on %n", &s->images, &s->coarsen_u,
+               &s->coarsen_v, &s->blocks_v, &s->tile_u, &s->tile_v, &s->variant, &s->n_vis, &p->n_tried, &p->n_trial,
+               &end) != 10 ||
+        end == 0)
+        return 0;
+    const char *device = line + n + end;
+    return strncmp(device, c->device, strlen(c->device)) == 0 && strcmp(device + strlen(c->device), "\n") == 0;
+}
+
+static void write_line(FILE *f, const msi_window_case *c, const progress *p)
+{
+    char key[MAX_LINE];
+    const msi_window_shape *s = &p->best;
+    describe(key, sizeof key, c);
+    fprintf(f, "%s shape %d %d %d %d %d %d %d group %d tried %d of %d on %s\n", key, s->images, s->coarsen_u,
+            s->coarsen_v, s->blocks_v, s->tile_u, s->tile_v, s->variant, s->n_vis, p->n_tried, p->n_trial, c->device);
+}
+
+static int is_same(const msi_window_shape *a, const msi_window_shape *b)
+{
+    return a->images == b->images && a->coarsen_u == b->coarsen_u && a->coarsen_v == b->coarsen_v &&
+           a->blocks_v == b->blocks_v && a->tile_u == b->tile_u && a->tile_v == b->tile_v && a->variant == b->variant;
+}
+
+int msi_window_tuning_is_candidate(const msi_window_shape *s, const msi_window_shape *candidate, int n)
+{
+    int known = 0;
+    for (int g = 0; g < N_GROUP; g++) known |= group_sizes[g] == s->n_vis;
+    for (int i = 0; known && i < n; i++)
+        if (is_same(s, &candidate[i])) return 1;
+    return 0;
+}
+
+/* The path of the cache. Returns 0 where the user has no home. */
+static int cache_path(char *path, size_t size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n;
+    if (cache && cache[0] == '/')
+        n = snprintf(path, size, "%s/msimage/window-tuning", cache);
+    else if (home && home[0] == '/')
+        n = snprintf(path, size, "%s/.cache/msimage/window-tuning", home);
+    else
+        return 0;
+    return n > 0 && (size_t)n < size;
+}
+
+static int recall(progress *p, const char *path, const msi_window_case *what, const msi_window_shape *candidate, int n)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    char line[MAX_LINE];
+    int found = 0;
+    for (int i = 0; i < MAX_CACHE_LINES && !found && fgets(line, sizeof line, f); i++) {
+        progress x;
+        found = read_line(line, what, &x) && msi_window_tuning_is_candidate(&x.best, candidate, n) &&
+                x.n_trial == n + N_GROUP && x.n_tried > 0 && x.n_tried <= x.n_trial;
+        if (found) *p = x;
+    }
+    fclose(f);
+    return found;
+}
+
+/* Creates the folders of a path that are not there. */
+static void make_folders(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *p = strchr(folder + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        if (mkdir(folder, 0700) != 0 && errno != EEXIST) return;
+        *p = '/';
+    }
+}
+
+/* Other cases' lines that mean something, and the new one. */
+static void copy_lines(FILE *to, const char *path, const msi_window_case *what)
+{
+    FILE *from = fopen(path, "re");
+    if (!from) return;
+    char line[MAX_LINE];
+    for (int i = 0; i < MAX_CACHE_LINES - 1 && fgets(line, sizeof line, from); i++) {
+        progress p;
+        if (strncmp(line, "window-3 ", 9) == 0 && line[strlen(line) - 1] == '\n' && !read_line(line, what, &p))
+            fputs(line, to);
+    }
+    fclose(from);
+}
+
+static void remember(const char *path, const msi_window_case *what, const progress *p)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary) return;
+    make_folders(path);
+    int fd = mkstemp(temporary);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!f) {
+        if (fd >= 0) {
+            close(fd);
+            unlink(temporary);
+        }
+        msi_log_detail("window tuning: %s cannot be written; it will be measured again", path);
+        return;
+    }
+    copy_lines(f, path, what);
+    write_line(f, what, p);
+    int failed = ferror(f);
+    if (fclose(f) != 0 || failed || rename(temporary, path) != 0) unlink(temporary);
+}
+
+static int64_t round_up(int64_t x, int64_t step)
+{
+    return (x + step - 1) / step * step;
+}
+
+/*
+ * Instructions of a visibility and image, roughly: what a cell and what a staged weight take on the GPU that the shapes
+ * were tried on. Cells are those of all tiles of the window, with the threads that have none.
+ */
+static double estimate(const msi_window_shape *s, int32_t taps)
+{
+    const double a_weight = 0.47 / s->images;
+    const int64_t rows = (int64_t)s->coarsen_v * s->blocks_v;
+    if (s->variant == MSI_WINDOW_TENSOR) {
+        int64_t n_u = (taps + s->coarsen_u - 2 + s->tile_u) / s->tile_u;
+        int64_t n_v = (taps + s->coarsen_v - 2 + s->tile_v) / s->tile_v;
+        double a_cell = 0.033 + 0.004 / s->images, cells = (double)s->tile_u * s->tile_v;
+        return (double)(n_u * n_v) * (10.0 / s->images + a_cell * cells);
+    }
+    int64_t u = round_up(taps + s->coarsen_u - 1, s->coarsen_u), v = round_up(taps + s->coarsen_v - 1, rows);
+    int64_t n_u = (u + s->tile_u - 1) / s->tile_u, n_v = (v + s->tile_v - 1) / s->tile_v;
+    int64_t warps = (u / s->coarsen_u * (v / rows) + 31) / 32;
+    double cells = (double)(warps * 32 * s->coarsen_u * rows), a_thread = 0.1 / (double)(s->coarsen_u * rows);
+    return cells * (0.13 + 0.05 / s->images + a_thread) + a_weight * (double)(n_v * u + n_u * v);
+}
+
+/* Candidates in the order in which they are worth a trial. */
+static void sort_candidates(msi_window_shape *sorted, const msi_window_case *what, const msi_window_shape *candidate,
+                            int n)
+{
+    double cost[MSI_WINDOW_MAX_SHAPES];
+    for (int i = 0; i < n; i++) {
+        const double own = what->full ? -candidate[i].images : estimate(&candidate[i], what->taps);
+        int at = i;
+        for (; at > 0 && cost[at - 1] > own; at--) {
+            cost[at] = cost[at - 1];
+            sorted[at] = sorted[at - 1];
+        }
+        cost[at] = own;
+        sorted[at] = candidate[i];
+        sorted[at].n_vis = FIRST_GROUP;
+    }
+}
+
+/* Trials from where the case stands, as far as n_timing goes. Returned: p, and *n_timed calls that were made */
+static int go_on(progress *p, const msi_window_shape *sorted, int64_t n_timing, msi_window_time_fn time, void *context,
+                 int *n_timed)
+{
+    const int n = p->n_trial - N_GROUP;
+    double best_ms = 0;
+    *n_timed = 0;
+    for (; p->n_tried < p->n_trial; p->n_tried++) {
+        msi_window_shape trial = p->n_tried < n ? sorted[p->n_tried] : p->best;
+        if (p->n_tried >= n) trial.n_vis = group_sizes[p->n_tried - n];
+        if (is_same(&trial, &p->best) && trial.n_vis == p->best.n_vis) continue;
+        const int needed = *n_timed ? 1 : 2;
+        if (*n_timed + needed > n_timing) break;
+        double ms;
+        if (!*n_timed) MSI_TRY(time(context, &p->best, &best_ms));
+        MSI_TRY(time(context, &trial, &ms));
+        *n_timed += needed;
+        if (ms >= best_ms) continue;
+        best_ms = ms;
+        p->best = trial;
+    }
+    return MSI_OK;
+}
+
+int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_shape *candidate,
+                             int n, int64_t n_timing, msi_window_time_fn time, void *context, const char *path)
+{
+    char own_path[PATH_MAX];
+    if (!path && cache_path(own_path, sizeof own_path)) path = own_path;
+    msi_window_shape sorted[MSI_WINDOW_MAX_SHAPES];
+    sort_candidates(sorted, what, candidate, n);
+    progress p = {sorted[0], 1, n + N_GROUP};
+    int n_timed;
+    if (path) recall(&p, path, what, candidate, n);
+    MSI_TRY(go_on(&p, sorted, n_timing, time, context, &n_timed));
+    *shape = p.best;
+    if (path && n_timed) remember(path, what, &p);
+    return MSI_OK;
+}
+
+msi_window_shape msi_window_tuning_guess(const msi_window_case *what, const msi_window_shape *candidate, int n)
+{
+    msi_window_shape sorted[MSI_WINDOW_MAX_SHAPES];
+    sort_candidates(sorted, what, candidate, n);
+    return sorted[0];
+}

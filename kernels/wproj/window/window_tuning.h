@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Which of the moving window's shapes is fastest here: measured bit by bit, and remembered in the user's cache folder.
+ */
+#ifndef MSI_KERNELS_WINDOW_TUNING_H
+#define MSI_KERNELS_WINDOW_TUNING_H
+
+#include "kernels/wproj/window/wproj_window_cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a shape is chosen for. Kernels of nearly the same width share a choice. */
+typedef struct msi_window_case {
+    const char *device; /* its name */
+    int degrid;
+    msi_precision precision;
+    int n_image, full;
+    msi_window_lookup lookup;
+    int32_t taps;
+} msi_window_case;
+
+/* Milliseconds that a shape takes. Returns 0, or a code of core/status.h. */
+typedef int (*msi_window_time_fn)(void *context, const msi_window_shape *shape, double *ms);
+
+/*
+ * msi_window_tuning_choose - the shape of a case, better known from call to call: the one in the cache, or a guess,
+ * against which untried candidates are measured, the most promising first, and then sizes of work groups, until all are
+ * tried or n_timing is used up. How far it came goes into the cache, and the next call goes on from there.
+ *
+ * Given:    candidate [n], 0 < n <= MSI_WINDOW_MAX_SHAPES, n_vis left open; time, context
+ *           n_timing  calls of time that may be made; fewer than 2 measure nothing
+ *           path      the cache's file; NULL: window-tuning in $XDG_CACHE_HOME/msimage or ~/.cache/msimage
+ * Returned: *shape, one of the candidates with n_vis set
+ * Returns:  0, what `time` returned
+ * Notes:    a cache that cannot be read or written, lines in it that mean nothing and shapes that are no longer
+ *           compiled in are as good as none. Processes may share the file: it is replaced in one step.
+ */
+int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_shape *candidate,
+                             int n, int64_t n_timing, msi_window_time_fn time, void *context, const char *path);
+
+/* msi_window_tuning_is_candidate - 1 where a shape is one that msi_window_tuning_choose might return. */
+int msi_window_tuning_is_candidate(const msi_window_shape *shape, const msi_window_shape *candidate, int n);
+
+/* msi_window_tuning_guess - the shape that takes the fewest instructions, or the first of equals. */
+msi_window_shape msi_window_tuning_guess(const msi_window_case *what, const msi_window_shape *candidate, int n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Gridding with a moving window (Romein 2012 section 4) whose threads own blocks of cells (Merry 2016 section 3).
+ *
+ * A work group takes a fixed number of visibilities; a block of threads takes one tile of the window for it. Batches of
+ * visibilities are staged: for separable kernels the visibility is multiplied by the weights along v once for every row
+ * of the window, all polarisations, and the weights along u are laid beside them; a thread then needs four
+ * multiply-adds a cell and polarisation and nothing else, as Merry's section 6 proposes. Sums leave the registers by
+ * vector reductions to global memory when the window's corner moves past a thread's block.
+ *
+ * Full tables (Romein's form): a thread owns CV cells of a column, reads each weight once for all polarisations, and
+ * keeps it while consecutive visibilities share it. A window is as large as the footprint there, no cell is padding.
+ */
+#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/wproj/window/wproj_window_forms.cuh"
+
+namespace {
+
+/* A form's images of one cell. */
+template <int P, typename T> __device__ __forceinline__ void add_cell(cplx<T> *cell, cplx<T> *sum, bool pairs)
+{
+    if (P % 2 == 0 && pairs) {
+#pragma unroll
+        for (int p = 0; p + 1 < P; p += 2)
+            vector_add::add_two(cell + p, sum[p].re, sum[p].im, sum[p + 1].re, sum[p + 1].im);
+    } else {
+#pragma unroll
+        for (int p = 0; p < P; p++) vector_add::add_one(cell + p, sum[p].re, sum[p].im);
+    }
+#pragma unroll
+    for (int p = 0; p < P; p++) sum[p] = {0, 0};
+}
+
+/* A block of cells, at (u, v), to the grid, whose cells have n_image images. */
+template <class F>
+__device__ __forceinline__ void flush_block(cplx<typename F::T> (*sum)[F::CU][F::P], int u, int v,
+                                            const window_args<typename F::T> &a, int image)
+{
+    using T = typename F::T;
+#pragma unroll
+    for (int j = 0; j < F::CV; j++) {
+        cplx<T> *row = a.grid + (int64_t)wrap(v + j, a.nv) * a.nu * a.n_image + image;
+        if (F::P == 1 && sizeof(T) == 4 && a.pairs) {
+#pragma unroll
+            for (int i = 0; i < F::CU; i += 2) {
+                cplx<T> &x = sum[j][i][0], &y = sum[j][i + 1][0];
+                vector_add::add_two(row + wrap(u + i, a.nu), x.re, x.im, y.re, y.im);
+                x = y = {0, 0};
+            }
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < F::CU; i++)
+            add_cell<F::P>(row + (int64_t)wrap(u + i, a.nu) * a.n_image, sum[j][i], a.pairs);
+    }
+}
+
+/* Shared memory of a separable gridding block. */
+template <class F> struct grid_store {
+    using T = typename F::T;
+    /* Rows of a pack at least: with one image two rows make a float pack. */
+    static constexpr int ROWS = F::P == 1 && F::PACK == 2 ? 2 : 1;
+    /* Images of a row, rounded up to packs. */
+    static constexpr int PS = F::P == 1 ? 1 : (F::P + F::PACK - 1) / F::PACK * F::PACK;
+    alignas(16) cplx<T> u[F::N * F::TU];
+    alignas(16) cplx<T> v[F::N * F::TV * PS]; /* visibility times weight */
+    batch_store<T, F::P, F::N> batch;
+};
+
+/* Visibility times weight along v, for the rows of a tile. */
+template <msi_window_lookup LOOKUP, class F>
+__device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis along, int n, int first, int cells,
+                                               staging share)
+{
+    using T = typename F::T;
+    using S = grid_store<F>;
+    for (int x = share.x; x < cells; x += share.x_step) {
+        cplx<T> *out = s.v + pack_place<F::CV, F::B, F::TV, S::ROWS>(x) * S::PS;
+#pragma unroll 4
+        for (int k = share.k; k < n; k += share.k_step) {
+            cplx<T> w = weight_at<LOOKUP>(read_source(&s.batch.v[k]),
+                                          LOOKUP == MSI_WINDOW_LINEAR ? s.batch.frac_v[k] : 0.0f, first + x, along);
+            cplx<T> product[F::P];
+#pragma unroll
+            for (int p = 0; p < F::P; p++) product[p] = multiply(s.batch.value[half][k * F::P + p], w);
+#pragma unroll
+            for (int p = 0; p < F::P; p++) out[k * F::TV * S::PS + p] = product[p];
+        }
+    }
+}
+
+template <class F>
+__global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
+    k_window_grid(const __grid_constant__ window_args<typename F::T> a)
+{
+    using T = typename F::T;
+    using S = grid_store<F>;
+    constexpr int P = F::P, CU = F::CU, CV = F::CV, B = F::B, N = F::N;
+    extern __shared__ __align__(16) unsigned char memory[];
+    S &s = *(S *)memory;
+
+    int cells_u = a.threads_u * CU, cells_v = a.threads_v * F::ROWS;
+    block_share share = share_blocks<P>(a, cells_u, cells_v);
+    int tx, ty;
+    thread_place(a.threads_u, a.threads_v, &tx, &ty);
+    bool mine = threadIdx.x < a.threads_u * a.threads_v;
+    staging share_u = share_items(a.log2_tile_u), share_v = share_items(a.log2_tile_v);
+    int place_u = share.first_u + tx * CU, place_v = share.first_v + ty * F::ROWS;
+    axis along_u = {a.window_u, a.texture_u, (float)a.oversample};
+    axis along_v = {a.window_v, a.texture_v, (float)a.oversample};
+
+    cplx<T> sum[F::ROWS][CU][P] = {};
+    int at_u = 0, at_v[B] = {};
+    bool any = false;
+    auto flush = [&](int b) { flush_block<F>(sum + b * CV, at_u, at_v[b], a, share.image); };
+
+    if (threadIdx.x == 0) s.batch.last_u = INT32_MIN;
+    int half = 0;
+    const cplx<T> *value = a.value + share.image;
+    fetch_batch<T, P, N>(s.batch, half, a.sample + share.begin, value + share.begin * a.n_image, a.n_image,
+                         (int)(share.end - share.begin < N ? share.end - share.begin : N));
+    for (int64_t done = share.begin; done < share.end; done += N, half ^= 1) {
+        int n = (int)(share.end - done < N ? share.end - done : N);
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (threadIdx.x < 32) find_batch<CU, CV>(s.batch, half, a, n);
+        if (done + N < share.end)
+            fetch_batch<T, P, N>(s.batch, half ^ 1, a.sample + done + N, value + (done + N) * a.n_image, a.n_image,
+                                 (int)(share.end - done - N < N ? share.end - done - N : N));
+        __syncthreads();
+        stage_by<T>(a.lookup, [&](auto lookup) {
+            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, share.first_u, cells_u,
+                                                   share_u);
+            stage_products<lookup.value>(s, half, along_v, n, share.first_v, cells_v, share_v);
+        });
+        __syncthreads();
+        if (!mine) continue;
+
+        uint32_t moves = s.batch.moves;
+        for (int k = 0; k < n;) {
+            if (moves & (1u << k)) {
+                corner c = s.batch.at[k];
+                int u = cell_at(place_u, c.place_u, c.u, a.window_u);
+#pragma unroll
+                for (int b = 0; b < B; b++) {
+                    int v = cell_at(place_v + b * CV, c.place_v, c.v, a.window_v);
+                    if (any && (u != at_u || v != at_v[b])) flush(b);
+                    at_v[b] = v;
+                }
+                at_u = u;
+                any = true;
+            }
+            uint32_t later = k < 31 ? moves >> (k + 1) << (k + 1) : 0;
+            int stop = later ? min(n, __ffs((int)later) - 1) : n;
+            const cplx<T> *pu = s.u + k * F::TU + tx * F::PACK;
+            const cplx<T> *pv = s.v + (k * F::TV + ty * S::ROWS) * S::PS;
+#pragma unroll(CU *CV *P *B <= 16 ? 2 : 1)
+            for (; k < stop; k++, pu += F::TU, pv += F::TV * S::PS) {
+                cplx<T> wu[CU];
+                read_packs<CU>(pu, F::TU / CU * F::PACK, wu);
+#pragma unroll
+                for (int j = 0; j < F::ROWS; j += S::ROWS) {
+                    cplx<T> wv[S::ROWS * S::PS];
+                    int at = (j / CV * (F::TV / CV / B) * S::ROWS + j % CV * (F::TV / CV)) * S::PS;
+                    read_packs<S::ROWS * S::PS>(pv + at, F::PACK, wv);
+#pragma unroll
+                    for (int r = 0; r < S::ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < CU; i++)
+#pragma unroll
+                            for (int p = 0; p < P; p++) multiply_add(sum[j + r][i][p], wv[r * S::PS + p], wu[i]);
+                }
+            }
+        }
+    }
+    if (mine && any)
+#pragma unroll
+        for (int b = 0; b < B; b++) flush(b);
+}
+
+template <class F>
+__global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
+    k_window_grid_full(const __grid_constant__ window_args<typename F::T> a)
+{
+    using T = typename F::T;
+    constexpr int P = F::P, CV = F::CV, N = F::N;
+    __shared__ batch_store<T, P, N> b;
+
+    block_share share = share_blocks<P>(a, a.threads_u, a.threads_v * CV);
+    int tx = (int)threadIdx.x % a.threads_u, ty = (int)threadIdx.x / a.threads_u;
+    int place_u = share.first_u + tx, place_v = share.first_v + ty, step_v = a.threads_v;
+    bool mine = ty < a.threads_v && place_u < a.window_u;
+
+    cplx<T> sum[CV][P] = {};
+    corner at = {0, 0, 0, 0};
+    bool any = false;
+
+    auto flush = [&](corner to, bool all) {
+        int from_u = cell_at(place_u, at.place_u, at.u, a.window_u);
+        all |= from_u != cell_at(place_u, to.place_u, to.u, a.window_u);
+        int64_t x = (int64_t)wrap(from_u, a.nu) * a.n_image + share.image, pitch = (int64_t)a.nu * a.n_image;
+#pragma unroll
+        for (int j = 0; j < CV; j++) {
+            int place = place_v + j * step_v, from_v = cell_at(place, at.place_v, at.v, a.window_v);
+            if ((all || from_v != cell_at(place, to.place_v, to.v, a.window_v)) && place < a.window_v)
+                add_cell<P>(a.grid + wrap(from_v, a.nv) * pitch + x, sum[j], a.pairs);
+        }
+    };
+
+    if (threadIdx.x == 0) b.last_u = INT32_MIN;
+    int half = 0;
+    const cplx<T> *value = a.value + share.image;
+    fetch_batch<T, P, N>(b, half, a.sample + share.begin, value + share.begin * a.n_image, a.n_image,
+                         (int)(share.end - share.begin < N ? share.end - share.begin : N));
+    for (int64_t done = share.begin; done < share.end; done += N, half ^= 1) {
+        int n = (int)(share.end - done < N ? share.end - done : N);
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (threadIdx.x < 32) find_batch<1, 1>(b, half, a, n);
+        if (done + N < share.end)
+            fetch_batch<T, P, N>(b, half ^ 1, a.sample + done + N, value + (done + N) * a.n_image, a.n_image,
+                                 (int)(share.end - done - N < N ? share.end - done - N : N));
+        __syncthreads();
+        if (!mine) continue;
+
+        uint32_t moves = b.moves, changes = b.changes;
+        cplx<T> w[CV], next_w[CV];
+        read_column<CV>(next_w, b, 0, a, place_u, place_v, step_v);
+        for (int k = 0; k < n;) {
+#pragma unroll
+            for (int j = 0; j < CV; j++) w[j] = next_w[j];
+            uint32_t later = k < 31 ? changes >> (k + 1) << (k + 1) : 0;
+            int stop = later ? min(n, __ffs((int)later) - 1) : n;
+            if (stop < n) read_column<CV>(next_w, b, stop, a, place_u, place_v, step_v);
+            if (moves & (1u << k)) {
+                corner to = b.at[k];
+                if (any) flush(to, false);
+                at = to;
+                any = true;
+            }
+#pragma unroll 1
+            for (; k < stop; k++) {
+                cplx<T> value[P];
+#pragma unroll
+                for (int p = 0; p < P; p++) value[p] = b.value[half][k * P + p];
+#pragma unroll
+                for (int j = 0; j < CV; j++)
+#pragma unroll
+                    for (int p = 0; p < P; p++) multiply_add(sum[j][p], value[p], w[j]);
+            }
+        }
+    }
+    if (mine && any) flush(at, true);
+}
+
+template <class F> int launch(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+{
+    if constexpr (F::FULL)
+        return launch_form<F, 0>(k_window_grid_full<F>, 0, job, group, first_image, n_pass, stream);
+    else
+        return launch_form<F, sizeof(grid_store<F>)>(k_window_grid<F>, 0, job, group, first_image, n_pass, stream);
+}
+
+template <class F> constexpr form_row form()
+{
+    return row_of<F>(launch<F>);
+}
+
+/* Each is the fastest, or nearly, for some number of images and taps. */
+const form_row FORMS[] = {
+    form<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>>(),
+    form<window_form<float, 1, 4, 4, 1, 32, 32, 16, 12>>(),
+    form<window_form<float, 1, 4, 4, 1, 64, 64, 32, 3>>(),
+    form<window_form<float, 1, 4, 4, 2, 64, 64, 32, 5>>(),
+    form<window_form<float, 4, 4, 4, 1, 32, 32, 16, 6>>(),
+    form<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>>(),
+    form<window_form<float, 4, 2, 1, 1, 32, 32, 16, 2>>(),
+    form<window_form<float, 2, 4, 4, 2, 64, 64, 16, 3>>(),
+    form<window_form<float, 2, 4, 4, 1, 64, 32, 32, 4>>(),
+    form<window_form<double, 1, 4, 4, 1, 64, 32, 16, 4>>(),
+    form<window_form<double, 2, 4, 2, 1, 64, 16, 16, 4>>(),
+    form<window_form<double, 4, 4, 2, 1, 64, 16, 16, 2>>(),
+    form<full_form<float, 1, 8, 32, 128, 6>>(),
+    form<full_form<float, 4, 4, 32, 128, 6>>(),
+    form<full_form<float, 2, 8, 32, 128, 4>>(),
+    form<full_form<double, 1, 8, 32, 128, 4>>(),
+    form<full_form<double, 4, 4, 32, 128, 3>>(),
+};
+constexpr int N_FORM = (int)(sizeof FORMS / sizeof FORMS[0]);
+
+} // namespace
+
+extern "C" int msi_window_grid_cuda(const msi_window_job *job, const msi_window_shape *shape, void *stream)
+{
+    return launch_forms(FORMS, N_FORM, job, shape, (cudaStream_t)stream);
+}
+
+extern "C" int msi_window_grid_shapes(const msi_window_job *job, msi_window_shape *shape)
+{
+    return list_shapes(FORMS, N_FORM, job, shape);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Degridding with a moving window of coarsened threads (what Merry 2016 section 6 names as the next step).
+ *
+ * The mirror of gridding: a thread holds its blocks of cells in registers and reads another one when the window's
+ * corner moves past it. For a visibility it sums its cells weighted along u, then along v, which leaves one complex
+ * number an image. Those are summed over the warp by a transposed butterfly: while there are several numbers to sum,
+ * each step halves their count, every lane sending the half that its partner keeps; so eight numbers cost nine shuffles
+ * where a tree for each would cost forty. With few images several visibilities share a butterfly: the five shuffles
+ * wait for each other. Warps meet in shared memory, tiles in global memory; a warp that is alone writes its sums at
+ * once. On tensor cores: wproj_window_tensor.cuh.
+ *
+ * Full tables: a thread holds cells of one column; visibilities of the same place and kernel have the same value, which
+ * is found once.
+ */
+#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
+
+#include "kernels/wproj/window/wproj_window_tensor.cuh"
+
+namespace {
+
+/* A separable form: M visibilities share a butterfly. */
+template <class F, int M_> struct degrid_form : F {
+    static constexpr int M = M_;
+};
+
+template <class F> struct degrid_store {
+    using T = typename F::T;
+    static constexpr int PACKED = F::PACK; /* a pack of weights along v serves as many rows */
+    static constexpr int WARPS = (F::THREADS + 31) / 32;
+    alignas(16) cplx<T> u[F::N * F::TU];
+    alignas(16) cplx<T> v[F::N * F::TV];
+    alignas(16) cplx<T> part[WARPS][F::N * F::P]; /* sums over a warp */
+    batch_store<T, F::P, F::N> batch;
+};
+
+/* A form's images of one cell. */
+template <int P, typename T> __device__ __forceinline__ void read_cell(cplx<T> *cell, const cplx<T> *from, bool pairs)
+{
+    constexpr int PACK = 16 / (int)sizeof(cplx<T>);
+    if (P % PACK == 0 && (PACK == 1 || pairs)) {
+        read_packs<P / PACK * PACK>(from, PACK, cell);
+    } else {
+#pragma unroll
+        for (int p = 0; p < P; p++) cell[p] = from[p];
+    }
+}
+
+/* A block of cells from the grid. */
+template <class F>
+__device__ __forceinline__ void read_block(cplx<typename F::T> (*cell)[F::CU][F::P], int u, int v,
+                                           const window_args<typename F::T> &a, int image)
+{
+    using T = typename F::T;
+#pragma unroll
+    for (int j = 0; j < F::CV; j++) {
+        const cplx<T> *row = a.grid + (int64_t)wrap(v + j, a.nv) * a.nu * a.n_image + image;
+        if (F::P == 1 && F::PACK == 2 && a.pairs) {
+#pragma unroll
+            for (int i = 0; i < F::CU; i += F::PACK) {
+                cplx<T> pack[F::PACK];
+                read_packs<F::PACK>(row + wrap(u + i, a.nu), 0, pack);
+#pragma unroll
+                for (int c = 0; c < F::PACK; c++) cell[j][i + c][0] = pack[c];
+            }
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < F::CU; i++) {
+            read_cell<F::P>(cell[j][i], row + (int64_t)wrap(u + i, a.nu) * a.n_image, a.pairs);
+        }
+    }
+}
+
+/* A visibility's sums over a thread's blocks. */
+template <class F>
+__device__ __forceinline__ void weigh_blocks(cplx<typename F::T> *sum, const cplx<typename F::T> (*cell)[F::CU][F::P],
+                                             const cplx<typename F::T> *pu, const cplx<typename F::T> *pv)
+{
+    using T = typename F::T;
+    constexpr int PACKED = degrid_store<F>::PACKED, CV = F::CV;
+    cplx<T> wu[F::CU];
+    read_packs<F::CU>(pu, F::TU / F::CU * F::PACK, wu);
+#pragma unroll
+    for (int p = 0; p < F::P; p++) sum[p] = {0, 0};
+#pragma unroll
+    for (int j = 0; j < F::ROWS; j += PACKED) {
+        cplx<T> wv[PACKED];
+        read_packs<PACKED>(pv + j / CV * (F::TV / CV / F::B) * PACKED + j % CV * (F::TV / CV), F::PACK, wv);
+#pragma unroll
+        for (int r = 0; r < PACKED; r++)
+#pragma unroll
+            for (int p = 0; p < F::P; p++) {
+                cplx<T> along = multiply(cell[j + r][0][p], wu[0]);
+#pragma unroll
+                for (int i = 1; i < F::CU; i++) multiply_add(along, cell[j + r][i][p], wu[i]);
+                multiply_add(sum[p], along, wv[r]);
+            }
+    }
+}
+
+/*
+ * Where a warp's totals go: to its part of shared memory, or where the block is one warp and its tile the whole window,
+ * to the values themselves.
+ */
+template <typename T> struct totals {
+    T *out;     /* of the batch's first visibility */
+    int stride; /* real numbers of a visibility */
+
+    /* Real number `number` of several visibilities' P images. */
+    template <int P> __device__ __forceinline__ int place(int number) const
+    {
+        return number / (2 * P) * stride + number % (2 * P);
+    }
+};
+
+template <class F>
+__global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
+    k_window_degrid(const __grid_constant__ window_args<typename F::T> a)
+{
+    using T = typename F::T;
+    using S = degrid_store<F>;
+    constexpr int P = F::P, CU = F::CU, CV = F::CV, B = F::B, N = F::N, M = F::M;
+    extern __shared__ __align__(16) unsigned char memory[];
+    S &s = *(S *)memory;
+
+    int cells_u = a.threads_u * CU, cells_v = a.threads_v * F::ROWS;
+    block_share share = share_blocks<P>(a, cells_u, cells_v);
+    int tx, ty;
+    thread_place(a.threads_u, a.threads_v, &tx, &ty);
+    staging share_u = share_items(a.log2_tile_u), share_v = share_items(a.log2_tile_v);
+    bool mine = threadIdx.x < a.threads_u * a.threads_v;
+    int place_u = share.first_u + tx * CU, place_v = share.first_v + ty * F::ROWS;
+    axis along_u = {a.window_u, a.texture_u, (float)a.oversample};
+    axis along_v = {a.window_v, a.texture_v, (float)a.oversample};
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
+    /* Lanes without cells follow one that has some; theirs stay zero. */
+    if (!mine) tx = ty = 0;
+
+    cplx<T> cell[F::ROWS][CU][P] = {};
+    int at_u = INT32_MIN, at_v[B];
+#pragma unroll
+    for (int b = 0; b < B; b++) at_v[b] = INT32_MIN;
+    totals<T> to = {(T *)s.part[warp], direct ? 2 * a.n_image : 2 * P};
+    int number = transposed_index<2 * P * M>(lane), number_1 = transposed_index<2 * P>(lane);
+    int place = to.template place<P>(number);
+
+    if (threadIdx.x == 0) s.batch.last_u = INT32_MIN;
+    int half = 0;
+    fetch_batch<T, P, N>(s.batch, half, a.sample + share.begin, nullptr, 0,
+                         (int)(share.end - share.begin < N ? share.end - share.begin : N));
+    for (int64_t done = share.begin; done < share.end; done += N, half ^= 1) {
+        int n = (int)(share.end - done < N ? share.end - done : N);
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (threadIdx.x < 32) find_batch<CU, CV>(s.batch, half, a, n);
+        if (done + N < share.end)
+            fetch_batch<T, P, N>(s.batch, half ^ 1, a.sample + done + N, nullptr, 0,
+                                 (int)(share.end - done - N < N ? share.end - done - N : N));
+        __syncthreads();
+        stage_by<T>(a.lookup, [&](auto lookup) {
+            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, share.first_u, cells_u,
+                                                   share_u);
+            stage_rows<CV, B, F::TV, lookup.value>(s.v, s.batch.v, s.batch.frac_v, along_v, n, share.first_v, cells_v,
+                                                   share_v);
+        });
+        __syncthreads();
+
+        cplx<T> *value = a.value + done * a.n_image + share.image;
+        if (direct) to.out = (T *)value;
+        uint32_t moves = s.batch.moves;
+        for (int k = 0; k < n;) {
+            if (mine && moves & (1u << k)) {
+                corner c = s.batch.at[k];
+                int u = cell_at(place_u, c.place_u, c.u, a.window_u);
+#pragma unroll
+                for (int b = 0; b < B; b++) {
+                    int v = cell_at(place_v + b * CV, c.place_v, c.v, a.window_v);
+                    if (u != at_u || v != at_v[b]) read_block<F>(cell + b * CV, u, v, a, share.image);
+                    at_v[b] = v;
+                }
+                at_u = u;
+            }
+            uint32_t later = k < 31 ? moves >> (k + 1) << (k + 1) : 0;
+            int stop = later ? min(n, __ffs((int)later) - 1) : n;
+            const cplx<T> *pu = s.u + k * F::TU + tx * F::PACK;
+            const cplx<T> *pv = s.v + k * F::TV + ty * S::PACKED;
+#pragma unroll 1
+            for (; k + M <= stop; k += M, pu += M * F::TU, pv += M * F::TV) {
+                cplx<T> sum[M * P];
+#pragma unroll
+                for (int m = 0; m < M; m++) weigh_blocks<F>(sum + m * P, cell, pu + m * F::TU, pv + m * F::TV);
+                T total = transposed_sum<2 * P * M>((T *)sum, lane);
+                if (number < 2 * P * M) to.out[k * to.stride + place] = total;
+            }
+            if constexpr (M > 1) {
+#pragma unroll 1
+                for (; k < stop; k++, pu += F::TU, pv += F::TV) {
+                    cplx<T> sum[P];
+                    weigh_blocks<F>(sum, cell, pu, pv);
+                    T total = transposed_sum<2 * P>((T *)sum, lane);
+                    if (number_1 < 2 * P) to.out[k * to.stride + number_1] = total;
+                }
+            }
+        }
+        if (!direct) {
+            __syncthreads();
+            write_totals<P>((const T *)s.part, 2 * N * P, value, a.n_image, n, several);
+        }
+    }
+}
+
+/* Visibilities from full tables; see k_window_grid_full. */
+template <class F>
+__global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
+    k_window_degrid_full(const __grid_constant__ window_args<typename F::T> a)
+{
+    using T = typename F::T;
+    constexpr int P = F::P, CV = F::CV, N = F::N;
+    __shared__ batch_store<T, P, N> b;
+    __shared__ cplx<T> part[(F::THREADS + 31) / 32][N * P];
+
+    block_share share = share_blocks<P>(a, a.threads_u, a.threads_v * CV);
+    int tx = (int)threadIdx.x % a.threads_u, ty = (int)threadIdx.x / a.threads_u;
+    int place_u = share.first_u + tx, place_v = share.first_v + ty, step_v = a.threads_v;
+    bool mine = ty < a.threads_v && place_u < a.window_u;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
+    totals<T> to = {(T *)part[warp], direct ? 2 * a.n_image : 2 * P};
+    int number = transposed_index<2 * P>(lane);
+
+    cplx<T> cell[CV][P] = {};
+    corner at = {0, 0, -1, 0}; /* none */
+
+    if (threadIdx.x == 0) b.last_u = INT32_MIN;
+    int half = 0;
+    fetch_batch<T, P, N>(b, half, a.sample + share.begin, nullptr, 0,
+                         (int)(share.end - share.begin < N ? share.end - share.begin : N));
+    for (int64_t done = share.begin; done < share.end; done += N, half ^= 1) {
+        int n = (int)(share.end - done < N ? share.end - done : N);
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (threadIdx.x < 32) find_batch<1, 1>(b, half, a, n);
+        if (done + N < share.end)
+            fetch_batch<T, P, N>(b, half ^ 1, a.sample + done + N, nullptr, 0,
+                                 (int)(share.end - done - N < N ? share.end - done - N : N));
+        __syncthreads();
+
+        cplx<T> *value = a.value + done * a.n_image + share.image;
+        if (direct) to.out = (T *)value;
+        uint32_t moves = b.moves, changes = b.changes;
+        cplx<T> w[CV], next_w[CV];
+        read_column<CV>(next_w, b, 0, a, place_u, place_v, step_v);
+        for (int k = 0; k < n;) {
+#pragma unroll
+            for (int j = 0; j < CV; j++) w[j] = next_w[j];
+            uint32_t later = k < 31 ? changes >> (k + 1) << (k + 1) : 0;
+            int stop = later ? min(n, __ffs((int)later) - 1) : n;
+            if (stop < n) read_column<CV>(next_w, b, stop, a, place_u, place_v, step_v);
+            if (mine && moves & (1u << k)) {
+                corner c = b.at[k];
+                int u = cell_at(place_u, c.place_u, c.u, a.window_u);
+                bool all = at.place_u < 0 || u != cell_at(place_u, at.place_u, at.u, a.window_u);
+#pragma unroll
+                for (int j = 0; j < CV; j++) {
+                    int row = place_v + j * step_v, v = cell_at(row, c.place_v, c.v, a.window_v);
+                    if (row < a.window_v && (all || v != cell_at(row, at.place_v, at.v, a.window_v)))
+                        read_cell<P>(cell[j],
+                                     a.grid + ((int64_t)wrap(v, a.nv) * a.nu + wrap(u, a.nu)) * a.n_image + share.image,
+                                     a.pairs);
+                }
+                at = c;
+            }
+            cplx<T> sum[P];
+#pragma unroll
+            for (int p = 0; p < P; p++) {
+                sum[p] = multiply(cell[0][p], w[0]);
+#pragma unroll
+                for (int j = 1; j < CV; j++) multiply_add(sum[p], cell[j][p], w[j]);
+            }
+            T total = transposed_sum<2 * P>((T *)sum, lane);
+            if (number < 2 * P)
+                for (int i = k; i < stop; i++) to.out[i * to.stride + number] = total;
+            k = stop;
+        }
+        if (!direct) {
+            __syncthreads();
+            write_totals<P>((const T *)part, 2 * N * P, value, a.n_image, n, several);
+        }
+    }
+}
+
+template <class F> int launch(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+{
+    if constexpr (F::FULL)
+        return launch_form<F, 0>(k_window_degrid_full<F>, 1, job, group, first_image, n_pass, stream);
+    else
+        return launch_form<F, sizeof(degrid_store<F>)>(k_window_degrid<F>, 1, job, group, first_image, n_pass, stream);
+}
+
+template <class F> constexpr form_row form()
+{
+    return row_of<F>(launch<F>);
+}
+
+template <class F> constexpr form_row tensor()
+{
+    return {MSI_FP32,
+            0,
+            {F::P, FOUR, FOUR, F::M * SET / FOUR, F::COLUMNS, F::ROWS, MSI_WINDOW_TENSOR, 0},
+            launch_tensor<F>};
+}
+
+/* Each is the fastest for some number of images and taps. Where tensor cores take a job they are faster; the separable
+ * forms in fp32 that do without are for what they do not take. */
+const form_row FORMS[] = {
+    tensor<tensor_form<1, 2, 1, 24>>(),
+    tensor<tensor_form<1, 4, 2, 12>>(),
+    tensor<tensor_form<1, 3, 3, 12>>(),
+    tensor<tensor_form<2, 2, 1, 16>>(),
+    tensor<tensor_form<2, 2, 2, 12>>(),
+    tensor<tensor_form<4, 1, 2, 12>>(),
+    tensor<tensor_form<4, 2, 1, 12>>(),
+    form<degrid_form<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>, 4>>(),
+    form<degrid_form<window_form<float, 1, 4, 4, 2, 64, 64, 32, 4>, 4>>(),
+    form<degrid_form<window_form<float, 4, 4, 4, 1, 64, 32, 32, 3>, 1>>(),
+    form<degrid_form<window_form<double, 1, 4, 4, 1, 64, 32, 16, 4>, 2>>(),
+    form<degrid_form<window_form<double, 2, 4, 2, 1, 64, 16, 16, 4>, 1>>(),
+    form<full_form<float, 1, 8, 32, 128, 6>>(),
+    form<full_form<float, 4, 4, 32, 128, 6>>(),
+    form<full_form<double, 1, 8, 32, 128, 4>>(),
+    form<full_form<double, 4, 4, 32, 128, 3>>(),
+};
+constexpr int N_FORM = (int)(sizeof FORMS / sizeof FORMS[0]);
+
+} // namespace
+
+extern "C" int msi_window_degrid_cuda(const msi_window_job *job, const msi_window_shape *shape, void *stream)
+{
+    return launch_forms(FORMS, N_FORM, job, shape, (cudaStream_t)stream);
+}
+
+extern "C" int msi_window_degrid_shapes(const msi_window_job *job, msi_window_shape *shape)
+{
+    return list_shapes(FORMS, N_FORM, job, shape);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/wproj/window/wproj_window_gridder_cuda.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/wproj/job/wkernel_cuda.h"
+#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
+#include "kernels/gpu/cuda_check.h"
+#include "kernels/wproj/window/window_operands_cuda.h"
+#include "kernels/wproj/window/window_tuning.h"
+
+struct msi_window_gridder {
+    msi_window_order *order;
+    msi_wkernel_mirror mirror;
+    msi_window_kernels kernels; /* the mirror's and textures; max_taps and operands are set for each launch */
+    cudaArray_t array[2];       /* textures' */
+    msi_precision precision;
+    int n_image;
+    int64_t n_expected;
+    cudaEvent_t begin, end;
+    char device[256];
+    /* By direction and class. */
+    msi_window_shape shape[2][MSI_WINDOW_MAX_CLASS]; /* n_vis 0: not chosen yet */
+    bool is_measured[2][MSI_WINDOW_MAX_CLASS];       /* as far as n_expected samples allow */
+    /* By class, for degridding. */
+    msi_window_operands *operands[MSI_WINDOW_MAX_CLASS];
+    bool has_asked[MSI_WINDOW_MAX_CLASS]; /* for operands, of which there may be none */
+};
+
+namespace {
+
+/*
+ * Measuring may take a twentieth of the time that the samples to come take. A timing is the better of RUNS runs on some
+ * of them, by shapes that are somewhat slower than the best; four timings at least are of use. Fewer samples than
+ * LEAST_MEASURED do not fill a GPU, more than MOST_MEASURED tell nothing new.
+ */
+constexpr int RUNS = 2, LEAST_TIMINGS = 4;
+constexpr double MOST_PART = 0.05, SLOWER = 1.25;
+constexpr int64_t LEAST_MEASURED = 1 << 18, MOST_MEASURED = 1 << 21;
+
+/*
+ * A plane's kernel as a function of the distance, one row of a texture: sub-offsets of all taps in between each other.
+ */
+int make_texture(const msi_wkernel_set *k, const msi_c32 *table, const int64_t *offset, cudaArray_t *array,
+                 uint64_t *texture)
+{
+    const int64_t os = k->oversample, middle = (k->half_max + 1) * os, width = 2 * middle + 1;
+    std::vector<msi_c32> row((size_t)(width * k->n_plane));
+    for (int32_t p = 0; p < k->n_plane; p++)
+        for (int32_t sub = -k->oversample / 2; sub <= k->oversample / 2; sub++)
+            for (int32_t tap = -k->half[p]; tap <= k->half[p]; tap++)
+                row[(size_t)(p * width + middle + tap * os - sub)] =
+                    table[msi_wkernel_row(offset[p], k->half[p], k->oversample, sub) + tap + k->half[p]];
+    const cudaChannelFormatDesc format = cudaCreateChannelDesc<float2>();
+    const size_t pitch = (size_t)width * sizeof row[0];
+    MSI_CUDA(cudaMallocArray(array, &format, (size_t)width, (size_t)k->n_plane));
+    MSI_CUDA(cudaMemcpy2DToArray(*array, 0, 0, row.data(), pitch, pitch, (size_t)k->n_plane, cudaMemcpyHostToDevice));
+    cudaResourceDesc resource = {};
+    resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = *array;
+    cudaTextureDesc how = {};
+    how.addressMode[0] = how.addressMode[1] = cudaAddressModeClamp;
+    how.filterMode = cudaFilterModeLinear;
+    how.readMode = cudaReadModeElementType;
+    cudaTextureObject_t object;
+    MSI_CUDA(cudaCreateTextureObject(&object, &resource, &how, nullptr));
+    *texture = object;
+    return MSI_OK;
+}
+
+int make_textures(msi_window_gridder *g, const msi_wkernel_set *k)
+{
+    std::vector<msi_c32> table((size_t)k->n_element);
+    MSI_CUDA(cudaMemcpy(table.data(), k->table, table.size() * sizeof table[0], cudaMemcpyDefault));
+    MSI_TRY(make_texture(k, table.data(), k->offset_u, &g->array[0], &g->kernels.texture_u));
+    MSI_TRY(make_texture(k, table.data(), k->offset_v, &g->array[1], &g->kernels.texture_v));
+    g->kernels.lookup = MSI_WINDOW_TEXTURE;
+    g->kernels.texture_middle = (float)((k->half_max + 1) * k->oversample);
+    return MSI_OK;
+}
+
+int set_up(msi_window_gridder *g, const msi_wproj_geometry *geometry, const msi_wkernel_set *k, int64_t capacity,
+           int textures)
+{
+    int device;
+    cudaDeviceProp about;
+    MSI_CUDA(cudaGetDevice(&device));
+    MSI_CUDA(cudaGetDeviceProperties(&about, device));
+    std::copy(about.name, about.name + sizeof g->device, g->device);
+    MSI_CUDA(cudaEventCreate(&g->begin));
+    MSI_CUDA(cudaEventCreate(&g->end));
+    MSI_TRY(msi_wkernel_mirror_make(&g->mirror, k, geometry->linear ? MSI_WINDOW_LINEAR : MSI_WINDOW_NEAREST));
+    g->kernels = g->mirror.view;
+    if (textures) MSI_TRY(make_textures(g, k));
+    return msi_window_order_create(&g->order, capacity, geometry, k->half, k->precision, g->n_image);
+}
+
+/* What a shape is measured on. */
+struct measurement {
+    msi_window_gridder *g;
+    msi_window_job job;
+    int degrid;
+    cudaStream_t stream;
+};
+
+int launch(const msi_window_job *job, int degrid, const msi_window_shape *shape, cudaStream_t stream)
+{
+    return degrid ? msi_window_degrid_cuda(job, shape, stream) : msi_window_grid_cuda(job, shape, stream);
+}
+
+int measure(void *context, const msi_window_shape *shape, double *ms)
+{
+    const measurement *m = (const measurement *)context;
+    float best = 0;
+    for (int i = 0; i < RUNS; i++) {
+        float once;
+        MSI_CUDA(cudaEventRecord(m->g->begin, m->stream));
+        MSI_TRY(launch(&m->job, m->degrid, shape, m->stream));
+        MSI_CUDA(cudaEventRecord(m->g->end, m->stream));
+        MSI_CUDA(cudaEventSynchronize(m->g->end));
+        MSI_CUDA(cudaEventElapsedTime(&once, m->g->begin, m->g->end));
+        best = i == 0 ? once : std::min(best, once);
+    }
+    *ms = best;
+    return MSI_OK;
+}
+
+/* Timings that n_expected samples pay for, and the samples of each, n_vis at most. */
+int64_t count_timings(int64_t n_expected, int64_t n_vis, int64_t *n_measured)
+{
+    const double paid = MOST_PART * (double)n_expected / (RUNS * SLOWER);
+    *n_measured = std::min(n_vis, std::min(std::max((int64_t)(paid / LEAST_TIMINGS), LEAST_MEASURED), MOST_MEASURED));
+    return *n_measured < LEAST_MEASURED ? 0 : (int64_t)(paid / (double)*n_measured);
+}
+
+/* Measures on the job's own samples: with values of zero, which leave the grid as it is, or into the room for what will
+ * be degridded. Where there is no room for zeros nothing is measured. */
+int measure_shapes(const measurement *of, const msi_window_case *what, const msi_window_shape *candidate, int n,
+                   int64_t n_timing, msi_window_shape *shape)
+{
+    measurement m = *of;
+    const size_t bytes = (size_t)(m.job.n_vis * m.job.n_image * msi_complex_bytes(m.job.precision));
+    void *zero = nullptr;
+    if (!m.degrid && n_timing > 1) {
+        if (cudaMallocAsync(&zero, bytes, m.stream) == cudaSuccess &&
+            cudaMemsetAsync(zero, 0, bytes, m.stream) == cudaSuccess) {
+            m.job.value = zero;
+        } else {
+            cudaGetLastError();
+            n_timing = 0;
+        }
+    }
+    int rc = msi_window_tuning_choose(shape, what, candidate, n, n_timing, measure, &m, nullptr);
+    if (zero) cudaFreeAsync(zero, m.stream);
+    return rc;
+}
+
+/* n_expected: the samples that the shape is for. */
+int choose_shape(msi_window_gridder *g, const msi_window_job *job, int degrid, int of_class, int64_t n_expected,
+                 cudaStream_t stream, msi_window_shape *shape)
+{
+    msi_window_shape *known = &g->shape[degrid][of_class];
+    bool *is_measured = &g->is_measured[degrid][of_class];
+    measurement m = {g, *job, degrid, stream};
+    const int64_t n_timing = *is_measured ? 0 : count_timings(n_expected, job->n_vis, &m.job.n_vis);
+    msi_window_shape candidate[MSI_WINDOW_MAX_SHAPES];
+    const int n = degrid ? msi_window_degrid_shapes(job, candidate) : msi_window_grid_shapes(job, candidate);
+    if (n == 0) return msi_error_set(MSI_EINTERNAL, "the window strategy has no form for %d images", job->n_image);
+    /* A form that took one grid need not take another. */
+    if (!msi_window_tuning_is_candidate(known, candidate, n) || n_timing > 1) {
+        const msi_window_case what = {g->device,
+                                      degrid,
+                                      job->precision,
+                                      job->n_image,
+                                      job->kernels.full,
+                                      job->kernels.lookup,
+                                      job->kernels.max_taps};
+        MSI_TRY(measure_shapes(&m, &what, candidate, n, n_timing, known));
+        *is_measured = *is_measured || n_timing > 1;
+    }
+    *shape = *known;
+    return MSI_OK;
+}
+
+/* The operands of a class, made at the first call. */
+int operands_of(msi_window_gridder *g, const msi_window_job *job, int of_class, cudaStream_t stream,
+                const msi_window_operands **operands)
+{
+    if (!g->has_asked[of_class]) MSI_TRY(msi_window_operands_create(&g->operands[of_class], job, stream));
+    g->has_asked[of_class] = true;
+    *operands = g->operands[of_class];
+    return MSI_OK;
+}
+
+int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const msi_window_grid *grid, int degrid,
+                cudaStream_t stream)
+{
+    const int64_t n_all = ordered->first[ordered->n_class];
+    for (int c = 0; c < ordered->n_class; c++) {
+        const int64_t first = ordered->first[c], n = ordered->first[c + 1] - first;
+        if (n == 0) continue;
+        msi_window_job job = {};
+        job.precision = g->precision;
+        job.n_image = g->n_image;
+        job.nu = grid->nu;
+        job.nv = grid->nv;
+        job.n_vis = n;
+        job.sample = ordered->sample + first;
+        job.value = (char *)ordered->value + first * g->n_image * msi_complex_bytes(g->precision);
+        job.grid = grid->cells;
+        job.kernels = g->kernels;
+        job.kernels.max_taps = ordered->taps[c];
+        if (degrid) MSI_TRY(operands_of(g, &job, c, stream, &job.kernels.operands));
+        /* Classes share what is to come as they share this slice. */
+        const double part = (double)n / (double)n_all;
+        msi_window_shape shape;
+        MSI_TRY(choose_shape(g, &job, degrid, c, (int64_t)(part * (double)g->n_expected), stream, &shape));
+        MSI_TRY(launch(&job, degrid, &shape, stream));
+    }
+    return MSI_OK;
+}
+
+} // namespace
+
+extern "C" int msi_window_gridder_create(msi_window_gridder **out, const msi_wproj_geometry *geometry,
+                                         const msi_wkernel_set *kernels, int n_image, int64_t capacity,
+                                         int64_t n_expected, int textures)
+{
+    *out = nullptr;
+    if ((geometry->linear && kernels->form == MSI_WKERNEL_FULL) ||
+        (textures && (!geometry->linear || kernels->precision != MSI_FP32)))
+        return msi_error_set(MSI_ERANGE,
+                             "the window strategy interpolates separable kernels alone, by textures in fp32 alone");
+    msi_window_gridder *g = new msi_window_gridder{};
+    g->precision = kernels->precision;
+    g->n_image = n_image;
+    g->n_expected = n_expected;
+    int rc = set_up(g, geometry, kernels, capacity, textures);
+    if (rc)
+        msi_window_gridder_free(g);
+    else
+        *out = g;
+    return rc;
+}
+
+extern "C" void msi_window_gridder_free(msi_window_gridder *g)
+{
+    if (!g) return;
+    msi_window_order_free(g->order);
+    msi_wkernel_mirror_free(&g->mirror);
+    for (msi_window_operands *o : g->operands) msi_window_operands_free(o);
+    for (uint64_t texture : {g->kernels.texture_u, g->kernels.texture_v})
+        if (texture) cudaDestroyTextureObject(texture);
+    for (cudaArray_t array : g->array) cudaFreeArray(array);
+    for (cudaEvent_t e : {g->begin, g->end})
+        if (e) cudaEventDestroy(e);
+    delete g;
+}
+
+extern "C" int msi_window_gridder_add(msi_window_gridder *g, const msi_window_block *block, const int32_t *image_plane,
+                                      int32_t slice, const msi_window_grid *grid, void *stream)
+{
+    msi_window_ordered ordered;
+    MSI_TRY(msi_window_order_take(g->order, block, image_plane, slice, stream, &ordered));
+    return run_classes(g, &ordered, grid, 0, (cudaStream_t)stream);
+}
+
+extern "C" int msi_window_gridder_predict(msi_window_gridder *g, const msi_window_block *block, int32_t slice,
+                                          const msi_window_grid *grid, void *stream)
+{
+    msi_window_ordered ordered;
+    MSI_TRY(msi_window_order_take(g->order, block, nullptr, slice, stream, &ordered));
+    MSI_TRY(run_classes(g, &ordered, grid, 1, (cudaStream_t)stream));
+    return msi_window_order_give(g->order, block, slice, stream);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Degridding with a moving window on tensor cores, for separable kernels in fp32.
+ *
+ * While the window stays, degridding is a matrix product. With G the window's cells, row v and column u, and ku, kv the
+ * weights of visibility k,
+ *
+ *     T[v][k] = sum_u G[v][u] ku[u],    value[k] = sum_v T[v][k] kv[v].
+ *
+ * The first is as many times the work of the second as the window has columns. A warp by itself holds a tile of the
+ * window, of up to four images, in registers as the first operand of mma.m16n8k16, eight rows and sixteen columns at a
+ * time: the real parts are the product's rows 0 .. 7, the imaginary parts rows 8 .. 15. The second operand is four
+ * visibilities, the real parts of their weights and the imaginary parts in a column each. Lanes read it from a table
+ * where it lies as they take it (window_operands_cuda.h), or make it of two sub-offsets': nothing is staged, no warp
+ * waits for another.
+ *
+ * Both operands are split into two halves of 11 bits, and three of the four products added to fp32: relative error
+ * 2^-22 a product. Halves reach from 2^-24 to 2^16 only, so weights are scaled by what their table's largest needs,
+ * cells by what the largest that a warp has read for its visibilities needs; a cell that no longer fits makes it read
+ * its cells again. So cells are known to 2^-35 of the largest at least.
+ *
+ * The second sum is the lanes' own: lane l holds rows l / 4 of T for visibility l % 4. What remains is summed over
+ * eight lanes by shuffles, over tiles in global memory.
+ */
+#ifndef MSI_KERNELS_WPROJ_WINDOW_TENSOR_CUH
+#define MSI_KERNELS_WPROJ_WINDOW_TENSOR_CUH
+
+#include "kernels/wproj/window/wproj_window_values.cuh"
+#include "kernels/wproj/window/window_halves.cuh"
+
+namespace {
+
+constexpr int FOUR = 4;                 /* cells that a corner is a multiple of, and that a lane holds side by side */
+constexpr int STEP = 16;                /* columns of a product */
+constexpr int SET = 8;                  /* rows of a product */
+constexpr int TOGETHER = 4;             /* visibilities of a product */
+constexpr int BATCH = 32;               /* visibilities that a warp finds the places of at a time, one a lane */
+constexpr int IN_FLIGHT = 2;            /* sets of cells that are read before the first of them is used, of one image */
+constexpr uint32_t CELL_LIMIT = 0x7800; /* 32768 as a half */
+
+/* P images; M sets of rows and STEPS steps of columns a warp, BLOCKS warps a multiprocessor. */
+template <int P_, int M_, int STEPS_, int BLOCKS_> struct tensor_form {
+    static constexpr int P = P_, M = M_, STEPS = STEPS_, BLOCKS = BLOCKS_;
+    static constexpr int ROWS = SET * M, COLUMNS = STEP * STEPS;
+};
+
+/* Operands, and what finds a place in their window: x mod window = x + bias - floor((x + bias) / window) window. */
+struct operand_table {
+    const uint4 *u;
+    const cplx<float> *v;
+    const float *largest;
+    int32_t window, half;
+    int32_t bias;     /* a multiple of the window, that makes any coordinate positive */
+    uint32_t inverse; /* 2^32 / window, rounded up */
+};
+
+__device__ __forceinline__ int place_in(const operand_table &o, int x)
+{
+    const uint32_t y = (uint32_t)(x + o.bias);
+    /* The quotient may be 1 too large. */
+    const int r = (int)(y - __umulhi(y, o.inverse) * (uint32_t)o.window);
+    return r < 0 ? r + o.window : r;
+}
+
+/*
+ * A warp's tile of the window. Lane l holds, of every set of rows, row l / 4; of every step of columns, cells
+ * 4 (l % 4) .. + 3: the first operand of a product, high, then low.
+ */
+template <class F> struct tile_cells {
+    uint32_t word[F::M][F::STEPS][F::P][8];
+    int u[F::STEPS], v[F::M]; /* where a lane's cells lie */
+    power scale[F::P];
+    float largest[F::P]; /* part of a cell that the scale is for; -1: none yet */
+};
+
+__device__ __forceinline__ void tensor_multiply_add(float (&sum)[4], const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+#ifdef __CUDA_ARCH__
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+/* Hides that a value does not change in a loop, lest all addresses that follow from it be found ahead and spilled. */
+__device__ __forceinline__ void forget(int &x)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("" : "+r"(x));
+#endif
+}
+
+/* Where a lane finds its cells. ALONE: a form's images are all that a cell has. */
+template <class F, bool ALONE> struct tile_reader {
+    const window_args<float> &a;
+    int image, place_u, place_v; /* of its first cell, in the window */
+
+    __device__ __forceinline__ int column(corner c, int step) const
+    {
+        return cell_at(place_u + step * STEP, c.place_u, c.u, a.window_u);
+    }
+
+    __device__ __forceinline__ int row(corner c, int set) const
+    {
+        return cell_at(place_v + set * SET, c.place_v, c.v, a.window_v);
+    }
+
+    /* Four cells of row v, column u on; rows are multiples of four cells. */
+    __device__ __forceinline__ void read(uint32_t (*to)[8], int u, int v) const
+    {
+        const int stride = ALONE ? F::P : a.n_image;
+        const cplx<float> *cell = a.grid + ((int64_t)wrap(v, a.nv) * a.nu + wrap(u, a.nu)) * stride + image;
+        if constexpr (ALONE && F::P == 1) {
+            const uint4 x = __ldg((const uint4 *)cell), y = __ldg((const uint4 *)cell + 1);
+            to[0][0] = x.x, to[0][1] = x.y, to[0][2] = x.z, to[0][3] = x.w;
+            to[0][4] = y.x, to[0][5] = y.y, to[0][6] = y.z, to[0][7] = y.w;
+        } else {
+#pragma unroll
+            for (int i = 0; i < FOUR; i++, cell += stride)
+                if constexpr (F::P == 1) {
+                    const uint2 x = __ldg((const uint2 *)cell);
+                    to[0][2 * i] = x.x, to[0][2 * i + 1] = x.y;
+                } else {
+#pragma unroll
+                    for (int p = 0; p + 1 < F::P; p += 2) {
+                        const uint4 x = __ldg((const uint4 *)(cell + p));
+                        to[p][2 * i] = x.x, to[p][2 * i + 1] = x.y, to[p + 1][2 * i] = x.z, to[p + 1][2 * i + 1] = x.w;
+                    }
+                }
+        }
+    }
+
+    /* Four cells, scaled, as the products take them; `most` becomes the largest high halves. */
+    __device__ __forceinline__ static void divide(uint32_t *word, const uint32_t *cell, float scale, half2 &most)
+    {
+        float x[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) x[i] = __uint_as_float(cell[i]) * scale;
+        const uint4 re = split(x[0], x[2], x[4], x[6]), im = split(x[1], x[3], x[5], x[7]);
+        word[0] = re.x, word[1] = im.x, word[2] = re.y, word[3] = im.y;
+        word[4] = re.z, word[5] = im.z, word[6] = re.w, word[7] = im.w;
+#pragma unroll
+        for (int i = 0; i < 4; i++) most = __hmax2(most, __habs2(*reinterpret_cast<half2 *>(&word[i])));
+    }
+
+    /* A scale for the tile's cells when the corner is at `to`. */
+    __device__ __forceinline__ void find_scale(tile_cells<F> &c, corner to) const
+    {
+        float most[F::P] = {};
+#pragma unroll 1
+        for (int i = 0; i < F::M * F::STEPS; i++) {
+            uint32_t cell[F::P][8];
+            read(cell, column(to, i % F::STEPS), row(to, i / F::STEPS));
+#pragma unroll
+            for (int p = 0; p < F::P; p++)
+#pragma unroll
+                for (int k = 0; k < 8; k++) most[p] = fmaxf(most[p], fabsf(__uint_as_float(cell[p][k])));
+        }
+#pragma unroll
+        for (int p = 0; p < F::P; p++) {
+            c.largest[p] = __uint_as_float(__reduce_max_sync(ALL_LANES, __float_as_uint(most[p])));
+            c.scale[p] = scale_to(c.largest[p], CELL_TOP);
+        }
+    }
+
+    /* The cells that lie elsewhere when the corner is at `to`. */
+    __device__ __forceinline__ void move(tile_cells<F> &c, corner to) const
+    {
+        bool across[F::STEPS], along[F::M];
+#pragma unroll
+        for (int j = 0; j < F::STEPS; j++) {
+            const int u = column(to, j);
+            across[j] = u != c.u[j];
+            c.u[j] = u;
+        }
+#pragma unroll
+        for (int m = 0; m < F::M; m++) {
+            const int v = row(to, m);
+            along[m] = v != c.v[m];
+            c.v[m] = v;
+        }
+        bool anew = c.largest[0] < 0;
+#pragma unroll 1
+        for (;;) {
+#pragma unroll
+            for (int j = 0; j < F::STEPS; j++) forget(c.u[j]);
+#pragma unroll
+            for (int m = 0; m < F::M; m++) forget(c.v[m]);
+            if (anew) {
+                find_scale(c, to);
+#pragma unroll
+                for (int j = 0; j < F::STEPS; j++) across[j] = true;
+            }
+            half2 most[F::P];
+#pragma unroll
+            for (int p = 0; p < F::P; p++) most[p] = __float2half2_rn(0);
+            constexpr int EACH = F::P < IN_FLIGHT ? IN_FLIGHT / F::P : 1;
+#pragma unroll
+            for (int j = 0; j < F::STEPS; j++)
+#pragma unroll
+                for (int first = 0; first < F::M; first += EACH) {
+                    uint32_t cell[EACH][F::P][8];
+#pragma unroll
+                    for (int m = first; m < F::M && m < first + EACH; m++)
+                        if (across[j] || along[m]) read(cell[m - first], c.u[j], c.v[m]);
+#pragma unroll
+                    for (int m = first; m < F::M && m < first + EACH; m++)
+                        if (across[j] || along[m])
+#pragma unroll
+                            for (int p = 0; p < F::P; p++)
+                                divide(c.word[m][j][p], cell[m - first][p], c.scale[p].up, most[p]);
+                }
+            /* With the scale of its own largest everything fits that is finite. */
+            if (anew) return;
+#pragma unroll
+            for (int p = 0; p < F::P; p++) {
+                const uint32_t both = bits(most[p]), larger = max(both >> 16, both & 0xffffu);
+                anew = anew || __reduce_max_sync(ALL_LANES, larger) > CELL_LIMIT;
+            }
+            if (!anew) return;
+        }
+    }
+};
+
+/* What a lane has found of its visibility of a batch. */
+struct found_place {
+    int u, v;                /* corner */
+    uint32_t from_u, from_v; /* elements of the operands' tables that fall on the window's first cells */
+    float frac_u, frac_v;
+};
+
+template <bool LINEAR>
+__device__ __forceinline__ found_place find_place(const msi_window_sample &s, const window_args<float> &a,
+                                                  const operand_table &o)
+{
+    int u = s.u, v = s.v;
+    if (u < -a.nu / 2 || u > a.nu / 2) u = floor_mod(u + a.nu / 2, a.nu) - a.nu / 2;
+    if (v < -a.nv / 2 || v > a.nv / 2) v = floor_mod(v + a.nv / 2, a.nv) - a.nv / 2;
+    u -= o.half;
+    v -= o.half;
+    found_place f;
+    f.u = u & ~(FOUR - 1);
+    f.v = v & ~(FOUR - 1);
+    const int row = s.plane * (a.oversample + 1) + a.oversample / 2, blocks = o.window / FOUR;
+    f.from_u = (uint32_t)((((row + s.sub_u) * FOUR + (u & (FOUR - 1))) * 2 + 1) * blocks - place_in(o, f.u) / FOUR) * 2;
+    f.from_v = (uint32_t)(((row + s.sub_v) * 2 + 1) * o.window - place_in(o, f.v) - (v & (FOUR - 1)));
+    f.frac_u = LINEAR ? s.frac_u : 0;
+    f.frac_v = LINEAR ? s.frac_v : 0;
+    return f;
+}
+
+/* The second operand of a step, between those of two sub-offsets, `next` apart. */
+__device__ __forceinline__ uint4 interpolate(const uint4 *p, int next, float frac)
+{
+    const float4 x = __ldg((const float4 *)p), y = __ldg((const float4 *)p + next);
+    return split(x.x + frac * (y.x - x.x), x.y + frac * (y.y - x.y), x.z + frac * (y.z - x.z),
+                 x.w + frac * (y.w - x.w));
+}
+
+template <class F, bool ALONE, bool LINEAR>
+__global__ void __launch_bounds__(32, F::BLOCKS)
+    k_window_degrid_tensor(const __grid_constant__ window_args<float> a, const __grid_constant__ operand_table o)
+{
+    constexpr int P = F::P, M = F::M, STEPS = F::STEPS, WORDS = LINEAR ? 3 : 2;
+    __shared__ alignas(8) msi_window_sample fetched[2][BATCH];
+    const block_share share = share_blocks<P>(a, F::COLUMNS, F::ROWS);
+    const int lane = threadIdx.x, row = lane / 4;
+    const bool several = a.n_tile_u * a.n_tile_v > 1;
+    const tile_reader<F, ALONE> reader = {a, share.image, share.first_u + lane % 4 * FOUR, share.first_v + row};
+    const uint4 *lane_u = o.u + (share.first_u / FOUR + lane % 4) * 2 + row % 2;
+    const cplx<float> *lane_v = o.v + share.first_v + row;
+    const float weight_down = scale_to(*o.largest, WEIGHT_TOP).down;
+    const int number = transposed_index<2 * P>(lane & ~3);
+
+    /* A lane's own sample of a batch. */
+    auto fetch = [&](int64_t first, int half) {
+        const char *from = (const char *)(a.sample + min(first + lane, share.end - 1));
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) __pipeline_memcpy_async((char *)&fetched[half][lane] + 8 * i, from + 8 * i, 8);
+        __pipeline_commit();
+    };
+
+    tile_cells<F> cells = {};
+#pragma unroll
+    for (int j = 0; j < STEPS; j++) cells.u[j] = INT32_MIN;
+    cells.largest[0] = -1;
+    int last_u = INT32_MIN, last_v = 0, half = 0;
+    fetch(share.begin, 0);
+    for (int64_t done = share.begin; done < share.end; done += BATCH, half ^= 1) {
+        const int n = (int)min(share.end - done, (int64_t)BATCH);
+        __pipeline_wait_prior(0);
+        const msi_window_sample mine = fetched[half][lane];
+        fetch(done + BATCH, half ^ 1);
+        const found_place f = find_place<LINEAR>(mine, a, o);
+        int before_u = __shfl_up_sync(ALL_LANES, f.u, 1), before_v = __shfl_up_sync(ALL_LANES, f.v, 1);
+        if (lane == 0) {
+            before_u = last_u;
+            before_v = last_v;
+        }
+        const uint32_t moves = __ballot_sync(ALL_LANES, f.u != before_u || f.v != before_v);
+        const uint32_t conjugate = __ballot_sync(ALL_LANES, (mine.conjugate != 0) != (a.conjugate != 0));
+        last_u = __shfl_sync(ALL_LANES, f.u, BATCH - 1);
+        last_v = __shfl_sync(ALL_LANES, f.v, BATCH - 1);
+
+        float *out = (float *)(a.value + done * a.n_image + share.image);
+        uint4 w[STEPS];
+        auto read_operands = [&](int k, int end) {
+            const int give = min(k + row / 2, end - 1);
+            const uint4 *from = lane_u + __shfl_sync(ALL_LANES, f.from_u, give);
+            const float frac = LINEAR ? __shfl_sync(ALL_LANES, f.frac_u, give) : 0.0f;
+#pragma unroll
+            for (int j = 0; j < STEPS; j++)
+                w[j] = LINEAR ? interpolate(from + j * (STEP / FOUR * 2), FOUR * 2 * (o.window / FOUR) * 2, frac)
+                              : __ldg(from + j * (STEP / FOUR * 2));
+        };
+        /* The first visibility after k, less than 31, at which the window moves. */
+        auto end_of_run = [&](int k) {
+            const uint32_t later = moves & 0xfffffffeu << k;
+            return later ? min(n, __ffs((int)later) - 1) : n;
+        };
+        int next_end = end_of_run(0);
+        read_operands(0, next_end);
+#pragma unroll 1
+        for (int k = 0; k < n;) {
+            if (moves >> k & 1) {
+                const int to_u = __shfl_sync(ALL_LANES, f.u, k), to_v = __shfl_sync(ALL_LANES, f.v, k);
+                reader.move(cells, {to_u, to_v, place_in(o, to_u), place_in(o, to_v)});
+            }
+            const int end = next_end;
+#pragma unroll 1
+            do {
+                /* Columns beyond the last visibility repeat it, and are dropped. */
+                const int take = k + lane % 4, known = min(take, end - 1);
+                const cplx<float> *from = lane_v + __shfl_sync(ALL_LANES, f.from_v, known);
+                const float frac = LINEAR ? __shfl_sync(ALL_LANES, f.frac_v, known) : 0.0f;
+                const uint32_t sign = conjugate >> known << 31;
+                const float s = __uint_as_float(0x3f800000u | sign); /* 1 or -1 */
+                cplx<float> kv[M];
+#pragma unroll
+                for (int m = 0; m < M; m++) {
+                    kv[m] = read_only(from + m * SET);
+                    if (!LINEAR) continue;
+                    const cplx<float> next = read_only(from + m * SET + 2 * o.window);
+                    kv[m].re += frac * (next.re - kv[m].re);
+                    kv[m].im += frac * (next.im - kv[m].im);
+                }
+                /* With conjugated weights: the conjugate of the conjugated cells' sum. */
+                cplx<float> total[P] = {};
+#pragma unroll
+                for (int m = 0; m < M; m++)
+#pragma unroll
+                    for (int p = 0; p < P; p++) {
+                        /* High products, and both mixed ones: sums round towards zero, which matters less to small
+                         * ones. */
+                        float h[4] = {}, x[4] = {};
+#pragma unroll
+                        for (int j = 0; j < STEPS; j++) {
+                            const uint32_t *word = cells.word[m][j][p];
+                            tensor_multiply_add(h, word, w[j].x, w[j].y);
+                            tensor_multiply_add(x, word, w[j].z, w[j].w);
+                            tensor_multiply_add(x, word + 4, w[j].x, w[j].y);
+                        }
+                        const float re = fmaf(-s, h[3] + x[3], h[0] + x[0]);
+                        const float im = fmaf(s, h[2] + x[2], h[1] + x[1]);
+                        total[p].re = fmaf(-im, kv[m].im, fmaf(re, kv[m].re, total[p].re));
+                        total[p].im = fmaf(im, kv[m].re, fmaf(re, kv[m].im, total[p].im));
+                    }
+                k += TOGETHER;
+                if (k >= end) {
+                    k = end;
+                    next_end = end_of_run(min(end, BATCH - 1));
+                }
+                /* The next operands are on their way while this sum is finished. */
+                if (k < n) read_operands(k, next_end);
+#pragma unroll
+                for (int p = 0; p < P; p++) {
+                    total[p].re *= cells.scale[p].down;
+                    total[p].im = flip(total[p].im, sign) * cells.scale[p].down;
+                }
+                const float x = transposed_sum<2 * P, 4>((float *)total, lane) * weight_down;
+                if (number < 2 * P && take < end) {
+                    float *to = out + take * 2 * a.n_image + number;
+                    if (several)
+                        atomicAdd(to, x);
+                    else
+                        *to = x;
+                }
+            } while (k < end);
+        }
+    }
+}
+
+template <class F, bool LINEAR>
+void launch_tiles(const window_args<float> &a, const operand_table &o, int64_t blocks, cudaStream_t stream)
+{
+    if (a.n_image == F::P)
+        k_window_degrid_tensor<F, true, LINEAR><<<(unsigned)blocks, 32, 0, stream>>>(a, o);
+    else
+        k_window_degrid_tensor<F, false, LINEAR><<<(unsigned)blocks, 32, 0, stream>>>(a, o);
+}
+
+template <class F>
+int launch_tensor(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+{
+    const msi_window_operands *from = job->kernels.operands;
+    const int32_t window = from->window;
+    window_args<float> a;
+    fill_args<float, F::P>(&a, job, group, first_image, n_pass, 1);
+    a.window_u = a.window_v = window;
+    a.n_tile_u = window / F::COLUMNS;
+    a.n_tile_v = window / F::ROWS;
+    const operand_table o = {(const uint4 *)from->u,
+                             (const cplx<float> *)from->v,
+                             from->largest,
+                             window,
+                             from->half,
+                             ((int32_t)std::max(job->nu, job->nv) / 2 / window + 2) * window,
+                             (uint32_t)((((uint64_t)1 << 32) + (uint32_t)window - 1) / (uint32_t)window)};
+    MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
+    if (from->lookup == MSI_WINDOW_LINEAR)
+        launch_tiles<F, true>(a, o, count_blocks(a), stream);
+    else
+        launch_tiles<F, false>(a, o, count_blocks(a), stream);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+} // namespace
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* One slice of w in host memory: a trimmed grid and its way to the image, or from a model. */
+#ifndef MSI_KERNELS_WPROJ_BOX_CPU_H
+#define MSI_KERNELS_WPROJ_BOX_CPU_H
+
+#include <stddef.h>
+
+#include "kernels/wgrid/wgrid_simd.h"
+#include "kernels/wproj/job/wproj_simd.h"
+#include "kernels/wproj/wproj_plan.h"
+#include "kernels/transform/fft_cpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Samples sorted by slice and tile, and the box of cells that the tiles of one slice and their footprints cover (SDP
+ * memo "Vertical prototyping of the gridding algorithm" section 11: memory for the trimmed grid alone). Cells are
+ * numbered without end to either side; what lies beyond half of the padded grid belongs to its other side, and is put
+ * there by the transform.
+ */
+typedef struct msi_wproj_box {
+    const msi_wproj_plan *plan;
+    const msi_simd_table *simd;
+    const msi_wkernel_set *kernels; /* borrowed */
+    int fp32;
+    size_t cell_bytes;
+    msi_wgrid_geometry sort; /* the sort's view: slices for first w-planes, nearest cells for first taps */
+    msi_buckets buckets;
+    int64_t u0, v0, n_u, n_v; /* the box: cells u0 .. u0 + n_u - 1 and v0 .. v0 + n_v - 1 */
+    int64_t stride, capacity; /* cells of a row; cells allocated */
+    char *cells;              /* [n_v][stride] */
+    uint8_t *row_used;        /* [n_v] some footprint of a tile in use may touch the row */
+    int64_t row_capacity;
+    int n_thread;
+    char **line, **columns; /* [n_thread] of nu or nv cells, of 16 columns of nv */
+    int64_t column_pitch;
+    msi_fft1d *fft_u, *fft_v;
+    double *factor_x, *factor_y; /* [nx], [ny] 1 / taper */
+} msi_wproj_box;
+
+/*
+ * msi_wproj_box_create - sort a store's samples, and allocate the largest slice's box.
+ * Given: kernels of the plan; both borrowed as long as *s lives
+ * Returns: 0, MSI_ENOMEM, MSI_EINTERRUPTED; msi_wproj_box_destroy frees either way
+ */
+int msi_wproj_box_create(msi_wproj_box *s, const msi_wproj_plan *plan, const msi_wkernel_set *kernels,
+                         const msi_vis_store *store);
+void msi_wproj_box_destroy(msi_wproj_box *s);
+
+/* msi_wproj_box_open - lay the box about a slice's samples, zero in the rows that they touch (row_used). Returns 1, or
+ * 0 where it has none. */
+int msi_wproj_box_open(msi_wproj_box *s, int32_t slice);
+
+/* First bucket of a slice; its tiles follow row by row. */
+static inline int64_t msi_wproj_bucket(const msi_wproj_box *s, int32_t slice, int64_t tile)
+{
+    return slice * s->sort.n_tile_u * s->sort.n_tile_v + tile;
+}
+
+/* The cell in which a tile's first sample may lie. */
+static inline int64_t msi_wproj_tile_first(const msi_wproj_box *s, int64_t tile, int64_t n_grid)
+{
+    return tile * s->sort.tile - n_grid / 2 - s->sort.width;
+}
+
+static inline void *msi_wproj_cell_at(const msi_wproj_box *s, char *base, int64_t cells)
+{
+    return base + cells * (int64_t)s->cell_bytes;
+}
+
+/* msi_wproj_box_to_image - transform the box, screen with the slice's w, add to sum [nx][ny] (x slowest). */
+void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum);
+
+/* msi_wproj_box_from_model - the transpose: model [ny][nx] of the plan's precision, times 1 / taper, into the box. */
+void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model);
+
+/* msi_wproj_box_bytes - host memory that a slice of the whole plane takes, kernels and sorted samples included. */
+int64_t msi_wproj_box_bytes(const msi_wproj_plan *plan, int64_t n_sample);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* w-projection on an NVIDIA GPU: images of a store, by the strategies that the table names tile and window. */
+#ifndef MSI_KERNELS_WPROJ_GRIDDER_CUDA_H
+#define MSI_KERNELS_WPROJ_GRIDDER_CUDA_H
+
+#include "kernels/store/vis_store.h"
+#include "kernels/wproj/wproj_plan.h"
+#include "kernels/strategy.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a slice's samples come onto its grid. */
+typedef enum msi_wproj_cuda_form { MSI_WPROJ_CUDA_TILE, MSI_WPROJ_CUDA_WINDOW } msi_wproj_cuda_form;
+
+extern const msi_wproj_cost msi_wproj_cuda_tile_cost, msi_wproj_cuda_window_cost;
+
+/* msi_wproj_cuda_table_bytes - device memory that kernels may take, for a plan to go by. Returns: 0, MSI_EGPU */
+int msi_wproj_cuda_table_bytes(int64_t *bytes);
+
+/* msi_wproj_cuda_check - whether the device can work by a plan. Returns: 0, MSI_ERANGE (a larger grid or more w-planes
+ * than its indices hold) */
+int msi_wproj_cuda_check(const msi_wproj_plan *plan);
+
+/* msi_wproj_cuda_bytes - device memory for n_image images at once, and all samples of n_plane planes. */
+int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int64_t n_sample, int n_plane,
+                             int n_image);
+
+/*
+ * msi_wproj_cuda_image - as msi_wproj_cpu_image; up to eight images in one pass while they fit.
+ *
+ * Given:   kernels        of the plan, their table in host or device memory
+ *          batch_samples  samples on the device at once; 0: as many as fit. A segment of the store is never divided
+ * Returns: 0, MSI_EGPU, MSI_ENOMEM, MSI_ERANGE (kernels of more than 2^31 values by tiles; full ones that are to be
+ *          interpolated by a window), MSI_EINTERRUPTED
+ * Notes:   samples add up in no fixed order, so that results vary by rounding.
+ */
+int msi_wproj_cuda_image(const msi_wproj_plan *plan, msi_wproj_cuda_form form, const msi_wkernel_set *kernels,
+                         const msi_vis_store *store, const int *store_plane, int64_t batch_samples, msi_image *image,
+                         msi_stage_times *times);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

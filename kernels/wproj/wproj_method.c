@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/wproj/wproj_method.h"
+
+#include <omp.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/wproj/wproj_degrid_cpu.h"
+#include "kernels/wproj/wproj_cpu.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/wproj/job/wkernel_cuda.h"
+#include "kernels/wproj/wproj_predictor_cuda.h"
+#include "kernels/wproj/wproj_gridder_cuda.h"
+#endif
+#include "kernels/wproj/wproj_plan.h"
+
+struct msi_plan {
+    msi_wproj_plan wproj;
+    msi_wkernel_set kernels; /* made when they are first needed */
+    int has_kernels;
+    msi_wproj_cpu_form cpu;
+#ifdef MSI_HAVE_CUDA
+    msi_wproj_predict_form predicts;
+    int lasts;
+    void *kept; /* of the model, from filling to filling */
+#endif
+};
+
+/* What a strategy can do with kernels; zero: everything but textures. */
+typedef struct wproj_ability {
+    const char *name; /* of the strategy, for messages */
+    int full_alone;   /* 1: takes full kernels of the nearest sub-cell and no others */
+    int full_nearest; /* 1: interpolates separable kernels alone; full ones are of the nearest sub-cell */
+    int textures;     /* 1: interpolates by texture units too, in fp32 */
+} wproj_ability;
+
+/* Plain loops, in place of vectorised ones on every thread. */
+static const double PLAIN_TIMES = 20;
+
+/* A quarter of the memory left may go to kernels, up to what caches can make use of. */
+static int64_t host_table_bytes(int64_t host_bytes)
+{
+    const int64_t most = (int64_t)1 << 30, least = (int64_t)1 << 24;
+    int64_t quarter = host_bytes / 4;
+    return quarter > most ? most : quarter < least ? least : quarter;
+}
+
+static int choose_lookup(const wproj_ability *a, const msi_plan_request *request, msi_wproj_request *wanted)
+{
+    static const msi_wproj_lookup lookups[] = {[MSI_KERNEL_AUTO] = MSI_WPROJ_LOOKUP_AUTO,
+                                               [MSI_KERNEL_NEAREST] = MSI_WPROJ_LOOKUP_NEAREST,
+                                               [MSI_KERNEL_LINEAR] = MSI_WPROJ_LOOKUP_LINEAR,
+                                               [MSI_KERNEL_TEXTURE] = MSI_WPROJ_LOOKUP_TEXTURE};
+    const msi_kernel_lookup asked = request->spec->kernel;
+    if (asked == MSI_KERNEL_TEXTURE && (!a->textures || request->precision != MSI_FP32))
+        return msi_error_set(MSI_ERANGE, "-kernel texture is for -strategy window in fp32 on a GPU, not for %s in %s",
+                             a->name, request->precision == MSI_FP32 ? "fp32" : "fp64");
+    if (asked == MSI_KERNEL_LINEAR && a->full_alone)
+        return msi_error_set(
+            MSI_ERANGE, "-strategy %s takes kernels of the nearest sub-cell on a GPU, not -kernel linear", a->name);
+    wanted->lookup = a->full_alone ? MSI_WPROJ_LOOKUP_NEAREST : lookups[asked];
+    wanted->form = a->full_alone ? MSI_WPROJ_FORM_FULL : MSI_WPROJ_FORM_AUTO;
+    wanted->full_nearest = a->full_nearest;
+    return MSI_OK;
+}
+
+static int make(msi_plan **out, const wproj_ability *ability, const msi_wproj_cost *cost, int64_t table_bytes,
+                const msi_plan_request *request, msi_gridder_report *r)
+{
+    const msi_gridder_spec *s = request->spec;
+    msi_wproj_request wanted = {.image = s->geometry,
+                                .accuracy = s->accuracy,
+                                .precision = request->precision,
+                                .least_padding = s->least_padding,
+                                .n_image = request->n_image,
+                                .n_sample = request->n_sample,
+                                .w_min_lambda = request->w_min_lambda,
+                                .w_max_lambda = request->w_max_lambda,
+                                .n_slice = s->n_slice,
+                                .table_bytes = table_bytes,
+                                .cost = s->plan_for == MSI_BACKEND_CPU ? &msi_wproj_cpu_cost : cost};
+    MSI_TRY(choose_lookup(ability, request, &wanted));
+    msi_plan *p;
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
+    int rc = msi_wproj_plan_make(&p->wproj, &wanted);
+    if (rc) {
+        msi_free(p);
+        return rc;
+    }
+    const msi_wproj_geometry *g = &p->wproj.grid;
+    r->width = 2 * p->wproj.half_max + 1;
+    r->w_width = 1;
+    r->nu = g->nu;
+    r->nv = g->nv;
+    r->n_w = g->n_slice;
+    r->n_w_resident = 1;
+    r->w_step = g->slice_step;
+    r->error_estimate = p->wproj.error_estimate;
+    r->estimate_s = p->wproj.cost_s;
+    *out = p;
+    return MSI_OK;
+}
+
+static int make_cpu(msi_plan **out, msi_wproj_cpu_form form, const char *name, const msi_plan_request *request,
+                    msi_gridder_report *r)
+{
+    const msi_gridder_spec *s = request->spec;
+    const wproj_ability any = {.name = name};
+    MSI_TRY(make(out, &any, &msi_wproj_cpu_cost, host_table_bytes(request->host_bytes), request, r));
+    (*out)->cpu = form;
+    r->estimate_s /= s->n_thread ? s->n_thread : omp_get_max_threads();
+    if (form != MSI_WPROJ_CPU_TILE) r->estimate_s *= PLAIN_TIMES;
+    r->grid_bytes = r->least_grid_bytes = msi_wproj_box_bytes(&(*out)->wproj, request->n_sample);
+    r->device_bytes = 0;
+    return MSI_OK;
+}
+
+int msi_wproj_cpu_available(void)
+{
+    return 1;
+}
+
+int msi_wproj_cpu_tile_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    return make_cpu(out, MSI_WPROJ_CPU_TILE, "tile on the CPU", request, report);
+}
+
+int msi_wproj_cpu_window_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    return make_cpu(out, MSI_WPROJ_CPU_WINDOW, "window on the CPU", request, report);
+}
+
+int msi_wproj_cpu_gather_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    return make_cpu(out, MSI_WPROJ_CPU_REFERENCE, "gather on the CPU", request, report);
+}
+
+int msi_wproj_cpu_scatter_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    return make_cpu(out, MSI_WPROJ_CPU_SCATTER, "scatter on the CPU", request, report);
+}
+
+void msi_wproj_free(msi_plan *plan)
+{
+    if (!plan) return;
+#ifdef MSI_HAVE_CUDA
+    msi_wproj_cuda_forget(plan->kept);
+    msi_wkernel_free_cuda(&plan->kernels);
+#else
+    msi_wkernel_free(&plan->kernels);
+#endif
+    msi_wproj_plan_free(&plan->wproj);
+    msi_free(plan);
+}
+
+static int make_kernels(msi_plan *p, int (*maker)(msi_wkernel_set *, const msi_wkernel_spec *))
+{
+    if (p->has_kernels) return MSI_OK;
+    msi_wkernel_spec spec;
+    double *w_lambda;
+    MSI_TRY(msi_wproj_kernels(&p->wproj, &spec, &w_lambda));
+    int rc = maker(&p->kernels, &spec);
+    msi_free(w_lambda);
+    p->has_kernels = rc == MSI_OK;
+    return rc;
+}
+
+int msi_wproj_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                    msi_stage_times *times)
+{
+    MSI_TRY(make_kernels(plan, msi_wkernel_make));
+    return msi_wproj_cpu_image(&plan->wproj, &plan->kernels, plan->cpu, store, store_plane, image, times);
+}
+
+int msi_wproj_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+{
+    MSI_TRY(make_kernels(plan, msi_wkernel_make));
+    return msi_wproj_cpu_predict(&plan->wproj, &plan->kernels, plan->cpu, store, model, times);
+}
+
+#ifdef MSI_HAVE_CUDA
+/* Tiles interpolate between four squares, which come fast from the L2 cache alone. */
+static const int64_t TILE_TABLE_BYTES = (int64_t)1 << 30;
+
+/* A plan that the device may be unable to work by. */
+static int checked(msi_plan **out, int rc)
+{
+    if (!rc) return MSI_OK;
+    msi_wproj_free(*out);
+    *out = NULL;
+    return rc;
+}
+
+static int make_imager(msi_plan **out, msi_wproj_cuda_form form, const wproj_ability *ability,
+                       const msi_wproj_cost *cost, const msi_plan_request *request, msi_gridder_report *r)
+{
+    const msi_gridder_spec *s = request->spec;
+    int64_t table_bytes = TILE_TABLE_BYTES;
+    if (form != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
+    MSI_TRY(make(out, ability, cost, table_bytes, request, r));
+    r->grid_bytes = r->least_grid_bytes = 0;
+    r->device_bytes = msi_wproj_cuda_bytes(&(*out)->wproj, form, request->n_sample, s->n_plane, request->n_image);
+    return checked(out, msi_wproj_cuda_check(&(*out)->wproj));
+}
+
+static int make_predictor(msi_plan **out, msi_wproj_predict_form form, const wproj_ability *ability,
+                          const msi_wproj_cost *cost, const msi_plan_request *request, msi_gridder_report *r)
+{
+    int64_t table_bytes;
+    MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
+    MSI_TRY(make(out, ability, cost, table_bytes, request, r));
+    (*out)->predicts = form;
+    (*out)->lasts = request->lasts;
+    r->grid_bytes = r->least_grid_bytes = 0;
+    r->device_bytes = msi_wproj_predictor_bytes(&(*out)->wproj, form, request->n_sample, request->n_image);
+    return checked(out, msi_wproj_predictor_check(&(*out)->wproj, form));
+}
+
+int msi_wproj_cuda_tile_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    const wproj_ability tile = {.name = "tile"};
+    return make_imager(out, MSI_WPROJ_CUDA_TILE, &tile, &msi_wproj_cuda_tile_cost, request, report);
+}
+
+int msi_wproj_cuda_window_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    const wproj_ability window = {.name = "window", .full_nearest = 1, .textures = 1};
+    const msi_wproj_cost *cost = &msi_wproj_cuda_window_cost;
+    if (request->spec->predict) return make_predictor(out, MSI_WPROJ_PREDICT_WINDOW, &window, cost, request, report);
+    return make_imager(out, MSI_WPROJ_CUDA_WINDOW, &window, cost, request, report);
+}
+
+int msi_wproj_cuda_gather_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    const wproj_ability gather = {.name = "gather", .full_alone = 1};
+    return make_predictor(out, MSI_WPROJ_PREDICT_GATHER, &gather, &msi_wproj_cuda_gather_cost, request, report);
+}
+
+int msi_wproj_cuda_scatter_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+{
+    const wproj_ability scatter = {.name = "scatter", .full_alone = 1};
+    return make_predictor(out, MSI_WPROJ_PREDICT_SCATTER, &scatter, &msi_wproj_cuda_scatter_cost, request, report);
+}
+
+static int image_by(msi_plan *plan, msi_wproj_cuda_form form, const msi_vis_store *store, const int *store_plane,
+                    msi_image *image, msi_stage_times *times)
+{
+    MSI_TRY(make_kernels(plan, msi_wkernel_make_cuda));
+    return msi_wproj_cuda_image(&plan->wproj, form, &plan->kernels, store, store_plane, 0, image, times);
+}
+
+int msi_wproj_cuda_tile_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                              msi_stage_times *times)
+{
+    return image_by(plan, MSI_WPROJ_CUDA_TILE, store, store_plane, image, times);
+}
+
+int msi_wproj_cuda_window_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                                msi_stage_times *times)
+{
+    return image_by(plan, MSI_WPROJ_CUDA_WINDOW, store, store_plane, image, times);
+}
+
+int msi_wproj_cuda_degrid(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+{
+    MSI_TRY(make_kernels(plan, msi_wkernel_make_cuda));
+    return msi_wproj_cuda_predict(&plan->wproj, plan->predicts, &plan->kernels, store, model, 0,
+                                  plan->lasts ? &plan->kept : NULL, times);
+}
+#endif

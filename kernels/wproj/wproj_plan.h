@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Chooses what w-projection works with: padding and taper, slices and planes of w, form, support and oversampling of
+ * the kernels, together, from the accuracy, the memory and a model of the cost. */
+#ifndef MSI_KERNELS_WPROJ_PLAN_H
+#define MSI_KERNELS_WPROJ_PLAN_H
+
+#include "core/image.h"
+#include "kernels/wproj/job/wkernel.h"
+#include "kernels/wgrid/wgrid_plan.h"
+#include "kernels/wproj/job/wproj_geometry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum msi_wproj_form { MSI_WPROJ_FORM_AUTO, MSI_WPROJ_FORM_SEPARABLE, MSI_WPROJ_FORM_FULL } msi_wproj_form;
+typedef enum msi_wproj_spacing {
+    MSI_WPROJ_SPACING_AUTO,
+    MSI_WPROJ_SPACING_SQRT,
+    MSI_WPROJ_SPACING_EVEN
+} msi_wproj_spacing;
+typedef enum msi_wproj_lookup {
+    MSI_WPROJ_LOOKUP_AUTO,
+    MSI_WPROJ_LOOKUP_NEAREST,
+    MSI_WPROJ_LOOKUP_LINEAR,
+    MSI_WPROJ_LOOKUP_TEXTURE /* linear by a texture unit, of separable kernels: fractions are of 8 bits */
+} msi_wproj_lookup;
+
+/* Rounded rates of a backend; only ratios matter. */
+typedef struct msi_wproj_cost {
+    msi_cost_model base; /* tap_s: of a separable kernel */
+    double full_tap_s;   /* seconds a cell that a sample touches with a full kernel */
+    double table_s;      /* seconds a multiply-add of computing kernels */
+    double slice_s;      /* seconds of a slice of w, however little is in it */
+} msi_wproj_cost;
+
+/* What a plan is made for. AUTO and 0: the plan's choice. */
+typedef struct msi_wproj_request {
+    msi_image_geometry image;
+    double accuracy; /* of the image relative to its peak, of predicted visibilities relative to their rms */
+    msi_precision precision;
+    double least_padding;
+    int n_image; /* images from one set of kernels */
+    int64_t n_sample;
+    double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
+    int64_t table_bytes;               /* memory that the kernels may take; 0: 1 GiB */
+    msi_wproj_form form;
+    msi_wproj_spacing spacing;
+    msi_wproj_lookup lookup;
+    int full_nearest;   /* 1: full kernels are not interpolated by who asks; separable ones are, by themselves */
+    int32_t n_slice;    /* of w, each with a grid and a transform of its own */
+    int32_t oversample; /* even */
+    const msi_wproj_cost *cost;
+} msi_wproj_request;
+
+/* Relative errors of one sample's response at the worst place of the image and the worst fraction, each alone. */
+typedef struct msi_wproj_errors {
+    double cut;       /* kernels cut off, and with it the taper's aliasing */
+    double sub_cell;  /* rounding to, or interpolating between, sub-offsets */
+    double plane;     /* rounding w to a plane */
+    double separable; /* cross terms of n - 1 left out */
+    double rounding;  /* of floating point */
+} msi_wproj_errors;
+
+typedef struct msi_wproj_plan {
+    msi_image_geometry image;
+    msi_wproj_geometry grid;
+    msi_window window_u, window_v;
+    msi_wkernel_form form;
+    msi_precision precision;
+    int texture;       /* 1: texture units interpolate */
+    double truncation; /* allowed; errors.cut is what came of it */
+    int32_t *half;     /* [grid.n_plane] half-supports; owned */
+    int32_t half_max;
+    int32_t tile; /* edge of a CPU tile in cells: no footprint of a tile reaches the next but one */
+    msi_wproj_errors errors;
+    double error_estimate; /* the five in squares */
+    int64_t table_bytes;   /* of the kernels */
+    double cost_s;         /* the model's estimate for n_image images on one unit of the backend */
+} msi_wproj_plan;
+
+/*
+ * msi_wproj_plan_make - the cheapest plan that reaches the accuracy.
+ *
+ * Returned: *plan, freed by msi_wproj_plan_free
+ * Returns:  0, MSI_ERANGE (kernels of this accuracy would not fit the memory, or no kernel reaches it), MSI_ENOMEM
+ * Notes:    With x, y the image's edge in cycles a cell and half as much of the accuracy as each error may take:
+ *           sub-cell, nearest       pi (x + y) / oversample
+ *           sub-cell, linear        (2 pi)^2 (x^2 + y^2) / (12 oversample^2), the mean amplitude being divided out
+ *           and by texture          pi (x + y) / (256 oversample) more, what rounding fractions to 1/256 leaves
+ *           plane                   pi dw |n - 1|max / 2, dw the planes' distance, the middle of n - 1 being exact
+ *           separable               2 pi |r|max times msi_wkernel_separable_error
+ *           cut                     measured on each plane's kernel (msi_wkernel_supports)
+ *           Each bounds its own part of the response to any one sample. The estimate, their root of squares, holds
+ *           for images of many samples, whose fractions differ, and is then several times too large; the response to a
+ *           lone sample errs by their sum at most.
+ */
+int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *request);
+void msi_wproj_plan_free(msi_wproj_plan *plan);
+
+/*
+ * msi_wproj_kernels - what the plan's kernels are made of.
+ * Returned: *spec, pointing into the plan and to *w_lambda [n_plane], which the caller frees with msi_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_wproj_kernels(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda);
+
+/*
+ * msi_wproj_factors - what a pixel's sum is multiplied by along x (axis 0) or y (axis 1): 1 / taper, and nothing else.
+ * Returned: *factor [nx or ny], freed by msi_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_wproj_factors(const msi_wproj_plan *plan, int axis, double **factor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Visibilities by w-projection on the GPU: the imager's steps backwards. For each slice of w that a batch of samples
+ * has, the model under the slice's screen is transformed, the cells that the slice's footprints cover are copied to a
+ * box, images side by side, and the slice's samples, put in order, are degridded from it by the strategy: a moving
+ * window, warps that gather footprints, or warps that hold cells and scatter them.
+ */
+#include "kernels/wproj/wproj_predictor_cuda.h"
+
+#include <memory>
+
+#include "kernels/wproj/job/wkernel_cuda.h"
+#include "kernels/store/store_predictor_cuda.cuh"
+#include "kernels/wproj/points/wproj_gather_cuda.h"
+#include "kernels/wproj/points/wproj_scatter_cuda.h"
+#include "kernels/wproj/wproj_slices_cuda.cuh"
+#include "kernels/wproj/window/wproj_window_gridder_cuda.h"
+#include "kernels/wproj/window/window_operands_cuda.h"
+#include "kernels/wproj/wproj_box_cuda.cuh"
+
+/* Rates of one H200, rounded; only ratios matter. */
+extern const msi_wproj_cost msi_wproj_cuda_gather_cost = {{4e12, 1e-11, 5e-10, 2e-12, 1}, 2e-12, 1e-12, 2e-4};
+extern const msi_wproj_cost msi_wproj_cuda_scatter_cost = {{4e12, 1e-11, 1e-9, 7e-12, 1}, 7e-12, 1e-12, 2e-4};
+
+namespace {
+
+typedef std::unique_ptr<msi_window_gridder, void (*)(msi_window_gridder *)> window_owner;
+typedef std::unique_ptr<msi_window_order, void (*)(msi_window_order *)> order_owner;
+typedef std::unique_ptr<msi_gather, void (*)(msi_gather *)> gather_owner;
+typedef std::unique_ptr<msi_scatter, void (*)(msi_scatter *)> scatter_owner;
+
+/* Of a sample while gather or scatter puts it in order: keys, indices and what CUB adds. */
+constexpr int64_t SORT_BYTES = 4 * sizeof(uint32_t) + 2;
+
+/* What a strategy does with one slice's samples. */
+struct slice_degridder {
+    virtual ~slice_degridder() = default;
+    /* For up to `most` samples in a slice, of n_sample in all, from a box of nv x nu cells. */
+    virtual int fit(int64_t most, int64_t n_sample, int64_t nu, int64_t nv) = 0;
+    /* Visibilities of the block's samples of a slice. */
+    virtual int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) = 0;
+};
+
+struct window_degridder : slice_degridder {
+    const msi_wproj_plan *plan;
+    const msi_wkernel_set *kernels;
+    int n_image;
+    int64_t capacity = 0;
+    window_owner window{nullptr, msi_window_gridder_free};
+
+    window_degridder(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int n_image_)
+        : plan(plan_), kernels(kernels_), n_image(n_image_)
+    {
+    }
+
+    int fit(int64_t most, int64_t n_sample, int64_t, int64_t) override
+    {
+        if (most <= capacity) return MSI_OK;
+        msi_window_gridder *made;
+        window.reset();
+        capacity = 0;
+        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, n_sample, plan->texture));
+        window.reset(made);
+        capacity = most;
+        return MSI_OK;
+    }
+
+    int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) override
+    {
+        return msi_window_gridder_predict(window.get(), &block, slice, &box, nullptr);
+    }
+};
+
+/* Gather and scatter, which put a job's samples into an order of their own. */
+struct sorting_degridder : slice_degridder {
+    const msi_wproj_plan *plan;
+    const msi_wkernel_set *kernels;
+    msi_wkernel_mirror mirror = {};
+    int n_image;
+    int64_t capacity = 0, box_nu = 0, box_nv = 0;
+    order_owner order{nullptr, msi_window_order_free};
+
+    sorting_degridder(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int n_image_)
+        : plan(plan_), kernels(kernels_), n_image(n_image_)
+    {
+    }
+    ~sorting_degridder() override
+    {
+        msi_wkernel_mirror_free(&mirror);
+    }
+
+    virtual int make(const msi_window_job &job) = 0;
+    virtual int run(const msi_window_job &job) = 0;
+
+    msi_window_job job_of(int64_t n, int64_t nu, int64_t nv) const
+    {
+        msi_window_job job = {};
+        job.precision = plan->precision;
+        job.n_image = n_image;
+        job.nu = nu;
+        job.nv = nv;
+        job.n_vis = n;
+        job.kernels = mirror.view;
+        return job;
+    }
+
+    int fit(int64_t most, int64_t, int64_t nu, int64_t nv) override
+    {
+        if (!mirror.view.table) MSI_TRY(msi_wkernel_mirror_make(&mirror, kernels, MSI_WINDOW_NEAREST));
+        if (most <= capacity && nu == box_nu && nv == box_nv) return MSI_OK;
+        if (most > capacity) {
+            msi_window_order *made;
+            order.reset();
+            capacity = 0;
+            MSI_TRY(msi_window_order_create(&made, most, &plan->grid, plan->half, plan->precision, n_image));
+            order.reset(made);
+        }
+        box_nu = box_nv = 0;
+        MSI_TRY(make(job_of(most, nu, nv)));
+        capacity = most;
+        box_nu = nu;
+        box_nv = nv;
+        return MSI_OK;
+    }
+
+    int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) override
+    {
+        msi_window_ordered ordered;
+        MSI_TRY(msi_window_order_take(order.get(), &block, nullptr, slice, nullptr, &ordered));
+        msi_window_job job = job_of(ordered.first[ordered.n_class], box.nu, box.nv);
+        job.sample = ordered.sample;
+        job.value = ordered.value;
+        job.grid = box.cells;
+        MSI_TRY(run(job));
+        return msi_window_order_give(order.get(), &block, slice, nullptr);
+    }
+};
+
+struct gather_degridder : sorting_degridder {
+    using sorting_degridder::sorting_degridder;
+    gather_owner gather{nullptr, msi_gather_free};
+
+    int make(const msi_window_job &job) override
+    {
+        msi_gather *made;
+        gather.reset();
+        MSI_TRY(msi_gather_create(&made, &job, MSI_GATHER_AUTO));
+        gather.reset(made);
+        return MSI_OK;
+    }
+    int run(const msi_window_job &job) override
+    {
+        MSI_TRY(msi_gather_sort(gather.get(), &job, nullptr));
+        return msi_gather_degrid(gather.get(), &job, nullptr);
+    }
+};
+
+struct scatter_degridder : sorting_degridder {
+    using sorting_degridder::sorting_degridder;
+    scatter_owner scatter{nullptr, msi_scatter_free};
+
+    int make(const msi_window_job &job) override
+    {
+        msi_scatter *made;
+        scatter.reset();
+        MSI_TRY(msi_scatter_create(&made, &job));
+        scatter.reset(made);
+        return MSI_OK;
+    }
+    int run(const msi_window_job &job) override
+    {
+        MSI_TRY(msi_scatter_sort(scatter.get(), &job, nullptr));
+        return msi_scatter_degrid(scatter.get(), &job, nullptr);
+    }
+};
+
+slice_degridder *new_degridder(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
+                               int n_image)
+{
+    if (form == MSI_WPROJ_PREDICT_WINDOW) return new window_degridder(plan, kernels, n_image);
+    if (form == MSI_WPROJ_PREDICT_GATHER) return new gather_degridder(plan, kernels, n_image);
+    return new scatter_degridder(plan, kernels, n_image);
+}
+
+/* Of tensor cores, for every class of widths; at most. */
+int64_t operand_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form)
+{
+    if (form != MSI_WPROJ_PREDICT_WINDOW || plan->precision != MSI_FP32 || plan->form == MSI_WKERNEL_FULL) return 0;
+    return MSI_WINDOW_MAX_CLASS *
+           msi_window_operands_bytes(plan->grid.n_plane, plan->grid.oversample, 2 * plan->half_max + 1);
+}
+
+/* Grid, kernels, and of all images model and boxes. */
+int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form, int n_image)
+{
+    const int64_t model = msi_image_n_pixel(&plan->image) * (cell_bytes(plan) / 2);
+    return grid_bytes(plan) + plan->table_bytes + operand_bytes(plan, form) + n_image * (box_bytes(plan) + model);
+}
+
+int64_t sample_bytes(const msi_wproj_plan *plan, int n_image)
+{
+    return stored_bytes(plan, n_image, 0) + SORT_BYTES + msi_window_order_bytes(1001, plan->precision, n_image) -
+           msi_window_order_bytes(1000, plan->precision, n_image);
+}
+
+template <typename T> class predictor : public store_predictor<T, slices<T>> {
+    using base = store_predictor<T, slices<T>>;
+
+  public:
+    predictor(const msi_wproj_plan *plan_, msi_wproj_predict_form form_, const msi_wkernel_set *kernels, int n_image_,
+              int64_t batch_samples_)
+        : base(n_image_, plan_), form(form_), how(new_degridder(plan_, form_, kernels, n_image_))
+    {
+        base::batch_samples = batch_samples_;
+    }
+
+  private:
+    using base::box_nu;
+    using base::box_nv;
+    using base::d_box;
+    using base::d_grid;
+    using base::extent;
+    using base::n_image;
+    using base::plan;
+    using base::times;
+    msi_wproj_predict_form form;
+    std::unique_ptr<slice_degridder> how;
+
+    int prepare(const msi_image *model) override
+    {
+        int64_t usable;
+        MSI_TRY(base::upload_model(model));
+        MSI_TRY(base::make_grid());
+        MSI_TRY(usable_bytes(&usable));
+        base::limit_batches(usable - n_image * box_bytes(plan) - operand_bytes(plan, form),
+                            sample_bytes(plan, n_image));
+        return MSI_OK;
+    }
+
+    int predict_batch() override
+    {
+        int64_t most;
+        base::forget_extents();
+        MSI_TRY(base::add_extents(base::samples(n_image, nullptr)));
+        base::lay_box(&most);
+        MSI_TRY(how->fit(most, base::now.n_sample, box_nu, box_nv));
+        MSI_TRY(d_box.fit(n_image * box_nu * box_nv * cell_bytes(plan), "the slice's cells"));
+        for (int32_t slice = 0; slice < plan->grid.n_slice; slice++) {
+            if (extent[(size_t)slice].n == 0) continue;
+            MSI_TRY(make_slice(slice));
+            const double start = msi_wall_s();
+            MSI_TRY(how->degrid(base::block(0), slice, {box_nu, box_nv, as<void>(d_box)}));
+            MSI_CUDA(cudaDeviceSynchronize());
+            times->grid_s += msi_wall_s() - start;
+            MSI_TRY(msi_interrupt_check());
+        }
+        return MSI_OK;
+    }
+
+    /* The box from the model. */
+    int make_slice(int32_t slice)
+    {
+        const double start = msi_wall_s();
+        const msi_wproj_geometry *g = &plan->grid;
+        const msi_wproj_box_extent &e = extent[(size_t)slice];
+        const screen_geometry screen = base::screen(msi_wproj_slice_w(g, slice));
+        const box_view box = box_at(box_nu, box_nv, n_image, e.u_low, e.v_low, g->nu, g->nv);
+        const dim3 blocks((unsigned)((box_nu + 255) / 256), (unsigned)box_nv);
+        for (int i = 0; i < n_image; i++) {
+            MSI_TRY(base::transform_model(i, screen, 0, base::fft, as<cplx<T>>(d_grid)));
+            k_fill_box<<<blocks, 256>>>(box, as<cplx<T>>(d_grid), i, as<cplx<T>>(d_box));
+            MSI_CUDA(cudaGetLastError());
+        }
+        MSI_CUDA(cudaDeviceSynchronize());
+        times->transform_s += msi_wall_s() - start;
+        return MSI_OK;
+    }
+};
+
+kept_predictor *new_predictor(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
+                              int n_image, int64_t batch_samples)
+{
+    if (plan->precision == MSI_FP32) return new predictor<float>(plan, form, kernels, n_image, batch_samples);
+    return new predictor<double>(plan, form, kernels, n_image, batch_samples);
+}
+
+} // namespace
+
+int msi_wproj_predictor_check(const msi_wproj_plan *plan, msi_wproj_predict_form form)
+{
+    const msi_wproj_geometry *g = &plan->grid;
+    const int64_t longest = largest_box(plan, std::max(g->nu, g->nv));
+    const int64_t each = (int64_t)(g->oversample + 1) * (g->oversample + 1);
+    if (longest > MSI_WPROJ_MAX_BOX || g->n_plane > INT16_MAX)
+        return msi_error_set(MSI_ERANGE,
+                             "w-projection on a GPU degrids from %d cells along an axis and with %d w-planes, not %lld "
+                             "and %d; -backend cpu does",
+                             MSI_WPROJ_MAX_BOX, INT16_MAX, (long long)longest, g->n_plane);
+    if (form != MSI_WPROJ_PREDICT_WINDOW && g->n_plane * each > INT32_MAX)
+        return msi_error_set(MSI_ERANGE,
+                             "-strategy gather and scatter tell 2^31 kernels apart on a GPU, not %d w-planes of %lld; "
+                             "-strategy window does",
+                             g->n_plane, (long long)each);
+    return MSI_OK;
+}
+
+int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form, int64_t n_sample,
+                                  int n_image)
+{
+    return fixed_bytes(plan, form, n_image) + n_sample * sample_bytes(plan, n_image);
+}
+
+int msi_wproj_cuda_predict(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
+                           msi_vis_store *store, const msi_image *model, int64_t batch_samples, void **kept,
+                           msi_stage_times *times)
+{
+    auto make = [=] { return new_predictor(plan, form, kernels, model->n_plane, batch_samples); };
+    return predict_kept(kept, make, store, model, times);
+}
+
+void msi_wproj_cuda_forget(void *kept)
+{
+    forget_kept(kept);
+}

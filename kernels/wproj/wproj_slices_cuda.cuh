@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What images and predictions of w-projection on a GPU have in common: a store's batches, what each slice of w covers
+ * of the uv plane, the padded grid and its transform. */
+#ifndef MSI_KERNELS_WPROJ_SLICES_CUDA_CUH
+#define MSI_KERNELS_WPROJ_SLICES_CUDA_CUH
+
+#include <algorithm>
+#include <vector>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "kernels/wproj/tile/wproj_tile_cuda.h"
+#include "kernels/store/store_batches_cuda.cuh"
+#include "kernels/wproj/window/window_order_cuda.h"
+#include "kernels/wproj/wproj_plan.h"
+#include "kernels/transform/screen_cuda.cuh"
+
+namespace {
+
+constexpr int64_t LEAST_BATCH_BYTES = 64 << 20;
+
+inline int64_t cell_bytes(const msi_wproj_plan *plan)
+{
+    return msi_complex_bytes(plan->precision);
+}
+
+inline int64_t whole_tiles(int64_t n_cell)
+{
+    return (n_cell + MSI_WPROJ_TILE - 1) / MSI_WPROJ_TILE * MSI_WPROJ_TILE;
+}
+
+/* Smallest and largest box of a slice along an axis: a moving window wants some cells beside the widest kernel; samples
+ * lie within half of the padded grid's n_grid cells from the middle. */
+inline int64_t smallest_box(const msi_wproj_plan *plan)
+{
+    return whole_tiles(2 * plan->half_max + 1 + 18);
+}
+
+inline int64_t largest_box(const msi_wproj_plan *plan, int64_t n_grid)
+{
+    return std::max(whole_tiles(n_grid + 2 * plan->half_max + 3), smallest_box(plan));
+}
+
+/* The padded grid, twice as much for the transform to work with. */
+inline int64_t grid_bytes(const msi_wproj_plan *plan)
+{
+    return 3 * plan->grid.nu * plan->grid.nv * cell_bytes(plan);
+}
+
+inline int64_t box_bytes(const msi_wproj_plan *plan)
+{
+    return largest_box(plan, plan->grid.nu) * largest_box(plan, plan->grid.nv) * cell_bytes(plan);
+}
+
+/* Coordinates, and of n_plane planes visibilities and, where images are made, weights. */
+inline int64_t stored_bytes(const msi_wproj_plan *plan, int n_plane, int has_weight)
+{
+    return n_plane * (has_weight * (int64_t)sizeof(float) + cell_bytes(plan)) + 3 * (int64_t)sizeof(double);
+}
+
+template <typename T> class slices : protected store_batches<T> {
+  protected:
+    explicit slices(const msi_wproj_plan *plan_) : plan(plan_), extent((size_t)plan_->grid.n_slice) {}
+
+    using base = store_batches<T>;
+    using base::batch_samples;
+    using base::d_freq;
+    using base::d_raw;
+    using base::d_segments;
+    using base::d_uvw;
+    using base::d_weight;
+    using base::now;
+    using base::store;
+    using base::times;
+    const msi_wproj_plan *plan;
+    std::vector<msi_wproj_box_extent> extent; /* [n_slice] of the samples at hand */
+    int64_t box_nu = 0, box_nv = 0;           /* large enough for each of them */
+    buffer d_box, d_grid, d_along;
+    fft_plan fft;
+
+    /* batch_samples, unless it is set and less: what the bytes hold that are left for samples, of `each` bytes. */
+    void limit_batches(int64_t left, int64_t each)
+    {
+        const int64_t fit = std::min<int64_t>(std::max(left, LEAST_BATCH_BYTES) / each, INT32_MAX);
+        batch_samples = batch_samples > 0 ? std::min(batch_samples, fit) : fit;
+    }
+
+    int make_grid()
+    {
+        MSI_TRY(d_grid.fit(plan->grid.nu * plan->grid.nv * cell_bytes(plan), "the grid"));
+        return fft.make(plan->grid.nv, plan->grid.nu, sizeof(T) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z);
+    }
+
+    /* The batch at hand; planes NULL: coordinates alone, wherever they lie. */
+    msi_wproj_samples samples(int n_image, const int *planes) const
+    {
+        msi_wproj_samples s = {};
+        s.n = now.n_sample;
+        s.n_rows = (int32_t)(now.end - now.first);
+        s.rows = as<msi_store_rows>(d_segments);
+        s.freq_hz = as<double>(d_freq);
+        s.uvw_m = as<double>(d_uvw);
+        s.n_image = n_image;
+        s.wrapped = !planes;
+        if (!planes) return s;
+        s.weight = as<float>(d_weight);
+        s.vis = as<void>(d_raw);
+        std::copy(planes, planes + n_image, s.store_plane);
+        return s;
+    }
+
+    msi_window_block block(int has_weight) const
+    {
+        msi_window_block b = {};
+        b.plane_stride = now.n_sample;
+        b.freq_hz = as<double>(d_freq);
+        b.uvw_m = as<double>(d_uvw);
+        b.weight = has_weight ? as<float>(d_weight) : nullptr;
+        b.vis = as<void>(d_raw);
+        b.n_rows = (int32_t)(now.end - now.first);
+        b.rows = as<msi_store_rows>(d_segments);
+        return b;
+    }
+
+    void forget_extents()
+    {
+        std::fill(extent.begin(), extent.end(), msi_wproj_nothing());
+    }
+
+    /* The extents enlarged by the batch at hand. */
+    int add_extents(const msi_wproj_samples &batch)
+    {
+        const double start = msi_wall_s();
+        MSI_TRY(msi_wproj_extents(&plan->grid, plan->half, &batch, 0, extent.data()));
+        times->sort_s += msi_wall_s() - start;
+        return msi_interrupt_check();
+    }
+
+    /* box_nu and box_nv from the extents, 0 where there are no samples; *most: samples of the slice with most. A cell
+     * more to either side is for a sample on the border of two cells: whoever finds it again may round differently. */
+    void lay_box(int64_t *most)
+    {
+        box_nu = box_nv = *most = 0;
+        for (msi_wproj_box_extent &e : extent) {
+            if (e.n == 0) continue;
+            e = {e.u_low - 1, e.v_low - 1, e.u_high + 1, e.v_high + 1, e.n};
+            box_nu = std::max({box_nu, whole_tiles((int64_t)e.u_high - e.u_low + 1), smallest_box(plan)});
+            box_nv = std::max({box_nv, whole_tiles((int64_t)e.v_high - e.v_low + 1), smallest_box(plan)});
+            *most = std::max(*most, e.n);
+        }
+    }
+
+    screen_geometry screen(double w_lambda) const
+    {
+        const msi_image_geometry &i = plan->image;
+        return {i.nx, i.ny, plan->grid.nu, plan->grid.nv, i.cell_x_rad, i.cell_y_rad, w_lambda, 0, 0, w_lambda != 0};
+    }
+
+    int upload_factors(int axis, double *to, int64_t n)
+    {
+        double *factor;
+        MSI_TRY(msi_wproj_factors(plan, axis, &factor));
+        cudaError_t e = cudaMemcpy(to, factor, (size_t)n * sizeof *factor, cudaMemcpyHostToDevice);
+        msi_free(factor);
+        MSI_CUDA(e);
+        return MSI_OK;
+    }
+
+    int upload_taper(msi_taper *taper)
+    {
+        const int64_t nx = plan->image.nx, ny = plan->image.ny;
+        *taper = {};
+        MSI_TRY(d_along.fit((nx + ny) * (int64_t)sizeof(double), "taper correction"));
+        taper->along_x = as<double>(d_along);
+        taper->along_y = taper->along_x + nx;
+        MSI_TRY(upload_factors(0, taper->along_x, nx));
+        return upload_factors(1, taper->along_y, ny);
+    }
+};
+
+} // namespace
+
+#endif
