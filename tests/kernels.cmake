@@ -3,7 +3,7 @@ add_library(msi_oracle STATIC direct_sum.c wgrid_cases.c)
 msimage_target(msi_oracle)
 target_link_libraries(msi_oracle PUBLIC msi_kernels PkgConfig::CMOCKA OpenMP::OpenMP_C m)
 
-msimage_test(test_window SOURCES test_window.c LIBRARIES msi_kernels PkgConfig::CMOCKA)
+msimage_test(test_pswf SOURCES test_pswf.c LIBRARIES msi_kernels PkgConfig::CMOCKA)
 msimage_test(test_wgrid SOURCES test_wgrid.c LIBRARIES msi_kernels msi_oracle PkgConfig::CMOCKA ARGS cpu TIMEOUT 600 THREADED)
 add_test(NAME test_wgrid_gpu COMMAND test_wgrid cuda)
 set_tests_properties(test_wgrid_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 600)

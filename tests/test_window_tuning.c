@@ -115,7 +115,7 @@ static void test_cases_are_told_apart(void **state)
     other[2].precision = MSI_FP64;
     other[3].n_image = 1;
     other[4].full = 1;
-    other[5].lookup = MSI_WINDOW_LINEAR;
+    other[5].lookup = MSI_WPROJ_LINEAR;
     other[6].taps = 28;
     clock_state c = {.favourite = 0, .group = 256};
     choose(&some_case, &c, path);

@@ -37,7 +37,7 @@ static long double part(const msi_wkernel_spec *s, int axis, long double l)
     return (screen(l, 0, half_l, half_m) + screen(l, half_m, half_l, half_m)) / 2 - corners / 8;
 }
 
-static const msi_window *window_of(const msi_wkernel_spec *s, int axis)
+static const msi_pswf *window_of(const msi_wkernel_spec *s, int axis)
 {
     return axis ? s->window_v : s->window_u;
 }
@@ -49,7 +49,7 @@ enum { PANELS = 48, NODES = 2 * 4 * PANELS };
  * it is good to better than 1e-13. */
 static void quadrature(const msi_wkernel_spec *s, int axis, long double *x, long double *weight)
 {
-    const msi_window *w = window_of(s, axis);
+    const msi_pswf *w = window_of(s, axis);
     long double field = axis ? s->field_v_rad : s->field_u_rad, image = axis ? s->image_v_rad : s->image_u_rad;
     long double ends[3] = {0, image / (2 * field), 1 / (long double)w->omega_per_x};
     if (ends[1] > ends[2]) ends[1] = ends[2];
@@ -62,7 +62,7 @@ static void quadrature(const msi_wkernel_spec *s, int axis, long double *x, long
             for (int i = 0; i < 4; i++, n++) {
                 long double width = (ends[side + 1] - ends[side]) / PANELS;
                 x[n] = ends[side] + (p + 0.5L + 0.5L * node[i]) * width;
-                weight[n] = 0.5L * share[i] * width * msi_window_transform(w, (double)x[n]) / w->transform_at_0;
+                weight[n] = 0.5L * share[i] * width * msi_pswf_transform(w, (double)x[n]) / w->transform_at_0;
             }
 }
 
@@ -125,7 +125,7 @@ static const kernel_case cases[] = {
 enum { N_CASE = sizeof cases / sizeof *cases, N_PLANE = 9 };
 
 typedef struct made {
-    msi_window window_u, window_v;
+    msi_pswf window_u, window_v;
     double w_lambda[N_PLANE];
     msi_wkernel_spec spec;
     msi_wkernel_set set;
@@ -133,8 +133,8 @@ typedef struct made {
 
 static void make(made *m, const kernel_case *c, msi_precision precision)
 {
-    assert_int_equal(msi_window_make(&m->window_u, c->width, c->sigma_u), 0);
-    assert_int_equal(msi_window_make(&m->window_v, c->width, c->sigma_v), 0);
+    assert_int_equal(msi_pswf_make(&m->window_u, c->width, c->sigma_u), 0);
+    assert_int_equal(msi_pswf_make(&m->window_v, c->width, c->sigma_v), 0);
     for (int p = 0; p < N_PLANE; p++) m->w_lambda[p] = c->w_max * p * p / ((N_PLANE - 1) * (N_PLANE - 1));
     m->spec = (msi_wkernel_spec){.field_u_rad = c->image_u_rad * c->sigma_u,
                                  .field_v_rad = c->image_v_rad * c->sigma_v,
@@ -224,8 +224,8 @@ static void test_cutting_off(void **state)
                 for (int place = 0; place <= 20; place++)
                     for (int32_t s = -k->oversample / 2; s <= k->oversample / 2; s++) {
                         double x = 0.5 * image / field * place / 20;
-                        const msi_window *w = window_of(&m.spec, axis);
-                        long double taper = (long double)(msi_window_transform(w, x) / w->transform_at_0);
+                        const msi_pswf *w = window_of(&m.spec, axis);
+                        long double taper = (long double)(msi_pswf_transform(w, x) / w->transform_at_0);
                         complex_l e = turn(-m.w_lambda[p] * part(&m.spec, axis, x * field)), sum = {0, 0};
                         int64_t row = msi_wkernel_row((axis ? k->offset_v : k->offset_u)[p], half, k->oversample, s);
                         for (int32_t t = -half; t <= half; t++) {
@@ -264,7 +264,7 @@ static void test_full_response(void **state)
                 double x = l / m.spec.field_u_rad, y = b / m.spec.field_v_rad;
                 double taper = msi_wkernel_taper(&m.window_u, k->oversample, 0, x) / sin(MSI_PI * x / k->oversample) *
                                (MSI_PI * x / k->oversample);
-                taper *= msi_window_transform(&m.window_v, y) / m.window_v.transform_at_0;
+                taper *= msi_pswf_transform(&m.window_v, y) / m.window_v.transform_at_0;
                 complex_l e = turn(-m.w_lambda[p] * screen(l, b, 1, 1)), sum = {0, 0};
                 int64_t square = msi_wkernel_square(k->offset_u[p], half, k->oversample, s, -s / 2);
                 for (int32_t tv = -half; tv <= half; tv++)

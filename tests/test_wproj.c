@@ -47,7 +47,7 @@ static void test_choices(void **state)
         msi_parts_plan(&d, &r);
         if (r.n_slice) assert_int_equal(d.plan.grid.n_slice, r.n_slice);
         assert_int_equal(d.plan.grid.plane_sqrt, r.spacing == MSI_WPROJ_SPACING_SQRT);
-        assert_int_equal(d.plan.grid.linear, r.lookup != MSI_WPROJ_LOOKUP_NEAREST);
+        assert_int_equal(d.plan.grid.linear, r.lookup != MSI_KERNEL_NEAREST);
         msi_parts_image(&d, &image);
         msi_check_estimate(msi_wproj_choices[i].name, r.accuracy, msi_error_to_peak(&d.data, &image, 200, 3),
                            d.plan.error_estimate);
@@ -99,24 +99,24 @@ static void test_lookups(void **state)
     msi_wproj_parts d;
     int32_t oversample[4];
     msi_parts_store(&d, &c, MSI_FP32, 9);
-    for (int lookup = MSI_WPROJ_LOOKUP_NEAREST; lookup <= MSI_WPROJ_LOOKUP_TEXTURE; lookup++) {
+    for (int lookup = MSI_KERNEL_NEAREST; lookup <= MSI_KERNEL_TEXTURE; lookup++) {
         msi_wproj_request r = msi_parts_request(&d, 1e-3, MSI_FP32);
         r.form = MSI_WPROJ_FORM_SEPARABLE;
-        r.lookup = (msi_wproj_lookup)lookup;
+        r.lookup = (msi_kernel_lookup)lookup;
         assert_int_equal(msi_wproj_plan_make(&d.plan, &r), 0);
-        assert_int_equal(d.plan.texture, lookup == MSI_WPROJ_LOOKUP_TEXTURE);
-        assert_int_equal(d.plan.grid.linear, lookup != MSI_WPROJ_LOOKUP_NEAREST);
+        assert_int_equal(d.plan.texture, lookup == MSI_KERNEL_TEXTURE);
+        assert_int_equal(d.plan.grid.linear, lookup != MSI_KERNEL_NEAREST);
         oversample[lookup] = d.plan.grid.oversample;
         msi_wproj_plan_free(&d.plan);
         r.form = MSI_WPROJ_FORM_FULL;
         r.full_nearest = 1;
         r.accuracy = 0.1;
         int rc = msi_wproj_plan_make(&d.plan, &r);
-        assert_int_equal(rc, lookup == MSI_WPROJ_LOOKUP_NEAREST ? 0 : MSI_ERANGE);
+        assert_int_equal(rc, lookup == MSI_KERNEL_NEAREST ? 0 : MSI_ERANGE);
         msi_wproj_plan_free(&d.plan);
     }
-    assert_true(oversample[MSI_WPROJ_LOOKUP_LINEAR] < oversample[MSI_WPROJ_LOOKUP_TEXTURE]);
-    assert_true(2 * oversample[MSI_WPROJ_LOOKUP_TEXTURE] < oversample[MSI_WPROJ_LOOKUP_NEAREST]);
+    assert_true(oversample[MSI_KERNEL_LINEAR] < oversample[MSI_KERNEL_TEXTURE]);
+    assert_true(2 * oversample[MSI_KERNEL_TEXTURE] < oversample[MSI_KERNEL_NEAREST]);
     msi_wproj_request r = msi_parts_request(&d, 0.1, MSI_FP32);
     r.form = MSI_WPROJ_FORM_FULL;
     r.full_nearest = 1;
@@ -138,7 +138,7 @@ static void test_coarse_oversampling(void **state)
         msi_parts_store(&d, &c, MSI_FP32, 9);
         msi_wproj_request r = msi_parts_request(&d, 1e-2, MSI_FP32);
         r.oversample = oversample;
-        r.lookup = MSI_WPROJ_LOOKUP_NEAREST;
+        r.lookup = MSI_KERNEL_NEAREST;
         msi_parts_plan(&d, &r);
         msi_parts_image(&d, &image);
         double error = msi_error_to_peak(&d.data, &image, 300, 3);

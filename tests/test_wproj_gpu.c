@@ -132,7 +132,7 @@ static void test_same_plan(void **state)
             msi_wproj_request r = msi_parts_request_with(&d, &msi_wproj_choices[i], precision);
             /* What the nearest of few sub-offsets leaves is the same on both; some are more than a head of tiles holds.
              */
-            if (r.lookup == MSI_WPROJ_LOOKUP_NEAREST) r.oversample = r.form == MSI_WPROJ_FORM_FULL ? 32 : p ? 200 : 34;
+            if (r.lookup == MSI_KERNEL_NEAREST) r.oversample = r.form == MSI_WPROJ_FORM_FULL ? 32 : p ? 200 : 34;
             msi_parts_plan(&d, &r);
             compare(&d, msi_wproj_choices[i].name, 4, store_plane);
             for (int k = 0; k < 3; k++) msi_case_pixels_draw(&pixels[k], &d.data.geometry, 20, 5 + (uint64_t)k);
@@ -207,7 +207,7 @@ static void test_kernels(void **state)
         msi_wproj_request r = msi_parts_request(&d, brief ? 0.1 : 1e-2, precision);
         r.form = i & 2 ? MSI_WPROJ_FORM_FULL : MSI_WPROJ_FORM_SEPARABLE;
         msi_parts_plan(&d, &r);
-        assert_int_equal(msi_wproj_kernels(&d.plan, &spec, &w_lambda), 0);
+        assert_int_equal(msi_wproj_kernel_spec(&d.plan, &spec, &w_lambda), 0);
         if (msi_wkernel_make_cuda(&device, &spec)) fail_msg("%s", msi_error_get());
         msi_free(w_lambda);
         const int64_t n = d.kernels.n_element, bytes = n * msi_complex_bytes(precision);
@@ -374,7 +374,7 @@ static void test_fillings(void **state)
 
 /* The largest |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of everything that degrids by a plan with everything that grids
  * by it, with weights 1, on the GPU and the CPU; the kernels are the device's. */
-static double adjointness(uint64_t seed, msi_precision precision, msi_wproj_form form, msi_wproj_lookup lookup)
+static double adjointness(uint64_t seed, msi_precision precision, msi_wproj_form form, msi_kernel_lookup lookup)
 {
     const int plane = 0;
     uint64_t random;
@@ -398,9 +398,9 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_wproj_form
     msi_wproj_request r = msi_parts_request(&d, 1e-2, precision);
     r.form = form;
     r.lookup = lookup;
-    if (lookup == MSI_WPROJ_LOOKUP_NEAREST) r.oversample = 8; /* which either side has the same of */
+    if (lookup == MSI_KERNEL_NEAREST) r.oversample = 8; /* which either side has the same of */
     msi_parts_plan(&d, &r);
-    assert_int_equal(msi_wproj_kernels(&d.plan, &spec, &w_lambda), 0);
+    assert_int_equal(msi_wproj_kernel_spec(&d.plan, &spec, &w_lambda), 0);
     if (msi_wkernel_make_cuda(&kernels, &spec)) fail_msg("%s", msi_error_get());
     msi_free(w_lambda);
     msi_case_noise(&model, &d.data.geometry, precision, &random);
@@ -455,12 +455,12 @@ static void test_adjoint(void **state)
     const struct {
         const char *name;
         msi_wproj_form form;
-        msi_wproj_lookup lookup;
-    } kinds[] = {{"full, nearest", MSI_WPROJ_FORM_FULL, MSI_WPROJ_LOOKUP_NEAREST},
-                 {"separable, linear", MSI_WPROJ_FORM_SEPARABLE, MSI_WPROJ_LOOKUP_LINEAR},
-                 {"separable, texture", MSI_WPROJ_FORM_SEPARABLE, MSI_WPROJ_LOOKUP_TEXTURE}};
+        msi_kernel_lookup lookup;
+    } kinds[] = {{"full, nearest", MSI_WPROJ_FORM_FULL, MSI_KERNEL_NEAREST},
+                 {"separable, linear", MSI_WPROJ_FORM_SEPARABLE, MSI_KERNEL_LINEAR},
+                 {"separable, texture", MSI_WPROJ_FORM_SEPARABLE, MSI_KERNEL_TEXTURE}};
     for (int kind = 0; kind < 3; kind++)
-        for (int fp64 = 0; fp64 < (kinds[kind].lookup == MSI_WPROJ_LOOKUP_TEXTURE ? 1 : 2); fp64++) {
+        for (int fp64 = 0; fp64 < (kinds[kind].lookup == MSI_KERNEL_TEXTURE ? 1 : 2); fp64++) {
             double worst = 0, tolerance = fp64 ? 1e-12 : 1e-6;
             for (uint64_t seed = 1; seed <= (brief ? 1 : 100); seed++) {
                 double difference = adjointness(seed, fp64 ? MSI_FP64 : MSI_FP32, kinds[kind].form, kinds[kind].lookup);

@@ -37,7 +37,7 @@ typedef struct points {
     int64_t offset[MAX_PLANE];
     int64_t n, n_element;
     int sub_spread; /* sub-positions that samples use along an axis */
-    msi_window_sample *sample;
+    msi_wproj_sample *sample;
     msi_c64 *grid, *table, *exact;
 } points;
 
@@ -68,7 +68,7 @@ static int32_t wrapped(int64_t x, int32_t n)
 }
 
 /* Long double, lest the truth's own rounding count. */
-static msi_c64 exact_value(const points *t, const msi_window_sample *s, int32_t image)
+static msi_c64 exact_value(const points *t, const msi_wproj_sample *s, int32_t image)
 {
     const int32_t taps = t->taps[s->plane], os = t->oversample;
     const int64_t square = (int64_t)(s->sub_u + os / 2) * (os + 1) + s->sub_v + os / 2;
@@ -102,7 +102,7 @@ static void fill_points(points *t)
     for (int64_t i = 0; i < (int64_t)t->nu * t->nv * t->n_image; i++) t->grid[i] = random_value();
     for (int64_t i = 0; i < t->n_element; i++) t->table[i] = random_value();
     for (int64_t i = 0; i < t->n; i++) {
-        msi_window_sample *s = &t->sample[i];
+        msi_wproj_sample *s = &t->sample[i];
         if (i > 0 && random_below(8) == 0) {
             *s = t->sample[random_below((uint32_t)i)];
             continue;
@@ -145,13 +145,13 @@ static void *values_to_device(const msi_c64 *from, int64_t n, msi_precision prec
     return p;
 }
 
-static void make_job(msi_window_job *job, const points *t)
+static void make_job(msi_wproj_job *job, const points *t)
 {
-    *job = (msi_window_job){.precision = t->precision, .n_image = t->n_image, .nu = t->nu, .nv = t->nv, .n_vis = t->n};
+    *job = (msi_wproj_job){.precision = t->precision, .n_image = t->n_image, .nu = t->nu, .nv = t->nv, .n_vis = t->n};
     job->sample = to_device(t->sample, t->n, sizeof *t->sample);
     job->grid = values_to_device(t->grid, (int64_t)t->nu * t->nv * t->n_image, t->precision);
     job->value = values_to_device(t->exact, t->n * t->n_image, t->precision);
-    msi_window_kernels *k = &job->kernels;
+    msi_wproj_kernels *k = &job->kernels;
     k->full = 1;
     k->n_plane = t->n_plane;
     k->oversample = t->oversample;
@@ -162,7 +162,7 @@ static void make_job(msi_window_job *job, const points *t)
     k->table = values_to_device(t->table, t->n_element, t->precision);
 }
 
-static void free_job(msi_window_job *job)
+static void free_job(msi_wproj_job *job)
 {
     cudaFree((void *)job->sample);
     cudaFree(job->grid);
@@ -173,7 +173,7 @@ static void free_job(msi_window_job *job)
 }
 
 /* Relative L2 distance of what the device holds from the truth. */
-static double error_of(const points *t, const msi_window_job *job)
+static double error_of(const points *t, const msi_wproj_job *job)
 {
     const int64_t n = t->n * t->n_image;
     const size_t size = t->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
@@ -190,7 +190,7 @@ static double error_of(const points *t, const msi_window_job *job)
     return norm > 0 ? sqrt(difference / norm) : 0;
 }
 
-static int run_gather(const msi_window_job *job, msi_gather_form form)
+static int run_gather(const msi_wproj_job *job, msi_gather_form form)
 {
     msi_gather *g;
     MSI_TRY(msi_gather_create(&g, job, form));
@@ -200,32 +200,32 @@ static int run_gather(const msi_window_job *job, msi_gather_form form)
     return status;
 }
 
-static int gather_given(const msi_window_job *job)
+static int gather_given(const msi_wproj_job *job)
 {
     return run_gather(job, MSI_GATHER_GIVEN);
 }
 
-static int gather_place(const msi_window_job *job)
+static int gather_place(const msi_wproj_job *job)
 {
     return run_gather(job, MSI_GATHER_PLACE);
 }
 
-static int gather_strip(const msi_window_job *job)
+static int gather_strip(const msi_wproj_job *job)
 {
     return run_gather(job, MSI_GATHER_STRIP);
 }
 
-static int gather_tile(const msi_window_job *job)
+static int gather_tile(const msi_wproj_job *job)
 {
     return run_gather(job, MSI_GATHER_TILE);
 }
 
-static int gather_auto(const msi_window_job *job)
+static int gather_auto(const msi_wproj_job *job)
 {
     return run_gather(job, MSI_GATHER_AUTO);
 }
 
-static int scatter(const msi_window_job *job)
+static int scatter(const msi_wproj_job *job)
 {
     msi_scatter *s;
     MSI_TRY(msi_scatter_create(&s, job));
@@ -235,7 +235,7 @@ static int scatter(const msi_window_job *job)
     return status;
 }
 
-static int run_window(const msi_window_job *job, int sorted)
+static int run_window(const msi_wproj_job *job, int sorted)
 {
     msi_window_table *w;
     MSI_TRY(msi_window_table_create(&w, job));
@@ -245,19 +245,19 @@ static int run_window(const msi_window_job *job, int sorted)
     return status;
 }
 
-static int window_sorted(const msi_window_job *job)
+static int window_sorted(const msi_wproj_job *job)
 {
     return run_window(job, 1);
 }
 
-static int window_given(const msi_window_job *job)
+static int window_given(const msi_wproj_job *job)
 {
     return run_window(job, 0);
 }
 
 static const struct {
     const char *name;
-    int (*run)(const msi_window_job *);
+    int (*run)(const msi_wproj_job *);
 } strategies[] = {{"gather in the order given", gather_given}, {"gather by place", gather_place},
                   {"gather by strip", gather_strip},           {"gather by tile", gather_tile},
                   {"gather, form chosen", gather_auto},        {"scatter", scatter},
@@ -269,7 +269,7 @@ static void check(points *t, const char *what, int number)
     fill_points(t);
     for (int precision = MSI_FP32; precision <= MSI_FP64; precision++) {
         t->precision = precision;
-        msi_window_job job;
+        msi_wproj_job job;
         make_job(&job, t);
         const size_t value_bytes =
             (size_t)(t->n * t->n_image) * (precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64));
@@ -368,7 +368,7 @@ static void test_strips(void **state)
         fill_points(&t);
         for (int precision = MSI_FP32; precision <= MSI_FP64; precision++) {
             t.precision = precision;
-            msi_window_job job;
+            msi_wproj_job job;
             msi_gather *g;
             make_job(&job, &t);
             assert_int_equal(msi_gather_create(&g, &job, MSI_GATHER_STRIP), MSI_OK);
@@ -415,7 +415,7 @@ static void test_refused(void **state)
     (void)state;
     random_state = 7;
     points t = {.nu = 32, .nv = 40, .n_image = 1, .n_plane = 1, .oversample = 2, .sub_spread = 1, .n = 3, .taps = {33}};
-    msi_window_job job;
+    msi_wproj_job job;
     fill_points(&t);
     make_job(&job, &t);
     for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++)

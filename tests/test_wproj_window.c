@@ -21,10 +21,10 @@ enum { N_SEED = 20, MAX_PLANE = 3 };
 static uint64_t n_seed = N_SEED; /* 1 with the argument `brief`: under a sanitizer that takes a hundred times as long */
 
 typedef struct job_data {
-    msi_window_job job; /* device */
+    msi_wproj_job job; /* device */
     int32_t taps[MAX_PLANE];
     int64_t offset_u[MAX_PLANE], offset_v[MAX_PLANE], n_table, n_cell;
-    msi_window_sample *sample;
+    msi_wproj_sample *sample;
     msi_c64 *table, *value, *grid; /* values to be gridded, a grid to be degridded */
     msi_c64 *gridded, *degridded;  /* what must come out */
     void *d_value, *d_grid, *d_taps, *d_u, *d_v, *d_table, *d_sample;
@@ -33,7 +33,7 @@ typedef struct job_data {
 
 static void make_kernels(job_data *d, uint64_t *seed)
 {
-    msi_window_kernels *k = &d->job.kernels;
+    msi_wproj_kernels *k = &d->job.kernels;
     int widest = 1 + random_below(seed, k->full ? 40 : 72);
     for (int p = 0; p < k->n_plane; p++) {
         int64_t taps = 1 + random_below(seed, widest), subs = k->oversample + 1;
@@ -50,12 +50,12 @@ static void make_kernels(job_data *d, uint64_t *seed)
 /* A track that creeps, jumps, stays, and leaves the grid's edge. */
 static void make_samples(job_data *d, uint64_t *seed)
 {
-    const msi_window_kernels *k = &d->job.kernels;
+    const msi_wproj_kernels *k = &d->job.kernels;
     d->sample = calloc((size_t)d->job.n_vis, sizeof *d->sample);
     assert_non_null(d->sample);
     int half_u = (int)d->job.nu / 2, half_v = (int)d->job.nv / 2, u = 0, v = 0, os = k->oversample;
     for (int64_t i = 0; i < d->job.n_vis; i++) {
-        msi_window_sample *s = &d->sample[i];
+        msi_wproj_sample *s = &d->sample[i];
         if (random_below(seed, 40) == 0) {
             u = random_below(seed, (int)d->job.nu + 1) - half_u;
             v = random_below(seed, (int)d->job.nv + 1) - half_v;
@@ -65,12 +65,12 @@ static void make_samples(job_data *d, uint64_t *seed)
             v += random_below(seed, 3) - 1;
         }
         int subs = k->lookup ? os : os + 1;
-        *s = (msi_window_sample){.u = u,
-                                 .v = v,
-                                 .sub_u = (int16_t)(random_below(seed, subs) - os / 2),
-                                 .sub_v = (int16_t)(random_below(seed, subs) - os / 2),
-                                 .plane = (int16_t)random_below(seed, k->n_plane),
-                                 .conjugate = (int16_t)random_below(seed, 2)};
+        *s = (msi_wproj_sample){.u = u,
+                                .v = v,
+                                .sub_u = (int16_t)(random_below(seed, subs) - os / 2),
+                                .sub_v = (int16_t)(random_below(seed, subs) - os / 2),
+                                .plane = (int16_t)random_below(seed, k->n_plane),
+                                .conjugate = (int16_t)random_below(seed, 2)};
         if (i > 0 && random_below(seed, 2)) {
             *s = s[-1];
             s->u = u;
@@ -95,7 +95,7 @@ static msi_c64 row_weight(const job_data *d, int64_t offset, int plane, int sub,
     return w;
 }
 
-static msi_c64 kernel_value(const job_data *d, const msi_window_sample *s, int tap_u, int tap_v)
+static msi_c64 kernel_value(const job_data *d, const msi_wproj_sample *s, int tap_u, int tap_v)
 {
     int64_t taps = d->taps[s->plane], os = d->job.kernels.oversample;
     msi_c64 k;
@@ -114,7 +114,7 @@ static void find_truth(job_data *d)
     d->gridded = zeros(d->n_cell * n_image);
     d->degridded = zeros(d->job.n_vis * n_image);
     for (int64_t i = 0; i < d->job.n_vis; i++) {
-        const msi_window_sample *s = &d->sample[i];
+        const msi_wproj_sample *s = &d->sample[i];
         int taps = d->taps[s->plane];
         for (int b = 0; b < taps; b++)
             for (int a = 0; a < taps; a++) {
@@ -133,7 +133,7 @@ static void find_truth(job_data *d)
 /* The job's table, and what is made of it. */
 static void upload_table(job_data *d)
 {
-    msi_window_job *j = &d->job;
+    msi_wproj_job *j = &d->job;
     cudaFree(d->d_table);
     msi_window_operands_free(d->operands);
     j->kernels.table = d->d_table = numbers_to_device(d->table, d->n_table, j->precision);
@@ -145,7 +145,7 @@ static void upload_table(job_data *d)
 static void make_job(job_data *d, uint64_t seed, msi_precision precision, int n_image, int full)
 {
     *d = (job_data){0};
-    msi_window_job *j = &d->job;
+    msi_wproj_job *j = &d->job;
     j->precision = precision;
     j->n_image = n_image;
     /* Tensor cores take multiples of four. */
@@ -153,7 +153,7 @@ static void make_job(job_data *d, uint64_t seed, msi_precision precision, int n_
     j->nv = 121 + random_below(&seed, 40);
     j->n_vis = 1 + random_below(&seed, full ? 60 : 150);
     j->kernels.full = full;
-    j->kernels.lookup = !full && random_below(&seed, 2) ? MSI_WINDOW_LINEAR : MSI_WINDOW_NEAREST;
+    j->kernels.lookup = !full && random_below(&seed, 2) ? MSI_WPROJ_LINEAR : MSI_WPROJ_NEAREST;
     j->kernels.n_plane = 1 + random_below(&seed, MAX_PLANE);
     j->kernels.oversample = 2 * (1 + random_below(&seed, 4));
     d->n_cell = j->nu * j->nv;
@@ -182,7 +182,7 @@ static void free_job(job_data *d)
 /* What one shape makes of a job's values or grid; freed by free. */
 static msi_c64 *run_shape(job_data *d, int degrid, const msi_window_shape *shape)
 {
-    msi_window_job *j = &d->job;
+    msi_wproj_job *j = &d->job;
     const int64_t n_value = j->n_vis * j->n_image, n_grid = d->n_cell * j->n_image;
     msi_c64 *empty = zeros(degrid ? n_value : n_grid);
     j->value = numbers_to_device(degrid ? empty : d->value, n_value, j->precision);
@@ -285,7 +285,7 @@ static void check_range(uint64_t seed, double cell, double weight, double step)
         msi_c64 *x = run_shape(&d, 1, &shape[k]);
         for (int64_t i = 0; i < d.job.n_vis; i++) {
             double products = 0, weights = 0;
-            const msi_window_sample *s = &d.sample[i];
+            const msi_wproj_sample *s = &d.sample[i];
             const int taps = d.taps[s->plane];
             for (int b = 0; b < taps; b++)
                 for (int a = 0; a < taps; a++) {
@@ -321,7 +321,7 @@ static void test_range_of_values(void **state)
 static void test_kernels_wider_than_the_grid(void **state)
 {
     (void)state;
-    msi_window_job job = {.precision = MSI_FP32, .n_image = 1, .nu = 64, .nv = 4096, .n_vis = 1};
+    msi_wproj_job job = {.precision = MSI_FP32, .n_image = 1, .nu = 64, .nv = 4096, .n_vis = 1};
     job.kernels.max_taps = 60;
     msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
     assert_true(msi_window_grid_shapes(&job, shape) > 0);
@@ -338,13 +338,12 @@ static void test_kernels_wider_than_the_grid(void **state)
 static void test_operands_have_a_limit(void **state)
 {
     (void)state;
-    msi_window_job job = {.precision = MSI_FP32, .n_image = 1, .nu = 4096, .nv = 4096};
-    job.kernels =
-        (msi_window_kernels){.lookup = MSI_WINDOW_NEAREST, .n_plane = 30000, .oversample = 64, .max_taps = 60};
-    msi_window_job other[4] = {job, job, job, job};
+    msi_wproj_job job = {.precision = MSI_FP32, .n_image = 1, .nu = 4096, .nv = 4096};
+    job.kernels = (msi_wproj_kernels){.lookup = MSI_WPROJ_NEAREST, .n_plane = 30000, .oversample = 64, .max_taps = 60};
+    msi_wproj_job other[4] = {job, job, job, job};
     other[1].precision = MSI_FP64;
     other[2].kernels.full = 1;
-    other[3].kernels.lookup = MSI_WINDOW_TEXTURE;
+    other[3].kernels.lookup = MSI_WPROJ_TEXTURE;
     for (int i = 0; i < 4; i++) {
         if (i > 0) other[i].kernels.n_plane = 1;
         msi_window_operands *none;

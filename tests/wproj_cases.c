@@ -152,7 +152,7 @@ void msi_parts_plan(msi_wproj_parts *d, const msi_wproj_request *request)
     msi_wkernel_spec spec;
     double *w_lambda;
     if (msi_wproj_plan_make(&d->plan, request)) fail_msg("%s", msi_error_get());
-    assert_int_equal(msi_wproj_kernels(&d->plan, &spec, &w_lambda), 0);
+    assert_int_equal(msi_wproj_kernel_spec(&d->plan, &spec, &w_lambda), 0);
     assert_int_equal(msi_wkernel_make(&d->kernels, &spec), 0);
     assert_true(d->kernels.n_element * msi_complex_bytes(d->plan.precision) == d->plan.table_bytes);
     msi_free(w_lambda);
@@ -205,10 +205,10 @@ const msi_wproj_choice msi_wproj_choices[MSI_N_WPROJ_CHOICE] = {
     {"one slice", 1e-2, MSI_WPROJ_FORM_SEPARABLE, 0, 0, 1},
     {"seven slices", 1e-2, MSI_WPROJ_FORM_SEPARABLE, 0, 0, 7},
     {"square roots", 1e-2, MSI_WPROJ_FORM_SEPARABLE, MSI_WPROJ_SPACING_SQRT, 0, 2},
-    {"nearest", 1e-2, MSI_WPROJ_FORM_SEPARABLE, 0, MSI_WPROJ_LOOKUP_NEAREST, 0},
+    {"nearest", 1e-2, MSI_WPROJ_FORM_SEPARABLE, 0, MSI_KERNEL_NEAREST, 0},
     {"full", 1e-2, MSI_WPROJ_FORM_FULL, 0, 0, 0},
     {"full, square roots", 1e-2, MSI_WPROJ_FORM_FULL, MSI_WPROJ_SPACING_SQRT, 0, 3},
-    {"full, nearest", 1e-1, MSI_WPROJ_FORM_FULL, 0, MSI_WPROJ_LOOKUP_NEAREST, 0},
+    {"full, nearest", 1e-1, MSI_WPROJ_FORM_FULL, 0, MSI_KERNEL_NEAREST, 0},
     {"full 1e-3", 1e-3, MSI_WPROJ_FORM_FULL, 0, 0, 0},
 };
 msi_wproj_request msi_parts_request_with(const msi_wproj_parts *d, const msi_wproj_choice *c, msi_precision precision)

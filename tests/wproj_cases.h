@@ -62,7 +62,7 @@ typedef struct msi_wproj_choice {
     double accuracy;
     msi_wproj_form form;
     msi_wproj_spacing spacing;
-    msi_wproj_lookup lookup;
+    msi_kernel_lookup lookup;
     int32_t n_slice;
 } msi_wproj_choice;
 

@@ -32,12 +32,12 @@ constexpr int64_t MEASURED = 1 << 22; /* few samples make small groups look good
 struct state {
     const msi_el56 *e;
     const detail *d;
-    std::vector<msi_window_sample> sample;
+    std::vector<msi_wproj_sample> sample;
     std::vector<msi_c32> value;
     int64_t first[N_CLASS + 1];
     int32_t taps[N_CLASS]; /* widest */
     msi_window_shape shape[N_CLASS];
-    msi_window_kernels kernels;
+    msi_wproj_kernels kernels;
     buffer d_taps, d_offset, d_table, d_sample, d_value, d_grid;
     run_timer timer;
 };
@@ -128,15 +128,15 @@ int upload_all(state *s)
     return MSI_OK;
 }
 
-msi_window_job job_of(const state *s, int c)
+msi_wproj_job job_of(const state *s, int c)
 {
-    msi_window_job job = {};
+    msi_wproj_job job = {};
     job.precision = MSI_FP32;
     job.n_image = 1;
     job.nu = s->e->nu;
     job.nv = s->e->nv;
     job.n_vis = s->first[c + 1] - s->first[c];
-    job.sample = as<msi_window_sample>(s->d_sample) + s->first[c];
+    job.sample = as<msi_wproj_sample>(s->d_sample) + s->first[c];
     job.value = as<msi_c32>(s->d_value) + s->first[c];
     job.grid = as<void>(s->d_grid);
     job.kernels = s->kernels;
@@ -146,7 +146,7 @@ msi_window_job job_of(const state *s, int c)
 
 struct measurement {
     state *s;
-    msi_window_job job;
+    msi_wproj_job job;
 };
 
 int time_shape(void *context, const msi_window_shape *shape, double *ms)
@@ -168,7 +168,7 @@ int choose_shapes(state *s)
         m.job.n_vis = std::min(m.job.n_vis, MEASURED);
         msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
         const int n = msi_window_grid_shapes(&m.job, shape);
-        const msi_window_case what = {"", 0, MSI_FP32, 1, 0, MSI_WINDOW_NEAREST, s->taps[c]};
+        const msi_window_case what = {"", 0, MSI_FP32, 1, 0, MSI_WPROJ_NEAREST, s->taps[c]};
         if (s->d->guessed)
             s->shape[c] = msi_window_tuning_guess(&what, shape, n);
         else
@@ -198,7 +198,7 @@ int run(void *in, msi_bench_work *work, msi_bench_time *time)
     MSI_TRY(s->timer.begin());
     MSI_CUDA(cudaMemsetAsync(as<void>(s->d_grid), 0, (size_t)grid_bytes(s->e)));
     for (int c = 0; c < N_CLASS; c++) {
-        const msi_window_job job = job_of(s, c);
+        const msi_wproj_job job = job_of(s, c);
         if (job.n_vis > 0) MSI_TRY(msi_window_grid_cuda(&job, &s->shape[c], nullptr));
     }
     MSI_TRY(s->timer.end(time));

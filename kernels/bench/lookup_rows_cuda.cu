@@ -66,7 +66,7 @@ int make_kernels(const msi_wproj_plan *plan, int32_t oversample, msi_precision p
 {
     msi_wkernel_spec spec;
     double *w_lambda;
-    MSI_TRY(msi_wproj_kernels(plan, &spec, &w_lambda));
+    MSI_TRY(msi_wproj_kernel_spec(plan, &spec, &w_lambda));
     spec.oversample = oversample;
     spec.precision = precision;
     spec.half = plan->half;
@@ -88,7 +88,7 @@ int make_plan(state *s)
     request.n_sample = N_ROW;
     request.w_max_lambda = 300;
     request.form = MSI_WPROJ_FORM_SEPARABLE;
-    request.lookup = MSI_WPROJ_LOOKUP_LINEAR;
+    request.lookup = MSI_KERNEL_LINEAR;
     request.n_slice = 1;
     request.oversample = OVERSAMPLE;
     request.cost = &cost;

@@ -30,7 +30,7 @@ struct detail {
 
 struct state {
     const detail *d;
-    msi_window_job job;
+    msi_wproj_job job;
     msi_gather *gather;
     msi_scatter *scatter;
     msi_window_table *window;
@@ -49,7 +49,7 @@ struct put_value {
 };
 
 struct put_sample {
-    __device__ void operator()(msi_window_sample *out, int64_t i) const
+    __device__ void operator()(msi_wproj_sample *out, int64_t i) const
     {
         *out = msi_points_sample((uint64_t)i);
     }
@@ -58,7 +58,7 @@ struct put_sample {
 int make_job(state *s, int64_t n)
 {
     const detail *d = s->d;
-    msi_window_job &job = s->job;
+    msi_wproj_job &job = s->job;
     const int64_t cells = (int64_t)MSI_POINTS_CELLS * MSI_POINTS_CELLS, squares = MSI_POINTS_OVERSAMPLE + 1;
     const int64_t zero = 0;
     job = {};
@@ -73,14 +73,14 @@ int make_job(state *s, int64_t n)
     MSI_TRY((make_filled<msi_c32, msi_c64>(&s->image, cells, d->precision, put_value{MSI_POINTS_IMAGE})));
     MSI_TRY((make_filled<msi_c32, msi_c64>(&s->table, squares * squares * d->taps * d->taps, d->precision,
                                            put_value{MSI_POINTS_TABLE})));
-    MSI_TRY(s->sample.fit(n * (int64_t)sizeof(msi_window_sample), "samples"));
-    MSI_TRY(fill(as<msi_window_sample>(s->sample), n, put_sample{}));
+    MSI_TRY(s->sample.fit(n * (int64_t)sizeof(msi_wproj_sample), "samples"));
+    MSI_TRY(fill(as<msi_wproj_sample>(s->sample), n, put_sample{}));
     MSI_TRY(s->value.fit(n * (int64_t)sizeof(msi_c64), "visibilities"));
     MSI_TRY(upload(&s->taps, &d->taps, 1));
     MSI_TRY(upload(&s->offset, &zero, 1));
     job.grid = as<void>(s->image);
     job.kernels.table = as<void>(s->table);
-    job.sample = as<msi_window_sample>(s->sample);
+    job.sample = as<msi_wproj_sample>(s->sample);
     job.value = as<void>(s->value);
     job.kernels.taps = as<int32_t>(s->taps);
     job.kernels.offset_u = job.kernels.offset_v = as<int64_t>(s->offset);

@@ -40,8 +40,8 @@ struct state {
     const detail *d;
     msi_tracks tracks;
     int64_t n;
-    std::vector<msi_window_sample> sample; /* in the row's order */
-    msi_window_job job;
+    std::vector<msi_wproj_sample> sample; /* in the row's order */
+    msi_wproj_job job;
     int64_t per_plane; /* table elements */
     void *d_sample, *d_value, *d_grid, *d_table, *d_taps, *d_offset;
     void *h_sample, *h_value; /* mapped */
@@ -78,7 +78,7 @@ msi_c64 times(msi_c64 a, msi_c64 b)
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-msi_c64 kernel_at(const state *s, const msi_window_sample &x, int tap_u, int tap_v)
+msi_c64 kernel_at(const state *s, const msi_wproj_sample &x, int tap_u, int tap_v)
 {
     const int64_t os = s->tracks.oversample, n = s->d->taps, plane = x.plane * s->per_plane;
     const int64_t row_u = x.sub_u + os / 2, row_v = x.sub_v + os / 2;
@@ -99,17 +99,17 @@ int fill(void *x, int64_t n, uint64_t seed)
 /* Tracks to the order of time, or of place: what a Measurement Set gives, and what sorting makes of it. */
 void reorder(state *s)
 {
-    std::vector<msi_window_sample> &x = s->sample;
+    std::vector<msi_wproj_sample> &x = s->sample;
     if (s->d->in == TIMES) {
         const int64_t n_time = s->n / s->tracks.n_baseline;
         for (int64_t t = 0, k = 0; t < n_time; t++)
             for (int64_t b = 0; b < s->tracks.n_baseline; b++) x[k++] = s->tracks.sample[b * n_time + t];
     } else if (s->d->in == PLACES) {
-        auto key = [](const msi_window_sample &a) {
+        auto key = [](const msi_wproj_sample &a) {
             return (int64_t)(a.v >> 2) << 32 | (uint32_t)(a.u >> 2) ^ 1u << 31;
         };
         std::stable_sort(x.begin(), x.end(),
-                         [&](const msi_window_sample &a, const msi_window_sample &b) { return key(a) < key(b); });
+                         [&](const msi_wproj_sample &a, const msi_wproj_sample &b) { return key(a) < key(b); });
     }
 }
 
@@ -132,7 +132,7 @@ int allocate(state *s)
     const detail *d = s->d;
     const msi_tracks *t = &s->tracks;
     const int64_t n_value = s->n * d->n_image, n_grid = (int64_t)t->grid * t->grid * d->n_image;
-    const size_t sample_bytes = (size_t)s->n * sizeof(msi_window_sample);
+    const size_t sample_bytes = (size_t)s->n * sizeof(msi_wproj_sample);
     const int64_t axis = (int64_t)(t->oversample + 1) * d->taps, n_table = (d->full ? axis * axis : axis) * t->n_plane;
     s->per_plane = n_table / t->n_plane;
     std::vector<int32_t> taps((size_t)t->n_plane, d->taps);
@@ -150,7 +150,7 @@ int allocate(state *s)
     } else {
         MSI_CUDA(cudaMalloc(&s->d_sample, sample_bytes));
         MSI_CUDA(cudaMalloc(&s->d_value, (size_t)n_value * sizeof(msi_c32)));
-        s->job.sample = (const msi_window_sample *)s->d_sample;
+        s->job.sample = (const msi_wproj_sample *)s->d_sample;
         s->job.value = s->d_value;
     }
     MSI_CUDA(cudaMemcpy((void *)s->job.sample, s->sample.data(), sample_bytes, cudaMemcpyDefault));
@@ -165,7 +165,7 @@ int allocate(state *s)
     s->job.n_vis = s->n;
     s->job.grid = s->d_grid;
     s->job.kernels = {d->full,
-                      MSI_WINDOW_NEAREST,
+                      MSI_WPROJ_NEAREST,
                       t->n_plane,
                       t->oversample,
                       d->taps,
@@ -180,7 +180,7 @@ int allocate(state *s)
     return MSI_OK;
 }
 
-int launch(const state *s, const msi_window_job *job, cudaStream_t stream)
+int launch(const state *s, const msi_wproj_job *job, cudaStream_t stream)
 {
     return s->d->degrid ? msi_window_degrid_cuda(job, &s->shape, stream) : msi_window_grid_cuda(job, &s->shape, stream);
 }
@@ -192,7 +192,7 @@ int launch_all(const state *s)
     if (n_stream == 1) return launch(s, &s->job, s->stream[0]);
     for (int i = 0; i < PIECES * n_stream; i++) {
         const int64_t first = s->n * i / (PIECES * n_stream), last = s->n * (i + 1) / (PIECES * n_stream);
-        msi_window_job piece = s->job;
+        msi_wproj_job piece = s->job;
         piece.sample += first;
         piece.value = (msi_c32 *)piece.value + first * piece.n_image;
         piece.n_vis = last - first;
@@ -236,7 +236,7 @@ int choose_shape(state *s)
     msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
     const int n = d->degrid ? msi_window_degrid_shapes(&s->job, shape) : msi_window_grid_shapes(&s->job, shape);
     if (n == 0) return msi_error_set(MSI_EINTERNAL, "no shape for %d images", d->n_image);
-    const msi_window_case what = {"", d->degrid, MSI_FP32, d->n_image, d->full, MSI_WINDOW_NEAREST, d->taps};
+    const msi_window_case what = {"", d->degrid, MSI_FP32, d->n_image, d->full, MSI_WPROJ_NEAREST, d->taps};
     if (d->shape == UNCOARSENED) {
         for (int i = 1; i < n; i++)
             if (shape[i].coarsen_u * shape[i].coarsen_v * shape[i].blocks_v <
@@ -318,7 +318,7 @@ struct square {
 void add_sample(const state *s, int64_t i, int32_t u, int32_t v, square *sum)
 {
     const detail *d = s->d;
-    const msi_window_sample &x = s->sample[(size_t)i];
+    const msi_wproj_sample &x = s->sample[(size_t)i];
     const int du = u - x.u + d->taps / 2, dv = v - x.v + d->taps / 2;
     if (du <= -TILE || dv <= -TILE || du >= d->taps || dv >= d->taps) return;
     msi_c64 value[MAX_IMAGES];
@@ -336,7 +336,7 @@ int verify_grid(state *s, squares *sum)
     const detail *d = s->d;
     const int64_t n_grid = s->tracks.grid;
     for (int t = 0; t < N_TILE; t++) {
-        const msi_window_sample &about = s->sample[(size_t)((s->n - 1) * t / (N_TILE - 1))];
+        const msi_wproj_sample &about = s->sample[(size_t)((s->n - 1) * t / (N_TILE - 1))];
         square truth = {};
 #pragma omp parallel
         {
@@ -365,7 +365,7 @@ void sum_footprint(const state *s, int64_t i, msi_c64 *truth)
 {
     const detail *d = s->d;
     const int64_t n_grid = s->tracks.grid;
-    const msi_window_sample &x = s->sample[(size_t)i];
+    const msi_wproj_sample &x = s->sample[(size_t)i];
     for (int b = 0; b < d->taps; b++)
         for (int a = 0; a < d->taps; a++) {
             msi_c64 k = kernel_at(s, x, a, b);

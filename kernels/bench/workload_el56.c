@@ -86,12 +86,12 @@ static int make_values(msi_el56 *e)
  * cos(pi x eta) with l = eta field / 2, by the midpoint rule; even in eta, so half of it serves. Cosines of equally
  * spaced x follow from each other.
  */
-static void transform_screen(msi_c64 *k, int n, double w_lambda, const msi_window *taper)
+static void transform_screen(msi_c64 *k, int n, double w_lambda, const msi_pswf *taper)
 {
     memset(k, 0, (size_t)n * sizeof *k);
     for (int q = 0; q < N_QUADRATURE; q++) {
         double eta = (q + 0.5) / N_QUADRATURE, l = eta * field_rad / 2;
-        double amplitude = msi_window_value(taper, eta * taper->width / 2);
+        double amplitude = msi_pswf_value(taper, eta * taper->width / 2);
         double phase = 2 * MSI_PI * w_lambda * msi_n_minus_1(l, 0);
         double re = amplitude * cos(phase), im = amplitude * sin(phase);
         double twice = 2 * cos(MSI_PI * eta / OVERSAMPLE), c = 1, last = twice / 2;
@@ -124,12 +124,12 @@ static void normalise(msi_c64 *k, int32_t half)
 static int make_kernels(msi_el56 *e, int32_t n_plane, const int32_t *half)
 {
     msi_wkernel_set *s = &e->kernels;
-    msi_window taper;
+    msi_pswf taper;
     s->form = MSI_WKERNEL_SEPARABLE;
     s->precision = MSI_FP32;
     s->n_plane = n_plane;
     s->oversample = OVERSAMPLE;
-    MSI_TRY(msi_window_make(&taper, 6, 2.5));
+    MSI_TRY(msi_pswf_make(&taper, 6, 2.5));
     MSI_TRY(msi_alloc(&s->half, n_plane, sizeof *s->half, "kernel supports"));
     MSI_TRY(msi_alloc(&s->offset_u, n_plane, sizeof *s->offset_u, "kernel offsets"));
     MSI_TRY(msi_alloc(&s->offset_v, n_plane, sizeof *s->offset_v, "kernel offsets"));

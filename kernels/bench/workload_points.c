@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static msi_c64 weight(const msi_window_sample *s, int32_t taps, int32_t tu, int32_t tv, const msi_gather_phase *phase)
+static msi_c64 weight(const msi_wproj_sample *s, int32_t taps, int32_t tu, int32_t tv, const msi_gather_phase *phase)
 {
     const int32_t os = MSI_POINTS_OVERSAMPLE, squares = os + 1;
     if (!phase) {
@@ -23,7 +23,7 @@ static msi_c64 weight(const msi_window_sample *s, int32_t taps, int32_t tu, int3
 msi_c64 msi_points_reference(int32_t taps, uint64_t i, const msi_gather_phase *phase)
 {
     const int32_t n = MSI_POINTS_CELLS;
-    msi_window_sample s = msi_points_sample(i);
+    msi_wproj_sample s = msi_points_sample(i);
     msi_c64 sum = {0, 0};
     for (int32_t tv = 0; tv < taps; tv++)
         for (int32_t tu = 0; tu < taps; tu++) {
@@ -43,5 +43,5 @@ double msi_points_bound_ms(int32_t taps, int64_t n, msi_precision precision, dou
     /* A sector is touched by the points whose first cell lies in one of so many places. */
     double places = taps * (taps + per_sector - 1);
     double touched = cells / per_sector * -expm1(-(double)n * places / cells);
-    return 1e3 * (touched * sector + (double)n * (sizeof(msi_window_sample) + cell)) / bytes_per_s;
+    return 1e3 * (touched * sector + (double)n * (sizeof(msi_wproj_sample) + cell)) / bytes_per_s;
 }

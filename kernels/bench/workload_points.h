@@ -37,10 +37,10 @@ MSI_HD msi_c32 msi_points_value(uint64_t stream, uint64_t i)
 }
 
 /* msi_points_sample - point i: any cell, any of the sub-positions -4 .. 3. */
-MSI_HD msi_window_sample msi_points_sample(uint64_t i)
+MSI_HD msi_wproj_sample msi_points_sample(uint64_t i)
 {
     uint64_t bits = msi_points_bits(MSI_POINTS_PLACE, i);
-    msi_window_sample s;
+    msi_wproj_sample s;
     s.u = (int32_t)(bits % MSI_POINTS_CELLS) - MSI_POINTS_CELLS / 2;
     s.v = (int32_t)((bits >> 16) % MSI_POINTS_CELLS) - MSI_POINTS_CELLS / 2;
     s.sub_u = (int16_t)((int)((bits >> 32) % MSI_POINTS_OVERSAMPLE) - MSI_POINTS_OVERSAMPLE / 2);

@@ -64,7 +64,7 @@ static void project(const double *b, double ha, double dec, double *uvw)
     uvw[2] = cd * c * b[0] - cd * s * b[1] + sd * b[2];
 }
 
-static int same_place(const msi_window_sample *a, const msi_window_sample *b)
+static int same_place(const msi_wproj_sample *a, const msi_wproj_sample *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
@@ -89,7 +89,7 @@ static int make_tracks(msi_tracks *out, const layout *l, int grid, int oversampl
             }
     double top = l->freq_hz + l->n_chan * l->chan_hz;
     double cells = FILL * grid / (longest * top), planes = (n_plane - 1) / (w_largest * top * 1.01);
-    msi_window_sample *s = out->sample, *last = NULL;
+    msi_wproj_sample *s = out->sample, *last = NULL;
     for (int i = 0; i < l->n_antenna; i++)
         for (int j = i + 1; j < l->n_antenna; j++) {
             double b[3] = {xyz[j][0] - xyz[i][0], xyz[j][1] - xyz[i][1], xyz[j][2] - xyz[i][2]}, uvw[3];
@@ -99,10 +99,10 @@ static int make_tracks(msi_tracks *out, const layout *l, int grid, int oversampl
                 for (int c = 0; c < l->n_chan; c++) {
                     double freq = l->freq_hz + c * l->chan_hz;
                     double u = uvw[0] * freq * cells, v = uvw[1] * freq * cells;
-                    *s = (msi_window_sample){.u = msi_wproj_cell(u),
-                                             .v = msi_wproj_cell(v),
-                                             .plane = (int16_t)msi_wproj_plane(fabs(uvw[2] * freq), planes, 0, n_plane),
-                                             .conjugate = uvw[2] < 0};
+                    *s = (msi_wproj_sample){.u = msi_wproj_cell(u),
+                                            .v = msi_wproj_cell(v),
+                                            .plane = (int16_t)msi_wproj_plane(fabs(uvw[2] * freq), planes, 0, n_plane),
+                                            .conjugate = uvw[2] < 0};
                     s->sub_u = (int16_t)msi_wproj_sub(u, s->u, oversample);
                     s->sub_v = (int16_t)msi_wproj_sub(v, s->v, oversample);
                     if (merge && last && same_place(s, last)) continue;

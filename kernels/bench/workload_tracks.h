@@ -5,7 +5,7 @@
 #define MSI_KERNELS_BENCH_WORKLOAD_TRACKS_H
 
 #include "kernels/bench/bench.h"
-#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,7 +16,7 @@ typedef struct msi_tracks {
     int64_t n;
     int64_t n_before_merging, n_baseline;
     int32_t grid, oversample, n_plane;
-    msi_window_sample *sample;
+    msi_wproj_sample *sample;
 } msi_tracks;
 
 /*

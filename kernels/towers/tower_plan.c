@@ -130,12 +130,12 @@ typedef struct seam {
 /* Fills in taper: the transform of the window about a sample that lies on a cell. */
 static void taper_seam(seam *s)
 {
-    const msi_window *window = &s->plan->window;
+    const msi_pswf *window = &s->plan->window;
     int half = window->width / 2;
     for (int j = 0; j < N_SPECTRUM; j++) {
         s->taper[j] = 0;
         for (int a = -half; a <= half; a++)
-            s->taper[j] += msi_window_value(window, a) * cos(2 * MSI_PI * a * j / N_SPECTRUM);
+            s->taper[j] += msi_pswf_value(window, a) * cos(2 * MSI_PI * a * j / N_SPECTRUM);
     }
 }
 
@@ -143,8 +143,8 @@ static void taper_seam(seam *s)
 static void spread_seam(seam *s, int32_t height)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;
-    double end = 0.5 * (height + g->w_width - 2), tap[MSI_WINDOW_MAX_WIDTH]; /* end: planes from middle to first */
-    for (int k = 0; k < g->w_width; k++) tap[k] = msi_window_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
+    double end = 0.5 * (height + g->w_width - 2), tap[MSI_PSWF_MAX_WIDTH]; /* end: planes from middle to first */
+    for (int k = 0; k < g->w_width; k++) tap[k] = msi_pswf_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
     for (int j = 0; j <= N_SPECTRUM / 2; j++) {
         double l = msi_tower_bend((double)j / N_SPECTRUM, s->axis->image, s->axis->field_rad, s->order), sum[2] = {0};
         double per_plane = g->w_step * (continued_n(&s->plan->image, l, s->axis->across_rad) - g->n_mid);

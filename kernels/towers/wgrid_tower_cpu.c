@@ -105,7 +105,7 @@ static void grid_item(const tower_cpu *c, int image_plane, int64_t tower, const 
     const msi_wgrid_geometry *g = c->g;
     const msi_tower_plan *t = c->towers;
     char **ring = msi_tower_ring(&c->stacks);
-    uint32_t held[MSI_WINDOW_MAX_WIDTH] = {0}; /* rows of tiles of each plane of the ring */
+    uint32_t held[MSI_PSWF_MAX_WIDTH] = {0}; /* rows of tiles of each plane of the ring */
     const msi_tile_planes planes = {.plane = ring,
                                     .n_ring = g->w_width,
                                     .n_row = t->size,

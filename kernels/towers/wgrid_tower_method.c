@@ -150,7 +150,7 @@ static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_requ
         msi_tower_load load;
         msi_tower_plan towers;
         if (width < best.grid.w_width &&
-            (width < MSI_WINDOW_MIN_WIDTH ||
+            (width < MSI_PSWF_MIN_WIDTH ||
              msi_wgrid_plan_make_width(&plan, width, width, &s->geometry, s->accuracy, request->precision,
                                        s->least_padding, request->n_sample, request->w_min_lambda,
                                        request->w_max_lambda, whole)))

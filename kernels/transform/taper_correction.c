@@ -7,12 +7,12 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-static int along(double **out, int64_t n, int64_t n_grid, const msi_window *window)
+static int along(double **out, int64_t n, int64_t n_grid, const msi_pswf *window)
 {
     MSI_TRY(msi_alloc(out, n, sizeof **out, "taper correction"));
     for (int64_t i = 0; i < n; i++) {
         int64_t k = i - n / 2;
-        (*out)[i] = (k % 2 ? -1 : 1) / msi_window_transform(window, (double)k / (double)n_grid);
+        (*out)[i] = (k % 2 ? -1 : 1) / msi_pswf_transform(window, (double)k / (double)n_grid);
     }
     return MSI_OK;
 }
@@ -36,7 +36,7 @@ int msi_taper_make(msi_taper *taper, const msi_wgrid_plan *plan)
     double largest = 0;
     for (int i = 0; i < N; i++) {
         double theta = MSI_PI * (i + 0.5) / N, q = sqrt(0.5 * (cos(theta) + 1));
-        double value = msi_window_transform(&plan->w_window, q * -g->n_mid * g->w_step);
+        double value = msi_pswf_transform(&plan->w_window, q * -g->n_mid * g->w_step);
         for (int k = 0; k < N; k++) taper->term[k] += (k ? 2.0 : 1.0) / N * value * cos(k * theta);
     }
     for (int k = 0; k < N; k++) largest = fmax(largest, fabs(taper->term[k]));

@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WGRID_CUDA_KERNELS_CUH
 #define MSI_KERNELS_WGRID_CUDA_KERNELS_CUH
 
-#include "kernels/transform/window.h"
+#include "kernels/transform/pswf.h"
 #include "kernels/geometry.h"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/store/store_rows.h"
@@ -51,8 +51,8 @@ template <> struct alignas(64) placed<double> {
 
 /* Tap polynomials, highest power first: u and v share the first half of a row, w has the second. */
 template <typename T> struct tap_table {
-    T uv[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
-    T w[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_WIDTH];
+    T uv[MSI_PSWF_MAX_COEF][MSI_PSWF_MAX_WIDTH];
+    T w[MSI_PSWF_MAX_COEF][MSI_PSWF_MAX_WIDTH];
 };
 
 __device__ void add_cell(cplx<float> *cell, float re, float im)

@@ -65,7 +65,7 @@ static void NAME(prepare_batch)(const msi_span *s, const msi_degrid_source *d, N
 {
     const TAPS *taps = s->taps;
     const msi_wgrid_geometry *g = s->geometry;
-    int n_coef = msi_window_n_coef(g->width);
+    int n_coef = msi_pswf_n_coef(g->width);
     double u0[BATCH], v0[BATCH];
     REAL zv[BATCH], zw[BATCH], turns[BATCH];
     for (int i = b->n; i < BATCH; i++) {
@@ -114,7 +114,7 @@ static void NAME(store_batch)(const msi_degrid_source *d, NAME(batch) * b)
 ALWAYS_INLINE void NAME(sum_batch)(const int width, const TAPS *taps, const msi_degrid_source *d, NAME(batch) * b)
 {
     enum { MAX_VEC = 2 * MSI_TAP_PAD / VL };
-    const int n_coef = msi_window_n_coef(width), n_u = (2 * width + VL - 1) / VL;
+    const int n_coef = msi_pswf_n_coef(width), n_u = (2 * width + VL - 1) / VL;
     for (int i = 0; i < b->n; i++) {
         VEC sum[MAX_VEC], u[MAX_VEC];
         for (int k = 0; k < n_u; k++) sum[k] = (VEC){0};

@@ -83,19 +83,19 @@ static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *
 
 /* Rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is more, since a
  * crowded cell's sum is off by more than one rounding. */
-static double rounding_error(const msi_window *u, const msi_window *w, int has_w, msi_precision precision)
+static double rounding_error(const msi_pswf *u, const msi_pswf *w, int has_w, msi_precision precision)
 {
     double rms_u, edge_u, rms_w = 1, edge_w = 1;
-    msi_window_amplification(u, &rms_u, &edge_u);
-    if (has_w) msi_window_amplification(w, &rms_w, &edge_w);
+    msi_pswf_amplification(u, &rms_u, &edge_u);
+    if (has_w) msi_pswf_amplification(w, &rms_w, &edge_w);
     double epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
     return epsilon * fmax(rms_u * rms_u * rms_w, 2 * edge_u * edge_u * edge_w);
 }
 
 /* Window error and rounding together. */
-static double total_error(const msi_window *u, const msi_window *w, int has_w, double rounding)
+static double total_error(const msi_pswf *u, const msi_pswf *w, int has_w, double rounding)
 {
-    double eu = msi_window_error(u), ew = has_w ? msi_window_error(w) : 0;
+    double eu = msi_pswf_error(u), ew = has_w ? msi_pswf_error(w) : 0;
     return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
 }
 
@@ -135,7 +135,7 @@ static int try_width(const plan_search *s, int width)
     int has_w = 2 * MSI_PI * s->w_high * -n_min > 0.1 * s->accuracy;
     /* Phases of doubles are off by half a unit in the last place; no window mends that. */
     double phase_floor = MSI_PI * DBL_EPSILON * s->w_high * -n_min;
-    double sigma = msi_window_least_sigma(width, MARGIN * s->accuracy / sqrt(has_w ? 3 : 2));
+    double sigma = msi_pswf_least_sigma(width, MARGIN * s->accuracy / sqrt(has_w ? 3 : 2));
     for (; sigma <= MAX_SIGMA; sigma *= 1.05) {
         double padding = fmax(sigma, s->least_padding);
         msi_wgrid_geometry g = {.width = width, .w_width = has_w ? width : 1, .n_w = 1, .w_step = 1};
@@ -147,9 +147,9 @@ static int try_width(const plan_search *s, int width)
         double sample_s = sample_cost(&g, s->n_sample, s->cost), cost_s = plane_cost(&g, image, s->cost) + sample_s;
         if (!laid && cost_s >= s->best->cost_s) return MSI_OK; /* more padding costs no less */
         double u_sigma = fmin((double)g.nu / (double)image->nx, (double)g.nv / (double)image->ny);
-        msi_window u_window, w_window;
-        MSI_TRY(msi_window_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
-        MSI_TRY(msi_window_make(&w_window, width, sigma));
+        msi_pswf u_window, w_window;
+        MSI_TRY(msi_pswf_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
+        MSI_TRY(msi_pswf_make(&w_window, width, sigma));
         double rounding = rounding_error(&u_window, &w_window, has_w, s->precision);
         double error = total_error(&u_window, &w_window, has_w, rounding);
         if (error > MARGIN * s->accuracy || (s->precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
@@ -205,6 +205,6 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, d
                         double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,
                         const msi_cost_model *cost)
 {
-    return msi_wgrid_plan_make_width(plan, MSI_WINDOW_MIN_WIDTH, MSI_WINDOW_MAX_WIDTH, image, accuracy, precision,
+    return msi_wgrid_plan_make_width(plan, MSI_PSWF_MIN_WIDTH, MSI_PSWF_MAX_WIDTH, image, accuracy, precision,
                                      least_padding, n_sample, w_min_lambda, w_max_lambda, cost);
 }

@@ -4,7 +4,7 @@
 #define MSI_KERNELS_WGRID_PLAN_H
 
 #include "core/image.h"
-#include "kernels/transform/window.h"
+#include "kernels/transform/pswf.h"
 #include "kernels/geometry.h"
 #include "kernels/gridder.h"
 
@@ -24,8 +24,8 @@ typedef struct msi_cost_model {
 typedef struct msi_wgrid_plan {
     msi_image_geometry image;
     msi_wgrid_geometry grid;
-    msi_window window;   /* along u and v */
-    msi_window w_window; /* along w; same width, its own oversampling */
+    msi_pswf window;   /* along u and v */
+    msi_pswf w_window; /* along w; same width, its own oversampling */
     msi_precision precision;
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* the model's estimate for one image plane on one unit of the backend */

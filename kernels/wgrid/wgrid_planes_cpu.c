@@ -21,7 +21,7 @@ int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan)
 
 static int make_taps(msi_wgrid_planes *p)
 {
-    const msi_window *u = &p->plan->window, *w = &p->plan->w_window;
+    const msi_pswf *u = &p->plan->window, *w = &p->plan->w_window;
     if (p->fp32) {
         msi_taps_f32 *t;
         MSI_TRY(msi_alloc(&t, 1, sizeof *t, "window"));

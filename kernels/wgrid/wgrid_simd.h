@@ -8,7 +8,7 @@
 #include "kernels/geometry.h"
 #include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/store/vis_store.h"
-#include "kernels/transform/window.h"
+#include "kernels/transform/pswf.h"
 #include "kernels/transform/taper_correction.h"
 
 /* Rows of taps are padded to whole vectors; no vector is longer than this many complex cells. */
@@ -17,15 +17,15 @@ enum { MSI_GRID_GUARD = 16, MSI_TAP_PAD = 16 };
 /* Polynomial coefficients of the taps in the precision of the grid, padded with zeros; u taps stand twice each (re, im
  * side by side). Both arrays are [n_coef][..], highest power first. */
 typedef struct msi_taps_f32 {
-    float u[MSI_WINDOW_MAX_COEF][2 * MSI_TAP_PAD];
-    float v[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
-    float w[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+    float u[MSI_PSWF_MAX_COEF][2 * MSI_TAP_PAD];
+    float v[MSI_PSWF_MAX_COEF][MSI_TAP_PAD];
+    float w[MSI_PSWF_MAX_COEF][MSI_TAP_PAD];
 } msi_taps_f32;
 
 typedef struct msi_taps_f64 {
-    double u[MSI_WINDOW_MAX_COEF][2 * MSI_TAP_PAD];
-    double v[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
-    double w[MSI_WINDOW_MAX_COEF][MSI_TAP_PAD];
+    double u[MSI_PSWF_MAX_COEF][2 * MSI_TAP_PAD];
+    double v[MSI_PSWF_MAX_COEF][MSI_TAP_PAD];
+    double w[MSI_PSWF_MAX_COEF][MSI_TAP_PAD];
 } msi_taps_f64;
 
 /* Runs of one bucket and where their values come from. */
@@ -40,8 +40,8 @@ typedef struct msi_span {
 
 /* Where a span's footprints go: cell (u, v) of w tap k is plane[k] + (v - v_origin) * stride + (u - u_origin). */
 typedef struct msi_grid_target {
-    void *plane[MSI_WINDOW_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64 */
-    int first_tap, end_tap;            /* w taps whose planes are there */
+    void *plane[MSI_PSWF_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64 */
+    int first_tap, end_tap;          /* w taps whose planes are there */
     int64_t stride, u_origin, v_origin;
 } msi_grid_target;
 
@@ -51,10 +51,10 @@ typedef struct msi_grid_target {
  * (u, v) finds it at cell plane[k] + (v + v_offset) * stride + u + u_offset.
  */
 typedef struct msi_degrid_source {
-    const void *plane[MSI_WINDOW_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64, of w tap k */
-    int first_tap, end_tap;                  /* w taps whose planes are there */
-    int adds;                                /* the visibilities hold the sum over other w taps already */
-    int32_t w0;                              /* the w-plane of tap 0 */
+    const void *plane[MSI_PSWF_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64, of w tap k */
+    int first_tap, end_tap;                /* w taps whose planes are there */
+    int adds;                              /* the visibilities hold the sum over other w taps already */
+    int32_t w0;                            /* the w-plane of tap 0 */
     int64_t stride, u_offset, v_offset;
     double u_middle, v_middle, reach; /* samples lie no further than reach from the middle */
 } msi_degrid_source;

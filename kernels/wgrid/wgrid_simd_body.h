@@ -100,7 +100,7 @@ ALWAYS_INLINE void NAME(prefetch_run)(const msi_span *s, const msi_run *run)
 ALWAYS_INLINE void NAME(grid_width)(const int width, const int has_w, const msi_span *s, const msi_grid_target *t)
 {
     enum { MAX_VEC = 2 * MSI_TAP_PAD / VL };
-    const int n_coef = msi_window_n_coef(width);
+    const int n_coef = msi_pswf_n_coef(width);
     const int n_u = (2 * width + VL - 1) / VL, n_v = (width + VL - 1) / VL;
     const TAPS *taps = s->taps;
     for (int64_t i = 0; i < s->n_run; i++) {

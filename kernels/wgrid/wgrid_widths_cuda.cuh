@@ -36,10 +36,10 @@ int launch_sparse(void (*kernel)(msi_wgrid_geometry, JOB, PLANES, const item *, 
  * launch(width, has_w) for the window of a plan and PLANES of whichever kind, both arguments integral constants:
  * kernels are compiled for each width, with w and, where PLANES may be one plane and no w, without.
  */
-template <typename PLANES, int WIDTH = MSI_WINDOW_MIN_WIDTH, typename LAUNCH>
+template <typename PLANES, int WIDTH = MSI_PSWF_MIN_WIDTH, typename LAUNCH>
 int at_width(const msi_wgrid_geometry &g, LAUNCH launch)
 {
-    if constexpr (WIDTH > MSI_WINDOW_MAX_WIDTH) {
+    if constexpr (WIDTH > MSI_PSWF_MAX_WIDTH) {
         return msi_error_set(MSI_EINTERNAL, "no kernel for a window of %d cells", g.width);
     } else {
         constexpr std::integral_constant<int, WIDTH> width;

@@ -47,10 +47,6 @@ static int64_t host_table_bytes(int64_t host_bytes)
 
 static int choose_lookup(const wproj_ability *a, const msi_plan_request *request, msi_wproj_request *wanted)
 {
-    static const msi_wproj_lookup lookups[] = {[MSI_KERNEL_AUTO] = MSI_WPROJ_LOOKUP_AUTO,
-                                               [MSI_KERNEL_NEAREST] = MSI_WPROJ_LOOKUP_NEAREST,
-                                               [MSI_KERNEL_LINEAR] = MSI_WPROJ_LOOKUP_LINEAR,
-                                               [MSI_KERNEL_TEXTURE] = MSI_WPROJ_LOOKUP_TEXTURE};
     const msi_kernel_lookup asked = request->spec->kernel;
     if (asked == MSI_KERNEL_TEXTURE && (!a->textures || request->precision != MSI_FP32))
         return msi_error_set(MSI_ERANGE, "-kernel texture is for -strategy window in fp32 on a GPU, not for %s in %s",
@@ -58,7 +54,7 @@ static int choose_lookup(const wproj_ability *a, const msi_plan_request *request
     if (asked == MSI_KERNEL_LINEAR && a->full_alone)
         return msi_error_set(
             MSI_ERANGE, "-strategy %s takes kernels of the nearest sub-cell on a GPU, not -kernel linear", a->name);
-    wanted->lookup = a->full_alone ? MSI_WPROJ_LOOKUP_NEAREST : lookups[asked];
+    wanted->lookup = a->full_alone ? MSI_KERNEL_NEAREST : asked;
     wanted->form = a->full_alone ? MSI_WPROJ_FORM_FULL : MSI_WPROJ_FORM_AUTO;
     wanted->full_nearest = a->full_nearest;
     return MSI_OK;
@@ -158,7 +154,7 @@ static int make_kernels(msi_plan *p, int (*maker)(msi_wkernel_set *, const msi_w
     if (p->has_kernels) return MSI_OK;
     msi_wkernel_spec spec;
     double *w_lambda;
-    MSI_TRY(msi_wproj_kernels(&p->wproj, &spec, &w_lambda));
+    MSI_TRY(msi_wproj_kernel_spec(&p->wproj, &spec, &w_lambda));
     int rc = maker(&p->kernels, &spec);
     msi_free(w_lambda);
     p->has_kernels = rc == MSI_OK;

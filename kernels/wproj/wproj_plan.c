@@ -36,7 +36,7 @@ typedef struct candidate {
     int width; /* of the taper's window */
     double sigma;
     msi_wkernel_form form;
-    msi_wproj_lookup lookup; /* not AUTO */
+    msi_kernel_lookup lookup; /* not AUTO */
     int32_t n_slice, n_plane, oversample;
     int32_t half_low, half_high; /* guessed, of w = 0 and of the last plane */
     double cost_s;
@@ -85,28 +85,28 @@ static double plane_error(const task *t, double r_max, int32_t n_plane)
     return 2 * MSI_PI * off * n_half;
 }
 
-static int is_linear(msi_wproj_lookup lookup)
+static int is_linear(msi_kernel_lookup lookup)
 {
-    return lookup != MSI_WPROJ_LOOKUP_NEAREST;
+    return lookup != MSI_KERNEL_NEAREST;
 }
 
 /* first / oversample + second / oversample^2: rounding of positions, and what lies between them. */
-static void sub_cell_terms(double x, double y, msi_wproj_lookup lookup, double *first, double *second)
+static void sub_cell_terms(double x, double y, msi_kernel_lookup lookup, double *first, double *second)
 {
     const double texture_steps = 256;
     double rounded = MSI_PI * (x + y);
-    *first = !is_linear(lookup) ? rounded : lookup == MSI_WPROJ_LOOKUP_TEXTURE ? rounded / texture_steps : 0;
+    *first = !is_linear(lookup) ? rounded : lookup == MSI_KERNEL_TEXTURE ? rounded / texture_steps : 0;
     *second = is_linear(lookup) ? MSI_PI * MSI_PI * (x * x + y * y) / 3 : 0;
 }
 
-static double sub_cell_error(double x, double y, int32_t oversample, msi_wproj_lookup lookup)
+static double sub_cell_error(double x, double y, int32_t oversample, msi_kernel_lookup lookup)
 {
     double first, second;
     sub_cell_terms(x, y, lookup, &first, &second);
     return (first + second / oversample) / oversample;
 }
 
-static int32_t oversample_for(const task *t, double x, double y, msi_wproj_lookup lookup)
+static int32_t oversample_for(const task *t, double x, double y, msi_kernel_lookup lookup)
 {
     if (t->r->oversample) return t->r->oversample;
     double first, second, allowed = SUB_CELL * t->r->accuracy;
@@ -116,11 +116,11 @@ static int32_t oversample_for(const task *t, double x, double y, msi_wproj_looku
 }
 
 /* Of the grid's sums, amplified where the taper is small: of the whole image, or half of the corner pixel's. */
-static double rounding_error(const msi_window *u, const msi_window *v, msi_precision precision)
+static double rounding_error(const msi_pswf *u, const msi_pswf *v, msi_precision precision)
 {
     double rms_u, edge_u, rms_v, edge_v, epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
-    msi_window_amplification(u, &rms_u, &edge_u);
-    msi_window_amplification(v, &rms_v, &edge_v);
+    msi_pswf_amplification(u, &rms_u, &edge_u);
+    msi_pswf_amplification(v, &rms_v, &edge_v);
     return 2 * epsilon * fmax(rms_u * rms_v, 0.5 * edge_u * edge_v);
 }
 
@@ -130,7 +130,7 @@ static double most_rounding(const msi_wproj_request *r)
     return fmin(ROUNDING * r->accuracy, ROUNDING_UNITS * epsilon);
 }
 
-static void spec_of(const task *t, const msi_image_geometry *grid, const msi_window *u, const msi_window *v,
+static void spec_of(const task *t, const msi_image_geometry *grid, const msi_pswf *u, const msi_pswf *v,
                     msi_wkernel_form form, msi_wkernel_spec *spec)
 {
     const msi_image_geometry *image = &t->r->image;
@@ -229,13 +229,13 @@ static void try_slices(const task *t, candidate c, candidate *best)
 }
 
 /* Whether what was asked for leaves a form and a lookup together. */
-static int is_open(const msi_wproj_request *r, msi_wkernel_form form, msi_wproj_lookup lookup)
+static int is_open(const msi_wproj_request *r, msi_wkernel_form form, msi_kernel_lookup lookup)
 {
     int full = form == MSI_WKERNEL_FULL;
     if ((r->form == MSI_WPROJ_FORM_SEPARABLE && full) || (r->form == MSI_WPROJ_FORM_FULL && !full)) return 0;
-    if (full && is_linear(lookup) && (r->full_nearest || lookup == MSI_WPROJ_LOOKUP_TEXTURE)) return 0;
-    if (r->lookup != MSI_WPROJ_LOOKUP_AUTO) return lookup == r->lookup;
-    return lookup == (full && r->full_nearest ? MSI_WPROJ_LOOKUP_NEAREST : MSI_WPROJ_LOOKUP_LINEAR);
+    if (full && is_linear(lookup) && (r->full_nearest || lookup == MSI_KERNEL_TEXTURE)) return 0;
+    if (r->lookup != MSI_KERNEL_AUTO) return lookup == r->lookup;
+    return lookup == (full && r->full_nearest ? MSI_KERNEL_NEAREST : MSI_KERNEL_LINEAR);
 }
 
 static int choose(const task *t, candidate *best)
@@ -243,22 +243,22 @@ static int choose(const task *t, candidate *best)
     static const double wider[] = {1, 1.12, 1.3};
     const msi_wproj_request *r = t->r;
     *best = (candidate){.cost_s = HUGE_VAL};
-    for (int width = 3; width <= MSI_WINDOW_MAX_WIDTH; width++) {
+    for (int width = 3; width <= MSI_PSWF_MAX_WIDTH; width++) {
         /* The window's own error is what cutting off leaves of a kernel without w; half of it for either axis. */
-        double sigma = msi_window_least_sigma(width, 0.35 * CUT * r->accuracy);
+        double sigma = msi_pswf_least_sigma(width, 0.35 * CUT * r->accuracy);
         for (int i = 0; i < 3 && sigma * wider[i] <= MAX_SIGMA; i++) {
             candidate found = *best;
             for (int form = MSI_WKERNEL_SEPARABLE; form <= MSI_WKERNEL_FULL; form++)
-                for (int lookup = MSI_WPROJ_LOOKUP_NEAREST; lookup <= MSI_WPROJ_LOOKUP_TEXTURE; lookup++) {
+                for (int lookup = MSI_KERNEL_NEAREST; lookup <= MSI_KERNEL_TEXTURE; lookup++) {
                     candidate c = {.width = width,
                                    .sigma = sigma * wider[i],
                                    .form = (msi_wkernel_form)form,
-                                   .lookup = (msi_wproj_lookup)lookup};
+                                   .lookup = (msi_kernel_lookup)lookup};
                     if (is_open(r, c.form, c.lookup)) try_slices(t, c, &found);
                 }
             if (found.cost_s >= best->cost_s) continue;
-            msi_window window;
-            MSI_TRY(msi_window_make(&window, width, sigma * wider[i]));
+            msi_pswf window;
+            MSI_TRY(msi_pswf_make(&window, width, sigma * wider[i]));
             if (rounding_error(&window, &window, r->precision) <= most_rounding(r)) *best = found;
         }
     }
@@ -304,7 +304,7 @@ static int measure(msi_wproj_plan *plan, const task *t, const candidate *c)
     double r_max = residual_max(t, c->n_slice);
     msi_wproj_errors *e = &plan->errors;
     MSI_TRY(msi_alloc(&plan->half, plan->grid.n_plane, sizeof *plan->half, "kernel supports"));
-    MSI_TRY(msi_wproj_kernels(plan, &spec, &w_lambda));
+    MSI_TRY(msi_wproj_kernel_spec(plan, &spec, &w_lambda));
     spec.half = NULL;
     int rc = msi_wkernel_supports(&spec, plan->half, &e->cut);
     msi_wkernel_set set = {0};
@@ -339,12 +339,12 @@ static int build(msi_wproj_plan *plan, const task *t, const candidate *c)
     double sigma_u = (double)grid.nx / (double)t->r->image.nx, sigma_v = (double)grid.ny / (double)t->r->image.ny;
     plan->image = t->r->image;
     plan->form = c->form;
-    plan->texture = c->lookup == MSI_WPROJ_LOOKUP_TEXTURE;
+    plan->texture = c->lookup == MSI_KERNEL_TEXTURE;
     plan->precision = t->r->precision;
     plan->truncation = CUT * t->r->accuracy;
     plan->cost_s = c->cost_s;
-    MSI_TRY(msi_window_make(&plan->window_u, c->width, fmin(sigma_u, MAX_SIGMA)));
-    MSI_TRY(msi_window_make(&plan->window_v, c->width, fmin(sigma_v, MAX_SIGMA)));
+    MSI_TRY(msi_pswf_make(&plan->window_u, c->width, fmin(sigma_u, MAX_SIGMA)));
+    MSI_TRY(msi_pswf_make(&plan->window_v, c->width, fmin(sigma_v, MAX_SIGMA)));
     lay_out(plan, t, c, &grid);
     int rc = measure(plan, t, c);
     if (rc) msi_wproj_plan_free(plan);
@@ -384,7 +384,7 @@ void msi_wproj_plan_free(msi_wproj_plan *plan)
     memset(plan, 0, sizeof *plan);
 }
 
-int msi_wproj_kernels(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda)
+int msi_wproj_kernel_spec(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda)
 {
     const msi_wproj_geometry *g = &plan->grid;
     const msi_image_geometry *image = &plan->image;
@@ -411,7 +411,7 @@ int msi_wproj_factors(const msi_wproj_plan *plan, int axis, double **factor)
 {
     const msi_wproj_geometry *g = &plan->grid;
     int64_t n = axis ? plan->image.ny : plan->image.nx, n_grid = axis ? g->nv : g->nu;
-    const msi_window *window = axis ? &plan->window_v : &plan->window_u;
+    const msi_pswf *window = axis ? &plan->window_v : &plan->window_u;
     MSI_TRY(msi_alloc(factor, n, sizeof **factor, "taper correction"));
     for (int64_t i = 0; i < n; i++)
         (*factor)[i] = 1 / msi_wkernel_taper(window, g->oversample, g->linear, (double)(i - n / 2) / (double)n_grid);

@@ -5,6 +5,7 @@
 #define MSI_KERNELS_WPROJ_PLAN_H
 
 #include "core/image.h"
+#include "kernels/gridder.h"
 #include "kernels/wproj/job/wkernel.h"
 #include "kernels/wgrid/wgrid_plan.h"
 #include "kernels/wproj/job/wproj_geometry.h"
@@ -19,12 +20,6 @@ typedef enum msi_wproj_spacing {
     MSI_WPROJ_SPACING_SQRT,
     MSI_WPROJ_SPACING_EVEN
 } msi_wproj_spacing;
-typedef enum msi_wproj_lookup {
-    MSI_WPROJ_LOOKUP_AUTO,
-    MSI_WPROJ_LOOKUP_NEAREST,
-    MSI_WPROJ_LOOKUP_LINEAR,
-    MSI_WPROJ_LOOKUP_TEXTURE /* linear by a texture unit, of separable kernels: fractions are of 8 bits */
-} msi_wproj_lookup;
 
 /* Rounded rates of a backend; only ratios matter. */
 typedef struct msi_wproj_cost {
@@ -46,7 +41,7 @@ typedef struct msi_wproj_request {
     int64_t table_bytes;               /* memory that the kernels may take; 0: 1 GiB */
     msi_wproj_form form;
     msi_wproj_spacing spacing;
-    msi_wproj_lookup lookup;
+    msi_kernel_lookup lookup;
     int full_nearest;   /* 1: full kernels are not interpolated by who asks; separable ones are, by themselves */
     int32_t n_slice;    /* of w, each with a grid and a transform of its own */
     int32_t oversample; /* even */
@@ -65,7 +60,7 @@ typedef struct msi_wproj_errors {
 typedef struct msi_wproj_plan {
     msi_image_geometry image;
     msi_wproj_geometry grid;
-    msi_window window_u, window_v;
+    msi_pswf window_u, window_v;
     msi_wkernel_form form;
     msi_precision precision;
     int texture;       /* 1: texture units interpolate */
@@ -99,11 +94,11 @@ int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *request);
 void msi_wproj_plan_free(msi_wproj_plan *plan);
 
 /*
- * msi_wproj_kernels - what the plan's kernels are made of.
+ * msi_wproj_kernel_spec - what the plan's kernels are made of.
  * Returned: *spec, pointing into the plan and to *w_lambda [n_plane], which the caller frees with msi_free
  * Returns:  0, MSI_ENOMEM
  */
-int msi_wproj_kernels(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda);
+int msi_wproj_kernel_spec(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda);
 
 /*
  * msi_wproj_factors - what a pixel's sum is multiplied by along x (axis 0) or y (axis 1): 1 / taper, and nothing else.

@@ -89,12 +89,12 @@ struct sorting_degridder : slice_degridder {
         msi_wkernel_mirror_free(&mirror);
     }
 
-    virtual int make(const msi_window_job &job) = 0;
-    virtual int run(const msi_window_job &job) = 0;
+    virtual int make(const msi_wproj_job &job) = 0;
+    virtual int run(const msi_wproj_job &job) = 0;
 
-    msi_window_job job_of(int64_t n, int64_t nu, int64_t nv) const
+    msi_wproj_job job_of(int64_t n, int64_t nu, int64_t nv) const
     {
-        msi_window_job job = {};
+        msi_wproj_job job = {};
         job.precision = plan->precision;
         job.n_image = n_image;
         job.nu = nu;
@@ -106,7 +106,7 @@ struct sorting_degridder : slice_degridder {
 
     int fit(int64_t most, int64_t, int64_t nu, int64_t nv) override
     {
-        if (!mirror.view.table) MSI_TRY(msi_wkernel_mirror_make(&mirror, kernels, MSI_WINDOW_NEAREST));
+        if (!mirror.view.table) MSI_TRY(msi_wkernel_mirror_make(&mirror, kernels, MSI_WPROJ_NEAREST));
         if (most <= capacity && nu == box_nu && nv == box_nv) return MSI_OK;
         if (most > capacity) {
             msi_window_order *made;
@@ -127,7 +127,7 @@ struct sorting_degridder : slice_degridder {
     {
         msi_window_ordered ordered;
         MSI_TRY(msi_window_order_take(order.get(), &block, nullptr, slice, nullptr, &ordered));
-        msi_window_job job = job_of(ordered.first[ordered.n_class], box.nu, box.nv);
+        msi_wproj_job job = job_of(ordered.first[ordered.n_class], box.nu, box.nv);
         job.sample = ordered.sample;
         job.value = ordered.value;
         job.grid = box.cells;
@@ -140,7 +140,7 @@ struct gather_degridder : sorting_degridder {
     using sorting_degridder::sorting_degridder;
     gather_owner gather{nullptr, msi_gather_free};
 
-    int make(const msi_window_job &job) override
+    int make(const msi_wproj_job &job) override
     {
         msi_gather *made;
         gather.reset();
@@ -148,7 +148,7 @@ struct gather_degridder : sorting_degridder {
         gather.reset(made);
         return MSI_OK;
     }
-    int run(const msi_window_job &job) override
+    int run(const msi_wproj_job &job) override
     {
         MSI_TRY(msi_gather_sort(gather.get(), &job, nullptr));
         return msi_gather_degrid(gather.get(), &job, nullptr);
@@ -159,7 +159,7 @@ struct scatter_degridder : sorting_degridder {
     using sorting_degridder::sorting_degridder;
     scatter_owner scatter{nullptr, msi_scatter_free};
 
-    int make(const msi_window_job &job) override
+    int make(const msi_wproj_job &job) override
     {
         msi_scatter *made;
         scatter.reset();
@@ -167,7 +167,7 @@ struct scatter_degridder : sorting_degridder {
         scatter.reset(made);
         return MSI_OK;
     }
-    int run(const msi_window_job &job) override
+    int run(const msi_wproj_job &job) override
     {
         MSI_TRY(msi_scatter_sort(scatter.get(), &job, nullptr));
         return msi_scatter_degrid(scatter.get(), &job, nullptr);

@@ -21,14 +21,14 @@
 
 typedef msi_wkernel_axis axis;
 
-static double band_of(const msi_window *w)
+static double band_of(const msi_pswf *w)
 {
     return 1 / w->omega_per_x;
 }
 
-static double taper_at(const msi_window *w, double x)
+static double taper_at(const msi_pswf *w, double x)
 {
-    return msi_window_transform(w, x) / w->transform_at_0;
+    return msi_pswf_transform(w, x) / w->transform_at_0;
 }
 
 /* n - 1 inside the image, continued outside by its parabola: an edge that only the tangent crosses has a kink in its
@@ -528,7 +528,7 @@ double msi_wkernel_separable_error(const msi_wkernel_spec *spec)
     return worst;
 }
 
-double msi_wkernel_taper(const msi_window *window, int32_t oversample, int linear, double x)
+double msi_wkernel_taper(const msi_pswf *window, int32_t oversample, int linear, double x)
 {
     double half_turn = MSI_PI * x / oversample, sinc = half_turn != 0 ? sin(half_turn) / half_turn : 1;
     return taper_at(window, x) * (linear ? sinc * sinc : sinc);

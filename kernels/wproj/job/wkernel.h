@@ -9,7 +9,7 @@
  *     K(t) = integral over |x| < band of  T(x) exp(-2 pi i w (n - 1)) exp(2 pi i t x) dx,        T(0) = 1,
  *
  * t in cells from the sample: gridding with K and transforming leaves T times the screen that w asks for. T is the
- * prolate spheroidal taper of window.h; it is negligible beyond band < 1 - 1/(2 sigma), so that what repeats itself
+ * prolate spheroidal taper of pswf.h; it is negligible beyond band < 1 - 1/(2 sigma), so that what repeats itself
  * falls outside the image. Between the image's edge and the band, where nothing is kept, n - 1 is continued by its
  * parabola at the edge. Tables are of the gridding sign for w > 0; w < 0 takes the conjugate, and so does degridding.
  *
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "core/types.h"
-#include "kernels/transform/window.h"
+#include "kernels/transform/pswf.h"
 #include "kernels/geometry.h"
 
 #ifdef __cplusplus
@@ -44,8 +44,8 @@ typedef enum msi_wkernel_phase {
 typedef struct msi_wkernel_spec {
     double field_u_rad, field_v_rad; /* of the padded grid: nu cell_x, nv cell_y */
     double image_u_rad, image_v_rad; /* of the image: nx cell_x, ny cell_y */
-    const msi_window *window_u;      /* their transforms are the taper; sigma is the grid's padding */
-    const msi_window *window_v;
+    const msi_pswf *window_u;        /* their transforms are the taper; sigma is the grid's padding */
+    const msi_pswf *window_v;
     msi_wkernel_form form;
     msi_wkernel_phase phase;
     msi_precision precision;
@@ -138,7 +138,7 @@ double msi_wkernel_separable_error(const msi_wkernel_spec *spec);
  * msi_wkernel_taper - T at image position x cycles a cell, with the mean amplitude that rounding to (linear = 0) or
  * interpolating between sub-offsets leaves, sinc(x / oversample) or its square: what the image is divided by.
  */
-double msi_wkernel_taper(const msi_window *window, int32_t oversample, int linear, double x);
+double msi_wkernel_taper(const msi_pswf *window, int32_t oversample, int linear, double x);
 
 #ifdef __cplusplus
 }

@@ -320,7 +320,7 @@ static int upload_part(msi_wkernel_mirror *mirror, int part, const void *from, i
     return MSI_OK;
 }
 
-static int fill_mirror(msi_wkernel_mirror *mirror, const msi_wkernel_set *k, msi_window_lookup lookup)
+static int fill_mirror(msi_wkernel_mirror *mirror, const msi_wkernel_set *k, msi_wproj_lookup lookup)
 {
     std::vector<int32_t> taps((size_t)k->n_plane);
     for (int32_t p = 0; p < k->n_plane; p++) taps[(size_t)p] = msi_wkernel_taps(k->half[p]);
@@ -329,7 +329,7 @@ static int fill_mirror(msi_wkernel_mirror *mirror, const msi_wkernel_set *k, msi
     MSI_TRY(upload_part(mirror, 1, k->offset_u, words));
     MSI_TRY(upload_part(mirror, 2, k->offset_v, words));
     if (!k->on_device) MSI_TRY(upload_part(mirror, 3, k->table, k->n_element * msi_complex_bytes(k->precision)));
-    msi_window_kernels *v = &mirror->view;
+    msi_wproj_kernels *v = &mirror->view;
     v->full = k->form == MSI_WKERNEL_FULL;
     v->lookup = lookup;
     v->n_plane = k->n_plane;
@@ -342,7 +342,7 @@ static int fill_mirror(msi_wkernel_mirror *mirror, const msi_wkernel_set *k, msi
     return MSI_OK;
 }
 
-extern "C" int msi_wkernel_mirror_make(msi_wkernel_mirror *mirror, const msi_wkernel_set *set, msi_window_lookup lookup)
+extern "C" int msi_wkernel_mirror_make(msi_wkernel_mirror *mirror, const msi_wkernel_set *set, msi_wproj_lookup lookup)
 {
     *mirror = {};
     int rc = fill_mirror(mirror, set, lookup);

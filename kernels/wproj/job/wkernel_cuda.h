@@ -4,7 +4,7 @@
 #define MSI_KERNELS_WKERNEL_CUDA_H
 
 #include "kernels/wproj/job/wkernel.h"
-#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,17 +25,17 @@ void msi_wkernel_free_cuda(msi_wkernel_set *set);
 
 /* A set in device memory. */
 typedef struct msi_wkernel_mirror {
-    msi_window_kernels view;
+    msi_wproj_kernels view;
     void *memory[4]; /* what belongs to the mirror */
 } msi_wkernel_mirror;
 
 /*
  * msi_wkernel_mirror_make - a set's mirror; a table that is on the device already is borrowed.
- * Given:    lookup: MSI_WINDOW_NEAREST or MSI_WINDOW_LINEAR
+ * Given:    lookup: MSI_WPROJ_NEAREST or MSI_WPROJ_LINEAR
  * Returned: *mirror, freed by msi_wkernel_mirror_free
  * Returns:  0, MSI_EGPU
  */
-int msi_wkernel_mirror_make(msi_wkernel_mirror *mirror, const msi_wkernel_set *set, msi_window_lookup lookup);
+int msi_wkernel_mirror_make(msi_wkernel_mirror *mirror, const msi_wkernel_set *set, msi_wproj_lookup lookup);
 void msi_wkernel_mirror_free(msi_wkernel_mirror *mirror);
 
 #ifdef __cplusplus

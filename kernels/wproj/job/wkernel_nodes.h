@@ -13,7 +13,7 @@ extern "C" {
 typedef struct msi_wkernel_axis {
     double field_rad, edge; /* of the padded grid; of the image in cycles a cell */
     double half_l, half_m;  /* of the image along this axis and across it, in direction cosines */
-    const msi_window *window;
+    const msi_pswf *window;
     int n_node;
     double *x, *weight; /* [n_node]; weight holds the taper and the factor 2 of the even half */
     double *cosine;     /* [n_node][n_distance] cos(2 pi x q / steps); NULL until they are tabulated */

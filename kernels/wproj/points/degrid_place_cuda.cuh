@@ -14,7 +14,7 @@
 
 namespace degrid_place {
 
-__device__ __forceinline__ uint32_t find_tile(const msi_window_sample &s, const msi_degrid_classes &c,
+__device__ __forceinline__ uint32_t find_tile(const msi_wproj_sample &s, const msi_degrid_classes &c,
                                               const uint8_t *class_of)
 {
     const msi_degrid_class &k = c.of[class_of[s.plane]];
@@ -33,11 +33,11 @@ struct tile_order {
     const int32_t *taps;
     int32_t oversample;
 
-    __device__ __forceinline__ uint32_t tile_of(const msi_window_sample &x) const
+    __device__ __forceinline__ uint32_t tile_of(const msi_wproj_sample &x) const
     {
         return find_tile(x, classes, class_of);
     }
-    __device__ __forceinline__ place make(const msi_window_sample &x, uint32_t i, uint32_t *tile) const
+    __device__ __forceinline__ place make(const msi_wproj_sample &x, uint32_t i, uint32_t *tile) const
     {
         const int half = taps[x.plane] / 2;
         *tile = tile_of(x);
@@ -71,17 +71,17 @@ struct strip_order {
     struct position {
         uint32_t u, row, bin; /* of the strip, of the bin */
     };
-    __device__ __forceinline__ position find(const msi_window_sample &x) const
+    __device__ __forceinline__ position find(const msi_wproj_sample &x) const
     {
         const uint32_t u = (uint32_t)msi_degrid_wrap(x.u - half, nu), strip = width(u);
         const uint32_t line = strip * height + (uint32_t)msi_degrid_wrap(x.v - half, nv), bin = rows(line);
         return {u - strip * width.by, line - bin * rows.by, bin};
     }
-    __device__ __forceinline__ uint32_t tile_of(const msi_window_sample &x) const
+    __device__ __forceinline__ uint32_t tile_of(const msi_wproj_sample &x) const
     {
         return find(x).bin;
     }
-    __device__ __forceinline__ place make(const msi_window_sample &x, uint32_t i, uint32_t *tile) const
+    __device__ __forceinline__ place make(const msi_wproj_sample &x, uint32_t i, uint32_t *tile) const
     {
         constexpr int ROW = MSI_DEGRID_STRIP_U_BITS, KERNEL = ROW + MSI_DEGRID_STRIP_ROW_BITS;
         static_assert(KERNEL + MSI_DEGRID_STRIP_KERNEL_BITS < 32, "a place does not fit its word");
@@ -94,7 +94,7 @@ struct strip_order {
 
 template <class O> struct place_args {
     O order;
-    const msi_window_sample *sample;
+    const msi_wproj_sample *sample;
     uint32_t n;
     typename O::place *place;
     uint32_t most; /* of an item */
@@ -195,7 +195,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_cons
     typename O::place place[EACH];
     uint32_t tile[EACH], rank[EACH];
     /* All are on their way before the first is looked at. */
-    msi_window_sample sample[EACH];
+    msi_wproj_sample sample[EACH];
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) { sample[e] = a.sample[i]; });
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) { place[e] = a.order.make(sample[e], i, &tile[e]); });
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t) { rank[e] = atomicAdd(&s.here[tile[e]], 1u); });

@@ -35,12 +35,12 @@ struct key_shape {
     int shift_left, shift_right, by_kernel;
 };
 
-__global__ void k_degrid_keys(const msi_window_sample *sample, uint32_t n, const __grid_constant__ msi_degrid_classes c,
+__global__ void k_degrid_keys(const msi_wproj_sample *sample, uint32_t n, const __grid_constant__ msi_degrid_classes c,
                               const uint8_t *class_of, int oversample, key_shape shape, uint32_t *key, uint32_t *index)
 {
     uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     if (i >= n) return;
-    msi_window_sample s = sample[i];
+    msi_wproj_sample s = sample[i];
     uint32_t tile = find_tile(s, c, class_of), low = 0;
     if (shape.by_kernel) {
         uint32_t kernel = msi_degrid_kernel(&s, oversample);
@@ -178,9 +178,9 @@ static int make_place_counts(msi_degrid_sorter *s)
     return sizeof(place_store<tile_order, 8>) + 1024 <= most ? ready_places<8>(s, device) : ready_places<4>(s, device);
 }
 
-static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)
+static int fill_sorter(msi_degrid_sorter *s, const msi_wproj_job *job)
 {
-    const msi_window_kernels &k = job->kernels;
+    const msi_wproj_kernels &k = job->kernels;
     std::vector<int32_t> taps((size_t)k.n_plane);
     MSI_CUDA(cudaMemcpy(taps.data(), k.taps, taps.size() * sizeof taps[0], cudaMemcpyDeviceToHost));
     int32_t widest = *std::max_element(taps.begin(), taps.end());
@@ -203,10 +203,10 @@ static int fill_sorter(msi_degrid_sorter *s, const msi_window_job *job)
     return allocate((char **)&s->cub_space, (int64_t)s->cub_bytes, "sort workspace");
 }
 
-extern "C" int msi_degrid_sorter_create(msi_degrid_sorter **out, const msi_window_job *job)
+extern "C" int msi_degrid_sorter_create(msi_degrid_sorter **out, const msi_wproj_job *job)
 {
     *out = nullptr;
-    const msi_window_kernels &k = job->kernels;
+    const msi_wproj_kernels &k = job->kernels;
     int64_t squares = (int64_t)k.n_plane * (k.oversample + 1) * (k.oversample + 1);
     if (!k.full || job->n_vis > INT32_MAX || job->nu > INT32_MAX / 2 || job->nv > INT32_MAX / 2 ||
         squares > INT32_MAX || k.n_plane < 1)
@@ -253,7 +253,7 @@ extern "C" int msi_degrid_sorter_tiles(msi_degrid_sorter *s)
     return MSI_OK;
 }
 
-extern "C" int msi_degrid_sort(msi_degrid_sorter *s, const msi_window_job *job, int by_kernel, void *stream_,
+extern "C" int msi_degrid_sort(msi_degrid_sorter *s, const msi_wproj_job *job, int by_kernel, void *stream_,
                                msi_degrid_sorted *sorted)
 {
     cudaStream_t stream = (cudaStream_t)stream_;
@@ -323,7 +323,7 @@ template <uint32_t EACH, class O> static int sort_places(msi_degrid_sorter *s, p
 }
 
 template <class O>
-static int sort_by(const O &order, msi_degrid_sorter *s, const msi_window_job *job, int32_t n_tile, int32_t most,
+static int sort_by(const O &order, msi_degrid_sorter *s, const msi_wproj_job *job, int32_t n_tile, int32_t most,
                    cudaStream_t stream, msi_degrid_placed *placed)
 {
     if (job->n_vis > s->capacity || n_tile > MSI_DEGRID_MAX_PLACE_TILES)
@@ -337,7 +337,7 @@ static int sort_by(const O &order, msi_degrid_sorter *s, const msi_window_job *j
     return s->place_each == 8 ? sort_places<8>(s, a, stream) : sort_places<4>(s, a, stream);
 }
 
-extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int32_t most, void *stream,
+extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_wproj_job *job, int32_t most, void *stream,
                                       msi_degrid_placed *placed)
 {
     const tile_order order = {s->classes, s->class_of, job->kernels.taps, s->oversample};
@@ -346,7 +346,7 @@ extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job
     return MSI_OK;
 }
 
-extern "C" int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_window_job *job, const msi_degrid_strips *strips,
+extern "C" int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_wproj_job *job, const msi_degrid_strips *strips,
                                       int32_t most, void *stream, msi_degrid_placed *placed)
 {
     const strip_order order = {s->classes.nu,

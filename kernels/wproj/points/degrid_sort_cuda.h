@@ -6,7 +6,7 @@
 #ifndef MSI_KERNELS_DEGRID_SORT_CUDA_H
 #define MSI_KERNELS_DEGRID_SORT_CUDA_H
 
-#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,7 +32,7 @@ typedef struct msi_degrid_classes {
 } msi_degrid_classes;
 
 /* The kernel's square among all of a set, and 1 in the top bit where the sample conjugates it. */
-MSI_HD uint32_t msi_degrid_kernel(const msi_window_sample *s, int32_t oversample)
+MSI_HD uint32_t msi_degrid_kernel(const msi_wproj_sample *s, int32_t oversample)
 {
     uint32_t squares = (uint32_t)(oversample + 1);
     uint32_t at = ((uint32_t)s->plane * squares + (uint32_t)(s->sub_u + oversample / 2)) * squares;
@@ -58,7 +58,7 @@ typedef struct msi_degrid_sorter msi_degrid_sorter;
  * Returns: 0, MSI_EGPU, MSI_ERANGE (kernels wider than the grid, or too many; 2^31 samples or more)
  * Notes:   waits for the device.
  */
-int msi_degrid_sorter_create(msi_degrid_sorter **out, const msi_window_job *job);
+int msi_degrid_sorter_create(msi_degrid_sorter **out, const msi_wproj_job *job);
 void msi_degrid_sorter_free(msi_degrid_sorter *s);
 
 /* msi_degrid_sorter_classes - the classes; tile_u and tile_v are the caller's to set, msi_degrid_sorter_tiles then
@@ -80,7 +80,7 @@ typedef struct msi_degrid_sorted {
  *          tiles and kernels are more than 32 bits can number)
  * Returns: 0, MSI_EGPU, MSI_ERANGE (more samples than the sorter was made for)
  */
-int msi_degrid_sort(msi_degrid_sorter *s, const msi_window_job *job, int by_kernel, void *stream,
+int msi_degrid_sort(msi_degrid_sorter *s, const msi_wproj_job *job, int by_kernel, void *stream,
                     msi_degrid_sorted *sorted);
 
 /* Samples of one tile that one block takes at once. */
@@ -143,7 +143,7 @@ typedef struct msi_degrid_placed {
  * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the sorter was made for, too many tiles)
  */
 enum { MSI_DEGRID_MAX_PLACE_TILES = 1024 };
-int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int32_t most, void *stream,
+int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_wproj_job *job, int32_t most, void *stream,
                            msi_degrid_placed *placed);
 
 /*
@@ -151,7 +151,7 @@ int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_window_job *job, int3
  * stream with leave to overlap the one before may begin while this sort is at work.
  * Given: kernels of one plane, fewer than 2^MSI_DEGRID_STRIP_KERNEL_BITS; at most MSI_DEGRID_MAX_PLACE_TILES bins
  */
-int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_window_job *job, const msi_degrid_strips *strips,
+int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_wproj_job *job, const msi_degrid_strips *strips,
                            int32_t most, void *stream, msi_degrid_placed *placed);
 
 #ifdef __cplusplus

@@ -28,7 +28,7 @@ template <typename T> struct direct_args {
     uint32_t n_vis;
     int32_t each;   /* visibilities of a warp */
     int32_t n_band; /* pieces that each footprint is cut into: blockIdx.y */
-    const msi_window_sample *sample;
+    const msi_wproj_sample *sample;
     const msi_degrid_place *place; /* or NULL: in the order given */
     cplx<T> *value;
     const cplx<T> *grid;
@@ -46,7 +46,7 @@ template <typename T> struct alignas(16) footprint {
     int32_t inside; /* 1: does not wrap */
 };
 
-__device__ __forceinline__ msi_degrid_place find_place(const msi_window_sample &s, uint32_t i, int32_t nu, int32_t nv,
+__device__ __forceinline__ msi_degrid_place find_place(const msi_wproj_sample &s, uint32_t i, int32_t nu, int32_t nv,
                                                        const int32_t *taps, int oversample)
 {
     const int half = taps[s.plane] / 2;
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(THREADS) k_gather(const __grid_constant__ dire
     }
 }
 
-template <typename T> int launch_direct(const msi_gather *g, const msi_window_job *job, cudaStream_t stream)
+template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)
 {
     direct_args<T> a = {};
     a.nu = (int32_t)job->nu;
@@ -261,7 +261,7 @@ template <typename T> void shape_tiles(msi_gather *g, msi_degrid_classes *c, siz
 }
 
 /* Tiles pay where reading a tile's cells costs less than its visibilities would read from the L2 cache. */
-msi_gather_form choose_form(const msi_window_job *job, const msi_degrid_class &widest, int cells)
+msi_gather_form choose_form(const msi_wproj_job *job, const msi_degrid_class &widest, int cells)
 {
     constexpr double WORTH = 5;
     double tiles = (double)job->nu * (double)job->nv / ((double)widest.tile_u * widest.tile_v);
@@ -282,7 +282,7 @@ void shape_places(msi_degrid_classes *c)
     for (int k = 0; k < c->n_class; k++) c->of[k].tile_u = c->of[k].tile_v = (int32_t)side;
 }
 
-int fill_gather(msi_gather *g, const msi_window_job *job, msi_gather_form form)
+int fill_gather(msi_gather *g, const msi_wproj_job *job, msi_gather_form form)
 {
     int device;
     size_t shared;
@@ -315,7 +315,7 @@ extern "C" void msi_gather_free(msi_gather *g)
     delete g;
 }
 
-extern "C" int msi_gather_create(msi_gather **out, const msi_window_job *job, msi_gather_form form)
+extern "C" int msi_gather_create(msi_gather **out, const msi_wproj_job *job, msi_gather_form form)
 {
     *out = nullptr;
     msi_gather *g = new msi_gather{};
@@ -333,7 +333,7 @@ extern "C" msi_gather_form msi_gather_form_of(const msi_gather *g)
     return g->form;
 }
 
-extern "C" int msi_gather_sort(msi_gather *g, const msi_window_job *job, void *stream)
+extern "C" int msi_gather_sort(msi_gather *g, const msi_wproj_job *job, void *stream)
 {
     if (g->form == MSI_GATHER_GIVEN || job->n_vis == 0) return MSI_OK;
     if (g->form == MSI_GATHER_STRIP)
@@ -345,7 +345,7 @@ extern "C" int msi_gather_sort(msi_gather *g, const msi_window_job *job, void *s
 }
 
 template <typename T, int MOST>
-static int launch_tile_table(const msi_gather *g, const msi_window_job *job, cudaStream_t stream)
+static int launch_tile_table(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)
 {
     using S = table_source<T>;
     tile_args<T> a;
@@ -355,7 +355,7 @@ static int launch_tile_table(const msi_gather *g, const msi_window_job *job, cud
     return launch_tiles<MOST, S>(a, typename S::shared{}, &boxes, g->n_block, stream);
 }
 
-extern "C" int msi_gather_degrid(msi_gather *g, const msi_window_job *job, void *stream_)
+extern "C" int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job, void *stream_)
 {
     cudaStream_t stream = (cudaStream_t)stream_;
     if (job->n_vis == 0) return MSI_OK;

@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WPROJ_GATHER_CUDA_H
 #define MSI_KERNELS_WPROJ_GATHER_CUDA_H
 
-#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +39,7 @@ typedef struct msi_gather msi_gather;
  * Given:   job: all but its pointers to samples, values and grid; full kernels
  * Returns: 0, MSI_EGPU, MSI_ERANGE (separable kernels, or wider than the grid)
  */
-int msi_gather_create(msi_gather **out, const msi_window_job *job, msi_gather_form form);
+int msi_gather_create(msi_gather **out, const msi_wproj_job *job, msi_gather_form form);
 void msi_gather_free(msi_gather *g);
 
 /* msi_gather_form_of - the form in use: what MSI_GATHER_AUTO chose. */
@@ -49,7 +49,7 @@ msi_gather_form msi_gather_form_of(const msi_gather *g);
  * msi_gather_sort - put the job's samples in order; must precede msi_gather_degrid whenever they changed.
  * Returns: 0, MSI_EGPU, MSI_ERANGE (more samples than at create)
  */
-int msi_gather_sort(msi_gather *g, const msi_window_job *job, void *stream);
+int msi_gather_sort(msi_gather *g, const msi_wproj_job *job, void *stream);
 
 /*
  * msi_gather_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
@@ -57,10 +57,10 @@ int msi_gather_sort(msi_gather *g, const msi_window_job *job, void *stream);
  * Returned: job->value, overwritten
  * Returns:  0, MSI_EGPU
  */
-int msi_gather_degrid(msi_gather *g, const msi_window_job *job, void *stream);
+int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job, void *stream);
 
 /* msi_gather_degrid_phase - the same with an evaluated function in the table's place; form MSI_GATHER_TILE. */
-int msi_gather_degrid_phase(msi_gather *g, const msi_window_job *job, const msi_gather_phase *phase, void *stream);
+int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase, void *stream);
 
 #ifdef __cplusplus
 }

@@ -25,13 +25,13 @@ struct msi_gather {
 
 namespace degrid {
 
-template <typename T> kernel_view<T> view_kernels(const msi_window_job *job)
+template <typename T> kernel_view<T> view_kernels(const msi_wproj_job *job)
 {
-    const msi_window_kernels &k = job->kernels;
+    const msi_wproj_kernels &k = job->kernels;
     return {(const cplx<T> *)k.table, k.offset_u, k.taps, k.oversample};
 }
 
-template <typename T> void fill_tile_args(tile_args<T> *a, const msi_gather *g, const msi_window_job *job)
+template <typename T> void fill_tile_args(tile_args<T> *a, const msi_gather *g, const msi_wproj_job *job)
 {
     a->classes = *msi_degrid_sorter_classes(g->sorter);
     std::copy(g->shape, g->shape + MSI_DEGRID_MAX_CLASS, a->shape);
@@ -48,7 +48,7 @@ template <typename T> void fill_tile_args(tile_args<T> *a, const msi_gather *g, 
 }
 
 /* Tiles are boxes where each class's are, and images are not side by side. */
-template <typename T> void describe_tiles(tile_boxes *boxes, const msi_gather *g, const msi_window_job *job)
+template <typename T> void describe_tiles(tile_boxes *boxes, const msi_gather *g, const msi_wproj_job *job)
 {
     const msi_degrid_classes &c = *msi_degrid_sorter_classes(g->sorter);
     const int elements = (int)(sizeof(cplx<T>) / sizeof(double));
@@ -65,7 +65,7 @@ extern const int STRIP_ITEM; /* most visibilities of an item */
  * Given:   n_block: multiprocessors of the GPU
  * Returns: whether this form is for such a job
  */
-bool shape_strips(msi_degrid_strips *strips, const msi_window_job *job, int n_block);
+bool shape_strips(msi_degrid_strips *strips, const msi_wproj_job *job, int n_block);
 
 /* fetch_granules - have the device's L2 cache read no more at once than launch_strips asks for, where it can be told,
  * until as many fetch_as_before */
@@ -73,7 +73,7 @@ void fetch_granules(msi_gather *g);
 void fetch_as_before(msi_gather *g);
 
 /* launch_strips - by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
-int launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream);
+int launch_strips(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream);
 
 } /* namespace degrid */
 

@@ -64,7 +64,7 @@ template <typename T, typename E> struct phase_source {
 };
 
 template <typename T, typename E, int MOST>
-int launch_phase(const msi_gather *g, const msi_window_job *job, const msi_gather_phase *phase, cudaStream_t stream)
+int launch_phase(const msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase, cudaStream_t stream)
 {
     using S = phase_source<T, E>;
     tile_args<T> a;
@@ -77,7 +77,7 @@ int launch_phase(const msi_gather *g, const msi_window_job *job, const msi_gathe
 
 } /* namespace */
 
-extern "C" int msi_gather_degrid_phase(msi_gather *g, const msi_window_job *job, const msi_gather_phase *phase,
+extern "C" int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase,
                                        void *stream_)
 {
     cudaStream_t stream = (cudaStream_t)stream_;

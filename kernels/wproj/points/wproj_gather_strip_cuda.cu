@@ -466,7 +466,7 @@ __global__ void __launch_bounds__(THREADS, 1) k_gather_strip(const __grid_consta
 #endif
 }
 
-template <typename T> int launch(const msi_gather *g, const msi_window_job *job, cudaStream_t stream)
+template <typename T> int launch(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)
 {
     strip_args<T> a = {};
     a.nu = (int32_t)job->nu;
@@ -495,7 +495,7 @@ template <typename T> int launch(const msi_gather *g, const msi_window_job *job,
 }
 
 /* Strips of like width; bins of which every block has as many. */
-template <typename T> bool shape(msi_degrid_strips *strips, const msi_window_job *job, int n_block)
+template <typename T> bool shape(msi_degrid_strips *strips, const msi_wproj_job *job, int n_block)
 {
     using G = geometry<T>;
     constexpr int CELLS = GRANULE / G::CELL;
@@ -518,9 +518,9 @@ template <typename T> bool shape(msi_degrid_strips *strips, const msi_window_job
 
 const int degrid::STRIP_ITEM = CAPACITY;
 
-bool degrid::shape_strips(msi_degrid_strips *strips, const msi_window_job *job, int n_block)
+bool degrid::shape_strips(msi_degrid_strips *strips, const msi_wproj_job *job, int n_block)
 {
-    const msi_window_kernels &k = job->kernels;
+    const msi_wproj_kernels &k = job->kernels;
     if (job->n_image != 1 || k.n_plane != 1 || k.max_taps > TAPS ||
         (k.oversample + 1) * (k.oversample + 1) > MOST_SQUARES)
         return false;
@@ -554,7 +554,7 @@ void degrid::fetch_as_before(msi_gather *g)
     if (cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, fetch_limit.before) != cudaSuccess) cudaGetLastError();
 }
 
-int degrid::launch_strips(const msi_gather *g, const msi_window_job *job, cudaStream_t stream)
+int degrid::launch_strips(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)
 {
     return job->precision == MSI_FP32 ? launch<float>(g, job, stream) : launch<double>(g, job, stream);
 }

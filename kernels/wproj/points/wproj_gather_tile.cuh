@@ -48,7 +48,7 @@ template <typename T> struct tile_args {
     tile_shape shape[MSI_DEGRID_MAX_CLASS];
     int32_t cells; /* room for the image */
     int32_t n_image;
-    const msi_window_sample *sample;
+    const msi_wproj_sample *sample;
     cplx<T> *value;
     const cplx<T> *grid;
     kernel_view<T> kernels;
@@ -412,7 +412,7 @@ __global__ void __launch_bounds__(TILE_THREADS<T>, 1)
         fetch_cells(s, image, a, boxes, at, b, 0);
         if (i < n) {
             uint32_t index = a.index[item.first + (uint32_t)i];
-            msi_window_sample x = a.sample[index];
+            msi_wproj_sample x = a.sample[index];
             int u = msi_degrid_wrap(x.u - taps / 2, a.classes.nu) - at.u;
             int v = msi_degrid_wrap(x.v - taps / 2, a.classes.nv) - at.v;
             s.index[i] = index;

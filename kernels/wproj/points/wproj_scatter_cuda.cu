@@ -29,7 +29,7 @@ template <typename T> constexpr int ROWS = sizeof(T) == 4 ? 16 : 8;
 template <typename T> struct scatter_args {
     msi_degrid_classes classes;
     int32_t n_patch_u, n_patch_v, n_image;
-    const msi_window_sample *sample;
+    const msi_wproj_sample *sample;
     const uint32_t *index, *first; /* sorted samples, and where bins begin */
     cplx<T> *value;
     const cplx<T> *grid;
@@ -95,7 +95,7 @@ __device__ __forceinline__ void scatter_range(const scatter_args<T> &a, candidat
         bool reached = false;
         if (base + (uint32_t)lane < end) {
             c.index = a.index[base + (uint32_t)lane];
-            msi_window_sample s = a.sample[c.index];
+            msi_wproj_sample s = a.sample[c.index];
             square<T> sq = find_square(a.kernels, msi_degrid_kernel(&s, a.kernels.oversample));
             c.weight = sq.first;
             c.taps = sq.taps;
@@ -163,7 +163,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 4) k_scatter(co
 }
 
 template <typename T>
-int launch_scatter(const msi_window_job *job, const msi_degrid_classes *classes, const msi_degrid_sorted *sorted,
+int launch_scatter(const msi_wproj_job *job, const msi_degrid_classes *classes, const msi_degrid_sorted *sorted,
                    cudaStream_t stream)
 {
     scatter_args<T> a;
@@ -199,7 +199,7 @@ extern "C" void msi_scatter_free(msi_scatter *s)
     delete s;
 }
 
-static int fill_scatter(msi_scatter *s, const msi_window_job *job)
+static int fill_scatter(msi_scatter *s, const msi_wproj_job *job)
 {
     MSI_TRY(msi_degrid_sorter_create(&s->sorter, job));
     msi_degrid_classes *c = msi_degrid_sorter_classes(s->sorter);
@@ -207,7 +207,7 @@ static int fill_scatter(msi_scatter *s, const msi_window_job *job)
     return msi_degrid_sorter_tiles(s->sorter);
 }
 
-extern "C" int msi_scatter_create(msi_scatter **out, const msi_window_job *job)
+extern "C" int msi_scatter_create(msi_scatter **out, const msi_wproj_job *job)
 {
     *out = nullptr;
     msi_scatter *s = new msi_scatter{};
@@ -220,12 +220,12 @@ extern "C" int msi_scatter_create(msi_scatter **out, const msi_window_job *job)
     return MSI_OK;
 }
 
-extern "C" int msi_scatter_sort(msi_scatter *s, const msi_window_job *job, void *stream)
+extern "C" int msi_scatter_sort(msi_scatter *s, const msi_wproj_job *job, void *stream)
 {
     return msi_degrid_sort(s->sorter, job, 0, stream, &s->sorted);
 }
 
-extern "C" int msi_scatter_degrid(msi_scatter *s, const msi_window_job *job, void *stream_)
+extern "C" int msi_scatter_degrid(msi_scatter *s, const msi_wproj_job *job, void *stream_)
 {
     cudaStream_t stream = (cudaStream_t)stream_;
     if (job->n_vis == 0) return MSI_OK;

@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WPROJ_SCATTER_CUDA_H
 #define MSI_KERNELS_WPROJ_SCATTER_CUDA_H
 
-#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,11 +16,11 @@ typedef struct msi_scatter msi_scatter;
  * Given:   job: all but its pointers to samples, values and grid; full kernels
  * Returns: 0, MSI_EGPU, MSI_ERANGE (separable kernels, or wider than the grid)
  */
-int msi_scatter_create(msi_scatter **out, const msi_window_job *job);
+int msi_scatter_create(msi_scatter **out, const msi_wproj_job *job);
 void msi_scatter_free(msi_scatter *s);
 
 /* msi_scatter_sort - put the job's samples in order, with bookmarks. Returns: 0, MSI_EGPU, MSI_ERANGE */
-int msi_scatter_sort(msi_scatter *s, const msi_window_job *job, void *stream);
+int msi_scatter_sort(msi_scatter *s, const msi_wproj_job *job, void *stream);
 
 /*
  * msi_scatter_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
@@ -29,7 +29,7 @@ int msi_scatter_sort(msi_scatter *s, const msi_window_job *job, void *stream);
  * Returns:  0, MSI_EGPU
  * Notes:    partial sums meet in atomic additions, so their order varies.
  */
-int msi_scatter_degrid(msi_scatter *s, const msi_window_job *job, void *stream);
+int msi_scatter_degrid(msi_scatter *s, const msi_wproj_job *job, void *stream);
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,7 @@ template <typename T> struct window_args {
     uint32_t n_vis;
     int32_t each;               /* samples of a warp */
     int32_t n_part_u, n_part_v; /* warps of a window */
-    const msi_window_sample *sample;
+    const msi_wproj_sample *sample;
     const uint32_t *index; /* or NULL: in the order given */
     cplx<T> *value;
     const cplx<T> *grid;
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 4)
             if (base + (uint32_t)lane < end) {
                 uint32_t index = base + (uint32_t)lane;
                 if (a.index) index = a.index[index];
-                msi_window_sample s = a.sample[index];
+                msi_wproj_sample s = a.sample[index];
                 square<T> sq = find_square(a.kernels, msi_degrid_kernel(&s, a.kernels.oversample));
                 found[lane] = {sq.first,
                                msi_degrid_wrap(s.u - sq.taps / 2, a.nu),
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 4)
 }
 
 template <typename T>
-int launch_window(const msi_window_job *job, const uint32_t *index, int n_multiprocessor, cudaStream_t stream)
+int launch_window(const msi_wproj_job *job, const uint32_t *index, int n_multiprocessor, cudaStream_t stream)
 {
     window_args<T> a = {};
     const int taps = job->kernels.max_taps;
@@ -187,7 +187,7 @@ extern "C" void msi_window_table_free(msi_window_table *w)
     delete w;
 }
 
-static int fill_window(msi_window_table *w, const msi_window_job *job)
+static int fill_window(msi_window_table *w, const msi_wproj_job *job)
 {
     int device;
     MSI_CUDA(cudaGetDevice(&device));
@@ -201,7 +201,7 @@ static int fill_window(msi_window_table *w, const msi_window_job *job)
     return msi_degrid_sorter_tiles(w->sorter);
 }
 
-extern "C" int msi_window_table_create(msi_window_table **out, const msi_window_job *job)
+extern "C" int msi_window_table_create(msi_window_table **out, const msi_wproj_job *job)
 {
     *out = nullptr;
     msi_window_table *w = new msi_window_table{};
@@ -214,12 +214,12 @@ extern "C" int msi_window_table_create(msi_window_table **out, const msi_window_
     return MSI_OK;
 }
 
-extern "C" int msi_window_table_sort(msi_window_table *w, const msi_window_job *job, void *stream)
+extern "C" int msi_window_table_sort(msi_window_table *w, const msi_wproj_job *job, void *stream)
 {
     return msi_degrid_sort(w->sorter, job, 0, stream, &w->sorted);
 }
 
-extern "C" int msi_window_table_degrid(msi_window_table *w, const msi_window_job *job, int sorted, void *stream_)
+extern "C" int msi_window_table_degrid(msi_window_table *w, const msi_wproj_job *job, int sorted, void *stream_)
 {
     cudaStream_t stream = (cudaStream_t)stream_;
     if (job->n_vis == 0) return MSI_OK;

@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WPROJ_WINDOW_TABLE_CUDA_H
 #define MSI_KERNELS_WPROJ_WINDOW_TABLE_CUDA_H
 
-#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,12 +16,12 @@ typedef struct msi_window_table msi_window_table;
  * Given:   job: all but its pointers to samples, values and grid; full kernels
  * Returns: 0, MSI_EGPU, MSI_ERANGE (separable kernels, or wider than the grid)
  */
-int msi_window_table_create(msi_window_table **out, const msi_window_job *job);
+int msi_window_table_create(msi_window_table **out, const msi_wproj_job *job);
 void msi_window_table_free(msi_window_table *w);
 
 /* msi_window_table_sort - order the job's samples along strips of the grid, so that the window moves little from one
  * to the next. Returns: 0, MSI_EGPU, MSI_ERANGE */
-int msi_window_table_sort(msi_window_table *w, const msi_window_job *job, void *stream);
+int msi_window_table_sort(msi_window_table *w, const msi_wproj_job *job, void *stream);
 
 /*
  * msi_window_table_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
@@ -30,7 +30,7 @@ int msi_window_table_sort(msi_window_table *w, const msi_window_job *job, void *
  * Returns:  0, MSI_EGPU
  * Notes:    where a window takes several warps, sums meet in atomic additions, so their order varies.
  */
-int msi_window_table_degrid(msi_window_table *w, const msi_window_job *job, int sorted, void *stream);
+int msi_window_table_degrid(msi_window_table *w, const msi_wproj_job *job, int sorted, void *stream);
 
 #ifdef __cplusplus
 }

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(THREADS)
             re[e] = w.re * up;
             im[e] = w.im * up;
         }
-        if (o.lookup == MSI_WINDOW_NEAREST) {
+        if (o.lookup == MSI_WPROJ_NEAREST) {
             to_u[2 * i] = split(re[0], re[1], re[2], re[3]);
             to_u[2 * i + 1] = split(im[0], im[1], im[2], im[3]);
         } else {
@@ -92,7 +92,7 @@ int64_t v_row_bytes(int32_t window)
     return 2 * window * (int64_t)sizeof(msi_c32);
 }
 
-int fill(msi_window_operands *o, const msi_window_kernels *k, size_t u_bytes, size_t v_bytes, cudaStream_t stream)
+int fill(msi_window_operands *o, const msi_wproj_kernels *k, size_t u_bytes, size_t v_bytes, cudaStream_t stream)
 {
     const table_view t = {k->taps, k->offset_u, k->offset_v, (const msi_c32 *)k->table, k->oversample};
     MSI_CUDA(cudaMemsetAsync(o->largest, 0, sizeof *o->largest, stream));
@@ -113,11 +113,11 @@ extern "C" int64_t msi_window_operands_bytes(int32_t n_plane, int32_t oversample
     return bytes > (int64_t)MSI_WINDOW_OPERAND_MIB << 20 ? 0 : bytes;
 }
 
-extern "C" int msi_window_operands_create(msi_window_operands **out, const msi_window_job *job, void *stream)
+extern "C" int msi_window_operands_create(msi_window_operands **out, const msi_wproj_job *job, void *stream)
 {
-    const msi_window_kernels *k = &job->kernels;
+    const msi_wproj_kernels *k = &job->kernels;
     *out = nullptr;
-    if (k->full || job->precision != MSI_FP32 || k->lookup == MSI_WINDOW_TEXTURE) return MSI_OK;
+    if (k->full || job->precision != MSI_FP32 || k->lookup == MSI_WPROJ_TEXTURE) return MSI_OK;
     const int32_t window = window_for(k->max_taps);
     const int64_t n_row = n_row_of(k->n_plane, k->oversample);
     const int64_t u_bytes = n_row * u_row_bytes(window), v_bytes = n_row * v_row_bytes(window);

@@ -6,7 +6,7 @@
 #ifndef MSI_KERNELS_WINDOW_OPERANDS_CUDA_H
 #define MSI_KERNELS_WINDOW_OPERANDS_CUDA_H
 
-#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,15 +20,15 @@ enum { MSI_WINDOW_OPERAND_MIB = 256 };
  * narrower than `taps` are padded by zeros.
  *
  * u [n_row][4][2][window / 4][2] 16 bytes: for footprints that begin 0 .. 3 cells into a block of four, twice over the
- * window's blocks, the real parts of a block's four weights, scaled, and the imaginary parts. MSI_WINDOW_NEAREST: four
- * high halves, then four low ones. MSI_WINDOW_LINEAR: floats.
+ * window's blocks, the real parts of a block's four weights, scaled, and the imaginary parts. MSI_WPROJ_NEAREST: four
+ * high halves, then four low ones. MSI_WPROJ_LINEAR: floats.
  *
  * v [n_row][2][window] msi_c32: twice over the window's cells.
  */
 typedef struct msi_window_operands {
     int32_t taps, half;
     int32_t window; /* cells of the least window for `taps` that tensor cores divide well; a multiple of 16 */
-    msi_window_lookup lookup;
+    msi_wproj_lookup lookup;
     void *u, *v;
     float *largest; /* part of any weight, which scales those along u */
 } msi_window_operands;
@@ -44,7 +44,7 @@ int64_t msi_window_operands_bytes(int32_t n_plane, int32_t oversample, int32_t m
  *           double precision, textures, more than operands may take or the device has left
  * Returns:  0, MSI_EGPU, MSI_ENOMEM
  */
-int msi_window_operands_create(msi_window_operands **out, const msi_window_job *job, void *stream);
+int msi_window_operands_create(msi_window_operands **out, const msi_wproj_job *job, void *stream);
 void msi_window_operands_free(msi_window_operands *o);
 
 #ifdef __cplusplus

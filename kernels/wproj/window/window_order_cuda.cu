@@ -24,7 +24,7 @@ struct msi_window_order {
     uint8_t *class_of_plane;
     uint32_t *key, *key_sorted, *index, *index_sorted;
     uint32_t *count; /* [MSI_WINDOW_MAX_CLASS + 1]: of classes, and of all */
-    msi_window_sample *sample;
+    msi_wproj_sample *sample;
     void *value;
     void *sort_room;
     size_t sort_bytes;
@@ -131,7 +131,7 @@ __device__ void store(msi_c64 *out, double re, double im)
 
 template <typename C>
 __global__ void k_window_take(const __grid_constant__ order_args a, int64_t n, const uint32_t *index,
-                              msi_window_sample *sample, C *value)
+                              msi_wproj_sample *sample, C *value)
 {
     int64_t k = blockIdx.x * (int64_t)BLOCK + threadIdx.x;
     if (k >= n) return;
@@ -279,7 +279,7 @@ extern "C" void msi_window_order_free(msi_window_order *o)
 
 extern "C" int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_image)
 {
-    const int64_t sample = 4 * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(msi_window_sample);
+    const int64_t sample = 4 * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(msi_wproj_sample);
     return capacity * (sample + n_image * msi_complex_bytes(precision)) + ((int64_t)1 << 22);
 }
 

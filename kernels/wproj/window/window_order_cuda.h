@@ -11,7 +11,7 @@
 #ifndef MSI_KERNELS_WINDOW_ORDER_CUDA_H
 #define MSI_KERNELS_WINDOW_ORDER_CUDA_H
 
-#include "kernels/wproj/window/wproj_window_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 #include "kernels/store/store_rows.h"
 
 #ifdef __cplusplus
@@ -38,7 +38,7 @@ typedef struct msi_window_ordered {
     int32_t n_class;
     int32_t taps[MSI_WINDOW_MAX_CLASS];      /* widest kernel of the class */
     int64_t first[MSI_WINDOW_MAX_CLASS + 1]; /* its samples are first[c] .. first[c + 1] - 1 */
-    const msi_window_sample *sample;
+    const msi_wproj_sample *sample;
     void *value; /* [n][n_image] complex: weighted and turned, or room for what is degridded */
 } msi_window_ordered;
 

@@ -16,7 +16,7 @@ typedef struct msi_window_case {
     int degrid;
     msi_precision precision;
     int n_image, full;
-    msi_window_lookup lookup;
+    msi_wproj_lookup lookup;
     int32_t taps;
 } msi_window_case;
 

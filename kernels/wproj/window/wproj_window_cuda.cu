@@ -68,7 +68,7 @@ template <class F> struct grid_store {
 };
 
 /* Visibility times weight along v, for the rows of a tile. */
-template <msi_window_lookup LOOKUP, class F>
+template <msi_wproj_lookup LOOKUP, class F>
 __device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis along, int n, int first, int cells,
                                                staging share)
 {
@@ -79,7 +79,7 @@ __device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis 
 #pragma unroll 4
         for (int k = share.k; k < n; k += share.k_step) {
             cplx<T> w = weight_at<LOOKUP>(read_source(&s.batch.v[k]),
-                                          LOOKUP == MSI_WINDOW_LINEAR ? s.batch.frac_v[k] : 0.0f, first + x, along);
+                                          LOOKUP == MSI_WPROJ_LINEAR ? s.batch.frac_v[k] : 0.0f, first + x, along);
             cplx<T> product[F::P];
 #pragma unroll
             for (int p = 0; p < F::P; p++) product[p] = multiply(s.batch.value[half][k * F::P + p], w);
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     if (mine && any) flush(at, true);
 }
 
-template <class F> int launch(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+template <class F> int launch(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
     if constexpr (F::FULL)
         return launch_form<F, 0>(k_window_grid_full<F>, 0, job, group, first_image, n_pass, stream);
@@ -290,12 +290,12 @@ constexpr int N_FORM = (int)(sizeof FORMS / sizeof FORMS[0]);
 
 } // namespace
 
-extern "C" int msi_window_grid_cuda(const msi_window_job *job, const msi_window_shape *shape, void *stream)
+extern "C" int msi_window_grid_cuda(const msi_wproj_job *job, const msi_window_shape *shape, void *stream)
 {
     return launch_forms(FORMS, N_FORM, job, shape, (cudaStream_t)stream);
 }
 
-extern "C" int msi_window_grid_shapes(const msi_window_job *job, msi_window_shape *shape)
+extern "C" int msi_window_grid_shapes(const msi_wproj_job *job, msi_window_shape *shape)
 {
     return list_shapes(FORMS, N_FORM, job, shape);
 }

@@ -40,11 +40,11 @@ template <typename T> struct window_args {
     int32_t threads_u, threads_v;        /* of a tile */
     int32_t log2_tile_u, log2_tile_v;    /* of a tile's cells, rounded up, or of the threads that there are */
     int32_t oversample, full, conjugate; /* conjugate: degridding */
-    msi_window_lookup lookup;
+    msi_wproj_lookup lookup;
     cudaTextureObject_t texture_u, texture_v;
     float texture_middle;
     int32_t pairs; /* pairs of floats begin at multiples of 16 bytes: a form's images, or cells */
-    const msi_window_sample *sample;
+    const msi_wproj_sample *sample;
     cplx<T> *value;
     cplx<T> *grid;
     const int32_t *taps;
@@ -110,7 +110,7 @@ template <int C, int B, int ROOM, int PACK> __device__ __forceinline__ int pack_
  */
 template <typename T, int P, int N> struct batch_store {
     alignas(16) cplx<T> value[2][N * P];
-    alignas(16) msi_window_sample sample[2][N];
+    alignas(16) msi_wproj_sample sample[2][N];
     tap_source<T> u[N], v[N];
     float frac_u[N], frac_v[N];
     alignas(16) corner at[N];
@@ -121,10 +121,10 @@ template <typename T, int P, int N> struct batch_store {
 
 /* `value` has `stride` images a visibility; NULL: samples alone. */
 template <typename T, int P, int N>
-__device__ void fetch_batch(batch_store<T, P, N> &b, int half, const msi_window_sample *sample, const cplx<T> *value,
+__device__ void fetch_batch(batch_store<T, P, N> &b, int half, const msi_wproj_sample *sample, const cplx<T> *value,
                             int stride, int n)
 {
-    constexpr int WORDS = (int)sizeof(msi_window_sample) / 8;
+    constexpr int WORDS = (int)sizeof(msi_wproj_sample) / 8;
     for (int i = threadIdx.x; i < n * WORDS; i += blockDim.x)
         __pipeline_memcpy_async((char *)b.sample[half] + 8 * i, (const char *)sample + 8 * i, 8);
     if (value)
@@ -144,7 +144,7 @@ template <int CU, int CV, typename T, int P, int N>
 __device__ void find_batch(batch_store<T, P, N> &b, int half, const window_args<T> &a, int n)
 {
     int k = threadIdx.x;
-    msi_window_sample s = b.sample[half][k < n ? k : 0];
+    msi_wproj_sample s = b.sample[half][k < n ? k : 0];
     int taps = a.taps[s.plane], half_os = a.oversample / 2;
     int u = s.u, v = s.v;
     if (u < -a.nu / 2 || u > a.nu / 2) u = floor_mod(u + a.nu / 2, a.nu) - a.nu / 2;
@@ -175,7 +175,7 @@ __device__ void find_batch(batch_store<T, P, N> &b, int half, const window_args<
         row_u += (s.sub_u + half_os) * taps;
         row_v = a.table + a.offset_v[s.plane] + (s.sub_v + half_os) * taps;
     }
-    if (a.lookup == MSI_WINDOW_TEXTURE) {
+    if (a.lookup == MSI_WPROJ_TEXTURE) {
         float tap_0 = a.texture_middle + 0.5f - (float)(taps / 2 * a.oversample);
         row_u = pack_texel<T>(tap_0 - (float)s.sub_u - s.frac_u, s.plane);
         row_v = pack_texel<T>(tap_0 - (float)s.sub_v - s.frac_v, s.plane);
@@ -247,14 +247,14 @@ struct axis {
 };
 
 /* The weight that falls on place x of the window; 0 where the footprint does not reach. */
-template <msi_window_lookup LOOKUP, typename T>
+template <msi_wproj_lookup LOOKUP, typename T>
 __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac, int x, axis along)
 {
     /* Below rot the window begins anew: there the difference is huge without its sign, and a window more the less. */
     uint32_t tap = (uint32_t)(x - s.rot), taps = (uint32_t)s.taps & ~CONJUGATE;
     tap = min(tap, tap + (uint32_t)along.window);
     cplx<T> w = {0, 0};
-    if constexpr (LOOKUP == MSI_WINDOW_TEXTURE) {
+    if constexpr (LOOKUP == MSI_WPROJ_TEXTURE) {
         uint64_t texel = (uint64_t)s.row;
         if (tap < taps) {
             float2 t = tex2D<float2>(along.texture, __uint_as_float((uint32_t)texel) + (float)tap * along.oversample,
@@ -264,7 +264,7 @@ __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac,
     } else {
         const cplx<T> *at = s.row + tap;
         w = read_table_if(tap < taps, at);
-        if (LOOKUP == MSI_WINDOW_LINEAR && frac != 0) {
+        if (LOOKUP == MSI_WPROJ_LINEAR && frac != 0) {
             cplx<T> next = read_table_if(tap < taps, at + taps);
             w.re += (T)frac * (next.re - w.re);
             w.im += (T)frac * (next.im - w.im);
@@ -275,14 +275,14 @@ __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac,
 }
 
 /* Calls stage with the lookup as a constant; textures hold floats alone. */
-template <typename T, class STAGE> __device__ __forceinline__ void stage_by(msi_window_lookup lookup, STAGE stage)
+template <typename T, class STAGE> __device__ __forceinline__ void stage_by(msi_wproj_lookup lookup, STAGE stage)
 {
-    if (lookup == MSI_WINDOW_NEAREST)
-        stage(std::integral_constant<msi_window_lookup, MSI_WINDOW_NEAREST>());
-    else if (sizeof(T) == 8 || lookup == MSI_WINDOW_LINEAR)
-        stage(std::integral_constant<msi_window_lookup, MSI_WINDOW_LINEAR>());
+    if (lookup == MSI_WPROJ_NEAREST)
+        stage(std::integral_constant<msi_wproj_lookup, MSI_WPROJ_NEAREST>());
+    else if (sizeof(T) == 8 || lookup == MSI_WPROJ_LINEAR)
+        stage(std::integral_constant<msi_wproj_lookup, MSI_WPROJ_LINEAR>());
     else if constexpr (sizeof(T) == 4)
-        stage(std::integral_constant<msi_window_lookup, MSI_WINDOW_TEXTURE>());
+        stage(std::integral_constant<msi_wproj_lookup, MSI_WPROJ_TEXTURE>());
 }
 
 /* How a block's threads share the items (visibility, place) of a staging pass: each keeps its place, or few. */
@@ -303,7 +303,7 @@ __device__ __forceinline__ staging share_items(int log2_width)
 }
 
 /* Weights along one axis of n visibilities into rows of ROOM staged elements. */
-template <int C, int B, int ROOM, msi_window_lookup LOOKUP, typename T>
+template <int C, int B, int ROOM, msi_wproj_lookup LOOKUP, typename T>
 __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> *source, const float *frac, axis along,
                                            int n, int first, int cells, staging share)
 {
@@ -311,7 +311,7 @@ __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> 
         cplx<T> *out = staged + pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x);
 #pragma unroll 4
         for (int k = share.k; k < n; k += share.k_step)
-            out[k * ROOM] = weight_at<LOOKUP>(read_source(&source[k]), LOOKUP == MSI_WINDOW_LINEAR ? frac[k] : 0.0f,
+            out[k * ROOM] = weight_at<LOOKUP>(read_source(&source[k]), LOOKUP == MSI_WPROJ_LINEAR ? frac[k] : 0.0f,
                                               first + x, along);
     }
 }

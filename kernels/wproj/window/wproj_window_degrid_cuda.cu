@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     }
 }
 
-template <class F> int launch(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+template <class F> int launch(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
     if constexpr (F::FULL)
         return launch_form<F, 0>(k_window_degrid_full<F>, 1, job, group, first_image, n_pass, stream);
@@ -336,12 +336,12 @@ constexpr int N_FORM = (int)(sizeof FORMS / sizeof FORMS[0]);
 
 } // namespace
 
-extern "C" int msi_window_degrid_cuda(const msi_window_job *job, const msi_window_shape *shape, void *stream)
+extern "C" int msi_window_degrid_cuda(const msi_wproj_job *job, const msi_window_shape *shape, void *stream)
 {
     return launch_forms(FORMS, N_FORM, job, shape, (cudaStream_t)stream);
 }
 
-extern "C" int msi_window_degrid_shapes(const msi_window_job *job, msi_window_shape *shape)
+extern "C" int msi_window_degrid_shapes(const msi_wproj_job *job, msi_window_shape *shape)
 {
     return list_shapes(FORMS, N_FORM, job, shape);
 }

@@ -17,10 +17,10 @@ extern "C" {
  * Returns: 0, MSI_ERANGE (a shape that is not compiled in, kernels wider than the grid), MSI_EGPU
  * Notes:   the adjoint of msi_window_grid_cuda.
  */
-int msi_window_degrid_cuda(const msi_window_job *job, const msi_window_shape *shape, void *stream);
+int msi_window_degrid_cuda(const msi_wproj_job *job, const msi_window_shape *shape, void *stream);
 
 /* msi_window_degrid_shapes - as msi_window_grid_shapes. */
-int msi_window_degrid_shapes(const msi_window_job *job, msi_window_shape *shape);
+int msi_window_degrid_shapes(const msi_wproj_job *job, msi_window_shape *shape);
 
 #ifdef __cplusplus
 }

@@ -27,7 +27,7 @@ inline int log2_ceil(int n)
 
 /* For n_pass times P images from first_image on. */
 template <typename T, int P>
-void fill_args(window_args<T> *a, const msi_window_job *job, int group, int first_image, int n_pass, int conjugate)
+void fill_args(window_args<T> *a, const msi_wproj_job *job, int group, int first_image, int n_pass, int conjugate)
 {
     *a = {};
     a->nu = (int32_t)job->nu;
@@ -98,7 +98,7 @@ template <typename T> int clear_values(const window_args<T> &a, int first_image,
 
 /* A form's kernel, with STORE_BYTES of shared memory asked for at the launch. */
 template <class F, size_t STORE_BYTES>
-int launch_form(void (*kernel)(window_args<typename F::T>), int degrid, const msi_window_job *job, int group,
+int launch_form(void (*kernel)(window_args<typename F::T>), int degrid, const msi_wproj_job *job, int group,
                 int first_image, int n_pass, cudaStream_t stream)
 {
     static_assert(STORE_BYTES <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
@@ -113,7 +113,7 @@ int launch_form(void (*kernel)(window_args<typename F::T>), int degrid, const ms
     return MSI_OK;
 }
 
-typedef int (*launch_fn)(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream);
+typedef int (*launch_fn)(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream);
 
 /* One compiled form, as both directions' tables list it. */
 struct form_row {
@@ -133,14 +133,14 @@ template <class F> constexpr form_row row_of(launch_fn launch)
 }
 
 /* Tensor cores take rows whose blocks do not wrap within themselves, and whole tiles of the operands' window. */
-inline bool tensor_takes(const msi_window_shape &s, const msi_window_job *job)
+inline bool tensor_takes(const msi_window_shape &s, const msi_wproj_job *job)
 {
     const msi_window_operands *o = job->kernels.operands;
     return o && o->taps == job->kernels.max_taps && o->lookup == job->kernels.lookup && job->nu % s.coarsen_u == 0 &&
            job->n_image % s.images == 0 && o->window % s.tile_u == 0 && o->window % s.tile_v == 0;
 }
 
-inline bool suits(const form_row &f, const msi_window_job *job)
+inline bool suits(const form_row &f, const msi_wproj_job *job)
 {
     return f.precision == job->precision && f.full == job->kernels.full &&
            (f.shape.variant != MSI_WINDOW_TENSOR || tensor_takes(f.shape, job));
@@ -161,15 +161,15 @@ inline bool same_shape(const msi_window_shape &a, const msi_window_shape *b)
  * All images of a job: those that the shape's form takes at a time in one launch, what is left over one by one by a
  * form that takes one, of like tiles if there is any.
  */
-inline int launch_forms(const form_row *form, int n_form, const msi_window_job *job, const msi_window_shape *shape,
+inline int launch_forms(const form_row *form, int n_form, const msi_wproj_job *job, const msi_window_shape *shape,
                         cudaStream_t stream)
 {
     const int64_t least = (int64_t)job->kernels.max_taps + 16;
     if (job->nu < least || job->nv < least || job->nu > INT32_MAX / 2 || job->nv > INT32_MAX / 2)
         return msi_error_set(MSI_ERANGE, "%d taps do not fit a window gridder's grid of %lld x %lld cells",
                              (int)job->kernels.max_taps, (long long)job->nu, (long long)job->nv);
-    if (job->kernels.lookup != MSI_WINDOW_NEAREST &&
-        (job->kernels.full || (job->kernels.lookup == MSI_WINDOW_TEXTURE && job->precision != MSI_FP32)))
+    if (job->kernels.lookup != MSI_WPROJ_NEAREST &&
+        (job->kernels.full || (job->kernels.lookup == MSI_WPROJ_TEXTURE && job->precision != MSI_FP32)))
         return msi_error_set(MSI_ERANGE,
                              "a window gridder interpolates separable kernels alone, by textures in fp32 alone");
     const form_row *first = nullptr, *single = nullptr;
@@ -191,7 +191,7 @@ inline int launch_forms(const form_row *form, int n_form, const msi_window_job *
 }
 
 /* The shapes of the forms that suit a job. */
-inline int list_shapes(const form_row *form, int n_form, const msi_window_job *job, msi_window_shape *shape)
+inline int list_shapes(const form_row *form, int n_form, const msi_wproj_job *job, msi_window_shape *shape)
 {
     int n = 0;
     for (int i = 0; i < n_form; i++)

@@ -13,8 +13,8 @@
 struct msi_window_gridder {
     msi_window_order *order;
     msi_wkernel_mirror mirror;
-    msi_window_kernels kernels; /* the mirror's and textures; max_taps and operands are set for each launch */
-    cudaArray_t array[2];       /* textures' */
+    msi_wproj_kernels kernels; /* the mirror's and textures; max_taps and operands are set for each launch */
+    cudaArray_t array[2];      /* textures' */
     msi_precision precision;
     int n_image;
     int64_t n_expected;
@@ -75,7 +75,7 @@ int make_textures(msi_window_gridder *g, const msi_wkernel_set *k)
     MSI_CUDA(cudaMemcpy(table.data(), k->table, table.size() * sizeof table[0], cudaMemcpyDefault));
     MSI_TRY(make_texture(k, table.data(), k->offset_u, &g->array[0], &g->kernels.texture_u));
     MSI_TRY(make_texture(k, table.data(), k->offset_v, &g->array[1], &g->kernels.texture_v));
-    g->kernels.lookup = MSI_WINDOW_TEXTURE;
+    g->kernels.lookup = MSI_WPROJ_TEXTURE;
     g->kernels.texture_middle = (float)((k->half_max + 1) * k->oversample);
     return MSI_OK;
 }
@@ -90,7 +90,7 @@ int set_up(msi_window_gridder *g, const msi_wproj_geometry *geometry, const msi_
     std::copy(about.name, about.name + sizeof g->device, g->device);
     MSI_CUDA(cudaEventCreate(&g->begin));
     MSI_CUDA(cudaEventCreate(&g->end));
-    MSI_TRY(msi_wkernel_mirror_make(&g->mirror, k, geometry->linear ? MSI_WINDOW_LINEAR : MSI_WINDOW_NEAREST));
+    MSI_TRY(msi_wkernel_mirror_make(&g->mirror, k, geometry->linear ? MSI_WPROJ_LINEAR : MSI_WPROJ_NEAREST));
     g->kernels = g->mirror.view;
     if (textures) MSI_TRY(make_textures(g, k));
     return msi_window_order_create(&g->order, capacity, geometry, k->half, k->precision, g->n_image);
@@ -99,12 +99,12 @@ int set_up(msi_window_gridder *g, const msi_wproj_geometry *geometry, const msi_
 /* What a shape is measured on. */
 struct measurement {
     msi_window_gridder *g;
-    msi_window_job job;
+    msi_wproj_job job;
     int degrid;
     cudaStream_t stream;
 };
 
-int launch(const msi_window_job *job, int degrid, const msi_window_shape *shape, cudaStream_t stream)
+int launch(const msi_wproj_job *job, int degrid, const msi_window_shape *shape, cudaStream_t stream)
 {
     return degrid ? msi_window_degrid_cuda(job, shape, stream) : msi_window_grid_cuda(job, shape, stream);
 }
@@ -157,7 +157,7 @@ int measure_shapes(const measurement *of, const msi_window_case *what, const msi
 }
 
 /* n_expected: the samples that the shape is for. */
-int choose_shape(msi_window_gridder *g, const msi_window_job *job, int degrid, int of_class, int64_t n_expected,
+int choose_shape(msi_window_gridder *g, const msi_wproj_job *job, int degrid, int of_class, int64_t n_expected,
                  cudaStream_t stream, msi_window_shape *shape)
 {
     msi_window_shape *known = &g->shape[degrid][of_class];
@@ -184,7 +184,7 @@ int choose_shape(msi_window_gridder *g, const msi_window_job *job, int degrid, i
 }
 
 /* The operands of a class, made at the first call. */
-int operands_of(msi_window_gridder *g, const msi_window_job *job, int of_class, cudaStream_t stream,
+int operands_of(msi_window_gridder *g, const msi_wproj_job *job, int of_class, cudaStream_t stream,
                 const msi_window_operands **operands)
 {
     if (!g->has_asked[of_class]) MSI_TRY(msi_window_operands_create(&g->operands[of_class], job, stream));
@@ -200,7 +200,7 @@ int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const 
     for (int c = 0; c < ordered->n_class; c++) {
         const int64_t first = ordered->first[c], n = ordered->first[c + 1] - first;
         if (n == 0) continue;
-        msi_window_job job = {};
+        msi_wproj_job job = {};
         job.precision = g->precision;
         job.n_image = g->n_image;
         job.nu = grid->nu;

@@ -230,7 +230,7 @@ struct found_place {
 };
 
 template <bool LINEAR>
-__device__ __forceinline__ found_place find_place(const msi_window_sample &s, const window_args<float> &a,
+__device__ __forceinline__ found_place find_place(const msi_wproj_sample &s, const window_args<float> &a,
                                                   const operand_table &o)
 {
     int u = s.u, v = s.v;
@@ -262,7 +262,7 @@ __global__ void __launch_bounds__(32, F::BLOCKS)
     k_window_degrid_tensor(const __grid_constant__ window_args<float> a, const __grid_constant__ operand_table o)
 {
     constexpr int P = F::P, M = F::M, STEPS = F::STEPS, WORDS = LINEAR ? 3 : 2;
-    __shared__ alignas(8) msi_window_sample fetched[2][BATCH];
+    __shared__ alignas(8) msi_wproj_sample fetched[2][BATCH];
     const block_share share = share_blocks<P>(a, F::COLUMNS, F::ROWS);
     const int lane = threadIdx.x, row = lane / 4;
     const bool several = a.n_tile_u * a.n_tile_v > 1;
@@ -289,7 +289,7 @@ __global__ void __launch_bounds__(32, F::BLOCKS)
     for (int64_t done = share.begin; done < share.end; done += BATCH, half ^= 1) {
         const int n = (int)min(share.end - done, (int64_t)BATCH);
         __pipeline_wait_prior(0);
-        const msi_window_sample mine = fetched[half][lane];
+        const msi_wproj_sample mine = fetched[half][lane];
         fetch(done + BATCH, half ^ 1);
         const found_place f = find_place<LINEAR>(mine, a, o);
         int before_u = __shfl_up_sync(ALL_LANES, f.u, 1), before_v = __shfl_up_sync(ALL_LANES, f.v, 1);
@@ -400,7 +400,7 @@ void launch_tiles(const window_args<float> &a, const operand_table &o, int64_t b
 }
 
 template <class F>
-int launch_tensor(const msi_window_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
+int launch_tensor(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
     const msi_window_operands *from = job->kernels.operands;
     const int32_t window = from->window;
@@ -417,7 +417,7 @@ int launch_tensor(const msi_window_job *job, int group, int first_image, int n_p
                              ((int32_t)std::max(job->nu, job->nv) / 2 / window + 2) * window,
                              (uint32_t)((((uint64_t)1 << 32) + (uint32_t)window - 1) / (uint32_t)window)};
     MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
-    if (from->lookup == MSI_WINDOW_LINEAR)
+    if (from->lookup == MSI_WPROJ_LINEAR)
         launch_tiles<F, true>(a, o, count_blocks(a), stream);
     else
         launch_tiles<F, false>(a, o, count_blocks(a), stream);

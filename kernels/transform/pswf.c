@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/transform/window.h"
+#include "kernels/transform/pswf.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum { MOST_VALUES = 32 };
 
 /* The even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k; all at once, since its quotients
  * are theirs in common. */
-static void series_values(const msi_window *window, int n, const double *s, double *sum)
+static void series_values(const msi_pswf *window, int n, const double *s, double *sum)
 {
     double p0[MOST_VALUES], p1[MOST_VALUES];
     for (int i = 0; i < n; i++) {
@@ -38,7 +38,7 @@ static void series_values(const msi_window *window, int n, const double *s, doub
     }
 }
 
-static double series_value(const msi_window *window, double s)
+static double series_value(const msi_pswf *window, double s)
 {
     double sum;
     series_values(window, 1, &s, &sum);
@@ -50,9 +50,9 @@ static double series_value(const msi_window *window, double s)
  * the basis of normalised even Legendre polynomials, by inverse iteration (the eigenvalues grow at least as 1 : 5, so
  * 25 steps reach rounding).
  */
-static void solve_series(msi_window *window, double c)
+static void solve_series(msi_pswf *window, double c)
 {
-    enum { N = MSI_WINDOW_MAX_SERIES };
+    enum { N = MSI_PSWF_MAX_SERIES };
     double diagonal[N], off[N], x[N], factor[N];
     for (int i = 0; i < N; i++) {
         double k = 2.0 * i;
@@ -82,25 +82,25 @@ static void solve_series(msi_window *window, double c)
 }
 
 /* Each tap's polynomial in z: Chebyshev interpolation, rewritten in powers of z. */
-static void fit_taps(msi_window *window)
+static void fit_taps(msi_pswf *window)
 {
     int n = window->n_coef;
-    double node[MSI_WINDOW_MAX_COEF], cosine[MSI_WINDOW_MAX_COEF][MSI_WINDOW_MAX_COEF]; /* T_k(node i): [k][i] */
+    double node[MSI_PSWF_MAX_COEF], cosine[MSI_PSWF_MAX_COEF][MSI_PSWF_MAX_COEF]; /* T_k(node i): [k][i] */
     for (int i = 0; i < n; i++) {
         double theta = MSI_PI * (i + 0.5) / n;
         node[i] = cos(theta);
         for (int k = 0; k < n; k++) cosine[k][i] = cos(k * theta);
     }
     for (int tap = 0; tap < window->width; tap++) {
-        double chebyshev[MSI_WINDOW_MAX_COEF] = {0}, s[MSI_WINDOW_MAX_COEF], value[MSI_WINDOW_MAX_COEF];
+        double chebyshev[MSI_PSWF_MAX_COEF] = {0}, s[MSI_PSWF_MAX_COEF], value[MSI_PSWF_MAX_COEF];
         for (int i = 0; i < n; i++) s[i] = (node[i] + 1 + 2 * tap) / window->width - 1;
         series_values(window, n, s, value);
         for (int k = 0; k < n; k++)
             for (int i = 0; i < n; i++) chebyshev[k] += (k ? 2.0 : 1.0) / n * value[i] * cosine[k][i];
-        double t0[MSI_WINDOW_MAX_COEF] = {1}, t1[MSI_WINDOW_MAX_COEF] = {0, 1}, power[MSI_WINDOW_MAX_COEF] = {0};
+        double t0[MSI_PSWF_MAX_COEF] = {1}, t1[MSI_PSWF_MAX_COEF] = {0, 1}, power[MSI_PSWF_MAX_COEF] = {0};
         for (int k = 0; k < n; k++) {
             for (int i = 0; i < n; i++) power[i] += chebyshev[k] * t0[i];
-            double t2[MSI_WINDOW_MAX_COEF] = {0};
+            double t2[MSI_PSWF_MAX_COEF] = {0};
             for (int i = 0; i < n; i++) t2[i] = (i ? 2 * t1[i - 1] : 0) - t0[i];
             memcpy(t0, t1, sizeof t0);
             memcpy(t1, t2, sizeof t1);
@@ -110,37 +110,37 @@ static void fit_taps(msi_window *window)
 }
 
 /* The window but for its taps' polynomials. */
-static int make_shape(msi_window *window, int width, double sigma)
+static int make_shape(msi_pswf *window, int width, double sigma)
 {
     memset(window, 0, sizeof *window);
-    if (width < MSI_WINDOW_MIN_WIDTH || width > MSI_WINDOW_MAX_WIDTH || !(sigma > 1))
+    if (width < MSI_PSWF_MIN_WIDTH || width > MSI_PSWF_MAX_WIDTH || !(sigma > 1))
         return msi_error_set(MSI_ERANGE,
                              "window: no width %d at oversampling %g (width %d to %d, oversampling above 1)", width,
-                             sigma, MSI_WINDOW_MIN_WIDTH, MSI_WINDOW_MAX_WIDTH);
+                             sigma, MSI_PSWF_MIN_WIDTH, MSI_PSWF_MAX_WIDTH);
     double band = (1 - 0.5 / sigma) * band_factor(width);
     window->width = width;
     window->sigma = sigma;
-    window->n_coef = msi_window_n_coef(width);
+    window->n_coef = msi_pswf_n_coef(width);
     solve_series(window, MSI_PI * width * band);
     window->transform_at_0 = window->width * window->series[0];
     window->omega_per_x = 1 / band;
     return MSI_OK;
 }
 
-int msi_window_make(msi_window *window, int width, double sigma)
+int msi_pswf_make(msi_pswf *window, int width, double sigma)
 {
     MSI_TRY(make_shape(window, width, sigma));
     fit_taps(window);
     return MSI_OK;
 }
 
-double msi_window_value(const msi_window *window, double t)
+double msi_pswf_value(const msi_pswf *window, double t)
 {
     double s = 2 * t / window->width;
     return fabs(s) > 1 ? 0 : series_value(window, s);
 }
 
-double msi_window_transform(const msi_window *window, double x)
+double msi_pswf_transform(const msi_pswf *window, double x)
 {
     return window->transform_at_0 * series_value(window, x * window->omega_per_x);
 }
@@ -150,7 +150,7 @@ double msi_window_transform(const msi_window *window, double x)
  * even = sum_t value cos(2 pi x t) cos(2 pi k t) and odd the same of sines, it is even - odd at x + k and even + odd at
  * x - k; cosines and sines of multiples follow by rotation.
  */
-double msi_window_error(const msi_window *window)
+double msi_pswf_error(const msi_pswf *window)
 {
     enum { N_X = 16, N_K = 3, POINTS_A_TAP = 24, HALF = POINTS_A_TAP / 2 };
     double even[N_X + 1][N_K] = {{0}}, odd[N_X + 1][N_K] = {{0}}, h = 1.0 / POINTS_A_TAP;
@@ -182,36 +182,36 @@ double msi_window_error(const msi_window *window)
     }
     double largest = 0;
     for (int ix = 0; ix <= N_X; ix++) {
-        double inside = msi_window_transform(window, ix * 0.5 / window->sigma / N_X), outside = 0;
+        double inside = msi_pswf_transform(window, ix * 0.5 / window->sigma / N_X), outside = 0;
         for (int k = 0; k < N_K; k++) outside += even[ix][k] * even[ix][k] + odd[ix][k] * odd[ix][k];
         largest = fmax(largest, 2 * outside / (inside * inside));
     }
     return sqrt(largest);
 }
 
-void msi_window_amplification(const msi_window *window, double *rms, double *edge)
+void msi_pswf_amplification(const msi_pswf *window, double *rms, double *edge)
 {
     enum { N = 32 };
     double all = 0, inverse = 0;
     /* By Parseval the whole band's energy is that of the window itself, up to the little that repeats outside. */
     for (int i = 0; i < N; i++) {
         double t = (i + 0.5) / N, x = (i + 0.5) / N * 0.5 / window->sigma;
-        double value = msi_window_value(window, 0.5 * window->width * t), ft = msi_window_transform(window, x);
+        double value = msi_pswf_value(window, 0.5 * window->width * t), ft = msi_pswf_transform(window, x);
         all += value * value * window->width / N;
         inverse += 1 / (ft * ft) / N;
     }
     *rms = sqrt(all * inverse);
-    *edge = sqrt(all) / msi_window_transform(window, 0.5 / window->sigma);
+    *edge = sqrt(all) / msi_pswf_transform(window, 0.5 / window->sigma);
 }
 
 static double find_least_sigma(int width, double error)
 {
     double low = 1.1, high = 2.5;
-    msi_window window;
-    if (make_shape(&window, width, high) || msi_window_error(&window) > error) return HUGE_VAL;
+    msi_pswf window;
+    if (make_shape(&window, width, high) || msi_pswf_error(&window) > error) return HUGE_VAL;
     while (high - low > 0.01) {
         double sigma = 0.5 * (low + high);
-        if (make_shape(&window, width, sigma) == MSI_OK && msi_window_error(&window) <= error)
+        if (make_shape(&window, width, sigma) == MSI_OK && msi_pswf_error(&window) <= error)
             high = sigma;
         else
             low = sigma;
@@ -220,14 +220,14 @@ static double find_least_sigma(int width, double error)
 }
 
 /* Plans of every strategy and of every channel ask for the same errors one after the other. */
-double msi_window_least_sigma(int width, double error)
+double msi_pswf_least_sigma(int width, double error)
 {
     enum { N_ERROR = 4 };
     static _Thread_local struct {
-        double error, sigma[MSI_WINDOW_MAX_WIDTH + 1];
+        double error, sigma[MSI_PSWF_MAX_WIDTH + 1];
     } known[N_ERROR];
     static _Thread_local int oldest;
-    if (width < MSI_WINDOW_MIN_WIDTH || width > MSI_WINDOW_MAX_WIDTH) return HUGE_VAL;
+    if (width < MSI_PSWF_MIN_WIDTH || width > MSI_PSWF_MAX_WIDTH) return HUGE_VAL;
     int at = 0;
     while (at < N_ERROR && known[at].error != error) at++;
     if (at == N_ERROR) {

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The window with which the default gridder spreads a sample over cells: the prolate spheroidal wave function of
+ * order 0, cut to its support.
+ *
+ * Among all functions of a given support it has the least energy outside a given band (Slepian & Pollak 1961), and the
+ * energy that falls where the image repeats itself is the gridder's error. For width >= 6 its error is about half that
+ * of an exponential-of-semicircle window of the same width (measured; tests/test_pswf.c holds it below that).
+ */
+#ifndef MSI_KERNELS_PSWF_H
+#define MSI_KERNELS_PSWF_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MSI_PSWF_MIN_WIDTH = 2, MSI_PSWF_MAX_WIDTH = 16, MSI_PSWF_MAX_COEF = 20, MSI_PSWF_MAX_SERIES = 64 };
+
+/*
+ * t in cells from the sample; support |t| <= width/2; value 1 at t = 0. Frequencies x in cycles a cell; the image
+ * occupies |x| <= 1/(2 sigma).
+ */
+typedef struct msi_pswf {
+    int width;
+    double sigma;                                       /* the oversampling that the window is made for */
+    int n_coef;                                         /* coefficients of a tap's polynomial: degree + 1 */
+    double coef[MSI_PSWF_MAX_COEF][MSI_PSWF_MAX_WIDTH]; /* [power, highest first][tap] in z of msi_first_tap */
+    int n_series; /* even Legendre series of the window on its support scaled to [-1, 1] */
+    double series[MSI_PSWF_MAX_SERIES];
+    double transform_at_0; /* integral of the window over t */
+    double omega_per_x;    /* the transform at x is transform_at_0 times the window's own value at omega = x * this */
+} msi_pswf;
+
+/*
+ * msi_pswf_make - the window of a width for a grid oversampled sigma times.
+ * Given: width 2..16, sigma > 1. Returns: 0, MSI_ERANGE.
+ */
+int msi_pswf_make(msi_pswf *window, int width, double sigma);
+
+/* msi_pswf_n_coef - coefficients a tap's polynomial has at this width; what compiled kernels unroll over. */
+static inline int msi_pswf_n_coef(int width)
+{
+    return width < 6 ? width + 3 : width + 2;
+}
+
+/* msi_pswf_value - the window at t cells from the sample (0 outside the support). */
+double msi_pswf_value(const msi_pswf *window, double t);
+
+/* msi_pswf_transform - the window's Fourier transform at x cycles a cell, |x| <= 1/(2 sigma): what is divided out. */
+double msi_pswf_transform(const msi_pswf *window, double x);
+
+/*
+ * msi_pswf_error - what one axis adds to a sample's unit contribution: e(x)^2 = sum_{k != 0} (transform(x + k) /
+ * transform(x))^2, at image position x.
+ * Returns: the largest e over |x| <= 1/(2 sigma), which is at the edge: the rms over samples' fractions of a cell.
+ * Notes:   the mean over the image is several times smaller, but what matters may lie just there: the phase centre is
+ * an edge of the range of n - 1.
+ */
+double msi_pswf_error(const msi_pswf *window);
+
+/*
+ * msi_pswf_amplification - how much larger than the grid's own relative rounding noise the noise in the corrected
+ * image is, along one axis: sqrt(mean over |x| < 1/2 of transform^2) times 1 / transform.
+ * Returned: *rms over the image, *edge at |x| = 1/(2 sigma)
+ */
+void msi_pswf_amplification(const msi_pswf *window, double *rms, double *edge);
+
+/*
+ * msi_pswf_least_sigma - the smallest oversampling at which a width reaches an error on one axis; HUGE_VAL where
+ * none up to 2.5 does.
+ */
+double msi_pswf_least_sigma(int width, double error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
