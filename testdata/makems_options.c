@@ -7,7 +7,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/units.h"
+#include "src/options/units.h"
 #include "testdata/makems_quantity.h"
 #include "testdata/sky_geometry.h"
 

@@ -1,7 +1,7 @@
 # Tests of cli.
 msimage_test(test_units SOURCES test_units.c LIBRARIES msi_app PkgConfig::CMOCKA)
 msimage_test(test_options SOURCES test_options.c LIBRARIES msi_app PkgConfig::CMOCKA)
-msimage_test(test_help SOURCES test_help.c ${PROJECT_SOURCE_DIR}/src/manual.c LIBRARIES msi_app PkgConfig::CMOCKA)
+msimage_test(test_help SOURCES test_help.c ${PROJECT_SOURCE_DIR}/src/options/manual.c LIBRARIES msi_app PkgConfig::CMOCKA)
 
 # msimage_cli_test(NAME ARG..): bash NAME.sh ARG..
 function(msimage_cli_test name)

@@ -2,7 +2,7 @@
 set(_FITS msi_fits msi_core PkgConfig::CMOCKA m)
 msimage_test(test_publish SOURCES test_publish.c temp_folder.c LIBRARIES ${_FITS})
 msimage_test(test_fits_image SOURCES test_fits_image.c temp_folder.c LIBRARIES ${_FITS} PkgConfig::CFITSIO)
-msimage_test(test_psf_fit SOURCES test_psf_fit.c ${PROJECT_SOURCE_DIR}/src/psf_fit.c LIBRARIES ${_FITS})
+msimage_test(test_psf_fit SOURCES test_psf_fit.c ${PROJECT_SOURCE_DIR}/src/sky/psf_fit.c LIBRARIES ${_FITS})
 msimage_test(test_picture SOURCES test_picture.c LIBRARIES ${_FITS} PkgConfig::CAIRO)
 add_test(NAME fits_image_beyond_2_gib COMMAND test_fits_image --large)
 set_tests_properties(fits_image_beyond_2_gib PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 600)

@@ -7,7 +7,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/options.h"
+#include "src/options/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "src/help.h"
-#include "src/manual.h"
-#include "src/option_table.h"
+#include "src/options/help.h"
+#include "src/options/manual.h"
+#include "src/options/option_table.h"
 
 typedef struct texts {
     char *help, *man, *bash, *zsh;

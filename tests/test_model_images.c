@@ -17,7 +17,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/model_images.h"
+#include "src/model/model_images.h"
 #include "tests/temp_folder.h"
 
 /* A file to be written: what is 0 or NULL is as most models have it. */

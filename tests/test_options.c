@@ -13,8 +13,8 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/option_table.h"
-#include "src/options.h"
+#include "src/options/option_table.h"
+#include "src/options/options.h"
 
 enum { MAX_WORDS = 64 };
 

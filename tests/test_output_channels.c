@@ -12,7 +12,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/output_channels.h"
+#include "src/run/output_channels.h"
 #include "testdata/makems.h"
 #include "tests/ms_fixture.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/status.h"
-#include "src/outputs.h"
+#include "src/run/outputs.h"
 #include "tests/temp_folder.h"
 
 enum { SIZE = 16, MAX_FILES = 64 };

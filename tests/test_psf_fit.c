@@ -12,7 +12,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/psf_fit.h"
+#include "src/sky/psf_fit.h"
 
 static const double DEG = MSI_PI / 180;
 static const double CELL = 1e-5;

@@ -12,7 +12,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/types.h"
-#include "src/uv_plane.h"
+#include "src/run/uv_plane.h"
 
 enum { NX = 18, NY = 12 };
 static const msi_image_geometry geometry = {NX, NY, 2e-5, 3e-5};

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/model/model_images.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/pol.h"
+#include "core/status.h"
+#include "io/fits/fits_image.h"
+#include "src/model/model_names.h"
+
+/* No set is brighter; single precision could not hold the sums of more. */
+static const double MOST_FLUX_JY = 1e30;
+static const int64_t LARGEST_SIZE = (int64_t)1 << 26;
+
+/* One plane of a file, in the order of channels and then polarisations. */
+typedef struct model_plane {
+    int64_t number; /* of the channel image, or of the plane along FREQ */
+    msi_model_channel channel;
+    msi_pol pol;
+    const char *path;
+    int64_t freq_index;
+    int pol_index;
+} model_plane;
+
+struct msi_model_files {
+    msi_model_names names;
+    int64_t n_plane;
+    model_plane *plane;         /* [n_channel][n_plane] once all are known */
+    msi_fits_header header;     /* of the first file */
+    int64_t corner_x, corner_y; /* where pixel (0, 0) of a file lies in the model's geometry */
+    msi_image kept;             /* of a model of one channel, until it is taken */
+};
+
+/* ---- Headers ---- */
+
+static int check_unit(const char *path, const char *unit, int force)
+{
+    static const char *const known[] = {"Jy/pixel", "Jy/pix", "Jy pixel-1", "Jy pixel^-1", "Jy"};
+    if (!unit[0]) {
+        msi_log_warning("%s: has no BUNIT; taken for Jy/pixel", path);
+        return MSI_OK;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcasecmp(unit, known[i]) == 0) return MSI_OK;
+    if (!force)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: its unit is '%s', not Jy/pixel: it is no model; deconvolve, or convert it (-force "
+                             "takes it for Jy/pixel)",
+                             path, unit);
+    msi_log_warning("%s: its unit is '%s'; taken for Jy/pixel", path, unit);
+    return MSI_OK;
+}
+
+/* Headers are written by one program in one run, so that the same numbers are the same to the last digit or so. */
+static int same(double a, double b, double tolerance)
+{
+    return fabs(a - b) <= tolerance;
+}
+
+static int check_agreement(const char *path, const msi_fits_header *h, const char *first_path,
+                           const msi_fits_header *first)
+{
+    const msi_image_geometry *a = &h->geometry, *b = &first->geometry;
+    const char *what = NULL;
+    if (a->nx != b->nx || a->ny != b->ny)
+        what = "size";
+    else if (!same(a->cell_x_rad, b->cell_x_rad, 1e-9 * b->cell_x_rad) ||
+             !same(a->cell_y_rad, b->cell_y_rad, 1e-9 * b->cell_y_rad))
+        what = "pixel size";
+    else if (!same(h->reference[0], first->reference[0], 1e-6) || !same(h->reference[1], first->reference[1], 1e-6))
+        what = "reference pixel";
+    else if (!same(remainder(h->ra_rad - first->ra_rad, 2 * MSI_PI), 0, 1e-11) ||
+             !same(h->dec_rad, first->dec_rad, 1e-11))
+        what = "centre";
+    else if (strcmp(h->dir_frame, first->dir_frame) != 0)
+        what = "coordinate frame";
+    if (!what) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: another %s than %s; the models of a run must agree", path, what, first_path);
+}
+
+static int is_hand(msi_pol pol)
+{
+    return pol == MSI_POL_XX || pol == MSI_POL_YY || pol == MSI_POL_RR || pol == MSI_POL_LL;
+}
+
+/* The polarisation of plane i of a file: by its header, else by its name. */
+static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, msi_pol *pol)
+{
+    *pol = h->has_pol || !n->pol ? h->pol[i] : n->pol;
+    if (n->pol && (*pol != n->pol || h->n_pol > 1))
+        return msi_error_set(MSI_EINPUT, "%s: called %s, but its Stokes axis says %s%s", n->path, msi_pol_name(n->pol),
+                             msi_pol_name(*pol), h->n_pol > 1 ? " and others" : "");
+    if (*pol > MSI_POL_V && !is_hand(*pol))
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: the image of the cross-hand %s is complex, and this half of it alone does not tell the "
+            "visibilities; give models of Stokes parameters",
+            n->path, msi_pol_name(*pol));
+    return MSI_OK;
+}
+
+static int add_planes(struct msi_model_files *f, const msi_model_name *n, const msi_fits_header *h)
+{
+    const int64_t n_new = f->n_plane + h->n_freq * h->n_pol;
+    if (n->number >= 0 && h->n_freq > 1)
+        return msi_error_set(MSI_EINPUT, "%s: has %lld planes along FREQ; a channel image has one", n->path,
+                             (long long)h->n_freq);
+    model_plane *grown;
+    MSI_TRY(msi_alloc(&grown, n_new, sizeof *grown, "list of models"));
+    if (f->n_plane) memcpy(grown, f->plane, sizeof *grown * (size_t)f->n_plane);
+    msi_free(f->plane);
+    f->plane = grown;
+    for (int64_t k = 0; k < h->n_freq; k++)
+        for (int i = 0; i < h->n_pol; i++) {
+            model_plane *p = &f->plane[f->n_plane++];
+            double freq = h->freq_hz + (double)k * h->freq_step_hz, half = 0.5 * fabs(h->freq_step_hz);
+            *p = (model_plane){.number = n->number >= 0 ? n->number : k,
+                               .channel = {freq, freq - half, freq + half},
+                               .path = n->path,
+                               .freq_index = k,
+                               .pol_index = i};
+            MSI_TRY(find_pol(n, h, i, &p->pol));
+        }
+    return MSI_OK;
+}
+
+static int read_headers(struct msi_model_files *f, int force)
+{
+    for (int64_t i = 0; i < f->names.n; i++) {
+        const msi_model_name *n = &f->names.list[i];
+        msi_fits_file *file;
+        MSI_TRY(msi_interrupt_check());
+        MSI_TRY(msi_fits_open(&file, n->path));
+        const msi_fits_header *h = msi_fits_header_get(file);
+        if (i == 0) f->header = *h;
+        int rc = check_agreement(n->path, h, f->names.list[0].path, &f->header);
+        if (!rc) rc = check_unit(n->path, h->unit, force);
+        if (!rc) rc = add_planes(f, n, h);
+        if (h->precision == MSI_FP64) f->header.precision = MSI_FP64;
+        msi_fits_close(file);
+        MSI_TRY(rc);
+    }
+    return MSI_OK;
+}
+
+/* ---- Channels and polarisations ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    const model_plane *x = a, *y = b;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return ((int)x->pol > (int)y->pol) - ((int)x->pol < (int)y->pol);
+}
+
+static int by_frequency(const void *a, const void *b)
+{
+    const double x = ((const model_plane *)a)->channel.freq_hz, y = ((const model_plane *)b)->channel.freq_hz;
+    return x != y ? (x < y ? -1 : 1) : by_number(a, b);
+}
+
+/* Planes of the same channel number are of one frequency, the first one's. */
+static int unite_frequencies(struct msi_model_files *f)
+{
+    for (int64_t i = 1; i < f->n_plane; i++) {
+        const model_plane *a = &f->plane[i - 1];
+        model_plane *b = &f->plane[i];
+        if (a->number != b->number) continue;
+        if (!same(a->channel.freq_hz, b->channel.freq_hz, 1e-9 * a->channel.freq_hz))
+            return msi_error_set(MSI_EINPUT, "%s: at %.9g Hz, but %s at %.9g Hz; the models of a channel must agree",
+                                 b->path, b->channel.freq_hz, a->path, a->channel.freq_hz);
+        b->channel = a->channel;
+    }
+    return MSI_OK;
+}
+
+/* Every channel has every polarisation once. */
+static int check_complete(const msi_model_images *m)
+{
+    const struct msi_model_files *f = m->files;
+    for (int64_t i = 0; i < f->n_plane; i++) {
+        const model_plane *p = &f->plane[i], *next = i + 1 < f->n_plane ? p + 1 : NULL;
+        if (next && next->number == p->number && next->pol == p->pol)
+            return msi_error_set(MSI_EINPUT, "%s and %s: both hold %s of the same channel; move one of them away",
+                                 p->path, next->path, msi_pol_name(p->pol));
+        if (next && next->number != p->number && next->channel.freq_hz == p->channel.freq_hz)
+            return msi_error_set(MSI_EINPUT, "%s and %s: %s", p->path, next->path,
+                                 p->channel.freq_hz > 0 ? "two channel images of the same frequency"
+                                                        : "channel images without a frequency in their headers");
+    }
+    for (int64_t i = 0; i < f->n_plane; i++) {
+        const model_plane *p = &f->plane[i], *at = &f->plane[i / m->n_plane * m->n_plane];
+        if (f->n_plane % m->n_plane || p->pol != m->pol[i % m->n_plane] || p->number != at->number)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: the channel images have not all the same polarisations; is one of them missing?",
+                                 p->path);
+    }
+    return MSI_OK;
+}
+
+static int list_channels(msi_model_images *m)
+{
+    struct msi_model_files *f = m->files;
+    qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, by_number);
+    MSI_TRY(unite_frequencies(f));
+    qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, by_frequency);
+    while (m->n_plane < f->n_plane && f->plane[m->n_plane].number == f->plane[0].number) {
+        msi_pol pol = f->plane[m->n_plane].pol;
+        for (int i = 0; i < m->n_plane; i++)
+            if (m->pol[i] == pol) return check_complete(m);
+        if (is_hand(pol) != is_hand(f->plane[0].pol) || m->n_plane == MSI_MODEL_MAX_PLANES)
+            return msi_error_set(
+                MSI_EINPUT, "%s and %s: models of %s and of %s; give either Stokes parameters or hands",
+                f->plane[0].path, f->plane[m->n_plane].path, msi_pol_name(f->plane[0].pol), msi_pol_name(pol));
+        m->pol[m->n_plane++] = pol;
+    }
+    MSI_TRY(check_complete(m));
+    m->n_channel = f->n_plane / m->n_plane;
+    MSI_TRY(msi_alloc(&m->channel, m->n_channel, sizeof *m->channel, "list of models"));
+    for (int64_t c = 0; c < m->n_channel; c++) m->channel[c] = f->plane[c * m->n_plane].channel;
+    return MSI_OK;
+}
+
+/* ---- Geometry ---- */
+
+/*
+ * The gridder wants even sizes and the projection's centre in pixel (nx/2, ny/2). Where the files have it elsewhere, by
+ * a whole number of pixels, they become part of a larger image about it.
+ */
+static int place(const struct msi_model_files *f, int axis, int64_t *size, int64_t *corner)
+{
+    const msi_fits_header *h = &f->header;
+    const int64_t n = axis ? h->geometry.ny : h->geometry.nx;
+    const double reference = h->reference[axis], whole = rint(reference);
+    if (fabs(reference - whole) > 1e-6)
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: CRPIX%d is %.9g; the centre of the projection must be that of a pixel: shift the model "
+            "by the fraction",
+            f->names.list[0].path, axis + 1, reference + 1);
+    if (fabs(whole) > (double)LARGEST_SIZE || n > LARGEST_SIZE)
+        return msi_error_set(MSI_EINPUT, "%s: CRPIX%d is %.9g, too far from its pixels", f->names.list[0].path,
+                             axis + 1, reference + 1);
+    int64_t at = (int64_t)whole, half = at > n - at ? at : n - at;
+    /* Below 16 pixels no plan is made for. */
+    if (half < 8) half = 8;
+    *size = 2 * half;
+    *corner = half - at;
+    return MSI_OK;
+}
+
+static int find_geometry(msi_model_images *m)
+{
+    struct msi_model_files *f = m->files;
+    m->geometry = f->header.geometry;
+    MSI_TRY(place(f, 0, &m->geometry.nx, &f->corner_x));
+    MSI_TRY(place(f, 1, &m->geometry.ny, &f->corner_y));
+    m->ra_rad = f->header.ra_rad;
+    m->dec_rad = f->header.dec_rad;
+    memcpy(m->dir_frame, f->header.dir_frame, sizeof m->dir_frame);
+    return MSI_OK;
+}
+
+/* ---- Pixels ---- */
+
+/* A plane into its place in an image of zeros. */
+static int read_plane(const struct msi_model_files *f, const model_plane *p, const msi_image_geometry *g,
+                      msi_precision precision, void *pixel)
+{
+    msi_fits_file *file;
+    MSI_TRY(msi_fits_open(&file, p->path));
+    const msi_fits_header *h = msi_fits_header_get(file);
+    int rc = check_agreement(p->path, h, f->names.list[0].path, &f->header);
+    if (!rc && (p->freq_index >= h->n_freq || p->pol_index >= h->n_pol))
+        rc = msi_error_set(MSI_EINPUT, "%s: has changed during the run", p->path);
+    void *corner = (char *)pixel + (f->corner_y * g->nx + f->corner_x) * msi_image_pixel_bytes(precision);
+    if (!rc) rc = msi_fits_read_plane(file, p->freq_index, p->pol_index, precision, corner, g->nx);
+    msi_fits_close(file);
+    return rc;
+}
+
+typedef struct plane_sums {
+    double flux_jy, absolute_jy, peak_jy;
+    int64_t n_not_zero, n_beyond; /* beyond the horizon, among those that are not zero */
+} plane_sums;
+
+static int check_row(const model_plane *p, const msi_model_images *m, msi_precision precision, const void *row,
+                     int64_t y, plane_sums *s)
+{
+    const msi_image_geometry *g = &m->geometry;
+    double m_dir = (double)(y - g->ny / 2) * g->cell_y_rad;
+    for (int64_t x = 0; x < g->nx; x++) {
+        double v = msi_image_value(row, precision, x);
+        if (v == 0) continue;
+        double l_dir = (double)(g->nx / 2 - x) * g->cell_x_rad;
+        if (l_dir * l_dir + m_dir * m_dir >= 1) {
+            s->n_beyond += isfinite(v) != 0;
+            continue;
+        }
+        if (!isfinite(v))
+            return msi_error_set(MSI_EINPUT, "%s: pixel (%lld, %lld) is %s; a model is a number everywhere: repair it",
+                                 p->path, (long long)(x - m->files->corner_x + 1),
+                                 (long long)(y - m->files->corner_y + 1), isnan(v) ? "NaN" : "infinite");
+        s->n_not_zero++;
+        s->flux_jy += v;
+        s->absolute_jy += fabs(v);
+        if (fabs(v) > fabs(s->peak_jy)) s->peak_jy = v;
+    }
+    return MSI_OK;
+}
+
+/* Any pixel, its place, and the order of planes count. */
+static uint64_t hash_words(uint64_t hash, const void *data, size_t bytes)
+{
+    for (size_t at = 0; at + 4 <= bytes; at += 4) {
+        uint32_t word;
+        memcpy(&word, (const char *)data + at, 4);
+        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static int check_plane(msi_model_images *m, const model_plane *p, msi_precision precision, const void *pixel)
+{
+    const msi_image_geometry *g = &m->geometry;
+    const size_t row_bytes = (size_t)(g->nx * msi_image_pixel_bytes(precision));
+    plane_sums s = {0};
+    for (int64_t y = 0; y < g->ny; y++) {
+        const void *row = (const char *)pixel + (size_t)y * row_bytes;
+        MSI_TRY(check_row(p, m, precision, row, y, &s));
+        m->hash = hash_words(m->hash, row, row_bytes);
+        if (y % 256 == 0) MSI_TRY(msi_interrupt_check());
+    }
+    m->hash = hash_words(m->hash, &p->channel, sizeof p->channel);
+    m->hash = hash_words(m->hash, &p->pol, sizeof p->pol);
+    if (!(s.absolute_jy <= MOST_FLUX_JY))
+        return msi_error_set(MSI_EINPUT, "%s: its pixels sum up to %.3g Jy; more than %.0e Jy is no model", p->path,
+                             s.absolute_jy, MOST_FLUX_JY);
+    if (s.n_beyond)
+        msi_log_warning("%s: %lld pixels beyond the horizon are not zero; they are left out", p->path,
+                        (long long)s.n_beyond);
+    (m->n_channel > 4 ? msi_log_detail
+                      : msi_log_info)("model %s, Stokes %s: flux %.6g Jy, peak %.6g Jy/pixel, %lld pixels not zero",
+                                      p->path, msi_pol_name(p->pol), s.flux_jy, s.peak_jy, (long long)s.n_not_zero);
+    return MSI_OK;
+}
+
+static int check_pixels(msi_model_images *m)
+{
+    struct msi_model_files *f = m->files;
+    const int64_t n_pixel = msi_image_n_pixel(&m->geometry);
+    const msi_precision precision = f->header.precision;
+    /* A lone channel is kept, since it is wanted at once; of several there is no more than a plane in memory. */
+    int keep = m->n_channel == 1;
+    MSI_TRY(msi_image_alloc(&f->kept, &m->geometry, keep ? m->n_plane : 1, precision));
+    int rc = MSI_OK;
+    for (int64_t i = 0; !rc && i < f->n_plane; i++) {
+        char *pixel = (char *)f->kept.pixel + (keep ? i * n_pixel : 0) * msi_image_pixel_bytes(precision);
+        rc = read_plane(f, &f->plane[i], &m->geometry, precision, pixel);
+        if (!rc) rc = check_plane(m, &f->plane[i], precision, pixel);
+    }
+    if (!keep) msi_image_free(&f->kept);
+    return rc;
+}
+
+int msi_model_images_take(msi_model_images *m, int64_t first, int64_t n, msi_precision precision, msi_image *image)
+{
+    struct msi_model_files *f = m->files;
+    if (f->kept.pixel && f->kept.precision == precision && n == 1) {
+        *image = f->kept;
+        memset(&f->kept, 0, sizeof f->kept);
+        return MSI_OK;
+    }
+    msi_image_free(&f->kept);
+    MSI_TRY(msi_image_alloc(image, &m->geometry, (int)n * m->n_plane, precision));
+    const int64_t n_pixel = msi_image_n_pixel(&m->geometry);
+    int rc = MSI_OK;
+    for (int64_t i = 0; !rc && i < n * m->n_plane; i++)
+        rc = read_plane(f, &f->plane[first * m->n_plane + i], &m->geometry, precision,
+                        (char *)image->pixel + i * n_pixel * msi_image_pixel_bytes(precision));
+    if (rc) msi_image_free(image);
+    return rc;
+}
+
+/* ---- All together ---- */
+
+static int name_models(msi_model_images *m)
+{
+    const struct msi_model_files *f = m->files;
+    const size_t size = strlen(f->names.list[0].path) + sizeof " and 9223372036854775807 more";
+    MSI_TRY(msi_alloc(&m->names, (int64_t)size, 1, "file name"));
+    if (f->names.n > 1)
+        snprintf(m->names, size, "%s and %lld more", f->names.list[0].path, (long long)(f->names.n - 1));
+    else
+        snprintf(m->names, size, "%s", f->names.list[0].path);
+    return MSI_OK;
+}
+
+static void log_models(const msi_model_images *m)
+{
+    char pols[16] = "", freq[80] = "no frequency, taken at all of them";
+    for (int i = 0; i < m->n_plane; i++) strcat(pols, msi_pol_name(m->pol[i]));
+    const double low = m->channel[0].freq_hz, high = m->channel[m->n_channel - 1].freq_hz;
+    if (m->n_channel > 1)
+        snprintf(freq, sizeof freq, "%lld channels of %.6g to %.6g MHz", (long long)m->n_channel, 1e-6 * low,
+                 1e-6 * high);
+    else if (low > 0)
+        snprintf(freq, sizeof freq, "%.6g MHz", 1e-6 * low);
+    msi_log_info("models: %s; %lld x %lld pixels of %.6g x %.6g asec about %.6f, %.6f deg (%s), Stokes %s, %s",
+                 m->names, (long long)m->geometry.nx, (long long)m->geometry.ny,
+                 m->geometry.cell_x_rad * 648000 / MSI_PI, m->geometry.cell_y_rad * 648000 / MSI_PI,
+                 m->ra_rad * 180 / MSI_PI, m->dec_rad * 180 / MSI_PI, m->dir_frame, pols, freq);
+}
+
+int msi_model_images_find(msi_model_images **out, const char *name, int force)
+{
+    *out = NULL;
+    msi_model_images *m;
+    MSI_TRY(msi_alloc(&m, 1, sizeof *m, "list of models"));
+    int rc = msi_alloc(&m->files, 1, sizeof *m->files, "list of models");
+    if (!rc) rc = msi_model_names_find(&m->files->names, name);
+    if (!rc) rc = read_headers(m->files, force);
+    if (!rc) rc = list_channels(m);
+    if (!rc) rc = find_geometry(m);
+    if (!rc) rc = name_models(m);
+    if (!rc) rc = check_pixels(m);
+    if (rc) {
+        msi_model_images_free(m);
+        return rc;
+    }
+    log_models(m);
+    *out = m;
+    return MSI_OK;
+}
+
+void msi_model_images_free(msi_model_images *m)
+{
+    if (!m) return;
+    if (m->files) {
+        msi_model_names_free(&m->files->names);
+        msi_image_free(&m->files->kept);
+        msi_free(m->files->plane);
+    }
+    msi_free(m->files);
+    msi_free(m->channel);
+    msi_free(m->names);
+    msi_free(m);
+}

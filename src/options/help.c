@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/options/help.h"
+
+#include <string.h>
+
+#include "core/status.h"
+#include "src/options/option_table.h"
+
+enum { TEXT_COLUMN = 28, LINE_WIDTH = 98 };
+
+static const char usage_line[] = "usage: msimage [options] -size W H -scale ANGLE a.ms [b.ms ...]\n"
+                                 "       msimage -predict [options] a.ms [b.ms ...]\n";
+
+static const char introduction[] =
+    "\n"
+    "Images CASA Measurement Sets: visibilities in, FITS images of the sky out; and, with -predict,\n"
+    "FITS models in, visibilities into the sets.\n"
+    "\n"
+    "Examples:\n"
+    "  msimage -size 2048 2048 -scale 75asec -png -name puppis puppis.ms\n"
+    "      Stokes I, natural weights: puppis-dirty.fits and a picture of it\n"
+    "  msimage -size 4096 4096 -scale 2asec -weight briggs 0 -make-psf -pol IQUV -name deep 1.ms 2.ms\n"
+    "      both sets into one image of each Stokes parameter, and the point spread function\n"
+    "  msimage -size 8192 8192 -scale 1asec -dry-run large.ms\n"
+    "      what it would read, and the memory and time it would take\n"
+    "  msimage -predict -name puppis puppis.ms\n"
+    "      the visibilities of puppis-model.fits into MODEL_DATA\n"
+    "\n"
+    "Options go before the Measurement Sets; -x and --x are alike; of two equal ones the last counts.\n";
+
+static const char ending[] = "\nExit status: 0 done, 2 usage, 3 input, 4 output, 5 memory or GPU, 6 set in use, 70 "
+                             "internal,\n128 + n stopped by signal n. Details: man msimage\n";
+
+void msi_help_usage(FILE *out)
+{
+    fputs(usage_line, out);
+    fputs("example: msimage -size 2048 2048 -scale 2asec -name myimage mydata.ms\n"
+          "msimage -help tells all options.\n",
+          out);
+}
+
+/* Words from column `at` on, broken before LINE_WIDTH, continued at TEXT_COLUMN; returns the column reached. */
+static int print_words(FILE *out, int at, const char *text)
+{
+    size_t length;
+    const char *word;
+    for (int i = 0; (word = msi_option_word(text, ' ', i, &length)); i++) {
+        if (at > TEXT_COLUMN && at + 1 + (int)length > LINE_WIDTH) {
+            fprintf(out, "\n%*s", TEXT_COLUMN, "");
+            at = TEXT_COLUMN;
+        } else if (at > TEXT_COLUMN) {
+            fputc(' ', out);
+            at++;
+        }
+        fprintf(out, "%.*s", (int)length, word);
+        at += (int)length;
+    }
+    return at;
+}
+
+static void print_option(FILE *out, const msi_option *o)
+{
+    int at = fprintf(out, "  -%s", o->name);
+    if (o->alias) at += fprintf(out, ", -%s", o->alias);
+    if (*o->arguments) at += fprintf(out, " %s", o->arguments);
+    if (at + 1 >= TEXT_COLUMN) {
+        fputc('\n', out);
+        at = 0;
+    }
+    fprintf(out, "%*s", TEXT_COLUMN - at, "");
+    at = print_words(out, TEXT_COLUMN, o->help);
+    if (msi_option_default(o)) {
+        char text[128];
+        snprintf(text, sizeof text, "Default: %s.", msi_option_default(o));
+        print_words(out, at, text);
+    }
+    fputc('\n', out);
+}
+
+static void print_group(FILE *out, int group)
+{
+    fprintf(out, "\n%s:\n", msi_option_groups[group].title);
+    for (int i = 0; i < msi_option_count; i++)
+        if ((int)msi_option_table[i].group == group) print_option(out, &msi_option_table[i]);
+}
+
+int msi_help_print(FILE *out, const char *topic)
+{
+    if (topic) {
+        const char *name = topic + strspn(topic, "-");
+        const msi_option *o = msi_option_find(name);
+        if (o) {
+            print_option(out, o);
+            return MSI_OK;
+        }
+        for (int group = 0; group < MSI_N_GROUP; group++)
+            if (strcmp(name, msi_option_groups[group].key) == 0) {
+                print_group(out, group);
+                return MSI_OK;
+            }
+        return msi_error_set(MSI_EUSAGE, "-help %s: there is no such option or section; -help alone lists them", topic);
+    }
+    fputs(usage_line, out);
+    fputs(introduction, out);
+    for (int group = 0; group < MSI_N_GROUP; group++) print_group(out, group);
+    fputs(ending, out);
+    return MSI_OK;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/options/option_readers.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/memory.h"
+#include "core/pol.h"
+#include "core/status.h"
+#include "src/options/units.h"
+
+enum { MIN_SIZE = 16, MAX_SIZE = 1 << 30, MAX_OPTION_NAME = 32 };
+
+_Static_assert(sizeof(msi_backend) == sizeof(int) && sizeof(msi_precision_choice) == sizeof(int) &&
+                   sizeof(msi_log_level) == sizeof(int) && sizeof(msi_ms_write_op) == sizeof(int) &&
+                   sizeof(msi_model_interpolation) == sizeof(int) && sizeof(msi_gridding_method) == sizeof(int) &&
+                   sizeof(msi_gridding_strategy) == sizeof(int) && sizeof(msi_kernel_lookup) == sizeof(int),
+               "choices and flags are stored as int");
+
+/* "-name", for messages. */
+typedef struct spelling {
+    char text[MAX_OPTION_NAME];
+} spelling;
+
+static spelling spell(const msi_option *option)
+{
+    spelling s;
+    snprintf(s.text, sizeof s.text, "-%s", option->name);
+    return s;
+}
+
+static void *member(msi_options *options, const msi_option *option)
+{
+    return (char *)options + option->offset;
+}
+
+int msi_read_flag(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    (void)argument;
+    int value = (int)option->high;
+    memcpy(member(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+int msi_read_text(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    if (!*argument[0]) return msi_error_set(MSI_EUSAGE, "-%s: its argument is empty", option->name);
+    const char *text = argument[0];
+    memcpy(member(options, option), &text, sizeof text);
+    return MSI_OK;
+}
+
+static int integer_in_range(int64_t *out, const msi_option *option, const char *text)
+{
+    MSI_TRY(msi_parse_integer(out, spell(option).text, text));
+    if ((double)*out < option->low || (double)*out > option->high)
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give a number from %.0f to %.0f", option->name, text, option->low,
+                             option->high);
+    return MSI_OK;
+}
+
+int msi_read_count(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    int64_t value;
+    MSI_TRY(integer_in_range(&value, option, argument[0]));
+    memcpy(member(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+int msi_read_auto(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    if (strcmp(argument[0], "auto") != 0) return msi_read_count(options, option, n_argument, argument);
+    memset(member(options, option), 0, sizeof(int64_t));
+    return MSI_OK;
+}
+
+int msi_read_threads(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    int64_t value;
+    MSI_TRY(integer_in_range(&value, option, argument[0]));
+    options->n_threads = (int)value;
+    return MSI_OK;
+}
+
+int msi_read_real(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    double value;
+    MSI_TRY(msi_parse_real(&value, spell(option).text, argument[0]));
+    if (value < option->low || value > option->high)
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give a number from %g to %g", option->name, argument[0], option->low,
+                             option->high);
+    memcpy(member(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+static int positive_angle(double *out_rad, const msi_option *option, const char *text)
+{
+    MSI_TRY(msi_parse_angle(out_rad, spell(option).text, text));
+    if (*out_rad <= 0) return msi_error_set(MSI_EUSAGE, "-%s %s: the angle must be larger than 0", option->name, text);
+    return MSI_OK;
+}
+
+int msi_read_angle(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    double value;
+    MSI_TRY(positive_angle(&value, option, argument[0]));
+    memcpy(member(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+/* The index of text among the option's choices, or a negative status. */
+static int choice_index(const msi_option *option, const char *text)
+{
+    size_t length;
+    const char *word;
+    for (int i = 0; (word = msi_option_word(option->choices, '|', i, &length)); i++)
+        if (strlen(text) == length && strncmp(word, text, length) == 0) return i;
+    return msi_error_set(MSI_EUSAGE, "-%s %s: choose one of %s", option->name, text, option->choices);
+}
+
+int msi_read_choice(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    int value = choice_index(option, argument[0]);
+    if (value < 0) return value;
+    memcpy(member(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+int msi_read_range(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    int64_t range[2];
+    for (int i = 0; i < 2; i++) MSI_TRY(msi_parse_integer(&range[i], spell(option).text, argument[i]));
+    if (range[0] < 0 || range[1] <= range[0])
+        return msi_error_set(MSI_EUSAGE, "-%s %s %s: give 0 <= BEGIN < END; END itself is left out", option->name,
+                             argument[0], argument[1]);
+    memcpy(member(options, option), range, sizeof range);
+    return MSI_OK;
+}
+
+int msi_read_size(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    int64_t size[2];
+    for (int i = 0; i < 2; i++) {
+        if (i == 0 && strpbrk(argument[0], "xX*,"))
+            return msi_error_set(MSI_EUSAGE, "-%s %s: give width and height as two numbers, such as 2048 2048",
+                                 option->name, argument[0]);
+        MSI_TRY(msi_parse_integer(&size[i], spell(option).text, argument[i]));
+        if (size[i] < MIN_SIZE || size[i] > MAX_SIZE || size[i] % 2)
+            return msi_error_set(MSI_EUSAGE, "-%s %s %s: give two even numbers from %d to %d", option->name,
+                                 argument[0], argument[1], MIN_SIZE, MAX_SIZE);
+    }
+    options->geometry.nx = size[0];
+    options->geometry.ny = size[1];
+    return MSI_OK;
+}
+
+int msi_read_scale(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    double cell_rad;
+    MSI_TRY(positive_angle(&cell_rad, option, argument[0]));
+    options->geometry.cell_x_rad = options->geometry.cell_y_rad = cell_rad;
+    return MSI_OK;
+}
+
+int msi_read_shift(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    MSI_TRY(msi_parse_ra(&options->shift_ra_rad, spell(option).text, argument[0]));
+    MSI_TRY(msi_parse_dec(&options->shift_dec_rad, spell(option).text, argument[1]));
+    options->shift_set = 1;
+    return MSI_OK;
+}
+
+/* The Stokes parameter or correlation that text begins with; its length, or 0 where it begins with none. */
+static int leading_pol(msi_pol *pol, const char *text)
+{
+    for (int i = MSI_POL_I; i <= MSI_POL_YY; i++) {
+        *pol = (msi_pol)i;
+        const char *name = msi_pol_name(*pol);
+        size_t length = strlen(name);
+        if (strncasecmp(text, name, length) == 0) return (int)length;
+    }
+    return 0;
+}
+
+int msi_read_pol(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    const char *p = argument[0];
+    int n = 0;
+    do {
+        msi_pol pol;
+        int length = leading_pol(&pol, p);
+        if (!length)
+            return msi_error_set(MSI_EUSAGE, "-%s %s: give a list of I Q U V, XX XY YX YY, RR RL LR LL, such as IQUV",
+                                 option->name, argument[0]);
+        for (int i = 0; i < n; i++)
+            if (options->pol[i] == pol)
+                return msi_error_set(MSI_EUSAGE, "-%s %s: %.*s is there twice; name each once", option->name,
+                                     argument[0], length, p);
+        options->pol[n++] = pol;
+        p += length;
+        if (p[0] == ',' && p[1]) p++;
+    } while (*p);
+    options->n_pol = n;
+    return MSI_OK;
+}
+
+int msi_read_weight(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    double robust = 0;
+    int choice = choice_index(option, argument[0]);
+    if (choice < 0) return choice;
+    if (n_argument > 1) {
+        MSI_TRY(msi_parse_real(&robust, spell(option).text, argument[1]));
+        if (robust < -10 || robust > 10)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-%s briggs %s: give a robustness from -10 to 10; -2 is near uniform, 2 near "
+                                 "natural",
+                                 option->name, argument[1]);
+    }
+    options->weighting.mode = (msi_weighting_mode)choice;
+    options->weighting.robust = robust;
+    return MSI_OK;
+}
+
+/* A list such as 0,2,5 without repeats; replaces *list, which is owned. */
+static int read_ids(const int **list, int *n_list, const msi_option *option, const char *text)
+{
+    int64_t n_max = 1;
+    for (const char *p = text; *p; p++) n_max += *p == ',';
+    int *ids, n = 0;
+    MSI_TRY(msi_alloc(&ids, n_max, sizeof *ids, "option list"));
+    const char *p = text;
+    for (;;) {
+        char digits[16];
+        size_t length = strcspn(p, ",");
+        int64_t id = -1;
+        if (length > 0 && length < sizeof digits && strspn(p, "0123456789") >= length) {
+            snprintf(digits, sizeof digits, "%.*s", (int)length, p);
+            if (msi_parse_integer(&id, option->name, digits) != MSI_OK || id > INT_MAX) id = -1;
+        }
+        if (id < 0) {
+            msi_free(ids);
+            return msi_error_set(MSI_EUSAGE, "-%s %s: give numbers from 0, separated by commas, such as 0,2%s",
+                                 option->name, text, strcmp(option->name, "field") == 0 ? ", or all" : "");
+        }
+        int seen = 0;
+        for (int i = 0; i < n; i++) seen |= ids[i] == id;
+        if (!seen) ids[n++] = (int)id;
+        if (!p[length]) break;
+        p += length + 1;
+    }
+    msi_free((void *)*list);
+    *list = ids;
+    *n_list = n;
+    return MSI_OK;
+}
+
+int msi_read_field(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    msi_ms_selection *s = &options->selection;
+    if (strcmp(argument[0], "all") != 0) {
+        s->all_fields = 0;
+        return read_ids(&s->fields, &s->n_field, option, argument[0]);
+    }
+    s->all_fields = 1;
+    s->n_field = 0;
+    return MSI_OK;
+}
+
+int msi_read_spws(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    return read_ids(&options->selection.spws, &options->selection.n_spw, option, argument[0]);
+}
+
+int msi_read_name(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    const char *name = argument[0];
+    size_t length = strlen(name);
+    if (length == 0 || name[length - 1] == '/')
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give the beginning of a file's name, such as %smyimage", option->name,
+                             name, name);
+    options->name = name;
+    return MSI_OK;
+}
+
+int msi_read_help(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)option;
+    options->action = MSI_ACTION_HELP;
+    if (n_argument > 0) options->help_topic = argument[0];
+    return MSI_OK;
+}
+
+int msi_read_version(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)option;
+    (void)n_argument;
+    (void)argument;
+    options->action = MSI_ACTION_VERSION;
+    return MSI_OK;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The one table of options, from which come the parser, -help, the man page and the shell completions. */
+#ifndef MSI_SRC_OPTION_TABLE_H
+#define MSI_SRC_OPTION_TABLE_H
+
+#include <stddef.h>
+
+#include "src/options/options.h"
+
+typedef enum msi_option_group {
+    MSI_GROUP_IMAGE,
+    MSI_GROUP_SAMPLES,
+    MSI_GROUP_WEIGHTING,
+    MSI_GROUP_OUTPUT,
+    MSI_GROUP_PREDICT,
+    MSI_GROUP_PERFORMANCE,
+    MSI_GROUP_OTHER,
+    MSI_N_GROUP
+} msi_option_group;
+
+typedef struct msi_option_group_text {
+    const char *key;   /* the word that `-help` takes */
+    const char *title; /* the section's heading */
+} msi_option_group_text;
+
+extern const msi_option_group_text msi_option_groups[MSI_N_GROUP];
+
+/* What a shell offers for an argument that has no fixed words. */
+typedef enum msi_completion { MSI_COMPLETE_NOTHING, MSI_COMPLETE_PATH, MSI_COMPLETE_DIRECTORY } msi_completion;
+
+/* The kind of run that an option has a meaning for. */
+typedef enum msi_option_use { MSI_USE_ALWAYS, MSI_USE_IMAGING, MSI_USE_PREDICT } msi_option_use;
+
+typedef struct msi_option msi_option;
+
+/*
+ * Reads an option's arguments into the options.
+ * Given:    option; argument [n_argument] as the option's arity says
+ * Returns:  0, MSI_EUSAGE, MSI_ENOMEM
+ */
+typedef int msi_option_reader(msi_options *options, const msi_option *option, int n_argument,
+                              const char *const *argument);
+
+/* One row. Members that a reader does not use are zero. */
+struct msi_option {
+    const char *name;  /* without the dash */
+    const char *alias; /* a second spelling, or NULL */
+    msi_option_group group;
+    msi_option_use use;
+    const char *arguments;  /* their names, separated by blanks; "" takes none. One in [] is may be left out */
+    const char *more_after; /* the first argument after which that in [] follows; NULL: whatever stands there is it */
+    const char *fallback;   /* default in the option's own syntax, parsed before the command line; NULL: none */
+    const char *fallback_words; /* how the default is told where it is no such text; NULL: as fallback, or nothing */
+    const char *choices;        /* words for the first argument, separated by |; NULL: any */
+    msi_completion completion;
+    const char *help; /* sentences; the first one also serves the shells */
+    msi_option_reader *read;
+    size_t offset;    /* of the member of msi_options that read fills */
+    double low, high; /* range of a number, both ends included; of a flag, high is the value that it stores */
+};
+
+extern const msi_option msi_option_table[];
+extern const int msi_option_count;
+
+/* msi_option_find - the row of a name or alias without its dashes; NULL if there is none. */
+const msi_option *msi_option_find(const char *name);
+
+/* msi_option_arity - how many arguments follow, given the first one (NULL: none follows). */
+int msi_option_arity(const msi_option *option, const char *first);
+
+/* msi_option_default - how the default is told; NULL where there is nothing to tell. */
+const char *msi_option_default(const msi_option *option);
+
+/*
+ * msi_option_word - the i-th of the words in a list such as "W H" or "auto|cpu|cuda".
+ * Given:    list (NULL: empty), separator, i
+ * Returned: *length of the word
+ * Returns:  where it begins; NULL past the last
+ */
+const char *msi_option_word(const char *list, char separator, int i, size_t *length);
+
+#endif

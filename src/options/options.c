@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/options/options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/options/cpu_count.h"
+#include "src/options/gridder_choice.h"
+#include "src/options/option_table.h"
+
+enum { MAX_ARGUMENT = 3, MAX_FALLBACK = 64, LONGEST_SUGGESTED = 31 };
+
+/* The row that a word of the command line names, with one dash or two; NULL where it names none. */
+static const msi_option *option_of(const char *word)
+{
+    if (word[0] != '-') return NULL;
+    return msi_option_find(word + (word[1] == '-' ? 2 : 1));
+}
+
+/* Levenshtein's distance between two short words. */
+static int edit_distance(const char *a, const char *b)
+{
+    int row[LONGEST_SUGGESTED + 1];
+    int n = (int)strlen(b);
+    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int above = row[j];
+            int cost = diagonal + (a[i - 1] != b[j - 1]);
+            if (above + 1 < cost) cost = above + 1;
+            if (row[j - 1] + 1 < cost) cost = row[j - 1] + 1;
+            row[j] = cost;
+            diagonal = above;
+        }
+    }
+    return row[n];
+}
+
+static int unknown_option(const char *word)
+{
+    const char *name = word + (word[1] == '-' ? 2 : 1);
+    const char *nearest = NULL;
+    int least = (int)strlen(name) / 3 + 2;
+    for (int i = 0; i < msi_option_count && strlen(name) <= LONGEST_SUGGESTED; i++) {
+        int distance = edit_distance(name, msi_option_table[i].name);
+        if (distance < least) {
+            least = distance;
+            nearest = msi_option_table[i].name;
+        }
+    }
+    if (nearest)
+        return msi_error_set(MSI_EUSAGE, "%s: there is no such option; did you mean -%s? (msimage -help lists them)",
+                             word, nearest);
+    return msi_error_set(MSI_EUSAGE, "%s: there is no such option; msimage -help lists them", word);
+}
+
+/* Every default that is written in its option's own syntax goes the way that the user's own words go. */
+static int read_fallbacks(msi_options *options)
+{
+    for (int i = 0; i < msi_option_count; i++) {
+        const msi_option *o = &msi_option_table[i];
+        if (!o->fallback) continue;
+        /* Static: a reader may keep a pointer into its argument. */
+        const char *argument[] = {o->fallback};
+        MSI_TRY(o->read(options, o, *o->fallback ? 1 : 0, argument));
+    }
+    return MSI_OK;
+}
+
+/* One option and its arguments; *i stands at the option and is left at the last word taken. */
+static int read_option(msi_options *options, int argc, const char *const *argv, int *i)
+{
+    const msi_option *o = option_of(argv[*i]);
+    if (!o) return unknown_option(argv[*i]);
+    const char *const *argument = argv + *i + 1;
+    int n_left = argc - *i - 1;
+    int n = msi_option_arity(o, n_left > 0 ? argument[0] : NULL);
+    for (int k = 0; k < n; k++) {
+        int missing = k >= n_left;
+        int another = !missing && o->arguments[0] != '[' && option_of(argument[k]) != NULL;
+        if (missing || another)
+            return msi_error_set(MSI_EUSAGE, "-%s: an argument is missing%s%s; write -%s %s", o->name,
+                                 another ? " before " : "", another ? argument[k] : "", o->name, o->arguments);
+    }
+    *i += n;
+    const char **only = o->use == MSI_USE_IMAGING ? &options->only_imaging : &options->only_predict;
+    if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
+    return o->read(options, o, n, argument);
+}
+
+static int is_plain(const char *word)
+{
+    return *word && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%")] == 0;
+}
+
+/* The words as a shell would need them: those with other than plain characters stand in quotes. */
+static int command_line(char **out, int argc, const char *const *argv)
+{
+    int64_t size = 1;
+    for (int i = 0; i < argc; i++) {
+        size += 3;
+        for (const char *p = argv[i]; *p; p++) size += *p == '\'' ? 4 : 1;
+    }
+    MSI_TRY(msi_alloc(out, size, 1, "command line"));
+    char *q = *out;
+    for (int i = 0; i < argc; i++) {
+        const char *quote = is_plain(argv[i]) ? "" : "'";
+        if (i) *q++ = ' ';
+        q = stpcpy(q, quote);
+        for (const char *p = argv[i]; *p; p++) {
+            if (*p == '\'')
+                q = stpcpy(q, "'\\''");
+            else
+                *q++ = *p;
+        }
+        q = stpcpy(q, quote);
+    }
+    *q = 0;
+    return MSI_OK;
+}
+
+/* What no option can check by itself: first of images, then of predicted visibilities, then of both. */
+static int check_imaging(const msi_options *o)
+{
+    const msi_image_geometry *g = &o->geometry;
+    if (o->only_predict) return msi_error_set(MSI_EUSAGE, "-%s: it has a meaning with -predict alone", o->only_predict);
+    if (!g->nx)
+        return msi_error_set(MSI_EUSAGE, "-size: the image's size is missing; give it, such as -size 2048 2048");
+    if (!(g->cell_x_rad > 0))
+        return msi_error_set(MSI_EUSAGE, "-scale: the pixels' size is missing; give it, such as -scale 2asec");
+    int64_t longer = g->nx > g->ny ? g->nx : g->ny;
+    double cell_deg = g->cell_x_rad * 180 / MSI_PI, span_deg = (double)longer * cell_deg;
+    /* Beyond the horizon pixels are NaN, which is no error. But with pixels as coarse as these it is a slip of the
+     * scale's unit; with finer ones the memory plan has the word. */
+    if (span_deg > 180 && cell_deg > 1)
+        return msi_error_set(
+            MSI_EUSAGE, "-scale: %lld pixels of %.6gdeg span %.6gdeg, more than half the sky; give a smaller scale",
+            (long long)longer, cell_deg, span_deg);
+    const msi_ms_selection *s = &o->selection;
+    if (s->max_uv_lambda > 0 && s->min_uv_lambda >= s->max_uv_lambda)
+        return msi_error_set(MSI_EUSAGE, "-minuv-l %g: it must be smaller than -maxuv-l %g", s->min_uv_lambda,
+                             s->max_uv_lambda);
+    if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)
+        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range leaves %lld channels; ask for no more",
+                             (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin));
+    if (s->interval_end > 0 && o->intervals_out > s->interval_end - s->interval_begin)
+        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: -interval leaves %lld time steps; ask for no more",
+                             (long long)o->intervals_out, (long long)(s->interval_end - s->interval_begin));
+    return MSI_OK;
+}
+
+static int check_predict(const msi_options *o)
+{
+    const char *input = o->selection.data_column;
+    if (o->only_imaging)
+        return msi_error_set(MSI_EUSAGE, "-%s: it has no meaning with -predict; leave it out", o->only_imaging);
+    if (o->predict_op == MSI_MS_WRITE_REPLACE) {
+        if (o->output_column)
+            return msi_error_set(
+                MSI_EUSAGE,
+                "-output-column %s: it goes with -predict-op add or subtract; -model-column names what "
+                "is replaced",
+                o->output_column);
+        if (input)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-data-column %s: -predict-op replace reads no visibilities; -model-column names what "
+                                 "is replaced",
+                                 input);
+        return MSI_OK;
+    }
+    const char *op = o->predict_op == MSI_MS_WRITE_ADD ? "add" : "subtract";
+    if (!o->output_column) return msi_error_set(MSI_EUSAGE, "-predict-op %s: where to? give -output-column NAME", op);
+    if (o->model_column)
+        return msi_error_set(MSI_EUSAGE, "-model-column %s: -predict-op %s writes -output-column alone; leave it out",
+                             o->model_column, op);
+    if (input && strcmp(input, o->output_column) == 0)
+        return msi_error_set(
+            MSI_EUSAGE,
+            "-output-column %s: it is read too (-data-column); give another, so that an interrupted run "
+            "can be done again",
+            o->output_column);
+    return MSI_OK;
+}
+
+static int check_together(const msi_options *o)
+{
+    MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
+    MSI_TRY(msi_gridder_choice_check(o));
+    if (o->precision == MSI_PRECISION_FP32 && o->accuracy > 0 && o->accuracy < 1e-6)
+        return msi_error_set(MSI_EUSAGE, "-precision fp32: it reaches -accuracy 1e-6, not %g; give fp64 or auto",
+                             o->accuracy);
+    return MSI_OK;
+}
+
+static void fill_in(msi_options *o)
+{
+    if (o->make_psf_only) o->make_psf = 1;
+    if (!(o->accuracy > 0)) o->accuracy = msi_gridder_choice_accuracy(o->gridder);
+    /* The default of field 0 would contradict fields chosen by an expression. */
+    if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
+    if (!o->n_threads) o->n_threads = msi_cpu_count();
+    double bytes = (double)msi_memory_physical() * (o->memory_percent > 0 ? o->memory_percent / 100 : 1);
+    if (o->memory_gb > 0) bytes = fmin(bytes, 1e9 * o->memory_gb);
+    o->memory_limit_bytes = (int64_t)bytes;
+    if (o->predict_op == MSI_MS_WRITE_REPLACE && !o->model_column) o->model_column = "MODEL_DATA";
+}
+
+int msi_options_parse(msi_options *options, int argc, const char *const *argv)
+{
+    memset(options, 0, sizeof *options);
+    options->log_level = MSI_LOG_NORMAL;
+    MSI_TRY(read_fallbacks(options));
+    MSI_TRY(command_line(&options->command_line, argc, argv));
+
+    int i = 1, last_option = 0, only_paths = 0;
+    for (; i < argc && !only_paths && argv[i][0] == '-' && argv[i][1]; i++) {
+        only_paths = strcmp(argv[i], "--") == 0;
+        if (only_paths) continue;
+        last_option = i;
+        MSI_TRY(read_option(options, argc, argv, &i));
+        if (options->action != MSI_ACTION_RUN) return MSI_OK;
+    }
+
+    options->ms_paths = argv + i;
+    options->n_ms = argc > i ? argc - i : 0;
+    if (options->n_ms == 0 && !only_paths && last_option && last_option < argc - 1)
+        return msi_error_set(MSI_EUSAGE, "no Measurement Set is given: %s was read as an argument of %s",
+                             argv[argc - 1], argv[last_option]);
+    if (options->n_ms == 0)
+        return msi_error_set(MSI_EUSAGE, "no Measurement Set is given; put its path after the options");
+    for (int k = i; k < argc; k++) {
+        if (!*argv[k]) return msi_error_set(MSI_EUSAGE, "the path of a Measurement Set is empty");
+        if (k > i && !only_paths && option_of(argv[k]))
+            return msi_error_set(MSI_EUSAGE, "%s: it stands after %s; options go before the Measurement Sets", argv[k],
+                                 argv[k - 1]);
+    }
+    MSI_TRY(check_together(options));
+    fill_in(options);
+    return MSI_OK;
+}
+
+void msi_options_free(msi_options *options)
+{
+    if (!options) return;
+    msi_free((void *)options->selection.fields);
+    msi_free((void *)options->selection.spws);
+    msi_free(options->command_line);
+    memset(options, 0, sizeof *options);
+}

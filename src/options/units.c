@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/options/units.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/status.h"
+#include "core/types.h"
+
+#define DEG_RAD (MSI_PI / 180)
+
+static const struct {
+    const char *name;
+    double rad;
+} angle_units[] = {
+    {"masec", DEG_RAD / 3600e3},
+    {"marcsec", DEG_RAD / 3600e3},
+    {"asec", DEG_RAD / 3600},
+    {"arcsec", DEG_RAD / 3600},
+    {"amin", DEG_RAD / 60},
+    {"arcmin", DEG_RAD / 60},
+    {"deg", DEG_RAD},
+    {"degree", DEG_RAD},
+    {"degrees", DEG_RAD},
+    {"rad", 1},
+    {"radian", 1},
+    {"radians", 1},
+};
+
+int msi_parse_integer(int64_t *out, const char *what, const char *text)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (!isdigit((unsigned char)*digits) || *end)
+        return msi_error_set(MSI_EUSAGE, "%s %s: give a whole number", what, text);
+    if (errno == ERANGE) return msi_error_set(MSI_EUSAGE, "%s %s: the number is too large", what, text);
+    *out = value;
+    return MSI_OK;
+}
+
+/* The number that text begins with; NULL where it begins with none. Keeps strtod from taking inf, nan, 0x and blanks.
+ */
+static const char *leading_real(double *out, const char *text)
+{
+    const char *p = text + (*text == '-' || *text == '+');
+    if (*p != '.' && !isdigit((unsigned char)*p)) return NULL;
+    if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X')) return NULL;
+    char *end;
+    *out = strtod(text, &end);
+    return end == text || !isfinite(*out) ? NULL : end;
+}
+
+int msi_parse_real(double *out, const char *what, const char *text)
+{
+    const char *end = leading_real(out, text);
+    if (!end || *end) return msi_error_set(MSI_EUSAGE, "%s %s: give a number", what, text);
+    return MSI_OK;
+}
+
+int msi_parse_angle(double *out_rad, const char *what, const char *text)
+{
+    double number;
+    const char *unit = leading_real(&number, text);
+    if (!unit)
+        return msi_error_set(MSI_EUSAGE, "%s %s: give a number and a unit (masec, asec, amin, deg, rad), such as 2asec",
+                             what, text);
+    if (!*unit) return msi_error_set(MSI_EUSAGE, "%s %s: give a unit, %sasec or %sdeg?", what, text, text, text);
+    for (size_t i = 0; i < sizeof angle_units / sizeof *angle_units; i++)
+        if (strcasecmp(unit, angle_units[i].name) == 0) {
+            *out_rad = number * angle_units[i].rad;
+            return MSI_OK;
+        }
+    return msi_error_set(MSI_EUSAGE, "%s %s: %s is no unit; use masec, asec, amin, deg or rad", what, text, unit);
+}
+
+/*
+ * [sign] A mark B mark C [mark]: up to three numbers, the later ones in [0, 60), the last one given may have a
+ * fraction. Each mark closes its number ("hms", "dms") or stands between two (":::", "..."). Returns 1 and the value in
+ * units of the first number, or 0.
+ */
+static int sexagesimal(double *out, const char *text, const char *marks, int closes)
+{
+    int negative = *text == '-';
+    const char *p = text + (*text == '-' || *text == '+');
+    double value = 0, scale = 1;
+    int n = 0;
+    while (n < 3) {
+        size_t whole = strspn(p, "0123456789");
+        if (whole == 0 || whole > 9) return 0;
+        const char *end = p + whole;
+        if (*end == '.' && (marks[n] != '.' || n == 2)) end += 1 + strspn(end + 1, "0123456789");
+        int has_fraction = end > p + whole;
+        double part = has_fraction ? strtod(p, NULL) : (double)strtol(p, NULL, 10);
+        if (n > 0 && part >= 60) return 0;
+        value += part / scale;
+        scale *= 60;
+        p = end;
+        int marked = *p == marks[n] || (isalpha((unsigned char)marks[n]) && *p == toupper((unsigned char)marks[n]));
+        n++;
+        if (!marked) {
+            /* The last mark may be missing between numbers, and after the seconds. */
+            if (*p || (closes && n < 3) || (!closes && n < 2)) return 0;
+            break;
+        }
+        p++;
+        if (!*p) {
+            if (!closes) return 0;
+            break;
+        }
+        if (has_fraction) return 0;
+    }
+    if (*p) return 0;
+    *out = negative ? -value : value;
+    return 1;
+}
+
+int msi_parse_ra(double *out_rad, const char *what, const char *text)
+{
+    double hours, rad = 0;
+    if (sexagesimal(&hours, text, "hms", 1) || sexagesimal(&hours, text, ":::", 0)) {
+        if (fabs(hours) > 24) return msi_error_set(MSI_EUSAGE, "%s %s: hours of RA go from 0 to 24", what, text);
+        rad = hours * 15 * DEG_RAD;
+    } else {
+        double number;
+        const char *end = leading_real(&number, text);
+        if (!end || strpbrk(text, "hH:"))
+            return msi_error_set(MSI_EUSAGE, "%s %s: write the RA as 08h24m07.0s or 126.03deg", what, text);
+        if (!*end)
+            return msi_error_set(MSI_EUSAGE, "%s %s: give a unit, %sdeg, or write the RA as 08h24m07.0s", what, text,
+                                 text);
+        MSI_TRY(msi_parse_angle(&rad, what, text));
+        if (fabs(rad) > 2 * MSI_PI * (1 + 1e-15))
+            return msi_error_set(MSI_EUSAGE, "%s %s: the RA is beyond a full turn (360deg)", what, text);
+    }
+    rad = fmod(rad, 2 * MSI_PI);
+    if (rad < 0) rad += 2 * MSI_PI;
+    *out_rad = rad < 2 * MSI_PI ? rad : 0;
+    return MSI_OK;
+}
+
+int msi_parse_dec(double *out_rad, const char *what, const char *text)
+{
+    double deg, rad = 0;
+    if (sexagesimal(&deg, text, "dms", 1) || sexagesimal(&deg, text, ":::", 0) ||
+        (strchr(text, '.') != strrchr(text, '.') && sexagesimal(&deg, text, "...", 0))) {
+        rad = deg * DEG_RAD;
+    } else {
+        double number;
+        const char *end = leading_real(&number, text);
+        int looks_sexagesimal = end && *end && strchr("dD.", *end) && !isalpha((unsigned char)end[1]);
+        if (end && !*end)
+            return msi_error_set(MSI_EUSAGE, "%s %s: give a unit, %sdeg, or write the Dec as -42d59m48.0s", what, text,
+                                 text);
+        if (!end || looks_sexagesimal || strchr(text, ':'))
+            return msi_error_set(MSI_EUSAGE, "%s %s: write the Dec as -42d59m48.0s or -42.9967deg", what, text);
+        MSI_TRY(msi_parse_angle(&rad, what, text));
+    }
+    if (fabs(rad) > MSI_PI / 2 * (1 + 1e-15))
+        return msi_error_set(MSI_EUSAGE, "%s %s: the Dec is beyond a pole (-90deg to 90deg)", what, text);
+    *out_rad = fmin(fmax(rad, -MSI_PI / 2), MSI_PI / 2);
+    return MSI_OK;
+}

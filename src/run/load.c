@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/load.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/run/block_stream.h"
+#include "src/preprocess/phase_shift.h"
+
+/* Room for one prepared block, grown when a larger one comes. */
+typedef struct workspace {
+    int64_t n_row, n_sample;
+    double *uvw_m; /* [n_row][3] */
+    msi_c64 *vis;  /* [n_plane][n_sample] */
+    float *weight; /* [n_plane][n_sample] */
+} workspace;
+
+static void workspace_free(workspace *w)
+{
+    msi_free(w->uvw_m);
+    msi_free(w->vis);
+    msi_free(w->weight);
+    memset(w, 0, sizeof *w);
+}
+
+static int workspace_fit(workspace *w, int n_plane, int64_t n_row, int64_t n_sample)
+{
+    if (w->uvw_m && n_row <= w->n_row && n_sample <= w->n_sample) return MSI_OK;
+    workspace_free(w);
+    MSI_TRY(msi_alloc(&w->uvw_m, 3 * n_row, sizeof *w->uvw_m, "block of visibilities"));
+    MSI_TRY(msi_alloc(&w->vis, n_plane * n_sample, sizeof *w->vis, "block of visibilities"));
+    MSI_TRY(msi_alloc(&w->weight, n_plane * n_sample, sizeof *w->weight, "block of visibilities"));
+    w->n_row = n_row;
+    w->n_sample = n_sample;
+    return MSI_OK;
+}
+
+/* What all parts of a block share. */
+typedef struct block_load {
+    const msi_ms_block *block;
+    const msi_load_spec *spec;
+    const msi_mix *mix; /* [n_plane] */
+} block_load;
+
+/* The channels of a block that belong to output channel c, into its gridder. */
+static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, workspace *w, msi_sample_dropped *dropped)
+{
+    const msi_ms_block *block = l->block;
+    const msi_load_spec *spec = l->spec;
+    int32_t first, end;
+    msi_output_channels_range(spec->channels, c, block->freq_hz, block->n_chan, &first, &end);
+    if (first == end) return MSI_OK;
+    const double *freq_hz = block->freq_hz + first, *uvw_m = block->uvw_m;
+    MSI_TRY(workspace_fit(w, spec->n_plane, block->n_row, block->n_row * (end - first)));
+    msi_stokes_form(block, l->mix, spec->n_plane, first, end - first, w->vis, w->weight, dropped);
+    if (spec->shift_set) {
+        msi_phase_shift shift;
+        msi_phase_shift_make(&shift, block->ra_rad, block->dec_rad, spec->ra_rad, spec->dec_rad);
+        memcpy(w->uvw_m, block->uvw_m, sizeof *w->uvw_m * 3 * (size_t)block->n_row);
+        msi_phase_shift_apply(&shift, block->n_row, end - first, spec->n_plane, freq_hz, w->uvw_m, w->vis);
+        uvw_m = w->uvw_m;
+    }
+    msi_vis_block ready = {block->n_row, end - first, spec->n_plane, uvw_m, freq_hz, w->vis, w->weight};
+    return msi_gridder_add(gridder, &ready);
+}
+
+static void count_on(msi_sample_dropped *to, const msi_sample_dropped *from)
+{
+    to->flagged += from->flagged;
+    to->weight += from->weight;
+    to->data_not_finite += from->data_not_finite;
+    to->data_too_large += from->data_too_large;
+}
+
+/* Many output channels at a time, by a thread each: a part of a block is little for many threads to share. */
+static int load_at_once(const block_load *l, int64_t first_met, int64_t end_met, msi_gridder *const *gridder,
+                        workspace *w, msi_sample_dropped *dropped)
+{
+    int failed = MSI_OK;
+    char message[MSI_MESSAGE_BYTES] = "";
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t c = first_met; c < end_met; c++) {
+        msi_sample_dropped own = {0};
+        int stopped;
+#pragma omp atomic read
+        stopped = failed;
+        if (stopped) continue;
+        const int rc = load_channel(l, c, gridder[c], &w[omp_get_thread_num()], &own);
+#pragma omp critical(loaded)
+        {
+            count_on(dropped, &own);
+            if (rc && !failed) {
+                snprintf(message, sizeof message, "%s", msi_error_get());
+#pragma omp atomic write
+                failed = rc;
+            }
+        }
+    }
+    return failed ? msi_error_set(failed, "%s", message) : MSI_OK;
+}
+
+static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_gridder *const *gridder, workspace *w,
+                      msi_sample_dropped *dropped)
+{
+    msi_mix mix[MSI_MAX_PLANES];
+    MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, block->corr, block->n_corr));
+    const block_load l = {block, spec, mix};
+    int64_t first_met, end_met;
+    msi_output_channels_met(spec->channels, block->freq_hz, block->n_chan, &first_met, &end_met);
+    if (end_met - first_met > 1 && 2 * (end_met - first_met) >= omp_get_max_threads())
+        return load_at_once(&l, first_met, end_met, gridder, w, dropped);
+    for (int64_t c = first_met; c < end_met; c++) MSI_TRY(load_channel(&l, c, gridder[c], w, dropped));
+    return MSI_OK;
+}
+
+static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_load_spec *spec,
+                          msi_gridder *const *gridder, msi_sample_dropped *dropped)
+{
+    const int n_thread = omp_get_max_threads();
+    workspace *w; /* of each thread */
+    int64_t done = 0;
+    double waited_s = 0, prepared_s = 0;
+    int rc;
+    MSI_TRY(msi_alloc(&w, n_thread, sizeof *w, "blocks of visibilities"));
+    for (;;) {
+        const msi_ms_block *block;
+        const double start = msi_wall_s();
+        rc = msi_block_stream_next(stream, &block);
+        const double there = msi_wall_s();
+        waited_s += there - start;
+        if (rc || !block->n_row) break;
+        rc = load_block(block, spec, gridder, w, dropped);
+        prepared_s += msi_wall_s() - there;
+        if (!rc) rc = msi_interrupt_check();
+        if (rc) break;
+        done += block->n_row;
+        msi_progress("reading", done < n_row ? done : n_row - 1, n_row);
+    }
+    if (!rc) msi_progress("reading", n_row, n_row);
+    if (!rc) msi_log_detail("reading: %.2f s waiting for blocks, %.2f s preparing them", waited_s, prepared_s);
+    for (int i = 0; i < n_thread; i++) workspace_free(&w[i]);
+    msi_free(w);
+    return rc;
+}
+
+int msi_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_load_spec *spec, msi_gridder *const *gridder,
+             msi_sample_dropped *dropped)
+{
+    msi_block_stream *stream;
+    MSI_TRY(msi_block_stream_open(&stream, reader, crew));
+    /* Cores are left to the readers. */
+    const int n_thread = omp_get_max_threads(), n_reader = crew ? msi_ms_crew_size(crew) : 1;
+    omp_set_num_threads(n_thread > n_reader ? n_thread - n_reader : 1);
+    int rc = prepare_blocks(stream, msi_ms_reader_n_row(reader), spec, gridder, dropped);
+    omp_set_num_threads(n_thread);
+    msi_block_stream_close(stream);
+    return rc;
+}

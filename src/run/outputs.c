@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/outputs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/pol.h"
+#include "core/status.h"
+#include "io/fits/picture.h"
+
+typedef struct entry {
+    msi_output_id id;
+    int picture;
+    char *name;
+} entry;
+
+struct msi_outputs {
+    const msi_options *options;
+    const msi_plane *planes;
+    int n_plane;
+    int n, capacity;
+    entry *list;
+    msi_publish *publish;
+};
+
+static const char *const kind_names[] = {"dirty", "psf", "model", "weights", "uv-real", "uv-imag"};
+
+/* NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits */
+static int make_name(const msi_outputs *o, entry *e)
+{
+    const msi_options *opt = o->options;
+    size_t size = strlen(opt->name) + 96;
+    MSI_TRY(msi_alloc(&e->name, (int64_t)size, 1, "file name"));
+    int at = snprintf(e->name, size, "%s", opt->name);
+    if (opt->intervals_out > 1) at += snprintf(e->name + at, size - (size_t)at, "-t%04lld", (long long)e->id.interval);
+    if (opt->channels_out > 1 && e->id.channel == MSI_OUTPUT_MFS)
+        at += snprintf(e->name + at, size - (size_t)at, "-MFS");
+    else if (opt->channels_out > 1)
+        at += snprintf(e->name + at, size - (size_t)at, "-%04lld", (long long)e->id.channel);
+    if (o->n_plane > 1 && e->id.kind != MSI_FITS_PSF && e->id.kind != MSI_FITS_WEIGHTS)
+        at += snprintf(e->name + at, size - (size_t)at, "-%s%s", msi_pol_name(o->planes[e->id.plane].pol),
+                       o->planes[e->id.plane].imaginary ? "i" : "");
+    snprintf(e->name + at, size - (size_t)at, "-%s.%s", kind_names[e->id.kind], e->picture ? "png" : "fits");
+    return MSI_OK;
+}
+
+static int add(msi_outputs *o, msi_output_id id, int picture)
+{
+    if (o->n == o->capacity) {
+        int capacity = o->capacity ? 2 * o->capacity : 64;
+        entry *grown;
+        MSI_TRY(msi_alloc(&grown, capacity, sizeof *grown, "list of outputs"));
+        if (o->n) memcpy(grown, o->list, sizeof *grown * (size_t)o->n);
+        msi_free(o->list);
+        o->list = grown;
+        o->capacity = capacity;
+    }
+    entry *e = &o->list[o->n];
+    *e = (entry){id, picture, NULL};
+    MSI_TRY(make_name(o, e));
+    o->n++;
+    return MSI_OK;
+}
+
+static int add_with_picture(msi_outputs *o, msi_output_id id)
+{
+    MSI_TRY(add(o, id, 0));
+    return o->options->png ? add(o, id, 1) : MSI_OK;
+}
+
+/* Everything that one interval and channel yields. */
+static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
+{
+    const msi_options *opt = o->options;
+    msi_output_id id = {interval, channel, 0, MSI_FITS_PSF};
+    if (opt->make_psf) MSI_TRY(add_with_picture(o, id));
+    id.kind = MSI_FITS_WEIGHTS;
+    if (opt->save_weights) MSI_TRY(add(o, id, 0));
+    for (int p = 0; p < o->n_plane && !opt->make_psf_only; p++) {
+        id.plane = p;
+        id.kind = MSI_FITS_DIRTY;
+        MSI_TRY(add_with_picture(o, id));
+        if (!opt->save_uv) continue;
+        id.kind = MSI_FITS_UV_REAL;
+        MSI_TRY(add(o, id, 0));
+        id.kind = MSI_FITS_UV_IMAG;
+        MSI_TRY(add(o, id, 0));
+    }
+    return MSI_OK;
+}
+
+static int add_all(msi_outputs *o)
+{
+    for (int64_t t = 0; t < o->options->intervals_out; t++) {
+        for (int64_t c = 0; c < o->options->channels_out; c++) MSI_TRY(add_channel(o, t, c));
+        if (o->options->channels_out > 1) MSI_TRY(add_channel(o, t, MSI_OUTPUT_MFS));
+    }
+    return MSI_OK;
+}
+
+int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_plane *planes, int n_plane)
+{
+    *out = NULL;
+    msi_outputs *o;
+    MSI_TRY(msi_alloc(&o, 1, sizeof *o, "list of outputs"));
+    o->options = options;
+    o->planes = planes;
+    o->n_plane = n_plane;
+    const char **names = NULL;
+    int rc = add_all(o);
+    if (!rc) rc = msi_alloc(&names, o->n, sizeof *names, "list of outputs");
+    if (!rc) {
+        for (int i = 0; i < o->n; i++) names[i] = o->list[i].name;
+        rc = msi_publish_plan(&o->publish, names, o->n, options->overwrite);
+    }
+    msi_free(names);
+    if (rc)
+        msi_outputs_free(o);
+    else
+        *out = o;
+    return rc;
+}
+
+int msi_outputs_n(const msi_outputs *o)
+{
+    return o->n;
+}
+
+int64_t msi_outputs_bytes(const msi_outputs *o)
+{
+    int64_t n_fits = 0;
+    for (int i = 0; i < o->n; i++) n_fits += !o->list[i].picture;
+    return n_fits * (msi_image_n_pixel(&o->options->geometry) * 4 + 4 * 2880);
+}
+
+int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
+                      msi_precision precision)
+{
+    msi_fits_spec full = *spec;
+    full.kind = id->kind;
+    full.pol = o->planes[id->plane].pol;
+    int written = 0;
+    for (int i = 0; i < o->n; i++) {
+        const msi_output_id *e = &o->list[i].id;
+        if (e->interval != id->interval || e->channel != id->channel || e->plane != id->plane || e->kind != id->kind)
+            continue;
+        MSI_TRY(o->list[i].picture ? msi_picture_write(o->publish, i, &full, pixel, precision)
+                                   : msi_fits_write(o->publish, i, &full, pixel, precision));
+        written++;
+    }
+    return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image that was never planned: kind %d", (int)id->kind);
+}
+
+int msi_outputs_commit(msi_outputs *o)
+{
+    MSI_TRY(msi_publish_commit(o->publish));
+    for (int i = 0; i < o->n; i++) msi_log_info("wrote %s", o->list[i].name);
+    return MSI_OK;
+}
+
+void msi_outputs_free(msi_outputs *o)
+{
+    if (!o) return;
+    msi_publish_free(o->publish);
+    for (int i = 0; i < o->n; i++) msi_free(o->list[i].name);
+    msi_free(o->list);
+    msi_free(o);
+}

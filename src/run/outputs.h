@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The files of a run: their names, known before anything is computed, and how each is written. */
+#ifndef MSI_SRC_OUTPUTS_H
+#define MSI_SRC_OUTPUTS_H
+
+#include "core/beam.h"
+#include "io/fits/fits_image.h"
+#include "io/fits/publish.h"
+#include "src/options/options.h"
+#include "src/preprocess/stokes.h"
+
+enum { MSI_OUTPUT_MFS = -1 }; /* as a channel: all channels together */
+
+/* One image of a run. */
+typedef struct msi_output_id {
+    int64_t interval; /* counted from 0 */
+    int64_t channel;  /* or MSI_OUTPUT_MFS */
+    int plane;        /* of the planes imaged; 0 for PSF and weights */
+    msi_fits_kind kind;
+} msi_output_id;
+
+typedef struct msi_outputs msi_outputs;
+
+/*
+ * msi_outputs_plan - name every file of the run and check that it can be made.
+ * Given:   options and planes, borrowed for the life of *out
+ * Returns: 0, MSI_EUSAGE (a file exists and -overwrite was not given), MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_plane *planes, int n_plane);
+
+int msi_outputs_n(const msi_outputs *o);
+
+/* msi_outputs_bytes - disk space the images take. */
+int64_t msi_outputs_bytes(const msi_outputs *o);
+
+/*
+ * msi_outputs_write - write one image, and its picture where -png asks for one.
+ * Given: spec as msi_fits_write; kind and pol are set from id
+ */
+int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
+                      msi_precision precision);
+
+/* msi_outputs_commit - every file gets its name, all at the end. */
+int msi_outputs_commit(msi_outputs *o);
+
+/* msi_outputs_free - removes what was not committed; NULL is fine. */
+void msi_outputs_free(msi_outputs *o);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/uv_plane.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <fftw3.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+int msi_uv_plane(const msi_image_geometry *g, const void *pixel, msi_precision precision, double **re, double **im)
+{
+    int64_t nx = g->nx, ny = g->ny, n = nx * ny;
+    fftw_complex *grid;
+    *re = *im = NULL;
+    MSI_TRY(msi_alloc(&grid, n, sizeof *grid, "uv plane"));
+    int rc = msi_alloc(re, n, sizeof **re, "uv plane");
+    if (!rc) rc = msi_alloc(im, n, sizeof **im, "uv plane");
+    fftw_plan plan = NULL;
+#pragma omp critical(msi_fftw_planner)
+    if (!rc) plan = fftw_plan_dft_2d((int)ny, (int)nx, grid, grid, FFTW_BACKWARD, FFTW_ESTIMATE);
+    if (!rc && !plan) rc = msi_error_set(MSI_ENOMEM, "FFTW made no plan for %lld x %lld", (long long)nx, (long long)ny);
+    if (!rc) {
+        /* l falls with x: pixel x stands for l index nx/2 - x. FFT order puts the centre first. */
+        for (int64_t y = 0; y < ny; y++)
+            for (int64_t x = 0; x < nx; x++) {
+                double value = msi_image_value(pixel, precision, y * nx + x);
+                int64_t i = (nx / 2 - x + nx) % nx, j = (y - ny / 2 + ny) % ny;
+                grid[j * nx + i][0] = isnan(value) ? 0 : value;
+                grid[j * nx + i][1] = 0;
+            }
+        fftw_execute(plan);
+        for (int64_t y = 0; y < ny; y++)
+            for (int64_t x = 0; x < nx; x++) {
+                int64_t i = (x - nx / 2 + nx) % nx, j = (y - ny / 2 + ny) % ny;
+                (*re)[y * nx + x] = grid[j * nx + i][0];
+                (*im)[y * nx + x] = grid[j * nx + i][1];
+            }
+    }
+#pragma omp critical(msi_fftw_planner)
+    fftw_destroy_plan(plan);
+    msi_free(grid);
+    if (rc) {
+        msi_free(*re);
+        msi_free(*im);
+        *re = *im = NULL;
+    }
+    return rc;
+}
+
+int msi_uv_weights(const msi_image_geometry *g, msi_gridder *const *gridder, int64_t n_gridder, double **weight)
+{
+    int64_t nx = g->nx, ny = g->ny, nu, nv;
+    msi_density *d;
+    *weight = NULL;
+    MSI_TRY(msi_density_create(&d, g));
+    int rc = MSI_OK;
+    for (int64_t i = 0; !rc && i < n_gridder; i++) rc = msi_density_add(d, gridder[i]);
+    if (!rc) rc = msi_alloc(weight, nx * ny, sizeof **weight, "weights");
+    if (!rc) {
+        const double *half = msi_density_grid(d, &nu, &nv);
+        for (int64_t j = 0; j < nv; j++)
+            for (int64_t i = 0; i < nu; i++) {
+                int64_t u = i % nx, mirrored = (nx - i) % nx;
+                int64_t up = (ny / 2 + j) % ny, down = (ny / 2 - j + ny) % ny;
+                (*weight)[up * nx + u] += half[j * nu + i];
+                if (j || i != nx / 2) (*weight)[down * nx + mirrored] += half[j * nu + i];
+            }
+    }
+    msi_density_free(d);
+    return rc;
+}
