@@ -75,7 +75,8 @@ def check_default_gridder(folder):
 def check_compare(folder, path, result):
     done = bench(*SMALL, "-compare", path, "-factor", "1e6")
     assert re.search(rf"^{ROW} .*times$", done.stdout, re.M) and "measured" not in done.stdout, done.stdout
-    result["rows"][0]["all_ms"] *= 1e-7
+    # By far more than a busy machine makes of a time.
+    result["rows"][0]["all_ms"] *= 1e-10
     result["scale"] = 1
     result["cpu"] = "an abacus"
     # Laid out by another program.

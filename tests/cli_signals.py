@@ -1,34 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """cli_signals.py MSIMAGE MSIMAGE_MAKEMS [huge]: interrupted runs stop in time and leave nothing; killed ones leave no
-partial file under a final name, whether a thread reads or processes do; the set is never written to, and may be read-only. With `huge`, images whose single
-transforms take seconds."""
+partial file under a final name, whether a thread reads or processes do; the set is never written to, and may be
+read-only. With `huge`, images whose single transforms take seconds."""
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 
+from held_program import WATCHDOG_S, Held, in_lines
 from image_oracle import load, relative_error
-from program_suite import SLACK_S, STOP_S, Suite, as_nobody, change_modes, files, main, run
-
-START_S = 0.1
+from program_suite import Suite, as_nobody, change_modes, files, main, may_trace, run
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
        "-spw", "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none", "-source", "60.1deg", "-45.1deg", "1Jy", "0.3Jy",
        "-0.2Jy", "0.1Jy"]
+# By which files that are complete come to stay and get their names.
+CALLS = ("fsync", "renameat2")
 
 
 class Run:
     def __init__(self, s, words):
-        self.command = [s.msimage, "-quiet", *[str(w) for w in words], "-name", "image", s.made("set.ms", *SET)]
+        self.command = [s.msimage, "-verbose", *[str(w) for w in words], "-name", "image", s.made("set.ms", *SET)]
         self.out = s.path("out")
         shutil.rmtree(self.out, ignore_errors=True)
         os.mkdir(self.out)
 
-    def start(self):
-        return subprocess.Popen(self.command, cwd=self.out, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    def start(self, *before, **variables):
+        return Held([*before, *self.command], cwd=self.out, env={**os.environ, **variables})
 
     def left(self):
         return sorted(os.listdir(self.out))
@@ -37,70 +37,79 @@ class Run:
         for name in self.left():
             os.remove(os.path.join(self.out, name))
 
+    def partial(self, images):
+        """Final names of which the file is not the image."""
+        return [name for name in self.left() if not name.startswith(".") and
+                not relative_error(load(os.path.join(self.out, name))[0], images[name]) < 1e-5]
 
-def timed(work):
-    """Seconds of an undisturbed run, and its images."""
-    began = time.monotonic()
+
+def undisturbed(work):
+    """An undisturbed run, and its images."""
     process = work.start()
-    error = process.communicate()[1].decode()
-    if process.returncode:
-        sys.exit("the undisturbed run exits %d: %s" % (process.returncode, error))
+    if process.end():
+        sys.exit("the undisturbed run fails: %s" % process.text.decode())
     images = {name: load(os.path.join(work.out, name))[0] for name in work.left()}
     work.clear()
-    return time.monotonic() - began, images
+    return process, images
 
 
-def interrupt(s, work, number, delay_s):
-    process = work.start()
-    time.sleep(delay_s)
-    sent = time.monotonic()
-    process.send_signal(number)
-    error = process.communicate()[1].decode()
-    took = time.monotonic() - sent
-    left = work.left()
-    if process.returncode == 0:
-        # It was done before the signal came.
-        good = took < STOP_S + SLACK_S
-    else:
-        last = error.splitlines()[-1] if error else ""
-        good = (process.returncode == 128 + number and took < STOP_S + SLACK_S and not left and
-                last.startswith("msimage: error: stopped by signal %d" % number) and error.count("error:") == 1)
-        # Libraries are being loaded, and the program has not begun.
-        good |= process.returncode == -number and delay_s < START_S and not left and not error
+def moments(process, steps):
+    """Where to disturb runs like this one: in lines, and after parts of the processor time."""
+    yield from in_lines(process)
+    for step in range(steps):
+        processor_s = process.processor_s * (step + 0.5) / steps
+        yield "after %.2f s of processor" % processor_s, lambda run, t=processor_s: run.run_for(t)
+
+
+def judge(s, work, process, code, number, images, title):
+    left, partial = work.left(), work.partial(images)
+    # The watchdog may come when some images have their names.
+    wanted = sorted(images) if code == 0 else left if process.took_s >= WATCHDOG_S else []
+    good = process.stopped_well(code, number) and left == wanted and not partial
+    good &= not any(name.startswith(".") for name in left)
     work.clear()
-    s.note(good, "%s after %.2f s: exits %d, %.2f s later, %d files%s" %
-           (signal.Signals(number).name, delay_s, process.returncode, took, len(left),
-            "" if process.returncode == 128 + number else ": " + error[-300:] if error else ""))
+    s.note(good, "%s %s: exits %s, %.2f s later and %.2f s of processor, %d files%s" %
+           (signal.Signals(number).name, title, code, process.took_s, process.thread_s, len(left),
+            "" if good else ": " + process.text.decode()[-300:]))
 
 
-def kill(s, work, delay_s, images):
-    """Whatever has its final name must be whole; temporaries may stay, and must not stand in the way of the next run."""
+def interrupt(s, work, number, moment, images):
+    title, bring = moment
     process = work.start()
-    time.sleep(delay_s)
-    process.kill()
-    process.communicate()
-    bad = [name for name in work.left() if not name.startswith(".") and
-           not relative_error(load(os.path.join(work.out, name))[0], images[name]) < 1e-5]
-    s.note(not bad, "SIGKILL after %.2f s: %s" % (delay_s, " ".join(work.left()) or "no file"))
+    bring(process)
+    process.send(number)
+    code = process.end()
+    judge(s, work, process, code, number, images, title)
+    return code == 128 + number
+
+
+def kill(s, work, moment, images):
+    """Whatever has its final name must be whole; temporaries may stay, and must not stand in the way of the next run."""
+    title, bring = moment
+    process = work.start()
+    bring(process)
+    process.send(signal.SIGKILL)
+    code = process.end()
+    s.note(not work.partial(images) and code in (0, -signal.SIGKILL),
+           "SIGKILL %s: %s" % (title, " ".join(work.left()) or "no file"))
 
 
 def stop(s, words, steps):
     work = Run(s, words)
-    whole_s, images = timed(work)
-    for step in range(steps):
-        delay_s = whole_s * (step + 0.5) / steps
-        for number in (signal.SIGINT, signal.SIGTERM):
-            interrupt(s, work, number, delay_s)
-    interrupt(s, work, signal.SIGHUP, whole_s / 2)
-    for step in range(2 * steps):
-        kill(s, work, whole_s * (step + 0.5) / (2 * steps), images)
+    process, images = undisturbed(work)
+    disturbed = list(moments(process, steps))
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    hit = sum(interrupt(s, work, numbers[i % 2], moment, images) for i, moment in enumerate(disturbed))
+    hit += interrupt(s, work, signal.SIGHUP, disturbed[len(disturbed) // 3], images)
+    s.note(hit > len(disturbed) // 3, "%d of %d signals stopped a run" % (hit, len(disturbed) + 1))
+    for moment in disturbed[::-2]:
+        kill(s, work, moment, images)
         for name in work.left():
             if not name.startswith("."):
                 os.remove(os.path.join(work.out, name))
     process = work.start()
-    error = process.communicate()[1].decode()
-    s.note(process.returncode == 0, "a run beside what killed ones left: exits %d %s" %
-           (process.returncode, error[-300:] if process.returncode else ""))
+    code = process.end()
+    s.note(code == 0, "a run beside what killed ones left: exits %s %s" % (code, process.text.decode()[-300:] if code else ""))
 
 
 def check_signals(s):
@@ -111,14 +120,42 @@ def check_readers(s):
     stop(s, ["-size", 1024, 1024, "-scale", "2asec", "-pol", "IQUV", "-readers", 3], 4)
 
 
+def check_calls(s):
+    """Signals in the midst of system calls."""
+    if not may_trace():
+        return
+    # LeakSanitizer itself needs to trace; and the program that is traced need not begin again.
+    variables = {"ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"}
+    work = Run(s, ["-size", 128, 128, "-scale", "16asec", "-pol", "IQUV", "-make-psf", "-backend", "cpu"])
+    _, images = undisturbed(work)
+    for call in CALLS:
+        trace = s.path("trace")
+        if work.start("strace", "-o", trace, "-e", "trace=" + call, **variables).end():
+            sys.exit("a traced run fails")
+        work.clear()
+        with open(trace, encoding="utf-8", errors="replace") as f:
+            n_call = sum(line.startswith(call + "(") for line in f)
+        s.note(n_call >= len(images), "%d calls of %s for %d images" % (n_call, call, len(images)))
+        for i in range(1, n_call + 1):
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                process = work.start("strace", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e",
+                                     "inject=%s:signal=%s:when=%d" % (call, number.name, i), **variables)
+                code, title = process.end(), "in %s %d" % (call, i)
+                if number == signal.SIGTERM:
+                    judge(s, work, process, code, number, images, title)
+                else:
+                    s.note(code == -number and not work.partial(images), "SIGKILL %s: exits %s, %s" %
+                           (title, code, " ".join(work.left()) or "no file"))
+                    work.clear()
+
+
 def check_closed_files(s):
     """Started without standard files: what is printed goes nowhere, and into no file or socket that has their number."""
     words = ["-size", 128, 128, "-scale", "4asec", "-backend", "cpu", "-readers"]
-    _, images = timed(Run(s, words + [1]))
+    _, images = undisturbed(Run(s, words + [1]))
     for n in (1, 3):
         for closed in (">&- 2>&-", "<&- 2>&-", "<&- >&- 2>&-"):
             work = Run(s, words + [n])
-            work.command.remove("-quiet")
             code = subprocess.run(["sh", "-c", 'exec "$@" ' + closed, "sh", *work.command], cwd=work.out, check=False).returncode
             good = work.left() == sorted(images) and all((load(os.path.join(work.out, name))[0] == image).all()
                                                          for name, image in images.items())
@@ -135,18 +172,22 @@ def check_read_only(s):
     words, ms = ["-size", 128, 128, "-scale", "4asec", "-pol", "IQUV", "-make-psf"], s.made("set.ms", *SET)
     work = Run(s, words)
     before = files(ms, but=())
-    _, images = timed(work)
+    _, images = undisturbed(work)
     s.note(files(ms, but=()) == before, "the set after imaging: %d files as before" % len(before))
     run(s.msimage, "-quiet", *words, "-dry-run", ms)
     s.note(files(ms, but=()) == before, "the set after a dry run")
-    change_modes(ms, 0o444, 0o555)
-    before = files(ms, but=())
-    os.chmod(work.out, 0o777)
-    os.chmod(s.folder, 0o755)
-    done = subprocess.run(work.command, cwd=work.out, stderr=subprocess.PIPE, check=False, preexec_fn=as_nobody())
-    good = done.returncode == 0 and work.left() == sorted(images) and files(ms, but=()) == before
-    s.note(good, "a read-only set: exits %d %s" % (done.returncode, done.stderr.decode()))
-    change_modes(ms, 0o644, 0o755)
+    with s.where_nobody_reaches("a read-only set") as folder:
+        if not folder:
+            return
+        ms = shutil.copytree(ms, os.path.join(folder, "set.ms"))
+        change_modes(ms, 0o444, 0o555)
+        before = files(ms, but=())
+        os.mkdir("out")
+        os.chmod("out", 0o777)
+        done = s.launch("-quiet", *words, "-name", "out/image", ms, preexec_fn=as_nobody())
+        good = done.returncode == 0 and sorted(os.listdir("out")) == sorted(images) and files(ms, but=()) == before
+        s.note(good, "a read-only set: exits %s %s" % (done.returncode, done.stderr))
+        change_modes(ms, 0o644, 0o755)
 
 
 main(Suite, globals(), if_named=("huge",))

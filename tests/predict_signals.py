@@ -7,14 +7,14 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
 import numpy as np
 from casacore.tables import table
 
+from held_program import WATCHDOG_S, Held, await_none_of, group_of, in_lines
 from image_oracle import ASEC
 from predict_oracle import Model, contents, marked
-from program_suite import MEERKAT, SLACK_S, STOP_S, Suite, fresh_copy, main
+from program_suite import MEERKAT, Suite, fresh_copy, main
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "80s", "-integration", "8s", "-spw",
        "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none", "-source", "60.1deg", "-45.1deg", "1Jy"]
@@ -28,7 +28,7 @@ class Stops(Suite):
         self.source, self.ms = self.made("source.ms", *SET), self.path("copy.ms")
         for name, seed in (("old", 1), ("new", 2)):
             Model((1024, 1024), 2 * ASEC, MEERKAT, "IQ", seed=seed).write(self.path(name))
-        self.contents = contents(self.source)
+        self.before = {}  # contents of the sets, by state and columns left out
 
     def command(self, name):
         return [self.msimage, "-predict", "-quiet", "-name", self.path(name), self.ms]
@@ -65,16 +65,28 @@ class Stops(Suite):
         return {"none": None, "own": old, "shared": old}
 
     def start(self):
-        return subprocess.Popen(self.command("new"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        return Held([w if w != "-quiet" else "-verbose" for w in self.command("new")])
+
+    def disturb(self, state, number, moment, to_group):
+        """A run that a signal reaches at a moment: the run, its exit code, and the title of it all."""
+        self.fresh(state)
+        title, bring = moment
+        process = self.start()
+        bring(process)
+        process.send(number, to_group)
+        code = process.end()
+        return process, code, "%s, %s %s%s" % (state, signal.Signals(number).name, title, " to all" if to_group else "")
 
     def whole(self, state, old, new, what):
         """Is everything else as it was, and the column old, new, or marked?"""
         column = self.column()
         leave_out = [c for c in table(self.ms, ack=False).colnames() if c.startswith("MODEL_DATA")]
         now = contents(self.ms, leave_out)
-        before = contents(self.path(state + ".ms"), leave_out)
+        kept = (state, *leave_out)
+        if kept not in self.before:
+            self.before[kept] = contents(self.path(state + ".ms"), leave_out)
         mark, is_old, is_new = marked(self.ms), self.same(column, old), self.same(column, new)
-        good = now == before and (mark or is_old or is_new)
+        good = now == self.before[kept] and (mark or is_old or is_new)
         self.note(good, "%s: %s%s" % (what, "old" if is_old else "new" if is_new else "between", ", marked" if mark else ""))
 
     def completed(self, new, what):
@@ -82,58 +94,34 @@ class Stops(Suite):
         self.note(done.returncode == 0 and not marked(self.ms) and self.same(self.column(), new), "%s, and again: exits %d %s" %
                   (what, done.returncode, done.stderr.decode()[-300:]))
 
-    def interrupt(self, state, old, new, number, delay_s, to_group):
-        self.fresh(state)
-        files = set(os.listdir(self.ms))
-        process = self.start()
-        time.sleep(delay_s)
-        sent = time.monotonic()
-        try:
-            (os.killpg if to_group else os.kill)(process.pid, number)
-        except ProcessLookupError:
-            pass
-        error = process.communicate()[1].decode()
-        took = time.monotonic() - sent
-        what = "%s, %s after %.2f s%s: exits %d, %.2f s later" % (state, signal.Signals(number).name, delay_s,
-                                                             " to all" if to_group else "", process.returncode, took)
-        lines = error.splitlines()
-        good = took < STOP_S + SLACK_S and (process.returncode == 0 or process.returncode == 128 + number and
-                                            len(lines) == 1 and "stopped by signal" in error)
-        # Before the program has its handler the signal's own action holds.
-        good |= process.returncode == -number and delay_s < 0.05
-        if marked(self.ms):
-            good &= "incomplete" in error and "again" in error
-        if process.returncode:
-            left = set(os.listdir(self.ms)) - files - {"table.lock"}
-            good &= not left and not still_running(process.pid)
+    def interrupt(self, state, old, new, number, moment, to_group):
+        process, code, what = self.disturb(state, number, moment, to_group)
+        is_late = process.took_s >= WATCHDOG_S
+        # Where the watchdog has ended the run, its child puts things in order.
+        good = process.stopped_well(code, number) and (await_none_of(process.pid) if is_late else not group_of(process.pid))
+        what += ": exits %s, %.2f s later and %.2f s of processor" % (code, process.took_s, process.thread_s)
+        if marked(self.ms) and not is_late:
+            good &= len(process.errors()) == 1 and "incomplete" in process.errors()[0] and "again" in process.errors()[0]
+        if code:
+            left = set(os.listdir(self.ms)) - set(os.listdir(self.path(state + ".ms"))) - {"table.lock"}
+            good &= not left
             what += ", leaves %s" % sorted(left) if left else ""
-        self.note(good, what + ("" if good else ": " + error[-500:]))
+        self.note(good, what + ("" if good else ": " + process.text.decode()[-500:]))
         self.whole(state, old, new, what)
         self.completed(new, what)
+        return code == 128 + number
 
-    def kill(self, state, old, new, delay_s):
-        self.fresh(state)
-        process = self.start()
-        time.sleep(delay_s)
-        process.kill()
-        process.communicate()
+    def kill(self, state, old, new, moment):
+        process, _, what = self.disturb(state, signal.SIGKILL, moment, False)
         # The child sees that its parent is gone, and puts things in order.
-        deadline = time.monotonic() + 10
-        while still_running(process.pid) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        what = "%s, SIGKILL after %.2f s" % (state, delay_s)
-        self.note(not still_running(process.pid), what + ": no process is left")
+        self.note(await_none_of(process.pid), what + ": no process is left")
         self.whole(state, old, new, what)
         self.completed(new, what)
 
-    def kill_all(self, state, old, new, delay_s):
+    def kill_all(self, state, old, new, moment):
         """Every process of the run at once, so that nobody can put anything in order."""
-        self.fresh(state)
-        process = self.start()
-        time.sleep(delay_s)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        what = "%s, SIGKILL to all after %.2f s" % (state, delay_s)
+        process, _, what = self.disturb(state, signal.SIGKILL, moment, True)
+        self.note(await_none_of(process.pid), what + ": no process is left")
         self.whole(state, old, new, what)
         self.completed(new, what)
 
@@ -154,33 +142,38 @@ class Stops(Suite):
             self.note(good, "marked for %s, run with %s: exits %d" % (mark["SELECTION"], list(words), done.returncode))
 
 
-def still_running(group):
-    """Whether a process of the group is alive."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/stat" % pid, encoding="latin-1") as f:
-                state, _, pgrp = f.read().rpartition(")")[2].split()[:3]
-        except OSError:
-            continue
-        if int(pgrp) == group and state not in "ZX":
-            return True
-    return False
+def within(begun_s, ended_s, part):
+    """A moment while the column is made, predicted and written, by the processor time that the run has used."""
+    def bring(run):
+        run.hold_after_line("disk: ")
+        run.run_for(begun_s + part * (ended_s - begun_s))
+    return "with %.0f %% predicted" % (100 * part), bring
 
 
 def check_signals(s):
     states = s.states()
     s.fresh("none")
-    began = time.monotonic()
-    subprocess.run(s.command("new"), check=True)
-    whole_s, new = time.monotonic() - began, s.column()
+    process = s.start()
+    process.hold_after_line("disk: ")
+    begun_s = process.processor_so_far()
+    if process.end():
+        raise RuntimeError("the undisturbed run fails: %s" % process.text.decode())
+    new = s.column()
     s.other_selection()
-    for state, old in states.items():
-        for step in range(4):
-            delay_s = whole_s * (step + 0.5) / 4
-            s.interrupt(state, old, new, signal.SIGINT, delay_s, True)
-            s.interrupt(state, old, new, signal.SIGTERM, delay_s, False)
-            s.kill(state, old, new, delay_s)
-            s.kill_all(state, old, new, whole_s * (step + 1) / 5)
+    hit, lines = 0, list(in_lines(process))
+    for i, (state, old) in enumerate(states.items()):
+        for kind in range(4):
+            moments = [within(begun_s, process.processor_s, (step + (kind + 0.5) / 4) / 3) for step in range(3)]
+            for moment in [lines[(4 * i + kind) % len(lines)], *moments]:
+                if kind == 0:
+                    hit += s.interrupt(state, old, new, signal.SIGINT, moment, True)
+                elif kind == 1:
+                    hit += s.interrupt(state, old, new, signal.SIGTERM, moment, False)
+                elif kind == 2:
+                    s.kill(state, old, new, moment)
+                else:
+                    s.kill_all(state, old, new, moment)
+    s.note(hit > 0, "%d interrupted runs stopped" % hit)
 
 
 main(Stops, globals())

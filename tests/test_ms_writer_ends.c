@@ -3,6 +3,7 @@
 #include "tests/ms_write_fixture.h"
 
 #include <grp.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -13,6 +14,17 @@
 
 #include "core/interrupt.h"
 #include "core/log.h"
+#include "io/ms_writer_shared.h"
+
+/* A busy machine is late: of what is to be quick one try in time is enough, out of so many. */
+enum { TRIES = 100 };
+
+/* Submits blocks until the filler has written some: they are more than there are slots, and a slot is free again only
+ * when its block is written. */
+static void submit_until_written(msi_ms_writer *w, const char *const *paths)
+{
+    for (int i = 0; i <= MSI_WRITER_SLOTS; i++) OK(ws_submit_all(w, paths, 1, &ws_everything));
+}
 
 static void test_several_sets(void **state)
 {
@@ -55,8 +67,7 @@ static void test_stopped(void **state)
         const int n_file = temp_folder_n_file(m.path);
         OK(msi_ms_writer_start(&w, paths, 1, &ws_replace));
         if (how_far > 0) OK(msi_ms_writer_prepare(w));
-        if (how_far > 1) OK(ws_submit_all(w, paths, 1, &ws_everything));
-        if (how_far > 1) usleep(100000); /* the filler is to have written something */
+        if (how_far > 1) submit_until_written(w, paths);
         msi_ms_writer_free(w);
         assert_true(ws_hash_others(m.path, number) == m.others);
         assert_int_equal(temp_folder_n_file(m.path), n_file);
@@ -89,8 +100,7 @@ static void test_mark(void **state)
     assert_false(ws_is_marked(m.path));
     OK(msi_ms_writer_prepare(w));
     assert_true(ws_is_marked(m.path));
-    OK(ws_submit_all(w, paths, 1, &ws_everything));
-    usleep(100000);
+    submit_until_written(w, paths);
     msi_ms_writer_free(w);
     assert_true(ws_is_marked(m.path));
     /* A run of another column neither takes the mark away nor is told of it. */
@@ -117,9 +127,13 @@ static void test_locked(void **state)
     ws_make(&m, &ws_simple);
     const char *const paths[] = {m.path};
     OK(msi_ms_writer_start(&w, paths, 1, &ws_replace));
-    const double start = msi_wall_s();
-    FAILS(MSI_ELOCKED, "in use", msi_ms_writer_start(&second, paths, 1, &ws_replace));
-    assert_true(msi_wall_s() - start < 1);
+    double took_s = INFINITY;
+    for (int i = 0; i < TRIES && took_s >= 1; i++) {
+        const double start_s = msi_wall_s();
+        FAILS(MSI_ELOCKED, "in use", msi_ms_writer_start(&second, paths, 1, &ws_replace));
+        took_s = msi_wall_s() - start_s;
+    }
+    assert_true(took_s < 1);
     assert_int_equal(msi_exit_code(MSI_ELOCKED), 6);
     OK(msi_ms_writer_prepare(w));
     FAILS(MSI_ELOCKED, "in use", msi_ms_writer_start(&second, paths, 1, &ws_replace));
@@ -178,10 +192,11 @@ static void test_refused(void **state)
     ws_check_column(&m, "CORRECTED_DATA", ws_data, -1, ws_zero);
 }
 
-/* Root may write everywhere: the test becomes nobody. */
+/* Root may write everywhere: the test becomes nobody, where nobody can reach the set. */
 static void test_read_only(void **state)
 {
     (void)state;
+    enum { NOT_NOBODY = 100, OUT_OF_REACH };
     written_set m;
     int how;
     ws_make(&m, &ws_simple);
@@ -189,13 +204,18 @@ static void test_read_only(void **state)
     assert_int_equal(chmod(m.path, 0555), 0);
     const pid_t pid = fork();
     if (pid == 0) {
-        if (geteuid() == 0 && (setgroups(0, NULL) || setgid(65534) || setuid(65534))) _exit(100);
+        if (geteuid() == 0 && (setgroups(0, NULL) || setgid(65534) || setuid(65534))) _exit(NOT_NOBODY);
+        if (access(m.path, R_OK | X_OK)) _exit(OUT_OF_REACH);
         _exit(msi_exit_code(start(&m, "MODEL_DATA", MSI_MS_WRITE_REPLACE, NULL)));
     }
     assert_int_equal(waitpid(pid, &how, 0), pid);
     assert_true(WIFEXITED(how));
-    assert_int_equal(WEXITSTATUS(how), 4);
     assert_int_equal(chmod(m.path, 0755), 0);
+    if (WEXITSTATUS(how) == OUT_OF_REACH) {
+        print_message("another user cannot reach %s\n", m.path);
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(how), 4);
 }
 
 /* No room for the column: told before anything is computed, and nothing is left. */
@@ -228,24 +248,34 @@ static void test_no_space(void **state)
     }
 }
 
-static void test_interrupted(void **state)
+/* Returned: how long the end takes. */
+static double interrupt(void)
 {
-    (void)state;
     written_set m;
     msi_ms_writer *w;
+    ws_forget(NULL);
     ws_make(&m, &ws_simple);
     const int n_file = temp_folder_n_file(m.path);
     const char *const paths[] = {m.path};
     OK(msi_ms_writer_start(&w, paths, 1, &ws_replace));
     OK(msi_ms_writer_prepare(w));
     msi_interrupt_raise(SIGINT);
-    const double begin = msi_wall_s();
+    const double start_s = msi_wall_s();
     FAILS(MSI_EINTERRUPTED, "signal", msi_ms_writer_finish(w));
     msi_ms_writer_free(w);
     msi_interrupt_raise(0);
-    assert_true(msi_wall_s() - begin < 2);
+    const double took_s = msi_wall_s() - start_s;
     assert_int_equal(temp_folder_n_file(m.path), n_file);
     assert_false(ws_has_column(m.path, "MODEL_DATA"));
+    return took_s;
+}
+
+static void test_interrupted(void **state)
+{
+    (void)state;
+    double took_s = INFINITY;
+    for (int i = 0; i < TRIES && took_s >= 2; i++) took_s = interrupt();
+    assert_true(took_s < 2);
 }
 
 /* CASA's models that would hide the column are told. */
