@@ -4,9 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/interrupt.h"
-
 static _Thread_local char message[MSI_MESSAGE_BYTES];
+static _Thread_local const char *about = "";
 
 int(msi_error_set)(int status, const char *format, ...)
 {
@@ -14,6 +13,7 @@ int(msi_error_set)(int status, const char *format, ...)
     va_start(ap, format);
     vsnprintf(message, sizeof message, format, ap);
     va_end(ap);
+    about = "";
     /* One line, whatever a path or a library's message holds. */
     for (char *p = message; *p; p++)
         if ((unsigned char)*p < ' ') *p = ' ';
@@ -25,25 +25,13 @@ const char *msi_error_get(void)
     return message;
 }
 
-int msi_exit_code(int status)
+int(msi_error_about)(int status, const char *member)
 {
-    switch (status) {
-    case MSI_OK:
-        return 0;
-    case MSI_EUSAGE:
-        return 2;
-    case MSI_EINPUT:
-        return 3;
-    case MSI_EOUTPUT:
-        return 4;
-    case MSI_ENOMEM:
-    case MSI_EGPU:
-        return 5;
-    case MSI_ELOCKED:
-        return 6;
-    case MSI_EINTERRUPTED:
-        return 128 + msi_interrupt_signal();
-    default:
-        return 70;
-    }
+    about = member;
+    return status;
+}
+
+const char *msi_error_about_get(void)
+{
+    return about;
 }

@@ -31,17 +31,26 @@ enum { MSI_MESSAGE_BYTES = 8192 }; /* the longest message and its end */
  * Returns: status, so that `return msi_error_set(MSI_EINPUT, ...)` reads as one step.
  */
 int msi_error_set(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * msi_error_about - say what the failure just recorded is about: the member of the caller's request, or the cause, for
+ * which a program knows a remedy in words of its own, such as "accuracy" or "backend".
+ * Given:   about  static; the next msi_error_set forgets it
+ * Returns: status
+ */
+int msi_error_about(int status, const char *about);
+
+/* msi_error_about_get - what the last failure of this thread is about; "" where nobody said. */
+const char *msi_error_about_get(void);
+
 #ifdef __clang_analyzer__
 /* Static analysis does not see into another file: what goes in comes out, so a failure is never taken for MSI_OK. */
-#define msi_error_set(status, ...) ((void)(msi_error_set)(status, __VA_ARGS__), (status))
+#define msi_error_set(status, ...)     ((void)(msi_error_set)(status, __VA_ARGS__), (status))
+#define msi_error_about(status, about) ((void)(msi_error_about)(status, about), (status))
 #endif
 
 /* msi_error_get - the last message set on this thread; "" if none. Borrowed. */
 const char *msi_error_get(void);
-
-/* msi_exit_code - the process exit code that stands for a status (2 usage, 3 input, 4 output, 5 memory or GPU, 6
- * locked, 70 internal; an interrupted run exits 128 + the signal's number). */
-int msi_exit_code(int status);
 
 /* Return at once when expr fails. For use before anything is acquired; `goto out` after. */
 #define MSI_TRY(expr)                                                                                                  \

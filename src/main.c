@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/exit_code.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -14,6 +15,7 @@
 #include "src/options/help.h"
 #include "src/run/imaging.h"
 #include "src/options/options.h"
+#include "src/options/remedy.h"
 #include "src/run/predict.h"
 #include "src/version.h"
 #include "src/watchdog.h"
@@ -80,7 +82,7 @@ int main(int argc, char **argv)
     if (!rc && options.action == MSI_ACTION_RUN) begin_again_passive(argv);
     if (!rc) rc = run(&options);
     if (!rc) rc = flush_stdout();
-    if (rc) msi_log_error(msi_error_get());
+    if (msi_remedy_append(rc)) msi_log_error(msi_error_get());
     msi_options_free(&options);
     return msi_exit_code(rc);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/exit_code.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"
 #include "io/fits/sky_wcs.h"

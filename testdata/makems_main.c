@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <stdio.h>
 
+#include "core/exit_code.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/status.h"

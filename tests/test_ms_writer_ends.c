@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/exit_code.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "io/ms_writer_shared.h"

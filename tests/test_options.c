@@ -15,6 +15,7 @@
 #include "core/status.h"
 #include "src/options/option_table.h"
 #include "src/options/options.h"
+#include "src/options/remedy.h"
 
 enum { MAX_WORDS = 64 };
 
@@ -466,6 +467,35 @@ static void test_garbage_is_refused_in_order(void **state)
     assert_true(msi_memory_in_use() == 0);
 }
 
+/* A failure that says what it is about gets a remedy, and the options that remedies name exist. */
+static void test_remedies(void **state)
+{
+    (void)state;
+    for (int i = 0; i < msi_remedy_count; i++) {
+        const msi_remedy_row *row = &msi_remedy_table[i];
+        int n_option = 0;
+        for (const char *p = row->words; *p; p++) {
+            if (*p != '-' || (p > row->words && !strchr(" (", p[-1]))) continue;
+            char name[32];
+            snprintf(name, sizeof name, "%.*s", (int)strspn(p + 1, "abcdefghijklmnopqrstuvwxyz-"), p + 1);
+            if (!msi_option_find(name)) fail_msg("%s: there is no option -%s", row->about, name);
+            n_option++;
+        }
+        assert_true(n_option > 0);
+        (void)msi_error_about(msi_error_set(MSI_ERANGE, "it failed"), row->about);
+        assert_int_equal(msi_remedy_append(MSI_ERANGE), MSI_ERANGE);
+        assert_int_equal(strncmp(msi_error_get(), "it failed; ", 11), 0);
+        assert_string_equal(msi_error_get() + 11, row->words);
+        /* Once is enough. */
+        assert_int_equal(msi_remedy_append(MSI_ERANGE), MSI_ERANGE);
+        assert_string_equal(msi_error_get() + 11, row->words);
+    }
+    (void)msi_error_set(MSI_EINPUT, "it failed");
+    assert_int_equal(msi_remedy_append(MSI_EINPUT), MSI_EINPUT);
+    assert_string_equal(msi_error_get(), "it failed");
+    assert_int_equal(msi_remedy_append(MSI_OK), MSI_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_command_line_is_quoted),
         cmocka_unit_test(test_garbage_is_refused_in_order),
+        cmocka_unit_test(test_remedies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

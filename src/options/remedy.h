@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What a user can do about a failure: io and kernels name the cause, and options answer it. */
+#ifndef MSI_SRC_REMEDY_H
+#define MSI_SRC_REMEDY_H
+
+typedef struct msi_remedy_row {
+    const char *about; /* as msi_error_about has it */
+    const char *words; /* what to do, in words of the command line */
+} msi_remedy_row;
+
+extern const msi_remedy_row msi_remedy_table[];
+extern const int msi_remedy_count;
+
+/*
+ * msi_remedy_append - add the remedy for the last failure of this thread to its line.
+ * Given:   status  what failed returned; 0 is fine
+ * Returns: status
+ */
+int msi_remedy_append(int status);
+
+#endif
