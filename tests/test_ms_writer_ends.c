@@ -15,7 +15,7 @@
 #include "core/exit_code.h"
 #include "core/interrupt.h"
 #include "core/log.h"
-#include "io/ms_writer_shared.h"
+#include "io/ms/ms_writer_shared.h"
 
 /* A busy machine is late: of what is to be quick one try in time is enough, out of so many. */
 enum { TRIES = 100 };
