@@ -11,11 +11,28 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/gridder_internal.h"
+#include "kernels/store/vis_store.h"
+#include "kernels/strategy.h"
 #include "kernels/wgrid/wgrid_simd.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/wgrid/wgrid_cuda.h"
 #endif
+
+struct msi_gridder {
+    msi_gridder_spec spec;
+    const msi_strategy *strategy;
+    msi_precision precision;
+    msi_vis_store store;
+    msi_gridder_report report;
+
+    /* Of predict. */
+    const msi_image *model;
+    msi_plan *plan;
+    struct {
+        int64_t n_sample, n_row; /* 0: what the store holds decides */
+        double w_min_lambda, w_max_lambda;
+    } expected;
+};
 
 static int is_named(const char *wanted, const char *name)
 {
@@ -26,7 +43,7 @@ static int is_named(const char *wanted, const char *name)
 static int is_wanted(const msi_strategy *s, const msi_gridder_spec *spec)
 {
     return strcmp(spec->method ? spec->method : "wgrid", s->method) == 0 && is_named(spec->strategy, s->name) &&
-           (spec->predict ? s->predict != NULL : s->image != NULL);
+           (spec->predict ? s->ops->predict != NULL : s->ops->image != NULL);
 }
 
 /* The first of the table that is what was asked for and works on this machine. */
@@ -39,7 +56,7 @@ static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec
         if (!is_wanted(s, spec)) continue;
         known = 1;
         wants_gpu |= spec->backend == MSI_BACKEND_CUDA && s->backend == MSI_BACKEND_CUDA;
-        if ((spec->backend == MSI_BACKEND_AUTO || spec->backend == s->backend) && s->available()) {
+        if ((spec->backend == MSI_BACKEND_AUTO || spec->backend == s->backend) && msi_strategy_available(s)) {
             *out = s;
             return MSI_OK;
         }
@@ -92,7 +109,7 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
 
 static void forget_plan(msi_gridder *g)
 {
-    if (g->plan) g->strategy->free(g->plan);
+    if (g->plan) g->strategy->ops->free(g->plan);
     g->plan = NULL;
 }
 
@@ -132,20 +149,20 @@ static int make_plan(const msi_gridder *g, const msi_plan_request *request, int6
         msi_gridder_report r = *report;
         msi_plan *made = NULL;
         r.strategy = s->name;
-        int failed = s->plan(&made, request, &r);
+        int failed = s->ops->plan(&made, s, request, &r);
         if (failed && (failed != MSI_ERANGE || !rc)) rc = failed;
         if (failed && failed != MSI_ERANGE) break;
         if (failed || (*plan && !is_better(&r, report, room_bytes))) {
-            if (made) s->free(made);
+            if (made) s->ops->free(made);
             continue;
         }
-        if (*plan) (*strategy)->free(*plan);
+        if (*plan) (*strategy)->ops->free(*plan);
         *plan = made;
         *strategy = s;
         *report = r;
     }
     if (*plan && (rc == MSI_OK || rc == MSI_ERANGE)) return MSI_OK;
-    if (*plan) (*strategy)->free(*plan);
+    if (*plan) (*strategy)->ops->free(*plan);
     *plan = NULL;
     return rc;
 }
@@ -184,7 +201,7 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
     const int64_t image_bytes =
         n_image(s) * msi_image_n_pixel(&s->geometry) * msi_image_pixel_bytes(g->precision) * !s->predict;
     MSI_TRY(make_plan(g, &request, host_memory(g) - image_bytes, &strategy, &plan, report));
-    strategy->free(plan);
+    strategy->ops->free(plan);
     return MSI_OK;
 }
 
@@ -268,9 +285,9 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     plan_for_stored(&request, &g->store);
     int rc = make_plan(g, &request, request.host_bytes, &g->strategy, &plan, &g->report);
     msi_stage_times times = {0};
-    if (!rc) rc = g->strategy->image(plan, &g->store, store_plane, out, &times);
+    if (!rc) rc = g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
     add_times(&g->report, &times);
-    g->strategy->free(plan);
+    g->strategy->ops->free(plan);
     omp_set_num_threads(before);
     if (rc) msi_image_free(out);
     return rc;
@@ -322,7 +339,7 @@ int msi_gridder_predict(msi_gridder *g)
         rc = make_plan(g, &request, request.host_bytes, &g->strategy, &g->plan, &g->report);
     }
     msi_stage_times times = {0};
-    if (!rc) rc = g->strategy->predict(g->plan, &g->store, g->model, &times);
+    if (!rc) rc = g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
     add_times(&g->report, &times);
     omp_set_num_threads(before);
     return rc;
@@ -397,4 +414,15 @@ const char *msi_backend_versions(void)
     snprintf(text, sizeof text, "%s, SIMD %s", fftw_version, msi_simd_name());
 #endif
     return text;
+}
+
+int msi_density_add(msi_density *d, const msi_gridder *g)
+{
+    msi_density_add_store(d, &g->store);
+    return MSI_OK;
+}
+
+int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule)
+{
+    return msi_density_weight(&g->store, density, rule);
 }

@@ -2,46 +2,44 @@
 /* The one file that knows which gridders were compiled in. */
 #include "kernels/strategy.h"
 
-#include <stddef.h>
-
-#include "kernels/wgrid/wgrid_method.h"
 #include "kernels/towers/wgrid_tower_method.h"
+#include "kernels/wgrid/wgrid_method.h"
 #include "kernels/wproj/wproj_method.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/wgrid/wgrid_cuda.h"
+#endif
+
+static const msi_strategy strategies[] = {
+#ifdef MSI_HAVE_CUDA
+    {.method = "wgrid", .name = "planes", .backend = MSI_BACKEND_CUDA, .ops = &msi_wgrid_cuda_ops},
+#endif
+    {.method = "wgrid", .name = "planes", .backend = MSI_BACKEND_CPU, .ops = &msi_wgrid_cpu_ops},
+#ifdef MSI_HAVE_CUDA
+    {.method = "wgrid", .name = "subgrid", .backend = MSI_BACKEND_CUDA, .ops = &msi_wgrid_tower_cuda_ops},
+#endif
+    {.method = "wgrid", .name = "subgrid", .backend = MSI_BACKEND_CPU, .ops = &msi_wgrid_tower_cpu_ops},
+#ifdef MSI_HAVE_CUDA
+    {.method = "wproj", .name = "tile", .backend = MSI_BACKEND_CUDA, .ops = &msi_wproj_cuda_image_ops},
+    {.method = "wproj", .name = "window", .backend = MSI_BACKEND_CUDA, .ops = &msi_wproj_cuda_ops},
+    {.method = "wproj", .name = "gather", .backend = MSI_BACKEND_CUDA, .ops = &msi_wproj_cuda_predict_ops},
+    {.method = "wproj", .name = "scatter", .backend = MSI_BACKEND_CUDA, .ops = &msi_wproj_cuda_predict_ops},
+#endif
+    {.method = "wproj", .name = "tile", .backend = MSI_BACKEND_CPU, .ops = &msi_wproj_cpu_ops},
+    {.method = "wproj", .name = "window", .backend = MSI_BACKEND_CPU, .ops = &msi_wproj_cpu_ops},
+    {.method = "wproj", .name = "gather", .backend = MSI_BACKEND_CPU, .ops = &msi_wproj_cpu_predict_ops},
+    {.method = "wproj", .name = "scatter", .backend = MSI_BACKEND_CPU, .ops = &msi_wproj_cpu_predict_ops},
+};
 
 const msi_strategy *msi_strategies(int *n)
 {
-    static const msi_strategy strategies[] = {
-#ifdef MSI_HAVE_CUDA
-        {"wgrid", "planes", MSI_BACKEND_CUDA, msi_wgrid_cuda_available, msi_wgrid_cuda_plan, msi_wgrid_plan_free,
-         msi_wgrid_image, msi_wgrid_predict},
-#endif
-        {"wgrid", "planes", MSI_BACKEND_CPU, msi_wgrid_cpu_available, msi_wgrid_cpu_plan, msi_wgrid_plan_free,
-         msi_wgrid_image, msi_wgrid_predict},
-#ifdef MSI_HAVE_CUDA
-        {"wgrid", "subgrid", MSI_BACKEND_CUDA, msi_wgrid_cuda_available, msi_wgrid_tower_cuda_plan,
-         msi_wgrid_tower_free, msi_wgrid_tower_image, msi_wgrid_tower_predict},
-#endif
-        {"wgrid", "subgrid", MSI_BACKEND_CPU, msi_wgrid_cpu_available, msi_wgrid_tower_cpu_plan, msi_wgrid_tower_free,
-         msi_wgrid_tower_image, msi_wgrid_tower_predict},
-#ifdef MSI_HAVE_CUDA
-        {"wproj", "tile", MSI_BACKEND_CUDA, msi_wgrid_cuda_available, msi_wproj_cuda_tile_plan, msi_wproj_free,
-         msi_wproj_cuda_tile_image, NULL},
-        {"wproj", "window", MSI_BACKEND_CUDA, msi_wgrid_cuda_available, msi_wproj_cuda_window_plan, msi_wproj_free,
-         msi_wproj_cuda_window_image, msi_wproj_cuda_degrid},
-        {"wproj", "gather", MSI_BACKEND_CUDA, msi_wgrid_cuda_available, msi_wproj_cuda_gather_plan, msi_wproj_free,
-         NULL, msi_wproj_cuda_degrid},
-        {"wproj", "scatter", MSI_BACKEND_CUDA, msi_wgrid_cuda_available, msi_wproj_cuda_scatter_plan, msi_wproj_free,
-         NULL, msi_wproj_cuda_degrid},
-#endif
-        {"wproj", "tile", MSI_BACKEND_CPU, msi_wproj_cpu_available, msi_wproj_cpu_tile_plan, msi_wproj_free,
-         msi_wproj_image, msi_wproj_predict},
-        {"wproj", "window", MSI_BACKEND_CPU, msi_wproj_cpu_available, msi_wproj_cpu_window_plan, msi_wproj_free,
-         msi_wproj_image, msi_wproj_predict},
-        {"wproj", "gather", MSI_BACKEND_CPU, msi_wproj_cpu_available, msi_wproj_cpu_gather_plan, msi_wproj_free, NULL,
-         msi_wproj_predict},
-        {"wproj", "scatter", MSI_BACKEND_CPU, msi_wproj_cpu_available, msi_wproj_cpu_scatter_plan, msi_wproj_free, NULL,
-         msi_wproj_predict},
-    };
     *n = (int)(sizeof strategies / sizeof *strategies);
     return strategies;
+}
+
+int msi_strategy_available(const msi_strategy *strategy)
+{
+#ifdef MSI_HAVE_CUDA
+    if (strategy->backend == MSI_BACKEND_CUDA) return msi_wgrid_cuda_available();
+#endif
+    return strategy->backend == MSI_BACKEND_CPU;
 }

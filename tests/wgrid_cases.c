@@ -100,7 +100,7 @@ static int is_available(const char *strategy, msi_backend backend)
     const msi_strategy *all = msi_strategies(&n);
     for (int i = 0; i < n; i++)
         if (all[i].backend == backend && strcmp(all[i].method, "wgrid") == 0 && strcmp(all[i].name, strategy) == 0)
-            return all[i].available();
+            return msi_strategy_available(&all[i]);
     return 0;
 }
 

@@ -126,9 +126,9 @@ static void list(const char *pattern)
     puts("Gridders: method, strategy, directions, backend");
     for (int i = 0; i < n; i++)
         printf("  %-8s %-10s %-12s %s\n", strategy[i].method, strategy[i].name,
-               strategy[i].image && strategy[i].predict ? "grid,degrid"
-               : strategy[i].image                      ? "grid"
-                                                        : "degrid",
+               strategy[i].ops->image && strategy[i].ops->predict ? "grid,degrid"
+               : strategy[i].ops->image                           ? "grid"
+                                                                  : "degrid",
                strategy[i].backend == MSI_BACKEND_CUDA ? "cuda" : "cpu");
     const msi_bench_table *table = msi_bench_tables(&n);
     const char *workload = "";

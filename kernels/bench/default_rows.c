@@ -148,7 +148,7 @@ typedef struct row_list {
 static void add_row(row_list *l, const detail *d)
 {
     static const char *const planes[] = {"", "", "-2planes", "-3planes", "-4planes", "-5planes"};
-    if (l->n == MAX_ROWS || !(d->predict ? d->strategy->predict != NULL : d->strategy->image != NULL)) return;
+    if (l->n == MAX_ROWS || !(d->predict ? d->strategy->ops->predict != NULL : d->strategy->ops->image != NULL)) return;
     const int i = l->n++;
     /* Phases of doubles are off by half a unit in the last place of 8192 turns, whatever the window. */
     const double floor = 2e-12;

@@ -20,7 +20,7 @@ static int make_plan(msi_field_strategy *s)
                                 .w_max_lambda = f->w_max_lambda,
                                 .store = &f->store,
                                 .host_bytes = memory - msi_memory_in_use()};
-    return s->strategy->plan(&s->plan, &request, &s->report);
+    return s->strategy->ops->plan(&s->plan, s->strategy, &request, &s->report);
 }
 
 int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *f, const msi_strategy *strategy, int predict,
@@ -56,9 +56,9 @@ int msi_field_strategy_run(msi_field_strategy *s)
     const double start = msi_wall_s();
     memset(&s->times, 0, sizeof s->times);
     if (s->spec.predict)
-        MSI_TRY(s->strategy->predict(s->plan, &s->field->store, &s->image, &s->times));
+        MSI_TRY(s->strategy->ops->predict(s->plan, &s->field->store, &s->image, &s->times));
     else
-        MSI_TRY(s->strategy->image(s->plan, &s->field->store, s->store_plane, &s->image, &s->times));
+        MSI_TRY(s->strategy->ops->image(s->plan, &s->field->store, s->store_plane, &s->image, &s->times));
     s->wall_s = msi_wall_s() - start;
     return MSI_OK;
 }
@@ -72,7 +72,7 @@ int msi_field_strategy_error(msi_field_strategy *s, double *error)
 
 void msi_field_strategy_end(msi_field_strategy *s)
 {
-    if (s->plan) s->strategy->free(s->plan);
+    if (s->plan) s->strategy->ops->free(s->plan);
     msi_image_free(&s->image);
     memset(s, 0, sizeof *s);
 }

@@ -12,7 +12,7 @@
 #include "kernels/bench/bench_random.h"
 #include "kernels/bench/field_rows.h"
 #include "kernels/bench/field_strategy.h"
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 
 enum { MAX_ROWS = 64, NAME_BYTES = 48, N_CHECKED = 120 };
 
@@ -134,7 +134,7 @@ typedef struct row_list {
 
 static void add_row(row_list *l, const detail *d)
 {
-    if (l->n == MAX_ROWS || !(d->predict ? d->strategy->predict != NULL : d->strategy->image != NULL)) return;
+    if (l->n == MAX_ROWS || !(d->predict ? d->strategy->ops->predict != NULL : d->strategy->ops->image != NULL)) return;
     const int i = l->n++, on_cpu = d->strategy->backend == MSI_BACKEND_CPU;
     const char *direction = d->predict ? "degrid" : "grid", *precision = d->precision == MSI_FP32 ? "fp32" : "fp64";
     l->details[i] = *d;

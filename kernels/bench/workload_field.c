@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/bench/bench_random.h"
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 
 enum { MOST_CHECKED_VIS = 4096 };
 

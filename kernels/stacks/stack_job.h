@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_STACK_JOB_H
 #define MSI_KERNELS_STACK_JOB_H
 
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 #include "kernels/store/vis_store.h"
 
 enum { MSI_RUN_MAX_CHAN = 128 };

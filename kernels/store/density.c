@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Density weights: uniform, Briggs, gaussian taper. Briggs 1995; a sample belongs to the nearest cell. */
+#include "kernels/store/density.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/gridder_internal.h"
+#include "kernels/store/vis_store.h"
 
 struct msi_density {
     msi_image_geometry geometry;
@@ -44,10 +46,10 @@ static int64_t cell_of(const msi_density *d, double u, double v)
     return (int64_t)y * d->n_u + (int64_t)x;
 }
 
-int msi_density_add(msi_density *d, const msi_gridder *g)
+void msi_density_add_store(msi_density *d, const msi_vis_store *store)
 {
-    for (int64_t i = 0; i < g->store.n_segment; i++) {
-        const msi_vis_segment *s = &g->store.segment[i];
+    for (int64_t i = 0; i < store->n_segment; i++) {
+        const msi_vis_segment *s = &store->segment[i];
         for (int64_t row = 0; row < s->n_row; row++) {
             double u = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
             const float *weight = s->weight + msi_segment_index(s, 0, row, 0);
@@ -59,7 +61,6 @@ int msi_density_add(msi_density *d, const msi_gridder *g)
             }
         }
     }
-    return MSI_OK;
 }
 
 const double *msi_density_grid(const msi_density *d, int64_t *nu, int64_t *nv)
@@ -86,7 +87,7 @@ static double briggs_scale(const msi_density *d, double robust)
     return squares > 0 ? s * s * d->sum_weight / squares : 0;
 }
 
-int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule)
+int msi_density_weight(msi_vis_store *store, const msi_density *density, const msi_weighting *rule)
 {
     if (!density && rule->mode != MSI_WEIGHT_NATURAL)
         return msi_error_set(MSI_EINTERNAL, "density weighting without a density");
@@ -96,8 +97,8 @@ int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_wei
     taper *= taper / (4 * log(2));
     if (rule->mode == MSI_WEIGHT_NATURAL && taper == 0) return MSI_OK;
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t i = 0; i < g->store.n_segment; i++) {
-        msi_vis_segment *s = &g->store.segment[i];
+    for (int64_t i = 0; i < store->n_segment; i++) {
+        msi_vis_segment *s = &store->segment[i];
         for (int64_t row = 0; row < s->n_row; row++) {
             double u_m = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v_m = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
             for (int32_t c = 0; c < s->n_chan; c++) {
@@ -111,7 +112,7 @@ int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_wei
                         factor = sum > 0 ? 1 / sum : 0;
                 }
                 if (taper > 0) factor *= exp(-taper * (u * u + v * v));
-                for (int p = 0; p < g->spec.n_plane; p++) {
+                for (int p = 0; p < store->n_plane; p++) {
                     float *weight = s->weight + msi_segment_index(s, p, row, c);
                     *weight = (float)(*weight * factor);
                 }

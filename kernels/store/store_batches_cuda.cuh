@@ -8,7 +8,8 @@
 #include "core/memory.h"
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/store/store_rows.h"
-#include "kernels/strategy.h"
+#include "kernels/method/method.h"
+#include "kernels/store/vis_store.h"
 
 namespace {
 

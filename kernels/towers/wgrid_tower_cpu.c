@@ -192,7 +192,7 @@ int msi_wgrid_tower_cpu_image(const msi_wgrid_plan *plan, const msi_tower_plan *
     double t0 = msi_wall_s();
     if (!rc) rc = msi_bucket_sort(&c.buckets, store, &plan->grid);
     times->sort_s += msi_wall_s() - t0;
-    if (!rc) rc = msi_taper_make(&taper, plan);
+    if (!rc) rc = msi_taper_make(&taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
     for (int i = 0; !rc && i < image->n_plane; i++) {
         memset(c.sum, 0, (size_t)msi_image_n_pixel(&plan->image) * sizeof *c.sum);
         rc = make_one(&c, store_plane[i], times);

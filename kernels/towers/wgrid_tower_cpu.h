@@ -4,7 +4,7 @@
 #define MSI_KERNELS_WGRID_TOWER_CPU_H
 
 #include "kernels/towers/tower_plan.h"
-#include "kernels/strategy.h"
+#include "kernels/method/method.h"
 
 extern const msi_tower_cost msi_wgrid_tower_cpu_cost;
 

@@ -4,7 +4,7 @@
 #define MSI_KERNELS_WGRID_TOWER_CUDA_H
 
 #include "kernels/towers/tower_plan.h"
-#include "kernels/strategy.h"
+#include "kernels/method/method.h"
 
 #ifdef __cplusplus
 extern "C" {

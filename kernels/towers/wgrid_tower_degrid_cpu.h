@@ -4,7 +4,7 @@
 #define MSI_KERNELS_WGRID_TOWER_DEGRID_CPU_H
 
 #include "kernels/towers/tower_plan.h"
-#include "kernels/strategy.h"
+#include "kernels/method/method.h"
 
 /* msi_wgrid_tower_cpu_predict_bytes - as msi_wgrid_tower_cpu_bytes, with n_plane whole planes in memory. */
 int64_t msi_wgrid_tower_cpu_predict_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_thread,

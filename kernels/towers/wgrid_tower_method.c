@@ -97,9 +97,15 @@ static int cpu_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
     return msi_wgrid_tower_cpu_predict(plan, towers, store, model, keeps, kept, times);
 }
 
-static const tower_backend cpu = {
-    &msi_wgrid_cpu_cost, &msi_wgrid_tower_cpu_cost, 1, cpu_lay_tiles, cpu_hold, cpu_bytes, cpu_image,
-    cpu_predict,         msi_wgrid_tower_cpu_forget};
+static const tower_backend cpu = {.whole = &msi_wgrid_cpu_cost,
+                                  .small = &msi_wgrid_tower_cpu_cost,
+                                  .uses_threads = 1,
+                                  .lay_tiles = cpu_lay_tiles,
+                                  .hold = cpu_hold,
+                                  .bytes = cpu_bytes,
+                                  .image = cpu_image,
+                                  .predict = cpu_predict,
+                                  .forget = msi_wgrid_tower_cpu_forget};
 
 /* ---- GPU: holds small planes ------------------------------------------------------------------------------------ */
 
@@ -118,15 +124,14 @@ static void cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
     msi_wgrid_tower_cuda_bytes(plan, towers, request->n_sample, request->n_image, n_whole, held, host, device);
 }
 
-static const tower_backend cuda = {&msi_wgrid_cuda_cost,
-                                   &msi_wgrid_tower_cuda_cost,
-                                   0,
-                                   msi_wgrid_tower_cuda_tiles,
-                                   cuda_hold,
-                                   cuda_bytes,
-                                   msi_wgrid_tower_cuda_image,
-                                   msi_wgrid_tower_cuda_predict,
-                                   msi_wgrid_tower_cuda_forget};
+static const tower_backend cuda = {.whole = &msi_wgrid_cuda_cost,
+                                   .small = &msi_wgrid_tower_cuda_cost,
+                                   .lay_tiles = msi_wgrid_tower_cuda_tiles,
+                                   .hold = cuda_hold,
+                                   .bytes = cuda_bytes,
+                                   .image = msi_wgrid_tower_cuda_image,
+                                   .predict = msi_wgrid_tower_cuda_predict,
+                                   .forget = msi_wgrid_tower_cuda_forget};
 #endif
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
@@ -201,33 +206,44 @@ static int make(msi_plan **out, const tower_backend *backend, const msi_plan_req
     return MSI_OK;
 }
 
-int msi_wgrid_tower_cpu_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+static int cpu_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
+                    msi_gridder_report *report)
 {
+    (void)strategy;
     return make(out, &cpu, request, report);
 }
 
 #ifdef MSI_HAVE_CUDA
-int msi_wgrid_tower_cuda_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+static int cuda_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
+                     msi_gridder_report *report)
 {
+    (void)strategy;
     return make(out, &cuda, request, report);
 }
 #endif
 
-void msi_wgrid_tower_free(msi_plan *plan)
+static void free_plan(msi_plan *plan)
 {
     if (!plan) return;
     plan->backend->forget(plan->kept);
     msi_free(plan);
 }
 
-int msi_wgrid_tower_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
-                          msi_stage_times *times)
+static int image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *out,
+                 msi_stage_times *times)
 {
-    return plan->backend->image(&plan->wgrid, &plan->towers, store, store_plane, plan->held, image, times);
+    return plan->backend->image(&plan->wgrid, &plan->towers, store, store_plane, plan->held, out, times);
 }
 
-int msi_wgrid_tower_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+static int predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
     return plan->backend->predict(&plan->wgrid, &plan->towers, store, model, plan->held,
                                   plan->lasts ? &plan->kept : NULL, times);
 }
+
+const msi_strategy_ops msi_wgrid_tower_cpu_ops = {
+    .plan = cpu_plan, .free = free_plan, .image = image, .predict = predict};
+#ifdef MSI_HAVE_CUDA
+const msi_strategy_ops msi_wgrid_tower_cuda_ops = {
+    .plan = cuda_plan, .free = free_plan, .image = image, .predict = predict};
+#endif

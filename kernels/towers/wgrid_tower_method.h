@@ -3,14 +3,10 @@
 #ifndef MSI_KERNELS_WGRID_TOWER_METHOD_H
 #define MSI_KERNELS_WGRID_TOWER_METHOD_H
 
-#include "kernels/strategy.h"
+#include "kernels/method/method.h"
 
-/* As msi_strategy has them; available as the default gridder's. */
-int msi_wgrid_tower_cpu_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report);
-int msi_wgrid_tower_cuda_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report);
-void msi_wgrid_tower_free(msi_plan *plan);
-int msi_wgrid_tower_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
-                          msi_stage_times *times);
-int msi_wgrid_tower_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times);
+/* Stacks of subgrids, both directions. */
+extern const msi_strategy_ops msi_wgrid_tower_cpu_ops;
+extern const msi_strategy_ops msi_wgrid_tower_cuda_ops; /* in builds with CUDA */
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef MSI_KERNELS_SCREEN_CUDA_CUH
 #define MSI_KERNELS_SCREEN_CUDA_CUH
 
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 #include "kernels/transform/taper_correction.h"
 
 namespace {

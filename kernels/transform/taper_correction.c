@@ -17,12 +17,12 @@ static int along(double **out, int64_t n, int64_t n_grid, const msi_pswf *window
     return MSI_OK;
 }
 
-int msi_taper_make(msi_taper *taper, const msi_wgrid_plan *plan)
+int msi_taper_make(msi_taper *taper, const msi_image_geometry *image, const msi_wgrid_geometry *g,
+                   const msi_pswf *window, const msi_pswf *w_window)
 {
     memset(taper, 0, sizeof *taper);
-    const msi_wgrid_geometry *g = &plan->grid;
-    int rc = along(&taper->along_x, plan->image.nx, g->nu, &plan->window);
-    if (!rc) rc = along(&taper->along_y, plan->image.ny, g->nv, &plan->window);
+    int rc = along(&taper->along_x, image->nx, g->nu, window);
+    if (!rc) rc = along(&taper->along_y, image->ny, g->nv, window);
     if (rc) {
         msi_taper_free(taper);
         return rc;
@@ -36,7 +36,7 @@ int msi_taper_make(msi_taper *taper, const msi_wgrid_plan *plan)
     double largest = 0;
     for (int i = 0; i < N; i++) {
         double theta = MSI_PI * (i + 0.5) / N, q = sqrt(0.5 * (cos(theta) + 1));
-        double value = msi_pswf_transform(&plan->w_window, q * -g->n_mid * g->w_step);
+        double value = msi_pswf_transform(w_window, q * -g->n_mid * g->w_step);
         for (int k = 0; k < N; k++) taper->term[k] += (k ? 2.0 : 1.0) / N * value * cos(k * theta);
     }
     for (int k = 0; k < N; k++) largest = fmax(largest, fabs(taper->term[k]));

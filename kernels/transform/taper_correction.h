@@ -3,7 +3,9 @@
 #ifndef MSI_KERNELS_TAPER_CORRECTION_H
 #define MSI_KERNELS_TAPER_CORRECTION_H
 
-#include "kernels/wgrid/wgrid_plan.h"
+#include "core/image.h"
+#include "kernels/method/geometry.h"
+#include "kernels/transform/pswf.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,8 +23,14 @@ typedef struct msi_taper {
     double w_scale, n_mid;
 } msi_taper;
 
-/* msi_taper_make - Returns 0, MSI_ENOMEM. Freed by msi_taper_free. */
-int msi_taper_make(msi_taper *taper, const msi_wgrid_plan *plan);
+/*
+ * msi_taper_make - tabulate the factors that undo the windows.
+ * Given:    image, grid: the image and its padded grid with w-planes; window along u and v, w_window along w
+ * Returned: *taper, freed by msi_taper_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_taper_make(msi_taper *taper, const msi_image_geometry *image, const msi_wgrid_geometry *grid,
+                   const msi_pswf *window, const msi_pswf *w_window);
 void msi_taper_free(msi_taper *taper);
 
 /* msi_taper_w - the factor along w of a pixel whose n - 1 is given: 1 / transform. */

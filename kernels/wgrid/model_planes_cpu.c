@@ -24,7 +24,7 @@ int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int
     MSI_TRY(msi_alloc(&m->value, msi_image_n_pixel(&plan->image), m->planes.fp32 ? sizeof(float) : sizeof(double),
                       "model"));
     MSI_TRY(msi_alloc(&m->wanted, m->planes.n_row, 1, "w-planes"));
-    return msi_taper_make(&m->taper, plan);
+    return msi_taper_make(&m->taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
 }
 
 void msi_model_planes_free(msi_model_planes *m)

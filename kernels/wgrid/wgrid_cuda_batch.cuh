@@ -131,7 +131,7 @@ template <typename T> class sample_batches : protected store_batches<T> {
     {
         int64_t nx = plan->image.nx, ny = plan->image.ny;
         msi_taper host;
-        MSI_TRY(msi_taper_make(&host, plan));
+        MSI_TRY(msi_taper_make(&host, &plan->image, &plan->grid, &plan->window, &plan->w_window));
         *device = host;
         int rc = d_along.fit((nx + ny) * (int64_t)sizeof(double), "taper correction");
         cudaError_t e = cudaSuccess;

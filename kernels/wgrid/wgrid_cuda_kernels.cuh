@@ -4,7 +4,7 @@
 #define MSI_KERNELS_WGRID_CUDA_KERNELS_CUH
 
 #include "kernels/transform/pswf.h"
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/store/store_rows.h"
 #include "kernels/transform/screen_cuda.cuh"

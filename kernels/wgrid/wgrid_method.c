@@ -8,6 +8,9 @@
 #include "kernels/wgrid/wgrid_degrid_cpu.h"
 #include "kernels/wgrid/wgrid_cpu.h"
 #include "kernels/store/bucket_sort_cpu.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/wgrid/wgrid_cuda.h"
+#endif
 
 /* What the backends do differently. */
 typedef struct wgrid_backend {
@@ -70,14 +73,21 @@ static int64_t cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request 
 }
 #endif
 
-static const wgrid_backend cpu = {
-    &msi_wgrid_cpu_cost, 1, NULL, cpu_bytes, cpu_resident, msi_wgrid_cpu_image, msi_wgrid_cpu_predict,
-    msi_wgrid_cpu_forget};
+static const wgrid_backend cpu = {.cost = &msi_wgrid_cpu_cost,
+                                  .uses_threads = 1,
+                                  .bytes = cpu_bytes,
+                                  .resident = cpu_resident,
+                                  .image = msi_wgrid_cpu_image,
+                                  .predict = msi_wgrid_cpu_predict,
+                                  .forget = msi_wgrid_cpu_forget};
 #ifdef MSI_HAVE_CUDA
-static const wgrid_backend cuda = {&msi_wgrid_cuda_cost,   0,
-                                   msi_wgrid_cuda_check,   cuda_bytes,
-                                   cuda_resident,          msi_wgrid_cuda_image,
-                                   msi_wgrid_cuda_predict, msi_wgrid_cuda_forget};
+static const wgrid_backend cuda = {.cost = &msi_wgrid_cuda_cost,
+                                   .check = msi_wgrid_cuda_check,
+                                   .bytes = cuda_bytes,
+                                   .resident = cuda_resident,
+                                   .image = msi_wgrid_cuda_image,
+                                   .predict = msi_wgrid_cuda_predict,
+                                   .forget = msi_wgrid_cuda_forget};
 #endif
 
 static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_request *request, msi_gridder_report *r)
@@ -114,38 +124,42 @@ static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_req
     return MSI_OK;
 }
 
-int msi_wgrid_cpu_available(void)
+static int cpu_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
+                    msi_gridder_report *report)
 {
-    return 1;
-}
-
-int msi_wgrid_cpu_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
-{
+    (void)strategy;
     return make(out, &cpu, request, report);
 }
 
 #ifdef MSI_HAVE_CUDA
-int msi_wgrid_cuda_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+static int cuda_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
+                     msi_gridder_report *report)
 {
+    (void)strategy;
     return make(out, &cuda, request, report);
 }
 #endif
 
-void msi_wgrid_plan_free(msi_plan *plan)
+static void free_plan(msi_plan *plan)
 {
     if (!plan) return;
     plan->backend->forget(plan->kept);
     msi_free(plan);
 }
 
-int msi_wgrid_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
-                    msi_stage_times *times)
+static int image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *out,
+                 msi_stage_times *times)
 {
-    return plan->backend->image(&plan->wgrid, store, store_plane, plan->n_resident, image, times);
+    return plan->backend->image(&plan->wgrid, store, store_plane, plan->n_resident, out, times);
 }
 
-int msi_wgrid_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+static int predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
     return plan->backend->predict(&plan->wgrid, store, model, plan->n_resident, plan->lasts ? &plan->kept : NULL,
                                   times);
 }
+
+const msi_strategy_ops msi_wgrid_cpu_ops = {.plan = cpu_plan, .free = free_plan, .image = image, .predict = predict};
+#ifdef MSI_HAVE_CUDA
+const msi_strategy_ops msi_wgrid_cuda_ops = {.plan = cuda_plan, .free = free_plan, .image = image, .predict = predict};
+#endif

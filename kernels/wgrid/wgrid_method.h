@@ -3,18 +3,10 @@
 #ifndef MSI_KERNELS_WGRID_METHOD_H
 #define MSI_KERNELS_WGRID_METHOD_H
 
-#include "kernels/strategy.h"
-#ifdef MSI_HAVE_CUDA
-#include "kernels/wgrid/wgrid_cuda.h"
-#endif
+#include "kernels/method/method.h"
 
-/* As msi_strategy has them. */
-int msi_wgrid_cpu_available(void);
-int msi_wgrid_cpu_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report);
-int msi_wgrid_cuda_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report);
-void msi_wgrid_plan_free(msi_plan *plan);
-int msi_wgrid_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
-                    msi_stage_times *times);
-int msi_wgrid_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times);
+/* Whole w-planes, both directions. */
+extern const msi_strategy_ops msi_wgrid_cpu_ops;
+extern const msi_strategy_ops msi_wgrid_cuda_ops; /* in builds with CUDA */
 
 #endif

@@ -5,8 +5,7 @@
 
 #include "core/image.h"
 #include "kernels/transform/pswf.h"
-#include "kernels/geometry.h"
-#include "kernels/gridder.h"
+#include "kernels/method/geometry.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 #include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/transform/pswf.h"

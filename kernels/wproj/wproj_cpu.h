@@ -6,7 +6,7 @@
 #include "kernels/wproj/job/wproj_simd.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/wproj/wproj_plan.h"
-#include "kernels/strategy.h"
+#include "kernels/method/method.h"
 #include "kernels/wproj/wproj_box_cpu.h"
 
 #ifdef __cplusplus

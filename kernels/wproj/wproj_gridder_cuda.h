@@ -5,7 +5,7 @@
 
 #include "kernels/store/vis_store.h"
 #include "kernels/wproj/wproj_plan.h"
-#include "kernels/strategy.h"
+#include "kernels/method/method.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,6 +2,7 @@
 #include "kernels/wproj/wproj_method.h"
 
 #include <omp.h>
+#include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
@@ -20,19 +21,33 @@ struct msi_plan {
     int has_kernels;
     msi_wproj_cpu_form cpu;
 #ifdef MSI_HAVE_CUDA
+    msi_wproj_cuda_form images;
     msi_wproj_predict_form predicts;
     int lasts;
     void *kept; /* of the model, from filling to filling */
 #endif
 };
 
-/* What a strategy can do with kernels; zero: everything but textures. */
-typedef struct wproj_ability {
-    const char *name; /* of the strategy, for messages */
-    int full_alone;   /* 1: takes full kernels of the nearest sub-cell and no others */
-    int full_nearest; /* 1: interpolates separable kernels alone; full ones are of the nearest sub-cell */
-    int textures;     /* 1: interpolates by texture units too, in fp32 */
-} wproj_ability;
+/* What a row of the table of strategies means here. Abilities of zero: everything but textures. */
+typedef struct wproj_strategy {
+    const char *name;    /* of the row */
+    const char *at_work; /* the same with its backend, for messages */
+    int full_alone;      /* 1: takes full kernels of the nearest sub-cell and no others */
+    int full_nearest;    /* 1: interpolates separable kernels alone; full ones are of the nearest sub-cell */
+    int textures;        /* 1: interpolates by texture units too, in fp32 */
+    const msi_wproj_cost *cost;
+    msi_wproj_cpu_form cpu;
+#ifdef MSI_HAVE_CUDA
+    msi_wproj_cuda_form images;
+    msi_wproj_predict_form predicts;
+#endif
+} wproj_strategy;
+
+static const wproj_strategy *find(const wproj_strategy *all, const msi_strategy *row)
+{
+    while (strcmp(all->name, row->name) != 0) all++;
+    return all;
+}
 
 /* Plain loops, in place of vectorised ones on every thread. */
 static const double PLAIN_TIMES = 20;
@@ -45,12 +60,12 @@ static int64_t host_table_bytes(int64_t host_bytes)
     return quarter > most ? most : quarter < least ? least : quarter;
 }
 
-static int choose_lookup(const wproj_ability *a, const msi_plan_request *request, msi_wproj_request *wanted)
+static int choose_lookup(const wproj_strategy *a, const msi_plan_request *request, msi_wproj_request *wanted)
 {
     const msi_kernel_lookup asked = request->spec->kernel;
     if (asked == MSI_KERNEL_TEXTURE && (!a->textures || request->precision != MSI_FP32))
         return msi_error_set(MSI_ERANGE, "-kernel texture is for -strategy window in fp32 on a GPU, not for %s in %s",
-                             a->name, request->precision == MSI_FP32 ? "fp32" : "fp64");
+                             a->at_work, request->precision == MSI_FP32 ? "fp32" : "fp64");
     if (asked == MSI_KERNEL_LINEAR && a->full_alone)
         return msi_error_set(
             MSI_ERANGE, "-strategy %s takes kernels of the nearest sub-cell on a GPU, not -kernel linear", a->name);
@@ -60,8 +75,8 @@ static int choose_lookup(const wproj_ability *a, const msi_plan_request *request
     return MSI_OK;
 }
 
-static int make(msi_plan **out, const wproj_ability *ability, const msi_wproj_cost *cost, int64_t table_bytes,
-                const msi_plan_request *request, msi_gridder_report *r)
+static int make(msi_plan **out, const wproj_strategy *strategy, int64_t table_bytes, const msi_plan_request *request,
+                msi_gridder_report *r)
 {
     const msi_gridder_spec *s = request->spec;
     msi_wproj_request wanted = {.image = s->geometry,
@@ -74,8 +89,8 @@ static int make(msi_plan **out, const wproj_ability *ability, const msi_wproj_co
                                 .w_max_lambda = request->w_max_lambda,
                                 .n_slice = s->n_slice,
                                 .table_bytes = table_bytes,
-                                .cost = s->plan_for == MSI_BACKEND_CPU ? &msi_wproj_cpu_cost : cost};
-    MSI_TRY(choose_lookup(ability, request, &wanted));
+                                .cost = s->plan_for == MSI_BACKEND_CPU ? &msi_wproj_cpu_cost : strategy->cost};
+    MSI_TRY(choose_lookup(strategy, request, &wanted));
     msi_plan *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
     int rc = msi_wproj_plan_make(&p->wproj, &wanted);
@@ -97,46 +112,25 @@ static int make(msi_plan **out, const wproj_ability *ability, const msi_wproj_co
     return MSI_OK;
 }
 
-static int make_cpu(msi_plan **out, msi_wproj_cpu_form form, const char *name, const msi_plan_request *request,
-                    msi_gridder_report *r)
+static int cpu_plan(msi_plan **out, const msi_strategy *row, const msi_plan_request *request, msi_gridder_report *r)
 {
+    static const wproj_strategy all[] = {
+        {"tile", "tile on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_TILE},
+        {"window", "window on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_WINDOW},
+        {"gather", "gather on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_REFERENCE},
+        {"scatter", "scatter on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_SCATTER}};
     const msi_gridder_spec *s = request->spec;
-    const wproj_ability any = {.name = name};
-    MSI_TRY(make(out, &any, &msi_wproj_cpu_cost, host_table_bytes(request->host_bytes), request, r));
-    (*out)->cpu = form;
+    const wproj_strategy *strategy = find(all, row);
+    MSI_TRY(make(out, strategy, host_table_bytes(request->host_bytes), request, r));
+    (*out)->cpu = strategy->cpu;
     r->estimate_s /= s->n_thread ? s->n_thread : omp_get_max_threads();
-    if (form != MSI_WPROJ_CPU_TILE) r->estimate_s *= PLAIN_TIMES;
+    if (strategy->cpu != MSI_WPROJ_CPU_TILE) r->estimate_s *= PLAIN_TIMES;
     r->grid_bytes = r->least_grid_bytes = msi_wproj_box_bytes(&(*out)->wproj, request->n_sample);
     r->device_bytes = 0;
     return MSI_OK;
 }
 
-int msi_wproj_cpu_available(void)
-{
-    return 1;
-}
-
-int msi_wproj_cpu_tile_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
-{
-    return make_cpu(out, MSI_WPROJ_CPU_TILE, "tile on the CPU", request, report);
-}
-
-int msi_wproj_cpu_window_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
-{
-    return make_cpu(out, MSI_WPROJ_CPU_WINDOW, "window on the CPU", request, report);
-}
-
-int msi_wproj_cpu_gather_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
-{
-    return make_cpu(out, MSI_WPROJ_CPU_REFERENCE, "gather on the CPU", request, report);
-}
-
-int msi_wproj_cpu_scatter_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
-{
-    return make_cpu(out, MSI_WPROJ_CPU_SCATTER, "scatter on the CPU", request, report);
-}
-
-void msi_wproj_free(msi_plan *plan)
+static void free_plan(msi_plan *plan)
 {
     if (!plan) return;
 #ifdef MSI_HAVE_CUDA
@@ -161,18 +155,22 @@ static int make_kernels(msi_plan *p, int (*maker)(msi_wkernel_set *, const msi_w
     return rc;
 }
 
-int msi_wproj_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
-                    msi_stage_times *times)
+static int cpu_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                     msi_stage_times *times)
 {
     MSI_TRY(make_kernels(plan, msi_wkernel_make));
     return msi_wproj_cpu_image(&plan->wproj, &plan->kernels, plan->cpu, store, store_plane, image, times);
 }
 
-int msi_wproj_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+static int cpu_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
     MSI_TRY(make_kernels(plan, msi_wkernel_make));
     return msi_wproj_cpu_predict(&plan->wproj, &plan->kernels, plan->cpu, store, model, times);
 }
+
+const msi_strategy_ops msi_wproj_cpu_ops = {
+    .plan = cpu_plan, .free = free_plan, .image = cpu_image, .predict = cpu_predict};
+const msi_strategy_ops msi_wproj_cpu_predict_ops = {.plan = cpu_plan, .free = free_plan, .predict = cpu_predict};
 
 #ifdef MSI_HAVE_CUDA
 /* Tiles interpolate between four squares, which come fast from the L2 cache alone. */
@@ -182,85 +180,70 @@ static const int64_t TILE_TABLE_BYTES = (int64_t)1 << 30;
 static int checked(msi_plan **out, int rc)
 {
     if (!rc) return MSI_OK;
-    msi_wproj_free(*out);
+    free_plan(*out);
     *out = NULL;
     return rc;
 }
 
-static int make_imager(msi_plan **out, msi_wproj_cuda_form form, const wproj_ability *ability,
-                       const msi_wproj_cost *cost, const msi_plan_request *request, msi_gridder_report *r)
+static int plan_images(msi_plan **out, const wproj_strategy *strategy, const msi_plan_request *request,
+                       msi_gridder_report *r)
 {
     const msi_gridder_spec *s = request->spec;
     int64_t table_bytes = TILE_TABLE_BYTES;
-    if (form != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
-    MSI_TRY(make(out, ability, cost, table_bytes, request, r));
+    if (strategy->images != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
+    MSI_TRY(make(out, strategy, table_bytes, request, r));
+    (*out)->images = strategy->images;
     r->grid_bytes = r->least_grid_bytes = 0;
-    r->device_bytes = msi_wproj_cuda_bytes(&(*out)->wproj, form, request->n_sample, s->n_plane, request->n_image);
+    r->device_bytes =
+        msi_wproj_cuda_bytes(&(*out)->wproj, strategy->images, request->n_sample, s->n_plane, request->n_image);
     return checked(out, msi_wproj_cuda_check(&(*out)->wproj));
 }
 
-static int make_predictor(msi_plan **out, msi_wproj_predict_form form, const wproj_ability *ability,
-                          const msi_wproj_cost *cost, const msi_plan_request *request, msi_gridder_report *r)
+static int plan_predictions(msi_plan **out, const wproj_strategy *strategy, const msi_plan_request *request,
+                            msi_gridder_report *r)
 {
     int64_t table_bytes;
     MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
-    MSI_TRY(make(out, ability, cost, table_bytes, request, r));
-    (*out)->predicts = form;
+    MSI_TRY(make(out, strategy, table_bytes, request, r));
+    (*out)->predicts = strategy->predicts;
     (*out)->lasts = request->lasts;
     r->grid_bytes = r->least_grid_bytes = 0;
-    r->device_bytes = msi_wproj_predictor_bytes(&(*out)->wproj, form, request->n_sample, request->n_image);
-    return checked(out, msi_wproj_predictor_check(&(*out)->wproj, form));
+    r->device_bytes =
+        msi_wproj_predictor_bytes(&(*out)->wproj, strategy->predicts, request->n_sample, request->n_image);
+    return checked(out, msi_wproj_predictor_check(&(*out)->wproj, strategy->predicts));
 }
 
-int msi_wproj_cuda_tile_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
+static int cuda_plan(msi_plan **out, const msi_strategy *row, const msi_plan_request *request, msi_gridder_report *r)
 {
-    const wproj_ability tile = {.name = "tile"};
-    return make_imager(out, MSI_WPROJ_CUDA_TILE, &tile, &msi_wproj_cuda_tile_cost, request, report);
+    static const wproj_strategy all[] = {
+        {"tile", "tile", .cost = &msi_wproj_cuda_tile_cost, .images = MSI_WPROJ_CUDA_TILE},
+        {"window", "window", .full_nearest = 1, .textures = 1, .cost = &msi_wproj_cuda_window_cost,
+         .images = MSI_WPROJ_CUDA_WINDOW, .predicts = MSI_WPROJ_PREDICT_WINDOW},
+        {"gather", "gather", .full_alone = 1, .cost = &msi_wproj_cuda_gather_cost,
+         .predicts = MSI_WPROJ_PREDICT_GATHER},
+        {"scatter", "scatter", .full_alone = 1, .cost = &msi_wproj_cuda_scatter_cost,
+         .predicts = MSI_WPROJ_PREDICT_SCATTER}};
+    const wproj_strategy *strategy = find(all, row);
+    return request->spec->predict ? plan_predictions(out, strategy, request, r)
+                                  : plan_images(out, strategy, request, r);
 }
 
-int msi_wproj_cuda_window_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
-{
-    const wproj_ability window = {.name = "window", .full_nearest = 1, .textures = 1};
-    const msi_wproj_cost *cost = &msi_wproj_cuda_window_cost;
-    if (request->spec->predict) return make_predictor(out, MSI_WPROJ_PREDICT_WINDOW, &window, cost, request, report);
-    return make_imager(out, MSI_WPROJ_CUDA_WINDOW, &window, cost, request, report);
-}
-
-int msi_wproj_cuda_gather_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
-{
-    const wproj_ability gather = {.name = "gather", .full_alone = 1};
-    return make_predictor(out, MSI_WPROJ_PREDICT_GATHER, &gather, &msi_wproj_cuda_gather_cost, request, report);
-}
-
-int msi_wproj_cuda_scatter_plan(msi_plan **out, const msi_plan_request *request, msi_gridder_report *report)
-{
-    const wproj_ability scatter = {.name = "scatter", .full_alone = 1};
-    return make_predictor(out, MSI_WPROJ_PREDICT_SCATTER, &scatter, &msi_wproj_cuda_scatter_cost, request, report);
-}
-
-static int image_by(msi_plan *plan, msi_wproj_cuda_form form, const msi_vis_store *store, const int *store_plane,
-                    msi_image *image, msi_stage_times *times)
+static int cuda_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                      msi_stage_times *times)
 {
     MSI_TRY(make_kernels(plan, msi_wkernel_make_cuda));
-    return msi_wproj_cuda_image(&plan->wproj, form, &plan->kernels, store, store_plane, 0, image, times);
+    return msi_wproj_cuda_image(&plan->wproj, plan->images, &plan->kernels, store, store_plane, 0, image, times);
 }
 
-int msi_wproj_cuda_tile_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
-                              msi_stage_times *times)
-{
-    return image_by(plan, MSI_WPROJ_CUDA_TILE, store, store_plane, image, times);
-}
-
-int msi_wproj_cuda_window_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
-                                msi_stage_times *times)
-{
-    return image_by(plan, MSI_WPROJ_CUDA_WINDOW, store, store_plane, image, times);
-}
-
-int msi_wproj_cuda_degrid(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+static int cuda_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
     MSI_TRY(make_kernels(plan, msi_wkernel_make_cuda));
     return msi_wproj_cuda_predict(&plan->wproj, plan->predicts, &plan->kernels, store, model, 0,
                                   plan->lasts ? &plan->kept : NULL, times);
 }
+
+const msi_strategy_ops msi_wproj_cuda_ops = {
+    .plan = cuda_plan, .free = free_plan, .image = cuda_image, .predict = cuda_predict};
+const msi_strategy_ops msi_wproj_cuda_image_ops = {.plan = cuda_plan, .free = free_plan, .image = cuda_image};
+const msi_strategy_ops msi_wproj_cuda_predict_ops = {.plan = cuda_plan, .free = free_plan, .predict = cuda_predict};
 #endif

@@ -5,7 +5,7 @@
 #define MSI_KERNELS_WPROJ_PLAN_H
 
 #include "core/image.h"
-#include "kernels/gridder.h"
+#include "kernels/method/gridder_spec.h"
 #include "kernels/wproj/job/wkernel.h"
 #include "kernels/wgrid/wgrid_plan.h"
 #include "kernels/wproj/job/wproj_geometry.h"

@@ -24,7 +24,7 @@
 
 #include "core/types.h"
 #include "kernels/transform/pswf.h"
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 
 #ifdef __cplusplus
 extern "C" {

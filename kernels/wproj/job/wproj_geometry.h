@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "kernels/geometry.h"
+#include "kernels/method/geometry.h"
 
 /*
  * Axes and signs are those of msi_wgrid_geometry: gu = -u cell_x nu and gv = v cell_y nv in cells of the padded grid,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* From a visibility's coordinates to cells, fractions, w-planes and tiles: written once, for CPU and GPU. */
-#ifndef MSI_KERNELS_GEOMETRY_H
-#define MSI_KERNELS_GEOMETRY_H
+#ifndef MSI_KERNELS_METHOD_GEOMETRY_H
+#define MSI_KERNELS_METHOD_GEOMETRY_H
 
 #include <math.h>
 #include <stdint.h>

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What a gridding method is to the gridder: what it is asked for, and the functions by which it answers. */
+#ifndef MSI_KERNELS_METHOD_H
+#define MSI_KERNELS_METHOD_H
+
+#include "core/image.h"
+#include "core/types.h"
+#include "kernels/method/gridder_spec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct msi_vis_store;
+
+/* What a plan is made for. */
+typedef struct msi_plan_request {
+    const msi_gridder_spec *spec;
+    msi_precision precision;
+    int n_image; /* real planes made, or degridded, together */
+    int64_t n_sample, n_row;
+    double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
+    const struct msi_vis_store *store; /* the samples; NULL where they are only foreseen */
+    int64_t host_bytes;                /* host memory left for grids */
+    int lasts;                         /* the plan serves several fillings of the store with one model */
+} msi_plan_request;
+
+/* Wall seconds that a stage adds. */
+typedef struct msi_stage_times {
+    double sort_s, grid_s, transform_s, correct_s, transfer_s;
+} msi_stage_times;
+
+/*
+ * A method's decisions for some samples, and what it keeps between calls. Every strategy defines its own; a plan is
+ * only ever given back to the strategy that made it.
+ */
+typedef struct msi_plan msi_plan;
+
+typedef struct msi_strategy msi_strategy;
+
+/*
+ * What a strategy does. One table may serve several rows of strategies: plan() sees which one it is asked for.
+ * Functions return 0 or a code of core/status.h and set its line.
+ */
+typedef struct msi_strategy_ops {
+    /*
+     * Decide. Given: strategy, the row. Returned: *out, freed by the function below; report's plan figures, from width
+     * to estimate_s and the bytes of grids and device. Returns 0, MSI_ERANGE (no plan reaches what is asked; another
+     * strategy may), MSI_ENOMEM, MSI_EGPU; *out is then as it was.
+     */
+    int (*plan)(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
+                msi_gridder_report *report);
+    void (*free)(msi_plan *plan); /* NULL-safe */
+    /*
+     * Grid a store, transform, correct. Given: store_plane [image->n_plane], -1 for the PSF of plane 0; image->
+     * sum_weight. Returned: image->pixel, divided by sum_weight; a plane whose sum is 0 is NaN. Returns 0, MSI_ENOMEM,
+     * MSI_EGPU, MSI_EINTERRUPTED. NULL: degrids only.
+     */
+    int (*image)(msi_plan *plan, const struct msi_vis_store *store, const int *store_plane, msi_image *image,
+                 msi_stage_times *times);
+    /*
+     * Degrid model (Jy/pixel, the plan's n_image planes and precision) at the store's coordinates into its
+     * visibilities. The model stays the same over the life of a plan, so that what was made of it may be kept. Returns
+     * 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED. NULL: grids only.
+     */
+    int (*predict)(msi_plan *plan, struct msi_vis_store *store, const msi_image *model, msi_stage_times *times);
+} msi_strategy_ops;
+
+/* A row of the table of strategies. */
+struct msi_strategy {
+    const char *method, *name; /* static */
+    msi_backend backend;
+    const msi_strategy_ops *ops;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif
