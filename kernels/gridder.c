@@ -15,7 +15,7 @@
 #include "kernels/strategy.h"
 #include "kernels/wgrid/wgrid_simd.h"
 #ifdef MSI_HAVE_CUDA
-#include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/gpu/gpu_device.h"
 #endif
 
 struct msi_gridder {
@@ -376,7 +376,7 @@ void msi_gridder_free(msi_gridder *g)
 const char *msi_backend_describe(void)
 {
 #ifdef MSI_HAVE_CUDA
-    return msi_wgrid_cuda_describe();
+    return msi_gpu_describe(0);
 #else
     return "this build has no GPU backend";
 #endif
@@ -385,7 +385,7 @@ const char *msi_backend_describe(void)
 void msi_backend_warm_up(msi_backend backend)
 {
 #ifdef MSI_HAVE_CUDA
-    if (backend != MSI_BACKEND_CPU) msi_wgrid_cuda_warm_up();
+    if (backend != MSI_BACKEND_CPU) msi_gpu_warm_up(0);
 #else
     (void)backend;
 #endif
@@ -394,14 +394,14 @@ void msi_backend_warm_up(msi_backend backend)
 void msi_backend_await(void)
 {
 #ifdef MSI_HAVE_CUDA
-    msi_wgrid_cuda_await();
+    msi_gpu_await(0);
 #endif
 }
 
 void msi_backend_settle(void)
 {
 #ifdef MSI_HAVE_CUDA
-    msi_wgrid_cuda_settle();
+    msi_gpu_settle();
 #endif
 }
 
@@ -409,7 +409,7 @@ const char *msi_backend_versions(void)
 {
     static char text[256];
 #ifdef MSI_HAVE_CUDA
-    snprintf(text, sizeof text, "%s, %s, SIMD %s", fftw_version, msi_wgrid_cuda_versions(), msi_simd_name());
+    snprintf(text, sizeof text, "%s, %s, SIMD %s", fftw_version, msi_gpu_versions(), msi_simd_name());
 #else
     snprintf(text, sizeof text, "%s, SIMD %s", fftw_version, msi_simd_name());
 #endif

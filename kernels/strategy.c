@@ -6,7 +6,7 @@
 #include "kernels/wgrid/wgrid_method.h"
 #include "kernels/wproj/wproj_method.h"
 #ifdef MSI_HAVE_CUDA
-#include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/gpu/gpu_device.h"
 #endif
 
 static const msi_strategy strategies[] = {
@@ -39,7 +39,7 @@ const msi_strategy *msi_strategies(int *n)
 int msi_strategy_available(const msi_strategy *strategy)
 {
 #ifdef MSI_HAVE_CUDA
-    if (strategy->backend == MSI_BACKEND_CUDA) return msi_wgrid_cuda_available();
+    if (strategy->backend == MSI_BACKEND_CUDA) return msi_gpu_available();
 #endif
     return strategy->backend == MSI_BACKEND_CPU;
 }

@@ -11,8 +11,9 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/towers/wgrid_tower_cuda.h"
+#include "kernels/wgrid/wgrid_cuda.h"
 #include "tests/wgrid_cases.h"
 
 /* Many planes in a field wide enough for several towers; cores that are crowded and cores that hold a sample or none.
@@ -192,8 +193,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slabs),
         cmocka_unit_test(test_predictions),
     };
-    if (!msi_wgrid_cuda_available()) {
-        printf("skipped: %s\n", msi_wgrid_cuda_describe());
+    if (!msi_gpu_available()) {
+        printf("skipped: %s\n", msi_gpu_describe(0));
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,10 +14,10 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/wproj/job/wkernel_cuda.h"
 #include "kernels/wproj/wproj_degrid_cpu.h"
 #include "kernels/wproj/wproj_predictor_cuda.h"
-#include "kernels/wgrid/wgrid_cuda.h"
 #include "kernels/wproj/wproj_gridder_cuda.h"
 #include "tests/direct_sum.h"
 #include "tests/wproj_cases.h"
@@ -505,7 +505,7 @@ static void test_refusal(void **state)
 /* "brief": for tools that slow a program down, and then perhaps a pattern (* and ?) of the tests' names. */
 int main(int argc, char **argv)
 {
-    if (!msi_wgrid_cuda_available()) {
+    if (!msi_gpu_available()) {
         printf("skipped: %s\n", msi_backend_describe());
         return SKIPPED;
     }

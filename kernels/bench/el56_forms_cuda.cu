@@ -172,8 +172,8 @@ __global__ void k_grid_naive(msi_wproj_samples_f32 samples, const int32_t *half_
         int column = i % taps, row = i / taps;
         float2 w = weights.begin(e, column).value(row);
         w.y *= sign;
-        atomicAdd(&corner[(int64_t)row * nu + column].x, r.value.x * w.x - r.value.y * w.y);
-        atomicAdd(&corner[(int64_t)row * nu + column].y, r.value.x * w.y + r.value.y * w.x);
+        atomicAdd(&corner[(int64_t)row * nu + column].x, r.value.re * w.x - r.value.im * w.y);
+        atomicAdd(&corner[(int64_t)row * nu + column].y, r.value.re * w.y + r.value.im * w.x);
     }
 }
 

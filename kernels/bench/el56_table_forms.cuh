@@ -47,8 +47,8 @@ __device__ staged prepare(const el56_buckets &b, const int32_t *half, const WEIG
     e.sub_u = msi_wproj_head_sub_u(r.head.kernel);
     e.sub_v = msi_wproj_head_sub_v(r.head.kernel);
     e.first = weights.first(plane, e.half, e.sub_u, e.sub_v);
-    e.re = r.value.x;
-    e.im = r.value.y;
+    e.re = r.value.re;
+    e.im = r.value.im;
     e.sign = msi_wproj_head_conjugate(r.head.kernel) ? -1.0f : 1.0f;
     return e;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Complex numbers in kernels that read tables: read and written whole. */
+/* Complex numbers in kernels: read and written whole. */
 #ifndef MSI_KERNELS_COMPLEX_CUDA_CUH
 #define MSI_KERNELS_COMPLEX_CUDA_CUH
 
@@ -10,11 +10,12 @@ namespace complex_cuda {
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 constexpr uint32_t CONJUGATE = 0x80000000u; /* beside a number that leaves the bit free: its kernel is conjugated */
 
+/* The one complex type of the kernels: the layout of float2 and double2, of msi_c32 and msi_c64. */
 template <typename T> struct alignas(2 * sizeof(T)) cplx {
     T re, im;
 };
 
-/* Of memory that does not change while a kernel runs. */
+/* Load from memory that does not change while a kernel runs. */
 __device__ __forceinline__ cplx<float> read_only(const cplx<float> *p)
 {
     float2 x = __ldg((const float2 *)p);
@@ -25,6 +26,17 @@ __device__ __forceinline__ cplx<double> read_only(const cplx<double> *p)
 {
     double2 x = __ldg((const double2 *)p);
     return {x.x, x.y};
+}
+
+/* Find the sine and cosine of an angle in turns. */
+__device__ __forceinline__ void sincos_turns(float turns, float *sine, float *cosine)
+{
+    sincospif(2 * turns, sine, cosine);
+}
+
+__device__ __forceinline__ void sincos_turns(double turns, double *sine, double *cosine)
+{
+    sincospi(2 * turns, sine, cosine);
 }
 
 /* sum += a b */

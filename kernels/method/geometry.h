@@ -91,6 +91,12 @@ MSI_HD double msi_wrap(double x, int64_t n)
     return r < half ? r : half;
 }
 
+/* msi_wrap_cell - cell x of a grid of n cells that repeats itself, -n <= x < 2n, as one of 0 .. n - 1. */
+MSI_HD int msi_wrap_cell(int x, int n)
+{
+    return x < 0 ? x + n : x >= n ? x - n : x;
+}
+
 /* msi_locate_any - msi_locate, or with `wrapped` msi_locate_wrapped; a constant at every call. */
 MSI_HD int msi_locate_any(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, int wrapped,
                           msi_footprint *f, double *w_lambda)

@@ -17,6 +17,7 @@
 
 #include "core/log.h"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
 
@@ -220,7 +221,7 @@ int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_p
 {
     int64_t plane = (int64_t)towers->size * towers->size * msi_complex_bytes(plan->precision), bytes = SMALL_BYTES;
     size_t free_bytes, total_bytes;
-    if (msi_wgrid_cuda_memory(&free_bytes, &total_bytes) == MSI_OK && bytes > (int64_t)free_bytes / 8)
+    if (msi_gpu_memory(0, &free_bytes, &total_bytes) == MSI_OK && bytes > (int64_t)free_bytes / 8)
         bytes = (int64_t)free_bytes / 8;
     int64_t n = bytes / plane, all = towers->n_sub_u * towers->n_sub_v * towers->n_plane;
     if (n > all) n = all;
@@ -232,7 +233,7 @@ int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_p
     int64_t all = (int64_t)towers->n_tower * n_image,
             bytes = all * plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
     size_t free_bytes, total_bytes;
-    if (!lasts || msi_wgrid_cuda_memory(&free_bytes, &total_bytes) != MSI_OK) return 1;
+    if (!lasts || msi_gpu_memory(0, &free_bytes, &total_bytes) != MSI_OK) return 1;
     return bytes <= (int64_t)free_bytes / 3 ? all : 1;
 }
 

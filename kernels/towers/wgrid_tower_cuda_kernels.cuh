@@ -3,6 +3,7 @@
 #ifndef MSI_KERNELS_WGRID_TOWER_CUDA_KERNELS_CUH
 #define MSI_KERNELS_WGRID_TOWER_CUDA_KERNELS_CUH
 
+#include "kernels/gpu/vector_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda_kernels.cuh"
 
 namespace {
@@ -202,7 +203,7 @@ __device__ int64_t whole_cell(const msi_wgrid_geometry &g, const tower_shape &t,
 {
     int u = (int)(core % (uint32_t)t.n_core_u) * t.core - t.margin - g.width + cell % t.size;
     int v = (int)(core / (uint32_t)t.n_core_u) * t.core - t.margin - g.width + cell / t.size;
-    return (int64_t)wrap(v, (int)g.nv) * g.nu + wrap(u, (int)g.nu);
+    return (int64_t)msi_wrap_cell(v, (int)g.nv) * g.nu + msi_wrap_cell(u, (int)g.nu);
 }
 
 /* Subgrids into the whole plane, and out of it; block (stack, part of it). */
@@ -212,7 +213,7 @@ template <typename T> __global__ void k_add_subgrids(msi_wgrid_geometry g, stack
     int i = blockIdx.y * blockDim.x + threadIdx.x;
     if (i >= t.size * t.size) return;
     cplx<T> x = job.sum[(int64_t)blockIdx.x * t.size * t.size + i];
-    add_cell(whole + whole_cell(g, t, job.core_of[blockIdx.x], i), x.re, x.im);
+    vector_add::add_one(whole + whole_cell(g, t, job.core_of[blockIdx.x], i), x.re, x.im);
 }
 
 template <typename T> __global__ void k_cut_subgrids(msi_wgrid_geometry g, stack_job<T> job, const cplx<T> *whole)

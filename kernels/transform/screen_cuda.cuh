@@ -5,23 +5,13 @@
 #define MSI_KERNELS_SCREEN_CUDA_CUH
 
 #include "kernels/method/geometry.h"
+#include "kernels/gpu/complex_cuda.cuh"
 #include "kernels/transform/taper_correction.h"
 
 namespace {
 
-template <typename T> struct cplx {
-    T re, im;
-};
-
-__device__ void sincos_turns(float t, float *s, float *c)
-{
-    sincospif(2 * t, s, c);
-}
-
-__device__ void sincos_turns(double t, double *s, double *c)
-{
-    sincospi(2 * t, s, c);
-}
+using complex_cuda::cplx;
+using complex_cuda::sincos_turns;
 
 struct screen_geometry {
     int64_t nx, ny, nu, nv;

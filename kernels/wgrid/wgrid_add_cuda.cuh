@@ -3,6 +3,7 @@
 #ifndef MSI_KERNELS_WGRID_ADD_CUDA_CUH
 #define MSI_KERNELS_WGRID_ADD_CUDA_CUH
 
+#include "kernels/gpu/vector_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_ring_cuda.cuh"
 #include "kernels/wgrid/wgrid_ring_tensor_cuda.cuh"
 #include "kernels/wgrid/wgrid_widths_cuda.cuh"
@@ -45,14 +46,14 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
                 int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i);
                 if (column >= WIDTH || (re == 0 && im == 0)) continue;
                 T ku = tap[warp][i][column];
-                int iu = wrap(u0 + column + to.shift_u, to.n_u);
+                int iu = msi_wrap_cell(u0 + column + to.shift_u, to.n_u);
                 for (int j = first_row; j < WIDTH; j += ROWS) {
                     T kuv = ku * tap[warp][i][WIDTH + j], a = re * kuv, b = im * kuv;
-                    int iv = wrap(v0 + j + to.shift_v, to.n_v);
+                    int iv = msi_wrap_cell(v0 + j + to.shift_v, to.n_v);
                     cplx<T> *cell = job.grid + planes + (int64_t)iv * to.n_u + iu;
                     for (int w = to.k_first; w < k_end; w++, cell += to.plane_cells) {
                         T kw = HAS_W ? tap[warp][i][2 * WIDTH + w] : (T)1;
-                        add_cell(cell, a * kw, b * kw);
+                        vector_add::add_one(cell, a * kw, b * kw);
                     }
                 }
             }

@@ -21,14 +21,8 @@
  */
 #include "kernels/wgrid/wgrid_cuda.h"
 
-#include <stdio.h>
-
-#include <condition_variable>
-#include <mutex>
-#include <system_error>
-#include <thread>
-
 #include "core/log.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda_batch.cuh"
 
@@ -224,125 +218,6 @@ int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
 
 } // namespace
 
-/*
- * A GPU's start in the background: first its driver, which tells how many there are and of what memory, then its
- * context, then cuFFT. Calls that need a context wait for it; until then, those who only foresee do with what the
- * driver told.
- */
-static struct {
-    std::thread thread;
-    std::mutex lock;
-    std::condition_variable told;
-    bool has_told = true, is_over = true; /* over: with a context, or without */
-    int n_device = 0;
-    size_t total_bytes = 0;
-} warming;
-
-static void warm_device()
-{
-    int n = 0;
-    cudaDeviceProp properties;
-    properties.totalGlobalMem = 0;
-    if (cudaGetDeviceCount(&n) != cudaSuccess) n = 0;
-    if (n > 0 && cudaGetDeviceProperties(&properties, 0) != cudaSuccess) properties.totalGlobalMem = 0;
-    {
-        const std::lock_guard<std::mutex> guard(warming.lock);
-        warming.has_told = true;
-        warming.n_device = n;
-        warming.total_bytes = properties.totalGlobalMem;
-    }
-    warming.told.notify_all();
-    const bool has_context = n > 0 && cudaFree(nullptr) == cudaSuccess;
-    {
-        const std::lock_guard<std::mutex> guard(warming.lock);
-        warming.is_over = true;
-    }
-    warming.told.notify_all();
-    cufftHandle plan;
-    if (has_context && cufftPlan1d(&plan, 64, CUFFT_C2C, 1) == CUFFT_SUCCESS) cufftDestroy(plan);
-}
-
-/* What the driver told. Returns: whether there may be a context, so that there is more to be learnt. */
-static bool await_driver(int *n_device, size_t *total_bytes)
-{
-    std::unique_lock<std::mutex> guard(warming.lock);
-    warming.told.wait(guard, [] { return warming.has_told; });
-    *n_device = warming.n_device;
-    *total_bytes = warming.total_bytes;
-    return warming.is_over;
-}
-
-void msi_wgrid_cuda_warm_up(void)
-{
-    if (warming.thread.joinable()) return;
-    warming.is_over = warming.has_told = false;
-    try {
-        warming.thread = std::thread(warm_device);
-    } catch (const std::system_error &) {
-        warming.is_over = warming.has_told = true;
-    }
-}
-
-void msi_wgrid_cuda_await(void)
-{
-    std::unique_lock<std::mutex> guard(warming.lock);
-    warming.told.wait(guard, [] { return warming.is_over; });
-}
-
-void msi_wgrid_cuda_settle(void)
-{
-    if (warming.thread.joinable()) warming.thread.join();
-}
-
-int msi_wgrid_cuda_available(void)
-{
-    int n = 0;
-    size_t total_bytes;
-    if (!await_driver(&n, &total_bytes)) return n > 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess) cudaGetLastError();
-    return e == cudaSuccess && n > 0;
-}
-
-int msi_wgrid_cuda_memory(size_t *free_bytes, size_t *total_bytes)
-{
-    int n;
-    if (!await_driver(&n, total_bytes) && *total_bytes > 0) {
-        *free_bytes = *total_bytes;
-        return MSI_OK;
-    }
-    *free_bytes = *total_bytes = 0;
-    MSI_CUDA(cudaMemGetInfo(free_bytes, total_bytes));
-    return MSI_OK;
-}
-
-const char *msi_wgrid_cuda_describe(void)
-{
-    static char text[640];
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    cudaDeviceProp properties;
-    if (e == cudaSuccess && n > 0) e = cudaGetDeviceProperties(&properties, 0);
-    if (e != cudaSuccess || n == 0)
-        snprintf(text, sizeof text, "no GPU found (%s)",
-                 e != cudaSuccess ? cudaGetErrorString(e) : "none in this machine");
-    else
-        snprintf(text, sizeof text, "%s, compute capability %d.%d, %.1f GB", properties.name, properties.major,
-                 properties.minor, 1e-9 * (double)properties.totalGlobalMem);
-    if (e != cudaSuccess) cudaGetLastError();
-    return text;
-}
-
-const char *msi_wgrid_cuda_versions(void)
-{
-    static char text[96];
-    int fft = 0;
-    cufftGetVersion(&fft);
-    snprintf(text, sizeof text, "CUDA %d.%d, cuFFT %d.%d.%d", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
-             fft / 1000, fft % 1000 / 100, fft % 100);
-    return text;
-}
-
 int msi_wgrid_cuda_check(const msi_wgrid_plan *plan)
 {
     const msi_wgrid_geometry *g = &plan->grid;
@@ -366,7 +241,7 @@ int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_plane, int64_t
 {
     (void)host_bytes;
     size_t free_bytes, total_bytes;
-    if (msi_wgrid_cuda_memory(&free_bytes, &total_bytes) != MSI_OK) return 1;
+    if (msi_gpu_memory(0, &free_bytes, &total_bytes) != MSI_OK) return 1;
     int64_t usable = usable_of(free_bytes), plane = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
     int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
     int64_t batch = batch_bytes(plan, n_sample, n_plane);

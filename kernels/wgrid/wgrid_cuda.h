@@ -3,8 +3,6 @@
 #ifndef MSI_KERNELS_WGRID_CUDA_H
 #define MSI_KERNELS_WGRID_CUDA_H
 
-#include <stddef.h>
-
 #include "kernels/wgrid/wgrid_cpu.h"
 
 #ifdef __cplusplus
@@ -12,25 +10,6 @@ extern "C" {
 #endif
 
 extern const msi_cost_model msi_wgrid_cuda_cost;
-
-/* msi_wgrid_cuda_available - 1 where a device answers. */
-int msi_wgrid_cuda_available(void);
-
-/* msi_wgrid_cuda_warm_up - see msi_backend_warm_up. */
-void msi_wgrid_cuda_warm_up(void);
-void msi_wgrid_cuda_await(void);
-void msi_wgrid_cuda_settle(void);
-
-/*
- * msi_wgrid_cuda_memory - free and total memory of the device in bytes, 0 after a failure; while it is being warmed up,
- * and before it has a context, all of it counts as free.
- * Returns: 0, MSI_EGPU
- */
-int msi_wgrid_cuda_memory(size_t *free_bytes, size_t *total_bytes);
-
-/* One line each; borrowed, static. */
-const char *msi_wgrid_cuda_describe(void);
-const char *msi_wgrid_cuda_versions(void);
 
 /*
  * msi_wgrid_cuda_check - whether the kernels can number a plan's w-planes and the cells of one.

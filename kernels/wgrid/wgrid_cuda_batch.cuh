@@ -14,6 +14,7 @@
 #include <cub/device/device_scan.cuh>
 
 #include "core/interrupt.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/wgrid/wgrid_cuda.h"
 #include "kernels/wgrid/wgrid_cuda_place.cuh"
 #include "kernels/store/store_batches_cuda.cuh"
@@ -239,7 +240,7 @@ template <typename T> class sample_batches : protected store_batches<T> {
     static bool can_count(const sample_order &o)
     {
         size_t free_bytes, total_bytes;
-        msi_wgrid_cuda_memory(&free_bytes, &total_bytes);
+        msi_gpu_memory(0, &free_bytes, &total_bytes);
         const int64_t most = std::max<int64_t>((int64_t)std::min(total_bytes / 8, free_bytes / 2), 1 << 24);
         return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most;
     }

@@ -55,22 +55,6 @@ template <typename T> struct tap_table {
     T w[MSI_PSWF_MAX_COEF][MSI_PSWF_MAX_WIDTH];
 };
 
-__device__ void add_cell(cplx<float> *cell, float re, float im)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(re), "f"(im) : "memory");
-#else
-    atomicAdd(&cell->re, re);
-    atomicAdd(&cell->im, im);
-#endif
-}
-
-__device__ void add_cell(cplx<double> *cell, double re, double im)
-{
-    atomicAdd(&cell->re, re);
-    atomicAdd(&cell->im, im);
-}
-
 constexpr uint32_t UNUSED = 0xffffffffu;
 
 constexpr int TILE = 16; /* edge of a tile of first taps, where the number of keys allows */
@@ -201,11 +185,6 @@ __global__ void k_locate_all(msi_wgrid_geometry g, sample_order order, const seg
     }
 }
 
-__device__ int wrap(int x, int n)
-{
-    return x < 0 ? x + n : x >= n ? x - n : x;
-}
-
 /* Sorted runs of equal keys: each of one tile and first w-plane. */
 struct key_runs {
     const uint32_t *key, *length, *start;
@@ -261,8 +240,8 @@ __global__ void k_list_items(key_runs runs, item_rule rule, const uint32_t *crow
 
 /*
  * Where the cells of an item's footprints lie in planes that follow each other: the cell of grid coordinates (u, v) for
- * tap k along w at [origin + k plane_cells + wrap(v + shift_v, n_v) n_u + wrap(u + shift_u, n_u)]; only taps k_first ..
- * k_end - 1 meet planes that are there.
+ * tap k along w at [origin + k plane_cells + msi_wrap_cell(v + shift_v, n_v) n_u + msi_wrap_cell(u + shift_u, n_u)];
+ * only taps k_first .. k_end - 1 meet planes that are there.
  */
 struct patch {
     int64_t origin, plane_cells;

@@ -3,6 +3,7 @@
 #ifndef MSI_KERNELS_WGRID_DEGRID_CUDA_KERNELS_CUH
 #define MSI_KERNELS_WGRID_DEGRID_CUDA_KERNELS_CUH
 
+#include "kernels/gpu/warp_sum_cuda.cuh"
 #include "kernels/wgrid/wgrid_widths_cuda.cuh"
 
 namespace {
@@ -16,37 +17,6 @@ template <typename T> struct degrid_job {
     cplx<T> *value; /* [n_sample]; the planes' part of a sample is added where `add`, else stored */
     bool add;
 };
-
-/*
- * The sums over a warp of N values each, N a power of two: lane i gets the whole of value i % N. Halving the values and
- * doubling the lanes at each step takes N - 1 exchanges and then log2(32 / N), where a tree for each takes 5 N.
- */
-template <typename T, int N> __device__ T transposed_sum(T *part, int lane)
-{
-#pragma unroll
-    for (int half = N / 2; half; half /= 2) {
-        bool upper = lane & half;
-#pragma unroll
-        for (int i = 0; i < half; i++) {
-            T keep = upper ? part[i + half] : part[i], give = upper ? part[i] : part[i + half];
-            part[i] = keep + __shfl_xor_sync(~0u, give, half);
-        }
-    }
-    for (int step = N; step < 32; step *= 2) part[0] += __shfl_xor_sync(~0u, part[0], step);
-    return part[0];
-}
-
-__device__ cplx<float> load_cell(const cplx<float> *cell)
-{
-    float2 c = __ldg((const float2 *)cell);
-    return {c.x, c.y};
-}
-
-__device__ cplx<double> load_cell(const cplx<double> *cell)
-{
-    double2 c = __ldg((const double2 *)cell);
-    return {c.x, c.y};
-}
 
 template <typename T> __device__ void store_value(cplx<T> *to, T re, T im, bool add)
 {
@@ -95,14 +65,14 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
             int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i);
             T re = 0, im = 0;
             if (column < WIDTH) {
-                int iu = wrap(u0 + column + from.shift_u, from.n_u);
+                int iu = msi_wrap_cell(u0 + column + from.shift_u, from.n_u);
                 for (int j = first_row; j < WIDTH; j += ROWS) {
-                    int iv = wrap(v0 + j + from.shift_v, from.n_v);
+                    int iv = msi_wrap_cell(v0 + j + from.shift_v, from.n_v);
                     const cplx<T> *cell = job.grid + planes + (int64_t)iv * from.n_u + iu;
                     T a = 0, b = 0;
                     for (int w = from.k_first; w < k_end; w++, cell += from.plane_cells) {
                         T kw = HAS_W ? tap[warp][i][2 * WIDTH + w] : (T)1;
-                        cplx<T> c = load_cell(cell);
+                        cplx<T> c = complex_cuda::read_only(cell);
                         a += kw * c.re;
                         b += kw * c.im;
                     }
@@ -163,8 +133,10 @@ __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
         int slice = i / (shape::SIDE * shape::SIDE), row = i / shape::SIDE % shape::SIDE, col = i % shape::SIDE;
         cplx<T> cell = {0, 0};
         if (slice >= from.k_first && slice < from.k_end) {
-            int iu = wrap(u_first + col + from.shift_u, from.n_u), iv = wrap(v_first + row + from.shift_v, from.n_v);
-            cell = load_cell(job.grid + from.origin + slice * from.plane_cells + (int64_t)iv * from.n_u + iu);
+            int iu = msi_wrap_cell(u_first + col + from.shift_u, from.n_u),
+                iv = msi_wrap_cell(v_first + row + from.shift_v, from.n_v);
+            cell = complex_cuda::read_only(job.grid + from.origin + slice * from.plane_cells + (int64_t)iv * from.n_u +
+                                           iu);
         }
         tile[slice * shape::SLICE + row * shape::PITCH + col] = cell;
     }
@@ -214,7 +186,7 @@ __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
                 re[i] *= k[column];
                 im[i] *= k[column];
             }
-            T sum_re = transposed_sum<T, N>(re, lane), sum_im = transposed_sum<T, N>(im, lane);
+            T sum_re = warp_sum::sum_by_low_bits<N>(re, lane), sum_im = warp_sum::sum_by_low_bits<N>(im, lane);
             if (lane / N * N == held) {
                 my_re = sum_re;
                 my_im = sum_im;

@@ -19,6 +19,7 @@
 #ifndef MSI_KERNELS_WGRID_RING_CUDA_CUH
 #define MSI_KERNELS_WGRID_RING_CUDA_CUH
 
+#include "kernels/gpu/mma_cuda.cuh"
 #include "kernels/wgrid/wgrid_ring_fetch_cuda.cuh"
 
 namespace {
@@ -62,23 +63,6 @@ template <typename T, int WIDTH, bool HAS_W> struct ring_memory {
 __device__ inline void keep_in_branch(double &x)
 {
     asm volatile("" : "+d"(x));
-}
-
-/* Sums of 16 rows and 8 columns, of four samples: lane (g, t) has a of rows g, g + 8 and sample t, b of sample t and
- * column g, and columns 2t, 2t + 1 of sums. */
-__device__ inline void multiply_add(double (&c)[2][2], const double (&a)[2], double b)
-{
-#if __CUDA_ARCH__ >= 900
-    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+d"(c[0][0]), "+d"(c[0][1]), "+d"(c[1][0]), "+d"(c[1][1])
-        : "d"(a[0]), "d"(a[1]), "d"(b));
-#else
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-        asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-            : "+d"(c[i][0]), "+d"(c[i][1])
-            : "d"(a[i]), "d"(b));
-#endif
 }
 
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
@@ -174,12 +158,14 @@ __global__ void __launch_bounds__(32 * ring_shape<T, WIDTH, HAS_W>::N_WARP, ring
             now = next;
             if (stays) return;
             const patch to = there.find(g, r);
-            const int u = now.x + first_u + pair / 2 + to.shift_u, first = wrap(u, to.n_u);
+            const int u = now.x + first_u + pair / 2 + to.shift_u, first = msi_wrap_cell(u, to.n_u);
 #pragma unroll
-            for (int i = 0; i < 3; i++) on[i] = wrap(u + 2 * i + 2, to.n_u) - first;
+            for (int i = 0; i < 3; i++) on[i] = msi_wrap_cell(u + 2 * i + 2, to.n_u) - first;
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                cell[i] = (uint32_t)wrap(now.y + first_v + row + 8 * i + to.shift_v, to.n_v) * (uint32_t)to.n_u + first;
+                cell[i] =
+                    (uint32_t)msi_wrap_cell(now.y + first_v + row + 8 * i + to.shift_v, to.n_v) * (uint32_t)to.n_u +
+                    first;
             plane_cells = to.plane_cells;
         };
         auto add = [&](int batch) {
@@ -212,8 +198,8 @@ __global__ void __launch_bounds__(32 * ring_shape<T, WIDTH, HAS_W>::N_WARP, ring
 #pragma unroll
                         for (int s = 0; s < SLOTS; s++) {
                             const double right = u * taps.w[share + s * shape::SHARES][sample];
-                            multiply_add(sum[s][0], left[0], right);
-                            multiply_add(sum[s][1], left[1], right);
+                            mma::multiply_add(sum[s][0], left[0], right);
+                            mma::multiply_add(sum[s][1], left[1], right);
                         }
                     }
                 }

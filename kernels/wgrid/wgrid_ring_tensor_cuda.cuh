@@ -43,9 +43,6 @@ template <int WIDTH, bool HAS_W> struct tensor_ring {
     static constexpr int BLOCKS = (REGISTERS <= 128 ? 16 : REGISTERS <= 168 ? 12 : 8) / EIGHTS;
 };
 
-/* Two samples' factors, split: .x the high halves of both, .y the low ones. */
-typedef uint2 split_pair;
-
 /* Rows of eight halves: of both halves of the factors, all of a batch's samples. */
 template <int WIDTH, bool HAS_W> struct tensor_memory {
     using ring = tensor_ring<WIDTH, HAS_W>;
@@ -55,34 +52,6 @@ template <int WIDTH, bool HAS_W> struct tensor_memory {
     float unit[2];
     batch_places<float> of[2];
 };
-
-__device__ inline void multiply_add(float (&c)[4], const uint4 &a, uint32_t b0, uint32_t b1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
-/* Four 8 x 8 matrices of halves, transposed; lane i says where row i % 8 of matrix i / 8 is. */
-__device__ inline uint4 load_transposed(const uint4 *row)
-{
-    uint4 m;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(m.x), "=r"(m.y), "=r"(m.z), "=r"(m.w)
-                 : "r"((uint32_t)__cvta_generic_to_shared(row))
-                 : "memory");
-    return m;
-}
-
-__device__ inline half2 halves(uint32_t u)
-{
-    return *reinterpret_cast<half2 *>(&u);
-}
-
-__device__ inline uint32_t bits(half2 h)
-{
-    return *reinterpret_cast<uint32_t *>(&h);
-}
 
 /* 2^n, -127 < n < 128. */
 __device__ inline float unit_of(int n)
@@ -96,22 +65,6 @@ __device__ inline float value_unit(int exponent)
     return unit_of(exponent - VALUE_TOP_EXPONENT + 1 - 127) / (TAP_TOP * TAP_TOP * TAP_TOP);
 }
 
-/* What halves take of two floats, and what is left. */
-__device__ inline split_pair split(float x, float y)
-{
-    const half2 high = __floats2half2_rn(x, y);
-    return {bits(high), bits(__floats2half2_rn(x - __low2float(high), y - __high2float(high)))};
-}
-
-/* Products of pairs; what a high one is rounded by is known exactly and goes to the low one. */
-__device__ inline split_pair multiply(split_pair a, split_pair b)
-{
-    const half2 a_high = halves(a.x), a_low = halves(a.y), b_high = halves(b.x), b_low = halves(b.y);
-    const half2 high = __hmul2_rn(a_high, b_high);
-    const half2 rest = __hfma2(a_high, b_high, __hneg2(high));
-    return {bits(high), bits(__hfma2(a_low, b_high, __hfma2(a_high, b_low, rest)))};
-}
-
 __device__ inline void add_two_cells(cplx<float> *first, cplx<float> *second, float re0, float im0, float re1,
                                      float im1)
 {
@@ -119,8 +72,8 @@ __device__ inline void add_two_cells(cplx<float> *first, cplx<float> *second, fl
         if (re0 != 0 || im0 != 0 || re1 != 0 || im1 != 0) vector_add::add_two(first, re0, im0, re1, im1);
         return;
     }
-    if (re0 != 0 || im0 != 0) add_cell(first, re0, im0);
-    if (re1 != 0 || im1 != 0) add_cell(second, re1, im1);
+    if (re0 != 0 || im0 != 0) vector_add::add_one(first, re0, im0);
+    if (re1 != 0 || im1 != 0) vector_add::add_one(second, re1, im1);
 }
 
 /* Taps of a window, split, as rows of halves that begin `at` cells into 8 EIGHTS cells; at < 2^LOG. */
@@ -130,9 +83,9 @@ __device__ void lay_row(const float (&tap)[WIDTH], int at, uint4 *high, uint4 *l
     uint32_t row[2][4 * EIGHTS] = {};
 #pragma unroll
     for (int k = 0; k < WIDTH; k += 2) {
-        const split_pair s = split(tap[k], k + 1 < WIDTH ? tap[k + 1] : 0);
-        row[0][k / 2] = s.x;
-        row[1][k / 2] = s.y;
+        const mma::split_pair s = mma::split(tap[k], k + 1 < WIDTH ? tap[k + 1] : 0);
+        row[0][k / 2] = s.high;
+        row[1][k / 2] = s.low;
     }
 #pragma unroll
     for (int part = 0; part < 2; part++) {
@@ -220,7 +173,8 @@ __global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::EIGHTS, tensor
                     /* Both halves of one tap; then the same halves of two samples. */
                     const float x = HAS_W ? taps[k] : TAP_TOP;
                     const float high = __half2float(__float2half_rn(x));
-                    const uint32_t own = bits(__floats2half2_rn(high, x - high)), other = __shfl_xor_sync(~0u, own, 1);
+                    const uint32_t own = mma::bits(__floats2half2_rn(high, x - high)),
+                                   other = __shfl_xor_sync(~0u, own, 1);
                     m.w[k][even + lane % 2] = __byte_perm(own, other, lane % 2 ? 0x3276 : 0x5410);
                 }
             }
@@ -256,11 +210,12 @@ __global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::EIGHTS, tensor
         };
         auto move_to = [&](int x, int y, int z, const record<float> &r) {
             const patch to = there.find(g, r);
-            const int u = x + 8 * warp + 2 * pair + to.shift_u, first = wrap(u, to.n_u);
-            next = wrap(u + 1, to.n_u) - first;
+            const int u = x + 8 * warp + 2 * pair + to.shift_u, first = msi_wrap_cell(u, to.n_u);
+            next = msi_wrap_cell(u + 1, to.n_u) - first;
 #pragma unroll
             for (int down = 0; down < 2; down++)
-                cell[down] = (uint32_t)wrap(y + row + 8 * down + to.shift_v, to.n_v) * (uint32_t)to.n_u + first;
+                cell[down] =
+                    (uint32_t)msi_wrap_cell(y + row + 8 * down + to.shift_v, to.n_v) * (uint32_t)to.n_u + first;
             plane_cells = to.plane_cells;
             now = {x, y, z, there.plane_number(g, r)};
         };
@@ -284,19 +239,20 @@ __global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::EIGHTS, tensor
             for (int c = 0; c < 2; c++)
 #pragma unroll
                 for (int h = 0; h < 2; h++)
-                    left[c][h] = load_transposed(&m.left[c][h][lane / 8 % 2][first + lane / 16 * 8 + lane % 8]);
-            const uint4 u = load_transposed(&m.u[warp][lane / 16][first + lane / 8 % 2 * 8 + lane % 8]);
+                    left[c][h] = mma::load_transposed(&m.left[c][h][lane / 8 % 2][first + lane / 16 * 8 + lane % 8]);
+            const uint4 u = mma::load_transposed(&m.u[warp][lane / 16][first + lane / 8 % 2 * 8 + lane % 8]);
 #pragma unroll
             for (int k = 0; k < N_PLANE; k++) {
                 const uint4 w = *reinterpret_cast<const uint4 *>(&m.w[k][first + 4 * pair]);
-                const split_pair r0 = multiply({u.x, u.z}, {w.x, w.y}), r1 = multiply({u.y, u.w}, {w.z, w.w});
+                const mma::split_pair r0 = mma::multiply({u.x, u.z}, {w.x, w.y}),
+                                      r1 = mma::multiply({u.y, u.w}, {w.z, w.w});
 #pragma unroll
                 for (int c = 0; c < 2; c++) {
                     float part[4] = {};
                     auto &out = ring::SUMS_IN_MMA ? sum[k][c] : part;
-                    multiply_add(out, left[c][1], r0.x, r1.x);
-                    multiply_add(out, left[c][0], r0.y, r1.y);
-                    multiply_add(out, left[c][0], r0.x, r1.x);
+                    mma::multiply_add(out, left[c][1], r0.high, r1.high);
+                    mma::multiply_add(out, left[c][0], r0.low, r1.low);
+                    mma::multiply_add(out, left[c][0], r0.high, r1.high);
 #pragma unroll
                     for (int i = 0; i < 4 && !ring::SUMS_IN_MMA; i++) sum[k][c][i] += unit * part[i];
                 }

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/wgrid/wgrid_cuda.h"
 #include "kernels/wproj/wproj_slices_cuda.cuh"
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
@@ -365,7 +366,7 @@ int msi_wproj_cuda_table_bytes(int64_t *bytes)
 {
     const int64_t most = (int64_t)8 << 30;
     size_t free_bytes, total_bytes;
-    MSI_TRY(msi_wgrid_cuda_memory(&free_bytes, &total_bytes));
+    MSI_TRY(msi_gpu_memory(0, &free_bytes, &total_bytes));
     *bytes = std::min(most, (int64_t)total_bytes / 8);
     return MSI_OK;
 }

@@ -3,18 +3,13 @@
 #ifndef MSI_KERNELS_WPROJ_LOCATE_CUH
 #define MSI_KERNELS_WPROJ_LOCATE_CUH
 
+#include "kernels/gpu/complex_cuda.cuh"
 #include "kernels/wproj/job/wproj_sort_cuda.h"
 
 namespace wproj_locate {
 
-template <typename T> struct complex_type;
-template <> struct complex_type<float> {
-    typedef float2 type;
-};
-template <> struct complex_type<double> {
-    typedef double2 type;
-};
-template <typename T> using cplx = typename complex_type<T>::type;
+using complex_cuda::cplx;
+using complex_cuda::sincos_turns;
 
 template <typename T> struct record {
     msi_wproj_head head;
@@ -34,16 +29,6 @@ template <typename T> __device__ inline record<T> locate_f32(const msi_wproj_sam
             {weight * vis.re, weight * vis.im}};
 }
 
-__device__ inline void sincos_turns(float t, float *s, float *c)
-{
-    sincospif(2 * t, s, c);
-}
-
-__device__ inline void sincos_turns(double t, double *s, double *c)
-{
-    sincospi(2 * t, s, c);
-}
-
 /* Sample `at` of an image of a store: weighted, conjugated with its coordinates, turned. */
 template <typename T>
 __device__ inline cplx<T> store_value(const msi_wproj_samples &s, int image, int64_t at, const msi_wproj_place &p)
@@ -53,8 +38,8 @@ __device__ inline cplx<T> store_value(const msi_wproj_samples &s, int image, int
     T weight = s.weight[from], re = weight, im = 0, sine, cosine;
     if (plane >= 0) {
         cplx<T> v = static_cast<const cplx<T> *>(s.vis)[from];
-        re = weight * v.x;
-        im = p.conjugate_vis ? -weight * v.y : weight * v.y;
+        re = weight * v.re;
+        im = p.conjugate_vis ? -weight * v.im : weight * v.im;
     }
     sincos_turns((T)(p.turns - rint(p.turns)), &sine, &cosine);
     return {re * cosine + im * sine, im * cosine - re * sine};

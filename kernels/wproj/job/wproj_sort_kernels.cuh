@@ -73,8 +73,8 @@ static __global__ __launch_bounds__(BLOCK) void k_locate_merge(msi_wproj_samples
         at = __shfl_sync(~0u, at, 0) + (uint32_t)__popc(votes & ((1u << lane) - 1));
         if (out) buffer[at] = held;
         if (same) {
-            held.value.x += next.value.x;
-            held.value.y += next.value.y;
+            held.value.re += next.value.re;
+            held.value.im += next.value.im;
         } else {
             held = next;
             holds = there;
@@ -89,7 +89,7 @@ static __global__ __launch_bounds__(BLOCK) void k_locate_merge(msi_wproj_samples
             for (uint32_t k = threadIdx.x; k < filled; k += BLOCK) {
                 record<float> r = buffer[k];
                 list.head[base + k] = r.head;
-                static_cast<float2 *>(list.value)[base + k] = r.value;
+                static_cast<cplx<float> *>(list.value)[base + k] = r.value;
                 key[base + k] = bin_of(b, r.head);
                 index[base + k] = base + k;
             }
@@ -223,14 +223,14 @@ static __global__ __launch_bounds__(BLOCK) void k_extents(store_view s, const in
     if (threadIdx.x % 32 == 0) note_covered(c, extent);
 }
 
-__device__ inline float size_of(float2 x)
+__device__ inline float size_of(cplx<float> x)
 {
-    return fmaxf(fabsf(x.x), fabsf(x.y));
+    return fmaxf(fabsf(x.re), fabsf(x.im));
 }
 
-__device__ inline float size_of(double2 x)
+__device__ inline float size_of(cplx<double> x)
 {
-    return (float)fmax(fabs(x.x), fabs(x.y));
+    return (float)fmax(fabs(x.re), fabs(x.im));
 }
 
 /* The list into the order of its keys; the last of each bin tells where the bin ends. */
@@ -315,8 +315,8 @@ __global__ __launch_bounds__(BLOCK) void k_merge(list_view list, const uint64_t 
         cplx<T> sum = {0, 0};
         for (uint32_t k = i; k < end; k++) {
             cplx<T> x = value[index[k]];
-            sum.x += x.x;
-            sum.y += x.y;
+            sum.re += x.re;
+            sum.im += x.im;
         }
         if (end > i) static_cast<cplx<T> *>(sorted.value)[image * sorted.stride + to] = sum;
         note_largest(size_of(sum), largest + image);

@@ -17,9 +17,9 @@
 #include "kernels/wproj/points/wproj_gather_internal.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "kernels/gpu/cache_policy_cuda.cuh"
+#include "kernels/gpu/gpu_fetch.h"
 #include "kernels/gpu/hopper_cuda.cuh"
 
 namespace {
@@ -527,31 +527,14 @@ bool degrid::shape_strips(msi_degrid_strips *strips, const msi_wproj_job *job, i
     return job->precision == MSI_FP32 ? shape<float>(strips, job, n_block) : shape<double>(strips, job, n_block);
 }
 
-/* The limit is the device's, not a gather's. */
-static struct {
-    std::mutex lock;
-    int n_gather = 0;
-    size_t before = 0;
-} fetch_limit;
-
 void degrid::fetch_granules(msi_gather *g)
 {
-    const std::lock_guard<std::mutex> guard(fetch_limit.lock);
-    if (fetch_limit.n_gather == 0 &&
-        (cudaDeviceGetLimit(&fetch_limit.before, cudaLimitMaxL2FetchGranularity) != cudaSuccess ||
-         cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, GRANULE) != cudaSuccess)) {
-        cudaGetLastError();
-        return;
-    }
-    fetch_limit.n_gather++;
-    g->has_fetch_limit = true;
+    g->has_fetch_limit = msi_gpu_fetch_acquire(0, GRANULE);
 }
 
 void degrid::fetch_as_before(msi_gather *g)
 {
-    const std::lock_guard<std::mutex> guard(fetch_limit.lock);
-    if (!g->has_fetch_limit || --fetch_limit.n_gather > 0) return;
-    if (cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, fetch_limit.before) != cudaSuccess) cudaGetLastError();
+    if (g->has_fetch_limit) msi_gpu_fetch_release(0);
 }
 
 int degrid::launch_strips(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)

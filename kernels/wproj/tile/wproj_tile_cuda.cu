@@ -36,8 +36,8 @@ __global__ void k_fold(const cplx<T> *box, int64_t nu, int64_t nv, int64_t origi
     for (int64_t row = msi_wproj_wrap(v - origin_v, grid_nv); row < nv; row += grid_nv)
         for (int64_t column = msi_wproj_wrap(u - origin_u, grid_nu); column < nu; column += grid_nu) {
             cplx<T> x = box[(blockIdx.z * nv + row) * nu + column];
-            sum.x += x.x;
-            sum.y += x.y;
+            sum.re += x.re;
+            sum.im += x.im;
         }
     grid[(blockIdx.z * grid_nv + v) * grid_nu + u] = sum;
 }
@@ -433,11 +433,11 @@ extern "C" int msi_wproj_tile_fold(const msi_wproj_tile *t, const void *box, int
     if (n_image == 0) return MSI_OK;
     const dim3 blocks((unsigned)((grid_nu + 255) / 256), (unsigned)grid_nv, (unsigned)n_image);
     if (t->precision == MSI_FP32)
-        k_fold<float><<<blocks, 256, 0, stream>>>(static_cast<const float2 *>(box), t->nu, t->nv, origin_u, origin_v,
-                                                  static_cast<float2 *>(grid), grid_nu, grid_nv);
+        k_fold<float><<<blocks, 256, 0, stream>>>(static_cast<const cplx<float> *>(box), t->nu, t->nv, origin_u,
+                                                  origin_v, static_cast<cplx<float> *>(grid), grid_nu, grid_nv);
     else
-        k_fold<double><<<blocks, 256, 0, stream>>>(static_cast<const double2 *>(box), t->nu, t->nv, origin_u, origin_v,
-                                                   static_cast<double2 *>(grid), grid_nu, grid_nv);
+        k_fold<double><<<blocks, 256, 0, stream>>>(static_cast<const cplx<double> *>(box), t->nu, t->nv, origin_u,
+                                                   origin_v, static_cast<cplx<double> *>(grid), grid_nu, grid_nv);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

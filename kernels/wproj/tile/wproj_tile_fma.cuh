@@ -18,7 +18,8 @@
 
 namespace wproj_tile {
 
-using wproj_locate::cplx;
+using complex_cuda::cplx;
+using complex_cuda::read_only;
 
 constexpr int ROWS = TILE / 2; /* of a lane */
 
@@ -72,13 +73,13 @@ __device__ staged<T> stage_sample(const plane_kernel &k, int32_t middle, int sub
 
 template <typename C> __device__ C times(C a, C b)
 {
-    return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
 template <typename C, typename T> __device__ void add_part(C &sum, T part, C x)
 {
-    sum.x += part * x.x;
-    sum.y += part * x.y;
+    sum.re += part * x.re;
+    sum.im += part * x.im;
 }
 
 /* A lane's weights: row j of what it returns is tile row 2 j + side; *along_u multiplies them all. */
@@ -95,16 +96,16 @@ __device__ void load_weights(const table_view &table, const staged<T> &e, int co
     C next[ROWS];
 #pragma unroll
     for (int j = 0; j < ROWS; j++) {
-        w[j] = rows >> 2 * j & 1 ? __ldg(at + j * pitch) : C{0, 0};
-        if (LINEAR) next[j] = rows >> 2 * j & 1 ? __ldg(at + j * pitch + e.next_v) : C{0, 0};
+        w[j] = rows >> 2 * j & 1 ? read_only(at + j * pitch) : C{0, 0};
+        if (LINEAR) next[j] = rows >> 2 * j & 1 ? read_only(at + j * pitch + e.next_v) : C{0, 0};
     }
     *along_u = {1, 0};
     if (!FULL) {
         const C *u = element + e.at + column;
-        *along_u = inside ? __ldg(u) : C{0, 0};
+        *along_u = inside ? read_only(u) : C{0, 0};
         if (LINEAR && inside) {
-            C more = __ldg(u + e.next_u);
-            *along_u = {(1 - e.frac_u) * along_u->x, (1 - e.frac_u) * along_u->y};
+            C more = read_only(u + e.next_u);
+            *along_u = {(1 - e.frac_u) * along_u->re, (1 - e.frac_u) * along_u->im};
             add_part(*along_u, e.frac_u, more);
         }
     }
@@ -112,7 +113,7 @@ __device__ void load_weights(const table_view &table, const staged<T> &e, int co
     const T here_u = FULL ? 1 - e.frac_u : (T)1, fv = e.frac_v;
 #pragma unroll
     for (int j = 0; j < ROWS; j++) {
-        w[j] = {here_u * (1 - fv) * w[j].x, here_u * (1 - fv) * w[j].y};
+        w[j] = {here_u * (1 - fv) * w[j].re, here_u * (1 - fv) * w[j].im};
         add_part(w[j], here_u * fv, next[j]);
     }
     if (!FULL) return;
@@ -120,8 +121,8 @@ __device__ void load_weights(const table_view &table, const staged<T> &e, int co
 #pragma unroll
     for (int j = 0; j < ROWS; j++) {
         if (!(rows >> 2 * j & 1)) continue;
-        add_part(w[j], e.frac_u * (1 - fv), __ldg(at + j * pitch));
-        add_part(w[j], e.frac_u * fv, __ldg(at + j * pitch + e.next_v));
+        add_part(w[j], e.frac_u * (1 - fv), read_only(at + j * pitch));
+        add_part(w[j], e.frac_u * fv, read_only(at + j * pitch + e.next_v));
     }
 }
 
@@ -133,8 +134,8 @@ __device__ void add_sums(C (&sum)[N][ROWS], T sign, C *cell, int64_t n_cell, int
     for (int p = 0; p < N; p++)
 #pragma unroll
         for (int j = 0; j < ROWS; j++) {
-            if (sum[p][j].x != 0 || sum[p][j].y != 0)
-                vector_add::add_one(cell + p * n_cell + (int64_t)(2 * j) * nu, sum[p][j].x, sign * sum[p][j].y);
+            if (sum[p][j].re != 0 || sum[p][j].im != 0)
+                vector_add::add_one(cell + p * n_cell + (int64_t)(2 * j) * nu, sum[p][j].re, sign * sum[p][j].im);
             sum[p][j] = {0, 0};
         }
 }
@@ -172,10 +173,10 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_fma(tile_view t, table_view
                                                  du, dv);
                 if (touches && LINEAR) {
                     const C at = fracs[i];
-                    const int last = 2 * table.middle - 1, sub_u = min((int)at.x, last), sub_v = min((int)at.y, last);
+                    const int last = 2 * table.middle - 1, sub_u = min((int)at.re, last), sub_v = min((int)at.im, last);
                     mine = stage_sample<T, FULL>(k, table.middle, sub_u, sub_v, du, dv);
-                    mine.frac_u = at.x - sub_u;
-                    mine.frac_v = at.y - sub_v;
+                    mine.frac_u = at.re - sub_u;
+                    mine.frac_v = at.im - sub_v;
                 }
             }
             const unsigned votes = __ballot_sync(~0u, touches);
@@ -186,7 +187,7 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_fma(tile_view t, table_view
 #pragma unroll
                 for (int p = 0; p < N; p++) {
                     C v = from[p * t.sorted.stride + i];
-                    v.y *= sign;
+                    v.im *= sign;
                     values[warp][at][p] = v;
                 }
             }
@@ -200,8 +201,8 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_fma(tile_view t, table_view
 #pragma unroll
                     for (int j = 0; j < ROWS; j++) {
                         const C x = times(v, w[j]);
-                        sum[p][j].x += x.x;
-                        sum[p][j].y += x.y;
+                        sum[p][j].re += x.re;
+                        sum[p][j].im += x.im;
                     }
                 }
             }

@@ -17,8 +17,7 @@
 #ifndef MSI_KERNELS_WPROJ_TILE_TENSOR_CUH
 #define MSI_KERNELS_WPROJ_TILE_TENSOR_CUH
 
-#include <cuda_fp16.h>
-
+#include "kernels/gpu/mma_cuda.cuh"
 #include "kernels/gpu/vector_add_cuda.cuh"
 #include "kernels/wproj/tile/wproj_tile_items.cuh"
 
@@ -48,21 +47,11 @@ template <> struct queued<true> {
     int32_t taps;
 };
 
-__device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+/* Split two numbers, as a table's elements are: .x the high halves, .y the low ones. */
+__device__ inline uint2 split_halves(float2 x)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ inline uint32_t bits(half2 h)
-{
-    return *reinterpret_cast<uint32_t *>(&h);
-}
-
-__device__ inline half2 halves(uint32_t u)
-{
-    return *reinterpret_cast<half2 *>(&u);
+    const mma::split_pair s = mma::split(x.x, x.y);
+    return {s.high, s.low};
 }
 
 /* V times a v-weight, split, in the two arrangements that give real and imaginary parts. */
@@ -70,17 +59,9 @@ struct factor {
     uint32_t re_high, re_low, im_high, im_low;
 };
 
-/* x as half2 high and low. */
-__device__ inline uint2 split_halves(float2 x)
-{
-    half2 high = __floats2half2_rn(x.x, x.y);
-    float2 kept = __half22float2(high);
-    return {bits(high), bits(__floats2half2_rn(x.x - kept.x, x.y - kept.y))};
-}
-
 __device__ inline float2 whole(uint2 split)
 {
-    float2 high = __half22float2(halves(split.x)), low = __half22float2(halves(split.y));
+    float2 high = __half22float2(mma::halves(split.x)), low = __half22float2(mma::halves(split.y));
     return {high.x + low.x, high.y + low.y};
 }
 
@@ -156,12 +137,12 @@ __device__ inline void add_group(tile_sums &sum, const queued<LINEAR> *queue, ui
     }
 #pragma unroll
     for (int n = 0; n < 2; n++) {
-        multiply_add(sum[n][0], re_high, b_high[n][0], b_high[n][1]);
-        multiply_add(sum[n][1], im_high, b_high[n][0], b_high[n][1]);
-        multiply_add(sum[n][0], re_low, b_high[n][0], b_high[n][1]);
-        multiply_add(sum[n][1], im_low, b_high[n][0], b_high[n][1]);
-        multiply_add(sum[n][0], re_high, b_low[n][0], b_low[n][1]);
-        multiply_add(sum[n][1], im_high, b_low[n][0], b_low[n][1]);
+        mma::multiply_add(sum[n][0], re_high, b_high[n][0], b_high[n][1]);
+        mma::multiply_add(sum[n][1], im_high, b_high[n][0], b_high[n][1]);
+        mma::multiply_add(sum[n][0], re_low, b_high[n][0], b_high[n][1]);
+        mma::multiply_add(sum[n][1], im_low, b_high[n][0], b_high[n][1]);
+        mma::multiply_add(sum[n][0], re_high, b_low[n][0], b_low[n][1]);
+        mma::multiply_add(sum[n][1], im_high, b_low[n][0], b_low[n][1]);
     }
 }
 

@@ -3,9 +3,9 @@
 #ifndef MSI_KERNELS_WINDOW_HALVES_CUH
 #define MSI_KERNELS_WINDOW_HALVES_CUH
 
-#include <cuda_fp16.h>
-
 #include <cstdint>
+
+#include "kernels/gpu/mma_cuda.cuh"
 
 namespace {
 
@@ -23,18 +23,11 @@ __device__ __forceinline__ power scale_to(float largest, int top)
     return {__uint_as_float((uint32_t)(254 + top - exponent) << 23), __uint_as_float((uint32_t)(exponent - top) << 23)};
 }
 
-__device__ __forceinline__ uint32_t bits(half2 h)
-{
-    return *reinterpret_cast<uint32_t *>(&h);
-}
-
-/* Four numbers, each split in two halves: high halves in x and y, low ones in z and w. */
+/* Split each of four numbers into two halves: high halves in x and y, low ones in z and w. */
 __device__ __forceinline__ uint4 split(float a, float b, float c, float d)
 {
-    half2 first = __floats2half2_rn(a, b), second = __floats2half2_rn(c, d);
-    float2 x = __half22float2(first), y = __half22float2(second);
-    half2 rest = __floats2half2_rn(a - x.x, b - x.y), more = __floats2half2_rn(c - y.x, d - y.y);
-    return {bits(first), bits(second), bits(rest), bits(more)};
+    const mma::split_pair first = mma::split(a, b), second = mma::split(c, d);
+    return {first.high, second.high, first.low, second.low};
 }
 
 } // namespace

@@ -39,19 +39,19 @@ __device__ __forceinline__ void flush_block(cplx<typename F::T> (*sum)[F::CU][F:
     using T = typename F::T;
 #pragma unroll
     for (int j = 0; j < F::CV; j++) {
-        cplx<T> *row = a.grid + (int64_t)wrap(v + j, a.nv) * a.nu * a.n_image + image;
+        cplx<T> *row = a.grid + (int64_t)msi_wrap_cell(v + j, a.nv) * a.nu * a.n_image + image;
         if (F::P == 1 && sizeof(T) == 4 && a.pairs) {
 #pragma unroll
             for (int i = 0; i < F::CU; i += 2) {
                 cplx<T> &x = sum[j][i][0], &y = sum[j][i + 1][0];
-                vector_add::add_two(row + wrap(u + i, a.nu), x.re, x.im, y.re, y.im);
+                vector_add::add_two(row + msi_wrap_cell(u + i, a.nu), x.re, x.im, y.re, y.im);
                 x = y = {0, 0};
             }
             continue;
         }
 #pragma unroll
         for (int i = 0; i < F::CU; i++)
-            add_cell<F::P>(row + (int64_t)wrap(u + i, a.nu) * a.n_image, sum[j][i], a.pairs);
+            add_cell<F::P>(row + (int64_t)msi_wrap_cell(u + i, a.nu) * a.n_image, sum[j][i], a.pairs);
     }
 }
 
@@ -198,12 +198,12 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     auto flush = [&](corner to, bool all) {
         int from_u = cell_at(place_u, at.place_u, at.u, a.window_u);
         all |= from_u != cell_at(place_u, to.place_u, to.u, a.window_u);
-        int64_t x = (int64_t)wrap(from_u, a.nu) * a.n_image + share.image, pitch = (int64_t)a.nu * a.n_image;
+        int64_t x = (int64_t)msi_wrap_cell(from_u, a.nu) * a.n_image + share.image, pitch = (int64_t)a.nu * a.n_image;
 #pragma unroll
         for (int j = 0; j < CV; j++) {
             int place = place_v + j * step_v, from_v = cell_at(place, at.place_v, at.v, a.window_v);
             if ((all || from_v != cell_at(place, to.place_v, to.v, a.window_v)) && place < a.window_v)
-                add_cell<P>(a.grid + wrap(from_v, a.nv) * pitch + x, sum[j], a.pairs);
+                add_cell<P>(a.grid + msi_wrap_cell(from_v, a.nv) * pitch + x, sum[j], a.pairs);
         }
     };
 

@@ -73,11 +73,6 @@ __device__ __forceinline__ int floor_mod(int x, int m)
     return r < 0 ? r + m : r;
 }
 
-__device__ __forceinline__ int wrap(int x, int n)
-{
-    return x < 0 ? x + n : x >= n ? x - n : x;
-}
-
 /*
  * Types and sizes of one compiled form. P image planes, B blocks of CU x CV cells a thread, tiles of at most TU x TV
  * cells, batches of N visibilities, at least BLOCKS blocks of threads a multiprocessor.

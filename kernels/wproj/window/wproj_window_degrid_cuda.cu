@@ -54,12 +54,12 @@ __device__ __forceinline__ void read_block(cplx<typename F::T> (*cell)[F::CU][F:
     using T = typename F::T;
 #pragma unroll
     for (int j = 0; j < F::CV; j++) {
-        const cplx<T> *row = a.grid + (int64_t)wrap(v + j, a.nv) * a.nu * a.n_image + image;
+        const cplx<T> *row = a.grid + (int64_t)msi_wrap_cell(v + j, a.nv) * a.nu * a.n_image + image;
         if (F::P == 1 && F::PACK == 2 && a.pairs) {
 #pragma unroll
             for (int i = 0; i < F::CU; i += F::PACK) {
                 cplx<T> pack[F::PACK];
-                read_packs<F::PACK>(row + wrap(u + i, a.nu), 0, pack);
+                read_packs<F::PACK>(row + msi_wrap_cell(u + i, a.nu), 0, pack);
 #pragma unroll
                 for (int c = 0; c < F::PACK; c++) cell[j][i + c][0] = pack[c];
             }
@@ -67,7 +67,7 @@ __device__ __forceinline__ void read_block(cplx<typename F::T> (*cell)[F::CU][F:
         }
 #pragma unroll
         for (int i = 0; i < F::CU; i++) {
-            read_cell<F::P>(cell[j][i], row + (int64_t)wrap(u + i, a.nu) * a.n_image, a.pairs);
+            read_cell<F::P>(cell[j][i], row + (int64_t)msi_wrap_cell(u + i, a.nu) * a.n_image, a.pairs);
         }
     }
 }
@@ -267,7 +267,9 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
                     int row = place_v + j * step_v, v = cell_at(row, c.place_v, c.v, a.window_v);
                     if (row < a.window_v && (all || v != cell_at(row, at.place_v, at.v, a.window_v)))
                         read_cell<P>(cell[j],
-                                     a.grid + ((int64_t)wrap(v, a.nv) * a.nu + wrap(u, a.nu)) * a.n_image + share.image,
+                                     a.grid +
+                                         ((int64_t)msi_wrap_cell(v, a.nv) * a.nu + msi_wrap_cell(u, a.nu)) * a.n_image +
+                                         share.image,
                                      a.pairs);
                 }
                 at = c;

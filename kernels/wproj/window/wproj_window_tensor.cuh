@@ -73,15 +73,6 @@ template <class F> struct tile_cells {
     float largest[F::P]; /* part of a cell that the scale is for; -1: none yet */
 };
 
-__device__ __forceinline__ void tensor_multiply_add(float (&sum)[4], const uint32_t *a, uint32_t b0, uint32_t b1)
-{
-#ifdef __CUDA_ARCH__
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#endif
-}
-
 /* Hides that a value does not change in a loop, lest all addresses that follow from it be found ahead and spilled. */
 __device__ __forceinline__ void forget(int &x)
 {
@@ -109,7 +100,8 @@ template <class F, bool ALONE> struct tile_reader {
     __device__ __forceinline__ void read(uint32_t (*to)[8], int u, int v) const
     {
         const int stride = ALONE ? F::P : a.n_image;
-        const cplx<float> *cell = a.grid + ((int64_t)wrap(v, a.nv) * a.nu + wrap(u, a.nu)) * stride + image;
+        const cplx<float> *cell =
+            a.grid + ((int64_t)msi_wrap_cell(v, a.nv) * a.nu + msi_wrap_cell(u, a.nu)) * stride + image;
         if constexpr (ALONE && F::P == 1) {
             const uint4 x = __ldg((const uint4 *)cell), y = __ldg((const uint4 *)cell + 1);
             to[0][0] = x.x, to[0][1] = x.y, to[0][2] = x.z, to[0][3] = x.w;
@@ -214,7 +206,7 @@ template <class F, bool ALONE> struct tile_reader {
             if (anew) return;
 #pragma unroll
             for (int p = 0; p < F::P; p++) {
-                const uint32_t both = bits(most[p]), larger = max(both >> 16, both & 0xffffu);
+                const uint32_t both = mma::bits(most[p]), larger = max(both >> 16, both & 0xffffu);
                 anew = anew || __reduce_max_sync(ALL_LANES, larger) > CELL_LIMIT;
             }
             if (!anew) return;
@@ -356,9 +348,9 @@ __global__ void __launch_bounds__(32, F::BLOCKS)
 #pragma unroll
                         for (int j = 0; j < STEPS; j++) {
                             const uint32_t *word = cells.word[m][j][p];
-                            tensor_multiply_add(h, word, w[j].x, w[j].y);
-                            tensor_multiply_add(x, word, w[j].z, w[j].w);
-                            tensor_multiply_add(x, word + 4, w[j].x, w[j].y);
+                            mma::multiply_add(h, word, w[j].x, w[j].y);
+                            mma::multiply_add(x, word, w[j].z, w[j].w);
+                            mma::multiply_add(x, word + 4, w[j].x, w[j].y);
                         }
                         const float re = fmaf(-s, h[3] + x[3], h[0] + x[0]);
                         const float im = fmaf(s, h[2] + x[2], h[1] + x[1]);

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A device starts in the background in three steps: the driver, which tells how many devices there are and what memory
+ * they have; the context; cuFFT. Calls that need a context wait for the second step. Plans that are only foreseen do
+ * not wait: until then they get what the driver told.
+ */
+#include "kernels/gpu/gpu_device.h"
+
+#include <stdio.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "kernels/gpu/cuda_check.h"
+
+namespace {
+
+/* The start of one device. */
+struct device_start {
+    std::thread thread;
+    std::mutex lock;
+    std::condition_variable changed;
+    bool has_driver = true;  /* or the driver has failed */
+    bool has_context = true; /* or the context has failed */
+    int n_device = 0;
+    size_t total_bytes = 0;
+
+    void run(int device);
+    void set_driver(int n, size_t bytes);
+    void set_context();
+    bool await_driver(int *n, size_t *bytes);
+    void await_context();
+};
+
+/* Devices have been counted and measured. */
+void device_start::set_driver(int n, size_t bytes)
+{
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        has_driver = true;
+        n_device = n;
+        total_bytes = bytes;
+    }
+    changed.notify_all();
+}
+
+void device_start::set_context()
+{
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        has_context = true;
+    }
+    changed.notify_all();
+}
+
+void device_start::run(int device)
+{
+    int n = 0;
+    cudaDeviceProp properties;
+    properties.totalGlobalMem = 0;
+    if (cudaGetDeviceCount(&n) != cudaSuccess) n = 0;
+    if (device < n && cudaGetDeviceProperties(&properties, device) != cudaSuccess) properties.totalGlobalMem = 0;
+    set_driver(n, properties.totalGlobalMem);
+    const bool works = device < n && cudaSetDevice(device) == cudaSuccess && cudaFree(nullptr) == cudaSuccess;
+    set_context();
+    cufftHandle plan;
+    if (works && cufftPlan1d(&plan, 64, CUFFT_C2C, 1) == CUFFT_SUCCESS) cufftDestroy(plan);
+}
+
+/* Wait for what the driver tells. Returns: whether the start is over, so that more can be learnt by asking. */
+bool device_start::await_driver(int *n, size_t *bytes)
+{
+    std::unique_lock<std::mutex> guard(lock);
+    changed.wait(guard, [this] { return has_driver; });
+    *n = n_device;
+    *bytes = total_bytes;
+    return has_context;
+}
+
+void device_start::await_context()
+{
+    std::unique_lock<std::mutex> guard(lock);
+    changed.wait(guard, [this] { return has_context; });
+}
+
+device_start starts[MSI_GPU_MAX_DEVICES];
+
+bool is_ordinal(int device)
+{
+    return device >= 0 && device < MSI_GPU_MAX_DEVICES;
+}
+
+} // namespace
+
+void msi_gpu_warm_up(int device)
+{
+    if (!is_ordinal(device) || starts[device].thread.joinable()) return;
+    device_start &s = starts[device];
+    s.has_driver = s.has_context = false;
+    try {
+        s.thread = std::thread([&s, device] { s.run(device); });
+    } catch (const std::system_error &) {
+        s.has_driver = s.has_context = true;
+    }
+}
+
+void msi_gpu_await(int device)
+{
+    if (is_ordinal(device)) starts[device].await_context();
+}
+
+void msi_gpu_settle(void)
+{
+    for (device_start &s : starts)
+        if (s.thread.joinable()) s.thread.join();
+}
+
+int msi_gpu_count(void)
+{
+    for (device_start &s : starts) {
+        int n;
+        size_t total_bytes;
+        if (!s.await_driver(&n, &total_bytes)) return n;
+    }
+    int n = 0;
+    const cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess) cudaGetLastError();
+    return e == cudaSuccess ? n : 0;
+}
+
+int msi_gpu_available(void)
+{
+    return msi_gpu_count() > 0;
+}
+
+int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes)
+{
+    int n;
+    *free_bytes = *total_bytes = 0;
+    if (is_ordinal(device) && !starts[device].await_driver(&n, total_bytes) && *total_bytes > 0) {
+        *free_bytes = *total_bytes;
+        return MSI_OK;
+    }
+    *total_bytes = 0;
+    int before;
+    MSI_CUDA(cudaGetDevice(&before));
+    if (before != device) MSI_CUDA(cudaSetDevice(device));
+    const cudaError_t e = cudaMemGetInfo(free_bytes, total_bytes);
+    if (before != device) MSI_CUDA(cudaSetDevice(before));
+    MSI_CUDA(e);
+    return MSI_OK;
+}
+
+const char *msi_gpu_describe(int device)
+{
+    static char text[640];
+    int n = 0;
+    cudaDeviceProp properties;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e == cudaSuccess && device >= 0 && device < n) e = cudaGetDeviceProperties(&properties, device);
+    if (e != cudaSuccess || n == 0)
+        snprintf(text, sizeof text, "no GPU found (%s)",
+                 e != cudaSuccess ? cudaGetErrorString(e) : "none in this machine");
+    else if (device < 0 || device >= n)
+        snprintf(text, sizeof text, "no GPU %d: this machine has %d", device, n);
+    else
+        snprintf(text, sizeof text, "%s, compute capability %d.%d, %.1f GB", properties.name, properties.major,
+                 properties.minor, 1e-9 * (double)properties.totalGlobalMem);
+    if (e != cudaSuccess) cudaGetLastError();
+    return text;
+}
+
+const char *msi_gpu_versions(void)
+{
+    static char text[96];
+    int fft = 0;
+    cufftGetVersion(&fft);
+    snprintf(text, sizeof text, "CUDA %d.%d, cuFFT %d.%d.%d", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
+             fft / 1000, fft % 1000 / 100, fft % 100);
+    return text;
+}
