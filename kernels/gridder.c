@@ -13,7 +13,8 @@
 #include "core/status.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/strategy.h"
-#include "kernels/wgrid/wgrid_simd.h"
+#include "kernels/method/plan_choice.h"
+#include "kernels/method/simd_choice.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
 #endif

@@ -18,7 +18,7 @@
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_degrid_cpu.h"
 #include "kernels/wgrid/wgrid_cpu.h"
-#include "kernels/wgrid/wgrid_simd.h"
+#include "kernels/method/simd_choice.h"
 #include "kernels/strategy.h"
 #include "tests/direct_sum.h"
 #include "tests/wgrid_cases.h"
@@ -528,7 +528,7 @@ static void test_threads(void **state)
 static void test_instruction_sets(void **state)
 {
     (void)state;
-    const msi_simd_table *all[4];
+    msi_simd all[MSI_N_SIMD];
     int n = msi_simd_all(all);
     const msi_case c = {"simd", 128, 128, 0.2, 1, 0.5, 500, 3, 1, 1.2, CONCENTRATED};
     msi_field f;
@@ -536,9 +536,9 @@ static void test_instruction_sets(void **state)
     msi_field_truth(&f);
     for (int i = 0; i < n; i++) {
         msi_simd_use(all[i]);
-        check_accuracies(&f, all[i]->name);
+        check_accuracies(&f, msi_simd_name());
     }
-    msi_simd_use(NULL);
+    msi_simd_use(MSI_N_SIMD);
     msi_field_free(&f);
 }
 

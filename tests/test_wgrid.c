@@ -13,7 +13,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_cpu.h"
-#include "kernels/wgrid/wgrid_simd.h"
+#include "kernels/method/simd_choice.h"
 #include "kernels/strategy.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/wgrid/wgrid_cuda.h"
@@ -217,7 +217,7 @@ static void test_memory(void **state)
 static void test_instruction_sets(void **state)
 {
     (void)state;
-    const msi_simd_table *all[4];
+    msi_simd all[MSI_N_SIMD];
     int n = msi_simd_all(all);
     const msi_case c = {"simd", 128, 128, 0.2, 1, 0.5, 1500, 3, 1, 1.2, CONCENTRATED};
     for (int i = 0; i < n; i++) {
@@ -230,13 +230,13 @@ static void test_instruction_sets(void **state)
             msi_gridder_spec spec = spec_of(&data, accuracy);
             msi_case_image(&data, &spec, &image, &report);
             double error = msi_case_error(&data, &image, 0, 0, 60, 3);
-            if (!(error <= accuracy)) fail_msg("%s: error %g at accuracy %g", all[i]->name, error, accuracy);
+            if (!(error <= accuracy)) fail_msg("%s: error %g at accuracy %g", msi_simd_name(), error, accuracy);
             msi_image_free(&image);
             msi_case_free(&data);
         }
-        printf("  %s\n", all[i]->name);
+        printf("  %s\n", msi_simd_name());
     }
-    msi_simd_use(NULL);
+    msi_simd_use(MSI_N_SIMD);
 }
 
 /* Samples beyond 1/(2 cell) are dropped and counted, and the rest is as if they had not been there. */

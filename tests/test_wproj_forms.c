@@ -11,7 +11,7 @@
 
 #include "core/status.h"
 #include "kernels/wproj/wproj_degrid_cpu.h"
-#include "kernels/wgrid/wgrid_simd.h"
+#include "kernels/method/simd_choice.h"
 #include "tests/direct_sum.h"
 #include "tests/wproj_cases.h"
 
@@ -73,7 +73,7 @@ static void compare_degridding(msi_wproj_parts *d, msi_wproj_cpu_form form, cons
 static void test_fast_against_plain(void **state)
 {
     (void)state;
-    const msi_simd_table *all[4];
+    msi_simd all[MSI_N_SIMD];
     int n_simd = msi_simd_all(all);
     const msi_case c = {"forms", 96, 80, 0.1, 1.1, 0.8, 700, 3, 1, 1.2, CONCENTRATED};
     for (int simd = 0; simd < n_simd; simd++)
@@ -101,14 +101,14 @@ static void test_fast_against_plain(void **state)
                 msi_image_free(&model);
                 msi_parts_free(&d);
             }
-    msi_simd_use(NULL);
+    msi_simd_use(MSI_N_SIMD);
 }
 
 /* Supports of several vectors, as one slice of large w has them. */
 static void test_long_rows(void **state)
 {
     (void)state;
-    const msi_simd_table *all[4];
+    msi_simd all[MSI_N_SIMD];
     int n_simd = msi_simd_all(all);
     const msi_case c = {"long", 64, 64, 0.5, 1, 0.9, 300, 1, 1, 1, SPREAD};
     for (int simd = 0; simd < n_simd; simd++)
@@ -125,7 +125,7 @@ static void test_long_rows(void **state)
             if (simd == 0) compare_slices(&d, MSI_WPROJ_CPU_WINDOW, "long");
             msi_parts_free(&d);
         }
-    msi_simd_use(NULL);
+    msi_simd_use(MSI_N_SIMD);
 }
 
 static void test_predict(void **state)

@@ -36,7 +36,7 @@ int msi_tower_stacks_create(msi_tower_stacks *s, const msi_wgrid_plan *plan, con
     int64_t size = towers->size, n_plane = plan->grid.w_width + 1;
     s->plan = plan;
     s->towers = towers;
-    s->simd = msi_simd_best();
+    s->simd = msi_wgrid_simd();
     s->fp32 = plan->precision == MSI_FP32;
     s->n_thread = omp_get_max_threads();
     s->cell_bytes = msi_complex_bytes(plan->precision);

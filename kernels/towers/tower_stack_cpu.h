@@ -14,7 +14,7 @@
 typedef struct msi_tower_stacks {
     const msi_wgrid_plan *plan;
     const msi_tower_plan *towers;
-    const msi_simd_table *simd;
+    const msi_wgrid_simd_table *simd;
     int fp32, n_thread;
     int64_t cell_bytes, pitch;
     char **screen;            /* [(n_plane + 1)/2] msi_tower_screen of the lower half of a tower's planes */

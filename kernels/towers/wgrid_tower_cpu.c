@@ -126,9 +126,9 @@ static void grid_item(const tower_cpu *c, int image_plane, int64_t tower, const 
 static void add_row(const tower_cpu *c, char *from, int64_t n, char *to)
 {
     if (c->whole.fp32)
-        c->whole.simd->flush_f32((void *)from, 1, n, n, (void *)to, n);
+        msi_bucket_simd()->flush_f32((void *)from, 1, n, n, (void *)to, n);
     else
-        c->whole.simd->flush_f64((void *)from, 1, n, n, (void *)to, n);
+        msi_bucket_simd()->flush_f64((void *)from, 1, n, n, (void *)to, n);
 }
 
 /* Adds what slots hold to row r of the whole plane. */

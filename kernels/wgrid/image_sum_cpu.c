@@ -76,7 +76,7 @@ static void transform_columns(const msi_wgrid_planes *p, const char *plane, cons
                                     .w_lambda = w_lambda,
                                     .n_mid = g->n_mid,
                                     .sum = sum + (first + k) * image->ny};
-        (fp32 ? p->simd->screen_f32 : p->simd->screen_f64)(&screen);
+        (fp32 ? p->column_simd->screen_f32 : p->column_simd->screen_f64)(&screen);
     }
 }
 
@@ -129,7 +129,7 @@ void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const m
                                            .along_y = taper->along_y + y0,
                                            .taper = taper,
                                            .out = block[x]};
-                p->simd->taper(&column);
+                p->column_simd->taper(&column);
             }
             for (int64_t y = 0; y < n_y; y++)
                 for (int64_t x = 0; x < n_x; x++) {

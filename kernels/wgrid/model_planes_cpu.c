@@ -97,7 +97,7 @@ void msi_model_planes_take(msi_model_planes *m, const msi_image *model, int imag
                                            .along_y = m->taper.along_y + y0,
                                            .taper = &m->taper,
                                            .out = out};
-                m->planes.simd->taper(&column);
+                m->planes.column_simd->taper(&column);
                 int64_t to = (x0 + x) * ny + y0;
                 for (int64_t y = 0; y < n_y; y++) {
                     double value = isnan(out[y]) ? 0 : out[y];
@@ -152,7 +152,7 @@ static void transform_columns(const msi_model_planes *m, int image, double w_lam
                                     .w_lambda = w_lambda,
                                     .n_mid = g->n_mid,
                                     .out = column};
-        (p->fp32 ? p->simd->spread_f32 : p->simd->spread_f64)(&spread);
+        (p->fp32 ? p->column_simd->spread_f32 : p->column_simd->spread_f64)(&spread);
         msi_fft1d_run(p->fft_v, column);
     }
     (p->fp32 ? scatter_msi_c32 : scatter_msi_c64)(p, columns, cell, n_column, wanted, plane);

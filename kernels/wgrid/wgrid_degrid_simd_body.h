@@ -192,28 +192,4 @@ static void NAME(degrid_span)(const msi_span *s, const msi_degrid_source *d)
     if (b.n) NAME(degrid_batch)(s, d, &b);
 }
 
-/* The transpose of screen_column; rows y and ny - y share one sine and cosine here too. */
-static void NAME(spread_column)(const msi_spread_column *c)
-{
-    CPLX *out = c->out;
-    const REAL *model = c->model;
-    int64_t half = c->ny / 2;
-    for (int64_t first = 0; first <= half; first += SCREEN_STRIP) {
-        int n = (int)(half + 1 - first < SCREEN_STRIP ? half + 1 - first : SCREEN_STRIP);
-        REAL sine[SCREEN_STRIP], cosine[SCREEN_STRIP];
-        NAME(screen_phases)(c->l, c->cell_y_rad, c->w_lambda, c->n_mid, first, n, sine, cosine);
-        for (int i = first ? 0 : 1; i < n; i++) {
-            REAL value = model[half - first - i];
-            out[first + i] = (CPLX){value * cosine[i], value * sine[i]};
-        }
-        for (int i = 0; i < n; i++) {
-            int64_t j = first + i;
-            if (j >= c->ny - half) break;
-            REAL value = model[half + j];
-            out[j ? c->nv - j : 0] = (CPLX){value * cosine[i], value * sine[i]};
-        }
-    }
-    memset(out + half + 1, 0, sizeof *out * (size_t)(c->nv - c->ny));
-}
-
 #undef BATCH

@@ -6,19 +6,11 @@
 #include "core/image.h"
 #include "kernels/transform/pswf.h"
 #include "kernels/method/geometry.h"
+#include "kernels/method/plan_choice.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Rounded rates of a backend, for choosing between plans that all reach the accuracy; only ratios matter. */
-typedef struct msi_cost_model {
-    double fft_flop_s; /* of whole 2D transforms */
-    double pixel_s;    /* seconds a pixel and plane of the w-screen */
-    double sample_s;   /* seconds a sample */
-    double tap_s;      /* seconds a cell that a sample touches */
-    int lanes;         /* complex cells that a row of taps is rounded up to */
-} msi_cost_model;
 
 typedef struct msi_wgrid_plan {
     msi_image_geometry image;
@@ -51,16 +43,6 @@ int msi_wgrid_plan_make_width(msi_wgrid_plan *plan, int least_width, int most_wi
 
 /* msi_wgrid_plan_lay_tiles - the smallest tiles with which there are no more than most_buckets of tiles and planes. */
 void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets);
-
-/* msi_precision_for - fp32 where its rounding stays well below the accuracy, else fp64. */
-msi_precision msi_precision_for(double accuracy);
-
-/* msi_fft_size - the even product of 2, 3, 5 and 7 from n to 1.06 n that a two-dimensional transform takes least for.
- */
-int64_t msi_fft_size(int64_t n);
-
-/* msi_field_n_range - least n - 1 in the field (its farthest corner, or -1 where the field reaches the horizon). */
-double msi_field_n_range(const msi_image_geometry *image);
 
 #ifdef __cplusplus
 }

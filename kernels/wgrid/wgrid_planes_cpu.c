@@ -50,7 +50,8 @@ int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int
     const msi_wgrid_geometry *g = &plan->grid;
     p->plan = plan;
     p->g = g;
-    p->simd = msi_simd_best();
+    p->simd = msi_wgrid_simd();
+    p->column_simd = msi_column_simd();
     p->fp32 = plan->precision == MSI_FP32;
     p->cell_bytes = (size_t)msi_complex_bytes(plan->precision);
     p->n_row = g->nv + 2 * G;

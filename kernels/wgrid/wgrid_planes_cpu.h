@@ -7,6 +7,7 @@
 
 #include "kernels/wgrid/wgrid_simd.h"
 #include "kernels/wgrid/wgrid_plan.h"
+#include "kernels/transform/column_simd.h"
 #include "kernels/transform/fft_cpu.h"
 
 /* Columns that are transformed together, so that rows of the planes are read and written in whole cache lines. */
@@ -19,7 +20,8 @@ enum { MSI_PLANE_COLUMNS = 16 };
 typedef struct msi_wgrid_planes {
     const msi_wgrid_plan *plan;
     const msi_wgrid_geometry *g;
-    const msi_simd_table *simd;
+    const msi_wgrid_simd_table *simd;
+    const msi_column_simd_table *column_simd;
     int fp32;
     size_t cell_bytes;
     int64_t n_row, stride;

@@ -9,7 +9,6 @@
 #include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/transform/pswf.h"
-#include "kernels/transform/taper_correction.h"
 
 /* Rows of taps are padded to whole vectors; no vector is longer than this many complex cells. */
 enum { MSI_GRID_GUARD = 16, MSI_TAP_PAD = 16 };
@@ -59,76 +58,22 @@ typedef struct msi_degrid_source {
     double u_middle, v_middle, reach; /* samples lie no further than reach from the middle */
 } msi_degrid_source;
 
-/* A column of the image (one l, every m) takes the w-screened transform of a plane's column. */
-typedef struct msi_screen_column {
-    const void *spectrum; /* [nv] msi_c32 or msi_c64: transform along v of the column */
-    int64_t nv, ny;
-    double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
-    double w_lambda;      /* of the plane */
-    double n_mid;
-    double *sum; /* [ny] accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
-} msi_screen_column;
-
-/* A column of the model, tapered, times exp(2 pi i w (n - 1 - n_mid)), padded with zeros, and read backwards. */
-typedef struct msi_spread_column {
-    const void *model; /* [ny] float or double */
-    int64_t nv, ny;
-    double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
-    double w_lambda;      /* of the plane */
-    double n_mid;
-    void *out; /* [nv] msi_c32 or msi_c64: row y at (ny/2 - y) modulo nv */
-} msi_spread_column;
-
-enum { MSI_TAPER_STRIP = 32 };
-
-/* A piece of a column of the image before correction: the factors of msi_taper, given with l of the column. */
-typedef struct msi_taper_column {
-    const double *sum;             /* [n] */
-    int n;                         /* at most MSI_TAPER_STRIP */
-    double l, m_first, cell_y_rad; /* m of element i is m_first + i cell_y_rad */
-    double factor;                 /* 1 / (sum of weights), and the taper along x */
-    const double *along_y;         /* [n] */
-    const msi_taper *taper;
-    double *out; /* [n] Jy/beam; NaN at and beyond the horizon */
-} msi_taper_column;
-
 /* One instruction set's functions. */
-typedef struct msi_simd_table {
-    const char *name;
+typedef struct msi_wgrid_simd_table {
     void (*grid_f32)(const msi_span *span, const msi_grid_target *target);
     void (*grid_f64)(const msi_span *span, const msi_grid_target *target);
     /* Degrid a span into the store's visibilities of its image_plane. */
     void (*degrid_f32)(const msi_span *span, const msi_degrid_source *source);
     void (*degrid_f64)(const msi_span *span, const msi_degrid_source *source);
-    /* Add n_row rows of n_cell cells of a tile buffer to a plane of the grid, and zero them. */
-    void (*flush_f32)(msi_c32 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
-    void (*flush_f64)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c64 *grid, int64_t stride);
-    /* Add n cells of a tile buffer to one in double, and zero them; and from there to the grid, as flush_f32. */
-    void (*widen)(msi_c32 *from, msi_c64 *to, int64_t n);
-    void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
-    void (*screen_f32)(const msi_screen_column *column);
-    void (*screen_f64)(const msi_screen_column *column);
-    void (*spread_f32)(const msi_spread_column *column);
-    void (*spread_f64)(const msi_spread_column *column);
-    void (*taper)(const msi_taper_column *column);
     /* Cells of a subgrid's transform: sum += cell * screen, and zero them; and out = cell * screen. The screen's
      * imaginary part is multiplied by sign. */
     void (*gather_f32)(msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *sum);
     void (*gather_f64)(msi_c64 *cell, const msi_c64 *screen, double sign, int64_t n, msi_c64 *sum);
     void (*turn_f32)(const msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *out);
     void (*turn_f64)(const msi_c64 *cell, const msi_c64 *screen, double sign, int64_t n, msi_c64 *out);
-} msi_simd_table;
+} msi_wgrid_simd_table;
 
-/* msi_simd_best - the table for this processor. */
-const msi_simd_table *msi_simd_best(void);
-
-/* msi_simd_name - what this processor was given: base, avx2, avx512. */
-const char *msi_simd_name(void);
-
-/* msi_simd_all - every table this processor can run, for tests. Returns how many. */
-int msi_simd_all(const msi_simd_table *out[4]);
-
-/* msi_simd_use - take this table from now on; NULL: the best again. For tests. */
-void msi_simd_use(const msi_simd_table *table);
+/* msi_wgrid_simd - the table of the instruction set that msi_simd_best names. */
+const msi_wgrid_simd_table *msi_wgrid_simd(void);
 
 #endif

@@ -12,51 +12,6 @@ enum { VL = MSI_VECTOR_BYTES / sizeof(REAL) };
 typedef REAL VEC __attribute__((vector_size(MSI_VECTOR_BYTES)));
 typedef REAL VEC_U __attribute__((vector_size(MSI_VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 
-/*
- * Sine and cosine of 2 pi x for |x| <= 1/2, by Taylor series about the nearest quarter turn; the omitted terms are
- * below 4e-9 (float) and 1e-19 (double) at an eighth of a turn. Branch-free, so that loops over it vectorise.
- */
-ALWAYS_INLINE void NAME(sincos_turns)(REAL x, REAL *sine, REAL *cosine)
-{
-    REAL quarter = sizeof(REAL) == 4 ? (REAL)rintf((float)(4 * x)) : (REAL)rint(4 * (double)x);
-    REAL a = (x - quarter * (REAL)0.25) * (REAL)(2 * MSI_PI), b = a * a, s, c;
-    if (sizeof(REAL) == 4) {
-        s = a *
-            (1 + b * (-(REAL)(1. / 6) + b * ((REAL)(1. / 120) + b * (-(REAL)(1. / 5040) + b * (REAL)(1. / 362880)))));
-        c = 1 + b * (-(REAL)0.5 + b * ((REAL)(1. / 24) + b * (-(REAL)(1. / 720) + b * (REAL)(1. / 40320))));
-    } else {
-        s = (REAL)(1. / 355687428096000.);
-        s = s * b - (REAL)(1. / 1307674368000.);
-        s = s * b + (REAL)(1. / 6227020800.);
-        s = s * b - (REAL)(1. / 39916800.);
-        s = s * b + (REAL)(1. / 362880.);
-        s = s * b - (REAL)(1. / 5040.);
-        s = s * b + (REAL)(1. / 120.);
-        s = s * b - (REAL)(1. / 6.);
-        s = a + a * b * s;
-        c = (REAL)(1. / 20922789888000.);
-        c = c * b - (REAL)(1. / 87178291200.);
-        c = c * b + (REAL)(1. / 479001600.);
-        c = c * b - (REAL)(1. / 3628800.);
-        c = c * b + (REAL)(1. / 40320.);
-        c = c * b - (REAL)(1. / 720.);
-        c = c * b + (REAL)(1. / 24.);
-        c = c * b - (REAL)0.5;
-        c = 1 + b * c;
-    }
-    int turn = (int)quarter;
-    int swap = turn & 1;
-    REAL sine_sign = turn & 2 ? -1 : 1, cosine_sign = (turn + 1) & 2 ? -1 : 1;
-    *sine = sine_sign * (swap ? c : s);
-    *cosine = cosine_sign * (swap ? s : c);
-}
-
-/* x modulo one turn, in [-1/2, 1/2]. */
-ALWAYS_INLINE REAL NAME(fraction)(double turns)
-{
-    return (REAL)(turns - rint(turns));
-}
-
 ALWAYS_INLINE void NAME(tap_values)(const int n, const int n_coef, const REAL *coef, int pitch, REAL z, VEC *out)
 {
     for (int i = 0; i < n; i++) {
@@ -152,54 +107,5 @@ static void NAME(grid_span)(const msi_span *s, const msi_grid_target *t)
         break;
         MSI_WIDTHS(WIDTH)
 #undef WIDTH
-    }
-}
-
-static void NAME(flush_plane)(CPLX *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, CPLX *grid, int64_t stride)
-{
-    for (int64_t row = 0; row < n_row; row++) {
-        REAL *from = (REAL *)(buffer + row * pitch), *to = (REAL *)(grid + row * stride);
-        for (int64_t i = 0; i < 2 * n_cell; i++) {
-            to[i] += from[i];
-            from[i] = 0;
-        }
-    }
-}
-
-/* Sine and cosine of 2 pi w (n - 1 - n_mid) of rows ny/2 + first .. + n of the column at l. */
-ALWAYS_INLINE void NAME(screen_phases)(double l, double cell_y_rad, double w_lambda, double n_mid, int64_t first, int n,
-                                       REAL *sine, REAL *cosine)
-{
-    REAL turns[SCREEN_STRIP];
-    for (int i = 0; i < n; i++) {
-        double m = (double)(first + i) * cell_y_rad, r2 = l * l + m * m;
-        double inside = r2 < 1 ? 1 - r2 : 0;
-        double n_1 = r2 < 1 ? -r2 / (1 + sqrt(inside)) : -1;
-        double t = w_lambda * (n_1 - n_mid);
-        turns[i] = (REAL)(t - rint(t));
-    }
-    for (int i = 0; i < n; i++) NAME(sincos_turns)(turns[i], &sine[i], &cosine[i]);
-}
-
-/* Rows y and ny - y share n - 1, so one sine and cosine serves both. */
-static void NAME(screen_column)(const msi_screen_column *c)
-{
-    const CPLX *spectrum = c->spectrum;
-    double *sum = c->sum;
-    int64_t half = c->ny / 2;
-    for (int64_t first = 0; first <= half; first += SCREEN_STRIP) {
-        int n = (int)(half + 1 - first < SCREEN_STRIP ? half + 1 - first : SCREEN_STRIP);
-        REAL sine[SCREEN_STRIP], cosine[SCREEN_STRIP];
-        NAME(screen_phases)(c->l, c->cell_y_rad, c->w_lambda, c->n_mid, first, n, sine, cosine);
-        /* y = ny/2 + i from spectrum[i]; y = ny/2 - i from spectrum[nv - i]. */
-        for (int i = 0; i < n; i++) {
-            int64_t j = first + i;
-            if (j < c->ny - half) sum[half + j] += spectrum[j].re * cosine[i] + spectrum[j].im * sine[i];
-        }
-        for (int i = first ? 0 : 1; i < n; i++) {
-            int64_t j = first + i;
-            const CPLX *x = &spectrum[c->nv - j];
-            sum[half - j] += x->re * cosine[i] + x->im * sine[i];
-        }
     }
 }

@@ -20,7 +20,8 @@ int msi_tile_gridder_create(msi_tile_gridder *t, const msi_wgrid_plan *plan, con
 {
     const msi_wgrid_geometry *g = &plan->grid;
     *t = (msi_tile_gridder){.g = g,
-                            .simd = msi_simd_best(),
+                            .simd = msi_wgrid_simd(),
+                            .bucket_simd = msi_bucket_simd(),
                             .store = store,
                             .buckets = buckets,
                             .taps = taps,
@@ -65,11 +66,11 @@ static void flush_tile(const msi_tile_gridder *t, const msi_tile_planes *planes,
         void *from = buffer + at * t->cell_bytes,
              *to = planes->plane[p % planes->n_ring] + (row * planes->stride + column) * t->cell_bytes;
         if (wide)
-            t->simd->flush_wide(wide + at, n_row, n_cell, t->buffer_pitch, to, planes->stride);
+            t->bucket_simd->flush_wide(wide + at, n_row, n_cell, t->buffer_pitch, to, planes->stride);
         else if (t->fp32)
-            t->simd->flush_f32(from, n_row, n_cell, t->buffer_pitch, to, planes->stride);
+            t->bucket_simd->flush_f32(from, n_row, n_cell, t->buffer_pitch, to, planes->stride);
         else
-            t->simd->flush_f64(from, n_row, n_cell, t->buffer_pitch, to, planes->stride);
+            t->bucket_simd->flush_f64(from, n_row, n_cell, t->buffer_pitch, to, planes->stride);
     }
 }
 
@@ -124,12 +125,12 @@ void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int
             (fp32 ? t->simd->grid_f32 : t->simd->grid_f64)(&span, &target);
             in_buffer += n_sample;
             if (in_buffer < SAMPLES_IN_FLOAT) continue;
-            t->simd->widen((msi_c32 *)(void *)buffer, wide, (high - low) * buffer_plane);
+            t->bucket_simd->widen((msi_c32 *)(void *)buffer, wide, (high - low) * buffer_plane);
             widened = 1;
             in_buffer = 0;
         }
     }
     if (!buffer) return;
-    if (widened) t->simd->widen((msi_c32 *)(void *)buffer, wide, (high - low) * buffer_plane);
+    if (widened) t->bucket_simd->widen((msi_c32 *)(void *)buffer, wide, (high - low) * buffer_plane);
     flush_tile(t, planes, u_first, v_first, buffer, widened ? wide : NULL, low, high);
 }

@@ -9,6 +9,7 @@
 #ifndef MSI_KERNELS_WGRID_TILE_CPU_H
 #define MSI_KERNELS_WGRID_TILE_CPU_H
 
+#include "kernels/store/bucket_simd.h"
 #include "kernels/wgrid/wgrid_simd.h"
 #include "kernels/wgrid/wgrid_plan.h"
 
@@ -22,7 +23,8 @@ typedef struct msi_tile_planes {
 
 typedef struct msi_tile_gridder {
     const msi_wgrid_geometry *g;
-    const msi_simd_table *simd;
+    const msi_wgrid_simd_table *simd;
+    const msi_bucket_simd_table *bucket_simd;
     const msi_vis_store *store;
     const msi_buckets *buckets;
     const void *taps; /* msi_taps_f32 or msi_taps_f64 */

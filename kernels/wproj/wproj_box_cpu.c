@@ -73,7 +73,8 @@ int msi_wproj_box_create(msi_wproj_box *s, const msi_wproj_plan *plan, const msi
     const msi_wproj_geometry *g = &plan->grid;
     s->plan = plan;
     s->kernels = kernels;
-    s->simd = msi_simd_best();
+    s->column_simd = msi_column_simd();
+    s->bucket_simd = msi_bucket_simd();
     s->fp32 = plan->precision == MSI_FP32;
     s->cell_bytes = (size_t)msi_complex_bytes(plan->precision);
     s->n_thread = omp_get_max_threads();
@@ -186,7 +187,7 @@ void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum)
                                         .cell_y_rad = image->cell_y_rad,
                                         .w_lambda = slice_w(s, slice),
                                         .sum = sum + (first + k) * image->ny};
-            (s->fp32 ? s->simd->screen_f32 : s->simd->screen_f64)(&screen);
+            (s->fp32 ? s->column_simd->screen_f32 : s->column_simd->screen_f64)(&screen);
         }
     }
 }
@@ -210,7 +211,7 @@ void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model
                                         .cell_y_rad = image->cell_y_rad,
                                         .w_lambda = slice_w(s, slice),
                                         .out = out};
-            (s->fp32 ? s->simd->spread_f32 : s->simd->spread_f64)(&spread);
+            (s->fp32 ? s->column_simd->spread_f32 : s->column_simd->spread_f64)(&spread);
             msi_fft1d_run(s->fft_v, out);
         }
         (s->fp32 ? scatter_columns_f32 : scatter_columns_f64)(s, first, n, columns);

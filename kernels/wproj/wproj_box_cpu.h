@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-#include "kernels/wgrid/wgrid_simd.h"
+#include "kernels/store/bucket_simd.h"
+#include "kernels/transform/column_simd.h"
 #include "kernels/wproj/job/wproj_simd.h"
 #include "kernels/wproj/wproj_plan.h"
 #include "kernels/transform/fft_cpu.h"
@@ -22,7 +23,8 @@ extern "C" {
  */
 typedef struct msi_wproj_box {
     const msi_wproj_plan *plan;
-    const msi_simd_table *simd;
+    const msi_column_simd_table *column_simd;
+    const msi_bucket_simd_table *bucket_simd;
     const msi_wkernel_set *kernels; /* borrowed */
     int fp32;
     size_t cell_bytes;

@@ -15,7 +15,6 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/wgrid/wgrid_simd.h"
 #include "kernels/wproj/job/wproj_reference.h"
 #include "kernels/wproj/window/wproj_window_cpu.h"
 
@@ -94,7 +93,7 @@ static int gather(const job *j, const msi_run *run, int64_t n_run, const tile_bu
         grid_runs(j, run + first, i + 1 - first, target);
         first = i + 1;
         if (!widened && first == n_run) return 0;
-        j->s->simd->widen((msi_c32 *)(void *)b->cells, b->wide, n_cell);
+        j->s->bucket_simd->widen((msi_c32 *)(void *)b->cells, b->wide, n_cell);
         widened = 1;
         in_buffer = 0;
     }
@@ -122,11 +121,11 @@ static void grid_tile(const job *j, int64_t tile)
     int64_t n_cell = g->tile + 2 * half + 1;
     void *to = msi_wproj_cell_at(s, s->cells, (target.v_origin - s->v0) * s->stride + target.u_origin - s->u0);
     if (widened)
-        s->simd->flush_wide(b->wide, j->n_row, n_cell, j->pitch, to, s->stride);
+        s->bucket_simd->flush_wide(b->wide, j->n_row, n_cell, j->pitch, to, s->stride);
     else if (s->fp32)
-        s->simd->flush_f32((msi_c32 *)(void *)b->cells, j->n_row, n_cell, j->pitch, to, s->stride);
+        s->bucket_simd->flush_f32((msi_c32 *)(void *)b->cells, j->n_row, n_cell, j->pitch, to, s->stride);
     else
-        s->simd->flush_f64((msi_c64 *)(void *)b->cells, j->n_row, n_cell, j->pitch, to, s->stride);
+        s->bucket_simd->flush_f64((msi_c64 *)(void *)b->cells, j->n_row, n_cell, j->pitch, to, s->stride);
 }
 
 static void grid_tiles(job *j)

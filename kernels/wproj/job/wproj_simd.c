@@ -5,13 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#define MSI_CAT_(a, b, c) a##b##_##c
-#define MSI_CAT(a, b, c)  MSI_CAT_(a, b, c)
-#define ALWAYS_INLINE     static inline __attribute__((always_inline))
-#define NAME(x)           MSI_CAT(x, , SUFFIX)
-#define VEC               NAME(vec)
-#define VEC_U             NAME(vec_unaligned)
-#define VL                NAME(vector_length)
+#include "kernels/method/simd_compile.h"
+
+#define VEC   NAME(vec)
+#define VEC_U NAME(vec_unaligned)
+#define VL    NAME(vector_length)
 
 /* Vectors of a row of taps that are held in registers together. */
 enum { AT_ONCE = 4 };

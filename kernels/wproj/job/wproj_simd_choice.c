@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Pairs w-projection's inner loops with the instruction set that the default gridder's were chosen for. */
 #include "kernels/wproj/job/wproj_simd.h"
 
-#include <string.h>
+#include "kernels/method/simd_choice.h"
 
-#include "kernels/wgrid/wgrid_simd.h"
-
-extern const msi_wproj_simd_table msi_wproj_simd_table_base;
-#ifdef MSI_HAVE_X86_VARIANTS
-extern const msi_wproj_simd_table msi_wproj_simd_table_avx2;
-extern const msi_wproj_simd_table msi_wproj_simd_table_avx512;
-#endif
+extern const msi_wproj_simd_table msi_wproj_simd_table_base, msi_wproj_simd_table_avx2, msi_wproj_simd_table_avx512;
 
 const msi_wproj_simd_table *msi_wproj_simd(void)
 {
-#ifdef MSI_HAVE_X86_VARIANTS
-    if (strcmp(msi_simd_name(), "avx512") == 0) return &msi_wproj_simd_table_avx512;
-    if (strcmp(msi_simd_name(), "avx2") == 0) return &msi_wproj_simd_table_avx2;
-#endif
-    return &msi_wproj_simd_table_base;
+    static const msi_wproj_simd_table *const table[MSI_N_SIMD] = MSI_SIMD_TABLES(msi_wproj_simd_table);
+    return table[msi_simd_best()];
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The processor's instruction set, for which inner loops were compiled several times, is chosen here at run time. */
+#ifndef MSI_KERNELS_SIMD_CHOICE_H
+#define MSI_KERNELS_SIMD_CHOICE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum msi_simd { MSI_SIMD_BASE, MSI_SIMD_AVX2, MSI_SIMD_AVX512, MSI_N_SIMD } msi_simd;
+
+/* Initialises an array [MSI_N_SIMD] of pointers to the tables NAME_base, NAME_avx2 .. that were compiled in. */
+#ifdef MSI_HAVE_X86_VARIANTS
+#define MSI_SIMD_TABLES(name)                                                                                          \
+    {                                                                                                                  \
+        &name##_base, &name##_avx2, &name##_avx512                                                                     \
+    }
+#else
+#define MSI_SIMD_TABLES(name)                                                                                          \
+    {                                                                                                                  \
+        &name##_base                                                                                                   \
+    }
+#endif
+
+/* msi_simd_best - the instruction set that tables of functions are taken for: the processor's widest, or a test's. */
+msi_simd msi_simd_best(void);
+
+/* msi_simd_name - its name: base, avx2, avx512. Static. */
+const char *msi_simd_name(void);
+
+/* msi_simd_all - every instruction set that this processor runs, the widest first, for tests. Returns how many. */
+int msi_simd_all(msi_simd out[MSI_N_SIMD]);
+
+/* msi_simd_use - take this instruction set from now on, for tests; MSI_N_SIMD: the best again. */
+void msi_simd_use(msi_simd simd);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

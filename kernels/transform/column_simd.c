@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length. */
+#include "kernels/transform/column_simd.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/method/simd_compile.h"
+
+enum { SCREEN_STRIP = 256 };
+
+#define REAL   float
+#define CPLX   msi_c32
+#define SUFFIX f32
+#include "kernels/transform/turns_simd_body.h"
+#include "kernels/transform/column_simd_body.h"
+#undef REAL
+#undef CPLX
+#undef SUFFIX
+
+#define REAL   double
+#define CPLX   msi_c64
+#define SUFFIX f64
+#include "kernels/transform/turns_simd_body.h"
+#include "kernels/transform/column_simd_body.h"
+
+/* msi_taper_w of many pixels at once: Clenshaw's recurrence with pixels in the inner loop, which vectorises. */
+static void taper_column(const msi_taper_column *c)
+{
+    enum { STRIP = MSI_TAPER_STRIP };
+    const msi_taper *t = c->taper;
+    double y[STRIP], b1[STRIP], b2[STRIP];
+    for (int i = 0; i < STRIP; i++) {
+        double m = c->m_first + i * c->cell_y_rad, r2 = c->l * c->l + m * m;
+        double n_1 = r2 < 1 ? -r2 / (1 + sqrt(r2 < 1 ? 1 - r2 : 0)) : -1;
+        double q = (n_1 - t->n_mid) * t->w_scale;
+        y[i] = 2 * q * q - 1;
+        b1[i] = b2[i] = 0;
+    }
+    for (int k = t->n_term - 1; k > 0; k--)
+        for (int i = 0; i < STRIP; i++) {
+            double next = t->term[k] + 2 * y[i] * b1[i] - b2[i];
+            b2[i] = b1[i];
+            b1[i] = next;
+        }
+    for (int i = 0; i < c->n; i++) {
+        double m = c->m_first + i * c->cell_y_rad, value = c->sum[i] * c->factor * c->along_y[i];
+        if (t->has_w) value /= t->term[0] + y[i] * b1[i] - b2[i];
+        c->out[i] = c->l * c->l + m * m < 1 ? value : NAN;
+    }
+}
+
+extern const msi_column_simd_table MSI_CAT(msi_column_simd, _table, MSI_ISA);
+const msi_column_simd_table MSI_CAT(msi_column_simd, _table, MSI_ISA) = {
+    .screen_f32 = screen_column_f32,
+    .screen_f64 = screen_column_f64,
+    .spread_f32 = spread_column_f32,
+    .spread_f64 = spread_column_f64,
+    .taper = taper_column,
+};

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* One precision of the loops over columns; included by column_simd.c with REAL, CPLX and SUFFIX set. */
+
+/* Sine and cosine of 2 pi w (n - 1 - n_mid) of rows ny/2 + first .. + n of the column at l. */
+ALWAYS_INLINE void NAME(screen_phases)(double l, double cell_y_rad, double w_lambda, double n_mid, int64_t first, int n,
+                                       REAL *sine, REAL *cosine)
+{
+    REAL turns[SCREEN_STRIP];
+    for (int i = 0; i < n; i++) {
+        double m = (double)(first + i) * cell_y_rad, r2 = l * l + m * m;
+        double inside = r2 < 1 ? 1 - r2 : 0;
+        double n_1 = r2 < 1 ? -r2 / (1 + sqrt(inside)) : -1;
+        double t = w_lambda * (n_1 - n_mid);
+        turns[i] = (REAL)(t - rint(t));
+    }
+    for (int i = 0; i < n; i++) NAME(sincos_turns)(turns[i], &sine[i], &cosine[i]);
+}
+
+/* Rows y and ny - y share n - 1, so one sine and cosine serves both. */
+static void NAME(screen_column)(const msi_screen_column *c)
+{
+    const CPLX *spectrum = c->spectrum;
+    double *sum = c->sum;
+    int64_t half = c->ny / 2;
+    for (int64_t first = 0; first <= half; first += SCREEN_STRIP) {
+        int n = (int)(half + 1 - first < SCREEN_STRIP ? half + 1 - first : SCREEN_STRIP);
+        REAL sine[SCREEN_STRIP], cosine[SCREEN_STRIP];
+        NAME(screen_phases)(c->l, c->cell_y_rad, c->w_lambda, c->n_mid, first, n, sine, cosine);
+        /* y = ny/2 + i from spectrum[i]; y = ny/2 - i from spectrum[nv - i]. */
+        for (int i = 0; i < n; i++) {
+            int64_t j = first + i;
+            if (j < c->ny - half) sum[half + j] += spectrum[j].re * cosine[i] + spectrum[j].im * sine[i];
+        }
+        for (int i = first ? 0 : 1; i < n; i++) {
+            int64_t j = first + i;
+            const CPLX *x = &spectrum[c->nv - j];
+            sum[half - j] += x->re * cosine[i] + x->im * sine[i];
+        }
+    }
+}
+
+/* The transpose of screen_column; rows y and ny - y share one sine and cosine here too. */
+static void NAME(spread_column)(const msi_spread_column *c)
+{
+    CPLX *out = c->out;
+    const REAL *model = c->model;
+    int64_t half = c->ny / 2;
+    for (int64_t first = 0; first <= half; first += SCREEN_STRIP) {
+        int n = (int)(half + 1 - first < SCREEN_STRIP ? half + 1 - first : SCREEN_STRIP);
+        REAL sine[SCREEN_STRIP], cosine[SCREEN_STRIP];
+        NAME(screen_phases)(c->l, c->cell_y_rad, c->w_lambda, c->n_mid, first, n, sine, cosine);
+        for (int i = first ? 0 : 1; i < n; i++) {
+            REAL value = model[half - first - i];
+            out[first + i] = (CPLX){value * cosine[i], value * sine[i]};
+        }
+        for (int i = 0; i < n; i++) {
+            int64_t j = first + i;
+            if (j >= c->ny - half) break;
+            REAL value = model[half + j];
+            out[j ? c->nv - j : 0] = (CPLX){value * cosine[i], value * sine[i]};
+        }
+    }
+    memset(out + half + 1, 0, sizeof *out * (size_t)(c->nv - c->ny));
+}
