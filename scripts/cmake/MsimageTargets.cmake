@@ -1,4 +1,4 @@
-# How every target of this project is compiled, and how a test is declared.
+# How every target of this project is compiled.
 
 set(MSIMAGE_C_WARNINGS -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla
                        -Wwrite-strings -Wformat=2 -Wundef)
@@ -26,22 +26,4 @@ function(msimage_target name)
                                            -fno-sanitize-recover=undefined -fno-omit-frame-pointer>)
     target_link_options(${name} PUBLIC -fsanitize=address,undefined)
   endif()
-endfunction()
-
-# msimage_test(NAME SOURCES f.. [LIBRARIES l..] [LABELS l..] [TIMEOUT s] [ARGS a..] [THREADED])
-# One executable, one CTest entry; exit status 77 means skipped. THREADED: it uses every core, and runs alone.
-function(msimage_test name)
-  cmake_parse_arguments(T "THREADED" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS" ${ARGN})
-  if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 300)
-  endif()
-  if(NOT T_LABELS)
-    set(T_LABELS unit)
-  endif()
-  add_executable(${name} ${T_SOURCES})
-  msimage_target(${name})
-  target_link_libraries(${name} PRIVATE ${T_LIBRARIES})
-  add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
-  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT}
-                       RUN_SERIAL ${T_THREADED})
 endfunction()

@@ -1,0 +1,103 @@
+# How tests are declared: programs in C, scripts, fuzzers. A test that lacks its GPU, data or peer exits 77: skipped.
+
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+find_program(MSIMAGE_PYTHON python3 HINTS /usr/bin)
+set(MSIMAGE_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support)
+
+# msimage_add_test(NAME LABEL TIMEOUT COMMAND..): an entry of CTest. Scripts find the modules of tests/support; the leak
+# checker of a sanitizer build knows what libraries keep.
+function(msimage_add_test name label timeout)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT ${timeout}
+    ENVIRONMENT LSAN_OPTIONS=suppressions=${MSIMAGE_TEST_SUPPORT}/lsan.supp:print_suppressions=0
+    ENVIRONMENT_MODIFICATION PYTHONPATH=path_list_prepend:${MSIMAGE_TEST_SUPPORT})
+endfunction()
+
+# msimage_test(NAME SOURCES f.. [LIBRARIES l..] [RUNS run..] [LABEL l] [TIMEOUT s] [THREADED] [CUDA])
+# One program in C, and an entry of CTest for each of its runs (without RUNS, one run without arguments). A run is its
+# arguments, "cpu subgrid", and may end in the label that it bears, "--large:slow"; without that it bears LABEL (unit),
+# or gpu if one of its arguments is cuda. The entry is NAME[_VARIANT][_gpu], where the arguments but cpu and cuda are the
+# variant. THREADED: runs on the CPU use every core, and run alone. CUDA: built where there is a toolkit; every run is the GPU's.
+function(msimage_test name)
+  cmake_parse_arguments(_T "THREADED;CUDA" "LABEL;TIMEOUT" "SOURCES;LIBRARIES;RUNS" ${ARGN})
+  if(_T_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "msimage_test(${name}): unknown arguments ${_T_UNPARSED_ARGUMENTS}")
+  endif()
+  if(_T_CUDA AND NOT MSIMAGE_HAVE_CUDA)
+    return()
+  endif()
+  foreach(_default IN ITEMS LABEL=unit TIMEOUT=300 RUNS=:)
+    string(REGEX MATCH "(.*)=(.*)" _ ${_default})
+    if(NOT _T_${CMAKE_MATCH_1})
+      set(_T_${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
+    endif()
+  endforeach()
+
+  add_executable(${name} ${_T_SOURCES})
+  msimage_target(${name})
+  target_link_libraries(${name} PRIVATE ${_T_LIBRARIES} PkgConfig::CMOCKA)
+
+  string(REGEX REPLACE "_gpu$" "" _stem ${name})
+  foreach(_run IN LISTS _T_RUNS)
+    string(REGEX MATCH "^([^:]*):?(.*)$" _ "${_run}")
+    set(_label "${CMAKE_MATCH_2}")
+    separate_arguments(_arguments UNIX_COMMAND "${CMAKE_MATCH_1}")
+    set(_entry ${_stem})
+    set(_on_gpu ${_T_CUDA})
+    foreach(_word IN LISTS _arguments)
+      if(_word STREQUAL cuda)
+        set(_on_gpu ON)
+      elseif(NOT _word STREQUAL cpu)
+        string(REGEX REPLACE "^-+" "" _word ${_word})
+        string(APPEND _entry _${_word})
+      endif()
+    endforeach()
+    if(_on_gpu)
+      string(APPEND _entry _gpu)
+    endif()
+    if(NOT _label AND _on_gpu)
+      set(_label gpu)
+    elseif(NOT _label)
+      set(_label ${_T_LABEL})
+    endif()
+    msimage_add_test(${_entry} ${_label} ${_T_TIMEOUT} ${name} ${_arguments})
+    if(_T_THREADED AND NOT _on_gpu)
+      set_tests_properties(${_entry} PROPERTIES RUN_SERIAL ON)
+    endif()
+  endforeach()
+endfunction()
+
+# msimage_script_test(NAME SCRIPT LABEL TIMEOUT ARG..): a script of this folder, in Python or for a shell, with its arguments.
+function(msimage_script_test name script label timeout)
+  if(script MATCHES "\\.sh$")
+    set(_shell bash)
+  elseif(MSIMAGE_PYTHON)
+    set(_shell ${MSIMAGE_PYTHON} -B)
+  else()
+    return()
+  endif()
+  msimage_add_test(${name} ${label} ${timeout} ${_shell} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
+endfunction()
+
+# libFuzzer, with sanitizers of its own, on what reads the world's input; only clang has it.
+if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT MSIMAGE_SANITIZE)
+  include(CheckCSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer,address,undefined)
+  check_c_source_compiles("int LLVMFuzzerTestOneInput(const char *p, unsigned long n);
+                           int LLVMFuzzerTestOneInput(const char *p, unsigned long n) { return p && n ? 0 : 0; }"
+                          MSIMAGE_HAVE_LIBFUZZER)
+  unset(CMAKE_REQUIRED_FLAGS)
+endif()
+
+# msimage_fuzzer(NAME SOURCES file.. [LIBRARIES lib..]): where clang has libFuzzer, a program of NAME.c, of the files that
+# it tries and of those of core that all need.
+function(msimage_fuzzer name)
+  cmake_parse_arguments(_FUZZ "" "" "SOURCES;LIBRARIES" ${ARGN})
+  set(_core ${PROJECT_SOURCE_DIR}/core)
+  add_executable(${name} ${name}.c ${_FUZZ_SOURCES} ${_core}/status.c ${_core}/memory.c ${_core}/interrupt.c
+                 ${_core}/pol.c)
+  msimage_target(${name})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  target_link_libraries(${name} PRIVATE ${_FUZZ_LIBRARIES} m)
+endfunction()

@@ -1,8 +1,0 @@
-#!/usr/bin/env bash
-# SPDX-License-Identifier: GPL-3.0-or-later
-# cli_help.sh MSIMAGE GOLDEN: -help prints the golden text; after a wanted change: msimage -help > tests/golden/help.txt.
-set -euo pipefail
-"$1" -help | diff -u "$2" -
-"$1" -help size | grep -q '^  -size WIDTH HEIGHT '
-"$1" -help --weight | grep -q '^  -weight MODE \[ROBUST\] '
-"$1" -help samples | grep -q -- '-channel-range'

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_failures cpu|cuda [SCENARIO]: imaging through the kernel API, once for each call that can fail, with that call
+ * failing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/gridder.h"
+#include "tests/support/failure_injection.h"
+#ifdef MSI_HAVE_CUDA
+#include "tests/support/failure_injection_cuda.h"
+#endif
+#include "tests/support/temp_folder.h"
+#include "tests/support/wgrid_cases.h"
+
+static const char NO_MESSAGE[] = "nobody set a message";
+
+static msi_backend backend;
+static const char *only; /* this scenario, where there is one */
+
+typedef struct scenario {
+    const char *name, *strategy, *method; /* of the default gridder where there is none */
+    double accuracy;                      /* 1e-4 is fp32, 1e-8 fp64 */
+    int64_t store_bytes;
+    msi_weighting rule;
+    msi_case_data first, second; /* of different channels */
+} scenario;
+
+/* Where a run stood when it failed. */
+typedef enum stage { CREATE, ADD, WEIGHT, IMAGE, DONE } stage;
+
+static msi_gridder_spec spec_of(const scenario *s)
+{
+    return (msi_gridder_spec){.geometry = s->first.geometry,
+                              .n_plane = s->first.block.n_plane,
+                              .psf = 1,
+                              .method = s->method,
+                              .strategy = s->strategy,
+                              .accuracy = s->accuracy,
+                              .backend = backend,
+                              .n_thread = 1,
+                              .store_bytes = s->store_bytes,
+                              .temp_dir = temp_folder};
+}
+
+static int add_and_weigh(const scenario *s, msi_gridder *g, stage *at)
+{
+    msi_density *density = NULL;
+    *at = ADD;
+    int rc = msi_gridder_add(g, &s->first.block);
+    if (!rc) rc = msi_gridder_add(g, &s->second.block);
+    if (rc) return rc;
+    *at = WEIGHT;
+    if (s->rule.mode != MSI_WEIGHT_NATURAL) {
+        rc = msi_density_create(&density, &s->first.geometry);
+        if (rc) assert_null(density);
+        if (!rc) rc = msi_density_add(density, g);
+    }
+    if (!rc) rc = msi_gridder_weight(g, density, &s->rule);
+    msi_density_free(density);
+    return rc;
+}
+
+static int run(const scenario *s, msi_image *image, msi_gridder_report *report, stage *at)
+{
+    msi_gridder_spec spec = spec_of(s);
+    msi_gridder *g = NULL;
+    *at = CREATE;
+    memset(image, 0, sizeof *image);
+    memset(report, 0, sizeof *report);
+    int rc = msi_gridder_create(&g, &spec);
+    if (rc) assert_null(g);
+    if (!rc) rc = add_and_weigh(s, g, at);
+    if (!rc) {
+        *at = IMAGE;
+        rc = msi_gridder_image(g, image);
+        if (rc) {
+            assert_null(image->pixel);
+            /* What failed for want of memory leaves the gridder as it was. */
+            failure_disarm();
+            if (msi_gridder_image(g, image)) fail_msg("%s: not a second time either: %s", s->name, msi_error_get());
+        }
+        msi_gridder_report_get(g, report);
+    }
+    msi_gridder_free(g);
+    if (!rc) *at = DONE;
+    return rc;
+}
+
+static int64_t n_live_on_gpu(void)
+{
+#ifdef MSI_HAVE_CUDA
+    return failure_cuda_live();
+#else
+    return 0;
+#endif
+}
+
+static size_t pixel_bytes(const msi_image *image)
+{
+    return (size_t)(msi_image_n_pixel(&image->geometry) * image->n_plane * msi_image_pixel_bytes(image->precision));
+}
+
+/* On the CPU to the bit: no sum depends on the number of threads. On a GPU sums of atomics come in any order. */
+static void check_image(const scenario *s, const msi_image *image, const msi_image *truth)
+{
+    assert_int_equal(image->n_plane, truth->n_plane);
+    assert_memory_equal(image->n_vis, truth->n_vis, sizeof *truth->n_vis * (size_t)truth->n_plane);
+    assert_memory_equal(image->sum_weight, truth->sum_weight, sizeof *truth->sum_weight * (size_t)truth->n_plane);
+    if (backend == MSI_BACKEND_CPU) {
+        assert_memory_equal(image->pixel, truth->pixel, pixel_bytes(truth));
+        return;
+    }
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < msi_image_n_pixel(&truth->geometry) * truth->n_plane; i++) {
+        double a = msi_image_value(image->pixel, image->precision, i);
+        double b = msi_image_value(truth->pixel, truth->precision, i);
+        difference += (a - b) * (a - b);
+        norm += b * b;
+    }
+    /* Two runs each within a tenth of the accuracy of the same sum, as rounding is; a NaN fails too. */
+    if (!(difference <= 0.04 * s->accuracy * s->accuracy * norm)) fail_msg("%s: another image", s->name);
+}
+
+/* A failure to write the part of the store that goes to a file is one of output; of the GPU, one of the GPU. */
+static int status_due(const char *function)
+{
+    if (strncmp(function, "cu", 2) == 0) return MSI_EGPU;
+    return strcmp(function, "mkstemp64") == 0 || strcmp(function, "posix_fallocate64") == 0 ? MSI_EOUTPUT : MSI_ENOMEM;
+}
+
+static void check_failure(const scenario *s, int rc, stage at)
+{
+    const char *function = failure_first();
+    const char *message = msi_error_get();
+    int due = status_due(function);
+    /* A mapping is either memory or the file of the store. */
+    int is_file = strcmp(function, "mmap64") == 0 && s->store_bytes && rc == MSI_EOUTPUT;
+    if (rc != due && !is_file)
+        fail_msg("%s: %s failed in stage %d: status %d, not %d: %s", s->name, function, (int)at, rc, due, message);
+    if (strcmp(message, NO_MESSAGE) == 0) fail_msg("%s: %s failed in stage %d, no message", s->name, function, (int)at);
+}
+
+static void check_all(scenario *s)
+{
+    msi_image truth, image;
+    msi_gridder_report report;
+    stage at;
+    failure_arm(0, FAILURE_ONCE);
+    if (run(s, &truth, &report, &at)) fail_msg("%s: %s", s->name, msi_error_get());
+    int64_t n_call = failure_disarm(), reached[DONE + 1] = {0};
+    assert_int_equal(report.backend, backend);
+    assert_int_equal(report.spilled_bytes > 0, s->store_bytes > 0);
+    int64_t in_use = msi_memory_in_use(), on_gpu = n_live_on_gpu();
+    int n_fd = temp_folder_n_open();
+    for (int mode = FAILURE_ONCE; mode <= FAILURE_FROM; mode++)
+        for (int64_t n = 1; n <= n_call + 1; n++) {
+            (void)msi_error_set(MSI_OK, NO_MESSAGE);
+            failure_arm(n, (failure_mode)mode);
+            int rc = run(s, &image, &report, &at);
+            failure_disarm();
+            if (rc)
+                check_failure(s, rc, at);
+            else if (n > n_call)
+                assert_null(failure_first());
+            /* The image is right if there is one, be it of the second attempt. */
+            if (image.pixel) check_image(s, &image, &truth);
+            msi_image_free(&image);
+            assert_int_equal(msi_memory_in_use(), in_use);
+            assert_int_equal(n_live_on_gpu(), on_gpu);
+            assert_int_equal(temp_folder_n_open(), n_fd);
+            assert_int_equal(temp_folder_n_file(temp_folder), 0);
+            reached[at]++;
+        }
+    printf("  %s: %lld calls; %lld failures in create, %lld in add, %lld in weight, %lld in image; %lld survived\n",
+           s->name, (long long)n_call, (long long)reached[CREATE], (long long)reached[ADD], (long long)reached[WEIGHT],
+           (long long)reached[IMAGE], (long long)reached[DONE]);
+    for (int i = CREATE; i <= DONE; i++)
+        if (!reached[i] && (i != WEIGHT || s->rule.mode != MSI_WEIGHT_NATURAL))
+            fail_msg("%s: nothing failed in stage %d", s->name, i);
+    msi_image_free(&truth);
+}
+
+static void test_every_failure(void **state)
+{
+    (void)state;
+    const msi_case narrow = {"first", 96, 80, 0.15, 1.1, 0.1, 600, 3, 2, 1.2, SPREAD};
+    const msi_case wide = {"wide", 128, 120, 0.3, 1, 0.6, 200, 3, 2, 1.2, SPREAD};
+    const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS, .taper_fwhm_rad = 1e-3}, natural = {.robust = 0};
+    scenario all[] = {
+        {.name = "fp32", .strategy = "planes", .accuracy = 1e-4, .rule = briggs},
+        {.name = "fp64", .strategy = "planes", .accuracy = 1e-8, .rule = natural},
+        {.name = "spilled", .strategy = "planes", .accuracy = 1e-3, .rule = briggs, .store_bytes = 300 << 10},
+        {.name = "towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural},
+        {.name = "tile", .method = "wproj", .strategy = "tile", .accuracy = 1e-2, .rule = briggs},
+        {.name = "window", .method = "wproj", .strategy = "window", .accuracy = 1e-2, .rule = natural}};
+    int n_met = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (only && strcmp(only, all[i].name) != 0) continue;
+        n_met++;
+        msi_case one = strcmp(all[i].strategy, "subgrid") == 0 ? wide : narrow, other = one;
+        other.n_chan = 5;
+        msi_case_make(&all[i].first, &one, 3);
+        msi_case_make(&all[i].second, &other, 4);
+        check_all(&all[i]);
+        msi_case_free(&all[i].first);
+        msi_case_free(&all[i].second);
+    }
+    assert_true(n_met > 0);
+}
+
+/* The list of wrapped functions is only worth what is called under those names. */
+static void test_what_was_called(void **state)
+{
+    (void)state;
+    static const char *const host[] = {
+        "aligned_alloc",     "malloc", "mmap64", "mkstemp64", "posix_fallocate64", "fftwf_plan_many_dft",
+        "fftw_plan_many_dft"};
+    static const char *const device[] = {"aligned_alloc", "cudaMalloc",      "cudaMemcpy",      "cudaMemcpyAsync",
+                                         "cudaMemset",    "cudaMemsetAsync", "cufftPlan2d",     "cufftPlanMany",
+                                         "cufftExecC2C",  "cufftExecZ2Z",    "cudaLaunchKernel"};
+    int on_gpu = backend == MSI_BACKEND_CUDA;
+    if (only) skip();
+    for (size_t i = 0; i < (on_gpu ? sizeof device / sizeof *device : sizeof host / sizeof *host); i++) {
+        const char *function = on_gpu ? device[i] : host[i];
+        if (!failure_seen(function)) fail_msg("%s was never called", function);
+    }
+}
+
+static int gpu_answers(void)
+{
+    const msi_gridder_spec spec = {
+        .geometry = {16, 16, 1e-3, 1e-3}, .n_plane = 1, .accuracy = 1e-3, .backend = MSI_BACKEND_CUDA};
+    msi_gridder *g = NULL;
+    int rc = msi_gridder_create(&g, &spec);
+    msi_gridder_free(g);
+    return rc != MSI_EGPU;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_failure), cmocka_unit_test(test_what_was_called)};
+    int on_gpu = argc > 1 && strcmp(argv[1], "cuda") == 0;
+    backend = on_gpu ? MSI_BACKEND_CUDA : MSI_BACKEND_CPU;
+    only = argc > 2 ? argv[2] : NULL;
+    if (on_gpu && !gpu_answers()) {
+        printf("skipped: %s\n", msi_backend_describe());
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The default gridder on the GPU at its seams: few small planes of w-towers at a time, whole planes in slabs, several
+ * images, planes kept of a model. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "kernels/gpu/gpu_device.h"
+#include "kernels/towers/wgrid_tower_cuda.h"
+#include "kernels/wgrid/wgrid_cuda.h"
+#include "tests/support/wgrid_cases.h"
+
+/* Many planes in a field wide enough for several towers; cores that are crowded and cores that hold a sample or none.
+ */
+static msi_case field = {"skalow", 240, 200, 0.25, 1, 3.0, 4000, 2, 2, 1.3, CONCENTRATED};
+
+/* A case in a store, planned. */
+typedef struct job {
+    msi_case_data data;
+    msi_vis_store store;
+    msi_wgrid_plan plan;
+    msi_tower_plan towers;
+    double sum_weight[2];
+} job;
+
+static void job_make(job *j, double accuracy, msi_precision precision, int coordinates)
+{
+    memset(j, 0, sizeof *j);
+    msi_case_make(&j->data, &field, 5);
+    const msi_image_geometry *g = &j->data.geometry;
+    int64_t n = field.n_row * field.n_chan;
+    for (int64_t i = 0; i < 2 * n; i++) j->sum_weight[i / n] += (double)j->data.weight[i];
+    msi_vis_store_init(&j->store, 2, precision, 0.5 / g->cell_x_rad, 0.5 / g->cell_y_rad, 0, NULL);
+    j->store.coordinates = coordinates;
+    assert_int_equal(msi_vis_store_add(&j->store, &j->data.block), 0);
+    assert_int_equal(msi_wgrid_plan_make(&j->plan, g, accuracy, precision, 0, j->store.n_sample, j->store.w_min_lambda,
+                                         j->store.w_max_lambda, &msi_wgrid_cuda_cost),
+                     0);
+    msi_tower_load load;
+    const int32_t size = 160;
+    msi_tower_cost cost = msi_wgrid_tower_cuda_cost;
+    cost.size = &size;
+    cost.n_size = 1;
+    assert_int_equal(msi_wgrid_tower_cuda_tiles(&j->plan), 0);
+    assert_int_equal(msi_tower_load_make(&load, &j->plan, &j->store, j->store.n_sample), 0);
+    if (msi_tower_plan_make(&j->towers, &j->plan, 0.3 * accuracy, &load, &msi_wgrid_cuda_cost, &cost))
+        fail_msg("%s", msi_error_get());
+    assert_true(j->towers.n_tower > 1 && j->towers.n_sub_u > 1);
+}
+
+static void job_free(job *j)
+{
+    msi_vis_store_free(&j->store);
+    msi_case_free(&j->data);
+}
+
+static void image_of(job *j, int64_t n_small, msi_image *image)
+{
+    const int store_plane[3] = {0, 1, -1};
+    msi_stage_times times = {0};
+    assert_int_equal(msi_image_alloc(image, &j->data.geometry, 3, j->plan.precision), 0);
+    for (int p = 0; p < 3; p++) image->sum_weight[p] = j->sum_weight[p % 2];
+    if (msi_wgrid_tower_cuda_image(&j->plan, &j->towers, &j->store, store_plane, n_small, image, &times))
+        fail_msg("%s", msi_error_get());
+}
+
+/* How far two images lie apart, each plane over the rms of its own, at most. */
+static double distance(const msi_image *a, const msi_image *b)
+{
+    double worst = 0;
+    for (int p = 0; p < a->n_plane; p++) worst = fmax(worst, msi_image_difference(a, b, p));
+    return worst;
+}
+
+/* Each plane and the PSF within the accuracy, with room for one subgrid's planes or for all; what differs between the
+ * two is the order of sums: rounding of a float or double, times what the windows' corners amplify (1e2). */
+static void check_images(double accuracy, msi_precision precision, double rounding)
+{
+    job j;
+    msi_image one, all;
+    job_make(&j, accuracy, precision, 0);
+    image_of(&j, j.towers.n_plane, &one);
+    image_of(&j, msi_wgrid_tower_cuda_small(&j.plan, &j.towers), &all);
+    for (int p = 0; p < 3; p++) {
+        double error = msi_case_error(&j.data, &one, p, p < 2 ? p : -1, MSI_CASE_PIXELS, 3);
+        printf("  accuracy %.0e, plane %d: %.2e; %d towers of %d planes, subgrids of %d\n", accuracy, p, error,
+               j.towers.n_tower, j.towers.n_plane, j.towers.size);
+        assert_true(error <= accuracy);
+    }
+    assert_true(distance(&one, &all) <= 100 * rounding);
+    msi_image_free(&one);
+    msi_image_free(&all);
+    job_free(&j);
+}
+
+static void test_images(void **state)
+{
+    (void)state;
+    check_images(1e-4, MSI_FP32, 6e-8);
+    check_images(1e-7, MSI_FP64, 1.1e-16);
+}
+
+static void planes_of(job *j, int64_t n_resident, msi_image *image)
+{
+    const int store_plane[3] = {0, 1, -1};
+    msi_stage_times times = {0};
+    assert_int_equal(msi_image_alloc(image, &j->data.geometry, 3, j->plan.precision), 0);
+    for (int p = 0; p < 3; p++) image->sum_weight[p] = j->sum_weight[p % 2];
+    if (msi_wgrid_cuda_image(&j->plan, &j->store, store_plane, n_resident, image, &times))
+        fail_msg("%s", msi_error_get());
+}
+
+/* Slabs thinner than a window is wide, so that footprints reach into three of them, give what all planes at once do. */
+static void check_slabs(double accuracy, msi_precision precision, double rounding)
+{
+    job j;
+    msi_image slabs, all;
+    job_make(&j, accuracy, precision, 0);
+    planes_of(&j, j.plan.grid.width - 2, &slabs);
+    planes_of(&j, j.plan.grid.n_w, &all);
+    for (int p = 0; p < 3; p++)
+        assert_true(msi_case_error(&j.data, &all, p, p < 2 ? p : -1, MSI_CASE_PIXELS, 3) <= accuracy);
+    printf("  accuracy %.0e, %d planes in slabs of %d: they differ by %.2e\n", accuracy, j.plan.grid.n_w,
+           j.plan.grid.width - 2, distance(&slabs, &all));
+    assert_true(distance(&slabs, &all) <= 100 * rounding);
+    msi_image_free(&slabs);
+    msi_image_free(&all);
+    job_free(&j);
+}
+
+static void test_slabs(void **state)
+{
+    (void)state;
+    check_slabs(1e-4, MSI_FP32, 6e-8);
+    check_slabs(1e-7, MSI_FP64, 1.1e-16);
+}
+
+static void predict(job *j, const msi_image *model, int64_t n_small, void **kept, msi_c64 *vis)
+{
+    msi_stage_times times = {0};
+    msi_vis_store_clear(&j->store);
+    assert_int_equal(msi_vis_store_add(&j->store, &j->data.block), 0);
+    if (msi_wgrid_tower_cuda_predict(&j->plan, &j->towers, &j->store, model, n_small, kept, &times))
+        fail_msg("%s", msi_error_get());
+    assert_int_equal(msi_vis_store_fetch(&j->store, field.n_row, field.n_chan, j->data.freq_hz, vis), 0);
+}
+
+/* Nothing of degridding depends on how many small planes there are, nor on what was kept of the model. */
+static void check_predictions(double accuracy, msi_precision precision)
+{
+    job j;
+    msi_image model;
+    msi_case_pixels pixels[2];
+    int64_t n = 2 * field.n_row * field.n_chan;
+    msi_c64 *vis = msi_test_alloc(n, sizeof *vis), *again = msi_test_alloc(n, sizeof *again);
+    void *kept = NULL;
+    job_make(&j, accuracy, precision, 1);
+    for (int p = 0; p < 2; p++) msi_case_pixels_draw(&pixels[p], &j.data.geometry, 100, 9 + (uint64_t)p);
+    msi_case_model(&model, &j.data.geometry, 2, pixels, precision);
+    predict(&j, &model, msi_wgrid_tower_cuda_small(&j.plan, &j.towers), NULL, vis);
+    predict(&j, &model, j.towers.n_plane, NULL, again);
+    assert_memory_equal(vis, again, (size_t)n * sizeof *vis);
+    for (int filling = 0; filling < 2; filling++) {
+        predict(&j, &model, j.towers.n_plane, &kept, again);
+        assert_memory_equal(vis, again, (size_t)n * sizeof *vis);
+    }
+    msi_wgrid_tower_cuda_forget(kept);
+    msi_image_free(&model);
+    job_free(&j);
+    free(vis);
+    free(again);
+}
+
+static void test_predictions(void **state)
+{
+    (void)state;
+    check_predictions(1e-4, MSI_FP32);
+    check_predictions(1e-7, MSI_FP64);
+}
+
+/* "brief": for tools that slow a program down. */
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "brief") == 0) field.n_row /= 10;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_images),
+        cmocka_unit_test(test_slabs),
+        cmocka_unit_test(test_predictions),
+    };
+    if (!msi_gpu_available()) {
+        printf("skipped: %s\n", msi_gpu_describe(0));
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A strategy of one backend against the direct sum: test_wgrid cpu|cuda [planes|subgrid] [brief]. Brief is for tools
+ * that slow a program down a hundredfold: every kernel once, nothing large. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/wgrid/wgrid_cpu.h"
+#include "kernels/method/simd_choice.h"
+#include "kernels/strategy.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/wgrid/wgrid_cuda.h"
+#endif
+#include "tests/support/direct_sum.h"
+#include "tests/support/wgrid_cases.h"
+
+/* A narrow field with small w, a wide one, one that reaches beyond the horizon, and odd shapes. */
+static const msi_case cases[] = {
+    {"vla", 600, 600, 0.02, 1, 0.6, 4000, 4, 1, 1.1, SPREAD},
+    {"skalow", 512, 512, 0.35, 1, 0.5, 3000, 5, 1, 1.4, CONCENTRATED},
+    {"wide", 400, 400, 1.12, 1, 0.5, 2000, 2, 1, 1.2, CONCENTRATED},
+    {"hemisphere", 256, 256, 2.1, 1, 0.4, 2000, 2, 1, 1.2, SPREAD},
+    {"oblong", 300, 180, 0.1, 1.7, 1.0, 2500, 3, 1, 1.5, CONCENTRATED},
+    {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, SPREAD},
+    {"flat", 256, 256, 1e-5, 1, 0.5, 2000, 2, 1, 1.1, SPREAD},
+};
+enum { N_CASE = sizeof cases / sizeof *cases };
+
+static msi_backend backend_tested;
+static const char *strategy_tested;
+static int brief;
+
+static msi_gridder_spec spec_of(const msi_case_data *d, double accuracy)
+{
+    return (msi_gridder_spec){.geometry = d->geometry,
+                              .n_plane = d->block.n_plane,
+                              .strategy = strategy_tested,
+                              .accuracy = accuracy,
+                              .backend = backend_tested};
+}
+
+/* Returns whether the strategy serves the case. */
+static int check_accuracy(const msi_case *c, double accuracy, msi_precision_choice precision)
+{
+    msi_case_data data;
+    msi_image image;
+    msi_gridder_report report;
+    msi_case fewer = *c;
+    if (brief) fewer.n_row /= 20;
+    msi_case_make(&data, &fewer, 7);
+    msi_gridder_spec spec = spec_of(&data, accuracy);
+    spec.precision = precision;
+    if (!msi_case_serves(&data, &spec)) {
+        msi_case_free(&data);
+        return 0;
+    }
+    msi_case_image(&data, &spec, &image, &report);
+    double error = msi_case_error(&data, &image, 0, 0, 300, 11);
+    printf("  %-10s accuracy %.0e: error %.2e, estimate %.2e (%s, width %d, grid %lld x %lld x %lld", c->name, accuracy,
+           error, report.error_estimate, report.precision == MSI_FP32 ? "fp32" : "fp64", report.width,
+           (long long)report.nu, (long long)report.nv, (long long)report.n_w);
+    if (report.n_tower) printf(", %d towers of %d x %d", report.n_tower, report.subgrid, report.tower_planes);
+    printf(")\n");
+    if (!(error <= accuracy)) fail_msg("%s: relative error %g at accuracy %g", c->name, error, accuracy);
+    msi_image_free(&image);
+    msi_case_free(&data);
+    return 1;
+}
+
+static void test_accuracy(void **state)
+{
+    (void)state;
+    int n_served = 0;
+    for (int i = 0; i < N_CASE; i++) {
+        if (brief && strcmp(cases[i].name, "oblong") != 0 && strcmp(cases[i].name, "flat") != 0) continue;
+        for (double accuracy = 1e-2; accuracy > 0.9e-5; accuracy *= 0.1)
+            n_served += check_accuracy(&cases[i], accuracy, MSI_PRECISION_FP32);
+        for (double accuracy = 1e-6; accuracy > 0.9e-12; accuracy *= 0.1)
+            n_served += check_accuracy(&cases[i], accuracy, MSI_PRECISION_AUTO);
+    }
+    assert_true(n_served >= (brief ? 1 : 20));
+}
+
+/* An array's core puts so many samples on a cell that plain 32-bit sums of them would miss the accuracy tenfold. */
+static void test_crowded_cells(void **state)
+{
+    (void)state;
+    const int64_t n_row = brief ? 2000 : 60000;
+    const msi_case fields[] = {
+        {"channels", 128, 128, 0.3, 1, 0.5, brief ? 20 : 40, brief ? 300 : 4000, 1, 1.0001, CORE},
+        {"core", 128, 128, 0.3, 1, 0.5, n_row, 8, 1, 1.2, CORE},
+        {"core-flat", 128, 128, 1e-6, 1, 0.5, n_row, 8, 1, 1.2, CORE}};
+    for (int i = 0; i < 3; i++) {
+        msi_case_data data;
+        msi_image image;
+        msi_gridder_report report;
+        msi_case_make(&data, &fields[i], 5);
+        msi_gridder_spec spec = spec_of(&data, 2e-6);
+        spec.precision = MSI_PRECISION_FP32;
+        if (msi_case_serves(&data, &spec)) {
+            msi_case_image(&data, &spec, &image, &report);
+            double error = msi_case_error(&data, &image, 0, 0, 40, 3);
+            printf("  %s: error %.2e\n", fields[i].name, error);
+            assert_true(error <= 2e-6);
+            msi_image_free(&image);
+        }
+        msi_case_free(&data);
+    }
+}
+
+/* Several planes and the PSF in one call, each with its own weights. */
+static void test_planes_and_psf(void **state)
+{
+    (void)state;
+    const msi_case c = {"planes", 128, 128, 0.1, 1, 0.7, brief ? 100 : 1000, 3, 4, 1.2, SPREAD};
+    msi_case_data data;
+    msi_image image;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 3);
+    msi_gridder_spec spec = spec_of(&data, 1e-5);
+    spec.psf = 1;
+    msi_case_image(&data, &spec, &image, &report);
+    assert_int_equal(image.n_plane, 5);
+    for (int p = 0; p < 5; p++) {
+        int64_t used = 0;
+        int store_plane = p < 4 ? p : -1;
+        for (int64_t i = 0; i < c.n_row * c.n_chan; i++)
+            used += data.weight[(p < 4 ? p : 0) * c.n_row * c.n_chan + i] > 0;
+        assert_int_equal(image.n_vis[p], used);
+        assert_true(msi_case_error(&data, &image, p, store_plane, 100, 5) <= 1e-5);
+    }
+    /* The PSF at the phase centre is 1 by definition. */
+    double peak = ((const float *)image.pixel)[(4 * 128 + 64) * 128 + 64];
+    assert_true(fabs(peak - 1) <= 1e-5);
+    msi_image_free(&image);
+    spec.psf_only = 1;
+    msi_case_image(&data, &spec, &image, &report);
+    assert_int_equal(image.n_plane, 1);
+    assert_true(msi_case_error(&data, &image, 0, -1, 100, 5) <= 1e-5);
+    msi_image_free(&image);
+    msi_case_free(&data);
+}
+
+/* However many threads run, the image is the same. */
+static void test_threads(void **state)
+{
+    (void)state;
+    const msi_case c = {"threads", 256, 256, 0.3, 1, 0.8, brief ? 300 : 60000, 3, 1, 1.3, CONCENTRATED};
+    msi_case_data data;
+    msi_image reference, image;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 21);
+    for (double accuracy = 1e-3; accuracy > 0.9e-8; accuracy *= 1e-5) {
+        msi_gridder_spec spec = spec_of(&data, accuracy);
+        spec.n_thread = 1;
+        msi_case_image(&data, &spec, &reference, &report);
+        size_t bytes = (size_t)(msi_image_n_pixel(&data.geometry) * msi_image_pixel_bytes(reference.precision));
+        for (spec.n_thread = 2; spec.n_thread < 8; spec.n_thread += 3) {
+            msi_case_image(&data, &spec, &image, &report);
+            assert_memory_equal(image.pixel, reference.pixel, bytes);
+            msi_image_free(&image);
+        }
+        msi_image_free(&reference);
+    }
+    msi_case_free(&data);
+}
+
+/* Whatever memory leaves of the ring of w-planes, the image is the same. */
+static void test_memory(void **state)
+{
+    (void)state;
+    const msi_case c = {"ring", 256, 256, 0.3, 1, 0.8, 3000, 3, 1, 1.3, CONCENTRATED};
+    msi_case_data data;
+    msi_image reference, image;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 21);
+    msi_gridder_spec spec = spec_of(&data, 1e-5);
+    msi_case_image(&data, &spec, &reference, &report);
+    spec.memory_bytes = msi_memory_in_use() + (1 << 20);
+    msi_case_image(&data, &spec, &image, &report);
+    assert_int_equal(report.n_w_resident, 1);
+    msi_image_free(&image);
+
+    /* Every length of the ring, from one plane to all. */
+    msi_vis_store store;
+    msi_wgrid_plan plan;
+    msi_stage_times times = {0};
+    const int plane = 0;
+    msi_vis_store_init(&store, 1, MSI_FP32, 0.5 / data.geometry.cell_x_rad, 0.5 / data.geometry.cell_y_rad, 0, NULL);
+    assert_int_equal(msi_vis_store_add(&store, &data.block), 0);
+    assert_int_equal(msi_wgrid_plan_make(&plan, &data.geometry, 1e-5, MSI_FP32, 0, store.n_sample, store.w_min_lambda,
+                                         store.w_max_lambda, &msi_wgrid_cpu_cost),
+                     0);
+    assert_true(plan.grid.n_w > 2 * plan.grid.w_width);
+    for (int64_t n = 1; n <= plan.grid.n_w; n++) {
+        assert_int_equal(msi_image_alloc(&image, &data.geometry, 1, MSI_FP32), 0);
+        image.sum_weight[0] = reference.sum_weight[0];
+        assert_int_equal(msi_wgrid_cpu_image(&plan, &store, &plane, n, &image, &times), 0);
+        double difference = msi_image_difference(&image, &reference, 0);
+        if (!(difference < 1e-6))
+            fail_msg("ring of %lld: %g", (long long)n, difference); /* fp32 sums in other orders */
+        msi_image_free(&image);
+    }
+    msi_vis_store_free(&store);
+    msi_image_free(&reference);
+    msi_case_free(&data);
+}
+
+/* Every instruction set that this processor has, at widths of one vector, less and more, in both precisions. */
+static void test_instruction_sets(void **state)
+{
+    (void)state;
+    msi_simd all[MSI_N_SIMD];
+    int n = msi_simd_all(all);
+    const msi_case c = {"simd", 128, 128, 0.2, 1, 0.5, 1500, 3, 1, 1.2, CONCENTRATED};
+    for (int i = 0; i < n; i++) {
+        msi_simd_use(all[i]);
+        for (double accuracy = 1e-2; accuracy > 0.9e-12; accuracy *= 0.1) {
+            msi_case_data data;
+            msi_image image;
+            msi_gridder_report report;
+            msi_case_make(&data, &c, 31);
+            msi_gridder_spec spec = spec_of(&data, accuracy);
+            msi_case_image(&data, &spec, &image, &report);
+            double error = msi_case_error(&data, &image, 0, 0, 60, 3);
+            if (!(error <= accuracy)) fail_msg("%s: error %g at accuracy %g", msi_simd_name(), error, accuracy);
+            msi_image_free(&image);
+            msi_case_free(&data);
+        }
+        printf("  %s\n", msi_simd_name());
+    }
+    msi_simd_use(MSI_N_SIMD);
+}
+
+/* Samples beyond 1/(2 cell) are dropped and counted, and the rest is as if they had not been there. */
+static void test_outside_is_counted(void **state)
+{
+    (void)state;
+    const msi_case c = {"outside", 128, 128, 0.05, 1, 0.5, brief ? 100 : 1000, 2, 1, 1.1, SPREAD};
+    msi_case_data data;
+    msi_image image;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 3);
+    int64_t expected = 0;
+    for (int64_t row = 0; row < c.n_row; row += 10) {
+        data.uvw_m[3 * row + row % 2] *= 1000;
+        for (int k = 0; k < 2; k++) expected += data.weight[2 * row + k] > 0;
+    }
+    msi_gridder_spec spec = spec_of(&data, 1e-4);
+    msi_case_image(&data, &spec, &image, &report);
+    assert_int_equal(report.n_outside, expected);
+    assert_true(msi_case_error(&data, &image, 0, 0, 100, 5) <= 1e-4);
+    msi_image_free(&image);
+    msi_case_free(&data);
+}
+
+/* More than memory allows goes to a file, with the same image. */
+static void test_spill_to_file(void **state)
+{
+    (void)state;
+    const msi_case c = {"spill", 64, 64, 0.05, 1, 0.5, 50000, 8, 1, 1.1, SPREAD};
+    msi_case_data data;
+    msi_image image, spilled;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 3);
+    msi_gridder_spec spec = spec_of(&data, 1e-4);
+    msi_case_image(&data, &spec, &image, &report);
+    assert_int_equal(report.spilled_bytes, 0);
+    spec.store_bytes = 1;
+    msi_case_image(&data, &spec, &spilled, &report);
+    assert_true(report.spilled_bytes > 0 && report.store_bytes == 0);
+    assert_memory_equal(image.pixel, spilled.pixel, sizeof(float) * 64 * 64);
+    spec.temp_dir = "/nonexistent/folder";
+    msi_gridder *g;
+    assert_int_equal(msi_gridder_create(&g, &spec), 0);
+    assert_int_equal(msi_gridder_add(g, &data.block), MSI_EOUTPUT);
+    msi_gridder_free(g);
+    msi_image_free(&image);
+    msi_image_free(&spilled);
+    msi_case_free(&data);
+}
+
+static void test_empty_is_nan(void **state)
+{
+    (void)state;
+    const msi_case c = {"empty", 64, 64, 0.05, 1, 0.5, 10, 1, 1, 1.1, SPREAD};
+    msi_case_data data;
+    msi_image image;
+    msi_gridder_report report;
+    msi_case_make(&data, &c, 3);
+    memset(data.weight, 0, sizeof(float) * 10);
+    msi_gridder_spec spec = spec_of(&data, 1e-4);
+    msi_case_image(&data, &spec, &image, &report);
+    for (int i = 0; i < 64 * 64; i++) assert_true(isnan(((const float *)image.pixel)[i]));
+    assert_int_equal(image.n_vis[0], 0);
+    msi_image_free(&image);
+    msi_case_free(&data);
+}
+
+/* Natural, uniform and Briggs weights against a plain evaluation of their definitions. */
+static void test_density_weights(void **state)
+{
+    (void)state;
+    const msi_case c = {"weights", 32, 48, 0.02, 1, 0.5, 2000, 3, 1, 1.4, CONCENTRATED};
+    msi_case_data data;
+    msi_case_make(&data, &c, 9);
+    const msi_weighting rules[] = {{MSI_WEIGHT_UNIFORM, 0, 0},
+                                   {MSI_WEIGHT_BRIGGS, 0.5, 0},
+                                   {MSI_WEIGHT_NATURAL, 0, 2e-3},
+                                   {MSI_WEIGHT_BRIGGS, -1, 1e-3}};
+    int64_t n = c.n_row * c.n_chan;
+    int64_t *cell = calloc((size_t)n, sizeof *cell);
+    double *density = calloc(33 * 25, sizeof *density), sum_w = 0, sum_square = 0;
+    float *original = malloc(sizeof(float) * (size_t)n);
+    assert_true(cell && density && original);
+    memcpy(original, data.weight, sizeof(float) * (size_t)n);
+    for (int64_t i = 0; i < n; i++) {
+        double f = data.freq_hz[i % 3] / MSI_SPEED_OF_LIGHT, u = data.uvw_m[i / 3 * 3] * f,
+               v = data.uvw_m[i / 3 * 3 + 1] * f;
+        double fold = v < 0 ? -1 : 1;
+        int64_t x = (int64_t)floor(fold * u * data.geometry.cell_x_rad * 32 + 0.5) + 16;
+        int64_t y = (int64_t)floor(fold * v * data.geometry.cell_y_rad * 48 + 0.5);
+        cell[i] = y * 33 + x;
+        assert_true(x >= 0 && x < 33 && y < 25);
+        density[cell[i]] += (double)original[i];
+        sum_w += (double)original[i];
+    }
+    for (int i = 0; i < 33 * 25; i++) sum_square += density[i] * density[i];
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        msi_gridder_spec spec = spec_of(&data, 1e-10);
+        msi_gridder *g;
+        msi_density *d;
+        memcpy(data.weight, original, sizeof(float) * (size_t)n);
+        assert_int_equal(msi_gridder_create(&g, &spec), 0);
+        assert_int_equal(msi_gridder_add(g, &data.block), 0);
+        assert_int_equal(msi_density_create(&d, &data.geometry), 0);
+        assert_int_equal(msi_density_add(d, g), 0);
+        assert_int_equal(msi_gridder_weight(g, d, &rules[r]), 0);
+        msi_image image;
+        assert_int_equal(msi_gridder_image(g, &image), 0);
+        double s = 5 * pow(10, -rules[r].robust), scale = s * s / (sum_square / sum_w), expected_sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+            double f = data.freq_hz[i % 3] / MSI_SPEED_OF_LIGHT, u = data.uvw_m[i / 3 * 3] * f,
+                   v = data.uvw_m[i / 3 * 3 + 1] * f;
+            double w = original[i], t = rules[r].taper_fwhm_rad;
+            if (rules[r].mode == MSI_WEIGHT_UNIFORM) w = w > 0 ? w / density[cell[i]] : 0;
+            if (rules[r].mode == MSI_WEIGHT_BRIGGS) w /= 1 + density[cell[i]] * scale;
+            w *= exp(-MSI_PI * MSI_PI * t * t * (u * u + v * v) / (4 * log(2)));
+            data.weight[i] = (float)w;
+            expected_sum += w;
+        }
+        assert_true(fabs(image.sum_weight[0] / expected_sum - 1) < 1e-6); /* weights are kept as float: 2^-24 each */
+        assert_true(msi_case_error(&data, &image, 0, 0, 60, 2) < 1e-6);
+        msi_image_free(&image);
+        msi_density_free(d);
+        msi_gridder_free(g);
+    }
+    free(cell);
+    free(density);
+    free(original);
+    msi_case_free(&data);
+}
+
+static void test_refuses_what_it_cannot(void **state)
+{
+    (void)state;
+    msi_gridder *g;
+    msi_gridder_spec good = {
+        .geometry = {64, 64, 1e-4, 1e-4}, .n_plane = 1, .accuracy = 1e-4, .backend = MSI_BACKEND_CPU};
+    msi_gridder_spec bad = good;
+    bad.accuracy = 1e-15;
+    assert_int_equal(msi_gridder_create(&g, &bad), MSI_ERANGE);
+    bad = good;
+    bad.accuracy = NAN;
+    assert_int_equal(msi_gridder_create(&g, &bad), MSI_ERANGE);
+    bad = good;
+    bad.geometry.nx = 63;
+    assert_int_equal(msi_gridder_create(&g, &bad), MSI_ERANGE);
+    bad = good;
+    bad.geometry.cell_y_rad = 0;
+    assert_int_equal(msi_gridder_create(&g, &bad), MSI_ERANGE);
+    assert_null(g);
+}
+
+/* Two backends differ by rounding and by nothing else than twice the accuracy. */
+static void test_cpu_and_gpu_agree(void **state)
+{
+    (void)state;
+    for (int i = 0; i < (brief ? 0 : N_CASE); i++)
+        for (double accuracy = 1e-3; accuracy > 0.9e-9; accuracy *= 1e-2) {
+            msi_case_data data;
+            msi_image cpu, gpu;
+            msi_gridder_report report;
+            msi_case_make(&data, &cases[i], 7);
+            msi_gridder_spec spec = spec_of(&data, accuracy);
+            if (!msi_case_serves(&data, &spec)) {
+                msi_case_free(&data);
+                continue;
+            }
+            spec.backend = MSI_BACKEND_CPU;
+            msi_case_image(&data, &spec, &cpu, &report);
+            spec.backend = MSI_BACKEND_CUDA;
+            msi_case_image(&data, &spec, &gpu, &report);
+            assert_true(msi_image_difference(&gpu, &cpu, 0) <= 2 * accuracy);
+            msi_image_free(&cpu);
+            msi_image_free(&gpu);
+            msi_case_free(&data);
+        }
+}
+
+/* What the GPU's kernels could not number is not planned for it; a GPU is not needed to know. */
+static void test_gpu_numbers(void **state)
+{
+    (void)state;
+#ifdef MSI_HAVE_CUDA
+    msi_wgrid_plan plan = {.grid = {.nu = 65536, .nv = 65535, .n_w = 65536 + 6, .width = 7, .w_width = 7}};
+    assert_int_equal(msi_wgrid_cuda_check(&plan), MSI_OK);
+    plan.grid.n_w++;
+    assert_int_equal(msi_wgrid_cuda_check(&plan), MSI_ERANGE);
+    plan.grid.n_w--;
+    plan.grid.nv++;
+    assert_int_equal(msi_wgrid_cuda_check(&plan), MSI_ERANGE);
+    assert_non_null(strstr(msi_error_get(), "-backend cpu"));
+#else
+    skip();
+#endif
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest common[] = {
+        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_crowded_cells),
+        cmocka_unit_test(test_planes_and_psf),
+        cmocka_unit_test(test_outside_is_counted),
+    };
+    const struct CMUnitTest planes[] = {
+        cmocka_unit_test(test_empty_is_nan),
+    };
+    const struct CMUnitTest cpu[] = {
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_instruction_sets),
+    };
+    const struct CMUnitTest cpu_planes[] = {
+        cmocka_unit_test(test_memory),          cmocka_unit_test(test_spill_to_file),
+        cmocka_unit_test(test_density_weights), cmocka_unit_test(test_refuses_what_it_cannot),
+        cmocka_unit_test(test_gpu_numbers),
+    };
+    const struct CMUnitTest cuda[] = {
+        cmocka_unit_test(test_cpu_and_gpu_agree),
+    };
+    int skipped = msi_case_choose(argc, argv, &backend_tested, &strategy_tested, &brief);
+    if (skipped) return skipped;
+    int on_gpu = backend_tested == MSI_BACKEND_CUDA, is_planes = strcmp(strategy_tested, "planes") == 0;
+    int failed = cmocka_run_group_tests(common, NULL, NULL);
+    if (is_planes) failed += cmocka_run_group_tests(planes, NULL, NULL);
+    if (on_gpu) return failed + cmocka_run_group_tests(cuda, NULL, NULL);
+    if (is_planes) failed += cmocka_run_group_tests(cpu_planes, NULL, NULL);
+    return failed + cmocka_run_group_tests(cpu, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# cli_usage.sh MSIMAGE: exit codes and messages of command lines that cannot be run, and of -help and -version.
+set -euo pipefail
+# shellcheck source=tests/support/cli_prologue.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
+msimage=$1
+
+# expect CODE PATTERN ARGUMENTS..: the exit code, one line on stderr that matches, nothing on stdout, no file written.
+expect() {
+    local code=$1 pattern=$2 got=0
+    shift 2
+    "$msimage" "$@" >out 2>err || got=$?
+    [[ $got == "$code" ]] || complain "$* exits $got, not $code: $(cat err)"
+    grep -q -E -- "$pattern" err || complain "$*: /$pattern/ is not in: $(cat err)"
+    [[ $(wc -l <err) == 1 ]] || complain "$*: not one line: $(cat err)"
+    [[ ! -s out ]] || complain "$* prints on stdout"
+    rm -f out err
+    [[ -z $(ls -A) ]] || complain "$* leaves $(ls -A)"
+}
+
+good=(-size 256 256 -scale 2asec)
+
+expect 2 '-size 0 0: give two even numbers' -size 0 0 -scale 1asec x.ms
+expect 2 '-size -5 -5: give two even numbers' -size -5 -5 -scale 1asec x.ms
+expect 2 '-size abc: give a whole number' -size abc abc -scale 1asec x.ms
+expect 2 '-size 1 1: give two even numbers' -size 1 1 -scale 1asec x.ms
+expect 2 '-size 1x1: give width and height' -size 1x1 1x1 -scale 1asec x.ms
+expect 2 '-size 255 256: give two even numbers' -size 255 256 -scale 1asec x.ms
+expect 2 '-size 99999999999999999999: the number is too large' -size 99999999999999999999 2 -scale 1asec x.ms
+expect 2 '-scale -1asec: the angle must be larger than 0' -size 256 256 -scale -1asec x.ms
+expect 2 '-scale 5: give a unit, 5asec or 5deg\?' -size 256 256 -scale 5 x.ms
+expect 2 '-scale 75: give a unit, 75asec or 75deg\?' --size 256 256 --scale 75 x.ms
+expect 2 '-scale: .*half the sky' -size 256 256 -scale 5deg x.ms
+expect 2 '-scale: .*half the sky' -size 256 256 -scale 1000deg x.ms
+expect 2 '-size: .*missing' -scale 1asec x.ms
+expect 2 '-scale: .*missing' -size 256 256 x.ms
+expect 2 '-nonsense: there is no such option' -nonsense x.ms
+expect 2 '-acuracy: .*did you mean -accuracy\?' -acuracy 1e-4 x.ms
+expect 2 '-name: an argument is missing' "${good[@]}" -name
+expect 2 'x.ms was read as an argument of -name' "${good[@]}" -name x.ms
+expect 2 'no Measurement Set' "${good[@]}"
+expect 2 '-accuracy 1e-13: give a number from 1e-12 to 0.01' "${good[@]}" -accuracy 1e-13 x.ms
+expect 2 '-precision fp32: ' "${good[@]}" -accuracy 1e-9 -precision fp32 x.ms
+expect 2 '-pol I,I: I is there twice' "${good[@]}" -pol I,I x.ms
+expect 2 '-weight: an argument is missing before -make-psf' "${good[@]}" -weight briggs -make-psf x.ms
+expect 2 '-shift 91deg: .*pole' "${good[@]}" -shift 0deg 91deg x.ms
+expect 2 '-png: it stands after x.ms' "${good[@]}" x.ms -png
+expect 2 '-help nonsense: there is no such option or section' -help nonsense
+expect 3 'x.ms' "${good[@]}" x.ms
+expect 3 '%s%n' "${good[@]}" 'no such set %s%n [1:5] (x).ms'
+
+got=0
+"$msimage" >out 2>err || got=$?
+if [[ $got != 2 || -s out ]] || ! grep -q '^usage: msimage' err; then complain "no arguments: exit $got, $(cat err)"; fi
+rm -f out err
+
+for words in -help -h --help '-help size' '-help weighting' -version --version; do
+    # shellcheck disable=SC2086
+    "$msimage" $words >out 2>err || complain "$words exits $?"
+    [[ -s out && ! -s err ]] || complain "$words: nothing on stdout, or something on stderr"
+    rm -f out err
+    got=0
+    # shellcheck disable=SC2086
+    "$msimage" $words >/dev/full 2>err || got=$?
+    if [[ $got != 4 ]] || ! grep -q 'standard output: No space left' err; then
+        complain "$words >/dev/full exits $got: $(cat err)"
+    fi
+    rm -f err
+done
+got=0
+"$msimage" -help >&- 2>err || got=$?
+[[ $got == 4 ]] || complain "-help >&- exits $got"
+rm -f err
+
+"$msimage" -version >out
+for what in '^msimage [0-9]+\.[0-9]+\.[0-9]+$' '^build: .*, id [0-9a-f]{16}$' 'casacore [0-9]' 'cfitsio [0-9]' 'wcslib [0-9]' \
+    'FFTW' '^GPU: '; do
+    grep -q -i -E -- "$what" out || complain "-version: /$what/ is not in: $(cat out)"
+done
+rm -f out
+
+# Threads that wait do not spin, unless they are asked to.
+spin_count() {
+    { env "$@" OMP_DISPLAY_ENV=verbose "$msimage" "${good[@]}" x.ms 2>&1 || true; } |
+        sed -n "s/.*GOMP_SPINCOUNT = '\(.*\)'/\1/p" | tail -1
+}
+[[ $(spin_count -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT) == 0 ]] || complain "threads spin while they wait"
+[[ $(spin_count GOMP_SPINCOUNT=777) == 777 ]] || complain "threads wait otherwise than GOMP_SPINCOUNT says"
+
+# Garbage, the same on every run: never a signal, never an internal error.
+RANDOM=4711
+# shellcheck disable=SC2054
+words=(-size 64 64 -scale 1asec -pol I,Q XX -weight briggs 0 -field all 0,1 -shift 08h24m07s -42d59m48s -interval -1 3 -- '' -j 1
+    -mem 50 -name out 'a b' %s%n%d $'\xff\xfe\x01' -accuracy 1e-4 nan 1e999 -spws x.ms -dry-run -quiet --version -h)
+for ((round = 0; round < 100; round++)); do
+    line=()
+    for ((i = RANDOM % 10; i >= 0; i--)); do line+=("${words[RANDOM % ${#words[@]}]}"); done
+    got=0
+    "$msimage" "${line[@]}" >out 2>err || got=$?
+    [[ $got == 0 || $got == 2 || $got == 3 ]] || complain "${line[*]} exits $got: $(cat err)"
+    rm -f out err
+    [[ -z $(ls -A) ]] || complain "${line[*]} leaves $(ls -A)"
+done
+exit $failed

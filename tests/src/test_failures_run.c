@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A whole run, from the command line's words to the files, once for each call that can fail, with that call failing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <omp.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/run/imaging.h"
+#include "src/options/options.h"
+#include "testdata/makems.h"
+#include "tests/support/failure_injection.h"
+#include "tests/support/temp_folder.h"
+
+static const char NO_MESSAGE[] = "nobody set a message";
+
+/* A file of the folder `out`, with the date of its making blanked. */
+typedef struct product {
+    char name[64];
+    char *bytes;
+    size_t size;
+} product;
+
+/* Every call fails alone; where all after it fail too, which differs in the ways out only, one in so many has to do. */
+enum { STRIDE = 5, MAX_PRODUCT = 32 };
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const product *)a)->name, ((const product *)b)->name);
+}
+
+static void read_product(product *p, const char *name)
+{
+    snprintf(p->name, sizeof p->name, "%s", name);
+    char path[300];
+    snprintf(path, sizeof path, "out/%s", name);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    p->size = (size_t)ftell(f);
+    rewind(f);
+    p->bytes = malloc(p->size + 1);
+    assert_non_null(p->bytes);
+    assert_int_equal(fread(p->bytes, 1, p->size, f), p->size);
+    fclose(f);
+    for (size_t i = 0; i + 80 <= p->size && i < 28800; i += 80)
+        if (memcmp(p->bytes + i, "DATE    =", 9) == 0) memset(p->bytes + i, ' ', 80);
+}
+
+static int read_products(product *p)
+{
+    int n = 0;
+    DIR *d = opendir("out");
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        assert_true(n < MAX_PRODUCT);
+        read_product(&p[n++], e->d_name);
+    }
+    closedir(d);
+    qsort(p, (size_t)n, sizeof *p, by_name);
+    return n;
+}
+
+static void forget_products(product *p, int n)
+{
+    for (int i = 0; i < n; i++) free(p[i].bytes);
+}
+
+static void empty_out(void)
+{
+    fixture_remove("out");
+    assert_int_equal(mkdir("out", 0777), 0);
+}
+
+/* What main does. */
+static int run(const char *const *words)
+{
+    int n = 0;
+    while (words[n]) n++;
+    msi_options options;
+    int rc = msi_options_parse(&options, n, words);
+    if (!rc) {
+        msi_log_setup(MSI_LOG_QUIET, 0);
+        msi_memory_limit_set(options.memory_limit_bytes);
+        omp_set_num_threads(options.n_threads);
+        rc = msi_run_image(&options, NULL);
+    }
+    msi_options_free(&options);
+    return rc;
+}
+
+/* The function that failed first, for messages. */
+static const char *culprit(void)
+{
+    return failure_first() ? failure_first() : "nothing";
+}
+
+static void check_failure(int rc, int64_t n)
+{
+    const char *function = culprit();
+    int file = strcmp(function, "mkstemp64") == 0 || strcmp(function, "posix_fallocate64") == 0;
+    /* A mapping is either memory or the file of the store. */
+    int either = strcmp(function, "mmap64") == 0;
+    if (!failure_first() || (!(rc == MSI_ENOMEM && !file) && !(rc == MSI_EOUTPUT && (file || either))))
+        fail_msg("call %lld: %s failed: status %d: %s", (long long)n, function, rc, msi_error_get());
+    if (strcmp(msi_error_get(), NO_MESSAGE) == 0) fail_msg("call %lld: %s failed, no message", (long long)n, function);
+    assert_int_equal(temp_folder_n_file("out"), 0);
+}
+
+static void check_products(const product *truth, int n_truth, int64_t n)
+{
+    product p[MAX_PRODUCT];
+    int n_product = read_products(p);
+    assert_int_equal(n_product, n_truth);
+    for (int i = 0; i < n_truth; i++) {
+        assert_string_equal(p[i].name, truth[i].name);
+        if (p[i].size != truth[i].size || memcmp(p[i].bytes, truth[i].bytes, p[i].size) != 0)
+            fail_msg("call %lld: %s failed, and out/%s is another", (long long)n, culprit(), p[i].name);
+    }
+    forget_products(p, n_product);
+}
+
+static void check_all(const char *const *words)
+{
+    product truth[MAX_PRODUCT];
+    empty_out();
+    if (run(words)) fail_msg("%s", msi_error_get());
+    int n_truth = read_products(truth);
+    /* The second run finds what libraries keep for the life of the process. */
+    empty_out();
+    failure_arm(0, FAILURE_ONCE);
+    if (run(words)) fail_msg("%s", msi_error_get());
+    int64_t n_call = failure_disarm(), n_failed = 0, n_survived = 0;
+    check_products(truth, n_truth, 0);
+    int64_t in_use = msi_memory_in_use();
+    int n_open = temp_folder_n_open();
+    /* Reader and gridder run side by side, so the calls' order may differ a little from run to run. */
+    for (int mode = FAILURE_ONCE; mode <= FAILURE_FROM; mode++)
+        for (int64_t n = 1; n <= n_call + 3; n += mode == FAILURE_ONCE ? 1 : STRIDE) {
+            empty_out();
+            (void)msi_error_set(MSI_OK, NO_MESSAGE);
+            failure_arm(n, (failure_mode)mode);
+            int rc = run(words);
+            failure_disarm();
+            if (rc)
+                check_failure(rc, n);
+            else
+                check_products(truth, n_truth, n);
+            if (n > n_call + 1) assert_int_equal(rc, MSI_OK);
+            assert_int_equal(msi_memory_in_use(), in_use);
+            assert_int_equal(temp_folder_n_open(), n_open);
+            *(rc ? &n_failed : &n_survived) += 1;
+        }
+    printf("  %s ..: %lld calls, %d files; %lld failures, %lld survived\n", words[1], (long long)n_call, n_truth,
+           (long long)n_failed, (long long)n_survived);
+    assert_true(n_failed > n_call / 2);
+    forget_products(truth, n_truth);
+}
+
+/* Channels and planes, with selections of every kind. */
+static void test_images(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "msimage",  "-size",  "32",    "24",           "-scale",        "20asec",        "-accuracy", "1e-2",
+        "-j",       "1",      "-name", "out/image",    "-weight",       "briggs",        "0",         "-taper-gaussian",
+        "3amin",    "-pol",   "I",     "-make-psf",    "-save-weights", "-channels-out", "2",         "-shift",
+        "1.001rad", "0.6rad", "-taql", "ANTENNA1 < 5", "-select-spw",   "0:1~3,1",       "set.ms",    NULL};
+    check_all(words);
+}
+
+/* Intervals, in fp64, with more visibilities than the memory holds. */
+static void test_spilled(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "msimage", "-size", "16",       "16",        "-scale",    "20asec",  "-accuracy",      "1e-8",
+        "-j",      "1",     "-name",    "out/image", "-weight",   "uniform", "-intervals-out", "2",
+        "-field",  "all",   "-abs-mem", "0.102",     "-temp-dir", ".",       "set.ms",         NULL};
+    check_all(words);
+}
+
+/* Densities of each channel; pictures. */
+static void test_pictures(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "msimage", "-size",     "16",      "16",      "-scale",           "20asec",   "-accuracy", "1e-2",   "-j", "1",
+        "-name",   "out/image", "-weight", "uniform", "-no-mf-weighting", "-save-uv", "-png",      "set.ms", NULL};
+    check_all(words);
+}
+
+static void test_what_was_called(void **state)
+{
+    (void)state;
+    static const char *const functions[] = {"malloc",
+                                            "calloc",
+                                            "realloc",
+                                            "aligned_alloc",
+                                            "strdup",
+                                            "strndup",
+                                            "mkstemp64",
+                                            "posix_fallocate64",
+                                            "mmap64",
+                                            "pthread_create",
+                                            "fftwf_plan_many_dft",
+                                            "fftw_plan_many_dft",
+                                            "fftw_plan_dft_2d"};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!failure_seen(functions[i])) fail_msg("%s was never called", functions[i]);
+}
+
+static int make_set(void **state)
+{
+    temp_folder_setup(state);
+    if (chdir(temp_folder)) return -1;
+    msi_layout layout;
+    if (msi_layout_vla(&layout, 'D')) return -1;
+    layout.n_station = 7;
+    const msi_makems_spw spw[] = {{4, 1e9, 1e6, 2, {MSI_POL_XX, MSI_POL_YY}},
+                                  {3, 1.1e9, -1e6, 2, {MSI_POL_XX, MSI_POL_YY}}};
+    const msi_makems_field field = {.name = "field", .ra_rad = 1, .dec_rad = 0.6};
+    const msi_makems_source source = {.ra_rad = 1.001, .dec_rad = 0.601, .stokes_jy = {1, 0.1, 0, 0}};
+    const msi_makems_spec spec = {.layout = &layout,
+                                  .n_field = 1,
+                                  .field = &field,
+                                  .n_spw = 2,
+                                  .spw = spw,
+                                  .n_source = 1,
+                                  .source = &source,
+                                  .integration_s = 10,
+                                  .n_time = 2,
+                                  .weight_spectrum = MSI_MAKEMS_SPECTRUM_PARTLY};
+    int rc = msi_makems_write("set.ms", &spec);
+    if (rc) printf("%s\n", msi_error_get());
+    msi_layout_free(&layout);
+    return rc;
+}
+
+static int leave(void **state)
+{
+    return chdir("/") || temp_folder_teardown(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_images), cmocka_unit_test(test_spilled),
+                                       cmocka_unit_test(test_pictures), cmocka_unit_test(test_what_was_called)};
+    return cmocka_run_group_tests(tests, make_set, leave);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The CUDA runtime's and cuFFT's calls, as failure_injection.c has the C library's. A call that fails leaves its error
+ * for cudaGetLastError, as CUDA's own do: code that goes on after a failure must not trip over it later. */
+#include "tests/support/failure_injection_cuda.h"
+
+#include <stdatomic.h>
+
+#include <cuda_runtime_api.h>
+#include <cufft.h>
+
+#include "tests/support/failure_injection.h"
+
+static atomic_llong n_live;
+static _Thread_local cudaError_t pending;
+
+int64_t failure_cuda_live(void)
+{
+    return n_live;
+}
+
+static int due_with(const char *function, cudaError_t error)
+{
+    if (!failure_due(function)) return 0;
+    pending = error;
+    return 1;
+}
+
+#define WRAP(function, parameters, arguments, error)                                                                   \
+    cudaError_t __real_##function parameters;                                                                          \
+    cudaError_t __wrap_##function parameters;                                                                          \
+    cudaError_t __wrap_##function parameters                                                                           \
+    {                                                                                                                  \
+        return due_with(#function, error) ? (error) : __real_##function arguments;                                     \
+    }
+
+WRAP(cudaGetDeviceCount, (int *n), (n), cudaErrorInitializationError)
+WRAP(cudaMemGetInfo, (size_t * n_free, size_t *n_total), (n_free, n_total), cudaErrorUnknown)
+WRAP(cudaMemcpy, (void *to, const void *from, size_t n, enum cudaMemcpyKind kind), (to, from, n, kind),
+     cudaErrorInvalidValue)
+WRAP(cudaMemcpyAsync, (void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t stream),
+     (to, from, n, kind, stream), cudaErrorInvalidValue)
+WRAP(cudaMemset, (void *p, int value, size_t n), (p, value, n), cudaErrorInvalidValue)
+WRAP(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t stream), (p, value, n, stream), cudaErrorInvalidValue)
+WRAP(cudaDeviceSynchronize, (void), (), cudaErrorIllegalAddress)
+WRAP(cudaStreamSynchronize, (cudaStream_t stream), (stream), cudaErrorIllegalAddress)
+WRAP(cudaFuncSetAttribute, (const void *kernel, enum cudaFuncAttribute attribute, int value),
+     (kernel, attribute, value), cudaErrorInvalidValue)
+
+/* A kernel's launch; from CUDA 13 on it goes by another name and handle. */
+#if CUDART_VERSION >= 13000
+#define LAUNCH __cudaLaunchKernel
+#define KERNEL cudaKernel_t
+#else
+#define LAUNCH cudaLaunchKernel
+#define KERNEL const void *
+#endif
+#define JOINED(a, b)   a##b
+#define PREFIXED(a, b) JOINED(a, b)
+cudaError_t PREFIXED(__real_, LAUNCH)(KERNEL kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                                      cudaStream_t stream);
+cudaError_t PREFIXED(__wrap_, LAUNCH)(KERNEL kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                                      cudaStream_t stream);
+cudaError_t PREFIXED(__wrap_, LAUNCH)(KERNEL kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                                      cudaStream_t stream)
+{
+    if (due_with("cudaLaunchKernel", cudaErrorLaunchOutOfResources)) return cudaErrorLaunchOutOfResources;
+    return PREFIXED(__real_, LAUNCH)(kernel, grid, block, arguments, shared_bytes, stream);
+}
+
+cudaError_t __real_cudaMalloc(void **p, size_t n);
+cudaError_t __wrap_cudaMalloc(void **p, size_t n);
+cudaError_t __wrap_cudaMalloc(void **p, size_t n)
+{
+    if (due_with("cudaMalloc", cudaErrorMemoryAllocation)) return cudaErrorMemoryAllocation;
+    cudaError_t e = __real_cudaMalloc(p, n);
+    n_live += e == cudaSuccess && *p;
+    return e;
+}
+
+cudaError_t __real_cudaFree(void *p);
+cudaError_t __wrap_cudaFree(void *p);
+cudaError_t __wrap_cudaFree(void *p)
+{
+    n_live -= p != NULL;
+    return __real_cudaFree(p);
+}
+
+cudaError_t __real_cudaGetLastError(void);
+cudaError_t __wrap_cudaGetLastError(void);
+cudaError_t __wrap_cudaGetLastError(void)
+{
+    cudaError_t e = pending, real = __real_cudaGetLastError();
+    pending = cudaSuccess;
+    return e != cudaSuccess ? e : real;
+}
+
+cudaError_t __real_cudaPeekAtLastError(void);
+cudaError_t __wrap_cudaPeekAtLastError(void);
+cudaError_t __wrap_cudaPeekAtLastError(void)
+{
+    return pending != cudaSuccess ? pending : __real_cudaPeekAtLastError();
+}
+
+#define WRAP_FFT(function, parameters, arguments, error)                                                               \
+    cufftResult __real_##function parameters;                                                                          \
+    cufftResult __wrap_##function parameters;                                                                          \
+    cufftResult __wrap_##function parameters                                                                           \
+    {                                                                                                                  \
+        return failure_due(#function) ? (error) : __real_##function arguments;                                         \
+    }
+
+WRAP_FFT(cufftExecC2C, (cufftHandle plan, cufftComplex *in, cufftComplex *out, int direction),
+         (plan, in, out, direction), CUFFT_EXEC_FAILED)
+WRAP_FFT(cufftExecZ2Z, (cufftHandle plan, cufftDoubleComplex *in, cufftDoubleComplex *out, int direction),
+         (plan, in, out, direction), CUFFT_EXEC_FAILED)
+
+cufftResult __real_cufftPlan2d(cufftHandle *plan, int n0, int n1, cufftType type);
+cufftResult __wrap_cufftPlan2d(cufftHandle *plan, int n0, int n1, cufftType type);
+cufftResult __wrap_cufftPlan2d(cufftHandle *plan, int n0, int n1, cufftType type)
+{
+    if (failure_due("cufftPlan2d")) return CUFFT_ALLOC_FAILED;
+    cufftResult e = __real_cufftPlan2d(plan, n0, n1, type);
+    n_live += e == CUFFT_SUCCESS;
+    return e;
+}
+
+cufftResult __real_cufftPlanMany(cufftHandle *plan, int rank, int *n, int *in_embed, int in_stride, int in_distance,
+                                 int *out_embed, int out_stride, int out_distance, cufftType type, int batch);
+cufftResult __wrap_cufftPlanMany(cufftHandle *plan, int rank, int *n, int *in_embed, int in_stride, int in_distance,
+                                 int *out_embed, int out_stride, int out_distance, cufftType type, int batch);
+cufftResult __wrap_cufftPlanMany(cufftHandle *plan, int rank, int *n, int *in_embed, int in_stride, int in_distance,
+                                 int *out_embed, int out_stride, int out_distance, cufftType type, int batch)
+{
+    if (failure_due("cufftPlanMany")) return CUFFT_ALLOC_FAILED;
+    cufftResult e = __real_cufftPlanMany(plan, rank, n, in_embed, in_stride, in_distance, out_embed, out_stride,
+                                         out_distance, type, batch);
+    n_live += e == CUFFT_SUCCESS;
+    return e;
+}
+
+cufftResult __real_cufftDestroy(cufftHandle plan);
+cufftResult __wrap_cufftDestroy(cufftHandle plan);
+cufftResult __wrap_cufftDestroy(cufftHandle plan)
+{
+    n_live--;
+    return __real_cufftDestroy(plan);
+}
