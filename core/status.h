@@ -43,9 +43,16 @@ int msi_error_about(int status, const char *about);
 /* msi_error_about_get - what the last failure of this thread is about; "" where nobody said. */
 const char *msi_error_about_get(void);
 
+/*
+ * msi_error_append - add to the line of the failure, behind what is there: a consequence or a remedy that only the
+ * caller knows. What it is about stays. Returns: status
+ */
+int msi_error_append(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #ifdef __clang_analyzer__
 /* Static analysis does not see into another file: what goes in comes out, so a failure is never taken for MSI_OK. */
 #define msi_error_set(status, ...)     ((void)(msi_error_set)(status, __VA_ARGS__), (status))
+#define msi_error_append(status, ...)  ((void)(msi_error_append)(status, __VA_ARGS__), (status))
 #define msi_error_about(status, about) ((void)(msi_error_about)(status, about), (status))
 #endif
 

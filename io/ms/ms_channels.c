@@ -48,7 +48,6 @@ static int check_frequencies(const msi_ms_set *set, int spw)
 /* Fills the setup from its chosen channels, which ascend. */
 static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
 {
-    enum { BLOCK_BYTES = 1 << 20, MAX_ROWS = 16384 };
     s->n_chan = n;
     if (n == 0) return MSI_OK;
     MSI_TRY(msi_alloc(&s->chan_index, n, sizeof *s->chan_index, "channels"));
@@ -68,9 +67,9 @@ static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
     }
     s->span_first = first;
     s->n_span = last - first + 1;
-    s->block_rows = BLOCK_BYTES / ((int64_t)sizeof(msi_c32) * s->n_corr * s->n_span);
+    s->block_rows = MSI_MS_BLOCK_SAMPLES / ((int64_t)s->n_corr * s->n_span);
     if (s->block_rows < 1) s->block_rows = 1;
-    if (s->block_rows > MAX_ROWS) s->block_rows = MAX_ROWS;
+    if (s->block_rows > MSI_MS_BLOCK_ROWS) s->block_rows = MSI_MS_BLOCK_ROWS;
     return MSI_OK;
 }
 

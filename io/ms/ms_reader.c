@@ -9,20 +9,16 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
+#include "io/ms/ms_paths.h"
 
 /* ---- Open ---- */
 
-static int copy_paths(msi_ms_reader *r, const char *const *paths, int n_path)
+static int make_sets(msi_ms_reader *r, const char *const *paths, int n_path)
 {
-    MSI_TRY(msi_alloc(&r->paths, n_path, sizeof *r->paths, "paths"));
+    MSI_TRY(msi_ms_paths_copy(&r->paths, paths, n_path));
     MSI_TRY(msi_alloc(&r->set, n_path, sizeof *r->set, "Measurement Sets"));
     r->n_set = n_path;
-    for (int i = 0; i < n_path; i++) {
-        const size_t size = strlen(paths[i]) + 1;
-        MSI_TRY(msi_alloc(&r->paths[i], (int64_t)size, 1, "paths"));
-        memcpy(r->paths[i], paths[i], size);
-        r->set[i].path = r->paths[i];
-    }
+    for (int i = 0; i < n_path; i++) r->set[i].path = r->paths[i];
     return MSI_OK;
 }
 
@@ -83,7 +79,7 @@ int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path
     if (n_path < 1) return msi_error_set(MSI_EUSAGE, "no Measurement Set is given");
     MSI_TRY(msi_alloc(&r, 1, sizeof *r, "the reader"));
     r->selection = *selection;
-    int status = copy_paths(r, paths, n_path);
+    int status = make_sets(r, paths, n_path);
     for (int i = 0; i < n_path && status == MSI_OK; i++) status = open_set(r, i, selection);
     if (status == MSI_OK) status = list_spws(r);
     if (status == MSI_OK) status = msi_alloc(&r->piece, MSI_MS_MAX_PIECES, sizeof *r->piece, "row ranges");
@@ -248,10 +244,7 @@ void msi_ms_reader_rewind(msi_ms_reader *r)
 void msi_ms_reader_free(msi_ms_reader *r)
 {
     if (!r) return;
-    for (int i = 0; i < r->n_set; i++) {
-        msi_ms_set_free(&r->set[i]);
-        msi_free(r->paths[i]);
-    }
+    for (int i = 0; i < r->n_set; i++) msi_ms_set_free(&r->set[i]);
     while (r->buffers) {
         struct msi_ms_buffer *b = r->buffers;
         r->buffers = b->next;

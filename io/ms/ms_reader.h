@@ -6,6 +6,9 @@
 #include "core/observation.h"
 #include "core/types.h"
 
+/* A block holds no more visibilities (of one correlation each) and no more rows, unless it is of one row. */
+enum { MSI_MS_BLOCK_SAMPLES = 1 << 17, MSI_MS_BLOCK_ROWS = 1 << 14 };
+
 /* What of the sets is wanted. Zero-initialised: field 0, every spw, every channel, the default column. */
 typedef struct msi_ms_selection {
     const char *data_column; /* NULL: CORRECTED_DATA where it exists, else DATA */

@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_paths.h"
 #include "io/ms/ms_writer_shared.h"
 
 enum {
@@ -31,23 +32,18 @@ struct msi_ms_writer {
     msi_writer_shared *shared;
     int64_t n_shared;
     msi_child child;
-    int is_prepared, is_busy[MSI_WRITER_SLOTS], slot;
+    int is_prepared, is_busy[MSI_MS_WRITER_SLOTS], slot;
     int failed; /* what it failed with: nothing more can be done */
-    char message[2600];
+    char message[2048];
 };
 
 /* ---- Failures ---- */
 
-/* What the failure left behind in the sets, behind the message. */
+/* From now on every call fails so. */
 static int fail(msi_ms_writer *w, int status, const char *message)
 {
-    char left[512] = "";
-    for (int i = 0; i < w->n_set && !left[0]; i++)
-        if (w->shared->column[i].stage == MSI_COLUMN_MARKED)
-            snprintf(left, sizeof left, "; %s of %.300s is incomplete, and marked so: run predict again",
-                     w->spec.column, w->paths[i]);
     w->failed = status;
-    snprintf(w->message, sizeof w->message, "%s%s", message, left);
+    snprintf(w->message, sizeof w->message, "%s", message);
     return msi_error_set(status, "%s", w->message);
 }
 
@@ -103,19 +99,13 @@ static int tell(msi_ms_writer *w, msi_writer_order order, int slot)
 
 /* ---- Start ---- */
 
-static int copy_paths(msi_ms_writer *w, const char *const *paths, int n_path)
+static int check_distinct(const char *const *paths, int n_path)
 {
-    MSI_TRY(msi_alloc(&w->paths, n_path, sizeof *w->paths, "paths"));
-    w->n_set = n_path;
-    for (int i = 0; i < n_path; i++) {
-        const size_t size = strlen(paths[i]) + 1;
-        struct stat a, b;
-        MSI_TRY(msi_alloc(&w->paths[i], (int64_t)size, 1, "paths"));
-        memcpy(w->paths[i], paths[i], size);
+    struct stat a, b;
+    for (int i = 0; i < n_path; i++)
         for (int k = 0; k < i; k++)
             if (stat(paths[i], &a) == 0 && stat(paths[k], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
                 return msi_error_set(MSI_EUSAGE, "%s and %s are the same Measurement Set", paths[k], paths[i]);
-    }
     return MSI_OK;
 }
 
@@ -142,7 +132,7 @@ static int map_shared(msi_ms_writer *w)
     const int64_t page = sysconf(_SC_PAGESIZE);
     const int64_t head = (int64_t)sizeof *w->shared + w->n_set * (int64_t)sizeof w->shared->column[0];
     const int64_t slots_at = (head + page - 1) / page * page;
-    w->n_shared = slots_at + MSI_WRITER_SLOTS * MSI_WRITER_SLOT_BYTES;
+    w->n_shared = slots_at + MSI_MS_WRITER_SLOTS * MSI_WRITER_SLOT_BYTES;
     void *p =
         mmap(NULL, (size_t)w->n_shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory to share with the writer: %s", strerror(errno));
@@ -183,10 +173,12 @@ int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_pat
     *out = NULL;
     if (n_path < 1) return msi_error_set(MSI_EUSAGE, "no Measurement Set is given");
     MSI_TRY(msi_ms_column_check(spec));
+    MSI_TRY(check_distinct(paths, n_path));
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "the writer"));
     w->child = (msi_child){0, -1, -1};
     w->slot = -1;
-    int status = copy_paths(w, paths, n_path);
+    w->n_set = n_path;
+    int status = msi_ms_paths_copy(&w->paths, paths, n_path);
     if (status == MSI_OK) status = copy_spec(w, spec);
     if (status == MSI_OK) status = map_shared(w);
     if (status == MSI_OK) status = fork_child(w);
@@ -231,7 +223,7 @@ int msi_ms_writer_prepare(msi_ms_writer *w)
 
 static int free_slot(msi_ms_writer *w)
 {
-    for (int i = 0; i < MSI_WRITER_SLOTS; i++)
+    for (int i = 0; i < MSI_MS_WRITER_SLOTS; i++)
         if (!w->is_busy[i]) return i;
     return -1;
 }
@@ -242,7 +234,7 @@ int msi_ms_writer_slot(msi_ms_writer *w, const msi_ms_block *block, msi_c32 **va
     *values = NULL;
     MSI_TRY(check_state(w, w->is_prepared && w->slot < 0 && block->set >= 0 && block->set < w->n_set));
     const int64_t n_value = block->n_row * block->n_chan * block->n_corr;
-    if (n_value > (int64_t)6 << 20 || block->n_row > (int64_t)1 << 20)
+    if (n_value * (int64_t)sizeof **values > MSI_MS_WRITER_BLOCK_BYTES || block->n_row > MSI_MS_WRITER_BLOCK_ROWS)
         return msi_error_set(MSI_ERANGE, "a block of %lld rows x %d channels x %d correlations is too large to write",
                              (long long)block->n_row, block->n_chan, block->n_corr);
     do MSI_TRY(take(w, 0, &m));
@@ -314,12 +306,25 @@ int msi_ms_writer_finish(msi_ms_writer *w)
     return MSI_OK;
 }
 
+void msi_ms_writer_stop(msi_ms_writer *w)
+{
+    if (!w || w->child.pid <= 0) return;
+    stop_child(w);
+    if (w->failed) return;
+    w->failed = MSI_EINTERNAL;
+    snprintf(w->message, sizeof w->message, "the writer was stopped");
+}
+
+int msi_ms_writer_left_mark(const msi_ms_writer *w, int set)
+{
+    return w->shared->column[set].stage == MSI_COLUMN_MARKED;
+}
+
 void msi_ms_writer_free(msi_ms_writer *w)
 {
     if (!w) return;
     stop_child(w);
     if (w->shared) munmap(w->shared, (size_t)w->n_shared);
-    for (int i = 0; i < w->n_set; i++) msi_free(w->paths[i]);
     msi_free(w->paths);
     msi_free(w->text);
     msi_free(w);

@@ -37,7 +37,14 @@
 #include "core/types.h"
 #include "io/ms/ms_reader.h"
 
-enum { MSI_MS_MAX_SELECTION = 512 };
+enum {
+    MSI_MS_MAX_SELECTION = 512,
+    MSI_MS_WRITER_SLOTS = 4 /* blocks that are under way to the disk at most */
+};
+
+/* A block's values take no more bytes, and its rows are no more, than these. */
+#define MSI_MS_WRITER_BLOCK_BYTES ((int64_t)48 << 20)
+#define MSI_MS_WRITER_BLOCK_ROWS  ((int64_t)1 << 20)
 
 typedef enum msi_ms_write_op {
     MSI_MS_WRITE_REPLACE, /* column = values */
@@ -101,7 +108,7 @@ int msi_ms_writer_prepare(msi_ms_writer *w);
  *                   submitted again; the later values count (with add and subtract too: the input stays as it is)
  * Returned: *values [n_row][n_chan][n_corr] in the block's order, Jy, to be filled by the caller before
  *                   msi_ms_writer_submit; not zeroed
- * Returns:  0; what the writer failed with; MSI_ERANGE (a block of more than 48 MB); MSI_EINTERRUPTED
+ * Returns:  0; what the writer failed with; MSI_ERANGE (a block larger than MSI_MS_WRITER_BLOCK_..); MSI_EINTERRUPTED
  */
 int msi_ms_writer_slot(msi_ms_writer *w, const msi_ms_block *block, msi_c32 **values);
 
@@ -111,10 +118,21 @@ int msi_ms_writer_submit(msi_ms_writer *w);
 /*
  * msi_ms_writer_finish - wait until all is written and synced; bring in the columns, take away the marks, release the
  * locks.
- * Returns: 0, also where a signal came too late to stop anything; MSI_EOUTPUT and others: the message says in which set
- *          the column is incomplete and marked; all others are as they were or complete
+ * Returns: 0, also where a signal came too late to stop anything; MSI_EOUTPUT and others: msi_ms_writer_left_mark says
+ *          in which set the column is incomplete and marked; all others are as they were or complete
  */
 int msi_ms_writer_finish(msi_ms_writer *w);
+
+/* msi_ms_writer_stop - stop an unfinished writer as msi_ms_writer_free does, of which only the latter may follow; NULL
+ * and a finished writer are fine. */
+void msi_ms_writer_stop(msi_ms_writer *w);
+
+/*
+ * msi_ms_writer_left_mark - whether this run leaves the column of a set incomplete, and marked so.
+ * Given:   w  failed, stopped or finished; before that the answer is of the moment
+ * Returns: 1 or 0
+ */
+int msi_ms_writer_left_mark(const msi_ms_writer *w, int set);
 
 /*
  * msi_ms_writer_free - NULL is fine. An unfinished writer is stopped, within about a second: new files go; columns that

@@ -8,13 +8,12 @@
 #include "io/ms/ms_child.h"
 #include "io/ms/ms_column.h"
 
-enum { MSI_WRITER_SLOTS = 4 };
-
 /* In messages. */
 #define MSI_WRITER_WHAT "the process that writes"
 
-/* Address space of a slot, of which only what a block touches becomes memory. */
-#define MSI_WRITER_SLOT_BYTES ((int64_t)64 << 20)
+/* Address space of a slot, of which only what a block touches becomes memory: the head, a number for each row, and a
+ * channel's index for each value at worst. */
+#define MSI_WRITER_SLOT_BYTES (4096 + MSI_MS_WRITER_BLOCK_ROWS * 8 + MSI_MS_WRITER_BLOCK_BYTES / 2 * 3)
 
 /* The holder listens until it has answered PREPARE, the filler after that. */
 typedef enum msi_writer_order {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/imaging.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/interrupt.h"
@@ -15,6 +13,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_crew.h"
+#include "io/ms/ms_paths.h"
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/options/cpu_count.h"
@@ -480,39 +479,11 @@ static int prepare(image_run *r)
     return msi_outputs_plan(&r->outputs, o, r->planes, r->n_plane);
 }
 
-/* Whether each set looks like one; the reader says what is wrong with those that do not. */
-static int sets_are_there(const msi_options *o)
-{
-    for (int i = 0; i < o->n_ms; i++) {
-        char *table;
-        if (asprintf(&table, "%s/table.dat", o->ms_paths[i]) < 0) return 0;
-        int there = access(table, R_OK) == 0;
-        free(table);
-        if (!there) return 0;
-    }
-    return 1;
-}
-
-/* Bytes of a set's main table; 0 where it cannot be told. */
-static int64_t table_bytes(const char *path)
-{
-    int64_t bytes = 0;
-    struct stat info;
-    DIR *d = opendir(path);
-    if (!d) return 0;
-    for (const struct dirent *e; (e = readdir(d));)
-        if (fstatat(dirfd(d), e->d_name, &info, 0) == 0 && S_ISREG(info.st_mode)) bytes += info.st_size;
-    closedir(d);
-    return bytes;
-}
-
 static int n_reader(const msi_options *o)
 {
     const int most = 4, n_cpu = msi_cpu_count(), n_thread = o->n_threads < n_cpu ? o->n_threads : n_cpu;
-    int64_t bytes = 0;
     if (o->n_reader) return (int)o->n_reader;
-    for (int i = 0; i < o->n_ms; i++) bytes += table_bytes(o->ms_paths[i]);
-    if (n_thread < 4 || bytes < WORTH_PROCESSES) return 1;
+    if (n_thread < 4 || msi_ms_paths_bytes(o->ms_paths, o->n_ms) < WORTH_PROCESSES) return 1;
     return n_thread / 2 < most ? n_thread / 2 : most;
 }
 
@@ -520,7 +491,7 @@ static void start_crew(image_run *r)
 {
     const msi_options *o = r->options;
     const int n = n_reader(o);
-    if (n > 1 && !o->dry_run && sets_are_there(o) &&
+    if (n > 1 && !o->dry_run && msi_ms_paths_exist(o->ms_paths, o->n_ms) &&
         msi_ms_crew_start(&r->crew, o->ms_paths, o->n_ms, &o->selection, n))
         msi_log_warning("%s; a thread reads instead", msi_error_get());
 }
@@ -533,7 +504,7 @@ int msi_run_image(const msi_options *options, void (*forked)(void))
     if (forked) forked();
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
      * it. */
-    if (!rc && sets_are_there(options)) msi_backend_warm_up(options->backend);
+    if (!rc && msi_ms_paths_exist(options->ms_paths, options->n_ms)) msi_backend_warm_up(options->backend);
     for (r.interval = 0; !rc && r.interval < options->intervals_out; r.interval++) {
         if (options->intervals_out > 1)
             msi_log_info("interval %lld of %lld", (long long)r.interval, (long long)options->intervals_out);

@@ -37,7 +37,6 @@ typedef struct predict_run {
     msi_predict_plan plan;
     msi_gridder **gridder; /* [bands.channels.n] NULL where the band is not used */
     msi_image model;       /* of the only band */
-    int prepared;
     double start_s, models_s, opened_s, planned_s, prepared_s, looped_s;
 } predict_run;
 
@@ -258,7 +257,6 @@ static int make_plan(predict_run *r)
 static int prepare(predict_run *r)
 {
     MSI_TRY(msi_ms_writer_prepare(r->writer));
-    r->prepared = 1;
     return MSI_OK;
 }
 
@@ -277,7 +275,6 @@ static int predict(predict_run *r)
     r->looped_s = msi_wall_s();
     if (!rc) rc = msi_ms_writer_finish(r->writer);
     if (rc) return rc;
-    r->prepared = 0;
     const double end_s = msi_wall_s();
     for (int i = 0; i < r->options->n_ms; i++) msi_log_info("wrote %s of %s", r->column, r->options->ms_paths[i]);
     msi_log_info("predicted %lld rows, %lld samples in %.2f s, %.2f million a second", (long long)loop.done.n_row,
@@ -309,17 +306,14 @@ static int run_stages(predict_run *r)
     return predict(r);
 }
 
-/* What a run that failed while it wrote leaves, added to the line that says why: where that is not the writer's, which
- * has told it already. */
+/* The line that says why a run failed says too what it leaves in the sets. */
 static int tell_incomplete(const predict_run *r, int rc)
 {
-    for (int i = 0; i < r->options->n_ms; i++) {
-        if (msi_ms_writer_disk_bytes(r->writer, i) || strstr(msi_error_get(), "is incomplete")) continue;
-        char why[1024];
-        snprintf(why, sizeof why, "%s", msi_error_get());
-        return msi_error_set(rc, "%s; %s of %s is incomplete, and marked so: run predict again", why, r->column,
-                             r->options->ms_paths[i]);
-    }
+    msi_ms_writer_stop(r->writer);
+    for (int i = 0; i < r->options->n_ms; i++)
+        if (msi_ms_writer_left_mark(r->writer, i))
+            return msi_error_append(rc, "; %s of %s is incomplete, and marked so: run predict again", r->column,
+                                    r->options->ms_paths[i]);
     return rc;
 }
 
@@ -327,7 +321,7 @@ int msi_run_predict(const msi_options *options, void (*forked)(void))
 {
     predict_run r = {.options = options, .forked = forked};
     int rc = run_stages(&r);
-    if (rc && r.prepared) rc = tell_incomplete(&r, rc);
+    if (rc && r.writer) rc = tell_incomplete(&r, rc);
     for (int64_t i = 0; r.gridder && i < r.bands.channels.n; i++) msi_gridder_free(r.gridder[i]);
     msi_free(r.gridder);
     msi_image_free(&r.model);

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_writer.h"
 #include "src/options/gridder_choice.h"
 #include "src/run/block_stream.h"
 #include "src/preprocess/phase_shift.h"
@@ -18,17 +19,15 @@ static const double READ_ROWS = 4e6, WRITE_BYTES = 7e8;
 /* Libraries, buffers of blocks and of threads. */
 static const int64_t LIBRARIES = 96 << 20;
 
-/* What the writer holds at once is four slots. */
-static const int64_t N_SLOT = 4, LARGEST_SLOT = 32 << 20, SMALLEST_SLOT = 1 << 20;
+/* Bytes of values handed to the writer at a time. */
+enum { LARGEST_SLOT = 32 << 20, SMALLEST_SLOT = 1 << 20 };
+_Static_assert(LARGEST_SLOT <= MSI_MS_WRITER_BLOCK_BYTES, "a filling of a slot is a block to the writer");
 
 /* Fillings of a model that stays in memory: enough for a GPU to be busy, few enough bytes to wait for being written. */
 static const int64_t FEW_SAMPLES = 4 << 20;
 
 /* With less at a time nothing is gained any more. */
 static const int64_t LEAST_SAMPLES = 1 << 12;
-
-/* A block of the reader holds no more samples or rows, unless it is of one row. */
-static const int64_t BLOCK_SAMPLES = 1 << 17;
 
 /* What is kept of a row: its coordinates in the store, its number, its uvw about the field's centre. */
 enum { ROW_BYTES = 24 + 8 + 24 };
@@ -81,7 +80,7 @@ static int64_t slot_bytes(void)
 
 int64_t msi_predict_sundries(void)
 {
-    return LIBRARIES + N_SLOT * slot_bytes();
+    return LIBRARIES + MSI_MS_WRITER_SLOTS * slot_bytes();
 }
 
 msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_images *models, int n_plane,
@@ -141,8 +140,8 @@ static int foresee(msi_predict_plan *plan, msi_gridder *g, const budget *b, int6
     const msi_predict_scan *scan = b->scan;
     msi_gridder_report *r = &plan->gridder;
     plan->n_filling = n_filling;
-    plan->fill_sample = n_filling == 1 ? scan->n_sample : scan->n_sample / n_filling + BLOCK_SAMPLES;
-    plan->fill_row = n_filling == 1 ? scan->n_row : scan->n_row / n_filling + BLOCK_SAMPLES;
+    plan->fill_sample = n_filling == 1 ? scan->n_sample : scan->n_sample / n_filling + MSI_MS_BLOCK_SAMPLES;
+    plan->fill_row = n_filling == 1 ? scan->n_row : scan->n_row / n_filling + MSI_MS_BLOCK_SAMPLES;
     if (plan->fill_sample > scan->n_sample) plan->fill_sample = scan->n_sample;
     if (plan->fill_row > scan->n_row) plan->fill_row = scan->n_row;
     plan->store_bytes = (int64_t)(b->sample_bytes * (double)plan->fill_sample) + plan->fill_row * ROW_BYTES;

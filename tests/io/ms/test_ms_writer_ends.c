@@ -24,7 +24,7 @@ enum { TRIES = 100 };
  * when its block is written. */
 static void submit_until_written(msi_ms_writer *w, const char *const *paths)
 {
-    for (int i = 0; i <= MSI_WRITER_SLOTS; i++) OK(ws_submit_all(w, paths, 1, &ws_everything));
+    for (int i = 0; i <= MSI_MS_WRITER_SLOTS; i++) OK(ws_submit_all(w, paths, 1, &ws_everything));
 }
 
 static void test_several_sets(void **state)

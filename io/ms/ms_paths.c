@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/ms/ms_paths.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+int msi_ms_paths_exist(const char *const *paths, int n_path)
+{
+    for (int i = 0; i < n_path; i++) {
+        char *table;
+        if (asprintf(&table, "%s/table.dat", paths[i]) < 0) return 0;
+        const int is_there = access(table, R_OK) == 0;
+        free(table);
+        if (!is_there) return 0;
+    }
+    return 1;
+}
+
+static int64_t bytes_of(const char *path)
+{
+    int64_t bytes = 0;
+    struct stat info;
+    DIR *d = opendir(path);
+    if (!d) return 0;
+    for (const struct dirent *e; (e = readdir(d));)
+        if (fstatat(dirfd(d), e->d_name, &info, 0) == 0 && S_ISREG(info.st_mode)) bytes += info.st_size;
+    closedir(d);
+    return bytes;
+}
+
+int64_t msi_ms_paths_bytes(const char *const *paths, int n_path)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < n_path; i++) bytes += bytes_of(paths[i]);
+    return bytes;
+}
+
+int msi_ms_paths_copy(char ***out, const char *const *paths, int n_path)
+{
+    int64_t size = n_path * (int64_t)sizeof **out;
+    for (int i = 0; i < n_path; i++) size += (int64_t)strlen(paths[i]) + 1;
+    MSI_TRY(msi_alloc(out, size, 1, "paths"));
+    char *text = (char *)(*out + n_path);
+    for (int i = 0; i < n_path; i++) {
+        (*out)[i] = strcpy(text, paths[i]);
+        text += strlen(paths[i]) + 1;
+    }
+    return MSI_OK;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Says of Measurement Sets what their files show before any is opened. */
+#ifndef MSI_IO_MS_PATHS_H
+#define MSI_IO_MS_PATHS_H
+
+#include <stdint.h>
+
+/* msi_ms_paths_exist - 1 where each of paths [n_path] looks like a table that can be read, else 0. Sets no message: the
+ * reader says what is wrong with one that does not. */
+int msi_ms_paths_exist(const char *const *paths, int n_path);
+
+/* msi_ms_paths_bytes - size of the main tables' files together, subtables left out; what cannot be read counts 0. */
+int64_t msi_ms_paths_bytes(const char *const *paths, int n_path);
+
+/*
+ * msi_ms_paths_copy - copy a list of paths.
+ * Returned: *out [n_path]  one block of memory, freed by one msi_free; NULL on failure
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_ms_paths_copy(char ***out, const char *const *paths, int n_path);
+
+#endif
