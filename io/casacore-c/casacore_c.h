@@ -6,7 +6,8 @@
  * casacore alone.
  *
  * Errors. A function that can fail returns CCC_OK (0) or one of the negative codes below, and sets a one-line message
- * that ccc_error() gives. No C++ exception leaves the library.
+ * that ccc_error() gives. No C++ exception leaves the library. Beside the codes that are listed with it, any function
+ * that returns int may return CCC_EARGUMENT (the table is NULL), CCC_ENOMEM and CCC_EFAILED.
  *
  * Threads. casacore's table cache is one for the process, so every call takes one process-wide lock: calls from several
  * threads are safe, but do not run side by side. Use processes to read in parallel.
@@ -39,10 +40,9 @@ enum ccc_status {
     CCC_ETYPE = -3,     /* the column or keyword holds another type, and there is no conversion */
     CCC_ESHAPE = -4,    /* a cell has no value, or not the shape asked for */
     CCC_ELOCKED = -5,   /* another process holds the table */
-    CCC_ENOMEM = -6,
-    CCC_EFAILED =
-        -7, /* casacore could not do it: damaged files, a failed read or write, an expression it cannot parse */
-    CCC_EREADONLY = -8 /* the table, its files or its directory cannot be written */
+    CCC_ENOMEM = -6,    /* no memory for what was asked */
+    CCC_EFAILED = -7,   /* casacore could not: damaged files, a failed read or write, an expression it cannot parse */
+    CCC_EREADONLY = -8  /* the table, its files or its directory cannot be written */
 };
 
 /* ccc_error - the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
@@ -105,6 +105,10 @@ int ccc_table_open(ccc_table **out, const char *path, ccc_mode mode, ccc_lock lo
 /*
  * ccc_subtable_open - open the table that keyword `name` (such as "ANTENNA") of parent refers to, with the parent's
  * mode, and locked as the parent is. It may outlive its parent.
+ *
+ * Returned: *out  closed by ccc_table_close; NULL on failure
+ * Returns:  0, CCC_ENOTFOUND (no such keyword, or what it refers to is missing), CCC_ELOCKED, CCC_EREADONLY,
+ *           CCC_EFAILED
  */
 int ccc_subtable_open(ccc_table **out, ccc_table *parent, const char *name);
 
@@ -118,6 +122,7 @@ int ccc_table_close(ccc_table *t);
 
 /*
  * ccc_table_flush - write what is unwritten to the files. casacore does not fsync them: the caller may.
+ * Returns: 0, CCC_EFAILED
  * Notes: table.dat is replaced by a rename. The header of a tiled column that was put into is rewritten in place; the
  *        values have reached the kernel before, when they were put.
  */
@@ -128,30 +133,37 @@ int ccc_table_flush(ccc_table *t);
  * writes something. Without this, a process that is killed in a flush after it has replaced table.dat leaves a
  * table.lock that tells of another number of columns, and nobody can lock the table any more. Call it before adding a
  * column.
+ * Returns: 0, CCC_EREADONLY, CCC_EFAILED
  */
 int ccc_table_forget_changes(ccc_table *t);
 
-/* ccc_table_resync - see what another process wrote since this table was opened. */
+/* ccc_table_resync - see what another process wrote since this table was opened. Returns: 0, CCC_EFAILED. */
 int ccc_table_resync(ccc_table *t);
 
-/* ccc_table_is_root - 1 for a table with rows and columns of its own, 0 for one that refers to those of others. */
+/* ccc_table_is_root - 1 for a table with rows and columns of its own, 0 for one that refers to those of others, or for
+ * NULL. */
 int ccc_table_is_root(const ccc_table *t);
 
-/* ccc_table_path - the table's directory, absolute. Borrowed. */
+/* ccc_table_path - the table's directory, absolute. Borrowed, valid until ccc_table_close; "" for NULL. */
 const char *ccc_table_path(const ccc_table *t);
 
 /* ---- Rows and columns ------------------------------------------------------------------------------------------ */
 
-/* ccc_table_n_row - number of rows. */
+/* ccc_table_n_row - number of rows; 0 for NULL. */
 int64_t ccc_table_n_row(const ccc_table *t);
 
-/* ccc_table_add_rows - append n rows. */
+/* ccc_table_add_rows - append n rows. Returns: 0, CCC_EARGUMENT (n < 0), CCC_EREADONLY,
+ * CCC_EFAILED. */
 int ccc_table_add_rows(ccc_table *t, int64_t n);
 
-/* ccc_table_has_column - 1 or 0. */
+/* ccc_table_has_column - 1 or 0; 0 also where either is NULL. */
 int ccc_table_has_column(const ccc_table *t, const char *column);
 
-/* ccc_table_columns - the column names. *names is one block of memory, freed by one ccc_free. */
+/*
+ * ccc_table_columns - the names of the columns.
+ * Returned: *names [*n]  one block of memory, freed by one ccc_free
+ * Returns:  0
+ */
 int ccc_table_columns(ccc_table *t, char ***names, int64_t *n);
 
 typedef struct ccc_column_info {
@@ -174,6 +186,7 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
 /*
  * ccc_cell_shape - shape of one cell.
  * Returned: *ndim  0 for a scalar, -1 where the cell has no value; shape[*ndim]
+ * Returns:  0, CCC_ENOTFOUND, CCC_EARGUMENT (no such row), CCC_EFAILED
  */
 int ccc_cell_shape(ccc_table *t, const char *column, int64_t row, int *ndim, int64_t shape[CCC_MAX_DIM]);
 
@@ -181,6 +194,7 @@ int ccc_cell_shape(ccc_table *t, const char *column, int64_t row, int *ndim, int
  * ccc_rows_alike - how many rows from `row` on, of at most n_row, have cells of the same shape as `row` (or, like it,
  * cells without a value).
  * Returned: *n_alike  at least 1; *ndim, shape[] as ccc_cell_shape gives them for `row`
+ * Returns:  as ccc_cell_shape; CCC_EARGUMENT also where n_row < 1
  */
 int ccc_rows_alike(ccc_table *t, const char *column, int64_t row, int64_t n_row, int64_t *n_alike, int *ndim,
                    int64_t shape[CCC_MAX_DIM]);
@@ -206,10 +220,19 @@ int ccc_get_range(ccc_table *t, const char *column, int64_t row, int64_t n_row, 
 int ccc_get_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t n_row, const ccc_slice *slice,
                  ccc_type type, void *out, int64_t n_out);
 
-/* ccc_get_string - one cell of a string column; *out is freed by ccc_free. */
+/*
+ * ccc_get_string - read one cell of a string column.
+ * Returned: *out  freed by ccc_free; NULL on failure
+ * Returns:  0, CCC_ENOTFOUND, CCC_ETYPE, CCC_EARGUMENT (no such row), CCC_EFAILED
+ */
 int ccc_get_string(ccc_table *t, const char *column, int64_t row, char **out);
 
-/* ccc_get_strings - one cell of a string-array column; *out is one block of memory, freed by one ccc_free. */
+/*
+ * ccc_get_strings - read one cell of a string-array column.
+ * Returned: *out [*n]  one block of memory, freed by one ccc_free; NULL on failure
+ *           *n is 0 where the cell has no value
+ * Returns:  as ccc_get_string
+ */
 int ccc_get_strings(ccc_table *t, const char *column, int64_t row, char ***out, int64_t *n);
 
 /* ---- Write ----------------------------------------------------------------------------------------------------- */
@@ -234,20 +257,30 @@ int ccc_put_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t 
 /*
  * ccc_put_shapes - give the cells of rows [row, row + n_row) of a column without a fixed shape a shape, and so a place.
  * In a tiled column they are zero until they are put. Rows that ascend from call to call are stored in that order.
+ * Returns: 0, CCC_ENOTFOUND, CCC_ETYPE (no numbers), CCC_ESHAPE (a scalar column), CCC_EARGUMENT, CCC_EREADONLY,
+ * CCC_EFAILED
  */
 int ccc_put_shapes(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape);
 
-/* ccc_put_array - one cell of an array column (ccc_put_range with n_row = 1 and no slice). */
+/* ccc_put_array - write one cell of an array column: ccc_put_range with n_row = 1 and no slice. */
 int ccc_put_array(ccc_table *t, const char *column, int64_t row, int ndim, const int64_t *shape, ccc_type type,
                   const void *in);
 
-/* One cell of a scalar column. ccc_put_int and ccc_put_double convert to the column's numeric type. */
+/*
+ * ccc_put_bool, _int, _double, _string - write one cell of a scalar column. ccc_put_int and ccc_put_double convert to
+ * the column's numeric type; values that it cannot hold become the nearest that it can.
+ * Returns: 0, CCC_ENOTFOUND, CCC_ETYPE, CCC_EARGUMENT (no such row), CCC_EREADONLY, CCC_EFAILED
+ */
 int ccc_put_bool(ccc_table *t, const char *column, int64_t row, int value);
 int ccc_put_int(ccc_table *t, const char *column, int64_t row, int64_t value);
 int ccc_put_double(ccc_table *t, const char *column, int64_t row, double value);
 int ccc_put_string(ccc_table *t, const char *column, int64_t row, const char *value);
 
-/* ccc_put_strings - one cell of a string-array column, of the given shape. */
+/*
+ * ccc_put_strings - write one cell of a string-array column.
+ * Given:   values [.. slowest .. fastest axis]  of the shape [ndim]
+ * Returns: as ccc_put_string
+ */
 int ccc_put_strings(ccc_table *t, const char *column, int64_t row, int ndim, const int64_t *shape,
                     const char *const *values);
 
@@ -258,26 +291,41 @@ int ccc_put_strings(ccc_table *t, const char *column, int64_t row, int ndim, con
  * records on the way, and replaces a value that is there.
  */
 
-/* ccc_keyword_names - names at the top level; *names is one block of memory, freed by one ccc_free. */
+/*
+ * ccc_keyword_names - names at the top level.
+ * Returned: *names [*n]  one block of memory, freed by one ccc_free
+ * Returns:  0, CCC_ENOTFOUND (no such column)
+ */
 int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *n);
 
-/* ccc_keyword_type - type of a keyword's value, and the number of its elements (1 for a scalar) or, of a record,
- * fields; n may be NULL. */
+/*
+ * ccc_keyword_type - what a keyword's value is.
+ * Returned: *type; *n  number of its elements (1 for a scalar) or, of a record, fields; n may be NULL
+ * Returns:  0, CCC_ENOTFOUND
+ */
 int ccc_keyword_type(ccc_table *t, const char *column, const char *name, ccc_type *type, int64_t *n);
 
-int ccc_keyword_get_string(ccc_table *t, const char *column, const char *name, char **out); /* ccc_free */
+/*
+ * ccc_keyword_get_string, _strings, _double, _int, _ints - the value of a keyword. _double takes any
+ * real number, _int any integer and booleans.
+ * Returned: *out  of strings and lists one block of memory, freed by one ccc_free, and NULL on failure; [*n] of lists
+ * Returns:  0, CCC_ENOTFOUND, CCC_ETYPE
+ */
+int ccc_keyword_get_string(ccc_table *t, const char *column, const char *name, char **out);
 int ccc_keyword_get_strings(ccc_table *t, const char *column, const char *name, char ***out, int64_t *n);
 int ccc_keyword_get_double(ccc_table *t, const char *column, const char *name, double *out);
 int ccc_keyword_get_int(ccc_table *t, const char *column, const char *name, int64_t *out);
-int ccc_keyword_get_ints(ccc_table *t, const char *column, const char *name, int64_t **out, int64_t *n); /* ccc_free */
+int ccc_keyword_get_ints(ccc_table *t, const char *column, const char *name, int64_t **out, int64_t *n);
 
+/* ccc_keyword_put_string, _strings, _double, _int, _bool - set a keyword. Returns: 0, CCC_ENOTFOUND (no such column),
+ * CCC_ETYPE (a name on the way is no record), CCC_EREADONLY, CCC_EFAILED. */
 int ccc_keyword_put_string(ccc_table *t, const char *column, const char *name, const char *value);
 int ccc_keyword_put_strings(ccc_table *t, const char *column, const char *name, const char *const *values, int64_t n);
 int ccc_keyword_put_double(ccc_table *t, const char *column, const char *name, double value);
 int ccc_keyword_put_int(ccc_table *t, const char *column, const char *name, int32_t value);
 int ccc_keyword_put_bool(ccc_table *t, const char *column, const char *name, int value);
 
-/* ccc_keyword_remove - returns 0, CCC_ENOTFOUND. */
+/* ccc_keyword_remove - remove a keyword or a field of a record. Returns: 0, CCC_ENOTFOUND, CCC_EREADONLY. */
 int ccc_keyword_remove(ccc_table *t, const char *column, const char *name);
 
 /* ---- New tables and columns ------------------------------------------------------------------------------------ */
@@ -320,12 +368,13 @@ typedef struct ccc_storage {
 int ccc_ms_create(ccc_table **out, const char *path, const ccc_column_spec *columns, int n_column,
                   const ccc_storage *storage, int n_storage);
 
-/* ccc_ms_add_source - add an empty SOURCE subtable with its standard columns and REST_FREQUENCY, SYSVEL, TRANSITION. */
+/*
+ * ccc_ms_add_source - add an empty SOURCE subtable with its standard columns and REST_FREQUENCY, SYSVEL, TRANSITION.
+ * Returns: 0, CCC_EARGUMENT (it is there), CCC_EREADONLY, CCC_EFAILED
+ */
 int ccc_ms_add_source(ccc_table *ms);
 
-/*
- * ccc_table_create - make an empty table of any kind; path, storage and result as in ccc_ms_create.
- */
+/* ccc_table_create - make an empty table of any kind; path, storage, result and codes as in ccc_ms_create. */
 int ccc_table_create(ccc_table **out, const char *path, const ccc_column_spec *columns, int n_column,
                      const ccc_storage *storage, int n_storage);
 
@@ -336,7 +385,8 @@ int ccc_table_create(ccc_table **out, const char *path, const ccc_column_spec *c
  */
 int ccc_column_add(ccc_table *t, const ccc_column_spec *column, const ccc_storage *storage);
 
-/* ccc_column_rename - give a column another name. Returns: 0, CCC_ENOTFOUND, CCC_EARGUMENT (new_name is there). */
+/* ccc_column_rename - give a column another name. Returns: 0, CCC_ENOTFOUND, CCC_EARGUMENT (new_name is there),
+ * CCC_EREADONLY, CCC_EFAILED. */
 int ccc_column_rename(ccc_table *t, const char *old_name, const char *new_name);
 
 /* ---- Selection ------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What a column holds and where it is stored, and which of its rows have cells of one shape. */
-#include "io/casacore-c/casacore_internal.hpp"
+#include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableDesc.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Makes tables, Measurement Sets and columns. */
-#include "io/casacore-c/casacore_internal.hpp"
+#include "casacore_internal.hpp"
 
 #include <cerrno>
 

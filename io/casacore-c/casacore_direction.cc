@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Converts directions between reference frames. */
-#include "io/casacore-c/casacore_internal.hpp"
+#include "casacore_internal.hpp"
 
 #include <casacore/casa/Quanta/MVDirection.h>
 #include <casacore/casa/Quanta/MVPosition.h>

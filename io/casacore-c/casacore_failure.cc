@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Where every exception ends, as a code and a message; the lock of the process, and casacore's log. */
-#include "io/casacore-c/casacore_internal.hpp"
+#include "casacore_internal.hpp"
 
 #include <casacore/casa/Logging/LogSink.h>
 #include <casacore/casa/Logging/NullLogSink.h>

@@ -8,7 +8,7 @@
 #ifndef CASACORE_INTERNAL_HPP
 #define CASACORE_INTERNAL_HPP
 
-#include "io/casacore-c/casacore_c.h"
+#include "casacore_c.h"
 
 #include <algorithm>
 #include <complex>

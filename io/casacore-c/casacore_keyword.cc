@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Keywords of tables and columns, which may lie in records within records. */
-#include "io/casacore-c/casacore_internal.hpp"
+#include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableRecord.h>
 

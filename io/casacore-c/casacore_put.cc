@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Writes cells, straight from the caller's buffer. */
-#include "io/casacore-c/casacore_internal.hpp"
+#include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/ArrayColumn.h>
 #include <casacore/tables/Tables/ScalarColumn.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The rows and channels that CASA's expressions and TaQL conditions select. */
-#include "io/casacore-c/casacore_internal.hpp"
+#include "casacore_internal.hpp"
+
+#include <numeric>
 
 #include <casacore/ms/MSSel/MSSelection.h>
 #include <casacore/ms/MeasurementSets/MeasurementSet.h>
@@ -32,6 +34,51 @@ void give_rows(const std::vector<int64_t> &values, int64_t **rows, int64_t *n_ro
     *n_row = static_cast<int64_t>(values.size());
 }
 
+/* Opens the subtables as the set is: a MeasurementSet would lock those that it opens itself. It finds them in
+ * casacore's cache as long as these handles live. */
+std::vector<cc::Table> open_subtables(const ccc_table *ms)
+{
+    std::vector<cc::Table> subtables;
+    const cc::TableRecord &keys = ms->table.keywordSet();
+    for (cc::uInt i = 0; i < keys.nfields(); i++)
+        if (keys.dataType(i) == cc::TpTable)
+            subtables.push_back(cc::Table(keys.tableAttributes(keys.name(i)).name(), lock_option(ms->mode, ms->lock),
+                                          cc::Table::Old, tile_option(ms->mode)));
+    return subtables;
+}
+
+/* One of CASA's expressions, and where MSSelection takes it. */
+struct Expression {
+    const char *name;
+    const char *value;
+    cc::Bool (cc::MSSelection::*set)(const cc::String &);
+
+    bool is_spw() const
+    {
+        return set == &cc::MSSelection::setSpwExpr;
+    }
+};
+
+/* Adds what an expression selects to the condition on rows and, of spectral windows, to the channels. */
+void add_expression(const cc::MeasurementSet &set, const Expression &expression, cc::TableExprNode &condition,
+                    std::vector<ccc_chan_range> &ranges)
+{
+    cc::MSSelection selection;
+    (selection.*expression.set)(expression.value);
+    const cc::TableExprNode node = selection.toTableExprNode(&set);
+    if (!node.isNull()) condition = condition.isNull() ? node : condition && node;
+    if (!expression.is_spw()) return;
+    const cc::Matrix<cc::Int> list = selection.getChanList(&set, 1, true);
+    for (size_t i = 0; i < list.nrow(); i++) ranges.push_back({list(i, 0), list(i, 1), list(i, 2), list(i, 3)});
+}
+
+std::vector<int64_t> all_rows(const cc::Table &table)
+{
+    std::vector<int64_t> rows(table.nrow());
+    std::iota(rows.begin(), rows.end(), int64_t{0});
+    return rows;
+}
+
 } // namespace
 
 int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t **rows, int64_t *n_row,
@@ -40,53 +87,27 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
     *rows = nullptr;
     if (ranges) *ranges = nullptr;
     return guarded(ms, nullptr, [&] {
-        const struct {
-            const char *name;
-            const char *value;
-            cc::Bool (cc::MSSelection::*set)(const cc::String &);
-        } parts[] = {{"field", expressions->field, &cc::MSSelection::setFieldExpr},
-                     {"spw", expressions->spw, &cc::MSSelection::setSpwExpr},
-                     {"antenna", expressions->antenna, &cc::MSSelection::setAntennaExpr},
-                     {"uvrange", expressions->uvrange, &cc::MSSelection::setUvDistExpr},
-                     {"time", expressions->time, &cc::MSSelection::setTimeExpr}};
-        /* The subtables are opened here first, because a MeasurementSet would lock those that it opens itself. */
-        std::vector<cc::Table> subtables;
-        const cc::TableRecord &keys = ms->table.keywordSet();
-        for (cc::uInt i = 0; i < keys.nfields(); i++)
-            if (keys.dataType(i) == cc::TpTable)
-                subtables.push_back(cc::Table(keys.tableAttributes(keys.name(i)).name(),
-                                              lock_option(ms->mode, ms->lock), cc::Table::Old, tile_option(ms->mode)));
+        const Expression list[] = {{"field", expressions->field, &cc::MSSelection::setFieldExpr},
+                                   {"spw", expressions->spw, &cc::MSSelection::setSpwExpr},
+                                   {"antenna", expressions->antenna, &cc::MSSelection::setAntennaExpr},
+                                   {"uvrange", expressions->uvrange, &cc::MSSelection::setUvDistExpr},
+                                   {"time", expressions->time, &cc::MSSelection::setTimeExpr}};
+        const std::vector<cc::Table> subtables = open_subtables(ms);
         const cc::MeasurementSet set(ms->table);
         std::vector<ccc_chan_range> chosen;
-        cc::TableExprNode all;
-        for (const auto &part : parts) {
-            if (!part.value || !*part.value) continue;
-            /* One at a time, so that the message can say which. */
+        cc::TableExprNode condition;
+        /* One expression at a time, so that the message can say which failed. */
+        for (const Expression &e : list) {
+            if (!e.value || !*e.value) continue;
             try {
-                cc::MSSelection selection;
-                (selection.*part.set)(part.value);
-                const cc::TableExprNode node = selection.toTableExprNode(&set);
-                if (!node.isNull()) all = all.isNull() ? node : all && node;
-                if (part.set == &cc::MSSelection::setSpwExpr) {
-                    const cc::Matrix<cc::Int> list = selection.getChanList(&set, 1, true);
-                    for (size_t i = 0; i < list.nrow(); i++)
-                        chosen.push_back({list(i, 0), list(i, 1), list(i, 2), list(i, 3)});
-                }
+                add_expression(set, e, condition, chosen);
             } catch (const std::bad_alloc &) {
                 throw;
-            } catch (const std::exception &e) {
-                throw Failure(CCC_EFAILED,
-                              ms->path + ": selection " + part.name + " '" + part.value + "': " + e.what());
+            } catch (const std::exception &x) {
+                throw Failure(CCC_EFAILED, ms->path + ": selection " + e.name + " '" + e.value + "': " + x.what());
             }
         }
-        std::vector<int64_t> numbers;
-        if (all.isNull()) {
-            numbers.resize(ms->table.nrow());
-            for (size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<int64_t>(i);
-        } else {
-            numbers = row_numbers(ms->table, all);
-        }
-        give_rows(numbers, rows, n_row);
+        give_rows(condition.isNull() ? all_rows(ms->table) : row_numbers(ms->table, condition), rows, n_row);
         if (ranges) *ranges = array_of(chosen);
         if (n_range) *n_range = static_cast<int64_t>(chosen.size());
     });

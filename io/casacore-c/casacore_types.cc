@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Types, shapes and strings, from casacore to C and back. */
-#include "io/casacore-c/casacore_internal.hpp"
+#include "casacore_internal.hpp"
 
 static_assert(sizeof(cc::Bool) == 1 && sizeof(cc::uChar) == 1 && sizeof(cc::Short) == 2 && sizeof(cc::Int) == 4 &&
                   sizeof(cc::uInt) == 4 && sizeof(cc::Int64) == 8 && sizeof(cc::Complex) == 8 &&

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# casacore_c_install.sh SOURCE BUILD CC MSIMAGE_MAKEMS: io/casacore-c stands alone: its sources include nothing of the
+# tree but themselves, and the example of its README, built against what is installed, prints the uvw of a set.
+set -euo pipefail
+source=$1/io/casacore-c build=$2 cc=$3 makems=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+others=$(grep -n '#include "' "$source"/*.h "$source"/*.hpp "$source"/*.cc | grep -v '"casacore_[a-z]*\.hp*"' || true)
+[[ -z $others ]] || fail "includes of what is not its own: $others"
+
+cmake --install "$build" --component casacore-c --prefix "$work/prefix" >install.log || fail "$(cat install.log)"
+[[ $(find prefix -type f | wc -l) == 3 ]] || fail "installed: $(find prefix -type f)"
+PKG_CONFIG_PATH=$(dirname "$(find prefix -name casacore-c.pc)")
+export PKG_CONFIG_PATH
+sed -n '/^```c$/,/^```$/p' "$source/README.md" | grep -v '^```' >uvw.c
+read -ra flags <<<"$(pkg-config --cflags --libs casacore-c)"
+"$cc" -std=c11 -Wall -Wextra -Werror uvw.c "${flags[@]}" -o uvw
+
+"$makems" -quiet -duration 20s -integration 10s a.ms
+./uvw a.ms >lines
+[[ $(awk 'NF == 3' lines | wc -l) -gt 100 ]] || fail "no uvw: $(head -3 lines)"
+if ./uvw none.ms 2>error; then fail "a set that is not there was read"; fi
+grep -q 'none.ms: No such file' error || fail "no cause: $(cat error)"
