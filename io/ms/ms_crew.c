@@ -20,30 +20,33 @@
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_child.h"
 
-enum { SLOTS = 4 }; /* of a process */
+enum { SLOTS = 4 }; /* each process has so many */
 
 /* Address space of a slot, of which only what a block touches becomes memory. */
 static const int64_t SLOT_BYTES = (int64_t)16 << 20;
 
-typedef enum order_kind { OPEN, BEGIN, FREED } order_kind; /* to a process */
+typedef enum request_kind { OPEN, BEGIN, FREED } request_kind;
 
-typedef struct order {
-    order_kind kind;
+/* The parent sends requests to a process. */
+typedef struct request {
+    request_kind kind;
     int64_t interval_begin, interval_end; /* OPEN */
-} order;
+} request;
 
-typedef enum news_kind { OPENED, BLOCK, END, FAILED } news_kind; /* from a process */
+typedef enum reply_kind { OPENED, BLOCK, END, FAILED } reply_kind;
 
-typedef struct news {
-    news_kind kind;
+/* A process sends replies to the parent. */
+typedef struct reply {
+    reply_kind kind;
     int64_t n_row;    /* OPENED: all selected; BLOCK: its own */
     int64_t n_sample; /* OPENED */
     int set, data_desc_id, field_id;
     msi_ms_dropped dropped; /* on the way to this block */
     int status;             /* FAILED */
     char message[MSI_MESSAGE_BYTES];
-} news;
+} reply;
 
+/* The parent's view of a process. */
 typedef struct worker {
     msi_child child;
     struct msi_ms_buffer slot[SLOTS];
@@ -60,20 +63,20 @@ struct msi_ms_crew {
     int64_t n_slot_bytes;
     msi_ms_reader *reader; /* whose blocks are read */
     int64_t n_block;       /* taken so far */
-    int holds;             /* the process whose block the caller has; -1: none */
+    int lender;            /* the process whose block the caller has; -1: none */
 };
 
 /* ---- Both sides ---- */
 
-/* The next bytes of a slot, aligned as any array may need. */
-static void *take_room(char *slot, int64_t *at, int64_t bytes)
+/* Gives the next bytes of a slot, aligned as any array may need. */
+static void *take_bytes(char *slot, int64_t *at, int64_t bytes)
 {
     void *room = slot + *at;
     *at += (bytes + 63) / 64 * 64;
     return room;
 }
 
-/* A slot's arrays, as large as any block of the reader; 0 where they do not fit. */
+/* Lays a slot's arrays out for the largest block of the reader. Returns 0 where they do not fit. */
 static int lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r)
 {
     int64_t n_row = 0, n_sample = 0;
@@ -88,89 +91,90 @@ static int lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r)
     *b = (struct msi_ms_buffer){.n_row_allocated = n_row, .n_sample_allocated = n_sample};
     if (n_row > SLOT_BYTES / 64 || n_sample > SLOT_BYTES / 16) return 0;
     int64_t at = 0;
-    b->ms_row = take_room(slot, &at, n_row * (int64_t)sizeof *b->ms_row);
-    b->time_s = take_room(slot, &at, n_row * (int64_t)sizeof *b->time_s);
-    b->uvw_m = take_room(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
-    b->data = take_room(slot, &at, n_sample * (int64_t)sizeof *b->data);
-    b->weight = take_room(slot, &at, n_sample * (int64_t)sizeof *b->weight);
-    b->flag = take_room(slot, &at, n_sample);
+    b->ms_row = take_bytes(slot, &at, n_row * (int64_t)sizeof *b->ms_row);
+    b->time_s = take_bytes(slot, &at, n_row * (int64_t)sizeof *b->time_s);
+    b->uvw_m = take_bytes(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
+    b->data = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->data);
+    b->weight = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->weight);
+    b->flag = take_bytes(slot, &at, n_sample);
     return at <= SLOT_BYTES;
 }
 
 /* ---- A process ---- */
 
-typedef struct reading {
+/* A process's view of itself. */
+typedef struct process {
     const msi_child *parent;
     int part, n_part;
     char *slots; /* [SLOTS][SLOT_BYTES] */
-} reading;
+} process;
 
-/* To the parent; where that is gone there is nothing left to do. */
-static void tell(const reading *x, const news *n)
+/* Where the parent is gone there is nothing left to do. */
+static void send_reply(const process *p, const reply *answer)
 {
-    if (msi_child_send(x->parent, n, sizeof *n) != 0) _exit(1);
+    if (msi_child_send(p->parent, answer, sizeof *answer) != 0) _exit(1);
 }
 
-static void tell_failure(const reading *x, int status)
+static void send_failure(const process *p, int status)
 {
-    news n = {.kind = FAILED, .status = status};
-    snprintf(n.message, sizeof n.message, "%s", msi_error_get());
-    tell(x, &n);
+    reply answer = {.kind = FAILED, .status = status};
+    snprintf(answer.message, sizeof answer.message, "%s", msi_error_get());
+    send_reply(p, &answer);
 }
 
-static void receive(const reading *x, order *o)
+static void recv_request(const process *p, request *q)
 {
-    if (msi_child_receive(x->parent, o, sizeof *o) != 0) _exit(0);
+    if (msi_child_receive(p->parent, q, sizeof *q) != 0) _exit(0);
 }
 
-static int read_all(const reading *x, msi_ms_reader *r)
+static int read_all(const process *p, msi_ms_reader *r)
 {
     struct msi_ms_buffer buffer[SLOTS];
     for (int i = 0; i < SLOTS; i++)
-        if (!lay_out(&buffer[i], x->slots + i * SLOT_BYTES, r))
+        if (!lay_out(&buffer[i], p->slots + i * SLOT_BYTES, r))
             return msi_error_set(MSI_EINTERNAL, "a block is too large to hand over");
     for (int64_t n_full = 0, n_freed = 0;; n_full++) {
-        order o;
-        for (; n_full - n_freed == SLOTS; n_freed++) receive(x, &o);
+        request q;
+        for (; n_full - n_freed == SLOTS; n_freed++) recv_request(p, &q);
         msi_ms_block block = {.buffer = &buffer[n_full % SLOTS]};
         int is_end;
         memset(&r->dropped, 0, sizeof r->dropped);
-        MSI_TRY(msi_ms_reader_next_of(r, x->part, x->n_part, &block, &is_end));
-        tell(x, &(news){.kind = is_end ? END : BLOCK,
-                        .n_row = block.n_row,
-                        .set = block.set,
-                        .data_desc_id = block.data_desc_id,
-                        .field_id = block.field_id,
-                        .dropped = r->dropped});
-        /* Whatever is still to be freed is told of before the next order. */
-        for (; is_end && n_freed < n_full; n_freed++) receive(x, &o);
+        MSI_TRY(msi_ms_reader_next_of(r, p->part, p->n_part, &block, &is_end));
+        send_reply(p, &(reply){.kind = is_end ? END : BLOCK,
+                               .n_row = block.n_row,
+                               .set = block.set,
+                               .data_desc_id = block.data_desc_id,
+                               .field_id = block.field_id,
+                               .dropped = r->dropped});
+        /* The parent frees what is still full before its next request. */
+        for (; is_end && n_freed < n_full; n_freed++) recv_request(p, &q);
         if (is_end) return MSI_OK;
     }
 }
 
-static _Noreturn void work(const reading *x, const msi_ms_crew *crew, pid_t parent)
+static _Noreturn void serve(const process *p, const msi_ms_crew *crew, pid_t parent)
 {
     msi_ms_reader *r = NULL;
     int status = MSI_OK;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     for (;;) {
-        order o;
-        receive(x, &o);
-        if (o.kind == OPEN) {
+        request q;
+        recv_request(p, &q);
+        if (q.kind == OPEN) {
             msi_ms_selection selection = crew->selection;
-            selection.interval_begin = o.interval_begin;
-            selection.interval_end = o.interval_end;
+            selection.interval_begin = q.interval_begin;
+            selection.interval_end = q.interval_end;
             msi_ms_reader_free(r);
             r = NULL;
             status = msi_ms_reader_open(&r, crew->paths, crew->n_path, &selection);
-            if (status == MSI_OK) tell(x, &(news){.kind = OPENED, .n_row = r->n_row, .n_sample = r->n_sample});
-        } else if (o.kind == BEGIN) {
-            status = read_all(x, r);
+            if (status == MSI_OK) send_reply(p, &(reply){.kind = OPENED, .n_row = r->n_row, .n_sample = r->n_sample});
+        } else if (q.kind == BEGIN) {
+            status = read_all(p, r);
         }
         if (status != MSI_OK) {
-            tell_failure(x, status);
-            while (msi_child_receive(x->parent, &o, sizeof o) == 0) continue;
+            send_failure(p, status);
+            while (msi_child_receive(p->parent, &q, sizeof q) == 0) continue;
             _exit(1);
         }
     }
@@ -184,8 +188,8 @@ static int start_worker(msi_ms_crew *crew, int k)
     const pid_t self = getpid();
     MSI_TRY(msi_child_fork(&crew->worker[k].child, "to read with", &is_child));
     if (is_child) {
-        const reading x = {&crew->worker[k].child, k, crew->n_worker, crew->slots + k * SLOTS * SLOT_BYTES};
-        work(&x, crew, self);
+        const process p = {&crew->worker[k].child, k, crew->n_worker, crew->slots + k * SLOTS * SLOT_BYTES};
+        serve(&p, crew, self);
     }
     return MSI_OK;
 }
@@ -197,7 +201,7 @@ int msi_ms_crew_start(msi_ms_crew **out, const char *const *paths, int n_path, c
     *out = NULL;
     MSI_TRY(msi_alloc(&crew, 1, sizeof *crew, "processes to read with"));
     *crew =
-        (msi_ms_crew){.paths = paths, .n_path = n_path, .selection = *selection, .n_worker = n_process, .holds = -1};
+        (msi_ms_crew){.paths = paths, .n_path = n_path, .selection = *selection, .n_worker = n_process, .lender = -1};
     crew->n_slot_bytes = n_process * SLOTS * SLOT_BYTES;
     int status = msi_alloc(&crew->worker, n_process, sizeof *crew->worker, "processes to read with");
     if (status == MSI_OK) {
@@ -220,15 +224,15 @@ int msi_ms_crew_start(msi_ms_crew **out, const char *const *paths, int n_path, c
 
 void msi_ms_crew_open(msi_ms_crew *crew, int64_t interval_begin, int64_t interval_end)
 {
-    const order o = {OPEN, interval_begin, interval_end};
-    for (int k = 0; k < crew->n_worker; k++) msi_child_send(&crew->worker[k].child, &o, sizeof o);
+    const request open = {OPEN, interval_begin, interval_end};
+    for (int k = 0; k < crew->n_worker; k++) msi_child_send(&crew->worker[k].child, &open, sizeof open);
 }
 
-/* The next message of a process; *is_gone where it has ended. */
-static int await(const worker *w, news *n, int *is_gone)
+/* Waits for the next reply of a process; *is_gone where it has ended. */
+static int recv_reply(const worker *w, reply *answer, int *is_gone)
 {
     int got;
-    MSI_TRY(msi_child_await(&w->child, 1, n, sizeof *n, &got));
+    MSI_TRY(msi_child_await(&w->child, 1, answer, sizeof *answer, &got));
     *is_gone = got < 0;
     return MSI_OK;
 }
@@ -237,73 +241,79 @@ int msi_ms_crew_begin(msi_ms_crew *crew, msi_ms_reader *reader, int *reads)
 {
     *reads = 1;
     for (int k = 0; k < crew->n_worker; k++) {
-        news n;
+        reply answer;
         int is_gone;
         worker *w = &crew->worker[k];
-        MSI_TRY(await(w, &n, &is_gone));
-        if (is_gone || n.kind != OPENED || n.n_row != reader->n_row || n.n_sample != reader->n_sample) *reads = 0;
+        MSI_TRY(recv_reply(w, &answer, &is_gone));
+        if (is_gone || answer.kind != OPENED || answer.n_row != reader->n_row || answer.n_sample != reader->n_sample)
+            *reads = 0;
         for (int i = 0; i < SLOTS; i++)
             if (!lay_out(&w->slot[i], crew->slots + (k * SLOTS + i) * SLOT_BYTES, reader)) *reads = 0;
         w->n_taken = 0;
     }
     crew->reader = reader;
     crew->n_block = 0;
-    crew->holds = -1;
-    const order o = {.kind = BEGIN};
-    for (int k = 0; *reads && k < crew->n_worker; k++) msi_child_send(&crew->worker[k].child, &o, sizeof o);
+    crew->lender = -1;
+    const request begin = {.kind = BEGIN};
+    for (int k = 0; *reads && k < crew->n_worker; k++) msi_child_send(&crew->worker[k].child, &begin, sizeof begin);
     return MSI_OK;
 }
 
-/* What a process that gave up, or has ended, had to say. */
-static int failure(msi_ms_crew *crew, worker *w, const news *n, int is_gone)
+/* Makes the failure of a process that gave up, or has ended, the caller's. */
+static int take_failure(msi_ms_crew *crew, worker *w, const reply *answer, int is_gone)
 {
     char text[1024];
-    if (!is_gone) return msi_error_set(n->status, "%s", n->message);
+    if (!is_gone) return msi_error_set(answer->status, "%s", answer->message);
     const char *path = crew->n_path == 1 ? crew->paths[0] : "Measurement Sets";
     const int by_signal = msi_child_end_text(&w->child, path, "a process that reads", text, sizeof text);
     if (by_signal == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s; for want of memory? -readers 1 takes less", text);
     return msi_error_set(MSI_EINPUT, "%s", text);
 }
 
-/* Each of the other processes says that it is done, in its turn. */
-static int await_ends(msi_ms_crew *crew, int first)
+/* Waits until each of the other processes has said, in its turn, that it is done. */
+static int recv_ends(msi_ms_crew *crew, int first)
 {
     for (int i = 1; i < crew->n_worker; i++) {
         worker *w = &crew->worker[(first + i) % crew->n_worker];
-        news n;
+        reply answer;
         int is_gone;
-        MSI_TRY(await(w, &n, &is_gone));
-        if (is_gone || n.kind != END) return failure(crew, w, &n, is_gone);
+        MSI_TRY(recv_reply(w, &answer, &is_gone));
+        if (is_gone || answer.kind != END) return take_failure(crew, w, &answer, is_gone);
     }
     return MSI_OK;
 }
 
+static void add_dropped(msi_ms_dropped *sum, const msi_ms_dropped *d)
+{
+    sum->autocorrelation += d->autocorrelation;
+    sum->flag_row += d->flag_row;
+    sum->uvw_not_finite += d->uvw_not_finite;
+    sum->uv_limits += d->uv_limits;
+}
+
 int msi_ms_crew_next(msi_ms_crew *crew, msi_ms_block *block)
 {
-    const order freed = {.kind = FREED};
+    const request freed = {.kind = FREED};
     block->n_row = 0;
-    if (crew->holds >= 0) msi_child_send(&crew->worker[crew->holds].child, &freed, sizeof freed);
-    crew->holds = -1;
+    if (crew->lender >= 0) msi_child_send(&crew->worker[crew->lender].child, &freed, sizeof freed);
+    crew->lender = -1;
     for (;; crew->n_block++) {
         const int k = (int)(crew->n_block % crew->n_worker);
         worker *w = &crew->worker[k];
-        news n;
+        reply answer;
         int is_gone;
-        MSI_TRY(await(w, &n, &is_gone));
-        if (!is_gone && n.kind == END) return await_ends(crew, k);
-        if (is_gone || n.kind != BLOCK) return failure(crew, w, &n, is_gone);
-        msi_ms_dropped *d = &crew->reader->dropped;
-        d->autocorrelation += n.dropped.autocorrelation;
-        d->flag_row += n.dropped.flag_row;
-        d->uvw_not_finite += n.dropped.uvw_not_finite;
-        d->uv_limits += n.dropped.uv_limits;
+        MSI_TRY(recv_reply(w, &answer, &is_gone));
+        if (!is_gone && answer.kind == END) return recv_ends(crew, k);
+        if (is_gone || answer.kind != BLOCK) return take_failure(crew, w, &answer, is_gone);
+        add_dropped(&crew->reader->dropped, &answer.dropped);
         struct msi_ms_buffer *slot = &w->slot[w->n_taken++ % SLOTS];
-        if (n.n_row == 0) {
+        if (answer.n_row == 0) {
             msi_child_send(&w->child, &freed, sizeof freed);
             continue;
         }
-        msi_ms_block_describe(crew->reader, n.set, n.data_desc_id, n.field_id, slot, n.n_row, block);
-        crew->holds = k;
+        msi_ms_block_describe(crew->reader, answer.set, answer.data_desc_id, answer.field_id, slot, answer.n_row,
+                              block);
+        crew->lender = k;
         crew->n_block++;
         return MSI_OK;
     }

@@ -105,14 +105,6 @@ int msi_ms_reader_one_centre(const msi_ms_reader *r);
  */
 int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block);
 
-/*
- * msi_ms_reader_next_of - of the blocks numbered from 0 on, before any is left out for having no rows left, the next of
- * those numbered `part` modulo n_part.
- * Returned: *block; n_row may be 0; *is_end is set after the last one
- * Returns:  as msi_ms_reader_next
- */
-int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *block, int *is_end);
-
 /* msi_ms_reader_rewind - start again from the first block; the drop counts start again from 0. */
 void msi_ms_reader_rewind(msi_ms_reader *r);
 
