@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The elliptical gaussian that stands for a PSF's main lobe. */
+/* A beam is the elliptical gaussian that stands for a PSF's main lobe. */
 #ifndef MSI_CORE_BEAM_H
 #define MSI_CORE_BEAM_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* An image on the sky, and what a gridder makes. */
+/* Images on the sky: what a gridder makes and predicts from. */
 #ifndef MSI_CORE_IMAGE_H
 #define MSI_CORE_IMAGE_H
 
@@ -28,19 +28,19 @@ typedef struct msi_image {
 int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
 void msi_image_free(msi_image *image);
 
-/* Bytes of a pixel. */
+/* msi_image_pixel_bytes - bytes of a pixel. */
 static inline int64_t msi_image_pixel_bytes(msi_precision precision)
 {
     return precision == MSI_FP32 ? 4 : 8;
 }
 
-/* Element i of an array of pixels. */
+/* msi_image_value - element i of an array of pixels. */
 static inline double msi_image_value(const void *pixel, msi_precision precision, int64_t i)
 {
     return precision == MSI_FP32 ? (double)((const float *)pixel)[i] : ((const double *)pixel)[i];
 }
 
-/* Size of the pixel array of one plane, in elements. */
+/* msi_image_n_pixel - pixels of one plane. */
 static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
 {
     return g->nx * g->ny;

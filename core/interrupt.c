@@ -8,7 +8,7 @@
 
 static volatile sig_atomic_t arrived;
 
-static void note(int signal_number)
+static void on_signal(int signal_number)
 {
     arrived = signal_number;
 }
@@ -17,7 +17,7 @@ void msi_interrupt_install(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = note;
+    action.sa_handler = on_signal;
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, NULL);

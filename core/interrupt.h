@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* SIGINT and SIGTERM: a flag that long loops look at, so that a run stops in order within two seconds. */
+/* SIGINT and SIGTERM set a flag that long loops look at, so that a run stops in order within two seconds. */
 #ifndef MSI_CORE_INTERRUPT_H
 #define MSI_CORE_INTERRUPT_H
 

@@ -102,7 +102,7 @@ void msi_progress_hush(int hushed)
     is_hushed = hushed;
 }
 
-/* In place of the bar before it; nothing where the stage has ended. */
+/* Draws a bar in place of the one before it; clears it where the stage has ended. */
 static void draw_bar(const char *stage, double fraction, double left_s, int is_over)
 {
     char bar[31];

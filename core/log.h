@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Log lines on stderr; stdout carries data only. */
+/* Writes log lines to stderr; stdout carries data only. */
 #ifndef MSI_CORE_LOG_H
 #define MSI_CORE_LOG_H
 

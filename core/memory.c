@@ -10,10 +10,11 @@
 
 #include "core/status.h"
 
-/* In front of every block: its size, so that freeing can uncount it, at the block's own alignment. */
+/* Every block has its size in front of it, so that freeing can uncount it; the header keeps the block's alignment. */
 enum { HEADER = 64 };
 
-/* From here on a block is mapped: zero pages come when first touched, by the thread that touches them, and huge. */
+/* Blocks of this size and more are mapped: zero pages come when first touched, by the thread that touches them, and
+ * huge. */
 static const int64_t MAPPED_FROM = 4 << 20;
 
 static _Atomic int64_t in_use, limit;

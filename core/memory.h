@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Host memory: checked, aligned, counted against what the user allows. */
+/* Allocates host memory: checked, aligned, counted against what the user allows. */
 #ifndef MSI_CORE_MEMORY_H
 #define MSI_CORE_MEMORY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a Measurement Set says about itself, as FITS headers and logs need it. */
+/* An observation is what a Measurement Set says about itself, as FITS headers and logs need it. */
 #ifndef MSI_CORE_OBSERVATION_H
 #define MSI_CORE_OBSERVATION_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What Stokes parameters and correlations are called. */
+/* Names Stokes parameters and correlations. */
 #ifndef MSI_CORE_POL_H
 #define MSI_CORE_POL_H
 

@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* What a function that can fail returns: 0, or one of these. */
+/* A function that can fail returns 0 or one of these. */
 enum msi_status {
     MSI_OK = 0,
     MSI_EUSAGE = -1,       /* the command line asks for something that cannot be */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Small types that C, C++ and CUDA read alike. */
+/* C, C++ and CUDA read these small types alike. */
 #ifndef MSI_CORE_TYPES_H
 #define MSI_CORE_TYPES_H
 
@@ -15,7 +15,7 @@ typedef struct msi_c64 {
 
 typedef enum msi_precision { MSI_FP32, MSI_FP64 } msi_precision;
 
-/* Bytes of a complex number. */
+/* msi_complex_bytes - bytes of a complex number. */
 static inline int64_t msi_complex_bytes(msi_precision precision)
 {
     return precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The block of visibilities that preprocessing hands to a gridder. */
+/* Preprocessing hands visibilities to a gridder in these blocks. */
 #ifndef MSI_CORE_VIS_BLOCK_H
 #define MSI_CORE_VIS_BLOCK_H
 

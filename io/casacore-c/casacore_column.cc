@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a column holds and where it is stored, and which of its rows have cells of one shape. */
+/* Describes columns: what they hold, where they are stored, which of their rows have cells of one shape. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableDesc.h>
@@ -8,7 +8,7 @@ using namespace ccc;
 
 namespace {
 
-/* What casacore tells of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); without fields if it has none.
+/* Finds what casacore says of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); no fields if it has none.
  */
 cc::Record manager_of(const cc::Table &table, const char *column)
 {
@@ -21,7 +21,7 @@ cc::Record manager_of(const cc::Table &table, const char *column)
     return cc::Record();
 }
 
-/* The stretch of rows from `row` on that are like it, remembered for the read that follows. */
+/* Finds the stretch of rows from `row` on that are like it, and remembers it for the read that follows. */
 const Alike &alike_from(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row)
 {
     Alike &a = t->alike[column];

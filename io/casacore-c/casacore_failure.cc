@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where every exception ends, as a code and a message; the lock of the process, and casacore's log. */
+/* Ends every exception as a code and a message; keeps the lock of the process, and silences casacore's log. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/Logging/LogSink.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Whether the files of a table are as long as they say: casacore can crash in short ones. */
+/* Checks that the files of a table are as long as they say: casacore can crash in short ones. */
 #include "casacore_internal.hpp"
 
 #include <cctype>
@@ -20,7 +20,7 @@ namespace {
     throw Failure(CCC_EFAILED, "truncated or corrupt: " + shown + " (" + why + ")");
 }
 
-/* Unsigned numbers as casacore stores them, in either byte order. */
+/* Reads an unsigned number as casacore stores it, in either byte order. */
 uint64_t number_at(const unsigned char *p, int n_byte, bool big)
 {
     uint64_t v = 0;
@@ -57,7 +57,7 @@ int64_t size_by_header(const std::string &path, const std::string &shown)
     return buckets + 4 + static_cast<int64_t>(number_at(index + 4, 4, big));
 }
 
-/* A file of arrays begins with a version and its length. */
+/* A file of arrays begins with a version and its length, which is returned. */
 int64_t size_by_array_header(const std::string &path, const std::string &shown)
 {
     unsigned char head[16];
@@ -120,7 +120,7 @@ void ccc::check_files(const std::string &real, const std::string &shown)
     }
 }
 
-/* Bytes that the tiles of each hypercube take, against the files that hold them. */
+/* Compares the bytes that the tiles of each hypercube take with the files that hold them. */
 void ccc::check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown)
 {
     for (cc::uInt m = 0; m < managers.nfields(); m++) {

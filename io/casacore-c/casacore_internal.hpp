@@ -96,7 +96,7 @@ struct Failure : std::runtime_error {
 /* Keeps the message for ccc_error, on one line; returns the code. */
 int fail(int code, const char *text) noexcept;
 
-/* Held by every call, because casacore's table cache is one for the process. */
+/* Every call holds this, because casacore's table cache is one for the process. */
 std::recursive_mutex &process_lock();
 
 /* Sends casacore's own log lines, which would go to the caller's stderr, nowhere. */
@@ -137,7 +137,7 @@ template <class F> int guarded(const ccc_table *t, const char *column, F &&f) no
 
 /* ---- casacore_types.cc: types and shapes, and strings for C ---- */
 
-/* CCC_OTHER for what is not accessible. The type of an array is that of its elements. */
+/* Converts a type, CCC_OTHER for what is not accessible. The type of an array is that of its elements. */
 ccc_type type_of(cc::DataType type);
 const char *name_of(ccc_type type);
 
@@ -150,11 +150,12 @@ cc::Slicer slicer_of(const ccc_slice &s, const cc::IPosition &cell);
 
 std::vector<std::string> strings_in(const cc::Array<cc::String> &array);
 
-/* Copies that the caller frees with ccc_free: strings behind a list of them that ends with NULL, and one string. */
+/* Make copies that the caller frees with ccc_free: strings behind a list of them that ends with NULL, and one string.
+ */
 char **block_of(const std::vector<std::string> &strings);
 char *copy_of(const std::string &s);
 
-/* A copy that the caller frees with ccc_free. */
+/* Makes a copy that the caller frees with ccc_free. */
 template <class T> T *array_of(const std::vector<T> &values)
 {
     T *copy = static_cast<T *>(std::malloc(std::max<size_t>(1, values.size() * sizeof(T))));
@@ -223,7 +224,7 @@ template <class To, class From> To converted(From v)
 
 /* ---- casacore_files.cc: the sizes of a table's files ---- */
 
-/* -1 where there is none. */
+/* Returns the size of a file, -1 where there is none. */
 int64_t file_size(const std::string &path);
 
 /* Fails where a file of the table in directory `real` is shorter than it says; `shown` is its name in messages. */
@@ -232,12 +233,12 @@ void check_files(const std::string &real, const std::string &shown);
 /* As check_files, of the files that hold the tiles of an open table whose storage managers these are. */
 void check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown);
 
-/* The number of rows that table.dat has; -1 where it has none in the expected place. */
+/* Reads the number of rows from table.dat; -1 where it has none in the expected place. */
 int64_t rows_in_header(const std::string &real);
 
 /* ---- casacore_table.cc: names, and how tables are opened ---- */
 
-/* The path from the root on, without slashes at its end. */
+/* Makes a path absolute, without slashes at its end. */
 std::string absolute(const std::string &path);
 
 /* Fails where casacore would put the value of a variable of the environment in this name. */
@@ -259,19 +260,20 @@ void require_rows(const ccc_table *t, int64_t row, int64_t n_row);
 /* Fails unless the column is there and holds a string in each row, or, not scalar, an array of them. */
 void require_string_column(const ccc_table *t, const char *column, bool is_scalar);
 
-/* Whether every cell has the same shape by the column's description. */
+/* Asks whether every cell has the same shape by the column's description. */
 bool is_fixed(const cc::ColumnDesc &d);
 
-/* Shape of one cell; false where it has no value. */
+/* Finds the shape of one cell; false where it has no value. */
 bool cell_shape(const cc::TableColumn &c, int64_t row, cc::IPosition &shape);
 
-/* The hypercubes in what casacore tells of a manager; nullptr where it is not tiled. Lives as long as `manager`. */
+/* Finds the hypercubes in what casacore says of a manager; nullptr where it is not tiled. Lives as long as `manager`.
+ */
 const cc::Record *cubes_of(const cc::Record &manager);
 
-/* Whether one hypercube of a tiled column holds every row, so that all its cells have one shape. */
+/* Asks whether one hypercube of a tiled column holds every row, so that all its cells have one shape. */
 bool is_in_one_cube(ccc_table *t, const char *column);
 
-/* The shape of the cells of these rows; fails where they differ or one has no value. */
+/* Finds the shape of the cells of these rows; fails where they differ or one has no value. */
 cc::IPosition shape_in(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row);
 
 /* The rows of one access: a range, or a list that ascends. */

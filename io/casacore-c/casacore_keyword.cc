@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Keywords of tables and columns, which may lie in records within records. */
+/* Reads and sets keywords of tables and columns, which may lie in records within records. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableRecord.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The rows and channels that CASA's expressions and TaQL conditions select. */
+/* Finds the rows and channels that CASA's expressions and TaQL conditions select. */
 #include "casacore_internal.hpp"
 
 #include <numeric>
@@ -16,7 +16,7 @@ using namespace ccc;
 
 namespace {
 
-/* Rows of a selection, as numbers of the table that it was made from. */
+/* Finds the rows of a selection, as numbers of the table that it was made from. */
 std::vector<int64_t> row_numbers(const cc::Table &base, const cc::TableExprNode &condition)
 {
     std::vector<int64_t> rows;

@@ -36,7 +36,7 @@ void require_table(const std::string &path)
         throw Failure(CCC_ENOTFOUND, path + ": not a table (it has no table.dat)");
 }
 
-/* The name that casacore gets: by way of the parent directory, which stays open, where the path itself would not do. */
+/* Finds the name for casacore: by way of the parent directory, which stays open, where the path itself would not do. */
 std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &directory)
 {
     if (!is_awkward(path)) return path;
@@ -49,7 +49,7 @@ std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &dire
     return real;
 }
 
-/* A path below an awkward one, as the user would write it. */
+/* Turns a path below an awkward one into what the user would write. */
 std::string shown_name(const ccc_table *parent, const std::string &name)
 {
     if (name.compare(0, parent->real.size(), parent->real) == 0) return parent->path + name.substr(parent->real.size());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Types, shapes and strings, from casacore to C and back. */
+/* Converts types, shapes and strings from casacore to C and back. */
 #include "casacore_internal.hpp"
 
 static_assert(sizeof(cc::Bool) == 1 && sizeof(cc::uChar) == 1 && sizeof(cc::Short) == 2 && sizeof(cc::Int) == 4 &&

@@ -31,7 +31,7 @@ int msi_fits_stokes(msi_pol pol)
     return (int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? number[pol] : 0;
 }
 
-/* FITS's word for a Measurement Set's spectral frame, and casacore's number of it for VELREF (AIPS defines 1 to 3). */
+/* A spectral frame has FITS's word for it, and casacore's number for VELREF (AIPS defines 1 to 3). */
 static const struct {
     const char *frame, *specsys;
     int velref;
@@ -70,8 +70,8 @@ static void put_string(fitsfile *f, const char *key, const char *value, const ch
     free(text);
 }
 
-/* As many of 15 digits as fit the 20 columns of FITS's fixed format, which casacore insists on. FITS has no number that
- * is not finite: no card then. */
+/* Writes as many of 15 digits as fit the 20 columns of FITS's fixed format, which casacore insists on. FITS has no
+ * number that is not finite: no card then. */
 static void put_number(fitsfile *f, const char *key, double value, const char *comment, int *status)
 {
     if (!isfinite(value)) return;
@@ -111,7 +111,7 @@ static void put_history(fitsfile *f, const char *text, int *status)
     free(all);
 }
 
-/* MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
+/* Writes MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
 static void format_date(double mjd_s, char text[32])
 {
     int64_t ticks = llround((mjd_s - 40587 * 86400.0) * 1e4);
@@ -148,34 +148,39 @@ static void put_what(fitsfile *f, const msi_fits_spec *spec, int *status)
     }
 }
 
-static void put_axis(fitsfile *f, int axis, const char *ctype, double crpix, double crval, double cdelt,
-                     const char *cunit, int *status)
+/* An axis is what the cards of its number say; cunit is NULL where it has no unit. */
+typedef struct axis_cards {
+    const char *ctype;
+    double crpix, crval, cdelt;
+    const char *cunit;
+} axis_cards;
+
+static void put_axis(fitsfile *f, int number, const axis_cards *axis, int *status)
 {
     char key[FLEN_KEYWORD];
-    snprintf(key, sizeof key, "CTYPE%d", axis);
-    put_string(f, key, ctype, NULL, status);
-    snprintf(key, sizeof key, "CRPIX%d", axis);
-    put_number(f, key, crpix, NULL, status);
-    snprintf(key, sizeof key, "CRVAL%d", axis);
-    put_number(f, key, crval, NULL, status);
-    snprintf(key, sizeof key, "CDELT%d", axis);
-    put_number(f, key, cdelt, NULL, status);
-    snprintf(key, sizeof key, "CUNIT%d", axis);
-    put_string(f, key, cunit, NULL, status);
+    snprintf(key, sizeof key, "CTYPE%d", number);
+    put_string(f, key, axis->ctype, NULL, status);
+    snprintf(key, sizeof key, "CRPIX%d", number);
+    put_number(f, key, axis->crpix, NULL, status);
+    snprintf(key, sizeof key, "CRVAL%d", number);
+    put_number(f, key, axis->crval, NULL, status);
+    snprintf(key, sizeof key, "CDELT%d", number);
+    put_number(f, key, axis->cdelt, NULL, status);
+    snprintf(key, sizeof key, "CUNIT%d", number);
+    put_string(f, key, axis->cunit, NULL, status);
 }
 
 static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes *sky, int *status)
 {
     const msi_image_geometry *g = &spec->geometry;
-    if (is_on_sky(spec->kind)) {
-        for (int i = 0; i < 2; i++)
-            put_axis(f, i + 1, sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg", status);
-    } else {
-        put_axis(f, 1, "U---WAV", sky->crpix[0], 0, 1 / ((double)g->nx * g->cell_x_rad), "lambda", status);
-        put_axis(f, 2, "V---WAV", sky->crpix[1], 0, 1 / ((double)g->ny * g->cell_y_rad), "lambda", status);
-    }
-    put_axis(f, 3, "FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz", status);
-    put_axis(f, 4, "STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL, status);
+    const double du = 1 / ((double)g->nx * g->cell_x_rad), dv = 1 / ((double)g->ny * g->cell_y_rad);
+    axis_cards axis[] = {{"U---WAV", sky->crpix[0], 0, du, "lambda"},
+                         {"V---WAV", sky->crpix[1], 0, dv, "lambda"},
+                         {"FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz"},
+                         {"STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL}};
+    for (int i = 0; i < 2 && is_on_sky(spec->kind); i++)
+        axis[i] = (axis_cards){sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg"};
+    for (int i = 0; i < 4; i++) put_axis(f, i + 1, &axis[i], status);
     if (is_on_sky(spec->kind)) {
         put_number(f, "PV2_1", 0, NULL, status);
         put_number(f, "PV2_2", 0, NULL, status);
@@ -277,7 +282,7 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     return status;
 }
 
-/* The pixels as big-endian float32, padded with zeros to whole blocks. */
+/* Writes the pixels as big-endian float32, padded with zeros to whole blocks. */
 static int write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixel, msi_precision precision)
 {
     uint32_t chunk[CHUNK_PIXELS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Images as FITS files: written with everything that a header should say, and read back. */
+/* Writes images as FITS files with everything that a header should say, and reads them back. */
 #ifndef MSI_IO_FITS_IMAGE_H
 #define MSI_IO_FITS_IMAGE_H
 
@@ -19,7 +19,8 @@ typedef enum msi_fits_kind {
     MSI_FITS_UV_IMAG
 } msi_fits_kind;
 
-/* What a file holds. Zero-initialised members are unknown unless said otherwise; strings are borrowed for the call. */
+/* A specification says what a file holds. Zero-initialised members are unknown unless said otherwise; strings are
+ * borrowed for the call. */
 typedef struct msi_fits_spec {
     msi_fits_kind kind;
     msi_image_geometry geometry;        /* of the image on the sky, also for kinds in the uv plane; required */
@@ -79,7 +80,7 @@ void msi_fits_image_free(msi_fits_image *image);
 
 enum { MSI_FITS_MAX_POL = 12 };
 
-/* What a file of one or several planes says of itself. */
+/* A header is what a file of one or several planes says of itself. */
 typedef struct msi_fits_header {
     msi_image_geometry geometry;  /* of a plane */
     double reference[2];          /* 0-based pixel at which the position below lies; it may be outside the image */

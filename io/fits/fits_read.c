@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The reading half of io/fits/fits_image.h: every number of a header is doubted before it is used. */
+/* Reads what io/fits/fits_image.h describes: every number of a header is doubted before it is used. */
 #include "io/fits/fits_image.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ struct msi_fits_file {
     char path[];
 };
 
-/* Go to the HDU with the image, and see that it is one whose every pixel is in the file. */
+/* Goes to the HDU with the image, and sees that it is one whose every pixel is in the file. */
 static int find_image(fitsfile *f, const char *path, int64_t file_size, int single_plane, int *n_axis, LONGLONG *axis)
 {
     int status = 0, type = 0, bitpix = 0;
@@ -77,7 +77,7 @@ static int find_image(fitsfile *f, const char *path, int64_t file_size, int sing
     return MSI_OK;
 }
 
-/* A card's number: `absent` without the card, MSI_EINPUT where it is none. */
+/* Reads a card's number: `absent` without the card, MSI_EINPUT where it is none. */
 static int get_number(fitsfile *f, const char *path, const char *key, double absent, double *value)
 {
     int status = 0;
@@ -91,7 +91,7 @@ static int get_number(fitsfile *f, const char *path, const char *key, double abs
     return msi_error_set(MSI_EINPUT, "%s: %s is not a number", path, key);
 }
 
-/* A card's text without trailing blanks, "" where there is none. */
+/* Reads a card's text without trailing blanks, "" where there is none. */
 static void get_text(fitsfile *f, const char *key, char text[FLEN_VALUE])
 {
     int status = 0;
@@ -121,7 +121,7 @@ static int get_axis(fitsfile *f, const char *path, int n, axis_cards *a)
     return get_number(f, path, key, a->cdelt, &a->cdelt);
 }
 
-/* What a unit of angle is in degrees, or one of frequency in hertz; 0 for one not known. No unit is the standard one.
+/* Converts a unit of angle to degrees, or one of frequency to hertz; 0 for one not known. No unit is the standard one.
  */
 static double unit_factor(const char *unit, int is_angle)
 {
@@ -239,7 +239,7 @@ static int read_pol_axis(msi_fits_file *file, const axis_cards *a, LONGLONG n)
     return MSI_OK;
 }
 
-/* Frequency and polarisation, in any order; other axes must be of one pixel. */
+/* Reads the axes of frequency and polarisation, in any order; other axes must be of one pixel. */
 static int read_other_axes(msi_fits_file *file)
 {
     msi_fits_header *h = &file->header;
@@ -305,7 +305,7 @@ static int open_file(msi_fits_file **out, const char *path, int single_plane)
         rc = msi_error_set(MSI_EINPUT, "%s: not a plain file", path);
         goto out;
     }
-    /* By descriptor: no character of the name can mean anything to cfitsio, nor can it be too long for it. */
+    /* cfitsio gets a descriptor: no character of the name can mean anything to it, nor can it be too long for it. */
     char by_descriptor[64];
     snprintf(by_descriptor, sizeof by_descriptor, "/proc/self/fd/%d", fd);
     if (fits_open_diskfile(&file->f, by_descriptor, READONLY, &status)) {
@@ -343,7 +343,7 @@ const msi_fits_header *msi_fits_header_get(const msi_fits_file *file)
     return &file->header;
 }
 
-/* Pixels before plane (freq, pol). */
+/* Counts the pixels before plane (freq, pol). */
 static int64_t plane_offset(const msi_fits_file *file, int64_t freq, int pol)
 {
     int64_t stride = file->axis[0] * file->axis[1], offset = 0;
@@ -374,7 +374,7 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
     return MSI_OK;
 }
 
-/* The reference at the centre, where images of this program have it. */
+/* Fails unless the reference is the centre, where images of this program have it. */
 static int check_centred(const msi_fits_file *file)
 {
     for (int k = 0; k < 2; k++)

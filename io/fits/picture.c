@@ -17,7 +17,7 @@
 static const double ASEC_PER_RAD = 648000 / MSI_PI;
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
-/* Canvas pixels. */
+/* Lengths are in canvas pixels. */
 enum {
     LARGEST_SIDE = 1200, /* of the image as drawn, and what it is averaged down to */
     SMALLEST_SIDE = 800, /* below this, pixels are drawn as squares */
@@ -32,7 +32,7 @@ enum {
 
 static const uint32_t NO_VALUE = 0xd8d8d8;
 
-/* The image averaged over blocks. */
+/* Averages the image over blocks. */
 typedef struct small_image {
     int64_t block;
     int nx, ny;
@@ -94,7 +94,7 @@ static void draw_image(cairo_t *cr, const msi_picture_frame *f, const small_imag
     cairo_surface_destroy(surface);
 }
 
-/* A unit and what to multiply by, so that the brightest value reads as 1 to 999. */
+/* A unit and its factor are chosen so that the brightest value reads as 1 to 999. */
 static double choose_unit(const char *unit, double largest, char *text, size_t size)
 {
     static const struct {
@@ -116,7 +116,9 @@ static void format_number(double v, char *text, size_t size)
     snprintf(text, size, "%s%.6g", v < 0 ? "−" : "", fabs(v));
 }
 
-/* Ticks of the colour bar: the roundest numbers first, each where there is still room. Returns the widest's width. */
+/* Draws ticks of the colour bar: the roundest numbers first, each where there is still room. Returns the widest's
+ * width.
+ */
 static double draw_bar_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch, double factor)
 {
     static const double multiple[] = {1, 5, 2, 3, 4, 7, 1.5};

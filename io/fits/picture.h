@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Quick-look pictures of sky images. */
+/* Draws quick-look pictures of sky images. */
 #ifndef MSI_IO_PICTURE_H
 #define MSI_IO_PICTURE_H
 

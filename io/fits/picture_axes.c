@@ -14,7 +14,8 @@ enum {
     MAX_LINES = 8
 };
 
-/* What is drawn along one coordinate. Values are in seconds of time (right ascension) or of arc. */
+/* A coordinate is divided so along one side of the picture. Values are in seconds of time (right ascension) or of arc.
+ */
 typedef struct coordinate {
     int is_time;
     double unit_per_deg;
@@ -70,7 +71,7 @@ void msi_picture_text(cairo_t *cr, double x, double y, double align, const char 
     draw_or_measure(cr, x, y, text, 1);
 }
 
-/* Canvas position of a sky position; 0 where it has none. */
+/* Finds the canvas position of a sky position; 0 where it has none. */
 static int to_canvas(const msi_picture_frame *f, double lng_deg, double lat_deg, double at[2])
 {
     double pixel[2];
@@ -85,8 +86,9 @@ static int inside(const msi_picture_frame *f, const double at[2])
     return at[0] >= f->left && at[0] <= f->left + f->width && at[1] >= f->top && at[1] <= f->top + f->height;
 }
 
-/* Longitudes and latitudes, degrees, that the field covers. Longitudes are continuous about the centre's. *along_bottom
- * is the range of longitudes that the labelled edge shows; that of the field where the horizon or a pole is in it. */
+/* Finds the longitudes and latitudes, degrees, that the field covers. Longitudes are continuous about the centre's.
+ * *along_bottom is the range of longitudes that the labelled edge shows; that of the field where the horizon or a pole
+ * is in it. */
 static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2], double *along_bottom)
 {
     double bottom[2] = {INFINITY, -INFINITY};
@@ -124,7 +126,7 @@ static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2]
     *along_bottom = whole ? bottom[1] - bottom[0] : lng[1] - lng[0];
 }
 
-/* The smallest round step that gives no more than MAX_LINES. */
+/* Returns the smallest round step that gives no more than MAX_LINES. */
 static void choose_step(coordinate *c, double range)
 {
     static const double time_steps[] = {1,   2,   5,    10,   15,   30,    60,    120,  300,
@@ -147,7 +149,7 @@ static void choose_step(coordinate *c, double range)
     for (int i = n - 1; i >= 0 && steps[i] >= least; i--) c->step = steps[i];
 }
 
-/* 05^h30^m or -42°45′, to the digits that the step needs. */
+/* Writes 05^h30^m or -42°45′, to the digits that the step needs. */
 static void format_label(const coordinate *c, double value, char *text, size_t size)
 {
     double scale = pow(10, c->decimals);
@@ -170,7 +172,7 @@ static void format_label(const coordinate *c, double value, char *text, size_t s
     }
 }
 
-/* 1 and remembered, where [from, to] is free of labels. */
+/* Takes [from, to] for a label; returns 0 where another is in the way. */
 static int place(placed_labels *p, double from, double to)
 {
     for (int i = 0; i < p->n; i++)
@@ -190,7 +192,7 @@ static void tick(cairo_t *cr, double x, double y, double dx, double dy)
     cairo_stroke(cr);
 }
 
-/* A label on a line that reaches no labelled edge: light, within the image. */
+/* Draws a label on a line that reaches no labelled edge: light, within the image. */
 static void label_inside(cairo_t *cr, const msi_picture_frame *f, const double at[2], const char *text)
 {
     double width = msi_picture_text_width(cr, text), margin = 6;
@@ -204,7 +206,9 @@ static void label_inside(cairo_t *cr, const msi_picture_frame *f, const double a
     msi_picture_text(cr, at[0], at[1] + 3, 0.5, text);
 }
 
-/* Where the part p-q of a line leaves through the edge at `level` of coordinate k (0 x, 1 y): the other coordinate. */
+/* Finds where the part p-q of a line leaves through the edge at `level` of coordinate k (0 x, 1 y): the other
+ * coordinate.
+ */
 static int crossing(const msi_picture_frame *f, const double p[2], const double q[2], int k, double level,
                     double *other)
 {
@@ -220,7 +224,7 @@ typedef struct label_state {
     double widest_left;
 } label_state;
 
-/* A line of constant longitude or latitude, followed along the other coordinate, with its label. */
+/* A line of constant longitude or latitude is followed along the other coordinate, and has a label. */
 typedef struct grid_line {
     int is_lng;
     double fixed_deg, from_deg, to_deg;
@@ -243,7 +247,7 @@ static grid_line make_line(cairo_t *cr, const coordinate c[2], int is_lng, doubl
     return l;
 }
 
-/* Canvas position of one of the points 0 to LINE_POINTS of a line; 0 where it has none. */
+/* Finds the canvas position of one of the points 0 to LINE_POINTS of a line; 0 where it has none. */
 static int line_point(const msi_picture_frame *f, const grid_line *l, int i, double at[2])
 {
     const double along_deg = l->from_deg + (l->to_deg - l->from_deg) * i / LINE_POINTS;
@@ -315,7 +319,7 @@ static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     return labelled;
 }
 
-/* One grid line: constant longitude (is_lng) or latitude, with its label. */
+/* Draws one grid line, of constant longitude (is_lng) or latitude, with its label. */
 static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate c[2], int is_lng, double value,
                       label_state *labels)
 {

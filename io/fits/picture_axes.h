@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sky coordinates drawn around and over a picture. */
+/* Draws sky coordinates around and over a picture. */
 #ifndef MSI_IO_PICTURE_AXES_H
 #define MSI_IO_PICTURE_AXES_H
 
@@ -8,7 +8,7 @@
 #include "core/image.h"
 #include "io/fits/sky_wcs.h"
 
-/* Where on the canvas the image lies; lengths in canvas pixels. */
+/* A frame says where on the canvas the image lies; lengths are in canvas pixels. */
 typedef struct msi_picture_frame {
     double left, top, width, height;
     double scale; /* canvas pixels an image pixel */

@@ -57,7 +57,7 @@ double msi_stretch_invert(const msi_stretch *s, double t)
     return s->centre + s->softening * sinh(a + t * (b - a));
 }
 
-/* OKLab (B. Ottosson 2020) to linear sRGB. */
+/* Converts OKLab (B. Ottosson 2020) to linear sRGB. */
 static void oklab_to_linear(double lightness, double a, double b, double rgb[3])
 {
     double l = pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From brightness to colour: the stretch and the colour map of a picture. */
+/* Turns brightness into colour: the stretch and the colour map of a picture. */
 #ifndef MSI_IO_PICTURE_COLOUR_H
 #define MSI_IO_PICTURE_COLOUR_H
 

@@ -44,7 +44,7 @@ struct msi_publish {
     output *o; /* [n] */
 };
 
-/* Length of the directory part of a name, its last slash included; 0 where the name has none. */
+/* Returns the length of the directory part of a name, its last slash included; 0 where the name has none. */
 static size_t directory_length(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -58,8 +58,8 @@ static void unlink_temporary(temporary *t)
     atomic_store(&t->live, 0);
 }
 
-/* An empty file in the directory of `name` that did not exist before. Its own name is short whatever the final one is,
- * as that may have all of NAME_MAX. */
+/* Makes an empty file in the directory of `name` that did not exist before. Its own name is short whatever the final
+ * one is, as that may have all of NAME_MAX. */
 static int create_temporary(temporary **out, int *fd, const char *name)
 {
     size_t dir_length = directory_length(name);
@@ -90,7 +90,7 @@ static int create_temporary(temporary **out, int *fd, const char *name)
     return MSI_OK;
 }
 
-/* 0 where the final name is free or may be replaced. */
+/* Fails unless the final name is free or may be replaced. */
 static int check_name(const char *name, int overwrite)
 {
     if (!name[0] || name[strlen(name) - 1] == '/')
@@ -229,8 +229,8 @@ int msi_publish_seal(msi_publish *p, int i)
     return MSI_OK;
 }
 
-/* Rename that never replaces a file. Where the file system cannot do that in one step, a link does the same; where it
- * has no links either, looking first is all that is left. Returns 0 or an errno value. */
+/* Renames without ever replacing a file. Where the file system cannot do that in one step, a link does the same; where
+ * it has no links either, looking first is all that is left. Returns 0 or an errno value. */
 static int rename_without_replacing(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
@@ -245,7 +245,7 @@ static int rename_without_replacing(const char *from, const char *to)
     return rename(from, to) == 0 ? 0 : errno;
 }
 
-/* Without memory of its own: the files are in place by now, and nothing but the disk may say otherwise. */
+/* This takes no memory: the files are in place by now, and nothing but the disk may say otherwise. */
 static int sync_directory(output *o)
 {
     size_t length = directory_length(o->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A set of output files that appears whole: written under temporary names, synced, renamed last. */
+/* Publishes a set of output files whole: written under temporary names, synced, renamed last. */
 #ifndef MSI_IO_PUBLISH_H
 #define MSI_IO_PUBLISH_H
 
@@ -23,7 +23,7 @@ typedef struct msi_publish msi_publish;
  */
 int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int overwrite);
 
-/* The number of outputs, and one's final name (borrowed). */
+/* msi_publish_n - the number of outputs. msi_publish_name - the final name of one, borrowed. */
 int msi_publish_n(const msi_publish *p);
 const char *msi_publish_name(const msi_publish *p, int i);
 

@@ -18,7 +18,7 @@ struct msi_sky_wcs {
     msi_sky_axes axes;
 };
 
-/* How FITS says a Measurement Set's frame. equinox -1: the Julian year of the observation. */
+/* FITS has its own names for a Measurement Set's frames. equinox -1: the Julian year of the observation. */
 typedef struct frame_entry {
     const char *name, *lng, *lat, *radesys;
     double equinox;
@@ -46,7 +46,8 @@ static void name_frame(msi_sky_axes *a, const char *frame, double mjd)
         break;
     }
     if (!a->frame_is_standard) {
-        /* Axes of the standard's free kind, xyLN and xyLT: as RA and DEC every reader would take them for ICRS. */
+        /* The axes are of the standard's free kind, xyLN and xyLT: as RA and DEC every reader would take them for ICRS.
+         */
         const char *name = frame[0] && frame[1] ? frame : "UNKNOWN";
         strcpy(a->ctype[0], "xxLN-SIN");
         strcpy(a->ctype[1], "xxLT-SIN");
@@ -120,7 +121,8 @@ int msi_sky_wcs_create(msi_sky_wcs **out, const msi_image_geometry *geometry, do
             prm->cdelt[i] = a->cdelt_deg[i];
             prm->crpix[i] = a->crpix[i];
         }
-        /* Said outright, as the default differs at the pole itself, where m still points along RA0 + 180 degrees. */
+        /* LONPOLE is said outright, as the default differs at the pole itself, where m still points along RA0 + 180
+         * degrees. */
         prm->lonpole = 180;
         status = wcsset(prm);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sky coordinates of an image, all through wcslib: the only file that knows it. */
+/* Converts sky coordinates of an image, all through wcslib: this file alone knows it. */
 #ifndef MSI_IO_SKY_WCS_H
 #define MSI_IO_SKY_WCS_H
 
@@ -7,7 +7,7 @@
 
 typedef struct msi_sky_wcs msi_sky_wcs;
 
-/* What the header of an image says of its two sky axes. Arrays: longitude, latitude. */
+/* The header of an image says this of its two sky axes. Arrays: longitude, latitude. */
 typedef struct msi_sky_axes {
     char ctype[2][9];    /* 'RA---SIN', 'DEC--SIN' */
     double crval_deg[2]; /* the image centre */

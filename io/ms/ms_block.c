@@ -18,7 +18,7 @@ static const double MAX_UVW_M = 1e12;
 
 /* ---- Read ---- */
 
-/* One of the planned stretches of rows of a group; *i goes on through them. */
+/* Returns the next planned stretch of rows of a group, NULL behind the last; *i, 0 at first, keeps the place. */
 static const msi_ms_run *next_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i)
 {
     while (*i < r->n_piece) {
@@ -28,26 +28,34 @@ static const msi_ms_run *next_piece(const msi_ms_reader *r, const msi_ms_group *
     return NULL;
 }
 
-/* Rows of a group that lie close together, read with all rows between them; *done is 0 where they do not. */
-static int read_between(msi_ms_reader *r, const msi_ms_group *g, const char *column, const ccc_slice *slice,
-                        ccc_type type, void *out, int64_t n_element, size_t size, int *done)
+/* A column as it is read: n_element numbers of `size` bytes from each row. */
+typedef struct column_part {
+    const char *name;
+    const ccc_slice *slice; /* NULL: the whole cell */
+    ccc_type type;
+    int64_t n_element;
+    size_t size;
+} column_part;
+
+/* Reads rows of a group that lie close together with all rows between them; *done is 0 where they do not. */
+static int read_between(msi_ms_reader *r, const msi_ms_group *g, const column_part *c, void *out, int *done)
 {
     msi_ms_raw *w = &r->raw;
     ccc_table *t = r->set[r->set_index].table;
     const int64_t first = w->row[0], n = w->row[g->n_row - 1] - first + 1;
-    const size_t row_size = (size_t)n_element * size;
+    const size_t row_size = (size_t)c->n_element * c->size;
     int64_t n_alike, shape[CCC_MAX_DIM];
     int ndim;
     *done = 0;
     if (n > MAX_SPARSE * g->n_row) return MSI_OK;
-    MSI_CCC(ccc_rows_alike(t, column, first, n, &n_alike, &ndim, shape));
+    MSI_CCC(ccc_rows_alike(t, c->name, first, n, &n_alike, &ndim, shape));
     if (n_alike < n) return MSI_OK;
     if (w->n_between_allocated < n * (int64_t)row_size) {
         w->n_between_allocated = 0;
         MSI_TRY(msi_ms_grow(&w->between, 0, n * (int64_t)row_size, 1, "rows read"));
         w->n_between_allocated = n * (int64_t)row_size;
     }
-    MSI_CCC(ccc_get_range(t, column, first, n, slice, type, w->between, n * n_element));
+    MSI_CCC(ccc_get_range(t, c->name, first, n, c->slice, c->type, w->between, n * c->n_element));
     char *to = out;
     for (int64_t i = 0; i < g->n_row; i++, to += row_size)
         memcpy(to, w->between + (size_t)(w->row[i] - first) * row_size, row_size);
@@ -55,22 +63,22 @@ static int read_between(msi_ms_reader *r, const msi_ms_group *g, const char *col
     return MSI_OK;
 }
 
-/* A column of the rows of a group: n_element numbers of `size` bytes a row. */
-static int read_column(msi_ms_reader *r, const msi_ms_group *g, const char *column, const ccc_slice *slice,
-                       ccc_type type, void *out, int64_t n_element, size_t size)
+/* Reads a column of the rows of a group. */
+static int read_column(msi_ms_reader *r, const msi_ms_group *g, const column_part *c, void *out)
 {
     ccc_table *t = r->set[r->set_index].table;
     char *at = out;
     if (g->n_piece > 1 && g->n_row < (int64_t)RANGE_ROWS * g->n_piece) {
         int done;
-        MSI_TRY(read_between(r, g, column, slice, type, out, n_element, size, &done));
-        if (!done) MSI_CCC(ccc_get_rows(t, column, r->raw.row, g->n_row, slice, type, out, g->n_row * n_element));
+        MSI_TRY(read_between(r, g, c, out, &done));
+        if (!done)
+            MSI_CCC(ccc_get_rows(t, c->name, r->raw.row, g->n_row, c->slice, c->type, out, g->n_row * c->n_element));
         return MSI_OK;
     }
     const msi_ms_run *p;
     for (int i = 0; (p = next_piece(r, g, &i));) {
-        MSI_CCC(ccc_get_range(t, column, p->row, p->n_row, slice, type, at, p->n_row * n_element));
-        at += (size_t)(p->n_row * n_element) * size;
+        MSI_CCC(ccc_get_range(t, c->name, p->row, p->n_row, c->slice, c->type, at, p->n_row * c->n_element));
+        at += (size_t)(p->n_row * c->n_element) * c->size;
     }
     return MSI_OK;
 }
@@ -80,7 +88,7 @@ static int fits(const msi_ms_setup *s, int ndim, const int64_t *shape)
     return ndim == 2 && shape[0] == s->n_corr && shape[1] == s->n_stored;
 }
 
-/* Whether all rows of a group, and those between them, have cells of the stored shape: the quick answer of most sets.
+/* Asks whether all rows of a group, and those between them, have cells of the stored shape: most sets answer quickly.
  */
 static int all_fit(msi_ms_reader *r, const msi_ms_group *g, const char *column, int *all)
 {
@@ -95,7 +103,7 @@ static int all_fit(msi_ms_reader *r, const msi_ms_group *g, const char *column, 
     return MSI_OK;
 }
 
-/* Cells of a group all have the stored shape of its setup. */
+/* Fails unless the cells of a group all have the stored shape of its setup. */
 static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *column)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -118,7 +126,7 @@ static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *colu
     return MSI_OK;
 }
 
-/* Which rows of a group have a WEIGHT_SPECTRUM of the data's shape: all (1), none (0), some (-1). */
+/* Finds whether all rows of a group (1), none (0) or some (-1) have a WEIGHT_SPECTRUM of the data's shape. */
 static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -139,7 +147,7 @@ static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
     return MSI_OK;
 }
 
-/* WEIGHT of n rows, the same for all channels of the span. */
+/* Gives WEIGHT of n rows to all channels of the span. */
 static void spread_weight(const msi_ms_setup *s, const float *row_weight, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++)
@@ -154,8 +162,9 @@ static int read_weight(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice 
     const int64_t n_row_sample = (int64_t)s->n_span * s->n_corr;
     int state;
     MSI_TRY(spectrum_state(r, g, &state));
-    if (state == 1) return read_column(r, g, "WEIGHT_SPECTRUM", slice, CCC_FLOAT, out, n_row_sample, sizeof *out);
-    MSI_TRY(read_column(r, g, "WEIGHT", NULL, CCC_FLOAT, r->raw.row_weight, s->n_corr, sizeof *out));
+    if (state == 1)
+        return read_column(r, g, &(column_part){"WEIGHT_SPECTRUM", slice, CCC_FLOAT, n_row_sample, sizeof *out}, out);
+    MSI_TRY(read_column(r, g, &(column_part){"WEIGHT", NULL, CCC_FLOAT, s->n_corr, sizeof *out}, r->raw.row_weight));
     spread_weight(s, r->raw.row_weight, g->n_row, out);
     if (state == 0) return MSI_OK;
     const msi_ms_run *p;
@@ -196,7 +205,7 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
     return MSI_OK;
 }
 
-/* Data and weights only where they are read: has_data. */
+/* Data and weights are allocated only where they are read (has_data). */
 static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t *n_allocated, int64_t n, int has_data)
 {
     if (*n_allocated >= n) return MSI_OK;
@@ -220,15 +229,15 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
     int64_t n = 0;
     for (int i = 0; (p = next_piece(r, g, &i));)
         for (int64_t k = 0; k < p->n_row; k++) w->row[n++] = p->row + k;
-    MSI_TRY(read_column(r, g, "UVW", NULL, CCC_DOUBLE, b->uvw_m, 3, sizeof *b->uvw_m));
-    MSI_TRY(read_column(r, g, "TIME", NULL, CCC_DOUBLE, b->time_s, 1, sizeof *b->time_s));
+    MSI_TRY(read_column(r, g, &(column_part){"UVW", NULL, CCC_DOUBLE, 3, sizeof *b->uvw_m}, b->uvw_m));
+    MSI_TRY(read_column(r, g, &(column_part){"TIME", NULL, CCC_DOUBLE, 1, sizeof *b->time_s}, b->time_s));
     const int keep_flagged = r->selection.keep_flagged_rows;
     if (!keep_flagged) {
-        MSI_TRY(read_column(r, g, "ANTENNA1", NULL, CCC_INT32, w->antenna1, 1, sizeof *w->antenna1));
-        MSI_TRY(read_column(r, g, "ANTENNA2", NULL, CCC_INT32, w->antenna2, 1, sizeof *w->antenna2));
+        MSI_TRY(read_column(r, g, &(column_part){"ANTENNA1", NULL, CCC_INT32, 1, sizeof *w->antenna1}, w->antenna1));
+        MSI_TRY(read_column(r, g, &(column_part){"ANTENNA2", NULL, CCC_INT32, 1, sizeof *w->antenna2}, w->antenna2));
         memset(w->flag_row, 0, (size_t)n);
         if (set->has_flag_row)
-            MSI_TRY(read_column(r, g, "FLAG_ROW", NULL, CCC_BOOL, w->flag_row, 1, sizeof *w->flag_row));
+            MSI_TRY(read_column(r, g, &(column_part){"FLAG_ROW", NULL, CCC_BOOL, 1, sizeof *w->flag_row}, w->flag_row));
     }
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -250,7 +259,7 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
     return MSI_OK;
 }
 
-/* The kept rows of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
+/* Copies the kept rows of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
 static void arrange(const msi_ms_setup *s, const int32_t *kept, int64_t n_kept, const void *in, void *out, size_t size)
 {
     const size_t group = (size_t)s->n_corr * size, row_in = (size_t)s->n_span * group;
@@ -287,8 +296,8 @@ static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
         weight = w->weight;
         flag = w->flag;
     }
-    MSI_TRY(read_column(r, g, set->data_column, slice, CCC_COMPLEX, data, n_row_sample, sizeof *data));
-    MSI_TRY(read_column(r, g, "FLAG", slice, CCC_BOOL, flag, n_row_sample, sizeof *flag));
+    MSI_TRY(read_column(r, g, &(column_part){set->data_column, slice, CCC_COMPLEX, n_row_sample, sizeof *data}, data));
+    MSI_TRY(read_column(r, g, &(column_part){"FLAG", slice, CCC_BOOL, n_row_sample, sizeof *flag}, flag));
     MSI_TRY(read_weight(r, g, slice, weight));
     if (s->is_identity && n_kept == g->n_row) return MSI_OK;
     arrange(s, r->raw.kept, n_kept, data, b->data, sizeof *data);

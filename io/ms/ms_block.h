@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The reader's state, and the reading of one block. */
+/* Holds the reader's state, and reads one block. */
 #ifndef MSI_IO_MS_BLOCK_H
 #define MSI_IO_MS_BLOCK_H
 
@@ -10,7 +10,7 @@ enum {
     MSI_MS_MAX_GROUPS = 256    /* pairs of setup and field among them */
 };
 
-/* What belongs to one block of the caller. */
+/* A buffer holds the arrays of one block of the caller. */
 struct msi_ms_buffer {
     struct msi_ms_buffer *next;
     int64_t n_row_allocated, n_sample_allocated;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which channels of each spectral setup are selected, in ascending order of frequency. */
+/* Selects the channels of each spectral setup, in ascending order of frequency. */
 #include "io/ms/ms_set.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
     return MSI_OK;
 }
 
-/* The channels of one spectral window, for every setup that uses it; *counted channels of other windows go before. */
+/* Selects the channels of one spectral window for every setup that uses it; *counted channels of others go before. */
 static int select_window(msi_ms_set *set, const msi_ms_selection *selection, const ccc_chan_range *ranges,
                          int64_t n_range, int spw, int64_t *counted)
 {

@@ -23,7 +23,7 @@ enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */
 /* ---- The child's start ---- */
 
 /* Only the parent decides when to stop; what libraries print goes to a file; nothing of the parent's stays open. */
-static void settle(const msi_child *c)
+static void set_up_child(const msi_child *c)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
     struct sigaction action;
@@ -43,12 +43,12 @@ static void settle(const msi_child *c)
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0) dup2(null, STDIN_FILENO);
     if (null >= 0) dup2(null, STDOUT_FILENO);
-    dup2(c->noise_fd, STDERR_FILENO);
+    dup2(c->output_fd, STDERR_FILENO);
     DIR *d = opendir("/proc/self/fd");
     if (!d) return;
     for (const struct dirent *e; (e = readdir(d));) {
         const int fd = atoi(e->d_name);
-        if (fd > STDERR_FILENO && fd != c->socket && fd != c->noise_fd && fd != dirfd(d)) close(fd);
+        if (fd > STDERR_FILENO && fd != c->socket && fd != c->output_fd && fd != dirfd(d)) close(fd);
     }
     closedir(d);
 }
@@ -58,8 +58,8 @@ int msi_child_fork(msi_child *c, const char *what, int *is_child)
     int ends[2];
     *c = (msi_child){0, -1, -1};
     *is_child = 0;
-    c->noise_fd = memfd_create("msimage", MFD_CLOEXEC);
-    if (c->noise_fd < 0) return msi_error_set(MSI_EOUTPUT, "a file in memory: %s", strerror(errno));
+    c->output_fd = memfd_create("msimage", MFD_CLOEXEC);
+    if (c->output_fd < 0) return msi_error_set(MSI_EOUTPUT, "a file in memory: %s", strerror(errno));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return msi_error_set(MSI_EOUTPUT, "a socket to a process %s: %s", what, strerror(errno));
     const pid_t pid = fork();
@@ -68,7 +68,7 @@ int msi_child_fork(msi_child *c, const char *what, int *is_child)
     if (pid < 0) return msi_error_set(MSI_EOUTPUT, "a process %s: %s", what, strerror(errno));
     c->pid = pid;
     *is_child = pid == 0;
-    if (*is_child) settle(c);
+    if (*is_child) set_up_child(c);
     return MSI_OK;
 }
 
@@ -102,13 +102,13 @@ int msi_child_await(const msi_child *c, int wait, void *message, size_t size, in
 
 /* ---- Its end ---- */
 
-/* The last line that tells something, without its beginning "what():"; "" if there is none. */
-static void last_words(int noise_fd, char *text, size_t size)
+/* Finds the last line that says something, without its beginning "what():"; "" if there is none. */
+static void last_line(int output_fd, char *text, size_t size)
 {
     char tail[4096];
-    const off_t length = lseek(noise_fd, 0, SEEK_END);
+    const off_t length = lseek(output_fd, 0, SEEK_END);
     const off_t from = length > (off_t)sizeof tail - 1 ? length - (off_t)sizeof tail + 1 : 0;
-    const ssize_t n = pread(noise_fd, tail, sizeof tail - 1, from);
+    const ssize_t n = pread(output_fd, tail, sizeof tail - 1, from);
     text[0] = 0;
     if (n <= 0) return;
     tail[n] = 0;
@@ -120,29 +120,29 @@ static void last_words(int noise_fd, char *text, size_t size)
     }
 }
 
-void msi_child_how_text(int noise_fd, int how, const char *path, const char *what, char *text, size_t size)
+void msi_child_status_text(int output_fd, int wait_status, const char *path, const char *what, char *text, size_t size)
 {
     char words[512];
-    last_words(noise_fd, words, sizeof words);
-    if (WIFSIGNALED(how))
-        snprintf(text, size, "%.300s: %s was ended by signal %d (%s)%s%s", path, what, WTERMSIG(how),
-                 strsignal(WTERMSIG(how)), *words ? ": " : "", words);
+    last_line(output_fd, words, sizeof words);
+    if (WIFSIGNALED(wait_status))
+        snprintf(text, size, "%.300s: %s was ended by signal %d (%s)%s%s", path, what, WTERMSIG(wait_status),
+                 strsignal(WTERMSIG(wait_status)), *words ? ": " : "", words);
     else
         snprintf(text, size, "%.300s: %s has ended%s%s", path, what, *words ? ": " : "", words);
 }
 
 int msi_child_end_text(msi_child *c, const char *path, const char *what, char *text, size_t size)
 {
-    int how = 0;
-    waitpid(c->pid, &how, 0);
+    int wait_status = 0;
+    waitpid(c->pid, &wait_status, 0);
     c->pid = 0;
-    msi_child_how_text(c->noise_fd, how, path, what, text, size);
-    return WIFSIGNALED(how) ? WTERMSIG(how) : 0;
+    msi_child_status_text(c->output_fd, wait_status, path, what, text, size);
+    return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 }
 
 void msi_child_close(msi_child *c)
 {
     if (c->socket >= 0) close(c->socket);
-    if (c->noise_fd >= 0) close(c->noise_fd);
-    c->socket = c->noise_fd = -1;
+    if (c->output_fd >= 0) close(c->output_fd);
+    c->socket = c->output_fd = -1;
 }

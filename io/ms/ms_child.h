@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Processes beside this one that use casacore, which threads cannot share, and whose end must not be this one's. */
+/* Runs processes beside this one that use casacore, which threads cannot share, and whose end must not be this one's.
+ */
 #ifndef MSI_IO_MS_CHILD_H
 #define MSI_IO_MS_CHILD_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Zero-initialised but for socket and noise_fd, which are -1. */
+/* One side's view of the other. Zero-initialised but for socket and output_fd, which are -1. */
 typedef struct msi_child {
-    pid_t pid;    /* 0 where there is none, and in the child */
-    int socket;   /* to the other side: whole messages; its end is the end of the other side */
-    int noise_fd; /* a file in memory that takes what the child's libraries print */
+    pid_t pid;     /* 0 where there is none, and in the child */
+    int socket;    /* to the other side: whole messages; its end is the end of the other side */
+    int output_fd; /* a file in memory that takes what the child's libraries print */
 } msi_child;
 
 /*
@@ -22,10 +23,10 @@ typedef struct msi_child {
  */
 int msi_child_fork(msi_child *child, const char *what, int *is_child);
 
-/* msi_child_send - one message; 0, or -1 where nobody is there to read it. */
+/* msi_child_send - send one message; 0, or -1 where nobody is there to read it. */
 int msi_child_send(const msi_child *child, const void *message, size_t size);
 
-/* msi_child_receive - waits for a message of this size; 0, or -1 where the other side is gone. */
+/* msi_child_receive - wait for a message of this size; 0, or -1 where the other side is gone. */
 int msi_child_receive(const msi_child *child, void *message, size_t size);
 
 /*
@@ -37,7 +38,7 @@ int msi_child_receive(const msi_child *child, void *message, size_t size);
 int msi_child_await(const msi_child *child, int wait, void *message, size_t size, int *got);
 
 /*
- * msi_child_end_text - waits for the end of a child that has no more to say, and tells how it was.
+ * msi_child_end_text - wait for the end of a child that sends nothing more, and describe it.
  * Given:    path, what  "the process that writes", for the message
  * Returned: text  one line, with the last of what its libraries printed
  * Returns:  the number of the signal that ended it, or 0
@@ -45,12 +46,12 @@ int msi_child_await(const msi_child *child, int wait, void *message, size_t size
 int msi_child_end_text(msi_child *child, const char *path, const char *what, char *text, size_t size);
 
 /*
- * msi_child_how_text - the same of a process that has been waited for.
- * Given: how  waitpid's status
+ * msi_child_status_text - the line of msi_child_end_text for a process that has been waited for.
+ * Given: output_fd  as in msi_child; wait_status  waitpid's
  */
-void msi_child_how_text(int noise_fd, int how, const char *path, const char *what, char *text, size_t size);
+void msi_child_status_text(int output_fd, int wait_status, const char *path, const char *what, char *text, size_t size);
 
-/* msi_child_close - closes the socket, which tells the child to stop, and the file. */
+/* msi_child_close - close the socket, which tells the child to stop, and the file. */
 void msi_child_close(msi_child *child);
 
 #endif

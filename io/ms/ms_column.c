@@ -88,7 +88,7 @@ static int check_set(ccc_table *t)
     return MSI_OK;
 }
 
-/* A column of arrays of complex numbers, or of what can stand for them. */
+/* Describes a column, and fails unless it holds arrays of complex numbers or, of an input, what can stand for them. */
 static int describe(ccc_table *t, const char *column, int is_input, ccc_column_info *info)
 {
     MSI_CCC(ccc_column_describe(t, column, info));
@@ -137,7 +137,7 @@ static int count_shape(shapes *s, const int64_t *cell, int64_t n_row)
     return MSI_OK;
 }
 
-/* That the cells of `column` have the given shape in some rows; *n_undefined counts those without a value. */
+/* Fails unless the cells of `column` have the given shape in some rows; *n_undefined counts those without a value. */
 static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row, const int64_t *cell, const char *like,
                    int64_t *n_undefined)
 {
@@ -156,7 +156,7 @@ static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row,
     return MSI_OK;
 }
 
-/* All shapes of the set, and how many cells of the column that is there have no value where DATA's have one. */
+/* Counts the shapes of the set, and the cells of the column that is there that have no value where DATA's have one. */
 static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec, int is_there, shapes *s,
                         int64_t *n_undefined)
 {
@@ -177,7 +177,7 @@ static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write
     return MSI_OK;
 }
 
-/* DATA's tiles, unless they are absurdly small or large; else tiles of about 512 kB of whole cells. */
+/* Takes DATA's tiles, unless they are absurdly small or large; else tiles of about 512 kB of whole cells. */
 static void choose_tile(msi_ms_column *c, const ccc_column_info *like, const shapes *s)
 {
     const int64_t small = 512, large = 2 << 20, wanted = 64 << 10; /* numbers of 8 bytes */
@@ -218,7 +218,7 @@ static int64_t bytes_of(const msi_ms_column *c, const shapes *s)
 
 /* ---- The way ---- */
 
-/* Whether a column's values can be overwritten where they are, without a change of its manager's header. */
+/* Asks whether a column's values can be overwritten where they are, without a change of its manager's header. */
 static int is_own_tiled(const ccc_column_info *info)
 {
     return info->manager_n_column == 1 && info->manager_file >= 0 &&

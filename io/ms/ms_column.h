@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One column of one Measurement Set that is to be written: how, where its files are, and how far it is. */
+/* Plans, prepares and completes one column of one Measurement Set that is to be written. */
 #ifndef MSI_IO_MS_COLUMN_H
 #define MSI_IO_MS_COLUMN_H
 
@@ -10,10 +10,10 @@
 
 enum { MSI_COLUMN_NAME = 64 };
 
-/* The three ways of ms_writer.h. */
+/* ms_writer.h describes the three ways. */
 typedef enum msi_ms_column_way { MSI_COLUMN_NEW, MSI_COLUMN_SWAPPED, MSI_COLUMN_IN_PLACE } msi_ms_column_way;
 
-/* In the order in which they are passed. */
+/* A column passes these stages in this order. */
 typedef enum msi_ms_column_stage {
     MSI_COLUMN_PLANNED, /* the set is as it was */
     MSI_COLUMN_FILLING, /* the set is as it was; files that its table.dat does not know are being made */
@@ -22,7 +22,7 @@ typedef enum msi_ms_column_stage {
     MSI_COLUMN_COMPLETE /* no mark, all there */
 } msi_ms_column_stage;
 
-/* In shared memory: it holds no pointers, so that the parent can tidy up for a child that is gone. */
+/* A column lies in shared memory and holds no pointers, so that the parent can tidy up for a child that is gone. */
 typedef struct msi_ms_column {
     msi_ms_column_way way;
     volatile int stage;   /* msi_ms_column_stage */

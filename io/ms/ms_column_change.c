@@ -23,7 +23,7 @@ int msi_ms_write_failed(int ccc_status)
 
 /* ---- Files ---- */
 
-/* Whether a name is that of a data file (table.fN_TSMk) or, with_header, of any file of the storage manager N. */
+/* Asks whether a name is that of a data file (table.fN_TSMk) or, with_header, of any file of the storage manager N. */
 static int is_file_of(const char *name, int manager, int with_header)
 {
     char head[32];

@@ -22,7 +22,7 @@
 
 enum { SLOTS = 4 }; /* each process has so many */
 
-/* Address space of a slot, of which only what a block touches becomes memory. */
+/* A slot has so much address space, of which only what a block touches becomes memory. */
 static const int64_t SLOT_BYTES = (int64_t)16 << 20;
 
 typedef enum request_kind { OPEN, BEGIN, FREED } request_kind;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Processes that read the blocks of a reader side by side, since threads cannot share casacore's tables. */
+/* Reads the blocks of a reader in processes side by side, since threads cannot share casacore's tables. */
 #ifndef MSI_IO_MS_CREW_H
 #define MSI_IO_MS_CREW_H
 

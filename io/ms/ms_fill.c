@@ -16,7 +16,7 @@ typedef struct rows {
     const int64_t *cell; /* n_corr, n_chan */
 } rows;
 
-/* How many cells of this shape are read or written at once. */
+/* Returns how many cells of this shape are read or written at once. */
 static int64_t cells_at_once(const int64_t *cell)
 {
     const int64_t n = cell[0] * cell[1];
@@ -40,7 +40,7 @@ static int is_written(const msi_ms_fill *f, int64_t row)
     return f->is_written ? f->is_written[row >> 3] >> (row & 7) & 1 : 0;
 }
 
-static int note_written(msi_ms_fill *f, const rows *r)
+static int mark_written(msi_ms_fill *f, const rows *r)
 {
     if (f->column->way == MSI_COLUMN_IN_PLACE) return MSI_OK;
     if (!f->is_written) MSI_TRY(msi_alloc(&f->is_written, f->column->n_row / 8 + 1, 1, "a bit for each row"));
@@ -53,7 +53,7 @@ static int note_written(msi_ms_fill *f, const rows *r)
 static int put(msi_ms_fill *f, const rows *r, const msi_c32 *cells)
 {
     f->column->touched = 1;
-    MSI_TRY(note_written(f, r));
+    MSI_TRY(mark_written(f, r));
     if (is_contiguous(r))
         MSI_CCC_WRITE(ccc_put_range(f->table, f->spec->column, r->row[0], r->n, 2, r->cell, NULL, CCC_COMPLEX, cells));
     else
@@ -82,7 +82,9 @@ static int get(msi_ms_fill *f, const char *column, const rows *r, int undefined_
     return MSI_OK;
 }
 
-/* What cells hold before values are put into some of their channels. The rows are all written already, or none is. */
+/* Reads what cells hold before values are put into some of their channels. The rows are all written already, or none
+ * is.
+ */
 static int get_base(msi_ms_fill *f, const rows *r, msi_c32 *cells)
 {
     if (f->column->way == MSI_COLUMN_IN_PLACE || is_written(f, r->row[0])) return get(f, f->spec->column, r, 0, cells);

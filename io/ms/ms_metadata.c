@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the subtables of a Measurement Set say, checked. */
+/* Reads and checks what the subtables of a Measurement Set say. */
 #include "io/ms/ms_set.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
     return MSI_OK;
 }
 
-/* An array cell of numbers as doubles; *out is freed by msi_free. A cell without a value gives n = 0. */
+/* Reads an array cell of numbers as doubles; *out is freed by msi_free. A cell without a value gives n = 0. */
 static int cell_doubles(ccc_table *t, const char *column, int64_t row, double **out, int64_t *n)
 {
     int ndim;
@@ -69,14 +69,14 @@ static void copy_text(char *to, size_t size, const char *from)
     snprintf(to, size, "%s", from);
 }
 
-/* What a set may lack does not fail; that there is no memory to look at it does, or the default would pass for it. */
+/* A set may lack what is optional. Having no memory to look at it is a failure, or the default would pass for it. */
 static int optional(int ccc_status, int *is_there)
 {
     *is_there = ccc_status == CCC_OK;
     return ccc_status == CCC_ENOMEM ? msi_ms_failed(ccc_status) : MSI_OK;
 }
 
-/* A string cell, or "" where there is none. */
+/* Reads a string cell, or "" where there is none. */
 static int text_cell(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
 {
     char *text = NULL;
@@ -89,7 +89,7 @@ static int text_cell(ccc_table *t, const char *column, int64_t row, char *to, si
     return MSI_OK;
 }
 
-/* The MFrequency codes of casacore. */
+/* Translates the MFrequency codes of casacore. */
 static const char *frequency_frame(int code)
 {
     static const char *const frames[] = {"REST", "LSRK", "LSRD", "BARY", "GEO", "TOPO", "GALACTO", "LGROUP", "CMB"};
@@ -138,7 +138,7 @@ out:
     return status;
 }
 
-/* The correlations of one POLARIZATION row. */
+/* Reads the correlations of one POLARIZATION row. */
 static int read_correlations(const msi_ms_set *set, ccc_table *t, int64_t row, msi_ms_setup *setup)
 {
     double *codes;
@@ -205,7 +205,7 @@ out:
     return status;
 }
 
-/* The name that a column's keywords give to a code. */
+/* Finds the name that a column's keywords give to a code. */
 static int frame_of_code(ccc_table *t, const char *column, int code, char *frame, size_t size)
 {
     char **names = NULL;
@@ -221,7 +221,7 @@ static int frame_of_code(ccc_table *t, const char *column, int code, char *frame
     return status;
 }
 
-/* The frame of a direction column: one for all rows, or a code or a name in a column of its own. */
+/* Reads the frame of a direction column: one for all rows, or a code or a name in a column of its own. */
 static int direction_frame(ccc_table *t, const char *column, int64_t row, char *frame, size_t size)
 {
     char *text = NULL;
@@ -364,7 +364,7 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
-/* Rest frequency of the field's source; 0 where none is told. SOURCE is an optional subtable. */
+/* Reads the rest frequency of the field's source; 0 where none is given. SOURCE is an optional subtable. */
 static int rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
 {
     ccc_table *t = NULL;
@@ -385,7 +385,7 @@ static int rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
         msi_free(values);
     }
     ccc_table_close(t);
-    /* A cell that cannot be read tells nothing, as one that is not there. */
+    /* A cell that cannot be read counts as one that is not there. */
     return status == MSI_ENOMEM ? status : MSI_OK;
 }
 

@@ -9,7 +9,8 @@
 /* A block holds no more visibilities (of one correlation each) and no more rows, unless it is of one row. */
 enum { MSI_MS_BLOCK_SAMPLES = 1 << 17, MSI_MS_BLOCK_ROWS = 1 << 14 };
 
-/* What of the sets is wanted. Zero-initialised: field 0, every spw, every channel, the default column. */
+/* A selection says what of the sets is wanted. Zero-initialised: field 0, every spw, every channel, the default column.
+ */
 typedef struct msi_ms_selection {
     const char *data_column; /* NULL: CORRECTED_DATA where it exists, else DATA */
     int all_fields;          /* fields[] is ignored */
@@ -51,7 +52,7 @@ typedef struct msi_ms_block {
     struct msi_ms_buffer *buffer; /* the reader's; NULL at first */
 } msi_ms_block;
 
-/* Samples (row x channel) left out below the level of a correlation, by reason. */
+/* Counts samples (row x channel) that were left out with all their correlations, by reason. */
 typedef struct msi_ms_dropped {
     int64_t autocorrelation;
     int64_t flag_row;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which rows and channels of a Measurement Set are selected, and the checks of its index columns. */
+/* Selects rows and channels of a Measurement Set, and checks its index columns. */
 #include "io/ms/ms_set.h"
 
 #include <math.h>
@@ -67,7 +67,7 @@ static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *tim
     return MSI_OK;
 }
 
-/* First and last TIME of the timesteps [begin, end). */
+/* Finds the first and last TIME of the timesteps [begin, end). */
 static int interval_times(const msi_ms_set *set, int64_t begin, int64_t end, index_block *b, double *first,
                           double *last)
 {
@@ -113,7 +113,7 @@ static int read_index(const msi_ms_set *set, int64_t row, int64_t n, index_block
     return read_times(set, row, n, b->time_s);
 }
 
-/* What decides about a row. */
+/* A filter decides which rows are selected. */
 typedef struct row_filter {
     uint8_t *setup; /* [n_setup] wanted */
     uint8_t *field; /* [n_field] wanted */
@@ -171,7 +171,7 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
     return status;
 }
 
-/* Rows that both lists hold, in the first; both ascend. */
+/* Keeps in the first list the rows that both hold; both ascend. Returns their number. */
 static int64_t intersect(int64_t *a, int64_t n_a, const int64_t *b, int64_t n_b)
 {
     int64_t n = 0, j = 0;
@@ -213,7 +213,7 @@ static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, 
     msi_free(seen);
 }
 
-/* The rows that MSSelection and TaQL name; *rows is NULL where neither is asked. */
+/* Finds the rows that MSSelection and TaQL select; *rows is NULL where neither is asked. */
 static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **rows, int64_t *n_row,
                        ccc_chan_range **ranges, int64_t *n_range)
 {
@@ -237,7 +237,7 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
     return MSI_OK;
 }
 
-/* Cells of the data column have the shape that the subtables tell; looked at in the first row of each setup. */
+/* Fails unless the data column's cells have the shape that the subtables give; the first row of each setup is read. */
 static int check_shapes(msi_ms_set *set)
 {
     for (int i = 0; i < set->n_setup; i++) {
@@ -269,7 +269,7 @@ static int check_fields(const msi_ms_set *set)
     return MSI_OK;
 }
 
-/* Rows by setup and field, without those of setups that have no channel selected. */
+/* Counts rows by setup and field and, by_channels, drops those of setups that have no channel selected. */
 static void count_rows(msi_ms_set *set, int by_channels)
 {
     int64_t n_run = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One Measurement Set as the reader sees it: what its subtables say, and which rows and channels are selected. */
+/* Describes one Measurement Set to the reader: what its subtables say, and which rows and channels are selected. */
 #ifndef MSI_IO_MS_SET_H
 #define MSI_IO_MS_SET_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The parent's side: starts the child, hands it blocks, and turns whatever happens to it into a status and a line. */
+/* The parent starts the child, hands it blocks, and turns whatever happens to it into a status and a line. */
 #include "io/ms/ms_writer.h"
 
 #include <errno.h>
@@ -47,54 +47,54 @@ static int fail(msi_ms_writer *w, int status, const char *message)
     return msi_error_set(status, "%s", w->message);
 }
 
-/* The child is gone: what it left is tidied up. */
-static void tidy(msi_ms_writer *w)
+/* Undoes what a child that is gone has left undone. */
+static void undo(msi_ms_writer *w)
 {
     for (int i = 0; i < w->n_set; i++) msi_ms_column_abandon(&w->shared->column[i], w->paths[i], NULL, &w->spec);
 }
 
 /* Waits for the end of a child that has nothing more to say. */
-static int child_gone(msi_ms_writer *w)
+static int take_failure(msi_ms_writer *w)
 {
     char message[1024];
     msi_child_end_text(&w->child, w->paths[0], MSI_WRITER_WHAT, message, sizeof message);
-    tidy(w);
+    undo(w);
     if (w->shared->status != MSI_OK) return fail(w, w->shared->status, w->shared->message);
     return fail(w, MSI_EOUTPUT, message);
 }
 
 /* ---- Messages ---- */
 
-/* Takes the next message; *m.order is FREED where the wait was only for a look (wait 0) and there is none. */
-static int take(msi_ms_writer *w, int wait, msi_writer_message *m)
+/* Receives the next message; with wait 0, slot is -1 where none is there yet. A slot that becomes free is free then. */
+static int recv_message(msi_ms_writer *w, int wait, msi_writer_message *m)
 {
     int got;
     MSI_TRY(msi_child_await(&w->child, wait, m, sizeof *m, &got));
-    if (got < 0) return child_gone(w);
+    if (got < 0) return take_failure(w);
     if (got == 0) {
         *m = (msi_writer_message){MSI_WRITER_FREED, -1};
         return MSI_OK;
     }
-    if (m->order == MSI_WRITER_FAILED) return child_gone(w);
-    if (m->order == MSI_WRITER_FREED) w->is_busy[m->slot] = 0;
+    if (m->kind == MSI_WRITER_FAILED) return take_failure(w);
+    if (m->kind == MSI_WRITER_FREED) w->is_busy[m->slot] = 0;
     return MSI_OK;
 }
 
-/* Waits for one message, taking note of slots that become free. */
-static int await(msi_ms_writer *w, msi_writer_order order)
+/* Waits for a reply of this kind. */
+static int recv_reply(msi_ms_writer *w, msi_writer_kind kind)
 {
     msi_writer_message m;
-    do MSI_TRY(take(w, 1, &m));
-    while (m.order != (int)order);
+    do MSI_TRY(recv_message(w, 1, &m));
+    while (m.kind != (int)kind);
     return MSI_OK;
 }
 
-/* Where nobody reads, the child's last message or its end says why. */
-static int tell(msi_ms_writer *w, msi_writer_order order, int slot)
+/* Sends a request. Where nobody reads it, the child's last message or its end says why. */
+static int send_request(msi_ms_writer *w, msi_writer_kind kind, int slot)
 {
     msi_writer_message m;
-    if (msi_writer_send(&w->child, order, slot) == 0) return MSI_OK;
-    for (;;) MSI_TRY(take(w, 1, &m));
+    if (msi_writer_send(&w->child, kind, slot) == 0) return MSI_OK;
+    for (;;) MSI_TRY(recv_message(w, 1, &m));
 }
 
 /* ---- Start ---- */
@@ -147,10 +147,10 @@ static int fork_child(msi_ms_writer *w)
     int is_child;
     MSI_TRY(msi_child_fork(&w->child, "to write with", &is_child));
     if (is_child) msi_writer_child_run(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
-    return await(w, MSI_WRITER_READY);
+    return recv_reply(w, MSI_WRITER_READY);
 }
 
-static void tell_about_sets(const msi_ms_writer *w)
+static void log_ways(const msi_ms_writer *w)
 {
     for (int i = 0; i < w->n_set; i++) {
         const msi_ms_column *c = &w->shared->column[i];
@@ -186,7 +186,7 @@ int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_pat
         msi_ms_writer_free(w);
         return status;
     }
-    tell_about_sets(w);
+    log_ways(w);
     *out = w;
     return MSI_OK;
 }
@@ -215,8 +215,8 @@ static int check_state(const msi_ms_writer *w, int is_right)
 int msi_ms_writer_prepare(msi_ms_writer *w)
 {
     MSI_TRY(check_state(w, !w->is_prepared));
-    MSI_TRY(tell(w, MSI_WRITER_PREPARE, 0));
-    MSI_TRY(await(w, MSI_WRITER_PREPARED));
+    MSI_TRY(send_request(w, MSI_WRITER_PREPARE, 0));
+    MSI_TRY(recv_reply(w, MSI_WRITER_PREPARED));
     w->is_prepared = 1;
     return MSI_OK;
 }
@@ -237,9 +237,9 @@ int msi_ms_writer_slot(msi_ms_writer *w, const msi_ms_block *block, msi_c32 **va
     if (n_value * (int64_t)sizeof **values > MSI_MS_WRITER_BLOCK_BYTES || block->n_row > MSI_MS_WRITER_BLOCK_ROWS)
         return msi_error_set(MSI_ERANGE, "a block of %lld rows x %d channels x %d correlations is too large to write",
                              (long long)block->n_row, block->n_chan, block->n_corr);
-    do MSI_TRY(take(w, 0, &m));
+    do MSI_TRY(recv_message(w, 0, &m));
     while (m.slot >= 0);
-    while (free_slot(w) < 0) MSI_TRY(take(w, 1, &m));
+    while (free_slot(w) < 0) MSI_TRY(recv_message(w, 1, &m));
     w->slot = free_slot(w);
     char *at = (char *)w->shared + w->shared->slots_at + w->slot * MSI_WRITER_SLOT_BYTES;
     msi_writer_slot_head *head = (msi_writer_slot_head *)(void *)at;
@@ -259,10 +259,10 @@ int msi_ms_writer_submit(msi_ms_writer *w)
     const int slot = w->slot;
     w->slot = -1;
     w->is_busy[slot] = 1;
-    return tell(w, MSI_WRITER_FILL, slot);
+    return send_request(w, MSI_WRITER_FILL, slot);
 }
 
-/* Whether the child has ended by itself in time. */
+/* Waits for the child to end by itself; 0 where it has not in time. */
 static int has_stopped(const msi_ms_writer *w)
 {
     const struct timespec pause = {0, PAUSE_MS * 1000000};
@@ -282,7 +282,7 @@ static void stop_child(msi_ms_writer *w)
             waitpid(w->child.pid, NULL, 0);
         }
         w->child.pid = 0;
-        tidy(w);
+        undo(w);
     }
 }
 
@@ -291,10 +291,10 @@ int msi_ms_writer_finish(msi_ms_writer *w)
     int how;
     MSI_TRY(check_state(w, w->is_prepared && w->slot < 0));
     MSI_TRY(msi_interrupt_check());
-    MSI_TRY(tell(w, MSI_WRITER_FINISH, 0));
-    const int status = await(w, MSI_WRITER_FINISHED);
+    MSI_TRY(send_request(w, MSI_WRITER_FINISH, 0));
+    const int status = recv_reply(w, MSI_WRITER_FINISHED);
     if (status == MSI_EINTERRUPTED) {
-        /* It may have come too late to stop anything. */
+        /* The signal may have come too late to stop anything. */
         stop_child(w);
         for (int i = 0; i < w->n_set; i++)
             if (w->shared->column[i].stage != MSI_COLUMN_COMPLETE) return status;

@@ -30,14 +30,14 @@ typedef struct holder {
 
 /* ---- Both ---- */
 
-int msi_writer_send(const msi_child *other, int order, int slot)
+int msi_writer_send(const msi_child *other, msi_writer_kind kind, int slot)
 {
-    const msi_writer_message m = {order, slot};
+    const msi_writer_message m = {kind, slot};
     return msi_child_send(other, &m, sizeof m);
 }
 
 /* Leaves a failure where the parent finds it, unless an earlier one is there. */
-static void report(msi_writer_shared *shared, int status)
+static void keep_failure(msi_writer_shared *shared, int status)
 {
     if (shared->status != MSI_OK) return;
     snprintf(shared->message, sizeof shared->message, "%s", msi_error_get());
@@ -69,7 +69,7 @@ static int fill_all(holder *h)
         fills[i] = (msi_ms_fill){.table = h->table[i], .column = &shared->column[i], .spec = h->spec};
     for (;;) {
         if (msi_child_receive(h->parent, &m, sizeof m) != 0) _exit(1);
-        if (m.order == MSI_WRITER_FINISH) break;
+        if (m.kind == MSI_WRITER_FINISH) break;
         MSI_TRY(fill_slot(fills, shared, m.slot));
         if (msi_writer_send(h->parent, MSI_WRITER_FREED, m.slot) != 0) _exit(1);
     }
@@ -84,20 +84,20 @@ static _Noreturn void run_filler(holder *h, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     const int status = fill_all(h);
-    if (status != MSI_OK) report(h->shared, status);
+    if (status != MSI_OK) keep_failure(h->shared, status);
     _exit(status != MSI_OK);
 }
 
 /* ---- The holder ---- */
 
-/* Back to what was, or to what is marked; then the end. */
+/* Restores what was, or leaves what is marked, and ends the process. */
 static _Noreturn void stop(holder *h, int status)
 {
     if (h->filler) {
         kill(h->filler, SIGKILL);
         waitpid(h->filler, NULL, 0);
     }
-    if (status != MSI_OK) report(h->shared, status);
+    if (status != MSI_OK) keep_failure(h->shared, status);
     for (int i = 0; i < h->shared->n_set; i++)
         if (h->shared->column[i].stage != MSI_COLUMN_MARKED)
             msi_ms_column_abandon(&h->shared->column[i], h->paths[i], NULL, h->spec);
@@ -123,7 +123,7 @@ static int open_all(holder *h)
     return MSI_OK;
 }
 
-/* Columns that need disk space first: where it is missing, no set has been marked. */
+/* Columns that need disk space come first: where it is missing, no set has been marked. */
 static int prepare_all(holder *h)
 {
     for (int in_place = 0; in_place < 2; in_place++)
@@ -164,7 +164,7 @@ static int wait_filler(holder *h, int pipe_fd)
     if (h->shared->is_filled) return MSI_OK;
     if (h->shared->status != MSI_OK) return h->shared->status;
     char text[1024];
-    msi_child_how_text(h->parent->noise_fd, how, h->paths[0], MSI_WRITER_WHAT, text, sizeof text);
+    msi_child_status_text(h->parent->output_fd, how, h->paths[0], MSI_WRITER_WHAT, text, sizeof text);
     return msi_error_set(MSI_EOUTPUT, "%s", text);
 }
 
@@ -197,8 +197,8 @@ static int sync_all(const holder *h)
     return MSI_OK;
 }
 
-/* All from the order to prepare to the end. */
-static int work(holder *h)
+/* Serves the parent from its request to prepare to the end. */
+static int serve(holder *h)
 {
     msi_writer_message m;
     if (msi_writer_send(h->parent, MSI_WRITER_READY, 0) != 0 || msi_child_receive(h->parent, &m, sizeof m) != 0)
@@ -216,7 +216,7 @@ _Noreturn void msi_writer_child_run(msi_writer_shared *shared, const msi_child *
 {
     holder h = {.shared = shared, .parent = parent, .paths = paths, .spec = spec};
     int status = open_all(&h);
-    if (status == MSI_OK) status = work(&h);
+    if (status == MSI_OK) status = serve(&h);
     if (status != MSI_OK) stop(&h, status);
     msi_writer_send(h.parent, MSI_WRITER_FINISHED, 0);
     _exit(0);

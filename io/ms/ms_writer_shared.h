@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the writer's processes share: memory mapped before the fork, and messages on one socket. */
+/* The writer's processes share memory mapped before the fork, and exchange messages on one socket. */
 #ifndef MSI_IO_MS_WRITER_SHARED_H
 #define MSI_IO_MS_WRITER_SHARED_H
 
@@ -8,15 +8,15 @@
 #include "io/ms/ms_child.h"
 #include "io/ms/ms_column.h"
 
-/* In messages. */
+/* The user knows the child by this name. */
 #define MSI_WRITER_WHAT "the process that writes"
 
-/* Address space of a slot, of which only what a block touches becomes memory: the head, a number for each row, and a
- * channel's index for each value at worst. */
+/* A slot has so much address space, of which only what a block touches becomes memory: the head, a number for each row,
+ * and a channel's index for each value at worst. */
 #define MSI_WRITER_SLOT_BYTES (4096 + MSI_MS_WRITER_BLOCK_ROWS * 8 + MSI_MS_WRITER_BLOCK_BYTES / 2 * 3)
 
 /* The holder listens until it has answered PREPARE, the filler after that. */
-typedef enum msi_writer_order {
+typedef enum msi_writer_kind {
     MSI_WRITER_PREPARE, /* to the holder */
     MSI_WRITER_FILL,    /* to the filler, with the number of a slot */
     MSI_WRITER_FINISH,  /* to the filler */
@@ -25,20 +25,20 @@ typedef enum msi_writer_order {
     MSI_WRITER_FREED, /* from the filler, with the number of a slot */
     MSI_WRITER_FINISHED,
     MSI_WRITER_FAILED /* from the holder; status and message are set */
-} msi_writer_order;
+} msi_writer_kind;
 
 typedef struct msi_writer_message {
-    int order, slot;
+    int kind, slot; /* msi_writer_kind */
 } msi_writer_message;
 
-/* The beginning of a slot; row numbers, channel indices and values follow at these offsets in bytes. */
+/* A slot begins so; row numbers, channel indices and values follow at these offsets in bytes. */
 typedef struct msi_writer_slot_head {
     int set;
     int32_t n_chan, n_corr;
     int64_t n_row, chan_at, value_at;
 } msi_writer_slot_head;
 
-/* At the beginning of the shared memory; the slots begin at slots_at. */
+/* The shared memory begins so; the slots begin at slots_at. */
 typedef struct msi_writer_shared {
     int status; /* of what failed in a child; MSI_OK while nothing has */
     char message[2048];
@@ -56,6 +56,6 @@ _Noreturn void msi_writer_child_run(msi_writer_shared *shared, const msi_child *
                                     const msi_ms_write_spec *spec);
 
 /* msi_writer_send - one message; 0, or -1 where nobody is there to read it. */
-int msi_writer_send(const msi_child *other, int order, int slot);
+int msi_writer_send(const msi_child *other, msi_writer_kind kind, int slot);
 
 #endif
