@@ -10,6 +10,7 @@ int msi_exit_code(int status)
     case MSI_OK:
         return 0;
     case MSI_EUSAGE:
+    case MSI_EARGUMENT:
         return 2;
     case MSI_EINPUT:
         return 3;

@@ -18,7 +18,8 @@ enum msi_status {
     MSI_ELOCKED = -6,      /* another process holds the Measurement Set */
     MSI_ERANGE = -7,       /* a value is outside what an algorithm supports */
     MSI_EINTERRUPTED = -8, /* SIGINT or SIGTERM arrived */
-    MSI_EINTERNAL = -9     /* a defect of this program */
+    MSI_EINTERNAL = -9,    /* a defect of this program */
+    MSI_EARGUMENT = -10    /* a function was given what cannot be: a name, a list, two that exclude each other */
 };
 
 enum { MSI_MESSAGE_BYTES = 8192 }; /* the longest message and its end */

@@ -94,14 +94,14 @@ static int create_temporary(temporary **out, int *fd, const char *name)
 static int check_name(const char *name, int overwrite)
 {
     if (!name[0] || name[strlen(name) - 1] == '/')
-        return msi_error_set(MSI_EUSAGE, "'%s' is not a name for an output file", name);
+        return msi_error_set(MSI_EARGUMENT, "'%s' is not a name for an output file", name);
     struct stat st;
     if (lstat(name, &st) == 0) {
         if (S_ISLNK(st.st_mode) && stat(name, &st) != 0) st.st_mode = S_IFREG; /* dangling: only the link is replaced */
         if (!S_ISREG(st.st_mode))
             return msi_error_set(MSI_EOUTPUT, "%s: there is a %s of that name", name,
                                  S_ISDIR(st.st_mode) ? "directory" : "special file");
-        if (!overwrite) return msi_error_set(MSI_EUSAGE, "%s: exists already (-overwrite replaces it)", name);
+        if (!overwrite) return msi_error_about(msi_error_set(MSI_EARGUMENT, "%s: exists already", name), "overwrite");
         return MSI_OK;
     }
     if (errno == ENOENT) return MSI_OK; /* a missing directory is found by the trial file */
@@ -129,7 +129,7 @@ static int check_distinct(const msi_publish *p)
     int rc = MSI_OK;
     for (int i = 1; i < p->n && !rc; i++)
         if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            rc = msi_error_set(MSI_EUSAGE, "%s: two outputs have this name", sorted[i]->name);
+            rc = msi_error_set(MSI_EARGUMENT, "%s: two outputs have this name", sorted[i]->name);
     free(sorted);
     return rc;
 }

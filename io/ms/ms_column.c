@@ -32,18 +32,19 @@ static int is_plain_name(const char *name)
 int msi_ms_column_check(const msi_ms_write_spec *spec)
 {
     if (!spec->column || !is_plain_name(spec->column))
-        return msi_error_set(MSI_EUSAGE, "'%s' cannot be a column's name: a letter, then up to 54 letters, digits, _",
+        return msi_error_set(MSI_EARGUMENT,
+                             "'%s' cannot be a column's name: a letter, then up to 54 letters, digits, _",
                              spec->column ? spec->column : "");
     char between[MSI_COLUMN_NAME + 2];
     snprintf(between, sizeof between, " %s ", spec->column);
     if (strstr(PROTECTED, between))
-        return msi_error_set(MSI_EUSAGE, "visibilities are not written into column %s: take MODEL_DATA or a new name",
-                             spec->column);
+        return msi_error_set(
+            MSI_EARGUMENT, "visibilities are not written into column %s: take MODEL_DATA or a new name", spec->column);
     if (spec->op == MSI_MS_WRITE_REPLACE) return MSI_OK;
     if (!spec->input_column || !*spec->input_column)
-        return msi_error_set(MSI_EUSAGE, "there is no column to add to or to subtract from");
+        return msi_error_set(MSI_EARGUMENT, "there is no column to add to or to subtract from");
     if (!strcmp(spec->column, spec->input_column))
-        return msi_error_set(MSI_EUSAGE,
+        return msi_error_set(MSI_EARGUMENT,
                              "%s cannot be both read and written, or a run that was stopped could not be redone: name "
                              "another output column",
                              spec->column);
@@ -290,7 +291,7 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     const int is_there = ccc_table_has_column(t, spec->column);
     if (is_there) MSI_TRY(describe(t, spec->column, 0, &info));
     if (is_there && !strcmp(spec->column, "CORRECTED_DATA") && !msi_ms_mark_has_origin(t, spec->column))
-        return msi_error_set(MSI_EUSAGE,
+        return msi_error_set(MSI_EARGUMENT,
                              "%s: has a CORRECTED_DATA that msimage did not write: it will not be overwritten; name "
                              "another output column",
                              ccc_table_path(t));

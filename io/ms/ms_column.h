@@ -40,12 +40,12 @@ typedef struct msi_ms_column {
     char mark[512], marked_selection[MSI_MS_MAX_SELECTION]; /* of the earlier run */
 } msi_ms_column;
 
-/* msi_ms_column_check - what is wrong with a specification whatever the set. Returns: 0, MSI_EUSAGE. */
+/* msi_ms_column_check - what is wrong with a specification whatever the set. Returns: 0, MSI_EARGUMENT. */
 int msi_ms_column_check(const msi_ms_write_spec *spec);
 
 /*
  * msi_ms_column_plan - check an open set against the specification and choose the way. Changes nothing.
- * Returns: 0, MSI_EUSAGE, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
+ * Returns: 0, MSI_EARGUMENT, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec);
 

@@ -266,7 +266,8 @@ static int take_failure(msi_ms_crew *crew, worker *w, const reply *answer, int i
     if (!is_gone) return msi_error_set(answer->status, "%s", answer->message);
     const char *path = crew->n_path == 1 ? crew->paths[0] : "Measurement Sets";
     const int by_signal = msi_child_end_text(&w->child, path, "a process that reads", text, sizeof text);
-    if (by_signal == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s; for want of memory? -readers 1 takes less", text);
+    if (by_signal == SIGKILL)
+        return msi_error_about(msi_error_set(MSI_ENOMEM, "%s; for want of memory?", text), "n_reader");
     return msi_error_set(MSI_EINPUT, "%s", text);
 }
 

@@ -76,7 +76,7 @@ int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path
 {
     msi_ms_reader *r = NULL;
     *out = NULL;
-    if (n_path < 1) return msi_error_set(MSI_EUSAGE, "no Measurement Set is given");
+    if (n_path < 1) return msi_error_set(MSI_EARGUMENT, "no Measurement Set is given");
     MSI_TRY(msi_alloc(&r, 1, sizeof *r, "the reader"));
     r->selection = *selection;
     int status = make_sets(r, paths, n_path);

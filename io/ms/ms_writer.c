@@ -105,7 +105,7 @@ static int check_distinct(const char *const *paths, int n_path)
     for (int i = 0; i < n_path; i++)
         for (int k = 0; k < i; k++)
             if (stat(paths[i], &a) == 0 && stat(paths[k], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-                return msi_error_set(MSI_EUSAGE, "%s and %s are the same Measurement Set", paths[k], paths[i]);
+                return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", paths[k], paths[i]);
     return MSI_OK;
 }
 
@@ -171,7 +171,7 @@ int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_pat
 {
     msi_ms_writer *w = NULL;
     *out = NULL;
-    if (n_path < 1) return msi_error_set(MSI_EUSAGE, "no Measurement Set is given");
+    if (n_path < 1) return msi_error_set(MSI_EARGUMENT, "no Measurement Set is given");
     MSI_TRY(msi_ms_column_check(spec));
     MSI_TRY(check_distinct(paths, n_path));
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "the writer"));

@@ -78,9 +78,9 @@ typedef struct msi_ms_writer msi_ms_writer;
  *
  * Given:    paths [n_path], spec (copied)
  * Returned: *out  owned, freed by msi_ms_writer_free
- * Returns:  0; MSI_EUSAGE (a column name that cannot be, or is protected; the same set twice); MSI_ELOCKED (in use; it
- *           never waits); MSI_EINPUT (not a Measurement Set, a column missing or of another type or shape);
- *           MSI_EOUTPUT (the set cannot be written, or no process can be made); MSI_ENOMEM, MSI_EINTERRUPTED
+ * Returns:  0; MSI_EARGUMENT (a column name that cannot be, or is protected; the same set twice); MSI_ELOCKED (in use;
+ * it never waits); MSI_EINPUT (not a Measurement Set, a column missing or of another type or shape); MSI_EOUTPUT (the
+ * set cannot be written, or no process can be made); MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_path, const msi_ms_write_spec *spec);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/options/remedy.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -23,11 +22,9 @@ const int msi_remedy_count = sizeof msi_remedy_table / sizeof *msi_remedy_table;
 
 int msi_remedy_append(int status)
 {
-    char message[MSI_MESSAGE_BYTES];
     for (int i = 0; status && i < msi_remedy_count; i++) {
         if (strcmp(msi_error_about_get(), msi_remedy_table[i].about) != 0) continue;
-        snprintf(message, sizeof message, "%s", msi_error_get());
-        return msi_error_set(status, "%s; %s", message, msi_remedy_table[i].words);
+        return msi_error_about(msi_error_append(status, "; %s", msi_remedy_table[i].words), "");
     }
     return status;
 }

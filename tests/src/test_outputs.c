@@ -197,7 +197,7 @@ static void test_refusals(void **state)
     assert_non_null(f);
     fputs("old", f);
     fclose(f);
-    assert_int_equal(msi_outputs_plan(&out, &o, planes, n_plane), MSI_EUSAGE);
+    assert_int_equal(msi_outputs_plan(&out, &o, planes, n_plane), MSI_EARGUMENT);
     assert_null(out);
     assert_non_null(strstr(msi_error_get(), "run-Q-dirty.fits"));
     assert_non_null(strstr(msi_error_get(), "-overwrite"));

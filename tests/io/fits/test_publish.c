@@ -93,7 +93,7 @@ static void existing_output_is_refused(void **state)
     const char *name[] = {"a", "b"};
     put_file("b", "old");
     msi_publish *p = NULL;
-    assert_int_equal(msi_publish_plan(&p, name, 2, 0), MSI_EUSAGE);
+    assert_int_equal(msi_publish_plan(&p, name, 2, 0), MSI_EARGUMENT);
     assert_null(p);
     assert_non_null(strstr(msi_error_get(), "b: exists already"));
     assert_int_equal(msi_publish_plan(&p, name, 2, 1), MSI_OK);
@@ -121,8 +121,8 @@ static void impossible_names_are_refused(void **state)
         int overwrite, status;
     } cases[] = {
         {"missing/a", 0, MSI_EOUTPUT}, {"fifo/a", 0, MSI_EOUTPUT},    {"directory", 0, MSI_EOUTPUT},
-        {"directory", 1, MSI_EOUTPUT}, {"fifo", 1, MSI_EOUTPUT},      {"directory/", 0, MSI_EUSAGE},
-        {"", 0, MSI_EUSAGE},           {long_name, 0, MSI_EOUTPUT},   {"dangling", 0, MSI_EUSAGE},
+        {"directory", 1, MSI_EOUTPUT}, {"fifo", 1, MSI_EOUTPUT},      {"directory/", 0, MSI_EARGUMENT},
+        {"", 0, MSI_EARGUMENT},        {long_name, 0, MSI_EOUTPUT},   {"dangling", 0, MSI_EARGUMENT},
         {"/proc/a", 0, MSI_EOUTPUT},   {"/dev/full", 1, MSI_EOUTPUT},
     };
     int before = n_files();
@@ -134,7 +134,7 @@ static void impossible_names_are_refused(void **state)
     }
     const char *twice[] = {"a", "b", "a"};
     msi_publish *p = NULL;
-    assert_int_equal(msi_publish_plan(&p, twice, 3, 1), MSI_EUSAGE);
+    assert_int_equal(msi_publish_plan(&p, twice, 3, 1), MSI_EARGUMENT);
     assert_int_equal(n_files(), before);
 
     /* The longest name that there can be, in a path of almost 4 kB. */

@@ -47,7 +47,7 @@ static void test_several_sets(void **state)
     ws_check_column(&a, "MODEL_DATA", ws_zero, 1, ws_zero);
     ws_check_column(&b, "MODEL_DATA", ws_zero, 1, ws_zero);
     const char *const twice[] = {a.path, b.path, a.path};
-    FAILS(MSI_EUSAGE, "same", msi_ms_writer_start(&w, twice, 3, &ws_replace));
+    FAILS(MSI_EARGUMENT, "same", msi_ms_writer_start(&w, twice, 3, &ws_replace));
     assert_null(w);
 }
 
@@ -164,16 +164,16 @@ static void test_refused(void **state)
     ws_add_column(&m, "WIDE", CCC_DCOMPLEX, "TiledShapeStMan", 0, 0);
     ws_add_column(&m, "CORRECTED_DATA", CCC_COMPLEX, "TiledShapeStMan", 0, 0);
     const uint64_t all = fixture_hash(m.path);
-    FAILS(MSI_EUSAGE, "DATA", start(&m, "DATA", R, NULL));
-    FAILS(MSI_EUSAGE, "UVW", start(&m, "UVW", R, NULL));
-    FAILS(MSI_EUSAGE, "FLAG", start(&m, "FLAG", R, NULL));
-    FAILS(MSI_EUSAGE, "name", start(&m, "", R, NULL));
-    FAILS(MSI_EUSAGE, "name", start(&m, "A B", R, NULL));
-    FAILS(MSI_EUSAGE, "name", start(&m, "_A", R, NULL));
-    FAILS(MSI_EUSAGE, "name", start(&m, "A.B", R, NULL));
-    FAILS(MSI_EUSAGE, "CORRECTED_DATA", start(&m, "CORRECTED_DATA", R, NULL));
-    FAILS(MSI_EUSAGE, "both", start(&m, "MODEL_DATA", S, "MODEL_DATA"));
-    FAILS(MSI_EUSAGE, "no column", start(&m, "MODEL_DATA", S, NULL));
+    FAILS(MSI_EARGUMENT, "DATA", start(&m, "DATA", R, NULL));
+    FAILS(MSI_EARGUMENT, "UVW", start(&m, "UVW", R, NULL));
+    FAILS(MSI_EARGUMENT, "FLAG", start(&m, "FLAG", R, NULL));
+    FAILS(MSI_EARGUMENT, "name", start(&m, "", R, NULL));
+    FAILS(MSI_EARGUMENT, "name", start(&m, "A B", R, NULL));
+    FAILS(MSI_EARGUMENT, "name", start(&m, "_A", R, NULL));
+    FAILS(MSI_EARGUMENT, "name", start(&m, "A.B", R, NULL));
+    FAILS(MSI_EARGUMENT, "CORRECTED_DATA", start(&m, "CORRECTED_DATA", R, NULL));
+    FAILS(MSI_EARGUMENT, "both", start(&m, "MODEL_DATA", S, "MODEL_DATA"));
+    FAILS(MSI_EARGUMENT, "no column", start(&m, "MODEL_DATA", S, NULL));
     FAILS(MSI_EINPUT, "NARROW", start(&m, "NARROW", R, NULL));
     FAILS(MSI_EINPUT, "WIDE", start(&m, "WIDE", R, NULL));
     FAILS(MSI_EINPUT, "ANTENNA_X", start(&m, "RESULT", S, "ANTENNA_X"));
