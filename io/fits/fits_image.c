@@ -174,8 +174,12 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
 {
     const msi_image_geometry *g = &spec->geometry;
     const double du = 1 / ((double)g->nx * g->cell_x_rad), dv = 1 / ((double)g->ny * g->cell_y_rad);
-    axis_cards axis[] = {{"U---WAV", sky->crpix[0], 0, du, "lambda"},
-                         {"V---WAV", sky->crpix[1], 0, dv, "lambda"},
+    /* Weights are sums over cells that begin at u = v = 0; a transform has its values there. */
+    const int is_cells = spec->kind == MSI_FITS_WEIGHTS;
+    const double u_crpix = is_cells ? 0.5 * (double)g->nx + 0.5 : sky->crpix[0],
+                 v_crpix = is_cells ? 0.5 * (double)g->ny + 0.5 : sky->crpix[1];
+    axis_cards axis[] = {{"U---WAV", u_crpix, 0, du, "lambda"},
+                         {"V---WAV", v_crpix, 0, dv, "lambda"},
                          {"FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz"},
                          {"STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL}};
     for (int i = 0; i < 2 && is_on_sky(spec->kind); i++)

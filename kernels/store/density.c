@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Density weights: uniform, Briggs, gaussian taper. Briggs 1995; a sample belongs to the nearest cell. */
+/* Density weights: uniform, Briggs, gaussian taper. Briggs 1995; cells as CASA and WSClean take them. */
 #include "kernels/store/density.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,21 +11,36 @@
 #include "kernels/store/vis_store.h"
 
 struct msi_density {
-    msi_image_geometry geometry;
-    double *sum; /* [n_v][n_u]; row 0 is v = 0, column nx/2 is u = 0; both ends of u have their cell */
-    int64_t n_u, n_v;
+    msi_density_grid grid;
+    double cells_per_lambda_u, cells_per_lambda_v;
+    double *sum; /* [nv / 2][nu]; row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell */
     double sum_weight;
 };
 
-int msi_density_create(msi_density **out, const msi_image_geometry *geometry)
+/* The cells along an axis of n pixels: f n raised to a multiple of 4, or n itself where f is 1; then a part of it. */
+static int64_t axis_cells(int64_t n, double padding, double super_weight)
+{
+    if (padding > 1) n = ((int64_t)ceil(padding * (double)n) + 3) / 4 * 4;
+    if (super_weight > 0) n = (int64_t)rint((double)n / super_weight);
+    return n > 2 ? n + n % 2 : 2;
+}
+
+msi_density_grid msi_density_grid_of(const msi_image_geometry *geometry, const msi_weighting *rule)
+{
+    const msi_density_grid grid = {axis_cells(geometry->nx, rule->grid_padding, rule->super_weight),
+                                   axis_cells(geometry->ny, rule->grid_padding, rule->super_weight)};
+    return grid;
+}
+
+int msi_density_create(msi_density **out, const msi_image_geometry *geometry, const msi_weighting *rule)
 {
     *out = NULL;
     msi_density *d;
     MSI_TRY(msi_alloc(&d, 1, sizeof *d, "density weights"));
-    d->geometry = *geometry;
-    d->n_u = geometry->nx + 1;
-    d->n_v = geometry->ny / 2 + 1;
-    int rc = msi_alloc(&d->sum, d->n_v * d->n_u, sizeof *d->sum, "density weights");
+    d->grid = msi_density_grid_of(geometry, rule);
+    d->cells_per_lambda_u = (double)d->grid.nu * geometry->cell_x_rad;
+    d->cells_per_lambda_v = (double)d->grid.nv * geometry->cell_y_rad;
+    int rc = msi_alloc(&d->sum, d->grid.nv / 2 * d->grid.nu, sizeof *d->sum, "density weights");
     if (rc) {
         msi_free(d);
         return rc;
@@ -33,17 +49,22 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry)
     return MSI_OK;
 }
 
-/* The sample's cell; -1 outside the grid. u and v in wavelengths. */
+/*
+ * The sample's cell; -1 outside the grid. u and v in wavelengths. A sample and its mirror image are one: it is taken
+ * where v > 0, or where u >= 0 on the line v = 0, so that cell k of either axis mirrors onto -1 - k.
+ */
 static int64_t cell_of(const msi_density *d, double u, double v)
 {
-    if (v < 0) {
+    if (v < 0 || (v == 0 && u < 0)) {
         u = -u;
         v = -v;
     }
-    double x = rint(u * d->geometry.cell_x_rad * (double)d->geometry.nx) + (double)(d->geometry.nx / 2);
-    double y = rint(v * d->geometry.cell_y_rad * (double)d->geometry.ny);
-    if (!(x >= 0 && x < (double)d->n_u && y < (double)d->n_v)) return -1;
-    return (int64_t)y * d->n_u + (int64_t)x;
+    const double half_u = (double)(d->grid.nu / 2), half_v = (double)(d->grid.nv / 2);
+    const double x = u * d->cells_per_lambda_u, y = v * d->cells_per_lambda_v, edge = 1 + 4 * DBL_EPSILON;
+    if (!(fabs(x) <= half_u * edge && y <= half_v * edge)) return -1;
+    /* The edge of the uv plane itself belongs to the last cell, as it belongs to the image. */
+    const double column = fmax(fmin(floor(x), half_u - 1), -half_u), row = fmin(floor(y), half_v - 1);
+    return (int64_t)row * d->grid.nu + (int64_t)(column + half_u);
 }
 
 void msi_density_add_store(msi_density *d, const msi_vis_store *store)
@@ -56,17 +77,17 @@ void msi_density_add_store(msi_density *d, const msi_vis_store *store)
             for (int32_t c = 0; c < s->n_chan; c++) {
                 if (!(weight[c] > 0)) continue;
                 int64_t cell = cell_of(d, u * s->freq_hz[c], v * s->freq_hz[c]);
-                if (cell >= 0) d->sum[cell] += (double)weight[c];
+                if (cell < 0) continue;
+                d->sum[cell] += (double)weight[c];
                 d->sum_weight += (double)weight[c];
             }
         }
     }
 }
 
-const double *msi_density_grid(const msi_density *d, int64_t *nu, int64_t *nv)
+const double *msi_density_sums(const msi_density *d, msi_density_grid *grid)
 {
-    *nu = d->n_u;
-    *nv = d->n_v;
+    *grid = d->grid;
     return d->sum;
 }
 
@@ -82,7 +103,7 @@ static double briggs_scale(const msi_density *d, double robust)
 {
     double squares = 0;
 #pragma omp parallel for reduction(+ : squares)
-    for (int64_t i = 0; i < d->n_v * d->n_u; i++) squares += d->sum[i] * d->sum[i];
+    for (int64_t i = 0; i < d->grid.nv / 2 * d->grid.nu; i++) squares += d->sum[i] * d->sum[i];
     double s = 5 * pow(10, -robust);
     return squares > 0 ? s * s * d->sum_weight / squares : 0;
 }

@@ -20,16 +20,31 @@ typedef struct msi_weighting {
     msi_weighting_mode mode;
     double robust;         /* Briggs' R, -2 .. 2 */
     double taper_fwhm_rad; /* gaussian uv taper whose image is a gaussian of this FWHM; 0: none */
+    double grid_padding;   /* the uv grid of the densities is that of an image this many times as large; 0: 1 */
+    double super_weight;   /* cells of that grid this many times as large; 0: 1 */
 } msi_weighting;
 
+/* The whole uv grid of summed weights, both halves: cells along u and v, even. */
+typedef struct msi_density_grid {
+    int64_t nu, nv;
+} msi_density_grid;
+
 /*
- * msi_density_create - an empty grid of summed weights: the image's unpadded uv grid, v >= 0 (negative v folds over).
- * Source: Briggs 1995 for the weights.
- * Returns: 0, MSI_ENOMEM
- * Notes:   a sample belongs to the nearest cell. WSClean 3.1 makes this grid about 1.2 times as large: its cells are
- *          smaller, its weights others.
+ * msi_density_grid_of - the uv grid of a rule's densities: as large as the image, which is CASA's; with grid_padding
+ * 1.2 as large as WSClean's: 1.2 times the image, raised to a multiple of 4.
  */
-int msi_density_create(msi_density **out, const msi_image_geometry *geometry);
+msi_density_grid msi_density_grid_of(const msi_image_geometry *geometry, const msi_weighting *rule);
+
+/*
+ * msi_density_create - an empty grid of summed weights, half of the uv plane: the other half mirrors it.
+ * Given:   rule  its grid_padding and super_weight
+ * Source:  Briggs 1995 for the weights.
+ * Returns: 0, MSI_ENOMEM
+ * Notes:   a sample at (u, v) wavelengths with v < 0, or v = 0 and u < 0, is taken at (-u, -v); its cell is
+ *          (floor(u nu cell_x), floor(v nv cell_y)), from -n/2 to n/2 - 1, and n/2 itself belongs to the last. Cell k
+ *          mirrors onto -1 - k.
+ */
+int msi_density_create(msi_density **out, const msi_image_geometry *geometry, const msi_weighting *rule);
 
 /*
  * msi_density_add_store - add the weights of a store's plane 0 to the sums; several stores add up.
@@ -37,8 +52,11 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry);
  */
 void msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 
-/* msi_density_grid - borrowed [nv = ny/2 + 1][nu = nx + 1] float64 sums; row v = 0 first, column nx/2 is u = 0. */
-const double *msi_density_grid(const msi_density *d, int64_t *nu, int64_t *nv);
+/*
+ * msi_density_sums - the summed weights, borrowed.
+ * Returned: *grid; [nv / 2][nu] float64 sums, cell 0 of v first, cell 0 of u in column nu / 2
+ */
+const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
 
 void msi_density_free(msi_density *d);
 

@@ -9,6 +9,7 @@
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
+#include "src/preprocess/stokes.h"
 
 typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
 
@@ -53,7 +54,8 @@ typedef struct msi_options {
     double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2 */
 
     msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs */
-    int mf_weighting;        /* densities over all channels, not over those of one output channel */
+    msi_stokes_weight stokes_weight;
+    int mf_weighting; /* densities over all channels, not over those of one output channel */
 
     double accuracy; /* 1e-12 .. 1e-2 */
     msi_gridding_method gridder;

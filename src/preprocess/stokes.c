@@ -67,10 +67,14 @@ static int mix_one(msi_mix *mix, const msi_plane *plane, const msi_pol *corr, in
     return 0;
 }
 
-int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr)
+int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_weight weight, const msi_pol *corr,
+                 int n_corr)
 {
     for (int p = 0; p < n_plane; p++) {
-        if (mix_one(&mix[p], &planes[p], corr, n_corr)) continue;
+        if (mix_one(&mix[p], &planes[p], corr, n_corr)) {
+            mix[p].weight = weight;
+            continue;
+        }
         char has[64] = "";
         for (int i = 0; i < n_corr; i++) {
             size_t length = strlen(has);
@@ -86,11 +90,12 @@ enum drop_reason { KEPT, FLAGGED, WEIGHT, NOT_FINITE, TOO_LARGE, N_REASON };
 
 /* The sample of one plane: its weight, 0 where it is dropped, and why. */
 static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *data, const float *weight,
-                                          const uint8_t *flag, msi_c64 *value, float *least)
+                                          const uint8_t *flag, msi_c64 *value, float *sample_weight)
 {
     static const float LARGEST = 1e30f;
     msi_c64 sum = {0, 0};
-    float w = INFINITY;
+    float smaller = INFINITY;
+    double total = 0;
     int flagged = 0, bad_weight = 0, bad_data = 0, large = 0;
     for (int k = 0; k < mix->n; k++) {
         int c = mix->corr[k];
@@ -99,17 +104,18 @@ static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *dat
         bad_weight |= !(weight[c] > 0) || isinf(weight[c]);
         bad_data |= !isfinite(re) || !isfinite(im);
         large |= fabsf(re) > LARGEST || fabsf(im) > LARGEST;
-        w = weight[c] < w ? weight[c] : w;
+        smaller = weight[c] < smaller ? weight[c] : smaller;
+        total += (double)weight[c];
         sum.re += mix->factor[k].re * (double)re - mix->factor[k].im * (double)im;
         sum.im += mix->factor[k].re * (double)im + mix->factor[k].im * (double)re;
     }
     if (flagged | bad_weight | bad_data | large) {
         *value = (msi_c64){0, 0};
-        *least = 0;
+        *sample_weight = 0;
         return flagged ? FLAGGED : bad_weight ? WEIGHT : bad_data ? NOT_FINITE : TOO_LARGE;
     }
     *value = sum;
-    *least = w;
+    *sample_weight = mix->weight == MSI_STOKES_WEIGHT_MEAN ? (float)(total / mix->n) : smaller;
     return KEPT;
 }
 

@@ -9,6 +9,10 @@
 
 enum { MSI_MAX_PLANES = 16 };
 
+/* The weight of a Stokes parameter's sample, of its correlations' weights: the smaller one is WSClean's, the mean
+ * CASA's. */
+typedef enum msi_stokes_weight { MSI_STOKES_WEIGHT_SMALLER, MSI_STOKES_WEIGHT_MEAN } msi_stokes_weight;
+
 /* A plane is a real image. A raw cross-hand's image is complex: its imaginary part is a plane of its own. */
 typedef struct msi_plane {
     msi_pol pol;
@@ -31,6 +35,7 @@ typedef struct msi_mix {
     int n;
     int corr[2];
     msi_c64 factor[2];
+    msi_stokes_weight weight;
 } msi_mix;
 
 /*
@@ -40,7 +45,8 @@ typedef struct msi_mix {
  * I = (p+q)/2 of the parallel hands, or the one hand there is.
  * Returns: 0, MSI_EINPUT (the set has no correlations for it; the message lists those it has)
  */
-int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr);
+int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_weight weight, const msi_pol *corr,
+                 int n_corr);
 
 /*
  * msi_stokes_form - form the planes of rows and channels of a block.
@@ -48,7 +54,7 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, const msi_p
  * Given:    block, mix [n_plane]; channels [first_chan, first_chan + n_chan)
  * Returned: vis, weight [n_plane][n_row][n_chan]; weight 0 and visibility 0 where a plane's sample is left out;
  *           *dropped counted on
- * Notes:    the weight is the smallest of the correlations used. Finite data up to 1e30 is never altered.
+ * Notes:    a sample is left out where any correlation used is. Finite data up to 1e30 is never altered.
  */
 void msi_stokes_form(const msi_ms_block *block, const msi_mix *mix, int n_plane, int32_t first_chan, int32_t n_chan,
                      msi_c64 *vis, float *weight, msi_sample_dropped *dropped);

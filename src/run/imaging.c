@@ -190,9 +190,22 @@ static void dismiss_crew(image_run *r)
     r->crew = NULL;
 }
 
+static void log_weight_grid(const msi_options *o)
+{
+    const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);
+    msi_log_info("weight grid: %lld x %lld cells of %.6g x %.6g wavelengths", (long long)grid.nu, (long long)grid.nv,
+                 1 / (o->geometry.cell_x_rad * (double)grid.nu), 1 / (o->geometry.cell_y_rad * (double)grid.nv));
+}
+
 static int load(image_run *r)
 {
-    msi_load_spec spec = {r->planes, r->n_plane, &r->channels, r->options->shift_set, r->ra_rad, r->dec_rad};
+    msi_load_spec spec = {.planes = r->planes,
+                          .n_plane = r->n_plane,
+                          .weight = r->options->stokes_weight,
+                          .channels = &r->channels,
+                          .shift_set = r->options->shift_set,
+                          .ra_rad = r->ra_rad,
+                          .dec_rad = r->dec_rad};
     memset(&r->dropped, 0, sizeof r->dropped);
     int crew_reads = 0;
     if (r->crew) MSI_TRY(msi_ms_crew_begin(r->crew, r->reader, &crew_reads));
@@ -210,7 +223,7 @@ static int weigh(image_run *r)
     if (o->weighting.mode != MSI_WEIGHT_NATURAL)
         for (int64_t c = 0; c < o->channels_out; c++) {
             msi_density **d = &r->density[o->mf_weighting ? 0 : c];
-            if (!*d) MSI_TRY(msi_density_create(d, &o->geometry));
+            if (!*d) MSI_TRY(msi_density_create(d, &o->geometry, &o->weighting));
             MSI_TRY(msi_density_add(*d, r->gridder[c]));
         }
     for (int64_t c = 0; c < o->channels_out; c++)
@@ -219,10 +232,7 @@ static int weigh(image_run *r)
                  o->weighting.mode == MSI_WEIGHT_NATURAL  ? ""
                  : o->mf_weighting && o->channels_out > 1 ? ", densities over all output channels"
                                                           : "");
-    if (o->weighting.mode != MSI_WEIGHT_NATURAL)
-        msi_log_info("weight grid: %lld x %lld cells of %.6g x %.6g wavelengths", (long long)o->geometry.nx,
-                     (long long)o->geometry.ny, 1 / (o->geometry.cell_x_rad * (double)o->geometry.nx),
-                     1 / (o->geometry.cell_y_rad * (double)o->geometry.ny));
+    if (o->weighting.mode != MSI_WEIGHT_NATURAL) log_weight_grid(o);
     return MSI_OK;
 }
 
@@ -243,15 +253,20 @@ static msi_fits_spec fits_spec(const image_run *r, int64_t channel)
                            .command_line = o->command_line};
 }
 
-/* The weights as gridded, on the image's own uv grid: both halves of the plane. */
+/* Writes the weights as gridded, on the uv grid of their densities: both halves of the plane. */
 static int write_weights(image_run *r, int64_t channel, const msi_fits_spec *spec)
 {
     const msi_options *o = r->options;
     int is_all = channel == MSI_OUTPUT_MFS;
+    const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);
     double *weight;
-    MSI_TRY(msi_uv_weights(&o->geometry, r->gridder + (is_all ? 0 : channel), is_all ? o->channels_out : 1, &weight));
+    MSI_TRY(msi_uv_weights(&o->geometry, &o->weighting, r->gridder + (is_all ? 0 : channel),
+                           is_all ? o->channels_out : 1, &weight));
     msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
-    int rc = msi_outputs_write(r->outputs, &id, spec, weight, MSI_FP64);
+    msi_fits_spec of_grid = *spec;
+    of_grid.geometry.nx = grid.nu;
+    of_grid.geometry.ny = grid.nv;
+    int rc = msi_outputs_write(r->outputs, &id, &of_grid, weight, MSI_FP64);
     msi_free(weight);
     return rc;
 }

@@ -108,7 +108,7 @@ static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_
                       msi_sample_dropped *dropped)
 {
     msi_mix mix[MSI_MAX_PLANES];
-    MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, block->corr, block->n_corr));
+    MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, spec->weight, block->corr, block->n_corr));
     const block_load l = {block, spec, mix};
     int64_t first_met, end_met;
     msi_output_channels_met(spec->channels, block->freq_hz, block->n_chan, &first_met, &end_met);

@@ -12,6 +12,7 @@
 typedef struct msi_load_spec {
     const msi_plane *planes;
     int n_plane;
+    msi_stokes_weight weight;
     const msi_output_channels *channels;
     int shift_set; /* 0: phases stay where the fields have them */
     double ra_rad, dec_rad;

@@ -131,9 +131,14 @@ int msi_outputs_n(const msi_outputs *o)
 
 int64_t msi_outputs_bytes(const msi_outputs *o)
 {
-    int64_t n_fits = 0;
-    for (int i = 0; i < o->n; i++) n_fits += !o->list[i].picture;
-    return n_fits * (msi_image_n_pixel(&o->options->geometry) * 4 + 4 * 2880);
+    const msi_density_grid weights = msi_density_grid_of(&o->options->geometry, &o->options->weighting);
+    const int64_t n_pixel = msi_image_n_pixel(&o->options->geometry);
+    int64_t bytes = 0;
+    for (int i = 0; i < o->n; i++) {
+        if (o->list[i].picture) continue;
+        bytes += (o->list[i].id.kind == MSI_FITS_WEIGHTS ? weights.nu * weights.nv : n_pixel) * 4 + 4 * 2880;
+    }
+    return bytes;
 }
 
 int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,

@@ -53,7 +53,8 @@ int msi_run_plan_make(msi_run_plan *plan, const msi_options *o, const msi_gridde
     int n_image = o->make_psf_only ? 1 : n_plane + o->make_psf;
     int64_t pixel_bytes = msi_image_pixel_bytes(r->precision), n_pixel = msi_image_n_pixel(&o->geometry);
     plan->image_bytes = n_image * n_pixel * pixel_bytes * (o->channels_out > 1 ? 2 : 1);
-    int64_t density_bytes = (o->geometry.nx + 1) * (o->geometry.ny / 2 + 1) * 8;
+    const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
+    int64_t density_bytes = density.nu * (density.nv / 2) * 8;
     if (o->weighting.mode != MSI_WEIGHT_NATURAL)
         plan->image_bytes += density_bytes * (o->mf_weighting ? 1 : o->channels_out);
     /* Beside the images, one after the other: a grid of weights and its two halves joined; a complex plane and its
@@ -61,7 +62,7 @@ int msi_run_plan_make(msi_run_plan *plan, const msi_options *o, const msi_gridde
     if (o->save_uv)
         plan->image_bytes += n_pixel * 32;
     else if (o->save_weights)
-        plan->image_bytes += n_pixel * 8 + density_bytes;
+        plan->image_bytes += 3 * density_bytes;
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;

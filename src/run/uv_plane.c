@@ -49,24 +49,23 @@ int msi_uv_plane(const msi_image_geometry *g, const void *pixel, msi_precision p
     return rc;
 }
 
-int msi_uv_weights(const msi_image_geometry *g, msi_gridder *const *gridder, int64_t n_gridder, double **weight)
+int msi_uv_weights(const msi_image_geometry *g, const msi_weighting *rule, msi_gridder *const *gridder,
+                   int64_t n_gridder, double **weight)
 {
-    int64_t nx = g->nx, ny = g->ny, nu, nv;
     msi_density *d;
+    msi_density_grid grid;
     *weight = NULL;
-    MSI_TRY(msi_density_create(&d, g));
+    MSI_TRY(msi_density_create(&d, g, rule));
+    const double *half = msi_density_sums(d, &grid);
     int rc = MSI_OK;
     for (int64_t i = 0; !rc && i < n_gridder; i++) rc = msi_density_add(d, gridder[i]);
-    if (!rc) rc = msi_alloc(weight, nx * ny, sizeof **weight, "weights");
-    if (!rc) {
-        const double *half = msi_density_grid(d, &nu, &nv);
-        for (int64_t j = 0; j < nv; j++)
-            for (int64_t i = 0; i < nu; i++) {
-                int64_t u = i % nx, mirrored = (nx - i) % nx;
-                int64_t up = (ny / 2 + j) % ny, down = (ny / 2 - j + ny) % ny;
-                (*weight)[up * nx + u] += half[j * nu + i];
-                if (j || i != nx / 2) (*weight)[down * nx + mirrored] += half[j * nu + i];
-            }
+    if (!rc) rc = msi_alloc(weight, grid.nu * grid.nv, sizeof **weight, "weights");
+    for (int64_t row = 0; !rc && row < grid.nv / 2; row++) {
+        double *up = *weight + (grid.nv / 2 + row) * grid.nu, *down = *weight + (grid.nv / 2 - 1 - row) * grid.nu;
+        for (int64_t column = 0; column < grid.nu; column++) {
+            up[column] = half[row * grid.nu + column];
+            down[grid.nu - 1 - column] = half[row * grid.nu + column];
+        }
     }
     msi_density_free(d);
     return rc;

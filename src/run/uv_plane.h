@@ -17,12 +17,15 @@ int msi_uv_plane(const msi_image_geometry *geometry, const void *pixel, msi_prec
                  double **im);
 
 /*
- * msi_uv_weights - the weights that gridders hold, on the image's unpadded uv grid: each sample at (u, v) and (-u, -v).
+ * msi_uv_weights - the weights that gridders hold, on the uv grid of a rule's densities: each sample in its cell and in
+ * that cell's mirror image.
  *
  * Given:    gridder [n_gridder], weighed
- * Returned: *weight [ny][nx] float64, owned, msi_free; axes as msi_uv_plane's
+ * Returned: *weight [nv][nu] float64 of msi_density_grid_of, owned, msi_free; cell (nu/2, nv/2) begins at u = v = 0, u
+ *           grows with x, v with y
  * Returns:  0, MSI_ENOMEM
  */
-int msi_uv_weights(const msi_image_geometry *geometry, msi_gridder *const *gridder, int64_t n_gridder, double **weight);
+int msi_uv_weights(const msi_image_geometry *geometry, const msi_weighting *rule, msi_gridder *const *gridder,
+                   int64_t n_gridder, double **weight);
 
 #endif

@@ -58,7 +58,7 @@ static int add_and_weigh(const scenario *s, msi_gridder *g, stage *at)
     if (rc) return rc;
     *at = WEIGHT;
     if (s->rule.mode != MSI_WEIGHT_NATURAL) {
-        rc = msi_density_create(&density, &s->first.geometry);
+        rc = msi_density_create(&density, &s->first.geometry, &s->rule);
         if (rc) assert_null(density);
         if (!rc) rc = msi_density_add(density, g);
     }

@@ -119,10 +119,10 @@ def check_dry_run(s):
         if done.stdout or sorted(os.listdir(s.folder)) != before:
             s.complain("-dry-run writes: %s %s" % (done.stdout, os.listdir(s.folder)))
     # Image and PSF of a channel and of all, a grid of densities for each channel or one for all, the weights as written.
-    image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1537 * 769 * 8e-6
+    image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1536 * 768 * 8e-6
     for words, want_mb in (([], 2 * image_mb), (["-weight", "uniform"], 2 * image_mb + density_mb),
                            (["-weight", "uniform", "-no-mf-weighting"], 2 * image_mb + 4 * density_mb),
-                           (["-save-weights"], 2 * image_mb + density_mb + 1536 ** 2 * 8e-6)):
+                           (["-save-weights"], 2 * image_mb + 3 * density_mb)):
         log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=s.folder).stderr.decode()
         told = re.search(r"images ([0-9.]+) GB; limit", log)
         if not told or abs(1000 * float(told[1]) - want_mb) > 1:

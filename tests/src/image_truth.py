@@ -9,9 +9,10 @@ of the peak. A sample too many, too few or with another weight shows far above t
 """
 import numpy as np
 from astropy.wcs import WCS
+from casacore.tables import table
 
 from image_oracle import ASEC, FITS_FLOOR, Frame, axes, load, peak_error, pixels, read, relative_error, sky
-from program_suite import LOW, MEERKAT, VLA, Suite, main, run
+from program_suite import LOW, MEERKAT, VLA, Suite, fresh_copy, main, run
 
 # Density weights and tapered weights are kept as float32: each off by 2^-24 at most.
 WEIGHT_FLOOR = 2.0**-24
@@ -155,7 +156,6 @@ def check_selections(s):
 def middle_time(path):
     """Between the sixth and the seventh timestep, as MSSelection reads it."""
     from astropy.time import Time
-    from casacore.tables import table
     times = np.unique(table(path, ack=False).getcol("TIME"))
     return Time((times[5] + times[6]) / 2 / 86400, format="mjd").strftime("%Y/%m/%d/%H:%M:%S.%f")
 
@@ -253,6 +253,95 @@ def check_readers(s):
             s.note(np.array_equal(one, three), "%s by one reader and by three" % part)
 
 
+def saved_weights(s, title, name, want, frame):
+    """Is a file of weights the plane wanted, with cells whose coordinates are those of their middles?"""
+    got, header = load(name + "-weights.fits")
+    same = got.shape == want.shape
+    error = np.abs(got - want).max() / want.max() if same else np.inf
+    s.note(error < 1e-6, "%s: %s cells, error %.1e" % (title, got.shape, error))
+    for axis, n in ((1, want.shape[1]), (2, want.shape[0])):
+        if header["CRPIX%d" % axis] != n / 2 + 0.5 or abs(header["CDELT%d" % axis] * n * frame.cell - 1) > 1e-12:
+            s.note(False, "%s: CRPIX%d %g, CDELT%d %g" % (title, axis, header["CRPIX%d" % axis], axis,
+                                                        header["CDELT%d" % axis]))
+
+
+def on_axes(s):
+    """A set some of whose samples lie on the axes of the uv plane and at its origin, to the bit; both signs of zero."""
+    path = s.path("axes.ms")
+    fresh_copy(s.ms("vla"), path)
+    with table(path, readonly=False, ack=False) as t:
+        uvw = t.getcol("UVW")
+        for step, (axis, value) in enumerate(((0, 0.0), (0, -0.0), (1, 0.0), (1, -0.0))):
+            uvw[step::29, axis] = value
+        uvw[5::41, :2] = 0, -0.0
+        uvw[6::41, :2] = -0.0, 0
+        # Samples and their mirror images, which fall into the same cell.
+        uvw[7::29] = -uvw[2::29][:len(uvw[7::29])]
+        t.putcol("UVW", uvw)
+    return path
+
+
+def check_density_grids(s):
+    """Uniform and Briggs weights by their definition on the whole uv plane, with zeros of u and v, on grids of any size."""
+    path = on_axes(s)
+    frame = Frame(250, 200, 5 * ASEC, *np.radians(VLA))
+    samples = frame.inside(read(path))
+    n_on_axes = [int((samples.stored[:, k] == 0).sum()) for k in (0, 1)]
+    s.note(min(n_on_axes) > 100, "%d samples have u = 0, %d v = 0" % tuple(n_on_axes))
+    for padding, super_weight in ((1, 1), (1.2, 1), (2, 1), (1, 3), (1.2, 0.5), (1, 70)):
+        grid = {"padding": padding, "super_weight": super_weight}
+        for mode in ({"mode": "uniform"}, {"mode": "briggs", "robust": -0.5}, {"mode": "uniform", "taper": 30 * ASEC},
+                     {"mode": "briggs", "robust": 1, "taper": 20 * ASEC}):
+            title = "%s, padding %g, super %g" % (" ".join("%s" % v for v in mode.values()), padding, super_weight)
+            name = s.path("image%d" % next(s.number))
+            taper = ["-taper-gaussian", "%.15grad" % mode["taper"]] if "taper" in mode else []
+            robust = [mode["robust"]] if "robust" in mode else []
+            run(s.msimage, "-quiet", "-j", 2, "-size", 250, 200, "-scale", "5asec", "-name", name, "-weight", mode["mode"],
+                *robust, *taper, "-weight-padding", padding, "-super-weight", super_weight, "-save-weights", "-make-psf",
+                "-accuracy", 1e-5, path)
+            weight = frame.weigh(samples, **mode, **grid)
+            s.held(title, name + "-dirty.fits", frame, samples, 1e-5, weight)
+            plane = frame.plane(samples, weight, **grid)
+            saved_weights(s, title, name, plane, frame)
+            if mode == {"mode": "uniform"}:
+                ones(s, title, plane, name)
+
+
+def ones(s, title, plane, name):
+    """Uniform weights sum to one in every cell that holds samples, in the oracle and in the file."""
+    for whose, sums in (("by definition", plane), ("in the file", load(name + "-weights.fits")[0])):
+        held = sums[sums != 0]
+        s.note(held.size > 0 and np.abs(held - 1).max() < 1e-6, "%s: %d cells %s, %.7f to %.7f" %
+               (title, held.size, whose, held.min(), held.max()))
+
+
+def check_densities_of_channels(s):
+    """Over all channels together each cell's uniform weights sum to one; each channel's own, without -mf-weighting."""
+    path, frame = on_axes(s), Frame(256, 256, 5 * ASEC, *np.radians(VLA))
+    samples = frame.inside(read(path))
+    group = groups(samples, 4)
+    for option, own in (("-mf-weighting", False), ("-no-mf-weighting", True)):
+        name = s.path("image%d" % next(s.number))
+        run(s.msimage, "-quiet", "-j", 2, "-size", 256, 256, "-scale", "5asec", "-name", name, "-weight", "uniform",
+            "-save-weights", "-channels-out", 4, option, path)
+        parts = [samples.take(group == i) for i in range(4)]
+        planes = [frame.plane(p, frame.weigh(p, "uniform", density_of=p if own else samples)) for p in parts]
+        for i, plane in enumerate(planes):
+            saved_weights(s, "%s, channel %d" % (option, i), "%s-%04d" % (name, i), plane, frame)
+            if own:
+                ones(s, "%s, channel %d" % (option, i), plane, "%s-%04d" % (name, i))
+        saved_weights(s, "%s, all" % option, name + "-MFS", sum(planes), frame)
+        if not own:
+            ones(s, "%s, all" % option, sum(planes), name + "-MFS")
+
+
+def check_stokes_weights(s):
+    for rule, is_mean in (("smaller", False), ("mean", True)):
+        for weighting in ({"mode": "natural"}, {"mode": "briggs", "robust": 0}):
+            s.check("the %s weight, %s" % (rule, weighting["mode"]), ["vla"], (256, 256), 5, 1e-5,
+                    ["-stokes-weight", rule], pols=("I", "Q", "U", "V"), weighting=weighting, mean_weight=is_mean)
+
+
 def channel_weights(frame, s, mode, own):
     samples = frame.inside(read(s.ms("meerkat")))
     group, weight = groups(samples, 4), np.zeros(len(samples.vis))
@@ -277,20 +366,13 @@ def check_intervals(s):
 
 
 def check_weights_file(s):
-    """-save-weights: the weights gridded, on the image's uv grid, each sample at (u, v) and at (-u, -v)."""
+    """-save-weights: the weights gridded, on the uv grid of their densities, each sample at (u, v) and at (-u, -v)."""
     frame = Frame(256, 200, 5 * ASEC, *np.radians(VLA))
     name = s.image(["vla"], (256, 200), 5, "-weight", "briggs", 0, "-save-weights", "-save-uv", "-accuracy", 1e-5)
     samples = frame.inside(read(s.ms("vla")))
     weight = frame.weigh(samples, "briggs", 0)
-    u, v = (samples.baseline @ frame.axes[:2].T).T
-    want = np.zeros((200, 256))
-    for sign in (1, -1):
-        i, j = np.rint(sign * u * frame.cell * 256).astype(int), np.rint(sign * v * frame.cell * 200).astype(int)
-        np.add.at(want, ((j + 100) % 200, (i + 128) % 256), weight)
-    got, _ = load(name + "-weights.fits")
     # Sums of float32 weights, in another order: the largest cell holds some hundreds of them.
-    error = np.abs(got - want).max() / want.max()
-    s.note(error < 1e-6, "saved weights: error %.1e" % error)
+    saved_weights(s, "saved weights", name, frame.plane(samples, weight), frame)
     dirty, _ = load(name + "-dirty.fits")
     plane = np.fft.fftshift(np.fft.ifft2(np.fft.ifftshift(dirty[:, ::-1]))) * dirty.size
     # Pixel x stands for l index nx/2 - x: mirrored, and one further.

@@ -84,7 +84,7 @@ static void imaging_finds_the_planes_again(void **state)
         msi_mix mix[MSI_MAX_PLANES];
         form(&f, stokes, 4, orders[k], 4);
         const int n = msi_planes_of(stokes, 4, planes);
-        assert_int_equal(msi_mix_make(mix, planes, n, orders[k], 4), MSI_OK);
+        assert_int_equal(msi_mix_make(mix, planes, n, MSI_STOKES_WEIGHT_SMALLER, orders[k], 4), MSI_OK);
         for (int p = 0; p < 4; p++)
             for (int i = 0; i < N_SAMPLE; i++) {
                 double complex sum = 0;

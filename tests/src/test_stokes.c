@@ -50,7 +50,8 @@ static void fixture_init(fixture *f, const msi_pol *corr, int n_corr)
 static void form(fixture *f, const msi_pol *pol, int n_pol, int32_t first, int32_t n_chan)
 {
     f->n_plane = msi_planes_of(pol, n_pol, f->planes);
-    assert_int_equal(msi_mix_make(f->mix, f->planes, f->n_plane, f->block.corr, f->block.n_corr), MSI_OK);
+    assert_int_equal(
+        msi_mix_make(f->mix, f->planes, f->n_plane, MSI_STOKES_WEIGHT_SMALLER, f->block.corr, f->block.n_corr), MSI_OK);
     /* What was there before must not matter. */
     for (int i = 0; i < MSI_MAX_PLANES * N_SAMPLE; i++) {
         f->vis[i] = (msi_c64){NAN, NAN};
@@ -170,14 +171,14 @@ static void test_what_cannot_be_formed(void **state)
     const msi_plane *refused[] = {&u, &v, &rr};
     for (int k = 0; k < 3; k++) {
         msi_mix mix;
-        assert_int_equal(msi_mix_make(&mix, refused[k], 1, pair, 2), MSI_EINPUT);
+        assert_int_equal(msi_mix_make(&mix, refused[k], 1, MSI_STOKES_WEIGHT_SMALLER, pair, 2), MSI_EINPUT);
         assert_non_null(strstr(msi_error_get(), "XX YY"));
     }
     msi_mix mix;
     static const msi_pol crosses[] = {MSI_POL_XY, MSI_POL_YX};
-    assert_int_equal(msi_mix_make(&mix, &i, 1, crosses, 2), MSI_EINPUT);
+    assert_int_equal(msi_mix_make(&mix, &i, 1, MSI_STOKES_WEIGHT_SMALLER, crosses, 2), MSI_EINPUT);
     static const msi_plane q = {MSI_POL_Q, 0};
-    assert_int_equal(msi_mix_make(&mix, &q, 1, pair, 1), MSI_EINPUT);
+    assert_int_equal(msi_mix_make(&mix, &q, 1, MSI_STOKES_WEIGHT_SMALLER, pair, 1), MSI_EINPUT);
 }
 
 /* What spoils one correlation of one sample, and the count it belongs to. */

@@ -66,6 +66,7 @@ class Samples:
         self.baseline = np.zeros((0, 3))  # wavelengths, equatorial axes
         self.centre = np.zeros((0, 3))  # unit vector of the phase centre
         self.uv = np.zeros(0)  # distance as stored, wavelengths
+        self.stored = np.zeros((0, 2))  # u, v as stored, wavelengths
         self.vis = np.zeros(0, complex)
         self.weight = np.zeros(0)
         self.freq = np.zeros(0)
@@ -83,10 +84,11 @@ class Samples:
 
 
 def read(paths, pol="I", column=None, fields=(0,), spws=None, channels=None, interval=None, taql=None, min_uv=0,
-         max_uv=np.inf):
+         max_uv=np.inf, mean_weight=False):
     """The samples that an image of these sets holds, but for the limits of its uv grid.
 
-    fields None: all. channels, interval: begin, end (exclusive). taql: a condition on rows.
+    fields None: all. channels, interval: begin, end (exclusive). taql: a condition on rows. mean_weight: the mean
+    of the correlations' weights, not the smallest.
     """
     out = Samples()
     for path in [paths] if isinstance(paths, str) else paths:
@@ -113,7 +115,8 @@ def read(paths, pol="I", column=None, fields=(0,), spws=None, channels=None, int
                 if rows.nrows() and wanted.any():
                     types = polarization.getcell("CORR_TYPE", setup.getcell("POLARIZATION_ID", int(dd)))
                     present = [c for t in types for c, n in CORRELATIONS.items() if n == t]
-                    _append(out, rows, name, freq, wanted, mixture(pol, present), present, field, min_uv, max_uv)
+                    _append(out, rows, name, freq, wanted, mixture(pol, present), present, field, (min_uv, max_uv),
+                            mean_weight)
     return out
 
 
@@ -138,7 +141,7 @@ def _weights(rows, n_chan):
     return weight
 
 
-def _append(out, rows, column, freq, wanted, parts, present, field, min_uv, max_uv):
+def _append(out, rows, column, freq, wanted, parts, present, field, uv_limits, mean_weight):
     at = [present.index(c) for c, _ in parts]
     data = rows.getcol(column)[:, wanted][..., at].astype(complex)
     flag = rows.getcol("FLAG")[:, wanted][..., at]
@@ -150,7 +153,7 @@ def _append(out, rows, column, freq, wanted, parts, present, field, min_uv, max_
         keep &= (np.isfinite(uvw_m) & (np.abs(uvw_m) < 1e12)).all(-1)[:, None]
         scale = freq[wanted] / C
         uv = np.hypot(uvw_m[:, 0], uvw_m[:, 1])[:, None] * scale
-        keep &= (uv >= min_uv) & (uv <= max_uv)
+        keep &= (uv >= uv_limits[0]) & (uv <= uv_limits[1])
     row, chan = np.nonzero(keep)
     ids = rows.getcol("FIELD_ID")[row]
     centre, baseline = np.zeros((len(row), 3)), np.zeros((len(row), 3))
@@ -160,8 +163,8 @@ def _append(out, rows, column, freq, wanted, parts, present, field, min_uv, max_
         centre[here] = axes(ra, dec)[2]
         baseline[here] = uvw_m[row[here]] @ axes(ra, dec) * scale[chan[here], None]
     factors = np.array([f for _, f in parts])
-    out.append(baseline=baseline, centre=centre, uv=uv[keep], vis=(data[keep] * factors).sum(-1),
-               weight=weight[keep].min(-1), freq=freq[wanted][chan], time=rows.getcol("TIME")[row])
+    out.append(baseline=baseline, centre=centre, uv=uv[keep], stored=uvw_m[row, :2] * scale[chan, None], vis=(data[keep] * factors).sum(-1),
+               weight=weight[keep].mean(-1) if mean_weight else weight[keep].min(-1), freq=freq[wanted][chan], time=rows.getcol("TIME")[row])
 
 
 class Frame:
@@ -182,14 +185,37 @@ class Frame:
         uv = samples.baseline @ self.axes[:2].T
         return samples.take((np.abs(uv) * self.cell <= 0.5).all(1))
 
-    def cells(self, samples):
-        """Cell of each sample on the unpadded uv grid, folded to v >= 0."""
-        u, v = (samples.baseline @ self.axes[:2].T).T
-        sign = np.where(v < 0, -1, 1)
-        i, j = np.rint(sign * u * self.cell * self.nx), np.rint(sign * v * self.cell * self.ny)
-        return (j * 4 * self.nx + i).astype(np.int64)
+    def cells(self, samples, padding=1.0, super_weight=1.0):
+        """Column and row of each sample's cell on the whole uv grid of density weights, and the grid's size.
 
-    def weigh(self, samples, mode, robust=0.0, taper=0.0, density_of=None):
+        A sample and its mirror image are one: it is taken where v > 0, or where u >= 0 on v = 0. The grid is that of an
+        image padding times as large, raised to a multiple of 4; super_weight makes its cells larger. Cells are floors;
+        what lies on the far edge belongs to the last. So the mirror image of cell k is cell -1 - k.
+        """
+        u, v = (samples.baseline @ self.axes[:2].T).T
+        # Where nothing was turned, zeros are exact.
+        unturned = np.abs(samples.centre - self.axes[2]).max(1) < 1e-12
+        u, v = np.where(unturned, samples.stored[:, 0], u), np.where(unturned, samples.stored[:, 1], v)
+        mirror = (v < 0) | ((v == 0) & (u < 0))
+        sign = np.where(mirror, -1, 1)
+        size = []
+        for n in (self.nx, self.ny):
+            n = n if padding == 1 else -(-int(np.ceil(padding * n)) // 4) * 4
+            n = int(np.rint(n / super_weight))
+            size.append(n + n % 2)
+        column = np.minimum(np.floor(sign * u * self.cell * size[0]), size[0] // 2 - 1).astype(np.int64) + size[0] // 2
+        row = np.minimum(np.floor(sign * v * self.cell * size[1]), size[1] // 2 - 1).astype(np.int64) + size[1] // 2
+        return column, row, size
+
+    def plane(self, samples, weight, padding=1.0, super_weight=1.0):
+        """The weights summed on the whole uv grid [v, u]: each sample in its cell, and in the mirror image of it."""
+        column, row, (nu, nv) = self.cells(samples, padding, super_weight)
+        grid = np.zeros((nv, nu))
+        np.add.at(grid, (row, column), weight)
+        np.add.at(grid, (nv - 1 - row, nu - 1 - column), weight)
+        return grid
+
+    def weigh(self, samples, mode, robust=0.0, taper=0.0, padding=1.0, super_weight=1.0, density_of=None):
         """Weights after density weighting and taper; densities of other samples where density_of gives them.
 
         Where those have nothing in a sample's cell, Briggs leaves its weight as it is, and uniform leaves it out.
@@ -197,16 +223,15 @@ class Frame:
         weight = samples.weight.copy()
         if mode != "natural":
             source = samples if density_of is None else density_of
-            known, index = np.unique(self.cells(source), return_inverse=True)
-            density = np.bincount(index, source.weight)
-            cells = self.cells(samples)
-            at = np.searchsorted(known, cells).clip(max=len(known) - 1)
-            mine = np.where(known[at] == cells, density[at], 0)
+            grid = self.plane(source, source.weight, padding, super_weight)
+            column, row, _ = self.cells(samples, padding, super_weight)
+            density = grid[row, column]
             if mode == "uniform":
-                weight = np.divide(weight, mine, out=np.zeros_like(weight), where=mine > 0)
+                weight = np.divide(weight, density, out=np.zeros_like(weight), where=density > 0)
             else:
-                s2 = (5 * 10**-robust)**2 / ((density**2).sum() / source.weight.sum())
-                weight /= 1 + mine * s2
+                # Of the two halves of the plane, each of which holds all that there is, one counts.
+                s2 = (5 * 10**-robust)**2 / ((grid**2).sum() / 2 / source.weight.sum())
+                weight /= 1 + density * s2
         if taper:
             u, v = (samples.baseline @ self.axes[:2].T).T
             weight *= np.exp(-(np.pi * taper)**2 / (4 * np.log(2)) * (u * u + v * v))

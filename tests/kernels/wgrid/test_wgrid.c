@@ -311,28 +311,28 @@ static void test_density_weights(void **state)
     const msi_case c = {"weights", 32, 48, 0.02, 1, 0.5, 2000, 3, 1, 1.4, CONCENTRATED};
     msi_case_data data;
     msi_case_make(&data, &c, 9);
-    const msi_weighting rules[] = {{MSI_WEIGHT_UNIFORM, 0, 0},
-                                   {MSI_WEIGHT_BRIGGS, 0.5, 0},
-                                   {MSI_WEIGHT_NATURAL, 0, 2e-3},
-                                   {MSI_WEIGHT_BRIGGS, -1, 1e-3}};
+    const msi_weighting rules[] = {{.mode = MSI_WEIGHT_UNIFORM},
+                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = 0.5},
+                                   {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 2e-3},
+                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = -1, .taper_fwhm_rad = 1e-3}};
     int64_t n = c.n_row * c.n_chan;
     int64_t *cell = calloc((size_t)n, sizeof *cell);
-    double *density = calloc(33 * 25, sizeof *density), sum_w = 0, sum_square = 0;
+    double *density = calloc(32 * 24, sizeof *density), sum_w = 0, sum_square = 0;
     float *original = malloc(sizeof(float) * (size_t)n);
     assert_true(cell && density && original);
     memcpy(original, data.weight, sizeof(float) * (size_t)n);
     for (int64_t i = 0; i < n; i++) {
         double f = data.freq_hz[i % 3] / MSI_SPEED_OF_LIGHT, u = data.uvw_m[i / 3 * 3] * f,
                v = data.uvw_m[i / 3 * 3 + 1] * f;
-        double fold = v < 0 ? -1 : 1;
-        int64_t x = (int64_t)floor(fold * u * data.geometry.cell_x_rad * 32 + 0.5) + 16;
-        int64_t y = (int64_t)floor(fold * v * data.geometry.cell_y_rad * 48 + 0.5);
-        cell[i] = y * 33 + x;
-        assert_true(x >= 0 && x < 33 && y < 25);
+        double fold = v < 0 || (v == 0 && u < 0) ? -1 : 1;
+        int64_t x = (int64_t)floor(fold * u * data.geometry.cell_x_rad * 32) + 16;
+        int64_t y = (int64_t)floor(fold * v * data.geometry.cell_y_rad * 48);
+        cell[i] = y * 32 + x;
+        assert_true(x >= 0 && x < 32 && y < 24);
         density[cell[i]] += (double)original[i];
         sum_w += (double)original[i];
     }
-    for (int i = 0; i < 33 * 25; i++) sum_square += density[i] * density[i];
+    for (int i = 0; i < 32 * 24; i++) sum_square += density[i] * density[i];
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
         msi_gridder_spec spec = spec_of(&data, 1e-10);
         msi_gridder *g;
@@ -340,7 +340,7 @@ static void test_density_weights(void **state)
         memcpy(data.weight, original, sizeof(float) * (size_t)n);
         assert_int_equal(msi_gridder_create(&g, &spec), 0);
         assert_int_equal(msi_gridder_add(g, &data.block), 0);
-        assert_int_equal(msi_density_create(&d, &data.geometry), 0);
+        assert_int_equal(msi_density_create(&d, &data.geometry, &rules[r]), 0);
         assert_int_equal(msi_density_add(d, g), 0);
         assert_int_equal(msi_gridder_weight(g, d, &rules[r]), 0);
         msi_image image;
