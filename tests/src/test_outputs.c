@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/status.h"
+#include "src/options/remedy.h"
 #include "src/run/outputs.h"
 #include "tests/support/temp_folder.h"
 
@@ -197,8 +198,10 @@ static void test_refusals(void **state)
     assert_non_null(f);
     fputs("old", f);
     fclose(f);
-    assert_int_equal(msi_outputs_plan(&out, &o, planes, n_plane), MSI_EARGUMENT);
+    int status = msi_outputs_plan(&out, &o, planes, n_plane);
+    assert_int_equal(status, MSI_EARGUMENT);
     assert_null(out);
+    assert_int_equal(msi_remedy_append(status), MSI_EARGUMENT);
     assert_non_null(strstr(msi_error_get(), "run-Q-dirty.fits"));
     assert_non_null(strstr(msi_error_get(), "-overwrite"));
     o.overwrite = 1;
