@@ -111,8 +111,10 @@ int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi
 int msi_bench_read(const char *path, char **text);
 
 /*
- * msi_bench_compare - print each row's time beside that of an earlier run; seeded rows have none to compare.
- * Given:    text  of its file
+ * msi_bench_compare - print each row's time beside that of an earlier run, and which rows only one of them has; seeded
+ * rows have no time to compare.
+ * Given:    text  of its file, as msi_bench_read has it
+ *           result [n]  of this run
  * Returned: *n_slower rows whose time is more than `factor` times the earlier one's, *n_common rows that both have
  */
 void msi_bench_compare(const char *text, const msi_bench_host *host, const msi_bench_result *result, int n,

@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-enum { MOST_BYTES = 16 << 20, FLOPS_AN_ADDITION = 8 };
+enum { MOST_BYTES = 16 << 20, FLOPS_AN_ADDITION = 8, LONGEST_NAME = 64 };
 
 void msi_bench_print_head(const msi_bench_host *host, int name_width)
 {
@@ -155,14 +155,12 @@ static int is_string(const char *value, const char *text)
     return value && value[0] == '"' && strncmp(value + 1, text, n) == 0 && value[n + 1] == '"';
 }
 
-/* all_ms of the row of this name; NaN where it is not there. */
-static double earlier_ms(const char *text, const char *name)
+/* Find the row of this name: what follows its name in the file, or NULL. */
+static const char *find_row(const char *text, const char *name)
 {
-    for (const char *at = value_of(text, "name"); at; at = value_of(at, "name")) {
-        const char *ms = is_string(at, name) ? value_of(at, "all_ms") : NULL;
-        if (ms) return strtod(ms, NULL);
-    }
-    return NAN;
+    for (const char *at = value_of(text, "name"); at; at = value_of(at, "name"))
+        if (is_string(at, name)) return at;
+    return NULL;
 }
 
 /* Times compare where they were taken on the same processors and of as much work. */
@@ -176,6 +174,44 @@ static void print_differences(const char *text, const msi_bench_host *host)
         printf("  measured at -scale %g\n", strtod(scale, NULL));
 }
 
+static int is_known(const char *value)
+{
+    int n_table;
+    const msi_bench_table *table = msi_bench_tables(&n_table);
+    for (int t = 0; t < n_table; t++)
+        for (int i = 0; i < table[t].n_row; i++)
+            if (is_string(value, table[t].row[i].name)) return 1;
+    return 0;
+}
+
+/* The file may be another's: what is no name of a row is not printed. */
+static void print_unknown(const char *value)
+{
+    const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.+";
+    const size_t length = value[0] == '"' ? strspn(value + 1, allowed) : 0;
+    if (length > 0 && length < LONGEST_NAME && value[1 + length] == '"')
+        printf("%-44.*s only in the earlier run: no row of this program\n", (int)length, value + 1);
+}
+
+/* Rows get new names: those of the earlier run that this program does not know are listed, others that did not run now
+ * are counted. */
+static void print_rows_left_out(const char *text, const msi_bench_result *result, int n)
+{
+    int n_not_run = 0;
+    for (const char *at = value_of(text, "name"); at; at = value_of(at, "name")) {
+        int is_run = 0;
+        for (int i = 0; i < n && !is_run; i++) is_run = is_string(at, result[i].row->name);
+        if (is_run) continue;
+        if (is_known(at))
+            n_not_run++;
+        else
+            print_unknown(at);
+    }
+    if (n_not_run > 0)
+        printf("%d more row%s of the earlier run %s not run now\n", n_not_run, n_not_run > 1 ? "s" : "",
+               n_not_run > 1 ? "were" : "was");
+}
+
 void msi_bench_compare(const char *text, const msi_bench_host *host, const msi_bench_result *result, int n,
                        double factor, int *n_common, int *n_slower)
 {
@@ -183,12 +219,18 @@ void msi_bench_compare(const char *text, const msi_bench_host *host, const msi_b
     puts("Against the earlier run:");
     print_differences(text, host);
     for (int i = 0; i < n; i++) {
-        double before = earlier_ms(text, result[i].row->name), ratio = result[i].all_ms / before;
-        if (!isfinite(ratio) || result[i].row->seeded) continue;
-        int slower = ratio > factor;
+        const char *name = result[i].row->name, *row = find_row(text, name);
+        const char *earlier = row ? value_of(row, "all_ms") : NULL;
+        const double before = earlier ? strtod(earlier, NULL) : NAN, ratio = result[i].all_ms / before;
+        if (result[i].row->seeded) continue;
+        if (!row) printf("%-44s not in the earlier run\n", name);
+        if (row && !isfinite(ratio)) printf("%-44s failed in one of the runs\n", name);
+        if (!isfinite(ratio)) continue;
+        const int slower = ratio > factor;
         *n_common += 1;
         *n_slower += slower;
-        printf("%-44s %9.3f ms, was %9.3f: %6.3f times%s\n", result[i].row->name, result[i].all_ms, before, ratio,
+        printf("%-44s %9.3f ms, was %9.3f: %6.3f times%s\n", name, result[i].all_ms, before, ratio,
                slower ? "  SLOWER" : "");
     }
+    print_rows_left_out(text, result, n);
 }

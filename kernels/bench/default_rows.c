@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Benchmark E: the error-controlled gridder on an SKA-Low observation in the geometry of EL56-82, as one channel (E1)
- * or as eight over 100 to 130 MHz (E2), to an image of 8192^2 pixels whose uv plane the longest baseline just fits; E0,
- * for the CPU, is ten of the 240 times and 2048^2 of those pixels. Samples, sort, FFTs and screens are timed apart;
- * moving samples to a GPU and images back is not timed, allocating memory for the sort is.
+ * Rows of the error-controlled gridder on an SKA-Low observation in the geometry of EL56-82: field/ has one channel,
+ * field-8chan/ eight over 100 to 130 MHz, both with an image of 8192^2 pixels whose uv plane the longest baseline just
+ * fits; field-small/, for the CPU, has ten of the 240 times and 2048^2 of those pixels. Samples, sort, FFTs and screens
+ * are timed apart; moving samples to a GPU and images back is not timed, allocating memory for the sort is.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,39 +17,40 @@
 
 enum { MAX_ROWS = 256, NAME_BYTES = 48, N_CHECKED = 24 };
 
-/* What samples are of, and the image. */
-typedef struct set_up_as {
-    const char *name, *workload;
+/* A workload says how much of the observation is gridded, and to how many pixels a side. */
+typedef struct workload {
+    const char *name, *title;
     msi_backend backend;
     int64_t n_time, n_pixel;
     int32_t n_chan;
-} set_up_as;
+} workload;
 
-static const set_up_as sets[] = {
-    {"E0", "E0: wgrid, EL56-82 geometry, 1.3 M visibilities, 2048^2", MSI_BACKEND_CPU, 10, 2048, 1},
-    {"E1", "E1: wgrid, EL56-82 geometry, 31.4 M visibilities, 8192^2", MSI_BACKEND_CUDA, 240, 8192, 1},
-    {"E2", "E2: wgrid, EL56-82 geometry, 8 channels, 251 M visibilities, 8192^2", MSI_BACKEND_CUDA, 240, 8192, 8}};
+static const workload workloads[] = {
+    {"field-small", "field-small: wgrid, EL56-82 geometry, 1.3 M visibilities, 2048^2", MSI_BACKEND_CPU, 10, 2048, 1},
+    {"field", "field: wgrid, EL56-82 geometry, 31.4 M visibilities, 8192^2", MSI_BACKEND_CUDA, 240, 8192, 1},
+    {"field-8chan", "field-8chan: wgrid, EL56-82 geometry, 8 channels, 251 M visibilities, 8192^2", MSI_BACKEND_CUDA,
+     240, 8192, 8}};
 
 typedef struct detail {
-    const set_up_as *set;
+    const workload *workload;
     const msi_strategy *strategy;
     msi_precision precision;
     double accuracy;
     int n_plane, psf, predict;
 } detail;
 
-static int is_of(const msi_bench_field *f, const set_up_as *made_for, const detail *d)
+static int is_of(const msi_bench_field *f, const workload *made_for, const detail *d)
 {
-    return made_for == d->set && f->precision == d->precision && f->n_plane == d->n_plane;
+    return made_for == d->workload && f->precision == d->precision && f->n_plane == d->n_plane;
 }
 
 /* The image's uv plane reaches a thousandth beyond the longest baseline at the highest frequency. */
 static int make_field(msi_bench_field *f, const detail *d, const msi_bench_options *options)
 {
     const double first_hz = MSI_EL56_FREQ_HZ, last_hz = 130e6;
-    const int32_t n_chan = d->set->n_chan;
+    const int32_t n_chan = d->workload->n_chan;
     msi_el56_array a;
-    MSI_TRY(msi_el56_array_make(&a, options, d->set->n_time));
+    MSI_TRY(msi_el56_array_make(&a, options, d->workload->n_time));
     f->n_row = a.n_time * a.n_baseline;
     f->n_chan = n_chan;
     f->n_plane = d->n_plane;
@@ -61,7 +62,7 @@ static int make_field(msi_bench_field *f, const detail *d, const msi_bench_optio
         f->freq_hz[c] = n_chan > 1 ? first_hz + (last_hz - first_hz) * c / (n_chan - 1) : first_hz;
     const double highest = f->freq_hz[n_chan - 1] / first_hz;
     const double cell_rad = 0.5 / (1.001 * highest * fmax(a.u_max_lambda, a.v_max_lambda));
-    f->geometry = (msi_image_geometry){d->set->n_pixel, d->set->n_pixel, cell_rad, cell_rad};
+    f->geometry = (msi_image_geometry){d->workload->n_pixel, d->workload->n_pixel, cell_rad, cell_rad};
     f->w_min_lambda = a.w_min_lambda;
     f->w_max_lambda = a.w_max_lambda * highest;
     int rc = msi_alloc(&f->uvw_m, 3 * f->n_row, sizeof *f->uvw_m, "uvw");
@@ -82,12 +83,12 @@ static int make_field(msi_bench_field *f, const detail *d, const msi_bench_optio
 static int get_field(msi_bench_field **out, const detail *d, const msi_bench_options *options)
 {
     static msi_bench_field field;
-    static const set_up_as *made_for;
+    static const workload *made_for;
     if (!is_of(&field, made_for, d)) {
         made_for = NULL;
         msi_bench_field_free(&field);
         MSI_TRY(make_field(&field, d, options));
-        made_for = d->set;
+        made_for = d->workload;
     }
     *out = &field;
     return MSI_OK;
@@ -153,10 +154,10 @@ static void add_row(row_list *l, const detail *d)
     /* Phases of doubles are off by half a unit in the last place of 8192 turns, whatever the window. */
     const double floor = 2e-12;
     l->details[i] = *d;
-    snprintf(l->name[i], NAME_BYTES, "%s/%s-%s-1e%.0f%s", d->set->name, d->strategy->name,
+    snprintf(l->name[i], NAME_BYTES, "%s/%s-%s-1e%.0f%s", d->workload->name, d->strategy->name,
              d->predict ? "degrid" : "grid", log10(d->accuracy), planes[d->n_plane + d->psf]);
     l->row[i] = (msi_bench_row){.name = l->name[i],
-                                .workload = d->set->workload,
+                                .workload = d->workload->title,
                                 .method = d->strategy->method,
                                 .strategy = d->strategy->name,
                                 .direction = d->predict ? "degrid" : "grid",
@@ -172,7 +173,7 @@ static void add_row(row_list *l, const detail *d)
 }
 
 /* Rows of one set of samples next to each other, imaging before predictions overwrite them. */
-static void add_rows(row_list *l, const set_up_as *set, msi_precision precision, int n_plane)
+static void add_rows(row_list *l, const workload *w, msi_precision precision, int n_plane)
 {
     static const double accuracies[][3] = {[MSI_FP32] = {1e-3, 1e-5, 1e-6}, [MSI_FP64] = {1e-8, 1e-12, 0}};
     int n_strategy;
@@ -180,9 +181,9 @@ static void add_rows(row_list *l, const set_up_as *set, msi_precision precision,
     for (int predict = 0; predict < 2; predict++)
         for (int k = 0; k < n_strategy; k++)
             for (int a = 0; a < 3; a++) {
-                if (strcmp(strategy[k].method, "wgrid") != 0 || strategy[k].backend != set->backend) continue;
+                if (strcmp(strategy[k].method, "wgrid") != 0 || strategy[k].backend != w->backend) continue;
                 if (accuracies[precision][a] <= 0) continue;
-                add_row(l, &(detail){set, &strategy[k], precision, accuracies[precision][a], n_plane,
+                add_row(l, &(detail){w, &strategy[k], precision, accuracies[precision][a], n_plane,
                                      !predict && n_plane > 1, predict});
             }
 }
@@ -191,10 +192,10 @@ msi_bench_table msi_default_rows(void)
 {
     static row_list l;
     if (l.n == 0)
-        for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
+        for (size_t i = 0; i < sizeof workloads / sizeof workloads[0]; i++)
             for (int n_plane = 1; n_plane <= MSI_BENCH_FIELD_PLANES; n_plane += MSI_BENCH_FIELD_PLANES - 1) {
-                add_rows(&l, &sets[i], MSI_FP32, n_plane);
-                add_rows(&l, &sets[i], MSI_FP64, n_plane);
+                add_rows(&l, &workloads[i], MSI_FP32, n_plane);
+                add_rows(&l, &workloads[i], MSI_FP64, n_plane);
             }
     return (msi_bench_table){l.row, l.n};
 }

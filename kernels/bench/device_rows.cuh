@@ -123,7 +123,7 @@ int distance(const void *value, int64_t n, msi_precision precision, int64_t n_ch
 
 /* Rows whose names and details are made of lists when the table is asked for first. */
 template <typename DETAIL> struct row_list {
-    static constexpr int MOST = 256, NAME = 48;
+    static constexpr int MOST = 256, NAME = 64;
     msi_bench_row row[MOST];
     DETAIL detail[MOST];
     char name[MOST][NAME];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Workload A on the CPU. */
+/* Rows el56/ on the CPU: plain loops. */
 #include <stdio.h>
 #include <string.h>
 
@@ -71,8 +71,8 @@ static void free_state(void *state)
 
 msi_bench_table msi_el56_rows_cpu(void)
 {
-    static const msi_bench_row row[] = {{.name = "A/cpu-plain",
-                                         .workload = "A: w-projection, EL56-82 geometry, 31.4 M visibilities",
+    static const msi_bench_row row[] = {{.name = "el56/cpu-plain",
+                                         .workload = MSI_EL56_TITLE,
                                          .method = "wproj",
                                          .strategy = "reference",
                                          .direction = "grid",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workload A by the CPU's tile strategy: a store whose coordinates are the float32 ones in cells, and in w the number
+ * A row el56/ of the CPU's tile strategy: a store whose coordinates are the float32 ones in cells, and in w the number
  * of the plane, so that it comes to the same indices; conjugated kernels are planes of their own.
  */
 #include <stdio.h>
@@ -168,8 +168,8 @@ static void free_state(void *state)
 
 msi_bench_table msi_el56_rows_cpu_tile(void)
 {
-    static const msi_bench_row row[] = {{.name = "A/cpu-tile",
-                                         .workload = "A: w-projection, EL56-82 geometry, 31.4 M visibilities",
+    static const msi_bench_row row[] = {{.name = "el56/cpu-tile",
+                                         .workload = MSI_EL56_TITLE,
                                          .method = "wproj",
                                          .strategy = "tile",
                                          .direction = "grid",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workload A by the moving window, baseline by baseline, kernels of like size together; also with w frozen over some
- * time steps of a baseline, which earlier codes needed to be fast (SDP memo, Part II): time against error.
+ * Rows el56/window of the moving window, baseline by baseline, kernels of like size together; also with w frozen over
+ * some time steps of a baseline, which earlier codes needed to be fast (SDP memo, Part II): time against error.
  */
 #include <stdio.h>
 
@@ -232,13 +232,11 @@ const detail group_128 = {1, "groups of 128", 0, 0, 128};
 const detail group_512 = {1, "groups of 512", 0, 0, 512};
 const detail group_2048 = {1, "groups of 2048", 0, 0, 2048};
 
-const char workload_name[] = "A: w-projection, EL56-82 geometry, 31.4 M visibilities";
-
 /* A frozen w is wrong by intent: how much is what the row shows. */
 #define ROW(NAME, TOLERANCE, DETAIL)                                                                                   \
     {                                                                                                                  \
-        "A/" NAME, workload_name, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run, verify,  \
-            free_state                                                                                                 \
+        "el56/" NAME, MSI_EL56_TITLE, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run,      \
+            verify, free_state                                                                                         \
     }
 
 const msi_bench_row rows[] = {ROW("window", 1e-5, exact),

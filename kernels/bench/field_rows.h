@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows of whole strategies, by the plan API: benchmark E, and random inputs. */
+/* Rows of whole strategies, by the plan API: a field of SKA-Low, and random inputs. */
 #ifndef MSI_BENCH_FIELD_ROWS_H
 #define MSI_BENCH_FIELD_ROWS_H
 
 #include "kernels/bench/bench.h"
 
-/* Benchmark E: the default gridder's strategies on the coordinates of workload A. */
+/* Rows field/, field-small/ and field-8chan/: the default gridder's strategies on the coordinates of rows el56/. */
 msi_bench_table msi_default_rows(void);
 
 /* Every strategy and direction on small fields drawn from a seed. */

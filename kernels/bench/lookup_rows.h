@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Benchmark K: what looking kernels up at the nearest sub-offset, linearly, or by textures costs and errs. */
+/* Rows lookup/: what looking kernels up at the nearest sub-offset, linearly, or by textures costs and errs. */
 #ifndef MSI_BENCH_LOOKUP_ROWS_H
 #define MSI_BENCH_LOOKUP_ROWS_H
 

@@ -220,7 +220,7 @@ void free_state(void *in)
     delete s;
 }
 
-const char workload_name[] = "K: kernels looked up, 1 M random samples of a 2048^2 image, separable";
+const char workload_name[] = "lookup: kernels looked up, 1 M random samples of a 2048^2 image, separable";
 const detail nearest = {0, 0, "nearest sub-offset"};
 const detail linear = {1, 0, "linear interpolation"};
 const detail texture = {1, 1, "texture interpolation"};
@@ -229,8 +229,8 @@ const detail texture = {1, 1, "texture interpolation"};
  * an eighth of 1/512 of a cell. All times the phase that a cell turns at the image's edge. */
 #define ROW(NAME, TOLERANCE, DETAIL)                                                                                   \
     {                                                                                                                  \
-        "K/" NAME, workload_name, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run, verify,  \
-            free_state                                                                                                 \
+        "lookup/" NAME, workload_name, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run,     \
+            verify, free_state                                                                                         \
     }
 
 const msi_bench_row rows[] = {ROW("nearest", 0.2, nearest), ROW("linear", 0.02, linear), ROW("texture", 0.02, texture)};

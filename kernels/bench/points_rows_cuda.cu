@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Workload C on a GPU: every strategy, size and precision; sorted and not; from a thousand points to 10^8. */
+/* Rows points/: every strategy, size and precision; sorted and not; from a thousand points to 10^8. */
 #include <stdio.h>
 
 #include <algorithm>
@@ -190,7 +190,7 @@ void add_row(point_rows *l, const char *what, const char *after, const detail &d
      */
     const bool coarse = d.precision == MSI_FP32 || (d.evaluated && d.phase.precision == MSI_FP32);
     msi_bench_row row = {};
-    row.workload = "C: degridding random points, 8192^2 cells, tabulated kernels of 8x8 sub-positions";
+    row.workload = "points: degridding random points, 8192^2 cells, tabulated kernels of 8x8 sub-positions";
     row.method = "wproj";
     row.strategy = strategy_name[d.how];
     row.direction = "degrid";
@@ -202,7 +202,7 @@ void add_row(point_rows *l, const char *what, const char *after, const detail &d
     row.verify = verify;
     row.free_state = free_state;
     row.no_energy = d.how == GATHER && d.taps <= 8;
-    l->add(row, d, "C/%s-%d-%s%s", what, d.taps, precision, after);
+    l->add(row, d, "points/%s-%d-%s%s", what, d.taps, precision, after);
 }
 
 void add_sizes(point_rows *l, msi_precision precision)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Workload D on the CPU: plain loops. */
+/* Rows stacks/ on the CPU: plain loops. */
 #include <math.h>
 #include <stdio.h>
 
@@ -102,18 +102,17 @@ static void free_state(void *state)
 
 msi_bench_table msi_stacks_rows_cpu(void)
 {
-    static const msi_bench_row row[] = {
-        {.name = "D/cpu-random-16384-fp64",
-         .workload = "D: degridding from 32 subgrids of 512 x 512 x 4, kernels of 8 x 8 x 4 taps",
-         .method = "wgrid",
-         .strategy = "reference",
-         .direction = "degrid",
-         .backend = "cpu",
-         .precision = "fp64",
-         .tolerance = 1e-14,
-         .set_up = set_up,
-         .run = run,
-         .verify = verify,
-         .free_state = free_state}};
+    static const msi_bench_row row[] = {{.name = "stacks/cpu-random-16384-fp64",
+                                         .workload = MSI_STACKS_TITLE,
+                                         .method = "wgrid",
+                                         .strategy = "reference",
+                                         .direction = "degrid",
+                                         .backend = "cpu",
+                                         .precision = "fp64",
+                                         .tolerance = 1e-14,
+                                         .set_up = set_up,
+                                         .run = run,
+                                         .verify = verify,
+                                         .free_state = free_state}};
     return (msi_bench_table){row, sizeof row / sizeof row[0]};
 }

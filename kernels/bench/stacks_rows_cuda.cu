@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Workload D on a GPU: every form, number, case and precision. */
+/* Rows stacks/ on a GPU: every form, number, case and precision. */
 #include <stdio.h>
 
 #include <algorithm>
@@ -157,7 +157,7 @@ void add_row(stack_rows *l, const char *after, const detail &d)
     if (d.form == MSI_STACK_STREAM && !can_stream()) return;
     const bool fp32 = d.precision == MSI_FP32;
     msi_bench_row row = {};
-    row.workload = "D: degridding from 32 subgrids of 512 x 512 x 4, kernels of 8 x 8 x 4 taps";
+    row.workload = MSI_STACKS_TITLE;
     row.method = "wgrid";
     row.strategy = form[d.form];
     row.direction = "degrid";
@@ -170,7 +170,7 @@ void add_row(stack_rows *l, const char *after, const detail &d)
     row.verify = verify;
     row.free_state = free_state;
     row.no_energy = 1;
-    l->add(row, d, "D/%s-%s-%lld-%s%s", form[d.form], which[d.which], (long long)d.n, row.precision, after);
+    l->add(row, d, "stacks/%s-%s-%lld-%s%s", form[d.form], which[d.which], (long long)d.n, row.precision, after);
 }
 
 void add_rows(stack_rows *l, msi_precision precision)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workload B on a GPU: the moving window on tracks of baselines. Kernels, values and grids are random numbers,
+ * Rows tracks/ and merged/: the moving window on tracks of baselines. Kernels, values and grids are random numbers,
  * functions of their index, so that the reference needs no copy of them.
  */
 #include <math.h>
@@ -420,8 +420,8 @@ void free_state(void *in)
     delete s;
 }
 
-const char romein[] = "B1: 946 baselines, 16 channels, 2160 times; 2048^2, 4 polarisations, full tables";
-const char merry[] = "B2: 2016 baselines, 3600 times; 4096^2, separable kernels";
+const char romein[] = "tracks: 946 baselines, 16 channels, 2160 times; 2048^2, 4 polarisations, full tables";
+const char merry[] = "merged: 2016 baselines, 3600 times; 4096^2, separable kernels";
 
 constexpr detail full_tables(int taps, int merge, int n_stream, int mapped, order in, choice shape, const char *note)
 {
@@ -476,42 +476,42 @@ const detail degrid_1_28_guess = separable(1, 28, 1, 1, TRACKS, GUESSED, "merged
         NAME, WORKLOAD, "wproj", "window", DIRECTION, "cuda", "fp32", 1e-5, &DETAIL, set_up, run, verify, free_state   \
     }
 
-const msi_bench_row rows[] = {ROW("B1/16", romein, "grid", full_16),
-                              ROW("B1/16-two-streams", romein, "grid", full_16_two),
-                              ROW("B1/16-merged", romein, "grid", full_16_merged),
-                              ROW("B1/16-mapped", romein, "grid", full_16_mapped),
-                              ROW("B1/16-time-major", romein, "grid", full_16_times),
-                              ROW("B1/16-by-place", romein, "grid", full_16_places),
-                              ROW("B1/24", romein, "grid", full_24),
-                              ROW("B1/32", romein, "grid", full_32),
-                              ROW("B1/48", romein, "grid", full_48),
-                              ROW("B1/64", romein, "grid", full_64),
-                              ROW("B1/64-two-streams", romein, "grid", full_64_two),
-                              ROW("B1/96", romein, "grid", full_96),
-                              ROW("B1/128", romein, "grid", full_128),
-                              ROW("B1/192", romein, "grid", full_192),
-                              ROW("B1/256", romein, "grid", full_256),
-                              ROW("B1/256-two-streams", romein, "grid", full_256_two),
-                              ROW("B2/grid-4pol-60", merry, "grid", grid_4_60),
-                              ROW("B2/grid-4pol-60-untuned", merry, "grid", grid_4_60_guess),
-                              ROW("B2/grid-4pol-60-uncoarsened", merry, "grid", grid_4_60_fine),
-                              ROW("B2/grid-4pol-60-unmerged", merry, "grid", grid_4_60_all),
-                              ROW("B2/grid-4pol-60-time-major", merry, "grid", grid_4_60_times),
-                              ROW("B2/grid-4pol-60-by-place", merry, "grid", grid_4_60_places),
-                              ROW("B2/grid-1pol-60", merry, "grid", grid_1_60),
-                              ROW("B2/grid-4pol-28", merry, "grid", grid_4_28),
-                              ROW("B2/grid-1pol-28", merry, "grid", grid_1_28),
-                              ROW("B2/grid-1pol-28-untuned", merry, "grid", grid_1_28_guess),
-                              ROW("B2/degrid-4pol-60", merry, "degrid", degrid_4_60),
-                              ROW("B2/degrid-4pol-60-untuned", merry, "degrid", degrid_4_60_guess),
-                              ROW("B2/degrid-4pol-60-time-major", merry, "degrid", degrid_4_60_times),
-                              ROW("B2/degrid-4pol-60-by-place", merry, "degrid", degrid_4_60_places),
-                              ROW("B2/degrid-1pol-60", merry, "degrid", degrid_1_60),
-                              ROW("B2/degrid-1pol-60-untuned", merry, "degrid", degrid_1_60_guess),
-                              ROW("B2/degrid-4pol-28", merry, "degrid", degrid_4_28),
-                              ROW("B2/degrid-4pol-28-untuned", merry, "degrid", degrid_4_28_guess),
-                              ROW("B2/degrid-1pol-28", merry, "degrid", degrid_1_28),
-                              ROW("B2/degrid-1pol-28-untuned", merry, "degrid", degrid_1_28_guess)};
+const msi_bench_row rows[] = {ROW("tracks/16", romein, "grid", full_16),
+                              ROW("tracks/16-two-streams", romein, "grid", full_16_two),
+                              ROW("tracks/16-merged", romein, "grid", full_16_merged),
+                              ROW("tracks/16-mapped", romein, "grid", full_16_mapped),
+                              ROW("tracks/16-time-major", romein, "grid", full_16_times),
+                              ROW("tracks/16-by-place", romein, "grid", full_16_places),
+                              ROW("tracks/24", romein, "grid", full_24),
+                              ROW("tracks/32", romein, "grid", full_32),
+                              ROW("tracks/48", romein, "grid", full_48),
+                              ROW("tracks/64", romein, "grid", full_64),
+                              ROW("tracks/64-two-streams", romein, "grid", full_64_two),
+                              ROW("tracks/96", romein, "grid", full_96),
+                              ROW("tracks/128", romein, "grid", full_128),
+                              ROW("tracks/192", romein, "grid", full_192),
+                              ROW("tracks/256", romein, "grid", full_256),
+                              ROW("tracks/256-two-streams", romein, "grid", full_256_two),
+                              ROW("merged/grid-4pol-60", merry, "grid", grid_4_60),
+                              ROW("merged/grid-4pol-60-untuned", merry, "grid", grid_4_60_guess),
+                              ROW("merged/grid-4pol-60-uncoarsened", merry, "grid", grid_4_60_fine),
+                              ROW("merged/grid-4pol-60-unmerged", merry, "grid", grid_4_60_all),
+                              ROW("merged/grid-4pol-60-time-major", merry, "grid", grid_4_60_times),
+                              ROW("merged/grid-4pol-60-by-place", merry, "grid", grid_4_60_places),
+                              ROW("merged/grid-1pol-60", merry, "grid", grid_1_60),
+                              ROW("merged/grid-4pol-28", merry, "grid", grid_4_28),
+                              ROW("merged/grid-1pol-28", merry, "grid", grid_1_28),
+                              ROW("merged/grid-1pol-28-untuned", merry, "grid", grid_1_28_guess),
+                              ROW("merged/degrid-4pol-60", merry, "degrid", degrid_4_60),
+                              ROW("merged/degrid-4pol-60-untuned", merry, "degrid", degrid_4_60_guess),
+                              ROW("merged/degrid-4pol-60-time-major", merry, "degrid", degrid_4_60_times),
+                              ROW("merged/degrid-4pol-60-by-place", merry, "degrid", degrid_4_60_places),
+                              ROW("merged/degrid-1pol-60", merry, "degrid", degrid_1_60),
+                              ROW("merged/degrid-1pol-60-untuned", merry, "degrid", degrid_1_60_guess),
+                              ROW("merged/degrid-4pol-28", merry, "degrid", degrid_4_28),
+                              ROW("merged/degrid-4pol-28-untuned", merry, "degrid", degrid_4_28_guess),
+                              ROW("merged/degrid-1pol-28", merry, "degrid", degrid_1_28),
+                              ROW("merged/degrid-1pol-28-untuned", merry, "degrid", degrid_1_28_guess)};
 
 } // namespace
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workload A: w-projection of an SKA-Low observation in the geometry of the data set EL56-82 of the SDP memo "Vertical
+ * Rows el56/: w-projection of an SKA-Low observation in the geometry of the data set EL56-82 of the SDP memo "Vertical
  * prototyping of the gridding algorithm": 512 stations, 240 times 30 s at 100 MHz, time slowest, uniform weights, an
  * 18000^2 grid over a field of 0.114, of which the box that holds footprints is kept; 601 planes spaced by sqrt(w),
  * half-supports 4 .. 72, oversampling 4. Coordinates and indices are float32.
  *
- * And samples scattered about a square of cells, all of one support, for rates against their number and support.
+ * Other rows grid samples scattered about a square of cells, all of one support, for rates against their number and
+ * support.
  */
 #ifndef MSI_BENCH_WORKLOAD_EL56_H
 #define MSI_BENCH_WORKLOAD_EL56_H
@@ -18,6 +19,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#define MSI_EL56_TITLE "el56: w-projection, EL56-82 geometry, 31.4 M visibilities"
 
 enum { MSI_EL56_TILE = 16, MSI_EL56_MAX_SAMPLE = 64 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Workload C's reference, and the bound that its memory sets. */
+/* The reference of rows points/, and the bound that its memory sets. */
 #include "kernels/bench/workload_points.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workload C: degridding random points with a tabulated, non-separable convolution function of 8 x 8 sub-positions from
- * an 8192^2 complex image, as NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") measured it. Image, table
- * and points are pure functions of their indices, so that the device makes them where they are needed and the reference
- * makes again what it looks at.
+ * Rows points/: degridding random points with a tabulated, non-separable convolution function of 8 x 8 sub-positions
+ * from an 8192^2 complex image, as NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") measured it. Image,
+ * table and points are pure functions of their indices, so that the device makes them where they are needed and the
+ * reference makes again what it looks at.
  */
 #ifndef MSI_BENCH_WORKLOAD_POINTS_H
 #define MSI_BENCH_WORKLOAD_POINTS_H

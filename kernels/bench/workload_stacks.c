@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Workload D's counts and reference. */
+/* Counts and reference of rows stacks/. */
 #include "kernels/bench/workload_stacks.h"
 
 void msi_stacks_counts(msi_stacks_case which, int64_t n, int64_t first_vis[MSI_STACKS_SUBGRIDS + 1])

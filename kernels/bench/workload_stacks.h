@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workload D: degridding from 32 subgrids of 512 x 512 x 4 cells with separable kernels of 8 x 8 x 4 taps tabulated at
- * 16384 sub-positions, as Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA")
+ * Rows stacks/: degridding from 32 subgrids of 512 x 512 x 4 cells with separable kernels of 8 x 8 x 4 taps tabulated
+ * at 16384 sub-positions, as Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA")
  * measured it. Cells, tables and coordinates are pure functions of their indices, so that the device makes them where
  * they are needed and the reference makes again what it looks at.
  */
@@ -14,6 +14,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#define MSI_STACKS_TITLE "stacks: degridding from 32 subgrids of 512 x 512 x 4, kernels of 8 x 8 x 4 taps"
 
 enum { MSI_STACKS_SUBGRIDS = 32, MSI_STACKS_SIZE = 512, MSI_STACKS_HALF_CELLS = 240 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Benchmark B: baselines of a synthesis array as tracks over the grid, in the order in which a moving window wants
- * them. */
+/* Rows tracks/ and merged/: baselines of a synthesis array as tracks over the grid, in the order in which a moving
+ * window wants them. */
 #ifndef MSI_KERNELS_BENCH_WORKLOAD_TRACKS_H
 #define MSI_KERNELS_BENCH_WORKLOAD_TRACKS_H
 
@@ -20,10 +20,12 @@ typedef struct msi_tracks {
 } msi_tracks;
 
 /*
- * msi_tracks_romein - B1: 44 stations of a LOFAR-like layout, 946 baselines, n_time steps of 10 s, 16 channels of one
- * 195 kHz subband; a baseline's samples are ordered by time, then channel. Grid 2048, oversampling 8, 32 planes.
+ * msi_tracks_romein - rows tracks/: 44 stations of a LOFAR-like layout, 946 baselines, n_time steps of 10 s, 16
+ * channels of one 195 kHz subband; a baseline's samples are ordered by time, then channel. Grid 2048, oversampling 8,
+ * 32 planes.
  *
- * msi_tracks_merry - B2: 64 antennas, 2016 baselines, 3600 samples of 8 s. Grid 4096, oversampling 8, 64 planes.
+ * msi_tracks_merry - rows merged/: 64 antennas, 2016 baselines, 3600 samples of 8 s. Grid 4096, oversampling 8, 64
+ * planes.
  *
  * Given:    merge  neighbours of equal cell, sub-cell and plane become one
  * Returned: *out, freed by msi_tracks_free. The same on every call.

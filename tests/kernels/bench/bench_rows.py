@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 BENCH = sys.argv[1]
-ROW = "A/cpu-plain"
+ROW = "el56/cpu-plain"
 SMALL = ["-scale", "1e-4", "-repeat", "2", "-run", ROW]
 
 
@@ -59,9 +59,9 @@ def check_row(folder):
 def check_default_gridder(folder):
     """Rows of the default gridder say what sort, gridding and transforms take, and keep their accuracy."""
     path = os.path.join(folder, "e.json")
-    names = ["E0/planes-grid-1e-3", "E0/planes-degrid-1e-3"]
+    names = ["field-small/planes-grid-1e-3", "field-small/planes-degrid-1e-3"]
     # Patterns with nothing to expand match inside names; a bracket makes them match the whole.
-    bench("-scale", "1e-4", "-repeat", "1", "-verify", "-run", "E0/planes-grid-1e-[3],E0/planes-degrid-1e-[3]",
+    bench("-scale", "1e-4", "-repeat", "1", "-verify", "-run", "field-small/planes-grid-1e-[3],field-small/planes-degrid-1e-[3]",
           "-json", path)
     with open(path, encoding="utf-8") as file:
         rows = json.load(file)["rows"]
@@ -84,7 +84,28 @@ def check_compare(folder, path, result):
     with open(other, "w", encoding="utf-8") as file:
         json.dump(result, file, indent=4)
     done = bench(*SMALL, "-compare", other, "-factor", "1e6", status=1)
+    assert "not run now" not in done.stdout and "only in" not in done.stdout, done.stdout
     assert "SLOWER" in done.stdout and "another machine" in done.stdout and "-scale 1\n" in done.stdout, done.stdout
+
+
+def check_compare_other_rows(folder, result):
+    """A run of before a row was renamed: what only one of the two has is said, and compared rows are compared."""
+    earlier = os.path.join(folder, "earlier.json")
+
+    def compare(names, status):
+        rows = [dict(result["rows"][0], name=name) for name in names]
+        with open(earlier, "w", encoding="utf-8") as file:
+            json.dump(dict(result, rows=rows), file)
+        return bench(*SMALL, "-compare", earlier, "-factor", "1e6", status=status)
+
+    done = compare(["A/cpu-plain", "\x1b[2J", "x" * 5000, "el56/cpu-tile", ROW], 0)
+    assert re.search(r"^A/cpu-plain +only in the earlier run", done.stdout, re.M), done.stdout
+    assert re.search(rf"^{ROW} .*times$", done.stdout, re.M), done.stdout
+    assert re.search(r"^1 more row of the earlier run was not run now$", done.stdout, re.M), done.stdout
+    assert "\x1b" not in done.stdout
+    done = compare(["A/cpu-plain"], 3)
+    assert re.search(rf"^{ROW} +not in the earlier run$", done.stdout, re.M), done.stdout
+    assert "has none of the rows" in done.stderr, done.stderr
 
 
 def check_refusals(folder):
@@ -117,6 +138,7 @@ def main():
     check_list()
     with tempfile.TemporaryDirectory() as folder:
         path, result = check_row(folder)
+        check_compare_other_rows(folder, result)
         check_compare(folder, path, result)
         check_default_gridder(folder)
         check_refusals(folder)
