@@ -190,8 +190,25 @@ static void check_all(scenario *s)
 static void test_every_failure(void **state)
 {
     (void)state;
-    const msi_case narrow = {"first", 96, 80, 0.15, 1.1, 0.1, 600, 3, 2, 1.2, SPREAD};
-    const msi_case wide = {"wide", 128, 120, 0.3, 1, 0.6, 200, 3, 2, 1.2, SPREAD};
+    const msi_case narrow = {.name = "first",
+                             .nx = 96,
+                             .ny = 80,
+                             .field_x_rad = 0.15,
+                             .stretch_y = 1.1,
+                             .w_ratio = 0.1,
+                             .n_row = 600,
+                             .n_chan = 3,
+                             .n_plane = 2,
+                             .band = 1.2};
+    const msi_case wide = {.name = "wide",
+                           .nx = 128,
+                           .ny = 120,
+                           .field_x_rad = 0.3,
+                           .w_ratio = 0.6,
+                           .n_row = 200,
+                           .n_chan = 3,
+                           .n_plane = 2,
+                           .band = 1.2};
     const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS, .taper_fwhm_rad = 1e-3}, natural = {.robust = 0};
     scenario all[] = {
         {.name = "fp32", .strategy = "planes", .accuracy = 1e-4, .rule = briggs},

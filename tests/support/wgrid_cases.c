@@ -49,8 +49,19 @@ static double gaussian(uint64_t *state)
     return r * cos(2 * MSI_PI * msi_random(state));
 }
 
-void msi_case_make(msi_case_data *d, const msi_case *c, uint64_t seed)
+/* A case whose omitted members have their values. */
+static msi_case whole_case(const msi_case *c)
 {
+    msi_case whole = *c;
+    if (whole.stretch_y == 0) whole.stretch_y = 1;
+    if (whole.n_plane == 0) whole.n_plane = 1;
+    if (whole.band == 0) whole.band = 1;
+    return whole;
+}
+
+void msi_case_make(msi_case_data *d, const msi_case *given, uint64_t seed)
+{
+    const msi_case whole = whole_case(given), *c = &whole;
     memset(d, 0, sizeof *d);
     d->geometry.nx = c->nx;
     d->geometry.ny = c->ny;
@@ -245,11 +256,12 @@ void *msi_test_alloc(int64_t n, size_t size)
 void msi_field_make(msi_field *f, const msi_case *c, int64_t n_pixel, uint64_t seed)
 {
     msi_case_make(&f->data, c, seed);
+    const int n_plane = f->data.block.n_plane;
     f->n = c->n_row * c->n_chan;
-    f->pixels = msi_test_alloc(c->n_plane, sizeof *f->pixels);
-    f->truth = msi_test_alloc(c->n_plane * f->n, sizeof *f->truth);
-    f->vis = msi_test_alloc(c->n_plane * f->n, sizeof *f->vis);
-    for (int p = 0; p < c->n_plane; p++)
+    f->pixels = msi_test_alloc(n_plane, sizeof *f->pixels);
+    f->truth = msi_test_alloc(n_plane * f->n, sizeof *f->truth);
+    f->vis = msi_test_alloc(n_plane * f->n, sizeof *f->vis);
+    for (int p = 0; p < n_plane; p++)
         msi_case_pixels_draw(&f->pixels[p], &f->data.geometry, n_pixel, seed + 100 + (uint64_t)p);
 }
 

@@ -9,7 +9,8 @@
 #include "core/vis_block.h"
 #include "kernels/gridder.h"
 
-/* A field and an array: uvw is drawn so that |u|, |v| reach close to 1/(2 cell), |w| up to w_scale of that. */
+/* A field and an array: uvw is drawn so that |u|, |v| reach close to 1/(2 cell), |w| up to w_ratio of that. A stretch,
+ * number of planes or band of 0 stands for 1. */
 typedef struct msi_case {
     const char *name;
     int64_t nx, ny;

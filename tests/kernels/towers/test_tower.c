@@ -117,7 +117,14 @@ static double image_error(job *j)
 }
 
 /* A field where towers are many, for subgrids of any size. One channel, so that samples can be put anywhere. */
-static const msi_case field = {"seams", 320, 256, 0.3, 1.2, 2.0, 1500, 1, 1, 1, SPREAD};
+static const msi_case field = {.name = "seams",
+                               .nx = 320,
+                               .ny = 256,
+                               .field_x_rad = 0.3,
+                               .stretch_y = 1.2,
+                               .w_ratio = 2.0,
+                               .n_row = 1500,
+                               .n_chan = 1};
 
 /* Every size that holds a tower, with all samples at the seams. */
 static void test_seams(void **state)
@@ -266,8 +273,22 @@ static void test_load(void **state)
 static void test_refuses_what_it_cannot(void **state)
 {
     (void)state;
-    const msi_case fields[] = {{"hemisphere", 256, 256, 2.1, 1, 0.4, 50, 1, 1, 1.2, SPREAD},
-                               {"flat", 256, 256, 1e-7, 1, 0.5, 50, 1, 1, 1.1, SPREAD}};
+    const msi_case fields[] = {{.name = "hemisphere",
+                                .nx = 256,
+                                .ny = 256,
+                                .field_x_rad = 2.1,
+                                .w_ratio = 0.4,
+                                .n_row = 50,
+                                .n_chan = 1,
+                                .band = 1.2},
+                               {.name = "flat",
+                                .nx = 256,
+                                .ny = 256,
+                                .field_x_rad = 1e-7,
+                                .w_ratio = 0.5,
+                                .n_row = 50,
+                                .n_chan = 1,
+                                .band = 1.1}};
     const char *said[] = {"horizon", "w matters nowhere"};
     for (int i = 0; i < 2; i++) {
         msi_case_data data;
@@ -318,7 +339,14 @@ static void test_no_samples(void **state)
 static void test_auto_takes_towers(void **state)
 {
     (void)state;
-    const msi_case c = {"large", 1600, 1600, 0.05, 1, 1.0, 2000, 1, 1, 1, CONCENTRATED};
+    const msi_case c = {.name = "large",
+                        .nx = 1600,
+                        .ny = 1600,
+                        .field_x_rad = 0.05,
+                        .w_ratio = 1.0,
+                        .n_row = 2000,
+                        .n_chan = 1,
+                        .layout = CONCENTRATED};
     msi_case_data data;
     msi_image image;
     msi_gridder_report towers, planes;

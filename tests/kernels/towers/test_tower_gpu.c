@@ -18,7 +18,16 @@
 
 /* Many planes in a field wide enough for several towers; cores that are crowded and cores that hold a sample or none.
  */
-static msi_case field = {"skalow", 240, 200, 0.25, 1, 3.0, 4000, 2, 2, 1.3, CONCENTRATED};
+static msi_case field = {.name = "skalow",
+                         .nx = 240,
+                         .ny = 200,
+                         .field_x_rad = 0.25,
+                         .w_ratio = 3.0,
+                         .n_row = 4000,
+                         .n_chan = 2,
+                         .n_plane = 2,
+                         .band = 1.3,
+                         .layout = CONCENTRATED};
 
 /* A case in a store, planned. */
 typedef struct job {

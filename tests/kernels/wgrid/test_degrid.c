@@ -25,16 +25,23 @@
 
 /* Small w in a narrow field, a longer band, large w in a wide field, one that reaches beyond the horizon, odd shapes.
  */
+/* clang-format off */
 static const msi_case cases[] = {
-    {"vla", 600, 600, 0.02, 1, 0.6, 900, 3, 1, 1.1, SPREAD},
-    {"meerkat", 512, 512, 0.03, 1, 0.4, 400, 7, 1, 1.9, CONCENTRATED},
-    {"skalow", 512, 512, 0.35, 1, 0.5, 700, 5, 1, 1.4, CONCENTRATED},
-    {"wide", 300, 300, 1.12, 1, 0.5, 700, 2, 1, 1.2, CONCENTRATED},
-    {"hemisphere", 256, 256, 2.1, 1, 0.4, 1500, 2, 1, 1.2, SPREAD},
-    {"oblong", 300, 180, 0.1, 1.7, 1.0, 800, 3, 1, 1.5, CONCENTRATED},
-    {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, SPREAD},
-    {"flat", 256, 256, 1e-5, 1, 0.5, 800, 2, 1, 1.1, SPREAD},
+    {.name = "vla", .nx = 600, .ny = 600, .field_x_rad = 0.02, .w_ratio = 0.6, .n_row = 900, .n_chan = 3, .band = 1.1},
+    {.name = "meerkat", .nx = 512, .ny = 512, .field_x_rad = 0.03, .w_ratio = 0.4, .n_row = 400, .n_chan = 7,
+     .band = 1.9, .layout = CONCENTRATED},
+    {.name = "skalow", .nx = 512, .ny = 512, .field_x_rad = 0.35, .w_ratio = 0.5, .n_row = 700, .n_chan = 5,
+     .band = 1.4, .layout = CONCENTRATED},
+    {.name = "wide", .nx = 300, .ny = 300, .field_x_rad = 1.12, .w_ratio = 0.5, .n_row = 700, .n_chan = 2, .band = 1.2,
+     .layout = CONCENTRATED},
+    {.name = "hemisphere", .nx = 256, .ny = 256, .field_x_rad = 2.1, .w_ratio = 0.4, .n_row = 1500, .n_chan = 2,
+     .band = 1.2},
+    {.name = "oblong", .nx = 300, .ny = 180, .field_x_rad = 0.1, .stretch_y = 1.7, .w_ratio = 1.0, .n_row = 800, .n_chan
+     = 3, .band = 1.5, .layout = CONCENTRATED},
+    {.name = "small", .nx = 16, .ny = 24, .field_x_rad = 0.01, .w_ratio = 1.0, .n_row = 300, .n_chan = 2, .band = 1.1},
+    {.name = "flat", .nx = 256, .ny = 256, .field_x_rad = 1e-5, .w_ratio = 0.5, .n_row = 800, .n_chan = 2, .band = 1.1},
 };
+/* clang-format on */
 enum { N_CASE = sizeof cases / sizeof *cases };
 
 /* Of single visibilities against the accuracy, which is that of all of them together: a window's error at the worst
@@ -104,7 +111,15 @@ static void test_accuracy(void **state)
 static void test_beyond_the_uv_plane(void **state)
 {
     (void)state;
-    const msi_case c = {"outside", 128, 100, 0.05, 1.3, 0.5, brief ? 100 : 600, 3, 1, 1.1, SPREAD};
+    const msi_case c = {.name = "outside",
+                        .nx = 128,
+                        .ny = 100,
+                        .field_x_rad = 0.05,
+                        .stretch_y = 1.3,
+                        .w_ratio = 0.5,
+                        .n_row = brief ? 100 : 600,
+                        .n_chan = 3,
+                        .band = 1.1};
     msi_field f;
     msi_field_make(&f, &c, brief ? 20 : MSI_CASE_PIXELS, 3);
     double u_limit_m = 0.5 / f.data.geometry.cell_x_rad * MSI_SPEED_OF_LIGHT / f.data.freq_hz[0];
@@ -135,7 +150,14 @@ static void test_borders_of_cells(void **state)
 {
     (void)state;
     if (brief) skip();
-    const msi_case c = {"borders", 160, 120, 0.05, 1.1, 0.5, 4000, 1, 1, 1, SPREAD};
+    const msi_case c = {.name = "borders",
+                        .nx = 160,
+                        .ny = 120,
+                        .field_x_rad = 0.05,
+                        .stretch_y = 1.1,
+                        .w_ratio = 0.5,
+                        .n_row = 4000,
+                        .n_chan = 1};
     const double accuracy = 1e-4;
     msi_field f;
     msi_gridder_report before, report;
@@ -165,7 +187,15 @@ static void test_borders_of_cells(void **state)
 static void test_planes(void **state)
 {
     (void)state;
-    const msi_case c = {"planes", 192, 160, 0.2, 1, 0.7, brief ? 50 : 500, 3, 4, 1.2, SPREAD};
+    const msi_case c = {.name = "planes",
+                        .nx = 192,
+                        .ny = 160,
+                        .field_x_rad = 0.2,
+                        .w_ratio = 0.7,
+                        .n_row = brief ? 50 : 500,
+                        .n_chan = 3,
+                        .n_plane = 4,
+                        .band = 1.2};
     msi_field f;
     msi_field_make(&f, &c, 40, 5);
     f.pixels[2].n = 0;
@@ -193,7 +223,8 @@ static void test_one_sample(void **state)
     (void)state;
     if (brief) skip();
     for (uint64_t seed = 1; seed < 20; seed++) {
-        const msi_case c = {"one", 64, 48, 0.3, 1, 0.9, 1, 1, 1, 1, SPREAD};
+        const msi_case c = {
+            .name = "one", .nx = 64, .ny = 48, .field_x_rad = 0.3, .w_ratio = 0.9, .n_row = 1, .n_chan = 1};
         msi_field f;
         msi_field_make(&f, &c, 1, seed);
         if (seed % 2) f.pixels[0].x[0] = 32, f.pixels[0].y[0] = 24;
@@ -304,8 +335,14 @@ static const int64_t LIST_ROWS[3] = {7013, 9001, 2007};
 static void block_list_make(block_list *b)
 {
     for (int k = 0; k < 3; k++) {
-        msi_case c = {"blocks",         192, 144, 0.1,   1, 0.6, LIST_ROWS[k] / (brief ? 40 : 1),
-                      LIST_CHANNELS[k], 1,   1.4, SPREAD};
+        msi_case c = {.name = "blocks",
+                      .nx = 192,
+                      .ny = 144,
+                      .field_x_rad = 0.1,
+                      .w_ratio = 0.6,
+                      .n_row = LIST_ROWS[k] / (brief ? 40 : 1),
+                      .n_chan = LIST_CHANNELS[k],
+                      .band = 1.4};
         msi_case_make(&b->data[k], &c, 40 + (uint64_t)k);
         int32_t n = LIST_CHANNELS[k];
         for (int32_t i = 0; k < 2 && i < n / 2; i++) {
@@ -395,7 +432,14 @@ static void test_blocks_in_order(void **state)
 static void test_many_channels(void **state)
 {
     (void)state;
-    const msi_case c = {"channels", 144, 144, 0.1, 1, 0.5, 3, MSI_STORE_MAX_CHAN + 77, 1, 1.3, SPREAD};
+    const msi_case c = {.name = "channels",
+                        .nx = 144,
+                        .ny = 144,
+                        .field_x_rad = 0.1,
+                        .w_ratio = 0.5,
+                        .n_row = 3,
+                        .n_chan = MSI_STORE_MAX_CHAN + 77,
+                        .band = 1.3};
     msi_field f;
     if (brief) skip();
     msi_field_make(&f, &c, 9, 3);
@@ -410,7 +454,16 @@ static void test_many_channels(void **state)
 static void test_fillings(void **state)
 {
     (void)state;
-    const msi_case c = {"fillings", 128, 128, 0.3, 1, 0.8, brief ? 60 : 2100, 3, 2, 1.3, CONCENTRATED};
+    const msi_case c = {.name = "fillings",
+                        .nx = 128,
+                        .ny = 128,
+                        .field_x_rad = 0.3,
+                        .w_ratio = 0.8,
+                        .n_row = brief ? 60 : 2100,
+                        .n_chan = 3,
+                        .n_plane = 2,
+                        .band = 1.3,
+                        .layout = CONCENTRATED};
     enum { N_FILLING = 3 };
     msi_field f;
     msi_gridder_report report;
@@ -464,7 +517,14 @@ static void test_fillings(void **state)
 static void test_every_ring(void **state)
 {
     (void)state;
-    const msi_case c = {"ring", 128, 128, 1.0, 1, 1.0, 1000, 3, 1, 1.3, SPREAD};
+    const msi_case c = {.name = "ring",
+                        .nx = 128,
+                        .ny = 128,
+                        .field_x_rad = 1.0,
+                        .w_ratio = 1.0,
+                        .n_row = 1000,
+                        .n_chan = 3,
+                        .band = 1.3};
     msi_field f;
     msi_gridder_report report;
     msi_image model;
@@ -507,7 +567,16 @@ static void test_every_ring(void **state)
 static void test_threads(void **state)
 {
     (void)state;
-    const msi_case c = {"threads", 128, 160, 0.2, 1, 0.5, 9000, 3, 2, 1.2, CORE};
+    const msi_case c = {.name = "threads",
+                        .nx = 128,
+                        .ny = 160,
+                        .field_x_rad = 0.2,
+                        .w_ratio = 0.5,
+                        .n_row = 9000,
+                        .n_chan = 3,
+                        .n_plane = 2,
+                        .band = 1.2,
+                        .layout = CORE};
     msi_field f;
     msi_gridder_report report;
     msi_field_make(&f, &c, 50, 2);
@@ -530,7 +599,15 @@ static void test_instruction_sets(void **state)
     (void)state;
     msi_simd all[MSI_N_SIMD];
     int n = msi_simd_all(all);
-    const msi_case c = {"simd", 128, 128, 0.2, 1, 0.5, 500, 3, 1, 1.2, CONCENTRATED};
+    const msi_case c = {.name = "simd",
+                        .nx = 128,
+                        .ny = 128,
+                        .field_x_rad = 0.2,
+                        .w_ratio = 0.5,
+                        .n_row = 500,
+                        .n_chan = 3,
+                        .band = 1.2,
+                        .layout = CONCENTRATED};
     msi_field f;
     msi_field_make(&f, &c, 50, 31);
     msi_field_truth(&f);
@@ -574,7 +651,14 @@ static void test_refuses_what_it_cannot(void **state)
 static void test_interrupt(void **state)
 {
     (void)state;
-    const msi_case c = {"interrupt", 160, 160, 0.2, 1, 0.5, 200, 3, 1, 1.2, SPREAD};
+    const msi_case c = {.name = "interrupt",
+                        .nx = 160,
+                        .ny = 160,
+                        .field_x_rad = 0.2,
+                        .w_ratio = 0.5,
+                        .n_row = 200,
+                        .n_chan = 3,
+                        .band = 1.2};
     msi_field f;
     msi_gridder *g;
     msi_image model;

@@ -38,7 +38,14 @@ static void test_image(void **state)
 static void test_choices(void **state)
 {
     (void)state;
-    const msi_case c = {"choices", 128, 128, 0.08, 1, 0.8, 1500, 3, 1, 1.2, SPREAD};
+    const msi_case c = {.name = "choices",
+                        .nx = 128,
+                        .ny = 128,
+                        .field_x_rad = 0.08,
+                        .w_ratio = 0.8,
+                        .n_row = 1500,
+                        .n_chan = 3,
+                        .band = 1.2};
     for (int i = 0; i < MSI_N_WPROJ_CHOICE; i++) {
         msi_wproj_parts d;
         msi_image image;
@@ -61,7 +68,14 @@ static void test_choices(void **state)
 static void test_options(void **state)
 {
     (void)state;
-    const msi_case c = {"options", 64, 64, 0.08, 1, 0.8, 500, 2, 1, 1.2, SPREAD};
+    const msi_case c = {.name = "options",
+                        .nx = 64,
+                        .ny = 64,
+                        .field_x_rad = 0.08,
+                        .w_ratio = 0.8,
+                        .n_row = 500,
+                        .n_chan = 2,
+                        .band = 1.2};
     const char *const strategies[] = {"tile", "window"};
     msi_case_data data;
     msi_gridder_report report;
@@ -95,7 +109,14 @@ static void test_options(void **state)
 static void test_lookups(void **state)
 {
     (void)state;
-    const msi_case c = {"lookups", 128, 128, 0.05, 1, 0.5, 1500, 3, 1, 1.2, SPREAD};
+    const msi_case c = {.name = "lookups",
+                        .nx = 128,
+                        .ny = 128,
+                        .field_x_rad = 0.05,
+                        .w_ratio = 0.5,
+                        .n_row = 1500,
+                        .n_chan = 3,
+                        .band = 1.2};
     msi_wproj_parts d;
     int32_t oversample[4];
     msi_parts_store(&d, &c, MSI_FP32, 9);
@@ -131,7 +152,14 @@ static void test_lookups(void **state)
 static void test_coarse_oversampling(void **state)
 {
     (void)state;
-    const msi_case c = {"coarse", 128, 128, 0.05, 1, 0.5, 1500, 3, 1, 1.2, SPREAD};
+    const msi_case c = {.name = "coarse",
+                        .nx = 128,
+                        .ny = 128,
+                        .field_x_rad = 0.05,
+                        .w_ratio = 0.5,
+                        .n_row = 1500,
+                        .n_chan = 3,
+                        .band = 1.2};
     for (int32_t oversample = 4; oversample <= 8; oversample *= 2) {
         msi_wproj_parts d;
         msi_image image;
@@ -154,7 +182,15 @@ static void test_coarse_oversampling(void **state)
 static void test_planes_and_psf(void **state)
 {
     (void)state;
-    const msi_case c = {"planes", 64, 64, 0.1, 1, 0.7, 600, 3, 3, 1.2, SPREAD};
+    const msi_case c = {.name = "planes",
+                        .nx = 64,
+                        .ny = 64,
+                        .field_x_rad = 0.1,
+                        .w_ratio = 0.7,
+                        .n_row = 600,
+                        .n_chan = 3,
+                        .n_plane = 3,
+                        .band = 1.2};
     msi_case_data data;
     msi_image image;
     msi_gridder_report report;
@@ -176,7 +212,14 @@ static void test_one_sample(void **state)
     (void)state;
     double worst = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        const msi_case c = {"one", 48, 32, 0.2, 1.2, 0.9, 1 + seed % 2, 1, 1, 1, SPREAD};
+        const msi_case c = {.name = "one",
+                            .nx = 48,
+                            .ny = 32,
+                            .field_x_rad = 0.2,
+                            .stretch_y = 1.2,
+                            .w_ratio = 0.9,
+                            .n_row = 1 + seed % 2,
+                            .n_chan = 1};
         msi_wproj_parts d;
         msi_image image;
         msi_parts_store(&d, &c, MSI_FP64, seed);
@@ -217,7 +260,15 @@ static void test_nothing(void **state)
 static void test_trimmed_grid(void **state)
 {
     (void)state;
-    const msi_case c = {"core", 512, 512, 0.05, 1, 0.5, 3000, 2, 1, 1.2, CORE};
+    const msi_case c = {.name = "core",
+                        .nx = 512,
+                        .ny = 512,
+                        .field_x_rad = 0.05,
+                        .w_ratio = 0.5,
+                        .n_row = 3000,
+                        .n_chan = 2,
+                        .band = 1.2,
+                        .layout = CORE};
     msi_wproj_parts d;
     msi_wproj_box box;
     msi_image image;
@@ -241,7 +292,15 @@ static void test_trimmed_grid(void **state)
 static void test_crowded_cells(void **state)
 {
     (void)state;
-    const msi_case c = {"core", 64, 64, 0.3, 1, 0.5, 20000, 8, 1, 1.0001, CORE};
+    const msi_case c = {.name = "core",
+                        .nx = 64,
+                        .ny = 64,
+                        .field_x_rad = 0.3,
+                        .w_ratio = 0.5,
+                        .n_row = 20000,
+                        .n_chan = 8,
+                        .band = 1.0001,
+                        .layout = CORE};
     msi_wproj_parts single, twice;
     msi_image image, reference;
     msi_parts_store(&single, &c, MSI_FP32, 9);
@@ -264,7 +323,15 @@ static void test_crowded_cells(void **state)
 static void test_threads(void **state)
 {
     (void)state;
-    const msi_case c = {"threads", 128, 128, 0.2, 1, 0.8, 2000, 3, 1, 1.3, CONCENTRATED};
+    const msi_case c = {.name = "threads",
+                        .nx = 128,
+                        .ny = 128,
+                        .field_x_rad = 0.2,
+                        .w_ratio = 0.8,
+                        .n_row = 2000,
+                        .n_chan = 3,
+                        .band = 1.3,
+                        .layout = CONCENTRATED};
     msi_case_data data;
     msi_image one, five;
     msi_gridder_report report;
@@ -284,7 +351,8 @@ static void test_threads(void **state)
 static void test_refusals_and_memory(void **state)
 {
     (void)state;
-    const msi_case c = {"refused", 256, 256, 0.3, 1, 0.8, 500, 1, 1, 1, SPREAD};
+    const msi_case c = {
+        .name = "refused", .nx = 256, .ny = 256, .field_x_rad = 0.3, .w_ratio = 0.8, .n_row = 500, .n_chan = 1};
     msi_wproj_parts d;
     msi_parts_store(&d, &c, MSI_FP64, 9);
     msi_wproj_request r = msi_parts_request(&d, 1e-9, MSI_FP64);
@@ -309,7 +377,8 @@ static void test_refusals_and_memory(void **state)
 static void test_conservation(void **state)
 {
     (void)state;
-    const msi_case c = {"sum", 64, 64, 0.1, 1, 0.5, 300, 2, 1, 1.2, SPREAD};
+    const msi_case c = {
+        .name = "sum", .nx = 64, .ny = 64, .field_x_rad = 0.1, .w_ratio = 0.5, .n_row = 300, .n_chan = 2, .band = 1.2};
     msi_wproj_parts d;
     msi_wproj_box box;
     msi_parts_store(&d, &c, MSI_FP64, 9);

@@ -75,7 +75,16 @@ static void test_fast_against_plain(void **state)
     (void)state;
     msi_simd all[MSI_N_SIMD];
     int n_simd = msi_simd_all(all);
-    const msi_case c = {"forms", 96, 80, 0.1, 1.1, 0.8, 700, 3, 1, 1.2, CONCENTRATED};
+    const msi_case c = {.name = "forms",
+                        .nx = 96,
+                        .ny = 80,
+                        .field_x_rad = 0.1,
+                        .stretch_y = 1.1,
+                        .w_ratio = 0.8,
+                        .n_row = 700,
+                        .n_chan = 3,
+                        .band = 1.2,
+                        .layout = CONCENTRATED};
     for (int simd = 0; simd < n_simd; simd++)
         for (int fp64 = 0; fp64 < 2; fp64++)
             for (int i = 0; i < MSI_N_WPROJ_CHOICE; i++) {
@@ -110,7 +119,8 @@ static void test_long_rows(void **state)
     (void)state;
     msi_simd all[MSI_N_SIMD];
     int n_simd = msi_simd_all(all);
-    const msi_case c = {"long", 64, 64, 0.5, 1, 0.9, 300, 1, 1, 1, SPREAD};
+    const msi_case c = {
+        .name = "long", .nx = 64, .ny = 64, .field_x_rad = 0.5, .w_ratio = 0.9, .n_row = 300, .n_chan = 1};
     for (int simd = 0; simd < n_simd; simd++)
         for (int form = MSI_WPROJ_FORM_SEPARABLE; form <= MSI_WPROJ_FORM_FULL; form++) {
             msi_wproj_parts d;
@@ -160,7 +170,15 @@ static void test_predict(void **state)
 static void test_predict_everywhere(void **state)
 {
     (void)state;
-    const msi_case c = {"outside", 64, 50, 0.05, 1.3, 0.5, 400, 3, 1, 1.1, SPREAD};
+    const msi_case c = {.name = "outside",
+                        .nx = 64,
+                        .ny = 50,
+                        .field_x_rad = 0.05,
+                        .stretch_y = 1.3,
+                        .w_ratio = 0.5,
+                        .n_row = 400,
+                        .n_chan = 3,
+                        .band = 1.1};
     msi_case_data data;
     msi_image model;
     msi_gridder_report report;

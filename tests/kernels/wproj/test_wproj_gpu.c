@@ -121,7 +121,17 @@ static void test_same_plan(void **state)
 {
     (void)state;
     const int store_plane[] = {2, -1, 0, 1};
-    const msi_case c = {"same", 96, 80, 0.08, 1.1, 0.8, brief ? 400 : 8200, 2, 3, 1.2, CONCENTRATED};
+    const msi_case c = {.name = "same",
+                        .nx = 96,
+                        .ny = 80,
+                        .field_x_rad = 0.08,
+                        .stretch_y = 1.1,
+                        .w_ratio = 0.8,
+                        .n_row = brief ? 400 : 8200,
+                        .n_chan = 2,
+                        .n_plane = 3,
+                        .band = 1.2,
+                        .layout = CONCENTRATED};
     for (int i = 0; i < MSI_N_WPROJ_CHOICE; i += brief ? 4 : 1)
         for (int p = 0; p < 2; p++) {
             msi_precision precision = p ? MSI_FP64 : MSI_FP32;
@@ -148,7 +158,15 @@ static void test_number_of_images(void **state)
 {
     (void)state;
     const int store_plane[MOST_IMAGES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, -1};
-    const msi_case c = sized((msi_case){"images", 48, 64, 0.1, 1, 0.7, 600, 3, 9, 1.2, SPREAD});
+    const msi_case c = sized((msi_case){.name = "images",
+                                        .nx = 48,
+                                        .ny = 64,
+                                        .field_x_rad = 0.1,
+                                        .w_ratio = 0.7,
+                                        .n_row = 600,
+                                        .n_chan = 3,
+                                        .n_plane = 9,
+                                        .band = 1.2});
     for (int p = 0; p < 2; p++) {
         msi_wproj_parts d;
         msi_parts_store(&d, &c, p ? MSI_FP64 : MSI_FP32, 3);
@@ -164,7 +182,15 @@ static void test_crowded_cells(void **state)
 {
     (void)state;
     const int plane = 0;
-    const msi_case c = {"core", 64, 64, 0.3, 1, 0.5, brief ? 400 : 20000, 8, 1, 1.0001, CORE};
+    const msi_case c = {.name = "core",
+                        .nx = 64,
+                        .ny = 64,
+                        .field_x_rad = 0.3,
+                        .w_ratio = 0.5,
+                        .n_row = brief ? 400 : 20000,
+                        .n_chan = 8,
+                        .band = 1.0001,
+                        .layout = CORE};
     msi_wproj_parts single, twice;
     msi_image image, reference;
     msi_parts_store(&single, &c, MSI_FP32, 9);
@@ -191,7 +217,15 @@ static void test_crowded_cells(void **state)
 static void test_kernels(void **state)
 {
     (void)state;
-    const msi_case c = {"kernels", 96, 80, 0.2, 1.1, 0.8, 600, 2, 1, 1.2, SPREAD};
+    const msi_case c = {.name = "kernels",
+                        .nx = 96,
+                        .ny = 80,
+                        .field_x_rad = 0.2,
+                        .stretch_y = 1.1,
+                        .w_ratio = 0.8,
+                        .n_row = 600,
+                        .n_chan = 2,
+                        .band = 1.2};
     for (int i = 0; i < 8; i++) {
         const msi_precision precision = i & 1 ? MSI_FP64 : MSI_FP32;
         msi_case shape = c;
@@ -321,7 +355,15 @@ static void check_predict(const msi_case *c, double accuracy, const char *strate
 static void test_predict(void **state)
 {
     (void)state;
-    const msi_case outside = {"outside", 64, 50, 0.05, 1.3, 0.5, 400, 3, 1, 1.1, SPREAD};
+    const msi_case outside = {.name = "outside",
+                              .nx = 64,
+                              .ny = 50,
+                              .field_x_rad = 0.05,
+                              .stretch_y = 1.3,
+                              .w_ratio = 0.5,
+                              .n_row = 400,
+                              .n_chan = 3,
+                              .band = 1.1};
     for (int i = 0; i < MSI_N_WPROJ_CASE; i += brief ? 4 : 1) {
         const msi_case c = sized(msi_wproj_cases[i]);
         check_predict(&c, 1e-2, NULL, 0);
@@ -335,7 +377,15 @@ static void test_predict(void **state)
 static void test_fillings(void **state)
 {
     (void)state;
-    const msi_case c = {"fillings", 64, 50, 0.05, 1.3, 0.5, 300, 3, 1, 1.1, SPREAD};
+    const msi_case c = {.name = "fillings",
+                        .nx = 64,
+                        .ny = 50,
+                        .field_x_rad = 0.05,
+                        .stretch_y = 1.3,
+                        .w_ratio = 0.5,
+                        .n_row = 300,
+                        .n_chan = 3,
+                        .band = 1.1};
     for (int form = 0; form < N_DEGRID; form++) {
         msi_case_data data;
         msi_image model;

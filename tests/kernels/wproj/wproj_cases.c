@@ -14,14 +14,20 @@
 #include "core/status.h"
 #include "tests/support/direct_sum.h"
 
+/* clang-format off */
 const msi_case msi_wproj_cases[MSI_N_WPROJ_CASE] = {
-    {"vla", 300, 300, 0.02, 1, 1.2, 2500, 4, 1, 1.1, SPREAD},
-    {"skalow", 200, 200, 0.35, 1, 0.5, 2000, 4, 1, 1.4, CONCENTRATED},
-    {"hemisphere", 80, 80, 2.1, 1, 0.4, 1000, 2, 1, 1.2, SPREAD},
-    {"oblong", 200, 120, 0.1, 1.7, 1.0, 2500, 3, 1, 1.5, CONCENTRATED},
-    {"small", 16, 24, 0.01, 1, 1.0, 300, 2, 1, 1.1, SPREAD},
-    {"flat", 128, 128, 1e-5, 1, 0.5, 2000, 2, 1, 1.1, SPREAD},
+    {.name = "vla", .nx = 300, .ny = 300, .field_x_rad = 0.02, .w_ratio = 1.2, .n_row = 2500, .n_chan = 4, .band = 1.1},
+    {.name = "skalow", .nx = 200, .ny = 200, .field_x_rad = 0.35, .w_ratio = 0.5, .n_row = 2000, .n_chan = 4,
+     .band = 1.4, .layout = CONCENTRATED},
+    {.name = "hemisphere", .nx = 80, .ny = 80, .field_x_rad = 2.1, .w_ratio = 0.4, .n_row = 1000, .n_chan = 2,
+     .band = 1.2},
+    {.name = "oblong", .nx = 200, .ny = 120, .field_x_rad = 0.1, .stretch_y = 1.7, .w_ratio = 1.0, .n_row = 2500,
+     .n_chan = 3, .band = 1.5, .layout = CONCENTRATED},
+    {.name = "small", .nx = 16, .ny = 24, .field_x_rad = 0.01, .w_ratio = 1.0, .n_row = 300, .n_chan = 2, .band = 1.1},
+    {.name = "flat", .nx = 128, .ny = 128, .field_x_rad = 1e-5, .w_ratio = 0.5, .n_row = 2000, .n_chan = 2,
+     .band = 1.1},
 };
+/* clang-format on */
 
 msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const char *strategy)
 {
@@ -98,7 +104,8 @@ msi_wproj_request msi_parts_request(const msi_wproj_parts *d, double accuracy, m
 
 void msi_check_edge(msi_backend backend, const char *strategy)
 {
-    const msi_case c = {"edge", 64, 64, 0.05, 1, 0.5, 400, 1, 1, 1, SPREAD};
+    const msi_case c = {
+        .name = "edge", .nx = 64, .ny = 64, .field_x_rad = 0.05, .w_ratio = 0.5, .n_row = 400, .n_chan = 1};
     msi_case_data data;
     msi_image image;
     msi_gridder_report report;
@@ -124,7 +131,8 @@ void msi_check_edge(msi_backend backend, const char *strategy)
 
 void msi_check_nothing(msi_backend backend, const char *strategy)
 {
-    const msi_case c = {"nothing", 32, 32, 0.05, 1, 0.5, 20, 1, 1, 1, SPREAD};
+    const msi_case c = {
+        .name = "nothing", .nx = 32, .ny = 32, .field_x_rad = 0.05, .w_ratio = 0.5, .n_row = 20, .n_chan = 1};
     msi_case_data data;
     msi_image image;
     msi_gridder_report report;

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Allocation: what is given is zero and aligned, what is out is counted, and more than there may be is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* Below and above the size from which blocks are mapped. */
+static const int64_t SIZES[] = {0, 1, 63, 64, 65, 4096, 5 << 20};
+enum { N_SIZE = sizeof SIZES / sizeof *SIZES };
+
+static void test_blocks_are_zero_aligned_and_counted(void **state)
+{
+    (void)state;
+    const int64_t before = msi_memory_in_use();
+    for (int round = 0; round < 2; round++) /* the second round gets what the first has written to and freed */
+        for (int k = 0; k < N_SIZE; k++) {
+            unsigned char *p;
+            assert_int_equal(msi_alloc(&p, SIZES[k], 1, "test"), MSI_OK);
+            assert_non_null(p);
+            assert_int_equal((uintptr_t)p % 64, 0);
+            for (int64_t i = 0; i < SIZES[k]; i++) assert_int_equal(p[i], 0);
+            memset(p, 0xff, (size_t)SIZES[k]);
+            const int64_t counted = msi_memory_in_use() - before;
+            assert_true(counted >= SIZES[k] && counted <= SIZES[k] + 128);
+            msi_free(p);
+            assert_int_equal(msi_memory_in_use(), before);
+        }
+    msi_free(NULL);
+}
+
+static void check_refused(int64_t n, size_t size)
+{
+    const int64_t before = msi_memory_in_use();
+    int untouched;
+    void *p = &untouched;
+    assert_int_equal(msi_alloc(&p, n, size, "a plane"), MSI_ENOMEM);
+    assert_null(p);
+    assert_int_equal(msi_memory_in_use(), before);
+    assert_int_equal(strncmp(msi_error_get(), "a plane", 7), 0);
+}
+
+static void test_sizes_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    check_refused(-1, 8);
+    check_refused(INT64_MIN, 1);
+    check_refused(INT64_MAX, 1);
+    check_refused(INT64_MAX - 64, 1);
+    check_refused(INT64_MAX / 8 + 1, 8);
+    check_refused(INT64_C(1) << 62, 1 << 20);
+}
+
+static void test_limit_holds(void **state)
+{
+    (void)state;
+    char *first, *second;
+    msi_memory_limit_set(msi_memory_in_use() + 3000);
+    assert_int_equal(msi_alloc(&first, 2000, 1, "first"), MSI_OK);
+    check_refused(2000, 1);
+    assert_non_null(strstr(msi_error_get(), "limit"));
+    check_refused(5 << 20, 1);
+    msi_free(first);
+    assert_int_equal(msi_alloc(&second, 2000, 1, "second"), MSI_OK);
+    msi_free(second);
+    msi_memory_limit_set(0);
+    assert_true(msi_memory_limit() == msi_memory_physical() && msi_memory_physical() > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_are_zero_aligned_and_counted),
+        cmocka_unit_test(test_sizes_that_overflow_are_refused),
+        cmocka_unit_test(test_limit_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

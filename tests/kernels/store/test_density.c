@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Natural, uniform and Briggs weights against a plain evaluation of their definitions. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "kernels/gridder.h"
+#include "tests/support/wgrid_cases.h"
+
+/* Cells of the uv plane's upper half, for images of NX x NY pixels. */
+enum { NX = 32, NY = 48, N_CELL = NX * NY / 2, N_CHAN = 3 };
+
+static const msi_case field = {.name = "weights",
+                               .nx = NX,
+                               .ny = NY,
+                               .field_x_rad = 0.02,
+                               .w_ratio = 0.5,
+                               .n_row = 2000,
+                               .n_chan = N_CHAN,
+                               .band = 1.4,
+                               .layout = CONCENTRATED};
+
+/* The field's samples as the observation weighted them, and the sums of these weights in each cell. */
+typedef struct weighed {
+    msi_case_data data;
+    int64_t n;       /* samples */
+    int64_t *cell;   /* [n] */
+    float *original; /* [n] weights */
+    double density[N_CELL];
+    double mean_density; /* sum of density^2 over sum of the weights */
+} weighed;
+
+static void sample_uv(const weighed *s, int64_t i, double *u, double *v)
+{
+    const double f = s->data.freq_hz[i % N_CHAN] / MSI_SPEED_OF_LIGHT, *uvw_m = s->data.uvw_m + i / N_CHAN * 3;
+    *u = uvw_m[0] * f;
+    *v = uvw_m[1] * f;
+}
+
+static void weighed_make(weighed *s)
+{
+    memset(s, 0, sizeof *s);
+    msi_case_make(&s->data, &field, 9);
+    s->n = field.n_row * field.n_chan;
+    s->cell = msi_test_alloc(s->n, sizeof *s->cell);
+    s->original = msi_test_alloc(s->n, sizeof *s->original);
+    memcpy(s->original, s->data.weight, sizeof(float) * (size_t)s->n);
+    double sum = 0, sum_square = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        double u, v;
+        sample_uv(s, i, &u, &v);
+        const double fold = v < 0 || (v == 0 && u < 0) ? -1 : 1;
+        const int64_t x = (int64_t)floor(fold * u * s->data.geometry.cell_x_rad * NX) + NX / 2;
+        const int64_t y = (int64_t)floor(fold * v * s->data.geometry.cell_y_rad * NY);
+        assert_true(x >= 0 && x < NX && y >= 0 && y < NY / 2);
+        s->cell[i] = y * NX + x;
+        s->density[s->cell[i]] += (double)s->original[i];
+        sum += (double)s->original[i];
+    }
+    for (int i = 0; i < N_CELL; i++) sum_square += s->density[i] * s->density[i];
+    s->mean_density = sum_square / sum;
+}
+
+static void weighed_free(weighed *s)
+{
+    free(s->cell);
+    free(s->original);
+    msi_case_free(&s->data);
+}
+
+/* The definitions, from the original weight of sample i. */
+static double weight_by(const msi_weighting *rule, const weighed *s, int64_t i)
+{
+    double u, v, w = s->original[i];
+    sample_uv(s, i, &u, &v);
+    const double f = 5 * pow(10, -rule->robust), t = rule->taper_fwhm_rad;
+    if (rule->mode == MSI_WEIGHT_UNIFORM) w = w > 0 ? w / s->density[s->cell[i]] : 0;
+    if (rule->mode == MSI_WEIGHT_BRIGGS) w /= 1 + s->density[s->cell[i]] * f * f / s->mean_density;
+    return w * exp(-MSI_PI * MSI_PI * t * t * (u * u + v * v) / (4 * log(2)));
+}
+
+/* The gridder's image has the weights of the definition: their sum, and the direct sum with them. */
+static void check_rule(weighed *s, const msi_weighting *rule)
+{
+    msi_gridder_spec spec = {.geometry = s->data.geometry, .n_plane = 1, .accuracy = 1e-10, .backend = MSI_BACKEND_CPU};
+    msi_gridder *g;
+    msi_density *d;
+    msi_image image;
+    memcpy(s->data.weight, s->original, sizeof(float) * (size_t)s->n);
+    assert_int_equal(msi_gridder_create(&g, &spec), 0);
+    assert_int_equal(msi_gridder_add(g, &s->data.block), 0);
+    assert_int_equal(msi_density_create(&d, &s->data.geometry, rule), 0);
+    assert_int_equal(msi_density_add(d, g), 0);
+    assert_int_equal(msi_gridder_weight(g, d, rule), 0);
+    assert_int_equal(msi_gridder_image(g, &image), 0);
+
+    double expected_sum = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const double w = weight_by(rule, s, i);
+        s->data.weight[i] = (float)w;
+        expected_sum += w;
+    }
+    assert_true(fabs(image.sum_weight[0] / expected_sum - 1) < 1e-6); /* weights are kept as float: 2^-24 each */
+    assert_true(msi_case_error(&s->data, &image, 0, 0, 60, 2) < 1e-6);
+    msi_image_free(&image);
+    msi_density_free(d);
+    msi_gridder_free(g);
+}
+
+static void test_weights_are_their_definitions(void **state)
+{
+    (void)state;
+    const msi_weighting rules[] = {{.mode = MSI_WEIGHT_UNIFORM},
+                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = 0.5},
+                                   {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 2e-3},
+                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = -1, .taper_fwhm_rad = 1e-3}};
+    weighed s;
+    weighed_make(&s);
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) check_rule(&s, &rules[r]);
+    weighed_free(&s);
+}
+
+static void test_a_rule_needs_its_density(void **state)
+{
+    (void)state;
+    const msi_weighting uniform = {.mode = MSI_WEIGHT_UNIFORM}, natural = {.mode = MSI_WEIGHT_NATURAL};
+    weighed s;
+    msi_gridder *g;
+    weighed_make(&s);
+    msi_gridder_spec spec = {.geometry = s.data.geometry, .n_plane = 1, .accuracy = 1e-4, .backend = MSI_BACKEND_CPU};
+    assert_int_equal(msi_gridder_create(&g, &spec), 0);
+    assert_int_equal(msi_gridder_add(g, &s.data.block), 0);
+    assert_int_equal(msi_gridder_weight(g, NULL, &natural), 0);
+    assert_int_equal(msi_gridder_weight(g, NULL, &uniform), MSI_EINTERNAL);
+    msi_gridder_free(g);
+    weighed_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_weights_are_their_definitions),
+        cmocka_unit_test(test_a_rule_needs_its_density),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
