@@ -6,7 +6,7 @@
 #include "io/ms/ms_reader.h"
 #include "src/model/model_images.h"
 #include "src/options/options.h"
-#include "src/run/output_channels.h"
+#include "src/preprocess/output_channels.h"
 
 /* Frequencies predicted from one channel image, or from two between which they are interpolated. */
 typedef struct msi_model_band {

@@ -2,22 +2,21 @@
 #include "src/run/block_stream.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
+#include "core/first_error.h"
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Read in turn into slot[n_read % N_SLOT], used in the same order. */
+/* Blocks are read in turn into slot[n_read % N_SLOT], and used in the same order. */
 enum { N_SLOT = 4 };
 
 struct msi_block_stream {
     msi_ms_reader *reader;
     msi_ms_crew *crew; /* reads ahead by itself, one block is given out; NULL: the thread and the rest are in use */
     msi_ms_block slot[N_SLOT];
-    int64_t n_read, n_given, n_done; /* read, given out, given back */
+    int64_t n_read, n_given, n_done; /* blocks read, given out, given back */
     int stop;                        /* nobody wants more */
-    int rc;                          /* of the reader, with its message */
-    char message[MSI_MESSAGE_BYTES];
+    msi_first_error failure;         /* of the reader */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -35,8 +34,7 @@ static void *read_blocks(void *context)
         msi_ms_block *block = &s->slot[n % N_SLOT];
         int rc = msi_ms_reader_next(s->reader, block);
         pthread_mutex_lock(&s->lock);
-        s->rc = rc;
-        if (rc) snprintf(s->message, sizeof s->message, "%s", msi_error_get());
+        msi_first_error_keep(&s->failure, rc);
         s->n_read = n + 1;
         pthread_cond_broadcast(&s->changed);
         pthread_mutex_unlock(&s->lock);
@@ -76,9 +74,9 @@ int msi_block_stream_next(msi_block_stream *s, const msi_ms_block **block)
     int64_t n = s->n_given++;
     pthread_cond_broadcast(&s->changed);
     while (s->n_read <= n) pthread_cond_wait(&s->changed, &s->lock);
-    int rc = s->n_read == n + 1 ? s->rc : MSI_OK;
+    const int is_last = s->n_read == n + 1;
     pthread_mutex_unlock(&s->lock);
-    if (rc) return msi_error_set(rc, "%s", s->message);
+    if (is_last) MSI_TRY(msi_first_error_raise(&s->failure));
     *block = &s->slot[n % N_SLOT];
     return MSI_OK;
 }

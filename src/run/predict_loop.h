@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Coordinates in, correlations out: the gridders are filled, degrid, and are emptied into the writer, again and again.
+/* Coordinates in, correlations out: the gridders are filled, degrid, and are drained into the writer, again and again.
  */
 #ifndef MSI_SRC_PREDICT_LOOP_H
 #define MSI_SRC_PREDICT_LOOP_H

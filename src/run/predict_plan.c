@@ -5,19 +5,13 @@
 #include <string.h>
 
 #include "core/interrupt.h"
-#include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_writer.h"
 #include "src/options/gridder_choice.h"
-#include "src/run/block_stream.h"
 #include "src/preprocess/phase_shift.h"
-
-/* Rows of coordinates, and bytes of visibilities, that casacore reads and writes a second (measured). */
-static const double READ_ROWS = 4e6, WRITE_BYTES = 7e8;
-
-/* Libraries, buffers of blocks and of threads. */
-static const int64_t LIBRARIES = 96 << 20;
+#include "src/run/block_stream.h"
+#include "src/run/run_costs.h"
 
 /* Bytes of values handed to the writer at a time. */
 enum { LARGEST_SLOT = 32 << 20, SMALLEST_SLOT = 1 << 20 };
@@ -78,9 +72,9 @@ static int64_t slot_bytes(void)
     return part > LARGEST_SLOT ? LARGEST_SLOT : part < SMALLEST_SLOT ? SMALLEST_SLOT : part;
 }
 
-int64_t msi_predict_sundries(void)
+int64_t msi_predict_unplanned_bytes(void)
 {
-    return LIBRARIES + MSI_MS_WRITER_SLOTS * slot_bytes();
+    return MSI_UNPLANNED_BYTES + MSI_MS_WRITER_SLOTS * slot_bytes();
 }
 
 msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_images *models, int n_plane,
@@ -96,12 +90,12 @@ msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_
     return spec;
 }
 
-/* What the plan is made from. */
+/* What fillings are chosen by. */
 typedef struct budget {
     const msi_predict_scan *scan;
     const msi_model_band *largest; /* the band whose grids need most */
     double sample_bytes;           /* of the stores, on average over the bands */
-    int64_t room;                  /* for stores and grids */
+    int64_t left;                  /* memory for stores and grids */
 } budget;
 
 static void find_largest(msi_predict_plan *plan, budget *b, const msi_model_bands *bands, int n_plane)
@@ -156,9 +150,9 @@ static int foresee(msi_predict_plan *plan, msi_gridder *g, const budget *b, int6
 /* Grids do with half of the memory: fewer planes at once cost less time than more fillings. */
 static int fits(const msi_predict_plan *plan, const budget *b)
 {
-    int64_t grids = plan->grid_bytes < b->room / 2 ? plan->grid_bytes : b->room / 2;
+    int64_t grids = plan->grid_bytes < b->left / 2 ? plan->grid_bytes : b->left / 2;
     if (grids < plan->gridder.least_grid_bytes) grids = plan->gridder.least_grid_bytes;
-    return plan->store_bytes + grids <= b->room;
+    return plan->store_bytes + grids <= b->left;
 }
 
 static int choose_filling(msi_predict_plan *plan, msi_gridder *g, const budget *b, const msi_image_geometry *geometry)
@@ -177,7 +171,7 @@ static int choose_filling(msi_predict_plan *plan, msi_gridder *g, const budget *
     return msi_error_set(MSI_ENOMEM,
                          "a model of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
                          (long long)geometry->nx, (long long)geometry->ny,
-                         1e-9 * (double)(limit - b->room + plan->store_bytes + plan->gridder.least_grid_bytes),
+                         1e-9 * (double)(limit - b->left + plan->store_bytes + plan->gridder.least_grid_bytes),
                          (long long)plan->gridder.nu, (long long)plan->gridder.nv, 1e-9 * (double)limit);
 }
 
@@ -192,44 +186,35 @@ static double written_bytes(const msi_ms_reader *reader)
     return bytes;
 }
 
-int msi_predict_plan_make(msi_predict_plan *plan, const msi_options *o, const msi_model_images *models,
-                          const msi_model_bands *bands, const msi_ms_reader *reader, const msi_predict_scan *scan,
-                          int model_in_memory)
+int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
 {
+    const msi_model_images *models = need->models;
+    const msi_predict_scan *scan = need->scan;
+    int64_t reserved = msi_predict_unplanned_bytes();
     memset(plan, 0, sizeof *plan);
     budget b = {.scan = scan};
-    find_largest(plan, &b, bands, models->n_plane);
+    find_largest(plan, &b, need->bands, models->n_plane);
     if (!b.largest) return msi_error_set(MSI_EINTERNAL, "no channel of the sets belongs to a model");
     msi_gridder_spec spec =
-        msi_predict_gridder_spec(o, models, b.largest->n_image * models->n_plane, msi_predict_sundries());
+        msi_predict_gridder_spec(need->options, models, b.largest->n_image * models->n_plane, reserved);
     msi_gridder *g;
     MSI_TRY(msi_gridder_create(&g, &spec));
     const int64_t pixel_bytes = msi_image_pixel_bytes(msi_gridder_precision(g));
     b.sample_bytes *= 2 * (double)pixel_bytes;
     plan->slot_bytes = slot_bytes();
     plan->image_bytes = spec.n_plane * msi_image_n_pixel(&models->geometry) * pixel_bytes;
-    b.room = msi_memory_limit() - msi_memory_in_use() - msi_predict_sundries();
-    if (!model_in_memory) {
+    if (!need->model_in_memory) {
         /* Once more, with the memory that the model will take. */
         msi_gridder_free(g);
-        b.room -= plan->image_bytes;
-        spec = msi_predict_gridder_spec(o, models, spec.n_plane, msi_predict_sundries() + plan->image_bytes);
+        reserved += plan->image_bytes;
+        spec = msi_predict_gridder_spec(need->options, models, spec.n_plane, reserved);
         MSI_TRY(msi_gridder_create(&g, &spec));
     }
+    b.left = msi_memory_limit() - msi_memory_in_use() - reserved;
     int rc = choose_filling(plan, g, &b, &models->geometry);
     msi_gridder_free(g);
-    plan->read_s = 2 * (double)scan->n_row / READ_ROWS;
+    plan->read_s = 2 * (double)scan->n_row / MSI_READ_ROWS_PER_S;
     plan->degrid_s = plan->gridder.estimate_s * (double)plan->n_filling * (double)plan->n_band;
-    plan->write_s = written_bytes(reader) / WRITE_BYTES;
+    plan->write_s = written_bytes(need->reader) / MSI_WRITE_BYTES_PER_S;
     return rc;
-}
-
-void msi_predict_plan_print(const msi_predict_plan *p)
-{
-    const msi_gridder_report *r = &p->gridder;
-    msi_gridder_choice_print(r);
-    msi_log_info("memory: visibilities %.3f GB at a time, grids %.3f GB, models %.3f GB, limit %.3f GB; %lld pass%s",
-                 1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
-                 1e-9 * (double)msi_memory_limit(), (long long)p->n_filling, p->n_filling == 1 ? "" : "es");
-    if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
 }

@@ -18,9 +18,19 @@ typedef struct msi_predict_scan {
     double farthest_rad;               /* of a block's phase centre from the models' */
 } msi_predict_scan;
 
+/* What a run is planned from. Everything is borrowed. */
+typedef struct msi_predict_need {
+    const msi_options *options;
+    const msi_model_images *models;
+    const msi_model_bands *bands;
+    const msi_ms_reader *reader;
+    const msi_predict_scan *scan;
+    int model_in_memory; /* the only band's model has been taken */
+} msi_predict_need;
+
 typedef struct msi_predict_plan {
     int64_t n_band;      /* bands that are used */
-    int64_t n_filling;   /* the gridders are filled and emptied about so often, each time with at most: */
+    int64_t n_filling;   /* the gridders are filled and drained about so often, each time with at most: */
     int64_t fill_sample; /* samples of all bands (but one block in any case), */
     int64_t fill_row;    /* rows */
     int64_t slot_bytes;  /* correlations handed to the writer at a time, at most (but one block) */
@@ -30,15 +40,21 @@ typedef struct msi_predict_plan {
     msi_gridder_report gridder; /* of the band whose grids need most */
 } msi_predict_plan;
 
-/* msi_predict_scan_read - read all coordinates once; the reader is left at its beginning. */
+/*
+ * msi_predict_scan_read - read all coordinates once.
+ * Given:   reader  of coordinates; left at its beginning
+ * Returns: 0, MSI_EINPUT (no row has a finite UVW), MSI_EINTERRUPTED, or any code of msi_ms_reader_next
+ */
 int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const msi_model_images *models);
 
-/* msi_predict_gridder_spec - a gridder of `n_plane` planes for a run. Given: reserved_bytes  of memory not to be used
+/*
+ * msi_predict_gridder_spec - what a gridder of n_plane real planes is made of.
+ * Given: reserved_bytes  of the memory limit, not for the gridder to use
  */
 msi_gridder_spec msi_predict_gridder_spec(const msi_options *options, const msi_model_images *models, int n_plane,
                                           int64_t reserved_bytes);
 
-/* msi_predict_expect - what a gridder is to expect of one band in each filling. */
+/* msi_predict_expect - tell a gridder what each filling brings of one band; a band among others is told nothing. */
 void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band,
                         msi_gridder *gridder);
 
@@ -49,18 +65,12 @@ void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *sc
  * So they are with one band, unless all w-planes of its model fit in memory: then they are of a few million samples, so
  * that writing runs beside degridding.
  *
- * Given:    model_in_memory  the only band's model has been taken
  * Returns:  0, MSI_ENOMEM (it does not fit; the message says what it needs), MSI_ERANGE
  */
-int msi_predict_plan_make(msi_predict_plan *plan, const msi_options *options, const msi_model_images *models,
-                          const msi_model_bands *bands, const msi_ms_reader *reader, const msi_predict_scan *scan,
-                          int model_in_memory);
+int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need);
 
-/* msi_predict_plan_print - on the log. */
-void msi_predict_plan_print(const msi_predict_plan *plan);
-
-/* msi_predict_sundries - memory that no plan counts: libraries, buffers of blocks and of threads, the writer's slots.
- */
-int64_t msi_predict_sundries(void);
+/* msi_predict_unplanned_bytes - memory that no plan counts: libraries, buffers of blocks and of threads, the writer's
+ * slots. */
+int64_t msi_predict_unplanned_bytes(void);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/run/output_channels.h"
+#include "src/preprocess/output_channels.h"
 #include "testdata/makems.h"
 #include "tests/support/ms_fixture.h"
 

@@ -1,62 +1,37 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/run/load.h"
+#include "src/run/imaging_load.h"
 
 #include <omp.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "core/first_error.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/run/block_stream.h"
 #include "src/preprocess/phase_shift.h"
+#include "src/run/block_stream.h"
+#include "src/run/block_workspace.h"
 
-/* Room for one prepared block, grown when a larger one comes. */
-typedef struct workspace {
-    int64_t n_row, n_sample;
-    double *uvw_m; /* [n_row][3] */
-    msi_c64 *vis;  /* [n_plane][n_sample] */
-    float *weight; /* [n_plane][n_sample] */
-} workspace;
-
-static void workspace_free(workspace *w)
-{
-    msi_free(w->uvw_m);
-    msi_free(w->vis);
-    msi_free(w->weight);
-    memset(w, 0, sizeof *w);
-}
-
-static int workspace_fit(workspace *w, int n_plane, int64_t n_row, int64_t n_sample)
-{
-    if (w->uvw_m && n_row <= w->n_row && n_sample <= w->n_sample) return MSI_OK;
-    workspace_free(w);
-    MSI_TRY(msi_alloc(&w->uvw_m, 3 * n_row, sizeof *w->uvw_m, "block of visibilities"));
-    MSI_TRY(msi_alloc(&w->vis, n_plane * n_sample, sizeof *w->vis, "block of visibilities"));
-    MSI_TRY(msi_alloc(&w->weight, n_plane * n_sample, sizeof *w->weight, "block of visibilities"));
-    w->n_row = n_row;
-    w->n_sample = n_sample;
-    return MSI_OK;
-}
-
-/* What all parts of a block share. */
+/* A block, and how its parts are made ready. */
 typedef struct block_load {
     const msi_ms_block *block;
-    const msi_load_spec *spec;
+    const msi_imaging_load_spec *spec;
     const msi_mix *mix; /* [n_plane] */
 } block_load;
 
-/* The channels of a block that belong to output channel c, into its gridder. */
-static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, workspace *w, msi_sample_dropped *dropped)
+/* Prepares the channels of a block that belong to output channel c, and adds them to its gridder. */
+static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, msi_block_workspace *w,
+                        msi_sample_dropped *dropped)
 {
     const msi_ms_block *block = l->block;
-    const msi_load_spec *spec = l->spec;
+    const msi_imaging_load_spec *spec = l->spec;
     int32_t first, end;
     msi_output_channels_range(spec->channels, c, block->freq_hz, block->n_chan, &first, &end);
     if (first == end) return MSI_OK;
     const double *freq_hz = block->freq_hz + first, *uvw_m = block->uvw_m;
-    MSI_TRY(workspace_fit(w, spec->n_plane, block->n_row, block->n_row * (end - first)));
+    const int64_t n_value = spec->n_plane * block->n_row * (end - first);
+    MSI_TRY(msi_block_workspace_fit(w, spec->shift_set ? block->n_row : 0, n_value, n_value));
     msi_stokes_form(block, l->mix, spec->n_plane, first, end - first, w->vis, w->weight, dropped);
     if (spec->shift_set) {
         msi_phase_shift shift;
@@ -77,35 +52,24 @@ static void count_on(msi_sample_dropped *to, const msi_sample_dropped *from)
     to->data_too_large += from->data_too_large;
 }
 
-/* Many output channels at a time, by a thread each: a part of a block is little for many threads to share. */
+/* Loads many output channels at a time, by a thread each: a part of a block is little for many threads to share. */
 static int load_at_once(const block_load *l, int64_t first_met, int64_t end_met, msi_gridder *const *gridder,
-                        workspace *w, msi_sample_dropped *dropped)
+                        msi_block_workspace *w, msi_sample_dropped *dropped)
 {
-    int failed = MSI_OK;
-    char message[MSI_MESSAGE_BYTES] = "";
+    msi_first_error failure = {0};
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t c = first_met; c < end_met; c++) {
         msi_sample_dropped own = {0};
-        int stopped;
-#pragma omp atomic read
-        stopped = failed;
-        if (stopped) continue;
-        const int rc = load_channel(l, c, gridder[c], &w[omp_get_thread_num()], &own);
+        if (msi_first_error_status(&failure)) continue;
+        msi_first_error_keep(&failure, load_channel(l, c, gridder[c], &w[omp_get_thread_num()], &own));
 #pragma omp critical(loaded)
-        {
-            count_on(dropped, &own);
-            if (rc && !failed) {
-                snprintf(message, sizeof message, "%s", msi_error_get());
-#pragma omp atomic write
-                failed = rc;
-            }
-        }
+        count_on(dropped, &own);
     }
-    return failed ? msi_error_set(failed, "%s", message) : MSI_OK;
+    return msi_first_error_raise(&failure);
 }
 
-static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_gridder *const *gridder, workspace *w,
-                      msi_sample_dropped *dropped)
+static int load_block(const msi_ms_block *block, const msi_imaging_load_spec *spec, msi_gridder *const *gridder,
+                      msi_block_workspace *w, msi_sample_dropped *dropped)
 {
     msi_mix mix[MSI_MAX_PLANES];
     MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, spec->weight, block->corr, block->n_corr));
@@ -118,11 +82,11 @@ static int load_block(const msi_ms_block *block, const msi_load_spec *spec, msi_
     return MSI_OK;
 }
 
-static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_load_spec *spec,
+static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_imaging_load_spec *spec,
                           msi_gridder *const *gridder, msi_sample_dropped *dropped)
 {
     const int n_thread = omp_get_max_threads();
-    workspace *w; /* of each thread */
+    msi_block_workspace *w; /* of each thread */
     int64_t done = 0;
     double waited_s = 0, prepared_s = 0;
     int rc;
@@ -143,13 +107,13 @@ static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_loa
     }
     if (!rc) msi_progress("reading", n_row, n_row);
     if (!rc) msi_log_detail("reading: %.2f s waiting for blocks, %.2f s preparing them", waited_s, prepared_s);
-    for (int i = 0; i < n_thread; i++) workspace_free(&w[i]);
+    for (int i = 0; i < n_thread; i++) msi_block_workspace_free(&w[i]);
     msi_free(w);
     return rc;
 }
 
-int msi_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_load_spec *spec, msi_gridder *const *gridder,
-             msi_sample_dropped *dropped)
+int msi_imaging_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_imaging_load_spec *spec,
+                     msi_gridder *const *gridder, msi_sample_dropped *dropped)
 {
     msi_block_stream *stream;
     MSI_TRY(msi_block_stream_open(&stream, reader, crew));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/run/output_channels.h"
+#include "src/preprocess/output_channels.h"
 
 #include <math.h>
 #include <stdlib.h>

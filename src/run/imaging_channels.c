@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/imaging_channels.h"
+
+#include <math.h>
+#include <omp.h>
+
+#include "core/first_error.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/run/imaging_files.h"
+#include "src/run/imaging_report.h"
+
+/* The multi-frequency image: images are means, so it is that of the channels, each with its weight. */
+typedef struct mfs_image {
+    msi_image image; /* empty until the first channel comes */
+    double vis_weight[MSI_GRIDDER_MAX_PLANES];
+} mfs_image;
+
+/* Adds plane p of a channel to the weighted mean. */
+static void mfs_add_plane(msi_image *sum, const msi_image *image, int p)
+{
+    const int64_t n = msi_image_n_pixel(&image->geometry);
+    const double weight = image->sum_weight[p];
+    sum->sum_weight[p] += weight;
+    sum->n_vis[p] += image->n_vis[p];
+    const double old = 1 - weight / sum->sum_weight[p], new = weight / sum->sum_weight[p];
+#pragma omp parallel for schedule(static)
+    for (int64_t i = p * n; i < (p + 1) * n; i++) {
+        if (image->precision == MSI_FP32) {
+            float *pixel = (float *)sum->pixel + i;
+            *pixel = (float)(old * (double)*pixel + new *(double)((const float *)image->pixel)[i]);
+        } else {
+            double *pixel = (double *)sum->pixel + i;
+            *pixel = old * *pixel + new *((const double *)image->pixel)[i];
+        }
+    }
+}
+
+static void fill_nan(msi_image *image, int p)
+{
+    const int64_t n = msi_image_n_pixel(&image->geometry);
+    for (int64_t i = p * n; i < (p + 1) * n; i++) {
+        if (image->precision == MSI_FP32)
+            ((float *)image->pixel)[i] = NAN;
+        else
+            ((double *)image->pixel)[i] = NAN;
+    }
+}
+
+static int mfs_add(mfs_image *mfs, const msi_image *image, const double *vis_weight)
+{
+    if (!mfs->image.pixel) MSI_TRY(msi_image_alloc(&mfs->image, &image->geometry, image->n_plane, image->precision));
+    for (int p = 0; p < image->n_plane; p++) {
+        mfs->vis_weight[p] += vis_weight[p];
+        if (image->sum_weight[p] > 0) mfs_add_plane(&mfs->image, image, p);
+    }
+    return MSI_OK;
+}
+
+static int mfs_write(mfs_image *mfs, msi_imaging_run *r)
+{
+    /* A plane without a sample in any channel is unknown, not zero. */
+    for (int p = 0; p < mfs->image.n_plane; p++)
+        if (!mfs->image.n_vis[p]) fill_nan(&mfs->image, p);
+    return msi_imaging_files_write(r, MSI_OUTPUT_MFS, &mfs->image, mfs->vis_weight);
+}
+
+int msi_imaging_channels_at_once(const msi_imaging_run *r)
+{
+    const int n_thread = omp_get_max_threads();
+    const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
+    if (r->plan.gridder.backend != MSI_BACKEND_CPU || r->options->channels_out < 2 * n_thread) return 1;
+    return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
+}
+
+/* The image of a channel goes onto the log, onto the disk and into the sum. */
+static int finish_channel(msi_imaging_run *r, int64_t channel, const msi_image *image, mfs_image *mfs,
+                          const msi_gridder_report *report)
+{
+    int64_t most = 0;
+    for (int p = 0; p < image->n_plane; p++) most = image->n_vis[p] > most ? image->n_vis[p] : most;
+    r->n_gridded += most;
+    if (r->options->channels_out > 1 && !most)
+        msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)channel);
+    msi_imaging_report_channel(channel, most, report);
+    MSI_TRY(msi_imaging_files_write(r, channel, image, report->sum_vis_weight));
+    return r->options->channels_out > 1 ? mfs_add(mfs, image, report->sum_vis_weight) : MSI_OK;
+}
+
+/* The weights of all channels together are read off the gridders at the end. */
+static void forget_gridder(msi_imaging_run *r, int64_t c)
+{
+    if (r->options->save_weights) return;
+    msi_gridder_free(r->gridder[c]);
+    r->gridder[c] = NULL;
+}
+
+/* Each channel by all threads. No parallel region may stand around this, not even one of a single thread: those inside
+ * it would start their threads anew every time. */
+static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
+{
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        msi_image image = {0};
+        msi_gridder_report report;
+        int rc = msi_gridder_image(r->gridder[c], &image);
+        msi_gridder_report_get(r->gridder[c], &report);
+        if (!rc) rc = finish_channel(r, c, &image, mfs, &report);
+        msi_image_free(&image);
+        forget_gridder(r, c);
+        if (rc) return rc;
+    }
+    return MSI_OK;
+}
+
+/* Each channel by one thread. */
+static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
+{
+    const int64_t n_channel = r->options->channels_out;
+    msi_first_error failure = {0};
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(at_once)
+    for (int64_t c = 0; c < n_channel; c++) {
+        msi_image image = {0};
+        msi_gridder_report report;
+        int rc = MSI_OK;
+        msi_progress_hush(1);
+        if (!msi_first_error_status(&failure)) rc = msi_gridder_image(r->gridder[c], &image);
+        msi_gridder_report_get(r->gridder[c], &report);
+        msi_progress_hush(0);
+        /* Files and sums come in the order of channels, whatever the number of threads. */
+#pragma omp ordered
+        if (!msi_first_error_status(&failure)) {
+            if (!rc) rc = finish_channel(r, c, &image, mfs, &report);
+            msi_first_error_keep(&failure, rc);
+            msi_progress("imaging", c + 1, n_channel);
+        }
+        msi_image_free(&image);
+        forget_gridder(r, c);
+    }
+    return msi_first_error_raise(&failure);
+}
+
+int msi_imaging_channels_run(msi_imaging_run *r)
+{
+    const int at_once = msi_imaging_channels_at_once(r);
+    mfs_image mfs = {0};
+    int rc = at_once > 1 ? image_at_once(r, &mfs, at_once) : image_in_turn(r, &mfs);
+    if (!rc && r->options->channels_out > 1) rc = mfs_write(&mfs, r);
+    msi_image_free(&mfs.image);
+    return rc;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/imaging_files.h"
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/run/imaging_report.h"
+#include "src/run/uv_plane.h"
+#include "src/sky/psf_fit.h"
+
+static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
+{
+    const msi_options *o = r->options;
+    const int is_mfs = channel == MSI_OUTPUT_MFS;
+    const double low = r->channels.low_hz[is_mfs ? 0 : channel];
+    const double high = r->channels.high_hz[is_mfs ? o->channels_out - 1 : channel];
+    return (msi_fits_spec){.geometry = o->geometry,
+                           .observation = msi_ms_reader_observation(r->reader),
+                           .ra_rad = r->ra_rad,
+                           .dec_rad = r->dec_rad,
+                           .freq_hz = 0.5 * (low + high),
+                           .bandwidth_hz = high - low,
+                           .weighting = r->weighting,
+                           .data_column = msi_ms_reader_data_column(r->reader),
+                           .command_line = o->command_line};
+}
+
+/* Writes the weights as gridded, on the uv grid of their densities: both halves of the plane. */
+static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spec *spec)
+{
+    const msi_options *o = r->options;
+    const int is_mfs = channel == MSI_OUTPUT_MFS;
+    const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);
+    double *weight;
+    MSI_TRY(msi_uv_weights(&o->geometry, &o->weighting, r->gridder + (is_mfs ? 0 : channel),
+                           is_mfs ? o->channels_out : 1, &weight));
+    msi_fits_spec of_grid = *spec;
+    of_grid.geometry.nx = grid.nu;
+    of_grid.geometry.ny = grid.nv;
+    const msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
+    int rc = msi_outputs_write(r->outputs, &id, &of_grid, weight, MSI_FP64);
+    msi_free(weight);
+    return rc;
+}
+
+static int write_uv(msi_imaging_run *r, const msi_output_id *image_id, const msi_fits_spec *spec, const void *pixel,
+                    msi_precision precision)
+{
+    double *re, *im;
+    MSI_TRY(msi_uv_plane(&r->options->geometry, pixel, precision, &re, &im));
+    msi_output_id id = *image_id;
+    id.kind = MSI_FITS_UV_REAL;
+    int rc = msi_outputs_write(r->outputs, &id, spec, re, MSI_FP64);
+    id.kind = MSI_FITS_UV_IMAG;
+    if (!rc) rc = msi_outputs_write(r->outputs, &id, spec, im, MSI_FP64);
+    msi_free(re);
+    msi_free(im);
+    return rc;
+}
+
+static const char *plane_of(const msi_image *image, int i)
+{
+    return (const char *)image->pixel +
+           i * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
+}
+
+static int fit_beam(msi_beam *beam, const msi_image *image, int psf)
+{
+    const int rc = msi_psf_fit(beam, &image->geometry, plane_of(image, psf), image->precision);
+    if (rc == MSI_ENOMEM) return rc;
+    if (rc)
+        msi_log_warning("no beam: %s", msi_error_get());
+    else
+        msi_imaging_report_beam(beam);
+    return MSI_OK;
+}
+
+int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, const msi_image *image, const double *vis_weight)
+{
+    const msi_options *o = r->options;
+    const int psf = o->make_psf_only ? 0 : r->n_plane;
+    msi_fits_spec spec = fits_spec(r, channel);
+    if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(&spec.beam, image, psf));
+    /* The PSF, which is the last plane, comes first. */
+    for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {
+        const int is_psf = i == psf;
+        const msi_output_id id = {r->interval, channel, is_psf ? 0 : i, is_psf ? MSI_FITS_PSF : MSI_FITS_DIRTY};
+        spec.n_vis = image->n_vis[i];
+        spec.sum_weight = image->sum_weight[i];
+        spec.sum_vis_weight = vis_weight[is_psf ? 0 : i];
+        MSI_TRY(msi_outputs_write(r->outputs, &id, &spec, plane_of(image, i), image->precision));
+        if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
+    }
+    return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The log of an imaging run: its lines of many figures. */
+#ifndef MSI_SRC_IMAGING_REPORT_H
+#define MSI_SRC_IMAGING_REPORT_H
+
+#include "core/beam.h"
+#include "src/run/imaging_run.h"
+
+/* When the stages of an interval ended, by msi_wall_s. */
+typedef struct msi_imaging_times {
+    double start_s, opened_s, loaded_s, weighed_s, imaged_s;
+} msi_imaging_times;
+
+/* Memory, disk and the gridder, as planned. */
+void msi_imaging_report_plan(const msi_imaging_plan *plan, const msi_options *options);
+
+/* What a dry run found, and how long a run would take. */
+void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan);
+
+/* Samples loaded, and samples dropped by reason. */
+void msi_imaging_report_loaded(const msi_imaging_run *run);
+
+/* The rule by which samples were weighted. */
+void msi_imaging_report_weights(const msi_imaging_run *run);
+
+/* The image of an output channel: n_sample of the plane that has most, the plan, and the time each step took. */
+void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *report);
+
+void msi_imaging_report_beam(const msi_beam *beam);
+void msi_imaging_report_times(const msi_imaging_times *times);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A run that makes images, as its stages see it: only imaging*.c include this. */
+#ifndef MSI_SRC_IMAGING_RUN_H
+#define MSI_SRC_IMAGING_RUN_H
+
+#include "io/ms/ms_crew.h"
+#include "io/ms/ms_reader.h"
+#include "kernels/gridder.h"
+#include "src/options/options.h"
+#include "src/preprocess/output_channels.h"
+#include "src/preprocess/stokes.h"
+#include "src/run/imaging_plan.h"
+#include "src/run/outputs.h"
+
+typedef struct msi_imaging_run {
+    const msi_options *options;
+    msi_plane planes[MSI_MAX_PLANES];
+    int n_plane;
+    char *temp_dir;     /* owned; for visibilities that exceed the memory limit */
+    char weighting[48]; /* in words, for log and headers */
+    msi_ms_crew *crew;  /* NULL: a thread reads */
+    msi_outputs *outputs;
+    int64_t n_gridded; /* samples, over all intervals and channels */
+
+    /* The rest lives as long as an interval. */
+    int64_t interval;
+    msi_ms_reader *reader;
+    double ra_rad, dec_rad; /* the images' centre */
+    msi_output_channels channels;
+    msi_imaging_plan plan;
+    msi_gridder **gridder; /* [channels_out] NULL once it is imaged and not needed any more */
+    msi_density **density; /* [channels_out] NULL for natural weights; with -mf-weighting [0] is that of all channels */
+    msi_sample_dropped dropped;
+} msi_imaging_run;
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The sets of an imaging run: how many processes read them, and the times of one of several intervals. */
+#ifndef MSI_SRC_OPEN_SETS_H
+#define MSI_SRC_OPEN_SETS_H
+
+#include "io/ms/ms_crew.h"
+#include "io/ms/ms_reader.h"
+#include "src/options/options.h"
+
+/*
+ * msi_open_sets_crew - fork the processes that read, where -readers asks for them or the sets are large enough to be
+ * worth it.
+ * Returned: *crew  owned, msi_ms_crew_free; NULL where a thread of this process reads
+ * Notes:    call it from a process of one thread. A crew that cannot be started is a warning, not a failure.
+ */
+void msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options);
+
+/*
+ * msi_open_sets_interval - open the selected rows of one of options->intervals_out intervals.
+ * Given:    crew      told to open them too; NULL: there is none
+ *           interval  counted from 0
+ * Returned: *reader   owned, msi_ms_reader_free; it reads coordinates alone on a dry run
+ * Returns:  0, MSI_EUSAGE (more intervals than times) or any code of msi_ms_reader_open
+ */
+int msi_open_sets_interval(msi_ms_reader **reader, msi_ms_crew *crew, const msi_options *options, int64_t interval);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A run that predicts, as its stages see it: only predict*.c include this. */
+#ifndef MSI_SRC_PREDICT_RUN_H
+#define MSI_SRC_PREDICT_RUN_H
+
+#include "io/ms/ms_reader.h"
+#include "io/ms/ms_writer.h"
+#include "kernels/gridder.h"
+#include "src/model/model_bands.h"
+#include "src/model/model_images.h"
+#include "src/options/options.h"
+#include "src/run/predict_plan.h"
+
+typedef struct msi_predict_run {
+    const msi_options *options;
+    const char *column; /* that is written */
+    msi_model_images *models;
+    msi_ms_writer *writer;
+    msi_ms_reader *reader;
+    msi_predict_scan scan;
+    msi_model_bands bands;
+    msi_predict_plan plan;
+    msi_gridder **gridder; /* [bands.channels.n] NULL where the band is not used */
+    msi_image model;       /* of the only band; empty where there are several */
+} msi_predict_run;
+
+#endif
