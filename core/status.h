@@ -46,7 +46,8 @@ const char *msi_error_about_get(void);
 
 /*
  * msi_error_append - add to the line of the failure, behind what is there: a consequence or a remedy that only the
- * caller knows. What it is about stays. Returns: status
+ * caller knows. What it is about stays.
+ * Returns: status
  */
 int msi_error_append(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -98,7 +98,7 @@ int ccc_table_exists(const char *path);
  * Returned: *out  closed by ccc_table_close; NULL on failure
  * Returns:  0, CCC_ENOTFOUND, CCC_ELOCKED, CCC_EREADONLY, CCC_EFAILED (also "truncated or corrupt: FILE ..")
  * Notes:    the sizes of the table's files are compared with what their headers say before casacore reads them, which
- *           can crash in short files.
+ *           can crash in short files. Of managers that are not casacore's own, DyscoStMan's files alone are looked at.
  */
 int ccc_table_open(ccc_table **out, const char *path, ccc_mode mode, ccc_lock lock);
 
@@ -152,8 +152,7 @@ const char *ccc_table_path(const ccc_table *t);
 /* ccc_table_n_row - number of rows; 0 for NULL. */
 int64_t ccc_table_n_row(const ccc_table *t);
 
-/* ccc_table_add_rows - append n rows. Returns: 0, CCC_EARGUMENT (n < 0), CCC_EREADONLY,
- * CCC_EFAILED. */
+/* ccc_table_add_rows - append n rows. Returns: 0, CCC_EARGUMENT (n < 0), CCC_EREADONLY, CCC_EFAILED. */
 int ccc_table_add_rows(ccc_table *t, int64_t n);
 
 /* ccc_table_has_column - 1 or 0; 0 also where either is NULL. */
@@ -258,7 +257,7 @@ int ccc_put_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t 
  * ccc_put_shapes - give the cells of rows [row, row + n_row) of a column without a fixed shape a shape, and so a place.
  * In a tiled column they are zero until they are put. Rows that ascend from call to call are stored in that order.
  * Returns: 0, CCC_ENOTFOUND, CCC_ETYPE (no numbers), CCC_ESHAPE (a scalar column), CCC_EARGUMENT, CCC_EREADONLY,
- * CCC_EFAILED
+ *          CCC_EFAILED
  */
 int ccc_put_shapes(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape);
 
@@ -306,8 +305,8 @@ int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *
 int ccc_keyword_type(ccc_table *t, const char *column, const char *name, ccc_type *type, int64_t *n);
 
 /*
- * ccc_keyword_get_string, _strings, _double, _int, _ints - the value of a keyword. _double takes any
- * real number, _int any integer and booleans.
+ * ccc_keyword_get_string, _strings, _double, _int, _ints - the value of a keyword. _double takes any real number, _int
+ * any integer and booleans.
  * Returned: *out  of strings and lists one block of memory, freed by one ccc_free, and NULL on failure; [*n] of lists
  * Returns:  0, CCC_ENOTFOUND, CCC_ETYPE
  */

@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <cerrno>
+#include <set>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,6 +19,11 @@ namespace {
 [[noreturn]] void truncated(const std::string &shown, const std::string &why)
 {
     throw Failure(CCC_EFAILED, "truncated or corrupt: " + shown + " (" + why + ")");
+}
+
+std::string sizes(int64_t has, int64_t needs)
+{
+    return std::to_string(has) + " bytes of " + std::to_string(needs);
 }
 
 /* Reads an unsigned number as casacore stores it, in either byte order. */
@@ -69,26 +75,86 @@ int64_t size_by_array_header(const std::string &path, const std::string &shown)
     return static_cast<int64_t>(std::min({little, big, old_big ? old_big : UINT64_MAX}));
 }
 
+/* table.dat lists the storage managers of its table. */
+struct ManagerList {
+    int64_t next = INT64_MAX; /* the number that the next one gets; INT64_MAX where the list is not found */
+    std::map<int64_t, std::string> from_outside; /* types, by number, that are not casacore's own, such as Dysco's */
+};
+
+bool is_from_outside(const std::string &type)
+{
+    static const std::set<std::string> own{"StandardStMan",  "IncrementalStMan", "TiledColumnStMan", "TiledShapeStMan",
+                                           "TiledCellStMan", "TiledDataStMan",   "StManAipsIO"};
+    return own.count(type) == 0;
+}
+
+/* Reads a list of n managers, each a name and a number, at p; false where there is none. */
+bool read_managers(const unsigned char *p, const unsigned char *end, uint64_t n, ManagerList &list)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (end - p < 4) return false;
+        const uint64_t length = number_at(p, 4, true);
+        if (length == 0 || length >= 64 || static_cast<uint64_t>(end - p) < 8 + length || !std::isalpha(p[4]))
+            return false;
+        const std::string type(reinterpret_cast<const char *>(p + 4), length);
+        const auto number = static_cast<int64_t>(number_at(p + 4 + length, 4, true));
+        if (number >= list.next) return false;
+        if (is_from_outside(type)) list.from_outside[number] = type;
+        p += 8 + length;
+    }
+    return true;
+}
+
 /*
- * The number that the next storage manager of a table gets, or INT64_MAX where it is not found: table.dat has it where
- * the managers are listed, behind a version (-2, -3) and the number of rows, and before the number of managers and the
- * name of the first. Files of higher numbers were left by a process that was killed before it had added their column.
+ * Finds the list of managers in table.dat: behind a version (-2, -3), the number of rows, the number that the next
+ * manager gets, and how many there are. Files of that number and higher ones were left by a process that was killed
+ * before it had added their column.
  */
-int64_t next_manager(const std::string &real)
+ManagerList managers_of_file(const std::string &real)
 {
     std::vector<unsigned char> bytes(static_cast<size_t>(std::max<int64_t>(0, file_size(real + "/table.dat"))));
     const Descriptor file(::open((real + "/table.dat").c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.fd < 0 || ::pread(file.fd, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-        return INT64_MAX;
+    if (file.fd < 0 || ::pread(file.fd, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
     for (size_t i = 0; i + 32 < bytes.size(); i++) {
         const uint64_t version = number_at(&bytes[i], 4, true);
         if (version != 0xfffffffe && version != 0xfffffffd) continue;
         const unsigned char *p = &bytes[i] + (version == 0xfffffffe ? 8 : 20);
-        const uint64_t next = number_at(p, 4, true), n = number_at(p + 4, 4, true), length = number_at(p + 8, 4, true);
-        if (n > 0 && n <= next && next < 1 << 20 && length > 0 && length < 64 && std::isalpha(p[12]))
-            return static_cast<int64_t>(next);
+        const uint64_t next = number_at(p, 4, true), n = number_at(p + 4, 4, true);
+        ManagerList list;
+        list.next = static_cast<int64_t>(next);
+        if (n > 0 && n <= next && next < 1 << 20 && read_managers(p + 8, bytes.data() + bytes.size(), n, list))
+            return list;
     }
-    return INT64_MAX;
+    return {};
+}
+
+/*
+ * A file of DyscoStMan has a header (its length, where the headers of the columns begin, their number, the manager's
+ * name, rows and bytes of a block) and blocks, each of which holds its columns one after another. The last block ends
+ * with any of its columns, as not all need have been put; before the first put there is none. Numbers are
+ * little-endian.
+ */
+int64_t size_by_dysco_header(const std::string &path, const std::string &shown, int64_t n_row)
+{
+    unsigned char head[1024] = {0};
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.fd < 0) throw Failure(CCC_EFAILED, shown + ": " + std::strerror(errno));
+    if (::pread(file.fd, head, sizeof head, 0) < 16) truncated(shown, "it has no valid header");
+    const auto word = [&](size_t at) { return at + 4 <= sizeof head ? number_at(head + at, 4, false) : 0; };
+    const size_t n_column = word(8), block = 16 + word(12);
+    const auto length = static_cast<int64_t>(word(0)), block_rows = static_cast<int64_t>(word(block)),
+               block_bytes = static_cast<int64_t>(word(block + 8));
+    if (block_rows < 1 || n_row < 1) return length;
+    int64_t end;
+    if (__builtin_mul_overflow((n_row - 1) / block_rows, block_bytes, &end) ||
+        __builtin_add_overflow(end, length, &end) || end > INT64_MAX / 2)
+        truncated(shown, "its header cannot be");
+    const int64_t has = file_size(path);
+    for (size_t i = 0, at = word(4); i < n_column && word(at) > 0 && (i == 0 || end < has); i++) {
+        end += static_cast<int64_t>(word(at + 4));
+        at += word(at);
+    }
+    return end;
 }
 
 } // namespace
@@ -101,14 +167,22 @@ int64_t ccc::file_size(const std::string &path)
 
 void ccc::check_files(const std::string &real, const std::string &shown)
 {
-    const int64_t next = next_manager(real);
+    const ManagerList managers = managers_of_file(real);
     std::vector<std::string> names{"table.dat"};
     std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(real.c_str()), ::closedir);
     if (!dir) throw Failure(CCC_EFAILED, shown + ": " + std::strerror(errno));
     while (const dirent *e = ::readdir(dir.get()))
-        if (std::strncmp(e->d_name, "table.f", 7) == 0 && e->d_name[7] >= '0' && e->d_name[7] <= '9' &&
-            std::strtoll(e->d_name + 7, nullptr, 10) < next)
-            names.push_back(e->d_name);
+        if (std::strncmp(e->d_name, "table.f", 7) == 0 && e->d_name[7] >= '0' && e->d_name[7] <= '9') {
+            const int64_t number = std::strtoll(e->d_name + 7, nullptr, 10);
+            if (number < managers.next && managers.from_outside.count(number) == 0) names.push_back(e->d_name);
+        }
+    for (const auto &[number, type] : managers.from_outside) {
+        const std::string name = "/table.f" + std::to_string(number);
+        const int64_t has = file_size(real + name);
+        if (type != "DyscoStMan" || has < 0) continue;
+        const int64_t needs = size_by_dysco_header(real + name, shown + name, rows_in_header(real));
+        if (has < needs) truncated(shown + name, sizes(has, needs));
+    }
     for (const auto &name : names) {
         const size_t end = name == "table.dat" ? name.size() : name.find_first_not_of("0123456789", 7);
         const std::string tail = end == std::string::npos ? "" : name.substr(end);
@@ -116,7 +190,7 @@ void ccc::check_files(const std::string &real, const std::string &shown)
         const std::string path = real + "/" + name, at = shown + "/" + name;
         const int64_t needs = tail == "i" ? size_by_array_header(path, at) : size_by_header(path, at);
         const int64_t has = file_size(path);
-        if (has < needs) truncated(at, std::to_string(has) + " bytes of " + std::to_string(needs));
+        if (has < needs) truncated(at, sizes(has, needs));
     }
 }
 
@@ -147,7 +221,7 @@ void ccc::check_tiles(const cc::Record &managers, const std::string &real, const
             has += size;
             last = tail;
         }
-        if (has < needs) truncated(shown + file + last, std::to_string(has) + " bytes of " + std::to_string(needs));
+        if (has < needs) truncated(shown + file + last, sizes(has, needs));
     }
 }
 

@@ -17,8 +17,9 @@ typedef struct msi_publish msi_publish;
  *
  * Given:    name [n_name]  final names, copied; overwrite  non-zero: existing plain files may be replaced
  * Returned: *out           owned by the caller, freed by msi_publish_free
- * Returns:  0; MSI_EARGUMENT (one exists and overwrite is 0; the same name twice); MSI_EOUTPUT (directory missing or
- * not writable, which is tried out by creating a file; the name is a directory or a device; name too long); MSI_ENOMEM
+ * Returns:  0; MSI_EARGUMENT (one exists and overwrite is 0, about "overwrite"; the same name twice); MSI_EOUTPUT
+ *           (directory missing or not writable, which is tried out by creating a file; the name is a directory or a
+ *           device; name too long); MSI_ENOMEM
  */
 int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int overwrite);
 

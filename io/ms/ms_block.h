@@ -75,9 +75,10 @@ void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, in
                            int64_t n_row, msi_ms_block *block);
 
 /*
- * msi_ms_reader_next_of - one process's share of msi_ms_reader_next: of the blocks numbered from 0 on, before any is
- * left out for having no rows left, the next of those numbered `part` modulo n_part. Returned: *block; n_row may be 0;
- * *is_end is set after the last one Returns:  as msi_ms_reader_next
+ * msi_ms_reader_next_of - read one part's next block, where n_part processes read side by side: of the blocks numbered
+ * from 0 on, before any is left out for having no rows left, those numbered `part` modulo n_part.
+ * Returned: *block; n_row may be 0; *is_end is set after the last one
+ * Returns:  as msi_ms_reader_next
  */
 int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *block, int *is_end);
 

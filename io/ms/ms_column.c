@@ -227,6 +227,28 @@ static int is_own_tiled(const ccc_column_info *info)
             !strcmp(info->manager_type, "TiledCellStMan"));
 }
 
+/* DyscoStMan compresses what it stores. */
+static int is_lossy(const ccc_column_info *info)
+{
+    return !strcmp(info->manager_type, "DyscoStMan");
+}
+
+/* Managers are asked for a column by its new name when the table is opened again: of those that are not known, nobody
+ * can say what they make of it. */
+static int check_rename(ccc_table *t, const char *column, const ccc_column_info *info)
+{
+    static const char *const known[] = {"StandardStMan",  "IncrementalStMan", "TiledShapeStMan", "TiledColumnStMan",
+                                        "TiledCellStMan", "StManAipsIO",      "MemoryStMan",     "DyscoStMan"};
+    const size_t length = strlen(info->manager_type);
+    if (length < 5 || strcmp(info->manager_type + length - 5, "StMan") != 0) return MSI_OK; /* values made of others */
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(info->manager_type, known[i])) return MSI_OK;
+    return msi_error_set(MSI_EINPUT,
+                         "%s: column %s is stored by %s: it can neither be overwritten nor be given another name "
+                         "safely; name another output column",
+                         ccc_table_path(t), column, info->manager_type);
+}
+
 static void choose_old_name(msi_ms_column *c, ccc_table *t, const char *column)
 {
     int i = 1;
@@ -312,7 +334,11 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     msi_free(s.cell);
     msi_free(s.n_row);
     MSI_TRY(status);
-    if (c->way == MSI_COLUMN_SWAPPED) choose_old_name(c, t, spec->column);
+    if (c->way == MSI_COLUMN_SWAPPED) {
+        MSI_TRY(check_rename(t, spec->column, &info));
+        choose_old_name(c, t, spec->column);
+        c->is_lossy = is_lossy(&info);
+    }
     if (c->way == MSI_COLUMN_IN_PLACE) {
         c->manager_file = info.manager_file;
         MSI_TRY(check_files(c, ccc_table_path(t)));

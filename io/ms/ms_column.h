@@ -37,6 +37,7 @@ typedef struct msi_ms_column {
     int64_t tile_shape[3];          /* n_corr, n_chan, n_row */
     char like[MSI_COLUMN_NAME];     /* the column whose cells give the shape of this one's */
     char old_name[MSI_COLUMN_NAME]; /* swapped: the name that the old column gets */
+    int is_lossy;                   /* swapped: the old column's manager keeps values approximately */
     char mark[512], marked_selection[MSI_MS_MAX_SELECTION]; /* of the earlier run */
 } msi_ms_column;
 

@@ -34,7 +34,8 @@ int msi_ms_crew_begin(msi_ms_crew *crew, msi_ms_reader *reader, int *reads);
 /*
  * msi_ms_crew_next - as msi_ms_reader_next of the reader given to msi_ms_crew_begin, and in the same order: the same
  * blocks, counts of what is dropped, and errors. The block before is given back.
- * Returns: as msi_ms_reader_next; MSI_ENOMEM where a process was killed, MSI_EINPUT where one has ended otherwise
+ * Returns: as msi_ms_reader_next; MSI_ENOMEM (about "n_reader") where a process was killed, MSI_EINPUT where one has
+ * ended otherwise
  */
 int msi_ms_crew_next(msi_ms_crew *crew, msi_ms_block *block);
 

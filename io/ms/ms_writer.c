@@ -160,10 +160,11 @@ static void log_ways(const msi_ms_writer *w)
                 "it)",
                 w->paths[i]);
         if (c->way == MSI_COLUMN_SWAPPED)
-            msi_log_info(
-                "%s: %s cannot be overwritten safely where it is stored: a new column takes its place, the old "
-                "one stays as %s; %.1f MB more on disk",
-                w->paths[i], w->spec.column, c->old_name, 1e-6 * (double)c->disk_bytes);
+            msi_log_info("%s: %s %s: a new column takes its place, the old one stays as %s; %.1f MB more on disk",
+                         w->paths[i], w->spec.column,
+                         c->is_lossy ? "is stored with loss (DyscoStMan), which a model would not survive exactly"
+                                     : "cannot be overwritten safely where it is stored",
+                         c->old_name, 1e-6 * (double)c->disk_bytes);
     }
 }
 

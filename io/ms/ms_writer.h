@@ -18,9 +18,10 @@
  *   new       The column is not there. Its files (table.fN, table.fN_TSM1 ..) are made and filled while table.dat does
  *             not know of them; one rename of table.dat, at the end, brings in the column, complete. Until then the set
  *             is as it was, whatever happens; there is no state to mark.
- *   swapped   The column shares its storage manager with others, or its manager is not tiled, or some of its cells have
- *             no value. As new; the same rename gives the old column the name <COLUMN>_OLD_1 (or _2 ..), under which it
- *             stays: casacore cannot remove a column safely. Cells that are not predicted are copied from it.
+ *   swapped   The column shares its storage manager with others, or its manager is not tiled (nor is Dysco's, which
+ *             loses precision), or some of its cells have no value. As new; the same rename gives the old column the
+ *             name <COLUMN>_OLD_1 (or _2 ..), under which it stays: casacore cannot remove a column safely. Cells that
+ *             are not predicted are copied from it.
  *   in place  The column has a tiled storage manager of its own. The mark, main-table keyword MSIMAGE_PREDICT, is put
  *             and synced before the first byte changes, and goes when the data are synced. A run that is killed between
  *             leaves the mark, and the next run redoes it. Files keep their size.
@@ -79,8 +80,9 @@ typedef struct msi_ms_writer msi_ms_writer;
  * Given:    paths [n_path], spec (copied)
  * Returned: *out  owned, freed by msi_ms_writer_free
  * Returns:  0; MSI_EARGUMENT (a column name that cannot be, or is protected; the same set twice); MSI_ELOCKED (in use;
- * it never waits); MSI_EINPUT (not a Measurement Set, a column missing or of another type or shape); MSI_EOUTPUT (the
- * set cannot be written, or no process can be made); MSI_ENOMEM, MSI_EINTERRUPTED
+ *           it never waits); MSI_EINPUT (not a Measurement Set, a column missing or of another type or shape, or stored
+ *           where it can neither be overwritten nor renamed); MSI_EOUTPUT (the set cannot be written, or no process can
+ *           be made); MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_path, const msi_ms_write_spec *spec);
 
@@ -123,8 +125,8 @@ int msi_ms_writer_submit(msi_ms_writer *w);
  */
 int msi_ms_writer_finish(msi_ms_writer *w);
 
-/* msi_ms_writer_stop - stop an unfinished writer as msi_ms_writer_free does, of which only the latter may follow; NULL
- * and a finished writer are fine. */
+/* msi_ms_writer_stop - stop an unfinished writer as msi_ms_writer_free does, and keep what it left for
+ * msi_ms_writer_left_mark; nothing more can be written. NULL and a finished writer are fine. */
 void msi_ms_writer_stop(msi_ms_writer *w);
 
 /*
