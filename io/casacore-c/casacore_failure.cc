@@ -34,11 +34,13 @@ std::recursive_mutex &ccc::process_lock()
     return *lock;
 }
 
-void ccc::silence_log()
+void ccc::set_up_casacore()
 {
     static const bool done = [] {
         cc::LogSinkInterface *sink = new cc::NullLogSink;
         cc::LogSink::globalSink(sink);
+        const char *home = std::getenv("HOME");
+        if (!home || !*home) ::setenv("HOME", "/nonexistent", 1);
         return true;
     }();
     (void)done;

@@ -99,15 +99,16 @@ int fail(int code, const char *text) noexcept;
 /* Every call holds this, because casacore's table cache is one for the process. */
 std::recursive_mutex &process_lock();
 
-/* Sends casacore's own log lines, which would go to the caller's stderr, nowhere. */
-void silence_log();
+/* Sends casacore's own log lines, which would go to the caller's stderr, nowhere; and names a HOME where there is none:
+ * casacore looks for settings there, and opens no table without it. */
+void set_up_casacore();
 
 /* Runs f, which throws to fail. `context` begins the message of what casacore throws; Failures have their own. */
 template <class F> int guarded(const std::string &context, F &&f) noexcept
 {
     try {
         std::lock_guard<std::recursive_mutex> hold(process_lock());
-        silence_log();
+        set_up_casacore();
         f();
         return CCC_OK;
     } catch (const Failure &e) {

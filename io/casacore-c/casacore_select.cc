@@ -34,16 +34,21 @@ void give_rows(const std::vector<int64_t> &values, int64_t **rows, int64_t *n_ro
     *n_row = static_cast<int64_t>(values.size());
 }
 
-/* Opens the subtables as the set is: a MeasurementSet would lock those that it opens itself. It finds them in
- * casacore's cache as long as these handles live. */
+/*
+ * Opens the subtables that are there as the set is: a MeasurementSet would lock those that it opens itself, and finds
+ * these in casacore's cache as long as the handles live. It does not open all, so one that is missing is its to miss.
+ */
 std::vector<cc::Table> open_subtables(const ccc_table *ms)
 {
     std::vector<cc::Table> subtables;
     const cc::TableRecord &keys = ms->table.keywordSet();
-    for (cc::uInt i = 0; i < keys.nfields(); i++)
-        if (keys.dataType(i) == cc::TpTable)
-            subtables.push_back(cc::Table(keys.tableAttributes(keys.name(i)).name(), lock_option(ms->mode, ms->lock),
-                                          cc::Table::Old, tile_option(ms->mode)));
+    for (cc::uInt i = 0; i < keys.nfields(); i++) {
+        if (keys.dataType(i) != cc::TpTable) continue;
+        const cc::String name = keys.tableAttributes(keys.name(i)).name();
+        if (file_size(name + "/table.dat") >= 0)
+            subtables.push_back(
+                cc::Table(name, lock_option(ms->mode, ms->lock), cc::Table::Old, tile_option(ms->mode)));
+    }
     return subtables;
 }
 

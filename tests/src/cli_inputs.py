@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 
-from casacore.tables import table
+from casacore.tables import makescacoldesc, maketabdesc, table
 
 from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read
 from program_suite import ODD_NAMES, Suite, fresh_copy, main, with_small_files
@@ -43,9 +43,9 @@ class Inputs(Suite):
             for name in left:
                 os.remove(os.path.join(self.out, name))
 
-    def imaged(self, title, path, *words, want=None):
+    def imaged(self, title, path, *words, want=None, **options):
         """Does it succeed, with the image that the direct sum gives? Returns the log."""
-        done = self.launch(*IMAGE, "-name", "right", *words, path)
+        done = self.launch(*IMAGE, "-name", "right", *words, path, **options)
         if done.returncode != 0:
             self.complain("%s: exits %s: %s" % (title, done.returncode, done.stderr[-1500:]))
         else:
@@ -153,6 +153,20 @@ def check_subtables(s):
                 s.refused("no " + name, 3, name, *IMAGE, path)
     s.refused("SPECTRAL_WINDOW without rows", 3, "SPECTRAL_WINDOW", *IMAGE, s.make("zero-spws.ms", "-defect", "zero-spws"))
     s.refused("no rows", 3, "0 rows", *IMAGE, s.make("zero-rows.ms", "-defect", "zero-rows"))
+
+
+def check_environment(s):
+    """Neither the user's home nor subtables that are not the Measurement Set's own are needed, for selection either."""
+    path = s.copy(s.make("good.ms"))
+    with table(path + "/SYSPOWER", maketabdesc([makescacoldesc("POWER", 0)]), ack=False) as sub:
+        sub.flush()
+    with table(path, readonly=False, ack=False) as t:
+        t.putkeyword("SYSPOWER", "Table: %s/SYSPOWER" % path)
+    words = ["-select-antenna", "*&*", "-select-uvrange", ">0m"]
+    s.imaged("with a further subtable", path, *words)
+    shutil.rmtree(path + "/SYSPOWER")
+    s.imaged("a further subtable was deleted", path, *words)
+    s.imaged("without HOME", path, env={k: v for k, v in os.environ.items() if k != "HOME"})
 
 
 def check_contents(s):

@@ -26,5 +26,6 @@ read -ra flags <<<"$(pkg-config --cflags --libs casacore-c)"
 "$makems" -quiet -duration 20s -integration 10s a.ms
 ./uvw a.ms >lines
 [[ $(awk 'NF == 3' lines | wc -l) -gt 100 ]] || fail "no uvw: $(head -3 lines)"
+env -u HOME ./uvw a.ms | cmp - lines || fail "without HOME a set cannot be read"
 if ./uvw none.ms 2>error; then fail "a set that is not there was read"; fi
 grep -q 'none.ms: No such file' error || fail "no cause: $(cat error)"
