@@ -24,8 +24,14 @@ typedef struct msi_image {
     int64_t *n_vis;          /* [n_plane] samples gridded */
 } msi_image;
 
-/* msi_image_alloc - returns 0 or MSI_ENOMEM. msi_image_free - NULL-safe members, leaves the struct empty. */
+/*
+ * msi_image_alloc - make an image of n_plane planes, all zero.
+ * Returned: *image  whatever it held before; its arrays are freed by msi_image_free, and none is left on failure
+ * Returns:  0, MSI_ENOMEM
+ */
 int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
+
+/* msi_image_free - free the arrays and leave the struct empty; NULL and an empty struct are fine. */
 void msi_image_free(msi_image *image);
 
 /* msi_image_pixel_bytes - bytes of a pixel. */

@@ -21,8 +21,10 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what);
 /* msi_free - frees what msi_alloc gave; NULL is fine. */
 void msi_free(void *p);
 
-/* msi_memory_limit_set - bytes that msi_alloc may have out at once; 0 means the machine's physical memory. */
+/* msi_memory_limit_set - bytes that msi_alloc may have out at once; 0, as at first, means msi_memory_physical. */
 void msi_memory_limit_set(int64_t bytes);
+
+/* msi_memory_limit - the limit that holds, in bytes; never 0. */
 int64_t msi_memory_limit(void);
 
 /* msi_memory_physical - bytes of RAM of this machine, or of this container where its limit is lower. */

@@ -101,9 +101,12 @@ typedef struct msi_fits_file msi_fits_file;
  * msi_fits_open - open a FITS file and read the header of its first image, as msi_fits_read does, but for several
  * planes along FREQ and STOKES, in any order, and for a reference pixel anywhere.
  *
- * Returned: *out  closed by msi_fits_close (NULL is fine); NULL on failure
+ * Returned: *out  closed by msi_fits_close; NULL on failure
+ * Returns:  as msi_fits_read
  */
 int msi_fits_open(msi_fits_file **out, const char *path);
+
+/* msi_fits_header_get - the header of an open file; borrowed until msi_fits_close. */
 const msi_fits_header *msi_fits_header_get(const msi_fits_file *file);
 
 /*
@@ -113,6 +116,8 @@ const msi_fits_header *msi_fits_header_get(const msi_fits_file *file);
  */
 int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precision precision, void *pixel,
                         int64_t row_pixels);
+
+/* msi_fits_close - close a file and free its handle; NULL is fine. */
 void msi_fits_close(msi_fits_file *file);
 
 /* msi_fits_stokes - number on a FITS STOKES axis: I Q U V 1..4, RR LL RL LR -1..-4, XX YY XY YX -5..-8. */

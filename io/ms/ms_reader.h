@@ -82,7 +82,10 @@ typedef struct msi_ms_reader msi_ms_reader;
  */
 int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection);
 
-/* Borrowed views of what was found. */
+/*
+ * msi_ms_reader_observation and the following - what was found, borrowed as long as the reader lives. The observation
+ * is the first set's, its times those of all.
+ */
 const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r);
 int msi_ms_reader_n_spw(const msi_ms_reader *r);
 const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i);
@@ -109,6 +112,7 @@ int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block);
 /* msi_ms_reader_rewind - start again from the first block; the drop counts start again from 0. */
 void msi_ms_reader_rewind(msi_ms_reader *r);
 
+/* msi_ms_reader_free - close the sets and free the reader with the buffers of its blocks; NULL is fine. */
 void msi_ms_reader_free(msi_ms_reader *r);
 
 #endif

@@ -77,10 +77,15 @@ int msi_ms_failed(int ccc_status);
         if (msi_ccc_status_ != CCC_OK) return msi_ms_failed(msi_ccc_status_);                                          \
     } while (0)
 
-/* msi_ms_grow - reallocate *array (of n elements of `size`) for n_new. */
+/*
+ * msi_ms_grow - reallocate *array (of n elements of `size` bytes) for n_new; new elements are zero.
+ * Given and returned: *array  NULL or from msi_alloc; as it was on failure
+ * Returns: 0, MSI_ENOMEM
+ */
 int msi_ms_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what);
 
-/* msi_ms_set_open - open the main table for reading, without a lock. Nothing where it is open. */
+/* msi_ms_set_open - open the main table for reading, without a lock; nothing where it is open. Returns: 0, MSI_EINPUT,
+ * MSI_ENOMEM. */
 int msi_ms_set_open(msi_ms_set *set);
 
 /*
@@ -97,12 +102,14 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection);
 
 /*
  * msi_ms_channels_select - the channels of each setup that has selected rows; setups left without one lose their rows.
- * Given: ranges [n_range] of an MSSelection, none where n_range is 0
+ * Given:   ranges [n_range] of an MSSelection, none where n_range is 0
+ * Returns: 0, MSI_EINPUT (a frequency that is none; no channel is selected), MSI_ENOMEM
  */
 int msi_ms_channels_select(msi_ms_set *set, const msi_ms_selection *selection, const ccc_chan_range *ranges,
                            int64_t n_range);
 
-/* msi_ms_set_observe - fill an observation from the set's subtables and selected rows. */
+/* msi_ms_set_observe - fill an observation from the set's subtables and selected rows. Returns: 0, MSI_EINPUT,
+ * MSI_ENOMEM. */
 int msi_ms_set_observe(msi_ms_set *set, msi_observation *observation);
 
 /* msi_ms_set_free - close and free all that the set holds; leaves it empty. */

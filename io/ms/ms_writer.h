@@ -114,7 +114,10 @@ int msi_ms_writer_prepare(msi_ms_writer *w);
  */
 int msi_ms_writer_slot(msi_ms_writer *w, const msi_ms_block *block, msi_c32 **values);
 
-/* msi_ms_writer_submit - hand the slot's values to the writer. What fails there shows here, in slot or in finish. */
+/*
+ * msi_ms_writer_submit - hand the slot's values to the writer. What fails there shows here, in slot or in finish.
+ * Returns: 0; what the writer failed with; MSI_EINTERRUPTED
+ */
 int msi_ms_writer_submit(msi_ms_writer *w);
 
 /*
