@@ -68,8 +68,8 @@ static int make_plan(el56_cpu_tile *s)
     p->precision = MSI_FP32;
     p->half_max = s->kernels.half_max;
     p->tile = 2 * p->half_max + 16;
-    MSI_TRY(msi_pswf_make(&p->window_u, 6, 2.5));
-    return msi_pswf_make(&p->window_v, 6, 2.5);
+    MSI_TRY(msi_pswf_make(&p->pswf_u, 6, 2.5));
+    return msi_pswf_make(&p->pswf_v, 6, 2.5);
 }
 
 /* Weights and visibilities are the workload's own. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/. */
 #include "kernels/stacks/stack_degrid_cpu.h"
 
 #include "core/interrupt.h"

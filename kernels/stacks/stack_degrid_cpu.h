@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Degridding from stacks of subgrids on the CPU: plain loops in double, the reference of the GPU's forms. */
+/*
+ * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ *
+ * Degridding from stacks of subgrids on the CPU in plain loops in double, which the GPU's forms are compared with.
+ */
 #ifndef MSI_KERNELS_STACK_DEGRID_CPU_H
 #define MSI_KERNELS_STACK_DEGRID_CPU_H
 
@@ -10,7 +14,7 @@ extern "C" {
 #endif
 
 /*
- * msi_stack_job_check - sizes and counts of a job; no array but first_vis is looked at.
+ * msi_stack_job_check - whether a job's sizes and counts are valid; no array but first_vis is looked at.
  * Returns: 0, MSI_ERANGE
  */
 int msi_stack_job_check(const msi_stack_job *job);

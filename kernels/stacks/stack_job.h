@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Degridding from stacks of small subgrids: what is given, and which cells and weights a visibility takes. */
+/*
+ * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ *
+ * A job is degridding from stacks of small subgrids: what is given, and which cells and weights a visibility takes.
+ */
 #ifndef MSI_KERNELS_STACK_JOB_H
 #define MSI_KERNELS_STACK_JOB_H
 
@@ -17,7 +21,7 @@ enum {
     MSI_STACK_MAX_SIZE = 512
 };
 
-/* u, v: cells from the subgrid's centre, which is cell (size / 2, size / 2); w: planes from plane 1. */
+/* Coordinates count cells from the subgrid's centre, which is cell (size / 2, size / 2), and planes from plane 1. */
 typedef struct msi_stack_uvw {
     double u, v, w;
 } msi_stack_uvw;
@@ -49,6 +53,7 @@ typedef uint64_t msi_stack_place;
 /* Set where the footprint leaves the subgrid: the place is then some other one that does not. */
 #define MSI_STACK_OUTSIDE ((msi_stack_place)1 << 63)
 
+/* msi_stack_u0, .._v0, .._sub_u, .._sub_v, .._sub_w - the parts of a place. */
 MSI_HD int32_t msi_stack_u0(msi_stack_place p)
 {
     return (int32_t)(p & 511);
@@ -75,7 +80,7 @@ MSI_HD int32_t msi_stack_sub_w(msi_stack_place p)
 }
 
 /*
- * msi_stack_steps - x in whole sub-positions from `least` cells on, rounded to the nearest.
+ * msi_stack_steps - x [cells] in whole sub-positions from `least` cells on, rounded to the nearest.
  * Returned: *outside is set where that is below 0 or not below n cells (or x is not a number), and 0 stands for it.
  */
 MSI_HD uint64_t msi_stack_steps(double x, int32_t least, int32_t n, msi_stack_place *outside)

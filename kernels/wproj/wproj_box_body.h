@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* One precision of the copies that wproj_box_cpu.c makes between box, rows and columns; included by it. */
 
-/* Folds a row of the box into one period, transforms it and leaves the image's columns in its place. */
+/* Fold a row of the box into one period, transform it and leave the image's columns in its place. */
 static void NAME(transform_row)(msi_wproj_box *s, int64_t r)
 {
     int64_t nu = s->plan->grid.nu, nx = s->plan->image.nx;
@@ -20,7 +20,8 @@ static void NAME(transform_row)(msi_wproj_box *s, int64_t r)
     memcpy(row + nx / 2, line, sizeof *row * (size_t)(nx - nx / 2));
 }
 
-/* The other way: model columns of a row, read backwards, transformed, cover the box's cells. */
+/* Transform a row of model columns, read backwards, and cover the box's cells with it: the transpose of transform_row.
+ */
 static void NAME(expand_row)(msi_wproj_box *s, int64_t r)
 {
     int64_t nu = s->plan->grid.nu, nx = s->plan->image.nx;
@@ -35,7 +36,7 @@ static void NAME(expand_row)(msi_wproj_box *s, int64_t r)
     }
 }
 
-/* Rows of the box that stand for one row of the padded grid add up. */
+/* Gather columns of the padded grid: rows of the box that stand for one of its rows add up. */
 static void NAME(gather_columns)(const msi_wproj_box *s, int64_t first, int n_column, char *columns)
 {
     CPLX *out = (CPLX *)(void *)columns;
@@ -51,6 +52,7 @@ static void NAME(gather_columns)(const msi_wproj_box *s, int64_t first, int n_co
     }
 }
 
+/* Scatter columns of the padded grid to the box's rows: the transpose of gather_columns. */
 static void NAME(scatter_columns)(msi_wproj_box *s, int64_t first, int n_column, const char *columns)
 {
     const CPLX *from = (const CPLX *)(const void *)columns;
@@ -62,7 +64,7 @@ static void NAME(scatter_columns)(msi_wproj_box *s, int64_t first, int n_column,
     }
 }
 
-/* A model's column divided by the taper; nothing comes from beyond the horizon. */
+/* Divide a model's column by the taper; nothing comes from beyond the horizon. */
 static void NAME(taper_column)(const msi_wproj_box *s, const void *model, int64_t x, void *out)
 {
     const msi_image_geometry *image = &s->plan->image;

@@ -16,6 +16,7 @@
 
 enum { COLUMNS = 16 };
 
+/* Describe the bucket sort of slices and tiles in the terms of a grid whose windows have one cell. */
 static void describe_sort(msi_wproj_box *s)
 {
     const msi_wproj_geometry *g = &s->plan->grid;
@@ -42,7 +43,7 @@ static int64_t row_stride(const msi_wproj_plan *plan, int64_t n_u)
     return (n + 15) / 16 * 16;
 }
 
-/* The box about the tiles of a slice in use; 0 where there are none. */
+/* Lay the box about those tiles of a slice that have samples. Returns 0 where there are none. */
 static int find_box(msi_wproj_box *s, int32_t slice)
 {
     const msi_wgrid_geometry *g = &s->sort;
@@ -148,12 +149,6 @@ int msi_wproj_box_open(msi_wproj_box *s, int32_t slice)
 #define NAME(x) x##_f64
 #include "kernels/wproj/wproj_box_body.h"
 
-/* The w that the screen in image space stands for. */
-static double slice_w(const msi_wproj_box *s, int32_t slice)
-{
-    return msi_wproj_slice_w(&s->plan->grid, slice);
-}
-
 static int n_columns(const msi_wproj_box *s, int64_t first)
 {
     int64_t rest = s->plan->image.nx - first;
@@ -185,7 +180,7 @@ void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum)
                                         .ny = image->ny,
                                         .l = column_l(s, first + k),
                                         .cell_y_rad = image->cell_y_rad,
-                                        .w_lambda = slice_w(s, slice),
+                                        .w_lambda = msi_wproj_slice_w(&s->plan->grid, slice),
                                         .sum = sum + (first + k) * image->ny};
             (s->fp32 ? s->column_simd->screen_f32 : s->column_simd->screen_f64)(&screen);
         }
@@ -209,7 +204,7 @@ void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model
                                         .ny = image->ny,
                                         .l = column_l(s, first + k),
                                         .cell_y_rad = image->cell_y_rad,
-                                        .w_lambda = slice_w(s, slice),
+                                        .w_lambda = msi_wproj_slice_w(&s->plan->grid, slice),
                                         .out = out};
             (s->fp32 ? s->column_simd->spread_f32 : s->column_simd->spread_f64)(&spread);
             msi_fft1d_run(s->fft_v, out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One slice of w in host memory: a trimmed grid and its way to the image, or from a model. */
+/* A box holds one slice of w in host memory: a trimmed grid that is transformed to the image, or from a model. */
 #ifndef MSI_KERNELS_WPROJ_BOX_CPU_H
 #define MSI_KERNELS_WPROJ_BOX_CPU_H
 
@@ -22,7 +22,7 @@ extern "C" {
  * there by the transform.
  */
 typedef struct msi_wproj_box {
-    const msi_wproj_plan *plan;
+    const msi_wproj_plan *plan; /* borrowed */
     const msi_column_simd_table *column_simd;
     const msi_bucket_simd_table *bucket_simd;
     const msi_wkernel_set *kernels; /* borrowed */
@@ -33,7 +33,7 @@ typedef struct msi_wproj_box {
     int64_t u0, v0, n_u, n_v; /* the box: cells u0 .. u0 + n_u - 1 and v0 .. v0 + n_v - 1 */
     int64_t stride, capacity; /* cells of a row; cells allocated */
     char *cells;              /* [n_v][stride] */
-    uint8_t *row_used;        /* [n_v] some footprint of a tile in use may touch the row */
+    uint8_t *row_used;        /* [n_v] 1: the footprint of some sample may touch the row */
     int64_t row_capacity;
     int n_thread;
     char **line, **columns; /* [n_thread] of nu or nv cells, of 16 columns of nv */
@@ -44,7 +44,8 @@ typedef struct msi_wproj_box {
 
 /*
  * msi_wproj_box_create - sort a store's samples, and allocate the largest slice's box.
- * Given: kernels of the plan; both borrowed as long as *s lives
+ * Given:   kernels of the plan; both borrowed as long as *s lives
+ *          store  its coordinates and weights are read now
  * Returns: 0, MSI_ENOMEM, MSI_EINTERRUPTED; msi_wproj_box_destroy frees either way
  */
 int msi_wproj_box_create(msi_wproj_box *s, const msi_wproj_plan *plan, const msi_wkernel_set *kernels,
@@ -55,27 +56,34 @@ void msi_wproj_box_destroy(msi_wproj_box *s);
  * 0 where it has none. */
 int msi_wproj_box_open(msi_wproj_box *s, int32_t slice);
 
-/* First bucket of a slice; its tiles follow row by row. */
+/* msi_wproj_bucket - the bucket of a slice and a tile; a slice's tiles follow row by row. */
 static inline int64_t msi_wproj_bucket(const msi_wproj_box *s, int32_t slice, int64_t tile)
 {
     return slice * s->sort.n_tile_u * s->sort.n_tile_v + tile;
 }
 
-/* The cell in which a tile's first sample may lie. */
+/* msi_wproj_tile_first - the first cell of a tile (of its column or row) in which a sample may lie. */
 static inline int64_t msi_wproj_tile_first(const msi_wproj_box *s, int64_t tile, int64_t n_grid)
 {
     return tile * s->sort.tile - n_grid / 2 - s->sort.width;
 }
 
+/* msi_wproj_cell_at - the address so many cells behind base. */
 static inline void *msi_wproj_cell_at(const msi_wproj_box *s, char *base, int64_t cells)
 {
     return base + cells * (int64_t)s->cell_bytes;
 }
 
-/* msi_wproj_box_to_image - transform the box, screen with the slice's w, add to sum [nx][ny] (x slowest). */
+/*
+ * msi_wproj_box_to_image - transform the open box and screen it with the slice's w.
+ * Given and returned: sum [nx][ny] float64 Jy, x slowest, accumulated
+ */
 void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum);
 
-/* msi_wproj_box_from_model - the transpose: model [ny][nx] of the plan's precision, times 1 / taper, into the box. */
+/*
+ * msi_wproj_box_from_model - the transpose: a model times 1 / taper, screened and transformed, fills the open box.
+ * Given: model [ny][nx] float or double as the plan's precision says, Jy/pixel
+ */
 void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model);
 
 /* msi_wproj_box_bytes - host memory that a slice of the whole plane takes, kernels and sorted samples included. */

@@ -25,15 +25,14 @@ const msi_wproj_cost msi_wproj_cpu_cost = {
     .full_tap_s = 2.2e-9,
     .table_s = 1e-9};
 
-/* As in the default gridder: samples for which a tile gets its own buffer, in cells of it; samples of a float buffer.
- */
+/* A tile gets a buffer of its own from one sample for so many cells of it on; a float buffer takes so many samples. */
 enum { CELLS_FOR_SAMPLE = 16, SAMPLES_IN_FLOAT = 512 };
 
-/* A tile and its footprints. */
+/* A buffer holds a tile and its footprints. */
 typedef struct tile_buffer {
     char *cells;
     msi_c64 *wide; /* fp32 only */
-    char *window;  /* of the form of that name */
+    char *window;  /* scratch of MSI_WPROJ_CPU_WINDOW alone */
 } tile_buffer;
 
 typedef struct job {
@@ -68,6 +67,7 @@ static void grid_runs(const job *j, const msi_run *run, int64_t n_run, const msi
     j->grid(&span, target);
 }
 
+/* Tell whether a tile has samples enough to be gridded in a buffer of its own. */
 static int is_crowded(const job *j, const msi_run *run, int64_t n_run)
 {
     int64_t enough = j->n_row * j->pitch / CELLS_FOR_SAMPLE, n_sample = 0;
@@ -77,7 +77,7 @@ static int is_crowded(const job *j, const msi_run *run, int64_t n_run)
     return n_sample >= enough;
 }
 
-/* Grids a tile's runs into its buffer, a few hundred samples at a time where the sums are float. Returns 1 where the
+/* Grid a tile's runs into its buffer, a few hundred samples at a time where the sums are float. Returns 1 where the
  * buffer in double holds them. */
 static int gather(const job *j, const msi_run *run, int64_t n_run, const tile_buffer *b, const msi_wproj_cells *target)
 {
@@ -146,7 +146,7 @@ static void grid_tiles(job *j)
     }
 }
 
-/* Every sample in the order of the sort, on one thread, straight into the box. */
+/* Grid every sample in the order of the sort, on one thread, straight into the box. */
 static void grid_plainly(const job *j)
 {
     msi_wproj_box *s = j->s;
@@ -206,7 +206,8 @@ int msi_wproj_cpu_grid_slice(msi_wproj_box *s, msi_wproj_cpu_form form, const ms
     return rc;
 }
 
-/* The taper divided out, weights normalised, pixels beyond the horizon blanked, rows and columns put in FITS order. */
+/* Divide the taper out, normalise by the weights, blank pixels beyond the horizon, put rows and columns in FITS order.
+ */
 static void correct(const msi_wproj_box *s, const double *sum, msi_image *image, int plane)
 {
     enum { BLOCK = 32 };
@@ -229,6 +230,7 @@ static void correct(const msi_wproj_box *s, const double *sum, msi_image *image,
                 }
 }
 
+/* Grid one plane of the store slice by slice and add the slices' transforms to sum [nx][ny]. */
 static int make_one(job *j, int image_plane, double *sum, msi_stage_times *times)
 {
     msi_wproj_box *s = j->s;

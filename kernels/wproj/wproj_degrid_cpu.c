@@ -25,7 +25,7 @@ static msi_wproj_degrid_fn degrid_function(msi_wproj_cpu_form form, int fp32)
     }
 }
 
-/* Samples are read tile by tile, so that the cells they share stay in cache; nobody else writes them. */
+/* Degrid one plane of a slice's samples tile by tile, so that the cells that they share stay in cache. */
 static void degrid_slice(const msi_wproj_box *s, msi_wproj_cpu_form form, const msi_vis_store *store, int plane,
                          int32_t slice, char *scratch)
 {

@@ -11,8 +11,10 @@ extern "C" {
 
 /*
  * msi_wproj_cpu_predict - taper, screen and transform the model for every slice, and degrid the store's samples.
- * Given:    plan, its kernels, model of the plan's geometry and precision, as many planes as the store
- * Returned: the store's visibilities
+ * Given:    plan, its kernels
+ *           model  of the plan's geometry and precision, as many planes as the store, Jy/pixel
+ * Returned: the store's visibilities, Jy
+ * Given and returned: times  wall seconds are added
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_wproj_cpu_predict(const msi_wproj_plan *plan, const msi_wkernel_set *kernels, msi_wproj_cpu_form form,

@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Parts of the accuracy that each error may take; in squares they make 0.96 of it. */
+/* Each error may take this part of the accuracy; their squares add up to less than 0.96 of it. */
 static const double CUT = 0.5, SUB_CELL = 0.5, PLANE = 0.5, CROSS_TERMS = 0.38, ROUNDING = 0.15;
 
 /* A taper that is small at the image's edge amplifies rounding there: no more than so many units in the last place,
@@ -23,7 +23,7 @@ enum { TILE_MARGIN = 10 };
 
 enum { LEAST_TILE = 32, LEAST_GRID = 32, MAX_OVERSAMPLE = 4096, MAX_SLICE = 65536, HALF_LIMIT = 128 };
 
-/* What does not change between candidates. */
+/* A task holds what does not change between candidates. */
 typedef struct task {
     const msi_wproj_request *r;
     double w_low, w_high;
@@ -31,9 +31,9 @@ typedef struct task {
     int has_w;
 } task;
 
-/* One combination, before supports are computed. */
+/* A candidate is one combination of choices, before its supports are computed. */
 typedef struct candidate {
-    int width; /* of the taper's window */
+    int width; /* of the taper's pswf in cells */
     double sigma;
     msi_wkernel_form form;
     msi_kernel_lookup lookup; /* not AUTO */
@@ -67,8 +67,8 @@ static int is_sqrt(const task *t)
     return t->r->spacing == MSI_WPROJ_SPACING_SQRT;
 }
 
-/* Planes for residuals up to r_max: half of their distance, times half of the range of n - 1, is what a phase is off
- * by. Spaced by the square root they lie widest apart at the top, twice the mean. */
+/* Count the planes for residuals up to r_max: a phase is off by half of their distance times half of the range of
+ * n - 1. Spaced by the square root they lie widest apart at the top, twice the mean. */
 static double planes_for(const task *t, double r_max)
 {
     if (!t->has_w) return 1;
@@ -90,7 +90,7 @@ static int is_linear(msi_kernel_lookup lookup)
     return lookup != MSI_KERNEL_NEAREST;
 }
 
-/* first / oversample + second / oversample^2: rounding of positions, and what lies between them. */
+/* A sub-cell's error is first / oversample, from rounding positions, + second / oversample^2, from interpolating. */
 static void sub_cell_terms(double x, double y, msi_kernel_lookup lookup, double *first, double *second)
 {
     const double texture_steps = 256;
@@ -115,7 +115,8 @@ static int32_t oversample_for(const task *t, double x, double y, msi_kernel_look
     return os > MAX_OVERSAMPLE ? MAX_OVERSAMPLE + 2 : 2 * (int32_t)ceil(0.5 * os);
 }
 
-/* Of the grid's sums, amplified where the taper is small: of the whole image, or half of the corner pixel's. */
+/* Rounding of the grid's sums is amplified where the taper is small: the error of the whole image, or half of the
+ * corner pixel's where that is more. */
 static double rounding_error(const msi_pswf *u, const msi_pswf *v, msi_precision precision)
 {
     double rms_u, edge_u, rms_v, edge_v, epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
@@ -138,13 +139,14 @@ static void spec_of(const task *t, const msi_image_geometry *grid, const msi_psw
                                .field_v_rad = (double)grid->ny * grid->cell_y_rad,
                                .image_u_rad = (double)image->nx * image->cell_x_rad,
                                .image_v_rad = (double)image->ny * image->cell_y_rad,
-                               .window_u = u,
-                               .window_v = v,
+                               .pswf_u = u,
+                               .pswf_v = v,
                                .form = form,
                                .precision = t->r->precision};
 }
 
-/* Cells a half-support grows by with each wavelength of w: the rate at which the screen turns at the corner. */
+/* A half-support grows by this many cells with each wavelength of w: the rate at which the screen turns at the corner.
+ */
 static double growth(const task *t, const msi_image_geometry *grid)
 {
     double l = 0.5 * (double)t->r->image.nx * grid->cell_x_rad, m = 0.5 * (double)t->r->image.ny * grid->cell_y_rad;
@@ -164,7 +166,7 @@ static double table_elements(const candidate *c, int two_axes, double half)
     return c->form == MSI_WKERNEL_FULL ? axis * axis : axis * (two_axes ? 2 : 1);
 }
 
-/* Grid, transforms, screens, samples and tables. */
+/* Add up the model's seconds for transforms, screens, samples and tables. */
 static double cost_of(const task *t, const candidate *c, const msi_image_geometry *grid, double r_max)
 {
     const msi_wproj_cost *rate = t->r->cost;
@@ -177,15 +179,15 @@ static double cost_of(const task *t, const candidate *c, const msi_image_geometr
     double taps = (low + sqrt(low * high) + high) / 3;
     double tap_s = c->form == MSI_WKERNEL_FULL ? rate->full_tap_s : base->tap_s;
     double samples = (double)t->r->n_sample * (base->sample_s + taps * tap_s);
-    /* Nodes of a kernel's transform are as many as its phase turns, and some; distances are half-support x sub-cells.
-     */
+    /* A kernel's transform needs a node for each turn of its phase, and some more; its distances are half-support times
+     * sub-cells. */
     double half = 0.5 * (c->half_low + c->half_high), distance = (half + 0.5) * c->oversample;
     double node = 48 + 4 * half + 2 * r_max * -t->n_min;
     double plane = c->form == MSI_WKERNEL_FULL ? distance * node * (node + distance) : distance * node;
     return t->r->n_image * (c->n_slice * (planes + rate->slice_s) + samples) + c->n_plane * plane * rate->table_s;
 }
 
-/* Fills in a candidate whose width, sigma, form, lookup and slices are set. Returns 1 where it can be used. */
+/* Fill in a candidate whose width, sigma, form, lookup and slices are set. Returns 1 where it can be used. */
 static int complete(const task *t, candidate *c)
 {
     msi_image_geometry grid = padded(t, c->sigma);
@@ -212,7 +214,7 @@ static int complete(const task *t, candidate *c)
     return 1;
 }
 
-/* The best number of slices for the rest of a candidate, kept where it is better than *best. */
+/* Try numbers of slices with the rest of a candidate; *best becomes the cheapest where that is cheaper than it. */
 static void try_slices(const task *t, candidate c, candidate *best)
 {
     int one = !t->has_w || t->w_high <= t->w_low;
@@ -228,7 +230,7 @@ static void try_slices(const task *t, candidate c, candidate *best)
     }
 }
 
-/* Whether what was asked for leaves a form and a lookup together. */
+/* Tell whether the request allows a form together with a lookup. */
 static int is_open(const msi_wproj_request *r, msi_wkernel_form form, msi_kernel_lookup lookup)
 {
     int full = form == MSI_WKERNEL_FULL;
@@ -244,7 +246,7 @@ static int choose(const task *t, candidate *best)
     const msi_wproj_request *r = t->r;
     *best = (candidate){.cost_s = HUGE_VAL};
     for (int width = 3; width <= MSI_PSWF_MAX_WIDTH; width++) {
-        /* The window's own error is what cutting off leaves of a kernel without w; half of it for either axis. */
+        /* A pswf's own error is what cutting off leaves of a kernel without w; half of it for either axis. */
         double sigma = msi_pswf_least_sigma(width, 0.35 * CUT * r->accuracy);
         for (int i = 0; i < 3 && sigma * wider[i] <= MAX_SIGMA; i++) {
             candidate found = *best;
@@ -257,17 +259,17 @@ static int choose(const task *t, candidate *best)
                     if (is_open(r, c.form, c.lookup)) try_slices(t, c, &found);
                 }
             if (found.cost_s >= best->cost_s) continue;
-            msi_pswf window;
-            MSI_TRY(msi_pswf_make(&window, width, sigma * wider[i]));
-            if (rounding_error(&window, &window, r->precision) <= most_rounding(r)) *best = found;
+            msi_pswf pswf;
+            MSI_TRY(msi_pswf_make(&pswf, width, sigma * wider[i]));
+            if (rounding_error(&pswf, &pswf, r->precision) <= most_rounding(r)) *best = found;
         }
     }
     if (best->cost_s < HUGE_VAL) return MSI_OK;
     static const char *const of_lookup[] = {"", " of the nearest sub-cell", " interpolated linearly",
                                             " interpolated by textures"};
     return msi_error_set(MSI_ERANGE,
-                         "w-projection finds no%s kernels%s within %.3g GB that reach -accuracy %g for an image of "
-                         "%lld x %lld with w up to %.4g wavelengths; -gridder wgrid does",
+                         "w-projection finds no%s kernels%s within %.3g GB that reach accuracy %g for an image of "
+                         "%lld x %lld with w up to %.4g wavelengths",
                          r->form == MSI_WPROJ_FORM_FULL ? " full" : "", of_lookup[r->lookup],
                          1e-9 * (double)table_limit(t), r->accuracy, (long long)r->image.nx, (long long)r->image.ny,
                          t->w_high);
@@ -294,7 +296,7 @@ static void lay_out(msi_wproj_plan *plan, const task *t, const candidate *c, con
     if (r_max > 0) g->plane_scale = (g->plane_sqrt ? p * p : p) / r_max;
 }
 
-/* Supports, errors and bytes of a plan that is laid out. */
+/* Find supports, errors and bytes of a plan that is laid out. */
 static int measure(msi_wproj_plan *plan, const task *t, const candidate *c)
 {
     msi_wkernel_spec spec;
@@ -319,11 +321,11 @@ static int measure(msi_wproj_plan *plan, const task *t, const candidate *c)
     msi_free(w_lambda);
     if (rc) return rc;
     if (plan->table_bytes > table_limit(t))
-        return msi_error_set(MSI_ERANGE, "w-projection kernels for -accuracy %g take %.3g GB here, more than %.3g GB",
+        return msi_error_set(MSI_ERANGE, "w-projection kernels for accuracy %g take %.3g GB here, more than %.3g GB",
                              t->r->accuracy, 1e-9 * (double)plan->table_bytes, 1e-9 * (double)table_limit(t));
     e->sub_cell = sub_cell_error(x, y, plan->grid.oversample, c->lookup);
     e->plane = plane_error(t, r_max, plan->grid.n_plane);
-    e->rounding = hypot(rounding_error(&plan->window_u, &plan->window_v, plan->precision),
+    e->rounding = hypot(rounding_error(&plan->pswf_u, &plan->pswf_v, plan->precision),
                         MSI_PI * DBL_EPSILON * t->w_high * -t->n_min);
     double squares[] = {e->cut, e->sub_cell, e->plane, e->separable, e->rounding}, sum = 0;
     for (int i = 0; i < 5; i++) sum += squares[i] * squares[i];
@@ -343,8 +345,8 @@ static int build(msi_wproj_plan *plan, const task *t, const candidate *c)
     plan->precision = t->r->precision;
     plan->truncation = CUT * t->r->accuracy;
     plan->cost_s = c->cost_s;
-    MSI_TRY(msi_pswf_make(&plan->window_u, c->width, fmin(sigma_u, MAX_SIGMA)));
-    MSI_TRY(msi_pswf_make(&plan->window_v, c->width, fmin(sigma_v, MAX_SIGMA)));
+    MSI_TRY(msi_pswf_make(&plan->pswf_u, c->width, fmin(sigma_u, MAX_SIGMA)));
+    MSI_TRY(msi_pswf_make(&plan->pswf_v, c->width, fmin(sigma_v, MAX_SIGMA)));
     lay_out(plan, t, c, &grid);
     int rc = measure(plan, t, c);
     if (rc) msi_wproj_plan_free(plan);
@@ -372,7 +374,7 @@ int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *r)
     }
     if (rc) return rc;
     if (plan->error_estimate <= r->accuracy || r->oversample) return MSI_OK;
-    rc = msi_error_set(MSI_ERANGE, "w-projection in %s reaches %.2g here, not -accuracy %g",
+    rc = msi_error_set(MSI_ERANGE, "w-projection in %s reaches %.2g here, not accuracy %g",
                        r->precision == MSI_FP32 ? "fp32" : "fp64", plan->error_estimate, r->accuracy);
     msi_wproj_plan_free(plan);
     return rc;
@@ -394,8 +396,8 @@ int msi_wproj_kernel_spec(const msi_wproj_plan *plan, msi_wkernel_spec *spec, do
                                .field_v_rad = (double)g->nv * image->cell_y_rad,
                                .image_u_rad = (double)image->nx * image->cell_x_rad,
                                .image_v_rad = (double)image->ny * image->cell_y_rad,
-                               .window_u = &plan->window_u,
-                               .window_v = &plan->window_v,
+                               .pswf_u = &plan->pswf_u,
+                               .pswf_v = &plan->pswf_v,
                                .form = plan->form,
                                .phase = MSI_WPHASE_FITTED,
                                .precision = plan->precision,
@@ -411,9 +413,9 @@ int msi_wproj_factors(const msi_wproj_plan *plan, int axis, double **factor)
 {
     const msi_wproj_geometry *g = &plan->grid;
     int64_t n = axis ? plan->image.ny : plan->image.nx, n_grid = axis ? g->nv : g->nu;
-    const msi_pswf *window = axis ? &plan->window_v : &plan->window_u;
+    const msi_pswf *pswf = axis ? &plan->pswf_v : &plan->pswf_u;
     MSI_TRY(msi_alloc(factor, n, sizeof **factor, "taper correction"));
     for (int64_t i = 0; i < n; i++)
-        (*factor)[i] = 1 / msi_wkernel_taper(window, g->oversample, g->linear, (double)(i - n / 2) / (double)n_grid);
+        (*factor)[i] = 1 / msi_wkernel_taper(pswf, g->oversample, g->linear, (double)(i - n / 2) / (double)n_grid);
     return MSI_OK;
 }

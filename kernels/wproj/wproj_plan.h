@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Chooses what w-projection works with: padding and taper, slices and planes of w, form, support and oversampling of
- * the kernels, together, from the accuracy, the memory and a model of the cost. */
+/* A plan of w-projection: padding and taper, slices and planes of w, form, support and oversampling of the kernels, all
+ * chosen together from the accuracy, the memory and a model of the cost. */
 #ifndef MSI_KERNELS_WPROJ_PLAN_H
 #define MSI_KERNELS_WPROJ_PLAN_H
 
@@ -21,7 +21,7 @@ typedef enum msi_wproj_spacing {
     MSI_WPROJ_SPACING_EVEN
 } msi_wproj_spacing;
 
-/* Rounded rates of a backend; only ratios matter. */
+/* A backend's rates, rounded; only ratios matter. */
 typedef struct msi_wproj_cost {
     msi_cost_model base; /* tap_s: of a separable kernel */
     double full_tap_s;   /* seconds a cell that a sample touches with a full kernel */
@@ -29,14 +29,14 @@ typedef struct msi_wproj_cost {
     double slice_s;      /* seconds of a slice of w, however little is in it */
 } msi_wproj_cost;
 
-/* What a plan is made for. AUTO and 0: the plan's choice. */
+/* A request says what a plan is made for; AUTO and 0 leave a member to the plan. */
 typedef struct msi_wproj_request {
     msi_image_geometry image;
     double accuracy; /* of the image relative to its peak, of predicted visibilities relative to their rms */
     msi_precision precision;
     double least_padding;
-    int n_image; /* images from one set of kernels */
-    int64_t n_sample;
+    int n_image;                       /* images from one set of kernels */
+    int64_t n_sample;                  /* of each image */
     double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
     int64_t table_bytes;               /* memory that the kernels may take; 0: 1 GiB */
     msi_wproj_form form;
@@ -45,10 +45,11 @@ typedef struct msi_wproj_request {
     int full_nearest;   /* 1: full kernels are not interpolated by who asks; separable ones are, by themselves */
     int32_t n_slice;    /* of w, each with a grid and a transform of its own */
     int32_t oversample; /* even */
-    const msi_wproj_cost *cost;
+    const msi_wproj_cost *cost; /* borrowed for the call */
 } msi_wproj_request;
 
-/* Relative errors of one sample's response at the worst place of the image and the worst fraction, each alone. */
+/* Each member is one error's part of a sample's response, relative, at the worst place of the image and the worst
+ * fraction of a cell. */
 typedef struct msi_wproj_errors {
     double cut;       /* kernels cut off, and with it the taper's aliasing */
     double sub_cell;  /* rounding to, or interpolating between, sub-offsets */
@@ -60,11 +61,11 @@ typedef struct msi_wproj_errors {
 typedef struct msi_wproj_plan {
     msi_image_geometry image;
     msi_wproj_geometry grid;
-    msi_pswf window_u, window_v;
+    msi_pswf pswf_u, pswf_v;
     msi_wkernel_form form;
     msi_precision precision;
     int texture;       /* 1: texture units interpolate */
-    double truncation; /* allowed; errors.cut is what came of it */
+    double truncation; /* relative error that cutting kernels off may leave; errors.cut is what it leaves */
     int32_t *half;     /* [grid.n_plane] half-supports; owned */
     int32_t half_max;
     int32_t tile; /* edge of a CPU tile in cells: no footprint of a tile reaches the next but one */
@@ -77,6 +78,7 @@ typedef struct msi_wproj_plan {
 /*
  * msi_wproj_plan_make - the cheapest plan that reaches the accuracy.
  *
+ * Given:    request  borrowed for the call
  * Returned: *plan, freed by msi_wproj_plan_free
  * Returns:  0, MSI_ERANGE (kernels of this accuracy would not fit the memory, or no kernel reaches it), MSI_ENOMEM
  * Notes:    With x, y the image's edge in cycles a cell and half as much of the accuracy as each error may take:
@@ -91,17 +93,19 @@ typedef struct msi_wproj_plan {
  *           lone sample errs by their sum at most.
  */
 int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *request);
+
+/* msi_wproj_plan_free - frees what the plan owns and zeroes it; a plan of zeros is left alone. */
 void msi_wproj_plan_free(msi_wproj_plan *plan);
 
 /*
- * msi_wproj_kernel_spec - what the plan's kernels are made of.
+ * msi_wproj_kernel_spec - the spec that the plan's kernels are made by.
  * Returned: *spec, pointing into the plan and to *w_lambda [n_plane], which the caller frees with msi_free
  * Returns:  0, MSI_ENOMEM
  */
 int msi_wproj_kernel_spec(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda);
 
 /*
- * msi_wproj_factors - what a pixel's sum is multiplied by along x (axis 0) or y (axis 1): 1 / taper, and nothing else.
+ * msi_wproj_factors - the factor of a pixel's sum along x (axis 0) or y (axis 1): 1 / taper, and nothing else.
  * Returned: *factor [nx or ny], freed by msi_free
  * Returns:  0, MSI_ENOMEM
  */

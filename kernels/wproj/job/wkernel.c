@@ -43,7 +43,7 @@ static double screen(double l, double m, double half_l, double half_m)
     return value - along / n - 0.5 * (k * (dl * dl + dm * dm) + k * k * k * along * along);
 }
 
-/* A separable kernel's part along one axis: half of what the screen is at both ends of the other axis, so that at the
+/* A separable kernel's part along one axis is half of the screen's sum at both ends of the other axis, so that at the
  * corners of the range of l^2 m^2 the errors are equal and opposite. */
 static double separable_screen(const msi_wkernel_spec *s, const axis *a, double l)
 {
@@ -59,21 +59,22 @@ static void describe_axes(const msi_wkernel_spec *s, axis *u, axis *v)
                 .edge = 0.5 * s->image_u_rad / s->field_u_rad,
                 .half_l = 0.5 * s->image_u_rad,
                 .half_m = 0.5 * s->image_v_rad,
-                .window = s->window_u};
+                .pswf = s->pswf_u};
     *v = (axis){.field_rad = s->field_v_rad,
                 .edge = 0.5 * s->image_v_rad / s->field_v_rad,
                 .half_l = 0.5 * s->image_v_rad,
                 .half_m = 0.5 * s->image_u_rad,
-                .window = s->window_v};
+                .pswf = s->pswf_v};
 }
 
+/* Tell whether one table serves both axes. */
 static int alike(const msi_wkernel_spec *s)
 {
     return s->field_u_rad == s->field_v_rad && s->image_u_rad == s->image_v_rad &&
-           s->window_u->width == s->window_v->width && s->window_u->sigma == s->window_v->sigma;
+           s->pswf_u->width == s->pswf_v->width && s->pswf_u->sigma == s->pswf_v->sigma;
 }
 
-/* Nodes and weights of Gauss-Legendre quadrature on [a, b], by Newton's iteration on P_n. */
+/* Find nodes and weights of Gauss-Legendre quadrature on [a, b] by Newton's iteration on P_n. */
 static void gauss_legendre(int n, double a, double b, double *x, double *weight)
 {
     for (int i = 0; i < n; i++) {
@@ -95,17 +96,17 @@ static void gauss_legendre(int n, double a, double b, double *x, double *weight)
     }
 }
 
-/* Enough nodes for an integrand that turns `cycles` times: Legendre series of exp(i k s) converge from k terms on, and
+/* Count nodes for an integrand that turns `cycles` times: Legendre series of exp(i k s) converge from k terms on, and
  * n nodes integrate 2 n of them. */
 static int nodes_for(double cycles)
 {
     return 24 + (int)ceil(0.6 * MSI_PI * cycles);
 }
 
-/* Lays nodes on an axis for planes up to w_max and distances up to t_max. */
+/* Lay nodes on an axis for planes up to w_max and distances up to t_max. */
 static int lay_nodes(axis *a, double w_max, double t_max)
 {
-    double band = band_of(a->window), edge = fmin(a->edge, band);
+    double band = band_of(a->pswf), edge = fmin(a->edge, band);
     double to_edge = msi_n_minus_1(a->half_l, a->half_m) - msi_n_minus_1(0, 0);
     double l = band * a->field_rad;
     double beyond = fabs(screen(l, a->half_m, a->half_l, a->half_m) - msi_n_minus_1(a->half_l, a->half_m));
@@ -118,11 +119,11 @@ static int lay_nodes(axis *a, double w_max, double t_max)
     MSI_TRY(msi_alloc(&a->weight, a->n_node, sizeof *a->weight, "kernel nodes"));
     gauss_legendre(n_inner, 0, edge, a->x, a->weight);
     if (n_outer) gauss_legendre(n_outer, edge, band, a->x + n_inner, a->weight + n_inner);
-    for (int i = 0; i < a->n_node; i++) a->weight[i] *= 2 * taper_at(a->window, a->x[i]);
+    for (int i = 0; i < a->n_node; i++) a->weight[i] *= 2 * taper_at(a->pswf, a->x[i]);
     return MSI_OK;
 }
 
-/* The cosines of distances q / steps up to t_max. */
+/* Tabulate the cosines of distances q / steps up to t_max. */
 static int tabulate_cosines(axis *a, double t_max, int32_t steps)
 {
     a->n_distance = (int64_t)ceil(t_max * steps) + 1;
@@ -144,6 +145,7 @@ static void free_axis(axis *a)
     a->x = a->weight = a->cosine = NULL;
 }
 
+/* weight exp(-2 pi i turns) */
 static msi_c64 turned(double weight, double turns)
 {
     double phase = -2 * MSI_PI * (turns - rint(turns));
@@ -164,22 +166,23 @@ static void add_node(const axis *a, int node, msi_c64 value, int64_t n, msi_c64 
 
 enum { QUARTERS = 4, N_PLACE = 9 }; /* fractions of a cell are tried in quarters, at places along half of the image */
 
-static const double SEPARABLE = -1; /* in place of where across the axis a profile is taken */
+static const double SEPARABLE = -1; /* a profile's place across the axis: a separable kernel has none */
 
-/* n - 1 along one axis at a fixed place across it, or a separable kernel's part. */
+/* A profile is n - 1 along one axis at a fixed place across it, or a separable kernel's part. */
 static double profile(const msi_wkernel_spec *s, const axis *a, double across, double l)
 {
     return across < 0 ? separable_screen(s, a, l) : screen(l, across, a->half_l, a->half_m);
 }
 
-/* Memory of one search for a support. */
+/* A search for a support owns this memory. */
 typedef struct search {
     int32_t most;    /* half-supports tried: 0 .. most */
     msi_c64 *kernel; /* [(most + 1) QUARTERS] at distances of a quarter */
     double *worst;   /* [most + 1] error left by each half-support */
 } search;
 
-/* Error that each half-support leaves on a profile, at the worst place and fraction: added to s->worst as a maximum. */
+/* Find the error that each half-support leaves on a profile, at the worst place and fraction; s->worst keeps the
+ * larger of it and its own. */
 static void judge_profile(const msi_wkernel_spec *spec, const axis *a, double across, double w, search *s)
 {
     int64_t n = (int64_t)(s->most + 1) * QUARTERS;
@@ -187,9 +190,9 @@ static void judge_profile(const msi_wkernel_spec *spec, const axis *a, double ac
     for (int i = 0; i < a->n_node; i++)
         add_node(a, i, turned(a->weight[i], w * profile(spec, a, across, a->x[i] * a->field_rad)), n, s->kernel);
     for (int place = 0; place < N_PLACE; place++) {
-        double x = fmin(a->edge, band_of(a->window)) * place / (N_PLACE - 1), l = x * a->field_rad;
+        double x = fmin(a->edge, band_of(a->pswf)) * place / (N_PLACE - 1), l = x * a->field_rad;
         if (across >= 0 && l * l + across * across >= 1) continue;
-        double taper = taper_at(a->window, x);
+        double taper = taper_at(a->pswf, x);
         msi_c64 exact = turned(taper, w * profile(spec, a, across, l));
         for (int f = -QUARTERS / 2; f <= QUARTERS / 2; f++) {
             /* Taps -h .. h, each t - f/4 cells from the sample, transformed to x. */
@@ -207,7 +210,7 @@ static void judge_profile(const msi_wkernel_spec *spec, const axis *a, double ac
     }
 }
 
-/* What every half-support leaves along one axis, for plane w. */
+/* Find the error that every half-support leaves along one axis, for plane w. */
 static void judge_axis(const msi_wkernel_spec *spec, const axis *a, double w, search *s)
 {
     memset(s->worst, 0, sizeof *s->worst * (size_t)(s->most + 1));
@@ -235,6 +238,7 @@ typedef struct supports {
     double error;
 } supports;
 
+/* Find a plane's half-support; s->error keeps the largest error that any plane is left with. */
 static int32_t support_of_plane(supports *s, int32_t plane)
 {
     int32_t h = 1;
@@ -298,13 +302,13 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
     enum { BEYOND = 12 };
     int32_t limit = spec->half_limit ? spec->half_limit : MSI_WKERNEL_MAX_HALF;
     supports s = {.spec = spec, .half = half};
-    /* A first guess from the window and the rate at which the screen turns at the image's corner, doubled until some
-     * larger supports have been seen to leave as little. */
+    /* The first guess follows from the taper's window and the rate at which the screen turns at the image's corner; it
+     * is doubled until some larger supports have been seen to leave as little. */
     double w_max = spec->w_lambda[spec->n_plane - 1];
     double rate = fmax(spec->field_u_rad * spec->image_u_rad, spec->field_v_rad * spec->image_v_rad);
     double r2 = 0.25 * (spec->image_u_rad * spec->image_u_rad + spec->image_v_rad * spec->image_v_rad);
     double turning = w_max * 0.5 * rate / sqrt(fmax(1 - r2, 0.1));
-    int32_t most = (int32_t)fmin(limit, spec->window_u->width + turning + BEYOND);
+    int32_t most = (int32_t)fmin(limit, spec->pswf_u->width + turning + BEYOND);
     for (;; most = 2 * most < limit ? 2 * most : limit) {
         MSI_TRY(search_supports(&s, most));
         int32_t found = half[spec->n_plane - 1];
@@ -313,7 +317,7 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
             return msi_error_set(
                 MSI_ERANGE,
                 "a w-projection kernel for w = %.4g wavelengths in this field needs more than %d cells "
-                "to each side; more slices of w (-wstack-slices) make it smaller",
+                "to each side; more slices of w (n_slice) make it smaller",
                 w_max, limit);
     }
     if (error) *error = s.error;
@@ -356,7 +360,7 @@ void msi_wkernel_nodes_free(msi_wkernel_nodes *n)
     *n = (msi_wkernel_nodes){0};
 }
 
-/* What all planes share. */
+/* A maker holds what the planes' tables share. */
 typedef struct maker {
     const msi_wkernel_spec *spec;
     msi_wkernel_set *set;
@@ -433,7 +437,7 @@ static int prepare(maker *m)
     return MSI_OK;
 }
 
-/* The set's arrays and no table, from supports prescribed or found. */
+/* Make the set's arrays and no table, from supports prescribed or found. */
 static int lay_out(msi_wkernel_set *set, const msi_wkernel_spec *spec)
 {
     int32_t *half = NULL;
@@ -528,8 +532,8 @@ double msi_wkernel_separable_error(const msi_wkernel_spec *spec)
     return worst;
 }
 
-double msi_wkernel_taper(const msi_pswf *window, int32_t oversample, int linear, double x)
+double msi_wkernel_taper(const msi_pswf *pswf, int32_t oversample, int linear, double x)
 {
     double half_turn = MSI_PI * x / oversample, sinc = half_turn != 0 ? sin(half_turn) / half_turn : 1;
-    return taper_at(window, x) * (linear ? sinc * sinc : sinc);
+    return taper_at(pswf, x) * (linear ? sinc * sinc : sinc);
 }

@@ -40,12 +40,12 @@ typedef enum msi_wkernel_phase {
     MSI_WPHASE_AXIS    /* separable: (sqrt(1 - l^2) - 1) + (sqrt(1 - m^2) - 1), as the literature has it */
 } msi_wkernel_phase;
 
-/* What kernels are made for. */
+/* A spec says what kernels are made for. Its pointers are borrowed for the call that it is given to. */
 typedef struct msi_wkernel_spec {
     double field_u_rad, field_v_rad; /* of the padded grid: nu cell_x, nv cell_y */
     double image_u_rad, image_v_rad; /* of the image: nx cell_x, ny cell_y */
-    const msi_pswf *window_u;        /* their transforms are the taper; sigma is the grid's padding */
-    const msi_pswf *window_v;
+    const msi_pswf *pswf_u;          /* their transforms are the taper; sigma is the grid's padding */
+    const msi_pswf *pswf_v;
     msi_wkernel_form form;
     msi_wkernel_phase phase;
     msi_precision precision;
@@ -57,11 +57,11 @@ typedef struct msi_wkernel_spec {
     const int32_t *half; /* [n_plane] supports prescribed; NULL: by truncation */
 } msi_wkernel_spec;
 
-/* Elements past the last one may be read, in whole vectors. */
+/* PADDING elements past a table's last one may be read, in whole vectors. */
 enum { MSI_WKERNEL_MAX_HALF = 512, MSI_WKERNEL_PADDING = 16 };
 
 /*
- * The tables.
+ * A set of tables.
  *
  * separable: element of plane p, sub-offset s, tap t along u:  offset_u[p] + (s + oversample/2) (2 half + 1) + t + half
  *            and along v the same from offset_v[p]; where both axes are alike the two offsets are equal.
@@ -84,12 +84,13 @@ typedef struct msi_wkernel_set {
     int on_device;     /* 1: table is device memory, of wkernel_cuda.h; the arrays are not */
 } msi_wkernel_set;
 
-/* Taps along one axis, and elements of one plane's table along one axis (separable) or in all (full). */
+/* msi_wkernel_taps - taps along one axis. */
 MSI_HD int32_t msi_wkernel_taps(int32_t half)
 {
     return 2 * half + 1;
 }
 
+/* msi_wkernel_elements - elements of one plane's table along one axis (separable) or in all (full). */
 MSI_HD int64_t msi_wkernel_elements(int full, int32_t oversample, int32_t half)
 {
     int64_t axis = (int64_t)(oversample + 1) * msi_wkernel_taps(half);
@@ -123,9 +124,16 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
  * Returns:  0, MSI_ERANGE (half_limit does not suffice), MSI_ENOMEM
  */
 int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec);
+
+/* msi_wkernel_free - frees a set in host memory and zeroes it; a set of zeros is left alone. */
 void msi_wkernel_free(msi_wkernel_set *set);
 
-/* msi_wkernel_layout - offsets and n_element from half, form and oversample; allocates the arrays, no table. */
+/*
+ * msi_wkernel_layout - offsets and n_element from supports, form and oversampling, without a table.
+ * Given:    half [n_plane], copied
+ * Returned: *set with its arrays, freed by msi_wkernel_free
+ * Returns:  0, MSI_ENOMEM
+ */
 int msi_wkernel_layout(msi_wkernel_set *set, const msi_wkernel_spec *spec, const int32_t *half);
 
 /*
@@ -138,7 +146,7 @@ double msi_wkernel_separable_error(const msi_wkernel_spec *spec);
  * msi_wkernel_taper - T at image position x cycles a cell, with the mean amplitude that rounding to (linear = 0) or
  * interpolating between sub-offsets leaves, sinc(x / oversample) or its square: what the image is divided by.
  */
-double msi_wkernel_taper(const msi_pswf *window, int32_t oversample, int linear, double x);
+double msi_wkernel_taper(const msi_pswf *pswf, int32_t oversample, int linear, double x);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What tables of kernels are summed from, on the CPU and on the GPU: nodes of quadrature and the screen at them. */
+/* Tables of kernels are sums over these nodes of quadrature and the screen at them, on the CPU and on the GPU. */
 #ifndef MSI_KERNELS_WKERNEL_NODES_H
 #define MSI_KERNELS_WKERNEL_NODES_H
 
@@ -9,11 +9,11 @@
 extern "C" {
 #endif
 
-/* One axis: nodes on [0, band] in cycles a cell, split at the image's edge, where the phase changes its course. */
+/* An axis has nodes on [0, band] in cycles a cell, split at the image's edge, where the phase changes its course. */
 typedef struct msi_wkernel_axis {
     double field_rad, edge; /* of the padded grid; of the image in cycles a cell */
     double half_l, half_m;  /* of the image along this axis and across it, in direction cosines */
-    const msi_pswf *window;
+    const msi_pswf *pswf;
     int n_node;
     double *x, *weight; /* [n_node]; weight holds the taper and the factor 2 of the even half */
     double *cosine;     /* [n_node][n_distance] cos(2 pi x q / steps); NULL until they are tabulated */

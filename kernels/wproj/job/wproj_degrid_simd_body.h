@@ -6,12 +6,12 @@
  * along v, its real and its imaginary part apart, a vector of cells at a time; the kernel along u comes last.
  */
 
-/* Products of cells with taps, lane by lane: with the taps as they are (re re, im im) and swapped (re im, im re). */
+/* Products of cells with taps add up lane by lane, the taps as they are (re re, im im) and swapped (re im, im re). */
 typedef struct NAME(products) {
     VEC straight, swapped;
 } NAME(products);
 
-/* Their sum, as the cells times the taps, or times the taps' conjugates. */
+/* Sum the products over the lanes: cells times taps, or times the taps' conjugates. */
 ALWAYS_INLINE CPLX NAME(sum_of)(const NAME(products) * p, int conjugate)
 {
     CPLX sum = {0, 0};
@@ -23,7 +23,7 @@ ALWAYS_INLINE CPLX NAME(sum_of)(const NAME(products) * p, int conjugate)
     return sum;
 }
 
-/* n vectors of a separable footprint's columns from vector `from` on; n is a constant at every call. */
+/* Sum n vectors of a separable footprint's columns from vector `from` on; n is a constant at every call. */
 ALWAYS_INLINE void NAME(sum_separable)(const int n, int from, const NAME(row) * along_u, const REAL *along_v, VEC mask,
                                        const NAME(lookup) * at, const CPLX *first, int64_t stride,
                                        NAME(products) * products)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* w-projection: from a sample's coordinates to cell, sub-cell, w-slice and w-plane; written once, for CPU and GPU. */
+/* w-projection finds a sample's cell, sub-cell, w-slice and w-plane here, for CPU and GPU alike. */
 #ifndef MSI_KERNELS_WPROJ_GEOMETRY_H
 #define MSI_KERNELS_WPROJ_GEOMETRY_H
 
@@ -35,7 +35,7 @@ typedef struct msi_wproj_geometry {
     double n_mid;       /* middle of the field's n - 1; 0: leave phases alone */
 } msi_wproj_geometry;
 
-/* Where a sample goes and which kernel it takes. */
+/* A place says where a sample goes and which kernel it takes. */
 typedef struct msi_wproj_place {
     int32_t u, v; /* nearest cell; the footprint is u - half .. u + half */
     /* Nearest sub-offset, or with linear the lower of the two, in [-oversample/2, oversample/2]. */
@@ -47,7 +47,7 @@ typedef struct msi_wproj_place {
     double turns;             /* multiply the visibility by exp(-2 pi i turns) when gridding */
 } msi_wproj_place;
 
-/* msi_wproj_cell - the nearest cell of a coordinate in cells; ties go to the even one, as rint does everywhere. */
+/* msi_wproj_cell, .._f32 - the nearest cell of a coordinate in cells; ties go to the even one, as rint does. */
 MSI_HD int32_t msi_wproj_cell(double g)
 {
     return (int32_t)rint(g);
@@ -59,8 +59,8 @@ MSI_HD int32_t msi_wproj_cell_f32(float g)
 }
 
 /*
- * msi_wproj_sub - nearest sub-offset of g from its nearest cell, -oversample/2 .. oversample/2. Both ends occur: a
- * sample half a cell away keeps the cell that it was given, and tables hold both.
+ * msi_wproj_sub, .._f32 - nearest sub-offset of g from its nearest cell, -oversample/2 .. oversample/2. Both ends
+ * occur: a sample half a cell away keeps the cell that it was given, and tables hold both.
  */
 MSI_HD int32_t msi_wproj_sub(double g, int32_t cell, int32_t oversample)
 {
@@ -86,7 +86,7 @@ MSI_HD int32_t msi_wproj_sub_linear(double g, int32_t cell, int32_t oversample, 
     return (int32_t)low;
 }
 
-/* msi_wproj_plane - the plane of a residual's size |r| in wavelengths; no larger than n_plane - 1. */
+/* msi_wproj_plane, .._f32 - the plane of a residual's size |r| in wavelengths; no larger than n_plane - 1. */
 MSI_HD int32_t msi_wproj_plane(double r_abs, double plane_scale, int32_t plane_sqrt, int32_t n_plane)
 {
     double x = r_abs * plane_scale, p = rint(plane_sqrt ? sqrt(x) : x);
@@ -106,7 +106,7 @@ MSI_HD double msi_wproj_plane_w(const msi_wproj_geometry *g, int32_t plane)
     return g->plane_scale > 0 ? (g->plane_sqrt ? p * p : p) / g->plane_scale : 0;
 }
 
-/* msi_wproj_slice - the slice of |w|; its upper end belongs to it. msi_wproj_slice_w - its centre in wavelengths. */
+/* msi_wproj_slice - the slice that |w| in wavelengths lies in; a slice's upper end belongs to it. */
 MSI_HD int32_t msi_wproj_slice(const msi_wproj_geometry *g, double w_abs)
 {
     if (g->n_slice <= 1) return 0;
@@ -114,6 +114,7 @@ MSI_HD int32_t msi_wproj_slice(const msi_wproj_geometry *g, double w_abs)
     return s < 0 ? 0 : s < g->n_slice ? (int32_t)s : g->n_slice - 1;
 }
 
+/* msi_wproj_slice_w - the |w| in wavelengths of a slice's centre. */
 MSI_HD double msi_wproj_slice_w(const msi_wproj_geometry *g, int32_t slice)
 {
     return g->slice_first + (slice + 0.5) * g->slice_step;
@@ -121,7 +122,9 @@ MSI_HD double msi_wproj_slice_w(const msi_wproj_geometry *g, int32_t slice)
 
 /*
  * msi_wproj_locate_in - everything about the footprint of a sample that is known to lie in a slice, in double.
- * Given: uvw_m [3]; wrapped: 1 for samples that the image cannot hold too (predict: pixels are periodic in u and v)
+ * Given:    uvw_m [3]
+ *           wrapped  1: samples that the image cannot hold come in too (predict: pixels are periodic in u and v)
+ * Returned: *p
  */
 MSI_HD void msi_wproj_locate_in(const msi_wproj_geometry *g, const double *uvw_m, double freq_hz, int wrapped,
                                 int32_t slice, msi_wproj_place *p)

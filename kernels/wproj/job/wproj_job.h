@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The job of every strategy of w-projection on the GPU: samples, their values, kernels, and a grid.
- */
+/* The job of every strategy of w-projection on the GPU: samples, their values, kernels, and a grid. */
 #ifndef MSI_KERNELS_WPROJ_JOB_H
 #define MSI_KERNELS_WPROJ_JOB_H
 
@@ -11,7 +10,7 @@
 extern "C" {
 #endif
 
-/* A sample: its cell, its place within the cell, and the kernel that it takes. */
+/* A sample has a cell, a place within the cell, and the kernel that it takes. */
 typedef struct msi_wproj_sample {
     int32_t u, v;         /* nearest cell, 0 being u = 0; footprints wrap round the grid */
     int16_t sub_u, sub_v; /* sub-offset, or the lower of two with frac; -oversample/2 .. oversample/2 */
@@ -20,7 +19,7 @@ typedef struct msi_wproj_sample {
     float frac_u, frac_v; /* part of the next sub-offset; 0 where the nearest is taken */
 } msi_wproj_sample;
 
-/* How a weight follows from a table. All but NEAREST are for separable tables; TEXTURE for fp32. */
+/* A lookup says how a weight follows from a table. All but NEAREST are for separable tables; TEXTURE for fp32. */
 typedef enum msi_wproj_lookup {
     MSI_WPROJ_NEAREST, /* of the sample's sub-offset */
     MSI_WPROJ_LINEAR,  /* between two sub-offsets, as the sample's fractions say */
@@ -40,14 +39,15 @@ typedef struct msi_wproj_kernels {
     const int64_t *offset_u; /* [n_plane] elements of table; full: offset_v is not read */
     const int64_t *offset_v;
     const void *table; /* msi_c32 or msi_c64 */
-    /* TEXTURE: cudaTextureObject_t of [n_plane][..] pairs of floats; K(x) of a plane is element middle + x oversample
-     */
+    /* TEXTURE: cudaTextureObject_t of [n_plane][..] pairs of floats; K(x) of a plane is element texture_middle +
+     * x oversample. */
     uint64_t texture_u, texture_v;
     float texture_middle;
     const struct msi_window_operands *operands; /* of max_taps, for tensor cores; NULL: they are not used */
 } msi_wproj_kernels;
 
-/* What is gridded, or degridded. Complex elements are msi_c32 or msi_c64 as precision says. */
+/* A job is what is gridded, or degridded. Pointers are borrowed device memory; complex elements are msi_c32 or msi_c64
+ * as precision says. */
 typedef struct msi_wproj_job {
     msi_precision precision;
     int32_t n_image; /* any number */

@@ -10,7 +10,7 @@ static msi_c64 element(const msi_wkernel_set *k, int64_t at)
     return (msi_c64){(double)x.re, (double)x.im};
 }
 
-/* The kernel at one pair of sub-offsets. */
+/* Look up the kernel at one pair of sub-offsets. */
 static msi_c64 at_offsets(const msi_wkernel_set *k, int32_t plane, int32_t sub_u, int32_t sub_v, int32_t tu, int32_t tv)
 {
     int32_t half = k->half[plane], os = k->oversample;
@@ -82,7 +82,7 @@ msi_wproj_place msi_wproj_reference_place(const msi_wproj_span *s, const msi_vis
     return p;
 }
 
-/* Calls one(span, cells, fp32, segment, row, channel) for every sample. */
+/* Call one(span, cells, fp32, segment, row, channel) for every sample. */
 static void each_sample(const msi_wproj_span *s, const msi_wproj_cells *cells, int fp32,
                         void (*one)(const msi_wproj_span *, const msi_wproj_cells *, int, const msi_vis_segment *,
                                     int64_t, int32_t))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* w-projection as plain loops: what every faster form is held against. */
+/* w-projection as plain loops in double, which every faster form is compared with. */
 #ifndef MSI_KERNELS_WPROJ_REFERENCE_H
 #define MSI_KERNELS_WPROJ_REFERENCE_H
 
@@ -16,12 +16,12 @@ extern "C" {
 msi_c64 msi_wproj_reference_tap(const msi_wproj_geometry *geometry, const msi_wkernel_set *kernels,
                                 const msi_wproj_place *place, int32_t tu, int32_t tv);
 
-/* msi_wproj_reference_value - what a sample adds: weighted, conjugated with its coordinates, its residual turned out.
- */
+/* msi_wproj_reference_value - what a sample adds, in Jy: its visibility weighted, conjugated with its coordinates, its
+ * residual phase taken out. */
 msi_c64 msi_wproj_reference_value(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                   const msi_wproj_place *place);
 
-/* msi_wproj_reference_store - the transpose: a sum over a footprint becomes the sample's visibility. */
+/* msi_wproj_reference_store - the transpose: a sum over a footprint becomes the sample's visibility in the store. */
 void msi_wproj_reference_store(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                const msi_wproj_place *place, msi_c64 sum);
 
@@ -29,12 +29,13 @@ void msi_wproj_reference_store(const msi_wproj_span *span, const msi_vis_segment
 msi_wproj_place msi_wproj_reference_place(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row,
                                           int32_t chan);
 
+/* msi_c64_times - a b. */
 static inline msi_c64 msi_c64_times(msi_c64 a, msi_c64 b)
 {
     return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* One of the cells, whose precision is fp32 or not. */
+/* msi_wproj_cell_get - cell `at` of cells in fp32 or fp64. */
 static inline msi_c64 msi_wproj_cell_get(const void *cells, int64_t at, int fp32)
 {
     if (!fp32) return ((const msi_c64 *)cells)[at];
@@ -42,6 +43,7 @@ static inline msi_c64 msi_wproj_cell_get(const void *cells, int64_t at, int fp32
     return (msi_c64){(double)x.re, (double)x.im};
 }
 
+/* msi_wproj_cell_add - cell `at` += value. */
 static inline void msi_wproj_cell_add(void *cells, int64_t at, int fp32, msi_c64 value)
 {
     if (fp32) {

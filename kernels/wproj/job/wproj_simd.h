@@ -10,10 +10,10 @@
 #include "kernels/store/vis_store.h"
 #include "kernels/wproj/job/wproj_geometry.h"
 
-/* Cells to the right of a footprint that are read and written back as they were, when a row is not whole vectors. */
+/* So many cells to the right of a footprint are read and written back as they were, when a row is not whole vectors. */
 enum { MSI_WPROJ_SLACK = 8 };
 
-/* Runs of one bucket, all of one slice. */
+/* A span is runs of one bucket, all of one slice. */
 typedef struct msi_wproj_span {
     const msi_wproj_geometry *geometry;
     const msi_wkernel_set *kernels;
@@ -22,18 +22,18 @@ typedef struct msi_wproj_span {
     int64_t n_run;
     int32_t slice;
     int image_plane; /* of the store; -1: the PSF of plane 0, visibility 1 (gridding only) */
-    void *scratch;   /* of a thread, where the function asks for it */
+    void *scratch;   /* of the calling thread, where the function asks for it; else NULL */
 } msi_wproj_span;
 
-/* Cells [n_v][n_u] of the kernels' precision; cell (u, v) is cells[(v - v_origin) * stride + u - u_origin]. */
+/* Cells [n_v][n_u] are of the kernels' precision; cell (u, v) is cells[(v - v_origin) * stride + u - u_origin]. */
 typedef struct msi_wproj_cells {
     void *cells;
     int64_t stride, u_origin, v_origin;
     int64_t n_u, n_v; /* degridding only */
 } msi_wproj_cells;
 
-/* Where a footprint begins among them. Past 2^53 periods the fraction of one is noise, and noise differs between
- * compilations; it must not lead out of the cells. */
+/* msi_wproj_first_cell - the cell in which a footprint begins. Past 2^53 periods the fraction of one is noise, and
+ * noise differs between compilations; it must not lead out of the cells. */
 static inline int64_t msi_wproj_first_cell(const msi_wproj_cells *c, const msi_wproj_place *p, int32_t half)
 {
     int64_t u = p->u - half - c->u_origin, v = p->v - half - c->v_origin;
@@ -43,10 +43,11 @@ static inline int64_t msi_wproj_first_cell(const msi_wproj_cells *c, const msi_w
     return v * c->stride + u;
 }
 
-/* grid - add every sample of a span, weighted and spread over its kernel. */
+/* A grid function adds every sample of a span, weighted and spread over its kernel, to the cells. */
 typedef void (*msi_wproj_grid_fn)(const msi_wproj_span *span, const msi_wproj_cells *target);
 
-/* degrid - the transpose: visibilities of the store's image_plane, from cells of exp(+2 pi i ...). */
+/* A degrid function is the transpose: it sums the visibilities of the store's image_plane from cells that were
+ * transformed by exp(+2 pi i ...). */
 typedef void (*msi_wproj_degrid_fn)(const msi_wproj_span *span, const msi_wproj_cells *source);
 
 /* One instruction set's functions, for either precision. */

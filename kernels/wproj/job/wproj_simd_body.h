@@ -14,7 +14,7 @@ enum { VL = MSI_VECTOR_BYTES / sizeof(REAL), NAME(ROW) = 2 * (2 * MSI_WKERNEL_MA
 typedef REAL VEC __attribute__((vector_size(MSI_VECTOR_BYTES)));
 typedef REAL VEC_U __attribute__((vector_size(MSI_VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 
-/* Where a sample's kernel lies in the table. */
+/* A lookup says where a sample's kernel lies in the table. */
 typedef struct NAME(lookup) {
     int32_t half, taps;
     int n_vector; /* of a row of taps */
@@ -29,7 +29,7 @@ ALWAYS_INLINE void NAME(look_up)(const msi_wproj_span *s, const double *uvw_m, d
     out->n_vector = (2 * out->taps + VL - 1) / VL;
 }
 
-/* 1 in the lanes of a row's last vector that hold taps, 0 beyond. */
+/* Mask a row's last vector: 1 in the lanes that hold taps, 0 beyond. */
 ALWAYS_INLINE VEC NAME(last_lanes)(const NAME(lookup) * at)
 {
     REAL kept[VL];
@@ -38,7 +38,7 @@ ALWAYS_INLINE VEC NAME(last_lanes)(const NAME(lookup) * at)
     return *(const VEC_U *)kept;
 }
 
-/* In even lanes `even`, in odd ones `odd`. */
+/* Fill even lanes with `even`, odd ones with `odd`. */
 ALWAYS_INLINE VEC NAME(alternating)(REAL even, REAL odd)
 {
     REAL pair[VL];
@@ -46,8 +46,8 @@ ALWAYS_INLINE VEC NAME(alternating)(REAL even, REAL odd)
     return *(const VEC_U *)pair;
 }
 
-/* A complex number as two factors of interleaved ones x: its product with x is x * straight + (x swapped) * swapped;
- * with `conjugate`, its product with the conjugate of x. */
+/* A complex number becomes two factors of interleaved ones x: its product with x is x * straight + (x swapped) *
+ * swapped; with `conjugate`, its product with the conjugate of x. */
 typedef struct NAME(factor) {
     VEC straight, swapped;
 } NAME(factor);
@@ -65,7 +65,7 @@ ALWAYS_INLINE VEC NAME(swap)(VEC x)
     return __builtin_shufflevector(x, x, SWAP_PAIRS);
 }
 
-/* A separable kernel's row for a sample along one axis: two of the table, each with its part. */
+/* A separable kernel's row for a sample along one axis is two of the table, each with its part. */
 typedef struct NAME(row) {
     const REAL *low, *high;
     REAL lower, upper;
@@ -79,13 +79,13 @@ ALWAYS_INLINE NAME(row)
     return r;
 }
 
-/* Vector i of a row; what lies beyond its taps is another row's, or padding. */
+/* Read vector i of a row; beyond its taps lies another row, or padding. */
 ALWAYS_INLINE VEC NAME(row_taps)(const NAME(row) * r, int i)
 {
     return *(const VEC_U *)(r->low + i * VL) * r->lower + *(const VEC_U *)(r->high + i * VL) * r->upper;
 }
 
-/* A full kernel's squares about a sample with their parts: one, or four where sub-offsets are interpolated. */
+/* A full kernel has one square about a sample, or four with a part each where sub-offsets are interpolated. */
 typedef struct NAME(squares) {
     int n;
     const REAL *first[4];
@@ -113,7 +113,7 @@ ALWAYS_INLINE VEC NAME(square_taps)(const int n_square, const NAME(squares) * sq
     return sum;
 }
 
-/* One sample's weighted visibility, conjugated and turned as its place says. */
+/* Weight one sample's visibility, conjugate and turn it as its place says. */
 ALWAYS_INLINE CPLX NAME(gridded_value)(const msi_wproj_span *s, const msi_vis_segment *segment, int64_t row,
                                        int32_t chan, const msi_wproj_place *p)
 {
@@ -130,8 +130,8 @@ ALWAYS_INLINE CPLX NAME(gridded_value)(const msi_wproj_span *s, const msi_vis_se
     return (CPLX){v.re * re - v.im * im, v.re * im + v.im * re};
 }
 
-/* A separable footprint whose rows have n vectors from vector `from` on; n is a constant at every call, so that they
- * stay in registers. along_v holds the kernel along v with the sign of its imaginary part set. */
+/* Add n vectors of every row of a separable footprint, from vector `from` on; n is a constant at every call, so that
+ * they stay in registers. along_v holds the kernel along v with the sign of its imaginary part set. */
 ALWAYS_INLINE void NAME(add_separable)(const int n, int from, const NAME(row) * along_u, const REAL *along_v,
                                        const NAME(factor) * value, VEC mask, const NAME(lookup) * at, CPLX *first,
                                        int64_t stride)
@@ -151,7 +151,7 @@ ALWAYS_INLINE void NAME(add_separable)(const int n, int from, const NAME(row) * 
     }
 }
 
-/* The kernel along v, multiplied by `signs` (which conjugate it or do not). */
+/* Store the kernel along v multiplied by `signs`, which conjugate it or do not. */
 ALWAYS_INLINE void NAME(store_row)(const NAME(row) * r, VEC signs, int n_vector, REAL *out)
 {
     for (int k = 0; k < n_vector; k++) *(VEC_U *)(out + k * VL) = NAME(row_taps)(r, k) * signs;

@@ -28,7 +28,7 @@ static int by_row(const void *a, const void *b)
     return (x->place.v > y->place.v) - (x->place.v < y->place.v);
 }
 
-/* Row v's part of a visibility that it may reach. */
+/* Add row v's part to a visibility whose footprint may reach it. */
 static void add_row(const msi_wproj_span *s, const msi_wproj_cells *c, int fp32, int64_t v, scattered *vis)
 {
     const msi_wproj_place *p = &vis->place;

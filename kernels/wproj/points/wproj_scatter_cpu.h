@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Degridding by scattering on the CPU: plain loops, the reference of the GPU's. */
+/* Degridding by scattering on the CPU in plain loops, which the GPU's scatter is compared with. */
 #ifndef MSI_KERNELS_WPROJ_SCATTER_CPU_H
 #define MSI_KERNELS_WPROJ_SCATTER_CPU_H
 

@@ -15,17 +15,18 @@
 
 enum { MAX_LINE = 512, MAX_CACHE_LINES = 4096, FIRST_GROUP = 512 };
 
-/* Visibilities of a work group that are tried with the best of the candidates. */
+/* Work groups of so many visibilities are tried with the best of the candidates. */
 static const int32_t group_sizes[] = {128, 256, 512, 1024};
 enum { N_GROUP = sizeof group_sizes / sizeof group_sizes[0] };
 
-/* How far the tuning of a case has come. Trials are the candidates, the most promising first, and then the groups. */
+/* Progress says how far the tuning of a case has come. Trials are the candidates, the most promising first, and then
+ * the groups. */
 typedef struct progress {
     msi_window_shape best;
     int n_tried, n_trial;
 } progress;
 
-/* The part of a line that names a case; the device, whose name may hold blanks, ends the line. */
+/* Write the part of a line that names a case; the device, whose name may hold blanks, ends the line. */
 static void describe(char *text, size_t size, const msi_window_case *c)
 {
     static const char *const lookup[] = {"", "-linear", "-texture"};
@@ -34,7 +35,7 @@ static void describe(char *text, size_t size, const msi_window_case *c)
              c->taps);
 }
 
-/* 1 where the line is about the case; *p what it says. */
+/* Read a line of the cache. Returns 1 where it is about the case; *p is what it says then. */
 static int read_line(const char *line, const msi_window_case *c, progress *p)
 {
     char key[MAX_LINE];
@@ -76,7 +77,7 @@ int msi_window_tuning_is_candidate(const msi_window_shape *s, const msi_window_s
     return 0;
 }
 
-/* The path of the cache. Returns 0 where the user has no home. */
+/* Find the path of the cache. Returns 0 where the user has no home. */
 static int cache_path(char *path, size_t size)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -106,7 +107,7 @@ static int recall(progress *p, const char *path, const msi_window_case *what, co
     return found;
 }
 
-/* Creates the folders of a path that are not there. */
+/* Create the folders of a path that are not there. */
 static void make_folders(const char *path)
 {
     char folder[PATH_MAX];
@@ -118,7 +119,7 @@ static void make_folders(const char *path)
     }
 }
 
-/* Other cases' lines that mean something, and the new one. */
+/* Copy other cases' lines, without those that cannot be read. */
 static void copy_lines(FILE *to, const char *path, const msi_window_case *what)
 {
     FILE *from = fopen(path, "re");
@@ -159,8 +160,8 @@ static int64_t round_up(int64_t x, int64_t step)
 }
 
 /*
- * Instructions of a visibility and image, roughly: what a cell and what a staged weight take on the GPU that the shapes
- * were tried on. Cells are those of all tiles of the window, with the threads that have none.
+ * Estimate the instructions of a visibility and image, from what a cell and a staged weight take on the GPU that the
+ * shapes were tried on. Cells are those of all tiles of the window, with the threads that have none.
  */
 static double estimate(const msi_window_shape *s, int32_t taps)
 {
@@ -179,7 +180,7 @@ static double estimate(const msi_window_shape *s, int32_t taps)
     return cells * (0.13 + 0.05 / s->images + a_thread) + a_weight * (double)(n_v * u + n_u * v);
 }
 
-/* Candidates in the order in which they are worth a trial. */
+/* Sort candidates into the order in which they are worth a trial. */
 static void sort_candidates(msi_window_shape *sorted, const msi_window_case *what, const msi_window_shape *candidate,
                             int n)
 {
@@ -197,9 +198,8 @@ static void sort_candidates(msi_window_shape *sorted, const msi_window_case *wha
     }
 }
 
-/* Trials from where the case stands, as far as n_timing goes. Returned: p, and *n_timed calls that were made */
-static int go_on(progress *p, const msi_window_shape *sorted, int64_t n_timing, msi_window_time_fn time, void *context,
-                 int *n_timed)
+/* Go on with the case's trials as far as their number goes. Returned: p, and *n_timed calls that were made */
+static int go_on(progress *p, const msi_window_shape *sorted, const msi_window_trials *trials, int *n_timed)
 {
     const int n = p->n_trial - N_GROUP;
     double best_ms = 0;
@@ -209,10 +209,10 @@ static int go_on(progress *p, const msi_window_shape *sorted, int64_t n_timing, 
         if (p->n_tried >= n) trial.n_vis = group_sizes[p->n_tried - n];
         if (is_same(&trial, &p->best) && trial.n_vis == p->best.n_vis) continue;
         const int needed = *n_timed ? 1 : 2;
-        if (*n_timed + needed > n_timing) break;
+        if (*n_timed + needed > trials->n_timing) break;
         double ms;
-        if (!*n_timed) MSI_TRY(time(context, &p->best, &best_ms));
-        MSI_TRY(time(context, &trial, &ms));
+        if (!*n_timed) MSI_TRY(trials->time(trials->context, &p->best, &best_ms));
+        MSI_TRY(trials->time(trials->context, &trial, &ms));
         *n_timed += needed;
         if (ms >= best_ms) continue;
         best_ms = ms;
@@ -221,17 +221,18 @@ static int go_on(progress *p, const msi_window_shape *sorted, int64_t n_timing, 
     return MSI_OK;
 }
 
-int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_shape *candidate,
-                             int n, int64_t n_timing, msi_window_time_fn time, void *context, const char *path)
+int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_trials *trials)
 {
+    const int n = trials->n;
+    const char *path = trials->path;
     char own_path[PATH_MAX];
     if (!path && cache_path(own_path, sizeof own_path)) path = own_path;
     msi_window_shape sorted[MSI_WINDOW_MAX_SHAPES];
-    sort_candidates(sorted, what, candidate, n);
+    sort_candidates(sorted, what, trials->candidate, n);
     progress p = {sorted[0], 1, n + N_GROUP};
     int n_timed;
-    if (path) recall(&p, path, what, candidate, n);
-    MSI_TRY(go_on(&p, sorted, n_timing, time, context, &n_timed));
+    if (path) recall(&p, path, what, trials->candidate, n);
+    MSI_TRY(go_on(&p, sorted, trials, &n_timed));
     *shape = p.best;
     if (path && n_timed) remember(path, what, &p);
     return MSI_OK;

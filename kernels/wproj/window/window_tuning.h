@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which of the moving window's shapes is fastest here: measured bit by bit, and remembered in the user's cache folder.
- */
+/* Finds the fastest of the moving window's shapes on this machine: measures a few a run, and remembers them in the
+ * user's cache folder. */
 #ifndef MSI_KERNELS_WINDOW_TUNING_H
 #define MSI_KERNELS_WINDOW_TUNING_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* What a shape is chosen for. Kernels of nearly the same width share a choice. */
+/* A case is what a shape is chosen for. */
 typedef struct msi_window_case {
     const char *device; /* its name */
     int degrid;
@@ -20,24 +20,31 @@ typedef struct msi_window_case {
     int32_t taps;
 } msi_window_case;
 
-/* Milliseconds that a shape takes. Returns 0, or a code of core/status.h. */
+/* A time function measures the milliseconds that a shape takes. Returns 0, or a code of core/status.h. */
 typedef int (*msi_window_time_fn)(void *context, const msi_window_shape *shape, double *ms);
+
+/* Trials say which shapes there are and how they may be measured. */
+typedef struct msi_window_trials {
+    const msi_window_shape *candidate; /* [n], their n_vis left open */
+    int n;                             /* 1 .. MSI_WINDOW_MAX_SHAPES */
+    int64_t n_timing;                  /* calls of time that may be made; fewer than 2 measure nothing */
+    msi_window_time_fn time;
+    void *context;    /* of time */
+    const char *path; /* of the cache; NULL: window-tuning in $XDG_CACHE_HOME/msimage or ~/.cache/msimage */
+} msi_window_trials;
 
 /*
  * msi_window_tuning_choose - the shape of a case, better known from call to call: the one in the cache, or a guess,
  * against which untried candidates are measured, the most promising first, and then sizes of work groups, until all are
  * tried or n_timing is used up. How far it came goes into the cache, and the next call goes on from there.
  *
- * Given:    candidate [n], 0 < n <= MSI_WINDOW_MAX_SHAPES, n_vis left open; time, context
- *           n_timing  calls of time that may be made; fewer than 2 measure nothing
- *           path      the cache's file; NULL: window-tuning in $XDG_CACHE_HOME/msimage or ~/.cache/msimage
+ * Given:    trials  borrowed for the call
  * Returned: *shape, one of the candidates with n_vis set
  * Returns:  0, what `time` returned
  * Notes:    a cache that cannot be read or written, lines in it that mean nothing and shapes that are no longer
  *           compiled in are as good as none. Processes may share the file: it is replaced in one step.
  */
-int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_shape *candidate,
-                             int n, int64_t n_timing, msi_window_time_fn time, void *context, const char *path);
+int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_trials *trials);
 
 /* msi_window_tuning_is_candidate - 1 where a shape is one that msi_window_tuning_choose might return. */
 int msi_window_tuning_is_candidate(const msi_window_shape *shape, const msi_window_shape *candidate, int n);

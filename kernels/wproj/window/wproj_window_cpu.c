@@ -11,7 +11,7 @@
 #include "kernels/wproj/job/wproj_reference.h"
 
 typedef struct window {
-    const msi_wproj_cells *cells; /* that it is a window of */
+    const msi_wproj_cells *cells; /* the grid below the window */
     int fp32, loads;              /* loads: cells are read when the window reaches them; else added to when it leaves */
     int32_t width;
     int64_t u, v;  /* its first cell */
@@ -30,7 +30,7 @@ static msi_c64 *place_of(const window *w, int64_t u, int64_t v)
     return w->held + msi_wproj_wrap(v, w->width) * w->width + msi_wproj_wrap(u, w->width);
 }
 
-/* The window may reach over the cells' edge, where no footprint does. */
+/* Find a cell's element, -1 outside: the window may reach over the cells' edge, where no footprint does. */
 static int64_t element_of(const window *w, int64_t u, int64_t v)
 {
     const msi_wproj_cells *c = w->cells;
@@ -52,7 +52,7 @@ static void leave(const window *w, int64_t u, int64_t v)
     msi_wproj_cell_add(w->cells->cells, element_of(w, u, v), w->fp32, sum);
 }
 
-/* All cells of the window, or those alone that a window at (u, v) does not have. */
+/* Enter or leave all cells of the window, or those alone that a window at (u, v) does not have. */
 static void each_cell_outside(window *w, int64_t u, int64_t v, int all, int entering)
 {
     for (int64_t y = w->v; y < w->v + w->width; y++)
@@ -66,12 +66,13 @@ static void each_cell_outside(window *w, int64_t u, int64_t v, int all, int ente
         }
 }
 
-/* The first cell of the least movement from `from` that takes in first .. first + taps - 1. */
+/* Find the window's first cell after the least movement from `from` that takes in first .. first + taps - 1. */
 static int64_t moved(int64_t from, int32_t width, int64_t first, int32_t taps)
 {
     return first < from ? first : first + taps > from + width ? first + taps - width : from;
 }
 
+/* Move the window no further than the footprint asks. */
 static void move_to(window *w, int64_t first_u, int64_t first_v, int32_t taps)
 {
     int64_t old_u = w->u, old_v = w->v, u = moved(old_u, w->width, first_u, taps);

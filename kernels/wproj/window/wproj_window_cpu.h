@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* w-projection by a moving window on the CPU, gridding and degridding: plain loops, the reference of the GPU's. */
+/* w-projection by a moving window on the CPU in plain loops, which the GPU's window is compared with. */
 #ifndef MSI_KERNELS_WPROJ_WINDOW_CPU_H
 #define MSI_KERNELS_WPROJ_WINDOW_CPU_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* msi_wproj_window_bytes - of a window for half-supports up to half_max: span->scratch of the functions below. */
+/* msi_wproj_window_bytes - bytes of span->scratch that the functions below need for half-supports up to half_max. */
 int64_t msi_wproj_window_bytes(int32_t half_max);
 
 /* msi_wproj_window_grid_f32, .._f64 - msi_wproj_grid_fn. msi_wproj_window_degrid_f32, .._f64 - msi_wproj_degrid_fn.

@@ -151,7 +151,8 @@ int measure_shapes(const measurement *of, const msi_window_case *what, const msi
             n_timing = 0;
         }
     }
-    int rc = msi_window_tuning_choose(shape, what, candidate, n, n_timing, measure, &m, nullptr);
+    const msi_window_trials trials = {candidate, n, n_timing, measure, &m, nullptr};
+    int rc = msi_window_tuning_choose(shape, what, &trials);
     if (zero) cudaFreeAsync(zero, m.stream);
     return rc;
 }

@@ -43,7 +43,8 @@ static const char *path_in_folder(const char *name)
 static msi_window_shape choose_for(int64_t n_timing, const msi_window_case *what, clock_state *c, const char *path)
 {
     msi_window_shape s;
-    assert_int_equal(msi_window_tuning_choose(&s, what, candidates, 2, n_timing, fake_time, c, path), MSI_OK);
+    const msi_window_trials trials = {candidates, 2, n_timing, fake_time, c, path};
+    assert_int_equal(msi_window_tuning_choose(&s, what, &trials), MSI_OK);
     return s;
 }
 
@@ -203,7 +204,8 @@ static void test_failure_is_passed_on(void **state)
     const char *path = path_in_folder("failed");
     clock_state c = {.favourite = 0, .fail_at = 3, .group = 256};
     msi_window_shape s;
-    assert_int_equal(msi_window_tuning_choose(&s, &some_case, candidates, 2, 1000, fake_time, &c, path), MSI_EGPU);
+    const msi_window_trials trials = {candidates, 2, 1000, fake_time, &c, path};
+    assert_int_equal(msi_window_tuning_choose(&s, &some_case, &trials), MSI_EGPU);
     assert_int_equal(access(path, F_OK), -1);
 }
 

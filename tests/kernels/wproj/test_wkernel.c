@@ -39,7 +39,7 @@ static long double part(const msi_wkernel_spec *s, int axis, long double l)
 
 static const msi_pswf *window_of(const msi_wkernel_spec *s, int axis)
 {
-    return axis ? s->window_v : s->window_u;
+    return axis ? s->pswf_v : s->pswf_u;
 }
 
 enum { PANELS = 48, NODES = 2 * 4 * PANELS };
@@ -125,7 +125,7 @@ static const kernel_case cases[] = {
 enum { N_CASE = sizeof cases / sizeof *cases, N_PLANE = 9 };
 
 typedef struct made {
-    msi_pswf window_u, window_v;
+    msi_pswf pswf_u, pswf_v;
     double w_lambda[N_PLANE];
     msi_wkernel_spec spec;
     msi_wkernel_set set;
@@ -133,15 +133,15 @@ typedef struct made {
 
 static void make(made *m, const kernel_case *c, msi_precision precision)
 {
-    assert_int_equal(msi_pswf_make(&m->window_u, c->width, c->sigma_u), 0);
-    assert_int_equal(msi_pswf_make(&m->window_v, c->width, c->sigma_v), 0);
+    assert_int_equal(msi_pswf_make(&m->pswf_u, c->width, c->sigma_u), 0);
+    assert_int_equal(msi_pswf_make(&m->pswf_v, c->width, c->sigma_v), 0);
     for (int p = 0; p < N_PLANE; p++) m->w_lambda[p] = c->w_max * p * p / ((N_PLANE - 1) * (N_PLANE - 1));
     m->spec = (msi_wkernel_spec){.field_u_rad = c->image_u_rad * c->sigma_u,
                                  .field_v_rad = c->image_v_rad * c->sigma_v,
                                  .image_u_rad = c->image_u_rad,
                                  .image_v_rad = c->image_v_rad,
-                                 .window_u = &m->window_u,
-                                 .window_v = &m->window_v,
+                                 .pswf_u = &m->pswf_u,
+                                 .pswf_v = &m->pswf_v,
                                  .form = c->form,
                                  .phase = c->phase,
                                  .precision = precision,
@@ -262,9 +262,9 @@ static void test_full_response(void **state)
                 double l = corner & 1 ? 0.5 * m.spec.image_u_rad : 0.1 * m.spec.image_u_rad;
                 double b = corner & 2 ? 0.5 * m.spec.image_v_rad : 0;
                 double x = l / m.spec.field_u_rad, y = b / m.spec.field_v_rad;
-                double taper = msi_wkernel_taper(&m.window_u, k->oversample, 0, x) / sin(MSI_PI * x / k->oversample) *
+                double taper = msi_wkernel_taper(&m.pswf_u, k->oversample, 0, x) / sin(MSI_PI * x / k->oversample) *
                                (MSI_PI * x / k->oversample);
-                taper *= msi_pswf_transform(&m.window_v, y) / m.window_v.transform_at_0;
+                taper *= msi_pswf_transform(&m.pswf_v, y) / m.pswf_v.transform_at_0;
                 complex_l e = turn(-m.w_lambda[p] * screen(l, b, 1, 1)), sum = {0, 0};
                 int64_t square = msi_wkernel_square(k->offset_u[p], half, k->oversample, s, -s / 2);
                 for (int32_t tv = -half; tv <= half; tv++)

@@ -98,7 +98,7 @@ static void test_options(void **state)
         spec.kernel = MSI_KERNEL_TEXTURE;
         assert_int_equal(msi_gridder_create(&g, &spec), 0);
         assert_int_equal(msi_gridder_foresee(g, 1000, 500, 0, 100, &report), MSI_ERANGE);
-        assert_true(strstr(msi_error_get(), "-kernel texture") != NULL);
+        assert_true(strstr(msi_error_get(), "kernel texture") != NULL);
         msi_gridder_free(g);
     }
     msi_case_free(&data);
@@ -357,7 +357,7 @@ static void test_refusals_and_memory(void **state)
     msi_parts_store(&d, &c, MSI_FP64, 9);
     msi_wproj_request r = msi_parts_request(&d, 1e-9, MSI_FP64);
     assert_int_equal(msi_wproj_plan_make(&d.plan, &r), MSI_ERANGE);
-    assert_true(strstr(msi_error_get(), "-accuracy") != NULL);
+    assert_true(strstr(msi_error_get(), "accuracy") != NULL);
     r = msi_parts_request(&d, 1e-2, MSI_FP64);
     r.form = MSI_WPROJ_FORM_FULL;
     assert_int_equal(msi_wproj_plan_make(&d.plan, &r), 0);
