@@ -95,8 +95,9 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     s->d = (const detail *)row->detail;
     const int64_t n = std::max<int64_t>(1, (int64_t)((double)s->d->n * options->scale));
     MSI_TRY(make_job(s, n));
-    MSI_TRY(msi_stack_create(&s->stack, &s->job, s->d->form, s->d->group));
-    MSI_TRY(msi_stack_check(s->stack, &s->job, nullptr));
+    const msi_gpu_stream gpu = {0, nullptr};
+    MSI_TRY(msi_stack_create(&s->stack, &gpu, &s->job, s->d->form, s->d->group));
+    MSI_TRY(msi_stack_check(s->stack, &s->job));
     MSI_TRY(s->timer.make());
     work->n_vis = s->first_vis[MSI_STACKS_SUBGRIDS];
     work->n_addition = (double)work->n_vis * MSI_STACK_TAPS * MSI_STACK_TAPS * MSI_STACK_PLANES;
@@ -110,12 +111,12 @@ int run(void *state_, msi_bench_work *, msi_bench_time *time)
     state *s = (state *)state_;
     msi_bench_time sorting = {}, both = {};
     MSI_TRY(s->timer.begin());
-    MSI_TRY(msi_stack_sort(s->stack, &s->job, nullptr));
+    MSI_TRY(msi_stack_sort(s->stack, &s->job));
     MSI_TRY(s->timer.end(&sorting));
-    MSI_TRY(msi_stack_degrid(s->stack, &s->job, nullptr));
+    MSI_TRY(msi_stack_degrid(s->stack, &s->job));
     MSI_TRY(s->timer.begin());
-    MSI_TRY(msi_stack_sort(s->stack, &s->job, nullptr));
-    MSI_TRY(msi_stack_degrid(s->stack, &s->job, nullptr));
+    MSI_TRY(msi_stack_sort(s->stack, &s->job));
+    MSI_TRY(msi_stack_degrid(s->stack, &s->job));
     MSI_TRY(s->timer.end(&both));
     time->sort_ms = sorting.kernel_ms;
     time->kernel_ms = both.kernel_ms - sorting.kernel_ms;

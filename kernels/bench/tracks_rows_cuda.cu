@@ -254,7 +254,8 @@ int choose_shape(state *s)
     msi_window_shape best;
     int64_t all = s->job.n_vis;
     s->job.n_vis = s->n = std::min(all, MOST_MEASURED);
-    int rc = msi_window_tuning_choose(&best, &what, shape, n, INT32_MAX, time_shape, s, "/dev/null/none");
+    const msi_window_trials trials = {shape, n, INT32_MAX, time_shape, s, "/dev/null/none"};
+    int rc = msi_window_tuning_choose(&best, &what, &trials);
     s->job.n_vis = s->n = all;
     s->shape = best;
     return rc;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
+ * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ *
  * Degridding a stack in the order given. A visibility's 256 cells are spread over lanes, neighbours in u over
  * neighbouring lanes, so that a load takes whole rows of a footprint; partial sums of several visibilities are added
  * over the lanes together, each lane sending what its partner keeps. All read footprints through the caches: an H200's
@@ -14,17 +16,18 @@
 #include <bitset>
 #include <vector>
 
-#include "kernels/wproj/points/degrid_device.cuh"
+#include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/gpu/warp_sum_cuda.cuh"
 #include "kernels/stacks/stack_degrid_cpu.h"
 #include "kernels/stacks/stack_stream_cuda.h"
 #include "kernels/stacks/stack_tile_cuda.h"
-#include "kernels/gpu/cuda_check.h"
 
 namespace {
 
-using degrid::ALL_LANES;
-using degrid::cplx;
-using degrid::read_only;
+using complex_cuda::cplx;
+using complex_cuda::read_only;
+using warp_sum::transposed_sum;
 
 constexpr int TAPS = MSI_STACK_TAPS, PLANES = MSI_STACK_PLANES;
 constexpr int THREADS = 128, WARPS = THREADS / 32;
@@ -46,7 +49,7 @@ struct visibility {
     int64_t cell; /* first of the footprint */
 };
 
-/* The last subgrid that begins at or before visibility i. */
+/* Find the last subgrid that begins at or before visibility i. */
 __device__ __forceinline__ int find_subgrid(const uint32_t *first_vis, int n, uint32_t i)
 {
     int low = 0, high = n;
@@ -79,7 +82,7 @@ template <typename T> __device__ __forceinline__ T weight_v(const stack_args<T> 
     return __ldg(a.kernel_v + msi_stack_sub_v(p) * TAPS + v);
 }
 
-/* Sum over w of the column of cells at u, v of a footprint. */
+/* Sum the column of cells at u, v of a footprint over w. */
 template <typename T>
 __device__ __forceinline__ cplx<T> sum_column(const stack_args<T> &a, const visibility &k, int u, int v)
 {
@@ -96,7 +99,7 @@ __device__ __forceinline__ cplx<T> sum_column(const stack_args<T> &a, const visi
     return sum;
 }
 
-/* Lane l: u = l % 8, v = l / 8 and 4 more. */
+/* A warp takes a group of visibilities; lane l takes u = l % 8, v = l / 8 and 4 more. */
 template <typename T> __global__ void __launch_bounds__(THREADS) k_stack_warp(const __grid_constant__ stack_args<T> a)
 {
     __shared__ visibility prepared[WARPS][MAX_GROUP];
@@ -122,7 +125,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) k_stack_warp(co
                 sum[j].im += kuv * column.im;
             }
         }
-        const T total = degrid::transposed_sum<AT_ONCE, 32>(sum, lane);
+        const T total = transposed_sum<AT_ONCE, 32>(sum, lane);
         const int number = lane / (32 / (2 * AT_ONCE)), vis = base + number / 2;
         if (lane % (32 / (2 * AT_ONCE)) != 0 || vis >= n) continue;
         const bool outside = prepared[warp][vis].place & MSI_STACK_OUTSIDE;
@@ -130,7 +133,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) k_stack_warp(co
     }
 }
 
-/* Thread t: u = t % 8, v = t / 8. */
+/* Two warps take a group of visibilities; thread t takes u = t % 8, v = t / 8. */
 template <typename T> __global__ void __launch_bounds__(PAIR) k_stack_zreduce(const __grid_constant__ stack_args<T> a)
 {
     __shared__ visibility prepared[MAX_GROUP];
@@ -151,7 +154,7 @@ template <typename T> __global__ void __launch_bounds__(PAIR) k_stack_zreduce(co
             const T kuv = weight_u(a, k.place, u) * weight_v(a, k.place, v);
             sum[j] = {kuv * column.re, kuv * column.im};
         }
-        T total = degrid::transposed_sum<PAIR_AT_ONCE, 32>(sum, lane);
+        T total = transposed_sum<PAIR_AT_ONCE, 32>(sum, lane);
         if (threadIdx.x >= 32) upper[lane] = total;
         __syncthreads();
         const int vis = base + lane / 2;
@@ -163,7 +166,7 @@ template <typename T> __global__ void __launch_bounds__(PAIR) k_stack_zreduce(co
     }
 }
 
-/* Thread t: u = t % 8, v = t / 8 % 8, w = t / 64. */
+/* A block takes one visibility; thread t takes u = t % 8, v = t / 8 % 8, w = t / 64. */
 template <typename T> __global__ void __launch_bounds__(CELLS) k_stack_single(const __grid_constant__ stack_args<T> a)
 {
     __shared__ T part[CELLS / 32][2];
@@ -173,7 +176,7 @@ template <typename T> __global__ void __launch_bounds__(CELLS) k_stack_single(co
     const T weight =
         weight_u(a, k.place, u) * weight_v(a, k.place, v) * __ldg(a.kernel_w + msi_stack_sub_w(k.place) * PLANES + w);
     const cplx<T> sum = {weight * x.re, weight * x.im};
-    const T total = degrid::transposed_sum<1, 32>(&sum, lane);
+    const T total = transposed_sum<1, 32>(&sum, lane);
     if (lane % 16 == 0) part[threadIdx.x / 32][lane / 16] = total;
     __syncthreads();
     if (threadIdx.x >= 2) return;
@@ -190,10 +193,11 @@ __global__ void __launch_bounds__(THREADS)
     if (i < n && (msi_stack_locate(&uvw[i], size) & MSI_STACK_OUTSIDE)) atomicAdd(n_outside, 1u);
 }
 
-/* Blocks of cells, of whom those are marked that a footprint begins in: a word a row of blocks. */
+/* Subgrids are divided into blocks of cells; a word holds a bit for each block of a row. */
 constexpr int BLOCK_CELLS = 16, BLOCK_ROWS = MSI_STACK_MAX_SIZE / BLOCK_CELLS;
 static_assert(BLOCK_ROWS <= 32, "a row of blocks is one word");
 
+/* Mark the blocks of cells that a footprint begins in. */
 __global__ void __launch_bounds__(THREADS)
     k_stack_occupied(const uint32_t *first_vis, int n_subgrid, const msi_stack_uvw *uvw, int32_t size, uint32_t *row)
 {
@@ -212,6 +216,7 @@ unsigned blocks_for(uint32_t n, uint32_t each)
 } /* namespace */
 
 struct msi_stack {
+    msi_gpu_stream gpu;
     msi_stack_form form;
     int32_t group;
     uint32_t n_vis;
@@ -222,7 +227,7 @@ struct msi_stack {
     msi_stack_sorted sorted;
 };
 
-/* Where the forms crossed on an H200, in fp64, at random places in 32 subgrids of 512 x 512 cells. */
+/* The forms' times crossed at these numbers on an H200, in fp64, at random places in 32 subgrids of 512 x 512 cells. */
 static const double TILE_FROM = 147456, STREAM_FROM = 4096, ZREDUCE_FROM = 512;
 
 extern "C" msi_stack_form msi_stack_form_for(double vis_per_subgrid)
@@ -244,20 +249,22 @@ extern "C" void msi_stack_free(msi_stack *s)
     delete s;
 }
 
-/* Visibilities to 512 x 512 cells, where only blocks of cells count that any visibility's footprint begins in. */
+/* Find the visibilities to 512 x 512 cells, where only blocks of cells count that any footprint begins in. */
 static int measure_density(const msi_stack *s, const msi_stack_job *job, double *density)
 {
     std::vector<uint32_t> row((size_t)job->n_subgrid * BLOCK_ROWS);
     const size_t bytes = row.size() * sizeof row[0];
     uint32_t *d_row;
     MSI_CUDA(cudaMalloc((void **)&d_row, bytes));
-    cudaError_t e = cudaMemset(d_row, 0, bytes);
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
+    cudaError_t e = cudaMemsetAsync(d_row, 0, bytes, stream);
     if (e == cudaSuccess) {
-        k_stack_occupied<<<blocks_for(s->n_vis, THREADS), THREADS>>>(s->first_vis, job->n_subgrid, job->uvw, job->size,
-                                                                     d_row);
+        k_stack_occupied<<<blocks_for(s->n_vis, THREADS), THREADS, 0, stream>>>(s->first_vis, job->n_subgrid, job->uvw,
+                                                                                job->size, d_row);
         e = cudaGetLastError();
     }
-    if (e == cudaSuccess) e = cudaMemcpy(row.data(), d_row, bytes, cudaMemcpyDeviceToHost);
+    if (e == cudaSuccess) e = cudaMemcpyAsync(row.data(), d_row, bytes, cudaMemcpyDeviceToHost, stream);
+    if (e == cudaSuccess) e = cudaStreamSynchronize(stream);
     cudaFree(d_row);
     if (e != cudaSuccess)
         return msi_error_set(MSI_EGPU, "GPU: cells of a stack could not be counted: %s", cudaGetErrorString(e));
@@ -286,32 +293,38 @@ static int fill_stack(msi_stack *s, const msi_stack_job *job)
     const size_t bytes = first_vis.size() * sizeof first_vis[0];
     MSI_CUDA(cudaMalloc((void **)&s->n_outside, sizeof *s->n_outside));
     MSI_CUDA(cudaMalloc((void **)&s->first_vis, bytes));
-    MSI_CUDA(cudaMemcpy(s->first_vis, first_vis.data(), bytes, cudaMemcpyHostToDevice));
+    MSI_CUDA(
+        cudaMemcpyAsync(s->first_vis, first_vis.data(), bytes, cudaMemcpyHostToDevice, (cudaStream_t)s->gpu.stream));
     if (s->form == MSI_STACK_AUTO) MSI_TRY(choose_form(s, job, &s->form));
     if (s->form != MSI_STACK_TILE && s->form != MSI_STACK_STREAM) return MSI_OK;
     msi_stack_tile tile;
     int32_t most;
     if (s->form == MSI_STACK_TILE)
-        MSI_TRY(msi_stack_tiles_create(&s->tiles, job, &tile, &most));
+        MSI_TRY(msi_stack_tiles_create(&s->tiles, &s->gpu, job, &tile, &most));
     else
-        MSI_TRY(msi_stack_stream_create(&s->stream, job, &tile, &most));
-    return msi_stack_sorter_create(&s->sorter, job, tile, most);
+        MSI_TRY(msi_stack_stream_create(&s->stream, &s->gpu, job, &tile, &most));
+    return msi_stack_sorter_create(&s->sorter, &s->gpu, job, tile, most);
 }
 
-extern "C" int msi_stack_create(msi_stack **out, const msi_stack_job *job, msi_stack_form form, int32_t group)
+extern "C" int msi_stack_create(msi_stack **out, const msi_gpu_stream *gpu, const msi_stack_job *job,
+                                msi_stack_form form, int32_t group)
 {
     *out = nullptr;
     MSI_TRY(msi_stack_job_check(job));
+    MSI_TRY(msi_gpu_stream_enter(gpu));
     if (group < 0 || group > MAX_GROUP)
         return msi_error_set(MSI_ERANGE, "groups of %d visibilities: 1 to %d are possible", group, MAX_GROUP);
     const int64_t n_vis = job->first_vis[job->n_subgrid];
     if (n_vis > INT32_MAX)
         return msi_error_set(MSI_ERANGE, "GPU: %lld visibilities in one job: too many", (long long)n_vis);
     msi_stack *s = new msi_stack{};
+    s->gpu = *gpu;
     s->form = form;
     s->group = group > 0 ? group : MAX_GROUP;
     s->n_vis = (uint32_t)n_vis;
     int status = fill_stack(s, job);
+    /* What was uploaded from this call's memory must have arrived. */
+    if (status == MSI_OK) status = msi_gpu_stream_wait(gpu);
     if (status != MSI_OK) {
         msi_stack_free(s);
         return status;
@@ -325,11 +338,13 @@ extern "C" msi_stack_form msi_stack_form_of(const msi_stack *s)
     return s->form;
 }
 
-extern "C" int msi_stack_check(msi_stack *s, const msi_stack_job *job, void *stream_)
+extern "C" int msi_stack_check(msi_stack *s, const msi_stack_job *job)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("check stacks");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     uint32_t n_outside;
     if (s->n_vis == 0) return MSI_OK;
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
     MSI_CUDA(cudaMemsetAsync(s->n_outside, 0, sizeof n_outside, stream));
     k_stack_outside<<<blocks_for(s->n_vis, THREADS), THREADS, 0, stream>>>(job->uvw, s->n_vis, job->size, s->n_outside);
     MSI_CUDA(cudaGetLastError());
@@ -341,9 +356,9 @@ extern "C" int msi_stack_check(msi_stack *s, const msi_stack_job *job, void *str
     return MSI_OK;
 }
 
-extern "C" int msi_stack_sort(msi_stack *s, const msi_stack_job *job, void *stream)
+extern "C" int msi_stack_sort(msi_stack *s, const msi_stack_job *job)
 {
-    return s->sorter ? msi_stack_sorter_sort(s->sorter, job, stream, &s->sorted) : MSI_OK;
+    return s->sorter ? msi_stack_sorter_sort(s->sorter, job, &s->sorted) : MSI_OK;
 }
 
 template <typename T> static int launch_given(const msi_stack *s, const msi_stack_job *job, cudaStream_t stream)
@@ -370,13 +385,15 @@ template <typename T> static int launch_given(const msi_stack *s, const msi_stac
     return MSI_OK;
 }
 
-extern "C" int msi_stack_degrid(msi_stack *s, const msi_stack_job *job, void *stream_)
+extern "C" int msi_stack_degrid(msi_stack *s, const msi_stack_job *job)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("degrid stacks");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     if (s->n_vis == 0) return MSI_OK;
-    if (s->form == MSI_STACK_TILE) return msi_stack_tiles_degrid(s->tiles, job, &s->sorted, stream);
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
+    if (s->form == MSI_STACK_TILE) return msi_stack_tiles_degrid(s->tiles, job, &s->sorted);
     if (s->form == MSI_STACK_STREAM) {
-        MSI_TRY(msi_stack_stream_degrid(s->stream, job, &s->sorted, stream));
+        MSI_TRY(msi_stack_stream_degrid(s->stream, job, &s->sorted));
         /* Another one after the same sort is to wait for this one. */
         s->sorted.ready = nullptr;
         return MSI_OK;

@@ -2,6 +2,9 @@
 /*
  * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
  *
+ * w-towers do not use this degridder: its footprint is 8 x 8 x 4 cells with weights from tables, while theirs has the
+ * width and the polynomials that the accuracy asks for (docs/performance.md, "w-towers").
+ *
  * A job is degridding from stacks of small subgrids: what is given, and which cells and weights a visibility takes.
  */
 #ifndef MSI_KERNELS_STACK_JOB_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
+ * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ *
  * A counting sort by tile. The visibilities of a subgrid come together, so a block takes a chunk of one subgrid's and
  * counts them over its tiles in shared memory; only sums over a chunk are added in global memory. A second kernel, one
  * block a subgrid, turns counts into places and cuts the tiles into items. The third counts each chunk anew, takes its
- * share of every tile's places, orders the chunk in shared memory and writes it out in runs, since single words all
+ * part of every tile's places, orders the chunk in shared memory and writes it out in runs, since single words all
  * over memory would cost a sector of 32 bytes each. Coordinates are read twice and nothing else moves but the result.
  *
  * Three launches take longer than the work where there is little of it. Then, where blocks can form clusters, one
@@ -17,8 +19,9 @@
 
 #include <cooperative_groups.h>
 
-#include "kernels/gpu/hopper_cuda.cuh"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/gpu/hopper_cuda.cuh"
 
 namespace {
 
@@ -34,7 +37,7 @@ struct chunk {
     uint32_t first, n;
 };
 
-/* x / tile for 0 <= x < 512 is x inverse >> 16. */
+/* A tiling of a subgrid: x / tile for 0 <= x < 512 is x inverse >> 16. */
 struct tiling {
     int32_t size;
     msi_stack_tile tile;
@@ -46,7 +49,7 @@ __device__ __forceinline__ int tile_of(const tiling &t, msi_stack_place p)
     return (msi_stack_u0(p) * t.inverse_u >> 16) * t.n_v + (msi_stack_v0(p) * t.inverse_v >> 16);
 }
 
-/* Sum over the block's threads before this one; *all: over all of them. Waits for the block twice. */
+/* Sum x over the block's threads before this one; *all is the sum over all of them. The block meets twice. */
 template <int N_WARP> __device__ __forceinline__ uint32_t sum_before(uint32_t x, uint32_t *warp_sum, uint32_t *all)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -70,6 +73,7 @@ template <int N_WARP> __device__ __forceinline__ uint32_t sum_before(uint32_t x,
     return (warp ? before : 0) + sum - x;
 }
 
+/* Count a chunk's visibilities over the tiles of its subgrid. */
 __global__ void __launch_bounds__(THREADS)
     k_stack_count(const chunk *chunks, const msi_stack_uvw *uvw, tiling t, uint32_t *count, uint32_t *n_item)
 {
@@ -92,7 +96,7 @@ __global__ void __launch_bounds__(THREADS)
         if (here[i]) atomicAdd(&count[(int64_t)c.subgrid * t.n + i], here[i]);
 }
 
-/* Block s: where the tiles of subgrid s begin, and their items. Counts are left zero for the next sort. */
+/* Find where the tiles of subgrid blockIdx.x begin, and list their items. Counts are left zero for the next sort. */
 __global__ void __launch_bounds__(SCAN)
     k_stack_items(const uint32_t *first_vis, tiling t, uint32_t most, uint32_t *count, uint32_t *cursor,
                   msi_stack_item *item, uint32_t *n_item)
@@ -136,7 +140,7 @@ template <int EACH_OF> struct order_store {
     uint32_t warp_sum[32];
 };
 
-/* Chunks have up to EACH_OF visibilities to a thread. */
+/* Put a chunk of up to EACH_OF visibilities to a thread in order. */
 template <int EACH_OF>
 __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks, const msi_stack_uvw *uvw, tiling t,
                                                             uint32_t *cursor, msi_stack_place *place, uint32_t *index)
@@ -146,17 +150,17 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks,
     const chunk c = chunks[blockIdx.x];
     for (int i = threadIdx.x; i < t.n; i += THREADS) s.count[i] = 0;
     __syncthreads();
-    msi_stack_place mine[EACH_OF];
+    msi_stack_place own[EACH_OF];
     uint32_t tile_rank[EACH_OF];
 #pragma unroll
     for (int batch = 0; batch < EACH_OF; batch += BATCH) {
         if (batch * THREADS >= c.n) break;
 #pragma unroll
         for (int k = batch; k < batch + BATCH; k++)
-            mine[k] = msi_stack_locate(&uvw[c.first + min(k * THREADS + threadIdx.x, c.n - 1)], t.size);
+            own[k] = msi_stack_locate(&uvw[c.first + min(k * THREADS + threadIdx.x, c.n - 1)], t.size);
 #pragma unroll
         for (int k = batch; k < batch + BATCH; k++) {
-            const uint32_t tile = (uint32_t)tile_of(t, mine[k]);
+            const uint32_t tile = (uint32_t)tile_of(t, own[k]);
             if (k * THREADS + threadIdx.x < c.n) tile_rank[k] = tile << 16 | atomicAdd(&s.count[tile], 1u);
         }
     }
@@ -182,7 +186,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks,
         const uint32_t i = k * THREADS + threadIdx.x;
         if (i >= c.n) break;
         const uint32_t to = s.count[tile_rank[k] >> 16] + (tile_rank[k] & 0xffff);
-        s.place[to] = mine[k];
+        s.place[to] = own[k];
         s.index[to] = c.first + i;
     }
     __syncthreads();
@@ -196,7 +200,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks,
 
 struct cluster_args {
     tiling tiles;
-    uint32_t most, share; /* visibilities of an item; of a block, at most */
+    uint32_t most, per_block; /* visibilities of an item; of a block, at most */
     const uint32_t *first_vis;
     const msi_stack_uvw *uvw;
     uint32_t *end, *index, *n_item, *progress; /* progress: items so far, clusters that have listed theirs */
@@ -205,32 +209,32 @@ struct cluster_args {
     msi_stack_item *item;
 };
 
-/* A block's share in order, and the tiles of its subgrid. */
+/* A block holds its visibilities in order, and the tiles of its subgrid. */
 struct cluster_store {
     msi_stack_place *place;
     uint32_t *index;
     uint32_t *here, *all;        /* of a tile: the block's, the cluster's */
     uint32_t *first_here, *base; /* where the block's begin in `place`, and how far from there they go, modulo 2^32 */
 
-    __device__ __forceinline__ cluster_store(char *bytes, uint32_t share, int n_tile)
-        : place((msi_stack_place *)bytes), index((uint32_t *)(place + share)), here(index + share), all(here + n_tile),
-          first_here(all + n_tile), base(first_here + n_tile)
+    __device__ __forceinline__ cluster_store(char *bytes, uint32_t per_block, int n_tile)
+        : place((msi_stack_place *)bytes), index((uint32_t *)(place + per_block)), here(index + per_block),
+          all(here + n_tile), first_here(all + n_tile), base(first_here + n_tile)
     {
     }
 };
 
-size_t cluster_bytes(uint32_t share, int n_tile)
+size_t cluster_bytes(uint32_t per_block, int n_tile)
 {
-    return share * (sizeof(msi_stack_place) + sizeof(uint32_t)) + 4 * (size_t)n_tile * sizeof(uint32_t);
+    return per_block * (sizeof(msi_stack_place) + sizeof(uint32_t)) + 4 * (size_t)n_tile * sizeof(uint32_t);
 }
 
 #if __CUDA_ARCH__ >= 900
 
 namespace cg = cooperative_groups;
 
-/* Count n visibilities over the tiles; they stay in registers with their tiles, and their ranks there. */
+/* Count a block's n visibilities over the tiles; they stay in registers with their tiles, and their ranks there. */
 template <int EACH_OF>
-__device__ __forceinline__ void count_share(const cluster_args &a, uint32_t first, uint32_t n, msi_stack_place *mine,
+__device__ __forceinline__ void count_block(const cluster_args &a, uint32_t first, uint32_t n, msi_stack_place *own,
                                             uint32_t *tile_rank, uint32_t *here)
 {
 #pragma unroll
@@ -238,16 +242,16 @@ __device__ __forceinline__ void count_share(const cluster_args &a, uint32_t firs
         if (batch * THREADS >= n) break;
 #pragma unroll
         for (int k = batch; k < batch + BATCH; k++)
-            mine[k] = msi_stack_locate(&a.uvw[first + min(k * THREADS + threadIdx.x, n - 1)], a.tiles.size);
+            own[k] = msi_stack_locate(&a.uvw[first + min(k * THREADS + threadIdx.x, n - 1)], a.tiles.size);
 #pragma unroll
         for (int k = batch; k < batch + BATCH; k++) {
-            const uint32_t tile = (uint32_t)tile_of(a.tiles, mine[k]);
+            const uint32_t tile = (uint32_t)tile_of(a.tiles, own[k]);
             if (k * THREADS + threadIdx.x < n) tile_rank[k] = tile << 16 | atomicAdd(&here[tile], 1u);
         }
     }
 }
 
-/* Of each tile the visibilities of all blocks, and in `base` those of the blocks before this one. */
+/* Add up each tile's visibilities of all blocks, and in `base` those of the blocks before this one. */
 __device__ __forceinline__ void add_counts(const cg::cluster_group &cluster, const cluster_store &s, int n_tile)
 {
     const uint32_t rank = cluster.block_rank();
@@ -255,16 +259,16 @@ __device__ __forceinline__ void add_counts(const cg::cluster_group &cluster, con
         uint32_t n = 0, before = 0;
 #pragma unroll
         for (uint32_t r = 0; r < CLUSTER; r++) {
-            const uint32_t theirs = *cluster.map_shared_rank(&s.here[i], r);
-            n += theirs;
-            if (r < rank) before += theirs;
+            const uint32_t others = *cluster.map_shared_rank(&s.here[i], r);
+            n += others;
+            if (r < rank) before += others;
         }
         s.all[i] = n;
         s.base[i] = before;
     }
 }
 
-/* Places of tiles, from first_vis on. A thread has some that follow each other. */
+/* Find the tiles' places from first_vis on. A thread has some tiles that follow each other. */
 __device__ __forceinline__ void place_tiles(const cluster_store &s, int n_tile, uint32_t first_vis, uint32_t *warp_sum,
                                             uint32_t *end)
 {
@@ -287,7 +291,7 @@ __device__ __forceinline__ void place_tiles(const cluster_store &s, int n_tile, 
 
 /* Put a block's visibilities into their order in shared memory. */
 template <int EACH_OF>
-__device__ __forceinline__ void order_share(const cluster_store &s, const msi_stack_place *mine,
+__device__ __forceinline__ void order_block(const cluster_store &s, const msi_stack_place *own,
                                             const uint32_t *tile_rank, uint32_t first, uint32_t n)
 {
 #pragma unroll
@@ -302,14 +306,14 @@ __device__ __forceinline__ void order_share(const cluster_store &s, const msi_st
         for (int k = 0; k < BATCH; k++) {
             const uint32_t i = (batch + k) * THREADS + threadIdx.x;
             if (i >= n) continue;
-            s.place[to[k]] = mine[batch + k];
+            s.place[to[k]] = own[batch + k];
             s.index[to[k]] = first + i;
         }
     }
 }
 
 /* Write a block's visibilities to where they go. A thread has several on their way at once. */
-__device__ __forceinline__ void write_share(const cluster_args &a, const cluster_store &s, uint32_t n)
+__device__ __forceinline__ void write_block(const cluster_args &a, const cluster_store &s, uint32_t n)
 {
     for (uint32_t begin = threadIdx.x; begin < n; begin += BATCH * THREADS) {
         msi_stack_place p[BATCH];
@@ -330,7 +334,8 @@ __device__ __forceinline__ void write_share(const cluster_args &a, const cluster
     }
 }
 
-/* By one block of the cluster; the last of all clusters leaves the counters zero for the next sort. */
+/* List the items of a subgrid, by one block of its cluster; the last of all clusters leaves the counters zero for the
+ * next sort. */
 __device__ __forceinline__ void list_items(const cluster_args &a, const cluster_store &s, int32_t subgrid,
                                            uint32_t first_vis, uint32_t *warp_sum, uint32_t *first_item)
 {
@@ -365,25 +370,25 @@ __device__ __forceinline__ void list_items(const cluster_args &a, const cluster_
 
 #endif
 
-/* A cluster of blocks a subgrid, EACH_OF visibilities to a thread. No items are listed where one may hold any number.
- */
+/* Sort a subgrid by a cluster of blocks, EACH_OF visibilities to a thread. No items are listed where one may hold any
+ * number. */
 template <int EACH_OF>
 __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid_constant__ cluster_args a)
 {
 #if __CUDA_ARCH__ >= 900
     extern __shared__ __align__(16) char shared_bytes[];
     __shared__ uint32_t warp_sum[32], first_item;
-    const cluster_store s(shared_bytes, a.share, a.tiles.n);
+    const cluster_store s(shared_bytes, a.per_block, a.tiles.n);
     const cg::cluster_group cluster = cg::this_cluster();
     const uint32_t subgrid = blockIdx.x / CLUSTER, first_vis = a.first_vis[subgrid];
-    const uint32_t n_vis = a.first_vis[subgrid + 1] - first_vis, begin = min(cluster.block_rank() * a.share, n_vis);
-    const uint32_t first = first_vis + begin, n = min(a.share, n_vis - begin);
+    const uint32_t n_vis = a.first_vis[subgrid + 1] - first_vis, begin = min(cluster.block_rank() * a.per_block, n_vis);
+    const uint32_t first = first_vis + begin, n = min(a.per_block, n_vis - begin);
     const bool last_block = cluster.block_rank() == CLUSTER - 1;
-    msi_stack_place mine[EACH_OF];
+    msi_stack_place own[EACH_OF];
     uint32_t tile_rank[EACH_OF];
     for (int i = threadIdx.x; i < a.tiles.n; i += THREADS) s.here[i] = 0;
     __syncthreads();
-    count_share<EACH_OF>(a, first, n, mine, tile_rank, s.here);
+    count_block<EACH_OF>(a, first, n, own, tile_rank, s.here);
     /* What follows in the stream may take the room that is left; memory has little to do from here on. */
     cudaTriggerProgrammaticLaunchCompletion();
     cluster.sync();
@@ -392,16 +397,16 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid
     __syncthreads();
     place_tiles(s, a.tiles.n, first_vis, warp_sum, last_block ? a.end + (int64_t)subgrid * a.tiles.n : nullptr);
     __syncthreads();
-    order_share<EACH_OF>(s, mine, tile_rank, first, n);
+    order_block<EACH_OF>(s, own, tile_rank, first, n);
     __syncthreads();
-    write_share(a, s, n);
+    write_block(a, s, n);
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
         atomicAdd(&a.ready[subgrid], 1u);
     }
     if (last_block && a.most != INT32_MAX) list_items(a, s, (int32_t)subgrid, first_vis, warp_sum, &first_item);
-    /* Nobody leaves while others read its counts. */
+    /* No block ends while others read its counts. */
     cluster.barrier_wait();
 #endif
 }
@@ -409,9 +414,10 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid
 } /* namespace */
 
 struct msi_stack_sorter {
+    msi_gpu_stream gpu;
     tiling tiles;
-    uint32_t most, n_chunk, share; /* share: visibilities of a cluster's block; 0: no clusters */
-    int each;                      /* of a chunk's, to a thread at most */
+    uint32_t most, n_chunk, per_block; /* per_block: visibilities of a cluster's block; 0: no clusters */
+    int each;                          /* of a chunk's, to a thread at most */
     int32_t n_subgrid;
     chunk *chunks;
     uint32_t *first_vis, *count, *cursor, *index, *n_item, *progress, *ready;
@@ -420,7 +426,7 @@ struct msi_stack_sorter {
     msi_stack_item *item;
 };
 
-/* Chunks of one subgrid each, no fewer than keep every multiprocessor busy where there is work for them. */
+/* Cut subgrids into chunks, no fewer than keep every multiprocessor busy where there is work for them. */
 static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor, int each)
 {
     const int64_t n_vis = job->first_vis[job->n_subgrid], wanted = n_vis / (2 * (int64_t)n_processor);
@@ -432,7 +438,7 @@ static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor, 
     return chunks;
 }
 
-/* Few visibilities to a thread stay in its registers, and a block's in little shared memory. */
+/* So few visibilities to a thread stay in its registers, and a block's in little shared memory. */
 constexpr int FEW = 8;
 
 static_assert(sizeof(order_store<FEW>) <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
@@ -447,16 +453,17 @@ static size_t order_bytes(int each)
     return each == FEW ? sizeof(order_store<FEW>) : sizeof(order_store<EACH>);
 }
 
-static auto *cluster_kernel(uint32_t share)
+static auto *cluster_kernel(uint32_t per_block)
 {
-    return share <= FEW * THREADS ? k_stack_sort_clusters<FEW> : k_stack_sort_clusters<EACH>;
+    return per_block <= FEW * THREADS ? k_stack_sort_clusters<FEW> : k_stack_sort_clusters<EACH>;
 }
 
-/* *share: visibilities of a cluster's block, where a cluster can hold each subgrid's; else, or without clusters, 0. */
-static int choose_share(uint32_t *share, const msi_stack_job *job, int n_tile)
+/* Choose the visibilities of a cluster's block, where a cluster can hold each subgrid's; else, or without clusters, 0.
+ */
+static int choose_per_block(uint32_t *per_block, const msi_stack_job *job, int n_tile)
 {
     int64_t most = 0;
-    *share = 0;
+    *per_block = 0;
     for (int32_t s = 0; s < job->n_subgrid; s++) most = std::max(most, job->first_vis[s + 1] - job->first_vis[s]);
     if (most > CLUSTER * CHUNK) return MSI_OK;
     /* Even, so that what follows in shared memory is aligned. */
@@ -464,7 +471,7 @@ static int choose_share(uint32_t *share, const msi_stack_job *job, int n_tile)
     const auto kernel = cluster_kernel(of_block);
     const size_t room = hopper::room_for(kernel);
     if (room < cluster_bytes(of_block, n_tile)) return MSI_OK;
-    *share = of_block;
+    *per_block = of_block;
     /* The most that any sorter asks for: they share the kernel. */
     MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)std::min(room, cluster_bytes(CHUNK, MAX_TILES))));
@@ -476,12 +483,13 @@ static int choose_share(uint32_t *share, const msi_stack_job *job, int n_tile)
 
 static int fill_sorter(msi_stack_sorter *s, const msi_stack_job *job)
 {
-    int device, n_processor;
+    int n_processor;
     size_t shared;
-    MSI_CUDA(cudaGetDevice(&device));
-    MSI_CUDA(cudaDeviceGetAttribute(&n_processor, cudaDevAttrMultiProcessorCount, device));
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
+    MSI_CUDA(cudaDeviceGetAttribute(&n_processor, cudaDevAttrMultiProcessorCount, s->gpu.device));
     MSI_TRY(block_shared_bytes(&shared));
-    MSI_TRY(choose_share(&s->share, job, s->tiles.n));
+    MSI_TRY(choose_per_block(&s->per_block, job, s->tiles.n));
     s->each = order_bytes(EACH) <= shared ? EACH : FEW;
     const int64_t n_vis = job->first_vis[job->n_subgrid], n_tile = s->tiles.n;
     const std::vector<chunk> chunks = cut_chunks(job, n_processor, s->each);
@@ -498,19 +506,20 @@ static int fill_sorter(msi_stack_sorter *s, const msi_stack_job *job)
     MSI_TRY(allocate(&s->n_item, 1, "work items"));
     MSI_TRY(allocate(&s->progress, 2, "work items"));
     MSI_TRY(allocate(&s->ready, job->n_subgrid, "subgrids"));
-    MSI_CUDA(cudaMemset(s->ready, 0, (size_t)job->n_subgrid * sizeof *s->ready));
-    MSI_CUDA(cudaMemset(s->progress, 0, 2 * sizeof *s->progress));
-    MSI_CUDA(cudaMemset(s->n_item, 0, sizeof *s->n_item));
-    MSI_CUDA(cudaMemset(s->count, 0, (size_t)(job->n_subgrid * n_tile) * sizeof *s->count));
-    MSI_CUDA(cudaMemcpy(s->chunks, chunks.data(), chunks.size() * sizeof(chunk), cudaMemcpyHostToDevice));
-    MSI_CUDA(cudaMemcpy(s->first_vis, first_vis.data(), first_vis.size() * sizeof(uint32_t), cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemsetAsync(s->ready, 0, (size_t)job->n_subgrid * sizeof *s->ready, stream));
+    MSI_CUDA(cudaMemsetAsync(s->progress, 0, 2 * sizeof *s->progress, stream));
+    MSI_CUDA(cudaMemsetAsync(s->n_item, 0, sizeof *s->n_item, stream));
+    MSI_CUDA(cudaMemsetAsync(s->count, 0, (size_t)(job->n_subgrid * n_tile) * sizeof *s->count, stream));
+    MSI_CUDA(cudaMemcpyAsync(s->chunks, chunks.data(), chunks.size() * sizeof(chunk), cudaMemcpyHostToDevice, stream));
+    MSI_CUDA(cudaMemcpyAsync(s->first_vis, first_vis.data(), first_vis.size() * sizeof(uint32_t),
+                             cudaMemcpyHostToDevice, stream));
     MSI_CUDA(cudaFuncSetAttribute(order_kernel(s->each), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)order_bytes(s->each)));
-    return MSI_OK;
+    return msi_gpu_stream_wait(&s->gpu);
 }
 
-extern "C" int msi_stack_sorter_create(msi_stack_sorter **out, const msi_stack_job *job, msi_stack_tile tile,
-                                       int32_t most)
+extern "C" int msi_stack_sorter_create(msi_stack_sorter **out, const msi_gpu_stream *gpu, const msi_stack_job *job,
+                                       msi_stack_tile tile, int32_t most)
 {
     *out = nullptr;
     const int64_t n_vis = job->first_vis[job->n_subgrid];
@@ -520,6 +529,7 @@ extern "C" int msi_stack_sorter_create(msi_stack_sorter **out, const msi_stack_j
         return msi_error_set(MSI_ERANGE, "GPU: %lld visibilities in %d tiles a subgrid: too many", (long long)n_vis,
                              n_u * n_v);
     msi_stack_sorter *s = new msi_stack_sorter{};
+    s->gpu = *gpu;
     s->n_subgrid = job->n_subgrid;
     s->most = (uint32_t)most;
     s->tiles = {job->size, tile, (65536 + tile.u - 1) / tile.u, (65536 + tile.v - 1) / tile.v, n_u, n_v, n_u * n_v};
@@ -541,32 +551,33 @@ extern "C" void msi_stack_sorter_free(msi_stack_sorter *s)
     delete s;
 }
 
-static int sort_in_clusters(const msi_stack_sorter *s, const msi_stack_job *job, cudaStream_t stream)
+static int sort_in_clusters(const msi_stack_sorter *s, const msi_stack_job *job)
 {
-    const cluster_args a = {s->tiles, s->most,   s->share,    s->first_vis, job->uvw, s->cursor,
-                            s->index, s->n_item, s->progress, s->ready,     s->place, s->item};
+    const cluster_args a = {s->tiles, s->most,   s->per_block, s->first_vis, job->uvw, s->cursor,
+                            s->index, s->n_item, s->progress,  s->ready,     s->place, s->item};
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {CLUSTER, 1, 1};
     cudaLaunchConfig_t launch = {};
     launch.gridDim = dim3((unsigned)(s->n_subgrid * CLUSTER));
     launch.blockDim = dim3(THREADS);
-    launch.dynamicSmemBytes = cluster_bytes(s->share, s->tiles.n);
-    launch.stream = stream;
+    launch.dynamicSmemBytes = cluster_bytes(s->per_block, s->tiles.n);
+    launch.stream = (cudaStream_t)s->gpu.stream;
     launch.attrs = &cluster;
     launch.numAttrs = 1;
-    MSI_CUDA(cudaLaunchKernelEx(&launch, cluster_kernel(s->share), a));
+    MSI_CUDA(cudaLaunchKernelEx(&launch, cluster_kernel(s->per_block), a));
     return MSI_OK;
 }
 
-extern "C" int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *job, void *stream_,
-                                     msi_stack_sorted *sorted)
+extern "C" int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *job, msi_stack_sorted *sorted)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("sort stacks");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     *sorted = {s->place, s->index, s->item, s->n_item, s->first_vis, s->cursor, s->tiles.n_u, s->tiles.n_v, nullptr, 0};
     if (s->n_chunk == 0) return MSI_OK;
-    if (s->share > 0) {
-        MSI_TRY(sort_in_clusters(s, job, stream));
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
+    if (s->per_block > 0) {
+        MSI_TRY(sort_in_clusters(s, job));
         sorted->ready = s->ready;
         sorted->ready_at = ++s->n_sort * CLUSTER;
         return MSI_OK;

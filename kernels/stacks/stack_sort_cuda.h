@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Order for degridding from stacks: visibilities whose footprints begin in the same tile of a subgrid stand together.
+/*
+ * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ *
+ * Sorts visibilities for degridding from stacks: those whose footprints begin in the same tile of a subgrid stand
+ * together.
  */
 #ifndef MSI_KERNELS_STACK_SORT_CUDA_H
 #define MSI_KERNELS_STACK_SORT_CUDA_H
 
+#include "kernels/gpu/gpu_stream.h"
 #include "kernels/stacks/stack_job.h"
 
 #ifdef __cplusplus
@@ -12,7 +17,7 @@ extern "C" {
 
 enum { MSI_STACK_MAX_TILES = 1536 }; /* of a subgrid */
 
-/* Sides in cells. */
+/* A tile's sides are counted in cells. */
 typedef struct msi_stack_tile {
     int32_t u, v;
 } msi_stack_tile;
@@ -24,7 +29,7 @@ typedef struct msi_stack_item {
     uint32_t first, n;
 } msi_stack_item;
 
-/* Device memory that belongs to the sorter. */
+/* The sorted visibilities are device memory that belongs to the sorter. */
 typedef struct msi_stack_sorted {
     const msi_stack_place *place; /* [n_vis] */
     const uint32_t *index;        /* [n_vis] where each stood in the job */
@@ -41,11 +46,14 @@ typedef struct msi_stack_sorter msi_stack_sorter;
 
 /*
  * msi_stack_sorter_create - device memory to sort the job's visibilities.
- * Given:   job: a checked one; precision, grid, tables and values are not looked at
- *          most: visibilities of an item; INT32_MAX where nobody looks at items: there may be none then
- * Returns: 0, MSI_EGPU, MSI_ERANGE (2^31 visibilities or more, too many tiles)
+ * Given:    gpu: copied; its stream is borrowed as long as *out lives
+ *           job: a checked one; precision, grid, tables and values are not looked at
+ *           most: visibilities of an item; INT32_MAX where items are not needed: there may be none then
+ * Returned: *out, freed by msi_stack_sorter_free
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (2^31 visibilities or more, too many tiles)
  */
-int msi_stack_sorter_create(msi_stack_sorter **out, const msi_stack_job *job, msi_stack_tile tile, int32_t most);
+int msi_stack_sorter_create(msi_stack_sorter **out, const msi_gpu_stream *gpu, const msi_stack_job *job,
+                            msi_stack_tile tile, int32_t most);
 void msi_stack_sorter_free(msi_stack_sorter *s);
 
 /*
@@ -55,7 +63,7 @@ void msi_stack_sorter_free(msi_stack_sorter *s);
  * Returns:  0, MSI_EGPU
  * Notes:    the order within a tile varies from run to run.
  */
-int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *job, void *stream, msi_stack_sorted *sorted);
+int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *job, msi_stack_sorted *sorted);
 
 #ifdef __cplusplus
 }

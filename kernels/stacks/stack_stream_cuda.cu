@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
+ * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ *
  * Degridding a stack that few visibilities share: where most footprints have a cell to themselves, reading every cell
  * of every subgrid once is nearly all there is to do, and it must never pause.
  *
@@ -13,8 +15,8 @@
  * warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights; those of the next turn are on
  * their way while it sums. Shared memory gives a warp 128 bytes at a time whether lanes share them or not, so weights
  * count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its own, nearly half as much
- * would be weights. Barriers in shared memory count bytes that arrive and warps that are done with 8 rows; nobody else
- * waits for anybody.
+ * would be weights. Barriers in shared memory count bytes that arrive and warps that are done with 8 rows; nothing
+ * else is waited for.
  *
  * With nothing computed the copies alone take most of the time.
  *
@@ -28,20 +30,24 @@
 #include <vector>
 
 #include "kernels/gpu/cache_policy_cuda.cuh"
-#include "kernels/wproj/points/degrid_device.cuh"
-#include "kernels/gpu/hopper_cuda.cuh"
+#include "kernels/gpu/complex_cuda.cuh"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/gpu/hopper_cuda.cuh"
 
 namespace {
 
-using degrid::cplx;
+using complex_cuda::ALL_LANES;
+using complex_cuda::cplx;
+using complex_cuda::read_only;
 using namespace hopper;
 
 constexpr int TAPS = MSI_STACK_TAPS, PLANES = MSI_STACK_PLANES;
-constexpr int STRIP = 48, COLUMNS = 56; /* whole lines of 128 bytes in fp64; rows of complex floats, of 16 bytes */
-constexpr int UNITS = 2;                /* known to the block at once */
-constexpr int ROWS = 8, SLOTS = 4, STEPS = 18, FINE_STEPS = 5; /* STEPS: of ROWS, of a unit */
-constexpr int REACH = (ROWS + TAPS - 2) / ROWS;                /* steps beyond its first that a footprint may need */
+constexpr int STRIP = 48, COLUMNS = 56; /* cells: rows are whole lines of 128 bytes in fp64, of 16 bytes in fp32 */
+constexpr int UNITS = 2;                /* units that a block knows at once */
+constexpr int ROWS = 8, SLOTS = 4, STEPS = 18,
+              FINE_STEPS = 5;                   /* a step is ROWS rows; a unit has STEPS, a low one FINE_STEPS */
+constexpr int REACH = (ROWS + TAPS - 2) / ROWS; /* steps beyond its first that a footprint may need */
 constexpr int CONSUMERS = 7, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
 constexpr int NAP_NS = 20; /* between two looks whether a subgrid is sorted */
 constexpr int FINE = 2;    /* low units to each block, at least */
@@ -49,8 +55,9 @@ static_assert(SLOTS > REACH && SLOTS <= FINE_STEPS + REACH, "the ring holds a fo
 static_assert(COLUMNS >= STRIP + TAPS - 1, "a footprint lies in a strip's columns");
 
 template <typename T> struct stream_args {
-    int32_t n_used, n_coarse,
-        n_unit;           /* n_used: subgrids with visibilities; n_coarse: bands of a subgrid's units that are high */
+    int32_t n_used;   /* subgrids with visibilities */
+    int32_t n_coarse; /* bands of a subgrid's units that are high */
+    int32_t n_unit;
     const int32_t *order; /* of subgrids */
     const T *kernel_u, *kernel_v, *kernel_w;
     cplx<T> *value;
@@ -64,8 +71,8 @@ struct unit {
     int32_t first_step, n_step; /* rows are needed of all these; no step: there is nothing more to do */
 };
 
-/* Where a unit lies: visibilities begin in its steps. */
-struct spot {
+/* A unit lies in a strip of a subgrid; its visibilities begin in these steps. */
+struct unit_place {
     int32_t subgrid, column, first_step, n_step;
 };
 
@@ -97,8 +104,9 @@ __device__ __forceinline__ bool is_ready(const msi_stack_sorted &s, int subgrid)
     return (int32_t)(n - s.ready_at) >= 0;
 }
 
-/* Side by side first, then subgrid by subgrid, then band by band. */
-template <typename T> __device__ __forceinline__ spot find_spot(const stream_args<T> &a, int number)
+/* Find the place of a unit by its number: units are numbered side by side, then subgrid by subgrid, then band by band.
+ */
+template <typename T> __device__ __forceinline__ unit_place locate_unit(const stream_args<T> &a, int number)
 {
     const int n_u = a.sorted.n_u, of_band = n_u * a.n_used, band = number / of_band, rest = number % of_band;
     const int fine = max(band - a.n_coarse, 0);
@@ -106,9 +114,9 @@ template <typename T> __device__ __forceinline__ spot find_spot(const stream_arg
             band < a.n_coarse ? STEPS : FINE_STEPS};
 }
 
-/* A unit's visibilities and the steps that they need; a `started` one has its first ring of steps already, and takes
- * the others without looking. */
-template <typename T> __device__ unit find_unit(const stream_args<T> &a, const spot &p, bool started)
+/* Find a unit's visibilities and the steps that they need; a `started` one has its first ring of steps already, and
+ * takes the others whether they are needed or not. */
+template <typename T> __device__ unit find_unit(const stream_args<T> &a, const unit_place &p, bool started)
 {
     const msi_stack_sorted &s = a.sorted;
     if (s.ready)
@@ -124,13 +132,13 @@ template <typename T> __device__ unit find_unit(const stream_args<T> &a, const s
     return {p.subgrid, p.column * STRIP, begin, end, first, n};
 }
 
-/* The next unit that has visibilities; every block begins with that of its own number. */
+/* Draw the next unit that has visibilities; every block begins with that of its own number. */
 template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
 {
     for (;;) {
         const int number = (int)(gridDim.x + atomicAdd(&a.next[0], 1u));
         if (number >= a.n_unit) return {0, 0, 0, 0, 0, 0};
-        const unit x = find_unit(a, find_spot(a, number), false);
+        const unit x = find_unit(a, locate_unit(a, number), false);
         if (x.n_step > 0) return x;
     }
 }
@@ -146,7 +154,7 @@ template <int N> struct ring_place {
     }
 };
 
-/* By one thread. */
+/* Draw units and copy their rows into the ring, by one thread. */
 template <typename T> __device__ void produce(const stream_args<T> &a, const CUtensorMap *map, ring<T> &r)
 {
     const uint64_t policy = cache_policy::evict_first();
@@ -158,14 +166,14 @@ template <typename T> __device__ void produce(const stream_args<T> &a, const CUt
         copy_rows(r.cell[slot.at], map, column, step * ROWS, subgrid, &r.full[slot.at], policy);
         slot.advance();
     };
-    const spot mine = find_spot(a, (int)blockIdx.x);
+    const unit_place own = locate_unit(a, (int)blockIdx.x);
     /* While its visibilities are being sorted, a block takes its unit's first rows, whether they are needed or not. */
     if (!a.sorted.ready) cudaGridDependencySynchronize();
-    const bool waits = a.sorted.ready && !is_ready(a.sorted, mine.subgrid);
+    const bool waits = a.sorted.ready && !is_ready(a.sorted, own.subgrid);
     if (waits)
-        for (int step = 0; step < SLOTS; step++) copy(mine.column * STRIP, mine.subgrid, mine.first_step + step);
+        for (int step = 0; step < SLOTS; step++) copy(own.column * STRIP, own.subgrid, own.first_step + step);
     int step = waits ? SLOTS : 0;
-    unit next = find_unit(a, mine, waits);
+    unit next = find_unit(a, own, waits);
     if (next.n_step == 0) next = draw_unit(a);
     for (;; step = 0) {
         const unit x = next;
@@ -187,7 +195,7 @@ template <typename T> __device__ void produce(const stream_args<T> &a, const CUt
     if (atomicAdd(&a.next[1], 1u) == gridDim.x - 1) a.next[0] = a.next[1] = 0;
 }
 
-/* What a warp that reads the ring has come to; steps are counted through all units. */
+/* A reader knows how far a warp has come with the ring; steps are counted through all units. */
 struct reader {
     uint32_t first, arrived, released; /* of the unit; steps that are there; steps that are done with */
 
@@ -206,8 +214,8 @@ struct reader {
     }
 };
 
-/* A visibility, and its weights in v and w. */
-template <typename T> struct seat {
+/* A lane holds a visibility and its weights in v and w. */
+template <typename T> struct weighted_vis {
     msi_stack_place place;
     T v[TAPS], w[PLANES];
 
@@ -221,16 +229,17 @@ template <typename T> struct seat {
     {
 #pragma unroll
         for (int k = 0; k < N; k += 2) {
-            const cplx<T> pair = degrid::read_only((const cplx<T> *)(from + k));
+            const cplx<T> pair = read_only((const cplx<T> *)(from + k));
             to[k] = pair.re;
             to[k + 1] = pair.im;
         }
     }
 };
 
-/* The sum over v and w at a lane's u; slot: of the step that the footprint begins in. */
+/* Sum over v and w at a lane's u; slot holds the step that the footprint begins in. */
 template <typename T>
-__device__ __forceinline__ cplx<T> sum_column(const ring<T> &r, const seat<T> &s, int u0, uint32_t slot, int lane)
+__device__ __forceinline__ cplx<T> sum_column(const ring<T> &r, const weighted_vis<T> &s, int u0, uint32_t slot,
+                                              int lane)
 {
     static_assert(REACH == 1, "a footprint's rows are of one step or two");
     const int row = msi_stack_v0(s.place) % ROWS;
@@ -255,15 +264,16 @@ __device__ __forceinline__ cplx<T> sum_column(const ring<T> &r, const seat<T> &s
     return sum;
 }
 
-/* Over each 8 lanes: the sum of re for the lower four, of im for the upper four. */
+/* Sum over each 8 lanes: re for the lower four, im for the upper four. */
 template <typename T> __device__ __forceinline__ T sum_lanes(cplx<T> x, int lane)
 {
     const bool upper = lane & 4;
-    T sum = (upper ? x.im : x.re) + __shfl_xor_sync(degrid::ALL_LANES, upper ? x.re : x.im, 4);
-    sum += __shfl_xor_sync(degrid::ALL_LANES, sum, 2);
-    return sum + __shfl_xor_sync(degrid::ALL_LANES, sum, 1);
+    T sum = (upper ? x.im : x.re) + __shfl_xor_sync(ALL_LANES, upper ? x.re : x.im, 4);
+    sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+    return sum + __shfl_xor_sync(ALL_LANES, sum, 1);
 }
 
+/* Sum the visibilities of every unit that the block draws, by one of its warps. */
 template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &r, int warp, int lane)
 {
     constexpr uint32_t TURN = CONSUMERS * AT_ONCE;
@@ -278,14 +288,14 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
         if (x.n_step == 0) break;
         uint32_t i = x.begin + warp * AT_ONCE + lane / TAPS, n_vis = x.end - x.begin;
         const auto number = [&](uint32_t k) { return min(k, x.end - 1); };
-        const auto turn = [&](const seat<T> &s) {
+        const auto sum_one = [&](const weighted_vis<T> &s) {
             const uint32_t index = __ldcs(a.sorted.index + number(i));
             const T u = __ldg(a.kernel_u + msi_stack_sub_u(s.place) * TAPS + lane % TAPS);
             cplx<T> sum = {0, 0};
-            /* Those whose rows the ring can hold together; nearly always all. */
+            /* The ring holds the rows of these together; nearly always of all. */
             const uint32_t step = at.first + msi_stack_v0(s.place) / ROWS - x.first_step;
-            const uint32_t last_step = __shfl_sync(degrid::ALL_LANES, step, 31);
-            for (uint32_t begin = __shfl_sync(degrid::ALL_LANES, step, 0); begin <= last_step; begin += SLOTS - REACH) {
+            const uint32_t last_step = __shfl_sync(ALL_LANES, step, 31);
+            for (uint32_t begin = __shfl_sync(ALL_LANES, step, 0); begin <= last_step; begin += SLOTS - REACH) {
                 const uint32_t end = min(begin + SLOTS - REACH, last_step + 1);
                 at.release(r, begin, lane);
                 at.await(r, end + REACH);
@@ -298,18 +308,18 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
             i += TURN;
         };
         if (n_vis > warp * AT_ONCE) {
-            seat<T> even, odd;
+            weighted_vis<T> even, odd;
             even.take(a, __ldcs(a.sorted.place + number(i)));
             msi_stack_place next = __ldcs(a.sorted.place + number(i + TURN));
             const uint32_t n_turn = (n_vis - warp * AT_ONCE + TURN - 1) / TURN;
             for (uint32_t k = 0;; k += 2) {
                 odd.take(a, next);
                 next = __ldcs(a.sorted.place + number(i + 2 * TURN));
-                turn(even);
+                sum_one(even);
                 if (k + 1 >= n_turn) break;
                 even.take(a, next);
                 next = __ldcs(a.sorted.place + number(i + 2 * TURN));
-                turn(odd);
+                sum_one(odd);
                 if (k + 2 >= n_turn) break;
             }
         }
@@ -350,6 +360,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 } /* namespace */
 
 struct msi_stack_stream {
+    msi_gpu_stream gpu;
     int n_processor;
     uint32_t *next;
     int32_t n_used; /* subgrids that have visibilities: the first of `order` */
@@ -364,7 +375,7 @@ extern "C" void msi_stack_stream_free(msi_stack_stream *s)
     delete s;
 }
 
-/* Subgrids by their visibilities, the most first. */
+/* Order subgrids by their visibilities, the most first. */
 static std::vector<int32_t> order_subgrids(const msi_stack_job *job)
 {
     std::vector<int32_t> order((size_t)job->n_subgrid);
@@ -382,9 +393,9 @@ extern "C" int msi_stack_stream_serves(void)
 
 static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)
 {
-    int device;
-    MSI_CUDA(cudaGetDevice(&device));
-    MSI_CUDA(cudaDeviceGetAttribute(&s->n_processor, cudaDevAttrMultiProcessorCount, device));
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
+    MSI_CUDA(cudaDeviceGetAttribute(&s->n_processor, cudaDevAttrMultiProcessorCount, s->gpu.device));
     if (!msi_stack_stream_serves())
         return msi_error_set(MSI_EGPU,
                              "GPU: streaming needs compute capability 9.0, a program compiled for it and %zu bytes of "
@@ -393,21 +404,22 @@ static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)
     const std::vector<int32_t> order = order_subgrids(job);
     for (int32_t g : order) s->n_used += job->first_vis[g + 1] > job->first_vis[g];
     MSI_TRY(allocate(&s->order, job->n_subgrid, "subgrids"));
-    MSI_CUDA(cudaMemcpy(s->order, order.data(), order.size() * sizeof order[0], cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpyAsync(s->order, order.data(), order.size() * sizeof order[0], cudaMemcpyHostToDevice, stream));
     MSI_TRY(allocate(&s->next, 2, "units of work"));
-    MSI_CUDA(cudaMemset(s->next, 0, 2 * sizeof *s->next));
+    MSI_CUDA(cudaMemsetAsync(s->next, 0, 2 * sizeof *s->next, stream));
     MSI_CUDA(
         cudaFuncSetAttribute(k_stack_stream<float>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(ring<float>)));
     MSI_CUDA(cudaFuncSetAttribute(k_stack_stream<double>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   sizeof(ring<double>)));
-    return MSI_OK;
+    return msi_gpu_stream_wait(&s->gpu);
 }
 
-extern "C" int msi_stack_stream_create(msi_stack_stream **out, const msi_stack_job *job, msi_stack_tile *tile,
-                                       int32_t *most)
+extern "C" int msi_stack_stream_create(msi_stack_stream **out, const msi_gpu_stream *gpu, const msi_stack_job *job,
+                                       msi_stack_tile *tile, int32_t *most)
 {
     *out = nullptr;
     msi_stack_stream *s = new msi_stack_stream{};
+    s->gpu = *gpu;
     *tile = {STRIP, ROWS};
     *most = INT32_MAX;
     int status = fill_stream(s, job);
@@ -419,7 +431,7 @@ extern "C" int msi_stack_stream_create(msi_stack_stream **out, const msi_stack_j
     return MSI_OK;
 }
 
-/* All planes of all subgrids, as real numbers, taken by the ring's steps. */
+/* Describe all planes of all subgrids as real numbers, to be copied by the ring's steps. */
 template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack_job *job)
 {
     PFN_cuTensorMapEncodeTiled_v12000 encode;
@@ -437,8 +449,7 @@ template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack
 }
 
 template <typename T>
-static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi_stack_sorted *sorted,
-                  cudaStream_t stream)
+static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi_stack_sorted *sorted)
 {
     CUtensorMap map;
     MSI_TRY(describe_grid<T>(&map, job));
@@ -465,17 +476,17 @@ static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi
     how.gridDim = dim3((unsigned)std::min(n_unit, most_blocks));
     how.blockDim = dim3(THREADS);
     how.dynamicSmemBytes = sizeof(ring<T>);
-    how.stream = stream;
+    how.stream = (cudaStream_t)s->gpu.stream;
     how.attrs = &overlap;
     how.numAttrs = 1;
     MSI_CUDA(cudaLaunchKernelEx(&how, k_stack_stream<T>, a, map));
     return MSI_OK;
 }
 
-extern "C" int msi_stack_stream_degrid(msi_stack_stream *s, const msi_stack_job *job, const msi_stack_sorted *sorted,
-                                       void *stream)
+extern "C" int msi_stack_stream_degrid(msi_stack_stream *s, const msi_stack_job *job, const msi_stack_sorted *sorted)
 {
+    const gpu_range range("degrid stacks by strip");
     if (job->first_vis[job->n_subgrid] == 0) return MSI_OK;
-    return job->precision == MSI_FP32 ? launch<float>(s, job, sorted, (cudaStream_t)stream)
-                                      : launch<double>(s, job, sorted, (cudaStream_t)stream);
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
+    return job->precision == MSI_FP32 ? launch<float>(s, job, sorted) : launch<double>(s, job, sorted);
 }

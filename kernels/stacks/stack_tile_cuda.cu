@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
+ * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ *
  * Degridding a stack tile by tile, on the tensor cores.
  *
  * A footprint of 8 x 8 x 4 complex doubles is 4 KB. Taken from the L2 cache for every visibility it limits an H200 to
@@ -22,15 +24,18 @@
 
 #include <algorithm>
 
-#include "kernels/wproj/points/degrid_device.cuh"
+#include "kernels/gpu/complex_cuda.cuh"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/gpu/mma_cuda.cuh"
 
 #include <cuda_pipeline_primitives.h>
 
 namespace {
 
-using degrid::ALL_LANES;
-using degrid::cplx;
+using complex_cuda::ALL_LANES;
+using complex_cuda::cplx;
+using complex_cuda::read_only;
 
 constexpr int GROUP = 8; /* visibilities of a matrix product */
 
@@ -62,8 +67,8 @@ template <int TILE_U_, int TILE_V_, int BIN_, int MOST_, int THREADS_, int BLOCK
     };
 };
 
-/* Windows of 12 cells where they fill groups; where most bins would hold one visibility all the same, wide tiles, which
- * read fewer cells on their rims. */
+/* Dense subgrids fill groups with windows of 12 cells. In sparse ones most bins would hold one visibility all the same;
+ * they get wide tiles, which read fewer cells on their rims. */
 using dense = shape<20, 14, 5, 1408, 128, 4>;
 using sparse = shape<21, 21, 1, 512, 256, 3>;
 constexpr double DENSE_FROM = 0.2; /* visibilities a cell */
@@ -76,26 +81,6 @@ template <typename T> struct tile_args {
     msi_stack_sorted sorted;
     uint32_t *next; /* item to be drawn, blocks that have finished */
 };
-
-/* c += a b: a is 16 x 16, b 16 x 8, in the fragments of mma.m16n8k16. */
-__device__ __forceinline__ void multiply_matrices(double (&c)[4], const double *a, const double *b)
-{
-#if __CUDA_ARCH__ >= 900
-    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, "
-        "{%12,%13,%14,%15}, {%0,%1,%2,%3};"
-        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]),
-          "d"(b[2]), "d"(b[3]));
-#else
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-            asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-                : "+d"(c[2 * half]), "+d"(c[2 * half + 1])
-                : "d"(a[2 * k + half]), "d"(b[k]));
-#endif
-}
 
 /* Start copying the cells that an item's footprints may touch; zero beyond the subgrid, where windows reach that are
  * wider than footprints. */
@@ -113,7 +98,7 @@ template <class S> __device__ void fetch_cells(typename S::store &s, const tile_
     __pipeline_commit();
 }
 
-/* The same of floats, which are widened on the way. */
+/* Start the same of floats, which are widened on the way. */
 template <class S> __device__ void fetch_cells(typename S::store &s, const tile_args<float> &a, msi_stack_item item)
 {
     const int u0 = item.corner & 0xffff, v0 = item.corner >> 16;
@@ -122,32 +107,17 @@ template <class S> __device__ void fetch_cells(typename S::store &s, const tile_
     for (int i = threadIdx.x; i < MSI_STACK_PLANES * S::ROWS * S::COLUMNS; i += S::THREADS) {
         const int u = i % S::COLUMNS, row = i / S::COLUMNS, v = row % S::ROWS, w = row / S::ROWS;
         const bool inside = u0 + u < a.size && v0 + v < a.size;
-        const cplx<float> x = degrid::read_only(inside ? from + (w * a.size + v0 + v) * a.size + u0 + u : from);
+        const cplx<float> x = read_only(inside ? from + (w * a.size + v0 + v) * a.size + u0 + u : from);
         s.cell[row * S::PITCH + u] = {inside ? x.re : 0, inside ? x.im : 0};
     }
 }
 
-/* Order an item's visibilities by bin and list the groups. Returned: how many groups. */
-template <class S, typename T>
-__device__ int make_groups(typename S::store &s, const tile_args<T> &a, msi_stack_item item)
+/* List the groups from the number of visibilities of every bin; s.start becomes the first visibility of each. Returns
+ * how many groups there are. */
+template <class S> __device__ __forceinline__ uint32_t list_groups(typename S::store &s)
 {
-    const int u0 = item.corner & 0xffff, v0 = item.corner >> 16, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    msi_stack_place place[S::VIS_A_THREAD];
-    uint32_t bin_rank[S::VIS_A_THREAD];
-#pragma unroll
-    for (int k = 0; k < S::VIS_A_THREAD; k++) {
-        const uint32_t i = k * S::THREADS + threadIdx.x;
-        if (i < item.n) place[k] = a.sorted.place[item.first + i];
-    }
-#pragma unroll
-    for (int k = 0; k < S::VIS_A_THREAD; k++) {
-        if (k * S::THREADS + threadIdx.x >= item.n) continue;
-        const int column = msi_stack_u0(place[k]) - u0, row = msi_stack_v0(place[k]) - v0;
-        const uint32_t bin = (uint32_t)(row * S::ROW_BINS + column / S::BIN);
-        bin_rank[k] = bin << 16 | atomicAdd(&s.start[bin], 1u);
-    }
-    __syncthreads();
-    /* Visibilities and groups of the bins before, one in each half of a word. */
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    /* A word holds the visibilities of the bins before in its low half, their groups in its high one. */
     const int first_bin = threadIdx.x * S::BINS_A_THREAD;
     uint32_t n[S::BINS_A_THREAD], sum = 0;
 #pragma unroll
@@ -180,6 +150,30 @@ __device__ int make_groups(typename S::store &s, const tile_args<T> &a, msi_stac
         for (; first < end; first += GROUP)
             s.group[to++] = first | (min(end - first, (uint32_t)GROUP) - 1) << 12 | (uint32_t)(first_bin + k) << 16;
     }
+    return all >> 16;
+}
+
+/* Order an item's visibilities by bin and list the groups. Returns how many groups there are. */
+template <class S, typename T>
+__device__ int make_groups(typename S::store &s, const tile_args<T> &a, msi_stack_item item)
+{
+    const int u0 = item.corner & 0xffff, v0 = item.corner >> 16;
+    msi_stack_place place[S::VIS_A_THREAD];
+    uint32_t bin_rank[S::VIS_A_THREAD];
+#pragma unroll
+    for (int k = 0; k < S::VIS_A_THREAD; k++) {
+        const uint32_t i = k * S::THREADS + threadIdx.x;
+        if (i < item.n) place[k] = a.sorted.place[item.first + i];
+    }
+#pragma unroll
+    for (int k = 0; k < S::VIS_A_THREAD; k++) {
+        if (k * S::THREADS + threadIdx.x >= item.n) continue;
+        const int column = msi_stack_u0(place[k]) - u0, row = msi_stack_v0(place[k]) - v0;
+        const uint32_t bin = (uint32_t)(row * S::ROW_BINS + column / S::BIN);
+        bin_rank[k] = bin << 16 | atomicAdd(&s.start[bin], 1u);
+    }
+    __syncthreads();
+    const uint32_t n_group = list_groups<S>(s);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < S::VIS_A_THREAD; k++) {
@@ -189,15 +183,15 @@ __device__ int make_groups(typename S::store &s, const tile_args<T> &a, msi_stac
         s.place[to] = place[k];
         s.index[to] = a.sorted.index[item.first + i];
     }
-    return (int)(all >> 16);
+    return (int)n_group;
 }
 
-/* A lane's part of a group's weights: u and w of one visibility, v of two. */
+/* A lane holds the u and w weights of one of a group's visibilities, and the v weights of two. */
 template <class S, typename T> struct weights {
     T u[S::QUARTERS], w[MSI_STACK_PLANES], v[2];
 };
 
-/* corner_u: of the tile. */
+/* Fetch a lane's part of a group's weights; corner_u is the tile's. */
 template <class S, typename T>
 __device__ __forceinline__ weights<S, T> fetch_weights(const typename S::store &s, const tile_args<T> &a,
                                                        uint32_t group, int corner_u, int lane)
@@ -213,7 +207,7 @@ __device__ __forceinline__ weights<S, T> fetch_weights(const typename S::store &
         k.u[q] = (unsigned)tap < MSI_STACK_TAPS ? __ldg(u + tap) : T(0);
     }
     const cplx<T> *w = (const cplx<T> *)(a.kernel_w + msi_stack_sub_w(p) * MSI_STACK_PLANES);
-    const cplx<T> w01 = degrid::read_only(w), w23 = degrid::read_only(w + 1);
+    const cplx<T> w01 = read_only(w), w23 = read_only(w + 1);
     k.w[0] = w01.re;
     k.w[1] = w01.im;
     k.w[2] = w23.re;
@@ -226,8 +220,8 @@ __device__ __forceinline__ weights<S, T> fetch_weights(const typename S::store &
     return k;
 }
 
-/* The cells of a bin's window as the first factor, re and im by turns: this lane's v is lane / 4, its u are lane % 4,
- * 4 more, .. */
+/* Read the cells of a bin's window as the first factor, re and im by turns: this lane's v is lane / 4, its u are
+ * lane % 4, 4 more, .. */
 template <class S>
 __device__ __forceinline__ void read_cells(double (&x)[8 * S::QUARTERS], const typename S::store &s, uint32_t bin,
                                            int lane)
@@ -244,15 +238,14 @@ __device__ __forceinline__ void read_cells(double (&x)[8 * S::QUARTERS], const t
         }
 }
 
-/* Over pairs of lanes that differ in one bit: the sum of `clear` for the one where it is clear, of `set` for the other.
- */
+/* Sum over pairs of lanes that differ in one bit: `clear` for the lane where it is clear, `set` for the other. */
 __device__ __forceinline__ double exchange(double clear, double set, int bit, int lane)
 {
     const bool upper = lane & bit;
     return (upper ? set : clear) + __shfl_xor_sync(ALL_LANES, upper ? clear : set, bit);
 }
 
-/* The second factor, and the weights in v, in double. */
+/* The second factor and the weights in v are double. */
 template <class S> struct factors {
     double b[4 * S::QUARTERS], v[2];
 
@@ -271,8 +264,8 @@ __device__ __forceinline__ void degrid_group(const typename S::store &s, const t
 {
     double sum[4] = {0, 0, 0, 0};
 #pragma unroll
-    for (int q = 0; q < S::QUARTERS; q++) multiply_matrices(sum, x + 8 * q, k.b + 4 * q);
-    /* sum: re of two visibilities, im of the two, at this lane's v. */
+    for (int q = 0; q < S::QUARTERS; q++) mma::multiply_add_k16(sum, x + 8 * q, k.b + 4 * q);
+    /* The sums are re of two visibilities, then im of the two, at this lane's v. */
     const double re = exchange(sum[0] * k.v[0], sum[1] * k.v[1], 16, lane),
                  im = exchange(sum[2] * k.v[0], sum[3] * k.v[1], 16, lane);
     double total = exchange(re, im, 8, lane);
@@ -332,6 +325,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) k_stack_tiles(const __g
 } /* namespace */
 
 struct msi_stack_tiles {
+    msi_gpu_stream gpu;
     int dense, n_processor;
     uint32_t *next;
 };
@@ -353,22 +347,22 @@ template <class S, typename T> static int allow_shared()
 
 static int fill_tiles(msi_stack_tiles *t)
 {
-    int device;
-    MSI_CUDA(cudaGetDevice(&device));
-    MSI_CUDA(cudaDeviceGetAttribute(&t->n_processor, cudaDevAttrMultiProcessorCount, device));
-    MSI_CUDA(cudaMalloc((void **)&t->next, 2 * sizeof *t->next));
-    MSI_CUDA(cudaMemset(t->next, 0, 2 * sizeof *t->next));
+    MSI_TRY(msi_gpu_stream_enter(&t->gpu));
+    MSI_CUDA(cudaDeviceGetAttribute(&t->n_processor, cudaDevAttrMultiProcessorCount, t->gpu.device));
+    MSI_TRY(allocate(&t->next, 2, "work items"));
+    MSI_CUDA(cudaMemsetAsync(t->next, 0, 2 * sizeof *t->next, (cudaStream_t)t->gpu.stream));
     MSI_TRY((allow_shared<dense, float>()));
     MSI_TRY((allow_shared<dense, double>()));
     MSI_TRY((allow_shared<sparse, float>()));
     return allow_shared<sparse, double>();
 }
 
-extern "C" int msi_stack_tiles_create(msi_stack_tiles **out, const msi_stack_job *job, msi_stack_tile *tile,
-                                      int32_t *most)
+extern "C" int msi_stack_tiles_create(msi_stack_tiles **out, const msi_gpu_stream *gpu, const msi_stack_job *job,
+                                      msi_stack_tile *tile, int32_t *most)
 {
     *out = nullptr;
     msi_stack_tiles *t = new msi_stack_tiles{};
+    t->gpu = *gpu;
     const double cells = (double)job->n_subgrid * job->size * job->size;
     t->dense = (double)job->first_vis[job->n_subgrid] >= DENSE_FROM * cells;
     *tile = t->dense ? msi_stack_tile{dense::TILE_U, dense::TILE_V} : msi_stack_tile{sparse::TILE_U, sparse::TILE_V};
@@ -383,9 +377,9 @@ extern "C" int msi_stack_tiles_create(msi_stack_tiles **out, const msi_stack_job
 }
 
 template <class S, typename T>
-static int launch(const msi_stack_tiles *t, const msi_stack_job *job, const msi_stack_sorted *sorted,
-                  cudaStream_t stream)
+static int launch(const msi_stack_tiles *t, const msi_stack_job *job, const msi_stack_sorted *sorted)
 {
+    cudaStream_t stream = (cudaStream_t)t->gpu.stream;
     const tile_args<T> a = {job->size,
                             (const cplx<T> *)job->grid,
                             (const T *)job->kernel_u,
@@ -399,12 +393,12 @@ static int launch(const msi_stack_tiles *t, const msi_stack_job *job, const msi_
     return MSI_OK;
 }
 
-extern "C" int msi_stack_tiles_degrid(msi_stack_tiles *t, const msi_stack_job *job, const msi_stack_sorted *sorted,
-                                      void *stream_)
+extern "C" int msi_stack_tiles_degrid(msi_stack_tiles *t, const msi_stack_job *job, const msi_stack_sorted *sorted)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("degrid stacks by tile");
     if (job->first_vis[job->n_subgrid] == 0) return MSI_OK;
+    MSI_TRY(msi_gpu_stream_enter(&t->gpu));
     if (job->precision == MSI_FP32)
-        return t->dense ? launch<dense, float>(t, job, sorted, stream) : launch<sparse, float>(t, job, sorted, stream);
-    return t->dense ? launch<dense, double>(t, job, sorted, stream) : launch<sparse, double>(t, job, sorted, stream);
+        return t->dense ? launch<dense, float>(t, job, sorted) : launch<sparse, float>(t, job, sorted);
+    return t->dense ? launch<dense, double>(t, job, sorted) : launch<sparse, double>(t, job, sorted);
 }

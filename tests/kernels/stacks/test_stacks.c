@@ -248,6 +248,8 @@ static void *to_device(const void *from, int64_t n, size_t size)
     return p;
 }
 
+static const msi_gpu_stream default_stream = {0, NULL};
+
 /*
  * other: a job of as many visibilities elsewhere, whose order the form must not take for this one's, and whose values
  * are not looked at. twice: the values are those of the second time after one sort.
@@ -258,15 +260,15 @@ static int run_form(const msi_stack_job *job, const msi_stack_job *other, msi_st
     msi_stack *s;
     msi_stack_job first = *job;
     if (twice) first.value = other->value;
-    MSI_TRY(msi_stack_create(&s, job, form, group));
-    *checked = msi_stack_check(s, job, NULL);
+    MSI_TRY(msi_stack_create(&s, &default_stream, job, form, group));
+    *checked = msi_stack_check(s, job);
     int rc = MSI_OK;
     for (int time = 0; rc == MSI_OK && time < 3; time++) {
         const msi_stack_job *now = time == 1 ? other : &first;
-        rc = msi_stack_sort(s, now, NULL);
-        if (rc == MSI_OK) rc = msi_stack_degrid(s, now, NULL);
+        rc = msi_stack_sort(s, now);
+        if (rc == MSI_OK) rc = msi_stack_degrid(s, now);
     }
-    if (rc == MSI_OK && twice) rc = msi_stack_degrid(s, job, NULL);
+    if (rc == MSI_OK && twice) rc = msi_stack_degrid(s, job);
     msi_stack_free(s);
     return rc;
 }
@@ -339,7 +341,7 @@ static void test_density(void **state)
         if (spread) scatter_visibilities(&t);
         msi_stack_job job = t.job;
         job.uvw = to_device(t.uvw, N, sizeof *t.uvw);
-        assert_int_equal(msi_stack_create(&s, &job, MSI_STACK_AUTO, 0), MSI_OK);
+        assert_int_equal(msi_stack_create(&s, &default_stream, &job, MSI_STACK_AUTO, 0), MSI_OK);
         assert_int_equal(msi_stack_form_of(s), spread && can_stream ? MSI_STACK_STREAM : MSI_STACK_TILE);
         msi_stack_free(s);
         cudaFree((void *)job.uvw);
@@ -355,14 +357,14 @@ static void test_forms(void **state)
     const int64_t first_vis[] = {0, 3};
     msi_stack_job job = {.n_subgrid = 1, .size = MSI_STACK_MAX_SIZE, .first_vis = first_vis};
     msi_stack *s;
-    assert_int_equal(msi_stack_create(&s, &job, MSI_STACK_WARP, 33), MSI_ERANGE);
+    assert_int_equal(msi_stack_create(&s, &default_stream, &job, MSI_STACK_WARP, 33), MSI_ERANGE);
     assert_null(s);
-    assert_int_equal(msi_stack_create(&s, &job, MSI_STACK_AUTO, 0), MSI_OK);
+    assert_int_equal(msi_stack_create(&s, &default_stream, &job, MSI_STACK_AUTO, 0), MSI_OK);
     assert_int_equal(msi_stack_form_of(s), msi_stack_form_for(3));
     msi_stack_free(s);
     const int64_t too_many[] = {0, (int64_t)1 << 31};
     job.first_vis = too_many;
-    assert_int_equal(msi_stack_create(&s, &job, MSI_STACK_TILE, 0), MSI_ERANGE);
+    assert_int_equal(msi_stack_create(&s, &default_stream, &job, MSI_STACK_TILE, 0), MSI_ERANGE);
 }
 
 #endif
