@@ -107,9 +107,10 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     work->n_vis = std::max<int64_t>(1, (int64_t)(s->d->points * options->scale));
     work->n_addition = (double)work->n_vis * s->d->taps * s->d->taps;
     MSI_TRY(make_job(s, work->n_vis));
-    if (s->d->how == GATHER) MSI_TRY(msi_gather_create(&s->gather, &s->job, s->d->form));
-    if (s->d->how == SCATTER) MSI_TRY(msi_scatter_create(&s->scatter, &s->job));
-    if (s->d->how == WINDOW) MSI_TRY(msi_window_table_create(&s->window, &s->job));
+    const msi_gpu_stream gpu = {0, nullptr};
+    if (s->d->how == GATHER) MSI_TRY(msi_gather_create(&s->gather, &gpu, &s->job, s->d->form));
+    if (s->d->how == SCATTER) MSI_TRY(msi_scatter_create(&s->scatter, &gpu, &s->job));
+    if (s->d->how == WINDOW) MSI_TRY(msi_window_table_create(&s->window, &gpu, &s->job));
     MSI_TRY(s->timer.make());
     describe(s, work);
     return MSI_OK;
@@ -117,17 +118,17 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
 
 int sort(state *s)
 {
-    if (s->gather) return msi_gather_sort(s->gather, &s->job, nullptr);
-    if (s->scatter) return msi_scatter_sort(s->scatter, &s->job, nullptr);
-    return s->d->unsorted ? MSI_OK : msi_window_table_sort(s->window, &s->job, nullptr);
+    if (s->gather) return msi_gather_sort(s->gather, &s->job);
+    if (s->scatter) return msi_scatter_sort(s->scatter, &s->job);
+    return s->d->unsorted ? MSI_OK : msi_window_table_sort(s->window, &s->job);
 }
 
 int degrid_all(state *s)
 {
-    if (s->gather && s->d->evaluated) return msi_gather_degrid_phase(s->gather, &s->job, &s->d->phase, nullptr);
-    if (s->gather) return msi_gather_degrid(s->gather, &s->job, nullptr);
-    if (s->scatter) return msi_scatter_degrid(s->scatter, &s->job, nullptr);
-    return msi_window_table_degrid(s->window, &s->job, !s->d->unsorted, nullptr);
+    if (s->gather && s->d->evaluated) return msi_gather_degrid_phase(s->gather, &s->job, &s->d->phase);
+    if (s->gather) return msi_gather_degrid(s->gather, &s->job);
+    if (s->scatter) return msi_scatter_degrid(s->scatter, &s->job);
+    return msi_window_table_degrid(s->window, &s->job, !s->d->unsorted);
 }
 
 /* What overlaps is timed together; the sort again, in a round of its own that ends with the same kernel. */

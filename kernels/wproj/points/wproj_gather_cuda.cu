@@ -11,16 +11,17 @@
  */
 #include "kernels/wproj/points/wproj_gather_cuda.h"
 
-#include "kernels/wproj/points/wproj_gather_internal.h"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/wproj/points/wproj_gather_internal.h"
 
 namespace {
 
-using namespace degrid;
+using namespace points;
 
 constexpr int THREADS = 128, WARPS = THREADS / 32;
 constexpr int WIDEST_BLOCK = 36; /* taps along an axis that a tile takes at once */
-constexpr int MOST_EACH = 8;     /* few, so that those at work at a time lie close together and meet in the L2 cache */
+constexpr int MOST_EACH = 8;     /* visibilities of a warp: few, so that those at work together meet in the L2 cache */
 constexpr int MAX_BANDS = 64, MIN_BAND_TAPS = 2048;
 
 template <typename T> struct direct_args {
@@ -29,13 +30,13 @@ template <typename T> struct direct_args {
     int32_t each;   /* visibilities of a warp */
     int32_t n_band; /* pieces that each footprint is cut into: blockIdx.y */
     const msi_wproj_sample *sample;
-    const msi_degrid_place *place; /* or NULL: in the order given */
+    const msi_wproj_points_place *place; /* or NULL: in the order given */
     cplx<T> *value;
     const cplx<T> *grid;
     kernel_view<T> kernels;
 };
 
-/* A visibility, prepared. */
+/* A footprint is a visibility, prepared. */
 template <typename T> struct alignas(16) footprint {
     const cplx<T> *weight;
     int64_t cell; /* element of the image */
@@ -46,25 +47,28 @@ template <typename T> struct alignas(16) footprint {
     int32_t inside; /* 1: does not wrap */
 };
 
-__device__ __forceinline__ msi_degrid_place find_place(const msi_wproj_sample &s, uint32_t i, int32_t nu, int32_t nv,
-                                                       const int32_t *taps, int oversample)
+__device__ __forceinline__ msi_wproj_points_place find_place(const msi_wproj_sample &s, uint32_t i, int32_t nu,
+                                                             int32_t nv, const int32_t *taps, int oversample)
 {
     const int half = taps[s.plane] / 2;
-    return {msi_degrid_wrap(s.u - half, nu), msi_degrid_wrap(s.v - half, nv), msi_degrid_kernel(&s, oversample), i};
+    return {msi_wproj_points_wrap(s.u - half, nu), msi_wproj_points_wrap(s.v - half, nv),
+            msi_wproj_points_kernel(&s, oversample), i};
 }
 
-__device__ __forceinline__ msi_degrid_place read_place(const msi_degrid_place *place)
+__device__ __forceinline__ msi_wproj_points_place read_place(const msi_wproj_points_place *place)
 {
     const int4 x = __ldg((const int4 *)place);
     return {x.x, x.y, (uint32_t)x.z, (uint32_t)x.w};
 }
 
+/* Find visibility i's footprint. */
 template <typename T> __device__ footprint<T> prepare(const direct_args<T> &a, uint32_t i)
 {
     footprint<T> f = {};
     if (i >= a.n_vis) return f;
-    const msi_degrid_place p = a.place ? read_place(a.place + i)
-                                       : find_place(a.sample[i], i, a.nu, a.nv, a.kernels.taps, a.kernels.oversample);
+    const msi_wproj_points_place p = a.place
+                                         ? read_place(a.place + i)
+                                         : find_place(a.sample[i], i, a.nu, a.nv, a.kernels.taps, a.kernels.oversample);
     const square<T> sq = find_square(a.kernels, p.kernel);
     f.index = p.index;
     f.weight = sq.first;
@@ -77,7 +81,7 @@ template <typename T> __device__ footprint<T> prepare(const direct_args<T> &a, u
     return f;
 }
 
-/* A lane's share of rows [row, row_end) of a footprint that lies inside the grid. */
+/* Sum a lane's part of rows [row, row_end) of a footprint that lies inside the grid. */
 template <int LANES, typename T>
 __device__ __forceinline__ cplx<T> weigh_inside(const direct_args<T> &a, const footprint<T> &f, int image, int row,
                                                 int row_end, int lane)
@@ -112,7 +116,7 @@ __device__ __forceinline__ cplx<T> weigh_inside(const direct_args<T> &a, const f
     return sum;
 }
 
-/* The same where a row has no more taps than there are lanes: a lane's taps are a column. */
+/* Sum the same where a row has no more taps than there are lanes: a lane's taps are a column. */
 template <int LANES, typename T>
 __device__ __forceinline__ cplx<T> weigh_columns(const direct_args<T> &a, const footprint<T> &f, int image, int row,
                                                  int row_end, int lane)
@@ -146,7 +150,7 @@ __device__ __forceinline__ cplx<T> weigh_columns(const direct_args<T> &a, const 
     return {with_re.re + flip(with_im.re, f.sign), with_re.im + flip(with_im.im, f.sign)};
 }
 
-/* The same for one that wraps round the grid's edge. */
+/* Sum the same of a footprint that wraps round the grid's edge. */
 template <int LANES, typename T>
 __device__ __noinline__ cplx<T> weigh_wrapped(const direct_args<T> &a, footprint<T> f, int image, int row, int row_end,
                                               int lane)
@@ -171,9 +175,9 @@ __global__ void __launch_bounds__(THREADS) k_gather(const __grid_constant__ dire
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = lane / LANES, within = lane % LANES;
     const uint32_t first = (blockIdx.x * WARPS + (uint32_t)warp) * (uint32_t)a.each;
     if (first >= a.n_vis) return;
-    footprint<T> mine = {};
-    if (lane < a.each) mine = prepare(a, first + (uint32_t)lane);
-    prepared[warp][lane] = mine;
+    footprint<T> own = {};
+    if (lane < a.each) own = prepare(a, first + (uint32_t)lane);
+    prepared[warp][lane] = own;
     __syncwarp();
     for (int k = 0; k < a.each; k += PARTS) {
         const footprint<T> f = prepared[warp][k + part];
@@ -197,8 +201,9 @@ __global__ void __launch_bounds__(THREADS) k_gather(const __grid_constant__ dire
     }
 }
 
-template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)
+template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job *job)
 {
+    cudaStream_t stream = (cudaStream_t)g->gpu.stream;
     direct_args<T> a = {};
     a.nu = (int32_t)job->nu;
     a.nv = (int32_t)job->nv;
@@ -229,9 +234,10 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job
     return MSI_OK;
 }
 
-/* The largest tile whose cells fit; a footprint's rows must not meet in the banks of shared memory where its lanes
- * go from one row to the next, so rows lie as far apart as the block of taps is wide, but for whole rounds of banks. */
-template <typename T> void shape_tile(tile_shape *shape, msi_degrid_class *c, int32_t nu, int32_t nv, int cells)
+/* Shape the largest tile whose cells fit; a footprint's rows must not meet in the banks of shared memory where its
+ * lanes go from one row to the next, so rows lie as far apart as the block of taps is wide, but for whole rounds of
+ * banks. */
+template <typename T> void shape_tile(tile_shape *shape, msi_wproj_points_class *c, int32_t nu, int32_t nv, int cells)
 {
     constexpr int ROUND = 128 / (int)sizeof(cplx<T>);
     const int blocks = (c->taps + WIDEST_BLOCK - 1) / WIDEST_BLOCK;
@@ -254,14 +260,15 @@ template <typename T> void shape_tile(tile_shape *shape, msi_degrid_class *c, in
     }
 }
 
-template <typename T> void shape_tiles(msi_gather *g, msi_degrid_classes *c, size_t shared_bytes)
+template <typename T> void shape_tiles(msi_gather *g, msi_wproj_points_classes *c, size_t shared_bytes)
 {
     g->cells = (int)((shared_bytes - tile_bytes<T>(0)) / sizeof(cplx<T>)) / 2 * 2;
     for (int k = 0; k < c->n_class; k++) shape_tile<T>(&g->shape[k], &c->of[k], c->nu, c->nv, g->cells);
 }
 
-/* Tiles pay where reading a tile's cells costs less than its visibilities would read from the L2 cache. */
-msi_gather_form choose_form(const msi_wproj_job *job, const msi_degrid_class &widest, int cells)
+/* Choose the form: tiles pay where reading a tile's cells costs less than its visibilities would read from the L2
+ * cache. */
+msi_gather_form choose_form(const msi_wproj_job *job, const msi_wproj_points_class &widest, int cells)
 {
     constexpr double WORTH = 5;
     double tiles = (double)job->nu * (double)job->nv / ((double)widest.tile_u * widest.tile_v);
@@ -271,27 +278,26 @@ msi_gather_form choose_form(const msi_wproj_job *job, const msi_degrid_class &wi
     return touched > 0.25 ? MSI_GATHER_PLACE : MSI_GATHER_GIVEN;
 }
 
-/* Square tiles of the place order, as many as can be counted. */
-void shape_places(msi_degrid_classes *c)
+/* Shape the square tiles of the place order, as many as can be counted. */
+void shape_places(msi_wproj_points_classes *c)
 {
     int64_t side = 32, tiles;
     do {
         side *= 2;
         tiles = ((c->nu + side - 1) / side) * ((c->nv + side - 1) / side) * c->n_class;
-    } while (tiles > MSI_DEGRID_MAX_PLACE_TILES);
+    } while (tiles > MSI_WPROJ_POINTS_MAX_PLACE_TILES);
     for (int k = 0; k < c->n_class; k++) c->of[k].tile_u = c->of[k].tile_v = (int32_t)side;
 }
 
 int fill_gather(msi_gather *g, const msi_wproj_job *job, msi_gather_form form)
 {
-    int device;
     size_t shared;
-    MSI_CUDA(cudaGetDevice(&device));
-    MSI_CUDA(cudaDeviceGetAttribute(&g->n_block, cudaDevAttrMultiProcessorCount, device));
+    MSI_TRY(msi_gpu_stream_enter(&g->gpu));
+    MSI_CUDA(cudaDeviceGetAttribute(&g->n_block, cudaDevAttrMultiProcessorCount, g->gpu.device));
     MSI_TRY(block_shared_bytes(&shared));
-    MSI_TRY(msi_degrid_sorter_create(&g->sorter, job));
-    MSI_CUDA(cudaMalloc((void **)&g->next_item, sizeof *g->next_item));
-    msi_degrid_classes *c = msi_degrid_sorter_classes(g->sorter);
+    MSI_TRY(msi_wproj_points_sorter_create(&g->sorter, &g->gpu, job));
+    MSI_TRY(allocate(&g->next_item, 1, "counters"));
+    msi_wproj_points_classes *c = msi_wproj_points_sorter_classes(g->sorter);
     if (job->precision == MSI_FP32)
         shape_tiles<float>(g, c, shared);
     else
@@ -301,7 +307,7 @@ int fill_gather(msi_gather *g, const msi_wproj_job *job, msi_gather_form form)
     if (g->form == MSI_GATHER_STRIP && !shape_strips(&g->strips, job, g->n_block)) g->form = MSI_GATHER_PLACE;
     if (g->form == MSI_GATHER_STRIP) fetch_granules(g);
     if (g->form == MSI_GATHER_GIVEN || g->form == MSI_GATHER_PLACE) shape_places(c);
-    return msi_degrid_sorter_tiles(g->sorter);
+    return msi_wproj_points_sorter_tiles(g->sorter);
 }
 
 } /* namespace */
@@ -310,15 +316,17 @@ extern "C" void msi_gather_free(msi_gather *g)
 {
     if (!g) return;
     fetch_as_before(g);
-    msi_degrid_sorter_free(g->sorter);
+    msi_wproj_points_sorter_free(g->sorter);
     cudaFree(g->next_item);
     delete g;
 }
 
-extern "C" int msi_gather_create(msi_gather **out, const msi_wproj_job *job, msi_gather_form form)
+extern "C" int msi_gather_create(msi_gather **out, const msi_gpu_stream *gpu, const msi_wproj_job *job,
+                                 msi_gather_form form)
 {
     *out = nullptr;
     msi_gather *g = new msi_gather{};
+    g->gpu = *gpu;
     int status = fill_gather(g, job, form);
     if (status != MSI_OK) {
         msi_gather_free(g);
@@ -333,36 +341,36 @@ extern "C" msi_gather_form msi_gather_form_of(const msi_gather *g)
     return g->form;
 }
 
-extern "C" int msi_gather_sort(msi_gather *g, const msi_wproj_job *job, void *stream)
+extern "C" int msi_gather_sort(msi_gather *g, const msi_wproj_job *job)
 {
     if (g->form == MSI_GATHER_GIVEN || job->n_vis == 0) return MSI_OK;
     if (g->form == MSI_GATHER_STRIP)
-        return msi_degrid_sort_strips(g->sorter, job, &g->strips, STRIP_ITEM, stream, &g->placed);
-    if (g->form != MSI_GATHER_TILE) return msi_degrid_sort_places(g->sorter, job, STRIP_ITEM, stream, &g->placed);
-    MSI_TRY(msi_degrid_sort(g->sorter, job, 1, stream, &g->sorted));
+        return msi_wproj_points_sort_strips(g->sorter, job, &g->strips, STRIP_ITEM, &g->placed);
+    if (g->form != MSI_GATHER_TILE) return msi_wproj_points_sort_places(g->sorter, job, STRIP_ITEM, &g->placed);
+    MSI_TRY(msi_wproj_points_sort(g->sorter, job, 1, &g->sorted));
     const int most = job->precision == MSI_FP32 ? CHUNK<float> : CHUNK<double>;
-    return msi_degrid_list_items(g->sorter, &g->sorted, most, stream, &g->item, &g->n_item);
+    return msi_wproj_points_list_items(g->sorter, &g->sorted, most, &g->item, &g->n_item);
 }
 
-template <typename T, int MOST>
-static int launch_tile_table(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)
+template <typename T, int MOST> static int launch_tile_table(const msi_gather *g, const msi_wproj_job *job)
 {
     using S = table_source<T>;
     tile_args<T> a;
     tile_boxes boxes;
     fill_tile_args(&a, g, job);
     describe_tiles<T>(&boxes, g, job);
-    return launch_tiles<MOST, S>(a, typename S::shared{}, &boxes, g->n_block, stream);
+    return launch_tiles<MOST, S>(a, typename S::shared{}, &boxes, g->n_block, (cudaStream_t)g->gpu.stream);
 }
 
-extern "C" int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job, void *stream_)
+extern "C" int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("gather");
     if (job->n_vis == 0) return MSI_OK;
+    MSI_TRY(msi_gpu_stream_enter(&g->gpu));
     const bool fp32 = job->precision == MSI_FP32;
     if (g->form == MSI_GATHER_TILE)
-        return fp32 ? launch_tile_table<float, 6>(g, job, stream) : launch_tile_table<double, 4>(g, job, stream);
-    /* Copies are of 16 bytes; what is sorted by strip is of no use to the other forms. */
-    if (g->form == MSI_GATHER_STRIP && (uintptr_t)job->grid % 16 == 0) return launch_strips(g, job, stream);
-    return fp32 ? launch_direct<float>(g, job, stream) : launch_direct<double>(g, job, stream);
+        return fp32 ? launch_tile_table<float, 6>(g, job) : launch_tile_table<double, 4>(g, job);
+    /* Strips are copied 16 bytes at a time. The other forms cannot use an order by strip, and take the order given. */
+    if (g->form == MSI_GATHER_STRIP && (uintptr_t)job->grid % 16 == 0) return launch_strips(g, job);
+    return fp32 ? launch_direct<float>(g, job) : launch_direct<double>(g, job);
 }

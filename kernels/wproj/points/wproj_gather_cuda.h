@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Degridding by gathering: warps, or parts of them, sum visibilities' footprints. */
+/* Degridding by gathering: warps, or parts of them, sum visibilities' footprints. A gather works on the device and the
+ * stream that it was made with. */
 #ifndef MSI_KERNELS_WPROJ_GATHER_CUDA_H
 #define MSI_KERNELS_WPROJ_GATHER_CUDA_H
 
+#include "kernels/gpu/gpu_stream.h"
 #include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
@@ -20,9 +22,9 @@ typedef enum msi_gather_form {
 } msi_gather_form;
 
 /*
- * A convolution function to be evaluated where a table would be read: exp(2 pi i p), with p = turns (1 - r), r the
- * tap's distance from the sample in half-widths of the kernel (so r <= sqrt 2), after n_polynomial steps
- * p <- p + p^2 / 1024. NVIDIA 2015, "Direct compute of GCF", whose polynomial p <- p + p^2 would soon be infinite.
+ * A phase is a convolution function that is evaluated where a table would be read: exp(2 pi i p), with p = turns (1 -
+ * r), r the tap's distance from the sample in half-widths of the kernel (so r <= sqrt 2), after n_polynomial steps p <-
+ * p + p^2 / 1024. NVIDIA 2015, "Direct compute of GCF", whose polynomial p <- p + p^2 would soon be infinite.
  */
 typedef struct msi_gather_phase {
     double turns;
@@ -36,10 +38,12 @@ typedef struct msi_gather msi_gather;
 
 /*
  * msi_gather_create - tiles, and device memory to sort job->n_vis samples.
- * Given:   job: all but its pointers to samples, values and grid; full kernels
- * Returns: 0, MSI_EGPU, MSI_ERANGE (separable kernels, or wider than the grid)
+ * Given:    gpu: copied; its stream is borrowed as long as *out lives
+ *           job: all but its pointers to samples, values and grid; full kernels
+ * Returned: *out, freed by msi_gather_free
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (separable kernels, or wider than the grid)
  */
-int msi_gather_create(msi_gather **out, const msi_wproj_job *job, msi_gather_form form);
+int msi_gather_create(msi_gather **out, const msi_gpu_stream *gpu, const msi_wproj_job *job, msi_gather_form form);
 void msi_gather_free(msi_gather *g);
 
 /* msi_gather_form_of - the form in use: what MSI_GATHER_AUTO chose. */
@@ -49,7 +53,7 @@ msi_gather_form msi_gather_form_of(const msi_gather *g);
  * msi_gather_sort - put the job's samples in order; must precede msi_gather_degrid whenever they changed.
  * Returns: 0, MSI_EGPU, MSI_ERANGE (more samples than at create)
  */
-int msi_gather_sort(msi_gather *g, const msi_wproj_job *job, void *stream);
+int msi_gather_sort(msi_gather *g, const msi_wproj_job *job);
 
 /*
  * msi_gather_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
@@ -57,10 +61,13 @@ int msi_gather_sort(msi_gather *g, const msi_wproj_job *job, void *stream);
  * Returned: job->value, overwritten
  * Returns:  0, MSI_EGPU
  */
-int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job, void *stream);
+int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job);
 
-/* msi_gather_degrid_phase - the same with an evaluated function in the table's place; form MSI_GATHER_TILE. */
-int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase, void *stream);
+/*
+ * msi_gather_degrid_phase - the same with an evaluated function in the table's place; for the benchmark and tests.
+ * Returns: 0, MSI_EGPU, MSI_ERANGE (a form other than MSI_GATHER_TILE)
+ */
+int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase);
 
 #ifdef __cplusplus
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
+ * Benchmark and tests only (msi_gather_degrid_phase): no strategy evaluates its kernels.
+ *
  * Gather with the convolution function evaluated where it is used. Read from a table it costs bandwidth alone, here
  * arithmetic alone; groups of visibilities that take the same kernel share either.
  *
  * Source: NVIDIA 2015, "Direct compute of GCF".
  */
+#include "kernels/gpu/gpu_range.h"
 #include "kernels/wproj/points/wproj_gather_internal.h"
 
 namespace {
 
-using namespace degrid;
+using namespace points;
 
 __device__ __forceinline__ void sin_cos_pi(float x, float *s, float *c)
 {
@@ -21,7 +24,7 @@ __device__ __forceinline__ void sin_cos_pi(double x, double *s, double *c)
     sincospi(x, s, c);
 }
 
-/* Weights from the tap's place; E is the precision of the evaluation. */
+/* Weights are evaluated from the tap's place; E is the precision of the evaluation. */
 template <typename T, typename E> struct phase_source {
     struct shared {
         E turns;
@@ -64,7 +67,7 @@ template <typename T, typename E> struct phase_source {
 };
 
 template <typename T, typename E, int MOST>
-int launch_phase(const msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase, cudaStream_t stream)
+int launch_phase(const msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase)
 {
     using S = phase_source<T, E>;
     tile_args<T> a;
@@ -72,19 +75,19 @@ int launch_phase(const msi_gather *g, const msi_wproj_job *job, const msi_gather
     fill_tile_args(&a, g, job);
     describe_tiles<T>(&boxes, g, job);
     typename S::shared shared = {(E)phase->turns, phase->n_polynomial};
-    return launch_tiles<MOST, S>(a, shared, &boxes, g->n_block, stream);
+    return launch_tiles<MOST, S>(a, shared, &boxes, g->n_block, (cudaStream_t)g->gpu.stream);
 }
 
 } /* namespace */
 
-extern "C" int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase,
-                                       void *stream_)
+extern "C" int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("gather, evaluated");
     if (g->form != MSI_GATHER_TILE)
         return msi_error_set(MSI_ERANGE, "an evaluated convolution function needs the gather by tiles");
     if (job->n_vis == 0) return MSI_OK;
-    if (job->precision == MSI_FP32) return launch_phase<float, float, 6>(g, job, phase, stream);
-    return phase->precision == MSI_FP32 ? launch_phase<double, float, 4>(g, job, phase, stream)
-                                        : launch_phase<double, double, 4>(g, job, phase, stream);
+    MSI_TRY(msi_gpu_stream_enter(&g->gpu));
+    if (job->precision == MSI_FP32) return launch_phase<float, float, 6>(g, job, phase);
+    return phase->precision == MSI_FP32 ? launch_phase<double, float, 4>(g, job, phase)
+                                        : launch_phase<double, double, 4>(g, job, phase);
 }

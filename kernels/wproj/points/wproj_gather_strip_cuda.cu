@@ -24,7 +24,7 @@
 
 namespace {
 
-using namespace degrid;
+using namespace points;
 using namespace hopper;
 
 constexpr int FETCHERS = 8, SORTERS = 4, WEIGHERS = 12, THREADS = 32 * (FETCHERS + SORTERS + WEIGHERS); /* warps */
@@ -44,14 +44,14 @@ template <typename T> struct geometry {
 
 /* A visibility in a list: its first cell in the ring, its kernel, and whether that is conjugated; its number. */
 constexpr int CELL_BITS = 18, KERNEL_BITS = 12;
-constexpr int U_BITS = MSI_DEGRID_STRIP_U_BITS, ROW_BITS = MSI_DEGRID_STRIP_ROW_BITS;
+constexpr int U_BITS = MSI_WPROJ_POINTS_STRIP_U_BITS, ROW_BITS = MSI_WPROJ_POINTS_STRIP_ROW_BITS;
 static_assert(geometry<float>::RING * geometry<float>::COLUMNS <= 1 << CELL_BITS &&
                   geometry<float>::WIDTH <= 1 << U_BITS && geometry<double>::ROWS <= 1 << ROW_BITS &&
                   MOST_SQUARES <= 1 << KERNEL_BITS,
               "a visibility does not fit its word");
 
-/* What the sorters tell of an item. */
-struct item_note {
+/* The sorters describe an item to the other warps. */
+struct item_message {
     int32_t line;        /* number of its bin's first row */
     uint32_t n;          /* visibilities */
     uint32_t base, rows; /* the first row's number among all that the block fetches; how many are fetched */
@@ -61,23 +61,23 @@ template <typename T> struct strip_store {
     using G = geometry<T>;
     cplx<T> ring[G::RING * G::COLUMNS];
     cplx<T> table[MOST_SQUARES * TAPS * TAPS];
-    /* Of an item and the next. */
+    /* The item that is worked on and the next have one of each pair. */
     uint2 touched[2][G::ROWS + TAPS]; /* a bit a granule */
     uint2 list[2][CAPACITY];
     uint16_t row[2][CAPACITY]; /* in the bin */
-    item_note note[2];
+    item_message message[2];
     uint32_t start[G::ROWS]; /* row -> place in the list */
     uint32_t warp_sum[SORTERS];
-    uint64_t full[G::GROUPS], empty[G::GROUPS]; /* barriers: of a group's copies, of warps that are done with them, */
-    uint64_t listed[2], unlisted[2];            /* of an item that is ready, that nobody looks at any more */
+    uint64_t full[G::GROUPS], empty[G::GROUPS]; /* barriers: a group's copies have arrived, its readers are done */
+    uint64_t listed[2], unlisted[2];            /* barriers: an item's list is ready, no warp reads it any more */
 };
 static_assert(sizeof(strip_store<float>) <= 232448 && sizeof(strip_store<double>) <= 232448, "too much for a block");
 
 template <typename T> struct strip_args {
     int32_t nu, nv;
-    msi_degrid_strips strips;
-    const msi_degrid_strip_place *place;
-    const msi_degrid_item *item;
+    msi_wproj_points_strips strips;
+    const msi_wproj_points_strip_place *place;
+    const msi_wproj_points_item *item;
     const uint32_t *n_item;
     cplx<T> *value;
     const cplx<T> *grid;
@@ -86,15 +86,16 @@ template <typename T> struct strip_args {
 
 #if __CUDA_ARCH__ >= 900
 
-constexpr int LANES = 2 * TAPS;        /* of a visibility */
+constexpr int LANES = 2 * TAPS;        /* that sum a visibility */
 constexpr int TURN = FETCHERS / GROUP; /* sets of fetching warps */
 constexpr int SORT_THREADS = 32 * SORTERS, EACH = CAPACITY / SORT_THREADS;
 constexpr int COPY = 16, NAP_NS = 200; /* COPY: bytes that a lane copies */
-/* Visibilities of a warp: more share the last steps of their sums, fewer leave more of the ring to be fetched. */
+/* A warp takes so many visibilities: more share the last steps of their sums, fewer leave more of the ring to be
+ * fetched. */
 template <typename T> constexpr int AT_ONCE = sizeof(T) == sizeof(float) ? 8 : 4;
 
-/* wait_for by those who wait long, and leave the processor to others. */
-__device__ __forceinline__ void nap_for(uint64_t *barrier, uint32_t parity)
+/* Wait as wait_for does, for warps that wait long and leave the processor to others. */
+__device__ __forceinline__ void sleep_for(uint64_t *barrier, uint32_t parity)
 {
     for (;;) {
         uint32_t done;
@@ -124,12 +125,12 @@ __device__ __forceinline__ void copy_async(void *to, const void *from, uint64_t 
                  : "memory");
 }
 
-/* A block's share of the items. */
-struct share {
+/* A block takes a range of the items. */
+struct item_range {
     uint32_t first, n;
 };
 
-/* Start copying what is touched of a row. WRAPS: cells from `edge` on are the row's first. */
+/* Start copying those parts of a row that footprints touch. WRAPS: cells from `edge` on are the row's first. */
 template <bool WRAPS, typename T>
 __device__ __forceinline__ void copy_row(char *to, const cplx<T> *from, uint2 touched, int lane, int32_t edge,
                                          int32_t nu, uint64_t policy)
@@ -148,9 +149,9 @@ __device__ __forceinline__ void copy_row(char *to, const cplx<T> *from, uint2 to
     if (touched.y >> 31 && lane < REST) copy(WHOLE);
 }
 
-/* By one warp: fetch a row of every group that is its turn. */
+/* Fetch a row of every group that is a warp's turn. */
 template <typename T>
-__device__ __forceinline__ void fetch_rows(const strip_args<T> &a, strip_store<T> &s, const share &mine, int warp,
+__device__ __forceinline__ void fetch_rows(const strip_args<T> &a, strip_store<T> &s, const item_range &own, int warp,
                                            int lane)
 {
     using G = geometry<T>;
@@ -158,7 +159,7 @@ __device__ __forceinline__ void fetch_rows(const strip_args<T> &a, strip_store<T
     const uint64_t policy = cache_policy::evict_first();
     uint32_t slot = warp / GROUP, parity = 1, first = slot * GROUP; /* first row of the group */
     uint32_t end = 0, k = ~0u;
-    item_note x;
+    item_message x;
     const cplx<T> *from = nullptr;
     const uint2 *touched = nullptr;
     int32_t v = a.nv, edge = 0; /* row of the strip; cells from the lane's first to the image's edge */
@@ -168,9 +169,9 @@ __device__ __forceinline__ void fetch_rows(const strip_args<T> &a, strip_store<T
         for (; first >= end; aim = true) {
             __syncwarp();
             if (k != ~0u && lane == 0) arrive(&s.unlisted[k % 2]);
-            if (++k == mine.n) return;
+            if (++k == own.n) return;
             wait_for(&s.listed[k % 2], k / 2 % 2);
-            x = s.note[k % 2];
+            x = s.message[k % 2];
             end = x.base + x.rows;
         }
         if (aim) {
@@ -202,37 +203,24 @@ __device__ __forceinline__ void sorters_meet()
     asm volatile("bar.sync 1, %0;" ::"n"(SORT_THREADS) : "memory");
 }
 
-/* By the sorters: list each item's visibilities in the order of rows, and mark what they touch. */
-template <typename T>
-__device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T> &s, const share &mine, uint32_t i)
-{
+/* The sorters list each item's visibilities in the order of rows, and mark what they touch. A thread keeps some of an
+ * item's visibilities in registers from step to step. */
+template <typename T> struct item_sorter {
     using G = geometry<T>;
-    constexpr int START_EACH = (G::ROWS + SORT_THREADS - 1) / SORT_THREADS,
-                  TOUCHED_EACH = (G::ROWS + TAPS + SORT_THREADS - 1) / SORT_THREADS;
-    const int lane = i % 32, warp = i / 32, rows = a.strips.rows;
-    uint32_t base = 0;
-    msi_degrid_item item = a.item[mine.first];
-    bool goes_on = false; /* the bin follows on that of the item before */
-#pragma unroll 1
-    for (uint32_t k = 0; k < mine.n; k++) {
-        const int to = k % 2;
-        uint2 place[EACH];
-        uint32_t rank[EACH];
-#pragma unroll
-        for (int e = 0; e < EACH; e++)
-            if (i + e * SORT_THREADS < item.n)
-                place[e] = __ldcs((const uint2 *)a.place + item.first + i + e * SORT_THREADS);
-        msi_degrid_item next = {-1, 0, 0};
-        if (k + 1 < mine.n) next = a.item[mine.first + k + 1];
-        nap_for(&s.unlisted[to], k / 2 % 2 ^ 1);
-        for (int row = (int)i; row < rows + TAPS; row += SORT_THREADS) {
-            s.touched[to][row] = {0, 0};
-            if (row < rows) s.start[row] = 0;
-        }
-        sorters_meet();
+    static constexpr int START_EACH = (G::ROWS + SORT_THREADS - 1) / SORT_THREADS;
+    static constexpr int TOUCHED_EACH = (G::ROWS + TAPS + SORT_THREADS - 1) / SORT_THREADS;
+    const strip_args<T> &a;
+    strip_store<T> &s;
+    uint32_t i; /* the thread's number */
+    int rows;   /* of a bin */
+
+    /* Count the visibilities of every row, and mark the granules that those that begin there touch. */
+    __device__ __forceinline__ void count_rows(int to, uint32_t n, uint32_t base, uint2 (&place)[EACH],
+                                               uint32_t (&rank)[EACH]) const
+    {
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
-            if (i + e * SORT_THREADS >= item.n) continue;
+            if (i + e * SORT_THREADS >= n) continue;
             const uint32_t u = place[e].x & ((1u << U_BITS) - 1), row = place[e].x >> U_BITS & ((1u << ROW_BITS) - 1);
             const uint32_t kernel = place[e].x >> (U_BITS + ROW_BITS) & ((1u << KERNEL_BITS) - 1);
             const uint32_t first = u * G::CELL / GRANULE;
@@ -244,23 +232,33 @@ __device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T
             if (bits >> 32) atomicOr(touched + 1, (uint32_t)(bits >> 32));
             place[e].x = ((base + row) % G::RING * G::COLUMNS + u) | kernel << CELL_BITS | (place[e].x & CONJUGATE);
         }
-        sorters_meet();
-        uint32_t count[START_EACH], own = 0;
+    }
+
+    /* Sum a thread's rows' counts over the threads of its warp up to it; the warp's sum goes to s.warp_sum. */
+    __device__ __forceinline__ uint32_t scan_rows(uint32_t (&count)[START_EACH], uint32_t *own) const
+    {
+        const int lane = i % 32, warp = i / 32;
+        *own = 0;
 #pragma unroll
         for (int e = 0; e < START_EACH; e++) {
             const int row = (int)i * START_EACH + e;
             count[e] = row < rows ? s.start[row] : 0;
-            own += count[e];
+            *own += count[e];
         }
-        uint32_t sum = own;
+        uint32_t sum = *own;
 #pragma unroll
         for (int d = 1; d < 32; d *= 2) {
             const uint32_t below = __shfl_up_sync(ALL_LANES, sum, d);
             if (lane >= d) sum += below;
         }
         if (lane == 31) s.warp_sum[warp] = sum;
-        /* A row is touched by those that begin in it or in one of the seven above, be it in the bin before. */
-        uint2 touched[TOUCHED_EACH];
+        return sum;
+    }
+
+    /* Find what a thread's rows are touched by: visibilities that begin in a row or in one of the seven above, be it in
+     * the bin before, where this bin goes on from that. */
+    __device__ __forceinline__ void merge_marks(int to, bool goes_on, uint2 (&touched)[TOUCHED_EACH]) const
+    {
 #pragma unroll
         for (int e = 0; e < TOUCHED_EACH; e++) {
             const int row = (int)i + e * SORT_THREADS;
@@ -275,8 +273,14 @@ __device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T
                     touched[e].y |= x.y;
                 }
         }
-        sorters_meet();
-        uint32_t at = sum - own;
+    }
+
+    /* Store where the rows' visibilities begin in the list, and what the rows are touched by. */
+    __device__ __forceinline__ void store_rows(int to, uint32_t before, const uint32_t (&count)[START_EACH],
+                                               const uint2 (&touched)[TOUCHED_EACH]) const
+    {
+        uint32_t at = before;
+        const int warp = i / 32;
         for (int w = 0; w < warp; w++) at += s.warp_sum[w];
 #pragma unroll
         for (int e = 0; e < START_EACH; e++) {
@@ -287,25 +291,63 @@ __device__ __forceinline__ void sort_items(const strip_args<T> &a, strip_store<T
 #pragma unroll
         for (int e = 0; e < TOUCHED_EACH; e++)
             if ((int)i + e * SORT_THREADS < rows + TAPS) s.touched[to][i + e * SORT_THREADS] = touched[e];
-        goes_on = next.tile == item.tile + 1;
-        const uint32_t fetched = (uint32_t)(goes_on ? rows : rows + TAPS);
-        if (i == 0) s.note[to] = {item.tile * rows, item.n, base, fetched};
-        sorters_meet();
+    }
+
+    /* Put the visibilities into the list. */
+    __device__ __forceinline__ void place_list(int to, uint32_t n, const uint2 (&place)[EACH],
+                                               const uint32_t (&rank)[EACH]) const
+    {
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
-            if (i + e * SORT_THREADS >= item.n) continue;
+            if (i + e * SORT_THREADS >= n) continue;
             const uint32_t p = s.start[rank[e] >> 16] + (rank[e] & 0xffff);
             s.list[to][p] = place[e];
             s.row[to][p] = (uint16_t)(rank[e] >> 16);
         }
-        arrive(&s.listed[to]);
-        sorters_meet();
-        base += fetched;
-        item = next;
     }
-}
 
-/* How far a warp that reads the ring has come: groups that have been waited for, and that are done with. */
+    __device__ __forceinline__ void sort(const item_range &own) const
+    {
+        uint32_t base = 0;
+        msi_wproj_points_item item = a.item[own.first];
+        bool goes_on = false; /* the bin follows on that of the item before */
+#pragma unroll 1
+        for (uint32_t k = 0; k < own.n; k++) {
+            const int to = k % 2;
+            uint2 place[EACH], touched[TOUCHED_EACH];
+            uint32_t rank[EACH], count[START_EACH], own_count;
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                if (i + e * SORT_THREADS < item.n)
+                    place[e] = __ldcs((const uint2 *)a.place + item.first + i + e * SORT_THREADS);
+            msi_wproj_points_item next = {-1, 0, 0};
+            if (k + 1 < own.n) next = a.item[own.first + k + 1];
+            sleep_for(&s.unlisted[to], k / 2 % 2 ^ 1);
+            for (int row = (int)i; row < rows + TAPS; row += SORT_THREADS) {
+                s.touched[to][row] = {0, 0};
+                if (row < rows) s.start[row] = 0;
+            }
+            sorters_meet();
+            count_rows(to, item.n, base, place, rank);
+            sorters_meet();
+            const uint32_t sum = scan_rows(count, &own_count);
+            merge_marks(to, goes_on, touched);
+            sorters_meet();
+            store_rows(to, sum - own_count, count, touched);
+            goes_on = next.tile == item.tile + 1;
+            const uint32_t fetched = (uint32_t)(goes_on ? rows : rows + TAPS);
+            if (i == 0) s.message[to] = {item.tile * rows, item.n, base, fetched};
+            sorters_meet();
+            place_list(to, item.n, place, rank);
+            arrive(&s.listed[to]);
+            sorters_meet();
+            base += fetched;
+            item = next;
+        }
+    }
+};
+
+/* A reader knows how far its warp has come with the ring: groups that have arrived, and groups that it is done with. */
 template <typename T> struct reader {
     using G = geometry<T>;
     strip_store<T> &s;
@@ -339,7 +381,7 @@ template <typename T> struct reader {
     }
 };
 
-/* A lane's part of a visibility's sum. WRAPS: the footprint may go on from the ring's end to its beginning. */
+/* Sum a lane's part of a visibility. WRAPS: the footprint may go on from the ring's end to its beginning. */
 template <bool WRAPS, typename T>
 __device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t what, int within)
 {
@@ -363,9 +405,9 @@ __device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t what,
     return {with_re.re + flip(with_im.re, sign), with_re.im + flip(with_im.im, sign)};
 }
 
-/* By one warp: sum its visibilities of every item. */
+/* Sum a warp's visibilities of every item. */
 template <typename T>
-__device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<T> &s, const share &mine, int warp,
+__device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<T> &s, const item_range &own, int warp,
                                             int lane)
 {
     using G = geometry<T>;
@@ -373,11 +415,11 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
     const int half = lane / LANES, within = lane % LANES;
     reader<T> at = {s, (uint32_t)lane};
     const uint64_t policy = cache_policy::evict_last();
-    item_note x = {};
+    item_message x = {};
 #pragma unroll 1
-    for (uint32_t k = 0; k < mine.n; k++) {
+    for (uint32_t k = 0; k < own.n; k++) {
         wait_for(&s.listed[k % 2], k / 2 % 2);
-        x = s.note[k % 2];
+        x = s.message[k % 2];
         const uint2 *list = s.list[k % 2];
         const uint16_t *row = s.row[k % 2];
 #pragma unroll 1
@@ -398,7 +440,7 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
                     for (int e = 0; e < PAIRS; e++) sum[e] = weigh<true>(s, what[e], within);
                 }
             } else {
-                /* So far apart that the ring does not hold them all. */
+                /* The ring does not hold rows that are so far apart together. */
 #pragma unroll 1
                 for (int one = 0; one < N; one++) {
                     const uint32_t q = min(p + one, last), here = x.base + row[q];
@@ -445,13 +487,14 @@ __global__ void __launch_bounds__(THREADS, 1) k_gather_strip(const __grid_consta
     /* Until here this kernel may overlap the one before. */
     cudaGridDependencySynchronize();
     const uint32_t n_item = __ldcg(a.n_item);
-    share mine = {(uint32_t)((uint64_t)n_item * blockIdx.x / gridDim.x), 0};
-    mine.n = (uint32_t)((uint64_t)n_item * (blockIdx.x + 1) / gridDim.x) - mine.first;
-    if (mine.n == 0) return;
+    item_range own = {(uint32_t)((uint64_t)n_item * blockIdx.x / gridDim.x), 0};
+    own.n = (uint32_t)((uint64_t)n_item * (blockIdx.x + 1) / gridDim.x) - own.first;
+    if (own.n == 0) return;
     if (warp < FETCHERS) {
-        fetch_rows(a, s, mine, warp, lane);
+        fetch_rows(a, s, own, warp, lane);
     } else if (warp < FETCHERS + SORTERS) {
-        sort_items(a, s, mine, (uint32_t)(i - 32 * FETCHERS));
+        const item_sorter<T> sorter = {a, s, (uint32_t)(i - 32 * FETCHERS), a.strips.rows};
+        sorter.sort(own);
     } else {
         const int taps = a.kernels.taps[0], squares = (a.kernels.oversample + 1) * (a.kernels.oversample + 1);
         const cplx<T> *table = a.kernels.table + a.kernels.offset[0];
@@ -461,12 +504,12 @@ __global__ void __launch_bounds__(THREADS, 1) k_gather_strip(const __grid_consta
             s.table[k] = is_tap ? read_only(table + (k / (TAPS * TAPS) * taps + v) * taps + u) : cplx<T>{0, 0};
         }
         asm volatile("bar.sync 2, %0;" ::"n"(32 * WEIGHERS) : "memory");
-        weigh_items(a, s, mine, warp - FETCHERS - SORTERS, lane);
+        weigh_items(a, s, own, warp - FETCHERS - SORTERS, lane);
     }
 #endif
 }
 
-template <typename T> int launch(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)
+template <typename T> int launch(const msi_gather *g, const msi_wproj_job *job)
 {
     strip_args<T> a = {};
     a.nu = (int32_t)job->nu;
@@ -487,20 +530,20 @@ template <typename T> int launch(const msi_gather *g, const msi_wproj_job *job, 
     how.gridDim = dim3((unsigned)g->n_block);
     how.blockDim = dim3(THREADS);
     how.dynamicSmemBytes = sizeof(strip_store<T>);
-    how.stream = stream;
+    how.stream = (cudaStream_t)g->gpu.stream;
     how.attrs = &overlap;
     how.numAttrs = 1;
     MSI_CUDA(cudaLaunchKernelEx(&how, k_gather_strip<T>, a));
     return MSI_OK;
 }
 
-/* Strips of like width; bins of which every block has as many. */
-template <typename T> bool shape(msi_degrid_strips *strips, const msi_wproj_job *job, int n_block)
+/* Shape strips of like width, and bins of which every block has as many. */
+template <typename T> bool shape(msi_wproj_points_strips *strips, const msi_wproj_job *job, int n_block)
 {
     using G = geometry<T>;
     constexpr int CELLS = GRANULE / G::CELL;
     const int64_t n_strip = (job->nu + G::WIDTH - 1) / G::WIDTH, height = (job->nv + TAPS - 2 + GROUP) / GROUP * GROUP;
-    const int64_t line = n_strip * height, each = MSI_DEGRID_MAX_PLACE_TILES / n_block;
+    const int64_t line = n_strip * height, each = MSI_WPROJ_POINTS_MAX_PLACE_TILES / n_block;
     /* A row is copied in pieces, and wraps once. */
     if (job->nu % CELLS != 0 || job->nu < TAPS || each < 1 || line > INT32_MAX / 2) return false;
     if (room_for(k_gather_strip<T>) < sizeof(strip_store<T>)) return false;
@@ -516,9 +559,9 @@ template <typename T> bool shape(msi_degrid_strips *strips, const msi_wproj_job 
 
 } /* namespace */
 
-const int degrid::STRIP_ITEM = CAPACITY;
+const int points::STRIP_ITEM = CAPACITY;
 
-bool degrid::shape_strips(msi_degrid_strips *strips, const msi_wproj_job *job, int n_block)
+bool points::shape_strips(msi_wproj_points_strips *strips, const msi_wproj_job *job, int n_block)
 {
     const msi_wproj_kernels &k = job->kernels;
     if (job->n_image != 1 || k.n_plane != 1 || k.max_taps > TAPS ||
@@ -527,17 +570,17 @@ bool degrid::shape_strips(msi_degrid_strips *strips, const msi_wproj_job *job, i
     return job->precision == MSI_FP32 ? shape<float>(strips, job, n_block) : shape<double>(strips, job, n_block);
 }
 
-void degrid::fetch_granules(msi_gather *g)
+void points::fetch_granules(msi_gather *g)
 {
-    g->has_fetch_limit = msi_gpu_fetch_acquire(0, GRANULE);
+    g->has_fetch_limit = msi_gpu_fetch_acquire(g->gpu.device, GRANULE);
 }
 
-void degrid::fetch_as_before(msi_gather *g)
+void points::fetch_as_before(msi_gather *g)
 {
-    if (g->has_fetch_limit) msi_gpu_fetch_release(0);
+    if (g->has_fetch_limit) msi_gpu_fetch_release(g->gpu.device);
 }
 
-int degrid::launch_strips(const msi_gather *g, const msi_wproj_job *job, cudaStream_t stream)
+int points::launch_strips(const msi_gather *g, const msi_wproj_job *job)
 {
-    return job->precision == MSI_FP32 ? launch<float>(g, job, stream) : launch<double>(g, job, stream);
+    return job->precision == MSI_FP32 ? launch<float>(g, job) : launch<double>(g, job);
 }

@@ -18,10 +18,10 @@
 #include <cuda_pipeline_primitives.h>
 
 #include "kernels/gpu/box_copy_cuda.cuh"
-#include "kernels/wproj/points/degrid_device.cuh"
+#include "kernels/wproj/points/points_device.cuh"
 #include "kernels/gpu/cuda_check.h"
 
-namespace degrid {
+namespace points {
 
 /* More warps hide more latency, fewer leave each more registers. */
 template <typename T> constexpr int TILE_THREADS = sizeof(T) == 4 ? 768 : 512;
@@ -31,21 +31,21 @@ template <typename T> constexpr int CHUNK = TILE_THREADS<T>; /* most visibilitie
 /* Blocks of 32 x 32 taps, the commonest, have images of one pitch, a whole number of rounds of banks. */
 template <typename T> constexpr int FIXED_PITCH = sizeof(T) == 4 ? 160 : 112;
 
-/* How a class's image tiles lie in shared memory. */
+/* A class's image tiles lie in shared memory like this. */
 struct tile_shape {
     int32_t block_u, block_v; /* taps taken at once */
     int32_t pitch;            /* cells from row to row */
 };
 
-/* Tiles as boxes of the image, for each class. */
+/* Tiles are described as boxes of the image, for each class. */
 struct tile_boxes {
-    CUtensorMap of[MSI_DEGRID_MAX_CLASS];
-    int32_t given; /* 0: there are none */
+    CUtensorMap of[MSI_WPROJ_POINTS_MAX_CLASS];
+    int32_t given; /* 0: none is described */
 };
 
 template <typename T> struct tile_args {
-    msi_degrid_classes classes;
-    tile_shape shape[MSI_DEGRID_MAX_CLASS];
+    msi_wproj_points_classes classes;
+    tile_shape shape[MSI_WPROJ_POINTS_MAX_CLASS];
     int32_t cells; /* room for the image */
     int32_t n_image;
     const msi_wproj_sample *sample;
@@ -53,12 +53,12 @@ template <typename T> struct tile_args {
     const cplx<T> *grid;
     kernel_view<T> kernels;
     const uint32_t *index;
-    const msi_degrid_item *item;
+    const msi_wproj_points_item *item;
     const uint32_t *n_item;
     uint32_t *next_item;
 };
 
-/* What a block keeps beside the image. */
+/* A block keeps this beside the image. */
 template <typename T> struct tile_store {
     cplx<T> sum[CHUNK<T>];
     int32_t place[CHUNK<T>]; /* cells from the tile's first to the visibility's class-wide first cell */
@@ -67,11 +67,11 @@ template <typename T> struct tile_store {
     uint32_t starts[CHUNK<T> / 32];
     uint32_t of_size[16]; /* groups of a size, then where the next one goes */
     uint32_t n_group, next_group;
-    msi_degrid_item item;
+    msi_wproj_points_item item;
     uint64_t arrived; /* box_copy's barrier */
 };
 
-/* Weights from the table. */
+/* Weights are read from the table. */
 template <typename T> struct table_source {
     struct shared {};
     const cplx<T> *first;
@@ -85,7 +85,7 @@ template <typename T> struct table_source {
     {
         return taps;
     }
-    /* As it stands in memory; nothing waits for it before `use`. */
+    /* The weight comes as it stands in memory; nothing waits for it before `use`. */
     __device__ __forceinline__ cplx<T> get(int at) const
     {
         return read_only(first + at);
@@ -97,8 +97,8 @@ template <typename T> struct table_source {
 };
 
 /*
- * Groups of at most MOST visibilities that take the same kernel, the largest first: the last ones that a block hands
- * out are small, so that its warps finish together.
+ * Make groups of at most MOST visibilities that take the same kernel, the largest first: the last ones that a block
+ * hands out are small, so that its warps finish together.
  */
 template <int MOST, typename T> __device__ void make_groups(tile_store<T> &s, int n)
 {
@@ -139,27 +139,27 @@ template <int MOST, typename T> __device__ void make_groups(tile_store<T> &s, in
     }
 }
 
-/* The block of taps that is being taken, in taps of the class's widest kernel. */
+/* A block of taps is what is being taken, in taps of the class's widest kernel. */
 struct tap_block {
     int32_t taps; /* of the widest */
     int32_t u, v, width, height, pitch;
 };
 
-/* An item's class, and the first cell of its tile. */
+/* An item lies in a class, and its tile begins at a cell. */
 struct item_place {
     int32_t k, u, v;
 };
 
-__device__ __forceinline__ item_place find_item(const msi_degrid_classes &classes, int tile)
+__device__ __forceinline__ item_place find_item(const msi_wproj_points_classes &classes, int tile)
 {
     int k = 0;
     while (k + 1 < classes.n_class && tile >= classes.of[k + 1].first_tile) k++;
-    const msi_degrid_class &c = classes.of[k];
+    const msi_wproj_points_class &c = classes.of[k];
     const int t = tile - c.first_tile;
     return {k, t % c.n_tile_u * c.tile_u, t / c.n_tile_u * c.tile_v};
 }
 
-/* The cells of a tile that a block of taps touches; the plane repeats. */
+/* An area is the cells of a tile that a block of taps touches; the plane repeats. */
 struct cell_area {
     int32_t u, v, columns, rows;
 };
@@ -167,12 +167,12 @@ struct cell_area {
 template <typename T>
 __device__ __forceinline__ cell_area find_cells(const tile_args<T> &a, const item_place &at, const tap_block &b)
 {
-    const msi_degrid_class &c = a.classes.of[at.k];
+    const msi_wproj_points_class &c = a.classes.of[at.k];
     return {at.u + b.u, at.v + b.v, min(c.tile_u, a.classes.nu - at.u) + b.width - 1,
             min(c.tile_v, a.classes.nv - at.v) + b.height - 1};
 }
 
-/* Whether a box holds them all. */
+/* Tell whether a box holds all cells of an area. */
 template <typename T>
 __device__ __forceinline__ bool is_box(const tile_args<T> &a, const tile_boxes &boxes, const cell_area &r)
 {
@@ -206,7 +206,7 @@ __device__ void fetch_cells(tile_store<T> &s, cplx<T> *image, const tile_args<T>
     __pipeline_commit();
 }
 
-/* All threads meet when the cells are there. */
+/* Wait until the cells are there; all threads meet. */
 template <typename T>
 __device__ __forceinline__ void await_cells(tile_store<T> &s, const tile_args<T> &a, const tile_boxes &boxes,
                                             const item_place &at, const tap_block &b, uint32_t *round)
@@ -224,12 +224,13 @@ template <typename T> __device__ __forceinline__ tap_block first_taps(const tile
     return {taps, 0, 0, min(a.shape[k].block_u, taps), min(a.shape[k].block_v, taps), a.shape[k].pitch};
 }
 
-/* The next item, none if it has no samples; its first cells are brought into the L2 cache. Called by one thread. */
-template <typename T> __device__ msi_degrid_item draw_item(const tile_args<T> &a, const tile_boxes &boxes)
+/* Draw the next item, which has no samples where there is none; its first cells are brought into the L2 cache. One
+ * thread calls this. */
+template <typename T> __device__ msi_wproj_points_item draw_item(const tile_args<T> &a, const tile_boxes &boxes)
 {
     const uint32_t number = atomicAdd(a.next_item, 1u);
     if (number >= *a.n_item) return {0, 0, 0};
-    const msi_degrid_item item = a.item[number];
+    const msi_wproj_points_item item = a.item[number];
     const item_place at = find_item(a.classes, item.tile);
     if (is_box(a, boxes, find_cells(a, at, first_taps(a, at.k))))
         box_copy::prefetch(&boxes.of[at.k], at.u * (int)(sizeof(cplx<T>) / sizeof(double)), at.v);
@@ -242,8 +243,8 @@ template <typename T> __device__ __forceinline__ cplx<T> cell_at(const char *ima
 }
 
 /*
- * K visibilities' sums over `rows` rows of 32 taps, by a warp, in an image whose pitch is known here: no address but
- * the kernel's is computed. base: each one's cell of this lane's first tap, in bytes from `image`.
+ * Sum K visibilities over `rows` rows of 32 taps, by a warp, in an image whose pitch is known here: no address but the
+ * kernel's is computed. base: each one's cell of this lane's first tap, in bytes from `image`.
  */
 template <int K, int PITCH, class S, typename T>
 __device__ __forceinline__ void weigh_rows(cplx<T> *sum, const char *image, int *base, const S &source, int row_stride,
@@ -288,7 +289,7 @@ __device__ __forceinline__ void weigh_rows(cplx<T> *sum, const char *image, int 
     }
 }
 
-/* The same over any rectangle of taps; base: each one's first cell. */
+/* Sum the same over any rectangle of taps; base: each one's first cell. */
 template <int K, class S, typename T>
 __device__ __forceinline__ void weigh_walk(cplx<T> *sum, const char *image, const int *base, const S &source,
                                            tap_walk w, int n_tap, int lane)
@@ -318,9 +319,10 @@ __device__ __forceinline__ void weigh_walk(cplx<T> *sum, const char *image, cons
     }
 }
 
+/* Sum a group of K visibilities that take the same kernel. */
 template <int K, class S, typename T>
-__device__ __forceinline__ void do_group(tile_store<T> &s, const cplx<T> *image, const tile_args<T> &a,
-                                         const typename S::shared &shared, const tap_block &b, int first, int lane)
+__device__ __forceinline__ void sum_group(tile_store<T> &s, const cplx<T> *image, const tile_args<T> &a,
+                                          const typename S::shared &shared, const tap_block &b, int first, int lane)
 {
     uint32_t kernel = s.kernel[first];
     const square<T> sq = find_square(a.kernels, kernel);
@@ -351,9 +353,10 @@ __device__ __forceinline__ void do_group(tile_store<T> &s, const cplx<T> *image,
     if (lane % EACH == 0 && lane / EACH < 2 * K) ((T *)(s.sum + first))[lane / EACH] += total;
 }
 
+/* Sum groups, drawn one by one by each warp, until there are none. */
 template <int MOST, class S, typename T>
-__device__ __forceinline__ void do_groups(tile_store<T> &s, const cplx<T> *image, const tile_args<T> &a,
-                                          const typename S::shared &shared, const tap_block &b)
+__device__ __forceinline__ void sum_groups(tile_store<T> &s, const cplx<T> *image, const tile_args<T> &a,
+                                           const typename S::shared &shared, const tap_block &b)
 {
     const int lane = threadIdx.x % 32;
     for (;;) {
@@ -365,22 +368,22 @@ __device__ __forceinline__ void do_groups(tile_store<T> &s, const cplx<T> *image
         int first = (int)(group & 0xffff), size = (int)(group >> 16);
         switch (size) {
         case 1:
-            do_group<1, S>(s, image, a, shared, b, first, lane);
+            sum_group<1, S>(s, image, a, shared, b, first, lane);
             break;
         case 2:
-            do_group<2, S>(s, image, a, shared, b, first, lane);
+            sum_group<2, S>(s, image, a, shared, b, first, lane);
             break;
         case 3:
-            do_group<3, S>(s, image, a, shared, b, first, lane);
+            sum_group<3, S>(s, image, a, shared, b, first, lane);
             break;
         case 4:
-            do_group<4, S>(s, image, a, shared, b, first, lane);
+            sum_group<4, S>(s, image, a, shared, b, first, lane);
             break;
         case 5:
-            if constexpr (MOST >= 5) do_group<5, S>(s, image, a, shared, b, first, lane);
+            if constexpr (MOST >= 5) sum_group<5, S>(s, image, a, shared, b, first, lane);
             break;
         default:
-            if constexpr (MOST >= 6) do_group<6, S>(s, image, a, shared, b, first, lane);
+            if constexpr (MOST >= 6) sum_group<6, S>(s, image, a, shared, b, first, lane);
         }
         __syncwarp();
     }
@@ -402,7 +405,7 @@ __global__ void __launch_bounds__(TILE_THREADS<T>, 1)
     }
     for (;;) {
         __syncthreads();
-        const msi_degrid_item item = s.item;
+        const msi_wproj_points_item item = s.item;
         const int n = (int)item.n;
         if (n == 0) break;
         const item_place at = find_item(a.classes, item.tile);
@@ -413,15 +416,15 @@ __global__ void __launch_bounds__(TILE_THREADS<T>, 1)
         if (i < n) {
             uint32_t index = a.index[item.first + (uint32_t)i];
             msi_wproj_sample x = a.sample[index];
-            int u = msi_degrid_wrap(x.u - taps / 2, a.classes.nu) - at.u;
-            int v = msi_degrid_wrap(x.v - taps / 2, a.classes.nv) - at.v;
+            int u = msi_wproj_points_wrap(x.u - taps / 2, a.classes.nu) - at.u;
+            int v = msi_wproj_points_wrap(x.v - taps / 2, a.classes.nv) - at.v;
             s.index[i] = index;
             s.place[i] = v * b.pitch + u;
-            s.kernel[i] = msi_degrid_kernel(&x, a.kernels.oversample);
+            s.kernel[i] = msi_wproj_points_kernel(&x, a.kernels.oversample);
         }
         __syncthreads();
         make_groups<MOST>(s, n);
-        msi_degrid_item next = {0, 0, 0};
+        msi_wproj_points_item next = {0, 0, 0};
         for (int p = 0; p < a.n_image; p++) {
             if (i < n) s.sum[i] = {0, 0};
             for (b.v = 0; b.v < taps; b.v += shape.block_v)
@@ -433,7 +436,7 @@ __global__ void __launch_bounds__(TILE_THREADS<T>, 1)
                     if (i == 0) s.next_group = 0;
                     await_cells(s, a, boxes, at, b, &round);
                     if (first && i == 0) next = draw_item(a, boxes);
-                    do_groups<MOST, S>(s, image, a, shared, b);
+                    sum_groups<MOST, S>(s, image, a, shared, b);
                     __syncthreads();
                 }
             if (i < n) a.value[(int64_t)s.index[i] * a.n_image + p] = s.sum[i];
@@ -442,13 +445,13 @@ __global__ void __launch_bounds__(TILE_THREADS<T>, 1)
     }
 }
 
-/* Shared memory that an image of `cells` cells and what is beside it take. */
+/* Count the shared memory of an image of `cells` cells and what a block keeps beside it. */
 template <typename T> constexpr size_t tile_bytes(int cells)
 {
     return (size_t)cells * sizeof(cplx<T>) + sizeof(tile_store<T>);
 }
 
-/* boxes: taken back where the kernel was not compiled for them. */
+/* Launch a gather by tiles. Boxes are not used where the kernel was not compiled for them. */
 template <int MOST, class S, typename T>
 int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, tile_boxes *boxes, int n_block,
                  cudaStream_t stream)
@@ -465,6 +468,6 @@ int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, til
     return MSI_OK;
 }
 
-} /* namespace degrid */
+} /* namespace points */
 
 #endif

@@ -13,21 +13,22 @@
 
 #include <algorithm>
 
-#include "kernels/wproj/points/degrid_device.cuh"
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/wproj/points/points_device.cuh"
 
 namespace {
 
-using namespace degrid;
+using namespace points;
 
 constexpr int THREADS = 128, WARPS = THREADS / 32;
 constexpr int BIN = 16, COLUMNS = 32, TOGETHER = 4, BAND = 8;
 
-/* Rows of a patch: as many as registers hold. */
+/* A patch has as many rows as registers hold. */
 template <typename T> constexpr int ROWS = sizeof(T) == 4 ? 16 : 8;
 
 template <typename T> struct scatter_args {
-    msi_degrid_classes classes;
+    msi_wproj_points_classes classes;
     int32_t n_patch_u, n_patch_v, n_image;
     const msi_wproj_sample *sample;
     const uint32_t *index, *first; /* sorted samples, and where bins begin */
@@ -36,7 +37,7 @@ template <typename T> struct scatter_args {
     kernel_view<T> kernels;
 };
 
-/* A sample whose footprint reaches the patch. */
+/* A candidate is a sample whose footprint reaches the patch. */
 template <typename T> struct alignas(16) candidate {
     const cplx<T> *weight;
     int32_t u, v; /* its first cell */
@@ -45,21 +46,21 @@ template <typename T> struct alignas(16) candidate {
     uint32_t index;
 };
 
-/* x of the periodic plane as a tap of a footprint that begins at `first`. */
+/* Find x of the periodic plane as a tap of a footprint that begins at `first`. */
 __device__ __forceinline__ int tap_of(int x, int first, int n)
 {
     int tap = x - first;
     return tap < 0 ? tap + n : tap;
 }
 
-/* 1 where footprint first .. first + taps - 1 and patch x .. x + size - 1 have a cell in common. */
+/* Tell whether footprint first .. first + taps - 1 and patch x .. x + size - 1 have a cell in common. */
 __device__ __forceinline__ bool reaches(int x, int size, int first, int taps, int n)
 {
     int tap = tap_of(x, first, n);
     return tap < taps || tap + size > n;
 }
 
-/* A lane's share of a sample's sum: its column of the patch. */
+/* Sum a lane's part of a sample: its column of the patch. */
 template <typename T>
 __device__ __forceinline__ cplx<T> weigh_patch(const cplx<T> *cell, const candidate<T> &c, int u, int v, int nu, int nv)
 {
@@ -85,42 +86,54 @@ __device__ __forceinline__ cplx<T> weigh_patch(const cplx<T> *cell, const candid
     return sum;
 }
 
-/* The warp's candidates, found by a lane each and read by all. */
+/* A warp holds a patch of the image: a lane one column, and room for candidates, found by a lane each and read by all.
+ */
+template <typename T> struct warp_patch {
+    candidate<T> *found;   /* [32], shared by the warp */
+    int image, u, v, lane; /* u, v: its first cell */
+    cplx<T> cell[ROWS<T>];
+};
+
+/* Add the patch's parts to samples begin .. end - 1 of the order. */
 template <typename T>
-__device__ __forceinline__ void scatter_range(const scatter_args<T> &a, candidate<T> *found, const cplx<T> *cell,
-                                              int image, int u, int v, uint32_t begin, uint32_t end, int lane)
+__device__ __forceinline__ void scatter_range(const scatter_args<T> &a, const warp_patch<T> &w, uint32_t begin,
+                                              uint32_t end)
 {
+    const int lane = w.lane;
     for (uint32_t base = begin; base < end; base += 32) {
         candidate<T> c = {};
         bool reached = false;
         if (base + (uint32_t)lane < end) {
             c.index = a.index[base + (uint32_t)lane];
             msi_wproj_sample s = a.sample[c.index];
-            square<T> sq = find_square(a.kernels, msi_degrid_kernel(&s, a.kernels.oversample));
+            square<T> sq = find_square(a.kernels, msi_wproj_points_kernel(&s, a.kernels.oversample));
             c.weight = sq.first;
             c.taps = sq.taps;
             c.sign = sq.sign;
-            c.u = msi_degrid_wrap(s.u - c.taps / 2, a.classes.nu);
-            c.v = msi_degrid_wrap(s.v - c.taps / 2, a.classes.nv);
-            reached = reaches(u, COLUMNS, c.u, c.taps, a.classes.nu) && reaches(v, ROWS<T>, c.v, c.taps, a.classes.nv);
+            c.u = msi_wproj_points_wrap(s.u - c.taps / 2, a.classes.nu);
+            c.v = msi_wproj_points_wrap(s.v - c.taps / 2, a.classes.nv);
+            reached =
+                reaches(w.u, COLUMNS, c.u, c.taps, a.classes.nu) && reaches(w.v, ROWS<T>, c.v, c.taps, a.classes.nv);
         }
         const uint32_t votes = __ballot_sync(ALL_LANES, reached);
         const int n = __popc(votes);
         __syncwarp();
-        if (reached) found[__popc(votes & ((1u << lane) - 1))] = c;
+        if (reached) w.found[__popc(votes & ((1u << lane) - 1))] = c;
         __syncwarp();
         for (int k = 0; k < n; k += TOGETHER) {
             cplx<T> sum[TOGETHER];
 #pragma unroll
             for (int m = 0; m < TOGETHER; m++) {
                 sum[m] = {0, 0};
-                if (k + m < n) sum[m] = weigh_patch(cell, found[k + m], u + lane, v, a.classes.nu, a.classes.nv);
+                if (k + m < n)
+                    sum[m] = weigh_patch(w.cell, w.found[k + m], w.u + lane, w.v, a.classes.nu, a.classes.nv);
             }
             const T total = transposed_sum<TOGETHER, 32>(sum, lane);
             constexpr int EACH = 32 / (2 * TOGETHER);
             const int part = lane / EACH;
             if (lane % EACH == 0 && k + part / 2 < n)
-                atomicAdd((T *)(a.value + (int64_t)found[k + part / 2].index * a.n_image + image) + part % 2, total);
+                atomicAdd((T *)(a.value + (int64_t)w.found[k + part / 2].index * a.n_image + w.image) + part % 2,
+                          total);
         }
     }
 }
@@ -133,38 +146,36 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 4) k_scatter(co
     if (patch >= (int64_t)a.n_patch_u * a.n_patch_v) return;
     const int u = (int)(patch % a.n_patch_u) * COLUMNS, v = (int)(patch / a.n_patch_u) * ROWS<T>;
     for (int p = 0; p < a.n_image; p++) {
-        cplx<T> cell[ROWS<T>];
+        warp_patch<T> w = {found[warp], p, u, v, lane};
 #pragma unroll
         for (int r = 0; r < ROWS<T>; r++) {
-            cell[r] = {0, 0};
+            w.cell[r] = {0, 0};
             if (u + lane < nu && v + r < nv)
-                cell[r] = read_only(a.grid + ((int64_t)(v + r) * nu + u + lane) * a.n_image + p);
+                w.cell[r] = read_only(a.grid + ((int64_t)(v + r) * nu + u + lane) * a.n_image + p);
         }
         for (int k = 0; k < a.classes.n_class; k++) {
-            const msi_degrid_class &c = a.classes.of[k];
+            const msi_wproj_points_class &c = a.classes.of[k];
             /* Bins of first cells from taps - 1 before the patch to its last cell; the plane repeats. */
             const int low_u = u - c.taps + 1, low_v = v - c.taps + 1;
             const int span_u = min(c.taps + COLUMNS - 1, nu), span_v = min(c.taps + ROWS<T> - 1, nv);
-            const int first_u = msi_degrid_wrap(low_u, nu) / BIN, first_v = msi_degrid_wrap(low_v, nv) / BIN;
+            const int first_u = msi_wproj_points_wrap(low_u, nu) / BIN,
+                      first_v = msi_wproj_points_wrap(low_v, nv) / BIN;
             /* One bin more where the span begins inside a bin, and one where the plane's last bin is cut short. */
             const int bins_u = min((span_u - 1) / BIN + 3, c.n_tile_u),
                       bins_v = min((span_v - 1) / BIN + 3, c.n_tile_v);
             for (int j = 0; j < bins_v; j++) {
                 const int row = c.first_tile + (first_v + j) % c.n_tile_v * c.n_tile_u;
                 const int before_edge = min(bins_u, c.n_tile_u - first_u);
-                scatter_range(a, found[warp], cell, p, u, v, a.first[row + first_u],
-                              a.first[row + first_u + before_edge], lane);
-                if (bins_u > before_edge)
-                    scatter_range(a, found[warp], cell, p, u, v, a.first[row], a.first[row + bins_u - before_edge],
-                                  lane);
+                scatter_range(a, w, a.first[row + first_u], a.first[row + first_u + before_edge]);
+                if (bins_u > before_edge) scatter_range(a, w, a.first[row], a.first[row + bins_u - before_edge]);
             }
         }
     }
 }
 
 template <typename T>
-int launch_scatter(const msi_wproj_job *job, const msi_degrid_classes *classes, const msi_degrid_sorted *sorted,
-                   cudaStream_t stream)
+int launch_scatter(const msi_wproj_job *job, const msi_wproj_points_classes *classes,
+                   const msi_wproj_points_sorted *sorted, cudaStream_t stream)
 {
     scatter_args<T> a;
     a.classes = *classes;
@@ -188,29 +199,31 @@ int launch_scatter(const msi_wproj_job *job, const msi_degrid_classes *classes, 
 } /* namespace */
 
 struct msi_scatter {
-    msi_degrid_sorter *sorter;
-    msi_degrid_sorted sorted;
+    msi_gpu_stream gpu;
+    msi_wproj_points_sorter *sorter;
+    msi_wproj_points_sorted sorted;
 };
 
 extern "C" void msi_scatter_free(msi_scatter *s)
 {
     if (!s) return;
-    msi_degrid_sorter_free(s->sorter);
+    msi_wproj_points_sorter_free(s->sorter);
     delete s;
 }
 
 static int fill_scatter(msi_scatter *s, const msi_wproj_job *job)
 {
-    MSI_TRY(msi_degrid_sorter_create(&s->sorter, job));
-    msi_degrid_classes *c = msi_degrid_sorter_classes(s->sorter);
+    MSI_TRY(msi_wproj_points_sorter_create(&s->sorter, &s->gpu, job));
+    msi_wproj_points_classes *c = msi_wproj_points_sorter_classes(s->sorter);
     for (int k = 0; k < c->n_class; k++) c->of[k].tile_u = c->of[k].tile_v = BIN;
-    return msi_degrid_sorter_tiles(s->sorter);
+    return msi_wproj_points_sorter_tiles(s->sorter);
 }
 
-extern "C" int msi_scatter_create(msi_scatter **out, const msi_wproj_job *job)
+extern "C" int msi_scatter_create(msi_scatter **out, const msi_gpu_stream *gpu, const msi_wproj_job *job)
 {
     *out = nullptr;
     msi_scatter *s = new msi_scatter{};
+    s->gpu = *gpu;
     int status = fill_scatter(s, job);
     if (status != MSI_OK) {
         msi_scatter_free(s);
@@ -220,16 +233,18 @@ extern "C" int msi_scatter_create(msi_scatter **out, const msi_wproj_job *job)
     return MSI_OK;
 }
 
-extern "C" int msi_scatter_sort(msi_scatter *s, const msi_wproj_job *job, void *stream)
+extern "C" int msi_scatter_sort(msi_scatter *s, const msi_wproj_job *job)
 {
-    return msi_degrid_sort(s->sorter, job, 0, stream, &s->sorted);
+    return msi_wproj_points_sort(s->sorter, job, 0, &s->sorted);
 }
 
-extern "C" int msi_scatter_degrid(msi_scatter *s, const msi_wproj_job *job, void *stream_)
+extern "C" int msi_scatter_degrid(msi_scatter *s, const msi_wproj_job *job)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("scatter");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     if (job->n_vis == 0) return MSI_OK;
-    const msi_degrid_classes *classes = msi_degrid_sorter_classes(s->sorter);
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
+    const msi_wproj_points_classes *classes = msi_wproj_points_sorter_classes(s->sorter);
     return job->precision == MSI_FP32 ? launch_scatter<float>(job, classes, &s->sorted, stream)
                                       : launch_scatter<double>(job, classes, &s->sorted, stream);
 }

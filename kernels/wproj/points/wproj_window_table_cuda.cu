@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
+ * Benchmark and tests only; the strategy "window" is in wproj/window/.
+ *
  * Moving window: the plane of cells is divided, without end, into windows at least as large as the widest kernel. A
  * lane owns a column of a window's residues, some rows of it a warp, and holds the one cell of each residue that lies
  * in the rectangle about the present footprint. From one sample to the next only cells that the rectangle has left are
@@ -7,24 +9,25 @@
  * whole rows are read together however the footprint lies.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Moving window", after Romein 2012. Here a
- * window is dealt out to warps, not blocks, so that nothing waits at a barrier.
+ * window is divided among warps, not blocks, so that nothing waits at a barrier.
  */
 #include "kernels/wproj/points/wproj_window_table_cuda.h"
 
 #include <algorithm>
 
-#include "kernels/wproj/points/degrid_device.cuh"
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/wproj/points/points_device.cuh"
 
 namespace {
 
-using namespace degrid;
+using namespace points;
 
 constexpr int THREADS = 128, WARPS = THREADS / 32, COLUMNS = 32, BAND = 8;
 constexpr int STRIP_ROWS = 8, STRIP_COLUMNS = 4;
 constexpr int MOST_EACH = 128;
 
-/* Rows of a warp's part of the window: as many as registers hold. */
+/* A warp's part of the window has as many rows as registers hold. */
 template <typename T> constexpr int ROWS = sizeof(T) == 4 ? 32 : 16;
 
 template <typename T> struct window_args {
@@ -52,27 +55,35 @@ __device__ __forceinline__ int residue(int x, int n)
     return r < 0 ? r + n : r;
 }
 
-/* A lane's share of one sample; cells that the window has left since `last` are read first. */
+/* A lane's part of the window: a column of residues, of whose cells some rows. */
+template <typename T> struct lane_window {
+    int image, u, v;    /* u, v: its first residues */
+    int last_u, last_v; /* first cell of the footprint before */
+    cplx<T> cell[ROWS<T>];
+};
+
+/* Sum a lane's part of one sample; cells that the window has left since the last one are read first. */
 template <typename T>
-__device__ __forceinline__ cplx<T> weigh_window(cplx<T> *cell, const window_args<T> &a, const window_sample<T> &s,
-                                                int last_u, int last_v, int image, int u, int v)
+__device__ __forceinline__ cplx<T> weigh_window(lane_window<T> &w, const window_args<T> &a, const window_sample<T> &s)
 {
     const int window_u = a.n_part_u * COLUMNS, window_v = a.n_part_v * ROWS<T>;
-    const int tap_u = residue(u - s.u, window_u), tap_v = residue(v - s.v, window_v);
-    if (s.u != last_u || s.v != last_v) {
-        const bool left = residue(u - last_u, window_u) + last_u != s.u + tap_u;
-        const int last_tap = residue(v - last_v, window_v);
-        const int at_u = msi_degrid_wrap(s.u + tap_u, a.nu);
+    const int tap_u = residue(w.u - s.u, window_u), tap_v = residue(w.v - s.v, window_v);
+    if (s.u != w.last_u || s.v != w.last_v) {
+        const bool left = residue(w.u - w.last_u, window_u) + w.last_u != s.u + tap_u;
+        const int last_tap = residue(w.v - w.last_v, window_v);
+        const int at_u = msi_wproj_points_wrap(s.u + tap_u, a.nu);
 #pragma unroll
         for (int r = 0; r < ROWS<T>; r++) {
             int tap = tap_v + r, before = last_tap + r;
             tap -= tap >= window_v ? window_v : 0;
             before -= before >= window_v ? window_v : 0;
-            if (left || s.v + tap != last_v + before)
-                cell[r] =
-                    read_only(a.grid + ((int64_t)msi_degrid_wrap(s.v + tap, a.nv) * a.nu + at_u) * a.n_image + image);
+            if (left || s.v + tap != w.last_v + before)
+                w.cell[r] = read_only(
+                    a.grid + ((int64_t)msi_wproj_points_wrap(s.v + tap, a.nv) * a.nu + at_u) * a.n_image + w.image);
         }
     }
+    w.last_u = s.u;
+    w.last_v = s.v;
     cplx<T> sum = {0, 0};
 #pragma unroll
     for (int band = 0; band < ROWS<T>; band += BAND) {
@@ -87,7 +98,7 @@ __device__ __forceinline__ cplx<T> weigh_window(cplx<T> *cell, const window_args
 #pragma unroll
         for (int r = 0; r < BAND; r++) {
             g[r].im = flip(g[r].im, s.sign);
-            multiply_add(sum, cell[band + r], g[r]);
+            multiply_add(sum, w.cell[band + r], g[r]);
         }
     }
     return sum;
@@ -107,20 +118,19 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 4)
     const int u = part % a.n_part_u * COLUMNS + lane, v = part / a.n_part_u * ROWS<T>;
     window_sample<T> *found = prepared[warp];
     for (int p = 0; p < a.n_image; p++) {
-        cplx<T> cell[ROWS<T>];
+        lane_window<T> w = {p, u, v, INT32_MIN / 2, INT32_MIN / 2};
 #pragma unroll
-        for (int r = 0; r < ROWS<T>; r++) cell[r] = {0, 0};
-        int last_u = INT32_MIN / 2, last_v = INT32_MIN / 2;
+        for (int r = 0; r < ROWS<T>; r++) w.cell[r] = {0, 0};
         for (uint32_t base = (uint32_t)begin; base < end; base += 32) {
             __syncwarp();
             if (base + (uint32_t)lane < end) {
                 uint32_t index = base + (uint32_t)lane;
                 if (a.index) index = a.index[index];
                 msi_wproj_sample s = a.sample[index];
-                square<T> sq = find_square(a.kernels, msi_degrid_kernel(&s, a.kernels.oversample));
+                square<T> sq = find_square(a.kernels, msi_wproj_points_kernel(&s, a.kernels.oversample));
                 found[lane] = {sq.first,
-                               msi_degrid_wrap(s.u - sq.taps / 2, a.nu),
-                               msi_degrid_wrap(s.v - sq.taps / 2, a.nv),
+                               msi_wproj_points_wrap(s.u - sq.taps / 2, a.nu),
+                               msi_wproj_points_wrap(s.v - sq.taps / 2, a.nv),
                                sq.taps,
                                sq.sign,
                                index};
@@ -130,9 +140,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 4)
 #pragma unroll 1
             for (int k = 0; k < n; k++) {
                 const window_sample<T> s = found[k];
-                cplx<T> sum = weigh_window(cell, a, s, last_u, last_v, p, u, v);
-                last_u = s.u;
-                last_v = s.v;
+                cplx<T> sum = weigh_window(w, a, s);
                 T total = transposed_sum<1, 32>(&sum, lane);
                 if (lane % 16) continue;
                 T *out = (T *)(a.value + (int64_t)s.index * a.n_image + p) + lane / 16;
@@ -175,36 +183,37 @@ int launch_window(const msi_wproj_job *job, const uint32_t *index, int n_multipr
 } /* namespace */
 
 struct msi_window_table {
-    msi_degrid_sorter *sorter;
-    msi_degrid_sorted sorted;
+    msi_gpu_stream gpu;
+    msi_wproj_points_sorter *sorter;
+    msi_wproj_points_sorted sorted;
     int n_multiprocessor;
 };
 
 extern "C" void msi_window_table_free(msi_window_table *w)
 {
     if (!w) return;
-    msi_degrid_sorter_free(w->sorter);
+    msi_wproj_points_sorter_free(w->sorter);
     delete w;
 }
 
 static int fill_window(msi_window_table *w, const msi_wproj_job *job)
 {
-    int device;
-    MSI_CUDA(cudaGetDevice(&device));
-    MSI_CUDA(cudaDeviceGetAttribute(&w->n_multiprocessor, cudaDevAttrMultiProcessorCount, device));
-    MSI_TRY(msi_degrid_sorter_create(&w->sorter, job));
-    msi_degrid_classes *c = msi_degrid_sorter_classes(w->sorter);
+    MSI_TRY(msi_gpu_stream_enter(&w->gpu));
+    MSI_CUDA(cudaDeviceGetAttribute(&w->n_multiprocessor, cudaDevAttrMultiProcessorCount, w->gpu.device));
+    MSI_TRY(msi_wproj_points_sorter_create(&w->sorter, &w->gpu, job));
+    msi_wproj_points_classes *c = msi_wproj_points_sorter_classes(w->sorter);
     for (int k = 0; k < c->n_class; k++) {
         c->of[k].tile_u = STRIP_COLUMNS;
         c->of[k].tile_v = STRIP_ROWS;
     }
-    return msi_degrid_sorter_tiles(w->sorter);
+    return msi_wproj_points_sorter_tiles(w->sorter);
 }
 
-extern "C" int msi_window_table_create(msi_window_table **out, const msi_wproj_job *job)
+extern "C" int msi_window_table_create(msi_window_table **out, const msi_gpu_stream *gpu, const msi_wproj_job *job)
 {
     *out = nullptr;
     msi_window_table *w = new msi_window_table{};
+    w->gpu = *gpu;
     int status = fill_window(w, job);
     if (status != MSI_OK) {
         msi_window_table_free(w);
@@ -214,15 +223,17 @@ extern "C" int msi_window_table_create(msi_window_table **out, const msi_wproj_j
     return MSI_OK;
 }
 
-extern "C" int msi_window_table_sort(msi_window_table *w, const msi_wproj_job *job, void *stream)
+extern "C" int msi_window_table_sort(msi_window_table *w, const msi_wproj_job *job)
 {
-    return msi_degrid_sort(w->sorter, job, 0, stream, &w->sorted);
+    return msi_wproj_points_sort(w->sorter, job, 0, &w->sorted);
 }
 
-extern "C" int msi_window_table_degrid(msi_window_table *w, const msi_wproj_job *job, int sorted, void *stream_)
+extern "C" int msi_window_table_degrid(msi_window_table *w, const msi_wproj_job *job, int sorted)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("degrid by a window of tables");
+    cudaStream_t stream = (cudaStream_t)w->gpu.stream;
     if (job->n_vis == 0) return MSI_OK;
+    MSI_TRY(msi_gpu_stream_enter(&w->gpu));
     const uint32_t *index = sorted ? w->sorted.index : nullptr;
     return job->precision == MSI_FP32 ? launch_window<float>(job, index, w->n_multiprocessor, stream)
                                       : launch_window<double>(job, index, w->n_multiprocessor, stream);

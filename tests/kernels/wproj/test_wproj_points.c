@@ -190,12 +190,14 @@ static double error_of(const points *t, const msi_wproj_job *job)
     return norm > 0 ? sqrt(difference / norm) : 0;
 }
 
+static const msi_gpu_stream default_stream = {0, NULL};
+
 static int run_gather(const msi_wproj_job *job, msi_gather_form form)
 {
     msi_gather *g;
-    MSI_TRY(msi_gather_create(&g, job, form));
-    int status = msi_gather_sort(g, job, NULL);
-    if (status == MSI_OK) status = msi_gather_degrid(g, job, NULL);
+    MSI_TRY(msi_gather_create(&g, &default_stream, job, form));
+    int status = msi_gather_sort(g, job);
+    if (status == MSI_OK) status = msi_gather_degrid(g, job);
     msi_gather_free(g);
     return status;
 }
@@ -228,9 +230,9 @@ static int gather_auto(const msi_wproj_job *job)
 static int scatter(const msi_wproj_job *job)
 {
     msi_scatter *s;
-    MSI_TRY(msi_scatter_create(&s, job));
-    int status = msi_scatter_sort(s, job, NULL);
-    if (status == MSI_OK) status = msi_scatter_degrid(s, job, NULL);
+    MSI_TRY(msi_scatter_create(&s, &default_stream, job));
+    int status = msi_scatter_sort(s, job);
+    if (status == MSI_OK) status = msi_scatter_degrid(s, job);
     msi_scatter_free(s);
     return status;
 }
@@ -238,9 +240,9 @@ static int scatter(const msi_wproj_job *job)
 static int run_window(const msi_wproj_job *job, int sorted)
 {
     msi_window_table *w;
-    MSI_TRY(msi_window_table_create(&w, job));
-    int status = sorted ? msi_window_table_sort(w, job, NULL) : MSI_OK;
-    if (status == MSI_OK) status = msi_window_table_degrid(w, job, sorted, NULL);
+    MSI_TRY(msi_window_table_create(&w, &default_stream, job));
+    int status = sorted ? msi_window_table_sort(w, job) : MSI_OK;
+    if (status == MSI_OK) status = msi_window_table_degrid(w, job, sorted);
     msi_window_table_free(w);
     return status;
 }
@@ -371,14 +373,14 @@ static void test_strips(void **state)
             msi_wproj_job job;
             msi_gather *g;
             make_job(&job, &t);
-            assert_int_equal(msi_gather_create(&g, &job, MSI_GATHER_STRIP), MSI_OK);
+            assert_int_equal(msi_gather_create(&g, &default_stream, &job, MSI_GATHER_STRIP), MSI_OK);
             assert_int_equal(msi_gather_form_of(g), has_strips() ? MSI_GATHER_STRIP : MSI_GATHER_PLACE);
             for (int again = 0; again < 3; again++) {
                 assert_int_equal(cudaMemset(job.value, 0x41,
                                             (size_t)t.n * (precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64))),
                                  cudaSuccess);
-                assert_int_equal(msi_gather_sort(g, &job, NULL), MSI_OK);
-                assert_int_equal(msi_gather_degrid(g, &job, NULL), MSI_OK);
+                assert_int_equal(msi_gather_sort(g, &job), MSI_OK);
+                assert_int_equal(msi_gather_degrid(g, &job), MSI_OK);
                 const double error = error_of(&t, &job);
                 if (!(error <= tolerance[precision]))
                     fail_msg("grid %d, fp%d: relative L2 error %.2e, allowed %.1e", (int)k,

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the degridders by tabulated kernels share on the device: kernels and a walk over taps. */
-#ifndef MSI_KERNELS_DEGRID_DEVICE_CUH
-#define MSI_KERNELS_DEGRID_DEVICE_CUH
+/* Degridders by tabulated kernels share this on the device: kernels, and a walk over taps. */
+#ifndef MSI_KERNELS_POINTS_DEVICE_CUH
+#define MSI_KERNELS_POINTS_DEVICE_CUH
 
 #include "kernels/gpu/complex_cuda.cuh"
 #include "kernels/gpu/warp_sum_cuda.cuh"
-#include "kernels/wproj/points/degrid_sort_cuda.h"
+#include "kernels/wproj/points/points_sort_cuda.h"
 
-namespace degrid {
+namespace points {
 
 using namespace complex_cuda;
 using namespace warp_sum;
 
+/* Change the sign of x where the top bit of `sign` is set. */
 __device__ __forceinline__ float flip(float x, uint32_t sign)
 {
     return __uint_as_float(__float_as_uint(x) ^ sign);
@@ -28,7 +29,7 @@ template <typename T> __device__ __forceinline__ void atomic_add(cplx<T> *to, cp
     atomicAdd(&to->im, x.im);
 }
 
-/* Kernels on the device, as the degridders read them. */
+/* A view of kernels on the device. */
 template <typename T> struct kernel_view {
     const cplx<T> *table;
     const int64_t *offset;
@@ -43,7 +44,7 @@ template <typename T> struct square {
     uint32_t sign;
 };
 
-/* By the number that msi_degrid_kernel gives. */
+/* Find a kernel's square by the number that msi_wproj_points_kernel gives. */
 template <typename T> __device__ __forceinline__ square<T> find_square(const kernel_view<T> &k, uint32_t kernel)
 {
     uint32_t squares = (uint32_t)((k.oversample + 1) * (k.oversample + 1)), at = kernel & ~CONJUGATE;
@@ -74,7 +75,8 @@ struct tap_walk {
     }
 };
 
-/* image_tap, table_tap: from a tap to its neighbour in the row; image_row, table_row: from a row to the next. */
+/* Start a walk. image_tap and table_tap lead from a tap to its neighbour in the row, image_row and table_row from a row
+ * to the next. */
 __device__ __forceinline__ tap_walk start_walk(int lane, int lanes, int width, int image_tap, int image_row,
                                                int table_tap, int table_row)
 {
@@ -92,6 +94,6 @@ __device__ __forceinline__ tap_walk start_walk(int lane, int lanes, int width, i
     return w;
 }
 
-} /* namespace degrid */
+} /* namespace points */
 
 #endif

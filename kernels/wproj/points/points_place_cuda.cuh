@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Samples put into their places on the device, tile by tile, where there are few tiles and the order within them is
- * free. A block counts its samples by tile in shared memory, adds what it counted to the tiles' numbers, and so learns
- * where its samples go; in one kernel, if all blocks fit the GPU at once. What is kept of a sample is an order's
- * affair.
+ * Samples are put into their places here, tile by tile, where there are few tiles and the order within them is free. A
+ * block counts its samples by tile in shared memory, adds what it counted to the tiles' numbers, and so learns where
+ * its samples go; in one kernel, if all blocks fit the GPU at once. An order decides what is kept of a sample.
  */
-#ifndef MSI_KERNELS_DEGRID_PLACE_CUDA_CUH
-#define MSI_KERNELS_DEGRID_PLACE_CUDA_CUH
+#ifndef MSI_KERNELS_POINTS_PLACE_CUDA_CUH
+#define MSI_KERNELS_POINTS_PLACE_CUDA_CUH
 
-#include "kernels/wproj/points/degrid_sort_cuda.h"
+#include "kernels/wproj/points/points_sort_cuda.h"
 
 #include <cooperative_groups.h>
 
-namespace degrid_place {
+namespace points_place {
 
-__device__ __forceinline__ uint32_t find_tile(const msi_wproj_sample &s, const msi_degrid_classes &c,
+__device__ __forceinline__ uint32_t find_tile(const msi_wproj_sample &s, const msi_wproj_points_classes &c,
                                               const uint8_t *class_of)
 {
-    const msi_degrid_class &k = c.of[class_of[s.plane]];
-    int u = msi_degrid_wrap(s.u - k.taps / 2, c.nu), v = msi_degrid_wrap(s.v - k.taps / 2, c.nv);
+    const msi_wproj_points_class &k = c.of[class_of[s.plane]];
+    int u = msi_wproj_points_wrap(s.u - k.taps / 2, c.nu), v = msi_wproj_points_wrap(s.v - k.taps / 2, c.nv);
     return (uint32_t)(k.first_tile + v / k.tile_v * k.n_tile_u + u / k.tile_u);
 }
 
-/* A block has EACH samples a thread, and a thread a tile. */
-constexpr uint32_t PLACE_THREADS = MSI_DEGRID_MAX_PLACE_TILES;
+/* A block has EACH samples and a tile to a thread. */
+constexpr uint32_t PLACE_THREADS = MSI_WPROJ_POINTS_MAX_PLACE_TILES;
 
-/* Orders say which tile a sample belongs to and what is kept of it. */
+/* An order says which tile a sample belongs to and what is kept of it. This one goes by tiles of the grid. */
 struct tile_order {
     using place = int4;
-    msi_degrid_classes classes;
+    msi_wproj_points_classes classes;
     const uint8_t *class_of;
     const int32_t *taps;
     int32_t oversample;
@@ -41,12 +40,12 @@ struct tile_order {
     {
         const int half = taps[x.plane] / 2;
         *tile = tile_of(x);
-        return {msi_degrid_wrap(x.u - half, classes.nu), msi_degrid_wrap(x.v - half, classes.nv),
-                (int)msi_degrid_kernel(&x, oversample), (int)i};
+        return {msi_wproj_points_wrap(x.u - half, classes.nu), msi_wproj_points_wrap(x.v - half, classes.nv),
+                (int)msi_wproj_points_kernel(&x, oversample), (int)i};
     }
 };
 
-/* Division of numbers below 2^31 by one that does not change. */
+/* A divider divides numbers below 2^31 by one that does not change. */
 struct divider {
     uint32_t by, multiplier;
     int32_t shift;
@@ -62,6 +61,7 @@ struct divider {
     }
 };
 
+/* This order goes by bins of a strip's rows. */
 struct strip_order {
     using place = uint2;
     int32_t nu, nv, half, oversample;
@@ -73,8 +73,8 @@ struct strip_order {
     };
     __device__ __forceinline__ position find(const msi_wproj_sample &x) const
     {
-        const uint32_t u = (uint32_t)msi_degrid_wrap(x.u - half, nu), strip = width(u);
-        const uint32_t line = strip * height + (uint32_t)msi_degrid_wrap(x.v - half, nv), bin = rows(line);
+        const uint32_t u = (uint32_t)msi_wproj_points_wrap(x.u - half, nu), strip = width(u);
+        const uint32_t line = strip * height + (uint32_t)msi_wproj_points_wrap(x.v - half, nv), bin = rows(line);
         return {u - strip * width.by, line - bin * rows.by, bin};
     }
     __device__ __forceinline__ uint32_t tile_of(const msi_wproj_sample &x) const
@@ -83,10 +83,10 @@ struct strip_order {
     }
     __device__ __forceinline__ place make(const msi_wproj_sample &x, uint32_t i, uint32_t *tile) const
     {
-        constexpr int ROW = MSI_DEGRID_STRIP_U_BITS, KERNEL = ROW + MSI_DEGRID_STRIP_ROW_BITS;
-        static_assert(KERNEL + MSI_DEGRID_STRIP_KERNEL_BITS < 32, "a place does not fit its word");
+        constexpr int ROW = MSI_WPROJ_POINTS_STRIP_U_BITS, KERNEL = ROW + MSI_WPROJ_POINTS_STRIP_ROW_BITS;
+        static_assert(KERNEL + MSI_WPROJ_POINTS_STRIP_KERNEL_BITS < 32, "a place does not fit its word");
         const position p = find(x);
-        const uint32_t kernel = msi_degrid_kernel(&x, oversample);
+        const uint32_t kernel = msi_wproj_points_kernel(&x, oversample);
         *tile = p.bin;
         return {p.u | p.row << ROW | (kernel & 0x7fffffffu) << KERNEL | (kernel & 0x80000000u), i};
     }
@@ -97,12 +97,12 @@ template <class O> struct place_args {
     const msi_wproj_sample *sample;
     uint32_t n;
     typename O::place *place;
-    uint32_t most; /* of an item */
-    msi_degrid_item *item;
+    uint32_t most; /* samples of an item */
+    msi_wproj_points_item *item;
     uint32_t *n_item;
 };
 
-/* Calls f(e, i) for a thread's samples i of a block. */
+/* Call f(e, i) for a thread's samples i of a block. */
 template <uint32_t EACH, class F> __device__ __forceinline__ void for_each_sample(uint32_t n, F f)
 {
 #pragma unroll
@@ -112,7 +112,7 @@ template <uint32_t EACH, class F> __device__ __forceinline__ void for_each_sampl
     }
 }
 
-/* Sum over the threads before this one of a block of PLACE_THREADS; the block meets between two calls. */
+/* Sum x over the threads before this one of a block of PLACE_THREADS; the block meets between two calls. */
 inline __device__ uint32_t sum_before(uint32_t x, uint32_t *all = nullptr)
 {
     __shared__ uint32_t warp_sum[PLACE_THREADS / 32];
@@ -135,14 +135,15 @@ inline __device__ uint32_t sum_before(uint32_t x, uint32_t *all = nullptr)
     return __shfl_sync(~0u, running - own, warp) + sum - x;
 }
 
-/* A block's samples in their order, and where each goes: neighbours mostly to neighbours, so that whole sectors are
- * written. */
+/* A block holds its samples in their order, and where each goes: neighbours mostly to neighbours, so that whole sectors
+ * are written. */
 template <class O, uint32_t EACH> struct place_store {
     typename O::place place[EACH * PLACE_THREADS];
     uint32_t to[EACH * PLACE_THREADS];
     uint32_t here[PLACE_THREADS], slot[PLACE_THREADS], to_less_slot[PLACE_THREADS];
 };
 
+/* Write a block's samples to their places. */
 template <class O, uint32_t EACH>
 __device__ __forceinline__ void write_places(const place_args<O> &a, const place_store<O, EACH> &s)
 {
@@ -154,9 +155,9 @@ __device__ __forceinline__ void write_places(const place_args<O> &a, const place
     }
 }
 
-/* Pieces of like size of a tile's samples, listed behind those of the tiles before. */
+/* List pieces of like size of a tile's samples behind those of the tiles before. */
 __device__ __forceinline__ void list_pieces(int32_t tile, uint32_t begin, uint32_t end, uint32_t pieces, uint32_t at,
-                                            msi_degrid_item *item)
+                                            msi_wproj_points_item *item)
 {
     for (uint32_t p = 0; p < pieces; p++) {
         uint32_t from = begin + (uint32_t)((uint64_t)(end - begin) * p / pieces);
@@ -165,7 +166,7 @@ __device__ __forceinline__ void list_pieces(int32_t tile, uint32_t begin, uint32
     }
 }
 
-/* By one block, a thread a tile. */
+/* List the items by one block, a tile to a thread. */
 template <class O> __device__ __forceinline__ void list_place_items(const place_args<O> &a, uint32_t begin, uint32_t n)
 {
     uint32_t all;
@@ -175,8 +176,8 @@ template <class O> __device__ __forceinline__ void list_place_items(const place_
 }
 
 /*
- * All in one, by blocks that run at the same time: a block counts its samples by tile, waits until all have counted,
- * and then knows where they go. count: zero before; count_after: zero afterwards.
+ * Sort in one kernel, by blocks that run at the same time: a block counts its samples by tile, waits until all have
+ * counted, and then knows where they go. count: zero before; count_after: zero afterwards.
  */
 template <class O, uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_constant__ place_args<O> a, uint32_t *count,
@@ -194,14 +195,14 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_cons
     __syncthreads();
     typename O::place place[EACH];
     uint32_t tile[EACH], rank[EACH];
-    /* All are on their way before the first is looked at. */
+    /* All samples are on their way before the first is used. */
     msi_wproj_sample sample[EACH];
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) { sample[e] = a.sample[i]; });
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) { place[e] = a.order.make(sample[e], i, &tile[e]); });
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t) { rank[e] = atomicAdd(&s.here[tile[e]], 1u); });
     __syncthreads();
-    const uint32_t mine = s.here[t], slot = sum_before(mine);
-    const uint32_t taken = mine ? atomicAdd(&count[t], mine) : 0;
+    const uint32_t own = s.here[t], slot = sum_before(own);
+    const uint32_t taken = own ? atomicAdd(&count[t], own) : 0;
     cooperative_groups::this_grid().sync();
     const uint32_t n = __ldcg(count + t), begin = sum_before(n);
     s.slot[t] = slot;
@@ -216,7 +217,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_cons
     write_places(a, s);
 }
 
-/* count[t]: samples of tile t. */
+/* Count the samples of every tile t in count[t]. */
 template <class O, uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_constant__ place_args<O> a,
                                                                 uint32_t *count)
@@ -230,7 +231,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_con
     if (here[t]) atomicAdd(&count[t], here[t]);
 }
 
-/* taken[t]: those of tile t's places that blocks have taken. */
+/* Put samples into their places; taken[t] counts those of tile t's places that blocks have taken. */
 template <class O, uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_constant__ place_args<O> a,
                                                               const uint32_t *count, uint32_t *taken)
@@ -247,9 +248,9 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_const
         rank[e] = atomicAdd(&s.here[tile[e]], 1u);
     });
     __syncthreads();
-    const uint32_t mine = s.here[t], slot = sum_before(mine);
+    const uint32_t own = s.here[t], slot = sum_before(own);
     s.slot[t] = slot;
-    if (mine) s.to_less_slot[t] = begin + atomicAdd(&taken[t], mine) - slot;
+    if (own) s.to_less_slot[t] = begin + atomicAdd(&taken[t], own) - slot;
     __syncthreads();
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) {
         const uint32_t at = s.slot[tile[e]] + rank[e];
@@ -260,6 +261,6 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_const
     write_places(a, s);
 }
 
-} /* namespace degrid_place */
+} /* namespace points_place */
 
 #endif

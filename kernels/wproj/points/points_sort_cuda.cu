@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * One key a sample: the tile in the high bits, the kernel in the low ones; CUB's radix sort looks at no more bits than
- * there are. Where a tile begins is then found by bisection, one thread a tile. Nothing but keys and indices moves:
- * the degridders read each sample once, through its index.
+ * there are. One thread a tile then finds by bisection where it begins. Nothing but keys and indices moves: the
+ * degridders read each sample once, through its index.
  *
- * Where there are few tiles and the order within them is free: degrid_place_cuda.cuh.
+ * Where there are few tiles and the order within them is free: points_place_cuda.cuh.
  */
-#include "kernels/wproj/points/degrid_sort_cuda.h"
+#include "kernels/wproj/points/points_sort_cuda.h"
 
 #include <algorithm>
 #include <vector>
@@ -14,14 +14,15 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/gpu/cuda_memory.h"
-#include "kernels/wproj/points/degrid_place_cuda.cuh"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/wproj/points/points_place_cuda.cuh"
 
 namespace {
 
-using namespace degrid_place;
+using namespace points_place;
 
 constexpr int BLOCK = 256, SCAN = 1024;
-constexpr double LIKE = 0.75; /* narrowest to widest of a class */
+constexpr double LIKE = 0.75; /* the narrowest of a class to its widest, at least */
 
 int bits_for(int64_t n)
 {
@@ -30,27 +31,29 @@ int bits_for(int64_t n)
     return bits;
 }
 
-/* shift_left puts the tile above the kernel; shift_right drops what of the kernel's number does not fit. */
+/* A key has the tile above the kernel, by shift_left; shift_right drops those bits of the kernel that do not fit. */
 struct key_shape {
     int shift_left, shift_right, by_kernel;
 };
 
-__global__ void k_degrid_keys(const msi_wproj_sample *sample, uint32_t n, const __grid_constant__ msi_degrid_classes c,
-                              const uint8_t *class_of, int oversample, key_shape shape, uint32_t *key, uint32_t *index)
+/* Make the key of every sample. */
+__global__ void k_points_keys(const __grid_constant__ tile_order order, const msi_wproj_sample *sample, uint32_t n,
+                              key_shape shape, uint32_t *key, uint32_t *index)
 {
     uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     if (i >= n) return;
     msi_wproj_sample s = sample[i];
-    uint32_t tile = find_tile(s, c, class_of), low = 0;
+    uint32_t tile = order.tile_of(s), low = 0;
     if (shape.by_kernel) {
-        uint32_t kernel = msi_degrid_kernel(&s, oversample);
+        uint32_t kernel = msi_wproj_points_kernel(&s, order.oversample);
         low = (kernel << 1 | kernel >> 31) >> shape.shift_right;
     }
     key[i] = shape.shift_left < 32 ? tile << shape.shift_left | low : low;
     index[i] = i;
 }
 
-__global__ void k_degrid_first(const uint32_t *key, uint32_t n, int shift, int32_t n_tile, uint32_t *first)
+/* Find where every tile's samples begin. */
+__global__ void k_points_first(const uint32_t *key, uint32_t n, int shift, int32_t n_tile, uint32_t *first)
 {
     int32_t t = (int32_t)(blockIdx.x * BLOCK + threadIdx.x);
     if (t > n_tile) return;
@@ -66,9 +69,9 @@ __global__ void k_degrid_first(const uint32_t *key, uint32_t n, int shift, int32
     first[t] = low;
 }
 
-/* One block: a running sum over the tiles' numbers of pieces. */
-__global__ __launch_bounds__(SCAN) void k_degrid_items(const uint32_t *first, int32_t n_tile, uint32_t most,
-                                                       msi_degrid_item *item, uint32_t *n_item)
+/* List the tiles' items by one block, which keeps a running sum of the tiles' numbers of pieces. */
+__global__ __launch_bounds__(SCAN) void k_points_items(const uint32_t *first, int32_t n_tile, uint32_t most,
+                                                       msi_wproj_points_item *item, uint32_t *n_item)
 {
     __shared__ uint32_t warp_sum[SCAN / 32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -98,24 +101,26 @@ __global__ __launch_bounds__(SCAN) void k_degrid_items(const uint32_t *first, in
 
 } /* namespace */
 
-struct msi_degrid_sorter {
+struct msi_wproj_points_sorter {
+    msi_gpu_stream gpu;
     int64_t capacity, item_capacity;
     int32_t oversample, n_plane;
-    msi_degrid_classes classes;
+    msi_wproj_points_classes classes;
     uint8_t *class_of;
-    uint32_t *word; /* [4 capacity]: the four below, or places */
+    uint32_t *word; /* [4 capacity]: keys and indices, or places */
     uint32_t *key[2], *index[2];
-    uint32_t *place_count; /* [2][MSI_DEGRID_MAX_PLACE_TILES]: of one kernel zero in turn, else counted and taken */
+    uint32_t
+        *place_count; /* [2][MSI_WPROJ_POINTS_MAX_PLACE_TILES]: zero in turn with one kernel; else counted, taken */
     int place_turn, place_each;
-    int most_place_blocks; /* of the widest places: blocks of k_sort_places that run at the same time */
+    int most_place_blocks; /* blocks of k_sort_places that run at the same time, with the widest places */
     uint32_t *first, *n_item;
-    msi_degrid_item *item;
+    msi_wproj_points_item *item;
     int32_t first_capacity;
     void *cub_space;
     size_t cub_bytes;
 };
 
-extern "C" void msi_degrid_sorter_free(msi_degrid_sorter *s)
+extern "C" void msi_wproj_points_sorter_free(msi_wproj_points_sorter *s)
 {
     if (!s) return;
     void *memory[] = {s->class_of, s->word, s->place_count, s->first, s->n_item, s->item, s->cub_space};
@@ -123,15 +128,15 @@ extern "C" void msi_degrid_sorter_free(msi_degrid_sorter *s)
     delete s;
 }
 
-/* Classes from the widest down, each of planes no narrower than LIKE of its widest. */
-static int make_classes(msi_degrid_sorter *s, const std::vector<int32_t> &taps)
+/* Make classes from the widest down, each of planes no narrower than LIKE of its widest. */
+static int make_classes(msi_wproj_points_sorter *s, const std::vector<int32_t> &taps)
 {
     std::vector<int32_t> width(taps);
     std::sort(width.begin(), width.end(), [](int32_t a, int32_t b) { return a > b; });
     std::vector<uint8_t> class_of(taps.size());
-    msi_degrid_classes &c = s->classes;
+    msi_wproj_points_classes &c = s->classes;
     for (int32_t w : width)
-        if (c.n_class == 0 || (w < LIKE * c.of[c.n_class - 1].taps && c.n_class < MSI_DEGRID_MAX_CLASS))
+        if (c.n_class == 0 || (w < LIKE * c.of[c.n_class - 1].taps && c.n_class < MSI_WPROJ_POINTS_MAX_CLASS))
             c.of[c.n_class++].taps = w;
     for (size_t p = 0; p < taps.size(); p++) {
         uint8_t k = (uint8_t)(c.n_class - 1);
@@ -139,10 +144,12 @@ static int make_classes(msi_degrid_sorter *s, const std::vector<int32_t> &taps)
         class_of[p] = k;
     }
     MSI_TRY(allocate(&s->class_of, s->n_plane, "kernel classes"));
-    MSI_CUDA(cudaMemcpy(s->class_of, class_of.data(), class_of.size(), cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpyAsync(s->class_of, class_of.data(), class_of.size(), cudaMemcpyHostToDevice,
+                             (cudaStream_t)s->gpu.stream));
     return MSI_OK;
 }
 
+/* Let an order's kernels have their shared memory; find the blocks of them that fit a multiprocessor. */
 template <class O, uint32_t EACH> static int ready_order(int *blocks_each)
 {
     const int bytes = sizeof(place_store<O, EACH>);
@@ -153,8 +160,9 @@ template <class O, uint32_t EACH> static int ready_order(int *blocks_each)
     return MSI_OK;
 }
 
-template <uint32_t EACH> static int ready_places(msi_degrid_sorter *s, int device)
+template <uint32_t EACH> static int ready_places(msi_wproj_points_sorter *s)
 {
+    const int device = s->gpu.device;
     int can, by_tile, by_strip, processors;
     MSI_TRY((ready_order<tile_order, EACH>(&by_tile)));
     MSI_TRY((ready_order<strip_order, EACH>(&by_strip)));
@@ -165,24 +173,26 @@ template <uint32_t EACH> static int ready_places(msi_degrid_sorter *s, int devic
     return MSI_OK;
 }
 
-/* Counters; as many samples a thread as a block's shared memory holds: 176 KB (sm_90) or 94 KB. */
-static int make_place_counts(msi_degrid_sorter *s)
+/* Make counters; choose as many samples a thread as a block's shared memory holds: 176 KB (sm_90) or 94 KB. */
+static int make_place_counts(msi_wproj_points_sorter *s)
 {
-    int device;
     size_t most;
-    MSI_TRY(allocate(&s->place_count, 2 * MSI_DEGRID_MAX_PLACE_TILES, "places"));
-    MSI_CUDA(cudaMemset(s->place_count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *s->place_count));
-    MSI_CUDA(cudaGetDevice(&device));
+    MSI_TRY(allocate(&s->place_count, 2 * MSI_WPROJ_POINTS_MAX_PLACE_TILES, "places"));
+    MSI_CUDA(cudaMemsetAsync(s->place_count, 0, 2 * MSI_WPROJ_POINTS_MAX_PLACE_TILES * sizeof *s->place_count,
+                             (cudaStream_t)s->gpu.stream));
     MSI_TRY(block_shared_bytes(&most));
     static_assert(sizeof(place_store<tile_order, 4>) + 1024 <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
-    return sizeof(place_store<tile_order, 8>) + 1024 <= most ? ready_places<8>(s, device) : ready_places<4>(s, device);
+    return sizeof(place_store<tile_order, 8>) + 1024 <= most ? ready_places<8>(s) : ready_places<4>(s);
 }
 
-static int fill_sorter(msi_degrid_sorter *s, const msi_wproj_job *job)
+static int fill_sorter(msi_wproj_points_sorter *s, const msi_wproj_job *job)
 {
     const msi_wproj_kernels &k = job->kernels;
     std::vector<int32_t> taps((size_t)k.n_plane);
-    MSI_CUDA(cudaMemcpy(taps.data(), k.taps, taps.size() * sizeof taps[0], cudaMemcpyDeviceToHost));
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
+    MSI_CUDA(cudaMemcpyAsync(taps.data(), k.taps, taps.size() * sizeof taps[0], cudaMemcpyDeviceToHost,
+                             (cudaStream_t)s->gpu.stream));
+    MSI_TRY(msi_gpu_stream_wait(&s->gpu));
     int32_t widest = *std::max_element(taps.begin(), taps.end());
     if (widest > job->nu || widest > job->nv)
         return msi_error_set(MSI_ERANGE, "kernels of %d taps do not fit a grid of %lld x %lld cells", widest,
@@ -190,7 +200,7 @@ static int fill_sorter(msi_degrid_sorter *s, const msi_wproj_job *job)
     s->classes.nu = (int32_t)job->nu;
     s->classes.nv = (int32_t)job->nv;
     MSI_TRY(make_classes(s, taps));
-    static_assert(sizeof(msi_degrid_place) == 4 * sizeof(uint32_t), "places lie where keys and indices do");
+    static_assert(sizeof(msi_wproj_points_place) == 4 * sizeof(uint32_t), "places lie where keys and indices do");
     MSI_TRY(allocate(&s->word, 4 * job->n_vis, "sorting"));
     for (int b = 0; b < 2; b++) {
         s->key[b] = s->word + b * job->n_vis;
@@ -200,10 +210,12 @@ static int fill_sorter(msi_degrid_sorter *s, const msi_wproj_job *job)
     MSI_TRY(allocate(&s->n_item, 1, "work items"));
     cub::DoubleBuffer<uint32_t> keys(s->key[0], s->key[1]), values(s->index[0], s->index[1]);
     MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, s->cub_bytes, keys, values, job->n_vis, 0, 32));
-    return allocate((char **)&s->cub_space, (int64_t)s->cub_bytes, "sort workspace");
+    MSI_TRY(allocate((char **)&s->cub_space, (int64_t)s->cub_bytes, "sort workspace"));
+    return msi_gpu_stream_wait(&s->gpu);
 }
 
-extern "C" int msi_degrid_sorter_create(msi_degrid_sorter **out, const msi_wproj_job *job)
+extern "C" int msi_wproj_points_sorter_create(msi_wproj_points_sorter **out, const msi_gpu_stream *gpu,
+                                              const msi_wproj_job *job)
 {
     *out = nullptr;
     const msi_wproj_kernels &k = job->kernels;
@@ -212,29 +224,30 @@ extern "C" int msi_degrid_sorter_create(msi_degrid_sorter **out, const msi_wproj
         squares > INT32_MAX || k.n_plane < 1)
         return msi_error_set(MSI_ERANGE, "GPU: %lld samples on %lld x %lld cells with %lld kernels: too many",
                              (long long)job->n_vis, (long long)job->nu, (long long)job->nv, (long long)squares);
-    msi_degrid_sorter *s = new msi_degrid_sorter{};
+    msi_wproj_points_sorter *s = new msi_wproj_points_sorter{};
+    s->gpu = *gpu;
     s->capacity = job->n_vis;
     s->oversample = k.oversample;
     s->n_plane = k.n_plane;
     int status = fill_sorter(s, job);
     if (status != MSI_OK) {
-        msi_degrid_sorter_free(s);
+        msi_wproj_points_sorter_free(s);
         return status;
     }
     *out = s;
     return MSI_OK;
 }
 
-extern "C" msi_degrid_classes *msi_degrid_sorter_classes(msi_degrid_sorter *s)
+extern "C" msi_wproj_points_classes *msi_wproj_points_sorter_classes(msi_wproj_points_sorter *s)
 {
     return &s->classes;
 }
 
-extern "C" int msi_degrid_sorter_tiles(msi_degrid_sorter *s)
+extern "C" int msi_wproj_points_sorter_tiles(msi_wproj_points_sorter *s)
 {
     int64_t n_tile = 0;
     for (int k = 0; k < s->classes.n_class; k++) {
-        msi_degrid_class &c = s->classes.of[k];
+        msi_wproj_points_class &c = s->classes.of[k];
         c.n_tile_u = (s->classes.nu + c.tile_u - 1) / c.tile_u;
         c.n_tile_v = (s->classes.nv + c.tile_v - 1) / c.tile_v;
         c.first_tile = (int32_t)n_tile;
@@ -253,10 +266,12 @@ extern "C" int msi_degrid_sorter_tiles(msi_degrid_sorter *s)
     return MSI_OK;
 }
 
-extern "C" int msi_degrid_sort(msi_degrid_sorter *s, const msi_wproj_job *job, int by_kernel, void *stream_,
-                               msi_degrid_sorted *sorted)
+extern "C" int msi_wproj_points_sort(msi_wproj_points_sorter *s, const msi_wproj_job *job, int by_kernel,
+                                     msi_wproj_points_sorted *sorted)
 {
-    cudaStream_t stream = (cudaStream_t)stream_;
+    const gpu_range range("sort points by tile");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
     if (job->n_vis > s->capacity)
         return msi_error_set(MSI_ERANGE, "%lld samples, and memory to sort %lld", (long long)job->n_vis,
                              (long long)s->capacity);
@@ -267,23 +282,23 @@ extern "C" int msi_degrid_sort(msi_degrid_sorter *s, const msi_wproj_job *job, i
     const uint32_t n = (uint32_t)job->n_vis;
     cub::DoubleBuffer<uint32_t> keys(s->key[0], s->key[1]), values(s->index[0], s->index[1]);
     if (n > 0) {
-        k_degrid_keys<<<(n - 1) / BLOCK + 1, BLOCK, 0, stream>>>(job->sample, n, s->classes, s->class_of, s->oversample,
-                                                                 shape, s->key[0], s->index[0]);
+        const tile_order order = {s->classes, s->class_of, job->kernels.taps, s->oversample};
+        k_points_keys<<<(n - 1) / BLOCK + 1, BLOCK, 0, stream>>>(order, job->sample, n, shape, s->key[0], s->index[0]);
         MSI_CUDA(cudaGetLastError());
         size_t bytes = s->cub_bytes;
         int bits = tile_bits + shape.shift_left;
         if (bits > 0)
             MSI_CUDA(cub::DeviceRadixSort::SortPairs(s->cub_space, bytes, keys, values, (int64_t)n, 0, bits, stream));
     }
-    k_degrid_first<<<(unsigned)(s->classes.n_tile / BLOCK + 1), BLOCK, 0, stream>>>(keys.Current(), n, shape.shift_left,
+    k_points_first<<<(unsigned)(s->classes.n_tile / BLOCK + 1), BLOCK, 0, stream>>>(keys.Current(), n, shape.shift_left,
                                                                                     s->classes.n_tile, s->first);
     MSI_CUDA(cudaGetLastError());
     *sorted = {n, values.Current(), s->first, s->class_of};
     return MSI_OK;
 }
 
-/* Room for the pieces of n samples. */
-static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most, int32_t n_tile)
+/* Make room for the pieces of n samples. */
+static int make_item_room(msi_wproj_points_sorter *s, int64_t n, int32_t most, int32_t n_tile)
 {
     const int64_t room = n / most + std::min<int64_t>(n, n_tile);
     if (room <= s->item_capacity) return MSI_OK;
@@ -294,12 +309,13 @@ static int make_item_room(msi_degrid_sorter *s, int64_t n, int32_t most, int32_t
     return MSI_OK;
 }
 
-/* In one launch where all blocks run at the same time and the device lets them, else in two. */
-template <uint32_t EACH, class O> static int sort_places(msi_degrid_sorter *s, place_args<O> a, cudaStream_t stream)
+/* Sort in one launch where all blocks run at the same time and the device lets them, else in two. */
+template <uint32_t EACH, class O> static int sort_places(msi_wproj_points_sorter *s, place_args<O> a)
 {
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     const uint32_t blocks = (a.n - 1) / (EACH * PLACE_THREADS) + 1;
     const size_t bytes = sizeof(place_store<O, EACH>);
-    uint32_t *count = s->place_count, *other = s->place_count + MSI_DEGRID_MAX_PLACE_TILES;
+    uint32_t *count = s->place_count, *other = s->place_count + MSI_WPROJ_POINTS_MAX_PLACE_TILES;
     if (blocks <= (uint32_t)s->most_place_blocks) {
         uint32_t *of_turn = s->place_turn ? other : count, *of_next = s->place_turn ? count : other;
         void *args[] = {&a, &of_turn, &of_next};
@@ -313,41 +329,44 @@ template <uint32_t EACH, class O> static int sort_places(msi_degrid_sorter *s, p
         cudaGetLastError();
         s->most_place_blocks = 0;
     }
-    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
+    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_WPROJ_POINTS_MAX_PLACE_TILES * sizeof *count, stream));
     k_count_places<O, EACH><<<blocks, PLACE_THREADS, 0, stream>>>(a, count);
     MSI_CUDA(cudaGetLastError());
     k_put_places<O, EACH><<<blocks, PLACE_THREADS, bytes, stream>>>(a, count, other);
     MSI_CUDA(cudaGetLastError());
-    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_DEGRID_MAX_PLACE_TILES * sizeof *count, stream));
+    MSI_CUDA(cudaMemsetAsync(count, 0, 2 * MSI_WPROJ_POINTS_MAX_PLACE_TILES * sizeof *count, stream));
     return MSI_OK;
 }
 
 template <class O>
-static int sort_by(const O &order, msi_degrid_sorter *s, const msi_wproj_job *job, int32_t n_tile, int32_t most,
-                   cudaStream_t stream, msi_degrid_placed *placed)
+static int sort_by(const O &order, msi_wproj_points_sorter *s, const msi_wproj_job *job, int32_t n_tile, int32_t most,
+                   msi_wproj_points_placed *placed)
 {
-    if (job->n_vis > s->capacity || n_tile > MSI_DEGRID_MAX_PLACE_TILES)
+    const gpu_range range("sort points by place");
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
+    if (job->n_vis > s->capacity || n_tile > MSI_WPROJ_POINTS_MAX_PLACE_TILES)
         return msi_error_set(MSI_ERANGE, "%lld samples in %d tiles, and memory for %lld in %d", (long long)job->n_vis,
-                             (int)n_tile, (long long)s->capacity, (int)MSI_DEGRID_MAX_PLACE_TILES);
+                             (int)n_tile, (long long)s->capacity, (int)MSI_WPROJ_POINTS_MAX_PLACE_TILES);
     MSI_TRY(make_item_room(s, job->n_vis, most, n_tile));
     *placed = {nullptr, nullptr, s->item, s->n_item};
     if (job->n_vis == 0) return MSI_OK;
     const place_args<O> a = {order,   job->sample, (uint32_t)job->n_vis, (typename O::place *)s->word, (uint32_t)most,
                              s->item, s->n_item};
-    return s->place_each == 8 ? sort_places<8>(s, a, stream) : sort_places<4>(s, a, stream);
+    return s->place_each == 8 ? sort_places<8>(s, a) : sort_places<4>(s, a);
 }
 
-extern "C" int msi_degrid_sort_places(msi_degrid_sorter *s, const msi_wproj_job *job, int32_t most, void *stream,
-                                      msi_degrid_placed *placed)
+extern "C" int msi_wproj_points_sort_places(msi_wproj_points_sorter *s, const msi_wproj_job *job, int32_t most,
+                                            msi_wproj_points_placed *placed)
 {
     const tile_order order = {s->classes, s->class_of, job->kernels.taps, s->oversample};
-    MSI_TRY(sort_by(order, s, job, s->classes.n_tile, most, (cudaStream_t)stream, placed));
-    placed->place = (const msi_degrid_place *)s->word;
+    MSI_TRY(sort_by(order, s, job, s->classes.n_tile, most, placed));
+    placed->place = (const msi_wproj_points_place *)s->word;
     return MSI_OK;
 }
 
-extern "C" int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_wproj_job *job, const msi_degrid_strips *strips,
-                                      int32_t most, void *stream, msi_degrid_placed *placed)
+extern "C" int msi_wproj_points_sort_strips(msi_wproj_points_sorter *s, const msi_wproj_job *job,
+                                            const msi_wproj_points_strips *strips, int32_t most,
+                                            msi_wproj_points_placed *placed)
 {
     const strip_order order = {s->classes.nu,
                                s->classes.nv,
@@ -356,17 +375,17 @@ extern "C" int msi_degrid_sort_strips(msi_degrid_sorter *s, const msi_wproj_job 
                                (uint32_t)strips->height,
                                divider((uint32_t)strips->width),
                                divider((uint32_t)strips->rows)};
-    MSI_TRY(sort_by(order, s, job, strips->n_bin, most, (cudaStream_t)stream, placed));
-    placed->strip_place = (const msi_degrid_strip_place *)s->word;
+    MSI_TRY(sort_by(order, s, job, strips->n_bin, most, placed));
+    placed->strip_place = (const msi_wproj_points_strip_place *)s->word;
     return MSI_OK;
 }
 
-extern "C" int msi_degrid_list_items(msi_degrid_sorter *s, const msi_degrid_sorted *sorted, int32_t most, void *stream,
-                                     const msi_degrid_item **item, const uint32_t **n_item)
+extern "C" int msi_wproj_points_list_items(msi_wproj_points_sorter *s, const msi_wproj_points_sorted *sorted,
+                                           int32_t most, const msi_wproj_points_item **item, const uint32_t **n_item)
 {
     MSI_TRY(make_item_room(s, sorted->n, most, s->classes.n_tile));
-    k_degrid_items<<<1, SCAN, 0, (cudaStream_t)stream>>>(s->first, s->classes.n_tile, (uint32_t)most, s->item,
-                                                         s->n_item);
+    k_points_items<<<1, SCAN, 0, (cudaStream_t)s->gpu.stream>>>(s->first, s->classes.n_tile, (uint32_t)most, s->item,
+                                                                s->n_item);
     MSI_CUDA(cudaGetLastError());
     *item = s->item;
     *n_item = s->n_item;
