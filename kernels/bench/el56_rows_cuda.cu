@@ -13,6 +13,8 @@
 
 namespace {
 
+const msi_gpu_stream default_stream = {0, nullptr};
+
 typedef enum how { NAIVE, BUCKETS, TILES } how;
 
 /* merge: samples of equal cell and kernel among RUN neighbours in time; among all, by a sort. */
@@ -173,7 +175,7 @@ int make_tile(state *s)
         }
     }
     const msi_wproj_tile_spec spec = {&k, d->form, 0, e->nu, e->nv, d->item_size};
-    return msi_wproj_tile_create(&s->tile, &spec);
+    return msi_wproj_tile_create(&s->tile, &default_stream, &spec);
 }
 
 size_t grid_bytes(const state *s)
@@ -190,7 +192,7 @@ int prepare(state *s)
     MSI_TRY(device_samples(&s->samples, e, s->d->given));
     MSI_CUDA(cudaMalloc(&s->grid, grid_bytes(s)));
     MSI_TRY(s->timer.make());
-    if (s->d->how_gridded != NAIVE) MSI_TRY(msi_wproj_sorter_create(&s->sorter, &sorter));
+    if (s->d->how_gridded != NAIVE) MSI_TRY(msi_wproj_sorter_create(&s->sorter, &default_stream, &sorter));
     if (s->d->how_gridded == TILES) return make_tile(s);
     if (s->d->how_gridded == BUCKETS)
         MSI_TRY(el56_bucket_sorter_create(&s->bucket_sorter, e->n_vis, e->kernels.half, e->kernels.n_plane));
@@ -216,11 +218,10 @@ int grid_once(state *s, int64_t *n_left, msi_bench_time *time)
     msi_wproj_sorted sorted = {};
     MSI_TRY(s->timer.begin());
     *n_left = s->e->n_vis;
-    if (d->how_gridded != NAIVE)
-        MSI_TRY(msi_wproj_locate_f32(s->sorter, &s->samples, d->merge == IN_TIME ? RUN : 1, 0));
+    if (d->how_gridded != NAIVE) MSI_TRY(msi_wproj_locate_f32(s->sorter, &s->samples, d->merge == IN_TIME ? RUN : 1));
     if (d->how_gridded == TILES)
-        MSI_TRY(d->merge == BY_KEY ? msi_wproj_sort_kernels(s->sorter, 0, &sorted)
-                                   : msi_wproj_sort_bins(s->sorter, 0, &sorted));
+        MSI_TRY(d->merge == BY_KEY ? msi_wproj_sort_kernels(s->sorter, &sorted)
+                                   : msi_wproj_sort_bins(s->sorter, &sorted));
     if (d->how_gridded == BUCKETS) {
         msi_wproj_list(s->sorter, &sorted);
         MSI_TRY(el56_sort_buckets(s->bucket_sorter, &sorted, s->e->nu, s->e->nv, 32, 16, d->by_class, 0, &buckets));
@@ -230,7 +231,7 @@ int grid_once(state *s, int64_t *n_left, msi_bench_time *time)
     MSI_CUDA(cudaMemsetAsync(s->grid, 0, grid_bytes(s)));
     msi_c32 *grid = static_cast<msi_c32 *>(s->grid);
     if (d->how_gridded == NAIVE) MSI_TRY(el56_grid_naive(s->tables, &s->samples, grid, 0));
-    if (d->how_gridded == TILES) MSI_TRY(msi_wproj_tile_grid(s->tile, &sorted, s->grid, 0));
+    if (d->how_gridded == TILES) MSI_TRY(msi_wproj_tile_grid(s->tile, &sorted, s->grid));
     if (d->how_gridded == BUCKETS)
         MSI_TRY(el56_grid_buckets(s->tables, &buckets, d->stored ? nullptr : &s->samples, d->fixed, grid, 0));
     return s->timer.end(time);

@@ -36,7 +36,7 @@ struct state {
     std::vector<double> uvw_m;
     std::vector<msi_c32> vis;
     msi_window_block block;
-    msi_window_grid grid;
+    msi_wproj_grid grid;
     buffer d_uvw, d_freq, d_weight, d_vis, d_grid;
     run_timer timer;
 };
@@ -122,7 +122,9 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     MSI_TRY(s->d_grid.fit((int64_t)grid_bytes(s), "the grid"));
     s->grid.cells = as<void>(s->d_grid);
     MSI_TRY(s->timer.make());
-    MSI_TRY(msi_window_gridder_create(&s->gridder, &s->geometry, &s->kernels, 1, n, 0, s->d->textures));
+    const msi_gpu_stream gpu = {0, nullptr};
+    const msi_window_gridder_spec spec = {&s->geometry, &s->kernels, 1, n, 0, s->d->textures};
+    MSI_TRY(msi_window_gridder_create(&s->gridder, &gpu, &spec));
     work->n_vis = n;
     for (size_t i = 0; i < (size_t)n; i++) {
         msi_wproj_place p;
@@ -139,7 +141,7 @@ int run(void *in, msi_bench_work *work, msi_bench_time *time)
     const int32_t image_plane = 0;
     MSI_CUDA(cudaMemset(s->grid.cells, 0, grid_bytes(s)));
     MSI_TRY(s->timer.begin());
-    MSI_TRY(msi_window_gridder_add(s->gridder, &s->block, &image_plane, 0, &s->grid, nullptr));
+    MSI_TRY(msi_window_gridder_add(s->gridder, &s->block, &image_plane, 0, &s->grid));
     MSI_TRY(s->timer.end(time));
     snprintf(work->note, sizeof work->note, "%s, oversampling %d; error against exact kernels", s->d->note,
              (int)OVERSAMPLE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One slice of w in device memory as the strategies take it that work on all images at once: a trimmed grid of the
- * unbounded plane's cells, images side by side, and its way onto the padded grid and back.
+ * A box holds one slice of w in device memory for the strategies that work on all images at once: a trimmed grid of the
+ * unbounded plane's cells, images side by side, which is folded onto the padded grid or filled from it.
  */
 #ifndef MSI_KERNELS_WPROJ_BOX_CUDA_CUH
 #define MSI_KERNELS_WPROJ_BOX_CUDA_CUH
@@ -23,6 +23,7 @@ struct box_view {
     int32_t grid_u, grid_v; /* and cell of the padded grid */
 };
 
+/* Lay a box whose first cell is (u_low, v_low) on a padded grid. */
 inline box_view box_at(int64_t nu, int64_t nv, int n_image, int64_t u_low, int64_t v_low, int64_t grid_nu,
                        int64_t grid_nv)
 {
@@ -37,7 +38,7 @@ inline box_view box_at(int64_t nu, int64_t nv, int n_image, int64_t u_low, int64
             (int32_t)msi_wproj_wrap(v_low, grid_nv)};
 }
 
-/* Cells of the box that stand for one of the padded grid add up. A thread a cell of the grid, every one written. */
+/* Add up the cells of the box that stand for one of the padded grid: a thread a cell of the grid, every one written. */
 template <typename T> __global__ void k_fold_box(box_view b, const cplx<T> *box, int image, cplx<T> *grid)
 {
     const int32_t u = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), v = (int32_t)blockIdx.y;
@@ -55,8 +56,8 @@ template <typename T> __global__ void k_fold_box(box_view b, const cplx<T> *box,
     grid[(int64_t)v * b.grid_nu + u] = sum;
 }
 
-/* The transpose: every cell of the box takes the value of the padded grid's that it stands for. A thread a cell of the
- * box. */
+/* Give every cell of the box the value of the padded grid's cell that it stands for: the transpose, a thread a cell of
+ * the box. */
 template <typename T> __global__ void k_fill_box(box_view b, const cplx<T> *grid, int image, cplx<T> *box)
 {
     const int32_t column = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.y;

@@ -13,7 +13,6 @@
 
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_device.h"
-#include "kernels/wgrid/wgrid_cuda.h"
 #include "kernels/wproj/wproj_slices_cuda.cuh"
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
 #include "kernels/wproj/wproj_box_cuda.cuh"
@@ -29,8 +28,8 @@ typedef std::unique_ptr<msi_wproj_sorter, void (*)(msi_wproj_sorter *)> sorter_o
 typedef std::unique_ptr<msi_wproj_tile, void (*)(msi_wproj_tile *)> tile_owner;
 typedef std::unique_ptr<msi_window_gridder, void (*)(msi_window_gridder *)> window_owner;
 
-/* Sub-offsets beyond what a head holds travel as whole numbers where interpolated ones do. */
-int travels_apart(const msi_wproj_geometry *g)
+/* Tell whether sub-offsets are kept whole: interpolated ones are, and those beyond a head's bits. */
+int are_sub_offsets_whole(const msi_wproj_geometry *g)
 {
     return g->linear || g->oversample > MSI_WPROJ_MAX_OVERSAMPLE;
 }
@@ -43,11 +42,11 @@ msi_wproj_sorter_spec sorter_spec(const msi_wproj_plan *plan, int n_image)
     s.oversample = plan->grid.oversample;
     s.n_image = n_image;
     s.precision = plan->precision;
-    s.linear = travels_apart(&plan->grid);
+    s.linear = are_sub_offsets_whole(&plan->grid);
     return s;
 }
 
-/* Of a sample while it is worked on; of tiles with what CUB adds. */
+/* A sample takes so many bytes while it is worked on; with tiles CUB adds some. */
 int64_t working_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int n_image)
 {
     if (form == MSI_WPROJ_CUDA_WINDOW)
@@ -70,32 +69,36 @@ int64_t image_bytes(const msi_wproj_plan *plan)
     return box_bytes(plan) + msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double);
 }
 
-/* The kernels are there as they were made, and once more as tiles read them. */
+/* Kernels are held as they were made, and once more as tiles read them. */
 int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form)
 {
     return grid_bytes(plan) + plan->table_bytes * (form == MSI_WPROJ_CUDA_TILE ? 2 : 1);
 }
 
-/* What a strategy does with one slice's samples. */
+/* A strategy grids one slice's samples. */
 struct slice_form {
     virtual ~slice_form() = default;
-    /* For batches of up to `capacity` samples, `most` of them in one slice. */
+    /* Make room for batches of up to `capacity` samples, `most` of them in one slice. */
     virtual int fit(int64_t capacity, int64_t most, int n_image, int64_t nu, int64_t nv) = 0;
-    /* box += the batch's samples of a slice, of all images. */
+    /* Add the batch's samples of a slice, of all images, to the box. */
     virtual int add(const msi_wproj_samples &batch, const msi_window_block &block, int32_t slice,
                     const msi_wproj_box_extent &e, void *box, msi_stage_times *times) = 0;
-    /* An image's part of the box onto the padded grid. */
+    /* Fold an image's part of the box onto the padded grid. */
     virtual int fold(const void *box, int image, const msi_wproj_box_extent &e, void *grid) = 0;
 };
 
 struct tile_form : slice_form {
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels;
+    msi_gpu_stream gpu;
     int64_t box_nu = 0, box_nv = 0;
     sorter_owner sorter{nullptr, msi_wproj_sorter_free};
     tile_owner tile{nullptr, msi_wproj_tile_free};
 
-    tile_form(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_) : plan(plan_), kernels(kernels_) {}
+    tile_form(const msi_wproj_cuda_work &work, const msi_gpu_stream &gpu_)
+        : plan(work.plan), kernels(work.kernels), gpu(gpu_)
+    {
+    }
 
     int fit(int64_t capacity, int64_t, int n_image, int64_t nu, int64_t nv) override
     {
@@ -105,17 +108,17 @@ struct tile_form : slice_form {
         wanted.nv = (int32_t)nv;
         msi_wproj_sorter *new_sorter;
         sorter.reset();
-        MSI_TRY(msi_wproj_sorter_create(&new_sorter, &wanted));
+        MSI_TRY(msi_wproj_sorter_create(&new_sorter, &gpu, &wanted));
         sorter.reset(new_sorter);
         if (tile && nu == box_nu && nv == box_nv) return MSI_OK;
         msi_wproj_tile_spec tiles = {};
         tiles.kernels = kernels;
-        tiles.linear = travels_apart(&plan->grid);
+        tiles.linear = are_sub_offsets_whole(&plan->grid);
         tiles.nu = (int32_t)nu;
         tiles.nv = (int32_t)nv;
         msi_wproj_tile *new_tile;
         tile.reset();
-        MSI_TRY(msi_wproj_tile_create(&new_tile, &tiles));
+        MSI_TRY(msi_wproj_tile_create(&new_tile, &gpu, &tiles));
         tile.reset(new_tile);
         box_nu = nu;
         box_nv = nv;
@@ -127,12 +130,12 @@ struct tile_form : slice_form {
     {
         const double start = msi_wall_s();
         msi_wproj_sorted sorted;
-        MSI_TRY(msi_wproj_locate(sorter.get(), &plan->grid, &batch, slice, e.u_low, e.v_low, 0));
-        MSI_TRY(msi_wproj_sort_bins(sorter.get(), 0, &sorted));
-        MSI_CUDA(cudaDeviceSynchronize());
+        MSI_TRY(msi_wproj_locate(sorter.get(), &plan->grid, &batch, slice, e.u_low, e.v_low));
+        MSI_TRY(msi_wproj_sort_bins(sorter.get(), &sorted));
+        MSI_TRY(msi_gpu_stream_wait(&gpu));
         const double sorted_at = msi_wall_s();
-        MSI_TRY(msi_wproj_tile_grid(tile.get(), &sorted, box, 0));
-        MSI_CUDA(cudaDeviceSynchronize());
+        MSI_TRY(msi_wproj_tile_grid(tile.get(), &sorted, box));
+        MSI_TRY(msi_gpu_stream_wait(&gpu));
         times->sort_s += sorted_at - start;
         times->grid_s += msi_wall_s() - sorted_at;
         return MSI_OK;
@@ -141,19 +144,21 @@ struct tile_form : slice_form {
     int fold(const void *box, int image, const msi_wproj_box_extent &e, void *grid) override
     {
         const char *from = static_cast<const char *>(box) + image * box_nu * box_nv * cell_bytes(plan);
-        return msi_wproj_tile_fold(tile.get(), from, 1, e.u_low, e.v_low, grid, plan->grid.nu, plan->grid.nv, 0);
+        const msi_wproj_grid to = {plan->grid.nu, plan->grid.nv, grid};
+        return msi_wproj_tile_fold(tile.get(), from, 1, e.u_low, e.v_low, &to);
     }
 };
 
 template <typename T> struct window_form : slice_form {
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels;
+    msi_gpu_stream gpu;
     int n_image = 0;
     int64_t n_expected, box_nu = 0, box_nv = 0;
     window_owner window{nullptr, msi_window_gridder_free};
 
-    window_form(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int64_t n_expected_)
-        : plan(plan_), kernels(kernels_), n_expected(n_expected_)
+    window_form(const msi_wproj_cuda_work &work, const msi_gpu_stream &gpu_, int64_t n_expected_)
+        : plan(work.plan), kernels(work.kernels), gpu(gpu_), n_expected(n_expected_)
     {
     }
 
@@ -164,7 +169,8 @@ template <typename T> struct window_form : slice_form {
         box_nu = nu;
         box_nv = nv;
         window.reset();
-        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, n_expected, plan->texture));
+        const msi_window_gridder_spec spec = {&plan->grid, kernels, n_image, most, n_expected, plan->texture};
+        MSI_TRY(msi_window_gridder_create(&made, &gpu, &spec));
         window.reset(made);
         return MSI_OK;
     }
@@ -173,9 +179,9 @@ template <typename T> struct window_form : slice_form {
             void *box, msi_stage_times *times) override
     {
         const double start = msi_wall_s();
-        const msi_window_grid grid = {box_nu, box_nv, box};
-        MSI_TRY(msi_window_gridder_add(window.get(), &block, batch.store_plane, slice, &grid, nullptr));
-        MSI_CUDA(cudaDeviceSynchronize());
+        const msi_wproj_grid grid = {box_nu, box_nv, box};
+        MSI_TRY(msi_window_gridder_add(window.get(), &block, batch.store_plane, slice, &grid));
+        MSI_TRY(msi_gpu_stream_wait(&gpu));
         times->grid_s += msi_wall_s() - start;
         return MSI_OK;
     }
@@ -184,8 +190,9 @@ template <typename T> struct window_form : slice_form {
     {
         const msi_wproj_geometry *g = &plan->grid;
         const dim3 blocks((unsigned)((g->nu + 255) / 256), (unsigned)g->nv);
-        k_fold_box<<<blocks, 256>>>(box_at(box_nu, box_nv, n_image, e.u_low, e.v_low, g->nu, g->nv),
-                                    static_cast<const cplx<T> *>(box), image, static_cast<cplx<T> *>(grid));
+        k_fold_box<<<blocks, 256, 0, (cudaStream_t)gpu.stream>>>(
+            box_at(box_nu, box_nv, n_image, e.u_low, e.v_low, g->nu, g->nv), static_cast<const cplx<T> *>(box), image,
+            static_cast<cplx<T> *>(grid));
         MSI_CUDA(cudaGetLastError());
         return MSI_OK;
     }
@@ -193,21 +200,23 @@ template <typename T> struct window_form : slice_form {
 
 template <typename T> class imager : slices<T> {
   public:
-    imager(const msi_wproj_plan *plan_, msi_wproj_cuda_form form_, const msi_wkernel_set *kernels,
-           const msi_vis_store *store_, int64_t batch_samples_, msi_stage_times *times_)
-        : slices<T>(plan_), form(form_)
+    imager(const msi_wproj_cuda_work &work, msi_wproj_cuda_form form_, const msi_vis_store *store_,
+           msi_stage_times *times_)
+        : slices<T>(work.plan, {work.device, nullptr}), form(form_)
     {
         store = store_;
         times = times_;
-        batch_samples = batch_samples_;
+        batch_samples = work.batch_samples;
         if (form == MSI_WPROJ_CUDA_WINDOW)
-            how.reset(new window_form<T>(plan_, kernels, store_->n_sample));
+            strategy.reset(new window_form<T>(work, gpu, store_->n_sample));
         else
-            how.reset(new tile_form(plan_, kernels));
+            strategy.reset(new tile_form(work, gpu));
     }
 
     int make(const int *store_plane, msi_image *image)
     {
+        const gpu_range range("image by w-projection");
+        MSI_TRY(msi_gpu_stream_enter(&gpu));
         MSI_TRY(prepare(image->n_plane));
         for (int first = 0; first < image->n_plane; first += images_at_once) {
             n_image = std::min(images_at_once, image->n_plane - first);
@@ -227,18 +236,19 @@ template <typename T> class imager : slices<T> {
     using base::d_grid;
     using base::extent;
     using base::fft;
+    using base::gpu;
     using base::now;
     using base::plan;
     using base::store;
     using base::times;
     msi_wproj_cuda_form form;
-    std::unique_ptr<slice_form> how;
+    std::unique_ptr<slice_form> strategy;
     int images_at_once = 1, n_image = 0, first_image = 0;
     const int *planes = nullptr;
     buffer d_sum;
     int64_t loaded = -1; /* first segment of the batch on the device */
 
-    /* As many images at once as fit beside a small batch of samples; batches get what is left. */
+    /* Choose as many images at once as fit beside a small batch of samples; batches get the rest of the memory. */
     int prepare(int n_wanted)
     {
         int64_t usable;
@@ -257,7 +267,7 @@ template <typename T> class imager : slices<T> {
     {
         const int32_t n_slice = plan->grid.n_slice;
         const size_t sum_bytes = (size_t)(n_image * msi_image_n_pixel(&plan->image)) * sizeof(double);
-        MSI_CUDA(cudaMemset(as<void>(d_sum), 0, sum_bytes));
+        MSI_CUDA(cudaMemsetAsync(as<void>(d_sum), 0, sum_bytes, base::stream()));
         MSI_TRY(find_extents());
         MSI_TRY(fit_box());
         for (int32_t slice = 0; slice < n_slice; slice++) {
@@ -271,7 +281,7 @@ template <typename T> class imager : slices<T> {
         return correct(image);
     }
 
-    /* The batch that begins at a segment, uploaded unless it is there. */
+    /* Upload the batch that begins at a segment, unless it is on the device. */
     int ready_batch(int64_t first)
     {
         if (loaded == first) return MSI_OK;
@@ -290,7 +300,7 @@ template <typename T> class imager : slices<T> {
         return MSI_OK;
     }
 
-    /* One box that is large enough for each slice, and what works on it. */
+    /* Make one box that is large enough for each slice, and the strategy's memory for it. */
     int fit_box()
     {
         int64_t capacity = 0, most;
@@ -301,18 +311,19 @@ template <typename T> class imager : slices<T> {
             capacity = std::max(capacity, b.n_sample);
             s = b.end;
         }
-        MSI_TRY(how->fit(capacity, std::min(most, capacity), n_image, box_nu, box_nv));
+        MSI_TRY(strategy->fit(capacity, std::min(most, capacity), n_image, box_nu, box_nv));
         return d_box.fit(n_image * box_nu * box_nv * cell_bytes(plan), "the slice's cells");
     }
 
     int grid_slice(int32_t slice)
     {
         const msi_wproj_box_extent &e = extent[(size_t)slice];
-        MSI_CUDA(cudaMemset(as<void>(d_box), 0, (size_t)(n_image * box_nu * box_nv * cell_bytes(plan))));
+        MSI_CUDA(cudaMemsetAsync(as<void>(d_box), 0, (size_t)(n_image * box_nu * box_nv * cell_bytes(plan)),
+                                 base::stream()));
         for (int64_t s = 0; s < store->n_segment; s = now.end) {
             MSI_TRY(ready_batch(s));
             if (!now.n_sample) continue;
-            MSI_TRY(how->add(base::samples(n_image, planes), base::block(1), slice, e, as<void>(d_box), times));
+            MSI_TRY(strategy->add(base::samples(n_image, planes), base::block(1), slice, e, as<void>(d_box), times));
             MSI_TRY(msi_interrupt_check());
         }
         return MSI_OK;
@@ -323,36 +334,39 @@ template <typename T> class imager : slices<T> {
         return dim3((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
     }
 
-    /* The box to the image. Slices may be thousands, so that their sum is in double. */
+    /* Add the box's transform to the images. Slices may be thousands, so that their sum is in double. */
     int add_slice(int32_t slice)
     {
+        const gpu_range range("transform slice");
         const double start = msi_wall_s();
         const screen_geometry screen = base::screen(msi_wproj_slice_w(&plan->grid, slice));
         for (int i = 0; i < n_image; i++) {
-            MSI_TRY(how->fold(as<void>(d_box), i, extent[(size_t)slice], as<void>(d_grid)));
+            MSI_TRY(strategy->fold(as<void>(d_box), i, extent[(size_t)slice], as<void>(d_grid)));
             MSI_TRY(fft.run(as<void>(d_grid), CUFFT_FORWARD));
-            k_screen<T><<<pixel_blocks(), dim3(32, 8)>>>(screen, as<cplx<T>>(d_grid), 0, 1,
-                                                         as<double>(d_sum) + i * msi_image_n_pixel(&plan->image));
+            k_screen<T><<<pixel_blocks(), dim3(32, 8), 0, base::stream()>>>(
+                screen, as<cplx<T>>(d_grid), 0, 1, as<double>(d_sum) + i * msi_image_n_pixel(&plan->image));
             MSI_CUDA(cudaGetLastError());
         }
-        MSI_CUDA(cudaDeviceSynchronize());
+        MSI_TRY(msi_gpu_stream_wait(&gpu));
         times->transform_s += msi_wall_s() - start;
         return MSI_OK;
     }
 
     int correct(msi_image *image)
     {
+        const gpu_range range("correct image");
         const double start = msi_wall_s();
         const int64_t n_pixel = plan->image.nx * plan->image.ny;
         msi_taper taper;
         MSI_TRY(base::upload_taper(&taper));
         for (int i = 0; i < n_image; i++) {
             const double sum = image->sum_weight[first_image + i];
-            k_correct<<<pixel_blocks(), dim3(32, 8)>>>(base::screen(0), taper, sum > 0 ? 1 / sum : NAN,
-                                                       as<double>(d_sum) + i * n_pixel, as<T>(d_grid));
+            k_correct<<<pixel_blocks(), dim3(32, 8), 0, base::stream()>>>(
+                base::screen(0), taper, sum > 0 ? 1 / sum : NAN, as<double>(d_sum) + i * n_pixel, as<T>(d_grid));
             MSI_CUDA(cudaGetLastError());
-            MSI_CUDA(cudaMemcpy((T *)image->pixel + (first_image + i) * n_pixel, as<T>(d_grid),
-                                (size_t)n_pixel * sizeof(T), cudaMemcpyDeviceToHost));
+            MSI_CUDA(cudaMemcpyAsync((T *)image->pixel + (first_image + i) * n_pixel, as<T>(d_grid),
+                                     (size_t)n_pixel * sizeof(T), cudaMemcpyDeviceToHost, base::stream()));
+            MSI_TRY(msi_gpu_stream_wait(&gpu));
         }
         times->correct_s += msi_wall_s() - start;
         return MSI_OK;
@@ -361,12 +375,12 @@ template <typename T> class imager : slices<T> {
 
 } // namespace
 
-/* An eighth of the device; no more elements than tiles can number. */
-int msi_wproj_cuda_table_bytes(int64_t *bytes)
+/* Kernels may take an eighth of the device; no more elements than tiles can number. */
+int msi_wproj_cuda_table_bytes(int device, int64_t *bytes)
 {
     const int64_t most = (int64_t)8 << 30;
     size_t free_bytes, total_bytes;
-    MSI_TRY(msi_gpu_memory(0, &free_bytes, &total_bytes));
+    MSI_TRY(msi_gpu_memory(device, &free_bytes, &total_bytes));
     *bytes = std::min(most, (int64_t)total_bytes / 8);
     return MSI_OK;
 }
@@ -377,8 +391,7 @@ int msi_wproj_cuda_check(const msi_wproj_plan *plan)
     const int64_t longest = largest_box(plan, std::max(g->nu, g->nv));
     if (longest <= MSI_WPROJ_MAX_BOX && g->n_plane <= MSI_WPROJ_MAX_PLANE) return MSI_OK;
     return msi_error_set(MSI_ERANGE,
-                         "w-projection on a GPU has room for %d cells along an axis and %d w-planes, not %lld and %d; "
-                         "-backend cpu has",
+                         "w-projection on a GPU has room for %d cells along an axis and %d w-planes, not %lld and %d",
                          MSI_WPROJ_MAX_BOX, MSI_WPROJ_MAX_PLANE, (long long)longest, g->n_plane);
 }
 
@@ -389,11 +402,9 @@ int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form for
            n_sample * sample_bytes(plan, form, n_plane, n_image);
 }
 
-int msi_wproj_cuda_image(const msi_wproj_plan *plan, msi_wproj_cuda_form form, const msi_wkernel_set *kernels,
-                         const msi_vis_store *store, const int *store_plane, int64_t batch_samples, msi_image *image,
-                         msi_stage_times *times)
+int msi_wproj_cuda_image(const msi_wproj_cuda_work *work, msi_wproj_cuda_form form, const msi_vis_store *store,
+                         const int *store_plane, msi_image *image, msi_stage_times *times)
 {
-    if (plan->precision == MSI_FP32)
-        return imager<float>(plan, form, kernels, store, batch_samples, times).make(store_plane, image);
-    return imager<double>(plan, form, kernels, store, batch_samples, times).make(store_plane, image);
+    if (work->plan->precision == MSI_FP32) return imager<float>(*work, form, store, times).make(store_plane, image);
+    return imager<double>(*work, form, store, times).make(store_plane, image);
 }

@@ -3,6 +3,7 @@
 #ifndef MSI_KERNELS_WPROJ_GRIDDER_CUDA_H
 #define MSI_KERNELS_WPROJ_GRIDDER_CUDA_H
 
+#include "kernels/gpu/gpu_stream.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/wproj/wproj_plan.h"
 #include "kernels/method/method.h"
@@ -11,13 +12,27 @@
 extern "C" {
 #endif
 
-/* How a slice's samples come onto its grid. */
+/* A form is the way in which a slice's samples come onto its grid. */
 typedef enum msi_wproj_cuda_form { MSI_WPROJ_CUDA_TILE, MSI_WPROJ_CUDA_WINDOW } msi_wproj_cuda_form;
 
 extern const msi_wproj_cost msi_wproj_cuda_tile_cost, msi_wproj_cuda_window_cost;
 
-/* msi_wproj_cuda_table_bytes - device memory that kernels may take, for a plan to go by. Returns: 0, MSI_EGPU */
-int msi_wproj_cuda_table_bytes(int64_t *bytes);
+/*
+ * Work of a plan on a device. Pointers are borrowed for the call, or as long as what is kept of it lives.
+ */
+typedef struct msi_wproj_cuda_work {
+    int device; /* CUDA ordinal */
+    const msi_wproj_plan *plan;
+    const msi_wkernel_set *kernels; /* of the plan, their table in host or device memory */
+    int64_t
+        batch_samples; /* samples on the device at once; 0: as many as fit. A segment of the store is never divided */
+} msi_wproj_cuda_work;
+
+/*
+ * msi_wproj_cuda_table_bytes - device memory that kernels may take, for a plan to go by.
+ * Returned: *bytes. Returns: 0, MSI_EGPU
+ */
+int msi_wproj_cuda_table_bytes(int device, int64_t *bytes);
 
 /* msi_wproj_cuda_check - whether the device can work by a plan. Returns: 0, MSI_ERANGE (a larger grid or more w-planes
  * than its indices hold) */
@@ -30,15 +45,13 @@ int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form for
 /*
  * msi_wproj_cuda_image - as msi_wproj_cpu_image; up to eight images in one pass while they fit.
  *
- * Given:   kernels        of the plan, their table in host or device memory
- *          batch_samples  samples on the device at once; 0: as many as fit. A segment of the store is never divided
+ * Given:   work, form; store, store_plane [image->n_plane], image and times as there
  * Returns: 0, MSI_EGPU, MSI_ENOMEM, MSI_ERANGE (kernels of more than 2^31 values by tiles; full ones that are to be
  *          interpolated by a window), MSI_EINTERRUPTED
  * Notes:   samples add up in no fixed order, so that results vary by rounding.
  */
-int msi_wproj_cuda_image(const msi_wproj_plan *plan, msi_wproj_cuda_form form, const msi_wkernel_set *kernels,
-                         const msi_vis_store *store, const int *store_plane, int64_t batch_samples, msi_image *image,
-                         msi_stage_times *times);
+int msi_wproj_cuda_image(const msi_wproj_cuda_work *work, msi_wproj_cuda_form form, const msi_vis_store *store,
+                         const int *store_plane, msi_image *image, msi_stage_times *times);
 
 #ifdef __cplusplus
 }

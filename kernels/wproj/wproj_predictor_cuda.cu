@@ -29,27 +29,28 @@ typedef std::unique_ptr<msi_window_order, void (*)(msi_window_order *)> order_ow
 typedef std::unique_ptr<msi_gather, void (*)(msi_gather *)> gather_owner;
 typedef std::unique_ptr<msi_scatter, void (*)(msi_scatter *)> scatter_owner;
 
-/* Of a sample while gather or scatter puts it in order: keys, indices and what CUB adds. */
+/* A sample takes so many bytes while gather or scatter puts it in order: keys, indices, and some more for CUB. */
 constexpr int64_t SORT_BYTES = 4 * sizeof(uint32_t) + 2;
 
-/* What a strategy does with one slice's samples. */
+/* A strategy degrids one slice's samples. */
 struct slice_degridder {
     virtual ~slice_degridder() = default;
-    /* For up to `most` samples in a slice, of n_sample in all, from a box of nv x nu cells. */
+    /* Make room for up to `most` samples in a slice, of n_sample in all, and a box of nv x nu cells. */
     virtual int fit(int64_t most, int64_t n_sample, int64_t nu, int64_t nv) = 0;
-    /* Visibilities of the block's samples of a slice. */
-    virtual int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) = 0;
+    /* Degrid the block's samples of a slice. */
+    virtual int degrid(const msi_window_block &block, int32_t slice, const msi_wproj_grid &box) = 0;
 };
 
 struct window_degridder : slice_degridder {
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels;
+    msi_gpu_stream gpu;
     int n_image;
     int64_t capacity = 0;
     window_owner window{nullptr, msi_window_gridder_free};
 
-    window_degridder(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int n_image_)
-        : plan(plan_), kernels(kernels_), n_image(n_image_)
+    window_degridder(const msi_wproj_cuda_work &work, const msi_gpu_stream &gpu_, int n_image_)
+        : plan(work.plan), kernels(work.kernels), gpu(gpu_), n_image(n_image_)
     {
     }
 
@@ -59,7 +60,8 @@ struct window_degridder : slice_degridder {
         msi_window_gridder *made;
         window.reset();
         capacity = 0;
-        MSI_TRY(msi_window_gridder_create(&made, &plan->grid, kernels, n_image, most, n_sample, plan->texture));
+        const msi_window_gridder_spec spec = {&plan->grid, kernels, n_image, most, n_sample, plan->texture};
+        MSI_TRY(msi_window_gridder_create(&made, &gpu, &spec));
         window.reset(made);
         capacity = most;
         return MSI_OK;
@@ -67,21 +69,22 @@ struct window_degridder : slice_degridder {
 
     int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) override
     {
-        return msi_window_gridder_predict(window.get(), &block, slice, &box, nullptr);
+        return msi_window_gridder_predict(window.get(), &block, slice, &box);
     }
 };
 
-/* Gather and scatter, which put a job's samples into an order of their own. */
+/* Gather and scatter put a job's samples into an order of their own. */
 struct sorting_degridder : slice_degridder {
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels;
+    msi_gpu_stream gpu;
     msi_wkernel_mirror mirror = {};
     int n_image;
     int64_t capacity = 0, box_nu = 0, box_nv = 0;
     order_owner order{nullptr, msi_window_order_free};
 
-    sorting_degridder(const msi_wproj_plan *plan_, const msi_wkernel_set *kernels_, int n_image_)
-        : plan(plan_), kernels(kernels_), n_image(n_image_)
+    sorting_degridder(const msi_wproj_cuda_work &work, const msi_gpu_stream &gpu_, int n_image_)
+        : plan(work.plan), kernels(work.kernels), gpu(gpu_), n_image(n_image_)
     {
     }
     ~sorting_degridder() override
@@ -106,13 +109,13 @@ struct sorting_degridder : slice_degridder {
 
     int fit(int64_t most, int64_t, int64_t nu, int64_t nv) override
     {
-        if (!mirror.view.table) MSI_TRY(msi_wkernel_mirror_make(&mirror, kernels, MSI_WPROJ_NEAREST));
+        if (!mirror.view.table) MSI_TRY(msi_wkernel_mirror_make(&mirror, &gpu, kernels, MSI_WPROJ_NEAREST));
         if (most <= capacity && nu == box_nu && nv == box_nv) return MSI_OK;
         if (most > capacity) {
             msi_window_order *made;
             order.reset();
             capacity = 0;
-            MSI_TRY(msi_window_order_create(&made, most, &plan->grid, plan->half, plan->precision, n_image));
+            MSI_TRY(msi_window_order_create(&made, &gpu, most, &plan->grid, plan->half, plan->precision, n_image));
             order.reset(made);
         }
         box_nu = box_nv = 0;
@@ -126,13 +129,13 @@ struct sorting_degridder : slice_degridder {
     int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) override
     {
         msi_window_ordered ordered;
-        MSI_TRY(msi_window_order_take(order.get(), &block, nullptr, slice, nullptr, &ordered));
+        MSI_TRY(msi_window_order_take(order.get(), &block, nullptr, slice, &ordered));
         msi_wproj_job job = job_of(ordered.first[ordered.n_class], box.nu, box.nv);
         job.sample = ordered.sample;
         job.value = ordered.value;
         job.grid = box.cells;
         MSI_TRY(run(job));
-        return msi_window_order_give(order.get(), &block, slice, nullptr);
+        return msi_window_order_give(order.get(), &block, slice);
     }
 };
 
@@ -144,14 +147,14 @@ struct gather_degridder : sorting_degridder {
     {
         msi_gather *made;
         gather.reset();
-        MSI_TRY(msi_gather_create(&made, &job, MSI_GATHER_AUTO));
+        MSI_TRY(msi_gather_create(&made, &gpu, &job, MSI_GATHER_AUTO));
         gather.reset(made);
         return MSI_OK;
     }
     int run(const msi_wproj_job &job) override
     {
-        MSI_TRY(msi_gather_sort(gather.get(), &job, nullptr));
-        return msi_gather_degrid(gather.get(), &job, nullptr);
+        MSI_TRY(msi_gather_sort(gather.get(), &job));
+        return msi_gather_degrid(gather.get(), &job);
     }
 };
 
@@ -163,26 +166,26 @@ struct scatter_degridder : sorting_degridder {
     {
         msi_scatter *made;
         scatter.reset();
-        MSI_TRY(msi_scatter_create(&made, &job));
+        MSI_TRY(msi_scatter_create(&made, &gpu, &job));
         scatter.reset(made);
         return MSI_OK;
     }
     int run(const msi_wproj_job &job) override
     {
-        MSI_TRY(msi_scatter_sort(scatter.get(), &job, nullptr));
-        return msi_scatter_degrid(scatter.get(), &job, nullptr);
+        MSI_TRY(msi_scatter_sort(scatter.get(), &job));
+        return msi_scatter_degrid(scatter.get(), &job);
     }
 };
 
-slice_degridder *new_degridder(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
+slice_degridder *new_degridder(const msi_wproj_cuda_work &work, const msi_gpu_stream &gpu, msi_wproj_predict_form form,
                                int n_image)
 {
-    if (form == MSI_WPROJ_PREDICT_WINDOW) return new window_degridder(plan, kernels, n_image);
-    if (form == MSI_WPROJ_PREDICT_GATHER) return new gather_degridder(plan, kernels, n_image);
-    return new scatter_degridder(plan, kernels, n_image);
+    if (form == MSI_WPROJ_PREDICT_WINDOW) return new window_degridder(work, gpu, n_image);
+    if (form == MSI_WPROJ_PREDICT_GATHER) return new gather_degridder(work, gpu, n_image);
+    return new scatter_degridder(work, gpu, n_image);
 }
 
-/* Of tensor cores, for every class of widths; at most. */
+/* Tensor cores' operands take so many bytes at most, for all classes of widths. */
 int64_t operand_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form)
 {
     if (form != MSI_WPROJ_PREDICT_WINDOW || plan->precision != MSI_FP32 || plan->form == MSI_WKERNEL_FULL) return 0;
@@ -190,7 +193,7 @@ int64_t operand_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form)
            msi_window_operands_bytes(plan->grid.n_plane, plan->grid.oversample, 2 * plan->half_max + 1);
 }
 
-/* Grid, kernels, and of all images model and boxes. */
+/* Grid, kernels, and all images' models and boxes take so many bytes. */
 int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form, int n_image)
 {
     const int64_t model = msi_image_n_pixel(&plan->image) * (cell_bytes(plan) / 2);
@@ -207,11 +210,10 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
     using base = store_predictor<T, slices<T>>;
 
   public:
-    predictor(const msi_wproj_plan *plan_, msi_wproj_predict_form form_, const msi_wkernel_set *kernels, int n_image_,
-              int64_t batch_samples_)
-        : base(n_image_, plan_), form(form_), how(new_degridder(plan_, form_, kernels, n_image_))
+    predictor(const msi_wproj_cuda_work &work, const msi_gpu_stream &gpu_, msi_wproj_predict_form form_, int n_image_)
+        : base(n_image_, work.plan, gpu_), form(form_), strategy(new_degridder(work, gpu_, form_, n_image_))
     {
-        base::batch_samples = batch_samples_;
+        base::batch_samples = work.batch_samples;
     }
 
   private:
@@ -220,11 +222,12 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
     using base::d_box;
     using base::d_grid;
     using base::extent;
+    using base::gpu;
     using base::n_image;
     using base::plan;
     using base::times;
     msi_wproj_predict_form form;
-    std::unique_ptr<slice_degridder> how;
+    std::unique_ptr<slice_degridder> strategy;
 
     int prepare(const msi_image *model) override
     {
@@ -243,23 +246,24 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
         base::forget_extents();
         MSI_TRY(base::add_extents(base::samples(n_image, nullptr)));
         base::lay_box(&most);
-        MSI_TRY(how->fit(most, base::now.n_sample, box_nu, box_nv));
+        MSI_TRY(strategy->fit(most, base::now.n_sample, box_nu, box_nv));
         MSI_TRY(d_box.fit(n_image * box_nu * box_nv * cell_bytes(plan), "the slice's cells"));
         for (int32_t slice = 0; slice < plan->grid.n_slice; slice++) {
             if (extent[(size_t)slice].n == 0) continue;
             MSI_TRY(make_slice(slice));
             const double start = msi_wall_s();
-            MSI_TRY(how->degrid(base::block(0), slice, {box_nu, box_nv, as<void>(d_box)}));
-            MSI_CUDA(cudaDeviceSynchronize());
+            MSI_TRY(strategy->degrid(base::block(0), slice, {box_nu, box_nv, as<void>(d_box)}));
+            MSI_TRY(msi_gpu_stream_wait(&gpu));
             times->grid_s += msi_wall_s() - start;
             MSI_TRY(msi_interrupt_check());
         }
         return MSI_OK;
     }
 
-    /* The box from the model. */
+    /* Fill the box from the model. */
     int make_slice(int32_t slice)
     {
+        const gpu_range range("transform model");
         const double start = msi_wall_s();
         const msi_wproj_geometry *g = &plan->grid;
         const msi_wproj_box_extent &e = extent[(size_t)slice];
@@ -268,20 +272,20 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
         const dim3 blocks((unsigned)((box_nu + 255) / 256), (unsigned)box_nv);
         for (int i = 0; i < n_image; i++) {
             MSI_TRY(base::transform_model(i, screen, 0, base::fft, as<cplx<T>>(d_grid)));
-            k_fill_box<<<blocks, 256>>>(box, as<cplx<T>>(d_grid), i, as<cplx<T>>(d_box));
+            k_fill_box<<<blocks, 256, 0, base::stream()>>>(box, as<cplx<T>>(d_grid), i, as<cplx<T>>(d_box));
             MSI_CUDA(cudaGetLastError());
         }
-        MSI_CUDA(cudaDeviceSynchronize());
+        MSI_TRY(msi_gpu_stream_wait(&gpu));
         times->transform_s += msi_wall_s() - start;
         return MSI_OK;
     }
 };
 
-kept_predictor *new_predictor(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
-                              int n_image, int64_t batch_samples)
+kept_predictor *new_predictor(const msi_wproj_cuda_work &work, msi_wproj_predict_form form, int n_image)
 {
-    if (plan->precision == MSI_FP32) return new predictor<float>(plan, form, kernels, n_image, batch_samples);
-    return new predictor<double>(plan, form, kernels, n_image, batch_samples);
+    const msi_gpu_stream gpu = {work.device, nullptr};
+    if (work.plan->precision == MSI_FP32) return new predictor<float>(work, gpu, form, n_image);
+    return new predictor<double>(work, gpu, form, n_image);
 }
 
 } // namespace
@@ -294,12 +298,12 @@ int msi_wproj_predictor_check(const msi_wproj_plan *plan, msi_wproj_predict_form
     if (longest > MSI_WPROJ_MAX_BOX || g->n_plane > INT16_MAX)
         return msi_error_set(MSI_ERANGE,
                              "w-projection on a GPU degrids from %d cells along an axis and with %d w-planes, not %lld "
-                             "and %d; -backend cpu does",
+                             "and %d",
                              MSI_WPROJ_MAX_BOX, INT16_MAX, (long long)longest, g->n_plane);
     if (form != MSI_WPROJ_PREDICT_WINDOW && g->n_plane * each > INT32_MAX)
         return msi_error_set(MSI_ERANGE,
-                             "-strategy gather and scatter tell 2^31 kernels apart on a GPU, not %d w-planes of %lld; "
-                             "-strategy window does",
+                             "strategies gather and scatter number 2^31 kernels on a GPU, not %d w-planes of %lld; "
+                             "strategy window has no such limit",
                              g->n_plane, (long long)each);
     return MSI_OK;
 }
@@ -310,11 +314,13 @@ int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_
     return fixed_bytes(plan, form, n_image) + n_sample * sample_bytes(plan, n_image);
 }
 
-int msi_wproj_cuda_predict(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
-                           msi_vis_store *store, const msi_image *model, int64_t batch_samples, void **kept,
-                           msi_stage_times *times)
+int msi_wproj_cuda_predict(const msi_wproj_cuda_work *work, msi_wproj_predict_form form, msi_vis_store *store,
+                           const msi_image *model, void **kept, msi_stage_times *times)
 {
-    auto make = [=] { return new_predictor(plan, form, kernels, model->n_plane, batch_samples); };
+    const gpu_range range("predict by w-projection");
+    const msi_gpu_stream gpu = {work->device, nullptr};
+    auto make = [=] { return new_predictor(*work, form, model->n_plane); };
+    MSI_TRY(msi_gpu_stream_enter(&gpu));
     return predict_kept(kept, make, store, model, times);
 }
 

@@ -4,6 +4,7 @@
 #define MSI_KERNELS_WPROJ_PREDICTOR_CUDA_H
 
 #include "kernels/store/vis_store.h"
+#include "kernels/wproj/wproj_gridder_cuda.h"
 #include "kernels/wproj/wproj_plan.h"
 #include "kernels/method/method.h"
 
@@ -11,7 +12,8 @@
 extern "C" {
 #endif
 
-/* How visibilities are summed from a slice's cells. GATHER and SCATTER take full kernels of the nearest sub-offset. */
+/* A form is the way in which visibilities are summed from a slice's cells. GATHER and SCATTER take full kernels of the
+ * nearest sub-offset. */
 typedef enum msi_wproj_predict_form {
     MSI_WPROJ_PREDICT_WINDOW,
     MSI_WPROJ_PREDICT_GATHER,
@@ -31,17 +33,17 @@ int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_
 /*
  * msi_wproj_cuda_predict - as msi_wproj_cpu_predict.
  *
- * Given:              kernels        of the plan, their table in host or device memory, borrowed as long as *kept lives
- *                     batch_samples  samples on the device at once; 0: as many as fit. A segment is never divided
- * Given and returned: kept           what is kept of the model from call to call: NULL in *kept at first, freed by
- *                                    msi_wproj_cuda_forget; kept NULL: nothing
+ * Given:              work, its plan and kernels borrowed as long as *kept lives; form, store, model, times as there
+ * Given and returned: kept  memory of the model from call to call: NULL in *kept at first, freed by
+ *                           msi_wproj_cuda_forget; kept NULL: none
  * Returns: 0, MSI_EGPU, MSI_ENOMEM, MSI_ERANGE (kernels that the form does not take), MSI_EINTERRUPTED
  * Notes:   the model and the FFT's plan are kept, transformed slices are not: they are made once a call and batch.
  *          Sums that several warps share meet in atomic additions, so that results vary by rounding.
  */
-int msi_wproj_cuda_predict(const msi_wproj_plan *plan, msi_wproj_predict_form form, const msi_wkernel_set *kernels,
-                           msi_vis_store *store, const msi_image *model, int64_t batch_samples, void **kept,
-                           msi_stage_times *times);
+int msi_wproj_cuda_predict(const msi_wproj_cuda_work *work, msi_wproj_predict_form form, msi_vis_store *store,
+                           const msi_image *model, void **kept, msi_stage_times *times);
+
+/* msi_wproj_cuda_forget - frees what msi_wproj_cuda_predict kept; NULL is left alone. */
 void msi_wproj_cuda_forget(void *kept);
 
 #ifdef __cplusplus

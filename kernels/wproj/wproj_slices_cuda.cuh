@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What images and predictions of w-projection on a GPU have in common: a store's batches, what each slice of w covers
- * of the uv plane, the padded grid and its transform. */
+/* Images and predictions of w-projection on a GPU share a store's batches, the part of the uv plane that each slice of
+ * w covers, the padded grid and its transform. All of it works on one device and one stream. */
 #ifndef MSI_KERNELS_WPROJ_SLICES_CUDA_CUH
 #define MSI_KERNELS_WPROJ_SLICES_CUDA_CUH
 
@@ -9,11 +9,13 @@
 
 #include "core/interrupt.h"
 #include "core/log.h"
-#include "kernels/wproj/tile/wproj_tile_cuda.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/gpu/gpu_stream.h"
 #include "kernels/store/store_batches_cuda.cuh"
+#include "kernels/transform/screen_cuda.cuh"
+#include "kernels/wproj/tile/wproj_tile_cuda.h"
 #include "kernels/wproj/window/window_order_cuda.h"
 #include "kernels/wproj/wproj_plan.h"
-#include "kernels/transform/screen_cuda.cuh"
 
 namespace {
 
@@ -29,19 +31,19 @@ inline int64_t whole_tiles(int64_t n_cell)
     return (n_cell + MSI_WPROJ_TILE - 1) / MSI_WPROJ_TILE * MSI_WPROJ_TILE;
 }
 
-/* Smallest and largest box of a slice along an axis: a moving window wants some cells beside the widest kernel; samples
- * lie within half of the padded grid's n_grid cells from the middle. */
+/* A slice's box is at least so long along an axis: a moving window needs some cells beside the widest kernel. */
 inline int64_t smallest_box(const msi_wproj_plan *plan)
 {
     return whole_tiles(2 * plan->half_max + 1 + 18);
 }
 
+/* And at most so long: samples lie within half of the padded grid's n_grid cells from the middle. */
 inline int64_t largest_box(const msi_wproj_plan *plan, int64_t n_grid)
 {
     return std::max(whole_tiles(n_grid + 2 * plan->half_max + 3), smallest_box(plan));
 }
 
-/* The padded grid, twice as much for the transform to work with. */
+/* The padded grid takes its own bytes and twice as much for the transform. */
 inline int64_t grid_bytes(const msi_wproj_plan *plan)
 {
     return 3 * plan->grid.nu * plan->grid.nv * cell_bytes(plan);
@@ -52,7 +54,7 @@ inline int64_t box_bytes(const msi_wproj_plan *plan)
     return largest_box(plan, plan->grid.nu) * largest_box(plan, plan->grid.nv) * cell_bytes(plan);
 }
 
-/* Coordinates, and of n_plane planes visibilities and, where images are made, weights. */
+/* A stored sample has coordinates, and n_plane planes of visibilities and, where images are made, weights. */
 inline int64_t stored_bytes(const msi_wproj_plan *plan, int n_plane, int has_weight)
 {
     return n_plane * (has_weight * (int64_t)sizeof(float) + cell_bytes(plan)) + 3 * (int64_t)sizeof(double);
@@ -60,7 +62,10 @@ inline int64_t stored_bytes(const msi_wproj_plan *plan, int n_plane, int has_wei
 
 template <typename T> class slices : protected store_batches<T> {
   protected:
-    explicit slices(const msi_wproj_plan *plan_) : plan(plan_), extent((size_t)plan_->grid.n_slice) {}
+    slices(const msi_wproj_plan *plan_, const msi_gpu_stream &gpu_)
+        : plan(plan_), gpu(gpu_), extent((size_t)plan_->grid.n_slice)
+    {
+    }
 
     using base = store_batches<T>;
     using base::batch_samples;
@@ -73,12 +78,18 @@ template <typename T> class slices : protected store_batches<T> {
     using base::store;
     using base::times;
     const msi_wproj_plan *plan;
+    const msi_gpu_stream gpu;                 /* the stream is the one on which store_batches copies */
     std::vector<msi_wproj_box_extent> extent; /* [n_slice] of the samples at hand */
     int64_t box_nu = 0, box_nv = 0;           /* large enough for each of them */
     buffer d_box, d_grid, d_along;
     fft_plan fft;
 
-    /* batch_samples, unless it is set and less: what the bytes hold that are left for samples, of `each` bytes. */
+    cudaStream_t stream() const
+    {
+        return (cudaStream_t)gpu.stream;
+    }
+
+    /* Limit batch_samples to the samples, of `each` bytes, that the bytes left for them hold. */
     void limit_batches(int64_t left, int64_t each)
     {
         const int64_t fit = std::min<int64_t>(std::max(left, LEAST_BATCH_BYTES) / each, INT32_MAX);
@@ -91,7 +102,7 @@ template <typename T> class slices : protected store_batches<T> {
         return fft.make(plan->grid.nv, plan->grid.nu, sizeof(T) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z);
     }
 
-    /* The batch at hand; planes NULL: coordinates alone, wherever they lie. */
+    /* Describe the current batch; planes NULL: coordinates alone, wherever they lie. */
     msi_wproj_samples samples(int n_image, const int *planes) const
     {
         msi_wproj_samples s = {};
@@ -109,6 +120,7 @@ template <typename T> class slices : protected store_batches<T> {
         return s;
     }
 
+    /* Describe the current batch as the moving window takes it. */
     msi_window_block block(int has_weight) const
     {
         msi_window_block b = {};
@@ -127,17 +139,18 @@ template <typename T> class slices : protected store_batches<T> {
         std::fill(extent.begin(), extent.end(), msi_wproj_nothing());
     }
 
-    /* The extents enlarged by the batch at hand. */
+    /* Enlarge the extents by the current batch. */
     int add_extents(const msi_wproj_samples &batch)
     {
         const double start = msi_wall_s();
-        MSI_TRY(msi_wproj_extents(&plan->grid, plan->half, &batch, 0, extent.data()));
+        MSI_TRY(msi_wproj_extents(&gpu, &plan->grid, plan->half, &batch, extent.data()));
         times->sort_s += msi_wall_s() - start;
         return msi_interrupt_check();
     }
 
-    /* box_nu and box_nv from the extents, 0 where there are no samples; *most: samples of the slice with most. A cell
-     * more to either side is for a sample on the border of two cells: whoever finds it again may round differently. */
+    /* Find box_nu and box_nv from the extents, 0 where there are no samples; *most: samples of the slice with most. A
+     * cell more to either side is for a sample on the border of two cells: code that locates it again may round
+     * differently. */
     void lay_box(int64_t *most)
     {
         box_nu = box_nv = *most = 0;
@@ -160,7 +173,8 @@ template <typename T> class slices : protected store_batches<T> {
     {
         double *factor;
         MSI_TRY(msi_wproj_factors(plan, axis, &factor));
-        cudaError_t e = cudaMemcpy(to, factor, (size_t)n * sizeof *factor, cudaMemcpyHostToDevice);
+        cudaError_t e = cudaMemcpyAsync(to, factor, (size_t)n * sizeof *factor, cudaMemcpyHostToDevice, stream());
+        if (e == cudaSuccess) e = cudaStreamSynchronize(stream());
         msi_free(factor);
         MSI_CUDA(e);
         return MSI_OK;

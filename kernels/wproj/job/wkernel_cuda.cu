@@ -9,15 +9,16 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/wproj/job/wkernel_nodes.h"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/wproj/job/wkernel_nodes.h"
 
 namespace {
 
 constexpr int BLOCK = 128, ROWS = 4; /* values of a thread in the second product */
 constexpr int64_t SCRATCH_BYTES = (int64_t)256 << 20, MOST_PLANES = 1024;
 
-/* One axis on the device. */
+/* A view of one axis on the device. */
 struct axis_view {
     int n_node;
     double *x, *weight, *part; /* part NULL for full kernels */
@@ -25,7 +26,7 @@ struct axis_view {
     int64_t n_distance;
 };
 
-/* Planes first_plane .. of a set; the scratch holds n_distance (squared) values of each. */
+/* A batch is planes first_plane .. of a set; the scratch holds n_distance (squared) values of each. */
 struct batch_view {
     int32_t first_plane, oversample;
     const int32_t *half;
@@ -34,6 +35,7 @@ struct batch_view {
     double2 *phase, *row, *kernel;
 };
 
+/* weight exp(-2 pi i turns) */
 __device__ double2 turned(double weight, double turns)
 {
     double s, c;
@@ -41,6 +43,7 @@ __device__ double2 turned(double weight, double turns)
     return {weight * c, weight * s};
 }
 
+/* Tabulate the cosines of an axis. */
 __global__ void k_cosines(axis_view a, int32_t oversample)
 {
     const int64_t q = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -49,7 +52,7 @@ __global__ void k_cosines(axis_view a, int32_t oversample)
     a.cosine[blockIdx.y * a.n_distance + q] = cospi(2 * (turns - rint(turns)));
 }
 
-/* Separable: a block's distances of one plane (blockIdx.y). */
+/* Sum a separable kernel at a block's distances of one plane (blockIdx.y). */
 __global__ void k_axis(axis_view a, batch_view b)
 {
     __shared__ double2 phase[BLOCK];
@@ -58,9 +61,9 @@ __global__ void k_axis(axis_view a, batch_view b)
     const bool used = q < msi_wkernel_distances(b.half[plane], b.oversample);
     double2 sum = {0, 0};
     for (int first = 0; first < a.n_node; first += BLOCK) {
-        const int mine = first + (int)threadIdx.x, n = min(BLOCK, a.n_node - first);
+        const int own = first + (int)threadIdx.x, n = min(BLOCK, a.n_node - first);
         __syncthreads();
-        if (mine < a.n_node) phase[threadIdx.x] = turned(a.weight[mine], b.w_lambda[plane] * a.part[mine]);
+        if (own < a.n_node) phase[threadIdx.x] = turned(a.weight[own], b.w_lambda[plane] * a.part[own]);
         __syncthreads();
         for (int i = 0; used && i < n; i++) {
             const double cosine = a.cosine[(first + i) * a.n_distance + q];
@@ -71,7 +74,7 @@ __global__ void k_axis(axis_view a, batch_view b)
     if (used) b.kernel[blockIdx.y * a.n_distance + q] = sum;
 }
 
-/* Full: phases [u node][v node] of each plane. */
+/* Find a full kernel's phases [u node][v node] of each plane. */
 __global__ void k_phases(axis_view u, axis_view v, const double *screen, batch_view b)
 {
     const int64_t n = (int64_t)u.n_node * v.n_node, at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -80,7 +83,7 @@ __global__ void k_phases(axis_view u, axis_view v, const double *screen, batch_v
     b.phase[blockIdx.y * n + at] = turned(weight, b.w_lambda[b.first_plane + (int32_t)blockIdx.y] * screen[at]);
 }
 
-/* Summed over the nodes along v: [u node][distance]. */
+/* Sum them over the nodes along v: [u node][distance]. */
 __global__ void k_rows(axis_view u, axis_view v, batch_view b)
 {
     const int32_t plane = b.first_plane + (int32_t)blockIdx.z;
@@ -96,7 +99,7 @@ __global__ void k_rows(axis_view u, axis_view v, batch_view b)
     b.row[row * v.n_distance + q] = sum;
 }
 
-/* And over those along u: [distance along u][distance along v], ROWS of them a thread. */
+/* Sum those over the nodes along u: [distance along u][distance along v], ROWS of them a thread. */
 __global__ void k_squares(axis_view u, axis_view v, batch_view b)
 {
     const int64_t n = msi_wkernel_distances(b.half[b.first_plane + (int32_t)blockIdx.z], b.oversample);
@@ -126,7 +129,7 @@ __device__ void put(msi_c64 *to, double2 value)
     *to = {value.x, value.y};
 }
 
-/* Every element of a plane's rows takes the value of its distance. */
+/* Give every element of a plane's rows the value of its distance. */
 template <typename C> __global__ void k_put_rows(axis_view a, batch_view b, const int64_t *offset, C *table)
 {
     const int32_t plane = b.first_plane + (int32_t)blockIdx.y, half = b.half[plane], taps = msi_wkernel_taps(half);
@@ -136,7 +139,8 @@ template <typename C> __global__ void k_put_rows(axis_view a, batch_view b, cons
     put(table + offset[plane] + at, b.kernel[blockIdx.y * a.n_distance + msi_wkernel_distance(tap, sub, b.oversample)]);
 }
 
-/* The same of a plane's squares; a block's elements belong to one sub-offset along u (blockIdx.y). */
+/* Give every element of a plane's squares the value of its distances; a block's elements belong to one sub-offset along
+ * u (blockIdx.y). */
 template <typename C> __global__ void k_put_squares(axis_view u, axis_view v, batch_view b, C *table)
 {
     const int32_t plane = b.first_plane + (int32_t)blockIdx.z, half = b.half[plane], taps = msi_wkernel_taps(half);
@@ -150,8 +154,9 @@ template <typename C> __global__ void k_put_squares(axis_view u, axis_view v, ba
         b.kernel[((int64_t)blockIdx.z * u.n_distance + qu) * v.n_distance + qv]);
 }
 
-/* What making takes beside the table: freed together. */
+/* A maker holds all that making takes beside the table; its memory is freed together. */
 struct maker {
+    cudaStream_t stream;
     const msi_wkernel_spec *spec;
     msi_wkernel_set *set;
     msi_wkernel_nodes nodes;
@@ -172,7 +177,7 @@ template <typename T> int allocate(maker *m, T **out, int64_t n)
 template <typename T> int upload(maker *m, T **out, const T *from, int64_t n)
 {
     MSI_TRY(allocate(m, out, n));
-    MSI_CUDA(cudaMemcpy(*out, from, (size_t)n * sizeof(T), cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpyAsync(*out, from, (size_t)n * sizeof(T), cudaMemcpyHostToDevice, m->stream));
     return MSI_OK;
 }
 
@@ -190,7 +195,7 @@ int prepare_axis(maker *m, axis_view *a, const msi_wkernel_axis *from, const dou
     MSI_TRY(upload(m, &a->weight, from->weight, from->n_node));
     if (part) MSI_TRY(upload(m, &a->part, part, from->n_node));
     MSI_TRY(allocate(m, &a->cosine, a->n_node * a->n_distance));
-    k_cosines<<<dim3(blocks_for(a->n_distance), (unsigned)a->n_node), BLOCK>>>(*a, os);
+    k_cosines<<<dim3(blocks_for(a->n_distance), (unsigned)a->n_node), BLOCK, 0, m->stream>>>(*a, os);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }
@@ -228,7 +233,7 @@ int prepare(maker *m)
     MSI_TRY(allocate(&table, (set->n_element + MSI_WKERNEL_PADDING) * element, "convolution kernels"));
     set->table = table;
     set->on_device = 1;
-    MSI_CUDA(cudaMemset(table + set->n_element * element, 0, (size_t)(MSI_WKERNEL_PADDING * element)));
+    MSI_CUDA(cudaMemsetAsync(table + set->n_element * element, 0, (size_t)(MSI_WKERNEL_PADDING * element), m->stream));
     return MSI_OK;
 }
 
@@ -239,9 +244,9 @@ template <typename C> int make_separable(maker *m, int32_t n_plane, int32_t half
         /* Where both axes are alike they share a table. */
         if (axis && m->set->offset_v[0] == m->set->offset_u[0]) continue;
         const axis_view &a = axis ? m->v : m->u;
-        k_axis<<<dim3(blocks_for(a.n_distance), (unsigned)n_plane), BLOCK>>>(a, m->batch);
+        k_axis<<<dim3(blocks_for(a.n_distance), (unsigned)n_plane), BLOCK, 0, m->stream>>>(a, m->batch);
         MSI_CUDA(cudaGetLastError());
-        k_put_rows<<<dim3(blocks_for(rows), (unsigned)n_plane), BLOCK>>>(
+        k_put_rows<<<dim3(blocks_for(rows), (unsigned)n_plane), BLOCK, 0, m->stream>>>(
             a, m->batch, axis ? m->batch.offset_v : m->batch.offset_u, (C *)m->set->table);
         MSI_CUDA(cudaGetLastError());
     }
@@ -253,13 +258,14 @@ template <typename C> int make_full(maker *m, int32_t n_plane, int32_t half)
     const int32_t os = m->set->oversample, taps = msi_wkernel_taps(half);
     const int64_t n = msi_wkernel_distances(half, os);
     const unsigned z = (unsigned)n_plane;
-    k_phases<<<dim3(blocks_for((int64_t)m->u.n_node * m->v.n_node), z), BLOCK>>>(m->u, m->v, m->screen, m->batch);
+    k_phases<<<dim3(blocks_for((int64_t)m->u.n_node * m->v.n_node), z), BLOCK, 0, m->stream>>>(m->u, m->v, m->screen,
+                                                                                               m->batch);
     MSI_CUDA(cudaGetLastError());
-    k_rows<<<dim3(blocks_for(n), (unsigned)m->u.n_node, z), BLOCK>>>(m->u, m->v, m->batch);
+    k_rows<<<dim3(blocks_for(n), (unsigned)m->u.n_node, z), BLOCK, 0, m->stream>>>(m->u, m->v, m->batch);
     MSI_CUDA(cudaGetLastError());
-    k_squares<<<dim3(blocks_for(n), (unsigned)((n + ROWS - 1) / ROWS), z), BLOCK>>>(m->u, m->v, m->batch);
+    k_squares<<<dim3(blocks_for(n), (unsigned)((n + ROWS - 1) / ROWS), z), BLOCK, 0, m->stream>>>(m->u, m->v, m->batch);
     MSI_CUDA(cudaGetLastError());
-    k_put_squares<<<dim3(blocks_for((int64_t)(os + 1) * taps * taps), (unsigned)(os + 1), z), BLOCK>>>(
+    k_put_squares<<<dim3(blocks_for((int64_t)(os + 1) * taps * taps), (unsigned)(os + 1), z), BLOCK, 0, m->stream>>>(
         m->u, m->v, m->batch, (C *)m->set->table);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
@@ -278,20 +284,23 @@ int make_planes(maker *m)
             MSI_TRY(set->precision == MSI_FP32 ? make_separable<msi_c32>(m, n, half)
                                                : make_separable<msi_c64>(m, n, half));
     }
-    MSI_CUDA(cudaDeviceSynchronize());
+    MSI_CUDA(cudaStreamSynchronize(m->stream));
     return MSI_OK;
 }
 
 } // namespace
 
-extern "C" int msi_wkernel_make_cuda(msi_wkernel_set *set, const msi_wkernel_spec *spec)
+extern "C" int msi_wkernel_make_cuda(msi_wkernel_set *set, const msi_gpu_stream *gpu, const msi_wkernel_spec *spec)
 {
+    const gpu_range range("make kernels");
     *set = {};
+    MSI_TRY(msi_gpu_stream_enter(gpu));
     if (spec->n_plane < 1 || spec->oversample < 2 || spec->oversample % 2 || !spec->half)
         return msi_error_set(MSI_EINTERNAL, "kernels: %d planes, oversampled %d times, with%s supports", spec->n_plane,
                              spec->oversample, spec->half ? "" : "out");
     MSI_TRY(msi_wkernel_layout(set, spec, spec->half));
     maker m = {};
+    m.stream = (cudaStream_t)gpu->stream;
     m.spec = spec;
     m.set = set;
     int rc = prepare(&m);
@@ -311,24 +320,28 @@ extern "C" void msi_wkernel_free_cuda(msi_wkernel_set *set)
     msi_wkernel_free(set);
 }
 
-static int upload_part(msi_wkernel_mirror *mirror, int part, const void *from, int64_t bytes)
+static int upload_part(msi_wkernel_mirror *mirror, int part, const void *from, int64_t bytes, cudaStream_t stream)
 {
     char *memory;
     MSI_TRY(allocate(&memory, bytes, "convolution kernels"));
     mirror->memory[part] = memory;
-    MSI_CUDA(cudaMemcpy(memory, from, (size_t)bytes, cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpyAsync(memory, from, (size_t)bytes, cudaMemcpyHostToDevice, stream));
     return MSI_OK;
 }
 
-static int fill_mirror(msi_wkernel_mirror *mirror, const msi_wkernel_set *k, msi_wproj_lookup lookup)
+static int fill_mirror(msi_wkernel_mirror *mirror, const msi_gpu_stream *gpu, const msi_wkernel_set *k,
+                       msi_wproj_lookup lookup)
 {
+    cudaStream_t stream = (cudaStream_t)gpu->stream;
+    MSI_TRY(msi_gpu_stream_enter(gpu));
     std::vector<int32_t> taps((size_t)k->n_plane);
     for (int32_t p = 0; p < k->n_plane; p++) taps[(size_t)p] = msi_wkernel_taps(k->half[p]);
     const int64_t words = k->n_plane * (int64_t)sizeof(int64_t);
-    MSI_TRY(upload_part(mirror, 0, taps.data(), k->n_plane * (int64_t)sizeof(int32_t)));
-    MSI_TRY(upload_part(mirror, 1, k->offset_u, words));
-    MSI_TRY(upload_part(mirror, 2, k->offset_v, words));
-    if (!k->on_device) MSI_TRY(upload_part(mirror, 3, k->table, k->n_element * msi_complex_bytes(k->precision)));
+    MSI_TRY(upload_part(mirror, 0, taps.data(), k->n_plane * (int64_t)sizeof(int32_t), stream));
+    MSI_TRY(upload_part(mirror, 1, k->offset_u, words, stream));
+    MSI_TRY(upload_part(mirror, 2, k->offset_v, words, stream));
+    if (!k->on_device)
+        MSI_TRY(upload_part(mirror, 3, k->table, k->n_element * msi_complex_bytes(k->precision), stream));
     msi_wproj_kernels *v = &mirror->view;
     v->full = k->form == MSI_WKERNEL_FULL;
     v->lookup = lookup;
@@ -339,13 +352,14 @@ static int fill_mirror(msi_wkernel_mirror *mirror, const msi_wkernel_set *k, msi
     v->offset_u = (const int64_t *)mirror->memory[1];
     v->offset_v = (const int64_t *)mirror->memory[2];
     v->table = k->on_device ? k->table : mirror->memory[3];
-    return MSI_OK;
+    return msi_gpu_stream_wait(gpu);
 }
 
-extern "C" int msi_wkernel_mirror_make(msi_wkernel_mirror *mirror, const msi_wkernel_set *set, msi_wproj_lookup lookup)
+extern "C" int msi_wkernel_mirror_make(msi_wkernel_mirror *mirror, const msi_gpu_stream *gpu,
+                                       const msi_wkernel_set *set, msi_wproj_lookup lookup)
 {
     *mirror = {};
-    int rc = fill_mirror(mirror, set, lookup);
+    int rc = fill_mirror(mirror, gpu, set, lookup);
     if (rc) msi_wkernel_mirror_free(mirror);
     return rc;
 }

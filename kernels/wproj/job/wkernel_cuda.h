@@ -3,6 +3,7 @@
 #ifndef MSI_KERNELS_WKERNEL_CUDA_H
 #define MSI_KERNELS_WKERNEL_CUDA_H
 
+#include "kernels/gpu/gpu_stream.h"
 #include "kernels/wproj/job/wkernel.h"
 #include "kernels/wproj/job/wproj_job.h"
 
@@ -13,29 +14,31 @@ extern "C" {
 /*
  * msi_wkernel_make_cuda - tables in device memory.
  *
- * Given:    spec, its supports prescribed (spec->half)
+ * Given:    gpu, on whose device and stream they are made; spec, its supports prescribed (spec->half)
  * Returned: *set, freed by msi_wkernel_free_cuda; set->on_device is 1
  * Returns:  0, MSI_EGPU, MSI_ENOMEM
- * Notes:    the same sums as msi_wkernel_make's, in double: values differ by rounding of the tables' precision.
+ * Notes:    waits for the stream. The same sums as msi_wkernel_make's, in double: values differ by rounding of the
+ * tables' precision.
  */
-int msi_wkernel_make_cuda(msi_wkernel_set *set, const msi_wkernel_spec *spec);
+int msi_wkernel_make_cuda(msi_wkernel_set *set, const msi_gpu_stream *gpu, const msi_wkernel_spec *spec);
 
 /* msi_wkernel_free_cuda - frees a set made here or by msi_wkernel_make. */
 void msi_wkernel_free_cuda(msi_wkernel_set *set);
 
-/* A set in device memory. */
+/* A mirror is a set in device memory. */
 typedef struct msi_wkernel_mirror {
     msi_wproj_kernels view;
-    void *memory[4]; /* what belongs to the mirror */
+    void *memory[4]; /* owned */
 } msi_wkernel_mirror;
 
 /*
  * msi_wkernel_mirror_make - a set's mirror; a table that is on the device already is borrowed.
- * Given:    lookup: MSI_WPROJ_NEAREST or MSI_WPROJ_LINEAR
+ * Given:    gpu, on whose device and stream it is made; lookup: MSI_WPROJ_NEAREST or MSI_WPROJ_LINEAR
  * Returned: *mirror, freed by msi_wkernel_mirror_free
  * Returns:  0, MSI_EGPU
  */
-int msi_wkernel_mirror_make(msi_wkernel_mirror *mirror, const msi_wkernel_set *set, msi_wproj_lookup lookup);
+int msi_wkernel_mirror_make(msi_wkernel_mirror *mirror, const msi_gpu_stream *gpu, const msi_wkernel_set *set,
+                            msi_wproj_lookup lookup);
 void msi_wkernel_mirror_free(msi_wkernel_mirror *mirror);
 
 #ifdef __cplusplus

@@ -59,6 +59,15 @@ typedef struct msi_wproj_job {
     msi_wproj_kernels kernels;
 } msi_wproj_job;
 
+/*
+ * A grid in device memory: [nv][nu][n_image] msi_c32 or msi_c64. Cell (u, v) of the unbounded plane is element
+ * (v mod nv, u mod nu), so a trimmed grid may be as small as the box that holds every footprint.
+ */
+typedef struct msi_wproj_grid {
+    int64_t nu, nv;
+    void *cells; /* borrowed */
+} msi_wproj_grid;
+
 #ifdef __cplusplus
 }
 #endif

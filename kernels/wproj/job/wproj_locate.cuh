@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A sample's head and value, for kernels that store them and for those that compute them anew. */
+/* Locates samples on the device: finds their heads and values, for kernels that store them and for those that compute
+ * them anew. */
 #ifndef MSI_KERNELS_WPROJ_LOCATE_CUH
 #define MSI_KERNELS_WPROJ_LOCATE_CUH
 
@@ -29,7 +30,7 @@ template <typename T> __device__ inline record<T> locate_f32(const msi_wproj_sam
             {weight * vis.re, weight * vis.im}};
 }
 
-/* Sample `at` of an image of a store: weighted, conjugated with its coordinates, turned. */
+/* Find the value of sample `at` of an image of a store: weighted, conjugated with its coordinates, turned. */
 template <typename T>
 __device__ inline cplx<T> store_value(const msi_wproj_samples &s, int image, int64_t at, const msi_wproj_place &p)
 {
@@ -45,6 +46,7 @@ __device__ inline cplx<T> store_value(const msi_wproj_samples &s, int image, int
     return {re * cosine + im * sine, im * cosine - re * sine};
 }
 
+/* Tell whether a sample has weight in any image. */
 __device__ inline bool has_weight(const msi_wproj_samples &s, int64_t at)
 {
     if (!s.weight) return true;

@@ -18,6 +18,7 @@
 #include <cub/device/device_scan.cuh>
 
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_range.h"
 #include "kernels/wproj/job/wproj_sort_kernels.cuh"
 
 using namespace wproj_sort;
@@ -78,6 +79,7 @@ extern "C" void msi_wproj_bins_make(msi_wproj_bins *b, int32_t nu, int32_t nv, c
 }
 
 struct msi_wproj_sorter {
+    msi_gpu_stream gpu;
     msi_wproj_sorter_spec spec;
     uint32_t n; /* in the list */
     msi_wproj_bins bins;
@@ -85,7 +87,7 @@ struct msi_wproj_sorter {
     uint8_t *class_of_plane;
     list_view list, sorted;
     uint32_t *bin;    /* [capacity] of the list's entries, then ranks */
-    uint64_t *key[2]; /* either size */
+    uint64_t *key[2]; /* of either size */
     uint32_t *index[2], *bin_end, *bin_start, *counters;
     void *cub_space;
     size_t cub_bytes;
@@ -122,7 +124,7 @@ static int allocate_list(list_view *list, const msi_wproj_sorter_spec *s)
     return MSI_OK;
 }
 
-/* Workspace for whichever of CUB's algorithms takes most. */
+/* Allocate workspace for whichever of CUB's algorithms takes most. */
 static int allocate_cub(msi_wproj_sorter *s)
 {
     const int64_t n = s->spec.capacity;
@@ -142,6 +144,7 @@ static int allocate_all(msi_wproj_sorter *s)
 {
     const int64_t n = s->spec.capacity;
     const int32_t n_plane = s->spec.n_plane;
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
     MSI_TRY(allocate(&s->class_of_plane, n_plane, "kernel classes"));
     MSI_TRY(allocate_list(&s->list, &s->spec));
     MSI_TRY(allocate_list(&s->sorted, &s->spec));
@@ -157,11 +160,13 @@ static int allocate_all(msi_wproj_sorter *s)
     std::vector<uint8_t> classes((size_t)n_plane);
     for (int32_t p = 0; p < n_plane; p++)
         while (s->bins.class_half[classes[(size_t)p]] < s->spec.half[p]) classes[(size_t)p]++;
-    MSI_CUDA(cudaMemcpy(s->class_of_plane, classes.data(), classes.size(), cudaMemcpyHostToDevice));
-    return MSI_OK;
+    MSI_CUDA(cudaMemcpyAsync(s->class_of_plane, classes.data(), classes.size(), cudaMemcpyHostToDevice,
+                             (cudaStream_t)s->gpu.stream));
+    return msi_gpu_stream_wait(&s->gpu);
 }
 
-extern "C" int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_wproj_sorter_spec *spec)
+extern "C" int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_gpu_stream *gpu,
+                                       const msi_wproj_sorter_spec *spec)
 {
     *out = nullptr;
     if (spec->nu > MSI_WPROJ_MAX_BOX || spec->nv > MSI_WPROJ_MAX_BOX || spec->n_plane > MSI_WPROJ_MAX_PLANE ||
@@ -173,6 +178,7 @@ extern "C" int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_wproj_s
             "too many",
             (long long)spec->capacity, spec->nu, spec->nv, spec->n_plane, spec->oversample, spec->n_image);
     msi_wproj_sorter *s = new msi_wproj_sorter{};
+    s->gpu = *gpu;
     s->spec = *spec;
     msi_wproj_bins_make(&s->bins, spec->nu, spec->nv, spec->half, spec->n_plane, spec->least_shift);
     s->shape = {bits_for(spec->n_plane), spec->linear ? 1 : bits_for(spec->oversample + 1),
@@ -187,17 +193,19 @@ extern "C" int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_wproj_s
     return MSI_OK;
 }
 
-/* How many entries the kernels just launched have listed. */
-static int read_count(msi_wproj_sorter *s, cudaStream_t stream)
+/* Read how many entries the kernels just launched have listed. */
+static int read_count(msi_wproj_sorter *s)
 {
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     MSI_CUDA(cudaMemcpyAsync(&s->n, s->counters, sizeof s->n, cudaMemcpyDeviceToHost, stream));
     MSI_CUDA(cudaStreamSynchronize(stream));
     return MSI_OK;
 }
 
-extern "C" int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples_f32 *samples, int32_t run,
-                                    cudaStream_t stream)
+extern "C" int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples_f32 *samples, int32_t run)
 {
+    const gpu_range range("locate samples");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     const bin_view bins = {s->bins, s->class_of_plane};
     const int64_t n = samples->n_series * samples->n_time;
     const bool fp32 = s->spec.precision == MSI_FP32;
@@ -205,6 +213,7 @@ extern "C" int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples
         return msi_error_set(MSI_EINTERNAL, "GPU: a sorter for other samples");
     s->n = 0;
     if (n == 0) return MSI_OK;
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
     if (run <= 1) {
         s->n = (uint32_t)n;
         if (fp32)
@@ -218,13 +227,14 @@ extern "C" int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples
     dim3 blocks(blocks_for(samples->n_series), (unsigned)((samples->n_time + run - 1) / run));
     k_locate_merge<<<blocks, BLOCK, 0, stream>>>(*samples, run, bins, s->list, s->bin, s->index[0], s->counters);
     MSI_CUDA(cudaGetLastError());
-    return read_count(s, stream);
+    return read_count(s);
 }
 
 extern "C" int msi_wproj_locate(msi_wproj_sorter *s, const msi_wproj_geometry *geometry,
-                                const msi_wproj_samples *samples, int32_t slice, int32_t origin_u, int32_t origin_v,
-                                cudaStream_t stream)
+                                const msi_wproj_samples *samples, int32_t slice, int32_t origin_u, int32_t origin_v)
 {
+    const gpu_range range("locate samples");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     const bin_view bins = {s->bins, s->class_of_plane};
     const store_view view = {*geometry, *samples, slice, origin_u, origin_v};
     const dim3 blocks((unsigned)samples->n_rows, PARTS);
@@ -232,16 +242,17 @@ extern "C" int msi_wproj_locate(msi_wproj_sorter *s, const msi_wproj_geometry *g
         return msi_error_set(MSI_EINTERNAL, "GPU: a sorter for other samples");
     s->n = 0;
     if (samples->n_rows == 0) return MSI_OK;
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
     MSI_CUDA(cudaMemsetAsync(s->counters, 0, sizeof *s->counters, stream));
     if (s->spec.precision == MSI_FP32)
         k_locate<float><<<blocks, BLOCK, 0, stream>>>(view, bins, s->list, s->bin, s->index[0], s->counters);
     else
         k_locate<double><<<blocks, BLOCK, 0, stream>>>(view, bins, s->list, s->bin, s->index[0], s->counters);
     MSI_CUDA(cudaGetLastError());
-    return read_count(s, stream);
+    return read_count(s);
 }
 
-/* Device memory that extents take. */
+/* Finding extents takes this device memory. */
 struct extent_memory {
     int32_t *half;
     msi_wproj_box_extent *extent;
@@ -263,13 +274,15 @@ static int find_extents(extent_memory *m, const store_view *view, const int32_t 
     return MSI_OK;
 }
 
-extern "C" int msi_wproj_extents(const msi_wproj_geometry *geometry, const int32_t *half,
-                                 const msi_wproj_samples *samples, cudaStream_t stream, msi_wproj_box_extent *extent)
+extern "C" int msi_wproj_extents(const msi_gpu_stream *gpu, const msi_wproj_geometry *geometry, const int32_t *half,
+                                 const msi_wproj_samples *samples, msi_wproj_box_extent *extent)
 {
+    const gpu_range range("find extents");
     const store_view view = {*geometry, *samples, 0, 0, 0};
     extent_memory m = {};
     if (samples->n_rows == 0) return MSI_OK;
-    int status = find_extents(&m, &view, half, stream, extent);
+    MSI_TRY(msi_gpu_stream_enter(gpu));
+    int status = find_extents(&m, &view, half, (cudaStream_t)gpu->stream, extent);
     cudaFree(m.half);
     cudaFree(m.extent);
     return status;
@@ -288,18 +301,21 @@ extern "C" void msi_wproj_list(const msi_wproj_sorter *s, msi_wproj_sorted *list
     list->bins = s->bins;
 }
 
-/* What both orders begin with: no bin has anything, no value is known. */
-static int forget_order(msi_wproj_sorter *s, cudaStream_t stream)
+/* Begin an order: no bin has a sample, no value is known. */
+static int forget_order(msi_wproj_sorter *s)
 {
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
+    MSI_TRY(msi_gpu_stream_enter(&s->gpu));
     MSI_CUDA(cudaMemsetAsync(s->bin_end, 0, (size_t)s->bins.n_bin * sizeof *s->bin_end, stream));
     MSI_CUDA(cudaMemsetAsync(s->bin_start, 0, sizeof *s->bin_start, stream));
     MSI_CUDA(cudaMemsetAsync(s->counters + 1, 0, MSI_WPROJ_MAX_IMAGE * sizeof *s->counters, stream));
     return MSI_OK;
 }
 
-/* And end with: an empty bin ends where the last one before it does. */
-static int close_order(msi_wproj_sorter *s, int64_t n, cudaStream_t stream, msi_wproj_sorted *sorted)
+/* Close an order: an empty bin ends where the last one before it does. */
+static int close_order(msi_wproj_sorter *s, int64_t n, msi_wproj_sorted *sorted)
 {
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     size_t bytes = s->cub_bytes;
     MSI_CUDA(cub::DeviceScan::InclusiveScan(s->cub_space, bytes, s->bin_end, s->bin_start + 1, larger(), s->bins.n_bin,
                                             stream));
@@ -313,12 +329,14 @@ static int close_order(msi_wproj_sorter *s, int64_t n, cudaStream_t stream, msi_
     return MSI_OK;
 }
 
-extern "C" int msi_wproj_sort_bins(msi_wproj_sorter *s, cudaStream_t stream, msi_wproj_sorted *sorted)
+extern "C" int msi_wproj_sort_bins(msi_wproj_sorter *s, msi_wproj_sorted *sorted)
 {
+    const gpu_range range("sort samples by bin");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     cub::DoubleBuffer<uint32_t> keys(s->bin, (uint32_t *)s->key[0]), values(s->index[0], s->index[1]);
     const int n_image = s->spec.n_image;
     size_t bytes = s->cub_bytes;
-    MSI_TRY(forget_order(s, stream));
+    MSI_TRY(forget_order(s));
     if (s->n > 0) {
         MSI_CUDA(cub::DeviceRadixSort::SortPairs(s->cub_space, bytes, keys, values, (int64_t)s->n, 0,
                                                  bits_for(s->bins.n_bin), stream));
@@ -330,13 +348,13 @@ extern "C" int msi_wproj_sort_bins(msi_wproj_sorter *s, cudaStream_t stream, msi
                                                                      n_image, s->sorted, s->bin_end, s->counters + 1);
         MSI_CUDA(cudaGetLastError());
     }
-    return close_order(s, s->n, stream, sorted);
+    return close_order(s, s->n, sorted);
 }
 
-/* The list's runs of equals, each become one; *n_left of them. */
-static int merge_sorted(msi_wproj_sorter *s, const uint64_t *key, const uint32_t *index, cudaStream_t stream,
-                        uint32_t *n_left)
+/* Merge each of the list's runs of equals into one; *n_left are left. */
+static int merge_sorted(msi_wproj_sorter *s, const uint64_t *key, const uint32_t *index, uint32_t *n_left)
 {
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     const unsigned blocks = blocks_for(s->n);
     const int n_image = s->spec.n_image, below_bin = s->shape.below_bin();
     uint32_t *rank = s->bin;
@@ -356,21 +374,23 @@ static int merge_sorted(msi_wproj_sorter *s, const uint64_t *key, const uint32_t
     return MSI_OK;
 }
 
-extern "C" int msi_wproj_sort_kernels(msi_wproj_sorter *s, cudaStream_t stream, msi_wproj_sorted *sorted)
+extern "C" int msi_wproj_sort_kernels(msi_wproj_sorter *s, msi_wproj_sorted *sorted)
 {
+    const gpu_range range("sort samples by kernel");
+    cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     const int bits = bits_for(s->bins.n_bin) + s->shape.below_bin();
     cub::DoubleBuffer<uint64_t> keys(s->key[0], s->key[1]);
     cub::DoubleBuffer<uint32_t> values(s->index[0], s->index[1]);
     uint32_t n_left = 0;
     size_t bytes = s->cub_bytes;
     if (bits > 64) return msi_error_set(MSI_ERANGE, "GPU: a sort key of %d bits; 64 is all there are", bits);
-    MSI_TRY(forget_order(s, stream));
+    MSI_TRY(forget_order(s));
     if (s->n > 0) {
         k_kernel_keys<<<blocks_for(s->n), BLOCK, 0, stream>>>(s->list.head, s->bin, s->n, s->shape, s->key[0],
                                                               s->index[0]);
         MSI_CUDA(cudaGetLastError());
         MSI_CUDA(cub::DeviceRadixSort::SortPairs(s->cub_space, bytes, keys, values, (int64_t)s->n, 0, bits, stream));
-        MSI_TRY(merge_sorted(s, keys.Current(), values.Current(), stream, &n_left));
+        MSI_TRY(merge_sorted(s, keys.Current(), values.Current(), &n_left));
     }
-    return close_order(s, n_left, stream, sorted);
+    return close_order(s, n_left, sorted);
 }

@@ -3,15 +3,15 @@
  * w-projection on the GPU: samples become a list of heads (where they go, which kernel) and values; those that no
  * tabulated kernel can tell apart become one; the list is put in order of where its samples go.
  *
- * Pointers are device memory unless said. A sorter serves one stream at a time.
+ * Pointers are device memory unless said. A sorter works on the device and the stream that it was made with.
  */
 #ifndef MSI_KERNELS_WPROJ_SORT_CUDA_H
 #define MSI_KERNELS_WPROJ_SORT_CUDA_H
 
-#include <cuda_runtime.h>
 #include <stdint.h>
 
 #include "core/types.h"
+#include "kernels/gpu/gpu_stream.h"
 #include "kernels/store/store_rows.h"
 #include "kernels/wproj/job/wproj_geometry.h"
 
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* Coordinates as indices (SDP memo, section 4.2: computed in the pass that sorts, and stored). */
+/* A head is a sample's coordinates as indices (SDP memo, section 4.2: computed in the pass that sorts, and stored). */
 typedef struct msi_wproj_head {
     uint32_t cell;   /* v << 16 | u, in cells of the box that is gridded */
     uint32_t kernel; /* plane | (sub_u + oversample/2) << 16 | (sub_v + oversample/2) << 23 | conjugate << 30;
@@ -33,6 +33,7 @@ enum {
     MSI_WPROJ_MAX_IMAGE = 8
 };
 
+/* msi_wproj_pack_cell, msi_wproj_pack_kernel - the two words of a head. */
 MSI_HD uint32_t msi_wproj_pack_cell(int32_t u, int32_t v)
 {
     return (uint32_t)v << 16 | (uint32_t)u;
@@ -43,6 +44,7 @@ MSI_HD uint32_t msi_wproj_pack_kernel(int32_t plane, int32_t sub_u_index, int32_
     return (uint32_t)plane | (uint32_t)sub_u_index << 16 | (uint32_t)sub_v_index << 23 | (uint32_t)conjugate << 30;
 }
 
+/* msi_wproj_head_u, .._v, .._plane, .._sub_u, .._sub_v, .._conjugate - the parts of a head's words. */
 MSI_HD int32_t msi_wproj_head_u(uint32_t cell)
 {
     return (int32_t)(cell & 0xffff);
@@ -88,7 +90,7 @@ typedef struct msi_wproj_samples_f32 {
     int32_t n_plane, oversample;
 } msi_wproj_samples_f32;
 
-/* Samples of a store. Those of weight 0 in every image are left out. */
+/* A batch of a store's samples. Those of weight 0 in every image are left out. */
 typedef struct msi_wproj_samples {
     int64_t n; /* samples in all */
     int32_t n_rows;
@@ -103,8 +105,8 @@ typedef struct msi_wproj_samples {
 } msi_wproj_samples;
 
 /*
- * Bins: samples of like half-support (a class) and one square of cells lie together, each once. A gridding kernel that
- * owns a tile finds what touches it in the bins about it.
+ * A bin holds samples of like half-support (a class) and one square of cells, each once. A gridding kernel that owns a
+ * tile finds all samples that touch it in the bins about it.
  */
 enum { MSI_WPROJ_MAX_CLASS = 16 };
 
@@ -140,9 +142,11 @@ int64_t msi_wproj_sorter_bytes(const msi_wproj_sorter_spec *spec);
 
 /*
  * msi_wproj_sorter_create - all device memory that sorting needs.
- * Returns: 0, MSI_EGPU, MSI_ERANGE (box, planes or samples beyond what a head or an index holds)
+ * Given:    gpu: copied; its stream is borrowed as long as *out lives. spec->half is read now
+ * Returned: *out, freed by msi_wproj_sorter_free
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (box, planes or samples beyond what a head or an index holds)
  */
-int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_wproj_sorter_spec *spec);
+int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_gpu_stream *gpu, const msi_wproj_sorter_spec *spec);
 void msi_wproj_sorter_free(msi_wproj_sorter *s);
 
 /*
@@ -151,16 +155,16 @@ void msi_wproj_sorter_free(msi_wproj_sorter *s);
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (merging in fp64)
  * Notes:   waits for the stream, to learn how many entries are left, unless run is 1.
  */
-int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples_f32 *samples, int32_t run, cudaStream_t stream);
+int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples_f32 *samples, int32_t run);
 
 /*
  * msi_wproj_locate - the list of a store's samples of one slice, in no particular order.
  * Given:   geometry; origin_u, origin_v: the box's first cell in the geometry's unbounded plane of cells
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (images unlike the sorter's)
- * Notes:   waits for the stream. Every footprint of the slice must lie inside the box: msi_wproj_extents tells.
+ * Notes:   waits for the stream. Every footprint of the slice must lie inside the box: msi_wproj_extents finds one.
  */
 int msi_wproj_locate(msi_wproj_sorter *s, const msi_wproj_geometry *geometry, const msi_wproj_samples *samples,
-                     int32_t slice, int32_t origin_u, int32_t origin_v, cudaStream_t stream);
+                     int32_t slice, int32_t origin_u, int32_t origin_v);
 
 /* Cells [u_low, u_high] x [v_low, v_high] of the unbounded plane that footprints of n samples cover. */
 typedef struct msi_wproj_box_extent {
@@ -176,16 +180,16 @@ static inline msi_wproj_box_extent msi_wproj_nothing(void)
 }
 
 /*
- * msi_wproj_extents - what each slice's samples cover.
- * Given:              half [n_plane], host
+ * msi_wproj_extents - the extent that each slice's samples cover.
+ * Given:              gpu; half [n_plane], host
  * Given and returned: extent [geometry->n_slice], host: enlarged by these samples
  * Returns: 0, MSI_EGPU
  * Notes:   waits for the stream; once a batch, it allocates what it needs.
  */
-int msi_wproj_extents(const msi_wproj_geometry *geometry, const int32_t *half, const msi_wproj_samples *samples,
-                      cudaStream_t stream, msi_wproj_box_extent *extent);
+int msi_wproj_extents(const msi_gpu_stream *gpu, const msi_wproj_geometry *geometry, const int32_t *half,
+                      const msi_wproj_samples *samples, msi_wproj_box_extent *extent);
 
-/* The list, or the same in order of bins; it belongs to the sorter. */
+/* The sorted samples are the list, or the same in order of bins; they belong to the sorter. */
 typedef struct msi_wproj_sorted {
     int64_t n;
     const msi_wproj_head *head; /* [n] */
@@ -203,15 +207,14 @@ typedef struct msi_wproj_sorted {
 void msi_wproj_list(const msi_wproj_sorter *s, msi_wproj_sorted *list);
 
 /* msi_wproj_sort_bins - the list in order of bins. Returns: 0, MSI_EGPU */
-int msi_wproj_sort_bins(msi_wproj_sorter *s, cudaStream_t stream, msi_wproj_sorted *sorted);
+int msi_wproj_sort_bins(msi_wproj_sorter *s, msi_wproj_sorted *sorted);
 
 /*
- * msi_wproj_sort_kernels - in order of bins, in a bin of kernels, those of one cell and kernel merged, whatever their
- * order was.
- * Returns: 0, MSI_EGPU
- * Notes:   waits for the stream. No merged value is a sum of more than 32.
+ * msi_wproj_sort_kernels - the list in order of bins, in a bin of kernels, samples of one cell and kernel merged
+ * whatever their order was. Returns: 0, MSI_EGPU Notes:   waits for the stream. No merged value is a sum of more
+ * than 32.
  */
-int msi_wproj_sort_kernels(msi_wproj_sorter *s, cudaStream_t stream, msi_wproj_sorted *sorted);
+int msi_wproj_sort_kernels(msi_wproj_sorter *s, msi_wproj_sorted *sorted);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@ namespace wproj_sort {
 using namespace wproj_locate;
 
 constexpr int BLOCK = 256, BUFFER = 1024, PARTS = 8;
-constexpr int MERGED = 32; /* entries that become one, at most */
+constexpr int MERGED = 32; /* entries become one, at most */
 
 struct bin_view {
     msi_wproj_bins bins;
@@ -27,8 +27,8 @@ __device__ inline uint32_t bin_of(const bin_view &b, msi_wproj_head h)
     return first + (uint32_t)(msi_wproj_head_v(h.cell) >> shift) * n_u + (uint32_t)(msi_wproj_head_u(h.cell) >> shift);
 }
 
-/* Bits of the largest value of all; one reduction a block, all of whose threads call. */
-__device__ inline void note_largest(float x, uint32_t *bits)
+/* Raise *bits to those of the largest value of a block, all of whose threads call. */
+__device__ inline void raise_largest(float x, uint32_t *bits)
 {
     __shared__ uint32_t of_block;
     if (threadIdx.x == 0) of_block = 0;
@@ -47,6 +47,7 @@ struct list_view {
     int64_t stride;
 };
 
+/* List a regular array's samples; a thread follows one series through a run of times and merges equal neighbours. */
 static __global__ __launch_bounds__(BLOCK) void k_locate_merge(msi_wproj_samples_f32 s, int run, bin_view b,
                                                                list_view list, uint32_t *key, uint32_t *index,
                                                                uint32_t *counter)
@@ -99,7 +100,7 @@ static __global__ __launch_bounds__(BLOCK) void k_locate_merge(msi_wproj_samples
     }
 }
 
-/* One entry a sample. */
+/* List a regular array's samples, one entry each. */
 template <typename T>
 __global__ __launch_bounds__(BLOCK) void k_locate_f32(msi_wproj_samples_f32 s, bin_view b, list_view list,
                                                       uint32_t *key, uint32_t *index)
@@ -113,14 +114,14 @@ __global__ __launch_bounds__(BLOCK) void k_locate_f32(msi_wproj_samples_f32 s, b
     index[i] = (uint32_t)i;
 }
 
-/* What a store's samples are located by. */
+/* A view of a store's samples and of what locates them. */
 struct store_view {
     msi_wproj_geometry geometry;
     msi_wproj_samples samples;
     int32_t slice, origin_u, origin_v;
 };
 
-/* The slice of sample i of rows r; -1 where it has no weight. */
+/* Find the slice of sample i of rows r; -1 where it has no weight. */
 __device__ inline int32_t slice_of(const store_view &s, const msi_store_rows &r, int64_t i)
 {
     if (!has_weight(s.samples, r.first_sample + i)) return -1;
@@ -136,7 +137,7 @@ __device__ inline void locate_store(const store_view &s, const msi_store_rows &r
                         s.samples.freq_hz[r.first_freq + i % r.n_chan], s.samples.wrapped, slice, p);
 }
 
-/* Blocks (rows, part). */
+/* List a store's samples of one slice; blocks are numbered (rows, part). */
 template <typename T>
 __global__ __launch_bounds__(BLOCK) void k_locate(store_view s, bin_view b, list_view list, uint32_t *key,
                                                   uint32_t *index, uint32_t *counter)
@@ -166,13 +167,14 @@ __global__ __launch_bounds__(BLOCK) void k_locate(store_view s, bin_view b, list
     }
 }
 
-/* What one slice's samples cover, of those that a thread or a warp has seen; slice -1: none. */
+/* The extent of one slice's samples among those that a thread or a warp has seen; slice -1: none. */
 struct covered {
     int32_t slice, u_low, v_low, u_high, v_high;
     unsigned n;
 };
 
-__device__ inline void note_covered(const covered &c, msi_wproj_box_extent *extent)
+/* Enlarge a slice's extent. */
+__device__ inline void enlarge_extent(const covered &c, msi_wproj_box_extent *extent)
 {
     if (c.slice < 0) return;
     msi_wproj_box_extent *e = extent + c.slice;
@@ -184,7 +186,8 @@ __device__ inline void note_covered(const covered &c, msi_wproj_box_extent *exte
     atomicAdd((unsigned long long *)&e->n, (unsigned long long)c.n);
 }
 
-/* extent [n_slice]. Threads note a slice when they come to the next, warps together where they end in the same. */
+/* Enlarge extent [n_slice]: threads add a slice when they come to the next, warps together where they end in the same.
+ */
 static __global__ __launch_bounds__(BLOCK) void k_extents(store_view s, const int32_t *half,
                                                           msi_wproj_box_extent *extent)
 {
@@ -198,7 +201,7 @@ static __global__ __launch_bounds__(BLOCK) void k_extents(store_view s, const in
         if (slice < 0) continue;
         locate_store(s, r, i, slice, &p);
         if (slice != c.slice) {
-            note_covered(c, extent);
+            enlarge_extent(c, extent);
             c = none;
             c.slice = slice;
         }
@@ -211,7 +214,7 @@ static __global__ __launch_bounds__(BLOCK) void k_extents(store_view s, const in
     }
     const int32_t highest = __reduce_max_sync(~0u, c.slice);
     if (!__all_sync(~0u, c.slice == highest || c.slice < 0)) {
-        note_covered(c, extent);
+        enlarge_extent(c, extent);
         return;
     }
     c = {highest,
@@ -220,7 +223,7 @@ static __global__ __launch_bounds__(BLOCK) void k_extents(store_view s, const in
          __reduce_max_sync(~0u, c.u_high),
          __reduce_max_sync(~0u, c.v_high),
          __reduce_add_sync(~0u, c.n)};
-    if (threadIdx.x % 32 == 0) note_covered(c, extent);
+    if (threadIdx.x % 32 == 0) enlarge_extent(c, extent);
 }
 
 __device__ inline float size_of(cplx<float> x)
@@ -233,7 +236,7 @@ __device__ inline float size_of(cplx<double> x)
     return (float)fmax(fabs(x.re), fabs(x.im));
 }
 
-/* The list into the order of its keys; the last of each bin tells where the bin ends. */
+/* Put the list into the order of its keys; the last of each bin shows where the bin ends. */
 template <typename T>
 __global__ __launch_bounds__(BLOCK) void k_gather(list_view list, const uint32_t *key, const uint32_t *index,
                                                   uint32_t n, int n_image, list_view sorted, uint32_t *bin_end,
@@ -255,11 +258,11 @@ __global__ __launch_bounds__(BLOCK) void k_gather(list_view list, const uint32_t
             static_cast<cplx<T> *>(sorted.value)[image * sorted.stride + i] = x;
             size = size_of(x);
         }
-        note_largest(size, largest + image);
+        raise_largest(size, largest + image);
     }
 }
 
-/* How a bin, a kernel and a cell share 64 bits. */
+/* A key's shape: a bin, a kernel and a cell share 64 bits. */
 struct key_shape {
     int plane_bits, sub_bits, cell_bits; /* sub, cell: along one axis */
     __host__ __device__ int below_bin() const
@@ -268,6 +271,7 @@ struct key_shape {
     }
 };
 
+/* Make keys of bin, kernel and cell. */
 static __global__ void k_kernel_keys(const msi_wproj_head *head, const uint32_t *bin, uint32_t n, key_shape k,
                                      uint64_t *key, uint32_t *index)
 {
@@ -284,14 +288,14 @@ static __global__ void k_kernel_keys(const msi_wproj_head *head, const uint32_t 
     index[i] = i;
 }
 
-/* 1 where an entry begins a run of equals, which is cut where its sum would get long. */
+/* Mark by 1 an entry that begins a run of equals, which is cut where its sum would get long. */
 static __global__ void k_mark(const uint64_t *key, uint32_t n, int apart, uint32_t *begins)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) begins[i] = apart || i % MERGED == 0 || key[i] != key[i - 1];
 }
 
-/* rank: how many runs begin up to an entry. */
+/* Merge runs; rank counts the runs that begin up to an entry. */
 template <typename T>
 __global__ __launch_bounds__(BLOCK) void k_merge(list_view list, const uint64_t *key, const uint32_t *index,
                                                  const uint32_t *rank, uint32_t n, int n_image, int below_bin,
@@ -300,12 +304,12 @@ __global__ __launch_bounds__(BLOCK) void k_merge(list_view list, const uint64_t 
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     uint32_t end = i, to = 0;
     if (i < n) {
-        const uint32_t mine = rank[i];
-        to = mine - 1;
+        const uint32_t own = rank[i];
+        to = own - 1;
         if (i + 1 == n || key[i + 1] >> below_bin != key[i] >> below_bin)
-            bin_end[(uint32_t)(key[i] >> below_bin)] = mine;
-        if (i == 0 || rank[i - 1] != mine) {
-            for (end = i + 1; end < n && rank[end] == mine;) end++;
+            bin_end[(uint32_t)(key[i] >> below_bin)] = own;
+        if (i == 0 || rank[i - 1] != own) {
+            for (end = i + 1; end < n && rank[end] == own;) end++;
             sorted.head[to] = list.head[index[i]];
             if (list.frac) static_cast<cplx<T> *>(sorted.frac)[to] = static_cast<const cplx<T> *>(list.frac)[index[i]];
         }
@@ -319,7 +323,7 @@ __global__ __launch_bounds__(BLOCK) void k_merge(list_view list, const uint64_t 
             sum.im += x.im;
         }
         if (end > i) static_cast<cplx<T> *>(sorted.value)[image * sorted.stride + to] = sum;
-        note_largest(size_of(sum), largest + image);
+        raise_largest(size_of(sum), largest + image);
     }
 }
 

@@ -2,8 +2,8 @@
 /*
  * Tile strategy: bucket sort, tiles in registers, dynamic thread blocks that take runs of samples, which are staged
  * together in shared memory (SDP memo "Vertical prototyping of the gridding algorithm", sections 2 and 3). A warp owns
- * a tile of 16 x 16 cells, so tiles need no shared memory and no barrier. wproj_tile_items.cuh shares the work out;
- * wproj_tile_tensor.cuh and wproj_tile_fma.cuh do it. Here are the kernels' tables and the launches.
+ * a tile of 16 x 16 cells, so tiles need no shared memory and no barrier. wproj_tile_items.cuh divides the
+ * work; wproj_tile_tensor.cuh and wproj_tile_fma.cuh do it. Here are the kernels' tables and the launches.
  */
 #include "kernels/wproj/tile/wproj_tile_cuda.h"
 
@@ -16,6 +16,7 @@
 #include <cub/device/device_scan.cuh>
 
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/gpu_range.h"
 #include "kernels/wproj/tile/wproj_tile_fma.cuh"
 #include "kernels/wproj/tile/wproj_tile_tensor.cuh"
 
@@ -24,25 +25,29 @@ using namespace wproj_tile;
 namespace {
 
 constexpr uint32_t ITEM_SIZE = 2048;
-constexpr double LEAST_EVEN = 1e-5; /* of the largest value: what a kernel may differ from its mirror image */
+constexpr double MOST_ODD = 1e-5; /* of the largest value, by which a kernel may differ from its mirror image */
 
-template <typename T>
-__global__ void k_fold(const cplx<T> *box, int64_t nu, int64_t nv, int64_t origin_u, int64_t origin_v, cplx<T> *grid,
-                       int64_t grid_nu, int64_t grid_nv)
+/* A box of the unbounded plane whose first cell is (origin_u, origin_v), and the grid that it is folded onto. */
+struct fold_shape {
+    int64_t nu, nv, origin_u, origin_v, grid_nu, grid_nv;
+};
+
+/* Fold a box onto the padded grid: a thread a cell of the grid, every one written. */
+template <typename T> __global__ void k_fold(const __grid_constant__ fold_shape f, const cplx<T> *box, cplx<T> *grid)
 {
     const int64_t u = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, v = blockIdx.y;
-    if (u >= grid_nu) return;
+    if (u >= f.grid_nu) return;
     cplx<T> sum = {0, 0};
-    for (int64_t row = msi_wproj_wrap(v - origin_v, grid_nv); row < nv; row += grid_nv)
-        for (int64_t column = msi_wproj_wrap(u - origin_u, grid_nu); column < nu; column += grid_nu) {
-            cplx<T> x = box[(blockIdx.z * nv + row) * nu + column];
+    for (int64_t row = msi_wproj_wrap(v - f.origin_v, f.grid_nv); row < f.nv; row += f.grid_nv)
+        for (int64_t column = msi_wproj_wrap(u - f.origin_u, f.grid_nu); column < f.nu; column += f.grid_nu) {
+            cplx<T> x = box[(blockIdx.z * f.nv + row) * f.nu + column];
             sum.re += x.re;
             sum.im += x.im;
         }
-    grid[(blockIdx.z * grid_nv + v) * grid_nu + u] = sum;
+    grid[(blockIdx.z * f.grid_nv + v) * f.grid_nu + u] = sum;
 }
 
-/* Power of two that takes a table's largest value to TABLE_TOP or just below. */
+/* Find the power of two that takes a table's largest value to TABLE_TOP or just below. */
 float scale_for(float top)
 {
     int exponent;
@@ -50,7 +55,7 @@ float scale_for(float top)
     return std::ldexp(TABLE_TOP, -exponent);
 }
 
-/* The largest of |re| and |im|, by the bits of positive floats, whose order is that of integers. */
+/* Find the largest of |re| and |im| by the bits of positive floats, whose order is that of integers. */
 __global__ void k_largest(const float *table, int64_t n, uint32_t *largest)
 {
     uint32_t top = 0;
@@ -71,7 +76,7 @@ uint2 split(msi_c32 x, float scale)
     return both;
 }
 
-/* Every row of taps between TILE - 1 zeros on either side. Returned: the element of sub-offset 0's tap -half. */
+/* Split every row of taps, with TILE - 1 zeros on either side. Returns the element of the first row's tap -half. */
 int64_t split_rows(const msi_wkernel_set *k, int32_t plane, int64_t offset, float scale, std::vector<uint2> *table)
 {
     const int32_t half = k->half[plane], taps = msi_wkernel_taps(half);
@@ -85,7 +90,7 @@ int64_t split_rows(const msi_wkernel_set *k, int32_t plane, int64_t offset, floa
     return first;
 }
 
-/* A tile of zeros in front serves for no sample at all. */
+/* Split all planes' tables; a tile of zeros in front serves for no sample at all. */
 void split_tables(const msi_wkernel_set *k, std::vector<plane_kernel> *planes, std::vector<uint2> *table, float *scale)
 {
     const msi_c32 *from = static_cast<const msi_c32 *>(k->table);
@@ -100,17 +105,19 @@ void split_tables(const msi_wkernel_set *k, std::vector<plane_kernel> *planes, s
     }
 }
 
-/* Largest difference of a full plane's outermost square from its mirror image, and its largest value. */
-template <typename C> int measure_evenness(const msi_wkernel_set *k, int32_t p, double *difference, double *top)
+/* Find the largest difference of a full plane's outermost square from its mirror image, and its largest value. */
+template <typename C>
+int measure_evenness(const msi_wkernel_set *k, int32_t p, cudaStream_t stream, double *difference, double *top)
 {
     const int32_t half = k->half[p], os = k->oversample, middle = os / 2;
     const int64_t taps = msi_wkernel_taps(half), n = taps * taps;
     const C *table = static_cast<const C *>(k->table);
     std::vector<C> low((size_t)n), high((size_t)n);
-    MSI_CUDA(cudaMemcpy(low.data(), table + msi_wkernel_square(k->offset_u[p], half, os, -middle, -middle),
-                        (size_t)n * sizeof(C), cudaMemcpyDefault));
-    MSI_CUDA(cudaMemcpy(high.data(), table + msi_wkernel_square(k->offset_u[p], half, os, middle, middle),
-                        (size_t)n * sizeof(C), cudaMemcpyDefault));
+    MSI_CUDA(cudaMemcpyAsync(low.data(), table + msi_wkernel_square(k->offset_u[p], half, os, -middle, -middle),
+                             (size_t)n * sizeof(C), cudaMemcpyDefault, stream));
+    MSI_CUDA(cudaMemcpyAsync(high.data(), table + msi_wkernel_square(k->offset_u[p], half, os, middle, middle),
+                             (size_t)n * sizeof(C), cudaMemcpyDefault, stream));
+    MSI_CUDA(cudaStreamSynchronize(stream));
     for (int64_t i = 0; i < n; i++) {
         C a = low[(size_t)i], b = high[(size_t)(n - 1 - i)];
         *difference =
@@ -120,26 +127,26 @@ template <typename C> int measure_evenness(const msi_wkernel_set *k, int32_t p, 
     return MSI_OK;
 }
 
-/* Squares of sub-offsets from 0 on, which are enough of an even kernel. */
-template <typename C> int fold_squares(const msi_wkernel_set *k, C *folded)
+/* Copy the squares of sub-offsets from 0 on, which are enough of an even kernel. */
+template <typename C> int fold_squares(const msi_wkernel_set *k, C *folded, cudaStream_t stream)
 {
     const int32_t os = k->oversample, middle = os / 2;
     double difference = 0, top = 0;
     for (int32_t p = 0; p < k->n_plane; p++) {
         const int64_t taps = msi_wkernel_taps(k->half[p]), row = (middle + 1) * taps * taps;
-        MSI_TRY(measure_evenness<C>(k, p, &difference, &top));
+        MSI_TRY(measure_evenness<C>(k, p, stream, &difference, &top));
         const C *from = static_cast<const C *>(k->table) + msi_wkernel_square(k->offset_u[p], k->half[p], os, 0, 0);
-        MSI_CUDA(cudaMemcpy2D(folded, (size_t)row * sizeof(C), from, (size_t)((os + 1) * taps * taps) * sizeof(C),
-                              (size_t)row * sizeof(C), (size_t)middle + 1, cudaMemcpyDefault));
+        MSI_CUDA(cudaMemcpy2DAsync(folded, (size_t)row * sizeof(C), from, (size_t)((os + 1) * taps * taps) * sizeof(C),
+                                   (size_t)row * sizeof(C), (size_t)middle + 1, cudaMemcpyDefault, stream));
         folded += (middle + 1) * row;
     }
-    if (difference > LEAST_EVEN * top)
+    if (difference > MOST_ODD * top)
         return msi_error_set(MSI_EINTERNAL, "GPU: convolution kernels are not even; they differ by %g of %g",
                              difference, top);
     return MSI_OK;
 }
 
-/* Whether tables are split for the tensor cores when they are made; where they are interpolated they cannot be. */
+/* Tell whether tables are split for the tensor cores when they are made; where they are interpolated they cannot be. */
 bool is_split(const msi_wproj_tile_spec *s, msi_wproj_tile_form form)
 {
     return form == MSI_WPROJ_TILE_TENSOR && !s->linear;
@@ -170,6 +177,7 @@ msi_wproj_tile_form choose(const msi_wproj_tile_spec *s)
 } /* namespace */
 
 struct msi_wproj_tile {
+    msi_gpu_stream gpu;
     msi_wproj_tile_form form;
     msi_precision precision;
     bool full, linear;
@@ -189,18 +197,20 @@ struct msi_wproj_tile {
 static int upload_planes(msi_wproj_tile *t, const std::vector<plane_kernel> &planes)
 {
     MSI_TRY(allocate(&t->planes, (int64_t)planes.size(), "convolution kernels"));
-    MSI_CUDA(cudaMemcpy(t->planes, planes.data(), planes.size() * sizeof planes[0], cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpyAsync(t->planes, planes.data(), planes.size() * sizeof planes[0], cudaMemcpyHostToDevice,
+                             (cudaStream_t)t->gpu.stream));
     return MSI_OK;
 }
 
-/* From host or device memory. */
+/* Copy a table from host or device memory. */
 static int copy_table(msi_wproj_tile *t, const void *from, int64_t bytes)
 {
     char *table;
     MSI_TRY(allocate(&table, bytes, "convolution kernels"));
     t->table = table;
-    MSI_CUDA(cudaMemcpy(table, from, (size_t)bytes, cudaMemcpyDefault));
-    return MSI_OK;
+    MSI_CUDA(cudaMemcpyAsync(table, from, (size_t)bytes, cudaMemcpyDefault, (cudaStream_t)t->gpu.stream));
+    /* The source may be the caller's local memory. */
+    return msi_gpu_stream_wait(&t->gpu);
 }
 
 static int make_split(msi_wproj_tile *t, const msi_wkernel_set *k)
@@ -208,7 +218,9 @@ static int make_split(msi_wproj_tile *t, const msi_wkernel_set *k)
     std::vector<plane_kernel> planes;
     std::vector<uint2> table;
     std::vector<msi_c32> here((size_t)k->n_element);
-    MSI_CUDA(cudaMemcpy(here.data(), k->table, here.size() * sizeof here[0], cudaMemcpyDefault));
+    MSI_CUDA(cudaMemcpyAsync(here.data(), k->table, here.size() * sizeof here[0], cudaMemcpyDefault,
+                             (cudaStream_t)t->gpu.stream));
+    MSI_TRY(msi_gpu_stream_wait(&t->gpu));
     msi_wkernel_set on_host = *k;
     on_host.table = here.data();
     split_tables(&on_host, &planes, &table, &t->table_scale);
@@ -229,18 +241,21 @@ template <typename C> static int make_folded(msi_wproj_tile *t, const msi_wkerne
     MSI_TRY(allocate(&table, n, "convolution kernels"));
     t->table = table;
     MSI_TRY(upload_planes(t, planes));
-    return fold_squares(k, table);
+    MSI_TRY(fold_squares(k, table, (cudaStream_t)t->gpu.stream));
+    return msi_gpu_stream_wait(&t->gpu);
 }
 
-/* The scale of a table that is on the device as it was made. */
+/* Find the scale of a table that is on the device as it was made. */
 static int find_scale(msi_wproj_tile *t, int64_t n_element)
 {
-    uint32_t *largest = t->next_item, bits; /* nothing has been drawn yet */
+    uint32_t *largest = t->next_item, bits; /* no item has been drawn yet */
     float top;
-    MSI_CUDA(cudaMemset(largest, 0, sizeof *largest));
-    k_largest<<<1024, 256>>>(static_cast<const float *>(t->table), 2 * n_element, largest);
+    cudaStream_t stream = (cudaStream_t)t->gpu.stream;
+    MSI_CUDA(cudaMemsetAsync(largest, 0, sizeof *largest, stream));
+    k_largest<<<1024, 256, 0, stream>>>(static_cast<const float *>(t->table), 2 * n_element, largest);
     MSI_CUDA(cudaGetLastError());
-    MSI_CUDA(cudaMemcpy(&bits, largest, sizeof bits, cudaMemcpyDeviceToHost));
+    MSI_CUDA(cudaMemcpyAsync(&bits, largest, sizeof bits, cudaMemcpyDeviceToHost, stream));
+    MSI_TRY(msi_gpu_stream_wait(&t->gpu));
     memcpy(&top, &bits, sizeof top);
     t->table_scale = scale_for(top);
     return MSI_OK;
@@ -276,16 +291,18 @@ static int make(msi_wproj_tile *t, const msi_wproj_tile_spec *s)
     if (table_elements(s, t->form) > INT32_MAX)
         return msi_error_set(MSI_ERANGE, "GPU: convolution kernels have %lld values; at most 2^31 can be numbered",
                              (long long)table_elements(s, t->form));
+    MSI_TRY(msi_gpu_stream_enter(&t->gpu));
     MSI_TRY(allocate(&t->next_item, 1, "counters"));
     MSI_TRY(make_table(t, k));
     if (t->form == MSI_WPROJ_TILE_TENSOR && t->linear) MSI_TRY(find_scale(t, k->n_element));
-    MSI_CUDA(cudaDeviceGetAttribute(&t->n_sm, cudaDevAttrMultiProcessorCount, 0));
+    MSI_CUDA(cudaDeviceGetAttribute(&t->n_sm, cudaDevAttrMultiProcessorCount, t->gpu.device));
     return MSI_OK;
 }
 
-extern "C" int msi_wproj_tile_create(msi_wproj_tile **out, const msi_wproj_tile_spec *spec)
+extern "C" int msi_wproj_tile_create(msi_wproj_tile **out, const msi_gpu_stream *gpu, const msi_wproj_tile_spec *spec)
 {
     msi_wproj_tile *t = new msi_wproj_tile{};
+    t->gpu = *gpu;
     int status = make(t, spec);
     *out = status == MSI_OK ? t : nullptr;
     if (status != MSI_OK) msi_wproj_tile_free(t);
@@ -311,7 +328,7 @@ extern "C" int64_t msi_wproj_tile_table_bytes(const msi_wproj_tile_spec *s)
     return table_elements(s, choose(s)) * msi_complex_bytes(s->kernels->precision);
 }
 
-/* Grown when bins have more classes, or tiles more samples, than before. */
+/* Make room for n lists; it grows when bins have more classes, or tiles more samples, than before. */
 static int fit_counts(msi_wproj_tile *t, int64_t n)
 {
     if (n <= t->count_capacity) return MSI_OK;
@@ -340,8 +357,10 @@ static int fit_items(msi_wproj_tile *t, int64_t n)
     return MSI_OK;
 }
 
-static int make_items(msi_wproj_tile *t, tile_view *view, cudaStream_t stream)
+/* Divide the tiles' samples into items. */
+static int make_items(msi_wproj_tile *t, tile_view *view)
 {
+    cudaStream_t stream = (cudaStream_t)t->gpu.stream;
     const int64_t n_list = (int64_t)view->n_tile * 2 * view->sorted.bins.n_class;
     const unsigned blocks = (unsigned)((n_list + 255) / 256);
     MSI_TRY(fit_counts(t, n_list));
@@ -359,11 +378,12 @@ static int make_items(msi_wproj_tile *t, tile_view *view, cudaStream_t stream)
     return MSI_OK;
 }
 
-/* As many blocks as the device holds at once draw items until there are none. */
+/* Launch as many blocks as the device holds at once; they draw items until there are none. */
 template <typename TABLE>
 static int launch(msi_wproj_tile *t, void (*kernel)(tile_view, TABLE, int), const tile_view &view, const TABLE &table,
-                  int first_image, cudaStream_t stream)
+                  int first_image)
 {
+    cudaStream_t stream = (cudaStream_t)t->gpu.stream;
     int per_sm;
     MSI_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel, 32 * WARPS, 0));
     MSI_CUDA(cudaMemsetAsync(t->next_item, 0, sizeof *t->next_item, stream));
@@ -372,39 +392,38 @@ static int launch(msi_wproj_tile *t, void (*kernel)(tile_view, TABLE, int), cons
     return MSI_OK;
 }
 
-/* As many images in a pass as registers hold tiles for. */
-template <typename T, bool FULL, bool LINEAR>
-static int grid_images(msi_wproj_tile *t, const tile_view &view, cudaStream_t stream)
+/* Grid all images, as many in a pass as registers hold tiles for. */
+template <typename T, bool FULL, bool LINEAR> static int grid_images(msi_wproj_tile *t, const tile_view &view)
 {
     const table_view table = {t->table, t->middle};
     for (int first = 0; first < view.sorted.n_image;) {
         const int left = view.sorted.n_image - first;
         if constexpr (sizeof(T) == sizeof(float))
             if (left >= 4) {
-                MSI_TRY(launch(t, k_grid_fma<T, FULL, LINEAR, 4>, view, table, first, stream));
+                MSI_TRY(launch(t, k_grid_fma<T, FULL, LINEAR, 4>, view, table, first));
                 first += 4;
                 continue;
             }
         if (left >= 2) {
-            MSI_TRY(launch(t, k_grid_fma<T, FULL, LINEAR, 2>, view, table, first, stream));
+            MSI_TRY(launch(t, k_grid_fma<T, FULL, LINEAR, 2>, view, table, first));
             first += 2;
         } else {
-            MSI_TRY(launch(t, k_grid_fma<T, FULL, LINEAR, 1>, view, table, first, stream));
+            MSI_TRY(launch(t, k_grid_fma<T, FULL, LINEAR, 1>, view, table, first));
             first += 1;
         }
     }
     return MSI_OK;
 }
 
-template <typename T> static int grid_fma(msi_wproj_tile *t, const tile_view &view, cudaStream_t stream)
+template <typename T> static int grid_fma(msi_wproj_tile *t, const tile_view &view)
 {
-    if (t->full)
-        return t->linear ? grid_images<T, true, true>(t, view, stream) : grid_images<T, true, false>(t, view, stream);
-    return t->linear ? grid_images<T, false, true>(t, view, stream) : grid_images<T, false, false>(t, view, stream);
+    if (t->full) return t->linear ? grid_images<T, true, true>(t, view) : grid_images<T, true, false>(t, view);
+    return t->linear ? grid_images<T, false, true>(t, view) : grid_images<T, false, false>(t, view);
 }
 
-extern "C" int msi_wproj_tile_grid(msi_wproj_tile *t, const msi_wproj_sorted *sorted, void *grid, cudaStream_t stream)
+extern "C" int msi_wproj_tile_grid(msi_wproj_tile *t, const msi_wproj_sorted *sorted, void *grid)
 {
+    const gpu_range range("grid tiles");
     if (sorted->precision != t->precision || (t->linear && !sorted->frac))
         return msi_error_set(MSI_EINTERNAL, "GPU: samples are not of the kernels' precision or interpolation");
     tile_view view = {};
@@ -417,27 +436,32 @@ extern "C" int msi_wproj_tile_grid(msi_wproj_tile *t, const msi_wproj_sorted *so
     view.item_size = t->item_size;
     view.next_item = t->next_item;
     view.grid = grid;
-    MSI_TRY(make_items(t, &view, stream));
+    MSI_TRY(msi_gpu_stream_enter(&t->gpu));
+    MSI_TRY(make_items(t, &view));
     if (view.n_item == 0) return MSI_OK;
     if (t->form == MSI_WPROJ_TILE_FMA)
-        return t->precision == MSI_FP32 ? grid_fma<float>(t, view, stream) : grid_fma<double>(t, view, stream);
+        return t->precision == MSI_FP32 ? grid_fma<float>(t, view) : grid_fma<double>(t, view);
     const tensor_table table = {static_cast<const uint2 *>(t->table), t->table_scale, t->middle};
     for (int image = 0; image < sorted->n_image; image++)
-        MSI_TRY(launch(t, t->linear ? k_grid_tensor<true> : k_grid_tensor<false>, view, table, image, stream));
+        MSI_TRY(launch(t, t->linear ? k_grid_tensor<true> : k_grid_tensor<false>, view, table, image));
     return MSI_OK;
 }
 
 extern "C" int msi_wproj_tile_fold(const msi_wproj_tile *t, const void *box, int32_t n_image, int32_t origin_u,
-                                   int32_t origin_v, void *grid, int64_t grid_nu, int64_t grid_nv, cudaStream_t stream)
+                                   int32_t origin_v, const msi_wproj_grid *grid)
 {
+    const gpu_range range("fold box");
+    cudaStream_t stream = (cudaStream_t)t->gpu.stream;
     if (n_image == 0) return MSI_OK;
-    const dim3 blocks((unsigned)((grid_nu + 255) / 256), (unsigned)grid_nv, (unsigned)n_image);
+    MSI_TRY(msi_gpu_stream_enter(&t->gpu));
+    const fold_shape f = {t->nu, t->nv, origin_u, origin_v, grid->nu, grid->nv};
+    const dim3 blocks((unsigned)((grid->nu + 255) / 256), (unsigned)grid->nv, (unsigned)n_image);
     if (t->precision == MSI_FP32)
-        k_fold<float><<<blocks, 256, 0, stream>>>(static_cast<const cplx<float> *>(box), t->nu, t->nv, origin_u,
-                                                  origin_v, static_cast<cplx<float> *>(grid), grid_nu, grid_nv);
+        k_fold<float><<<blocks, 256, 0, stream>>>(f, static_cast<const cplx<float> *>(box),
+                                                  static_cast<cplx<float> *>(grid->cells));
     else
-        k_fold<double><<<blocks, 256, 0, stream>>>(static_cast<const cplx<double> *>(box), t->nu, t->nv, origin_u,
-                                                   origin_v, static_cast<cplx<double> *>(grid), grid_nu, grid_nv);
+        k_fold<double><<<blocks, 256, 0, stream>>>(f, static_cast<const cplx<double> *>(box),
+                                                   static_cast<cplx<double> *>(grid->cells));
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* w-projection gridding by tiles on the GPU. */
+/* w-projection gridding by tiles on the GPU. A tile gridder works on the device and the stream that it was made with.
+ */
 #ifndef MSI_KERNELS_WPROJ_TILE_CUDA_H
 #define MSI_KERNELS_WPROJ_TILE_CUDA_H
 
-#include <cuda_runtime.h>
-
+#include "kernels/gpu/gpu_stream.h"
 #include "kernels/wproj/job/wkernel.h"
+#include "kernels/wproj/job/wproj_job.h"
 #include "kernels/wproj/job/wproj_sort_cuda.h"
 
 #ifdef __cplusplus
@@ -31,10 +32,12 @@ typedef struct msi_wproj_tile_spec {
 typedef struct msi_wproj_tile msi_wproj_tile;
 
 /*
- * msi_wproj_tile_create - kernels on the device, and what a box needs.
- * Returns: 0, MSI_EGPU, MSI_ERANGE (more kernel values than 2^31), MSI_EINTERNAL (a form that does not take them)
+ * msi_wproj_tile_create - kernels on the device, and the memory that a box needs.
+ * Given:    gpu: copied; its stream is borrowed as long as *out lives
+ * Returned: *out, freed by msi_wproj_tile_free
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (more kernel values than 2^31), MSI_EINTERNAL (a form that does not take them)
  */
-int msi_wproj_tile_create(msi_wproj_tile **out, const msi_wproj_tile_spec *spec);
+int msi_wproj_tile_create(msi_wproj_tile **out, const msi_gpu_stream *gpu, const msi_wproj_tile_spec *spec);
 void msi_wproj_tile_free(msi_wproj_tile *t);
 
 /* msi_wproj_tile_form_of - the form in use: what MSI_WPROJ_TILE_AUTO chose. */
@@ -54,18 +57,18 @@ int64_t msi_wproj_tile_table_bytes(const msi_wproj_tile_spec *spec);
  *          fp32, 1e-15 in fp64; tensor form 1e-6 (factors are held to 22 bits, and what lies 2^-38 below an image's
  *          largest value is lost).
  */
-int msi_wproj_tile_grid(msi_wproj_tile *t, const msi_wproj_sorted *sorted, void *grid, cudaStream_t stream);
+int msi_wproj_tile_grid(msi_wproj_tile *t, const msi_wproj_sorted *sorted, void *grid);
 
 /*
- * msi_wproj_tile_fold - a box of the unbounded plane of cells onto a grid of grid_nu x grid_nv cells, cell 0 first:
- * what lies beyond an edge comes in at the other side.
+ * msi_wproj_tile_fold - fold a box of the unbounded plane of cells onto a grid, cell 0 first: cells beyond an edge come
+ * in at the other side.
  *
  * Given:    box [n_image][nv][nu] whose first cell is (origin_u, origin_v)
- * Returned: grid [n_image][grid_nv][grid_nu], every cell written
+ * Returned: grid->cells [n_image][grid->nv][grid->nu], images one after the other, every cell written
  * Returns:  0, MSI_EGPU
  */
 int msi_wproj_tile_fold(const msi_wproj_tile *t, const void *box, int32_t n_image, int32_t origin_u, int32_t origin_v,
-                        void *grid, int64_t grid_nu, int64_t grid_nv, cudaStream_t stream);
+                        const msi_wproj_grid *grid);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * How tile gridding is shared out. Samples lie in bins by class of support (wproj/job/wproj_sort_cuda.h). An item is a
- * tile of 16 x 16 cells, one class's bins about it, kernels conjugated or not, and a run of the samples in them: its
- * candidates, most of which touch the tile. Warps draw items from a counter: persistent, dynamic thread blocks. Items
- * are numbered class by class, so that what runs together reads one class's kernels, and those stay in L2.
+ * Tile gridding is divided into items. Samples lie in bins by class of support (wproj/job/wproj_sort_cuda.h). An item
+ * is a tile of 16 x 16 cells, one class's bins about it, kernels conjugated or not, and a run of the samples in them:
+ * its candidates, most of which touch the tile. Warps draw items from a counter: persistent, dynamic thread blocks.
+ * Items are numbered class by class, so that what runs together reads one class's kernels, and those stay in L2.
  *
  * Conjugate kernels have bins of their own: with conjugated values, they add to the conjugate of the tile.
  */
@@ -16,7 +16,7 @@ namespace wproj_tile {
 
 constexpr int TILE = MSI_WPROJ_TILE, WARPS = 4;
 
-/* Where a plane's kernel begins, for each axis where they differ. */
+/* A plane's kernel begins here, for each axis where they differ. */
 struct plane_kernel {
     int32_t half, first_u, first_v;
 };
@@ -36,7 +36,7 @@ struct tile_view {
     void *grid;
 };
 
-/* Rows of bins that hold what may touch a tile, and their range along u. */
+/* Rows of bins hold all samples that may touch a tile; they have a range along u. */
 struct bin_rows {
     int32_t v_low, n, u_low, u_high;
     int64_t first;
@@ -56,7 +56,7 @@ __device__ inline bin_rows rows_about(const msi_wproj_bins &b, int list, int til
     return r;
 }
 
-/* The run of samples in row k of the bins. */
+/* Find the run of samples in row k of the bins. */
 __device__ inline void row_range(const msi_wproj_sorted &s, const bin_rows &r, int k, uint32_t *first, uint32_t *end)
 {
     int64_t row = r.first + (int64_t)(r.v_low + k) * r.n_bin_u;
@@ -64,6 +64,7 @@ __device__ inline void row_range(const msi_wproj_sorted &s, const bin_rows &r, i
     *end = s.bin_start[row + r.u_high + 1];
 }
 
+/* Count the items of every tile and list. */
 static __global__ void k_count_items(tile_view t, uint32_t *n_item)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -79,6 +80,7 @@ static __global__ void k_count_items(tile_view t, uint32_t *n_item)
     n_item[i] = (n + t.item_size - 1) / t.item_size;
 }
 
+/* Make the items of every tile and list. */
 static __global__ void k_make_items(tile_view t, const uint32_t *n_item, const uint32_t *item_end, item *items)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -88,14 +90,14 @@ static __global__ void k_make_items(tile_view t, const uint32_t *n_item, const u
         items[first + part] = {(uint32_t)(i % t.n_tile), (uint32_t)(i / t.n_tile), part};
 }
 
-/* The item that a warp works on, and the samples to compare with its tile. All lanes call. */
+/* A warp's item has candidates: samples to compare with its tile. All lanes call. */
 struct candidates {
     int tile_u, tile_v; /* first cells */
     bool conjugate;
     uint32_t first, end;         /* candidates f of the item */
     uint32_t row_ends, row_skip; /* lane k: of row k of bins: where it ends, and what leads from f to its sample */
 
-    /* The next item; false when there is none. */
+    /* Draw the next item; false when there is none. */
     __device__ bool draw(const tile_view &t, int lane)
     {
         uint32_t which = 0;
@@ -120,7 +122,7 @@ struct candidates {
         return true;
     }
 
-    /* Which sample candidate f is: it lies in the first row whose end lies beyond it. */
+    /* Find the sample of candidate f: it lies in the first row whose end lies beyond it. */
     __device__ uint32_t sample(uint32_t f) const
     {
         int row = 0;
@@ -131,7 +133,7 @@ struct candidates {
     }
 };
 
-/* Whether a footprint about a cell du, dv cells before the tile's first touches it. */
+/* Tell whether a footprint about a cell du, dv cells before the tile's first touches it. */
 __device__ inline bool touches_tile(int du, int dv, int half)
 {
     const int reach = 2 * half + TILE - 1;

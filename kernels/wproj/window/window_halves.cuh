@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Numbers as sums of two halves, for tensor cores: 22 bits of a number that a power of two brings into their range. */
+/* Splits numbers into sums of two halves for tensor cores: 22 bits of a number that a power of two brings into their
+ * range. */
 #ifndef MSI_KERNELS_WINDOW_HALVES_CUH
 #define MSI_KERNELS_WINDOW_HALVES_CUH
 
@@ -9,10 +10,11 @@
 
 namespace {
 
-/* Powers of two that the largest are scaled to, or a little more. Cells read later may be sixteen times as large. */
+/* The largest numbers are scaled to these powers of two, or a little more. Cells read later may be sixteen times as
+ * large. */
 constexpr int CELL_TOP = 10, WEIGHT_TOP = 13;
 
-/* Power of two that takes the largest of some numbers to 2^top and more, less than 2^(top + 1); and its inverse. */
+/* A power of two takes the largest of some numbers to 2^top and more, less than 2^(top + 1); `down` is its inverse. */
 struct power {
     float up, down;
 };

@@ -18,7 +18,7 @@ struct table_view {
     int32_t oversample;
 };
 
-/* The largest part of any weight, of kernels of blockIdx.x's plane. */
+/* Find the largest part of any weight of plane blockIdx.x's kernels. */
 __global__ void __launch_bounds__(THREADS) k_largest_weight(table_view t, int32_t max_taps, float *largest)
 {
     const int plane = blockIdx.x;
@@ -32,13 +32,13 @@ __global__ void __launch_bounds__(THREADS) k_largest_weight(table_view t, int32_
     if (threadIdx.x % 32 == 0) atomicMax((uint32_t *)largest, warps);
 }
 
-/* Tap t of a row, 0 beyond its ends. */
+/* Read tap t of a row, 0 beyond its ends. */
 __device__ msi_c32 tap_of(const msi_c32 *row, int32_t taps, int32_t t)
 {
     return t >= 0 && t < taps ? row[t] : msi_c32{0, 0};
 }
 
-/* The row of plane blockIdx.x and sub-offset blockIdx.y. */
+/* Lay out the row of plane blockIdx.x and sub-offset blockIdx.y. */
 __global__ void __launch_bounds__(THREADS)
     k_lay_row(const __grid_constant__ table_view t, const __grid_constant__ msi_window_operands o)
 {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(THREADS)
     for (int i = threadIdx.x; i < 2 * o.window; i += THREADS) to_v[i] = tap_of(v, taps, i % o.window - before);
 }
 
-/* Beyond four steps of a product's columns an even number of them, for warps that take two. */
+/* Find the window: beyond four steps of a product's columns it has an even number of them, for warps that take two. */
 int32_t window_for(int32_t taps)
 {
     int32_t steps = (taps + FOUR - 1 + STEP - 1) / STEP;
@@ -132,7 +132,7 @@ extern "C" int msi_window_operands_create(msi_window_operands **out, const msi_w
     o->half = k->max_taps / 2;
     o->window = window;
     o->lookup = k->lookup;
-    /* Degridding goes on without them. */
+    /* Degridding works without operands. */
     if (cudaMalloc((void **)&o->largest, sizeof *o->largest) != cudaSuccess ||
         cudaMalloc(&o->u, (size_t)u_bytes) != cudaSuccess || cudaMalloc(&o->v, (size_t)v_bytes) != cudaSuccess) {
         cudaGetLastError();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Kernels as degridding on tensor cores reads them: weights of every sub-offset lie where they fall on the blocks of a
- * moving window, so that a warp takes its operands as they are, wherever the footprint is.
+ * Operands are kernels as degridding on tensor cores reads them: weights of every sub-offset lie where they fall on the
+ * blocks of a moving window, so that a warp takes its operands as they are, wherever the footprint is.
  */
 #ifndef MSI_KERNELS_WINDOW_OPERANDS_CUDA_H
 #define MSI_KERNELS_WINDOW_OPERANDS_CUDA_H
@@ -12,12 +12,12 @@
 extern "C" {
 #endif
 
-/* Of the device's memory a 256th at most, and no more than this, goes to operands of one width of kernels. */
+/* Operands of one width of kernels take a 256th of the device's memory at most, and no more than this. */
 enum { MSI_WINDOW_OPERAND_MIB = 256 };
 
 /*
- * Rows of the planes' sub-offsets, plane by plane, and one of zeros. `half` taps lie before a footprint's cell; kernels
- * narrower than `taps` are padded by zeros.
+ * Operands are rows of the planes' sub-offsets, plane by plane, and one of zeros. `half` taps lie before a footprint's
+ * cell; kernels narrower than `taps` are padded by zeros.
  *
  * u [n_row][4][2][window / 4][2] 16 bytes: for footprints that begin 0 .. 3 cells into a block of four, twice over the
  * window's blocks, the real parts of a block's four weights, scaled, and the imaginary parts. MSI_WPROJ_NEAREST: four
@@ -30,16 +30,16 @@ typedef struct msi_window_operands {
     int32_t window; /* cells of the least window for `taps` that tensor cores divide well; a multiple of 16 */
     msi_wproj_lookup lookup;
     void *u, *v;
-    float *largest; /* part of any weight, which scales those along u */
+    float *largest; /* the largest part of any weight, which scales the weights along u */
 } msi_window_operands;
 
-/* msi_window_operands_bytes - device memory of operands of kernels of up to max_taps, where they are made. */
+/* msi_window_operands_bytes - bytes of device memory for operands of kernels of up to max_taps; 0: none are made. */
 int64_t msi_window_operands_bytes(int32_t n_plane, int32_t oversample, int32_t max_taps);
 
 /*
  * msi_window_operands_create - operands of a job's kernels, max_taps and narrower.
  *
- * Given:    job->precision, job->kernels; stream, a cudaStream_t, on which they are made
+ * Given:    job->precision, job->kernels; stream, a cudaStream_t of the current device, on which they are made
  * Returned: *out, freed by msi_window_operands_free; NULL where tensor cores do not take such kernels: full tables,
  *           double precision, textures, more than operands may take or the device has left
  * Returns:  0, MSI_EGPU, MSI_ENOMEM

@@ -11,10 +11,12 @@
 
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/claim_cuda.cuh"
+#include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_range.h"
 
 struct msi_window_order {
+    msi_gpu_stream gpu;
     msi_wproj_geometry geometry;
     msi_precision precision;
     int n_image;
@@ -51,7 +53,7 @@ __device__ coordinates coordinates_of(const msi_window_block &b, uint32_t i)
 {
     msi_store_rows r = {0, 0, 0, b.n_chan, 0};
     if (b.n_rows) {
-        /* The last setup that begins at or before i. */
+        /* Find the last setup that begins at or before i. */
         int32_t low = 0, high = b.n_rows - 1;
         while (low < high) {
             int32_t middle = (low + high + 1) / 2;
@@ -86,8 +88,8 @@ __device__ bool is_in_slice(const order_args &a, const coordinates &c)
     return msi_wproj_slice(&a.geometry, fabs(w * a.geometry.w_lambda_per_m_hz)) == a.slice;
 }
 
-/* The slice's samples: keys and indices, in the samples' order within a block; and how many there are of each class.
- * All are counted; no more than `room` are listed. */
+/* List the slice's samples by key and index, in the samples' order within a block, and count them by class. All are
+ * counted; no more than `room` are listed. */
 __global__ void k_window_keys(const __grid_constant__ order_args a, int64_t n, uint32_t room, uint32_t *key,
                               uint32_t *index, uint32_t *count)
 {
@@ -129,6 +131,7 @@ __device__ void store(msi_c64 *out, double re, double im)
     *out = {re, im};
 }
 
+/* Write the samples and their values in order. */
 template <typename C>
 __global__ void k_window_take(const __grid_constant__ order_args a, int64_t n, const uint32_t *index,
                               msi_wproj_sample *sample, C *value)
@@ -161,6 +164,7 @@ __global__ void k_window_take(const __grid_constant__ order_args a, int64_t n, c
     }
 }
 
+/* Write the degridded values to the block's visibilities. */
 template <typename C>
 __global__ void k_window_give(const __grid_constant__ order_args a, int64_t n, const uint32_t *index, const C *value)
 {
@@ -183,7 +187,7 @@ unsigned blocks_for(int64_t n)
     return (unsigned)((n + BLOCK - 1) / BLOCK);
 }
 
-/* Classes of planes whose kernels grow by a third at most, or as much more as the number of classes asks for. */
+/* Make classes of planes whose kernels grow by a third at most, or as much more as the number of classes asks for. */
 void make_classes(msi_window_order *o, const int32_t *half, std::vector<uint8_t> &of_plane)
 {
     const int32_t n_plane = o->geometry.n_plane;
@@ -215,8 +219,10 @@ int allocate(msi_window_order *o, const int32_t *half)
     std::vector<uint8_t> of_plane(o->geometry.n_plane);
     make_classes(o, half, of_plane);
     const size_t n = (size_t)std::max<int64_t>(o->capacity, 1), word = n * sizeof(uint32_t);
+    MSI_TRY(msi_gpu_stream_enter(&o->gpu));
     MSI_CUDA(cudaMalloc((void **)&o->class_of_plane, of_plane.size()));
-    MSI_CUDA(cudaMemcpy(o->class_of_plane, of_plane.data(), of_plane.size(), cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpyAsync(o->class_of_plane, of_plane.data(), of_plane.size(), cudaMemcpyHostToDevice,
+                             (cudaStream_t)o->gpu.stream));
     MSI_CUDA(cudaMalloc((void **)&o->key, word));
     MSI_CUDA(cudaMalloc((void **)&o->key_sorted, word));
     MSI_CUDA(cudaMalloc((void **)&o->index, word));
@@ -227,7 +233,7 @@ int allocate(msi_window_order *o, const int32_t *half)
     MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, o->sort_bytes, o->key, o->key_sorted, o->index, o->index_sorted,
                                              (int64_t)n));
     MSI_CUDA(cudaMalloc(&o->sort_room, o->sort_bytes));
-    return MSI_OK;
+    return msi_gpu_stream_wait(&o->gpu);
 }
 
 order_args make_args(const msi_window_order *o, const msi_window_block *block, const int32_t *image_plane,
@@ -246,14 +252,16 @@ order_args make_args(const msi_window_order *o, const msi_window_block *block, c
 
 } // namespace
 
-extern "C" int msi_window_order_create(msi_window_order **out, int64_t capacity, const msi_wproj_geometry *geometry,
-                                       const int32_t *half, msi_precision precision, int n_image)
+extern "C" int msi_window_order_create(msi_window_order **out, const msi_gpu_stream *gpu, int64_t capacity,
+                                       const msi_wproj_geometry *geometry, const int32_t *half, msi_precision precision,
+                                       int n_image)
 {
     *out = nullptr;
     if (capacity > INT32_MAX || n_image > MSI_WINDOW_MAX_IMAGES || geometry->n_plane > INT16_MAX)
         return msi_error_set(MSI_ERANGE, "the window strategy orders fewer than 2^31 samples of %d images at a time",
                              (int)MSI_WINDOW_MAX_IMAGES);
     msi_window_order *o = new msi_window_order{};
+    o->gpu = *gpu;
     o->geometry = *geometry;
     o->capacity = capacity;
     o->precision = precision;
@@ -284,9 +292,10 @@ extern "C" int64_t msi_window_order_bytes(int64_t capacity, msi_precision precis
 }
 
 extern "C" int msi_window_order_take(msi_window_order *o, const msi_window_block *block, const int32_t *image_plane,
-                                     int32_t slice, void *stream_in, msi_window_ordered *ordered)
+                                     int32_t slice, msi_window_ordered *ordered)
 {
-    cudaStream_t stream = (cudaStream_t)stream_in;
+    const gpu_range range("order samples");
+    cudaStream_t stream = (cudaStream_t)o->gpu.stream;
     const int64_t n = block->n_rows ? block->plane_stride : block->n_row * block->n_chan;
     *ordered = {};
     o->n = 0;
@@ -297,6 +306,7 @@ extern "C" int msi_window_order_take(msi_window_order *o, const msi_window_block
     ordered->value = o->value;
     std::copy(o->taps, o->taps + MSI_WINDOW_MAX_CLASS, ordered->taps);
     if (n == 0) return MSI_OK;
+    MSI_TRY(msi_gpu_stream_enter(&o->gpu));
     const order_args a = make_args(o, block, image_plane, slice);
     uint32_t count[MSI_WINDOW_MAX_CLASS + 1];
     MSI_CUDA(cudaMemsetAsync(o->count, 0, sizeof count, stream));
@@ -322,10 +332,12 @@ extern "C" int msi_window_order_take(msi_window_order *o, const msi_window_block
     return MSI_OK;
 }
 
-extern "C" int msi_window_order_give(msi_window_order *o, const msi_window_block *block, int32_t slice, void *stream_in)
+extern "C" int msi_window_order_give(msi_window_order *o, const msi_window_block *block, int32_t slice)
 {
-    cudaStream_t stream = (cudaStream_t)stream_in;
+    const gpu_range range("store predictions");
+    cudaStream_t stream = (cudaStream_t)o->gpu.stream;
     if (o->n == 0) return MSI_OK;
+    MSI_TRY(msi_gpu_stream_enter(&o->gpu));
     const order_args a = make_args(o, block, nullptr, slice);
     if (o->precision == MSI_FP32)
         k_window_give<<<blocks_for(o->n), BLOCK, 0, stream>>>(a, o->n, o->index_sorted, (const msi_c32 *)o->value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Samples of w-projection for the moving window: from visibilities as the store holds them, whatever their order, to
- * samples that lie together where they fall together.
+ * Orders samples of w-projection for the moving window: visibilities as the store holds them, whatever their order,
+ * become samples that stand together where they lie together on the grid.
  *
  * A Measurement Set is ordered by time, in which neighbours belong to different baselines and lie far apart on the
  * grid. Here samples are sorted by the size of their kernels, since a window is as wide as the widest in a launch, and
@@ -11,8 +11,9 @@
 #ifndef MSI_KERNELS_WINDOW_ORDER_CUDA_H
 #define MSI_KERNELS_WINDOW_ORDER_CUDA_H
 
-#include "kernels/wproj/job/wproj_job.h"
+#include "kernels/gpu/gpu_stream.h"
 #include "kernels/store/store_rows.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,7 +21,8 @@ extern "C" {
 
 enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = 32 };
 
-/* Visibilities in device memory: of one spectral setup, as in msi_vis_segment, or of several, one after the other. */
+/* A block is visibilities in device memory: of one spectral setup, as in msi_vis_segment, or of several, one after the
+ * other. All pointers are borrowed. */
 typedef struct msi_window_block {
     int64_t n_row; /* of the one setup */
     int32_t n_chan;
@@ -33,7 +35,7 @@ typedef struct msi_window_block {
     const msi_store_rows *rows; /* [n_rows] device memory */
 } msi_window_block;
 
-/* Samples of one slice of w, in device memory that belongs to the order. */
+/* The ordered samples are of one slice of w, in device memory that belongs to the order. */
 typedef struct msi_window_ordered {
     int32_t n_class;
     int32_t taps[MSI_WINDOW_MAX_CLASS];      /* widest kernel of the class */
@@ -46,11 +48,14 @@ typedef struct msi_window_order msi_window_order;
 
 /*
  * msi_window_order_create - device memory for up to `capacity` samples of a slice.
- * Given:   half [n_plane of the geometry], host
- * Returns: 0, MSI_EGPU, MSI_ERANGE (2^31 samples or more, too many images)
+ * Given:    gpu: copied; its stream is borrowed as long as *out lives
+ *           geometry, copied; half [geometry->n_plane], host, read now
+ * Returned: *out, freed by msi_window_order_free
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (2^31 samples or more, too many images)
  */
-int msi_window_order_create(msi_window_order **out, int64_t capacity, const msi_wproj_geometry *geometry,
-                            const int32_t *half, msi_precision precision, int n_image);
+int msi_window_order_create(msi_window_order **out, const msi_gpu_stream *gpu, int64_t capacity,
+                            const msi_wproj_geometry *geometry, const int32_t *half, msi_precision precision,
+                            int n_image);
 void msi_window_order_free(msi_window_order *o);
 
 /* msi_window_order_bytes - device memory that msi_window_order_create takes. */
@@ -65,11 +70,11 @@ int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_
  * Notes:    waits for the stream, to learn how many there are. With block->weight NULL values are left unset.
  */
 int msi_window_order_take(msi_window_order *o, const msi_window_block *block, const int32_t *image_plane, int32_t slice,
-                          void *stream, msi_window_ordered *ordered);
+                          msi_window_ordered *ordered);
 
-/* msi_window_order_give - degridded values of the samples taken last to the block's visibilities, image p to plane p.
- * Returns: 0, MSI_EGPU */
-int msi_window_order_give(msi_window_order *o, const msi_window_block *block, int32_t slice, void *stream);
+/* msi_window_order_give - put the degridded values of the samples taken last into the block's visibilities, image p
+ * into plane p. Returns: 0, MSI_EGPU */
+int msi_window_order_give(msi_window_order *o, const msi_window_block *block, int32_t slice);
 
 #ifdef __cplusplus
 }

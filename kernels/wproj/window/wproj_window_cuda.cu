@@ -74,10 +74,10 @@ __device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis 
 {
     using T = typename F::T;
     using S = grid_store<F>;
-    for (int x = share.x; x < cells; x += share.x_step) {
+    for (int x = part.x; x < cells; x += part.x_step) {
         cplx<T> *out = s.v + pack_place<F::CV, F::B, F::TV, S::ROWS>(x) * S::PS;
 #pragma unroll 4
-        for (int k = share.k; k < n; k += share.k_step) {
+        for (int k = part.k; k < n; k += part.k_step) {
             cplx<T> w = weight_at<LOOKUP>(read_source(&s.batch.v[k]),
                                           LOOKUP == MSI_WPROJ_LINEAR ? s.batch.frac_v[k] : 0.0f, first + x, along);
             cplx<T> product[F::P];
@@ -100,41 +100,41 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     S &s = *(S *)memory;
 
     int cells_u = a.threads_u * CU, cells_v = a.threads_v * F::ROWS;
-    block_share share = share_blocks<P>(a, cells_u, cells_v);
+    block_part part = find_part<P>(a, cells_u, cells_v);
     int tx, ty;
     thread_place(a.threads_u, a.threads_v, &tx, &ty);
-    bool mine = threadIdx.x < a.threads_u * a.threads_v;
-    staging share_u = share_items(a.log2_tile_u), share_v = share_items(a.log2_tile_v);
-    int place_u = share.first_u + tx * CU, place_v = share.first_v + ty * F::ROWS;
+    bool own = threadIdx.x < a.threads_u * a.threads_v;
+    staging share_u = divide_items(a.log2_tile_u), share_v = divide_items(a.log2_tile_v);
+    int place_u = part.first_u + tx * CU, place_v = part.first_v + ty * F::ROWS;
     axis along_u = {a.window_u, a.texture_u, (float)a.oversample};
     axis along_v = {a.window_v, a.texture_v, (float)a.oversample};
 
     cplx<T> sum[F::ROWS][CU][P] = {};
     int at_u = 0, at_v[B] = {};
     bool any = false;
-    auto flush = [&](int b) { flush_block<F>(sum + b * CV, at_u, at_v[b], a, share.image); };
+    auto flush = [&](int b) { flush_block<F>(sum + b * CV, at_u, at_v[b], a, part.image); };
 
     if (threadIdx.x == 0) s.batch.last_u = INT32_MIN;
     int half = 0;
-    const cplx<T> *value = a.value + share.image;
-    fetch_batch<T, P, N>(s.batch, half, a.sample + share.begin, value + share.begin * a.n_image, a.n_image,
-                         (int)(share.end - share.begin < N ? share.end - share.begin : N));
-    for (int64_t done = share.begin; done < share.end; done += N, half ^= 1) {
-        int n = (int)(share.end - done < N ? share.end - done : N);
+    const cplx<T> *value = a.value + part.image;
+    fetch_batch<T, P, N>(s.batch, half, a.sample + part.begin, value + part.begin * a.n_image, a.n_image,
+                         (int)(part.end - part.begin < N ? part.end - part.begin : N));
+    for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
+        int n = (int)(part.end - done < N ? part.end - done : N);
         __pipeline_wait_prior(0);
         __syncthreads();
         if (threadIdx.x < 32) find_batch<CU, CV>(s.batch, half, a, n);
-        if (done + N < share.end)
+        if (done + N < part.end)
             fetch_batch<T, P, N>(s.batch, half ^ 1, a.sample + done + N, value + (done + N) * a.n_image, a.n_image,
-                                 (int)(share.end - done - N < N ? share.end - done - N : N));
+                                 (int)(part.end - done - N < N ? part.end - done - N : N));
         __syncthreads();
         stage_by<T>(a.lookup, [&](auto lookup) {
-            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, share.first_u, cells_u,
+            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, part.first_u, cells_u,
                                                    share_u);
-            stage_products<lookup.value>(s, half, along_v, n, share.first_v, cells_v, share_v);
+            stage_products<lookup.value>(s, half, along_v, n, part.first_v, cells_v, share_v);
         });
         __syncthreads();
-        if (!mine) continue;
+        if (!own) continue;
 
         uint32_t moves = s.batch.moves;
         for (int k = 0; k < n;) {
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
             }
         }
     }
-    if (mine && any)
+    if (own && any)
 #pragma unroll
         for (int b = 0; b < B; b++) flush(b);
 }
@@ -186,10 +186,10 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     constexpr int P = F::P, CV = F::CV, N = F::N;
     __shared__ batch_store<T, P, N> b;
 
-    block_share share = share_blocks<P>(a, a.threads_u, a.threads_v * CV);
+    block_part part = find_part<P>(a, a.threads_u, a.threads_v * CV);
     int tx = (int)threadIdx.x % a.threads_u, ty = (int)threadIdx.x / a.threads_u;
-    int place_u = share.first_u + tx, place_v = share.first_v + ty, step_v = a.threads_v;
-    bool mine = ty < a.threads_v && place_u < a.window_u;
+    int place_u = part.first_u + tx, place_v = part.first_v + ty, step_v = a.threads_v;
+    bool own = ty < a.threads_v && place_u < a.window_u;
 
     cplx<T> sum[CV][P] = {};
     corner at = {0, 0, 0, 0};
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     auto flush = [&](corner to, bool all) {
         int from_u = cell_at(place_u, at.place_u, at.u, a.window_u);
         all |= from_u != cell_at(place_u, to.place_u, to.u, a.window_u);
-        int64_t x = (int64_t)msi_wrap_cell(from_u, a.nu) * a.n_image + share.image, pitch = (int64_t)a.nu * a.n_image;
+        int64_t x = (int64_t)msi_wrap_cell(from_u, a.nu) * a.n_image + part.image, pitch = (int64_t)a.nu * a.n_image;
 #pragma unroll
         for (int j = 0; j < CV; j++) {
             int place = place_v + j * step_v, from_v = cell_at(place, at.place_v, at.v, a.window_v);
@@ -209,19 +209,19 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
 
     if (threadIdx.x == 0) b.last_u = INT32_MIN;
     int half = 0;
-    const cplx<T> *value = a.value + share.image;
-    fetch_batch<T, P, N>(b, half, a.sample + share.begin, value + share.begin * a.n_image, a.n_image,
-                         (int)(share.end - share.begin < N ? share.end - share.begin : N));
-    for (int64_t done = share.begin; done < share.end; done += N, half ^= 1) {
-        int n = (int)(share.end - done < N ? share.end - done : N);
+    const cplx<T> *value = a.value + part.image;
+    fetch_batch<T, P, N>(b, half, a.sample + part.begin, value + part.begin * a.n_image, a.n_image,
+                         (int)(part.end - part.begin < N ? part.end - part.begin : N));
+    for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
+        int n = (int)(part.end - done < N ? part.end - done : N);
         __pipeline_wait_prior(0);
         __syncthreads();
         if (threadIdx.x < 32) find_batch<1, 1>(b, half, a, n);
-        if (done + N < share.end)
+        if (done + N < part.end)
             fetch_batch<T, P, N>(b, half ^ 1, a.sample + done + N, value + (done + N) * a.n_image, a.n_image,
-                                 (int)(share.end - done - N < N ? share.end - done - N : N));
+                                 (int)(part.end - done - N < N ? part.end - done - N : N));
         __syncthreads();
-        if (!mine) continue;
+        if (!own) continue;
 
         uint32_t moves = b.moves, changes = b.changes;
         cplx<T> w[CV], next_w[CV];
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
             }
         }
     }
-    if (mine && any) flush(at, true);
+    if (own && any) flush(at, true);
 }
 
 template <class F> int launch(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream)

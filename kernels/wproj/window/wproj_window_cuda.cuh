@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What gridding and degridding with a moving window share: how a window is cut into tiles and threads, and how a batch
- * of visibilities is staged.
+ * Gridding and degridding with a moving window share how a window is cut into tiles and threads, and how a batch of
+ * visibilities is staged.
  *
  * The plane of cells is divided, without end, into windows of window_u x window_v cells, and these into blocks of
  * coarsen_u x coarsen_v cells. A thread owns one block or several above each other, those that have a given place in
@@ -28,7 +28,7 @@ namespace {
 
 using namespace complex_cuda;
 
-/* A launch, as the device sees it. */
+/* The arguments of a launch. */
 template <typename T> struct window_args {
     int32_t nu, nv;
     int64_t n_vis;
@@ -53,8 +53,8 @@ template <typename T> struct window_args {
 };
 
 /*
- * Where a visibility's weights along one axis come from, and where they go: 16 bytes, read at once. With textures `row`
- * holds plane and element of tap 0 (pack_texel).
+ * A source says where a visibility's weights along one axis come from, and where they go: 16 bytes, read at once. With
+ * textures `row` holds plane and element of tap 0 (pack_texel).
  */
 template <typename T> struct alignas(16) tap_source {
     const cplx<T> *row;
@@ -62,7 +62,7 @@ template <typename T> struct alignas(16) tap_source {
     int32_t taps; /* with the top bit where they are conjugated */
 };
 
-/* Corner of the rectangle in which a visibility's footprint lies, and its place in the window. */
+/* A corner is that of the rectangle in which a visibility's footprint lies; it has a place in the window. */
 struct corner {
     int32_t u, v, place_u, place_v;
 };
@@ -74,8 +74,8 @@ __device__ __forceinline__ int floor_mod(int x, int m)
 }
 
 /*
- * Types and sizes of one compiled form. P image planes, B blocks of CU x CV cells a thread, tiles of at most TU x TV
- * cells, batches of N visibilities, at least BLOCKS blocks of threads a multiprocessor.
+ * A compiled form has these types and sizes. P image planes, B blocks of CU x CV cells a thread, tiles of at most TU x
+ * TV cells, batches of N visibilities, at least BLOCKS blocks of threads a multiprocessor.
  *
  * A row of staged weights is read in 16-byte packs. Thread tx reads packs tx, tx + TU/CU, ..: neighbours in a warp read
  * neighbouring packs, so that no two meet in a bank.
@@ -90,8 +90,8 @@ template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N
 };
 
 /*
- * Place of element x of a staged row of ROOM elements, threads' B blocks of C one after another, read in packs of PACK:
- * the same pack of all threads' same blocks lies together.
+ * Find the place of element x of a staged row of ROOM elements, threads' B blocks of C one after another, read in packs
+ * of PACK: the same pack of all threads' same blocks lies together.
  */
 template <int C, int B, int ROOM, int PACK> __device__ __forceinline__ int pack_place(int x)
 {
@@ -100,8 +100,8 @@ template <int C, int B, int ROOM, int PACK> __device__ __forceinline__ int pack_
 }
 
 /*
- * A batch on its way: raw samples and values come by asynchronous copies while the batch before is worked on; then warp
- * 0 finds taps and corners.
+ * A batch is prepared in two steps: raw samples and values come by asynchronous copies while the batch before is worked
+ * on; then warp 0 finds taps and corners.
  */
 template <typename T, int P, int N> struct batch_store {
     alignas(16) cplx<T> value[2][N * P];
@@ -114,7 +114,7 @@ template <typename T, int P, int N> struct batch_store {
     int32_t last_u, last_v; /* corner of the last visibility of the batch before */
 };
 
-/* `value` has `stride` images a visibility; NULL: samples alone. */
+/* Start fetching a batch. `value` has `stride` images a visibility; NULL: samples alone. */
 template <typename T, int P, int N>
 __device__ void fetch_batch(batch_store<T, P, N> &b, int half, const msi_wproj_sample *sample, const cplx<T> *value,
                             int stride, int n)
@@ -128,13 +128,13 @@ __device__ void fetch_batch(batch_store<T, P, N> &b, int half, const msi_wproj_s
     __pipeline_commit();
 }
 
-/* The texture's element of tap 0, and the plane, in the room of a pointer. */
+/* Pack the texture's element of tap 0, and the plane, into the bits of a pointer. */
 template <typename T> __device__ __forceinline__ const cplx<T> *pack_texel(float at, int plane)
 {
     return (const cplx<T> *)((uint64_t)(uint32_t)plane << 32 | __float_as_uint(at));
 }
 
-/* By warp 0: sources, corners and moves of n <= 32 visibilities. */
+/* Find sources, corners and moves of n <= 32 visibilities, by warp 0. */
 template <int CU, int CV, typename T, int P, int N>
 __device__ void find_batch(batch_store<T, P, N> &b, int half, const window_args<T> &a, int n)
 {
@@ -199,7 +199,7 @@ __device__ __forceinline__ double flip(double x, uint32_t sign)
     return __hiloint2double((int)((uint32_t)__double2hiint(x) ^ (sign & CONJUGATE)), __double2loint(x));
 }
 
-/* Of a table, or 0, by a predicate: a branch around every load would cost more than the load. */
+/* Read from a table, or 0, by a predicate: a branch around every load would cost more than the load. */
 __device__ __forceinline__ cplx<float> read_table_if(bool there, const cplx<float> *p)
 {
     cplx<float> x = {0, 0};
@@ -226,7 +226,7 @@ __device__ __forceinline__ cplx<double> read_table_if(bool there, const cplx<dou
     return x;
 }
 
-/* One read of 16 bytes. */
+/* Read a source by one read of 16 bytes. */
 template <typename T> __device__ __forceinline__ tap_source<T> read_source(const tap_source<T> *p)
 {
     int4 x = *(const int4 *)p;
@@ -234,14 +234,14 @@ template <typename T> __device__ __forceinline__ tap_source<T> read_source(const
     return {(const cplx<T> *)row, x.z, x.w};
 }
 
-/* What staging needs to find weights along one axis. */
+/* Staging finds weights along an axis by these. */
 struct axis {
     int window;
     cudaTextureObject_t texture;
     float oversample;
 };
 
-/* The weight that falls on place x of the window; 0 where the footprint does not reach. */
+/* Find the weight that falls on place x of the window; 0 where the footprint does not reach. */
 template <msi_wproj_lookup LOOKUP, typename T>
 __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac, int x, axis along)
 {
@@ -269,7 +269,7 @@ __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac,
     return w;
 }
 
-/* Calls stage with the lookup as a constant; textures hold floats alone. */
+/* Call stage with the lookup as a constant; textures hold floats alone. */
 template <typename T, class STAGE> __device__ __forceinline__ void stage_by(msi_wproj_lookup lookup, STAGE stage)
 {
     if (lookup == MSI_WPROJ_NEAREST)
@@ -280,13 +280,13 @@ template <typename T, class STAGE> __device__ __forceinline__ void stage_by(msi_
         stage(std::integral_constant<msi_wproj_lookup, MSI_WPROJ_TEXTURE>());
 }
 
-/* How a block's threads share the items (visibility, place) of a staging pass: each keeps its place, or few. */
+/* A block's threads divide the items (visibility, place) of a staging pass: each keeps its place, or few. */
 struct staging {
     int x, k;           /* first place in the tile, first visibility */
     int x_step, k_step; /* strides */
 };
 
-__device__ __forceinline__ staging share_items(int log2_width)
+__device__ __forceinline__ staging divide_items(int log2_width)
 {
     staging s;
     s.x_step = 1 << log2_width;
@@ -297,7 +297,7 @@ __device__ __forceinline__ staging share_items(int log2_width)
     return s;
 }
 
-/* Weights along one axis of n visibilities into rows of ROOM staged elements. */
+/* Stage weights along one axis of n visibilities in rows of ROOM elements. */
 template <int C, int B, int ROOM, msi_wproj_lookup LOOKUP, typename T>
 __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> *source, const float *frac, axis along,
                                            int n, int first, int cells, staging share)
@@ -311,7 +311,7 @@ __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> 
     }
 }
 
-/* A thread's place in its tile: pairs of lanes along v, pairs of pairs along u, so that equal addresses lie in
+/* Find a thread's place in its tile: pairs of lanes along v, pairs of pairs along u, so that equal addresses lie in
  * neighbouring lanes, where the shared memory merges them. */
 __device__ __forceinline__ void thread_place(int threads_u, int threads_v, int *tx, int *ty)
 {
@@ -334,7 +334,7 @@ template <> struct pack_of<double> {
     using type = double2;
 };
 
-/* COUNT complex elements, a multiple of the pack, from shared memory; packs are `step` elements apart. */
+/* Read COUNT complex elements, a multiple of the pack, from shared memory; packs are `step` elements apart. */
 template <int COUNT> __device__ __forceinline__ void read_packs(const cplx<float> *p, int step, cplx<float> *out)
 {
 #pragma unroll
@@ -359,17 +359,17 @@ template <typename T> __device__ __forceinline__ cplx<T> multiply(cplx<T> a, cpl
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* A block of threads' part of a launch. */
-struct block_share {
+/* A block of threads does this part of a launch. */
+struct block_part {
     int first_u, first_v; /* places in the window of the tile's first cell */
     int image;            /* first of the images */
     int64_t begin, end;   /* visibilities */
 };
 
 template <int P, typename T>
-__device__ __forceinline__ block_share share_blocks(const window_args<T> &a, int tile_u, int tile_v)
+__device__ __forceinline__ block_part find_part(const window_args<T> &a, int tile_u, int tile_v)
 {
-    block_share s;
+    block_part s;
     uint32_t b = blockIdx.x;
     s.first_u = (int)(b % (uint32_t)a.n_tile_u) * tile_u;
     b /= (uint32_t)a.n_tile_u;
@@ -381,20 +381,20 @@ __device__ __forceinline__ block_share share_blocks(const window_args<T> &a, int
     return s;
 }
 
-/* Where the cell at a place of the window lies for a corner, along one axis. */
+/* Find where the cell at a place of the window lies for a corner, along one axis. */
 __device__ __forceinline__ int cell_at(int place, int corner_place, int corner_cell, int window)
 {
     int x = place - corner_place;
     return corner_cell + (x < 0 ? x + window : x);
 }
 
-/* Full tables: P images, CV cells of a column a thread, at most MOST threads. */
+/* A form for full tables has P images, CV cells of a column a thread, at most MOST threads. */
 template <typename T_, int P_, int CV_, int N_, int MOST_, int BLOCKS_> struct full_form {
     using T = T_;
     static constexpr int P = P_, CV = CV_, N = N_, THREADS = MOST_, BLOCKS = BLOCKS_, FULL = 1;
 };
 
-/* Weights of a thread's column for visibility k; row j's place in the window is place_v + j step_v. */
+/* Read the weights of a thread's column for visibility k; row j's place in the window is place_v + j step_v. */
 template <int CV, typename T, int P, int N>
 __device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, N> &b, int k, const window_args<T> &a,
                                             int place_u, int place_v, int step_v)

@@ -14,12 +14,12 @@
 extern "C" {
 #endif
 
-/* What multiplies. TENSOR: degridding by kernels that have operands, from rows that are multiples of four cells;
- * numbers are split and scaled, so that a product is right to 2^-22 or so, and a cell to 2^-35 of the largest that is
- * read near it. */
+/* A variant is what multiplies. TENSOR: degridding by kernels that have operands, from rows that are multiples of four
+ * cells; numbers are split and scaled, so that a product is right to 2^-22 or so, and a cell to 2^-35 of the largest
+ * that is read near it. */
 enum { MSI_WINDOW_THREADS, MSI_WINDOW_TENSOR };
 
-/* How a launch divides its work; window_tuning.h chooses. */
+/* A shape says how a launch divides its work; window_tuning.h chooses it. */
 typedef struct msi_window_shape {
     int32_t images;               /* of a thread; more are worked on in passes of one launch */
     int32_t coarsen_u, coarsen_v; /* cells of a block that moves as one */
@@ -32,7 +32,7 @@ typedef struct msi_window_shape {
 /*
  * msi_window_grid_cuda - grid[v][u][p] += value[i][p] K_i(u, v) over all samples.
  *
- * Given:   stream is a cudaStream_t
+ * Given:   stream, a cudaStream_t of the current device
  * Returns: 0, MSI_ERANGE (a shape that is not compiled in, kernels wider than the grid), MSI_EGPU
  * Notes:   sums in the job's precision by atomic additions, so their order varies.
  * Source:  Romein 2012 section 4; Merry 2016 section 3.

@@ -125,18 +125,18 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     S &s = *(S *)memory;
 
     int cells_u = a.threads_u * CU, cells_v = a.threads_v * F::ROWS;
-    block_share share = share_blocks<P>(a, cells_u, cells_v);
+    block_part part = find_part<P>(a, cells_u, cells_v);
     int tx, ty;
     thread_place(a.threads_u, a.threads_v, &tx, &ty);
-    staging share_u = share_items(a.log2_tile_u), share_v = share_items(a.log2_tile_v);
-    bool mine = threadIdx.x < a.threads_u * a.threads_v;
-    int place_u = share.first_u + tx * CU, place_v = share.first_v + ty * F::ROWS;
+    staging share_u = divide_items(a.log2_tile_u), share_v = divide_items(a.log2_tile_v);
+    bool own = threadIdx.x < a.threads_u * a.threads_v;
+    int place_u = part.first_u + tx * CU, place_v = part.first_v + ty * F::ROWS;
     axis along_u = {a.window_u, a.texture_u, (float)a.oversample};
     axis along_v = {a.window_v, a.texture_v, (float)a.oversample};
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
     /* Lanes without cells follow one that has some; theirs stay zero. */
-    if (!mine) tx = ty = 0;
+    if (!own) tx = ty = 0;
 
     cplx<T> cell[F::ROWS][CU][P] = {};
     int at_u = INT32_MIN, at_v[B];
@@ -148,36 +148,36 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
 
     if (threadIdx.x == 0) s.batch.last_u = INT32_MIN;
     int half = 0;
-    fetch_batch<T, P, N>(s.batch, half, a.sample + share.begin, nullptr, 0,
-                         (int)(share.end - share.begin < N ? share.end - share.begin : N));
-    for (int64_t done = share.begin; done < share.end; done += N, half ^= 1) {
-        int n = (int)(share.end - done < N ? share.end - done : N);
+    fetch_batch<T, P, N>(s.batch, half, a.sample + part.begin, nullptr, 0,
+                         (int)(part.end - part.begin < N ? part.end - part.begin : N));
+    for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
+        int n = (int)(part.end - done < N ? part.end - done : N);
         __pipeline_wait_prior(0);
         __syncthreads();
         if (threadIdx.x < 32) find_batch<CU, CV>(s.batch, half, a, n);
-        if (done + N < share.end)
+        if (done + N < part.end)
             fetch_batch<T, P, N>(s.batch, half ^ 1, a.sample + done + N, nullptr, 0,
-                                 (int)(share.end - done - N < N ? share.end - done - N : N));
+                                 (int)(part.end - done - N < N ? part.end - done - N : N));
         __syncthreads();
         stage_by<T>(a.lookup, [&](auto lookup) {
-            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, share.first_u, cells_u,
+            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, part.first_u, cells_u,
                                                    share_u);
-            stage_rows<CV, B, F::TV, lookup.value>(s.v, s.batch.v, s.batch.frac_v, along_v, n, share.first_v, cells_v,
+            stage_rows<CV, B, F::TV, lookup.value>(s.v, s.batch.v, s.batch.frac_v, along_v, n, part.first_v, cells_v,
                                                    share_v);
         });
         __syncthreads();
 
-        cplx<T> *value = a.value + done * a.n_image + share.image;
+        cplx<T> *value = a.value + done * a.n_image + part.image;
         if (direct) to.out = (T *)value;
         uint32_t moves = s.batch.moves;
         for (int k = 0; k < n;) {
-            if (mine && moves & (1u << k)) {
+            if (own && moves & (1u << k)) {
                 corner c = s.batch.at[k];
                 int u = cell_at(place_u, c.place_u, c.u, a.window_u);
 #pragma unroll
                 for (int b = 0; b < B; b++) {
                     int v = cell_at(place_v + b * CV, c.place_v, c.v, a.window_v);
-                    if (u != at_u || v != at_v[b]) read_block<F>(cell + b * CV, u, v, a, share.image);
+                    if (u != at_u || v != at_v[b]) read_block<F>(cell + b * CV, u, v, a, part.image);
                     at_v[b] = v;
                 }
                 at_u = u;
@@ -219,15 +219,15 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     using T = typename F::T;
     constexpr int P = F::P, CV = F::CV, N = F::N;
     __shared__ batch_store<T, P, N> b;
-    __shared__ cplx<T> part[(F::THREADS + 31) / 32][N * P];
+    __shared__ cplx<T> warp_sum[(F::THREADS + 31) / 32][N * P];
 
-    block_share share = share_blocks<P>(a, a.threads_u, a.threads_v * CV);
+    block_part part = find_part<P>(a, a.threads_u, a.threads_v * CV);
     int tx = (int)threadIdx.x % a.threads_u, ty = (int)threadIdx.x / a.threads_u;
-    int place_u = share.first_u + tx, place_v = share.first_v + ty, step_v = a.threads_v;
-    bool mine = ty < a.threads_v && place_u < a.window_u;
+    int place_u = part.first_u + tx, place_v = part.first_v + ty, step_v = a.threads_v;
+    bool own = ty < a.threads_v && place_u < a.window_u;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
-    totals<T> to = {(T *)part[warp], direct ? 2 * a.n_image : 2 * P};
+    totals<T> to = {(T *)warp_sum[warp], direct ? 2 * a.n_image : 2 * P};
     int number = transposed_index<2 * P>(lane);
 
     cplx<T> cell[CV][P] = {};
@@ -235,19 +235,19 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
 
     if (threadIdx.x == 0) b.last_u = INT32_MIN;
     int half = 0;
-    fetch_batch<T, P, N>(b, half, a.sample + share.begin, nullptr, 0,
-                         (int)(share.end - share.begin < N ? share.end - share.begin : N));
-    for (int64_t done = share.begin; done < share.end; done += N, half ^= 1) {
-        int n = (int)(share.end - done < N ? share.end - done : N);
+    fetch_batch<T, P, N>(b, half, a.sample + part.begin, nullptr, 0,
+                         (int)(part.end - part.begin < N ? part.end - part.begin : N));
+    for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
+        int n = (int)(part.end - done < N ? part.end - done : N);
         __pipeline_wait_prior(0);
         __syncthreads();
         if (threadIdx.x < 32) find_batch<1, 1>(b, half, a, n);
-        if (done + N < share.end)
+        if (done + N < part.end)
             fetch_batch<T, P, N>(b, half ^ 1, a.sample + done + N, nullptr, 0,
-                                 (int)(share.end - done - N < N ? share.end - done - N : N));
+                                 (int)(part.end - done - N < N ? part.end - done - N : N));
         __syncthreads();
 
-        cplx<T> *value = a.value + done * a.n_image + share.image;
+        cplx<T> *value = a.value + done * a.n_image + part.image;
         if (direct) to.out = (T *)value;
         uint32_t moves = b.moves, changes = b.changes;
         cplx<T> w[CV], next_w[CV];
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
             uint32_t later = k < 31 ? changes >> (k + 1) << (k + 1) : 0;
             int stop = later ? min(n, __ffs((int)later) - 1) : n;
             if (stop < n) read_column<CV>(next_w, b, stop, a, place_u, place_v, step_v);
-            if (mine && moves & (1u << k)) {
+            if (own && moves & (1u << k)) {
                 corner c = b.at[k];
                 int u = cell_at(place_u, c.place_u, c.u, a.window_u);
                 bool all = at.place_u < 0 || u != cell_at(place_u, at.place_u, at.u, a.window_u);
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
                         read_cell<P>(cell[j],
                                      a.grid +
                                          ((int64_t)msi_wrap_cell(v, a.nv) * a.nu + msi_wrap_cell(u, a.nu)) * a.n_image +
-                                         share.image,
+                                         part.image,
                                      a.pairs);
                 }
                 at = c;
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
         }
         if (!direct) {
             __syncthreads();
-            write_totals<P>((const T *)part, 2 * N * P, value, a.n_image, n, several);
+            write_totals<P>((const T *)warp_sum, 2 * N * P, value, a.n_image, n, several);
         }
     }
 }

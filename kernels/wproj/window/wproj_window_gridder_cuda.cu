@@ -4,26 +4,28 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/wproj/job/wkernel_cuda.h"
-#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_range.h"
+#include "kernels/wproj/job/wkernel_cuda.h"
 #include "kernels/wproj/window/window_operands_cuda.h"
 #include "kernels/wproj/window/window_tuning.h"
+#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
 
 struct msi_window_gridder {
+    msi_gpu_stream gpu;
     msi_window_order *order;
     msi_wkernel_mirror mirror;
     msi_wproj_kernels kernels; /* the mirror's and textures; max_taps and operands are set for each launch */
-    cudaArray_t array[2];      /* textures' */
+    cudaArray_t array[2];      /* of the textures */
     msi_precision precision;
     int n_image;
     int64_t n_expected;
     cudaEvent_t begin, end;
     char device[256];
-    /* By direction and class. */
+    /* [direction][class] */
     msi_window_shape shape[2][MSI_WINDOW_MAX_CLASS]; /* n_vis 0: not chosen yet */
     bool is_measured[2][MSI_WINDOW_MAX_CLASS];       /* as far as n_expected samples allow */
-    /* By class, for degridding. */
+    /* [class], for degridding */
     msi_window_operands *operands[MSI_WINDOW_MAX_CLASS];
     bool has_asked[MSI_WINDOW_MAX_CLASS]; /* for operands, of which there may be none */
 };
@@ -40,10 +42,11 @@ constexpr double MOST_PART = 0.05, SLOWER = 1.25;
 constexpr int64_t LEAST_MEASURED = 1 << 18, MOST_MEASURED = 1 << 21;
 
 /*
- * A plane's kernel as a function of the distance, one row of a texture: sub-offsets of all taps in between each other.
+ * Make a texture: a plane's kernel is a function of the distance, one row with the sub-offsets of all taps in between
+ * each other.
  */
-int make_texture(const msi_wkernel_set *k, const msi_c32 *table, const int64_t *offset, cudaArray_t *array,
-                 uint64_t *texture)
+int make_texture(const msi_wkernel_set *k, const msi_c32 *table, const int64_t *offset, cudaStream_t stream,
+                 cudaArray_t *array, uint64_t *texture)
 {
     const int64_t os = k->oversample, middle = (k->half_max + 1) * os, width = 2 * middle + 1;
     std::vector<msi_c32> row((size_t)(width * k->n_plane));
@@ -55,7 +58,9 @@ int make_texture(const msi_wkernel_set *k, const msi_c32 *table, const int64_t *
     const cudaChannelFormatDesc format = cudaCreateChannelDesc<float2>();
     const size_t pitch = (size_t)width * sizeof row[0];
     MSI_CUDA(cudaMallocArray(array, &format, (size_t)width, (size_t)k->n_plane));
-    MSI_CUDA(cudaMemcpy2DToArray(*array, 0, 0, row.data(), pitch, pitch, (size_t)k->n_plane, cudaMemcpyHostToDevice));
+    MSI_CUDA(cudaMemcpy2DToArrayAsync(*array, 0, 0, row.data(), pitch, pitch, (size_t)k->n_plane,
+                                      cudaMemcpyHostToDevice, stream));
+    MSI_CUDA(cudaStreamSynchronize(stream));
     cudaResourceDesc resource = {};
     resource.resType = cudaResourceTypeArray;
     resource.res.array.array = *array;
@@ -72,36 +77,38 @@ int make_texture(const msi_wkernel_set *k, const msi_c32 *table, const int64_t *
 int make_textures(msi_window_gridder *g, const msi_wkernel_set *k)
 {
     std::vector<msi_c32> table((size_t)k->n_element);
-    MSI_CUDA(cudaMemcpy(table.data(), k->table, table.size() * sizeof table[0], cudaMemcpyDefault));
-    MSI_TRY(make_texture(k, table.data(), k->offset_u, &g->array[0], &g->kernels.texture_u));
-    MSI_TRY(make_texture(k, table.data(), k->offset_v, &g->array[1], &g->kernels.texture_v));
+    cudaStream_t stream = (cudaStream_t)g->gpu.stream;
+    MSI_CUDA(cudaMemcpyAsync(table.data(), k->table, table.size() * sizeof table[0], cudaMemcpyDefault, stream));
+    MSI_TRY(msi_gpu_stream_wait(&g->gpu));
+    MSI_TRY(make_texture(k, table.data(), k->offset_u, stream, &g->array[0], &g->kernels.texture_u));
+    MSI_TRY(make_texture(k, table.data(), k->offset_v, stream, &g->array[1], &g->kernels.texture_v));
     g->kernels.lookup = MSI_WPROJ_TEXTURE;
     g->kernels.texture_middle = (float)((k->half_max + 1) * k->oversample);
     return MSI_OK;
 }
 
-int set_up(msi_window_gridder *g, const msi_wproj_geometry *geometry, const msi_wkernel_set *k, int64_t capacity,
-           int textures)
+int set_up(msi_window_gridder *g, const msi_window_gridder_spec *spec)
 {
-    int device;
+    const msi_wproj_geometry *geometry = spec->geometry;
+    const msi_wkernel_set *k = spec->kernels;
     cudaDeviceProp about;
-    MSI_CUDA(cudaGetDevice(&device));
-    MSI_CUDA(cudaGetDeviceProperties(&about, device));
+    MSI_TRY(msi_gpu_stream_enter(&g->gpu));
+    MSI_CUDA(cudaGetDeviceProperties(&about, g->gpu.device));
     std::copy(about.name, about.name + sizeof g->device, g->device);
     MSI_CUDA(cudaEventCreate(&g->begin));
     MSI_CUDA(cudaEventCreate(&g->end));
-    MSI_TRY(msi_wkernel_mirror_make(&g->mirror, k, geometry->linear ? MSI_WPROJ_LINEAR : MSI_WPROJ_NEAREST));
+    MSI_TRY(msi_wkernel_mirror_make(&g->mirror, &g->gpu, k, geometry->linear ? MSI_WPROJ_LINEAR : MSI_WPROJ_NEAREST));
     g->kernels = g->mirror.view;
-    if (textures) MSI_TRY(make_textures(g, k));
-    return msi_window_order_create(&g->order, capacity, geometry, k->half, k->precision, g->n_image);
+    if (spec->textures) MSI_TRY(make_textures(g, k));
+    return msi_window_order_create(&g->order, &g->gpu, spec->capacity, geometry, k->half, k->precision, g->n_image);
 }
 
-/* What a shape is measured on. */
+/* A measurement of shapes is made on a job. */
 struct measurement {
     msi_window_gridder *g;
     msi_wproj_job job;
     int degrid;
-    cudaStream_t stream;
+    cudaStream_t stream; /* of g */
 };
 
 int launch(const msi_wproj_job *job, int degrid, const msi_window_shape *shape, cudaStream_t stream)
@@ -126,7 +133,7 @@ int measure(void *context, const msi_window_shape *shape, double *ms)
     return MSI_OK;
 }
 
-/* Timings that n_expected samples pay for, and the samples of each, n_vis at most. */
+/* Count the timings that n_expected samples pay for, and find the samples of each, n_vis at most. */
 int64_t count_timings(int64_t n_expected, int64_t n_vis, int64_t *n_measured)
 {
     const double paid = MOST_PART * (double)n_expected / (RUNS * SLOWER);
@@ -134,8 +141,8 @@ int64_t count_timings(int64_t n_expected, int64_t n_vis, int64_t *n_measured)
     return *n_measured < LEAST_MEASURED ? 0 : (int64_t)(paid / (double)*n_measured);
 }
 
-/* Measures on the job's own samples: with values of zero, which leave the grid as it is, or into the room for what will
- * be degridded. Where there is no room for zeros nothing is measured. */
+/* Measure on the job's own samples: with values of zero, which leave the grid as it is, or into the memory of the
+ * values to be degridded. Where there is no memory for zeros nothing is measured. */
 int measure_shapes(const measurement *of, const msi_window_case *what, const msi_window_shape *candidate, int n,
                    int64_t n_timing, msi_window_shape *shape)
 {
@@ -157,13 +164,13 @@ int measure_shapes(const measurement *of, const msi_window_case *what, const msi
     return rc;
 }
 
-/* n_expected: the samples that the shape is for. */
+/* Choose the shape for n_expected samples of a class. */
 int choose_shape(msi_window_gridder *g, const msi_wproj_job *job, int degrid, int of_class, int64_t n_expected,
-                 cudaStream_t stream, msi_window_shape *shape)
+                 msi_window_shape *shape)
 {
     msi_window_shape *known = &g->shape[degrid][of_class];
     bool *is_measured = &g->is_measured[degrid][of_class];
-    measurement m = {g, *job, degrid, stream};
+    measurement m = {g, *job, degrid, (cudaStream_t)g->gpu.stream};
     const int64_t n_timing = *is_measured ? 0 : count_timings(n_expected, job->n_vis, &m.job.n_vis);
     msi_window_shape candidate[MSI_WINDOW_MAX_SHAPES];
     const int n = degrid ? msi_window_degrid_shapes(job, candidate) : msi_window_grid_shapes(job, candidate);
@@ -184,19 +191,20 @@ int choose_shape(msi_window_gridder *g, const msi_wproj_job *job, int degrid, in
     return MSI_OK;
 }
 
-/* The operands of a class, made at the first call. */
-int operands_of(msi_window_gridder *g, const msi_wproj_job *job, int of_class, cudaStream_t stream,
-                const msi_window_operands **operands)
+/* Find the operands of a class; they are made at the first call. */
+int operands_of(msi_window_gridder *g, const msi_wproj_job *job, int of_class, const msi_window_operands **operands)
 {
-    if (!g->has_asked[of_class]) MSI_TRY(msi_window_operands_create(&g->operands[of_class], job, stream));
+    if (!g->has_asked[of_class]) MSI_TRY(msi_window_operands_create(&g->operands[of_class], job, g->gpu.stream));
     g->has_asked[of_class] = true;
     *operands = g->operands[of_class];
     return MSI_OK;
 }
 
-int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const msi_window_grid *grid, int degrid,
-                cudaStream_t stream)
+/* Grid or degrid the ordered samples, class by class. */
+int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const msi_wproj_grid *grid, int degrid)
 {
+    const gpu_range range(degrid ? "degrid by window" : "grid by window");
+    MSI_TRY(msi_gpu_stream_enter(&g->gpu));
     const int64_t n_all = ordered->first[ordered->n_class];
     for (int c = 0; c < ordered->n_class; c++) {
         const int64_t first = ordered->first[c], n = ordered->first[c + 1] - first;
@@ -212,32 +220,33 @@ int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const 
         job.grid = grid->cells;
         job.kernels = g->kernels;
         job.kernels.max_taps = ordered->taps[c];
-        if (degrid) MSI_TRY(operands_of(g, &job, c, stream, &job.kernels.operands));
-        /* Classes share what is to come as they share this slice. */
+        if (degrid) MSI_TRY(operands_of(g, &job, c, &job.kernels.operands));
+        /* Classes divide the samples to come as they divide this slice's. */
         const double part = (double)n / (double)n_all;
         msi_window_shape shape;
-        MSI_TRY(choose_shape(g, &job, degrid, c, (int64_t)(part * (double)g->n_expected), stream, &shape));
-        MSI_TRY(launch(&job, degrid, &shape, stream));
+        MSI_TRY(choose_shape(g, &job, degrid, c, (int64_t)(part * (double)g->n_expected), &shape));
+        MSI_TRY(launch(&job, degrid, &shape, (cudaStream_t)g->gpu.stream));
     }
     return MSI_OK;
 }
 
 } // namespace
 
-extern "C" int msi_window_gridder_create(msi_window_gridder **out, const msi_wproj_geometry *geometry,
-                                         const msi_wkernel_set *kernels, int n_image, int64_t capacity,
-                                         int64_t n_expected, int textures)
+extern "C" int msi_window_gridder_create(msi_window_gridder **out, const msi_gpu_stream *gpu,
+                                         const msi_window_gridder_spec *spec)
 {
+    const bool linear = spec->geometry->linear;
     *out = nullptr;
-    if ((geometry->linear && kernels->form == MSI_WKERNEL_FULL) ||
-        (textures && (!geometry->linear || kernels->precision != MSI_FP32)))
+    if ((linear && spec->kernels->form == MSI_WKERNEL_FULL) ||
+        (spec->textures && (!linear || spec->kernels->precision != MSI_FP32)))
         return msi_error_set(MSI_ERANGE,
                              "the window strategy interpolates separable kernels alone, by textures in fp32 alone");
     msi_window_gridder *g = new msi_window_gridder{};
-    g->precision = kernels->precision;
-    g->n_image = n_image;
-    g->n_expected = n_expected;
-    int rc = set_up(g, geometry, kernels, capacity, textures);
+    g->gpu = *gpu;
+    g->precision = spec->kernels->precision;
+    g->n_image = spec->n_image;
+    g->n_expected = spec->n_expected;
+    int rc = set_up(g, spec);
     if (rc)
         msi_window_gridder_free(g);
     else
@@ -260,18 +269,18 @@ extern "C" void msi_window_gridder_free(msi_window_gridder *g)
 }
 
 extern "C" int msi_window_gridder_add(msi_window_gridder *g, const msi_window_block *block, const int32_t *image_plane,
-                                      int32_t slice, const msi_window_grid *grid, void *stream)
+                                      int32_t slice, const msi_wproj_grid *grid)
 {
     msi_window_ordered ordered;
-    MSI_TRY(msi_window_order_take(g->order, block, image_plane, slice, stream, &ordered));
-    return run_classes(g, &ordered, grid, 0, (cudaStream_t)stream);
+    MSI_TRY(msi_window_order_take(g->order, block, image_plane, slice, &ordered));
+    return run_classes(g, &ordered, grid, 0);
 }
 
 extern "C" int msi_window_gridder_predict(msi_window_gridder *g, const msi_window_block *block, int32_t slice,
-                                          const msi_window_grid *grid, void *stream)
+                                          const msi_wproj_grid *grid)
 {
     msi_window_ordered ordered;
-    MSI_TRY(msi_window_order_take(g->order, block, nullptr, slice, stream, &ordered));
-    MSI_TRY(run_classes(g, &ordered, grid, 1, (cudaStream_t)stream));
-    return msi_window_order_give(g->order, block, slice, stream);
+    MSI_TRY(msi_window_order_take(g->order, block, nullptr, slice, &ordered));
+    MSI_TRY(run_classes(g, &ordered, grid, 1));
+    return msi_window_order_give(g->order, block, slice);
 }

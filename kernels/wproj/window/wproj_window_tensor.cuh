@@ -255,18 +255,18 @@ __global__ void __launch_bounds__(32, F::BLOCKS)
 {
     constexpr int P = F::P, M = F::M, STEPS = F::STEPS, WORDS = LINEAR ? 3 : 2;
     __shared__ alignas(8) msi_wproj_sample fetched[2][BATCH];
-    const block_share share = share_blocks<P>(a, F::COLUMNS, F::ROWS);
+    const block_part part = find_part<P>(a, F::COLUMNS, F::ROWS);
     const int lane = threadIdx.x, row = lane / 4;
     const bool several = a.n_tile_u * a.n_tile_v > 1;
-    const tile_reader<F, ALONE> reader = {a, share.image, share.first_u + lane % 4 * FOUR, share.first_v + row};
-    const uint4 *lane_u = o.u + (share.first_u / FOUR + lane % 4) * 2 + row % 2;
-    const cplx<float> *lane_v = o.v + share.first_v + row;
+    const tile_reader<F, ALONE> reader = {a, part.image, part.first_u + lane % 4 * FOUR, part.first_v + row};
+    const uint4 *lane_u = o.u + (part.first_u / FOUR + lane % 4) * 2 + row % 2;
+    const cplx<float> *lane_v = o.v + part.first_v + row;
     const float weight_down = scale_to(*o.largest, WEIGHT_TOP).down;
     const int number = transposed_index<2 * P>(lane & ~3);
 
     /* A lane's own sample of a batch. */
     auto fetch = [&](int64_t first, int half) {
-        const char *from = (const char *)(a.sample + min(first + lane, share.end - 1));
+        const char *from = (const char *)(a.sample + min(first + lane, part.end - 1));
 #pragma unroll
         for (int i = 0; i < WORDS; i++) __pipeline_memcpy_async((char *)&fetched[half][lane] + 8 * i, from + 8 * i, 8);
         __pipeline_commit();
@@ -277,24 +277,24 @@ __global__ void __launch_bounds__(32, F::BLOCKS)
     for (int j = 0; j < STEPS; j++) cells.u[j] = INT32_MIN;
     cells.largest[0] = -1;
     int last_u = INT32_MIN, last_v = 0, half = 0;
-    fetch(share.begin, 0);
-    for (int64_t done = share.begin; done < share.end; done += BATCH, half ^= 1) {
-        const int n = (int)min(share.end - done, (int64_t)BATCH);
+    fetch(part.begin, 0);
+    for (int64_t done = part.begin; done < part.end; done += BATCH, half ^= 1) {
+        const int n = (int)min(part.end - done, (int64_t)BATCH);
         __pipeline_wait_prior(0);
-        const msi_wproj_sample mine = fetched[half][lane];
+        const msi_wproj_sample own = fetched[half][lane];
         fetch(done + BATCH, half ^ 1);
-        const found_place f = find_place<LINEAR>(mine, a, o);
+        const found_place f = find_place<LINEAR>(own, a, o);
         int before_u = __shfl_up_sync(ALL_LANES, f.u, 1), before_v = __shfl_up_sync(ALL_LANES, f.v, 1);
         if (lane == 0) {
             before_u = last_u;
             before_v = last_v;
         }
         const uint32_t moves = __ballot_sync(ALL_LANES, f.u != before_u || f.v != before_v);
-        const uint32_t conjugate = __ballot_sync(ALL_LANES, (mine.conjugate != 0) != (a.conjugate != 0));
+        const uint32_t conjugate = __ballot_sync(ALL_LANES, (own.conjugate != 0) != (a.conjugate != 0));
         last_u = __shfl_sync(ALL_LANES, f.u, BATCH - 1);
         last_v = __shfl_sync(ALL_LANES, f.v, BATCH - 1);
 
-        float *out = (float *)(a.value + done * a.n_image + share.image);
+        float *out = (float *)(a.value + done * a.n_image + part.image);
         uint4 w[STEPS];
         auto read_operands = [&](int k, int end) {
             const int give = min(k + row / 2, end - 1);

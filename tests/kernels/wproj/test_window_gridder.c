@@ -169,6 +169,15 @@ static void degrid_plainly(const block_data *b, int32_t slice, const msi_c64 *gr
         }
 }
 
+static int create_gridder(msi_window_gridder **out, const msi_wproj_geometry *geometry, const msi_wkernel_set *kernels,
+                          int n_image, int64_t capacity, int64_t n_expected)
+{
+    const msi_gpu_stream gpu = {0, NULL};
+    const msi_window_gridder_spec spec = {
+        .geometry = geometry, .kernels = kernels, .n_image = n_image, .capacity = capacity, .n_expected = n_expected};
+    return msi_window_gridder_create(out, &gpu, &spec);
+}
+
 static void check_block(uint64_t seed, msi_precision precision, int full, int linear)
 {
     block_data b;
@@ -179,12 +188,12 @@ static void check_block(uint64_t seed, msi_precision precision, int full, int li
     /* Fractions between sub-offsets are float. */
     double limit = linear ? 3e-6 : tolerance(precision);
     msi_window_gridder *g;
-    assert_int_equal(msi_window_gridder_create(&g, &b.geometry, &b.kernels, n_image, N_ROW * N_CHAN, 0, 0), MSI_OK);
+    assert_int_equal(create_gridder(&g, &b.geometry, &b.kernels, n_image, N_ROW * N_CHAN, 0), MSI_OK);
     msi_c64 *truth = zeros(n_cell * n_image);
-    msi_window_grid grid = {b.geometry.nu, b.geometry.nv, numbers_to_device(truth, n_cell * n_image, precision)};
+    msi_wproj_grid grid = {b.geometry.nu, b.geometry.nv, numbers_to_device(truth, n_cell * n_image, precision)};
     for (int32_t slice = 0; slice < b.geometry.n_slice; slice++) {
         grid_plainly(&b, slice, truth);
-        assert_int_equal(msi_window_gridder_add(g, &b.device, image_plane, slice, &grid, NULL), MSI_OK);
+        assert_int_equal(msi_window_gridder_add(g, &b.device, image_plane, slice, &grid), MSI_OK);
     }
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
     msi_c64 *x = numbers_to_host(grid.cells, n_cell * n_image, precision);
@@ -194,8 +203,7 @@ static void check_block(uint64_t seed, msi_precision precision, int full, int li
     cudaFree(grid.cells);
     msi_window_gridder_free(g);
 
-    assert_int_equal(msi_window_gridder_create(&g, &b.geometry, &b.kernels, N_BLOCK_PLANE, N_ROW * N_CHAN, 0, 0),
-                     MSI_OK);
+    assert_int_equal(create_gridder(&g, &b.geometry, &b.kernels, N_BLOCK_PLANE, N_ROW * N_CHAN, 0), MSI_OK);
     msi_c64 *cells = random_numbers(&seed, n_cell * N_BLOCK_PLANE);
     grid.cells = numbers_to_device(cells, n_cell * N_BLOCK_PLANE, precision);
     msi_window_block wanted = b.device;
@@ -203,7 +211,7 @@ static void check_block(uint64_t seed, msi_precision precision, int full, int li
     truth = zeros(n_vis);
     for (int32_t slice = 0; slice < b.geometry.n_slice; slice++) {
         degrid_plainly(&b, slice, cells, truth);
-        assert_int_equal(msi_window_gridder_predict(g, &wanted, slice, &grid, NULL), MSI_OK);
+        assert_int_equal(msi_window_gridder_predict(g, &wanted, slice, &grid), MSI_OK);
     }
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
     x = numbers_to_host(wanted.vis, n_vis, precision);
@@ -276,16 +284,16 @@ static void grid_and_predict(const block_data *b, const msi_window_block *many, 
     const int32_t image_plane[] = {0};
     const int64_t n_cell = b->geometry.nu * b->geometry.nv;
     msi_c64 *empty = zeros(n_cell);
-    msi_window_grid grid = {b->geometry.nu, b->geometry.nv, numbers_to_device(empty, n_cell, MSI_FP32)};
+    msi_wproj_grid grid = {b->geometry.nu, b->geometry.nv, numbers_to_device(empty, n_cell, MSI_FP32)};
     msi_window_block wanted = *many;
     msi_window_gridder *g;
     wanted.weight = NULL;
-    assert_int_equal(msi_window_gridder_create(&g, &b->geometry, &b->kernels, 1, N_MANY, n_expected, 0), MSI_OK);
-    assert_int_equal(msi_window_gridder_add(g, many, image_plane, 0, &grid, NULL), MSI_OK);
+    assert_int_equal(create_gridder(&g, &b->geometry, &b->kernels, 1, N_MANY, n_expected), MSI_OK);
+    assert_int_equal(msi_window_gridder_add(g, many, image_plane, 0, &grid), MSI_OK);
     *gridded = numbers_to_host(grid.cells, n_cell, MSI_FP32);
     msi_c64 *vis = numbers_to_host(many->vis, N_MANY, MSI_FP32);
     wanted.vis = numbers_to_device(vis, N_MANY, MSI_FP32);
-    assert_int_equal(msi_window_gridder_predict(g, &wanted, 0, &grid, NULL), MSI_OK);
+    assert_int_equal(msi_window_gridder_predict(g, &wanted, 0, &grid), MSI_OK);
     *predicted = numbers_to_host(wanted.vis, N_MANY, MSI_FP32);
     cudaFree(wanted.vis);
     cudaFree(grid.cells);

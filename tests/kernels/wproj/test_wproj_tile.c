@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <cuda_runtime.h>
 
 #include "core/status.h"
 #include "kernels/wproj/job/wproj_reference.h"
 #include "kernels/wproj/tile/wproj_tile_cuda.h"
+
+static const msi_gpu_stream default_stream = {0, NULL};
 
 enum { N_GRID_U = 96, N_GRID_V = 112, N_STORE_PLANE = 3, MAX_SEGMENT = 4, MAX_SLICE = 8, SKIPPED = 77 };
 
@@ -394,7 +397,8 @@ static void compare(const problem *p, const msi_wproj_tile *tile, int by_key, in
     msi_c64 *folded = allocate(n_padded, sizeof *folded);
     void *d_padded;
     cuda_ok(cudaMalloc(&d_padded, (size_t)(n_image * n_padded) * cell));
-    ok(msi_wproj_tile_fold(tile, d_grid, n_image, extent->u_low, extent->v_low, d_padded, N_GRID_U, N_GRID_V, 0));
+    const msi_wproj_grid padded_grid = {N_GRID_U, N_GRID_V, d_padded};
+    ok(msi_wproj_tile_fold(tile, d_grid, n_image, extent->u_low, extent->v_low, &padded_grid));
     cuda_ok(cudaMemcpy(grid, d_grid, (size_t)(n_image * n_box) * cell, cudaMemcpyDeviceToHost));
     cuda_ok(cudaMemcpy(padded, d_padded, (size_t)(n_image * n_padded) * cell, cudaMemcpyDeviceToHost));
     for (int image = 0; image < n_image; image++) {
@@ -454,7 +458,7 @@ static void grid_slice(const problem *p, int32_t slice)
     const int64_t n_run = runs_of_slice(p, slice, run, &wanted);
     msi_wproj_box_extent extents[MAX_SLICE];
     for (int32_t i = 0; i < p->c->n_slice; i++) extents[i] = msi_wproj_nothing();
-    ok(msi_wproj_extents(&p->geometry, p->kernels.half, &p->samples, 0, extents));
+    ok(msi_wproj_extents(&default_stream, &p->geometry, p->kernels.half, &p->samples, extents));
     extent = extents[slice];
     assert_int_equal(extent.n, wanted.n);
     if (wanted.n == 0) extent = wanted = (msi_wproj_box_extent){0, 0, 0, 0, 0};
@@ -481,16 +485,16 @@ static void grid_slice(const problem *p, int32_t slice)
     msi_wproj_tile *tile;
     msi_wproj_sorted sorted;
     void *grid;
-    ok(msi_wproj_sorter_create(&sorter, &spec));
-    ok(msi_wproj_tile_create(&tile, &tile_spec));
+    ok(msi_wproj_sorter_create(&sorter, &default_stream, &spec));
+    ok(msi_wproj_tile_create(&tile, &default_stream, &tile_spec));
     assert_int_equal(msi_wproj_tile_form_of(tile),
                      p->c->kernel == SEP && p->c->precision == MSI_FP32 && p->c->form != MSI_WPROJ_TILE_FMA
                          ? MSI_WPROJ_TILE_TENSOR
                          : MSI_WPROJ_TILE_FMA);
     cuda_ok(cudaMalloc(&grid, bytes));
     for (int by_key = 0; by_key < 2; by_key++) {
-        ok(msi_wproj_locate(sorter, &p->geometry, &p->samples, slice, extent.u_low, extent.v_low, 0));
-        ok(by_key ? msi_wproj_sort_kernels(sorter, 0, &sorted) : msi_wproj_sort_bins(sorter, 0, &sorted));
+        ok(msi_wproj_locate(sorter, &p->geometry, &p->samples, slice, extent.u_low, extent.v_low));
+        ok(by_key ? msi_wproj_sort_kernels(sorter, &sorted) : msi_wproj_sort_bins(sorter, &sorted));
         if (by_key)
             assert_true(sorted.n <= extent.n);
         else
@@ -499,7 +503,7 @@ static void grid_slice(const problem *p, int32_t slice)
         if (by_key && p->c->layout == ONE_CELL)
             assert_int_equal(sorted.n, p->c->linear ? extent.n : (extent.n + 31) / 32);
         cuda_ok(cudaMemset(grid, 0, bytes));
-        ok(msi_wproj_tile_grid(tile, &sorted, grid, 0));
+        ok(msi_wproj_tile_grid(tile, &sorted, grid));
         compare(p, tile, by_key, nu, nv, &extent, grid, truth);
     }
     cudaFree(grid);
@@ -528,13 +532,13 @@ static void test_refusals(void **state)
     make_problem(&p, &cases[6], 1);
     msi_wproj_tile *tile = NULL;
     msi_wproj_tile_spec spec = {.kernels = &p.kernels, .form = MSI_WPROJ_TILE_AUTO, .nu = 160, .nv = 161};
-    assert_int_equal(msi_wproj_tile_create(&tile, &spec), MSI_EINTERNAL);
+    assert_int_equal(msi_wproj_tile_create(&tile, &default_stream, &spec), MSI_EINTERNAL);
     spec.nv = 160;
     spec.form = MSI_WPROJ_TILE_TENSOR;
-    assert_int_equal(msi_wproj_tile_create(&tile, &spec), MSI_EINTERNAL);
+    assert_int_equal(msi_wproj_tile_create(&tile, &default_stream, &spec), MSI_EINTERNAL);
     spec.form = MSI_WPROJ_TILE_FMA;
     ((msi_c32 *)p.kernels.table)[p.kernels.offset_u[p.c->n_plane - 1]].re += 1;
-    assert_int_equal(msi_wproj_tile_create(&tile, &spec), MSI_EINTERNAL);
+    assert_int_equal(msi_wproj_tile_create(&tile, &default_stream, &spec), MSI_EINTERNAL);
     assert_null(tile);
     msi_wproj_sorter *sorter = NULL;
     msi_wproj_sorter_spec wide = {.capacity = 1,
@@ -544,10 +548,10 @@ static void test_refusals(void **state)
                                   .n_plane = p.c->n_plane,
                                   .oversample = 4,
                                   .n_image = 1};
-    assert_int_equal(msi_wproj_sorter_create(&sorter, &wide), MSI_ERANGE);
+    assert_int_equal(msi_wproj_sorter_create(&sorter, &default_stream, &wide), MSI_ERANGE);
     wide.nu = 16;
     wide.capacity = (int64_t)1 << 31;
-    assert_int_equal(msi_wproj_sorter_create(&sorter, &wide), MSI_ERANGE);
+    assert_int_equal(msi_wproj_sorter_create(&sorter, &default_stream, &wide), MSI_ERANGE);
     assert_null(sorter);
     free_problem(&p);
 }
