@@ -23,12 +23,13 @@ struct msi_plan {
 #ifdef MSI_HAVE_CUDA
     msi_wproj_cuda_form images;
     msi_wproj_predict_form predicts;
+    int device; /* CUDA ordinal */
     int lasts;
-    void *kept; /* of the model, from filling to filling */
+    void *kept; /* memory of the model, from filling to filling of the store */
 #endif
 };
 
-/* What a row of the table of strategies means here. Abilities of zero: everything but textures. */
+/* A row of the table of strategies has these abilities here; those of zero are everything but textures. */
 typedef struct wproj_strategy {
     const char *name;    /* of the row */
     const char *at_work; /* the same with its backend, for messages */
@@ -43,13 +44,14 @@ typedef struct wproj_strategy {
 #endif
 } wproj_strategy;
 
+/* Find a row by its name, which is among them. */
 static const wproj_strategy *find(const wproj_strategy *all, const msi_strategy *row)
 {
     while (strcmp(all->name, row->name) != 0) all++;
     return all;
 }
 
-/* Plain loops, in place of vectorised ones on every thread. */
+/* Plain loops take so many times the seconds of vectorised ones on every thread. */
 static const double PLAIN_TIMES = 20;
 
 /* A quarter of the memory left may go to kernels, up to what caches can make use of. */
@@ -143,13 +145,27 @@ static void free_plan(msi_plan *plan)
     msi_free(plan);
 }
 
-static int make_kernels(msi_plan *p, int (*maker)(msi_wkernel_set *, const msi_wkernel_spec *))
+#ifdef MSI_HAVE_CUDA
+static int make_on_device(msi_plan *p, const msi_wkernel_spec *spec)
+{
+    const msi_gpu_stream gpu = {.device = p->device};
+    return msi_wkernel_make_cuda(&p->kernels, &gpu, spec);
+}
+#endif
+
+static int make_on_host(msi_plan *p, const msi_wkernel_spec *spec)
+{
+    return msi_wkernel_make(&p->kernels, spec);
+}
+
+/* Make the plan's kernels when they are first needed. */
+static int make_kernels(msi_plan *p, int (*maker)(msi_plan *p, const msi_wkernel_spec *spec))
 {
     if (p->has_kernels) return MSI_OK;
     msi_wkernel_spec spec;
     double *w_lambda;
     MSI_TRY(msi_wproj_kernel_spec(&p->wproj, &spec, &w_lambda));
-    int rc = maker(&p->kernels, &spec);
+    int rc = maker(p, &spec);
     msi_free(w_lambda);
     p->has_kernels = rc == MSI_OK;
     return rc;
@@ -158,13 +174,13 @@ static int make_kernels(msi_plan *p, int (*maker)(msi_wkernel_set *, const msi_w
 static int cpu_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
                      msi_stage_times *times)
 {
-    MSI_TRY(make_kernels(plan, msi_wkernel_make));
+    MSI_TRY(make_kernels(plan, make_on_host));
     return msi_wproj_cpu_image(&plan->wproj, &plan->kernels, plan->cpu, store, store_plane, image, times);
 }
 
 static int cpu_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
-    MSI_TRY(make_kernels(plan, msi_wkernel_make));
+    MSI_TRY(make_kernels(plan, make_on_host));
     return msi_wproj_cpu_predict(&plan->wproj, &plan->kernels, plan->cpu, store, model, times);
 }
 
@@ -173,10 +189,13 @@ const msi_strategy_ops msi_wproj_cpu_ops = {
 const msi_strategy_ops msi_wproj_cpu_predict_ops = {.plan = cpu_plan, .free = free_plan, .predict = cpu_predict};
 
 #ifdef MSI_HAVE_CUDA
+/* The device that plans work on. */
+static const int DEVICE = 0;
+
 /* Tiles interpolate between four squares, which come fast from the L2 cache alone. */
 static const int64_t TILE_TABLE_BYTES = (int64_t)1 << 30;
 
-/* A plan that the device may be unable to work by. */
+/* Free a plan that the device is unable to work by. */
 static int checked(msi_plan **out, int rc)
 {
     if (!rc) return MSI_OK;
@@ -190,8 +209,9 @@ static int plan_images(msi_plan **out, const wproj_strategy *strategy, const msi
 {
     const msi_gridder_spec *s = request->spec;
     int64_t table_bytes = TILE_TABLE_BYTES;
-    if (strategy->images != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
+    if (strategy->images != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(DEVICE, &table_bytes));
     MSI_TRY(make(out, strategy, table_bytes, request, r));
+    (*out)->device = DEVICE;
     (*out)->images = strategy->images;
     r->grid_bytes = r->least_grid_bytes = 0;
     r->device_bytes =
@@ -203,8 +223,9 @@ static int plan_predictions(msi_plan **out, const wproj_strategy *strategy, cons
                             msi_gridder_report *r)
 {
     int64_t table_bytes;
-    MSI_TRY(msi_wproj_cuda_table_bytes(&table_bytes));
+    MSI_TRY(msi_wproj_cuda_table_bytes(DEVICE, &table_bytes));
     MSI_TRY(make(out, strategy, table_bytes, request, r));
+    (*out)->device = DEVICE;
     (*out)->predicts = strategy->predicts;
     (*out)->lasts = request->lasts;
     r->grid_bytes = r->least_grid_bytes = 0;
@@ -231,15 +252,16 @@ static int cuda_plan(msi_plan **out, const msi_strategy *row, const msi_plan_req
 static int cuda_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
                       msi_stage_times *times)
 {
-    MSI_TRY(make_kernels(plan, msi_wkernel_make_cuda));
-    return msi_wproj_cuda_image(&plan->wproj, plan->images, &plan->kernels, store, store_plane, 0, image, times);
+    MSI_TRY(make_kernels(plan, make_on_device));
+    const msi_wproj_cuda_work work = {.device = plan->device, .plan = &plan->wproj, .kernels = &plan->kernels};
+    return msi_wproj_cuda_image(&work, plan->images, store, store_plane, image, times);
 }
 
 static int cuda_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
-    MSI_TRY(make_kernels(plan, msi_wkernel_make_cuda));
-    return msi_wproj_cuda_predict(&plan->wproj, plan->predicts, &plan->kernels, store, model, 0,
-                                  plan->lasts ? &plan->kept : NULL, times);
+    MSI_TRY(make_kernels(plan, make_on_device));
+    const msi_wproj_cuda_work work = {.device = plan->device, .plan = &plan->wproj, .kernels = &plan->kernels};
+    return msi_wproj_cuda_predict(&work, plan->predicts, store, model, plan->lasts ? &plan->kept : NULL, times);
 }
 
 const msi_strategy_ops msi_wproj_cuda_ops = {
