@@ -21,13 +21,13 @@ namespace wproj_tile {
 using complex_cuda::cplx;
 using complex_cuda::read_only;
 
-constexpr int ROWS = TILE / 2; /* of a lane */
+constexpr int ROWS = TILE / 2; /* rows of a lane */
 
-/* Samples of a float sum before it is added to the grid: crowded cells take 1e5 and more, and one sum of them all would
- * be off by 1e-5. */
+/* A float sum has so many samples at most before it is added to the grid: crowded cells take 1e5 and more, and one sum
+ * of them all would be off by 1e-5. */
 constexpr int MOST_IN_SUM = 256;
 
-/* A sample in sight of a tile. Elements of the table: */
+/* A staged sample touches the tile. Its members are elements of the table. */
 template <typename T> struct alignas(16) staged {
     int32_t at;             /* the tile's first cell; separable: its first column's weight along u */
     int32_t at_v;           /* separable: its first row's weight along v */
@@ -82,7 +82,7 @@ template <typename C, typename T> __device__ void add_part(C &sum, T part, C x)
     sum.im += part * x.im;
 }
 
-/* A lane's weights: row j of what it returns is tile row 2 j + side; *along_u multiplies them all. */
+/* Load a lane's weights: w[j] is that of tile row 2 j + side; *along_u multiplies them all. */
 template <typename T, bool FULL, bool LINEAR>
 __device__ void load_weights(const table_view &table, const staged<T> &e, int column, int side, cplx<T> (&w)[ROWS],
                              cplx<T> *along_u)
@@ -126,7 +126,7 @@ __device__ void load_weights(const table_view &table, const staged<T> &e, int co
     }
 }
 
-/* A lane's sums to its cells, which begin anew. */
+/* Add a lane's sums to its cells and clear them. */
 template <typename C, int N, typename T>
 __device__ void add_sums(C (&sum)[N][ROWS], T sign, C *cell, int64_t n_cell, int32_t nu)
 {
@@ -140,7 +140,7 @@ __device__ void add_sums(C (&sum)[N][ROWS], T sign, C *cell, int64_t n_cell, int
         }
 }
 
-/* Images first_image .. first_image + N - 1. */
+/* Grid images first_image .. first_image + N - 1. */
 template <typename T, bool FULL, bool LINEAR, int N>
 __global__ __launch_bounds__(32 * WARPS) void k_grid_fma(tile_view t, table_view table, int first_image)
 {

@@ -54,7 +54,7 @@ __device__ inline uint2 split_halves(float2 x)
     return {s.high, s.low};
 }
 
-/* V times a v-weight, split, in the two arrangements that give real and imaginary parts. */
+/* A factor is V times a v-weight, split, in the two arrangements that give real and imaginary parts. */
 struct factor {
     uint32_t re_high, re_low, im_high, im_low;
 };
@@ -77,7 +77,7 @@ __device__ inline factor weigh(float2 k, float re, float im)
     return f;
 }
 
-/* Tap i of a row of the table, between it and the next sub-offset's; 0 where there is none. */
+/* Interpolate tap i between a row of the table and the next sub-offset's; 0 beyond the row's ends. */
 __device__ inline float2 between(const float2 *row, int i, int taps, float here, float next)
 {
     if ((unsigned)i >= (unsigned)taps) return {0, 0};
@@ -85,7 +85,7 @@ __device__ inline float2 between(const float2 *row, int i, int taps, float here,
     return {here * a.x + next * b.x, here * a.y + next * b.y};
 }
 
-/* Columns g and g + 8 of the tile, split, and rows g and g + 8, whole. */
+/* A lane's weights are those of columns g and g + 8 of the tile, split, and of rows g and g + 8, whole. */
 struct weights {
     uint2 u[2];
     float2 v[2];
@@ -112,10 +112,10 @@ __device__ inline weights load_weights(const tensor_table &table, const queued<t
     return w;
 }
 
-/* Sums of a tile: [columns 0..7 or 8..15][re, im][mma's four]. */
+/* A tile's sums are [columns 0..7 or 8..15][re, im][mma's four]. */
 typedef float tile_sums[2][2][4];
 
-/* Eight queued samples. */
+/* Add eight queued samples. */
 template <bool LINEAR>
 __device__ inline void add_group(tile_sums &sum, const queued<LINEAR> *queue, uint32_t head, const tensor_table &table,
                                  int lane)
@@ -173,7 +173,7 @@ __device__ inline void add_tile(const tile_view &t, int image, const tile_sums &
                                 sign * sum[n][1][2 * row + 1]);
 }
 
-/* Power of two that takes the largest value to 2^VALUE_TOP_EXPONENT or just below. */
+/* Find the power of two that takes the largest value to 2^VALUE_TOP_EXPONENT or just below. */
 __device__ inline float value_scale(const uint32_t *largest)
 {
     int exponent = 0;
@@ -183,7 +183,7 @@ __device__ inline float value_scale(const uint32_t *largest)
     return ldexpf(1, VALUE_TOP_EXPONENT - exponent);
 }
 
-/* A candidate that touches the tile du, dv cells from it, by the head's sub-offsets. */
+/* Queue a candidate that touches the tile du, dv cells from it, by the head's sub-offsets. */
 __device__ inline void enqueue(queued<false> *q, const uint4 &sample, const plane_kernel &k, float2, int, int du,
                                int dv)
 {
@@ -192,7 +192,7 @@ __device__ inline void enqueue(queued<false> *q, const uint4 &sample, const plan
     q->sample.y = (uint32_t)(k.first_v + msi_wproj_head_sub_v(sample.y) * pitch + dv + k.half);
 }
 
-/* By sub-offsets 0 .. 2 middle, in between too. */
+/* Queue one by sub-offsets 0 .. 2 middle, in between too. */
 __device__ inline void enqueue(queued<true> *q, const uint4 &, const plane_kernel &k, float2 sub, int middle, int du,
                                int dv)
 {

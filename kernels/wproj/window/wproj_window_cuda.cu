@@ -16,7 +16,7 @@
 
 namespace {
 
-/* A form's images of one cell. */
+/* Add a form's images to one cell, and clear the sums. */
 template <int P, typename T> __device__ __forceinline__ void add_cell(cplx<T> *cell, cplx<T> *sum, bool pairs)
 {
     if (P % 2 == 0 && pairs) {
@@ -31,7 +31,7 @@ template <int P, typename T> __device__ __forceinline__ void add_cell(cplx<T> *c
     for (int p = 0; p < P; p++) sum[p] = {0, 0};
 }
 
-/* A block of cells, at (u, v), to the grid, whose cells have n_image images. */
+/* Add a block of cells at (u, v) to the grid, whose cells have n_image images. */
 template <class F>
 __device__ __forceinline__ void flush_block(cplx<typename F::T> (*sum)[F::CU][F::P], int u, int v,
                                             const window_args<typename F::T> &a, int image)
@@ -55,7 +55,7 @@ __device__ __forceinline__ void flush_block(cplx<typename F::T> (*sum)[F::CU][F:
     }
 }
 
-/* Shared memory of a separable gridding block. */
+/* A separable gridding block has this shared memory. */
 template <class F> struct grid_store {
     using T = typename F::T;
     /* Rows of a pack at least: with one image two rows make a float pack. */
@@ -67,7 +67,7 @@ template <class F> struct grid_store {
     batch_store<T, F::P, F::N> batch;
 };
 
-/* Visibility times weight along v, for the rows of a tile. */
+/* Stage visibility times weight along v for the rows of a tile. */
 template <msi_wproj_lookup LOOKUP, class F>
 __device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis along, int n, int first, int cells,
                                                staging share)

@@ -19,7 +19,7 @@
 
 namespace {
 
-/* A separable form: M visibilities share a butterfly. */
+/* A separable form lets M visibilities share a butterfly. */
 template <class F, int M_> struct degrid_form : F {
     static constexpr int M = M_;
 };
@@ -34,7 +34,7 @@ template <class F> struct degrid_store {
     batch_store<T, F::P, F::N> batch;
 };
 
-/* A form's images of one cell. */
+/* Read a form's images of one cell. */
 template <int P, typename T> __device__ __forceinline__ void read_cell(cplx<T> *cell, const cplx<T> *from, bool pairs)
 {
     constexpr int PACK = 16 / (int)sizeof(cplx<T>);
@@ -46,7 +46,7 @@ template <int P, typename T> __device__ __forceinline__ void read_cell(cplx<T> *
     }
 }
 
-/* A block of cells from the grid. */
+/* Read a block of cells from the grid. */
 template <class F>
 __device__ __forceinline__ void read_block(cplx<typename F::T> (*cell)[F::CU][F::P], int u, int v,
                                            const window_args<typename F::T> &a, int image)
@@ -72,7 +72,7 @@ __device__ __forceinline__ void read_block(cplx<typename F::T> (*cell)[F::CU][F:
     }
 }
 
-/* A visibility's sums over a thread's blocks. */
+/* Sum a visibility over a thread's blocks. */
 template <class F>
 __device__ __forceinline__ void weigh_blocks(cplx<typename F::T> *sum, const cplx<typename F::T> (*cell)[F::CU][F::P],
                                              const cplx<typename F::T> *pu, const cplx<typename F::T> *pv)
@@ -100,14 +100,14 @@ __device__ __forceinline__ void weigh_blocks(cplx<typename F::T> *sum, const cpl
 }
 
 /*
- * Where a warp's totals go: to its part of shared memory, or where the block is one warp and its tile the whole window,
- * to the values themselves.
+ * A warp's totals go to its part of shared memory, or where the block is one warp and its tile the whole window, to the
+ * values themselves.
  */
 template <typename T> struct totals {
     T *out;     /* of the batch's first visibility */
     int stride; /* real numbers of a visibility */
 
-    /* Real number `number` of several visibilities' P images. */
+    /* Find the place of real number `number` of several visibilities' P images. */
     template <int P> __device__ __forceinline__ int place(int number) const
     {
         return number / (2 * P) * stride + number % (2 * P);
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     }
 }
 
-/* Visibilities from full tables; see k_window_grid_full. */
+/* Degrid by full tables; see k_window_grid_full. */
 template <class F>
 __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     k_window_degrid_full(const __grid_constant__ window_args<typename F::T> a)

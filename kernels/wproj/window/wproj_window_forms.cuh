@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The moving window on the host: how a form's launch is laid out, and how a job finds its form in a table of them. */
+/* The moving window's host side lays out a form's launch, and finds a job's form in a table of them. */
 #ifndef MSI_KERNELS_WPROJ_WINDOW_FORMS_CUH
 #define MSI_KERNELS_WPROJ_WINDOW_FORMS_CUH
 
@@ -9,7 +9,8 @@
 
 namespace {
 
-/* The least number of tiles of at most `room` cells, and the threads of each, `blocks` blocks to a thread. */
+/* Cut a window into the least number of tiles of at most `room` cells; find the threads of each, `blocks` blocks to a
+ * thread. */
 inline void cut_window(int cells, int coarsen, int blocks, int room, int *window, int *n_tile, int *threads)
 {
     int n = (cells + coarsen - 1) / coarsen;
@@ -25,7 +26,7 @@ inline int log2_ceil(int n)
     return bits;
 }
 
-/* For n_pass times P images from first_image on. */
+/* Fill the arguments for n_pass times P images from first_image on. */
 template <typename T, int P>
 void fill_args(window_args<T> *a, const msi_wproj_job *job, int group, int first_image, int n_pass, int conjugate)
 {
@@ -59,8 +60,8 @@ template <typename T> int64_t count_blocks(const window_args<T> &a)
     return (a.n_vis + a.group - 1) / a.group * a.n_tile_u * a.n_tile_v * a.n_pass;
 }
 
-/* How a tile's places are shared when they are staged. */
-template <typename T> void share_tile(window_args<T> *a, int cells_u, int cells_v, int threads)
+/* Divide a tile's places among the threads that stage them. */
+template <typename T> void divide_tile(window_args<T> *a, int cells_u, int cells_v, int threads)
 {
     a->log2_tile_u = log2_ceil(cells_u);
     a->log2_tile_v = log2_ceil(cells_v);
@@ -68,7 +69,7 @@ template <typename T> void share_tile(window_args<T> *a, int cells_u, int cells_
     while (1 << a->log2_tile_v > threads) a->log2_tile_v--;
 }
 
-/* Window, tiles and threads of a form. */
+/* Lay out window, tiles and threads of a form. */
 template <class F> void divide_window(window_args<typename F::T> *a, int taps, int *threads)
 {
     if constexpr (F::FULL) {
@@ -84,10 +85,10 @@ template <class F> void divide_window(window_args<typename F::T> *a, int taps, i
         cut_window(taps + F::CV - 1, F::CV, F::B, F::TV, &a->window_v, &a->n_tile_v, &a->threads_v);
     }
     *threads = (a->threads_u * a->threads_v + 31) / 32 * 32;
-    if constexpr (!F::FULL) share_tile(a, a->threads_u * F::CU, a->threads_v * F::ROWS, *threads);
+    if constexpr (!F::FULL) divide_tile(a, a->threads_u * F::CU, a->threads_v * F::ROWS, *threads);
 }
 
-/* Before tiles add to values. */
+/* Clear the values where several tiles will add to them. */
 template <typename T> int clear_values(const window_args<T> &a, int first_image, int n, cudaStream_t stream)
 {
     if (a.n_tile_u * a.n_tile_v == 1) return MSI_OK;
@@ -96,7 +97,7 @@ template <typename T> int clear_values(const window_args<T> &a, int first_image,
     return MSI_OK;
 }
 
-/* A form's kernel, with STORE_BYTES of shared memory asked for at the launch. */
+/* Launch a form's kernel with STORE_BYTES of shared memory. */
 template <class F, size_t STORE_BYTES>
 int launch_form(void (*kernel)(window_args<typename F::T>), int degrid, const msi_wproj_job *job, int group,
                 int first_image, int n_pass, cudaStream_t stream)
@@ -115,7 +116,7 @@ int launch_form(void (*kernel)(window_args<typename F::T>), int degrid, const ms
 
 typedef int (*launch_fn)(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream);
 
-/* One compiled form, as both directions' tables list it. */
+/* A row is one compiled form; both directions' tables list such. */
 struct form_row {
     msi_precision precision;
     int full;
@@ -132,7 +133,8 @@ template <class F> constexpr form_row row_of(launch_fn launch)
         return {precision, 0, {F::P, F::CU, F::CV, F::B, F::TU, F::TV, MSI_WINDOW_THREADS, 0}, launch};
 }
 
-/* Tensor cores take rows whose blocks do not wrap within themselves, and whole tiles of the operands' window. */
+/* Tell whether tensor cores take a job: rows whose blocks do not wrap within themselves, and whole tiles of the
+ * operands' window. */
 inline bool tensor_takes(const msi_window_shape &s, const msi_wproj_job *job)
 {
     const msi_window_operands *o = job->kernels.operands;
@@ -140,6 +142,7 @@ inline bool tensor_takes(const msi_window_shape &s, const msi_wproj_job *job)
            job->n_image % s.images == 0 && o->window % s.tile_u == 0 && o->window % s.tile_v == 0;
 }
 
+/* Tell whether a form is for a job's precision, tables and operands. */
 inline bool suits(const form_row &f, const msi_wproj_job *job)
 {
     return f.precision == job->precision && f.full == job->kernels.full &&
@@ -158,7 +161,7 @@ inline bool same_shape(const msi_window_shape &a, const msi_window_shape *b)
 }
 
 /*
- * All images of a job: those that the shape's form takes at a time in one launch, what is left over one by one by a
+ * Launch all images of a job: those that the shape's form takes at a time in one launch, the others one by one by a
  * form that takes one, of like tiles if there is any.
  */
 inline int launch_forms(const form_row *form, int n_form, const msi_wproj_job *job, const msi_window_shape *shape,
@@ -190,7 +193,7 @@ inline int launch_forms(const form_row *form, int n_form, const msi_wproj_job *j
     return MSI_OK;
 }
 
-/* The shapes of the forms that suit a job. */
+/* List the shapes of the forms that suit a job. */
 inline int list_shapes(const form_row *form, int n_form, const msi_wproj_job *job, msi_window_shape *shape)
 {
     int n = 0;

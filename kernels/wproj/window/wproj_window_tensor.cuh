@@ -30,7 +30,7 @@
 
 namespace {
 
-constexpr int FOUR = 4;                 /* cells that a corner is a multiple of, and that a lane holds side by side */
+constexpr int FOUR = 4;                 /* a corner is a multiple of so many cells, which a lane holds side by side */
 constexpr int STEP = 16;                /* columns of a product */
 constexpr int SET = 8;                  /* rows of a product */
 constexpr int TOGETHER = 4;             /* visibilities of a product */
@@ -38,13 +38,14 @@ constexpr int BATCH = 32;               /* visibilities that a warp finds the pl
 constexpr int IN_FLIGHT = 2;            /* sets of cells that are read before the first of them is used, of one image */
 constexpr uint32_t CELL_LIMIT = 0x7800; /* 32768 as a half */
 
-/* P images; M sets of rows and STEPS steps of columns a warp, BLOCKS warps a multiprocessor. */
+/* A form has P images; M sets of rows and STEPS steps of columns a warp, BLOCKS warps a multiprocessor. */
 template <int P_, int M_, int STEPS_, int BLOCKS_> struct tensor_form {
     static constexpr int P = P_, M = M_, STEPS = STEPS_, BLOCKS = BLOCKS_;
     static constexpr int ROWS = SET * M, COLUMNS = STEP * STEPS;
 };
 
-/* Operands, and what finds a place in their window: x mod window = x + bias - floor((x + bias) / window) window. */
+/* A table has operands, and finds a place in their window: x mod window = x + bias - floor((x + bias) / window) window.
+ */
 struct operand_table {
     const uint4 *u;
     const cplx<float> *v;
@@ -73,7 +74,7 @@ template <class F> struct tile_cells {
     float largest[F::P]; /* part of a cell that the scale is for; -1: none yet */
 };
 
-/* Hides that a value does not change in a loop, lest all addresses that follow from it be found ahead and spilled. */
+/* Hide that a value does not change in a loop, lest all addresses that follow from it be found ahead and spilled. */
 __device__ __forceinline__ void forget(int &x)
 {
 #ifdef __CUDA_ARCH__
@@ -81,7 +82,7 @@ __device__ __forceinline__ void forget(int &x)
 #endif
 }
 
-/* Where a lane finds its cells. ALONE: a form's images are all that a cell has. */
+/* A reader reads a lane's cells. ALONE: a form's images are all that a cell has. */
 template <class F, bool ALONE> struct tile_reader {
     const window_args<float> &a;
     int image, place_u, place_v; /* of its first cell, in the window */
@@ -96,7 +97,7 @@ template <class F, bool ALONE> struct tile_reader {
         return cell_at(place_v + set * SET, c.place_v, c.v, a.window_v);
     }
 
-    /* Four cells of row v, column u on; rows are multiples of four cells. */
+    /* Read four cells of row v, column u on; rows are multiples of four cells. */
     __device__ __forceinline__ void read(uint32_t (*to)[8], int u, int v) const
     {
         const int stride = ALONE ? F::P : a.n_image;
@@ -122,7 +123,7 @@ template <class F, bool ALONE> struct tile_reader {
         }
     }
 
-    /* Four cells, scaled, as the products take them; `most` becomes the largest high halves. */
+    /* Scale and split four cells as the products take them; `most` becomes the largest high halves. */
     __device__ __forceinline__ static void divide(uint32_t *word, const uint32_t *cell, float scale, half2 &most)
     {
         float x[8];
@@ -135,7 +136,7 @@ template <class F, bool ALONE> struct tile_reader {
         for (int i = 0; i < 4; i++) most = __hmax2(most, __habs2(*reinterpret_cast<half2 *>(&word[i])));
     }
 
-    /* A scale for the tile's cells when the corner is at `to`. */
+    /* Find a scale for the tile's cells when the corner is at `to`. */
     __device__ __forceinline__ void find_scale(tile_cells<F> &c, corner to) const
     {
         float most[F::P] = {};
@@ -155,7 +156,7 @@ template <class F, bool ALONE> struct tile_reader {
         }
     }
 
-    /* The cells that lie elsewhere when the corner is at `to`. */
+    /* Read the cells that lie elsewhere when the corner is at `to`. */
     __device__ __forceinline__ void move(tile_cells<F> &c, corner to) const
     {
         bool across[F::STEPS], along[F::M];
@@ -214,7 +215,7 @@ template <class F, bool ALONE> struct tile_reader {
     }
 };
 
-/* What a lane has found of its visibility of a batch. */
+/* A lane finds this of its visibility of a batch. */
 struct found_place {
     int u, v;                /* corner */
     uint32_t from_u, from_v; /* elements of the operands' tables that fall on the window's first cells */
@@ -241,7 +242,7 @@ __device__ __forceinline__ found_place find_place(const msi_wproj_sample &s, con
     return f;
 }
 
-/* The second operand of a step, between those of two sub-offsets, `next` apart. */
+/* Interpolate the second operand of a step between those of two sub-offsets, `next` apart. */
 __device__ __forceinline__ uint4 interpolate(const uint4 *p, int next, float frac)
 {
     const float4 x = __ldg((const float4 *)p), y = __ldg((const float4 *)p + next);
@@ -249,67 +250,152 @@ __device__ __forceinline__ uint4 interpolate(const uint4 *p, int next, float fra
                  x.w + frac * (y.w - x.w));
 }
 
-template <class F, bool ALONE, bool LINEAR>
-__global__ void __launch_bounds__(32, F::BLOCKS)
-    k_window_degrid_tensor(const __grid_constant__ window_args<float> a, const __grid_constant__ operand_table o)
-{
-    constexpr int P = F::P, M = F::M, STEPS = F::STEPS, WORDS = LINEAR ? 3 : 2;
-    __shared__ alignas(8) msi_wproj_sample fetched[2][BATCH];
-    const block_part part = find_part<P>(a, F::COLUMNS, F::ROWS);
-    const int lane = threadIdx.x, row = lane / 4;
-    const bool several = a.n_tile_u * a.n_tile_v > 1;
-    const tile_reader<F, ALONE> reader = {a, part.image, part.first_u + lane % 4 * FOUR, part.first_v + row};
-    const uint4 *lane_u = o.u + (part.first_u / FOUR + lane % 4) * 2 + row % 2;
-    const cplx<float> *lane_v = o.v + part.first_v + row;
-    const float weight_down = scale_to(*o.largest, WEIGHT_TOP).down;
-    const int number = transposed_index<2 * P>(lane & ~3);
+/* A warp degrids a part of the visibilities from its tile of the window, batch by batch. */
+template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
+    static constexpr int P = F::P, M = F::M, STEPS = F::STEPS, WORDS = LINEAR ? 3 : 2;
+    const window_args<float> &a;
+    const operand_table &o;
+    msi_wproj_sample (&fetched)[2][BATCH]; /* shared memory */
+    const block_part part;
+    const int lane, row;
+    const bool several;
+    const tile_reader<F, ALONE> reader;
+    const uint4 *const lane_u;
+    const cplx<float> *const lane_v;
+    const float weight_down;
+    const int number; /* of the total that the lane stores */
+    tile_cells<F> cells;
+    int last_u, last_v; /* corner of the last visibility of the batch before */
+    /* The batch: a lane's own visibility, and of all those where the window moves and kernels are conjugated. */
+    int n;
+    found_place f;
+    uint32_t moves, conjugate;
+    float *out;
+    uint4 w[STEPS]; /* operands of the next visibilities */
 
-    /* A lane's own sample of a batch. */
-    auto fetch = [&](int64_t first, int half) {
+    __device__ __forceinline__ tensor_warp(const window_args<float> &a_, const operand_table &o_,
+                                           msi_wproj_sample (&fetched_)[2][BATCH], const block_part &part_)
+        : a(a_), o(o_), fetched(fetched_), part(part_), lane(threadIdx.x), row(lane / 4),
+          several(a.n_tile_u * a.n_tile_v > 1), reader{a, part.image, part.first_u + lane % 4 * FOUR,
+                                                       part.first_v + row},
+          lane_u(o.u + (part.first_u / FOUR + lane % 4) * 2 + row % 2), lane_v(o.v + part.first_v + row),
+          weight_down(scale_to(*o.largest, WEIGHT_TOP).down), number(transposed_index<2 * P>(lane & ~3)), cells{},
+          last_u(INT32_MIN), last_v(0)
+    {
+#pragma unroll
+        for (int j = 0; j < STEPS; j++) cells.u[j] = INT32_MIN;
+        cells.largest[0] = -1;
+    }
+
+    /* Start fetching a lane's own sample of the batch that begins at `first`. */
+    __device__ __forceinline__ void fetch(int64_t first, int half)
+    {
         const char *from = (const char *)(a.sample + min(first + lane, part.end - 1));
 #pragma unroll
         for (int i = 0; i < WORDS; i++) __pipeline_memcpy_async((char *)&fetched[half][lane] + 8 * i, from + 8 * i, 8);
         __pipeline_commit();
-    };
+    }
 
-    tile_cells<F> cells = {};
-#pragma unroll
-    for (int j = 0; j < STEPS; j++) cells.u[j] = INT32_MIN;
-    cells.largest[0] = -1;
-    int last_u = INT32_MIN, last_v = 0, half = 0;
-    fetch(part.begin, 0);
-    for (int64_t done = part.begin; done < part.end; done += BATCH, half ^= 1) {
-        const int n = (int)min(part.end - done, (int64_t)BATCH);
+    /* Take the batch that begins at `done`, and start fetching the next one. */
+    __device__ __forceinline__ void take_batch(int64_t done, int half)
+    {
+        n = (int)min(part.end - done, (int64_t)BATCH);
         __pipeline_wait_prior(0);
         const msi_wproj_sample own = fetched[half][lane];
         fetch(done + BATCH, half ^ 1);
-        const found_place f = find_place<LINEAR>(own, a, o);
+        f = find_place<LINEAR>(own, a, o);
         int before_u = __shfl_up_sync(ALL_LANES, f.u, 1), before_v = __shfl_up_sync(ALL_LANES, f.v, 1);
         if (lane == 0) {
             before_u = last_u;
             before_v = last_v;
         }
-        const uint32_t moves = __ballot_sync(ALL_LANES, f.u != before_u || f.v != before_v);
-        const uint32_t conjugate = __ballot_sync(ALL_LANES, (own.conjugate != 0) != (a.conjugate != 0));
+        moves = __ballot_sync(ALL_LANES, f.u != before_u || f.v != before_v);
+        conjugate = __ballot_sync(ALL_LANES, (own.conjugate != 0) != (a.conjugate != 0));
         last_u = __shfl_sync(ALL_LANES, f.u, BATCH - 1);
         last_v = __shfl_sync(ALL_LANES, f.v, BATCH - 1);
+        out = (float *)(a.value + done * a.n_image + part.image);
+    }
 
-        float *out = (float *)(a.value + done * a.n_image + part.image);
-        uint4 w[STEPS];
-        auto read_operands = [&](int k, int end) {
-            const int give = min(k + row / 2, end - 1);
-            const uint4 *from = lane_u + __shfl_sync(ALL_LANES, f.from_u, give);
-            const float frac = LINEAR ? __shfl_sync(ALL_LANES, f.frac_u, give) : 0.0f;
+    /* Read the operands along u of visibilities k and on, of a run that ends before `end`. */
+    __device__ __forceinline__ void read_operands(int k, int end)
+    {
+        const int give = min(k + row / 2, end - 1);
+        const uint4 *from = lane_u + __shfl_sync(ALL_LANES, f.from_u, give);
+        const float frac = LINEAR ? __shfl_sync(ALL_LANES, f.frac_u, give) : 0.0f;
 #pragma unroll
-            for (int j = 0; j < STEPS; j++)
-                w[j] = LINEAR ? interpolate(from + j * (STEP / FOUR * 2), FOUR * 2 * (o.window / FOUR) * 2, frac)
-                              : __ldg(from + j * (STEP / FOUR * 2));
-        };
-        /* The first visibility after k, less than 31, at which the window moves. */
-        auto end_of_run = [&](int k) {
-            const uint32_t later = moves & 0xfffffffeu << k;
-            return later ? min(n, __ffs((int)later) - 1) : n;
-        };
+        for (int j = 0; j < STEPS; j++)
+            w[j] = LINEAR ? interpolate(from + j * (STEP / FOUR * 2), FOUR * 2 * (o.window / FOUR) * 2, frac)
+                          : __ldg(from + j * (STEP / FOUR * 2));
+    }
+
+    /* Find the first visibility after k, less than 31, at which the window moves. */
+    __device__ __forceinline__ int end_of_run(int k) const
+    {
+        const uint32_t later = moves & 0xfffffffeu << k;
+        return later ? min(n, __ffs((int)later) - 1) : n;
+    }
+
+    /* Read a lane's weights along v of visibility k. */
+    __device__ __forceinline__ void read_weights(int k, cplx<float> (&kv)[M]) const
+    {
+        const cplx<float> *from = lane_v + __shfl_sync(ALL_LANES, f.from_v, k);
+        const float frac = LINEAR ? __shfl_sync(ALL_LANES, f.frac_v, k) : 0.0f;
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            kv[m] = read_only(from + m * SET);
+            if (!LINEAR) continue;
+            const cplx<float> next = read_only(from + m * SET + 2 * o.window);
+            kv[m].re += frac * (next.re - kv[m].re);
+            kv[m].im += frac * (next.im - kv[m].im);
+        }
+    }
+
+    /* Sum a lane's rows: the products of cells and operands, weighted along v. With conjugated weights (s = -1) the sum
+     * is the conjugate of the conjugated cells'. */
+    __device__ __forceinline__ void sum_rows(const cplx<float> (&kv)[M], float s, cplx<float> (&total)[P]) const
+    {
+#pragma unroll
+        for (int m = 0; m < M; m++)
+#pragma unroll
+            for (int p = 0; p < P; p++) {
+                /* High products and both mixed ones add up apart: sums round towards zero, which matters less to small
+                 * ones. */
+                float h[4] = {}, x[4] = {};
+#pragma unroll
+                for (int j = 0; j < STEPS; j++) {
+                    const uint32_t *word = cells.word[m][j][p];
+                    mma::multiply_add(h, word, w[j].x, w[j].y);
+                    mma::multiply_add(x, word, w[j].z, w[j].w);
+                    mma::multiply_add(x, word + 4, w[j].x, w[j].y);
+                }
+                const float re = fmaf(-s, h[3] + x[3], h[0] + x[0]);
+                const float im = fmaf(s, h[2] + x[2], h[1] + x[1]);
+                total[p].re = fmaf(-im, kv[m].im, fmaf(re, kv[m].re, total[p].re));
+                total[p].im = fmaf(im, kv[m].re, fmaf(re, kv[m].im, total[p].im));
+            }
+    }
+
+    /* Finish the sums of visibility `take` over the lanes and store them, or drop them from `end` on. */
+    __device__ __forceinline__ void store_totals(cplx<float> (&total)[P], uint32_t sign, int take, int end) const
+    {
+#pragma unroll
+        for (int p = 0; p < P; p++) {
+            total[p].re *= cells.scale[p].down;
+            total[p].im = flip(total[p].im, sign) * cells.scale[p].down;
+        }
+        const float x = transposed_sum<2 * P, 4>((float *)total, lane) * weight_down;
+        if (number < 2 * P && take < end) {
+            float *to = out + take * 2 * a.n_image + number;
+            if (several)
+                atomicAdd(to, x);
+            else
+                *to = x;
+        }
+    }
+
+    /* Degrid the batch, run by run: the window stays where it is during a run. */
+    __device__ __forceinline__ void degrid_batch()
+    {
         int next_end = end_of_run(0);
         read_operands(0, next_end);
 #pragma unroll 1
@@ -323,40 +409,11 @@ __global__ void __launch_bounds__(32, F::BLOCKS)
             do {
                 /* Columns beyond the last visibility repeat it, and are dropped. */
                 const int take = k + lane % 4, known = min(take, end - 1);
-                const cplx<float> *from = lane_v + __shfl_sync(ALL_LANES, f.from_v, known);
-                const float frac = LINEAR ? __shfl_sync(ALL_LANES, f.frac_v, known) : 0.0f;
                 const uint32_t sign = conjugate >> known << 31;
                 const float s = __uint_as_float(0x3f800000u | sign); /* 1 or -1 */
-                cplx<float> kv[M];
-#pragma unroll
-                for (int m = 0; m < M; m++) {
-                    kv[m] = read_only(from + m * SET);
-                    if (!LINEAR) continue;
-                    const cplx<float> next = read_only(from + m * SET + 2 * o.window);
-                    kv[m].re += frac * (next.re - kv[m].re);
-                    kv[m].im += frac * (next.im - kv[m].im);
-                }
-                /* With conjugated weights: the conjugate of the conjugated cells' sum. */
-                cplx<float> total[P] = {};
-#pragma unroll
-                for (int m = 0; m < M; m++)
-#pragma unroll
-                    for (int p = 0; p < P; p++) {
-                        /* High products, and both mixed ones: sums round towards zero, which matters less to small
-                         * ones. */
-                        float h[4] = {}, x[4] = {};
-#pragma unroll
-                        for (int j = 0; j < STEPS; j++) {
-                            const uint32_t *word = cells.word[m][j][p];
-                            mma::multiply_add(h, word, w[j].x, w[j].y);
-                            mma::multiply_add(x, word, w[j].z, w[j].w);
-                            mma::multiply_add(x, word + 4, w[j].x, w[j].y);
-                        }
-                        const float re = fmaf(-s, h[3] + x[3], h[0] + x[0]);
-                        const float im = fmaf(s, h[2] + x[2], h[1] + x[1]);
-                        total[p].re = fmaf(-im, kv[m].im, fmaf(re, kv[m].re, total[p].re));
-                        total[p].im = fmaf(im, kv[m].re, fmaf(re, kv[m].im, total[p].im));
-                    }
+                cplx<float> kv[M], total[P] = {};
+                read_weights(known, kv);
+                sum_rows(kv, s, total);
                 k += TOGETHER;
                 if (k >= end) {
                     k = end;
@@ -364,21 +421,23 @@ __global__ void __launch_bounds__(32, F::BLOCKS)
                 }
                 /* The next operands are on their way while this sum is finished. */
                 if (k < n) read_operands(k, next_end);
-#pragma unroll
-                for (int p = 0; p < P; p++) {
-                    total[p].re *= cells.scale[p].down;
-                    total[p].im = flip(total[p].im, sign) * cells.scale[p].down;
-                }
-                const float x = transposed_sum<2 * P, 4>((float *)total, lane) * weight_down;
-                if (number < 2 * P && take < end) {
-                    float *to = out + take * 2 * a.n_image + number;
-                    if (several)
-                        atomicAdd(to, x);
-                    else
-                        *to = x;
-                }
+                store_totals(total, sign, take, end);
             } while (k < end);
         }
+    }
+};
+
+template <class F, bool ALONE, bool LINEAR>
+__global__ void __launch_bounds__(32, F::BLOCKS)
+    k_window_degrid_tensor(const __grid_constant__ window_args<float> a, const __grid_constant__ operand_table o)
+{
+    __shared__ alignas(8) msi_wproj_sample fetched[2][BATCH];
+    tensor_warp<F, ALONE, LINEAR> warp(a, o, fetched, find_part<F::P>(a, F::COLUMNS, F::ROWS));
+    int half = 0;
+    warp.fetch(warp.part.begin, 0);
+    for (int64_t done = warp.part.begin; done < warp.part.end; done += BATCH, half ^= 1) {
+        warp.take_batch(done, half);
+        warp.degrid_batch();
     }
 }
 

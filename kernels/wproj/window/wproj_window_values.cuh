@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How sums of lanes, of warps and of tiles become values, for degridding with a moving window. */
+/* Sums of lanes, of warps and of tiles become values here, for degridding with a moving window. */
 #ifndef MSI_KERNELS_WPROJ_WINDOW_VALUES_CUH
 #define MSI_KERNELS_WPROJ_WINDOW_VALUES_CUH
 
@@ -32,7 +32,8 @@ template <int COUNT, int LAST = 1, typename T> __device__ __forceinline__ T tran
     return x[0];
 }
 
-/* Which total lane l holds, or COUNT and more where it repeats one that another lane holds. Bits below LAST are 0. */
+/* Find which total lane l holds, or COUNT and more where it repeats one that another lane holds. Bits below LAST are 0.
+ */
 template <int COUNT> __device__ __forceinline__ int transposed_index(int lane)
 {
     int bit = 16, index = 0, sizes[6], levels = 0;
@@ -55,7 +56,7 @@ template <int COUNT> __device__ __forceinline__ int transposed_index(int lane)
     return index;
 }
 
-/* Sums of a batch's warps, all there, to the values. */
+/* Add up a batch's sums of warps, which are complete, into the values. */
 template <int P, typename T>
 __device__ void write_totals(const T *part, int part_stride, cplx<T> *value, int n_image, int n, bool several)
 {
