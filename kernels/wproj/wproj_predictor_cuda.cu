@@ -67,7 +67,7 @@ struct window_degridder : slice_degridder {
         return MSI_OK;
     }
 
-    int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) override
+    int degrid(const msi_window_block &block, int32_t slice, const msi_wproj_grid &box) override
     {
         return msi_window_gridder_predict(window.get(), &block, slice, &box);
     }
@@ -126,7 +126,7 @@ struct sorting_degridder : slice_degridder {
         return MSI_OK;
     }
 
-    int degrid(const msi_window_block &block, int32_t slice, const msi_window_grid &box) override
+    int degrid(const msi_window_block &block, int32_t slice, const msi_wproj_grid &box) override
     {
         msi_window_ordered ordered;
         MSI_TRY(msi_window_order_take(order.get(), &block, nullptr, slice, &ordered));

@@ -329,23 +329,26 @@ static int close_order(msi_wproj_sorter *s, int64_t n, msi_wproj_sorted *sorted)
     return MSI_OK;
 }
 
+static reordering make_reordering(const msi_wproj_sorter *s, const uint32_t *index)
+{
+    return {s->list, s->sorted, index, s->n, s->spec.n_image, s->bin_end, s->counters + 1};
+}
+
 extern "C" int msi_wproj_sort_bins(msi_wproj_sorter *s, msi_wproj_sorted *sorted)
 {
     const gpu_range range("sort samples by bin");
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     cub::DoubleBuffer<uint32_t> keys(s->bin, (uint32_t *)s->key[0]), values(s->index[0], s->index[1]);
-    const int n_image = s->spec.n_image;
     size_t bytes = s->cub_bytes;
     MSI_TRY(forget_order(s));
     if (s->n > 0) {
         MSI_CUDA(cub::DeviceRadixSort::SortPairs(s->cub_space, bytes, keys, values, (int64_t)s->n, 0,
                                                  bits_for(s->bins.n_bin), stream));
+        const reordering order = make_reordering(s, values.Current());
         if (s->spec.precision == MSI_FP32)
-            k_gather<float><<<blocks_for(s->n), BLOCK, 0, stream>>>(s->list, keys.Current(), values.Current(), s->n,
-                                                                    n_image, s->sorted, s->bin_end, s->counters + 1);
+            k_gather<float><<<blocks_for(s->n), BLOCK, 0, stream>>>(order, keys.Current());
         else
-            k_gather<double><<<blocks_for(s->n), BLOCK, 0, stream>>>(s->list, keys.Current(), values.Current(), s->n,
-                                                                     n_image, s->sorted, s->bin_end, s->counters + 1);
+            k_gather<double><<<blocks_for(s->n), BLOCK, 0, stream>>>(order, keys.Current());
         MSI_CUDA(cudaGetLastError());
     }
     return close_order(s, s->n, sorted);
@@ -356,18 +359,17 @@ static int merge_sorted(msi_wproj_sorter *s, const uint64_t *key, const uint32_t
 {
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;
     const unsigned blocks = blocks_for(s->n);
-    const int n_image = s->spec.n_image, below_bin = s->shape.below_bin();
+    const int below_bin = s->shape.below_bin();
     uint32_t *rank = s->bin;
     size_t bytes = s->cub_bytes;
     k_mark<<<blocks, BLOCK, 0, stream>>>(key, s->n, s->spec.linear, rank);
     MSI_CUDA(cudaGetLastError());
     MSI_CUDA(cub::DeviceScan::InclusiveSum(s->cub_space, bytes, rank, rank, (int64_t)s->n, stream));
+    const reordering order = make_reordering(s, index);
     if (s->spec.precision == MSI_FP32)
-        k_merge<float><<<blocks, BLOCK, 0, stream>>>(s->list, key, index, rank, s->n, n_image, below_bin, s->sorted,
-                                                     s->bin_end, s->counters + 1);
+        k_merge<float><<<blocks, BLOCK, 0, stream>>>(order, key, rank, below_bin);
     else
-        k_merge<double><<<blocks, BLOCK, 0, stream>>>(s->list, key, index, rank, s->n, n_image, below_bin, s->sorted,
-                                                      s->bin_end, s->counters + 1);
+        k_merge<double><<<blocks, BLOCK, 0, stream>>>(order, key, rank, below_bin);
     MSI_CUDA(cudaGetLastError());
     MSI_CUDA(cudaMemcpyAsync(n_left, rank + s->n - 1, sizeof *n_left, cudaMemcpyDeviceToHost, stream));
     MSI_CUDA(cudaStreamSynchronize(stream));

@@ -236,29 +236,35 @@ __device__ inline float size_of(cplx<double> x)
     return (float)fmax(fabs(x.re), fabs(x.im));
 }
 
+/* A reordering takes n entries of the list, by index, to the sorted one. */
+struct reordering {
+    list_view list, sorted;
+    const uint32_t *index;
+    uint32_t n;
+    int n_image;
+    uint32_t *bin_end, *largest; /* largest [n_image]: bits of the largest value */
+};
+
 /* Put the list into the order of its keys; the last of each bin shows where the bin ends. */
-template <typename T>
-__global__ __launch_bounds__(BLOCK) void k_gather(list_view list, const uint32_t *key, const uint32_t *index,
-                                                  uint32_t n, int n_image, list_view sorted, uint32_t *bin_end,
-                                                  uint32_t *largest)
+template <typename T> __global__ __launch_bounds__(BLOCK) void k_gather(reordering o, const uint32_t *key)
 {
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     uint32_t from = 0;
-    if (i < n) {
+    if (i < o.n) {
         uint32_t bin = key[i];
-        if (i + 1 == n || key[i + 1] != bin) bin_end[bin] = i + 1;
-        from = index[i];
-        sorted.head[i] = list.head[from];
-        if (list.frac) static_cast<cplx<T> *>(sorted.frac)[i] = static_cast<const cplx<T> *>(list.frac)[from];
+        if (i + 1 == o.n || key[i + 1] != bin) o.bin_end[bin] = i + 1;
+        from = o.index[i];
+        o.sorted.head[i] = o.list.head[from];
+        if (o.list.frac) static_cast<cplx<T> *>(o.sorted.frac)[i] = static_cast<const cplx<T> *>(o.list.frac)[from];
     }
-    for (int image = 0; image < n_image; image++) {
+    for (int image = 0; image < o.n_image; image++) {
         float size = 0;
-        if (i < n) {
-            cplx<T> x = static_cast<const cplx<T> *>(list.value)[image * list.stride + from];
-            static_cast<cplx<T> *>(sorted.value)[image * sorted.stride + i] = x;
+        if (i < o.n) {
+            cplx<T> x = static_cast<const cplx<T> *>(o.list.value)[image * o.list.stride + from];
+            static_cast<cplx<T> *>(o.sorted.value)[image * o.sorted.stride + i] = x;
             size = size_of(x);
         }
-        raise_largest(size, largest + image);
+        raise_largest(size, o.largest + image);
     }
 }
 
@@ -297,33 +303,32 @@ static __global__ void k_mark(const uint64_t *key, uint32_t n, int apart, uint32
 
 /* Merge runs; rank counts the runs that begin up to an entry. */
 template <typename T>
-__global__ __launch_bounds__(BLOCK) void k_merge(list_view list, const uint64_t *key, const uint32_t *index,
-                                                 const uint32_t *rank, uint32_t n, int n_image, int below_bin,
-                                                 list_view sorted, uint32_t *bin_end, uint32_t *largest)
+__global__ __launch_bounds__(BLOCK) void k_merge(reordering o, const uint64_t *key, const uint32_t *rank, int below_bin)
 {
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     uint32_t end = i, to = 0;
-    if (i < n) {
+    if (i < o.n) {
         const uint32_t own = rank[i];
         to = own - 1;
-        if (i + 1 == n || key[i + 1] >> below_bin != key[i] >> below_bin)
-            bin_end[(uint32_t)(key[i] >> below_bin)] = own;
+        if (i + 1 == o.n || key[i + 1] >> below_bin != key[i] >> below_bin)
+            o.bin_end[(uint32_t)(key[i] >> below_bin)] = own;
         if (i == 0 || rank[i - 1] != own) {
-            for (end = i + 1; end < n && rank[end] == own;) end++;
-            sorted.head[to] = list.head[index[i]];
-            if (list.frac) static_cast<cplx<T> *>(sorted.frac)[to] = static_cast<const cplx<T> *>(list.frac)[index[i]];
+            for (end = i + 1; end < o.n && rank[end] == own;) end++;
+            o.sorted.head[to] = o.list.head[o.index[i]];
+            if (o.list.frac)
+                static_cast<cplx<T> *>(o.sorted.frac)[to] = static_cast<const cplx<T> *>(o.list.frac)[o.index[i]];
         }
     }
-    for (int image = 0; image < n_image; image++) {
-        const cplx<T> *value = static_cast<const cplx<T> *>(list.value) + image * list.stride;
+    for (int image = 0; image < o.n_image; image++) {
+        const cplx<T> *value = static_cast<const cplx<T> *>(o.list.value) + image * o.list.stride;
         cplx<T> sum = {0, 0};
         for (uint32_t k = i; k < end; k++) {
-            cplx<T> x = value[index[k]];
+            cplx<T> x = value[o.index[k]];
             sum.re += x.re;
             sum.im += x.im;
         }
-        if (end > i) static_cast<cplx<T> *>(sorted.value)[image * sorted.stride + to] = sum;
-        raise_largest(size_of(sum), largest + image);
+        if (end > i) static_cast<cplx<T> *>(o.sorted.value)[image * o.sorted.stride + to] = sum;
+        raise_largest(size_of(sum), o.largest + image);
     }
 }
 

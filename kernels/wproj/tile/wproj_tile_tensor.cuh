@@ -159,10 +159,12 @@ __device__ inline void round_sums(tile_sums &rounded, tile_sums &sum)
             }
 }
 
-__device__ inline void add_tile(const tile_view &t, int image, const tile_sums &sum, int tile_u, int tile_v,
-                                float scale, float sign, int lane)
+/* Add a tile's scaled sums to an image's grid; kernels that are conjugated add to the conjugate of the tile. */
+__device__ inline void add_tile(const tile_view &t, int image, const tile_sums &sum, const candidates &c, float scale,
+                                int lane)
 {
-    float2 *at = static_cast<float2 *>(t.grid) + image * t.n_cell + (int64_t)(tile_v + lane / 4) * t.nu + tile_u +
+    const float sign = c.conjugate ? -scale : scale;
+    float2 *at = static_cast<float2 *>(t.grid) + image * t.n_cell + (int64_t)(c.tile_v + lane / 4) * t.nu + c.tile_u +
                  2 * (lane % 4);
 #pragma unroll
     for (int n = 0; n < 2; n++)
@@ -266,7 +268,7 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_tensor(tile_view t, tensor_
             __syncwarp();
         }
         round_sums(rounded, sum);
-        add_tile(t, image, rounded, c.tile_u, c.tile_v, scale_out, c.conjugate ? -scale_out : scale_out, lane);
+        add_tile(t, image, rounded, c, scale_out, lane);
     }
 }
 

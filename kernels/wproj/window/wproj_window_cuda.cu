@@ -69,17 +69,17 @@ template <class F> struct grid_store {
 
 /* Stage visibility times weight along v for the rows of a tile. */
 template <msi_wproj_lookup LOOKUP, class F>
-__device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis along, int n, int first, int cells,
-                                               staging share)
+__device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis along, int n, staging items)
 {
     using T = typename F::T;
     using S = grid_store<F>;
-    for (int x = part.x; x < cells; x += part.x_step) {
+    for (int x = items.x; x < along.cells; x += items.x_step) {
         cplx<T> *out = s.v + pack_place<F::CV, F::B, F::TV, S::ROWS>(x) * S::PS;
 #pragma unroll 4
-        for (int k = part.k; k < n; k += part.k_step) {
-            cplx<T> w = weight_at<LOOKUP>(read_source(&s.batch.v[k]),
-                                          LOOKUP == MSI_WPROJ_LINEAR ? s.batch.frac_v[k] : 0.0f, first + x, along);
+        for (int k = items.k; k < n; k += items.k_step) {
+            cplx<T> w =
+                weight_at<LOOKUP>(read_source(&s.batch.v[k]), LOOKUP == MSI_WPROJ_LINEAR ? s.batch.frac_v[k] : 0.0f,
+                                  along.first + x, along);
             cplx<T> product[F::P];
 #pragma unroll
             for (int p = 0; p < F::P; p++) product[p] = multiply(s.batch.value[half][k * F::P + p], w);
@@ -104,10 +104,10 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     int tx, ty;
     thread_place(a.threads_u, a.threads_v, &tx, &ty);
     bool own = threadIdx.x < a.threads_u * a.threads_v;
-    staging share_u = divide_items(a.log2_tile_u), share_v = divide_items(a.log2_tile_v);
+    staging items_u = divide_items(a.log2_tile_u), items_v = divide_items(a.log2_tile_v);
     int place_u = part.first_u + tx * CU, place_v = part.first_v + ty * F::ROWS;
-    axis along_u = {a.window_u, a.texture_u, (float)a.oversample};
-    axis along_v = {a.window_v, a.texture_v, (float)a.oversample};
+    axis along_u = {a.window_u, a.texture_u, (float)a.oversample, part.first_u, cells_u};
+    axis along_v = {a.window_v, a.texture_v, (float)a.oversample, part.first_v, cells_v};
 
     cplx<T> sum[F::ROWS][CU][P] = {};
     int at_u = 0, at_v[B] = {};
@@ -129,9 +129,8 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
                                  (int)(part.end - done - N < N ? part.end - done - N : N));
         __syncthreads();
         stage_by<T>(a.lookup, [&](auto lookup) {
-            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, part.first_u, cells_u,
-                                                   share_u);
-            stage_products<lookup.value>(s, half, along_v, n, part.first_v, cells_v, share_v);
+            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, items_u);
+            stage_products<lookup.value>(s, half, along_v, n, items_v);
         });
         __syncthreads();
         if (!own) continue;

@@ -239,6 +239,7 @@ struct axis {
     int window;
     cudaTextureObject_t texture;
     float oversample;
+    int first, cells; /* of the tile: its first place in the window, and how many there are */
 };
 
 /* Find the weight that falls on place x of the window; 0 where the footprint does not reach. */
@@ -300,14 +301,14 @@ __device__ __forceinline__ staging divide_items(int log2_width)
 /* Stage weights along one axis of n visibilities in rows of ROOM elements. */
 template <int C, int B, int ROOM, msi_wproj_lookup LOOKUP, typename T>
 __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> *source, const float *frac, axis along,
-                                           int n, int first, int cells, staging share)
+                                           int n, staging items)
 {
-    for (int x = share.x; x < cells; x += share.x_step) {
+    for (int x = items.x; x < along.cells; x += items.x_step) {
         cplx<T> *out = staged + pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x);
 #pragma unroll 4
-        for (int k = share.k; k < n; k += share.k_step)
+        for (int k = items.k; k < n; k += items.k_step)
             out[k * ROOM] = weight_at<LOOKUP>(read_source(&source[k]), LOOKUP == MSI_WPROJ_LINEAR ? frac[k] : 0.0f,
-                                              first + x, along);
+                                              along.first + x, along);
     }
 }
 

@@ -128,11 +128,11 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     block_part part = find_part<P>(a, cells_u, cells_v);
     int tx, ty;
     thread_place(a.threads_u, a.threads_v, &tx, &ty);
-    staging share_u = divide_items(a.log2_tile_u), share_v = divide_items(a.log2_tile_v);
+    staging items_u = divide_items(a.log2_tile_u), items_v = divide_items(a.log2_tile_v);
     bool own = threadIdx.x < a.threads_u * a.threads_v;
     int place_u = part.first_u + tx * CU, place_v = part.first_v + ty * F::ROWS;
-    axis along_u = {a.window_u, a.texture_u, (float)a.oversample};
-    axis along_v = {a.window_v, a.texture_v, (float)a.oversample};
+    axis along_u = {a.window_u, a.texture_u, (float)a.oversample, part.first_u, cells_u};
+    axis along_v = {a.window_v, a.texture_v, (float)a.oversample, part.first_v, cells_v};
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
     /* Lanes without cells follow one that has some; theirs stay zero. */
@@ -160,10 +160,8 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
                                  (int)(part.end - done - N < N ? part.end - done - N : N));
         __syncthreads();
         stage_by<T>(a.lookup, [&](auto lookup) {
-            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, part.first_u, cells_u,
-                                                   share_u);
-            stage_rows<CV, B, F::TV, lookup.value>(s.v, s.batch.v, s.batch.frac_v, along_v, n, part.first_v, cells_v,
-                                                   share_v);
+            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, items_u);
+            stage_rows<CV, B, F::TV, lookup.value>(s.v, s.batch.v, s.batch.frac_v, along_v, n, items_v);
         });
         __syncthreads();
 
