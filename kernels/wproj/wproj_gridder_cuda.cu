@@ -390,9 +390,11 @@ int msi_wproj_cuda_check(const msi_wproj_plan *plan)
     const msi_wproj_geometry *g = &plan->grid;
     const int64_t longest = largest_box(plan, std::max(g->nu, g->nv));
     if (longest <= MSI_WPROJ_MAX_BOX && g->n_plane <= MSI_WPROJ_MAX_PLANE) return MSI_OK;
-    return msi_error_set(MSI_ERANGE,
-                         "w-projection on a GPU has room for %d cells along an axis and %d w-planes, not %lld and %d",
-                         MSI_WPROJ_MAX_BOX, MSI_WPROJ_MAX_PLANE, (long long)longest, g->n_plane);
+    return msi_error_about(
+        msi_error_set(MSI_ERANGE,
+                      "w-projection on a GPU has room for %d cells along an axis and %d w-planes, not %lld and %d",
+                      MSI_WPROJ_MAX_BOX, MSI_WPROJ_MAX_PLANE, (long long)longest, g->n_plane),
+        "backend");
 }
 
 int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int64_t n_sample, int n_plane,

@@ -66,11 +66,15 @@ static int choose_lookup(const wproj_strategy *a, const msi_plan_request *reques
 {
     const msi_kernel_lookup asked = request->spec->kernel;
     if (asked == MSI_KERNEL_TEXTURE && (!a->textures || request->precision != MSI_FP32))
-        return msi_error_set(MSI_ERANGE, "kernel texture is for strategy window in fp32 on a GPU, not for %s in %s",
-                             a->at_work, request->precision == MSI_FP32 ? "fp32" : "fp64");
+        return msi_error_about(msi_error_set(MSI_ERANGE,
+                                             "kernel texture is for strategy window in fp32 on a GPU, not for %s in %s",
+                                             a->at_work, request->precision == MSI_FP32 ? "fp32" : "fp64"),
+                               "kernel");
     if (asked == MSI_KERNEL_LINEAR && a->full_alone)
-        return msi_error_set(MSI_ERANGE, "kernel linear: strategy %s takes kernels of the nearest sub-cell on a GPU",
-                             a->name);
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "kernel linear: strategy %s takes kernels of the nearest sub-cell on a GPU",
+                          a->name),
+            "kernel");
     wanted->lookup = a->full_alone ? MSI_KERNEL_NEAREST : asked;
     wanted->form = a->full_alone ? MSI_WPROJ_FORM_FULL : MSI_WPROJ_FORM_AUTO;
     wanted->full_nearest = a->full_nearest;

@@ -267,12 +267,14 @@ static int choose(const task *t, candidate *best)
     if (best->cost_s < HUGE_VAL) return MSI_OK;
     static const char *const of_lookup[] = {"", " of the nearest sub-cell", " interpolated linearly",
                                             " interpolated by textures"};
-    return msi_error_set(MSI_ERANGE,
-                         "w-projection finds no%s kernels%s within %.3g GB that reach accuracy %g for an image of "
-                         "%lld x %lld with w up to %.4g wavelengths",
-                         r->form == MSI_WPROJ_FORM_FULL ? " full" : "", of_lookup[r->lookup],
-                         1e-9 * (double)table_limit(t), r->accuracy, (long long)r->image.nx, (long long)r->image.ny,
-                         t->w_high);
+    return msi_error_about(
+        msi_error_set(MSI_ERANGE,
+                      "w-projection finds no%s kernels%s within %.3g GB that reach accuracy %g for an image of "
+                      "%lld x %lld with w up to %.4g wavelengths",
+                      r->form == MSI_WPROJ_FORM_FULL ? " full" : "", of_lookup[r->lookup],
+                      1e-9 * (double)table_limit(t), r->accuracy, (long long)r->image.nx, (long long)r->image.ny,
+                      t->w_high),
+        "method");
 }
 
 static void lay_out(msi_wproj_plan *plan, const task *t, const candidate *c, const msi_image_geometry *grid)
@@ -321,8 +323,10 @@ static int measure(msi_wproj_plan *plan, const task *t, const candidate *c)
     msi_free(w_lambda);
     if (rc) return rc;
     if (plan->table_bytes > table_limit(t))
-        return msi_error_set(MSI_ERANGE, "w-projection kernels for accuracy %g take %.3g GB here, more than %.3g GB",
-                             t->r->accuracy, 1e-9 * (double)plan->table_bytes, 1e-9 * (double)table_limit(t));
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "w-projection kernels for accuracy %g take %.3g GB here, more than %.3g GB",
+                          t->r->accuracy, 1e-9 * (double)plan->table_bytes, 1e-9 * (double)table_limit(t)),
+            "method");
     e->sub_cell = sub_cell_error(x, y, plan->grid.oversample, c->lookup);
     e->plane = plane_error(t, r_max, plan->grid.n_plane);
     e->rounding = hypot(rounding_error(&plan->pswf_u, &plan->pswf_v, plan->precision),
@@ -374,8 +378,9 @@ int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *r)
     }
     if (rc) return rc;
     if (plan->error_estimate <= r->accuracy || r->oversample) return MSI_OK;
-    rc = msi_error_set(MSI_ERANGE, "w-projection in %s reaches %.2g here, not accuracy %g",
-                       r->precision == MSI_FP32 ? "fp32" : "fp64", plan->error_estimate, r->accuracy);
+    rc = msi_error_about(msi_error_set(MSI_ERANGE, "w-projection in %s reaches %.2g here, not accuracy %g",
+                                       r->precision == MSI_FP32 ? "fp32" : "fp64", plan->error_estimate, r->accuracy),
+                         "method");
     msi_wproj_plan_free(plan);
     return rc;
 }

@@ -296,15 +296,19 @@ int msi_wproj_predictor_check(const msi_wproj_plan *plan, msi_wproj_predict_form
     const int64_t longest = largest_box(plan, std::max(g->nu, g->nv));
     const int64_t each = (int64_t)(g->oversample + 1) * (g->oversample + 1);
     if (longest > MSI_WPROJ_MAX_BOX || g->n_plane > INT16_MAX)
-        return msi_error_set(MSI_ERANGE,
-                             "w-projection on a GPU degrids from %d cells along an axis and with %d w-planes, not %lld "
-                             "and %d",
-                             MSI_WPROJ_MAX_BOX, INT16_MAX, (long long)longest, g->n_plane);
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE,
+                          "w-projection on a GPU degrids from %d cells along an axis and with %d w-planes, not %lld "
+                          "and %d",
+                          MSI_WPROJ_MAX_BOX, INT16_MAX, (long long)longest, g->n_plane),
+            "backend");
     if (form != MSI_WPROJ_PREDICT_WINDOW && g->n_plane * each > INT32_MAX)
-        return msi_error_set(MSI_ERANGE,
-                             "strategies gather and scatter number 2^31 kernels on a GPU, not %d w-planes of %lld; "
-                             "strategy window has no such limit",
-                             g->n_plane, (long long)each);
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE,
+                          "strategies gather and scatter number 2^31 kernels on a GPU, not %d w-planes of %lld; "
+                          "strategy window has no such limit",
+                          g->n_plane, (long long)each),
+            "strategy");
     return MSI_OK;
 }
 

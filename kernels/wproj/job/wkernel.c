@@ -314,11 +314,12 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
         int32_t found = half[spec->n_plane - 1];
         if (found <= most && (found + BEYOND / 2 <= most || most == limit)) break;
         if (most == limit)
-            return msi_error_set(
-                MSI_ERANGE,
-                "a w-projection kernel for w = %.4g wavelengths in this field needs more than %d cells "
-                "to each side; more slices of w (n_slice) make it smaller",
-                w_max, limit);
+            return msi_error_about(
+                msi_error_set(MSI_ERANGE,
+                              "a w-projection kernel for w = %.4g wavelengths in this field needs more than %d cells "
+                              "to each side",
+                              w_max, limit),
+                "n_slice");
     }
     if (error) *error = s.error;
     return MSI_OK;
