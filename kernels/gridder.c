@@ -35,6 +35,41 @@ struct msi_gridder {
     } expected;
 };
 
+/* One line on a GPU, or on why there is none. */
+static const char *describe_gpu(int device)
+{
+#ifdef MSI_HAVE_CUDA
+    return msi_gpu_describe(device);
+#else
+    (void)device;
+    return "this build has no GPU backend";
+#endif
+}
+
+/* Fail where a gridder's GPU is not in this machine. */
+static int check_device(const msi_strategy *strategy, int device)
+{
+#ifdef MSI_HAVE_CUDA
+    if (strategy->backend == MSI_BACKEND_CUDA && (device < 0 || device >= msi_gpu_count()))
+        return msi_error_set(MSI_EGPU, "device %d: %s", device, msi_gpu_describe(device));
+#else
+    (void)strategy;
+    (void)device;
+#endif
+    return MSI_OK;
+}
+
+/* Wait until a gridder's GPU, if it uses one, has started. */
+static void await_device(const msi_strategy *strategy, int device)
+{
+#ifdef MSI_HAVE_CUDA
+    if (strategy->backend == MSI_BACKEND_CUDA) msi_gpu_await(device);
+#else
+    (void)strategy;
+    (void)device;
+#endif
+}
+
 static int is_named(const char *wanted, const char *name)
 {
     return !wanted || strcmp(wanted, "auto") == 0 || strcmp(wanted, name) == 0;
@@ -64,7 +99,7 @@ static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec
     }
     const char *method = spec->method ? spec->method : "wgrid";
     if (wants_gpu || (known && spec->backend == MSI_BACKEND_CUDA && strcmp(method, "wgrid") == 0))
-        return msi_error_set(MSI_EGPU, "-backend cuda: %s", msi_backend_describe());
+        return msi_error_set(MSI_EGPU, "-backend cuda: %s", describe_gpu(spec->device));
     return msi_error_set(MSI_ERANGE, "-gridder %s -strategy %s does not %s%s", method,
                          spec->strategy ? spec->strategy : "auto", spec->predict ? "predict" : "image",
                          known ? " on this -backend" : "");
@@ -90,6 +125,7 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
                              spec->geometry.cell_y_rad);
     const msi_strategy *strategy = NULL;
     MSI_TRY(first_strategy(&strategy, spec));
+    MSI_TRY(check_device(strategy, spec->device));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
     g->spec = *spec;
@@ -281,7 +317,7 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     msi_plan *plan = NULL;
     int before = omp_get_max_threads();
     if (s->n_thread) omp_set_num_threads(s->n_thread);
-    if (g->strategy->backend == MSI_BACKEND_CUDA) msi_backend_await();
+    await_device(g->strategy, s->device);
     msi_plan_request request = request_of(g);
     plan_for_stored(&request, &g->store);
     int rc = make_plan(g, &request, request.host_bytes, &g->strategy, &plan, &g->report);
@@ -330,7 +366,7 @@ int msi_gridder_predict(msi_gridder *g)
     if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
     if (!lasts) forget_plan(g);
     if (!g->plan) {
-        if (g->strategy->backend == MSI_BACKEND_CUDA) msi_backend_await();
+        await_device(g->strategy, g->spec.device);
         msi_plan_request request = request_of(g);
         if (lasts)
             plan_for(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
@@ -376,11 +412,7 @@ void msi_gridder_free(msi_gridder *g)
 
 const char *msi_backend_describe(void)
 {
-#ifdef MSI_HAVE_CUDA
-    return msi_gpu_describe(0);
-#else
-    return "this build has no GPU backend";
-#endif
+    return describe_gpu(0);
 }
 
 void msi_backend_warm_up(msi_backend backend)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What predictions by every method on a GPU do alike: a model goes to the device, and a store's batches of coordinates
- * become its visibilities; what was made of the model may be kept from filling to filling of the store. */
+/* Predictions by every method on a GPU go this way: a model goes to the device, and a store's batches of coordinates
+ * become its visibilities. What was made of the model may be kept from filling to filling of the store. */
 #ifndef MSI_KERNELS_STORE_PREDICTOR_CUDA_CUH
 #define MSI_KERNELS_STORE_PREDICTOR_CUDA_CUH
 
@@ -10,14 +10,15 @@
 #include "core/log.h"
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/store/store_batches_cuda.cuh"
+#include "kernels/transform/fft_plan_cuda.cuh"
 #include "kernels/transform/screen_cuda.cuh"
 
 namespace {
 
-/* What is kept between calls, of either precision. */
+/* A predictor of either precision, which may be kept between calls. */
 struct kept_predictor {
     virtual ~kept_predictor() = default;
-    /* Visibilities of a store, which may be another each time, from a model, which stays the same. */
+    /* predict - the visibilities of a store, which may be another each time, from a model, which stays the same. */
     virtual int predict(msi_vis_store *store, const msi_image *model, msi_stage_times *times) = 0;
 };
 
@@ -50,14 +51,20 @@ inline void forget_kept(void *kept)
     delete static_cast<kept_predictor *>(kept);
 }
 
-/* The walk through a store's batches. BATCHES is what adds to store_batches<T> a plan, for its images' geometry, and
+/* The walk through a store's batches. BATCHES adds to store_batches<T> a plan, for its images' geometry, and
  * upload_taper. */
 template <typename T, typename BATCHES> class store_predictor : public kept_predictor, protected BATCHES {
   public:
+    ~store_predictor() override
+    {
+        BATCHES::on.leave();
+    }
+
     int predict(msi_vis_store *store_, const msi_image *model, msi_stage_times *times_) final
     {
         store = store_;
         times = times_;
+        MSI_TRY(BATCHES::enter());
         if (!is_ready) MSI_TRY(prepare(model));
         is_ready = true;
         for (int64_t s = 0; s < store->n_segment; s = now.end) {
@@ -80,14 +87,15 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
 
     using BATCHES::d_raw;
     using BATCHES::now;
+    using BATCHES::on;
     using BATCHES::plan;
     using BATCHES::store;
     using BATCHES::times;
     int n_image;
 
-    /* Once, before the first batch: everything on the device but samples, and batch_samples. */
+    /* prepare - once, before the first batch: everything on the device but samples, and batch_samples. */
     virtual int prepare(const msi_image *model) = 0;
-    /* d_raw [n_image][n_sample], of the batch at hand. */
+    /* predict_batch - the batch's visibilities d_raw [n_image][n_sample]. */
     virtual int predict_batch() = 0;
 
     int upload_model(const msi_image *model)
@@ -95,16 +103,16 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
         const int64_t bytes = n_image * msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T);
         MSI_TRY(BATCHES::upload_taper(&taper));
         MSI_TRY(d_model.fit(bytes, "the model"));
-        MSI_CUDA(cudaMemcpy(as<void>(d_model), model->pixel, (size_t)bytes, cudaMemcpyHostToDevice));
-        return MSI_OK;
+        MSI_TRY(BATCHES::on.upload(as<char>(d_model), static_cast<const char *>(model->pixel), bytes));
+        return BATCHES::on.wait();
     }
 
-    /* An image of the model, under plane p's screen, transformed: plane [nv][nu]. */
+    /* transform_model - begin to make plane [nv][nu]: an image of the model, under plane p's screen, transformed. */
     int transform_model(int image, const screen_geometry &screen, int p, const fft_plan &fft, cplx<T> *plane)
     {
         const dim3 blocks((unsigned)((screen.nu + 31) / 32), (unsigned)((screen.nv + 7) / 8));
         const T *pixel = as<T>(d_model) + image * msi_image_n_pixel(&plan->image);
-        k_spread_model<T><<<blocks, dim3(32, 8)>>>(screen, taper, pixel, p, plane);
+        k_spread_model<T><<<blocks, dim3(32, 8), 0, on.get()>>>(screen, taper, pixel, p, plane);
         MSI_CUDA(cudaGetLastError());
         return fft.run(plane, CUFFT_INVERSE);
     }

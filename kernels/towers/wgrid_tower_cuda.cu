@@ -18,21 +18,22 @@
 #include "core/log.h"
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_device.h"
-#include "kernels/wgrid/wgrid_add_cuda.cuh"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
+#include "kernels/wgrid/wgrid_add_cuda.cuh"
+#include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
 
 namespace {
 
-template <typename T> class tower_gridder : tower_stacks<T> {
+template <typename T> class tower_gridder {
   public:
     tower_gridder(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, const msi_vis_store *store_,
                   int64_t n_small_, msi_stage_times *times_)
-        : tower_stacks<T>(plan_, towers_, n_small_)
+        : plan(plan_), towers(*towers_), store(store_), times(times_),
+          samples(plan_, order_of_towers(*plan_, *towers_)), stacks(samples, towers_, n_small_)
     {
-        store = store_;
-        times = times_;
+        samples.store = store_;
+        samples.times = times_;
     }
-    ~tower_gridder() override = default;
 
     /* One image after the other: one whole plane is held, and samples are many times fewer than its cells. */
     int make(const int *store_plane, msi_image *image)
@@ -43,7 +44,7 @@ template <typename T> class tower_gridder : tower_stacks<T> {
             map.n_plane = store->n_plane;
             map.store_plane[0] = store_plane[i];
             is_sorted = false;
-            MSI_CUDA(cudaMemset(as<void>(d_image), 0, sizeof(T) * (size_t)msi_image_n_pixel(&plan->image)));
+            MSI_TRY(on.clear(as<T>(d_image), msi_image_n_pixel(&plan->image)));
             for (int t = 0; t < towers.n_tower; t++) {
                 MSI_TRY(make_tower(t));
                 msi_progress("gridding", (int64_t)i * towers.n_tower + t + 1, (int64_t)image->n_plane * towers.n_tower);
@@ -53,30 +54,19 @@ template <typename T> class tower_gridder : tower_stacks<T> {
         return MSI_OK;
     }
 
-    static int64_t sample_bytes(int n_plane)
-    {
-        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>))) + sample_batches<T>::placing_bytes();
-    }
-
     static int64_t counter_bytes(const msi_wgrid_plan &plan, const msi_tower_plan &towers)
     {
-        return base::counter_bytes(base::order_for_rings(plan.grid, base::order_of(plan, towers)));
+        return ::counter_bytes(order_for_rings<T>(plan, order_of_towers(plan, towers)));
     }
 
   private:
-    using base = tower_stacks<T>;
-    using base::batch_samples;
-    using base::d_records;
-    using base::d_taps;
-    using base::d_value;
-    using base::g;
-    using base::now;
-    using base::order;
-    using base::plan;
-    using base::plane_cells;
-    using base::store;
-    using base::times;
-    using base::towers;
+    const msi_wgrid_plan *plan;
+    const msi_tower_plan &towers;
+    const msi_vis_store *store;
+    msi_stage_times *times;
+    placed_batches<T> samples;
+    plan_stream &on = samples.on;
+    tower_stacks<T> stacks;
     plane_map map = {};
     buffer d_whole, d_image;
     fft_plan fft;
@@ -86,41 +76,39 @@ template <typename T> class tower_gridder : tower_stacks<T> {
 
     int prepare()
     {
-        MSI_TRY(base::upload_taps());
+        const msi_wgrid_geometry &g = samples.g;
+        MSI_TRY(samples.enter());
+        MSI_TRY(samples.upload_taps());
         MSI_TRY(d_whole.fit(g.nu * g.nv * (int64_t)sizeof(cplx<T>), "a w-plane"));
         MSI_TRY(d_image.fit(msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T), "an image"));
-        MSI_TRY(base::make_stacks());
-        MSI_TRY(fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z));
+        MSI_TRY(stacks.make_stacks());
+        MSI_TRY(fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get()));
         int64_t usable;
-        order = base::order_for_rings(g, order);
-        towers_at_once = order.end_tower;
+        samples.least_crowded = can_ring<T>(shared_bytes()) ? least_in_ring<T>(g.width) : UNUSED;
+        samples.order = order_for_rings<T>(*plan, samples.order);
+        towers_at_once = samples.order.end_tower;
         MSI_TRY(usable_bytes(&usable));
-        usable -= base::counter_bytes(order);
-        /* No more than CUB counts in. */
-        batch_samples = std::clamp<int64_t>(usable / sample_bytes(store->n_plane), 1, INT32_MAX);
+        usable -= ::counter_bytes(samples.order);
+        samples.batch_samples =
+            std::clamp<int64_t>(usable / placed_batches<T>::sample_bytes(store->n_plane, 1), 1, MOST_IN_BATCH);
         return MSI_OK;
-    }
-
-    uint32_t least_crowded() const override
-    {
-        return can_ring<T>(base::shared_bytes()) ? least_in_ring<T>(g.width) : UNUSED;
     }
 
     /* A store that fits one batch is uploaded once, and put in order once an image if towers can be counted at once. */
     int ready_batch(int64_t first_segment, int tower)
     {
         if (loaded_batch != first_segment) {
-            now = base::cut_batch(first_segment);
-            if (now.n_sample) MSI_TRY(base::upload_batch(store->n_plane));
+            samples.now = samples.cut_batch(first_segment);
+            if (samples.now.n_sample) MSI_TRY(samples.upload_batch(store->n_plane));
             loaded_batch = first_segment;
             is_sorted = false;
         }
-        if (tower < order.first_tower || tower >= order.end_tower) {
-            order.first_tower = tower;
-            order.end_tower = std::min(tower + towers_at_once, towers.n_tower);
+        if (tower < samples.order.first_tower || tower >= samples.order.end_tower) {
+            samples.order.first_tower = tower;
+            samples.order.end_tower = std::min(tower + towers_at_once, towers.n_tower);
             is_sorted = false;
         }
-        if (now.n_sample && !is_sorted) MSI_TRY(base::place_batch(map));
+        if (samples.now.n_sample && !is_sorted) MSI_TRY(samples.place_batch(map));
         is_sorted = true;
         return MSI_OK;
     }
@@ -128,67 +116,75 @@ template <typename T> class tower_gridder : tower_stacks<T> {
     int make_tower(int tower)
     {
         bool is_empty = true;
-        MSI_CUDA(cudaMemset(as<void>(d_whole), 0, sizeof(cplx<T>) * (size_t)(g.nu * g.nv)));
-        for (int64_t s = 0; s < store->n_segment; s = now.end) {
+        MSI_TRY(on.clear(as<cplx<T>>(d_whole), samples.g.nu * samples.g.nv));
+        for (int64_t s = 0; s < store->n_segment; s = samples.now.end) {
             MSI_TRY(ready_batch(s, tower));
-            if (!now.n_sample) continue;
-            MSI_TRY(base::find_stacks(tower));
+            if (!samples.now.n_sample) continue;
+            MSI_TRY(stacks.find_stacks(tower));
             stack_batch b;
-            while (base::next_stacks(&b)) {
+            while (stacks.next_stacks(&b)) {
+                MSI_TRY(grid_stacks(b));
                 MSI_TRY(add_stacks(b));
                 is_empty = false;
             }
         }
-        if (is_empty) return MSI_OK;
-        double start = msi_wall_s();
-        dim3 threads(32, 8), blocks((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
+        return is_empty ? MSI_OK : add_whole(tower);
+    }
+
+    /* Add the tower's whole plane to the image. */
+    int add_whole(int tower)
+    {
+        const stage_timer stage("transform", &times->transform_s);
         MSI_TRY(fft.run(as<cplx<T>>(d_whole), CUFFT_FORWARD));
-        k_screen<T><<<blocks, threads>>>(base::tower_screen(tower), as<cplx<T>>(d_whole), 0, 1, as<T>(d_image));
+        k_screen<T><<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(stacks.tower_screen(tower),
+                                                                          as<cplx<T>>(d_whole), 0, 1, as<T>(d_image));
         MSI_CUDA(cudaGetLastError());
-        MSI_CUDA(cudaDeviceSynchronize());
-        times->transform_s += msi_wall_s() - start;
+        MSI_TRY(on.wait());
         return msi_interrupt_check();
     }
 
+    /* Grid a batch's samples onto its small planes. */
+    int grid_stacks(const stack_batch &b)
+    {
+        const stack_job<T> job = stacks.job(b);
+        {
+            const stage_timer stage("clear", &times->transform_s);
+            MSI_TRY(on.clear(job.small, b.n_slot * stacks.plane_cells));
+            MSI_TRY(stacks.clear_rest(job.small, b.n_slot));
+            MSI_TRY(on.wait());
+        }
+        const stage_timer stage("grid", &times->grid_s);
+        MSI_TRY(grid_items(samples.g, samples.job(1, job.small), job.planes, b.crowded, b.sparse, on.get()));
+        return on.wait();
+    }
+
+    /* Transform the small planes, add up those of a subgrid, and add subgrids to the whole plane. */
     int add_stacks(const stack_batch &b)
     {
-        double start = msi_wall_s();
-        stack_job<T> stacks = base::job(b);
-        MSI_CUDA(cudaMemsetAsync(stacks.small, 0, sizeof(cplx<T>) * (size_t)(b.n_slot * plane_cells)));
-        MSI_TRY(base::clear_rest(stacks.small, b.n_slot));
-        MSI_CUDA(cudaDeviceSynchronize());
-        double cleared = msi_wall_s();
-        grid_job<T> samples = {as<tap_table<T>>(d_taps), &this->taps,          1,           now.n_sample,
-                               as<placed<T>>(d_records), as<cplx<T>>(d_value), stacks.small};
-        MSI_TRY(grid_items(g, samples, stacks.planes, b.crowded, b.sparse));
-        MSI_CUDA(cudaDeviceSynchronize());
-        double gridded = msi_wall_s();
-        times->grid_s += gridded - cleared;
-        MSI_TRY(base::transform_small(stacks.small, b.n_slot, CUFFT_FORWARD));
-        k_sum_planes<T><<<base::quad_blocks(b), 256, base::list_bytes()>>>(stacks);
+        const stage_timer stage("transform", &times->transform_s);
+        const stack_job<T> job = stacks.job(b);
+        MSI_TRY(stacks.transform_small(job.small, b.n_slot, CUFFT_FORWARD));
+        k_sum_planes<T><<<stacks.quad_blocks(b), 256, stacks.list_bytes(), on.get()>>>(job);
         MSI_CUDA(cudaGetLastError());
-        MSI_TRY(base::clear_rest(stacks.sum, b.n_stack));
-        MSI_TRY(base::transform_small(stacks.sum, b.n_stack, CUFFT_INVERSE));
-        k_add_subgrids<T><<<base::cell_blocks(b), 256>>>(g, stacks, as<cplx<T>>(d_whole));
+        MSI_TRY(stacks.clear_rest(job.sum, b.n_stack));
+        MSI_TRY(stacks.transform_small(job.sum, b.n_stack, CUFFT_INVERSE));
+        k_add_subgrids<T><<<stacks.cell_blocks(b), 256, 0, on.get()>>>(samples.g, job, as<cplx<T>>(d_whole));
         MSI_CUDA(cudaGetLastError());
-        MSI_CUDA(cudaDeviceSynchronize());
-        times->transform_s += cleared - start + msi_wall_s() - gridded;
+        MSI_TRY(on.wait());
         return msi_interrupt_check();
     }
 
     int correct(msi_image *image, int i)
     {
-        double start = msi_wall_s(), sum = image->sum_weight[i];
-        int64_t n_pixel = msi_image_n_pixel(&plan->image);
-        dim3 threads(32, 8), blocks((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
+        const stage_timer stage("correct", &times->correct_s);
+        const double sum = image->sum_weight[i];
+        const int64_t n_pixel = msi_image_n_pixel(&plan->image);
         msi_taper device;
-        MSI_TRY(base::upload_taper(&device));
-        k_correct<<<blocks, threads>>>(base::screen(), device, sum > 0 ? 1 / sum : NAN, as<T>(d_image), as<T>(d_image));
+        MSI_TRY(samples.upload_taper(&device));
+        k_correct<<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(
+            samples.screen(), device, sum > 0 ? 1 / sum : NAN, as<T>(d_image), as<T>(d_image));
         MSI_CUDA(cudaGetLastError());
-        MSI_CUDA(cudaMemcpy((T *)image->pixel + i * n_pixel, as<T>(d_image), sizeof(T) * (size_t)n_pixel,
-                            cudaMemcpyDeviceToHost));
-        times->correct_s += msi_wall_s() - start;
-        return MSI_OK;
+        return on.download((T *)image->pixel + i * n_pixel, as<T>(d_image), n_pixel);
     }
 };
 
@@ -221,7 +217,7 @@ int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_p
 {
     int64_t plane = (int64_t)towers->size * towers->size * msi_complex_bytes(plan->precision), bytes = SMALL_BYTES;
     size_t free_bytes, total_bytes;
-    if (msi_gpu_memory(0, &free_bytes, &total_bytes) == MSI_OK && bytes > (int64_t)free_bytes / 8)
+    if (msi_gpu_memory(plan->device, &free_bytes, &total_bytes) == MSI_OK && bytes > (int64_t)free_bytes / 8)
         bytes = (int64_t)free_bytes / 8;
     int64_t n = bytes / plane, all = towers->n_sub_u * towers->n_sub_v * towers->n_plane;
     if (n > all) n = all;
@@ -233,7 +229,7 @@ int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_p
     int64_t all = (int64_t)towers->n_tower * n_image,
             bytes = all * plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
     size_t free_bytes, total_bytes;
-    if (!lasts || msi_gpu_memory(0, &free_bytes, &total_bytes) != MSI_OK) return 1;
+    if (!lasts || msi_gpu_memory(plan->device, &free_bytes, &total_bytes) != MSI_OK) return 1;
     return bytes <= (int64_t)free_bytes / 3 ? all : 1;
 }
 
@@ -244,8 +240,8 @@ void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan
     int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
     int64_t stacks = plan->precision == MSI_FP32 ? tower_stacks<float>::bytes(*towers, n_small)
                                                  : tower_stacks<double>::bytes(*towers, n_small);
-    int64_t sample = plan->precision == MSI_FP32 ? tower_gridder<float>::sample_bytes(n_plane)
-                                                 : tower_gridder<double>::sample_bytes(n_plane);
+    int64_t sample = plan->precision == MSI_FP32 ? placed_batches<float>::sample_bytes(n_plane, 1)
+                                                 : placed_batches<double>::sample_bytes(n_plane, 1);
     int64_t counters = plan->precision == MSI_FP32 ? tower_gridder<float>::counter_bytes(*plan, *towers)
                                                    : tower_gridder<double>::counter_bytes(*plan, *towers);
     *host = towers->n_sub_u * towers->n_sub_v * (int64_t)(sizeof(core_start) + sizeof(uint32_t));

@@ -4,7 +4,7 @@
 #define MSI_KERNELS_WGRID_TOWER_CUDA_KERNELS_CUH
 
 #include "kernels/gpu/vector_add_cuda.cuh"
-#include "kernels/wgrid/wgrid_cuda_kernels.cuh"
+#include "kernels/wgrid/wgrid_cuda_batch.cuh"
 
 namespace {
 
@@ -79,23 +79,29 @@ struct core_start {
     uint32_t slot, crowded, sparse;
 };
 
-/* For cores 0 .. n_core of a tower; n_item: crowded and sparse items of the batch. */
-__global__ void k_find_cores(sample_order order, int n_plane, int tower, const uint32_t *slot, const uint32_t *run_key,
-                             const uint32_t *crowded_at, const uint32_t *sparse_at, int64_t n_run, uint32_t n_crowded,
-                             uint32_t n_sparse, core_start *start)
+/* A batch's runs, and the numbers of its crowded and sparse items. */
+struct core_items {
+    sorted_runs runs;
+    uint32_t n_crowded, n_sparse;
+};
+
+/* Find start [n_core + 1] of a tower's cores, and where the last one ends. */
+__global__ void k_find_cores(sample_order order, int n_plane, int tower, const uint32_t *slot, core_items items,
+                             core_start *start)
 {
     int64_t core = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (core > order.n_core()) return;
-    int64_t key = (tower - order.first_tower) * order.tower_keys() + core * order.core_keys(), low = 0, high = n_run;
+    int64_t key = (tower - order.first_tower) * order.tower_keys() + core * order.core_keys(), low = 0,
+            high = items.runs.n;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (run_key[middle] < key)
+        if (items.runs.key[middle] < key)
             low = middle + 1;
         else
             high = middle;
     }
-    start[core] = {slot[core * n_plane], low < n_run ? crowded_at[low] : n_crowded,
-                   low < n_run ? sparse_at[low] : n_sparse};
+    start[core] = {slot[core * n_plane], low < items.runs.n ? items.runs.crowded_at[low] : items.n_crowded,
+                   low < items.runs.n ? items.runs.sparse_at[low] : items.n_sparse};
 }
 
 /*

@@ -6,9 +6,11 @@
 #ifndef MSI_KERNELS_WGRID_TOWER_CUDA_STACKS_CUH
 #define MSI_KERNELS_WGRID_TOWER_CUDA_STACKS_CUH
 
-#include "kernels/wgrid/wgrid_cuda_batch.cuh"
-#include "kernels/towers/wgrid_tower_cuda_kernels.cuh"
+#include <cub/device/device_scan.cuh>
+
 #include "kernels/towers/tower_plan.h"
+#include "kernels/towers/wgrid_tower_cuda_kernels.cuh"
+#include "kernels/wgrid/wgrid_cuda_batch.cuh"
 
 namespace {
 
@@ -50,8 +52,29 @@ struct stack_batch {
     item_range crowded, sparse;
 };
 
-template <typename T> class tower_stacks : protected sample_batches<T> {
+/* Of samples, as degridding has it: by tower, core and tile of the plan's size. */
+inline sample_order order_of_towers(const msi_wgrid_plan &plan, const msi_tower_plan &t)
+{
+    sample_order o = {};
+    o.height = t.height;
+    o.first_tower = 0;
+    o.end_tower = t.n_tower;
+    o.log_u = o.log_v = log_of(plan.grid.tile);
+    o.edge_u = o.edge_v = t.core / plan.grid.tile;
+    o.n_core_u = (int32_t)t.n_sub_u;
+    o.n_core_v = (int32_t)t.n_sub_v;
+    return o;
+}
+
+/* The stacks of a batch of samples, which somebody else owns and puts in samples.order. */
+template <typename T> class tower_stacks {
   public:
+    tower_stacks(sample_batches<T> &samples_, const msi_tower_plan *towers_, int64_t n_small_)
+        : towers(*towers_), plane_cells((int64_t)towers.size * towers.size), samples(samples_), n_small(n_small_),
+          together(planes_together(plane_cells * (int64_t)sizeof(cplx<T>)))
+    {
+    }
+
     /* Device bytes of everything here but samples. */
     static int64_t bytes(const msi_tower_plan &t, int64_t n_small)
     {
@@ -62,34 +85,12 @@ template <typename T> class tower_stacks : protected sample_batches<T> {
                core * (t.n_plane * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(core_start) + 4);
     }
 
-    /* Of samples, as degridding has it. */
-    static sample_order order_of(const msi_wgrid_plan &plan, const msi_tower_plan &t)
-    {
-        const int32_t tile = plan.grid.tile, log = sample_batches<T>::log_of(tile), edge = t.core / tile;
-        return {t.height, 0, t.n_tower, log, log, edge, edge, (int32_t)t.n_sub_u, (int32_t)t.n_sub_v};
-    }
-
-  protected:
-    tower_stacks(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int64_t n_small_)
-        : sample_batches<T>(plan_, order_of(*plan_, *towers_)), towers(*towers_), n_small(n_small_)
-    {
-        plane_cells = (int64_t)towers.size * towers.size;
-        together = planes_together(plane_cells * (int64_t)sizeof(cplx<T>));
-    }
-
-    using base = sample_batches<T>;
-    using base::d_work;
-    using base::g;
-    using base::order;
-    using base::plan;
-    using base::runs;
-    using base::times;
-    msi_tower_plan towers;
-    int64_t plane_cells;
+    const msi_tower_plan towers;
+    const int64_t plane_cells;
 
     int make_stacks()
     {
-        int64_t n_core = order.n_core(), half = towers.size / 2 + 1;
+        int64_t n_core = samples.order.n_core(), half = towers.size / 2 + 1;
         MSI_TRY(starts.make(n_core + 1, "subgrids"));
         MSI_TRY(stack_cores.make(n_core, "subgrids"));
         MSI_TRY(d_slot.fit((n_core * towers.n_plane + 1) * (int64_t)sizeof(uint32_t), "subgrids"));
@@ -101,41 +102,45 @@ template <typename T> class tower_stacks : protected sample_batches<T> {
         host_array<double> nu;
         MSI_TRY(nu.make(half * half, "subgrids"));
         for (int64_t i = 0; i < half * half; i++)
-            nu.at[i] = msi_tower_n(plan, &towers, (int32_t)(i % half), (int32_t)(i / half));
+            nu.at[i] = msi_tower_n(samples.plan, &towers, (int32_t)(i % half), (int32_t)(i / half));
         MSI_TRY(d_nu.fit(half * half * (int64_t)sizeof(double), "subgrids"));
-        MSI_CUDA(cudaMemcpy(as<void>(d_nu), nu.at, sizeof(double) * (size_t)(half * half), cudaMemcpyHostToDevice));
-        return fft.make_many(towers.size, together, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z);
+        MSI_TRY(samples.on.upload(as<double>(d_nu), nu.at, half * half));
+        MSI_TRY(samples.on.wait());
+        return fft.make_many(towers.size, together, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, samples.on.get());
     }
 
-    /* Which subgrids and planes the sorted batch of samples touches in a tower; then next_stacks hands them out. */
+    /* find_stacks - which subgrids and planes the sorted batch of samples touches in a tower; then next_stacks hands
+     * them out. */
     int find_stacks(int tower_)
     {
-        double begin = msi_wall_s();
+        const stage_timer stage("sort", &samples.times->sort_s);
+        const plan_stream &on = samples.on;
         tower = tower_;
         rewind();
-        int64_t n_core = order.n_core(), n_slot = n_core * towers.n_plane + 1;
+        const int64_t n_core = samples.order.n_core(), n_slot = n_core * towers.n_plane + 1;
+        const sorted_runs &runs = samples.runs;
         uint32_t *slot = as<uint32_t>(d_slot);
-        MSI_CUDA(cudaMemsetAsync(slot, 0, sizeof *slot * (size_t)n_slot));
-        k_mark_planes<<<(unsigned)((runs.n + 255) / 256), 256>>>(order, towers.n_plane, g.w_width, tower, runs.key,
-                                                                 runs.n, slot);
+        MSI_TRY(on.clear(slot, n_slot));
+        k_mark_planes<<<(unsigned)((runs.n + 255) / 256), 256, 0, on.get()>>>(
+            samples.order, towers.n_plane, samples.g.w_width, tower, runs.key, runs.n, slot);
         MSI_CUDA(cudaGetLastError());
-        size_t work = 0;
-        MSI_CUDA(cub::DeviceScan::ExclusiveSum(nullptr, work, slot, slot, n_slot));
-        MSI_TRY(d_work.fit((int64_t)work + 8, "subgrids"));
-        MSI_CUDA(cub::DeviceScan::ExclusiveSum(as<void>(d_work), work, slot, slot, n_slot));
-        k_find_cores<<<(unsigned)(n_core / 256 + 1), 256>>>(
-            order, towers.n_plane, tower, slot, runs.key, runs.crowded_at, runs.sparse_at, runs.n,
-            (uint32_t)base::n_crowded, (uint32_t)base::n_sparse, as<core_start>(d_start));
+        size_t bytes = 0;
+        const auto scan = [&](void *work) {
+            return cub::DeviceScan::ExclusiveSum(work, bytes, slot, slot, n_slot, on.get());
+        };
+        MSI_CUDA(scan(nullptr));
+        MSI_TRY(samples.d_work.fit((int64_t)bytes + 8, "subgrids"));
+        MSI_CUDA(scan(as<void>(samples.d_work)));
+        const core_items items = {runs, (uint32_t)samples.n_crowded, (uint32_t)samples.n_sparse};
+        k_find_cores<<<(unsigned)(n_core / 256 + 1), 256, 0, on.get()>>>(samples.order, towers.n_plane, tower, slot,
+                                                                         items, as<core_start>(d_start));
         MSI_CUDA(cudaGetLastError());
-        MSI_CUDA(cudaMemcpy(starts.at, as<void>(d_start), sizeof(core_start) * (size_t)(n_core + 1),
-                            cudaMemcpyDeviceToHost));
+        MSI_TRY(on.download(starts.at, as<core_start>(d_start), n_core + 1));
         int64_t n_stack = 0;
         for (int64_t c = 0; c < n_core; c++)
             if (starts.at[c + 1].slot > starts.at[c].slot) stack_cores.at[n_stack++] = (uint32_t)c;
-        MSI_CUDA(cudaMemcpy(as<void>(d_core_of), stack_cores.at, sizeof(uint32_t) * (size_t)n_stack,
-                            cudaMemcpyHostToDevice));
-        times->sort_s += msi_wall_s() - begin;
-        return MSI_OK;
+        MSI_TRY(on.upload(as<uint32_t>(d_core_of), stack_cores.at, n_stack));
+        return on.wait();
     }
 
     void rewind()
@@ -143,10 +148,10 @@ template <typename T> class tower_stacks : protected sample_batches<T> {
         at_core = at_stack = 0;
     }
 
-    /* The next subgrids, as many as small planes are there for. Returned: 0 when there are no more. */
+    /* next_stacks - the next subgrids, as many as small planes are there for. Returns: false when there are no more */
     bool next_stacks(stack_batch *b)
     {
-        int64_t n_core = order.n_core();
+        int64_t n_core = samples.order.n_core();
         *b = {at_core, at_core, at_stack, 0, 0, {}, {}};
         const core_start *s = starts.at, first = s[at_core];
         for (; at_core < n_core && s[at_core + 1].slot - first.slot <= n_small; at_core++)
@@ -154,27 +159,25 @@ template <typename T> class tower_stacks : protected sample_batches<T> {
         b->end_core = at_core;
         b->n_stack = at_stack - b->first_stack;
         b->n_slot = s[at_core].slot - first.slot;
-        b->crowded = {base::crowded().first + first.crowded, s[at_core].crowded - first.crowded};
-        b->sparse = {base::sparse().first + first.sparse, s[at_core].sparse - first.sparse};
+        b->crowded = {samples.crowded().first + first.crowded, s[at_core].crowded - first.crowded};
+        b->sparse = {samples.sparse().first + first.sparse, s[at_core].sparse - first.sparse};
         return b->n_stack > 0;
     }
 
     stack_job<T> job(const stack_batch &b) const
     {
-        tower_shape shape = {towers.size,    towers.core, towers.margin, (int32_t)towers.n_sub_u,
-                             towers.n_plane, g.w_step};
+        tower_shape shape = {towers.size,    towers.core,     towers.margin, (int32_t)towers.n_sub_u,
+                             towers.n_plane, samples.g.w_step};
         small_planes planes = {shape, as<uint32_t>(d_slot), starts.at[b.first_core].slot, tower * towers.height};
         return {planes, as<uint32_t>(d_core_of) + b.first_stack, as<double>(d_nu), as<cplx<T>>(d_small),
                 as<cplx<T>>(d_sum)};
     }
 
-    /* Planes from n on that are transformed with others but hold nothing. */
+    /* clear_rest - zero the planes from n on that are transformed with others but hold nothing. */
     int clear_rest(cplx<T> *planes, int64_t n)
     {
         int64_t rest = round_up(n, together) - n;
-        if (rest)
-            MSI_CUDA(cudaMemsetAsync(planes + n * plane_cells, 0, sizeof(cplx<T>) * (size_t)(rest * plane_cells)));
-        return MSI_OK;
+        return rest ? samples.on.clear(planes + n * plane_cells, rest * plane_cells) : MSI_OK;
     }
 
     int transform_small(cplx<T> *planes, int64_t n, int direction)
@@ -200,13 +203,14 @@ template <typename T> class tower_stacks : protected sample_batches<T> {
     /* The geometry of a tower's whole plane: its only one. */
     screen_geometry tower_screen(int tower_) const
     {
-        screen_geometry s = base::screen();
-        s.w_first = msi_tower_w(&g, &towers, tower_);
+        screen_geometry s = samples.screen();
+        s.w_first = msi_tower_w(&samples.g, &towers, tower_);
         return s;
     }
 
   private:
-    int64_t n_small, together;
+    sample_batches<T> &samples;
+    const int64_t n_small, together;
     int tower = 0;
     int64_t at_core = 0, at_stack = 0;
     host_array<core_start> starts;

@@ -8,19 +8,19 @@
  * The whole planes of all towers and images are kept from filling to filling where they take no more than a third
  * of the device's free memory; else one is held, and made again for every batch.
  */
-#include "kernels/wgrid/wgrid_predictor_cuda.cuh"
 #include "kernels/towers/wgrid_tower_cuda.h"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
+#include "kernels/wgrid/wgrid_predictor_cuda.cuh"
 
 namespace {
 
-template <typename T> class tower_degridder : public wgrid_predictor<T, tower_stacks<T>> {
-    using base = wgrid_predictor<T, tower_stacks<T>>;
+template <typename T> class tower_degridder : public wgrid_predictor<T> {
+    using base = wgrid_predictor<T>;
 
   public:
     tower_degridder(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int n_image_, int64_t n_small_,
                     bool lasts)
-        : base(n_image_, plan_, towers_, n_small_),
+        : base(n_image_, plan_, order_of_towers(*plan_, *towers_)), towers(*towers_), stacks(*this, towers_, n_small_),
           n_whole(msi_wgrid_tower_cuda_whole(plan_, towers_, n_image_, lasts)),
           keeps(lasts && n_whole == (int64_t)towers_->n_tower * n_image_)
     {
@@ -29,8 +29,10 @@ template <typename T> class tower_degridder : public wgrid_predictor<T, tower_st
   private:
     using base::g;
     using base::n_image;
+    using base::on;
     using base::times;
-    using base::towers;
+    const msi_tower_plan &towers;
+    tower_stacks<T> stacks;
     int64_t n_whole;
     bool keeps;                  /* whole planes from filling to filling */
     host_array<uint8_t> is_made; /* [n_tower][n_image], of planes that are kept */
@@ -40,7 +42,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T, tower_st
     {
         MSI_TRY(is_made.make(n_whole, "w-towers"));
         MSI_TRY(d_whole.fit(n_whole * g.nu * g.nv * (int64_t)sizeof(cplx<T>), "w-planes"));
-        return base::make_stacks();
+        return stacks.make_stacks();
     }
 
     /* The model's whole plane at a tower's w. */
@@ -49,23 +51,22 @@ template <typename T> class tower_degridder : public wgrid_predictor<T, tower_st
         int64_t at = keeps ? (int64_t)tower * n_image + image : 0;
         *whole = as<cplx<T>>(d_whole) + at * g.nu * g.nv;
         if (keeps && is_made.at[at]) return MSI_OK;
-        double start = msi_wall_s();
-        MSI_TRY(base::transform_model(image, base::tower_screen(tower), 0, base::whole_fft, *whole));
-        MSI_CUDA(cudaDeviceSynchronize());
+        const stage_timer stage("transform", &times->transform_s);
+        MSI_TRY(base::transform_model(image, stacks.tower_screen(tower), 0, base::whole_fft, *whole));
+        MSI_TRY(on.wait());
         is_made.at[at] = 1;
-        times->transform_s += msi_wall_s() - start;
         return msi_interrupt_check();
     }
 
     int degrid_batch() override
     {
         for (int t = 0; t < towers.n_tower; t++) {
-            MSI_TRY(base::find_stacks(t));
+            MSI_TRY(stacks.find_stacks(t));
             for (int i = 0; i < n_image; i++) {
                 stack_batch b;
                 cplx<T> *whole = nullptr;
-                base::rewind();
-                while (base::next_stacks(&b)) {
+                stacks.rewind();
+                while (stacks.next_stacks(&b)) {
                     if (!whole) MSI_TRY(ready_whole(t, i, &whole));
                     MSI_TRY(predict_stacks(b, i, whole));
                 }
@@ -76,24 +77,27 @@ template <typename T> class tower_degridder : public wgrid_predictor<T, tower_st
 
     int predict_stacks(const stack_batch &b, int image, const cplx<T> *whole)
     {
-        double start = msi_wall_s();
-        stack_job<T> stacks = base::job(b);
-        k_cut_subgrids<T><<<base::cell_blocks(b), 256>>>(g, stacks, whole);
-        MSI_CUDA(cudaGetLastError());
-        MSI_TRY(base::clear_rest(stacks.sum, b.n_stack));
-        MSI_TRY(base::transform_small(stacks.sum, b.n_stack, CUFFT_FORWARD));
-        k_spread_planes<T><<<base::quad_blocks(b), 256, base::list_bytes()>>>(stacks);
-        MSI_CUDA(cudaGetLastError());
-        MSI_TRY(base::clear_rest(stacks.small, b.n_slot));
-        MSI_TRY(base::transform_small(stacks.small, b.n_slot, CUFFT_INVERSE));
-        MSI_CUDA(cudaDeviceSynchronize());
-        double transformed = msi_wall_s();
-        times->transform_s += transformed - start;
-        degrid_job<T> sums = base::sums_of(image, stacks.small, false);
-        MSI_TRY(degrid_items(g, sums, stacks.planes, b.crowded, b.sparse));
-        MSI_CUDA(cudaDeviceSynchronize());
-        times->grid_s += msi_wall_s() - transformed;
+        const stack_job<T> job = stacks.job(b);
+        MSI_TRY(cut_stacks(b, job, whole));
+        const stage_timer stage("degrid", &times->grid_s);
+        MSI_TRY(degrid_items(g, base::sums_of(image, job.small, false), job.planes, b.crowded, b.sparse, on.get()));
+        MSI_TRY(on.wait());
         return msi_interrupt_check();
+    }
+
+    /* Cut subgrids out of the whole plane and make their small planes of them. */
+    int cut_stacks(const stack_batch &b, const stack_job<T> &job, const cplx<T> *whole)
+    {
+        const stage_timer stage("transform", &times->transform_s);
+        k_cut_subgrids<T><<<stacks.cell_blocks(b), 256, 0, on.get()>>>(g, job, whole);
+        MSI_CUDA(cudaGetLastError());
+        MSI_TRY(stacks.clear_rest(job.sum, b.n_stack));
+        MSI_TRY(stacks.transform_small(job.sum, b.n_stack, CUFFT_FORWARD));
+        k_spread_planes<T><<<stacks.quad_blocks(b), 256, stacks.list_bytes(), on.get()>>>(job);
+        MSI_CUDA(cudaGetLastError());
+        MSI_TRY(stacks.clear_rest(job.small, b.n_slot));
+        MSI_TRY(stacks.transform_small(job.small, b.n_slot, CUFFT_INVERSE));
+        return on.wait();
     }
 };
 

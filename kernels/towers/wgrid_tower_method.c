@@ -146,6 +146,7 @@ static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_requ
     msi_wgrid_plan best;
     MSI_TRY(msi_wgrid_plan_make(&best, &s->geometry, s->accuracy, request->precision, s->least_padding,
                                 request->n_sample, request->w_min_lambda, request->w_max_lambda, whole));
+    best.device = s->device;
     int asked = s->strategy && strcmp(s->strategy, "auto") != 0;
     if (!asked && best.cost_s - best.sample_cost_s < LEAST_PLANES_S)
         return msi_error_set(MSI_ERANGE, "w-planes take too little time for w-towers to gain any");
@@ -160,6 +161,7 @@ static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_requ
                                        s->least_padding, request->n_sample, request->w_min_lambda,
                                        request->w_max_lambda, whole)))
             continue;
+        plan.device = s->device;
         rc = backend->lay_tiles(&plan);
         if (!rc) rc = msi_tower_load_make(&load, &plan, request->store, request->n_sample);
         if (!rc) rc = msi_tower_plan_make(&towers, &plan, TOWERS_PART * s->accuracy, &load, whole, small);

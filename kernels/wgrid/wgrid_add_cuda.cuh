@@ -64,22 +64,22 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
 
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 int launch_gridding(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANES &there, item_range crowded,
-                    item_range sparse)
+                    item_range sparse, cudaStream_t stream)
 {
     if constexpr (sizeof(T) == 4 && WIDTH <= TENSOR_WIDTH)
-        MSI_TRY((launch_ring_tensor<WIDTH, HAS_W, PLANES>(g, job, there, crowded)));
+        MSI_TRY((launch_ring_tensor<WIDTH, HAS_W, PLANES>(g, job, there, crowded, stream)));
     else
-        MSI_TRY((launch_ring<T, WIDTH, HAS_W, PLANES>(g, job, there, crowded)));
-    return launch_sparse<T, WIDTH>(k_grid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse);
+        MSI_TRY((launch_ring<T, WIDTH, HAS_W, PLANES>(g, job, there, crowded, stream)));
+    return launch_sparse<T, WIDTH>(k_grid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse, stream);
 }
 
 /* Add items to planes of whichever kind, by the kernel of the plan's window. */
 template <typename T, typename PLANES>
 int grid_items(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANES &there, item_range crowded,
-               item_range sparse)
+               item_range sparse, cudaStream_t stream)
 {
     return at_width<PLANES>(g, [&](auto width, auto has_w) {
-        return launch_gridding<T, width, has_w, PLANES>(g, job, there, crowded, sparse);
+        return launch_gridding<T, width, has_w, PLANES>(g, job, there, crowded, sparse, stream);
     });
 }
 

@@ -21,24 +21,26 @@
  */
 #include "kernels/wgrid/wgrid_cuda.h"
 
+#include <algorithm>
+
 #include "core/log.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
-#include "kernels/wgrid/wgrid_cuda_batch.cuh"
+#include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
 
 /* Rates of one H200, rounded; only ratios matter. */
 extern const msi_cost_model msi_wgrid_cuda_cost = {4e12, 1e-11, 1e-10, 1e-12, 4};
 
 namespace {
 
-template <typename T> class gridder : sample_batches<T> {
+template <typename T> class gridder {
   public:
     gridder(const msi_wgrid_plan *plan_, const msi_vis_store *store_, const int *store_plane, int n_image,
             int64_t n_resident_, msi_stage_times *times_)
-        : sample_batches<T>(plan_), n_resident(n_resident_)
+        : plan(plan_), store(store_), times(times_), n_resident(n_resident_), samples(plan_)
     {
-        store = store_;
-        times = times_;
+        samples.store = store_;
+        samples.times = times_;
         map.n_image = n_image;
         map.n_plane = store_->n_plane;
         for (int i = 0; i < n_image; i++) map.store_plane[i] = store_plane[i];
@@ -54,150 +56,127 @@ template <typename T> class gridder : sample_batches<T> {
         return MSI_OK;
     }
 
-    /* Batches hold at most this many bytes of samples; see batch_bytes. */
-    static int64_t sample_bytes(int n_plane, int n_image)
-    {
-        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + (n_image - 1) * sizeof(cplx<T>)) +
-               sample_batches<T>::placing_bytes();
-    }
-
-    static int64_t counter_bytes(const msi_wgrid_plan &plan)
-    {
-        return base::counter_bytes(base::order_for_rings(plan.grid));
-    }
-
   private:
-    using base = sample_batches<T>;
-    using base::batch_samples;
-    using base::d_records;
-    using base::d_taps;
-    using base::d_value;
-    using base::g;
-    using base::now;
-    using base::order;
-    using base::plan;
-    using base::store;
-    using base::times;
+    const msi_wgrid_plan *plan;
+    const msi_vis_store *store;
+    msi_stage_times *times;
     int64_t n_resident;
-    plane_map map;
+    placed_batches<T> samples;
+    plan_stream &on = samples.on;
+    plane_map map = {};
     int images_at_once = 1;
     buffer d_grid, d_sum;
     fft_plan fft;
     int64_t loaded_batch = -1;
     int loaded_image = -1;
 
-    int64_t image_cells() const
+    int64_t plane_cells() const
     {
-        return n_resident * g.nu * g.nv;
+        return samples.g.nu * samples.g.nv;
+    }
+    int64_t image_pixels() const
+    {
+        return msi_image_n_pixel(&plan->image);
     }
 
     /* Grids first, as many image planes at once as fit beside one batch of samples; batches get what is left. */
     int prepare()
     {
         int64_t usable;
+        MSI_TRY(samples.enter());
         MSI_TRY(usable_bytes(&usable));
-        int64_t plane_bytes = g.nu * g.nv * (int64_t)sizeof(cplx<T>);
-        order = base::order_for_rings(g);
-        int64_t work = plane_bytes * 2 + base::counter_bytes(order);
-        int64_t per_image =
-            image_cells() * (int64_t)sizeof(cplx<T>) + msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T);
-        int64_t samples = store->n_sample < 1 ? 1 : store->n_sample;
+        samples.order = order_for_rings<T>(*plan);
+        samples.least_crowded = can_ring<T>(shared_bytes()) ? least_in_ring<T>(samples.g.width) : UNUSED;
+        int64_t cell = sizeof(cplx<T>), work = plane_cells() * cell * 2 + counter_bytes(samples.order);
+        int64_t per_image = n_resident * plane_cells() * cell + image_pixels() * (int64_t)sizeof(T);
         int64_t least_batch = 64 << 20;
         images_at_once = map.n_image;
         while (images_at_once > 1 && images_at_once * per_image + work + least_batch > usable) images_at_once--;
         int64_t left = usable - images_at_once * per_image - work;
-        batch_samples = left / sample_bytes(map.n_plane, images_at_once);
-        if (batch_samples > samples * 2) batch_samples = samples * 2; /* flagged samples travel too */
-        if (batch_samples > INT32_MAX) batch_samples = INT32_MAX;     /* what CUB counts in */
-        if (batch_samples < 1) batch_samples = 1;
-        MSI_TRY(base::upload_taps());
-        MSI_TRY(d_grid.fit(images_at_once * image_cells() * (int64_t)sizeof(cplx<T>), "w-planes"));
-        MSI_TRY(d_sum.fit(images_at_once * msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T), "images"));
-        return fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z);
-    }
-
-    int grid_batch(int n_image, int low, int high)
-    {
-        grid_job<T> job = {
-            as<tap_table<T>>(d_taps), &this->taps,        n_image, now.n_sample, as<placed<T>>(d_records),
-            as<cplx<T>>(d_value),     as<cplx<T>>(d_grid)};
-        return grid_items(g, job, whole_planes{low, high}, base::crowded(), base::sparse());
-    }
-
-    uint32_t least_crowded() const override
-    {
-        return can_ring<T>(base::shared_bytes()) ? least_in_ring<T>(g.width) : UNUSED;
+        int64_t fit = left / placed_batches<T>::sample_bytes(map.n_plane, images_at_once);
+        /* Flagged samples travel too. */
+        int64_t stored = 2 * std::max<int64_t>(store->n_sample, 1);
+        samples.batch_samples = std::max<int64_t>(std::min({fit, stored, MOST_IN_BATCH}), 1);
+        MSI_TRY(samples.upload_taps());
+        MSI_TRY(d_grid.fit(images_at_once * n_resident * plane_cells() * cell, "w-planes"));
+        MSI_TRY(d_sum.fit(images_at_once * image_pixels() * (int64_t)sizeof(T), "images"));
+        return fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get());
     }
 
     /* A store that fits one batch is uploaded and sorted once, however many slabs and image planes there are. */
     int ready_batch(int64_t first_segment, int first_image, int n)
     {
         if (loaded_batch != first_segment) {
-            now = base::cut_batch(first_segment);
-            if (now.n_sample) MSI_TRY(base::upload_batch(map.n_plane));
+            samples.now = samples.cut_batch(first_segment);
+            if (samples.now.n_sample) MSI_TRY(samples.upload_batch(map.n_plane));
             loaded_batch = first_segment;
             loaded_image = -1;
         }
-        if (now.n_sample && loaded_image != first_image) {
+        if (samples.now.n_sample && loaded_image != first_image) {
             plane_map part = map;
             part.n_image = n;
             for (int i = 0; i < n; i++) part.store_plane[i] = map.store_plane[first_image + i];
-            MSI_TRY(base::place_batch(part));
+            MSI_TRY(samples.place_batch(part));
             loaded_image = first_image;
         }
         return MSI_OK;
     }
 
+    /* Images [first_image, first_image + n), slab by slab of w-planes. */
     int make_images(msi_image *image, int first_image, int n)
     {
-        int64_t n_pixel = msi_image_n_pixel(&plan->image), plane_cells = g.nu * g.nv;
-        dim3 threads(32, 8);
-        dim3 blocks((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
-        MSI_CUDA(cudaMemset(as<void>(d_sum), 0, sizeof(T) * (size_t)(n * n_pixel)));
-        for (int low = 0; low < g.n_w; low += (int)n_resident) {
-            int high = low + n_resident < g.n_w ? low + (int)n_resident : g.n_w;
-            int64_t slab_cells = plane_cells * (high - low);
-            MSI_CUDA(cudaMemset(as<void>(d_grid), 0, sizeof(cplx<T>) * (size_t)(n * slab_cells)));
-            for (int64_t s = 0; s < store->n_segment;) {
+        const int n_w = samples.g.n_w;
+        MSI_TRY(on.clear(as<T>(d_sum), n * image_pixels()));
+        for (int low = 0; low < n_w; low += (int)n_resident) {
+            const int high = low + n_resident < n_w ? low + (int)n_resident : n_w;
+            MSI_TRY(on.clear(as<cplx<T>>(d_grid), n * plane_cells() * (high - low)));
+            for (int64_t s = 0; s < store->n_segment; s = samples.now.end) {
                 MSI_TRY(ready_batch(s, first_image, n));
-                double start = msi_wall_s();
                 MSI_TRY(grid_batch(n, low, high));
-                MSI_CUDA(cudaDeviceSynchronize());
-                times->grid_s += msi_wall_s() - start;
-                MSI_TRY(msi_interrupt_check());
-                s = now.end;
             }
-            double start = msi_wall_s();
-            for (int i = 0; i < n; i++) {
-                cplx<T> *planes = as<cplx<T>>(d_grid) + i * slab_cells;
-                for (int p = 0; p < high - low; p++) MSI_TRY(fft.run(planes + p * plane_cells, CUFFT_FORWARD));
-                k_screen<T><<<blocks, threads>>>(base::screen(), planes, low, high, as<T>(d_sum) + i * n_pixel);
-                MSI_CUDA(cudaGetLastError());
-            }
-            MSI_CUDA(cudaDeviceSynchronize());
-            times->transform_s += msi_wall_s() - start;
-            MSI_TRY(msi_interrupt_check());
-            msi_progress("gridding", (int64_t)first_image * g.n_w + (int64_t)high * n, (int64_t)map.n_image * g.n_w);
+            MSI_TRY(transform_slab(n, low, high));
+            msi_progress("gridding", (int64_t)first_image * n_w + (int64_t)high * n, (int64_t)map.n_image * n_w);
         }
-        return correct(image, first_image, n, blocks, threads);
+        return correct(image, first_image, n);
     }
 
-    int correct(msi_image *image, int first_image, int n, dim3 blocks, dim3 threads)
+    int grid_batch(int n, int low, int high)
     {
-        double start = msi_wall_s();
-        int64_t n_pixel = msi_image_n_pixel(&plan->image);
-        msi_taper device;
-        MSI_TRY(base::upload_taper(&device));
+        const stage_timer stage("grid", &times->grid_s);
+        MSI_TRY(grid_items(samples.g, samples.job(n, as<cplx<T>>(d_grid)), whole_planes{low, high}, samples.crowded(),
+                           samples.sparse(), on.get()));
+        MSI_TRY(on.wait());
+        return msi_interrupt_check();
+    }
+
+    /* Add planes [low, high) of all images to the sums. */
+    int transform_slab(int n, int low, int high)
+    {
+        const stage_timer stage("transform", &times->transform_s);
         for (int i = 0; i < n; i++) {
-            double sum = image->sum_weight[first_image + i];
-            T *pixel = as<T>(d_sum) + i * n_pixel;
-            k_correct<<<blocks, threads>>>(base::screen(), device, sum > 0 ? 1 / sum : NAN, pixel, pixel);
+            cplx<T> *planes = as<cplx<T>>(d_grid) + i * (high - low) * plane_cells();
+            for (int p = 0; p < high - low; p++) MSI_TRY(fft.run(planes + p * plane_cells(), CUFFT_FORWARD));
+            k_screen<T><<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(samples.screen(), planes, low, high,
+                                                                              as<T>(d_sum) + i * image_pixels());
             MSI_CUDA(cudaGetLastError());
         }
-        MSI_CUDA(cudaMemcpy((T *)image->pixel + first_image * n_pixel, as<T>(d_sum), sizeof(T) * (size_t)(n * n_pixel),
-                            cudaMemcpyDeviceToHost));
-        times->correct_s += msi_wall_s() - start;
-        return MSI_OK;
+        MSI_TRY(on.wait());
+        return msi_interrupt_check();
+    }
+
+    int correct(msi_image *image, int first_image, int n)
+    {
+        const stage_timer stage("correct", &times->correct_s);
+        msi_taper device;
+        MSI_TRY(samples.upload_taper(&device));
+        for (int i = 0; i < n; i++) {
+            double sum = image->sum_weight[first_image + i];
+            T *pixel = as<T>(d_sum) + i * image_pixels();
+            k_correct<<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(samples.screen(), device,
+                                                                            sum > 0 ? 1 / sum : NAN, pixel, pixel);
+            MSI_CUDA(cudaGetLastError());
+        }
+        return on.download((T *)image->pixel + first_image * image_pixels(), as<T>(d_sum), n * image_pixels());
     }
 };
 
@@ -209,11 +188,16 @@ int make_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int
     return g.make(image);
 }
 
+/* Device bytes of a batch of n_sample samples, with its counters. */
+template <typename T> int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
+{
+    return n_sample * placed_batches<T>::sample_bytes(n_plane, n_plane) + counter_bytes(order_for_rings<T>(*plan));
+}
+
 int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
 {
-    return plan->precision == MSI_FP32
-               ? n_sample * gridder<float>::sample_bytes(n_plane, n_plane) + gridder<float>::counter_bytes(*plan)
-               : n_sample * gridder<double>::sample_bytes(n_plane, n_plane) + gridder<double>::counter_bytes(*plan);
+    return plan->precision == MSI_FP32 ? batch_bytes<float>(plan, n_sample, n_plane)
+                                       : batch_bytes<double>(plan, n_sample, n_plane);
 }
 
 } // namespace
@@ -241,7 +225,7 @@ int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_plane, int64_t
 {
     (void)host_bytes;
     size_t free_bytes, total_bytes;
-    if (msi_gpu_memory(0, &free_bytes, &total_bytes) != MSI_OK) return 1;
+    if (msi_gpu_memory(plan->device, &free_bytes, &total_bytes) != MSI_OK) return 1;
     int64_t usable = usable_of(free_bytes), plane = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
     int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
     int64_t batch = batch_bytes(plan, n_sample, n_plane);

@@ -16,8 +16,8 @@
 
 namespace {
 
-template <typename T> class degridder : public wgrid_predictor<T, sample_batches<T>> {
-    using base = wgrid_predictor<T, sample_batches<T>>;
+template <typename T> class degridder : public wgrid_predictor<T> {
+    using base = wgrid_predictor<T>;
 
   public:
     degridder(const msi_wgrid_plan *plan_, int n_image_, int64_t n_resident_)
@@ -29,6 +29,7 @@ template <typename T> class degridder : public wgrid_predictor<T, sample_batches
     using base::g;
     using base::n_image;
     using base::now;
+    using base::on;
     using base::times;
     int64_t n_resident;
     int made_low = -1; /* of the planes that are there; -1: none */
@@ -46,14 +47,13 @@ template <typename T> class degridder : public wgrid_predictor<T, sample_batches
 
     int make_planes(int low, int high)
     {
-        double start = msi_wall_s();
+        const stage_timer stage("transform", &times->transform_s);
         for (int i = 0; i < n_image; i++)
             for (int p = low; p < high; p++) {
                 cplx<T> *plane = planes_of(i, low, high) + (p - low) * g.nu * g.nv;
                 MSI_TRY(base::transform_model(i, base::screen(), p, base::whole_fft, plane));
             }
-        MSI_CUDA(cudaDeviceSynchronize());
-        times->transform_s += msi_wall_s() - start;
+        MSI_TRY(on.wait());
         made_low = low;
         return msi_interrupt_check();
     }
@@ -62,16 +62,15 @@ template <typename T> class degridder : public wgrid_predictor<T, sample_batches
     int degrid_batch() override
     {
         const bool add = n_resident < g.n_w;
-        if (add) MSI_CUDA(cudaMemset(as<void>(base::d_raw), 0, sizeof(cplx<T>) * (size_t)(n_image * now.n_sample)));
+        if (add) MSI_TRY(on.clear(as<cplx<T>>(base::d_raw), n_image * now.n_sample));
         for (int low = 0; low < g.n_w; low += (int)n_resident) {
             int high = low + n_resident < g.n_w ? low + (int)n_resident : g.n_w;
             if (made_low != low) MSI_TRY(make_planes(low, high));
-            double start = msi_wall_s();
+            const stage_timer stage("degrid", &times->grid_s);
             for (int i = 0; i < n_image; i++)
                 MSI_TRY(degrid_items(g, base::sums_of(i, planes_of(i, low, high), add), whole_planes{low, high},
-                                     base::crowded(), base::sparse()));
-            MSI_CUDA(cudaDeviceSynchronize());
-            times->grid_s += msi_wall_s() - start;
+                                     base::crowded(), base::sparse(), on.get()));
+            MSI_TRY(on.wait());
             MSI_TRY(msi_interrupt_check());
         }
         return MSI_OK;

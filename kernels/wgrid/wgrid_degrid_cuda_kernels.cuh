@@ -230,26 +230,26 @@ template <typename T> uint32_t least_copied(int width, size_t shared_bytes)
 
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 int launch_degridding(const msi_wgrid_geometry &g, const degrid_job<T> &job, const PLANES &there, item_range crowded,
-                      item_range sparse)
+                      item_range sparse, cudaStream_t stream)
 {
     using shape = degrid_tile<T, WIDTH, HAS_W>;
     if (crowded.n) {
         MSI_CUDA(cudaFuncSetAttribute(k_degrid_crowded<T, WIDTH, HAS_W, PLANES>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape::BYTES));
         k_degrid_crowded<T, WIDTH, HAS_W, PLANES>
-            <<<(unsigned)crowded.n, shape::THREADS, shape::BYTES>>>(g, job, there, crowded.first);
+            <<<(unsigned)crowded.n, shape::THREADS, shape::BYTES, stream>>>(g, job, there, crowded.first);
         MSI_CUDA(cudaGetLastError());
     }
-    return launch_sparse<T, WIDTH>(k_degrid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse);
+    return launch_sparse<T, WIDTH>(k_degrid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse, stream);
 }
 
 /* The values of items from planes of whichever kind, by the kernel of the plan's window. */
 template <typename T, typename PLANES>
 int degrid_items(const msi_wgrid_geometry &g, const degrid_job<T> &job, const PLANES &there, item_range crowded,
-                 item_range sparse)
+                 item_range sparse, cudaStream_t stream)
 {
     return at_width<PLANES>(g, [&](auto width, auto has_w) {
-        return launch_degridding<T, width, has_w, PLANES>(g, job, there, crowded, sparse);
+        return launch_degridding<T, width, has_w, PLANES>(g, job, there, crowded, sparse, stream);
     });
 }
 

@@ -104,6 +104,7 @@ static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_req
         return rc;
     }
     p->backend = backend;
+    p->wgrid.device = s->device;
     p->lasts = request->lasts;
     p->n_resident = backend->resident(&p->wgrid, request);
     const msi_wgrid_geometry *g = &p->wgrid.grid;

@@ -18,6 +18,7 @@ typedef struct msi_wgrid_plan {
     msi_pswf window;   /* along u and v */
     msi_pswf w_window; /* along w; same width, its own oversampling */
     msi_precision precision;
+    int device;            /* CUDA ordinal, for the GPU backend; msi_wgrid_plan_make leaves 0 */
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* the model's estimate for one image plane on one unit of the backend */
     double sample_cost_s;  /* of it, for samples */

@@ -65,161 +65,205 @@ __device__ inline void keep_in_branch(double &x)
     asm volatile("" : "+d"(x));
 }
 
+/*
+ * One warp's part of a block's sums, and how samples come into them. The warps of a block share the making of taps
+ * (make_taps), meet, and add them to their own cells (add).
+ */
+template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
+    using shape = ring_shape<T, WIDTH, HAS_W>;
+    static constexpr int N_PLANE = shape::N_PLANE, SLOTS = shape::SLOTS;
+    static constexpr int EDGE_U = shape::EDGE_U, EDGE_V = shape::EDGE_V;
+    const msi_wgrid_geometry &g;
+    const grid_job<T> &job;
+    const even_taps<T, WIDTH> &window;
+    const PLANES &there;
+    ring_memory<T, WIDTH, HAS_W> &m;
+    const ring_block<FOUR> &block;
+    const int image, lane, warp;
+    const int row, pair; /* of tensor cores' operands */
+    const int column;    /* cell of the operands' column `row`; that of column 2 pair is pair / 2 + 2 (pair % 2), of
+                            the next 4 further */
+    const int first_u, first_v; /* of the warp's cells in its block's */
+    const int share;            /* of the planes */
+    /* [place of the ring][re, im][rows 0 .. 7, 8 .. 15][columns 2 pair, 2 pair + 1] */
+    double sum[SLOTS][2][2][2] = {};
+    int4 now = {INT32_MIN, 0, 0, 0}; /* where the sums stand, as samples do */
+    /* Where this thread adds in a plane: in both blocks of eight rows the first cell, and from there to the others. */
+    uint32_t cell[2] = {};
+    int onward[3] = {};
+    int64_t plane_cells = 0;
+
+    /* Make a batch's taps, a sample to a lane; warps take the parts in turn: along u, the value's re and im along v, w.
+     */
+    __device__ __forceinline__ void make_taps(int batch)
+    {
+        if (!block.has(batch)) return;
+        const record<T> &own = m.samples[batch % 3].of.place(lane);
+        const cplx<T> value = m.samples[batch % 3].of.value(image, lane);
+        ring_taps<T, WIDTH, HAS_W> &taps = m.taps[batch % 2];
+        for (int part = warp; part < 4; part += shape::N_WARP) {
+            if (part < 3) {
+                const double factor = part == 0 ? 1 : part == 1 ? value.re : value.im;
+                double *to = part == 0 ? &taps.u[lane][EDGE_U - 1] : &taps.left[part - 1][lane][EDGE_V - 1];
+                for_each_tap<T, WIDTH>(window.uv, part == 0 ? own.zu : own.zv,
+                                       [&](int k, T tap) { to[k] = factor * tap; });
+            } else if (HAS_W) {
+                const int first = own.w0 % shape::PLACES;
+                for_each_tap<T, WIDTH>(window.w, own.zw, [&](int k, T tap) {
+                    taps.w[first + k < shape::PLACES ? first + k : first + k - shape::PLACES][lane] = tap;
+                });
+            }
+        }
+        if (warp == shape::N_WARP - 1) {
+            const int in_u = in_ring_tile(own.u0, g.nu, g.width, shape::TILE.log_u);
+            const int in_v = in_ring_tile(own.v0, g.nv, g.width, shape::TILE.log_v);
+            taps.in_tile[lane] = EDGE_U - 1 - in_u + (EDGE_V - 1 - in_v) * 65536;
+            if (!HAS_W) taps.w[0][lane] = 1;
+            if (shape::PLACES > N_PLANE) taps.w[(own.w0 + N_PLANE) % shape::PLACES][lane] = 0;
+        }
+    }
+
+    /* Add the sums of slot s to the grid and zero them. Lanes exchange halves of cells, so that four of them add to two
+     * cells that follow each other: the memory's atomics take as long for a part of 32 bytes as for all. */
+    __device__ __forceinline__ void empty_slot(int s, cplx<T> *cells, bool adds)
+    {
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            T *first = reinterpret_cast<T *>(cells + cell[r]) + pair % 2;
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                double &re = sum[s][0][r][c], &im = sum[s][1][r][c];
+                const double other = __shfl_xor_sync(~0u, pair % 2 ? re : im, 1);
+                const T x = (T)(pair % 2 ? other : re), y = (T)(pair % 2 ? im : other);
+                if (adds && x != 0) atomicAdd(first + (c ? 2 * onward[1] : 0), x);
+                if (adds && y != 0) atomicAdd(first + 2 * onward[c ? 2 : 0], y);
+                re = im = 0;
+                keep_in_branch(re);
+                keep_in_branch(im);
+            }
+        }
+    }
+
+    /* Add the first n planes, which are complete, to the grid. */
+    __device__ __forceinline__ void leave(int n)
+    {
+        for (int k = 0; k < n; k++) {
+            const int place = (now.z + k) % shape::PLACES;
+            const bool adds = (unsigned)(now.w + k) < (unsigned)there.n_plane();
+            cplx<T> *cells = job.grid + image * there.image_cells(g) + (now.w + k) * plane_cells;
+#pragma unroll
+            for (int s = 0; s < SLOTS; s++)
+                if (s * shape::SHARES + share == place) empty_slot(s, cells, adds);
+        }
+    }
+
+    /* Move the sums to where a sample stands, adding to the grid what that leaves behind. */
+    __device__ __forceinline__ void move_to(int4 next, const record<T> &r)
+    {
+        const bool stays = next.x == now.x && next.y == now.y;
+        leave(stays ? min(next.z - now.z, N_PLANE) : N_PLANE);
+        now = next;
+        if (stays) return;
+        const patch to = there.find(g, r);
+        const int u = now.x + first_u + pair / 2 + to.shift_u, first = msi_wrap_cell(u, to.n_u);
+#pragma unroll
+        for (int i = 0; i < 3; i++) onward[i] = msi_wrap_cell(u + 2 * i + 2, to.n_u) - first;
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            cell[i] =
+                (uint32_t)msi_wrap_cell(now.y + first_v + row + 8 * i + to.shift_v, to.n_v) * (uint32_t)to.n_u + first;
+        plane_cells = to.plane_cells;
+    }
+
+    /* Add four samples of a batch, from `first` on, to all planes. */
+    __device__ __forceinline__ void add_four(const ring_taps<T, WIDTH, HAS_W> &taps, int first)
+    {
+        const int sample = first + pair;
+        const int in_tile = taps.in_tile[sample], at_v = (in_tile >> 16) + first_v + row;
+        const double u = taps.u[sample][(in_tile & 0xffff) + first_u + column];
+        double left[2][2];
+#pragma unroll
+        for (int c = 0; c < 2; c++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) left[c][r] = taps.left[c][sample][at_v + 8 * r];
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++) {
+            const double right = u * taps.w[share + s * shape::SHARES][sample];
+            mma::multiply_add(sum[s][0], left[0], right);
+            mma::multiply_add(sum[s][1], left[1], right);
+        }
+    }
+
+    /* Add a batch to the sums. */
+    __device__ __forceinline__ void add(int batch)
+    {
+        const ring_taps<T, WIDTH, HAS_W> &taps = m.taps[batch % 2];
+        const ring_samples<T> &samples = m.samples[batch % 3];
+        const int n = min(RING_BATCH, FOUR * block.n_group - RING_BATCH * batch);
+        const int4 own = samples.stand[lane], before = samples.stand[max(lane - FOUR, 0)];
+        const unsigned moves =
+            __ballot_sync(~0u, own.x != before.x || own.y != before.y || own.z != before.z || lane >= n);
+        for (int first = 0; first < n;) {
+            /* As many as stand alike, of this many steps at most. */
+            constexpr int ALIKE = 4;
+            const unsigned later = moves >> first >> FOUR;
+            const int end = min(first + FOUR * ALIKE, later ? first + FOUR + __ffs((int)later) - 1 : n);
+            const int4 stand = samples.stand[first];
+            if (stand.w + N_PLANE > 0 && stand.w < there.n_plane()) {
+                if (stand.x != now.x || stand.y != now.y || stand.z != now.z) move_to(stand, samples.of.place(first));
+#pragma unroll
+                for (int step = 0; step < ALIKE; step++) {
+                    if (first + FOUR * step >= end) break;
+                    add_four(taps, first + FOUR * step);
+                }
+            }
+            first = end;
+        }
+    }
+};
+
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * ring_shape<T, WIDTH, HAS_W>::N_WARP, ring_shape<T, WIDTH, HAS_W>::BLOCKS)
     k_grid_ring(msi_wgrid_geometry g, grid_job<T> job, const __grid_constant__ even_taps<T, WIDTH> window, PLANES there,
                 item_range crowded, int groups)
 {
     using shape = ring_shape<T, WIDTH, HAS_W>;
-    constexpr int N_PLANE = shape::N_PLANE, SLOTS = shape::SLOTS, EDGE_U = shape::EDGE_U, EDGE_V = shape::EDGE_V;
     extern __shared__ float4 memory[];
     auto &m = *reinterpret_cast<ring_memory<T, WIDTH, HAS_W> *>(memory);
     const ring_block<FOUR> block(crowded, groups);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int row = lane / 4, pair = lane % 4; /* of tensor cores' operands */
-    const int first_u = warp % shape::BLOCKS_U * 8, first_v = warp / shape::BLOCKS_U % shape::BLOCKS_V * 16;
-    /* The cell of the operands' column `row`; that of column 2 pair is pair / 2 + 2 (pair % 2), of the next 4 further.
-     */
-    const int column = row / 4 + row / 2 % 2 * 2 + row % 2 * 4;
-    const int share = warp / (shape::BLOCKS_U * shape::BLOCKS_V);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4;
     for (int i = threadIdx.x; i < (int)(sizeof m.taps / sizeof(double)); i += blockDim.x) ((double *)m.taps)[i] = 0;
 
     for (int p = 0; p < job.n_image; p++) {
         ring_fetch<T, FOUR, PLANES> fetch = {g, job, there, block, p, shape::TILE, warp == 0};
-        auto make_taps = [&](int batch) {
-            if (!block.has(batch)) return;
-            const record<T> &mine = m.samples[batch % 3].of.place(lane);
-            const cplx<T> value = m.samples[batch % 3].of.value(p, lane);
-            ring_taps<T, WIDTH, HAS_W> &taps = m.taps[batch % 2];
-            for (int part = warp; part < 4; part += shape::N_WARP) {
-                if (part < 3) {
-                    const double factor = part == 0 ? 1 : part == 1 ? value.re : value.im;
-                    double *row = part == 0 ? &taps.u[lane][EDGE_U - 1] : &taps.left[part - 1][lane][EDGE_V - 1];
-                    for_each_tap<T, WIDTH>(window.uv, part == 0 ? mine.zu : mine.zv,
-                                           [&](int k, T tap) { row[k] = factor * tap; });
-                } else if (HAS_W) {
-                    const int first = mine.w0 % shape::PLACES;
-                    for_each_tap<T, WIDTH>(window.w, mine.zw, [&](int k, T tap) {
-                        taps.w[first + k < shape::PLACES ? first + k : first + k - shape::PLACES][lane] = tap;
-                    });
-                }
-            }
-            if (warp == shape::N_WARP - 1) {
-                const int in_u = in_ring_tile(mine.u0, g.nu, g.width, shape::TILE.log_u);
-                const int in_v = in_ring_tile(mine.v0, g.nv, g.width, shape::TILE.log_v);
-                taps.in_tile[lane] = EDGE_U - 1 - in_u + (EDGE_V - 1 - in_v) * 65536;
-                if (!HAS_W) taps.w[0][lane] = 1;
-                if (shape::PLACES > N_PLANE) taps.w[(mine.w0 + N_PLANE) % shape::PLACES][lane] = 0;
-            }
-        };
-
-        /* [place of the ring][re, im][rows 0 .. 7, 8 .. 15][columns 2 pair, 2 pair + 1] */
-        double sum[SLOTS][2][2][2] = {};
-        /* Where the sample at hand stands. */
-        int4 now = {INT32_MIN, 0, 0, 0}; /* as samples stand */
-        /* Where this thread adds in a plane: in both blocks of eight rows the first cell, and from there to the others.
-         */
-        uint32_t cell[2] = {};
-        int on[3] = {};
-        int64_t plane_cells = 0;
-        /*
-         * The first n planes are complete. Lanes exchange halves of cells, so that four of them add to two cells that
-         * follow each other: the memory's atomics take as long for a part of 32 bytes as for all.
-         */
-        auto leave = [&](int n) {
-            for (int k = 0; k < n; k++) {
-                const int place = (now.z + k) % shape::PLACES;
-                const bool adds = (unsigned)(now.w + k) < (unsigned)there.n_plane();
-                cplx<T> *cells = job.grid + p * there.image_cells(g) + (now.w + k) * plane_cells;
-#pragma unroll
-                for (int s = 0; s < SLOTS; s++)
-                    if (s * shape::SHARES + share == place) {
-#pragma unroll
-                        for (int r = 0; r < 2; r++) {
-                            T *first = reinterpret_cast<T *>(cells + cell[r]) + pair % 2;
-#pragma unroll
-                            for (int c = 0; c < 2; c++) {
-                                double &re = sum[s][0][r][c], &im = sum[s][1][r][c];
-                                const double other = __shfl_xor_sync(~0u, pair % 2 ? re : im, 1);
-                                const T x = (T)(pair % 2 ? other : re), y = (T)(pair % 2 ? im : other);
-                                if (adds && x != 0) atomicAdd(first + (c ? 2 * on[1] : 0), x);
-                                if (adds && y != 0) atomicAdd(first + 2 * on[c ? 2 : 0], y);
-                                re = im = 0;
-                                keep_in_branch(re);
-                                keep_in_branch(im);
-                            }
-                        }
-                    }
-            }
-        };
-        auto move_to = [&](int4 next, const record<T> &r) {
-            const bool stays = next.x == now.x && next.y == now.y;
-            leave(stays ? min(next.z - now.z, N_PLANE) : N_PLANE);
-            now = next;
-            if (stays) return;
-            const patch to = there.find(g, r);
-            const int u = now.x + first_u + pair / 2 + to.shift_u, first = msi_wrap_cell(u, to.n_u);
-#pragma unroll
-            for (int i = 0; i < 3; i++) on[i] = msi_wrap_cell(u + 2 * i + 2, to.n_u) - first;
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                cell[i] =
-                    (uint32_t)msi_wrap_cell(now.y + first_v + row + 8 * i + to.shift_v, to.n_v) * (uint32_t)to.n_u +
-                    first;
-            plane_cells = to.plane_cells;
-        };
-        auto add = [&](int batch) {
-            const ring_taps<T, WIDTH, HAS_W> &taps = m.taps[batch % 2];
-            const ring_samples<T> &samples = m.samples[batch % 3];
-            const int n = min(RING_BATCH, FOUR * block.n_group - RING_BATCH * batch);
-            const int4 mine = samples.stand[lane], before = samples.stand[max(lane - FOUR, 0)];
-            const unsigned moves =
-                __ballot_sync(~0u, mine.x != before.x || mine.y != before.y || mine.z != before.z || lane >= n);
-            for (int first = 0; first < n;) {
-                /* As many as stand alike, of this many steps at most. */
-                constexpr int ALIKE = 4;
-                const unsigned later = moves >> first >> FOUR;
-                const int end = min(first + FOUR * ALIKE, later ? first + FOUR + __ffs((int)later) - 1 : n);
-                const int4 stand = samples.stand[first];
-                if (stand.w + N_PLANE > 0 && stand.w < there.n_plane()) {
-                    if (stand.x != now.x || stand.y != now.y || stand.z != now.z)
-                        move_to(stand, samples.of.place(first));
-#pragma unroll
-                    for (int step = 0; step < ALIKE; step++) {
-                        const int sample = first + FOUR * step + pair;
-                        if (first + FOUR * step >= end) break;
-                        const int in_tile = taps.in_tile[sample], at_v = (in_tile >> 16) + first_v + row;
-                        const double u = taps.u[sample][(in_tile & 0xffff) + first_u + column];
-                        double left[2][2];
-#pragma unroll
-                        for (int c = 0; c < 2; c++)
-#pragma unroll
-                            for (int r = 0; r < 2; r++) left[c][r] = taps.left[c][sample][at_v + 8 * r];
-#pragma unroll
-                        for (int s = 0; s < SLOTS; s++) {
-                            const double right = u * taps.w[share + s * shape::SHARES][sample];
-                            mma::multiply_add(sum[s][0], left[0], right);
-                            mma::multiply_add(sum[s][1], left[1], right);
-                        }
-                    }
-                }
-                first = end;
-            }
-        };
-
+        ring_sums<T, WIDTH, HAS_W, PLANES> sums = {g,
+                                                   job,
+                                                   window,
+                                                   there,
+                                                   m,
+                                                   block,
+                                                   p,
+                                                   lane,
+                                                   warp,
+                                                   row,
+                                                   lane % 4,
+                                                   row / 4 + row / 2 % 2 * 2 + row % 2 * 4,
+                                                   warp % shape::BLOCKS_U * 8,
+                                                   warp / shape::BLOCKS_U % shape::BLOCKS_V * 16,
+                                                   warp / (shape::BLOCKS_U * shape::BLOCKS_V)};
         __syncthreads();
         fetch.begin(m.samples);
         __syncthreads();
-        make_taps(0);
+        sums.make_taps(0);
         __syncthreads();
         for (int batch = 0; block.has(batch); batch++) {
             fetch.next(m.samples, batch);
-            make_taps(batch + 1);
-            add(batch);
+            sums.make_taps(batch + 1);
+            sums.add(batch);
             fetch.finish(m.samples, batch);
             __syncthreads();
         }
-        leave(N_PLANE);
+        sums.leave(shape::N_PLANE);
     }
 }
 
@@ -230,7 +274,8 @@ template <typename T> bool can_ring(size_t shared_bytes)
 }
 
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
-int launch_ring(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANES &there, item_range crowded)
+int launch_ring(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANES &there, item_range crowded,
+                cudaStream_t stream)
 {
     using shape = ring_shape<T, WIDTH, HAS_W>;
     constexpr size_t bytes = sizeof(ring_memory<T, WIDTH, HAS_W>);
@@ -238,7 +283,7 @@ int launch_ring(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANE
     MSI_CUDA(cudaFuncSetAttribute(k_grid_ring<T, WIDTH, HAS_W, PLANES>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)bytes));
     const ring_deal deal(crowded, FOUR, shape::BLOCKS);
-    k_grid_ring<T, WIDTH, HAS_W, PLANES><<<deal.blocks, 32 * shape::N_WARP, bytes>>>(
+    k_grid_ring<T, WIDTH, HAS_W, PLANES><<<deal.blocks, 32 * shape::N_WARP, bytes, stream>>>(
         g, job, even_taps<T, WIDTH>(*job.host_taps, 1), there, crowded, deal.groups);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;

@@ -19,8 +19,7 @@
 #ifndef MSI_KERNELS_WGRID_RING_TENSOR_CUDA_CUH
 #define MSI_KERNELS_WGRID_RING_TENSOR_CUDA_CUH
 
-#include <cuda_fp16.h>
-
+#include "kernels/gpu/mma_cuda.cuh"
 #include "kernels/gpu/vector_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_ring_fetch_cuda.cuh"
 
@@ -106,186 +105,223 @@ __device__ void lay_row(const float (&tap)[WIDTH], int at, uint4 *high, uint4 *l
     }
 }
 
+/*
+ * One warp's part of a block's sums, and how samples come into them. All warps of a block lay taps (lay_batch), meet,
+ * and add them to their own cells (add_step).
+ */
+template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
+    using ring = tensor_ring<WIDTH, HAS_W>;
+    static constexpr int N_PLANE = ring::N_PLANE, EIGHTS = ring::EIGHTS;
+    const msi_wgrid_geometry &g;
+    const grid_job<float> &job;
+    const even_taps<float, WIDTH> &window;
+    const PLANES &there;
+    tensor_memory<WIDTH, HAS_W> &m;
+    const int image, lane, warp, row, pair;
+    int3 own = {};                   /* of a lane's sample: first taps of its tile, first w-plane */
+    float sum[N_PLANE][2][4] = {};   /* [plane][re, im][mma's four] of this warp's columns .. */
+    int exponent = LEAST_EXPONENT;   /* .. and in what unit, if tensor cores add to them */
+    int4 now = {INT32_MIN, 0, 0, 0}; /* of the sums: first taps of the tile, first w-plane, number of that plane */
+    uint32_t cell[2] = {};           /* of this thread's cells in a plane, the first one of either row .. */
+    int next = 0;                    /* .. and from there to the second */
+    int64_t plane_cells = 0;
+
+    /* Choose the unit that takes the largest value to 2^VALUE_TOP_EXPONENT, or just below: a step's, or of all that the
+     * block has seen, whose sums change to it. Returned: what values are multiplied by. */
+    __device__ __forceinline__ float choose_unit(cplx<float> value)
+    {
+        uint32_t most = __float_as_uint(fmaxf(fabsf(value.re), fabsf(value.im)));
+#pragma unroll
+        for (int s = ring::SUMS_IN_MMA ? 16 : RING_GROUP / 2; s; s /= 2)
+            most = max(most, __shfl_xor_sync(~0u, most, s));
+        const int top = max((int)(most >> 23), ring::SUMS_IN_MMA ? exponent : LEAST_EXPONENT);
+        if (ring::SUMS_IN_MMA && top != exponent) {
+            const float ratio = top - exponent < 127 ? unit_of(exponent - top) : 0;
+#pragma unroll
+            for (int k = 0; k < N_PLANE; k++)
+#pragma unroll
+                for (int i = 0; i < 8; i++) sum[k][i / 4][i % 4] *= ratio;
+        }
+        exponent = top;
+        if (!ring::SUMS_IN_MMA && lane % RING_GROUP == 0) m.unit[lane / RING_GROUP] = value_unit(exponent);
+        return unit_of(127 + VALUE_TOP_EXPONENT - 1 - exponent);
+    }
+
+    /* Lay a lane's taps along v, times its value. */
+    __device__ __forceinline__ void lay_values(const record<float> &r, cplx<float> value, int in_v)
+    {
+        const float scale = choose_unit(value);
+        float taps[WIDTH], of_value[WIDTH];
+        for_each_tap<float, WIDTH>(window.uv, r.zv, [&](int k, float tap) { taps[k] = tap; });
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+            const float x = scale * (c ? value.im : value.re);
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) of_value[k] = x * taps[k];
+            lay_row<WIDTH, 2, ring::TILE.log_v>(of_value, in_v, &m.left[c][0][0][lane], &m.left[c][1][0][lane],
+                                                RING_BATCH);
+        }
+    }
+
+    /* Lay a lane's taps along u and w. */
+    __device__ __forceinline__ void lay_factors(const record<float> &r, int in_u)
+    {
+        float taps[WIDTH];
+        const auto keep = [&](int k, float tap) { taps[k] = tap; };
+        for_each_tap<float, WIDTH>(window.uv, r.zu, keep);
+        lay_row<WIDTH, EIGHTS, ring::TILE.log_u>(taps, in_u, &m.u[0][0][lane], &m.u[0][1][lane], 2 * RING_BATCH);
+        const int even = lane % 8 / 2 * 4 + lane % RING_GROUP / 8 * 2 + lane / RING_GROUP * RING_GROUP;
+        if (HAS_W) for_each_tap<float, WIDTH>(window.w, r.zw, keep);
+#pragma unroll
+        for (int k = 0; k < N_PLANE; k++) {
+            /* Both halves of one tap; then the same halves of two samples. */
+            const float x = HAS_W ? taps[k] : TAP_TOP;
+            const float high = __half2float(__float2half_rn(x));
+            const uint32_t both = mma::bits(__floats2half2_rn(high, x - high));
+            const uint32_t other = __shfl_xor_sync(~0u, both, 1);
+            m.w[k][even + lane % 2] = __byte_perm(both, other, lane % 2 ? 0x3276 : 0x5410);
+        }
+    }
+
+    /* Lay the taps of a batch, a sample to a lane: the first warp along v, the last one along u and w. */
+    __device__ __forceinline__ void lay_batch(int batch)
+    {
+        const record<float> r = m.of[batch % 2].place(lane);
+        const int in_u = in_ring_tile(r.u0, g.nu, WIDTH, ring::TILE.log_u);
+        const int in_v = in_ring_tile(r.v0, g.nv, WIDTH, ring::TILE.log_v);
+        own = {r.u0 - in_u, r.v0 - in_v, r.w0};
+        if (warp == 0) lay_values(r, m.of[batch % 2].value(image, lane), in_v);
+        if (warp == EIGHTS - 1) lay_factors(r, in_u);
+    }
+
+    /* Add the first n planes, which are complete, to the grid, and move the others down. */
+    __device__ __forceinline__ void leave(int n)
+    {
+        for (; n > 0; n--, now.w++) {
+            if ((unsigned)now.w < (unsigned)there.n_plane()) {
+                cplx<float> *cells = job.grid + image * there.image_cells(g) + now.w * plane_cells;
+                if (ring::SUMS_IN_MMA)
+#pragma unroll
+                    for (int i = 0; i < 8; i++) sum[0][i / 4][i % 4] *= value_unit(exponent);
+#pragma unroll
+                for (int down = 0; down < 2; down++)
+                    if (8 * down + row < (1 << ring::TILE.log_v) + WIDTH - 1) {
+                        cplx<float> *first = cells + cell[down];
+                        add_two_cells(first, first + next, sum[0][0][2 * down], sum[0][1][2 * down],
+                                      sum[0][0][2 * down + 1], sum[0][1][2 * down + 1]);
+                    }
+            }
+#pragma unroll
+            for (int k = 0; k < N_PLANE; k++)
+#pragma unroll
+                for (int i = 0; i < 8; i++) sum[k][i / 4][i % 4] = k + 1 < N_PLANE ? sum[k + 1][i / 4][i % 4] : 0;
+        }
+    }
+
+    /* Stand at another tile, or in another core's planes, with sums of zero. */
+    __device__ __forceinline__ void stand_at(int x, int y, int z, const record<float> &r)
+    {
+        const patch to = there.find(g, r);
+        const int u = x + 8 * warp + 2 * pair + to.shift_u, first = msi_wrap_cell(u, to.n_u);
+        next = msi_wrap_cell(u + 1, to.n_u) - first;
+#pragma unroll
+        for (int down = 0; down < 2; down++)
+            cell[down] = (uint32_t)msi_wrap_cell(y + row + 8 * down + to.shift_v, to.n_v) * (uint32_t)to.n_u + first;
+        plane_cells = to.plane_cells;
+        now = {x, y, z, there.plane_number(g, r)};
+    }
+
+    /* Move the sums to where sample `first` of the batch lies. */
+    __device__ __forceinline__ void follow(int first, int batch)
+    {
+        const int x = __shfl_sync(~0u, own.x, first), y = __shfl_sync(~0u, own.y, first);
+        const int z = __shfl_sync(~0u, own.z, first);
+        if (x != now.x || y != now.y) {
+            leave(N_PLANE);
+            stand_at(x, y, z, m.of[batch % 2].place(first));
+        } else if (z != now.z) {
+            const int moved = z - now.z;
+            leave(min(moved, N_PLANE));
+            now.z = z;
+            if (moved > N_PLANE) now.w = there.plane_number(g, m.of[batch % 2].place(first));
+        }
+    }
+
+    /* Add sixteen samples of a batch to the sums. */
+    __device__ __forceinline__ void add_step(int step, int batch)
+    {
+        const int first = RING_GROUP * step;
+        const float unit = ring::SUMS_IN_MMA ? 0 : m.unit[step];
+        follow(first, batch);
+        if (!PLANES::ALWAYS_W && (now.w + N_PLANE <= 0 || now.w >= there.n_plane())) return;
+        uint4 left[2][2];
+#pragma unroll
+        for (int c = 0; c < 2; c++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                left[c][h] = mma::load_transposed(&m.left[c][h][lane / 8 % 2][first + lane / 16 * 8 + lane % 8]);
+        const uint4 u = mma::load_transposed(&m.u[warp][lane / 16][first + lane / 8 % 2 * 8 + lane % 8]);
+#pragma unroll
+        for (int k = 0; k < N_PLANE; k++) {
+            const uint4 w = *reinterpret_cast<const uint4 *>(&m.w[k][first + 4 * pair]);
+            const mma::split_pair r0 = mma::multiply({u.x, u.z}, {w.x, w.y}),
+                                  r1 = mma::multiply({u.y, u.w}, {w.z, w.w});
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                float part[4] = {};
+                auto &out = ring::SUMS_IN_MMA ? sum[k][c] : part;
+                mma::multiply_add(out, left[c][1], r0.high, r1.high);
+                mma::multiply_add(out, left[c][0], r0.low, r1.low);
+                mma::multiply_add(out, left[c][0], r0.high, r1.high);
+#pragma unroll
+                for (int i = 0; i < 4 && !ring::SUMS_IN_MMA; i++) sum[k][c][i] += unit * part[i];
+            }
+        }
+    }
+};
+
 template <int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::EIGHTS, tensor_ring<WIDTH, HAS_W>::BLOCKS)
     k_grid_ring_tensor(msi_wgrid_geometry g, grid_job<float> job,
                        const __grid_constant__ even_taps<float, WIDTH> window, PLANES there, item_range crowded,
                        int groups)
 {
-    using ring = tensor_ring<WIDTH, HAS_W>;
-    constexpr int N_PLANE = ring::N_PLANE, EIGHTS = ring::EIGHTS;
+    constexpr int EIGHTS = tensor_ring<WIDTH, HAS_W>::EIGHTS;
     __shared__ tensor_memory<WIDTH, HAS_W> m;
     const ring_block<RING_GROUP> block(crowded, groups);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, pair = lane % 4;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     for (int p = 0; p < job.n_image; p++) {
+        tensor_sums<WIDTH, HAS_W, PLANES> sums = {g, job, window, there, m, p, lane, warp, lane / 4, lane % 4};
         uint32_t at; /* of a lane, the next batch's sample */
-        bool has;
-        int3 stand = {}; /* of a lane's sample: first taps of its tile, first w-plane */
-        /* [plane][re, im][mma's four] of this warp's columns; in what unit, if tensor cores add to them */
-        float sum[N_PLANE][2][4] = {};
-        int exponent = LEAST_EXPONENT;
-        auto lay_taps = [&](int batch) {
-            const record<float> mine = m.of[batch % 2].place(lane);
-            const int in_u = in_ring_tile(mine.u0, g.nu, WIDTH, ring::TILE.log_u);
-            const int in_v = in_ring_tile(mine.v0, g.nv, WIDTH, ring::TILE.log_v);
-            stand = {mine.u0 - in_u, mine.v0 - in_v, mine.w0};
-            float taps[WIDTH];
-            const auto keep = [&](int k, float tap) { taps[k] = tap; };
-            if (warp == 0) {
-                /* A unit takes the largest value to 2^VALUE_TOP_EXPONENT, or just below: a step's, or of all that the
-                 * block has seen. */
-                const cplx<float> value = m.of[batch % 2].value(p, lane);
-                uint32_t most = __float_as_uint(fmaxf(fabsf(value.re), fabsf(value.im)));
-#pragma unroll
-                for (int s = ring::SUMS_IN_MMA ? 16 : RING_GROUP / 2; s; s /= 2)
-                    most = max(most, __shfl_xor_sync(~0u, most, s));
-                const int top = max((int)(most >> 23), ring::SUMS_IN_MMA ? exponent : LEAST_EXPONENT);
-                if (ring::SUMS_IN_MMA && top != exponent) {
-                    const float ratio = top - exponent < 127 ? unit_of(exponent - top) : 0;
-#pragma unroll
-                    for (int k = 0; k < N_PLANE; k++)
-#pragma unroll
-                        for (int i = 0; i < 8; i++) sum[k][i / 4][i % 4] *= ratio;
-                }
-                exponent = top;
-                const float scale = unit_of(127 + VALUE_TOP_EXPONENT - 1 - exponent);
-                if (!ring::SUMS_IN_MMA && lane % RING_GROUP == 0) m.unit[lane / RING_GROUP] = value_unit(exponent);
-                for_each_tap<float, WIDTH>(window.uv, mine.zv, keep);
-                float of_value[WIDTH];
-#pragma unroll
-                for (int c = 0; c < 2; c++) {
-                    const float x = scale * (c ? value.im : value.re);
-#pragma unroll
-                    for (int k = 0; k < WIDTH; k++) of_value[k] = x * taps[k];
-                    lay_row<WIDTH, 2, ring::TILE.log_v>(of_value, in_v, &m.left[c][0][0][lane], &m.left[c][1][0][lane],
-                                                        RING_BATCH);
-                }
-            }
-            if (warp == EIGHTS - 1) {
-                for_each_tap<float, WIDTH>(window.uv, mine.zu, keep);
-                lay_row<WIDTH, EIGHTS, ring::TILE.log_u>(taps, in_u, &m.u[0][0][lane], &m.u[0][1][lane],
-                                                         2 * RING_BATCH);
-                const int even = lane % 8 / 2 * 4 + lane % RING_GROUP / 8 * 2 + lane / RING_GROUP * RING_GROUP;
-                if (HAS_W) for_each_tap<float, WIDTH>(window.w, mine.zw, keep);
-#pragma unroll
-                for (int k = 0; k < N_PLANE; k++) {
-                    /* Both halves of one tap; then the same halves of two samples. */
-                    const float x = HAS_W ? taps[k] : TAP_TOP;
-                    const float high = __half2float(__float2half_rn(x));
-                    const uint32_t own = mma::bits(__floats2half2_rn(high, x - high)),
-                                   other = __shfl_xor_sync(~0u, own, 1);
-                    m.w[k][even + lane % 2] = __byte_perm(own, other, lane % 2 ? 0x3276 : 0x5410);
-                }
-            }
-        };
-
-        /* Where the sample at hand stands: first taps of its tile, first w-plane, number of that plane. */
-        int4 now = {INT32_MIN, 0, 0, 0};
-        /* Of this thread's cells in a plane, the first one of either row, and from there to the second. */
-        uint32_t cell[2] = {};
-        int next = 0;
-        int64_t plane_cells = 0;
-        /* The first n planes are complete. */
-        auto leave = [&](int n) {
-            for (; n > 0; n--, now.w++) {
-                if ((unsigned)now.w < (unsigned)there.n_plane()) {
-                    cplx<float> *cells = job.grid + p * there.image_cells(g) + now.w * plane_cells;
-                    if (ring::SUMS_IN_MMA)
-#pragma unroll
-                        for (int i = 0; i < 8; i++) sum[0][i / 4][i % 4] *= value_unit(exponent);
-#pragma unroll
-                    for (int down = 0; down < 2; down++)
-                        if (8 * down + row < (1 << ring::TILE.log_v) + WIDTH - 1) {
-                            cplx<float> *first = cells + cell[down];
-                            add_two_cells(first, first + next, sum[0][0][2 * down], sum[0][1][2 * down],
-                                          sum[0][0][2 * down + 1], sum[0][1][2 * down + 1]);
-                        }
-                }
-#pragma unroll
-                for (int k = 0; k < N_PLANE; k++)
-#pragma unroll
-                    for (int i = 0; i < 8; i++) sum[k][i / 4][i % 4] = k + 1 < N_PLANE ? sum[k + 1][i / 4][i % 4] : 0;
-            }
-        };
-        auto move_to = [&](int x, int y, int z, const record<float> &r) {
-            const patch to = there.find(g, r);
-            const int u = x + 8 * warp + 2 * pair + to.shift_u, first = msi_wrap_cell(u, to.n_u);
-            next = msi_wrap_cell(u + 1, to.n_u) - first;
-#pragma unroll
-            for (int down = 0; down < 2; down++)
-                cell[down] =
-                    (uint32_t)msi_wrap_cell(y + row + 8 * down + to.shift_v, to.n_v) * (uint32_t)to.n_u + first;
-            plane_cells = to.plane_cells;
-            now = {x, y, z, there.plane_number(g, r)};
-        };
-        auto add = [&](int step, int batch) {
-            const int first = RING_GROUP * step;
-            const int x = __shfl_sync(~0u, stand.x, first), y = __shfl_sync(~0u, stand.y, first);
-            const int z = __shfl_sync(~0u, stand.z, first);
-            const float unit = ring::SUMS_IN_MMA ? 0 : m.unit[step];
-            if (x != now.x || y != now.y) {
-                leave(N_PLANE);
-                move_to(x, y, z, m.of[batch % 2].place(first));
-            } else if (z != now.z) {
-                const int moved = z - now.z;
-                leave(min(moved, N_PLANE));
-                now.z = z;
-                if (moved > N_PLANE) now.w = there.plane_number(g, m.of[batch % 2].place(first));
-            }
-            if (!PLANES::ALWAYS_W && (now.w + N_PLANE <= 0 || now.w >= there.n_plane())) return;
-            uint4 left[2][2];
-#pragma unroll
-            for (int c = 0; c < 2; c++)
-#pragma unroll
-                for (int h = 0; h < 2; h++)
-                    left[c][h] = mma::load_transposed(&m.left[c][h][lane / 8 % 2][first + lane / 16 * 8 + lane % 8]);
-            const uint4 u = mma::load_transposed(&m.u[warp][lane / 16][first + lane / 8 % 2 * 8 + lane % 8]);
-#pragma unroll
-            for (int k = 0; k < N_PLANE; k++) {
-                const uint4 w = *reinterpret_cast<const uint4 *>(&m.w[k][first + 4 * pair]);
-                const mma::split_pair r0 = mma::multiply({u.x, u.z}, {w.x, w.y}),
-                                      r1 = mma::multiply({u.y, u.w}, {w.z, w.w});
-#pragma unroll
-                for (int c = 0; c < 2; c++) {
-                    float part[4] = {};
-                    auto &out = ring::SUMS_IN_MMA ? sum[k][c] : part;
-                    mma::multiply_add(out, left[c][1], r0.high, r1.high);
-                    mma::multiply_add(out, left[c][0], r0.low, r1.low);
-                    mma::multiply_add(out, left[c][0], r0.high, r1.high);
-#pragma unroll
-                    for (int i = 0; i < 4 && !ring::SUMS_IN_MMA; i++) sum[k][c][i] += unit * part[i];
-                }
-            }
-        };
-
         __syncthreads();
-        has = block.find(0, &at);
+        bool has = block.find(0, &at);
         m.of[0].request(job, p, at, has, warp, EIGHTS);
         __pipeline_commit();
         has = block.find(1, &at);
         for (int batch = 0; block.has(batch); batch++) {
             __pipeline_wait_prior(0);
             __syncthreads();
-            lay_taps(batch);
+            sums.lay_batch(batch);
             m.of[(batch + 1) % 2].request(job, p, at, has, warp, EIGHTS);
             __pipeline_commit();
             has = block.find(batch + 2, &at);
             __syncthreads();
-            for (int step = 0; step < 2 && 2 * batch + step < block.n_group; step++) add(step, batch);
+            for (int step = 0; step < 2 && 2 * batch + step < block.n_group; step++) sums.add_step(step, batch);
         }
         __pipeline_wait_prior(0);
-        leave(N_PLANE);
+        sums.leave(tensor_ring<WIDTH, HAS_W>::N_PLANE);
     }
 }
 
 template <int WIDTH, bool HAS_W, typename PLANES>
-int launch_ring_tensor(const msi_wgrid_geometry &g, const grid_job<float> &job, const PLANES &there, item_range crowded)
+int launch_ring_tensor(const msi_wgrid_geometry &g, const grid_job<float> &job, const PLANES &there, item_range crowded,
+                       cudaStream_t stream)
 {
     if (!crowded.n) return MSI_OK;
     using ring = tensor_ring<WIDTH, HAS_W>;
     const ring_deal deal(crowded, RING_GROUP, ring::BLOCKS);
-    k_grid_ring_tensor<WIDTH, HAS_W, PLANES><<<deal.blocks, 32 * ring::EIGHTS>>>(
+    k_grid_ring_tensor<WIDTH, HAS_W, PLANES><<<deal.blocks, 32 * ring::EIGHTS, 0, stream>>>(
         g, job, even_taps<float, WIDTH>(*job.host_taps, TAP_TOP), there, crowded, deal.groups);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the default gridder's kernels of both directions depend on of the window's width, and the choice of them by it.
- */
+/* The window's width shapes the default gridder's kernels of both directions, and chooses among them. */
 #ifndef MSI_KERNELS_WGRID_WIDTHS_CUDA_CUH
 #define MSI_KERNELS_WGRID_WIDTHS_CUDA_CUH
 
@@ -19,15 +18,15 @@ template <int WIDTH, bool HAS_W> struct tap_shape {
     static constexpr int ROWS = 32 / ROW;
 };
 
-/* Sparse items by a kernel that gives each a warp, and a warp one after the other where there are very many. */
+/* Launch a kernel that gives each sparse item a warp, and a warp one after the other where there are very many. */
 template <typename T, int WIDTH, typename JOB, typename PLANES>
 int launch_sparse(void (*kernel)(msi_wgrid_geometry, JOB, PLANES, const item *, int64_t), const msi_wgrid_geometry &g,
-                  const JOB &job, const PLANES &there, item_range sparse)
+                  const JOB &job, const PLANES &there, item_range sparse, cudaStream_t stream)
 {
     constexpr int64_t N_WARP = WARPS<T, WIDTH>, MOST = 1 << 20;
     if (!sparse.n) return MSI_OK;
     const int64_t blocks = std::min((sparse.n + N_WARP - 1) / N_WARP, MOST);
-    kernel<<<(unsigned)blocks, 32 * N_WARP>>>(g, job, there, sparse.first, sparse.n);
+    kernel<<<(unsigned)blocks, 32 * N_WARP, 0, stream>>>(g, job, there, sparse.first, sparse.n);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

@@ -193,9 +193,6 @@ const msi_strategy_ops msi_wproj_cpu_ops = {
 const msi_strategy_ops msi_wproj_cpu_predict_ops = {.plan = cpu_plan, .free = free_plan, .predict = cpu_predict};
 
 #ifdef MSI_HAVE_CUDA
-/* The device that plans work on. */
-static const int DEVICE = 0;
-
 /* Tiles interpolate between four squares, which come fast from the L2 cache alone. */
 static const int64_t TILE_TABLE_BYTES = (int64_t)1 << 30;
 
@@ -213,9 +210,9 @@ static int plan_images(msi_plan **out, const wproj_strategy *strategy, const msi
 {
     const msi_gridder_spec *s = request->spec;
     int64_t table_bytes = TILE_TABLE_BYTES;
-    if (strategy->images != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(DEVICE, &table_bytes));
+    if (strategy->images != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(s->device, &table_bytes));
     MSI_TRY(make(out, strategy, table_bytes, request, r));
-    (*out)->device = DEVICE;
+    (*out)->device = s->device;
     (*out)->images = strategy->images;
     r->grid_bytes = r->least_grid_bytes = 0;
     r->device_bytes =
@@ -227,9 +224,9 @@ static int plan_predictions(msi_plan **out, const wproj_strategy *strategy, cons
                             msi_gridder_report *r)
 {
     int64_t table_bytes;
-    MSI_TRY(msi_wproj_cuda_table_bytes(DEVICE, &table_bytes));
+    MSI_TRY(msi_wproj_cuda_table_bytes(request->spec->device, &table_bytes));
     MSI_TRY(make(out, strategy, table_bytes, request, r));
-    (*out)->device = DEVICE;
+    (*out)->device = request->spec->device;
     (*out)->predicts = strategy->predicts;
     (*out)->lasts = request->lasts;
     r->grid_bytes = r->least_grid_bytes = 0;

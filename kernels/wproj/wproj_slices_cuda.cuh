@@ -12,6 +12,7 @@
 #include "kernels/gpu/gpu_range.h"
 #include "kernels/gpu/gpu_stream.h"
 #include "kernels/store/store_batches_cuda.cuh"
+#include "kernels/transform/fft_plan_cuda.cuh"
 #include "kernels/transform/screen_cuda.cuh"
 #include "kernels/wproj/tile/wproj_tile_cuda.h"
 #include "kernels/wproj/window/window_order_cuda.h"
@@ -65,6 +66,7 @@ template <typename T> class slices : protected store_batches<T> {
     slices(const msi_wproj_plan *plan_, const msi_gpu_stream &gpu_)
         : plan(plan_), gpu(gpu_), extent((size_t)plan_->grid.n_slice)
     {
+        base::on.borrow(gpu);
     }
 
     using base = store_batches<T>;
@@ -78,7 +80,7 @@ template <typename T> class slices : protected store_batches<T> {
     using base::store;
     using base::times;
     const msi_wproj_plan *plan;
-    const msi_gpu_stream gpu;                 /* the stream is the one on which store_batches copies */
+    const msi_gpu_stream gpu;                 /* store_batches copies on it too */
     std::vector<msi_wproj_box_extent> extent; /* [n_slice] of the samples at hand */
     int64_t box_nu = 0, box_nv = 0;           /* large enough for each of them */
     buffer d_box, d_grid, d_along;

@@ -239,9 +239,20 @@ static void test_what_was_called(void **state)
     static const char *const host[] = {
         "aligned_alloc",     "malloc", "mmap64", "mkstemp64", "posix_fallocate64", "fftwf_plan_many_dft",
         "fftw_plan_many_dft"};
-    static const char *const device[] = {"aligned_alloc", "cudaMalloc",      "cudaMemcpy",      "cudaMemcpyAsync",
-                                         "cudaMemset",    "cudaMemsetAsync", "cufftPlan2d",     "cufftPlanMany",
-                                         "cufftExecC2C",  "cufftExecZ2Z",    "cudaLaunchKernel"};
+    static const char *const device[] = {"aligned_alloc",
+                                         "cudaMalloc",
+                                         "cudaMemcpy",
+                                         "cudaMemcpyAsync",
+                                         "cudaMemset",
+                                         "cudaMemsetAsync",
+                                         "cufftPlan2d",
+                                         "cufftPlanMany",
+                                         "cufftExecC2C",
+                                         "cufftExecZ2Z",
+                                         "cudaLaunchKernel",
+                                         "cudaSetDevice",
+                                         "cudaStreamCreateWithFlags",
+                                         "cufftSetStream"};
     int on_gpu = backend == MSI_BACKEND_CUDA;
     if (only) skip();
     for (size_t i = 0; i < (on_gpu ? sizeof device / sizeof *device : sizeof host / sizeof *host); i++) {

@@ -34,6 +34,8 @@ static int due_with(const char *function, cudaError_t error)
     }
 
 WRAP(cudaGetDeviceCount, (int *n), (n), cudaErrorInitializationError)
+WRAP(cudaGetDevice, (int *device), (device), cudaErrorInitializationError)
+WRAP(cudaSetDevice, (int device), (device), cudaErrorInvalidDevice)
 WRAP(cudaMemGetInfo, (size_t * n_free, size_t *n_total), (n_free, n_total), cudaErrorUnknown)
 WRAP(cudaMemcpy, (void *to, const void *from, size_t n, enum cudaMemcpyKind kind), (to, from, n, kind),
      cudaErrorInvalidValue)
@@ -65,6 +67,24 @@ cudaError_t PREFIXED(__wrap_, LAUNCH)(KERNEL kernel, dim3 grid, dim3 block, void
 {
     if (due_with("cudaLaunchKernel", cudaErrorLaunchOutOfResources)) return cudaErrorLaunchOutOfResources;
     return PREFIXED(__real_, LAUNCH)(kernel, grid, block, arguments, shared_bytes, stream);
+}
+
+cudaError_t __real_cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t __wrap_cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t __wrap_cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    if (due_with("cudaStreamCreateWithFlags", cudaErrorMemoryAllocation)) return cudaErrorMemoryAllocation;
+    cudaError_t e = __real_cudaStreamCreateWithFlags(stream, flags);
+    n_live += e == cudaSuccess;
+    return e;
+}
+
+cudaError_t __real_cudaStreamDestroy(cudaStream_t stream);
+cudaError_t __wrap_cudaStreamDestroy(cudaStream_t stream);
+cudaError_t __wrap_cudaStreamDestroy(cudaStream_t stream)
+{
+    n_live--;
+    return __real_cudaStreamDestroy(stream);
 }
 
 cudaError_t __real_cudaMalloc(void **p, size_t n);
@@ -113,6 +133,8 @@ WRAP_FFT(cufftExecC2C, (cufftHandle plan, cufftComplex *in, cufftComplex *out, i
          (plan, in, out, direction), CUFFT_EXEC_FAILED)
 WRAP_FFT(cufftExecZ2Z, (cufftHandle plan, cufftDoubleComplex *in, cufftDoubleComplex *out, int direction),
          (plan, in, out, direction), CUFFT_EXEC_FAILED)
+
+WRAP_FFT(cufftSetStream, (cufftHandle plan, cudaStream_t stream), (plan, stream), CUFFT_INVALID_PLAN)
 
 cufftResult __real_cufftPlan2d(cufftHandle *plan, int n0, int n1, cufftType type);
 cufftResult __wrap_cufftPlan2d(cufftHandle *plan, int n0, int n1, cufftType type);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* cuFFT's plans for the two-dimensional transforms of w-planes. */
+#ifndef MSI_KERNELS_FFT_PLAN_CUDA_CUH
+#define MSI_KERNELS_FFT_PLAN_CUDA_CUH
+
+#include <stdint.h>
+
+#include "kernels/gpu/cuda_check.h"
+
+namespace {
+
+/* Transforms in place; frees itself. */
+class fft_plan {
+  public:
+    fft_plan() = default;
+    fft_plan(const fft_plan &) = delete;
+    fft_plan &operator=(const fft_plan &) = delete;
+    ~fft_plan()
+    {
+        if (made) cufftDestroy(plan);
+    }
+    /* make - for a plane [nv][nu], CUFFT_C2C or CUFFT_Z2Z, on a stream of the current device. Returns: 0, MSI_EGPU */
+    int make(int64_t nv, int64_t nu, cufftType type_, cudaStream_t stream = nullptr)
+    {
+        MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type_));
+        return keep(type_, stream);
+    }
+    /* make_many - for n_plane planes [size][size], one after the other. Returns: 0, MSI_EGPU */
+    int make_many(int size, int64_t n_plane, cufftType type_, cudaStream_t stream)
+    {
+        int edges[2] = {size, size}, cells = size * size;
+        MSI_CUFFT(cufftPlanMany(&plan, 2, edges, edges, 1, cells, edges, 1, cells, type_, (int)n_plane));
+        return keep(type_, stream);
+    }
+    /* run - begin to transform; direction: CUFFT_FORWARD or CUFFT_INVERSE. Returns: 0, MSI_EGPU */
+    int run(void *cells, int direction) const
+    {
+        if (type == CUFFT_C2C)
+            MSI_CUFFT(cufftExecC2C(plan, (cufftComplex *)cells, (cufftComplex *)cells, direction));
+        else
+            MSI_CUFFT(cufftExecZ2Z(plan, (cufftDoubleComplex *)cells, (cufftDoubleComplex *)cells, direction));
+        return MSI_OK;
+    }
+
+  private:
+    cufftHandle plan = 0;
+    bool made = false;
+    cufftType type = CUFFT_C2C;
+
+    int keep(cufftType type_, cudaStream_t stream)
+    {
+        type = type_;
+        made = true;
+        MSI_CUFFT(cufftSetStream(plan, stream));
+        return MSI_OK;
+    }
+};
+
+} // namespace
+
+#endif

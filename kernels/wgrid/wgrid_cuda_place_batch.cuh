@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Batches for gridding: samples are counted by tile and first w-plane and go to their places (wgrid_cuda_place.cuh). */
+#ifndef MSI_KERNELS_WGRID_CUDA_PLACE_BATCH_CUH
+#define MSI_KERNELS_WGRID_CUDA_PLACE_BATCH_CUH
+
+#include <algorithm>
+
+#include <cub/device/device_scan.cuh>
+
+#include "kernels/gpu/gpu_device.h"
+#include "kernels/wgrid/wgrid_cuda_batch.cuh"
+#include "kernels/wgrid/wgrid_cuda_place.cuh"
+
+namespace {
+
+inline int64_t counter_bytes(const sample_order &o)
+{
+    return (o.n_key() + COUNT_CHUNK) * (int64_t)sizeof(uint32_t);
+}
+
+/* can_count - whether samples can be counted in an order. Counters may take an eighth of the device's memory, and half
+ * of what is free; they are summed by chunks, which must end before keys do. */
+inline bool can_count(int device, const sample_order &o)
+{
+    size_t free_bytes, total_bytes;
+    msi_gpu_memory(device, &free_bytes, &total_bytes);
+    const int64_t most = std::max<int64_t>((int64_t)std::min(total_bytes / 8, free_bytes / 2), 1 << 24);
+    return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most;
+}
+
+/* The order for gridding whole planes: in small tiles, unless there are too many to be counted. */
+template <typename T> sample_order order_for_rings(const msi_wgrid_plan &plan)
+{
+    const tile_shape tile = ring_tile<T>(plan.grid.width);
+    sample_order o = order_by_tile(plan.grid, tile.log_u, tile.log_v);
+    for (int log = log_of(TILE); !can_count(plan.device, o); log++) o = order_by_tile(plan.grid, log, log);
+    return o;
+}
+
+/* The order for gridding towers, whose cores have tiles of the plan's size in `large`: the same cores, and as many
+ * towers at once as can be counted. */
+template <typename T> sample_order order_for_rings(const msi_wgrid_plan &plan, const sample_order &large)
+{
+    const tile_shape tile = ring_tile<T>(plan.grid.width);
+    sample_order o = large;
+    o.edge_u <<= large.log_u - tile.log_u;
+    o.edge_v <<= large.log_v - tile.log_v;
+    o.log_u = tile.log_u;
+    o.log_v = tile.log_v;
+    o.end_tower = 1;
+    if (!can_count(plan.device, o)) o = large;
+    for (o.end_tower = large.end_tower; o.end_tower > 1 && !can_count(plan.device, o);) o.end_tower--;
+    return o;
+}
+
+template <typename T> class placed_batches : public sample_batches<T> {
+  public:
+    using base = sample_batches<T>;
+    using base::d_items;
+    using base::d_key;
+    using base::d_records;
+    using base::d_runs;
+    using base::d_value;
+    using base::d_work;
+    using base::g;
+    using base::n_crowded;
+    using base::n_sparse;
+    using base::now;
+    using base::on;
+    using base::order;
+    using base::times;
+
+    explicit placed_batches(const msi_wgrid_plan *plan) : base(plan) {}
+    placed_batches(const msi_wgrid_plan *plan, const sample_order &o) : base(plan, o) {}
+
+    /* Bytes of a sample of a batch of n_plane planes while n_image images are gridded; the counters come on top. */
+    static int64_t sample_bytes(int n_plane, int n_image)
+    {
+        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + (n_image - 1) * sizeof(cplx<T>) +
+                         sizeof(placed<T>) + 7 * sizeof(uint32_t) + sizeof(item) + 3 * sizeof(double));
+    }
+
+    /* job - what a gridding kernel reads of the batch, and the grid that it adds to. */
+    grid_job<T> job(int n_image, cplx<T> *grid) const
+    {
+        return {as<tap_table<T>>(base::d_taps), &this->taps,          n_image, now.n_sample,
+                as<placed<T>>(d_records),       as<cplx<T>>(d_value), grid};
+    }
+
+    /* place_batch - put the batch's samples in their places, with values of map's images, and list their items. */
+    int place_batch(const plane_map &map)
+    {
+        const stage_timer stage("sort", &times->sort_s);
+        const int64_t count = now.n_sample, chunks = (order.n_key() + COUNT_CHUNK - 1) / COUNT_CHUNK;
+        MSI_TRY(d_records.fit(count * (int64_t)sizeof(placed<T>), "samples"));
+        MSI_TRY(d_value.fit((map.n_image - 1) * count * (int64_t)sizeof(cplx<T>), "visibilities"));
+        MSI_TRY(d_key.fit(2 * count * (int64_t)sizeof(uint32_t), "sort keys"));
+        MSI_TRY(d_count.fit(chunks * COUNT_CHUNK * (int64_t)sizeof(uint32_t), "counts by tile and w"));
+        const batch_rows rows = {as<segment_view>(base::d_segments), as<double>(base::d_freq), as<double>(base::d_uvw),
+                                 as<float>(base::d_weight), count};
+        uint32_t *counts = as<uint32_t>(d_count), *key = as<uint32_t>(d_key), *rank = key + count;
+        MSI_TRY(on.clear(counts, chunks * COUNT_CHUNK));
+        k_count_samples<<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, map, rows, counts, key, rank);
+        MSI_CUDA(cudaGetLastError());
+        MSI_TRY(list_counted((unsigned)chunks));
+        k_place_samples<T><<<base::segment_blocks(), 256, 0, on.get()>>>(
+            g, map, rows, as<cplx<T>>(base::d_raw), key, counts, rank, as<placed<T>>(d_records), as<cplx<T>>(d_value));
+        MSI_CUDA(cudaGetLastError());
+        return on.wait();
+    }
+
+  private:
+    buffer d_count, d_sums;
+
+    item_rule rule() const
+    {
+        const tile_shape tile = ring_tile<T>(g.width);
+        const bool rings = order.log_u == tile.log_u && order.log_v == tile.log_v;
+        item_rule r = {};
+        r.height = (uint32_t)order.height;
+        r.reach = (uint32_t)(g.w_width + 1) / 2;
+        r.crowded_from = rings ? base::least_crowded : UNUSED;
+        r.most_crowded = rings ? (uint32_t)ring_group<T>(g.width) : 1;
+        r.most_sparse = rings ? MOST_SPARSE : 32;
+        return r;
+    }
+
+    /* Runs and items of what was counted; counts become where keys begin. */
+    int list_counted(unsigned chunks)
+    {
+        const item_rule cut = rule();
+        uint32_t *count = as<uint32_t>(d_count);
+        size_t bytes = 0;
+        MSI_TRY(d_sums.fit((chunks + 1) * (int64_t)sizeof(key_sums), "sums of counts"));
+        key_sums *sums = as<key_sums>(d_sums), all;
+        k_sum_counts<<<chunks, COUNT_BLOCK, 0, on.get()>>>(count, cut, sums);
+        MSI_CUDA(cudaGetLastError());
+        const auto scan = [&](void *work) {
+            return cub::DeviceScan::ExclusiveScan(work, bytes, sums, sums, key_adder(), key_sums{}, chunks + 1,
+                                                  on.get());
+        };
+        MSI_CUDA(scan(nullptr));
+        MSI_TRY(d_work.fit((int64_t)bytes + 8, "sorting"));
+        MSI_CUDA(scan(as<void>(d_work)));
+        MSI_TRY(on.download(&all, sums + chunks, 1));
+        const int64_t n_run = (int64_t)all.n_run + 1;
+        MSI_TRY(d_runs.fit(5 * n_run * (int64_t)sizeof(uint32_t), "sorted runs"));
+        n_crowded = all.n_crowded;
+        n_sparse = all.n_sparse;
+        MSI_TRY(d_items.fit((n_crowded + n_sparse) * (int64_t)sizeof(item), "items"));
+        uint32_t *at = as<uint32_t>(d_runs);
+        const run_lists lists = {at, at + n_run, at + 2 * n_run, at + 3 * n_run, at + 4 * n_run};
+        k_list_runs<<<chunks, COUNT_BLOCK, 0, on.get()>>>(count, cut, sums, lists);
+        MSI_CUDA(cudaGetLastError());
+        if (all.n_run)
+            k_list_run_items<<<(unsigned)(((int64_t)all.n_run * LANES_A_RUN + 255) / 256), 256, 0, on.get()>>>(
+                lists, all.n_run, cut, as<item>(d_items), as<item>(d_items) + n_crowded, count);
+        MSI_CUDA(cudaGetLastError());
+        base::runs = {lists.key, lists.crowded_at, lists.sparse_at, n_run};
+        return MSI_OK;
+    }
+};
+
+} // namespace
+
+#endif
