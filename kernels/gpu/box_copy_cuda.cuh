@@ -33,7 +33,7 @@ inline bool describe(CUtensorMap *box, const void *image, int64_t nu, int64_t nv
 
 #ifdef __CUDACC__
 
-/* One copy a round; all threads of the block meet before any of them waits. */
+/* Prepare a barrier for one copy a round. All threads of the block meet before any of them waits. */
 __device__ __forceinline__ void init_barrier(uint64_t *barrier)
 {
     hopper::init_barrier(barrier, 1);

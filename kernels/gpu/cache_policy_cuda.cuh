@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the L2 cache is told of an access. An image that streams through the cache drives out what is written in the
- * order of visibilities given, a few bytes here and there, before its sectors are whole; memory then has to be read
- * and written for each part of a sector. So what streams goes first, and results stay.
+ * Hints tell the L2 cache which lines to drop first and which to keep. An image that streams through the cache drives
+ * out what is written in the order of visibilities given, a few bytes here and there, before its sectors are whole;
+ * memory then has to be read and written for each part of a sector. So what streams goes first, and results stay.
  */
 #ifndef MSI_KERNELS_CACHE_POLICY_CUDA_CUH
 #define MSI_KERNELS_CACHE_POLICY_CUDA_CUH
@@ -11,7 +11,7 @@
 
 namespace cache_policy {
 
-/* Of lines that are driven out before any other; of those driven out after all others. */
+/* Make a policy for lines that are driven out before all others; evict_last for those driven out after all others. */
 __device__ __forceinline__ uint64_t evict_first()
 {
     uint64_t policy = 0;

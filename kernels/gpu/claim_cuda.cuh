@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Places in a list that many blocks fill at once. */
+/* Many blocks fill one list at once: each thread claims its place in it. */
 #ifndef MSI_KERNELS_CLAIM_CUDA_CUH
 #define MSI_KERNELS_CLAIM_CUDA_CUH
 
 #include <stdint.h>
 
-/* The place in the list of each thread that has something for it, neighbours' in order; all of a block of BLOCK threads
- * call. */
+/* Claim places in a list for the threads that have something for it, neighbours in order. All of a block of BLOCK
+ * threads call. Returned: the calling thread's place. */
 template <int BLOCK> __device__ inline uint32_t claim(bool has, uint32_t *counter)
 {
     __shared__ uint32_t before[BLOCK / 32], base;

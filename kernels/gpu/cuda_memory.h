@@ -34,7 +34,7 @@ class buffer {
     {
         cudaFree(p);
     }
-    /* At least so many bytes; what was there is lost where there are fewer. */
+    /* fit - have at least so many bytes; what was there is lost where there are fewer. Returns: 0, MSI_EGPU */
     int fit(int64_t bytes, const char *what)
     {
         if (bytes <= size) return MSI_OK;
@@ -59,13 +59,13 @@ template <typename T> T *as(const buffer &b)
     return static_cast<T *>(b.get());
 }
 
-/* What a plan may take of memory that is free. */
+/* usable_of - the part of free memory that a plan may take, in bytes. */
 inline int64_t usable_of(size_t free_bytes)
 {
     return (int64_t)(0.9 * (double)free_bytes);
 }
 
-/* usable_bytes - the same of the device's. Returns: 0, MSI_EGPU */
+/* usable_bytes - the part of the current device's free memory that a plan may take. Returns: 0, MSI_EGPU */
 inline int usable_bytes(int64_t *bytes)
 {
     size_t free_bytes, total_bytes;

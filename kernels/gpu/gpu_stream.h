@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where a plan works: a device and a stream of its own, on which it launches, copies and transforms. */
+/* A plan works on a device and on a stream of its own: there it launches, copies and transforms. */
 #ifndef MSI_KERNELS_GPU_STREAM_H
 #define MSI_KERNELS_GPU_STREAM_H
 

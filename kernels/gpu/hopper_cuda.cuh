@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What compute capability 9.0 brought: barriers in shared memory that threads and copies arrive at, and copying of
- * rectangles by the hardware, which is described to it by the driver. Device functions are empty for older ones. */
+/* Compute capability 9.0 brought barriers in shared memory, which threads and copies arrive at, and copying of
+ * rectangles by the hardware, to which the driver describes them. Device functions are empty for older ones. */
 #ifndef MSI_KERNELS_HOPPER_CUDA_CUH
 #define MSI_KERNELS_HOPPER_CUDA_CUH
 
@@ -48,13 +48,13 @@ template <class K> size_t room_for(K *kernel)
     return bytes > compiled.sharedSizeBytes ? bytes - compiled.sharedSizeBytes : 0;
 }
 
-/* Of a place in shared memory. */
+/* Find the 32-bit address of a place in shared memory. */
 __device__ __forceinline__ uint32_t shared_address(const void *p)
 {
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* n arrivals make a phase; by one thread, then fence_barriers, then the block meets. */
+/* Have n arrivals make a phase. One thread calls, then fence_barriers, then the block meets. */
 __device__ __forceinline__ void init_barrier(uint64_t *barrier, uint32_t n)
 {
 #if __CUDA_ARCH__ >= 900
@@ -69,7 +69,7 @@ __device__ __forceinline__ void fence_barriers()
 #endif
 }
 
-/* Until the phase of this parity is over; phases have 0 and 1 in turn. */
+/* Wait until the phase of this parity is over; phases have 0 and 1 in turn. */
 __device__ __forceinline__ void wait_for(uint64_t *barrier, uint32_t parity)
 {
 #if __CUDA_ARCH__ >= 900

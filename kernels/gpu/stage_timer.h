@@ -8,7 +8,8 @@
 
 namespace {
 
-/* From here to the end of the block, whose wall seconds are added to *sum_s; wait for the stream before it ends. */
+/* Times what follows it in a block, and adds the wall seconds to *sum_s when the block ends: wait for the stream
+ * before. */
 class stage_timer {
   public:
     stage_timer(const char *name, double *sum_s_) : range(name), sum_s(sum_s_), start_s(msi_wall_s()) {}

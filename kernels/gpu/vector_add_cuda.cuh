@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Additions to complex cells in global memory: atomic, and one transaction a cell or pair where the device has vector
- * reductions (compute capability 9). C: any type of two numbers, real part first. */
+/* Add to complex cells in global memory atomically, with one transaction a cell or pair where the device has vector
+ * reductions (compute capability 9). C is any type of two numbers, real part first. */
 #ifndef MSI_KERNELS_VECTOR_ADD_CUDA_CUH
 #define MSI_KERNELS_VECTOR_ADD_CUDA_CUH
 
 namespace vector_add {
 
-/* To a cell, whose address is a multiple of its size. */
+/* Add to a cell, whose address is a multiple of its size. */
 template <typename C> __device__ __forceinline__ void add_one(C *cell, float re, float im)
 {
     static_assert(sizeof(C) == 2 * sizeof re);
@@ -26,7 +26,7 @@ template <typename C> __device__ __forceinline__ void add_one(C *cell, double re
     atomicAdd(&y, im);
 }
 
-/* To two neighbours, the first at a multiple of the size of both. */
+/* Add to two neighbours, the first at a multiple of the size of both. */
 template <typename C> __device__ __forceinline__ void add_two(C *cell, float re0, float im0, float re1, float im1)
 {
     static_assert(sizeof(C) == 2 * sizeof re0);

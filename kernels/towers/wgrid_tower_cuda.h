@@ -28,7 +28,8 @@ int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_p
  */
 int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts);
 
-/* Bytes of host memory beside the store and of device memory, n_whole and n_small planes being held. */
+/* msi_wgrid_tower_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory, n_whole
+ * and n_small planes being held. */
 void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t n_sample, int n_plane,
                                 int64_t n_whole, int64_t n_small, int64_t *host, int64_t *device);
 

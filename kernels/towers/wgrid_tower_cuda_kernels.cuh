@@ -8,7 +8,7 @@
 
 namespace {
 
-/* Of a plan's towers, what the device needs. */
+/* The part of a plan of towers that kernels need. */
 struct tower_shape {
     int32_t size, core, margin;
     int32_t n_core_u, n_plane; /* planes of a tower */
@@ -116,7 +116,7 @@ template <typename T> struct stack_job {
     cplx<T> *sum;   /* [stack][size][size] */
 };
 
-/* One of the four cells that share a screen: a block's stack and a thread's place in it. */
+/* Four cells of a subgrid that share a screen, and n - 1 - n_mid there. */
 struct quad {
     int cell[4];
     double nu;
@@ -177,7 +177,7 @@ template <typename T> __global__ void __launch_bounds__(256) k_sum_planes(stack_
     for (int c = 0; c < 4; c++) job.sum[blockIdx.x * cells + q.cell[c]] = {total[c].re * scale, total[c].im * scale};
 }
 
-/* The transpose: one transformed subgrid, screened the other way, onto each of its planes. */
+/* Spread one transformed subgrid, screened the other way, onto each of its planes: the transpose of k_sum_planes. */
 template <typename T> __global__ void __launch_bounds__(256) k_spread_planes(stack_job<T> job)
 {
     extern __shared__ uint16_t plane[];
@@ -204,7 +204,7 @@ template <typename T> __global__ void __launch_bounds__(256) k_spread_planes(sta
     }
 }
 
-/* Cell of the whole plane under cell `cell` of a core's subgrid. */
+/* Find the cell of the whole plane under cell `cell` of a core's subgrid. */
 __device__ int64_t whole_cell(const msi_wgrid_geometry &g, const tower_shape &t, uint32_t core, int cell)
 {
     int u = (int)(core % (uint32_t)t.n_core_u) * t.core - t.margin - g.width + cell % t.size;
@@ -212,7 +212,7 @@ __device__ int64_t whole_cell(const msi_wgrid_geometry &g, const tower_shape &t,
     return (int64_t)msi_wrap_cell(v, (int)g.nv) * g.nu + msi_wrap_cell(u, (int)g.nu);
 }
 
-/* Subgrids into the whole plane, and out of it; block (stack, part of it). */
+/* Add subgrids to the whole plane; k_cut_subgrids takes them out of it. A block has a part of a stack. */
 template <typename T> __global__ void k_add_subgrids(msi_wgrid_geometry g, stack_job<T> job, cplx<T> *whole)
 {
     const tower_shape &t = job.planes.tower;

@@ -52,7 +52,7 @@ struct stack_batch {
     item_range crowded, sparse;
 };
 
-/* Of samples, as degridding has it: by tower, core and tile of the plan's size. */
+/* Order samples by tower, core and tile of the plan's size, as degridding does. */
 inline sample_order order_of_towers(const msi_wgrid_plan &plan, const msi_tower_plan &t)
 {
     sample_order o = {};

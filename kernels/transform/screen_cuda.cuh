@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From transformed planes to an image, and from a model to planes: screens, sums and correction; for every gridder on
- * the GPU. */
+/* Transformed planes become an image, and a model becomes planes: screens, sums and correction for every gridder on the
+ * GPU. */
 #ifndef MSI_KERNELS_SCREEN_CUDA_CUH
 #define MSI_KERNELS_SCREEN_CUDA_CUH
 
@@ -19,7 +19,7 @@ struct screen_geometry {
     int has_w;
 };
 
-/* sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)), planes [low, high). */
+/* Add planes [low, high) to an image: sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)). */
 template <typename T, typename SUM>
 __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int high, SUM *sum)
 {
@@ -39,7 +39,7 @@ __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int 
     sum[y * g.nx + x] += (SUM)total;
 }
 
-/* image may be sum. */
+/* Divide the windows' transforms out of sum [ny][nx] and scale it; image may be sum. NaN beyond the horizon. */
 template <typename SUM, typename T>
 __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, const SUM *sum, T *image)
 {
@@ -52,7 +52,7 @@ __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, cons
 }
 
 /*
- * A model image [ny][nx] into plane p, zero-padded [nv][nu] and ready to be transformed: divided by the windows'
+ * Put a model image [ny][nx] on plane p, zero-padded [nv][nu] and ready to be transformed: divided by the windows'
  * transforms, turned by exp(+2 pi i w_p (n - 1 - n_mid)). A thread a cell.
  */
 template <typename T>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Samples onto w-planes on the GPU: sparse items by a warp each, crowded ones in rings of planes. */
+/* Samples go onto w-planes on the GPU: a warp adds a sparse item, a block adds crowded ones in rings of planes. */
 #ifndef MSI_KERNELS_WGRID_ADD_CUDA_CUH
 #define MSI_KERNELS_WGRID_ADD_CUDA_CUH
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-/* One warp an item of at most 32 samples, straight to the planes. */
+/* A warp adds an item of at most 32 samples straight to the planes. */
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     k_grid_sparse(msi_wgrid_geometry g, grid_job<T> job, PLANES there, const item *items, int64_t n_item)
@@ -39,10 +39,10 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
         int column = lane % ROW, first_row = lane / ROW;
         int k_end = HAS_W ? to.k_end : 1;
         for (int p = 0; p < job.n_image; p++) {
-            cplx<T> mine = job.value_of(p, sample);
+            cplx<T> value = job.value_of(p, sample);
             int64_t planes = p * there.image_cells(g) + to.origin + to.k_first * to.plane_cells;
             for (int i = 0; i < n; i++) {
-                T re = __shfl_sync(~0u, mine.re, i), im = __shfl_sync(~0u, mine.im, i);
+                T re = __shfl_sync(~0u, value.re, i), im = __shfl_sync(~0u, value.im, i);
                 int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i);
                 if (column >= WIDTH || (re == 0 && im == 0)) continue;
                 T ku = tap[warp][i][column];

@@ -17,7 +17,11 @@ extern const msi_cost_model msi_wgrid_cuda_cost;
  */
 int msi_wgrid_cuda_check(const msi_wgrid_plan *plan);
 
-/* As wgrid_method.c has them. */
+/*
+ * msi_wgrid_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory, for n_sample
+ * samples and n_image images with n_resident w-planes held.
+ * msi_wgrid_cuda_resident - how many w-planes fit the free memory of the plan's device: at least 1, at most all.
+ */
 void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_image, int64_t n_resident, int64_t *host,
                           int64_t *device);
 int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_image, int64_t n_sample, int64_t host_bytes);

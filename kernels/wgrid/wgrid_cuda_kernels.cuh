@@ -18,7 +18,7 @@ template <typename T, int WIDTH> constexpr int WARPS = sizeof(T) * WIDTH > 96 ? 
 
 typedef msi_store_rows segment_view;
 
-/* Whole words of 8 bytes, as kernels copy them. */
+/* Fractions and first taps of a sample's footprint, in whole words of 8 bytes, as kernels copy them. */
 template <typename T> struct record {
     T zu, zv, zw;
     int32_t u0, v0, w0;
@@ -59,12 +59,12 @@ constexpr uint32_t UNUSED = 0xffffffffu;
 
 constexpr int TILE = 16; /* edge of a tile of first taps, where the number of keys allows */
 
-/* Of gridding's tiles the edges in cells, to base two. */
+/* Edges of a tile in cells, as logarithms to base two. */
 struct tile_shape {
     int log_u, log_v;
 };
 
-/* Such that what a tile's footprints touch fills rows of 8 or 16 cells, or 24, and 16 of them, or 32. */
+/* Choose gridding's tiles: what their footprints touch fills rows of 8, 16 or 24 cells, and 16 or 32 rows. */
 template <typename T> constexpr tile_shape ring_tile(int width)
 {
     if (width >= 14) return {3, 4};
@@ -134,7 +134,7 @@ struct small_divisor {
     }
 };
 
-/* What samples' keys are made with. */
+/* Makes the keys that samples are ordered by. */
 struct key_maker {
     sample_order o;
     uint32_t into_u, into_v;
@@ -159,13 +159,13 @@ struct key_maker {
     }
 };
 
-/* Of images the planes of a store, -1 being the PSF. */
+/* Maps images to the planes of a store; -1 stands for the PSF. */
 struct plane_map {
     int n_image, n_plane;
     int store_plane[MAX_PLANES];
 };
 
-/* Records and keys of a batch whose every sample counts, wherever in the uv plane it lies. */
+/* Make the records and keys of a batch whose every sample counts, wherever in the uv plane it lies. */
 template <typename T>
 __global__ void k_locate_all(msi_wgrid_geometry g, sample_order order, const segment_view *segments,
                              const double *freq_hz, const double *uvw_m, record<T> *records, uint32_t *key,
@@ -191,7 +191,7 @@ struct key_runs {
     int64_t n;
 };
 
-/* How runs are cut into items. */
+/* Rules by which runs are cut into items. */
 struct item_rule {
     uint32_t height;                    /* keys of a tile */
     uint32_t reach;                     /* of a tile's first w-planes, those less than this from a run's own .. */
@@ -270,7 +270,7 @@ struct whole_planes {
                 r.w0 < low ? low - r.w0 : 0,
                 min(g.w_width, high - r.w0)};
     }
-    /* The number of a sample's first plane among those that are there, or would be; the next ones follow it. */
+    /* Find the number of a sample's first plane among those that are there, or would be; the next ones follow it. */
     template <typename T> __device__ int plane_number(const msi_wgrid_geometry &, const record<T> &r) const
     {
         return r.w0 - low;
@@ -281,7 +281,7 @@ struct whole_planes {
     }
 };
 
-/* What the gridding kernels read, and the cells that they add to. */
+/* A job of the gridding kernels: samples that they read, and cells that they add to. */
 template <typename T> struct grid_job {
     const tap_table<T> *taps, *host_taps;
     int n_image;
@@ -296,7 +296,7 @@ template <typename T> struct grid_job {
     }
 };
 
-/* The polynomials of all taps into shared memory: u, v, then w. */
+/* Load the polynomials of all taps into shared memory: u, v, then w. */
 template <typename T, int N_COEF, int WIDTH, int N_TAP>
 __device__ void load_taps(const tap_table<T> *taps, T (*table)[N_TAP])
 {

@@ -25,7 +25,7 @@ struct batch_rows {
     int64_t n_sample;
 };
 
-/* Calls f(i, uvw_m, freq_hz, is_there) for a block's part of the samples i of a segment: whole warps. */
+/* Call f(i, uvw_m, freq_hz, is_there) for a block's part of the samples i of a segment: whole warps. */
 template <class F> __device__ __forceinline__ void for_each_sample(const batch_rows &b, F f)
 {
     const segment_view s = b.segments[blockIdx.x];
@@ -45,8 +45,8 @@ __device__ inline bool is_used(const plane_map &map, const batch_rows &b, int64_
     return used;
 }
 
-/* Keys of samples, UNUSED of those in no image, and their ranks among those of a key: of a run of equal keys in a warp
- * the first lane counts. */
+/* Make keys of samples, UNUSED of those in no image, and their ranks among those of a key. Of a run of equal keys in a
+ * warp the first lane counts. */
 __global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sample_order order, plane_map map,
                                                        batch_rows b, uint32_t *count, uint32_t *key, uint32_t *rank)
 {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sam
     });
 }
 
-/* Samples, runs of equal keys, items. */
+/* Numbers of samples, of runs of equal keys, and of items. */
 struct key_sums {
     uint32_t n_sample, n_run, n_crowded, n_sparse;
 
@@ -87,7 +87,7 @@ struct key_adder {
     }
 };
 
-/* What a key of n samples adds; count: samples of all keys. */
+/* Count what a key of n samples adds. Given: count [n_key] samples of all keys */
 __device__ inline key_sums sums_of_key(const item_rule &rule, const uint32_t *count, uint32_t key, uint32_t n)
 {
     if (!n) return {0, 0, 0, 0};
@@ -104,7 +104,7 @@ __device__ inline key_sums sums_of_key(const item_rule &rule, const uint32_t *co
             crowded ? 0 : (n + rule.most_sparse - 1) / rule.most_sparse};
 }
 
-/* sums [blocks + 1], of each block's keys; the last is 0. */
+/* Sum up each block's keys: sums [blocks + 1], the last of them 0. */
 __global__ void __launch_bounds__(COUNT_BLOCK) k_sum_counts(const uint32_t *count, item_rule rule, key_sums *sums)
 {
     const uint32_t chunk = blockIdx.x * (uint32_t)COUNT_CHUNK;
@@ -144,7 +144,7 @@ struct run_lists {
     uint32_t *key, *length, *start, *crowded_at, *sparse_at;
 };
 
-/* sums: of the blocks before. */
+/* List the runs of every block's keys. Given: sums of the blocks before */
 __global__ void __launch_bounds__(COUNT_BLOCK)
     k_list_runs(const uint32_t *count, item_rule rule, const key_sums *sums, run_lists runs)
 {
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(COUNT_BLOCK)
 
 constexpr int LANES_A_RUN = 8;
 
-/* Items of runs; what they count becomes where they begin. */
+/* Cut runs into items; a key's count becomes the place where its samples begin. */
 __global__ void k_list_run_items(run_lists runs, int64_t n_run, item_rule rule, item *crowded, item *sparse,
                                  uint32_t *begin)
 {
@@ -194,7 +194,7 @@ __global__ void k_list_run_items(run_lists runs, int64_t n_run, item_rule rule, 
     if (lane == 0) begin[runs.key[i]] = start;
 }
 
-/* What is read once, so that the cache keeps what is written. */
+/* Load what is read once, so that the cache keeps what is written. */
 __device__ inline cplx<float> read_once(const cplx<float> *at)
 {
     const float2 x = __ldcs(reinterpret_cast<const float2 *>(at));
@@ -206,7 +206,7 @@ __device__ inline cplx<double> read_once(const cplx<double> *at)
     return {__ldcs(&at->re), __ldcs(&at->im)};
 }
 
-/* A whole sample with as few stores as there can be. */
+/* Store a whole sample with as few instructions as there can be. */
 template <typename T> __device__ void put(placed<T> *to, const placed<T> &sample)
 {
     uint4 words[sizeof sample / sizeof(uint4)];
@@ -215,7 +215,7 @@ template <typename T> __device__ void put(placed<T> *to, const placed<T> &sample
 }
 
 /*
- * Samples to their places, the rank-th after begin[key]. raw [n_plane][n_sample] visibilities become weighted and
+ * Put samples in their places, the rank-th after begin[key]. raw [n_plane][n_sample] visibilities become weighted and
  * turned values, of the first image with the sample, of others value [n_image - 1][n_sample].
  */
 template <typename T>

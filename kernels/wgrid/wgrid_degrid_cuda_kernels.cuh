@@ -8,7 +8,7 @@
 
 namespace {
 
-/* What the degridding kernels read and write: cells of one image's planes, a sample's value. */
+/* A job of the degridding kernels: they read cells of one image's planes and write samples' values. */
 template <typename T> struct degrid_job {
     const tap_table<T> *taps;
     const uint32_t *index; /* sorted */
@@ -30,7 +30,7 @@ template <typename T> __device__ void store_value(cplx<T> *to, T re, T im, bool 
 /* Samples whose partial sums a warp holds before it adds them up: as many as leave registers for the rest. */
 template <int WIDTH> constexpr int HELD = WIDTH <= 8 ? 8 : 4;
 
-/* One warp an item of at most 32 samples: lanes are cells of a row of taps, several rows at a time. */
+/* A warp degrids an item of at most 32 samples: lanes are cells of a row of taps, several rows at a time. */
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     k_degrid_sparse(msi_wgrid_geometry g, degrid_job<T> job, PLANES there, const item *items, int64_t n_item)
@@ -108,8 +108,8 @@ template <typename T, int WIDTH, bool HAS_W> struct degrid_tile : tap_shape<WIDT
 };
 
 /*
- * One block an item of up to MOST_IN_COPY samples of one tile and first w-plane: the tile's cells go to shared memory
- * once, then every warp takes 32 samples at a time as k_degrid_sparse does.
+ * A block degrids an item of up to MOST_IN_COPY samples of one tile and first w-plane: the tile's cells go to shared
+ * memory once, then every warp takes 32 samples at a time as k_degrid_sparse does.
  */
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
     }
 }
 
-/* Sums to visibilities: turned back by the field's mean n - 1, conjugated where w < 0. */
+/* Make visibilities of sums: turn them back by the field's mean n - 1, conjugate them where w < 0. */
 template <typename T>
 __global__ void k_finish(msi_wgrid_geometry g, const segment_view *segments, const double *freq_hz, const double *uvw_m,
                          int64_t n_sample, int n_image, cplx<T> *value)
@@ -243,7 +243,7 @@ int launch_degridding(const msi_wgrid_geometry &g, const degrid_job<T> &job, con
     return launch_sparse<T, WIDTH>(k_degrid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse, stream);
 }
 
-/* The values of items from planes of whichever kind, by the kernel of the plan's window. */
+/* Launch the kernels of the plan's window that degrid items from planes of either kind. */
 template <typename T, typename PLANES>
 int degrid_items(const msi_wgrid_geometry &g, const degrid_job<T> &job, const PLANES &there, item_range crowded,
                  item_range sparse, cudaStream_t stream)

@@ -204,7 +204,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
         const unsigned moves =
             __ballot_sync(~0u, own.x != before.x || own.y != before.y || own.z != before.z || lane >= n);
         for (int first = 0; first < n;) {
-            /* As many as stand alike, of this many steps at most. */
+            /* Take as many as stand alike, of this many steps at most. */
             constexpr int ALIKE = 4;
             const unsigned later = moves >> first >> FOUR;
             const int end = min(first + FOUR * ALIKE, later ? first + FOUR + __ffs((int)later) - 1 : n);
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(32 * ring_shape<T, WIDTH, HAS_W>::N_WARP, ring
     }
 }
 
-/* Whether blocks can hold their taps, whatever the window. */
+/* can_ring - whether blocks can hold their taps, whatever the window. */
 template <typename T> bool can_ring(size_t shared_bytes)
 {
     return sizeof(ring_memory<T, MSI_PSWF_MAX_WIDTH, true>) <= shared_bytes;
@@ -282,9 +282,9 @@ int launch_ring(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANE
     if (!crowded.n) return MSI_OK;
     MSI_CUDA(cudaFuncSetAttribute(k_grid_ring<T, WIDTH, HAS_W, PLANES>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)bytes));
-    const ring_deal deal(crowded, FOUR, shape::BLOCKS);
-    k_grid_ring<T, WIDTH, HAS_W, PLANES><<<deal.blocks, 32 * shape::N_WARP, bytes, stream>>>(
-        g, job, even_taps<T, WIDTH>(*job.host_taps, 1), there, crowded, deal.groups);
+    const block_split split(crowded, FOUR, shape::BLOCKS);
+    k_grid_ring<T, WIDTH, HAS_W, PLANES><<<split.blocks, 32 * shape::N_WARP, bytes, stream>>>(
+        g, job, even_taps<T, WIDTH>(*job.host_taps, 1), there, crowded, split.groups);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Crowded items on their way from memory to a block that grids them in rings of w-planes. */
+/* A block that grids crowded items in rings of w-planes fetches their samples from memory ahead of time. */
 #ifndef MSI_KERNELS_WGRID_RING_FETCH_CUDA_CUH
 #define MSI_KERNELS_WGRID_RING_FETCH_CUDA_CUH
 
@@ -21,8 +21,8 @@ template <typename T> constexpr uint32_t least_in_ring(int width)
 constexpr int MOST_IN_BLOCK = 1024, LEAST_IN_BLOCK = 128;
 constexpr int RING_BATCH = 32; /* a sample to a lane */
 
-/* A batch's samples in shared memory, those of items that may have fewer than there is room for: of a sample that
- * is not there, its item's first one's place, and 0. */
+/* Holds a batch's samples in shared memory. Items may have fewer than there is room for: a sample that is not there has
+ * the place of its item's first one, and value 0. */
 template <typename T> struct batch_places {
     alignas(16) unsigned char memory[RING_BATCH * sizeof(placed<T>)];
     alignas(16) cplx<T> other_value[RING_BATCH];
@@ -35,7 +35,7 @@ template <typename T> struct batch_places {
     {
         return image ? other_value[i] : reinterpret_cast<const placed<T> *>(memory)[i].value;
     }
-    /* A lane's sample, on its way to here: brought by n_warp warps together. */
+    /* Begin to copy a lane's sample to here, by n_warp warps together. */
     __device__ void request(const grid_job<T> &job, int image, int64_t sample, bool has, int warp, int n_warp)
     {
         const int lane = threadIdx.x % 32;
@@ -68,7 +68,7 @@ template <typename T, int WIDTH> struct even_taps {
     }
 };
 
-/* f(k, tap k at z) for all taps, coefficients coming with the instructions that use them. */
+/* Call f(k, tap k at z) for all taps; coefficients come with the instructions that use them. */
 template <typename T, int WIDTH, int N_COEF, int N_TAP, class F>
 __device__ __forceinline__ void for_each_tap(const T (&coef)[N_COEF][N_TAP], T z, const F &f)
 {
@@ -96,7 +96,7 @@ template <typename T> struct ring_samples {
     alignas(16) int4 stand[RING_BATCH]; /* first taps of its tile, first w-plane, number of that plane */
 };
 
-/* What a block of rings works on: its items of up to GROUP samples, batches of which pass through shared memory. */
+/* The work of a block of rings: its items of up to GROUP samples, batches of which pass through shared memory. */
 template <int GROUP> struct ring_block {
     static constexpr int STEPS = RING_BATCH / GROUP; /* items of a batch */
     const item *group;
@@ -111,26 +111,27 @@ template <int GROUP> struct ring_block {
     {
         return STEPS * batch < n_group;
     }
-    /* Where the sample of a lane is; of one that is not there, its item's first one. Returned: whether it is there. */
+    /* Find the sample of a lane; in place of one that is not there, its item's first one. Returns: whether it is there
+     */
     __device__ bool find(int batch, uint32_t *at) const
     {
         const int lane = threadIdx.x % 32, k = STEPS * batch + lane / GROUP;
-        const item mine = group[min(k, n_group - 1)];
-        const bool has = k < n_group && lane % GROUP < mine.n;
-        *at = mine.first + (has ? (uint32_t)(lane % GROUP) : 0);
+        const item own = group[min(k, n_group - 1)];
+        const bool has = k < n_group && lane % GROUP < own.n;
+        *at = own.first + (has ? (uint32_t)(lane % GROUP) : 0);
         return has;
     }
 };
 
-/* How far into its tile a footprint begins. */
+/* Find how far into its tile a footprint begins, in cells. */
 __device__ inline int in_ring_tile(int first_tap, int64_t n_grid, int width, int log_edge)
 {
     return (first_tap + (int)(n_grid / 2) + width) & ((1 << log_edge) - 1);
 }
 
 /*
- * What one warp of a block does to bring samples, batch by batch: their places in memory, one step later their records
- * and values, which do not pass through registers, one step later where they stand.
+ * One warp of a block fetches samples, batch by batch: first their places in memory, one step later their records and
+ * values, which do not pass through registers, one step later where they stand.
  */
 template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     const msi_wgrid_geometry &g;
@@ -139,12 +140,12 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     const ring_block<GROUP> &block;
     int image;
     tile_shape tile;
-    bool is_mine; /* whether this warp is the one */
+    bool fetches; /* whether the calling warp is the one that fetches */
     uint32_t at = 0;
     bool has = false;
     int4 stand = {};
 
-    /* The samples that were found. */
+    /* Begin to copy the samples that were found. */
     __device__ void request(ring_samples<T> *samples, int batch)
     {
         samples[batch % 3].of.request(job, image, at, has, 0, 1);
@@ -170,7 +171,7 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     /* Batches 0 and 1; a block's other warps see them after a barrier. */
     __device__ void begin(ring_samples<T> *samples)
     {
-        if (!is_mine) return;
+        if (!fetches) return;
         has = block.find(0, &at);
         request(samples, 0);
         has = block.find(1, &at);
@@ -183,7 +184,7 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     /* While a batch is gridded: the batch after the next one is requested .. */
     __device__ void next(ring_samples<T> *samples, int batch)
     {
-        if (!is_mine) return;
+        if (!fetches) return;
         look_up(samples, batch + 1);
         if (!block.has(batch + 2)) return;
         request(samples, batch + 2);
@@ -192,19 +193,19 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     /* .. and when it has been gridded, is there. */
     __device__ void finish(ring_samples<T> *samples, int batch)
     {
-        if (!is_mine) return;
+        if (!fetches) return;
         keep_stand(samples, batch + 1);
         wait();
     }
 };
 
-/* How items are dealt out: so many to each of so many blocks, at least a few times as many as run at once if they can.
- */
-struct ring_deal {
+/* Divides items among blocks: `groups` of them to each, and blocks at least a few times as many as run at once, if
+ * there are items enough. */
+struct block_split {
     int groups;
     unsigned blocks;
 
-    ring_deal(item_range crowded, int group, int blocks_at_once)
+    block_split(item_range crowded, int group, int blocks_at_once)
     {
         int device = 0, processors = 1;
         cudaGetDevice(&device);

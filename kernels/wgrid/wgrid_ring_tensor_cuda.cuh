@@ -58,7 +58,7 @@ __device__ inline float unit_of(int n)
     return __uint_as_float((uint32_t)(n + 127) << 23);
 }
 
-/* What sums are in that were made of values with this exponent. */
+/* Find the unit of sums that were made of values with this exponent. */
 __device__ inline float value_unit(int exponent)
 {
     return unit_of(exponent - VALUE_TOP_EXPONENT + 1 - 127) / (TAP_TOP * TAP_TOP * TAP_TOP);
@@ -320,9 +320,9 @@ int launch_ring_tensor(const msi_wgrid_geometry &g, const grid_job<float> &job, 
 {
     if (!crowded.n) return MSI_OK;
     using ring = tensor_ring<WIDTH, HAS_W>;
-    const ring_deal deal(crowded, RING_GROUP, ring::BLOCKS);
-    k_grid_ring_tensor<WIDTH, HAS_W, PLANES><<<deal.blocks, 32 * ring::EIGHTS, 0, stream>>>(
-        g, job, even_taps<float, WIDTH>(*job.host_taps, TAP_TOP), there, crowded, deal.groups);
+    const block_split split(crowded, RING_GROUP, ring::BLOCKS);
+    k_grid_ring_tensor<WIDTH, HAS_W, PLANES><<<split.blocks, 32 * ring::EIGHTS, 0, stream>>>(
+        g, job, even_taps<float, WIDTH>(*job.host_taps, TAP_TOP), there, crowded, split.groups);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }
