@@ -20,8 +20,9 @@ template <typename T> int allocate(T **out, int64_t n, const char *what)
     cudaError_t e = cudaMalloc((void **)out, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
     if (e == cudaSuccess) return MSI_OK;
     cudaGetLastError();
-    return msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s; try -backend cpu",
-                         1e-9 * (double)n * sizeof(T), what, cudaGetErrorString(e));
+    return msi_error_about(msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s",
+                                         1e-9 * (double)n * sizeof(T), what, cudaGetErrorString(e)),
+                           "backend");
 }
 
 /* Device memory that frees itself: every failure path of its owner is a plain return. */

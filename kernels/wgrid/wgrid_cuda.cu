@@ -207,9 +207,10 @@ int msi_wgrid_cuda_check(const msi_wgrid_plan *plan)
     const msi_wgrid_geometry *g = &plan->grid;
     const int64_t most_cells = UINT32_MAX, most_planes = 65536;
     if (g->nu * g->nv <= most_cells && g->n_w - g->w_width < most_planes) return MSI_OK;
-    return msi_error_set(
-        MSI_ERANGE, "%lld w-planes of %lld x %lld cells are more than the GPU's kernels number; -backend cpu does it",
-        (long long)g->n_w, (long long)g->nu, (long long)g->nv);
+    return msi_error_about(msi_error_set(MSI_ERANGE,
+                                         "%lld w-planes of %lld x %lld cells are more than the GPU's kernels number",
+                                         (long long)g->n_w, (long long)g->nu, (long long)g->nv),
+                           "backend");
 }
 
 void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane, int64_t n_resident, int64_t *host,

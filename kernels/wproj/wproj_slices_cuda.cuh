@@ -101,7 +101,7 @@ template <typename T> class slices : protected store_batches<T> {
     int make_grid()
     {
         MSI_TRY(d_grid.fit(plan->grid.nu * plan->grid.nv * cell_bytes(plan), "the grid"));
-        return fft.make(plan->grid.nv, plan->grid.nu, sizeof(T) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z);
+        return fft.make(plan->grid.nv, plan->grid.nu, sizeof(T) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z, stream());
     }
 
     /* Describe the current batch; planes NULL: coordinates alone, wherever they lie. */

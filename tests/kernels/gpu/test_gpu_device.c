@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Devices and streams: what the machine has is found, a gridder works on the device that its spec names, and gridders
+ * on streams of their own do not disturb each other. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "kernels/gpu/gpu_device.h"
+#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gridder.h"
+#include "tests/support/wgrid_cases.h"
+
+static const msi_case narrow = {"narrow", 200, 160, 0.02, 1, 1.0, 3000, 4, 1, 1.2, CONCENTRATED};
+static const msi_case wide = {"wide", 240, 200, 0.25, 1, 3.0, 2000, 2, 1, 1.3, CONCENTRATED};
+
+static void test_devices(void **state)
+{
+    (void)state;
+    const int n = msi_gpu_count();
+    assert_true(n > 0 && msi_gpu_available());
+    for (int d = 0; d < n; d++) {
+        size_t free_bytes, total_bytes;
+        assert_int_equal(msi_gpu_memory(d, &free_bytes, &total_bytes), MSI_OK);
+        assert_true(free_bytes > 0 && free_bytes <= total_bytes);
+        assert_non_null(strstr(msi_gpu_describe(d), "compute capability"));
+    }
+    size_t free_bytes = 1, total_bytes = 1;
+    assert_int_equal(msi_gpu_memory(n, &free_bytes, &total_bytes), MSI_EGPU);
+    assert_true(free_bytes == 0 && total_bytes == 0);
+    assert_non_null(strstr(msi_gpu_describe(n), "no GPU"));
+}
+
+static void test_streams(void **state)
+{
+    (void)state;
+    msi_gpu_stream s;
+    for (int d = msi_gpu_count() - 1; d >= 0; d--) {
+        assert_int_equal(msi_gpu_stream_create(&s, d), MSI_OK);
+        assert_non_null(s.stream);
+        assert_int_equal(s.device, d);
+        assert_int_equal(msi_gpu_stream_enter(&s), MSI_OK);
+        assert_int_equal(msi_gpu_stream_wait(&s), MSI_OK);
+        msi_gpu_stream_free(&s);
+        assert_null(s.stream);
+        msi_gpu_stream_free(&s);
+    }
+    assert_int_equal(msi_gpu_stream_create(&s, msi_gpu_count()), MSI_EGPU);
+    assert_null(s.stream);
+    msi_gpu_stream_free(&s);
+}
+
+static msi_gridder_spec spec_of(const msi_case_data *data, const char *strategy, int device)
+{
+    return (msi_gridder_spec){.geometry = data->geometry,
+                              .n_plane = 1,
+                              .predict = 1,
+                              .strategy = strategy,
+                              .accuracy = 1e-6,
+                              .precision = MSI_PRECISION_FP64,
+                              .backend = MSI_BACKEND_CUDA,
+                              .device = device};
+}
+
+static void test_device_that_is_not_there(void **state)
+{
+    (void)state;
+    msi_case_data data;
+    msi_case_make(&data, &narrow, 1);
+    const int absent[] = {-1, msi_gpu_count()};
+    for (int i = 0; i < 2; i++) {
+        msi_gridder *g = NULL;
+        msi_gridder_spec spec = spec_of(&data, NULL, absent[i]);
+        assert_int_equal(msi_gridder_create(&g, &spec), MSI_EGPU);
+        assert_null(g);
+        assert_non_null(strstr(msi_error_get(), "no GPU"));
+        spec.backend = MSI_BACKEND_CPU;
+        assert_int_equal(msi_gridder_create(&g, &spec), MSI_OK);
+        msi_gridder_free(g);
+    }
+    msi_case_free(&data);
+}
+
+/* A prediction, which is the same every time: nothing in it is atomic. */
+typedef struct prediction {
+    const msi_case_data *data;
+    const msi_image *model;
+    msi_gridder_spec spec;
+    msi_c64 *vis; /* [n_row][n_chan] */
+    int rc;
+} prediction;
+
+static void *predict(void *argument)
+{
+    prediction *p = argument;
+    const msi_vis_block *b = &p->data->block;
+    msi_gridder *g = NULL;
+    p->rc = msi_gridder_create(&g, &p->spec);
+    if (!p->rc) p->rc = msi_gridder_model(g, p->model);
+    if (!p->rc) p->rc = msi_gridder_add(g, b);
+    if (!p->rc) p->rc = msi_gridder_predict(g);
+    if (!p->rc) p->rc = msi_gridder_fetch(g, b->n_row, b->n_chan, b->freq_hz, p->vis);
+    msi_gridder_free(g);
+    return NULL;
+}
+
+/* Predictions on every device, several at once on each, are those of device 0 alone, bit by bit. */
+static void check_at_once(const msi_case *field, const char *strategy)
+{
+    enum { EACH = 3, MOST = 8 * EACH };
+    msi_case_data data;
+    msi_case_pixels pixels;
+    msi_image model;
+    msi_case_make(&data, field, 7);
+    msi_case_pixels_draw(&pixels, &data.geometry, 100, 8);
+    msi_case_model(&model, &data.geometry, 1, &pixels, MSI_FP64);
+    const int64_t n = field->n_row * field->n_chan;
+    prediction alone = {&data, &model, spec_of(&data, strategy, 0), msi_test_alloc(n, sizeof(msi_c64)), 0}, many[MOST];
+    predict(&alone);
+    if (alone.rc) fail_msg("%s: %s", strategy, msi_error_get());
+
+    pthread_t thread[MOST];
+    int n_thread = msi_gpu_count() * EACH;
+    if (n_thread > MOST) n_thread = MOST;
+    for (int i = 0; i < n_thread; i++) {
+        many[i] = alone;
+        many[i].spec.device = i / EACH;
+        many[i].vis = msi_test_alloc(n, sizeof(msi_c64));
+        assert_int_equal(pthread_create(&thread[i], NULL, predict, &many[i]), 0);
+    }
+    for (int i = 0; i < n_thread; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
+    for (int i = 0; i < n_thread; i++) {
+        if (many[i].rc) fail_msg("%s: gridder %d on device %d: code %d", strategy, i, i / EACH, many[i].rc);
+        if (memcmp(many[i].vis, alone.vis, (size_t)n * sizeof(msi_c64)) != 0)
+            fail_msg("%s: gridder %d on device %d predicts something else", strategy, i, i / EACH);
+        free(many[i].vis);
+    }
+    free(alone.vis);
+    msi_image_free(&model);
+    msi_case_free(&data);
+}
+
+static void test_predictions_at_once(void **state)
+{
+    (void)state;
+    check_at_once(&narrow, "planes");
+    check_at_once(&wide, "subgrid");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_streams),
+                                       cmocka_unit_test(test_device_that_is_not_there),
+                                       cmocka_unit_test(test_predictions_at_once)};
+    if (!msi_gpu_available()) {
+        printf("skipped: %s\n", msi_gpu_describe(0));
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
