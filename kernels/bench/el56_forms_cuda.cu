@@ -6,6 +6,7 @@
  */
 #include "kernels/bench/el56_forms_cuda.h"
 
+#include <type_traits>
 #include <vector>
 
 #include "kernels/bench/el56_table_forms.cuh"
@@ -185,28 +186,33 @@ __global__ void k_tile_ends(const uint32_t *tile, int64_t n, int64_t *first, int
     if (i + 1 == n || tile[i + 1] != tile[i]) end[tile[i]] = i + 1;
 }
 
-/* warps a tile; those of the central square are left to a launch of their own, or are all there is. */
+/* How many warps a tile is given, and where the centre lies: its tiles are a launch of their own. */
+struct fixed_warps {
+    const int64_t *first, *end; /* entries of the tiles */
+    int n_warp;                 /* of each tile */
+    int only_centre;            /* 1: the tiles of the centre, 0: all others */
+    int centre_u, centre_v;     /* first tile of the centre */
+};
+
 template <class WEIGHTS, class RECORD>
-__global__ __launch_bounds__(32 * WARPS) void k_grid_fixed(el56_buckets b, const int32_t *half, WEIGHTS weights,
-                                                           RECORD located, const int64_t *first, const int64_t *end,
-                                                           int warps, int centre, int centre_u, int centre_v,
-                                                           float2 *grid, int nu, int nv)
+__global__ __launch_bounds__(32 * WARPS) void k_grid_fixed(bucket_job<WEIGHTS, RECORD> job, fixed_warps fixed)
 {
     __shared__ staged stages[WARPS][32];
     int64_t warp = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    int64_t which = warp / warps, part = warp % warps;
-    int tu = (int)(which % b.n_tile_u), tv = (int)(which / b.n_tile_u);
-    if (centre) {
-        tu = centre_u + (int)(which % CENTRE);
-        tv = centre_v + (int)(which / CENTRE);
+    int64_t which = warp / fixed.n_warp, part = warp % fixed.n_warp;
+    const int n_u = job.buckets.n_tile_u, n_v = job.buckets.n_tile_v;
+    int tu = (int)(which % n_u), tv = (int)(which / n_u);
+    if (fixed.only_centre) {
+        tu = fixed.centre_u + (int)(which % CENTRE);
+        tv = fixed.centre_v + (int)(which / CENTRE);
         if (which >= CENTRE * CENTRE) return;
-    } else if (tu >= centre_u && tu < centre_u + CENTRE && tv >= centre_v && tv < centre_v + CENTRE) {
+    } else if (tu >= fixed.centre_u && tu < fixed.centre_u + CENTRE && tv >= fixed.centre_v &&
+               tv < fixed.centre_v + CENTRE) {
         return;
     }
-    if (tu < 0 || tv < 0 || tu >= b.n_tile_u || tv >= b.n_tile_v) return;
-    int64_t low = first[tv * b.n_tile_u + tu], n = end[tv * b.n_tile_u + tu] - low;
-    grid_entries(b, half, weights, located, low + n * part / warps, low + n * (part + 1) / warps,
-                 stages[threadIdx.x / 32], grid, nu, nv);
+    if (tu < 0 || tv < 0 || tu >= n_u || tv >= n_v) return;
+    int64_t low = fixed.first[tv * n_u + tu], n = fixed.end[tv * n_u + tu] - low;
+    grid_entries(job, low + n * part / fixed.n_warp, low + n * (part + 1) / fixed.n_warp, stages[threadIdx.x / 32]);
 }
 
 } /* namespace */
@@ -323,27 +329,28 @@ extern "C" void el56_tables_free(el56_tables *t)
     delete t;
 }
 
-template <class WEIGHTS, class RECORD>
-static int launch(el56_tables *t, const el56_buckets *b, const WEIGHTS &weights, const RECORD &located, int fixed,
-                  float2 *grid, cudaStream_t stream)
+template <class JOB> static int launch_dynamic(el56_tables *t, const JOB &job, cudaStream_t stream)
 {
-    if (!fixed) {
-        MSI_CUDA(cudaMemsetAsync(t->next, 0, sizeof *t->next, stream));
-        k_grid_dynamic<<<t->n_block, 32 * WARPS, 0, stream>>>(*b, t->half, weights, located, RUN, t->next, grid, t->nu,
-                                                              t->nv);
-        MSI_CUDA(cudaGetLastError());
-        return MSI_OK;
-    }
-    const int64_t n_tile = (int64_t)b->n_tile_u * b->n_tile_v;
+    MSI_CUDA(cudaMemsetAsync(t->next, 0, sizeof *t->next, stream));
+    k_grid_dynamic<<<t->n_block, 32 * WARPS, 0, stream>>>(job, RUN, t->next);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+template <class JOB> static int launch_fixed(el56_tables *t, const JOB &job, cudaStream_t stream)
+{
+    const el56_buckets &b = job.buckets;
+    const int64_t n_tile = (int64_t)b.n_tile_u * b.n_tile_v;
     MSI_CUDA(cudaMemsetAsync(t->first, 0, (size_t)n_tile * sizeof *t->first, stream));
     MSI_CUDA(cudaMemsetAsync(t->end, 0, (size_t)n_tile * sizeof *t->end, stream));
-    k_tile_ends<<<(unsigned)((b->n_entry + 255) / 256), 256, 0, stream>>>(b->bucket, b->n_entry, t->first, t->end);
+    k_tile_ends<<<(unsigned)((b.n_entry + 255) / 256), 256, 0, stream>>>(b.bucket, b.n_entry, t->first, t->end);
     MSI_CUDA(cudaGetLastError());
-    k_grid_fixed<<<CENTRE * CENTRE * CENTRE_WARPS / WARPS, 32 * WARPS, 0, stream>>>(
-        *b, t->half, weights, located, t->first, t->end, CENTRE_WARPS, 1, t->centre_u, t->centre_v, grid, t->nu, t->nv);
+    fixed_warps fixed = {t->first, t->end, CENTRE_WARPS, 1, t->centre_u, t->centre_v};
+    k_grid_fixed<<<CENTRE * CENTRE * CENTRE_WARPS / WARPS, 32 * WARPS, 0, stream>>>(job, fixed);
     MSI_CUDA(cudaGetLastError());
-    k_grid_fixed<<<(unsigned)(n_tile * FIXED_WARPS / WARPS), 32 * WARPS, 0, stream>>>(
-        *b, t->half, weights, located, t->first, t->end, FIXED_WARPS, 0, t->centre_u, t->centre_v, grid, t->nu, t->nv);
+    fixed.n_warp = FIXED_WARPS;
+    fixed.only_centre = 0;
+    k_grid_fixed<<<(unsigned)(n_tile * FIXED_WARPS / WARPS), 32 * WARPS, 0, stream>>>(job, fixed);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }
@@ -363,15 +370,15 @@ extern "C" int el56_grid_buckets(el56_tables *t, const el56_buckets *b, const ms
     float2 *grid = reinterpret_cast<float2 *>(out);
     const stored_record stored = {b->head, b->value};
     const computed_record computed = {samples ? *samples : msi_wproj_samples_f32{}};
-    if (t->layout == EL56_STRIDED)
-        return launch(t, b, strided_weights{t->table, t->offset, t->oversample}, computed, fixed, grid, stream);
-    if (t->layout == EL56_QUARTER)
-        return launch(t, b, quarter_weights{t->table, t->offset, t->oversample}, computed, fixed, grid, stream);
-    if (t->layout == EL56_SEPARABLE)
-        return launch(t, b, separable_weights{t->table, t->offset, t->oversample}, stored, fixed, grid, stream);
-    if (t->layout == EL56_FULL)
-        return launch(t, b, full_weights{t->table, t->offset, t->oversample}, computed, fixed, grid, stream);
+    const auto launch = [&](const auto &weights, const auto &located) {
+        const bucket_job<std::decay_t<decltype(weights)>, std::decay_t<decltype(located)>> job = {
+            *b, t->half, weights, located, grid, t->nu, t->nv};
+        return fixed ? launch_fixed(t, job, stream) : launch_dynamic(t, job, stream);
+    };
+    if (t->layout == EL56_STRIDED) return launch(strided_weights{t->table, t->offset, t->oversample}, computed);
+    if (t->layout == EL56_QUARTER) return launch(quarter_weights{t->table, t->offset, t->oversample}, computed);
+    if (t->layout == EL56_SEPARABLE) return launch(separable_weights{t->table, t->offset, t->oversample}, stored);
+    if (t->layout == EL56_FULL) return launch(full_weights{t->table, t->offset, t->oversample}, computed);
     const even_weights weights = {t->table, t->offset, t->oversample};
-    return samples ? launch(t, b, weights, computed, fixed, grid, stream)
-                   : launch(t, b, weights, stored, fixed, grid, stream);
+    return samples ? launch(weights, computed) : launch(weights, stored);
 }

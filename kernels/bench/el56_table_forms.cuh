@@ -22,7 +22,17 @@ constexpr int COLUMNS = 32, ROWS = 16, WARPS = 4, CHUNK = 8;
 
 typedef wproj_locate::record<float> record;
 
-/* What a warp knows of an entry. */
+/* A gridding kernel's task: the entries, how an entry's record and its weights are found, and the grid [nv][nu]. */
+template <class WEIGHTS, class RECORD> struct bucket_job {
+    el56_buckets buckets;
+    const int32_t *half; /* by plane */
+    WEIGHTS weights;
+    RECORD located;
+    float2 *grid;
+    int nu, nv;
+};
+
+/* A bucket entry as the lanes of a warp read it from shared memory. */
 struct staged {
     int du, dv; /* first column and row of the tile, from the sample's cell */
     int half, bucket;
@@ -32,61 +42,61 @@ struct staged {
     int sub_u, sub_v;
 };
 
-template <class WEIGHTS, class RECORD>
-__device__ staged prepare(const el56_buckets &b, const int32_t *half, const WEIGHTS &weights, const RECORD &located,
-                          int64_t entry)
+template <class WEIGHTS, class RECORD> __device__ staged prepare(const bucket_job<WEIGHTS, RECORD> &job, int64_t entry)
 {
+    const el56_buckets &b = job.buckets;
     const int bucket = (int)b.bucket[entry], tile = bucket % (b.n_tile_u * b.n_tile_v);
-    const record r = located(b.index[entry]);
+    const record r = job.located(b.index[entry]);
     const int plane = msi_wproj_head_plane(r.head.kernel);
     staged e;
-    e.half = half[plane];
+    e.half = job.half[plane];
     e.bucket = bucket;
     e.du = tile % b.n_tile_u * COLUMNS - msi_wproj_head_u(r.head.cell);
     e.dv = tile / b.n_tile_u * ROWS - msi_wproj_head_v(r.head.cell);
     e.sub_u = msi_wproj_head_sub_u(r.head.kernel);
     e.sub_v = msi_wproj_head_sub_v(r.head.kernel);
-    e.first = weights.first(plane, e.half, e.sub_u, e.sub_v);
+    e.first = job.weights.first(plane, e.half, e.sub_u, e.sub_v);
     e.re = r.value.re;
     e.im = r.value.im;
     e.sign = msi_wproj_head_conjugate(r.head.kernel) ? -1.0f : 1.0f;
     return e;
 }
 
-/* Sums to the grid, and to zero. Cells beyond the box belong to tiles that overhang it. */
-__device__ static inline void flush(float2 *grid, int nu, int nv, const el56_buckets &b, int bucket, float (&re)[ROWS],
-                                    float (&im)[ROWS], int lane)
+/* Add a column's sums to the grid and clear them. Cells beyond the box belong to tiles that overhang it. */
+template <class WEIGHTS, class RECORD>
+__device__ void flush(const bucket_job<WEIGHTS, RECORD> &job, int bucket, float (&re)[ROWS], float (&im)[ROWS],
+                      int lane)
 {
+    const el56_buckets &b = job.buckets;
     const int tile = bucket % (b.n_tile_u * b.n_tile_v);
     int u = tile % b.n_tile_u * COLUMNS + lane, v = tile / b.n_tile_u * ROWS;
 #pragma unroll
     for (int j = 0; j < ROWS; j++) {
-        if (u < nu && v + j < nv && (re[j] != 0 || im[j] != 0))
-            vector_add::add_one(grid + (int64_t)(v + j) * nu + u, re[j], im[j]);
+        if (u < job.nu && v + j < job.nv && (re[j] != 0 || im[j] != 0))
+            vector_add::add_one(job.grid + (int64_t)(v + j) * job.nu + u, re[j], im[j]);
         re[j] = im[j] = 0;
     }
 }
 
-/* Entries [first, end) by one warp. */
+/* One warp grids entries [first, end); stage [32] is the warp's own. */
 template <class WEIGHTS, class RECORD>
-__device__ void grid_entries(const el56_buckets &b, const int32_t *half, const WEIGHTS &weights, const RECORD &located,
-                             int64_t first, int64_t end, staged *stage, float2 *grid, int nu, int nv)
+__device__ void grid_entries(const bucket_job<WEIGHTS, RECORD> &job, int64_t first, int64_t end, staged *stage)
 {
     const int lane = threadIdx.x % 32;
     float re[ROWS] = {}, im[ROWS] = {};
     int bucket = -1;
     for (int64_t at = first; at < end; at += 32) {
-        if (at + lane < end) stage[lane] = prepare(b, half, weights, located, at + lane);
+        if (at + lane < end) stage[lane] = prepare(job, at + lane);
         __syncwarp();
         const int n = (int)min((int64_t)32, end - at);
         for (int k = 0; k < n; k++) {
             const staged e = stage[k];
             if (e.bucket != bucket) {
-                if (bucket >= 0) flush(grid, nu, nv, b, bucket, re, im, lane);
+                if (bucket >= 0) flush(job, bucket, re, im, lane);
                 bucket = e.bucket;
             }
             const bool inside = abs(e.du + lane) <= e.half;
-            const auto cursor = weights.begin(e, inside ? lane : -e.du);
+            const auto cursor = job.weights.begin(e, inside ? lane : -e.du);
             const int low = inside ? -e.half - e.dv : ROWS, high = e.half - e.dv;
             /* A chunk's values are loaded together, before any is used: they come from L2. */
 #pragma unroll
@@ -107,23 +117,20 @@ __device__ void grid_entries(const el56_buckets &b, const int32_t *half, const W
         }
         __syncwarp();
     }
-    if (bucket >= 0) flush(grid, nu, nv, b, bucket, re, im, lane);
+    if (bucket >= 0) flush(job, bucket, re, im, lane);
 }
 
 /* Dynamic thread blocks: warps draw runs of entries from a counter. */
 template <class WEIGHTS, class RECORD>
-__global__ __launch_bounds__(32 * WARPS) void k_grid_dynamic(el56_buckets b, const int32_t *half, WEIGHTS weights,
-                                                             RECORD located, int run, uint32_t *next, float2 *grid,
-                                                             int nu, int nv)
+__global__ __launch_bounds__(32 * WARPS) void k_grid_dynamic(bucket_job<WEIGHTS, RECORD> job, int run, uint32_t *next)
 {
     __shared__ staged stages[WARPS][32];
     for (;;) {
         uint32_t which = 0;
         if (threadIdx.x % 32 == 0) which = atomicAdd(next, 1);
         int64_t first = (int64_t)__shfl_sync(~0u, which, 0) * run;
-        if (first >= b.n_entry) return;
-        grid_entries(b, half, weights, located, first, min(first + run, b.n_entry), stages[threadIdx.x / 32], grid, nu,
-                     nv);
+        if (first >= job.buckets.n_entry) return;
+        grid_entries(job, first, min(first + run, job.buckets.n_entry), stages[threadIdx.x / 32]);
     }
 }
 

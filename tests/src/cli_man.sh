@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# cli_man.sh PAGE: the man page is typeset without a warning, in full.
+# cli_man.sh PAGE WORDS: the man page is typeset without a warning, in full, and has a line with the words.
 set -euo pipefail
 if grep -n '@[A-Z]*@' "$1"; then exit 1; fi
 command -v groff >/dev/null || exit 77
@@ -9,4 +9,4 @@ if [[ -n $warnings ]]; then
     echo "$warnings"
     exit 1
 fi
-groff -t -man -Tascii -P-cbou "$1" | grep -q -- '-channel-range BEGIN END'
+groff -t -man -Tascii -P-cbou "$1" | grep -q -e "$2"

@@ -1,0 +1,40 @@
+# Man pages of programs beside msimage, from what their -help prints: msimage_manual(TARGET) writes
+# man/TARGET.1 from man/TARGET.1.in, whose @OPTIONS@ and @NOTES@ are the help's options and what follows them.
+#
+# When the program is built this file runs as a script: cmake -DPROGRAM=.. -DTEMPLATE=.. -DPAGE=.. -DVERSION=.. -P
+if(CMAKE_SCRIPT_MODE_FILE)
+  execute_process(COMMAND ${PROGRAM} -help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
+  # For troff a backslash and a dash are written with a backslash.
+  string(REPLACE "\\" "\\e" help "${help}")
+  string(REPLACE "-" "\\-" help "${help}")
+  string(FIND "${help}" "\n  \\-" start)
+  string(SUBSTRING "${help}" ${start} -1 help)
+  string(FIND "${help}" "\n\n" end)
+  string(SUBSTRING "${help}" 0 ${end} OPTIONS)
+  string(SUBSTRING "${help}" ${end} -1 NOTES)
+  # An option's text stands on the next line, or beside it after two blanks.
+  string(REGEX REPLACE "\n  (\\\\-[^\n]*[^ \n]) *\n       +([^\n]+)" "\n.TP\n.B \\1\n\\2" OPTIONS "${OPTIONS}")
+  string(REGEX REPLACE "\n  (\\\\-[^ \n]+( [A-Z][^ \n]*)?) +([^\n]+)" "\n.TP\n.B \\1\n\\3" OPTIONS "${OPTIONS}")
+  string(REGEX REPLACE "^\n" "" OPTIONS "${OPTIONS}")
+  # Indented lines are commands.
+  string(REGEX REPLACE "((\n  [^\n]*)+)" "\n.EX\\1\n.EE" NOTES "${NOTES}")
+  string(REGEX REPLACE "^\n+" "" NOTES "${NOTES}")
+  string(REGEX REPLACE "\n\n+" "\n.PP\n" NOTES "${NOTES}")
+  string(REGEX REPLACE "\n$" "" NOTES "${NOTES}")
+  configure_file(${TEMPLATE} ${PAGE} @ONLY)
+  return()
+endif()
+
+include(GNUInstallDirs)
+set(MSIMAGE_MANUAL_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
+function(msimage_manual target)
+  set(template ${PROJECT_SOURCE_DIR}/man/${target}.1.in)
+  set(page ${CMAKE_BINARY_DIR}/man/${target}.1)
+  add_custom_command(OUTPUT ${page}
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DTEMPLATE=${template} -DPAGE=${page}
+            -DVERSION=${PROJECT_VERSION} -P ${MSIMAGE_MANUAL_SCRIPT}
+    DEPENDS ${target} ${template} ${MSIMAGE_MANUAL_SCRIPT}
+    COMMENT "Writing the man page of ${target}" VERBATIM)
+  add_custom_target(manual-${target} ALL DEPENDS ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endfunction()

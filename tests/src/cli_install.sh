@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# cli_install.sh BUILD: each program is installed with its man page, and runs from where it is installed. Each option of
+# its help stands in the page once.
+set -euo pipefail
+# shellcheck source=tests/support/cli_prologue.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
+cmake --install "$1" --prefix "$work/prefix" >log || complain "cmake --install: $(cat log)"
+for program in msimage msimage-makems msimage-bench; do
+    prefix/bin/$program -help >help || complain "$program -help"
+    page=$(find prefix -name "$program.1")
+    [[ -s $page ]] || complain "$program has no man page"
+    [[ $program == msimage ]] && continue
+    grep -o '^  -[a-z-]*' help | tr -d ' ' >in_help
+    awk 'tagged && $1 == ".B" { print $2 } { tagged = $0 == ".TP" }' "$page" | tr -d '\\' >in_page
+    [[ -s in_help ]] || complain "$program -help lists no option"
+    diff in_help in_page || complain "$program: the man page has other options than the help"
+done
+exit $failed
