@@ -159,34 +159,43 @@ void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_im
     msi_gridder_free(g);
 }
 
-double msi_case_error(const msi_case_data *d, const msi_image *image, int plane, int store_plane, int64_t n_pixel,
-                      uint64_t seed)
+void msi_case_truth_make(msi_case_truth *truth, const msi_case_data *d, int store_plane, int64_t n_pixel, uint64_t seed)
 {
-    int64_t nx = d->geometry.nx, ny = d->geometry.ny;
-    int64_t *x = calloc((size_t)n_pixel, sizeof *x), *y = calloc((size_t)n_pixel, sizeof *y);
-    double *truth = calloc((size_t)n_pixel, sizeof *truth), difference = 0, norm = 0;
-    assert_true(x && y && truth);
+    const int64_t nx = d->geometry.nx, ny = d->geometry.ny;
+    const int64_t xs[3] = {0, nx / 2, nx - 1}, ys[3] = {0, ny / 2, ny - 1};
+    assert_true(n_pixel <= MSI_CASE_PIXELS);
+    truth->n = n_pixel;
     for (int64_t i = 0; i < n_pixel; i++) {
-        const int64_t xs[3] = {0, nx / 2, nx - 1}, ys[3] = {0, ny / 2, ny - 1};
-        x[i] = i < 9 ? xs[i % 3] : (int64_t)(msi_random(&seed) * (double)nx);
-        y[i] = i < 9 ? ys[i / 3] : (int64_t)(msi_random(&seed) * (double)ny);
+        truth->x[i] = i < 9 ? xs[i % 3] : (int64_t)(msi_random(&seed) * (double)nx);
+        truth->y[i] = i < 9 ? ys[i / 3] : (int64_t)(msi_random(&seed) * (double)ny);
     }
-    msi_direct_sum(&d->block, 1, store_plane, &d->geometry, x, y, n_pixel, truth);
-    for (int64_t i = 0; i < n_pixel; i++) {
-        int64_t at = (plane * ny + y[i]) * nx + x[i];
-        double value = msi_pixel_at(image, at);
-        if (isnan(truth[i])) {
+    msi_direct_sum(&d->block, 1, store_plane, &d->geometry, truth->x, truth->y, n_pixel, truth->value);
+}
+
+double msi_case_truth_error(const msi_case_truth *truth, const msi_image *image, int plane)
+{
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < truth->n; i++) {
+        const int64_t x = truth->x[i], y = truth->y[i];
+        const double expected = truth->value[i];
+        const double value = msi_pixel_at(image, (plane * image->geometry.ny + y) * image->geometry.nx + x);
+        if (isnan(expected)) {
             assert_true(isnan(value));
             continue;
         }
-        if (isnan(value)) fail_msg("pixel %lld, %lld is NaN", (long long)x[i], (long long)y[i]);
-        difference += (value - truth[i]) * (value - truth[i]);
-        norm += truth[i] * truth[i];
+        if (isnan(value)) fail_msg("pixel %lld, %lld is NaN", (long long)x, (long long)y);
+        difference += (value - expected) * (value - expected);
+        norm += expected * expected;
     }
-    free(x);
-    free(y);
-    free(truth);
     return sqrt(difference / norm);
+}
+
+double msi_case_error(const msi_case_data *d, const msi_image *image, int plane, int store_plane, int64_t n_pixel,
+                      uint64_t seed)
+{
+    msi_case_truth truth;
+    msi_case_truth_make(&truth, d, store_plane, n_pixel, seed);
+    return msi_case_truth_error(&truth, image, plane);
 }
 
 void msi_case_pixels_draw(msi_case_pixels *p, const msi_image_geometry *g, int64_t n, uint64_t seed)

@@ -56,15 +56,32 @@ int msi_case_choose(int argc, char **argv, msi_backend *backend, const char **st
 /* msi_case_image - one image of everything in the case by a gridder. Fails the test on an error. */
 void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_image *image, msi_gridder_report *report);
 
+enum { MSI_CASE_PIXELS = 300 };
+
+/* The direct sum at some pixels of an image: the corners, the middles of the edges, the centre, the rest drawn. */
+typedef struct msi_case_truth {
+    int64_t n, x[MSI_CASE_PIXELS], y[MSI_CASE_PIXELS];
+    double value[MSI_CASE_PIXELS];
+} msi_case_truth;
+
 /*
- * msi_case_error - relative L2 difference between a plane of an image and the direct sum, over n_pixel pixels: the
- * corners, the middles of the edges, the centre, the rest drawn at random.
+ * msi_case_truth_make - the direct sum of a case's visibilities at n_pixel pixels (MSI_CASE_PIXELS at most).
+ * Given: store_plane  plane of the visibilities (-1: the PSF)
+ */
+void msi_case_truth_make(msi_case_truth *truth, const msi_case_data *d, int store_plane, int64_t n_pixel,
+                         uint64_t seed);
+
+/* msi_case_truth_error - relative L2 difference of a plane of an image from the direct sum. Fails the test where one
+ * alone is NaN. */
+double msi_case_truth_error(const msi_case_truth *truth, const msi_image *image, int plane);
+
+/*
+ * msi_case_error - relative L2 difference between a plane of an image and the direct sum, both of the above for one
+ * image.
  * Given: plane of the image; store_plane its plane of the visibilities (-1: the PSF)
  */
 double msi_case_error(const msi_case_data *d, const msi_image *image, int plane, int store_plane, int64_t n_pixel,
                       uint64_t seed);
-
-enum { MSI_CASE_PIXELS = 300 };
 
 /* Pixels of one plane of a model, all different: the corners, the middles of the edges, the centre, the rest drawn. */
 typedef struct msi_case_pixels {
