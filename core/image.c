@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/image.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -27,4 +28,43 @@ void msi_image_free(msi_image *image)
     msi_free(image->sum_weight);
     msi_free(image->n_vis);
     memset(image, 0, sizeof *image);
+}
+
+void msi_image_fill_nan(msi_image *image, int plane)
+{
+    const int64_t n = msi_image_n_pixel(&image->geometry);
+    float *f32 = image->pixel;
+    double *f64 = image->pixel;
+    for (int64_t i = plane * n; i < (plane + 1) * n; i++) {
+        if (image->precision == MSI_FP32)
+            f32[i] = NAN;
+        else
+            f64[i] = NAN;
+    }
+}
+
+static void add_plane(msi_image *sum, const msi_image *image, int plane)
+{
+    const int64_t n = msi_image_n_pixel(&image->geometry);
+    const double part = image->sum_weight[plane] / sum->sum_weight[plane], rest = 1 - part;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = plane * n; i < (plane + 1) * n; i++) {
+        if (image->precision == MSI_FP32) {
+            float *to = (float *)sum->pixel + i;
+            *to = (float)(rest * (double)*to + part * (double)((const float *)image->pixel)[i]);
+        } else {
+            double *to = (double *)sum->pixel + i;
+            *to = rest * *to + part * ((const double *)image->pixel)[i];
+        }
+    }
+}
+
+void msi_image_add(msi_image *sum, const msi_image *image)
+{
+    for (int p = 0; p < image->n_plane; p++) {
+        if (!(image->sum_weight[p] > 0)) continue;
+        sum->sum_weight[p] += image->sum_weight[p];
+        sum->n_vis[p] += image->n_vis[p];
+        add_plane(sum, image, p);
+    }
 }

@@ -34,6 +34,16 @@ int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_
 /* msi_image_free - free the arrays and leave the struct empty; NULL and an empty struct are fine. */
 void msi_image_free(msi_image *image);
 
+/* msi_image_fill_nan - make every pixel of a plane NaN: an image of nothing is unknown, not zero. */
+void msi_image_fill_nan(msi_image *image, int plane);
+
+/*
+ * msi_image_add - add the samples of one image to another: pixels are means over samples, each with its weight.
+ * Given:              image  of sum's geometry, planes and precision; planes without weight add nothing
+ * Given and returned: sum    pixel, sum_weight and n_vis; zero at first
+ */
+void msi_image_add(msi_image *sum, const msi_image *image);
+
 /* msi_image_pixel_bytes - bytes of a pixel. */
 static inline int64_t msi_image_pixel_bytes(msi_precision precision)
 {
