@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/gridder.h"
 
-#include <math.h>
+#include <assert.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +19,21 @@
 #include "kernels/gpu/gpu_device.h"
 #endif
 
+#ifdef MSI_HAVE_CUDA
+enum { HAS_CUDA = 1 };
+#else
+enum { HAS_CUDA = 0 };
+#endif
+
+static_assert((int)MSI_STORE_MAX_PLANES >= (int)MSI_GRIDDER_MAX_PLANES - 1, "a store holds a gridder's planes");
+
 struct msi_gridder {
-    msi_gridder_spec spec;
+    msi_gridder_spec spec; /* its strings are static, or owned as below */
+    char *temp_dir;
     const msi_strategy *strategy;
     msi_precision precision;
     msi_vis_store store;
+    int is_weighted; /* the store's weights have been multiplied by density weights */
     msi_gridder_report report;
 
     /* Of predict. */
@@ -51,7 +61,7 @@ static int check_device(const msi_strategy *strategy, int device)
 {
 #ifdef MSI_HAVE_CUDA
     if (strategy->backend == MSI_BACKEND_CUDA && (device < 0 || device >= msi_gpu_count()))
-        return msi_error_set(MSI_EGPU, "device %d: %s", device, msi_gpu_describe(device));
+        return msi_error_about(msi_error_set(MSI_EGPU, "device %d: %s", device, msi_gpu_describe(device)), "backend");
 #else
     (void)strategy;
     (void)device;
@@ -70,39 +80,31 @@ static void await_device(const msi_strategy *strategy, int device)
 #endif
 }
 
-static int is_named(const char *wanted, const char *name)
-{
-    return !wanted || strcmp(wanted, "auto") == 0 || strcmp(wanted, name) == 0;
-}
-
-/* Whether a strategy is one that was asked for, in the direction asked for. */
-static int is_wanted(const msi_strategy *s, const msi_gridder_spec *spec)
-{
-    return strcmp(spec->method ? spec->method : "wgrid", s->method) == 0 && is_named(spec->strategy, s->name) &&
-           (spec->predict ? s->ops->predict != NULL : s->ops->image != NULL);
-}
-
-/* The first of the table that is what was asked for and works on this machine. */
+/* The first row of the table that is what was asked for and works on this machine. */
 static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec)
 {
-    int n, known = 0, wants_gpu = 0;
-    const msi_strategy *all = msi_strategies(&n);
-    for (int i = 0; i < n; i++) {
-        const msi_strategy *s = &all[i];
-        if (!is_wanted(s, spec)) continue;
+    const char *method = spec->method ? spec->method : MSI_METHOD_DEFAULT;
+    int known = 0, known_here = 0;
+    for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, method, spec->strategy, spec->predict));) {
         known = 1;
-        wants_gpu |= spec->backend == MSI_BACKEND_CUDA && s->backend == MSI_BACKEND_CUDA;
-        if ((spec->backend == MSI_BACKEND_AUTO || spec->backend == s->backend) && msi_strategy_available(s)) {
-            *out = s;
-            return MSI_OK;
-        }
+        if (spec->backend != MSI_BACKEND_AUTO && spec->backend != s->backend) continue;
+        known_here = 1;
+        if (!msi_strategy_available(s)) continue;
+        *out = s;
+        return MSI_OK;
     }
-    const char *method = spec->method ? spec->method : "wgrid";
-    if (wants_gpu || (known && spec->backend == MSI_BACKEND_CUDA && strcmp(method, "wgrid") == 0))
-        return msi_error_set(MSI_EGPU, "-backend cuda: %s", describe_gpu(spec->device));
-    return msi_error_set(MSI_ERANGE, "-gridder %s -strategy %s does not %s%s", method,
-                         spec->strategy ? spec->strategy : "auto", spec->predict ? "predict" : "image",
-                         known ? " on this -backend" : "");
+    const int wants_gpu = spec->backend == MSI_BACKEND_CUDA;
+    const char *strategy = spec->strategy ? spec->strategy : MSI_STRATEGY_OPEN;
+    const char *what = spec->predict ? "predictions" : "images";
+    if (wants_gpu && known && (known_here || !HAS_CUDA))
+        return msi_error_about(msi_error_set(MSI_EGPU, "backend cuda: %s", describe_gpu(spec->device)), "backend");
+    if (known)
+        return msi_error_about(msi_error_set(MSI_ERANGE, "backend %s: it has no strategy %s of method %s for %s",
+                                             wants_gpu ? "cuda" : "cpu", strategy, method, what),
+                               "backend");
+    return msi_error_about(
+        msi_error_set(MSI_ERANGE, "strategy %s: method %s has none of this name for %s", strategy, method, what),
+        "strategy");
 }
 
 static int n_image(const msi_gridder_spec *s)
@@ -110,25 +112,32 @@ static int n_image(const msi_gridder_spec *s)
     return s->predict ? s->n_plane : (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
 }
 
+static int check_spec(const msi_gridder_spec *s)
+{
+    const msi_image_geometry *g = &s->geometry;
+    if (s->n_plane < 1 || s->n_plane >= MSI_GRIDDER_MAX_PLANES)
+        return msi_error_set(MSI_ERANGE, "n_plane %d: a gridder takes 1 to %d", s->n_plane, MSI_GRIDDER_MAX_PLANES - 1);
+    if (!(s->accuracy >= 1e-13 && s->accuracy <= 0.1))
+        return msi_error_about(msi_error_set(MSI_ERANGE, "accuracy %g is outside 1e-13 .. 0.1", s->accuracy),
+                               "accuracy");
+    if (g->nx < 2 || g->ny < 2 || g->nx % 2 || g->ny % 2 || !(g->cell_x_rad > 0) || !(g->cell_y_rad > 0))
+        return msi_error_set(MSI_ERANGE, "geometry: %lld x %lld pixels of %g x %g rad: sizes must be even and positive",
+                             (long long)g->nx, (long long)g->ny, g->cell_x_rad, g->cell_y_rad);
+    return MSI_OK;
+}
+
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
 {
     *out = NULL;
-    if (spec->n_plane < 1 || spec->n_plane >= MSI_GRIDDER_MAX_PLANES)
-        return msi_error_set(MSI_ERANGE, "%d planes in one gridder; at most %d", spec->n_plane,
-                             MSI_GRIDDER_MAX_PLANES - 1);
-    if (!(spec->accuracy >= 1e-13 && spec->accuracy <= 0.1))
-        return msi_error_set(MSI_ERANGE, "accuracy %g is outside 1e-13 .. 0.1", spec->accuracy);
-    if (spec->geometry.nx < 2 || spec->geometry.ny < 2 || spec->geometry.nx % 2 || spec->geometry.ny % 2 ||
-        !(spec->geometry.cell_x_rad > 0) || !(spec->geometry.cell_y_rad > 0))
-        return msi_error_set(MSI_ERANGE, "image of %lld x %lld pixels of %g x %g rad: sizes must be even and positive",
-                             (long long)spec->geometry.nx, (long long)spec->geometry.ny, spec->geometry.cell_x_rad,
-                             spec->geometry.cell_y_rad);
+    MSI_TRY(check_spec(spec));
     const msi_strategy *strategy = NULL;
     MSI_TRY(first_strategy(&strategy, spec));
     MSI_TRY(check_device(strategy, spec->device));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
     g->spec = *spec;
+    g->spec.method = strategy->method;
+    g->spec.strategy = msi_strategy_is_open(spec->strategy) ? NULL : strategy->name;
     g->strategy = strategy;
     g->precision = spec->precision == MSI_PRECISION_AUTO   ? msi_precision_for(spec->accuracy)
                    : spec->precision == MSI_PRECISION_FP32 ? MSI_FP32
@@ -137,8 +146,18 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
     g->report.strategy = strategy->name;
     g->report.backend = strategy->backend;
     g->report.precision = g->precision;
+    if (spec->temp_dir) {
+        const size_t bytes = strlen(spec->temp_dir) + 1;
+        int rc = msi_alloc(&g->temp_dir, (int64_t)bytes, 1, "gridder");
+        if (rc) {
+            msi_free(g);
+            return rc;
+        }
+        memcpy(g->temp_dir, spec->temp_dir, bytes);
+        g->spec.temp_dir = g->temp_dir;
+    }
     msi_vis_store_init(&g->store, spec->n_plane, g->precision, 0.5 / spec->geometry.cell_x_rad,
-                       0.5 / spec->geometry.cell_y_rad, spec->store_bytes, spec->temp_dir);
+                       0.5 / spec->geometry.cell_y_rad, spec->store_bytes, g->temp_dir);
     g->store.coordinates = spec->predict;
     *out = g;
     return MSI_OK;
@@ -152,6 +171,8 @@ static void forget_plan(msi_gridder *g)
 
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)
 {
+    if (g->is_weighted)
+        return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
     return msi_vis_store_add(&g->store, block);
 }
 
@@ -169,39 +190,48 @@ static int is_better(const msi_gridder_report *a, const msi_gridder_report *b, i
     return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
 }
 
+/* A strategy's plan. */
+typedef struct candidate {
+    const msi_strategy *strategy;
+    msi_plan *plan;
+    msi_gridder_report report;
+} candidate;
+
+static void drop(candidate *c)
+{
+    if (c->plan) c->strategy->ops->free(c->plan);
+    c->plan = NULL;
+}
+
 /*
  * The plan foreseen to be soonest of all strategies that were asked for on the gridder's backend and fit the room.
- * Where one cannot serve, another may.
- * Returned: *strategy that made *plan
+ * Where one cannot serve (MSI_ERANGE), another may; where none can, the last one's reason stands.
+ * Returned: *best  its report is g's with the plan's figures; its plan NULL after a failure
  */
-static int make_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes,
-                     const msi_strategy **strategy, msi_plan **plan, msi_gridder_report *report)
+static int make_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
 {
-    int n, rc = MSI_OK;
-    const msi_strategy *all = msi_strategies(&n);
-    *plan = NULL;
-    for (int i = 0; i < n; i++) {
-        const msi_strategy *s = &all[i];
-        if (!is_wanted(s, &g->spec) || s->backend != g->strategy->backend) continue;
-        msi_gridder_report r = *report;
-        msi_plan *made = NULL;
-        r.strategy = s->name;
-        int failed = s->ops->plan(&made, s, request, &r);
-        if (failed && (failed != MSI_ERANGE || !rc)) rc = failed;
-        if (failed && failed != MSI_ERANGE) break;
-        if (failed || (*plan && !is_better(&r, report, room_bytes))) {
-            if (made) s->ops->free(made);
-            continue;
+    const msi_gridder_spec *spec = &g->spec;
+    int reason = MSI_OK;
+    *best = (candidate){.report = g->report};
+    for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, spec->method, spec->strategy, spec->predict));) {
+        if (s->backend != g->strategy->backend) continue;
+        candidate c = {.strategy = s, .report = g->report};
+        c.report.strategy = s->name;
+        int rc = s->ops->plan(&c.plan, s, request, &c.report);
+        if (rc && rc != MSI_ERANGE) {
+            drop(best);
+            return rc;
         }
-        if (*plan) (*strategy)->ops->free(*plan);
-        *plan = made;
-        *strategy = s;
-        *report = r;
+        if (rc) {
+            reason = rc;
+        } else if (best->plan && !is_better(&c.report, &best->report, room_bytes)) {
+            drop(&c);
+        } else {
+            drop(best);
+            *best = c;
+        }
     }
-    if (*plan && (rc == MSI_OK || rc == MSI_ERANGE)) return MSI_OK;
-    if (*plan) (*strategy)->ops->free(*plan);
-    *plan = NULL;
-    return rc;
+    return best->plan ? MSI_OK : reason;
 }
 
 static msi_plan_request request_of(const msi_gridder *g)
@@ -213,7 +243,21 @@ static msi_plan_request request_of(const msi_gridder *g)
                               .lasts = g->expected.n_sample > 0};
 }
 
-static void plan_for(msi_plan_request *r, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda)
+/* Plans and strategies take OpenMP's number of threads; the caller's own setting is put back by end_threads. */
+static int begin_threads(const msi_gridder *g)
+{
+    const int before = omp_get_max_threads();
+    if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
+    return before;
+}
+
+static void end_threads(int before)
+{
+    omp_set_num_threads(before);
+}
+
+static void request_foreseen(msi_plan_request *r, int64_t n_sample, int64_t n_row, double w_min_lambda,
+                             double w_max_lambda)
 {
     r->n_sample = n_sample;
     r->n_row = n_row;
@@ -221,25 +265,29 @@ static void plan_for(msi_plan_request *r, int64_t n_sample, int64_t n_row, doubl
     r->w_max_lambda = w_max_lambda;
 }
 
+int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row)
+{
+    return msi_vis_store_bytes(&g->store, n_sample, n_row);
+}
+
 int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
                         msi_gridder_report *report)
 {
     const msi_gridder_spec *s = &g->spec;
-    *report = g->report;
-    int64_t sample_bytes = (g->precision == MSI_FP32 ? 8 : 16) + (s->predict ? 0 : 4);
-    int64_t store = n_sample * s->n_plane * sample_bytes + n_row * 24;
-    report->store_bytes = s->store_bytes && store > s->store_bytes ? s->store_bytes : store;
-    report->spilled_bytes = store - report->store_bytes;
-    msi_plan_request request = request_of(g);
-    request.host_bytes -= report->store_bytes;
-    plan_for(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
-    const msi_strategy *strategy;
-    msi_plan *plan;
+    const int64_t all = msi_gridder_store_bytes(g, n_sample, n_row);
+    const int64_t in_memory = s->store_bytes && all > s->store_bytes ? s->store_bytes : all;
     const int64_t image_bytes =
         n_image(s) * msi_image_n_pixel(&s->geometry) * msi_image_pixel_bytes(g->precision) * !s->predict;
-    MSI_TRY(make_plan(g, &request, host_memory(g) - image_bytes, &strategy, &plan, report));
-    strategy->ops->free(plan);
-    return MSI_OK;
+    msi_plan_request request = request_of(g);
+    request.host_bytes -= in_memory;
+    request_foreseen(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
+    candidate best;
+    int rc = make_plan(g, &request, host_memory(g) - image_bytes, &best);
+    *report = best.report;
+    report->store_bytes = in_memory;
+    report->spilled_bytes = all - in_memory;
+    drop(&best);
+    return rc;
 }
 
 /* Sum of weights and number of samples of each plane of the store. */
@@ -264,11 +312,11 @@ static void sum_weights(const msi_gridder *g, double *sum, int64_t *count)
     }
 }
 
-static void plan_for_stored(msi_plan_request *r, const msi_vis_store *s)
+static void request_stored(msi_plan_request *r, const msi_vis_store *s)
 {
     int64_t n_row = 0;
     for (int64_t i = 0; i < s->n_segment; i++) n_row += s->segment[i].n_row;
-    plan_for(r, s->n_sample, n_row, s->w_min_lambda, s->w_max_lambda);
+    request_foreseen(r, s->n_sample, n_row, s->w_min_lambda, s->w_max_lambda);
     r->store = s;
 }
 
@@ -281,16 +329,15 @@ static void add_times(msi_gridder_report *r, const msi_stage_times *t)
     r->transfer_s += t->transfer_s;
 }
 
-/* An image of nothing is unknown, not zero, whatever the strategy. */
-static void fill_unknown(msi_image *image)
+/* Makes the plan foreseen to be soonest the gridder's own. */
+static int take_plan(msi_gridder *g, const msi_plan_request *request, msi_plan **plan)
 {
-    const int64_t n = image->n_plane * msi_image_n_pixel(&image->geometry);
-    for (int64_t i = 0; i < n; i++) {
-        if (image->precision == MSI_FP32)
-            ((float *)image->pixel)[i] = NAN;
-        else
-            ((double *)image->pixel)[i] = NAN;
-    }
+    candidate best;
+    MSI_TRY(make_plan(g, request, request->host_bytes, &best));
+    *plan = best.plan;
+    g->strategy = best.strategy;
+    g->report = best.report;
+    return MSI_OK;
 }
 
 int msi_gridder_image(msi_gridder *g, msi_image *out)
@@ -298,10 +345,9 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     memset(out, 0, sizeof *out);
     const msi_gridder_spec *s = &g->spec;
     if (s->predict) return msi_error_set(MSI_EINTERNAL, "an image asked of a gridder that predicts");
-    enum { MAX_PLANES = MSI_GRIDDER_MAX_PLANES };
-    int store_plane[MAX_PLANES];
-    double sum[MAX_PLANES] = {0};
-    int64_t count[MAX_PLANES] = {0};
+    int store_plane[MSI_GRIDDER_MAX_PLANES];
+    double sum[MSI_GRIDDER_MAX_PLANES] = {0};
+    int64_t count[MSI_GRIDDER_MAX_PLANES] = {0};
     sum_weights(g, sum, count);
     MSI_TRY(msi_image_alloc(out, &s->geometry, n_image(s), g->precision));
     for (int i = 0; i < out->n_plane; i++) {
@@ -311,21 +357,20 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
         out->n_vis[i] = count[is_psf ? 0 : i];
     }
     if (!g->store.n_sample) {
-        fill_unknown(out);
+        for (int i = 0; i < out->n_plane; i++) msi_image_fill_nan(out, i);
         return MSI_OK;
     }
     msi_plan *plan = NULL;
-    int before = omp_get_max_threads();
-    if (s->n_thread) omp_set_num_threads(s->n_thread);
+    const int threads_before = begin_threads(g);
     await_device(g->strategy, s->device);
     msi_plan_request request = request_of(g);
-    plan_for_stored(&request, &g->store);
-    int rc = make_plan(g, &request, request.host_bytes, &g->strategy, &plan, &g->report);
+    request_stored(&request, &g->store);
+    int rc = take_plan(g, &request, &plan);
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
     add_times(&g->report, &times);
     g->strategy->ops->free(plan);
-    omp_set_num_threads(before);
+    end_threads(threads_before);
     if (rc) msi_image_free(out);
     return rc;
 }
@@ -337,6 +382,13 @@ void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double 
     g->expected.w_min_lambda = w_min_lambda;
     g->expected.w_max_lambda = w_max_lambda;
     forget_plan(g);
+}
+
+void msi_gridder_forget(msi_gridder *g)
+{
+    memset(&g->expected, 0, sizeof g->expected);
+    forget_plan(g);
+    g->model = NULL;
 }
 
 msi_precision msi_gridder_precision(const msi_gridder *g)
@@ -362,23 +414,23 @@ int msi_gridder_predict(msi_gridder *g)
     const msi_vis_store *s = &g->store;
     if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction without a model");
     if (!s->n_sample) return MSI_OK;
-    int before = omp_get_max_threads(), rc = MSI_OK, lasts = g->expected.n_sample > 0;
-    if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
+    const int threads_before = begin_threads(g), lasts = g->expected.n_sample > 0;
+    int rc = MSI_OK;
     if (!lasts) forget_plan(g);
     if (!g->plan) {
         await_device(g->strategy, g->spec.device);
         msi_plan_request request = request_of(g);
         if (lasts)
-            plan_for(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
-                     g->expected.w_max_lambda);
+            request_foreseen(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
+                             g->expected.w_max_lambda);
         else
-            plan_for_stored(&request, s);
-        rc = make_plan(g, &request, request.host_bytes, &g->strategy, &g->plan, &g->report);
+            request_stored(&request, s);
+        rc = take_plan(g, &request, &g->plan);
     }
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
     add_times(&g->report, &times);
-    omp_set_num_threads(before);
+    end_threads(threads_before);
     return rc;
 }
 
@@ -390,6 +442,7 @@ int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const doubl
 void msi_gridder_clear(msi_gridder *g)
 {
     msi_vis_store_clear(&g->store);
+    g->is_weighted = 0;
 }
 
 void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
@@ -397,7 +450,7 @@ void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
     *report = g->report;
     report->n_sample = g->store.n_sample;
     report->n_outside = g->store.n_outside;
-    memcpy(report->sum_vis_weight, g->store.sum_weight, sizeof g->store.sum_weight);
+    for (int p = 0; p < g->spec.n_plane; p++) report->sum_vis_weight[p] = g->store.sum_weight[p];
     report->store_bytes = g->store.bytes_memory;
     report->spilled_bytes = g->store.bytes_file;
 }
@@ -407,6 +460,7 @@ void msi_gridder_free(msi_gridder *g)
     if (!g) return;
     forget_plan(g);
     msi_vis_store_free(&g->store);
+    msi_free(g->temp_dir);
     msi_free(g);
 }
 
@@ -457,5 +511,9 @@ int msi_density_add(msi_density *d, const msi_gridder *g)
 
 int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule)
 {
-    return msi_density_weight(&g->store, density, rule);
+    if (g->is_weighted)
+        return msi_error_set(MSI_EINTERNAL, "density weighting asked of a gridder whose weights carry it already");
+    MSI_TRY(msi_density_weight(&g->store, density, rule));
+    g->is_weighted = 1;
+    return MSI_OK;
 }

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The plan API: visibilities in, images out, or an image in, visibilities out. The only header of kernels/ for src/. */
+/*
+ * The plan API: visibilities in, images out, or an image in, visibilities out.
+ *
+ * To image: create, add blocks, weight, image. To predict: create with spec.predict, then any number of times model,
+ * and for it add coordinates, predict, fetch, clear. A gridder is used by one thread at a time; several gridders may be
+ * at work in several threads. Functions that return an int return 0 or a code of core/status.h, whose line
+ * msi_error_get has.
+ */
 #ifndef MSI_KERNELS_GRIDDER_H
 #define MSI_KERNELS_GRIDDER_H
 
@@ -16,52 +23,66 @@ extern "C" {
 typedef struct msi_gridder msi_gridder;
 
 /*
- * msi_gridder_create - an empty gridder.
- * Returned: *out, owned, freed by msi_gridder_free
- * Returns:  0, MSI_ERANGE (accuracy or size that no plan reaches), MSI_EGPU (a GPU asked for and not there), MSI_ENOMEM
+ * msi_gridder_create - make an empty gridder.
+ * Given:    spec  copied, its strings too
+ * Returned: *out, owned by the caller, freed by msi_gridder_free; NULL after a failure
+ * Returns:  0, MSI_ERANGE (a member outside its range, or no strategy of this name), MSI_EGPU (a GPU asked for and not
+ *           there), MSI_ENOMEM
+ * Notes:    whether a plan reaches the accuracy shows when samples are there: msi_gridder_foresee tells before.
  */
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec);
 
 /*
  * msi_gridder_add - take in a block of visibilities; any number of times.
+ * Given:   block  copied: of the spec's n_plane planes; of a gridder that predicts, uvw and frequencies alone are read
+ * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT (temp_dir is full), MSI_ERANGE (more than 2^32 rows), MSI_EINTERNAL (a block of
+ *          another number of planes, or after msi_gridder_weight)
  * Notes:   samples that the image cannot hold are dropped and counted (msi_gridder_report.n_outside).
- * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT (temp_dir is full), MSI_EINTERNAL (block of another number of planes)
  */
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
 
 /*
  * msi_gridder_image - grid everything added so far, transform, correct, normalise by the sum of weights.
- * Returned: *out, allocated here, freed by msi_image_free: the planes, then the PSF. A plane without a sample is NaN.
- * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
+ * Returned: *out  allocated here, freed by msi_image_free: the n_plane planes, then the PSF, [ny][nx] Jy/beam each in
+ *                 msi_gridder_precision, with sums of weights and numbers of samples. A plane without a sample is NaN
+ * Returns:  0, MSI_ERANGE (no plan reaches the accuracy), MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED, MSI_EINTERNAL (a
+ *           gridder that predicts); *out is empty after a failure
  */
 int msi_gridder_image(msi_gridder *g, msi_image *out);
 
 /*
- * msi_gridder_expect - what will be added in all, where msi_gridder_clear makes room in between: one plan serves it.
- * Given: w_min_lambda, w_max_lambda of |w| over all samples; n_sample, n_row of one filling
+ * msi_gridder_expect - announce what will be added in all, where msi_gridder_clear makes room in between: one plan, and
+ * what is made of a model for it, then serve every filling.
+ * Given: n_sample, n_row  of one filling; w_min_lambda, w_max_lambda  of |w| over all samples, in wavelengths
  */
 void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda);
 
+/* msi_gridder_forget - give back the plan, forget the model and what was made of it, expect nothing; samples stay. */
+void msi_gridder_forget(msi_gridder *g);
+
 /*
- * msi_gridder_model - what msi_gridder_predict degrids.
- * Given:   model  the gridder's n_plane images in Jy/pixel, of its geometry; borrowed until the next model or the end.
- *                 Pixels beyond the horizon are not looked at, all others must be finite
- * Returns: 0, MSI_EINTERNAL (not of this gridder's planes, geometry and msi_gridder_precision)
+ * msi_gridder_model - set the image that msi_gridder_predict degrids.
+ * Given:   model  the gridder's n_plane images in Jy/pixel, of its geometry; borrowed until the next model,
+ * msi_gridder_forget or the end. Pixels beyond the horizon are not looked at, all others must be finite Returns: 0,
+ * MSI_EINTERNAL (not of this gridder's planes, geometry and msi_gridder_precision)
  */
 int msi_gridder_model(msi_gridder *g, const msi_image *model);
+
+/* msi_gridder_precision - of the images made, and the one that models must have; chosen by msi_gridder_create. */
 msi_precision msi_gridder_precision(const msi_gridder *g);
 
 /*
- * msi_gridder_predict - the visibilities of the model at everything added since the last msi_gridder_clear:
+ * msi_gridder_predict - degrid the model at everything added since the last msi_gridder_clear:
  *     V = sum over pixels of S exp(+2 pi i (u l + v m + w (n - 1))).
- * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED, MSI_ERANGE
+ * Returns: 0, MSI_ERANGE (no plan reaches the accuracy), MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED, MSI_EINTERNAL (no
+ *          model)
  * Notes:   the transpose of msi_gridder_image before its division by the sum of weights. A sample beyond the uv plane
  *          that the image can hold has its value too: a pixel grid is periodic there.
  */
 int msi_gridder_predict(msi_gridder *g);
 
 /*
- * msi_gridder_fetch - predicted visibilities, block by block in the order in which they were added.
+ * msi_gridder_fetch - hand out predicted visibilities, block by block in the order in which they were added.
  * Given:    n_row, n_chan, freq_hz [n_chan]  of the block that was added
  * Returned: vis [n_plane][n_row][n_chan] Jy
  * Returns:  0, MSI_EINTERNAL (blocks asked for in another order)
@@ -71,15 +92,28 @@ int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const doubl
 /* msi_gridder_clear - forget the samples; memory, plan and what was made of the model stay for the next ones. */
 void msi_gridder_clear(msi_gridder *g);
 
-/* msi_gridder_report_get - figures as they stand; plan figures are set by the first msi_gridder_image. */
+/*
+ * msi_gridder_report_get - copy the figures as they stand; those of the plan are set by the first image or prediction.
+ * Returned: *report  its strings are static
+ */
 void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report);
 
 /*
- * msi_gridder_foresee - the plan for a number of samples and a range of |w|, without data: dry runs and memory plans.
+ * msi_gridder_store_bytes - what the store takes for samples and rows, in memory and file together.
+ * Returns: bytes
+ */
+int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row);
+
+/*
+ * msi_gridder_foresee - plan for a number of samples and a range of |w|, without data: dry runs and memory plans.
+ * Given:    n_sample, n_row  to be added; w_min_lambda, w_max_lambda  of |w| in wavelengths (min > max: no samples)
+ * Returned: *report  with the plan's figures and the store's bytes; after a failure with the latter alone
+ * Returns:  0, MSI_ERANGE (no plan reaches the accuracy), MSI_ENOMEM, MSI_EGPU
  */
 int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
                         msi_gridder_report *report);
 
+/* msi_gridder_free - NULL-safe. */
 void msi_gridder_free(msi_gridder *g);
 
 /* msi_backend_describe - one line: the GPU that AUTO would take, or why there is none. Borrowed, static. */
@@ -100,14 +134,18 @@ const char *msi_backend_versions(void);
 
 /* ---- Density weights ------------------------------------------------------------------------------------------- */
 
-/* msi_density_add - add the weights of a gridder's plane 0; several gridders (channels of an MFS image) add up. */
+/*
+ * msi_density_add - add the weights of a gridder's plane 0, as they stand; several gridders (channels of an MFS image)
+ * add up.
+ * Returns: 0
+ */
 int msi_density_add(msi_density *d, const msi_gridder *g);
 
 /*
- * msi_gridder_weight - multiply every stored weight by density weighting and taper. Call once, before image.
- * Given:   density  may be NULL for natural weighting
- * Returns: 0, MSI_EINTERNAL
- * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w).
+ * msi_gridder_weight - multiply every stored weight by density weighting and taper: once, after the last
+ * msi_gridder_add and before msi_gridder_image.
+ * Given:   density, rule  as msi_density_weight
+ * Returns: 0, MSI_EINTERNAL (a second time, or a rule that needs a density without one)
  */
 int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule);
 

@@ -2,6 +2,8 @@
 /* The one file that knows which gridders were compiled in. */
 #include "kernels/strategy.h"
 
+#include <string.h>
+
 #include "kernels/towers/wgrid_tower_method.h"
 #include "kernels/wgrid/wgrid_method.h"
 #include "kernels/wproj/wproj_method.h"
@@ -9,6 +11,7 @@
 #include "kernels/gpu/gpu_device.h"
 #endif
 
+/* In the order in which AUTO prefers them. */
 static const msi_strategy strategies[] = {
 #ifdef MSI_HAVE_CUDA
     {.method = "wgrid", .name = "planes", .backend = MSI_BACKEND_CUDA, .ops = &msi_wgrid_cuda_ops},
@@ -30,10 +33,28 @@ static const msi_strategy strategies[] = {
     {.method = "wproj", .name = "scatter", .backend = MSI_BACKEND_CPU, .ops = &msi_wproj_cpu_predict_ops},
 };
 
+enum { N_STRATEGY = sizeof strategies / sizeof *strategies };
+
 const msi_strategy *msi_strategies(int *n)
 {
-    *n = (int)(sizeof strategies / sizeof *strategies);
+    *n = N_STRATEGY;
     return strategies;
+}
+
+const msi_strategy *msi_strategy_next(const msi_strategy *last, const char *method, const char *name, int predict)
+{
+    for (const msi_strategy *s = last ? last + 1 : strategies; s < strategies + N_STRATEGY; s++)
+        if (strcmp(s->method, method ? method : MSI_METHOD_DEFAULT) == 0 &&
+            (msi_strategy_is_open(name) || strcmp(s->name, name) == 0) && msi_strategy_serves(s, predict))
+            return s;
+    return NULL;
+}
+
+const msi_strategy *msi_strategy_find(const char *method, const char *name, msi_backend backend)
+{
+    for (const msi_strategy *s = strategies; s < strategies + N_STRATEGY; s++)
+        if (s->backend == backend && strcmp(s->method, method) == 0 && strcmp(s->name, name) == 0) return s;
+    return NULL;
 }
 
 int msi_strategy_available(const msi_strategy *strategy)

@@ -3,6 +3,8 @@
 #ifndef MSI_KERNELS_STRATEGY_H
 #define MSI_KERNELS_STRATEGY_H
 
+#include <stddef.h>
+
 #include "kernels/method/method.h"
 
 #ifdef __cplusplus
@@ -11,6 +13,24 @@ extern "C" {
 
 /* msi_strategies - the table; *n entries, in the order in which AUTO prefers them. */
 const msi_strategy *msi_strategies(int *n);
+
+/* msi_strategy_serves - 1 where a strategy goes that way: predict 0: it makes images; 1: it predicts visibilities. */
+static inline int msi_strategy_serves(const msi_strategy *strategy, int predict)
+{
+    return predict ? strategy->ops->predict != NULL : strategy->ops->image != NULL;
+}
+
+/*
+ * msi_strategy_next - walk the rows that serve.
+ * Given:   last  the row returned before; NULL: begin
+ *          method, name  as msi_gridder_spec has them
+ *          predict  as msi_strategy_serves
+ * Returns: the next row, NULL past the last
+ */
+const msi_strategy *msi_strategy_next(const msi_strategy *last, const char *method, const char *name, int predict);
+
+/* msi_strategy_find - the row of a method, a strategy and CPU or CUDA; NULL where none was compiled in. */
+const msi_strategy *msi_strategy_find(const char *method, const char *name, msi_backend backend);
 
 /* msi_strategy_available - 1 where this process can use the strategy's backend, else 0. */
 int msi_strategy_available(const msi_strategy *strategy);

@@ -22,7 +22,7 @@ typedef enum msi_kernel_lookup {
     MSI_KERNEL_TEXTURE
 } msi_kernel_lookup;
 
-/* What is wanted. Zero-initialised members take the default. */
+/* What a gridder is asked for. Members that are zero take the default; msi_gridder_create copies strings. */
 typedef struct msi_gridder_spec {
     msi_image_geometry geometry;
     int n_plane;  /* planes of the blocks added: real images from the same coordinates */

@@ -3,6 +3,8 @@
 #ifndef MSI_KERNELS_METHOD_H
 #define MSI_KERNELS_METHOD_H
 
+#include <string.h>
+
 #include "core/image.h"
 #include "core/types.h"
 #include "kernels/method/gridder_spec.h"
@@ -65,6 +67,16 @@ typedef struct msi_strategy_ops {
      */
     int (*predict)(msi_plan *plan, struct msi_vis_store *store, const msi_image *model, msi_stage_times *times);
 } msi_strategy_ops;
+
+/* The method of msi_gridder_spec.method NULL, and the word that leaves msi_gridder_spec.strategy open as NULL does. */
+#define MSI_METHOD_DEFAULT "wgrid"
+#define MSI_STRATEGY_OPEN  "auto"
+
+/* msi_strategy_is_open - 1 where the choice of a strategy is left to the gridder. */
+static inline int msi_strategy_is_open(const char *name)
+{
+    return !name || strcmp(name, MSI_STRATEGY_OPEN) == 0;
+}
 
 /* A row of the table of strategies. */
 struct msi_strategy {

@@ -61,7 +61,7 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     snprintf(name, length, "%s/msimage-store-XXXXXX", dir);
     int fd = mkstemp(name);
     if (fd < 0) {
-        int rc = msi_error_set(MSI_EOUTPUT, "%s: cannot make a temporary file: %s", dir, strerror(errno));
+        int rc = msi_error_set(MSI_EOUTPUT, "temp_dir %s: cannot make a temporary file: %s", dir, strerror(errno));
         free(name);
         return rc;
     }
@@ -75,8 +75,9 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     }
     close(fd);
     if (error)
-        return msi_error_set(MSI_EOUTPUT, "%s: cannot hold %.3f GB of visibilities that exceed the memory limit: %s",
-                             dir, 1e-9 * (double)size, strerror(error));
+        return msi_error_set(MSI_EOUTPUT,
+                             "temp_dir %s: cannot hold %.3f GB of visibilities that exceed the memory limit: %s", dir,
+                             1e-9 * (double)size, strerror(error));
     *base = p;
     return MSI_OK;
 }
@@ -141,6 +142,19 @@ static int find_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz, s
     return MSI_OK;
 }
 
+/* Bytes of a sample in all planes: its visibilities, and its weights but in a store of coordinates. */
+static int64_t sample_bytes(const msi_vis_store *s)
+{
+    return s->n_plane * (msi_complex_bytes(s->precision) + (s->coordinates ? 0 : (int64_t)sizeof(float)));
+}
+
+enum { UVW_BYTES = 3 * sizeof(double) };
+
+int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_row)
+{
+    return n_sample * sample_bytes(s) + n_row * UVW_BYTES;
+}
+
 static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
 {
     if (s->n_segment == s->segment_capacity) {
@@ -153,23 +167,20 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
         s->segment_capacity = capacity;
     }
     if (s->n_segment >= (int64_t)1 << (32 - MSI_SEGMENT_SHIFT))
-        return msi_error_set(MSI_ERANGE,
-                             "more than 2^32 rows of visibilities in one image; image fewer at a time (-interval)");
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "n_row: a store holds 2^32 rows of visibilities, and more came"), "n_row");
     msi_vis_segment *g = &s->segment[s->n_segment];
-    int64_t vis_bytes = msi_complex_bytes(s->precision);
-    int64_t weight_bytes = s->coordinates ? 0 : (int64_t)sizeof(float);
-    int64_t row_bytes = 24 + setup->n_chan * s->n_plane * (vis_bytes + weight_bytes);
-    g->n_row_max = SEGMENT_BYTES / row_bytes;
+    g->n_row_max = SEGMENT_BYTES / msi_vis_store_bytes(s, setup->n_chan, 1);
     if (g->n_row_max > MSI_SEGMENT_ROWS) g->n_row_max = MSI_SEGMENT_ROWS;
     if (g->n_row_max < 1) g->n_row_max = 1;
     int64_t n = g->n_row_max * setup->n_chan * s->n_plane;
     g->n_row = 0;
     g->n_chan = setup->n_chan;
     g->freq_hz = setup->freq_hz;
-    MSI_TRY(carve(s, (int64_t)sizeof(double) * 3 * g->n_row_max, &g->uvw_m));
+    MSI_TRY(carve(s, UVW_BYTES * g->n_row_max, &g->uvw_m));
     g->weight = NULL;
-    if (!s->coordinates) MSI_TRY(carve(s, weight_bytes * n, &g->weight));
-    MSI_TRY(carve(s, vis_bytes * n, &g->vis));
+    if (!s->coordinates) MSI_TRY(carve(s, (int64_t)sizeof(float) * n, &g->weight));
+    MSI_TRY(carve(s, msi_complex_bytes(s->precision) * n, &g->vis));
     setup->open_segment = s->n_segment++;
     return MSI_OK;
 }

@@ -68,6 +68,13 @@ void msi_vis_store_clear(msi_vis_store *s);
 
 void msi_vis_store_free(msi_vis_store *s);
 
+/*
+ * msi_vis_store_bytes - what a store keeps of samples and rows, beside the unused ends of its pieces.
+ * Given:   s  for its planes, precision and kind; n_sample, n_row  of any number of blocks
+ * Returns: bytes, in memory and file together
+ */
+int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_row);
+
 /* Index of a sample inside its segment's per-plane arrays. */
 static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plane, int64_t row, int32_t chan)
 {

@@ -147,7 +147,7 @@ static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_requ
     MSI_TRY(msi_wgrid_plan_make(&best, &s->geometry, s->accuracy, request->precision, s->least_padding,
                                 request->n_sample, request->w_min_lambda, request->w_max_lambda, whole));
     best.device = s->device;
-    int asked = s->strategy && strcmp(s->strategy, "auto") != 0;
+    int asked = !msi_strategy_is_open(s->strategy);
     if (!asked && best.cost_s - best.sample_cost_s < LEAST_PLANES_S)
         return msi_error_set(MSI_ERANGE, "w-planes take too little time for w-towers to gain any");
     /* The best width comes last: where no towers serve, its reason is the one to tell. */

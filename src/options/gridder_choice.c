@@ -6,45 +6,54 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "kernels/strategy.h"
 
-static const char *const methods[] = {[MSI_METHOD_WGRID] = "wgrid", [MSI_METHOD_WPROJ] = "wproj"};
+enum { MAX_LIST = 128 };
 
-/* Which words go together: in images, and in predictions. */
-typedef struct strategy_word {
-    const char *name;
-    int method; /* -1: either */
-    int images, predicts;
-} strategy_word;
-
-static const strategy_word strategies[] = {
-    [MSI_STRATEGY_AUTO] = {"auto", -1, 1, 1},
-    [MSI_STRATEGY_PLANES] = {"planes", MSI_METHOD_WGRID, 1, 1},
-    [MSI_STRATEGY_SUBGRID] = {"subgrid", MSI_METHOD_WGRID, 1, 1},
-    [MSI_STRATEGY_TILE] = {"tile", MSI_METHOD_WPROJ, 1, 1},
-    [MSI_STRATEGY_WINDOW] = {"window", MSI_METHOD_WPROJ, 1, 1},
-    [MSI_STRATEGY_GATHER] = {"gather", MSI_METHOD_WPROJ, 0, 1},
-    [MSI_STRATEGY_SCATTER] = {"scatter", MSI_METHOD_WPROJ, 0, 1},
-};
-enum { N_STRATEGY = sizeof strategies / sizeof *strategies };
-
-static int goes_with(const strategy_word *s, const msi_options *o)
+/* Adds a word to a list, once. */
+static void add_word(char list[MAX_LIST], const char *separator, const char *word)
 {
-    return (s->method < 0 || s->method == (int)o->gridder) && (o->predict ? s->predicts : s->images);
+    const size_t length = strlen(word);
+    for (const char *p = list; (p = strstr(p, word)); p += length)
+        if ((p == list || strchr(separator, p[-1])) && (!p[length] || strchr(separator, p[length]))) return;
+    const size_t at = strlen(list);
+    snprintf(list + at, MAX_LIST - at, "%s%s", at ? separator : "", word);
+}
+
+const char *msi_gridder_choice_methods(void)
+{
+    static char list[MAX_LIST];
+    int n;
+    const msi_strategy *all = msi_strategies(&n);
+    for (int i = 0; i < n; i++) add_word(list, "|", all[i].method);
+    return list;
+}
+
+const char *msi_gridder_choice_strategies(void)
+{
+    static char list[MAX_LIST] = MSI_STRATEGY_OPEN;
+    int n;
+    const msi_strategy *all = msi_strategies(&n);
+    for (int i = 0; i < n; i++) add_word(list, "|", all[i].name);
+    return list;
+}
+
+static int is_wproj(const char *method)
+{
+    return strcmp(method, "wproj") == 0;
 }
 
 int msi_gridder_choice_check(const msi_options *o)
 {
-    const char *method = methods[o->gridder];
-    if (!goes_with(&strategies[o->strategy], o)) {
-        char words[80] = "";
-        for (int i = 0; i < N_STRATEGY; i++)
-            if (goes_with(&strategies[i], o))
-                snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s", *words ? ", " : "",
-                         strategies[i].name);
-        return msi_error_set(MSI_EUSAGE, "-strategy %s: -gridder %s %s by %s", strategies[o->strategy].name, method,
+    const char *method = o->gridder;
+    if (!msi_strategy_next(NULL, method, o->strategy, o->predict)) {
+        char words[MAX_LIST] = MSI_STRATEGY_OPEN;
+        for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, method, NULL, o->predict));)
+            add_word(words, ", ", s->name);
+        return msi_error_set(MSI_EUSAGE, "-strategy %s: -gridder %s %s by %s", o->strategy, method,
                              o->predict ? "predicts" : "makes images", words);
     }
-    if (o->gridder == MSI_METHOD_WPROJ) return MSI_OK;
+    if (is_wproj(method)) return MSI_OK;
     if (o->n_slice)
         return msi_error_set(MSI_EUSAGE, "-wstack-slices %lld: it goes with -gridder wproj, not %s",
                              (long long)o->n_slice, method);
@@ -53,15 +62,15 @@ int msi_gridder_choice_check(const msi_options *o)
     return MSI_OK;
 }
 
-double msi_gridder_choice_accuracy(msi_gridding_method method)
+double msi_gridder_choice_accuracy(const char *method)
 {
-    return method == MSI_METHOD_WPROJ ? 1e-2 : 1e-4;
+    return is_wproj(method) ? 1e-2 : 1e-4;
 }
 
 msi_gridder_spec msi_gridder_choice_spec(const msi_options *o)
 {
-    return (msi_gridder_spec){.method = methods[o->gridder],
-                              .strategy = strategies[o->strategy].name,
+    return (msi_gridder_spec){.method = o->gridder,
+                              .strategy = o->strategy,
                               .accuracy = o->accuracy,
                               .precision = o->precision,
                               .backend = o->backend,
@@ -74,7 +83,7 @@ msi_gridder_spec msi_gridder_choice_spec(const msi_options *o)
 void msi_gridder_choice_print(const msi_gridder_report *r)
 {
     char planes[160];
-    const int is_wgrid = strcmp(r->method, methods[MSI_METHOD_WGRID]) == 0;
+    const int is_wgrid = !is_wproj(r->method);
     if (!is_wgrid)
         snprintf(planes, sizeof planes, "%lld slice%s of w", (long long)r->n_w, r->n_w == 1 ? "" : "s");
     else if (r->n_tower)

@@ -6,11 +6,19 @@
 #include "kernels/gridder.h"
 #include "src/options/options.h"
 
+/*
+ * msi_gridder_choice_methods, _strategies - the words of -gridder, and those of -strategy over all methods, as the
+ * table of strategies has them. Returns: words separated by |; borrowed, static Notes:   made at the first call, which
+ * must not meet another
+ */
+const char *msi_gridder_choice_methods(void);
+const char *msi_gridder_choice_strategies(void);
+
 /* msi_gridder_choice_check - whether the words go together. Returns: 0, MSI_EUSAGE */
 int msi_gridder_choice_check(const msi_options *options);
 
 /* msi_gridder_choice_accuracy - what -accuracy is where it is not given. */
-double msi_gridder_choice_accuracy(msi_gridding_method method);
+double msi_gridder_choice_accuracy(const char *method);
 
 /* msi_gridder_choice_spec - what all gridders of a run have in common; the rest is zero. */
 msi_gridder_spec msi_gridder_choice_spec(const msi_options *options);

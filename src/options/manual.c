@@ -58,7 +58,7 @@ void msi_manual_options(FILE *out)
 
 static void print_choices(FILE *out, const msi_option *o)
 {
-    for (const char *p = o->choices; *p; p++) fputc(*p == '|' ? ' ' : *p, out);
+    for (const char *p = msi_option_choices(o); *p; p++) fputc(*p == '|' ? ' ' : *p, out);
 }
 
 static void bash_arities(FILE *out)
@@ -79,11 +79,11 @@ static void bash_arguments(FILE *out)
     static const char reply[] = "mapfile -t COMPREPLY < <(compgen";
     for (int i = 0; i < msi_option_count; i++) {
         const msi_option *o = &msi_option_table[i];
-        if (!o->choices && o->completion == MSI_COMPLETE_NOTHING) continue;
+        if (!msi_option_choices(o) && o->completion == MSI_COMPLETE_NOTHING) continue;
         fputs("            ", out);
         if (o->alias) fprintf(out, "%s:1|", o->alias);
         fprintf(out, "%s:1) ", o->name);
-        if (o->choices) {
+        if (msi_option_choices(o)) {
             fprintf(out, "%s -W '", reply);
             print_choices(out, o);
             fputs("' -- \"$cur\") ;;\n", out);
@@ -165,7 +165,7 @@ static void zsh_arguments(FILE *out, const msi_option *o)
     for (int i = 0; (word = msi_option_word(o->arguments, ' ', i, &length)); i++) {
         int optional = *word == '[';
         fprintf(out, "%s%.*s:", optional ? "::" : ":", (int)length - 2 * optional, word + optional);
-        if (i == 0 && o->choices) {
+        if (i == 0 && msi_option_choices(o)) {
             fputc('(', out);
             print_choices(out, o);
             fputc(')', out);

@@ -120,10 +120,10 @@ int msi_read_angle(msi_options *options, const msi_option *option, int n_argumen
 static int choice_index(const msi_option *option, const char *text)
 {
     size_t length;
-    const char *word;
-    for (int i = 0; (word = msi_option_word(option->choices, '|', i, &length)); i++)
+    const char *word, *choices = msi_option_choices(option);
+    for (int i = 0; (word = msi_option_word(choices, '|', i, &length)); i++)
         if (strlen(text) == length && strncmp(word, text, length) == 0) return i;
-    return msi_error_set(MSI_EUSAGE, "-%s %s: choose one of %s", option->name, text, option->choices);
+    return msi_error_set(MSI_EUSAGE, "-%s %s: choose one of %s", option->name, text, choices);
 }
 
 int msi_read_choice(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
@@ -132,6 +132,15 @@ int msi_read_choice(msi_options *options, const msi_option *option, int n_argume
     int value = choice_index(option, argument[0]);
     if (value < 0) return value;
     memcpy(member(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+int msi_read_word(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    int value = choice_index(option, argument[0]);
+    if (value < 0) return value;
+    memcpy(member(options, option), &argument[0], sizeof argument[0]);
     return MSI_OK;
 }
 

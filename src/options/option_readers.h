@@ -14,6 +14,7 @@ msi_option_reader msi_read_threads; /* int in [low, high] */
 msi_option_reader msi_read_real;    /* double in [low, high] */
 msi_option_reader msi_read_angle;   /* double: radians, positive */
 msi_option_reader msi_read_choice;  /* enum: the index of the word in `choices` */
+msi_option_reader msi_read_word;    /* const char *: one of the choices */
 msi_option_reader msi_read_range;   /* two int64_t one after the other: A < B */
 
 /* By option. */

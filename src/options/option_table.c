@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "src/options/gridder_choice.h"
 #include "src/options/option_readers.h"
 
 #define AT(member) .offset = offsetof(msi_options, member)
@@ -371,20 +372,20 @@ const msi_option msi_option_table[] = {
      .group = MSI_GROUP_PERFORMANCE,
      .arguments = "METHOD",
      .fallback = "wgrid",
-     .choices = "wgrid|wproj",
+     .choices_of = msi_gridder_choice_methods,
      .help = "How samples are put on the grid: wgrid is the error-controlled window in u, v and w; wproj is "
              "w-projection, whose error is relative to the image's peak, meant for 1e-2 to 1e-3 and slow beyond.",
-     .read = msi_read_choice,
+     .read = msi_read_word,
      AT(gridder)},
     {.name = "strategy",
      .group = MSI_GROUP_PERFORMANCE,
      .arguments = "NAME",
      .fallback = "auto",
-     .choices = "auto|planes|subgrid|tile|window|gather|scatter",
+     .choices_of = msi_gridder_choice_strategies,
      .help = "How the gridder goes about it; auto takes what is foreseen to be soonest. wgrid: planes (whole w-planes) "
              "or subgrid (w-towers of subgrids, for large images and much w). wproj: tile or window; with -predict "
              "window, gather, scatter or, on the CPU, tile.",
-     .read = msi_read_choice,
+     .read = msi_read_word,
      AT(strategy)},
     {.name = "wstack-slices",
      .group = MSI_GROUP_PERFORMANCE,
@@ -515,6 +516,11 @@ const msi_option *msi_option_find(const char *name)
         if (strcmp(name, o->name) == 0 || (o->alias && strcmp(name, o->alias) == 0)) return o;
     }
     return NULL;
+}
+
+const char *msi_option_choices(const msi_option *option)
+{
+    return option->choices_of ? option->choices_of() : option->choices;
 }
 
 const char *msi_option_default(const msi_option *option)

@@ -51,7 +51,8 @@ struct msi_option {
     const char *more_after; /* the first argument after which that in [] follows; NULL: whatever stands there is it */
     const char *fallback;   /* default in the option's own syntax, parsed before the command line; NULL: none */
     const char *fallback_words; /* how the default is told where it is no such text; NULL: as fallback, or nothing */
-    const char *choices;        /* words for the first argument, separated by |; NULL: any */
+    const char *choices;        /* words for the first argument, separated by |; NULL: any, or those of the next */
+    const char *(*choices_of)(void); /* makes the same list where another table has the words */
     msi_completion completion;
     const char *help; /* sentences; the first one also serves the shells */
     msi_option_reader *read;
@@ -67,6 +68,9 @@ const msi_option *msi_option_find(const char *name);
 
 /* msi_option_arity - how many arguments follow, given the first one (NULL: none follows). */
 int msi_option_arity(const msi_option *option, const char *first);
+
+/* msi_option_choices - the words that the first argument may be, separated by |; NULL: any. Borrowed, static. */
+const char *msi_option_choices(const msi_option *option);
 
 /* msi_option_default - how the default is told; NULL where there is nothing to tell. */
 const char *msi_option_default(const msi_option *option);

@@ -13,18 +13,6 @@
 
 typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
 
-/* The words of -gridder and -strategy, numbered in the order in which the option table has them. */
-typedef enum msi_gridding_method { MSI_METHOD_WGRID, MSI_METHOD_WPROJ } msi_gridding_method;
-typedef enum msi_gridding_strategy {
-    MSI_STRATEGY_AUTO,
-    MSI_STRATEGY_PLANES,
-    MSI_STRATEGY_SUBGRID,
-    MSI_STRATEGY_TILE,
-    MSI_STRATEGY_WINDOW,
-    MSI_STRATEGY_GATHER,
-    MSI_STRATEGY_SCATTER
-} msi_gridding_strategy;
-
 /* The words of -model-interpolation: where a frequency between channel images takes its model from. */
 typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi_model_interpolation;
 
@@ -57,11 +45,11 @@ typedef struct msi_options {
     msi_stokes_weight stokes_weight;
     int mf_weighting; /* densities over all channels, not over those of one output channel */
 
-    double accuracy; /* 1e-12 .. 1e-2 */
-    msi_gridding_method gridder;
-    msi_gridding_strategy strategy; /* one that the gridder has in this kind of run */
-    int64_t n_slice;                /* of w-projection; 0: chosen from the accuracy */
-    msi_kernel_lookup kernel;       /* of w-projection */
+    double accuracy;          /* 1e-12 .. 1e-2 */
+    const char *gridder;      /* a method of kernels/strategy.h */
+    const char *strategy;     /* one that the method has in this kind of run, or MSI_STRATEGY_OPEN */
+    int64_t n_slice;          /* of w-projection; 0: chosen from the accuracy */
+    msi_kernel_lookup kernel; /* of w-projection */
     msi_backend backend;
     msi_precision_choice precision;
     double padding; /* 1.1 .. 4, the least; 0: chosen from the accuracy */

@@ -124,7 +124,7 @@ static int degrid_with_model(run *r, int64_t i)
     MSI_TRY(msi_model_images_take(r->loop->models, band->first, band->n_image, msi_gridder_precision(g), &model));
     int rc = msi_gridder_model(g, &model);
     if (!rc) rc = msi_gridder_predict(g);
-    msi_gridder_expect(g, 0, 0, 0, 0);
+    msi_gridder_forget(g);
     msi_image_free(&model);
     return rc;
 }

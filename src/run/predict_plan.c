@@ -23,8 +23,8 @@ static const int64_t FEW_SAMPLES = 4 << 20;
 /* With less at a time nothing is gained any more. */
 static const int64_t LEAST_SAMPLES = 1 << 12;
 
-/* What is kept of a row: its coordinates in the store, its number, its uvw about the field's centre. */
-enum { ROW_BYTES = 24 + 8 + 24 };
+/* What is kept of a row beside the store's part: its number, its uvw about the field's centre. */
+enum { ROW_BYTES = 8 + 24 };
 
 static void scan_block(msi_predict_scan *s, const msi_ms_block *b, const msi_model_images *m)
 {
@@ -138,7 +138,8 @@ static int foresee(msi_predict_plan *plan, msi_gridder *g, const budget *b, int6
     plan->fill_row = n_filling == 1 ? scan->n_row : scan->n_row / n_filling + MSI_MS_BLOCK_SAMPLES;
     if (plan->fill_sample > scan->n_sample) plan->fill_sample = scan->n_sample;
     if (plan->fill_row > scan->n_row) plan->fill_row = scan->n_row;
-    plan->store_bytes = (int64_t)(b->sample_bytes * (double)plan->fill_sample) + plan->fill_row * ROW_BYTES;
+    plan->store_bytes = (int64_t)(b->sample_bytes * (double)plan->fill_sample) + plan->fill_row * ROW_BYTES +
+                        msi_gridder_store_bytes(g, 0, plan->fill_row);
     msi_predict_expect(plan, scan, b->largest, g);
     MSI_TRY(msi_gridder_foresee(g, in_band(plan, scan, b->largest), plan->fill_row, scan->w_min_lambda,
                                 scan->w_max_lambda, r));
@@ -200,7 +201,7 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     msi_gridder *g;
     MSI_TRY(msi_gridder_create(&g, &spec));
     const int64_t pixel_bytes = msi_image_pixel_bytes(msi_gridder_precision(g));
-    b.sample_bytes *= 2 * (double)pixel_bytes;
+    b.sample_bytes *= (double)msi_gridder_store_bytes(g, 1, 0) / spec.n_plane;
     plan->slot_bytes = slot_bytes();
     plan->image_bytes = spec.n_plane * msi_image_n_pixel(&models->geometry) * pixel_bytes;
     if (!need->model_in_memory) {

@@ -76,8 +76,9 @@ static void test_defaults(void **state)
     assert_true(o.accuracy == 1e-4);
     assert_int_equal(o.n_pol, 1);
     assert_int_equal(o.pol[0], MSI_POL_I);
-    assert_int_equal(o.gridder, MSI_METHOD_WGRID);
-    assert_true(o.strategy == MSI_STRATEGY_AUTO && o.n_slice == 0 && o.kernel == MSI_KERNEL_AUTO);
+    assert_string_equal(o.gridder, "wgrid");
+    assert_string_equal(o.strategy, "auto");
+    assert_true(o.n_slice == 0 && o.kernel == MSI_KERNEL_AUTO);
     assert_int_equal(o.backend, MSI_BACKEND_AUTO);
     assert_int_equal(o.precision, MSI_PRECISION_AUTO);
     assert_true(o.padding == 0 && o.channels_out == 1 && o.intervals_out == 1 && o.mf_weighting == 1);
@@ -191,14 +192,19 @@ static void test_gridders(void **state)
 {
     (void)state;
     msi_options o = parsed("-gridder wproj -strategy tile -wstack-slices 7 -kernel texture");
-    assert_true(o.gridder == MSI_METHOD_WPROJ && o.strategy == MSI_STRATEGY_TILE && o.n_slice == 7);
+    assert_string_equal(o.gridder, "wproj");
+    assert_string_equal(o.strategy, "tile");
+    assert_int_equal(o.n_slice, 7);
     assert_true(o.kernel == MSI_KERNEL_TEXTURE && o.accuracy == 1e-2);
     msi_options_free(&o);
     o = parsed("-accuracy 1e-3 -strategy window -wstack-slices auto -gridder wproj");
-    assert_true(o.strategy == MSI_STRATEGY_WINDOW && o.n_slice == 0 && o.accuracy == 1e-3);
+    assert_string_equal(o.strategy, "window");
+    assert_true(o.n_slice == 0 && o.accuracy == 1e-3);
     msi_options_free(&o);
     o = parsed("-strategy subgrid");
-    assert_true(o.gridder == MSI_METHOD_WGRID && o.strategy == MSI_STRATEGY_SUBGRID && o.accuracy == 1e-4);
+    assert_string_equal(o.gridder, "wgrid");
+    assert_string_equal(o.strategy, "subgrid");
+    assert_true(o.accuracy == 1e-4);
     msi_options_free(&o);
     refused_value("-strategy tile", "-strategy tile: -gridder wgrid", "auto, planes, subgrid");
     refused_value("-gridder wproj -strategy planes", "-strategy planes: -gridder wproj", "makes images by");
