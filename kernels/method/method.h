@@ -27,6 +27,9 @@ typedef struct msi_plan_request {
     int lasts;                         /* the plan serves several fillings of the store with one model */
 } msi_plan_request;
 
+/* msi_plan_threads - threads of the host that a plan's work is spread over. */
+int msi_plan_threads(const msi_plan_request *request);
+
 /* Wall seconds that a stage adds. */
 typedef struct msi_stage_times {
     double sort_s, grid_s, transform_s, correct_s, transfer_s;

@@ -282,9 +282,13 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
     int order = bend_order(tolerance);
     double l = 0.5 * (double)plan->image.nx * plan->image.cell_x_rad;
     double m = 0.5 * (double)plan->image.ny * plan->image.cell_y_rad;
-    if (g->w_width == 1) return msi_error_set(MSI_ERANGE, "w matters nowhere in this field: there are no w-towers");
+    if (g->w_width == 1)
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "strategy: w matters nowhere in this field, so there are no w-towers"),
+            "strategy");
     if (hypot(l, m) > FARTHEST)
-        return msi_error_set(MSI_ERANGE, "this field reaches too near the horizon for w-towers");
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "strategy: this field reaches too near the horizon for w-towers"), "strategy");
     reach r;
     MSI_TRY(measure_reach(&r, plan, tolerance, order));
     memset(out, 0, sizeof *out);
@@ -298,6 +302,8 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
             t.cost_s = towers_cost(&t, plan, load, whole, cost);
             if (t.cost_s < out->cost_s) *out = t;
         }
-    if (!out->size) return msi_error_set(MSI_ERANGE, "no subgrid holds a w-tower of this field");
+    if (!out->size)
+        return msi_error_about(msi_error_set(MSI_ERANGE, "strategy: no subgrid holds a w-tower of this field"),
+                               "strategy");
     return MSI_OK;
 }

@@ -2,7 +2,6 @@
 #include "kernels/towers/wgrid_tower_method.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -66,7 +65,7 @@ static void cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
                       int64_t held, int64_t *host, int64_t *device)
 {
     const msi_wgrid_geometry *g = &plan->grid;
-    int n_thread = request->spec->n_thread ? request->spec->n_thread : omp_get_max_threads();
+    int n_thread = msi_plan_threads(request);
     int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
     *host = request->spec->predict ? msi_wgrid_tower_cpu_predict_bytes(plan, towers, n_thread, held)
                                    : msi_wgrid_tower_cpu_bytes(plan, towers, n_thread);
@@ -144,24 +143,19 @@ static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_requ
     const msi_cost_model *whole = for_cpu ? cpu.whole : backend->whole;
     const msi_tower_cost *small = for_cpu ? cpu.small : backend->small;
     msi_wgrid_plan best;
-    MSI_TRY(msi_wgrid_plan_make(&best, &s->geometry, s->accuracy, request->precision, s->least_padding,
-                                request->n_sample, request->w_min_lambda, request->w_max_lambda, whole));
-    best.device = s->device;
+    msi_wgrid_request wanted = msi_wgrid_request_of(request, whole);
+    MSI_TRY(msi_wgrid_plan_make(&best, &wanted));
     int asked = !msi_strategy_is_open(s->strategy);
     if (!asked && best.cost_s - best.sample_cost_s < LEAST_PLANES_S)
-        return msi_error_set(MSI_ERANGE, "w-planes take too little time for w-towers to gain any");
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "strategy: w-planes take too little time for w-towers to gain any"), "strategy");
     /* The best width comes last: where no towers serve, its reason is the one to tell. */
     for (int width = best.grid.w_width - (WIDTHS_TRIED - 1); width <= best.grid.w_width; width++) {
         msi_wgrid_plan plan = best;
         msi_tower_load load;
         msi_tower_plan towers;
-        if (width < best.grid.w_width &&
-            (width < MSI_PSWF_MIN_WIDTH ||
-             msi_wgrid_plan_make_width(&plan, width, width, &s->geometry, s->accuracy, request->precision,
-                                       s->least_padding, request->n_sample, request->w_min_lambda,
-                                       request->w_max_lambda, whole)))
-            continue;
-        plan.device = s->device;
+        wanted.least_width = wanted.most_width = width;
+        if (width < best.grid.w_width && (width < MSI_PSWF_MIN_WIDTH || msi_wgrid_plan_make(&plan, &wanted))) continue;
         rc = backend->lay_tiles(&plan);
         if (!rc) rc = msi_tower_load_make(&load, &plan, request->store, request->n_sample);
         if (!rc) rc = msi_tower_plan_make(&towers, &plan, TOWERS_PART * s->accuracy, &load, whole, small);
@@ -182,20 +176,12 @@ static int make(msi_plan **out, const tower_backend *backend, const msi_plan_req
         msi_free(p);
         return rc;
     }
-    const msi_wgrid_geometry *g = &p->wgrid.grid;
-    int n_unit = !backend->uses_threads         ? 1
-                 : request->spec->n_thread != 0 ? request->spec->n_thread
-                                                : omp_get_max_threads();
+    const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
     p->backend = backend;
     p->lasts = request->lasts;
     p->held = backend->hold(&p->wgrid, &p->towers, request);
-    r->width = g->width;
-    r->w_width = g->w_width;
-    r->nu = g->nu;
-    r->nv = g->nv;
-    r->n_w = g->n_w;
+    msi_wgrid_plan_report(&p->wgrid, r);
     r->n_w_resident = 1;
-    r->w_step = g->w_step;
     r->n_tower = p->towers.n_tower;
     r->tower_planes = p->towers.n_plane;
     r->subgrid = p->towers.size;

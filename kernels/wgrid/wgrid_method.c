@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/wgrid/wgrid_method.h"
 
-#include <omp.h>
-
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_degrid_cpu.h"
@@ -95,29 +93,21 @@ static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_req
     const msi_gridder_spec *s = request->spec;
     msi_plan *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
-    const msi_cost_model *cost = s->plan_for == MSI_BACKEND_CPU ? &msi_wgrid_cpu_cost : backend->cost;
-    int rc = msi_wgrid_plan_make(&p->wgrid, &s->geometry, s->accuracy, request->precision, s->least_padding,
-                                 request->n_sample, request->w_min_lambda, request->w_max_lambda, cost);
+    const msi_wgrid_request wanted =
+        msi_wgrid_request_of(request, s->plan_for == MSI_BACKEND_CPU ? &msi_wgrid_cpu_cost : backend->cost);
+    int rc = msi_wgrid_plan_make(&p->wgrid, &wanted);
     if (!rc && backend->check) rc = backend->check(&p->wgrid);
     if (rc) {
         msi_free(p);
         return rc;
     }
     p->backend = backend;
-    p->wgrid.device = s->device;
     p->lasts = request->lasts;
     p->n_resident = backend->resident(&p->wgrid, request);
-    const msi_wgrid_geometry *g = &p->wgrid.grid;
+    const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
     int64_t device;
-    int n_unit = !backend->uses_threads ? 1 : s->n_thread ? s->n_thread : omp_get_max_threads();
-    r->width = g->width;
-    r->w_width = g->w_width;
-    r->nu = g->nu;
-    r->nv = g->nv;
-    r->n_w = g->n_w;
+    msi_wgrid_plan_report(&p->wgrid, r);
     r->n_w_resident = p->n_resident;
-    r->w_step = g->w_step;
-    r->error_estimate = p->wgrid.error_estimate;
     r->estimate_s = p->wgrid.cost_s * request->n_image / n_unit;
     backend->bytes(&p->wgrid, request, 1, &r->least_grid_bytes, &device);
     backend->bytes(&p->wgrid, request, p->n_resident, &r->grid_bytes, &r->device_bytes);

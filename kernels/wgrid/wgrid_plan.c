@@ -65,33 +65,27 @@ static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, doubl
     g->w_first = w_low - 0.5 * (g->width - 1) * g->w_step;
     double planes = (w_high - w_low) / g->w_step;
     if (planes > 1e6)
-        return msi_error_set(MSI_ERANGE,
-                             "this field with w up to %.3g wavelengths needs %.3g w-planes; image a smaller field",
-                             w_high, planes);
+        return msi_error_set(
+            MSI_ERANGE, "geometry: this field with w up to %.3g wavelengths needs %.3g w-planes; image a smaller one",
+            w_high, planes);
     g->n_w = (int32_t)ceil(planes - 0.5 + 1e-6) + g->width;
     return MSI_OK;
 }
 
-/* What plans are made for, and the cheapest so far. */
-typedef struct plan_search {
-    const msi_image_geometry *image;
-    msi_precision precision;
-    double accuracy, least_padding;
-    int64_t n_sample;
-    double w_low, w_high;
-    const msi_cost_model *cost;
-    msi_wgrid_plan *best;
-} plan_search;
+/* The range of |w| in wavelengths. */
+typedef struct w_range {
+    double low, high;
+} w_range;
 
-/* The plan of a width, where it reaches the accuracy and costs less than the best. */
-static int try_width(const plan_search *s, int width)
+/* Makes a width's plan the best, where it reaches the accuracy and costs less than the best so far. */
+static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w, int width)
 {
-    const msi_image_geometry *image = s->image;
+    const msi_image_geometry *image = &s->image;
     double n_min = msi_field_n_range(image);
     /* Where no pixel's phase ever turns by a tenth of the accuracy, w is left out. */
-    int has_w = 2 * MSI_PI * s->w_high * -n_min > 0.1 * s->accuracy;
+    int has_w = 2 * MSI_PI * w.high * -n_min > 0.1 * s->accuracy;
     /* Phases of doubles are off by half a unit in the last place; no window mends that. */
-    double phase_floor = MSI_PI * DBL_EPSILON * s->w_high * -n_min;
+    double phase_floor = MSI_PI * DBL_EPSILON * w.high * -n_min;
     double sigma = msi_pswf_least_sigma(width, MARGIN * s->accuracy / sqrt(has_w ? 3 : 2));
     for (; sigma <= MAX_SIGMA; sigma *= 1.05) {
         double padding = fmax(sigma, s->least_padding);
@@ -100,9 +94,9 @@ static int try_width(const plan_search *s, int width)
         g.nv = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
         if (g.nu > INT32_MAX / 4 || g.nv > INT32_MAX / 4) break;
         g.n_mid = has_w ? 0.5 * n_min : 0;
-        int laid = has_w ? lay_w_planes(&g, sigma, s->w_low, s->w_high) : MSI_OK;
+        int laid = has_w ? lay_w_planes(&g, sigma, w.low, w.high) : MSI_OK;
         double sample_s = sample_cost(&g, s->n_sample, s->cost), cost_s = plane_cost(&g, image, s->cost) + sample_s;
-        if (!laid && cost_s >= s->best->cost_s) return MSI_OK; /* more padding costs no less */
+        if (!laid && cost_s >= best->cost_s) return MSI_OK; /* more padding costs no less */
         double u_sigma = fmin((double)g.nu / (double)image->nx, (double)g.nv / (double)image->ny);
         msi_pswf u_window, w_window;
         MSI_TRY(msi_pswf_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
@@ -111,14 +105,15 @@ static int try_width(const plan_search *s, int width)
         double error = total_error(&u_window, &w_window, has_w, rounding);
         if (error > MARGIN * s->accuracy || (s->precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
         if (laid) return laid;
-        *s->best = (msi_wgrid_plan){.image = *image,
-                                    .grid = g,
-                                    .window = u_window,
-                                    .w_window = w_window,
-                                    .precision = s->precision,
-                                    .error_estimate = hypot(error, phase_floor),
-                                    .cost_s = cost_s,
-                                    .sample_cost_s = sample_s};
+        *best = (msi_wgrid_plan){.image = *image,
+                                .device = s->device,
+                                 .grid = g,
+                                 .window = u_window,
+                                 .w_window = w_window,
+                                 .precision = s->precision,
+                                 .error_estimate = hypot(error, phase_floor),
+                                 .cost_s = cost_s,
+                                 .sample_cost_s = sample_s};
         return MSI_OK;
     }
     return MSI_OK;
@@ -135,20 +130,35 @@ void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets)
     }
 }
 
-int msi_wgrid_plan_make_width(msi_wgrid_plan *plan, int least_width, int most_width, const msi_image_geometry *image,
-                              double accuracy, msi_precision precision, double least_padding, int64_t n_sample,
-                              double w_min_lambda, double w_max_lambda, const msi_cost_model *cost)
+msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const msi_cost_model *cost)
 {
-    double w_low = w_min_lambda <= w_max_lambda ? w_min_lambda : 0;
-    plan_search search = {image, precision, accuracy, least_padding, n_sample, w_low, fmax(w_low, w_max_lambda),
-                          cost,  plan};
+    return (msi_wgrid_request){.image = request->spec->geometry,
+                               .accuracy = request->spec->accuracy,
+                               .precision = request->precision,
+                               .least_padding = request->spec->least_padding,
+                               .n_sample = request->n_sample,
+                               .w_min_lambda = request->w_min_lambda,
+                               .w_max_lambda = request->w_max_lambda,
+                               .cost = cost,
+                               .device = request->spec->device};
+}
+
+int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request)
+{
+    const msi_image_geometry *image = &request->image;
+    const int least_width = request->least_width ? request->least_width : MSI_PSWF_MIN_WIDTH;
+    const int most_width = request->most_width ? request->most_width : MSI_PSWF_MAX_WIDTH;
+    const double low = request->w_min_lambda <= request->w_max_lambda ? request->w_min_lambda : 0;
+    const w_range w = {low, fmax(low, request->w_max_lambda)};
     memset(plan, 0, sizeof *plan);
     plan->cost_s = HUGE_VAL;
-    for (int width = least_width; width <= most_width; width++) MSI_TRY(try_width(&search, width));
+    for (int width = least_width; width <= most_width; width++) MSI_TRY(try_width(plan, request, w, width));
     msi_wgrid_geometry *g = &plan->grid;
     if (!g->width)
-        return msi_error_set(MSI_ERANGE, "no window of up to %d cells reaches -accuracy %g for an image of %lld x %lld",
-                             most_width, accuracy, (long long)image->nx, (long long)image->ny);
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "accuracy %g is beyond windows of up to %d cells for an image of %lld x %lld",
+                          request->accuracy, most_width, (long long)image->nx, (long long)image->ny),
+            "accuracy");
     msi_wgrid_plan_lay_tiles(plan, MAX_BUCKETS);
     g->u_cells_per_m_hz = -(double)g->nu * image->cell_x_rad / MSI_SPEED_OF_LIGHT;
     g->v_cells_per_m_hz = (double)g->nv * image->cell_y_rad / MSI_SPEED_OF_LIGHT;
@@ -158,10 +168,15 @@ int msi_wgrid_plan_make_width(msi_wgrid_plan *plan, int least_width, int most_wi
     return MSI_OK;
 }
 
-int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, double accuracy, msi_precision precision,
-                        double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,
-                        const msi_cost_model *cost)
+void msi_wgrid_plan_report(const msi_wgrid_plan *plan, msi_gridder_report *report)
 {
-    return msi_wgrid_plan_make_width(plan, MSI_PSWF_MIN_WIDTH, MSI_PSWF_MAX_WIDTH, image, accuracy, precision,
-                                     least_padding, n_sample, w_min_lambda, w_max_lambda, cost);
+    const msi_wgrid_geometry *g = &plan->grid;
+    report->width = g->width;
+    report->w_width = g->w_width;
+    report->nu = g->nu;
+    report->nv = g->nv;
+    report->n_w = g->n_w;
+    report->w_step = g->w_step;
+    report->n_tower = report->tower_planes = report->subgrid = 0;
+    report->error_estimate = plan->error_estimate;
 }

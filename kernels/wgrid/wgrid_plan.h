@@ -6,6 +6,7 @@
 #include "core/image.h"
 #include "kernels/transform/pswf.h"
 #include "kernels/method/geometry.h"
+#include "kernels/method/method.h"
 #include "kernels/method/plan_choice.h"
 
 #ifdef __cplusplus
@@ -18,29 +19,44 @@ typedef struct msi_wgrid_plan {
     msi_pswf window;   /* along u and v */
     msi_pswf w_window; /* along w; same width, its own oversampling */
     msi_precision precision;
-    int device;            /* CUDA ordinal, for the GPU backend; msi_wgrid_plan_make leaves 0 */
+    int device;            /* CUDA ordinal, for the GPU backend */
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* the model's estimate for one image plane on one unit of the backend */
     double sample_cost_s;  /* of it, for samples */
 } msi_wgrid_plan;
 
+/* What a plan is to reach, and for which samples. */
+typedef struct msi_wgrid_request {
+    msi_image_geometry image;
+    double accuracy; /* relative L2 of the image */
+    msi_precision precision;
+    double least_padding;        /* the padded grid is at least this many times the image; 0: free choice */
+    int least_width, most_width; /* taps of the window; 0: those that there are */
+    int64_t n_sample;
+    double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
+    const msi_cost_model *cost;        /* borrowed */
+    int device;                        /* CUDA ordinal, for the GPU backend */
+} msi_wgrid_request;
+
+/* msi_wgrid_request_of - a gridder's request, to be planned with a backend's cost. */
+msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const msi_cost_model *cost);
+
 /*
- * msi_wgrid_plan_make - the cheapest plan that reaches the accuracy.
+ * msi_wgrid_plan_make - find the cheapest plan that reaches the accuracy.
  *
- * Given: n_sample, |w| range in wavelengths (w_min > w_max: no samples)
- * Returns: 0, MSI_ERANGE (no window reaches the accuracy on a grid that 32-bit cells can index)
+ * Returned: *plan
+ * Returns:  0, MSI_ERANGE (no window reaches the accuracy on a grid that 32-bit cells can index)
  * Notes: u, v and w errors add in squares; each axis is given its part of 0.7 accuracy. dw follows from the
  *        field's range of n - 1, centred: dw = 1 / (sigma_w (max - min of n - 1)).
  * Source: improved w-stacking is Ye, Gull, Tan & Nikolic 2022, w-gridding Arras et al. 2021.
  */
-int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_image_geometry *image, double accuracy, msi_precision precision,
-                        double least_padding, int64_t n_sample, double w_min_lambda, double w_max_lambda,
-                        const msi_cost_model *cost);
+int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request);
 
-/* msi_wgrid_plan_make_width - the same with a window of least_width to most_width cells. */
-int msi_wgrid_plan_make_width(msi_wgrid_plan *plan, int least_width, int most_width, const msi_image_geometry *image,
-                              double accuracy, msi_precision precision, double least_padding, int64_t n_sample,
-                              double w_min_lambda, double w_max_lambda, const msi_cost_model *cost);
+/*
+ * msi_wgrid_plan_report - copy a plan's figures into a report: window, grid, w-planes and error; no towers.
+ * Returned: report's width to w_step, n_w_resident apart; n_tower, tower_planes, subgrid: 0; error_estimate
+ */
+void msi_wgrid_plan_report(const msi_wgrid_plan *plan, msi_gridder_report *report);
 
 /* msi_wgrid_plan_lay_tiles - the smallest tiles with which there are no more than most_buckets of tiles and planes. */
 void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets);

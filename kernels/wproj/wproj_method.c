@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/wproj/wproj_method.h"
 
-#include <omp.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -125,11 +124,10 @@ static int cpu_plan(msi_plan **out, const msi_strategy *row, const msi_plan_requ
         {"window", "window on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_WINDOW},
         {"gather", "gather on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_REFERENCE},
         {"scatter", "scatter on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_SCATTER}};
-    const msi_gridder_spec *s = request->spec;
     const wproj_strategy *strategy = find(all, row);
     MSI_TRY(make(out, strategy, host_table_bytes(request->host_bytes), request, r));
     (*out)->cpu = strategy->cpu;
-    r->estimate_s /= s->n_thread ? s->n_thread : omp_get_max_threads();
+    r->estimate_s /= msi_plan_threads(request);
     if (strategy->cpu != MSI_WPROJ_CPU_TILE) r->estimate_s *= PLAIN_TIMES;
     r->grid_bytes = r->least_grid_bytes = msi_wproj_box_bytes(&(*out)->wproj, request->n_sample);
     r->device_bytes = 0;

@@ -107,12 +107,20 @@ void msi_case_free(msi_case_data *d)
 /* Whether a strategy of the default gridder is compiled in and its backend is there. */
 static int is_available(const char *strategy, msi_backend backend)
 {
-    int n;
-    const msi_strategy *all = msi_strategies(&n);
-    for (int i = 0; i < n; i++)
-        if (all[i].backend == backend && strcmp(all[i].method, "wgrid") == 0 && strcmp(all[i].name, strategy) == 0)
-            return msi_strategy_available(&all[i]);
-    return 0;
+    const msi_strategy *s = msi_strategy_find("wgrid", strategy, backend);
+    return s && msi_strategy_available(s);
+}
+
+msi_wgrid_request msi_case_request(const msi_image_geometry *image, const msi_vis_store *store, double accuracy,
+                                   msi_precision precision, const msi_cost_model *cost)
+{
+    return (msi_wgrid_request){.image = *image,
+                               .accuracy = accuracy,
+                               .precision = precision,
+                               .n_sample = store->n_sample,
+                               .w_min_lambda = store->w_min_lambda,
+                               .w_max_lambda = store->w_max_lambda,
+                               .cost = cost};
 }
 
 int msi_case_choose(int argc, char **argv, msi_backend *backend, const char **strategy, int *brief)

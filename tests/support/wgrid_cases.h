@@ -8,6 +8,8 @@
 #include "core/image.h"
 #include "core/vis_block.h"
 #include "kernels/gridder.h"
+#include "kernels/store/vis_store.h"
+#include "kernels/wgrid/wgrid_plan.h"
 
 /* A field and an array: uvw is drawn so that |u|, |v| reach close to 1/(2 cell), |w| up to w_ratio of that. A stretch,
  * number of planes or band of 0 stands for 1. */
@@ -52,6 +54,10 @@ int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec);
  * Returns:  0, or 77 with a line that says why where that cannot run here
  */
 int msi_case_choose(int argc, char **argv, msi_backend *backend, const char **strategy, int *brief);
+
+/* msi_case_request - what the default gridder plans for a store's samples. */
+msi_wgrid_request msi_case_request(const msi_image_geometry *image, const msi_vis_store *store, double accuracy,
+                                   msi_precision precision, const msi_cost_model *cost);
 
 /* msi_case_image - one image of everything in the case by a gridder. Fails the test on an error. */
 void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_image *image, msi_gridder_report *report);

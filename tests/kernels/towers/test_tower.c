@@ -52,9 +52,9 @@ static void job_make(job *j, const msi_case *c, double accuracy, int coordinates
     memset(j, 0, sizeof *j);
     msi_case_make(&j->data, c, 5);
     fill_store(j, coordinates, precision);
-    assert_int_equal(msi_wgrid_plan_make(&j->plan, &j->data.geometry, accuracy, precision, 0, j->store.n_sample,
-                                         j->store.w_min_lambda, j->store.w_max_lambda, &msi_wgrid_cpu_cost),
-                     0);
+    const msi_wgrid_request request =
+        msi_case_request(&j->data.geometry, &j->store, accuracy, precision, &msi_wgrid_cpu_cost);
+    assert_int_equal(msi_wgrid_plan_make(&j->plan, &request), 0);
 }
 
 static void job_free(job *j)

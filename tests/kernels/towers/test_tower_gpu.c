@@ -48,9 +48,8 @@ static void job_make(job *j, double accuracy, msi_precision precision, int coord
     msi_vis_store_init(&j->store, 2, precision, 0.5 / g->cell_x_rad, 0.5 / g->cell_y_rad, 0, NULL);
     j->store.coordinates = coordinates;
     assert_int_equal(msi_vis_store_add(&j->store, &j->data.block), 0);
-    assert_int_equal(msi_wgrid_plan_make(&j->plan, g, accuracy, precision, 0, j->store.n_sample, j->store.w_min_lambda,
-                                         j->store.w_max_lambda, &msi_wgrid_cuda_cost),
-                     0);
+    const msi_wgrid_request request = msi_case_request(g, &j->store, accuracy, precision, &msi_wgrid_cuda_cost);
+    assert_int_equal(msi_wgrid_plan_make(&j->plan, &request), 0);
     msi_tower_load load;
     const int32_t size = 160;
     msi_tower_cost cost = msi_wgrid_tower_cuda_cost;

@@ -538,9 +538,8 @@ static void test_every_ring(void **state)
     msi_vis_store_init(&store, 1, MSI_FP32, 1, 1, 0, NULL);
     store.coordinates = 1;
     assert_int_equal(msi_vis_store_add(&store, &f.data.block), 0);
-    assert_int_equal(msi_wgrid_plan_make(&plan, &f.data.geometry, 1e-5, MSI_FP32, 0, store.n_sample, store.w_min_lambda,
-                                         store.w_max_lambda, &msi_wgrid_cpu_cost),
-                     0);
+    const msi_wgrid_request request = msi_case_request(&f.data.geometry, &store, 1e-5, MSI_FP32, &msi_wgrid_cpu_cost);
+    assert_int_equal(msi_wgrid_plan_make(&plan, &request), 0);
     assert_true(plan.grid.n_w == report.n_w && plan.grid.n_w > 2 * plan.grid.w_width);
     msi_c64 *vis = msi_test_alloc(f.n, sizeof *vis);
     for (int64_t n = 1; n <= plan.grid.n_w; n++) {

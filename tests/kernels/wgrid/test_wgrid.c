@@ -249,9 +249,8 @@ static void test_memory(void **state)
     const int plane = 0;
     msi_vis_store_init(&store, 1, MSI_FP32, 0.5 / data.geometry.cell_x_rad, 0.5 / data.geometry.cell_y_rad, 0, NULL);
     assert_int_equal(msi_vis_store_add(&store, &data.block), 0);
-    assert_int_equal(msi_wgrid_plan_make(&plan, &data.geometry, 1e-5, MSI_FP32, 0, store.n_sample, store.w_min_lambda,
-                                         store.w_max_lambda, &msi_wgrid_cpu_cost),
-                     0);
+    const msi_wgrid_request request = msi_case_request(&data.geometry, &store, 1e-5, MSI_FP32, &msi_wgrid_cpu_cost);
+    assert_int_equal(msi_wgrid_plan_make(&plan, &request), 0);
     assert_true(plan.grid.n_w > 2 * plan.grid.w_width);
     for (int64_t n = 1; n <= plan.grid.n_w; n++) {
         assert_int_equal(msi_image_alloc(&image, &data.geometry, 1, MSI_FP32), 0);
