@@ -6,12 +6,13 @@
 #include "kernels/transform/pswf.h"
 #include "kernels/method/geometry.h"
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/method/gridder_spec.h"
 #include "kernels/store/store_rows.h"
 #include "kernels/transform/screen_cuda.cuh"
 
 namespace {
 
-constexpr int MAX_PLANES = 32;
+constexpr int MAX_PLANES = MSI_GRIDDER_MAX_PLANES;
 
 /* Warps of a gridding block: as many as leave its taps inside 48 KB of shared memory. */
 template <typename T, int WIDTH> constexpr int WARPS = sizeof(T) * WIDTH > 96 ? 2 : 4;

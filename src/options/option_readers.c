@@ -15,8 +15,7 @@ enum { MIN_SIZE = 16, MAX_SIZE = 1 << 30, MAX_OPTION_NAME = 32 };
 
 _Static_assert(sizeof(msi_backend) == sizeof(int) && sizeof(msi_precision_choice) == sizeof(int) &&
                    sizeof(msi_log_level) == sizeof(int) && sizeof(msi_ms_write_op) == sizeof(int) &&
-                   sizeof(msi_model_interpolation) == sizeof(int) && sizeof(msi_gridding_method) == sizeof(int) &&
-                   sizeof(msi_gridding_strategy) == sizeof(int) && sizeof(msi_kernel_lookup) == sizeof(int),
+                   sizeof(msi_model_interpolation) == sizeof(int) && sizeof(msi_kernel_lookup) == sizeof(int),
                "choices and flags are stored as int");
 
 /* "-name", for messages. */

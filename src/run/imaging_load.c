@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/imaging_load.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@
 #include "src/preprocess/phase_shift.h"
 #include "src/run/block_stream.h"
 #include "src/run/block_workspace.h"
+
+static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder takes every plane, and the PSF");
 
 /* A block, and how its parts are made ready. */
 typedef struct block_load {

@@ -12,6 +12,7 @@
 #define MSI_KERNELS_WINDOW_ORDER_CUDA_H
 
 #include "kernels/gpu/gpu_stream.h"
+#include "kernels/method/gridder_spec.h"
 #include "kernels/store/store_rows.h"
 #include "kernels/wproj/job/wproj_job.h"
 
@@ -19,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = 32 };
+enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = MSI_GRIDDER_MAX_PLANES };
 
 /* A block is visibilities in device memory: of one spectral setup, as in msi_vis_segment, or of several, one after the
  * other. All pointers are borrowed. */
