@@ -240,7 +240,7 @@ static msi_plan_request request_of(const msi_gridder *g)
                               .precision = g->precision,
                               .n_image = n_image(&g->spec),
                               .host_bytes = host_memory(g),
-                              .lasts = g->expected.n_sample > 0};
+                              .keeps_model = g->expected.n_sample > 0};
 }
 
 /* Plans and strategies take OpenMP's number of threads; the caller's own setting is put back by end_threads. */
@@ -414,13 +414,13 @@ int msi_gridder_predict(msi_gridder *g)
     const msi_vis_store *s = &g->store;
     if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction without a model");
     if (!s->n_sample) return MSI_OK;
-    const int threads_before = begin_threads(g), lasts = g->expected.n_sample > 0;
+    const int threads_before = begin_threads(g), keeps_model = g->expected.n_sample > 0;
     int rc = MSI_OK;
-    if (!lasts) forget_plan(g);
+    if (!keeps_model) forget_plan(g);
     if (!g->plan) {
         await_device(g->strategy, g->spec.device);
         msi_plan_request request = request_of(g);
-        if (lasts)
+        if (keeps_model)
             request_foreseen(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
                              g->expected.w_max_lambda);
         else

@@ -24,7 +24,7 @@ typedef struct msi_plan_request {
     double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
     const struct msi_vis_store *store; /* the samples; NULL where they are only foreseen */
     int64_t host_bytes;                /* host memory left for grids */
-    int lasts;                         /* the plan serves several fillings of the store with one model */
+    int keeps_model; /* the plan serves several fillings of the store with one model: keep what is made of it */
 } msi_plan_request;
 
 /* msi_plan_threads - threads of the host that a plan's work is spread over. */

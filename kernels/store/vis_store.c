@@ -259,23 +259,23 @@ static int select_rows(msi_vis_store *s, const incoming *in, int64_t *n_kept)
     int64_t n_row = in->block->n_row, n_sample = 0, n_outside = 0, n = 0;
     double w_min = HUGE_VAL, w_max = 0;
     if (n_row > s->kept_capacity) {
-        msi_free(s->kept);
-        s->kept = NULL;
+        msi_free(s->kept_row);
+        s->kept_row = NULL;
         s->kept_capacity = 0;
-        MSI_TRY(msi_alloc(&s->kept, n_row, sizeof *s->kept, "visibility store"));
+        MSI_TRY(msi_alloc(&s->kept_row, n_row, sizeof *s->kept_row, "visibility store"));
         s->kept_capacity = n_row;
     }
 #pragma omp parallel for schedule(static) reduction(+ : n_sample, n_outside) reduction(min : w_min) reduction(max : w_max)
     for (int64_t row = 0; row < n_row; row++) {
         tally t = {.w_min = HUGE_VAL};
-        s->kept[row] = tally_row(s, in, row, &t) ? row : -1;
+        s->kept_row[row] = tally_row(s, in, row, &t) ? row : -1;
         n_sample += t.n_sample;
         n_outside += t.n_outside;
         w_min = fmin(w_min, t.w_min);
         w_max = fmax(w_max, t.w_max);
     }
     for (int64_t row = 0; row < n_row; row++)
-        if (s->kept[row] >= 0) s->kept[n++] = row;
+        if (s->kept_row[row] >= 0) s->kept_row[n++] = row;
     s->n_sample += n_sample;
     s->n_outside += n_outside;
     s->w_min_lambda = fmin(s->w_min_lambda, w_min);
@@ -314,7 +314,7 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
             int64_t at = g->n_row, room = g->n_row_max - at;
             n = n_kept - done < room ? n_kept - done : room;
 #pragma omp parallel for schedule(static)
-            for (int64_t i = 0; i < n; i++) copy_row(s, &in, s->kept[done + i], g, at + i);
+            for (int64_t i = 0; i < n; i++) copy_row(s, &in, s->kept_row[done + i], g, at + i);
             g->n_row += n;
             if (!s->coordinates) sum_weights(s, g, at, n);
         }
@@ -414,6 +414,6 @@ void msi_vis_store_free(msi_vis_store *s)
         msi_free(p);
     }
     msi_free(s->segment);
-    msi_free(s->kept);
+    msi_free(s->kept_row);
     memset(s, 0, sizeof *s);
 }

@@ -35,7 +35,7 @@ typedef struct msi_vis_store {
     struct msi_vis_setup *setup; /* linked list of distinct channel lists */
     struct msi_vis_arena *arena; /* linked list of memory pieces, newest first */
     struct msi_vis_arena *spare; /* pieces that msi_vis_store_clear left */
-    int64_t *kept;               /* [kept_capacity] rows of the block at hand that are kept */
+    int64_t *kept_row;           /* [kept_capacity] rows of the block at hand that are stored */
     int64_t kept_capacity;
     int64_t memory_budget; /* bytes in memory before arenas go to files */
     const char *temp_dir;

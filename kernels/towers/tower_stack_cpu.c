@@ -83,7 +83,7 @@ static char *row_of(const msi_tower_stacks *s, const char *plane, int64_t row)
     return (char *)plane + row * s->pitch * s->cell_bytes;
 }
 
-/* Rows that samples of some rows of tiles touch, and one on either side: see msi_degrid_source. */
+/* Rows that samples of some rows of tiles touch, and one on either side: see msi_grid_source. */
 static void rows_of_tiles(const msi_tower_stacks *s, uint32_t tile_rows, uint8_t *touched)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;

@@ -19,7 +19,7 @@
 
 static const int32_t sizes[] = {32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512};
 
-/* Measured as msi_wgrid_cpu_cost. */
+/* These rates were measured as those of msi_wgrid_cpu_cost. */
 const msi_tower_cost msi_wgrid_tower_cpu_cost = {.fft_flop_s = 3.5e10,
                                                  .cell_s = 1e-9,
                                                  .far_cell_s = 2e-9,
@@ -29,7 +29,7 @@ const msi_tower_cost msi_wgrid_tower_cpu_cost = {.fft_flop_s = 3.5e10,
 
 enum { G = MSI_GRID_GUARD };
 
-/* Subgrids whose sums wait for each other, for each thread. */
+/* Sums of so many subgrids for each thread wait for each other before they are added to the whole plane. */
 enum { ITEMS_A_THREAD = 4 };
 
 typedef struct tower_cpu {
@@ -85,16 +85,15 @@ static uint32_t grid_first_plane(const tower_cpu *c, const msi_tower_item *item,
 {
     const msi_wgrid_geometry *g = c->g;
     int64_t edge = c->towers->core / g->tile;
+    const msi_ring_step step = {.w0_begin = w0, .w0_end = w0 + 1, .low = w0, .high = w0 + g->w_width};
     uint32_t tile_rows = 0;
     for (int64_t t = 0; t < edge; t++) {
         int64_t tv = item->sv * edge + t;
         if (!msi_tower_tile_runs(g, &c->buckets, w0, item->su * edge, tv, edge)) continue;
         tile_rows |= (uint32_t)1 << t;
         for (int64_t tu = item->su * edge; tu < (item->su + 1) * edge && tu < g->n_tile_u; tu++) {
-            int64_t n_run = msi_tower_tile_runs(g, &c->buckets, w0, tu, tv, 1);
-            if (n_run)
-                msi_tile_grid(&c->tiles, planes, image_plane, tv * g->n_tile_u + tu, n_run, w0, w0 + 1, w0,
-                              w0 + g->w_width);
+            const msi_tile_work work = {tv * g->n_tile_u + tu, msi_tower_tile_runs(g, &c->buckets, w0, tu, tv, 1)};
+            if (work.n_run) msi_tile_grid(&c->tiles, planes, image_plane, &work, &step);
         }
     }
     return tile_rows;
@@ -105,7 +104,7 @@ static void grid_item(const tower_cpu *c, int image_plane, int64_t tower, const 
     const msi_wgrid_geometry *g = c->g;
     const msi_tower_plan *t = c->towers;
     char **ring = msi_tower_ring(&c->stacks);
-    uint32_t held[MSI_PSWF_MAX_WIDTH] = {0}; /* rows of tiles of each plane of the ring */
+    uint32_t used[MSI_PSWF_MAX_WIDTH] = {0}; /* rows of tiles that hold samples, of each plane of the ring */
     const msi_tile_planes planes = {.plane = ring,
                                     .n_ring = g->w_width,
                                     .n_row = t->size,
@@ -114,8 +113,8 @@ static void grid_item(const tower_cpu *c, int image_plane, int64_t tower, const 
                                     .v_origin = item->sv * t->core - g->nv / 2 - g->width - t->margin};
     for (int64_t p = item->w0_begin; p < item->w0_end + g->w_width - 1; p++) {
         uint32_t tile_rows = p < item->w0_end ? grid_first_plane(c, item, &planes, image_plane, p) : 0;
-        for (int k = 0; k < g->w_width; k++) held[(p + k) % g->w_width] |= tile_rows;
-        uint32_t *complete = &held[p % g->w_width];
+        for (int k = 0; k < g->w_width; k++) used[(p + k) % g->w_width] |= tile_rows;
+        uint32_t *complete = &used[p % g->w_width];
         if (*complete) msi_tower_gather(&c->stacks, ring[p % g->w_width], *complete, p - tower * t->height, sum);
         *complete = 0;
     }
@@ -168,7 +167,8 @@ static int grid_tower(tower_cpu *c, int image_plane, int64_t tower)
     return MSI_OK;
 }
 
-static int make_one(tower_cpu *c, int image_plane, msi_stage_times *times)
+/* Makes one image plane, before correction. */
+static int image_one(tower_cpu *c, int image_plane, msi_stage_times *times)
 {
     for (int64_t tower = 0; tower < c->towers->n_tower; tower++) {
         double t0 = msi_wall_s();
@@ -195,7 +195,7 @@ int msi_wgrid_tower_cpu_image(const msi_wgrid_plan *plan, const msi_tower_plan *
     if (!rc) rc = msi_taper_make(&taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
     for (int i = 0; !rc && i < image->n_plane; i++) {
         memset(c.sum, 0, (size_t)msi_image_n_pixel(&plan->image) * sizeof *c.sum);
-        rc = make_one(&c, store_plane[i], times);
+        rc = image_one(&c, store_plane[i], times);
         if (rc) break;
         t0 = msi_wall_s();
         msi_image_sum_correct(&c.whole, c.sum, &taper, image, i);

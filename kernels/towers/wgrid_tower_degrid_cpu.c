@@ -28,7 +28,7 @@ typedef struct tower_degridder {
     msi_tower_item *item; /* of the tower at hand */
     uint32_t *tile_rows;  /* [n_thread][height] rows of tiles of the item at hand that hold samples of a first plane */
 
-    /* Of one call. */
+    /* These belong to one call. */
     msi_vis_store *store;
     msi_buckets buckets;
 } tower_degridder;
@@ -53,9 +53,9 @@ static int create(tower_degridder **out, const msi_wgrid_plan *plan, const msi_t
     return msi_alloc(&d->tile_rows, d->stacks.n_thread * towers->height, sizeof *d->tile_rows, "list of tiles");
 }
 
-void msi_wgrid_tower_cpu_forget(void *kept)
+void msi_wgrid_tower_cpu_forget(void *model_cache)
 {
-    tower_degridder *d = kept;
+    tower_degridder *d = model_cache;
     if (!d) return;
     msi_model_planes_free(&d->model);
     msi_tower_stacks_free(&d->stacks);
@@ -79,7 +79,7 @@ static void cut_subgrid(const tower_degridder *d, const msi_tower_item *item, co
     }
 }
 
-/* Degrid an item's samples of one first plane. */
+/* Degrids an item's samples of one first plane. */
 static void degrid_first_plane(const tower_degridder *d, int image, const msi_tower_item *item, int64_t w0,
                                uint32_t tile_rows, char *const *ring)
 {
@@ -91,14 +91,14 @@ static void degrid_first_plane(const tower_degridder *d, int image, const msi_to
             if (tu == g->n_tile_u) break;
             const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, tv * g->n_tile_u + tu);
             if (start[0] == start[1]) continue;
-            msi_degrid_source source = {.end_tap = g->w_width,
-                                        .w0 = (int32_t)w0,
-                                        .stride = d->stacks.pitch,
-                                        .u_offset = d->towers.margin + s * g->tile + to_middle,
-                                        .v_offset = d->towers.margin + t * g->tile + to_middle,
-                                        .u_middle = (double)(tu * g->tile - g->nu / 2 - g->width + to_middle),
-                                        .v_middle = (double)(tv * g->tile - g->nv / 2 - g->width + to_middle),
-                                        .reach = 0.5 * g->tile + 1};
+            msi_grid_source source = {.end_tap = g->w_width,
+                                      .w0 = (int32_t)w0,
+                                      .stride = d->stacks.pitch,
+                                      .u_offset = d->towers.margin + s * g->tile + to_middle,
+                                      .v_offset = d->towers.margin + t * g->tile + to_middle,
+                                      .u_middle = (double)(tu * g->tile - g->nu / 2 - g->width + to_middle),
+                                      .v_middle = (double)(tv * g->tile - g->nv / 2 - g->width + to_middle),
+                                      .reach = 0.5 * g->tile + 1};
             for (int k = 0; k < g->w_width; k++) source.plane[k] = ring[(w0 + k) % g->w_width];
             msi_span span = {g, d->store, d->model.planes.taps, d->buckets.run + start[0], start[1] - start[0], image};
             (d->stacks.fp32 ? d->stacks.simd->degrid_f32 : d->stacks.simd->degrid_f64)(&span, &source);
@@ -171,7 +171,7 @@ static int degrid_image(tower_degridder *d, int image, msi_stage_times *times)
     return MSI_OK;
 }
 
-/* Sort, then everything for one image after the other. */
+/* Sorts the samples, then does everything for one image after the other. */
 static int degrid_store(tower_degridder *d, msi_vis_store *store, const msi_image *model, int is_new,
                         msi_stage_times *times)
 {
@@ -195,14 +195,14 @@ static int degrid_store(tower_degridder *d, msi_vis_store *store, const msi_imag
 }
 
 int msi_wgrid_tower_cpu_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
-                                const msi_image *model, int keeps, void **kept, msi_stage_times *times)
+                                const msi_image *model, int keeps, void **model_cache, msi_stage_times *times)
 {
-    tower_degridder *d = kept ? *kept : NULL;
+    tower_degridder *d = model_cache ? *model_cache : NULL;
     int rc = MSI_OK, is_new = !d;
-    if (is_new) rc = create(&d, plan, towers, model->n_plane, kept && keeps);
+    if (is_new) rc = create(&d, plan, towers, model->n_plane, model_cache && keeps);
     if (!rc) rc = degrid_store(d, store, model, is_new, times);
     int stays = !rc && d->model.keeps;
-    if (kept) *kept = stays ? d : NULL;
+    if (model_cache) *model_cache = stays ? d : NULL;
     if (!stays) msi_wgrid_tower_cpu_forget(d);
     return rc;
 }

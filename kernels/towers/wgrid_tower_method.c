@@ -17,41 +17,44 @@
 #include "kernels/towers/wgrid_tower_cuda.h"
 #endif
 
-/* Part of the accuracy for what wraps round subgrids: with 0.7 of it for windows, in squares, less than the whole. */
+/* Screens that wrap round subgrids get this part of the accuracy: with 0.7 of it for windows, in squares, less than the
+ * whole. */
 static const double TOWERS_PART = 0.5;
 
-/* Seconds of whole planes below which planning towers takes longer than they could gain. */
+/* Where whole planes take fewer seconds than this, planning towers takes longer than they could gain. */
 static const double LEAST_PLANES_S = 0.1;
 
 /* Narrower windows than suit whole planes best need wider padding but fewer planes, which towers like. */
 enum { WIDTHS_TRIED = 4 };
 
-/* What the backends do differently. held: what they hold at once, as each counts it. */
+/* The functions and rates in which the backends differ. n_resident counts planes that are in memory at once: whole ones
+ * on the CPU, small ones on a GPU. */
 typedef struct tower_backend {
     const msi_cost_model *whole;
     const msi_tower_cost *small;
     int uses_threads; /* the cost is that of one of OpenMP's threads */
     int (*lay_tiles)(msi_wgrid_plan *plan);
-    int64_t (*hold)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request);
+    int64_t (*resident)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request);
     void (*bytes)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
-                  int64_t held, int64_t *host, int64_t *device);
+                  int64_t n_resident, int64_t *host, int64_t *device);
     int (*image)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
-                 const int *store_plane, int64_t held, msi_image *image, msi_stage_times *times);
+                 const int *store_plane, int64_t n_resident, msi_image *image, msi_stage_times *times);
     int (*predict)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
-                   const msi_image *model, int64_t held, void **kept, msi_stage_times *times);
-    void (*forget)(void *kept);
+                   const msi_image *model, int64_t n_resident, void **model_cache, msi_stage_times *times);
+    void (*forget)(void *model_cache);
 } tower_backend;
 
 struct msi_plan {
     msi_wgrid_plan wgrid;
     msi_tower_plan towers;
     const tower_backend *backend;
-    int64_t held;
-    int lasts;
-    void *kept;
+    int64_t n_resident;
+    int keeps_model;
+    void *model_cache;
 };
 
-/* ---- CPU: holds whole planes ------------------------------------------------------------------------------------ */
+/* ---- CPU: whole planes in memory ----------------------------------------------------------------------------------
+ */
 
 static int cpu_lay_tiles(msi_wgrid_plan *plan)
 {
@@ -62,12 +65,12 @@ static int cpu_lay_tiles(msi_wgrid_plan *plan)
 }
 
 static void cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
-                      int64_t held, int64_t *host, int64_t *device)
+                      int64_t n_resident, int64_t *host, int64_t *device)
 {
     const msi_wgrid_geometry *g = &plan->grid;
     int n_thread = msi_plan_threads(request);
     int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
-    *host = request->spec->predict ? msi_wgrid_tower_cpu_predict_bytes(plan, towers, n_thread, held)
+    *host = request->spec->predict ? msi_wgrid_tower_cpu_predict_bytes(plan, towers, n_thread, n_resident)
                                    : msi_wgrid_tower_cpu_bytes(plan, towers, n_thread);
     *host += msi_wgrid_cpu_image_bytes(plan) + request->n_sample * (int64_t)sizeof(msi_run) +
              n_bucket * (int64_t)sizeof(int64_t);
@@ -75,58 +78,59 @@ static void cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
 }
 
 /* Every tower's plane of every image stays where that leaves half of the memory. */
-static int64_t cpu_hold(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request)
+static int64_t cpu_resident(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request)
 {
     int64_t rest, device, all = (int64_t)request->n_image * towers->n_tower;
     cpu_bytes(plan, towers, request, 0, &rest, &device);
-    return request->lasts && all * msi_wgrid_plane_bytes(plan) < (request->host_bytes - rest) / 2 ? all : 1;
+    return request->keeps_model && all * msi_wgrid_plane_bytes(plan) < (request->host_bytes - rest) / 2 ? all : 1;
 }
 
 static int cpu_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
-                     const int *store_plane, int64_t held, msi_image *image, msi_stage_times *times)
+                     const int *store_plane, int64_t n_resident, msi_image *image, msi_stage_times *times)
 {
-    (void)held;
+    (void)n_resident;
     return msi_wgrid_tower_cpu_image(plan, towers, store, store_plane, image, times);
 }
 
 static int cpu_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
-                       const msi_image *model, int64_t held, void **kept, msi_stage_times *times)
+                       const msi_image *model, int64_t n_resident, void **model_cache, msi_stage_times *times)
 {
-    int keeps = held == (int64_t)model->n_plane * towers->n_tower;
-    return msi_wgrid_tower_cpu_predict(plan, towers, store, model, keeps, kept, times);
+    int keeps = n_resident == (int64_t)model->n_plane * towers->n_tower;
+    return msi_wgrid_tower_cpu_predict(plan, towers, store, model, keeps, model_cache, times);
 }
 
 static const tower_backend cpu = {.whole = &msi_wgrid_cpu_cost,
                                   .small = &msi_wgrid_tower_cpu_cost,
                                   .uses_threads = 1,
                                   .lay_tiles = cpu_lay_tiles,
-                                  .hold = cpu_hold,
+                                  .resident = cpu_resident,
                                   .bytes = cpu_bytes,
                                   .image = cpu_image,
                                   .predict = cpu_predict,
                                   .forget = msi_wgrid_tower_cpu_forget};
 
-/* ---- GPU: holds small planes ------------------------------------------------------------------------------------ */
+/* ---- GPU: small planes in memory ----------------------------------------------------------------------------------
+ */
 
 #ifdef MSI_HAVE_CUDA
-static int64_t cuda_hold(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request)
+static int64_t cuda_resident(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request)
 {
     (void)request;
     return msi_wgrid_tower_cuda_small(plan, towers);
 }
 
 static void cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
-                       int64_t held, int64_t *host, int64_t *device)
+                       int64_t n_resident, int64_t *host, int64_t *device)
 {
-    int lasts = request->spec->predict && request->lasts;
-    int64_t n_whole = msi_wgrid_tower_cuda_whole(plan, towers, request->n_image, lasts);
-    msi_wgrid_tower_cuda_bytes(plan, towers, request->n_sample, request->n_image, n_whole, held, host, device);
+    int keeps_model = request->spec->predict && request->keeps_model;
+    int64_t n_whole = msi_wgrid_tower_cuda_whole(plan, towers, request->n_image, keeps_model);
+    msi_wgrid_tower_cuda_bytes(plan, towers, request->n_sample, request->n_image, n_whole, n_resident, host, device);
 }
 
 static const tower_backend cuda = {.whole = &msi_wgrid_cuda_cost,
                                    .small = &msi_wgrid_tower_cuda_cost,
                                    .lay_tiles = msi_wgrid_tower_cuda_tiles,
-                                   .hold = cuda_hold,
+                                   .resident = cuda_resident,
                                    .bytes = cuda_bytes,
                                    .image = msi_wgrid_tower_cuda_image,
                                    .predict = msi_wgrid_tower_cuda_predict,
@@ -135,7 +139,7 @@ static const tower_backend cuda = {.whole = &msi_wgrid_cuda_cost,
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
-/* The cheapest towers of the widths that may suit. */
+/* Chooses the cheapest towers of the widths that may suit. */
 static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_request *request)
 {
     const msi_gridder_spec *s = request->spec;
@@ -149,7 +153,7 @@ static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_requ
     if (!asked && best.cost_s - best.sample_cost_s < LEAST_PLANES_S)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: w-planes take too little time for w-towers to gain any"), "strategy");
-    /* The best width comes last: where no towers serve, its reason is the one to tell. */
+    /* The best width comes last: where no towers serve, the reason that stands is its own. */
     for (int width = best.grid.w_width - (WIDTHS_TRIED - 1); width <= best.grid.w_width; width++) {
         msi_wgrid_plan plan = best;
         msi_tower_load load;
@@ -178,8 +182,8 @@ static int make(msi_plan **out, const tower_backend *backend, const msi_plan_req
     }
     const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
     p->backend = backend;
-    p->lasts = request->lasts;
-    p->held = backend->hold(&p->wgrid, &p->towers, request);
+    p->keeps_model = request->keeps_model;
+    p->n_resident = backend->resident(&p->wgrid, &p->towers, request);
     msi_wgrid_plan_report(&p->wgrid, r);
     r->n_w_resident = 1;
     r->n_tower = p->towers.n_tower;
@@ -188,8 +192,9 @@ static int make(msi_plan **out, const tower_backend *backend, const msi_plan_req
     r->error_estimate = hypot(p->wgrid.error_estimate, p->towers.error);
     r->estimate_s = p->towers.cost_s * request->n_image / n_unit;
     int64_t device;
-    backend->bytes(&p->wgrid, &p->towers, request, backend->uses_threads ? 1 : p->held, &r->least_grid_bytes, &device);
-    backend->bytes(&p->wgrid, &p->towers, request, p->held, &r->grid_bytes, &r->device_bytes);
+    backend->bytes(&p->wgrid, &p->towers, request, backend->uses_threads ? 1 : p->n_resident, &r->least_grid_bytes,
+                   &device);
+    backend->bytes(&p->wgrid, &p->towers, request, p->n_resident, &r->grid_bytes, &r->device_bytes);
     *out = p;
     return MSI_OK;
 }
@@ -213,20 +218,20 @@ static int cuda_plan(msi_plan **out, const msi_strategy *strategy, const msi_pla
 static void free_plan(msi_plan *plan)
 {
     if (!plan) return;
-    plan->backend->forget(plan->kept);
+    plan->backend->forget(plan->model_cache);
     msi_free(plan);
 }
 
 static int image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *out,
                  msi_stage_times *times)
 {
-    return plan->backend->image(&plan->wgrid, &plan->towers, store, store_plane, plan->held, out, times);
+    return plan->backend->image(&plan->wgrid, &plan->towers, store, store_plane, plan->n_resident, out, times);
 }
 
 static int predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
-    return plan->backend->predict(&plan->wgrid, &plan->towers, store, model, plan->held,
-                                  plan->lasts ? &plan->kept : NULL, times);
+    return plan->backend->predict(&plan->wgrid, &plan->towers, store, model, plan->n_resident,
+                                  plan->keeps_model ? &plan->model_cache : NULL, times);
 }
 
 const msi_strategy_ops msi_wgrid_tower_cpu_ops = {

@@ -11,14 +11,14 @@
 
 enum { G = MSI_GRID_GUARD, COLUMNS = MSI_PLANE_COLUMNS };
 
-int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int n_image, int64_t n_plane,
+int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int n_image, int64_t n_w_plane,
                             int64_t n_resident, int keeps)
 {
     memset(m, 0, sizeof *m);
     m->n_image = n_image;
-    m->n_plane = n_plane;
+    m->n_w_plane = n_w_plane;
     m->keeps = keeps;
-    MSI_TRY(msi_wgrid_planes_create(&m->planes, plan, keeps ? n_image * n_plane : n_resident));
+    MSI_TRY(msi_wgrid_planes_create(&m->planes, plan, keeps ? n_image * n_w_plane : n_resident));
     MSI_TRY(msi_alloc(&m->column_used, n_image * plan->image.nx, 1, "model"));
     MSI_TRY(msi_alloc(&m->image_used, n_image, 1, "model"));
     MSI_TRY(msi_alloc(&m->value, msi_image_n_pixel(&plan->image), m->planes.fp32 ? sizeof(float) : sizeof(double),

@@ -95,7 +95,8 @@ static void destroy(wgrid_cpu *c)
     msi_buckets_free(&c->buckets);
 }
 
-static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w0_end, int64_t low, int64_t high)
+/* Grids the samples of a step, tiles of one colour after the other. */
+static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = c->g;
     for (int colour = 0; colour < 4; colour++) {
@@ -103,7 +104,7 @@ static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w
         for (int64_t tv = colour / 2; tv < g->n_tile_v; tv += 2)
             for (int64_t tu = colour % 2; tu < g->n_tile_u; tu += 2) {
                 msi_tile_work work = {tv * g->n_tile_u + tu, 0};
-                for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
+                for (int64_t w0 = step->w0_begin; w0 < step->w0_end; w0++) {
                     const int64_t *start = c->buckets.start + msi_bucket_of(c->g, w0, work.tile);
                     work.n_run += start[1] - start[0];
                 }
@@ -112,32 +113,32 @@ static void grid_step(wgrid_cpu *c, int image_plane, int64_t w0_begin, int64_t w
                 int64_t row = tv * g->tile - g->width + G;
                 int64_t end =
                     row + c->tiles.buffer_rows < c->planes.n_row ? row + c->tiles.buffer_rows : c->planes.n_row;
-                for (int64_t p = low; p < high; p++)
+                for (int64_t p = step->low; p < step->high; p++)
                     memset(msi_plane_rows(&c->planes, p) + row, 1, (size_t)(end - row));
             }
         msi_tile_work_sort(c->work, n);
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n; i++)
-            if (!msi_interrupt_signal())
-                msi_tile_grid(&c->tiles, &c->target, image_plane, c->work[i].tile, c->work[i].n_run, w0_begin, w0_end,
-                              low, high);
+            if (!msi_interrupt_signal()) msi_tile_grid(&c->tiles, &c->target, image_plane, &c->work[i], step);
     }
 }
 
-static int make_one(wgrid_cpu *c, int image_plane, msi_stage_times *times)
+/* Makes one image plane, before correction: the ring moves up through all w-planes. */
+static int image_one(wgrid_cpu *c, int image_plane, msi_stage_times *times)
 {
     const msi_wgrid_geometry *g = c->g;
     int64_t n_w0 = g->n_w - g->w_width + 1, b = c->planes.n_resident;
     int once = b >= g->w_width;
-    int64_t step = once ? b - g->w_width + 1 : b;
-    for (int64_t low = 0; low < g->n_w; low += step) {
-        int64_t high = low + b < g->n_w ? low + b : g->n_w;
-        int64_t done = low + step < g->n_w ? low + step : g->n_w;
-        int64_t w0_begin = once ? low : low - g->w_width + 1, w0_end = once ? low + step : high;
-        if (w0_begin < 0) w0_begin = 0;
-        if (w0_end > n_w0) w0_end = n_w0;
+    int64_t advance = once ? b - g->w_width + 1 : b;
+    for (int64_t low = 0; low < g->n_w; low += advance) {
+        int64_t done = low + advance < g->n_w ? low + advance : g->n_w;
+        msi_ring_step step = {.low = low, .high = low + b < g->n_w ? low + b : g->n_w};
+        step.w0_begin = once ? low : low - g->w_width + 1;
+        step.w0_end = once ? low + advance : step.high;
+        if (step.w0_begin < 0) step.w0_begin = 0;
+        if (step.w0_end > n_w0) step.w0_end = n_w0;
         double t0 = msi_wall_s();
-        if (w0_begin < w0_end) grid_step(c, image_plane, w0_begin, w0_end, low, high);
+        if (step.w0_begin < step.w0_end) grid_step(c, image_plane, &step);
         double t1 = msi_wall_s();
         for (int64_t p = low; p < done; p++)
             msi_image_sum_add(&c->planes, msi_plane_of(&c->planes, p), msi_plane_rows(&c->planes, p),
@@ -162,7 +163,7 @@ int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, 
     if (!rc) rc = msi_taper_make(&taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
     for (int i = 0; !rc && i < image->n_plane; i++) {
         memset(c.sum, 0, (size_t)msi_wgrid_cpu_image_bytes(plan));
-        rc = make_one(&c, store_plane[i], times);
+        rc = image_one(&c, store_plane[i], times);
         if (rc) break;
         t0 = msi_wall_s();
         msi_image_sum_correct(&c.planes, c.sum, &taper, image, i);

@@ -19,9 +19,10 @@
 
 enum { G = MSI_GRID_GUARD };
 
-/* Runs of a tile that one thread takes at a time. */
+/* One thread takes so many runs of a tile at a time. */
 enum { RUNS_AT_ONCE = 4096 };
 
+/* A part of a tile's samples, which one thread takes. */
 typedef struct run_work {
     int64_t tile, first, end; /* of the tile's runs in this step, counted over its buckets */
 } run_work;
@@ -30,7 +31,7 @@ typedef struct degridder {
     msi_model_planes model;
     const msi_wgrid_geometry *g;
 
-    /* Of one call. */
+    /* These belong to one call. */
     msi_vis_store *store;
     msi_buckets buckets;
     run_work *work;
@@ -45,15 +46,15 @@ static int create(degridder **out, const msi_wgrid_plan *plan, int n_image, int6
     return msi_model_planes_create(&d->model, plan, n_image, plan->grid.n_w, n_resident, keeps);
 }
 
-void msi_wgrid_cpu_forget(void *kept)
+void msi_wgrid_cpu_forget(void *model_cache)
 {
-    degridder *d = kept;
+    degridder *d = model_cache;
     if (!d) return;
     msi_model_planes_free(&d->model);
     msi_free(d);
 }
 
-/* The model's wanted rows of a w-plane. Returns whether there is any. */
+/* Marks the model's wanted rows of a w-plane. Returns 1 where there is any, else 0. */
 static int want_rows(degridder *d, int64_t w_plane)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -64,7 +65,7 @@ static int want_rows(degridder *d, int64_t w_plane)
         for (int64_t tv = 0; w0 >= 0 && w0 < n_w0 && tv < g->n_tile_v; tv++) {
             const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, tv * g->n_tile_u);
             if (start[0] == start[g->n_tile_u]) continue;
-            /* A row more on either side: see msi_degrid_source. */
+            /* Samples may reach a row further on either side: see msi_grid_source. */
             int64_t row = tv * g->tile - g->width + G - 1, end = row + g->tile + g->width + 1;
             if (row < 0) row = 0;
             if (end > n_row) end = n_row;
@@ -85,9 +86,8 @@ static void make_planes(degridder *d, int image, int64_t low, int64_t high)
     }
 }
 
-/* Degrid some of a tile's runs of first planes [w0_begin, w0_end) from planes [low, high). */
-static void degrid_runs(const degridder *d, int image, const run_work *work, int64_t w0_begin, int64_t w0_end,
-                        int64_t low, int64_t high)
+/* Degrids some of a tile's runs of a step. */
+static void degrid_runs(const degridder *d, int image, const run_work *work, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = d->g;
     const msi_wgrid_planes *p = &d->model.planes;
@@ -95,23 +95,23 @@ static void degrid_runs(const degridder *d, int image, const run_work *work, int
     /* The middle of the samples whose first taps lie in the tile, a whole number. */
     int64_t u_middle = tu * g->tile - g->nu / 2 - g->width + g->tile / 2 + g->width / 2;
     int64_t v_middle = tv * g->tile - g->nv / 2 - g->width + g->tile / 2 + g->width / 2;
-    for (int64_t w0 = w0_begin; w0 < w0_end && before < work->end; w0++) {
+    for (int64_t w0 = step->w0_begin; w0 < step->w0_end && before < work->end; w0++) {
         const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, work->tile);
         int64_t n = start[1] - start[0], from = work->first - before, to = work->end - before;
         before += n;
         if (from < 0) from = 0;
         if (to > n) to = n;
         if (from >= to) continue;
-        msi_degrid_source source = {.first_tap = w0 < low ? (int)(low - w0) : 0,
-                                    .end_tap = w0 + g->w_width > high ? (int)(high - w0) : g->w_width,
-                                    .adds = p->n_resident < g->w_width,
-                                    .w0 = (int32_t)w0,
-                                    .stride = p->stride,
-                                    .u_offset = u_middle + g->nu / 2 + G,
-                                    .v_offset = v_middle + g->nv / 2 + G,
-                                    .u_middle = (double)u_middle,
-                                    .v_middle = (double)v_middle,
-                                    .reach = 0.5 * g->tile + 1};
+        msi_grid_source source = {.first_tap = w0 < step->low ? (int)(step->low - w0) : 0,
+                                  .end_tap = w0 + g->w_width > step->high ? (int)(step->high - w0) : g->w_width,
+                                  .adds = p->n_resident < g->w_width,
+                                  .w0 = (int32_t)w0,
+                                  .stride = p->stride,
+                                  .u_offset = u_middle + g->nu / 2 + G,
+                                  .v_offset = v_middle + g->nv / 2 + G,
+                                  .u_middle = (double)u_middle,
+                                  .v_middle = (double)v_middle,
+                                  .reach = 0.5 * g->tile + 1};
         for (int k = source.first_tap; k < source.end_tap; k++)
             source.plane[k] = p->plane[msi_model_plane_number(&d->model, image, w0 + k)];
         msi_span span = {g, d->store, p->taps, d->buckets.run + start[0] + from, to - from, image};
@@ -119,13 +119,14 @@ static void degrid_runs(const degridder *d, int image, const run_work *work, int
     }
 }
 
-static void degrid_step(const degridder *d, int image, int64_t w0_begin, int64_t w0_end, int64_t low, int64_t high)
+/* Degrids the samples of a step, cut into pieces for the threads. */
+static void degrid_step(const degridder *d, int image, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = d->g;
     int64_t n_work = 0;
     for (int64_t tile = 0; tile < g->n_tile_u * g->n_tile_v; tile++) {
         int64_t n_run = 0;
-        for (int64_t w0 = w0_begin; w0 < w0_end; w0++) {
+        for (int64_t w0 = step->w0_begin; w0 < step->w0_end; w0++) {
             const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, tile);
             n_run += start[1] - start[0];
         }
@@ -134,7 +135,7 @@ static void degrid_step(const degridder *d, int image, int64_t w0_begin, int64_t
     }
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < n_work; i++)
-        if (!msi_interrupt_signal()) degrid_runs(d, image, &d->work[i], w0_begin, w0_end, low, high);
+        if (!msi_interrupt_signal()) degrid_runs(d, image, &d->work[i], step);
 }
 
 static int degrid_image(degridder *d, int image, msi_stage_times *times)
@@ -142,27 +143,27 @@ static int degrid_image(degridder *d, int image, msi_stage_times *times)
     const msi_wgrid_geometry *g = d->g;
     int64_t n_w0 = g->n_w - g->w_width + 1, b = d->model.keeps ? g->n_w : d->model.planes.n_resident, made = 0;
     int once = b >= g->w_width;
-    int64_t step = once ? b - g->w_width + 1 : b;
+    int64_t advance = once ? b - g->w_width + 1 : b;
     if (!once || !d->model.image_used[image]) msi_vis_store_zero(d->store, image);
-    for (int64_t low = 0; d->model.image_used[image] && low < (once ? n_w0 : g->n_w); low += step) {
-        int64_t high = low + b < g->n_w ? low + b : g->n_w;
-        int64_t w0_begin = once || low < g->w_width ? (once ? low : 0) : low - g->w_width + 1;
-        int64_t w0_end = once ? low + step : high;
-        if (w0_end > n_w0) w0_end = n_w0;
+    for (int64_t low = 0; d->model.image_used[image] && low < (once ? n_w0 : g->n_w); low += advance) {
+        msi_ring_step step = {.low = low, .high = low + b < g->n_w ? low + b : g->n_w};
+        step.w0_begin = once || low < g->w_width ? (once ? low : 0) : low - g->w_width + 1;
+        step.w0_end = once ? low + advance : step.high;
+        if (step.w0_end > n_w0) step.w0_end = n_w0;
         double t0 = msi_wall_s();
-        make_planes(d, image, made, high);
-        made = high;
+        make_planes(d, image, made, step.high);
+        made = step.high;
         double t1 = msi_wall_s();
-        degrid_step(d, image, w0_begin, w0_end, low, high);
+        degrid_step(d, image, &step);
         times->transform_s += t1 - t0;
         times->grid_s += msi_wall_s() - t1;
         MSI_TRY(msi_interrupt_check());
-        msi_progress("degridding", high, g->n_w);
+        msi_progress("degridding", step.high, g->n_w);
     }
     return MSI_OK;
 }
 
-/* Sort, then everything for one image after the other. */
+/* Sorts the samples, then does everything for one image after the other. */
 static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *model, int is_new, msi_stage_times *times)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -190,19 +191,19 @@ static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *mod
 }
 
 int msi_wgrid_cpu_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
-                          void **kept, msi_stage_times *times)
+                          void **model_cache, msi_stage_times *times)
 {
-    degridder *d = kept ? *kept : NULL;
+    degridder *d = model_cache ? *model_cache : NULL;
     int rc = MSI_OK, is_new = !d;
     if (is_new) {
         int64_t all_bytes = model->n_plane * plan->grid.n_w * msi_wgrid_plane_bytes(plan);
-        int keeps = kept && n_resident >= plan->grid.n_w &&
+        int keeps = model_cache && n_resident >= plan->grid.n_w &&
                     (model->n_plane == 1 || all_bytes < msi_memory_limit() - msi_memory_in_use());
         rc = create(&d, plan, model->n_plane, n_resident, keeps);
     }
     if (!rc) rc = degrid_store(d, store, model, is_new, times);
     int stays = !rc && d->model.keeps;
-    if (kept) *kept = stays ? d : NULL;
+    if (model_cache) *model_cache = stays ? d : NULL;
     if (!stays) msi_wgrid_cpu_forget(d);
     return rc;
 }

@@ -61,7 +61,7 @@ ALWAYS_INLINE void NAME(batch_taps)(int width, int n_coef, const REAL *coef, con
 }
 
 /* Everything but the sums over cells. */
-static void NAME(prepare_batch)(const msi_span *s, const msi_degrid_source *d, NAME(batch) * b)
+static void NAME(prepare_batch)(const msi_span *s, const msi_grid_source *d, NAME(batch) * b)
 {
     const TAPS *taps = s->taps;
     const msi_wgrid_geometry *g = s->geometry;
@@ -93,7 +93,7 @@ static void NAME(prepare_batch)(const msi_span *s, const msi_degrid_source *d, N
     for (int i = 0; i < BATCH; i++) NAME(sincos_turns)(turns[i], &b->sine[i], &b->cosine[i]);
 }
 
-static void NAME(store_batch)(const msi_degrid_source *d, NAME(batch) * b)
+static void NAME(store_batch)(const msi_grid_source *d, NAME(batch) * b)
 {
     for (int half = VL / 2; half >= 2; half /= 2)
         for (int i = 0; i < BATCH; i++)
@@ -111,7 +111,7 @@ static void NAME(store_batch)(const msi_degrid_source *d, NAME(batch) * b)
 }
 
 /* width is a compile-time constant at every call, so that the tap loops unroll. */
-ALWAYS_INLINE void NAME(sum_batch)(const int width, const TAPS *taps, const msi_degrid_source *d, NAME(batch) * b)
+ALWAYS_INLINE void NAME(sum_batch)(const int width, const TAPS *taps, const msi_grid_source *d, NAME(batch) * b)
 {
     enum { MAX_VEC = 2 * MSI_TAP_PAD / VL };
     const int n_coef = msi_pswf_n_coef(width), n_u = (2 * width + VL - 1) / VL;
@@ -142,7 +142,7 @@ ALWAYS_INLINE void NAME(sum_batch)(const int width, const TAPS *taps, const msi_
     }
 }
 
-static void NAME(degrid_batch)(const msi_span *s, const msi_degrid_source *d, NAME(batch) * b)
+static void NAME(degrid_batch)(const msi_span *s, const msi_grid_source *d, NAME(batch) * b)
 {
     NAME(prepare_batch)(s, d, b);
     switch (s->geometry->width) {
@@ -164,7 +164,7 @@ ALWAYS_INLINE void NAME(prefetch_out)(const msi_span *s, const msi_run *run)
     __builtin_prefetch((CPLX *)segment->vis + msi_segment_index(segment, s->image_plane, row, run->chan), 1);
 }
 
-static void NAME(degrid_span)(const msi_span *s, const msi_degrid_source *d)
+static void NAME(degrid_span)(const msi_span *s, const msi_grid_source *d)
 {
     const msi_wgrid_geometry *g = s->geometry;
     NAME(batch) b;

@@ -10,30 +10,30 @@
 #include "kernels/wgrid/wgrid_cuda.h"
 #endif
 
-/* What the backends do differently. */
+/* The functions and rates in which the backends differ. */
 typedef struct wgrid_backend {
     const msi_cost_model *cost;
     int uses_threads;                         /* the cost is that of one of OpenMP's threads */
-    int (*check)(const msi_wgrid_plan *plan); /* whether it can do what is planned; NULL: always */
-    /* Bytes of host memory beside the store, and of device memory, with n_resident w-planes held. */
+    int (*check)(const msi_wgrid_plan *plan); /* returns 0 where it can do what is planned; NULL: it always can */
+    /* Gives the bytes of host memory beside the store, and of device memory, with n_resident w-planes at once. */
     void (*bytes)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                   int64_t *device);
-    int64_t (*resident)(const msi_wgrid_plan *plan, const msi_plan_request *request);
+    int64_t (*resident)(const msi_wgrid_plan *plan, const msi_plan_request *request); /* w-planes to have at once */
     int (*image)(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane, int64_t n_resident,
                  msi_image *image, msi_stage_times *times);
-    /* kept: what the backend keeps of the model from call to call, empty at first, given back to forget. NULL: keep
-     * nothing. */
+    /* *model_cache: the backend's own, NULL at first, for the next call with the same model; freed by forget.
+     * model_cache itself NULL: nothing is kept. */
     int (*predict)(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
-                   void **kept, msi_stage_times *times);
-    void (*forget)(void *kept);
+                   void **model_cache, msi_stage_times *times);
+    void (*forget)(void *model_cache);
 } wgrid_backend;
 
 struct msi_plan {
     msi_wgrid_plan wgrid;
     const wgrid_backend *backend;
     int64_t n_resident;
-    int lasts;
-    void *kept;
+    int keeps_model;
+    void *model_cache;
 };
 
 static void cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
@@ -41,9 +41,9 @@ static void cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *reques
 {
     const msi_wgrid_geometry *g = &plan->grid;
     int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
-    /* Planes that are kept from filling to filling are those of every image. */
-    int64_t n_plane = request->lasts && n_resident == g->n_w ? n_resident * request->n_image : n_resident;
-    *host = n_plane * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
+    /* Planes that are model_cache from filling to filling are those of every image. */
+    int64_t n_w_plane = request->keeps_model && n_resident == g->n_w ? n_resident * request->n_image : n_resident;
+    *host = n_w_plane * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
             request->n_sample * (int64_t)sizeof(msi_run) + n_bucket * (int64_t)sizeof(int64_t);
     *device = 0;
 }
@@ -53,8 +53,8 @@ static int64_t cpu_resident(const msi_wgrid_plan *plan, const msi_plan_request *
     int64_t rest, device, n_w = plan->grid.n_w;
     cpu_bytes(plan, request, 0, &rest, &device);
     int64_t left = request->host_bytes - rest;
-    /* All planes of all images are kept where that leaves half of the memory. */
-    if (request->lasts && request->n_image * n_w * msi_wgrid_cpu_plane_bytes(plan) < left / 2) return n_w;
+    /* All planes of all images are model_cache where that leaves half of the memory. */
+    if (request->keeps_model && request->n_image * n_w * msi_wgrid_cpu_plane_bytes(plan) < left / 2) return n_w;
     return msi_wgrid_cpu_resident(plan, request->n_sample, left);
 }
 
@@ -102,7 +102,7 @@ static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_req
         return rc;
     }
     p->backend = backend;
-    p->lasts = request->lasts;
+    p->keeps_model = request->keeps_model;
     p->n_resident = backend->resident(&p->wgrid, request);
     const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
     int64_t device;
@@ -134,7 +134,7 @@ static int cuda_plan(msi_plan **out, const msi_strategy *strategy, const msi_pla
 static void free_plan(msi_plan *plan)
 {
     if (!plan) return;
-    plan->backend->forget(plan->kept);
+    plan->backend->forget(plan->model_cache);
     msi_free(plan);
 }
 
@@ -146,8 +146,8 @@ static int image(msi_plan *plan, const msi_vis_store *store, const int *store_pl
 
 static int predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
-    return plan->backend->predict(&plan->wgrid, store, model, plan->n_resident, plan->lasts ? &plan->kept : NULL,
-                                  times);
+    return plan->backend->predict(&plan->wgrid, store, model, plan->n_resident,
+                                  plan->keeps_model ? &plan->model_cache : NULL, times);
 }
 
 const msi_strategy_ops msi_wgrid_cpu_ops = {.plan = cpu_plan, .free = free_plan, .image = image, .predict = predict};

@@ -35,35 +35,48 @@ typedef struct msi_wgrid_planes {
     msi_fft1d *fft_u, *fft_v;
 } msi_wgrid_planes;
 
-/* msi_wgrid_planes_create - Returns 0, MSI_ENOMEM; freed by msi_wgrid_planes_free either way. */
+/* A position of the ring: samples of some first w-planes meet the w-planes that are in memory. */
+typedef struct msi_ring_step {
+    int64_t w0_begin, w0_end; /* first w-planes of the samples, the end excluded */
+    int64_t low, high;        /* w-planes in memory, the end excluded; footprints may reach beyond */
+} msi_ring_step;
+
+/*
+ * msi_wgrid_planes_create - allocate n_resident planes of zeros, buffers of columns for each thread, and transforms.
+ * Given:   plan  borrowed for the life of *p
+ * Returns: 0, MSI_ENOMEM; freed by msi_wgrid_planes_free either way
+ */
 int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident);
 void msi_wgrid_planes_free(msi_wgrid_planes *p);
 
-/* msi_wgrid_plane_bytes - of one plane. */
+/* msi_wgrid_plane_bytes - bytes of one plane, guards included. */
 int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan);
 
+/* msi_plane_of - the first cell of a w-plane in the ring; borrowed. */
 static inline char *msi_plane_of(const msi_wgrid_planes *p, int64_t w_plane)
 {
     return p->plane[w_plane % p->n_resident];
 }
 
+/* msi_plane_rows - row_used [n_row] of a w-plane in the ring; borrowed. */
 static inline uint8_t *msi_plane_rows(const msi_wgrid_planes *p, int64_t w_plane)
 {
     return p->row_used + w_plane % p->n_resident * p->n_row;
 }
 
+/* msi_plane_cell - the address `cells` cells beyond base. */
 static inline void *msi_plane_cell(const msi_wgrid_planes *p, char *base, int64_t cells)
 {
     return base + cells * (int64_t)p->cell_bytes;
 }
 
-/* w of a plane in wavelengths, 0 where w is left out. */
+/* msi_wgrid_plane_w - w of a w-plane in wavelengths, 0 where w is left out. */
 static inline double msi_wgrid_plane_w(const msi_wgrid_geometry *g, int64_t w_plane)
 {
     return g->w_width > 1 ? g->w_first + (double)w_plane * g->w_step : 0;
 }
 
-/* First bucket of w0; tiles follow row by row. */
+/* msi_bucket_of - the bucket of a first w-plane and a tile; tiles follow row by row. */
 static inline int64_t msi_bucket_of(const msi_wgrid_geometry *g, int64_t w0, int64_t tile)
 {
     return w0 * g->n_tile_u * g->n_tile_v + tile;

@@ -49,22 +49,22 @@ typedef struct msi_grid_target {
  * of the bucket's tile as coordinates of samples, or whole periods away; a sample of which the first tap is that plus
  * (u, v) finds it at cell plane[k] + (v + v_offset) * stride + u + u_offset.
  */
-typedef struct msi_degrid_source {
+typedef struct msi_grid_source {
     const void *plane[MSI_PSWF_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64, of w tap k */
     int first_tap, end_tap;                /* w taps whose planes are there */
     int adds;                              /* the visibilities hold the sum over other w taps already */
     int32_t w0;                            /* the w-plane of tap 0 */
     int64_t stride, u_offset, v_offset;
     double u_middle, v_middle, reach; /* samples lie no further than reach from the middle */
-} msi_degrid_source;
+} msi_grid_source;
 
 /* One instruction set's functions. */
 typedef struct msi_wgrid_simd_table {
     void (*grid_f32)(const msi_span *span, const msi_grid_target *target);
     void (*grid_f64)(const msi_span *span, const msi_grid_target *target);
     /* Degrid a span into the store's visibilities of its image_plane. */
-    void (*degrid_f32)(const msi_span *span, const msi_degrid_source *source);
-    void (*degrid_f64)(const msi_span *span, const msi_degrid_source *source);
+    void (*degrid_f32)(const msi_span *span, const msi_grid_source *source);
+    void (*degrid_f64)(const msi_span *span, const msi_grid_source *source);
     /* Cells of a subgrid's transform: sum += cell * screen, and zero them; and out = cell * screen. The screen's
      * imaginary part is multiplied by sign. */
     void (*gather_f32)(msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *sum);

@@ -12,6 +12,7 @@
 #include "kernels/store/bucket_simd.h"
 #include "kernels/wgrid/wgrid_simd.h"
 #include "kernels/wgrid/wgrid_plan.h"
+#include "kernels/wgrid/wgrid_planes_cpu.h"
 
 /* Planes that hold a tile with all its footprints. */
 typedef struct msi_tile_planes {
@@ -21,6 +22,7 @@ typedef struct msi_tile_planes {
     int64_t u_origin, v_origin; /* coordinates of its first cell */
 } msi_tile_planes;
 
+/* Grids tiles: borrowed samples, and buffers of its own for each thread. */
 typedef struct msi_tile_gridder {
     const msi_wgrid_geometry *g;
     const msi_wgrid_simd_table *simd;
@@ -36,19 +38,20 @@ typedef struct msi_tile_gridder {
 } msi_tile_gridder;
 
 /*
- * msi_tile_gridder_create - for tiles of which at most n_plane planes are gridded at a time.
- * Given:   taps, store, buckets  borrowed, and looked at later
+ * msi_tile_gridder_create - allocate buffers for tiles of which at most n_w_plane w-planes are gridded at a time.
+ * Given:   plan, taps, store, buckets  borrowed; the buckets may be sorted later
  * Returns: 0, MSI_ENOMEM; freed by msi_tile_gridder_free either way
  */
 int msi_tile_gridder_create(msi_tile_gridder *t, const msi_wgrid_plan *plan, const void *taps,
-                            const msi_vis_store *store, const msi_buckets *buckets, int64_t n_plane);
+                            const msi_vis_store *store, const msi_buckets *buckets, int64_t n_w_plane);
 void msi_tile_gridder_free(msi_tile_gridder *t);
 
 /*
- * msi_tile_grid - grid a tile's samples of first planes [w0_begin, w0_end) into planes [low, high).
- * Given: image_plane of the store, -1: the PSF of plane 0; n_run  of these samples
+ * msi_tile_grid - grid a tile's samples of a step into its planes, by the calling thread.
+ * Given:              image_plane  of the store, -1: the PSF of plane 0; work  the tile and its runs in the step
+ * Given and returned: planes       cells of the tile's footprints, accumulated
  */
-void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int image_plane, int64_t tile,
-                   int64_t n_run, int64_t w0_begin, int64_t w0_end, int64_t low, int64_t high);
+void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int image_plane, const msi_tile_work *work,
+                   const msi_ring_step *step);
 
 #endif

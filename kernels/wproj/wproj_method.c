@@ -226,7 +226,7 @@ static int plan_predictions(msi_plan **out, const wproj_strategy *strategy, cons
     MSI_TRY(make(out, strategy, table_bytes, request, r));
     (*out)->device = request->spec->device;
     (*out)->predicts = strategy->predicts;
-    (*out)->lasts = request->lasts;
+    (*out)->lasts = request->keeps_model;
     r->grid_bytes = r->least_grid_bytes = 0;
     r->device_bytes =
         msi_wproj_predictor_bytes(&(*out)->wproj, strategy->predicts, request->n_sample, request->n_image);
