@@ -36,7 +36,7 @@ struct msi_gridder {
     int is_weighted; /* the store's weights have been multiplied by density weights */
     msi_gridder_report report;
 
-    /* Of predict. */
+    /* These serve msi_gridder_predict. */
     const msi_image *model;
     msi_plan *plan;
     struct {
@@ -45,7 +45,7 @@ struct msi_gridder {
     } expected;
 };
 
-/* One line on a GPU, or on why there is none. */
+/* Describes a GPU in one line, or says why there is none. */
 static const char *describe_gpu(int device)
 {
 #ifdef MSI_HAVE_CUDA
@@ -56,7 +56,7 @@ static const char *describe_gpu(int device)
 #endif
 }
 
-/* Fail where a gridder's GPU is not in this machine. */
+/* Fails where a gridder's GPU is not in this machine. */
 static int check_device(const msi_strategy *strategy, int device)
 {
 #ifdef MSI_HAVE_CUDA
@@ -69,7 +69,7 @@ static int check_device(const msi_strategy *strategy, int device)
     return MSI_OK;
 }
 
-/* Wait until a gridder's GPU, if it uses one, has started. */
+/* Waits until a gridder's GPU, if it uses one, has started. */
 static void await_device(const msi_strategy *strategy, int device)
 {
 #ifdef MSI_HAVE_CUDA
@@ -80,7 +80,7 @@ static void await_device(const msi_strategy *strategy, int device)
 #endif
 }
 
-/* The first row of the table that is what was asked for and works on this machine. */
+/* Finds the first row of the table that is what was asked for and works on this machine. */
 static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec)
 {
     const char *method = spec->method ? spec->method : MSI_METHOD_DEFAULT;
@@ -182,7 +182,7 @@ static int64_t host_memory(const msi_gridder *g)
     return limit - msi_memory_in_use();
 }
 
-/* Whether plan a is to be preferred: one that fits the room to one that does not, then the sooner or the smaller. */
+/* Prefers a plan that fits the room to one that does not, then the sooner or the smaller. Returns 1 where it is a. */
 static int is_better(const msi_gridder_report *a, const msi_gridder_report *b, int64_t room_bytes)
 {
     int a_fits = a->least_grid_bytes <= room_bytes, b_fits = b->least_grid_bytes <= room_bytes;
@@ -190,7 +190,7 @@ static int is_better(const msi_gridder_report *a, const msi_gridder_report *b, i
     return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
 }
 
-/* A strategy's plan. */
+/* A plan that a strategy offers. */
 typedef struct candidate {
     const msi_strategy *strategy;
     msi_plan *plan;
@@ -204,8 +204,8 @@ static void drop(candidate *c)
 }
 
 /*
- * The plan foreseen to be soonest of all strategies that were asked for on the gridder's backend and fit the room.
- * Where one cannot serve (MSI_ERANGE), another may; where none can, the last one's reason stands.
+ * Finds the plan foreseen to be soonest, of all strategies that were asked for on the gridder's backend and fit the
+ * room. Where one cannot serve (MSI_ERANGE), another may; where none can, the last one's reason stands.
  * Returned: *best  its report is g's with the plan's figures; its plan NULL after a failure
  */
 static int make_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
@@ -290,7 +290,7 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
     return rc;
 }
 
-/* Sum of weights and number of samples of each plane of the store. */
+/* Sums the weights and counts the samples of each plane of the store. */
 static void sum_weights(const msi_gridder *g, double *sum, int64_t *count)
 {
     for (int p = 0; p < g->spec.n_plane; p++) {

@@ -62,9 +62,10 @@ void msi_gridder_forget(msi_gridder *g);
 
 /*
  * msi_gridder_model - set the image that msi_gridder_predict degrids.
- * Given:   model  the gridder's n_plane images in Jy/pixel, of its geometry; borrowed until the next model,
- * msi_gridder_forget or the end. Pixels beyond the horizon are not looked at, all others must be finite Returns: 0,
- * MSI_EINTERNAL (not of this gridder's planes, geometry and msi_gridder_precision)
+ * Given:   model  the gridder's n_plane images in Jy/pixel, of its geometry and precision; borrowed until the next
+ *                 model, msi_gridder_forget or the end. Pixels beyond the horizon are not looked at, all others must
+ *                 be finite
+ * Returns: 0, MSI_EINTERNAL (not of this gridder's planes, geometry and msi_gridder_precision)
  */
 int msi_gridder_model(msi_gridder *g, const msi_image *model);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From a visibility's coordinates to cells, fractions, w-planes and tiles: written once, for CPU and GPU. */
+/* Formulas from a visibility's coordinates to cells, fractions, w-planes and tiles, written once for CPU and GPU. */
 #ifndef MSI_KERNELS_METHOD_GEOMETRY_H
 #define MSI_KERNELS_METHOD_GEOMETRY_H
 
@@ -15,7 +15,7 @@
 #endif
 
 /*
- * How coordinates in metres become coordinates in cells of the padded grid.
+ * The geometry turns coordinates in metres into coordinates in cells of the padded grid.
  *
  * Image pixel i = x - nx/2 lies at l = -i cell_x, so exp(-2 pi i u l) = exp(-2 pi i U i) with U = -u cell_x; likewise
  * V = v cell_y. A cell of the padded grid is 1/n_grid of the period of U and V. w-planes lie w_step apart; plane 0 at
@@ -36,14 +36,15 @@ typedef struct msi_wgrid_geometry {
     double u_limit, v_limit;  /* |u|, |v| in cells beyond which the image cannot hold a sample */
 } msi_wgrid_geometry;
 
-/* Where one sample's footprint begins, and how far the first tap lies beyond the window's edge: z in [-1, 1). */
+/* A footprint begins at cell (u0, v0) of w-plane w0; z in [-1, 1) is how far its first taps lie beyond the window's
+ * edge. */
 typedef struct msi_footprint {
     int32_t u0, v0, w0;
     double zu, zv, zw;
 } msi_footprint;
 
 /*
- * msi_first_tap - the window of `width` taps centred on x covers cells t0 .. t0 + width - 1.
+ * msi_first_tap - find the first cell of a window of `width` taps centred on x: it covers t0 .. t0 + width - 1.
  * Returned: *t0, and z = 2 f - 1 with f = t0 - (x - width/2) in [0, 1).
  */
 MSI_HD void msi_first_tap(double x, int width, int32_t *t0, double *z)
@@ -97,7 +98,7 @@ MSI_HD int msi_wrap_cell(int x, int n)
     return x < 0 ? x + n : x >= n ? x - n : x;
 }
 
-/* msi_locate_any - msi_locate, or with `wrapped` msi_locate_wrapped; a constant at every call. */
+/* msi_locate_any - do as msi_locate, or with `wrapped`, a constant at every call, as msi_locate_wrapped. */
 MSI_HD int msi_locate_any(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, int wrapped,
                           msi_footprint *f, double *w_lambda)
 {
@@ -121,8 +122,8 @@ MSI_HD int msi_locate_any(const msi_wgrid_geometry *g, const double *uvw_m, doub
 }
 
 /*
- * msi_locate - footprint of a sample that lies inside the uv plane.
- * Given:   uvw_m [3], freq_hz
+ * msi_locate - find the footprint of a sample that lies inside the uv plane.
+ * Given:   uvw_m [3] metres, freq_hz
  * Returns: 1 where w < 0 and the visibility must be conjugated, else 0; *w_lambda is |w| in wavelengths.
  */
 MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, msi_footprint *f,
@@ -131,7 +132,7 @@ MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double f
     return msi_locate_any(g, uvw_m, freq_hz, 0, f, w_lambda);
 }
 
-/* msi_locate_wrapped - the same for a sample anywhere, brought into the uv plane by whole periods. */
+/* msi_locate_wrapped - find the footprint of a sample anywhere, brought into the uv plane by whole periods. */
 MSI_HD int msi_locate_wrapped(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, msi_footprint *f,
                               double *w_lambda)
 {

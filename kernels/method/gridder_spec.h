@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A gridder's order and its report: what a user asks for, what every method is given, and what came of it. */
+/* A gridder's specification, which every method is given, and its report. */
 #ifndef MSI_KERNELS_GRIDDER_SPEC_H
 #define MSI_KERNELS_GRIDDER_SPEC_H
 
@@ -14,7 +14,9 @@ extern "C" {
 
 typedef enum msi_backend { MSI_BACKEND_AUTO, MSI_BACKEND_CPU, MSI_BACKEND_CUDA } msi_backend;
 typedef enum msi_precision_choice { MSI_PRECISION_AUTO, MSI_PRECISION_FP32, MSI_PRECISION_FP64 } msi_precision_choice;
-/* Values of w-projection's kernels: of the nearest sub-cell, interpolated between two, or so by texture units. */
+
+/* How a value is had of w-projection's tabulated kernels: of the nearest sub-cell, or interpolated between two, by
+ * arithmetic or by texture units. */
 typedef enum msi_kernel_lookup {
     MSI_KERNEL_AUTO,
     MSI_KERNEL_NEAREST,
@@ -22,7 +24,8 @@ typedef enum msi_kernel_lookup {
     MSI_KERNEL_TEXTURE
 } msi_kernel_lookup;
 
-/* What a gridder is asked for. Members that are zero take the default; msi_gridder_create copies strings. */
+/* The specification says what a gridder is to do. Members that are zero take the default; msi_gridder_create copies all
+ * of it, strings too. */
 typedef struct msi_gridder_spec {
     msi_image_geometry geometry;
     int n_plane;  /* planes of the blocks added: real images from the same coordinates */
@@ -46,7 +49,7 @@ typedef struct msi_gridder_spec {
 
 enum { MSI_GRIDDER_MAX_PLANES = 32 }; /* image planes of one gridder, PSF included */
 
-/* What was chosen and what happened, for logs, headers and tests. */
+/* The report says what was chosen and what happened, for logs, headers and tests. */
 typedef struct msi_gridder_report {
     const char *method, *strategy; /* static */
     msi_backend backend;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a gridding method is to the gridder: what it is asked for, and the functions by which it answers. */
+/* The interface between the gridder and its methods: requests for plans, and the functions of a strategy. */
 #ifndef MSI_KERNELS_METHOD_H
 #define MSI_KERNELS_METHOD_H
 
@@ -15,7 +15,7 @@ extern "C" {
 
 struct msi_vis_store;
 
-/* What a plan is made for. */
+/* A request says what a plan is made for; a plan does not keep it. */
 typedef struct msi_plan_request {
     const msi_gridder_spec *spec;
     msi_precision precision;
@@ -30,21 +30,21 @@ typedef struct msi_plan_request {
 /* msi_plan_threads - threads of the host that a plan's work is spread over. */
 int msi_plan_threads(const msi_plan_request *request);
 
-/* Wall seconds that a stage adds. */
+/* Stages of an image or a prediction add their wall seconds to these. */
 typedef struct msi_stage_times {
     double sort_s, grid_s, transform_s, correct_s, transfer_s;
 } msi_stage_times;
 
 /*
- * A method's decisions for some samples, and what it keeps between calls. Every strategy defines its own; a plan is
- * only ever given back to the strategy that made it.
+ * A plan holds a method's decisions for some samples, and what it keeps between calls. Every strategy defines its own;
+ * a plan is only ever given back to the strategy that made it.
  */
 typedef struct msi_plan msi_plan;
 
 typedef struct msi_strategy msi_strategy;
 
 /*
- * What a strategy does. One table may serve several rows of strategies: plan() sees which one it is asked for.
+ * The functions of a strategy. One table may serve several rows of strategies: plan() sees which one it is asked for.
  * Functions return 0 or a code of core/status.h and set its line.
  */
 typedef struct msi_strategy_ops {

@@ -74,7 +74,7 @@ static void walk_all(const msi_vis_store *store, const msi_wgrid_geometry *g,
     }
 }
 
-/* A run as one number, in the order of row and channel. */
+/* Numbers a run in the order of row and channel. */
 static uint64_t run_order(msi_run r)
 {
     return (uint64_t)r.row << 32 | (uint64_t)r.chan << 16 | r.n_chan;

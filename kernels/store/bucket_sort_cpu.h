@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sorts stored samples into buckets of one first w-plane and one uv tile each, so that a bucket's cells stay cached. */
+/* The sort puts stored samples into buckets of one first w-plane and one uv tile each, so that a bucket's cells stay
+ * cached. */
 #ifndef MSI_KERNELS_BUCKET_SORT_CPU_H
 #define MSI_KERNELS_BUCKET_SORT_CPU_H
 
@@ -10,8 +11,8 @@
 
 enum { MSI_RUN_MAX_CHAN = 128 };
 
-/* Neighbouring channels of one row that fall into one bucket, at most MSI_RUN_MAX_CHAN: u, v and w are linear in
- * frequency, so runs are long where channels are narrow. */
+/* A run is neighbouring channels of one row that fall into one bucket, at most MSI_RUN_MAX_CHAN: u, v and w are linear
+ * in frequency, so runs are long where channels are narrow. */
 typedef struct msi_run {
     uint32_t row; /* segment * MSI_SEGMENT_ROWS + row in the segment */
     uint16_t chan, n_chan;
@@ -24,16 +25,24 @@ typedef struct msi_buckets {
     msi_run *run; /* [n_run], in ascending order of row and channel inside a bucket, whatever the threads did */
 } msi_buckets;
 
-/* msi_bucket_sort - Returns 0, MSI_ENOMEM, MSI_EINTERRUPTED. Freed by msi_buckets_free (NULL-safe members). */
+/*
+ * msi_bucket_sort - sort the samples of a store: those with a weight in some plane, or all coordinates.
+ * Returned: *out, freed by msi_buckets_free; empty after a failure
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ */
 int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgrid_geometry *geometry);
+
+/* msi_buckets_free - free the members, NULL-safe; *b is then zero. */
+
+/* msi_buckets_free - free the members, NULL-safe; *b is then zero. */
 void msi_buckets_free(msi_buckets *b);
 
-/* A tile and its runs in some buckets. */
+/* A tile's work is its runs in some buckets. */
 typedef struct msi_tile_work {
     int64_t tile, n_run;
 } msi_tile_work;
 
-/* msi_tile_work_sort - most runs first, so that threads that take one tile after the other end together. */
+/* msi_tile_work_sort - sort by runs, most first, so that threads that take one tile after the other end together. */
 void msi_tile_work_sort(msi_tile_work *work, int64_t n);
 
 #endif

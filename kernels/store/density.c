@@ -98,7 +98,7 @@ void msi_density_free(msi_density *d)
     msi_free(d);
 }
 
-/* Briggs' s^2; the robustness is relative to the mean density seen by the weights. */
+/* Computes Briggs' s^2; the robustness is relative to the mean density seen by the weights. */
 static double briggs_scale(const msi_density *d, double robust)
 {
     double squares = 0;

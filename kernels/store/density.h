@@ -58,6 +58,8 @@ void msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
  */
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
 
+/* msi_density_free - NULL-safe. */
+/* msi_density_free - NULL-safe. */
 void msi_density_free(msi_density *d);
 
 /*

@@ -19,7 +19,7 @@ static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 
 /* Segments of many channels have fewer rows, to be about this long. */
 static const int64_t SEGMENT_BYTES = 2 << 20;
 
-/* Channel list shared by segments, and the segment that is being filled. */
+/* A setup is a channel list that segments share, with the segment that is being filled. */
 struct msi_vis_setup {
     struct msi_vis_setup *next;
     int32_t n_chan;
@@ -28,7 +28,7 @@ struct msi_vis_setup {
     double freq_hz[];
 };
 
-/* A piece of memory that segments are carved from: allocated, or mapped from an unlinked file. */
+/* An arena is a piece of memory that segments are carved from: allocated, or mapped from an unlinked file. */
 struct msi_vis_arena {
     struct msi_vis_arena *next;
     char *base;
@@ -185,14 +185,14 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
     return MSI_OK;
 }
 
-/* Where a row of a block leaves the uv plane that the image can hold: the highest frequency kept. */
+/* Finds the highest frequency at which a row of a block lies in the uv plane that the image can hold. */
 static double limit_hz(const msi_vis_store *s, const double *uvw_m)
 {
     double u = fabs(uvw_m[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw_m[1]) / MSI_SPEED_OF_LIGHT;
     return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
 }
 
-/* Channels [first, first + n_chan) of a block on their way into the store. */
+/* Blocks come in by ranges of channels [first, first + n_chan). */
 typedef struct incoming {
     const msi_vis_block *block;
     int32_t first, n_chan;
@@ -206,7 +206,7 @@ static int sample_used(const incoming *in, int64_t row, int32_t chan)
     return 0;
 }
 
-/* What a row adds to the store's figures. */
+/* Rows add to the store's figures what their samples come to. */
 typedef struct tally {
     int64_t n_sample, n_outside;
     double w_min, w_max;
@@ -217,7 +217,7 @@ static int64_t tally_row(const msi_vis_store *s, const incoming *in, int64_t row
 {
     const double *uvw = in->block->uvw_m + 3 * row;
     double limit = s->coordinates ? HUGE_VAL : limit_hz(s, uvw), w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
-    int64_t kept = 0;
+    int64_t n_stored = 0;
     for (int32_t c = 0; c < in->n_chan; c++) {
         if (!s->coordinates && !sample_used(in, row, c)) continue;
         double freq = in->block->freq_hz[in->first + c];
@@ -225,12 +225,12 @@ static int64_t tally_row(const msi_vis_store *s, const incoming *in, int64_t row
             t->n_outside++;
             continue;
         }
-        kept++;
+        n_stored++;
         t->w_min = fmin(t->w_min, w * freq);
         t->w_max = fmax(t->w_max, w * freq);
     }
-    t->n_sample += kept;
-    return kept;
+    t->n_sample += n_stored;
+    return n_stored;
 }
 
 static void copy_row(const msi_vis_store *s, const incoming *in, int64_t row, msi_vis_segment *g, int64_t at)
@@ -253,7 +253,7 @@ static void copy_row(const msi_vis_store *s, const incoming *in, int64_t row, ms
     }
 }
 
-/* Rows of a block that are kept, in order; and the figures of the store brought up to date. */
+/* Lists the rows of a block that are stored, in order, and brings the figures of the store up to date. */
 static int select_rows(msi_vis_store *s, const incoming *in, int64_t *n_kept)
 {
     int64_t n_row = in->block->n_row, n_sample = 0, n_outside = 0, n = 0;
@@ -284,7 +284,7 @@ static int select_rows(msi_vis_store *s, const incoming *in, int64_t *n_kept)
     return MSI_OK;
 }
 
-/* Sums of weights over the rows just stored at [at, at + n) of a segment. */
+/* Adds the weights of the rows just stored at [at, at + n) of a segment. */
 static void sum_weights(msi_vis_store *s, const msi_vis_segment *g, int64_t at, int64_t n)
 {
     for (int p = 0; p < s->n_plane; p++) {
@@ -322,7 +322,7 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
     return MSI_OK;
 }
 
-/* The next rows of a setup, at most n_row, into rows from `row` on of channels [first, ..) of the caller's block. */
+/* Copies the next rows of a setup to rows from `row` on of the caller's block. Returns how many. */
 static int64_t fetch_rows(const msi_vis_store *s, struct msi_vis_setup *setup, const incoming *in, int64_t row,
                           msi_c64 *vis)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where visibilities wait between the Measurement Set and the grid: read once, used by weights, every image, every w.
- */
+/* The visibility store holds samples between the Measurement Set and the grid: they are read once and serve weights,
+ * every image and every w. */
 #ifndef MSI_KERNELS_VIS_STORE_H
 #define MSI_KERNELS_VIS_STORE_H
 
@@ -15,7 +15,8 @@ enum { MSI_SEGMENT_ROWS = 4096 }; /* a power of two: a row's segment is its numb
 enum { MSI_SEGMENT_SHIFT = 12 };
 enum { MSI_STORE_MAX_CHAN = 32768, MSI_STORE_MAX_PLANES = 32 };
 
-/* Rows of one spectral setup, up to n_row_max <= MSI_SEGMENT_ROWS. Numbered segment * MSI_SEGMENT_ROWS + row. */
+/* A segment has rows of one spectral setup, up to n_row_max <= MSI_SEGMENT_ROWS, numbered segment * MSI_SEGMENT_ROWS +
+ * row. The store owns its arrays. */
 typedef struct msi_vis_segment {
     int64_t n_row, n_row_max;
     int32_t n_chan;
@@ -25,6 +26,8 @@ typedef struct msi_vis_segment {
     void *vis;             /* [n_plane][n_row_max][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_vis_segment;
 
+/* Members from n_segment on are read by gridders; the store alone changes them. */
+/* Members from n_segment on are read by gridders; the store alone changes them. */
 typedef struct msi_vis_store {
     int n_plane;
     msi_precision precision;
@@ -46,26 +49,38 @@ typedef struct msi_vis_store {
     double w_min_lambda, w_max_lambda;       /* of |w| over stored samples */
 } msi_vis_store;
 
-/* msi_vis_store_init - empty; budget 0 keeps everything in memory. Limits in wavelengths; beyond them samples drop. */
+/*
+ * msi_vis_store_init - make a store empty; nothing is allocated.
+ * Given: u_limit_lambda, v_limit_lambda  |u|, |v| beyond which samples drop; memory_budget  bytes, 0: everything stays
+ * in memory; temp_dir  borrowed for the store's life, NULL: $TMPDIR or /tmp Notes: msi_vis_store.coordinates is set
+ * afterwards, by who wants a store of coordinates.
+ */
 void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, double u_limit_lambda,
                         double v_limit_lambda, int64_t memory_budget, const char *temp_dir);
 
-/* msi_vis_store_add - copy a block in (of a store of coordinates: its uvw and frequencies). Returns 0, MSI_ENOMEM,
- * MSI_EOUTPUT, MSI_ERANGE (more than 2^32 rows). */
+/*
+ * msi_vis_store_add - copy a block in; into a store of coordinates, its uvw and frequencies alone.
+ * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT (temp_dir), MSI_ERANGE (more than 2^32 rows), MSI_EINTERNAL (a block of another
+ *          number of planes)
+ */
 int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block);
 
 /*
- * msi_vis_store_fetch - visibilities of a store of coordinates, block by block as they were added.
- * Given: n_row, n_chan, freq_hz of the block. Returned: vis [n_plane][n_row][n_chan]. Returns 0, MSI_EINTERNAL.
+ * msi_vis_store_fetch - copy out visibilities of a store of coordinates, block by block as they were added.
+ * Given:    n_row, n_chan, freq_hz [n_chan]  of the block
+ * Returned: vis [n_plane][n_row][n_chan] Jy
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERNAL (more than was added)
  */
 int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis);
 
-/* msi_vis_store_zero - visibilities of a plane of a store of coordinates. */
+/* msi_vis_store_zero - set the visibilities of a plane of a store of coordinates to 0. */
 void msi_vis_store_zero(msi_vis_store *s, int plane);
 
 /* msi_vis_store_clear - forget the samples, keep the memory. */
 void msi_vis_store_clear(msi_vis_store *s);
 
+/* msi_vis_store_free - free everything; the store is then zero. Twice is fine. */
+/* msi_vis_store_free - free everything; the store is then zero. Twice is fine. */
 void msi_vis_store_free(msi_vis_store *s);
 
 /*
@@ -75,7 +90,7 @@ void msi_vis_store_free(msi_vis_store *s);
  */
 int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_row);
 
-/* Index of a sample inside its segment's per-plane arrays. */
+/* msi_segment_index - the index of a sample in its segment's arrays of all planes. */
 static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plane, int64_t row, int32_t chan)
 {
     return (plane * segment->n_row_max + row) * segment->n_chan + chan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where samples lie: how many subgrids and small planes of each size would hold something. */
+/* Counts how many subgrids and small planes of each size would hold something, from where samples lie. */
 #include <math.h>
 #include <string.h>
 
@@ -7,10 +7,10 @@
 #include "core/status.h"
 #include "kernels/towers/tower_plan.h"
 
-/* Samples that are looked at; more would take longer than they teach. */
+/* So many samples are looked at; more would take longer than they teach. */
 static const int64_t MOST_LOOKED_AT = 500000;
 
-/* Tiles that hold something, and in which first w-planes. */
+/* The occupancy lists tiles that hold something, and in which first w-planes. */
 typedef struct occupancy {
     const msi_wgrid_geometry *g;
     int64_t n_word; /* of 64 first planes */
@@ -25,7 +25,7 @@ static int64_t tile_of(const msi_wgrid_geometry *g, const msi_footprint *f)
     return msi_bucket(g, f) - f->w0 * g->n_tile_u * g->n_tile_v;
 }
 
-/* Some samples of all rows and channels, chosen by a hash: rows of one baseline come at regular distances. */
+/* Visits some samples of all rows and channels, chosen by a hash: rows of one baseline come at regular distances. */
 static void look(const occupancy *o, const msi_vis_store *store,
                  void (*see)(const occupancy *o, int64_t tile, int32_t w0))
 {
@@ -77,7 +77,7 @@ static int find_occupancy(occupancy *o, const msi_vis_store *store)
     return MSI_OK;
 }
 
-/* Planes that hold something, where first planes are given: each holds on for w_width of them. */
+/* Counts planes that hold something, where first planes are given: each sample reaches w_width of them. */
 static int64_t count_planes(const uint64_t *first, int64_t n_word, int32_t w_width)
 {
     int64_t n = 0, end = 0;
@@ -90,7 +90,7 @@ static int64_t count_planes(const uint64_t *first, int64_t n_word, int32_t w_wid
     return n;
 }
 
-/* Subgrids of cores of `edge` tiles, a row of them after the other. row: [cores of a row][n_word], zero. */
+/* Counts subgrids of cores of `edge` tiles, a row of them after the other. row: [cores of a row][n_word], zero. */
 static void count_subgrids(msi_tower_load *load, const occupancy *o, int64_t edge, uint64_t *row)
 {
     const msi_wgrid_geometry *g = o->g;
@@ -125,9 +125,9 @@ static int count_load(msi_tower_load *load, const occupancy *o)
 }
 
 /*
- * Without samples to look at: they lie in a part of the subgrids, where tracks lead through a tile for a few samples
- * and from tile to tile along a core's edge; and those of a subgrid, whose coordinates lie near one plane in u, v and
- * w, in a part of the w-planes. Generous: of the arrays looked at none filled more than half of this.
+ * Estimates the load without samples to look at: they lie in a part of the subgrids, where tracks lead through a tile
+ * for a few samples and from tile to tile along a core's edge; and those of a subgrid, whose coordinates lie near one
+ * plane in u, v and w, in a part of the w-planes. Generous: of the arrays looked at none filled more than half of this.
  */
 static void foresee_load(msi_tower_load *load, const msi_wgrid_geometry *g, int64_t n_sample)
 {

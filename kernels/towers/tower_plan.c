@@ -14,11 +14,14 @@ enum { N_SPECTRUM = 1024, N_HEIGHT = 48, MOST_MARGIN = 256 };
 /* Images that reach nearer to the horizon than this have gradients that no margin holds. */
 static const double FARTHEST = 0.95;
 
-/* The chance that more than k of n fair trials with success t succeed: a step from 0 to 1 that is flat at both ends. */
-static double step(double t, int n, int k)
+/*
+ * The tail of the binomial distribution, the chance that more than k of n trials with success t succeed, is a step from
+ * 0 to 1 over t that is flat at both ends.
+ */
+static double binomial_tail(double t, int n, int k)
 {
     double term = pow(1 - t, n), below = term, ratio = t / (1 - t);
-    if (t > 0.5) return 1 - step(1 - t, n, n - k - 1);
+    if (t > 0.5) return 1 - binomial_tail(1 - t, n, n - k - 1);
     for (int i = 1; i <= k; i++) {
         term *= ratio * (n - i + 1) / i;
         below += term;
@@ -30,9 +33,9 @@ double msi_tower_bend(double x, double image, double field_rad, int order)
 {
     double edge = 0.5 * image, beyond = 0.5 - edge, a = fabs(x);
     if (a <= edge) return x * field_rad;
-    /* The slope falls as 1 - (a step with `order` flat derivatives); this is its integral. */
+    /* The slope falls as 1 - (a tail with `order` flat derivatives); this is its integral. */
     double t = fmin((a - edge) / beyond, 1);
-    double straight = t - t * step(t, 2 * order + 1, order) + 0.5 * step(t, 2 * order + 2, order + 1);
+    double straight = t - t * binomial_tail(t, 2 * order + 1, order) + 0.5 * binomial_tail(t, 2 * order + 2, order + 1);
     return copysign((edge + beyond * straight) * field_rad, x);
 }
 
@@ -51,8 +54,8 @@ static double bent_v(const msi_wgrid_plan *plan, double y, int order)
 }
 
 /*
- * n - 1 of the image; beyond its farthest corner, where bent directions may lie below the horizon, its Taylor series
- * in l^2 + m^2 about that corner, with four derivatives.
+ * Continues n - 1 of the image: beyond its farthest corner, where bent directions may lie below the horizon, its Taylor
+ * series in l^2 + m^2 about that corner, with four derivatives.
  */
 static double continued_n(const msi_image_geometry *image, double l, double m)
 {
@@ -99,13 +102,13 @@ void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
 
 /* ---- How far a screen reaches ----------------------------------------------------------------------------------- */
 
-/* The padded field along one axis, at a place across it. */
+/* A field axis is the padded field along one axis, at a place across it. */
 typedef struct field_axis {
     double field_rad, image; /* of which `image` is image */
     double across_rad;       /* direction cosine along the other axis */
 } field_axis;
 
-/* Margins that towers of some heights need, both ascending. */
+/* The reach of screens is the margins that towers of some heights need, both ascending. */
 typedef struct reach {
     int n;
     int32_t height[N_HEIGHT];
@@ -161,7 +164,7 @@ static void spread_seam(seam *s, int32_t height)
     msi_fft1d_run(s->fft, s->spread);
 }
 
-/* How far off the image is, anywhere, where cells wrap round from `first` on: gone here, and wrong there. */
+/* Estimates the image's largest error where cells wrap round from `first` on: missing here, and wrong there. */
 static double seam_error(seam *s, int first)
 {
     double worst = 0;
@@ -216,7 +219,7 @@ static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance,
     return rc;
 }
 
-/* First planes that a tower may have with a margin; 0: there is none. */
+/* Finds how many first planes a tower may have with a margin; 0: there is none. */
 static int32_t most_height(const reach *r, int margin)
 {
     int32_t height = 0;
@@ -236,7 +239,7 @@ static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, c
 {
     const msi_wgrid_geometry *g = &plan->grid;
     int32_t edge = t->core / g->tile;
-    double cells = (double)t->size * t->size, held = (double)(t->core + g->width - 1) / t->size;
+    double cells = (double)t->size * t->size, filled = (double)(t->core + g->width - 1) / t->size;
     /* A subgrid's planes at the border of two towers belong to both. */
     double planes = load->n_plane[edge] * (1 + (g->w_width - 1.0) / t->height);
     double subgrids = fmin(load->n_subgrid[edge] * t->n_tower, load->n_subgrid[edge] + planes / t->n_plane);
@@ -245,11 +248,11 @@ static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, c
         fft_flop(full_cells) * kept / whole->fft_flop_s + (double)msi_image_n_pixel(&plan->image) * whole->pixel_s;
     double small_fft = fft_flop(cells) / cost->fft_flop_s, bytes = cells * (plan->precision == MSI_FP32 ? 8 : 16);
     double small = cells * (cost->cell_s + (bytes > (double)cost->near_bytes ? cost->far_cell_s : 0));
-    return planes * (small_fft * 0.5 * (1 + held) + small) + subgrids * (small_fft + small) + t->n_tower * full +
+    return planes * (small_fft * 0.5 * (1 + filled) + small) + subgrids * (small_fft + small) + t->n_tower * full +
            plan->sample_cost_s;
 }
 
-/* The towers of a size and a core; 0 where there are none. */
+/* Lays the towers of a size and a core. Returns 0 where there are none. */
 static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reach *r, int32_t size, int32_t core)
 {
     int32_t n_w0 = g->n_w - g->w_width + 1;
@@ -267,7 +270,8 @@ static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reac
     return 1;
 }
 
-/* Order of the bend: the smaller the error, the more its corners show (measured: 4 at 5e-5 and 9 at 5e-9 are best). */
+/* Chooses the order of the bend: the smaller the error, the more its corners show (measured: 4 at 5e-5 and 9 at 5e-9
+ * are best). */
 static int bend_order(double tolerance)
 {
     double order = ceil(-log10(tolerance));

@@ -45,7 +45,7 @@ typedef struct msi_tower_plan {
     double cost_s;            /* the model's estimate for one image plane on one unit of the backend, samples and all */
 } msi_tower_plan;
 
-/* What a backend's subgrids take: rounded rates, as msi_cost_model, and the sizes that it has. */
+/* A backend's cost of subgrids has rounded rates, as msi_cost_model, and the sizes that there are. */
 typedef struct msi_tower_cost {
     double fft_flop_s; /* of 2D transforms of subgrids */
     double cell_s;     /* seconds to screen and add a cell of a small plane */
@@ -55,21 +55,22 @@ typedef struct msi_tower_cost {
     int n_size;
 } msi_tower_cost;
 
-/* How many subgrids, and planes of subgrids, hold something, by the core's edge in tiles. */
+/* The load counts subgrids, and planes of subgrids, that hold samples, by the core's edge in tiles. */
 typedef struct msi_tower_load {
     double n_subgrid[MSI_TOWER_MAX_CORE_TILES + 1];
     double n_plane[MSI_TOWER_MAX_CORE_TILES + 1];
 } msi_tower_load;
 
 /*
- * msi_tower_load_make - looks at the samples, or at some of them where they are many.
- * Given:   store  NULL: what n_sample samples make likely
+ * msi_tower_load_make - count the load of the samples, or of some of them where they are many.
+ * Given:    store  NULL: estimate what n_sample samples make likely
+ * Returned: *out
  * Returns: 0, MSI_ENOMEM
  */
 int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const msi_vis_store *store, int64_t n_sample);
 
 /*
- * msi_tower_plan_make - the cheapest towers for a plan of w-planes.
+ * msi_tower_plan_make - find the cheapest towers for a plan of w-planes.
  *
  * Given:    plan, error (of the image, at most), load, whole: the planes' own rates, cost: the subgrids'
  * Returned: *out
@@ -80,31 +81,31 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
                         const msi_cost_model *whole, const msi_tower_cost *cost);
 
 /*
- * msi_tower_bend - a direction cosine of the padded field, bent beyond the image so that it repeats itself.
+ * msi_tower_bend - bend a direction cosine of the padded field beyond the image so that it repeats itself.
  * Given:   x  position in the padded field, -1/2 .. 1/2; image  part of the field that is image; field_rad; order: how
  *          many derivatives are flat where the bend begins and ends
  * Returns: l = x field_rad inside the image; beyond, levelling off towards |x| = 1/2
  */
 double msi_tower_bend(double x, double image, double field_rad, int order);
 
-/* msi_tower_n - n - 1 - n_mid at pixel (i, j), 0 .. size/2, of a subgrid's transform; even in both. */
+/* msi_tower_n - compute n - 1 - n_mid at pixel (i, j), 0 .. size/2, of a subgrid's transform; even in both. */
 double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int32_t i, int32_t j);
 
 /*
- * msi_tower_screen - what brings plane k of a tower to the tower's own w: exp(-2 pi i dw (n - 1 - n_mid)) at the
- * pixels of a subgrid's forward transform, divided by size^2 for the way back. Its conjugate serves degridding.
- * Returned: screen [size/2 + 1][size] msi_c32 or msi_c64, v slow, frequency 0 first; row size - r is as row r
- * Notes:    plane n_plane - 1 - k has the conjugate of plane k.
+ * msi_tower_screen - make the screen that brings plane k of a tower to the tower's own w: exp(-2 pi i dw (n - 1 -
+ * n_mid)) at the pixels of a subgrid's forward transform, divided by size^2 for the way back. Its conjugate serves
+ * degridding. Returned: screen [size/2 + 1][size] msi_c32 or msi_c64, v slow, frequency 0 first; row size - r is as row
+ * r Notes:    plane n_plane - 1 - k has the conjugate of plane k.
  */
 void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen);
 
-/* msi_tower_w - w of a tower in wavelengths: that of its full-size plane. */
+/* msi_tower_w - compute w of a tower in wavelengths: that of its full-size plane. */
 static inline double msi_tower_w(const msi_wgrid_geometry *g, const msi_tower_plan *t, int64_t tower)
 {
     return g->w_first + ((double)(tower * t->height) + 0.5 * (t->n_plane - 1)) * g->w_step;
 }
 
-/* msi_tower_origin_u, _v - the padded grid's cell (0 .. n - 1) that is cell 0 of a column or row of subgrids. */
+/* msi_tower_origin_u, _v - find the padded grid's cell (0 .. n - 1) that is cell 0 of a column or row of subgrids. */
 static inline int64_t msi_tower_origin_u(const msi_wgrid_geometry *g, const msi_tower_plan *t, int64_t su)
 {
     int64_t at = su * t->core - g->width - t->margin;

@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Rows of 2^k cells would share few sets of a cache; and a footprint's vectors reach so far beyond a row's end. */
+/* Rows of 2^k cells would meet in few sets of a cache; and a footprint's vectors reach so far beyond a row's end. */
 enum { ROW_PAD = MSI_TAP_PAD };
 
 /* No item has much more than this part of all runs, nor need it have fewer than so many. */
@@ -83,7 +83,7 @@ static char *row_of(const msi_tower_stacks *s, const char *plane, int64_t row)
     return (char *)plane + row * s->pitch * s->cell_bytes;
 }
 
-/* Rows that samples of some rows of tiles touch, and one on either side: see msi_grid_source. */
+/* Marks rows that samples of some rows of tiles touch, and one on either side: see msi_grid_source. */
 static void rows_of_tiles(const msi_tower_stacks *s, uint32_t tile_rows, uint8_t *touched)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;
@@ -99,7 +99,7 @@ static void run_rows(const msi_tower_stacks *s, const msi_fft1d *fft, char *plan
         if (!which || which[r]) msi_fft1d_run(fft, row_of(s, plane, r));
 }
 
-/* Where a screen of plane k of a tower and row r is, and the sign of its imaginary part: see msi_tower_screen. */
+/* Finds row r of the screen of plane k of a tower, and the sign of its imaginary part: see msi_tower_screen. */
 static const char *screen_row(const msi_tower_stacks *s, int64_t k, int64_t r, int *sign)
 {
     int64_t mirrored = s->towers->n_plane - 1 - k, size = s->towers->size;

@@ -16,12 +16,16 @@ int64_t msi_wgrid_tower_cpu_predict_bytes(const msi_wgrid_plan *plan, const msi_
  *
  * Given:    plan, towers, model (n_plane planes, as the store); keeps: every tower's plane of every image stays
  * Returned: store's visibilities [n_plane]
- * Given and returned: *model_cache  NULL at first; with keeps, the planes for the next call with the same plans. Freed
- * by msi_wgrid_tower_cpu_forget (NULL is fine) Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED Notes: the result does not
- * depend on the number of threads.
+ * Given and returned:
+ *           *model_cache  NULL at first; with keeps, the planes for the next call with the same plans. Freed by
+ *                         msi_wgrid_tower_cpu_forget
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ * Notes:    the result does not depend on the number of threads.
  */
 int msi_wgrid_tower_cpu_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
                                 const msi_image *model, int keeps, void **model_cache, msi_stage_times *times);
+
+/* msi_wgrid_tower_cpu_forget - free what msi_wgrid_tower_cpu_predict keeps; NULL is fine. */
 void msi_wgrid_tower_cpu_forget(void *model_cache);
 
 #endif

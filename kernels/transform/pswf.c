@@ -17,8 +17,8 @@ static double band_factor(int width)
 
 enum { MOST_VALUES = 32 };
 
-/* The even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k; all at once, since its quotients
- * are theirs in common. */
+/* Sums the even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k; all at once, since its
+ * quotients are theirs in common. */
 static void series_values(const msi_pswf *window, int n, const double *s, double *sum)
 {
     double p0[MOST_VALUES], p1[MOST_VALUES];
@@ -81,7 +81,7 @@ static void solve_series(msi_pswf *window, double c)
     for (int i = 0; i < window->n_series; i++) window->series[i] /= peak;
 }
 
-/* Each tap's polynomial in z: Chebyshev interpolation, rewritten in powers of z. */
+/* Makes each tap's polynomial in z: Chebyshev interpolation, rewritten in powers of z. */
 static void fit_taps(msi_pswf *window)
 {
     int n = window->n_coef;
@@ -109,7 +109,7 @@ static void fit_taps(msi_pswf *window)
     }
 }
 
-/* The window but for its taps' polynomials. */
+/* Makes the window but for its taps' polynomials. */
 static int make_shape(msi_pswf *window, int width, double sigma)
 {
     memset(window, 0, sizeof *window);

@@ -32,41 +32,44 @@ typedef struct msi_pswf {
 } msi_pswf;
 
 /*
- * msi_pswf_make - the window of a width for a grid oversampled sigma times.
- * Given: width 2..16, sigma > 1. Returns: 0, MSI_ERANGE.
+ * msi_pswf_make - make the window of a width for a grid oversampled sigma times.
+ * Given:   width 2..16, sigma > 1
+ * Returns: 0, MSI_ERANGE
  */
 int msi_pswf_make(msi_pswf *window, int width, double sigma);
 
-/* msi_pswf_n_coef - coefficients a tap's polynomial has at this width; what compiled kernels unroll over. */
+/* msi_pswf_n_coef - tell how many coefficients a tap's polynomial has at this width; compiled kernels unroll over them.
+ */
 static inline int msi_pswf_n_coef(int width)
 {
     return width < 6 ? width + 3 : width + 2;
 }
 
-/* msi_pswf_value - the window at t cells from the sample (0 outside the support). */
+/* msi_pswf_value - evaluate the window at t cells from the sample (0 outside the support). */
 double msi_pswf_value(const msi_pswf *window, double t);
 
-/* msi_pswf_transform - the window's Fourier transform at x cycles a cell, |x| <= 1/(2 sigma): what is divided out. */
+/* msi_pswf_transform - evaluate the window's Fourier transform, which is divided out, at x cycles a cell, |x| <=
+ * 1/(2 sigma). */
 double msi_pswf_transform(const msi_pswf *window, double x);
 
 /*
- * msi_pswf_error - what one axis adds to a sample's unit contribution: e(x)^2 = sum_{k != 0} (transform(x + k) /
- * transform(x))^2, at image position x.
- * Returns: the largest e over |x| <= 1/(2 sigma), which is at the edge: the rms over samples' fractions of a cell.
+ * msi_pswf_error - estimate the error that one axis adds to a sample's unit contribution, at image position x:
+ * e(x)^2 = sum_{k != 0} (transform(x + k) / transform(x))^2.
+ * Returns: the largest e over |x| <= 1/(2 sigma), which is at the edge: the rms over samples' fractions of a cell
  * Notes:   the mean over the image is several times smaller, but what matters may lie just there: the phase centre is
- * an edge of the range of n - 1.
+ *          an edge of the range of n - 1.
  */
 double msi_pswf_error(const msi_pswf *window);
 
 /*
- * msi_pswf_amplification - how much larger than the grid's own relative rounding noise the noise in the corrected
- * image is, along one axis: sqrt(mean over |x| < 1/2 of transform^2) times 1 / transform.
+ * msi_pswf_amplification - estimate how much larger than the grid's own relative rounding noise the noise in the
+ * corrected image is, along one axis: sqrt(mean over |x| < 1/2 of transform^2) times 1 / transform.
  * Returned: *rms over the image, *edge at |x| = 1/(2 sigma)
  */
 void msi_pswf_amplification(const msi_pswf *window, double *rms, double *edge);
 
 /*
- * msi_pswf_least_sigma - the smallest oversampling at which a width reaches an error on one axis; HUGE_VAL where
+ * msi_pswf_least_sigma - find the smallest oversampling at which a width reaches an error on one axis; HUGE_VAL where
  * none up to 2.5 does.
  */
 double msi_pswf_least_sigma(int width, double error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the windows' transforms do to the image, divided out; shared by the backends. */
+/* The taper correction divides the windows' transforms out of an image; the backends share it. */
 #ifndef MSI_KERNELS_TAPER_CORRECTION_H
 #define MSI_KERNELS_TAPER_CORRECTION_H
 
@@ -13,7 +13,7 @@ extern "C" {
 
 enum { MSI_TAPER_TERMS = 32 };
 
-/* Everything a pixel's factor needs: factors along x and y, and a Chebyshev series along w. */
+/* A pixel's correction is made of factors along x and y, and a Chebyshev series along w. */
 typedef struct msi_taper {
     double *along_x; /* [nx] 1 / transform, times the sign that centres the FFT */
     double *along_y; /* [ny] */
@@ -31,9 +31,11 @@ typedef struct msi_taper {
  */
 int msi_taper_make(msi_taper *taper, const msi_image_geometry *image, const msi_wgrid_geometry *grid,
                    const msi_pswf *window, const msi_pswf *w_window);
+/* msi_taper_free - free the members, NULL-safe; *taper is then zero. */
+/* msi_taper_free - free the members, NULL-safe; *taper is then zero. */
 void msi_taper_free(msi_taper *taper);
 
-/* msi_taper_w - the factor along w of a pixel whose n - 1 is given: 1 / transform. */
+/* msi_taper_w - compute the factor along w of a pixel whose n - 1 is given, 1 / transform; msi_taper has the others. */
 MSI_HD double msi_taper_w(const double *term, int n_term, double w_scale, double n_mid, double n_minus_1)
 {
     double q = (n_minus_1 - n_mid) * w_scale, y = 2 * q * q - 1, b1 = 0, b2 = 0;

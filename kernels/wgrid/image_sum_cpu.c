@@ -9,7 +9,7 @@
 
 enum { G = MSI_GRID_GUARD, COLUMNS = MSI_PLANE_COLUMNS };
 
-/* Cells of the guard belong to the other end of the grid. dst and src are disjoint. */
+/* Adds n cells of a guard to those at the other end of the grid, where they belong. dst and src are disjoint. */
 static void add_cells(const msi_wgrid_planes *p, char *dst, const char *src, int64_t n)
 {
     if (p->fp32) {

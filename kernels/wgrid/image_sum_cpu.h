@@ -20,8 +20,9 @@
 void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used, double w_lambda, double *sum);
 
 /*
- * msi_image_sum_correct - windows divided out, weights normalised, pixels beyond the horizon blanked, rows and columns
- * put in FITS order.
+ * msi_image_sum_correct - divide the windows out, normalise weights, blank pixels beyond the horizon, and put rows and
+ * columns in FITS order.
+ * Given:    sum [nx][ny] of msi_image_sum_add, taper
  * Returned: a plane of image, whose sum_weight is set (0: NaN)
  */
 void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const msi_taper *taper, msi_image *image,

@@ -44,8 +44,8 @@ void msi_model_planes_forget_model(msi_model_planes *m)
     m->value = NULL;
 }
 
-/* Where column x of the model goes in a row: backwards, since the forward transform of a sequence that is read
- * backwards is its backward transform. */
+/* Finds the cell of a row that column x of the model goes to: backwards, since the forward transform of a sequence that
+ * is read backwards is its backward transform. */
 static int64_t cell_of_column(const msi_model_planes *m, int64_t x)
 {
     int64_t i = m->planes.plan->image.nx / 2 - x;

@@ -13,17 +13,17 @@ extern "C" {
 
 extern const msi_cost_model msi_wgrid_cpu_cost;
 
-/* msi_wgrid_cpu_resident - how many w-planes to hold at once within `bytes` of memory; at least 1. */
+/* msi_wgrid_cpu_resident - choose how many w-planes to hold at once within `bytes` of memory; at least 1. */
 int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes);
 
-/* msi_wgrid_cpu_plane_bytes - bytes of one w-plane; _image_bytes - of the sums of one image before correction. */
+/* msi_wgrid_cpu_plane_bytes - bytes of one w-plane; _image_bytes - bytes of one image's sums before correction. */
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan);
 int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan);
 
 /*
  * msi_wgrid_cpu_image - grid, transform, screen and correct.
  *
- * Given:    plan, store, n_image planes store_plane[] (-1: the PSF of plane 0), n_resident
+ * Given:    plan, store; store_plane [image->n_plane] (-1: the PSF of plane 0); n_resident  w-planes at once
  * Returned: image->pixel filled, divided by image->sum_weight (set by the caller; 0 makes a plane NaN)
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  * Notes: the result does not depend on the number of threads.

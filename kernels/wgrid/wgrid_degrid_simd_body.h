@@ -24,8 +24,8 @@ typedef struct NAME(batch) {
     REAL sum[BATCH][VL];             /* over rows and planes; columns are left to be added */
 } NAME(batch);
 
-/* First tap relative to a tile's middle, and z of msi_first_tap; held within the tile and a cell about it, where only
- * rounding, or coordinates beyond 2^53 periods, would lead out. */
+/* Finds the first tap relative to a tile's middle, and z of msi_first_tap; limited to the tile and a cell about it,
+ * where only rounding, or coordinates beyond 2^53 periods, would lead out. */
 ALWAYS_INLINE void NAME(place)(const double *x, double middle, double period, double reach, double half_width,
                                double *first_tap, REAL *z)
 {
@@ -41,8 +41,8 @@ ALWAYS_INLINE void NAME(place)(const double *x, double middle, double period, do
     }
 }
 
-/* [width][BATCH] values of taps whose coefficients are [n_coef][MSI_TAP_PAD]. Some taps run side by side, so that one
- * does not wait for the other; those beyond width are computed with them and are 0. */
+/* Evaluates [width][BATCH] values of taps whose coefficients are [n_coef][MSI_TAP_PAD]. Some taps run side by side, so
+ * that one does not wait for the other; those beyond width are computed with them and are 0. */
 ALWAYS_INLINE void NAME(batch_taps)(int width, int n_coef, const REAL *coef, const REAL *z, REAL (*out)[BATCH])
 {
     enum { N = BATCH / VL, SIDE_BY_SIDE = N < 4 ? 4 : 1 };
@@ -60,7 +60,7 @@ ALWAYS_INLINE void NAME(batch_taps)(int width, int n_coef, const REAL *coef, con
     }
 }
 
-/* Everything but the sums over cells. */
+/* Prepares a batch: everything but the sums over cells. */
 static void NAME(prepare_batch)(const msi_span *s, const msi_grid_source *d, NAME(batch) * b)
 {
     const TAPS *taps = s->taps;

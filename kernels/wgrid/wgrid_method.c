@@ -41,7 +41,7 @@ static void cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *reques
 {
     const msi_wgrid_geometry *g = &plan->grid;
     int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
-    /* Planes that are model_cache from filling to filling are those of every image. */
+    /* Planes that are kept from filling to filling are those of every image. */
     int64_t n_w_plane = request->keeps_model && n_resident == g->n_w ? n_resident * request->n_image : n_resident;
     *host = n_w_plane * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
             request->n_sample * (int64_t)sizeof(msi_run) + n_bucket * (int64_t)sizeof(int64_t);
@@ -53,7 +53,7 @@ static int64_t cpu_resident(const msi_wgrid_plan *plan, const msi_plan_request *
     int64_t rest, device, n_w = plan->grid.n_w;
     cpu_bytes(plan, request, 0, &rest, &device);
     int64_t left = request->host_bytes - rest;
-    /* All planes of all images are model_cache where that leaves half of the memory. */
+    /* All planes of all images are kept where that leaves half of the memory. */
     if (request->keeps_model && request->n_image * n_w * msi_wgrid_cpu_plane_bytes(plan) < left / 2) return n_w;
     return msi_wgrid_cpu_resident(plan, request->n_sample, left);
 }

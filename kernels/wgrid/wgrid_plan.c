@@ -11,8 +11,8 @@ enum { TILE = 16, LEAST_GRID = 48 };
 
 static const double MAX_SIGMA = 2.5;
 
-/* Of the accuracy asked for: the window's error is an rms over samples' fractions of a cell, and a few samples may all
- * have the worst one, sqrt(2) of it. */
+/* The window gets this part of the accuracy: its error is an rms over samples' fractions of a cell, and a few samples
+ * may all have the worst one, sqrt(2) of it. */
 static const double MARGIN = 0.7;
 
 /* Whatever the accuracy, predict is the transpose of imaging to 1e-12 in double: no window is divided out so far down
@@ -22,14 +22,14 @@ static const double MOST_FP64_ROUNDING = 1e-13;
 /* With more buckets than this the tiles grow: the table of buckets must stay small beside the grid. */
 static const int64_t MAX_BUCKETS = 1 << 24;
 
-/* Gridding of samples: see msi_cost_model. */
+/* Estimates the seconds of gridding samples. */
 static double sample_cost(const msi_wgrid_geometry *g, int64_t n_sample, const msi_cost_model *c)
 {
     double row = ceil((double)g->width / c->lanes) * c->lanes;
     return (double)n_sample * (c->sample_s + row * g->width * g->w_width * c->tap_s);
 }
 
-/* Transform and screening of w-planes. */
+/* Estimates the seconds of transforming and screening w-planes. */
 static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *image, const msi_cost_model *c)
 {
     double cells = (double)g->nu * (double)g->nv;
@@ -38,8 +38,8 @@ static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *
     return g->n_w * plane;
 }
 
-/* Rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is more, since a
- * crowded cell's sum is off by more than one rounding. */
+/* Estimates rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is
+ * more, since a crowded cell's sum is off by more than one rounding. */
 static double rounding_error(const msi_pswf *u, const msi_pswf *w, int has_w, msi_precision precision)
 {
     double rms_u, edge_u, rms_w = 1, edge_w = 1;
@@ -49,14 +49,14 @@ static double rounding_error(const msi_pswf *u, const msi_pswf *w, int has_w, ms
     return epsilon * fmax(rms_u * rms_u * rms_w, 2 * edge_u * edge_u * edge_w);
 }
 
-/* Window error and rounding together. */
+/* Adds up the windows' errors and rounding. */
 static double total_error(const msi_pswf *u, const msi_pswf *w, int has_w, double rounding)
 {
     double eu = msi_pswf_error(u), ew = has_w ? msi_pswf_error(w) : 0;
     return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
 }
 
-/* The w-planes of a geometry whose width and n_mid are set. */
+/* Lays the w-planes of a geometry whose width and n_mid are set. */
 static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, double w_high)
 {
     /* 1 / (sigma * range of n - 1); first taps lie at ceil(x - width/2), which w_first makes 0 for w_low, clear of
@@ -72,7 +72,7 @@ static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, doubl
     return MSI_OK;
 }
 
-/* The range of |w| in wavelengths. */
+/* |w| of samples lies in a range of wavelengths. */
 typedef struct w_range {
     double low, high;
 } w_range;

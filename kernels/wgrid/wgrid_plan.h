@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Chooses window, padding and w-planes of the default gridder together, from the accuracy and a model of the cost. */
+/* The default gridder's plan: window, padding and w-planes, chosen together from the accuracy and a model of the cost.
+ */
 #ifndef MSI_KERNELS_WGRID_PLAN_H
 #define MSI_KERNELS_WGRID_PLAN_H
 
@@ -25,7 +26,7 @@ typedef struct msi_wgrid_plan {
     double sample_cost_s;  /* of it, for samples */
 } msi_wgrid_plan;
 
-/* What a plan is to reach, and for which samples. */
+/* A request says what a plan is to reach, and for which samples. */
 typedef struct msi_wgrid_request {
     msi_image_geometry image;
     double accuracy; /* relative L2 of the image */
@@ -38,7 +39,7 @@ typedef struct msi_wgrid_request {
     int device;                        /* CUDA ordinal, for the GPU backend */
 } msi_wgrid_request;
 
-/* msi_wgrid_request_of - a gridder's request, to be planned with a backend's cost. */
+/* msi_wgrid_request_of - translate a gridder's request, to be planned with a backend's cost. */
 msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const msi_cost_model *cost);
 
 /*
@@ -58,7 +59,7 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request);
  */
 void msi_wgrid_plan_report(const msi_wgrid_plan *plan, msi_gridder_report *report);
 
-/* msi_wgrid_plan_lay_tiles - the smallest tiles with which there are no more than most_buckets of tiles and planes. */
+/* msi_wgrid_plan_lay_tiles - take the smallest tiles with which tiles times w-planes are no more than most_buckets. */
 void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length. */
+/* This file is compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length.
+ */
 #include "kernels/wgrid/wgrid_simd.h"
 
 #include <math.h>

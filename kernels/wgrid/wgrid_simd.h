@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The inner loops of the CPU backend, compiled once for each instruction set and chosen at run time. */
+/* The CPU's inner loops are compiled once for each instruction set and chosen at run time. */
 #ifndef MSI_KERNELS_WGRID_SIMD_H
 #define MSI_KERNELS_WGRID_SIMD_H
 
@@ -27,7 +27,7 @@ typedef struct msi_taps_f64 {
     double w[MSI_PSWF_MAX_COEF][MSI_TAP_PAD];
 } msi_taps_f64;
 
-/* Runs of one bucket and where their values come from. */
+/* A span is runs of one bucket, with the store that has their values. */
 typedef struct msi_span {
     const msi_wgrid_geometry *geometry;
     const msi_vis_store *store;
@@ -37,7 +37,8 @@ typedef struct msi_span {
     int image_plane; /* of the store; -1: the PSF of plane 0, visibility 1 */
 } msi_span;
 
-/* Where a span's footprints go: cell (u, v) of w tap k is plane[k] + (v - v_origin) * stride + (u - u_origin). */
+/* A span's footprints are added to a target: cell (u, v) of w tap k is plane[k] + (v - v_origin) * stride + (u -
+ * u_origin). */
 typedef struct msi_grid_target {
     void *plane[MSI_PSWF_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64 */
     int first_tap, end_tap;          /* w taps whose planes are there */
@@ -45,9 +46,9 @@ typedef struct msi_grid_target {
 } msi_grid_target;
 
 /*
- * Where a span's visibilities come from: the planes of one bucket. Samples lie around (u_middle, v_middle), the middle
- * of the bucket's tile as coordinates of samples, or whole periods away; a sample of which the first tap is that plus
- * (u, v) finds it at cell plane[k] + (v + v_offset) * stride + u + u_offset.
+ * A span's visibilities are summed from a source, the planes of one bucket. Samples lie around (u_middle, v_middle),
+ * the middle of the bucket's tile as coordinates of samples, or whole periods away; a sample of which the first tap is
+ * that plus (u, v) finds it at cell plane[k] + (v + v_offset) * stride + u + u_offset.
  */
 typedef struct msi_grid_source {
     const void *plane[MSI_PSWF_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64, of w tap k */
@@ -58,7 +59,7 @@ typedef struct msi_grid_source {
     double u_middle, v_middle, reach; /* samples lie no further than reach from the middle */
 } msi_grid_source;
 
-/* One instruction set's functions. */
+/* A table has one instruction set's functions. */
 typedef struct msi_wgrid_simd_table {
     void (*grid_f32)(const msi_span *span, const msi_grid_target *target);
     void (*grid_f64)(const msi_span *span, const msi_grid_target *target);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of what w-towers do with cells of their subgrids; included by wgrid_simd.c after wgrid_simd_body.h. */
+/* This has one precision of what w-towers do with cells of their subgrids; it is included by wgrid_simd.c after
+ * wgrid_simd_body.h. */
 
 static void NAME(gather_cells)(CPLX *restrict cell, const CPLX *restrict screen, REAL sign, int64_t n,
                                CPLX *restrict sum)
