@@ -5,7 +5,8 @@
  *
  * Among all functions of a given support it has the least energy outside a given band (Slepian & Pollak 1961), and the
  * energy that falls where the image repeats itself is the gridder's error. For width >= 6 its error is about half that
- * of an exponential-of-semicircle window of the same width (measured; tests/kernels/transform/test_pswf.c holds it below that).
+ * of an exponential-of-semicircle window of the same width (measured; tests/kernels/transform/test_pswf.c holds it
+ * below that).
  */
 #ifndef MSI_KERNELS_PSWF_H
 #define MSI_KERNELS_PSWF_H

@@ -122,7 +122,8 @@ static msi_grid_target target_of(const msi_tile_gridder *t, const msi_tile_plane
 
 static void widen_tile(const msi_tile_gridder *t, tile_buffer *b, const msi_ring_step *step)
 {
-    t->bucket_simd->widen((msi_c32 *)(void *)b->cell, b->wide, (step->high - step->low) * t->buffer_rows * t->buffer_pitch);
+    t->bucket_simd->widen((msi_c32 *)(void *)b->cell, b->wide,
+                          (step->high - step->low) * t->buffer_rows * t->buffer_pitch);
     b->widened = 1;
 }
 
