@@ -106,7 +106,7 @@ static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w
         if (error > MARGIN * s->accuracy || (s->precision == MSI_FP64 && rounding > MOST_FP64_ROUNDING)) continue;
         if (laid) return laid;
         *best = (msi_wgrid_plan){.image = *image,
-                                .device = s->device,
+                                 .device = s->device,
                                  .grid = g,
                                  .window = u_window,
                                  .w_window = w_window,
