@@ -239,12 +239,12 @@ def check_spoilt_samples(s):
     spoil(path, "DATA", (0, 0), 9e29)
     spoil(path, "DATA", (0, 3), 9e29)
     s.imaged("9e29", path)
-    # Of one hand, and the other flagged: nothing of the first reaches the image.
+    # One hand is flagged: nothing of the other reaches the image.
     path = s.copy(s.make("good.ms"))
     spoil(path, "DATA", (1, 0), complex("nan"))
     spoil(path, "FLAG", (1, 3), True)
     s.imaged("NaN beside a flag", path)
-    # Of the cross-hands nothing matters to Stokes I.
+    # Cross-hands do not matter to Stokes I.
     path = s.copy(s.make("good.ms"))
     spoil(path, "DATA", (slice(None), 1), complex("nan"))
     spoil(path, "FLAG", (slice(None), 2), True)

@@ -61,7 +61,7 @@ def keep_limits(s, strategy):
         fewer += bool(planes) and int(planes[2]) < int(planes[1])
         error = max(relative_error(load(s.path("tight-%s.fits" % kind))[0], w)
                     for kind, w in zip(("dirty", "psf"), want))
-        s.note(error < ROUNDING and (mb <= limit_mb + BESIDE_MB or sanitized(s.msimage)),
+        s.must(error < ROUNDING and (mb <= limit_mb + BESIDE_MB or sanitized(s.msimage)),
                "%s, -abs-mem %.0f MB: %.0f MB at most%s, other by %.1e" %
                (strategy, limit_mb, mb, ", " + planes[0] if planes else "", error))
     if not spilled:
@@ -87,7 +87,7 @@ def check_choice(s):
     smaller = min(least_gb, key=least_gb.get)
     limit_gb = least_gb[smaller] + 0.002
     log, _ = measured(s, "choice", "-abs-mem", limit_gb, "-temp-dir", s.folder, ms)
-    s.note(limit_gb < max(least_gb.values()) and "wgrid %s on" % smaller in log,
+    s.must(limit_gb < max(least_gb.values()) and "wgrid %s on" % smaller in log,
            "-abs-mem %.3f of %s: %s" % (limit_gb, least_gb, log.splitlines()[0]))
 
 
@@ -98,7 +98,7 @@ def dry_run_elsewhere(s, ms):
         words = ["-size", 128, 128, "-scale", "30asec", *words, "-name", "elsewhere", "-overwrite", ms]
         log = run(s.msimage, *words, cwd=s.folder).stderr.decode()
         told.append(int(re.search(r"(\d+) outside the uv (?:grid|plane)", log)[1]))
-    s.note(told[0] == told[1] > 0 and told[2] == told[3] > 0 and told[1] != told[2], "outside the uv grid: %s" % told)
+    s.must(told[0] == told[1] > 0 and told[2] == told[3] > 0 and told[1] != told[2], "outside the uv grid: %s" % told)
 
 
 def check_dry_run(s):

@@ -68,7 +68,7 @@ def judge(s, work, process, code, number, images, title):
     good = process.stopped_well(code, number) and left == wanted and not partial
     good &= not any(name.startswith(".") for name in left)
     work.clear()
-    s.note(good, "%s %s: exits %s, %.2f s later and %.2f s of processor, %d files%s" %
+    s.must(good, "%s %s: exits %s, %.2f s later and %.2f s of processor, %d files%s" %
            (signal.Signals(number).name, title, code, process.took_s, process.thread_s, len(left),
             "" if good else ": " + process.text.decode()[-300:]))
 
@@ -90,7 +90,7 @@ def kill(s, work, moment, images):
     bring(process)
     process.send(signal.SIGKILL)
     code = process.end()
-    s.note(not work.partial(images) and code in (0, -signal.SIGKILL),
+    s.must(not work.partial(images) and code in (0, -signal.SIGKILL),
            "SIGKILL %s: %s" % (title, " ".join(work.left()) or "no file"))
 
 
@@ -101,7 +101,7 @@ def stop(s, words, steps):
     numbers = (signal.SIGINT, signal.SIGTERM)
     hit = sum(interrupt(s, work, numbers[i % 2], moment, images) for i, moment in enumerate(disturbed))
     hit += interrupt(s, work, signal.SIGHUP, disturbed[len(disturbed) // 3], images)
-    s.note(hit > len(disturbed) // 3, "%d of %d signals stopped a run" % (hit, len(disturbed) + 1))
+    s.must(hit > len(disturbed) // 3, "%d of %d signals stopped a run" % (hit, len(disturbed) + 1))
     for moment in disturbed[::-2]:
         kill(s, work, moment, images)
         for name in work.left():
@@ -109,7 +109,7 @@ def stop(s, words, steps):
                 os.remove(os.path.join(work.out, name))
     process = work.start()
     code = process.end()
-    s.note(code == 0, "a run beside what killed ones left: exits %s %s" % (code, process.text.decode()[-300:] if code else ""))
+    s.must(code == 0, "a run beside what killed ones left: exits %s %s" % (code, process.text.decode()[-300:] if code else ""))
 
 
 def check_signals(s):
@@ -135,7 +135,7 @@ def check_calls(s):
         work.clear()
         with open(trace, encoding="utf-8", errors="replace") as f:
             n_call = sum(line.startswith(call + "(") for line in f)
-        s.note(n_call >= len(images), "%d calls of %s for %d images" % (n_call, call, len(images)))
+        s.must(n_call >= len(images), "%d calls of %s for %d images" % (n_call, call, len(images)))
         for i in range(1, n_call + 1):
             for number in (signal.SIGTERM, signal.SIGKILL):
                 process = work.start("strace", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e",
@@ -144,7 +144,7 @@ def check_calls(s):
                 if number == signal.SIGTERM:
                     judge(s, work, process, code, number, images, title)
                 else:
-                    s.note(code == -number and not work.partial(images), "SIGKILL %s: exits %s, %s" %
+                    s.must(code == -number and not work.partial(images), "SIGKILL %s: exits %s, %s" %
                            (title, code, " ".join(work.left()) or "no file"))
                     work.clear()
 
@@ -159,7 +159,7 @@ def check_closed_files(s):
             code = subprocess.run(["sh", "-c", 'exec "$@" ' + closed, "sh", *work.command], cwd=work.out, check=False).returncode
             good = work.left() == sorted(images) and all((load(os.path.join(work.out, name))[0] == image).all()
                                                          for name, image in images.items())
-            s.note(code == 0 and good, "%d readers, %s: exits %d, %s" % (n, closed, code, " ".join(work.left())))
+            s.must(code == 0 and good, "%d readers, %s: exits %d, %s" % (n, closed, code, " ".join(work.left())))
             work.clear()
 
 
@@ -173,9 +173,9 @@ def check_read_only(s):
     work = Run(s, words)
     before = files(ms, but=())
     _, images = undisturbed(work)
-    s.note(files(ms, but=()) == before, "the set after imaging: %d files as before" % len(before))
+    s.must(files(ms, but=()) == before, "the set after imaging: %d files as before" % len(before))
     run(s.msimage, "-quiet", *words, "-dry-run", ms)
-    s.note(files(ms, but=()) == before, "the set after a dry run")
+    s.must(files(ms, but=()) == before, "the set after a dry run")
     with s.where_nobody_reaches("a read-only set") as folder:
         if not folder:
             return
@@ -186,7 +186,7 @@ def check_read_only(s):
         os.chmod("out", 0o777)
         done = s.launch("-quiet", *words, "-name", "out/image", ms, preexec_fn=as_nobody())
         good = done.returncode == 0 and sorted(os.listdir("out")) == sorted(images) and files(ms, but=()) == before
-        s.note(good, "a read-only set: exits %s %s" % (done.returncode, done.stderr))
+        s.must(good, "a read-only set: exits %s %s" % (done.returncode, done.stderr))
         change_modes(ms, 0o644, 0o755)
 
 

@@ -67,7 +67,7 @@ class Dysco(Suite):
         for compressed in ("dysco", "together"):
             with table(fresh_copy(plain, compressed + "_decoded.ms"), readonly=False, ack=False) as t:
                 for c, v in zip(("DATA", "WEIGHT_SPECTRUM"), columns_of(compressed + ".ms", "DATA", "WEIGHT_SPECTRUM")):
-                    self.note(not np.array_equal(v, t.getcol(c)), "%s: %s is stored with loss" % (compressed, c))
+                    self.must(not np.array_equal(v, t.getcol(c)), "%s: %s is stored with loss" % (compressed, c))
                     t.putcol(c, v)
 
     def image(self, ms, *words):
@@ -82,7 +82,7 @@ def check_images(s):
     for words in ([], ["-channel-range", 2, 7], ["-readers", 2], ["-field", 0, "-taql", "ANTENNA1 % 3 = 0"]):
         for name in ("dysco", "together"):
             one, other = s.image(name + ".ms", *words), s.image(name + "_decoded.ms", *words)
-            s.note(one is not None and np.array_equal(one, other), "%s is imaged as decoded %s" % (name, words))
+            s.must(one is not None and np.array_equal(one, other), "%s is imaged as decoded %s" % (name, words))
 
 
 def check_beside(s):
@@ -91,10 +91,10 @@ def check_beside(s):
         ms = fresh_copy(name + ".ms", "copy.ms")
         before = contents(ms, ("MODEL_DATA",))
         done = s.launch("-predict", "-quiet", "-name", "model", ms)
-        s.note(done.returncode == 0 and contents(ms, ("MODEL_DATA",)) == before and not marked(ms),
+        s.must(done.returncode == 0 and contents(ms, ("MODEL_DATA",)) == before and not marked(ms),
                "predicted beside the columns of %s: %s" % (name, done.stderr))
         s.launch("-predict", "-quiet", "-name", "model", fresh_copy("plain.ms", "expected.ms"))
-        s.note(np.array_equal(*columns_of(ms, "MODEL_DATA"), *columns_of("expected.ms", "MODEL_DATA")),
+        s.must(np.array_equal(*columns_of(ms, "MODEL_DATA"), *columns_of("expected.ms", "MODEL_DATA")),
                "the prediction is that of a plain set")
 
 
@@ -105,17 +105,17 @@ def check_model_column(s):
     expected, = columns_of(ms, "MODEL_DATA")
     compress(ms, ["DATA", "MODEL_DATA"])
     old, = columns_of(ms, "MODEL_DATA")
-    s.note(not np.array_equal(old, expected), "MODEL_DATA is stored with loss")
+    s.must(not np.array_equal(old, expected), "MODEL_DATA is stored with loss")
     before = contents(ms, ("MODEL_DATA",))
     done = s.launch("-predict", "-dry-run", "-name", "model", ms)
-    s.note(done.returncode == 0 and "loss" in done.stderr, "a dry run says so")
-    s.note(np.array_equal(*columns_of(ms, "MODEL_DATA"), old), "a dry run changes nothing")
+    s.must(done.returncode == 0 and "loss" in done.stderr, "a dry run says so")
+    s.must(np.array_equal(*columns_of(ms, "MODEL_DATA"), old), "a dry run changes nothing")
     for _ in range(2):
         done = s.launch("-predict", "-name", "model", ms)
         now, kept = columns_of(ms, "MODEL_DATA", "MODEL_DATA_OLD_1")
-        s.note(done.returncode == 0 and np.array_equal(now, expected), "predicted without loss: %s" % done.stderr[-200:])
-        s.note(np.array_equal(kept, old), "the old column is kept")
-        s.note(contents(ms, ("MODEL_DATA", "MODEL_DATA_OLD_1")) == before, "nothing else is changed")
+        s.must(done.returncode == 0 and np.array_equal(now, expected), "predicted without loss: %s" % done.stderr[-200:])
+        s.must(np.array_equal(kept, old), "the old column is kept")
+        s.must(contents(ms, ("MODEL_DATA", "MODEL_DATA_OLD_1")) == before, "nothing else is changed")
 
 
 def check_short_files(s):

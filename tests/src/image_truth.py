@@ -58,10 +58,10 @@ class Truth(Suite):
         x, y = pixels(frame.nx, frame.ny, extra)
         error = peak_error(data[y, x], frame.image(samples, x, y, weight, psf), data)
         limit = 2 * accuracy + FITS_FLOOR + (0 if weight is None else WEIGHT_FLOOR)
-        self.note(error <= limit, "%-44s error %.2e, limit %.2e, %d samples" % (title, error, limit, len(samples.vis)))
+        self.must(error <= limit, "%-44s error %.2e, limit %.2e, %d samples" % (title, error, limit, len(samples.vis)))
         total = (samples.weight if weight is None else weight).sum()
         if header["WSCNVIS"] != len(samples.vis) or abs(header["WSCIMGWG"] / total - 1) > 1e-6:
-            self.note(False, "%s: WSCNVIS %g for %d, WSCIMGWG %g for %g" %
+            self.must(False, "%s: WSCNVIS %g for %d, WSCIMGWG %g for %g" %
                       (title, header["WSCNVIS"], len(samples.vis), header["WSCIMGWG"], total))
         return data, header
 
@@ -105,7 +105,7 @@ def check_accuracies(s):
             for kind, want in zip(("dirty", "psf"), best):
                 # Both images are rounded to float32.
                 error, limit = relative_error(load("%s-%s.fits" % (name, kind))[0], want), accuracy + 2 * FITS_FLOOR
-                s.note(error <= limit, "%-44s error %.2e, limit %.2e" % ("%s %g, whole %s" % (title, accuracy, kind), error,
+                s.must(error <= limit, "%-44s error %.2e, limit %.2e" % ("%s %g, whole %s" % (title, accuracy, kind), error,
                                                                        limit))
     s.check("low, horizon to horizon", ["low"], (256, 256), 1700, 1e-4)
 
@@ -188,7 +188,7 @@ def check_source_position(s):
             at = np.unravel_index(np.argmax(np.abs(data)), data.shape)[::-1]
             # A unit source at -accuracy 1e-4, twice that for a single pixel; float64 degrees place it to 1e-6 pixels.
             good = at == pixel and abs(data[pixel[::-1]] - flux) < 2e-4 * 2 and np.hypot(*np.subtract(said, pixel)) < 1e-6
-            s.note(good, "lone source %s: %.6f at %d,%d, by the header at %.3f,%.3f" % (pol, data[at[::-1]], *at, *said))
+            s.must(good, "lone source %s: %.6f at %d,%d, by the header at %.3f,%.3f" % (pol, data[at[::-1]], *at, *said))
 
 
 def centre_for(source, lm):
@@ -226,7 +226,7 @@ def check_channels(s):
                     s.held("%s, channel %d psf" % (title, i), file + "psf.fits", frame, part, 1e-5, weight[group == i],
                            psf=True)
                 if not part.freq.min() <= header["CRVAL3"] <= part.freq.max():
-                    s.note(False, "channel %d: frequency %g" % (i, header["CRVAL3"]))
+                    s.must(False, "channel %d: frequency %g" % (i, header["CRVAL3"]))
             # Channel images are float32, their sum is too: one more rounding for each.
             s.held("%s, MFS %s" % (title, pol), "%s-MFS-%s-dirty.fits" % (name, pol), frame, samples, 1e-5, weight)
         s.held("%s, MFS psf" % title, name + "-MFS-psf.fits", frame, frame.inside(read(s.ms("meerkat"))), 1e-5,
@@ -240,7 +240,7 @@ def check_channels_at_once(s):
     for part in ["%s-%s" % (channel, kind) for channel in ("0000", "0001", "0002", "0003", "MFS")
                  for kind in ("dirty", "psf", "weights")]:
         one, two = (load("%s-%s.fits" % (name, part))[0] for name in names)
-        s.note(np.array_equal(one, two), "%s by one thread and by two" % part)
+        s.must(np.array_equal(one, two), "%s by one thread and by two" % part)
 
 
 def check_readers(s):
@@ -250,7 +250,7 @@ def check_readers(s):
         names = [s.image(["vla"], (256, 256), 5, "-backend", "cpu", "-readers", n, *options) for n in (1, 3)]
         for part in parts:
             one, three = (load("%s-%s.fits" % (name, part))[0] for name in names)
-            s.note(np.array_equal(one, three), "%s by one reader and by three" % part)
+            s.must(np.array_equal(one, three), "%s by one reader and by three" % part)
 
 
 def saved_weights(s, title, name, want, frame):
@@ -258,10 +258,10 @@ def saved_weights(s, title, name, want, frame):
     got, header = load(name + "-weights.fits")
     same = got.shape == want.shape
     error = np.abs(got - want).max() / want.max() if same else np.inf
-    s.note(error < 1e-6, "%s: %s cells, error %.1e" % (title, got.shape, error))
+    s.must(error < 1e-6, "%s: %s cells, error %.1e" % (title, got.shape, error))
     for axis, n in ((1, want.shape[1]), (2, want.shape[0])):
         if header["CRPIX%d" % axis] != n / 2 + 0.5 or abs(header["CDELT%d" % axis] * n * frame.cell - 1) > 1e-12:
-            s.note(False, "%s: CRPIX%d %g, CDELT%d %g" % (title, axis, header["CRPIX%d" % axis], axis,
+            s.must(False, "%s: CRPIX%d %g, CDELT%d %g" % (title, axis, header["CRPIX%d" % axis], axis,
                                                         header["CDELT%d" % axis]))
 
 
@@ -287,7 +287,7 @@ def check_density_grids(s):
     frame = Frame(250, 200, 5 * ASEC, *np.radians(VLA))
     samples = frame.inside(read(path))
     n_on_axes = [int((samples.stored[:, k] == 0).sum()) for k in (0, 1)]
-    s.note(min(n_on_axes) > 100, "%d samples have u = 0, %d v = 0" % tuple(n_on_axes))
+    s.must(min(n_on_axes) > 100, "%d samples have u = 0, %d v = 0" % tuple(n_on_axes))
     for padding, super_weight in ((1, 1), (1.2, 1), (2, 1), (1, 3), (1.2, 0.5), (1, 70)):
         grid = {"padding": padding, "super_weight": super_weight}
         for mode in ({"mode": "uniform"}, {"mode": "briggs", "robust": -0.5}, {"mode": "uniform", "taper": 30 * ASEC},
@@ -311,7 +311,7 @@ def ones(s, title, plane, name):
     """Uniform weights sum to one in every cell that holds samples, in the oracle and in the file."""
     for whose, sums in (("by definition", plane), ("in the file", load(name + "-weights.fits")[0])):
         held = sums[sums != 0]
-        s.note(held.size > 0 and np.abs(held - 1).max() < 1e-6, "%s: %d cells %s, %.7f to %.7f" %
+        s.must(held.size > 0 and np.abs(held - 1).max() < 1e-6, "%s: %d cells %s, %.7f to %.7f" %
                (title, held.size, whose, held.min(), held.max()))
 
 
@@ -380,7 +380,7 @@ def check_weights_file(s):
     for part, want_part in (("real", plane.real), ("imag", plane.imag)):
         got, _ = load("%s-uv-%s.fits" % (name, part))
         error = np.abs(got - want_part).max() / np.abs(plane).max()
-        s.note(error < 1e-6, "saved uv plane, %s: error %.1e" % (part, error))
+        s.must(error < 1e-6, "saved uv plane, %s: error %.1e" % (part, error))
 
 
 main(Truth, globals())

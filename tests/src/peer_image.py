@@ -34,8 +34,8 @@ def beam(header):
     return header["BMAJ"], header["BMIN"], header["BPA"]
 
 
-def compare(title, mine, theirs, failures):
-    a, ha = load(mine)
+def compare(title, ours, theirs, failures):
+    a, ha = load(ours)
     b, hb = load(theirs)
     peak, whole = peak_error(a, b, b), relative_error(a, b)
     fine = peak <= TOLERANCE and a.shape == b.shape
@@ -61,9 +61,9 @@ def compare(title, mine, theirs, failures):
     return failures
 
 
-def compare_beams(title, mine, theirs):
+def compare_beams(title, ours, theirs):
     """WSClean fits a box of ten beams with its sidelobes, this program the main lobe: alike where that is a gaussian."""
-    (a_major, a_minor, a_angle), (b_major, b_minor, b_angle) = [beam(load(name)[1]) for name in (mine, theirs)]
+    (a_major, a_minor, a_angle), (b_major, b_minor, b_angle) = [beam(load(name)[1]) for name in (ours, theirs)]
     turn = abs((a_angle - b_angle + 90) % 180 - 90)
     fine = abs(a_major / b_major - 1) < 0.15 and abs(a_minor / b_minor - 1) < 0.15 and (turn < 5 or a_major < 1.1 * a_minor)
     print("%-16s beam %.4g x %.4g asec, %.1f deg; by WSClean %.4g x %.4g, %.1f%s" %
@@ -76,7 +76,7 @@ def main():
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, options, size, cell in CASES:
-            ms, mine, theirs = [os.path.join(folder, name + end) for end in (".ms", "-mine", "-theirs")]
+            ms, ours, theirs = [os.path.join(folder, name + end) for end in (".ms", "-ours", "-theirs")]
             run(makems, "-quiet", *options, "-random-sources", 40, 3, "%gasec" % (0.7 * cell * size[0]), "-flags", 0.1,
                 "-noise", "0.1Jy", "-weights", "radiometer", ms)
             common = ["-quiet", "-j", 2, "-size", *size, "-scale", "%gasec" % cell, "-weight", "natural", "-make-psf"]
@@ -84,14 +84,14 @@ def main():
             # are others.
             # SKA-Low's core makes another beam than a gaussian whatever the taper.
             for taper in ([], ["-taper-gaussian", "%gasec" % (12 * cell)])[:1 if name == "skalow" else 2]:
-                run(msimage, *common, *taper, "-overwrite", "-accuracy", ACCURACY, "-name", mine, ms)
+                run(msimage, *common, *taper, "-overwrite", "-accuracy", ACCURACY, "-name", ours, ms)
                 run("wsclean", *common, *taper, "-use-wgridder", "-wgridder-accuracy", ACCURACY, "-no-small-inversion",
                     "-reorder", "-no-update-model-required", "-temp-dir", folder, "-name", theirs, ms)
                 if taper:
-                    failures += compare_beams(name, mine + "-psf.fits", theirs + "-psf.fits")
+                    failures += compare_beams(name, ours + "-psf.fits", theirs + "-psf.fits")
                     continue
                 for kind in ("dirty", "psf"):
-                    failures = compare("%s %s" % (name, kind), "%s-%s.fits" % (mine, kind), "%s-%s.fits" % (theirs, kind),
+                    failures = compare("%s %s" % (name, kind), "%s-%s.fits" % (ours, kind), "%s-%s.fits" % (theirs, kind),
                                        failures)
             shutil.rmtree(ms)
     sys.exit(1 if failures else 0)

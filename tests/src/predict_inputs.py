@@ -288,7 +288,7 @@ def check_lock(s):
     first.hold_after_line("disk: ")
     for words in ([], ["-dry-run"]):
         told_at_once(s, path, *words)
-    s.note(first.is_written(0), "the first run is held all the while")
+    s.must(first.is_written(0), "the first run is held all the while")
     code = first.end()
     at = Set(path)
     if code or errors(at.column("MODEL_DATA"), at.predict(s.model))[0] > 1e-4:

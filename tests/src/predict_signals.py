@@ -87,11 +87,11 @@ class Stops(Suite):
             self.before[kept] = contents(self.path(state + ".ms"), leave_out)
         mark, is_old, is_new = marked(self.ms), self.same(column, old), self.same(column, new)
         good = now == self.before[kept] and (mark or is_old or is_new)
-        self.note(good, "%s: %s%s" % (what, "old" if is_old else "new" if is_new else "between", ", marked" if mark else ""))
+        self.must(good, "%s: %s%s" % (what, "old" if is_old else "new" if is_new else "between", ", marked" if mark else ""))
 
     def completed(self, new, what):
         done = subprocess.run(self.command("new"), stderr=subprocess.PIPE, check=False)
-        self.note(done.returncode == 0 and not marked(self.ms) and self.same(self.column(), new), "%s, and again: exits %d %s" %
+        self.must(done.returncode == 0 and not marked(self.ms) and self.same(self.column(), new), "%s, and again: exits %d %s" %
                   (what, done.returncode, done.stderr.decode()[-300:]))
 
     def interrupt(self, state, old, new, number, moment, to_group):
@@ -106,7 +106,7 @@ class Stops(Suite):
             left = set(os.listdir(self.ms)) - set(os.listdir(self.path(state + ".ms"))) - {"table.lock"}
             good &= not left
             what += ", leaves %s" % sorted(left) if left else ""
-        self.note(good, what + ("" if good else ": " + process.text.decode()[-500:]))
+        self.must(good, what + ("" if good else ": " + process.text.decode()[-500:]))
         self.whole(state, old, new, what)
         self.completed(new, what)
         return code == 128 + number
@@ -114,14 +114,14 @@ class Stops(Suite):
     def kill(self, state, old, new, moment):
         process, _, what = self.disturb(state, signal.SIGKILL, moment, False)
         # The child sees that its parent is gone, and puts things in order.
-        self.note(await_none_of(process.pid), what + ": no process is left")
+        self.must(await_none_of(process.pid), what + ": no process is left")
         self.whole(state, old, new, what)
         self.completed(new, what)
 
     def kill_all(self, state, old, new, moment):
         """Every process of the run at once, so that nobody can put anything in order."""
         process, _, what = self.disturb(state, signal.SIGKILL, moment, True)
-        self.note(await_none_of(process.pid), what + ": no process is left")
+        self.must(await_none_of(process.pid), what + ": no process is left")
         self.whole(state, old, new, what)
         self.completed(new, what)
 
@@ -139,7 +139,7 @@ class Stops(Suite):
             good = done.returncode == code and bool(marked(self.ms)) == (code == 3)
             if code:
                 good &= mark["SELECTION"] in error and len(error.splitlines()) == 1 and self.same(self.column(), before)
-            self.note(good, "marked for %s, run with %s: exits %d" % (mark["SELECTION"], list(words), done.returncode))
+            self.must(good, "marked for %s, run with %s: exits %d" % (mark["SELECTION"], list(words), done.returncode))
 
 
 def within(begun_s, ended_s, part):
@@ -173,7 +173,7 @@ def check_signals(s):
                     s.kill(state, old, new, moment)
                 else:
                     s.kill_all(state, old, new, moment)
-    s.note(hit > 0, "%d interrupted runs stopped" % hit)
+    s.must(hit > 0, "%d interrupted runs stopped" % hit)
 
 
 main(Stops, globals())

@@ -57,7 +57,7 @@ class Truth(Suite):
             now = contents(p, (column,))
             changed = [k for k in set(was) | set(now) if was.get(k) != now.get(k)]
             if changed or marked(p) or done.stdout:
-                self.note(False, "%s: changed: %s; mark %d; stdout %s" % (p, changed, marked(p), done.stdout))
+                self.must(False, "%s: changed: %s; mark %d; stdout %s" % (p, changed, marked(p), done.stdout))
         return done.stderr.decode()
 
     def held(self, title, path, want, accuracy, column="MODEL_DATA", mask=None, before=None):
@@ -68,11 +68,11 @@ class Truth(Suite):
             rest = flat(got)[~chosen]
             if before is None:
                 before = [np.zeros_like(g) for g in got]
-            self.note((rest == flat(before)[~chosen]).all(), "%-44s %d samples untouched" % (title, len(rest)))
+            self.must((rest == flat(before)[~chosen]).all(), "%-44s %d samples untouched" % (title, len(rest)))
             got, want = [flat(got)[chosen]], [flat(want)[chosen]]
         l2, worst = errors(got, want)
         good = l2 <= accuracy + COLUMN_FLOOR and worst <= 20 * (accuracy + COLUMN_FLOOR)
-        self.note(good, "%-44s error %.2e, worst %.2e, asked %.0e" % (title, l2, worst, accuracy))
+        self.must(good, "%-44s error %.2e, worst %.2e, asked %.0e" % (title, l2, worst, accuracy))
 
     def check(self, title, name, models, accuracy, *options, **at):
         path = self.ms(name)
@@ -106,7 +106,7 @@ def check_polarisations(s):
     model = Model((256, 256), 5 * ASEC, VLA)
     s.predict(model, path)
     cross = [c[:, 1:3] for c in Set(path).column("MODEL_DATA")]
-    s.note((flat(cross) == 0).all(), "cross-hands of Stokes I are zero")
+    s.must((flat(cross) == 0).all(), "cross-hands of Stokes I are zero")
 
 
 def check_channels(s):
@@ -212,7 +212,7 @@ def check_operations(s):
     path = s.ms("vla")
     s.predict(model, path, "-accuracy", 1e-5, "-model-column", "SIMULATED_DATA", column="SIMULATED_DATA")
     s.held("another column", path, Set(path).predict(model), 1e-5, "SIMULATED_DATA")
-    s.note("MODEL_DATA" not in table(path, ack=False).colnames(), "and no MODEL_DATA")
+    s.must("MODEL_DATA" not in table(path, ack=False).colnames(), "and no MODEL_DATA")
 
 
 def check_memory(s):
@@ -226,7 +226,7 @@ def check_memory(s):
         s.predict(model, path, "-accuracy", 1e-5, *options)
         # Sums of float32 in another order, of some 10^2 terms.
         error = np.abs(flat(Set(path).column("MODEL_DATA")) - want).max() / scale
-        s.note(error < 1e-5, "%s: other by %.1e" % (options, error))
+        s.must(error < 1e-5, "%s: other by %.1e" % (options, error))
 
 
 main(Truth, globals())

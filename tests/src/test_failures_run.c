@@ -83,7 +83,7 @@ static void empty_out(void)
     assert_int_equal(mkdir("out", 0777), 0);
 }
 
-/* What main does. */
+/* Run the stages as main does. */
 static int run(const char *const *words)
 {
     int n = 0;

@@ -181,7 +181,7 @@ static void test_what_cannot_be_formed(void **state)
     assert_int_equal(msi_mix_make(&mix, &q, 1, MSI_STOKES_WEIGHT_SMALLER, pair, 1), MSI_EINPUT);
 }
 
-/* What spoils one correlation of one sample, and the count it belongs to. */
+/* Defects spoil one correlation of one sample; each belongs to a count. */
 typedef struct spoilt {
     msi_c32 data;
     float weight;
@@ -263,7 +263,7 @@ static void test_flag_hides_nothing(void **state)
     }
 }
 
-/* Of correlations that a plane does not use nothing matters. */
+/* Correlations that a plane does not use do not matter. */
 static void test_unused_correlations(void **state)
 {
     (void)state;

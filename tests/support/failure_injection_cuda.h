@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the program still holds of the GPU: linked in where there is a GPU backend. */
+/* Count what the program still holds of the GPU; linked in where there is a GPU backend. */
 #ifndef MSI_TESTS_FAILURE_INJECTION_CUDA_H
 #define MSI_TESTS_FAILURE_INJECTION_CUDA_H
 

@@ -15,7 +15,7 @@ from program_suite import GUARD_S
 # what else the machine does, so processor time is held to it: no thread can have more of that than has passed.
 STOP_S, SLACK_S = 2.0, 0.5
 
-# What has not ended by itself so long after a signal is ended by the program's watchdog, wherever it is.
+# The watchdog of a program ends it, wherever it is, so long after a signal if it has not ended by itself.
 WATCHDOG_S = 1.5
 
 

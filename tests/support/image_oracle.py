@@ -229,7 +229,7 @@ class Frame:
             if mode == "uniform":
                 weight = np.divide(weight, density, out=np.zeros_like(weight), where=density > 0)
             else:
-                # Of the two halves of the plane, each of which holds all that there is, one counts.
+                # One half of the plane counts: each of the two holds all that there is.
                 s2 = (5 * 10**-robust)**2 / ((grid**2).sum() / 2 / source.weight.sum())
                 weight /= 1 + density * s2
         if taper:

@@ -26,7 +26,7 @@ typedef struct ms_fixture {
 /* fixture_make - write the set. Ends the test process with a message where it cannot. */
 void fixture_make(const ms_fixture *f, const char *path);
 
-/* What the set holds, by row number and stored channel and correlation. */
+/* The set holds these, by row number and stored channel and correlation. */
 int64_t fixture_n_row(const ms_fixture *f);
 void fixture_row(const ms_fixture *f, int64_t row, int *time, int *spw, int *antenna1, int *antenna2);
 double fixture_freq_hz(const ms_fixture *f, int spw, int chan);

@@ -18,7 +18,7 @@ from image_oracle import C, CORRELATIONS, axes
 COLUMN_FLOOR = 2.0**-24
 
 STOKES_NUMBER = {"I": 1, "Q": 2, "U": 3, "V": 4, "RR": -1, "LL": -2, "XX": -5, "YY": -6}
-# What feeds see of each Stokes parameter: the coherency matrix.
+# The coherency matrix is what feeds see of each Stokes parameter.
 HANDS = {"XX": {"I": 1, "Q": 1}, "XY": {"U": 1, "V": 1j}, "YX": {"U": 1, "V": -1j}, "YY": {"I": 1, "Q": -1},
          "RR": {"I": 1, "V": 1}, "RL": {"Q": 1, "U": 1j}, "LR": {"Q": 1, "U": -1j}, "LL": {"I": 1, "V": -1}}
 
@@ -106,7 +106,7 @@ class Set:
         return [main.getcell(name, i) for i in range(main.nrows())]
 
     def predict(self, models, at=lambda freq, freqs: [(int(np.argmin(np.abs(freqs - freq))), 1.0)]):
-        """What every sample of every row should be. at(freq, freqs): (model, weight) pairs of a frequency."""
+        """Predict every sample of every row. at(freq, freqs): (model, weight) pairs of a frequency."""
         models = models if isinstance(models, list) else [models]
         freqs = np.array([m.freq or 0 for m in models])
         out = [None] * len(self.uvw)

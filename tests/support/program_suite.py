@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the tests that run the programs share: sets made at first use, runs, verdicts, and a main that runs the checks."""
+"""Tests that run the programs share this: sets made at first use, runs, verdicts, and a main that runs the checks."""
 import contextlib
 import hashlib
 import itertools
@@ -16,7 +16,7 @@ import tempfile
 # Phase centres of made sets, in degrees.
 VLA, MEERKAT, LOW = (60.0, 44.0), (60.0, -45.0), (0.05, -20.0)
 
-# What hangs is ended. It is no measurement: a busy machine takes long for whatever it does.
+# A program that hangs is ended. It is no measurement: a busy machine takes long for whatever it does.
 GUARD_S = 120
 
 # Names of sets that a shell, printf or cfitsio might read otherwise.
@@ -147,7 +147,8 @@ class Suite:
         print("skipped: %s: another user cannot run a copy of the program: %s" % (what, why), flush=True)
         yield None
 
-    def note(self, good, text):
+    def must(self, good, text):
+        """Print what was tried, and count a failure unless it is good."""
         self.tried += 1
         self.failed += not good
         print(text + ("" if good else "  FAILED"), flush=True)

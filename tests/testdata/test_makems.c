@@ -300,7 +300,7 @@ static void weights_and_noise(void **state)
             }
             assert_true(weight[0] != weight[3]);
         }
-        /* Of N lots with chance p, 5 standard deviations; a chi-square of M degrees of freedom likewise. */
+        /* N lots with chance p may stray by 5 standard deviations; a chi-square of M degrees of freedom likewise. */
         double n = (double)n_row, degrees = n * 64;
         assert_true(fabs((double)n_with - n * 2 / 3) < 5 * sqrt(n * 2 / 9));
         assert_true(fabs(chi2 - degrees) < 5 * sqrt(2 * degrees));

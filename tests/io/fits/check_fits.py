@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What astropy, casacore and fitsverify make of the files that fits_examples writes. Exit 77: astropy is missing."""
+"""Astropy, casacore and fitsverify read the files that fits_examples writes. Exit 77: astropy is missing."""
 import os
 import subprocess
 import sys

@@ -35,15 +35,15 @@ int ws_has_name(const char *path, const char *name)
 /* The hash, time of change included, of all files but table.dat, table.lock and the data files of manager n. */
 uint64_t ws_hash_others(const char *path, int n)
 {
-    char mine[32];
+    char column[32];
     uint64_t hash = 0;
     DIR *d = opendir(path);
     assert_non_null(d);
-    snprintf(mine, sizeof mine, "table.f%d_TSM", n);
+    snprintf(column, sizeof column, "table.f%d_TSM", n);
     for (const struct dirent *e; (e = readdir(d));) {
         char file[800];
         if (e->d_name[0] == '.' || !strcmp(e->d_name, "table.dat") || !strcmp(e->d_name, "table.lock")) continue;
-        if (!strncmp(e->d_name, mine, strlen(mine))) continue;
+        if (!strncmp(e->d_name, column, strlen(column))) continue;
         snprintf(file, sizeof file, "%s/%s", path, e->d_name);
         hash += fixture_hash(file);
     }
@@ -69,7 +69,7 @@ int ws_manager_of(const char *path, const char *column)
     return info.manager_file;
 }
 
-/* What the old column has: minus the row, and the sample's number in it. */
+/* The old column holds minus the row, and the sample's number in it. */
 msi_c32 ws_old_value(int64_t row, int chan, int corr)
 {
     return (msi_c32){-(float)row, (float)(100 * chan + corr)};

@@ -44,8 +44,8 @@ extern const msi_ms_selection ws_everything;
 void ws_make(written_set *m, const ms_fixture *f);
 void ws_add_column(written_set *m, const char *column, ccc_type type, const char *manager, int gap, int extra_chan);
 
-/* What the set holds now. ws_hash_others: the hash, time of change included, of all files but table.dat, table.lock and
- * the data files of manager n. */
+/* Read what the set holds now. ws_hash_others: the hash, time of change included, of all files but table.dat,
+ * table.lock and the data files of manager n. */
 int ws_has_name(const char *path, const char *name);
 int ws_has_column(const char *path, const char *column);
 int ws_is_marked(const char *path);

@@ -41,7 +41,7 @@ def values(t, column):
 
 
 class State:
-    """What a set holds: the column, the mark, and all that must never change."""
+    """Read the column, the mark, and all that must never change."""
 
     def __init__(self, ms):
         self.files = {name: content for name, (content, *_) in files(ms).items()}
@@ -63,8 +63,8 @@ class State:
             t.close()
         # Its own manager's files may change with the column; its header may not.
         number = managers[0]["SPEC"]["SEQNR"] if managers and len(managers[0]["COLUMNS"]) == 1 else -1
-        mine = re.compile(r"table\.dat$|table\.f%d_TSM\d+$" % number)
-        self.rest = {f: h for f, h in self.files.items() if not mine.match(f)}
+        column = re.compile(r"table\.dat$|table\.f%d_TSM\d+$" % number)
+        self.rest = {f: h for f, h in self.files.items() if not column.match(f)}
 
 
 def values_or_scalars(t, column):
@@ -130,7 +130,7 @@ class Fixture:
         return max(sum(line.startswith(call + "(") for line in open(f)) for f in glob.glob(self.trace + "*"))
 
     def judge(self, call, status, stderr, must_be_tidy):
-        """What is wrong with the set after a run, and then after another without a fault."""
+        """Say what is wrong with the set after a run, and then after another without a fault."""
         wrong = []
         try:
             now = State(self.ms)

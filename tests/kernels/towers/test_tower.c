@@ -233,7 +233,7 @@ static void test_bend(void **state)
     }
 }
 
-/* What samples fill, against a plain count of it. */
+/* The load of towers is what a plain count of the samples' cells finds. */
 static void test_load(void **state)
 {
     (void)state;

@@ -44,9 +44,10 @@ static const msi_case cases[] = {
 /* clang-format on */
 enum { N_CASE = sizeof cases / sizeof *cases };
 
-/* Of single visibilities against the accuracy, which is that of all of them together: a window's error at the worst
- * fraction of a cell is sqrt(2) a axis of the rms over fractions, and of some thousand visibilities whose errors have a
- * gaussian spread the worst lies at four of them; the rest is for fields of few pixels, whose errors add in phase. */
+/* A single visibility may err this many times the accuracy, which is that of all of them together: a window's error at
+ * the worst fraction of a cell is sqrt(2) a axis of the rms over fractions, and of some thousand visibilities whose
+ * errors have a gaussian spread the worst lies at four of them; the rest is for fields of few pixels, whose errors add
+ * in phase. */
 static const double WORST = 20;
 
 static msi_backend backend_tested;

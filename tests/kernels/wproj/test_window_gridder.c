@@ -277,7 +277,7 @@ static int count_lines(const char *path, const char *with)
     return n;
 }
 
-/* What a gridder makes of `many` and of its own grid; [n_cell] and [N_MANY], freed by free. */
+/* Grid `many` and degrid the gridder's own grid: [n_cell] and [N_MANY], freed by free. */
 static void grid_and_predict(const block_data *b, const msi_window_block *many, int64_t n_expected, msi_c64 **gridded,
                              msi_c64 **predicted)
 {

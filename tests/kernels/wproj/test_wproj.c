@@ -104,7 +104,7 @@ static void test_options(void **state)
     msi_case_free(&data);
 }
 
-/* What a plan makes of lookups: texture units ask for more sub-cells than exact fractions, the nearest for far more;
+/* A plan follows its lookups: texture units ask for more sub-cells than exact fractions, the nearest for far more;
  * who interpolates separable kernels alone gets full ones of the nearest, and no full ones otherwise. */
 static void test_lookups(void **state)
 {

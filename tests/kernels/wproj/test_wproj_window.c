@@ -179,7 +179,7 @@ static void free_job(job_data *d)
     msi_window_operands_free(d->operands);
 }
 
-/* What one shape makes of a job's values or grid; freed by free. */
+/* Run one shape on a job's values or grid; the caller frees the result by free. */
 static msi_c64 *run_shape(job_data *d, int degrid, const msi_window_shape *shape)
 {
     msi_wproj_job *j = &d->job;

@@ -56,7 +56,7 @@ double msi_store_difference(const msi_vis_store *a, const msi_vis_store *b);
 /* msi_parts_image - plane 0, tile by tile. Freed by msi_image_free. */
 void msi_parts_image(const msi_wproj_parts *d, msi_image *image);
 
-/* What a request may ask for. */
+/* A request may ask for these. */
 typedef struct msi_wproj_choice {
     const char *name;
     double accuracy;
