@@ -150,7 +150,7 @@ void msi_parts_store(msi_wproj_parts *d, const msi_case *c, msi_precision precis
 {
     memset(d, 0, sizeof *d);
     msi_case_make(&d->data, c, seed);
-    msi_vis_store_init(&d->store, c->n_plane, precision, 0.5 / d->data.geometry.cell_x_rad,
+    msi_vis_store_init(&d->store, d->data.block.n_plane, precision, 0.5 / d->data.geometry.cell_x_rad,
                        0.5 / d->data.geometry.cell_y_rad, 0, NULL);
     assert_int_equal(msi_vis_store_add(&d->store, &d->data.block), 0);
 }
