@@ -61,7 +61,9 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     snprintf(name, length, "%s/msimage-store-XXXXXX", dir);
     int fd = mkstemp(name);
     if (fd < 0) {
-        int rc = msi_error_set(MSI_EOUTPUT, "temp_dir %s: cannot make a temporary file: %s", dir, strerror(errno));
+        int rc = msi_error_about(
+            msi_error_set(MSI_EOUTPUT, "temp_dir %s: cannot make a temporary file: %s", dir, strerror(errno)),
+            "temp_dir");
         free(name);
         return rc;
     }
@@ -75,9 +77,11 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     }
     close(fd);
     if (error)
-        return msi_error_set(MSI_EOUTPUT,
-                             "temp_dir %s: cannot hold %.3f GB of visibilities that exceed the memory limit: %s", dir,
-                             1e-9 * (double)size, strerror(error));
+        return msi_error_about(
+            msi_error_set(MSI_EOUTPUT,
+                          "temp_dir %s: cannot hold %.3f GB of visibilities that exceed the memory limit: %s", dir,
+                          1e-9 * (double)size, strerror(error)),
+            "temp_dir");
     *base = p;
     return MSI_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Images: sizes, values of either precision, and what allocation does where memory does not suffice. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,6 +62,41 @@ static void test_a_refused_image_is_empty(void **state)
     assert_int_equal(msi_image_alloc(&image, &huge, 1, MSI_FP64), MSI_ENOMEM);
 }
 
+/* Images of samples add up as if all had been in one; an image of no samples, which is NaN, changes nothing. */
+static void test_images_add_up_by_their_weights(void **state)
+{
+    (void)state;
+    for (msi_precision precision = MSI_FP32; precision <= MSI_FP64; precision++) {
+        msi_image sum, image;
+        assert_int_equal(msi_image_alloc(&sum, &geometry, 2, precision), MSI_OK);
+        assert_int_equal(msi_image_alloc(&image, &geometry, 2, precision), MSI_OK);
+        /* Plane 0: value 1 of weight 3, then 5 of weight 1; plane 1: 8 of weight 2, then nothing. */
+        const double value[2][2] = {{1, 8}, {5, 0}}, weight[2][2] = {{3, 2}, {1, 0}};
+        for (int k = 0; k < 2; k++) {
+            for (int p = 0; p < 2; p++) {
+                image.sum_weight[p] = weight[k][p];
+                image.n_vis[p] = weight[k][p] > 0 ? 10 + k : 0;
+                for (int i = 24 * p; i < 24 * (p + 1); i++) {
+                    if (precision == MSI_FP32)
+                        ((float *)image.pixel)[i] = (float)value[k][p];
+                    else
+                        ((double *)image.pixel)[i] = value[k][p];
+                }
+            }
+            if (k == 1) msi_image_fill_nan(&image, 1);
+            msi_image_add(&sum, &image);
+        }
+        for (int i = 0; i < 48; i++) {
+            assert_true(msi_image_value(sum.pixel, precision, i) == (i < 24 ? 2 : 8));
+            assert_int_equal(isnan(msi_image_value(image.pixel, precision, i)) != 0, i >= 24);
+        }
+        assert_true(sum.sum_weight[0] == 4 && sum.sum_weight[1] == 2);
+        assert_true(sum.n_vis[0] == 21 && sum.n_vis[1] == 10);
+        msi_image_free(&sum);
+        msi_image_free(&image);
+    }
+}
+
 static void test_beam_is_known_where_it_has_widths(void **state)
 {
     (void)state;
@@ -75,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_images_are_zero_and_sized),
         cmocka_unit_test(test_a_refused_image_is_empty),
+        cmocka_unit_test(test_images_add_up_by_their_weights),
         cmocka_unit_test(test_beam_is_known_where_it_has_widths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

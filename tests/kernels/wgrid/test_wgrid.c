@@ -409,6 +409,46 @@ static void test_refuses_what_it_cannot(void **state)
     assert_null(g);
 }
 
+/* A gridder copies its strings; its weights are multiplied once, and no sample follows them before it is cleared. */
+static void test_strings_are_copied_and_weights_multiplied_once(void **state)
+{
+    (void)state;
+    const msi_case c = {
+        .name = "once", .nx = 64, .ny = 64, .field_x_rad = 0.05, .w_ratio = 0.5, .n_row = 10, .n_chan = 1, .band = 1.1};
+    const msi_weighting taper = {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 1e-3};
+    char method[] = "wgrid", name[] = "planes", folder[] = "/nonexistent/folder";
+    msi_case_data data;
+    msi_image image;
+    msi_gridder *g;
+    msi_case_make(&data, &c, 3);
+    msi_gridder_spec spec = spec_of(&data, 1e-4);
+    spec.backend = MSI_BACKEND_CPU;
+    spec.method = method;
+    spec.strategy = name;
+    assert_int_equal(msi_gridder_create(&g, &spec), 0);
+    memset(method, 'x', sizeof method - 1);
+    memset(name, 'x', sizeof name - 1);
+    assert_int_equal(msi_gridder_add(g, &data.block), 0);
+    assert_int_equal(msi_gridder_weight(g, NULL, &taper), 0);
+    assert_int_equal(msi_gridder_weight(g, NULL, &taper), MSI_EINTERNAL);
+    assert_int_equal(msi_gridder_add(g, &data.block), MSI_EINTERNAL);
+    assert_int_equal(msi_gridder_image(g, &image), 0);
+    msi_image_free(&image);
+    msi_gridder_clear(g);
+    assert_int_equal(msi_gridder_add(g, &data.block), 0);
+    msi_gridder_free(g);
+    spec = spec_of(&data, 1e-4);
+    spec.store_bytes = 1;
+    spec.temp_dir = folder;
+    assert_int_equal(msi_gridder_create(&g, &spec), 0);
+    memset(folder, 'x', sizeof folder - 1);
+    assert_int_equal(msi_gridder_add(g, &data.block), MSI_EOUTPUT);
+    assert_non_null(strstr(msi_error_get(), "/nonexistent/folder"));
+    assert_string_equal(msi_error_about_get(), "temp_dir");
+    msi_gridder_free(g);
+    msi_case_free(&data);
+}
+
 /* Two backends differ by rounding and by nothing else than twice the accuracy. */
 static void test_cpu_and_gpu_agree(void **state)
 {
@@ -472,6 +512,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_spill_to_file),
         cmocka_unit_test(test_refuses_what_it_cannot),
+        cmocka_unit_test(test_strings_are_copied_and_weights_multiplied_once),
         cmocka_unit_test(test_gpu_numbers),
     };
     const struct CMUnitTest cuda[] = {
