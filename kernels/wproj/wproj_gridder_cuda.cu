@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <memory>
+#include <new>
 
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_device.h"
@@ -200,23 +201,24 @@ template <typename T> struct window_form : slice_form {
 
 template <typename T> class imager : slices<T> {
   public:
-    imager(const msi_wproj_cuda_work &work, msi_wproj_cuda_form form_, const msi_vis_store *store_,
+    imager(const msi_wproj_cuda_work &work_, msi_wproj_cuda_form form_, const msi_vis_store *store_,
            msi_stage_times *times_)
-        : slices<T>(work.plan, {work.device, nullptr}), form(form_)
+        : slices<T>(work_.plan, work_.device), work(work_), form(form_)
     {
         store = store_;
         times = times_;
         batch_samples = work.batch_samples;
-        if (form == MSI_WPROJ_CUDA_WINDOW)
-            strategy.reset(new window_form<T>(work, gpu, store_->n_sample));
-        else
-            strategy.reset(new tile_form(work, gpu));
     }
 
     int make(const int *store_plane, msi_image *image)
     {
         const gpu_range range("image by w-projection");
-        MSI_TRY(msi_gpu_stream_enter(&gpu));
+        MSI_TRY(base::enter());
+        if (form == MSI_WPROJ_CUDA_WINDOW)
+            strategy.reset(new (std::nothrow) window_form<T>(work, gpu, store->n_sample));
+        else
+            strategy.reset(new (std::nothrow) tile_form(work, gpu));
+        if (!strategy) return msi_error_set(MSI_ENOMEM, "no memory for the GPU's plan");
         MSI_TRY(prepare(image->n_plane));
         for (int first = 0; first < image->n_plane; first += images_at_once) {
             n_image = std::min(images_at_once, image->n_plane - first);
@@ -241,6 +243,7 @@ template <typename T> class imager : slices<T> {
     using base::plan;
     using base::store;
     using base::times;
+    const msi_wproj_cuda_work work;
     msi_wproj_cuda_form form;
     std::unique_ptr<slice_form> strategy;
     int images_at_once = 1, n_image = 0, first_image = 0;

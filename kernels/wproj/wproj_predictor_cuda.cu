@@ -8,6 +8,7 @@
 #include "kernels/wproj/wproj_predictor_cuda.h"
 
 #include <memory>
+#include <new>
 
 #include "kernels/wproj/job/wkernel_cuda.h"
 #include "kernels/store/store_predictor_cuda.cuh"
@@ -180,9 +181,9 @@ struct scatter_degridder : sorting_degridder {
 slice_degridder *new_degridder(const msi_wproj_cuda_work &work, const msi_gpu_stream &gpu, msi_wproj_predict_form form,
                                int n_image)
 {
-    if (form == MSI_WPROJ_PREDICT_WINDOW) return new window_degridder(work, gpu, n_image);
-    if (form == MSI_WPROJ_PREDICT_GATHER) return new gather_degridder(work, gpu, n_image);
-    return new scatter_degridder(work, gpu, n_image);
+    if (form == MSI_WPROJ_PREDICT_WINDOW) return new (std::nothrow) window_degridder(work, gpu, n_image);
+    if (form == MSI_WPROJ_PREDICT_GATHER) return new (std::nothrow) gather_degridder(work, gpu, n_image);
+    return new (std::nothrow) scatter_degridder(work, gpu, n_image);
 }
 
 /* Tensor cores' operands take so many bytes at most, for all classes of widths. */
@@ -210,8 +211,8 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
     using base = store_predictor<T, slices<T>>;
 
   public:
-    predictor(const msi_wproj_cuda_work &work, const msi_gpu_stream &gpu_, msi_wproj_predict_form form_, int n_image_)
-        : base(n_image_, work.plan, gpu_), form(form_), strategy(new_degridder(work, gpu_, form_, n_image_))
+    predictor(const msi_wproj_cuda_work &work_, msi_wproj_predict_form form_, int n_image_)
+        : base(n_image_, work_.plan, work_.device), work(work_), form(form_)
     {
         base::batch_samples = work.batch_samples;
     }
@@ -226,12 +227,15 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
     using base::n_image;
     using base::plan;
     using base::times;
+    const msi_wproj_cuda_work work;
     msi_wproj_predict_form form;
     std::unique_ptr<slice_degridder> strategy;
 
     int prepare(const msi_image *model) override
     {
         int64_t usable;
+        strategy.reset(new_degridder(work, gpu, form, n_image));
+        if (!strategy) return msi_error_set(MSI_ENOMEM, "no memory for the GPU's plan");
         MSI_TRY(base::upload_model(model));
         MSI_TRY(base::make_grid());
         MSI_TRY(usable_bytes(&usable));
@@ -283,9 +287,8 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
 
 kept_predictor *new_predictor(const msi_wproj_cuda_work &work, msi_wproj_predict_form form, int n_image)
 {
-    const msi_gpu_stream gpu = {work.device, nullptr};
-    if (work.plan->precision == MSI_FP32) return new predictor<float>(work, gpu, form, n_image);
-    return new predictor<double>(work, gpu, form, n_image);
+    if (work.plan->precision == MSI_FP32) return new predictor<float>(work, form, n_image);
+    return new predictor<double>(work, form, n_image);
 }
 
 } // namespace
@@ -322,9 +325,7 @@ int msi_wproj_cuda_predict(const msi_wproj_cuda_work *work, msi_wproj_predict_fo
                            const msi_image *model, void **kept, msi_stage_times *times)
 {
     const gpu_range range("predict by w-projection");
-    const msi_gpu_stream gpu = {work->device, nullptr};
     auto make = [=] { return new_predictor(*work, form, model->n_plane); };
-    MSI_TRY(msi_gpu_stream_enter(&gpu));
     return predict_kept(kept, make, store, model, times);
 }
 

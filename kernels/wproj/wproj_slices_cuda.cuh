@@ -63,10 +63,8 @@ inline int64_t stored_bytes(const msi_wproj_plan *plan, int n_plane, int has_wei
 
 template <typename T> class slices : protected store_batches<T> {
   protected:
-    slices(const msi_wproj_plan *plan_, const msi_gpu_stream &gpu_)
-        : plan(plan_), gpu(gpu_), extent((size_t)plan_->grid.n_slice)
+    slices(const msi_wproj_plan *plan_, int device_) : plan(plan_), device(device_), extent((size_t)plan_->grid.n_slice)
     {
-        base::on.borrow(gpu);
     }
 
     using base = store_batches<T>;
@@ -80,11 +78,20 @@ template <typename T> class slices : protected store_batches<T> {
     using base::store;
     using base::times;
     const msi_wproj_plan *plan;
-    const msi_gpu_stream gpu;                 /* store_batches copies on it too */
+    const int device;
+    msi_gpu_stream gpu = {};                  /* store_batches' own, once entered */
     std::vector<msi_wproj_box_extent> extent; /* [n_slice] of the samples at hand */
     int64_t box_nu = 0, box_nv = 0;           /* large enough for each of them */
     buffer d_box, d_grid, d_along;
     fft_plan fft;
+
+    /* enter - make the plan's device the current one, with a stream from the first call on. Returns: 0, MSI_EGPU */
+    int enter()
+    {
+        MSI_TRY(base::on.begin(device));
+        gpu = {device, base::on.get()};
+        return MSI_OK;
+    }
 
     cudaStream_t stream() const
     {
