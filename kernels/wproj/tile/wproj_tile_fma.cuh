@@ -140,6 +140,27 @@ __device__ void add_sums(C (&sum)[N][ROWS], T sign, C *cell, int64_t n_cell, int
         }
 }
 
+/* Prepare sample i for the tile that the candidates are of. Returns whether its footprint touches the tile. */
+template <typename T, bool FULL, bool LINEAR>
+__device__ bool stage_candidate(const tile_view &t, const table_view &table, const candidates &c, uint32_t i,
+                                staged<T> *out)
+{
+    const uint2 h = reinterpret_cast<const uint2 *>(t.sorted.head)[i];
+    const plane_kernel k = t.planes[msi_wproj_head_plane(h.y)];
+    const int du = c.tile_u - msi_wproj_head_u(h.x), dv = c.tile_v - msi_wproj_head_v(h.x);
+    const bool touches = touches_tile(du, dv, k.half);
+    if (touches && !LINEAR)
+        *out = stage_sample<T, FULL>(k, table.middle, msi_wproj_head_sub_u(h.y), msi_wproj_head_sub_v(h.y), du, dv);
+    if (touches && LINEAR) {
+        const cplx<T> at = static_cast<const cplx<T> *>(t.sorted.frac)[i];
+        const int last = 2 * table.middle - 1, sub_u = min((int)at.re, last), sub_v = min((int)at.im, last);
+        *out = stage_sample<T, FULL>(k, table.middle, sub_u, sub_v, du, dv);
+        out->frac_u = at.re - sub_u;
+        out->frac_v = at.im - sub_v;
+    }
+    return touches;
+}
+
 /* Grid images first_image .. first_image + N - 1. */
 template <typename T, bool FULL, bool LINEAR, int N>
 __global__ __launch_bounds__(32 * WARPS) void k_grid_fma(tile_view t, table_view table, int first_image)
@@ -149,8 +170,6 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_fma(tile_view t, table_view
     __shared__ C values[WARPS][32][N];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane % TILE, side = lane / TILE;
     staged<T> *stage = stages[warp];
-    const uint2 *heads = reinterpret_cast<const uint2 *>(t.sorted.head);
-    const C *fracs = static_cast<const C *>(t.sorted.frac);
     const C *from = static_cast<const C *>(t.sorted.value) + first_image * t.sorted.stride;
     candidates c;
     while (c.draw(t, lane)) {
@@ -162,28 +181,13 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_fma(tile_view t, table_view
         for (uint32_t f = c.first; f < c.end; f += 32) {
             const uint32_t i = c.sample(f + lane);
             bool touches = false;
-            staged<T> mine = {};
-            if (f + lane < c.end) {
-                const uint2 h = heads[i];
-                const plane_kernel k = t.planes[msi_wproj_head_plane(h.y)];
-                const int du = c.tile_u - msi_wproj_head_u(h.x), dv = c.tile_v - msi_wproj_head_v(h.x);
-                touches = touches_tile(du, dv, k.half);
-                if (touches && !LINEAR)
-                    mine = stage_sample<T, FULL>(k, table.middle, msi_wproj_head_sub_u(h.y), msi_wproj_head_sub_v(h.y),
-                                                 du, dv);
-                if (touches && LINEAR) {
-                    const C at = fracs[i];
-                    const int last = 2 * table.middle - 1, sub_u = min((int)at.re, last), sub_v = min((int)at.im, last);
-                    mine = stage_sample<T, FULL>(k, table.middle, sub_u, sub_v, du, dv);
-                    mine.frac_u = at.re - sub_u;
-                    mine.frac_v = at.im - sub_v;
-                }
-            }
+            staged<T> own = {};
+            if (f + lane < c.end) touches = stage_candidate<T, FULL, LINEAR>(t, table, c, i, &own);
             const unsigned votes = __ballot_sync(~0u, touches);
             const int n = __popc(votes);
             if (touches) {
                 const int at = __popc(votes & ((1u << lane) - 1));
-                stage[at] = mine;
+                stage[at] = own;
 #pragma unroll
                 for (int p = 0; p < N; p++) {
                     C v = from[p * t.sorted.stride + i];

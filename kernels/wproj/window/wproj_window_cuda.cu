@@ -89,6 +89,30 @@ __device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis 
     }
 }
 
+/* Add a visibility to a thread's cells, from its staged weights along u and products along v. */
+template <class F>
+__device__ __forceinline__ void add_footprint(cplx<typename F::T> (*sum)[F::CU][F::P], const cplx<typename F::T> *pu,
+                                              const cplx<typename F::T> *pv)
+{
+    using T = typename F::T;
+    using S = grid_store<F>;
+    constexpr int CU = F::CU, CV = F::CV;
+    cplx<T> wu[CU];
+    read_packs<CU>(pu, F::TU / CU * F::PACK, wu);
+#pragma unroll
+    for (int j = 0; j < F::ROWS; j += S::ROWS) {
+        cplx<T> wv[S::ROWS * S::PS];
+        int at = (j / CV * (F::TV / CV / F::B) * S::ROWS + j % CV * (F::TV / CV)) * S::PS;
+        read_packs<S::ROWS * S::PS>(pv + at, F::PACK, wv);
+#pragma unroll
+        for (int r = 0; r < S::ROWS; r++)
+#pragma unroll
+            for (int i = 0; i < CU; i++)
+#pragma unroll
+                for (int p = 0; p < F::P; p++) multiply_add(sum[j + r][i][p], wv[r * S::PS + p], wu[i]);
+    }
+}
+
 template <class F>
 __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     k_window_grid(const __grid_constant__ window_args<typename F::T> a)
@@ -114,20 +138,11 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     bool any = false;
     auto flush = [&](int b) { flush_block<F>(sum + b * CV, at_u, at_v[b], a, part.image); };
 
-    if (threadIdx.x == 0) s.batch.last_u = INT32_MIN;
+    const batch_walk<CU, CV, T, P, N> walk = {s.batch, a, part, a.value + part.image};
     int half = 0;
-    const cplx<T> *value = a.value + part.image;
-    fetch_batch<T, P, N>(s.batch, half, a.sample + part.begin, value + part.begin * a.n_image, a.n_image,
-                         (int)(part.end - part.begin < N ? part.end - part.begin : N));
+    walk.begin();
     for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
-        int n = (int)(part.end - done < N ? part.end - done : N);
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        if (threadIdx.x < 32) find_batch<CU, CV>(s.batch, half, a, n);
-        if (done + N < part.end)
-            fetch_batch<T, P, N>(s.batch, half ^ 1, a.sample + done + N, value + (done + N) * a.n_image, a.n_image,
-                                 (int)(part.end - done - N < N ? part.end - done - N : N));
-        __syncthreads();
+        const int n = walk.take(done, half);
         stage_by<T>(a.lookup, [&](auto lookup) {
             stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, items_u);
             stage_products<lookup.value>(s, half, along_v, n, items_v);
@@ -149,26 +164,12 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
                 at_u = u;
                 any = true;
             }
-            uint32_t later = k < 31 ? moves >> (k + 1) << (k + 1) : 0;
-            int stop = later ? min(n, __ffs((int)later) - 1) : n;
+            int stop = end_of_run(moves, k, n);
             const cplx<T> *pu = s.u + k * F::TU + tx * F::PACK;
             const cplx<T> *pv = s.v + (k * F::TV + ty * S::ROWS) * S::PS;
 #pragma unroll(CU *CV *P *B <= 16 ? 2 : 1)
             for (; k < stop; k++, pu += F::TU, pv += F::TV * S::PS) {
-                cplx<T> wu[CU];
-                read_packs<CU>(pu, F::TU / CU * F::PACK, wu);
-#pragma unroll
-                for (int j = 0; j < F::ROWS; j += S::ROWS) {
-                    cplx<T> wv[S::ROWS * S::PS];
-                    int at = (j / CV * (F::TV / CV / B) * S::ROWS + j % CV * (F::TV / CV)) * S::PS;
-                    read_packs<S::ROWS * S::PS>(pv + at, F::PACK, wv);
-#pragma unroll
-                    for (int r = 0; r < S::ROWS; r++)
-#pragma unroll
-                        for (int i = 0; i < CU; i++)
-#pragma unroll
-                            for (int p = 0; p < P; p++) multiply_add(sum[j + r][i][p], wv[r * S::PS + p], wu[i]);
-                }
+                add_footprint<F>(sum, pu, pv);
             }
         }
     }
@@ -206,20 +207,11 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
         }
     };
 
-    if (threadIdx.x == 0) b.last_u = INT32_MIN;
+    const batch_walk<1, 1, T, P, N> walk = {b, a, part, a.value + part.image};
     int half = 0;
-    const cplx<T> *value = a.value + part.image;
-    fetch_batch<T, P, N>(b, half, a.sample + part.begin, value + part.begin * a.n_image, a.n_image,
-                         (int)(part.end - part.begin < N ? part.end - part.begin : N));
+    walk.begin();
     for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
-        int n = (int)(part.end - done < N ? part.end - done : N);
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        if (threadIdx.x < 32) find_batch<1, 1>(b, half, a, n);
-        if (done + N < part.end)
-            fetch_batch<T, P, N>(b, half ^ 1, a.sample + done + N, value + (done + N) * a.n_image, a.n_image,
-                                 (int)(part.end - done - N < N ? part.end - done - N : N));
-        __syncthreads();
+        const int n = walk.take(done, half);
         if (!own) continue;
 
         uint32_t moves = b.moves, changes = b.changes;
@@ -228,8 +220,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
         for (int k = 0; k < n;) {
 #pragma unroll
             for (int j = 0; j < CV; j++) w[j] = next_w[j];
-            uint32_t later = k < 31 ? changes >> (k + 1) << (k + 1) : 0;
-            int stop = later ? min(n, __ffs((int)later) - 1) : n;
+            int stop = end_of_run(changes, k, n);
             if (stop < n) read_column<CV>(next_w, b, stop, a, place_u, place_v, step_v);
             if (moves & (1u << k)) {
                 corner to = b.at[k];

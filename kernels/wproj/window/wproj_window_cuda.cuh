@@ -382,6 +382,51 @@ __device__ __forceinline__ block_part find_part(const window_args<T> &a, int til
     return s;
 }
 
+/* A block walks through the batches of its part: a batch is prepared while the one before is worked on. */
+template <int CU, int CV, typename T, int P, int N> struct batch_walk {
+    batch_store<T, P, N> &b;
+    const window_args<T> &a;
+    const block_part &part;
+    const cplx<T> *value; /* of the part's first image; NULL: samples alone */
+
+    __device__ __forceinline__ int size(int64_t first) const
+    {
+        return (int)(part.end - first < N ? part.end - first : N);
+    }
+
+    __device__ __forceinline__ void fetch(int64_t first, int half) const
+    {
+        fetch_batch<T, P, N>(b, half, a.sample + first, value ? value + first * a.n_image : nullptr, a.n_image,
+                             size(first));
+    }
+
+    /* Start fetching the first batch. */
+    __device__ __forceinline__ void begin() const
+    {
+        if (threadIdx.x == 0) b.last_u = INT32_MIN;
+        fetch(part.begin, 0);
+    }
+
+    /* Wait for the batch that begins at `done`, prepare it, and start fetching the next one. Returns its size. */
+    __device__ __forceinline__ int take(int64_t done, int half) const
+    {
+        const int n = size(done);
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (threadIdx.x < 32) find_batch<CU, CV>(b, half, a, n);
+        if (done + N < part.end) fetch(done + N, half ^ 1);
+        __syncthreads();
+        return n;
+    }
+};
+
+/* Find the end of the run of visibilities that begins at k of n: the next one whose bit is set. */
+__device__ __forceinline__ int end_of_run(uint32_t bits, int k, int n)
+{
+    const uint32_t later = k < 31 ? bits >> (k + 1) << (k + 1) : 0;
+    return later ? min(n, __ffs((int)later) - 1) : n;
+}
+
 /* Find where the cell at a place of the window lies for a corner, along one axis. */
 __device__ __forceinline__ int cell_at(int place, int corner_place, int corner_cell, int window)
 {

@@ -104,8 +104,10 @@ __device__ __forceinline__ void weigh_blocks(cplx<typename F::T> *sum, const cpl
  * values themselves.
  */
 template <typename T> struct totals {
-    T *out;     /* of the batch's first visibility */
-    int stride; /* real numbers of a visibility */
+    T *out;           /* of the batch's first visibility */
+    int stride;       /* real numbers of a visibility */
+    int number;       /* of the total that a lane holds, of several visibilities together */
+    int number_alone; /* of one visibility by itself */
 
     /* Find the place of real number `number` of several visibilities' P images. */
     template <int P> __device__ __forceinline__ int place(int number) const
@@ -113,6 +115,35 @@ template <typename T> struct totals {
         return number / (2 * P) * stride + number % (2 * P);
     }
 };
+
+/* Sum visibilities k .. stop - 1, for which the cells stay, over a warp; pu and pv are the staged weights of the first.
+ */
+template <class F>
+__device__ __forceinline__ void sum_run(const cplx<typename F::T> (*cell)[F::CU][F::P], const cplx<typename F::T> *pu,
+                                        const cplx<typename F::T> *pv, const totals<typename F::T> &to, int k, int stop,
+                                        int lane)
+{
+    using T = typename F::T;
+    constexpr int P = F::P, M = F::M;
+    const int place = to.template place<P>(to.number);
+#pragma unroll 1
+    for (; k + M <= stop; k += M, pu += M * F::TU, pv += M * F::TV) {
+        cplx<T> sum[M * P];
+#pragma unroll
+        for (int m = 0; m < M; m++) weigh_blocks<F>(sum + m * P, cell, pu + m * F::TU, pv + m * F::TV);
+        T total = transposed_sum<2 * P * M>((T *)sum, lane);
+        if (to.number < 2 * P * M) to.out[k * to.stride + place] = total;
+    }
+    if constexpr (M > 1) {
+#pragma unroll 1
+        for (; k < stop; k++, pu += F::TU, pv += F::TV) {
+            cplx<T> sum[P];
+            weigh_blocks<F>(sum, cell, pu, pv);
+            T total = transposed_sum<2 * P>((T *)sum, lane);
+            if (to.number_alone < 2 * P) to.out[k * to.stride + to.number_alone] = total;
+        }
+    }
+}
 
 template <class F>
 __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
@@ -142,23 +173,14 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     int at_u = INT32_MIN, at_v[B];
 #pragma unroll
     for (int b = 0; b < B; b++) at_v[b] = INT32_MIN;
-    totals<T> to = {(T *)s.part[warp], direct ? 2 * a.n_image : 2 * P};
-    int number = transposed_index<2 * P * M>(lane), number_1 = transposed_index<2 * P>(lane);
-    int place = to.template place<P>(number);
+    totals<T> to = {(T *)s.part[warp], direct ? 2 * a.n_image : 2 * P, transposed_index<2 * P * M>(lane),
+                    transposed_index<2 * P>(lane)};
 
-    if (threadIdx.x == 0) s.batch.last_u = INT32_MIN;
+    const batch_walk<CU, CV, T, P, N> walk = {s.batch, a, part, nullptr};
     int half = 0;
-    fetch_batch<T, P, N>(s.batch, half, a.sample + part.begin, nullptr, 0,
-                         (int)(part.end - part.begin < N ? part.end - part.begin : N));
+    walk.begin();
     for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
-        int n = (int)(part.end - done < N ? part.end - done : N);
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        if (threadIdx.x < 32) find_batch<CU, CV>(s.batch, half, a, n);
-        if (done + N < part.end)
-            fetch_batch<T, P, N>(s.batch, half ^ 1, a.sample + done + N, nullptr, 0,
-                                 (int)(part.end - done - N < N ? part.end - done - N : N));
-        __syncthreads();
+        const int n = walk.take(done, half);
         stage_by<T>(a.lookup, [&](auto lookup) {
             stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, items_u);
             stage_rows<CV, B, F::TV, lookup.value>(s.v, s.batch.v, s.batch.frac_v, along_v, n, items_v);
@@ -180,27 +202,11 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
                 }
                 at_u = u;
             }
-            uint32_t later = k < 31 ? moves >> (k + 1) << (k + 1) : 0;
-            int stop = later ? min(n, __ffs((int)later) - 1) : n;
+            int stop = end_of_run(moves, k, n);
             const cplx<T> *pu = s.u + k * F::TU + tx * F::PACK;
             const cplx<T> *pv = s.v + k * F::TV + ty * S::PACKED;
-#pragma unroll 1
-            for (; k + M <= stop; k += M, pu += M * F::TU, pv += M * F::TV) {
-                cplx<T> sum[M * P];
-#pragma unroll
-                for (int m = 0; m < M; m++) weigh_blocks<F>(sum + m * P, cell, pu + m * F::TU, pv + m * F::TV);
-                T total = transposed_sum<2 * P * M>((T *)sum, lane);
-                if (number < 2 * P * M) to.out[k * to.stride + place] = total;
-            }
-            if constexpr (M > 1) {
-#pragma unroll 1
-                for (; k < stop; k++, pu += F::TU, pv += F::TV) {
-                    cplx<T> sum[P];
-                    weigh_blocks<F>(sum, cell, pu, pv);
-                    T total = transposed_sum<2 * P>((T *)sum, lane);
-                    if (number_1 < 2 * P) to.out[k * to.stride + number_1] = total;
-                }
-            }
+            sum_run<F>(cell, pu, pv, to, k, stop, lane);
+            k = stop;
         }
         if (!direct) {
             __syncthreads();
@@ -225,25 +231,16 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     bool own = ty < a.threads_v && place_u < a.window_u;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
-    totals<T> to = {(T *)warp_sum[warp], direct ? 2 * a.n_image : 2 * P};
-    int number = transposed_index<2 * P>(lane);
+    totals<T> to = {(T *)warp_sum[warp], direct ? 2 * a.n_image : 2 * P, 0, transposed_index<2 * P>(lane)};
 
     cplx<T> cell[CV][P] = {};
     corner at = {0, 0, -1, 0}; /* none */
 
-    if (threadIdx.x == 0) b.last_u = INT32_MIN;
+    const batch_walk<1, 1, T, P, N> walk = {b, a, part, nullptr};
     int half = 0;
-    fetch_batch<T, P, N>(b, half, a.sample + part.begin, nullptr, 0,
-                         (int)(part.end - part.begin < N ? part.end - part.begin : N));
+    walk.begin();
     for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
-        int n = (int)(part.end - done < N ? part.end - done : N);
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        if (threadIdx.x < 32) find_batch<1, 1>(b, half, a, n);
-        if (done + N < part.end)
-            fetch_batch<T, P, N>(b, half ^ 1, a.sample + done + N, nullptr, 0,
-                                 (int)(part.end - done - N < N ? part.end - done - N : N));
-        __syncthreads();
+        const int n = walk.take(done, half);
 
         cplx<T> *value = a.value + done * a.n_image + part.image;
         if (direct) to.out = (T *)value;
@@ -253,8 +250,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
         for (int k = 0; k < n;) {
 #pragma unroll
             for (int j = 0; j < CV; j++) w[j] = next_w[j];
-            uint32_t later = k < 31 ? changes >> (k + 1) << (k + 1) : 0;
-            int stop = later ? min(n, __ffs((int)later) - 1) : n;
+            int stop = end_of_run(changes, k, n);
             if (stop < n) read_column<CV>(next_w, b, stop, a, place_u, place_v, step_v);
             if (own && moves & (1u << k)) {
                 corner c = b.at[k];
@@ -280,8 +276,8 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
                 for (int j = 1; j < CV; j++) multiply_add(sum[p], cell[j][p], w[j]);
             }
             T total = transposed_sum<2 * P>((T *)sum, lane);
-            if (number < 2 * P)
-                for (int i = k; i < stop; i++) to.out[i * to.stride + number] = total;
+            if (to.number_alone < 2 * P)
+                for (int i = k; i < stop; i++) to.out[i * to.stride + to.number_alone] = total;
             k = stop;
         }
         if (!direct) {
