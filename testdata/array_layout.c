@@ -18,7 +18,7 @@
 static const double EARTH_RADIUS_M = 6378137.0;
 static const double EARTH_FLATTENING = 1 / 298.257223563;
 
-/* Where local east, north, up coordinates are, for turning them into geocentric ones. */
+/* The origin of local east, north, up coordinates, for turning them into geocentric ones. */
 typedef struct site {
     double longitude_rad, latitude_rad, height_m;
 } site;
@@ -73,7 +73,7 @@ int msi_layout_vla(msi_layout *out, char config)
     double arm_m = 21000 / pow(3.285, config - 'A') - clear_m;
     for (int i = 0; i < 27; i++) {
         int arm = i % 3;
-        /* A slight stagger between the arms, so that no two baselines are equal. */
+        /* The arms are slightly staggered, so that no two baselines are equal. */
         double radius_m = clear_m + arm_m * pow((i / 3 + 1 - 0.08 * arm) / 9.0, 1.716);
         double azimuth_rad = azimuth_deg[arm] * DEG;
         place(out, i, &s, radius_m * sin(azimuth_rad), radius_m * cos(azimuth_rad), 0, 25, "ea%02d");
@@ -84,7 +84,7 @@ int msi_layout_vla(msi_layout *out, char config)
 /* Streams of random numbers, one for each use. */
 enum { STREAM_CORE = 1, STREAM_OUTER, STREAM_HEIGHT };
 
-/* True where (east, north) keeps its distance from the first n points. */
+/* Tell whether (east, north) keeps its distance from the first n points. */
 static int clear_of(const double (*enu_m)[2], int n, double east_m, double north_m, double distance_m)
 {
     for (int i = 0; i < n; i++)
@@ -153,7 +153,7 @@ int msi_layout_skalow(msi_layout *out, int n_station, uint64_t seed)
     int n_on_arm = (n_station - n_core + 2) / 3;
     for (int i = n_core; i < n_station; i++) {
         int arm = (i - n_core) % 3, step = (i - n_core) / 3;
-        /* Scattered about the arm, more widely with every try that finds the place taken. */
+        /* The station scatters about the arm, more widely with every try that finds the place taken. */
         double scatter_rad = 0.15;
         do {
             double along = (step + 0.5 + 0.6 * (msi_random_uniform(seed, STREAM_OUTER, draw) - 0.5)) / n_on_arm;

@@ -24,7 +24,7 @@ static int64_t brightest(const msi_fits_image *image)
     return best;
 }
 
-/* Where a parabola through three neighbours has its top, in pixels from the middle one; *rise is its height over it. */
+/* Find the top of a parabola through three neighbours, in pixels from the middle one; *rise is its height over it. */
 static double top(double left, double middle, double right, double *rise)
 {
     double slope = (right - left) / 2, curvature = left - 2 * middle + right;

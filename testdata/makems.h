@@ -54,7 +54,7 @@ typedef enum msi_makems_weights {
 typedef enum msi_makems_weight_spectrum {
     MSI_MAKEMS_SPECTRUM_NONE,  /* no column */
     MSI_MAKEMS_SPECTRUM_FULL,  /* every cell */
-    MSI_MAKEMS_SPECTRUM_PARTLY /* one cell of three, drawn by lot, has no value */
+    MSI_MAKEMS_SPECTRUM_PARTLY /* one cell of three, drawn at random, has no value */
 } msi_makems_weight_spectrum;
 
 typedef enum msi_makems_columns {
@@ -64,7 +64,8 @@ typedef enum msi_makems_columns {
 } msi_makems_columns;
 
 /*
- * What to write. Everything is borrowed for the call. Zero-initialised members are sensible where nothing else is said.
+ * The set to write. Everything is borrowed for the call. Zero-initialised members are sensible where nothing else is
+ * said.
  *
  * Flagged samples and rows hold 1000 times the flux of all sources, so that an imager that heeds no flags shows it.
  * Noise, flags and weights follow from seed and from the sample's place (timestep, baseline, spw, channel, correlation)

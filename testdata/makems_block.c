@@ -83,7 +83,7 @@ static int make_models(msi_makems_sampler *p)
     return status;
 }
 
-/* Falls by half towards the band's edges. */
+/* The bandpass falls by half towards the band's edges. */
 static void make_bandpass(double *bandpass, int n_chan)
 {
     double sum = 0;
@@ -263,7 +263,7 @@ static void feeds_of(msi_pol corr, int feed[2])
     feed[1] = pair & 1;
 }
 
-/* Everything of row i but coordinates and exact visibilities. */
+/* Fill in everything of row i but coordinates and exact visibilities. */
 static void fill_row(const msi_makems_sampler *p, msi_makems_block *b, int64_t i)
 {
     const msi_makems_spec *spec = p->spec;
@@ -290,11 +290,12 @@ static void fill_row(const msi_makems_sampler *p, msi_makems_block *b, int64_t i
     }
     for (int k = 0; k < n_chan; k++) {
         const uint64_t sample = row * (uint64_t)n_chan + (uint64_t)k;
-        double lot = spec->flag_fraction > 0 ? msi_random_uniform(seed, STREAM_FLAG + of_spw, sample) : 1;
-        int flagged = lot < spec->flag_fraction;
-        /* Where the lot falls within the flagged range says whether one correlation is flagged, and which. */
-        int alone = flagged && lot < spec->flag_fraction / 4;
-        int which = alone ? (int)(lot / (spec->flag_fraction / 4) * n_corr) : 0;
+        double draw = spec->flag_fraction > 0 ? msi_random_uniform(seed, STREAM_FLAG + of_spw, sample) : 1;
+        int flagged = draw < spec->flag_fraction;
+        /* The number that flags a sample also says, within its range, whether one correlation alone is flagged, and
+         * which. */
+        int alone = flagged && draw < spec->flag_fraction / 4;
+        int which = alone ? (int)(draw / (spec->flag_fraction / 4) * n_corr) : 0;
         for (int c = 0; c < n_corr; c++) {
             const int64_t at = first + (int64_t)k * n_corr + c;
             double weight = b->weight[i * n_corr + c];

@@ -13,7 +13,7 @@
 
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
-/* Between -12 and 12 hours. */
+/* Turn an angle into hours between -12 and 12. */
 static double hours(double angle_rad)
 {
     return remainder(angle_rad, 2 * MSI_PI) * DEG_PER_RAD / 15;

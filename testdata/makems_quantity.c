@@ -21,7 +21,7 @@ static const unit freq_units[] = {{"MHz", 1e6}, {"GHz", 1e9}, {"kHz", 1e3}, {"Hz
 static const unit time_units[] = {{"s", 1}, {"h", 3600}, {"min", 60}, {"ms", 1e-3}, {"d", 86400}, {NULL, 0}};
 static const unit flux_units[] = {{"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {NULL, 0}};
 
-/* Where the number that text begins with ends; text itself where it begins with none. */
+/* Find the end of the number that text begins with; text itself where it begins with none. */
 static const char *end_of_number(double *out, const char *text)
 {
     const char *digits = text + (*text == '-' || *text == '+');

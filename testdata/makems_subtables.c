@@ -9,7 +9,7 @@
 #include "core/status.h"
 #include "testdata/casacore_try.h"
 
-/* A step of writing. */
+/* Go on only if a step of writing succeeds. */
 #define CCC_TRY(expr) MSI_CASACORE_TRY(MSI_EOUTPUT, expr)
 
 /* CASA's number of the topocentric frame of frequencies. */
@@ -130,7 +130,7 @@ static int same_corr(const msi_makems_spw *a, const msi_makems_spw *b)
     return a->n_corr == b->n_corr && !memcmp(a->corr, b->corr, (size_t)a->n_corr * sizeof *a->corr);
 }
 
-/* The spw that first has the correlations of spw i. */
+/* Find the first spw that has the correlations of spw i. */
 static int first_alike(const msi_makems_spec *spec, int i)
 {
     int j = 0;

@@ -20,7 +20,7 @@
 #include "testdata/makems_subtables.h"
 #include "testdata/sky_geometry.h"
 
-/* A step of writing. */
+/* Go on only if a step of writing succeeds. */
 #define CCC_TRY(expr) MSI_CASACORE_TRY(MSI_EOUTPUT, expr)
 
 /* Bytes of one column computed and written together: enough for all cores, little enough for any machine. */
@@ -134,7 +134,7 @@ static void plan_column(plan *p, const char *name, int is_fixed, int ndim, int64
         .name = name, .ndim = ndim, .is_fixed_shape = is_fixed, .shape = {is_fixed ? n0 : 0, is_fixed ? n1 : 0}};
 }
 
-/* A tiled manager for one column; bytes is the size of an element of the widest column of that shape. */
+/* Bind one column to a tiled manager of its own; bytes is the size of an element of the widest column of that shape. */
 static void plan_tiled(plan *p, const char *name, const char *type, int ndim, int64_t n0, int64_t n1, int64_t bytes)
 {
     int64_t rows = TILE_BYTES / (n0 * n1 * bytes);
@@ -208,7 +208,7 @@ static int put(ccc_table *ms, const msi_makems_block *b, const char *column, int
     return MSI_OK;
 }
 
-/* The rows of a block that have a weight spectrum, in runs that follow one another. */
+/* Write the weight spectra of a block's rows that have one, in runs of neighbouring rows. */
 static int put_spectrum_partly(ccc_table *ms, const msi_makems_block *b, int64_t n_corr, int64_t n_chan)
 {
     const int64_t shape[2] = {n_corr, n_chan};
@@ -283,7 +283,8 @@ static int stream_rows(ccc_table *ms, const msi_makems_spec *spec)
     if ((status = msi_makems_sampler_create(&sampler, spec)) ||
         (status = msi_makems_block_alloc(&block, spec, max_row)))
         goto out;
-    /* Spw by spw, or all spws of a block of rows before the next, as they follow one another in the set. */
+    /* Blocks are written spw by spw, or all spws of a block of rows before the next, as they follow one another in the
+     * set. */
     const int n_pass = separate ? spec->n_spw : 1, n_in_pass = separate ? 1 : spec->n_spw;
     for (int pass = 0; pass < n_pass; pass++)
         for (int64_t first = 0; first < n_row; first += max_row)
@@ -334,7 +335,7 @@ static int remove_tree(const char *path)
     return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Whether what is at `path`, if anything, may be replaced. */
+/* Check that whatever is at `path` may be replaced. */
 static int check_place(const char *path, int overwrite)
 {
     struct stat st;

@@ -16,20 +16,20 @@ typedef struct place {
     int64_t row, n_corr, n_chan, mid_chan;
 } place;
 
-/* What a defect spoils, and with what. */
+/* A defect spoils a column with a value. */
 typedef struct defect_entry {
     const char *name;
     int (*apply)(ccc_table *ms, double value);
     double value;
 } defect_entry;
 
-/* Room for a cell of n elements. */
+/* Allocate a cell of n elements. */
 static int cell_alloc(void *out, int64_t n, size_t size)
 {
     return msi_alloc(out, n, size, "a table cell");
 }
 
-/* Is row a cross-correlation without flags in its middle channel? */
+/* Tell whether a row is a cross-correlation without flags in its middle channel. */
 static int row_is_sound(ccc_table *ms, int64_t row, int *sound, place *at)
 {
     int32_t antenna1, antenna2;
@@ -83,7 +83,7 @@ static int spoil_vis(ccc_table *ms, double value)
     return MSI_OK;
 }
 
-/* value 0 stands for the weight itself with its sign changed. */
+/* Spoil a weight. The value 0 stands for the weight itself with its sign changed. */
 static int spoil_weight(ccc_table *ms, double value)
 {
     place at;

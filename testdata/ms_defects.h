@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What can be wrong with a Measurement Set: defects that are put into a sound one, for tests of readers. */
+/* Defects are put into a sound Measurement Set, for tests of readers. */
 #ifndef MSI_TESTDATA_MS_DEFECTS_H
 #define MSI_TESTDATA_MS_DEFECTS_H
 

@@ -24,7 +24,7 @@ struct msi_point_model {
     msi_c64 *coherency; /* [n_source][n_corr] */
 };
 
-/* The leading 26 bits of x; what is left has 27, so that products of such parts are exact. */
+/* Round x to its leading 26 bits; the rest has 27, so that products of such parts are exact. */
 static double leading(double x)
 {
     double scaled = 134217729.0 * x;
@@ -158,7 +158,7 @@ static inline void phasor(double turns, double *re, double *im)
     *im = sign * (a + a * b * s);
 }
 
-/* re, im [n]: phasors of one delay at n frequencies, times the source's spectrum. */
+/* Compute re, im [n]: phasors of one delay at n frequencies, times the source's spectrum. */
 static void phasors(long double delay_s, int n, const double *freq_high, const double *freq_low, const double *spectrum,
                     double *re, double *im)
 {
@@ -183,7 +183,7 @@ static void add_scaled(int n, msi_c64 coherency, const double *re, const double 
     }
 }
 
-/* Channels [first, first + n) of one row, n <= CHUNK; vis [n][n_corr]. */
+/* Evaluate channels [first, first + n) of one row, n <= CHUNK; vis [n][n_corr]. */
 static void evaluate_chunk(const msi_point_model *p, const double uvw_m[3], int first, int n, msi_c64 *vis)
 {
     double re[CHUNK], im[CHUNK], sum_re[MSI_MAX_CORR][CHUNK], sum_im[MSI_MAX_CORR][CHUNK];

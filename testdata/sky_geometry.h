@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Where the sky stands over an array: sidereal time, baselines as the source sees them, the tangent plane.
+ * This header turns the sky over an array: sidereal time, baselines as the source sees them, the tangent plane.
  *
  * The model is a sphere that turns: right ascension and declination are of the equator of date and are written as
  * J2000. There is no precession, nutation, aberration or polar motion, and UT1 is UTC. Imaging needs uvw, phases and

@@ -21,7 +21,7 @@ static double rad(double deg)
     return deg * MSI_PI / 180;
 }
 
-/* A core with half of the stations and three arms, as large as SKA-Low. */
+/* Lay out half of the stations as a core and the others along three arms, as far out as SKA-Low's. */
 static void invent_stations(double (*enu)[3])
 {
     for (int i = 0; i < N_STATION; i++) {
@@ -59,7 +59,7 @@ int msi_el56_read_table(const char *dir, const char *name, double *out, int n, i
     return MSI_OK;
 }
 
-/* Stations in wavelengths along the equatorial axes, then uvw of all baselines at all times. */
+/* Turn stations into wavelengths along the equatorial axes, then into uvw of all baselines at all times. */
 static void make_coordinates(msi_el56_array *a, double (*enu)[3], int n_station)
 {
     double xyz[N_STATION][3], lat = rad(latitude_deg), dec = rad(declination_deg);
@@ -105,7 +105,8 @@ int msi_el56_array_make(msi_el56_array *a, const msi_bench_options *options, int
     else
         invent_stations(enu);
     a->procedural = !options->layout_dir;
-    /* Fewer times first, so that neighbours in time stay so; below one time, fewer stations from all over the array. */
+    /* A smaller scale drops times first, so that neighbours in time stay so; below one time it drops stations all over
+     * the array. */
     a->n_time = times >= 1 ? lrint(times) : 1;
     int n_station = times >= 1 ? N_STATION : (int)fmax(LEAST_STATIONS, ceil(N_STATION * sqrt(times)));
     for (int i = 0; i < n_station; i++) memcpy(enu[i], enu[i * N_STATION / n_station], sizeof enu[i]);

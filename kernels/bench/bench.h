@@ -18,12 +18,12 @@ typedef struct msi_bench_options {
     uint64_t seed;          /* of rows whose inputs are drawn from it; from 1 */
 } msi_bench_options;
 
-/* What one run does; set_up fills it in. */
+/* The work of one run; set_up fills it in. */
 typedef struct msi_bench_work {
     int64_t n_vis;     /* visibilities given, before any merging */
     double n_addition; /* complex grid-point additions (or multiply-adds, degridding) that n_vis ask for, every
                           polarisation counted, as if none were merged */
-    char note[160];    /* what a reader of the row must know; may be empty. run may rewrite it */
+    char note[160];    /* remarks for the row's reader, such as the plan chosen; may be empty; run may rewrite it */
 } msi_bench_work;
 
 /* Milliseconds of one run: device time where the backend is a GPU, else wall time. */
@@ -42,14 +42,14 @@ struct msi_bench_row {
     const char *backend;   /* "cpu" or "cuda" */
     const char *precision; /* "fp32" or "fp64" */
     double tolerance;      /* largest relative L2 error that verify may find */
-    const void *detail;    /* what tells this row from others of the same functions */
+    const void *detail;    /* parameters of the row for functions that several rows share */
     /* All return 0 or a code of core/status.h. set_up: *state is owned by the caller, freed by free_state. */
     int (*set_up)(void **state, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work);
     int (*run)(void *state, msi_bench_work *work, msi_bench_time *time);
     int (*verify)(void *state, double *error);
     void (*free_state)(void *state);
     int seeded;    /* inputs are drawn from options->seed: once for each seed, always held against the reference */
-    int no_energy; /* a run does much that is not timed */
+    int no_energy; /* energy is not taken, since a run does much that is not timed */
 };
 
 typedef struct msi_bench_table {
@@ -60,7 +60,7 @@ typedef struct msi_bench_table {
 /* msi_bench_tables - the tables that this program was built with. */
 const msi_bench_table *msi_bench_tables(int *n_table);
 
-/* What was measured of a row. Figures that do not apply are NaN. */
+/* The figures measured of a row. Those that do not apply are NaN. */
 typedef struct msi_bench_result {
     const msi_bench_row *row;
     msi_bench_work work;
@@ -92,7 +92,7 @@ int msi_bench_measure(msi_bench_result *r, const msi_bench_options *options, con
 /* msi_bench_failed - 1 where a row was held against its reference and is off by more than it may be. */
 int msi_bench_failed(const msi_bench_result *r, const msi_bench_how *how);
 
-/* What it was measured on. */
+/* The machine that rows were measured on. */
 typedef struct msi_bench_host {
     char gpu[96]; /* "" where there is none */
     double gpu_fp32_flops;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int CHAINS = 8, STEPS = 1 << 15, THREADS = 256;
 
-/* Chains enough to hide an addition's latency; the store that never happens keeps them alive. */
+/* Run enough independent chains to hide an addition's latency. The store, which never happens, keeps the compiler from
+ * removing them. */
 __global__ void k_multiply_add(float *out, float a, float b)
 {
     float x[CHAINS];

@@ -104,7 +104,7 @@ static int parse(settings *s, int argc, char **argv)
     return parse_count("seeds", seeds, &s->how.n_seed);
 }
 
-/* Whether a name matches one of the patterns, which commas separate; all names do where there are none. */
+/* Tell whether a name matches one of the patterns, which commas separate; all names do where there are none. */
 static int chosen(const char *patterns, const char *name)
 {
     char pattern[128];
@@ -202,7 +202,7 @@ static int run_rows(const settings *s, const msi_bench_host *host, msi_bench_res
     return MSI_OK;
 }
 
-/* What would fail after the rows have run, before they do. */
+/* Open the files of -compare and -json before the rows run for minutes, not after. */
 static int check_files(const settings *s, char **earlier)
 {
     *earlier = NULL;

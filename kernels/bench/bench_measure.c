@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One row: its times, energy and error. */
+/* This file measures one row: its times, energy and error. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,14 +57,14 @@ static int time_row(void *state, int repeat, msi_bench_result *r)
 }
 
 /*
- * Runs until the counter has moved and at least min_s have passed, since it moves only some tens of times a second:
- * what lies between two of its steps is energy and work of the same time. Returned: *n runs, *joule the counter after
- * its step
+ * Run a row until the energy counter has moved and at least min_s have passed, since it moves only some tens of times a
+ * second: what lies between two of its steps is energy and work of the same time. Returned: *n runs, *joule the counter
+ * after its step
  */
 static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *n, double *joule)
 {
     const double start = msi_wall_s(), before = msi_bench_energy_joule();
-    double passed_s, last = before;
+    double passed_s, last_joule = before;
     msi_bench_time t;
     *n = 0;
     do {
@@ -73,9 +73,9 @@ static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *
         *n += 1;
         passed_s = msi_wall_s() - start;
         *joule = msi_bench_energy_joule();
-        /* Of a step while min_s last nothing is known but that it is over. */
-        if (passed_s < min_s) last = *joule;
-    } while (passed_s < min_s || (*joule <= last && passed_s < min_s + longest_step_s));
+        /* A step before min_s have passed is too early to stop at; the next one counts. */
+        if (passed_s < min_s) last_joule = *joule;
+    } while (passed_s < min_s || (*joule <= last_joule && passed_s < min_s + longest_step_s));
     return MSI_OK;
 }
 
@@ -102,7 +102,7 @@ static int measure(msi_bench_result *r, const msi_bench_options *options, const 
     return rc;
 }
 
-/* A seed that the strategy has no plan for is passed over. */
+/* Add the figures of one seed. A seed that the strategy has no plan for is passed over. */
 static int add_seed(msi_bench_result *r, const msi_bench_options *options)
 {
     void *state = NULL;

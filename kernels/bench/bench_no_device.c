@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What bench_device.h promises in a build without CUDA. */
+/* A build without CUDA has no GPU to ask: every function of bench_device.h says so. */
 #include "kernels/bench/bench_device.h"
 
 #include "core/status.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The table, and the file of results that a later run is compared with. */
+/* This file prints the table of results, writes them as JSON, and compares them with an earlier run's JSON. */
 #include "kernels/bench/bench.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ void msi_bench_print_head(const msi_bench_host *host, int name_width)
            "all ms", "Mvis/s", "GGPA/s", "% peak", "J/Mvis", "error", "note");
 }
 
-/* A figure in a column, or a dash where it does not apply. */
+/* Print a figure in a column, or a dash where it does not apply. */
 static void print_figure(int width, int digits, double x)
 {
     if (isfinite(x))
@@ -122,7 +122,7 @@ int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi
     return MSI_OK;
 }
 
-/* What follows a key and its colon, or NULL. The files are this program's own, perhaps laid out anew. */
+/* Find what follows a key and its colon, or NULL. The files are this program's own, perhaps laid out anew. */
 static const char *value_of(const char *text, const char *key)
 {
     char quoted[64];
@@ -163,7 +163,7 @@ static const char *find_row(const char *text, const char *name)
     return NULL;
 }
 
-/* Times compare where they were taken on the same processors and of as much work. */
+/* Say what makes times incomparable. Times compare where they were taken on the same processors and of as much work. */
 static void print_differences(const char *text, const msi_bench_host *host)
 {
     const char *scale = value_of(text, "scale"), *threads = value_of(text, "threads");
@@ -184,7 +184,8 @@ static int is_known(const char *value)
     return 0;
 }
 
-/* The file may be another's: what is no name of a row is not printed. */
+/* Print the name of a row that this program lacks. The file may be another's: what is no name of a row is not printed.
+ */
 static void print_unknown(const char *value)
 {
     const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.+";

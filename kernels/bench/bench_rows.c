@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Every file of rows that this program has; a workload is added by its files and its lines here. */
+/* This file lists the tables of rows of this program; a workload is added by its files and its lines here. */
 #include "kernels/bench/bench.h"
 #include "kernels/bench/field_rows.h"
 #include "kernels/bench/lookup_rows.h"

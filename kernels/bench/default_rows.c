@@ -39,7 +39,7 @@ typedef struct detail {
     int n_plane, psf, predict;
 } detail;
 
-static int is_of(const msi_bench_field *f, const workload *made_for, const detail *d)
+static int serves(const msi_bench_field *f, const workload *made_for, const detail *d)
 {
     return made_for == d->workload && f->precision == d->precision && f->n_plane == d->n_plane;
 }
@@ -79,12 +79,12 @@ static int make_field(msi_bench_field *f, const detail *d, const msi_bench_optio
     return rc ? rc : msi_bench_field_fill(f);
 }
 
-/* Kept until a row wants another. */
+/* Get the field of a row. One is kept, until a row of another workload, precision or number of planes asks. */
 static int get_field(msi_bench_field **out, const detail *d, const msi_bench_options *options)
 {
     static msi_bench_field field;
     static const workload *made_for;
-    if (!is_of(&field, made_for, d)) {
+    if (!serves(&field, made_for, d)) {
         made_for = NULL;
         msi_bench_field_free(&field);
         MSI_TRY(make_field(&field, d, options));
@@ -172,7 +172,7 @@ static void add_row(row_list *l, const detail *d)
                                 .no_energy = 1};
 }
 
-/* Rows of one set of samples next to each other, imaging before predictions overwrite them. */
+/* Rows of one field stand next to each other, imaging ones before predictions overwrite the visibilities. */
 static void add_rows(row_list *l, const workload *w, msi_precision precision, int n_plane)
 {
     static const double accuracies[][3] = {[MSI_FP32] = {1e-3, 1e-5, 1e-6}, [MSI_FP64] = {1e-8, 1e-12, 0}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What rows on a GPU do alike: inputs made on the device, times taken there, results held against what they should be,
- * tables of rows that are made of lists. */
+/* Rows on a GPU share this: inputs made on the device, times taken there, results compared with a reference, and tables
+ * of rows that are made of lists. */
 #ifndef MSI_BENCH_DEVICE_ROWS_CUH
 #define MSI_BENCH_DEVICE_ROWS_CUH
 
@@ -22,7 +22,7 @@ template <typename X, typename PUT> __global__ void k_fill(X *out, int64_t n, PU
     if (i < n) put(out + i, i);
 }
 
-/* out [n]: put(out + i, i) on the device. */
+/* Fill out [n] on the device by put(out + i, i). */
 template <typename X, typename PUT> int fill(X *out, int64_t n, PUT put)
 {
     constexpr int BLOCK = 256;
@@ -31,7 +31,7 @@ template <typename X, typename PUT> int fill(X *out, int64_t n, PUT put)
     return MSI_OK;
 }
 
-/* The same in memory made for it, F32 or F64 by a precision. */
+/* Allocate and fill an array of n F32 or F64, by the precision. */
 template <typename F32, typename F64, typename PUT>
 int make_filled(buffer *out, int64_t n, msi_precision precision, PUT put)
 {
@@ -40,7 +40,7 @@ int make_filled(buffer *out, int64_t n, msi_precision precision, PUT put)
     return fp32 ? fill(as<F32>(*out), n, put) : fill(as<F64>(*out), n, put);
 }
 
-/* A copy of n elements that are on the host. */
+/* Allocate a copy of n elements of the host. */
 template <typename X> int upload(buffer *out, const X *from, int64_t n)
 {
     MSI_TRY(out->fit(n * (int64_t)sizeof(X), "a benchmark's input"));
@@ -48,7 +48,7 @@ template <typename X> int upload(buffer *out, const X *from, int64_t n)
     return MSI_OK;
 }
 
-/* The device's time of a run on the default stream: begin, sorted where a sort comes first, end. */
+/* Times a run on the default stream by the device's clock: call begin, sorted if a sort comes first, end. */
 class run_timer {
   public:
     run_timer() = default;
@@ -94,8 +94,8 @@ class run_timer {
 };
 
 /*
- * Relative L2 distance of n complex numbers on the device from exact(i), a msi_c64, for n_checked of them, evenly
- * spread. exact is called by several threads at a time.
+ * Compute the relative L2 distance of n complex numbers on the device from exact(i), a msi_c64, for n_checked of them,
+ * evenly spread. exact is called by several threads at a time.
  */
 template <typename EXACT>
 int distance(const void *value, int64_t n, msi_precision precision, int64_t n_checked, EXACT exact, double *error)
@@ -129,7 +129,7 @@ template <typename DETAIL> struct row_list {
     char name[MOST][NAME];
     int n;
 
-    /* A row like another but for its name, a format, and its detail; dropped where there is no room. */
+    /* Add a row like another but for its name, a format, and its detail. It is dropped where there is no room. */
     void add(const msi_bench_row &like, const DETAIL &d, const char *format, ...)
     {
         va_list values;

@@ -101,7 +101,7 @@ static int fit_space(el56_bucket_sorter *s, size_t bytes)
     return MSI_OK;
 }
 
-/* Grows when there are more than ever before. */
+/* Make room for n entries. Memory grows when there are more than ever before. */
 static int fit_entries(el56_bucket_sorter *s, int64_t n)
 {
     if (n <= s->entry_capacity) return MSI_OK;

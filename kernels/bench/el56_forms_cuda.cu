@@ -19,7 +19,7 @@ namespace {
 constexpr int RUN = 256;                                         /* entries drawn at once */
 constexpr int FIXED_WARPS = 16, CENTRE_WARPS = 1000, CENTRE = 8; /* of a tile; of the central 8 x 8 */
 
-/* A quarter of an oversampled kernel as it is computed; |t oversample - sub| along both axes. */
+/* A strided table is a quarter of an oversampled kernel as it is computed: |t oversample - sub| along both axes. */
 struct strided_weights {
     const float2 *table;
     const int64_t *offset;
@@ -44,7 +44,7 @@ struct strided_weights {
     }
 };
 
-/* The same values, those of one sub-offset together: [y mod os][x mod os] blocks of [y / os][x / os]. */
+/* A quarter table keeps values of one sub-offset together: [y mod os][x mod os] blocks of [y / os][x / os]. */
 struct quarter_weights {
     const float2 *table;
     const int64_t *offset;
@@ -71,7 +71,7 @@ struct quarter_weights {
     }
 };
 
-/* Full width for every pair of sub-offsets, u fastest: a row is a run of values (memo, section 4.1). */
+/* A full table has all taps for every pair of sub-offsets, u fastest: a row is a run of values (memo, section 4.1). */
 struct full_weights {
     const float2 *table;
     const int64_t *offset;
@@ -96,7 +96,7 @@ struct full_weights {
     }
 };
 
-/* The same for sub-offsets from 0 on: kernels are even. */
+/* An even table has all taps for sub-offsets from 0 on alone; since kernels are even, the others are read backwards. */
 struct even_weights {
     const float2 *table;
     const int64_t *offset;
@@ -186,7 +186,7 @@ __global__ void k_tile_ends(const uint32_t *tile, int64_t n, int64_t *first, int
     if (i + 1 == n || tile[i + 1] != tile[i]) end[tile[i]] = i + 1;
 }
 
-/* How many warps a tile is given, and where the centre lies: its tiles are a launch of their own. */
+/* A tile gets a fixed number of warps. Tiles of the centre get more, in a launch of their own. */
 struct fixed_warps {
     const int64_t *first, *end; /* entries of the tiles */
     int n_warp;                 /* of each tile */
@@ -245,7 +245,7 @@ static int64_t elements(el56_layout layout, int32_t half, int32_t os)
     return 0;
 }
 
-/* k(|x|) of the separable table at x sub-cells. */
+/* Read k(|x|) at x sub-cells from the separable table. */
 static msi_c32 tap(const msi_c32 *plane, int32_t half, int32_t os, int32_t x)
 {
     int32_t t = (x + os / 2 - 1) / os; /* x = t os - sub with sub in -os/2 + 1 .. os/2 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Earlier and plainer forms of tile gridding, kept to show what each step is worth. */
+/* These are earlier and plainer forms of tile gridding, kept to show what each step is worth. */
 #ifndef MSI_BENCH_EL56_FORMS_CUDA_H
 #define MSI_BENCH_EL56_FORMS_CUDA_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* How tabulated kernels lie in memory. */
+/* The layout of tabulated kernels in memory. */
 typedef enum el56_layout {
     EL56_STRIDED,  /* a quarter of each, u and v at the sub-cell's step: neighbouring cells lie `oversample` apart */
     EL56_QUARTER,  /* a quarter of each, cells of one sub-offset together */

@@ -72,7 +72,7 @@ static int make_plan(el56_cpu_tile *s)
     return msi_pswf_make(&p->pswf_v, 6, 2.5);
 }
 
-/* Weights and visibilities are the workload's own. */
+/* Make a store of the workload's samples. Weights and visibilities are borrowed from the workload. */
 static int make_store(el56_cpu_tile *s)
 {
     const msi_el56 *e = s->e;

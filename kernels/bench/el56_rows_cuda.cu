@@ -17,14 +17,14 @@ const msi_gpu_stream default_stream = {0, nullptr};
 
 typedef enum how { NAIVE, BUCKETS, TILES } how;
 
-/* merge: samples of equal cell and kernel among RUN neighbours in time; among all, by a sort. */
+/* Samples of equal cell and kernel merge among RUN neighbours in time, or among all, by a sort. */
 typedef enum merging { NOTHING, IN_TIME, BY_KEY } merging;
 
-typedef enum order { BY_TIME, BY_BASELINE, BY_LOT } order;
+typedef enum order { BY_TIME, BY_BASELINE, SHUFFLED } order;
 
 constexpr int RUN = 32;
 
-/* What a row does; every member has a default. */
+/* The parameters of a row; every member has a default. */
 struct detail {
     const char *note;
     how how_gridded = TILES;
@@ -76,8 +76,8 @@ template <class OF> int upload_all(msi_wproj_samples_f32 *s, const msi_el56 *e, 
     return upload(&s->vis, e->vis, e->n_vis, of);
 }
 
-/* i times an odd number is a permutation of 0 .. 2^k - 1; those beyond n are passed over, by following it on. */
-int64_t by_lot(int64_t i, int64_t n)
+/* Permute 0 .. n - 1. Multiplying by an odd number permutes 0 .. 2^k - 1; values beyond n are permuted again. */
+int64_t shuffled(int64_t i, int64_t n)
 {
     uint64_t mask = 1;
     while (mask < (uint64_t)n) mask *= 2;
@@ -89,13 +89,13 @@ int64_t by_lot(int64_t i, int64_t n)
     return (int64_t)x;
 }
 
-/* The workload's arrays on the device in an order, kept until others are asked for. */
+/* Copy the workload's arrays to the device in an order. They are kept until another workload or order is asked for. */
 int device_samples(msi_wproj_samples_f32 *out, const msi_el56 *e, order given)
 {
     static msi_wproj_samples_f32 s;
     static int serial;
-    static order held;
-    if (serial != e->serial || held != given) {
+    static order kept;
+    if (serial != e->serial || kept != given) {
         for (const void *p :
              {(const void *)s.u, (const void *)s.v, (const void *)s.w, (const void *)s.weight, (const void *)s.vis})
             cudaFree(const_cast<void *>(p));
@@ -105,9 +105,9 @@ int device_samples(msi_wproj_samples_f32 *out, const msi_el56 *e, order given)
         if (given == BY_TIME) MSI_TRY(upload_all(&s, e, [](int64_t i) { return i; }));
         if (given == BY_BASELINE)
             MSI_TRY(upload_all(&s, e, [=](int64_t i) { return i % n_time * n_baseline + i / n_time; }));
-        if (given == BY_LOT) MSI_TRY(upload_all(&s, e, [=](int64_t i) { return by_lot(i, n); }));
-        s.n_series = given == BY_LOT ? n : n_baseline;
-        s.n_time = given == BY_LOT ? 1 : n_time;
+        if (given == SHUFFLED) MSI_TRY(upload_all(&s, e, [=](int64_t i) { return shuffled(i, n); }));
+        s.n_series = given == SHUFFLED ? n : n_baseline;
+        s.n_time = given == SHUFFLED ? 1 : n_time;
         s.series_step = given == BY_BASELINE ? n_time : 1;
         s.time_step = given == BY_BASELINE ? 1 : n_baseline;
         s.scale_u = e->scale_u;
@@ -118,7 +118,7 @@ int device_samples(msi_wproj_samples_f32 *out, const msi_el56 *e, order given)
         s.n_plane = e->kernels.n_plane;
         s.oversample = e->kernels.oversample;
         serial = e->serial;
-        held = given;
+        kept = given;
     }
     *out = s;
     return MSI_OK;
@@ -145,7 +145,7 @@ template <typename C, typename E> void fill_squares(const msi_el56 *e, const E *
     }
 }
 
-/* Tables in the row's precision and form, from the workload's; freed when the tiles are made. */
+/* Make the tile gridder from tables in the row's precision and form, which are freed when it has been made. */
 int make_tile(state *s)
 {
     const msi_el56 *e = s->e;
@@ -210,7 +210,7 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     return prepare(s);
 }
 
-/* Indices, their order, the grid; *n_left the samples gridded. */
+/* Compute indices, sort them, grid. Returned: *n_left samples gridded after merging */
 int grid_once(state *s, int64_t *n_left, msi_bench_time *time)
 {
     const detail *d = s->d;
@@ -319,7 +319,7 @@ detail scattered(const msi_el56_scatter *scatter, int full)
     detail d = full ? tiles("full tables, merged by key", BY_KEY, MSI_WPROJ_TILE_FMA, 1)
                     : tiles("tensor cores, merged by key", BY_KEY);
     d.scatter = scatter;
-    d.given = BY_LOT;
+    d.given = SHUFFLED;
     return d;
 }
 
@@ -353,8 +353,8 @@ const named_row table[] = {
     {"el56/tensor-by-key", tiles("separable, tensor cores, sorted and merged by kernel", BY_KEY)},
     {"el56/order-baseline", ordered("tensor cores, baseline-major, merged in time", BY_BASELINE, IN_TIME)},
     {"el56/order-baseline-by-key", ordered("tensor cores, baseline-major, merged by key", BY_BASELINE, BY_KEY)},
-    {"el56/order-lot-unmerged", ordered("tensor cores, shuffled, not merged", BY_LOT, NOTHING)},
-    {"el56/order-lot-by-key", ordered("tensor cores, shuffled, merged by key", BY_LOT, BY_KEY)},
+    {"el56/order-shuffled-unmerged", ordered("tensor cores, shuffled, not merged", SHUFFLED, NOTHING)},
+    {"el56/order-shuffled-by-key", ordered("tensor cores, shuffled, merged by key", SHUFFLED, BY_KEY)},
     {"el56/bin-8", tuned(3, 0)},
     {"el56/bin-16", tuned(4, 0)},
     {"el56/bin-32", tuned(5, 0)},

@@ -49,7 +49,7 @@ int class_of(int32_t half)
     return c;
 }
 
-/* Sample i of the row's order: which of the workload's it is, and its place with a frozen plane. */
+/* Find sample i of the row's order: its index in the workload, and its place with a frozen plane. */
 int64_t sample_at(const state *s, int64_t i, msi_el56_place *p)
 {
     const msi_el56 *e = s->e;
@@ -64,7 +64,7 @@ int64_t sample_at(const state *s, int64_t i, msi_el56_place *p)
     return t * e->n_baseline + b;
 }
 
-/* The samples of each class behind those of the one before, in the row's order; parts of them side by side. */
+/* Collect the samples class after class, each in the row's order. Threads take parts of the samples side by side. */
 void make_samples(state *s)
 {
     const msi_el56 *e = s->e;
@@ -232,7 +232,7 @@ const detail group_128 = {1, "groups of 128", 0, 0, 128};
 const detail group_512 = {1, "groups of 512", 0, 0, 512};
 const detail group_2048 = {1, "groups of 2048", 0, 0, 2048};
 
-/* A frozen w is wrong by intent: how much is what the row shows. */
+/* A frozen w is wrong by intent; the row shows by how much. */
 #define ROW(NAME, TOLERANCE, DETAIL)                                                                                   \
     {                                                                                                                  \
         "el56/" NAME, MSI_EL56_TITLE, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run,      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows lookup/: what looking kernels up at the nearest sub-offset, linearly, or by textures costs and errs. */
+/* Rows lookup/ show the time and the error of kernels looked up at the nearest sub-offset, linearly, or by textures. */
 #ifndef MSI_BENCH_LOOKUP_ROWS_H
 #define MSI_BENCH_LOOKUP_ROWS_H
 

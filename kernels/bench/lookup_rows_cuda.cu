@@ -47,7 +47,8 @@ double uniform(uint64_t *seed)
     return (double)(*seed >> 11) * 0x1p-53 - 0.5;
 }
 
-/* Gaussian tracks do not matter here: places are uniform over a fifth of the uv plane, |w| up to 300 wavelengths. */
+/* Draw the samples. Tracks do not matter here: places are uniform over a fifth of the uv plane, |w| up to 300
+ * wavelengths. */
 void make_samples(state *s, int64_t n)
 {
     uint64_t seed = 2016;
@@ -148,7 +149,7 @@ int run(void *in, msi_bench_work *work, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* One square of cells with kernels interpolated in double between sub-offsets 64 times as dense. */
+/* Sum one square of cells with kernels interpolated in double between sub-offsets 64 times as dense. */
 void sum_tile(const state *s, const msi_wproj_geometry *fine, const msi_wkernel_set *k, int32_t u0, int32_t v0,
               msi_c64 *truth)
 {
@@ -227,7 +228,8 @@ const detail nearest = {0, 0, "nearest sub-offset"};
 const detail linear = {1, 0, "linear interpolation"};
 const detail texture = {1, 1, "texture interpolation"};
 
-/* Tolerances: rounding to an eighth of a cell; the parabola between two eighths; the texture unit's 256 fractions add
+/* The tolerances allow for rounding to an eighth of a cell and for the parabola between two eighths, to which the
+ * texture unit's 256 fractions add
  * an eighth of 1/512 of a cell. All times the phase that a cell turns at the image's edge. */
 #define ROW(NAME, TOLERANCE, DETAIL)                                                                                   \
     {                                                                                                                  \

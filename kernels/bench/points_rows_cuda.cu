@@ -38,7 +38,7 @@ struct state {
     run_timer timer;
 };
 
-/* Random complex numbers of a stream. */
+/* Draw complex numbers of a stream. */
 struct put_value {
     uint64_t stream;
     template <typename C> __device__ void operator()(C *out, int64_t i) const
@@ -131,7 +131,8 @@ int degrid_all(state *s)
     return msi_window_table_degrid(s->window, &s->job, !s->d->unsorted);
 }
 
-/* What overlaps is timed together; the sort again, in a round of its own that ends with the same kernel. */
+/* Sort and kernel may overlap, so they are timed together; the sort is timed again in a round of its own that ends with
+ * the same kernel. */
 int run_overlapping(state *s, msi_bench_time *time)
 {
     msi_bench_time sorting = {}, both = {};
@@ -159,7 +160,7 @@ int run(void *state_, msi_bench_work *, msi_bench_time *time)
     return s->timer.end(time);
 }
 
-/* Points spread over the whole list, as many as a second or so of the reference allows. */
+/* Check points spread over the whole list, as many as a second or so of the reference allows. */
 int verify(void *state_, double *error)
 {
     state *s = (state *)state_;

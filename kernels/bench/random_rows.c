@@ -24,11 +24,11 @@ typedef struct detail {
 } detail;
 
 typedef struct random_run {
-    msi_field_strategy at_work;
+    msi_field_strategy strategy;
     msi_bench_field field;
 } random_run;
 
-/* The next number of a seed's. */
+/* Draw the next number of a seed, in [0, 1). */
 static double next(uint64_t *counter)
 {
     return msi_bench_uniform((*counter)++);
@@ -39,7 +39,7 @@ static int64_t between(uint64_t *counter, int64_t low, int64_t high)
     return low + (int64_t)(next(counter) * (double)(high - low + 1));
 }
 
-/* Where in the uv plane samples lie: all over it, crowded about its middle, or all of them there. */
+/* Draw uvw. Samples lie all over the uv plane, crowd about its middle, or all lie there. */
 static void draw_coordinates(msi_bench_field *f, uint64_t *at)
 {
     const double highest = f->freq_hz[f->n_chan - 1] / MSI_SPEED_OF_LIGHT;
@@ -91,9 +91,9 @@ static int set_up(void **state, const msi_bench_row *row, const msi_bench_option
     *state = s;
     MSI_TRY(draw_field(&s->field, options->seed, d));
     const int psf = !d->predict && options->seed % 2 == 0;
-    MSI_TRY(msi_field_strategy_begin(&s->at_work, &s->field, d->strategy, d->predict, psf, d->accuracy));
+    MSI_TRY(msi_field_strategy_begin(&s->strategy, &s->field, d->strategy, d->predict, psf, d->accuracy));
     work->n_vis = s->field.store.n_sample;
-    work->n_addition = msi_field_strategy_additions(&s->at_work);
+    work->n_addition = msi_field_strategy_additions(&s->strategy);
     return MSI_OK;
 }
 
@@ -101,26 +101,26 @@ static int run(void *state, msi_bench_work *work, msi_bench_time *time)
 {
     random_run *s = state;
     const msi_bench_field *f = &s->field;
-    MSI_TRY(msi_field_strategy_run(&s->at_work));
-    time->sort_ms = 1e3 * s->at_work.times.sort_s;
-    time->kernel_ms = 1e3 * s->at_work.times.grid_s;
-    time->transform_ms = 1e3 * s->at_work.times.transform_s;
+    MSI_TRY(msi_field_strategy_run(&s->strategy));
+    time->sort_ms = 1e3 * s->strategy.times.sort_s;
+    time->kernel_ms = 1e3 * s->strategy.times.grid_s;
+    time->transform_ms = 1e3 * s->strategy.times.transform_s;
     snprintf(work->note, sizeof work->note, "%lld x %lld pixels of %.1e, %lld rows, %d channels, %d planes",
              (long long)f->geometry.nx, (long long)f->geometry.ny, f->geometry.cell_x_rad, (long long)f->n_row,
-             f->n_chan, s->at_work.image.n_plane);
+             f->n_chan, s->strategy.image.n_plane);
     return MSI_OK;
 }
 
 static int verify(void *state, double *error)
 {
-    return msi_field_strategy_error(&((random_run *)state)->at_work, error);
+    return msi_field_strategy_error(&((random_run *)state)->strategy, error);
 }
 
 static void free_state(void *state)
 {
     random_run *s = state;
     if (!s) return;
-    msi_field_strategy_end(&s->at_work);
+    msi_field_strategy_end(&s->strategy);
     msi_bench_field_free(&s->field);
     msi_free(s);
 }

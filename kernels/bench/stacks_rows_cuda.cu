@@ -31,7 +31,7 @@ struct state {
     run_timer timer;
 };
 
-/* Random real numbers of a stream. */
+/* Draw real numbers of a stream. */
 struct put_real {
     uint64_t stream;
     template <typename T> __device__ void operator()(T *out, int64_t i) const
@@ -40,7 +40,7 @@ struct put_real {
     }
 };
 
-/* Coordinates of a subgrid's n visibilities, the first of them number `first` of all. */
+/* Draw coordinates of a subgrid's n visibilities, the first of which is number `first` of all. */
 struct put_uvw {
     msi_stacks_case which;
     int64_t first, n;
@@ -105,7 +105,8 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     return MSI_OK;
 }
 
-/* The sort and all, which may overlap, timed behind a round of the same; the sort again, in a round of its own. */
+/* Sort and kernel may overlap, so they are timed together, after a round of the same; the sort is timed again in a
+ * round of its own. */
 int run(void *state_, msi_bench_work *, msi_bench_time *time)
 {
     state *s = (state *)state_;
@@ -123,7 +124,7 @@ int run(void *state_, msi_bench_work *, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* Visibilities spread over the whole list. */
+/* Check visibilities spread over the whole list. */
 int verify(void *state_, double *error)
 {
     state *s = (state *)state_;
@@ -142,7 +143,7 @@ void free_state(void *state_)
 
 typedef row_list<detail> stack_rows;
 
-/* A GPU that is not there may be listed for. */
+/* Rows are listed on machines without a GPU too, so there every form counts as possible. */
 bool can_stream()
 {
     int n_device = 0;
@@ -187,7 +188,7 @@ void add_rows(stack_rows *l, msi_precision precision)
             }
     for (msi_stacks_case which : {MSI_STACKS_RANDOM, MSI_STACKS_LINE, MSI_STACKS_GROWING})
         for (int64_t n : {16384, 1000000}) add_row(l, "", {MSI_STACK_AUTO, which, precision, n, 0});
-    /* Where the forms cross. */
+    /* Small numbers show where one form becomes faster than another. */
     for (int64_t n : {16, 64, 256, 1024, 4096})
         for (msi_stack_form form : forms) add_row(l, "", {form, MSI_STACKS_RANDOM, precision, n, 0});
     for (int32_t group : {1, 4, 8, 16}) {

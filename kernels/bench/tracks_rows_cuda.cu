@@ -18,12 +18,12 @@
 
 namespace {
 
-typedef enum source { ROMEIN, MERRY } source;
+typedef enum array { ROMEIN, MERRY } array;
 typedef enum order { TRACKS, TIMES, PLACES } order;
 typedef enum choice { MEASURED, GUESSED, UNCOARSENED } choice;
 
 typedef struct detail {
-    source from;
+    array layout;
     int merge, n_image, taps, full, degrid;
     int n_stream, mapped;
     order in;
@@ -51,7 +51,7 @@ struct state {
     cudaEvent_t begin, end, done[MAX_STREAM];
 };
 
-/* A number in [-1, 1) from its index. */
+/* Hash an index to a number in [-1, 1). */
 __host__ __device__ inline float number_at(uint64_t i)
 {
     i ^= i >> 33;
@@ -96,7 +96,7 @@ int fill(void *x, int64_t n, uint64_t seed)
     return MSI_OK;
 }
 
-/* Tracks to the order of time, or of place: what a Measurement Set gives, and what sorting makes of it. */
+/* Put tracks in the order of time, as a Measurement Set has them, or of place, as sorting would. */
 void reorder(state *s)
 {
     std::vector<msi_wproj_sample> &x = s->sample;
@@ -116,10 +116,10 @@ void reorder(state *s)
 int make_samples(state *s, double scale)
 {
     const detail *d = s->d;
-    MSI_TRY(d->from == ROMEIN ? msi_tracks_romein(&s->tracks, ROMEIN_TIMES, d->merge)
-                              : msi_tracks_merry(&s->tracks, d->merge));
+    MSI_TRY(d->layout == ROMEIN ? msi_tracks_romein(&s->tracks, ROMEIN_TIMES, d->merge)
+                                : msi_tracks_merry(&s->tracks, d->merge));
     const int64_t cells = (int64_t)d->taps * d->taps * d->n_image;
-    s->n = d->from == ROMEIN && d->taps > 16 ? std::min(s->tracks.n, WORK / cells) : s->tracks.n;
+    s->n = d->layout == ROMEIN && d->taps > 16 ? std::min(s->tracks.n, WORK / cells) : s->tracks.n;
     s->sample.assign(s->tracks.sample, s->tracks.sample + s->n);
     reorder(s);
     s->n = std::max<int64_t>(1, (int64_t)((double)s->n * scale));
@@ -185,7 +185,7 @@ int launch(const state *s, const msi_wproj_job *job, cudaStream_t stream)
     return s->d->degrid ? msi_window_degrid_cuda(job, &s->shape, stream) : msi_window_grid_cuda(job, &s->shape, stream);
 }
 
-/* All of it in one launch, or pieces on several streams. */
+/* Launch all samples at once, or pieces of them on several streams. */
 int launch_all(const state *s)
 {
     const int n_stream = s->d->n_stream;
@@ -218,7 +218,7 @@ int time_once(state *s, double *ms)
     return MSI_OK;
 }
 
-/* The better of two: the first run of a kernel loads it. */
+/* Time a shape by the better of two runs: the first run of a kernel loads it. */
 int time_shape(void *context, const msi_window_shape *shape, double *ms)
 {
     state *s = (state *)context;
@@ -250,7 +250,7 @@ int choose_shape(state *s)
         s->shape = msi_window_tuning_guess(&what, shape, n);
         return MSI_OK;
     }
-    /* Measured anew by every run of the program: a path that cannot be written keeps nothing. */
+    /* Every run of the program measures anew, since a path that cannot be written keeps nothing. */
     msi_window_shape best;
     int64_t all = s->job.n_vis;
     s->job.n_vis = s->n = std::min(all, MOST_MEASURED);
@@ -300,7 +300,7 @@ void add_to(msi_c64 *sum, msi_c64 x)
     sum->im += x.im;
 }
 
-/* Sums of squares of what a check found, and of what it should have found. */
+/* Sums of squares of differences from the truth and of the truth. */
 struct squares {
     double off, all;
     void compare(msi_c64 x, msi_c64 truth)
@@ -315,7 +315,7 @@ struct square {
     msi_c64 cell[TILE][TILE][MAX_IMAGES];
 };
 
-/* What sample i adds to the cells (u .. u + TILE - 1, v ..). */
+/* Add sample i's part of the square of cells that begins at (u, v). */
 void add_sample(const state *s, int64_t i, int32_t u, int32_t v, square *sum)
 {
     const detail *d = s->d;
@@ -331,7 +331,7 @@ void add_sample(const state *s, int64_t i, int32_t u, int32_t v, square *sum)
         }
 }
 
-/* A few squares of cells about samples, each with every sample that touches it. */
+/* Check a few squares of cells about samples, each against the sum of all samples that touch it. */
 int verify_grid(state *s, squares *sum)
 {
     const detail *d = s->d;
@@ -361,7 +361,7 @@ int verify_grid(state *s, squares *sum)
     return MSI_OK;
 }
 
-/* What sample i is in the grid of random numbers. */
+/* Degrid sample i from the grid of random numbers. */
 void sum_footprint(const state *s, int64_t i, msi_c64 *truth)
 {
     const detail *d = s->d;
@@ -378,7 +378,7 @@ void sum_footprint(const state *s, int64_t i, msi_c64 *truth)
         }
 }
 
-/* Samples from the first to the last, evenly spread. */
+/* Check samples from the first to the last, evenly spread. */
 int verify_degrid(state *s, squares *sum)
 {
     const detail *d = s->d;

@@ -15,7 +15,7 @@ enum { SCATTER_PLANES = 16, SCATTER_CELLS = 1024 };
 
 static const double field_rad = 0.114;
 
-/* Half-supports of the data set, to within two cells. */
+/* Half-supports follow those of the data set to within two cells. */
 static void invent_supports(int32_t *half)
 {
     for (int p = 0; p < N_PLANE; p++) half[p] = (int32_t)lrint(4 + 68.0 * p * p / ((N_PLANE - 1) * (N_PLANE - 1.0)));
@@ -37,7 +37,7 @@ static int read_supports(const char *dir, int32_t *half)
     return MSI_OK;
 }
 
-/* The box that holds all footprints. */
+/* Find the box that holds all footprints. */
 static void trim(msi_el56 *e)
 {
     int32_t u_low = INT32_MAX, v_low = INT32_MAX, u_high = INT32_MIN, v_high = INT32_MIN;
@@ -105,7 +105,7 @@ static void transform_screen(msi_c64 *k, int n, double w_lambda, const msi_pswf 
     }
 }
 
-/* Scaled so that the taps of sub-offset 0 sum to 1. */
+/* A kernel is scaled so that the taps of sub-offset 0 sum to 1. */
 static void normalise(msi_c64 *k, int32_t half)
 {
     double re = k[0].re, im = k[0].im;
@@ -159,7 +159,7 @@ static int make_kernels(msi_el56 *e, int32_t n_plane, const int32_t *half)
     return MSI_OK;
 }
 
-/* Half of the sampled tiles hold a sample drawn by lot, and so lie where samples are dense; half are anywhere. */
+/* Half of the sampled tiles hold a sample drawn at random, and so lie where samples are dense; half are anywhere. */
 static int choose_sample(msi_el56 *e)
 {
     e->n_sample = 0;
@@ -216,8 +216,8 @@ static int make_reference(msi_el56 *e)
     int status = MSI_OK;
 #pragma omp parallel
     {
-        msi_c64 *mine;
-        int failed = msi_alloc(&mine, n_cell, sizeof *mine, "reference");
+        msi_c64 *part;
+        int failed = msi_alloc(&part, n_cell, sizeof *part, "reference");
 #pragma omp for
         for (int64_t i = 0; i < e->n_vis; i++) {
             if (failed) continue;
@@ -227,24 +227,24 @@ static int make_reference(msi_el56 *e)
             for (int32_t tv = (p.v - half) / MSI_EL56_TILE; tv <= (p.v + half) / MSI_EL56_TILE; tv++)
                 for (int32_t tu = (p.u - half) / MSI_EL56_TILE; tu <= (p.u + half) / MSI_EL56_TILE; tu++) {
                     int k = sample_of[tv * n_tile_u + tu] - 1;
-                    if (k >= 0) add_to_tile(e, &p, value, k, mine + (int64_t)k * MSI_EL56_TILE * MSI_EL56_TILE);
+                    if (k >= 0) add_to_tile(e, &p, value, k, part + (int64_t)k * MSI_EL56_TILE * MSI_EL56_TILE);
                 }
         }
 #pragma omp critical(el56_reference)
         {
             if (failed) status = failed;
             for (int64_t i = 0; i < n_cell && !failed; i++) {
-                e->sample[i].re += mine[i].re;
-                e->sample[i].im += mine[i].im;
+                e->sample[i].re += part[i].re;
+                e->sample[i].im += part[i].im;
             }
         }
-        if (!failed) msi_free(mine);
+        if (!failed) msi_free(part);
     }
     msi_free(sample_of);
     return status;
 }
 
-/* All but the coordinates and how w becomes a plane. */
+/* Make all members but the coordinates and the scale from w to a plane. */
 static int finish(msi_el56 *e, int32_t n_plane, const int32_t *half)
 {
     e->scale_u = (float)-field_rad;

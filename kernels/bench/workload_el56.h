@@ -43,13 +43,13 @@ typedef struct msi_el56 {
     msi_c64 *exact;                    /* the same table in double, [kernels.n_element] */
     double n_addition;
     int procedural; /* no station tables were given */
-    int serial;     /* of the workload among those of the process */
+    int serial;     /* counts the workloads that this process has made: another one has another serial */
     /* The double-precision grid at some tiles of the box, [n_sample][tile][tile] */
     int32_t n_sample, sample_u[MSI_EL56_MAX_SAMPLE], sample_v[MSI_EL56_MAX_SAMPLE]; /* first cells */
     msi_c64 *sample;
 } msi_el56;
 
-/* Where a sample goes: its cell in the box and which kernel. */
+/* The place of a sample: its cell in the box and its kernel. */
 typedef struct msi_el56_place {
     int32_t u, v, sub_u, sub_v, plane, conjugate;
 } msi_el56_place;

@@ -11,7 +11,7 @@
 
 enum { MOST_CHECKED_VIS = 4096 };
 
-/* Streams of random numbers of one seed. */
+/* Each use of a seed has its own stream of random numbers. */
 enum { OF_WEIGHT, OF_VIS, OF_PIXEL, OF_FLUX };
 
 static double drawn(const msi_bench_field *f, int stream, uint64_t i)
@@ -19,7 +19,7 @@ static double drawn(const msi_bench_field *f, int stream, uint64_t i)
     return msi_bench_uniform((f->seed << 48) + ((uint64_t)stream << 44) + i);
 }
 
-/* Sample of a plane as it is counted everywhere here: row n_chan + channel. */
+/* Samples of a plane are counted as row * n_chan + channel in this file. */
 static float weight_of(const msi_bench_field *f, int plane, int64_t sample)
 {
     double x = drawn(f, OF_WEIGHT, (uint64_t)(sample * MSI_BENCH_FIELD_PLANES + plane));
@@ -216,11 +216,11 @@ static int make_truth(msi_bench_field *f)
     for (int i = 0; i < f->checked.n; i++) d[i] = direction_of(&f->geometry, f->checked.x[i], f->checked.y[i]);
 #pragma omp parallel
     {
-        double mine[(MSI_BENCH_FIELD_PLANES + 1) * MSI_BENCH_FIELD_MAX_PIXEL] = {0};
+        double part[(MSI_BENCH_FIELD_PLANES + 1) * MSI_BENCH_FIELD_MAX_PIXEL] = {0};
 #pragma omp for
-        for (int64_t row = 0; row < f->n_row; row++) add_row(f, d, row, mine);
+        for (int64_t row = 0; row < f->n_row; row++) add_row(f, d, row, part);
 #pragma omp critical(field_truth)
-        for (int i = 0; i < n; i++) truth[i] += mine[i];
+        for (int i = 0; i < n; i++) truth[i] += part[i];
     }
     for (int i = 0; i < n; i++) truth[i] /= f->sum_weight[i / f->checked.n % f->n_plane];
     f->truth = truth;
@@ -253,7 +253,7 @@ int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, cons
     return MSI_OK;
 }
 
-/* Source s of a plane: where, and its flux, which a float holds. */
+/* Draw source s of a plane: its pixel, and its flux, which a float holds exactly. */
 static int64_t source_at(const msi_bench_field *f, int plane, int s, double *flux_jy)
 {
     uint64_t i = 2 * (uint64_t)(s * MSI_BENCH_FIELD_PLANES + plane);
@@ -279,7 +279,7 @@ int msi_bench_field_model(const msi_bench_field *f, msi_image *model)
 }
 
 /*
- * What a sample sees of the model, whose own values are summed: a pixel drawn twice holds what was put there last.
+ * Predict a sample from the model image's own values, since a pixel drawn twice holds the flux that came last.
  * Returned: *power, what |V|^2 would be if sources did not interfere
  */
 static msi_c64 exact_vis(const msi_bench_field *f, const msi_image *model, int plane, int64_t sample, double *power)

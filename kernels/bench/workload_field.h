@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Visibilities of a field in the store that strategies of the plan API take, and what they should make of them: direct
+ * A field has visibilities in the store that strategies of the plan API take, and the results that are right: direct
  * Fourier sums, in double with phases in long double, at some pixels of an image and some visibilities of a model.
- * Values are functions of their index and the seed, so that what a prediction has overwritten can be had again.
+ * Values are functions of their index and the seed, so that those that a prediction has overwritten can be drawn again.
  */
 #ifndef MSI_BENCH_WORKLOAD_FIELD_H
 #define MSI_BENCH_WORKLOAD_FIELD_H
@@ -25,7 +25,7 @@ typedef struct msi_bench_field_pixels {
 } msi_bench_field_pixels;
 
 typedef struct msi_bench_field {
-    /* Set by who makes it, before msi_bench_field_fill; uvw_m is owned */
+    /* The caller sets these before msi_bench_field_fill; uvw_m passes to the field, msi_bench_field_free frees it */
     msi_image_geometry geometry;
     int64_t n_row;
     int32_t n_chan;
@@ -41,7 +41,7 @@ typedef struct msi_bench_field {
     /* Made by msi_bench_field_fill */
     float *weight; /* of the store */
     void *vis;
-    int overwritten; /* vis is what a prediction left */
+    int overwritten; /* vis holds a prediction, not the values drawn */
     msi_vis_store store;
     double sum_weight[MSI_BENCH_FIELD_PLANES];
     double rms[MSI_BENCH_FIELD_PLANES + 1]; /* of images where no two samples interfere, the PSF last */

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* A small generator of our own, so that a workload is the same everywhere. Uniform in [0, 1). */
+/* Draw a number in [0, 1). The generator is this file's own, so that the workload is the same everywhere. */
 static double uniform(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -55,7 +55,7 @@ static void place_antennas(const layout *l, double (*xyz)[3])
     }
 }
 
-/* uvw in metres of a baseline at an hour angle. */
+/* Compute uvw in metres of a baseline at an hour angle. */
 static void project(const double *b, double ha, double dec, double *uvw)
 {
     double s = sin(ha), c = cos(ha), sd = sin(dec), cd = cos(dec);
@@ -78,7 +78,7 @@ static int make_tracks(msi_tracks *out, const layout *l, int grid, int oversampl
     MSI_TRY(msi_alloc(&out->sample, out->n_before_merging, sizeof *out->sample, "samples of a workload"));
     double xyz[MAX_ANTENNA][3], longest = 0, w_largest = 0;
     place_antennas(l, xyz);
-    /* Scales from the extremes over baselines and times. */
+    /* The scales follow from the extremes over baselines and times. */
     for (int i = 0; i < l->n_antenna; i++)
         for (int j = i + 1; j < l->n_antenna; j++)
             for (int t = 0; t < l->n_time; t += 30) {
