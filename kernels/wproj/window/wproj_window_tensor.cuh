@@ -271,7 +271,6 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
     found_place f;
     uint32_t moves, conjugate;
     float *out;
-    uint4 w[STEPS]; /* operands of the next visibilities */
 
     __device__ __forceinline__ tensor_warp(const window_args<float> &a_, const operand_table &o_,
                                            msi_wproj_sample (&fetched_)[2][BATCH], const block_part &part_)
@@ -316,8 +315,9 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
         out = (float *)(a.value + done * a.n_image + part.image);
     }
 
-    /* Read the operands along u of visibilities k and on, of a run that ends before `end`. */
-    __device__ __forceinline__ void read_operands(int k, int end)
+    /* Read the operands along u of visibilities k and on, of a run that ends before `end`. They are a local array of
+     * the caller's: as a member they cost registers. */
+    __device__ __forceinline__ void read_operands(int k, int end, uint4 (&w)[STEPS]) const
     {
         const int give = min(k + row / 2, end - 1);
         const uint4 *from = lane_u + __shfl_sync(ALL_LANES, f.from_u, give);
@@ -352,7 +352,8 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
 
     /* Sum a lane's rows: the products of cells and operands, weighted along v. With conjugated weights (s = -1) the sum
      * is the conjugate of the conjugated cells'. */
-    __device__ __forceinline__ void sum_rows(const cplx<float> (&kv)[M], float s, cplx<float> (&total)[P]) const
+    __device__ __forceinline__ void sum_rows(const cplx<float> (&kv)[M], const uint4 (&w)[STEPS], float s,
+                                             cplx<float> (&total)[P]) const
     {
 #pragma unroll
         for (int m = 0; m < M; m++)
@@ -396,8 +397,9 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
     /* Degrid the batch, run by run: the window stays where it is during a run. */
     __device__ __forceinline__ void degrid_batch()
     {
+        uint4 w[STEPS];
         int next_end = end_of_run(0);
-        read_operands(0, next_end);
+        read_operands(0, next_end, w);
 #pragma unroll 1
         for (int k = 0; k < n;) {
             if (moves >> k & 1) {
@@ -409,18 +411,19 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
             do {
                 /* Columns beyond the last visibility repeat it, and are dropped. */
                 const int take = k + lane % 4, known = min(take, end - 1);
+                cplx<float> kv[M];
+                read_weights(known, kv);
                 const uint32_t sign = conjugate >> known << 31;
                 const float s = __uint_as_float(0x3f800000u | sign); /* 1 or -1 */
-                cplx<float> kv[M], total[P] = {};
-                read_weights(known, kv);
-                sum_rows(kv, s, total);
+                cplx<float> total[P] = {};
+                sum_rows(kv, w, s, total);
                 k += TOGETHER;
                 if (k >= end) {
                     k = end;
                     next_end = end_of_run(min(end, BATCH - 1));
                 }
                 /* The next operands are on their way while this sum is finished. */
-                if (k < n) read_operands(k, next_end);
+                if (k < n) read_operands(k, next_end, w);
                 store_totals(total, sign, take, end);
             } while (k < end);
         }
