@@ -58,7 +58,7 @@ static int run(int argc, char **argv, msi_makems_options *options)
 {
     MSI_TRY(msi_makems_options_parse(options, argc, argv));
     msi_log_setup(options->quiet ? MSI_LOG_QUIET : MSI_LOG_NORMAL, 0);
-    if (options->n_thread) omp_set_num_threads(options->n_thread);
+    if (options->n_thread) omp_set_num_threads((int)options->n_thread);
     if (options->help)
         msi_makems_options_help(stdout);
     else if (options->version)

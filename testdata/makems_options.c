@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "testdata/makems_options.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,34 +13,45 @@
 #include "testdata/makems_quantity.h"
 #include "testdata/sky_geometry.h"
 
-/* What the options say before it is known what they leave open. */
+/* The options as given, from which all else follows once the command line has been read. */
 typedef struct given {
-    msi_makems_options *out;
+    msi_makems_options out;
     char what[48]; /* the spelling of the option that is being read */
     int telescope; /* index into telescopes[]; -1: not given */
     const char *layout_file;
     char config;
     int64_t n_station, layout_seed;
-    int has_ra, has_dec, has_start_hour, has_start_time, n_corr;
-    double ra_rad, dec_rad, start_hour_rad, duration_s;
+    double ra_rad, dec_rad, start_hour_rad; /* NaN: not given */
+    double duration_s;
+    int n_corr;
     msi_pol corr[MSI_MAX_CORR];
     int n_random;
     uint64_t random_seed;
     double random_width_rad;
 } given;
 
+typedef struct option option;
+
 /* Reads an option's values, arg[0] .. arg[n - 1]; *used is arity on entry and may be set by options of variable arity.
  */
-typedef int (*reader)(given *g, char **arg, int n, int *used);
+typedef int (*reader)(given *g, const option *o, char **arg, int n, int *used);
+
+/* Reads a number with its unit; `what` begins the message of a failure. */
+typedef int (*quantity)(double *out, const char *what, const char *text);
 
 enum { VARIABLE = -1 };
 
-typedef struct option {
+/* A row is an option. The last members serve the readers that several rows share. */
+struct option {
     const char *name;
     int arity; /* or VARIABLE */
     const char *values, *help;
     reader read;
-} option;
+    size_t member;            /* offset in given */
+    const char *const *words; /* read_word: ends with a NULL */
+    quantity parse;           /* read_quantity */
+    int64_t low, high;        /* read_count */
+};
 
 /* Makes room for one more element of an array that grows by doubling. */
 static int grow(void *array, int n, size_t size)
@@ -52,7 +65,7 @@ static int grow(void *array, int n, size_t size)
     return MSI_OK;
 }
 
-/* The index of text among words, which end with a NULL. */
+/* Find text among words, which end with a NULL; *out is its index. */
 static int choose(int *out, const char *what, const char *text, const char *const *words)
 {
     char all[256] = "";
@@ -67,17 +80,45 @@ static int choose(int *out, const char *what, const char *text, const char *cons
     return msi_error_set(MSI_EUSAGE, "%s %s: give one of%s", what, text, all);
 }
 
-#define READER(name) static int name(given *g, char **arg, int n, int *used)
-#define UNUSED_ARGS  (void)g, (void)arg, (void)n, (void)used
+#define READER(name) static int name(given *g, const option *o, char **arg, int n, int *used)
+#define UNUSED_ARGS  (void)g, (void)o, (void)arg, (void)n, (void)used
 
-enum { VLA, MEERKAT, SKALOW }; /* as telescopes[] lists them */
-static const char *const telescopes[] = {"vla", "meerkat", "skalow", NULL};
-static const char *const telescope_names[] = {"VLA", "MeerKAT", "SKA-Low"};
+static void *member(given *g, const option *o)
+{
+    return (char *)g + o->member;
+}
 
-READER(read_telescope)
+/* The members are enumerations, or indices. */
+READER(read_word)
 {
     UNUSED_ARGS;
-    return choose(&g->telescope, g->what, arg[0], telescopes);
+    return choose(member(g, o), g->what, arg[0], o->words);
+}
+
+READER(read_count)
+{
+    UNUSED_ARGS;
+    return msi_quantity_count(member(g, o), g->what, arg[0], o->low, o->high);
+}
+
+READER(read_quantity)
+{
+    UNUSED_ARGS;
+    return o->parse(member(g, o), g->what, arg[0]);
+}
+
+READER(read_text)
+{
+    UNUSED_ARGS;
+    *(const char **)member(g, o) = arg[0];
+    return MSI_OK;
+}
+
+READER(read_switch)
+{
+    UNUSED_ARGS;
+    *(int *)member(g, o) = 1;
+    return MSI_OK;
 }
 
 READER(read_config)
@@ -88,70 +129,14 @@ READER(read_config)
     return MSI_OK;
 }
 
-READER(read_stations)
-{
-    UNUSED_ARGS;
-    return msi_quantity_count(&g->n_station, g->what, arg[0], 2, 10000);
-}
-
-READER(read_layout_seed)
-{
-    UNUSED_ARGS;
-    return msi_quantity_count(&g->layout_seed, g->what, arg[0], 0, INT64_MAX);
-}
-
-READER(read_layout_file)
-{
-    UNUSED_ARGS;
-    g->layout_file = arg[0];
-    return MSI_OK;
-}
-
-READER(read_ra)
-{
-    UNUSED_ARGS;
-    g->has_ra = 1;
-    return msi_parse_ra(&g->ra_rad, g->what, arg[0]);
-}
-
-READER(read_dec)
-{
-    UNUSED_ARGS;
-    g->has_dec = 1;
-    return msi_parse_dec(&g->dec_rad, g->what, arg[0]);
-}
-
 READER(read_field)
 {
     UNUSED_ARGS;
     /* Element 0 is the first field, which -ra and -dec set. */
-    int at = ++g->out->spec.n_field;
-    MSI_TRY(grow(&g->out->field, at, sizeof *g->out->field));
-    MSI_TRY(msi_parse_ra(&g->out->field[at].ra_rad, g->what, arg[0]));
-    return msi_parse_dec(&g->out->field[at].dec_rad, g->what, arg[1]);
-}
-
-READER(read_scan_length)
-{
-    UNUSED_ARGS;
-    int64_t length;
-    MSI_TRY(msi_quantity_count(&length, g->what, arg[0], 1, INT32_MAX));
-    g->out->spec.times_per_scan = length;
-    return MSI_OK;
-}
-
-READER(read_start_ha)
-{
-    UNUSED_ARGS;
-    g->has_start_hour = 1;
-    return msi_quantity_hour(&g->start_hour_rad, g->what, arg[0]);
-}
-
-READER(read_start_time)
-{
-    UNUSED_ARGS;
-    g->has_start_time = 1;
-    return msi_quantity_date(&g->out->spec.start_mjd_s, g->what, arg[0]);
+    int at = ++g->out.spec.n_field;
+    MSI_TRY(grow(&g->out.field, at, sizeof *g->out.field));
+    MSI_TRY(msi_parse_ra(&g->out.field[at].ra_rad, g->what, arg[0]));
+    return msi_parse_dec(&g->out.field[at].dec_rad, g->what, arg[1]);
 }
 
 READER(read_duration)
@@ -165,7 +150,7 @@ READER(read_duration)
 READER(read_integration)
 {
     UNUSED_ARGS;
-    double *integration_s = &g->out->spec.integration_s;
+    double *integration_s = &g->out.spec.integration_s;
     MSI_TRY(msi_quantity_time(integration_s, g->what, arg[0]));
     if (!(*integration_s > 0)) return msi_error_set(MSI_EUSAGE, "%s %s: an integration is positive", g->what, arg[0]);
     return MSI_OK;
@@ -175,23 +160,13 @@ READER(read_spw)
 {
     UNUSED_ARGS;
     int64_t n_chan;
-    msi_makems_spec *spec = &g->out->spec;
-    MSI_TRY(grow(&g->out->spw, spec->n_spw, sizeof *g->out->spw));
-    msi_makems_spw *spw = &g->out->spw[spec->n_spw++];
+    msi_makems_spec *spec = &g->out.spec;
+    MSI_TRY(grow(&g->out.spw, spec->n_spw, sizeof *g->out.spw));
+    msi_makems_spw *spw = &g->out.spw[spec->n_spw++];
     MSI_TRY(msi_quantity_freq(&spw->first_freq_hz, g->what, arg[0]));
     MSI_TRY(msi_quantity_freq(&spw->step_hz, g->what, arg[1]));
     MSI_TRY(msi_quantity_count(&n_chan, g->what, arg[2], 1, 1 << 24));
     spw->n_chan = (int)n_chan;
-    return MSI_OK;
-}
-
-READER(read_spw_order)
-{
-    UNUSED_ARGS;
-    static const char *const words[] = {"time", "row", "separate", NULL};
-    int which = 0;
-    MSI_TRY(choose(&which, g->what, arg[0], words));
-    g->out->spec.spw_order = (msi_makems_spw_order)which;
     return MSI_OK;
 }
 
@@ -211,10 +186,11 @@ READER(read_pol)
 
 READER(read_source)
 {
-    msi_makems_spec *spec = &g->out->spec;
+    (void)o;
+    msi_makems_spec *spec = &g->out.spec;
     int n_flux = 0;
-    MSI_TRY(grow(&g->out->source, spec->n_source, sizeof *g->out->source));
-    msi_makems_source *source = &g->out->source[spec->n_source++];
+    MSI_TRY(grow(&g->out.source, spec->n_source, sizeof *g->out.source));
+    msi_makems_source *source = &g->out.source[spec->n_source++];
     if (n < 3) return msi_error_set(MSI_EUSAGE, "%s takes RA DEC I [Q U V] [INDEX]", g->what);
     MSI_TRY(msi_parse_ra(&source->ra_rad, g->what, arg[0]));
     MSI_TRY(msi_parse_dec(&source->dec_rad, g->what, arg[1]));
@@ -245,155 +221,91 @@ READER(read_random_sources)
     return MSI_OK;
 }
 
-READER(read_reference_frequency)
-{
-    UNUSED_ARGS;
-    return msi_quantity_freq(&g->out->spec.reference_freq_hz, g->what, arg[0]);
-}
-
-READER(read_seed)
-{
-    UNUSED_ARGS;
-    int64_t seed;
-    MSI_TRY(msi_quantity_count(&seed, g->what, arg[0], 0, INT64_MAX));
-    g->out->spec.seed = (uint64_t)seed;
-    return MSI_OK;
-}
-
-READER(read_noise)
-{
-    UNUSED_ARGS;
-    return msi_quantity_flux(&g->out->spec.noise_jy, g->what, arg[0]);
-}
-
-READER(read_flags)
-{
-    UNUSED_ARGS;
-    return msi_parse_real(&g->out->spec.flag_fraction, g->what, arg[0]);
-}
-
-READER(read_flag_rows)
-{
-    UNUSED_ARGS;
-    return msi_parse_real(&g->out->spec.flag_row_fraction, g->what, arg[0]);
-}
-
-READER(read_weights)
-{
-    UNUSED_ARGS;
-    static const char *const words[] = {"natural", "radiometer", NULL};
-    int which = 0;
-    MSI_TRY(choose(&which, g->what, arg[0], words));
-    g->out->spec.weights = (msi_makems_weights)which;
-    return MSI_OK;
-}
-
-READER(read_weight_spectrum)
-{
-    UNUSED_ARGS;
-    static const char *const words[] = {"none", "full", "partly", NULL};
-    int which = 0;
-    MSI_TRY(choose(&which, g->what, arg[0], words));
-    g->out->spec.weight_spectrum = (msi_makems_weight_spectrum)which;
-    return MSI_OK;
-}
-
-READER(read_data_column)
-{
-    UNUSED_ARGS;
-    static const char *const words[] = {"DATA", "CORRECTED_DATA", "both", NULL};
-    int which = 0;
-    MSI_TRY(choose(&which, g->what, arg[0], words));
-    g->out->spec.columns = (msi_makems_columns)which;
-    return MSI_OK;
-}
-
-READER(read_storage)
-{
-    UNUSED_ARGS;
-    static const char *const words[] = {"tiledshape", "tiledcolumn", "standard", NULL};
-    int which = 0;
-    MSI_TRY(choose(&which, g->what, arg[0], words));
-    g->out->spec.storage = (msi_makems_storage)which;
-    return MSI_OK;
-}
-
 READER(read_defect)
 {
     UNUSED_ARGS;
-    return msi_ms_defect_find(&g->out->spec.defect, arg[0]);
+    return msi_ms_defect_find(&g->out.spec.defect, arg[0]);
 }
 
-READER(read_threads)
-{
-    UNUSED_ARGS;
-    int64_t count;
-    MSI_TRY(msi_quantity_count(&count, g->what, arg[0], 1, 4096));
-    g->out->n_thread = (int)count;
-    return MSI_OK;
-}
+enum { VLA, MEERKAT, SKALOW }; /* as telescopes[] lists them */
+static const char *const telescopes[] = {"vla", "meerkat", "skalow", NULL};
+static const char *const telescope_names[] = {"VLA", "MeerKAT", "SKA-Low"};
+/* Each list is in the order of its enumeration in makems.h. */
+static const char *const spw_orders[] = {"time", "row", "separate", NULL};
+static const char *const weights[] = {"natural", "radiometer", NULL};
+static const char *const spectra[] = {"none", "full", "partly", NULL};
+static const char *const columns[] = {"DATA", "CORRECTED_DATA", "both", NULL};
+static const char *const storages[] = {"tiledshape", "tiledcolumn", "standard", NULL};
+static_assert(sizeof(msi_makems_spw_order) == sizeof(int) && sizeof(msi_makems_weights) == sizeof(int) &&
+                  sizeof(msi_makems_weight_spectrum) == sizeof(int) && sizeof(msi_makems_columns) == sizeof(int) &&
+                  sizeof(msi_makems_storage) == sizeof(int),
+              "read_word writes enumerations as int");
 
-#define SWITCH(name, member)                                                                                           \
-    READER(name)                                                                                                       \
-    {                                                                                                                  \
-        UNUSED_ARGS;                                                                                                   \
-        g->out->member = 1;                                                                                            \
-        return MSI_OK;                                                                                                 \
-    }
-SWITCH(set_autocorrelations, spec.autocorrelations)
-SWITCH(set_overwrite, spec.overwrite)
-SWITCH(set_list_sources, list_sources)
-SWITCH(set_quiet, quiet)
-SWITCH(set_help, help)
-SWITCH(set_version, version)
+#define AT(name)            .member = offsetof(given, name)
+#define OWN(reader)         reader, .member = 0
+#define WORD(name, list)    read_word, AT(name), .words = list
+#define COUNT(name, lo, hi) read_count, AT(name), .low = lo, .high = hi
+#define QUANTITY(name, how) read_quantity, AT(name), .parse = how
+#define TEXT(name)          read_text, AT(name)
+#define SWITCH(name)        read_switch, AT(name)
 
 static const option option_table[] = {
     {"telescope", 1, "vla|meerkat|skalow", "array to lay out (vla); with -layout-file, what it is called",
-     read_telescope},
-    {"config", 1, "A|B|C|D", "size of the VLA-like array (C)", read_config},
-    {"stations", 1, "N", "stations of the SKA-Low-like array (512)", read_stations},
-    {"layout-seed", 1, "N", "seed of the MeerKAT-like and SKA-Low-like layouts (1)", read_layout_seed},
+     WORD(telescope, telescopes)},
+    {"config", 1, "A|B|C|D", "size of the VLA-like array (C)", OWN(read_config)},
+    {"stations", 1, "N", "stations of the SKA-Low-like array (512)", COUNT(n_station, 2, 10000)},
+    {"layout-seed", 1, "N", "seed of the MeerKAT-like and SKA-Low-like layouts (1)", COUNT(layout_seed, 0, INT64_MAX)},
     {"layout-file", 1, "FILE", "stations from a file: lines `X Y Z diameter name`, geocentric metres",
-     read_layout_file},
-    {"ra", 1, "RA", "phase centre (60deg)", read_ra},
-    {"dec", 1, "DEC", "phase centre (10 degrees north of the array's zenith)", read_dec},
-    {"field", 2, "RA DEC", "one more field; scans visit the fields in turn", read_field},
-    {"scan-length", 1, "N", "timesteps of a scan (all; 1 with several fields)", read_scan_length},
-    {"start-ha", 1, "ANGLE", "hour angle at the start, such as -4h (half the duration before transit)", read_start_ha},
-    {"start-time", 1, "DATE", "UTC at the start instead, such as 2024-01-31T12:34:56", read_start_time},
-    {"duration", 1, "TIME", "length of the observation (10min)", read_duration},
-    {"integration", 1, "TIME", "length of a timestep (10s)", read_integration},
+     TEXT(layout_file)},
+    {"ra", 1, "RA", "phase centre (60deg)", QUANTITY(ra_rad, msi_parse_ra)},
+    {"dec", 1, "DEC", "phase centre (10 degrees north of the array's zenith)", QUANTITY(dec_rad, msi_parse_dec)},
+    {"field", 2, "RA DEC", "one more field; scans visit the fields in turn", OWN(read_field)},
+    {"scan-length", 1, "N", "timesteps of a scan (all; 1 with several fields)",
+     COUNT(out.spec.times_per_scan, 1, INT32_MAX)},
+    {"start-ha", 1, "ANGLE", "hour angle at the start, such as -4h (half the duration before transit)",
+     QUANTITY(start_hour_rad, msi_quantity_hour)},
+    {"start-time", 1, "DATE", "UTC at the start instead, such as 2024-01-31T12:34:56",
+     QUANTITY(out.spec.start_mjd_s, msi_quantity_date)},
+    {"duration", 1, "TIME", "length of the observation (10min)", OWN(read_duration)},
+    {"integration", 1, "TIME", "length of a timestep (10s)", OWN(read_integration)},
     {"spw", 3, "FIRST STEP N",
      "a spectral window: first channel's centre, channel width (negative: descending), channels; may be repeated",
-     read_spw},
-    {"spw-order", 1, "time|row|separate", "how rows of several spws follow one another (time)", read_spw_order},
-    {"pol", 1, "LIST", "XX,XY,YX,YY or XX,YY or XX or YY, or RR,RL,LR,LL or RR,LL or RR or LL (all four)", read_pol},
+     OWN(read_spw)},
+    {"spw-order", 1, "time|row|separate", "how rows of several spws follow one another (time)",
+     WORD(out.spec.spw_order, spw_orders)},
+    {"pol", 1, "LIST", "XX,XY,YX,YY or XX,YY or XX or YY, or RR,RL,LR,LL or RR,LL or RR or LL (all four)",
+     OWN(read_pol)},
     {"source", VARIABLE, "RA DEC I [Q U V] [INDEX]",
-     "a point source, such as 60deg -45deg 1Jy -0.7; may be repeated (1 Jy at the centre)", read_source},
+     "a point source, such as 60deg -45deg 1Jy -0.7; may be repeated (1 Jy at the centre)", OWN(read_source)},
     {"random-sources", 3, "N SEED WIDTH", "more sources of 0.1 to 1 Jy in a square field about the centre",
-     read_random_sources},
+     OWN(read_random_sources)},
     {"reference-frequency", 1, "FREQ", "where the sources have their fluxes (middle of the band)",
-     read_reference_frequency},
-    {"noise", 1, "FLUX", "standard deviation of real and imaginary part at weight 1 (0Jy)", read_noise},
-    {"seed", 1, "N", "seed of noise, flags and weights (1)", read_seed},
-    {"flags", 1, "FRACTION", "fraction of samples flagged; they hold rubbish (0)", read_flags},
-    {"flag-rows", 1, "FRACTION", "fraction of rows flagged in FLAG_ROW alone (0)", read_flag_rows},
-    {"weights", 1, "natural|radiometer", "all 1, or by the feeds' temperatures and a bandpass (natural)", read_weights},
+     QUANTITY(out.spec.reference_freq_hz, msi_quantity_freq)},
+    {"noise", 1, "FLUX", "standard deviation of real and imaginary part at weight 1 (0Jy)",
+     QUANTITY(out.spec.noise_jy, msi_quantity_flux)},
+    {"seed", 1, "N", "seed of noise, flags and weights (1)", COUNT(out.spec.seed, 0, INT64_MAX)},
+    {"flags", 1, "FRACTION", "fraction of samples flagged; they hold rubbish (0)",
+     QUANTITY(out.spec.flag_fraction, msi_parse_real)},
+    {"flag-rows", 1, "FRACTION", "fraction of rows flagged in FLAG_ROW alone (0)",
+     QUANTITY(out.spec.flag_row_fraction, msi_parse_real)},
+    {"weights", 1, "natural|radiometer", "all 1, or by the feeds' temperatures and a bandpass (natural)",
+     WORD(out.spec.weights, weights)},
     {"weight-spectrum", 1, "none|full|partly",
-     "column WEIGHT_SPECTRUM; partly leaves one cell of three without a value (full)", read_weight_spectrum},
+     "column WEIGHT_SPECTRUM; partly leaves one cell of three without a value (full)",
+     WORD(out.spec.weight_spectrum, spectra)},
     {"data-column", 1, "DATA|CORRECTED_DATA|both",
-     "where the visibilities go; with both, DATA holds half of them (DATA)", read_data_column},
+     "where the visibilities go; with both, DATA holds half of them (DATA)", WORD(out.spec.columns, columns)},
     {"storage", 1, "tiledshape|tiledcolumn|standard", "storage manager of the large columns (tiledshape)",
-     read_storage},
-    {"autocorrelations", 0, "", "rows of antennas with themselves too", set_autocorrelations},
-    {"defect", 1, "NAME", "spoil the set; a wrong name lists them all (none)", read_defect},
-    {"overwrite", 0, "", "replace a Measurement Set of that name", set_overwrite},
+     WORD(out.spec.storage, storages)},
+    {"autocorrelations", 0, "", "rows of antennas with themselves too", SWITCH(out.spec.autocorrelations)},
+    {"defect", 1, "NAME", "spoil the set; a wrong name lists them all (none)", OWN(read_defect)},
+    {"overwrite", 0, "", "replace a Measurement Set of that name", SWITCH(out.spec.overwrite)},
     {"list-sources", 0, "", "print the sources on stdout: RA and DEC in degrees, I Q U V in Jy, spectral index",
-     set_list_sources},
-    {"j", 1, "N", "threads (all cores)", read_threads},
-    {"quiet", 0, "", "no log but errors", set_quiet},
-    {"version", 0, "", "print the version", set_version},
-    {"help", 0, "", "print this", set_help},
+     SWITCH(out.list_sources)},
+    {"j", 1, "N", "threads (all cores)", COUNT(out.n_thread, 1, 4096)},
+    {"quiet", 0, "", "no log but errors", SWITCH(out.quiet)},
+    {"version", 0, "", "print the version", SWITCH(out.version)},
+    {"help", 0, "", "print this", SWITCH(out.help)},
 };
 
 void msi_makems_options_help(FILE *f)
@@ -427,9 +339,9 @@ static int read_arguments(given *g, int argc, char **argv)
 {
     for (int i = 1; i < argc;) {
         if (argv[i][0] != '-' || !argv[i][1]) {
-            if (g->out->path)
-                return msi_error_set(MSI_EUSAGE, "%s and %s: one Measurement Set is made", g->out->path, argv[i]);
-            g->out->path = argv[i++];
+            if (g->out.path)
+                return msi_error_set(MSI_EUSAGE, "%s and %s: one Measurement Set is made", g->out.path, argv[i]);
+            g->out.path = argv[i++];
             continue;
         }
         const option *o = find_option(argv[i]);
@@ -437,19 +349,20 @@ static int read_arguments(given *g, int argc, char **argv)
         int left = argc - i - 1, used = o->arity;
         if (o->arity > left) return msi_error_set(MSI_EUSAGE, "-%s takes %s", o->name, o->values);
         snprintf(g->what, sizeof g->what, "-%s", o->name);
-        MSI_TRY(o->read(g, argv + i + 1, left, &used));
+        MSI_TRY(o->read(g, o, argv + i + 1, left, &used));
         i += 1 + used;
     }
-    if (!g->out->path && !g->out->help && !g->out->version)
+    if (!g->out.path && !g->out.help && !g->out.version)
         return msi_error_set(MSI_EUSAGE, "which Measurement Set is to be made? usage: msimage-makems [options] OUT.ms");
     return MSI_OK;
 }
 
+/* Make the array. */
 static int lay_out(given *g)
 {
-    msi_layout *layout = &g->out->layout;
+    msi_layout *layout = &g->out.layout;
     uint64_t seed = (uint64_t)g->layout_seed;
-    g->out->spec.layout = layout;
+    g->out.spec.layout = layout;
     if (g->layout_file) {
         MSI_TRY(msi_layout_read(layout, g->layout_file));
         if (g->telescope >= 0)
@@ -461,34 +374,36 @@ static int lay_out(given *g)
     return msi_layout_vla(layout, g->config);
 }
 
-static void point(given *g)
+/* Set where the fields are, how long each is seen, and when. */
+static void set_fields(given *g)
 {
-    msi_makems_spec *spec = &g->out->spec;
-    double zenith_rad = g->out->layout.latitude_rad, off_rad = MSI_PI / 18;
-    msi_makems_field *field = g->out->field;
-    field[0].ra_rad = g->has_ra ? g->ra_rad : MSI_PI / 3;
-    field[0].dec_rad = g->has_dec ? g->dec_rad : fmin(zenith_rad + off_rad, MSI_PI / 2);
+    msi_makems_spec *spec = &g->out.spec;
+    double zenith_rad = g->out.layout.latitude_rad, off_rad = MSI_PI / 18;
+    msi_makems_field *field = g->out.field;
+    field[0].ra_rad = isnan(g->ra_rad) ? MSI_PI / 3 : g->ra_rad;
+    field[0].dec_rad = isnan(g->dec_rad) ? fmin(zenith_rad + off_rad, MSI_PI / 2) : g->dec_rad;
     spec->n_field++;
     spec->field = field;
     for (int i = 0; i < spec->n_field; i++) snprintf(field[i].name, sizeof field[i].name, "field%d", i);
     if (spec->n_field > 1 && spec->times_per_scan == 0) spec->times_per_scan = 1;
     spec->n_time = (int64_t)fmax(1, rint(g->duration_s / spec->integration_s));
-    if (g->has_start_hour)
+    if (!isnan(g->start_hour_rad))
         spec->start_mjd_s = msi_makems_start(spec, g->start_hour_rad);
-    else if (!g->has_start_time)
+    else if (spec->start_mjd_s == 0)
         spec->start_mjd_s = msi_makems_start(spec, 0) - (double)spec->n_time * spec->integration_s / 2;
 }
 
-static int tune(given *g)
+/* Set the channels and correlations: those given, else those of the telescope. */
+static int set_spws(given *g)
 {
     static const msi_pol all[2][MSI_MAX_CORR] = {{MSI_POL_XX, MSI_POL_XY, MSI_POL_YX, MSI_POL_YY},
                                                  {MSI_POL_RR, MSI_POL_RL, MSI_POL_LR, MSI_POL_LL}};
-    msi_makems_spec *spec = &g->out->spec;
-    const msi_layout *layout = &g->out->layout;
+    msi_makems_spec *spec = &g->out.spec;
+    const msi_layout *layout = &g->out.layout;
     if (spec->n_spw == 0) {
         enum { N_CHAN = 16 };
-        MSI_TRY(grow(&g->out->spw, 0, sizeof *g->out->spw));
-        g->out->spw[0] = (msi_makems_spw){
+        MSI_TRY(grow(&g->out.spw, 0, sizeof *g->out.spw));
+        g->out.spw[0] = (msi_makems_spw){
             .n_chan = N_CHAN, .first_freq_hz = layout->first_freq_hz, .step_hz = layout->band_hz / N_CHAN};
         spec->n_spw = 1;
     }
@@ -497,28 +412,29 @@ static int tune(given *g)
         memcpy(g->corr, all[layout->circular_feeds], sizeof g->corr);
     }
     for (int w = 0; w < spec->n_spw; w++) {
-        g->out->spw[w].n_corr = g->n_corr;
-        memcpy(g->out->spw[w].corr, g->corr, sizeof g->corr);
+        g->out.spw[w].n_corr = g->n_corr;
+        memcpy(g->out.spw[w].corr, g->corr, sizeof g->corr);
     }
-    spec->spw = g->out->spw;
+    spec->spw = g->out.spw;
     return MSI_OK;
 }
 
-static int light(given *g)
+/* Set the sources: those given and those drawn, else one of 1 Jy at the centre. */
+static int set_sources(given *g)
 {
-    msi_makems_spec *spec = &g->out->spec;
-    const msi_makems_field *centre = g->out->field;
+    msi_makems_spec *spec = &g->out.spec;
+    const msi_makems_field *centre = g->out.field;
     int n = spec->n_source + (g->n_random ? g->n_random : spec->n_source ? 0 : 1);
     msi_makems_source *all;
     MSI_TRY(msi_alloc(&all, n, sizeof *all, "sources"));
-    if (spec->n_source) memcpy(all, g->out->source, (size_t)spec->n_source * sizeof *all);
+    if (spec->n_source) memcpy(all, g->out.source, (size_t)spec->n_source * sizeof *all);
     if (g->n_random)
         msi_makems_random_sources(all + spec->n_source, g->n_random, g->random_seed, centre->ra_rad, centre->dec_rad,
                                   g->random_width_rad);
     else if (!spec->n_source)
         all[0] = (msi_makems_source){.ra_rad = centre->ra_rad, .dec_rad = centre->dec_rad, .stokes_jy = {1, 0, 0, 0}};
-    msi_free(g->out->source);
-    spec->source = g->out->source = all;
+    msi_free(g->out.source);
+    spec->source = g->out.source = all;
     spec->n_source = n;
     return MSI_OK;
 }
@@ -534,22 +450,39 @@ static int join(char **out, int argc, char **argv)
     return MSI_OK;
 }
 
+static int read_all(given *g, int argc, char **argv)
+{
+    msi_makems_options *out = &g->out;
+    MSI_TRY(grow(&out->field, 0, sizeof *out->field));
+    MSI_TRY(read_arguments(g, argc, argv));
+    if (out->help || out->version) return MSI_OK;
+    MSI_TRY(join(&out->command, argc, argv));
+    MSI_TRY(lay_out(g));
+    set_fields(g);
+    MSI_TRY(set_spws(g));
+    MSI_TRY(set_sources(g));
+    out->spec.command = out->command;
+    out->spec.show_progress = !out->quiet;
+    return MSI_OK;
+}
+
 int msi_makems_options_parse(msi_makems_options *options, int argc, char **argv)
 {
-    *options =
-        (msi_makems_options){.spec = {.integration_s = 10, .seed = 1, .weight_spectrum = MSI_MAKEMS_SPECTRUM_FULL}};
-    given g = {.out = options, .telescope = -1, .config = 'C', .n_station = 512, .layout_seed = 1, .duration_s = 600};
-    MSI_TRY(grow(&options->field, 0, sizeof *options->field));
-    MSI_TRY(read_arguments(&g, argc, argv));
-    if (options->help || options->version) return MSI_OK;
-    MSI_TRY(join(&options->command, argc, argv));
-    MSI_TRY(lay_out(&g));
-    point(&g);
-    MSI_TRY(tune(&g));
-    MSI_TRY(light(&g));
-    options->spec.command = options->command;
-    options->spec.show_progress = !options->quiet;
-    return MSI_OK;
+    given g = {
+        .out = {.spec = {.integration_s = 10, .seed = 1, .weight_spectrum = MSI_MAKEMS_SPECTRUM_FULL}},
+        .telescope = -1,
+        .config = 'C',
+        .n_station = 512,
+        .layout_seed = 1,
+        .ra_rad = NAN,
+        .dec_rad = NAN,
+        .start_hour_rad = NAN,
+        .duration_s = 600,
+    };
+    const int status = read_all(&g, argc, argv);
+    *options = g.out;
+    options->spec.layout = &options->layout;
+    return status;
 }
 
 void msi_makems_options_free(msi_makems_options *options)

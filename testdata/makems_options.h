@@ -10,7 +10,8 @@
 typedef struct msi_makems_options {
     msi_makems_spec spec; /* complete; points into the members below */
     const char *path;     /* borrowed from argv */
-    int help, version, quiet, list_sources, n_thread;
+    int help, version, quiet, list_sources;
+    int64_t n_thread; /* 0: all cores */
 
     msi_layout layout;
     msi_makems_field *field;
