@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/imaging_channels.h"
 
-#include <math.h>
 #include <omp.h>
 
 #include "core/first_error.h"
@@ -17,44 +16,11 @@ typedef struct mfs_image {
     double vis_weight[MSI_GRIDDER_MAX_PLANES];
 } mfs_image;
 
-/* Adds plane p of a channel to the weighted mean. */
-static void mfs_add_plane(msi_image *sum, const msi_image *image, int p)
-{
-    const int64_t n = msi_image_n_pixel(&image->geometry);
-    const double weight = image->sum_weight[p];
-    sum->sum_weight[p] += weight;
-    sum->n_vis[p] += image->n_vis[p];
-    const double old = 1 - weight / sum->sum_weight[p], new = weight / sum->sum_weight[p];
-#pragma omp parallel for schedule(static)
-    for (int64_t i = p * n; i < (p + 1) * n; i++) {
-        if (image->precision == MSI_FP32) {
-            float *pixel = (float *)sum->pixel + i;
-            *pixel = (float)(old * (double)*pixel + new *(double)((const float *)image->pixel)[i]);
-        } else {
-            double *pixel = (double *)sum->pixel + i;
-            *pixel = old * *pixel + new *((const double *)image->pixel)[i];
-        }
-    }
-}
-
-static void fill_nan(msi_image *image, int p)
-{
-    const int64_t n = msi_image_n_pixel(&image->geometry);
-    for (int64_t i = p * n; i < (p + 1) * n; i++) {
-        if (image->precision == MSI_FP32)
-            ((float *)image->pixel)[i] = NAN;
-        else
-            ((double *)image->pixel)[i] = NAN;
-    }
-}
-
 static int mfs_add(mfs_image *mfs, const msi_image *image, const double *vis_weight)
 {
     if (!mfs->image.pixel) MSI_TRY(msi_image_alloc(&mfs->image, &image->geometry, image->n_plane, image->precision));
-    for (int p = 0; p < image->n_plane; p++) {
-        mfs->vis_weight[p] += vis_weight[p];
-        if (image->sum_weight[p] > 0) mfs_add_plane(&mfs->image, image, p);
-    }
+    msi_image_add(&mfs->image, image);
+    for (int p = 0; p < image->n_plane; p++) mfs->vis_weight[p] += vis_weight[p];
     return MSI_OK;
 }
 
@@ -62,7 +28,7 @@ static int mfs_write(mfs_image *mfs, msi_imaging_run *r)
 {
     /* A plane without a sample in any channel is unknown, not zero. */
     for (int p = 0; p < mfs->image.n_plane; p++)
-        if (!mfs->image.n_vis[p]) fill_nan(&mfs->image, p);
+        if (!mfs->image.n_vis[p]) msi_image_fill_nan(&mfs->image, p);
     return msi_imaging_files_write(r, MSI_OUTPUT_MFS, &mfs->image, mfs->vis_weight);
 }
 
