@@ -219,6 +219,14 @@ static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t 
 
 /* ---- One block ---- */
 
+/* Has a row's baseline one of the lengths that are selected? */
+static int length_selected(const msi_ms_selection *s, const double *uvw_m)
+{
+    if (!(s->min_uvw_m > 0) && !(s->max_uvw_m > 0)) return 1;
+    const double length2 = uvw_m[0] * uvw_m[0] + uvw_m[1] * uvw_m[1] + uvw_m[2] * uvw_m[2];
+    return length2 >= s->min_uvw_m * s->min_uvw_m && (!(s->max_uvw_m > 0) || length2 <= s->max_uvw_m * s->max_uvw_m);
+}
+
 /* Reads the coordinates, counts the rows to leave out, and lists the others in raw.kept. */
 static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
 {
@@ -248,6 +256,8 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
             r->dropped.flag_row += n_chan;
         } else if (!(fabs(uvw[0]) < MAX_UVW_M && fabs(uvw[1]) < MAX_UVW_M && fabs(uvw[2]) < MAX_UVW_M)) {
             r->dropped.uvw_not_finite += n_chan;
+        } else if (!length_selected(&r->selection, uvw)) {
+            r->dropped.uv_limits += n_chan;
         } else {
             b->ms_row[kept] = w->row[i];
             b->time_s[kept] = b->time_s[i];

@@ -22,6 +22,7 @@ typedef struct msi_ms_selection {
                                              of their ids, ascending in frequency in each; end 0: all */
     int64_t interval_begin, interval_end; /* timestep indices among the distinct TIMEs, end exclusive; end 0: all */
     double min_uv_lambda, max_uv_lambda;  /* 0: no limit; applied a sample at a time */
+    double min_uvw_m, max_uvw_m;          /* of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
     const char *taql;                                                                 /* a TaQL condition on rows */
     int coordinates_only;  /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
@@ -57,7 +58,7 @@ typedef struct msi_ms_dropped {
     int64_t autocorrelation;
     int64_t flag_row;
     int64_t uvw_not_finite; /* or beyond 1e12 m */
-    int64_t uv_limits;      /* by min_uv_lambda, max_uv_lambda */
+    int64_t uv_limits;      /* by min_uv_lambda, max_uv_lambda, min_uvw_m, max_uvw_m */
 } msi_ms_dropped;
 
 /* One spectral setup of one set after selection. */

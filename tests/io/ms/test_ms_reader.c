@@ -298,6 +298,47 @@ static void test_uv_limits(void **state)
     }
 }
 
+/* Reads all samples of a selection; each row's length of (u, v, w) must lie in its limits. */
+static int64_t samples_by_length(const msi_ms_selection *s, int64_t *dropped)
+{
+    ms_fixture f = simple;
+    char path[512];
+    msi_ms_reader *r = open_made(&f, s, path, sizeof path);
+    msi_ms_block b = {0};
+    int64_t n = 0;
+    for (next(r, &b); b.n_row > 0; next(r, &b)) {
+        n += b.n_row * b.n_chan;
+        for (int64_t i = 0; i < b.n_row; i++) {
+            const double *uvw = b.uvw_m + 3 * i;
+            const double length = sqrt(uvw[0] * uvw[0] + uvw[1] * uvw[1] + uvw[2] * uvw[2]);
+            assert_true(length >= s->min_uvw_m && (s->max_uvw_m == 0 || length <= s->max_uvw_m));
+        }
+    }
+    *dropped = msi_ms_reader_dropped(r)->uv_limits;
+    msi_ms_reader_free(r);
+    return n;
+}
+
+/* Rows are left out by the length of their baselines, w included, and counted; both limits together keep the rest. */
+static void test_baseline_limits(void **state)
+{
+    (void)state;
+    const msi_ms_selection all = {0};
+    int64_t dropped;
+    const int64_t n_all = samples_by_length(&all, &dropped);
+    assert_int_equal(dropped, 0);
+    for (int coordinates = 0; coordinates < 2; coordinates++) {
+        const msi_ms_selection near = {.max_uvw_m = 40, .coordinates_only = coordinates};
+        const msi_ms_selection far = {.min_uvw_m = 40, .coordinates_only = coordinates};
+        const int64_t n_near = samples_by_length(&near, &dropped);
+        assert_int_equal(n_near + dropped, n_all);
+        const int64_t n_far = samples_by_length(&far, &dropped);
+        assert_int_equal(n_far + dropped, n_all);
+        assert_true(n_near > 0 && n_far > 0);
+        assert_int_equal(n_near + n_far, n_all);
+    }
+}
+
 static void test_keep_flagged(void **state)
 {
     (void)state;
@@ -392,10 +433,10 @@ static void test_many_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage),      cmocka_unit_test(test_column),      cmocka_unit_test(test_setups),
-        cmocka_unit_test(test_channels),     cmocka_unit_test(test_expressions), cmocka_unit_test(test_uv_limits),
-        cmocka_unit_test(test_keep_flagged), cmocka_unit_test(test_observation), cmocka_unit_test(test_centres),
-        cmocka_unit_test(test_two_blocks),   cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_storage),         cmocka_unit_test(test_column),       cmocka_unit_test(test_setups),
+        cmocka_unit_test(test_channels),        cmocka_unit_test(test_expressions),  cmocka_unit_test(test_uv_limits),
+        cmocka_unit_test(test_baseline_limits), cmocka_unit_test(test_keep_flagged), cmocka_unit_test(test_observation),
+        cmocka_unit_test(test_centres),         cmocka_unit_test(test_two_blocks),   cmocka_unit_test(test_many_rows),
     };
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }
