@@ -56,6 +56,7 @@ static int run(const msi_options *options)
         break;
     }
     msi_log_setup(options->log_level, options->log_time);
+    msi_options_log(options);
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
     msi_interrupt_install();

@@ -6,7 +6,7 @@
 #include "core/status.h"
 #include "src/options/option_table.h"
 
-enum { TEXT_COLUMN = 28, LINE_WIDTH = 98 };
+enum { TEXT_COLUMN = 28, LINE_WIDTH = 98, MAX_CHOICES = 256 };
 
 static const char usage_line[] = "usage: msimage [options] -size W H -scale ANGLE a.ms [b.ms ...]\n"
                                  "       msimage -predict [options] a.ms [b.ms ...]\n";
@@ -69,8 +69,12 @@ static void print_option(FILE *out, const msi_option *o)
     }
     fprintf(out, "%*s", TEXT_COLUMN - at, "");
     at = print_words(out, TEXT_COLUMN, o->help);
+    char choices[MAX_CHOICES], text[MAX_CHOICES + 16];
+    if (*msi_option_choice_words(choices, sizeof choices, o)) {
+        snprintf(text, sizeof text, "One of %s.", choices);
+        at = print_words(out, at, text);
+    }
     if (msi_option_default(o)) {
-        char text[128];
         snprintf(text, sizeof text, "Default: %s.", msi_option_default(o));
         print_words(out, at, text);
     }
@@ -98,6 +102,14 @@ int msi_help_print(FILE *out, const char *topic)
                 print_group(out, group);
                 return MSI_OK;
             }
+        const msi_wsclean_option *w = msi_wsclean_find(name);
+        if (w) {
+            char line[256];
+            msi_wsclean_describe(line, sizeof line, w);
+            fprintf(out, "%s.\n", line);
+            if (w->value) fprintf(out, "Any other value is refused: %s.\n", w->else_why);
+            return MSI_OK;
+        }
         return msi_error_set(MSI_EUSAGE, "-help %s: there is no such option or section; -help alone lists them", topic);
     }
     fputs(usage_line, out);

@@ -5,6 +5,8 @@
 
 #include "src/options/option_table.h"
 
+enum { MAX_CHOICES = 256 };
+
 /* Text with the characters escaped that roff would take for its own, or typeset as others. */
 static void roff_text(FILE *out, const char *text)
 {
@@ -46,6 +48,12 @@ void msi_manual_options(FILE *out)
             if (*o->arguments) fprintf(out, " \\fI%s\\fR", o->arguments);
             fputc('\n', out);
             roff_text(out, o->help);
+            char choices[MAX_CHOICES];
+            if (*msi_option_choice_words(choices, sizeof choices, o)) {
+                fputs(" One of ", out);
+                roff_text(out, choices);
+                fputc('.', out);
+            }
             if (msi_option_default(o)) {
                 fputs(" Default: ", out);
                 roff_text(out, msi_option_default(o));

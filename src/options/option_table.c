@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/options/option_table.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/options/gridder_choice.h"
@@ -138,6 +139,26 @@ const msi_option msi_option_table[] = {
      AT(selection.max_uv_lambda),
      .low = 0,
      .high = 1e15},
+    {.name = "minuvw-m",
+     .group = MSI_GROUP_SAMPLES,
+     .use = MSI_USE_IMAGING,
+     .arguments = "METRES",
+     .fallback_words = "no limit",
+     .help = "Leave out rows whose baseline, the length of (u, v, w), is shorter.",
+     .read = msi_read_real,
+     AT(selection.min_uvw_m),
+     .low = 0,
+     .high = 1e12},
+    {.name = "maxuvw-m",
+     .group = MSI_GROUP_SAMPLES,
+     .use = MSI_USE_IMAGING,
+     .arguments = "METRES",
+     .fallback_words = "no limit",
+     .help = "Leave out rows whose baseline, the length of (u, v, w), is longer. 0 is no limit.",
+     .read = msi_read_real,
+     AT(selection.max_uvw_m),
+     .low = 0,
+     .high = 1e12},
     {.name = "select-field",
      .group = MSI_GROUP_SAMPLES,
      .arguments = "EXPR",
@@ -182,7 +203,7 @@ const msi_option msi_option_table[] = {
      .more_after = "briggs",
      .fallback = "natural",
      .choices = "natural|uniform|briggs",
-     .help = "Weights of the samples: natural, uniform, or briggs with its robustness, such as briggs 0.5.",
+     .help = "Weights of the samples; briggs takes its robustness, such as briggs 0.5.",
      .read = msi_read_weight},
     {.name = "mf-weighting",
      .group = MSI_GROUP_WEIGHTING,
@@ -521,6 +542,20 @@ const msi_option *msi_option_find(const char *name)
 const char *msi_option_choices(const msi_option *option)
 {
     return option->choices_of ? option->choices_of() : option->choices;
+}
+
+const char *msi_option_choice_words(char *out, size_t size, const msi_option *option)
+{
+    const char *list = option->arguments[0] == '[' ? NULL : msi_option_choices(option), *word;
+    size_t length, used = 0;
+    out[0] = 0;
+    for (int i = 0; (word = msi_option_word(list, '|', i, &length)) && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%.*s",
+                                 i == 0         ? ""
+                                 : word[length] ? ", "
+                                                : " or ",
+                                 (int)length, word);
+    return out;
 }
 
 const char *msi_option_default(const msi_option *option)

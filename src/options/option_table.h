@@ -72,6 +72,13 @@ int msi_option_arity(const msi_option *option, const char *first);
 /* msi_option_choices - the words that the first argument may be, separated by |; NULL: any. Borrowed, static. */
 const char *msi_option_choices(const msi_option *option);
 
+/*
+ * msi_option_choice_words - the words that the first argument must be one of, as help and manual tell them.
+ * Returned: out, such as "auto, cpu or cuda", cut to size; "" where there are none, or other words may stand there
+ * Returns:  out
+ */
+const char *msi_option_choice_words(char *out, size_t size, const msi_option *option);
+
 /* msi_option_default - how the default is told; NULL where there is nothing to tell. */
 const char *msi_option_default(const msi_option *option);
 

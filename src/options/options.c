@@ -10,52 +10,26 @@
 #include "src/options/cpu_count.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/option_table.h"
+#include "src/options/suggestion.h"
 
-enum { MAX_ARGUMENT = 3, MAX_FALLBACK = 64, LONGEST_SUGGESTED = 31 };
-
-/* The row that a word of the command line names, with one dash or two; NULL where it names none. */
-static const msi_option *option_of(const char *word)
+/* The name in a word of the command line, behind its one dash or two; "" where there is no dash. */
+static const char *name_of(const char *word)
 {
-    if (word[0] != '-') return NULL;
-    return msi_option_find(word + (word[1] == '-' ? 2 : 1));
+    return word[0] == '-' ? word + (word[1] == '-' ? 2 : 1) : "";
 }
 
-/* Levenshtein's distance between two short words. */
-static int edit_distance(const char *a, const char *b)
+/* Does a word of the command line name an option, one of WSClean's included? */
+static int is_option(const char *word)
 {
-    int row[LONGEST_SUGGESTED + 1];
-    int n = (int)strlen(b);
-    for (int j = 0; j <= n; j++) row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            int above = row[j];
-            int cost = diagonal + (a[i - 1] != b[j - 1]);
-            if (above + 1 < cost) cost = above + 1;
-            if (row[j - 1] + 1 < cost) cost = row[j - 1] + 1;
-            row[j] = cost;
-            diagonal = above;
-        }
-    }
-    return row[n];
+    return msi_option_find(name_of(word)) || msi_wsclean_find(name_of(word));
 }
 
 static int unknown_option(const char *word)
 {
-    const char *name = word + (word[1] == '-' ? 2 : 1);
-    const char *nearest = NULL;
-    int least = (int)strlen(name) / 3 + 2;
-    for (int i = 0; i < msi_option_count && strlen(name) <= LONGEST_SUGGESTED; i++) {
-        int distance = edit_distance(name, msi_option_table[i].name);
-        if (distance < least) {
-            least = distance;
-            nearest = msi_option_table[i].name;
-        }
-    }
-    if (nearest)
-        return msi_error_set(MSI_EUSAGE, "%s: there is no such option; did you mean -%s? (msimage -help lists them)",
-                             word, nearest);
+    char names[MSI_SUGGESTION_SIZE];
+    if (msi_suggestion(names, name_of(word)))
+        return msi_error_set(MSI_EUSAGE, "%s: there is no such option; did you mean %s? (msimage -help lists them)",
+                             word, names);
     return msi_error_set(MSI_EUSAGE, "%s: there is no such option; msimage -help lists them", word);
 }
 
@@ -72,25 +46,54 @@ static int read_fallbacks(msi_options *options)
     return MSI_OK;
 }
 
-/* One option and its arguments; *i stands at the option and is left at the last word taken. */
-static int read_option(msi_options *options, int argc, const char *const *argv, int *i)
+/* Fails unless n arguments follow the option at argv[i], none of which is an option; one in [] may be. */
+static int check_arguments(const char *name, int argc, const char *const *argv, int i, int n, const char *write)
 {
-    const msi_option *o = option_of(argv[*i]);
-    if (!o) return unknown_option(argv[*i]);
-    const char *const *argument = argv + *i + 1;
-    int n_left = argc - *i - 1;
-    int n = msi_option_arity(o, n_left > 0 ? argument[0] : NULL);
-    for (int k = 0; k < n; k++) {
-        int missing = k >= n_left;
-        int another = !missing && o->arguments[0] != '[' && option_of(argument[k]) != NULL;
+    for (int k = i + 1; k <= i + n; k++) {
+        const int missing = k >= argc;
+        const int another = !missing && write[0] != '[' && is_option(argv[k]);
         if (missing || another)
-            return msi_error_set(MSI_EUSAGE, "-%s: an argument is missing%s%s; write -%s %s", o->name,
-                                 another ? " before " : "", another ? argument[k] : "", o->name, o->arguments);
+            return msi_error_set(MSI_EUSAGE, "-%s: an argument is missing%s%s; write -%s %s", name,
+                                 another ? " before " : "", another ? argv[k] : "", name, write);
     }
-    *i += n;
+    return MSI_OK;
+}
+
+static int read_own(msi_options *options, const msi_option *o, int n, const char *const *argument)
+{
     const char **only = o->use == MSI_USE_IMAGING ? &options->only_imaging : &options->only_predict;
     if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
     return o->read(options, o, n, argument);
+}
+
+/* An option that only WSClean has: refused, given to the one that it means, or nothing but noted. */
+static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int argc, const char *const *argv, int *i)
+{
+    static const char *const arguments[] = {"", "VALUE", "VALUE VALUE", "VALUE VALUE VALUE"};
+    const char *const *argument = argv + *i + 1;
+    const int n = w->n_argument;
+    if (w->is != MSI_WSCLEAN_REFUSED) MSI_TRY(check_arguments(w->name, argc, argv, *i, n, arguments[n]));
+    MSI_TRY(msi_wsclean_check(w, n > 0 ? argument[0] : NULL));
+    *i += n;
+    int noted = 0;
+    for (int k = 0; k < options->n_note; k++) noted |= options->note[k] == w;
+    if (!noted && options->n_note < MSI_MAX_NOTE) options->note[options->n_note++] = w;
+    return w->is == MSI_WSCLEAN_MAPPED ? read_own(options, msi_option_find(w->own), n, argument) : MSI_OK;
+}
+
+/* One option and its arguments; *i stands at the option and is left at the last word taken. */
+static int read_option(msi_options *options, int argc, const char *const *argv, int *i)
+{
+    const char *name = name_of(argv[*i]);
+    const msi_option *o = msi_option_find(name);
+    const msi_wsclean_option *w = o ? NULL : msi_wsclean_find(name);
+    if (w) return read_wsclean(options, w, argc, argv, i);
+    if (!o) return unknown_option(argv[*i]);
+    const char *const *argument = argv + *i + 1;
+    int n = msi_option_arity(o, *i + 1 < argc ? argument[0] : NULL);
+    MSI_TRY(check_arguments(o->name, argc, argv, *i, n, o->arguments));
+    *i += n;
+    return read_own(options, o, n, argument);
 }
 
 static int is_plain(const char *word)
@@ -145,6 +148,9 @@ static int check_imaging(const msi_options *o)
     if (s->max_uv_lambda > 0 && s->min_uv_lambda >= s->max_uv_lambda)
         return msi_error_set(MSI_EUSAGE, "-minuv-l %g: it must be smaller than -maxuv-l %g", s->min_uv_lambda,
                              s->max_uv_lambda);
+    if (s->max_uvw_m > 0 && s->min_uvw_m >= s->max_uvw_m)
+        return msi_error_set(MSI_EUSAGE, "-minuvw-m %g: it must be smaller than -maxuvw-m %g", s->min_uvw_m,
+                             s->max_uvw_m);
     if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)
         return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range leaves %lld channels; ask for no more",
                              (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin));
@@ -235,13 +241,22 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
         return msi_error_set(MSI_EUSAGE, "no Measurement Set is given; put its path after the options");
     for (int k = i; k < argc; k++) {
         if (!*argv[k]) return msi_error_set(MSI_EUSAGE, "the path of a Measurement Set is empty");
-        if (k > i && !only_paths && option_of(argv[k]))
+        if (k > i && !only_paths && is_option(argv[k]))
             return msi_error_set(MSI_EUSAGE, "%s: it stands after %s; options go before the Measurement Sets", argv[k],
                                  argv[k - 1]);
     }
     MSI_TRY(check_together(options));
     fill_in(options);
     return MSI_OK;
+}
+
+void msi_options_log(const msi_options *options)
+{
+    for (int i = 0; i < options->n_note; i++) {
+        char line[256];
+        msi_wsclean_describe(line, sizeof line, options->note[i]);
+        msi_log_info("%s", line);
+    }
 }
 
 void msi_options_free(msi_options *options)

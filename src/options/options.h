@@ -9,6 +9,7 @@
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
+#include "src/options/wsclean_options.h"
 #include "src/preprocess/stokes.h"
 
 typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
@@ -16,7 +17,7 @@ typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } 
 /* The words of -model-interpolation: where a frequency between channel images takes its model from. */
 typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi_model_interpolation;
 
-enum { MSI_MAX_POL = 12 };
+enum { MSI_MAX_POL = 12, MSI_MAX_NOTE = 64 };
 
 /*
  * One run. Filled by msi_options_parse: every value is inside its documented range. Strings are borrowed from argv
@@ -72,6 +73,9 @@ typedef struct msi_options {
 
     char *command_line; /* owned; as a shell would need it, for HISTORY */
 
+    int n_note;                                   /* options of WSClean that were accepted or mapped .. */
+    const msi_wsclean_option *note[MSI_MAX_NOTE]; /* .. each once, for the log */
+
     const char *only_imaging, *only_predict; /* the first option given that serves one kind of run alone; NULL: none */
     double memory_percent, memory_gb;        /* as given; memory_limit_bytes is made of them. 0: not given */
 } msi_options;
@@ -86,6 +90,9 @@ typedef struct msi_options {
  *            Of an option given twice the last one counts.
  */
 int msi_options_parse(msi_options *options, int argc, const char *const *argv);
+
+/* msi_options_log - what became of WSClean's options that were given, a line each, to the log. */
+void msi_options_log(const msi_options *options);
 
 /* msi_options_free - frees what is owned and zeroes the struct. */
 void msi_options_free(msi_options *options);

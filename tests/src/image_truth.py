@@ -141,6 +141,7 @@ def check_selections(s):
     s.check("interval", *grid, ["-interval", 3, 7], interval=(3, 7))
     s.check("taql", *grid, ["-taql", "ANTENNA1 > 4 and SUMSQR(UVW) > 1e6"], taql="ANTENNA1 > 4 and SUMSQR(UVW) > 1e6")
     s.check("select-antenna", *grid, ["-select-antenna", "0~9&"], taql="ANTENNA1 <= 9 && ANTENNA2 <= 9")
+    s.check("baselines in metres", *grid, ["-minuvw-m", 400, "-maxuvw-m", 1500], taql="SQRT(SUMSQR(UVW)) between 400 and 1500")
     s.check("select-uvrange", *grid, ["-select-uvrange", "500~1500m"], taql="SQRT(SUMSQR(UVW[0:2])) between 500 and 1500")
     s.check("select-spw", *grid, ["-select-spw", "0:2~4"], channels=(2, 5))
     many = (["meerkat"], (256, 256), 2, 1e-5)

@@ -107,6 +107,33 @@ static void test_every_option_is_everywhere(void **state)
     check("zsh", t->zsh, "\n    '(-", msi_option_count + n_alias);
 }
 
+/* The words of every option that has some stand in its help and its manual. */
+static void test_choices_are_told(void **state)
+{
+    const texts *t = *state;
+    int n_with = 0;
+    for (int i = 0; i < msi_option_count; i++) {
+        const msi_option *o = &msi_option_table[i];
+        char words[256];
+        n_with += *msi_option_choice_words(words, sizeof words, o) != 0;
+    }
+    assert_true(n_with >= 8);
+    check("man", t->man, " One of ", n_with);
+    check("man", t->man, " One of replace, add or subtract.", 1);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(msi_help_print(file, "kernel"), MSI_OK);
+    char text[1024] = {0};
+    rewind(file);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    for (char *p = text; *p; p++)
+        if (*p == '\n') *p = ' ';
+    static const char *const words[] = {"auto, ", "nearest, ", "linear or ", "texture."};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strstr(text, words[i])) fail_msg("%s is not in: %s", words[i], text);
+}
+
 static void test_help_is_at_most_100_wide(void **state)
 {
     const texts *t = *state;
@@ -164,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_option_is_everywhere),
+        cmocka_unit_test(test_choices_are_told),
         cmocka_unit_test(test_help_is_at_most_100_wide),
         cmocka_unit_test(test_every_topic_is_told),
         cmocka_unit_test(test_table_is_sound),

@@ -16,6 +16,8 @@
 #include "src/options/option_table.h"
 #include "src/options/options.h"
 #include "src/options/remedy.h"
+#include "src/options/suggestion.h"
+#include "src/options/wsclean_options.h"
 
 enum { MAX_WORDS = 64 };
 
@@ -120,13 +122,14 @@ static void test_sample_options(void **state)
     msi_options o =
         parsed("-data-column MODEL_DATA -field 3,1,3 -spws 0,2 -channel-range 4 64 -interval 1 9 -minuv-l 10 "
                "-maxuv-l 2e4 -select-spw 0:5~60 -select-antenna !DA41 -select-uvrange >100m -select-time "
-               ">2015/06/03 -taql ANTENNA1<10");
+               ">2015/06/03 -taql ANTENNA1<10 -minuvw-m 30 -maxuvw-m 4e3");
     const msi_ms_selection *s = &o.selection;
     assert_string_equal(s->data_column, "MODEL_DATA");
     assert_true(s->n_field == 2 && s->fields[0] == 3 && s->fields[1] == 1 && !s->all_fields);
     assert_true(s->n_spw == 2 && s->spws[0] == 0 && s->spws[1] == 2);
     assert_true(s->channel_begin == 4 && s->channel_end == 64 && s->interval_begin == 1 && s->interval_end == 9);
     assert_true(s->min_uv_lambda == 10 && s->max_uv_lambda == 2e4);
+    assert_true(s->min_uvw_m == 30 && s->max_uvw_m == 4e3);
     assert_string_equal(s->mssel_spw, "0:5~60");
     assert_string_equal(s->mssel_antenna, "!DA41");
     assert_string_equal(s->mssel_uvrange, ">100m");
@@ -283,7 +286,7 @@ static void test_refused_values(void **state)
     (void)state;
     refused_value("-sizes 2 2", "-sizes:", "did you mean -size?");
     refused_value("-acuracy 1e-4", "-acuracy:", "did you mean -accuracy?");
-    refused_value("-niter 1000", "-niter:", "no such option");
+    refused_value("-niter 1000", "-niter 1000:", "not deconvolved");
     refused_value("-qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq", "-qqq", "no such option");
     refused_value("-weig natural", "-weig:", "did you mean -weight?");
     refused_value("---size 3 3", "---size:", "no such option");
@@ -310,6 +313,7 @@ static void test_refused_values(void **state)
     refused_value("-channel-range -1 8", "-channel-range -1 8:", "BEGIN < END");
     refused_value("-interval 5", "-interval a.ms:", "");
     refused_value("-minuv-l 10 -maxuv-l 10", "-minuv-l 10:", "smaller");
+    refused_value("-minuvw-m 10 -maxuvw-m 10", "-minuvw-m 10:", "smaller");
     refused_value("-minuv-l -1", "-minuv-l -1:", "0 to");
     refused_value("-field 1,", "-field 1,:", "or all");
     refused_value("-field -1", "-field -1:", "or all");
@@ -331,6 +335,83 @@ static void test_refused_values(void **state)
     refused("-size 64 64 -scale", "-scale: an argument is missing", "-scale ANGLE");
     refused("~", "the path", "");
     refused("", "no Measurement Set", "");
+}
+
+/* WSClean's options: names once each; those that are the same here have a row, those that are not have none. */
+static void test_wsclean_table(void **state)
+{
+    (void)state;
+    int n_noted = 0;
+    for (int i = 0; i < msi_wsclean_count; i++) {
+        const msi_wsclean_option *w = &msi_wsclean_table[i];
+        assert_ptr_equal(msi_wsclean_find(w->name), w);
+        if ((w->is == MSI_WSCLEAN_SAME) != (msi_option_find(w->name) != NULL)) fail_msg("-%s", w->name);
+        n_noted += w->is == MSI_WSCLEAN_ACCEPTED || w->is == MSI_WSCLEAN_MAPPED;
+        assert_true(w->n_argument >= 0 && w->n_argument <= 3);
+        const int has_reason = w->is == MSI_WSCLEAN_ACCEPTED || w->is == MSI_WSCLEAN_REFUSED;
+        if (has_reason != (w->why != NULL) || !w->value != !w->else_why) fail_msg("-%s", w->name);
+        if (w->is != MSI_WSCLEAN_MAPPED) continue;
+        const msi_option *own = msi_option_find(w->own);
+        assert_non_null(own);
+        assert_int_equal(msi_option_arity(own, NULL), w->n_argument);
+    }
+    assert_true(n_noted <= MSI_MAX_NOTE);
+    assert_null(msi_wsclean_find("nonsense"));
+}
+
+static void test_wsclean_lines(void **state)
+{
+    (void)state;
+    msi_options o = parsed("-niter 0 -reorder --no-update-model-required -use-wgridder -wgridder-accuracy 1e-5 "
+                           "-parallel-gridding 4 -no-dirty -nwlayers-for-size 4096 4096 -reorder -grid-mode kb");
+    assert_true(o.accuracy == 1e-5 && o.n_ms == 1);
+    assert_string_equal(o.ms_paths[0], "a.ms");
+    assert_int_equal(o.n_note, 9);
+    assert_string_equal(o.note[0]->name, "niter");
+    msi_options_free(&o);
+    o = parsed("");
+    assert_int_equal(o.n_note, 0);
+    msi_options_free(&o);
+
+    refused_value("-mgain 0.8", "-mgain:", "not deconvolved");
+    refused_value("-restore a b c", "-restore:", "not restored");
+    refused_value("-grid-mode nn", "-grid-mode nn:", "-accuracy");
+    refused_value("-wgridder-accuracy 1", "-accuracy 1:", "1e-12 to 0.01");
+    refused_value("-name -reorder", "-name: an argument is missing before -reorder", "-name PREFIX");
+    refused_value("-parallel-gridding -reorder", "-parallel-gridding: an argument is missing before -reorder", "VALUE");
+    refused(NEEDED "-nwlayers", "-nwlayers: an argument is missing", "-nwlayers VALUE");
+    refused(NEEDED "a.ms -reorder", "-reorder:", "before the Measurement Sets");
+}
+
+static void suggests(const char *word, const char *names)
+{
+    char got[MSI_SUGGESTION_SIZE];
+    msi_suggestion(got, word);
+    if (strcmp(got, names) != 0) fail_msg("-%s: \"%s\", not \"%s\"", word, got, names);
+}
+
+/* What is offered resembles the misspelt name in its stem, WSClean's names included; what means another thing is not.
+ */
+static void test_suggestions(void **state)
+{
+    (void)state;
+    static const char *const near[][2] = {{"acuracy", "-accuracy"},
+                                          {"weig", "-weight"},
+                                          {"sizes", "-size"},
+                                          {"mgian", "-mgain"},
+                                          {"makepsf", "-make-psf"},
+                                          {"data_column", "-data-column"},
+                                          {"datacolumn", "-data-column"},
+                                          {"auto-treshold", "-auto-threshold"},
+                                          {"maxuv-m", "-maxuvw-m"},
+                                          {"no-reoder", "-no-reorder"},
+                                          {"intervals", "-intervals-out or -interval"},
+                                          {"fit-spectral-pols", "-fit-spectral-pol"}};
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++) suggests(near[i][0], near[i][1]);
+    /* Each was near enough to some option in letters alone: -force, -scale, -mem, -png, -size, -field .. */
+    static const char *const far[] = {"cores", "scans",   "mode",    "gpu", "imsize", "yield",
+                                      "cell",  "threads", "uvtaper", "x",   "",       "-"};
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
 }
 
 static msi_options parsed_predict(const char *line)
@@ -382,10 +463,16 @@ static void test_predict(void **state)
 static void test_predict_refused(void **state)
 {
     (void)state;
-    static const char *const imaging[] = {
-        "-size 64 64",      "-scale 1asec",          "-pol I",     "-make-psf",  "-make-psf-only",  "-channels-out 1",
-        "-intervals-out 1", "-shift 1deg 1deg",      "-minuv-l 0", "-maxuv-l 1", "-weight natural", "-mf-weighting",
-        "-no-mf-weighting", "-taper-gaussian 1amin", "-overwrite", "-png",       "-save-weights",   "-save-uv"};
+    static const char *const imaging[] = {"-size 64 64",      "-scale 1asec",
+                                          "-pol I",           "-make-psf",
+                                          "-make-psf-only",   "-channels-out 1",
+                                          "-intervals-out 1", "-shift 1deg 1deg",
+                                          "-minuv-l 0",       "-maxuv-l 1",
+                                          "-minuvw-m 0",      "-maxuvw-m 1",
+                                          "-weight natural",  "-mf-weighting",
+                                          "-no-mf-weighting", "-taper-gaussian 1amin",
+                                          "-overwrite",       "-png",
+                                          "-save-weights",    "-save-uv"};
     for (size_t i = 0; i < sizeof imaging / sizeof *imaging; i++) {
         char begin[40];
         snprintf(begin, sizeof begin, "%.*s:", (int)strcspn(imaging[i], " "), imaging[i]);
@@ -515,6 +602,9 @@ int main(void)
         cmocka_unit_test(test_help_and_version),
         cmocka_unit_test(test_refused_sizes_and_scales),
         cmocka_unit_test(test_refused_values),
+        cmocka_unit_test(test_wsclean_table),
+        cmocka_unit_test(test_wsclean_lines),
+        cmocka_unit_test(test_suggestions),
         cmocka_unit_test(test_predict),
         cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_command_line_is_quoted),

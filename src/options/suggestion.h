@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What a misspelt option may have meant. */
+#ifndef MSI_SRC_SUGGESTION_H
+#define MSI_SRC_SUGGESTION_H
+
+enum { MSI_SUGGESTION_SIZE = 128 };
+
+/*
+ * msi_suggestion - the options, WSClean's among them, whose names a misspelt one resembles: letter by letter in each of
+ * the words between dashes, whose first letters must agree. Of several equally near ones up to three are named, because
+ * options that look alike may mean different things.
+ *
+ * Given:    name, without its dashes
+ * Returned: out [MSI_SUGGESTION_SIZE], such as "-size" or "-interval or -intervals-out"
+ * Returns:  how many are named; 0: none is near, out is ""
+ */
+int msi_suggestion(char *out, const char *name);
+
+#endif

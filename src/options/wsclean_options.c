@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/options/wsclean_options.h"
+
+#include <string.h>
+
+#include "core/status.h"
+
+#define SAME(option)                                                                                                   \
+    {                                                                                                                  \
+        .name = (option), .is = MSI_WSCLEAN_SAME                                                                       \
+    }
+#define ACCEPTED(option, n, reason)                                                                                    \
+    {                                                                                                                  \
+        .name = (option), .is = MSI_WSCLEAN_ACCEPTED, .n_argument = (n), .why = (reason)                               \
+    }
+#define ACCEPTED_AS(option, only, reason, other)                                                                       \
+    {                                                                                                                  \
+        .name = (option), .is = MSI_WSCLEAN_ACCEPTED, .n_argument = 1, .why = (reason), .value = (only),               \
+        .else_why = (other)                                                                                            \
+    }
+#define MAPPED(option, n, row)                                                                                         \
+    {                                                                                                                  \
+        .name = (option), .is = MSI_WSCLEAN_MAPPED, .n_argument = (n), .own = (row)                                    \
+    }
+#define REFUSED(option, n, reason)                                                                                     \
+    {                                                                                                                  \
+        .name = (option), .is = MSI_WSCLEAN_REFUSED, .n_argument = (n), .why = (reason)                                \
+    }
+
+#define DECONVOLUTION                                                                                                  \
+    "images are not deconvolved yet; leave the option out, or give -niter 0, and clean the dirty image with "          \
+    "its PSF (-make-psf) by another program"
+#define PRIMARY_BEAM "primary beams are not known yet; correct the finished image for the beam"
+#define ATERMS       "a-terms are not known yet; what is the same for all directions can be applied to the data before"
+#define FACETS       "there are no facets, the whole image is exact in w; apply solutions to the data before"
+
+/* By what they are about. */
+const msi_wsclean_option msi_wsclean_table[] = {
+    SAME("version"),
+    SAME("j"),
+    SAME("mem"),
+    SAME("abs-mem"),
+    SAME("verbose"),
+    SAME("v"),
+    SAME("log-time"),
+    SAME("quiet"),
+    SAME("temp-dir"),
+    SAME("save-weights"),
+    SAME("save-uv"),
+    SAME("dry-run"),
+    SAME("weight"),
+    SAME("super-weight"),
+    SAME("mf-weighting"),
+    SAME("no-mf-weighting"),
+    SAME("taper-gaussian"),
+    SAME("name"),
+    SAME("size"),
+    SAME("padding"),
+    SAME("scale"),
+    SAME("predict"),
+    SAME("channels-out"),
+    SAME("shift"),
+    SAME("make-psf"),
+    SAME("make-psf-only"),
+    SAME("pol"),
+    SAME("interval"),
+    SAME("intervals-out"),
+    SAME("channel-range"),
+    SAME("field"),
+    SAME("spws"),
+    SAME("data-column"),
+    SAME("maxuvw-m"),
+    SAME("minuvw-m"),
+    SAME("maxuv-l"),
+    SAME("minuv-l"),
+
+    /* Speed and order of reading. */
+    ACCEPTED("parallel-gridding", 1, "the gridder uses all threads (-j) by itself"),
+    ACCEPTED("parallel-reordering", 1, "samples are put in order by all threads (-j)"),
+    ACCEPTED("no-work-on-master", 0, "there are no other hosts to leave the work to"),
+    ACCEPTED("reorder", 0, "samples are kept in the gridder's own order; the sets are not reordered"),
+    ACCEPTED("no-reorder", 0, "samples are kept in the gridder's own order; the sets are not reordered"),
+    MAPPED("wgridder-accuracy", 1, "accuracy"),
+    ACCEPTED("use-wgridder", 0, "the default gridder is one of this kind"),
+    ACCEPTED("use-idg", 0, "the default gridder keeps -accuracy without it"),
+    ACCEPTED("idg-mode", 1, "-backend says where gridding runs"),
+    ACCEPTED("nwlayers", 1, "the number of w-planes follows from -accuracy"),
+    ACCEPTED("nwlayers-factor", 1, "the number of w-planes follows from -accuracy"),
+    ACCEPTED("nwlayers-for-size", 2, "the number of w-planes follows from -accuracy"),
+    ACCEPTED("small-inversion", 0, "the grid's size follows from -accuracy and -padding"),
+    ACCEPTED("no-small-inversion", 0, "the grid's size follows from -accuracy and -padding"),
+    ACCEPTED_AS("grid-mode", "kb", "the window follows from -accuracy",
+                "the window follows from -accuracy, which a larger value relaxes; leave the option out"),
+    ACCEPTED("kernel-size", 1, "the window's width follows from -accuracy"),
+    ACCEPTED("oversampling", 1, "the window is computed as finely as -accuracy needs"),
+    REFUSED("direct-ft", 0, "no direct sum is made; -accuracy 1e-12 comes as near to it as double precision allows"),
+
+    /* What is written. */
+    ACCEPTED("no-update-model-required", 0, "images change no set"),
+    ACCEPTED("update-model-required", 0,
+             "without deconvolution there is no model to be written; -predict writes one that you have"),
+    ACCEPTED("no-dirty", 0, "without deconvolution the dirty image is the result, and it is written"),
+    REFUSED("store-imaging-weights", 0, "imaging writes into no set; -save-weights writes the gridded weights as FITS"),
+    REFUSED("reuse-psf", 1, "nothing reads a PSF; -make-psf makes it anew"),
+    REFUSED("reuse-dirty", 1, "nothing reads a dirty image; it is made anew"),
+
+    /* Weights and samples. */
+    ACCEPTED_AS("visibility-weighting-mode", "normal", "weights are those of the set",
+                "weights are those of the set; write others into a copy's WEIGHT_SPECTRUM"),
+    REFUSED("no-normalize-for-weighting", 0,
+            "images are divided by the sum of weights; multiply by the card WSCIMGWG to undo it"),
+    REFUSED("weighting-rank-filter", 1,
+            "weights are not filtered; -weight briggs with a larger robustness evens them out less"),
+    REFUSED("weighting-rank-filter-size", 1,
+            "weights are not filtered; -weight briggs with a larger robustness evens them out less"),
+    REFUSED("taper-tukey", 1, "there is no such taper; -taper-gaussian tapers smoothly, -maxuv-l cuts"),
+    REFUSED("taper-inner-tukey", 1, "there is no such taper; -minuv-l cuts"),
+    REFUSED("taper-edge", 1, "there is no such taper; -maxuv-l cuts"),
+    REFUSED("taper-edge-tukey", 1, "there is no such taper; -taper-gaussian tapers smoothly, -maxuv-l cuts"),
+    REFUSED("use-weights-as-taper", 0,
+            "densities are those of the weighted samples; -weight natural keeps the set's weights"),
+    REFUSED("baseline-averaging", 1, "samples are not averaged; average the set before, or image it as it is"),
+    REFUSED("simulate-noise", 1, "data are imaged as they are; msimage-makems -noise simulates"),
+    REFUSED("simulate-baseline-noise", 1, "data are imaged as they are; msimage-makems -noise simulates"),
+    REFUSED("even-timesteps", 0, "time steps are chosen as ranges; see -interval, -intervals-out and -taql"),
+    REFUSED("odd-timesteps", 0, "time steps are chosen as ranges; see -interval, -intervals-out and -taql"),
+    REFUSED("maxw", 1,
+            "every w is gridded at little cost; to leave rows out all the same: -taql 'abs(UVW[3]) < METRES'"),
+    REFUSED("gap-channel-division", 0,
+            "channels are divided evenly; image each part of the band by -channel-range or -spws"),
+    REFUSED("channel-division-frequencies", 1,
+            "channels are divided evenly; image each part of the band by -channel-range or -spws"),
+
+    /* Deconvolution. */
+    ACCEPTED_AS("niter", "0", "nothing is deconvolved", DECONVOLUTION),
+    REFUSED("continue", 0, DECONVOLUTION),
+    REFUSED("subtract-model", 0,
+            "imaging subtracts nothing; -predict -predict-op subtract -output-column NAME, then -data-column NAME"),
+    REFUSED("save-first-residual", 0, DECONVOLUTION),
+    REFUSED("nmiter", 1, DECONVOLUTION),
+    REFUSED("threshold", 1, DECONVOLUTION),
+    REFUSED("auto-threshold", 1, DECONVOLUTION),
+    REFUSED("auto-mask", 1, DECONVOLUTION),
+    REFUSED("local-rms", 0, DECONVOLUTION),
+    REFUSED("local-rms-window", 1, DECONVOLUTION),
+    REFUSED("local-rms-method", 1, DECONVOLUTION),
+    REFUSED("gain", 1, DECONVOLUTION),
+    REFUSED("mgain", 1, DECONVOLUTION),
+    REFUSED("join-polarizations", 0, DECONVOLUTION),
+    REFUSED("link-polarizations", 1, DECONVOLUTION),
+    REFUSED("join-channels", 0, DECONVOLUTION),
+    REFUSED("spectral-correction", 2, DECONVOLUTION),
+    REFUSED("no-fast-subminor", 0, DECONVOLUTION),
+    REFUSED("multiscale", 0, DECONVOLUTION),
+    REFUSED("multiscale-scale-bias", 1, DECONVOLUTION),
+    REFUSED("multiscale-max-scales", 1, DECONVOLUTION),
+    REFUSED("multiscale-scales", 1, DECONVOLUTION),
+    REFUSED("multiscale-shape", 1, DECONVOLUTION),
+    REFUSED("multiscale-gain", 1, DECONVOLUTION),
+    REFUSED("multiscale-convolution-padding", 1, DECONVOLUTION),
+    REFUSED("no-multiscale-fast-subminor", 0, DECONVOLUTION),
+    REFUSED("python-deconvolution", 1, DECONVOLUTION),
+    REFUSED("iuwt", 0, DECONVOLUTION),
+    REFUSED("iuwt-snr-test", 0, DECONVOLUTION),
+    REFUSED("no-iuwt-snr-test", 0, DECONVOLUTION),
+    REFUSED("moresane-ext", 1, DECONVOLUTION),
+    REFUSED("moresane-arg", 1, DECONVOLUTION),
+    REFUSED("moresane-sl", 1, DECONVOLUTION),
+    REFUSED("save-source-list", 0, DECONVOLUTION),
+    REFUSED("clean-border", 1, DECONVOLUTION),
+    REFUSED("fits-mask", 1, DECONVOLUTION),
+    REFUSED("casa-mask", 1, DECONVOLUTION),
+    REFUSED("horizon-mask", 1, DECONVOLUTION),
+    REFUSED("no-negative", 0, DECONVOLUTION),
+    REFUSED("negative", 0, DECONVOLUTION),
+    REFUSED("stop-negative", 0, DECONVOLUTION),
+    REFUSED("fit-spectral-pol", 1, DECONVOLUTION),
+    REFUSED("fit-spectral-log-pol", 1, DECONVOLUTION),
+    REFUSED("force-spectrum", 1, DECONVOLUTION),
+    REFUSED("deconvolution-channels", 1, DECONVOLUTION),
+    REFUSED("squared-channel-joining", 0, DECONVOLUTION),
+    REFUSED("parallel-deconvolution", 1, DECONVOLUTION),
+    REFUSED("deconvolution-threads", 1, DECONVOLUTION),
+
+    /* The restoring beam. */
+    REFUSED("restore", 3, "models are not restored onto residuals"),
+    REFUSED("restore-list", 3, "models are not restored onto residuals"),
+    REFUSED("beam-size", 1, "nothing is restored with a beam; -make-psf writes the fitted one into the headers"),
+    REFUSED("beam-shape", 3, "nothing is restored with a beam; -make-psf writes the fitted one into the headers"),
+    ACCEPTED("fit-beam", 0, "the beam is fitted wherever the PSF is made (-make-psf)"),
+    REFUSED("no-fit-beam", 0, "the beam is fitted where the PSF is made; without -make-psf there is none"),
+    ACCEPTED("beam-fitting-size", 1, "the fit takes the PSF's main lobe, whatever its size"),
+    REFUSED("theoretic-beam", 0, "only a fitted beam is written; -make-psf fits it"),
+    REFUSED("circular-beam", 0, "the fitted beam is elliptical; BMAJ and BMIN stand in the headers (-make-psf)"),
+    ACCEPTED("elliptical-beam", 0, "the fitted beam is elliptical"),
+
+    /* Primary beams, a-terms and facets. */
+    REFUSED("apply-primary-beam", 0, PRIMARY_BEAM),
+    REFUSED("reuse-primary-beam", 0, PRIMARY_BEAM),
+    REFUSED("use-differential-lofar-beam", 0, PRIMARY_BEAM),
+    REFUSED("primary-beam-limit", 1, PRIMARY_BEAM),
+    REFUSED("mwa-path", 1, PRIMARY_BEAM),
+    REFUSED("save-psf-pb", 0, PRIMARY_BEAM),
+    REFUSED("pb-grid-size", 1, PRIMARY_BEAM),
+    REFUSED("beam-model", 1, PRIMARY_BEAM),
+    REFUSED("beam-mode", 1, PRIMARY_BEAM),
+    REFUSED("beam-normalisation-mode", 1, PRIMARY_BEAM),
+    REFUSED("aterm-config", 1, ATERMS),
+    REFUSED("grid-with-beam", 0, ATERMS),
+    REFUSED("beam-aterm-update", 1, ATERMS),
+    REFUSED("aterm-kernel-size", 1, ATERMS),
+    REFUSED("save-aterms", 0, ATERMS),
+    REFUSED("apply-facet-solutions", 2, FACETS),
+    REFUSED("apply-facet-beam", 0, FACETS),
+    REFUSED("facet-beam-update", 1, FACETS),
+    REFUSED("facet-regions", 1, FACETS),
+};
+
+const int msi_wsclean_count = sizeof msi_wsclean_table / sizeof *msi_wsclean_table;
+
+const msi_wsclean_option *msi_wsclean_find(const char *name)
+{
+    for (int i = 0; i < msi_wsclean_count; i++)
+        if (strcmp(name, msi_wsclean_table[i].name) == 0) return &msi_wsclean_table[i];
+    return NULL;
+}
+
+void msi_wsclean_describe(char *out, size_t size, const msi_wsclean_option *option)
+{
+    if (option->is == MSI_WSCLEAN_MAPPED)
+        snprintf(out, size, "WSClean's -%s is taken as -%s", option->name, option->own);
+    else if (option->is == MSI_WSCLEAN_SAME)
+        snprintf(out, size, "WSClean's -%s is the same here", option->name);
+    else
+        snprintf(out, size, "WSClean's -%s%s%s is %s: %s", option->name, option->value ? " " : "",
+                 option->value ? option->value : "", option->is == MSI_WSCLEAN_REFUSED ? "refused" : "accepted",
+                 option->why);
+}
+
+int msi_wsclean_check(const msi_wsclean_option *option, const char *first)
+{
+    if (option->is == MSI_WSCLEAN_REFUSED) return msi_error_set(MSI_EUSAGE, "-%s: %s", option->name, option->why);
+    if (option->value && (!first || strcmp(first, option->value) != 0))
+        return msi_error_set(MSI_EUSAGE, "-%s %s: %s", option->name, first ? first : "", option->else_why);
+    return MSI_OK;
+}

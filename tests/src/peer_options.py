@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""peer_options.py MSIMAGE: every option that WSClean's help prints is the same here, accepted, mapped or refused with a
+reason, and takes as many arguments, so that none swallows the Measurement Set."""
+import re
+import subprocess
+import sys
+
+from program_suite import skip_without
+
+skip_without("wsclean")
+
+# WSClean's help does not name the arguments of these.
+UNNAMED = {"multiscale-scale-bias": 1, "local-rms-window": 1, "local-rms-method": 1, "beam-model": 1, "beam-mode": 1,
+           "beam-normalisation-mode": 1, "link-polarizations": 1}
+# The argument that an accepted or mapped option is tried with, where it is not 1.
+VALUES = {"niter": "0", "grid-mode": "kb", "visibility-weighting-mode": "normal", "wgridder-accuracy": "1e-5"}
+RUN = ["-size", "64", "64", "-scale", "1asec"]
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def options():
+    """Name and number of arguments of each option; some lines hold two."""
+    text = subprocess.run(["wsclean", "--help"], capture_output=True, text=True, check=False).stdout
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("-"):
+            n_argument = len(re.findall(r"<[^>]*>|\[[^]]*\]", line))
+            # -grid-mode <"nn", ..> and <name1[,name2]> hold brackets of their own.
+            bare = re.sub(r"<.*>|\[[^]]*\]", "", line)
+            if re.search(r"<[^>]*\[", line):
+                n_argument = line.count("<")
+            for name in re.findall(r"(?<![\w-])-([a-z][a-z0-9-]*)", bare):
+                found[name] = UNNAMED.get(name, n_argument)
+    return found
+
+
+def complaint(msimage, name, n_argument):
+    """What is wrong with an option, or None; and its class."""
+    code, told, err = run(msimage, "-help", name)
+    if code:
+        return "unknown", "-help: exit %d, %s" % (code, err)
+    if told.startswith("  -"):
+        # The option's own line: "  -verbose, -v", "  -size WIDTH HEIGHT", "  -weight MODE [ROBUST]".
+        words = re.match(r"  -[\w-]+(?:, -\w+)?((?: \[?[A-Z]+\]?)*)", told).group(1).split()
+        plain = [w for w in words if not w.startswith("[")]
+        return "same", None if len(plain) == n_argument else "takes %s, WSClean's %d" % (words, n_argument)
+    kind = re.search(r"is (accepted|taken as|refused)", told).group(1)
+    values = [VALUES.get(name, "1")] * n_argument
+    code, out, err = run(msimage, *RUN, "-" + name, *values, "no-such-set.ms")
+    if kind == "refused":
+        fine = code == 2 and err.count("\n") == 1 and "-%s: " % name in err and "no such option" not in err
+        return kind, None if fine else "exit %d, %s" % (code, err)
+    # The set is looked for, and is not an argument; the log has the option's line.
+    fine = code == 3 and "no-such-set.ms" in err.splitlines()[-1] and "WSClean's -%s" % name in err and not out
+    return kind, None if fine else "exit %d, %s" % (code, err)
+
+
+def main():
+    failures, count, found = 0, {}, options()
+    for name, n_argument in found.items():
+        kind, wrong = complaint(sys.argv[1], name, n_argument)
+        count[kind] = count.get(kind, 0) + 1
+        if wrong:
+            failures += 1
+            print("FAILED: -%s (%s): %s" % (name, kind, wrong))
+    print("%d options: %s" % (len(found), ", ".join("%d %s" % (n, kind) for kind, n in sorted(count.items()))))
+    if len(found) < 150:
+        failures += 1
+        print("FAILED: WSClean's help was not understood")
+    return failures != 0
+
+
+sys.exit(main())
