@@ -6,9 +6,9 @@
 
 #include "core/exit_code.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "io/fits/fits_image.h"
 #include "io/fits/sky_wcs.h"
-#include "src/options/units.h"
 
 /* Sidelobes of other sources move a dirty image's peak a little; more than this is a fault. */
 static const double LARGEST_FLUX_ERROR = 0.1, LARGEST_OFFSET_PIXELS = 1;

@@ -9,7 +9,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/options/units.h"
+#include "core/units.h"
 #include "testdata/makems_quantity.h"
 #include "testdata/sky_geometry.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/status.h"
 #include "core/types.h"
-#include "src/options/units.h"
+#include "core/units.h"
 
 typedef struct unit {
     const char *name;

@@ -9,7 +9,7 @@
 #include "core/memory.h"
 #include "core/pol.h"
 #include "core/status.h"
-#include "src/options/units.h"
+#include "core/units.h"
 
 enum { MIN_SIZE = 16, MAX_SIZE = 1 << 30, MAX_OPTION_NAME = 32 };
 

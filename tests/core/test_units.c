@@ -10,7 +10,7 @@
 
 #include "core/status.h"
 #include "core/types.h"
-#include "src/options/units.h"
+#include "core/units.h"
 
 #define DEG (MSI_PI / 180)
 

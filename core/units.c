@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/options/units.h"
+#include "core/units.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Numbers with and without units, as people write them on a command line. */
-#ifndef MSI_SRC_UNITS_H
-#define MSI_SRC_UNITS_H
+#ifndef MSI_CORE_UNITS_H
+#define MSI_CORE_UNITS_H
 
 #include <stdint.h>
 
