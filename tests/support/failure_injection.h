@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Calls that fail on demand. Programs link with --wrap (failures.cmake), which sends the calls that they make of
- * malloc, mmap, fftw_plan_many_dft and their like to failure_injection.c; what shared libraries call among themselves
- * stays. */
+/* Calls that fail on demand. Programs link with --wrap (tests/support/CMakeLists.txt), which sends the calls that they
+ * make of malloc, mmap, fftw_plan_many_dft and their like to failure_injection.c; what shared libraries call among
+ * themselves stays. */
 #ifndef MSI_TESTS_FAILURE_INJECTION_H
 #define MSI_TESTS_FAILURE_INJECTION_H
 

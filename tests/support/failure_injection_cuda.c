@@ -37,13 +37,9 @@ WRAP(cudaGetDeviceCount, (int *n), (n), cudaErrorInitializationError)
 WRAP(cudaGetDevice, (int *device), (device), cudaErrorInitializationError)
 WRAP(cudaSetDevice, (int device), (device), cudaErrorInvalidDevice)
 WRAP(cudaMemGetInfo, (size_t * n_free, size_t *n_total), (n_free, n_total), cudaErrorUnknown)
-WRAP(cudaMemcpy, (void *to, const void *from, size_t n, enum cudaMemcpyKind kind), (to, from, n, kind),
-     cudaErrorInvalidValue)
 WRAP(cudaMemcpyAsync, (void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t stream),
      (to, from, n, kind, stream), cudaErrorInvalidValue)
-WRAP(cudaMemset, (void *p, int value, size_t n), (p, value, n), cudaErrorInvalidValue)
 WRAP(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t stream), (p, value, n, stream), cudaErrorInvalidValue)
-WRAP(cudaDeviceSynchronize, (void), (), cudaErrorIllegalAddress)
 WRAP(cudaStreamSynchronize, (cudaStream_t stream), (stream), cudaErrorIllegalAddress)
 WRAP(cudaFuncSetAttribute, (const void *kernel, enum cudaFuncAttribute attribute, int value),
      (kernel, attribute, value), cudaErrorInvalidValue)
