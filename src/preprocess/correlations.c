@@ -5,6 +5,7 @@
 
 #include "core/status.h"
 
+/* A recipe gives a correlation's two Stokes parameters with their factors. */
 static const struct recipe {
     msi_pol corr, pol[2];
     msi_c64 factor[2];
@@ -15,6 +16,7 @@ static const struct recipe {
     {MSI_POL_RL, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, 1}}}, {MSI_POL_LR, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, -1}}},
 };
 
+/* Return the index of a plane, -1 where there is none. */
 static int find(msi_pol wanted, const msi_pol *planes, int n_plane)
 {
     for (int i = 0; i < n_plane; i++)
@@ -22,6 +24,7 @@ static int find(msi_pol wanted, const msi_pol *planes, int n_plane)
     return -1;
 }
 
+/* Add a plane to the sum; one that is missing, -1, is zero. */
 static void add_term(msi_unmix *u, int plane, msi_c64 factor)
 {
     if (plane < 0) return;
@@ -46,14 +49,15 @@ int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const m
     return msi_error_set(MSI_EINPUT, "the models are of hands that the set has not; give models of Stokes parameters");
 }
 
-void msi_correlations_form(const msi_unmix *unmix, int n_corr, int64_t n_row, int32_t n_chan, const msi_c64 *vis,
-                           int32_t first_chan, int32_t n_chan_out, msi_c32 *out)
+void msi_correlations_form(const msi_unmix *unmix, int n_corr, int64_t n_row, msi_channel_range channels,
+                           const msi_c64 *vis, int32_t n_chan_out, msi_c32 *out)
 {
+    const int32_t n_chan = channels.n;
     const int64_t n_sample = n_row * n_chan;
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < n_row; row++)
         for (int32_t c = 0; c < n_chan; c++) {
-            msi_c32 *to = out + (row * n_chan_out + first_chan + c) * n_corr;
+            msi_c32 *to = out + (row * n_chan_out + channels.first + c) * n_corr;
             const msi_c64 *from = vis + row * n_chan + c;
             for (int k = 0; k < n_corr; k++) {
                 const msi_unmix *u = &unmix[k];

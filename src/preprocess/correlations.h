@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From the visibilities of model planes to the correlations of a set: the inverse of stokes.h. */
+/* The visibilities of model planes become the correlations of a set: the inverse of stokes.h. */
 #ifndef MSI_SRC_CORRELATIONS_H
 #define MSI_SRC_CORRELATIONS_H
 
 #include "core/types.h"
+#include "src/preprocess/channel_range.h"
 
-/* How one correlation is formed from planes: sum of factor * V over none, one or two of them. */
+/* A correlation is formed from planes as the sum of factor * V over none, one or two of them. */
 typedef struct msi_unmix {
-    int n;
-    int plane[2];
-    msi_c64 factor[2];
+    int n;             /* 0, 1 or 2 */
+    int plane[2];      /* [n] which planes */
+    msi_c64 factor[2]; /* [n] */
 } msi_unmix;
 
 /*
- * msi_unmix_make - how a set's correlations are formed from model planes.
+ * msi_unmix_make - find how a set's correlations are formed from model planes.
  *
  * Given:    planes [n_plane]  either among I, Q, U, V or among the parallel hands XX, YY, RR, LL; one that is missing
  *                             is zero
@@ -27,11 +28,13 @@ int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const m
 /*
  * msi_correlations_form - form the correlations of some channels of a block.
  *
- * Given:    unmix [n_corr]; vis [..][n_row][n_chan] of the planes, Jy
- *           first_chan, n_chan_out  where the channels lie in the block's
- * Returned: out [n_row][n_chan_out][n_corr]; only channels [first_chan, first_chan + n_chan) are written
+ * Given:    unmix [n_corr]   of msi_unmix_make
+ *           channels         which channels of the block vis holds
+ *           vis [n_plane][n_row][channels.n]  of the planes that unmix was made for, Jy
+ *           n_chan_out       channels of the block
+ * Returned: out [n_row][n_chan_out][n_corr]  Jy; only the given channels are written
  */
-void msi_correlations_form(const msi_unmix *unmix, int n_corr, int64_t n_row, int32_t n_chan, const msi_c64 *vis,
-                           int32_t first_chan, int32_t n_chan_out, msi_c32 *out);
+void msi_correlations_form(const msi_unmix *unmix, int n_corr, int64_t n_row, msi_channel_range channels,
+                           const msi_c64 *vis, int32_t n_chan_out, msi_c32 *out);
 
 #endif

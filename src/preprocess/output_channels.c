@@ -14,6 +14,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* List the distinct frequencies of all spws, ascending; the caller frees *out. */
 static int sorted_frequencies(const msi_ms_reader *reader, double **out, int64_t *n_out)
 {
     int64_t n = 0, unique = 0;
@@ -34,7 +35,7 @@ static int sorted_frequencies(const msi_ms_reader *reader, double **out, int64_t
     return MSI_OK;
 }
 
-/* How many of n ascending values lie below a limit. */
+/* Count those of n ascending values that lie below a limit. */
 static int64_t n_below(const double *value, int64_t n, double limit)
 {
     int64_t low = 0, high = n;
@@ -48,7 +49,7 @@ static int64_t n_below(const double *value, int64_t n, double limit)
     return low;
 }
 
-/* The bands of the output channels: from the lower edge of the lowest channel to the upper edge of the highest. */
+/* Set the band of each output channel, from the lower edge of its lowest channel to the upper edge of its highest. */
 static void find_bands(msi_output_channels *c, const msi_ms_reader *reader)
 {
     for (int64_t i = 0; i < c->n; i++) {

@@ -1,37 +1,45 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Turns uvw and phases from one phase centre to another, exactly. */
+/* A phase shift turns uvw and phases from one phase centre to another, exactly. */
 #ifndef MSI_SRC_PHASE_SHIFT_H
 #define MSI_SRC_PHASE_SHIFT_H
 
 #include "core/types.h"
 
-/* A rotation of uvw and the path difference that goes with it. */
+/* A shift consists of a rotation of uvw and the path difference that goes with it. */
 typedef struct msi_phase_shift {
     double rotation[3][3]; /* new uvw = rotation * old uvw */
     double direction[3];   /* l, m, n - 1 of the new centre seen from the old one */
 } msi_phase_shift;
 
-/* msi_phase_shift_make - from one centre to another, both in the same frame. */
+/* msi_phase_shift_make - make the shift from one centre to another, radians, both in the same frame. */
 void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec);
 
 /*
- * msi_phase_shift_apply - shift rows.
+ * msi_phase_shift_apply - turn visibilities and their uvw from the old centre to the new one.
  *
- * Given and returned: uvw_m [n_row][3]; vis [n_plane][n_row][n_chan], multiplied by exp(-2 pi i (u l + v m + w (n-1)))
- *                     with the old uvw and the new centre's l, m, n
+ * Given:              freq_hz [n_chan]
+ * Given and returned: uvw_m [n_row][3]  metres
+ *                     vis [n_plane][n_row][n_chan], multiplied by exp(-2 pi i (u l + v m + w (n-1))) with the old uvw
+ *                     and the new centre's l, m, n
  */
 void msi_phase_shift_apply(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
                            const double *freq_hz, double *uvw_m, msi_c64 *vis);
 
 /*
- * The transpose, for visibilities predicted at the new centre: msi_phase_shift_rotate gives their uvw,
- * msi_phase_shift_predicted turns them to the old centre.
+ * msi_phase_shift_rotate - turn uvw alone: where visibilities are to be predicted at the new centre.
  *
- * Given:    uvw_m [n_row][3]  as the old centre has them
- * Returned: turned_m [n_row][3]
- * Given and returned: vis [n_plane][n_row][n_chan], multiplied by exp(+2 pi i (u l + v m + w (n-1)))
+ * Given:    uvw_m [n_row][3]     metres, of the old centre
+ * Returned: turned_m [n_row][3]  metres, of the new centre
  */
 void msi_phase_shift_rotate(const msi_phase_shift *shift, int64_t n_row, const double *uvw_m, double *turned_m);
+
+/*
+ * msi_phase_shift_predicted - turn visibilities predicted at the new centre to the old one: the transpose of
+ * msi_phase_shift_apply.
+ *
+ * Given:              freq_hz [n_chan]; uvw_m [n_row][3]  metres, of the old centre
+ * Given and returned: vis [n_plane][n_row][n_chan], multiplied by exp(+2 pi i (u l + v m + w (n-1)))
+ */
 void msi_phase_shift_predicted(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
                                const double *freq_hz, const double *uvw_m, msi_c64 *vis);
 

@@ -8,7 +8,7 @@
 #include "core/pol.h"
 #include "core/status.h"
 
-/* The two correlations of each Stokes parameter with their factors, for linear and circular feeds. */
+/* A recipe gives a Stokes parameter's two correlations with their factors; linear feeds come first, then circular. */
 static const struct recipe {
     msi_pol pol, corr[2];
     msi_c64 factor[2];
@@ -37,6 +37,7 @@ int msi_planes_of(const msi_pol *pol, int n_pol, msi_plane planes[MSI_MAX_PLANES
     return n;
 }
 
+/* Return the index of a correlation, -1 where there is none. */
 static int find(msi_pol wanted, const msi_pol *corr, int n_corr)
 {
     for (int i = 0; i < n_corr; i++)
@@ -44,6 +45,7 @@ static int find(msi_pol wanted, const msi_pol *corr, int n_corr)
     return -1;
 }
 
+/* Find the mix of one plane. Return 0 where the correlations do not give it. */
 static int mix_one(msi_mix *mix, const msi_plane *plane, const msi_pol *corr, int n_corr)
 {
     int at = find(plane->pol, corr, n_corr);
@@ -88,7 +90,8 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_
 
 enum drop_reason { KEPT, FLAGGED, WEIGHT, NOT_FINITE, TOO_LARGE, N_REASON };
 
-/* The sample of one plane: its weight, 0 where it is dropped, and why. */
+/* Form one plane's sample from its correlations [n_corr]. Return why it is dropped, with value and weight 0, or KEPT.
+ */
 static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *data, const float *weight,
                                           const uint8_t *flag, msi_c64 *value, float *sample_weight)
 {
@@ -119,15 +122,16 @@ static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *dat
     return KEPT;
 }
 
-void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, int32_t first_chan, int32_t n_chan,
-                     msi_c64 *vis, float *weight, msi_sample_dropped *dropped)
+void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels, msi_c64 *vis,
+                     float *weight, msi_sample_dropped *dropped)
 {
+    const int32_t n_chan = channels.n;
     int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
 #pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large)
     for (int64_t row = 0; row < b->n_row; row++) {
         int64_t count[N_REASON] = {0};
         for (int32_t c = 0; c < n_chan; c++) {
-            int64_t from = (row * b->n_chan + first_chan + c) * b->n_corr;
+            int64_t from = (row * b->n_chan + channels.first + c) * b->n_corr;
             for (int p = 0; p < n_plane; p++) {
                 int64_t to = ((int64_t)p * b->n_row + row) * n_chan + c;
                 enum drop_reason why =

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From correlations to the real image planes asked for: Stokes parameters or raw correlations. */
+/* Correlations become the real image planes asked for: Stokes parameters or raw correlations. */
 #ifndef MSI_SRC_STOKES_H
 #define MSI_SRC_STOKES_H
 
 #include "core/types.h"
 #include "core/vis_block.h"
 #include "io/ms/ms_reader.h"
+#include "src/preprocess/channel_range.h"
 
 enum { MSI_MAX_PLANES = 16 };
 
-/* The weight of a Stokes parameter's sample, of its correlations' weights: the smaller one is WSClean's, the mean
- * CASA's. */
+/* A Stokes parameter's sample takes the smaller weight of its correlations, as in WSClean, or their mean, as in
+ * CASA. */
 typedef enum msi_stokes_weight { MSI_STOKES_WEIGHT_SMALLER, MSI_STOKES_WEIGHT_MEAN } msi_stokes_weight;
 
 /* A plane is a real image. A raw cross-hand's image is complex: its imaginary part is a plane of its own. */
 typedef struct msi_plane {
     msi_pol pol;
-    int imaginary;
+    int imaginary; /* 1: the imaginary part of a raw cross-hand's image */
 } msi_plane;
 
-/* Samples of the first plane left out, by reason; each is counted once, under the first reason that holds. */
+/* Samples of the first plane that are left out are counted by reason, each once, under the first reason that holds. */
 typedef struct msi_sample_dropped {
     int64_t flagged;         /* FLAG of a correlation used */
     int64_t weight;          /* weight not finite or not positive */
@@ -27,23 +28,26 @@ typedef struct msi_sample_dropped {
     int64_t data_too_large;  /* beyond 1e30 */
 } msi_sample_dropped;
 
-/* msi_planes_of - the planes that imaging the given polarisations takes, in order. Returns their number. */
+/* msi_planes_of - list the planes that imaging pol [n_pol] takes, in order, MSI_MAX_PLANES at most. Returns their
+ * number. */
 int msi_planes_of(const msi_pol *pol, int n_pol, msi_plane planes[MSI_MAX_PLANES]);
 
-/* How one plane is formed from a set's correlations: sum of factor * V over one or two of them. */
+/* A plane is formed from a set's correlations as the sum of factor * V over one or two of them. */
 typedef struct msi_mix {
-    int n;
-    int corr[2];
-    msi_c64 factor[2];
+    int n;             /* 1 or 2 */
+    int corr[2];       /* [n] which correlations */
+    msi_c64 factor[2]; /* [n] */
     msi_stokes_weight weight;
 } msi_mix;
 
 /*
- * msi_mix_make - the mixes of planes for a set with the given correlations.
+ * msi_mix_make - find how planes are formed from the correlations of a set.
  *
  * Linear feeds Q = (XX-YY)/2, U = (XY+YX)/2, V = (XY-YX)/2i; circular Q = (RL+LR)/2, U = (RL-LR)/2i, V = (RR-LL)/2;
  * I = (p+q)/2 of the parallel hands, or the one hand there is.
- * Returns: 0, MSI_EINPUT (the set has no correlations for it; the message lists those it has)
+ * Given:    planes [n_plane]; corr [n_corr]  the set's correlations, in the order of its data
+ * Returned: mix [n_plane]
+ * Returns:  0, MSI_EINPUT (the set has no correlations for a plane; the message lists those it has)
  */
 int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_weight weight, const msi_pol *corr,
                  int n_corr);
@@ -51,12 +55,15 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_
 /*
  * msi_stokes_form - form the planes of rows and channels of a block.
  *
- * Given:    block, mix [n_plane]; channels [first_chan, first_chan + n_chan)
- * Returned: vis, weight [n_plane][n_row][n_chan]; weight 0 and visibility 0 where a plane's sample is left out;
- *           *dropped counted on
+ * Given:    block          data, weights and flags as read
+ *           mix [n_plane]  of msi_mix_make, for the block's set
+ *           channels       of the block
+ * Returned: vis, weight [n_plane][n_row][channels.n]  Jy, and of the weights as read; both 0 where a plane's sample is
+ *           left out
+ * Given and returned: *dropped  counted on
  * Notes:    a sample is left out where any correlation used is. Finite data up to 1e30 is never altered.
  */
-void msi_stokes_form(const msi_ms_block *block, const msi_mix *mix, int n_plane, int32_t first_chan, int32_t n_chan,
+void msi_stokes_form(const msi_ms_block *block, const msi_mix *mix, int n_plane, msi_channel_range channels,
                      msi_c64 *vis, float *weight, msi_sample_dropped *dropped);
 
 #endif

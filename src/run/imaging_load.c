@@ -35,7 +35,7 @@ static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, ms
     const double *freq_hz = block->freq_hz + first, *uvw_m = block->uvw_m;
     const int64_t n_value = spec->n_plane * block->n_row * (end - first);
     MSI_TRY(msi_block_workspace_fit(w, spec->shift_set ? block->n_row : 0, n_value, n_value));
-    msi_stokes_form(block, l->mix, spec->n_plane, first, end - first, w->vis, w->weight, dropped);
+    msi_stokes_form(block, l->mix, spec->n_plane, (msi_channel_range){first, end - first}, w->vis, w->weight, dropped);
     if (spec->shift_set) {
         msi_phase_shift shift;
         msi_phase_shift_make(&shift, block->ra_rad, block->dec_rad, spec->ra_rad, spec->dec_rad);

@@ -167,7 +167,8 @@ static int form_block(run *r, const msi_ms_block *block, msi_c32 *out)
         if (turns)
             msi_phase_shift_predicted(&shift, block->n_row, n_chan, models->n_plane, freq_hz, block->uvw_m,
                                       r->workspace.vis);
-        msi_correlations_form(unmix, block->n_corr, block->n_row, n_chan, r->workspace.vis, first, block->n_chan, out);
+        msi_correlations_form(unmix, block->n_corr, block->n_row, (msi_channel_range){first, n_chan}, r->workspace.vis,
+                              block->n_chan, out);
     }
     return MSI_OK;
 }

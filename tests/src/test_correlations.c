@@ -39,7 +39,7 @@ static void form(formed *f, const msi_pol *planes, int n_plane, const msi_pol *c
             f->vis[p * N_SAMPLE + i] = (msi_c64){creal(v), cimag(v)};
         }
     for (int i = 0; i < N_ROW * N_OUT * MSI_MAX_CORR; i++) f->out[i] = (msi_c32){NAN, -1};
-    msi_correlations_form(unmix, n_corr, N_ROW, N_CHAN, f->vis, FIRST, N_OUT, f->out);
+    msi_correlations_form(unmix, n_corr, N_ROW, (msi_channel_range){FIRST, N_CHAN}, f->vis, N_OUT, f->out);
 }
 
 static double complex got(const formed *f, int n_corr, int sample, int k)

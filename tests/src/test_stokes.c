@@ -58,7 +58,8 @@ static void form(fixture *f, const msi_pol *pol, int n_pol, int32_t first, int32
         f->out_weight[i] = NAN;
     }
     memset(&f->dropped, 0, sizeof f->dropped);
-    msi_stokes_form(&f->block, f->mix, f->n_plane, first, n_chan, f->vis, f->out_weight, &f->dropped);
+    msi_stokes_form(&f->block, f->mix, f->n_plane, (msi_channel_range){first, n_chan}, f->vis, f->out_weight,
+                    &f->dropped);
 }
 
 static int64_t total(const msi_sample_dropped *d)
