@@ -13,15 +13,15 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/options/help.h"
-#include "src/run/imaging.h"
 #include "src/options/options.h"
 #include "src/options/remedy.h"
+#include "src/run/imaging.h"
 #include "src/run/predict.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 
-/* No file may get the number of a standard file that the program was started without: what is printed would go there.
- * Not for writing, so that printing fails as before. */
+/* Occupy the numbers of standard files that the program was started without, or a file opened later would get one and
+ * what is printed with it. /dev/null is opened for reading alone, so that printing still fails. */
 static void hold_standard_files(void)
 {
     int fd;
@@ -30,15 +30,15 @@ static void hold_standard_files(void)
     if (fd >= 0) close(fd);
 }
 
-/* libgomp lets threads spin at a barrier for milliseconds. On a machine that others use too that keeps those from
- * running whom all wait for: twice the time and more. It reads what is asked of it before main, so the program begins
- * again, once. */
-static void begin_again_passive(char **argv)
+/* Start the program again, once, with OMP_WAIT_POLICY=passive, which libgomp reads before main. By default it lets
+ * threads spin at a barrier for milliseconds: on a machine with other work they take the cores from the threads that
+ * they wait for, and a run takes twice the time and more. */
+static void restart_with_passive_waits(char **argv)
 {
     static const char policy[] = "OMP_WAIT_POLICY";
     if (getenv(policy) || getenv("GOMP_SPINCOUNT")) return;
     char *self = realpath("/proc/self/exe", NULL);
-    /* Started through a loader, self is that. */
+    /* A program that was started through a dynamic loader finds the loader here. */
     int is_loader = self && strncmp(strrchr(self, '/') + 1, "ld-", 3) == 0;
     if (self && !is_loader && setenv(policy, "passive", 0) == 0) execv(self, argv);
     free(self);
@@ -63,7 +63,7 @@ static int run(const msi_options *options)
     return options->predict ? msi_run_predict(options, msi_watchdog_start) : msi_run_image(options, msi_watchdog_start);
 }
 
-/* What was printed counts only when it has arrived: a full disk or a closed pipe shows no earlier than here. */
+/* Flush standard output and report a failure: a full disk or a closed pipe may show no earlier than here. */
 static int flush_stdout(void)
 {
     if (ferror(stdout) | fflush(stdout))
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     }
     msi_options options;
     int rc = msi_options_parse(&options, argc, (const char *const *)argv);
-    if (!rc && options.action == MSI_ACTION_RUN) begin_again_passive(argv);
+    if (!rc && options.action == MSI_ACTION_RUN) restart_with_passive_waits(argv);
     if (!rc) rc = run(&options);
     if (!rc) rc = flush_stdout();
     if (msi_remedy_append(rc)) msi_log_error(msi_error_get());

@@ -15,7 +15,11 @@
 
 enum { MAX_ID_TEXT = 41 };
 
-/* The notes of the first object, which is the program itself: the linker's hash of what it linked, in hexadecimal. */
+/*
+ * Write the build id of the program, the linker's hash of what it linked, in hexadecimal to text [MAX_ID_TEXT].
+ * dl_iterate_phdr visits the program first; the result 1 keeps it from going on to the libraries. Without a build id
+ * text stays as it is.
+ */
 static int find_build_id(struct dl_phdr_info *info, size_t size, void *text)
 {
     (void)size;

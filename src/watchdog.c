@@ -19,13 +19,14 @@ static void pause_ns(long ns)
     }
 }
 
+/* Wait for a signal, give the run its grace, then end the process from this thread. */
 static void *watch(void *unused)
 {
     (void)unused;
     while (!msi_interrupt_signal()) pause_ns(LOOK_NS);
     pause_ns(GRACE_NS);
     msi_publish_emergency();
-    /* Not through the log, which another thread may be in the middle of. */
+    /* The line bypasses the log, in the middle of which another thread may be. */
     char line[128];
     int signal_number = msi_interrupt_signal();
     int n = snprintf(line, sizeof line, "msimage: error: stopped by signal %d (%s)\n", signal_number,

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Ends an interrupted run that is busy in one long call of a library, such as the transform of a huge image. */
+/* The watchdog ends an interrupted run that is busy in one long call of a library, such as the transform of a huge
+ * image. */
 #ifndef MSI_SRC_WATCHDOG_H
 #define MSI_SRC_WATCHDOG_H
 
 /*
- * msi_watchdog_start - from now on, a run that has not stopped by itself 1.5 s after SIGINT, SIGTERM or SIGHUP is
- * ended: its temporary files are removed, the error line is printed, the process exits with 128 + the signal's number.
- * Call once, after msi_interrupt_install. Where no thread can be had, runs only stop by themselves.
+ * msi_watchdog_start - start a thread that ends a run which does not stop by itself.
+ *
+ * A run that still lasts 1.5 s after SIGINT, SIGTERM or SIGHUP is ended: its temporary files are removed, the error
+ * line is printed, the process exits with 128 + the signal's number.
+ * Notes: call it once, after msi_interrupt_install and after the last fork. Where no thread can be had, runs only stop
+ *        by themselves, and nothing is reported. The thread lives as long as the process.
  */
 void msi_watchdog_start(void);
 

@@ -7,12 +7,14 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Bands of images that overlap or hold each other are cut no farther than the neighbours' centres. */
+/* Return the frequency midway between two neighbours' facing edges; where their bands overlap or hold each other, it is
+ * kept between their centres. */
 static double boundary(const msi_model_channel *a, const msi_model_channel *b)
 {
     return fmin(fmax(0.5 * (a->high_hz + b->low_hz), a->freq_hz), b->freq_hz);
 }
 
+/* Lay the bands' edges and their first images. */
 static void divide(msi_model_bands *b, const msi_model_images *m, msi_model_interpolation interpolation)
 {
     const int64_t n = b->channels.n;
@@ -29,7 +31,8 @@ static void divide(msi_model_bands *b, const msi_model_images *m, msi_model_inte
     }
 }
 
-/* What falls into each band; and where all frequencies between two images are those of the lower one, it suffices. */
+/* Count the samples of each band. A band between two images takes the second only where one of its frequencies lies
+ * above the first image's. */
 static void count(msi_model_bands *b, const msi_ms_reader *reader)
 {
     for (int64_t i = 0; i < b->channels.n; i++) b->band[i].n_image = 1;

@@ -15,11 +15,12 @@
 #include "io/fits/fits_image.h"
 #include "src/model/model_names.h"
 
-/* No set is brighter; single precision could not hold the sums of more. */
+/* No sky is brighter than this limit; single precision could not hold the sums of more. */
 static const double MOST_FLUX_JY = 1e30;
+/* Images have at most this many pixels along an axis. */
 static const int64_t LARGEST_SIZE = (int64_t)1 << 26;
 
-/* One plane of a file, in the order of channels and then polarisations. */
+/* A model plane is one plane of a file. The list of them is in the order of channels and then polarisations. */
 typedef struct model_plane {
     int64_t number; /* of the channel image, or of the plane along FREQ */
     msi_model_channel channel;
@@ -40,6 +41,7 @@ struct msi_model_files {
 
 /* ---- Headers ---- */
 
+/* Refuse a unit that is not Jy/pixel, or warn of it where force is set. */
 static int check_unit(const char *path, const char *unit, int force)
 {
     static const char *const known[] = {"Jy/pixel", "Jy/pix", "Jy pixel-1", "Jy pixel^-1", "Jy"};
@@ -58,12 +60,14 @@ static int check_unit(const char *path, const char *unit, int force)
     return MSI_OK;
 }
 
-/* Headers are written by one program in one run, so that the same numbers are the same to the last digit or so. */
+/* Compare numbers of two headers. One program writes all headers of a run, so that they agree to the last digit or so.
+ */
 static int same(double a, double b, double tolerance)
 {
     return fabs(a - b) <= tolerance;
 }
 
+/* Refuse a file whose geometry, centre or frame is not the first one's. */
 static int check_agreement(const char *path, const msi_fits_header *h, const char *first_path,
                            const msi_fits_header *first)
 {
@@ -90,7 +94,7 @@ static int is_hand(msi_pol pol)
     return pol == MSI_POL_XX || pol == MSI_POL_YY || pol == MSI_POL_RR || pol == MSI_POL_LL;
 }
 
-/* The polarisation of plane i of a file: by its header, else by its name. */
+/* Find the polarisation of plane i of a file by its header, else by its name. */
 static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, msi_pol *pol)
 {
     *pol = h->has_pol || !n->pol ? h->pol[i] : n->pol;
@@ -106,6 +110,7 @@ static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, ms
     return MSI_OK;
 }
 
+/* Append all planes of a file to the list. */
 static int add_planes(struct msi_model_files *f, const msi_model_name *n, const msi_fits_header *h)
 {
     const int64_t n_new = f->n_plane + h->n_freq * h->n_pol;
@@ -131,6 +136,7 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
     return MSI_OK;
 }
 
+/* Read the headers of all files into the list of planes, and check that they agree. */
 static int read_headers(struct msi_model_files *f, int force)
 {
     for (int64_t i = 0; i < f->names.n; i++) {
@@ -165,7 +171,7 @@ static int by_frequency(const void *a, const void *b)
     return x != y ? (x < y ? -1 : 1) : by_number(a, b);
 }
 
-/* Planes of the same channel number are of one frequency, the first one's. */
+/* Give all planes of a channel number the first one's frequency, and refuse one that has another. */
 static int unite_frequencies(struct msi_model_files *f)
 {
     for (int64_t i = 1; i < f->n_plane; i++) {
@@ -180,7 +186,7 @@ static int unite_frequencies(struct msi_model_files *f)
     return MSI_OK;
 }
 
-/* Every channel has every polarisation once. */
+/* Check that every channel has every polarisation once. */
 static int check_complete(const msi_model_images *m)
 {
     const struct msi_model_files *f = m->files;
@@ -204,6 +210,7 @@ static int check_complete(const msi_model_images *m)
     return MSI_OK;
 }
 
+/* Sort the planes, and list the channels and polarisations that they make up. */
 static int list_channels(msi_model_images *m)
 {
     struct msi_model_files *f = m->files;
@@ -230,8 +237,9 @@ static int list_channels(msi_model_images *m)
 /* ---- Geometry ---- */
 
 /*
- * The gridder wants even sizes and the projection's centre in pixel (nx/2, ny/2). Where the files have it elsewhere, by
- * a whole number of pixels, they become part of a larger image about it.
+ * Find the size of the image along an axis, and where the files' first pixel lies in it. The gridder takes even sizes
+ * with the projection's centre in pixel (nx/2, ny/2); files that have it elsewhere, by a whole number of pixels, become
+ * part of a larger image about it.
  */
 static int place(const struct msi_model_files *f, int axis, int64_t *size, int64_t *corner)
 {
@@ -248,7 +256,7 @@ static int place(const struct msi_model_files *f, int axis, int64_t *size, int64
         return msi_error_set(MSI_EINPUT, "%s: CRPIX%d is %.9g, too far from its pixels", f->names.list[0].path,
                              axis + 1, reference + 1);
     int64_t at = (int64_t)whole, half = at > n - at ? at : n - at;
-    /* Below 16 pixels no plan is made for. */
+    /* No plan is made for fewer than 16 pixels. */
     if (half < 8) half = 8;
     *size = 2 * half;
     *corner = half - at;
@@ -269,7 +277,7 @@ static int find_geometry(msi_model_images *m)
 
 /* ---- Pixels ---- */
 
-/* A plane into its place in an image of zeros. */
+/* Read a plane of a file into its place in pixel [ny][nx], an image of zeros. */
 static int read_plane(const struct msi_model_files *f, const model_plane *p, const msi_image_geometry *g,
                       msi_precision precision, void *pixel)
 {
@@ -285,11 +293,13 @@ static int read_plane(const struct msi_model_files *f, const model_plane *p, con
     return rc;
 }
 
+/* Sums over the pixels of a plane tell whether it is a model. */
 typedef struct plane_sums {
     double flux_jy, absolute_jy, peak_jy;
-    int64_t n_not_zero, n_beyond; /* beyond the horizon, among those that are not zero */
+    int64_t n_not_zero, n_beyond; /* pixels that are not zero, within the horizon and beyond it */
 } plane_sums;
 
+/* Add row y of a plane to its sums, and refuse a pixel within the horizon that is not finite. */
 static int check_row(const model_plane *p, const msi_model_images *m, msi_precision precision, const void *row,
                      int64_t y, plane_sums *s)
 {
@@ -315,7 +325,7 @@ static int check_row(const model_plane *p, const msi_model_images *m, msi_precis
     return MSI_OK;
 }
 
-/* Any pixel, its place, and the order of planes count. */
+/* Add 32-bit words to a hash that depends on every word and on their order. */
 static uint64_t hash_words(uint64_t hash, const void *data, size_t bytes)
 {
     for (size_t at = 0; at + 4 <= bytes; at += 4) {
@@ -327,6 +337,7 @@ static uint64_t hash_words(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
+/* Check all pixels of a plane, add them to the hash, and log what the plane holds. */
 static int check_plane(msi_model_images *m, const model_plane *p, msi_precision precision, const void *pixel)
 {
     const msi_image_geometry *g = &m->geometry;
@@ -352,12 +363,13 @@ static int check_plane(msi_model_images *m, const model_plane *p, msi_precision 
     return MSI_OK;
 }
 
+/* Read and check every plane. */
 static int check_pixels(msi_model_images *m)
 {
     struct msi_model_files *f = m->files;
     const int64_t n_pixel = msi_image_n_pixel(&m->geometry);
     const msi_precision precision = f->header.precision;
-    /* A lone channel is kept, since it is wanted at once; of several there is no more than a plane in memory. */
+    /* A lone channel is kept, since it is taken next; of several no more than one plane is in memory. */
     int keep = m->n_channel == 1;
     MSI_TRY(msi_image_alloc(&f->kept, &m->geometry, keep ? m->n_plane : 1, precision));
     int rc = MSI_OK;
@@ -391,6 +403,7 @@ int msi_model_images_take(msi_model_images *m, int64_t first, int64_t n, msi_pre
 
 /* ---- All together ---- */
 
+/* Write how messages name the models: the first file, and how many others there are. */
 static int name_models(msi_model_images *m)
 {
     const struct msi_model_files *f = m->files;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The model images of a run: which files they are, what they hold, and that visibilities can be predicted from them. */
+/* The model images of a run are found, read and checked here before visibilities are predicted from them. */
 #ifndef MSI_SRC_MODEL_IMAGES_H
 #define MSI_SRC_MODEL_IMAGES_H
 
@@ -7,7 +7,7 @@
 
 enum { MSI_MODEL_MAX_PLANES = 4 }; /* Stokes parameters or hands of one frequency */
 
-/* One frequency's images. */
+/* A channel holds the images of one frequency. */
 typedef struct msi_model_channel {
     double freq_hz;         /* 0 where the headers tell none */
     double low_hz, high_hz; /* the band: both freq_hz where the headers tell no width */
@@ -19,7 +19,7 @@ typedef struct msi_model_images {
     double ra_rad, dec_rad;      /* the projection's centre */
     char dir_frame[16];          /* J2000, ICRS, B1950 ..; UNKNOWN */
     int64_t n_channel;
-    msi_model_channel *channel; /* [n_channel] ascending frequencies */
+    msi_model_channel *channel; /* [n_channel] owned; ascending frequencies */
     int n_plane;
     msi_pol pol[MSI_MODEL_MAX_PLANES]; /* [n_plane] all of I, Q, U, V, or all parallel hands */
     uint64_t hash;                     /* changes with any pixel, plane or frequency */
@@ -35,22 +35,24 @@ typedef struct msi_model_images {
  * hold several planes along STOKES and, unless it is a channel image, along FREQ. A Stokes parameter without a file is
  * zero. All files agree in size, pixels and centre, all polarisations in their channels.
  *
- * Given:    force  units other than Jy/pixel are taken for it
+ * Given:    name   with its folder, if any
+ *           force  units other than Jy/pixel are taken for it
  * Returned: *out   owned, freed by msi_model_images_free
  * Returns:  0, MSI_EINPUT (no model, or one that cannot be used; the message names the file), MSI_ENOMEM,
  *           MSI_EINTERRUPTED
- * Notes:    NaN beyond the horizon counts as zero. Starts no thread. Tells what was read on the log.
+ * Notes:    NaN beyond the horizon counts as zero. Starts no thread. Writes what was read to the log.
  */
 int msi_model_images_find(msi_model_images **out, const char *name, int force);
 
 /*
- * msi_model_images_take - channels [first, first + n) as planes: those of `first`, then those of the next.
- * Returned: *image  allocated here, freed by msi_image_free
+ * msi_model_images_take - read channels [first, first + n) as planes: those of first, then those of the next.
+ * Returned: *image  [n x n_plane][ny][nx] Jy/pixel, of the given precision; the caller's, freed by msi_image_free
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EINTERRUPTED
  * Notes:    read from the files, unless it is the only channel and taken for the first time.
  */
 int msi_model_images_take(msi_model_images *m, int64_t first, int64_t n, msi_precision precision, msi_image *image);
 
+/* msi_model_images_free - free the models and what they own; NULL is allowed. */
 void msi_model_images_free(msi_model_images *m);
 
 #endif

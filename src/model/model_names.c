@@ -14,10 +14,10 @@
 
 static const char ENDING[] = "-model.fits";
 
-/* What stands between NAME and the ending. */
+/* These numbers say that a file is no channel image but one without a number, or an MFS image. */
 enum { NO_CHANNEL = -1, MFS = -2 };
 
-/* Reads "-NNNN", "-MFS" or nothing, then "-POL" or nothing; 1 where that is all. */
+/* Read "-NNNN", "-MFS" or nothing, then "-POL" or nothing. Return 1 where that is the whole text. */
 static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
 {
     *number = NO_CHANNEL;
@@ -29,7 +29,7 @@ static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
         char *end, again[32];
         errno = 0;
         *number = strtoll(text + 1, &end, 10);
-        /* As they are written: four digits, more where the number has more. */
+        /* Numbers count only as they are written: four digits, more where the number has more. */
         snprintf(again, sizeof again, "-%04lld", (long long)*number);
         size_t length = (size_t)(end - text);
         if (errno || strlen(again) != length || strncmp(text, again, length) != 0) return 0;
@@ -41,10 +41,11 @@ static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
     return *pol != 0;
 }
 
+/* Append a file to the list. */
 static int add(msi_model_names *names, const char *name, const char *middle, int64_t number, msi_pol pol)
 {
     msi_model_name *grown;
-    /* Doubled at every power of two. */
+    /* The list is doubled at every power of two. */
     if ((names->n & (names->n - 1)) == 0) {
         MSI_TRY(msi_alloc(&grown, names->n ? 2 * names->n : 1, sizeof *grown, "list of models"));
         if (names->n) memcpy(grown, names->list, sizeof *grown * (size_t)names->n);
@@ -61,7 +62,7 @@ static int add(msi_model_names *names, const char *name, const char *middle, int
     return MSI_OK;
 }
 
-/* Every file of the directory whose name has the form. */
+/* List every file of the directory whose name has the form. */
 static int list_files(msi_model_names *names, const char *name)
 {
     const char *slash = strrchr(name, '/'), *prefix = slash ? slash + 1 : name;
@@ -96,7 +97,7 @@ static int in_order(const void *a, const void *b)
     return ((int)x->pol > (int)y->pol) - ((int)x->pol < (int)y->pol);
 }
 
-/* Leaves only the files of one kind: numbers from `least` to `most`. */
+/* Remove all files but those of one kind: numbers from least to most. */
 static void keep(msi_model_names *names, int64_t least, int64_t most)
 {
     int64_t n = 0;
@@ -109,6 +110,8 @@ static void keep(msi_model_names *names, int64_t least, int64_t most)
     names->n = n;
 }
 
+/* Keep the files of one kind, in order: those without a number or channel images, else MFS images. Files of both of the
+ * first two kinds are refused, and a channel image that is missing. */
 static int choose(msi_model_names *names, const char *name)
 {
     const msi_model_name *plain = NULL, *channel = NULL;

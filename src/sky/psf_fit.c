@@ -7,9 +7,11 @@
 #include "core/memory.h"
 #include "core/status.h"
 
+/* Pixels of the lobe are at least this part of the peak. */
 static const double THRESHOLD = 0.35;
 
-/* Of the logarithm, from the centre to the outermost pixel: less is rounding of the image, not a width. */
+/* The logarithm falls at least this much from the centre to the outermost pixel; less is rounding of the image and no
+ * width. */
 static const double LEAST_FALL = 1e-3;
 
 enum {
@@ -17,22 +19,26 @@ enum {
     MAX_ITERATIONS = 100
 };
 
-/* Of the pixels fitted: offset from the centre in cells (of the y axis), east and north, and value. */
+/* A sample is one of the pixels fitted: its offset from the centre in cells of the y axis, and its value relative to
+ * the peak. */
 typedef struct sample {
     double east, north, value;
 } sample;
 
+/* The lobe holds the samples that are fitted. */
 typedef struct lobe {
     int64_t n;
-    sample *s;
+    sample *s;     /* [n] owned */
     double radius; /* of the outermost sample, cells */
 } lobe;
 
+/* The queue holds pixels of the lobe whose neighbours have not been looked at. */
 typedef struct pixel_queue {
     int64_t head, tail;
-    int32_t (*at)[2]; /* offset from the centre */
+    int32_t (*at)[2]; /* [tail] offsets from the centre in pixels, x and y; owned */
 } pixel_queue;
 
+/* Return the value of a pixel by its offset from the centre; NaN outside the image. */
 static double value_at(const msi_image_geometry *g, const void *psf, msi_precision precision, int64_t dx, int64_t dy)
 {
     int64_t x = g->nx / 2 + dx, y = g->ny / 2 + dy;
@@ -41,8 +47,8 @@ static double value_at(const msi_image_geometry *g, const void *psf, msi_precisi
 }
 
 /*
- * The lobe by flood fill, breadth first, so that a lobe cut off at MAX_SAMPLES is cut off round. PSFs are point
- * symmetric: half the plane would do, but both cost little and a NaN on one side is then no loss.
+ * Collect the lobe by flood fill, breadth first, so that a lobe cut off at MAX_SAMPLES is cut off round. PSFs are
+ * point symmetric: half the plane would do, but both cost little and a NaN on one side is then no loss.
  */
 static int collect(lobe *l, const msi_image_geometry *g, const void *psf, msi_precision precision)
 {
@@ -84,7 +90,7 @@ out:
     return rc;
 }
 
-/* Solve the symmetric 3 x 3 system m x = r by elimination with pivoting; 0 where it is singular. */
+/* Solve the symmetric 3 x 3 system m x = r by elimination with pivoting. Return 0 where it is singular. */
 static int solve(const double m[3][3], const double r[3], double x[3])
 {
     double a[3][4];
@@ -112,7 +118,7 @@ static int solve(const double m[3][3], const double r[3], double x[3])
     return isfinite(x[0] + x[1] + x[2]);
 }
 
-/* d(quadratic)/d(a, b, c) at a sample. */
+/* Compute the derivatives of the quadratic to a, b and c at a sample. */
 static void basis(const sample *s, double d[3])
 {
     d[0] = s->east * s->east;
@@ -120,6 +126,7 @@ static void basis(const sample *s, double d[3])
     d[2] = s->north * s->north;
 }
 
+/* Sum the squares of the residuals of the gaussian q = (a, b, c). */
 static double chi_squared(const lobe *l, const double q[3])
 {
     double sum = 0, d[3];
@@ -131,13 +138,14 @@ static double chi_squared(const lobe *l, const double q[3])
     return sum;
 }
 
-/* -ln(value) is linear in the parameters; weights value^2 undo what the logarithm does to the errors. */
+/* Fit the logarithms, -ln(value) being linear in the parameters; weights value^2 undo what the logarithm does to the
+ * errors. Return 0 where they determine no gaussian. */
 static int start_values(const lobe *l, double q[3])
 {
     double m[3][3] = {{0}}, r[3] = {0}, d[3];
     for (int64_t i = 0; i < l->n; i++) {
         double v = l->s[i].value;
-        if (!(v > 0.05)) v = 0.05; /* a neighbour of the centre in the first null: steep, but finite */
+        if (!(v > 0.05)) v = 0.05; /* such a neighbour of the centre lies in the first null: steep, but finite */
         basis(&l->s[i], d);
         for (int j = 0; j < 3; j++) {
             for (int k = 0; k < 3; k++) m[j][k] += v * v * d[j] * d[k];
@@ -147,6 +155,7 @@ static int start_values(const lobe *l, double q[3])
     return solve(m, r, q);
 }
 
+/* Improve q by Levenberg-Marquardt steps until they no longer change it. */
 static void refine(const lobe *l, double q[3])
 {
     double lambda = 1e-3, chi2 = chi_squared(l, q);
@@ -190,7 +199,7 @@ int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *
     if (rc) goto out;
     int solvable = start_values(&l, q);
     if (solvable) refine(&l, q);
-    /* Widths follow from the eigenvalues of ((a, b), (b, c)); the larger width from the smaller one. */
+    /* Widths follow from the eigenvalues of ((a, b), (b, c)), the larger width from the smaller eigenvalue. */
     double mean = 0.5 * (q[0] + q[2]), spread = hypot(0.5 * (q[0] - q[2]), q[1]);
     double steep = mean + spread, flat = mean - spread;
     if (!solvable || !(flat * l.radius * l.radius > LEAST_FALL) || !isfinite(steep)) {

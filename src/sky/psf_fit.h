@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The beam: an elliptical gaussian fitted to the main lobe of a PSF. */
+/* The beam of an image is an elliptical gaussian, fitted to the main lobe of its PSF. */
 #ifndef MSI_SRC_PSF_FIT_H
 #define MSI_SRC_PSF_FIT_H
 
@@ -7,14 +7,16 @@
 #include "core/image.h"
 
 /*
- * msi_psf_fit - fit exp(-(a e^2 + 2 b e n + c n^2)), e east and n north of the centre, by least squares.
+ * msi_psf_fit - fit exp(-(a e^2 + 2 b e n + c n^2)) to a PSF by least squares, e east and n north of the centre.
  *
  * The peak is held at 1 on pixel (nx/2, ny/2), where a PSF has it by construction. The pixels fitted are those above
  * 0.35 of the peak that hang together with the centre, and always the centre's eight neighbours, so that a beam of
  * only two pixels still shows its angle. Levenberg-Marquardt, started from the quadratic that fits the logarithms.
  *
- * Given:    geometry; psf [ny][nx] of the given precision, divided by its centre's value first; NaN is left out
- * Returned: *beam  NaN on failure
+ * Given:    geometry         cells in radians
+ *           psf [ny][nx]     float32 or float64 as precision says, divided by its centre's value first; NaN is left out
+ * Returned: *beam            full widths at half maximum and position angle (north through east, [0, pi)), radians; NaN
+ *                            on failure
  * Returns:  0; MSI_ERANGE (the centre is not positive, or the lobe does not fall off in every direction); MSI_ENOMEM.
  *           The message says which; an image without a beam is still an image.
  * Notes:    WSClean fits all pixels of a box ten beams wide, so that the sidelobes pull its beam; CASA fits those
