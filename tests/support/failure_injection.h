@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Calls that fail on demand. Programs link with --wrap (tests/support/CMakeLists.txt), which sends the calls that they
+/* Calls fail on demand. Programs link with --wrap (tests/support/CMakeLists.txt), which sends the calls that they
  * make of malloc, mmap, fftw_plan_many_dft and their like to failure_injection.c; what shared libraries call among
  * themselves stays. */
 #ifndef MSI_TESTS_FAILURE_INJECTION_H
