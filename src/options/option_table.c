@@ -329,8 +329,8 @@ const msi_option msi_option_table[] = {
      .use = MSI_USE_PREDICT,
      .arguments = "NAME",
      .fallback_words = "MODEL_DATA",
-     .help = "The column that the visibilities replace; it is made where it is missing. DATA and other columns that "
-             "msimage did not write are refused.",
+     .help = "The column that the visibilities replace, whoever wrote it; it is made where it is missing. DATA, a "
+             "CORRECTED_DATA that msimage did not write, and columns that are not for visibilities are refused.",
      .read = msi_read_text,
      AT(model_column)},
     {.name = "predict-op",
@@ -366,7 +366,8 @@ const msi_option msi_option_table[] = {
      .use = MSI_USE_PREDICT,
      .arguments = "",
      .help = "Predict although the model seems not to belong to the set: its centre more than 30 degrees off, its "
-             "frequency outside the selected band, its frame or unit another.",
+             "frequency outside the selected band, its frame or unit another. Also complete a set that a run with "
+             "another selection left incomplete.",
      .read = msi_read_flag,
      AT(force),
      .high = 1},
