@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +43,56 @@ static void clear_bar(void)
     state.bar_shown = 0;
 }
 
+/* Length of the character of UTF-8 at the start of s if it may stand on a terminal as it is; 0 for a control character
+ * (of C0 or C1) and for a byte that is no UTF-8. Overlong forms are none. */
+static int plain_length(const unsigned char *s)
+{
+    if (s[0] < 0x80) return s[0] >= 0x20 && s[0] != 0x7f;
+    const int n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    if ((s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90)) return 0;
+    return n;
+}
+
+/* Names come from sets, files and the command line. Whatever of them could steer a terminal is written as \xNN. */
+static void put_escaped(const char *text)
+{
+    char out[1024];
+    size_t n = 0;
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        const int length = plain_length(s);
+        if (n + 8 > sizeof out) {
+            fwrite(out, 1, n, stderr);
+            n = 0;
+        }
+        if (length)
+            memcpy(out + n, s, (size_t)length);
+        else
+            snprintf(out + n, 5, "\\x%02X", *s);
+        n += length ? (size_t)length : 4;
+        s += length ? length : 1;
+    }
+    fwrite(out, 1, n, stderr);
+}
+
+/* Writes a line of any length; where no memory is left, as much of it as a buffer of the stack holds. */
+static void put_formatted(const char *format, va_list ap) __attribute__((format(printf, 1, 0)));
+
+static void put_formatted(const char *format, va_list ap)
+{
+    char few[1024], *many = NULL;
+    va_list again;
+    va_copy(again, ap);
+    const int length = vsnprintf(few, sizeof few, format, ap);
+    if (length >= (int)sizeof few && (many = malloc((size_t)length + 1)) != NULL)
+        vsnprintf(many, (size_t)length + 1, format, again);
+    va_end(again);
+    put_escaped(many ? many : length < 0 ? format : few);
+    free(many);
+}
+
 static void line(const char *prefix, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
 
 static void line(const char *prefix, const char *format, va_list ap)
@@ -57,7 +108,7 @@ static void line(const char *prefix, const char *format, va_list ap)
         fprintf(stderr, "%s %8.3f  ", clock_text, msi_wall_s());
     }
     fputs(prefix, stderr);
-    vfprintf(stderr, format, ap);
+    put_formatted(format, ap);
     fputc('\n', stderr);
     funlockfile(stderr);
 }
@@ -83,6 +134,11 @@ void msi_log_detail(const char *format, ...)
 void msi_log_warning(const char *format, ...)
 {
     MSI_LOG_LINE("msimage: warning: ");
+}
+
+void msi_log_advice(const char *format, ...)
+{
+    if (state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE("msimage: warning: ");
 }
 
 static void error_line(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes log lines to stderr; stdout carries data only. */
+/* Writes log lines to stderr; stdout carries data only. Control characters, and bytes that are no UTF-8, are written as
+ * \xNN: names from sets, files and the command line cannot steer a terminal. */
 #ifndef MSI_CORE_LOG_H
 #define MSI_CORE_LOG_H
 
@@ -14,10 +15,12 @@ typedef enum msi_log_level { MSI_LOG_QUIET, MSI_LOG_NORMAL, MSI_LOG_VERBOSE } ms
 /* msi_log_setup - which lines are shown, and whether each starts with the UTC time and the seconds since the start. */
 void msi_log_setup(msi_log_level level, int with_time);
 
-/* msi_log_info - a line of the ordinary log; msi_log_detail - shown with -verbose; msi_log_warning - always shown. */
+/* msi_log_info - a line of the ordinary log; msi_log_detail - shown with -verbose; msi_log_warning - always shown;
+ * msi_log_advice - a warning that -quiet leaves out: the result is right, but perhaps not what was meant. */
 void msi_log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void msi_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void msi_log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* msi_log_error - "msimage: error: ..." as the last line of a failed run. */
 void msi_log_error(const char *message);

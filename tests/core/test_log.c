@@ -96,6 +96,79 @@ static void test_lines_with_the_time(void **state)
     msi_log_setup(MSI_LOG_NORMAL, 0);
 }
 
+static char *spoken;
+
+static void speak_text(void)
+{
+    msi_log_info("name: %s", spoken);
+}
+
+static void speak_warning_and_error(void)
+{
+    msi_log_warning("%s", spoken);
+    msi_log_advice("%s", spoken);
+    msi_log_error(spoken);
+}
+
+/* Whatever could steer a terminal is written as its bytes' numbers; other characters stay as they are. */
+static void test_control_characters_are_escaped(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"plain ~", "plain ~"},
+        {"\033[31mred\033[0m", "\\x1B[31mred\\x1B[0m"},
+        {"\a\b\t\r\n\v\177", "\\x07\\x08\\x09\\x0D\\x0A\\x0B\\x7F"},
+        {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xad",
+         "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xad"}, /* letters of 2, 3, 4 bytes */
+        {"\xc2\x9b"
+         "31m",
+         "\\xC2\\x9B31m"}, /* CSI of C1 in UTF-8 */
+        {"\x9b"
+         "31m \xe9",
+         "\\x9B31m \\xE9"}, /* and in Latin-1; no UTF-8 */
+        {"\xc0\x9b \xe0\x80\x9b \xf0\x80\x80\x9b", "\\xC0\\x9B \\xE0\\x80\\x9B \\xF0\\x80\\x80\\x9B"}, /* overlong */
+        {"cut \xe2\x82", "cut \\xE2\\x82"},
+    };
+    msi_log_setup(MSI_LOG_NORMAL, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char want[256];
+        spoken = (char *)cases[i].text;
+        listen_by_pipe(speak_text);
+        snprintf(want, sizeof want, "name: %s\n", cases[i].want);
+        assert_string_equal(shown, want);
+        listen_by_pipe(speak_warning_and_error);
+        snprintf(want, sizeof want, "msimage: warning: %s\nmsimage: warning: %s\nmsimage: error: %s\n", cases[i].want,
+                 cases[i].want, cases[i].want);
+        assert_string_equal(shown, want);
+    }
+    msi_log_setup(MSI_LOG_QUIET, 0);
+    spoken = (char *)"x";
+    listen_by_pipe(speak_warning_and_error);
+    assert_string_equal(shown, "msimage: warning: x\nmsimage: error: x\n");
+    msi_log_setup(MSI_LOG_NORMAL, 0);
+}
+
+/* Lines of every length about those of the buffers. */
+static void test_long_lines(void **state)
+{
+    (void)state;
+    static char text[1801], want[8192];
+    for (int n = 200; n <= 1800; n++) {
+        size_t at = (size_t)snprintf(want, sizeof want, "name: ");
+        for (int i = 0; i < n; i++) {
+            text[i] = i % 7 ? (char)('a' + i % 26) : '\033';
+            at += (size_t)snprintf(want + at, sizeof want - at, i % 7 ? "%c" : "\\x%02X", text[i]);
+        }
+        text[n] = 0;
+        snprintf(want + at, sizeof want - at, "\n");
+        spoken = text;
+        listen_by_pipe(speak_text);
+        assert_string_equal(shown, want);
+    }
+}
+
 static void show_progress(void)
 {
     msi_progress("gridding", 0, 10);
@@ -161,6 +234,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_lines_with_the_time),
+        cmocka_unit_test(test_control_characters_are_escaped),
+        cmocka_unit_test(test_long_lines),
         cmocka_unit_test(test_short_stages_are_silent_without_a_terminal),
         cmocka_unit_test(test_bar_on_a_terminal),
         cmocka_unit_test(test_wall_clock_runs),
