@@ -128,6 +128,28 @@ int64_t msi_ms_reader_n_time(const msi_ms_reader *r)
     return r->n_time;
 }
 
+int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r)
+{
+    int64_t n = 0;
+    for (int i = 0; i < r->n_set; i++)
+        if (r->set[i].n_selected_time > n) n = r->set[i].n_selected_time;
+    return n;
+}
+
+int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char **name)
+{
+    int64_t passed = 0;
+    for (int i = 0; i < r->n_set; passed += r->set[i++].n_field)
+        for (int k = 0; k < r->set[i].n_field; k++) {
+            if (passed + k < *at || r->set[i].field[k].n_row == 0) continue;
+            *at = passed + k + 1;
+            *id = k;
+            *name = r->set[i].field[k].name;
+            return 1;
+        }
+    return 0;
+}
+
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r)
 {
     return &r->dropped;

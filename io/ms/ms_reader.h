@@ -94,7 +94,16 @@ const char *msi_ms_reader_data_column(const msi_ms_reader *r);
 int64_t msi_ms_reader_n_row(const msi_ms_reader *r);    /* selected rows, all sets */
 int64_t msi_ms_reader_n_sample(const msi_ms_reader *r); /* rows x channels, all sets */
 int64_t msi_ms_reader_n_time(const msi_ms_reader *r);   /* distinct TIMEs of all rows of a set, largest over the sets */
+int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r);       /* likewise, of the selected rows */
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far */
+
+/*
+ * msi_ms_reader_field - the fields that have selected rows, one by one, set by set.
+ * Given and returned: *at  0 at first; what the next call goes on from
+ * Returned: *id, *name  of the next field; name is borrowed from the reader
+ * Returns:  1, or 0 where there is none left
+ */
+int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char **name);
 
 /* msi_ms_reader_one_centre - 1 when all selected fields and sets share one phase centre (to 1e-9 rad), else 0. */
 int msi_ms_reader_one_centre(const msi_ms_reader *r);

@@ -147,7 +147,7 @@ static int add_row(msi_ms_set *set, int64_t *n_allocated, int64_t row, int ddid,
 
 static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
 {
-    time_list times = {0};
+    time_list times = {0}, selected = {0};
     int64_t n_allocated = 0;
     int status = MSI_OK;
     set->start_mjd_s = INFINITY;
@@ -161,13 +161,17 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
             if (!f->setup[b->ddid[i]] || !f->field[b->field[i]]) continue;
             if (b->time_s[i] < f->first_s || b->time_s[i] > f->last_s || !is_listed(f, row + i)) continue;
             status = add_row(set, &n_allocated, row + i, b->ddid[i], b->field[i]);
+            if (status == MSI_OK) status = times_add(&selected, &b->time_s[i], 1);
             if (b->time_s[i] < set->start_mjd_s) set->start_mjd_s = b->time_s[i];
             if (b->time_s[i] > set->end_mjd_s) set->end_mjd_s = b->time_s[i];
         }
     }
     times_sort(&times);
+    times_sort(&selected);
     set->n_time = times.n;
+    set->n_selected_time = selected.n;
     msi_free(times.time_s);
+    msi_free(selected.time_s);
     return status;
 }
 

@@ -65,6 +65,7 @@ typedef struct msi_ms_set {
     msi_ms_run *run; /* ascending rows */
     int64_t n_row;   /* selected */
     int64_t n_time;
+    int64_t n_selected_time;       /* distinct TIMEs of the selected rows */
     double start_mjd_s, end_mjd_s; /* of the selected rows */
 } msi_ms_set;
 

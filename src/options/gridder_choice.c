@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/format.h"
 #include "core/log.h"
 #include "core/status.h"
 #include "kernels/strategy.h"
@@ -90,7 +91,7 @@ void msi_gridder_choice_print(const msi_gridder_report *r)
         snprintf(planes, sizeof planes, "up to %lld w-planes in %d w-towers of subgrids of %d x %d", (long long)r->n_w,
                  r->n_tower, r->subgrid, r->subgrid);
     else
-        snprintf(planes, sizeof planes, "up to %lld w-planes (%lld in memory)", (long long)r->n_w,
+        snprintf(planes, sizeof planes, "up to %lld w-plane%s (%lld in memory)", (long long)r->n_w, msi_plural(r->n_w),
                  (long long)r->n_w_resident);
     msi_log_info("gridder: %s %s on the %s, %s, %s %d cells, grid %lld x %lld, %s, predicted error %.1e", r->method,
                  r->strategy, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU",

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/format.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/options/cpu_count.h"
@@ -152,11 +153,13 @@ static int check_imaging(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-minuvw-m %g: it must be smaller than -maxuvw-m %g", s->min_uvw_m,
                              s->max_uvw_m);
     if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)
-        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range leaves %lld channels; ask for no more",
-                             (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin));
+        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range leaves %lld channel%s; ask for no more",
+                             (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin),
+                             msi_plural(s->channel_end - s->channel_begin));
     if (s->interval_end > 0 && o->intervals_out > s->interval_end - s->interval_begin)
-        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: -interval leaves %lld time steps; ask for no more",
-                             (long long)o->intervals_out, (long long)(s->interval_end - s->interval_begin));
+        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: -interval leaves %lld time step%s; ask for no more",
+                             (long long)o->intervals_out, (long long)(s->interval_end - s->interval_begin),
+                             msi_plural(s->interval_end - s->interval_begin));
     return MSI_OK;
 }
 

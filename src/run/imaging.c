@@ -138,6 +138,7 @@ static int image_interval(msi_imaging_run *r)
     msi_imaging_times t = {.start_s = msi_wall_s()};
     MSI_TRY(open_reader(r));
     t.opened_s = msi_wall_s();
+    msi_imaging_report_subject(r);
     MSI_TRY(make_plan(r));
     if (r->options->dry_run) return MSI_OK;
     MSI_TRY(make_gridders(r));

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "core/format.h"
 #include "core/log.h"
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
@@ -37,8 +38,8 @@ static int select_interval(msi_ms_selection *selection, const msi_options *o, in
     const int64_t n_time = (selection->interval_end ? selection->interval_end : msi_ms_reader_n_time(whole)) - begin;
     msi_ms_reader_free(whole);
     if (o->intervals_out > n_time)
-        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: the selection has %lld times",
-                             (long long)o->intervals_out, (long long)n_time);
+        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: the selection has %lld time%s",
+                             (long long)o->intervals_out, (long long)n_time, msi_plural(n_time));
     selection->interval_begin = begin + n_time * interval / o->intervals_out;
     selection->interval_end = begin + n_time * (interval + 1) / o->intervals_out;
     return MSI_OK;

@@ -159,10 +159,33 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
     return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image that was never planned: kind %d", (int)id->kind);
 }
 
+/* Names the files on the last line of a run; many by their pattern. */
+static void log_written(const msi_outputs *o)
+{
+    enum { MOST = 4, WIDTH = 72 };
+    size_t length = 0;
+    int n_picture = 0;
+    for (int i = 0; i < o->n; i++) {
+        n_picture += o->list[i].picture;
+        if (i < MOST) length += strlen(o->list[i].name) + 2;
+    }
+    if (o->n == 1) {
+        msi_log_info("wrote %s in %.2f s", o->list[0].name, msi_wall_s());
+    } else if (o->n <= MOST && length <= WIDTH) {
+        char text[WIDTH + 1] = "";
+        for (int i = 0; i < o->n; i++) strcat(strcat(text, i ? ", " : ""), o->list[i].name);
+        msi_log_info("wrote %d files in %.2f s: %s", o->n, msi_wall_s(), text);
+    } else {
+        msi_log_info("wrote %d files in %.2f s: %s-*.%s", o->n, msi_wall_s(), o->options->name,
+                     n_picture ? "{fits,png}" : "fits");
+        for (int i = 0; i < o->n; i++) msi_log_detail("wrote %s", o->list[i].name);
+    }
+}
+
 int msi_outputs_commit(msi_outputs *o)
 {
     MSI_TRY(msi_publish_commit(o->publish));
-    for (int i = 0; i < o->n; i++) msi_log_info("wrote %s", o->list[i].name);
+    log_written(o);
     return MSI_OK;
 }
 

@@ -40,7 +40,7 @@ int64_t msi_outputs_bytes(const msi_outputs *o);
 int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
                       msi_precision precision);
 
-/* msi_outputs_commit - every file gets its name, all at the end. */
+/* msi_outputs_commit - every file gets its name, all at the end; the log says which. */
 int msi_outputs_commit(msi_outputs *o);
 
 /* msi_outputs_free - removes what was not committed; NULL is fine. */

@@ -161,6 +161,7 @@ static int run_stages(msi_predict_run *r, void (*forked)(void))
     t.models_s = msi_wall_s();
     MSI_TRY(start_writer(r, forked));
     MSI_TRY(open_reader(r));
+    msi_predict_report_subject(r);
     MSI_TRY(msi_predict_check(r));
     MSI_TRY(make_gridders(r));
     msi_backend_await();

@@ -220,6 +220,53 @@ def check_sizes(s):
         s.complain("no arguments: exits %s: %s" % (done.returncode, done.stderr))
 
 
+def check_log(s):
+    """The log begins with what is imaged, and ends with the files and the time; names steer no terminal."""
+    words = ["-size", 64, 64, "-scale", "20asec", "-overwrite", "-name", "o"]
+
+    def told(title, good, log):
+        s.tried += 1
+        if not good:
+            s.complain("%s: %s" % (title, log))
+
+    good = s.make("good.ms")
+    log = s.launch(*words, "-make-psf", good).stderr
+    labels = ["set", "telescope", "field", "data", "band", "times", "centre", "image", "resolution"]
+    lines = log.splitlines()
+    told("its beginning", [line[:12] for line in lines[:9]] == ["%-12s" % (label + ":") for label in labels], log)
+    for pattern in (r"^field: +\S.* \(id 0\)$", r"^data: +DATA, imaged in I; correlations XX XY YX YY$",
+                    r"^times: +3 times from \d{4}-", r"^band: .*; 4 channels of ",
+                    r"^image: +64 x 64 pixels of 20 arcsec, field of view 21.33 arcmin$", r"^resolution: at best [0-9.]+ arcsec, "):
+        told("its lines", re.search(pattern, log, re.M), pattern + ": " + log)
+    told("its end", re.fullmatch(r"wrote 2 files in [0-9.]+ s: o-psf.fits, o-dirty.fits", lines[-1]), log)
+    told("reasons that count nothing", not re.search(r"dropped:.*\b0 ", log), log)
+    told("its width", max(len(line) for line in lines[1:9]) <= 100, log)
+    log = s.launch(*words, "-channels-out", 4, good).stderr
+    told("many files", re.search(r"^wrote 5 files in [0-9.]+ s: o-\*\.fits$", log, re.M), log)
+    log = s.launch(*words, "-channel-range", 1, 2, "-interval", 0, 1, good).stderr
+    told("one of each", re.search("; 1 channel of ", log) and re.search(r"^times: +1 time from [^,]*$", log, re.M), log)
+    # What -scale a warning proposes is one that needs no warning.
+    for scale, what in (("0.01asec", "needlessly fine"), ("200asec", "too coarse"), ("20asec", "")):
+        log = s.launch(*words, "-scale", scale, good).stderr
+        told("pixels of " + scale, (what in log) if what else "warning" not in log, log)
+        if what:
+            better = re.search(r"-scale (\S+asec)", log)[1]
+            log = s.launch(*words, "-scale", better, good).stderr
+            told("pixels of %s, as proposed" % better, "warning" not in log, log)
+    told("-quiet", not s.launch(*words, "-quiet", "-scale", "0.01asec", good).stderr, "fine pixels")
+    path = s.path("\033[31mred.ms")
+    shutil.copytree(good, path)
+    t = table(path + "/FIELD", readonly=False, ack=False)
+    t.putcell("NAME", 0, "A\033]0;title\a")
+    t.close()
+    log = s.launch(*words, path).stderr
+    told("names of control characters", r"\x1B[31mred.ms" in log and r"A\x1B]0;title\x07 (id 0)" in log, repr(log))
+    log += s.launch(*words, "-data-column", "\033[2J", path).stderr
+    told("control characters", not re.search(r"[\0-\x09\x0b-\x1f\x7f]", log), repr(log))
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+
+
 def check_spoilt_samples(s):
     """One spoilt sample, or row: dropped, counted, and the rest is the image."""
     for defect, reason, n in (("nan-vis", "data not finite", 1), ("inf-vis", "data not finite", 1),

@@ -257,7 +257,7 @@ def check_dry_run(s):
         before = files(path)
         done = s.launch(*good(s), "-dry-run", path)
         for what in (r"model good-model.fits, Stokes I: flux [0-9.]+ Jy", r"models: good-model.fits; 64 x 64 pixels",
-                     r"[0-9]+ w-planes \([0-9]+ in memory\)", r"memory: visibilities [0-9.]+ GB", r"disk: .*copy.ms",
+                     r"[0-9]+ w-planes? \([0-9]+ in memory\)", r"memory: visibilities [0-9.]+ GB", r"disk: .*copy.ms",
                      r"to predict: [0-9]+ rows, [0-9]+ samples", r"time: about \d+ s to read, \d+ s to degrid, \d+ s to write"):
             if not re.search(what, done.stderr):
                 s.complain("-dry-run: /%s/ is not in: %s" % (what, done.stderr))

@@ -18,6 +18,9 @@ STOP_S, SLACK_S = 2.0, 0.5
 # The watchdog of a program ends it, wherever it is, so long after a signal if it has not ended by itself.
 WATCHDOG_S = 1.5
 
+# Lines that are logged when the results have their final names, and not before.
+PUBLISHED = ("wrote ", "predicted ")
+
 
 def process_times(path):
     """Processor time of a process or thread, in seconds, by its stat file under /proc; None where it is gone."""
@@ -150,7 +153,7 @@ class Held:
         held."""
         if self.held_line is None:
             return None
-        return any(line.startswith("wrote ") for line in self.lines()[:self.held_line + 1])
+        return any(line.startswith(PUBLISHED) for line in self.lines()[:self.held_line + 1])
 
     def stopped_well(self, code, number):
         """Is this how a run that a signal reached may end: told in one line, complete, or before it has begun?"""
@@ -173,5 +176,5 @@ def in_lines(process):
     yield "at once", lambda run: None
     for i, line in enumerate(process.lines()):
         yield "in line %d, '%.12s'" % (i, line), lambda run, i=i: run.hold_at_line(i)
-        if line.startswith("wrote "):
+        if line.startswith(PUBLISHED):
             break
