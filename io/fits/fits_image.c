@@ -31,7 +31,7 @@ int msi_fits_stokes(msi_pol pol)
     return (int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? number[pol] : 0;
 }
 
-/* A spectral frame has FITS's word for it, and casacore's number for VELREF (AIPS defines 1 to 3). */
+/* A spectral frame has FITS's word for it, and casacore's number for VELREF (AIPS defines 1 to 3; 0: it has none). */
 static const struct {
     const char *frame, *specsys;
     int velref;
@@ -40,7 +40,10 @@ static const struct {
     {"LSRD", "LSRD", 4},        {"GEO", "GEOCENTR", 5},    {"REST", "SOURCE", 6},
     {"GALACTO", "GALACTOC", 7}, {"LGROUP", "LOCALGRP", 0}, {"CMB", "CMBDIPOL", 0},
 };
-enum { N_SPECTRAL_FRAME = sizeof SPECTRAL_FRAMES / sizeof SPECTRAL_FRAMES[0] };
+enum {
+    N_SPECTRAL_FRAME = sizeof SPECTRAL_FRAMES / sizeof SPECTRAL_FRAMES[0],
+    VELREF_RADIO = 256 /* added to VELREF where velocities are of the radio definition, as CASA's are */
+};
 
 /* A card's value or text may hold printing ASCII only; anything else becomes \xNN. Caller frees; NULL without memory.
  */
@@ -111,6 +114,13 @@ static void put_history(fitsfile *f, const char *text, int *status)
     free(all);
 }
 
+/* Returns an angle as a longitude: in degrees, 0 <= it < 360. */
+static double longitude_deg(double rad)
+{
+    const double deg = fmod(rad * DEG_PER_RAD, 360), turned = deg < 0 ? deg + 360 : deg;
+    return turned < 360 ? turned : 0;
+}
+
 /* Writes MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
 static void format_date(double mjd_s, char text[32])
 {
@@ -148,18 +158,18 @@ static void put_what(fitsfile *f, const msi_fits_spec *spec, int *status)
     }
 }
 
-/* An axis is what the cards of its number say; cunit is NULL where it has no unit. */
+/* An axis is what the cards of its number say; cunit is NULL where it has no unit, and so may be the comment. */
 typedef struct axis_cards {
     const char *ctype;
     double crpix, crval, cdelt;
-    const char *cunit;
+    const char *cunit, *comment;
 } axis_cards;
 
 static void put_axis(fitsfile *f, int number, const axis_cards *axis, int *status)
 {
     char key[FLEN_KEYWORD];
     snprintf(key, sizeof key, "CTYPE%d", number);
-    put_string(f, key, axis->ctype, NULL, status);
+    put_string(f, key, axis->ctype, axis->comment, status);
     snprintf(key, sizeof key, "CRPIX%d", number);
     put_number(f, key, axis->crpix, NULL, status);
     snprintf(key, sizeof key, "CRVAL%d", number);
@@ -178,12 +188,13 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
     const int is_cells = spec->kind == MSI_FITS_WEIGHTS;
     const double u_crpix = is_cells ? 0.5 * (double)g->nx + 0.5 : sky->crpix[0],
                  v_crpix = is_cells ? 0.5 * (double)g->ny + 0.5 : sky->crpix[1];
-    axis_cards axis[] = {{"U---WAV", u_crpix, 0, du, "lambda"},
-                         {"V---WAV", v_crpix, 0, dv, "lambda"},
-                         {"FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz"},
-                         {"STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL}};
+    /* A number of wavelengths has no unit; FITS knows none of that name, and readers complain of one. */
+    axis_cards axis[] = {{"U---WAV", u_crpix, 0, du, NULL, "In wavelengths"},
+                         {"V---WAV", v_crpix, 0, dv, NULL, "In wavelengths"},
+                         {"FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz", NULL},
+                         {"STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL, NULL}};
     for (int i = 0; i < 2 && is_on_sky(spec->kind); i++)
-        axis[i] = (axis_cards){sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg"};
+        axis[i] = (axis_cards){sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg", NULL};
     for (int i = 0; i < 4; i++) put_axis(f, i + 1, &axis[i], status);
     if (is_on_sky(spec->kind)) {
         put_number(f, "PV2_1", 0, NULL, status);
@@ -209,9 +220,13 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
         put_string(f, "SPECSYS", SPECTRAL_FRAMES[i].specsys, "Frame of the frequencies", status);
         velref = SPECTRAL_FRAMES[i].velref;
     }
-    if (o->rest_freq_hz > 0) put_number(f, "RESTFRQ", o->rest_freq_hz, "[Hz] Rest frequency", status);
+    if (o->rest_freq_hz > 0)
+        put_number(f, "RESTFRQ", o->rest_freq_hz, "[Hz] Rest frequency of the source", status);
+    else if (spec->freq_hz > 0)
+        put_number(f, "RESTFRQ", spec->freq_hz, "[Hz] The image's, for want of the source's", status);
     if (velref && !*status)
-        fits_write_key_lng(f, "VELREF", velref, "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL", status);
+        fits_write_key_lng(f, "VELREF", VELREF_RADIO + velref, "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL +256 radio",
+                           status);
     if (o->start_mjd_s > 0) {
         char date[32], scale[16] = "UTC";
         format_date(o->start_mjd_s, date);
@@ -220,7 +235,7 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
         put_string(f, "DATE-OBS", date, "First integration's centre", status);
         put_number(f, "MJD-OBS", o->start_mjd_s / 86400, "[d] The same", status);
     }
-    put_number(f, "OBSRA", o->ra_rad * DEG_PER_RAD, "[deg] Phase centre of the field", status);
+    put_number(f, "OBSRA", longitude_deg(o->ra_rad), "[deg] Phase centre of the field", status);
     put_number(f, "OBSDEC", o->dec_rad * DEG_PER_RAD, "[deg] The same", status);
     const double *x = o->antenna_itrf_m;
     if (x[0] != 0 || x[1] != 0 || x[2] != 0) {
@@ -240,6 +255,7 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
     put_string(f, "DATE", date, "This file was written (UTC)", status);
     put_string(f, "WSCDATAC", spec->data_column, "Data column", status);
     put_string(f, "WSCWEIGH", spec->weighting, "Weighting", status);
+    if (spec->has_field) put_number(f, "WSCFIELD", spec->field_id, "First field imaged, by its row in FIELD", status);
     put_number(f, "WSCNVIS", (double)spec->n_vis, "Samples gridded", status);
     put_number(f, "WSCIMGWG", spec->sum_weight, "Sum of the weights gridded", status);
     put_number(f, "WSCNORMF", spec->sum_weight, "What the image was divided by", status);

@@ -35,6 +35,7 @@ typedef struct msi_fits_spec {
     double sum_vis_weight;              /* sum of the same samples' weights before density weighting (WSCVWSUM) */
     const char *weighting;              /* natural, uniform, briggs 0 .. (WSCWEIGH) */
     const char *data_column;            /* (WSCDATAC) */
+    int has_field, field_id;            /* the first field imaged, where it is known by number (WSCFIELD) */
     const char *command_line;           /* of any length (HISTORY) */
 } msi_fits_spec;
 

@@ -74,6 +74,8 @@ static msi_fits_spec plain_spec(void)
                            .sum_vis_weight = 4704821,
                            .weighting = "uniform",
                            .data_column = "CORRECTED_DATA",
+                           .has_field = 1,
+                           .field_id = 4,
                            .command_line = "msimage -size 30 21 mwa.ms"};
 }
 
@@ -166,7 +168,7 @@ static void every_card_is_there(void **state)
         "EQUINOX =               2000.0",
         "SPECSYS = 'TOPOCENT'",
         "RESTFRQ =       1420405751.786",
-        "VELREF  =                    3",
+        "VELREF  =                  259",
         "TIMESYS = 'UTC     '",
         "DATE-OBS= '2013-05-16T10:48:48.9000'",
         "MJD-OBS =     56428.4505659722",
@@ -178,6 +180,7 @@ static void every_card_is_there(void **state)
         "DATE    = '20",
         "WSCDATAC= 'CORRECTED_DATA'",
         "WSCWEIGH= 'uniform '",
+        "WSCFIELD=                  4.0",
         "WSCNVIS =              49255.0",
         "WSCIMGWG=     34265.4825338582",
         "WSCNORMF=     34265.4825338582",
@@ -195,6 +198,42 @@ static void every_card_is_there(void **state)
     assert_int_equal(st.st_size, 3 * BLOCK);
 }
 
+static void frequencies_and_longitudes_are_as_casa_has_them(void **state)
+{
+    (void)state;
+    char card[200][CARD + 1];
+    msi_fits_spec spec = plain_spec();
+    observation.rest_freq_hz = 0;
+    observation.ra_rad = -90 * MSI_PI / 180;
+    assert_int_equal(put("a.fits", &spec, pixels, MSI_FP32), MSI_OK);
+    int n = get_cards("a.fits", card, 200);
+    assert_card(card, n, "RESTFRQ =          149115000.0");
+    assert_card(card, n, "OBSRA   =                270.0");
+    strcpy(observation.spec_frame, "CMB");
+    observation.ra_rad = -1e-18;
+    assert_int_equal(put("a.fits", &spec, pixels, MSI_FP32), MSI_OK);
+    n = get_cards("a.fits", card, 200);
+    assert_card(card, n, "OBSRA   =                  0.0");
+    assert_card(card, n, "SPECSYS = 'CMBDIPOL'");
+    assert_no_card(card, n, "VELREF");
+}
+
+static void uv_axes_have_no_unit(void **state)
+{
+    (void)state;
+    static const msi_fits_kind kind[] = {MSI_FITS_WEIGHTS, MSI_FITS_UV_REAL, MSI_FITS_UV_IMAG};
+    char card[200][CARD + 1];
+    for (int i = 0; i < 3; i++) {
+        msi_fits_spec spec = plain_spec();
+        spec.kind = kind[i];
+        assert_int_equal(put("a.fits", &spec, pixels, MSI_FP32), MSI_OK);
+        const int n = get_cards("a.fits", card, 200);
+        assert_card(card, n, "CTYPE1  = 'U---WAV '           / In wavelengths");
+        assert_no_card(card, n, "CUNIT1");
+        assert_no_card(card, n, "CUNIT2");
+    }
+}
+
 static void unknowns_have_no_card(void **state)
 {
     (void)state;
@@ -210,9 +249,9 @@ static void unknowns_have_no_card(void **state)
     assert_int_equal(put("a.fits", &spec, pixels, MSI_FP32), MSI_OK);
     char card[200][CARD + 1];
     int n = get_cards("a.fits", card, 200);
-    static const char *const unwanted[] = {"OBJECT",  "TELESCOP", "OBSERVER", "BMAJ",     "SPECSYS",
-                                           "RESTFRQ", "VELREF",   "DATE-OBS", "MJD-OBS",  "TIMESYS",
-                                           "OBSGEO",  "HISTORY",  "EQUINOX",  "WSCDATAC", "WSCIMGWG"};
+    static const char *const unwanted[] = {"OBJECT",  "TELESCOP", "OBSERVER", "BMAJ",    "SPECSYS", "RESTFRQ",
+                                           "VELREF",  "DATE-OBS", "MJD-OBS",  "TIMESYS", "OBSGEO",  "HISTORY",
+                                           "EQUINOX", "WSCDATAC", "WSCIMGWG", "WSCFIELD"};
     for (size_t i = 0; i < sizeof unwanted / sizeof unwanted[0]; i++) assert_no_card(card, n, unwanted[i]);
     assert_card(card, n, "RADESYS = 'ICRS    '");
     assert_card(card, n, "BUNIT   = 'Jy/pixel'");
@@ -565,6 +604,8 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         TEST(every_card_is_there),
+        TEST(frequencies_and_longitudes_are_as_casa_has_them),
+        TEST(uv_axes_have_no_unit),
         TEST(unknowns_have_no_card),
         TEST(stokes_numbers),
         TEST(dates_carry_over),
