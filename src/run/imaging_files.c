@@ -15,12 +15,14 @@ static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
     const double low = r->channels.low_hz[is_mfs ? 0 : channel];
     const double high = r->channels.high_hz[is_mfs ? o->channels_out - 1 : channel];
     return (msi_fits_spec){.geometry = o->geometry,
-                           .observation = msi_ms_reader_observation(r->reader),
+                           .observation = &r->observation,
                            .ra_rad = r->ra_rad,
                            .dec_rad = r->dec_rad,
                            .freq_hz = 0.5 * (low + high),
                            .bandwidth_hz = high - low,
                            .weighting = r->weighting,
+                           .has_field = !o->selection.all_fields,
+                           .field_id = o->selection.n_field ? o->selection.fields[0] : 0,
                            .data_column = msi_ms_reader_data_column(r->reader),
                            .command_line = o->command_line};
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/outputs.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "core/memory.h"
@@ -101,9 +104,39 @@ static int add_all(msi_outputs *o)
     return MSI_OK;
 }
 
+static int is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Refuses to write among a set's own files, by whatever way they are named. A missing directory is left to the trial
+ * that publishing makes. */
+static int check_outside_sets(const msi_options *o)
+{
+    struct stat set, here, above;
+    const char *slash = strrchr(o->name, '/');
+    char *folder = slash ? strndup(o->name, (size_t)(slash - o->name) + 1) : strdup(".");
+    if (!folder) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
+    int rc = MSI_OK, fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    while (!rc && fd >= 0 && fstat(fd, &here) == 0) {
+        for (int i = 0; !rc && i < o->n_ms; i++)
+            if (stat(o->ms_paths[i], &set) == 0 && is_same(&set, &here))
+                rc = msi_error_set(MSI_EUSAGE, "-name %s: lies inside the Measurement Set %s; name another folder",
+                                   o->name, o->ms_paths[i]);
+        const int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        fd = up;
+        if (fd >= 0 && fstat(fd, &above) == 0 && is_same(&above, &here)) break; /* the root */
+    }
+    if (fd >= 0) close(fd);
+    return rc;
+}
+
 int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_plane *planes, int n_plane)
 {
     *out = NULL;
+    MSI_TRY(check_outside_sets(options));
     msi_outputs *o;
     MSI_TRY(msi_alloc(&o, 1, sizeof *o, "list of outputs"));
     o->options = options;

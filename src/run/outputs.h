@@ -24,7 +24,8 @@ typedef struct msi_outputs msi_outputs;
 /*
  * msi_outputs_plan - name every file of the run and check that it can be made.
  * Given:   options and planes, borrowed for the life of *out
- * Returns: 0, MSI_EUSAGE (a file exists and -overwrite was not given), MSI_EOUTPUT, MSI_ENOMEM
+ * Returns: 0, MSI_EUSAGE (a file exists and -overwrite was not given; they would lie inside a set), MSI_EOUTPUT,
+ *          MSI_ENOMEM
  */
 int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_plane *planes, int n_plane);
 

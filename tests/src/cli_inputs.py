@@ -101,6 +101,25 @@ def check_paths(s):
     shutil.rmtree(s.path("deep"))
 
 
+def check_output_in_a_set(s):
+    """No image is put among a set's own files, by whatever way the set and the folder are named."""
+    good, other = s.make("good.ms"), s.make("other.ms", "-ra", "60deg")
+    link, relative = s.path("link"), os.path.relpath(good, s.out)
+    os.symlink(os.path.join(good, "ANTENNA"), link)
+    files = sorted(os.listdir(good))
+    for title, name in (("plain", good + "/o"), ("subtable", good + "/ANTENNA/o"), ("symlink", link + "/o"),
+                        ("relative", relative + "/o"), ("round about", good + "/ANTENNA/../o")):
+        for path in (good, good + "/", relative):
+            s.refused("output in the set, %s" % title, 2, "-name .*lies inside the Measurement Set .*good.ms", *IMAGE,
+                      "-name", name, path)
+    s.refused("output in the second set", 2, "good.ms", *IMAGE, "-name", good + "/o", other, good)
+    s.refused("a dry run too", 2, "good.ms", *IMAGE, "-dry-run", "-name", good + "/o", good)
+    if sorted(os.listdir(good)) != files:
+        s.complain("output in the set leaves %s" % sorted(os.listdir(good)))
+    s.imaged("output beside the set", good, "-name", os.path.join(s.out, "right"))
+    os.remove(link)
+
+
 def check_truncation(s):
     """Cut files at several lengths: refused by name, or, where nothing needed was cut, imaged right."""
     for storage in ("tiledshape", "tiledcolumn", "standard"):
