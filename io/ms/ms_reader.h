@@ -78,7 +78,8 @@ typedef struct msi_ms_reader msi_ms_reader;
  *
  * Given:    paths [n_path], selection  not needed any more after this
  * Returned: *out, owned, freed by msi_ms_reader_free
- * Returns:  0, MSI_EINPUT (what the metadata and the index columns show to be damaged, missing or not selected),
+ * Returns:  0, MSI_EINPUT (what the metadata and the index columns show to be damaged, missing or not selected;
+ *           about "row_selected": a set has no row of the selection),
  *           MSI_EARGUMENT, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection);

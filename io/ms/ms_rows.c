@@ -338,7 +338,9 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
     }
     if (set->n_row == 0) {
         fields_with_rows(set, block, text, sizeof text);
-        status = msi_error_set(MSI_EINPUT, "%s: no row is selected (fields with rows: %s)", set->path, text);
+        status =
+            msi_error_about(msi_error_set(MSI_EINPUT, "%s: no row is selected (fields with rows: %s)", set->path, text),
+                            "row_selected");
         goto out;
     }
     if ((status = check_fields(set)) != MSI_OK) goto out;

@@ -34,7 +34,13 @@ static int choose_centre(msi_imaging_run *r)
 
 static int open_reader(msi_imaging_run *r)
 {
-    MSI_TRY(msi_open_sets_interval(&r->reader, r->crew, r->options, r->interval));
+    msi_interval t;
+    MSI_TRY(msi_open_sets_interval(&t, r->crew, r->options, r->interval));
+    r->reader = t.reader;
+    r->is_empty = t.is_empty;
+    r->observation = t.observation;
+    if (r->is_empty)
+        msi_log_warning("interval %lld has no row of the selection; its images are NaN", (long long)r->interval);
     MSI_TRY(choose_centre(r));
     return msi_output_channels_make(&r->channels, r->reader, r->options->channels_out);
 }
@@ -138,11 +144,12 @@ static int image_interval(msi_imaging_run *r)
     msi_imaging_times t = {.start_s = msi_wall_s()};
     MSI_TRY(open_reader(r));
     t.opened_s = msi_wall_s();
-    msi_imaging_report_subject(r);
+    if (r->is_empty && r->options->dry_run) return MSI_OK;
+    if (!r->is_empty) msi_imaging_report_subject(r);
     MSI_TRY(make_plan(r));
     if (r->options->dry_run) return MSI_OK;
     MSI_TRY(make_gridders(r));
-    MSI_TRY(load(r));
+    if (!r->is_empty) MSI_TRY(load(r));
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh(r));
     t.weighed_s = msi_wall_s();

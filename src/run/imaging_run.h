@@ -25,6 +25,8 @@ typedef struct msi_imaging_run {
     /* The rest lives as long as an interval. */
     int64_t interval;
     msi_ms_reader *reader;
+    int is_empty; /* no row of the selection lies in the interval: nothing is read, and the images are NaN */
+    msi_observation observation;
     double ra_rad, dec_rad; /* the images' centre */
     msi_output_channels channels;
     msi_imaging_plan plan;

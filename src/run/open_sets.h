@@ -15,13 +15,21 @@
  */
 void msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options);
 
+/* An interval is the times of one output image. */
+typedef struct msi_interval {
+    msi_ms_reader *reader;       /* owned, msi_ms_reader_free; of the whole selection where the interval is empty */
+    int is_empty;                /* non-zero: no row of the selection lies in it, and the reader is not to be read */
+    msi_observation observation; /* of the interval, also of an empty one */
+} msi_interval;
+
 /*
- * msi_open_sets_interval - open the selected rows of one of options->intervals_out intervals.
+ * msi_open_sets_interval - open the selected rows of one of options->intervals_out intervals, of the sets that have any
+ * there.
  * Given:    crew      told to open them too; NULL: there is none
  *           interval  counted from 0
- * Returned: *reader   owned, msi_ms_reader_free; it reads coordinates alone on a dry run
+ * Returned: *t        its reader reads coordinates alone on a dry run; NULL on failure
  * Returns:  0, MSI_EUSAGE (more intervals than times) or any code of msi_ms_reader_open
  */
-int msi_open_sets_interval(msi_ms_reader **reader, msi_ms_crew *crew, const msi_options *options, int64_t interval);
+int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *options, int64_t interval);
 
 #endif

@@ -366,6 +366,53 @@ def check_intervals(s):
             s.held("%s %d, MFS" % (title, t), "%s-t%04d-MFS-dirty.fits" % (name, t), frame, samples, 1e-5)
 
 
+def check_empty_intervals(s):
+    """Intervals without a row of the field are NaN, as channels are, with a warning and their own time; the others are
+    right, and of several sets those count that have rows."""
+    path = fresh_copy(s.ms("vla"), s.path("gaps.ms"))
+    with table(path, readonly=False, ack=False) as t:
+        time = t.getcol("TIME")
+        steps = np.unique(time)
+        field = t.getcol("FIELD_ID")
+        field[np.isin(time, steps[3:6]) | np.isin(time, steps[9:])] = 1
+        with table(path + "/FIELD", readonly=False, ack=False) as f:
+            f.addrows(1)
+            f.putcell("NAME", 1, "calibrator")
+            f.putcell("PHASE_DIR", 1, f.getcell("PHASE_DIR", 0) + 0.1)
+        t.putcol("FIELD_ID", field)
+    frame = Frame(128, 128, 10 * ASEC, *np.radians(VLA))
+    image = ["-quiet", "-j", 2, "-size", 128, 128, "-scale", "10asec", "-accuracy", 1e-5, "-intervals-out", 4, "-make-psf"]
+    for title, options, sets in (
+            ("plain", [], [path]),
+            ("uniform", ["-weight", "uniform", "-save-weights", "-save-uv", "-channels-out", 2], [path]),
+            ("processes", ["-readers", 2], [path]),
+            ("two sets", [], [path, s.ms("vla")])):
+        name = s.path("gaps%d" % next(s.number))
+        done = s.launch(*image, "-name", name, *options, *sets)
+        s.must(done.returncode == 0, "%s: exits %s: %s" % (title, done.returncode, done.stderr))
+        empty = [] if len(sets) > 1 else [1, 3]
+        for t in range(4):
+            said = "interval %d has no row" % t in done.stderr
+            s.must(said == (t in empty), "%s: interval %d: %s" % (title, t, done.stderr))
+            middle = "MFS-" if "-channels-out" in options else ""
+            file = "%s-t%04d-%sdirty.fits" % (name, t, middle)
+            data, header = load(file)
+            if t in empty:
+                psf = load("%s-t%04d-%spsf.fits" % (name, t, middle))[0]
+                s.must(np.isnan(data).all() and np.isnan(psf).all() and header["WSCNVIS"] == 0,
+                       "%s: interval %d is not NaN" % (title, t))
+                s.must(abs(header["MJD-OBS"] - steps[3 * t] / 86400) < 1e-8, "%s: time of interval %d" % (title, t))
+            elif title != "uniform":
+                interval = (3 * t, 3 * t + 3)
+                used = [p for p in sets if p != path or t not in (1, 3)]
+                samples = frame.inside(read(used, interval=interval))
+                s.held("%s, interval %d" % (title, t), file, frame, samples, 1e-5)
+    done = s.launch(*image, "-dry-run", path)
+    s.must(done.returncode == 0 and "interval 3 has no row" in done.stderr, "dry run: " + done.stderr)
+    done = s.launch(*image, "-name", s.path("none"), "-field", 1, "-interval", 0, 3, "-intervals-out", 3, path)
+    s.must(done.returncode == 3 and "no row is selected" in done.stderr, "no interval has rows: " + done.stderr)
+
+
 def check_weights_file(s):
     """-save-weights: the weights gridded, on the uv grid of their densities, each sample at (u, v) and at (-u, -v)."""
     frame = Frame(256, 200, 5 * ASEC, *np.radians(VLA))
