@@ -150,8 +150,6 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
     time_list times = {0}, selected = {0};
     int64_t n_allocated = 0;
     int status = MSI_OK;
-    set->start_mjd_s = INFINITY;
-    set->end_mjd_s = -INFINITY;
     for (int64_t row = 0; row < set->n_table_row && status == MSI_OK; row += INDEX_ROWS) {
         const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
         if ((status = msi_interrupt_check()) != MSI_OK) break;
@@ -162,14 +160,14 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
             if (b->time_s[i] < f->first_s || b->time_s[i] > f->last_s || !is_listed(f, row + i)) continue;
             status = add_row(set, &n_allocated, row + i, b->ddid[i], b->field[i]);
             if (status == MSI_OK) status = times_add(&selected, &b->time_s[i], 1);
-            if (b->time_s[i] < set->start_mjd_s) set->start_mjd_s = b->time_s[i];
-            if (b->time_s[i] > set->end_mjd_s) set->end_mjd_s = b->time_s[i];
         }
     }
     times_sort(&times);
     times_sort(&selected);
     set->n_time = times.n;
     set->n_selected_time = selected.n;
+    set->start_mjd_s = selected.n > 0 ? selected.time_s[0] : INFINITY;
+    set->end_mjd_s = selected.n > 0 ? selected.time_s[selected.n - 1] : -INFINITY;
     msi_free(times.time_s);
     msi_free(selected.time_s);
     return status;

@@ -9,7 +9,6 @@ const msi_remedy_row msi_remedy_table[] = {
     {"accuracy", "a larger -accuracy asks for less"},
     {"backend", "try -backend cpu"},
     {"kernel", "-kernel auto chooses what fits"},
-    {"least_padding", "a smaller -padding, or none, leaves a choice"},
     {"method", "try -gridder wgrid"},
     {"n_reader", "-readers 1 takes less"},
     {"n_row", "image fewer at a time (-interval)"},
