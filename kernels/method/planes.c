@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/method/planes.h"
+
+#include <string.h>
+
+#include "core/image.h"
+#include "core/memory.h"
+#include "core/status.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/gpu/gpu_device.h"
+#include "kernels/gpu/gpu_memory.h"
+#endif
+
+struct msi_planes {
+    msi_planes_shape shape;
+    void *pixel;
+#ifdef MSI_HAVE_CUDA
+    msi_gpu_stream on; /* stream NULL on the CPU */
+#endif
+};
+
+static int on_gpu(const msi_planes *p)
+{
+    return p->shape.backend == MSI_BACKEND_CUDA;
+}
+
+static int64_t plane_bytes(const msi_planes_shape *s)
+{
+    return s->nx * s->ny * msi_image_pixel_bytes(s->precision);
+}
+
+int64_t msi_planes_bytes(const msi_planes_shape *shape)
+{
+    return shape->n * plane_bytes(shape);
+}
+
+/* Planes on a device are zeroed by hand; msi_alloc does it. */
+static int acquire(msi_planes *p)
+{
+    if (!on_gpu(p)) return msi_alloc(&p->pixel, msi_planes_bytes(&p->shape), 1, "image planes");
+#ifdef MSI_HAVE_CUDA
+    if (p->shape.device < 0 || p->shape.device >= msi_gpu_count())
+        return msi_error_about(
+            msi_error_set(MSI_EGPU, "device %d: %s", p->shape.device, msi_gpu_describe(p->shape.device)), "backend");
+    MSI_TRY(msi_gpu_stream_create(&p->on, p->shape.device));
+    MSI_TRY(msi_gpu_alloc(&p->pixel, &p->on, msi_planes_bytes(&p->shape), "image planes"));
+    return msi_gpu_zero(&p->on, p->pixel, msi_planes_bytes(&p->shape));
+#else
+    return msi_error_about(msi_error_set(MSI_EGPU, "backend cuda: this build has no GPU backend"), "backend");
+#endif
+}
+
+int msi_planes_create(msi_planes **out, const msi_planes_shape *shape)
+{
+    *out = NULL;
+    if (shape->n < 1 || shape->nx < 1 || shape->ny < 1 || shape->backend == MSI_BACKEND_AUTO)
+        return msi_error_set(MSI_EINTERNAL, "%d planes of %lld x %lld pixels on backend %d", shape->n,
+                             (long long)shape->nx, (long long)shape->ny, (int)shape->backend);
+    msi_planes *p;
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "image planes"));
+    p->shape = *shape;
+    const int rc = acquire(p);
+    if (rc)
+        msi_planes_free(p);
+    else
+        *out = p;
+    return rc;
+}
+
+void msi_planes_free(msi_planes *p)
+{
+    if (!p) return;
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) {
+        msi_gpu_release(p->pixel, &p->on);
+        msi_gpu_stream_free(&p->on);
+    }
+#endif
+    if (!on_gpu(p)) msi_free(p->pixel);
+    msi_free(p);
+}
+
+const msi_planes_shape *msi_planes_shape_of(const msi_planes *p)
+{
+    return &p->shape;
+}
+
+void *msi_planes_pixel(const msi_planes *p, int plane)
+{
+    return (char *)p->pixel + plane * plane_bytes(&p->shape);
+}
+
+/* Finds planes [first, first + n) and their bytes. */
+static int find(const msi_planes *p, int first, int n, void **at, int64_t *bytes)
+{
+    if (first < 0 || n < 0 || n > p->shape.n - first)
+        return msi_error_set(MSI_EINTERNAL, "planes %d to %d of %d", first, first + n, p->shape.n);
+    *at = msi_planes_pixel(p, first);
+    *bytes = n * plane_bytes(&p->shape);
+    return MSI_OK;
+}
+
+int msi_planes_upload(msi_planes *p, int first, int n, const void *pixel)
+{
+    void *at = NULL;
+    int64_t bytes = 0;
+    MSI_TRY(find(p, first, n, &at, &bytes));
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) return msi_gpu_upload(&p->on, at, pixel, bytes);
+#endif
+    memcpy(at, pixel, (size_t)bytes);
+    return MSI_OK;
+}
+
+int msi_planes_fetch(const msi_planes *p, int first, int n, void *pixel)
+{
+    void *at = NULL;
+    int64_t bytes = 0;
+    MSI_TRY(find(p, first, n, &at, &bytes));
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) return msi_gpu_download(&p->on, pixel, at, bytes);
+#endif
+    memcpy(pixel, at, (size_t)bytes);
+    return MSI_OK;
+}
+
+int msi_planes_zero(msi_planes *p, int first, int n)
+{
+    void *at = NULL;
+    int64_t bytes = 0;
+    MSI_TRY(find(p, first, n, &at, &bytes));
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) return msi_gpu_zero(&p->on, at, bytes);
+#endif
+    memset(at, 0, (size_t)bytes);
+    return MSI_OK;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Real image planes that stay where they are worked on, from one call to the next: residual, model and point spread
+ * function of a deconvolution lie in a GPU's memory, or in the host's where the CPU works. Host copies are for files.
+ *
+ * Every function that writes planes, here and elsewhere, returns when they are written: who reads them next waits for
+ * nothing, whatever its stream.
+ */
+#ifndef MSI_KERNELS_PLANES_H
+#define MSI_KERNELS_PLANES_H
+
+#include <stdint.h>
+
+#include "core/types.h"
+#include "kernels/method/gridder_spec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct msi_planes msi_planes;
+
+/* The shape of planes: n of [ny][nx] pixels, float or double, in the memory of a backend. */
+typedef struct msi_planes_shape {
+    int64_t nx, ny;
+    int n;
+    msi_precision precision;
+    msi_backend backend; /* MSI_BACKEND_CPU or MSI_BACKEND_CUDA */
+    int device;          /* the GPU's CUDA ordinal; 0 on the CPU */
+} msi_planes_shape;
+
+/*
+ * msi_planes_create - make planes, all zero.
+ * Returned: *out, owned by the caller, freed by msi_planes_free; NULL after a failure
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU (no such device, no memory there, or a build without GPUs), MSI_EINTERNAL (a shape
+ *           without a pixel or a backend)
+ */
+int msi_planes_create(msi_planes **out, const msi_planes_shape *shape);
+
+/* msi_planes_free - NULL-safe. */
+void msi_planes_free(msi_planes *p);
+
+/* msi_planes_shape_of - the shape that planes were made with. Borrowed. */
+const msi_planes_shape *msi_planes_shape_of(const msi_planes *p);
+
+/* msi_planes_bytes - bytes of all planes of a shape, in the memory of its backend. */
+int64_t msi_planes_bytes(const msi_planes_shape *shape);
+
+/*
+ * msi_planes_pixel - where a plane's pixels [ny][nx] lie, for kernels of the backend. The planes follow each other.
+ * Returns: an address in the host's memory, or in that of the device. Borrowed
+ */
+void *msi_planes_pixel(const msi_planes *p, int plane);
+
+/*
+ * msi_planes_upload - copy planes [first, first + n) in from host memory; msi_planes_fetch - copy them out.
+ * Given, returned: pixel [n][ny][nx] of the planes' precision
+ * Returns: 0, MSI_EGPU, MSI_EINTERNAL (planes that are not there)
+ */
+int msi_planes_upload(msi_planes *p, int first, int n, const void *pixel);
+int msi_planes_fetch(const msi_planes *p, int first, int n, void *pixel);
+
+/* msi_planes_zero - set planes [first, first + n) to zero. Returns: 0, MSI_EGPU, MSI_EINTERNAL */
+int msi_planes_zero(msi_planes *p, int first, int n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
