@@ -3,7 +3,7 @@
 # cli_completion.sh FOLDER: what the bash completion offers where; the zsh completion is read by zsh where there is one.
 set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../support/cli_prologue.sh"
 folder=$1
 mkdir set.ms data
 touch file.txt

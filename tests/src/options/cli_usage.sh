@@ -3,7 +3,7 @@
 # cli_usage.sh MSIMAGE: exit codes and messages of command lines that cannot be run, and of -help and -version.
 set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../support/cli_prologue.sh"
 msimage=$1
 
 # expect CODE PATTERN ARGUMENTS..: the exit code, one line on stderr that matches, nothing on stdout, no file written.

@@ -4,7 +4,7 @@
 # its help stands in the page once.
 set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../support/cli_prologue.sh"
 cmake --install "$1" --prefix "$work/prefix" >log || complain "cmake --install: $(cat log)"
 for program in msimage msimage-makems msimage-bench; do
     prefix/bin/$program -help >help || complain "$program -help"
