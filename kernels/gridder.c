@@ -368,6 +368,7 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     int rc = take_plan(g, &request, &plan);
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
+    for (int i = 0; i < out->n_plane; i++) out->sum_weight[i] /= g->store.weight_scale;
     add_times(&g->report, &times);
     g->strategy->ops->free(plan);
     end_threads(threads_before);
@@ -453,6 +454,7 @@ void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
     for (int p = 0; p < g->spec.n_plane; p++) report->sum_vis_weight[p] = g->store.sum_weight[p];
     report->store_bytes = g->store.bytes_memory;
     report->spilled_bytes = g->store.bytes_file;
+    report->weight_scale = g->store.weight_scale;
 }
 
 void msi_gridder_free(msi_gridder *g)

@@ -78,8 +78,8 @@ void msi_density_add_store(msi_density *d, const msi_vis_store *store)
                 if (!(weight[c] > 0)) continue;
                 int64_t cell = cell_of(d, u * s->freq_hz[c], v * s->freq_hz[c]);
                 if (cell < 0) continue;
-                d->sum[cell] += (double)weight[c];
-                d->sum_weight += (double)weight[c];
+                d->sum[cell] += (double)weight[c] / store->weight_scale;
+                d->sum_weight += (double)weight[c] / store->weight_scale;
             }
         }
     }
@@ -108,6 +108,24 @@ static double briggs_scale(const msi_density *d, double robust)
     return squares > 0 ? s * s * d->sum_weight / squares : 0;
 }
 
+/*
+ * Returns the power of two by which weights are multiplied, so that neither a sum of their products with visibilities
+ * overflows in single precision nor the products themselves underflow; 1, which changes nothing, for all ordinary data.
+ * Visibilities have the range of single precision, and weights too: with their sums brought to about 2^96, the smaller
+ * of the two keeps its precision, and windows and transforms, which multiply a sum by less than 2^20, have room.
+ */
+static double scale_of(const msi_vis_store *s, const msi_weighting *rule)
+{
+    const int is_uniform = rule->mode == MSI_WEIGHT_UNIFORM; /* its weights are 1 at most */
+    const double weight = is_uniform ? 1 : s->largest_weight, product = is_uniform ? s->largest_jy : s->largest_product;
+    const double sum = (double)s->n_sample * fmax(weight, product),
+                 least = product > 0 ? fmin(weight, product) : weight;
+    if (!(sum > 0) || (sum <= 0x1p100 && least >= 0x1p-64)) return 1;
+    int exponent;
+    frexp(sum, &exponent);
+    return ldexp(1, 96 - exponent);
+}
+
 int msi_density_weight(msi_vis_store *store, const msi_density *density, const msi_weighting *rule)
 {
     if (!density && rule->mode != MSI_WEIGHT_NATURAL)
@@ -116,21 +134,22 @@ int msi_density_weight(msi_vis_store *store, const msi_density *density, const m
     /* The taper's image is a gaussian of the FWHM: exp(-(pi FWHM r)^2 / (4 ln 2)) at uv distance r. */
     double taper = MSI_PI * rule->taper_fwhm_rad;
     taper *= taper / (4 * log(2));
-    if (rule->mode == MSI_WEIGHT_NATURAL && taper == 0) return MSI_OK;
+    store->weight_scale = scale_of(store, rule);
+    if (rule->mode == MSI_WEIGHT_NATURAL && taper == 0 && store->weight_scale == 1) return MSI_OK;
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < store->n_segment; i++) {
         msi_vis_segment *s = &store->segment[i];
         for (int64_t row = 0; row < s->n_row; row++) {
             double u_m = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v_m = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
             for (int32_t c = 0; c < s->n_chan; c++) {
-                double u = u_m * s->freq_hz[c], v = v_m * s->freq_hz[c], factor = 1;
+                double u = u_m * s->freq_hz[c], v = v_m * s->freq_hz[c], factor = store->weight_scale;
                 if (rule->mode != MSI_WEIGHT_NATURAL) {
                     int64_t cell = cell_of(density, u, v);
                     double sum = cell >= 0 ? density->sum[cell] : 0;
                     if (rule->mode == MSI_WEIGHT_BRIGGS)
-                        factor = 1 / (1 + sum * scale);
+                        factor /= 1 + sum * scale;
                     else
-                        factor = sum > 0 ? 1 / sum : 0;
+                        factor = sum > 0 ? factor / sum : 0;
                 }
                 if (taper > 0) factor *= exp(-taper * (u * u + v * v));
                 for (int p = 0; p < store->n_plane; p++) {

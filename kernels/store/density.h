@@ -48,7 +48,7 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
 
 /*
  * msi_density_add_store - add the weights of a store's plane 0 to the sums; several stores add up.
- * Given: store  with weights, before msi_density_weight
+ * Given: store  with weights; a scale of theirs is taken out again
  */
 void msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 
@@ -59,14 +59,15 @@ void msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
 
 /* msi_density_free - NULL-safe. */
-/* msi_density_free - NULL-safe. */
 void msi_density_free(msi_density *d);
 
 /*
  * msi_density_weight - multiply every weight of a store, in all planes, by density weighting and taper.
  * Given:   density  may be NULL for natural weighting
  * Returns: 0, MSI_EINTERNAL (a rule that needs a density, without one)
- * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w).
+ * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w). Where sums of weighted
+ *          visibilities would leave the range of single precision, all weights are multiplied by one power of two too
+ *          (msi_vis_store.weight_scale).
  */
 int msi_density_weight(struct msi_vis_store *store, const msi_density *density, const msi_weighting *rule);
 

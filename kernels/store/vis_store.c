@@ -47,6 +47,7 @@ void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, 
     s->memory_budget = memory_budget;
     s->temp_dir = temp_dir;
     s->w_min_lambda = HUGE_VAL;
+    s->weight_scale = 1;
 }
 
 /* The file is unlinked at once: whatever ends the process, nothing is left. Its blocks are reserved before they are
@@ -299,6 +300,52 @@ static void sum_weights(msi_vis_store *s, const msi_vis_segment *g, int64_t at, 
     }
 }
 
+/* Rows have these largest values: of a weight, a part of a visibility, and a product of both. */
+typedef struct extent {
+    double weight, jy, product;
+} extent;
+
+/* Looks for the largest values of a row just stored; a sample of weight 0 counts for nothing. */
+static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, extent *e)
+{
+    double weight = e->weight, jy = e->jy, product = e->product;
+    for (int p = 0; p < s->n_plane; p++) {
+        const int64_t at = msi_segment_index(g, p, row, 0);
+        const float *w = g->weight + at;
+        const msi_c32 *f32 = (const msi_c32 *)g->vis + at;
+        const msi_c64 *f64 = (const msi_c64 *)g->vis + at;
+        const int is_fp64 = s->precision == MSI_FP64;
+#pragma omp simd reduction(max : weight, jy, product)
+        for (int32_t c = 0; c < g->n_chan; c++) {
+            const double re = is_fp64 ? f64[c].re : (double)f32[c].re, im = is_fp64 ? f64[c].im : (double)f32[c].im;
+            const double part = w[c] > 0 ? fmax(fabs(re), fabs(im)) : 0;
+            weight = fmax(weight, (double)w[c]);
+            jy = fmax(jy, part);
+            product = fmax(product, (double)w[c] * part);
+        }
+    }
+    *e = (extent){weight, jy, product};
+}
+
+/* Copies the listed rows of a block to rows [at, at + n) of a segment. */
+static void copy_rows(msi_vis_store *s, const incoming *in, const int64_t *row, msi_vis_segment *g, int64_t at,
+                      int64_t n)
+{
+    double weight = s->largest_weight, jy = s->largest_jy, product = s->largest_product;
+#pragma omp parallel for schedule(static) reduction(max : weight, jy, product)
+    for (int64_t i = 0; i < n; i++) {
+        extent e = {weight, jy, product};
+        copy_row(s, in, row[i], g, at + i);
+        if (!s->coordinates) extend(s, g, at + i, &e);
+        weight = e.weight;
+        jy = e.jy;
+        product = e.product;
+    }
+    s->largest_weight = weight;
+    s->largest_jy = jy;
+    s->largest_product = product;
+}
+
 int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
 {
     if (b->n_plane != s->n_plane)
@@ -317,8 +364,7 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
             msi_vis_segment *g = &s->segment[setup->open_segment];
             int64_t at = g->n_row, room = g->n_row_max - at;
             n = n_kept - done < room ? n_kept - done : room;
-#pragma omp parallel for schedule(static)
-            for (int64_t i = 0; i < n; i++) copy_row(s, &in, s->kept_row[done + i], g, at + i);
+            copy_rows(s, &in, s->kept_row + done, g, at, n);
             g->n_row += n;
             if (!s->coordinates) sum_weights(s, g, at, n);
         }
@@ -393,6 +439,8 @@ void msi_vis_store_clear(msi_vis_store *s)
     }
     s->n_segment = s->n_sample = s->n_outside = 0;
     memset(s->sum_weight, 0, sizeof s->sum_weight);
+    s->largest_weight = s->largest_jy = s->largest_product = 0;
+    s->weight_scale = 1;
     s->w_min_lambda = HUGE_VAL;
     s->w_max_lambda = 0;
 }

@@ -27,7 +27,6 @@ typedef struct msi_vis_segment {
 } msi_vis_segment;
 
 /* Members from n_segment on are read by gridders; the store alone changes them. */
-/* Members from n_segment on are read by gridders; the store alone changes them. */
 typedef struct msi_vis_store {
     int n_plane;
     msi_precision precision;
@@ -47,6 +46,9 @@ typedef struct msi_vis_store {
     int64_t n_outside;
     double sum_weight[MSI_STORE_MAX_PLANES]; /* [n_plane] as added, of the samples kept */
     double w_min_lambda, w_max_lambda;       /* of |w| over stored samples */
+    /* The largest of any plane as added: a weight, a part of a visibility in Jy, and the product of both. */
+    double largest_weight, largest_jy, largest_product;
+    double weight_scale; /* a power of two, 1 as added: what msi_density_weight multiplied all weights by */
 } msi_vis_store;
 
 /*
@@ -79,7 +81,6 @@ void msi_vis_store_zero(msi_vis_store *s, int plane);
 /* msi_vis_store_clear - forget the samples, keep the memory. */
 void msi_vis_store_clear(msi_vis_store *s);
 
-/* msi_vis_store_free - free everything; the store is then zero. Twice is fine. */
 /* msi_vis_store_free - free everything; the store is then zero. Twice is fine. */
 void msi_vis_store_free(msi_vis_store *s);
 

@@ -125,6 +125,96 @@ static void test_weights_are_their_definitions(void **state)
     weighed_free(&s);
 }
 
+/* Returns the largest difference of a plane of an image from `factor` times another's, over the latter's largest. */
+static double distance(const msi_image *image, int plane, double factor, const msi_image *other)
+{
+    double worst = 0, largest = 0;
+    for (int64_t i = plane * NX * NY; i < (plane + 1) * NX * NY; i++) {
+        worst = fmax(worst, fabs(msi_pixel_at(image, i) - factor * msi_pixel_at(other, i)));
+        largest = fmax(largest, fabs(factor * msi_pixel_at(other, i)));
+    }
+    return isfinite(worst) ? worst / largest : HUGE_VAL;
+}
+
+/* Images one plane by a rule, with its PSF; *report as it is afterwards. */
+static void image_by(const weighed *s, const msi_weighting *rule, msi_image *image, msi_gridder_report *report)
+{
+    msi_gridder_spec spec = {
+        .geometry = s->data.geometry, .n_plane = 1, .psf = 1, .accuracy = 1e-4, .backend = MSI_BACKEND_CPU};
+    msi_gridder *g;
+    msi_density *d;
+    assert_int_equal(msi_gridder_create(&g, &spec), 0);
+    assert_int_equal(msi_gridder_add(g, &s->data.block), 0);
+    assert_int_equal(msi_density_create(&d, &s->data.geometry, rule), 0);
+    assert_int_equal(msi_density_add(d, g), 0);
+    assert_int_equal(msi_gridder_weight(g, d, rule), 0);
+    assert_int_equal(msi_gridder_image(g, image), 0);
+    msi_gridder_report_get(g, report);
+
+    /* Densities of weighted samples are those of weights as they are, whatever they were scaled by. */
+    msi_density *weighted;
+    msi_density_grid grid;
+    double sum = 0;
+    assert_int_equal(msi_density_create(&weighted, &s->data.geometry, rule), 0);
+    assert_int_equal(msi_density_add(weighted, g), 0);
+    const double *cell = msi_density_sums(weighted, &grid);
+    for (int64_t i = 0; i < grid.nu * grid.nv / 2; i++) sum += cell[i];
+    assert_true(fabs(sum / image->sum_weight[0] - 1) < 1e-12);
+    msi_density_free(weighted);
+    msi_density_free(d);
+    msi_gridder_free(g);
+}
+
+/*
+ * Visibilities and weights at the ends of single precision give the images of ordinary ones, in which all is 1 or so:
+ * dirty images scale with the visibilities, PSFs not at all. Weights of 1e-44 are 7 times the least float, so that they
+ * are given to all samples alike: then nothing is lost but to the gridder.
+ */
+static void test_no_magnitude_is_lost(void **state)
+{
+    (void)state;
+    const double jy[] = {1e30, 1e30, 1e30, 1e-30, 1e-37, 1, 1, 1}, weight[] = {1, 1e9, 1e38, 1, 1, 1e-44, 1e38, 1e-9};
+    const msi_weighting rules[] = {{.mode = MSI_WEIGHT_NATURAL},
+                                   {.mode = MSI_WEIGHT_UNIFORM},
+                                   {.mode = MSI_WEIGHT_BRIGGS},
+                                   {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 2e-3}};
+    weighed s;
+    weighed_make(&s);
+    msi_c64 *vis = msi_test_alloc(s.n, sizeof *vis);
+    memcpy(vis, s.data.vis, sizeof *vis * (size_t)s.n);
+    double largest = 0;
+    for (int64_t i = 0; i < s.n; i++) largest = fmax(largest, fmax(fabs(vis[i].re), fabs(vis[i].im)));
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        msi_image plain, image;
+        msi_gridder_report report;
+        for (int64_t i = 0; i < s.n; i++) {
+            s.data.weight[i] = s.original[i] > 0;
+            s.data.vis[i] = (msi_c64){vis[i].re / largest, vis[i].im / largest};
+        }
+        image_by(&s, &rules[r], &plain, &report);
+        assert_true(report.weight_scale == 1);
+        const double plain_sum = plain.sum_weight[0];
+        for (size_t k = 0; k < sizeof jy / sizeof *jy; k++) {
+            for (int64_t i = 0; i < s.n; i++) {
+                s.data.weight[i] = s.original[i] > 0 ? (float)weight[k] : 0;
+                s.data.vis[i] = (msi_c64){jy[k] * vis[i].re / largest, jy[k] * vis[i].im / largest};
+            }
+            image_by(&s, &rules[r], &image, &report);
+            const double w = (double)(float)weight[k];
+            /* The rounding of sums of 6000 samples in fp32, and of data: of 1e-37 Jy they are whole to 2^-26. */
+            assert_true(distance(&image, 0, jy[k], &plain) < 2e-6);
+            assert_true(distance(&image, 1, 1, &plain) < 2e-6);
+            const double sum = rules[r].mode == MSI_WEIGHT_UNIFORM ? plain_sum : w * plain_sum;
+            assert_true(fabs(image.sum_weight[0] / sum - 1) < 1e-6);
+            assert_true(fabs(report.sum_vis_weight[0] / (w * (double)image.n_vis[0]) - 1) < 1e-12);
+            msi_image_free(&image);
+        }
+        msi_image_free(&plain);
+    }
+    free(vis);
+    weighed_free(&s);
+}
+
 static void test_a_rule_needs_its_density(void **state)
 {
     (void)state;
@@ -145,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_are_their_definitions),
+        cmocka_unit_test(test_no_magnitude_is_lost),
         cmocka_unit_test(test_a_rule_needs_its_density),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
