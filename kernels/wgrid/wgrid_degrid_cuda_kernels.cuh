@@ -11,11 +11,21 @@ namespace {
 /* A job of the degridding kernels: they read cells of one image's planes and write samples' values. */
 template <typename T> struct degrid_job {
     const tap_table<T> *taps;
-    const uint32_t *index; /* sorted */
-    const record<T> *records;
+    const uint32_t *index; /* sorted; NULL: samples themselves are in order */
+    const void *records;   /* record<T> of each sample, so many bytes from one to the next */
+    int64_t record_bytes;
     const cplx<T> *grid;
     cplx<T> *value; /* [n_sample]; the planes' part of a sample is added where `add`, else stored */
     bool add;
+
+    __device__ uint32_t sample(uint32_t place) const
+    {
+        return index ? index[place] : place;
+    }
+    __device__ const record<T> &record_of(uint32_t sample) const
+    {
+        return *reinterpret_cast<const record<T> *>(static_cast<const char *>(records) + sample * record_bytes);
+    }
 };
 
 template <typename T> __device__ void store_value(cplx<T> *to, T re, T im, bool add)
@@ -47,8 +57,8 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     for (int64_t k = (int64_t)blockIdx.x * N_WARP + warp; k < n_item; k += (int64_t)gridDim.x * N_WARP) {
         item here = items[k];
         int n = (int)here.n;
-        uint32_t sample = job.index[here.first + (lane < n ? lane : n - 1)];
-        record<T> r = job.records[sample];
+        uint32_t sample = job.sample(here.first + (lane < n ? lane : n - 1));
+        record<T> r = job.record_of(sample);
         patch from = there.find(g, r); /* the same for all of an item */
         if (from.k_first >= from.k_end) continue;
         __syncwarp();
@@ -123,7 +133,7 @@ __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
     T *all_taps = (T *)(tile + shape::N_SLICE * shape::SLICE);
 
     item here = items[blockIdx.x];
-    record<T> first = job.records[job.index[here.first]];
+    record<T> first = job.record_of(job.sample(here.first));
     patch from = there.find(g, first);
     if (from.k_first >= from.k_end) return;
     load_taps<T, N_COEF, WIDTH, N_TAP>(job.taps, table);
@@ -146,8 +156,8 @@ __global__ void __launch_bounds__(degrid_tile<T, WIDTH, HAS_W>::THREADS)
     T *tap = all_taps + warp * 32 * (N_TAP + 1);
     for (uint32_t done = warp * 32; done < here.n; done += blockDim.x) {
         int n = min(32, (int)(here.n - done));
-        uint32_t sample = job.index[here.first + done + (lane < n ? lane : n - 1)];
-        record<T> r = job.records[sample];
+        uint32_t sample = job.sample(here.first + done + (lane < n ? lane : n - 1));
+        record<T> r = job.record_of(sample);
         int offset = (r.v0 - v_first) * shape::PITCH + r.u0 - u_first;
         __syncwarp();
         for (int t = 0; t < N_TAP; t++)

@@ -34,7 +34,8 @@ template <typename T> class wgrid_predictor : public store_predictor<T, sorted_b
     {
         return {as<tap_table<T>>(base::d_taps),
                 base::d_sorted,
-                as<record<T>>(base::d_records),
+                base::d_records.get(),
+                (int64_t)sizeof(record<T>),
                 cells,
                 as<cplx<T>>(d_raw) + image * now.n_sample,
                 add};
