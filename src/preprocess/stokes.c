@@ -122,12 +122,32 @@ static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *dat
     return KEPT;
 }
 
+/* The larger part of a value times its weight. */
+static inline double product(msi_c64 value, float weight)
+{
+    return (double)weight * fmax(fabs(value.re), fabs(value.im));
+}
+
+/* Remembers the row of a block that has the largest product of its planes [n_plane][n_row][n_chan]. */
+static void remember_largest(msi_sample_tally *tally, double largest, const msi_ms_block *b, int64_t n_value,
+                             int32_t n_chan, const msi_c64 *vis, const float *weight)
+{
+    if (!(largest > tally->largest_product)) return;
+    int64_t i = 0;
+    while (i < n_value - 1 && product(vis[i], weight[i]) < largest) i++;
+    tally->largest_product = largest;
+    tally->largest_set = b->set;
+    tally->largest_row = b->ms_row[i / n_chan % b->n_row];
+}
+
 void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels, msi_c64 *vis,
-                     float *weight, msi_sample_dropped *dropped)
+                     float *weight, msi_sample_tally *tally)
 {
     const int32_t n_chan = channels.n;
     int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
-#pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large)
+    double largest = 0;
+#pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large) \
+    reduction(max : largest)
     for (int64_t row = 0; row < b->n_row; row++) {
         int64_t count[N_REASON] = {0};
         for (int32_t c = 0; c < n_chan; c++) {
@@ -136,6 +156,7 @@ void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi
                 int64_t to = ((int64_t)p * b->n_row + row) * n_chan + c;
                 enum drop_reason why =
                     mix_sample(&mix[p], b->data + from, b->weight + from, b->flag + from, &vis[to], &weight[to]);
+                largest = fmax(largest, product(vis[to], weight[to]));
                 if (p == 0) count[why]++;
             }
         }
@@ -144,8 +165,21 @@ void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi
         not_finite += count[NOT_FINITE];
         too_large += count[TOO_LARGE];
     }
-    dropped->flagged += flagged;
-    dropped->weight += bad_weight;
-    dropped->data_not_finite += not_finite;
-    dropped->data_too_large += too_large;
+    tally->flagged += flagged;
+    tally->weight += bad_weight;
+    tally->data_not_finite += not_finite;
+    tally->data_too_large += too_large;
+    remember_largest(tally, largest, b, n_plane * b->n_row * n_chan, n_chan, vis, weight);
+}
+
+void msi_sample_tally_add(msi_sample_tally *to, const msi_sample_tally *from)
+{
+    to->flagged += from->flagged;
+    to->weight += from->weight;
+    to->data_not_finite += from->data_not_finite;
+    to->data_too_large += from->data_too_large;
+    if (!(from->largest_product > to->largest_product)) return;
+    to->largest_product = from->largest_product;
+    to->largest_set = from->largest_set;
+    to->largest_row = from->largest_row;
 }

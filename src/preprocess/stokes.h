@@ -20,13 +20,20 @@ typedef struct msi_plane {
     int imaginary; /* 1: the imaginary part of a raw cross-hand's image */
 } msi_plane;
 
-/* Samples of the first plane that are left out are counted by reason, each once, under the first reason that holds. */
-typedef struct msi_sample_dropped {
+/* Samples of the first plane that are left out are counted by reason, each once, under the first reason that holds; and
+ * of those kept, in all planes, the one whose product of weight and visibility is largest is remembered. */
+typedef struct msi_sample_tally {
     int64_t flagged;         /* FLAG of a correlation used */
     int64_t weight;          /* weight not finite or not positive */
     int64_t data_not_finite; /* NaN, infinite */
     int64_t data_too_large;  /* beyond 1e30 */
-} msi_sample_dropped;
+    double largest_product;  /* Jy times the weights' unit; 0 where no sample is kept */
+    int largest_set;         /* msi_ms_block.set */
+    int64_t largest_row;     /* msi_ms_block.ms_row */
+} msi_sample_tally;
+
+/* msi_sample_tally_add - count what another tally has counted, too. */
+void msi_sample_tally_add(msi_sample_tally *to, const msi_sample_tally *from);
 
 /* msi_planes_of - list the planes that imaging pol [n_pol] takes, in order, MSI_MAX_PLANES at most. Returns their
  * number. */
@@ -60,10 +67,10 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_
  *           channels       of the block
  * Returned: vis, weight [n_plane][n_row][channels.n]  Jy, and of the weights as read; both 0 where a plane's sample is
  *           left out
- * Given and returned: *dropped  counted on
+ * Given and returned: *tally  counted on
  * Notes:    a sample is left out where any correlation used is. Finite data up to 1e30 is never altered.
  */
 void msi_stokes_form(const msi_ms_block *block, const msi_mix *mix, int n_plane, msi_channel_range channels,
-                     msi_c64 *vis, float *weight, msi_sample_dropped *dropped);
+                     msi_c64 *vis, float *weight, msi_sample_tally *tally);
 
 #endif

@@ -111,12 +111,12 @@ static int load(msi_imaging_run *r)
                                         .shift_set = r->options->shift_set,
                                         .ra_rad = r->ra_rad,
                                         .dec_rad = r->dec_rad};
-    memset(&r->dropped, 0, sizeof r->dropped);
+    memset(&r->tally, 0, sizeof r->tally);
     int crew_reads = 0;
     if (r->crew) MSI_TRY(msi_ms_crew_begin(r->crew, r->reader, &crew_reads));
     if (r->crew && !crew_reads) msi_log_detail("reading: by a thread; not every process could open the sets alike");
     if (!crew_reads) dismiss_crew(r);
-    MSI_TRY(msi_imaging_load(r->reader, r->crew, &spec, r->gridder, &r->dropped));
+    MSI_TRY(msi_imaging_load(r->reader, r->crew, &spec, r->gridder, &r->tally));
     if (r->interval + 1 == r->options->intervals_out) dismiss_crew(r);
     msi_imaging_report_loaded(r);
     return MSI_OK;

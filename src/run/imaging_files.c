@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/imaging_files.h"
 
+#include <float.h>
+#include <math.h>
+
+#include "core/format.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -27,6 +31,42 @@ static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
                            .command_line = o->command_line};
 }
 
+/* Counts the values of an image that a file of floats does not hold. NaN belongs beyond the horizon, and everywhere
+ * into an image without a sample; a grid of the uv plane has none. */
+static int64_t n_not_finite(const msi_fits_spec *spec, int is_sky, const void *pixel, msi_precision precision)
+{
+    const msi_image_geometry *g = &spec->geometry;
+    int64_t n = 0;
+    if (is_sky && !spec->n_vis) return 0;
+#pragma omp parallel for schedule(static) reduction(+ : n)
+    for (int64_t y = 0; y < g->ny; y++) {
+        const double m = (double)(y - g->ny / 2) * g->cell_y_rad;
+        for (int64_t x = 0; x < g->nx; x++) {
+            const double value = msi_image_value(pixel, precision, y * g->nx + x);
+            if (fabs(value) <= (double)FLT_MAX) continue;
+            const double l = (double)(x - g->nx / 2) * g->cell_x_rad;
+            n += !(is_sky && isnan(value) && l * l + m * m > 1 - 1e-9);
+        }
+    }
+    return n;
+}
+
+/* Writes an image or a grid, but not one that overflowed. */
+static int write_finite(msi_imaging_run *r, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
+                        msi_precision precision)
+{
+    const msi_sample_tally *t = &r->tally;
+    const int is_sky = id->kind == MSI_FITS_DIRTY || id->kind == MSI_FITS_PSF;
+    const int64_t n = n_not_finite(spec, is_sky, pixel, precision);
+    if (!n) return msi_outputs_write(r->outputs, id, spec, pixel, precision);
+    return msi_error_set(
+        MSI_EINPUT,
+        "%s, row %lld: has the largest product of weight and visibility, %.3g; with it %lld value%s of "
+        "%s would be beyond single precision, and nothing is written: correct or flag the row",
+        r->options->ms_paths[t->largest_set], (long long)t->largest_row, t->largest_product, (long long)n,
+        msi_plural(n), is_sky ? "an image" : "a grid of the uv plane");
+}
+
 /* Writes the weights as gridded, on the uv grid of their densities: both halves of the plane. */
 static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spec *spec)
 {
@@ -40,7 +80,7 @@ static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spe
     of_grid.geometry.nx = grid.nu;
     of_grid.geometry.ny = grid.nv;
     const msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
-    int rc = msi_outputs_write(r->outputs, &id, &of_grid, weight, MSI_FP64);
+    int rc = write_finite(r, &id, &of_grid, weight, MSI_FP64);
     msi_free(weight);
     return rc;
 }
@@ -52,9 +92,9 @@ static int write_uv(msi_imaging_run *r, const msi_output_id *image_id, const msi
     MSI_TRY(msi_uv_plane(&r->options->geometry, pixel, precision, &re, &im));
     msi_output_id id = *image_id;
     id.kind = MSI_FITS_UV_REAL;
-    int rc = msi_outputs_write(r->outputs, &id, spec, re, MSI_FP64);
+    int rc = write_finite(r, &id, spec, re, MSI_FP64);
     id.kind = MSI_FITS_UV_IMAG;
-    if (!rc) rc = msi_outputs_write(r->outputs, &id, spec, im, MSI_FP64);
+    if (!rc) rc = write_finite(r, &id, spec, im, MSI_FP64);
     msi_free(re);
     msi_free(im);
     return rc;
@@ -90,7 +130,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, const msi_image
         spec.n_vis = image->n_vis[i];
         spec.sum_weight = image->sum_weight[i];
         spec.sum_vis_weight = vis_weight[is_psf ? 0 : i];
-        MSI_TRY(msi_outputs_write(r->outputs, &id, &spec, plane_of(image, i), image->precision));
+        MSI_TRY(write_finite(r, &id, &spec, plane_of(image, i), image->precision));
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
     }
     return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;

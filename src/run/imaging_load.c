@@ -25,7 +25,7 @@ typedef struct block_load {
 
 /* Prepares the channels of a block that belong to output channel c, and adds them to its gridder. */
 static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, msi_block_workspace *w,
-                        msi_sample_dropped *dropped)
+                        msi_sample_tally *tally)
 {
     const msi_ms_block *block = l->block;
     const msi_imaging_load_spec *spec = l->spec;
@@ -35,7 +35,7 @@ static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, ms
     const double *freq_hz = block->freq_hz + first, *uvw_m = block->uvw_m;
     const int64_t n_value = spec->n_plane * block->n_row * (end - first);
     MSI_TRY(msi_block_workspace_fit(w, spec->shift_set ? block->n_row : 0, n_value, n_value));
-    msi_stokes_form(block, l->mix, spec->n_plane, (msi_channel_range){first, end - first}, w->vis, w->weight, dropped);
+    msi_stokes_form(block, l->mix, spec->n_plane, (msi_channel_range){first, end - first}, w->vis, w->weight, tally);
     if (spec->shift_set) {
         msi_phase_shift shift;
         msi_phase_shift_make(&shift, block->ra_rad, block->dec_rad, spec->ra_rad, spec->dec_rad);
@@ -47,32 +47,24 @@ static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, ms
     return msi_gridder_add(gridder, &ready);
 }
 
-static void count_on(msi_sample_dropped *to, const msi_sample_dropped *from)
-{
-    to->flagged += from->flagged;
-    to->weight += from->weight;
-    to->data_not_finite += from->data_not_finite;
-    to->data_too_large += from->data_too_large;
-}
-
 /* Loads many output channels at a time, by a thread each: a part of a block is little for many threads to share. */
 static int load_at_once(const block_load *l, int64_t first_met, int64_t end_met, msi_gridder *const *gridder,
-                        msi_block_workspace *w, msi_sample_dropped *dropped)
+                        msi_block_workspace *w, msi_sample_tally *tally)
 {
     msi_first_error failure = {0};
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t c = first_met; c < end_met; c++) {
-        msi_sample_dropped own = {0};
+        msi_sample_tally own = {0};
         if (msi_first_error_status(&failure)) continue;
         msi_first_error_keep(&failure, load_channel(l, c, gridder[c], &w[omp_get_thread_num()], &own));
 #pragma omp critical(loaded)
-        count_on(dropped, &own);
+        msi_sample_tally_add(tally, &own);
     }
     return msi_first_error_raise(&failure);
 }
 
 static int load_block(const msi_ms_block *block, const msi_imaging_load_spec *spec, msi_gridder *const *gridder,
-                      msi_block_workspace *w, msi_sample_dropped *dropped)
+                      msi_block_workspace *w, msi_sample_tally *tally)
 {
     msi_mix mix[MSI_MAX_PLANES];
     MSI_TRY(msi_mix_make(mix, spec->planes, spec->n_plane, spec->weight, block->corr, block->n_corr));
@@ -80,13 +72,13 @@ static int load_block(const msi_ms_block *block, const msi_imaging_load_spec *sp
     int64_t first_met, end_met;
     msi_output_channels_met(spec->channels, block->freq_hz, block->n_chan, &first_met, &end_met);
     if (end_met - first_met > 1 && 2 * (end_met - first_met) >= omp_get_max_threads())
-        return load_at_once(&l, first_met, end_met, gridder, w, dropped);
-    for (int64_t c = first_met; c < end_met; c++) MSI_TRY(load_channel(&l, c, gridder[c], w, dropped));
+        return load_at_once(&l, first_met, end_met, gridder, w, tally);
+    for (int64_t c = first_met; c < end_met; c++) MSI_TRY(load_channel(&l, c, gridder[c], w, tally));
     return MSI_OK;
 }
 
 static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_imaging_load_spec *spec,
-                          msi_gridder *const *gridder, msi_sample_dropped *dropped)
+                          msi_gridder *const *gridder, msi_sample_tally *tally)
 {
     const int n_thread = omp_get_max_threads();
     msi_block_workspace *w; /* of each thread */
@@ -101,7 +93,7 @@ static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_ima
         const double there = msi_wall_s();
         waited_s += there - start;
         if (rc || !block->n_row) break;
-        rc = load_block(block, spec, gridder, w, dropped);
+        rc = load_block(block, spec, gridder, w, tally);
         prepared_s += msi_wall_s() - there;
         if (!rc) rc = msi_interrupt_check();
         if (rc) break;
@@ -116,14 +108,14 @@ static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_ima
 }
 
 int msi_imaging_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_imaging_load_spec *spec,
-                     msi_gridder *const *gridder, msi_sample_dropped *dropped)
+                     msi_gridder *const *gridder, msi_sample_tally *tally)
 {
     msi_block_stream *stream;
     MSI_TRY(msi_block_stream_open(&stream, reader, crew));
     /* Cores are left to the readers. */
     const int n_thread = omp_get_max_threads(), n_reader = crew ? msi_ms_crew_size(crew) : 1;
     omp_set_num_threads(n_thread > n_reader ? n_thread - n_reader : 1);
-    int rc = prepare_blocks(stream, msi_ms_reader_n_row(reader), spec, gridder, dropped);
+    int rc = prepare_blocks(stream, msi_ms_reader_n_row(reader), spec, gridder, tally);
     omp_set_num_threads(n_thread);
     msi_block_stream_close(stream);
     return rc;

@@ -25,11 +25,11 @@ typedef struct msi_imaging_load_spec {
  *
  * Given:    crew     that has begun to read the reader's blocks; NULL: a thread reads them
  *           gridder  [spec->channels->n] of spec->n_plane planes each
- * Returned: *dropped counted on, samples of the first plane
+ * Returned: *tally  counted on
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the store's file), MSI_EINTERRUPTED
  * Notes:    while it reads, OpenMP has as many threads less as there are readers.
  */
 int msi_imaging_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_imaging_load_spec *spec,
-                     msi_gridder *const *gridder, msi_sample_dropped *dropped);
+                     msi_gridder *const *gridder, msi_sample_tally *tally);
 
 #endif

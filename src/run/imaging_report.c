@@ -157,7 +157,7 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
 
 void msi_imaging_report_loaded(const msi_imaging_run *run)
 {
-    const msi_sample_dropped *s = &run->dropped;
+    const msi_sample_tally *s = &run->tally;
     reasons dropped = {""};
     int64_t kept = 0, outside = 0;
     for (int64_t c = 0; c < run->options->channels_out; c++) {
@@ -176,12 +176,29 @@ void msi_imaging_report_loaded(const msi_imaging_run *run)
     warn_of_coarse_pixels(run, outside);
 }
 
+/* Weights that are scaled are told of once, for all channels by the first one's power of two. */
+static void report_scale(const msi_imaging_run *run)
+{
+    for (int64_t c = 0; c < run->options->channels_out; c++) {
+        msi_gridder_report report;
+        int exponent;
+        msi_gridder_report_get(run->gridder[c], &report);
+        if (report.weight_scale == 1) continue;
+        frexp(report.weight_scale, &exponent);
+        msi_log_info("weights are gridded times 2^%d: visibilities times weights, up to %.1e, leave the range of fp32; "
+                     "headers have the sums of weights as they are",
+                     exponent - 1, run->tally.largest_product);
+        return;
+    }
+}
+
 void msi_imaging_report_weights(const msi_imaging_run *run)
 {
     const msi_options *o = run->options;
     const int is_natural = o->weighting.mode == MSI_WEIGHT_NATURAL;
     msi_log_info("weights: %s%s%s", run->weighting, o->weighting.taper_fwhm_rad > 0 ? ", gaussian taper" : "",
                  !is_natural && o->mf_weighting && o->channels_out > 1 ? ", densities over all output channels" : "");
+    report_scale(run);
     if (is_natural) return;
     const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);
     msi_log_info("weight grid: %lld x %lld cells of %.6g x %.6g wavelengths", (long long)grid.nu, (long long)grid.nv,

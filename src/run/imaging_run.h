@@ -32,7 +32,7 @@ typedef struct msi_imaging_run {
     msi_imaging_plan plan;
     msi_gridder **gridder; /* [channels_out] NULL once it is imaged and not needed any more */
     msi_density **density; /* [channels_out] NULL for natural weights; with -mf-weighting [0] is that of all channels */
-    msi_sample_dropped dropped;
+    msi_sample_tally tally;
 } msi_imaging_run;
 
 #endif

@@ -19,6 +19,7 @@ static const msi_pol circular[] = {MSI_POL_RR, MSI_POL_RL, MSI_POL_LR, MSI_POL_L
 
 typedef struct fixture {
     msi_ms_block block;
+    int64_t ms_row[N_ROW];
     msi_c32 data[N_SAMPLE * MSI_MAX_CORR];
     float weight[N_SAMPLE * MSI_MAX_CORR];
     uint8_t flag[N_SAMPLE * MSI_MAX_CORR];
@@ -27,7 +28,7 @@ typedef struct fixture {
     int n_plane;
     msi_c64 vis[MSI_MAX_PLANES * N_SAMPLE];
     float out_weight[MSI_MAX_PLANES * N_SAMPLE];
-    msi_sample_dropped dropped;
+    msi_sample_tally tally;
 } fixture;
 
 /* Sound samples of n_corr correlations, ready to be spoilt. */
@@ -38,9 +39,11 @@ static void fixture_init(fixture *f, const msi_pol *corr, int n_corr)
                               .n_chan = N_CHAN,
                               .n_corr = n_corr,
                               .corr = corr,
+                              .ms_row = f->ms_row,
                               .data = f->data,
                               .weight = f->weight,
                               .flag = f->flag};
+    for (int i = 0; i < N_ROW; i++) f->ms_row[i] = 100 + 10 * i;
     for (int i = 0; i < N_SAMPLE * n_corr; i++) {
         f->data[i] = (msi_c32){(float)i, (float)(100 - 3 * i)};
         f->weight[i] = 1;
@@ -57,12 +60,12 @@ static void form(fixture *f, const msi_pol *pol, int n_pol, int32_t first, int32
         f->vis[i] = (msi_c64){NAN, NAN};
         f->out_weight[i] = NAN;
     }
-    memset(&f->dropped, 0, sizeof f->dropped);
+    memset(&f->tally, 0, sizeof f->tally);
     msi_stokes_form(&f->block, f->mix, f->n_plane, (msi_channel_range){first, n_chan}, f->vis, f->out_weight,
-                    &f->dropped);
+                    &f->tally);
 }
 
-static int64_t total(const msi_sample_dropped *d)
+static int64_t total(const msi_sample_tally *d)
 {
     return d->flagged + d->weight + d->data_not_finite + d->data_too_large;
 }
@@ -113,7 +116,7 @@ static void test_stokes_of_feeds(void **state)
                     /* The smallest weight: that of both cross-hands and of both parallel hands is 1 + sample. */
                     assert_true(f.out_weight[at] == (float)(1 + sample));
                 }
-        assert_int_equal(total(&f.dropped), 0);
+        assert_int_equal(total(&f.tally), 0);
     }
 }
 
@@ -187,10 +190,10 @@ typedef struct spoilt {
     msi_c32 data;
     float weight;
     uint8_t flag;
-    size_t counted; /* offset into msi_sample_dropped */
+    size_t counted; /* offset into msi_sample_tally */
 } spoilt;
 
-#define COUNTED(member) offsetof(msi_sample_dropped, member)
+#define COUNTED(member) offsetof(msi_sample_tally, member)
 static const msi_c32 SOUND = {1, 2};
 
 static const spoilt spoils[] = {
@@ -234,8 +237,8 @@ static void test_dropped(void **state)
             for (int h = 0; h < 2; h++)
                 if (hands >> h & 1) spoil(&f, SAMPLE, 3 * h, &spoils[k]);
             form(&f, i_only, 1, 0, N_CHAN);
-            assert_int_equal(total(&f.dropped), 1);
-            assert_int_equal(*(const int64_t *)((const char *)&f.dropped + spoils[k].counted), 1);
+            assert_int_equal(total(&f.tally), 1);
+            assert_int_equal(*(const int64_t *)((const char *)&f.tally + spoils[k].counted), 1);
             for (int i = 0; i < N_SAMPLE; i++) {
                 assert_true(isfinite(f.vis[i].re) && isfinite(f.vis[i].im));
                 assert_true(f.out_weight[i] == (i == SAMPLE ? 0.0F : 1.0F));
@@ -259,8 +262,8 @@ static void test_flag_hides_nothing(void **state)
             assert_true(f.vis[p * N_SAMPLE].re == 0 && f.vis[p * N_SAMPLE].im == 0);
             assert_true(f.out_weight[p * N_SAMPLE] == 0);
         }
-        assert_int_equal(f.dropped.flagged, 1);
-        assert_int_equal(total(&f.dropped), 1);
+        assert_int_equal(f.tally.flagged, 1);
+        assert_int_equal(total(&f.tally), 1);
     }
 }
 
@@ -277,7 +280,7 @@ static void test_unused_correlations(void **state)
             spoil(&f, i, 1 + i % 2, &spoils[k]);
         }
         form(&f, iu, 2, 0, N_CHAN);
-        assert_int_equal(total(&f.dropped), 0);
+        assert_int_equal(total(&f.tally), 0);
         for (int i = 0; i < N_SAMPLE; i++) {
             assert_true(f.vis[i].re == 1 && f.vis[i].im == 2 && f.out_weight[i] == 1);
             assert_true(f.vis[N_SAMPLE + i].re == 0 && f.vis[N_SAMPLE + i].im == 0 && f.out_weight[N_SAMPLE + i] == 0);
@@ -298,7 +301,7 @@ static void test_limit_of_data(void **state)
         fixture_init(&f, linear, MSI_MAX_CORR);
         f.data[0] = f.data[3] = kept[k];
         form(&f, i_only, 1, 0, N_CHAN);
-        assert_int_equal(total(&f.dropped), 0);
+        assert_int_equal(total(&f.tally), 0);
         assert_true(f.vis[0].re == (double)kept[k].re && f.vis[0].im == (double)kept[k].im);
     }
     for (int k = 0; k < 4; k++) {
@@ -306,9 +309,37 @@ static void test_limit_of_data(void **state)
         fixture_init(&f, linear, MSI_MAX_CORR);
         f.data[3] = dropped[k];
         form(&f, i_only, 1, 0, N_CHAN);
-        assert_int_equal(f.dropped.data_too_large, 1);
-        assert_int_equal(total(&f.dropped), 1);
+        assert_int_equal(f.tally.data_too_large, 1);
+        assert_int_equal(total(&f.tally), 1);
     }
+}
+
+/* The largest product is that of a kept sample of any plane and row, and another tally's only where it is larger. */
+static void test_largest_product(void **state)
+{
+    (void)state;
+    static const msi_pol hands[] = {MSI_POL_XX, MSI_POL_YY};
+    fixture f;
+    fixture_init(&f, linear, MSI_MAX_CORR);
+    f.block.set = 4;
+    const int spoilt_at = MSI_MAX_CORR * (2 * N_CHAN + 1), largest_at = MSI_MAX_CORR * (N_CHAN + 3) + 3;
+    f.data[spoilt_at] = (msi_c32){-9e29F, 0};
+    f.weight[spoilt_at] = INFINITY;
+    f.data[largest_at] = (msi_c32){3, -9e29F};
+    f.weight[largest_at] = 1e9F;
+    form(&f, hands, 2, 0, N_CHAN);
+    assert_true(f.tally.largest_product == (double)9e29F * (double)1e9F);
+    assert_int_equal(f.tally.largest_set, 4);
+    assert_int_equal(f.tally.largest_row, 110);
+    msi_sample_tally sum = {.flagged = 1, .largest_product = 1e40, .largest_set = 1, .largest_row = 7};
+    msi_sample_tally_add(&sum, &f.tally);
+    assert_int_equal(sum.flagged, 1);
+    assert_int_equal(sum.weight, 1);
+    assert_int_equal(sum.largest_row, 7);
+    sum.largest_product = 1e38;
+    msi_sample_tally_add(&sum, &f.tally);
+    assert_int_equal(sum.largest_row, 110);
+    assert_int_equal(sum.largest_set, 4);
 }
 
 int main(void)
@@ -322,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_flag_hides_nothing),
         cmocka_unit_test(test_unused_correlations),
         cmocka_unit_test(test_limit_of_data),
+        cmocka_unit_test(test_largest_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
