@@ -354,6 +354,8 @@ static int check_plane(msi_model_images *m, const model_plane *p, msi_precision 
     if (!(s.absolute_jy <= MOST_FLUX_JY))
         return msi_error_set(MSI_EINPUT, "%s: its pixels sum up to %.3g Jy; more than %.0e Jy is no model", p->path,
                              s.absolute_jy, MOST_FLUX_JY);
+    const double peak_jy = fabs(s.peak_jy);
+    if (peak_jy > 0 && !(m->least_peak_jy > 0 && m->least_peak_jy < peak_jy)) m->least_peak_jy = peak_jy;
     if (s.n_beyond)
         msi_log_warning("%s: %lld pixels beyond the horizon are not zero; they are left out", p->path,
                         (long long)s.n_beyond);

@@ -22,6 +22,7 @@ typedef struct msi_model_images {
     msi_model_channel *channel; /* [n_channel] owned; ascending frequencies */
     int n_plane;
     msi_pol pol[MSI_MODEL_MAX_PLANES]; /* [n_plane] all of I, Q, U, V, or all parallel hands */
+    double least_peak_jy;              /* of all planes that are not zero, the faintest one's largest |pixel|; else 0 */
     uint64_t hash;                     /* changes with any pixel, plane or frequency */
     char *names;                       /* owned; the first file, and how many others there are */
     struct msi_model_files *files;     /* owned; where each plane is */

@@ -77,6 +77,9 @@ int64_t msi_predict_unplanned_bytes(void)
     return MSI_UNPLANNED_BYTES + MSI_MS_WRITER_SLOTS * slot_bytes();
 }
 
+/* Models this faint lose accuracy in single precision, whose numbers are no longer whole below 1e-38. */
+static const double FAINT_JY = 1e-28;
+
 msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_images *models, int n_plane,
                                           int64_t reserved_bytes)
 {
@@ -87,6 +90,8 @@ msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_
     spec.predict = 1;
     spec.memory_bytes = left > 1 ? left : 1;
     spec.temp_dir = o->temp_dir;
+    if (spec.precision == MSI_PRECISION_AUTO && models->least_peak_jy > 0 && models->least_peak_jy < FAINT_JY)
+        spec.precision = MSI_PRECISION_FP64;
     return spec;
 }
 

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""cli_extremes.py MSIMAGE MSIMAGE_MAKEMS: values at the ends of what numbers hold, in data, weights, coordinates and
+options, give the right image or one line that names the cause; nothing that is not a number is published as an image."""
+import os
+
+import numpy as np
+from casacore.tables import table
+
+from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read
+from predict_oracle import COLUMN_FLOOR, Model, Set, errors
+from program_suite import VLA, Suite, fresh_copy, main
+
+SIZE, CELL = 64, "20asec"
+IMAGE = ["-size", SIZE, SIZE, "-scale", CELL, "-accuracy", 1e-5]
+SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-spw",
+       "1GHz", "40MHz", "4", "-random-sources", "10", "1", "10amin", "-weight-spectrum", "none"]
+
+
+class Extremes(Suite):
+    def __init__(self, msimage, makems, folder):
+        super().__init__(msimage, makems, folder)
+        self.out = self.path("out")
+        os.mkdir(self.out)
+
+    def launch(self, *words, **options):
+        """Run the program in the output folder."""
+        return super().launch(*words, cwd=self.out, **options)
+
+    def refused(self, title, code, pattern, *words, **options):
+        """The exit code, one line with the pattern, nothing on stdout, nothing new on disk."""
+        self.told(title, self.launch("-quiet", *words, **options), code, pattern)
+        left = os.listdir(self.out)
+        for name in left:
+            os.remove(os.path.join(self.out, name))
+        if left:
+            self.complain("%s: leaves %s" % (title, left))
+
+    def fresh(self):
+        """A copy of the set, to be spoilt."""
+        return fresh_copy(self.made("good.ms", *SET), self.path("copy.ms"))
+
+    def images(self, title, *words):
+        """Runs, and gives the log and each image with its header; None after a failure."""
+        done = self.launch(*IMAGE, "-name", "o", *words)
+        if done.returncode:
+            self.complain("%s: exits %s: %s" % (title, done.returncode, done.stderr[-1500:]))
+        found = {}
+        for name in os.listdir(self.out):
+            found[name] = load(os.path.join(self.out, name))
+            os.remove(os.path.join(self.out, name))
+        return None if done.returncode else (done.stderr, found)
+
+
+def change(path, jy=None, weight=None):
+    """Multiply all data, and set all weights."""
+    with table(path, readonly=False, ack=False) as t:
+        if jy is not None:
+            data = t.getcol("DATA").astype(complex)
+            t.putcol("DATA", (data / np.abs(data).max() * jy).astype(np.complex64))
+        if weight is not None:
+            t.putcol("WEIGHT", np.full_like(t.getcol("WEIGHT"), weight))
+
+
+def check_magnitudes(s):
+    """Data and weights of any size give the image of the direct sum, a PSF of 1 at its centre, and their own sums in the
+    headers; what is done about it is in the log."""
+    frame = Frame(SIZE, SIZE, 20 * ASEC, np.deg2rad(60), np.deg2rad(44))
+    x, y = pixels(SIZE, SIZE)
+    for jy, weight, scaled in ((1, 1, False), (9e29, 1e9, True), (9e29, 1e-30, True), (1e-37, 1, True), (1, 1e-44, True),
+                               (1e-37, 1e-44, True), (9e29, 3e38, True), (1, 1e-9, False)):
+        path = s.fresh()
+        change(path, jy, weight)
+        at = frame.inside(read(path))
+        for words, mode, taper in (([], "natural", 0), (["-weight", "uniform"], "uniform", 0),
+                                   (["-weight", "briggs", 0], "briggs", 0),
+                                   (["-taper-gaussian", "60asec"], "natural", 60 * ASEC), (["-channels-out", 2], "natural", 0),
+                                   (["-precision", "fp64"], "natural", 0)):
+            title = "%g Jy of weight %g, %s" % (jy, weight, " ".join(str(w) for w in words))
+            given = s.images(title, "-make-psf", *words, path)
+            if not given:
+                continue
+            log, found = given
+            mfs = "-MFS" if "-channels-out" in words else ""
+            data, header = found["o%s-dirty.fits" % mfs]
+            want = frame.weigh(at, mode, taper=taper)
+            error = peak_error(data[y, x], frame.image(at, x, y, want), data)
+            # The smallest data are halved by Stokes I, and then whole to 2^-25.
+            s.must(error <= 2e-5 + FITS_FLOOR, "%s: error %.1e" % (title, error))
+            psf = found["o%s-psf.fits" % mfs][0]
+            s.must(abs(psf[SIZE // 2, SIZE // 2] - 1) < 2e-5 and np.isfinite(psf).all(), "%s: PSF" % title)
+            for card, value in (("WSCVWSUM", at.weight.sum()), ("WSCIMGWG", want.sum())):
+                s.must(abs(header[card] / value - 1) < 1e-6, "%s: %s %g of %g" % (title, card, header[card], value))
+            if mode == "natural":
+                s.must(("leave the range of fp32" in log) == scaled, "%s: told %s" % (title, scaled))
+
+
+def check_models(s):
+    """Models of any brightness are predicted as accurately."""
+    for jy in (1e-44, 1e-37, 1e-30, 1, 9e27):
+        model = Model((SIZE, SIZE), 20 * ASEC, VLA).scaled(jy, None)
+        model.write(os.path.join(s.out, "m"))
+        path = s.fresh()
+        done = s.launch("-predict", "-name", "m", "-accuracy", 1e-5, path)
+        # Of the least floats some hold one digit alone: 2^-149.
+        floor = 2.0**-150 / np.sqrt((model.flux["I"]**2).sum())
+        error = np.inf if done.returncode else errors(Set(path).column("MODEL_DATA"), Set(path).predict(model))[0]
+        s.must(error <= 1e-5 + COLUMN_FLOOR + floor, "a model of %g Jy: error %.1e, exits %s" % (jy, error, done.returncode))
+
+
+def check_weights_as_they_are(s):
+    """-save-weights has the set's weights, however they were gridded; where no float holds their sum nothing is written."""
+    path = s.fresh()
+    change(path, 1, 1e-36)
+    given = s.images("weights of 1e-36", "-save-weights", path)
+    if given:
+        total = read(path).weight.sum()
+        saved = given[1]["o-weights.fits"][0].sum() / 2
+        s.must(abs(saved / total - 1) < 1e-6, "weights of 1e-36: %g of %g" % (saved, total))
+    change(path, 1, 1)
+    with table(path, readonly=False, ack=False) as t:
+        weight = t.getcol("WEIGHT")
+        weight[17] = 3e38
+        t.putcol("WEIGHT", weight)
+    s.refused("a sum of weights beyond floats", 3, "copy.ms, row 17: has the largest product .*e.38.*grid of the uv plane",
+              *IMAGE, "-save-weights", "-size", 16, 16, path)
+    s.must(s.images("the image of such weights", path) is not None, "the image of such weights")
+
+
+main(Extremes, globals())
