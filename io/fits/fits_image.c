@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <fitsio.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,30 +323,40 @@ static int write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixe
     return msi_publish_write(p, i, zeros, (size_t)(BLOCK - n_pixel * 4 % BLOCK) % BLOCK);
 }
 
-int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void *pixel, msi_precision precision)
+/* Makes the header of output i. Not every build of cfitsio may be used by several threads at once: one at a time. */
+static int make_header_alone(const msi_publish *p, int i, const msi_fits_spec *spec, char **header, size_t *size)
 {
+    static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
     msi_sky_wcs *wcs = NULL;
-    char *header = NULL;
-    size_t header_size = 0;
-    int fd, rc;
-    MSI_TRY(msi_sky_wcs_create(&wcs, &spec->geometry, spec->ra_rad, spec->dec_rad, spec->observation->dir_frame,
-                               spec->observation->start_mjd_s / 86400));
-    int status = make_header(spec, msi_sky_wcs_axes(wcs), &header, &header_size);
-    if (status) {
+    *header = NULL;
+    pthread_mutex_lock(&alone);
+    int rc = msi_sky_wcs_create(&wcs, &spec->geometry, spec->ra_rad, spec->dec_rad, spec->observation->dir_frame,
+                                spec->observation->start_mjd_s / 86400);
+    int status = rc ? 0 : make_header(spec, msi_sky_wcs_axes(wcs), header, size);
+    if (status == MEMORY_ALLOCATION) {
+        rc = msi_error_set(MSI_ENOMEM, "%s: no memory for its header", msi_publish_name(p, i));
+    } else if (status) {
         char text[FLEN_STATUS];
         fits_get_errstatus(status, text);
-        fits_clear_errmsg();
-        rc = status == MEMORY_ALLOCATION
-                 ? msi_error_set(MSI_ENOMEM, "%s: no memory for its header", msi_publish_name(p, i))
-                 : msi_error_set(MSI_EINTERNAL, "%s: its header cannot be made: %s", msi_publish_name(p, i), text);
-        goto out;
+        rc = msi_error_set(MSI_EINTERNAL, "%s: its header cannot be made: %s", msi_publish_name(p, i), text);
     }
+    if (status) fits_clear_errmsg();
+    msi_sky_wcs_free(wcs);
+    pthread_mutex_unlock(&alone);
+    return rc;
+}
+
+int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void *pixel, msi_precision precision)
+{
+    char *header;
+    size_t header_size = 0;
+    int fd, rc;
+    if ((rc = make_header_alone(p, i, spec, &header, &header_size))) goto out;
     if ((rc = msi_publish_begin(p, i, &fd))) goto out;
     if ((rc = msi_publish_write(p, i, header, header_size))) goto out;
     if ((rc = write_pixels(p, i, msi_image_n_pixel(&spec->geometry), pixel, precision))) goto out;
     rc = msi_publish_seal(p, i);
 out:
     free(header);
-    msi_sky_wcs_free(wcs);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/imaging.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,7 +222,9 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
      * it. */
     if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_backend_warm_up(o->backend);
+    MSI_TRY(msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads()));
     MSI_TRY(image_intervals(r));
+    MSI_TRY(msi_image_writer_wait(r->writer));
     return commit_outputs(r);
 }
 
@@ -230,6 +233,7 @@ int msi_run_image(const msi_options *options, void (*forked)(void))
     msi_imaging_run r = {.options = options};
     int rc = run_stages(&r, forked);
     dismiss_crew(&r);
+    msi_image_writer_free(r.writer);
     msi_outputs_free(r.outputs);
     free(r.temp_dir);
     msi_backend_settle();

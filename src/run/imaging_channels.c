@@ -40,8 +40,8 @@ int msi_imaging_channels_at_once(const msi_imaging_run *r)
     return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
 }
 
-/* The image of a channel goes onto the log, onto the disk and into the sum. */
-static int finish_channel(msi_imaging_run *r, int64_t channel, const msi_image *image, mfs_image *mfs,
+/* The image of a channel goes onto the log, into the sum and onto the disk. */
+static int finish_channel(msi_imaging_run *r, int64_t channel, msi_image *image, mfs_image *mfs,
                           const msi_gridder_report *report)
 {
     int64_t most = 0;
@@ -50,8 +50,8 @@ static int finish_channel(msi_imaging_run *r, int64_t channel, const msi_image *
     if (r->options->channels_out > 1 && !most)
         msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)channel);
     msi_imaging_report_channel(channel, most, report);
-    MSI_TRY(msi_imaging_files_write(r, channel, image, report->sum_vis_weight));
-    return r->options->channels_out > 1 ? mfs_add(mfs, image, report->sum_vis_weight) : MSI_OK;
+    if (r->options->channels_out > 1) MSI_TRY(mfs_add(mfs, image, report->sum_vis_weight));
+    return msi_imaging_files_write(r, channel, image, report->sum_vis_weight);
 }
 
 /* The weights of all channels together are read off the gridders at the end. */

@@ -51,20 +51,26 @@ static int64_t n_not_finite(const msi_fits_spec *spec, int is_sky, const void *p
     return n;
 }
 
-/* Writes an image or a grid, but not one that overflowed. */
-static int write_finite(msi_imaging_run *r, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
+/* Refuses an image or a grid that overflowed. */
+static int check_finite(const msi_imaging_run *r, msi_fits_kind kind, const msi_fits_spec *spec, const void *pixel,
                         msi_precision precision)
 {
     const msi_sample_tally *t = &r->tally;
-    const int is_sky = id->kind == MSI_FITS_DIRTY || id->kind == MSI_FITS_PSF;
+    const int is_sky = kind == MSI_FITS_DIRTY || kind == MSI_FITS_PSF;
     const int64_t n = n_not_finite(spec, is_sky, pixel, precision);
-    if (!n) return msi_outputs_write(r->outputs, id, spec, pixel, precision);
+    if (!n) return MSI_OK;
     return msi_error_set(
         MSI_EINPUT,
         "%s, row %lld: has the largest product of weight and visibility, %.3g; with it %lld value%s of "
         "%s would be beyond single precision, and nothing is written: correct or flag the row",
         r->options->ms_paths[t->largest_set], (long long)t->largest_row, t->largest_product, (long long)n,
         msi_plural(n), is_sky ? "an image" : "a grid of the uv plane");
+}
+
+static int write_finite(msi_imaging_run *r, const msi_output_id *id, const msi_fits_spec *spec, const double *pixel)
+{
+    MSI_TRY(check_finite(r, id->kind, spec, pixel, MSI_FP64));
+    return msi_outputs_write(r->outputs, id, spec, pixel, MSI_FP64);
 }
 
 /* Writes the weights as gridded, on the uv grid of their densities: both halves of the plane. */
@@ -80,7 +86,7 @@ static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spe
     of_grid.geometry.nx = grid.nu;
     of_grid.geometry.ny = grid.nv;
     const msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
-    int rc = write_finite(r, &id, &of_grid, weight, MSI_FP64);
+    int rc = write_finite(r, &id, &of_grid, weight);
     msi_free(weight);
     return rc;
 }
@@ -92,9 +98,9 @@ static int write_uv(msi_imaging_run *r, const msi_output_id *image_id, const msi
     MSI_TRY(msi_uv_plane(&r->options->geometry, pixel, precision, &re, &im));
     msi_output_id id = *image_id;
     id.kind = MSI_FITS_UV_REAL;
-    int rc = write_finite(r, &id, spec, re, MSI_FP64);
+    int rc = write_finite(r, &id, spec, re);
     id.kind = MSI_FITS_UV_IMAG;
-    if (!rc) rc = write_finite(r, &id, spec, im, MSI_FP64);
+    if (!rc) rc = write_finite(r, &id, spec, im);
     msi_free(re);
     msi_free(im);
     return rc;
@@ -117,11 +123,12 @@ static int fit_beam(msi_beam *beam, const msi_image *image, int psf)
     return MSI_OK;
 }
 
-int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, const msi_image *image, const double *vis_weight)
+int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *image, const double *vis_weight)
 {
     const msi_options *o = r->options;
     const int psf = o->make_psf_only ? 0 : r->n_plane;
     msi_fits_spec spec = fits_spec(r, channel);
+    msi_image_file file[MSI_IMAGE_MAX_FILES];
     if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(&spec.beam, image, psf));
     /* The PSF, which is the last plane, comes first. */
     for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {
@@ -130,8 +137,11 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, const msi_image
         spec.n_vis = image->n_vis[i];
         spec.sum_weight = image->sum_weight[i];
         spec.sum_vis_weight = vis_weight[is_psf ? 0 : i];
-        MSI_TRY(write_finite(r, &id, &spec, plane_of(image, i), image->precision));
+        MSI_TRY(check_finite(r, id.kind, &spec, plane_of(image, i), image->precision));
+        file[n] = (msi_image_file){id, i, spec};
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
     }
-    return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;
+    if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
+    MSI_TRY(msi_image_writer_put(r->writer, image, image->n_plane, file));
+    return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
 }

@@ -2,6 +2,7 @@
 #include "src/run/imaging_plan.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -79,15 +80,21 @@ static int check_size(const msi_image_geometry *g)
                          (long long)g->nx, (long long)g->ny, image_gb, 1e-9 * (double)msi_memory_limit());
 }
 
+static int64_t one_image_bytes(const msi_imaging_need *need, msi_precision precision)
+{
+    const msi_options *o = need->options;
+    const int n_image = o->make_psf_only ? 1 : need->n_plane + o->make_psf;
+    return n_image * msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision);
+}
+
 /* Bytes of all that has the images' size: they themselves, densities, and what -save-uv and -save-weights hold. */
 static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;
-    const int n_image = o->make_psf_only ? 1 : need->n_plane + o->make_psf;
     const int64_t n_pixel = msi_image_n_pixel(&o->geometry);
     const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
     const int64_t density_bytes = density.nu * (density.nv / 2) * 8;
-    int64_t bytes = n_image * n_pixel * msi_image_pixel_bytes(precision) * (o->channels_out > 1 ? 2 : 1);
+    int64_t bytes = one_image_bytes(need, precision) * (o->channels_out > 1 ? 2 : 1);
     if (o->weighting.mode != MSI_WEIGHT_NATURAL) bytes += density_bytes * (o->mf_weighting ? 1 : o->channels_out);
     /* Beside the images, one after the other: a grid of weights and its two halves joined; a complex plane and its
      * parts. */
@@ -96,6 +103,15 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     else if (o->save_weights)
         bytes += 3 * density_bytes;
     return bytes;
+}
+
+/* One image more, which is written while the next is computed, counts where it does not push visibilities to disk. */
+static void add_image_beside(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
+{
+    const int64_t rest = plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES;
+    plan->writes_beside =
+        o->channels_out * o->intervals_out > 1 && omp_get_max_threads() > 1 && rest + bytes <= msi_memory_limit();
+    if (plan->writes_beside) plan->image_bytes += bytes;
 }
 
 /* What must be in memory whatever happens is there; the stores take what is left, and a file the rest. */
@@ -131,6 +147,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
+    add_image_beside(plan, o, one_image_bytes(need, r->precision));
     MSI_TRY(share_memory(plan, o));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
     plan->image_s = r->estimate_s * (double)o->channels_out;

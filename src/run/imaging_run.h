@@ -9,6 +9,7 @@
 #include "src/options/options.h"
 #include "src/preprocess/output_channels.h"
 #include "src/preprocess/stokes.h"
+#include "src/run/image_writer.h"
 #include "src/run/imaging_plan.h"
 #include "src/run/outputs.h"
 
@@ -20,6 +21,7 @@ typedef struct msi_imaging_run {
     char weighting[48]; /* in words, for log and headers */
     msi_ms_crew *crew;  /* NULL: a thread reads */
     msi_outputs *outputs;
+    msi_image_writer *writer;
     int64_t n_gridded; /* samples, over all intervals and channels */
 
     /* The rest lives as long as an interval. */

@@ -118,11 +118,19 @@ def check_dry_run(s):
                 s.complain("-dry-run: /%s/ is not in: %s" % (what, log))
         if done.stdout or sorted(os.listdir(s.folder)) != before:
             s.complain("-dry-run writes: %s %s" % (done.stdout, os.listdir(s.folder)))
-    # Image and PSF of a channel and of all, a grid of densities for each channel or one for all, the weights as written.
+    # Image and PSF of a channel and of all, and of the channel before, which is being written; a grid of densities for
+    # each channel or one for all, the weights as written. One thread, or 0.01 GB less, and nothing is written beside.
     image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1536 * 768 * 8e-6
-    for words, want_mb in (([], 2 * image_mb), (["-weight", "uniform"], 2 * image_mb + density_mb),
-                           (["-weight", "uniform", "-no-mf-weighting"], 2 * image_mb + 4 * density_mb),
-                           (["-save-weights"], 2 * image_mb + 3 * density_mb)):
+    threads = ["-j", 2]
+    log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *threads, "-name", "dry", ms, cwd=s.folder).stderr.decode()
+    needed = sum(map(float, re.search(r"visibilities ([0-9.]+) GB, grids ([0-9.]+) GB, images ([0-9.]+) GB", log).groups()))
+    unplanned_gb = 0.1
+    for words, want_mb in (([*threads], 3 * image_mb), (["-j", 1], 2 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb + 0.01], 3 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb - 0.01], 2 * image_mb),
+                           ([*threads, "-weight", "uniform"], 3 * image_mb + density_mb),
+                           ([*threads, "-weight", "uniform", "-no-mf-weighting"], 3 * image_mb + 4 * density_mb),
+                           ([*threads, "-save-weights"], 3 * image_mb + 3 * density_mb)):
         log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=s.folder).stderr.decode()
         told = re.search(r"images ([0-9.]+) GB; limit", log)
         if not told or abs(1000 * float(told[1]) - want_mb) > 1:

@@ -126,7 +126,8 @@ def check_calls(s):
         return
     # LeakSanitizer itself needs to trace; and the program that is traced need not begin again.
     variables = {"ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"}
-    work = Run(s, ["-size", 128, 128, "-scale", "16asec", "-pol", "IQUV", "-make-psf", "-backend", "cpu"])
+    # One thread: calls are counted thread by thread.
+    work = Run(s, ["-size", 128, 128, "-scale", "16asec", "-pol", "IQUV", "-make-psf", "-backend", "cpu", "-j", 1])
     _, images = undisturbed(work)
     for call in CALLS:
         trace = s.path("trace")

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Finished images go into their files beside the computing of the next ones: the planes of one, by a thread each. */
+#ifndef MSI_SRC_IMAGE_WRITER_H
+#define MSI_SRC_IMAGE_WRITER_H
+
+#include "kernels/gridder.h"
+#include "src/run/outputs.h"
+
+/* One file that a plane of an image becomes. */
+typedef struct msi_image_file {
+    msi_output_id id;
+    int plane; /* of the image */
+    msi_fits_spec spec;
+} msi_image_file;
+
+enum { MSI_IMAGE_MAX_FILES = MSI_GRIDDER_MAX_PLANES + 1 }; /* the planes and the PSF */
+
+/* The image that is being written, if there is one. */
+typedef struct msi_image_writer msi_image_writer;
+
+/*
+ * msi_image_writer_create - make a writer that has nothing to write.
+ * Given:    outputs  borrowed
+ *           n_thread that may write; with one, msi_image_writer_put writes by itself and returns when it has written
+ * Returned: *out     freed by msi_image_writer_free; NULL on failure
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_thread);
+
+/*
+ * msi_image_writer_put - begin to write an image, once the one before it is written.
+ * Given:              file [n_file]  copied, with what spec.observation and spec.data_column point to; the other
+ *                     pointers of a spec are borrowed until the image is written
+ * Given and returned: image  taken over, and empty afterwards whatever is returned
+ * Returns: 0, or what writing the image before it failed with, then nothing of this one is written
+ */
+int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file);
+
+/* msi_image_writer_wait - until the last image is written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED. */
+int msi_image_writer_wait(msi_image_writer *w);
+
+/* msi_image_writer_free - waits, too; NULL is fine. */
+void msi_image_writer_free(msi_image_writer *w);
+
+#endif
