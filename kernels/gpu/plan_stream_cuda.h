@@ -29,11 +29,6 @@ class plan_stream {
         is_own = true;
         return msi_gpu_stream_create(&on, device);
     }
-    /* borrow - work on a stream that somebody else owns, from the beginning. */
-    void borrow(const msi_gpu_stream &other)
-    {
-        on = other;
-    }
     /* enter - make the stream's device the calling thread's current one. Returns: 0, MSI_EGPU */
     int enter() const
     {

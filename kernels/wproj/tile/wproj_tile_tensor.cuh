@@ -208,6 +208,31 @@ __device__ inline void enqueue(queued<true> *q, const uint4 &, const plane_kerne
     q->frac_v = sub.y - sub_v;
 }
 
+/* Candidates are read ahead of their turn: heads and values of one image, and sub-offsets where they interpolate. */
+template <bool LINEAR> struct candidate_reader {
+    const uint2 *heads, *values;
+    const float2 *subs;
+    struct read_ahead {
+        uint4 sample; /* head, value */
+        float2 sub;
+    };
+
+    __device__ candidate_reader(const msi_wproj_sorted &s, int image)
+        : heads(reinterpret_cast<const uint2 *>(s.head)),
+          values(static_cast<const uint2 *>(s.value) + image * s.stride), subs(static_cast<const float2 *>(s.frac))
+    {
+    }
+
+    /* Read candidate f of an item; none beyond its end. */
+    __device__ read_ahead read(const candidates &c, uint32_t f) const
+    {
+        const uint32_t i = c.sample(f);
+        if (f >= c.end) return {};
+        const uint2 h = heads[i], v = values[i];
+        return {{h.x, h.y, v.x, v.y}, LINEAR ? subs[i] : float2{}};
+    }
+};
+
 template <bool LINEAR>
 __global__ __launch_bounds__(32 * WARPS) void k_grid_tensor(tile_view t, tensor_table table, int image)
 {
@@ -216,29 +241,17 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_tensor(tile_view t, tensor_
     queued<LINEAR> *queue = queues[threadIdx.x / 32];
     const float scale_in = value_scale(t.sorted.largest_value + image);
     const float scale_out = 1 / (scale_in * table.scale * table.scale);
-    const uint2 *heads = reinterpret_cast<const uint2 *>(t.sorted.head);
-    const uint2 *values = static_cast<const uint2 *>(t.sorted.value) + image * t.sorted.stride;
-    const float2 *subs = static_cast<const float2 *>(t.sorted.frac);
+    const candidate_reader<LINEAR> reader(t.sorted, image);
     candidates c;
     while (c.draw(t, lane)) {
         const float sign_in = c.conjugate ? -scale_in : scale_in;
         tile_sums sum = {}, rounded = {};
         uint32_t head = 0, n_queued = 0, groups = 0;
-        struct fetched {
-            uint4 sample;
-            float2 sub;
-        };
-        auto fetch = [&](uint32_t f) {
-            const uint32_t i = c.sample(f);
-            if (f >= c.end) return fetched{};
-            const uint2 h = heads[i], v = values[i];
-            return fetched{{h.x, h.y, v.x, v.y}, LINEAR ? subs[i] : float2{}};
-        };
-        fetched next = fetch(c.first + lane);
+        auto next = reader.read(c, c.first + lane);
         for (uint32_t f = c.first; f < c.end; f += 32) {
-            const fetched q = next;
+            const auto q = next;
             const bool there = f + lane < c.end;
-            next = fetch(f + 32 + lane);
+            next = reader.read(c, f + 32 + lane);
             const int du = c.tile_u - msi_wproj_head_u(q.sample.x), dv = c.tile_v - msi_wproj_head_v(q.sample.x);
             const plane_kernel k = t.planes[msi_wproj_head_plane(q.sample.y)];
             const bool touches = there && touches_tile(du, dv, k.half);

@@ -123,20 +123,12 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     extern __shared__ __align__(16) unsigned char memory[];
     S &s = *(S *)memory;
 
-    int cells_u = a.threads_u * CU, cells_v = a.threads_v * F::ROWS;
-    block_part part = find_part<P>(a, cells_u, cells_v);
-    int tx, ty;
-    thread_place(a.threads_u, a.threads_v, &tx, &ty);
-    bool own = threadIdx.x < a.threads_u * a.threads_v;
-    staging items_u = divide_items(a.log2_tile_u), items_v = divide_items(a.log2_tile_v);
-    int place_u = part.first_u + tx * CU, place_v = part.first_v + ty * F::ROWS;
-    axis along_u = {a.window_u, a.texture_u, (float)a.oversample, part.first_u, cells_u};
-    axis along_v = {a.window_v, a.texture_v, (float)a.oversample, part.first_v, cells_v};
-
+    const tile_thread t = find_thread<F>(a);
+    const block_part &part = t.part;
     cplx<T> sum[F::ROWS][CU][P] = {};
-    int at_u = 0, at_v[B] = {};
+    block_places<B> at = {};
     bool any = false;
-    auto flush = [&](int b) { flush_block<F>(sum + b * CV, at_u, at_v[b], a, part.image); };
+    auto flush = [&](int b) { flush_block<F>(sum + b * CV, at.u, at.v[b], a, part.image); };
 
     const batch_walk<CU, CV, T, P, N> walk = {s.batch, a, part, a.value + part.image};
     int half = 0;
@@ -144,36 +136,36 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
         const int n = walk.take(done, half);
         stage_by<T>(a.lookup, [&](auto lookup) {
-            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, items_u);
-            stage_products<lookup.value>(s, half, along_v, n, items_v);
+            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, t.along_u, n, t.items_u);
+            stage_products<lookup.value>(s, half, t.along_v, n, t.items_v);
         });
         __syncthreads();
-        if (!own) continue;
+        if (!t.own) continue;
 
         uint32_t moves = s.batch.moves;
         for (int k = 0; k < n;) {
             if (moves & (1u << k)) {
                 corner c = s.batch.at[k];
-                int u = cell_at(place_u, c.place_u, c.u, a.window_u);
+                int u = cell_at(t.place_u, c.place_u, c.u, a.window_u);
 #pragma unroll
                 for (int b = 0; b < B; b++) {
-                    int v = cell_at(place_v + b * CV, c.place_v, c.v, a.window_v);
-                    if (any && (u != at_u || v != at_v[b])) flush(b);
-                    at_v[b] = v;
+                    int v = cell_at(t.place_v + b * CV, c.place_v, c.v, a.window_v);
+                    if (any && (u != at.u || v != at.v[b])) flush(b);
+                    at.v[b] = v;
                 }
-                at_u = u;
+                at.u = u;
                 any = true;
             }
             int stop = end_of_run(moves, k, n);
-            const cplx<T> *pu = s.u + k * F::TU + tx * F::PACK;
-            const cplx<T> *pv = s.v + (k * F::TV + ty * S::ROWS) * S::PS;
+            const cplx<T> *pu = s.u + k * F::TU + t.x * F::PACK;
+            const cplx<T> *pv = s.v + (k * F::TV + t.y * S::ROWS) * S::PS;
 #pragma unroll(CU *CV *P *B <= 16 ? 2 : 1)
             for (; k < stop; k++, pu += F::TU, pv += F::TV * S::PS) {
                 add_footprint<F>(sum, pu, pv);
             }
         }
     }
-    if (own && any)
+    if (t.own && any)
 #pragma unroll
         for (int b = 0; b < B; b++) flush(b);
 }
@@ -186,22 +178,19 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     constexpr int P = F::P, CV = F::CV, N = F::N;
     __shared__ batch_store<T, P, N> b;
 
-    block_part part = find_part<P>(a, a.threads_u, a.threads_v * CV);
-    int tx = (int)threadIdx.x % a.threads_u, ty = (int)threadIdx.x / a.threads_u;
-    int place_u = part.first_u + tx, place_v = part.first_v + ty, step_v = a.threads_v;
-    bool own = ty < a.threads_v && place_u < a.window_u;
-
+    const column_thread t = find_column<F>(a);
+    const block_part &part = t.part;
     cplx<T> sum[CV][P] = {};
     corner at = {0, 0, 0, 0};
     bool any = false;
 
     auto flush = [&](corner to, bool all) {
-        int from_u = cell_at(place_u, at.place_u, at.u, a.window_u);
-        all |= from_u != cell_at(place_u, to.place_u, to.u, a.window_u);
+        int from_u = cell_at(t.place_u, at.place_u, at.u, a.window_u);
+        all |= from_u != cell_at(t.place_u, to.place_u, to.u, a.window_u);
         int64_t x = (int64_t)msi_wrap_cell(from_u, a.nu) * a.n_image + part.image, pitch = (int64_t)a.nu * a.n_image;
 #pragma unroll
         for (int j = 0; j < CV; j++) {
-            int place = place_v + j * step_v, from_v = cell_at(place, at.place_v, at.v, a.window_v);
+            int place = t.place_v + j * t.step_v, from_v = cell_at(place, at.place_v, at.v, a.window_v);
             if ((all || from_v != cell_at(place, to.place_v, to.v, a.window_v)) && place < a.window_v)
                 add_cell<P>(a.grid + msi_wrap_cell(from_v, a.nv) * pitch + x, sum[j], a.pairs);
         }
@@ -212,16 +201,16 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     walk.begin();
     for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
         const int n = walk.take(done, half);
-        if (!own) continue;
+        if (!t.own) continue;
 
         uint32_t moves = b.moves, changes = b.changes;
         cplx<T> w[CV], next_w[CV];
-        read_column<CV>(next_w, b, 0, a, place_u, place_v, step_v);
+        read_column<CV>(next_w, b, 0, a, t);
         for (int k = 0; k < n;) {
 #pragma unroll
             for (int j = 0; j < CV; j++) w[j] = next_w[j];
             int stop = end_of_run(changes, k, n);
-            if (stop < n) read_column<CV>(next_w, b, stop, a, place_u, place_v, step_v);
+            if (stop < n) read_column<CV>(next_w, b, stop, a, t);
             if (moves & (1u << k)) {
                 corner to = b.at[k];
                 if (any) flush(to, false);
@@ -240,20 +229,31 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
             }
         }
     }
-    if (own && any) flush(at, true);
+    if (t.own && any) flush(at, true);
 }
 
-template <class F> int launch(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
-{
-    if constexpr (F::FULL)
-        return launch_form<F, 0>(k_window_grid_full<F>, 0, job, group, first_image, n_pass, stream);
-    else
-        return launch_form<F, sizeof(grid_store<F>)>(k_window_grid<F>, 0, job, group, first_image, n_pass, stream);
-}
+/* A form's kernel, for launch_form. */
+template <class F> struct grid_kernel {
+    static constexpr int DEGRID = 0;
+    static constexpr size_t store_bytes()
+    {
+        if constexpr (F::FULL)
+            return 0;
+        else
+            return sizeof(grid_store<F>);
+    }
+    static auto kernel()
+    {
+        if constexpr (F::FULL)
+            return k_window_grid_full<F>;
+        else
+            return k_window_grid<F>;
+    }
+};
 
 template <class F> constexpr form_row form()
 {
-    return row_of<F>(launch<F>);
+    return row_of<grid_kernel, F>();
 }
 
 /* Each is the fastest, or nearly, for some number of images and taps. */

@@ -382,6 +382,37 @@ __device__ __forceinline__ block_part find_part(const window_args<T> &a, int til
     return s;
 }
 
+/* A thread of a separable form has blocks of cells in its tile, and weights that it stages. */
+struct tile_thread {
+    block_part part;
+    int x, y;             /* which thread of the tile it is */
+    bool own;             /* it has cells: threads that fill up the last warp have none */
+    int place_u, place_v; /* of its first cell, in the window */
+    staging items_u, items_v;
+    axis along_u, along_v;
+};
+
+template <class F> __device__ __forceinline__ tile_thread find_thread(const window_args<typename F::T> &a)
+{
+    tile_thread t;
+    int cells_u = a.threads_u * F::CU, cells_v = a.threads_v * F::ROWS;
+    t.part = find_part<F::P>(a, cells_u, cells_v);
+    thread_place(a.threads_u, a.threads_v, &t.x, &t.y);
+    t.items_u = divide_items(a.log2_tile_u);
+    t.items_v = divide_items(a.log2_tile_v);
+    t.own = threadIdx.x < a.threads_u * a.threads_v;
+    t.place_u = t.part.first_u + t.x * F::CU;
+    t.place_v = t.part.first_v + t.y * F::ROWS;
+    t.along_u = {a.window_u, a.texture_u, (float)a.oversample, t.part.first_u, cells_u};
+    t.along_v = {a.window_v, a.texture_v, (float)a.oversample, t.part.first_v, cells_v};
+    return t;
+}
+
+/* Say where a thread's B blocks lie on the grid. */
+template <int B> struct block_places {
+    int u, v[B];
+};
+
 /* A block walks through the batches of its part: a batch is prepared while the one before is worked on. */
 template <int CU, int CV, typename T, int P, int N> struct batch_walk {
     batch_store<T, P, N> &b;
@@ -440,20 +471,39 @@ template <typename T_, int P_, int CV_, int N_, int MOST_, int BLOCKS_> struct f
     static constexpr int P = P_, CV = CV_, N = N_, THREADS = MOST_, BLOCKS = BLOCKS_, FULL = 1;
 };
 
-/* Read the weights of a thread's column for visibility k; row j's place in the window is place_v + j step_v. */
+/* A thread of a full form has cells of one column, step_v apart. */
+struct column_thread {
+    block_part part;
+    int place_u, place_v, step_v; /* of its first cell, in the window */
+    bool own;                     /* the column lies in the window */
+};
+
+template <class F> __device__ __forceinline__ column_thread find_column(const window_args<typename F::T> &a)
+{
+    column_thread t;
+    t.part = find_part<F::P>(a, a.threads_u, a.threads_v * F::CV);
+    int x = (int)threadIdx.x % a.threads_u, y = (int)threadIdx.x / a.threads_u;
+    t.place_u = t.part.first_u + x;
+    t.place_v = t.part.first_v + y;
+    t.step_v = a.threads_v;
+    t.own = y < a.threads_v && t.place_u < a.window_u;
+    return t;
+}
+
+/* Read the weights of a thread's column for visibility k. */
 template <int CV, typename T, int P, int N>
 __device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, N> &b, int k, const window_args<T> &a,
-                                            int place_u, int place_v, int step_v)
+                                            const column_thread &t)
 {
     tap_source<T> s = b.u[k];
     int rot_v = b.v[k].rot, taps = s.taps & 0x7fffffff;
-    int tap_u = place_u - s.rot;
+    int tap_u = t.place_u - s.rot;
     if (tap_u < 0) tap_u += a.window_u;
     const cplx<T> *column = s.row + tap_u;
     int reach = tap_u < taps ? taps : 0;
 #pragma unroll
     for (int j = 0; j < CV; j++) {
-        int tap_v = place_v + j * step_v - rot_v;
+        int tap_v = t.place_v + j * t.step_v - rot_v;
         if (tap_v < 0) tap_v += a.window_v;
         cplx<T> x = {0, 0};
         if (tap_v < reach) x = read_only(column + tap_v * taps);

@@ -72,6 +72,21 @@ __device__ __forceinline__ void read_block(cplx<typename F::T> (*cell)[F::CU][F:
     }
 }
 
+/* Move a thread's blocks with the window's corner: read those that lie elsewhere now. */
+template <class F>
+__device__ __forceinline__ void move_blocks(cplx<typename F::T> (*cell)[F::CU][F::P], block_places<F::B> *at, corner to,
+                                            const window_args<typename F::T> &a, const tile_thread &t)
+{
+    int u = cell_at(t.place_u, to.place_u, to.u, a.window_u);
+#pragma unroll
+    for (int b = 0; b < F::B; b++) {
+        int v = cell_at(t.place_v + b * F::CV, to.place_v, to.v, a.window_v);
+        if (u != at->u || v != at->v[b]) read_block<F>(cell + b * F::CV, u, v, a, t.part.image);
+        at->v[b] = v;
+    }
+    at->u = u;
+}
+
 /* Sum a visibility over a thread's blocks. */
 template <class F>
 __device__ __forceinline__ void weigh_blocks(cplx<typename F::T> *sum, const cplx<typename F::T> (*cell)[F::CU][F::P],
@@ -151,39 +166,32 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
 {
     using T = typename F::T;
     using S = degrid_store<F>;
-    constexpr int P = F::P, CU = F::CU, CV = F::CV, B = F::B, N = F::N, M = F::M;
+    constexpr int P = F::P, CV = F::CV, N = F::N;
     extern __shared__ __align__(16) unsigned char memory[];
     S &s = *(S *)memory;
 
-    int cells_u = a.threads_u * CU, cells_v = a.threads_v * F::ROWS;
-    block_part part = find_part<P>(a, cells_u, cells_v);
-    int tx, ty;
-    thread_place(a.threads_u, a.threads_v, &tx, &ty);
-    staging items_u = divide_items(a.log2_tile_u), items_v = divide_items(a.log2_tile_v);
-    bool own = threadIdx.x < a.threads_u * a.threads_v;
-    int place_u = part.first_u + tx * CU, place_v = part.first_v + ty * F::ROWS;
-    axis along_u = {a.window_u, a.texture_u, (float)a.oversample, part.first_u, cells_u};
-    axis along_v = {a.window_v, a.texture_v, (float)a.oversample, part.first_v, cells_v};
+    tile_thread t = find_thread<F>(a);
+    const block_part &part = t.part;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
     /* Lanes without cells follow one that has some; theirs stay zero. */
-    if (!own) tx = ty = 0;
+    if (!t.own) t.x = t.y = 0;
 
-    cplx<T> cell[F::ROWS][CU][P] = {};
-    int at_u = INT32_MIN, at_v[B];
-#pragma unroll
-    for (int b = 0; b < B; b++) at_v[b] = INT32_MIN;
-    totals<T> to = {(T *)s.part[warp], direct ? 2 * a.n_image : 2 * P, transposed_index<2 * P * M>(lane),
+    cplx<T> cell[F::ROWS][F::CU][P] = {};
+    block_places<F::B> at; /* none as yet */
+    at.u = INT32_MIN;
+    for (int b = 0; b < F::B; b++) at.v[b] = INT32_MIN;
+    totals<T> to = {(T *)s.part[warp], direct ? 2 * a.n_image : 2 * P, transposed_index<2 * P * F::M>(lane),
                     transposed_index<2 * P>(lane)};
 
-    const batch_walk<CU, CV, T, P, N> walk = {s.batch, a, part, nullptr};
+    const batch_walk<F::CU, CV, T, P, N> walk = {s.batch, a, part, nullptr};
     int half = 0;
     walk.begin();
     for (int64_t done = part.begin; done < part.end; done += N, half ^= 1) {
         const int n = walk.take(done, half);
         stage_by<T>(a.lookup, [&](auto lookup) {
-            stage_rows<CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, along_u, n, items_u);
-            stage_rows<CV, B, F::TV, lookup.value>(s.v, s.batch.v, s.batch.frac_v, along_v, n, items_v);
+            stage_rows<F::CU, 1, F::TU, lookup.value>(s.u, s.batch.u, s.batch.frac_u, t.along_u, n, t.items_u);
+            stage_rows<CV, F::B, F::TV, lookup.value>(s.v, s.batch.v, s.batch.frac_v, t.along_v, n, t.items_v);
         });
         __syncthreads();
 
@@ -191,20 +199,10 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
         if (direct) to.out = (T *)value;
         uint32_t moves = s.batch.moves;
         for (int k = 0; k < n;) {
-            if (own && moves & (1u << k)) {
-                corner c = s.batch.at[k];
-                int u = cell_at(place_u, c.place_u, c.u, a.window_u);
-#pragma unroll
-                for (int b = 0; b < B; b++) {
-                    int v = cell_at(place_v + b * CV, c.place_v, c.v, a.window_v);
-                    if (u != at_u || v != at_v[b]) read_block<F>(cell + b * CV, u, v, a, part.image);
-                    at_v[b] = v;
-                }
-                at_u = u;
-            }
+            if (t.own && moves & (1u << k)) move_blocks<F>(cell, &at, s.batch.at[k], a, t);
             int stop = end_of_run(moves, k, n);
-            const cplx<T> *pu = s.u + k * F::TU + tx * F::PACK;
-            const cplx<T> *pv = s.v + k * F::TV + ty * S::PACKED;
+            const cplx<T> *pu = s.u + k * F::TU + t.x * F::PACK;
+            const cplx<T> *pv = s.v + k * F::TV + t.y * S::PACKED;
             sum_run<F>(cell, pu, pv, to, k, stop, lane);
             k = stop;
         }
@@ -212,6 +210,19 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
             __syncthreads();
             write_totals<P>((const T *)s.part, 2 * N * P, value, a.n_image, n, several);
         }
+    }
+}
+
+/* Sum a visibility over a thread's column. */
+template <class F>
+__device__ __forceinline__ void weigh_column(cplx<typename F::T> *sum, const cplx<typename F::T> (*cell)[F::P],
+                                             const cplx<typename F::T> *w)
+{
+#pragma unroll
+    for (int p = 0; p < F::P; p++) {
+        sum[p] = multiply(cell[0][p], w[0]);
+#pragma unroll
+        for (int j = 1; j < F::CV; j++) multiply_add(sum[p], cell[j][p], w[j]);
     }
 }
 
@@ -225,10 +236,8 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     __shared__ batch_store<T, P, N> b;
     __shared__ cplx<T> warp_sum[(F::THREADS + 31) / 32][N * P];
 
-    block_part part = find_part<P>(a, a.threads_u, a.threads_v * CV);
-    int tx = (int)threadIdx.x % a.threads_u, ty = (int)threadIdx.x / a.threads_u;
-    int place_u = part.first_u + tx, place_v = part.first_v + ty, step_v = a.threads_v;
-    bool own = ty < a.threads_v && place_u < a.window_u;
+    const column_thread t = find_column<F>(a);
+    const block_part &part = t.part;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
     totals<T> to = {(T *)warp_sum[warp], direct ? 2 * a.n_image : 2 * P, 0, transposed_index<2 * P>(lane)};
@@ -246,35 +255,28 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
         if (direct) to.out = (T *)value;
         uint32_t moves = b.moves, changes = b.changes;
         cplx<T> w[CV], next_w[CV];
-        read_column<CV>(next_w, b, 0, a, place_u, place_v, step_v);
+        read_column<CV>(next_w, b, 0, a, t);
         for (int k = 0; k < n;) {
 #pragma unroll
             for (int j = 0; j < CV; j++) w[j] = next_w[j];
             int stop = end_of_run(changes, k, n);
-            if (stop < n) read_column<CV>(next_w, b, stop, a, place_u, place_v, step_v);
-            if (own && moves & (1u << k)) {
+            if (stop < n) read_column<CV>(next_w, b, stop, a, t);
+            if (t.own && moves & (1u << k)) {
                 corner c = b.at[k];
-                int u = cell_at(place_u, c.place_u, c.u, a.window_u);
-                bool all = at.place_u < 0 || u != cell_at(place_u, at.place_u, at.u, a.window_u);
+                int u = cell_at(t.place_u, c.place_u, c.u, a.window_u);
+                bool all = at.place_u < 0 || u != cell_at(t.place_u, at.place_u, at.u, a.window_u);
 #pragma unroll
                 for (int j = 0; j < CV; j++) {
-                    int row = place_v + j * step_v, v = cell_at(row, c.place_v, c.v, a.window_v);
-                    if (row < a.window_v && (all || v != cell_at(row, at.place_v, at.v, a.window_v)))
-                        read_cell<P>(cell[j],
-                                     a.grid +
-                                         ((int64_t)msi_wrap_cell(v, a.nv) * a.nu + msi_wrap_cell(u, a.nu)) * a.n_image +
-                                         part.image,
-                                     a.pairs);
+                    int row = t.place_v + j * t.step_v, v = cell_at(row, c.place_v, c.v, a.window_v);
+                    if (row < a.window_v && (all || v != cell_at(row, at.place_v, at.v, a.window_v))) {
+                        int64_t place = (int64_t)msi_wrap_cell(v, a.nv) * a.nu + msi_wrap_cell(u, a.nu);
+                        read_cell<P>(cell[j], a.grid + place * a.n_image + part.image, a.pairs);
+                    }
                 }
                 at = c;
             }
             cplx<T> sum[P];
-#pragma unroll
-            for (int p = 0; p < P; p++) {
-                sum[p] = multiply(cell[0][p], w[0]);
-#pragma unroll
-                for (int j = 1; j < CV; j++) multiply_add(sum[p], cell[j][p], w[j]);
-            }
+            weigh_column<F>(sum, cell, w);
             T total = transposed_sum<2 * P>((T *)sum, lane);
             if (to.number_alone < 2 * P)
                 for (int i = k; i < stop; i++) to.out[i * to.stride + to.number_alone] = total;
@@ -287,17 +289,28 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     }
 }
 
-template <class F> int launch(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
-{
-    if constexpr (F::FULL)
-        return launch_form<F, 0>(k_window_degrid_full<F>, 1, job, group, first_image, n_pass, stream);
-    else
-        return launch_form<F, sizeof(degrid_store<F>)>(k_window_degrid<F>, 1, job, group, first_image, n_pass, stream);
-}
+/* A form's kernel, for launch_form. */
+template <class F> struct degrid_kernel {
+    static constexpr int DEGRID = 1;
+    static constexpr size_t store_bytes()
+    {
+        if constexpr (F::FULL)
+            return 0;
+        else
+            return sizeof(degrid_store<F>);
+    }
+    static auto kernel()
+    {
+        if constexpr (F::FULL)
+            return k_window_degrid_full<F>;
+        else
+            return k_window_degrid<F>;
+    }
+};
 
 template <class F> constexpr form_row form()
 {
-    return row_of<F>(launch<F>);
+    return row_of<degrid_kernel, F>();
 }
 
 template <class F> constexpr form_row tensor()

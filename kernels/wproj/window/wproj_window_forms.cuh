@@ -97,17 +97,18 @@ template <typename T> int clear_values(const window_args<T> &a, int first_image,
     return MSI_OK;
 }
 
-/* Launch a form's kernel with STORE_BYTES of shared memory. */
-template <class F, size_t STORE_BYTES>
-int launch_form(void (*kernel)(window_args<typename F::T>), int degrid, const msi_wproj_job *job, int group,
-                int first_image, int n_pass, cudaStream_t stream)
+/* Launch a form's kernel: KERNEL says which one, how much shared memory it takes, and whether it degrids. */
+template <template <class> class KERNEL, class F>
+int launch_form(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
+    constexpr size_t STORE_BYTES = KERNEL<F>::store_bytes();
     static_assert(STORE_BYTES <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
+    const auto kernel = KERNEL<F>::kernel();
     window_args<typename F::T> a;
-    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, degrid);
+    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, KERNEL<F>::DEGRID);
     int threads;
     divide_window<F>(&a, job->kernels.max_taps, &threads);
-    if (degrid) MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
+    if (KERNEL<F>::DEGRID) MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
     MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)STORE_BYTES));
     kernel<<<(unsigned)count_blocks(a), threads, STORE_BYTES, stream>>>(a);
     MSI_CUDA(cudaGetLastError());
@@ -124,8 +125,9 @@ struct form_row {
     launch_fn launch;
 };
 
-template <class F> constexpr form_row row_of(launch_fn launch)
+template <template <class> class KERNEL, class F> constexpr form_row row_of()
 {
+    constexpr launch_fn launch = launch_form<KERNEL, F>;
     constexpr msi_precision precision = sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64;
     if constexpr (F::FULL)
         return {precision, 1, {F::P, 1, F::CV, 1, F::THREADS, 0, MSI_WINDOW_THREADS, 0}, launch};
