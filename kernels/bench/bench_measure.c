@@ -58,8 +58,8 @@ static int time_row(void *state, int repeat, msi_bench_result *r)
 
 /*
  * Run a row until the energy counter has moved and at least min_s have passed, since it moves only some tens of times a
- * second: what lies between two of its steps is energy and work of the same time. Returned: *n runs, *joule the counter
- * after its step
+ * second: what lies between two of its steps is energy and work of the same time.
+ * Returned: *n runs, *joule the counter after its step
  */
 static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *n, double *joule)
 {

@@ -41,8 +41,9 @@ template <int N, int BIT, typename T> __device__ __forceinline__ T fold(const T 
 }
 
 /*
- * Sum each of COUNT complex numbers over groups of LANES lanes. Returned: part lane / (LANES / P) of them, counted re,
- * im, re, .., lane within the group, P the power of two from 2 COUNT on; zero beyond the last.
+ * Sum each of COUNT complex numbers over groups of LANES lanes.
+ * Returned: part lane / (LANES / P) of them, counted re, im, re, .., lane within the group, P the power of two from 2
+ *           COUNT on; zero beyond the last
  */
 template <int COUNT, int LANES, typename T> __device__ __forceinline__ T transposed_sum(const cplx<T> *x, int lane)
 {

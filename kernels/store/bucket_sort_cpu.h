@@ -33,8 +33,6 @@ typedef struct msi_buckets {
 int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgrid_geometry *geometry);
 
 /* msi_buckets_free - free the members, NULL-safe; *b is then zero. */
-
-/* msi_buckets_free - free the members, NULL-safe; *b is then zero. */
 void msi_buckets_free(msi_buckets *b);
 
 /* A tile's work is its runs in some buckets. */

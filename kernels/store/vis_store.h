@@ -53,9 +53,10 @@ typedef struct msi_vis_store {
 
 /*
  * msi_vis_store_init - make a store empty; nothing is allocated.
- * Given: u_limit_lambda, v_limit_lambda  |u|, |v| beyond which samples drop; memory_budget  bytes, 0: everything stays
- * in memory; temp_dir  borrowed for the store's life, NULL: $TMPDIR or /tmp Notes: msi_vis_store.coordinates is set
- * afterwards, by who wants a store of coordinates.
+ * Given: u_limit_lambda, v_limit_lambda  |u|, |v| beyond which samples drop
+ *        memory_budget  bytes; 0: everything stays in memory
+ *        temp_dir       borrowed for the store's life; NULL: $TMPDIR or /tmp
+ * Notes: msi_vis_store.coordinates is set afterwards, by who wants a store of coordinates.
  */
 void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, double u_limit_lambda,
                         double v_limit_lambda, int64_t memory_budget, const char *temp_dir);

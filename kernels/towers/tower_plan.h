@@ -94,8 +94,9 @@ double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int
 /*
  * msi_tower_screen - make the screen that brings plane k of a tower to the tower's own w: exp(-2 pi i dw (n - 1 -
  * n_mid)) at the pixels of a subgrid's forward transform, divided by size^2 for the way back. Its conjugate serves
- * degridding. Returned: screen [size/2 + 1][size] msi_c32 or msi_c64, v slow, frequency 0 first; row size - r is as row
- * r Notes:    plane n_plane - 1 - k has the conjugate of plane k.
+ * degridding.
+ * Returned: screen [size/2 + 1][size]  msi_c32 or msi_c64, v slow, frequency 0 first; row size - r is as row r
+ * Notes:    plane n_plane - 1 - k has the conjugate of plane k.
  */
 void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen);
 

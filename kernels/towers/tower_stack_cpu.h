@@ -61,7 +61,8 @@ typedef struct msi_tower_item {
 
 /*
  * msi_tower_items - list what of a tower holds samples, most runs first. Subgrids with a large part of all samples are
- * cut along w, so that threads have alike to do; the samples alone say where. Returned: item [msi_tower_items_most]
+ * cut along w, so that threads have alike to do; the samples alone say where.
+ * Returned: item [msi_tower_items_most]
  * Returns:  how many
  */
 int64_t msi_tower_items(const msi_tower_stacks *s, const msi_buckets *buckets, int64_t tower, msi_tower_item *item);

@@ -7,8 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Tabulates the factors along one axis. */
-/* Tabulates the factors along one axis. */
+/* Tabulate the factors along one axis. */
 static int along(double **out, int64_t n, int64_t n_grid, const msi_pswf *window)
 {
     MSI_TRY(msi_alloc(out, n, sizeof **out, "taper correction"));

@@ -31,7 +31,7 @@ typedef struct msi_taper {
  */
 int msi_taper_make(msi_taper *taper, const msi_image_geometry *image, const msi_wgrid_geometry *grid,
                    const msi_pswf *window, const msi_pswf *w_window);
-/* msi_taper_free - free the members, NULL-safe; *taper is then zero. */
+
 /* msi_taper_free - free the members, NULL-safe; *taper is then zero. */
 void msi_taper_free(msi_taper *taper);
 

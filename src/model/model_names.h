@@ -18,9 +18,11 @@ typedef struct msi_model_names {
 
 /*
  * msi_model_names_find - find the files NAME[-NNNN|-MFS][-POL]-model.fits: channel images where there are any, else
- * those without a channel, else the MFS images. Given:    name  with its folder, if any Returned: *out  freed by
- * msi_model_names_free; empty on failure Returns:  0, MSI_EINPUT (none; channel images and others, of which it is not
- * clear which are meant; a channel that is left out; a folder that cannot be read), MSI_ENOMEM
+ * those without a channel, else the MFS images.
+ * Given:    name  with its folder, if any
+ * Returned: *out  freed by msi_model_names_free; empty on failure
+ * Returns:  0, MSI_EINPUT (none; channel images and others, of which it is not clear which are meant; a channel that is
+ *           left out; a folder that cannot be read), MSI_ENOMEM
  */
 int msi_model_names_find(msi_model_names *out, const char *name);
 void msi_model_names_free(msi_model_names *names);

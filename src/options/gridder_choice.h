@@ -8,8 +8,9 @@
 
 /*
  * msi_gridder_choice_methods, _strategies - the words of -gridder, and those of -strategy over all methods, as the
- * table of strategies has them. Returns: words separated by |; borrowed, static Notes:   made at the first call, which
- * must not meet another
+ * table of strategies has them.
+ * Returns: words separated by |; borrowed, static
+ * Notes:   made at the first call, which must not meet another
  */
 const char *msi_gridder_choice_methods(void);
 const char *msi_gridder_choice_strategies(void);

@@ -211,8 +211,9 @@ int msi_wproj_sort_bins(msi_wproj_sorter *s, msi_wproj_sorted *sorted);
 
 /*
  * msi_wproj_sort_kernels - the list in order of bins, in a bin of kernels, samples of one cell and kernel merged
- * whatever their order was. Returns: 0, MSI_EGPU Notes:   waits for the stream. No merged value is a sum of more
- * than 32.
+ * whatever their order was.
+ * Returns: 0, MSI_EGPU
+ * Notes:   waits for the stream. No merged value is a sum of more than 32.
  */
 int msi_wproj_sort_kernels(msi_wproj_sorter *s, msi_wproj_sorted *sorted);
 

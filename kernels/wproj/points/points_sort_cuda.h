@@ -157,8 +157,9 @@ int msi_wproj_points_sort_places(msi_wproj_points_sorter *s, const msi_wproj_job
 
 /*
  * msi_wproj_points_sort_strips - order them bin by bin; an item's tile is its bin's number. A kernel launched next into
- * the stream with leave to overlap the one before may begin while this sort is at work. Given: kernels of one plane,
- * fewer than 2^MSI_WPROJ_POINTS_STRIP_KERNEL_BITS; at most MSI_WPROJ_POINTS_MAX_PLACE_TILES bins
+ * the stream with leave to overlap the one before may begin while this sort is at work.
+ * Given: kernels of one plane, fewer than 2^MSI_WPROJ_POINTS_STRIP_KERNEL_BITS
+ *        at most MSI_WPROJ_POINTS_MAX_PLACE_TILES bins
  */
 int msi_wproj_points_sort_strips(msi_wproj_points_sorter *s, const msi_wproj_job *job,
                                  const msi_wproj_points_strips *strips, int32_t most, msi_wproj_points_placed *placed);

@@ -8,8 +8,8 @@
 namespace {
 
 /*
- * Sum x[0 .. COUNT - 1] over lanes that differ in the bits 16 .. LAST of their numbers. Returned: in lane l, the total
- * of x[i], i the number that transposed_index gives for l.
+ * Sum x[0 .. COUNT - 1] over lanes that differ in the bits 16 .. LAST of their numbers.
+ * Returned: in lane l, the total of x[i], i the number that transposed_index gives for l
  */
 template <int COUNT, int LAST = 1, typename T> __device__ __forceinline__ T transposed_sum(T *x, int lane)
 {
