@@ -14,8 +14,6 @@ static struct {
     int bar_shown; /* a progress bar stands on the current terminal line */
 } state = {MSI_LOG_NORMAL, 0, 0};
 
-static _Thread_local int is_hushed;
-
 static double monotonic_s(void)
 {
     struct timespec t;
@@ -153,55 +151,29 @@ void msi_log_error(const char *message)
     error_line("%s", message);
 }
 
-void msi_progress_hush(int hushed)
+int msi_log_is_timed(void)
 {
-    is_hushed = hushed;
+    return state.with_time;
 }
 
-/* Draws a bar in place of the one before it; clears it where the stage has ended. */
-static void draw_bar(const char *stage, double fraction, double left_s, int is_over)
+void msi_log_bar(const char *stage, double fraction, double left_s)
 {
-    char bar[31];
-    int filled = (int)(fraction * 30);
-    for (int i = 0; i < 30; i++) bar[i] = i < filled ? '#' : '.';
-    bar[30] = 0;
+    enum { LENGTH = 30 };
+    char bar[LENGTH + 1] = "";
+    if (state.level == MSI_LOG_QUIET) return;
+    memset(bar, '.', LENGTH);
+    memset(bar, '#', (size_t)(fraction * LENGTH));
     flockfile(stderr);
-    if (is_over) {
-        clear_bar();
-    } else {
-        fprintf(stderr, "\r\033[K%-12s [%s] %3.0f %%  ETA %.0f s", stage, bar, 100 * fraction, left_s);
-        state.bar_shown = 1;
-        fflush(stderr);
-    }
+    fprintf(stderr, "\r\033[K%-12s [%s] %3.0f %%", stage, bar, 100 * fraction);
+    if (left_s >= 0) fprintf(stderr, "  ETA %.0f s", left_s);
+    state.bar_shown = 1;
+    fflush(stderr);
     funlockfile(stderr);
 }
 
-void msi_progress(const char *stage, int64_t done, int64_t total)
+void msi_log_bar_end(void)
 {
-    static const char *current;
-    static double started, last_drawn;
-    static int last_tenth;
-    if (state.level == MSI_LOG_QUIET || total <= 0 || is_hushed) return;
-    double now = msi_wall_s();
-    if (!current || strcmp(current, stage) != 0 || done == 0) {
-        current = stage;
-        started = now;
-        last_drawn = 0;
-        last_tenth = 0;
-    }
-    if (done >= total) current = NULL;
-    double elapsed = now - started;
-    double fraction = (double)done / (double)total;
-    double left = fraction > 0 ? elapsed * (1 - fraction) / fraction : 0;
-    if (isatty(STDERR_FILENO) && !state.with_time) {
-        if (done < total && now - last_drawn < 0.1) return;
-        last_drawn = now;
-        draw_bar(stage, fraction, left, done >= total);
-        return;
-    }
-    int tenth = (int)(fraction * 10);
-    if (tenth > last_tenth && elapsed > 5 && done < total) {
-        last_tenth = tenth;
-        msi_log_info("%s: %d %%, ETA %.0f s", stage, tenth * 10, left);
-    }
+    flockfile(stderr);
+    clear_bar();
+    funlockfile(stderr);
 }

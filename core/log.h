@@ -4,8 +4,6 @@
 #ifndef MSI_CORE_LOG_H
 #define MSI_CORE_LOG_H
 
-#include <stdint.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -25,17 +23,13 @@ void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* msi_log_error - "msimage: error: ..." as the last line of a failed run. */
 void msi_log_error(const char *message);
 
-/*
- * msi_progress - show how far a stage is: a bar with ETA that redraws itself on a terminal (at most ten times a
- * second); with -log-time, or where stderr is no terminal, plain lines at every 10 % of stages longer than 5 s.
- *
- * Given:  stage  name of the stage; done, total  in any unit. done == total ends the stage's line.
- * Notes:  call from one thread at a time.
- */
-void msi_progress(const char *stage, int64_t done, int64_t total);
+/* msi_log_bar - draw a stage's bar in place of the one before; left_s below 0: unknown. msi_log_bar_end - clear it. Any
+ * line of the log clears it too. Nothing is drawn with -quiet. */
+void msi_log_bar(const char *stage, double fraction, double left_s);
+void msi_log_bar_end(void);
 
-/* msi_progress_hush - whether what the calling thread does is no stage of its own to be shown. */
-void msi_progress_hush(int hushed);
+/* msi_log_is_timed - whether lines begin with the time. */
+int msi_log_is_timed(void);
 
 /* msi_wall_s - seconds since the process's first call; monotonic. */
 double msi_wall_s(void);

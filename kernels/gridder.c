@@ -10,6 +10,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/strategy.h"
@@ -290,6 +291,9 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
     return rc;
 }
 
+/* In the progress of an image, summing weights is one part of these. */
+enum { SUM_PARTS = 20 };
+
 /* Sums the weights and counts the samples of each plane of the store. */
 static void sum_weights(const msi_gridder *g, double *sum, int64_t *count)
 {
@@ -298,6 +302,7 @@ static void sum_weights(const msi_gridder *g, double *sum, int64_t *count)
         int64_t n = 0;
         for (int64_t i = 0; i < g->store.n_segment; i++) {
             const msi_vis_segment *s = &g->store.segment[i];
+            msi_progress_at(p * g->store.n_segment + i, g->spec.n_plane * g->store.n_segment);
             const float *weight = s->weight + msi_segment_index(s, p, 0, 0);
             double part = 0;
 #pragma omp parallel for simd reduction(+ : part, n) if (s->n_row * s->n_chan > 65536)
@@ -348,7 +353,9 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     int store_plane[MSI_GRIDDER_MAX_PLANES];
     double sum[MSI_GRIDDER_MAX_PLANES] = {0};
     int64_t count[MSI_GRIDDER_MAX_PLANES] = {0};
+    msi_progress_share all = msi_progress_enter(0, 1, SUM_PARTS);
     sum_weights(g, sum, count);
+    msi_progress_leave(all);
     MSI_TRY(msi_image_alloc(out, &s->geometry, n_image(s), g->precision));
     for (int i = 0; i < out->n_plane; i++) {
         int is_psf = s->psf_only || i == s->n_plane;
@@ -367,7 +374,9 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     request_stored(&request, &g->store);
     int rc = take_plan(g, &request, &plan);
     msi_stage_times times = {0};
+    all = msi_progress_enter(1, SUM_PARTS, SUM_PARTS);
     if (!rc) rc = g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
+    msi_progress_leave(all);
     for (int i = 0; i < out->n_plane; i++) out->sum_weight[i] /= g->store.weight_scale;
     add_times(&g->report, &times);
     g->strategy->ops->free(plan);

@@ -11,6 +11,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
 #include "testdata/casacore_try.h"
@@ -285,6 +286,7 @@ static int stream_rows(ccc_table *ms, const msi_makems_spec *spec)
         goto out;
     /* Blocks are written spw by spw, or all spws of a block of rows before the next, as they follow one another in the
      * set. */
+    if (spec->show_progress) msi_progress_begin("writing");
     const int n_pass = separate ? spec->n_spw : 1, n_in_pass = separate ? 1 : spec->n_spw;
     for (int pass = 0; pass < n_pass; pass++)
         for (int64_t first = 0; first < n_row; first += max_row)
@@ -296,8 +298,9 @@ static int stream_rows(ccc_table *ms, const msi_makems_spec *spec)
                 msi_makems_block_fill(sampler, &block);
                 if ((status = put_block(ms, spec, &block))) goto out;
                 done += block.n_row;
-                if (spec->show_progress) msi_progress("write", done, n_row * spec->n_spw);
+                msi_progress_at(done, n_row * spec->n_spw);
             }
+    msi_progress_end();
 out:
     msi_makems_block_free(&block);
     msi_makems_sampler_free(sampler);

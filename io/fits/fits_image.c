@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "core/interrupt.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "io/fits/sky_wcs.h"
 
@@ -309,6 +310,7 @@ static int write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixe
     uint32_t chunk[CHUNK_PIXELS];
     for (int64_t first = 0; first < n_pixel; first += CHUNK_PIXELS) {
         MSI_TRY(msi_interrupt_check());
+        msi_progress_at(first, n_pixel);
         int64_t n = n_pixel - first < CHUNK_PIXELS ? n_pixel - first : CHUNK_PIXELS;
         for (int64_t k = 0; k < n; k++) {
             float value =

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/interrupt.h"
+#include "core/progress.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/fits/sky_wcs.h"
@@ -364,6 +365,7 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
     for (int64_t row = 0; row * length < nx * ny; row++)
         for (int64_t first = 0; first < length; first += chunk) {
             if (row % 64 == 0) MSI_TRY(msi_interrupt_check());
+            msi_progress_at(row * length + first, nx * ny);
             int64_t n = length - first < chunk ? length - first : chunk;
             char *to = (char *)pixel + (size_t)(row * row_pixels + first) * size;
             int status = 0;

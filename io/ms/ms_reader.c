@@ -7,6 +7,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_paths.h"
@@ -80,7 +81,11 @@ int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path
     MSI_TRY(msi_alloc(&r, 1, sizeof *r, "the reader"));
     r->selection = *selection;
     int status = make_sets(r, paths, n_path);
-    for (int i = 0; i < n_path && status == MSI_OK; i++) status = open_set(r, i, selection);
+    for (int i = 0; i < n_path && status == MSI_OK; i++) {
+        const msi_progress_share all = msi_progress_enter(i, i + 1, n_path);
+        status = open_set(r, i, selection);
+        msi_progress_leave(all);
+    }
     if (status == MSI_OK) status = list_spws(r);
     if (status == MSI_OK) status = msi_alloc(&r->piece, MSI_MS_MAX_PIECES, sizeof *r->piece, "row ranges");
     if (status != MSI_OK) {

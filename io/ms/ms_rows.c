@@ -9,6 +9,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 
 enum { INDEX_ROWS = 16384 };
@@ -153,6 +154,7 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
     for (int64_t row = 0; row < set->n_table_row && status == MSI_OK; row += INDEX_ROWS) {
         const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
         if ((status = msi_interrupt_check()) != MSI_OK) break;
+        msi_progress_at(row, set->n_table_row);
         if ((status = read_index(set, row, n, b)) != MSI_OK) break;
         if ((status = times_add(&times, b->time_s, n)) != MSI_OK) break;
         for (int64_t i = 0; i < n && status == MSI_OK; i++) {

@@ -6,11 +6,13 @@
  */
 #include "kernels/store/bucket_sort_cpu.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 
 static int sample_used(const msi_vis_segment *segment, int n_plane, int64_t row, int32_t chan)
@@ -66,6 +68,7 @@ static void walk_all(const msi_vis_store *store, const msi_wgrid_geometry *g,
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < store->n_segment; i++) {
         if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(i, store->n_segment);
         for (int64_t row = 0; row < store->segment[i].n_row; row++)
             if (store->coordinates)
                 walk_row(1, store, g, i, row, put, context);
@@ -131,12 +134,16 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
     /* Counts land one place further on, so that after the prefix sum start[b] is the first run of bucket b and, after
      * placing, of bucket b + 1. */
     out->start++;
+    msi_progress_share all = msi_progress_enter(0, 2, 5);
     walk_all(store, g, count_run, out);
+    msi_progress_leave(all);
     for (int64_t i = 0; i < out->n_bucket; i++) out->start[i + 1] += out->start[i];
     out->n_run = out->start[out->n_bucket];
     rc = msi_alloc(&out->run, out->n_run, sizeof *out->run, "sorted runs of visibilities");
     if (!rc) {
+        all = msi_progress_enter(2, 4, 5);
         walk_all(store, g, place_run, out);
+        msi_progress_leave(all);
         rc = msi_interrupt_check();
     }
     out->start--;
@@ -144,9 +151,13 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
         msi_buckets_free(out);
         return rc;
     }
+    all = msi_progress_enter(4, 5, 5);
 #pragma omp parallel for schedule(dynamic, 1024)
-    for (int64_t i = 0; i < out->n_bucket; i++)
+    for (int64_t i = 0; i < out->n_bucket; i++) {
+        if (i % 1024 == 0 && !omp_get_thread_num()) msi_progress_at(i, out->n_bucket);
         order_bucket(out->run + out->start[i], out->start[i + 1] - out->start[i]);
+    }
+    msi_progress_leave(all);
     return MSI_OK;
 }
 
@@ -167,4 +178,11 @@ static int most_runs_first(const void *a, const void *b)
 void msi_tile_work_sort(msi_tile_work *work, int64_t n)
 {
     qsort(work, (size_t)n, sizeof *work, most_runs_first);
+}
+
+void msi_tile_work_seen(msi_tile_progress *p, int64_t i)
+{
+    if (omp_get_thread_num()) return;
+    while (p->n_seen < i) p->n_run_seen += p->work[p->n_seen++].n_run;
+    msi_progress_at(p->n_run_seen, p->n_run);
 }

@@ -43,4 +43,17 @@ typedef struct msi_tile_work {
 /* msi_tile_work_sort - sort by runs, most first, so that threads that take one tile after the other end together. */
 void msi_tile_work_sort(msi_tile_work *work, int64_t n);
 
+/* How far a parallel loop over works is. */
+typedef struct msi_tile_progress {
+    const msi_tile_work *work;
+    int64_t n_run;              /* of all works */
+    int64_t n_seen, n_run_seen; /* works that the first thread has passed, and their runs; 0 at first */
+} msi_tile_progress;
+
+/* msi_tile_work_seen - show that work i is begun; the first thread does, to which i must come in ascending order. */
+void msi_tile_work_seen(msi_tile_progress *p, int64_t i);
+
+/* What sorting counts in the progress of an image or a prediction is the part of one in these of an image plane. */
+enum { MSI_PLANE_PARTS = 8 };
+
 #endif

@@ -4,9 +4,11 @@
 
 #include <float.h>
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/store/vis_store.h"
 
@@ -71,6 +73,7 @@ void msi_density_add_store(msi_density *d, const msi_vis_store *store)
 {
     for (int64_t i = 0; i < store->n_segment; i++) {
         const msi_vis_segment *s = &store->segment[i];
+        msi_progress_at(i, store->n_segment);
         for (int64_t row = 0; row < s->n_row; row++) {
             double u = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
             const float *weight = s->weight + msi_segment_index(s, 0, row, 0);
@@ -139,6 +142,7 @@ int msi_density_weight(msi_vis_store *store, const msi_density *density, const m
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < store->n_segment; i++) {
         msi_vis_segment *s = &store->segment[i];
+        if (!omp_get_thread_num()) msi_progress_at(i, store->n_segment);
         for (int64_t row = 0; row < s->n_row; row++) {
             double u_m = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v_m = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
             for (int32_t c = 0; c < s->n_chan; c++) {

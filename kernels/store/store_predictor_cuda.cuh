@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-#include "core/log.h"
+#include "core/progress.h"
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/store/store_batches_cuda.cuh"
 #include "kernels/transform/fft_plan_cuda.cuh"
@@ -70,11 +70,12 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
         for (int64_t s = 0; s < store->n_segment; s = now.end) {
             now = BATCHES::cut_batch(s);
             if (!now.n_sample) continue;
+            const msi_progress_share all = msi_progress_enter(s, now.end, store->n_segment);
             MSI_TRY(BATCHES::upload_batch(0));
             MSI_TRY(d_raw.fit(n_image * now.n_sample * (int64_t)sizeof(cplx<T>), "visibilities"));
             MSI_TRY(predict_batch());
             MSI_TRY(BATCHES::download_batch(as<T>(d_raw), n_image));
-            msi_progress("degridding", now.end, store->n_segment);
+            msi_progress_leave(all);
         }
         return MSI_OK;
     }

@@ -12,6 +12,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/towers/tower_stack_cpu.h"
 #include "kernels/wgrid/wgrid_tile_cpu.h"
@@ -158,7 +159,10 @@ static int grid_tower(tower_cpu *c, int image_plane, int64_t tower)
         {
 #pragma omp for schedule(dynamic, 1)
             for (int64_t i = 0; i < n; i++)
-                if (!msi_interrupt_signal()) grid_item(c, image_plane, tower, &item[i], c->slot[i]);
+                if (!msi_interrupt_signal()) {
+                    if (!omp_get_thread_num()) msi_progress_at(first + i, n_item);
+                    grid_item(c, image_plane, tower, &item[i], c->slot[i]);
+                }
 #pragma omp for schedule(static, 16)
             for (int64_t r = 0; r < c->g->nv; r++) add_to_row(c, item, n, r);
         }
@@ -172,13 +176,16 @@ static int image_one(tower_cpu *c, int image_plane, msi_stage_times *times)
 {
     for (int64_t tower = 0; tower < c->towers->n_tower; tower++) {
         double t0 = msi_wall_s();
+        msi_progress_share all = msi_progress_enter(2 * tower, 2 * tower + 1, 2 * c->towers->n_tower);
         MSI_TRY(grid_tower(c, image_plane, tower));
+        msi_progress_leave(all);
         double t1 = msi_wall_s();
+        all = msi_progress_enter(2 * tower + 1, 2 * tower + 2, 2 * c->towers->n_tower);
         msi_image_sum_add(&c->whole, c->whole.plane[0], c->whole.row_used, msi_tower_w(c->g, c->towers, tower), c->sum);
+        msi_progress_leave(all);
         times->grid_s += t1 - t0;
         times->transform_s += msi_wall_s() - t1;
         MSI_TRY(msi_interrupt_check());
-        msi_progress("gridding", tower + 1, c->towers->n_tower);
     }
     return MSI_OK;
 }
@@ -190,15 +197,20 @@ int msi_wgrid_tower_cpu_image(const msi_wgrid_plan *plan, const msi_tower_plan *
     msi_taper taper = {0};
     int rc = create(&c, plan, towers, store);
     double t0 = msi_wall_s();
+    const int n_part = 1 + MSI_PLANE_PARTS * image->n_plane;
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
     if (!rc) rc = msi_bucket_sort(&c.buckets, store, &plan->grid);
+    msi_progress_leave(all);
     times->sort_s += msi_wall_s() - t0;
     if (!rc) rc = msi_taper_make(&taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
     for (int i = 0; !rc && i < image->n_plane; i++) {
         memset(c.sum, 0, (size_t)msi_image_n_pixel(&plan->image) * sizeof *c.sum);
+        all = msi_progress_enter(1 + MSI_PLANE_PARTS * i, 1 + MSI_PLANE_PARTS * (i + 1), n_part);
         rc = image_one(&c, store_plane[i], times);
         if (rc) break;
         t0 = msi_wall_s();
         msi_image_sum_correct(&c.whole, c.sum, &taper, image, i);
+        msi_progress_leave(all);
         times->correct_s += msi_wall_s() - t0;
     }
     msi_taper_free(&taper);

@@ -15,7 +15,7 @@
 
 #include <algorithm>
 
-#include "core/log.h"
+#include "core/progress.h"
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
@@ -46,8 +46,11 @@ template <typename T> class tower_gridder {
             is_sorted = false;
             MSI_TRY(on.clear(as<T>(d_image), msi_image_n_pixel(&plan->image)));
             for (int t = 0; t < towers.n_tower; t++) {
+                const int64_t part = (int64_t)i * towers.n_tower + t;
+                const msi_progress_share all =
+                    msi_progress_enter(part, part + 1, (int64_t)image->n_plane * towers.n_tower);
                 MSI_TRY(make_tower(t));
-                msi_progress("gridding", (int64_t)i * towers.n_tower + t + 1, (int64_t)image->n_plane * towers.n_tower);
+                msi_progress_leave(all);
             }
             MSI_TRY(correct(image, i));
         }

@@ -152,6 +152,7 @@ template <typename T> class tower_stacks {
     bool next_stacks(stack_batch *b)
     {
         int64_t n_core = samples.order.n_core();
+        msi_progress_at(at_core, n_core);
         *b = {at_core, at_core, at_stack, 0, 0, {}, {}};
         const core_start *s = starts.at, first = s[at_core];
         for (; at_core < n_core && s[at_core + 1].slot - first.slot <= n_small; at_core++)

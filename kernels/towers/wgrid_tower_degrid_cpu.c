@@ -14,6 +14,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/towers/tower_stack_cpu.h"
 #include "kernels/wgrid/model_planes_cpu.h"
@@ -148,14 +149,23 @@ static int degrid_tower(tower_degridder *d, int image, int64_t tower, msi_stage_
     double t0 = msi_wall_s();
     int64_t n_item = msi_tower_items(&d->stacks, &d->buckets, tower, d->item);
     want_rows(d, n_item);
+    msi_progress_share all = msi_progress_enter(0, 1, 4);
     if (n_item && !d->model.keeps)
         msi_model_planes_fill(&d->model, image, tower, msi_tower_w(d->g, &d->towers, tower), 1);
+    msi_progress_leave(all);
+    all = msi_progress_enter(1, 2, 4);
     if (n_item) msi_model_planes_finish(&d->model, image, tower);
+    msi_progress_leave(all);
     double t1 = msi_wall_s();
     const char *plane = d->model.planes.plane[msi_model_plane_number(&d->model, image, tower)];
+    all = msi_progress_enter(2, 4, 4);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(d->stacks.n_thread)
-    for (int64_t i = 0; i < n_item; i++)
-        if (!msi_interrupt_signal()) degrid_item(d, image, tower, &d->item[i], plane);
+    for (int64_t i = 0; i < n_item; i++) {
+        if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(i, n_item);
+        degrid_item(d, image, tower, &d->item[i], plane);
+    }
+    msi_progress_leave(all);
     times->transform_s += t1 - t0;
     times->grid_s += msi_wall_s() - t1;
     return msi_interrupt_check();
@@ -165,8 +175,9 @@ static int degrid_image(tower_degridder *d, int image, msi_stage_times *times)
 {
     if (!d->model.image_used[image]) msi_vis_store_zero(d->store, image);
     for (int64_t tower = 0; d->model.image_used[image] && tower < d->towers.n_tower; tower++) {
+        const msi_progress_share all = msi_progress_enter(tower, tower + 1, d->towers.n_tower);
         MSI_TRY(degrid_tower(d, image, tower, times));
-        msi_progress("degridding", tower + 1, d->towers.n_tower);
+        msi_progress_leave(all);
     }
     return MSI_OK;
 }
@@ -177,17 +188,28 @@ static int degrid_store(tower_degridder *d, msi_vis_store *store, const msi_imag
 {
     double t0 = msi_wall_s();
     d->store = store;
+    const int n_part = 1 + MSI_PLANE_PARTS * d->model.n_image;
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
     int rc = msi_bucket_sort(&d->buckets, store, d->g);
+    msi_progress_leave(all);
     times->sort_s += msi_wall_s() - t0;
     for (int image = 0; !rc && image < d->model.n_image; image++) {
         t0 = msi_wall_s();
         if (is_new) msi_model_planes_take(&d->model, model, image);
         double t1 = msi_wall_s();
-        for (int64_t t = 0; is_new && d->model.keeps && d->model.image_used[image] && t < d->towers.n_tower; t++)
+        const int part = 1 + MSI_PLANE_PARTS * image;
+        all = msi_progress_enter(part, part + 2, n_part);
+        for (int64_t t = 0; is_new && d->model.keeps && d->model.image_used[image] && t < d->towers.n_tower; t++) {
+            const msi_progress_share planes = msi_progress_enter(t, t + 1, d->towers.n_tower);
             msi_model_planes_fill(&d->model, image, t, msi_tower_w(d->g, &d->towers, t), 0);
+            msi_progress_leave(planes);
+        }
+        msi_progress_leave(all);
         times->correct_s += t1 - t0;
         times->transform_s += msi_wall_s() - t1;
+        all = msi_progress_enter(part + 2, part + MSI_PLANE_PARTS, n_part);
         rc = degrid_image(d, image, times);
+        msi_progress_leave(all);
     }
     msi_buckets_free(&d->buckets);
     if (d->model.keeps) msi_model_planes_forget_model(&d->model);

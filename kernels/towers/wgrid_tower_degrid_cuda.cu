@@ -63,6 +63,8 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
         for (int t = 0; t < towers.n_tower; t++) {
             MSI_TRY(stacks.find_stacks(t));
             for (int i = 0; i < n_image; i++) {
+                const int64_t part = (int64_t)t * n_image + i;
+                const msi_progress_share all = msi_progress_enter(part, part + 1, (int64_t)towers.n_tower * n_image);
                 stack_batch b;
                 cplx<T> *whole = nullptr;
                 stacks.rewind();
@@ -70,6 +72,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
                     if (!whole) MSI_TRY(ready_whole(t, i, &whole));
                     MSI_TRY(predict_stacks(b, i, whole));
                 }
+                msi_progress_leave(all);
             }
         }
         return MSI_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/interrupt.h"
+#include "core/progress.h"
 
 enum { G = MSI_GRID_GUARD, COLUMNS = MSI_PLANE_COLUMNS };
 
@@ -84,20 +85,26 @@ void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used
 {
     int64_t nu = p->g->nu, nv = p->g->nv, row_bytes = p->stride * (int64_t)p->cell_bytes;
     fold_guard_rows(p, plane, row_used);
+    msi_progress_share all = msi_progress_enter(0, 1, 3);
 #pragma omp parallel for schedule(dynamic, 16)
     for (int64_t r = G; r < G + nv; r++) {
         if (!row_used[r]) continue;
+        if (!omp_get_thread_num()) msi_progress_at(r - G, nv);
         char *row = plane + r * row_bytes;
         add_cells(p, row + nu * (int64_t)p->cell_bytes, row, G);
         add_cells(p, row + G * (int64_t)p->cell_bytes, row + (G + nu) * (int64_t)p->cell_bytes, G);
         msi_fft1d_run(p->fft_u, row + G * (int64_t)p->cell_bytes);
     }
+    msi_progress_leave(all);
     int64_t nx = p->plan->image.nx;
+    all = msi_progress_enter(1, 3, 3);
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t first = 0; first < nx; first += COLUMNS)
-        if (!msi_interrupt_signal())
-            transform_columns(p, plane, row_used, w_lambda, sum, first,
-                              (int)(nx - first < COLUMNS ? nx - first : COLUMNS));
+    for (int64_t first = 0; first < nx; first += COLUMNS) {
+        if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(first, nx);
+        transform_columns(p, plane, row_used, w_lambda, sum, first, (int)(nx - first < COLUMNS ? nx - first : COLUMNS));
+    }
+    msi_progress_leave(all);
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < p->n_row; r++) {
         if (row_used[r]) memset(plane + r * row_bytes, 0, (size_t)row_bytes);

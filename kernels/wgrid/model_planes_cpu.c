@@ -7,6 +7,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 
 enum { G = MSI_GRID_GUARD, COLUMNS = MSI_PLANE_COLUMNS };
@@ -163,8 +164,10 @@ void msi_model_planes_fill(msi_model_planes *m, int image, int64_t plane, double
     int64_t nx = m->planes.plan->image.nx, number = msi_model_plane_number(m, image, plane);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(m->planes.n_thread)
     for (int64_t first = 0; first < nx; first += COLUMNS)
-        if (columns_used(m, image, first, columns_at(m, first)) && !msi_interrupt_signal())
+        if (columns_used(m, image, first, columns_at(m, first)) && !msi_interrupt_signal()) {
+            if (!omp_get_thread_num()) msi_progress_at(first, nx);
             transform_columns(m, image, w_lambda, first, wanted ? m->wanted : NULL, m->planes.plane[number]);
+        }
     memset(m->planes.row_used + number * m->planes.n_row, 0, (size_t)m->planes.n_row);
 }
 
@@ -195,6 +198,7 @@ void msi_model_planes_finish(msi_model_planes *m, int image, int64_t w_plane)
 #pragma omp parallel for schedule(dynamic, 16)
     for (int64_t r = G; r < G + nv; r++) {
         if (!m->wanted[r] || done[r] || msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(r - G, nv);
         transform_row(m, image, plane + r * row_bytes);
         done[r] = 1;
     }

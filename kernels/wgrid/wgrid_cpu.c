@@ -16,6 +16,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_planes_cpu.h"
 #include "kernels/wgrid/wgrid_tile_cpu.h"
@@ -100,7 +101,7 @@ static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = c->g;
     for (int colour = 0; colour < 4; colour++) {
-        int64_t n = 0;
+        int64_t n = 0, n_run = 0;
         for (int64_t tv = colour / 2; tv < g->n_tile_v; tv += 2)
             for (int64_t tu = colour % 2; tu < g->n_tile_u; tu += 2) {
                 msi_tile_work work = {tv * g->n_tile_u + tu, 0};
@@ -110,6 +111,7 @@ static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
                 }
                 if (!work.n_run) continue;
                 c->work[n++] = work;
+                n_run += work.n_run;
                 int64_t row = tv * g->tile - g->width + G;
                 int64_t end =
                     row + c->tiles.buffer_rows < c->planes.n_row ? row + c->tiles.buffer_rows : c->planes.n_row;
@@ -117,9 +119,15 @@ static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
                     memset(msi_plane_rows(&c->planes, p) + row, 1, (size_t)(end - row));
             }
         msi_tile_work_sort(c->work, n);
+        const msi_progress_share all = msi_progress_enter(colour, colour + 1, 4);
+        msi_tile_progress progress = {.work = c->work, .n_run = n_run};
 #pragma omp parallel for schedule(dynamic, 1)
-        for (int64_t i = 0; i < n; i++)
-            if (!msi_interrupt_signal()) msi_tile_grid(&c->tiles, &c->target, image_plane, &c->work[i], step);
+        for (int64_t i = 0; i < n; i++) {
+            if (msi_interrupt_signal()) continue;
+            msi_tile_work_seen(&progress, i);
+            msi_tile_grid(&c->tiles, &c->target, image_plane, &c->work[i], step);
+        }
+        msi_progress_leave(all);
     }
 }
 
@@ -138,15 +146,20 @@ static int image_one(wgrid_cpu *c, int image_plane, msi_stage_times *times)
         if (step.w0_begin < 0) step.w0_begin = 0;
         if (step.w0_end > n_w0) step.w0_end = n_w0;
         double t0 = msi_wall_s();
+        /* A step's samples count like its transforms. */
+        msi_progress_share all = msi_progress_enter(2 * low, low + done, 2 * g->n_w);
         if (step.w0_begin < step.w0_end) grid_step(c, image_plane, &step);
+        msi_progress_leave(all);
         double t1 = msi_wall_s();
-        for (int64_t p = low; p < done; p++)
+        for (int64_t p = low; p < done; p++) {
+            all = msi_progress_enter(done + p, done + p + 1, 2 * g->n_w);
             msi_image_sum_add(&c->planes, msi_plane_of(&c->planes, p), msi_plane_rows(&c->planes, p),
                               msi_wgrid_plane_w(g, p), c->sum);
+            msi_progress_leave(all);
+        }
         times->grid_s += t1 - t0;
         times->transform_s += msi_wall_s() - t1;
         MSI_TRY(msi_interrupt_check());
-        msi_progress("gridding", done, g->n_w);
     }
     return MSI_OK;
 }
@@ -158,15 +171,20 @@ int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, 
     msi_taper taper = {0};
     int rc = create(&c, plan, store, n_resident);
     double t0 = msi_wall_s();
+    const int n_part = 1 + MSI_PLANE_PARTS * image->n_plane;
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
     if (!rc) rc = msi_bucket_sort(&c.buckets, store, &plan->grid);
+    msi_progress_leave(all);
     times->sort_s += msi_wall_s() - t0;
     if (!rc) rc = msi_taper_make(&taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
     for (int i = 0; !rc && i < image->n_plane; i++) {
         memset(c.sum, 0, (size_t)msi_wgrid_cpu_image_bytes(plan));
+        all = msi_progress_enter(1 + MSI_PLANE_PARTS * i, 1 + MSI_PLANE_PARTS * (i + 1), n_part);
         rc = image_one(&c, store_plane[i], times);
         if (rc) break;
         t0 = msi_wall_s();
         msi_image_sum_correct(&c.planes, c.sum, &taper, image, i);
+        msi_progress_leave(all);
         times->correct_s += msi_wall_s() - t0;
     }
     msi_taper_free(&taper);

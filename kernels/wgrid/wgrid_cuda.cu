@@ -23,7 +23,7 @@
 
 #include <algorithm>
 
-#include "core/log.h"
+#include "core/progress.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
@@ -135,7 +135,7 @@ template <typename T> class gridder {
                 MSI_TRY(grid_batch(n, low, high));
             }
             MSI_TRY(transform_slab(n, low, high));
-            msi_progress("gridding", (int64_t)first_image * n_w + (int64_t)high * n, (int64_t)map.n_image * n_w);
+            msi_progress_at((int64_t)first_image * n_w + (int64_t)high * n, (int64_t)map.n_image * n_w);
         }
         return correct(image, first_image, n);
     }

@@ -14,6 +14,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/wgrid/model_planes_cpu.h"
 
@@ -81,8 +82,13 @@ static void make_planes(degridder *d, int image, int64_t low, int64_t high)
 {
     for (int64_t w_plane = low; w_plane < high; w_plane++) {
         if (msi_interrupt_signal() || !want_rows(d, w_plane)) continue;
+        const int64_t part = 2 * (w_plane - low), n_part = 2 * (high - low);
+        msi_progress_share all = msi_progress_enter(part, part + 1, n_part);
         if (!d->model.keeps) msi_model_planes_fill(&d->model, image, w_plane, msi_wgrid_plane_w(d->g, w_plane), 1);
+        msi_progress_leave(all);
+        all = msi_progress_enter(part + 1, part + 2, n_part);
         msi_model_planes_finish(&d->model, image, w_plane);
+        msi_progress_leave(all);
     }
 }
 
@@ -134,8 +140,11 @@ static void degrid_step(const degridder *d, int image, const msi_ring_step *step
             d->work[n_work++] = (run_work){tile, first, first + RUNS_AT_ONCE < n_run ? first + RUNS_AT_ONCE : n_run};
     }
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t i = 0; i < n_work; i++)
-        if (!msi_interrupt_signal()) degrid_runs(d, image, &d->work[i], step);
+    for (int64_t i = 0; i < n_work; i++) {
+        if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(i, n_work);
+        degrid_runs(d, image, &d->work[i], step);
+    }
 }
 
 static int degrid_image(degridder *d, int image, msi_stage_times *times)
@@ -143,22 +152,27 @@ static int degrid_image(degridder *d, int image, msi_stage_times *times)
     const msi_wgrid_geometry *g = d->g;
     int64_t n_w0 = g->n_w - g->w_width + 1, b = d->model.keeps ? g->n_w : d->model.planes.n_resident, made = 0;
     int once = b >= g->w_width;
-    int64_t advance = once ? b - g->w_width + 1 : b;
+    int64_t advance = once ? b - g->w_width + 1 : b, end = once ? n_w0 : g->n_w;
     if (!once || !d->model.image_used[image]) msi_vis_store_zero(d->store, image);
-    for (int64_t low = 0; d->model.image_used[image] && low < (once ? n_w0 : g->n_w); low += advance) {
+    for (int64_t low = 0; d->model.image_used[image] && low < end; low += advance) {
         msi_ring_step step = {.low = low, .high = low + b < g->n_w ? low + b : g->n_w};
         step.w0_begin = once || low < g->w_width ? (once ? low : 0) : low - g->w_width + 1;
         step.w0_end = once ? low + advance : step.high;
         if (step.w0_end > n_w0) step.w0_end = n_w0;
         double t0 = msi_wall_s();
+        /* Making planes counts like degridding from them. */
+        const int64_t to = low + advance < end ? low + advance : end;
+        msi_progress_share all = msi_progress_enter(2 * low, low + to, 2 * end);
         make_planes(d, image, made, step.high);
+        msi_progress_leave(all);
         made = step.high;
         double t1 = msi_wall_s();
+        all = msi_progress_enter(low + to, 2 * to, 2 * end);
         degrid_step(d, image, &step);
+        msi_progress_leave(all);
         times->transform_s += t1 - t0;
         times->grid_s += msi_wall_s() - t1;
         MSI_TRY(msi_interrupt_check());
-        msi_progress("degridding", step.high, g->n_w);
     }
     return MSI_OK;
 }
@@ -169,7 +183,10 @@ static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *mod
     const msi_wgrid_geometry *g = d->g;
     double t0 = msi_wall_s();
     d->store = store;
+    const int n_part = 1 + MSI_PLANE_PARTS * d->model.n_image;
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
     int rc = msi_bucket_sort(&d->buckets, store, g);
+    msi_progress_leave(all);
     times->sort_s += msi_wall_s() - t0;
     if (!rc)
         rc = msi_alloc(&d->work, g->n_tile_u * g->n_tile_v + d->buckets.n_run / RUNS_AT_ONCE, sizeof *d->work,
@@ -178,11 +195,19 @@ static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *mod
         t0 = msi_wall_s();
         if (is_new) msi_model_planes_take(&d->model, model, image);
         double t1 = msi_wall_s();
-        for (int64_t p = 0; is_new && d->model.keeps && d->model.image_used[image] && p < g->n_w; p++)
+        const int part = 1 + MSI_PLANE_PARTS * image;
+        all = msi_progress_enter(part, part + 2, n_part);
+        for (int64_t p = 0; is_new && d->model.keeps && d->model.image_used[image] && p < g->n_w; p++) {
+            const msi_progress_share planes = msi_progress_enter(p, p + 1, g->n_w);
             msi_model_planes_fill(&d->model, image, p, msi_wgrid_plane_w(g, p), 0);
+            msi_progress_leave(planes);
+        }
+        msi_progress_leave(all);
         times->correct_s += t1 - t0;
         times->transform_s += msi_wall_s() - t1;
+        all = msi_progress_enter(part + 2, part + MSI_PLANE_PARTS, n_part);
         rc = degrid_image(d, image, times);
+        msi_progress_leave(all);
     }
     msi_free(d->work);
     msi_buckets_free(&d->buckets);

@@ -71,6 +71,7 @@ template <typename T> class degridder : public wgrid_predictor<T> {
                 MSI_TRY(degrid_items(g, base::sums_of(i, planes_of(i, low, high), add), whole_planes{low, high},
                                      base::crowded(), base::sparse(), on.get()));
             MSI_TRY(on.wait());
+            msi_progress_at(high, g.n_w);
             MSI_TRY(msi_interrupt_check());
         }
         return MSI_OK;

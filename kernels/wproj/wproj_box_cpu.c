@@ -12,6 +12,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 
 enum { COLUMNS = 16 };
@@ -169,6 +170,7 @@ void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum)
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t first = 0; first < image->nx; first += COLUMNS) {
         if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(first, image->nx);
         char *columns = s->columns[omp_get_thread_num()];
         int n = n_columns(s, first);
         (s->fp32 ? gather_columns_f32 : gather_columns_f64)(s, first, n, columns);
@@ -193,6 +195,7 @@ void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t first = 0; first < image->nx; first += COLUMNS) {
         if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(first, image->nx);
         char *columns = s->columns[omp_get_thread_num()];
         void *tapered = s->line[omp_get_thread_num()];
         int n = n_columns(s, first);

@@ -14,6 +14,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/wproj/job/wproj_reference.h"
 #include "kernels/wproj/window/wproj_window_cpu.h"
@@ -132,17 +133,24 @@ static void grid_tiles(job *j)
 {
     const msi_wgrid_geometry *g = &j->s->sort;
     for (int colour = 0; colour < 4; colour++) {
-        int64_t n = 0;
+        int64_t n = 0, n_run = 0;
         for (int64_t tv = colour / 2; tv < g->n_tile_v; tv += 2)
             for (int64_t tu = colour % 2; tu < g->n_tile_u; tu += 2) {
                 int64_t tile = tv * g->n_tile_u + tu;
                 const int64_t *start = j->s->buckets.start + msi_wproj_bucket(j->s, j->slice, tile);
                 if (start[0] < start[1]) j->work[n++] = (msi_tile_work){tile, start[1] - start[0]};
+                n_run += start[1] - start[0];
             }
         msi_tile_work_sort(j->work, n);
+        const msi_progress_share all = msi_progress_enter(colour, colour + 1, 4);
+        msi_tile_progress progress = {.work = j->work, .n_run = n_run};
 #pragma omp parallel for schedule(dynamic, 1)
-        for (int64_t i = 0; i < n; i++)
-            if (!msi_interrupt_signal()) grid_tile(j, j->work[i].tile);
+        for (int64_t i = 0; i < n; i++) {
+            if (msi_interrupt_signal()) continue;
+            msi_tile_work_seen(&progress, i);
+            grid_tile(j, j->work[i].tile);
+        }
+        msi_progress_leave(all);
     }
 }
 
@@ -238,13 +246,16 @@ static int make_one(job *j, int image_plane, double *sum, msi_stage_times *times
     for (int32_t i = 0; i < n_slice; i++) {
         double t0 = msi_wall_s();
         if (!msi_wproj_box_open(s, i)) continue;
+        msi_progress_share all = msi_progress_enter(2 * i, 2 * i + 1, 2 * n_slice);
         MSI_TRY(grid_slice(j, image_plane, i));
+        msi_progress_leave(all);
         double t1 = msi_wall_s();
+        all = msi_progress_enter(2 * i + 1, 2 * i + 2, 2 * n_slice);
         msi_wproj_box_to_image(s, i, sum);
+        msi_progress_leave(all);
         times->grid_s += t1 - t0;
         times->transform_s += msi_wall_s() - t1;
         MSI_TRY(msi_interrupt_check());
-        msi_progress("gridding", i + 1, n_slice);
     }
     return MSI_OK;
 }
@@ -256,16 +267,21 @@ int msi_wproj_cpu_image(const msi_wproj_plan *plan, const msi_wkernel_set *kerne
     job j = {.s = &s};
     double *sum = NULL, t0 = msi_wall_s();
     int64_t n_pixel = msi_image_n_pixel(&plan->image);
+    const int n_part = 1 + MSI_PLANE_PARTS * image->n_plane;
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
     int rc = msi_wproj_box_create(&s, plan, kernels, store);
+    msi_progress_leave(all);
     times->sort_s += msi_wall_s() - t0;
     if (!rc) rc = msi_alloc(&sum, n_pixel, sizeof *sum, "image");
     if (!rc) rc = create_job(&j, &s, form, store);
     for (int i = 0; !rc && i < image->n_plane; i++) {
         memset(sum, 0, sizeof *sum * (size_t)n_pixel);
+        all = msi_progress_enter(1 + MSI_PLANE_PARTS * i, 1 + MSI_PLANE_PARTS * (i + 1), n_part);
         rc = make_one(&j, store_plane[i], sum, times);
         if (rc) break;
         t0 = msi_wall_s();
         correct(&s, sum, image, i);
+        msi_progress_leave(all);
         times->correct_s += msi_wall_s() - t0;
     }
     free_job(&j);

@@ -6,6 +6,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/wproj/points/wproj_scatter_cpu.h"
 #include "kernels/wproj/job/wproj_reference.h"
@@ -38,6 +39,7 @@ static void degrid_slice(const msi_wproj_box *s, msi_wproj_cpu_form form, const 
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t first = start[0]; first < start[n_tile]; first += RUNS_AT_ONCE) {
         if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(first - start[0], start[n_tile] - start[0]);
         int64_t rest = start[n_tile] - first;
         msi_wproj_span span = {.geometry = &s->plan->grid,
                                .kernels = s->kernels,
@@ -60,7 +62,10 @@ int msi_wproj_cpu_predict(const msi_wproj_plan *plan, const msi_wkernel_set *ker
                           (plan->precision == MSI_FP32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double));
     int32_t n_slice = plan->grid.n_slice;
     char *scratch = NULL;
+    const int n_part = 1 + MSI_PLANE_PARTS * n_slice * model->n_plane;
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
     int rc = msi_wproj_box_create(&s, plan, kernels, store);
+    msi_progress_leave(all);
     if (!rc && form == MSI_WPROJ_CPU_WINDOW)
         rc = msi_alloc(&scratch, s.n_thread * msi_wproj_window_bytes(plan->half_max), 1, "moving windows");
     times->sort_s += msi_wall_s() - t0;
@@ -68,14 +73,18 @@ int msi_wproj_cpu_predict(const msi_wproj_plan *plan, const msi_wkernel_set *ker
         for (int p = 0; !rc && p < model->n_plane; p++) {
             t0 = msi_wall_s();
             if (!msi_wproj_box_open(&s, i)) break;
+            const int part = 1 + MSI_PLANE_PARTS * (i * model->n_plane + p), middle = part + MSI_PLANE_PARTS / 2;
+            all = msi_progress_enter(part, middle, n_part);
             msi_wproj_box_from_model(&s, i, (const char *)model->pixel + p * plane_bytes);
+            msi_progress_leave(all);
             double t1 = msi_wall_s();
+            all = msi_progress_enter(middle, part + MSI_PLANE_PARTS, n_part);
             degrid_slice(&s, form, store, p, i, scratch);
+            msi_progress_leave(all);
             times->transform_s += t1 - t0;
             times->grid_s += msi_wall_s() - t1;
             rc = msi_interrupt_check();
         }
-        msi_progress("degridding", i + 1, n_slice);
     }
     msi_free(scratch);
     msi_wproj_box_destroy(&s);

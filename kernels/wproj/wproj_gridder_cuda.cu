@@ -278,8 +278,8 @@ template <typename T> class imager : slices<T> {
             MSI_TRY(grid_slice(slice));
             MSI_TRY(add_slice(slice));
             MSI_TRY(msi_interrupt_check());
-            msi_progress("gridding", (int64_t)first_image * n_slice + (slice + 1) * (int64_t)n_image,
-                         (int64_t)image->n_plane * n_slice);
+            msi_progress_at((int64_t)first_image * n_slice + (slice + 1) * (int64_t)n_image,
+                            (int64_t)image->n_plane * n_slice);
         }
         return correct(image);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/wproj/wproj_degrid_cpu.h"
 #include "kernels/wproj/wproj_cpu.h"
@@ -167,7 +168,9 @@ static int make_kernels(msi_plan *p, int (*maker)(msi_plan *p, const msi_wkernel
     msi_wkernel_spec spec;
     double *w_lambda;
     MSI_TRY(msi_wproj_kernel_spec(&p->wproj, &spec, &w_lambda));
+    const msi_progress_share all = msi_progress_enter(0, 1, 1 + MSI_PLANE_PARTS);
     int rc = maker(p, &spec);
+    msi_progress_leave(all);
     msi_free(w_lambda);
     p->has_kernels = rc == MSI_OK;
     return rc;
@@ -177,13 +180,19 @@ static int cpu_image(msi_plan *plan, const msi_vis_store *store, const int *stor
                      msi_stage_times *times)
 {
     MSI_TRY(make_kernels(plan, make_on_host));
-    return msi_wproj_cpu_image(&plan->wproj, &plan->kernels, plan->cpu, store, store_plane, image, times);
+    const msi_progress_share all = msi_progress_enter(1, 1 + MSI_PLANE_PARTS, 1 + MSI_PLANE_PARTS);
+    int rc = msi_wproj_cpu_image(&plan->wproj, &plan->kernels, plan->cpu, store, store_plane, image, times);
+    msi_progress_leave(all);
+    return rc;
 }
 
 static int cpu_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
 {
     MSI_TRY(make_kernels(plan, make_on_host));
-    return msi_wproj_cpu_predict(&plan->wproj, &plan->kernels, plan->cpu, store, model, times);
+    const msi_progress_share all = msi_progress_enter(1, 1 + MSI_PLANE_PARTS, 1 + MSI_PLANE_PARTS);
+    int rc = msi_wproj_cpu_predict(&plan->wproj, &plan->kernels, plan->cpu, store, model, times);
+    msi_progress_leave(all);
+    return rc;
 }
 
 const msi_strategy_ops msi_wproj_cpu_ops = {

@@ -259,6 +259,7 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
             MSI_TRY(strategy->degrid(base::block(0), slice, {box_nu, box_nv, as<void>(d_box)}));
             MSI_TRY(msi_gpu_stream_wait(&gpu));
             times->grid_s += msi_wall_s() - start;
+            msi_progress_at(slice + 1, plan->grid.n_slice);
             MSI_TRY(msi_interrupt_check());
         }
         return MSI_OK;

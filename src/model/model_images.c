@@ -10,6 +10,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/pol.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"
@@ -348,6 +349,7 @@ static int check_plane(msi_model_images *m, const model_plane *p, msi_precision 
         MSI_TRY(check_row(p, m, precision, row, y, &s));
         m->hash = hash_words(m->hash, row, row_bytes);
         if (y % 256 == 0) MSI_TRY(msi_interrupt_check());
+        msi_progress_at(g->ny + y, 2 * g->ny);
     }
     m->hash = hash_words(m->hash, &p->channel, sizeof p->channel);
     m->hash = hash_words(m->hash, &p->pol, sizeof p->pol);
@@ -375,11 +377,17 @@ static int check_pixels(msi_model_images *m)
     int keep = m->n_channel == 1;
     MSI_TRY(msi_image_alloc(&f->kept, &m->geometry, keep ? m->n_plane : 1, precision));
     int rc = MSI_OK;
+    msi_progress_begin("models");
     for (int64_t i = 0; !rc && i < f->n_plane; i++) {
+        const msi_progress_share all = msi_progress_enter(i, i + 1, f->n_plane);
         char *pixel = (char *)f->kept.pixel + (keep ? i * n_pixel : 0) * msi_image_pixel_bytes(precision);
+        const msi_progress_share reading = msi_progress_enter(0, 1, 2);
         rc = read_plane(f, &f->plane[i], &m->geometry, precision, pixel);
+        msi_progress_leave(reading);
         if (!rc) rc = check_plane(m, &f->plane[i], precision, pixel);
+        msi_progress_leave(all);
     }
+    if (!rc) msi_progress_end();
     if (!keep) msi_image_free(&f->kept);
     return rc;
 }

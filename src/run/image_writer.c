@@ -7,6 +7,7 @@
 
 #include "core/first_error.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 
 enum { MOST_THREADS = 4 }; /* more do not make a disk or a page cache faster */
@@ -45,9 +46,19 @@ static void *write_files(void *writer)
     return NULL;
 }
 
+/* Writes beside the stage that is shown, and so says nothing of it. */
+static void *write_beside(void *writer)
+{
+    msi_progress_hush(1);
+    return write_files(writer);
+}
+
 static void finish(msi_image_writer *w)
 {
-    for (int i = 0; i < w->n_thread; i++) pthread_join(w->thread[i], NULL);
+    for (int i = 0; i < w->n_thread; i++) {
+        pthread_join(w->thread[i], NULL);
+        msi_progress_at(i + 1, w->n_thread);
+    }
     w->n_thread = 0;
     /* Files that no thread could be had for. */
     write_files(w);
@@ -88,7 +99,7 @@ int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, cons
     MSI_TRY(rc);
     MSI_TRY(copy_files(w, n_file, file));
     while (w->n_thread < n_file && w->n_thread < w->most_threads &&
-           pthread_create(&w->thread[w->n_thread], NULL, write_files, w) == 0)
+           pthread_create(&w->thread[w->n_thread], NULL, write_beside, w) == 0)
         w->n_thread++;
     return w->n_thread ? MSI_OK : msi_image_writer_wait(w);
 }

@@ -8,6 +8,7 @@
 
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
 #include "src/options/gridder_choice.h"
@@ -36,7 +37,9 @@ static int choose_centre(msi_imaging_run *r)
 static int open_reader(msi_imaging_run *r)
 {
     msi_interval t;
+    msi_progress_begin("opening");
     MSI_TRY(msi_open_sets_interval(&t, r->crew, r->options, r->interval));
+    msi_progress_end();
     r->reader = t.reader;
     r->is_empty = t.is_empty;
     r->observation = t.observation;
@@ -126,14 +129,22 @@ static int load(msi_imaging_run *r)
 static int weigh(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
+    const int64_t n = o->channels_out;
+    msi_progress_begin("weighting");
     if (o->weighting.mode != MSI_WEIGHT_NATURAL)
-        for (int64_t c = 0; c < o->channels_out; c++) {
+        for (int64_t c = 0; c < n; c++) {
             msi_density **d = &r->density[o->mf_weighting ? 0 : c];
+            const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
             if (!*d) MSI_TRY(msi_density_create(d, &o->geometry, &o->weighting));
             MSI_TRY(msi_density_add(*d, r->gridder[c]));
+            msi_progress_leave(all);
         }
-    for (int64_t c = 0; c < o->channels_out; c++)
+    for (int64_t c = 0; c < n; c++) {
+        const msi_progress_share all = msi_progress_enter(n + c, n + c + 1, 2 * n);
         MSI_TRY(msi_gridder_weight(r->gridder[c], r->density[o->mf_weighting ? 0 : c], &o->weighting));
+        msi_progress_leave(all);
+    }
+    msi_progress_end();
     msi_imaging_report_weights(r);
     return MSI_OK;
 }
@@ -224,7 +235,9 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_backend_warm_up(o->backend);
     MSI_TRY(msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads()));
     MSI_TRY(image_intervals(r));
+    msi_progress_begin("writing");
     MSI_TRY(msi_image_writer_wait(r->writer));
+    msi_progress_end();
     return commit_outputs(r);
 }
 

@@ -6,6 +6,7 @@
 #include "core/first_error.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "src/run/imaging_files.h"
 #include "src/run/imaging_report.h"
@@ -62,6 +63,15 @@ static void forget_gridder(msi_imaging_run *r, int64_t c)
     r->gridder[c] = NULL;
 }
 
+/* In the progress of a channel, its files are one part of these. */
+enum { WRITE_PARTS = 10 };
+
+/* Counts the parts of all channels and of the files of the image of all of them. */
+static int64_t n_part(const msi_imaging_run *r)
+{
+    return WRITE_PARTS * r->options->channels_out + (r->options->channels_out > 1);
+}
+
 /* Each channel by all threads. No parallel region may stand around this, not even one of a single thread: those inside
  * it would start their threads anew every time. */
 static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
@@ -69,9 +79,15 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
     for (int64_t c = 0; c < r->options->channels_out; c++) {
         msi_image image = {0};
         msi_gridder_report report;
+        const msi_progress_share all = msi_progress_enter(WRITE_PARTS * c, WRITE_PARTS * (c + 1), n_part(r));
+        msi_progress_share gridding = msi_progress_enter(0, WRITE_PARTS - 1, WRITE_PARTS);
         int rc = msi_gridder_image(r->gridder[c], &image);
+        msi_progress_leave(gridding);
         msi_gridder_report_get(r->gridder[c], &report);
+        gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
         if (!rc) rc = finish_channel(r, c, &image, mfs, &report);
+        msi_progress_leave(gridding);
+        msi_progress_leave(all);
         msi_image_free(&image);
         forget_gridder(r, c);
         if (rc) return rc;
@@ -92,14 +108,15 @@ static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
         msi_progress_hush(1);
         if (!msi_first_error_status(&failure)) rc = msi_gridder_image(r->gridder[c], &image);
         msi_gridder_report_get(r->gridder[c], &report);
-        msi_progress_hush(0);
         /* Files and sums come in the order of channels, whatever the number of threads. */
 #pragma omp ordered
         if (!msi_first_error_status(&failure)) {
             if (!rc) rc = finish_channel(r, c, &image, mfs, &report);
             msi_first_error_keep(&failure, rc);
-            msi_progress("imaging", c + 1, n_channel);
+            msi_progress_hush(0);
+            msi_progress_at(WRITE_PARTS * (c + 1), n_part(r));
         }
+        msi_progress_hush(0);
         msi_image_free(&image);
         forget_gridder(r, c);
     }
@@ -110,8 +127,11 @@ int msi_imaging_channels_run(msi_imaging_run *r)
 {
     const int at_once = msi_imaging_channels_at_once(r);
     mfs_image mfs = {0};
+    msi_progress_begin("imaging");
     int rc = at_once > 1 ? image_at_once(r, &mfs, at_once) : image_in_turn(r, &mfs);
+    msi_progress_enter(n_part(r) - 1, n_part(r), n_part(r));
     if (!rc && r->options->channels_out > 1) rc = mfs_write(&mfs, r);
+    if (!rc) msi_progress_end();
     msi_image_free(&mfs.image);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "src/preprocess/phase_shift.h"
 #include "src/run/block_stream.h"
@@ -86,6 +87,7 @@ static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_ima
     double waited_s = 0, prepared_s = 0;
     int rc;
     MSI_TRY(msi_alloc(&w, n_thread, sizeof *w, "blocks of visibilities"));
+    msi_progress_begin("reading");
     for (;;) {
         const msi_ms_block *block;
         const double start = msi_wall_s();
@@ -98,9 +100,9 @@ static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_ima
         if (!rc) rc = msi_interrupt_check();
         if (rc) break;
         done += block->n_row;
-        msi_progress("reading", done < n_row ? done : n_row - 1, n_row);
+        msi_progress_at(done, n_row);
     }
-    if (!rc) msi_progress("reading", n_row, n_row);
+    if (!rc) msi_progress_end();
     if (!rc) msi_log_detail("reading: %.2f s waiting for blocks, %.2f s preparing them", waited_s, prepared_s);
     for (int i = 0; i < n_thread; i++) msi_block_workspace_free(&w[i]);
     msi_free(w);

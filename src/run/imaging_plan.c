@@ -7,6 +7,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "src/preprocess/phase_shift.h"
 #include "src/run/run_costs.h"
@@ -49,9 +50,10 @@ int msi_imaging_scan_read(msi_imaging_scan *scan, msi_ms_reader *reader, const m
 {
     *scan = (msi_imaging_scan){.w_min_lambda = HUGE_VAL};
     msi_ms_block b = {0};
+    msi_progress_begin("scanning");
     for (;;) {
         MSI_TRY(msi_ms_reader_next(reader, &b));
-        if (!b.n_row) return MSI_OK;
+        if (!b.n_row) break;
         msi_phase_shift shift;
         msi_phase_shift_make(&shift, b.ra_rad, b.dec_rad, ra_rad, dec_rad);
         for (int64_t row = 0; row < b.n_row; row++) {
@@ -60,8 +62,11 @@ int msi_imaging_scan_read(msi_imaging_scan *scan, msi_ms_reader *reader, const m
             scan_row(scan, &b, geometry, uvw_m);
         }
         scan->n_row += b.n_row;
+        msi_progress_at(scan->n_row, msi_ms_reader_n_row(reader));
         MSI_TRY(msi_interrupt_check());
     }
+    msi_progress_end();
+    return MSI_OK;
 }
 
 /* ---- The plan ---- */

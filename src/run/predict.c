@@ -8,6 +8,7 @@
 
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "src/options/selection_words.h"
 #include "src/run/predict_check.h"
@@ -80,7 +81,9 @@ static int open_reader(msi_predict_run *r)
     const msi_options *o = r->options;
     msi_ms_selection selection = o->selection;
     selection.coordinates_only = selection.keep_flagged_rows = 1;
+    msi_progress_begin("opening");
     MSI_TRY(msi_ms_reader_open(&r->reader, o->ms_paths, o->n_ms, &selection));
+    msi_progress_end();
     MSI_TRY(msi_predict_scan_read(&r->scan, r->reader, r->models));
     return msi_model_bands_make(&r->bands, r->models, r->reader, o->model_interpolation);
 }
@@ -147,8 +150,11 @@ static int predict(msi_predict_run *r, msi_predict_times *t)
                              .no_turn_rad = LOST_TO_CENTRE * r->options->accuracy / (4 * MSI_PI * longest_lambda)};
     int rc = msi_predict_loop_run(&loop);
     t->looped_s = msi_wall_s();
+    /* What is left in memory goes to the disk. */
+    msi_progress_begin("completing");
     if (!rc) rc = msi_ms_writer_finish(r->writer);
     if (rc) return rc;
+    msi_progress_end();
     t->finished_s = msi_wall_s();
     msi_predict_report_done(r, &loop, t);
     return MSI_OK;

@@ -8,6 +8,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "src/preprocess/correlations.h"
 #include "src/preprocess/phase_shift.h"
@@ -106,6 +107,7 @@ static int fill(run *r)
                                  filling->n_row + block->n_row > plan->fill_row))
             break;
         MSI_TRY(add_block(r, block));
+        msi_progress_at(filling->n_row, plan->fill_row);
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(msi_block_stream_next(r->stream, &r->next));
     }
@@ -134,7 +136,9 @@ static int degrid(run *r)
     const double start = msi_wall_s();
     for (int64_t i = 0; i < r->loop->bands->channels.n; i++) {
         if (!r->loop->gridder[i]) continue;
+        const msi_progress_share all = msi_progress_enter(i, i + 1, r->loop->bands->channels.n);
         MSI_TRY(r->loop->plan->n_band == 1 ? msi_gridder_predict(r->loop->gridder[i]) : degrid_with_model(r, i));
+        msi_progress_leave(all);
         MSI_TRY(msi_interrupt_check());
     }
     r->loop->done.degrid_s += msi_wall_s() - start;
@@ -209,11 +213,31 @@ static int drain(run *r)
         MSI_TRY(msi_interrupt_check());
         loop->done.n_row += all.n_row;
         loop->done.n_sample += all.n_row * all.n_chan;
-        msi_progress("predicting", loop->done.n_row < loop->n_row ? loop->done.n_row : loop->n_row - 1, loop->n_row);
+        msi_progress_at(first + n, filling->n_block);
     }
     for (int64_t i = 0; i < loop->bands->channels.n; i++)
         if (loop->gridder[i]) msi_gridder_clear(loop->gridder[i]);
     loop->done.write_s += msi_wall_s() - start;
+    return MSI_OK;
+}
+
+/* One filling: what the plan holds in memory at once. */
+static int run_filling(run *r)
+{
+    enum { FILLED = 1, DEGRIDDED = 7, N_PART = 10 }; /* of a filling's progress */
+    const msi_predict_loop *loop = r->loop;
+    const msi_progress_share all =
+        msi_progress_enter(loop->done.n_row, loop->done.n_row + loop->plan->fill_row, loop->n_row);
+    msi_progress_share part = msi_progress_enter(0, FILLED, N_PART);
+    MSI_TRY(fill(r));
+    msi_progress_leave(part);
+    part = msi_progress_enter(FILLED, DEGRIDDED, N_PART);
+    MSI_TRY(degrid(r));
+    msi_progress_leave(part);
+    part = msi_progress_enter(DEGRIDDED, N_PART, N_PART);
+    MSI_TRY(drain(r));
+    msi_progress_leave(part);
+    msi_progress_leave(all);
     return MSI_OK;
 }
 
@@ -227,13 +251,12 @@ int msi_predict_loop_run(msi_predict_loop *loop)
     if (!rc) rc = msi_alloc(&r.filling.uvw_m, 3 * loop->plan->fill_row, sizeof *r.filling.uvw_m, "rows at a time");
     if (!rc) rc = msi_block_stream_open(&r.stream, loop->reader, NULL);
     if (!rc) rc = msi_block_stream_next(r.stream, &r.next);
+    msi_progress_begin("predicting");
     while (!rc && r.next->n_row) {
-        rc = fill(&r);
-        if (!rc) rc = degrid(&r);
-        if (!rc) rc = drain(&r);
+        rc = run_filling(&r);
         loop->done.n_filling++;
     }
-    if (!rc) msi_progress("predicting", loop->n_row, loop->n_row);
+    if (!rc) msi_progress_end();
     msi_block_stream_close(r.stream);
     omp_set_num_threads(n_thread);
     msi_free(r.filling.block);

@@ -6,6 +6,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_writer.h"
 #include "src/options/gridder_choice.h"
@@ -51,13 +52,16 @@ int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const m
     msi_block_stream *stream;
     MSI_TRY(msi_block_stream_open(&stream, reader, NULL));
     int rc;
+    msi_progress_begin("scanning");
     for (;;) {
         const msi_ms_block *block;
         rc = msi_block_stream_next(stream, &block);
         if (!rc) rc = msi_interrupt_check();
         if (rc || !block->n_row) break;
         scan_block(scan, block, models);
+        msi_progress_at(scan->n_row, msi_ms_reader_n_row(reader));
     }
+    msi_progress_end();
     msi_block_stream_close(stream);
     if (rc) return rc;
     scan->n_dropped = msi_ms_reader_dropped(reader)->uvw_not_finite;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "kernels/wproj/job/wkernel_nodes.h"
 
@@ -492,6 +493,7 @@ int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec)
 #pragma omp parallel for schedule(dynamic, 1)
         for (int32_t p = spec->n_plane - 1; p >= 0; p--) {
             msi_c64 *scratch = m.scratch[omp_get_thread_num()];
+            if (!omp_get_thread_num()) msi_progress_at(spec->n_plane - 1 - p, spec->n_plane);
             if (spec->form == MSI_WKERNEL_FULL) {
                 make_full(&m, p, scratch);
                 continue;
