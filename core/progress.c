@@ -34,7 +34,7 @@ static void show(double now_s, int is_over)
         return;
     }
     const int tenth = (int)(f * 10 + 1e-9);
-    if (is_over || tenth <= state.last_tenth || elapsed_s <= 5) return;
+    if (is_over || tenth == 10 || tenth <= state.last_tenth || elapsed_s <= 5) return;
     state.last_tenth = tenth;
     msi_log_info("%s: %d %%, ETA %.0f s", state.stage, tenth * 10, left_s);
 }

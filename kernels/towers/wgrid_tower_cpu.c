@@ -7,6 +7,7 @@
  */
 #include "kernels/towers/wgrid_tower_cpu.h"
 
+#include <omp.h>
 #include <string.h>
 
 #include "core/interrupt.h"

@@ -8,6 +8,7 @@
 
 #include <cub/device/device_scan.cuh>
 
+#include "core/progress.h"
 #include "kernels/towers/tower_plan.h"
 #include "kernels/towers/wgrid_tower_cuda_kernels.cuh"
 #include "kernels/wgrid/wgrid_cuda_batch.cuh"

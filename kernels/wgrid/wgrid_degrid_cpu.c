@@ -9,6 +9,7 @@
  */
 #include "kernels/wgrid/wgrid_degrid_cpu.h"
 
+#include <omp.h>
 #include <string.h>
 
 #include "core/interrupt.h"

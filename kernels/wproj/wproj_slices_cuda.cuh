@@ -9,6 +9,7 @@
 
 #include "core/interrupt.h"
 #include "core/log.h"
+#include "core/progress.h"
 #include "kernels/gpu/gpu_range.h"
 #include "kernels/gpu/gpu_stream.h"
 #include "kernels/store/store_batches_cuda.cuh"
