@@ -217,7 +217,6 @@ static int plan_outputs(msi_imaging_run *r)
 
 static int commit_outputs(msi_imaging_run *r)
 {
-    if (r->options->dry_run) return MSI_OK;
     if (!r->n_gridded)
         return msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped (see the counts above)");
     return msi_outputs_commit(r->outputs);
@@ -235,6 +234,7 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_backend_warm_up(o->backend);
     MSI_TRY(msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads()));
     MSI_TRY(image_intervals(r));
+    if (o->dry_run) return MSI_OK;
     msi_progress_begin("writing");
     MSI_TRY(msi_image_writer_wait(r->writer));
     msi_progress_end();

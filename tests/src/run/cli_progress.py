@@ -51,11 +51,11 @@ def check_stages(s):
     ms = s.made_at("bars.ms", VLA, ["-telescope", "vla", "-config", "D", "-duration", "10min", "-spw", "1GHz", "40MHz",
                                     "4", "-source", "60deg", "44deg", "1Jy"])
     name = ["-overwrite", "-name", s.path("bars")]
-    expect_stages(s, "image", ["opening", "reading", "weighting", "imaging"], s.msimage, *IMAGE, *name, "-weight",
+    expect_stages(s, "image", ["opening", "reading", "weighting", "imaging", "writing"], s.msimage, *IMAGE, *name, "-weight",
                   "uniform", ms)
-    expect_stages(s, "channels", ["opening", "reading", "weighting", "imaging"], s.msimage, *IMAGE, *name, "-channels-out",
+    expect_stages(s, "channels", ["opening", "reading", "weighting", "imaging", "writing"], s.msimage, *IMAGE, *name, "-channels-out",
                   4, "-make-psf", ms)
-    expect_stages(s, "towers", ["opening", "reading", "weighting", "imaging"], s.msimage, *IMAGE, *name, "-strategy",
+    expect_stages(s, "towers", ["opening", "reading", "weighting", "imaging", "writing"], s.msimage, *IMAGE, *name, "-strategy",
                   "subgrid", ms)
     expect_stages(s, "dry run", ["opening", "scanning"], s.msimage, *IMAGE, *name, "-dry-run", ms)
     run(s.msimage, "-quiet", *IMAGE, *name, ms)
