@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "testdata/makems_options.h"
+#include "testdata/model_image.h"
 #include "testdata/sky_geometry.h"
 
 static const double DEG_PER_RAD = 180 / MSI_PI;
@@ -54,6 +55,20 @@ static void list_sources(const msi_makems_spec *spec)
     }
 }
 
+/* Makes the set and, where it is wanted, the model image: both or neither. */
+static int make(const msi_makems_options *options)
+{
+    msi_publish *model = NULL;
+    int rc = MSI_OK;
+    if (options->model.path)
+        rc = msi_model_image_write(&model, options->model.path, &options->spec, options->model.size,
+                                   options->model.cell_rad);
+    if (!rc) rc = msi_makems_write(options->path, &options->spec);
+    if (!rc && model) rc = msi_publish_commit(model);
+    msi_publish_free(model);
+    return rc;
+}
+
 static int run(int argc, char **argv, msi_makems_options *options)
 {
     MSI_TRY(msi_makems_options_parse(options, argc, argv));
@@ -65,7 +80,7 @@ static int run(int argc, char **argv, msi_makems_options *options)
         puts("msimage-makems " MSIMAGE_VERSION);
     else {
         describe(&options->spec);
-        MSI_TRY(msi_makems_write(options->path, &options->spec));
+        MSI_TRY(make(options));
         msi_log_info("%s: made in %.1f s", options->path, msi_wall_s());
         if (options->list_sources) list_sources(&options->spec);
     }

@@ -221,6 +221,18 @@ READER(read_random_sources)
     return MSI_OK;
 }
 
+READER(read_model_image)
+{
+    UNUSED_ARGS;
+    g->out.model.path = arg[0];
+    MSI_TRY(msi_quantity_count(&g->out.model.size, g->what, arg[1], 16, 65536));
+    if (g->out.model.size % 2) return msi_error_set(MSI_EUSAGE, "%s: its size %s is not even", g->what, arg[1]);
+    MSI_TRY(msi_parse_angle(&g->out.model.cell_rad, g->what, arg[2]));
+    if (!(g->out.model.cell_rad > 0))
+        return msi_error_set(MSI_EUSAGE, "%s %s: a pixel's size is positive", g->what, arg[2]);
+    return MSI_OK;
+}
+
 READER(read_defect)
 {
     UNUSED_ARGS;
@@ -279,6 +291,9 @@ static const option option_table[] = {
      "a point source, such as 60deg -45deg 1Jy -0.7; may be repeated (1 Jy at the centre)", OWN(read_source)},
     {"random-sources", 3, "N SEED WIDTH", "more sources of 0.1 to 1 Jy in a square field about the centre",
      OWN(read_random_sources)},
+    {"model-image", 3, "FILE SIZE ANGLE",
+     "write Stokes I of the sources too, each on the pixel next to it: SIZE x SIZE pixels of ANGLE, in Jy/pixel",
+     OWN(read_model_image)},
     {"reference-frequency", 1, "FREQ", "where the sources have their fluxes (middle of the band)",
      QUANTITY(out.spec.reference_freq_hz, msi_quantity_freq)},
     {"noise", 1, "FLUX", "standard deviation of real and imaginary part at weight 1 (0Jy)",

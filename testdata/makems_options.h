@@ -12,6 +12,11 @@ typedef struct msi_makems_options {
     const char *path;     /* borrowed from argv */
     int help, version, quiet, list_sources;
     int64_t n_thread; /* 0: all cores */
+    struct {
+        const char *path; /* borrowed from argv; NULL: none is written */
+        int64_t size;
+        double cell_rad;
+    } model;
 
     msi_layout layout;
     msi_makems_field *field;

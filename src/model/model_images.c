@@ -7,11 +7,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/format.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/progress.h"
 #include "core/pol.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"
 #include "src/model/model_names.h"
@@ -436,10 +437,11 @@ static void log_models(const msi_model_images *m)
                  1e-6 * high);
     else if (low > 0)
         snprintf(freq, sizeof freq, "%.6g MHz", 1e-6 * low);
-    msi_log_info("models: %s; %lld x %lld pixels of %.6g x %.6g asec about %.6f, %.6f deg (%s), Stokes %s, %s",
-                 m->names, (long long)m->geometry.nx, (long long)m->geometry.ny,
-                 m->geometry.cell_x_rad * 648000 / MSI_PI, m->geometry.cell_y_rad * 648000 / MSI_PI,
-                 m->ra_rad * 180 / MSI_PI, m->dec_rad * 180 / MSI_PI, m->dir_frame, pols, freq);
+    char cell_x[MSI_FORMAT_SIZE], cell_y[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE];
+    msi_log_info("models: %s; %lld x %lld pixels of %s x %s about %s (%s), Stokes %s, %s", m->names,
+                 (long long)m->geometry.nx, (long long)m->geometry.ny, msi_format_angle(cell_x, m->geometry.cell_x_rad),
+                 msi_format_angle(cell_y, m->geometry.cell_y_rad), msi_format_direction(centre, m->ra_rad, m->dec_rad),
+                 m->dir_frame, pols, freq);
 }
 
 int msi_model_images_find(msi_model_images **out, const char *name, int force)

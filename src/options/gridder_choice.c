@@ -88,8 +88,8 @@ void msi_gridder_choice_print(const msi_gridder_report *r)
     if (!is_wgrid)
         snprintf(planes, sizeof planes, "%lld slice%s of w", (long long)r->n_w, r->n_w == 1 ? "" : "s");
     else if (r->n_tower)
-        snprintf(planes, sizeof planes, "up to %lld w-planes in %d w-towers of subgrids of %d x %d", (long long)r->n_w,
-                 r->n_tower, r->subgrid, r->subgrid);
+        snprintf(planes, sizeof planes, "up to %lld w-planes in %d w-tower%s of subgrids of %d x %d", (long long)r->n_w,
+                 r->n_tower, msi_plural(r->n_tower), r->subgrid, r->subgrid);
     else
         snprintf(planes, sizeof planes, "up to %lld w-plane%s (%lld in memory)", (long long)r->n_w, msi_plural(r->n_w),
                  (long long)r->n_w_resident);

@@ -486,9 +486,10 @@ const msi_option msi_option_table[] = {
     {.name = "temp-dir",
      .group = MSI_GROUP_PERFORMANCE,
      .arguments = "DIRECTORY",
-     .fallback_words = "that of the output",
+     .fallback_words = "that of the images",
      .completion = MSI_COMPLETE_DIRECTORY,
-     .help = "Where samples that do not fit in memory are kept during the run.",
+     .help = "Where samples that do not fit in memory are kept while images are made. -predict keeps none there: it "
+             "takes as many at a time as fit.",
      .read = msi_read_text,
      AT(temp_dir)},
 

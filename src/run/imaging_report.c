@@ -117,7 +117,7 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
     if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: up to %.3f GB", 1e-9 * (double)p->device_bytes);
     if (p->spilled_bytes)
         msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
-                     1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the temporary folder");
+                     1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the folder of the images");
     msi_log_info("disk: images %.3f GB", 1e-9 * (double)p->output_bytes);
 }
 

@@ -37,6 +37,12 @@ refused 2 'spw 0: 4 channels' -spw 1GHz -400MHz 4 x.ms
 refused 2 '-pol XX,XY: give one of' -pol XX,XY x.ms
 refused 2 'I Q U V' -source 60deg 44deg 1Jy 1Jy 1Jy x.ms
 refused 2 '-source takes RA DEC I' x.ms -source 60deg 44deg
+refused 2 '-model-image takes FILE SIZE ANGLE' x.ms -model-image m.fits 64
+refused 2 '-model-image: its size 65 is not even' -model-image m.fits 65 1asec x.ms
+refused 2 '-model-image 0asec: a pixel' -model-image m.fits 64 0asec x.ms
+refused 2 'source at RA 61.000000 Dec 44.000000 deg lies outside' -model-image m.fits 64 1asec -source 61deg 44deg 1Jy \
+    -ra 60deg -dec 44deg x.ms
+refused 4 'absent' -model-image absent/m.fits 64 1asec x.ms
 refused 2 '-start-time 2024-13-01: give a date' -start-time 2024-13-01 x.ms
 refused 2 'fractions are 0 to 1' -flags 2 x.ms
 refused 2 'defect broken: there are none nan-vis' -defect broken x.ms

@@ -272,6 +272,19 @@ def check_log(s):
             better = re.search(r"-scale (\S+asec)", log)[1]
             log = s.launch(*words, "-scale", better, good).stderr
             told("pixels of %s, as proposed" % better, "warning" not in log, log)
+    log = s.launch(*words, "-strategy", "subgrid", "-backend", "cpu", good).stderr
+    towers = re.search(r" in (\d+) w-tower(s?) of subgrids", log)
+    told("as many towers as it says", towers and (towers[1] == "1") == (towers[2] == ""), log)
+    # A model's pixels and centre are told in units that suit them.
+    fine = s.made("fine.ms", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-model-image", s.path("fine-model.fits"),
+                  64, "2masec")
+    log = s.launch("-predict", "-dry-run", "-name", s.path("fine"), fine).stderr
+    told("a model's pixels", "64 x 64 pixels of 2 mas x 2 mas about 04h00m00.00s +44d00m00.0s (J2000)" in log, log)
+    # The source stands on a pixel, so the model's visibilities are the set's own.
+    log = s.launch("-predict", "-name", s.path("fine"), fine).stderr
+    with table(fine, ack=False) as t:
+        difference = abs(t.getcol("MODEL_DATA") - t.getcol("DATA")).max()
+    told("the model that the simulator writes", difference <= 1e-4, "%g: %s" % (difference, log))
     told("-quiet", not s.launch(*words, "-quiet", "-scale", "0.01asec", good).stderr, "fine pixels")
     path = s.path("\033[31mred.ms")
     shutil.copytree(good, path)
