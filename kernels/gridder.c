@@ -205,16 +205,17 @@ static void drop(candidate *c)
 }
 
 /*
- * Finds the plan foreseen to be soonest, of all strategies that were asked for on the gridder's backend and fit the
+ * Finds the plan foreseen to be soonest, of all strategies of a name (NULL: any) on the gridder's backend that fit the
  * room. Where one cannot serve (MSI_ERANGE), another may; where none can, the last one's reason stands.
  * Returned: *best  its report is g's with the plan's figures; its plan NULL after a failure
  */
-static int make_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
+static int soonest_plan(const msi_gridder *g, const msi_plan_request *request, const char *name, int64_t room_bytes,
+                        candidate *best)
 {
     const msi_gridder_spec *spec = &g->spec;
     int reason = MSI_OK;
     *best = (candidate){.report = g->report};
-    for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, spec->method, spec->strategy, spec->predict));) {
+    for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, spec->method, name, spec->predict));) {
         if (s->backend != g->strategy->backend) continue;
         candidate c = {.strategy = s, .report = g->report};
         c.report.strategy = s->name;
@@ -233,6 +234,15 @@ static int make_plan(const msi_gridder *g, const msi_plan_request *request, int6
         }
     }
     return best->plan ? MSI_OK : reason;
+}
+
+/* As above by the strategy asked for; but one that only w gives work to leaves it to the others where w matters
+ * nowhere. */
+static int make_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
+{
+    const int rc = soonest_plan(g, request, g->spec.strategy, room_bytes, best);
+    if (rc != MSI_ERANGE || strcmp(msi_error_about_get(), "w_width") != 0) return rc;
+    return soonest_plan(g, request, NULL, room_bytes, best);
 }
 
 static msi_plan_request request_of(const msi_gridder *g)

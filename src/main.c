@@ -83,7 +83,8 @@ int main(int argc, char **argv)
     if (!rc && options.action == MSI_ACTION_RUN) restart_with_passive_waits(argv);
     if (!rc) rc = run(&options);
     if (!rc) rc = flush_stdout();
-    if (msi_remedy_append(rc)) msi_log_error(msi_error_get());
+    rc = msi_remedy_append(rc);
+    if (rc) msi_log_error(msi_error_get());
     msi_options_free(&options);
     return msi_exit_code(rc);
 }

@@ -389,19 +389,24 @@ static int rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
     return status == MSI_ENOMEM ? status : MSI_OK;
 }
 
+/* Antennas that were never on the ground have the zero vector or none; and none is beyond the Moon. */
+static int is_somewhere(const double *itrf_m)
+{
+    const double r2 = itrf_m[0] * itrf_m[0] + itrf_m[1] * itrf_m[1] + itrf_m[2] * itrf_m[2];
+    return r2 > 0 && r2 < 1e9 * 1e9;
+}
+
 static void observe_antennas(const msi_ms_set *set, msi_observation *o)
 {
     const double *p = set->antenna_itrf_m;
     double sum[3] = {0}, longest2 = 0;
     int64_t n = 0;
     for (int64_t i = 0; i < set->n_antenna; i++) {
-        /* Antennas that were never on the ground have the zero vector or none. */
-        if (!(p[3 * i] != 0 || p[3 * i + 1] != 0 || p[3 * i + 2] != 0)) continue;
-        if (!isfinite(p[3 * i] + p[3 * i + 1] + p[3 * i + 2])) continue;
+        if (!is_somewhere(p + 3 * i)) continue;
         for (int k = 0; k < 3; k++) sum[k] += p[3 * i + k];
         n++;
         for (int64_t j = 0; j < i; j++) {
-            if (!(p[3 * j] != 0 || p[3 * j + 1] != 0 || p[3 * j + 2] != 0)) continue;
+            if (!is_somewhere(p + 3 * j)) continue;
             double d2 = 0;
             for (int k = 0; k < 3; k++) d2 += (p[3 * i + k] - p[3 * j + k]) * (p[3 * i + k] - p[3 * j + k]);
             if (d2 > longest2) longest2 = d2;

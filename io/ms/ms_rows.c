@@ -266,10 +266,16 @@ static int check_shapes(msi_ms_set *set)
 
 static int check_fields(const msi_ms_set *set)
 {
-    for (int i = 0; i < set->n_field; i++)
-        if (set->field[i].n_row > 0 && !(isfinite(set->field[i].ra_rad) && isfinite(set->field[i].dec_rad)))
+    for (int i = 0; i < set->n_field; i++) {
+        const msi_ms_field *f = &set->field[i];
+        if (f->n_row > 0 && !(isfinite(f->ra_rad) && isfinite(f->dec_rad)))
             return msi_error_set(MSI_EINPUT, "%s/FIELD: column PHASE_DIR, row %d: no finite phase centre", set->path,
                                  i);
+        if (f->n_row > 0 && fabs(f->dec_rad) > MSI_PI / 2 + 1e-9)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s/FIELD: column PHASE_DIR, row %d: a declination of %.6g degrees; repair the row",
+                                 set->path, i, f->dec_rad * 180 / MSI_PI);
+    }
     return MSI_OK;
 }
 

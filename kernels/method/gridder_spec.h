@@ -32,7 +32,8 @@ typedef struct msi_gridder_spec {
     int psf;      /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
     int psf_only; /* of the image planes only the PSF */
     int predict;  /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
-    const char *method, *strategy;  /* of the table of strategies; NULL: "wgrid", and the one foreseen to be soonest */
+    const char *method, *strategy;  /* of the table of strategies; NULL: "wgrid", and the one foreseen to be soonest;
+                                       "subgrid" is "planes" where w matters nowhere in the field */
     double accuracy;                /* relative L2 error of the image or of the visibilities; 1e-13 .. 0.1 */
     msi_precision_choice precision; /* AUTO: fp32 where its rounding stays below the accuracy */
     msi_backend backend;            /* AUTO: a GPU where one is present */

@@ -289,7 +289,7 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
     if (g->w_width == 1)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: w matters nowhere in this field, so there are no w-towers"),
-            "strategy");
+            "w_width");
     if (hypot(l, m) > FARTHEST)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: this field reaches too near the horizon for w-towers"), "strategy");

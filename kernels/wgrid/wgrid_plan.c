@@ -64,10 +64,11 @@ static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, doubl
     g->w_step = 1 / (sigma * -2 * g->n_mid);
     g->w_first = w_low - 0.5 * (g->width - 1) * g->w_step;
     double planes = (w_high - w_low) / g->w_step;
-    if (planes > 1e6)
-        return msi_error_set(
-            MSI_ERANGE, "geometry: this field with w up to %.3g wavelengths needs %.3g w-planes; image a smaller one",
-            w_high, planes);
+    if (!(planes <= 1e6))
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "this field with w up to %.3g wavelengths needs %.3g w-planes, more than 1e6",
+                          w_high, planes),
+            "w_max_lambda");
     g->n_w = (int32_t)ceil(planes - 0.5 + 1e-6) + g->width;
     return MSI_OK;
 }

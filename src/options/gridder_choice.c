@@ -81,7 +81,7 @@ msi_gridder_spec msi_gridder_choice_spec(const msi_options *o)
                               .n_thread = o->n_threads};
 }
 
-void msi_gridder_choice_print(const msi_gridder_report *r)
+void msi_gridder_choice_print(const msi_options *o, const msi_gridder_report *r)
 {
     char planes[160];
     const int is_wgrid = !is_wproj(r->method);
@@ -97,4 +97,6 @@ void msi_gridder_choice_print(const msi_gridder_report *r)
                  r->strategy, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU",
                  r->precision == MSI_FP32 ? "fp32" : "fp64", is_wgrid ? "window" : "kernels up to", r->width,
                  (long long)r->nu, (long long)r->nv, planes, r->error_estimate);
+    if (!msi_strategy_is_open(o->strategy) && strcmp(o->strategy, r->strategy) != 0)
+        msi_log_info("-strategy %s: w matters nowhere in this field; %s is taken", o->strategy, r->strategy);
 }

@@ -24,7 +24,8 @@ double msi_gridder_choice_accuracy(const char *method);
 /* msi_gridder_choice_spec - what all gridders of a run have in common; the rest is zero. */
 msi_gridder_spec msi_gridder_choice_spec(const msi_options *options);
 
-/* msi_gridder_choice_print - the line that begins with "gridder:". */
-void msi_gridder_choice_print(const msi_gridder_report *report);
+/* msi_gridder_choice_print - the line that begins with "gridder:"; and one that says where another strategy serves than
+ * the one that was asked for. */
+void msi_gridder_choice_print(const msi_options *options, const msi_gridder_report *report);
 
 #endif

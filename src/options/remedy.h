@@ -6,6 +6,7 @@
 typedef struct msi_remedy_row {
     const char *about; /* as msi_error_about has it */
     const char *words; /* what to do, in words of the command line */
+    int is_input;      /* sets alone bring it about, whatever is asked for */
 } msi_remedy_row;
 
 extern const msi_remedy_row msi_remedy_table[];
@@ -14,7 +15,7 @@ extern const int msi_remedy_count;
 /*
  * msi_remedy_append - add the remedy for the last failure of this thread to its line.
  * Given:   status  what failed returned; 0 is fine
- * Returns: status
+ * Returns: status; for MSI_ERANGE whose demand it was that is out of range: MSI_EINPUT the sets', else MSI_EUSAGE
  */
 int msi_remedy_append(int status);
 

@@ -30,6 +30,17 @@ void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_de
     shift->direction[2] = -2 * (half_dec * half_dec + cos(from_dec) * cos(to_dec) * half_ra * half_ra);
 }
 
+double msi_phase_shift_turns(const msi_phase_shift *shift, int64_t n_row, double freq_hz, const double *uvw_m)
+{
+    double longest_m = 0;
+    for (int64_t row = 0; row < n_row; row++) {
+        double path_m = 0;
+        for (int j = 0; j < 3; j++) path_m += uvw_m[3 * row + j] * shift->direction[j];
+        longest_m = fmax(longest_m, fabs(path_m));
+    }
+    return longest_m / MSI_SPEED_OF_LIGHT * freq_hz;
+}
+
 static inline void rotate(const msi_phase_shift *shift, const double *uvw, double *turned)
 {
     for (int i = 0; i < 3; i++) {

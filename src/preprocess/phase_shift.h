@@ -15,6 +15,13 @@ typedef struct msi_phase_shift {
 void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec);
 
 /*
+ * msi_phase_shift_turns - find by how much a shift changes the phases of rows.
+ * Given:   freq_hz  the highest; uvw_m [n_row][3]  metres, of the old centre
+ * Returns: the largest |u l + v m + w (n-1)| in turns
+ */
+double msi_phase_shift_turns(const msi_phase_shift *shift, int64_t n_row, double freq_hz, const double *uvw_m);
+
+/*
  * msi_phase_shift_apply - turn visibilities and their uvw from the old centre to the new one.
  *
  * Given:              freq_hz [n_chan]

@@ -18,6 +18,9 @@
 #include "src/run/imaging_run.h"
 #include "src/run/open_sets.h"
 
+/* Of the accuracy, what may be lost by taking two centres for one. */
+static const double LOST_TO_CENTRE = 1e-3;
+
 /* ---- Open ---- */
 
 /* One phase centre serves everything: the fields' own, or -shift's. */
@@ -81,6 +84,15 @@ static int make_plan(msi_imaging_run *r)
     MSI_TRY(msi_gridder_create(&empty, &spec));
     need.gridder = empty;
     int rc = msi_imaging_plan_make(&r->plan, &need);
+    if (rc == MSI_ERANGE && !o->dry_run) {
+        /* An antenna whose position is wrong says nothing of UVW: whether those can be imaged shows when they are read.
+         */
+        need.scan.w_max_lambda = 0;
+        rc = msi_imaging_plan_make(&r->plan, &need);
+        if (!rc)
+            msi_log_warning("ANTENNA: positions as far apart as %.3g m tell nothing of w; memory is planned without it",
+                            msi_ms_reader_observation(r->reader)->longest_baseline_m);
+    }
     msi_gridder_free(empty);
     if (r->plan.gridder.nu) msi_imaging_report_plan(&r->plan, o);
     if (!rc && o->dry_run) msi_imaging_report_dry_run(r, &need.scan);
@@ -112,9 +124,9 @@ static int load(msi_imaging_run *r)
                                         .weight = r->options->stokes_weight,
                                         .n_plane = r->n_plane,
                                         .channels = &r->channels,
-                                        .shift_set = r->options->shift_set,
                                         .ra_rad = r->ra_rad,
-                                        .dec_rad = r->dec_rad};
+                                        .dec_rad = r->dec_rad,
+                                        .least_turn_rad = LOST_TO_CENTRE * r->options->accuracy};
     memset(&r->tally, 0, sizeof r->tally);
     int crew_reads = 0;
     if (r->crew) MSI_TRY(msi_ms_crew_begin(r->crew, r->reader, &crew_reads));

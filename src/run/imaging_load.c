@@ -24,6 +24,17 @@ typedef struct block_load {
     const msi_mix *mix; /* [n_plane] */
 } block_load;
 
+/* Says whether a block must be turned to the images' centre: equal centres may differ by rounding. */
+static int is_turned(const block_load *l, msi_phase_shift *shift)
+{
+    const msi_ms_block *b = l->block;
+    const msi_imaging_load_spec *spec = l->spec;
+    if (b->ra_rad == spec->ra_rad && b->dec_rad == spec->dec_rad) return 0;
+    msi_phase_shift_make(shift, b->ra_rad, b->dec_rad, spec->ra_rad, spec->dec_rad);
+    const double turns = msi_phase_shift_turns(shift, b->n_row, b->freq_hz[b->n_chan - 1], b->uvw_m);
+    return 2 * MSI_PI * turns > spec->least_turn_rad;
+}
+
 /* Prepares the channels of a block that belong to output channel c, and adds them to its gridder. */
 static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, msi_block_workspace *w,
                         msi_sample_tally *tally)
@@ -35,11 +46,11 @@ static int load_channel(const block_load *l, int64_t c, msi_gridder *gridder, ms
     if (first == end) return MSI_OK;
     const double *freq_hz = block->freq_hz + first, *uvw_m = block->uvw_m;
     const int64_t n_value = spec->n_plane * block->n_row * (end - first);
-    MSI_TRY(msi_block_workspace_fit(w, spec->shift_set ? block->n_row : 0, n_value, n_value));
+    msi_phase_shift shift;
+    const int turns = is_turned(l, &shift);
+    MSI_TRY(msi_block_workspace_fit(w, turns ? block->n_row : 0, n_value, n_value));
     msi_stokes_form(block, l->mix, spec->n_plane, (msi_channel_range){first, end - first}, w->vis, w->weight, tally);
-    if (spec->shift_set) {
-        msi_phase_shift shift;
-        msi_phase_shift_make(&shift, block->ra_rad, block->dec_rad, spec->ra_rad, spec->dec_rad);
+    if (turns) {
         memcpy(w->uvw_m, block->uvw_m, sizeof *w->uvw_m * 3 * (size_t)block->n_row);
         msi_phase_shift_apply(&shift, block->n_row, end - first, spec->n_plane, freq_hz, w->uvw_m, w->vis);
         uvw_m = w->uvw_m;

@@ -16,8 +16,8 @@ typedef struct msi_imaging_load_spec {
     msi_stokes_weight weight; /* of a sample of several correlations */
 
     const msi_output_channels *channels; /* which gridder a channel goes to */
-    int shift_set;          /* 0: phases stay where the fields have them, and the centre is not looked at */
-    double ra_rad, dec_rad; /* the images' centre */
+    double ra_rad, dec_rad;              /* the images' centre, to which fields with another one are turned */
+    double least_turn_rad;               /* unless no phase of a block would change by more */
 } msi_imaging_load_spec;
 
 /*

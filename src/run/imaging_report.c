@@ -110,7 +110,7 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
 void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
 {
     const msi_gridder_report *r = &p->gridder;
-    msi_gridder_choice_print(r);
+    msi_gridder_choice_print(o, r);
     msi_log_info("memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB; limit %.3f GB",
                  1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
                  1e-9 * (double)msi_memory_limit());

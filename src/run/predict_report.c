@@ -25,10 +25,10 @@ void msi_predict_report_subject(const msi_predict_run *r)
     msi_set_report(r->reader, o, data);
 }
 
-static void report_memory(const msi_predict_plan *p)
+static void report_memory(const msi_options *o, const msi_predict_plan *p)
 {
     const msi_gridder_report *r = &p->gridder;
-    msi_gridder_choice_print(r);
+    msi_gridder_choice_print(o, r);
     msi_log_info("memory: visibilities %.3f GB at a time, grids %.3f GB, models %.3f GB, limit %.3f GB; %lld pass%s",
                  1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
                  1e-9 * (double)msi_memory_limit(), (long long)p->n_filling, p->n_filling == 1 ? "" : "es");
@@ -38,7 +38,7 @@ static void report_memory(const msi_predict_plan *p)
 void msi_predict_report_plan(const msi_predict_run *r)
 {
     const msi_options *o = r->options;
-    report_memory(&r->plan);
+    report_memory(o, &r->plan);
     for (int i = 0; i < o->n_ms; i++) {
         const int64_t bytes = msi_ms_writer_disk_bytes(r->writer, i);
         if (bytes)

@@ -576,17 +576,20 @@ static void test_remedies(void **state)
         }
         assert_true(n_option > 0);
         (void)msi_error_about(msi_error_set(MSI_ERANGE, "it failed"), row->about);
-        assert_int_equal(msi_remedy_append(MSI_ERANGE), MSI_ERANGE);
+        assert_int_equal(msi_remedy_append(MSI_ERANGE), row->is_input ? MSI_EINPUT : MSI_EUSAGE);
         assert_int_equal(strncmp(msi_error_get(), "it failed; ", 11), 0);
         assert_string_equal(msi_error_get() + 11, row->words);
         /* Once is enough. */
-        assert_int_equal(msi_remedy_append(MSI_ERANGE), MSI_ERANGE);
+        assert_int_equal(msi_remedy_append(MSI_EINPUT), MSI_EINPUT);
         assert_string_equal(msi_error_get() + 11, row->words);
     }
     (void)msi_error_set(MSI_EINPUT, "it failed");
     assert_int_equal(msi_remedy_append(MSI_EINPUT), MSI_EINPUT);
     assert_string_equal(msi_error_get(), "it failed");
     assert_int_equal(msi_remedy_append(MSI_OK), MSI_OK);
+    /* What is out of range was asked for, or is in the sets: the program is not at fault. */
+    (void)msi_error_set(MSI_ERANGE, "it failed");
+    assert_int_equal(msi_remedy_append(MSI_ERANGE), MSI_EUSAGE);
 }
 
 int main(void)

@@ -9,7 +9,7 @@ from casacore.tables import table
 
 from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read
 from predict_oracle import COLUMN_FLOOR, Model, Set, errors
-from program_suite import VLA, Suite, fresh_copy, main
+from program_suite import VLA, Suite, files, fresh_copy, main
 
 SIZE, CELL = 64, "20asec"
 IMAGE = ["-size", SIZE, SIZE, "-scale", CELL, "-accuracy", 1e-5]
@@ -125,6 +125,97 @@ def check_weights_as_they_are(s):
     s.refused("a sum of weights beyond floats", 3, "copy.ms, row 17: has the largest product .*e.38.*grid of the uv plane",
               *IMAGE, "-save-weights", "-size", 16, 16, path)
     s.must(s.images("the image of such weights", path) is not None, "the image of such weights")
+
+
+def put(path, what, column, change_values):
+    """Change a column of a set or of a subtable."""
+    with table(os.path.join(path, what), readonly=False, ack=False) as t:
+        values = t.getcol(column)
+        change_values(values)
+        t.putcol(column, values)
+
+
+def right(s, title, *words, path, error=2e-5):
+    """Is the image that of the direct sum? Returns the log."""
+    frame = Frame(SIZE, SIZE, 20 * ASEC, *table(path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
+    x, y = pixels(SIZE, SIZE)
+    given = s.images(title, *words, path)
+    if not given:
+        return ""
+    data, _ = given[1]["o-dirty.fits"]
+    off = peak_error(data[y, x], frame.image(frame.inside(read(path)), x, y), data)
+    s.must(off <= error + FITS_FLOOR, "%s: error %.1e" % (title, off))
+    return given[0]
+
+
+def check_w(s):
+    """A strategy that has nothing to do leaves the field to another, and says so; w that no planes hold is the set's fault;
+    a wrong position of an antenna is no matter."""
+    good = s.made("good.ms", *SET)
+    tiny = ["-scale", "0.001asec", "-strategy", "subgrid"]
+    for words in ([], ["-dry-run"]):
+        given = s.images("subgrids without w", *tiny, *words, good)
+        s.must(given and "-strategy subgrid: w matters nowhere in this field; planes is taken" in given[0] and
+               bool(given[1]) != bool(words), "subgrids without w, told %s" % words)
+    Model((SIZE, SIZE), 0.001 * ASEC, VLA).write(os.path.join(s.out, "m"))
+    path = s.fresh()
+    done = s.launch("-predict", "-name", "m", "-strategy", "subgrid", path)
+    s.must(done.returncode == 0 and "planes is taken" in done.stderr, "predicting by subgrids without w: %s" % done.stderr[-300:])
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+    for metres in (1e8, 1e12, 1e300, np.inf, np.nan):
+        path = s.fresh()
+        put(path, "ANTENNA", "POSITION", lambda p: p.__setitem__(3, [metres, 0, 0]))
+        right(s, "an antenna at %g m" % metres, path=path)
+        given = s.images("an antenna at %g m, subgrids" % metres, "-strategy", "subgrid", "-size", 256, 256, path)
+        s.must(given is not None, "an antenna at %g m, subgrids" % metres)
+    # Positions may be wrong by less than anything is thrown out for, and yet beyond any plan.
+    path = s.fresh()
+    put(path, "ANTENNA", "POSITION", lambda p: p.__setitem__(3, [9e8, 0, 0]))
+    given = s.images("an antenna at the Moon", "-size", 1024, 1024, "-scale", "200asec", "-accuracy", 1e-2, path)
+    s.must(given and "tell nothing of w" in given[0], "an antenna at the Moon, told")
+    path = s.fresh()
+    put(path, "", "UVW", lambda uvw: uvw.__setitem__((7, 2), 9e11))
+    for words in ([], ["-dry-run"], ["-channels-out", 2], ["-gridder", "wgrid", "-strategy", "subgrid"]):
+        s.refused("w beyond planes %s" % words, 3, "w up to 3.[13][26]e[+]12 wavelengths needs .* w-planes.*-maxuvw-m", *IMAGE, *words,
+                  path)
+    s.must(s.images("w beyond planes left out", "-maxuvw-m", 1e6, path) is not None, "w beyond planes left out")
+
+
+def check_w_of_models(s):
+    """The same of predicting: nothing is written."""
+    Model((SIZE, SIZE), 20 * ASEC, VLA).write(s.path("m"))
+    path = s.fresh()
+    put(path, "", "UVW", lambda uvw: uvw.__setitem__((7, 2), 9e11))
+    before = files(path)
+    for words in ([], ["-dry-run"], ["-strategy", "subgrid"]):
+        s.refused("w beyond planes, predicting %s" % words, 3, "w up to 3.[13][26]e[+]12 wavelengths.*-maxuvw-m", "-predict", "-name",
+                  s.path("m"), *words, path)
+    s.must(files(path) == before, "w beyond planes, predicting: the set is as it was")
+
+
+def check_centres(s):
+    """A declination beyond the pole is none. Centres that are equal but for rounding are turned into one: at 8e9 wavelengths
+    1e-10 radians are most of a turn."""
+    path = s.fresh()
+    put(path, "FIELD", "PHASE_DIR", lambda d: d.__setitem__((Ellipsis, 1), 2.0))
+    for words in ([], ["-shift", "60deg", "44deg"], ["-dry-run"]):
+        s.refused("a declination of 2 rad %s" % words, 3, "FIELD: column PHASE_DIR, row 0: a declination of 114.592", *IMAGE,
+                  *words, path)
+    Model((SIZE, SIZE), 20 * ASEC, VLA).write(s.path("m"))
+    s.refused("a declination of 2 rad, predicting", 3, "PHASE_DIR, row 0", "-predict", "-name", s.path("m"), path)
+    long, near = s.fresh(), s.path("near.ms")
+    put(long, "", "UVW", lambda uvw: uvw.__imul__(8e9 / (np.abs(uvw).max() * 1e9 / 299792458.0)))
+    fresh_copy(long, near)
+    put(near, "FIELD", "PHASE_DIR", lambda d: d.__iadd__(1e-10))
+    cell = 0.01e-3 * ASEC
+    frame = Frame(SIZE, SIZE, cell, *table(long + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
+    x, y = pixels(SIZE, SIZE)
+    given = s.images("centres that are equal but for rounding", "-scale", "0.01masec", long, near)
+    if given:
+        data, _ = given[1]["o-dirty.fits"]
+        error = peak_error(data[y, x], frame.image(frame.inside(read([long, near])), x, y), data)
+        s.must(error <= 2e-5 + FITS_FLOOR, "centres that are equal but for rounding: error %.1e" % error)
 
 
 main(Extremes, globals())
