@@ -13,6 +13,10 @@ static void on_signal(int signal_number)
     arrived = signal_number;
 }
 
+/* What users, batch systems and limits of CPU time send to end a run; left alone they would leave temporaries behind.
+ */
+static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+
 void msi_interrupt_install(void)
 {
     struct sigaction action;
@@ -20,9 +24,7 @@ void msi_interrupt_install(void)
     action.sa_handler = on_signal;
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    for (int i = 0; i < (int)(sizeof stopping / sizeof *stopping); i++) sigaction(stopping[i], &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
     sigaction(SIGXFSZ, &action, NULL);

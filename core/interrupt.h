@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* SIGINT and SIGTERM set a flag that long loops look at, so that a run stops in order within two seconds. */
+/* SIGINT, SIGTERM and their like set a flag that long loops look at, so that a run stops in order within two seconds.
+ */
 #ifndef MSI_CORE_INTERRUPT_H
 #define MSI_CORE_INTERRUPT_H
 
@@ -7,8 +8,9 @@
 extern "C" {
 #endif
 
-/* msi_interrupt_install - from now on SIGINT, SIGTERM and SIGHUP only set the flag; SIGPIPE and SIGXFSZ are ignored, so
- * that a closed pipe and a file-size limit arrive as errors of the write. */
+/* msi_interrupt_install - from now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM only set
+ * the flag; SIGPIPE and SIGXFSZ are ignored, so that a closed pipe and a file-size limit arrive as errors of the write.
+ */
 void msi_interrupt_install(void);
 
 /* msi_interrupt_signal - the number of the signal that arrived, 0 while none has. */

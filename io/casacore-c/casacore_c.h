@@ -182,6 +182,10 @@ typedef struct ccc_column_info {
 /* ccc_column_describe - what a column holds and where it is stored. Returns: 0, CCC_ENOTFOUND. */
 int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info);
 
+/* ccc_column_comment - what a column's description says of it. Returned: *out, freed by ccc_free; "" where it says
+ * nothing. Returns: 0, CCC_ENOTFOUND. */
+int ccc_column_comment(ccc_table *t, const char *column, char **out);
+
 /*
  * ccc_cell_shape - shape of one cell.
  * Returned: *ndim  0 for a scalar, -1 where the cell has no value; shape[*ndim]
@@ -323,6 +327,12 @@ int ccc_keyword_put_strings(ccc_table *t, const char *column, const char *name, 
 int ccc_keyword_put_double(ccc_table *t, const char *column, const char *name, double value);
 int ccc_keyword_put_int(ccc_table *t, const char *column, const char *name, int32_t value);
 int ccc_keyword_put_bool(ccc_table *t, const char *column, const char *name, int value);
+
+/*
+ * ccc_keyword_copy - give a column all keywords of another of the same table, in place of its own of the same names.
+ * Returns: 0, CCC_ENOTFOUND (no such column), CCC_EREADONLY
+ */
+int ccc_keyword_copy(ccc_table *t, const char *from_column, const char *to_column);
 
 /* ccc_keyword_remove - remove a keyword or a field of a record. Returns: 0, CCC_ENOTFOUND, CCC_EREADONLY. */
 int ccc_keyword_remove(ccc_table *t, const char *column, const char *name);

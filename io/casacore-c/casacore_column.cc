@@ -159,6 +159,15 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
     });
 }
 
+int ccc_column_comment(ccc_table *t, const char *column, char **out)
+{
+    *out = nullptr;
+    return guarded(t, column, [&] {
+        require_column(t, column);
+        *out = copy_of(t->table.tableDesc()[column].comment());
+    });
+}
+
 int ccc_cell_shape(ccc_table *t, const char *column, int64_t row, int *ndim, int64_t shape[CCC_MAX_DIM])
 {
     int64_t n_alike;

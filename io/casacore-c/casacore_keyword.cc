@@ -208,6 +208,16 @@ int ccc_keyword_put_bool(ccc_table *t, const char *column, const char *name, int
     });
 }
 
+int ccc_keyword_copy(ccc_table *t, const char *from_column, const char *to_column)
+{
+    return guarded(t, to_column, [&] {
+        require_writable(t);
+        require_column(t, to_column);
+        cc::TableColumn to(t->table, to_column);
+        to.rwKeywordSet().merge(keywords_of(t, from_column), cc::RecordInterface::OverwriteDuplicates);
+    });
+}
+
 int ccc_keyword_remove(ccc_table *t, const char *column, const char *name)
 {
     return guarded(t, column, [&] {

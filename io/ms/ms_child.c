@@ -25,7 +25,7 @@ enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */
 /* Only the parent decides when to stop; what libraries print goes to a file; nothing of the parent's stays open. */
 static void set_up_child(const msi_child *c)
 {
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXFSZ};
     struct sigaction action;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
@@ -33,6 +33,7 @@ static void set_up_child(const msi_child *c)
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) sigaction(ignored[i], &action, NULL);
     action.sa_handler = SIG_DFL;
     sigaction(SIGABRT, &action, NULL);
+    sigaction(SIGXCPU, &action, NULL);
     sigaction(SIGCHLD, &action, NULL);
     struct rlimit limit = {0, 0};
     setrlimit(RLIMIT_CORE, &limit);

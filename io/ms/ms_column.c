@@ -297,13 +297,28 @@ static int has_virtual_model(ccc_table *t)
     return found;
 }
 
+/* Remembers what table.dat is. It is replaced by a file: a link to a file elsewhere would end, or that file change. */
+static int look_at_header(msi_ms_column *c, const char *path)
+{
+    struct stat dat;
+    char file[4200];
+    snprintf(file, sizeof file, "%s/table.dat", path);
+    if (lstat(file, &dat) != 0) return msi_error_set(MSI_EINPUT, "%s: %s", file, strerror(errno));
+    if (S_ISLNK(dat.st_mode))
+        return msi_error_set(MSI_EINPUT, "%s: is a symbolic link, which writing would replace; put a copy in its place",
+                             file);
+    c->table_dat = dat.st_ino;
+    c->mode = dat.st_mode & 0777;
+    c->owner = dat.st_uid;
+    c->group = dat.st_gid;
+    return MSI_OK;
+}
+
 int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
     ccc_column_info info = {0}, like, input;
     shapes s = {0};
     int64_t n_undefined = 0;
-    struct stat dat;
-    char file[4200];
     memset(c, 0, sizeof *c);
     c->manager_file = -1;
     MSI_TRY(check_set(t));
@@ -342,12 +357,10 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     if (c->way == MSI_COLUMN_IN_PLACE) {
         c->manager_file = info.manager_file;
         MSI_TRY(check_files(c, ccc_table_path(t)));
+        c->is_shared = msi_ms_column_is_shared(c, ccc_table_path(t));
     }
     c->was_marked =
         msi_ms_mark_read(t, spec->column, c->mark, sizeof c->mark, c->marked_selection, sizeof c->marked_selection);
     c->has_virtual_model = !strcmp(spec->column, "MODEL_DATA") && has_virtual_model(t);
-    snprintf(file, sizeof file, "%s/table.dat", ccc_table_path(t));
-    if (stat(file, &dat) != 0) return msi_error_set(MSI_EINPUT, "%s: %s", file, strerror(errno));
-    c->table_dat = dat.st_ino;
-    return MSI_OK;
+    return look_at_header(c, ccc_table_path(t));
 }

@@ -29,8 +29,10 @@ typedef struct msi_ms_column {
     volatile int touched; /* written in place: values have been written */
     int was_marked;       /* by an earlier run */
     int has_virtual_model;
-    int manager_file;   /* N of table.fN; -1 while there is none */
-    uint64_t table_dat; /* inode, which changes when table.dat is replaced */
+    int manager_file;            /* N of table.fN; -1 while there is none */
+    uint64_t table_dat;          /* inode, which changes when table.dat is replaced */
+    uint32_t mode, owner, group; /* of table.dat: those of every file that is made */
+    int is_shared;               /* written in place: a data file is another set's too, by a link */
     int64_t n_row, disk_bytes;
     int is_fixed_shape;             /* new or swapped: every cell is of cell_shape, by the description of the column */
     int64_t cell_shape[2];          /* n_corr, n_chan */
@@ -78,6 +80,9 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int *n);
+
+/* msi_ms_column_is_shared - 1 where a data file of the column is a symbolic link, or has another name somewhere. */
+int msi_ms_column_is_shared(const msi_ms_column *c, const char *path);
 
 /* msi_ms_write_failed - the status for what a ccc function returned while writing, with its message. */
 int msi_ms_write_failed(int ccc_status);

@@ -62,6 +62,39 @@ int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int 
     return status;
 }
 
+int msi_ms_column_is_shared(const msi_ms_column *c, const char *path)
+{
+    int is_shared = 0;
+    DIR *d = opendir(path);
+    if (!d) return 0;
+    for (const struct dirent *e; (e = readdir(d));) {
+        struct stat info;
+        if (!is_file_of(e->d_name, c->manager_file, 0) || fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        is_shared |= S_ISLNK(info.st_mode) || info.st_nlink > 1;
+    }
+    closedir(d);
+    return is_shared;
+}
+
+/* Gives table.dat, which was replaced, and the files that were made, if any, the owner and mode that table.dat had:
+ * whoever could read and write the set goes on to. Where the system does not let it, they stay as they are. */
+static void keep_mode(const msi_ms_column *c, const char *path)
+{
+    DIR *d = opendir(path);
+    if (!d) return;
+    for (const struct dirent *e; (e = readdir(d));) {
+        const int is_made = c->way != MSI_COLUMN_IN_PLACE && is_file_of(e->d_name, c->manager_file, 1);
+        if (!is_made && strcmp(e->d_name, "table.dat") != 0) continue;
+        const int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (fchown(fd, c->owner, c->group) != 0 && fchown(fd, (uid_t)-1, c->group) != 0) errno = 0;
+        fchmod(fd, c->mode);
+        close(fd);
+    }
+    closedir(d);
+}
+
 /* Syncs a file of the set, or the directory itself where name is NULL. */
 static int sync_file(const char *path, const char *name)
 {
@@ -76,10 +109,11 @@ static int sync_file(const char *path, const char *name)
 }
 
 /* Replaces table.dat by what casacore has in memory, and syncs it. */
-static int replace_header(ccc_table *t)
+static int replace_header(const msi_ms_column *c, ccc_table *t)
 {
     const char *path = ccc_table_path(t);
     MSI_CCC_WRITE(ccc_table_flush(t));
+    keep_mode(c, path);
     MSI_TRY(sync_file(path, "table.dat"));
     return sync_file(path, NULL);
 }
@@ -130,14 +164,12 @@ static int reserve(const msi_ms_column *c, const char *path)
     return status;
 }
 
-static int make_column(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
+/* Adds the column. One that takes the place of another has its comment and keywords too: programs look there for what
+ * they put, such as CASA for CHANNEL_SELECTION. */
+static int add_column(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
-    const char *path = ccc_table_path(t);
-    ccc_column_info info;
-    MSI_TRY(check_space(c, path));
-    c->stage = MSI_COLUMN_FILLING;
-    MSI_CCC_WRITE(ccc_table_forget_changes(t));
-    if (c->way == MSI_COLUMN_SWAPPED) MSI_CCC_WRITE(ccc_column_rename(t, spec->column, c->old_name));
+    const int is_swapped = c->way == MSI_COLUMN_SWAPPED;
+    char *old_comment = NULL;
     ccc_column_spec column = {.name = spec->column,
                               .type = CCC_COMPLEX,
                               .ndim = 2,
@@ -147,8 +179,27 @@ static int make_column(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     memcpy(column.shape, c->cell_shape, sizeof c->cell_shape);
     ccc_storage storage = {.type = "TiledShapeStMan", .tile_ndim = 3};
     memcpy(storage.tile_shape, c->tile_shape, sizeof c->tile_shape);
-    MSI_CCC_WRITE(ccc_column_add(t, &column, &storage));
+    if (is_swapped) {
+        MSI_CCC_WRITE(ccc_column_rename(t, spec->column, c->old_name));
+        MSI_CCC_WRITE(ccc_column_comment(t, c->old_name, &old_comment));
+        column.comment = old_comment;
+    }
+    const int failed = ccc_column_add(t, &column, &storage);
+    ccc_free(old_comment);
+    MSI_CCC_WRITE(failed);
+    if (is_swapped) MSI_CCC_WRITE(ccc_keyword_copy(t, c->old_name, spec->column));
     MSI_CCC_WRITE(ccc_keyword_put_string(t, spec->column, "UNIT", "Jy"));
+    return MSI_OK;
+}
+
+static int make_column(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
+{
+    const char *path = ccc_table_path(t);
+    ccc_column_info info;
+    MSI_TRY(check_space(c, path));
+    c->stage = MSI_COLUMN_FILLING;
+    MSI_CCC_WRITE(ccc_table_forget_changes(t));
+    MSI_TRY(add_column(c, t, spec));
     MSI_CCC_WRITE(ccc_column_describe(t, spec->column, &info));
     c->manager_file = info.manager_file;
     if (!c->is_fixed_shape) MSI_TRY(make_cells(c, t, spec->column));
@@ -161,7 +212,7 @@ int msi_ms_column_prepare(msi_ms_column *c, ccc_table *t, const msi_ms_write_spe
     c->stage = MSI_COLUMN_MARKED;
     MSI_CCC_WRITE(msi_ms_mark_put(t, spec->column, spec->description ? spec->description : "",
                                   spec->selection ? spec->selection : ""));
-    return replace_header(t);
+    return replace_header(c, t);
 }
 
 /* ---- Complete, abandon ---- */
@@ -172,10 +223,11 @@ int msi_ms_column_complete(msi_ms_column *c, ccc_table *t, const msi_ms_write_sp
     MSI_CCC_WRITE(msi_ms_mark_origin(t, spec->column, spec->description ? spec->description : ""));
     MSI_CCC_WRITE(msi_ms_mark_remove(t, spec->column));
     if (c->way == MSI_COLUMN_IN_PLACE) {
-        MSI_TRY(replace_header(t));
+        MSI_TRY(replace_header(c, t));
     } else {
         c->stage = MSI_COLUMN_JOINING;
         MSI_CCC_WRITE(ccc_table_flush(t));
+        keep_mode(c, ccc_table_path(t));
         snprintf(header, sizeof header, "table.f%d", c->manager_file);
         MSI_TRY(sync_file(ccc_table_path(t), header));
         MSI_TRY(sync_file(ccc_table_path(t), "table.dat"));
@@ -201,6 +253,6 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
     }
     closedir(d);
     if (c->stage == MSI_COLUMN_MARKED && t && !c->touched && !c->was_marked &&
-        msi_ms_mark_remove(t, spec->column) == CCC_OK && replace_header(t) == MSI_OK)
+        msi_ms_mark_remove(t, spec->column) == CCC_OK && replace_header(c, t) == MSI_OK)
         c->stage = MSI_COLUMN_PLANNED;
 }

@@ -159,6 +159,10 @@ static void log_ways(const msi_ms_writer *w)
                 "%s: has a virtual model, which CASA would use instead of MODEL_DATA (CASA's delmod removes "
                 "it)",
                 w->paths[i]);
+        if (c->is_shared)
+            msi_log_warning(
+                "%s: files of %s are linked: what is written there changes every copy of the set that has them",
+                w->paths[i], w->spec.column);
         if (c->way == MSI_COLUMN_SWAPPED)
             msi_log_info("%s: %s %s: a new column takes its place, the old one stays as %s; %.1f MB more on disk",
                          w->paths[i], w->spec.column,

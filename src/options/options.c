@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/format.h"
 #include "core/memory.h"
@@ -253,8 +254,36 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     return MSI_OK;
 }
 
+/* Says whether a TaQL condition has an index 0, such as UVW[0]: there is none, but casacore takes it all the same. A
+ * bracket that stands at a name holds indices, any other one the members of a set. */
+static int has_index_0(const char *taql)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    int is_index = 0;
+    char quote = 0;
+    for (const char *p = taql, *name = taql; *p; p++) {
+        if (quote || *p == '\'' || *p == '"') {
+            quote = quote ? (*p == quote ? 0 : quote) : *p;
+        } else if (*p == '[') {
+            const ptrdiff_t length = p - name;
+            is_index = length > 0 && !(length == 2 && strncasecmp(name, "in", 2) == 0);
+        } else if (*p == ']') {
+            is_index = 0;
+        }
+        if (is_index && !quote && strchr("[,:", *p)) {
+            const char *number = p + 1 + strspn(p + 1, " ");
+            const size_t n = strspn(number, "0");
+            if (n > 0 && strchr(" ,:]", number[n])) return 1;
+        }
+        if (!strchr(letters, *p)) name = p + 1;
+    }
+    return 0;
+}
+
 void msi_options_log(const msi_options *options)
 {
+    if (options->selection.taql && has_index_0(options->selection.taql))
+        msi_log_warning("-taql: indices count from 1 (UVW[1] is u, UVW[3] is w); an index of 0 names nothing");
     for (int i = 0; i < options->n_note; i++) {
         char line[256];
         msi_wsclean_describe(line, sizeof line, options->note[i]);

@@ -5,6 +5,9 @@
 
 #include "core/types.h"
 
+/* Of the accuracy, what may be lost by taking two centres for one. */
+#define MSI_LOST_TO_CENTRE 1e-3
+
 /* A shift consists of a rotation of uvw and the path difference that goes with it. */
 typedef struct msi_phase_shift {
     double rotation[3][3]; /* new uvw = rotation * old uvw */

@@ -12,14 +12,12 @@
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
 #include "src/options/gridder_choice.h"
+#include "src/preprocess/phase_shift.h"
 #include "src/run/imaging_channels.h"
 #include "src/run/imaging_load.h"
 #include "src/run/imaging_report.h"
 #include "src/run/imaging_run.h"
 #include "src/run/open_sets.h"
-
-/* Of the accuracy, what may be lost by taking two centres for one. */
-static const double LOST_TO_CENTRE = 1e-3;
 
 /* ---- Open ---- */
 
@@ -126,7 +124,7 @@ static int load(msi_imaging_run *r)
                                         .channels = &r->channels,
                                         .ra_rad = r->ra_rad,
                                         .dec_rad = r->dec_rad,
-                                        .least_turn_rad = LOST_TO_CENTRE * r->options->accuracy};
+                                        .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
     memset(&r->tally, 0, sizeof r->tally);
     int crew_reads = 0;
     if (r->crew) MSI_TRY(msi_ms_crew_begin(r->crew, r->reader, &crew_reads));

@@ -11,13 +11,11 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/options/selection_words.h"
+#include "src/preprocess/phase_shift.h"
 #include "src/run/predict_check.h"
 #include "src/run/predict_loop.h"
 #include "src/run/predict_report.h"
 #include "src/run/predict_run.h"
-
-/* Of the accuracy, what may be lost by taking two centres for one. */
-static const double LOST_TO_CENTRE = 1e-3;
 
 /* ---- Open ---- */
 
@@ -147,7 +145,7 @@ static int predict(msi_predict_run *r, msi_predict_times *t)
                              .plan = &r->plan,
                              .gridder = r->gridder,
                              .n_row = r->scan.n_row,
-                             .no_turn_rad = LOST_TO_CENTRE * r->options->accuracy / (4 * MSI_PI * longest_lambda)};
+                             .no_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy / (4 * MSI_PI * longest_lambda)};
     int rc = msi_predict_loop_run(&loop);
     t->looped_s = msi_wall_s();
     /* What is left in memory goes to the disk. */

@@ -17,10 +17,10 @@
 static void test_signals_set_the_flag(void **state)
 {
     (void)state;
-    const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
+    const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
     msi_interrupt_install();
     assert_int_equal(msi_interrupt_check(), MSI_OK);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) {
         msi_interrupt_raise(0);
         assert_int_equal(raise(stopping[i]), 0);
         assert_int_equal(msi_interrupt_signal(), stopping[i]);

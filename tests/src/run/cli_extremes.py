@@ -218,4 +218,15 @@ def check_centres(s):
         s.must(error <= 2e-5 + FITS_FLOOR, "centres that are equal but for rounding: error %.1e" % error)
 
 
+def check_taql(s):
+    """Whoever counts indices from 0 is told, and nobody else."""
+    good = s.made("good.ms", *SET)
+    for condition, told in (("UVW[0] > 0", True), ("ANTENNA1 > 1 and UVW[ 0 ] < 1e9", True), ("any(UVW[0:2] > -1e9)", True),
+                            ("any(DATA[1,0] != 0)", True), ("UVW[1] > 0", False), ("UVW[3] > 0 || UVW[10-8] > 0", False),
+                            ("ANTENNA1 in [0,1,2]", False), ("ANTENNA1 IN[0,1]", False), ("any(DATA[1,1] != 0)", False),
+                            ("'UVW[0]' != 'x'", False)):
+        log = s.launch(*IMAGE, "-dry-run", "-taql", condition, good).stderr
+        s.must(("indices count from 1" in log) == told, "%s: told %s" % (condition, told))
+
+
 main(Extremes, globals())

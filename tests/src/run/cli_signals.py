@@ -100,8 +100,10 @@ def stop(s, words, steps):
     disturbed = list(moments(process, steps))
     numbers = (signal.SIGINT, signal.SIGTERM)
     hit = sum(interrupt(s, work, numbers[i % 2], moment, images) for i, moment in enumerate(disturbed))
-    hit += interrupt(s, work, signal.SIGHUP, disturbed[len(disturbed) // 3], images)
-    s.must(hit > len(disturbed) // 3, "%d of %d signals stopped a run" % (hit, len(disturbed) + 1))
+    others = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGXCPU)
+    for i, number in enumerate(others):
+        hit += interrupt(s, work, number, disturbed[len(disturbed) * (i + 1) // (len(others) + 2)], images)
+    s.must(hit > len(disturbed) // 3, "%d of %d signals stopped a run" % (hit, len(disturbed) + len(others)))
     for moment in disturbed[::-2]:
         kill(s, work, moment, images)
         for name in work.left():

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""predict_keeps.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what a set has beside values outlives a prediction: comments and keywords
+of the column, modes and owners of files, links; and what cannot is told, or refused before anything changes."""
+import os
+import re
+import shutil
+import stat
+
+import numpy as np
+from casacore.tables import makearrcoldesc, maketabdesc, table
+
+from image_oracle import ASEC
+from predict_oracle import COLUMN_FLOOR, Model, Set, contents, errors
+from program_suite import VLA, Suite, files, fresh_copy, main
+
+SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-spw",
+       "1GHz", "40MHz", "4", "-noise", "1Jy"]
+KEYWORDS = {"CHANNEL_SELECTION": np.array([[0, 4]], np.int32), "UNIT": "mJy", "OWN": {"A": 1, "B": [1.5, 2.5], "C": "text"},
+            "FLAG": True}
+
+
+class Keeps(Suite):
+    def __init__(self, msimage, makems, folder):
+        super().__init__(msimage, makems, folder)
+        os.chdir(folder)
+        self.model = Model((64, 64), 20 * ASEC, VLA)
+        self.model.write("good")
+
+    def fresh(self, manager=None):
+        """A copy of the set, with a MODEL_DATA of this storage manager."""
+        path = fresh_copy(self.made("source.ms", *SET), "copy.ms")
+        if manager:
+            add_column(path, "MODEL_DATA", manager)
+        return path
+
+    def predict(self, path, *words):
+        return self.launch("-predict", "-name", "good", "-accuracy", 1e-4, *words, path)
+
+    def right(self, title, path, *words):
+        """Does it succeed, with the values of the direct sum? Returns the log."""
+        done = self.predict(path, *words)
+        error = np.inf if done.returncode else errors(Set(path).column("MODEL_DATA"), Set(path).predict(self.model))[0]
+        self.must(error <= 1e-4 + COLUMN_FLOOR, "%s: error %.1e%s" % (title, error, done.stderr[-500:] if done.returncode else ""))
+        return done.stderr
+
+    def refused(self, title, code, pattern, path, *words):
+        before = files(path)
+        self.told(title, self.predict(path, "-quiet", *words), code, pattern)
+        self.must(files(path) == before, title + ": every file is as it was")
+
+
+def add_column(path, name, manager):
+    """A column like DATA, with a comment and keywords of its own."""
+    with table(path, readonly=False, ack=False) as t:
+        description = makearrcoldesc(name, 0j, valuetype="complex", ndim=2, comment="what somebody wrote")
+        t.addcols(maketabdesc([description]), {"TYPE": manager, "NAME": "Manager" + name, "DEFAULTTILESHAPE": [2, 4, 100]})
+        t.putcol(name, t.getcol("DATA"))
+        for key, value in KEYWORDS.items():
+            t.putcolkeyword(name, key, value)
+
+
+def described(path, name="MODEL_DATA"):
+    with table(path, ack=False) as t:
+        return t.getcoldesc(name)["comment"], {k: repr(v) for k, v in t.getcolkeywords(name).items() if k != "MSIMAGE_MODEL"}
+
+
+def check_descriptions(s):
+    """A column that takes another's place is described like it; its unit alone is the model's."""
+    for manager in ("StandardStMan", "TiledShapeStMan"):
+        path = s.fresh(manager)
+        comment, keywords = described(path)
+        s.must(len(keywords) == len(KEYWORDS), "%s: keywords as put" % manager)
+        s.right("%s" % manager, path)
+        if manager == "StandardStMan":
+            s.must(described(path, "MODEL_DATA_OLD_1") == (comment, keywords), "the old column keeps its description")
+            keywords["UNIT"] = repr("Jy")
+        s.must(described(path) == (comment, keywords), "%s: %s" % (manager, described(path)))
+
+
+def modes(path):
+    """Mode, owner and group of the files of the main table."""
+    found = {}
+    for name in sorted(os.listdir(path)):
+        info = os.lstat(os.path.join(path, name))
+        if name.startswith("table.") and name not in ("table.lock", "table.info"):
+            found[name] = (stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid)
+    return found
+
+
+def check_modes(s):
+    """Who could read and write the set still can, whoever predicts into it; new files are like table.dat."""
+    for manager in (None, "StandardStMan", "TiledShapeStMan"):
+        for mode in (0o664, 0o600, 0o666):
+            path = s.fresh(manager)
+            for name in os.listdir(path):
+                if name.startswith("table."):
+                    os.chmod(os.path.join(path, name), mode)
+                    if os.getuid() == 0:
+                        os.chown(os.path.join(path, name), 1234, 2345)
+            before = modes(path)
+            umask = os.umask(0o077)
+            s.right("mode %o, %s" % (mode, manager), path)
+            os.umask(umask)
+            after = modes(path)
+            s.must(set(after.values()) == set(before.values()) and set(after) >= set(before),
+                   "mode %o, %s: %s" % (mode, manager, sorted(set(after.values()))))
+
+
+def check_links(s):
+    """Data files that other sets have too are told of, where they are overwritten; a table.dat that is a link is refused."""
+    for link in (os.link, os.symlink):
+        for manager, shared in (("TiledShapeStMan", True), ("StandardStMan", False), (None, False)):
+            path = s.fresh(manager)
+            shutil.rmtree("other.ms", ignore_errors=True)
+            shutil.copytree(path, "other.ms")
+            for name in os.listdir(path):
+                if re.match(r"table.f\d+(_TSM\d+)?$", name):
+                    os.remove(os.path.join("other.ms", name))
+                    link(os.path.abspath(os.path.join(path, name)), os.path.join("other.ms", name))
+            before = None if shared else contents(path)
+            log = s.right("%s of data files, %s" % (link.__name__, manager), "other.ms")
+            s.must(("changes every copy" in log) == shared, "%s of data files, %s: told %s" % (link.__name__, manager, shared))
+            if not shared:
+                s.must(contents(path) == before, "%s of data files, %s: the other copy is as it was" % (link.__name__, manager))
+    for manager in ("TiledShapeStMan", "StandardStMan", None):
+        path = s.fresh(manager)
+        os.rename(path + "/table.dat", "elsewhere.dat")
+        os.symlink(os.path.abspath("elsewhere.dat"), path + "/table.dat")
+        for words in ([], ["-dry-run"]):
+            s.refused("table.dat is a link, %s %s" % (manager, words), 3, "table.dat: is a symbolic link.*copy", path, *words)
+    path = s.fresh()
+    shutil.rmtree("linked.ms", ignore_errors=True)
+    os.rename(path, "real.ms")
+    os.symlink("real.ms", "linked.ms")
+    s.right("a set that is a link", "linked.ms")
+    s.must(os.path.islink("linked.ms"), "a set that is a link stays one")
+
+
+main(Keeps, globals())
