@@ -219,10 +219,17 @@ static int64_t bytes_of(const msi_ms_column *c, const shapes *s)
 
 /* ---- The way ---- */
 
-/* Asks whether a column's values can be overwritten where they are, without a change of its manager's header. */
-static int is_own_tiled(const ccc_column_info *info)
+/*
+ * Asks whether a column's values can be overwritten where they are, without a change of its manager's header. Columns
+ * of a TiledDataStMan share their tiles with others, whose bytes are written back as they were read: a tile that is
+ * half written, by a process that is killed, has the others' whole all the same. (Nor could such a column be given
+ * another name: casacore takes it for the hypercube's id then.)
+ */
+static int can_be_overwritten(const ccc_column_info *info)
 {
-    return info->manager_n_column == 1 && info->manager_file >= 0 &&
+    if (info->manager_file < 0) return 0;
+    if (!strcmp(info->manager_type, "TiledDataStMan")) return 1;
+    return info->manager_n_column == 1 &&
            (!strcmp(info->manager_type, "TiledShapeStMan") || !strcmp(info->manager_type, "TiledColumnStMan") ||
             !strcmp(info->manager_type, "TiledCellStMan"));
 }
@@ -337,10 +344,13 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
         MSI_TRY(describe(t, spec->input_column, 1, &input));
     }
     int status = compare_rows(c, t, spec, is_there, &s, &n_undefined);
+    /* Rows may have no place in its hypercubes, and then not even a shape to ask for. */
+    if (status == MSI_EINPUT && strcmp(info.manager_type, "TiledDataStMan") == 0)
+        status = msi_error_append(status, "; name another output column");
     if (status == MSI_OK) {
-        c->way = !is_there                                 ? MSI_COLUMN_NEW
-                 : is_own_tiled(&info) && n_undefined == 0 ? MSI_COLUMN_IN_PLACE
-                                                           : MSI_COLUMN_SWAPPED;
+        c->way = !is_there                                       ? MSI_COLUMN_NEW
+                 : can_be_overwritten(&info) && n_undefined == 0 ? MSI_COLUMN_IN_PLACE
+                                                                 : MSI_COLUMN_SWAPPED;
         choose_tile(c, &like, &s);
         c->is_fixed_shape = like.is_fixed_shape;
         if (s.n > 0) memcpy(c->cell_shape, s.cell[0], sizeof c->cell_shape);

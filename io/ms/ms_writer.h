@@ -18,11 +18,13 @@
  *   new       The column is not there. Its files (table.fN, table.fN_TSM1 ..) are made and filled while table.dat does
  *             not know of them; one rename of table.dat, at the end, brings in the column, complete. Until then the set
  *             is as it was, whatever happens; there is no state to mark.
- *   swapped   The column shares its storage manager with others, or its manager is not tiled (nor is Dysco's, which
- *             loses precision), or some of its cells have no value. As new; the same rename gives the old column the
+ *   swapped   The column shares its storage manager with others (but see below), or its manager is not tiled (nor is
+ * Dysco's, which loses precision), or some of its cells have no value. As new; the same rename gives the old column the
  *             name <COLUMN>_OLD_1 (or _2 ..), under which it stays: casacore cannot remove a column safely. Cells that
  *             are not predicted are copied from it.
- *   in place  The column has a tiled storage manager of its own. The mark, main-table keyword MSIMAGE_PREDICT, is put
+ *   in place  The column has a tiled storage manager of its own, or is one of a TiledDataStMan, where tiles hold
+ * several columns: casacore writes the others' bytes back as it read them, and the filler, which dies with its lock's
+ *             holder, is alone to write. The mark, main-table keyword MSIMAGE_PREDICT, is put
  *             and synced before the first byte changes, and goes when the data are synced. A run that is killed between
  *             leaves the mark, and the next run redoes it. Files keep their size.
  *
