@@ -122,6 +122,19 @@ __device__ __forceinline__ uint4 load_transposed(const uint4 *row)
     return m;
 }
 
+/* Load four 8 x 8 matrices of halves from shared memory; lane i says where row i % 8 of matrix i / 8 is. */
+__device__ __forceinline__ uint4 load(const uint4 *row)
+{
+    uint4 m = {};
+#ifdef __CUDA_ARCH__
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(m.x), "=r"(m.y), "=r"(m.z), "=r"(m.w)
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+#endif
+    return m;
+}
+
 } // namespace mma
 
 #endif

@@ -58,23 +58,6 @@ template <int COUNT, int LANES, typename T> __device__ __forceinline__ T transpo
     return fold<P, LANES / 2>(part, lane);
 }
 
-/* Sum each of N numbers over a warp, N a power of two; part is overwritten. Returned: in lane i the sum of number
- * i % N. */
-template <int N, typename T> __device__ T sum_by_low_bits(T *part, int lane)
-{
-#pragma unroll
-    for (int half = N / 2; half; half /= 2) {
-        bool upper = lane & half;
-#pragma unroll
-        for (int i = 0; i < half; i++) {
-            T keep = upper ? part[i + half] : part[i], give = upper ? part[i] : part[i + half];
-            part[i] = keep + __shfl_xor_sync(ALL_LANES, give, half);
-        }
-    }
-    for (int step = N; step < 32; step *= 2) part[0] += __shfl_xor_sync(ALL_LANES, part[0], step);
-    return part[0];
-}
-
 } // namespace warp_sum
 
 #endif

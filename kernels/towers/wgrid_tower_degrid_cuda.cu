@@ -38,6 +38,11 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
     host_array<uint8_t> is_made; /* [n_tower][n_image], of planes that are kept */
     buffer d_whole;
 
+    sample_order make_order() override
+    {
+        return order_for_rings<T>(*base::plan, base::order);
+    }
+
     int make_room() override
     {
         MSI_TRY(is_made.make(n_whole, "w-towers"));
@@ -61,6 +66,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
     int degrid_batch() override
     {
         for (int t = 0; t < towers.n_tower; t++) {
+            if (t == 0 || t >= base::order.end_tower) MSI_TRY(base::order_towers(t, towers.n_tower));
             MSI_TRY(stacks.find_stacks(t));
             for (int i = 0; i < n_image; i++) {
                 const int64_t part = (int64_t)t * n_image + i;

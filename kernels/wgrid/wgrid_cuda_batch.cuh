@@ -2,8 +2,7 @@
 /*
  * Batches of stored samples on the device, as gridding and degridding both see them: a plan's geometry and taps, the
  * order of samples by uv tile and w, and the items of one tile and first w-plane that a sorted batch is cut into.
- * Gridding moves samples to their places (wgrid_cuda_place_batch.cuh), degridding sorts records that stay where they
- * are (wgrid_cuda_sort_batch.cuh).
+ * wgrid_cuda_place_batch.cuh puts samples in that order.
  */
 #ifndef MSI_KERNELS_WGRID_CUDA_BATCH_CUH
 #define MSI_KERNELS_WGRID_CUDA_BATCH_CUH

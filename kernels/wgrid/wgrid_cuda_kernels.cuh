@@ -50,6 +50,53 @@ template <> struct alignas(64) placed<double> {
     }
 };
 
+/* A sample in its place for degridding, laid out as for gridding up to its value: which visibility it becomes, turned
+ * by the field's mean n - 1, and conjugated where w < 0. */
+template <typename T> struct wanted;
+template <> struct alignas(32) wanted<float> {
+    record<float> at;
+    uint32_t index;
+    int32_t phase; /* turns times 2^32; the lowest bit says whether w < 0 */
+
+    wanted() = default;
+    __device__ wanted(const msi_footprint &f, uint32_t index_, double turns, int conjugate)
+        : at{(float)f.zu, (float)f.zv, (float)f.zw, f.u0, f.v0, f.w0}, index(index_),
+          phase(((int32_t)fmin(turns * 4294967296., 2147483647.) & ~1) | conjugate)
+    {
+    }
+    __device__ float turns() const
+    {
+        return (float)(phase & ~1) * (1 / 4294967296.f);
+    }
+    __device__ bool conjugate() const
+    {
+        return phase & 1;
+    }
+};
+template <> struct alignas(64) wanted<double> {
+    record<double> at;
+    double turned;
+    uint32_t index;
+    int32_t below; /* whether w < 0 */
+    double none;   /* so that a sample fills its sectors of memory, which are read again where parts are written */
+
+    wanted() = default;
+    __device__ wanted(const msi_footprint &f, uint32_t index_, double turns, int conjugate)
+        : at{f.zu, f.zv, f.zw, f.u0, f.v0, f.w0, 0}, turned(turns), index(index_), below(conjugate), none(0)
+    {
+    }
+    __device__ double turns() const
+    {
+        return turned;
+    }
+    __device__ bool conjugate() const
+    {
+        return below;
+    }
+};
+static_assert(sizeof(wanted<float>) == sizeof(placed<float>) && sizeof(wanted<double>) == sizeof(placed<double>),
+              "degridding reads either");
+
 /* Tap polynomials, highest power first: u and v share the first half of a row, w has the second. */
 template <typename T> struct tap_table {
     T uv[MSI_PSWF_MAX_COEF][MSI_PSWF_MAX_WIDTH];
@@ -65,7 +112,7 @@ struct tile_shape {
     int log_u, log_v;
 };
 
-/* Choose gridding's tiles: what their footprints touch fills rows of 8, 16 or 24 cells, and 16 or 32 rows. */
+/* Choose tiles: what their footprints touch fills rows of 8, 16 or 24 cells, and 16 or 32 rows. */
 template <typename T> constexpr tile_shape ring_tile(int width)
 {
     if (width >= 14) return {3, 4};
@@ -75,14 +122,13 @@ template <typename T> constexpr tile_shape ring_tile(int width)
 
 constexpr int TENSOR_WIDTH = 9; /* widest window of products of halves */
 
-/* Samples of a crowded item of gridding's: as many as one product of tensor cores adds up. */
+/* Samples of a crowded item: as many as one product of tensor cores adds up in gridding. */
 template <typename T> constexpr int ring_group(int width)
 {
     return sizeof(T) == 4 && width <= TENSOR_WIDTH ? 16 : 4;
 }
 
-constexpr int MOST_SPARSE = 2;     /* of a sparse one */
-constexpr int MOST_IN_COPY = 1024; /* of a crowded one of degridding's */
+constexpr int MOST_SPARSE = 2; /* of a sparse one */
 
 /* Sorted samples [first, first + n) of one tile and first w-plane. */
 struct item {
@@ -166,32 +212,6 @@ struct plane_map {
     int store_plane[MAX_PLANES];
 };
 
-/* Make the records and keys of a batch whose every sample counts, wherever in the uv plane it lies. */
-template <typename T>
-__global__ void k_locate_all(msi_wgrid_geometry g, sample_order order, const segment_view *segments,
-                             const double *freq_hz, const double *uvw_m, record<T> *records, uint32_t *key,
-                             uint32_t *index)
-{
-    const key_maker keys(order, g);
-    segment_view s = segments[blockIdx.x];
-    int64_t n = (int64_t)s.n_row * s.n_chan;
-    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.y * blockDim.x) {
-        int64_t row = i / s.n_chan, at = s.first_sample + i;
-        msi_footprint f;
-        double w_lambda;
-        msi_locate_wrapped(&g, uvw_m + 3 * (s.first_row + row), freq_hz[s.first_freq + i % s.n_chan], &f, &w_lambda);
-        records[at] = {(T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0};
-        key[at] = keys.key(f);
-        index[at] = (uint32_t)at;
-    }
-}
-
-/* Sorted runs of equal keys: each of one tile and first w-plane. */
-struct key_runs {
-    const uint32_t *key, *length, *start;
-    int64_t n;
-};
-
 /* Rules by which runs are cut into items. */
 struct item_rule {
     uint32_t height;                    /* keys of a tile */
@@ -199,45 +219,6 @@ struct item_rule {
     uint32_t crowded_from;              /* .. make it crowded by so many samples; UNUSED: none is */
     uint32_t most_crowded, most_sparse; /* samples of an item */
 };
-
-__device__ inline bool is_crowded(const key_runs &runs, const item_rule &rule, int64_t i)
-{
-    uint32_t key = runs.key[i], n = runs.length[i];
-    if (key == UNUSED || rule.crowded_from == UNUSED) return false;
-    uint32_t first = key / rule.height * rule.height, end = first + rule.height;
-    for (int64_t k = i - 1; k >= 0 && n < rule.crowded_from; k--) {
-        if (runs.key[k] < first || key - runs.key[k] >= rule.reach) break;
-        n += runs.length[k];
-    }
-    for (int64_t k = i + 1; k < runs.n && n < rule.crowded_from; k++) {
-        if (runs.key[k] >= end || runs.key[k] - key >= rule.reach) break;
-        n += runs.length[k];
-    }
-    return n >= rule.crowded_from;
-}
-
-__global__ void k_count_items(key_runs runs, item_rule rule, uint32_t *n_crowded, uint32_t *n_sparse)
-{
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= runs.n) return;
-    uint32_t n = runs.key[i] == UNUSED ? 0 : runs.length[i];
-    bool crowded = is_crowded(runs, rule, i);
-    n_crowded[i] = crowded ? (n + rule.most_crowded - 1) / rule.most_crowded : 0;
-    n_sparse[i] = crowded ? 0 : (n + rule.most_sparse - 1) / rule.most_sparse;
-}
-
-/* crowded_at, sparse_at: how many items there are of the runs before each. A warp to a run, which may be long. */
-__global__ void k_list_items(key_runs runs, item_rule rule, const uint32_t *crowded_at, const uint32_t *sparse_at,
-                             item *crowded, item *sparse)
-{
-    int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (i >= runs.n || runs.key[i] == UNUSED) return;
-    bool to_crowded = is_crowded(runs, rule, i);
-    uint32_t n = runs.length[i], most = to_crowded ? rule.most_crowded : rule.most_sparse;
-    item *out = to_crowded ? crowded + crowded_at[i] : sparse + sparse_at[i];
-    for (uint32_t k = threadIdx.x % 32; k * most < n; k += 32)
-        out[k] = {runs.start[i] + k * most, min(most, n - k * most)};
-}
 
 /*
  * Where the cells of an item's footprints lie in planes that follow each other: the cell of grid coordinates (u, v) for

@@ -36,26 +36,43 @@ template <class F> __device__ __forceinline__ void for_each_sample(const batch_r
     }
 }
 
-__device__ inline bool is_used(const plane_map &map, const batch_rows &b, int64_t i)
-{
-    bool used = false;
-#pragma unroll 1
-    for (int p = 0; p < map.n_image; p++)
-        used |= b.weight[(map.store_plane[p] < 0 ? 0 : map.store_plane[p]) * b.n_sample + i] > 0;
-    return used;
-}
+/* Gridding counts the samples that have a weight in some image. */
+struct weighted_samples {
+    static constexpr bool WRAPPED = false;
+    plane_map map;
 
-/* Make keys of samples, UNUSED of those in no image, and their ranks among those of a key. Of a run of equal keys in a
- * warp the first lane counts. */
-__global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sample_order order, plane_map map,
+    __device__ bool operator()(const batch_rows &b, int64_t i) const
+    {
+        bool used = false;
+#pragma unroll 1
+        for (int p = 0; p < map.n_image; p++)
+            used |= b.weight[(map.store_plane[p] < 0 ? 0 : map.store_plane[p]) * b.n_sample + i] > 0;
+        return used;
+    }
+};
+
+/* Degridding counts every sample, wherever in the uv plane it lies. */
+struct all_samples {
+    static constexpr bool WRAPPED = true;
+
+    __device__ bool operator()(const batch_rows &, int64_t) const
+    {
+        return true;
+    }
+};
+
+/* Make keys of samples, UNUSED of those that do not count, and their ranks among those of a key. Of a run of equal keys
+ * in a warp the first lane counts. */
+template <class COUNTED>
+__global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sample_order order, COUNTED counted,
                                                        batch_rows b, uint32_t *count, uint32_t *key, uint32_t *rank)
 {
     const key_maker keys(order, g);
     for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
         msi_footprint f;
         double w_lambda;
-        msi_locate(&g, uvw_m, freq_hz, &f, &w_lambda);
-        const uint32_t own = is_there && is_used(map, b, i) ? keys.key(f) : UNUSED;
+        msi_locate_any(&g, uvw_m, freq_hz, COUNTED::WRAPPED, &f, &w_lambda);
+        const uint32_t own = is_there && counted(b, i) ? keys.key(f) : UNUSED;
         const int lane = threadIdx.x % 32;
         const uint32_t before = __shfl_up_sync(~0u, own, 1), up_to_here = 0xffffffffu >> (31 - lane);
         const uint32_t heads = __ballot_sync(~0u, lane == 0 || own != before);
@@ -207,7 +224,7 @@ __device__ inline cplx<double> read_once(const cplx<double> *at)
 }
 
 /* Store a whole sample with as few instructions as there can be. */
-template <typename T> __device__ void put(placed<T> *to, const placed<T> &sample)
+template <typename SAMPLE> __device__ void put(SAMPLE *to, const SAMPLE &sample)
 {
     uint4 words[sizeof sample / sizeof(uint4)];
     memcpy(words, &sample, sizeof sample);
@@ -249,6 +266,23 @@ __global__ void __launch_bounds__(256)
             else
                 put(out + at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, turned));
         }
+    });
+}
+
+/* Put samples of degridding in their places, the rank-th after begin[key]. */
+template <typename T>
+__global__ void __launch_bounds__(256) k_place_wanted(msi_wgrid_geometry g, batch_rows b, const uint32_t *key,
+                                                      const uint32_t *begin, const uint32_t *rank, wanted<T> *out)
+{
+    for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
+        if (!is_there) return;
+        const uint32_t own = __ldcs(key + i);
+        if (own == UNUSED) return;
+        msi_footprint f;
+        double w_lambda;
+        const int conjugate = msi_locate_wrapped(&g, uvw_m, freq_hz, &f, &w_lambda);
+        const double turns = w_lambda * g.n_mid;
+        put(out + begin[own] + __ldcs(rank + i), wanted<T>(f, (uint32_t)i, turns - rint(turns), conjugate));
     });
 }
 

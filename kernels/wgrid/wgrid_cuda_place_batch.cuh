@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Batches for gridding: samples are counted by tile and first w-plane and go to their places (wgrid_cuda_place.cuh). */
+/* Batches for either direction: samples are counted by tile and first w-plane and go to their places
+ * (wgrid_cuda_place.cuh). */
 #ifndef MSI_KERNELS_WGRID_CUDA_PLACE_BATCH_CUH
 #define MSI_KERNELS_WGRID_CUDA_PLACE_BATCH_CUH
 
@@ -28,7 +29,7 @@ inline bool can_count(int device, const sample_order &o)
     return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most;
 }
 
-/* The order for gridding whole planes: in small tiles, unless there are too many to be counted. */
+/* The order for whole planes: in small tiles, unless there are too many to be counted. */
 template <typename T> sample_order order_for_rings(const msi_wgrid_plan &plan)
 {
     const tile_shape tile = ring_tile<T>(plan.grid.width);
@@ -37,7 +38,7 @@ template <typename T> sample_order order_for_rings(const msi_wgrid_plan &plan)
     return o;
 }
 
-/* The order for gridding towers, whose cores have tiles of the plan's size in `large`: the same cores, and as many
+/* The order for towers, whose cores have tiles of the plan's size in `large`: the same cores, and as many
  * towers at once as can be counted. */
 template <typename T> sample_order order_for_rings(const msi_wgrid_plan &plan, const sample_order &large)
 {
@@ -91,20 +92,24 @@ template <typename T> class placed_batches : public sample_batches<T> {
     int place_batch(const plane_map &map)
     {
         const stage_timer stage("sort", &times->sort_s);
-        const int64_t count = now.n_sample, chunks = (order.n_key() + COUNT_CHUNK - 1) / COUNT_CHUNK;
-        MSI_TRY(d_records.fit(count * (int64_t)sizeof(placed<T>), "samples"));
-        MSI_TRY(d_value.fit((map.n_image - 1) * count * (int64_t)sizeof(cplx<T>), "visibilities"));
-        MSI_TRY(d_key.fit(2 * count * (int64_t)sizeof(uint32_t), "sort keys"));
-        MSI_TRY(d_count.fit(chunks * COUNT_CHUNK * (int64_t)sizeof(uint32_t), "counts by tile and w"));
-        const batch_rows rows = {as<segment_view>(base::d_segments), as<double>(base::d_freq), as<double>(base::d_uvw),
-                                 as<float>(base::d_weight), count};
-        uint32_t *counts = as<uint32_t>(d_count), *key = as<uint32_t>(d_key), *rank = key + count;
-        MSI_TRY(on.clear(counts, chunks * COUNT_CHUNK));
-        k_count_samples<<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, map, rows, counts, key, rank);
-        MSI_CUDA(cudaGetLastError());
-        MSI_TRY(list_counted((unsigned)chunks));
+        MSI_TRY(d_value.fit((map.n_image - 1) * now.n_sample * (int64_t)sizeof(cplx<T>), "visibilities"));
+        MSI_TRY(count_batch(weighted_samples{map}));
+        const uint32_t *key = as<uint32_t>(d_key);
         k_place_samples<T><<<base::segment_blocks(), 256, 0, on.get()>>>(
-            g, map, rows, as<cplx<T>>(base::d_raw), key, counts, rank, as<placed<T>>(d_records), as<cplx<T>>(d_value));
+            g, map, rows(), as<cplx<T>>(base::d_raw), key, as<uint32_t>(d_count), key + now.n_sample,
+            as<placed<T>>(d_records), as<cplx<T>>(d_value));
+        MSI_CUDA(cudaGetLastError());
+        return on.wait();
+    }
+
+    /* place_wanted - put all samples of the batch in their places as degridding reads them, and list their items. */
+    int place_wanted()
+    {
+        const stage_timer stage("sort", &times->sort_s);
+        MSI_TRY(count_batch(all_samples{}));
+        const uint32_t *key = as<uint32_t>(d_key);
+        k_place_wanted<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, rows(), key, as<uint32_t>(d_count),
+                                                                        key + now.n_sample, as<wanted<T>>(d_records));
         MSI_CUDA(cudaGetLastError());
         return on.wait();
     }
@@ -123,6 +128,26 @@ template <typename T> class placed_batches : public sample_batches<T> {
         r.most_crowded = rings ? (uint32_t)ring_group<T>(g.width) : 1;
         r.most_sparse = rings ? MOST_SPARSE : 32;
         return r;
+    }
+
+    batch_rows rows() const
+    {
+        return {as<segment_view>(base::d_segments), as<double>(base::d_freq), as<double>(base::d_uvw),
+                as<float>(base::d_weight), now.n_sample};
+    }
+
+    /* Keys and ranks of the batch's samples, where keys begin, items; room for the samples themselves. */
+    template <class COUNTED> int count_batch(const COUNTED &counted)
+    {
+        const int64_t count = now.n_sample, chunks = (order.n_key() + COUNT_CHUNK - 1) / COUNT_CHUNK;
+        MSI_TRY(d_records.fit(count * (int64_t)sizeof(placed<T>), "samples"));
+        MSI_TRY(d_key.fit(2 * count * (int64_t)sizeof(uint32_t), "sort keys"));
+        MSI_TRY(d_count.fit(chunks * COUNT_CHUNK * (int64_t)sizeof(uint32_t), "counts by tile and w"));
+        uint32_t *counts = as<uint32_t>(d_count), *key = as<uint32_t>(d_key), *rank = key + count;
+        MSI_TRY(on.clear(counts, chunks * COUNT_CHUNK));
+        k_count_samples<<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, counted, rows(), counts, key, rank);
+        MSI_CUDA(cudaGetLastError());
+        return list_counted((unsigned)chunks);
     }
 
     /* Runs and items of what was counted; counts become where keys begin. */

@@ -3,10 +3,11 @@
  * The default gridder's transpose on the GPU.
  *
  * One kernel puts the model, divided by the windows' transforms and turned by a plane's w, on a padded plane; cuFFT
- * makes cells of it. Samples come in batches of whole segments, are located and sorted as for gridding, and are cut
- * into items of one tile and first w-plane. A crowded item is degridded by a block from a copy of its tile in shared
- * memory, a sparse one by a warp from the planes in L2. The sums of several samples lie spread over a warp's lanes and
- * are added up together. Nothing is atomic: the result is the same every time.
+ * makes cells of it. Samples come in batches of whole segments, and go to their places in the order of gridding, with
+ * where their visibilities belong. A warp degrids a sparse item from the planes in L2. Crowded items are degridded by
+ * blocks that hold a tile's cells of W w-planes in registers and load a plane when the first plane moves up; sums over
+ * cells are matrix products (wgrid_degrid_halves_cuda.cuh, wgrid_degrid_doubles_cuda.cuh). A sample's sum depends on
+ * nothing but the planes, and nothing is atomic: the result is the same every time.
  *
  * As many w-planes of all images as fit are held; where all do, they are made once for all fillings of the store, else
  * slab by slab for every batch.
@@ -35,6 +36,11 @@ template <typename T> class degridder : public wgrid_predictor<T> {
     int made_low = -1; /* of the planes that are there; -1: none */
     buffer d_grid;
 
+    sample_order make_order() override
+    {
+        return order_for_rings<T>(*base::plan);
+    }
+
     int make_room() override
     {
         return d_grid.fit(n_image * n_resident * g.nu * g.nv * (int64_t)sizeof(cplx<T>), "w-planes");
@@ -62,6 +68,7 @@ template <typename T> class degridder : public wgrid_predictor<T> {
     int degrid_batch() override
     {
         const bool add = n_resident < g.n_w;
+        MSI_TRY(base::order_towers(0, 1));
         if (add) MSI_TRY(on.clear(as<cplx<T>>(base::d_raw), n_image * now.n_sample));
         for (int low = 0; low < g.n_w; low += (int)n_resident) {
             int high = low + n_resident < g.n_w ? low + (int)n_resident : g.n_w;

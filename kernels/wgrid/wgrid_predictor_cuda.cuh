@@ -6,16 +6,16 @@
 #include <algorithm>
 
 #include "kernels/store/store_predictor_cuda.cuh"
-#include "kernels/wgrid/wgrid_degrid_cuda_kernels.cuh"
-#include "kernels/wgrid/wgrid_cuda_sort_batch.cuh"
+#include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
+#include "kernels/wgrid/wgrid_sum_cuda.cuh"
 
 namespace {
 
-template <typename T> class wgrid_predictor : public store_predictor<T, sorted_batches<T>> {
-    using base = store_predictor<T, sorted_batches<T>>;
+template <typename T> class wgrid_predictor : public store_predictor<T, placed_batches<T>> {
+    using base = store_predictor<T, placed_batches<T>>;
 
   protected:
-    using store_predictor<T, sorted_batches<T>>::store_predictor;
+    using store_predictor<T, placed_batches<T>>::store_predictor;
     using base::batch_samples;
     using base::d_raw;
     using base::g;
@@ -24,48 +24,56 @@ template <typename T> class wgrid_predictor : public store_predictor<T, sorted_b
     using base::on;
     fft_plan whole_fft; /* of a plane [nv][nu] */
 
+    /* make_order - the order in which samples are degridded, before anything else takes memory. */
+    virtual sample_order make_order() = 0;
     /* make_room - memory for planes; batches get what is left. */
     virtual int make_room() = 0;
-    /* degrid_batch - the sorted batch's sums over planes, by degrid_items. */
+    /* degrid_batch - the sums of samples that are in order over planes, by degrid_items. */
     virtual int degrid_batch() = 0;
 
-    /* A job for degrid_items: sums of an image's cells. */
+    /* A job for degrid_items: an image's visibilities from its cells. */
     degrid_job<T> sums_of(int image, const cplx<T> *cells, bool add) const
     {
         return {as<tap_table<T>>(base::d_taps),
-                base::d_sorted,
-                base::d_records.get(),
-                (int64_t)sizeof(record<T>),
+                &this->taps,
+                as<wanted<T>>(base::d_records),
+                false,
                 cells,
                 as<cplx<T>>(d_raw) + image * now.n_sample,
                 add};
     }
 
+    /* order_towers - put the batch's samples of towers from `first` on in order, as many towers as go at once. */
+    int order_towers(int first, int n_tower)
+    {
+        base::order.first_tower = first;
+        base::order.end_tower = std::min(first + at_once, n_tower);
+        return base::place_wanted();
+    }
+
   private:
+    int at_once = 1; /* towers that samples are put in order for; whole planes are one */
+
     int prepare(const msi_image *model) final
     {
-        const int64_t each = n_image * (int64_t)sizeof(cplx<T>) + base::sorting_bytes();
         int64_t usable;
-        base::least_crowded = least_copied<T>(g.width, shared_bytes());
+        base::least_crowded = least_in_ring<T>(g.width);
+        base::order = make_order();
+        at_once = base::order.end_tower;
         MSI_TRY(base::upload_taps());
         MSI_TRY(base::upload_model(model));
         MSI_TRY(make_room());
         MSI_TRY(whole_fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get()));
         MSI_TRY(usable_bytes(&usable));
-        batch_samples = std::clamp<int64_t>(usable / each, 1, MOST_IN_BATCH);
+        usable -= counter_bytes(base::order);
+        batch_samples = std::clamp<int64_t>(usable / base::sample_bytes(n_image, 1), 1, MOST_IN_BATCH);
         return MSI_OK;
     }
 
     int predict_batch() final
     {
         const gpu_range range("degrid a batch");
-        MSI_TRY(base::sort_batch());
-        MSI_TRY(degrid_batch());
-        k_finish<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, as<segment_view>(base::d_segments),
-                                                                  as<double>(base::d_freq), as<double>(base::d_uvw),
-                                                                  now.n_sample, n_image, as<cplx<T>>(d_raw));
-        MSI_CUDA(cudaGetLastError());
-        return MSI_OK;
+        return degrid_batch();
     }
 };
 
