@@ -7,8 +7,13 @@
 #include "core/status.h"
 #include "kernels/towers/tower_plan.h"
 
-/* So many samples are looked at; more would take longer than they teach. */
-static const int64_t MOST_LOOKED_AT = 500000;
+/* Of many samples so many are looked at, of fewer one in eight; more would take longer than they teach. */
+enum { MOST_LOOKED_AT = 500000, LEAST_LOOKED_AT = 50000, ONE_IN = 8 };
+
+/* A place is where a sample lies. */
+typedef struct place {
+    int32_t tile, w0;
+} place;
 
 /* The occupancy lists tiles that hold something, and in which first w-planes. */
 typedef struct occupancy {
@@ -20,60 +25,96 @@ typedef struct occupancy {
     uint64_t *bit;   /* [n_used][n_word] */
 } occupancy;
 
-static int64_t tile_of(const msi_wgrid_geometry *g, const msi_footprint *f)
+/* A choice says which samples are looked at: of all rows and channels, by a hash, since rows of one baseline come at
+ * regular distances. */
+typedef struct choice {
+    const msi_wgrid_geometry *g;
+    const msi_vis_store *store;
+    int64_t thin;
+} choice;
+
+static choice choose_samples(const msi_wgrid_geometry *g, const msi_vis_store *store)
 {
-    return msi_bucket(g, f) - f->w0 * g->n_tile_u * g->n_tile_v;
+    int64_t n = store->n_sample / ONE_IN;
+    n = n > MOST_LOOKED_AT ? MOST_LOOKED_AT : n < LEAST_LOOKED_AT ? LEAST_LOOKED_AT : n;
+    return (choice){g, store, 1 + store->n_sample / n};
 }
 
-/* Visits some samples of all rows and channels, chosen by a hash: rows of one baseline come at regular distances. */
-static void look(const occupancy *o, const msi_vis_store *store,
-                 void (*see)(const occupancy *o, int64_t tile, int32_t w0))
+/* Visits the chosen samples of a segment. Returned: where they lie, unless place is NULL. Returns how many there are.
+ */
+static int64_t look(const choice *c, int64_t segment, place *out)
 {
-    const msi_wgrid_geometry *g = o->g;
-    int64_t thin = 1 + store->n_sample / MOST_LOOKED_AT;
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t i = 0; i < store->n_segment; i++) {
-        const msi_vis_segment *s = &store->segment[i];
-        int64_t channel_step = thin < s->n_chan ? thin : s->n_chan, row_step = (thin + channel_step - 1) / channel_step;
-        for (int64_t row = 0; row < s->n_row; row++) {
-            uint64_t hash = (uint64_t)(i * MSI_SEGMENT_ROWS + row + 1) * 0x9e3779b97f4a7c15u >> 20;
-            if ((int64_t)(hash >> 22) % row_step) continue;
-            const double *uvw = s->uvw_m + 3 * row;
-            for (int64_t c = (int64_t)(hash & 0x3fffff) % channel_step; c < s->n_chan; c += channel_step) {
+    const msi_vis_segment *s = &c->store->segment[segment];
+    const int is_any = c->store->coordinates;
+    int64_t channel_step = c->thin < s->n_chan ? c->thin : s->n_chan,
+            row_step = (c->thin + channel_step - 1) / channel_step, n = 0;
+    for (int64_t row = 0; row < s->n_row; row++) {
+        uint64_t hash = (uint64_t)(segment * MSI_SEGMENT_ROWS + row + 1) * 0x9e3779b97f4a7c15u >> 20;
+        if ((int64_t)(hash >> 22) % row_step) continue;
+        const double *uvw = s->uvw_m + 3 * row;
+        for (int64_t k = (int64_t)(hash & 0x3fffff) % channel_step; k < s->n_chan; k += channel_step) {
+            if (!is_any && msi_uv_outside(c->g, uvw[0], uvw[1], s->freq_hz[k])) continue;
+            if (out) {
                 msi_footprint f;
                 double w_lambda;
-                if (!store->coordinates && msi_uv_outside(g, uvw[0], uvw[1], s->freq_hz[c])) continue;
-                msi_locate_any(g, uvw, s->freq_hz[c], store->coordinates, &f, &w_lambda);
-                see(o, tile_of(g, &f), f.w0);
+                msi_locate_any(c->g, uvw, s->freq_hz[k], is_any, &f, &w_lambda);
+                const int64_t tile = msi_bucket(c->g, &f) - f.w0 * c->g->n_tile_u * c->g->n_tile_v;
+                out[n] = (place){(int32_t)tile, f.w0};
             }
+            n++;
         }
+    }
+    return n;
+}
+
+/* Returned: *out [*n_place], freed by msi_free */
+static int find_places(place **out, int64_t *n_place, const choice *c)
+{
+    const int64_t n_segment = c->store->n_segment;
+    int64_t *first;
+    MSI_TRY(msi_alloc(&first, n_segment + 1, sizeof *first, "w-tower plan"));
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < n_segment; i++) first[i + 1] = look(c, i, NULL);
+    for (int64_t i = 0; i < n_segment; i++) first[i + 1] += first[i];
+    *n_place = first[n_segment];
+    int rc = msi_alloc(out, *n_place + 1, sizeof **out, "w-tower plan");
+    if (!rc) {
+        place *at = *out;
+#pragma omp parallel for schedule(dynamic, 1)
+        for (int64_t i = 0; i < n_segment; i++) look(c, i, at + first[i]);
+    }
+    msi_free(first);
+    return rc;
+}
+
+static void see_tiles(const occupancy *o, const place *p, int64_t n)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) __atomic_store_n(&o->number[p[i].tile], 1, __ATOMIC_RELAXED);
+}
+
+static void see_planes(const occupancy *o, const place *p, int64_t n)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t *word = &o->bit[(o->number[p[i].tile] - 1) * o->n_word + p[i].w0 / 64];
+        const uint64_t bit = (uint64_t)1 << p[i].w0 % 64;
+        if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)) __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
     }
 }
 
-static void see_tile(const occupancy *o, int64_t tile, int32_t w0)
-{
-    (void)w0;
-    __atomic_store_n(&o->number[tile], 1, __ATOMIC_RELAXED);
-}
-
-static void see_plane(const occupancy *o, int64_t tile, int32_t w0)
-{
-    uint64_t *word = &o->bit[(o->number[tile] - 1) * o->n_word + w0 / 64], bit = (uint64_t)1 << w0 % 64;
-    if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)) __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
-}
-
-static int find_occupancy(occupancy *o, const msi_vis_store *store)
+static int find_occupancy(occupancy *o, const place *p, int64_t n)
 {
     int64_t n_tile = o->g->n_tile_u * o->g->n_tile_v;
     MSI_TRY(msi_alloc(&o->number, n_tile, sizeof *o->number, "w-tower plan"));
-    look(o, store, see_tile);
+    see_tiles(o, p, n);
     for (int64_t t = 0; t < n_tile; t++)
         if (o->number[t]) o->number[t] = (int32_t)++o->n_used;
     MSI_TRY(msi_alloc(&o->tile, o->n_used + 1, sizeof *o->tile, "w-tower plan"));
     for (int64_t t = 0; t < n_tile; t++)
         if (o->number[t]) o->tile[o->number[t] - 1] = (int32_t)t;
     MSI_TRY(msi_alloc(&o->bit, o->n_used * o->n_word + 1, sizeof *o->bit, "w-tower plan"));
-    look(o, store, see_plane);
+    see_planes(o, p, n);
     return MSI_OK;
 }
 
@@ -148,8 +189,13 @@ int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const m
         return MSI_OK;
     }
     occupancy o = {.g = g, .n_word = (g->n_w - g->w_width + 64) / 64};
-    int rc = find_occupancy(&o, store);
+    const choice c = choose_samples(g, store);
+    place *places = NULL;
+    int64_t n_place = 0;
+    int rc = find_places(&places, &n_place, &c);
+    if (!rc) rc = find_occupancy(&o, places, n_place);
     if (!rc) rc = count_load(out, &o);
+    msi_free(places);
     msi_free(o.number);
     msi_free(o.tile);
     msi_free(o.bit);

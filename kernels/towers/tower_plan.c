@@ -179,14 +179,14 @@ static double seam_error(seam *s, int first)
     return worst;
 }
 
-/* Makes r's margins at least what towers need along an axis at one place across it. */
-static void measure_axis(reach *r, seam *s, double tolerance)
+/* Finds the margins that towers of some heights need along an axis at one place across it. */
+static void measure_axis(int *margin, const reach *r, seam *s, double tolerance)
 {
-    int half = s->plan->grid.width / 2, margin = 1;
+    int half = s->plan->grid.width / 2, least = 1;
     for (int i = 0; i < r->n; i++) {
         spread_seam(s, r->height[i]);
-        while (margin < MOST_MARGIN && seam_error(s, half + margin) > tolerance) margin++;
-        if (margin > r->margin[i]) r->margin[i] = margin;
+        while (least < MOST_MARGIN && seam_error(s, half + least) > tolerance) least++;
+        margin[i] = least;
     }
 }
 
@@ -199,21 +199,26 @@ static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance,
     const field_axis v = {(double)g->nv * image->cell_y_rad, (double)image->ny / (double)g->nv, 0};
     const field_axis u_edge = {u.field_rad, u.image, m}, v_edge = {v.field_rad, v.image, l};
     const field_axis *axes[] = {&u, &u_edge, &v, &v_edge};
+    enum { N_AXIS = sizeof axes / sizeof *axes };
+    int margin[N_AXIS][N_HEIGHT];
     memset(r, 0, sizeof *r);
     for (int32_t height = 1; height <= g->n_w - g->w_width + 1 && r->n < N_HEIGHT; height += 1 + height / 8)
         r->height[r->n++] = height;
     seam *s;
     msi_fft1d *fft = NULL;
-    MSI_TRY(msi_alloc(&s, 1, sizeof *s, "w-tower plan"));
+    MSI_TRY(msi_alloc(&s, N_AXIS, sizeof *s, "w-tower plan"));
     int rc = msi_fft1d_create(&fft, N_SPECTRUM, MSI_FP64);
-    s->plan = plan;
-    s->order = order;
-    s->fft = fft;
-    taper_seam(s);
-    for (int i = 0; !rc && i < 4; i++) {
-        s->axis = axes[i];
-        measure_axis(r, s, tolerance);
+#pragma omp parallel for schedule(static, 1) if (!rc)
+    for (int i = 0; i < (rc ? 0 : N_AXIS); i++) {
+        s[i].plan = plan;
+        s[i].order = order;
+        s[i].fft = fft;
+        s[i].axis = axes[i];
+        taper_seam(&s[i]);
+        measure_axis(margin[i], r, &s[i], tolerance);
     }
+    for (int i = 0; !rc && i < N_AXIS; i++)
+        for (int k = 0; k < r->n; k++) r->margin[k] = margin[i][k] > r->margin[k] ? margin[i][k] : r->margin[k];
     msi_fft1d_free(fft);
     msi_free(s);
     return rc;
