@@ -123,6 +123,8 @@ static double longitude_deg(double rad)
     return turned < 360 ? turned : 0;
 }
 
+static const double YEAR_10000_MJD_S = 2973484 * 86400.0;
+
 /* Writes MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
 static void format_date(double mjd_s, char text[32])
 {
@@ -229,7 +231,8 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
     if (velref && !*status)
         fits_write_key_lng(f, "VELREF", VELREF_RADIO + velref, "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL +256 radio",
                            status);
-    if (o->start_mjd_s > 0) {
+    /* A FITS date has a year of four digits. */
+    if (o->start_mjd_s > 0 && o->start_mjd_s < YEAR_10000_MJD_S) {
         char date[32], scale[16] = "UTC";
         format_date(o->start_mjd_s, date);
         if (o->time_scale[0]) snprintf(scale, sizeof scale, "%s", o->time_scale);

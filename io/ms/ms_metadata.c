@@ -111,7 +111,11 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
         }
     }
     if (!w->width_hz) MSI_TRY(msi_alloc(&w->width_hz, n > 0 ? n : 1, sizeof *w->width_hz, "channel widths"));
-    for (int64_t i = 0; i < n; i++) w->width_hz[i] = fabs(w->width_hz[i]);
+    /* A channel reaches no lower than 0: a width beyond that, or none at all, is unknown. */
+    for (int64_t i = 0; i < n; i++) {
+        const double width_hz = fabs(w->width_hz[i]);
+        w->width_hz[i] = width_hz <= 2 * w->freq_hz[i] ? width_hz : 0;
+    }
     int32_t code = 5;
     if (ccc_table_has_column(t, "MEAS_FREQ_REF"))
         MSI_CCC(ccc_get_range(t, "MEAS_FREQ_REF", id, 1, NULL, CCC_INT32, &code, 1));

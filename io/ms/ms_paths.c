@@ -24,6 +24,40 @@ int msi_ms_paths_exist(const char *const *paths, int n_path)
     return 1;
 }
 
+/* A set is known by its folder, however that is named. */
+typedef struct identity {
+    dev_t device;
+    ino_t inode;
+    int path;
+} identity;
+
+static int compare_identities(const void *x, const void *y)
+{
+    const identity *a = x, *b = y;
+    if (a->device != b->device) return a->device < b->device ? -1 : 1;
+    if (a->inode != b->inode) return a->inode < b->inode ? -1 : 1;
+    return a->path - b->path;
+}
+
+int msi_ms_paths_same(const char *const *paths, int n_path, int *a, int *b)
+{
+    identity *list;
+    int n = 0, is_same = 0;
+    if (msi_alloc(&list, n_path, sizeof *list, "paths") != MSI_OK) return 0;
+    for (int i = 0; i < n_path; i++) {
+        struct stat info;
+        if (stat(paths[i], &info) == 0) list[n++] = (identity){info.st_dev, info.st_ino, i};
+    }
+    qsort(list, (size_t)n, sizeof *list, compare_identities);
+    for (int i = 1; i < n && !is_same; i++) {
+        is_same = list[i].device == list[i - 1].device && list[i].inode == list[i - 1].inode;
+        *a = list[i - 1].path;
+        *b = list[i].path;
+    }
+    msi_free(list);
+    return is_same;
+}
+
 static int64_t bytes_of(const char *path)
 {
     int64_t bytes = 0;

@@ -9,6 +9,9 @@
  * reader says what is wrong with one that does not. */
 int msi_ms_paths_exist(const char *const *paths, int n_path);
 
+/* msi_ms_paths_same - 1 where two of paths [n_path] lead to the same set. Returned: *a, *b  their indices, a < b. */
+int msi_ms_paths_same(const char *const *paths, int n_path, int *a, int *b);
+
 /* msi_ms_paths_bytes - size of the main tables' files together, subtables left out; what cannot be read counts 0. */
 int64_t msi_ms_paths_bytes(const char *const *paths, int n_path);
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -101,12 +100,9 @@ static int send_request(msi_ms_writer *w, msi_writer_kind kind, int slot)
 
 static int check_distinct(const char *const *paths, int n_path)
 {
-    struct stat a, b;
-    for (int i = 0; i < n_path; i++)
-        for (int k = 0; k < i; k++)
-            if (stat(paths[i], &a) == 0 && stat(paths[k], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-                return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", paths[k], paths[i]);
-    return MSI_OK;
+    int a, b;
+    if (!msi_ms_paths_same(paths, n_path, &a, &b)) return MSI_OK;
+    return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", paths[a], paths[b]);
 }
 
 static int copy_spec(msi_ms_writer *w, const msi_ms_write_spec *spec)

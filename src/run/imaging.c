@@ -235,7 +235,9 @@ static int commit_outputs(msi_imaging_run *r)
 static int run_stages(msi_imaging_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;
-    int rc = plan_outputs(r);
+    int a, b, rc = plan_outputs(r);
+    if (!rc && msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
+        msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
     if (!rc) msi_open_sets_crew(&r->crew, o);
     if (forked) forked();
     MSI_TRY(rc);

@@ -117,7 +117,7 @@ static int fit_beam(msi_beam *beam, const msi_image *image, int psf)
     const int rc = msi_psf_fit(beam, &image->geometry, plane_of(image, psf), image->precision);
     if (rc == MSI_ENOMEM) return rc;
     if (rc)
-        msi_log_warning("no beam: %s", msi_error_get());
+        msi_log_warning("%s", msi_error_get());
     else
         msi_imaging_report_beam(beam);
     return MSI_OK;

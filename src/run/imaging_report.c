@@ -55,7 +55,8 @@ static void report_resolution(const msi_imaging_run *run)
 {
     const msi_image_geometry *g = &run->options->geometry;
     const double longest = longest_lambda(run);
-    if (!(longest > 0)) return;
+    /* A beam beyond a radian is none. */
+    if (!(longest > 1)) return;
     const double beam_rad = 1 / longest, n_pixel = beam_rad / fmax(g->cell_x_rad, g->cell_y_rad);
     const double longest_m = longest * MSI_SPEED_OF_LIGHT / msi_set_report_highest_hz(run->reader);
     char resolution[MSI_FORMAT_SIZE], pixel[MSI_FORMAT_SIZE], scale[MSI_FORMAT_SIZE];

@@ -229,4 +229,39 @@ def check_taql(s):
         s.must(("indices count from 1" in log) == told, "%s: told %s" % (condition, told))
 
 
+def check_metadata(s):
+    """What is only written into headers and logs does no harm there, and what is wrong is left out."""
+    def headers(title, path, *words):
+        given = s.images(title, *words, path)
+        return given and (given[0], given[1]["o-dirty.fits"][1])
+
+    for time in (1e300, 2.6e11, 0, -1e300):
+        path = s.fresh()
+        put(path, "", "TIME", lambda t: t.__setitem__(Ellipsis, time))
+        given = headers("times of %g" % time, path)
+        s.must(given and not {"DATE-OBS", "MJD-OBS", "TIMESYS"} & set(given[1]), "times of %g: no date" % time)
+    for width in (np.nan, np.inf, -np.inf, 1e300, 1e10):
+        path = s.fresh()
+        put(path, "SPECTRAL_WINDOW", "CHAN_WIDTH", lambda w: w.__setitem__(Ellipsis, width))
+        given = headers("channels %g Hz wide" % width, path)
+        s.must(given and given[1]["CRVAL3"] == 1.06e9 and given[1]["CDELT3"] == 0.12e9,
+               "channels %g Hz wide: %s" % (width, given and given[1].get("CRVAL3")))
+    for hz in (1e-300, 1e-30):
+        path = s.fresh()
+        put(path, "SPECTRAL_WINDOW", "CHAN_FREQ", lambda f: f.__setitem__(Ellipsis, hz))
+        given = s.images("frequencies of %g" % hz, "-make-psf", path)
+        s.must(given and "resolution:" not in given[0] and given[0].count("no beam:") == 1, "frequencies of %g: the log" % hz)
+
+
+def check_twice(s):
+    """A set that is given twice counts twice, and that is told, whatever it is called."""
+    good, link = s.made("good.ms", *SET), s.path("link.ms")
+    os.symlink(good, link)
+    for other in (good, good + "/", link, os.path.relpath(good, s.out)):
+        given = s.images("a set twice", good, other)
+        s.must(given and "the same Measurement Set, which counts twice" in given[0], "a set twice, as %s" % other)
+    given = s.images("sets alike", good, s.fresh())
+    s.must(given and "same Measurement Set" not in given[0], "sets alike")
+
+
 main(Extremes, globals())
