@@ -144,6 +144,14 @@ int ccc_table_resync(ccc_table *t);
  * NULL. */
 int ccc_table_is_root(const ccc_table *t);
 
+/*
+ * ccc_table_parts - the tables that hold the rows: the table itself, the one that it refers to, or, of a concatenation
+ * such as a multi-MS, several.
+ * Returned: *names [*n]  paths; one block of memory, freed by one ccc_free; NULL on failure
+ * Returns:  0, CCC_ENOMEM
+ */
+int ccc_table_parts(const ccc_table *t, char ***names, int64_t *n);
+
 /* ccc_table_path - the table's directory, absolute. Borrowed, valid until ccc_table_close; "" for NULL. */
 const char *ccc_table_path(const ccc_table *t);
 

@@ -165,8 +165,21 @@ int64_t ccc::file_size(const std::string &path)
     return ::stat(path.c_str(), &info) == 0 ? static_cast<int64_t>(info.st_size) : -1;
 }
 
+void ccc::check_kinds(const std::string &real, const std::string &shown)
+{
+    std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(real.c_str()), ::closedir);
+    if (!dir) throw Failure(CCC_EFAILED, shown + ": " + std::strerror(errno));
+    while (const dirent *e = ::readdir(dir.get())) {
+        struct stat info;
+        if (std::strncmp(e->d_name, "table.", 6) != 0) continue;
+        if (::fstatat(::dirfd(dir.get()), e->d_name, &info, 0) == 0 && !S_ISREG(info.st_mode))
+            throw Failure(CCC_EFAILED, "truncated or corrupt: " + shown + "/" + e->d_name + " (not a plain file)");
+    }
+}
+
 void ccc::check_files(const std::string &real, const std::string &shown)
 {
+    check_kinds(real, shown);
     const ManagerList managers = managers_of_file(real);
     std::vector<std::string> names{"table.dat"};
     std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(real.c_str()), ::closedir);

@@ -228,7 +228,11 @@ template <class To, class From> To converted(From v)
 /* Returns the size of a file, -1 where there is none. */
 int64_t file_size(const std::string &path);
 
-/* Fails where a file of the table in directory `real` is shorter than it says; `shown` is its name in messages. */
+/* Fails where one of the table's files is none, but a FIFO or a device: opening it would wait for ever. */
+void check_kinds(const std::string &real, const std::string &shown);
+
+/* As check_kinds; and where a file of the table in directory `real` is shorter than it says; `shown` is its name in
+ * messages. */
 void check_files(const std::string &real, const std::string &shown);
 
 /* As check_files, of the files that hold the tiles of an open table whose storage managers these are. */

@@ -3,6 +3,7 @@
 #include "casacore_internal.hpp"
 
 #include <numeric>
+#include <set>
 
 #include <casacore/ms/MSSel/MSSelection.h>
 #include <casacore/ms/MeasurementSets/MeasurementSet.h>
@@ -35,22 +36,48 @@ void give_rows(const std::vector<int64_t> &values, int64_t **rows, int64_t *n_ro
 }
 
 /*
- * Opens the subtables that are there as the set is: a MeasurementSet would lock those that it opens itself, and finds
- * these in casacore's cache as long as the handles live. It does not open all, so one that is missing is its to miss.
+ * Names to casacore, while it lives, the subtables that expressions are about, and no others: a MeasurementSet opens
+ * all that its keywords name, and fails where one is gone or damaged that nobody asks about. The keywords are those of
+ * the open table in memory, which has no cause to write them meanwhile.
+ *
+ * The subtables are opened as the set is: a MeasurementSet would lock those that it opens itself, and finds these in
+ * casacore's cache as long as the handles live.
  */
-std::vector<cc::Table> open_subtables(const ccc_table *ms)
-{
-    std::vector<cc::Table> subtables;
-    const cc::TableRecord &keys = ms->table.keywordSet();
-    for (cc::uInt i = 0; i < keys.nfields(); i++) {
-        if (keys.dataType(i) != cc::TpTable) continue;
-        const cc::String name = keys.tableAttributes(keys.name(i)).name();
-        if (file_size(name + "/table.dat") >= 0)
-            subtables.push_back(
-                cc::Table(name, lock_option(ms->mode, ms->lock), cc::Table::Old, tile_option(ms->mode)));
+class NeededSubtables {
+  public:
+    explicit NeededSubtables(ccc_table *ms)
+        : keywords(const_cast<cc::TableRecord &>(ms->table.keywordSet())), all(keywords)
+    {
+        static const std::set<std::string> needed{"ANTENNA",     "DATA_DESCRIPTION", "FIELD",
+                                                  "OBSERVATION", "POLARIZATION",     "SPECTRAL_WINDOW"};
+        try {
+            for (cc::uInt i = 0; i < all.nfields(); i++) {
+                if (all.dataType(i) != cc::TpTable) continue;
+                const cc::String name = all.tableAttributes(all.name(i)).name();
+                if (needed.count(all.name(i)) == 0 || file_size(name + "/table.dat") < 0) {
+                    keywords.removeField(all.name(i));
+                    continue;
+                }
+                check_files(name, name);
+                open.push_back(cc::Table(name, lock_option(ms->mode, ms->lock), cc::Table::Old, tile_option(ms->mode)));
+            }
+        } catch (...) {
+            keywords = all;
+            throw;
+        }
     }
-    return subtables;
-}
+    NeededSubtables(const NeededSubtables &) = delete;
+    NeededSubtables &operator=(const NeededSubtables &) = delete;
+    ~NeededSubtables()
+    {
+        keywords = all;
+    }
+
+  private:
+    cc::TableRecord &keywords;
+    const cc::TableRecord all;
+    std::vector<cc::Table> open;
+};
 
 /* One of CASA's expressions, and where MSSelection takes it. */
 struct Expression {
@@ -97,7 +124,7 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
                                    {"antenna", expressions->antenna, &cc::MSSelection::setAntennaExpr},
                                    {"uvrange", expressions->uvrange, &cc::MSSelection::setUvDistExpr},
                                    {"time", expressions->time, &cc::MSSelection::setTimeExpr}};
-        const std::vector<cc::Table> subtables = open_subtables(ms);
+        const NeededSubtables subtables(ms);
         const cc::MeasurementSet set(ms->table);
         std::vector<ccc_chan_range> chosen;
         cc::TableExprNode condition;

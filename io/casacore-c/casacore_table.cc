@@ -256,6 +256,18 @@ int ccc_table_is_root(const ccc_table *t)
     return is;
 }
 
+int ccc_table_parts(const ccc_table *t, char ***names, int64_t *n)
+{
+    *names = nullptr;
+    *n = 0;
+    return guarded(t, nullptr, [&] {
+        std::vector<std::string> parts;
+        for (const cc::String &name : t->table.getPartNames()) parts.push_back(shown_name(t, name));
+        *names = block_of(parts);
+        *n = static_cast<int64_t>(parts.size());
+    });
+}
+
 const char *ccc_table_path(const ccc_table *t)
 {
     return t ? t->path.c_str() : "";

@@ -13,9 +13,6 @@ enum {
     MAX_SPARSE = 8   /* .. with all rows between them, where those are up to this many times as many */
 };
 
-/* No baseline is longer than this; beyond it the squares of coordinates overflow. */
-static const double MAX_UVW_M = 1e12;
-
 /* ---- Read ---- */
 
 /* Returns the next planned stretch of rows of a group, NULL behind the last; *i, 0 at first, keeps the place. */
@@ -254,7 +251,8 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
             r->dropped.autocorrelation += n_chan;
         } else if (!keep_flagged && w->flag_row[i]) {
             r->dropped.flag_row += n_chan;
-        } else if (!(fabs(uvw[0]) < MAX_UVW_M && fabs(uvw[1]) < MAX_UVW_M && fabs(uvw[2]) < MAX_UVW_M)) {
+        } else if (!(fabs(uvw[0]) < MSI_MS_MAX_UVW_M && fabs(uvw[1]) < MSI_MS_MAX_UVW_M &&
+                     fabs(uvw[2]) < MSI_MS_MAX_UVW_M)) {
             r->dropped.uvw_not_finite += n_chan;
         } else if (!length_selected(&r->selection, uvw)) {
             r->dropped.uv_limits += n_chan;

@@ -10,6 +10,9 @@ enum {
     MSI_MS_MAX_GROUPS = 256    /* pairs of setup and field among them */
 };
 
+/* No baseline is longer than this; beyond it the squares of coordinates overflow. */
+#define MSI_MS_MAX_UVW_M 1e12
+
 /* A buffer holds the arrays of one block of the caller. */
 struct msi_ms_buffer {
     struct msi_ms_buffer *next;
@@ -60,7 +63,15 @@ struct msi_ms_reader {
     msi_ms_group group[MSI_MS_MAX_GROUPS];
     msi_ms_raw raw;
     struct msi_ms_buffer *buffers;
+    struct msi_ms_crew *crew; /* borrowed: its processes have the tables open, and read; NULL: this process does */
+    int64_t crew_opening;     /* which of the crew's openings this reader is of */
 };
+
+/* msi_ms_reader_make - a reader of sets that are not opened yet. Returns: 0, MSI_ENOMEM. */
+int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path);
+
+/* msi_ms_reader_list - fill spw[n_spw] from the sets' setups. Returns: 0, MSI_ENOMEM. */
+int msi_ms_reader_list(msi_ms_reader *r);
 
 /*
  * msi_ms_block_read - read the planned rows of a group, leave out those that are to be left out, and fill the block.

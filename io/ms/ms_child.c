@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,15 +27,14 @@ enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */
 static void set_up_child(const msi_child *c)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXFSZ};
+    static const int by_default[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF, SIGXCPU, SIGCHLD};
     struct sigaction action;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
     action.sa_handler = SIG_IGN;
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) sigaction(ignored[i], &action, NULL);
     action.sa_handler = SIG_DFL;
-    sigaction(SIGABRT, &action, NULL);
-    sigaction(SIGXCPU, &action, NULL);
-    sigaction(SIGCHLD, &action, NULL);
+    for (size_t i = 0; i < sizeof by_default / sizeof *by_default; i++) sigaction(by_default[i], &action, NULL);
     struct rlimit limit = {0, 0};
     setrlimit(RLIMIT_CORE, &limit);
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -49,7 +49,8 @@ static void set_up_child(const msi_child *c)
     if (!d) return;
     for (const struct dirent *e; (e = readdir(d));) {
         const int fd = atoi(e->d_name);
-        if (fd > STDERR_FILENO && fd != c->socket && fd != c->output_fd && fd != dirfd(d)) close(fd);
+        const int is_kept = fd == c->socket || fd == c->output_fd || fd == dirfd(d);
+        if (fd > STDERR_FILENO && !is_kept) close(fd);
     }
     closedir(d);
 }
@@ -57,20 +58,57 @@ static void set_up_child(const msi_child *c)
 int msi_child_fork(msi_child *c, const char *what, int *is_child)
 {
     int ends[2];
-    *c = (msi_child){0, -1, -1};
+    *c = MSI_CHILD_NONE;
     *is_child = 0;
     c->output_fd = memfd_create("msimage", MFD_CLOEXEC);
-    if (c->output_fd < 0) return msi_error_set(MSI_EOUTPUT, "a file in memory: %s", strerror(errno));
+    if (c->output_fd < 0) return msi_error_set(MSI_ENOMEM, "a file in memory: %s", strerror(errno));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return msi_error_set(MSI_EOUTPUT, "a socket to a process %s: %s", what, strerror(errno));
+        return msi_error_set(MSI_ENOMEM, "a socket to a process %s: %s", what, strerror(errno));
     const pid_t pid = fork();
     c->socket = ends[pid == 0];
     close(ends[pid != 0]);
-    if (pid < 0) return msi_error_set(MSI_EOUTPUT, "a process %s: %s", what, strerror(errno));
+    if (pid < 0) return msi_error_set(MSI_ENOMEM, "no process %s can be started: %s", what, strerror(errno));
     c->pid = pid;
     *is_child = pid == 0;
     if (*is_child) set_up_child(c);
     return MSI_OK;
+}
+
+/* ---- The child's limits ---- */
+
+#ifdef __SANITIZE_ADDRESS__ /* its shadow takes terabytes of address space */
+enum { LIMITS_MEMORY = 0 };
+#else
+enum { LIMITS_MEMORY = 1 };
+#endif
+
+int msi_child_limit_memory(int64_t bytes)
+{
+    long long n_page;
+    struct rlimit limit;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f) return 0;
+    const int got = fscanf(f, "%lld", &n_page);
+    fclose(f);
+    if (!LIMITS_MEMORY || got != 1 || getrlimit(RLIMIT_AS, &limit) != 0) return 0;
+    const rlim_t now = (rlim_t)n_page * (rlim_t)sysconf(_SC_PAGESIZE);
+    if ((rlim_t)bytes > RLIM_INFINITY - now || now + (rlim_t)bytes >= limit.rlim_cur) return 0;
+    limit.rlim_cur = now + (rlim_t)bytes;
+    return setrlimit(RLIMIT_AS, &limit) == 0;
+}
+
+static int is_watched;
+
+void msi_child_watch(void)
+{
+    is_watched = 1;
+}
+
+void msi_child_progress(double cpu_s)
+{
+    if (!is_watched) return;
+    const struct itimerval until = {.it_value = {.tv_sec = (time_t)cpu_s + 1}};
+    setitimer(ITIMER_PROF, &until, NULL);
 }
 
 /* ---- Messages ---- */
@@ -88,6 +126,12 @@ int msi_child_receive(const msi_child *c, void *message, size_t size)
     return n == (ssize_t)size ? 0 : -1;
 }
 
+void msi_child_doze(const msi_child *c)
+{
+    struct pollfd fd = {.fd = c->socket, .events = POLLIN};
+    poll(&fd, 1, LOOK_MS);
+}
+
 int msi_child_await(const msi_child *c, int wait, void *message, size_t size, int *got)
 {
     for (;;) {
@@ -95,8 +139,7 @@ int msi_child_await(const msi_child *c, int wait, void *message, size_t size, in
         const int is_empty = n < 0 && (errno == EAGAIN || errno == EINTR);
         *got = n == (ssize_t)size ? 1 : is_empty ? 0 : -1;
         if (*got || !wait) return MSI_OK;
-        struct pollfd fd = {.fd = c->socket, .events = POLLIN};
-        poll(&fd, 1, LOOK_MS);
+        msi_child_doze(c);
         MSI_TRY(msi_interrupt_check());
     }
 }
@@ -138,6 +181,14 @@ int msi_child_end_text(msi_child *c, const char *path, const char *what, char *t
     waitpid(c->pid, &wait_status, 0);
     c->pid = 0;
     msi_child_status_text(c->output_fd, wait_status, path, what, text, size);
+    return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+}
+
+int msi_child_wait(msi_child *c)
+{
+    int wait_status = 0;
+    waitpid(c->pid, &wait_status, 0);
+    c->pid = 0;
     return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Process k of n reads the blocks k, k + n, .. into slots of memory that all share, in turn; messages say which are
- * full and which are free. So blocks come in the order of one reader, whatever the processes' speeds.
+ * Process k of n reads the blocks k, k + n, .. into slots of memory that it shares with the parent, in turn; messages
+ * say which are full and which are free. So blocks come in the order of one reader, whatever the processes' speeds.
+ * What a process says is checked, as a damaged set may have damaged the process that reads it.
  */
 #include "io/ms/ms_crew.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,41 +17,29 @@
 #include <unistd.h>
 
 #include "core/interrupt.h"
+#include "core/log.h"
 #include "core/memory.h"
-#include "core/status.h"
-#include "io/ms/ms_block.h"
-#include "io/ms/ms_child.h"
+#include "core/progress.h"
+#include "io/ms/ms_crew_process.h"
+#include "io/ms/ms_description.h"
+#include "io/ms/ms_paths.h"
 
-enum { SLOTS = 4 }; /* each process has so many */
+/* What libraries and buffers of blocks take beside what grows with the sets; and what grows, some 100 bytes a row of at
+ * least 24 bytes, with room to spare. */
+static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 
-/* A slot has so much address space, of which only what a block touches becomes memory. */
-static const int64_t SLOT_BYTES = (int64_t)16 << 20;
+/* A slot holds a block of about 2 MB, or a row of more: at 13 bytes a value, one of 80 million values. */
+static const int64_t LARGEST_SLOT = (int64_t)1 << 30, LEAST_SLOT = (int64_t)4 << 20;
 
-typedef enum request_kind { OPEN, BEGIN, FREED } request_kind;
-
-/* The parent sends requests to a process. */
-typedef struct request {
-    request_kind kind;
-    int64_t interval_begin, interval_end; /* OPEN */
-} request;
-
-typedef enum reply_kind { OPENED, BLOCK, END, FAILED } reply_kind;
-
-/* A process sends replies to the parent. */
-typedef struct reply {
-    reply_kind kind;
-    int64_t n_row;    /* OPENED: all selected; BLOCK: its own */
-    int64_t n_sample; /* OPENED */
-    int set, data_desc_id, field_id;
-    msi_ms_dropped dropped; /* on the way to this block */
-    int status;             /* FAILED */
-    char message[MSI_MESSAGE_BYTES];
-} reply;
+/* The slots begin a page behind what is shared beside them. */
+static const int64_t SLOTS_AT = 4096;
+_Static_assert(sizeof(msi_crew_shared) <= 4096, "they begin behind it");
 
 /* The parent's view of a process. */
 typedef struct worker {
     msi_child child;
-    struct msi_ms_buffer slot[SLOTS];
+    char *slots; /* [MSI_CREW_SLOTS][slot_bytes] of the crew's */
+    struct msi_ms_buffer slot[MSI_CREW_SLOTS];
     int64_t n_taken; /* blocks, since BEGIN */
 } worker;
 
@@ -59,137 +49,64 @@ struct msi_ms_crew {
     msi_ms_selection selection;
     int n_worker;
     worker *worker;
-    char *slots; /* [n_worker][SLOTS][SLOT_BYTES] */
-    int64_t n_slot_bytes;
-    msi_ms_reader *reader; /* whose blocks are read */
-    int64_t n_block;       /* taken so far */
-    int lender;            /* the process whose block the caller has; -1: none */
+    int64_t number, opening; /* of the last request that is answered; of the last OPEN */
+    char *slots;             /* mapped, of all processes */
+    int64_t slot_bytes, n_mapped;
+    int is_reading, is_at_end;
+    int64_t n_block; /* taken so far */
+    int lender;      /* the process whose block the caller has; -1: none */
 };
 
-/* ---- Both sides ---- */
+/* ---- Start ---- */
 
-/* Gives the next bytes of a slot, aligned as any array may need. */
-static void *take_bytes(char *slot, int64_t *at, int64_t bytes)
+static void limit_process(msi_crew_process *p)
 {
-    void *room = slot + *at;
-    *at += (bytes + 63) / 64 * 64;
-    return room;
+    const int64_t bytes = msi_ms_paths_bytes(p->paths, p->n_path), allowed = msi_memory_limit();
+    const int64_t by_size =
+        bytes < (INT64_MAX - LEAST_BYTES) / TIMES_SIZE ? LEAST_BYTES + TIMES_SIZE * bytes : INT64_MAX;
+    const int64_t by_user = allowed > LEAST_BYTES ? allowed : LEAST_BYTES;
+    const int64_t most = by_size < by_user ? by_size : by_user;
+    msi_memory_limit_set(most < INT64_MAX / 2 ? msi_memory_in_use() + most : most);
+    p->is_limit_by_size = msi_child_limit_memory(most) && by_size <= by_user;
+    msi_child_watch();
 }
 
-/* Lays a slot's arrays out for the largest block of the reader. Returns 0 where they do not fit. */
-static int lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r)
+/* Maps the slots, of which only what blocks touch becomes memory: of a size for any row, or for what can be had. */
+static int map_slots(msi_ms_crew *crew)
 {
-    int64_t n_row = 0, n_sample = 0;
-    for (int i = 0; i < r->n_set; i++)
-        for (int k = 0; k < r->set[i].n_setup; k++) {
-            const msi_ms_setup *s = &r->set[i].setup[k];
-            if (s->n_chan == 0) continue;
-            const int64_t n = s->block_rows * s->n_span * s->n_corr;
-            n_row = s->block_rows > n_row ? s->block_rows : n_row;
-            n_sample = n > n_sample ? n : n_sample;
-        }
-    *b = (struct msi_ms_buffer){.n_row_allocated = n_row, .n_sample_allocated = n_sample};
-    if (n_row > SLOT_BYTES / 64 || n_sample > SLOT_BYTES / 16) return 0;
-    int64_t at = 0;
-    b->ms_row = take_bytes(slot, &at, n_row * (int64_t)sizeof *b->ms_row);
-    b->time_s = take_bytes(slot, &at, n_row * (int64_t)sizeof *b->time_s);
-    b->uvw_m = take_bytes(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
-    b->data = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->data);
-    b->weight = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->weight);
-    b->flag = take_bytes(slot, &at, n_sample);
-    return at <= SLOT_BYTES;
-}
-
-/* ---- A process ---- */
-
-/* A process's view of itself. */
-typedef struct process {
-    const msi_child *parent;
-    int part, n_part;
-    char *slots; /* [SLOTS][SLOT_BYTES] */
-} process;
-
-/* Where the parent is gone there is nothing left to do. */
-static void send_reply(const process *p, const reply *answer)
-{
-    if (msi_child_send(p->parent, answer, sizeof *answer) != 0) _exit(1);
-}
-
-static void send_failure(const process *p, int status)
-{
-    reply answer = {.kind = FAILED, .status = status};
-    snprintf(answer.message, sizeof answer.message, "%s", msi_error_get());
-    send_reply(p, &answer);
-}
-
-static void recv_request(const process *p, request *q)
-{
-    if (msi_child_receive(p->parent, q, sizeof *q) != 0) _exit(0);
-}
-
-static int read_all(const process *p, msi_ms_reader *r)
-{
-    struct msi_ms_buffer buffer[SLOTS];
-    for (int i = 0; i < SLOTS; i++)
-        if (!lay_out(&buffer[i], p->slots + i * SLOT_BYTES, r))
-            return msi_error_set(MSI_EINTERNAL, "a block is too large to hand over");
-    for (int64_t n_full = 0, n_freed = 0;; n_full++) {
-        request q;
-        for (; n_full - n_freed == SLOTS; n_freed++) recv_request(p, &q);
-        msi_ms_block block = {.buffer = &buffer[n_full % SLOTS]};
-        int is_end;
-        memset(&r->dropped, 0, sizeof r->dropped);
-        MSI_TRY(msi_ms_reader_next_of(r, p->part, p->n_part, &block, &is_end));
-        send_reply(p, &(reply){.kind = is_end ? END : BLOCK,
-                               .n_row = block.n_row,
-                               .set = block.set,
-                               .data_desc_id = block.data_desc_id,
-                               .field_id = block.field_id,
-                               .dropped = r->dropped});
-        /* The parent frees what is still full before its next request. */
-        for (; is_end && n_freed < n_full; n_freed++) recv_request(p, &q);
-        if (is_end) return MSI_OK;
+    void *p = MAP_FAILED;
+    for (int64_t bytes = LARGEST_SLOT; p == MAP_FAILED && bytes >= LEAST_SLOT; bytes /= 4) {
+        crew->slot_bytes = bytes;
+        crew->n_mapped = SLOTS_AT + crew->n_worker * MSI_CREW_SLOTS * bytes;
+        p = mmap(NULL, (size_t)crew->n_mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                 0);
     }
+    if (p == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory to share with readers: %s", strerror(errno));
+    crew->slots = p;
+    for (int k = 0; k < crew->n_worker; k++)
+        crew->worker[k].slots = crew->slots + k * MSI_CREW_SLOTS * crew->slot_bytes;
+    return MSI_OK;
 }
-
-static _Noreturn void serve(const process *p, const msi_ms_crew *crew, pid_t parent)
-{
-    msi_ms_reader *r = NULL;
-    int status = MSI_OK;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    for (;;) {
-        request q;
-        recv_request(p, &q);
-        if (q.kind == OPEN) {
-            msi_ms_selection selection = crew->selection;
-            selection.interval_begin = q.interval_begin;
-            selection.interval_end = q.interval_end;
-            msi_ms_reader_free(r);
-            r = NULL;
-            status = msi_ms_reader_open(&r, crew->paths, crew->n_path, &selection);
-            if (status == MSI_OK) send_reply(p, &(reply){.kind = OPENED, .n_row = r->n_row, .n_sample = r->n_sample});
-        } else if (q.kind == BEGIN) {
-            status = read_all(p, r);
-        }
-        if (status != MSI_OK) {
-            send_failure(p, status);
-            while (msi_child_receive(p->parent, &q, sizeof q) == 0) continue;
-            _exit(1);
-        }
-    }
-}
-
-/* ---- The parent ---- */
 
 static int start_worker(msi_ms_crew *crew, int k)
 {
     int is_child;
     const pid_t self = getpid();
-    MSI_TRY(msi_child_fork(&crew->worker[k].child, "to read with", &is_child));
+    msi_child *child = &crew->worker[k].child;
+    MSI_TRY(msi_child_fork(child, "to read with", &is_child));
     if (is_child) {
-        const process p = {&crew->worker[k].child, k, crew->n_worker, crew->slots + k * SLOTS * SLOT_BYTES};
-        serve(&p, crew, self);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != self) _exit(1);
+        msi_crew_process p = {.parent = child,
+                              .paths = crew->paths,
+                              .n_path = crew->n_path,
+                              .selection = crew->selection,
+                              .shared = crew->shared,
+                              .slots = crew->worker[k].slots,
+                              .slot_bytes = crew->slot_bytes,
+                              .is_first = k == 0};
+        limit_process(&p);
+        msi_crew_process_run(&p);
     }
     return MSI_OK;
 }
@@ -202,18 +119,18 @@ int msi_ms_crew_start(msi_ms_crew **out, const char *const *paths, int n_path, c
     MSI_TRY(msi_alloc(&crew, 1, sizeof *crew, "processes to read with"));
     *crew =
         (msi_ms_crew){.paths = paths, .n_path = n_path, .selection = *selection, .n_worker = n_process, .lender = -1};
-    crew->n_slot_bytes = n_process * SLOTS * SLOT_BYTES;
     int status = msi_alloc(&crew->worker, n_process, sizeof *crew->worker, "processes to read with");
-    if (status == MSI_OK) {
-        for (int k = 0; k < n_process; k++) crew->worker[k].child = (msi_child){0, -1, -1};
-        void *p = mmap(NULL, (size_t)crew->n_slot_bytes, PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p == MAP_FAILED)
-            status = msi_error_set(MSI_ENOMEM, "memory to share with readers: %s", strerror(errno));
-        else
-            crew->slots = p;
+    if (status != MSI_OK) crew->n_worker = 0;
+    for (int k = 0; k < crew->n_worker; k++) crew->worker[k].child = MSI_CHILD_NONE;
+    if (status == MSI_OK) status = map_slots(crew);
+    for (int k = 0; k < crew->n_worker && status == MSI_OK; k++) {
+        status = start_worker(crew, k);
+        if (status == MSI_OK || k == 0) continue;
+        msi_log_warning("%s; %d read%s", msi_error_get(), k, k == 1 ? "s" : "");
+        msi_child_close(&crew->worker[k].child);
+        crew->n_worker = k;
+        status = MSI_OK;
     }
-    for (int k = 0; k < n_process && status == MSI_OK; k++) status = start_worker(crew, k);
     if (status != MSI_OK) {
         msi_ms_crew_free(crew);
         return status;
@@ -222,102 +139,208 @@ int msi_ms_crew_start(msi_ms_crew **out, const char *const *paths, int n_path, c
     return MSI_OK;
 }
 
-void msi_ms_crew_open(msi_ms_crew *crew, int64_t interval_begin, int64_t interval_end)
+/* ---- Replies ---- */
+
+static int claim(const msi_ms_crew *crew, const char *what)
 {
-    const request open = {OPEN, interval_begin, interval_end};
-    for (int k = 0; k < crew->n_worker; k++) msi_child_send(&crew->worker[k].child, &open, sizeof open);
+    return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: a process that reads it %s", crew->paths[0], what);
 }
 
-/* Waits for the next reply of a process; *is_gone where it has ended. */
-static int recv_reply(const worker *w, reply *answer, int *is_gone)
+/* Says why a process has ended that was to answer. */
+static int take_end(const msi_ms_crew *crew, worker *w)
 {
-    int got;
-    MSI_TRY(msi_child_await(&w->child, 1, answer, sizeof *answer, &got));
-    *is_gone = got < 0;
+    const int signal_number = msi_child_wait(&w->child);
+    char what[128];
+    if (signal_number == SIGKILL)
+        return msi_error_about(msi_error_set(MSI_ENOMEM,
+                                             "%s: a process that reads was ended by signal 9 (Killed); for want of "
+                                             "memory?",
+                                             crew->paths[0]),
+                               "n_reader");
+    if (signal_number == SIGPROF) return claim(crew, "came to no end of one step in the time that a whole set takes");
+    if (signal_number == 0) return claim(crew, "has ended");
+    snprintf(what, sizeof what, "was ended by signal %d (%s)", signal_number, strsignal(signal_number));
+    return claim(crew, what);
+}
+
+/* Waits for the next reply of a process to the last request; earlier ones are answered no more. */
+static int recv_reply(const msi_ms_crew *crew, worker *w, msi_crew_reply *answer)
+{
+    for (int got = 0; got == 0 || answer->number != crew->number;) {
+        MSI_TRY(msi_child_await(&w->child, 0, answer, sizeof *answer, &got));
+        if (got < 0) return take_end(crew, w);
+        if (got > 0) continue;
+        if (!crew->is_reading) msi_progress_at(crew->shared->opened_ppm, 1000000);
+        msi_child_doze(&w->child);
+        MSI_TRY(msi_interrupt_check());
+    }
+    if (answer->kind != MSI_CREW_FAILED) return MSI_OK;
+    answer->message[sizeof answer->message - 1] = 0;
+    if (answer->status >= MSI_OK || answer->status < MSI_EARGUMENT || !*answer->message)
+        return claim(crew, "fails without saying why");
+    return msi_error_set(answer->status, "%s", answer->message);
+}
+
+static void send_all(msi_ms_crew *crew, msi_crew_request *q)
+{
+    q->number = ++crew->number;
+    q->n_part = crew->n_worker;
+    for (q->part = 0; q->part < crew->n_worker; q->part++) msi_child_send(&crew->worker[q->part].child, q, sizeof *q);
+}
+
+/* ---- Open ---- */
+
+/* Takes what the first process has found, of which it says the length and the hash: from a copy, which stays as it is.
+ */
+static int take_description(msi_ms_crew *crew, const msi_crew_reply *answer, msi_ms_reader **reader)
+{
+    char *bytes;
+    const int64_t n = answer->n_byte;
+    if (n < 1 || n > MSI_CREW_SLOTS * crew->slot_bytes) return claim(crew, "has found what cannot be");
+    MSI_TRY(msi_alloc(&bytes, n, 1, "what the sets hold"));
+    memcpy(bytes, crew->worker[0].slots, (size_t)n);
+    const int status = msi_crew_hash(bytes, n) == answer->hash
+                           ? msi_ms_description_unpack(reader, crew->paths, crew->n_path, bytes, n)
+                           : claim(crew, "has found what cannot be");
+    msi_free(bytes);
+    return status;
+}
+
+int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_reader **reader)
+{
+    msi_crew_request open = {.kind = MSI_CREW_OPEN, .opening = *opening};
+    msi_crew_reply first, answer;
+    *reader = NULL;
+    crew->is_reading = 0;
+    crew->lender = -1;
+    crew->shared->opened_ppm = 0;
+    send_all(crew, &open);
+    crew->opening = crew->number;
+    MSI_TRY(recv_reply(crew, &crew->worker[0], &first));
+    if (first.kind != MSI_CREW_OPENED) return claim(crew, "answers what it was not asked");
+    for (int k = 1; k < crew->n_worker; k++) {
+        MSI_TRY(recv_reply(crew, &crew->worker[k], &answer));
+        if (answer.kind != MSI_CREW_OPENED || answer.n_byte != first.n_byte || answer.hash != first.hash)
+            return msi_error_set(MSI_EINPUT, "%s: changes while it is read", crew->paths[0]);
+    }
+    MSI_TRY(take_description(crew, &first, reader));
+    (*reader)->selection.coordinates_only = opening->coordinates_only;
+    (*reader)->selection.keep_flagged_rows = opening->keep_flagged_rows;
+    (*reader)->crew = crew;
+    (*reader)->crew_opening = crew->opening;
     return MSI_OK;
 }
 
-int msi_ms_crew_begin(msi_ms_crew *crew, msi_ms_reader *reader, int *reads)
+/* ---- Read ---- */
+
+/* Has the processes read all blocks of what they have open. */
+static int begin(msi_ms_crew *crew, msi_ms_reader *reader)
 {
-    *reads = 1;
+    struct msi_ms_buffer none;
+    const int64_t bytes = msi_crew_lay_out(&none, crew->worker[0].slots, reader);
+    if (bytes > crew->slot_bytes || bytes > msi_memory_limit() / (MSI_CREW_SLOTS * crew->n_worker))
+        return msi_error_about(msi_error_set(MSI_ENOMEM,
+                                             "the blocks of %d processes that read need %.3f GB; the limit is %.3f GB",
+                                             crew->n_worker, 1e-9 * MSI_CREW_SLOTS * crew->n_worker * (double)bytes,
+                                             1e-9 * (double)msi_memory_limit()),
+                               "n_reader");
     for (int k = 0; k < crew->n_worker; k++) {
-        reply answer;
-        int is_gone;
         worker *w = &crew->worker[k];
-        MSI_TRY(recv_reply(w, &answer, &is_gone));
-        if (is_gone || answer.kind != OPENED || answer.n_row != reader->n_row || answer.n_sample != reader->n_sample)
-            *reads = 0;
-        for (int i = 0; i < SLOTS; i++)
-            if (!lay_out(&w->slot[i], crew->slots + (k * SLOTS + i) * SLOT_BYTES, reader)) *reads = 0;
         w->n_taken = 0;
+        for (int i = 0; i < MSI_CREW_SLOTS; i++) msi_crew_lay_out(&w->slot[i], w->slots + i * crew->slot_bytes, reader);
     }
-    crew->reader = reader;
+    msi_crew_request request = {.kind = MSI_CREW_BEGIN};
+    send_all(crew, &request);
+    memset(&reader->dropped, 0, sizeof reader->dropped);
     crew->n_block = 0;
     crew->lender = -1;
-    const request begin = {.kind = BEGIN};
-    for (int k = 0; *reads && k < crew->n_worker; k++) msi_child_send(&crew->worker[k].child, &begin, sizeof begin);
+    crew->is_reading = 1;
+    crew->is_at_end = 0;
     return MSI_OK;
 }
 
-/* Makes the failure of a process that gave up, or has ended, the caller's. */
-static int take_failure(msi_ms_crew *crew, worker *w, const reply *answer, int is_gone)
+/* Frees a slot of the process. */
+static void send_freed(msi_ms_crew *crew, int k)
 {
-    char text[1024];
-    if (!is_gone) return msi_error_set(answer->status, "%s", answer->message);
-    const char *path = crew->n_path == 1 ? crew->paths[0] : "Measurement Sets";
-    const int by_signal = msi_child_end_text(&w->child, path, "a process that reads", text, sizeof text);
-    if (by_signal == SIGKILL)
-        return msi_error_about(msi_error_set(MSI_ENOMEM, "%s; for want of memory?", text), "n_reader");
-    return msi_error_set(MSI_EINPUT, "%s", text);
+    const msi_crew_request freed = {.kind = MSI_CREW_FREED, .number = crew->number};
+    msi_child_send(&crew->worker[k].child, &freed, sizeof freed);
 }
 
 /* Waits until each of the other processes has said, in its turn, that it is done. */
 static int recv_ends(msi_ms_crew *crew, int first)
 {
+    msi_crew_reply answer;
     for (int i = 1; i < crew->n_worker; i++) {
-        worker *w = &crew->worker[(first + i) % crew->n_worker];
-        reply answer;
-        int is_gone;
-        MSI_TRY(recv_reply(w, &answer, &is_gone));
-        if (is_gone || answer.kind != END) return take_failure(crew, w, &answer, is_gone);
+        MSI_TRY(recv_reply(crew, &crew->worker[(first + i) % crew->n_worker], &answer));
+        if (answer.kind != MSI_CREW_END) return claim(crew, "answers what it was not asked");
     }
+    crew->is_at_end = 1;
     return MSI_OK;
 }
 
-static void add_dropped(msi_ms_dropped *sum, const msi_ms_dropped *d)
+static int add_dropped(msi_ms_dropped *sum, const msi_ms_dropped *d)
 {
+    if (d->autocorrelation < 0 || d->flag_row < 0 || d->uvw_not_finite < 0 || d->uv_limits < 0) return 0;
     sum->autocorrelation += d->autocorrelation;
     sum->flag_row += d->flag_row;
     sum->uvw_not_finite += d->uvw_not_finite;
     sum->uv_limits += d->uv_limits;
+    return 1;
 }
 
-int msi_ms_crew_next(msi_ms_crew *crew, msi_ms_block *block)
+/* Checks that a block is one of the reader's, and that its rows are. */
+static int block_is_sound(const msi_ms_reader *r, const msi_crew_reply *a, const struct msi_ms_buffer *slot)
 {
-    const request freed = {.kind = FREED};
+    if (a->n_row < 0 || a->n_row > slot->n_row_allocated) return 0;
+    if (a->n_row == 0) return 1;
+    if (a->set < 0 || a->set >= r->n_set) return 0;
+    const msi_ms_set *set = &r->set[a->set];
+    if (a->data_desc_id < 0 || a->data_desc_id >= set->n_setup || a->field_id < 0 || a->field_id >= set->n_field)
+        return 0;
+    const msi_ms_setup *s = &set->setup[a->data_desc_id];
+    if (s->n_chan == 0 || a->n_row > s->block_rows || set->field[a->field_id].n_row == 0) return 0;
+    for (int64_t i = 0; i < a->n_row; i++) {
+        const double *uvw = slot->uvw_m + 3 * i;
+        if (slot->ms_row[i] < (i > 0 ? slot->ms_row[i - 1] + 1 : 0) || slot->ms_row[i] >= set->n_table_row) return 0;
+        if (!(fabs(uvw[0]) < MSI_MS_MAX_UVW_M && fabs(uvw[1]) < MSI_MS_MAX_UVW_M && fabs(uvw[2]) < MSI_MS_MAX_UVW_M))
+            return 0;
+    }
+    return 1;
+}
+
+int msi_ms_crew_next(msi_ms_crew *crew, msi_ms_reader *reader, msi_ms_block *block)
+{
     block->n_row = 0;
-    if (crew->lender >= 0) msi_child_send(&crew->worker[crew->lender].child, &freed, sizeof freed);
+    if (reader->crew_opening != crew->opening)
+        return msi_error_set(MSI_EINTERNAL, "a reader is read after its crew has opened the sets again");
+    if (!crew->is_reading) MSI_TRY(begin(crew, reader));
+    if (crew->lender >= 0) send_freed(crew, crew->lender);
     crew->lender = -1;
-    for (;; crew->n_block++) {
+    for (; !crew->is_at_end; crew->n_block++) {
         const int k = (int)(crew->n_block % crew->n_worker);
         worker *w = &crew->worker[k];
-        reply answer;
-        int is_gone;
-        MSI_TRY(recv_reply(w, &answer, &is_gone));
-        if (!is_gone && answer.kind == END) return recv_ends(crew, k);
-        if (is_gone || answer.kind != BLOCK) return take_failure(crew, w, &answer, is_gone);
-        add_dropped(&crew->reader->dropped, &answer.dropped);
-        struct msi_ms_buffer *slot = &w->slot[w->n_taken++ % SLOTS];
+        msi_crew_reply answer;
+        MSI_TRY(recv_reply(crew, w, &answer));
+        if (!add_dropped(&reader->dropped, &answer.dropped)) return claim(crew, "has counted what cannot be");
+        if (answer.kind == MSI_CREW_END) return recv_ends(crew, k);
+        struct msi_ms_buffer *slot = &w->slot[w->n_taken++ % MSI_CREW_SLOTS];
+        if (answer.kind != MSI_CREW_BLOCK || !block_is_sound(reader, &answer, slot))
+            return claim(crew, "has read what cannot be");
         if (answer.n_row == 0) {
-            msi_child_send(&w->child, &freed, sizeof freed);
+            send_freed(crew, k);
             continue;
         }
-        msi_ms_block_describe(crew->reader, answer.set, answer.data_desc_id, answer.field_id, slot, answer.n_row,
-                              block);
+        msi_ms_block_describe(reader, answer.set, answer.data_desc_id, answer.field_id, slot, answer.n_row, block);
         crew->lender = k;
         crew->n_block++;
         return MSI_OK;
     }
+    return MSI_OK;
+}
+
+void msi_ms_crew_rewind(msi_ms_crew *crew)
+{
+    crew->is_reading = 0;
 }
 
 int msi_ms_crew_size(const msi_ms_crew *crew)
@@ -328,14 +351,14 @@ int msi_ms_crew_size(const msi_ms_crew *crew)
 void msi_ms_crew_free(msi_ms_crew *crew)
 {
     if (!crew) return;
-    for (int k = 0; crew->worker && k < crew->n_worker; k++) {
+    for (int k = 0; k < crew->n_worker; k++) {
         msi_child *c = &crew->worker[k].child;
         msi_child_close(c);
         if (c->pid <= 0) continue;
         kill(c->pid, SIGKILL); /* it has nothing to lose */
         waitpid(c->pid, NULL, 0);
     }
-    if (crew->slots) munmap(crew->slots, (size_t)crew->n_slot_bytes);
+    if (crew->shared) munmap(crew->shared, (size_t)crew->n_mapped);
     msi_free(crew->worker);
     msi_free(crew);
 }

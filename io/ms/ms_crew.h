@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads the blocks of a reader in processes side by side, since threads cannot share casacore's tables. */
+/*
+ * Opens and reads sets in processes of their own: casacore ends the process, loops or takes any memory at some damaged
+ * sets, and threads cannot share its tables. The caller's process opens none.
+ */
 #ifndef MSI_IO_MS_CREW_H
 #define MSI_IO_MS_CREW_H
 
@@ -9,35 +12,36 @@ typedef struct msi_ms_crew msi_ms_crew;
 
 /*
  * msi_ms_crew_start - fork the processes, which wait. Before any thread is started.
- * Given:    paths [n_path], selection  borrowed until the crew is freed; n_process >= 1
+ * Given:    paths [n_path], selection  borrowed until the crew is freed
+ *           n_process  >= 1; where fewer can be had, fewer it is
  * Returned: *out, owned, freed by msi_ms_crew_free
- * Returns:  0, MSI_ENOMEM, MSI_EOUTPUT (no process to be had)
+ * Returns:  0, MSI_ENOMEM (no process to be had)
+ * Notes:    a process may take as much memory as msi_memory_limit says now, or as the files of the sets can need where
+ *           that is less, and some seconds of CPU time for each of its steps.
  */
 int msi_ms_crew_start(msi_ms_crew **out, const char *const *paths, int n_path, const msi_ms_selection *selection,
                       int n_process);
 
-/*
- * msi_ms_crew_open - tell them to open the sets, which they do while the caller does so too; again for another
- * interval. Timesteps [begin, end) take the place of the selection's.
- */
-void msi_ms_crew_open(msi_ms_crew *crew, int64_t interval_begin, int64_t interval_end);
+/* An opening is what of the crew's selection is another from one opening of the sets to the next; see there. */
+typedef struct msi_ms_opening {
+    int64_t interval_begin, interval_end;
+    int may_be_empty, coordinates_only, keep_flagged_rows;
+} msi_ms_opening;
 
 /*
- * msi_ms_crew_begin - have them read all blocks.
- * Given:    reader  opened with the same selection and interval; borrowed until the last block
- * Returned: *reads  0 where they cannot: not all have found what the reader has, or a block is too large to hand over;
- *           then the crew is of no more use
- * Returns:  0, MSI_EINTERRUPTED
+ * msi_ms_crew_open - open the sets; what was opened before is read no more.
+ * Returned: *reader  owned, freed by msi_ms_reader_free, also after the crew. Its msi_ms_reader_next gives the blocks
+ * that the processes read, in the order of one reader, until the crew is freed or opens again Returns:  as
+ * msi_ms_reader_open; MSI_EINPUT too where a process was ended by what it read, or found what cannot be; MSI_ENOMEM
+ * (about "n_reader") where one was killed
  */
-int msi_ms_crew_begin(msi_ms_crew *crew, msi_ms_reader *reader, int *reads);
+int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_reader **reader);
 
-/*
- * msi_ms_crew_next - as msi_ms_reader_next of the reader given to msi_ms_crew_begin, and in the same order: the same
- * blocks, counts of what is dropped, and errors. The block before is given back.
- * Returns: as msi_ms_reader_next; MSI_ENOMEM (about "n_reader") where a process was killed, MSI_EINPUT where one has
- * ended otherwise
- */
-int msi_ms_crew_next(msi_ms_crew *crew, msi_ms_block *block);
+/* msi_ms_crew_next - msi_ms_reader_next of the reader that was opened last. The block before is given back. */
+int msi_ms_crew_next(msi_ms_crew *crew, msi_ms_reader *reader, msi_ms_block *block);
+
+/* msi_ms_crew_rewind - the next block is the first. */
+void msi_ms_crew_rewind(msi_ms_crew *crew);
 
 /* msi_ms_crew_size - how many processes; 0 for NULL. */
 int msi_ms_crew_size(const msi_ms_crew *crew);

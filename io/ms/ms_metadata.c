@@ -8,6 +8,8 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_child.h"
+#include "io/ms/ms_paths.h"
 
 int msi_ms_failed(int ccc_status)
 {
@@ -26,11 +28,36 @@ int msi_ms_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *
     return MSI_OK;
 }
 
+/* Refuses a multi-MS, whose rows lie in other sets, by their names. */
+static int check_parts(const msi_ms_set *set)
+{
+    char **names, text[2048] = "";
+    int64_t n;
+    size_t used = 0;
+    MSI_CCC(ccc_table_parts(set->table, &names, &n));
+    for (int64_t i = 0; i < n && n > 1 && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? " " : "", names[i]);
+    ccc_free(names);
+    if (n <= 1) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: a multi-MS, which is not read as one; give its %lld members instead: %s%s",
+                         set->path, (long long)n, text, used < sizeof text ? "" : "..");
+}
+
 int msi_ms_set_open(msi_ms_set *set)
 {
     if (set->table) return MSI_OK;
     MSI_CCC(ccc_table_open(&set->table, set->path, CCC_READ, CCC_LOCK_NONE));
-    return MSI_OK;
+    return check_parts(set);
+}
+
+/* Every row of these tables takes bytes of their files: a number of rows that cannot be would be read for hours. */
+static int check_rows(const ccc_table *t)
+{
+    const char *path = ccc_table_path(t);
+    const int64_t n = ccc_table_n_row(t), bytes = msi_ms_paths_bytes(&path, 1);
+    if (n <= bytes) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s/table.dat (%lld rows, but %lld bytes of files)", path,
+                         (long long)n, (long long)bytes);
 }
 
 static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
@@ -39,7 +66,12 @@ static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
     if (status == CCC_ENOTFOUND)
         return msi_error_set(MSI_EINPUT, "%s: subtable %s is missing: not a complete Measurement Set", set->path, name);
     if (status != CCC_OK) return msi_ms_failed(status);
-    return MSI_OK;
+    const int checked = check_rows(*out);
+    if (checked != MSI_OK) {
+        ccc_table_close(*out);
+        *out = NULL;
+    }
+    return checked;
 }
 
 /* Reads an array cell of numbers as doubles; *out is freed by msi_free. A cell without a value gives n = 0. */
@@ -52,7 +84,11 @@ static int cell_doubles(ccc_table *t, const char *column, int64_t row, double **
     MSI_CCC(ccc_cell_shape(t, column, row, &ndim, shape));
     if (ndim < 0) return MSI_OK;
     int64_t count = 1;
-    for (int i = 0; i < ndim; i++) count *= shape[i];
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count))
+            return msi_error_set(MSI_EINPUT,
+                                 "truncated or corrupt: %s: column %s, row %lld: a cell of that shape cannot be",
+                                 ccc_table_path(t), column, (long long)row);
     MSI_TRY(msi_alloc(out, count > 0 ? count : 1, sizeof **out, "a metadata cell"));
     const int status = count > 0 ? ccc_get_range(t, column, row, 1, NULL, CCC_DOUBLE, *out, count) : CCC_OK;
     if (status != CCC_OK) {
@@ -136,7 +172,10 @@ static int read_windows(msi_ms_set *set)
     }
     if ((status = msi_alloc(&set->window, n, sizeof *set->window, "spectral windows")) != MSI_OK) goto out;
     set->n_window = (int)n;
-    for (int i = 0; i < set->n_window && status == MSI_OK; i++) status = read_window(set, t, i);
+    for (int i = 0; i < set->n_window && status == MSI_OK; i++) {
+        msi_child_progress(MSI_CHILD_STEP_S);
+        status = read_window(set, t, i);
+    }
 out:
     ccc_table_close(t);
     return status;
@@ -190,6 +229,7 @@ static int read_setups(msi_ms_set *set)
     }
     for (int i = 0; i < set->n_setup && status == MSI_OK; i++) {
         msi_ms_setup *s = &set->setup[i];
+        msi_child_progress(MSI_CHILD_STEP_S);
         if (spw[i] < 0 || spw[i] >= set->n_window)
             status = msi_error_set(MSI_EINPUT, "%s/DATA_DESCRIPTION: row %d: SPECTRAL_WINDOW_ID %d of %d", set->path, i,
                                    spw[i], set->n_window);
@@ -278,7 +318,10 @@ static int read_fields(msi_ms_set *set)
     else
         status = msi_alloc(&set->field, n, sizeof *set->field, "fields");
     if (status == MSI_OK) set->n_field = (int)n;
-    for (int i = 0; i < set->n_field && status == MSI_OK; i++) status = read_field(t, i, &set->field[i]);
+    for (int i = 0; i < set->n_field && status == MSI_OK; i++) {
+        msi_child_progress(MSI_CHILD_STEP_S);
+        status = read_field(t, i, &set->field[i]);
+    }
     ccc_table_close(t);
     return status;
 }
@@ -329,6 +372,7 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
         if (!ccc_table_has_column(set->table, required[i]))
             return msi_error_set(MSI_EINPUT, "%s: not a Measurement Set: the table has no column %s", set->path,
                                  required[i]);
+    MSI_TRY(check_rows(set->table));
     set->n_table_row = ccc_table_n_row(set->table);
     set->has_flag_row = ccc_table_has_column(set->table, "FLAG_ROW");
     set->has_weight_spectrum = ccc_table_has_column(set->table, "WEIGHT_SPECTRUM");
@@ -375,9 +419,11 @@ static int rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
     int is_there, status = MSI_OK;
     *rest_hz = 0;
     MSI_TRY(optional(ccc_subtable_open(&t, set->table, "SOURCE"), &is_there));
+    if (is_there && check_rows(t) != MSI_OK) is_there = 0;
     const int64_t n = is_there && ccc_table_has_column(t, "REST_FREQUENCY") ? ccc_table_n_row(t) : 0;
     for (int64_t row = 0; row < n && *rest_hz == 0; row++) {
         int32_t id = -1;
+        msi_child_progress(MSI_CHILD_STEP_S);
         double *values = NULL;
         int64_t n_value = 0;
         status = optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &id, 1), &is_there);
@@ -433,6 +479,10 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     MSI_TRY(optional(ccc_keyword_get_string(set->table, "TIME", "MEASINFO.Ref", &text), &is_there));
     copy_text(o->time_scale, sizeof o->time_scale, is_there ? text : "UTC");
     ccc_free(text);
+    o->start_mjd_s = set->start_mjd_s;
+    o->end_mjd_s = set->end_mjd_s;
+    observe_antennas(set, o);
+    if (set->n_run == 0) return MSI_OK;
     const msi_ms_run *first = &set->run[0];
     const msi_ms_field *field = &set->field[first->field_id];
     copy_text(o->object, sizeof o->object, field->name);
@@ -440,9 +490,6 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     copy_text(o->spec_frame, sizeof o->spec_frame, set->window[set->setup[first->data_desc_id].spw_id].frame);
     o->ra_rad = field->ra_rad;
     o->dec_rad = field->dec_rad;
-    o->start_mjd_s = set->start_mjd_s;
-    o->end_mjd_s = set->end_mjd_s;
-    observe_antennas(set, o);
     return rest_frequency(set, field->source_id, &o->rest_freq_hz);
 }
 

@@ -10,17 +10,39 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
+#include "io/ms/ms_child.h"
+#include "io/ms/ms_crew.h"
 #include "io/ms/ms_paths.h"
 
 /* ---- Open ---- */
 
-static int make_sets(msi_ms_reader *r, const char *const *paths, int n_path)
+int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path)
 {
-    MSI_TRY(msi_ms_paths_copy(&r->paths, paths, n_path));
-    MSI_TRY(msi_alloc(&r->set, n_path, sizeof *r->set, "Measurement Sets"));
+    msi_ms_reader *r = NULL;
+    *out = NULL;
+    if (n_path < 1) return msi_error_set(MSI_EARGUMENT, "no Measurement Set is given");
+    MSI_TRY(msi_alloc(&r, 1, sizeof *r, "the reader"));
+    int status = msi_ms_paths_copy(&r->paths, paths, n_path);
+    if (status == MSI_OK) status = msi_alloc(&r->set, n_path, sizeof *r->set, "Measurement Sets");
+    if (status != MSI_OK) {
+        msi_ms_reader_free(r);
+        return status;
+    }
     r->n_set = n_path;
     for (int i = 0; i < n_path; i++) r->set[i].path = r->paths[i];
+    *out = r;
     return MSI_OK;
+}
+
+/* Makes one observation of all sets: the first's that has selected rows, with the times of all. */
+static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
+{
+    msi_observation *all = &r->observation;
+    const double start_mjd_s = fmin(i > 0 ? all->start_mjd_s : o->start_mjd_s, o->start_mjd_s);
+    const double end_mjd_s = fmax(i > 0 ? all->end_mjd_s : o->end_mjd_s, o->end_mjd_s);
+    if (i == 0 || r->n_row == 0) *all = *o;
+    all->start_mjd_s = start_mjd_s;
+    all->end_mjd_s = end_mjd_s;
 }
 
 static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection)
@@ -34,9 +56,7 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection)
     MSI_TRY(msi_ms_set_select(set, selection));
     msi_observation o;
     MSI_TRY(msi_ms_set_observe(set, &o));
-    if (i == 0) r->observation = o;
-    if (o.start_mjd_s < r->observation.start_mjd_s) r->observation.start_mjd_s = o.start_mjd_s;
-    if (o.end_mjd_s > r->observation.end_mjd_s) r->observation.end_mjd_s = o.end_mjd_s;
+    join_observation(r, i, &o);
     r->n_row += set->n_row;
     if (set->n_time > r->n_time) r->n_time = set->n_time;
     for (int k = 0; k < set->n_setup; k++) {
@@ -51,7 +71,7 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
-static int list_spws(msi_ms_reader *r)
+int msi_ms_reader_list(msi_ms_reader *r)
 {
     MSI_TRY(msi_alloc(&r->spw, r->n_spw, sizeof *r->spw, "spectral setups"));
     msi_ms_spw *spw = r->spw;
@@ -75,18 +95,17 @@ static int list_spws(msi_ms_reader *r)
 
 int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection)
 {
-    msi_ms_reader *r = NULL;
+    msi_ms_reader *r;
     *out = NULL;
-    if (n_path < 1) return msi_error_set(MSI_EARGUMENT, "no Measurement Set is given");
-    MSI_TRY(msi_alloc(&r, 1, sizeof *r, "the reader"));
+    MSI_TRY(msi_ms_reader_make(&r, paths, n_path));
     r->selection = *selection;
-    int status = make_sets(r, paths, n_path);
+    int status = MSI_OK;
     for (int i = 0; i < n_path && status == MSI_OK; i++) {
         const msi_progress_share all = msi_progress_enter(i, i + 1, n_path);
         status = open_set(r, i, selection);
         msi_progress_leave(all);
     }
-    if (status == MSI_OK) status = list_spws(r);
+    if (status == MSI_OK) status = msi_ms_reader_list(r);
     if (status == MSI_OK) status = msi_alloc(&r->piece, MSI_MS_MAX_PIECES, sizeof *r->piece, "row ranges");
     if (status != MSI_OK) {
         msi_ms_reader_free(r);
@@ -158,6 +177,11 @@ int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r)
 {
     return &r->dropped;
+}
+
+int msi_ms_reader_n_process(const msi_ms_reader *r)
+{
+    return msi_ms_crew_size(r->crew);
 }
 
 int msi_ms_reader_one_centre(const msi_ms_reader *r)
@@ -237,6 +261,7 @@ int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *
     MSI_TRY(find_buffer(r, block));
     for (;;) {
         MSI_TRY(msi_interrupt_check());
+        msi_child_progress(MSI_CHILD_STEP_S);
         if (r->next_group == r->n_group) plan(r);
         if (r->n_group == 0) {
             *is_end = 1;
@@ -250,6 +275,7 @@ int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *
 int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block)
 {
     int is_end;
+    if (r->crew) return msi_ms_crew_next(r->crew, r, block);
     do MSI_TRY(msi_ms_reader_next_of(r, 0, 1, block, &is_end));
     while (block->n_row == 0 && !is_end);
     return MSI_OK;
@@ -257,6 +283,7 @@ int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block)
 
 void msi_ms_reader_rewind(msi_ms_reader *r)
 {
+    if (r->crew) msi_ms_crew_rewind(r->crew);
     if (r->n_set > 1 && r->set_index < r->n_set) {
         ccc_table_close(r->set[r->set_index].table);
         r->set[r->set_index].table = NULL;

@@ -25,6 +25,7 @@ typedef struct msi_ms_selection {
     double min_uvw_m, max_uvw_m;          /* of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
     const char *taql;                                                                 /* a TaQL condition on rows */
+    int may_be_empty;      /* a set, or all of them, without a selected row is no failure: an interval of several */
     int coordinates_only;  /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
                               predict */
     int keep_flagged_rows; /* autocorrelations and rows with FLAG_ROW are not left out: predict */
@@ -74,19 +75,21 @@ typedef struct msi_ms_spw {
 typedef struct msi_ms_reader msi_ms_reader;
 
 /*
- * msi_ms_reader_open - open the sets, check them, resolve the selection. Reads metadata and index columns only.
+ * msi_ms_reader_open - open the sets in this process, check them, resolve the selection. Reads metadata and index
+ * columns only.
  *
  * Given:    paths [n_path], selection  not needed any more after this
  * Returned: *out, owned, freed by msi_ms_reader_free
- * Returns:  0, MSI_EINPUT (what the metadata and the index columns show to be damaged, missing or not selected;
- *           about "row_selected": a set has no row of the selection),
+ * Returns:  0, MSI_EINPUT (what the metadata and the index columns show to be damaged, missing or not selected),
  *           MSI_EARGUMENT, MSI_ENOMEM, MSI_EINTERRUPTED
+ * Notes:    casacore, which reads, can end the process at a damaged set, or take any time or memory. Where that must
+ * not be, a crew opens the sets: msi_ms_crew_open (ms_crew.h).
  */
 int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection);
 
 /*
  * msi_ms_reader_observation and the following - what was found, borrowed as long as the reader lives. The observation
- * is the first set's, its times those of all.
+ * is that of the first set with selected rows, its times those of all.
  */
 const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r);
 int msi_ms_reader_n_spw(const msi_ms_reader *r);
@@ -105,6 +108,9 @@ const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far *
  * Returns:  1, or 0 where there is none left
  */
 int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char **name);
+
+/* msi_ms_reader_n_process - processes that read for it; 0 where the caller's does. */
+int msi_ms_reader_n_process(const msi_ms_reader *r);
 
 /* msi_ms_reader_one_centre - 1 when all selected fields and sets share one phase centre (to 1e-9 rad), else 0. */
 int msi_ms_reader_one_centre(const msi_ms_reader *r);

@@ -11,8 +11,12 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "io/ms/ms_child.h"
 
 enum { INDEX_ROWS = 16384 };
+
+/* A row may take so many seconds of CPU time in each of casacore's selections. They take some 1e-6. */
+static const double SELECTION_ROW_S = 2e-5;
 
 /* Index columns of a stretch of rows. */
 typedef struct index_block {
@@ -76,6 +80,7 @@ static int interval_times(const msi_ms_set *set, int64_t begin, int64_t end, ind
     int status = MSI_OK;
     for (int64_t row = 0; row < set->n_table_row && status == MSI_OK; row += INDEX_ROWS) {
         const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
+        msi_child_progress(MSI_CHILD_STEP_S);
         status = read_times(set, row, n, b->time_s);
         if (status == MSI_OK) status = times_add(&times, b->time_s, n);
     }
@@ -155,6 +160,7 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
         const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
         if ((status = msi_interrupt_check()) != MSI_OK) break;
         msi_progress_at(row, set->n_table_row);
+        msi_child_progress(MSI_CHILD_STEP_S);
         if ((status = read_index(set, row, n, b)) != MSI_OK) break;
         if ((status = times_add(&times, b->time_s, n)) != MSI_OK) break;
         for (int64_t i = 0; i < n && status == MSI_OK; i++) {
@@ -208,6 +214,7 @@ static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, 
     if (msi_alloc(&seen, set->n_field, 1, "fields") != MSI_OK) return;
     for (int64_t row = 0; row < set->n_table_row; row += INDEX_ROWS) {
         const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
+        msi_child_progress(MSI_CHILD_STEP_S);
         if (ccc_get_range(set->table, "FIELD_ID", row, n, NULL, CCC_INT32, b->field, n) != CCC_OK) break;
         for (int64_t i = 0; i < n; i++)
             if (b->field[i] != last) seen[last = b->field[i]] = 1;
@@ -224,6 +231,7 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
     *rows = NULL;
     *ranges = NULL;
     *n_row = *n_range = 0;
+    msi_child_progress(MSI_CHILD_STEP_S + SELECTION_ROW_S * (double)set->n_table_row);
     const ccc_ms_expressions e = {s->mssel_field, s->mssel_spw, s->mssel_antenna, s->mssel_uvrange, s->mssel_time};
     if (e.field || e.spw || e.antenna || e.uvrange || e.time)
         MSI_CCC(ccc_ms_select(set->table, &e, rows, n_row, ranges, n_range));
@@ -342,11 +350,14 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
         if (status != MSI_OK) goto out;
         count_rows(set, 1);
     }
+    if (set->n_row == 0 && selection->may_be_empty && selection->interval_end > 0) {
+        set->start_mjd_s = filter.first_s;
+        set->end_mjd_s = filter.last_s;
+        goto out;
+    }
     if (set->n_row == 0) {
         fields_with_rows(set, block, text, sizeof text);
-        status =
-            msi_error_about(msi_error_set(MSI_EINPUT, "%s: no row is selected (fields with rows: %s)", set->path, text),
-                            "row_selected");
+        status = msi_error_set(MSI_EINPUT, "%s: no row is selected (fields with rows: %s)", set->path, text);
         goto out;
     }
     if ((status = check_fields(set)) != MSI_OK) goto out;

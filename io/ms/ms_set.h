@@ -66,7 +66,7 @@ typedef struct msi_ms_set {
     int64_t n_row;   /* selected */
     int64_t n_time;
     int64_t n_selected_time;       /* distinct TIMEs of the selected rows */
-    double start_mjd_s, end_mjd_s; /* of the selected rows */
+    double start_mjd_s, end_mjd_s; /* of the selected rows; where there may be none and is none, of the interval */
 } msi_ms_set;
 
 /* msi_ms_failed - the status for what a ccc function returned, with its message. */

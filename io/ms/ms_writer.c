@@ -176,7 +176,7 @@ int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_pat
     MSI_TRY(msi_ms_column_check(spec));
     MSI_TRY(check_distinct(paths, n_path));
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "the writer"));
-    w->child = (msi_child){0, -1, -1};
+    w->child = MSI_CHILD_NONE;
     w->slot = -1;
     w->n_set = n_path;
     int status = msi_ms_paths_copy(&w->paths, paths, n_path);

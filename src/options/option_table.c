@@ -459,8 +459,8 @@ const msi_option msi_option_table[] = {
      .arguments = "N",
      .fallback = "auto",
      .help =
-         "Processes that read the sets side by side for images; 1 reads in a thread instead. auto takes half as many "
-         "as there are threads, at most 4, and 1 for fewer than 4 threads or sets of less than 50 MB.",
+         "Processes that read the sets side by side for images. auto takes half as many as there are threads, at most "
+         "4, and 1 for fewer than 4 threads or sets of less than 50 MB.",
      .read = msi_read_auto,
      AT(n_reader),
      .low = 1,

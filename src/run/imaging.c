@@ -126,11 +126,7 @@ static int load(msi_imaging_run *r)
                                         .dec_rad = r->dec_rad,
                                         .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
     memset(&r->tally, 0, sizeof r->tally);
-    int crew_reads = 0;
-    if (r->crew) MSI_TRY(msi_ms_crew_begin(r->crew, r->reader, &crew_reads));
-    if (r->crew && !crew_reads) msi_log_detail("reading: by a thread; not every process could open the sets alike");
-    if (!crew_reads) dismiss_crew(r);
-    MSI_TRY(msi_imaging_load(r->reader, r->crew, &spec, r->gridder, &r->tally));
+    MSI_TRY(msi_imaging_load(r->reader, &spec, r->gridder, &r->tally));
     if (r->interval + 1 == r->options->intervals_out) dismiss_crew(r);
     msi_imaging_report_loaded(r);
     return MSI_OK;
@@ -238,7 +234,7 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     int a, b, rc = plan_outputs(r);
     if (!rc && msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
-    if (!rc) msi_open_sets_crew(&r->crew, o);
+    if (!rc) rc = msi_open_sets_crew(&r->crew, o);
     if (forked) forked();
     MSI_TRY(rc);
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for

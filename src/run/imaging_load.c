@@ -12,7 +12,6 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/preprocess/phase_shift.h"
-#include "src/run/block_stream.h"
 #include "src/run/block_workspace.h"
 
 static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder takes every plane, and the PSF");
@@ -89,28 +88,28 @@ static int load_block(const msi_ms_block *block, const msi_imaging_load_spec *sp
     return MSI_OK;
 }
 
-static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_imaging_load_spec *spec,
+static int prepare_blocks(msi_ms_reader *reader, int64_t n_row, const msi_imaging_load_spec *spec,
                           msi_gridder *const *gridder, msi_sample_tally *tally)
 {
     const int n_thread = omp_get_max_threads();
     msi_block_workspace *w; /* of each thread */
     int64_t done = 0;
     double waited_s = 0, prepared_s = 0;
+    msi_ms_block block = {0};
     int rc;
     MSI_TRY(msi_alloc(&w, n_thread, sizeof *w, "blocks of visibilities"));
     msi_progress_begin("reading");
     for (;;) {
-        const msi_ms_block *block;
         const double start = msi_wall_s();
-        rc = msi_block_stream_next(stream, &block);
+        rc = msi_ms_reader_next(reader, &block);
         const double there = msi_wall_s();
         waited_s += there - start;
-        if (rc || !block->n_row) break;
-        rc = load_block(block, spec, gridder, w, tally);
+        if (rc || !block.n_row) break;
+        rc = load_block(&block, spec, gridder, w, tally);
         prepared_s += msi_wall_s() - there;
         if (!rc) rc = msi_interrupt_check();
         if (rc) break;
-        done += block->n_row;
+        done += block.n_row;
         msi_progress_at(done, n_row);
     }
     if (!rc) msi_progress_end();
@@ -120,16 +119,13 @@ static int prepare_blocks(msi_block_stream *stream, int64_t n_row, const msi_ima
     return rc;
 }
 
-int msi_imaging_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_imaging_load_spec *spec,
-                     msi_gridder *const *gridder, msi_sample_tally *tally)
+int msi_imaging_load(msi_ms_reader *reader, const msi_imaging_load_spec *spec, msi_gridder *const *gridder,
+                     msi_sample_tally *tally)
 {
-    msi_block_stream *stream;
-    MSI_TRY(msi_block_stream_open(&stream, reader, crew));
     /* Cores are left to the readers. */
-    const int n_thread = omp_get_max_threads(), n_reader = crew ? msi_ms_crew_size(crew) : 1;
+    const int n_thread = omp_get_max_threads(), n_reader = msi_ms_reader_n_process(reader);
     omp_set_num_threads(n_thread > n_reader ? n_thread - n_reader : 1);
-    int rc = prepare_blocks(stream, msi_ms_reader_n_row(reader), spec, gridder, tally);
+    const int rc = prepare_blocks(reader, msi_ms_reader_n_row(reader), spec, gridder, tally);
     omp_set_num_threads(n_thread);
-    msi_block_stream_close(stream);
     return rc;
 }

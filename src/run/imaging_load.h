@@ -3,7 +3,6 @@
 #ifndef MSI_SRC_IMAGING_LOAD_H
 #define MSI_SRC_IMAGING_LOAD_H
 
-#include "io/ms/ms_crew.h"
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/preprocess/output_channels.h"
@@ -23,13 +22,12 @@ typedef struct msi_imaging_load_spec {
 /*
  * msi_imaging_load - read all that the reader has into the gridders.
  *
- * Given:    crew     that has begun to read the reader's blocks; NULL: a thread reads them
- *           gridder  [spec->channels->n] of spec->n_plane planes each
+ * Given:    gridder  [spec->channels->n] of spec->n_plane planes each
  * Returned: *tally  counted on
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the store's file), MSI_EINTERRUPTED
  * Notes:    while it reads, OpenMP has as many threads less as there are readers.
  */
-int msi_imaging_load(msi_ms_reader *reader, msi_ms_crew *crew, const msi_imaging_load_spec *spec,
-                     msi_gridder *const *gridder, msi_sample_tally *tally);
+int msi_imaging_load(msi_ms_reader *reader, const msi_imaging_load_spec *spec, msi_gridder *const *gridder,
+                     msi_sample_tally *tally);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct msi_imaging_run {
     int n_plane;
     char *temp_dir;     /* owned; for visibilities that exceed the memory limit */
     char weighting[48]; /* in words, for log and headers */
-    msi_ms_crew *crew;  /* NULL: a thread reads */
+    msi_ms_crew *crew;  /* opens and reads the sets; NULL once all is read */
     msi_outputs *outputs;
     msi_image_writer *writer;
     int64_t n_gridded; /* samples, over all intervals and channels */

@@ -8,12 +8,11 @@
 #include "src/options/options.h"
 
 /*
- * msi_open_sets_crew - fork the processes that read, where -readers asks for them or the sets are large enough to be
- * worth it.
- * Returned: *crew  owned, msi_ms_crew_free; NULL where a thread of this process reads
- * Notes:    call it from a process of one thread. A crew that cannot be started is a warning, not a failure.
+ * msi_open_sets_crew - fork the processes that open and read the sets: as many as -readers asks for, or several where
+ * the sets are large enough to be worth it. Returned: *crew  owned, msi_ms_crew_free; NULL on failure Returns:  0,
+ * MSI_ENOMEM (no process to be had) Notes:    call it from a process of one thread.
  */
-void msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options);
+int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options);
 
 /* An interval is the times of one output image. */
 typedef struct msi_interval {
@@ -23,12 +22,10 @@ typedef struct msi_interval {
 } msi_interval;
 
 /*
- * msi_open_sets_interval - open the selected rows of one of options->intervals_out intervals, of the sets that have any
- * there.
- * Given:    crew      told to open them too; NULL: there is none
- *           interval  counted from 0
+ * msi_open_sets_interval - open the selected rows of one of options->intervals_out intervals.
+ * Given:    interval  counted from 0
  * Returned: *t        its reader reads coordinates alone on a dry run; NULL on failure
- * Returns:  0, MSI_EUSAGE (more intervals than times) or any code of msi_ms_reader_open
+ * Returns:  0, MSI_EUSAGE (more intervals than times) or any code of msi_ms_crew_open
  */
 int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *options, int64_t interval);
 

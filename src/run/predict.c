@@ -19,13 +19,14 @@
 
 /* ---- Open ---- */
 
-/* Names the column that -predict-op reads: -data-column or what stands for it. It is asked for before the writer is
- * forked, and no table may stay open then. */
+/* Names the column that -predict-op reads: -data-column or what stands for it. */
 static int find_input(const msi_predict_run *r, char *column, size_t size)
 {
     const msi_options *o = r->options;
+    const msi_ms_opening opening = {.interval_begin = o->selection.interval_begin,
+                                    .interval_end = o->selection.interval_end};
     msi_ms_reader *reader;
-    MSI_TRY(msi_ms_reader_open(&reader, o->ms_paths, o->n_ms, &o->selection));
+    MSI_TRY(msi_ms_crew_open(r->crew, &opening, &reader));
     snprintf(column, size, "%s", msi_ms_reader_data_column(reader));
     msi_ms_reader_free(reader);
     return MSI_OK;
@@ -49,11 +50,13 @@ static int check_marks(const msi_predict_run *r, const char *selection)
     return MSI_OK;
 }
 
-static int start_writer(msi_predict_run *r, void (*forked)(void))
+/* Forks the process that reads and the one that writes. */
+static int start_processes(msi_predict_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;
     char input[64] = "", selection[MSI_MS_MAX_SELECTION], *description;
     const int combines = o->predict_op != MSI_MS_WRITE_REPLACE;
+    MSI_TRY(msi_ms_crew_start(&r->crew, o->ms_paths, o->n_ms, &o->selection, 1));
     r->column = combines ? o->output_column : o->model_column;
     if (combines) MSI_TRY(find_input(r, input, sizeof input));
     if (strcmp(input, r->column) == 0)
@@ -77,10 +80,12 @@ static int start_writer(msi_predict_run *r, void (*forked)(void))
 static int open_reader(msi_predict_run *r)
 {
     const msi_options *o = r->options;
-    msi_ms_selection selection = o->selection;
-    selection.coordinates_only = selection.keep_flagged_rows = 1;
+    const msi_ms_opening opening = {.interval_begin = o->selection.interval_begin,
+                                    .interval_end = o->selection.interval_end,
+                                    .coordinates_only = 1,
+                                    .keep_flagged_rows = 1};
     msi_progress_begin("opening");
-    MSI_TRY(msi_ms_reader_open(&r->reader, o->ms_paths, o->n_ms, &selection));
+    MSI_TRY(msi_ms_crew_open(r->crew, &opening, &r->reader));
     msi_progress_end();
     MSI_TRY(msi_predict_scan_read(&r->scan, r->reader, r->models));
     return msi_model_bands_make(&r->bands, r->models, r->reader, o->model_interpolation);
@@ -163,7 +168,7 @@ static int run_stages(msi_predict_run *r, void (*forked)(void))
     msi_predict_times t = {.start_s = msi_wall_s()};
     MSI_TRY(msi_model_images_find(&r->models, r->options->name, r->options->force));
     t.models_s = msi_wall_s();
-    MSI_TRY(start_writer(r, forked));
+    MSI_TRY(start_processes(r, forked));
     MSI_TRY(open_reader(r));
     msi_predict_report_subject(r);
     MSI_TRY(msi_predict_check(r));
@@ -198,6 +203,7 @@ int msi_run_predict(const msi_options *options, void (*forked)(void))
     msi_image_free(&r.model);
     msi_model_bands_free(&r.bands);
     msi_ms_reader_free(r.reader);
+    msi_ms_crew_free(r.crew);
     msi_ms_writer_free(r.writer);
     msi_model_images_free(r.models);
     msi_backend_settle();

@@ -12,7 +12,6 @@
 #include "core/status.h"
 #include "src/preprocess/correlations.h"
 #include "src/preprocess/phase_shift.h"
-#include "src/run/block_stream.h"
 #include "src/run/block_workspace.h"
 
 /* The gridders hold these blocks, added in this order. */
@@ -26,8 +25,7 @@ typedef struct filled_blocks {
 
 typedef struct run {
     msi_predict_loop *loop;
-    msi_block_stream *stream;
-    const msi_ms_block *next; /* read, not yet added; n_row is 0 after the last one */
+    msi_ms_block next; /* read, not yet added; n_row is 0 after the last one */
     filled_blocks filling;
     msi_block_workspace workspace; /* for one block */
 } run;
@@ -101,15 +99,15 @@ static int fill(run *r)
     filled_blocks *filling = &r->filling;
     const double start = msi_wall_s();
     filling->n_block = filling->n_row = filling->n_sample = 0;
-    while (r->next->n_row) {
-        const msi_ms_block *block = r->next;
+    while (r->next.n_row) {
+        const msi_ms_block *block = &r->next;
         if (filling->n_block && (filling->n_sample + block->n_row * block->n_chan > plan->fill_sample ||
                                  filling->n_row + block->n_row > plan->fill_row))
             break;
         MSI_TRY(add_block(r, block));
         msi_progress_at(filling->n_row, plan->fill_row);
         MSI_TRY(msi_interrupt_check());
-        MSI_TRY(msi_block_stream_next(r->stream, &r->next));
+        MSI_TRY(msi_ms_reader_next(r->loop->reader, &r->next));
     }
     r->loop->done.read_s += msi_wall_s() - start;
     return MSI_OK;
@@ -249,15 +247,13 @@ int msi_predict_loop_run(msi_predict_loop *loop)
     omp_set_num_threads(n_thread > 1 ? n_thread - 1 : 1);
     int rc = msi_alloc(&r.filling.ms_row, loop->plan->fill_row, sizeof *r.filling.ms_row, "rows at a time");
     if (!rc) rc = msi_alloc(&r.filling.uvw_m, 3 * loop->plan->fill_row, sizeof *r.filling.uvw_m, "rows at a time");
-    if (!rc) rc = msi_block_stream_open(&r.stream, loop->reader, NULL);
-    if (!rc) rc = msi_block_stream_next(r.stream, &r.next);
+    if (!rc) rc = msi_ms_reader_next(loop->reader, &r.next);
     msi_progress_begin("predicting");
-    while (!rc && r.next->n_row) {
+    while (!rc && r.next.n_row) {
         rc = run_filling(&r);
         loop->done.n_filling++;
     }
     if (!rc) msi_progress_end();
-    msi_block_stream_close(r.stream);
     omp_set_num_threads(n_thread);
     msi_free(r.filling.block);
     msi_free(r.filling.ms_row);

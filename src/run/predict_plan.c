@@ -11,7 +11,6 @@
 #include "io/ms/ms_writer.h"
 #include "src/options/gridder_choice.h"
 #include "src/preprocess/phase_shift.h"
-#include "src/run/block_stream.h"
 #include "src/run/run_costs.h"
 
 /* Bytes of values handed to the writer at a time. */
@@ -49,21 +48,16 @@ static void scan_block(msi_predict_scan *s, const msi_ms_block *b, const msi_mod
 int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const msi_model_images *models)
 {
     *scan = (msi_predict_scan){.w_min_lambda = HUGE_VAL};
-    msi_block_stream *stream;
-    MSI_TRY(msi_block_stream_open(&stream, reader, NULL));
-    int rc;
+    msi_ms_block block = {0};
     msi_progress_begin("scanning");
     for (;;) {
-        const msi_ms_block *block;
-        rc = msi_block_stream_next(stream, &block);
-        if (!rc) rc = msi_interrupt_check();
-        if (rc || !block->n_row) break;
-        scan_block(scan, block, models);
+        MSI_TRY(msi_ms_reader_next(reader, &block));
+        MSI_TRY(msi_interrupt_check());
+        if (!block.n_row) break;
+        scan_block(scan, &block, models);
         msi_progress_at(scan->n_row, msi_ms_reader_n_row(reader));
     }
     msi_progress_end();
-    msi_block_stream_close(stream);
-    if (rc) return rc;
     scan->n_dropped = msi_ms_reader_dropped(reader)->uvw_not_finite;
     if (!scan->n_row) return msi_error_set(MSI_EINPUT, "nothing to predict: no selected row has a finite UVW");
     msi_ms_reader_rewind(reader);

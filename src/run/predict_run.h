@@ -3,6 +3,7 @@
 #ifndef MSI_SRC_PREDICT_RUN_H
 #define MSI_SRC_PREDICT_RUN_H
 
+#include "io/ms/ms_crew.h"
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
@@ -15,6 +16,7 @@ typedef struct msi_predict_run {
     const msi_options *options;
     const char *column; /* that is written */
     msi_model_images *models;
+    msi_ms_crew *crew; /* opens and reads the sets */
     msi_ms_writer *writer;
     msi_ms_reader *reader;
     msi_predict_scan scan;

@@ -10,58 +10,75 @@
 
 #include <fftw3.h>
 
-/* The functions called so far; their names are string constants. */
 enum { MAX_FUNCTIONS = 64 };
-static struct {
-    const char *function;
-    int64_t n_call;
-} seen[MAX_FUNCTIONS];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_int armed;
-static int64_t n_call, fail_at;
-static failure_mode fail_mode;
-static const char *first;
+/* Forked processes share the state, so that calls are counted, and fail, in whichever of them. It has no lock, which a
+ * process could hold when it is killed. Names are string constants, which have one address in all. */
+typedef struct injection {
+    _Atomic(const char *) function[MAX_FUNCTIONS]; /* called so far */
+    _Atomic int64_t n_call_of[MAX_FUNCTIONS];
+    atomic_int armed;
+    _Atomic int64_t n_call;
+    int64_t fail_at;
+    failure_mode fail_mode;
+    _Atomic(const char *) first;
+} injection;
+
+static injection *shared; /* NULL until it is first armed */
+
+void *__real_mmap64(void *p, size_t n, int protection, int flags, int fd, off_t offset);
 
 void failure_arm(int64_t n, failure_mode mode)
 {
-    n_call = 0;
-    fail_at = n;
-    fail_mode = mode;
-    first = NULL;
-    armed = 1;
+    if (!shared) {
+        void *p = __real_mmap64(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED) abort();
+        shared = p;
+    }
+    shared->n_call = 0;
+    shared->fail_at = n;
+    shared->fail_mode = mode;
+    shared->first = NULL;
+    shared->armed = 1;
 }
 
 int64_t failure_disarm(void)
 {
-    armed = 0;
-    return n_call;
+    shared->armed = 0;
+    return shared->n_call;
 }
 
 const char *failure_first(void)
 {
-    return first;
+    return shared ? shared->first : NULL;
 }
 
 int64_t failure_seen(const char *function)
 {
-    for (int i = 0; i < MAX_FUNCTIONS && seen[i].function; i++)
-        if (strcmp(seen[i].function, function) == 0) return seen[i].n_call;
+    for (int i = 0; shared && i < MAX_FUNCTIONS && shared->function[i]; i++)
+        if (strcmp(shared->function[i], function) == 0) return shared->n_call_of[i];
     return 0;
+}
+
+/* The place of a function in the list, where it is put if it is new. */
+static int place_of(const char *function)
+{
+    for (int i = 0; i < MAX_FUNCTIONS - 1; i++) {
+        const char *there = NULL;
+        if (atomic_compare_exchange_strong(&shared->function[i], &there, function) || strcmp(there, function) == 0)
+            return i;
+    }
+    return MAX_FUNCTIONS - 1;
 }
 
 int failure_due(const char *function)
 {
-    if (!armed) return 0;
-    pthread_mutex_lock(&lock);
-    int i = 0;
-    while (i < MAX_FUNCTIONS - 1 && seen[i].function && strcmp(seen[i].function, function) != 0) i++;
-    seen[i].function = function;
-    seen[i].n_call++;
-    n_call++;
-    int due = fail_at && (n_call == fail_at || (fail_mode == FAILURE_FROM && n_call > fail_at));
-    if (due && !first) first = function;
-    pthread_mutex_unlock(&lock);
+    if (!shared || !shared->armed) return 0;
+    shared->n_call_of[place_of(function)]++;
+    const int64_t n = ++shared->n_call, at = shared->fail_at;
+    const int due = at && (n == at || (shared->fail_mode == FAILURE_FROM && n > at));
+    const char *none = NULL;
+    if (due) atomic_compare_exchange_strong(&shared->first, &none, function);
     return due;
 }
 

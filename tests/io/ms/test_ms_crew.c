@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Processes that read side by side give what one reader gives: the same blocks in the same order, counts and errors. */
+/* Processes that read give what a reader in this one gives: the same findings, blocks in the same order, counts,
+ * errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,13 +48,18 @@ static msi_ms_crew *start(const msi_ms_selection *s, int n_process)
     return crew;
 }
 
-/* A reader, and what the crew says of its blocks. */
-static msi_ms_reader *open_both(msi_ms_crew *crew, const msi_ms_selection *s, int *reads)
+static msi_ms_opening opening_of(const msi_ms_selection *s)
+{
+    return (msi_ms_opening){.interval_begin = s->interval_begin, .interval_end = s->interval_end};
+}
+
+/* A reader of the crew's. */
+static msi_ms_reader *open_by(msi_ms_crew *crew, const msi_ms_selection *s)
 {
     msi_ms_reader *r;
-    msi_ms_crew_open(crew, s->interval_begin, s->interval_end);
-    if (msi_ms_reader_open(&r, paths, 1, s)) fail_msg("%s", msi_error_get());
-    assert_int_equal(msi_ms_crew_begin(crew, r, reads), MSI_OK);
+    const msi_ms_opening opening = opening_of(s);
+    if (msi_ms_crew_open(crew, &opening, &r)) fail_msg("%s", msi_error_get());
+    assert_int_equal(msi_ms_reader_n_process(r), msi_ms_crew_size(crew));
     return r;
 }
 
@@ -75,22 +81,56 @@ static void same_block(const msi_ms_block *a, const msi_ms_block *b)
     assert_memory_equal(a->flag, b->flag, n);
 }
 
-/* All blocks of the crew against those of a second reader. Returned: how many. */
+/* What two readers have found. */
+static void same_findings(const msi_ms_reader *a, const msi_ms_reader *b)
+{
+    assert_memory_equal(msi_ms_reader_observation(a), msi_ms_reader_observation(b), sizeof(msi_observation));
+    assert_string_equal(msi_ms_reader_data_column(a), msi_ms_reader_data_column(b));
+    assert_int_equal(msi_ms_reader_n_row(a), msi_ms_reader_n_row(b));
+    assert_int_equal(msi_ms_reader_n_sample(a), msi_ms_reader_n_sample(b));
+    assert_int_equal(msi_ms_reader_n_time(a), msi_ms_reader_n_time(b));
+    assert_int_equal(msi_ms_reader_n_selected_time(a), msi_ms_reader_n_selected_time(b));
+    assert_int_equal(msi_ms_reader_one_centre(a), msi_ms_reader_one_centre(b));
+    assert_int_equal(msi_ms_reader_n_spw(a), msi_ms_reader_n_spw(b));
+    for (int i = 0; i < msi_ms_reader_n_spw(a); i++) {
+        const msi_ms_spw *x = msi_ms_reader_spw(a, i), *y = msi_ms_reader_spw(b, i);
+        assert_true(x->set == y->set && x->data_desc_id == y->data_desc_id && x->spw_id == y->spw_id);
+        assert_true(x->n_chan == y->n_chan && x->n_corr == y->n_corr && x->n_row == y->n_row);
+        assert_memory_equal(x->corr, y->corr, sizeof x->corr);
+        assert_memory_equal(x->freq_hz, y->freq_hz, (size_t)x->n_chan * sizeof *x->freq_hz);
+        assert_memory_equal(x->width_hz, y->width_hz, (size_t)x->n_chan * sizeof *x->width_hz);
+    }
+    int64_t at_a = 0, at_b = 0;
+    const char *name_a, *name_b;
+    for (int id_a, id_b; msi_ms_reader_field(a, &at_a, &id_a, &name_a);) {
+        assert_true(msi_ms_reader_field(b, &at_b, &id_b, &name_b));
+        assert_int_equal(id_a, id_b);
+        assert_string_equal(name_a, name_b);
+    }
+}
+
+/* All blocks of the crew's reader against those of a reader in this process, twice. Returned: how many. */
 static int same_blocks(msi_ms_crew *crew, const msi_ms_selection *s)
 {
-    int n = 0, reads;
+    int n = 0;
     msi_ms_block a = {0}, b = {0};
-    msi_ms_reader *one, *r = open_both(crew, s, &reads);
-    assert_true(reads);
+    msi_ms_reader *one, *r = open_by(crew, s);
     assert_int_equal(msi_ms_reader_open(&one, paths, 1, s), MSI_OK);
-    for (;; n++) {
-        assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
-        if (msi_ms_crew_next(crew, &b)) fail_msg("%s", msi_error_get());
-        if (a.n_row == 0) break;
-        same_block(&a, &b);
+    same_findings(r, one);
+    for (int time = 0; time < 2; time++) {
+        for (n = 0;; n++) {
+            assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
+            if (msi_ms_reader_next(r, &b)) fail_msg("%s", msi_error_get());
+            if (a.n_row == 0) break;
+            same_block(&a, &b);
+        }
+        assert_int_equal(b.n_row, 0);
+        assert_int_equal(msi_ms_reader_next(r, &b), MSI_OK);
+        assert_int_equal(b.n_row, 0);
+        assert_memory_equal(msi_ms_reader_dropped(r), msi_ms_reader_dropped(one), sizeof(msi_ms_dropped));
+        msi_ms_reader_rewind(one);
+        msi_ms_reader_rewind(r);
     }
-    assert_int_equal(b.n_row, 0);
-    assert_memory_equal(msi_ms_reader_dropped(r), msi_ms_reader_dropped(one), sizeof(msi_ms_dropped));
     msi_ms_reader_free(one);
     msi_ms_reader_free(r);
     return n;
@@ -140,18 +180,17 @@ static void test_damaged(void **state)
     assert_int_equal(ccc_table_close(t), CCC_OK);
     msi_ms_crew *crew = start(&s, 3);
     msi_ms_block a = {0}, b = {0};
-    int reads, status, n = 0;
-    msi_ms_reader *one, *r = open_both(crew, &s, &reads);
-    assert_true(reads);
+    int status, n = 0;
+    msi_ms_reader *one, *r = open_by(crew, &s);
     assert_int_equal(msi_ms_reader_open(&one, paths, 1, &s), MSI_OK);
     while ((status = msi_ms_reader_next(one, &a)) == MSI_OK) {
-        assert_int_equal(msi_ms_crew_next(crew, &b), MSI_OK);
+        assert_int_equal(msi_ms_reader_next(r, &b), MSI_OK);
         same_block(&a, &b);
         n++;
     }
     snprintf(line, sizeof line, "%s", msi_error_get());
     assert_true(n >= 2 && status == MSI_EINPUT);
-    assert_int_equal(msi_ms_crew_next(crew, &b), status);
+    assert_int_equal(msi_ms_reader_next(r, &b), status);
     assert_string_equal(msi_error_get(), line);
     msi_ms_reader_free(one);
     msi_ms_reader_free(r);
@@ -160,24 +199,113 @@ static void test_damaged(void **state)
     nobody_is_left();
 }
 
-/* Another selection than the reader's, and a set that is gone: the crew says that it cannot. */
-static void test_unlike(void **state)
+/* Begun again in the midst, and opened again there: the rest of what was begun first is not taken for the new. */
+static void test_again(void **state)
 {
     (void)state;
-    const msi_ms_selection s = {0}, other = {.channel_begin = 0, .channel_end = 3};
-    int reads;
-    msi_ms_crew *crew = start(&other, 2);
-    msi_ms_reader *r = open_both(crew, &s, &reads);
-    assert_false(reads);
-    msi_ms_reader_free(r);
+    const msi_ms_selection s = {0};
+    msi_ms_block b = {0};
+    msi_ms_crew *crew = start(&s, 3);
+    for (int n = 0; n < 7; n++) {
+        msi_ms_reader *one, *r = open_by(crew, &s);
+        for (int i = 0; i < n; i++) assert_int_equal(msi_ms_reader_next(r, &b), MSI_OK);
+        msi_ms_reader_rewind(r);
+        assert_int_equal(msi_ms_reader_open(&one, paths, 1, &s), MSI_OK);
+        msi_ms_block a = {0};
+        for (int i = 0; i < n; i++) {
+            assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
+            assert_int_equal(msi_ms_reader_next(r, &b), MSI_OK);
+            same_block(&a, &b);
+        }
+        msi_ms_reader_free(one);
+        msi_ms_reader *later = open_by(crew, &s);
+        assert_int_equal(msi_ms_reader_next(r, &b), MSI_EINTERNAL);
+        msi_ms_reader_free(later);
+        msi_ms_reader_free(r);
+    }
+    assert_in_range(same_blocks(crew, &s), 6, 16);
+    msi_ms_crew_free(crew);
+    nobody_is_left();
+}
+
+/* What cannot be opened fails as in this process; the crew can open something else then. */
+static void test_refused(void **state)
+{
+    (void)state;
+    const msi_ms_selection s = {.interval_begin = 3, .interval_end = 99}, good = {0};
+    char line[1024];
+    msi_ms_reader *r;
+    msi_ms_crew *crew = start(&s, 2);
+    assert_int_equal(msi_ms_reader_open(&r, paths, 1, &s), MSI_EINPUT);
+    snprintf(line, sizeof line, "%s", msi_error_get());
+    const msi_ms_opening opening = opening_of(&s);
+    assert_int_equal(msi_ms_crew_open(crew, &opening, &r), MSI_EINPUT);
+    assert_null(r);
+    assert_string_equal(msi_error_get(), line);
+    same_blocks(crew, &good);
     msi_ms_crew_free(crew);
     const char *const nowhere[] = {"nowhere.ms"};
     assert_int_equal(msi_ms_crew_start(&crew, nowhere, 1, &s, 2), MSI_OK);
-    r = open_both(crew, &s, &reads);
-    assert_false(reads);
+    assert_int_equal(msi_ms_crew_open(crew, &opening, &r), MSI_EINPUT);
+    assert_non_null(strstr(msi_error_get(), "nowhere.ms"));
+    msi_ms_crew_free(crew);
+    nobody_is_left();
+}
+
+/* Where that is allowed, an interval without a row of the selection is empty, and has the times of other rows. */
+static void test_empty(void **state)
+{
+    (void)state;
+    const int spw = 1;
+    const msi_ms_selection s = {.interval_begin = 2, .interval_end = 3, .taql = "TIME < 0", .n_spw = 1, .spws = &spw},
+                           any = {.interval_begin = 2, .interval_end = 3};
+    msi_ms_crew *crew = start(&s, 2);
+    msi_ms_opening opening = opening_of(&s);
+    msi_ms_reader *r, *one;
+    assert_int_equal(msi_ms_crew_open(crew, &opening, &r), MSI_EINPUT);
+    assert_non_null(strstr(msi_error_get(), "no row is selected"));
+    opening.may_be_empty = 1;
+    if (msi_ms_crew_open(crew, &opening, &r)) fail_msg("%s", msi_error_get());
+    assert_int_equal(msi_ms_reader_n_row(r), 0);
+    assert_int_equal(msi_ms_reader_n_spw(r), 0);
+    assert_int_equal(msi_ms_reader_open(&one, paths, 1, &any), MSI_OK);
+    assert_true(msi_ms_reader_observation(r)->start_mjd_s == msi_ms_reader_observation(one)->start_mjd_s);
+    assert_true(msi_ms_reader_observation(r)->end_mjd_s == msi_ms_reader_observation(one)->end_mjd_s);
+    msi_ms_block b = {0};
+    assert_int_equal(msi_ms_reader_next(r, &b), MSI_OK);
+    assert_int_equal(b.n_row, 0);
+    msi_ms_reader_free(one);
     msi_ms_reader_free(r);
     msi_ms_crew_free(crew);
     nobody_is_left();
+}
+
+/* The process that was forked first. */
+static pid_t first_child(void)
+{
+    char name[64];
+    long first = 0;
+    snprintf(name, sizeof name, "/proc/self/task/%d/children", (int)getpid());
+    FILE *f = fopen(name, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld", &first), 1);
+    fclose(f);
+    return (pid_t)first;
+}
+
+/* Ends the first process of a crew in the midst by a signal, and gives what the parent makes of it. */
+static int end_by(int signal_number)
+{
+    const msi_ms_selection s = {0};
+    msi_ms_block b = {0};
+    int status = MSI_OK;
+    msi_ms_crew *crew = start(&s, 2);
+    msi_ms_reader *r = open_by(crew, &s);
+    assert_int_equal(kill(first_child(), signal_number), 0);
+    for (int i = 0; i < 16 && status == MSI_OK; i++) status = msi_ms_reader_next(r, &b);
+    msi_ms_reader_free(r);
+    msi_ms_crew_free(crew);
+    return status;
 }
 
 /* A process that dies ends the reading with a line; so does a signal to this one. */
@@ -185,47 +313,53 @@ static void test_ends(void **state)
 {
     (void)state;
     const msi_ms_selection s = {0};
+    const msi_ms_opening opening = {0};
     msi_ms_block b = {0};
-    int reads, status = MSI_OK;
-    long first = 0;
-    msi_ms_crew *crew = start(&s, 2);
-    char name[64];
-    snprintf(name, sizeof name, "/proc/self/task/%d/children", (int)getpid());
-    FILE *f = fopen(name, "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%ld", &first), 1);
-    fclose(f);
-    msi_ms_reader *r = open_both(crew, &s, &reads);
-    assert_true(reads);
-    assert_int_equal(kill((pid_t)first, SIGKILL), 0);
-    for (int i = 0; i < 16 && status == MSI_OK; i++) status = msi_ms_crew_next(crew, &b);
-    assert_int_equal(status, MSI_ENOMEM);
+    assert_int_equal(end_by(SIGKILL), MSI_ENOMEM);
     assert_non_null(strstr(msi_error_get(), "set.ms: a process that reads was ended by signal 9"));
-    msi_ms_reader_free(r);
-    msi_ms_crew_free(crew);
+    assert_int_equal(end_by(SIGSEGV), MSI_EINPUT);
+    assert_non_null(strstr(msi_error_get(), "set.ms: truncated or corrupt: "));
+    assert_int_equal(end_by(SIGPROF), MSI_EINPUT);
+    assert_non_null(strstr(msi_error_get(), "no end of one step"));
 
-    crew = start(&s, 2);
-    r = open_both(crew, &s, &reads);
-    assert_int_equal(msi_ms_crew_next(crew, &b), MSI_OK);
+    msi_ms_crew *crew = start(&s, 2);
+    msi_ms_reader *r = open_by(crew, &s);
+    assert_int_equal(msi_ms_reader_next(r, &b), MSI_OK);
     msi_ms_crew_free(crew); /* with a block in hand and others under way */
     msi_ms_reader_free(r);
     crew = start(&s, 2);
-    assert_int_equal(msi_ms_reader_open(&r, paths, 1, &s), MSI_OK);
     msi_interrupt_raise(SIGINT);
-    assert_int_equal(msi_ms_crew_begin(crew, r, &reads), MSI_EINTERRUPTED); /* which were never told to open */
+    assert_int_equal(msi_ms_crew_open(crew, &opening, &r), MSI_EINTERRUPTED);
     msi_interrupt_raise(0);
-    msi_ms_reader_free(r);
     msi_ms_crew_free(crew);
+    nobody_is_left();
+}
+
+/* A block of one row that is larger than any block of several. */
+static void test_wide(void **state)
+{
+    (void)state;
+    static const ms_fixture wide = {
+        .n_antenna = 3, .n_time = 2, .n_field = 1, .n_spw = 1, .n_chan = {400000}, .n_corr = {4}};
+    const msi_ms_selection s = {0};
+    char whole[sizeof path];
+    strcpy(whole, path);
+    snprintf(path, sizeof path, "%s/wide.ms", temp_folder);
+    fixture_make(&wide, path);
+    msi_ms_crew *crew = start(&s, 2);
+    assert_in_range(same_blocks(crew, &s), 6, 12);
+    msi_ms_crew_free(crew);
+    fixture_remove(path);
+    strcpy(path, whole);
     nobody_is_left();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_unlike),
-        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_same),    cmocka_unit_test(test_damaged), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_empty),   cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_wide),
     };
     return cmocka_run_group_tests(tests, make_set, temp_folder_teardown);
 }

