@@ -15,6 +15,7 @@
 #include "src/options/help.h"
 #include "src/options/options.h"
 #include "src/options/remedy.h"
+#include "src/process_limits.h"
 #include "src/run/imaging.h"
 #include "src/run/predict.h"
 #include "src/version.h"
@@ -32,11 +33,11 @@ static void hold_standard_files(void)
 
 /* Start the program again, once, with OMP_WAIT_POLICY=passive, which libgomp reads before main. By default it lets
  * threads spin at a barrier for milliseconds: on a machine with other work they take the cores from the threads that
- * they wait for, and a run takes twice the time and more. */
-static void restart_with_passive_waits(char **argv)
+ * they wait for, and a run takes twice the time and more. Likewise where a larger stack is allowed now (always). */
+static void restart(char **argv, int always)
 {
     static const char policy[] = "OMP_WAIT_POLICY";
-    if (getenv(policy) || getenv("GOMP_SPINCOUNT")) return;
+    if (!always && (getenv(policy) || getenv("GOMP_SPINCOUNT"))) return;
     char *self = realpath("/proc/self/exe", NULL);
     /* A program that was started through a dynamic loader finds the loader here. */
     int is_loader = self && strncmp(strrchr(self, '/') + 1, "ld-", 3) == 0;
@@ -60,6 +61,7 @@ static int run(const msi_options *options)
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
     msi_interrupt_install();
+    MSI_TRY(msi_process_limits_threads(options->n_threads));
     return options->predict ? msi_run_predict(options, msi_watchdog_start) : msi_run_image(options, msi_watchdog_start);
 }
 
@@ -78,9 +80,14 @@ int main(int argc, char **argv)
         msi_help_usage(stderr);
         return msi_exit_code(MSI_EUSAGE);
     }
+    int is_raised;
+    if (msi_process_limits_stack(&is_raised)) {
+        msi_log_error(msi_error_get());
+        return msi_exit_code(MSI_ENOMEM);
+    }
     msi_options options;
     int rc = msi_options_parse(&options, argc, (const char *const *)argv);
-    if (!rc && options.action == MSI_ACTION_RUN) restart_with_passive_waits(argv);
+    if (!rc && options.action == MSI_ACTION_RUN) restart(argv, is_raised);
     if (!rc) rc = run(&options);
     if (!rc) rc = flush_stdout();
     rc = msi_remedy_append(rc);

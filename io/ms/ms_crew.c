@@ -50,7 +50,7 @@ struct msi_ms_crew {
     int n_worker;
     worker *worker;
     int64_t number, opening; /* of the last request that is answered; of the last OPEN */
-    char *slots;             /* mapped, of all processes */
+    msi_crew_shared *shared; /* mapped, with the slots of all processes */
     int64_t slot_bytes, n_mapped;
     int is_reading, is_at_end;
     int64_t n_block; /* taken so far */
@@ -82,9 +82,9 @@ static int map_slots(msi_ms_crew *crew)
                  0);
     }
     if (p == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory to share with readers: %s", strerror(errno));
-    crew->slots = p;
+    crew->shared = p;
     for (int k = 0; k < crew->n_worker; k++)
-        crew->worker[k].slots = crew->slots + k * MSI_CREW_SLOTS * crew->slot_bytes;
+        crew->worker[k].slots = (char *)p + SLOTS_AT + k * MSI_CREW_SLOTS * crew->slot_bytes;
     return MSI_OK;
 }
 

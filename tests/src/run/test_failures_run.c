@@ -199,7 +199,7 @@ static void test_pictures(void **state)
 {
     (void)state;
     static const char *const words[] = {
-        "msimage", "-size",     "16",      "16",      "-scale",           "20asec",   "-accuracy", "1e-2",   "-j", "1",
+        "msimage", "-size",     "16",      "16",      "-scale",           "20asec",   "-accuracy", "1e-2",   "-j", "2",
         "-name",   "out/image", "-weight", "uniform", "-no-mf-weighting", "-save-uv", "-png",      "set.ms", NULL};
     check_all(words);
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/process_limits.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "core/status.h"
+
+/* A run takes less than 128 kB; libraries and threads of the GPU's driver are given what is usual. */
+static const rlim_t NEEDED_STACK = 512 << 10, USUAL_STACK = 8 << 20;
+
+/* Beside -j: readers, the writer's two processes, the watchdog, a writer of images, the GPU's start. */
+enum { BESIDE = 9, MOST = 4096 };
+
+int msi_process_limits_stack(int *raised)
+{
+    struct rlimit limit;
+    *raised = 0;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= NEEDED_STACK) return MSI_OK;
+    if (limit.rlim_max < NEEDED_STACK)
+        return msi_error_set(MSI_ENOMEM, "the stack is limited to %llu kB; %llu kB are needed (ulimit -s)",
+                             (unsigned long long)limit.rlim_max >> 10, (unsigned long long)NEEDED_STACK >> 10);
+    limit.rlim_cur = limit.rlim_max < USUAL_STACK ? limit.rlim_max : USUAL_STACK;
+    *raised = setrlimit(RLIMIT_STACK, &limit) == 0;
+    return MSI_OK;
+}
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+/* Waits until all have been started. */
+static void *wait_at_gate(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    return NULL;
+}
+
+int msi_process_limits_threads(int n_thread)
+{
+    pthread_t thread[MOST + BESIDE];
+    const int wanted = (n_thread < MOST ? n_thread : MOST) + BESIDE;
+    int n = 0;
+    pthread_mutex_lock(&gate);
+    while (n < wanted && pthread_create(&thread[n], NULL, wait_at_gate, NULL) == 0) n++;
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
+    if (n == wanted) return MSI_OK;
+    return msi_error_set(
+        MSI_ENOMEM,
+        "%d threads and processes can be started; -j %d takes up to %d, and a smaller -j fewer (ulimit "
+        "-u)",
+        n, n_thread, wanted);
+}

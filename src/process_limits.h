@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the system allows the process: a stack for its functions, threads for its loops. */
+#ifndef MSI_SRC_PROCESS_LIMITS_H
+#define MSI_SRC_PROCESS_LIMITS_H
+
+/*
+ * msi_process_limits_stack - raise the limit of the stack, where it is below what functions need, as far as that may
+ * be. Returned: *raised  1 where it was: threads take the limit that the program was started with Returns:  0,
+ * MSI_ENOMEM (it may not be raised far enough)
+ */
+int msi_process_limits_stack(int *raised);
+
+/*
+ * msi_process_limits_threads - try whether as many threads can be started as a run has, with its processes: OpenMP ends
+ * the program by itself where one of its threads cannot.
+ * Given:    n_thread  -j
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_process_limits_threads(int n_thread);
+
+#endif
