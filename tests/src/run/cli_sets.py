@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""cli_sets.py MSIMAGE MSIMAGE_MAKEMS: subtables that nobody needs may be gone or damaged, whatever is selected; FIFOs,
+devices and folders in place of files are refused and not waited for; a multi-MS is refused by its members' names; numbers
+in headers that ask for any memory are damage and no want of memory; a system that allows no process, no thread or no
+stack is told in a line."""
+import os
+import re
+import resource
+import shutil
+
+from casacore.tables import makescacoldesc, maketabdesc, table
+
+from program_suite import Suite, as_nobody, fresh_copy, main
+
+IMAGE = ["-quiet", "-size", 64, 64, "-scale", "20asec", "-overwrite"]
+SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-spw", "1GHz",
+       "40MHz", "4", "-spw", "1.3GHz", "40MHz", "3"]
+
+# What an image cannot do without; SOURCE and the rest are optional.
+NEEDED = ("ANTENNA", "DATA_DESCRIPTION", "FIELD", "OBSERVATION", "POLARIZATION", "SPECTRAL_WINDOW")
+# Subtables that observatories add.
+MORE = ("SYSPOWER", "CALDEVICE", "WEATHER", "QUALITY_BASELINE_STATISTIC", "ASDM_MAIN")
+SELECTIONS = (["-select-antenna", "!ea01"], ["-select-antenna", "1&2;3&4"], ["-select-spw", "0:1~2"], ["-select-field", "field0"],
+              ["-select-uvrange", ">100m"], ["-select-uvrange", "0~2klambda"], ["-select-time", ">2001/01/01"],
+              ["-taql", "ANTENNA1 < 12"], [])
+
+
+class Sets(Suite):
+    def made_with_more(self):
+        """A set with subtables of many kinds."""
+        path = self.path("more.ms")
+        if not os.path.exists(path):
+            shutil.copytree(self.made("good.ms", *SET), path)
+            with table(path, readonly=False, ack=False) as ms:
+                for name in MORE:
+                    sub = table(os.path.join(path, name), maketabdesc([makescacoldesc("TIME", 0.0)]), nrow=2, ack=False)
+                    ms.putkeyword(name, sub, makesubrecord=False)
+                    sub.close()
+        return path
+
+    def rows(self, title, path, words):
+        """The line of a dry run that says which rows and samples there are."""
+        done = self.launch("-size", 64, 64, "-scale", "20asec", "-dry-run", *words, path, cwd=self.folder)
+        found = re.search("^rows: .*$", done.stderr, re.M)
+        if done.returncode or not found:
+            self.complain("%s, %s: exits %s: %s" % (title, words, done.returncode, done.stderr[-400:]))
+            return None
+        return found[0]
+
+
+def check_subtables(s):
+    source = s.made_with_more()
+    whole = [s.rows("whole", source, words) for words in SELECTIONS]
+    if len(set(whole)) < 5:
+        s.complain("selections select alike: %s" % whole)
+    others = [n for n in sorted(os.listdir(source)) if os.path.isdir(os.path.join(source, n)) and n not in NEEDED]
+    for name in others:
+        path = fresh_copy(source, s.path("copy.ms"))
+        for title in ("damaged", "gone"):
+            if title == "damaged":
+                os.truncate(os.path.join(path, name, "table.dat"), 20)
+            else:
+                shutil.rmtree(os.path.join(path, name))
+            for words, want in zip(SELECTIONS, whole):
+                s.must(s.rows("%s %s" % (name, title), path, words) == want, "%s %s, %s" % (name, title, words))
+    s.must(len(others) > len(MORE) + 4, "%d subtables that are not needed" % len(others))
+
+
+def check_kinds_of_files(s):
+    source = s.made("good.ms", *SET)
+    files = [f for f in sorted(os.listdir(source)) if f.startswith("table.")] + ["ANTENNA/table.dat", "FIELD/table.f0"]
+    for file in files:
+        for title, put in (("FIFO", os.mkfifo), ("device", lambda f: os.symlink("/dev/zero", f)), ("folder", os.mkdir)):
+            path = fresh_copy(source, s.path("copy.ms"))
+            os.remove(os.path.join(path, file))
+            put(os.path.join(path, file))
+            for words in ([], ["-dry-run"], ["-select-antenna", "1&2"]):
+                done = s.launch(*IMAGE, *words, path, cwd=s.folder)
+                s.told("%s in place of %s, %s" % (title, file, words), done, 3, re.escape(file) + ".*not a plain file")
+
+
+def check_multi_ms(s):
+    names = [s.made("first.ms", *SET), s.made("second.ms", *SET, "-start-ha", "1h")]
+    path = s.path("multi.ms")
+    both = table(names, ack=False)
+    both.rename(path)
+    both.close()
+    s.told("a multi-MS", s.launch(*IMAGE, path, cwd=s.folder), 3, r"multi\.ms: a multi-MS.*first\.ms.*second\.ms")
+    done = s.launch(*IMAGE, *names, cwd=s.folder)
+    s.must(done.returncode == 0, "its members: exits %s: %s" % (done.returncode, done.stderr))
+
+
+def check_absurd_sizes(s):
+    """A number of 4 bytes in a header becomes a large one. None is called a want of memory; any other end is right."""
+    source = s.made("standard.ms", *SET, "-storage", "standard")
+    for file in ("table.f0", "table.f0i", "table.dat", "FIELD/table.f0", "FIELD/table.dat"):
+        with open(os.path.join(source, file), "rb") as f:
+            head = f.read(260)
+        codes = []
+        for at in range(0, len(head) - 4, 4):
+            path = fresh_copy(source, s.path("copy.ms")) if at == 0 else path
+            with open(os.path.join(path, file), "r+b") as f:
+                f.seek(at)
+                f.write(b"\x7f\xff\xff\x7f")
+            done = s.launch(*IMAGE, "-abs-mem", 4, path, cwd=s.folder)
+            codes.append(done.returncode)
+            if done.returncode not in (0, 3):
+                s.complain("%s, byte %d: exits %s: %s" % (file, at, done.returncode, done.stderr))
+            with open(os.path.join(path, file), "r+b") as f:
+                f.write(head)
+        s.must(3 in codes, "%s: %d of %d numbers refused" % (file, codes.count(3), len(codes)))
+
+
+def limited(kind, most):
+    """For preexec_fn: another user, with a limit."""
+    become = as_nobody()
+
+    def limit():
+        if become:
+            become()
+        resource.setrlimit(kind, (most, most))
+    return limit
+
+
+def check_limits(s):
+    with s.where_nobody_reaches("limits of processes, threads and the stack") as folder:
+        if not folder:
+            return
+        shutil.copytree(s.made("good.ms", *SET), "good.ms")
+        os.chmod(folder, 0o777)
+        words = [*IMAGE, "-backend", "cpu", "-name", os.path.join(folder, "o"), os.path.join(folder, "good.ms")]
+        for n in (0, 2):
+            done = s.launch("-j", 4, *words, preexec_fn=limited(resource.RLIMIT_NPROC, n))
+            s.told("%d processes" % n, done, 5, "threads and processes can be started; -j 4")
+        for kb in (64, 256):
+            done = s.launch(*words, preexec_fn=limited(resource.RLIMIT_STACK, kb << 10))
+            s.told("%d kB of stack" % kb, done, 5, "the stack is limited to %d kB" % kb)
+        # A low limit that may be raised is raised.
+        done = s.launch(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 8 << 20)))
+        s.must(done.returncode == 0, "64 kB of stack, 8 MB allowed: exits %s: %s" % (done.returncode, done.stderr))
+
+
+main(Sets, globals())
