@@ -103,6 +103,12 @@ int ccc_table_exists(const char *path);
 int ccc_table_open(ccc_table **out, const char *path, ccc_mode mode, ccc_lock lock);
 
 /*
+ * ccc_table_check - compare the files of a table with what their headers say, as ccc_table_open does first.
+ * Returns: 0, CCC_EFAILED ("truncated or corrupt: FILE .."), CCC_ENOMEM
+ */
+int ccc_table_check(const char *path);
+
+/*
  * ccc_subtable_open - open the table that keyword `name` (such as "ANTENNA") of parent refers to, with the parent's
  * mode, and locked as the parent is. It may outlive its parent.
  *

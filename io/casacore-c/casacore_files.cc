@@ -207,6 +207,14 @@ void ccc::check_files(const std::string &real, const std::string &shown)
     }
 }
 
+int ccc_table_check(const char *path)
+{
+    return guarded(path ? path : "", [&] {
+        const std::string real(path ? path : "");
+        check_files(real, real);
+    });
+}
+
 /* Compares the bytes that the tiles of each hypercube take with the files that hold them. */
 void ccc::check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown)
 {
