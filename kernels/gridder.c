@@ -36,10 +36,17 @@ struct msi_gridder {
     msi_vis_store store;
     int is_weighted; /* the store's weights have been multiplied by density weights */
     msi_gridder_report report;
+    msi_plan *plan; /* of a gridder that predicts or makes residuals; NULL: not made yet */
+
+    /* These serve residuals. */
+    struct {
+        int is_known;
+        double sum[MSI_GRIDDER_MAX_PLANES]; /* of weights, as they stand */
+        int64_t count[MSI_GRIDDER_MAX_PLANES];
+    } weights;
 
     /* These serve msi_gridder_predict. */
     const msi_image *model;
-    msi_plan *plan;
     struct {
         int64_t n_sample, n_row; /* 0: what the store holds decides */
         double w_min_lambda, w_max_lambda;
@@ -81,12 +88,22 @@ static void await_device(const msi_strategy *strategy, int device)
 #endif
 }
 
+/* Walks the rows of the table of a name (NULL: any) that a gridder may take, on any backend. */
+static const msi_strategy *next_strategy(const msi_strategy *last, const msi_gridder_spec *spec, const char *name)
+{
+    const msi_strategy *s = last;
+    do {
+        s = msi_strategy_next(s, spec->method, name, spec->predict);
+    } while (s && spec->residual && !s->ops->residual);
+    return s;
+}
+
 /* Finds the first row of the table that is what was asked for and works on this machine. */
 static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec)
 {
     const char *method = spec->method ? spec->method : MSI_METHOD_DEFAULT;
     int known = 0, known_here = 0;
-    for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, method, spec->strategy, spec->predict));) {
+    for (const msi_strategy *s = NULL; (s = next_strategy(s, spec, spec->strategy));) {
         known = 1;
         if (spec->backend != MSI_BACKEND_AUTO && spec->backend != s->backend) continue;
         known_here = 1;
@@ -96,13 +113,17 @@ static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec
     }
     const int wants_gpu = spec->backend == MSI_BACKEND_CUDA;
     const char *strategy = spec->strategy ? spec->strategy : MSI_STRATEGY_OPEN;
-    const char *what = spec->predict ? "predictions" : "images";
+    const char *what = spec->predict ? "predictions" : spec->residual ? "residuals" : "images";
     if (wants_gpu && known && (known_here || !HAS_CUDA))
         return msi_error_about(msi_error_set(MSI_EGPU, "backend cuda: %s", describe_gpu(spec->device)), "backend");
     if (known)
         return msi_error_about(msi_error_set(MSI_ERANGE, "backend %s: it has no strategy %s of method %s for %s",
                                              wants_gpu ? "cuda" : "cpu", strategy, method, what),
                                "backend");
+    if (spec->residual && msi_strategy_next(NULL, method, spec->strategy, 0))
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "method %s: it makes images and predictions, but no residuals", method),
+            "method");
     return msi_error_about(
         msi_error_set(MSI_ERANGE, "strategy %s: method %s has none of this name for %s", strategy, method, what),
         "strategy");
@@ -118,6 +139,8 @@ static int check_spec(const msi_gridder_spec *s)
     const msi_image_geometry *g = &s->geometry;
     if (s->n_plane < 1 || s->n_plane >= MSI_GRIDDER_MAX_PLANES)
         return msi_error_set(MSI_ERANGE, "n_plane %d: a gridder takes 1 to %d", s->n_plane, MSI_GRIDDER_MAX_PLANES - 1);
+    if (s->predict && s->residual)
+        return msi_error_set(MSI_ERANGE, "residual: a gridder that predicts has no data to subtract from");
     if (!(s->accuracy >= 1e-13 && s->accuracy <= 0.1))
         return msi_error_about(msi_error_set(MSI_ERANGE, "accuracy %g is outside 1e-13 .. 0.1", s->accuracy),
                                "accuracy");
@@ -170,10 +193,18 @@ static void forget_plan(msi_gridder *g)
     g->plan = NULL;
 }
 
+/* Forgets what was made of samples that change. */
+static void forget_samples(msi_gridder *g)
+{
+    g->weights.is_known = 0;
+    if (g->spec.residual) forget_plan(g);
+}
+
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)
 {
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
+    forget_samples(g);
     return msi_vis_store_add(&g->store, block);
 }
 
@@ -215,7 +246,7 @@ static int soonest_plan(const msi_gridder *g, const msi_plan_request *request, c
     const msi_gridder_spec *spec = &g->spec;
     int reason = MSI_OK;
     *best = (candidate){.report = g->report};
-    for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, spec->method, name, spec->predict));) {
+    for (const msi_strategy *s = NULL; (s = next_strategy(s, spec, name));) {
         if (s->backend != g->strategy->backend) continue;
         candidate c = {.strategy = s, .report = g->report};
         c.report.strategy = s->name;
@@ -281,14 +312,21 @@ int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t 
     return msi_vis_store_bytes(&g->store, n_sample, n_row);
 }
 
+/* Counts the images in host memory: where cycles are run on the CPU, a model, residuals and the PSF. */
+static int64_t n_host_image(const msi_gridder *g)
+{
+    if (g->spec.predict) return 0;
+    if (!g->spec.residual) return n_image(&g->spec);
+    return g->strategy->backend == MSI_BACKEND_CPU ? 2 * g->spec.n_plane + 1 : 0;
+}
+
 int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
                         msi_gridder_report *report)
 {
     const msi_gridder_spec *s = &g->spec;
     const int64_t all = msi_gridder_store_bytes(g, n_sample, n_row);
     const int64_t in_memory = s->store_bytes && all > s->store_bytes ? s->store_bytes : all;
-    const int64_t image_bytes =
-        n_image(s) * msi_image_n_pixel(&s->geometry) * msi_image_pixel_bytes(g->precision) * !s->predict;
+    const int64_t image_bytes = n_host_image(g) * msi_image_n_pixel(&s->geometry) * msi_image_pixel_bytes(g->precision);
     msi_plan_request request = request_of(g);
     request.host_bytes -= in_memory;
     request_foreseen(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
@@ -305,8 +343,9 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
 enum { SUM_PARTS = 20 };
 
 /* Sums the weights and counts the samples of each plane of the store. */
-static void sum_weights(const msi_gridder *g, double *sum, int64_t *count)
+static void sum_weights(msi_gridder *g)
 {
+    if (g->weights.is_known) return;
     for (int p = 0; p < g->spec.n_plane; p++) {
         double total = 0;
         int64_t n = 0;
@@ -322,9 +361,10 @@ static void sum_weights(const msi_gridder *g, double *sum, int64_t *count)
             }
             total += part;
         }
-        sum[p] = total;
-        count[p] = n;
+        g->weights.sum[p] = total;
+        g->weights.count[p] = n;
     }
+    g->weights.is_known = 1;
 }
 
 static void request_stored(msi_plan_request *r, const msi_vis_store *s)
@@ -355,45 +395,178 @@ static int take_plan(msi_gridder *g, const msi_plan_request *request, msi_plan *
     return MSI_OK;
 }
 
+/* Makes the plan for what the store holds, or for what is expected, unless there is one. */
+static int ready_plan(msi_gridder *g)
+{
+    if (g->plan) return MSI_OK;
+    await_device(g->strategy, g->spec.device);
+    msi_plan_request request = request_of(g);
+    if (g->expected.n_sample)
+        request_foreseen(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
+                         g->expected.w_max_lambda);
+    else
+        request_stored(&request, &g->store);
+    return take_plan(g, &request, &g->plan);
+}
+
+/* Does a job by the plan that is kept. */
+static int do_job(msi_gridder *g, const msi_residual_job *job)
+{
+    msi_stage_times times = {0};
+    const int threads_before = begin_threads(g);
+    int rc = ready_plan(g);
+    if (!rc) rc = g->strategy->ops->residual(g->plan, job, &times);
+    add_times(&g->report, &times);
+    end_threads(threads_before);
+    return rc;
+}
+
+/* Makes images on the host by the plan that is kept. */
+static int image_by_job(msi_gridder *g, const int *store_plane, msi_image *out)
+{
+    msi_residual_job job = {
+        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
+    if (g->strategy->backend == MSI_BACKEND_CPU) {
+        job.pixel = out->pixel;
+        return do_job(g, &job);
+    }
+    msi_planes *planes;
+    MSI_TRY(msi_gridder_planes(g, out->n_plane, &planes));
+    job.pixel = msi_planes_pixel(planes, 0);
+    int rc = do_job(g, &job);
+    if (!rc) rc = msi_planes_fetch(planes, 0, out->n_plane, out->pixel);
+    msi_planes_free(planes);
+    return rc;
+}
+
+/* Makes images on the host by a plan for them alone. */
+static int image_once(msi_gridder *g, const int *store_plane, msi_image *out)
+{
+    msi_plan *plan = NULL;
+    msi_stage_times times = {0};
+    const int threads_before = begin_threads(g);
+    await_device(g->strategy, g->spec.device);
+    msi_plan_request request = request_of(g);
+    request_stored(&request, &g->store);
+    int rc = take_plan(g, &request, &plan);
+    if (!rc) rc = g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
+    add_times(&g->report, &times);
+    g->strategy->ops->free(plan);
+    end_threads(threads_before);
+    return rc;
+}
+
 int msi_gridder_image(msi_gridder *g, msi_image *out)
 {
     memset(out, 0, sizeof *out);
     const msi_gridder_spec *s = &g->spec;
     if (s->predict) return msi_error_set(MSI_EINTERNAL, "an image asked of a gridder that predicts");
     int store_plane[MSI_GRIDDER_MAX_PLANES];
-    double sum[MSI_GRIDDER_MAX_PLANES] = {0};
-    int64_t count[MSI_GRIDDER_MAX_PLANES] = {0};
     msi_progress_share all = msi_progress_enter(0, 1, SUM_PARTS);
-    sum_weights(g, sum, count);
+    sum_weights(g);
     msi_progress_leave(all);
     MSI_TRY(msi_image_alloc(out, &s->geometry, n_image(s), g->precision));
     for (int i = 0; i < out->n_plane; i++) {
         int is_psf = s->psf_only || i == s->n_plane;
         store_plane[i] = is_psf ? -1 : i;
-        out->sum_weight[i] = sum[is_psf ? 0 : i];
-        out->n_vis[i] = count[is_psf ? 0 : i];
+        out->sum_weight[i] = g->weights.sum[is_psf ? 0 : i];
+        out->n_vis[i] = g->weights.count[is_psf ? 0 : i];
     }
     if (!g->store.n_sample) {
         for (int i = 0; i < out->n_plane; i++) msi_image_fill_nan(out, i);
         return MSI_OK;
     }
-    msi_plan *plan = NULL;
-    const int threads_before = begin_threads(g);
-    await_device(g->strategy, s->device);
-    msi_plan_request request = request_of(g);
-    request_stored(&request, &g->store);
-    int rc = take_plan(g, &request, &plan);
-    msi_stage_times times = {0};
     all = msi_progress_enter(1, SUM_PARTS, SUM_PARTS);
-    if (!rc) rc = g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
+    const int rc = (s->residual ? image_by_job : image_once)(g, store_plane, out);
     msi_progress_leave(all);
     for (int i = 0; i < out->n_plane; i++) out->sum_weight[i] /= g->store.weight_scale;
-    add_times(&g->report, &times);
-    g->strategy->ops->free(plan);
-    end_threads(threads_before);
     if (rc) msi_image_free(out);
     return rc;
 }
+
+/* ---- Residuals -------------------------------------------------------------------------------------------------- */
+
+int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out)
+{
+    const int on_gpu = g->strategy->backend == MSI_BACKEND_CUDA;
+    const msi_planes_shape shape = {.nx = g->spec.geometry.nx,
+                                    .ny = g->spec.geometry.ny,
+                                    .n = n,
+                                    .precision = g->precision,
+                                    .backend = g->strategy->backend,
+                                    .device = on_gpu ? g->spec.device : 0};
+    await_device(g->strategy, g->spec.device);
+    return msi_planes_create(out, &shape);
+}
+
+/* Fails where planes are not those that a gridder makes, or not so many. */
+static int check_planes(const msi_gridder *g, const msi_planes *planes, int n, const char *what)
+{
+    const msi_planes_shape *s = msi_planes_shape_of(planes);
+    const int same_place =
+        s->backend == g->strategy->backend && (s->backend == MSI_BACKEND_CPU || s->device == g->spec.device);
+    if (same_place && s->n == n && s->nx == g->spec.geometry.nx && s->ny == g->spec.geometry.ny &&
+        s->precision == g->precision)
+        return MSI_OK;
+    return msi_error_set(MSI_EINTERNAL, "%s: %d planes of %lld x %lld pixels are not of the gridder's kind or not %d",
+                         what, s->n, (long long)s->nx, (long long)s->ny, n);
+}
+
+/* Nothing is known of an image without a sample. */
+static int fill_nan(const msi_gridder *g, msi_planes *planes, int n)
+{
+    msi_image none;
+    MSI_TRY(msi_image_alloc(&none, &g->spec.geometry, 1, g->precision));
+    msi_image_fill_nan(&none, 0);
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < n; i++) rc = msi_planes_upload(planes, i, 1, none.pixel);
+    msi_image_free(&none);
+    return rc;
+}
+
+/* Images planes of the store, or the PSF of the first one, less a model. */
+static int make_residual(msi_gridder *g, const int *store_plane, int n, const msi_planes *model, msi_planes *out)
+{
+    double sum[MSI_GRIDDER_MAX_PLANES];
+    if (!g->spec.residual)
+        return msi_error_set(MSI_EINTERNAL, "a residual asked of a gridder that was not made for it");
+    MSI_TRY(check_planes(g, out, n, "residual"));
+    if (model) MSI_TRY(check_planes(g, model, g->spec.n_plane, "model"));
+    if (!g->store.n_sample) return fill_nan(g, out, n);
+    sum_weights(g);
+    for (int i = 0; i < n; i++) sum[i] = g->weights.sum[store_plane[i] < 0 ? 0 : store_plane[i]];
+    const msi_residual_job job = {.store = &g->store,
+                                  .n_image = n,
+                                  .store_plane = store_plane,
+                                  .sum_weight = sum,
+                                  .model = model ? msi_planes_pixel(model, 0) : NULL,
+                                  .pixel = msi_planes_pixel(out, 0)};
+    return do_job(g, &job);
+}
+
+int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *residual)
+{
+    int store_plane[MSI_GRIDDER_MAX_PLANES];
+    for (int i = 0; i < g->spec.n_plane; i++) store_plane[i] = i;
+    return make_residual(g, store_plane, g->spec.n_plane, model, residual);
+}
+
+int msi_gridder_psf(msi_gridder *g, msi_planes *psf)
+{
+    const int of_first_plane = -1;
+    return make_residual(g, &of_first_plane, 1, NULL, psf);
+}
+
+void msi_gridder_weights(msi_gridder *g, double *sum_weight, int64_t *n_vis)
+{
+    sum_weights(g);
+    for (int p = 0; p < g->spec.n_plane; p++) {
+        sum_weight[p] = g->weights.sum[p] / g->store.weight_scale;
+        n_vis[p] = g->weights.count[p];
+    }
+}
+
+/* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
 void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda)
 {
@@ -435,18 +608,8 @@ int msi_gridder_predict(msi_gridder *g)
     if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction without a model");
     if (!s->n_sample) return MSI_OK;
     const int threads_before = begin_threads(g), keeps_model = g->expected.n_sample > 0;
-    int rc = MSI_OK;
     if (!keeps_model) forget_plan(g);
-    if (!g->plan) {
-        await_device(g->strategy, g->spec.device);
-        msi_plan_request request = request_of(g);
-        if (keeps_model)
-            request_foreseen(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
-                             g->expected.w_max_lambda);
-        else
-            request_stored(&request, s);
-        rc = take_plan(g, &request, &g->plan);
-    }
+    int rc = ready_plan(g);
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
     add_times(&g->report, &times);
@@ -461,6 +624,7 @@ int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const doubl
 
 void msi_gridder_clear(msi_gridder *g)
 {
+    forget_samples(g);
     msi_vis_store_clear(&g->store);
     g->is_weighted = 0;
 }
@@ -534,6 +698,7 @@ int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_wei
 {
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "density weighting asked of a gridder whose weights carry it already");
+    forget_samples(g);
     MSI_TRY(msi_density_weight(&g->store, density, rule));
     g->is_weighted = 1;
     return MSI_OK;

@@ -2,8 +2,9 @@
 /*
  * The plan API: visibilities in, images out, or an image in, visibilities out.
  *
- * To image: create, add blocks, weight, image. To predict: create with spec.predict, then any number of times model,
- * and for it add coordinates, predict, fetch, clear. A gridder is used by one thread at a time; several gridders may be
+ * To image: create, add blocks, weight, image. To deconvolve: create with spec.residual, add blocks, weight, then any
+ * number of times residual. To predict: create with spec.predict, then any number of times model, and for it add
+ * coordinates, predict, fetch, clear. A gridder is used by one thread at a time; several gridders may be
  * at work in several threads. Functions that return an int return 0 or a code of core/status.h, whose line
  * msi_error_get has.
  */
@@ -14,6 +15,7 @@
 #include "core/types.h"
 #include "core/vis_block.h"
 #include "kernels/method/gridder_spec.h"
+#include "kernels/method/planes.h"
 #include "kernels/store/density.h"
 
 #ifdef __cplusplus
@@ -49,6 +51,44 @@ int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
  *           gridder that predicts); *out is empty after a failure
  */
 int msi_gridder_image(msi_gridder *g, msi_image *out);
+
+/* ---- Residuals -------------------------------------------------------------------------------------------------- */
+
+/*
+ * msi_gridder_planes - make planes of a gridder's geometry, precision, backend and device, all zero: models, residuals,
+ * the PSF, and what a deconvolution makes of them.
+ * Returned: *out, owned by the caller, freed by msi_planes_free; NULL after a failure
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU
+ */
+int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out);
+
+/*
+ * msi_gridder_residual - image what is left of everything added when a model is subtracted, in visibilities:
+ *     sum over samples of weight (V - V_model) .., as msi_gridder_image of V and msi_gridder_predict of the model say.
+ * Any number of times, of a gridder with spec.residual. What the first call makes of the samples stays for the next
+ * ones, on the device: their order, coordinates, values and weights, transforms, windows. A store that the device
+ * does not hold goes through in batches, at each call.
+ * Given:    model     the spec's n_plane planes of msi_gridder_planes, Jy/pixel; pixels beyond the horizon are not
+ * looked at, all others must be finite. NULL: nothing is subtracted Returned: residual  as many planes, not those of
+ * the model: Jy/beam, divided by the sums of weights; NaN beyond the horizon, and all of a plane without a sample
+ * Returns:  0, MSI_ERANGE (no plan reaches the accuracy), MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED, MSI_EINTERNAL (not
+ *           planes of this gridder, or one without spec.residual)
+ * Notes:    after any failure the gridder is as it was, and may be called again; planes then hold anything. Samples
+ * that are added or weighted later are put in order anew.
+ */
+int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *residual);
+
+/* msi_gridder_psf - image the point spread function, of plane 0's weights, from the same samples: one plane, otherwise
+ * as msi_gridder_residual. */
+int msi_gridder_psf(msi_gridder *g, msi_planes *psf);
+
+/*
+ * msi_gridder_weights - sums of weights and numbers of samples, as they stand.
+ * Returned: sum_weight, n_vis [n_plane]
+ */
+void msi_gridder_weights(msi_gridder *g, double *sum_weight, int64_t *n_vis);
+
+/* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
 /*
  * msi_gridder_expect - announce what will be added in all, where msi_gridder_clear makes room in between: one plan, and

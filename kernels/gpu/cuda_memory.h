@@ -39,11 +39,17 @@ class buffer {
     int fit(int64_t bytes, const char *what)
     {
         if (bytes <= size) return MSI_OK;
-        cudaFree(p);
-        size = 0;
+        release();
         MSI_TRY(allocate(&p, bytes, what));
         size = bytes;
         return MSI_OK;
+    }
+    /* release - give back what there is. */
+    void release()
+    {
+        cudaFree(p);
+        p = nullptr;
+        size = 0;
     }
     void *get() const
     {

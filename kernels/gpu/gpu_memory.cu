@@ -32,7 +32,8 @@ int msi_gpu_alloc(void **out, const msi_gpu_stream *on, int64_t bytes, const cha
 void msi_gpu_release(void *p, const msi_gpu_stream *on)
 {
     if (!p) return;
-    if (cudaSetDevice(on->device) != cudaSuccess || cudaFree(p) != cudaSuccess) cudaGetLastError();
+    if (cudaSetDevice(on->device) != cudaSuccess) cudaGetLastError();
+    if (cudaFree(p) != cudaSuccess) cudaGetLastError();
 }
 
 int msi_gpu_upload(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes)

@@ -32,6 +32,7 @@ typedef struct msi_gridder_spec {
     int psf;      /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
     int psf_only; /* of the image planes only the PSF */
     int predict;  /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
+    int residual; /* the gridder images any number of times, and subtracts models: it keeps what it makes of samples */
     const char *method, *strategy;  /* of the table of strategies; NULL: "wgrid", and the one foreseen to be soonest;
                                        "subgrid" is "planes" where w matters nowhere in the field */
     double accuracy;                /* relative L2 error of the image or of the visibilities; 1e-13 .. 0.1 */

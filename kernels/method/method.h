@@ -36,6 +36,19 @@ typedef struct msi_stage_times {
 } msi_stage_times;
 
 /*
+ * A job asks for images of a store's visibilities less those that a model predicts. Its pixels are of the plan's
+ * precision and lie where the strategy works: in the memory of its device, or in the host's.
+ */
+typedef struct msi_residual_job {
+    const struct msi_vis_store *store; /* the same in every job of a plan */
+    int n_image;
+    const int *store_plane;   /* [n_image] -1: the PSF of plane 0, from which nothing is subtracted */
+    const double *sum_weight; /* [n_image] that images are divided by; 0: the image is NaN */
+    const void *model;        /* [store planes][ny][nx] Jy/pixel; NULL: nothing is subtracted */
+    void *pixel;              /* [n_image][ny][nx] Jy/beam, returned */
+} msi_residual_job;
+
+/*
  * A plan holds a method's decisions for some samples, and what it keeps between calls. Every strategy defines its own;
  * a plan is only ever given back to the strategy that made it.
  */
@@ -69,6 +82,12 @@ typedef struct msi_strategy_ops {
      * 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED. NULL: grids only.
      */
     int (*predict)(msi_plan *plan, struct msi_vis_store *store, const msi_image *model, msi_stage_times *times);
+    /*
+     * Do a job, of a plan that was requested with spec.residual; any number of them. What is made of the store, such as
+     * its order, is kept for the next one. Returns 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED; the next job may follow
+     * after any of them. NULL: cannot.
+     */
+    int (*residual)(msi_plan *plan, const msi_residual_job *job, msi_stage_times *times);
 } msi_strategy_ops;
 
 /* The method of msi_gridder_spec.method NULL, and the word that leaves msi_gridder_spec.strategy open as NULL does. */

@@ -126,6 +126,11 @@ static void order_bucket(msi_run *run, int64_t n)
 
 int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgrid_geometry *g)
 {
+    if (store->order) {
+        *out = *store->order;
+        out->is_borrowed = 1;
+        return MSI_OK;
+    }
     memset(out, 0, sizeof *out);
     int64_t n_w0 = g->n_w - g->w_width + 1;
     out->n_bucket = n_w0 * g->n_tile_v * g->n_tile_u;
@@ -163,8 +168,10 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
 
 void msi_buckets_free(msi_buckets *b)
 {
-    msi_free(b->start);
-    msi_free(b->run);
+    if (!b->is_borrowed) {
+        msi_free(b->start);
+        msi_free(b->run);
+    }
     memset(b, 0, sizeof *b);
 }
 

@@ -22,17 +22,19 @@ typedef struct msi_buckets {
     int64_t n_bucket;
     int64_t *start; /* [n_bucket + 1] first run of each bucket */
     int64_t n_run;
-    msi_run *run; /* [n_run], in ascending order of row and channel inside a bucket, whatever the threads did */
+    msi_run *run;    /* [n_run], in ascending order of row and channel inside a bucket, whatever the threads did */
+    int is_borrowed; /* the arrays are somebody else's */
 } msi_buckets;
 
 /*
- * msi_bucket_sort - sort the samples of a store: those with a weight in some plane, or all coordinates.
+ * msi_bucket_sort - sort the samples of a store: those with a weight in some plane, or all coordinates. A store that
+ * has an order, which is one of the same geometry, lends it.
  * Returned: *out, freed by msi_buckets_free; empty after a failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgrid_geometry *geometry);
 
-/* msi_buckets_free - free the members, NULL-safe; *b is then zero. */
+/* msi_buckets_free - free the members unless they are borrowed, NULL-safe; *b is then zero. */
 void msi_buckets_free(msi_buckets *b);
 
 /* A tile's work is its runs in some buckets. */

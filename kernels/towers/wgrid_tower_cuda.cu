@@ -20,41 +20,20 @@
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
-#include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
+#include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/wgrid/wgrid_imager_cuda.cuh"
 
 namespace {
 
-template <typename T> class tower_gridder {
-  public:
-    tower_gridder(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, const msi_vis_store *store_,
-                  int64_t n_small_, msi_stage_times *times_)
-        : plan(plan_), towers(*towers_), store(store_), times(times_),
-          samples(plan_, order_of_towers(*plan_, *towers_)), stacks(samples, towers_, n_small_)
-    {
-        samples.store = store_;
-        samples.times = times_;
-    }
+template <typename T> class tower_imager : public wgrid_imager<T> {
+    using base = wgrid_imager<T>;
 
-    /* One image after the other: one whole plane is held, and samples are many times fewer than its cells. */
-    int make(const int *store_plane, msi_image *image)
+  public:
+    tower_imager(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int64_t n_small_, bool keeps_parts,
+                 bool stays)
+        : base(plan_, order_of_towers(*plan_, *towers_), keeps_parts, stays), towers(*towers_),
+          stacks(samples, towers_, n_small_)
     {
-        MSI_TRY(prepare());
-        for (int i = 0; i < image->n_plane; i++) {
-            map.n_image = 1;
-            map.n_plane = store->n_plane;
-            map.store_plane[0] = store_plane[i];
-            is_sorted = false;
-            MSI_TRY(on.clear(as<T>(d_image), msi_image_n_pixel(&plan->image)));
-            for (int t = 0; t < towers.n_tower; t++) {
-                const int64_t part = (int64_t)i * towers.n_tower + t;
-                const msi_progress_share all =
-                    msi_progress_enter(part, part + 1, (int64_t)image->n_plane * towers.n_tower);
-                MSI_TRY(make_tower(t));
-                msi_progress_leave(all);
-            }
-            MSI_TRY(correct(image, i));
-        }
-        return MSI_OK;
     }
 
     static int64_t counter_bytes(const msi_wgrid_plan &plan, const msi_tower_plan &towers)
@@ -63,84 +42,65 @@ template <typename T> class tower_gridder {
     }
 
   private:
-    const msi_wgrid_plan *plan;
+    using base::on;
+    using base::samples;
+    using base::times;
     const msi_tower_plan &towers;
-    const msi_vis_store *store;
-    msi_stage_times *times;
-    placed_batches<T> samples;
-    plan_stream &on = samples.on;
     tower_stacks<T> stacks;
-    plane_map map = {};
-    buffer d_whole, d_image;
-    fft_plan fft;
-    int64_t loaded_batch = -1;
-    bool is_sorted = false;
+    buffer d_whole;
     int towers_at_once = 1; /* that samples are put in order for */
 
-    int prepare()
+    int make_room() override
     {
-        const msi_wgrid_geometry &g = samples.g;
-        MSI_TRY(samples.enter());
-        MSI_TRY(samples.upload_taps());
-        MSI_TRY(d_whole.fit(g.nu * g.nv * (int64_t)sizeof(cplx<T>), "a w-plane"));
-        MSI_TRY(d_image.fit(msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T), "an image"));
+        MSI_TRY(d_whole.fit(base::plane_cells() * (int64_t)sizeof(cplx<T>), "a w-plane"));
         MSI_TRY(stacks.make_stacks());
-        MSI_TRY(fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get()));
-        int64_t usable;
-        samples.least_crowded = can_ring<T>(shared_bytes()) ? least_in_ring<T>(g.width) : UNUSED;
-        samples.order = order_for_rings<T>(*plan, samples.order);
+        samples.order = order_for_rings<T>(*base::plan, order_of_towers(*base::plan, towers));
         towers_at_once = samples.order.end_tower;
-        MSI_TRY(usable_bytes(&usable));
-        usable -= ::counter_bytes(samples.order);
-        samples.batch_samples =
-            std::clamp<int64_t>(usable / placed_batches<T>::sample_bytes(store->n_plane, 1), 1, MOST_IN_BATCH);
         return MSI_OK;
     }
 
-    /* A store that fits one batch is uploaded once, and put in order once an image if towers can be counted at once. */
-    int ready_batch(int64_t first_segment, int tower)
+    /* Towers that can be counted at once are a part. */
+    int n_part() const override
     {
-        if (loaded_batch != first_segment) {
-            samples.now = samples.cut_batch(first_segment);
-            if (samples.now.n_sample) MSI_TRY(samples.upload_batch(store->n_plane));
-            loaded_batch = first_segment;
-            is_sorted = false;
+        return (towers.n_tower + towers_at_once - 1) / towers_at_once;
+    }
+    void set_part(int part) override
+    {
+        samples.order.first_tower = part * towers_at_once;
+        samples.order.end_tower = std::min((part + 1) * towers_at_once, towers.n_tower);
+    }
+
+    int add_image(T *sum) override
+    {
+        const int first = samples.order.first_tower, end = samples.order.end_tower;
+        for (int t = first; t < end; t++) {
+            MSI_TRY(make_tower(t, sum));
+            msi_progress_at(t + 1 - first, end - first);
         }
-        if (tower < samples.order.first_tower || tower >= samples.order.end_tower) {
-            samples.order.first_tower = tower;
-            samples.order.end_tower = std::min(tower + towers_at_once, towers.n_tower);
-            is_sorted = false;
-        }
-        if (samples.now.n_sample && !is_sorted) MSI_TRY(samples.place_batch(map));
-        is_sorted = true;
         return MSI_OK;
     }
 
-    int make_tower(int tower)
+    int make_tower(int tower, T *sum)
     {
         bool is_empty = true;
-        MSI_TRY(on.clear(as<cplx<T>>(d_whole), samples.g.nu * samples.g.nv));
-        for (int64_t s = 0; s < store->n_segment; s = samples.now.end) {
-            MSI_TRY(ready_batch(s, tower));
-            if (!samples.now.n_sample) continue;
-            MSI_TRY(stacks.find_stacks(tower));
-            stack_batch b;
-            while (stacks.next_stacks(&b)) {
-                MSI_TRY(grid_stacks(b));
-                MSI_TRY(add_stacks(b));
-                is_empty = false;
-            }
+        MSI_TRY(on.clear(as<cplx<T>>(d_whole), base::plane_cells()));
+        MSI_TRY(stacks.find_stacks(tower));
+        stack_batch b;
+        while (stacks.next_stacks(&b)) {
+            MSI_TRY(grid_stacks(b));
+            MSI_TRY(add_stacks(b));
+            is_empty = false;
         }
-        return is_empty ? MSI_OK : add_whole(tower);
+        return is_empty ? MSI_OK : add_whole(tower, sum);
     }
 
     /* Add the tower's whole plane to the image. */
-    int add_whole(int tower)
+    int add_whole(int tower, T *sum)
     {
         const stage_timer stage("transform", &times->transform_s);
-        MSI_TRY(fft.run(as<cplx<T>>(d_whole), CUFFT_FORWARD));
+        MSI_TRY(base::fft.run(as<cplx<T>>(d_whole), CUFFT_FORWARD));
         k_screen<T><<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(stacks.tower_screen(tower),
-                                                                          as<cplx<T>>(d_whole), 0, 1, as<T>(d_image));
+                                                                          as<cplx<T>>(d_whole), 0, 1, sum);
         MSI_CUDA(cudaGetLastError());
         MSI_TRY(on.wait());
         return msi_interrupt_check();
@@ -157,7 +117,7 @@ template <typename T> class tower_gridder {
             MSI_TRY(on.wait());
         }
         const stage_timer stage("grid", &times->grid_s);
-        MSI_TRY(grid_items(samples.g, samples.job(1, job.small), job.planes, b.crowded, b.sparse, on.get()));
+        MSI_TRY(grid_items(samples.g, samples.job(job.small), job.planes, b.crowded, b.sparse, on.get()));
         return on.wait();
     }
 
@@ -177,17 +137,43 @@ template <typename T> class tower_gridder {
         return msi_interrupt_check();
     }
 
-    int correct(msi_image *image, int i)
+    /* A sample belongs to one subgrid of one tower, so that each is written once. */
+    int degrid(const T *model, cplx<T> *value) override
     {
-        const stage_timer stage("correct", &times->correct_s);
-        const double sum = image->sum_weight[i];
-        const int64_t n_pixel = msi_image_n_pixel(&plan->image);
-        msi_taper device;
-        MSI_TRY(samples.upload_taper(&device));
-        k_correct<<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(
-            samples.screen(), device, sum > 0 ? 1 / sum : NAN, as<T>(d_image), as<T>(d_image));
-        MSI_CUDA(cudaGetLastError());
-        return on.download((T *)image->pixel + i * n_pixel, as<T>(d_image), n_pixel);
+        for (int t = samples.order.first_tower; t < samples.order.end_tower; t++) {
+            bool is_made = false;
+            MSI_TRY(stacks.find_stacks(t));
+            stack_batch b;
+            while (stacks.next_stacks(&b)) {
+                if (!is_made) MSI_TRY(make_whole(t, model));
+                is_made = true;
+                MSI_TRY(degrid_stacks(b, value));
+            }
+        }
+        return MSI_OK;
+    }
+
+    /* Make the whole plane of a model at a tower's w. */
+    int make_whole(int tower, const T *model)
+    {
+        const stage_timer stage("transform", &times->transform_s);
+        MSI_TRY(base::transform_model(model, stacks.tower_screen(tower), 0, as<cplx<T>>(d_whole)));
+        return on.wait();
+    }
+
+    int degrid_stacks(const stack_batch &b, cplx<T> *value)
+    {
+        const stack_job<T> job = stacks.job(b);
+        MSI_TRY(stacks.cut_stacks(b, as<cplx<T>>(d_whole)));
+        const stage_timer stage("degrid", &times->grid_s);
+        msi_wgrid_degrid_call call = samples.degrid_call(job.small, value, false);
+        call.crowded = b.crowded.first;
+        call.n_crowded = b.crowded.n;
+        call.sparse = b.sparse.first;
+        call.n_sparse = b.sparse.n;
+        MSI_TRY(msi_wgrid_tower_cuda_degrid(&call, &job.planes));
+        MSI_TRY(on.wait());
+        return msi_interrupt_check();
     }
 };
 
@@ -236,26 +222,48 @@ int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_p
     return bytes <= (int64_t)free_bytes / 3 ? all : 1;
 }
 
-void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t n_sample, int n_plane,
-                                int64_t n_whole, int64_t n_small, int64_t *host, int64_t *device)
+/* Device bytes of a request's samples with their counters, and of small planes. */
+template <typename T>
+int64_t stack_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *r,
+                    int64_t n_small)
 {
-    int64_t whole = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
-    int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
-    int64_t stacks = plan->precision == MSI_FP32 ? tower_stacks<float>::bytes(*towers, n_small)
-                                                 : tower_stacks<double>::bytes(*towers, n_small);
-    int64_t sample = plan->precision == MSI_FP32 ? placed_batches<float>::sample_bytes(n_plane, 1)
-                                                 : placed_batches<double>::sample_bytes(n_plane, 1);
-    int64_t counters = plan->precision == MSI_FP32 ? tower_gridder<float>::counter_bytes(*plan, *towers)
-                                                   : tower_gridder<double>::counter_bytes(*plan, *towers);
+    return tower_stacks<T>::bytes(*towers, n_small) + tower_imager<T>::counter_bytes(*plan, *towers) +
+           r->n_sample *
+               wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1, r->spec->residual);
+}
+
+void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
+                                const msi_plan_request *request, int64_t n_small, int64_t *host, int64_t *device)
+{
+    const int keeps_model = request->spec->predict && request->keeps_model;
+    const int64_t whole = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
+    const int64_t n_whole = msi_wgrid_tower_cuda_whole(plan, towers, request->n_image, keeps_model);
     *host = towers->n_sub_u * towers->n_sub_v * (int64_t)(sizeof(core_start) + sizeof(uint32_t));
     /* cuFFT works in another plane */
-    *device = (n_whole + 1) * whole + image + stacks + n_sample * sample + counters;
+    *device = (n_whole + 1) * whole + msi_wgrid_cuda_image_bytes(plan, request) +
+              (plan->precision == MSI_FP32 ? stack_bytes<float>(plan, towers, request, n_small)
+                                           : stack_bytes<double>(plan, towers, request, n_small));
 }
 
 int msi_wgrid_tower_cuda_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
                                const int *store_plane, int64_t n_small, msi_image *image, msi_stage_times *times)
 {
-    if (plan->precision == MSI_FP32)
-        return tower_gridder<float>(plan, towers, store, n_small, times).make(store_plane, image);
-    return tower_gridder<double>(plan, towers, store, n_small, times).make(store_plane, image);
+    const bool several = image->n_plane > 1;
+    return plan->precision == MSI_FP32 ? tower_imager<float>(plan, towers, n_small, several, false)
+                                             .make_on_host(store, store_plane, image, times)
+                                       : tower_imager<double>(plan, towers, n_small, several, false)
+                                             .make_on_host(store, store_plane, image, times);
+}
+
+int msi_wgrid_tower_cuda_residual(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_residual_job *job,
+                                  int64_t n_small, void **kept, msi_stage_times *times)
+{
+    const auto fp32 = [=] { return new tower_imager<float>(plan, towers, n_small, true, true); };
+    const auto fp64 = [=] { return new tower_imager<double>(plan, towers, n_small, true, true); };
+    return plan->precision == MSI_FP32 ? make_kept(kept, fp32, job, times) : make_kept(kept, fp64, job, times);
+}
+
+void msi_wgrid_tower_cuda_forget_samples(void *kept)
+{
+    forget_imager(kept);
 }

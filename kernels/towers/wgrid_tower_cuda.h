@@ -5,6 +5,7 @@
 
 #include "kernels/towers/tower_plan.h"
 #include "kernels/method/method.h"
+#include "kernels/wgrid/wgrid_degrid_call.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,10 +29,10 @@ int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_p
  */
 int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts);
 
-/* msi_wgrid_tower_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory, n_whole
- * and n_small planes being held. */
-void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t n_sample, int n_plane,
-                                int64_t n_whole, int64_t n_small, int64_t *host, int64_t *device);
+/* msi_wgrid_tower_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory for what
+ * a request asks, n_small planes being held. */
+void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
+                                const msi_plan_request *request, int64_t n_small, int64_t *host, int64_t *device);
 
 /*
  * msi_wgrid_tower_cuda_image - grid, transform and correct, n_small small planes at a time; see msi_strategy.
@@ -40,6 +41,18 @@ void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan
  */
 int msi_wgrid_tower_cuda_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
                                const int *store_plane, int64_t n_small, msi_image *image, msi_stage_times *times);
+
+/* msi_wgrid_tower_cuda_residual - as msi_wgrid_cuda_residual. */
+int msi_wgrid_tower_cuda_residual(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_residual_job *job,
+                                  int64_t n_small, void **kept, msi_stage_times *times);
+void msi_wgrid_tower_cuda_forget_samples(void *kept);
+
+/*
+ * msi_wgrid_tower_cuda_degrid - begin to degrid samples in order from small planes.
+ * Given:   call  the planes' cells and the items of their subgrids; planes  small_planes of
+ * wgrid_tower_cuda_kernels.cuh Returns: 0, MSI_EGPU
+ */
+int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes);
 
 /*
  * msi_wgrid_tower_cuda_predict - the transpose; as msi_wgrid_cuda_predict. kept, unless NULL: whole planes, as

@@ -188,6 +188,23 @@ template <typename T> class tower_stacks {
         return MSI_OK;
     }
 
+    /* cut_stacks - cut subgrids out of a tower's whole plane, and make their small planes of them: job(b).small. */
+    int cut_stacks(const stack_batch &b, const cplx<T> *whole)
+    {
+        const stage_timer stage("transform", &samples.times->transform_s);
+        const stack_job<T> to = job(b);
+        const cudaStream_t stream = samples.on.get();
+        k_cut_subgrids<T><<<cell_blocks(b), 256, 0, stream>>>(samples.g, to, whole);
+        MSI_CUDA(cudaGetLastError());
+        MSI_TRY(clear_rest(to.sum, b.n_stack));
+        MSI_TRY(transform_small(to.sum, b.n_stack, CUFFT_FORWARD));
+        k_spread_planes<T><<<quad_blocks(b), 256, list_bytes(), stream>>>(to);
+        MSI_CUDA(cudaGetLastError());
+        MSI_TRY(clear_rest(to.small, b.n_slot));
+        MSI_TRY(transform_small(to.small, b.n_slot, CUFFT_INVERSE));
+        return samples.on.wait();
+    }
+
     dim3 quad_blocks(const stack_batch &b) const
     {
         int64_t half = towers.size / 2 + 1;

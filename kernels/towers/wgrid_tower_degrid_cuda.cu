@@ -87,26 +87,11 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
     int predict_stacks(const stack_batch &b, int image, const cplx<T> *whole)
     {
         const stack_job<T> job = stacks.job(b);
-        MSI_TRY(cut_stacks(b, job, whole));
+        MSI_TRY(stacks.cut_stacks(b, whole));
         const stage_timer stage("degrid", &times->grid_s);
         MSI_TRY(degrid_items(g, base::sums_of(image, job.small, false), job.planes, b.crowded, b.sparse, on.get()));
         MSI_TRY(on.wait());
         return msi_interrupt_check();
-    }
-
-    /* Cut subgrids out of the whole plane and make their small planes of them. */
-    int cut_stacks(const stack_batch &b, const stack_job<T> &job, const cplx<T> *whole)
-    {
-        const stage_timer stage("transform", &times->transform_s);
-        k_cut_subgrids<T><<<stacks.cell_blocks(b), 256, 0, on.get()>>>(g, job, whole);
-        MSI_CUDA(cudaGetLastError());
-        MSI_TRY(stacks.clear_rest(job.sum, b.n_stack));
-        MSI_TRY(stacks.transform_small(job.sum, b.n_stack, CUFFT_FORWARD));
-        k_spread_planes<T><<<stacks.quad_blocks(b), 256, stacks.list_bytes(), on.get()>>>(job);
-        MSI_CUDA(cudaGetLastError());
-        MSI_TRY(stacks.clear_rest(job.small, b.n_slot));
-        MSI_TRY(stacks.transform_small(job.small, b.n_slot, CUFFT_INVERSE));
-        return on.wait();
     }
 };
 
@@ -118,7 +103,27 @@ int predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_st
     return predict_kept(kept, make, store, model, times);
 }
 
+template <typename T> int degrid_small(const msi_wgrid_degrid_call *c, const void *planes)
+{
+    const degrid_job<T> job = {static_cast<const tap_table<T> *>(c->taps),
+                               static_cast<const tap_table<T> *>(c->host_taps),
+                               static_cast<const wanted<T> *>(c->samples),
+                               true,
+                               static_cast<const cplx<T> *>(c->cells),
+                               static_cast<cplx<T> *>(c->value),
+                               c->adds != 0};
+    return degrid_items(c->plan->grid, job, *static_cast<const small_planes *>(planes),
+                        item_range{static_cast<const item *>(c->crowded), c->n_crowded},
+                        item_range{static_cast<const item *>(c->sparse), c->n_sparse},
+                        static_cast<cudaStream_t>(c->stream));
+}
+
 } // namespace
+
+int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes)
+{
+    return call->plan->precision == MSI_FP32 ? degrid_small<float>(call, planes) : degrid_small<double>(call, planes);
+}
 
 int msi_wgrid_tower_cuda_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
                                  const msi_image *model, int64_t n_small, void **kept, msi_stage_times *times)

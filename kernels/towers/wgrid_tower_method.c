@@ -8,9 +8,9 @@
 #include "core/status.h"
 #include "kernels/towers/wgrid_tower_degrid_cpu.h"
 #include "kernels/wgrid/wgrid_cpu.h"
+#include "kernels/wgrid/wgrid_method.h"
 #include "kernels/wgrid/wgrid_planes_cpu.h"
 #include "kernels/towers/wgrid_tower_cpu.h"
-#include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/towers/tower_plan.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/wgrid/wgrid_cuda.h"
@@ -37,21 +37,18 @@ typedef struct tower_backend {
     int64_t (*resident)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request);
     void (*bytes)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
                   int64_t n_resident, int64_t *host, int64_t *device);
-    int (*image)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
-                 const int *store_plane, int64_t n_resident, msi_image *image, msi_stage_times *times);
-    int (*predict)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
-                   const msi_image *model, int64_t n_resident, void **model_cache, msi_stage_times *times);
-    void (*forget)(void *model_cache);
+    msi_wgrid_form form;
 } tower_backend;
 
-struct msi_plan {
-    msi_wgrid_plan wgrid;
+typedef struct tower_plan {
+    msi_plan common; /* first: it is what strategies are given */
     msi_tower_plan towers;
-    const tower_backend *backend;
-    int64_t n_resident;
-    int keeps_model;
-    void *model_cache;
-};
+} tower_plan;
+
+static const msi_tower_plan *towers_of(const msi_plan *plan)
+{
+    return &((const tower_plan *)plan)->towers;
+}
 
 /* ---- CPU: whole planes in memory ----------------------------------------------------------------------------------
  */
@@ -67,13 +64,12 @@ static int cpu_lay_tiles(msi_wgrid_plan *plan)
 static void cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
                       int64_t n_resident, int64_t *host, int64_t *device)
 {
-    const msi_wgrid_geometry *g = &plan->grid;
     int n_thread = msi_plan_threads(request);
-    int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
-    *host = request->spec->predict ? msi_wgrid_tower_cpu_predict_bytes(plan, towers, n_thread, n_resident)
-                                   : msi_wgrid_tower_cpu_bytes(plan, towers, n_thread);
-    *host += msi_wgrid_cpu_image_bytes(plan) + request->n_sample * (int64_t)sizeof(msi_run) +
-             n_bucket * (int64_t)sizeof(int64_t);
+    const int64_t images = msi_wgrid_tower_cpu_bytes(plan, towers, n_thread);
+    const int64_t predicts = msi_wgrid_tower_cpu_predict_bytes(plan, towers, n_thread, n_resident);
+    const msi_gridder_spec *s = request->spec;
+    *host = s->predict ? predicts : s->residual && predicts > images ? predicts : images;
+    *host += msi_wgrid_cpu_image_bytes(plan) + msi_wgrid_cpu_samples_bytes(plan, request);
     *device = 0;
 }
 
@@ -85,18 +81,18 @@ static int64_t cpu_resident(const msi_wgrid_plan *plan, const msi_tower_plan *to
     return request->keeps_model && all * msi_wgrid_plane_bytes(plan) < (request->host_bytes - rest) / 2 ? all : 1;
 }
 
-static int cpu_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
-                     const int *store_plane, int64_t n_resident, msi_image *image, msi_stage_times *times)
+static int cpu_image(const msi_plan *p, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                     msi_stage_times *times)
 {
-    (void)n_resident;
-    return msi_wgrid_tower_cpu_image(plan, towers, store, store_plane, image, times);
+    return msi_wgrid_tower_cpu_image(&p->wgrid, towers_of(p), store, store_plane, image, times);
 }
 
-static int cpu_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
-                       const msi_image *model, int64_t n_resident, void **model_cache, msi_stage_times *times)
+static int cpu_predict(const msi_plan *p, msi_vis_store *store, const msi_image *model, void **model_cache,
+                       msi_stage_times *times)
 {
-    int keeps = n_resident == (int64_t)model->n_plane * towers->n_tower;
-    return msi_wgrid_tower_cpu_predict(plan, towers, store, model, keeps, model_cache, times);
+    const msi_tower_plan *towers = towers_of(p);
+    const int keeps = p->n_resident == (int64_t)model->n_plane * towers->n_tower;
+    return msi_wgrid_tower_cpu_predict(&p->wgrid, towers, store, model, keeps, model_cache, times);
 }
 
 static const tower_backend cpu = {.whole = &msi_wgrid_cpu_cost,
@@ -105,9 +101,11 @@ static const tower_backend cpu = {.whole = &msi_wgrid_cpu_cost,
                                   .lay_tiles = cpu_lay_tiles,
                                   .resident = cpu_resident,
                                   .bytes = cpu_bytes,
-                                  .image = cpu_image,
-                                  .predict = cpu_predict,
-                                  .forget = msi_wgrid_tower_cpu_forget};
+                                  .form = {.image = cpu_image,
+                                           .predict = cpu_predict,
+                                           .forget_model = msi_wgrid_tower_cpu_forget,
+                                           .residual = msi_wgrid_cpu_residual,
+                                           .forget_samples = msi_wgrid_cpu_forget_samples}};
 
 /* ---- GPU: small planes in memory ----------------------------------------------------------------------------------
  */
@@ -119,28 +117,39 @@ static int64_t cuda_resident(const msi_wgrid_plan *plan, const msi_tower_plan *t
     return msi_wgrid_tower_cuda_small(plan, towers);
 }
 
-static void cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
-                       int64_t n_resident, int64_t *host, int64_t *device)
+static int cuda_image(const msi_plan *p, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                      msi_stage_times *times)
 {
-    int keeps_model = request->spec->predict && request->keeps_model;
-    int64_t n_whole = msi_wgrid_tower_cuda_whole(plan, towers, request->n_image, keeps_model);
-    msi_wgrid_tower_cuda_bytes(plan, towers, request->n_sample, request->n_image, n_whole, n_resident, host, device);
+    return msi_wgrid_tower_cuda_image(&p->wgrid, towers_of(p), store, store_plane, p->n_resident, image, times);
+}
+
+static int cuda_predict(const msi_plan *p, msi_vis_store *store, const msi_image *model, void **model_cache,
+                        msi_stage_times *times)
+{
+    return msi_wgrid_tower_cuda_predict(&p->wgrid, towers_of(p), store, model, p->n_resident, model_cache, times);
+}
+
+static int cuda_residual(const msi_plan *p, const msi_residual_job *job, void **samples, msi_stage_times *times)
+{
+    return msi_wgrid_tower_cuda_residual(&p->wgrid, towers_of(p), job, p->n_resident, samples, times);
 }
 
 static const tower_backend cuda = {.whole = &msi_wgrid_cuda_cost,
                                    .small = &msi_wgrid_tower_cuda_cost,
                                    .lay_tiles = msi_wgrid_tower_cuda_tiles,
                                    .resident = cuda_resident,
-                                   .bytes = cuda_bytes,
-                                   .image = msi_wgrid_tower_cuda_image,
-                                   .predict = msi_wgrid_tower_cuda_predict,
-                                   .forget = msi_wgrid_tower_cuda_forget};
+                                   .bytes = msi_wgrid_tower_cuda_bytes,
+                                   .form = {.image = cuda_image,
+                                            .predict = cuda_predict,
+                                            .forget_model = msi_wgrid_tower_cuda_forget,
+                                            .residual = cuda_residual,
+                                            .forget_samples = msi_wgrid_tower_cuda_forget_samples}};
 #endif
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
 /* Chooses the cheapest towers of the widths that may suit. */
-static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_request *request)
+static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_request *request)
 {
     const msi_gridder_spec *s = request->spec;
     int for_cpu = s->plan_for == MSI_BACKEND_CPU, rc = MSI_OK;
@@ -165,15 +174,21 @@ static int choose(msi_plan *p, const tower_backend *backend, const msi_plan_requ
         if (!rc) rc = msi_tower_plan_make(&towers, &plan, TOWERS_PART * s->accuracy, &load, whole, small);
         if (rc && rc != MSI_ERANGE) return rc;
         if (rc || (p->towers.size && towers.cost_s >= p->towers.cost_s)) continue;
-        p->wgrid = plan;
+        p->common.wgrid = plan;
         p->towers = towers;
     }
     return p->towers.size ? MSI_OK : rc;
 }
 
-static int make(msi_plan **out, const tower_backend *backend, const msi_plan_request *request, msi_gridder_report *r)
+static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request, msi_gridder_report *r)
 {
-    msi_plan *p;
+    const tower_backend *backend = &cpu;
+#ifdef MSI_HAVE_CUDA
+    if (strategy->backend == MSI_BACKEND_CUDA) backend = &cuda;
+#else
+    (void)strategy;
+#endif
+    tower_plan *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
     int rc = choose(p, backend, request);
     if (rc) {
@@ -181,62 +196,34 @@ static int make(msi_plan **out, const tower_backend *backend, const msi_plan_req
         return rc;
     }
     const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
-    p->backend = backend;
-    p->keeps_model = request->keeps_model;
-    p->n_resident = backend->resident(&p->wgrid, &p->towers, request);
-    msi_wgrid_plan_report(&p->wgrid, r);
+    const msi_wgrid_plan *wgrid = &p->common.wgrid;
+    p->common.form = &backend->form;
+    p->common.keeps_model = request->keeps_model;
+    p->common.n_resident = backend->resident(wgrid, &p->towers, request);
+    msi_wgrid_plan_report(wgrid, r);
     r->n_w_resident = 1;
     r->n_tower = p->towers.n_tower;
     r->tower_planes = p->towers.n_plane;
     r->subgrid = p->towers.size;
-    r->error_estimate = hypot(p->wgrid.error_estimate, p->towers.error);
+    r->error_estimate = hypot(wgrid->error_estimate, p->towers.error);
     r->estimate_s = p->towers.cost_s * request->n_image / n_unit;
     int64_t device;
-    backend->bytes(&p->wgrid, &p->towers, request, backend->uses_threads ? 1 : p->n_resident, &r->least_grid_bytes,
+    backend->bytes(wgrid, &p->towers, request, backend->uses_threads ? 1 : p->common.n_resident, &r->least_grid_bytes,
                    &device);
-    backend->bytes(&p->wgrid, &p->towers, request, p->n_resident, &r->grid_bytes, &r->device_bytes);
-    *out = p;
+    backend->bytes(wgrid, &p->towers, request, p->common.n_resident, &r->grid_bytes, &r->device_bytes);
+    *out = &p->common;
     return MSI_OK;
 }
 
-static int cpu_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
-                    msi_gridder_report *report)
-{
-    (void)strategy;
-    return make(out, &cpu, request, report);
-}
-
+const msi_strategy_ops msi_wgrid_tower_cpu_ops = {.plan = make,
+                                                  .free = msi_wgrid_plan_free,
+                                                  .image = msi_wgrid_image,
+                                                  .predict = msi_wgrid_predict,
+                                                  .residual = msi_wgrid_residual};
 #ifdef MSI_HAVE_CUDA
-static int cuda_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
-                     msi_gridder_report *report)
-{
-    (void)strategy;
-    return make(out, &cuda, request, report);
-}
-#endif
-
-static void free_plan(msi_plan *plan)
-{
-    if (!plan) return;
-    plan->backend->forget(plan->model_cache);
-    msi_free(plan);
-}
-
-static int image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *out,
-                 msi_stage_times *times)
-{
-    return plan->backend->image(&plan->wgrid, &plan->towers, store, store_plane, plan->n_resident, out, times);
-}
-
-static int predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
-{
-    return plan->backend->predict(&plan->wgrid, &plan->towers, store, model, plan->n_resident,
-                                  plan->keeps_model ? &plan->model_cache : NULL, times);
-}
-
-const msi_strategy_ops msi_wgrid_tower_cpu_ops = {
-    .plan = cpu_plan, .free = free_plan, .image = image, .predict = predict};
-#ifdef MSI_HAVE_CUDA
-const msi_strategy_ops msi_wgrid_tower_cuda_ops = {
-    .plan = cuda_plan, .free = free_plan, .image = image, .predict = predict};
+const msi_strategy_ops msi_wgrid_tower_cuda_ops = {.plan = make,
+                                                   .free = msi_wgrid_plan_free,
+                                                   .image = msi_wgrid_image,
+                                                   .predict = msi_wgrid_predict,
+                                                   .residual = msi_wgrid_residual};
 #endif

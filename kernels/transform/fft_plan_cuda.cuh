@@ -17,11 +17,12 @@ class fft_plan {
     fft_plan &operator=(const fft_plan &) = delete;
     ~fft_plan()
     {
-        if (made) cufftDestroy(plan);
+        forget();
     }
     /* make - for a plane [nv][nu], CUFFT_C2C or CUFFT_Z2Z, on a stream of the current device. Returns: 0, MSI_EGPU */
     int make(int64_t nv, int64_t nu, cufftType type_, cudaStream_t stream)
     {
+        forget();
         MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type_));
         return keep(type_, stream);
     }
@@ -29,6 +30,7 @@ class fft_plan {
     int make_many(int size, int64_t n_plane, cufftType type_, cudaStream_t stream)
     {
         int edges[2] = {size, size}, cells = size * size;
+        forget();
         MSI_CUFFT(cufftPlanMany(&plan, 2, edges, edges, 1, cells, edges, 1, cells, type_, (int)n_plane));
         return keep(type_, stream);
     }
@@ -47,6 +49,11 @@ class fft_plan {
     bool made = false;
     cufftType type = CUFFT_C2C;
 
+    void forget()
+    {
+        if (made) cufftDestroy(plan);
+        made = false;
+    }
     int keep(cufftType type_, cudaStream_t stream)
     {
         type = type_;

@@ -16,8 +16,9 @@
  * adds one cell of a row of taps, several rows at a time, with vector reductions in L2. Footprints wrap around the
  * grid's edge, which is exact.
  *
- * As many w-planes as fit are held; where not all do, the planes are made in slabs and every batch is gridded once for
- * each. Then cuFFT, one kernel that screens all planes of the slab at a pixel, and one that divides the windows out.
+ * As many w-planes as fit are held, of one image at a time; where not all do, the planes are made in slabs and a batch
+ * is gridded once for each. Then cuFFT, one kernel that screens all planes of the slab at a pixel, and one that divides
+ * the windows out. The same planes hold a model before, where one is subtracted (wgrid_imager_cuda.cuh).
  */
 #include "kernels/wgrid/wgrid_cuda.h"
 
@@ -26,157 +27,99 @@
 #include "core/progress.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
-#include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
+#include "kernels/wgrid/wgrid_imager_cuda.cuh"
 
 /* Rates of one H200, rounded; only ratios matter. */
 extern const msi_cost_model msi_wgrid_cuda_cost = {4e12, 1e-11, 1e-10, 1e-12, 4};
 
 namespace {
 
-template <typename T> class gridder {
-  public:
-    gridder(const msi_wgrid_plan *plan_, const msi_vis_store *store_, const int *store_plane, int n_image,
-            int64_t n_resident_, msi_stage_times *times_)
-        : plan(plan_), store(store_), times(times_), n_resident(n_resident_), samples(plan_)
-    {
-        samples.store = store_;
-        samples.times = times_;
-        map.n_image = n_image;
-        map.n_plane = store_->n_plane;
-        for (int i = 0; i < n_image; i++) map.store_plane[i] = store_plane[i];
-    }
+template <typename T> class planes_imager : public wgrid_imager<T> {
+    using base = wgrid_imager<T>;
 
-    int make(msi_image *image)
+  public:
+    planes_imager(const msi_wgrid_plan *plan_, int64_t n_resident_, bool keeps_parts, bool stays)
+        : base(plan_, keeps_parts, stays), n_resident(n_resident_)
     {
-        MSI_TRY(prepare());
-        for (int first = 0; first < map.n_image; first += images_at_once) {
-            int n = map.n_image - first < images_at_once ? map.n_image - first : images_at_once;
-            MSI_TRY(make_images(image, first, n));
-        }
-        return MSI_OK;
     }
 
   private:
-    const msi_wgrid_plan *plan;
-    const msi_vis_store *store;
-    msi_stage_times *times;
+    using base::on;
+    using base::plane_cells;
+    using base::samples;
+    using base::times;
     int64_t n_resident;
-    placed_batches<T> samples;
-    plan_stream &on = samples.on;
-    plane_map map = {};
-    int images_at_once = 1;
-    buffer d_grid, d_sum;
-    fft_plan fft;
-    int64_t loaded_batch = -1;
-    int loaded_image = -1;
+    buffer d_grid;
 
-    int64_t plane_cells() const
+    int make_room() override
     {
-        return samples.g.nu * samples.g.nv;
-    }
-    int64_t image_pixels() const
-    {
-        return msi_image_n_pixel(&plan->image);
+        samples.order = order_for_rings<T>(*base::plan);
+        return d_grid.fit(n_resident * plane_cells() * (int64_t)sizeof(cplx<T>), "w-planes");
     }
 
-    /* Grids first, as many image planes at once as fit beside one batch of samples; batches get what is left. */
-    int prepare()
+    /* Call slab(low, high) for the planes that are held at once, one slab after the other. */
+    template <class F> int for_each_slab(F slab)
     {
-        int64_t usable;
-        MSI_TRY(samples.enter());
-        MSI_TRY(usable_bytes(&usable));
-        samples.order = order_for_rings<T>(*plan);
-        samples.least_crowded = can_ring<T>(shared_bytes()) ? least_in_ring<T>(samples.g.width) : UNUSED;
-        int64_t cell = sizeof(cplx<T>), work = plane_cells() * cell * 2 + counter_bytes(samples.order);
-        int64_t per_image = n_resident * plane_cells() * cell + image_pixels() * (int64_t)sizeof(T);
-        int64_t least_batch = 64 << 20;
-        images_at_once = map.n_image;
-        while (images_at_once > 1 && images_at_once * per_image + work + least_batch > usable) images_at_once--;
-        int64_t left = usable - images_at_once * per_image - work;
-        int64_t fit = left / placed_batches<T>::sample_bytes(map.n_plane, images_at_once);
-        /* Flagged samples travel too. */
-        int64_t stored = 2 * std::max<int64_t>(store->n_sample, 1);
-        samples.batch_samples = std::max<int64_t>(std::min({fit, stored, MOST_IN_BATCH}), 1);
-        MSI_TRY(samples.upload_taps());
-        MSI_TRY(d_grid.fit(images_at_once * n_resident * plane_cells() * cell, "w-planes"));
-        MSI_TRY(d_sum.fit(images_at_once * image_pixels() * (int64_t)sizeof(T), "images"));
-        return fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get());
-    }
-
-    /* A store that fits one batch is uploaded and sorted once, however many slabs and image planes there are. */
-    int ready_batch(int64_t first_segment, int first_image, int n)
-    {
-        if (loaded_batch != first_segment) {
-            samples.now = samples.cut_batch(first_segment);
-            if (samples.now.n_sample) MSI_TRY(samples.upload_batch(map.n_plane));
-            loaded_batch = first_segment;
-            loaded_image = -1;
-        }
-        if (samples.now.n_sample && loaded_image != first_image) {
-            plane_map part = map;
-            part.n_image = n;
-            for (int i = 0; i < n; i++) part.store_plane[i] = map.store_plane[first_image + i];
-            MSI_TRY(samples.place_batch(part));
-            loaded_image = first_image;
+        const int n_w = samples.g.n_w;
+        for (int low = 0; low < n_w; low += (int)n_resident) {
+            const int high = low + n_resident < n_w ? low + (int)n_resident : n_w;
+            MSI_TRY(slab(low, high));
+            msi_progress_at(high, n_w);
+            MSI_TRY(msi_interrupt_check());
         }
         return MSI_OK;
     }
 
-    /* Images [first_image, first_image + n), slab by slab of w-planes. */
-    int make_images(msi_image *image, int first_image, int n)
+    int add_image(T *sum) override
     {
-        const int n_w = samples.g.n_w;
-        MSI_TRY(on.clear(as<T>(d_sum), n * image_pixels()));
-        for (int low = 0; low < n_w; low += (int)n_resident) {
-            const int high = low + n_resident < n_w ? low + (int)n_resident : n_w;
-            MSI_TRY(on.clear(as<cplx<T>>(d_grid), n * plane_cells() * (high - low)));
-            for (int64_t s = 0; s < store->n_segment; s = samples.now.end) {
-                MSI_TRY(ready_batch(s, first_image, n));
-                MSI_TRY(grid_batch(n, low, high));
-            }
-            MSI_TRY(transform_slab(n, low, high));
-            msi_progress_at((int64_t)first_image * n_w + (int64_t)high * n, (int64_t)map.n_image * n_w);
-        }
-        return correct(image, first_image, n);
+        return for_each_slab([&](int low, int high) {
+            MSI_TRY(grid_slab(low, high));
+            MSI_TRY(msi_interrupt_check());
+            return transform_slab(low, high, sum);
+        });
     }
 
-    int grid_batch(int n, int low, int high)
+    int grid_slab(int low, int high)
     {
         const stage_timer stage("grid", &times->grid_s);
-        MSI_TRY(grid_items(samples.g, samples.job(n, as<cplx<T>>(d_grid)), whole_planes{low, high}, samples.crowded(),
-                           samples.sparse(), on.get()));
-        MSI_TRY(on.wait());
-        return msi_interrupt_check();
+        cplx<T> *planes = as<cplx<T>>(d_grid);
+        MSI_TRY(on.clear(planes, plane_cells() * (high - low)));
+        MSI_TRY(grid_items(samples.g, samples.job(planes), whole_planes{low, high}, samples.crowded(), samples.sparse(),
+                           on.get()));
+        return on.wait();
     }
 
-    /* Add planes [low, high) of all images to the sums. */
-    int transform_slab(int n, int low, int high)
+    /* Add planes [low, high) to an image's sum. */
+    int transform_slab(int low, int high, T *sum)
     {
         const stage_timer stage("transform", &times->transform_s);
-        for (int i = 0; i < n; i++) {
-            cplx<T> *planes = as<cplx<T>>(d_grid) + i * (high - low) * plane_cells();
-            for (int p = 0; p < high - low; p++) MSI_TRY(fft.run(planes + p * plane_cells(), CUFFT_FORWARD));
-            k_screen<T><<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(samples.screen(), planes, low, high,
-                                                                              as<T>(d_sum) + i * image_pixels());
-            MSI_CUDA(cudaGetLastError());
-        }
-        MSI_TRY(on.wait());
-        return msi_interrupt_check();
+        cplx<T> *planes = as<cplx<T>>(d_grid);
+        for (int p = 0; p < high - low; p++) MSI_TRY(base::fft.run(planes + p * plane_cells(), CUFFT_FORWARD));
+        k_screen<T><<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(samples.screen(), planes, low, high, sum);
+        MSI_CUDA(cudaGetLastError());
+        return on.wait();
     }
 
-    int correct(msi_image *image, int first_image, int n)
+    /* A sample's planes may lie in several slabs, each of which adds to what is zero at first. */
+    int degrid(const T *model, cplx<T> *value) override
     {
-        const stage_timer stage("correct", &times->correct_s);
-        msi_taper device;
-        MSI_TRY(samples.upload_taper(&device));
-        for (int i = 0; i < n; i++) {
-            double sum = image->sum_weight[first_image + i];
-            T *pixel = as<T>(d_sum) + i * image_pixels();
-            k_correct<<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(samples.screen(), device,
-                                                                            sum > 0 ? 1 / sum : NAN, pixel, pixel);
-            MSI_CUDA(cudaGetLastError());
-        }
-        return on.download((T *)image->pixel + first_image * image_pixels(), as<T>(d_sum), n * image_pixels());
+        const bool adds = n_resident < samples.g.n_w;
+        if (adds) MSI_TRY(on.clear(value, samples.n_placed));
+        return for_each_slab([&](int low, int high) {
+            MSI_TRY(make_planes(model, low, high));
+            const stage_timer stage("degrid", &times->grid_s);
+            const msi_wgrid_degrid_call call = samples.degrid_call(as<cplx<T>>(d_grid), value, adds);
+            MSI_TRY(msi_wgrid_degrid_whole(&call, low, high));
+            return on.wait();
+        });
+    }
+
+    int make_planes(const T *model, int low, int high)
+    {
+        const stage_timer stage("transform", &times->transform_s);
+        for (int p = low; p < high; p++)
+            MSI_TRY(base::transform_model(model, samples.screen(), p, as<cplx<T>>(d_grid) + (p - low) * plane_cells()));
+        return on.wait();
     }
 };
 
@@ -184,20 +127,31 @@ template <typename T>
 int make_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane, int64_t n_resident,
                msi_image *image, msi_stage_times *times)
 {
-    gridder<T> g(plan, store, store_plane, image->n_plane, n_resident, times);
-    return g.make(image);
+    return planes_imager<T>(plan, n_resident, image->n_plane > 1, false).make_on_host(store, store_plane, image, times);
 }
 
-/* Device bytes of a batch of n_sample samples, with its counters. */
-template <typename T> int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
+/* Device bytes of a request's samples with their counters. */
+template <typename T> int64_t sample_bytes(const msi_wgrid_plan *plan, const msi_plan_request *r)
 {
-    return n_sample * placed_batches<T>::sample_bytes(n_plane, n_plane) + counter_bytes(order_for_rings<T>(*plan));
+    return r->n_sample *
+               wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1, r->spec->residual) +
+           counter_bytes(order_for_rings<T>(*plan));
 }
 
-int64_t batch_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane)
+int64_t sample_bytes(const msi_wgrid_plan *plan, const msi_plan_request *r)
 {
-    return plan->precision == MSI_FP32 ? batch_bytes<float>(plan, n_sample, n_plane)
-                                       : batch_bytes<double>(plan, n_sample, n_plane);
+    return plan->precision == MSI_FP32 ? sample_bytes<float>(plan, r) : sample_bytes<double>(plan, r);
+}
+
+int64_t plane_bytes(const msi_wgrid_plan *plan)
+{
+    return plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
+}
+
+/* Images of w-planes that are held together: one after the other is gridded, all are degridded. */
+int n_gridded(const msi_plan_request *r)
+{
+    return r->spec->predict ? r->n_image : 1;
 }
 
 } // namespace
@@ -213,29 +167,32 @@ int msi_wgrid_cuda_check(const msi_wgrid_plan *plan)
                            "backend");
 }
 
-void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_plane, int64_t n_resident, int64_t *host,
-                          int64_t *device)
+void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident,
+                          int64_t *host, int64_t *device)
 {
-    int64_t plane = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
-    int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
     *host = 0;
-    *device = n_plane * (n_resident * plane + image) + batch_bytes(plan, n_sample, n_plane);
+    *device = n_gridded(request) * n_resident * plane_bytes(plan) + msi_wgrid_cuda_image_bytes(plan, request) +
+              sample_bytes(plan, request);
 }
 
-int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_plane, int64_t n_sample, int64_t host_bytes)
+int64_t msi_wgrid_cuda_image_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request)
 {
-    (void)host_bytes;
+    const int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
+    /* A cycle has a model, residuals and the PSF. */
+    return (request->spec->residual ? 2 * request->spec->n_plane + 1 : request->n_image) * image;
+}
+
+int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request)
+{
     size_t free_bytes, total_bytes;
     if (msi_gpu_memory(plan->device, &free_bytes, &total_bytes) != MSI_OK) return 1;
-    int64_t usable = usable_of(free_bytes), plane = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
-    int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
-    int64_t batch = batch_bytes(plan, n_sample, n_plane);
-    if (batch > usable / 3) batch = usable / 3;
+    const int64_t usable = usable_of(free_bytes), plane = plane_bytes(plan), all = plan->grid.n_w;
+    const int64_t images = std::min(msi_wgrid_cuda_image_bytes(plan, request), usable / 4);
+    const int64_t batch = std::min(sample_bytes(plan, request), usable / 3);
+    const int64_t left = usable - batch - 2 * plane - images;
     /* Every plane for every image where that fits, else as many for one image at a time. */
-    int64_t fit = (usable - batch - 2 * plane) / n_plane - image;
-    if (fit < plan->grid.n_w * plane) fit = usable - batch - 2 * plane - image;
-    int64_t n = fit / plane;
-    return n < 1 ? 1 : n > plan->grid.n_w ? plan->grid.n_w : n;
+    const int64_t together = left / n_gridded(request) / plane;
+    return std::clamp<int64_t>(together < all ? left / plane : together, 1, all);
 }
 
 int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
@@ -243,4 +200,17 @@ int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store,
 {
     return plan->precision == MSI_FP32 ? make_image<float>(plan, store, store_plane, n_resident, image, times)
                                        : make_image<double>(plan, store, store_plane, n_resident, image, times);
+}
+
+int msi_wgrid_cuda_residual(const msi_wgrid_plan *plan, const msi_residual_job *job, int64_t n_resident, void **kept,
+                            msi_stage_times *times)
+{
+    const auto fp32 = [=] { return new planes_imager<float>(plan, n_resident, true, true); };
+    const auto fp64 = [=] { return new planes_imager<double>(plan, n_resident, true, true); };
+    return plan->precision == MSI_FP32 ? make_kept(kept, fp32, job, times) : make_kept(kept, fp64, job, times);
+}
+
+void msi_wgrid_cuda_forget_samples(void *kept)
+{
+    forget_imager(kept);
 }

@@ -18,17 +18,30 @@ extern const msi_cost_model msi_wgrid_cuda_cost;
 int msi_wgrid_cuda_check(const msi_wgrid_plan *plan);
 
 /*
- * msi_wgrid_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory, for n_sample
- * samples and n_image images with n_resident w-planes held.
+ * msi_wgrid_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory for what a
+ * request asks, with n_resident w-planes held. msi_wgrid_cuda_image_bytes - of the latter, those of images.
  * msi_wgrid_cuda_resident - how many w-planes fit the free memory of the plan's device: at least 1, at most all.
  */
-void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, int64_t n_sample, int n_image, int64_t n_resident, int64_t *host,
-                          int64_t *device);
-int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, int n_image, int64_t n_sample, int64_t host_bytes);
+void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident,
+                          int64_t *host, int64_t *device);
+int64_t msi_wgrid_cuda_image_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request);
+int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request);
 
-/* msi_wgrid_cuda_image - as msi_wgrid_cpu_image; also MSI_EGPU. All image planes in one pass while they fit. */
+/* msi_wgrid_cuda_image - as msi_wgrid_cpu_image; also MSI_EGPU. Samples are put in order once for all
+ * images, if the device holds them all. */
 int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
                          int64_t n_resident, msi_image *image, msi_stage_times *times);
+
+/*
+ * msi_wgrid_cuda_residual - do a job with pixels on the plan's device; see msi_strategy_ops.
+ * Given and returned: *kept  NULL at first; samples in order, planes and transforms, for the next call with the same
+ *                     store. Freed by msi_wgrid_cuda_forget_samples
+ * Returns:            0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
+ */
+int msi_wgrid_cuda_residual(const msi_wgrid_plan *plan, const msi_residual_job *job, int64_t n_resident, void **kept,
+                            msi_stage_times *times);
+/* msi_wgrid_cuda_forget_samples - free what residuals keep, of whole planes or of w-towers; NULL is fine. */
+void msi_wgrid_cuda_forget_samples(void *kept);
 
 /* msi_wgrid_cuda_predict - as msi_wgrid_cpu_predict; also MSI_EGPU. */
 int msi_wgrid_cuda_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,

@@ -231,14 +231,35 @@ template <typename SAMPLE> __device__ void put(SAMPLE *to, const SAMPLE &sample)
     for (int i = 0; i < (int)(sizeof sample / sizeof(uint4)); i++) reinterpret_cast<uint4 *>(to)[i] = words[i];
 }
 
+/* Where samples of a batch go, in order. */
+template <typename T> struct sample_places {
+    placed<T> *samples;
+    cplx<T> *data; /* [n_image][n_sample] visibilities, turned and not weighted; NULL: samples have their values */
+    float *weight; /* [n_image][n_sample] */
+};
+
+/* exp(-2 pi i turns) for whole and broken turns alike. */
+template <typename T> __device__ cplx<T> turn_back(double turns)
+{
+    T sine, cosine;
+    sincos_turns((T)(turns - rint(turns)), &sine, &cosine);
+    return {cosine, -sine};
+}
+
+template <typename T> __device__ cplx<T> times(cplx<T> a, cplx<T> b)
+{
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
 /*
- * Put samples in their places, the rank-th after begin[key]. raw [n_plane][n_sample] visibilities become weighted and
- * turned values, of the first image with the sample, of others value [n_image - 1][n_sample].
+ * Put samples in their places, the rank-th after begin[key], with what raw [n_plane][n_sample] visibilities become:
+ * conjugated where w < 0 and turned. Without room for the data of several images, that of the only one is weighted and
+ * goes with its sample.
  */
 template <typename T>
 __global__ void __launch_bounds__(256)
     k_place_samples(msi_wgrid_geometry g, plane_map map, batch_rows b, const cplx<T> *raw, const uint32_t *key,
-                    const uint32_t *begin, const uint32_t *rank, placed<T> *out, cplx<T> *value)
+                    const uint32_t *begin, const uint32_t *rank, sample_places<T> to)
 {
     for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
         if (!is_there) return;
@@ -248,25 +269,51 @@ __global__ void __launch_bounds__(256)
         msi_footprint f;
         double w_lambda;
         const int conjugate = msi_locate(&g, uvw_m, freq_hz, &f, &w_lambda);
-        const double turns = w_lambda * g.n_mid;
-        T sine, cosine;
-        sincos_turns((T)(turns - rint(turns)), &sine, &cosine);
+        const cplx<T> turn = turn_back<T>(w_lambda * g.n_mid);
+        cplx<T> value = {0, 0};
 #pragma unroll 1
-        for (int p = map.n_image - 1; p >= 0; p--) {
+        for (int p = 0; p < map.n_image; p++) {
             const int from = map.store_plane[p] < 0 ? 0 : map.store_plane[p];
-            T wt = (T)__ldcs(b.weight + from * b.n_sample + i), re = wt, im = 0;
-            if (map.store_plane[p] >= 0) {
-                const cplx<T> v = read_once(raw + from * b.n_sample + i);
-                re = wt * v.re;
-                im = conjugate ? -wt * v.im : wt * v.im;
+            const float wt = __ldcs(b.weight + from * b.n_sample + i);
+            cplx<T> v = {1, 0};
+            if (map.store_plane[p] >= 0) v = read_once(raw + from * b.n_sample + i);
+            if (!to.data) v = {(T)wt * v.re, (T)wt * v.im};
+            v = times(turn, cplx<T>{v.re, conjugate ? -v.im : v.im});
+            if (to.data) {
+                to.data[p * b.n_sample + at] = v;
+                to.weight[p * b.n_sample + at] = wt;
+            } else {
+                value = v;
             }
-            const cplx<T> turned = {re * cosine + im * sine, im * cosine - re * sine};
-            if (p)
-                value[(p - 1) * b.n_sample + at] = turned;
-            else
-                put(out + at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, turned));
         }
+        put(to.samples + at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, value));
     });
+}
+
+/*
+ * Make the values of samples in order, n of them: weights [n] times data [n] less what a model predicts [n], NULL
+ * where nothing is subtracted; without data, times 1, turned by the w that the footprint tells.
+ */
+template <typename T>
+__global__ void __launch_bounds__(256) k_make_values(msi_wgrid_geometry g, int64_t n, const cplx<T> *data,
+                                                     const float *weight, const cplx<T> *model, placed<T> *samples)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const T wt = (T)__ldcs(weight + i);
+    cplx<T> v;
+    if (data) {
+        v = read_once(data + i);
+        if (model) {
+            const cplx<T> m = read_once(model + i);
+            v = {v.re - m.re, v.im - m.im};
+        }
+    } else {
+        const record<T> &r = samples[i].at;
+        const double w = g.w_first + g.w_step * (r.w0 + 0.5 * (g.w_width - 1 - (double)r.zw));
+        v = turn_back<T>(w * g.n_mid);
+    }
+    samples[i].value = {wt * v.re, wt * v.im};
 }
 
 /* Put samples of degridding in their places, the rank-th after begin[key]. */

@@ -11,6 +11,7 @@
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/wgrid/wgrid_cuda_batch.cuh"
 #include "kernels/wgrid/wgrid_cuda_place.cuh"
+#include "kernels/wgrid/wgrid_degrid_call.h"
 
 namespace {
 
@@ -74,32 +75,70 @@ template <typename T> class placed_batches : public sample_batches<T> {
     explicit placed_batches(const msi_wgrid_plan *plan) : base(plan) {}
     placed_batches(const msi_wgrid_plan *plan, const sample_order &o) : base(plan, o) {}
 
-    /* Bytes of a sample of a batch of n_plane planes while n_image images are gridded; the counters come on top. */
-    static int64_t sample_bytes(int n_plane, int n_image)
+    int64_t n_placed = 0; /* samples that have a place */
+
+    /* Bytes of a sample of a batch of n_plane planes while the data of n_kept are kept in order; counters come on top.
+     */
+    static int64_t sample_bytes(int n_plane, int n_kept)
     {
-        return (int64_t)(n_plane * (sizeof(float) + sizeof(cplx<T>)) + (n_image - 1) * sizeof(cplx<T>) +
-                         sizeof(placed<T>) + 7 * sizeof(uint32_t) + sizeof(item) + 3 * sizeof(double));
+        return (int64_t)((n_plane + n_kept) * (sizeof(float) + sizeof(cplx<T>)) + sizeof(placed<T>) +
+                         7 * sizeof(uint32_t) + sizeof(item) + 3 * sizeof(double));
     }
 
     /* job - what a gridding kernel reads of the batch, and the grid that it adds to. */
-    grid_job<T> job(int n_image, cplx<T> *grid) const
+    grid_job<T> job(cplx<T> *grid) const
     {
-        return {as<tap_table<T>>(base::d_taps), &this->taps,          n_image, now.n_sample,
-                as<placed<T>>(d_records),       as<cplx<T>>(d_value), grid};
+        return {as<tap_table<T>>(base::d_taps), &this->taps, 1, now.n_sample, as<placed<T>>(d_records), nullptr, grid};
     }
 
-    /* place_batch - put the batch's samples in their places, with values of map's images, and list their items. */
-    int place_batch(const plane_map &map)
+    /* degrid_call - the same for degridding into value [n_placed], in order, from the planes of an image of a model. */
+    msi_wgrid_degrid_call degrid_call(const cplx<T> *cells, cplx<T> *value, bool adds) const
+    {
+        const item_range crowded = base::crowded(), sparse = base::sparse();
+        return {base::plan, base::d_taps.get(), &this->taps, d_records.get(), crowded.first, sparse.first,
+                crowded.n,  sparse.n,           cells,       value,           adds,          on.get()};
+    }
+
+    /*
+     * place_batch - put the batch's samples that map's images have in their places, and list their items.
+     * Given: keeps  the data and weights of all images beside them, for make_values; else there is one image, whose
+     *               values go with the samples
+     */
+    int place_batch(const plane_map &map, bool keeps)
     {
         const stage_timer stage("sort", &times->sort_s);
-        MSI_TRY(d_value.fit((map.n_image - 1) * now.n_sample * (int64_t)sizeof(cplx<T>), "visibilities"));
+        const int64_t count = now.n_sample;
+        if (keeps) MSI_TRY(d_value.fit(map.n_image * count * (int64_t)sizeof(cplx<T>), "visibilities"));
+        if (keeps) MSI_TRY(d_kept_weight.fit(map.n_image * count * (int64_t)sizeof(float), "weights"));
         MSI_TRY(count_batch(weighted_samples{map}));
+        const sample_places<T> to = {as<placed<T>>(d_records), keeps ? as<cplx<T>>(d_value) : nullptr,
+                                     as<float>(d_kept_weight)};
         const uint32_t *key = as<uint32_t>(d_key);
-        k_place_samples<T><<<base::segment_blocks(), 256, 0, on.get()>>>(
-            g, map, rows(), as<cplx<T>>(base::d_raw), key, as<uint32_t>(d_count), key + now.n_sample,
-            as<placed<T>>(d_records), as<cplx<T>>(d_value));
+        k_place_samples<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, map, rows(), as<cplx<T>>(base::d_raw), key,
+                                                                         as<uint32_t>(d_count), key + count, to);
         MSI_CUDA(cudaGetLastError());
         return on.wait();
+    }
+
+    /* make_values - the values that are gridded, of a plane whose data are kept, less model [n_placed] where there is
+     * one; -1: of the PSF of plane 0. */
+    int make_values(int plane, const cplx<T> *model)
+    {
+        const int64_t first = std::max(plane, 0) * now.n_sample;
+        k_make_values<T><<<(unsigned)((n_placed + 255) / 256), 256, 0, on.get()>>>(
+            g, n_placed, plane < 0 ? nullptr : as<cplx<T>>(d_value) + first, as<float>(d_kept_weight) + first, model,
+            as<placed<T>>(d_records));
+        MSI_CUDA(cudaGetLastError());
+        return MSI_OK;
+    }
+
+    /* forget_upload - give back what the samples in place were made of; no other batch may follow, nor another order.
+     */
+    void forget_upload()
+    {
+        buffer *const all[] = {&this->d_segments, &this->d_freq, &this->d_uvw, &this->d_weight,
+                               &this->d_raw,      &d_key,        &d_count,     &d_sums};
+        for (buffer *b : all) b->release();
     }
 
     /* place_wanted - put all samples of the batch in their places as degridding reads them, and list their items. */
@@ -115,7 +154,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
     }
 
   private:
-    buffer d_count, d_sums;
+    buffer d_count, d_sums, d_kept_weight;
 
     item_rule rule() const
     {
@@ -170,6 +209,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
         MSI_TRY(on.download(&all, sums + chunks, 1));
         const int64_t n_run = (int64_t)all.n_run + 1;
         MSI_TRY(d_runs.fit(5 * n_run * (int64_t)sizeof(uint32_t), "sorted runs"));
+        n_placed = all.n_sample;
         n_crowded = all.n_crowded;
         n_sparse = all.n_sparse;
         MSI_TRY(d_items.fit((n_crowded + n_sparse) * (int64_t)sizeof(item), "items"));

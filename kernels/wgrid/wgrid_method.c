@@ -1,14 +1,74 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/wgrid/wgrid_method.h"
 
+#include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/store/residual_store.h"
 #include "kernels/wgrid/wgrid_degrid_cpu.h"
 #include "kernels/wgrid/wgrid_cpu.h"
-#include "kernels/store/bucket_sort_cpu.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/wgrid/wgrid_cuda.h"
 #endif
+
+/* ---- Both strategies -------------------------------------------------------------------------------------------- */
+
+void msi_wgrid_plan_free(msi_plan *plan)
+{
+    if (!plan) return;
+    plan->form->forget_model(plan->model_cache);
+    plan->form->forget_samples(plan->samples);
+    msi_free(plan);
+}
+
+int msi_wgrid_image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                    msi_stage_times *times)
+{
+    return plan->form->image(plan, store, store_plane, image, times);
+}
+
+int msi_wgrid_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+{
+    return plan->form->predict(plan, store, model, plan->keeps_model ? &plan->model_cache : NULL, times);
+}
+
+int msi_wgrid_residual(msi_plan *plan, const msi_residual_job *job, msi_stage_times *times)
+{
+    return plan->form->residual(plan, job, &plan->samples, times);
+}
+
+int64_t msi_wgrid_cpu_samples_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    const msi_gridder_spec *s = request->spec;
+    const int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
+    const int64_t order = request->n_sample * (int64_t)sizeof(msi_run) + n_bucket * (int64_t)sizeof(int64_t);
+    return order + (s->residual ? msi_residual_store_bytes(request->n_sample, s->n_plane, request->precision) : 0);
+}
+
+int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, void **samples, msi_stage_times *times)
+{
+    const double t0 = msi_wall_s();
+    msi_residual_store *s = *samples;
+    if (!s) MSI_TRY(msi_residual_store_make(&s, job->store, &plan->wgrid.grid));
+    *samples = s;
+    times->sort_s += msi_wall_s() - t0;
+    /* Images read and write their pixels alone; sums of weights are read. */
+    msi_image model = {plan->wgrid.image, job->store->n_plane, plan->wgrid.precision, (void *)job->model, NULL, NULL};
+    msi_image image = {plan->wgrid.image,         job->n_image, plan->wgrid.precision, job->pixel,
+                       (double *)job->sum_weight, NULL};
+    if (!job->model) return plan->form->image(plan, &s->data, job->store_plane, &image, times);
+    MSI_TRY(plan->form->predict(plan, &s->left, &model, NULL, times));
+    msi_residual_store_subtract(s);
+    return plan->form->image(plan, &s->left, job->store_plane, &image, times);
+}
+
+void msi_wgrid_cpu_forget_samples(void *samples)
+{
+    msi_residual_store_free(samples);
+}
+
+/* ---- Whole planes ----------------------------------------------------------------------------------------------- */
 
 /* The functions and rates in which the backends differ. */
 typedef struct wgrid_backend {
@@ -19,32 +79,17 @@ typedef struct wgrid_backend {
     void (*bytes)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                   int64_t *device);
     int64_t (*resident)(const msi_wgrid_plan *plan, const msi_plan_request *request); /* w-planes to have at once */
-    int (*image)(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane, int64_t n_resident,
-                 msi_image *image, msi_stage_times *times);
-    /* *model_cache: the backend's own, NULL at first, for the next call with the same model; freed by forget.
-     * model_cache itself NULL: nothing is kept. */
-    int (*predict)(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
-                   void **model_cache, msi_stage_times *times);
-    void (*forget)(void *model_cache);
+    msi_wgrid_form form;
 } wgrid_backend;
-
-struct msi_plan {
-    msi_wgrid_plan wgrid;
-    const wgrid_backend *backend;
-    int64_t n_resident;
-    int keeps_model;
-    void *model_cache;
-};
 
 static void cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                       int64_t *device)
 {
-    const msi_wgrid_geometry *g = &plan->grid;
-    int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
     /* Planes that are kept from filling to filling are those of every image. */
-    int64_t n_w_plane = request->keeps_model && n_resident == g->n_w ? n_resident * request->n_image : n_resident;
+    int64_t n_w_plane =
+        request->keeps_model && n_resident == plan->grid.n_w ? n_resident * request->n_image : n_resident;
     *host = n_w_plane * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
-            request->n_sample * (int64_t)sizeof(msi_run) + n_bucket * (int64_t)sizeof(int64_t);
+            msi_wgrid_cpu_samples_bytes(plan, request);
     *device = 0;
 }
 
@@ -58,39 +103,65 @@ static int64_t cpu_resident(const msi_wgrid_plan *plan, const msi_plan_request *
     return msi_wgrid_cpu_resident(plan, request->n_sample, left);
 }
 
-#ifdef MSI_HAVE_CUDA
-static void cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
-                       int64_t *device)
+static int cpu_image(const msi_plan *p, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                     msi_stage_times *times)
 {
-    msi_wgrid_cuda_bytes(plan, request->n_sample, request->n_image, n_resident, host, device);
+    return msi_wgrid_cpu_image(&p->wgrid, store, store_plane, p->n_resident, image, times);
 }
 
-static int64_t cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request)
+static int cpu_predict(const msi_plan *p, msi_vis_store *store, const msi_image *model, void **model_cache,
+                       msi_stage_times *times)
 {
-    return msi_wgrid_cuda_resident(plan, request->n_image, request->n_sample, request->host_bytes);
+    return msi_wgrid_cpu_predict(&p->wgrid, store, model, p->n_resident, model_cache, times);
 }
-#endif
 
 static const wgrid_backend cpu = {.cost = &msi_wgrid_cpu_cost,
                                   .uses_threads = 1,
                                   .bytes = cpu_bytes,
                                   .resident = cpu_resident,
-                                  .image = msi_wgrid_cpu_image,
-                                  .predict = msi_wgrid_cpu_predict,
-                                  .forget = msi_wgrid_cpu_forget};
+                                  .form = {.image = cpu_image,
+                                           .predict = cpu_predict,
+                                           .forget_model = msi_wgrid_cpu_forget,
+                                           .residual = msi_wgrid_cpu_residual,
+                                           .forget_samples = msi_wgrid_cpu_forget_samples}};
 #ifdef MSI_HAVE_CUDA
+static int cuda_image(const msi_plan *p, const msi_vis_store *store, const int *store_plane, msi_image *image,
+                      msi_stage_times *times)
+{
+    return msi_wgrid_cuda_image(&p->wgrid, store, store_plane, p->n_resident, image, times);
+}
+
+static int cuda_predict(const msi_plan *p, msi_vis_store *store, const msi_image *model, void **model_cache,
+                        msi_stage_times *times)
+{
+    return msi_wgrid_cuda_predict(&p->wgrid, store, model, p->n_resident, model_cache, times);
+}
+
+static int cuda_residual(const msi_plan *p, const msi_residual_job *job, void **samples, msi_stage_times *times)
+{
+    return msi_wgrid_cuda_residual(&p->wgrid, job, p->n_resident, samples, times);
+}
+
 static const wgrid_backend cuda = {.cost = &msi_wgrid_cuda_cost,
                                    .check = msi_wgrid_cuda_check,
-                                   .bytes = cuda_bytes,
-                                   .resident = cuda_resident,
-                                   .image = msi_wgrid_cuda_image,
-                                   .predict = msi_wgrid_cuda_predict,
-                                   .forget = msi_wgrid_cuda_forget};
+                                   .bytes = msi_wgrid_cuda_bytes,
+                                   .resident = msi_wgrid_cuda_resident,
+                                   .form = {.image = cuda_image,
+                                            .predict = cuda_predict,
+                                            .forget_model = msi_wgrid_cuda_forget,
+                                            .residual = cuda_residual,
+                                            .forget_samples = msi_wgrid_cuda_forget_samples}};
 #endif
 
-static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_request *request, msi_gridder_report *r)
+static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request, msi_gridder_report *r)
 {
     const msi_gridder_spec *s = request->spec;
+    const wgrid_backend *backend = &cpu;
+#ifdef MSI_HAVE_CUDA
+    if (strategy->backend == MSI_BACKEND_CUDA) backend = &cuda;
+#else
+    (void)strategy;
+#endif
     msi_plan *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
     const msi_wgrid_request wanted =
@@ -101,7 +172,7 @@ static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_req
         msi_free(p);
         return rc;
     }
-    p->backend = backend;
+    p->form = &backend->form;
     p->keeps_model = request->keeps_model;
     p->n_resident = backend->resident(&p->wgrid, request);
     const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
@@ -115,42 +186,15 @@ static int make(msi_plan **out, const wgrid_backend *backend, const msi_plan_req
     return MSI_OK;
 }
 
-static int cpu_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
-                    msi_gridder_report *report)
-{
-    (void)strategy;
-    return make(out, &cpu, request, report);
-}
-
+const msi_strategy_ops msi_wgrid_cpu_ops = {.plan = make,
+                                            .free = msi_wgrid_plan_free,
+                                            .image = msi_wgrid_image,
+                                            .predict = msi_wgrid_predict,
+                                            .residual = msi_wgrid_residual};
 #ifdef MSI_HAVE_CUDA
-static int cuda_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
-                     msi_gridder_report *report)
-{
-    (void)strategy;
-    return make(out, &cuda, request, report);
-}
-#endif
-
-static void free_plan(msi_plan *plan)
-{
-    if (!plan) return;
-    plan->backend->forget(plan->model_cache);
-    msi_free(plan);
-}
-
-static int image(msi_plan *plan, const msi_vis_store *store, const int *store_plane, msi_image *out,
-                 msi_stage_times *times)
-{
-    return plan->backend->image(&plan->wgrid, store, store_plane, plan->n_resident, out, times);
-}
-
-static int predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
-{
-    return plan->backend->predict(&plan->wgrid, store, model, plan->n_resident,
-                                  plan->keeps_model ? &plan->model_cache : NULL, times);
-}
-
-const msi_strategy_ops msi_wgrid_cpu_ops = {.plan = cpu_plan, .free = free_plan, .image = image, .predict = predict};
-#ifdef MSI_HAVE_CUDA
-const msi_strategy_ops msi_wgrid_cuda_ops = {.plan = cuda_plan, .free = free_plan, .image = image, .predict = predict};
+const msi_strategy_ops msi_wgrid_cuda_ops = {.plan = make,
+                                             .free = msi_wgrid_plan_free,
+                                             .image = msi_wgrid_image,
+                                             .predict = msi_wgrid_predict,
+                                             .residual = msi_wgrid_residual};
 #endif

@@ -21,6 +21,7 @@ typedef struct msi_wgrid_plan {
     msi_pswf w_window; /* along w; same width, its own oversampling */
     msi_precision precision;
     int device;            /* CUDA ordinal, for the GPU backend */
+    int64_t batch_samples; /* most samples of the store on the GPU at once, but for a whole segment; 0: what fits */
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* the model's estimate for one image plane on one unit of the backend */
     double sample_cost_s;  /* of it, for samples */

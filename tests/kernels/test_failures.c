@@ -29,6 +29,7 @@ typedef struct scenario {
     double accuracy;                      /* 1e-4 is fp32, 1e-8 fp64 */
     int64_t store_bytes;
     msi_weighting rule;
+    int residual;                /* a model is subtracted */
     msi_case_data first, second; /* of different channels */
 } scenario;
 
@@ -40,6 +41,7 @@ static msi_gridder_spec spec_of(const scenario *s)
     return (msi_gridder_spec){.geometry = s->first.geometry,
                               .n_plane = s->first.block.n_plane,
                               .psf = 1,
+                              .residual = s->residual,
                               .method = s->method,
                               .strategy = s->strategy,
                               .accuracy = s->accuracy,
@@ -67,6 +69,39 @@ static int add_and_weigh(const scenario *s, msi_gridder *g, stage *at)
     return rc;
 }
 
+/* What two models leave, one after the other, of samples that are put in order once; the last one's image. */
+static int make_residual(const scenario *s, msi_gridder *g, msi_image *image)
+{
+    const int n = s->first.block.n_plane;
+    const int64_t n_pixel = n * msi_image_n_pixel(&s->first.geometry);
+    msi_planes *model = NULL, *residual = NULL;
+    int rc = msi_image_alloc(image, &s->first.geometry, n, msi_gridder_precision(g));
+    if (!rc) msi_gridder_weights(g, image->sum_weight, image->n_vis);
+    if (!rc) rc = msi_gridder_planes(g, n, &model);
+    if (!rc) rc = msi_gridder_planes(g, n, &residual);
+    for (int times = 1; !rc && times < 3; times++) {
+        for (int64_t i = 0; i < n_pixel; i++) {
+            const double value = i % 97 ? 0 : 1e-2 * times;
+            if (image->precision == MSI_FP32)
+                ((float *)image->pixel)[i] = (float)value;
+            else
+                ((double *)image->pixel)[i] = value;
+        }
+        rc = msi_planes_upload(model, 0, n, image->pixel);
+        if (!rc) rc = msi_gridder_residual(g, model, residual);
+    }
+    if (!rc) rc = msi_planes_fetch(residual, 0, n, image->pixel);
+    msi_planes_free(model);
+    msi_planes_free(residual);
+    if (rc) msi_image_free(image);
+    return rc;
+}
+
+static int make_image(const scenario *s, msi_gridder *g, msi_image *image)
+{
+    return s->residual ? make_residual(s, g, image) : msi_gridder_image(g, image);
+}
+
 static int run(const scenario *s, msi_image *image, msi_gridder_report *report, stage *at)
 {
     msi_gridder_spec spec = spec_of(s);
@@ -79,12 +114,12 @@ static int run(const scenario *s, msi_image *image, msi_gridder_report *report, 
     if (!rc) rc = add_and_weigh(s, g, at);
     if (!rc) {
         *at = IMAGE;
-        rc = msi_gridder_image(g, image);
+        rc = make_image(s, g, image);
         if (rc) {
             assert_null(image->pixel);
             /* What failed for want of memory leaves the gridder as it was. */
             failure_disarm();
-            if (msi_gridder_image(g, image)) fail_msg("%s: not a second time either: %s", s->name, msi_error_get());
+            if (make_image(s, g, image)) fail_msg("%s: not a second time either: %s", s->name, msi_error_get());
         }
         msi_gridder_report_get(g, report);
     }
@@ -215,6 +250,8 @@ static void test_every_failure(void **state)
         {.name = "fp64", .strategy = "planes", .accuracy = 1e-8, .rule = natural},
         {.name = "spilled", .strategy = "planes", .accuracy = 1e-3, .rule = briggs, .store_bytes = 300 << 10},
         {.name = "towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural},
+        {.name = "residual", .strategy = "planes", .accuracy = 1e-4, .rule = briggs, .residual = 1},
+        {.name = "residual of towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural, .residual = 1},
         {.name = "tile", .method = "wproj", .strategy = "tile", .accuracy = 1e-2, .rule = briggs},
         {.name = "window", .method = "wproj", .strategy = "window", .accuracy = 1e-2, .rule = natural}};
     int n_met = 0;

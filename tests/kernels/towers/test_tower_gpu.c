@@ -12,6 +12,7 @@
 
 #include "core/status.h"
 #include "kernels/gpu/gpu_device.h"
+#include "kernels/method/planes.h"
 #include "kernels/towers/wgrid_tower_cuda.h"
 #include "kernels/wgrid/wgrid_cuda.h"
 #include "tests/support/wgrid_cases.h"
@@ -149,6 +150,82 @@ static void test_slabs(void **state)
     check_slabs(1e-7, MSI_FP64, 1.1e-16);
 }
 
+/* What a model leaves of a job's samples, by whole planes or by towers, twice, for what the first call keeps. */
+static void residual_of(job *j, int by_towers, int64_t n_resident, int64_t batch_samples, const msi_image *model,
+                        msi_image *image)
+{
+    const int store_plane[3] = {0, 1, -1};
+    const msi_planes_shape shape = {.nx = j->data.geometry.nx,
+                                    .ny = j->data.geometry.ny,
+                                    .n = 3,
+                                    .precision = j->plan.precision,
+                                    .backend = MSI_BACKEND_CUDA};
+    msi_stage_times times = {0};
+    msi_planes *from, *to;
+    void *kept = NULL;
+    assert_int_equal(msi_image_alloc(image, &j->data.geometry, 3, j->plan.precision), 0);
+    for (int p = 0; p < 3; p++) image->sum_weight[p] = j->sum_weight[p % 2];
+    assert_int_equal(msi_planes_create(&from, &shape), 0);
+    assert_int_equal(msi_planes_create(&to, &shape), 0);
+    assert_int_equal(msi_planes_upload(from, 0, 2, model->pixel), 0);
+    const msi_residual_job work = {
+        &j->store, 3, store_plane, image->sum_weight, msi_planes_pixel(from, 0), msi_planes_pixel(to, 0)};
+    j->plan.batch_samples = batch_samples;
+    for (int time = 0; time < 2; time++)
+        if (by_towers ? msi_wgrid_tower_cuda_residual(&j->plan, &j->towers, &work, n_resident, &kept, &times)
+                      : msi_wgrid_cuda_residual(&j->plan, &work, n_resident, &kept, &times))
+            fail_msg("%s", msi_error_get());
+    j->plan.batch_samples = 0;
+    assert_int_equal(msi_planes_fetch(to, 0, 3, image->pixel), 0);
+    (by_towers ? msi_wgrid_tower_cuda_forget_samples : msi_wgrid_cuda_forget_samples)(kept);
+    msi_planes_free(from);
+    msi_planes_free(to);
+}
+
+/* Residuals with all samples on the device and with a segment at a time, with all w-planes and with slabs, by whole
+ * planes and by towers: but for towers, whose accuracy is their own, they differ by the order of sums. */
+static void check_residuals(double accuracy, msi_precision precision, double rounding)
+{
+    job j;
+    msi_case_pixels pixels[2];
+    msi_image model, all, other;
+    const int64_t n_row = field.n_row;
+    field.n_row = 2 * MSI_SEGMENT_ROWS + 100;
+    job_make(&j, accuracy, precision, 0);
+    for (int p = 0; p < 2; p++) {
+        msi_case_pixels_draw(&pixels[p], &j.data.geometry, 30, 4 + (uint64_t)p);
+        for (int64_t i = 0; i < pixels[p].n; i++) pixels[p].flux_jy[i] = (float)(pixels[p].flux_jy[i] / 6);
+    }
+    msi_case_model(&model, &j.data.geometry, 2, pixels, precision);
+    assert_true(j.store.n_segment > 2);
+    residual_of(&j, 0, j.plan.grid.n_w, 0, &model, &all);
+    residual_of(&j, 0, j.plan.grid.n_w, 1, &model, &other);
+    printf("  accuracy %.0e, residuals a segment at a time: they differ by %.2e\n", accuracy, distance(&other, &all));
+    assert_true(distance(&other, &all) <= 100 * rounding);
+    msi_image_free(&other);
+    residual_of(&j, 0, j.plan.grid.width - 2, 1, &model, &other);
+    printf("  accuracy %.0e, in slabs as well: %.2e\n", accuracy, distance(&other, &all));
+    assert_true(distance(&other, &all) <= 100 * rounding);
+    msi_image_free(&other);
+    for (int64_t batch = 0; batch < 2; batch++) {
+        residual_of(&j, 1, j.towers.n_plane, batch, &model, &other);
+        printf("  accuracy %.0e, by towers: %.2e\n", accuracy, distance(&other, &all));
+        assert_true(distance(&other, &all) <= 2 * accuracy);
+        msi_image_free(&other);
+    }
+    msi_image_free(&all);
+    msi_image_free(&model);
+    job_free(&j);
+    field.n_row = n_row;
+}
+
+static void test_residuals(void **state)
+{
+    (void)state;
+    check_residuals(1e-4, MSI_FP32, 6e-8);
+    check_residuals(1e-7, MSI_FP64, 1.1e-16);
+}
+
 static void predict(job *j, const msi_image *model, int64_t n_small, void **kept, msi_c64 *vis)
 {
     msi_stage_times times = {0};
@@ -199,6 +276,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_images),
         cmocka_unit_test(test_slabs),
+        cmocka_unit_test(test_residuals),
         cmocka_unit_test(test_predictions),
     };
     if (!msi_gpu_available()) {

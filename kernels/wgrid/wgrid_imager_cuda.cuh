@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Images of a store's visibilities on the GPU, or of what is left of them when a model's are subtracted.
+ *
+ * Samples go through in batches of whole segments. A batch is put in order once for all images and both directions: its
+ * records lie in that order with a value each, which gridding reads. Where there are several images, or calls to come,
+ * the visibilities and weights of all planes lie beside them in the same order; an image's values are made of them
+ * when it is its turn: weighted visibilities, what is left of those, or the PSF's. Visibilities have been turned by the
+ * field's mean n - 1 and conjugated where w < 0 before they are put there, and sums over a model's planes are as they
+ * come, so that subtracting is a difference of two numbers.
+ *
+ * A store that fits one batch stays on the device in that order from call to call, as do its items; then a call touches
+ * neither the host's samples nor their order. Images add up over batches, whose planes are transformed each for
+ * itself: no grid waits for the next batch.
+ */
+#ifndef MSI_KERNELS_WGRID_IMAGER_CUDA_CUH
+#define MSI_KERNELS_WGRID_IMAGER_CUDA_CUH
+
+#include <algorithm>
+#include <new>
+
+#include "core/progress.h"
+#include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
+#include "kernels/wgrid/wgrid_degrid_call.h"
+
+namespace {
+
+/* An imager of either precision, which may be kept between calls. */
+struct kept_imager {
+    virtual ~kept_imager() = default;
+    /* make - the images of a job, whose pixels lie on the device. Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED */
+    virtual int make(const msi_residual_job &job, msi_stage_times *times) = 0;
+};
+
+template <typename T> class wgrid_imager : public kept_imager {
+  public:
+    /*
+     * Order by tiles of whole planes, or as given. keeps_parts: visibilities and weights of all planes lie in order
+     * beside the samples; else there is one image alone, whose values go with them. stays: there are calls to come,
+     * with a model or without; with parts alone.
+     */
+    wgrid_imager(const msi_wgrid_plan *plan_, bool keeps_parts_, bool stays_)
+        : plan(plan_), samples(plan_), keeps_parts(keeps_parts_), stays(stays_)
+    {
+    }
+    wgrid_imager(const msi_wgrid_plan *plan_, const sample_order &o, bool keeps_parts_, bool stays_)
+        : plan(plan_), samples(plan_, o), keeps_parts(keeps_parts_), stays(stays_)
+    {
+    }
+    wgrid_imager(const wgrid_imager &) = delete;
+    wgrid_imager &operator=(const wgrid_imager &) = delete;
+    ~wgrid_imager() override
+    {
+        on.leave();
+    }
+
+    int make(const msi_residual_job &job_, msi_stage_times *times_) final
+    {
+        MSI_TRY(begin(job_, times_));
+        MSI_TRY(on.clear(static_cast<T *>(job->pixel), job->n_image * image_pixels()));
+        for (int64_t s = 0; s < store->n_segment; s = samples.now.end) {
+            MSI_TRY(load_batch(s));
+            const msi_progress_share all = msi_progress_enter(s, samples.now.end, store->n_segment);
+            for (int part = 0; samples.now.n_sample && part < n_part(); part++) MSI_TRY(image_part(part));
+            msi_progress_leave(all);
+        }
+        return correct();
+    }
+
+    /* make_on_host - the images of a store in host memory, as many at a time as there is room for. */
+    int make_on_host(const msi_vis_store *store_, const int *store_plane, msi_image *image, msi_stage_times *times_)
+    {
+        buffer d_images;
+        msi_residual_job one = {};
+        one.store = store_;
+        int n = image->n_plane, most;
+        MSI_TRY(samples.enter());
+        MSI_TRY(images_at_once(n, &most));
+        MSI_TRY(d_images.fit(std::min(n, most) * image_pixels() * (int64_t)sizeof(T), "images"));
+        for (int first = 0; first < n; first += one.n_image) {
+            one.n_image = std::min(n - first, most);
+            one.store_plane = store_plane + first;
+            one.sum_weight = image->sum_weight + first;
+            one.pixel = d_images.get();
+            MSI_TRY(make(one, times_));
+            const stage_timer stage("download", &times_->transfer_s);
+            MSI_TRY(
+                on.download((T *)image->pixel + first * image_pixels(), as<T>(d_images), one.n_image * image_pixels()));
+        }
+        return MSI_OK;
+    }
+
+    /* Device bytes of a sample of a store of n_plane planes. */
+    static int64_t sample_bytes(int n_plane, bool keeps_parts, bool stays)
+    {
+        return placed_batches<T>::sample_bytes(n_plane, keeps_parts ? n_plane : 0) +
+               (stays ? (int64_t)sizeof(cplx<T>) : 0);
+    }
+
+  protected:
+    const msi_wgrid_plan *plan;
+    placed_batches<T> samples;
+    plan_stream &on = samples.on;
+    const msi_residual_job *job = nullptr;
+    const msi_vis_store *store = nullptr;
+    msi_stage_times *times = nullptr;
+    fft_plan fft; /* of a plane [nv][nu] */
+    msi_taper taper = {};
+
+    /* make_room - once: memory for planes, and samples.order where it is another than that of degridding. */
+    virtual int make_room() = 0;
+    /* Parts of the order that samples are put in one after the other, each with all its keys counted. */
+    virtual int n_part() const
+    {
+        return 1;
+    }
+    /* The order of a part: samples of others have no key. */
+    virtual void set_part(int) {}
+    /* grid_images - grid the part's values, transform, screen, and add to an image's sum [ny][nx]. */
+    virtual int add_image(T *sum) = 0;
+    /* degrid - the part's sums over the planes of a model [ny][nx]: value, in order. */
+    virtual int degrid(const T *model, cplx<T> *value) = 0;
+
+    int64_t plane_cells() const
+    {
+        return samples.g.nu * samples.g.nv;
+    }
+    int64_t image_pixels() const
+    {
+        return msi_image_n_pixel(&plan->image);
+    }
+
+    /* Begin to make a plane [nv][nu] of a model under plane p's screen. */
+    int transform_model(const T *model, const screen_geometry &screen, int p, cplx<T> *plane)
+    {
+        const dim3 blocks((unsigned)((screen.nu + 31) / 32), (unsigned)((screen.nv + 7) / 8));
+        k_spread_model<T><<<blocks, dim3(32, 8), 0, on.get()>>>(screen, taper, model, p, plane);
+        MSI_CUDA(cudaGetLastError());
+        return fft.run(plane, CUFFT_INVERSE);
+    }
+
+  private:
+    bool keeps_parts, stays, is_ready = false;
+    int64_t loaded = -1; /* the first segment of the batch that is on the device; -1: none */
+    int placed_part = -1;
+    buffer d_sums;
+
+    int begin(const msi_residual_job &job_, msi_stage_times *times_)
+    {
+        job = &job_;
+        store = samples.store = job->store;
+        times = samples.times = times_;
+        MSI_TRY(samples.enter());
+        if (!is_ready) MSI_TRY(prepare());
+        is_ready = true;
+        return MSI_OK;
+    }
+
+    /* Planes first; batches get what is left. */
+    int prepare()
+    {
+        int64_t usable;
+        samples.least_crowded = can_ring<T>(shared_bytes()) ? least_in_ring<T>(samples.g.width) : UNUSED;
+        MSI_TRY(samples.upload_taps());
+        MSI_TRY(samples.upload_taper(&taper));
+        MSI_TRY(make_room());
+        MSI_TRY(fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get()));
+        MSI_TRY(usable_bytes(&usable));
+        usable -= counter_bytes(samples.order);
+        /* Flagged samples travel too. */
+        const int64_t fit = usable / sample_bytes(store->n_plane, keeps_parts, stays);
+        const int64_t stored = 2 * std::max<int64_t>(store->n_sample, 1);
+        const int64_t most = plan->batch_samples ? plan->batch_samples : MOST_IN_BATCH;
+        samples.batch_samples = std::clamp<int64_t>(std::min(fit, stored), 1, most);
+        return MSI_OK;
+    }
+
+    int load_batch(int64_t first_segment)
+    {
+        if (loaded == first_segment) return MSI_OK;
+        loaded = placed_part = -1;
+        samples.now = samples.cut_batch(first_segment);
+        if (samples.now.n_sample) MSI_TRY(samples.upload_batch(store->n_plane));
+        loaded = first_segment;
+        return MSI_OK;
+    }
+
+    int place_part(int part)
+    {
+        if (placed_part == part) return MSI_OK;
+        placed_part = -1;
+        set_part(part);
+        plane_map map = {};
+        map.n_plane = store->n_plane;
+        map.n_image = keeps_parts ? store->n_plane : 1;
+        for (int p = 0; p < map.n_image; p++) map.store_plane[p] = keeps_parts ? p : job->store_plane[p];
+        MSI_TRY(samples.place_batch(map, keeps_parts));
+        if (stays && n_part() == 1 && !samples.now.first && samples.now.end == store->n_segment)
+            samples.forget_upload();
+        placed_part = part;
+        return MSI_OK;
+    }
+
+    int image_part(int part)
+    {
+        MSI_TRY(place_part(part));
+        if (!samples.n_placed) return MSI_OK;
+        for (int i = 0; i < job->n_image; i++) {
+            const int64_t number = (int64_t)part * job->n_image + i;
+            const msi_progress_share all = msi_progress_enter(number, number + 1, (int64_t)n_part() * job->n_image);
+            MSI_TRY(image_one(i));
+            msi_progress_leave(all);
+        }
+        return MSI_OK;
+    }
+
+    /* Half of what is shown of a residual is degridding. */
+    int image_one(int i)
+    {
+        const int halves = job->model && job->store_plane[i] >= 0 ? 2 : 1;
+        msi_progress_share all = msi_progress_enter(0, halves - 1, halves);
+        if (keeps_parts) MSI_TRY(make_values(job->store_plane[i]));
+        msi_progress_leave(all);
+        all = msi_progress_enter(halves - 1, halves, halves);
+        MSI_TRY(add_image(static_cast<T *>(job->pixel) + i * image_pixels()));
+        msi_progress_leave(all);
+        return MSI_OK;
+    }
+
+    /* Make the values that are gridded for a plane of the store, or for its PSF. */
+    int make_values(int store_plane)
+    {
+        const cplx<T> *model = nullptr;
+        if (job->model && store_plane >= 0) {
+            MSI_TRY(d_sums.fit(samples.n_placed * (int64_t)sizeof(cplx<T>), "predicted visibilities"));
+            model = as<cplx<T>>(d_sums);
+            MSI_TRY(degrid(static_cast<const T *>(job->model) + store_plane * image_pixels(), as<cplx<T>>(d_sums)));
+        }
+        const stage_timer stage("values", &times->sort_s);
+        MSI_TRY(samples.make_values(store_plane, model));
+        return on.wait();
+    }
+
+    int correct()
+    {
+        const stage_timer stage("correct", &times->correct_s);
+        for (int i = 0; i < job->n_image; i++) {
+            const double sum = job->sum_weight[i];
+            T *pixel = static_cast<T *>(job->pixel) + i * image_pixels();
+            k_correct<<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(samples.screen(), taper,
+                                                                            sum > 0 ? 1 / sum : NAN, pixel, pixel);
+            MSI_CUDA(cudaGetLastError());
+        }
+        return on.wait();
+    }
+
+    /* Images whose sums are held at once beside planes and samples: they may take a quarter of the free memory. */
+    int images_at_once(int n, int *most) const
+    {
+        int64_t usable;
+        MSI_TRY(usable_bytes(&usable));
+        *most = (int)std::clamp<int64_t>(usable / 4 / (image_pixels() * (int64_t)sizeof(T)), 1, n);
+        return MSI_OK;
+    }
+};
+
+/*
+ * make_kept - do a job by what is kept for the next one.
+ * Given:              imager  a function without arguments that returns a new wgrid_imager<T>
+ * Given and returned: kept    NULL in *kept at first, then the imager, freed by forget_imager
+ */
+template <typename IMAGER>
+int make_kept(void **kept, IMAGER imager, const msi_residual_job *job, msi_stage_times *times)
+{
+    try {
+        if (!*kept) *kept = static_cast<kept_imager *>(imager());
+    } catch (const std::bad_alloc &) {
+        return msi_error_set(MSI_ENOMEM, "no memory for the GPU's plan");
+    }
+    return static_cast<kept_imager *>(*kept)->make(*job, times);
+}
+
+inline void forget_imager(void *kept)
+{
+    delete static_cast<kept_imager *>(kept);
+}
+
+} // namespace
+
+#endif

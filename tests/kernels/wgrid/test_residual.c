@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Residuals of a strategy of one backend: against the direct sum, against gridders that predict and image apart, and
+ * over many calls, changes of the samples and interrupts: test_residual cpu|cuda [planes|subgrid] [brief].
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "tests/support/direct_sum.h"
+#include "tests/support/wgrid_cases.h"
+
+static msi_backend backend_tested;
+static const char *strategy_tested;
+static int brief;
+
+/* clang-format off */
+static const msi_case cases[] = {
+    {.name = "skalow", .nx = 256, .ny = 240, .field_x_rad = 0.35, .w_ratio = 0.5, .n_row = 900, .n_chan = 5,
+     .n_plane = 3, .band = 1.4, .layout = CONCENTRATED},
+    {.name = "oblong", .nx = 300, .ny = 180, .field_x_rad = 0.1, .stretch_y = 1.7, .w_ratio = 1.0, .n_row = 800,
+     .n_chan = 3, .n_plane = 2, .band = 1.5},
+    {.name = "hemisphere", .nx = 128, .ny = 128, .field_x_rad = 2.1, .w_ratio = 0.4, .n_row = 900, .n_chan = 2,
+     .n_plane = 1, .band = 1.2},
+    {.name = "flat", .nx = 256, .ny = 256, .field_x_rad = 1e-5, .w_ratio = 0.5, .n_row = 800, .n_chan = 2,
+     .n_plane = 2, .band = 1.1},
+};
+/* clang-format on */
+enum { N_CASE = sizeof cases / sizeof *cases };
+
+static msi_gridder_spec spec_of(const msi_field *f, double accuracy)
+{
+    return (msi_gridder_spec){.geometry = f->data.geometry,
+                              .n_plane = f->data.block.n_plane,
+                              .psf = 1,
+                              .residual = 1,
+                              .strategy = strategy_tested,
+                              .accuracy = accuracy,
+                              .backend = backend_tested};
+}
+
+static void check(int rc)
+{
+    if (rc) fail_msg("code %d: %s", rc, msi_error_get());
+}
+
+/* A gridder with a field's samples, planes for its model and room for what it makes. */
+typedef struct cycle {
+    msi_gridder *g;
+    msi_planes *model, *residual, *psf;
+    msi_image made; /* of the residual planes, then the PSF */
+} cycle;
+
+static void cycle_make(cycle *c, const msi_field *f, const msi_gridder_spec *spec)
+{
+    msi_image model;
+    check(msi_gridder_create(&c->g, spec));
+    check(msi_gridder_add(c->g, &f->data.block));
+    check(msi_gridder_planes(c->g, spec->n_plane, &c->model));
+    check(msi_gridder_planes(c->g, spec->n_plane, &c->residual));
+    check(msi_gridder_planes(c->g, 1, &c->psf));
+    check(msi_image_alloc(&c->made, &spec->geometry, spec->n_plane + 1, msi_gridder_precision(c->g)));
+    msi_case_model(&model, &spec->geometry, spec->n_plane, f->pixels, msi_gridder_precision(c->g));
+    check(msi_planes_upload(c->model, 0, spec->n_plane, model.pixel));
+    msi_image_free(&model);
+}
+
+static void cycle_free(cycle *c)
+{
+    msi_gridder_free(c->g);
+    msi_planes_free(c->model);
+    msi_planes_free(c->residual);
+    msi_planes_free(c->psf);
+    msi_image_free(&c->made);
+}
+
+/* Makes residuals, with the model or without, and the PSF. */
+static void cycle_run(cycle *c, int with_model)
+{
+    const int n = c->made.n_plane - 1;
+    const size_t plane = (size_t)(msi_image_n_pixel(&c->made.geometry) * msi_image_pixel_bytes(c->made.precision));
+    check(msi_gridder_residual(c->g, with_model ? c->model : NULL, c->residual));
+    check(msi_planes_fetch(c->residual, 0, n, c->made.pixel));
+    check(msi_gridder_psf(c->g, c->psf));
+    check(msi_planes_fetch(c->psf, 0, 1, (char *)c->made.pixel + (size_t)n * plane));
+}
+
+/* Draws a field with pixels whose visibilities are about as strong as its data, and finds their exact sums. */
+static void field_make(msi_field *f, const msi_case *c)
+{
+    msi_field_make(f, c, brief ? 10 : 40, 11);
+    for (int p = 0; p < f->data.block.n_plane; p++)
+        for (int64_t i = 0; i < f->pixels[p].n; i++) f->pixels[p].flux_jy[i] = (float)(f->pixels[p].flux_jy[i] / 6);
+    msi_field_truth(f);
+}
+
+/* Makes the field's data what the model leaves of them, in double; a second time, what they were. */
+static void subtract_truth(msi_field *f, double sign)
+{
+    for (int64_t i = 0; i < f->data.block.n_plane * f->n; i++) {
+        f->data.vis[i].re -= sign * f->truth[i].re;
+        f->data.vis[i].im -= sign * f->truth[i].im;
+    }
+}
+
+/*
+ * Imaging errs by the accuracy of what is left, and so does predicting of the model, whose visibilities are weaker than
+ * that: the sum in squares is less than 1.5 of it.
+ */
+static void check_direct(msi_field *f, const msi_case *c, double accuracy)
+{
+    const msi_gridder_spec spec = spec_of(f, accuracy);
+    const int n = spec.n_plane;
+    if (!msi_case_serves(&f->data, &spec)) return;
+    cycle y;
+    cycle_make(&y, f, &spec);
+    for (int with_model = 0; with_model < 2; with_model++) {
+        cycle_run(&y, with_model);
+        if (with_model) subtract_truth(f, 1);
+        for (int p = 0; p <= n; p++) {
+            const double error = msi_case_error(&f->data, &y.made, p, p < n ? p : -1, brief ? 20 : 100, 5);
+            printf("  %-10s accuracy %.0e, %s, plane %d: %.2e\n", c->name, accuracy,
+                   with_model ? "less a model" : "data", p, error);
+            assert_true(error <= (with_model && p < n ? 1.5 : 1) * accuracy);
+        }
+        if (with_model) subtract_truth(f, -1);
+    }
+    cycle_free(&y);
+}
+
+static void test_direct_sum(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CASE; i++) {
+        msi_field f;
+        if (brief && strcmp(cases[i].name, "oblong") != 0) continue;
+        field_make(&f, &cases[i]);
+        check_direct(&f, &cases[i], 1e-3);
+        check_direct(&f, &cases[i], 1e-5);
+        check_direct(&f, &cases[i], 1e-9);
+        msi_field_free(&f);
+    }
+}
+
+/* The visibilities that a gridder of its own predicts, subtracted in double and imaged by a third one: the same but for
+ * the orders of sums, which rounding tells apart: of 32 bits some 1e-6 of an image, of 64 that much less. */
+static void check_separate(double accuracy, const msi_weighting *rule)
+{
+    msi_field f;
+    msi_image apart;
+    msi_gridder_report report;
+    msi_density *density = NULL;
+    field_make(&f, &cases[0]);
+    msi_gridder_spec spec = spec_of(&f, accuracy);
+    if (!msi_case_serves(&f.data, &spec)) {
+        msi_field_free(&f);
+        return;
+    }
+    cycle c;
+    cycle_make(&c, &f, &spec);
+    check(msi_density_create(&density, &spec.geometry, rule));
+    check(msi_density_add(density, c.g));
+    check(msi_gridder_weight(c.g, density, rule));
+    cycle_run(&c, 1);
+
+    spec.residual = 0;
+    msi_field_predict(&f, &spec, &report);
+    for (int64_t i = 0; i < spec.n_plane * f.n; i++) {
+        f.data.vis[i].re -= f.vis[i].re;
+        f.data.vis[i].im -= f.vis[i].im;
+    }
+    msi_gridder *g;
+    check(msi_gridder_create(&g, &spec));
+    check(msi_gridder_add(g, &f.data.block));
+    check(msi_gridder_weight(g, density, rule));
+    check(msi_gridder_image(g, &apart));
+    const double tolerance = report.precision == MSI_FP32 ? 3e-6 : 3e-14;
+    for (int p = 0; p <= spec.n_plane; p++) {
+        const double difference = msi_image_difference(&c.made, &apart, p);
+        printf("  accuracy %.0e, plane %d: %.2e from separate gridders\n", accuracy, p, difference);
+        /* Plans of two gridders may differ: then both are within the accuracy. */
+        assert_true(difference <= (strcmp(strategy_tested, "planes") == 0 ? tolerance : 2 * accuracy));
+    }
+    double sum[3];
+    int64_t count[3];
+    msi_gridder_weights(c.g, sum, count);
+    for (int p = 0; p < spec.n_plane; p++)
+        assert_true(fabs(sum[p] - apart.sum_weight[p]) <= 1e-12 * sum[p] && count[p] == apart.n_vis[p]);
+    msi_gridder_free(g);
+    msi_image_free(&apart);
+    msi_density_free(density);
+    cycle_free(&c);
+    msi_field_free(&f);
+}
+
+static void test_separate_gridders(void **state)
+{
+    (void)state;
+    const msi_weighting natural = {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 1e-4};
+    const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS, .robust = -0.5};
+    check_separate(1e-4, &natural);
+    if (!brief) check_separate(1e-8, &briggs);
+}
+
+/* Two images of the same sums: alike to the bit on the CPU, to the order of atomics on a GPU. */
+static void check_alike(const msi_image *a, const msi_image *b)
+{
+    const size_t bytes = (size_t)(msi_image_n_pixel(&a->geometry) * a->n_plane * msi_image_pixel_bytes(a->precision));
+    if (backend_tested == MSI_BACKEND_CPU) assert_memory_equal(a->pixel, b->pixel, bytes);
+    for (int p = 0; p < a->n_plane; p++)
+        assert_true(msi_image_difference(a, b, p) <= (a->precision == MSI_FP32 ? 3e-6 : 3e-14));
+}
+
+/* Data that are the model's leave nothing but errors; calls in any order give the same; an image on the host is the
+ * same; an interrupt and planes of another kind are survived; samples that are added count. */
+static void test_calls(void **state)
+{
+    (void)state;
+    const double accuracy = 1e-4;
+    msi_field f;
+    field_make(&f, &cases[0]);
+    const msi_gridder_spec spec = spec_of(&f, accuracy);
+    if (!msi_case_serves(&f.data, &spec)) {
+        msi_field_free(&f);
+        skip();
+    }
+    cycle c, first;
+    msi_image dirty;
+    memcpy(f.data.vis, f.truth, sizeof *f.truth * (size_t)(spec.n_plane * f.n));
+    cycle_make(&c, &f, &spec);
+    cycle_make(&first, &f, &spec);
+    check(msi_gridder_image(c.g, &dirty));
+    cycle_run(&c, 1);
+    for (int p = 0; p < spec.n_plane; p++) {
+        double left = 0, all = 0;
+        for (int64_t i = 0; i < msi_image_n_pixel(&spec.geometry); i++) {
+            const int64_t at = p * msi_image_n_pixel(&spec.geometry) + i;
+            left += isnan(msi_pixel_at(&dirty, at)) ? 0 : pow(msi_pixel_at(&c.made, at), 2);
+            all += isnan(msi_pixel_at(&dirty, at)) ? 0 : pow(msi_pixel_at(&dirty, at), 2);
+        }
+        assert_true(sqrt(left / all) <= 1.5 * accuracy);
+    }
+    cycle_run(&c, 0);
+    check_alike(&c.made, &dirty);
+
+    msi_interrupt_raise(SIGTERM);
+    assert_int_equal(msi_gridder_residual(c.g, c.model, c.residual), MSI_EINTERRUPTED);
+    assert_int_equal(msi_gridder_residual(first.g, first.model, first.residual), MSI_EINTERRUPTED);
+    msi_interrupt_raise(0);
+    assert_int_equal(msi_gridder_residual(c.g, c.psf, c.residual), MSI_EINTERNAL);
+    assert_int_equal(msi_gridder_residual(c.g, c.model, c.psf), MSI_EINTERNAL);
+    cycle_run(&c, 0);
+    check_alike(&c.made, &dirty);
+    cycle_run(&first, 0);
+    check_alike(&first.made, &dirty);
+
+    /* The same samples once more change nothing but the sums. */
+    double sum[4], before[4];
+    int64_t count[4];
+    msi_gridder_weights(c.g, before, count);
+    check(msi_gridder_add(c.g, &f.data.block));
+    cycle_run(&c, 0);
+    msi_gridder_weights(c.g, sum, count);
+    assert_true(fabs(sum[0] - 2 * before[0]) <= 1e-9 * sum[0]);
+    for (int p = 0; p <= spec.n_plane; p++) assert_true(msi_image_difference(&c.made, &dirty, p) <= 2 * accuracy);
+    msi_image_free(&dirty);
+    cycle_free(&c);
+    cycle_free(&first);
+    msi_field_free(&f);
+}
+
+/* A gridder without a sample knows nothing; what cannot make residuals says so when it is made. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    const int64_t in_use = msi_memory_in_use();
+    msi_gridder_spec spec = {.geometry = {32, 32, 1e-3, 1e-3},
+                             .n_plane = 1,
+                             .residual = 1,
+                             .strategy = NULL,
+                             .accuracy = 1e-2,
+                             .backend = backend_tested};
+    msi_gridder *g;
+    msi_planes *planes;
+    float pixel[32 * 32] = {0};
+    check(msi_gridder_create(&g, &spec));
+    check(msi_gridder_planes(g, 1, &planes));
+    check(msi_gridder_residual(g, NULL, planes));
+    check(msi_planes_fetch(planes, 0, 1, pixel));
+    for (int i = 0; i < 32 * 32; i++) assert_true(isnan(pixel[i]));
+    msi_gridder_free(g);
+
+    spec.method = "wproj";
+    assert_int_equal(msi_gridder_create(&g, &spec), MSI_ERANGE);
+    assert_string_equal(msi_error_get(), "method wproj: it makes images and predictions, but no residuals");
+    spec.method = NULL;
+    spec.predict = 1;
+    assert_int_equal(msi_gridder_create(&g, &spec), MSI_ERANGE);
+    spec.predict = spec.residual = 0;
+    check(msi_gridder_create(&g, &spec));
+    assert_int_equal(msi_gridder_residual(g, NULL, planes), MSI_EINTERNAL);
+    msi_gridder_free(g);
+    msi_planes_free(planes);
+    assert_true(msi_memory_in_use() == in_use);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_direct_sum), cmocka_unit_test(test_separate_gridders),
+                                       cmocka_unit_test(test_calls), cmocka_unit_test(test_refusals)};
+    const int rc = msi_case_choose(argc, argv, &backend_tested, &strategy_tested, &brief);
+    return rc ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+}
