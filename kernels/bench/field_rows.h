@@ -8,6 +8,9 @@
 /* Rows field/, field-small/ and field-8chan/: the default gridder's strategies on the coordinates of rows el56/. */
 msi_bench_table msi_default_rows(void);
 
+/* Rows residual/ and residual-small/: a deconvolution's major cycle by the default gridder's strategies. */
+msi_bench_table msi_residual_rows(void);
+
 /* Every strategy and direction on small fields drawn from a seed. */
 msi_bench_table msi_random_rows(void);
 

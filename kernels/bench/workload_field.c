@@ -235,6 +235,12 @@ static void take_worse(double *error, double other)
 
 int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double *error)
 {
+    return msi_bench_field_residual_error(f, image, store_plane, 0, error);
+}
+
+int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double centre_jy,
+                                   double *error)
+{
     const int64_t n_pixel = msi_image_n_pixel(&f->geometry);
     *error = 0;
     if (!f->truth) MSI_TRY(make_truth(f));
@@ -243,7 +249,7 @@ int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, cons
         double off = 0, all = 0;
         for (int i = 0; i < f->checked.n; i++) {
             int64_t at = p * n_pixel + f->checked.y[i] * f->geometry.nx + f->checked.x[i];
-            double exact = f->truth[of * f->checked.n + i];
+            double exact = f->truth[of * f->checked.n + i] - centre_jy * f->truth[f->n_plane * f->checked.n + i];
             double difference = msi_image_value(image->pixel, image->precision, at) - exact;
             off += difference * difference;
             all += exact * exact;

@@ -13,7 +13,7 @@
 
 enum {
     MSI_BENCH_FIELD_PLANES = 4,
-    MSI_BENCH_FIELD_MAX_CHAN = 8,
+    MSI_BENCH_FIELD_MAX_CHAN = 16,
     MSI_BENCH_FIELD_MAX_PIXEL = 200,
     MSI_BENCH_FIELD_SOURCES = 64
 };
@@ -66,6 +66,11 @@ void msi_bench_field_use(msi_bench_field *f, int to_predict);
  * Returns: 0, MSI_ENOMEM
  */
 int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double *error);
+
+/* msi_bench_field_residual_error - the same of images from which a source of centre_jy was subtracted: one at the
+ * centre pixel of plane 0, which leaves that much less of the PSF. */
+int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double centre_jy,
+                                   double *error);
 
 /* msi_bench_field_model - n_plane images of MSI_BENCH_FIELD_SOURCES pixels, the rest 0. Returned: *model, freed by
  * msi_image_free
