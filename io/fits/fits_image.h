@@ -27,16 +27,17 @@ typedef struct msi_fits_spec {
     const msi_observation *observation; /* required; its empty and zero members leave out their cards */
     double ra_rad, dec_rad;             /* image centre; the observation's own centre is OBSRA, OBSDEC */
     double freq_hz, bandwidth_hz;       /* centre and total width */
-    msi_pol pol;                        /* required, also for a PSF */
-    const char *unit;                   /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
-    msi_beam beam;                      /* written for dirty image and PSF */
-    int64_t n_vis;                      /* samples gridded (WSCNVIS) */
-    double sum_weight;                  /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
-    double sum_vis_weight;              /* sum of the same samples' weights before density weighting (WSCVWSUM) */
-    const char *weighting;              /* natural, uniform, briggs 0 .. (WSCWEIGH) */
-    const char *data_column;            /* (WSCDATAC) */
-    int has_field, field_id;            /* the first field imaged, where it is known by number (WSCFIELD) */
-    const char *command_line;           /* of any length (HISTORY) */
+    int64_t channel, n_channel; /* of so many images of a band this is one, counted from 0; below 0: that of all */
+    msi_pol pol;                /* required, also for a PSF */
+    const char *unit;           /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
+    msi_beam beam;              /* written for dirty image and PSF */
+    int64_t n_vis;              /* samples gridded (WSCNVIS) */
+    double sum_weight;          /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
+    double sum_vis_weight;      /* sum of the same samples' weights before density weighting (WSCVWSUM) */
+    const char *weighting;      /* natural, uniform, briggs 0 .. (WSCWEIGH) */
+    const char *data_column;    /* (WSCDATAC) */
+    int has_field, field_id;    /* the first field imaged, where it is known by number (WSCFIELD) */
+    const char *command_line;   /* of any length (HISTORY) */
 } msi_fits_spec;
 
 /*

@@ -272,7 +272,7 @@ static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line 
         shown |= valid && inside(f, at);
         previous_valid = valid;
     }
-    cairo_set_source_rgba(cr, 1, 1, 1, 0.28);
+    cairo_set_source_rgba(cr, f->is_light ? 0 : 1, f->is_light ? 0 : 1, f->is_light ? 0 : 1, 0.28);
     cairo_set_line_width(cr, 0.8);
     cairo_stroke(cr);
     cairo_restore(cr);
@@ -337,6 +337,31 @@ static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate 
         label_inside(cr, f, middle, l.text);
 }
 
+void msi_picture_draw_border(cairo_t *cr, const msi_picture_frame *f, const char *title_x, const char *title_y,
+                             double widest_left)
+{
+    cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
+    cairo_set_line_width(cr, 1.2);
+    cairo_rectangle(cr, f->left, f->top, f->width, f->height);
+    cairo_stroke(cr);
+    msi_picture_text(cr, f->left + f->width / 2, f->top + f->height + 48, 0.5, title_x);
+    cairo_save(cr);
+    cairo_translate(cr, f->left - 10 - widest_left - 14, f->top + f->height / 2);
+    cairo_rotate(cr, -MSI_PI / 2);
+    msi_picture_text(cr, 0, 0, 0.5, title_y);
+    cairo_restore(cr);
+}
+
+void msi_picture_format_direction(char lng[64], char lat[64], const msi_sky_axes *a)
+{
+    const double step = 1e-6;
+    const coordinate c[2] = {
+        {.is_time = a->is_equatorial, .unit_per_deg = a->is_equatorial ? 240 : 3600, .step = step, .decimals = 6},
+        {.unit_per_deg = 3600, .step = step, .decimals = 6}};
+    format_label(&c[0], a->crval_deg[0] * c[0].unit_per_deg, lng, 64);
+    format_label(&c[1], a->crval_deg[1] * c[1].unit_per_deg, lat, 64);
+}
+
 void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
 {
     const msi_sky_axes *a = msi_sky_wcs_axes(f->wcs);
@@ -366,21 +391,11 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
             draw_line(cr, f, c, k == 0, value, &labels);
         }
     }
-    cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
-    cairo_set_line_width(cr, 1.2);
-    cairo_rectangle(cr, f->left, f->top, f->width, f->height);
-    cairo_stroke(cr);
-
     char frame[40];
     snprintf(frame, sizeof frame, "%s%s%s", a->is_equatorial ? " (" : "", a->is_equatorial ? a->frame : "",
              a->is_equatorial ? ")" : "");
-    char title[80];
-    snprintf(title, sizeof title, "%s%s", a->is_equatorial ? "Right ascension" : "Longitude", frame);
-    msi_picture_text(cr, f->left + f->width / 2, f->top + f->height + 48, 0.5, title);
-    snprintf(title, sizeof title, "%s%s", a->is_equatorial ? "Declination" : "Latitude", frame);
-    cairo_save(cr);
-    cairo_translate(cr, f->left - 10 - labels.widest_left - 14, f->top + f->height / 2);
-    cairo_rotate(cr, -MSI_PI / 2);
-    msi_picture_text(cr, 0, 0, 0.5, title);
-    cairo_restore(cr);
+    char title[2][80];
+    snprintf(title[0], sizeof title[0], "%s%s", a->is_equatorial ? "Right ascension" : "Longitude", frame);
+    snprintf(title[1], sizeof title[1], "%s%s", a->is_equatorial ? "Declination" : "Latitude", frame);
+    msi_picture_draw_border(cr, f, title[0], title[1], labels.widest_left);
 }

@@ -12,14 +12,22 @@
 typedef struct msi_picture_frame {
     double left, top, width, height;
     double scale; /* canvas pixels an image pixel */
+    int is_light; /* the colours about zero are light, so that lines are to be dark */
     msi_image_geometry geometry;
-    const msi_sky_wcs *wcs;
+    const msi_sky_wcs *wcs; /* of msi_picture_draw_axes alone */
 } msi_picture_frame;
 
 enum { MSI_PICTURE_LABEL_SIZE = 15 };
 
 /* msi_picture_draw_axes - border, grid lines at round coordinates, their labels, axis titles. */
 void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f);
+
+/* msi_picture_draw_border - the border and the axes' titles; widest_left is the width of the labels at the left. */
+void msi_picture_draw_border(cairo_t *cr, const msi_picture_frame *f, const char *title_x, const char *title_y,
+                             double widest_left);
+
+/* msi_picture_format_direction - longitude and latitude of an image's centre to the microarcsecond, as labels are. */
+void msi_picture_format_direction(char lng[64], char lat[64], const msi_sky_axes *a);
 
 /* msi_picture_text - text at (x, y); align 0: x is its left end, 0.5: its middle, 1: its right end; y is the baseline.
  * Of a pair '^c' the character c is raised and small. */

@@ -14,47 +14,88 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int msi_stretch_fit(msi_stretch *s, const float *value, int64_t n)
+/* Values [m] ascend, m > 0. */
+static void fit_brightness(msi_stretch *s, const float *sorted, int64_t m, double sigma)
+{
+    double median = sorted[m / 2];
+    s->low = sorted[(int64_t)(0.0005 * (double)m)];
+    s->high = sorted[m - 1];
+    s->centre = median;
+    /* Sources far above the noise would leave it black; it keeps at least the range below the knee. */
+    s->softening = fmax(4 * sigma, 1e-3 * (s->high - s->low));
+    s->low = fmax(s->low, median - 4 * sigma);
+    if (!(s->high > s->low)) {
+        double margin = median != 0 ? 0.1 * fabs(median) : 1;
+        s->low = median - margin;
+        s->high = median + margin;
+        s->softening = margin;
+    }
+}
+
+static void fit_signed(msi_stretch *s, const float *sorted, int64_t m, double sigma)
+{
+    const double largest = fmax(fabs((double)sorted[0]), fabs((double)sorted[m - 1]));
+    s->high = largest > 0 ? largest : 1;
+    s->low = -s->high;
+    s->centre = 0;
+    s->softening = fmax(4 * sigma, 2e-3 * s->high);
+}
+
+static void fit_weights(msi_stretch *s, const float *sorted, int64_t m)
+{
+    int64_t first = 0;
+    while (first < m - 1 && !(sorted[first] > 0)) first++;
+    s->low = s->centre = 0;
+    s->high = sorted[m - 1] > 0 ? sorted[m - 1] : 1;
+    s->softening = sorted[first] > 0 ? fmax(sorted[first], 1e-9 * s->high) : s->high;
+}
+
+int msi_stretch_fit(msi_stretch *s, msi_picture_values kind, const float *value, int64_t n)
 {
     float *sorted;
     MSI_TRY(msi_alloc(&sorted, n, sizeof *sorted, "picture"));
     int64_t m = 0;
     for (int64_t i = 0; i < n; i++)
         if (isfinite(value[i])) sorted[m++] = value[i];
-    *s = (msi_stretch){0, 1, 0, 1};
+    *s = (msi_stretch){kind == MSI_VALUES_SIGNED ? -1 : 0, 1, 0, 1};
     if (m > 0) {
         qsort(sorted, (size_t)m, sizeof *sorted, compare);
-        double median = sorted[m / 2];
         /* Half the width of the middle 68 %: the noise, where sources are few. */
-        double sigma = 0.5 * (sorted[(int64_t)(0.84 * (double)m)] - sorted[(int64_t)(0.16 * (double)m)]);
-        s->low = sorted[(int64_t)(0.0005 * (double)m)];
-        s->high = sorted[m - 1];
-        s->centre = median;
-        /* Sources far above the noise would leave it black; it keeps at least the range below the knee. */
-        s->softening = fmax(4 * sigma, 1e-3 * (s->high - s->low));
-        s->low = fmax(s->low, median - 4 * sigma);
-        if (!(s->high > s->low)) {
-            double margin = median != 0 ? 0.1 * fabs(median) : 1;
-            s->low = median - margin;
-            s->high = median + margin;
-            s->softening = margin;
-        }
+        const double sigma = 0.5 * (sorted[(int64_t)(0.84 * (double)m)] - sorted[(int64_t)(0.16 * (double)m)]);
+        if (kind == MSI_VALUES_SIGNED)
+            fit_signed(s, sorted, m, sigma);
+        else if (kind == MSI_VALUES_WEIGHTS)
+            fit_weights(s, sorted, m);
+        else
+            fit_brightness(s, sorted, m, sigma);
     }
     msi_free(sorted);
     return MSI_OK;
 }
 
+msi_stretch msi_stretch_range(msi_picture_values kind, double low, double high)
+{
+    const double largest = fmax(fabs(low), fabs(high));
+    return kind == MSI_VALUES_SIGNED ? (msi_stretch){-largest, largest, 0, 0} : (msi_stretch){low, high, 0, 0};
+}
+
+/* Maps brightness to the scale on which the colours are even. */
+static double bent(const msi_stretch *s, double v)
+{
+    return s->softening > 0 ? asinh((v - s->centre) / s->softening) : v;
+}
+
 double msi_stretch_apply(const msi_stretch *s, double v)
 {
-    double a = asinh((s->low - s->centre) / s->softening), b = asinh((s->high - s->centre) / s->softening);
-    double t = (asinh((v - s->centre) / s->softening) - a) / (b - a);
+    double a = bent(s, s->low), b = bent(s, s->high);
+    double t = (bent(s, v) - a) / (b - a);
     return t < 0 ? 0 : t > 1 ? 1 : t;
 }
 
 double msi_stretch_invert(const msi_stretch *s, double t)
 {
-    double a = asinh((s->low - s->centre) / s->softening), b = asinh((s->high - s->centre) / s->softening);
-    return s->centre + s->softening * sinh(a + t * (b - a));
+    double a = bent(s, s->low), b = bent(s, s->high), x = a + t * (b - a);
+    return s->softening > 0 ? s->centre + s->softening * sinh(x) : x;
 }
 
 /* Converts OKLab (B. Ottosson 2020) to linear sRGB. */
@@ -81,19 +122,36 @@ static uint32_t srgb_byte(double linear)
     return (uint32_t)lround(255 * (v < 0 ? 0 : v > 1 ? 1 : v));
 }
 
-void msi_colour_map(uint32_t rgb[MSI_N_COLOUR])
+/* The colour of a lightness, hue and chroma; where the display has no such colour, the nearest paler one. */
+static uint32_t colour_of(double lightness, double chroma, double hue_deg)
+{
+    const double hue = hue_deg * MSI_PI / 180;
+    double linear[3];
+    do {
+        oklab_to_linear(lightness, chroma * cos(hue), chroma * sin(hue), linear);
+        chroma -= 0.001;
+    } while (!in_gamut(linear) && chroma > 0);
+    return srgb_byte(linear[0]) << 16 | srgb_byte(linear[1]) << 8 | srgb_byte(linear[2]);
+}
+
+static uint32_t sequential(double t)
+{
+    return colour_of(0.13 + 0.85 * t, 0.045 + 0.19 * sin(MSI_PI * pow(t, 0.8)) * (1 - 0.35 * t),
+                     285 + 180 * t * (0.72 + 0.28 * t));
+}
+
+/* Half a step on either side of the middle is white: no colour stands for zero itself. */
+static uint32_t diverging(double t)
+{
+    const double half_step = 0.5 / (MSI_N_COLOUR - 1),
+                 away = 2 * fmax(0, fabs(t - 0.5) - half_step) / (1 - 2 * half_step);
+    return away > 0 ? colour_of(1 - 0.65 * away, 0.26 * sin(0.5 * MSI_PI * away), t < 0.5 ? 260 : 27) : 0xffffff;
+}
+
+void msi_colour_map(uint32_t rgb[MSI_N_COLOUR], msi_picture_values kind)
 {
     for (int i = 0; i < MSI_N_COLOUR; i++) {
-        double t = i / (double)(MSI_N_COLOUR - 1);
-        double lightness = 0.13 + 0.85 * t;
-        double hue = (285 + 180 * t * (0.72 + 0.28 * t)) * MSI_PI / 180;
-        double chroma = 0.045 + 0.19 * sin(MSI_PI * pow(t, 0.8)) * (1 - 0.35 * t);
-        double linear[3];
-        /* Where the display has no such colour, the nearest paler one of the same lightness and hue. */
-        do {
-            oklab_to_linear(lightness, chroma * cos(hue), chroma * sin(hue), linear);
-            chroma -= 0.001;
-        } while (!in_gamut(linear) && chroma > 0);
-        rgb[i] = srgb_byte(linear[0]) << 16 | srgb_byte(linear[1]) << 8 | srgb_byte(linear[2]);
+        const double t = i / (double)(MSI_N_COLOUR - 1);
+        rgb[i] = kind == MSI_VALUES_SIGNED ? diverging(t) : sequential(t);
     }
 }

@@ -8,8 +8,8 @@
 /*
  * A run's outputs, numbered as they were given to msi_publish_plan. For each: msi_publish_begin, the writing,
  * msi_publish_seal; then one msi_publish_commit for all. What was not committed is removed by msi_publish_free, so
- * that every failure path ends with `msi_publish_free(p)` and nothing else. Several threads may write at once, an output
- * each.
+ * that every failure path ends with `msi_publish_free(p)` and nothing else. Several threads may write at once, an
+ * output each.
  */
 typedef struct msi_publish msi_publish;
 

@@ -99,6 +99,19 @@ int msi_read_real(msi_options *options, const msi_option *option, int n_argument
     return MSI_OK;
 }
 
+int msi_read_png_range(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    msi_picture_style *style = &options->picture;
+    MSI_TRY(msi_parse_real(&style->low, spell(option).text, argument[0]));
+    MSI_TRY(msi_parse_real(&style->high, spell(option).text, argument[1]));
+    if (!(style->low < style->high))
+        return msi_error_set(MSI_EUSAGE, "-%s %s %s: give a lower value and a higher one", option->name, argument[0],
+                             argument[1]);
+    style->has_range = options->png = 1;
+    return MSI_OK;
+}
+
 static int positive_angle(double *out_rad, const msi_option *option, const char *text)
 {
     MSI_TRY(msi_parse_angle(out_rad, spell(option).text, text));

@@ -6,16 +6,17 @@
 #include "src/options/option_table.h"
 
 /* By type, into the member at the row's offset. */
-msi_option_reader msi_read_flag;    /* int: the row's `high` */
-msi_option_reader msi_read_text;    /* const char *: not empty */
-msi_option_reader msi_read_count;   /* int64_t in [low, high] */
-msi_option_reader msi_read_auto;    /* int64_t in [low, high]; 0 for the word auto */
-msi_option_reader msi_read_threads; /* int in [low, high] */
-msi_option_reader msi_read_real;    /* double in [low, high] */
-msi_option_reader msi_read_angle;   /* double: radians, positive */
-msi_option_reader msi_read_choice;  /* enum: the index of the word in `choices` */
-msi_option_reader msi_read_word;    /* const char *: one of the choices */
-msi_option_reader msi_read_range;   /* two int64_t one after the other: A < B */
+msi_option_reader msi_read_flag;      /* int: the row's `high` */
+msi_option_reader msi_read_text;      /* const char *: not empty */
+msi_option_reader msi_read_count;     /* int64_t in [low, high] */
+msi_option_reader msi_read_auto;      /* int64_t in [low, high]; 0 for the word auto */
+msi_option_reader msi_read_threads;   /* int in [low, high] */
+msi_option_reader msi_read_real;      /* double in [low, high] */
+msi_option_reader msi_read_angle;     /* double: radians, positive */
+msi_option_reader msi_read_choice;    /* enum: the index of the word in `choices` */
+msi_option_reader msi_read_word;      /* const char *: one of the choices */
+msi_option_reader msi_read_range;     /* two int64_t one after the other: A < B */
+msi_option_reader msi_read_png_range; /* picture: A < B; sets png too */
 
 /* By option. */
 msi_option_reader msi_read_size;

@@ -6,6 +6,7 @@
 #include "core/image.h"
 #include "core/log.h"
 #include "core/types.h"
+#include "io/fits/picture.h"
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
@@ -63,6 +64,7 @@ typedef struct msi_options {
     int force; /* do it although the model seems not to be one of the set */
 
     int save_weights, save_uv, png;
+    msi_picture_style picture;
     int overwrite, dry_run;
     const char *temp_dir;       /* NULL: beside the output */
     int n_threads;              /* >= 1 */

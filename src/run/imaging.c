@@ -35,6 +35,25 @@ static int choose_centre(msi_imaging_run *r)
     return MSI_OK;
 }
 
+/* Headers and pictures of several fields name them, as far as there is room. */
+static void name_fields(msi_observation *o, const msi_ms_reader *reader)
+{
+    enum { SIZE = sizeof o->object, MORE = sizeof " and 99999 more" };
+    char all[SIZE] = "";
+    const char *name;
+    int id, n = 0, n_more = 0;
+    for (int64_t at = 0; msi_ms_reader_field(reader, &at, &id, &name); n++) {
+        const size_t length = strlen(all);
+        if (n && (n_more || length + strlen(name) + 2 + MORE > SIZE))
+            n_more++;
+        else
+            snprintf(all + length, SIZE - length, "%s%.40s", n ? ", " : "", name);
+    }
+    if (n < 2) return;
+    if (n_more) snprintf(all + strlen(all), SIZE - strlen(all), " and %d more", n_more);
+    memcpy(o->object, all, SIZE);
+}
+
 static int open_reader(msi_imaging_run *r)
 {
     msi_interval t;
@@ -44,6 +63,7 @@ static int open_reader(msi_imaging_run *r)
     r->reader = t.reader;
     r->is_empty = t.is_empty;
     r->observation = t.observation;
+    name_fields(&r->observation, r->reader);
     if (r->is_empty)
         msi_log_warning("interval %lld has no row of the selection; its images are NaN", (long long)r->interval);
     MSI_TRY(choose_centre(r));

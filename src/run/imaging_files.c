@@ -24,6 +24,8 @@ static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
                            .dec_rad = r->dec_rad,
                            .freq_hz = 0.5 * (low + high),
                            .bandwidth_hz = high - low,
+                           .channel = is_mfs ? -1 : channel,
+                           .n_channel = o->channels_out,
                            .weighting = r->weighting,
                            .has_field = !o->selection.all_fields,
                            .field_id = o->selection.n_field ? o->selection.fields[0] : 0,

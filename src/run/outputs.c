@@ -81,7 +81,7 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
     msi_output_id id = {interval, channel, 0, MSI_FITS_PSF};
     if (opt->make_psf) MSI_TRY(add_with_picture(o, id));
     id.kind = MSI_FITS_WEIGHTS;
-    if (opt->save_weights) MSI_TRY(add(o, id, 0));
+    if (opt->save_weights) MSI_TRY(add_with_picture(o, id));
     for (int p = 0; p < o->n_plane && !opt->make_psf_only; p++) {
         id.plane = p;
         id.kind = MSI_FITS_DIRTY;
@@ -185,7 +185,7 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
         const msi_output_id *e = &o->list[i].id;
         if (e->interval != id->interval || e->channel != id->channel || e->plane != id->plane || e->kind != id->kind)
             continue;
-        MSI_TRY(o->list[i].picture ? msi_picture_write(o->publish, i, &full, pixel, precision)
+        MSI_TRY(o->list[i].picture ? msi_picture_write(o->publish, i, &full, &o->options->picture, pixel, precision)
                                    : msi_fits_write(o->publish, i, &full, pixel, precision));
         written++;
     }

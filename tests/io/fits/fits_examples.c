@@ -76,7 +76,7 @@ static int write_examples(msi_publish *p)
                               .weighting = "briggs 0",
                               .data_column = "DATA",
                               .command_line = "msimage -size 24 17 -weight briggs 0 -name plain mwa.ms"};
-        if (i == 0) MSI_TRY(msi_picture_write(p, N_EXAMPLE, &spec, pixel, MSI_FP32));
+        if (i == 0) MSI_TRY(msi_picture_write(p, N_EXAMPLE, &spec, NULL, pixel, MSI_FP32));
         MSI_TRY(msi_fits_write(p, i, &spec, pixel, MSI_FP32));
         if (e->kind > MSI_FITS_MODEL) continue;
         msi_sky_wcs *wcs;

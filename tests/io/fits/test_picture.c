@@ -17,6 +17,7 @@
 #include "core/status.h"
 #include "io/fits/picture.h"
 #include "io/fits/picture_colour.h"
+#include "io/fits/picture_words.h"
 
 static char path[64];
 
@@ -34,6 +35,10 @@ static int remove_file(void **state)
     return 0;
 }
 
+/* The polarisation and style of what is drawn. */
+static msi_pol pol = MSI_POL_I;
+static msi_picture_style style;
+
 static int draw(const msi_image_geometry *g, double dec_deg, const char *frame, const float *pixel, msi_fits_kind kind)
 {
     msi_observation o;
@@ -46,12 +51,12 @@ static int draw(const msi_image_geometry *g, double dec_deg, const char *frame, 
                           .ra_rad = 0.01,
                           .dec_rad = dec_deg * MSI_PI / 180,
                           .freq_hz = 1.4e9,
-                          .pol = MSI_POL_I,
+                          .pol = pol,
                           .beam = {5 * g->cell_y_rad, 3 * g->cell_y_rad, 0.4}};
     const char *name = path;
     msi_publish *p;
     int rc = msi_publish_plan(&p, &name, 1, 1);
-    if (!rc) rc = msi_picture_write(p, 0, &spec, pixel, MSI_FP32);
+    if (!rc) rc = msi_picture_write(p, 0, &spec, &style, pixel, MSI_FP32);
     if (!rc) rc = msi_publish_commit(p);
     msi_publish_free(p);
     return rc;
@@ -112,7 +117,7 @@ static void north_is_up_and_no_value_is_grey(void **state)
     msi_free(pixel);
     cairo_surface_t *s = cairo_image_surface_create_from_png(path);
     uint32_t colour[MSI_N_COLOUR];
-    msi_colour_map(colour);
+    msi_colour_map(colour, MSI_VALUES_BRIGHTNESS);
     int n_bright_upper_left = 0, n_grey_lower_right = 0, n_bright_elsewhere = 0;
     /* The image is 1000 canvas pixels a side, 150 from the left and 100 from the top. */
     for (int y = 0; y < N; y += 5) {
@@ -139,6 +144,141 @@ static void uv_planes_are_refused(void **state)
     assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_UV_REAL), MSI_ERANGE);
 }
 
+/* Counts the points of a square of the canvas, every fifth, that have a colour. */
+static int count(cairo_surface_t *s, int x0, int y0, int side, unsigned colour)
+{
+    int n = 0;
+    for (int y = y0; y < y0 + side; y += 5)
+        for (int x = x0; x < x0 + side; x += 5) n += pixel_of(s, x, y) == colour;
+    return n;
+}
+
+/* Stokes Q of +1 in the upper half and -2 in the lower, zero about the middle: red above, white, blue below, each as
+ * far from white as its size says. */
+static void zero_is_white(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    const msi_image_geometry g = {N, N, 1e-6, 1e-6};
+    float *pixel;
+    uint32_t colour[MSI_N_COLOUR];
+    msi_colour_map(colour, MSI_VALUES_SIGNED);
+    assert_int_equal(colour[127], 0xffffff);
+    assert_int_equal(colour[128], 0xffffff);
+    assert_int_equal(msi_alloc(&pixel, N * N, sizeof *pixel, "test"), MSI_OK);
+    for (int y = 0; y < N; y++)
+        for (int x = 0; x < N; x++) pixel[y * N + x] = y >= 600 ? 1.F : y < 400 ? -2.F : 0.F;
+    pol = MSI_POL_Q;
+    style = (msi_picture_style){1, -1, 2};
+    assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_DIRTY), MSI_OK);
+    pol = MSI_POL_I;
+    style = (msi_picture_style){0, 0, 0};
+    msi_free(pixel);
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    /* Of 40 x 40 points each, few lie under a grid line. From -2 to 2, 1 is three quarters of the way. */
+    assert_true(count(s, 300, 150, 200, colour[191]) > 1200);
+    assert_true(count(s, 300, 510, 180, 0xffffff) > 1000);
+    assert_true(count(s, 300, 800, 200, colour[0]) > 1200);
+    cairo_surface_destroy(s);
+}
+
+/* What lies outside the range has the colours of its ends. */
+static void range_is_heeded(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    const msi_image_geometry g = {N, N, 1e-6, 1e-6};
+    float *pixel;
+    uint32_t colour[MSI_N_COLOUR];
+    msi_colour_map(colour, MSI_VALUES_BRIGHTNESS);
+    assert_int_equal(msi_alloc(&pixel, N * N, sizeof *pixel, "test"), MSI_OK);
+    for (int i = 0; i < N * N; i++) pixel[i] = i / N >= 600 ? 7.F : i / N < 400 ? -7.F : 1.5F;
+    style = (msi_picture_style){1, 1, 2};
+    assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_DIRTY), MSI_OK);
+    style = (msi_picture_style){0, 0, 0};
+    msi_free(pixel);
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    assert_true(count(s, 300, 150, 200, colour[MSI_N_COLOUR - 1]) > 1200);
+    /* 1.5 lies between the two middle colours. */
+    assert_true(count(s, 300, 510, 180, colour[127]) + count(s, 300, 510, 180, colour[128]) > 1000);
+    assert_true(count(s, 300, 800, 200, colour[0]) > 1200);
+    cairo_surface_destroy(s);
+}
+
+/* A PSF is cut to 8 beams on either side, here 40 pixels, with the ellipse drawn in blue; the whole is 2000 wide. */
+static void psf_shows_its_inner_beams(void **state)
+{
+    (void)state;
+    enum { N = 2000, SHOWN = 80, MAGNIFIED = 10 };
+    const msi_image_geometry g = {N, N, 1e-6, 1e-6};
+    float *pixel;
+    assert_int_equal(msi_alloc(&pixel, (int64_t)N * N, sizeof *pixel, "test"), MSI_OK);
+    pixel[N / 2 * N + N / 2] = 1;
+    assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_PSF), MSI_OK);
+    msi_free(pixel);
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    assert_int_equal(cairo_image_surface_get_width(s), SHOWN * MAGNIFIED + 150 + 138);
+    /* The major axis of 5 pixels stands 0.4 rad off north: its end lies 25 canvas pixels from the middle. */
+    const double middle_x = 150 + (SHOWN / 2 + 0.5) * MAGNIFIED, middle_y = 100 + (SHOWN / 2 - 0.5) * MAGNIFIED;
+    const unsigned at = pixel_of(s, (int)lround(middle_x - 25 * sin(0.4)), (int)lround(middle_y - 25 * cos(0.4)));
+    assert_true((at & 255) > (at >> 16 & 255) + 60);
+    cairo_surface_destroy(s);
+}
+
+/* Weights are cut to the cells that have some, about the middle; half of the plane is the other, turned round. */
+static void weights_show_the_uv_plane(void **state)
+{
+    (void)state;
+    enum { N = 2000 };
+    const msi_image_geometry g = {N, N, 1e-6, 1e-6};
+    float *pixel;
+    uint32_t colour[MSI_N_COLOUR];
+    msi_colour_map(colour, MSI_VALUES_WEIGHTS);
+    assert_int_equal(msi_alloc(&pixel, (int64_t)N * N, sizeof *pixel, "test"), MSI_OK);
+    for (int y = 0; y < 20; y++)
+        for (int x = 0; x < 20; x++) {
+            pixel[(1000 + 76 + y) * N + 1000 + 76 + x] = 1e4F;
+            pixel[(999 - 76 - y) * N + 999 - 76 - x] = 1;
+        }
+    assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_WEIGHTS), MSI_OK);
+    msi_free(pixel);
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    /* The outermost cell is the 96th: 4 more and a twentieth are shown, 104 to each side, 4 canvas pixels a cell. */
+    enum { SIDE = 2 * 104 * 4 };
+    assert_int_equal(cairo_image_surface_get_width(s), SIDE + 150 + 138);
+    const int from = 150 + (104 + 76) * 4, up = 100 + (104 - 76 - 20) * 4;
+    assert_true(count(s, from, up, 80, colour[MSI_N_COLOUR - 1]) > 150);
+    /* The faint ones are far from none: seven decibels in asinh of ten thousand. */
+    const unsigned faint = pixel_of(s, 150 + (104 - 90) * 4 + 2, 100 + (104 + 90) * 4 + 1);
+    assert_true(faint != colour[0] && faint != colour[1] && faint != colour[MSI_N_COLOUR - 1]);
+    cairo_surface_destroy(s);
+}
+
+static void titles_say_whose_picture_it_is(void **state)
+{
+    (void)state;
+    char line[MSI_PICTURE_WORDS] = "";
+    msi_observation o = {.object = "A, B and 3 more", .telescope = "VLA"};
+    msi_fits_spec spec = {.observation = &o, .freq_hz = 1.425e9, .channel = 2, .n_channel = 16, .pol = MSI_POL_U};
+    msi_words_title(line, &spec);
+    assert_string_equal(line, "A, B and 3 more, VLA, 1.425 GHz, channel 3 of 16, Stokes U");
+    spec.channel = -1;
+    spec.pol = MSI_POL_XX;
+    msi_words_title(line, &spec);
+    assert_string_equal(line, "A, B and 3 more, VLA, 1.425 GHz, all 16 channels, XX");
+    spec.kind = MSI_FITS_PSF;
+    spec.n_channel = 1;
+    msi_words_title(line, &spec);
+    assert_string_equal(line, "A, B and 3 more, VLA, 1.425 GHz");
+    line[0] = 0;
+    const double asec = MSI_PI / 648000;
+    const msi_beam beam = {12.34e-6 * asec, 2.5e-3 * asec, 0.5};
+    msi_words_add_band(line, 53.5e6);
+    msi_words_add_peak(line, -0.00123456, "Jy/beam");
+    msi_words_add_beam(line, &beam);
+    assert_string_equal(line, "band 53.5 MHz, peak −1.235 mJy/beam, beam 12.3 µas × 2.50 mas at 29°");
+}
+
 static void stretch_is_monotonic_and_inverts(void **state)
 {
     (void)state;
@@ -146,7 +286,7 @@ static void stretch_is_monotonic_and_inverts(void **state)
     for (int i = 0; i < 1000; i++) value[i] = (float)sin(i * 12.9898) * 0.01F;
     value[500] = 5;
     msi_stretch s;
-    assert_int_equal(msi_stretch_fit(&s, value, 1000), MSI_OK);
+    assert_int_equal(msi_stretch_fit(&s, MSI_VALUES_BRIGHTNESS, value, 1000), MSI_OK);
     assert_true(s.high == 5);
     double last = -1;
     for (double v = s.low; v <= s.high; v += 0.01) {
@@ -162,7 +302,7 @@ static void colours_grow_lighter(void **state)
 {
     (void)state;
     uint32_t colour[MSI_N_COLOUR];
-    msi_colour_map(colour);
+    msi_colour_map(colour, MSI_VALUES_BRIGHTNESS);
     double last = -1;
     for (int i = 0; i < MSI_N_COLOUR; i++) {
         double luminance = 0;
@@ -182,6 +322,11 @@ int main(void)
         TEST(every_field_is_drawn),
         TEST(north_is_up_and_no_value_is_grey),
         TEST(uv_planes_are_refused),
+        TEST(zero_is_white),
+        TEST(range_is_heeded),
+        TEST(psf_shows_its_inner_beams),
+        TEST(weights_show_the_uv_plane),
+        cmocka_unit_test(titles_say_whose_picture_it_is),
         cmocka_unit_test(stretch_is_monotonic_and_inverts),
         cmocka_unit_test(colours_grow_lighter),
     };

@@ -275,6 +275,11 @@ def check_log(s):
     log = s.launch(*words, "-strategy", "subgrid", "-backend", "cpu", good).stderr
     towers = re.search(r" in (\d+) w-tower(s?) of subgrids", log)
     told("as many towers as it says", towers and (towers[1] == "1") == (towers[2] == ""), log)
+    # Headers name all the fields of an image.
+    fields = s.make("fields.ms", "-field", "60.1deg", "44deg", "-field", "60deg", "44.1deg")
+    s.launch(*words, "-field", "all", "-shift", "60deg", "44deg", "-png", "-png-range", "-0.5", 1, fields)
+    told("the fields of a mosaic", load(os.path.join(s.out, "o-dirty.fits"))[1]["OBJECT"] == "field0, field1, field2", "")
+    told("a picture that its range asks for", os.path.exists(os.path.join(s.out, "o-dirty.png")), "")
     # A model's pixels and centre are told in units that suit them.
     fine = s.made("fine.ms", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-model-image", s.path("fine-model.fits"),
                   64, "2masec")

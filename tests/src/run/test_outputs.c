@@ -132,6 +132,8 @@ static void test_names(void **state)
           "run-Q-uv-real.fits run-weights.fits");
     o.make_psf = o.make_psf_only = 1;
     check(&o, stokes, 1, "run-psf.fits run-weights.fits");
+    o.png = 1;
+    check(&o, stokes, 1, "run-psf.fits run-psf.png run-weights.fits run-weights.png");
 }
 
 static void test_names_of_channels(void **state)

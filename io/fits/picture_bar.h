@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Draws the colour bar beside a picture, and writes brightness with the unit that suits it. */
+#ifndef MSI_IO_PICTURE_BAR_H
+#define MSI_IO_PICTURE_BAR_H
+
+#include <stddef.h>
+
+#include "io/fits/picture_axes.h"
+#include "io/fits/picture_colour.h"
+
+/* msi_picture_draw_bar - the bar to the right of the frame, with ticks at round values and the unit. */
+void msi_picture_draw_bar(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch,
+                          const uint32_t colour[MSI_N_COLOUR], const char *unit);
+
+/* msi_picture_value - "-1.234 mJy/beam": four digits and the unit, with the prefix that suits the value. */
+void msi_picture_value(double value, const char *unit, char *text, size_t size);
+
+#endif

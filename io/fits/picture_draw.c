@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/fits/picture_draw.h"
+
+#include <cairo.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "io/fits/picture_axes.h"
+#include "io/fits/picture_bar.h"
+
+/* Lengths are in canvas pixels. */
+enum {
+    LARGEST_SIDE = 1200, /* of the image as drawn, and what it is averaged down to */
+    SMALLEST_SIDE = 800, /* below this, pixels are drawn as squares */
+    MARGIN_LEFT = 150,
+    MARGIN_RIGHT = 138,
+    MARGIN_TOP = 100,
+    MARGIN_BOTTOM = 66
+};
+
+static const uint32_t NO_VALUE = 0xd8d8d8;
+
+/* Averages the image over blocks. */
+typedef struct small_image {
+    int64_t block;
+    int nx, ny;
+    float *value; /* [ny][nx], row 0 at the bottom; NaN where no pixel of the block has a value */
+} small_image;
+
+/* Averages one block; NaN where it has no value. */
+static float mean_of(const msi_picture *p, int64_t block, int64_t bx, int64_t by)
+{
+    const msi_picture_window *w = &p->window;
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t y = by * block; y < (by + 1) * block && y < w->ny; y++)
+        for (int64_t x = bx * block; x < (bx + 1) * block && x < w->nx; x++) {
+            const double v = msi_image_value(p->pixel, p->precision, (w->y + y) * p->nx + w->x + x);
+            if (!isfinite(v)) continue;
+            sum += v;
+            n++;
+        }
+    return n ? (float)(sum / (double)n) : NAN;
+}
+
+static int shrink(small_image *s, const msi_picture *p)
+{
+    const int64_t nx = p->window.nx, ny = p->window.ny, side = nx > ny ? nx : ny;
+    s->block = (side + LARGEST_SIDE - 1) / LARGEST_SIDE;
+    s->nx = (int)((nx + s->block - 1) / s->block);
+    s->ny = (int)((ny + s->block - 1) / s->block);
+    MSI_TRY(msi_alloc(&s->value, (int64_t)s->nx * s->ny, sizeof *s->value, "picture"));
+    for (int64_t by = 0; by < s->ny; by++) {
+        msi_progress_at(by, s->ny);
+        for (int64_t bx = 0; bx < s->nx; bx++) s->value[by * s->nx + bx] = mean_of(p, s->block, bx, by);
+    }
+    return MSI_OK;
+}
+
+static void draw_image(cairo_t *cr, const msi_picture_frame *f, const small_image *s, const msi_stretch *stretch,
+                       const uint32_t colour[MSI_N_COLOUR], int magnify)
+{
+    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, s->nx, s->ny);
+    unsigned char *data = cairo_image_surface_get_data(surface);
+    if (!data) {
+        cairo_surface_destroy(surface);
+        return;
+    }
+    int stride = cairo_image_surface_get_stride(surface);
+    for (int y = 0; y < s->ny; y++) {
+        uint32_t *row = (uint32_t *)(void *)(data + (size_t)stride * (size_t)(s->ny - 1 - y));
+        for (int x = 0; x < s->nx; x++) {
+            float v = s->value[(int64_t)y * s->nx + x];
+            row[x] = isfinite(v) ? colour[lround(msi_stretch_apply(stretch, v) * (MSI_N_COLOUR - 1))] : NO_VALUE;
+        }
+    }
+    cairo_surface_mark_dirty(surface);
+    cairo_save(cr);
+    cairo_rectangle(cr, f->left, f->top, f->width, f->height);
+    cairo_clip(cr);
+    cairo_translate(cr, f->left, f->top + f->height - s->ny * magnify);
+    cairo_scale(cr, magnify, magnify);
+    cairo_set_source_surface(cr, surface, 0, 0);
+    cairo_pattern_set_filter(cairo_get_source(cr), CAIRO_FILTER_NEAREST);
+    cairo_paint(cr);
+    cairo_restore(cr);
+    cairo_surface_destroy(surface);
+}
+
+/* Appends an ellipse of the beam's half height to the path. */
+static void trace_beam(cairo_t *cr, double x, double y, double major, double minor, double pa_rad)
+{
+    cairo_save(cr);
+    cairo_translate(cr, x, y);
+    /* East is left: from north through east turns against the clock. */
+    cairo_rotate(cr, -pa_rad);
+    cairo_scale(cr, fmax(minor, 0.8), fmax(major, 0.8));
+    cairo_new_sub_path(cr);
+    cairo_arc(cr, 0, 0, 1, 0, 2 * MSI_PI);
+    cairo_restore(cr);
+}
+
+/* The ellipse where a PSF should fall to a half, dark on light, so that it is seen on any colour. */
+static void outline_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p, double major, double minor)
+{
+    const double x = f->left + ((double)(p->window.nx / 2) + 0.5) * f->scale;
+    const double y = f->top + f->height - ((double)(p->window.ny / 2) + 0.5) * f->scale;
+    trace_beam(cr, x, y, major, minor, p->beam.pa_rad);
+    cairo_set_source_rgb(cr, 1, 1, 1);
+    cairo_set_line_width(cr, 3.5);
+    cairo_stroke_preserve(cr);
+    cairo_set_source_rgb(cr, 0, 0.25, 0.8);
+    cairo_set_line_width(cr, 1.5);
+    cairo_stroke(cr);
+}
+
+static void draw_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p)
+{
+    if (!msi_beam_known(&p->beam) || !(p->cell_rad > 0)) return;
+    const double major = 0.5 * p->beam.major_rad / p->cell_rad * f->scale;
+    const double minor = 0.5 * p->beam.minor_rad / p->cell_rad * f->scale;
+    if (p->is_psf) {
+        outline_beam(cr, f, p, major, minor);
+        return;
+    }
+    if (major > 0.15 * f->height) return;
+    const double box = fmax(2 * major + 14, 26), x = f->left + 12, y = f->top + f->height - 12 - box;
+    cairo_set_source_rgba(cr, 0, 0, 0, 0.55);
+    cairo_rectangle(cr, x, y, box, box);
+    cairo_fill_preserve(cr);
+    cairo_set_source_rgba(cr, 1, 1, 1, 0.8);
+    cairo_set_line_width(cr, 1);
+    cairo_stroke(cr);
+    trace_beam(cr, x + box / 2, y + box / 2, major, minor, p->beam.pa_rad);
+    cairo_set_source_rgb(cr, 1, 1, 1);
+    cairo_fill(cr);
+}
+
+/* A line from the frame's left on; a long one is set smaller. */
+static void draw_words(cairo_t *cr, const msi_picture_frame *f, double y, double size, const char *text)
+{
+    const double room = f->width + MARGIN_RIGHT - 16;
+    cairo_set_font_size(cr, size);
+    const double width = msi_picture_text_width(cr, text);
+    if (width > room) cairo_set_font_size(cr, size * room / width);
+    msi_picture_text(cr, f->left, y, 0, text);
+}
+
+static void draw_title(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p)
+{
+    cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
+    cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
+    draw_words(cr, f, f->top - 60, 22, p->title);
+    cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_source_rgb(cr, 0.3, 0.3, 0.3);
+    draw_words(cr, f, f->top - 35, MSI_PICTURE_LABEL_SIZE, p->detail);
+}
+
+typedef struct png_sink {
+    msi_publish *p;
+    int i, rc;
+} png_sink;
+
+static cairo_status_t write_png(void *closure, const unsigned char *data, unsigned int length)
+{
+    png_sink *sink = closure;
+    sink->rc = msi_publish_write(sink->p, sink->i, data, length);
+    return sink->rc ? CAIRO_STATUS_WRITE_ERROR : CAIRO_STATUS_SUCCESS;
+}
+
+static int save(msi_publish *p, int i, cairo_surface_t *canvas)
+{
+    int fd;
+    MSI_TRY(msi_publish_begin(p, i, &fd));
+    png_sink sink = {p, i, MSI_OK};
+    cairo_status_t status = cairo_surface_write_to_png_stream(canvas, write_png, &sink);
+    if (sink.rc) return sink.rc;
+    if (status == CAIRO_STATUS_NO_MEMORY) return msi_error_set(MSI_ENOMEM, "%s: no memory", msi_publish_name(p, i));
+    if (status) return msi_publish_fail(p, i, 0, cairo_status_to_string(status));
+    return msi_publish_seal(p, i);
+}
+
+static msi_picture_frame lay_frame(const msi_picture *p, const small_image *s, int *magnify)
+{
+    const int side = s->nx > s->ny ? s->nx : s->ny;
+    *magnify = side < SMALLEST_SIDE ? (SMALLEST_SIDE + side - 1) / side : 1;
+    msi_picture_frame f = {.left = MARGIN_LEFT,
+                           .top = MARGIN_TOP,
+                           .scale = (double)*magnify / (double)s->block,
+                           .is_light = p->values == MSI_VALUES_SIGNED,
+                           .geometry = {.nx = p->window.nx, .ny = p->window.ny},
+                           .wcs = p->wcs};
+    f.width = (double)p->window.nx * f.scale;
+    f.height = (double)p->window.ny * f.scale;
+    return f;
+}
+
+static void compose(cairo_t *cr, const msi_picture *p, const small_image *s, const msi_stretch *stretch,
+                    const msi_picture_frame *f, int magnify)
+{
+    uint32_t colour[MSI_N_COLOUR];
+    msi_colour_map(colour, p->values);
+    cairo_set_source_rgb(cr, 1, 1, 1);
+    cairo_paint(cr);
+    draw_image(cr, f, s, stretch, colour, magnify);
+    if (p->wcs)
+        msi_picture_draw_axes(cr, f);
+    else
+        msi_picture_draw_linear(cr, f, p->axis);
+    msi_picture_draw_bar(cr, f, stretch, colour, p->unit);
+    draw_beam(cr, f, p);
+    draw_title(cr, f, p);
+}
+
+int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture)
+{
+    small_image s = {0};
+    msi_stretch stretch;
+    cairo_surface_t *canvas = NULL;
+    cairo_t *cr = NULL;
+    int magnify, rc = shrink(&s, picture);
+    if (rc) goto out;
+    const msi_picture_style *style = picture->style;
+    if (style && style->has_range)
+        stretch = msi_stretch_range(picture->values, style->low, style->high);
+    else if ((rc = msi_stretch_fit(&stretch, picture->values, s.value, (int64_t)s.nx * s.ny)))
+        goto out;
+    const msi_picture_frame f = lay_frame(picture, &s, &magnify);
+    canvas = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(f.width) + MARGIN_LEFT + MARGIN_RIGHT,
+                                        (int)ceil(f.height) + MARGIN_TOP + MARGIN_BOTTOM);
+    cr = cairo_create(canvas);
+    compose(cr, picture, &s, &stretch, &f, magnify);
+    if (cairo_status(cr)) {
+        rc = msi_error_set(MSI_ENOMEM, "%s: cannot be drawn: %s", msi_publish_name(p, i),
+                           cairo_status_to_string(cairo_status(cr)));
+        goto out;
+    }
+    cairo_surface_flush(canvas);
+    rc = save(p, i, canvas);
+out:
+    if (cr) cairo_destroy(cr);
+    if (canvas) cairo_surface_destroy(canvas);
+    msi_free(s.value);
+    return rc;
+}
