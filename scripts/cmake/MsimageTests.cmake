@@ -95,7 +95,7 @@ function(msimage_fuzzer name)
   cmake_parse_arguments(_FUZZ "" "" "SOURCES;LIBRARIES" ${ARGN})
   set(_core ${PROJECT_SOURCE_DIR}/core)
   add_executable(${name} ${name}.c ${_FUZZ_SOURCES} ${_core}/status.c ${_core}/memory.c ${_core}/interrupt.c
-                 ${_core}/pol.c)
+                 ${_core}/memory_group.c ${_core}/log.c ${_core}/pol.c ${_core}/progress.c)
   msimage_target(${name})
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
