@@ -38,7 +38,7 @@ struct msi_bench_row {
     const char *name;     /* unique; workload/.. */
     const char *workload; /* one line */
     const char *method, *strategy;
-    const char *direction; /* "grid", "degrid" or "residual": both */
+    const char *direction; /* "grid", "degrid", "residual": both, or "clean" */
     const char *backend;   /* "cpu" or "cuda" */
     const char *precision; /* "fp32" or "fp64" */
     double tolerance;      /* largest relative L2 error that verify may find */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file lists the tables of rows of this program; a workload is added by its files and its lines here. */
 #include "kernels/bench/bench.h"
+#include "kernels/bench/clean_rows.h"
 #include "kernels/bench/field_rows.h"
 #include "kernels/bench/lookup_rows.h"
 #include "kernels/bench/workload_el56.h"
@@ -18,6 +19,7 @@ const msi_bench_table *msi_bench_tables(int *n_table)
     table[n++] = msi_residual_rows();
     table[n++] = msi_random_rows();
     table[n++] = msi_stacks_rows_cpu();
+    table[n++] = msi_clean_rows();
 #ifdef MSI_HAVE_CUDA
     table[n++] = msi_el56_rows_cuda();
     table[n++] = msi_el56_window_rows_cuda();

@@ -35,7 +35,7 @@ def check_list():
     assert len({row[0] for row in rows}) == len(rows), "two rows of one name"
     for method, strategy in strategies:
         assert any(row[0].startswith(f"random/{strategy}-") and row[1] == method for row in rows), strategy
-    assert all(row[3] in ("grid", "degrid", "residual") and row[5] in ("fp32", "fp64") for row in rows), rows
+    assert all(row[3] in ("grid", "degrid", "residual", "clean") and row[5] in ("fp32", "fp64") for row in rows), rows
 
 
 def check_row(folder):

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * An engine does on one backend what methods of cleaning are made of: passes over images, lists of pixels, loops,
+ * transforms. Methods are written once, on the host, for every engine.
+ *
+ * Images and spectra are in the engine's memory and of its precision. Functions that can fail return 0 or a code of
+ * core/status.h and set its line; GPU engines begin work in order on one stream, and wait where a result comes back.
+ */
+#ifndef MSI_CLEAN_ENGINE_H
+#define MSI_CLEAN_ENGINE_H
+
+#include <stdint.h>
+
+#include "core/types.h"
+#include "kernels/clean/clean_pixel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MSI_CLEAN_CHANNELS = 64, MSI_CLEAN_CHUNK = 16384 };
+
+/* A log-polynomial fit: x and weights of the channels, as msi_clean_log_fit takes them. */
+typedef struct msi_clean_log_table {
+    int n_channel, n_term; /* n_term 0: no such fit */
+    double x[MSI_CLEAN_CHANNELS], weight[MSI_CLEAN_CHANNELS];
+} msi_clean_log_table;
+
+/* An engine is made for images of one shape, joined in one way. */
+typedef struct msi_clean_setup {
+    int64_t nx, ny;
+    msi_precision precision;
+    msi_clean_join join;
+    double share[MSI_CLEAN_CHANNELS]; /* w_c / sum w */
+    const double *fit;                /* [n_channel][n_channel] of a linear fit, NULL without */
+    msi_clean_log_table log;
+    int64_t list_limit; /* pixels; 0: no lists are made */
+    int64_t patch;      /* edge of the PSF that exact loops subtract; 0: all */
+    int device, n_thread;
+} msi_clean_setup;
+
+typedef struct msi_clean_peak {
+    double key, value; /* key 0: nowhere */
+    int64_t x, y;
+} msi_clean_peak;
+
+/* Where a quantity is searched: allow [ny][nx] bytes, 0 where not; NULL: everywhere. */
+typedef struct msi_clean_search {
+    const void *quantity; /* [ny][nx] */
+    const uint8_t *allow;
+} msi_clean_search;
+
+/* A range of keys, as bins divide it. */
+typedef struct msi_clean_range {
+    double threshold, peak;
+} msi_clean_range;
+
+typedef enum msi_clean_end {
+    MSI_CLEAN_END_MORE,  /* iterations are used up */
+    MSI_CLEAN_END_BELOW, /* key <= threshold */
+    MSI_CLEAN_END_NEGATIVE,
+    MSI_CLEAN_END_DIVERGED /* key > diverged */
+} msi_clean_end;
+
+/* What a loop is given. */
+typedef struct msi_clean_loop {
+    const void *psf; /* [n_channel][ny][nx] */
+    double gain, threshold, diverged;
+    int stop_negative;
+    int64_t n_iteration; /* at most MSI_CLEAN_CHUNK */
+    /* Exact loops work on images; lists were loaded before. */
+    void *residual, *model; /* planes */
+    int64_t residual_stride, model_stride;
+    const uint8_t *allow;
+    const void *factor; /* [ny][nx] of local noise, NULL without */
+    uint16_t *found;    /* bit 0 is set where components are found; NULL: not */
+} msi_clean_loop;
+
+/* What came of it. */
+typedef struct msi_clean_looped {
+    msi_clean_end end;
+    int64_t n_iteration;
+    msi_clean_peak peak;   /* after it */
+    const uint32_t *place; /* [n_iteration], on the host, until the next call */
+    const void *value;     /* [n_iteration][n_plane], components, likewise */
+} msi_clean_looped;
+
+/* What is allowed, from masks. */
+typedef struct msi_clean_allow {
+    int64_t border_x, border_y; /* pixels where nothing is */
+    const uint8_t *mask;        /* NULL: everywhere */
+    const uint16_t *found;      /* NULL: everywhere; else where this bit is set */
+    int bit;
+} msi_clean_allow;
+
+typedef struct msi_clean_fft msi_clean_fft; /* a transform of images padded with zeros */
+
+/* How an image is laid into a transform, or taken out. */
+typedef enum msi_clean_origin {
+    MSI_CLEAN_CORNER, /* pixel (0, 0) at the transform's origin: residuals, models */
+    MSI_CLEAN_MIDDLE  /* pixel (nx/2, ny/2) there, the rest around it cyclically: point spread functions, kernels */
+} msi_clean_origin;
+
+typedef enum msi_clean_put { MSI_CLEAN_SET, MSI_CLEAN_ADD, MSI_CLEAN_SUBTRACT } msi_clean_put;
+
+typedef struct msi_clean_engine msi_clean_engine;
+
+struct msi_clean_engine_ops {
+    int (*create)(msi_clean_engine **out, const msi_clean_setup *setup);
+    void (*free)(msi_clean_engine *e); /* NULL-safe */
+    /* Memory, zero at first. */
+    int (*alloc)(msi_clean_engine *e, void **out, int64_t bytes, const char *what);
+    void (*release)(msi_clean_engine *e, void *p); /* NULL-safe */
+    int (*upload)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
+    int (*download)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
+    int (*copy)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
+    int (*clear)(msi_clean_engine *e, void *p, int64_t bytes);
+    int (*wait)(msi_clean_engine *e); /* until all that was begun is done */
+
+    int (*allow)(msi_clean_engine *e, const msi_clean_allow *from, uint8_t *allow);
+    /* finite: image with zeros in place of what is not finite. */
+    int (*finite)(msi_clean_engine *e, void *image, int64_t n);
+    /* join: the quantity of planes, times the factor unless that is NULL; averaged: there is one plane for each
+     * polarisation, the mean over channels. */
+    int (*join)(msi_clean_engine *e, const void *planes, int64_t stride, int averaged, const void *factor,
+                void *quantity);
+    /* mean: sum_c share_c of planes of one polarisation; not finite where any is not. */
+    int (*mean)(msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out);
+    int (*peak)(msi_clean_engine *e, const msi_clean_search *s, msi_clean_peak *peak);
+
+    /* bins: how many keys from range.threshold on are in each bin. */
+    int (*bins)(msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range,
+                int64_t bins[MSI_CLEAN_BINS]);
+    /* select: make the list of the pixels in first_bin and above, in the order of pixels, at most the list's limit. */
+    int (*select)(msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range, int first_bin,
+                  int64_t *n);
+    /* load: take the list's values out of planes, its components zero. */
+    int (*load)(msi_clean_engine *e, const void *planes, int64_t stride, const void *factor);
+    /* list_loop: go on with the list. */
+    int (*list_loop)(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
+    /* deposit: add the list's components of a plane to an image. */
+    int (*deposit)(msi_clean_engine *e, int plane, void *image);
+    /* mark: set a bit where the list has components. */
+    int (*mark)(msi_clean_engine *e, uint16_t *found, int bit);
+    int (*exact_loop)(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
+
+    /* Transforms of at least nx x ny; *n_complex numbers in a spectrum. */
+    int (*fft_create)(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
+    void (*fft_free)(msi_clean_engine *e, msi_clean_fft *f); /* NULL-safe */
+    /* forward: what is not finite counts as zero. image NULL: the list's components of a plane. */
+    int (*forward)(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
+                   void *spectrum);
+    /* product: out = a b, or a b^2 where `twice`; spectra of one transform. out may be a. */
+    int (*product)(msi_clean_engine *e, msi_clean_fft *f, const void *a, const void *b, int twice, void *out);
+    /* spread: components become what they look like: model += components kernel, components *= kernel psf. kernel
+     * NULL: 1; model NULL: not added to. */
+    int (*spread)(msi_clean_engine *e, msi_clean_fft *f, void *components, const void *kernel, const void *psf,
+                  void *model);
+    /* inverse: image = or += or -= the inverse of the spectrum, which is lost. */
+    int (*inverse)(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin, msi_clean_put put,
+                   void *image);
+
+    /* deviation: the median distance from the median of an image's finite pixels; *n of them. */
+    int (*deviation)(msi_clean_engine *e, const void *image, double *deviation, int64_t *n);
+    /* square: out = in^2 where that is finite, else 0; count = 1 there, else 0. */
+    int (*square)(msi_clean_engine *e, const void *in, void *out, void *count);
+    /* box: sums over squares of odd width, or the least value in them, clipped at the edges; work is overwritten. */
+    int (*box)(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
+    /* factor: rms = sqrt(square / count), at least 0.3 |least| unless that is NULL; square becomes the least rms of
+     * pixels where residual is finite, *least, over rms. */
+    int (*factor)(msi_clean_engine *e, const void *residual, const void *count, const void *least_value, void *square,
+                  double *least);
+};
+typedef struct msi_clean_engine_ops msi_clean_engine_ops;
+
+extern const msi_clean_engine_ops msi_clean_engine_cpu;
+#ifdef MSI_HAVE_CUDA
+extern const msi_clean_engine_ops msi_clean_engine_cuda;
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

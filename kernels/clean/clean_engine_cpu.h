@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the files of the CPU's engine share. */
+#ifndef MSI_CLEAN_ENGINE_CPU_H
+#define MSI_CLEAN_ENGINE_CPU_H
+
+#include "kernels/clean/clean_engine.h"
+#include "kernels/clean/clean_simd.h"
+
+enum { MSI_CLEAN_TILE = 256 }; /* pixels of a row whose best is kept */
+
+struct msi_clean_engine {
+    msi_clean_setup s;
+    int n_plane, n_thread;
+    int64_t n_pixel;
+    const msi_clean_simd_table *simd;
+    void *share, *fit; /* in the planes' precision; fit NULL without */
+    /* The list: */
+    uint32_t *list;
+    int64_t n_list;
+    void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
+    int has_factor;
+    /* What a loop has done: */
+    uint32_t *place; /* [MSI_CLEAN_CHUNK] */
+    void *value;     /* [MSI_CLEAN_CHUNK][n_plane] */
+    /* Exact loops keep the best pixel of pieces of rows, and of rows: */
+    msi_clean_best *piece, *row;
+    int64_t n_piece; /* of a row */
+    msi_clean_best *of_thread;
+};
+
+/* msi_clean_real_bytes - of a pixel. */
+static inline int64_t msi_clean_real_bytes(const msi_clean_engine *e)
+{
+    return e->s.precision == MSI_FP32 ? 4 : 8;
+}
+
+/* The loops and transforms of msi_clean_engine_ops. */
+int msi_clean_list_loop_cpu(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
+int msi_clean_exact_loop_cpu(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
+int msi_clean_fft_create_cpu(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
+void msi_clean_fft_free_cpu(msi_clean_engine *e, msi_clean_fft *f);
+int msi_clean_forward_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
+                          void *spectrum);
+int msi_clean_product_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *a, const void *b, int twice, void *out);
+int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components, const void *kernel, const void *psf,
+                         void *model);
+int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
+                          msi_clean_put put, void *image);
+int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *deviation, int64_t *n);
+int msi_clean_square_cpu(msi_clean_engine *e, const void *in, void *out, void *count);
+int msi_clean_box_cpu(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
+int msi_clean_factor_cpu(msi_clean_engine *e, const void *residual, const void *count, const void *least_value,
+                         void *square, double *least);
+
+#endif

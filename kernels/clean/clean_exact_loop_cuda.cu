@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Exact minor iterations on whole images: a grid of as many blocks as there are multiprocessors, which lasts for
+ * thousands of them.
+ *
+ * The image is cut into tiles 32 pixels wide, each owned by one block; neighbouring tiles belong to different blocks,
+ * so that a patch of the PSF keeps all of them busy. A block keeps the best pixel of each of its tiles in shared
+ * memory. An iteration: blocks post their best in global memory, every block reads all of them and knows the winner;
+ * each subtracts the component from its tiles under the PSF, a warp a tile, and finds their best anew. Pixels are read
+ * and written by their owner alone, so posts are all that blocks wait for; a post's words carry the number of the
+ * iteration, so that whoever sees it has it, in whatever order words arrive. Several copies of posts share the readers.
+ */
+#include "kernels/clean/clean_engine_cuda.h"
+#include "kernels/clean/clean_log_fit.h"
+
+namespace {
+
+constexpr int THREADS = 512, WARPS = THREADS / 32, MOST_BLOCKS = 256, COPIES = 8, TILE_WIDTH = 32, ROWS = 8;
+
+template <typename T> struct exact_job {
+    msi_clean_join j;
+    const T *share, *fit;
+    const msi_clean_log_table *log;
+    T *residual, *model;
+    int64_t residual_stride, model_stride;
+    const T *psf, *factor;
+    const uint8_t *allow;
+    uint16_t *found;
+    int64_t n_pixel;
+    int nx, ny, wide, high; /* wide, high: the patch */
+    T gain, threshold, diverged;
+    int stop_negative, n_iteration;
+    int tile_height, tiles_x, tiles_y, slots_of_row, n_slot;
+    uint64_t *mail; /* [2][COPIES][n_word][gridDim.x] */
+    uint32_t generation;
+    uint32_t *place;
+    T *value;
+    clean_loop_end *end;
+};
+
+template <typename T> struct best_pixel {
+    T value;
+    uint32_t place;
+};
+
+/* A post's words: place, value, the residuals of all planes at the pixel; a double takes two. */
+template <typename T> constexpr int WORDS = sizeof(T) / 4;
+
+template <typename T> __host__ __device__ int words_of(int n_plane)
+{
+    return 1 + WORDS<T> * (1 + n_plane);
+}
+
+__device__ __forceinline__ uint32_t half_of(float v, int)
+{
+    return __float_as_uint(v);
+}
+__device__ __forceinline__ uint32_t half_of(double v, int half)
+{
+    return (uint32_t)((uint64_t)__double_as_longlong(v) >> 32 * half);
+}
+__device__ __forceinline__ float number_of(uint32_t low, uint32_t, float)
+{
+    return __uint_as_float(low);
+}
+__device__ __forceinline__ double number_of(uint32_t low, uint32_t high, double)
+{
+    return __longlong_as_double((long long)((uint64_t)high << 32 | low));
+}
+
+template <typename T>
+__device__ __forceinline__ uint64_t *post_at(const exact_job<T> &job, uint32_t generation, int copy, int word,
+                                             int block)
+{
+    const int n_word = words_of<T>(job.j.n_channel * job.j.n_pol);
+    return job.mail + (((int64_t)(generation & 1) * COPIES + copy) * n_word + word) * gridDim.x + block;
+}
+
+template <typename T>
+__device__ __forceinline__ void post(const exact_job<T> &job, uint32_t generation, int copy, int word, uint32_t v)
+{
+    __stcg((unsigned long long *)post_at(job, generation, copy, word, blockIdx.x),
+           (unsigned long long)v << 32 | generation);
+}
+
+/* Read a word as soon as it is there. */
+template <typename T>
+__device__ __forceinline__ uint32_t read_post(const exact_job<T> &job, uint32_t generation, int word, int block)
+{
+    const volatile unsigned long long *at =
+        (const volatile unsigned long long *)post_at(job, generation, (int)blockIdx.x % COPIES, word, block);
+    unsigned long long v = *at;
+    while ((uint32_t)v != generation) v = *at;
+    return (uint32_t)(v >> 32);
+}
+
+template <typename T>
+__device__ __forceinline__ T read_number(const exact_job<T> &job, uint32_t generation, int word, int block)
+{
+    const uint32_t low = read_post(job, generation, word, block);
+    return number_of(low, WORDS<T> == 2 ? read_post(job, generation, word + 1, block) : 0, T(0));
+}
+
+/* What a block shares. tile_value and tile_place [n_slot] follow it, then component [n_plane]. */
+template <typename T> struct block_room {
+    best_pixel<T> of_warp[WARPS];
+    int of_block[WARPS];
+};
+
+template <typename T> struct block_view {
+    block_room<T> *room;
+    T *tile_value, *component;
+    uint32_t *tile_place;
+};
+
+template <typename T> __device__ __forceinline__ block_view<T> lay_out(const exact_job<T> &job, char *bytes)
+{
+    block_view<T> v;
+    v.room = reinterpret_cast<block_room<T> *>(bytes);
+    v.tile_value = reinterpret_cast<T *>(v.room + 1);
+    v.component = v.tile_value + job.n_slot;
+    v.tile_place = reinterpret_cast<uint32_t *>(v.component + job.j.n_channel * job.j.n_pol);
+    return v;
+}
+
+/* A component to subtract, and the pixels that it reaches. */
+struct reach {
+    int to_x, to_y; /* the PSF's pixel that falls on (0, 0) */
+    int x0, x1, y0, y1;
+};
+
+template <typename T> __device__ __forceinline__ reach reach_of(const exact_job<T> &job, uint32_t place)
+{
+    const int x = (int)msi_clean_x(place), y = (int)msi_clean_y(place);
+    reach r;
+    r.to_x = job.nx / 2 - x;
+    r.to_y = job.ny / 2 - y;
+    r.x0 = max(max(x - job.wide / 2, 0), -r.to_x);
+    r.x1 = min(min(x - job.wide / 2 + job.wide, job.nx), job.nx - r.to_x);
+    r.y0 = max(max(y - job.high / 2, 0), -r.to_y);
+    r.y1 = min(min(y - job.high / 2 + job.high, job.ny), job.ny - r.to_y);
+    return r;
+}
+
+/* Subtract from ROWS rows of a tile, a lane a column, and find the lane's best. One plane. */
+template <typename T>
+__device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach &r, bool subtract, T component, int x,
+                                            int y0, best_pixel<T> *best, T *most)
+{
+    T value[ROWS], psf[ROWS];
+    bool allowed[ROWS], inside[ROWS];
+#pragma unroll
+    for (int k = 0; k < ROWS; k++) {
+        const int y = y0 + k;
+        const bool in_image = x < job.nx && y < job.ny;
+        const int64_t i = (int64_t)y * job.nx + x;
+        inside[k] = in_image && subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1;
+        value[k] = in_image ? job.residual[i] : T(0);
+        psf[k] = inside[k] ? __ldg(job.psf + (int64_t)(y + r.to_y) * job.nx + x + r.to_x) : T(0);
+        allowed[k] = in_image && (!job.allow || __ldg(job.allow + i));
+    }
+#pragma unroll
+    for (int k = 0; k < ROWS; k++) {
+        if (inside[k]) {
+            value[k] = fma(-component, psf[k], value[k]);
+            job.residual[(int64_t)(y0 + k) * job.nx + x] = value[k];
+        }
+        const T key = allowed[k] ? key_of(value[k], job.j.no_negative) : T(0);
+        if (key > *most) {
+            *most = key;
+            *best = {value[k], msi_clean_place((uint32_t)x, (uint32_t)(y0 + k))};
+        }
+    }
+}
+
+/* The same of several planes, or with a factor of local noise. */
+template <typename T>
+__device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach &r, bool subtract,
+                                               const T *component, int x, int y0, best_pixel<T> *best, T *most)
+{
+    for (int y = y0; y < min(y0 + ROWS, job.ny) && x < job.nx; y++) {
+        const int64_t i = (int64_t)y * job.nx + x;
+        if (subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1)
+            for (int c = 0; c < job.j.n_channel; c++) {
+                const T psf = __ldg(job.psf + c * job.n_pixel + (int64_t)(y + r.to_y) * job.nx + x + r.to_x);
+                for (int k = c * job.j.n_pol; k < (c + 1) * job.j.n_pol; k++) {
+                    T *at = job.residual + k * job.residual_stride + i;
+                    *at = fma(-component[k], psf, *at);
+                }
+            }
+        if (job.allow && !__ldg(job.allow + i)) continue;
+        T q = quantity_of(&job.j, job.share, job.residual + i, job.residual_stride);
+        if (job.factor) q *= job.factor[i];
+        const T key = key_of(q, job.j.no_negative);
+        if (key > *most) {
+            *most = key;
+            *best = {q, msi_clean_place((uint32_t)x, (uint32_t)y)};
+        }
+    }
+}
+
+/* A warp takes a tile. */
+template <typename T, bool ONE>
+__device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_view<T> &v, const reach &r,
+                                          bool subtract, int tx, int ty)
+{
+    best_pixel<T> best = {0, MSI_CLEAN_NOWHERE};
+    T most = 0;
+    const int x = tx * TILE_WIDTH + (int)threadIdx.x % 32, slot = ty * job.slots_of_row + tx / (int)gridDim.x;
+    for (int y = ty * job.tile_height; y < min((ty + 1) * job.tile_height, job.ny); y += ROWS)
+        if (ONE)
+            rows_of_one(job, r, subtract, v.component[0], x, y, &best, &most);
+        else
+            rows_of_planes(job, r, subtract, v.component, x, y, &best, &most);
+    if (!is_best_of_warp(most, best.place)) return;
+    v.tile_value[slot] = best.value;
+    v.tile_place[slot] = best.place;
+}
+
+/* The block's tiles under a rectangle of pixels: tile (tx, ty) belongs to block (tx + SKEW ty) modulo their number.
+ * Every warp counts them alike and takes its share. */
+template <typename T, bool ONE>
+__device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach &r, bool subtract)
+{
+    constexpr int SKEW = 17;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_block = gridDim.x;
+    const int tx0 = r.x0 / TILE_WIDTH, tx1 = (r.x1 - 1) / TILE_WIDTH;
+    const int ty0 = r.y0 / job.tile_height, ty1 = (r.y1 - 1) / job.tile_height;
+    int count = 0;
+    for (int base = ty0; base <= ty1; base += 32) {
+        const int ty = base + lane, owner = (int)(((int64_t)tx0 + (int64_t)SKEW * ty) % n_block);
+        const int first = tx0 + ((int)blockIdx.x - owner + n_block) % n_block;
+        unsigned rows = __ballot_sync(ALL, ty <= ty1 && first <= tx1);
+        for (; rows; rows &= rows - 1) {
+            const int from = __ffs(rows) - 1;
+            for (int tx = __shfl_sync(ALL, first, from); tx <= tx1; tx += n_block)
+                if (count++ % WARPS == warp) take_tile<T, ONE>(job, v, r, subtract, tx, base + from);
+        }
+    }
+}
+
+/* The block's best, in all lanes of warp 0. */
+template <typename T>
+__device__ __forceinline__ best_pixel<T> best_of_block(const exact_job<T> &job, const block_view<T> &v)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    best_pixel<T> best = {0, MSI_CLEAN_NOWHERE};
+    T most = 0;
+    for (int slot = threadIdx.x; slot < job.n_slot; slot += THREADS) {
+        const T key = key_of(v.tile_value[slot], job.j.no_negative);
+        const uint32_t place = v.tile_place[slot];
+        if (key > most || (key == most && key > 0 && place < best.place)) {
+            most = key;
+            best = {v.tile_value[slot], place};
+        }
+    }
+    if (is_best_of_warp(most, best.place)) v.room->of_warp[warp] = best;
+    __syncthreads();
+    best = lane < WARPS ? v.room->of_warp[lane] : best_pixel<T>{0, MSI_CLEAN_NOWHERE};
+    const int from = __ffs(__ballot_sync(ALL, is_best_of_warp(key_of(best.value, job.j.no_negative), best.place))) - 1;
+    best.value = __shfl_sync(ALL, best.value, from);
+    best.place = __shfl_sync(ALL, best.place, from);
+    return best;
+}
+
+template <typename T> __device__ __forceinline__ int64_t pixel_at(const exact_job<T> &job, uint32_t place)
+{
+    return (int64_t)msi_clean_y(place) * job.nx + msi_clean_x(place);
+}
+
+/* Warp 0 posts the block's best: place, value, and of several planes the residuals there. */
+template <typename T, bool ONE>
+__device__ __forceinline__ void post_best(const exact_job<T> &job, uint32_t generation, const best_pixel<T> &best)
+{
+    const int n_plane = job.j.n_channel * job.j.n_pol, lane = threadIdx.x;
+    const int n_word = 1 + WORDS<T> * (1 + (ONE ? 0 : n_plane));
+    const int64_t pixel = best.place == MSI_CLEAN_NOWHERE ? 0 : pixel_at(job, best.place);
+    for (int i = lane; i < n_word * COPIES; i += 32) {
+        const int copy = i % COPIES, word = i / COPIES, k = (word - 1) / WORDS<T>, half = (word - 1) % WORDS<T>;
+        uint32_t v = best.place;
+        if (word) v = half_of(k ? job.residual[(k - 1) * job.residual_stride + pixel] : best.value, half);
+        post(job, generation, copy, word, v);
+    }
+}
+
+/* The best of all blocks, in all threads; *block is whose. */
+template <typename T>
+__device__ __forceinline__ best_pixel<T> read_best(const exact_job<T> &job, const block_view<T> &v, uint32_t generation,
+                                                   int *block)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    best_pixel<T> best = {0, MSI_CLEAN_NOWHERE};
+    if (warp * 32 < (int)gridDim.x) {
+        if (threadIdx.x < gridDim.x) {
+            best.value = read_number(job, generation, 1, threadIdx.x);
+            best.place = read_post(job, generation, 0, threadIdx.x);
+        }
+        if (is_best_of_warp(key_of(best.value, job.j.no_negative), best.place)) {
+            v.room->of_warp[warp] = best;
+            v.room->of_block[warp] = threadIdx.x;
+        }
+    }
+    __syncthreads();
+    best = {0, MSI_CLEAN_NOWHERE};
+    if (lane * 32 < (int)gridDim.x) best = v.room->of_warp[lane];
+    const int from = __ffs(__ballot_sync(ALL, is_best_of_warp(key_of(best.value, job.j.no_negative), best.place))) - 1;
+    best.value = __shfl_sync(ALL, best.value, from);
+    best.place = __shfl_sync(ALL, best.place, from);
+    *block = v.room->of_block[from];
+    return best;
+}
+
+/* Polarisation p's log-polynomial component. Returns false where there is none. */
+template <typename T> __device__ __noinline__ bool log_component(const exact_job<T> &job, const T *r, int p, T *out)
+{
+    double y[MSI_CLEAN_CHANNELS];
+    for (int c = 0; c < job.j.n_channel; c++) y[c] = (double)r[c * job.j.n_pol + p];
+    if (!msi_clean_log_fit(job.log, y)) return false;
+    for (int c = 0; c < job.j.n_channel; c++) out[c * job.j.n_pol + p] = (T)((double)job.gain * y[c]);
+    return true;
+}
+
+/* Make the winner's component from the residuals that its block posted: warp 0. */
+template <typename T>
+__device__ __forceinline__ void make_component(const exact_job<T> &job, const block_view<T> &v, uint32_t generation,
+                                               int block)
+{
+    __shared__ T r[64];
+    const int lane = threadIdx.x, n_plane = job.j.n_channel * job.j.n_pol;
+    bool done = false;
+    for (int k = lane; k < n_plane; k += 32) r[k] = read_number(job, generation, 1 + WORDS<T> * (k + 1), block);
+    __syncwarp();
+    if (job.log && lane < job.j.n_pol) done = log_component(job, r, lane, v.component);
+    const unsigned fitted = __ballot_sync(ALL, done);
+    for (int k = lane; k < n_plane; k += 32)
+        if (!(fitted >> k % job.j.n_pol & 1))
+            v.component[k] = value_of(&job.j, job.share, job.fit, job.gain, r, 1, k / job.j.n_pol, k % job.j.n_pol);
+}
+
+/* Set bit 0 of a number, by an addition-like access to its word that nobody waits for. */
+__device__ __forceinline__ void set_found(uint16_t *found)
+{
+    const uintptr_t at = reinterpret_cast<uintptr_t>(found);
+    atomicOr(reinterpret_cast<unsigned *>(at & ~(uintptr_t)3), at & 2 ? 0x10000u : 1u);
+}
+
+/* The winner's block records its component and adds it to the model. */
+template <typename T>
+__device__ __forceinline__ void record(const exact_job<T> &job, const block_view<T> &v, uint32_t place, int iteration)
+{
+    const int n_plane = job.j.n_channel * job.j.n_pol, k = THREADS - 1 - (int)threadIdx.x;
+    const int64_t pixel = pixel_at(job, place);
+    if (k == 0) {
+        job.place[iteration] = place;
+        if (job.found) set_found(job.found + pixel);
+    }
+    if (k >= n_plane) return;
+    job.value[(int64_t)iteration * n_plane + k] = v.component[k];
+    atomicAdd(&job.model[k * job.model_stride + pixel], v.component[k]);
+}
+
+template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_exact_loop(exact_job<T> job)
+{
+    extern __shared__ __align__(16) char bytes[];
+    const block_view<T> v = lay_out<T>(job, bytes);
+    reach r = {0, 0, 0, job.nx, 0, job.ny};
+    best_pixel<T> winner;
+    int iteration = 0, end;
+    for (int slot = threadIdx.x; slot < job.n_slot; slot += THREADS) v.tile_value[slot] = 0;
+    for (int slot = threadIdx.x; slot < job.n_slot; slot += THREADS) v.tile_place[slot] = MSI_CLEAN_NOWHERE;
+    if (threadIdx.x == 0) v.component[0] = 0;
+    __syncthreads();
+    for (;; iteration++) {
+        const uint32_t generation = job.generation + (uint32_t)iteration;
+        int block;
+        take_tiles<T, ONE>(job, v, r, iteration > 0);
+        __syncthreads();
+        const best_pixel<T> mine = best_of_block(job, v);
+        if (threadIdx.x < 32) post_best<T, ONE>(job, generation, mine);
+        __syncthreads();
+        winner = read_best(job, v, generation, &block);
+        end = end_at(key_of(winner.value, job.j.no_negative), winner.value, job.threshold, job.diverged,
+                     job.stop_negative);
+        if (end >= 0 || iteration == job.n_iteration) break;
+        if (ONE) {
+            if (threadIdx.x == 0) v.component[0] = job.gain * winner.value;
+        } else if (threadIdx.x < 32) {
+            make_component(job, v, generation, block);
+        }
+        __syncthreads();
+        if (block == (int)blockIdx.x) record(job, v, winner.place, iteration);
+        r = reach_of(job, winner.place);
+    }
+    if (blockIdx.x || threadIdx.x) return;
+    *job.end = {iteration, (double)key_of(winner.value, job.j.no_negative), (double)winner.value, winner.place,
+                end < 0 ? MSI_CLEAN_END_MORE : end};
+}
+
+/* Cut the image into tiles whose best fit a block's shared memory. */
+template <typename T> int lay_tiles(const msi_clean_engine *e, exact_job<T> *job, int n_block, size_t *bytes)
+{
+    size_t most;
+    const size_t fixed = sizeof(block_room<T>) + sizeof(T) * (size_t)e->n_plane + 1024;
+    MSI_TRY(block_shared_bytes(&most));
+    job->tiles_x = (int)((e->s.nx + TILE_WIDTH - 1) / TILE_WIDTH);
+    job->slots_of_row = (job->tiles_x + n_block - 1) / n_block;
+    for (job->tile_height = ROWS;; job->tile_height *= 2) {
+        job->tiles_y = (int)((e->s.ny + job->tile_height - 1) / job->tile_height);
+        job->n_slot = job->tiles_y * job->slots_of_row;
+        *bytes = fixed + (size_t)job->n_slot * (sizeof(T) + sizeof(uint32_t));
+        if (*bytes <= most / 2 || job->tile_height >= e->s.ny) return MSI_OK;
+    }
+}
+
+template <typename T> exact_job<T> job_of(msi_clean_engine *e, const msi_clean_loop *loop)
+{
+    exact_job<T> job = {};
+    job.j = e->s.join;
+    job.share = (const T *)e->share;
+    job.fit = (const T *)e->fit;
+    job.log = e->log;
+    job.residual = (T *)loop->residual;
+    job.model = (T *)loop->model;
+    job.residual_stride = loop->residual_stride;
+    job.model_stride = loop->model_stride;
+    job.psf = (const T *)loop->psf;
+    job.factor = (const T *)loop->factor;
+    job.allow = loop->allow;
+    job.found = loop->found;
+    job.n_pixel = e->n_pixel;
+    job.nx = (int)e->s.nx;
+    job.ny = (int)e->s.ny;
+    job.wide = (int)(e->s.patch ? std::min(e->s.patch, e->s.nx) : e->s.nx);
+    job.high = (int)(e->s.patch ? std::min(e->s.patch, e->s.ny) : e->s.ny);
+    if (!e->s.patch || e->s.patch >= e->s.nx) job.wide = 2 * job.nx;
+    if (!e->s.patch || e->s.patch >= e->s.ny) job.high = 2 * job.ny;
+    job.gain = (T)loop->gain;
+    job.threshold = (T)loop->threshold;
+    job.diverged = (T)loop->diverged;
+    job.stop_negative = loop->stop_negative;
+    job.n_iteration = (int)loop->n_iteration;
+    job.place = e->place;
+    job.value = (T *)e->value;
+    job.end = static_cast<clean_loop_end *>(e->state);
+    return job;
+}
+
+/* Room for posts, of no generation yet; blocks of a loop must all run at once. */
+template <typename T, bool ONE> int run(msi_clean_engine *e, const msi_clean_loop *loop)
+{
+    exact_job<T> job = job_of<T>(e, loop);
+    const int n_block = std::min(e->n_multiprocessor, MOST_BLOCKS);
+    const int64_t mail_bytes = 2 * COPIES * (int64_t)words_of<T>(e->n_plane) * n_block * (int64_t)sizeof *e->mail;
+    size_t bytes;
+    MSI_TRY(lay_tiles(e, &job, n_block, &bytes));
+    if (!e->mail) {
+        MSI_TRY(allocate(&e->mail, mail_bytes / (int64_t)sizeof *e->mail, "a loop's messages"));
+        MSI_CUDA(cudaMemsetAsync(e->mail, 0, (size_t)mail_bytes, clean_stream(e)));
+    }
+    job.mail = e->mail;
+    job.generation = e->generation + 1;
+    e->generation += (uint32_t)loop->n_iteration + 2;
+    MSI_CUDA(cudaFuncSetAttribute(k_exact_loop<T, ONE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    void *arguments[] = {&job};
+    MSI_CUDA(cudaLaunchCooperativeKernel(k_exact_loop<T, ONE>, dim3((unsigned)n_block), dim3(THREADS), arguments, bytes,
+                                         clean_stream(e)));
+    return MSI_OK;
+}
+
+} // namespace
+
+int msi_clean_exact_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
+{
+    const bool one = e->n_plane == 1 && !e->fit && !loop->factor && msi_clean_signed(&e->s.join);
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    if (e->s.precision == MSI_FP32)
+        MSI_TRY(one ? (run<float, true>(e, loop)) : (run<float, false>(e, loop)));
+    else
+        MSI_TRY(one ? (run<double, true>(e, loop)) : (run<double, false>(e, loop)));
+    return msi_clean_fetch_loop_cuda(e, done);
+}

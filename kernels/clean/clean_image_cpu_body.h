@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* One precision of the passes of clean_engine_cpu.c, which includes it with REAL and IN set. */
+
+static void IN(set_real)(const msi_clean_engine *e, void *array, int64_t i, double value)
+{
+    (void)e;
+    ((REAL *)array)[i] = (REAL)value;
+}
+
+static void IN(finite)(const msi_clean_engine *e, void *image, int64_t n)
+{
+    REAL *v = image;
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(v[i])) v[i] = 0;
+}
+
+static void IN(join)(const msi_clean_engine *e, const void *planes, int64_t stride, int averaged, const void *factor,
+                     void *quantity)
+{
+    const REAL one = 1;
+    const msi_clean_join mean = {1, e->s.join.n_pol, 0, 0};
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < e->n_pixel; i++) {
+        REAL q = IN(msi_clean_quantity)(averaged ? &mean : &e->s.join, averaged ? &one : e->share,
+                                        (const REAL *)planes + i, stride);
+        if (factor) q *= ((const REAL *)factor)[i];
+        ((REAL *)quantity)[i] = q;
+    }
+}
+
+static void IN(mean)(const msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out)
+{
+    const msi_clean_join one = {e->s.join.n_channel, 1, 0, 0};
+    const REAL *first = (const REAL *)planes + pol * stride;
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < e->n_pixel; i++)
+        ((REAL *)out)[i] = IN(msi_clean_quantity)(&one, e->share, first + i, e->s.join.n_pol * stride);
+}
+
+static msi_clean_best IN(peak)(const msi_clean_engine *e, const msi_clean_search *s, int64_t first, int64_t end)
+{
+    const REAL *q = s->quantity;
+    msi_clean_best best = {0, 0, 0};
+    REAL most = 0;
+    for (int64_t i = first; i < end; i++) {
+        if (s->allow && !s->allow[i]) continue;
+        const REAL key = IN(msi_clean_key)(q[i], e->s.join.no_negative);
+        if (key > most) {
+            most = key;
+            best = (msi_clean_best){key, q[i], i};
+        }
+    }
+    return best;
+}
+
+static REAL IN(bins_per)(const msi_clean_range *range)
+{
+    const REAL wide = (REAL)range->peak - (REAL)range->threshold;
+    return wide > 0 ? MSI_CLEAN_BINS / wide : 0;
+}
+
+/* The bin of pixel i, -1 where it is not for the list. */
+static inline int IN(bin_of)(const msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range,
+                             REAL per, int64_t i)
+{
+    if (s->allow && !s->allow[i]) return -1;
+    const REAL key = IN(msi_clean_key)(((const REAL *)s->quantity)[i], e->s.join.no_negative);
+    return key > 0 && key >= (REAL)range->threshold ? IN(msi_clean_bin)(key, (REAL)range->threshold, per) : -1;
+}
+
+static void IN(bins)(const msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range, int64_t first,
+                     int64_t end, int64_t *bins)
+{
+    const REAL per = IN(bins_per)(range);
+    for (int64_t i = first; i < end; i++) {
+        const int bin = IN(bin_of)(e, s, range, per, i);
+        if (bin >= 0) bins[bin]++;
+    }
+}
+
+static void IN(select)(msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range, int first_bin)
+{
+    const REAL per = IN(bins_per)(range);
+    e->n_list = 0;
+    for (int64_t i = 0; i < e->n_pixel && e->n_list < e->s.list_limit; i++)
+        if (IN(bin_of)(e, s, range, per, i) >= first_bin)
+            e->list[e->n_list++] = msi_clean_place((uint32_t)(i % e->s.nx), (uint32_t)(i / e->s.nx));
+}
+
+static int64_t IN(pixel_of)(const msi_clean_engine *e, int64_t i)
+{
+    return msi_clean_y(e->list[i]) * e->s.nx + msi_clean_x(e->list[i]);
+}
+
+static void IN(load)(msi_clean_engine *e, const void *planes, int64_t stride, const void *factor)
+{
+    e->has_factor = factor != NULL;
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < e->n_list; i++) {
+        const int64_t at = IN(pixel_of)(e, i);
+        for (int k = 0; k < e->n_plane; k++) {
+            ((REAL *)e->residual)[k * e->s.list_limit + i] = ((const REAL *)planes)[k * stride + at];
+            ((REAL *)e->component)[k * e->s.list_limit + i] = 0;
+        }
+        if (factor) ((REAL *)e->factor)[i] = ((const REAL *)factor)[at];
+    }
+}
+
+static void IN(deposit)(msi_clean_engine *e, int plane, void *image)
+{
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < e->n_list; i++)
+        ((REAL *)image)[IN(pixel_of)(e, i)] += ((const REAL *)e->component)[plane * e->s.list_limit + i];
+}
+
+static void IN(mark)(msi_clean_engine *e, uint16_t *found, int bit)
+{
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < e->n_list; i++) {
+        int any = 0;
+        for (int k = 0; k < e->n_plane; k++) any |= ((const REAL *)e->component)[k * e->s.list_limit + i] != 0;
+        if (any) found[IN(pixel_of)(e, i)] |= (uint16_t)(1 << bit);
+    }
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Log-polynomial spectra, exp(sum_k b_k x^k), fitted to values on a linear scale by Levenberg and Marquardt's method.
+ * Exponentials and logarithms are written out, since those of libraries round differently on each backend.
+ */
+#ifndef MSI_CLEAN_LOG_FIT_H
+#define MSI_CLEAN_LOG_FIT_H
+
+#include "kernels/clean/clean_engine.h"
+
+enum { MSI_CLEAN_LOG_TERMS = 8, MSI_CLEAN_LOG_STEPS = 40 };
+
+/* Natural logarithm of x > 0, to a few units of the last place: 2 artanh((m - 1) / (m + 1)) of the mantissa. */
+MSI_CLEAN_FN double msi_clean_log(double x)
+{
+    int exponent;
+    double m = frexp(x, &exponent);
+    if (m < 0.70710678118654752440) {
+        m *= 2;
+        exponent--;
+    }
+    const double s = (m - 1) / (m + 1), s2 = s * s;
+    double sum = 0;
+    for (int k = 27; k > 1; k -= 2) sum = fma(sum, s2, 1.0 / k);
+    sum = fma(sum * s2, 2 * s, 2 * s);
+    return fma((double)exponent, 0.69314718055994530942, sum);
+}
+
+/* e^x, likewise; 0 or infinite far outside. */
+MSI_CLEAN_FN double msi_clean_exp(double x)
+{
+    if (!(x > -700)) return 0;
+    if (x > 700) return HUGE_VAL;
+    const double n = floor(fma(x, 1.44269504088896340736, 0.5));
+    double r = fma(-n, 0.693147180369123816490, x), sum = 1;
+    r = fma(-n, 1.90821492927058770002e-10, r);
+    for (int k = 15; k > 0; k--) sum = fma(sum * r, 1.0 / k, 1.0);
+    return ldexp(sum, (int)n);
+}
+
+/* The state of a fit. */
+typedef struct msi_clean_log_state {
+    double b[MSI_CLEAN_LOG_TERMS], value[MSI_CLEAN_CHANNELS], squares;
+} msi_clean_log_state;
+
+/* Evaluate the spectrum of s->b, and the weighted sum of squares of what it leaves of y. */
+MSI_CLEAN_FN void msi_clean_log_evaluate(const msi_clean_log_table *t, const double *y, msi_clean_log_state *s)
+{
+    s->squares = 0;
+    for (int c = 0; c < t->n_channel; c++) {
+        double sum = 0;
+        for (int k = t->n_term - 1; k >= 0; k--) sum = fma(sum, t->x[c], s->b[k]);
+        s->value[c] = msi_clean_exp(sum);
+        if (t->weight[c] > 0) {
+            const double left = y[c] - s->value[c], weighted = t->weight[c] * left;
+            s->squares = fma(weighted, left, s->squares);
+        }
+    }
+}
+
+/* Solve n d = g, n symmetric, by Cholesky's factors in its lower half. Returns 0 where it is not positive. */
+MSI_CLEAN_FN int msi_clean_log_solve(int k, double n[MSI_CLEAN_LOG_TERMS][MSI_CLEAN_LOG_TERMS], double *g)
+{
+    for (int i = 0; i < k; i++) {
+        for (int j = 0; j <= i; j++) {
+            double sum = n[i][j];
+            for (int l = 0; l < j; l++) sum = fma(-n[i][l], n[j][l], sum);
+            if (i == j && !(sum > 0)) return 0;
+            n[i][j] = i == j ? sqrt(sum) : sum / n[j][j];
+        }
+        for (int l = 0; l < i; l++) g[i] = fma(-n[i][l], g[l], g[i]);
+        g[i] /= n[i][i];
+    }
+    for (int i = k - 1; i >= 0; i--) {
+        for (int l = i + 1; l < k; l++) g[i] = fma(-n[l][i], g[l], g[i]);
+        g[i] /= n[i][i];
+    }
+    return 1;
+}
+
+/* The normal equations of a step: of the spectrum's logarithm where `first`, with weights w y^2, else of itself. */
+MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *y, const msi_clean_log_state *s,
+                                    int first, double damp, double *step)
+{
+    double n[MSI_CLEAN_LOG_TERMS][MSI_CLEAN_LOG_TERMS] = {{0}};
+    for (int k = 0; k < t->n_term; k++) step[k] = 0;
+    for (int c = 0; c < t->n_channel; c++) {
+        if (!(t->weight[c] > 0)) continue;
+        const double f = first ? y[c] : s->value[c], wf = t->weight[c] * f;
+        const double left = first ? f * msi_clean_log(y[c]) : y[c] - f;
+        double along = wf;
+        for (int k = 0; k < t->n_term; k++) {
+            step[k] = fma(along, left, step[k]);
+            double both = along * f;
+            for (int i = 0; i <= k; i++) both = i ? both * t->x[c] : both;
+            for (int i = k; i < t->n_term; i++) {
+                n[i][k] += both;
+                both *= t->x[c];
+            }
+            along *= t->x[c];
+        }
+    }
+    for (int k = 0; k < t->n_term; k++) n[k][k] = fma(n[k][k], damp, n[k][k]);
+    return msi_clean_log_solve(t->n_term, n, step);
+}
+
+/*
+ * msi_clean_log_fit - replace values by their log-polynomial fit, n_term from 1.
+ * Given and returned: y [n_channel]; 0 in channels of weight 0
+ * Returns: 0 where there is none, since values differ in sign or are zero; y is as it was
+ */
+MSI_CLEAN_FN int msi_clean_log_fit(const msi_clean_log_table *t, double *y)
+{
+    msi_clean_log_state at, next;
+    double damp = 1e-3, sign = 0, size[MSI_CLEAN_CHANNELS];
+    for (int c = 0; c < t->n_channel; c++) {
+        size[c] = fabs(y[c]);
+        if (!(t->weight[c] > 0)) continue;
+        if (sign == 0) sign = y[c] < 0 ? -1 : 1;
+        if (!(y[c] * sign > 0)) return 0;
+    }
+    if (!msi_clean_log_step(t, size, &at, 1, 0, at.b)) return 0;
+    msi_clean_log_evaluate(t, size, &at);
+    for (int i = 0; i < MSI_CLEAN_LOG_STEPS; i++) {
+        double step[MSI_CLEAN_LOG_TERMS];
+        if (!msi_clean_log_step(t, size, &at, 0, damp, step)) break;
+        for (int k = 0; k < t->n_term; k++) next.b[k] = at.b[k] + step[k];
+        msi_clean_log_evaluate(t, size, &next);
+        if (next.squares < at.squares) {
+            const int small = at.squares - next.squares <= 1e-14 * at.squares;
+            at = next;
+            damp *= 0.1;
+            if (small) break;
+        } else {
+            if (damp > 1e6) break;
+            damp *= 10;
+        }
+    }
+    for (int c = 0; c < t->n_channel; c++) y[c] = t->weight[c] > 0 ? sign * at.value[c] : 0;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The method `multiscale`, after A. R. Offringa and O. Smirnov, MNRAS 471, 301 (2017): the joined residual is convolved
+ * to each scale; the scale of the largest biased peak is cleaned down to a part of it as a list, on residuals convolved
+ * once and with PSFs convolved twice with the scale's kernel; then residual and model get what was found.
+ *
+ * Convolutions with kernels alone are done in a transform that is little larger than the image (narrow), those with
+ * PSFs in one of half as much again (wide), so that nothing comes in again on the other side. The models of scales
+ * above 0 are summed as spectra over a call, and transformed once at its end.
+ */
+#include <math.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "kernels/clean/clean_scales.h"
+
+struct msi_clean_multiscale {
+    msi_clean_fft *narrow;
+    int64_t n_narrow;
+    double bias[MSI_CLEAN_MAX_SCALE], gain[MSI_CLEAN_MAX_SCALE];
+    int64_t half[MSI_CLEAN_MAX_SCALE];                                           /* of kernels */
+    void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
+    void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_channel] twice convolved images */
+    int has_psf[MSI_CLEAN_MAX_SCALE];
+    void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of what is searched */
+    void *narrow_work;
+    void *planes, *mean; /* [n_plane], [n_pol] images */
+    void *best;          /* the joined image of the best scale so far */
+    void *model[MSI_CLEAN_MAX_PLANE];
+    int has_model;
+};
+
+/* A scale that takes part, and its peak of this round. */
+typedef struct scale_state {
+    int active;
+    msi_clean_peak peak;
+} scale_state;
+
+typedef struct rounds {
+    msi_clean_call *call;
+    scale_state scale[MSI_CLEAN_MAX_SCALE];
+    int n_last; /* rounds that went down to the threshold */
+} rounds;
+
+static int64_t largest_half(const msi_cleaner *c)
+{
+    return msi_clean_kernel_half(&c->spec, c->spec.n_scale - 1);
+}
+
+static int64_t wide_edge(const msi_cleaner *c, int64_t n)
+{
+    return msi_clean_fft_size(n + n / 2 + 1 + largest_half(c));
+}
+
+static int64_t narrow_edge(const msi_cleaner *c, int64_t n)
+{
+    return msi_clean_fft_size(n + largest_half(c));
+}
+
+/* Quantities of means over channels are searched on means; only squared channels need every plane. */
+static int n_searched(const msi_cleaner *c)
+{
+    return c->spec.squared_join ? c->n_plane : c->spec.n_pol;
+}
+
+static int make_kernel(msi_cleaner *c, int scale)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const int64_t half = m->half[scale], n = 2 * half + 1, nx = c->spec.nx;
+    double *kernel;
+    char *image;
+    MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
+    int rc = msi_alloc(&image, c->n_pixel, (size_t)c->real_bytes, "a scale's kernel");
+    if (!rc) {
+        msi_clean_kernel(&c->spec, scale, kernel);
+        for (int64_t k = 0; k < n * n; k++) {
+            const int64_t to = (c->spec.ny / 2 - half + k / n) * nx + nx / 2 - half + k % n;
+            if (c->spec.precision == MSI_FP32)
+                ((float *)image)[to] = (float)kernel[k];
+            else
+                ((double *)image)[to] = kernel[k];
+        }
+        rc = c->ops->upload(c->e, c->quantity, image, c->n_pixel * c->real_bytes);
+    }
+    if (!rc) rc = c->ops->forward(c->e, c->wide, c->quantity, 0, MSI_CLEAN_MIDDLE, m->kernel_wide[scale]);
+    if (!rc) rc = c->ops->forward(c->e, m->narrow, c->quantity, 0, MSI_CLEAN_MIDDLE, m->kernel_narrow[scale]);
+    msi_free(image);
+    msi_free(kernel);
+    return rc;
+}
+
+static int make_kernels(msi_cleaner *c)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    for (int s = 0; s < c->spec.n_scale; s++) {
+        m->bias[s] = msi_clean_scale_bias(&c->spec, s);
+        m->half[s] = s ? msi_clean_kernel_half(&c->spec, s) : 0;
+        if (!s) continue;
+        MSI_TRY(c->ops->alloc(c->e, &m->kernel_wide[s], c->n_wide * c->complex_bytes, "a scale's kernel"));
+        MSI_TRY(c->ops->alloc(c->e, &m->kernel_narrow[s], m->n_narrow * c->complex_bytes, "a scale's kernel"));
+        MSI_TRY(make_kernel(c, s));
+    }
+    return MSI_OK;
+}
+
+static int make_room(msi_cleaner *c)
+{
+    const msi_clean_engine_ops *o = c->ops;
+    msi_clean_multiscale *m = c->multiscale;
+    const int64_t image = c->n_pixel * c->real_bytes, wide = c->n_wide * c->complex_bytes;
+    const int64_t narrow = m->n_narrow * c->complex_bytes;
+    MSI_TRY(o->alloc(c->e, &c->work, wide, "a transform"));
+    MSI_TRY(o->alloc(c->e, &m->narrow_work, narrow, "a transform"));
+    for (int i = 0; i < c->spec.n_channel; i++) MSI_TRY(o->alloc(c->e, &c->psf_hat[i], wide, "the PSF's transform"));
+    for (int i = 0; i < n_searched(c); i++) MSI_TRY(o->alloc(c->e, &m->searched[i], narrow, "a transform"));
+    for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc(c->e, &m->model[i], wide, "the model's transform"));
+    MSI_TRY(o->alloc(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
+    MSI_TRY(o->alloc(c->e, &m->mean, image * c->spec.n_pol, "the joined image"));
+    return o->alloc(c->e, &m->best, image, "the joined image");
+}
+
+static int prepare(msi_cleaner *c)
+{
+    MSI_TRY(msi_alloc(&c->multiscale, 1, sizeof *c->multiscale, "scales"));
+    msi_clean_multiscale *m = c->multiscale;
+    const int64_t nx = c->spec.nx, ny = c->spec.ny;
+    MSI_TRY(c->ops->fft_create(c->e, wide_edge(c, nx), wide_edge(c, ny), &c->wide, &c->n_wide));
+    MSI_TRY(c->ops->fft_create(c->e, narrow_edge(c, nx), narrow_edge(c, ny), &m->narrow, &m->n_narrow));
+    MSI_TRY(make_room(c));
+    return make_kernels(c);
+}
+
+static void release(msi_cleaner *c)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const msi_clean_engine_ops *o = c->ops;
+    for (int i = 0; i < c->spec.n_channel; i++) o->release(c->e, c->psf_hat[i]);
+    o->release(c->e, c->work);
+    o->fft_free(c->e, c->wide);
+    if (!m) return;
+    for (int i = 0; i < MSI_CLEAN_MAX_SCALE; i++) {
+        o->release(c->e, m->kernel_wide[i]);
+        o->release(c->e, m->kernel_narrow[i]);
+        o->release(c->e, m->psf[i]);
+    }
+    for (int i = 0; i < MSI_CLEAN_MAX_PLANE; i++) {
+        o->release(c->e, m->searched[i]);
+        o->release(c->e, m->model[i]);
+    }
+    void *all[] = {m->narrow_work, m->planes, m->mean, m->best};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) o->release(c->e, all[i]);
+    o->fft_free(c->e, m->narrow);
+    msi_free(m);
+}
+
+static int64_t bytes(const msi_cleaner *c)
+{
+    const int64_t wide = (wide_edge(c, c->spec.nx) / 2 + 8) * wide_edge(c, c->spec.ny);
+    const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
+    const int64_t n_scale = c->spec.n_scale;
+    const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * c->spec.n_channel;
+    return c->complex_bytes *
+               (wide * (n_scale + 1 + c->spec.n_channel + c->n_plane) + narrow * (n_scale + 1 + n_searched(c))) +
+           images * c->n_pixel * c->real_bytes;
+}
+
+/* (P * K)(0) of one channel's PSF on the host, in double: the sum over the kernel's pixels. */
+static double central_value(const msi_cleaner *c, const void *psf, const double *kernel, int64_t half)
+{
+    const int64_t n = 2 * half + 1, first_x = c->spec.nx / 2 - half, first_y = c->spec.ny / 2 - half;
+    double sum = 0;
+    for (int64_t y = 0; y < n; y++)
+        for (int64_t x = 0; x < n; x++) {
+            const int64_t i = (first_y + y) * c->spec.nx + first_x + x;
+            const double p = c->spec.precision == MSI_FP32 ? ((const float *)psf)[i] : ((const double *)psf)[i];
+            sum += p * kernel[y * n + x];
+        }
+    return sum;
+}
+
+/* A scale's gain is that of points over the peak of the joined PSF convolved with its kernel. */
+static int make_gains(msi_cleaner *c)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const int64_t half = largest_half(c), n = 2 * half + 1, bytes_of = c->n_pixel * c->real_bytes;
+    double *kernel, peak[MSI_CLEAN_MAX_SCALE] = {0};
+    char *psf;
+    MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
+    int rc = msi_alloc(&psf, bytes_of, 1, "the PSF");
+    for (int i = 0; i < c->spec.n_channel && !rc; i++) {
+        if (c->setup.share[i] == 0) continue;
+        rc = c->ops->download(c->e, psf, (char *)c->psf + i * bytes_of, bytes_of);
+        for (int s = 0; s < c->spec.n_scale && !rc; s++) {
+            msi_clean_kernel(&c->spec, s, kernel);
+            peak[s] += c->setup.share[i] * central_value(c, psf, kernel, msi_clean_kernel_half(&c->spec, s));
+        }
+    }
+    msi_free(psf);
+    msi_free(kernel);
+    MSI_TRY(rc);
+    for (int s = 0; s < c->spec.n_scale; s++) {
+        if (!(peak[s] > 0))
+            return msi_error_about(msi_error_set(MSI_EINPUT,
+                                                 "the PSF convolved to the scale of %g pixels has no peak: %g",
+                                                 c->spec.scale[s], peak[s]),
+                                   "scale");
+        m->gain[s] = s ? c->spec.gain / peak[s] : c->spec.gain;
+    }
+    return MSI_OK;
+}
+
+static int set_psf(msi_cleaner *c)
+{
+    const msi_clean_planes psf = {c->psf, c->n_pixel};
+    for (int s = 0; s < c->spec.n_scale; s++) c->multiscale->has_psf[s] = 0;
+    for (int i = 0; i < c->spec.n_channel; i++)
+        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
+    return make_gains(c);
+}
+
+/* The PSFs of a scale's list, made when it is first chosen. */
+static int make_scale_psf(msi_cleaner *c, int scale)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const int64_t image = c->n_pixel * c->real_bytes;
+    if (!scale || m->has_psf[scale]) return MSI_OK;
+    if (!m->psf[scale]) MSI_TRY(c->ops->alloc(c->e, &m->psf[scale], image * c->spec.n_channel, "a scale's PSF"));
+    for (int i = 0; i < c->spec.n_channel; i++) {
+        MSI_TRY(c->ops->product(c->e, c->wide, c->psf_hat[i], m->kernel_wide[scale], 1, c->work));
+        MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
+                                (char *)m->psf[scale] + i * image));
+    }
+    m->has_psf[scale] = 1;
+    return MSI_OK;
+}
+
+/* Convolve what is searched to a scale, into c->multiscale->planes. */
+static int convolve_searched(msi_cleaner *c, int scale)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    for (int i = 0; i < n_searched(c); i++) {
+        MSI_TRY(c->ops->product(c->e, m->narrow, m->searched[i], m->kernel_narrow[scale], 0, m->narrow_work));
+        MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET,
+                                (char *)m->planes + i * c->n_pixel * c->real_bytes));
+    }
+    return MSI_OK;
+}
+
+/* Make the joined image of a scale in c->quantity, and find its peak. */
+static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
+{
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    const msi_clean_search search = {c->quantity, c->allow};
+    const int averaged = !c->spec.squared_join;
+    const void *planes = averaged ? m->mean : call->residual.pixel;
+    int64_t stride = averaged ? c->n_pixel : call->residual.stride;
+    if (scale) {
+        MSI_TRY(convolve_searched(c, scale));
+        planes = m->planes;
+        stride = c->n_pixel;
+    }
+    MSI_TRY(msi_clean_allow_scale(call, scale, (int64_t)ceil(c->spec.scale[scale] / 2)));
+    MSI_TRY(c->ops->join(c->e, planes, stride, averaged, msi_clean_factor_of(call), c->quantity));
+    return c->ops->peak(c->e, &search, peak);
+}
+
+/* The peak of a scale as scales are compared. */
+static double biased(const msi_cleaner *c, const rounds *r, int scale)
+{
+    return r->scale[scale].peak.key * c->multiscale->bias[scale];
+}
+
+/* Find the peaks of all active scales; *best is the scale of the largest, -1 where none is active; its joined image is
+ * c->multiscale->best. */
+static int choose_scale(rounds *r, int *best)
+{
+    msi_clean_call *call = r->call;
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    const int averaged = !c->spec.squared_join;
+    for (int p = 0; p < c->spec.n_pol && averaged; p++)
+        MSI_TRY(c->ops->mean(c->e, call->residual.pixel, call->residual.stride, p,
+                             (char *)m->mean + p * c->n_pixel * c->real_bytes));
+    const msi_clean_planes from = averaged ? (msi_clean_planes){m->mean, c->n_pixel} : call->residual;
+    for (int i = 0; i < n_searched(c) && c->spec.n_scale > 1; i++)
+        MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &from, i), 0, MSI_CLEAN_CORNER, m->searched[i]));
+    *best = -1;
+    for (int s = 0; s < c->spec.n_scale; s++) {
+        if (!r->scale[s].active) continue;
+        MSI_TRY(msi_interrupt_check());
+        MSI_TRY(search_scale(call, s, &r->scale[s].peak));
+        if (*best >= 0 && biased(c, r, s) <= biased(c, r, *best)) continue;
+        void *image = m->best;
+        m->best = c->quantity;
+        c->quantity = image;
+        *best = s;
+    }
+    return MSI_OK;
+}
+
+/* Convolve all residuals to a scale, into *planes. */
+static int convolve_residuals(msi_clean_call *call, int scale, msi_clean_planes *planes)
+{
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    *planes = call->residual;
+    if (!scale) return MSI_OK;
+    *planes = (msi_clean_planes){m->planes, c->n_pixel};
+    if (c->spec.squared_join) return convolve_searched(c, scale);
+    for (int k = 0; k < c->n_plane; k++) {
+        if (!msi_clean_takes_part(c, k)) continue;
+        MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &call->residual, k), 0, MSI_CLEAN_CORNER,
+                                m->narrow_work));
+        MSI_TRY(c->ops->product(c->e, m->narrow, m->narrow_work, m->kernel_narrow[scale], 0, m->narrow_work));
+        MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET,
+                                msi_clean_plane(c, planes, k)));
+    }
+    return MSI_OK;
+}
+
+/* Subtract a scale's list from the residual; add it to the model at scale 0, else to the model's spectra. */
+static int apply_list(msi_clean_call *call, int scale)
+{
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    for (int k = 0; k < c->n_plane; k++) {
+        if (!msi_clean_takes_part(c, k)) continue;
+        MSI_TRY(c->ops->forward(c->e, c->wide, NULL, k, MSI_CLEAN_CORNER, c->work));
+        MSI_TRY(c->ops->spread(c->e, c->wide, c->work, m->kernel_wide[scale], c->psf_hat[k / c->spec.n_pol],
+                               scale ? m->model[k] : NULL));
+        MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT,
+                                msi_clean_plane(c, &call->residual, k)));
+        if (!scale) MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
+    }
+    m->has_model |= scale > 0;
+    return c->ops->mark(c->e, c->found, scale);
+}
+
+/* Clean one scale down to `down`, biased. *n iterations were made, and the loop ended as *end says. */
+static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int64_t *n)
+{
+    msi_clean_call *call = r->call;
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    const msi_clean_search search = {m->best, c->allow};
+    const double threshold = msi_clean_rounded(c, down / m->bias[scale]);
+    const msi_clean_range range = {threshold, r->scale[scale].peak.key};
+    msi_clean_planes planes;
+    msi_clean_looped done;
+    MSI_TRY(make_scale_psf(c, scale));
+    msi_clean_loop loop = {.psf = scale ? m->psf[scale] : c->psf,
+                           .gain = m->gain[scale],
+                           .stop_negative = c->spec.stop_negative,
+                           .diverged = 2 * call->peak_first / m->bias[scale]};
+    call->scale = scale;
+    MSI_TRY(msi_clean_allow_scale(call, scale, (int64_t)ceil(c->spec.scale[scale] / 2)));
+    MSI_TRY(convolve_residuals(call, scale, &planes));
+    MSI_TRY(msi_clean_list(call, &search, &planes, range, &loop.threshold));
+    MSI_TRY(msi_clean_run(call, &loop, c->ops->list_loop, &done, n));
+    *end = done.end;
+    call->report->n_round++;
+    return apply_list(call, scale);
+}
+
+/* Leave out scales whose peaks are far below what is left of the chosen one's, until the next major cycle. */
+static void retire(const msi_cleaner *c, rounds *r, int chosen)
+{
+    for (int s = 0; s < c->spec.n_scale; s++)
+        if (s != chosen && biased(c, r, s) <= biased(c, r, chosen) * (1 - c->spec.scale_gain)) r->scale[s].active = 0;
+}
+
+/* The peak of a scale as the report has it. */
+static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int scale)
+{
+    msi_clean_peak peak = {0, 0, 0, 0};
+    if (scale < 0) return peak;
+    peak = r->scale[scale].peak;
+    peak.key *= c->multiscale->bias[scale];
+    peak.value *= c->multiscale->bias[scale];
+    return peak;
+}
+
+/* Rounds until the biased peak is at the threshold; the last ones, which go down to it, are limited, since each leaves
+ * but a few pixels to the next. */
+static int run_rounds(rounds *r, int *best, msi_clean_end *end)
+{
+    msi_clean_call *call = r->call;
+    msi_cleaner *c = call->c;
+    const double least = call->report->threshold;
+    const int most = (int)fmax(8, ceil(1.5 * c->spec.n_scale));
+    while (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > least && r->n_last < most) {
+        const double part = biased(c, r, *best) * (1 - c->spec.scale_gain), before = biased(c, r, *best);
+        const int chosen = *best;
+        int64_t n;
+        r->n_last += part <= least;
+        MSI_TRY(run_scale(r, chosen, part > least ? part : least, end, &n));
+        if (c->spec.n_scale > 1) retire(c, r, chosen);
+        MSI_TRY(choose_scale(r, best));
+        /* A scale whose peak does not move is left out, or it would be chosen for ever. */
+        if (!n || biased(c, r, chosen) > before * 0.999) {
+            r->scale[chosen].active = 0;
+            MSI_TRY(choose_scale(r, best));
+        }
+        if (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > 2 * call->peak_first)
+            *end = MSI_CLEAN_END_DIVERGED;
+    }
+    return MSI_OK;
+}
+
+/* Add the call's model of scales above 0 to the model. */
+static int apply_model(msi_clean_call *call)
+{
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    if (!m->has_model) return MSI_OK;
+    for (int k = 0; k < c->n_plane; k++)
+        if (msi_clean_takes_part(c, k))
+            MSI_TRY(c->ops->inverse(c->e, c->wide, m->model[k], MSI_CLEAN_CORNER, MSI_CLEAN_ADD,
+                                    msi_clean_plane(c, &call->model, k)));
+    return MSI_OK;
+}
+
+static int minor(msi_clean_call *call)
+{
+    msi_cleaner *c = call->c;
+    rounds r = {.call = call};
+    msi_clean_end end = MSI_CLEAN_END_BELOW;
+    int best;
+    for (int s = 0; s < c->spec.n_scale; s++) r.scale[s].active = 1;
+    for (int k = 0; k < c->n_plane; k++)
+        MSI_TRY(c->ops->clear(c->e, c->multiscale->model[k], c->n_wide * c->complex_bytes));
+    c->multiscale->has_model = 0;
+    MSI_TRY(choose_scale(&r, &best));
+    msi_clean_peak peak = reported(c, &r, best);
+    if (msi_clean_start(call, &peak)) return MSI_OK;
+    MSI_TRY(run_rounds(&r, &best, &end));
+    MSI_TRY(apply_model(call));
+    peak = reported(c, &r, best);
+    msi_clean_finish(call, end, &peak);
+    if (best < 0) call->report->stop = MSI_CLEAN_STOP_STALLED;
+    return MSI_OK;
+}
+
+const msi_clean_method_ops msi_clean_multiscale_ops = {
+    .prepare = prepare, .release = release, .psf = set_psf, .minor = minor, .bytes = bytes, .uses_lists = 1};

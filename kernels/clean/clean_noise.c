@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The noise of residuals, the thresholds that follow from it, and the noise around each pixel. */
+#include <math.h>
+
+#include "kernels/clean/clean_state.h"
+
+static int no_pixel(void)
+{
+    return msi_error_about(msi_error_set(MSI_EINPUT, "the residual has no finite pixel"), "residual");
+}
+
+int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *sigma)
+{
+    /* The median distance of a normal variable from its median is its standard deviation over this. */
+    const double of_normal = 1.48260221850560;
+    double squares = 0;
+    *sigma = 0;
+    for (int p = 0; p < c->spec.n_pol; p++) {
+        double deviation;
+        int64_t n;
+        MSI_TRY(c->ops->mean(c->e, residual->pixel, residual->stride, p, c->quantity));
+        MSI_TRY(c->ops->deviation(c->e, c->quantity, &deviation, &n));
+        if (!n) return no_pixel();
+        squares += of_normal * deviation * of_normal * deviation;
+    }
+    *sigma = sqrt(squares / c->spec.n_pol);
+    return MSI_OK;
+}
+
+/* How likely a chi variable of k degrees of freedom exceeds x: the sum that integration by parts gives, down to one
+ * degree or two. */
+static double chi_exceeds(int k, double x)
+{
+    const double half = 0.5 * x * x;
+    double q = k % 2 ? erfc(x / sqrt(2)) : exp(-half);
+    double term = k % 2 ? exp(-half) * sqrt(half) / (0.5 * sqrt(MSI_PI)) : half * exp(-half);
+    for (int degrees = k % 2 ? 3 : 4; degrees <= k; degrees += 2) {
+        q += term;
+        term *= half / (0.5 * degrees);
+    }
+    return q;
+}
+
+double msi_clean_sigmas(const msi_cleaner *c, double n_sigma)
+{
+    int channels = 0;
+    for (int i = 0; i < c->spec.n_channel; i++) channels += c->setup.share[i] != 0;
+    const int degrees = c->spec.n_pol * (c->spec.squared_join ? channels : 1);
+    if (degrees == 1 || !(n_sigma > 0)) return n_sigma;
+    /* erfc keeps its digits up to 37 sigma; beyond, a sigma more is a sigma more. */
+    const double within = n_sigma < 37 ? n_sigma : 37, wanted = log(erfc(within / sqrt(2)));
+    double low = within, high = within + 2 * sqrt((double)degrees) + 1;
+    for (int i = 0; i < 200 && high > low; i++) {
+        const double middle = 0.5 * (low + high);
+        if (middle == low || middle == high) break;
+        if (log(chi_exceeds(degrees, middle)) > wanted)
+            low = middle;
+        else
+            high = middle;
+    }
+    return 0.5 * (low + high) + (n_sigma - within);
+}
+
+/* Four boxes of this width, one after the other, have a gaussian's variance, and its shape within some percent. */
+static int64_t box_of_gaussian(double fwhm)
+{
+    const double sigma = fwhm / sqrt(8 * log(2));
+    const int64_t width = (int64_t)lround(sqrt(12 * sigma * sigma / 4 + 1));
+    return width | 1;
+}
+
+static int blur(msi_cleaner *c, const msi_clean_local_rms *how, void *image, void *work)
+{
+    const int64_t box = (int64_t)ceil(how->window_pixel) | 1;
+    if (how->box) return c->ops->box(c->e, box, 0, image, work);
+    for (int i = 0; i < 4; i++) MSI_TRY(c->ops->box(c->e, box_of_gaussian(how->window_pixel), 0, image, work));
+    return MSI_OK;
+}
+
+/* Images that local noise needs while it is measured. */
+typedef struct images {
+    void *mean, *count, *least, *work;
+} images;
+
+static int measure(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *how, const images *i,
+                   double *least)
+{
+    const msi_clean_engine_ops *o = c->ops;
+    const int64_t bytes = c->n_pixel * c->real_bytes;
+    MSI_TRY(o->mean(c->e, residual->pixel, residual->stride, 0, i->mean));
+    MSI_TRY(o->square(c->e, i->mean, c->factor, i->count));
+    MSI_TRY(blur(c, how, c->factor, i->work));
+    MSI_TRY(blur(c, how, i->count, i->work));
+    if (how->with_min) {
+        MSI_TRY(o->copy(c->e, i->least, i->mean, bytes));
+        MSI_TRY(o->box(c->e, (int64_t)ceil(how->window_pixel) | 1, 1, i->least, i->work));
+    }
+    return o->factor(c->e, i->mean, i->count, how->with_min ? i->least : NULL, c->factor, least);
+}
+
+int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *how,
+                          double *least)
+{
+    const int64_t bytes = c->n_pixel * c->real_bytes;
+    images i = {0};
+    *least = 0;
+    c->has_factor = 0;
+    if (!(how->window_pixel > 0) || !isfinite(how->window_pixel))
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "local noise: the window is %g pixels", how->window_pixel),
+                               "local_rms");
+    if (!c->factor) MSI_TRY(c->ops->alloc(c->e, &c->factor, bytes, "local noise"));
+    int rc = c->ops->alloc(c->e, &i.mean, bytes, "local noise");
+    if (!rc) rc = c->ops->alloc(c->e, &i.count, bytes, "local noise");
+    if (!rc) rc = c->ops->alloc(c->e, &i.work, bytes, "local noise");
+    if (!rc && how->with_min) rc = c->ops->alloc(c->e, &i.least, bytes, "local noise");
+    if (!rc) rc = measure(c, residual, how, &i, least);
+    c->ops->release(c->e, i.mean);
+    c->ops->release(c->e, i.count);
+    c->ops->release(c->e, i.least);
+    c->ops->release(c->e, i.work);
+    if (rc) return rc;
+    if (!isfinite(*least)) return no_pixel();
+    if (!(*least > 0)) return msi_error_about(msi_error_set(MSI_EINPUT, "local noise is zero"), "residual");
+    c->has_factor = 1;
+    return MSI_OK;
+}

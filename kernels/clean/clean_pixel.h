@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What backends do with a pixel, written once. Every multiply-add is an explicit fma, so that all of them round alike,
+ * and no expression leaves a compiler another to fuse.
+ */
+#ifndef MSI_CLEAN_PIXEL_H
+#define MSI_CLEAN_PIXEL_H
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define MSI_CLEAN_FN static __host__ __device__ __forceinline__
+#else
+#define MSI_CLEAN_FN static inline __attribute__((unused, always_inline))
+#endif
+
+/* A pixel's place in one word, y above x. Words are in the order of pixels' indices. */
+MSI_CLEAN_FN uint32_t msi_clean_place(uint32_t x, uint32_t y)
+{
+    return y << 16 | x;
+}
+MSI_CLEAN_FN uint32_t msi_clean_x(uint32_t place)
+{
+    return place & 0xffff;
+}
+MSI_CLEAN_FN uint32_t msi_clean_y(uint32_t place)
+{
+    return place >> 16;
+}
+#define MSI_CLEAN_NOWHERE 0xffffffffu
+
+/* How many bins divide what lies between a threshold and the peak, where lists are cut. */
+enum { MSI_CLEAN_BINS = 1024 };
+
+/* How planes are joined into the quantity that is searched. share [n_channel] are w_c / sum w, in the planes'
+ * precision. */
+typedef struct msi_clean_join {
+    int n_channel, n_pol;
+    int squared;     /* channels are squared, too */
+    int no_negative; /* of a signed quantity */
+} msi_clean_join;
+
+/* The sign of the quantity counts, and it is that of a component. */
+MSI_CLEAN_FN int msi_clean_signed(const msi_clean_join *j)
+{
+    return j->n_pol == 1 && !j->squared;
+}
+
+#define REAL     float
+#define NAME(x)  x##_f32
+#define FMA      fmaf
+#define SQRT     sqrtf
+#define FABS     fabsf
+#define REAL_MAX FLT_MAX
+#include "kernels/clean/clean_pixel_body.h"
+#undef REAL
+#undef NAME
+#undef FMA
+#undef SQRT
+#undef FABS
+#undef REAL_MAX
+
+#define REAL     double
+#define NAME(x)  x##_f64
+#define FMA      fma
+#define SQRT     sqrt
+#define FABS     fabs
+#define REAL_MAX DBL_MAX
+#include "kernels/clean/clean_pixel_body.h"
+#undef REAL
+#undef NAME
+#undef FMA
+#undef SQRT
+#undef FABS
+#undef REAL_MAX
+
+#endif

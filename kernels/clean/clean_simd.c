@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Compiled once for each instruction set, with MSI_ISA its name. */
+#include "kernels/clean/clean_simd.h"
+
+#include "kernels/method/simd_compile.h"
+
+#define REAL   float
+#define SUFFIX f32
+#define FMA    fmaf
+#include "kernels/clean/clean_simd_body.h"
+#undef REAL
+#undef SUFFIX
+#undef FMA
+
+#define REAL   double
+#define SUFFIX f64
+#define FMA    fma
+#include "kernels/clean/clean_simd_body.h"
+
+extern const msi_clean_simd_table MSI_CAT(msi_clean_simd, _table, MSI_ISA);
+const msi_clean_simd_table MSI_CAT(msi_clean_simd, _table, MSI_ISA) = {
+    .list_f32 = list_f32,
+    .list_f64 = list_f64,
+    .subtract_f32 = subtract_f32,
+    .subtract_f64 = subtract_f64,
+    .search_f32 = search_f32,
+    .search_f64 = search_f64,
+};

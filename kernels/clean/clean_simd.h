@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The loops of cleaning on the CPU; compiled once for each instruction set and chosen at run time. */
+#ifndef MSI_CLEAN_SIMD_H
+#define MSI_CLEAN_SIMD_H
+
+#include "kernels/clean/clean_pixel.h"
+
+/* The best pixel found so far; key 0: none. */
+typedef struct msi_clean_best {
+    double key, value;
+    int64_t at; /* position in the list, or along the row */
+} msi_clean_best;
+
+/* A component at place is subtracted from a list. Values of plane k of pixel i stand at residual[k list_stride + i]. */
+typedef struct msi_clean_list_step {
+    const msi_clean_join *join;
+    const void *share;
+    const uint32_t *list;
+    void *residual;
+    int64_t list_stride;
+    const void *factor; /* [list_stride], NULL without */
+    const void *psf;    /* [n_channel][ny][nx] */
+    int64_t nx, ny;
+    uint32_t place;
+    const void *component; /* [n_plane]; NULL: nothing is subtracted, only the best pixel found */
+} msi_clean_list_step;
+
+/* The same of a piece of a row of images. */
+typedef struct msi_clean_row_step {
+    const msi_clean_join *join;
+    const void *share;
+    void *residual; /* its first pixel in the first plane */
+    int64_t stride;
+    const void *psf; /* the PSF's pixel that falls on it, of the first channel; NULL: nothing is subtracted */
+    int64_t psf_stride;
+    const void *component;
+    const uint8_t *allow; /* of its first pixel, NULL: everywhere */
+    const void *factor;   /* likewise, NULL without */
+} msi_clean_row_step;
+
+/* One instruction set's functions. Each returns the best of pixels first .. end - 1 after the step; of equal ones the
+ * first. */
+typedef struct msi_clean_simd_table {
+    void (*list_f32)(const msi_clean_list_step *step, int64_t first, int64_t end, msi_clean_best *best);
+    void (*list_f64)(const msi_clean_list_step *step, int64_t first, int64_t end, msi_clean_best *best);
+    void (*subtract_f32)(const msi_clean_row_step *step, int64_t n);
+    void (*subtract_f64)(const msi_clean_row_step *step, int64_t n);
+    void (*search_f32)(const msi_clean_row_step *step, int64_t n, msi_clean_best *best);
+    void (*search_f64)(const msi_clean_row_step *step, int64_t n, msi_clean_best *best);
+} msi_clean_simd_table;
+
+/* msi_clean_simd - the table of the instruction set that msi_simd_best names. */
+const msi_clean_simd_table *msi_clean_simd(void);
+
+#endif

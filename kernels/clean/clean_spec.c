@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A specification is checked and completed here, and becomes an engine's setup. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/clean/clean_methods.h"
+#include "kernels/clean/clean_scales.h"
+#include "kernels/clean/clean_spec.h"
+#include "kernels/clean/clean_spectrum.h"
+
+static int wrong(const char *member, const char *why, double value)
+{
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's %s: %s, not %g", member, why, value), member);
+}
+
+static double or_default(double value, double otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+static int check_shape(const msi_cleaner_spec *s)
+{
+    if (s->nx < 1 || s->nx > MSI_CLEAN_MAX_SIZE) return wrong("nx", "1 to 65535 pixels", (double)s->nx);
+    if (s->ny < 1 || s->ny > MSI_CLEAN_MAX_SIZE) return wrong("ny", "1 to 65535 pixels", (double)s->ny);
+    if (s->n_channel < 1 || s->n_channel > MSI_CLEAN_CHANNELS)
+        return wrong("n_channel", "1 to 64 channels are joined", s->n_channel);
+    if (s->n_pol < 1 || s->n_pol > MSI_MAX_CORR) return wrong("n_pol", "1 to 4 polarisations are joined", s->n_pol);
+    if (s->n_channel * s->n_pol > MSI_CLEAN_MAX_PLANE)
+        return wrong("n_channel", "at most 64 planes are joined", s->n_channel * s->n_pol);
+    return MSI_OK;
+}
+
+static int check_values(const msi_cleaner_spec *s)
+{
+    if (!(s->gain > 0 && s->gain < 2)) return wrong("gain", "above 0 and below 2", s->gain);
+    if (!(s->border >= 0 && s->border < 0.5)) return wrong("border", "a fraction below 0.5", s->border);
+    if (s->psf_patch < 0) return wrong("psf_patch", "a number of pixels", (double)s->psf_patch);
+    if (s->list_limit < 1 || s->list_limit > (int64_t)1 << 30)
+        return wrong("list_limit", "1 to 2^30 pixels", (double)s->list_limit);
+    if (!(s->scale_bias > 0 && s->scale_bias <= 1)) return wrong("scale_bias", "above 0, at most 1", s->scale_bias);
+    if (!(s->scale_gain > 0 && s->scale_gain < 1)) return wrong("scale_gain", "above 0 and below 1", s->scale_gain);
+    if (s->fit < MSI_CLEAN_FIT_NONE || s->fit > MSI_CLEAN_FIT_FORCED) return wrong("fit", "one of the list", s->fit);
+    if ((s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG) &&
+        (s->n_term < 1 || s->n_term > MSI_CLEAN_MAX_TERM))
+        return wrong("n_term", "1 to 8 coefficients", s->n_term);
+    return MSI_OK;
+}
+
+static void complete(msi_cleaner *c)
+{
+    msi_cleaner_spec *s = &c->spec;
+    if (!s->n_channel) s->n_channel = 1;
+    if (!s->n_pol) s->n_pol = 1;
+    if (!s->method) s->method = "list";
+    s->gain = or_default(s->gain, 0.1);
+    s->scale_bias = or_default(s->scale_bias, 0.6);
+    s->scale_gain = or_default(s->scale_gain, 0.2);
+    if (s->list_limit) return;
+    const int64_t share = 131072 / ((int64_t)s->n_channel * s->n_pol);
+    s->list_limit = share > 4096 ? share : 4096;
+}
+
+/* Copy the lists, and check what is in them. */
+static int copy_lists(msi_cleaner *c)
+{
+    msi_cleaner_spec *s = &c->spec;
+    double sum = 0;
+    const int fitted = s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG;
+    if (fitted && !s->freq_hz) return wrong("freq_hz", "a fit needs frequencies", 0);
+    if (s->fit == MSI_CLEAN_FIT_FORCED && !s->spectrum) return wrong("spectrum", "a forced spectrum is needed", 0);
+    for (int i = 0; i < s->n_channel; i++) {
+        c->weight[i] = s->weight ? s->weight[i] : 1;
+        c->freq_hz[i] = s->freq_hz ? s->freq_hz[i] : 0;
+        c->spectrum[i] = s->spectrum ? s->spectrum[i] : 1;
+        if (!(c->weight[i] >= 0) || !isfinite(c->weight[i])) return wrong("weight", "0 or more", c->weight[i]);
+        if (fitted && !(c->freq_hz[i] > 0 && isfinite(c->freq_hz[i])))
+            return wrong("freq_hz", "above 0", c->freq_hz[i]);
+        if (!isfinite(c->spectrum[i])) return wrong("spectrum", "finite", c->spectrum[i]);
+        sum += c->weight[i];
+    }
+    if (!(sum > 0) || !isfinite(sum)) return wrong("weight", "the sum is above 0 and finite", sum);
+    for (int i = 0; i < s->n_channel; i++) c->setup.share[i] = c->weight[i] / sum;
+    s->weight = c->weight;
+    s->freq_hz = c->freq_hz;
+    s->spectrum = c->spectrum;
+    return MSI_OK;
+}
+
+/* x = log10(nu / mean nu), and relative weights: what a log-polynomial is fitted with. */
+static void make_log_table(msi_cleaner *c)
+{
+    msi_clean_log_table *t = &c->setup.log;
+    double mean = 0;
+    t->n_channel = c->spec.n_channel;
+    t->n_term = c->spec.n_term;
+    for (int i = 0; i < t->n_channel; i++) mean += c->setup.share[i] * c->freq_hz[i];
+    for (int i = 0; i < t->n_channel; i++) {
+        t->x[i] = log10(c->freq_hz[i] / mean);
+        t->weight[i] = c->setup.share[i];
+    }
+}
+
+static int make_fit(msi_cleaner *c)
+{
+    const msi_cleaner_spec *s = &c->spec;
+    if (s->fit == MSI_CLEAN_FIT_NONE) return MSI_OK;
+    c->setup.fit = c->fit;
+    if (s->fit == MSI_CLEAN_FIT_FORCED) return msi_clean_forced(s->n_channel, c->setup.share, c->spectrum, c->fit);
+    if (s->fit == MSI_CLEAN_FIT_LOG) make_log_table(c);
+    return msi_clean_polynomial(s->n_channel, c->setup.share, c->freq_hz, s->n_term, c->fit);
+}
+
+static int choose_method(msi_cleaner *c)
+{
+    const msi_cleaner_spec *s = &c->spec;
+    c->row = msi_clean_method_find(s->method, s->backend);
+    if (!c->row)
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "there is no method of cleaning \"%s\"%s", s->method,
+                                             s->backend == MSI_BACKEND_CUDA ? " on a GPU" : ""),
+                               "method");
+    c->method = c->row->ops;
+    c->ops = c->row->engine;
+    c->spec.method = c->row->name;
+    c->spec.backend = c->row->backend;
+    return MSI_OK;
+}
+
+int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
+{
+    c->spec = *spec;
+    complete(c);
+    MSI_TRY(check_shape(&c->spec));
+    MSI_TRY(check_values(&c->spec));
+    MSI_TRY(choose_method(c));
+    MSI_TRY(copy_lists(c));
+    MSI_TRY(make_fit(c));
+    const msi_cleaner_spec *s = &c->spec;
+    c->n_plane = s->n_channel * s->n_pol;
+    c->n_pixel = s->nx * s->ny;
+    c->real_bytes = s->precision == MSI_FP32 ? 4 : 8;
+    c->complex_bytes = 2 * c->real_bytes;
+    c->setup.nx = s->nx;
+    c->setup.ny = s->ny;
+    c->setup.precision = s->precision;
+    c->setup.join = (msi_clean_join){s->n_channel, s->n_pol, s->squared_join != 0, 0};
+    c->setup.join.no_negative = s->no_negative && msi_clean_signed(&c->setup.join);
+    c->spec.stop_negative = s->stop_negative && msi_clean_signed(&c->setup.join);
+    c->setup.list_limit = c->method->uses_lists ? s->list_limit : 0;
+    c->setup.patch = s->psf_patch;
+    c->setup.device = s->device;
+    c->setup.n_thread = s->n_thread;
+    return msi_clean_scales_set(c);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A cleaner's specification, its limits and its report. */
+#ifndef MSI_CLEANER_SPEC_H
+#define MSI_CLEANER_SPEC_H
+
+#include <stdint.h>
+
+#include "core/types.h"
+#include "kernels/method/gridder_spec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MSI_CLEAN_MAX_PLANE = 64, MSI_CLEAN_MAX_SCALE = 16, MSI_CLEAN_MAX_TERM = 8, MSI_CLEAN_MAX_SIZE = 65535 };
+
+/* What a component's values in the channels are made of. */
+typedef enum msi_clean_fit {
+    MSI_CLEAN_FIT_NONE,       /* the residuals at its pixel */
+    MSI_CLEAN_FIT_POLYNOMIAL, /* their polynomial of n_term coefficients in frequency, least squares with the weights */
+    MSI_CLEAN_FIT_LOG,        /* a_0 10^(a_1 x + a_2 x^2 ..), x = log10(frequency / mean), n_term coefficients */
+    MSI_CLEAN_FIT_FORCED      /* a multiple of spec.spectrum: sum w R / sum w spectrum */
+} msi_clean_fit;
+
+/* A scale's shape. s is its full width in pixels. */
+typedef enum msi_clean_shape {
+    MSI_CLEAN_TAPERED_QUADRATIC, /* (1 - (r/s)^2) times a Hann window of width s */
+    MSI_CLEAN_GAUSSIAN           /* sigma = 3 s / 16 */
+} msi_clean_shape;
+
+/* The specification says what a cleaner is to do. Members that are zero take the default; msi_cleaner_create copies all
+ * of it, lists too. */
+typedef struct msi_cleaner_spec {
+    int64_t nx, ny;        /* of every plane; at most MSI_CLEAN_MAX_SIZE */
+    int n_channel, n_pol;  /* at most MSI_CLEAN_MAX_PLANE planes; 0: 1 */
+    const double *weight;  /* [n_channel], >= 0; a channel of weight 0 takes no part, and its planes stay as they are;
+                              NULL: equal */
+    const double *freq_hz; /* [n_channel], for fits */
+    msi_precision precision;
+    msi_backend backend; /* AUTO: a GPU where one is present */
+    int device;          /* the GPU to use: its CUDA ordinal */
+    int n_thread;        /* 0: as many as OpenMP gives */
+    const char *method;  /* of msi_clean_methods; NULL: "list" */
+    double gain;         /* 0: 0.1 */
+    int no_negative;     /* of one polarisation: components are positive */
+    int stop_negative;   /* of one polarisation: stop where the peak is negative */
+    int squared_join;    /* squared channels, see above */
+    double border;       /* fraction of the image's width and height where no component lies, on each side; < 0.5 */
+    int64_t psf_patch;   /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */
+    int64_t list_limit;  /* list, multiscale: pixels of a list; 0: 131072 over the number of planes, or 4096 */
+    msi_clean_fit fit;
+    int n_term;             /* of the fit; at most MSI_CLEAN_MAX_TERM */
+    const double *spectrum; /* [n_channel], of MSI_CLEAN_FIT_FORCED */
+    const double *scale;    /* multiscale: [n_scale] full widths in pixels, the first 0, rising; NULL: 0, 4 b, 8 b ..
+                               below half the image, b = beam_pixel */
+    int n_scale;            /* 0: as many as there are; at most MSI_CLEAN_MAX_SCALE */
+    double beam_pixel;      /* multiscale: width of the beam */
+    double scale_bias;      /* 0: 0.6; a scale's peak counts scale_bias^-log2(s / (2 beam_pixel)) times */
+    double scale_gain;      /* 0: 0.2; the part of a scale's peak that is cleaned before another is looked for */
+    msi_clean_shape shape;
+} msi_cleaner_spec;
+
+/* A row of the table of methods. */
+typedef struct msi_clean_method {
+    const char *name; /* static */
+    const char *help; /* static, one line */
+    msi_backend backend;
+    const struct msi_clean_method_ops *ops; /* the cleaner's own */
+    const struct msi_clean_engine_ops *engine;
+} msi_clean_method;
+
+/* msi_clean_methods - every method and backend compiled in, *n rows. */
+const msi_clean_method *msi_clean_methods(int *n);
+
+/* Why minor iterations ended. */
+typedef enum msi_clean_stop {
+    MSI_CLEAN_STOP_THRESHOLD,  /* the peak is at or below limits.threshold */
+    MSI_CLEAN_STOP_MAJOR,      /* the peak is at or below (1 - mgain) of the first: time for a major cycle */
+    MSI_CLEAN_STOP_ITERATIONS, /* limits.n_iteration were made */
+    MSI_CLEAN_STOP_NEGATIVE,   /* spec.stop_negative, and the peak is negative */
+    MSI_CLEAN_STOP_EMPTY,      /* no pixel may be cleaned: masks and border leave none that is finite and not zero */
+    MSI_CLEAN_STOP_DIVERGED,   /* the peak grew to twice what it was */
+    MSI_CLEAN_STOP_STALLED,    /* iterations no longer lower the peak */
+    MSI_CLEAN_N_STOP
+} msi_clean_stop;
+
+/* msi_clean_stop_word - one or two words for a log or a header, such as "threshold". Static. */
+const char *msi_clean_stop_word(msi_clean_stop stop);
+
+/* A component: a pixel, the index of its scale, and where its values stand. */
+typedef struct msi_clean_component {
+    int32_t x, y, scale;
+} msi_clean_component;
+
+/* How far a call of msi_cleaner_minor goes. */
+typedef struct msi_clean_limits {
+    double threshold;    /* Jy/beam, of the joined quantity; 0 or more */
+    double mgain;        /* the part of the peak that is cleaned before a major cycle; 0: 1, no limit */
+    int64_t n_iteration; /* at most */
+    int only_found;      /* components lie where earlier calls found some, of the same scale */
+    int local_rms;       /* peaks and lists count relative to the noise that msi_cleaner_local_rms measured last */
+    msi_clean_component *component; /* [component_room] unless NULL: those found are added here, in order, */
+    void *value;                    /* [component_room][n_channel][n_pol], precision of the planes, unless NULL: Jy */
+    int64_t component_room;         /* as long as there is room */
+} msi_clean_limits;
+
+typedef struct msi_clean_report {
+    msi_clean_stop stop;
+    int64_t n_iteration;
+    int64_t n_round;                /* lists, or scales chosen */
+    double peak_before, peak_after; /* of the joined quantity, with its sign; of multiscale, biased */
+    int64_t peak_x, peak_y;         /* of peak_after */
+    double threshold;               /* Jy/beam that iterations went down to: of limits, or mgain's */
+    double flux;                    /* Jy added to the model: weighted mean over channels, summed over polarisations */
+    int64_t list_largest;           /* pixels */
+    int64_t scale_count[MSI_CLEAN_MAX_SCALE]; /* iterations */
+    double scale_flux[MSI_CLEAN_MAX_SCALE];
+} msi_clean_report;
+
+/* How local noise is measured. */
+typedef struct msi_clean_local_rms {
+    double window_pixel; /* width; > 0 */
+    int box;             /* mean square over a square of that width; else over four squares one after the other, which
+                            is within some percent a gaussian of that FWHM */
+    int with_min;        /* at least 0.3 of the least residual's modulus in that square */
+} msi_clean_local_rms;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/cleaner.h"
+
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "kernels/clean/clean_spec.h"
+
+static int make_room(msi_cleaner *c)
+{
+    const msi_clean_engine_ops *o = c->ops;
+    MSI_TRY(o->create(&c->e, &c->setup));
+    MSI_TRY(o->alloc(c->e, &c->psf, c->n_pixel * c->spec.n_channel * c->real_bytes, "the PSF"));
+    MSI_TRY(o->alloc(c->e, (void **)&c->mask, c->n_pixel, "the mask"));
+    MSI_TRY(o->alloc(c->e, (void **)&c->allow, c->n_pixel, "the mask"));
+    MSI_TRY(o->alloc(c->e, (void **)&c->found, c->n_pixel * (int64_t)sizeof *c->found, "the mask"));
+    MSI_TRY(o->alloc(c->e, &c->quantity, c->n_pixel * c->real_bytes, "the joined image"));
+    return c->method->prepare ? c->method->prepare(c) : MSI_OK;
+}
+
+int msi_cleaner_create(msi_cleaner **out, const msi_cleaner_spec *spec)
+{
+    msi_cleaner *c;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&c, 1, sizeof *c, "the cleaner"));
+    int rc = msi_clean_spec_set(c, spec);
+    if (!rc) rc = make_room(c);
+    if (rc) {
+        msi_cleaner_free(c);
+        return rc;
+    }
+    *out = c;
+    return MSI_OK;
+}
+
+void msi_cleaner_free(msi_cleaner *c)
+{
+    if (!c) return;
+    if (c->e) {
+        if (c->method->release) c->method->release(c);
+        void *all[] = {c->psf, c->mask, c->allow, c->found, c->quantity, c->factor};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) c->ops->release(c->e, all[i]);
+        c->ops->free(c->e);
+    }
+    msi_free(c);
+}
+
+msi_planes_shape msi_cleaner_shape(const msi_cleaner *c)
+{
+    return (msi_planes_shape){.nx = c->spec.nx,
+                              .ny = c->spec.ny,
+                              .n = c->n_plane,
+                              .precision = c->spec.precision,
+                              .backend = c->spec.backend,
+                              .device = c->spec.backend == MSI_BACKEND_CUDA ? c->spec.device : 0};
+}
+
+/* Take n planes of the cleaner's shape as its engine works on them. */
+static int take_planes(const msi_cleaner *c, const char *what, const msi_planes *planes, int n, msi_clean_planes *out)
+{
+    const msi_planes_shape want = msi_cleaner_shape(c), *is = msi_planes_shape_of(planes);
+    if (is->nx != want.nx || is->ny != want.ny || is->n != n)
+        return msi_error_about(
+            msi_error_set(MSI_EARGUMENT, "the cleaner's %s: %d planes of %lld x %lld, not %d of %lld x %lld", what, n,
+                          (long long)want.nx, (long long)want.ny, is->n, (long long)is->nx, (long long)is->ny),
+            what);
+    if (is->precision != want.precision || is->backend != want.backend || is->device != want.device)
+        return msi_error_about(
+            msi_error_set(MSI_EARGUMENT, "the cleaner's %s is of another precision, backend or device", what), what);
+    *out = (msi_clean_planes){msi_planes_pixel(planes, 0), c->n_pixel};
+    return MSI_OK;
+}
+
+const double *msi_cleaner_scales(const msi_cleaner *c, int *n)
+{
+    *n = c->spec.n_scale;
+    return c->spec.scale;
+}
+
+int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *device)
+{
+    msi_cleaner *c;
+    *host = *device = 0;
+    MSI_TRY(msi_alloc(&c, 1, sizeof *c, "the cleaner"));
+    int rc = msi_clean_spec_set(c, spec);
+    if (!rc) {
+        /* PSFs, the joined image and local noise; mask, allowed and found pixels; lists and records. */
+        const int64_t images = c->n_pixel * (c->real_bytes * (c->spec.n_channel + 2) + 4);
+        const int64_t lists = c->setup.list_limit * (4 + c->real_bytes * (2 * c->n_plane + 1));
+        const int64_t records = MSI_CLEAN_CHUNK * (4 + c->real_bytes * c->n_plane);
+        const int64_t all = images + lists + records + c->method->bytes(c);
+        *host = c->spec.backend == MSI_BACKEND_CPU ? all + c->n_pixel * 8 : records;
+        *device = c->spec.backend == MSI_BACKEND_CPU ? 0 : all;
+    }
+    msi_free(c);
+    return rc;
+}
+
+/* Check that the channels which take part have a peak in the middle of their PSF. */
+static int check_psf(msi_cleaner *c)
+{
+    for (int i = 0; i < c->spec.n_channel; i++) {
+        const int64_t middle = c->n_pixel * i + c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
+        double value = 0;
+        float value32 = 0;
+        void *to = c->spec.precision == MSI_FP32 ? (void *)&value32 : (void *)&value;
+        MSI_TRY(c->ops->download(c->e, to, (char *)c->psf + middle * c->real_bytes, c->real_bytes));
+        if (c->spec.precision == MSI_FP32) value = value32;
+        if (c->setup.share[i] != 0 && !(value > 0))
+            return msi_error_about(
+                msi_error_set(MSI_EINPUT, "the PSF of channel %d has no peak in its middle: %g", i, value), "psf");
+    }
+    return MSI_OK;
+}
+
+int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf)
+{
+    msi_clean_planes from;
+    c->has_psf = 0;
+    MSI_TRY(take_planes(c, "psf", psf, c->spec.n_channel, &from));
+    MSI_TRY(c->ops->copy(c->e, c->psf, from.pixel, c->n_pixel * c->spec.n_channel * c->real_bytes));
+    MSI_TRY(c->ops->finite(c->e, c->psf, c->n_pixel * c->spec.n_channel));
+    MSI_TRY(check_psf(c));
+    if (c->method->psf) MSI_TRY(c->method->psf(c));
+    c->has_psf = 1;
+    return c->ops->wait(c->e);
+}
+
+int msi_cleaner_mask(msi_cleaner *c, const uint8_t *mask)
+{
+    c->has_mask = mask != NULL;
+    return mask ? c->ops->upload(c->e, c->mask, mask, c->n_pixel) : MSI_OK;
+}
+
+int msi_cleaner_found(msi_cleaner *c, uint16_t *found)
+{
+    return c->ops->download(c->e, found, c->found, c->n_pixel * (int64_t)sizeof *found);
+}
+
+int msi_cleaner_found_set(msi_cleaner *c, const uint16_t *found)
+{
+    const int64_t bytes = c->n_pixel * (int64_t)sizeof *found;
+    return found ? c->ops->upload(c->e, c->found, found, bytes) : c->ops->clear(c->e, c->found, bytes);
+}
+
+static int check_limits(const msi_cleaner *c, const msi_clean_limits *limits)
+{
+    if (!c->has_psf) return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner has no PSF"), "psf");
+    if (limits->local_rms && !c->has_factor)
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "no local noise was measured"), "local_rms");
+    if (limits->threshold >= 0 && limits->mgain >= 0 && limits->mgain <= 1 && limits->n_iteration >= 0) return MSI_OK;
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "limits of cleaning: threshold %g, mgain %g, iterations %lld",
+                                         limits->threshold, limits->mgain, (long long)limits->n_iteration),
+                           "limits");
+}
+
+int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, const msi_clean_limits *limits,
+                      msi_clean_report *report)
+{
+    msi_clean_call call = {.c = c, .limits = limits, .report = report};
+    memset(report, 0, sizeof *report);
+    MSI_TRY(check_limits(c, limits));
+    MSI_TRY(take_planes(c, "residual", residual, c->n_plane, &call.residual));
+    MSI_TRY(take_planes(c, "model", model, c->n_plane, &call.model));
+    MSI_TRY(msi_interrupt_check());
+    MSI_TRY(c->method->minor(&call));
+    return c->ops->wait(c->e);
+}
+
+int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma)
+{
+    msi_clean_planes from;
+    *sigma = 0;
+    MSI_TRY(take_planes(c, "residual", residual, c->n_plane, &from));
+    return msi_clean_noise(c, &from, sigma);
+}
+
+double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma)
+{
+    return msi_clean_sigmas(c, n_sigma);
+}
+
+int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *how, double *least)
+{
+    msi_clean_planes residual;
+    *least = 0;
+    MSI_TRY(take_planes(c, "residual", planes, c->n_plane, &residual));
+    return msi_clean_local_noise(c, &residual, how, least);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The cleaner runs the minor cycles of deconvolution: it finds components in residual images, adds them to model images
+ * and subtracts the point spread function. It knows no visibilities; whoever runs the major cycles makes new residuals.
+ *
+ * A set of planes is [n_channel][n_pol] images [ny][nx]. All of them are searched together, as one joined group:
+ *   one polarisation           I = sum_c w_c R_c / sum_c w_c, whose sign counts
+ *   several polarisations      P = sqrt(sum_p (sum_c w_c R_cp / sum_c w_c)^2)
+ *   squared channels           P = sqrt(sum_c w_c sum_p R_cp^2 / sum_c w_c)
+ * Pixels that are not finite are never found. Of equal pixels the one of lowest index counts.
+ */
+#ifndef MSI_CLEANER_H
+#define MSI_CLEANER_H
+
+#include <stdint.h>
+
+#include "kernels/clean/cleaner_spec.h"
+#include "kernels/method/planes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct msi_cleaner msi_cleaner;
+
+/*
+ * msi_cleaner_create - make a cleaner.
+ * Returned: *out, owned by the caller, freed by msi_cleaner_free; NULL after a failure
+ * Returns:  0, MSI_EARGUMENT (what the specification says cannot be; msi_error_about names the member), MSI_ENOMEM,
+ *           MSI_EGPU
+ */
+int msi_cleaner_create(msi_cleaner **out, const msi_cleaner_spec *spec);
+
+/* msi_cleaner_free - NULL-safe. */
+void msi_cleaner_free(msi_cleaner *c);
+
+/* msi_cleaner_shape - the shape of the residual and of the model, and the backend chosen; PSFs have n_channel planes.
+ */
+msi_planes_shape msi_cleaner_shape(const msi_cleaner *c);
+
+/* msi_cleaner_scales - the full widths in pixels of the cleaner's scales, [*n]. Borrowed. */
+const double *msi_cleaner_scales(const msi_cleaner *c, int *n);
+
+/*
+ * msi_cleaner_foresee - bytes that a cleaner takes beside the planes it is given, on the host and on the GPU.
+ * Returns: 0, MSI_EARGUMENT as msi_cleaner_create
+ */
+int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *device);
+
+/*
+ * msi_cleaner_psf - set the point spread functions.
+ * Given:   psf  [n_channel] planes, 1 at (nx/2, ny/2); copied; beyond the image they are zero, and so are pixels that
+ *               are not finite
+ * Returns: 0, MSI_EARGUMENT (planes of another shape, precision or backend), MSI_EINPUT (no positive peak in the middle
+ *          of a channel that takes part), MSI_EGPU, MSI_ENOMEM
+ */
+int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf);
+
+/*
+ * msi_cleaner_mask - set the mask.
+ * Given:   mask  [ny][nx] bytes on the host, not 0 where components may lie; copied; NULL: everywhere
+ * Returns: 0, MSI_EGPU, MSI_ENOMEM
+ */
+int msi_cleaner_mask(msi_cleaner *c, const uint8_t *mask);
+
+/*
+ * msi_cleaner_found - copy where components were found: bit s of a pixel stands for scale s.
+ * Returned: found [ny][nx], on the host
+ * Returns:  0, MSI_EGPU
+ */
+int msi_cleaner_found(msi_cleaner *c, uint16_t *found);
+
+/* msi_cleaner_found_set - set the same, as from an earlier run; NULL: nowhere. Returns: 0, MSI_EGPU */
+int msi_cleaner_found_set(msi_cleaner *c, const uint16_t *found);
+
+/*
+ * msi_cleaner_minor - run minor iterations until one of the limits.
+ * Given and returned: residual, model  [n_channel][n_pol] planes, Jy/beam and Jy/pixel; components are added to the
+ *                     model
+ * Returned: *report
+ * Returns:  0 (also where nothing was to be done), MSI_EARGUMENT (no PSF, or no local noise, was set; other
+ *           planes than the cleaner's), MSI_EGPU, MSI_ENOMEM, MSI_EINTERRUPTED
+ * Notes:    after a failure residual and model are undefined, and the cleaner may be used again. The order of all sums
+ *           is fixed: fp64 gives the same components on every backend and number of threads.
+ */
+int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, const msi_clean_limits *limits,
+                      msi_clean_report *report);
+
+/*
+ * msi_cleaner_noise - measure the noise of the mean over channels: 1.48260221850560 times the median distance from the
+ * median, over finite pixels; of several polarisations their quadratic mean.
+ * Returned: *sigma, Jy/beam
+ * Returns:  0, MSI_EINPUT (no finite pixel), MSI_EGPU, MSI_ENOMEM
+ */
+int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma);
+
+/*
+ * msi_cleaner_sigmas - the threshold for which pure noise of msi_cleaner_noise = 1 exceeds the joined quantity as
+ * seldom as a normal variable exceeds n_sigma on either side. n_sigma itself for one polarisation.
+ */
+double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma);
+
+/*
+ * msi_cleaner_local_rms - measure the noise around each pixel of the mean over channels, of the first polarisation.
+ * Given:    planes  the residual
+ * Returned: *least, of the pixels, Jy/beam
+ * Returns:  0, MSI_EARGUMENT (window), MSI_EINPUT (no finite pixel, or noise that is zero), MSI_EGPU, MSI_ENOMEM
+ */
+int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *how, double *least);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Methods of cleaning as their definitions say, on arrays, in double: no transforms, no tiles, no lists kept apart.
+ * Fits are solved anew at every component.
+ */
+#ifndef MSI_TESTS_CLEAN_ORACLE_H
+#define MSI_TESTS_CLEAN_ORACLE_H
+
+#include <stdint.h>
+
+enum { ORACLE_CHANNELS = 8, ORACLE_SCALES = 8 };
+
+/* What is cleaned. Planes are [n_channel][n_pol][ny][nx]. */
+typedef struct clean_problem {
+    int64_t nx, ny;
+    int n_channel, n_pol;
+    double weight[ORACLE_CHANNELS], freq_hz[ORACLE_CHANNELS];
+    double *psf; /* [n_channel][ny][nx] */
+    double *residual, *model;
+    const uint8_t *mask;  /* NULL: everywhere */
+    const double *factor; /* of local noise, NULL: none */
+} clean_problem;
+
+typedef struct oracle_rules {
+    double gain, threshold, mgain;
+    int64_t n_iteration;
+    int no_negative, squared, n_term; /* n_term: of the polynomial, 0: no fit */
+    int64_t patch;                    /* hogbom; 0: all */
+    int n_scale;
+    double scale[ORACLE_SCALES], beam, bias, scale_gain;
+    int gaussian;
+} oracle_rules;
+
+typedef struct oracle_component {
+    int64_t x, y;
+    int scale;
+    double value[ORACLE_CHANNELS * 4];
+} oracle_component;
+
+/* The joined quantity of pixel i. */
+double oracle_quantity(const clean_problem *p, int squared, const double *planes, int64_t i);
+
+/* oracle_hogbom, oracle_list, oracle_multiscale - clean; components [n_iteration] are those found. Returns how many. */
+int64_t oracle_hogbom(clean_problem *p, const oracle_rules *rules, oracle_component *out);
+int64_t oracle_list(clean_problem *p, const oracle_rules *rules, oracle_component *out);
+int64_t oracle_multiscale(clean_problem *p, const oracle_rules *rules, oracle_component *out);
+
+/* oracle_convolve - out = in (*) psf of one plane, the PSF's middle at (nx/2, ny/2), zero beyond both images. */
+void oracle_convolve(const clean_problem *p, const double *in, const double *psf, double *out);
+
+#endif

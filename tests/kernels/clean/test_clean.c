@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Cleaners of one backend against their definitions: the same components, one by one, and skies found again. test_clean
+ * cpu|cuda */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "tests/kernels/clean/clean_cases.h"
+
+typedef int64_t oracle(clean_problem *, const oracle_rules *, oracle_component *);
+
+static msi_clean_limits limits_of(const oracle_rules *r)
+{
+    return (msi_clean_limits){.threshold = r->threshold, .mgain = r->mgain, .n_iteration = r->n_iteration};
+}
+
+/* The same pixels and scales in the same order, with values that differ by rounding alone. */
+static void compare_components(const clean_problem *p, const oracle_component *want, const msi_clean_component *is,
+                               const double *value, int64_t n)
+{
+    const int n_plane = p->n_channel * p->n_pol;
+    for (int64_t i = 0; i < n; i++) {
+        if (is[i].x != want[i].x || is[i].y != want[i].y || is[i].scale != want[i].scale)
+            fail_msg("component %lld at (%d, %d), scale %d, not at (%lld, %lld), scale %d", (long long)i, is[i].x,
+                     is[i].y, is[i].scale, (long long)want[i].x, (long long)want[i].y, want[i].scale);
+        /* Of the first peak, which is near 1; convolutions through transforms err by some units of 1e-16. */
+        for (int k = 0; k < n_plane; k++)
+            if (!(fabs(value[i * n_plane + k] - want[i].value[k]) <= 1e-12))
+                fail_msg("component %lld: %.17g in plane %d, not %.17g", (long long)i, value[i * n_plane + k], k,
+                         want[i].value[k]);
+    }
+}
+
+/* fp64: the oracle's components; its residual and model. */
+static void check_sequence(const clean_problem *p, msi_cleaner_spec spec, const oracle_rules *r, oracle *definition)
+{
+    const int n_plane = p->n_channel * p->n_pol;
+    clean_problem truth;
+    clean_run run;
+    msi_clean_report report;
+    oracle_component *want = calloc((size_t)r->n_iteration, sizeof *want);
+    msi_clean_component *is = calloc((size_t)r->n_iteration, sizeof *is);
+    double *value = calloc((size_t)(r->n_iteration * n_plane), sizeof *value);
+    msi_clean_limits limits = limits_of(r);
+    limits.component = is;
+    limits.value = value;
+    limits.component_room = r->n_iteration;
+    clean_problem_copy(&truth, p);
+    const int64_t n = definition(&truth, r, want);
+    clean_run_make(&run, p, &spec);
+    if (msi_cleaner_minor(run.c, run.residual, run.model, &limits, &report)) fail_msg("%s", msi_error_get());
+    printf("  %s: %lld components, %lld rounds, list of %lld, peak %.3g to %.3g, %s\n", spec.method, (long long)n,
+           (long long)report.n_round, (long long)report.list_largest, report.peak_before, report.peak_after,
+           msi_clean_stop_word(report.stop));
+    compare_components(p, want, is, value, n < report.n_iteration ? n : report.n_iteration);
+    assert_int_equal(report.n_iteration, n);
+    double *residual = clean_run_fetch(&run, run.residual), *model = clean_run_fetch(&run, run.model);
+    assert_true(clean_largest_distance(residual, truth.residual, run.n_value) < 1e-11);
+    assert_true(clean_largest_distance(model, truth.model, run.n_value) < 1e-11);
+    clean_run_free(&run);
+    clean_problem_free(&truth);
+    free(residual);
+    free(model);
+    free(want);
+    free(is);
+    free(value);
+}
+
+/* fp32: near-ties may go another way, but what the model looks like does not. */
+static void check_single(const clean_problem *p, msi_cleaner_spec spec, const oracle_rules *r, oracle *definition)
+{
+    clean_problem truth;
+    clean_run run;
+    msi_clean_report report;
+    oracle_component *want = calloc((size_t)r->n_iteration, sizeof *want);
+    const msi_clean_limits limits = limits_of(r);
+    spec.precision = MSI_FP32;
+    clean_problem_copy(&truth, p);
+    definition(&truth, r, want);
+    clean_run_make(&run, p, &spec);
+    if (msi_cleaner_minor(run.c, run.residual, run.model, &limits, &report)) fail_msg("%s", msi_error_get());
+    double *model = clean_run_fetch(&run, run.model), *residual = clean_run_fetch(&run, run.residual);
+    const int64_t n = p->nx * p->ny;
+    double *seen = calloc((size_t)n, sizeof *seen), *wanted = calloc((size_t)n, sizeof *wanted);
+    for (int k = 0; k < p->n_channel * p->n_pol; k++) {
+        oracle_convolve(p, model + k * n, p->psf + k / p->n_pol * n, seen);
+        oracle_convolve(p, truth.model + k * n, p->psf + k / p->n_pol * n, wanted);
+        const double off = clean_largest_distance(seen, wanted, n);
+        const double most = 1e-5 * fabs(report.peak_before);
+        if (!(off < most)) fail_msg("%s: model in plane %d off by %g, not %g", spec.method, k, off, most);
+        /* What is left and what was taken are the dirty image. */
+        for (int64_t i = 0; i < n; i++) seen[i] += residual[k * n + i];
+        const double lost = clean_largest_distance(seen, p->residual + k * n, n);
+        if (!(lost < most)) fail_msg("%s: residual and model miss %g", spec.method, lost);
+    }
+    clean_run_free(&run);
+    clean_problem_free(&truth);
+    free(model);
+    free(residual);
+    free(seen);
+    free(wanted);
+    free(want);
+}
+
+/* Ten thousand iterations on one plane, far below the noise: of the middle half of the image, where cleaning converges
+ * since the PSF reaches from every pixel to every other. */
+static void test_one_plane(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 120, .ny = 96, .n_channel = 1, .n_pol = 1};
+    uint8_t *mask = clean_inner_mask(&p, 0.25, 1);
+    p.mask = mask;
+    clean_problem_make(&p, 120, 1);
+    clean_problem_points(&p, 30, 2);
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    oracle_rules r = {.gain = 0.1, .n_iteration = 10000};
+    spec.gain = r.gain;
+    spec.method = "hogbom";
+    check_sequence(&p, spec, &r, oracle_hogbom);
+    spec.psf_patch = r.patch = 51;
+    r.n_iteration = 3000;
+    check_sequence(&p, spec, &r, oracle_hogbom);
+    spec.psf_patch = r.patch = 0;
+    r.n_iteration = 10000;
+    spec.method = "list";
+    r.threshold = 2e-4;
+    check_sequence(&p, spec, &r, oracle_list);
+    r.mgain = 0.9;
+    r.no_negative = spec.no_negative = 1;
+    check_sequence(&p, spec, &r, oracle_list);
+    r.mgain = 0;
+    r.no_negative = spec.no_negative = 0;
+    r.n_iteration = 1000;
+    check_single(&p, spec, &r, oracle_list);
+    spec.method = "hogbom";
+    check_single(&p, spec, &r, oracle_hogbom);
+    free(mask);
+    clean_problem_free(&p);
+}
+
+/* Masked, on an odd size. */
+static void test_mask(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 75, .ny = 61, .n_channel = 1, .n_pol = 1};
+    clean_problem_make(&p, 90, 3);
+    clean_problem_points(&p, 20, 4);
+    uint8_t *mask = clean_inner_mask(&p, 0.26, 0.3);
+    p.mask = mask;
+    p.residual[1000] = NAN;
+    p.residual[2000] = INFINITY;
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    oracle_rules r = {.gain = 0.2, .n_iteration = 3000, .threshold = 1e-4};
+    spec.gain = r.gain;
+    spec.method = "hogbom";
+    check_sequence(&p, spec, &r, oracle_hogbom);
+    spec.method = "list";
+    check_sequence(&p, spec, &r, oracle_list);
+    free(mask);
+    clean_problem_free(&p);
+}
+
+/* Channels joined, one of them without weight and not a number, with a polynomial through the others; polarisations
+ * joined, by mean channels and by squared ones; local noise is a factor here. */
+static void test_joined(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 64, .ny = 60, .n_channel = 4, .n_pol = 1, .weight = {1, 0, 2, 0.7}};
+    clean_problem_make(&p, 80, 6);
+    clean_problem_points(&p, 15, 7);
+    uint8_t *mask = clean_inner_mask(&p, 0.25, 1);
+    p.mask = mask;
+    for (int64_t i = 0; i < p.nx * p.ny; i++) p.residual[p.nx * p.ny + i] = NAN;
+    oracle_rules r = {.gain = 0.1, .n_iteration = 2000, .threshold = 1e-3};
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    for (int n_term = 0; n_term < 3; n_term++) {
+        r.n_term = spec.n_term = n_term;
+        spec.fit = n_term ? MSI_CLEAN_FIT_POLYNOMIAL : MSI_CLEAN_FIT_NONE;
+        spec.method = "hogbom";
+        check_sequence(&p, spec, &r, oracle_hogbom);
+        spec.method = "list";
+        check_sequence(&p, spec, &r, oracle_list);
+    }
+    free(mask);
+    clean_problem_free(&p);
+}
+
+static void test_polarisations(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 48, .ny = 52, .n_channel = 2, .n_pol = 4, .weight = {1, 3}};
+    clean_problem_make(&p, 80, 8);
+    clean_problem_points(&p, 10, 9);
+    uint8_t *mask = clean_inner_mask(&p, 0.25, 1);
+    p.mask = mask;
+    oracle_rules r = {.gain = 0.1, .n_iteration = 1500, .threshold = 1e-3};
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    for (int squared = 0; squared < 2; squared++) {
+        r.squared = spec.squared_join = squared;
+        spec.method = "hogbom";
+        check_sequence(&p, spec, &r, oracle_hogbom);
+        spec.method = "list";
+        check_sequence(&p, spec, &r, oracle_list);
+    }
+    check_single(&p, spec, &r, oracle_list);
+    free(mask);
+    clean_problem_free(&p);
+}
+
+static void check_scales(int gaussian, int n_channel, int n_pol, int squared)
+{
+    clean_problem p = {.nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}};
+    const clean_source blob = {.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}};
+    clean_problem_make(&p, 300, 12);
+    clean_problem_add(&p, &blob);
+    clean_problem_points(&p, 5, 13);
+    oracle_rules r = {.gain = 0.1,
+                      .n_iteration = 1500,
+                      .mgain = 0.9,
+                      .n_scale = 3,
+                      .scale = {0, 8, 16},
+                      .beam = 2,
+                      .bias = 0.6,
+                      .scale_gain = 0.2,
+                      .gaussian = gaussian,
+                      .squared = squared};
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    spec.method = "multiscale";
+    spec.scale = r.scale;
+    spec.n_scale = r.n_scale;
+    spec.beam_pixel = r.beam;
+    spec.shape = gaussian ? MSI_CLEAN_GAUSSIAN : MSI_CLEAN_TAPERED_QUADRATIC;
+    spec.squared_join = squared;
+    check_sequence(&p, spec, &r, oracle_multiscale);
+    clean_problem_free(&p);
+}
+
+static void test_multiscale(void **state)
+{
+    (void)state;
+    check_scales(0, 1, 1, 0);
+    check_scales(1, 1, 1, 0);
+    check_scales(0, 2, 1, 0);
+    check_scales(0, 2, 2, 0);
+    check_scales(0, 2, 2, 1);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_plane), cmocka_unit_test(test_mask),
+                                       cmocka_unit_test(test_joined), cmocka_unit_test(test_polarisations),
+                                       cmocka_unit_test(test_multiscale)};
+    if (!clean_begin(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What cleaners find of known skies, why they stop, and what they measure of noise. test_clean_sky cpu|cuda */
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "tests/kernels/clean/clean_cases.h"
+
+static msi_clean_report clean(clean_run *run, msi_clean_limits limits)
+{
+    msi_clean_report report;
+    if (msi_cleaner_minor(run->c, run->residual, run->model, &limits, &report)) fail_msg("%s", msi_error_get());
+    return report;
+}
+
+/* Minor calls until the peak is at the threshold: between them a major cycle would only repeat what residuals hold. */
+static msi_clean_report clean_down(clean_run *run, double threshold)
+{
+    msi_clean_report report = {0};
+    for (int major = 0; major < 40; major++) {
+        report = clean(run, (msi_clean_limits){.threshold = threshold, .mgain = 0.8, .n_iteration = 100000});
+        if (report.stop != MSI_CLEAN_STOP_MAJOR) break;
+    }
+    return report;
+}
+
+static double sum_of(const double *v, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += v[i];
+    return sum;
+}
+
+/* A gaussian is as bright as it was, within 2 %, at both shapes of scales; what is left is small. */
+static void test_gaussian(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 128, .ny = 128, .n_channel = 1, .n_pol = 1};
+    const clean_source blob = {.x = 60, .y = 66, .sigma = 5, .flux = {30}}, point = {.x = 82, .y = 50, .flux = {1}};
+    clean_problem_make(&p, 2000, 21);
+    clean_problem_add(&p, &blob);
+    clean_problem_add(&p, &point);
+    for (int shape = 0; shape < 2; shape++) {
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
+        clean_run run;
+        spec.method = "multiscale";
+        spec.beam_pixel = 3;
+        spec.shape = shape ? MSI_CLEAN_GAUSSIAN : MSI_CLEAN_TAPERED_QUADRATIC;
+        clean_run_make(&run, &p, &spec);
+        const msi_clean_report r = clean_down(&run, 0.02);
+        double *model = clean_run_fetch(&run, run.model);
+        const double flux = sum_of(model, run.n_value);
+        printf("  shape %d: flux %.3f of 31, peak %.3g, %s\n", shape, flux, r.peak_after, msi_clean_stop_word(r.stop));
+        assert_true(fabs(flux - 31) < 0.02 * 31);
+        /* The point stays one: most of its flux is in its pixel. */
+        assert_true(fabs(model[50 * 128 + 82] - 1) < 0.1);
+        free(model);
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
+/* Points on pixels are found there with their fluxes, to the gain times the threshold and the sidelobes of what is left
+ * of others. */
+static void test_points(void **state)
+{
+    (void)state;
+    static const char *const method[] = {"hogbom", "list"};
+    clean_problem p = {.nx = 100, .ny = 110, .n_channel = 1, .n_pol = 1};
+    static const double flux[] = {1, 0.5, -0.3, 0.2};
+    static const int at[][2] = {{30, 40}, {60, 70}, {50, 30}, {45, 80}};
+    clean_problem_make(&p, 1500, 22);
+    for (int i = 0; i < 4; i++) clean_problem_add(&p, &(clean_source){.x = at[i][0], .y = at[i][1], .flux = {flux[i]}});
+    for (int m = 0; m < 2; m++) {
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
+        clean_run run;
+        spec.method = method[m];
+        clean_run_make(&run, &p, &spec);
+        const msi_clean_report r = clean_down(&run, 1e-3);
+        double *model = clean_run_fetch(&run, run.model);
+        assert_int_equal(r.stop, MSI_CLEAN_STOP_THRESHOLD);
+        assert_true(fabs(r.peak_after) <= 1e-3);
+        for (int i = 0; i < 4; i++) assert_true(fabs(model[at[i][1] * 100 + at[i][0]] - flux[i]) < 2e-3);
+        assert_true(fabs(sum_of(model, run.n_value) - 1.4) < 4e-3);
+        free(model);
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
+/* A source of Q = 1, U = -1, whose polarisations add to nothing, is found where they are joined. */
+static void test_opposite_polarisations(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 64, .ny = 64, .n_channel = 1, .n_pol = 4};
+    const clean_source s = {.x = 30, .y = 33, .flux = {0, 1, -1, 0}};
+    clean_problem_make(&p, 800, 23);
+    clean_problem_add(&p, &s);
+    int n;
+    const msi_clean_method *row = msi_clean_methods(&n);
+    for (int i = 0; i < n; i++) {
+        if (row[i].backend != clean_backend) continue;
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
+        clean_run run;
+        spec.method = row[i].name;
+        spec.beam_pixel = 3;
+        clean_run_make(&run, &p, &spec);
+        const msi_clean_report r = clean_down(&run, 0.01);
+        double *model = clean_run_fetch(&run, run.model);
+        assert_true(fabs(r.peak_before) <= sqrt(2) * 1.0001 && fabs(r.peak_after) <= 0.0101);
+        assert_true(fabs(model[4096 + 33 * 64 + 30] - 1) < 0.02 && fabs(model[8192 + 33 * 64 + 30] + 1) < 0.02);
+        free(model);
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
+/* A log-polynomial of a power law is the power law, in every channel of weight; where channels differ in sign the
+ * polynomial of as many coefficients takes its place. */
+static void test_power_law(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 48, .ny = 48, .n_channel = 6, .n_pol = 1, .weight = {1, 2, 1, 0, 1, 3}};
+    clean_source s = {.x = 22, .y = 24};
+    for (int c = 0; c < 6; c++) {
+        p.freq_hz[c] = 0.9e9 + 0.15e9 * c;
+        s.flux[c] = 2 * pow(p.freq_hz[c] / 1e9, -0.7);
+    }
+    clean_problem_make(&p, 500, 24);
+    clean_problem_add(&p, &s);
+    for (int precision = 0; precision < 2; precision++) {
+        msi_cleaner_spec spec = clean_spec_of(&p, precision ? MSI_FP64 : MSI_FP32);
+        clean_run run;
+        double value[2][6];
+        float single[6];
+        spec.fit = MSI_CLEAN_FIT_LOG;
+        spec.n_term = 2;
+        clean_run_make(&run, &p, &spec);
+        clean(&run, (msi_clean_limits){
+                        .n_iteration = 1, .component_room = 1, .value = precision ? (void *)value : (void *)single});
+        for (int c = 0; c < 6; c++) {
+            const double is = precision ? value[0][c] : single[c], want = c == 3 ? 0 : 0.1 * s.flux[c];
+            assert_true(fabs(is - want) < (precision ? 1e-10 : 1e-6) * want + 1e-300);
+        }
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
+static clean_run run_of(const clean_problem *p, const char *method)
+{
+    clean_run run;
+    msi_cleaner_spec spec = clean_spec_of(p, MSI_FP64);
+    spec.method = method;
+    spec.stop_negative = 1;
+    spec.beam_pixel = 3;
+    clean_run_make(&run, p, &spec);
+    return run;
+}
+
+/* Every reason to stop, by every method; residual and model are those of as many components as were reported. */
+static void check_stops(const clean_problem *p, const char *method)
+{
+    const uint8_t *none = calloc((size_t)(p->nx * p->ny), 1);
+    clean_run run = run_of(p, method);
+    msi_clean_report r = clean(&run, (msi_clean_limits){.n_iteration = 7});
+    assert_int_equal(r.stop, MSI_CLEAN_STOP_ITERATIONS);
+    assert_int_equal(r.n_iteration, 7);
+    assert_int_equal(r.scale_count[0] + r.scale_count[1] + r.scale_count[2], 7);
+    r = clean(&run, (msi_clean_limits){.n_iteration = 0});
+    assert_int_equal(r.n_iteration, 0);
+    r = clean(&run, (msi_clean_limits){.mgain = 0.2, .n_iteration = 10000});
+    assert_int_equal(r.stop, MSI_CLEAN_STOP_MAJOR);
+    assert_true(fabs(r.peak_after) <= r.threshold);
+    r = clean(&run, (msi_clean_limits){.threshold = 0.5, .n_iteration = 10000});
+    assert_int_equal(r.stop, MSI_CLEAN_STOP_THRESHOLD);
+    r = clean(&run, (msi_clean_limits){.threshold = 0.5, .n_iteration = 10000});
+    assert_int_equal(r.stop, MSI_CLEAN_STOP_THRESHOLD);
+    assert_int_equal(r.n_iteration, 0);
+    r = clean(&run, (msi_clean_limits){.threshold = 0.1, .n_iteration = 10000});
+    assert_int_equal(r.stop, MSI_CLEAN_STOP_NEGATIVE);
+    /* Components lie where earlier ones did. */
+    uint16_t *found = calloc((size_t)(p->nx * p->ny), sizeof *found);
+    int64_t n_found = 0;
+    assert_int_equal(msi_cleaner_found(run.c, found), 0);
+    for (int64_t i = 0; i < p->nx * p->ny; i++) n_found += found[i] != 0;
+    assert_true(n_found > 0 && n_found < 60);
+    assert_int_equal(msi_cleaner_found_set(run.c, NULL), 0);
+    r = clean(&run, (msi_clean_limits){.only_found = 1, .n_iteration = 10000});
+    assert_int_equal(r.stop, MSI_CLEAN_STOP_EMPTY);
+    assert_int_equal(msi_cleaner_found_set(run.c, found), 0);
+    r = clean(&run, (msi_clean_limits){.only_found = 1, .n_iteration = 1});
+    assert_int_not_equal(r.stop, MSI_CLEAN_STOP_EMPTY);
+    assert_int_equal(msi_cleaner_mask(run.c, none), 0);
+    r = clean(&run, (msi_clean_limits){.n_iteration = 10});
+    assert_int_equal(r.stop, MSI_CLEAN_STOP_EMPTY);
+    for (int i = 0; i < MSI_CLEAN_N_STOP; i++) assert_string_not_equal(msi_clean_stop_word(i), "unknown");
+    clean_run_free(&run);
+    free(found);
+    free((void *)none);
+}
+
+/* A signal ends a call with its code; the cleaner then works as before. */
+static void check_interrupt(const clean_problem *p, const char *method)
+{
+    clean_run run = run_of(p, method);
+    const msi_clean_limits limits = {.n_iteration = 5};
+    msi_clean_report report;
+    msi_interrupt_raise(SIGTERM);
+    assert_int_equal(msi_cleaner_minor(run.c, run.residual, run.model, &limits, &report), MSI_EINTERRUPTED);
+    msi_interrupt_raise(0);
+    assert_int_equal(msi_cleaner_minor(run.c, run.residual, run.model, &limits, &report), 0);
+    assert_int_equal(report.n_iteration, 5);
+    clean_run_free(&run);
+}
+
+static void test_stops(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 72, .ny = 64, .n_channel = 1, .n_pol = 1};
+    clean_problem_make(&p, 800, 25);
+    clean_problem_add(&p, &(clean_source){.x = 30, .y = 30, .flux = {2}});
+    clean_problem_add(&p, &(clean_source){.x = 40, .y = 38, .flux = {-0.4}});
+    int n;
+    const msi_clean_method *row = msi_clean_methods(&n);
+    for (int i = 0; i < n; i++)
+        if (row[i].backend == clean_backend) {
+            check_stops(&p, row[i].name);
+            check_interrupt(&p, row[i].name);
+        }
+    clean_problem_free(&p);
+}
+
+/* A PSF that does not fall off makes cleaning diverge, which is seen and said. */
+static void test_divergence(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 64, .ny = 64, .n_channel = 1, .n_pol = 1};
+    clean_problem_make(&p, 500, 26);
+    for (int64_t i = 0; i < 64 * 64; i++) p.psf[i] = i == 32 * 64 + 32 ? 1 : (i + i / 64) % 2 ? 1.4 : -1.4;
+    p.residual[2000] = 1;
+    p.residual[2200] = 0.9;
+    for (int m = 0; m < 2; m++) {
+        clean_run run;
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        spec.method = m ? "list" : "hogbom";
+        spec.gain = 1;
+        clean_run_make(&run, &p, &spec);
+        const msi_clean_report r = clean(&run, (msi_clean_limits){.n_iteration = 1000});
+        assert_int_equal(r.stop, MSI_CLEAN_STOP_DIVERGED);
+        assert_true(r.n_iteration < 100);
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
+/* A list that holds few pixels takes more rounds to the same end: residual and model make up the dirty image. */
+static void test_short_lists(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 80, .ny = 72, .n_channel = 1, .n_pol = 1};
+    clean_problem_make(&p, 800, 27);
+    clean_problem_points(&p, 20, 28);
+    for (int precision = 0; precision < 2; precision++) {
+        clean_run run;
+        msi_cleaner_spec spec = clean_spec_of(&p, precision ? MSI_FP64 : MSI_FP32);
+        spec.list_limit = 40;
+        clean_run_make(&run, &p, &spec);
+        const msi_clean_report r = clean(&run, (msi_clean_limits){.threshold = 0.05, .n_iteration = 20000});
+        assert_int_equal(r.stop, MSI_CLEAN_STOP_THRESHOLD);
+        assert_true(r.list_largest <= 40 && r.n_round > 3);
+        double *model = clean_run_fetch(&run, run.model), *residual = clean_run_fetch(&run, run.residual);
+        double *seen = calloc((size_t)run.n_value, sizeof *seen);
+        oracle_convolve(&p, model, p.psf, seen);
+        for (int64_t i = 0; i < run.n_value; i++) seen[i] += residual[i];
+        assert_true(clean_largest_distance(seen, p.residual, run.n_value) < (precision ? 1e-12 : 1e-5));
+        free(model);
+        free(residual);
+        free(seen);
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *v, int64_t n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
+}
+
+/* The noise is that of sorted values, of odd and even numbers of finite pixels, and not of a bright source. */
+static void test_noise(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 50, .ny = 41, .n_channel = 2, .n_pol = 1, .weight = {1, 3}};
+    uint64_t seed = 3;
+    clean_problem_make(&p, 100, 29);
+    const int64_t n = p.nx * p.ny;
+    for (int64_t i = 0; i < 2 * n; i++) p.residual[i] = clean_random(&seed) + clean_random(&seed);
+    p.residual[5] = 1000;
+    for (int odd = 0; odd < 2; odd++) {
+        clean_run run;
+        const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        double *v = calloc((size_t)n, sizeof *v), sigma;
+        int64_t count = 0;
+        if (odd) p.residual[n + 77] = NAN;
+        for (int64_t i = 0; i < n; i++) {
+            const double mean = fma(0.75, p.residual[n + i], 0.25 * p.residual[i]);
+            if (isfinite(mean)) v[count++] = mean;
+        }
+        const double middle = median_of(v, count);
+        for (int64_t i = 0; i < count; i++) v[i] = fabs(v[i] - middle);
+        const double want = 1.4826022185056 * median_of(v, count);
+        clean_run_make(&run, &p, &spec);
+        assert_int_equal(msi_cleaner_noise(run.c, run.residual, &sigma), 0);
+        assert_true(fabs(sigma - want) < 1e-14);
+        assert_true(msi_cleaner_sigmas(run.c, 4.5) == 4.5);
+        free(v);
+        clean_run_free(&run);
+    }
+    for (int64_t i = 0; i < 2 * n; i++) p.residual[i] = NAN;
+    clean_run run;
+    double sigma;
+    const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
+    clean_run_make(&run, &p, &spec);
+    assert_int_equal(msi_cleaner_noise(run.c, run.residual, &sigma), MSI_EINPUT);
+    clean_run_free(&run);
+    clean_problem_free(&p);
+}
+
+/* Tables of the chi-square distribution: 0.0027 (3 sigma) is exceeded at 11.829 by 2 degrees, at 16.251 by 4; 6.334e-5
+ * (4 sigma) at 19.334 by 2. */
+static void test_sigmas(void **state)
+{
+    (void)state;
+    static const struct {
+        int n_pol, n_channel, squared;
+        double sigma, square;
+    } table[] = {{2, 1, 0, 3, 11.829}, {2, 3, 0, 4, 19.334}, {4, 1, 0, 3, 16.251}, {2, 2, 1, 3, 16.251}};
+    for (int i = 0; i < 4; i++) {
+        msi_cleaner *c;
+        const msi_cleaner_spec spec = {.nx = 16,
+                                       .ny = 16,
+                                       .n_channel = table[i].n_channel,
+                                       .n_pol = table[i].n_pol,
+                                       .squared_join = table[i].squared,
+                                       .backend = clean_backend};
+        assert_int_equal(msi_cleaner_create(&c, &spec), 0);
+        assert_true(fabs(pow(msi_cleaner_sigmas(c, table[i].sigma), 2) - table[i].square) < 0.002);
+        assert_true(msi_cleaner_sigmas(c, 50) > 50 && msi_cleaner_sigmas(c, 50) < 52);
+        msi_cleaner_free(c);
+    }
+}
+
+/* The mean square of a box around a pixel, clipped at the edges. */
+static double box_rms(const clean_problem *p, int64_t x, int64_t y, int64_t half, double *least)
+{
+    double sum = 0;
+    int64_t n = 0;
+    *least = INFINITY;
+    for (int64_t v = y - half; v <= y + half; v++)
+        for (int64_t u = x - half; u <= x + half; u++) {
+            if (u < 0 || u >= p->nx || v < 0 || v >= p->ny || !isfinite(p->residual[v * p->nx + u])) continue;
+            sum += pow(p->residual[v * p->nx + u], 2);
+            *least = fmin(*least, p->residual[v * p->nx + u]);
+            n++;
+        }
+    return sqrt(sum / (double)n);
+}
+
+/* Local noise by its definition, of boxes; a pixel three times as bright in noise five times as strong is no peak. */
+static void test_local_rms(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 60, .ny = 56, .n_channel = 1, .n_pol = 1};
+    uint64_t seed = 8;
+    clean_problem_make(&p, 100, 30);
+    for (int64_t i = 0; i < 60 * 56; i++) p.residual[i] = clean_random(&seed) * (i % 60 < 30 ? 1 : 5);
+    p.residual[28 * 60 + 10] = 4;
+    p.residual[28 * 60 + 45] = 12;
+    p.residual[100] = NAN;
+    for (int with_min = 0; with_min < 2; with_min++) {
+        clean_run run;
+        const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        const msi_clean_local_rms how = {.window_pixel = 13, .box = 1, .with_min = with_min};
+        double least, want = INFINITY, low;
+        clean_run_make(&run, &p, &spec);
+        assert_int_equal(msi_cleaner_local_rms(run.c, run.residual, &how, &least), 0);
+        for (int64_t i = 0; i < 60 * 56; i++) {
+            double rms = box_rms(&p, i % 60, i / 60, 6, &low);
+            if (with_min) rms = fmax(rms, 0.3 * fabs(low));
+            if (isfinite(p.residual[i])) want = fmin(want, rms);
+        }
+        assert_true(fabs(least - want) < 1e-12);
+        msi_clean_report r = clean(&run, (msi_clean_limits){.n_iteration = 0});
+        assert_int_equal(r.peak_x, 45);
+        r = clean(&run, (msi_clean_limits){.n_iteration = 0, .local_rms = 1});
+        assert_int_equal(r.peak_x, 10);
+        double rms = box_rms(&p, 10, 28, 6, &low);
+        if (with_min) rms = fmax(rms, 0.3 * fabs(low));
+        assert_true(fabs(r.peak_before - 4 * want / rms) < 1e-12);
+        /* A component is what the residual is, not what it counts. */
+        r = clean(&run, (msi_clean_limits){.n_iteration = 1, .local_rms = 1});
+        assert_true(fabs(r.flux - 0.4) < 1e-12);
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
+/* The window that is no box measures even noise as it is, in the middle and at edges. */
+static void test_gaussian_window(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 60, .ny = 56, .n_channel = 1, .n_pol = 1};
+    clean_run run;
+    double least;
+    clean_problem_make(&p, 100, 31);
+    for (int64_t i = 0; i < 60 * 56; i++) p.residual[i] = i % 2 ? 0.5 : -0.5;
+    const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    clean_run_make(&run, &p, &spec);
+    const msi_clean_local_rms how = {.window_pixel = 20};
+    assert_int_equal(msi_cleaner_local_rms(run.c, run.residual, &how, &least), 0);
+    assert_true(fabs(least - 0.5) < 1e-12);
+    clean_run_free(&run);
+    clean_problem_free(&p);
+}
+
+static void refused(msi_cleaner_spec spec, const char *member)
+{
+    msi_cleaner *c;
+    int64_t host, device;
+    assert_int_equal(msi_cleaner_create(&c, &spec), MSI_EARGUMENT);
+    assert_null(c);
+    assert_string_equal(msi_error_about_get(), member);
+    assert_int_equal(msi_cleaner_foresee(&spec, &host, &device), MSI_EARGUMENT);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const double frequencies[] = {1e9, 1e9}, scales[] = {0, 5, 4}, none[] = {0, 0};
+    const msi_cleaner_spec ok = {.nx = 32, .ny = 32, .backend = clean_backend};
+#define REFUSED(about, ...)                                                                                            \
+    do {                                                                                                               \
+        msi_cleaner_spec s = ok;                                                                                       \
+        __VA_ARGS__;                                                                                                   \
+        refused(s, about);                                                                                             \
+    } while (0)
+    REFUSED("nx", s.nx = 0);
+    REFUSED("ny", s.ny = 65536);
+    REFUSED("n_channel", s.n_channel = 65);
+    REFUSED("n_channel", (s.n_channel = 20, s.n_pol = 4));
+    REFUSED("n_pol", s.n_pol = 5);
+    REFUSED("method", s.method = "clark");
+    REFUSED("gain", s.gain = -1);
+    REFUSED("gain", s.gain = NAN);
+    REFUSED("border", s.border = 0.5);
+    REFUSED("weight", (s.n_channel = 2, s.weight = none));
+    REFUSED("n_term", (s.n_channel = 2, s.fit = MSI_CLEAN_FIT_POLYNOMIAL, s.n_term = 2, s.freq_hz = frequencies));
+    REFUSED("freq_hz", (s.fit = MSI_CLEAN_FIT_LOG, s.n_term = 1));
+    REFUSED("spectrum", s.fit = MSI_CLEAN_FIT_FORCED);
+    REFUSED("scale", s.method = "multiscale");
+    REFUSED("scale", (s.method = "multiscale", s.beam_pixel = 2, s.scale = scales, s.n_scale = 3));
+    REFUSED("scale", (s.method = "multiscale", s.beam_pixel = 2, s.scale = scales + 1, s.n_scale = 1));
+#undef REFUSED
+}
+
+/* A cleaner takes no more than was foreseen, and gives all of it back. */
+static void test_memory(void **state)
+{
+    (void)state;
+    int n;
+    const msi_clean_method *row = msi_clean_methods(&n);
+    clean_problem p = {.nx = 96, .ny = 80, .n_channel = 2, .n_pol = 2};
+    p.weight[0] = p.weight[1] = 1;
+    clean_problem_make(&p, 100, 32);
+    clean_problem_points(&p, 4, 33);
+    for (int i = 0; i < n; i++) {
+        if (row[i].backend != clean_backend) continue;
+        const int64_t before = msi_memory_in_use();
+        int64_t host, device;
+        clean_run run;
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
+        spec.method = row[i].name;
+        spec.beam_pixel = 2;
+        assert_int_equal(msi_cleaner_foresee(&spec, &host, &device), 0);
+        clean_run_make(&run, &p, &spec);
+        clean(&run, (msi_clean_limits){.n_iteration = 300});
+        const int64_t planes = clean_backend == MSI_BACKEND_CPU ? 2 * 4 * run.n_value : 0;
+        /* Beside it some tables, in 64 KB. */
+        assert_true(msi_memory_in_use() - before - planes <= host + 65536);
+        assert_true((device > 0) == (clean_backend == MSI_BACKEND_CUDA));
+        clean_run_free(&run);
+        assert_int_equal(msi_memory_in_use(), before);
+    }
+    clean_problem_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_points),         cmocka_unit_test(test_gaussian),
+        cmocka_unit_test(test_stops),          cmocka_unit_test(test_opposite_polarisations),
+        cmocka_unit_test(test_noise),          cmocka_unit_test(test_power_law),
+        cmocka_unit_test(test_sigmas),         cmocka_unit_test(test_divergence),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_short_lists),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_local_rms),
+        cmocka_unit_test(test_gaussian_window)};
+    if (!clean_begin(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
