@@ -22,11 +22,7 @@
 #include "core/progress.h"
 #include "io/ms/ms_crew_process.h"
 #include "io/ms/ms_description.h"
-#include "io/ms/ms_paths.h"
-
-/* What libraries and buffers of blocks take beside what grows with the sets; and what grows, some 100 bytes a row of at
- * least 24 bytes, with room to spare. */
-static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
+#include "io/ms/ms_limit.h"
 
 /* A slot holds a block of about 2 MB, or a row of more: at 13 bytes a value, one of 80 million values. */
 static const int64_t LARGEST_SLOT = (int64_t)1 << 30, LEAST_SLOT = (int64_t)4 << 20;
@@ -58,18 +54,6 @@ struct msi_ms_crew {
 };
 
 /* ---- Start ---- */
-
-static void limit_process(msi_crew_process *p)
-{
-    const int64_t bytes = msi_ms_paths_bytes(p->paths, p->n_path), allowed = msi_memory_limit();
-    const int64_t by_size =
-        bytes < (INT64_MAX - LEAST_BYTES) / TIMES_SIZE ? LEAST_BYTES + TIMES_SIZE * bytes : INT64_MAX;
-    const int64_t by_user = allowed > LEAST_BYTES ? allowed : LEAST_BYTES;
-    const int64_t most = by_size < by_user ? by_size : by_user;
-    msi_memory_limit_set(most < INT64_MAX / 2 ? msi_memory_in_use() + most : most);
-    p->is_limit_by_size = msi_child_limit_memory(most) && by_size <= by_user;
-    msi_child_watch();
-}
 
 /* Maps the slots, of which only what blocks touch becomes memory: of a size for any row, or for what can be had. */
 static int map_slots(msi_ms_crew *crew)
@@ -105,7 +89,8 @@ static int start_worker(msi_ms_crew *crew, int k)
                               .slots = crew->worker[k].slots,
                               .slot_bytes = crew->slot_bytes,
                               .is_first = k == 0};
-        limit_process(&p);
+        p.is_limit_by_size = msi_ms_limit_memory(p.paths, p.n_path);
+        msi_child_watch();
         msi_crew_process_run(&p);
     }
     return MSI_OK;
@@ -157,6 +142,11 @@ static int take_end(const msi_ms_crew *crew, worker *w)
                                              "memory?",
                                              crew->paths[0]),
                                "n_reader");
+    if (signal_number == SIGXCPU) {
+        /* The user's limit of CPU time holds for each process. */
+        msi_interrupt_raise(SIGXCPU);
+        return msi_interrupt_check();
+    }
     if (signal_number == SIGPROF) return claim(crew, "came to no end of one step in the time that a whole set takes");
     if (signal_number == 0) return claim(crew, "has ended");
     snprintf(what, sizeof what, "was ended by signal %d (%s)", signal_number, strsignal(signal_number));

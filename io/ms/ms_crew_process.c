@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "io/ms/ms_description.h"
+#include "io/ms/ms_limit.h"
 
 /* ---- Both sides ---- */
 
@@ -62,30 +62,11 @@ static void recv_request(const msi_crew_process *p, msi_crew_request *q)
     if (msi_child_receive(p->parent, q, sizeof *q) != 0) _exit(0);
 }
 
-/* Asks whether ordinary requests for memory are still met. */
-static int has_memory(void)
-{
-    enum { BYTES = 1 << 20 };
-    void *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p != MAP_FAILED) munmap(p, BYTES);
-    return p != MAP_FAILED;
-}
-
-/*
- * A failure for want of memory where the sets' size sets the limit, and memory is there, is one of the sets: a damaged
- * number asks for more than can be.
- */
 static void send_failure(const msi_crew_process *p, int64_t number, int status)
 {
-    msi_crew_reply answer = {.kind = MSI_CREW_FAILED, .number = number, .status = status};
-    if (status == MSI_ENOMEM && p->is_limit_by_size && has_memory()) {
-        answer.status = MSI_EINPUT;
-        snprintf(answer.message, sizeof answer.message,
-                 "%s: truncated or corrupt: reading it asks for more memory than a set of its size can need",
-                 p->paths[0]);
-    } else {
-        snprintf(answer.message, sizeof answer.message, "%s", msi_error_get());
-    }
+    const int explained = msi_ms_limit_explain(status, p->is_limit_by_size, p->paths[0]);
+    msi_crew_reply answer = {.kind = MSI_CREW_FAILED, .number = number, .status = explained};
+    snprintf(answer.message, sizeof answer.message, "%s", msi_error_get());
     send_reply(p, &answer);
 }
 

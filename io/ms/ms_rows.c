@@ -317,6 +317,19 @@ static int wanted_setups(const msi_ms_set *set, const msi_ms_selection *selectio
     return status;
 }
 
+/* Gives a set without selected rows the times of the interval, or fails where a set must have rows. */
+static int take_empty(msi_ms_set *set, const msi_ms_selection *selection, const row_filter *filter, index_block *block)
+{
+    char text[128];
+    if (selection->may_be_empty && selection->interval_end > 0) {
+        set->start_mjd_s = filter->first_s;
+        set->end_mjd_s = filter->last_s;
+        return MSI_OK;
+    }
+    fields_with_rows(set, block, text, sizeof text);
+    return msi_error_set(MSI_EINPUT, "%s: no row is selected (fields with rows: %s)", set->path, text);
+}
+
 int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
 {
     static const int field_0 = 0;
@@ -324,7 +337,6 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
     row_filter filter = {.first_s = -INFINITY, .last_s = INFINITY};
     int64_t *rows = NULL, n_row = 0, n_range = 0;
     ccc_chan_range *ranges = NULL;
-    char text[128];
     int status;
     if ((status = msi_alloc(&block, 1, sizeof *block, "index columns")) != MSI_OK) goto out;
     if ((status = msi_alloc(&filter.setup, set->n_setup, 1, "data descriptions")) != MSI_OK) goto out;
@@ -350,14 +362,8 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
         if (status != MSI_OK) goto out;
         count_rows(set, 1);
     }
-    if (set->n_row == 0 && selection->may_be_empty && selection->interval_end > 0) {
-        set->start_mjd_s = filter.first_s;
-        set->end_mjd_s = filter.last_s;
-        goto out;
-    }
     if (set->n_row == 0) {
-        fields_with_rows(set, block, text, sizeof text);
-        status = msi_error_set(MSI_EINPUT, "%s: no row is selected (fields with rows: %s)", set->path, text);
+        status = take_empty(set, selection, &filter, block);
         goto out;
     }
     if ((status = check_fields(set)) != MSI_OK) goto out;

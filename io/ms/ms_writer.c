@@ -31,7 +31,7 @@ struct msi_ms_writer {
     msi_writer_shared *shared;
     int64_t n_shared;
     msi_child child;
-    int is_prepared, is_busy[MSI_MS_WRITER_SLOTS], slot;
+    int is_ready, is_prepared, is_busy[MSI_MS_WRITER_SLOTS], slot;
     int failed; /* what it failed with: nothing more can be done */
     char message[2048];
 };
@@ -56,9 +56,14 @@ static void undo(msi_ms_writer *w)
 static int take_failure(msi_ms_writer *w)
 {
     char message[1024];
-    msi_child_end_text(&w->child, w->paths[0], MSI_WRITER_WHAT, message, sizeof message);
+    const int by_signal = msi_child_end_text(&w->child, w->paths[0], MSI_WRITER_WHAT, message, sizeof message);
     undo(w);
     if (w->shared->status != MSI_OK) return fail(w, w->shared->status, w->shared->message);
+    if (!w->is_ready && by_signal && by_signal != SIGKILL) { /* it has only read so far */
+        snprintf(message, sizeof message, "%.300s: truncated or corrupt: %s was ended by signal %d (%s)", w->paths[0],
+                 MSI_WRITER_WHAT, by_signal, strsignal(by_signal));
+        return fail(w, MSI_EINPUT, message);
+    }
     return fail(w, MSI_EOUTPUT, message);
 }
 
@@ -143,7 +148,9 @@ static int fork_child(msi_ms_writer *w)
     int is_child;
     MSI_TRY(msi_child_fork(&w->child, "to write with", &is_child));
     if (is_child) msi_writer_child_run(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
-    return recv_reply(w, MSI_WRITER_READY);
+    MSI_TRY(recv_reply(w, MSI_WRITER_READY));
+    w->is_ready = 1;
+    return MSI_OK;
 }
 
 static void log_ways(const msi_ms_writer *w)

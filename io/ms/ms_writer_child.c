@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_fill.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_set.h"
 #include "io/ms/ms_writer_shared.h"
 
@@ -215,7 +216,8 @@ _Noreturn void msi_writer_child_run(msi_writer_shared *shared, const msi_child *
                                     const msi_ms_write_spec *spec)
 {
     holder h = {.shared = shared, .parent = parent, .paths = paths, .spec = spec};
-    int status = open_all(&h);
+    const int is_limit_by_size = msi_ms_limit_memory(paths, shared->n_set);
+    int status = msi_ms_limit_explain(open_all(&h), is_limit_by_size, paths[0]);
     if (status == MSI_OK) status = serve(&h);
     if (status != MSI_OK) stop(&h, status);
     msi_writer_send(h.parent, MSI_WRITER_FINISHED, 0);

@@ -12,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/interrupt.h"
 #include "core/status.h"
+#include "io/ms/ms_child.h"
 #include "io/ms/ms_crew.h"
 #include "tests/support/ms_fixture.h"
 
@@ -321,6 +323,9 @@ static void test_ends(void **state)
     assert_non_null(strstr(msi_error_get(), "set.ms: truncated or corrupt: "));
     assert_int_equal(end_by(SIGPROF), MSI_EINPUT);
     assert_non_null(strstr(msi_error_get(), "no end of one step"));
+    assert_int_equal(end_by(SIGXCPU), MSI_EINTERRUPTED);
+    assert_int_equal(msi_interrupt_signal(), SIGXCPU);
+    msi_interrupt_raise(0);
 
     msi_ms_crew *crew = start(&s, 2);
     msi_ms_reader *r = open_by(crew, &s);
@@ -332,6 +337,74 @@ static void test_ends(void **state)
     assert_int_equal(msi_ms_crew_open(crew, &opening, &r), MSI_EINTERRUPTED);
     msi_interrupt_raise(0);
     msi_ms_crew_free(crew);
+    nobody_is_left();
+}
+
+/* A child whose limits are set in `limit`, and which then does `work`; the signal that ends it, or 0. */
+static int end_of(void (*limit)(void), void (*work)(void))
+{
+    msi_child child;
+    int is_child;
+    assert_int_equal(msi_child_fork(&child, "to test with", &is_child), MSI_OK);
+    if (is_child) {
+        limit();
+        work();
+        _exit(0);
+    }
+    const int signal_number = msi_child_wait(&child);
+    msi_child_close(&child);
+    return signal_number;
+}
+
+static void watch(void)
+{
+    msi_child_watch();
+    msi_child_progress(0);
+}
+
+static void no_limit(void)
+{
+    msi_child_progress(0); /* of no effect where nobody watches */
+}
+
+static void work_on(void)
+{
+    for (volatile int64_t i = 0;; i++) continue;
+}
+
+static void work_for_two_seconds(void)
+{
+    while (clock() < 2 * CLOCKS_PER_SEC) continue;
+}
+
+static void work_in_steps(void)
+{
+    for (int step = 1; step <= 4; step++) {
+        msi_child_progress(0);
+        while (clock() < step * CLOCKS_PER_SEC / 2) continue;
+    }
+}
+
+static void little_memory(void)
+{
+    if (!msi_child_limit_memory(64 << 20)) _exit(77);
+}
+
+/* A signal says that what should be refused was given, or the other way round. */
+static void take_memory(void)
+{
+    void *volatile little = malloc(32 << 20), *volatile much = malloc(512 << 20);
+    if (!little || much) abort();
+}
+
+/* Limits end a process that does not progress, by its CPU time, and refuse it memory. */
+static void test_limits(void **state)
+{
+    (void)state;
+    assert_int_equal(end_of(watch, work_on), SIGPROF);
+    assert_int_equal(end_of(watch, work_in_steps), 0);
+    assert_int_equal(end_of(no_limit, work_for_two_seconds), 0);
+    assert_int_equal(end_of(little_memory, take_memory), 0);
     nobody_is_left();
 }
 
@@ -359,7 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same),    cmocka_unit_test(test_damaged), cmocka_unit_test(test_again),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_empty),   cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_wide),    cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, make_set, temp_folder_teardown);
 }

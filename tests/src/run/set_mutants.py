@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""set_mutants.py MSIMAGE MSIMAGE_MAKEMS COUNT [SEED] [FIRST]: damaged Measurement Sets, made at random from whole small
+"""set_mutants.py MSIMAGE MSIMAGE_MAKEMS SERVER COUNT [SEED] [FIRST]: damaged Measurement Sets, made at random from whole small
 ones, and those of set_mutants_fallen.txt, which once brought the program down. Each is imaged or planned: the program
 ends with a documented code and at most one line, not by a signal; soon, by its CPU time; in bounded memory; and leaves no
-file but its image. Without SEED one is drawn, and printed: mutant N of a seed is always the same.
+file but its image. The last line counts too how often a process that reads was ended, which no run may be. Without SEED one is drawn, and printed: mutant N of a seed is always the same.
 
-SEED 0 takes mutants of the list alone; COUNT then is of no meaning."""
+SEED 0 takes mutants of the list alone; COUNT then is of no meaning. Most are run by SERVER, msimage_server, which spares
+the start of the program; one in ten by the program itself."""
 import collections
 import concurrent.futures
 import json
 import os
 import random
+import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,15 +43,16 @@ SETS = {
     "standard": ["-storage", "standard", "-spw", "1GHz", "40MHz", 4, "-field", "61deg", "44deg", "-pol", "XX,YY"],
     "spws": ["-storage", "tiledshape", "-spw", "1GHz", "40MHz", 3, "-spw", "1.4GHz", "-20MHz", 5, "-spw-order", "row"],
 }
-IMAGE = ["-quiet", "-backend", "cpu", "-j", 1, "-abs-mem", 1, "-size", 32, 32, "-scale", "20asec", "-accuracy", 1e-3, "-name",
-         "o"]
+ALWAYS = ["-quiet", "-backend", "cpu", "-j", 1, "-abs-mem", 1, "-accuracy", 1e-3]
+IMAGE = [*ALWAYS, "-size", 32, 32, "-scale", "20asec", "-name", "o"]
 WAYS = {
-    "plan": ["-dry-run"],
-    "image": [],
-    "readers": ["-readers", 2, "-field", "all", "-shift", "60deg", "44deg"],
-    "select": ["-select-antenna", "!c", "-select-spw", "0:0~2"],
-    "taql": ["-taql", "ANTENNA1 != 3", "-select-uvrange", ">1m"],
-    "intervals": ["-intervals-out", 2],
+    "plan": [*IMAGE, "-dry-run"],
+    "image": IMAGE,
+    "readers": [*IMAGE, "-readers", 2, "-field", "all", "-shift", "60deg", "44deg"],
+    "select": [*IMAGE, "-select-antenna", "!c", "-select-spw", "0:0~2"],
+    "taql": [*IMAGE, "-taql", "ANTENNA1 != 3", "-select-uvrange", ">1m"],
+    "intervals": [*IMAGE, "-intervals-out", 2],
+    "predict": [*ALWAYS, "-predict", "-dry-run", "-force", "-name", "../model/m"],
 }
 
 # Numbers that lie on a border of something.
@@ -136,65 +141,96 @@ def restore(before):
             f.write(data)
 
 
+class Server:
+    """A process of msimage_server, started anew where one hung."""
+
+    def __init__(self, program, folder, environment):
+        self.words, self.options, self.process = [program], {"cwd": folder, "env": environment}, None
+
+    def run(self, log, words):
+        """Exit code, seconds of CPU time, MB; None where there is no end."""
+        if not self.process:
+            self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+                                            text=True, **self.options)
+        self.process.stdin.write("\t".join((log, *words)) + "\n")
+        self.process.stdin.flush()
+        if not select.select([self.process.stdout], [], [], GUARD_S)[0]:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+            return None
+        code, cpu_s, kb = self.process.stdout.readline().split()
+        return int(code), float(cpu_s), float(kb) / 1000
+
+    def end(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait()
+
+
+def run_program(program, folder, environment, log, words):
+    """As Server.run, of a program."""
+    with open(log, "w", encoding="ascii") as f:
+        process = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL, stderr=f, cwd=folder, env=environment,
+                                   start_new_session=True)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(os.wait4, process.pid, 0)
+        try:
+            _, status, usage = ended.result(GUARD_S)
+        except concurrent.futures.TimeoutError:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000
+
+
 class Worker:
     """A copy of the sets to spoil, and folders to watch."""
 
-    def __init__(self, msimage, source, folder):
-        self.msimage, self.folder = msimage, folder
+    def __init__(self, programs, source, folder):
+        self.msimage, self.folder = programs[0], folder
         self.sets, self.out, self.temp = [os.path.join(folder, n) for n in ("sets", "out", "temp")]
         shutil.copytree(source, self.sets)
-        os.mkdir(self.out)
-        os.mkdir(self.temp)
+        for made in (self.out, self.temp, os.path.join(folder, "model")):
+            os.mkdir(made)
         # With OMP_WAIT_POLICY set the program does not start itself again.
         self.environment = {**os.environ, "TMPDIR": self.temp, "OMP_WAIT_POLICY": "passive"}
+        self.server, self.n_tried = Server(programs[2], self.out, self.environment), 0
+        run(self.msimage, *IMAGE[:-1], os.path.join(folder, "model", "m"), os.path.join(source, "column"))
+        os.rename(os.path.join(folder, "model", "m-dirty.fits"), os.path.join(folder, "model", "m-model.fits"))
 
-    def complaint(self, code, usage, text):
-        lines = text.splitlines()
+    def complaint(self, code, cpu_s, mb, text):
+        errors = [line for line in text.splitlines() if not line.startswith("msimage: warning: ")]
         if code not in CODES:
             return "exits %d" % code
-        if (code == 0 and any("error" in line for line in lines)) or \
-           (code != 0 and (len(lines) != 1 or not lines[0].startswith("msimage: error: "))):
-            return "not one line"
-        if usage.ru_utime + usage.ru_stime > MOST_CPU_S:
-            return "%.0f s of CPU time" % (usage.ru_utime + usage.ru_stime)
-        if usage.ru_maxrss > 1000 * MOST_MB:
-            return "%.0f MB" % (usage.ru_maxrss / 1000)
+        if len(errors) != (code != 0) or not all(line.startswith("msimage: error: ") for line in errors):
+            return "not one line of error"
+        if cpu_s > MOST_CPU_S:
+            return "%.0f s of CPU time" % cpu_s
+        if mb > MOST_MB:
+            return "%.0f MB" % mb
         left = [n for n in os.listdir(self.out) if code != 0 or not n.startswith("o-")] + os.listdir(self.temp)
         return "leaves %s" % left if left else ""
 
     def try_mutant(self, mutant):
         """Returns the exit code and what is wrong, with the text; "" where all is well."""
         name, way, patches = mutant
-        path = os.path.join(self.sets, name)
-        before = apply(path, patches)
-        log = os.path.join(self.folder, "log")
-        with open(log, "w", encoding="ascii") as f:
-            process = subprocess.Popen([self.msimage, *map(str, (*IMAGE, *WAYS[way], path))], stdout=subprocess.DEVNULL,
-                                       stderr=f, cwd=self.out, env=self.environment)
+        path, log = os.path.join(self.sets, name), os.path.join(self.folder, "log")
+        before, words = apply(path, patches), [str(w) for w in (*WAYS[way], path)]
+        self.n_tried += 1
         try:
-            code, usage = self.wait(process)
+            by_itself = self.n_tried % 10 == 0
+            done = run_program(self.msimage, self.out, self.environment, log, words) if by_itself else \
+                self.server.run(log, words)
         finally:
             restore(before)
         with open(log, encoding="utf-8", errors="replace") as f:
             text = f.read()
-        wrong = self.complaint(code, usage, text) if usage else "does not end"
+        code, wrong = (done[0], self.complaint(*done, text)) if done else (None, "does not end")
         for folder in (self.out, self.temp):
             for left in os.listdir(folder):
                 os.remove(os.path.join(folder, left))
         return code, wrong, text
-
-    @staticmethod
-    def wait(process):
-        """The exit code, and the resources that the program and its processes took; none where it does not end."""
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            ended = pool.submit(os.wait4, process.pid, 0)
-            try:
-                _, status, usage = ended.result(GUARD_S)
-            except concurrent.futures.TimeoutError:
-                process.kill()
-                _, status, usage = *ended.result()[:2], None
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return process.returncode, usage
 
 
 def make_sets(makems, folder):
@@ -219,15 +255,15 @@ def try_share(work, share):
 
 
 def main():
-    msimage, makems = map(os.path.abspath, sys.argv[1:3])
-    count = int(sys.argv[3])
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1, 1 << 31)
-    first = int(sys.argv[5]) if len(sys.argv) > 5 else 0
+    programs = [os.path.abspath(p) for p in sys.argv[1:4]]
+    count = int(sys.argv[4])
+    seed = int(sys.argv[5]) if len(sys.argv) > 5 else random.SystemRandom().randrange(1, 1 << 31)
+    first = int(sys.argv[6]) if len(sys.argv) > 6 else 0
     n_worker = min(2, len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory() as folder:
-        source = make_sets(makems, folder)
+        source = make_sets(programs[1], folder)
         files = {name: files_of(os.path.join(source, name)) for name in SETS}
-        works = [Worker(msimage, source, os.path.join(folder, "worker%d" % i)) for i in range(n_worker)]
+        works = [Worker(programs, source, os.path.join(folder, "worker%d" % i)) for i in range(n_worker)]
         tries = fallen()
         if seed:
             tries += [("seed %d, mutant %d" % (seed, n), draw_mutant(seed, n, source, files))
@@ -237,17 +273,25 @@ def main():
                 for way in WAYS:
                     code, wrong, text = work.try_mutant([name, way, []])
                     if code or wrong:
-                        sys.exit("the whole set %s, %s: exits %d, %s: %s" % (name, way, code, wrong, text))
-        codes, n_wrong = collections.Counter(), 0
+                        sys.exit("the whole set %s, %s: exits %s, %s: %s" % (name, way, code, wrong, text))
+        codes, ends, n_wrong = collections.Counter(), collections.Counter(), 0
         print("seed %d, mutants %d to %d, beside %d of the list" % (seed, first, first + count - 1, len(fallen())), flush=True)
         with concurrent.futures.ThreadPoolExecutor(n_worker) as pool:
             for done in pool.map(try_share, works, [tries[i::n_worker] for i in range(n_worker)]):
                 for title, mutant, code, wrong, text in done:
-                    codes[code] += 1
+                    codes[str(code)] += 1
+                    end = re.search(r"ended by signal \d+|no end of one step|more memory than", text)
+                    if end:
+                        ends[end[0]] += 1
+                    if end and os.environ.get("MUTANTS_SHOW"):
+                        print("%s: %s\n%s" % (title, end[0], json.dumps(mutant)), flush=True)
                     n_wrong += bool(wrong)
                     if wrong:
                         print("%s: %s: %s\n%s" % (title, wrong, text[:400].strip(), json.dumps(mutant)), flush=True)
-        print("%d tried, %d failures; exit codes %s" % (len(tries), n_wrong, dict(sorted(codes.items()))))
+        for work in works:
+            work.server.end()
+        print("%d tried, %d failures; exit codes %s; processes that read: %s" %
+              (len(tries), n_wrong, dict(sorted(codes.items())), dict(sorted(ends.items()))))
     sys.exit(1 if n_wrong else 0)
 
 
