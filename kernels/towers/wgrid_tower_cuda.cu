@@ -5,9 +5,9 @@
  * Samples are located and sorted as for whole planes, but by tower first and then by the subgrid that they belong to;
  * what runs of one key mark, counted through, tells which planes of which subgrids hold anything, and those alone get
  * room. Subgrids go through the device as many at a time as there are small planes: the kernels of the default gridder
- * add samples to them, cuFFT transforms them, one kernel screens a subgrid's planes and adds them up (a thread
- * for the four pixels that share a screen, which is cheaper to compute than to read), the sum goes back and is added to
- * the tower's one whole plane with vector reductions. One whole transform and one screen to a tower remain.
+ * add samples to them, those of subgrid_cuda.h transform them, screen and add up a subgrid's planes and
+ * add the sum, transformed back, to the tower's one whole plane with vector reductions. One whole transform and one
+ * screen to a tower remain.
  */
 #include "kernels/towers/wgrid_tower_cuda.h"
 
@@ -19,6 +19,7 @@
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
+#include "kernels/transform/image_fft_cuda.h"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda.h"
 #include "kernels/wgrid/wgrid_imager_cuda.cuh"
@@ -32,8 +33,14 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     tower_imager(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int64_t n_small_, bool keeps_parts,
                  bool stays)
         : base(plan_, order_of_towers(*plan_, *towers_), keeps_parts, stays), towers(*towers_),
-          stacks(samples, towers_, n_small_)
+          stacks(samples, towers_, n_small_), has_models(stays)
     {
+    }
+    tower_imager(const tower_imager &) = delete;
+    tower_imager &operator=(const tower_imager &) = delete;
+    ~tower_imager()
+    {
+        msi_image_fft_free(fft);
     }
 
     static int64_t counter_bytes(const msi_wgrid_plan &plan, const msi_tower_plan &towers)
@@ -48,15 +55,26 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     const msi_tower_plan &towers;
     tower_stacks<T> stacks;
     buffer d_whole;
+    msi_image_fft *fft = nullptr;
+    bool has_models;
     int towers_at_once = 1; /* that samples are put in order for */
 
     int make_room() override
     {
         MSI_TRY(d_whole.fit(base::plane_cells() * (int64_t)sizeof(cplx<T>), "a w-plane"));
         MSI_TRY(stacks.make_stacks());
+        const msi_wgrid_geometry &g = samples.g;
+        const msi_image_fft_shape shape = {base::plan->image, g.nu,          g.nv,
+                                           g.n_mid,           g.w_width > 1, base::plan->precision};
+        MSI_TRY(msi_image_fft_create(&fft, &shape, on.get()));
         samples.order = order_for_rings<T>(*base::plan, order_of_towers(*base::plan, towers));
         towers_at_once = samples.order.end_tower;
         return MSI_OK;
+    }
+
+    bool uses_fft() const override
+    {
+        return has_models;
     }
 
     /* Towers that can be counted at once are a part. */
@@ -98,10 +116,8 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     int add_whole(int tower, T *sum)
     {
         const stage_timer stage("transform", &times->transform_s);
-        MSI_TRY(base::fft.run(as<cplx<T>>(d_whole), CUFFT_FORWARD));
-        k_screen<T><<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(stacks.tower_screen(tower),
-                                                                          as<cplx<T>>(d_whole), 0, 1, sum);
-        MSI_CUDA(cudaGetLastError());
+        const double w_lambda = msi_tower_w(&samples.g, &towers, tower);
+        MSI_TRY(msi_image_fft_add(fft, as<void>(d_whole), w_lambda, sum));
         MSI_TRY(on.wait());
         return msi_interrupt_check();
     }
@@ -109,15 +125,13 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     /* Grid a batch's samples onto its small planes. */
     int grid_stacks(const stack_batch &b)
     {
-        const stack_job<T> job = stacks.job(b);
         {
             const stage_timer stage("clear", &times->transform_s);
-            MSI_TRY(on.clear(job.small, b.n_slot * stacks.plane_cells));
-            MSI_TRY(stacks.clear_rest(job.small, b.n_slot));
+            MSI_TRY(on.clear(stacks.small(), b.n_slot * msi_subgrid_plane_cells(&stacks.shape)));
             MSI_TRY(on.wait());
         }
         const stage_timer stage("grid", &times->grid_s);
-        MSI_TRY(grid_items(samples.g, samples.job(job.small), job.planes, b.crowded, b.sparse, on.get()));
+        MSI_TRY(grid_items(samples.g, samples.job(stacks.small()), stacks.planes(b), b.crowded, b.sparse, on.get()));
         return on.wait();
     }
 
@@ -125,14 +139,8 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     int add_stacks(const stack_batch &b)
     {
         const stage_timer stage("transform", &times->transform_s);
-        const stack_job<T> job = stacks.job(b);
-        MSI_TRY(stacks.transform_small(job.small, b.n_slot, CUFFT_FORWARD));
-        k_sum_planes<T><<<stacks.quad_blocks(b), 256, stacks.list_bytes(), on.get()>>>(job);
-        MSI_CUDA(cudaGetLastError());
-        MSI_TRY(stacks.clear_rest(job.sum, b.n_stack));
-        MSI_TRY(stacks.transform_small(job.sum, b.n_stack, CUFFT_INVERSE));
-        k_add_subgrids<T><<<stacks.cell_blocks(b), 256, 0, on.get()>>>(samples.g, job, as<cplx<T>>(d_whole));
-        MSI_CUDA(cudaGetLastError());
+        const msi_subgrid_job job = stacks.job(b, as<cplx<T>>(d_whole));
+        MSI_TRY(msi_subgrid_add(&job, on.get()));
         MSI_TRY(on.wait());
         return msi_interrupt_check();
     }
@@ -163,15 +171,15 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
 
     int degrid_stacks(const stack_batch &b, cplx<T> *value)
     {
-        const stack_job<T> job = stacks.job(b);
         MSI_TRY(stacks.cut_stacks(b, as<cplx<T>>(d_whole)));
         const stage_timer stage("degrid", &times->grid_s);
-        msi_wgrid_degrid_call call = samples.degrid_call(job.small, value, false);
+        const small_planes planes = stacks.planes(b);
+        msi_wgrid_degrid_call call = samples.degrid_call(stacks.small(), value, false);
         call.crowded = b.crowded.first;
         call.n_crowded = b.crowded.n;
         call.sparse = b.sparse.first;
         call.n_sparse = b.sparse.n;
-        MSI_TRY(msi_wgrid_tower_cuda_degrid(&call, &job.planes));
+        MSI_TRY(msi_wgrid_tower_cuda_degrid(&call, &planes));
         MSI_TRY(on.wait());
         return msi_interrupt_check();
     }
@@ -180,13 +188,14 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
 /* Small planes are held up to this: with less at a time the kernels that grid have too little to do. */
 constexpr int64_t SMALL_BYTES = (int64_t)4 << 30;
 
-/* Powers of two are transformed a third faster; the others are for grids that are small themselves. */
-constexpr int32_t SIZES[] = {64, 96, 128, 160, 192, 256, 512};
+/* Sizes to choose from, which have kernels: columns of 320 leave fewer warps room than those of 256, for little. */
+constexpr int32_t SIZES[] = {64, 96, 128, 160, 192, 256, 384, 512};
 
 } // namespace
 
 /* Rates of one H200, rounded. */
-extern const msi_tower_cost msi_wgrid_tower_cuda_cost = {1.5e13, 1.1e-11, 0, 0, SIZES, sizeof SIZES / sizeof *SIZES};
+extern const msi_tower_cost msi_wgrid_tower_cuda_cost = {3.5e13,  3.5e-12, 3.5e-12,
+                                                         1 << 20, SIZES,   sizeof SIZES / sizeof *SIZES};
 
 int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan)
 {
@@ -204,7 +213,10 @@ int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan)
 
 int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
 {
-    int64_t plane = (int64_t)towers->size * towers->size * msi_complex_bytes(plan->precision), bytes = SMALL_BYTES;
+    const msi_subgrid_shape shape = shape_of(*plan, *towers);
+    int64_t plane =
+                (msi_subgrid_plane_cells(&shape) + msi_subgrid_row_cells(&shape)) * msi_complex_bytes(plan->precision),
+            bytes = SMALL_BYTES;
     size_t free_bytes, total_bytes;
     if (msi_gpu_memory(plan->device, &free_bytes, &total_bytes) == MSI_OK && bytes > (int64_t)free_bytes / 8)
         bytes = (int64_t)free_bytes / 8;
@@ -227,7 +239,7 @@ template <typename T>
 int64_t stack_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *r,
                     int64_t n_small)
 {
-    return tower_stacks<T>::bytes(*towers, n_small) + tower_imager<T>::counter_bytes(*plan, *towers) +
+    return tower_stacks<T>::bytes(*plan, *towers, n_small) + tower_imager<T>::counter_bytes(*plan, *towers) +
            r->n_sample *
                wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1, r->spec->residual);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Stacks of small planes on the GPU, for w-towers in both directions: which planes of which subgrids hold samples, how
- * many of them are there at once, and their transforms.
+ * many of them are there at once, and the memory that their transforms work in.
  */
 #ifndef MSI_KERNELS_WGRID_TOWER_CUDA_STACKS_CUH
 #define MSI_KERNELS_WGRID_TOWER_CUDA_STACKS_CUH
@@ -32,19 +32,24 @@ template <typename E> class host_array {
     E *at = nullptr;
 };
 
-/* Transforms of small planes that go to cuFFT together; more gain a tenth, and more of a rest is transformed for
- * nothing.
- */
-constexpr int64_t BYTES_TOGETHER = 32 << 20;
-
-inline int64_t planes_together(int64_t plane_bytes)
+/* Find the shape of a plan's subgrids. Rows of small planes begin at multiples of 32 bytes. */
+inline msi_subgrid_shape shape_of(const msi_wgrid_plan &plan, const msi_tower_plan &t)
 {
-    return plane_bytes > BYTES_TOGETHER ? 1 : BYTES_TOGETHER / plane_bytes;
-}
-
-inline int64_t round_up(int64_t n, int64_t step)
-{
-    return (n + step - 1) / step * step;
+    const msi_wgrid_geometry &g = plan.grid;
+    msi_subgrid_shape s = {};
+    s.size = t.size;
+    s.core = t.core;
+    s.margin = t.margin;
+    s.width = g.width;
+    s.filled = t.core + g.width - 1;
+    s.pitch = (s.filled + 3) / 4 * 4;
+    s.n_core_u = (int32_t)t.n_sub_u;
+    s.n_plane = t.n_plane;
+    s.nu = g.nu;
+    s.nv = g.nv;
+    s.w_step = g.w_step;
+    s.precision = plan.precision;
+    return s;
 }
 
 /* Subgrids [first_core, end_core) of a tower, those that hold samples being stacks [first_stack, ..). */
@@ -71,43 +76,37 @@ inline sample_order order_of_towers(const msi_wgrid_plan &plan, const msi_tower_
 template <typename T> class tower_stacks {
   public:
     tower_stacks(sample_batches<T> &samples_, const msi_tower_plan *towers_, int64_t n_small_)
-        : towers(*towers_), plane_cells((int64_t)towers.size * towers.size), samples(samples_), n_small(n_small_),
-          together(planes_together(plane_cells * (int64_t)sizeof(cplx<T>)))
+        : towers(*towers_), shape(shape_of(*samples_.plan, *towers_)), samples(samples_), n_small(n_small_)
     {
     }
 
     /* Device bytes of everything here but samples. */
-    static int64_t bytes(const msi_tower_plan &t, int64_t n_small)
+    static int64_t bytes(const msi_wgrid_plan &plan, const msi_tower_plan &t, int64_t n_small)
     {
-        int64_t plane = (int64_t)t.size * t.size * (int64_t)sizeof(cplx<T>), core = t.n_sub_u * t.n_sub_v;
-        int64_t n = round_up(n_small, planes_together(plane)),
-                n_sum = round_up(most_stacks(t, n_small), planes_together(plane));
-        return (n + n_sum + planes_together(plane)) * plane +
+        const msi_subgrid_shape shape = shape_of(plan, t);
+        int64_t core = t.n_sub_u * t.n_sub_v, sum_cells = (int64_t)t.size * t.size;
+        int64_t plane = msi_subgrid_plane_cells(&shape) + msi_subgrid_row_cells(&shape);
+        int64_t cells = n_small * plane + most_stacks(t, n_small) * sum_cells + msi_subgrid_screen_cells(&shape);
+        return cells * (int64_t)sizeof(cplx<T>) +
                core * (t.n_plane * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(core_start) + 4);
     }
 
     const msi_tower_plan towers;
-    const int64_t plane_cells;
+    const msi_subgrid_shape shape;
 
     int make_stacks()
     {
-        int64_t n_core = samples.order.n_core(), half = towers.size / 2 + 1;
+        int64_t n_core = samples.order.n_core(), cell = sizeof(cplx<T>), sum_cells = (int64_t)towers.size * towers.size;
         MSI_TRY(starts.make(n_core + 1, "subgrids"));
         MSI_TRY(stack_cores.make(n_core, "subgrids"));
         MSI_TRY(d_slot.fit((n_core * towers.n_plane + 1) * (int64_t)sizeof(uint32_t), "subgrids"));
         MSI_TRY(d_start.fit((n_core + 1) * (int64_t)sizeof(core_start), "subgrids"));
         MSI_TRY(d_core_of.fit(n_core * (int64_t)sizeof(uint32_t), "subgrids"));
-        int64_t n_sum = round_up(most_stacks(towers, n_small), together), cell = sizeof(cplx<T>);
-        MSI_TRY(d_small.fit(round_up(n_small, together) * plane_cells * cell, "subgrids"));
-        MSI_TRY(d_sum.fit(n_sum * plane_cells * cell, "subgrids"));
-        host_array<double> nu;
-        MSI_TRY(nu.make(half * half, "subgrids"));
-        for (int64_t i = 0; i < half * half; i++)
-            nu.at[i] = msi_tower_n(samples.plan, &towers, (int32_t)(i % half), (int32_t)(i / half));
-        MSI_TRY(d_nu.fit(half * half * (int64_t)sizeof(double), "subgrids"));
-        MSI_TRY(samples.on.upload(as<double>(d_nu), nu.at, half * half));
-        MSI_TRY(samples.on.wait());
-        return fft.make_many(towers.size, together, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, samples.on.get());
+        MSI_TRY(d_small.fit(n_small * msi_subgrid_plane_cells(&shape) * cell, "subgrids"));
+        MSI_TRY(d_rows.fit(n_small * msi_subgrid_row_cells(&shape) * cell, "subgrids"));
+        MSI_TRY(d_sum.fit(most_stacks(towers, n_small) * sum_cells * cell, "subgrids"));
+        MSI_TRY(make_roots());
+        return make_screens();
     }
 
     /* find_stacks - which subgrids and planes the sorted batch of samples touches in a tower; then next_stacks hands
@@ -166,57 +165,41 @@ template <typename T> class tower_stacks {
         return b->n_stack > 0;
     }
 
-    stack_job<T> job(const stack_batch &b) const
+    /* planes - those of a batch, as samples find them */
+    small_planes planes(const stack_batch &b) const
     {
-        tower_shape shape = {towers.size,    towers.core,     towers.margin, (int32_t)towers.n_sub_u,
-                             towers.n_plane, samples.g.w_step};
-        small_planes planes = {shape, as<uint32_t>(d_slot), starts.at[b.first_core].slot, tower * towers.height};
-        return {planes, as<uint32_t>(d_core_of) + b.first_stack, as<double>(d_nu), as<cplx<T>>(d_small),
-                as<cplx<T>>(d_sum)};
+        return {shape, as<uint32_t>(d_slot), starts.at[b.first_core].slot, tower * towers.height};
+    }
+    cplx<T> *small() const
+    {
+        return as<cplx<T>>(d_small);
+    }
+    /* job - the transforms of a batch */
+    msi_subgrid_job job(const stack_batch &b, cplx<T> *whole) const
+    {
+        msi_subgrid_job j = {};
+        j.shape = shape;
+        j.core_of = as<uint32_t>(d_core_of) + b.first_stack;
+        j.slot = as<uint32_t>(d_slot);
+        j.first_slot = starts.at[b.first_core].slot;
+        j.n_stack = b.n_stack;
+        j.n_slot = b.n_slot;
+        j.roots = as<void>(d_roots);
+        j.screens = as<void>(d_screens);
+        j.small = as<void>(d_small);
+        j.rows = as<void>(d_rows);
+        j.sum = as<void>(d_sum);
+        j.whole = whole;
+        return j;
     }
 
-    /* clear_rest - zero the planes from n on that are transformed with others but hold nothing. */
-    int clear_rest(cplx<T> *planes, int64_t n)
-    {
-        int64_t rest = round_up(n, together) - n;
-        return rest ? samples.on.clear(planes + n * plane_cells, rest * plane_cells) : MSI_OK;
-    }
-
-    int transform_small(cplx<T> *planes, int64_t n, int direction)
-    {
-        for (int64_t i = 0; i < n; i += together, planes += together * plane_cells) MSI_TRY(fft.run(planes, direction));
-        return MSI_OK;
-    }
-
-    /* cut_stacks - cut subgrids out of a tower's whole plane, and make their small planes of them: job(b).small. */
-    int cut_stacks(const stack_batch &b, const cplx<T> *whole)
+    /* cut_stacks - cut subgrids out of a tower's whole plane, and make their small planes of them. */
+    int cut_stacks(const stack_batch &b, cplx<T> *whole)
     {
         const stage_timer stage("transform", &samples.times->transform_s);
-        const stack_job<T> to = job(b);
-        const cudaStream_t stream = samples.on.get();
-        k_cut_subgrids<T><<<cell_blocks(b), 256, 0, stream>>>(samples.g, to, whole);
-        MSI_CUDA(cudaGetLastError());
-        MSI_TRY(clear_rest(to.sum, b.n_stack));
-        MSI_TRY(transform_small(to.sum, b.n_stack, CUFFT_FORWARD));
-        k_spread_planes<T><<<quad_blocks(b), 256, list_bytes(), stream>>>(to);
-        MSI_CUDA(cudaGetLastError());
-        MSI_TRY(clear_rest(to.small, b.n_slot));
-        MSI_TRY(transform_small(to.small, b.n_slot, CUFFT_INVERSE));
+        const msi_subgrid_job to = job(b, whole);
+        MSI_TRY(msi_subgrid_cut(&to, samples.on.get()));
         return samples.on.wait();
-    }
-
-    dim3 quad_blocks(const stack_batch &b) const
-    {
-        int64_t half = towers.size / 2 + 1;
-        return dim3((unsigned)b.n_stack, (unsigned)((half * half + 255) / 256));
-    }
-    dim3 cell_blocks(const stack_batch &b) const
-    {
-        return dim3((unsigned)b.n_stack, (unsigned)((plane_cells + 255) / 256));
-    }
-    size_t list_bytes() const
-    {
-        return sizeof(uint16_t) * (size_t)towers.n_plane;
     }
 
     /* The geometry of a tower's whole plane: its only one. */
@@ -229,19 +212,43 @@ template <typename T> class tower_stacks {
 
   private:
     sample_batches<T> &samples;
-    const int64_t n_small, together;
+    const int64_t n_small;
     int tower = 0;
     int64_t at_core = 0, at_stack = 0;
     host_array<core_start> starts;
     host_array<uint32_t> stack_cores;
-    buffer d_slot, d_start, d_core_of, d_nu, d_small, d_sum;
-    fft_plan fft;
+    buffer d_slot, d_start, d_core_of, d_roots, d_screens, d_small, d_rows, d_sum;
 
     /* Every stack has at least the planes of one sample. */
     static int64_t most_stacks(const msi_tower_plan &t, int64_t n_small)
     {
         int64_t w_width = t.n_plane - t.height + 1;
         return n_small / w_width + 1;
+    }
+
+    int make_roots()
+    {
+        cplx<T> roots[MSI_SUBGRID_MAX_ROOTS];
+        int64_t n;
+        MSI_TRY(msi_subgrid_roots(&shape, roots, &n));
+        MSI_TRY(d_roots.fit(n * (int64_t)sizeof(cplx<T>), "subgrids"));
+        MSI_TRY(samples.on.upload(as<cplx<T>>(d_roots), roots, n));
+        return samples.on.wait();
+    }
+
+    int make_screens()
+    {
+        int64_t half = towers.size / 2 + 1;
+        host_array<double> nu;
+        buffer d_nu;
+        MSI_TRY(nu.make(half * half, "subgrids"));
+        for (int64_t i = 0; i < half * half; i++)
+            nu.at[i] = msi_tower_n(samples.plan, &towers, (int32_t)(i % half), (int32_t)(i / half));
+        MSI_TRY(d_nu.fit(half * half * (int64_t)sizeof(double), "subgrids"));
+        MSI_TRY(d_screens.fit(msi_subgrid_screen_cells(&shape) * (int64_t)sizeof(cplx<T>), "subgrids"));
+        MSI_TRY(samples.on.upload(as<double>(d_nu), nu.at, half * half));
+        MSI_TRY(msi_subgrid_screens(&shape, as<double>(d_nu), as<void>(d_screens), samples.on.get()));
+        return samples.on.wait();
     }
 };
 

@@ -84,12 +84,12 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
         return MSI_OK;
     }
 
-    int predict_stacks(const stack_batch &b, int image, const cplx<T> *whole)
+    int predict_stacks(const stack_batch &b, int image, cplx<T> *whole)
     {
-        const stack_job<T> job = stacks.job(b);
         MSI_TRY(stacks.cut_stacks(b, whole));
         const stage_timer stage("degrid", &times->grid_s);
-        MSI_TRY(degrid_items(g, base::sums_of(image, job.small, false), job.planes, b.crowded, b.sparse, on.get()));
+        MSI_TRY(degrid_items(g, base::sums_of(image, stacks.small(), false), stacks.planes(b), b.crowded, b.sparse,
+                             on.get()));
         MSI_TRY(on.wait());
         return msi_interrupt_check();
     }

@@ -30,7 +30,7 @@
 #include "kernels/wgrid/wgrid_imager_cuda.cuh"
 
 /* Rates of one H200, rounded; only ratios matter. */
-extern const msi_cost_model msi_wgrid_cuda_cost = {4e12, 1e-11, 1e-10, 1e-12, 4};
+extern const msi_cost_model msi_wgrid_cuda_cost = {5.5e12, 7e-12, 1e-10, 1e-12, 4};
 
 namespace {
 

@@ -109,6 +109,11 @@ template <typename T> class wgrid_imager : public kept_imager {
 
     /* make_room - once: memory for planes, and samples.order where it is another than that of degridding. */
     virtual int make_room() = 0;
+    /* Whether fft transforms planes of samples, or of a model. */
+    virtual bool uses_fft() const
+    {
+        return true;
+    }
     /* Parts of the order that samples are put in one after the other, each with all its keys counted. */
     virtual int n_part() const
     {
@@ -164,7 +169,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         MSI_TRY(samples.upload_taps());
         MSI_TRY(samples.upload_taper(&taper));
         MSI_TRY(make_room());
-        MSI_TRY(fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get()));
+        if (uses_fft()) MSI_TRY(fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get()));
         MSI_TRY(usable_bytes(&usable));
         usable -= counter_bytes(samples.order);
         /* Flagged samples travel too. */

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The kernels of subgrid_cuda.h, in one precision.
+ *
+ * A thread holds up to 32 numbers of a row or column, between two steps of small_fft_cuda.cuh. Blocks of rows take them
+ * as they come; a block of columns keeps its columns of a stack for all planes.
+ */
+#ifndef MSI_KERNELS_SUBGRID_CUDA_CUH
+#define MSI_KERNELS_SUBGRID_CUDA_CUH
+
+#include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/method/geometry.h"
+#include "kernels/towers/subgrid_cuda.h"
+#include "kernels/transform/small_fft_cuda.cuh"
+
+namespace {
+
+using complex_cuda::cplx;
+using complex_cuda::sincos_turns;
+
+/* A job's arrays, as numbers of one precision. */
+template <typename T> struct stacks : msi_subgrid_job {
+    explicit stacks(const msi_subgrid_job &job) : msi_subgrid_job(job) {}
+    __device__ const cplx<T> *roots_at() const
+    {
+        return (const cplx<T> *)roots;
+    }
+    __device__ const cplx<T> *screens_at() const
+    {
+        return (const cplx<T> *)screens;
+    }
+    __host__ __device__ cplx<T> *small_at() const
+    {
+        return (cplx<T> *)small;
+    }
+    __host__ __device__ cplx<T> *rows_at() const
+    {
+        return (cplx<T> *)rows;
+    }
+    __host__ __device__ cplx<T> *sum_at() const
+    {
+        return (cplx<T> *)sum;
+    }
+    __device__ cplx<T> *whole_at() const
+    {
+        return (cplx<T> *)whole;
+    }
+};
+
+/* Make the screens of planes, as msi_subgrid_screens: a thread a pixel, blockIdx.y a plane. */
+template <typename T> __global__ void k_make_screens(msi_subgrid_shape t, const double *nu, cplx<T> *screens)
+{
+    int half = t.size / 2 + 1, i = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y;
+    if (i >= half * half) return;
+    double turns = (k - 0.5 * (t.n_plane - 1)) * t.w_step * nu[i];
+    T s, c, scale = (T)(1 / ((double)t.size * t.size));
+    sincos_turns((T)(turns - rint(turns)), &s, &c);
+    screens[(int64_t)k * half * half + i] = {scale * c, -scale * s};
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------------------------- */
+
+/* A block transforms some rows; it hands numbers from step to step in lines whose ends keep banks apart. */
+template <typename T, int N> struct row_block {
+    using fft = small_fft::steps<T, N>;
+    static constexpr int ROWS = N <= 64 ? 32 : N <= 256 ? 16 : 8, THREADS = ROWS * fft::A;
+    static constexpr int LEAST = fft::A * fft::PITCH, LINE = LEAST + (fft::B % 16 - LEAST % 16 + 16) % 16;
+    static constexpr size_t BYTES = (size_t)(ROWS * LINE + fft::N_ROOT) * sizeof(cplx<T>);
+};
+
+template <typename T> __device__ void copy_roots(cplx<T> *to, const cplx<T> *from, int n)
+{
+    for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = complex_cuda::read_only(from + i);
+}
+
+/* Transform rows: of.load (row, cell) is zero from cell B GIVEN on, of.store (row, frequency, value). */
+template <typename T, int N, int GIVEN, typename OF>
+__global__ void __launch_bounds__(row_block<T, N>::THREADS) k_rows_forward(OF of, int64_t n_row)
+{
+    using block = row_block<T, N>;
+    using fft = typename block::fft;
+    extern __shared__ float4 memory[];
+    cplx<T> *roots = (cplx<T> *)memory, *lines = roots + fft::N_ROOT;
+    int64_t first = (int64_t)blockIdx.x * block::ROWS;
+    int line = threadIdx.x / fft::B, b = threadIdx.x % fft::B;
+    bool has = line < block::ROWS && first + line < n_row;
+    cplx<T> x[fft::A];
+#pragma unroll
+    for (int a = 0; a < GIVEN; a++) x[a] = has ? of.load(first + line, fft::B * a + b) : cplx<T>{0, 0};
+    copy_roots(roots, of.job.roots_at(), fft::N_ROOT);
+    __syncthreads();
+    if (has) {
+        fft::template forward_first<GIVEN>(x, roots, b);
+#pragma unroll
+        for (int r = 0; r < fft::A; r++) lines[line * block::LINE + r * fft::PITCH + b] = x[r];
+    }
+    __syncthreads();
+    line = threadIdx.x / fft::A;
+    int r = threadIdx.x % fft::A;
+    if (first + line >= n_row) return;
+    cplx<T> y[fft::B];
+#pragma unroll
+    for (int i = 0; i < fft::B; i++) y[i] = lines[line * block::LINE + r * fft::PITCH + i];
+    fft::forward_second(y);
+#pragma unroll
+    for (int s = 0; s < fft::B; s++) of.store(first + line, r + fft::A * s, y[s]);
+}
+
+/* Transform rows back: of.load (row, frequency), of.store (row, cell, value) of cells below B GIVEN. */
+template <typename T, int N, int GIVEN, typename OF>
+__global__ void __launch_bounds__(row_block<T, N>::THREADS) k_rows_inverse(OF of, int64_t n_row)
+{
+    using block = row_block<T, N>;
+    using fft = typename block::fft;
+    extern __shared__ float4 memory[];
+    cplx<T> *roots = (cplx<T> *)memory, *lines = roots + fft::N_ROOT;
+    int64_t first = (int64_t)blockIdx.x * block::ROWS;
+    int line = threadIdx.x / fft::A, r = threadIdx.x % fft::A;
+    bool has = first + line < n_row;
+    cplx<T> y[fft::B];
+#pragma unroll
+    for (int s = 0; s < fft::B; s++) y[s] = has ? of.load(first + line, r + fft::A * s) : cplx<T>{0, 0};
+    copy_roots(roots, of.job.roots_at(), fft::N_ROOT);
+    __syncthreads();
+    fft::inverse_first(y, roots, r);
+#pragma unroll
+    for (int i = 0; i < fft::B; i++) lines[line * block::LINE + r * fft::PITCH + i] = y[i];
+    __syncthreads();
+    line = threadIdx.x / fft::B;
+    int b = threadIdx.x % fft::B;
+    if (line >= block::ROWS || first + line >= n_row) return;
+    cplx<T> x[fft::A];
+#pragma unroll
+    for (int i = 0; i < fft::A; i++) x[i] = lines[line * block::LINE + i * fft::PITCH + b];
+    fft::inverse_second(x);
+#pragma unroll
+    for (int a = 0; a < GIVEN; a++) of.store(first + line, fft::B * a + b, x[a]);
+}
+
+/* Rows of small planes, along u. */
+template <typename T> struct small_rows_forward {
+    stacks<T> job;
+    __device__ cplx<T> load(int64_t row, int cell) const
+    {
+        const msi_subgrid_shape &s = job.shape;
+        return cell < s.filled ? complex_cuda::read_only(job.small_at() + row * s.pitch + cell) : cplx<T>{0, 0};
+    }
+    __device__ void store(int64_t row, int frequency, cplx<T> value) const
+    {
+        job.rows_at()[row * job.shape.size + frequency] = value;
+    }
+};
+
+template <typename T> struct small_rows_inverse {
+    stacks<T> job;
+    __device__ cplx<T> load(int64_t row, int frequency) const
+    {
+        return complex_cuda::read_only(job.rows_at() + row * job.shape.size + frequency);
+    }
+    __device__ void store(int64_t row, int cell, cplx<T> value) const
+    {
+        const msi_subgrid_shape &s = job.shape;
+        if (cell < s.pitch) job.small_at()[row * s.pitch + cell] = cell < s.filled ? value : cplx<T>{0, 0};
+    }
+};
+
+/* From a core's first tap to a cell of its subgrid. */
+__device__ inline int offset_of(const msi_subgrid_shape &s, int cell)
+{
+    return cell < s.size - s.margin ? cell : cell - s.size;
+}
+
+/* The whole plane's cell under one of a row of all stacks' subgrids. */
+template <typename T> __device__ cplx<T> *cell_under(const stacks<T> &job, int64_t row, int cell)
+{
+    const msi_subgrid_shape &s = job.shape;
+    uint32_t core = job.core_of[row / s.size];
+    int u = (int)(core % (uint32_t)s.n_core_u) * s.core - s.width + offset_of(s, cell);
+    int v = (int)(core / (uint32_t)s.n_core_u) * s.core - s.width + offset_of(s, (int)(row % s.size));
+    return job.whole_at() + (int64_t)msi_wrap_cell(v, (int)s.nv) * s.nu + msi_wrap_cell(u, (int)s.nu);
+}
+
+/* Add sums to the whole plane, transformed back along u. */
+template <typename T> struct added_rows {
+    stacks<T> job;
+    __device__ cplx<T> load(int64_t row, int frequency) const
+    {
+        return complex_cuda::read_only(job.sum_at() + row * job.shape.size + frequency);
+    }
+    __device__ void store(int64_t row, int cell, cplx<T> value) const
+    {
+        vector_add::add_one(cell_under(job, row, cell), value.re, value.im);
+    }
+};
+
+/* Cut subgrids out of the whole plane and transform them along u. */
+template <typename T> struct cut_rows {
+    stacks<T> job;
+    __device__ cplx<T> load(int64_t row, int cell) const
+    {
+        return complex_cuda::read_only(cell_under(job, row, cell));
+    }
+    __device__ void store(int64_t row, int frequency, cplx<T> value) const
+    {
+        job.sum_at()[row * job.shape.size + frequency] = value;
+    }
+};
+
+/* ---- Columns ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * A block has some columns of a subgrid, half of them mirrored, which share screens; a thread holds B of their pixels.
+ * Columns are so few that at least two blocks share a multiprocessor and do not wait at once.
+ */
+template <typename T, int N> struct column_block {
+    using fft = small_fft::steps<T, N>;
+    static constexpr int COLUMNS = (N <= 256 ? 128 : 64) / sizeof(cplx<T>), THREADS = COLUMNS * fft::A,
+                         GROUPS = N / COLUMNS;
+    /* Blocks of a multiprocessor: a thread has some 128 registers, in double precision 255. */
+    static constexpr int BLOCKS = (sizeof(T) == 4 ? 512 : 256) / THREADS;
+    /* Numbers on their way from step to step, twice, so that threads wait once a transform. */
+    static constexpr int LINE = fft::B * COLUMNS + COLUMNS, BUFFER = fft::A * LINE;
+    static constexpr size_t BYTES = (size_t)(2 * BUFFER + fft::N_ROOT) * sizeof(cplx<T>); /* and the list of planes */
+};
+
+/* A stack's planes that hold something, in shared memory: plane [n]. Returned: n and the slot of the first. */
+__device__ inline int list_planes(const msi_subgrid_job &job, int64_t stack, uint16_t *plane, int64_t *slot)
+{
+    const int n_plane = job.shape.n_plane;
+    const uint32_t *at = job.slot + (int64_t)job.core_of[stack] * n_plane;
+    uint32_t first = at[0];
+    for (int k = threadIdx.x; k < n_plane; k += blockDim.x)
+        if (at[k + 1] != at[k]) plane[at[k] - first] = (uint16_t)k;
+    __syncthreads();
+    *slot = first - job.first_slot;
+    return (int)(at[n_plane] - first);
+}
+
+/* One thread's part of a block of columns: column, and number of its points in the first step or the second. */
+template <typename T, int N> struct column_thread {
+    using block = column_block<T, N>;
+    using fft = typename block::fft;
+    static constexpr int A = fft::A, B = fft::B, C = block::COLUMNS, HALF_SIZE = N / 2 + 1;
+    cplx<T> *roots, *shared; /* shared: one of the two buffers */
+    int other;               /* from it to the other */
+    uint16_t *plane;
+    int64_t stack;
+    int c, i, column;
+    int near, far; /* where screens of the first half of its pixels begin, and of the others, mirrored */
+
+    explicit __device__ column_thread(float4 *memory)
+        : roots((cplx<T> *)memory), shared(roots + fft::N_ROOT), other(block::BUFFER),
+          plane((uint16_t *)(shared + 2 * block::BUFFER)), stack(blockIdx.x / block::GROUPS), c(threadIdx.x % C),
+          i(threadIdx.x / C)
+    {
+        int x = blockIdx.x % block::GROUPS * (C / 2) + c % (C / 2);
+        bool mirrored = c >= C / 2;
+        column = !mirrored ? x : x ? N - x : N / 2;
+        int screened = mirrored && !x ? N / 2 : x;
+        near = i * HALF_SIZE + screened;
+        far = (A - i) * HALF_SIZE + screened;
+    }
+    /* Where pixel s, of row i + A s, has its screen. */
+    __device__ __forceinline__ int screen_of(int s) const
+    {
+        return s < B / 2 ? near + s * A * HALF_SIZE : far + (B - 1 - s) * A * HALF_SIZE;
+    }
+    __device__ __forceinline__ cplx<T> *exchanged(int r, int b) const
+    {
+        return shared + r * block::LINE + b * C + c;
+    }
+    /* Nobody writes to a buffer again before all have met at the other, and so have read this one. */
+    __device__ __forceinline__ void change_buffers()
+    {
+        shared += other;
+        other = -other;
+    }
+
+    /* From points of remainder i, of which the last are zero, to the other threads. */
+    template <int GIVEN> __device__ __forceinline__ void forward_first(cplx<T> (&x)[A])
+    {
+        if (i < B) {
+            fft::template forward_first<GIVEN>(x, roots, i);
+#pragma unroll
+            for (int r = 0; r < A; r++) *exchanged(r, i) = x[r];
+        }
+        __syncthreads();
+    }
+    /* From there to pixels i + A s. */
+    __device__ __forceinline__ void forward_second(cplx<T> (&y)[B])
+    {
+#pragma unroll
+        for (int b = 0; b < B; b++) y[b] = *exchanged(i, b);
+        change_buffers();
+        fft::forward_second(y);
+    }
+    /* The way back; x is set where i < B. */
+    __device__ __forceinline__ void inverse(cplx<T> (&y)[B], cplx<T> (&x)[A])
+    {
+        fft::inverse_first(y, roots, i);
+#pragma unroll
+        for (int b = 0; b < B; b++) *exchanged(i, b) = y[b];
+        __syncthreads();
+        if (i < B) {
+#pragma unroll
+            for (int r = 0; r < A; r++) x[r] = *exchanged(r, i);
+            fft::inverse_second(x);
+        }
+        change_buffers();
+    }
+};
+
+/* Screens of a plane: where they begin, and the sign of their imaginary parts. */
+template <typename T> struct plane_screen {
+    const cplx<T> *at;
+    T sign;
+
+    __device__ plane_screen(const stacks<T> &job, int plane, int half_size)
+    {
+        int mirrored = job.shape.n_plane - 1 - plane;
+        at = job.screens_at() + (int64_t)min(plane, mirrored) * half_size * half_size;
+        sign = plane <= mirrored ? (T)1 : (T)-1;
+    }
+    __device__ __forceinline__ cplx<T> operator()(int pixel) const
+    {
+        cplx<T> turn = complex_cuda::read_only(at + pixel);
+        return {turn.re, sign * turn.im};
+    }
+};
+
+/* Transform columns of rows, screen them, add up the planes of a stack and transform the sum's columns back. */
+template <typename T, int N, int GIVEN>
+__global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N>::BLOCKS) k_sum_columns(stacks<T> job)
+{
+    using thread = column_thread<T, N>;
+    constexpr int A = thread::A, B = thread::B;
+    extern __shared__ float4 memory[];
+    thread me(memory);
+    copy_roots(me.roots, job.roots_at(), thread::fft::N_ROOT);
+    int64_t slot;
+    const int n = list_planes(job, me.stack, me.plane, &slot), filled = job.shape.filled;
+    const cplx<T> *from = job.rows_at() + (slot * filled + me.i) * N + me.column;
+    cplx<T> x[A], total[B] = {};
+    const auto load = [&] {
+#pragma unroll
+        for (int a = 0; a < GIVEN; a++)
+            x[a] = me.i < B && B * a + me.i < filled ? complex_cuda::read_only(from + B * a * N) : cplx<T>{0, 0};
+        from += (int64_t)filled * N;
+    };
+    load();
+    for (int k = 0; k < n; k++) {
+        me.template forward_first<GIVEN>(x);
+        if (A <= 16 && k + 1 < n) load();
+        cplx<T> y[B];
+        me.forward_second(y);
+        const plane_screen<T> screen(job, me.plane[k], thread::HALF_SIZE);
+#pragma unroll
+        for (int s = 0; s < B; s++) {
+            const cplx<T> turn = screen(me.screen_of(s));
+            total[s].re += y[s].re * turn.re - y[s].im * turn.im;
+            total[s].im += y[s].re * turn.im + y[s].im * turn.re;
+        }
+        if (A > 16 && k + 1 < n) load();
+    }
+    me.inverse(total, x);
+    cplx<T> *to = job.sum_at() + (me.stack * N + me.i) * N + me.column;
+    if (me.i < B)
+#pragma unroll
+        for (int a = 0; a < A; a++) to[B * a * N] = x[a];
+}
+
+/* Transform columns of subgrids, screen them for each plane of a stack and transform those back: the transpose. */
+template <typename T, int N, int GIVEN>
+__global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N>::BLOCKS)
+    k_spread_columns(stacks<T> job)
+{
+    using thread = column_thread<T, N>;
+    constexpr int A = thread::A, B = thread::B;
+    extern __shared__ float4 memory[];
+    thread me(memory);
+    copy_roots(me.roots, job.roots_at(), thread::fft::N_ROOT);
+    int64_t slot;
+    const int n = list_planes(job, me.stack, me.plane, &slot), filled = job.shape.filled;
+    const cplx<T> *from = job.sum_at() + (me.stack * N + me.i) * N + me.column;
+    cplx<T> x[A], total[B];
+    if (me.i < B)
+#pragma unroll
+        for (int a = 0; a < A; a++) x[a] = complex_cuda::read_only(from + B * a * N);
+    me.template forward_first<A>(x);
+    me.forward_second(total);
+    cplx<T> *to = job.rows_at() + (slot * filled + me.i) * N + me.column;
+    for (int k = 0; k < n; k++, to += (int64_t)filled * N) {
+        const plane_screen<T> screen(job, me.plane[k], thread::HALF_SIZE);
+        cplx<T> y[B];
+#pragma unroll
+        for (int s = 0; s < B; s++) {
+            const cplx<T> turn = screen(me.screen_of(s));
+            y[s] = {total[s].re * turn.re + total[s].im * turn.im, total[s].im * turn.re - total[s].re * turn.im};
+        }
+        me.inverse(y, x);
+#pragma unroll
+        for (int a = 0; a < GIVEN; a++)
+            if (me.i < B && B * a + me.i < filled) to[B * a * N] = x[a];
+    }
+}
+
+/* ---- Launching -------------------------------------------------------------------------------------------------- */
+
+/* Call f with the size, and with how many of a thread's points samples reach: HALF of them, or all. */
+template <typename T, typename F> int at_size(const msi_subgrid_shape &s, F f)
+{
+    const auto at = [&](auto size) {
+        using fft = small_fft::steps<T, decltype(size)::value>;
+        if (s.pitch <= fft::HALF * fft::B) return f(size, small_fft::number<fft::HALF>());
+        return f(size, small_fft::number<fft::A>());
+    };
+    switch (s.size) {
+    case 32:
+        return at(small_fft::number<32>());
+    case 48:
+        return at(small_fft::number<48>());
+    case 64:
+        return at(small_fft::number<64>());
+    case 96:
+        return at(small_fft::number<96>());
+    case 128:
+        return at(small_fft::number<128>());
+    case 160:
+        return at(small_fft::number<160>());
+    case 192:
+        return at(small_fft::number<192>());
+    case 256:
+        return at(small_fft::number<256>());
+    case 320:
+        return at(small_fft::number<320>());
+    case 384:
+        return at(small_fft::number<384>());
+    case 512:
+        return at(small_fft::number<512>());
+    default:
+        return msi_error_set(MSI_EINTERNAL, "there is no transform of subgrids of %d cells", s.size);
+    }
+}
+
+template <typename T, int N> int launch_columns(void (*kernel)(stacks<T>), const stacks<T> &job, cudaStream_t stream)
+{
+    using block = column_block<T, N>;
+    const size_t bytes = block::BYTES + sizeof(uint16_t) * (size_t)job.shape.n_plane;
+    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    kernel<<<(unsigned)(job.n_stack * block::GROUPS), block::THREADS, bytes, stream>>>(job);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+template <typename T, int N, typename OF>
+int launch_rows(void (*kernel)(OF, int64_t), const stacks<T> &job, int64_t n_row, cudaStream_t stream)
+{
+    using block = row_block<T, N>;
+    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)block::BYTES));
+    kernel<<<(unsigned)((n_row + block::ROWS - 1) / block::ROWS), block::THREADS, block::BYTES, stream>>>(OF{job},
+                                                                                                          n_row);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+template <typename T, int N, int GIVEN> int add_at(const stacks<T> &job, cudaStream_t stream)
+{
+    constexpr int A = small_fft::steps<T, N>::A;
+    MSI_TRY((launch_rows<T, N>(k_rows_forward<T, N, GIVEN, small_rows_forward<T>>, job, job.n_slot * job.shape.filled,
+                               stream)));
+    MSI_TRY((launch_columns<T, N>(k_sum_columns<T, N, GIVEN>, job, stream)));
+    return launch_rows<T, N>(k_rows_inverse<T, N, A, added_rows<T>>, job, job.n_stack * N, stream);
+}
+
+template <typename T, int N, int GIVEN> int cut_at(const stacks<T> &job, cudaStream_t stream)
+{
+    constexpr int A = small_fft::steps<T, N>::A;
+    MSI_TRY((launch_rows<T, N>(k_rows_forward<T, N, A, cut_rows<T>>, job, job.n_stack * N, stream)));
+    MSI_TRY((launch_columns<T, N>(k_spread_columns<T, N, GIVEN>, job, stream)));
+    return launch_rows<T, N>(k_rows_inverse<T, N, GIVEN, small_rows_inverse<T>>, job, job.n_slot * job.shape.filled,
+                             stream);
+}
+
+template <typename T> int make_screens(const msi_subgrid_shape &s, const double *nu, void *screens, cudaStream_t stream)
+{
+    const int half = s.size / 2 + 1;
+    const dim3 blocks((unsigned)((half * half + 255) / 256), (unsigned)((s.n_plane + 1) / 2));
+    k_make_screens<T><<<blocks, 256, 0, stream>>>(s, nu, (cplx<T> *)screens);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+template <typename T> int make_roots(const msi_subgrid_shape &s, void *roots, int64_t *n)
+{
+    return at_size<T>(s, [&](auto size, auto) {
+        using fft = small_fft::steps<T, decltype(size)::value>;
+        static_assert(fft::N_ROOT <= MSI_SUBGRID_MAX_ROOTS);
+        fft::fill_roots((cplx<T> *)roots);
+        *n = fft::N_ROOT;
+        return MSI_OK;
+    });
+}
+
+template <typename T> int add(const msi_subgrid_job &job, cudaStream_t stream)
+{
+    return at_size<T>(job.shape, [&](auto size, auto given) {
+        return add_at<T, decltype(size)::value, decltype(given)::value>(stacks<T>(job), stream);
+    });
+}
+
+template <typename T> int cut(const msi_subgrid_job &job, cudaStream_t stream)
+{
+    return at_size<T>(job.shape, [&](auto size, auto given) {
+        return cut_at<T, decltype(size)::value, decltype(given)::value>(stacks<T>(job), stream);
+    });
+}
+
+} // namespace
+
+#endif

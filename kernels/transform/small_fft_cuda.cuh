@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Fourier transforms of some tens to hundreds of points, in the registers of a block's threads.
+ *
+ * N = A B points j = B a + b become frequencies x = r + A s in two steps: thread b of B transforms the A points of one
+ * remainder b, multiplies by exp(-2 pi i b r / N) and hands them on through shared memory; thread r of A transforms the
+ * B values of one remainder r. The inverse takes the same steps backwards, so that a thread that holds frequencies
+ * holds the same ones in both directions. Points known to be zero, and results that nobody asks for, cost nothing
+ * where the compiler knows them: the leading GIVEN of A points are not zero.
+ *
+ * Source: Cooley & Tukey 1965; Singleton 1969 for odd factors.
+ */
+#ifndef MSI_KERNELS_SMALL_FFT_CUDA_CUH
+#define MSI_KERNELS_SMALL_FFT_CUDA_CUH
+
+#include "kernels/gpu/complex_cuda.cuh"
+
+namespace small_fft {
+
+using complex_cuda::cplx;
+
+/* ---- Roots of unity, found while compiling ---------------------------------------------------------------------- */
+
+struct root {
+    double re, im;
+};
+
+constexpr double PI = 3.14159265358979323846264338327950288;
+
+/* Find exp(2 pi i k / n), 0 <= k/n <= 1/8, by its Taylor series. */
+__host__ __device__ constexpr root first_octant_root(int k, int n)
+{
+    double x = 2 * PI * k / n, term = 1, sum[2] = {0, 0};
+    for (int i = 0; i < 24; i++) {
+        sum[i % 2] += i % 4 < 2 ? term : -term;
+        term *= x / (i + 1);
+    }
+    return {sum[0], sum[1]};
+}
+
+/* Find exp(2 pi i k / n), 0 <= k < n. */
+__host__ __device__ constexpr root root_of(int k, int n)
+{
+    if (2 * k > n) {
+        const root r = root_of(n - k, n);
+        return {r.re, -r.im};
+    }
+    if (4 * k > n) {
+        const root r = root_of(n - 2 * k, 2 * n);
+        return {-r.re, r.im};
+    }
+    if (8 * k > n) {
+        const root r = root_of(n - 4 * k, 4 * n);
+        return {r.im, r.re};
+    }
+    return first_octant_root(k, n);
+}
+
+/* A number that is known while compiling. */
+template <int VALUE> struct number {
+    static constexpr int value = VALUE;
+    __host__ __device__ constexpr operator int() const
+    {
+        return VALUE;
+    }
+};
+
+/* Call f with the numbers FIRST .. END - 1. */
+template <int FIRST, int END, typename F> __device__ __forceinline__ void unroll(F f)
+{
+    if constexpr (FIRST < END) {
+        f(number<FIRST>());
+        unroll<FIRST + 1, END>(f);
+    }
+}
+
+/* ---- Transforms of one thread's numbers ------------------------------------------------------------------------- */
+
+template <typename T> __device__ __forceinline__ cplx<T> operator+(cplx<T> a, cplx<T> b)
+{
+    return {a.re + b.re, a.im + b.im};
+}
+
+template <typename T> __device__ __forceinline__ cplx<T> operator-(cplx<T> a, cplx<T> b)
+{
+    return {a.re - b.re, a.im - b.im};
+}
+
+template <typename T> __device__ __forceinline__ cplx<T> scaled(T factor, cplx<T> a)
+{
+    return {factor * a.re, factor * a.im};
+}
+
+/* x times w, or with CONJUGATE its conjugate. */
+template <bool CONJUGATE, typename T> __device__ __forceinline__ cplx<T> turned(cplx<T> x, cplx<T> w)
+{
+    return CONJUGATE ? cplx<T>{x.re * w.re + x.im * w.im, x.im * w.re - x.re * w.im}
+                     : cplx<T>{x.re * w.re - x.im * w.im, x.im * w.re + x.re * w.im};
+}
+
+/* x times -i forwards, i backwards. */
+template <bool FORWARD, typename T> __device__ __forceinline__ cplx<T> quarter_turned(cplx<T> x)
+{
+    return FORWARD ? cplx<T>{x.im, -x.re} : cplx<T>{-x.im, x.re};
+}
+
+/* x times exp(-+2 pi i K / N). */
+template <int K, int N, bool FORWARD, typename T> __device__ __forceinline__ cplx<T> turned_by(cplx<T> x)
+{
+    if constexpr (K == 0) {
+        return x;
+    } else if constexpr (4 * K == N) {
+        return quarter_turned<FORWARD>(x);
+    } else if constexpr (8 * K == N) {
+        constexpr T HALF = (T)root_of(1, 8).re;
+        return FORWARD ? cplx<T>{HALF * (x.re + x.im), HALF * (x.im - x.re)}
+                       : cplx<T>{HALF * (x.re - x.im), HALF * (x.im + x.re)};
+    } else {
+        constexpr root w = root_of(K % N, N);
+        return turned<FORWARD>(x, cplx<T>{(T)w.re, (T)w.im});
+    }
+}
+
+/* Transform two numbers; butterflies of which only the first GIVEN are not zero read no others. */
+template <int GIVEN, typename T> __device__ __forceinline__ void butterfly_2(cplx<T> *x)
+{
+    const cplx<T> a = x[0];
+    if constexpr (GIVEN == 1) {
+        x[1] = a;
+    } else {
+        x[0] = a + x[1];
+        x[1] = a - x[1];
+    }
+}
+
+template <bool FORWARD, int GIVEN, typename T> __device__ __forceinline__ void butterfly_4(cplx<T> *x)
+{
+    if constexpr (GIVEN == 1) {
+        x[1] = x[2] = x[3] = x[0];
+    } else {
+        const cplx<T> even = GIVEN > 2 ? x[0] + x[2] : x[0], odd = GIVEN > 2 ? x[0] - x[2] : x[0];
+        const cplx<T> sum = GIVEN > 3 ? x[1] + x[3] : x[1];
+        const cplx<T> rest = quarter_turned<FORWARD>(GIVEN > 3 ? x[1] - x[3] : x[1]);
+        x[0] = even + sum;
+        x[1] = odd + rest;
+        x[2] = even - sum;
+        x[3] = odd - rest;
+    }
+}
+
+/* Transform an odd prime of numbers: sums of opposite ones take cosines, differences sines. */
+template <int N, bool FORWARD, typename T> __device__ __forceinline__ void butterfly_odd(cplx<T> *x)
+{
+    cplx<T> sum[N / 2], rest[N / 2], y[N];
+    y[0] = x[0];
+    unroll<0, N / 2>([&](auto j) {
+        sum[j] = x[1 + j] + x[N - 1 - j];
+        rest[j] = x[1 + j] - x[N - 1 - j];
+        y[0] = y[0] + sum[j];
+    });
+    unroll<1, N / 2 + 1>([&](auto k) {
+        constexpr int k_ = decltype(k)::value;
+        cplx<T> even = x[0], odd = {0, 0};
+        unroll<0, N / 2>([&](auto j) {
+            constexpr root w = root_of((decltype(j)::value + 1) * k_ % N, N);
+            even = even + scaled((T)w.re, sum[j]);
+            odd = odd + scaled((T)w.im, rest[j]);
+        });
+        odd = quarter_turned<FORWARD>(odd);
+        y[k_] = even + odd;
+        y[N - k_] = even - odd;
+    });
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = y[i];
+}
+
+/*
+ * transform - transform N numbers, not normalised, in their natural order.
+ * Given and returned: x [N], of which all from GIVEN on count as zero
+ */
+template <int N, bool FORWARD, int GIVEN, typename T> __device__ __forceinline__ void transform(cplx<T> *x)
+{
+    static_assert(N >= 1 && GIVEN >= 1 && GIVEN <= N);
+    if constexpr (N == 2) {
+        butterfly_2<GIVEN>(x);
+    } else if constexpr (N == 3 || N == 5 || N == 7) {
+#pragma unroll
+        for (int i = GIVEN; i < N; i++) x[i] = {0, 0};
+        butterfly_odd<N, FORWARD>(x);
+    } else if constexpr (N == 4) {
+        butterfly_4<FORWARD, GIVEN>(x);
+    } else if constexpr (N > 1) {
+        constexpr int P = N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : N % 3 == 0 ? 3 : N % 5 == 0 ? 5 : 7, Q = N / P;
+        static_assert(P * Q == N && Q > 1, "sizes have factors 2, 3, 5 and 7 alone");
+        cplx<T> part[P][Q];
+        unroll<0, Q>([&](auto q) {
+            constexpr int q_ = decltype(q)::value, PART_GIVEN = GIVEN > q_ ? (GIVEN - q_ + Q - 1) / Q : 0;
+            cplx<T> y[P];
+            if constexpr (PART_GIVEN > 0) {
+                unroll<0, PART_GIVEN>([&](auto p) { y[p] = x[q_ + Q * p]; });
+                transform<P, FORWARD, PART_GIVEN>(y);
+            }
+            unroll<0, P>([&](auto k) {
+                if constexpr (PART_GIVEN > 0) part[k][q_] = turned_by<q_ *decltype(k)::value, N, FORWARD>(y[k]);
+            });
+        });
+        unroll<0, P>([&](auto k) {
+            transform<Q, FORWARD, (GIVEN < Q ? GIVEN : Q)>(part[k]);
+            unroll<0, Q>([&](auto m) { x[k + P * m] = part[k][m]; });
+        });
+    }
+}
+
+/* ---- The two steps ---------------------------------------------------------------------------------------------- */
+
+/* The greatest even B of at most 16 numbers with N = A B, A >= B. */
+constexpr int inner_of(int n)
+{
+    for (int b = 16; b > 1; b -= 2)
+        if (n % b == 0 && b * b <= n) return b;
+    return 1;
+}
+
+/* A transform of N points by two steps of A and B. roots [A][PITCH]: exp(2 pi i b r / N), as fill_roots makes them. */
+template <typename T, int N> struct steps {
+    static constexpr int B = inner_of(N), A = N / B;
+    static_assert(B >= 4 && A <= 32, "no thread holds so many numbers");
+    /* Rows of roots begin in different banks of shared memory. */
+    static constexpr int PITCH = B + 1, N_ROOT = A * PITCH;
+    /* What a thread has of A points where those beyond the middle, but for a few, are zero. */
+    static constexpr int HALF = A / 2 + 1;
+
+    template <int GIVEN>
+    static __device__ __forceinline__ void forward_first(cplx<T> (&x)[A], const cplx<T> *roots, int b)
+    {
+        transform<A, true, GIVEN>(x);
+#pragma unroll
+        for (int r = 1; r < A; r++) x[r] = turned<true>(x[r], roots[r * PITCH + b]);
+    }
+    static __device__ __forceinline__ void forward_second(cplx<T> (&y)[B])
+    {
+        transform<B, true, B>(y);
+    }
+    static __device__ __forceinline__ void inverse_first(cplx<T> (&y)[B], const cplx<T> *roots, int r)
+    {
+        transform<B, false, B>(y);
+#pragma unroll
+        for (int b = 1; b < B; b++) y[b] = turned<false>(y[b], roots[r * PITCH + b]);
+    }
+    static __device__ __forceinline__ void inverse_second(cplx<T> (&x)[A])
+    {
+        transform<A, false, A>(x);
+    }
+    static void fill_roots(cplx<T> *roots)
+    {
+        for (int r = 0; r < A; r++)
+            for (int b = 0; b < PITCH; b++) {
+                const root w = root_of(r * b % N, N);
+                roots[r * PITCH + b] = {(T)w.re, (T)w.im};
+            }
+    }
+};
+
+} // namespace small_fft
+
+#endif
