@@ -103,13 +103,19 @@ static int make_plan(msi_imaging_run *r)
     need.gridder = empty;
     int rc = msi_imaging_plan_make(&r->plan, &need);
     if (rc == MSI_ERANGE && !o->dry_run) {
+        const double bound_lambda = need.scan.w_max_lambda;
         /* An antenna whose position is wrong says nothing of UVW: whether those can be imaged shows when they are read.
          */
         need.scan.w_max_lambda = 0;
         rc = msi_imaging_plan_make(&r->plan, &need);
-        if (!rc)
+        if (rc) {
+            /* It was not w: the message tells of the plan that was asked for. */
+            need.scan.w_max_lambda = bound_lambda;
+            rc = msi_imaging_plan_make(&r->plan, &need);
+        } else {
             msi_log_warning("ANTENNA: positions as far apart as %.3g m tell nothing of w; memory is planned without it",
                             msi_ms_reader_observation(r->reader)->longest_baseline_m);
+        }
     }
     msi_gridder_free(empty);
     if (r->plan.gridder.nu) msi_imaging_report_plan(&r->plan, o);
@@ -167,6 +173,9 @@ static int weigh(msi_imaging_run *r)
         }
     for (int64_t c = 0; c < n; c++) {
         const msi_progress_share all = msi_progress_enter(n + c, n + c + 1, 2 * n);
+        msi_gridder_report report;
+        msi_gridder_report_get(r->gridder[c], &report);
+        r->n_kept += report.n_sample;
         MSI_TRY(msi_gridder_weight(r->gridder[c], r->density[o->mf_weighting ? 0 : c], &o->weighting));
         msi_progress_leave(all);
     }
@@ -243,6 +252,8 @@ static int plan_outputs(msi_imaging_run *r)
 
 static int commit_outputs(msi_imaging_run *r)
 {
+    if (!r->n_gridded && r->n_kept)
+        return msi_error_set(MSI_EINPUT, "nothing to image: weighting and taper leave no sample a weight");
     if (!r->n_gridded)
         return msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped (see the counts above)");
     return msi_outputs_commit(r->outputs);

@@ -22,7 +22,8 @@ typedef struct msi_imaging_run {
     msi_ms_crew *crew;  /* opens and reads the sets; NULL once all is read */
     msi_outputs *outputs;
     msi_image_writer *writer;
-    int64_t n_gridded; /* samples, over all intervals and channels */
+    int64_t n_kept;    /* samples that were read and kept, over all intervals and channels */
+    int64_t n_gridded; /* those with a weight after weighting */
 
     /* The rest lives as long as an interval. */
     int64_t interval;

@@ -169,6 +169,8 @@ def check_w(s):
         right(s, "an antenna at %g m" % metres, path=path)
         given = s.images("an antenna at %g m, subgrids" % metres, "-strategy", "subgrid", "-size", 256, 256, path)
         s.must(given is not None, "an antenna at %g m, subgrids" % metres)
+    s.refused("kernels that are not", 2, "accuracy 1e-09 .* w up to [1-9].*-gridder wgrid", *IMAGE, "-gridder", "wproj",
+              "-accuracy", 1e-9, good)
     # Positions may be wrong by less than anything is thrown out for, and yet beyond any plan.
     path = s.fresh()
     put(path, "ANTENNA", "POSITION", lambda p: p.__setitem__(3, [9e8, 0, 0]))
@@ -251,6 +253,13 @@ def check_metadata(s):
         put(path, "SPECTRAL_WINDOW", "CHAN_FREQ", lambda f: f.__setitem__(Ellipsis, hz))
         given = s.images("frequencies of %g" % hz, "-make-psf", path)
         s.must(given and "resolution:" not in given[0] and given[0].count("no beam:") == 1, "frequencies of %g: the log" % hz)
+
+
+def check_tapers(s):
+    """A taper that leaves nothing is what is told of, not the samples that are there."""
+    good = s.made("good.ms", *SET)
+    for taper in ("90deg", "1e300deg"):
+        s.refused("a taper of " + taper, 3, "taper leave no sample a weight", *IMAGE, "-taper-gaussian", taper, good)
 
 
 def check_twice(s):
