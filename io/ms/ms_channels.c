@@ -73,9 +73,10 @@ static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
     return MSI_OK;
 }
 
-/* Selects the channels of one spectral window for every setup that uses it; *counted channels of others go before. */
+/* Selects the channels of one spectral window for every setup that uses it; *counted channels of others go before,
+ * *n_selected were selected of them. */
 static int select_window(msi_ms_set *set, const msi_ms_selection *selection, const ccc_chan_range *ranges,
-                         int64_t n_range, int spw, int64_t *counted)
+                         int64_t n_range, int spw, int64_t *counted, int64_t *n_selected)
 {
     const msi_ms_window *w = &set->window[spw];
     MSI_TRY(check_frequencies(set, spw));
@@ -91,6 +92,7 @@ static int select_window(msi_ms_set *set, const msi_ms_selection *selection, con
         if (in_ranges(ranges, n_range, spw, all[i].index)) all[n++] = all[i];
     }
     *counted += w->n_chan;
+    *n_selected += n;
     int status = MSI_OK;
     for (int i = 0; i < set->n_setup && status == MSI_OK; i++)
         if (set->setup[i].spw_id == spw && set->setup[i].n_row > 0) status = store(&set->setup[i], all, n);
@@ -102,16 +104,16 @@ int msi_ms_channels_select(msi_ms_set *set, const msi_ms_selection *selection, c
                            int64_t n_range)
 {
     int64_t counted = 0, n_selected = 0;
+    /* Windows count whether they have rows at the selected times or not: a channel has one number in all intervals. */
     for (int spw = 0; spw < set->n_window; spw++) {
         int in_use = 0;
-        for (int i = 0; i < set->n_setup; i++) in_use |= set->setup[i].spw_id == spw && set->setup[i].n_row > 0;
-        if (in_use) MSI_TRY(select_window(set, selection, ranges, n_range, spw, &counted));
+        for (int i = 0; i < set->n_setup; i++) in_use |= set->setup[i].spw_id == spw && set->setup[i].is_used;
+        if (in_use) MSI_TRY(select_window(set, selection, ranges, n_range, spw, &counted, &n_selected));
     }
     if (selection->channel_end > counted || (selection->channel_end > 0 && selection->channel_begin < 0))
         return msi_error_set(MSI_EINPUT, "%s: channels %lld to %lld (end exclusive) of %lld", set->path,
                              (long long)selection->channel_begin, (long long)selection->channel_end,
                              (long long)counted);
-    for (int i = 0; i < set->n_setup; i++) n_selected += set->setup[i].n_chan;
     if (n_selected == 0) return msi_error_set(MSI_EINPUT, "%s: no channel is selected", set->path);
     return MSI_OK;
 }

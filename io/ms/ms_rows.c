@@ -72,10 +72,13 @@ static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *tim
     return MSI_OK;
 }
 
-/* Finds the first and last TIME of the timesteps [begin, end). */
-static int interval_times(const msi_ms_set *set, int64_t begin, int64_t end, index_block *b, double *first,
+/* Finds the first and last TIME of the selection's timesteps. A set that has fewer than others has no row in the last
+ * of several intervals. */
+static int interval_times(const msi_ms_set *set, const msi_ms_selection *selection, index_block *b, double *first,
                           double *last)
 {
+    const int64_t begin = selection->interval_begin;
+    int64_t end = selection->interval_end;
     time_list times = {0};
     int status = MSI_OK;
     for (int64_t row = 0; row < set->n_table_row && status == MSI_OK; row += INDEX_ROWS) {
@@ -85,10 +88,14 @@ static int interval_times(const msi_ms_set *set, int64_t begin, int64_t end, ind
         if (status == MSI_OK) status = times_add(&times, b->time_s, n);
     }
     times_sort(&times);
-    if (status == MSI_OK && (begin < 0 || begin >= end || end > times.n))
+    if (selection->may_be_empty && end > times.n) end = begin < times.n ? times.n : begin;
+    if (status == MSI_OK && selection->may_be_empty && begin == end) {
+        *first = INFINITY;
+        *last = -INFINITY;
+    } else if (status == MSI_OK && (begin < 0 || begin >= end || end > times.n)) {
         status = msi_error_set(MSI_EINPUT, "%s: timesteps %lld to %lld (end exclusive) of %lld", set->path,
                                (long long)begin, (long long)end, (long long)times.n);
-    if (status == MSI_OK) {
+    } else if (status == MSI_OK) {
         *first = times.time_s[begin];
         *last = times.time_s[end - 1];
     }
@@ -164,8 +171,9 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
         if ((status = read_index(set, row, n, b)) != MSI_OK) break;
         if ((status = times_add(&times, b->time_s, n)) != MSI_OK) break;
         for (int64_t i = 0; i < n && status == MSI_OK; i++) {
-            if (!f->setup[b->ddid[i]] || !f->field[b->field[i]]) continue;
-            if (b->time_s[i] < f->first_s || b->time_s[i] > f->last_s || !is_listed(f, row + i)) continue;
+            if (!f->setup[b->ddid[i]] || !f->field[b->field[i]] || !is_listed(f, row + i)) continue;
+            set->setup[b->ddid[i]].is_used = 1;
+            if (b->time_s[i] < f->first_s || b->time_s[i] > f->last_s) continue;
             status = add_row(set, &n_allocated, row + i, b->ddid[i], b->field[i]);
             if (status == MSI_OK) status = times_add(&selected, &b->time_s[i], 1);
         }
@@ -351,8 +359,7 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
     filter.listed = rows;
     filter.n_listed = n_row;
     if (selection->interval_end > 0) {
-        status = interval_times(set, selection->interval_begin, selection->interval_end, block, &filter.first_s,
-                                &filter.last_s);
+        status = interval_times(set, selection, block, &filter.first_s, &filter.last_s);
         if (status != MSI_OK) goto out;
     }
     if ((status = scan_rows(set, &filter, block)) != MSI_OK) goto out;

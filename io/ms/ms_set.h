@@ -22,6 +22,7 @@ typedef struct msi_ms_setup {
     int32_t n_corr;
     msi_pol corr[MSI_MAX_CORR];
     int32_t n_stored; /* channels in a stored cell */
+    int is_used;      /* rows have it that are selected but, where times are, for those */
     int64_t n_row;    /* selected rows */
     int64_t first_row;
     int64_t block_rows;         /* rows of about 1 MB of data */

@@ -273,4 +273,45 @@ def check_twice(s):
     s.must(given and "same Measurement Set" not in given[0], "sets alike")
 
 
+def in_intervals(s, title, paths, n_interval, n_time, *words, **selected):
+    """Is each of several intervals the image of its samples, or NaN where it has none?"""
+    frame = Frame(SIZE, SIZE, 20 * ASEC, *table(paths[0] + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
+    x, y = pixels(SIZE, SIZE)
+    for readers in (1, 2):
+        given = s.images(title, "-intervals-out", n_interval, "-readers", readers, *words, *paths)
+        for i in range(n_interval if given else 0):
+            data, _ = given[1]["o-t%04d-dirty.fits" % i]
+            at = frame.inside(read(paths, interval=(n_time * i // n_interval, n_time * (i + 1) // n_interval), **selected))
+            if not len(at.vis):
+                s.must(np.isnan(data).all() and "interval %d has no row" % i in given[0], "%s: interval %d is NaN" % (title, i))
+                continue
+            error = peak_error(data[y, x], frame.image(at, x, y), data)
+            s.must(error <= 2e-5 + FITS_FLOOR, "%s: interval %d: error %.1e" % (title, i, error))
+
+
+def check_intervals(s):
+    """Channels have one number in all intervals, whether their window has rows there or not; a set with fewer times than
+    others has its share of those that it has."""
+    two = [w for w in SET if w != "30s"]
+    two.insert(two.index("-duration") + 1, "40s")
+    path = s.made("two.ms", *two, "-spw", "1.5GHz", "40MHz", 4)
+    with table(path, readonly=False, ack=False) as t:
+        times = np.unique(t.getcol("TIME"))
+        ddid = t.getcol("DATA_DESC_ID")
+        ddid[:] = t.getcol("TIME") >= times[len(times) // 2]
+        t.putcol("DATA_DESC_ID", ddid)
+    n = len(times)
+    for channels in ((0, 4), (4, 8), (2, 6), (5, 7)):
+        in_intervals(s, "channels %d to %d" % channels, [path], n, n, "-channel-range", *channels, channels=channels)
+        given = s.images("channels %d to %d of the second half" % channels, "-interval", n // 2, n, "-channel-range", 2, 6, path)
+        s.must(given is not None, "channels %d to %d of the second half" % channels)
+    s.refused("channels without a row", 3, "no row is selected", *IMAGE, "-interval", 0, n // 2, "-channel-range", 4, 8, path)
+    s.refused("channels that are not there, in intervals", 3, "channels 4 to 9 .* of 8", *IMAGE, "-intervals-out", n,
+              "-channel-range", 4, 9, path)
+    long, short = s.made("long.ms", *two), s.made("good.ms", *SET)
+    for paths in ([long, short], [short, long], [short, long, short]):
+        for n_interval in (2, n):
+            in_intervals(s, "%d intervals of %s" % (n_interval, [os.path.basename(p) for p in paths]), paths, n_interval, n)
+
+
 main(Extremes, globals())
