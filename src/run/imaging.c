@@ -66,8 +66,11 @@ static int open_reader(msi_imaging_run *r)
     name_fields(&r->observation, r->reader);
     if (r->is_empty)
         msi_log_warning("interval %lld has no row of the selection; its images are NaN", (long long)r->interval);
-    MSI_TRY(choose_centre(r));
-    return msi_output_channels_make(&r->channels, r->reader, r->options->channels_out);
+    /* Output channels are the same in all intervals, whichever spectral windows have rows there. */
+    int rc = choose_centre(r);
+    if (!rc) rc = msi_output_channels_make(&r->channels, t.whole ? t.whole : t.reader, r->options->channels_out);
+    msi_ms_reader_free(t.whole);
+    return rc;
 }
 
 /* ---- Plan ---- */

@@ -57,7 +57,10 @@ static int open_part(msi_interval *t, msi_ms_crew *crew, const msi_options *o, m
         t->is_empty = 1;
         return MSI_OK;
     }
-    msi_ms_reader_free(whole);
+    if (!rc)
+        t->whole = whole;
+    else
+        msi_ms_reader_free(whole);
     return rc;
 }
 

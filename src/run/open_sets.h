@@ -17,6 +17,7 @@ int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options);
 /* An interval is the times of one output image. */
 typedef struct msi_interval {
     msi_ms_reader *reader;       /* owned, msi_ms_reader_free; of the whole selection where the interval is empty */
+    msi_ms_reader *whole;        /* owned; of all intervals, not to be read; NULL where that is the reader */
     int is_empty;                /* non-zero: no row of the selection lies in it, and the reader is not to be read */
     msi_observation observation; /* of the interval, also of an empty one */
 } msi_interval;

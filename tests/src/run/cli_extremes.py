@@ -308,6 +308,12 @@ def check_intervals(s):
     s.refused("channels without a row", 3, "no row is selected", *IMAGE, "-interval", 0, n // 2, "-channel-range", 4, 8, path)
     s.refused("channels that are not there, in intervals", 3, "channels 4 to 9 .* of 8", *IMAGE, "-intervals-out", n,
               "-channel-range", 4, 9, path)
+    # Output channels divide the channels of all intervals.
+    given = s.images("output channels in intervals", "-intervals-out", 2, "-channels-out", 4, path)
+    for i, c in [(i, c) for i in range(2) for c in range(4)] if given else []:
+        data, header = given[1]["o-t%04d-%04d-dirty.fits" % (i, c)]
+        s.must(header["CRVAL3"] == given[1]["o-t0000-%04d-dirty.fits" % c][1]["CRVAL3"] and
+               np.isnan(data).all() == (i != c // 2), "output channel %d of interval %d" % (c, i))
     long, short = s.made("long.ms", *two), s.made("good.ms", *SET)
     for paths in ([long, short], [short, long], [short, long, short]):
         for n_interval in (2, n):
