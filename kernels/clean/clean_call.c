@@ -21,7 +21,7 @@ int64_t msi_clean_fft_size(int64_t n)
     }
 }
 
-int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width)
+int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, const uint8_t **allow)
 {
     msi_cleaner *c = call->c;
     const int64_t border_x = (int64_t)floor(c->spec.border * (double)c->spec.nx);
@@ -31,7 +31,8 @@ int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width)
                                   .mask = c->has_mask ? c->mask : NULL,
                                   .found = call->limits->only_found ? c->found : NULL,
                                   .bit = scale};
-    return c->ops->allow(c->e, &from, c->allow);
+    *allow = from.border_x || from.border_y || from.mask || from.found ? c->allow : NULL;
+    return *allow ? c->ops->allow(c->e, &from, c->allow) : MSI_OK;
 }
 
 int msi_clean_start(msi_clean_call *call, const msi_clean_peak *peak)

@@ -43,12 +43,15 @@ template <typename T> struct best_pixel {
     uint32_t place;
 };
 
-/* A post's words: place, value, the residuals of all planes at the pixel; a double takes two. */
+/* A post's words: value, of a double two, and place, in pairs that are read at once; then the residuals of all planes
+ * at the pixel. */
 template <typename T> constexpr int WORDS = sizeof(T) / 4;
+template <typename T> constexpr int PAIRS = (WORDS<T> + 2) / 2;
 
 template <typename T> __host__ __device__ int words_of(int n_plane)
 {
-    return 1 + WORDS<T> * (1 + n_plane);
+    /* An even number, so that pairs are aligned whatever the number of blocks. */
+    return 2 * PAIRS<T> + (WORDS<T> * n_plane + 1) / 2 * 2;
 }
 
 __device__ __forceinline__ uint32_t half_of(float v, int)
@@ -68,12 +71,15 @@ __device__ __forceinline__ double number_of(uint32_t low, uint32_t high, double)
     return __longlong_as_double((long long)((uint64_t)high << 32 | low));
 }
 
+/* Words of one block's pair stand side by side, pairs and other words of all blocks one after the other. */
 template <typename T>
 __device__ __forceinline__ uint64_t *post_at(const exact_job<T> &job, uint32_t generation, int copy, int word,
                                              int block)
 {
     const int n_word = words_of<T>(job.j.n_channel * job.j.n_pol);
-    return job.mail + (((int64_t)(generation & 1) * COPIES + copy) * n_word + word) * gridDim.x + block;
+    uint64_t *first = job.mail + ((int64_t)(generation & 1) * COPIES + copy) * n_word * gridDim.x;
+    if (word >= 2 * PAIRS<T>) return first + (int64_t)word * gridDim.x + block;
+    return first + (int64_t)(word & ~1) * gridDim.x + 2 * block + (word & 1);
 }
 
 template <typename T>
@@ -92,6 +98,26 @@ __device__ __forceinline__ uint32_t read_post(const exact_job<T> &job, uint32_t 
     unsigned long long v = *at;
     while ((uint32_t)v != generation) v = *at;
     return (uint32_t)(v >> 32);
+}
+
+/* Read a pair as soon as both words are there. */
+template <typename T>
+__device__ __forceinline__ uint2 read_pair(const exact_job<T> &job, uint32_t generation, int pair, int block)
+{
+    const uint64_t *at = post_at(job, generation, (int)blockIdx.x % COPIES, 2 * pair, block);
+    unsigned long long first, second;
+    do asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(at) : "memory");
+    while ((uint32_t)first != generation || (uint32_t)second != generation);
+    return make_uint2((uint32_t)(first >> 32), (uint32_t)(second >> 32));
+}
+
+/* Read a block's best. */
+template <typename T>
+__device__ __forceinline__ best_pixel<T> read_block(const exact_job<T> &job, uint32_t generation, int block)
+{
+    const uint2 a = read_pair(job, generation, 0, block);
+    if (WORDS<T> == 1) return {number_of(a.x, 0, T(0)), a.y};
+    return {number_of(a.x, a.y, T(0)), read_pair(job, generation, 1, block).x};
 }
 
 template <typename T>
@@ -228,7 +254,7 @@ __device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, cons
     const int ty0 = r.y0 / job.tile_height, ty1 = (r.y1 - 1) / job.tile_height;
     int count = 0;
     for (int base = ty0; base <= ty1; base += 32) {
-        const int ty = base + lane, owner = (int)(((int64_t)tx0 + (int64_t)SKEW * ty) % n_block);
+        const int ty = base + lane, owner = (tx0 + SKEW * ty) % n_block;
         const int first = tx0 + ((int)blockIdx.x - owner + n_block) % n_block;
         unsigned rows = __ballot_sync(ALL, ty <= ty1 && first <= tx1);
         for (; rows; rows &= rows - 1) {
@@ -273,12 +299,14 @@ template <typename T, bool ONE>
 __device__ __forceinline__ void post_best(const exact_job<T> &job, uint32_t generation, const best_pixel<T> &best)
 {
     const int n_plane = job.j.n_channel * job.j.n_pol, lane = threadIdx.x;
-    const int n_word = 1 + WORDS<T> * (1 + (ONE ? 0 : n_plane));
+    const int n_word = ONE ? 2 * PAIRS<T> : words_of<T>(n_plane);
     const int64_t pixel = best.place == MSI_CLEAN_NOWHERE ? 0 : pixel_at(job, best.place);
     for (int i = lane; i < n_word * COPIES; i += 32) {
-        const int copy = i % COPIES, word = i / COPIES, k = (word - 1) / WORDS<T>, half = (word - 1) % WORDS<T>;
+        const int copy = i % COPIES, word = i / COPIES, k = word - 2 * PAIRS<T>;
         uint32_t v = best.place;
-        if (word) v = half_of(k ? job.residual[(k - 1) * job.residual_stride + pixel] : best.value, half);
+        if (word < WORDS<T>) v = half_of(best.value, word);
+        if (k >= 0 && k < WORDS<T> * n_plane)
+            v = half_of(job.residual[k / WORDS<T> * job.residual_stride + pixel], k % WORDS<T>);
         post(job, generation, copy, word, v);
     }
 }
@@ -291,10 +319,7 @@ __device__ __forceinline__ best_pixel<T> read_best(const exact_job<T> &job, cons
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     best_pixel<T> best = {0, MSI_CLEAN_NOWHERE};
     if (warp * 32 < (int)gridDim.x) {
-        if (threadIdx.x < gridDim.x) {
-            best.value = read_number(job, generation, 1, threadIdx.x);
-            best.place = read_post(job, generation, 0, threadIdx.x);
-        }
+        if (threadIdx.x < gridDim.x) best = read_block(job, generation, threadIdx.x);
         if (is_best_of_warp(key_of(best.value, job.j.no_negative), best.place)) {
             v.room->of_warp[warp] = best;
             v.room->of_block[warp] = threadIdx.x;
@@ -328,7 +353,7 @@ __device__ __forceinline__ void make_component(const exact_job<T> &job, const bl
     __shared__ T r[64];
     const int lane = threadIdx.x, n_plane = job.j.n_channel * job.j.n_pol;
     bool done = false;
-    for (int k = lane; k < n_plane; k += 32) r[k] = read_number(job, generation, 1 + WORDS<T> * (k + 1), block);
+    for (int k = lane; k < n_plane; k += 32) r[k] = read_number(job, generation, 2 * PAIRS<T> + WORDS<T> * k, block);
     __syncwarp();
     if (job.log && lane < job.j.n_pol) done = log_component(job, r, lane, v.component);
     const unsigned fitted = __ballot_sync(ALL, done);

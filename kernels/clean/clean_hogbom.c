@@ -11,7 +11,8 @@ static int minor(msi_clean_call *call)
     const msi_clean_report *r = call->report;
     msi_clean_looped done;
     int64_t n;
-    MSI_TRY(msi_clean_allow_scale(call, 0, 0));
+    const uint8_t *allow;
+    MSI_TRY(msi_clean_allow_scale(call, 0, 0, &allow));
     msi_clean_loop loop = {.psf = c->psf,
                            .gain = c->spec.gain,
                            .stop_negative = c->spec.stop_negative,
@@ -19,7 +20,7 @@ static int minor(msi_clean_call *call)
                            .residual_stride = call->residual.stride,
                            .model = call->model.pixel,
                            .model_stride = call->model.stride,
-                           .allow = c->allow,
+                           .allow = allow,
                            .factor = msi_clean_factor_of(call),
                            .found = c->found};
     MSI_TRY(c->ops->exact_loop(c->e, &loop, &done)); /* of no iterations: the peak */

@@ -91,11 +91,11 @@ static int run_round(msi_clean_call *call, const msi_clean_search *search, const
 
 static int minor(msi_clean_call *call)
 {
-    msi_clean_search search = {NULL, call->c->allow};
+    msi_clean_search search = {NULL, NULL};
     msi_clean_end end = MSI_CLEAN_END_BELOW;
     msi_clean_peak peak;
     int64_t n = 1;
-    MSI_TRY(msi_clean_allow_scale(call, 0, 0));
+    MSI_TRY(msi_clean_allow_scale(call, 0, 0, &search.allow));
     MSI_TRY(find_peak(call, &search, &peak));
     if (msi_clean_start(call, &peak)) return MSI_OK;
     while (end == MSI_CLEAN_END_BELOW && n > 0 && peak.key > call->report->threshold) {

@@ -137,12 +137,12 @@ __device__ __forceinline__ int64_t psf_pixel(const list_job<T> &job, const compo
     return (unsigned)x < (unsigned)job.nx && (unsigned)y < (unsigned)job.ny ? (int64_t)y * job.nx + x : -1;
 }
 
-/* Subtract a component from the block's pixels of one plane, and find the thread's best. */
-template <typename T>
+/* Subtract a component from the block's pixels of one plane, UNROLL of a thread at a time, and find the thread's best.
+ */
+template <int UNROLL, typename T>
 __device__ __forceinline__ candidate<T> scan_one(const list_job<T> &job, const block_view<T> &v, bool subtract,
                                                  const component_at<T> &c)
 {
-    constexpr int UNROLL = 4;
     candidate<T> best = {0, MSI_CLEAN_NOWHERE, 0};
     T most = 0;
     for (int at = threadIdx.x; at < v.n; at += UNROLL * blockDim.x) {
@@ -327,7 +327,9 @@ template <typename T, bool ONE, bool IN_SHARED> __global__ void __launch_bounds_
     for (;; iteration++) {
         int rank;
         const bool subtract = iteration > 0;
-        const candidate<T> mine = ONE ? scan_one(job, v, subtract, c) : scan_planes(job, v, subtract, c);
+        const candidate<T> mine = !ONE                            ? scan_planes(job, v, subtract, c)
+                                  : job.per > 4 * (int)blockDim.x ? scan_one<8>(job, v, subtract, c)
+                                                                  : scan_one<4>(job, v, subtract, c);
         winner = find_winner<T, ONE>(job, v, mine, iteration, &rank);
         end = end_at(key_of(winner.value, job.j.no_negative), winner.value, job.threshold, job.diverged,
                      job.stop_negative);

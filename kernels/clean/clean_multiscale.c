@@ -251,7 +251,7 @@ static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
 {
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
-    const msi_clean_search search = {c->quantity, c->allow};
+    msi_clean_search search = {c->quantity, NULL};
     const int averaged = !c->spec.squared_join;
     const void *planes = averaged ? m->mean : call->residual.pixel;
     int64_t stride = averaged ? c->n_pixel : call->residual.stride;
@@ -260,7 +260,7 @@ static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
         planes = m->planes;
         stride = c->n_pixel;
     }
-    MSI_TRY(msi_clean_allow_scale(call, scale, (int64_t)ceil(c->spec.scale[scale] / 2)));
+    MSI_TRY(msi_clean_allow_scale(call, scale, (int64_t)ceil(c->spec.scale[scale] / 2), &search.allow));
     MSI_TRY(c->ops->join(c->e, planes, stride, averaged, msi_clean_factor_of(call), c->quantity));
     return c->ops->peak(c->e, &search, peak);
 }
@@ -343,7 +343,7 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
-    const msi_clean_search search = {m->best, c->allow};
+    msi_clean_search search = {m->best, NULL};
     const double threshold = msi_clean_rounded(c, down / m->bias[scale]);
     const msi_clean_range range = {threshold, r->scale[scale].peak.key};
     msi_clean_planes planes;
@@ -354,7 +354,7 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
                            .stop_negative = c->spec.stop_negative,
                            .diverged = 2 * call->peak_first / m->bias[scale]};
     call->scale = scale;
-    MSI_TRY(msi_clean_allow_scale(call, scale, (int64_t)ceil(c->spec.scale[scale] / 2)));
+    MSI_TRY(msi_clean_allow_scale(call, scale, (int64_t)ceil(c->spec.scale[scale] / 2), &search.allow));
     MSI_TRY(convolve_residuals(call, scale, &planes));
     MSI_TRY(msi_clean_list(call, &search, &planes, range, &loop.threshold));
     MSI_TRY(msi_clean_run(call, &loop, c->ops->list_loop, &done, n));

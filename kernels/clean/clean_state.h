@@ -90,8 +90,9 @@ double msi_clean_rounded(const msi_cleaner *c, double value);
 /* msi_clean_fft_size - the least even number from n on that has no prime factor above 7. */
 int64_t msi_clean_fft_size(int64_t n);
 
-/* msi_clean_allow_scale - make c->allow for a scale: border, mask, and what was found if the limits say so. */
-int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width);
+/* msi_clean_allow_scale - make what a scale may find: border, mask, and what was found if the limits say so. Returned:
+ * *allow, c->allow, or NULL where all is allowed */
+int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, const uint8_t **allow);
 
 /* msi_clean_start - take the first peak: report it, and set the report's threshold. Returns: 1 where there is nothing
  * to do, and report.stop says why. */

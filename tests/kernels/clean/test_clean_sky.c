@@ -511,16 +511,81 @@ static void test_memory(void **state)
     clean_problem_free(&p);
 }
 
+/* Wherever the host's memory ends, a cleaner is not made, nothing is kept, and the next one is. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    int n, n_refused = 0;
+    const msi_clean_method *row = msi_clean_methods(&n);
+    for (int i = 0; i < n; i++) {
+        if (row[i].backend != clean_backend) continue;
+        const msi_cleaner_spec spec = {
+            .nx = 64, .ny = 64, .n_channel = 2, .method = row[i].name, .backend = clean_backend, .beam_pixel = 2};
+        const int64_t before = msi_memory_in_use();
+        msi_cleaner *c;
+        int64_t room = 0;
+        do {
+            room += 50000;
+            msi_memory_limit_set(before + room);
+            const int rc = msi_cleaner_create(&c, &spec);
+            msi_memory_limit_set(0);
+            assert_int_equal(rc, c ? 0 : MSI_ENOMEM);
+            n_refused += !c;
+            if (!c) assert_int_equal(msi_memory_in_use(), before);
+        } while (!c && room < (int64_t)1 << 30);
+        assert_non_null(c);
+        msi_cleaner_free(c);
+        assert_int_equal(msi_memory_in_use(), before);
+    }
+    assert_true(n_refused > 3);
+}
+
+/* Planes of another shape or precision are refused, and so are calls before there is a PSF. */
+static void test_other_planes(void **state)
+{
+    (void)state;
+    const msi_cleaner_spec spec = {.nx = 32, .ny = 32, .backend = clean_backend};
+    msi_planes_shape shape = {32, 32, 1, MSI_FP32, clean_backend, 0};
+    const msi_clean_limits limits = {.n_iteration = 1};
+    msi_clean_report report;
+    msi_cleaner *c;
+    msi_planes *right, *small, *wide;
+    assert_int_equal(msi_cleaner_create(&c, &spec), 0);
+    assert_int_equal(msi_planes_create(&right, &shape), 0);
+    shape.nx = 31;
+    assert_int_equal(msi_planes_create(&small, &shape), 0);
+    shape.nx = 32;
+    shape.precision = MSI_FP64;
+    assert_int_equal(msi_planes_create(&wide, &shape), 0);
+    assert_int_equal(msi_cleaner_minor(c, right, right, &limits, &report), MSI_EARGUMENT);
+    assert_string_equal(msi_error_about_get(), "psf");
+    assert_int_equal(msi_cleaner_psf(c, small), MSI_EARGUMENT);
+    assert_int_equal(msi_cleaner_psf(c, wide), MSI_EARGUMENT);
+    assert_int_equal(msi_cleaner_psf(c, right), MSI_EINPUT); /* it is zero */
+    float *one = calloc(32 * 32, sizeof *one);
+    one[16 * 32 + 16] = 1;
+    assert_int_equal(msi_planes_upload(right, 0, 1, one), 0);
+    assert_int_equal(msi_cleaner_psf(c, right), 0);
+    assert_int_equal(msi_cleaner_minor(c, small, right, &limits, &report), MSI_EARGUMENT);
+    assert_string_equal(msi_error_about_get(), "residual");
+    free(one);
+    msi_planes_free(right);
+    msi_planes_free(small);
+    msi_planes_free(wide);
+    msi_cleaner_free(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_points),         cmocka_unit_test(test_gaussian),
-        cmocka_unit_test(test_stops),          cmocka_unit_test(test_opposite_polarisations),
-        cmocka_unit_test(test_noise),          cmocka_unit_test(test_power_law),
-        cmocka_unit_test(test_sigmas),         cmocka_unit_test(test_divergence),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_short_lists),
-        cmocka_unit_test(test_memory),         cmocka_unit_test(test_local_rms),
-        cmocka_unit_test(test_gaussian_window)};
+        cmocka_unit_test(test_points),          cmocka_unit_test(test_gaussian),
+        cmocka_unit_test(test_stops),           cmocka_unit_test(test_opposite_polarisations),
+        cmocka_unit_test(test_noise),           cmocka_unit_test(test_power_law),
+        cmocka_unit_test(test_sigmas),          cmocka_unit_test(test_divergence),
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_short_lists),
+        cmocka_unit_test(test_memory),          cmocka_unit_test(test_local_rms),
+        cmocka_unit_test(test_gaussian_window), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_other_planes)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
