@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What cleaners measure of noise. test_clean_noise cpu|cuda */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "tests/kernels/clean/clean_cases.h"
+
+static msi_clean_report clean(clean_run *run, msi_clean_limits limits)
+{
+    msi_clean_report report;
+    if (msi_cleaner_minor(run->c, run->residual, run->model, &limits, &report)) fail_msg("%s", msi_error_get());
+    return report;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *v, int64_t n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
+}
+
+/* The noise is that of sorted values, of odd and even numbers of finite pixels, and not of a bright source. */
+static void test_noise(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 50, .ny = 41, .n_channel = 2, .n_pol = 1, .weight = {1, 3}};
+    uint64_t seed = 3;
+    clean_problem_make(&p, 100, 29);
+    const int64_t n = p.nx * p.ny;
+    for (int64_t i = 0; i < 2 * n; i++) p.residual[i] = clean_random(&seed) + clean_random(&seed);
+    p.residual[5] = 1000;
+    for (int odd = 0; odd < 2; odd++) {
+        clean_run run;
+        const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        double *v = calloc((size_t)n, sizeof *v), sigma;
+        int64_t count = 0;
+        if (odd) p.residual[n + 77] = NAN;
+        for (int64_t i = 0; i < n; i++) {
+            const double mean = fma(0.75, p.residual[n + i], 0.25 * p.residual[i]);
+            if (isfinite(mean)) v[count++] = mean;
+        }
+        const double middle = median_of(v, count);
+        for (int64_t i = 0; i < count; i++) v[i] = fabs(v[i] - middle);
+        const double want = 1.4826022185056 * median_of(v, count);
+        clean_run_make(&run, &p, &spec);
+        assert_int_equal(msi_cleaner_noise(run.c, run.residual, &sigma), 0);
+        assert_true(fabs(sigma - want) < 1e-14);
+        assert_true(msi_cleaner_sigmas(run.c, 4.5) == 4.5);
+        free(v);
+        clean_run_free(&run);
+    }
+    for (int64_t i = 0; i < 2 * n; i++) p.residual[i] = NAN;
+    clean_run run;
+    double sigma;
+    const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
+    clean_run_make(&run, &p, &spec);
+    assert_int_equal(msi_cleaner_noise(run.c, run.residual, &sigma), MSI_EINPUT);
+    clean_run_free(&run);
+    clean_problem_free(&p);
+}
+
+/* Tables of the chi-square distribution: 0.0027 (3 sigma) is exceeded at 11.829 by 2 degrees, at 16.251 by 4; 6.334e-5
+ * (4 sigma) at 19.334 by 2. */
+static void test_sigmas(void **state)
+{
+    (void)state;
+    static const struct {
+        int n_pol, n_channel, squared;
+        double sigma, square;
+    } table[] = {{2, 1, 0, 3, 11.829}, {2, 3, 0, 4, 19.334}, {4, 1, 0, 3, 16.251}, {2, 2, 1, 3, 16.251}};
+    for (int i = 0; i < 4; i++) {
+        msi_cleaner *c;
+        const msi_cleaner_spec spec = {.nx = 16,
+                                       .ny = 16,
+                                       .n_channel = table[i].n_channel,
+                                       .n_pol = table[i].n_pol,
+                                       .squared_join = table[i].squared,
+                                       .backend = clean_backend};
+        assert_int_equal(msi_cleaner_create(&c, &spec), 0);
+        assert_true(fabs(pow(msi_cleaner_sigmas(c, table[i].sigma), 2) - table[i].square) < 0.002);
+        assert_true(msi_cleaner_sigmas(c, 50) > 50 && msi_cleaner_sigmas(c, 50) < 52);
+        msi_cleaner_free(c);
+    }
+}
+
+/* The mean square of a box around a pixel, clipped at the edges. */
+static double box_rms(const clean_problem *p, int64_t x, int64_t y, int64_t half, double *least)
+{
+    double sum = 0;
+    int64_t n = 0;
+    *least = INFINITY;
+    for (int64_t v = y - half; v <= y + half; v++)
+        for (int64_t u = x - half; u <= x + half; u++) {
+            if (u < 0 || u >= p->nx || v < 0 || v >= p->ny || !isfinite(p->residual[v * p->nx + u])) continue;
+            sum += pow(p->residual[v * p->nx + u], 2);
+            *least = fmin(*least, p->residual[v * p->nx + u]);
+            n++;
+        }
+    return sqrt(sum / (double)n);
+}
+
+/* Local noise by its definition, of boxes; a pixel three times as bright in noise five times as strong is no peak. */
+static void test_local_rms(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 60, .ny = 56, .n_channel = 1, .n_pol = 1};
+    uint64_t seed = 8;
+    clean_problem_make(&p, 100, 30);
+    for (int64_t i = 0; i < 60 * 56; i++) p.residual[i] = clean_random(&seed) * (i % 60 < 30 ? 1 : 5);
+    p.residual[28 * 60 + 10] = 4;
+    p.residual[28 * 60 + 45] = 12;
+    p.residual[100] = NAN;
+    for (int with_min = 0; with_min < 2; with_min++) {
+        clean_run run;
+        const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        const msi_clean_local_rms how = {.window_pixel = 13, .box = 1, .with_min = with_min};
+        double least, want = INFINITY, low;
+        clean_run_make(&run, &p, &spec);
+        assert_int_equal(msi_cleaner_local_rms(run.c, run.residual, &how, &least), 0);
+        for (int64_t i = 0; i < 60 * 56; i++) {
+            double rms = box_rms(&p, i % 60, i / 60, 6, &low);
+            if (with_min) rms = fmax(rms, 0.3 * fabs(low));
+            if (isfinite(p.residual[i])) want = fmin(want, rms);
+        }
+        assert_true(fabs(least - want) < 1e-12);
+        msi_clean_report r = clean(&run, (msi_clean_limits){.n_iteration = 0});
+        assert_int_equal(r.peak_x, 45);
+        r = clean(&run, (msi_clean_limits){.n_iteration = 0, .local_rms = 1});
+        assert_int_equal(r.peak_x, 10);
+        double rms = box_rms(&p, 10, 28, 6, &low);
+        if (with_min) rms = fmax(rms, 0.3 * fabs(low));
+        assert_true(fabs(r.peak_before - 4 * want / rms) < 1e-12);
+        /* A component is what the residual is, not what it counts. */
+        r = clean(&run, (msi_clean_limits){.n_iteration = 1, .local_rms = 1});
+        assert_true(fabs(r.flux - 0.4) < 1e-12);
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
+/* The window that is no box measures even noise as it is, in the middle and at edges. */
+static void test_gaussian_window(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 60, .ny = 56, .n_channel = 1, .n_pol = 1};
+    clean_run run;
+    double least;
+    clean_problem_make(&p, 100, 31);
+    for (int64_t i = 0; i < 60 * 56; i++) p.residual[i] = i % 2 ? 0.5 : -0.5;
+    const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    clean_run_make(&run, &p, &spec);
+    const msi_clean_local_rms how = {.window_pixel = 20};
+    assert_int_equal(msi_cleaner_local_rms(run.c, run.residual, &how, &least), 0);
+    assert_true(fabs(least - 0.5) < 1e-12);
+    clean_run_free(&run);
+    clean_problem_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_noise), cmocka_unit_test(test_sigmas),
+                                       cmocka_unit_test(test_local_rms), cmocka_unit_test(test_gaussian_window)};
+    if (!clean_begin(argc, argv)) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
