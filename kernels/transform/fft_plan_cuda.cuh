@@ -24,15 +24,10 @@ class fft_plan {
     {
         forget();
         MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type_));
-        return keep(type_, stream);
-    }
-    /* make_many - for n_plane planes [size][size], one after the other. Returns: 0, MSI_EGPU */
-    int make_many(int size, int64_t n_plane, cufftType type_, cudaStream_t stream)
-    {
-        int edges[2] = {size, size}, cells = size * size;
-        forget();
-        MSI_CUFFT(cufftPlanMany(&plan, 2, edges, edges, 1, cells, edges, 1, cells, type_, (int)n_plane));
-        return keep(type_, stream);
+        type = type_;
+        made = true;
+        MSI_CUFFT(cufftSetStream(plan, stream));
+        return MSI_OK;
     }
     /* run - begin to transform; direction: CUFFT_FORWARD or CUFFT_INVERSE. Returns: 0, MSI_EGPU */
     int run(void *cells, int direction) const
@@ -53,13 +48,6 @@ class fft_plan {
     {
         if (made) cufftDestroy(plan);
         made = false;
-    }
-    int keep(cufftType type_, cudaStream_t stream)
-    {
-        type = type_;
-        made = true;
-        MSI_CUFFT(cufftSetStream(plan, stream));
-        return MSI_OK;
     }
 };
 

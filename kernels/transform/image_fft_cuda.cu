@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     }
 }
 
-/* Call f with the number n, if there are kernels of so many points. Returns: whether there are */
-template <typename F> bool at_points(int n, F f)
+/* Call f with the number n, which is one of factorise. */
+template <typename F> int at_points(int n, F f)
 {
     switch (n) {
     case 48:
@@ -137,7 +137,7 @@ template <typename F> bool at_points(int n, F f)
     case 256:
         return f(small_fft::number<256>());
     default:
-        return false;
+        return msi_error_set(MSI_EINTERNAL, "there is no transform of %d points", n);
     }
 }
 
@@ -157,25 +157,26 @@ bool factorise(int64_t n, int *first, int *second)
 
 template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T *image, cudaStream_t stream)
 {
-    int rc = MSI_OK;
-    at_points(c.first, [&](auto n) {
-        using lanes = column_lanes<T, decltype(n)::value>;
+    MSI_TRY(at_points(c.first, [&](auto n) -> int {
+        constexpr int P = decltype(n)::value;
+        using lanes = column_lanes<T, P>;
         const dim3 blocks((unsigned)((c.g.nx + lanes::COLUMNS - 1) / lanes::COLUMNS), (unsigned)c.second);
-        cudaFuncSetAttribute(k_columns_first<T, decltype(n)::value>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)lanes::bytes());
-        k_columns_first<T, decltype(n)::value><<<blocks, lanes::THREADS, lanes::bytes(), stream>>>(c, plane);
-        return true;
-    });
-    at_points(c.second, [&](auto n) {
-        using lanes = column_lanes<T, decltype(n)::value>;
+        MSI_CUDA(cudaFuncSetAttribute(k_columns_first<T, P>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)lanes::bytes()));
+        k_columns_first<T, P><<<blocks, lanes::THREADS, lanes::bytes(), stream>>>(c, plane);
+        MSI_CUDA(cudaGetLastError());
+        return MSI_OK;
+    }));
+    return at_points(c.second, [&](auto n) -> int {
+        constexpr int Q = decltype(n)::value;
+        using lanes = column_lanes<T, Q>;
         const dim3 blocks((unsigned)((c.g.nx + lanes::COLUMNS - 1) / lanes::COLUMNS), (unsigned)c.first);
-        cudaFuncSetAttribute(k_columns_second<T, decltype(n)::value>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)lanes::bytes());
-        k_columns_second<T, decltype(n)::value><<<blocks, lanes::THREADS, lanes::bytes(), stream>>>(c, plane, image);
-        return true;
+        MSI_CUDA(cudaFuncSetAttribute(k_columns_second<T, Q>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)lanes::bytes()));
+        k_columns_second<T, Q><<<blocks, lanes::THREADS, lanes::bytes(), stream>>>(c, plane, image);
+        MSI_CUDA(cudaGetLastError());
+        return MSI_OK;
     });
-    MSI_CUDA(cudaGetLastError());
-    return rc;
 }
 
 } // namespace
