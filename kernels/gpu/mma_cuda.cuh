@@ -109,6 +109,21 @@ __device__ __forceinline__ void multiply_add_k16(double (&c)[4], const double *a
 #endif
 }
 
+/* c += a b of doubles: a is 16 x 4 FOURS, b 4 FOURS x 8, laid out as for multiply_add_k16. */
+template <int FOURS>
+__device__ __forceinline__ void multiply_add_fours(double (&c)[4], const double *a, const double *b)
+{
+    if constexpr (FOURS >= 4) {
+        multiply_add_k16(c, a, b);
+        multiply_add_fours<FOURS - 4>(c, a + 8, b + 4);
+    } else if constexpr (FOURS > 0) {
+        double part[2][2] = {{c[0], c[1]}, {c[2], c[3]}};
+        multiply_add(part, {a[0], a[1]}, b[0]);
+        for (int i = 0; i < 4; i++) c[i] = part[i / 2][i % 2];
+        multiply_add_fours<FOURS - 1>(c, a + 2, b + 1);
+    }
+}
+
 /* Load four 8 x 8 matrices of halves from shared memory, transposed; lane i says where row i % 8 of matrix i / 8 is. */
 __device__ __forceinline__ uint4 load_transposed(const uint4 *row)
 {

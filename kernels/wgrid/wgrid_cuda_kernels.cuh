@@ -50,18 +50,15 @@ template <> struct alignas(64) placed<double> {
     }
 };
 
-/* A sample in its place for degridding, laid out as for gridding up to its value: which visibility it becomes, turned
- * by the field's mean n - 1, and conjugated where w < 0. */
-template <typename T> struct wanted;
-template <> struct alignas(32) wanted<float> {
-    record<float> at;
+/* Which visibility a sample becomes, turned by the field's mean n - 1, and conjugated where w < 0. */
+template <typename T> struct destination;
+template <> struct destination<float> {
     uint32_t index;
     int32_t phase; /* turns times 2^32; the lowest bit says whether w < 0 */
 
-    wanted() = default;
-    __device__ wanted(const msi_footprint &f, uint32_t index_, double turns, int conjugate)
-        : at{(float)f.zu, (float)f.zv, (float)f.zw, f.u0, f.v0, f.w0}, index(index_),
-          phase(((int32_t)fmin(turns * 4294967296., 2147483647.) & ~1) | conjugate)
+    destination() = default;
+    __device__ destination(uint32_t index_, double turns, int conjugate)
+        : index(index_), phase(((int32_t)fmin(turns * 4294967296., 2147483647.) & ~1) | conjugate)
     {
     }
     __device__ float turns() const
@@ -73,16 +70,14 @@ template <> struct alignas(32) wanted<float> {
         return phase & 1;
     }
 };
-template <> struct alignas(64) wanted<double> {
-    record<double> at;
+template <> struct destination<double> {
     double turned;
     uint32_t index;
     int32_t below; /* whether w < 0 */
-    double none;   /* so that a sample fills its sectors of memory, which are read again where parts are written */
 
-    wanted() = default;
-    __device__ wanted(const msi_footprint &f, uint32_t index_, double turns, int conjugate)
-        : at{f.zu, f.zv, f.zw, f.u0, f.v0, f.w0, 0}, turned(turns), index(index_), below(conjugate), none(0)
+    destination() = default;
+    __device__ destination(uint32_t index_, double turns, int conjugate)
+        : turned(turns), index(index_), below(conjugate)
     {
     }
     __device__ double turns() const
@@ -92,6 +87,28 @@ template <> struct alignas(64) wanted<double> {
     __device__ bool conjugate() const
     {
         return below;
+    }
+};
+
+/* A sample in its place for degridding, laid out as for gridding up to its value. */
+template <typename T> struct wanted;
+template <> struct alignas(32) wanted<float> {
+    record<float> at;
+    destination<float> to;
+
+    __device__ wanted(const msi_footprint &f, const destination<float> &to_)
+        : at{(float)f.zu, (float)f.zv, (float)f.zw, f.u0, f.v0, f.w0}, to(to_)
+    {
+    }
+};
+template <> struct alignas(64) wanted<double> {
+    record<double> at;
+    destination<double> to;
+    double none; /* so that a sample fills its sectors of memory, which are read again where parts are written */
+
+    __device__ wanted(const msi_footprint &f, const destination<double> &to_)
+        : at{f.zu, f.zv, f.zw, f.u0, f.v0, f.w0, 0}, to(to_), none(0)
+    {
     }
 };
 static_assert(sizeof(wanted<float>) == sizeof(placed<float>) && sizeof(wanted<double>) == sizeof(placed<double>),

@@ -329,7 +329,8 @@ __global__ void __launch_bounds__(256) k_place_wanted(msi_wgrid_geometry g, batc
         double w_lambda;
         const int conjugate = msi_locate_wrapped(&g, uvw_m, freq_hz, &f, &w_lambda);
         const double turns = w_lambda * g.n_mid;
-        put(out + begin[own] + __ldcs(rank + i), wanted<T>(f, (uint32_t)i, turns - rint(turns), conjugate));
+        const destination<T> to((uint32_t)i, turns - rint(turns), conjugate);
+        put(out + begin[own] + __ldcs(rank + i), wanted<T>(f, to));
     });
 }
 

@@ -20,22 +20,22 @@ template <typename T> struct degrid_job {
     cplx<T> *value; /* the planes' part of a sample is added where `add`, else stored */
     bool add;
 
-    __device__ void store(int64_t place, T re, T im) const
+    /* Store the sum of the sample in a place. */
+    __device__ __forceinline__ void store(int64_t place, const destination<T> &to, T re, T im) const
     {
-        int64_t to = place;
+        cplx<T> sum = {re, im};
         if (!in_place) {
             T sine, cosine;
-            complex_cuda::sincos_turns(samples[place].turns(), &sine, &cosine);
+            complex_cuda::sincos_turns(to.turns(), &sine, &cosine);
             const T turned_im = im * cosine + re * sine;
-            re = re * cosine - im * sine;
-            im = samples[place].conjugate() ? -turned_im : turned_im;
-            to = samples[place].index;
+            sum = {re * cosine - im * sine, to.conjugate() ? -turned_im : turned_im};
         }
+        cplx<T> *out = value + (in_place ? place : to.index);
         if (add) {
-            re += value[to].re;
-            im += value[to].im;
+            sum.re += out->re;
+            sum.im += out->im;
         }
-        value[to] = {re, im};
+        *out = sum;
     }
 };
 
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
                 my_im = im;
             }
         }
-        if (lane < n) job.store(place, my_re, my_im);
+        if (lane < n) job.store(place, job.samples[place].to, my_re, my_im);
     }
 }
 
@@ -132,15 +132,23 @@ template <int N_PLANE, typename PLANES> struct degrid_stand {
         number = there.plane_number(g, corner);
         return 0;
     }
-    /* Call f(s, number of the plane in place s) for planes [first, end) of the N_PLANE. */
-    template <class F> __device__ __forceinline__ void for_each_place(int first, int end, const F &f) const
+    /* Call f(s, number of the plane in place s) for every place. */
+    template <class F> __device__ __forceinline__ void for_each_place(const F &f) const
     {
         const int turned = z % N_PLANE;
 #pragma unroll
-        for (int s = 0; s < N_PLANE; s++) {
-            const int k = s < turned ? s - turned + N_PLANE : s - turned;
-            if (k >= first && k < end) f(s, number + k);
-        }
+        for (int s = 0; s < N_PLANE; s++) f(s, number + (s < turned ? s - turned + N_PLANE : s - turned));
+    }
+    /* Call f(s, its number) for plane k's place s alone, in a branch of its own. */
+    template <class F> __device__ __forceinline__ void at_place(int k, const F &f) const
+    {
+        const int place = (z + k) % N_PLANE;
+#pragma unroll
+        for (int s = 0; s < N_PLANE; s++)
+            if (s == place) {
+                f(s, number + k);
+                asm volatile("");
+            }
     }
     __device__ __forceinline__ bool holds(int plane) const
     {

@@ -28,8 +28,9 @@ template <typename T, int WIDTH, bool HAS_W> struct doubles_shape {
     static constexpr int FOURS_U = (CELLS_U + 3) / 4, N_WARP = (CELLS_V + 3) / 4;
     /* Rows of an odd number of doubles begin in different banks. */
     static constexpr int ROW_U = (EDGE_U - 1 + 4 * FOURS_U) | 1, ROW_V = (EDGE_V - 1 + 4 * N_WARP) | 1;
-    /* Blocks of a multiprocessor: a thread has its cells and some 70 more registers. */
-    static constexpr int REGISTERS = 2 * N_PLANE * FOURS_U + 70;
+    /* Blocks of a multiprocessor: a thread has its cells and some 55 more registers. */
+    static constexpr int CELL_REGISTERS = 2 * N_PLANE * FOURS_U;
+    static constexpr int REGISTERS = CELL_REGISTERS < 45 ? 100 : CELL_REGISTERS + 55;
     static constexpr int BLOCKS = REGISTERS > 255 ? 1 : 65536 / (32 * N_WARP * REGISTERS);
 };
 
@@ -87,25 +88,29 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
         }
     }
 
+    /* Load a plane's cells. */
+    __device__ __forceinline__ void load(double (&to)[FOURS_U], int plane) const
+    {
+        const T *from = reinterpret_cast<const T *>(job.grid + plane * stand.at.plane_cells + row_cell) + row % 2;
+        const bool reads = stand.holds(plane) && cell_v() < shape::CELLS_V;
+#pragma unroll
+        for (int f = 0; f < FOURS_U; f++)
+            to[f] = reads && 4 * f + pair < shape::CELLS_U ? __ldg(from + 2 * column[f]) : 0;
+    }
+
     /* Move to where sample `first` of the batch lies, loading the planes that are not there. */
     __device__ __forceinline__ void follow(int first)
     {
-        const int fresh =
+        int fresh =
             stand.move(__shfl_sync(~0u, own.x, first), __shfl_sync(~0u, own.y, first), __shfl_sync(~0u, own.z, first));
-        if (fresh == N_PLANE) return;
         if (fresh == 0) {
 #pragma unroll
             for (int f = 0; f < FOURS_U; f++) column[f] = stand.column(4 * f + pair);
             row_cell = stand.row(cell_v());
+            stand.for_each_place([&](int s, int plane) { load(cells[s], plane); });
+            return;
         }
-        stand.for_each_place(fresh, N_PLANE, [&](int s, int plane) {
-            const T *from = reinterpret_cast<const T *>(job.grid + plane * stand.at.plane_cells) + row % 2;
-            const bool reads = stand.holds(plane) && cell_v() < shape::CELLS_V;
-#pragma unroll
-            for (int f = 0; f < FOURS_U; f++)
-                cells[s][f] =
-                    reads && 4 * f + pair < shape::CELLS_U ? __ldg(from + 2 * (int64_t)(row_cell + column[f])) : 0;
-        });
+        for (; fresh < N_PLANE; fresh++) stand.at_place(fresh, [&](int s, int plane) { load(cells[s], plane); });
     }
 
     /* Sum cells for samples [first, end) of a batch, sixteen at most; what the others would get is not kept. */
@@ -113,22 +118,21 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
     {
         follow(first);
         const int sample[2] = {first + row, (first + row + 8) % RING_BATCH};
-        double taps[FOURS_U][2], sum[2][2] = {}, total[2][2] = {}; /* [sample][re, im] */
+        double taps[2 * FOURS_U], sum[2][2] = {}, total[2][2] = {}; /* [sample][re, im] */
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
             for (int f = 0; f < FOURS_U; f++)
-                taps[f][i] = m.u[sample[i] % RING_BATCH][m.first_u[sample[i] % RING_BATCH] + 4 * f + pair];
+                taps[2 * f + i] = m.u[sample[i] % RING_BATCH][m.first_u[sample[i] % RING_BATCH] + 4 * f + pair];
 #pragma unroll
         for (int s = 0; s < N_PLANE; s++) {
-            double part[2][2] = {};
-#pragma unroll
-            for (int f = 0; f < FOURS_U; f++) mma::multiply_add(part, taps[f], cells[s][f]);
+            double part[4] = {};
+            mma::multiply_add_fours<FOURS_U>(part, taps, cells[s]);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const double w = m.w[s][sample[i] % RING_BATCH];
-                sum[i][0] += w * part[i][0];
-                sum[i][1] += w * part[i][1];
+                sum[i][0] += w * part[2 * i];
+                sum[i][1] += w * part[2 * i + 1];
             }
         }
 #pragma unroll
@@ -172,11 +176,12 @@ __global__ void __launch_bounds__(32 * doubles_shape<T, WIDTH, HAS_W>::N_WARP, d
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     doubles_sums<T, WIDTH, HAS_W, PLANES> sums = {g, job, window, m, lane, warp, lane / 4, lane % 4, {g, there}};
     for (int i = threadIdx.x; i < (int)((sizeof m.u + sizeof m.v) / sizeof(double)); i += blockDim.x) m.u[0][i] = 0;
+    uint32_t at, next_at; /* of a lane, this batch's sample and the next one's */
+    bool has = block.find(0, &at);
     meet<N_WARP>();
     for (int batch = 0; block.has(batch); batch++) {
-        uint32_t at;
-        const bool has = block.find(batch, &at);
         sums.lay_batch(job.samples[at].at);
+        const bool next_has = block.find(batch + 1, &next_at);
         meet<N_WARP>();
         sums.add_batch(min(RING_BATCH, ITEM * block.n_group - RING_BATCH * batch));
         meet<N_WARP>();
@@ -186,8 +191,10 @@ __global__ void __launch_bounds__(32 * doubles_shape<T, WIDTH, HAS_W>::N_WARP, d
                 sum.re += m.sum[i][lane].re;
                 sum.im += m.sum[i][lane].im;
             }
-            job.store(at, (T)sum.re, (T)sum.im);
+            job.store(at, job.samples[at].to, (T)sum.re, (T)sum.im);
         }
+        at = next_at;
+        has = next_has;
     }
 }
 

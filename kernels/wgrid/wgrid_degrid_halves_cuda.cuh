@@ -35,8 +35,8 @@ template <int WIDTH, bool HAS_W> struct halves_shape {
     static constexpr int FOURS = 2; /* of cells that are a product's columns, each with re and im; a warp's products */
     static constexpr int N_WARP = (CELLS_N + 4 * FOURS - 1) / (4 * FOURS);
     static constexpr int ROW_N = (EDGE_N - 1 + 4 * FOURS * N_WARP) | 1; /* odd: rows begin in different banks */
-    /* Blocks of a multiprocessor: a thread has its cells and some 85 more registers. */
-    static constexpr int BLOCKS = 65536 / (32 * N_WARP * (4 * FOURS * N_PLANE + 85));
+    /* Blocks of a multiprocessor: a thread has its cells and some 70 more registers; warps come four at a time. */
+    static constexpr int BLOCKS = 512 / (4 * FOURS * N_PLANE + 70) * 4 / N_WARP;
     static_assert(CELLS_K <= 16, "cells along K");
 };
 
@@ -139,48 +139,94 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         }
     }
 
-    /* Choose the unit of cells again where new ones, those of planes from `fresh` on, are larger than all before, which
-     * change to it. */
-    __device__ __forceinline__ void choose_unit(uint32_t largest, int fresh)
+    __device__ __forceinline__ static uint32_t largest_of(const uint32_t (&c)[FOURS][4], uint32_t largest)
     {
-        const int top = max((int)(__reduce_max_sync(~0u, largest) >> 23), LEAST_EXPONENT);
-        if (top <= exponent) return;
+#pragma unroll
+        for (int i = 0; i < 4 * FOURS; i++) largest = max(largest, c[i / 4][i % 4] & 0x7fffffff);
+        return largest;
+    }
+
+    /* Find the exponent of a warp's largest new cell. */
+    __device__ __forceinline__ static int top_of(uint32_t largest)
+    {
+        return max((int)(__reduce_max_sync(~0u, largest) >> 23), LEAST_EXPONENT);
+    }
+
+    /* Change the unit of the cells that are there. */
+    __device__ __forceinline__ void change_unit(int top)
+    {
         const half2 ratio = __float2half2_rn(top - exponent < 48 ? unit_of(exponent - top) : 0);
-        stand.for_each_place(0, fresh, [&](int s, int) {
+#pragma unroll
+        for (int s = 0; s < N_PLANE; s++)
 #pragma unroll
             for (int i = 0; i < 4 * FOURS; i++)
                 cells[s][i / 4][i % 4] = mma::bits(__hmul2(mma::halves(cells[s][i / 4][i % 4]), ratio));
-        });
         exponent = top;
     }
 
-    /* Stand at another tile. */
-    __device__ __forceinline__ void find_cells()
+    __device__ __forceinline__ float scale() const
+    {
+        return unit_of(CELL_TOP_EXPONENT + 127 - exponent);
+    }
+
+    /* Load all planes of another tile. */
+    __device__ __forceinline__ void load_tile()
     {
 #pragma unroll
         for (int half = 0; half < 2; half++)
             at_k[half] = shape::U_IS_K ? stand.column(cell_k(half)) : stand.row(cell_k(half));
 #pragma unroll
         for (int f = 0; f < FOURS; f++) at_n[f] = shape::U_IS_K ? stand.row(cell_n(f)) : stand.column(cell_n(f));
-        exponent = LEAST_EXPONENT;
+        uint32_t largest = 0;
+        stand.for_each_place([&](int s, int plane) { load(cells[s], plane); });
+        stand.for_each_place([&](int s, int) { largest = largest_of(cells[s], largest); });
+        exponent = top_of(largest);
+        stand.for_each_place([&](int s, int) { split(cells[s], scale()); });
+    }
+
+    /* Load plane k of those above the first one. */
+    __device__ __forceinline__ void load_plane(int k)
+    {
+        uint32_t fresh[FOURS][4];
+        load(fresh, stand.number + k);
+        const int top = top_of(largest_of(fresh, 0));
+        if (top > exponent) change_unit(top);
+        split(fresh, scale());
+        stand.at_place(k, [&](int s, int) {
+#pragma unroll
+            for (int i = 0; i < 4 * FOURS; i++) cells[s][i / 4][i % 4] = fresh[i / 4][i % 4];
+        });
     }
 
     /* Move to where sample `first` of the batch lies, loading the planes that are not there. */
     __device__ __forceinline__ void follow(int first)
     {
-        const int fresh =
+        int fresh =
             stand.move(__shfl_sync(~0u, own.x, first), __shfl_sync(~0u, own.y, first), __shfl_sync(~0u, own.z, first));
-        if (fresh == N_PLANE) return;
-        if (fresh == 0) find_cells();
-        uint32_t most = 0;
-        stand.for_each_place(fresh, N_PLANE, [&](int s, int plane) { load(cells[s], plane); });
-        stand.for_each_place(fresh, N_PLANE, [&](int s, int) {
+        if (fresh == 0) load_tile();
+        for (fresh = fresh ? fresh : N_PLANE; fresh < N_PLANE; fresh++) load_plane(fresh);
+    }
+
+    /* Add the sums over N places of the ring from s on, whose products go side by side. */
+    template <int N>
+    __device__ __forceinline__ void add_planes(float (&sum)[FOURS][4], int s, int of_row, const uint4 &high,
+                                               const uint4 &low) const
+    {
+        float part[N][FOURS][4] = {};
 #pragma unroll
-            for (int i = 0; i < 4 * FOURS; i++) most = max(most, cells[s][i / 4][i % 4] & 0x7fffffff);
-        });
-        choose_unit(most, fresh);
-        stand.for_each_place(fresh, N_PLANE,
-                             [&](int s, int) { split(cells[s], unit_of(CELL_TOP_EXPONENT + 127 - exponent)); });
+        for (int product = 0; product < 3; product++)
+#pragma unroll
+            for (int i = 0; i < N * FOURS; i++) {
+                const uint32_t(&c)[4] = cells[s + i / FOURS][i % FOURS];
+                mma::multiply_add(part[i / FOURS][i % FOURS], product == 0 ? low : high, c[product == 1 ? 2 : 0],
+                                  c[product == 1 ? 3 : 1]);
+            }
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const float2 w = m.w[s + i][of_row];
+#pragma unroll
+            for (int k = 0; k < 4 * FOURS; k++) sum[k / 4][k % 4] += (k % 4 < 2 ? w.x : w.y) * part[i][k / 4][k % 4];
+        }
     }
 
     /* Sum cells for sixteen samples of a batch. */
@@ -192,18 +238,9 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         const uint4 high = mma::load(&m.k[lane / 16][0][of_row]), low = mma::load(&m.k[lane / 16][1][of_row]);
         float sum[FOURS][4] = {};
 #pragma unroll
-        for (int s = 0; s < N_PLANE; s++) {
-            const float2 w = m.w[s][8 * step + row];
-#pragma unroll
-            for (int f = 0; f < FOURS; f++) {
-                float part[4] = {};
-                mma::multiply_add(part, low, cells[s][f][0], cells[s][f][1]);
-                mma::multiply_add(part, high, cells[s][f][2], cells[s][f][3]);
-                mma::multiply_add(part, high, cells[s][f][0], cells[s][f][1]);
-#pragma unroll
-                for (int i = 0; i < 4; i++) sum[f][i] += (i < 2 ? w.x : w.y) * part[i];
-            }
-        }
+        for (int s = 0; s < N_PLANE; s += 2)
+            s + 1 < N_PLANE ? add_planes<2>(sum, s, 8 * step + row, high, low)
+                            : add_planes<1>(sum, s, 8 * step + row, high, low);
         float total[4] = {}; /* re and im of sample `row`, then of sample row + 8 */
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -234,13 +271,15 @@ __global__ void __launch_bounds__(32 * halves_shape<WIDTH, HAS_W>::N_WARP, halve
     halves_sums<WIDTH, HAS_W, PLANES> sums = {g, job, window, m, lane, warp, lane / 4, lane % 4, {g, there}};
     for (int i = threadIdx.x; i < (int)(sizeof m.n / sizeof(float)); i += blockDim.x) m.n[0][i] = 0;
     uint32_t at, next_at; /* of a lane, this batch's sample and the next one's */
-    bool has = block.find(0, &at);
-    record<float> r = job.samples[at].at;
+    bool has = block.find(0, &at), next_has = block.find(1, &next_at);
+    wanted<float> sample = job.samples[at];
     meet<N_WARP>();
     for (int batch = 0; block.has(batch); batch++) {
-        sums.lay_batch(r);
-        const bool next_has = block.find(batch + 1, &next_at);
-        r = job.samples[next_at].at;
+        sums.lay_batch(sample.at);
+        const destination<float> to = sample.to;
+        sample = job.samples[next_at];
+        uint32_t after_at;
+        const bool after_has = block.find(batch + 2, &after_at);
         meet<N_WARP>();
         for (int step = 0; step < 2 && 2 * batch + step < block.n_group; step++) sums.add_step(step);
         meet<N_WARP>();
@@ -250,10 +289,12 @@ __global__ void __launch_bounds__(32 * halves_shape<WIDTH, HAS_W>::N_WARP, halve
                 sum.re += m.sum[i][lane].re;
                 sum.im += m.sum[i][lane].im;
             }
-            job.store(at, sum.re, sum.im);
+            job.store(at, to, sum.re, sum.im);
         }
         at = next_at;
         has = next_has;
+        next_at = after_at;
+        next_has = after_has;
     }
 }
 
