@@ -28,6 +28,17 @@ int ccc::fail(int code, const char *text) noexcept
     return code;
 }
 
+bool ccc::tells_of_damage(const char *what) noexcept
+{
+    static const char *const signs[] = {
+        "AipsIO",         "FilebufIO::read",      "MemoryIO::read", "No such file or directory",
+        "Internal error", "Internal Table error", "AlwaysAssert",   "RecordDesc::",
+        "ArrayIterator<", "shape mismatch",       "is incorrect"};
+    for (const char *sign : signs)
+        if (std::strstr(what, sign)) return true;
+    return false;
+}
+
 std::recursive_mutex &ccc::process_lock()
 {
     static std::recursive_mutex *lock = new std::recursive_mutex; /* outlives every static of casacore */

@@ -96,6 +96,9 @@ struct Failure : std::runtime_error {
 /* Keeps the message for ccc_error, on one line; returns the code. */
 int fail(int code, const char *text) noexcept;
 
+/* Asks whether what casacore threw is about contents of files that cannot be. */
+bool tells_of_damage(const char *what) noexcept;
+
 /* Every call holds this, because casacore's table cache is one for the process. */
 std::recursive_mutex &process_lock();
 
@@ -117,7 +120,9 @@ template <class F> int guarded(const std::string &context, F &&f) noexcept
         return fail(CCC_ENOMEM, "out of memory");
     } catch (const std::exception &e) {
         try {
-            return fail(CCC_EFAILED, (context + ": " + e.what()).c_str());
+            return fail(CCC_EFAILED, tells_of_damage(e.what())
+                                         ? ("truncated or corrupt: " + context + " (" + e.what() + ")").c_str()
+                                         : (context + ": " + e.what()).c_str());
         } catch (...) {
             return fail(CCC_EFAILED, "casacore failed");
         }

@@ -68,7 +68,7 @@ typedef struct msi_options {
     int overwrite, dry_run;
     const char *temp_dir;       /* NULL: beside the output */
     int n_threads;              /* >= 1 */
-    int64_t n_reader;           /* processes that read; 1: a thread reads; 0: chosen */
+    int64_t n_reader;           /* processes that read; 0: chosen */
     int64_t memory_limit_bytes; /* > 0: the smaller of -mem and -abs-mem */
     msi_log_level log_level;
     int log_time;
