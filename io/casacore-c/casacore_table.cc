@@ -142,7 +142,9 @@ void ccc::open_table(ccc_table **out, const std::string &path, const std::string
 {
     require_table(real);
     check_files(real, path);
-    if (mode == CCC_UPDATE && !cc::Table::isWritable(real)) throw Failure(CCC_EREADONLY, path + ": cannot be written");
+    /* To casacore a table whose header it cannot read is not writable either: of that, opening it says more. */
+    if (mode == CCC_UPDATE && !cc::Table::isWritable(real) && ::access((real + "/table.dat").c_str(), W_OK) != 0)
+        throw Failure(CCC_EREADONLY, path + ": cannot be written");
     auto t = std::make_unique<ccc_table>();
     t->path = path;
     t->real = real;

@@ -89,7 +89,7 @@ static int start_worker(msi_ms_crew *crew, int k)
                               .slots = crew->worker[k].slots,
                               .slot_bytes = crew->slot_bytes,
                               .is_first = k == 0};
-        p.is_limit_by_size = msi_ms_limit_memory(p.paths, p.n_path);
+        msi_ms_limit_memory(p.paths, p.n_path);
         msi_child_watch();
         msi_crew_process_run(&p);
     }

@@ -64,7 +64,7 @@ static void recv_request(const msi_crew_process *p, msi_crew_request *q)
 
 static void send_failure(const msi_crew_process *p, int64_t number, int status)
 {
-    const int explained = msi_ms_limit_explain(status, p->is_limit_by_size, p->paths[0]);
+    const int explained = msi_ms_limit_explain(status, p->paths[0]);
     msi_crew_reply answer = {.kind = MSI_CREW_FAILED, .number = number, .status = explained};
     snprintf(answer.message, sizeof answer.message, "%s", msi_error_get());
     send_reply(p, &answer);

@@ -49,8 +49,7 @@ typedef struct msi_crew_process {
     msi_crew_shared *shared;
     char *slots; /* [MSI_CREW_SLOTS][slot_bytes], shared */
     int64_t slot_bytes;
-    int is_first;         /* it leaves the description */
-    int is_limit_by_size; /* its memory is limited by what its sets can need, not by what the user allows */
+    int is_first; /* it leaves the description */
 } msi_crew_process;
 
 /* msi_crew_process_run - serve the parent until it is gone. */

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "core/memory.h"
 #include "core/status.h"
@@ -13,15 +14,35 @@
  * least 24 bytes, with room to spare. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 
-int msi_ms_limit_memory(const char *const *paths, int n_path)
+/* How the process is limited. */
+static struct {
+    struct rlimit before;
+    int64_t by_user;
+    int is_by_size;
+} limits;
+
+static int limit_to(int64_t bytes)
+{
+    msi_memory_limit_set(bytes < INT64_MAX / 2 ? msi_memory_in_use() + bytes : bytes);
+    return msi_child_limit_memory(bytes);
+}
+
+void msi_ms_limit_memory(const char *const *paths, int n_path)
 {
     const int64_t bytes = msi_ms_paths_bytes(paths, n_path), allowed = msi_memory_limit();
     const int64_t by_size =
         bytes < (INT64_MAX - LEAST_BYTES) / TIMES_SIZE ? LEAST_BYTES + TIMES_SIZE * bytes : INT64_MAX;
-    const int64_t by_user = allowed > LEAST_BYTES ? allowed : LEAST_BYTES;
-    const int64_t most = by_size < by_user ? by_size : by_user;
-    msi_memory_limit_set(most < INT64_MAX / 2 ? msi_memory_in_use() + most : most);
-    return msi_child_limit_memory(most) && by_size <= by_user;
+    limits.by_user = allowed > LEAST_BYTES ? allowed : LEAST_BYTES;
+    if (getrlimit(RLIMIT_AS, &limits.before) != 0) return;
+    limits.is_by_size = limit_to(by_size < limits.by_user ? by_size : limits.by_user) && by_size <= limits.by_user;
+}
+
+void msi_ms_limit_lift(void)
+{
+    if (!limits.is_by_size) return;
+    limits.is_by_size = 0;
+    setrlimit(RLIMIT_AS, &limits.before);
+    limit_to(limits.by_user);
 }
 
 /* Asks whether ordinary requests for memory are still met. */
@@ -33,9 +54,9 @@ static int has_memory(void)
     return p != MAP_FAILED;
 }
 
-int msi_ms_limit_explain(int status, int is_by_size, const char *path)
+int msi_ms_limit_explain(int status, const char *path)
 {
-    if (status != MSI_ENOMEM || !is_by_size || !has_memory()) return status;
+    if (status != MSI_ENOMEM || !limits.is_by_size || !has_memory()) return status;
     return msi_error_set(
         MSI_EINPUT, "%s: truncated or corrupt: reading it asks for more memory than a set of its size can need", path);
 }

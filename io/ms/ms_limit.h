@@ -3,17 +3,18 @@
 #ifndef MSI_IO_MS_LIMIT_H
 #define MSI_IO_MS_LIMIT_H
 
-/*
- * msi_ms_limit_memory - in a forked child: from now on it may take what msi_memory_limit allows, or what files of the
- * size of these sets can need where that is less.
- * Returns: 1 where it is the size that limits, else 0
- */
-int msi_ms_limit_memory(const char *const *paths, int n_path);
+/* msi_ms_limit_memory - in a forked child: from now on it may take what msi_memory_limit allows, or what files of the
+ * size of these sets can need where that is less. */
+void msi_ms_limit_memory(const char *const *paths, int n_path);
+
+/* msi_ms_limit_lift - a set's rows lie in other sets' files: their size is no measure, and msi_memory_limit alone
+ * holds. Nothing in a process without msi_ms_limit_memory. */
+void msi_ms_limit_lift(void);
 
 /*
  * msi_ms_limit_explain - a failure for want of memory, where the sets' size limits it and memory is there, is one of
- * the sets. Given:   is_by_size  of msi_ms_limit_memory Returns: status; MSI_EINPUT, with another message, in that case
+ * the sets. Returns: status; MSI_EINPUT, with another message, in that case
  */
-int msi_ms_limit_explain(int status, int is_by_size, const char *path);
+int msi_ms_limit_explain(int status, const char *path);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_paths.h"
 
 int msi_ms_failed(int ccc_status)
@@ -43,10 +44,19 @@ static int check_parts(const msi_ms_set *set)
                          set->path, (long long)n, text, used < sizeof text ? "" : "..");
 }
 
+/* Asks whether a table has its rows in its own files: not one that refers to others, or whose columns do. */
+static int stores_rows(ccc_table *t)
+{
+    ccc_column_info info;
+    if (!ccc_table_is_root(t)) return 0;
+    return ccc_column_describe(t, "UVW", &info) != CCC_OK || strstr(info.manager_type, "StMan");
+}
+
 int msi_ms_set_open(msi_ms_set *set)
 {
     if (set->table) return MSI_OK;
     MSI_CCC(ccc_table_open(&set->table, set->path, CCC_READ, CCC_LOCK_NONE));
+    if (!stores_rows(set->table)) msi_ms_limit_lift();
     return check_parts(set);
 }
 
@@ -372,7 +382,7 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
         if (!ccc_table_has_column(set->table, required[i]))
             return msi_error_set(MSI_EINPUT, "%s: not a Measurement Set: the table has no column %s", set->path,
                                  required[i]);
-    MSI_TRY(check_rows(set->table));
+    if (stores_rows(set->table)) MSI_TRY(check_rows(set->table));
     set->n_table_row = ccc_table_n_row(set->table);
     set->has_flag_row = ccc_table_has_column(set->table, "FLAG_ROW");
     set->has_weight_spectrum = ccc_table_has_column(set->table, "WEIGHT_SPECTRUM");

@@ -216,8 +216,8 @@ _Noreturn void msi_writer_child_run(msi_writer_shared *shared, const msi_child *
                                     const msi_ms_write_spec *spec)
 {
     holder h = {.shared = shared, .parent = parent, .paths = paths, .spec = spec};
-    const int is_limit_by_size = msi_ms_limit_memory(paths, shared->n_set);
-    int status = msi_ms_limit_explain(open_all(&h), is_limit_by_size, paths[0]);
+    msi_ms_limit_memory(paths, shared->n_set);
+    int status = msi_ms_limit_explain(open_all(&h), paths[0]);
     if (status == MSI_OK) status = serve(&h);
     if (status != MSI_OK) stop(&h, status);
     msi_writer_send(h.parent, MSI_WRITER_FINISHED, 0);

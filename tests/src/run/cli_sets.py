@@ -9,7 +9,7 @@ import re
 import resource
 import shutil
 
-from casacore.tables import makescacoldesc, maketabdesc, table
+from casacore.tables import makescacoldesc, maketabdesc, msconcat, table
 
 from program_suite import Suite, as_nobody, fresh_copy, main
 
@@ -62,7 +62,7 @@ def check_subtables(s):
                 os.truncate(os.path.join(path, name, "table.dat"), 20)
             else:
                 shutil.rmtree(os.path.join(path, name))
-            for words, want in zip(SELECTIONS, whole):
+            for words, want in list(zip(SELECTIONS, whole))[::3 if title == "damaged" else 1]:
                 s.must(s.rows("%s %s" % (name, title), path, words) == want, "%s %s, %s" % (name, title, words))
     s.must(len(others) > len(MORE) + 4, "%d subtables that are not needed" % len(others))
 
@@ -91,6 +91,18 @@ def check_multi_ms(s):
     s.must(done.returncode == 0, "its members: exits %s: %s" % (done.returncode, done.stderr))
 
 
+def check_forwarded(s):
+    """A set whose columns lie in others' files has more rows than bytes, and is read."""
+    ms = s.made("many.ms", *SET[:-10], "-spw", "1GHz", "1MHz", 1, "-duration", "15min", "-integration", "5s")
+    path = s.path("forwarded.ms")
+    msconcat([ms, ms], path)
+    n_row = 2 * table(ms, ack=False).nrows()
+    n_byte = sum(os.path.getsize(os.path.join(path, f)) for f in os.listdir(path) if f.startswith("table."))
+    done = s.launch("-size", 64, 64, "-scale", "20asec", "-dry-run", path, cwd=s.folder)
+    s.must(n_row > n_byte and "rows: %d kept" % n_row in done.stderr,
+           "%d rows in %d bytes: exits %s: %s" % (n_row, n_byte, done.returncode, done.stderr[-300:]))
+
+
 def check_absurd_sizes(s):
     """A number of 4 bytes in a header becomes a large one. None is called a want of memory; any other end is right."""
     source = s.made("standard.ms", *SET, "-storage", "standard")
@@ -98,7 +110,7 @@ def check_absurd_sizes(s):
         with open(os.path.join(source, file), "rb") as f:
             head = f.read(260)
         codes = []
-        for at in range(0, len(head) - 4, 4):
+        for at in range(0, len(head) - 4, 12):
             path = fresh_copy(source, s.path("copy.ms")) if at == 0 else path
             with open(os.path.join(path, file), "r+b") as f:
                 f.seek(at)
