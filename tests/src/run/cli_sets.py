@@ -41,7 +41,7 @@ class Sets(Suite):
 
     def rows(self, title, path, words):
         """The line of a dry run that says which rows and samples there are."""
-        done = self.launch("-size", 64, 64, "-scale", "20asec", "-dry-run", *words, path, cwd=self.folder)
+        done = self.launch("-size", 64, 64, "-scale", "20asec", "-overwrite", "-dry-run", *words, path, cwd=self.folder)
         found = re.search("^rows: .*$", done.stderr, re.M)
         if done.returncode or not found:
             self.complain("%s, %s: exits %s: %s" % (title, words, done.returncode, done.stderr[-400:]))
@@ -98,7 +98,7 @@ def check_forwarded(s):
     msconcat([ms, ms], path)
     n_row = 2 * table(ms, ack=False).nrows()
     n_byte = sum(os.path.getsize(os.path.join(path, f)) for f in os.listdir(path) if f.startswith("table."))
-    done = s.launch("-size", 64, 64, "-scale", "20asec", "-dry-run", path, cwd=s.folder)
+    done = s.launch("-size", 64, 64, "-scale", "20asec", "-overwrite", "-dry-run", path, cwd=s.folder)
     s.must(n_row > n_byte and "rows: %d kept" % n_row in done.stderr,
            "%d rows in %d bytes: exits %s: %s" % (n_row, n_byte, done.returncode, done.stderr[-300:]))
 
