@@ -124,7 +124,8 @@ static int run(void *state, msi_bench_work *work, msi_bench_time *time)
     if (r->n_tower > 0)
         at += snprintf(work->note + at, sizeof work->note - (size_t)at, ", %d towers, subgrids of %d^2", r->n_tower,
                        r->subgrid);
-    snprintf(work->note + at, sizeof work->note - (size_t)at, "; whole call %.0f ms", 1e3 * s->wall_s);
+    snprintf(work->note + at, sizeof work->note - (size_t)at, "; whole call %.0f ms, copies %.0f", 1e3 * s->wall_s,
+             1e3 * s->times.transfer_s);
     return MSI_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/plan_stream_cuda.h"
+#include "kernels/gpu/staged_copy_cuda.h"
 #include "kernels/gpu/stage_timer.h"
 #include "kernels/store/store_rows.h"
 #include "kernels/method/method.h"
@@ -30,6 +31,7 @@ template <typename T> class store_batches {
     int64_t batch_samples = 0; /* at most, in one batch */
     store_batch now = {};
     buffer d_segments, d_freq, d_uvw, d_weight, d_raw;
+    staged_copy staging{on};
 
     /* The batch that begins at segment `first`: at least one segment, at most batch_samples. */
     store_batch cut_batch(int64_t first) const
@@ -94,24 +96,40 @@ template <typename T> class store_batches {
         MSI_TRY(d_weight.fit(n_plane * now.n_sample * (int64_t)sizeof(float), "weights"));
         MSI_TRY(d_raw.fit(n_plane * now.n_sample * (int64_t)(2 * sizeof(T)), "visibilities"));
         int64_t row = 0, sample = 0, at_freq = 0;
+        MSI_TRY(staging.begin(now.n_row * 3 * (int64_t)sizeof(double) +
+                              n_plane * now.n_sample * (int64_t)(sizeof(float) + 2 * sizeof(T))));
         for (int64_t i = 0; i < n_segment; i++) {
             const msi_vis_segment *s = &store->segment[now.first + i];
-            int64_t n = s->n_row * s->n_chan;
             views[i] = {sample, row, (int32_t)s->n_row, s->n_chan, (int32_t)at_freq};
             memcpy(freq + at_freq, s->freq_hz, sizeof(double) * (size_t)s->n_chan);
-            MSI_TRY(on.upload(as<double>(d_uvw) + 3 * row, s->uvw_m, 3 * s->n_row));
-            for (int p = 0; p < n_plane; p++) {
-                int64_t from = msi_segment_index(s, p, 0, 0), to = p * now.n_sample + sample;
-                MSI_TRY(on.upload(as<float>(d_weight) + to, s->weight + from, n));
-                MSI_TRY(on.upload(as<T>(d_raw) + 2 * to, (const T *)s->vis + 2 * from, 2 * n));
-            }
+            MSI_TRY(staging.upload(as<double>(d_uvw) + 3 * row, s->uvw_m, 3 * s->n_row));
             row += s->n_row;
-            sample += n;
+            sample += s->n_row * s->n_chan;
             at_freq += s->n_chan;
         }
+        for (int p = 0; p < n_plane; p++) MSI_TRY(copy_plane(p));
+        MSI_TRY(staging.flush());
         MSI_TRY(on.upload(as<msi_store_rows>(d_segments), views, n_segment));
         MSI_TRY(on.upload(as<double>(d_freq), freq, n_freq));
         return on.wait();
+    }
+
+    /* Weights and visibilities of a plane lie one behind the other on the device, segment by segment. */
+    int copy_plane(int p)
+    {
+        for (int weights = 0; weights < 2; weights++) {
+            int64_t to = p * now.n_sample;
+            for (int64_t i = now.first; i < now.end; i++) {
+                const msi_vis_segment *s = &store->segment[i];
+                const int64_t n = s->n_row * s->n_chan, from = msi_segment_index(s, p, 0, 0);
+                if (weights)
+                    MSI_TRY(staging.upload(as<float>(d_weight) + to, s->weight + from, n));
+                else
+                    MSI_TRY(staging.upload(as<T>(d_raw) + 2 * to, (const T *)s->vis + 2 * from, 2 * n));
+                to += n;
+            }
+        }
+        return MSI_OK;
     }
 };
 

@@ -234,8 +234,8 @@ template <typename SAMPLE> __device__ void put(SAMPLE *to, const SAMPLE &sample)
 /* Where samples of a batch go, in order. */
 template <typename T> struct sample_places {
     placed<T> *samples;
-    cplx<T> *data; /* [n_image][n_sample] visibilities, turned and not weighted; NULL: samples have their values */
-    float *weight; /* [n_image][n_sample] */
+    cplx<T> *data; /* [n_sample][n_image] visibilities, turned and not weighted; NULL: samples have their values */
+    float *weight; /* [n_sample][n_image] */
 };
 
 /* exp(-2 pi i turns) for whole and broken turns alike. */
@@ -280,8 +280,8 @@ __global__ void __launch_bounds__(256)
             if (!to.data) v = {(T)wt * v.re, (T)wt * v.im};
             v = times(turn, cplx<T>{v.re, conjugate ? -v.im : v.im});
             if (to.data) {
-                to.data[p * b.n_sample + at] = v;
-                to.weight[p * b.n_sample + at] = wt;
+                to.data[at * map.n_image + p] = v;
+                to.weight[at * map.n_image + p] = wt;
             } else {
                 value = v;
             }
@@ -290,28 +290,34 @@ __global__ void __launch_bounds__(256)
     });
 }
 
-/*
- * Make the values of samples in order, n of them: weights [n] times data [n] less what a model predicts [n], NULL
- * where nothing is subtracted; without data, times 1, turned by the w that the footprint tells.
- */
+/* What samples in order have of one plane. */
+template <typename T> struct plane_data {
+    const cplx<T> *data;  /* visibilities, */
+    const float *weight;  /* and weights, */
+    int64_t n_plane;      /* so many elements from sample to sample of both */
+    const cplx<T> *model; /* what a model predicts, one after the other; NULL: nothing is subtracted */
+    bool is_psf;          /* visibilities are 1, turned by the w that the footprint tells */
+};
+
+/* Make the values of n samples in order: weights times visibilities less what a model predicts. */
 template <typename T>
-__global__ void __launch_bounds__(256) k_make_values(msi_wgrid_geometry g, int64_t n, const cplx<T> *data,
-                                                     const float *weight, const cplx<T> *model, placed<T> *samples)
+__global__ void __launch_bounds__(256)
+    k_make_values(msi_wgrid_geometry g, int64_t n, plane_data<T> plane, placed<T> *samples)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const T wt = (T)__ldcs(weight + i);
+    const T wt = (T)plane.weight[i * plane.n_plane];
     cplx<T> v;
-    if (data) {
-        v = read_once(data + i);
-        if (model) {
-            const cplx<T> m = read_once(model + i);
-            v = {v.re - m.re, v.im - m.im};
-        }
-    } else {
+    if (plane.is_psf) {
         const record<T> &r = samples[i].at;
         const double w = g.w_first + g.w_step * (r.w0 + 0.5 * (g.w_width - 1 - (double)r.zw));
         v = turn_back<T>(w * g.n_mid);
+    } else {
+        v = plane.data[i * plane.n_plane];
+        if (plane.model) {
+            const cplx<T> m = read_once(plane.model + i);
+            v = {v.re - m.re, v.im - m.im};
+        }
     }
     samples[i].value = {wt * v.re, wt * v.im};
 }

@@ -108,6 +108,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
     {
         const stage_timer stage("sort", &times->sort_s);
         const int64_t count = now.n_sample;
+        n_kept = map.n_image;
         if (keeps) MSI_TRY(d_value.fit(map.n_image * count * (int64_t)sizeof(cplx<T>), "visibilities"));
         if (keeps) MSI_TRY(d_kept_weight.fit(map.n_image * count * (int64_t)sizeof(float), "weights"));
         MSI_TRY(count_batch(weighted_samples{map}));
@@ -124,10 +125,10 @@ template <typename T> class placed_batches : public sample_batches<T> {
      * one; -1: of the PSF of plane 0. */
     int make_values(int plane, const cplx<T> *model)
     {
-        const int64_t first = std::max(plane, 0) * now.n_sample;
-        k_make_values<T><<<(unsigned)((n_placed + 255) / 256), 256, 0, on.get()>>>(
-            g, n_placed, plane < 0 ? nullptr : as<cplx<T>>(d_value) + first, as<float>(d_kept_weight) + first, model,
-            as<placed<T>>(d_records));
+        const int of = std::max(plane, 0);
+        const plane_data<T> from = {as<cplx<T>>(d_value) + of, as<float>(d_kept_weight) + of, n_kept, model, plane < 0};
+        k_make_values<T>
+            <<<(unsigned)((n_placed + 255) / 256), 256, 0, on.get()>>>(g, n_placed, from, as<placed<T>>(d_records));
         MSI_CUDA(cudaGetLastError());
         return MSI_OK;
     }
@@ -155,6 +156,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
   private:
     buffer d_count, d_sums, d_kept_weight;
+    int n_kept = 1; /* planes whose data are kept */
 
     item_rule rule() const
     {

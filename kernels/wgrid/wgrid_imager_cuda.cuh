@@ -84,8 +84,8 @@ template <typename T> class wgrid_imager : public kept_imager {
             one.pixel = d_images.get();
             MSI_TRY(make(one, times_));
             const stage_timer stage("download", &times_->transfer_s);
-            MSI_TRY(
-                on.download((T *)image->pixel + first * image_pixels(), as<T>(d_images), one.n_image * image_pixels()));
+            MSI_TRY(samples.staging.download((T *)image->pixel + first * image_pixels(), d_images.get(),
+                                             one.n_image * image_pixels() * (int64_t)sizeof(T)));
         }
         return MSI_OK;
     }

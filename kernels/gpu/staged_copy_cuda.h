@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Large copies between a device and ordinary host memory. The driver stages them through pages of its own with one
+ * thread, at a fifth of what the bus can do; here all threads copy to or from one of two registered buffers while the
+ * bus is at work on the other.
+ */
+#ifndef MSI_KERNELS_STAGED_COPY_CUDA_H
+#define MSI_KERNELS_STAGED_COPY_CUDA_H
+
+#include <algorithm>
+
+#include "core/memory.h"
+#include "kernels/gpu/host_copy.h"
+#include "kernels/gpu/plan_stream_cuda.h"
+
+namespace {
+
+/* Copies on a stream; frees itself. What was added goes out with the last flush. */
+class staged_copy {
+  public:
+    explicit staged_copy(const plan_stream &on_) : on(on_) {}
+    staged_copy(const staged_copy &) = delete;
+    staged_copy &operator=(const staged_copy &) = delete;
+    ~staged_copy()
+    {
+        for (slot &s : slots) {
+            if (s.done && cudaEventSynchronize(s.done) != cudaSuccess) cudaGetLastError();
+            if (s.done && cudaEventDestroy(s.done) != cudaSuccess) cudaGetLastError();
+            if (s.is_registered && cudaHostUnregister(s.memory) != cudaSuccess) cudaGetLastError();
+            msi_free(s.memory);
+        }
+    }
+
+    /* begin - before uploads of so many bytes in all: few go out at once, and need no buffers.
+     * Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    int begin(int64_t bytes)
+    {
+        is_staged = bytes >= LEAST_STAGED;
+        return is_staged ? make() : MSI_OK;
+    }
+
+    /* upload - begin to copy n elements, which stay as they are until flush(); what follows where the last ones ended
+     * goes with them. Returns: 0, MSI_EGPU */
+    template <typename T> int upload(T *to, const T *from, int64_t n)
+    {
+        const char *next = reinterpret_cast<const char *>(from);
+        char *target = reinterpret_cast<char *>(to);
+        int64_t left = n * (int64_t)sizeof(T);
+        if (!is_staged) return on.upload(target, next, left);
+        while (left > 0) {
+            if (target != first_target + filled || filled == SLOT_BYTES || n_piece == MOST_PIECES)
+                MSI_TRY(start_slot(target));
+            const int64_t bytes = std::min({left, SLOT_BYTES - filled, PIECE_BYTES});
+            piece[n_piece++] = {slots[at].memory + filled, next, bytes};
+            filled += bytes;
+            next += bytes;
+            target += bytes;
+            left -= bytes;
+        }
+        return MSI_OK;
+    }
+
+    /* flush - send what is left, and wait until all has arrived. Returns: 0, MSI_EGPU */
+    int flush()
+    {
+        MSI_TRY(send());
+        return on.wait();
+    }
+
+    /* download - copy bytes to the host, after all that was begun before. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    int download(void *to, const void *from, int64_t bytes)
+    {
+        if (bytes < LEAST_STAGED) return on.download(static_cast<char *>(to), static_cast<const char *>(from), bytes);
+        MSI_TRY(make());
+        const int64_t n_part = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
+        for (int64_t part = 0; part <= n_part; part++) {
+            if (part < n_part) MSI_TRY(fetch(slots[part % 2], from, part, bytes));
+            if (part > 0) MSI_TRY(unpack(slots[(part - 1) % 2], to, part - 1, bytes));
+        }
+        return MSI_OK;
+    }
+
+  private:
+    static constexpr int64_t SLOT_BYTES = 16 << 20, PIECE_BYTES = 256 << 10, LEAST_STAGED = 8 << 20;
+    static constexpr int MOST_PIECES = 512;
+    struct slot {
+        char *memory = nullptr;
+        bool is_registered = false;
+        cudaEvent_t done = nullptr; /* what was begun with the memory */
+    };
+    const plan_stream &on;
+    slot slots[2];
+    msi_host_piece piece[MOST_PIECES];
+    int n_piece = 0, at = 0; /* pieces for slot `at`, */
+    int64_t filled = 0;      /* so many bytes in all, */
+    char *first_target = nullptr;
+    bool is_staged = false;
+
+    /* Memory that cannot be registered serves too, at the driver's pace. */
+    int make()
+    {
+        for (slot &s : slots) {
+            if (!s.memory) {
+                MSI_TRY(msi_alloc(&s.memory, SLOT_BYTES, 1, "GPU copies"));
+                s.is_registered = cudaHostRegister(s.memory, SLOT_BYTES, cudaHostRegisterDefault) == cudaSuccess;
+                if (!s.is_registered) cudaGetLastError();
+            }
+            if (!s.done) MSI_CUDA(cudaEventCreateWithFlags(&s.done, cudaEventDisableTiming));
+        }
+        return MSI_OK;
+    }
+
+    int send()
+    {
+        if (!n_piece) return MSI_OK;
+        slot &s = slots[at];
+        MSI_CUDA(cudaEventSynchronize(s.done));
+        msi_host_copy(piece, n_piece);
+        n_piece = 0;
+        at = 1 - at;
+        MSI_TRY(on.upload(first_target, static_cast<const char *>(s.memory), filled));
+        filled = 0;
+        MSI_CUDA(cudaEventRecord(s.done, on.get()));
+        return MSI_OK;
+    }
+
+    int start_slot(char *target)
+    {
+        MSI_TRY(send());
+        first_target = target;
+        filled = 0;
+        return MSI_OK;
+    }
+
+    int fetch(slot &s, const void *from, int64_t part, int64_t bytes)
+    {
+        const int64_t first = part * SLOT_BYTES, n = std::min(bytes - first, SLOT_BYTES);
+        MSI_CUDA(cudaMemcpyAsync(s.memory, static_cast<const char *>(from) + first, (size_t)n, cudaMemcpyDeviceToHost,
+                                 on.get()));
+        MSI_CUDA(cudaEventRecord(s.done, on.get()));
+        return MSI_OK;
+    }
+
+    int unpack(slot &s, void *to, int64_t part, int64_t bytes)
+    {
+        const int64_t first = part * SLOT_BYTES, n = std::min(bytes - first, SLOT_BYTES);
+        int n_out = 0;
+        MSI_CUDA(cudaEventSynchronize(s.done));
+        for (int64_t i = 0; i < n; i += PIECE_BYTES)
+            piece[n_out++] = {static_cast<char *>(to) + first + i, s.memory + i, std::min(n - i, PIECE_BYTES)};
+        msi_host_copy(piece, n_out);
+        return MSI_OK;
+    }
+};
+
+} // namespace
+
+#endif
