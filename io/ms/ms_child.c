@@ -76,6 +76,11 @@ int msi_child_fork(msi_child *c, const char *what, int *is_child)
 
 /* ---- The child's limits ---- */
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 #ifdef __SANITIZE_ADDRESS__ /* its shadow takes terabytes of address space */
 enum { LIMITS_MEMORY = 0 };
 #else
