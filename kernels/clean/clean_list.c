@@ -41,7 +41,7 @@ static int set_psf(msi_cleaner *c)
 static int64_t bytes(const msi_cleaner *c)
 {
     const int64_t cells = (padded(c->spec.nx) / 2 + 8) * padded(c->spec.ny);
-    return cells * c->complex_bytes * (c->spec.n_channel + 2);
+    return cells * c->complex_bytes * (c->spec.n_channel + 1 + msi_clean_fft_work(c));
 }
 
 /* Find the peak of the residual's quantity, which is the residual itself where there is one plane and no factor. */

@@ -159,8 +159,8 @@ static int64_t bytes(const msi_cleaner *c)
     const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
     const int64_t n_scale = c->spec.n_scale;
     const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * c->spec.n_channel;
-    return c->complex_bytes *
-               (wide * (n_scale + 1 + c->spec.n_channel + c->n_plane) + narrow * (n_scale + 1 + n_searched(c))) +
+    return c->complex_bytes * (wide * (n_scale + msi_clean_fft_work(c) + c->spec.n_channel + c->n_plane) +
+                               narrow * (n_scale + msi_clean_fft_work(c) + n_searched(c))) +
            images * c->n_pixel * c->real_bytes;
 }
 

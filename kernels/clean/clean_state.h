@@ -90,6 +90,12 @@ double msi_clean_rounded(const msi_cleaner *c, double value);
 /* msi_clean_fft_size - the least even number from n on that has no prime factor above 7. */
 int64_t msi_clean_fft_size(int64_t n);
 
+/* msi_clean_fft_work - spectra that a transform takes to work in: cuFFT one for each of both directions, at most. */
+static inline int msi_clean_fft_work(const msi_cleaner *c)
+{
+    return c->spec.backend == MSI_BACKEND_CUDA ? 2 : 1;
+}
+
 /* msi_clean_allow_scale - make what a scale may find: border, mask, and what was found if the limits say so. Returned:
  * *allow, c->allow, or NULL where all is allowed */
 int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, const uint8_t **allow);
