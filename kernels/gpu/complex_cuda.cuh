@@ -39,6 +39,17 @@ __device__ __forceinline__ void sincos_turns(double turns, double *sine, double 
     sincospi(2 * turns, sine, cosine);
 }
 
+/* Change the sign of x where `sign` is CONJUGATE; no other bit of it is set. */
+__device__ __forceinline__ float flip(float x, uint32_t sign)
+{
+    return __uint_as_float(__float_as_uint(x) ^ sign);
+}
+
+__device__ __forceinline__ double flip(double x, uint32_t sign)
+{
+    return __hiloint2double(__double2hiint(x) ^ (int)sign, __double2loint(x));
+}
+
 /* sum += a b */
 template <typename T> __device__ __forceinline__ void multiply_add(cplx<T> &sum, cplx<T> a, cplx<T> b)
 {

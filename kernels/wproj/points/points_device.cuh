@@ -12,17 +12,6 @@ namespace points {
 using namespace complex_cuda;
 using namespace warp_sum;
 
-/* Change the sign of x where the top bit of `sign` is set. */
-__device__ __forceinline__ float flip(float x, uint32_t sign)
-{
-    return __uint_as_float(__float_as_uint(x) ^ sign);
-}
-
-__device__ __forceinline__ double flip(double x, uint32_t sign)
-{
-    return __hiloint2double(__double2hiint(x) ^ (int)sign, __double2loint(x));
-}
-
 template <typename T> __device__ __forceinline__ void atomic_add(cplx<T> *to, cplx<T> x)
 {
     atomicAdd(&to->re, x.re);

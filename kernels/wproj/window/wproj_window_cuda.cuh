@@ -189,16 +189,6 @@ __device__ void find_batch(batch_store<T, P, N> &b, int half, const window_args<
     b.at[k] = at;
 }
 
-__device__ __forceinline__ float flip(float x, uint32_t sign)
-{
-    return __uint_as_float(__float_as_uint(x) ^ (sign & CONJUGATE));
-}
-
-__device__ __forceinline__ double flip(double x, uint32_t sign)
-{
-    return __hiloint2double((int)((uint32_t)__double2hiint(x) ^ (sign & CONJUGATE)), __double2loint(x));
-}
-
 /* Read from a table, or 0, by a predicate: a branch around every load would cost more than the load. */
 __device__ __forceinline__ cplx<float> read_table_if(bool there, const cplx<float> *p)
 {
@@ -266,7 +256,7 @@ __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac,
             w.im += (T)frac * (next.im - w.im);
         }
     }
-    w.im = flip(w.im, (uint32_t)s.taps);
+    w.im = flip(w.im, (uint32_t)s.taps & CONJUGATE);
     return w;
 }
 
@@ -507,7 +497,7 @@ __device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, 
         if (tap_v < 0) tap_v += a.window_v;
         cplx<T> x = {0, 0};
         if (tap_v < reach) x = read_only(column + tap_v * taps);
-        w[j] = {x.re, flip(x.im, (uint32_t)s.taps)};
+        w[j] = {x.re, flip(x.im, (uint32_t)s.taps & CONJUGATE)};
     }
 }
 
