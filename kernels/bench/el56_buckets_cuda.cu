@@ -26,24 +26,31 @@ __device__ tile_range tiles_of(msi_wproj_head r, const int32_t *half, const tile
     return {(u - h) / t.u, (u + h) / t.u, (v - h) / t.v, (v + h) / t.v};
 }
 
-__global__ void k_count_tiles(const msi_wproj_head *list, uint32_t n, const int32_t *half, tile_shape t,
-                              uint32_t *count)
+/* The samples to be sorted, and what says how far each reaches. */
+struct sample_list {
+    const msi_wproj_head *head; /* [n] */
+    uint32_t n;
+    const int32_t *half; /* [planes] of kernels */
+};
+
+__global__ void k_count_tiles(sample_list list, tile_shape t, uint32_t *count)
 {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    tile_range r = tiles_of(list[i], half, t);
+    if (i >= list.n) return;
+    tile_range r = tiles_of(list.head[i], list.half, t);
     count[i] = (uint32_t)((r.u1 - r.u0 + 1) * (r.v1 - r.v0 + 1));
 }
 
-__global__ void k_list_tiles(const msi_wproj_head *list, uint32_t n, const int32_t *half, msi_wproj_bins bins,
-                             tile_shape t, const uint32_t *end, uint32_t *bucket, uint32_t *index)
+/* List sample i's entries, of all tiles that it touches, before end[i]. */
+__global__ void k_list_tiles(sample_list list, msi_wproj_bins bins, tile_shape t, const uint32_t *end, uint32_t *bucket,
+                             uint32_t *index)
 {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    msi_wproj_head h = list[i];
-    tile_range r = tiles_of(h, half, t);
+    if (i >= list.n) return;
+    msi_wproj_head h = list.head[i];
+    tile_range r = tiles_of(h, list.half, t);
     int c = 0;
-    while (c + 1 < bins.n_class && bins.class_half[c] < half[msi_wproj_head_plane(h.kernel)]) c++;
+    while (c + 1 < bins.n_class && bins.class_half[c] < list.half[msi_wproj_head_plane(h.kernel)]) c++;
     uint32_t at = i > 0 ? end[i - 1] : 0;
     for (int v = r.v0; v <= r.v1; v++)
         for (int u = r.u0; u <= r.u1; u++, at++) {
@@ -115,19 +122,20 @@ static int fit_entries(el56_bucket_sorter *s, int64_t n)
     return MSI_OK;
 }
 
-extern "C" int el56_sort_buckets(el56_bucket_sorter *s, const msi_wproj_sorted *list, int32_t nu, int32_t nv,
-                                 int32_t tile_u, int32_t tile_v, int by_class, cudaStream_t stream,
-                                 el56_buckets *buckets)
+extern "C" int el56_sort_buckets(el56_bucket_sorter *s, const msi_wproj_sorted *list, const el56_tiling *tiling,
+                                 cudaStream_t stream, el56_buckets *buckets)
 {
-    const int32_t n_tile_u = (nu + tile_u - 1) / tile_u, n_tile_v = (nv + tile_v - 1) / tile_v;
+    const int32_t tile_u = tiling->tile_u, tile_v = tiling->tile_v;
+    const int32_t n_tile_u = (tiling->nu + tile_u - 1) / tile_u, n_tile_v = (tiling->nv + tile_v - 1) / tile_v;
     const tile_shape shape = {tile_u, tile_v, n_tile_u, n_tile_u * n_tile_v};
     *buckets = {0,        list->head, static_cast<const msi_c32 *>(list->value), nullptr, nullptr, tile_u, tile_v,
                 n_tile_u, n_tile_v};
     if (list->n == 0) return MSI_OK;
+    const sample_list samples = {list->head, (uint32_t)list->n, s->half};
     msi_wproj_bins bins = list->bins;
-    if (!by_class) bins.n_class = 1;
+    if (!tiling->by_class) bins.n_class = 1;
     const unsigned blocks = (unsigned)((list->n + BLOCK - 1) / BLOCK);
-    k_count_tiles<<<blocks, BLOCK, 0, stream>>>(list->head, (uint32_t)list->n, s->half, shape, s->count);
+    k_count_tiles<<<blocks, BLOCK, 0, stream>>>(samples, shape, s->count);
     MSI_CUDA(cudaGetLastError());
     size_t bytes;
     MSI_CUDA(cub::DeviceScan::InclusiveSum(nullptr, bytes, s->count, s->end, list->n, stream));
@@ -137,8 +145,7 @@ extern "C" int el56_sort_buckets(el56_bucket_sorter *s, const msi_wproj_sorted *
     MSI_CUDA(cudaMemcpyAsync(&n_entry, s->end + list->n - 1, sizeof n_entry, cudaMemcpyDeviceToHost, stream));
     MSI_CUDA(cudaStreamSynchronize(stream));
     MSI_TRY(fit_entries(s, n_entry));
-    k_list_tiles<<<blocks, BLOCK, 0, stream>>>(list->head, (uint32_t)list->n, s->half, bins, shape, s->end,
-                                               s->bucket[0], s->index[0]);
+    k_list_tiles<<<blocks, BLOCK, 0, stream>>>(samples, bins, shape, s->end, s->bucket[0], s->index[0]);
     MSI_CUDA(cudaGetLastError());
     cub::DoubleBuffer<uint32_t> keys(s->bucket[0], s->bucket[1]), values(s->index[0], s->index[1]);
     const int bits = bits_for((int64_t)shape.n * bins.n_class);

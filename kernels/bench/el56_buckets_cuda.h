@@ -29,14 +29,20 @@ typedef struct el56_bucket_sorter el56_bucket_sorter;
 int el56_bucket_sorter_create(el56_bucket_sorter **out, int64_t capacity, const int32_t *half, int32_t n_plane);
 void el56_bucket_sorter_free(el56_bucket_sorter *s);
 
+/* A box of nu x nv cells is cut into tiles of tile_u x tile_v. */
+typedef struct el56_tiling {
+    int32_t nu, nv, tile_u, tile_v;
+    int by_class; /* 1: all tiles of one class of supports come before those of the next */
+} el56_tiling;
+
 /*
- * el56_sort_buckets - a list's buckets of tiles of tile_u x tile_v cells of a box of nu x nv.
- * Given:   by_class: 1 for all tiles of one class of supports before those of the next
- * Returns: 0, MSI_EGPU
- * Notes:   waits for the stream, to learn how many entries there are.
+ * el56_sort_buckets - sort a list of samples into the buckets of a box's tiles.
+ * Returned: *buckets, valid until the sorter's next call
+ * Returns:  0, MSI_EGPU
+ * Notes:    waits for the stream, to learn how many entries there are.
  */
-int el56_sort_buckets(el56_bucket_sorter *s, const msi_wproj_sorted *list, int32_t nu, int32_t nv, int32_t tile_u,
-                      int32_t tile_v, int by_class, cudaStream_t stream, el56_buckets *buckets);
+int el56_sort_buckets(el56_bucket_sorter *s, const msi_wproj_sorted *list, const el56_tiling *tiling,
+                      cudaStream_t stream, el56_buckets *buckets);
 
 #ifdef __cplusplus
 }

@@ -19,15 +19,21 @@ namespace {
 constexpr int RUN = 256;                                         /* entries drawn at once */
 constexpr int FIXED_WARPS = 16, CENTRE_WARPS = 1000, CENTRE = 8; /* of a tile; of the central 8 x 8 */
 
-/* A strided table is a quarter of an oversampled kernel as it is computed: |t oversample - sub| along both axes. */
-struct strided_weights {
+/* Kernels lie in a table plane by plane. */
+struct plane_table {
     const float2 *table;
-    const int64_t *offset;
+    const int64_t *offset; /* [planes] of a plane's first element */
     int oversample;
+
+    /* Find the first element that a pair of sub-offsets reads; layouts that keep pairs apart have their own. */
     __device__ int64_t first(int plane, int, int, int) const
     {
         return offset[plane];
     }
+};
+
+/* A strided table is a quarter of an oversampled kernel as it is computed: |t oversample - sub| along both axes. */
+struct strided_weights : plane_table {
     struct cursor {
         const float2 *at;
         int row, step, pitch; /* at + |row + j step| pitch */
@@ -45,14 +51,7 @@ struct strided_weights {
 };
 
 /* A quarter table keeps values of one sub-offset together: [y mod os][x mod os] blocks of [y / os][x / os]. */
-struct quarter_weights {
-    const float2 *table;
-    const int64_t *offset;
-    int oversample;
-    __device__ int64_t first(int plane, int, int, int) const
-    {
-        return offset[plane];
-    }
+struct quarter_weights : plane_table {
     struct cursor {
         const float2 *at;
         int row, oversample, edge;
@@ -72,10 +71,7 @@ struct quarter_weights {
 };
 
 /* A full table has all taps for every pair of sub-offsets, u fastest: a row is a run of values (memo, section 4.1). */
-struct full_weights {
-    const float2 *table;
-    const int64_t *offset;
-    int oversample;
+struct full_weights : plane_table {
     __device__ int64_t first(int plane, int half, int sub_u, int sub_v) const
     {
         int taps = 2 * half + 1;
@@ -97,10 +93,7 @@ struct full_weights {
 };
 
 /* An even table has all taps for sub-offsets from 0 on alone; since kernels are even, the others are read backwards. */
-struct even_weights {
-    const float2 *table;
-    const int64_t *offset;
-    int oversample;
+struct even_weights : plane_table {
     __device__ int64_t first(int plane, int half, int sub_u, int sub_v) const
     {
         int taps = 2 * half + 1, middle = oversample / 2;
@@ -115,14 +108,7 @@ struct even_weights {
     }
 };
 
-struct separable_weights {
-    const float2 *table;
-    const int64_t *offset;
-    int oversample;
-    __device__ int64_t first(int plane, int, int, int) const
-    {
-        return offset[plane];
-    }
+struct separable_weights : plane_table {
     struct cursor {
         const float2 *at;
         float2 u;
@@ -357,7 +343,7 @@ template <class JOB> static int launch_fixed(el56_tables *t, const JOB &job, cud
 
 extern "C" int el56_grid_naive(el56_tables *t, const msi_wproj_samples_f32 *samples, msi_c32 *grid, cudaStream_t stream)
 {
-    strided_weights weights = {t->table, t->offset, t->oversample};
+    const strided_weights weights = {{t->table, t->offset, t->oversample}};
     const int64_t n = samples->n_series * samples->n_time;
     k_grid_naive<<<(unsigned)n, 128, 0, stream>>>(*samples, t->half, weights, reinterpret_cast<float2 *>(grid), t->nu);
     MSI_CUDA(cudaGetLastError());
@@ -368,6 +354,7 @@ extern "C" int el56_grid_buckets(el56_tables *t, const el56_buckets *b, const ms
                                  msi_c32 *out, cudaStream_t stream)
 {
     float2 *grid = reinterpret_cast<float2 *>(out);
+    const plane_table table = {t->table, t->offset, t->oversample};
     const stored_record stored = {b->head, b->value};
     const computed_record computed = {samples ? *samples : msi_wproj_samples_f32{}};
     const auto launch = [&](const auto &weights, const auto &located) {
@@ -375,10 +362,10 @@ extern "C" int el56_grid_buckets(el56_tables *t, const el56_buckets *b, const ms
             *b, t->half, weights, located, grid, t->nu, t->nv};
         return fixed ? launch_fixed(t, job, stream) : launch_dynamic(t, job, stream);
     };
-    if (t->layout == EL56_STRIDED) return launch(strided_weights{t->table, t->offset, t->oversample}, computed);
-    if (t->layout == EL56_QUARTER) return launch(quarter_weights{t->table, t->offset, t->oversample}, computed);
-    if (t->layout == EL56_SEPARABLE) return launch(separable_weights{t->table, t->offset, t->oversample}, stored);
-    if (t->layout == EL56_FULL) return launch(full_weights{t->table, t->offset, t->oversample}, computed);
-    const even_weights weights = {t->table, t->offset, t->oversample};
+    if (t->layout == EL56_STRIDED) return launch(strided_weights{table}, computed);
+    if (t->layout == EL56_QUARTER) return launch(quarter_weights{table}, computed);
+    if (t->layout == EL56_SEPARABLE) return launch(separable_weights{table}, stored);
+    if (t->layout == EL56_FULL) return launch(full_weights{table}, computed);
+    const even_weights weights = {table};
     return samples ? launch(weights, computed) : launch(weights, stored);
 }

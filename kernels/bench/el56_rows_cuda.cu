@@ -224,7 +224,8 @@ int grid_once(state *s, int64_t *n_left, msi_bench_time *time)
                                    : msi_wproj_sort_bins(s->sorter, &sorted));
     if (d->how_gridded == BUCKETS) {
         msi_wproj_list(s->sorter, &sorted);
-        MSI_TRY(el56_sort_buckets(s->bucket_sorter, &sorted, s->e->nu, s->e->nv, 32, 16, d->by_class, 0, &buckets));
+        const el56_tiling tiling = {s->e->nu, s->e->nv, 32, 16, d->by_class};
+        MSI_TRY(el56_sort_buckets(s->bucket_sorter, &sorted, &tiling, 0, &buckets));
     }
     MSI_TRY(s->timer.sorted());
     if (d->how_gridded != NAIVE) *n_left = sorted.n;
