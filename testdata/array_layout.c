@@ -43,12 +43,13 @@ static int layout_start(msi_layout *out, const char *telescope, int n_station, c
     return msi_alloc(&out->station, n_station, sizeof *out->station, "stations");
 }
 
-/* Sets station i at (east, north) on ground that follows the Earth's curve. */
-static void place(msi_layout *layout, int i, const site *s, double east_m, double north_m, double height_m,
-                  double diameter_m, const char *name_format)
+/* Set station i, of a diameter, at (east, north, height) above ground that follows the Earth's curve. */
+static void place(msi_layout *layout, int i, const site *s, const double enh_m[3], double diameter_m,
+                  const char *name_format)
 {
     msi_station *station = &layout->station[i];
-    double enu_m[3] = {east_m, north_m, height_m - (east_m * east_m + north_m * north_m) / (2 * EARTH_RADIUS_M)};
+    const double fall_m = (enh_m[0] * enh_m[0] + enh_m[1] * enh_m[1]) / (2 * EARTH_RADIUS_M);
+    const double enu_m[3] = {enh_m[0], enh_m[1], enh_m[2] - fall_m};
     enu_to_itrf(s, enu_m, station->itrf_m);
     station->diameter_m = diameter_m;
     /* The formats are this file's own literals. */
@@ -76,7 +77,8 @@ int msi_layout_vla(msi_layout *out, char config)
         /* The arms are slightly staggered, so that no two baselines are equal. */
         double radius_m = clear_m + arm_m * pow((i / 3 + 1 - 0.08 * arm) / 9.0, 1.716);
         double azimuth_rad = azimuth_deg[arm] * DEG;
-        place(out, i, &s, radius_m * sin(azimuth_rad), radius_m * cos(azimuth_rad), 0, 25, "ea%02d");
+        const double enh_m[3] = {radius_m * sin(azimuth_rad), radius_m * cos(azimuth_rad), 0};
+        place(out, i, &s, enh_m, 25, "ea%02d");
     }
     return MSI_OK;
 }
@@ -123,7 +125,10 @@ int msi_layout_meerkat(msi_layout *out, uint64_t seed)
         enu_m[i][0] = radius_m * sin(azimuth_rad);
         enu_m[i][1] = radius_m * cos(azimuth_rad);
     }
-    for (int i = 0; i < N; i++) place(out, i, &s, enu_m[i][0], enu_m[i][1], height_of(seed, i), 13.5, "m%03d");
+    for (int i = 0; i < N; i++) {
+        const double enh_m[3] = {enu_m[i][0], enu_m[i][1], height_of(seed, i)};
+        place(out, i, &s, enh_m, 13.5, "m%03d");
+    }
     return MSI_OK;
 }
 
@@ -170,8 +175,10 @@ int msi_layout_skalow(msi_layout *out, int n_station, uint64_t seed)
     if (status == MSI_OK) {
         out->first_freq_hz = 101.25e6;
         out->band_hz = 40e6;
-        for (int i = 0; i < n_station; i++)
-            place(out, i, &s, enu_m[i][0], enu_m[i][1], height_of(seed, i), 38, "s%04d");
+        for (int i = 0; i < n_station; i++) {
+            const double enh_m[3] = {enu_m[i][0], enu_m[i][1], height_of(seed, i)};
+            place(out, i, &s, enh_m, 38, "s%04d");
+        }
     }
     msi_free(enu_m);
     return status;

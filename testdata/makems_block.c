@@ -73,9 +73,9 @@ static int make_models(msi_makems_sampler *p)
             status = msi_alloc(&freq_hz, spw->n_chan, sizeof *freq_hz, "frequencies");
             if (status != MSI_OK) break;
             for (int k = 0; k < spw->n_chan; k++) freq_hz[k] = spw->first_freq_hz + k * spw->step_hz;
-            status =
-                msi_point_model_create(&p->model[f * spec->n_spw + w], source, n_source,
-                                       msi_makems_reference_freq(spec), freq_hz, spw->n_chan, spw->corr, spw->n_corr);
+            const msi_point_spec points = {source,    n_source,   msi_makems_reference_freq(spec), freq_hz, spw->n_chan,
+                                           spw->corr, spw->n_corr};
+            status = msi_point_model_create(&p->model[f * spec->n_spw + w], &points);
             msi_free(freq_hz);
         }
     }

@@ -197,15 +197,23 @@ static void make_plan(plan *p, const msi_makems_spec *spec)
     }
 }
 
-/* Writes one column of a block to its rows, which follow one another or are apart. */
-static int put(ccc_table *ms, const msi_makems_block *b, const char *column, int ndim, int64_t n0, int64_t n1,
-               ccc_type type, const void *in)
+/* A column's values for all rows of a block. */
+typedef struct column_values {
+    const char *name;
+    ccc_type type;
+    int ndim; /* of a cell; 0: a scalar */
+    int64_t shape[2];
+    const void *in;
+} column_values;
+
+/* Write one column of a block to its rows, which follow one another or are apart. */
+static int put(ccc_table *ms, const msi_makems_block *b, const column_values *c)
 {
-    int64_t shape[2] = {n0, n1};
+    const int64_t *shape = c->ndim ? c->shape : NULL;
     if (b->ms_row[b->n_row - 1] - b->ms_row[0] == b->n_row - 1)
-        CCC_TRY(ccc_put_range(ms, column, b->ms_row[0], b->n_row, ndim, ndim ? shape : NULL, NULL, type, in));
+        CCC_TRY(ccc_put_range(ms, c->name, b->ms_row[0], b->n_row, c->ndim, shape, NULL, c->type, c->in));
     else
-        CCC_TRY(ccc_put_rows(ms, column, b->ms_row, b->n_row, ndim, ndim ? shape : NULL, NULL, type, in));
+        CCC_TRY(ccc_put_rows(ms, c->name, b->ms_row, b->n_row, c->ndim, shape, NULL, c->type, c->in));
     return MSI_OK;
 }
 
@@ -227,30 +235,33 @@ static int put_spectrum_partly(ccc_table *ms, const msi_makems_block *b, int64_t
 static int put_block(ccc_table *ms, const msi_makems_spec *spec, msi_makems_block *b)
 {
     const int64_t n_corr = spec->spw[b->spw].n_corr, n_chan = spec->spw[b->spw].n_chan;
-    MSI_TRY(put(ms, b, "TIME", 0, 0, 0, CCC_DOUBLE, b->time_s));
-    MSI_TRY(put(ms, b, "TIME_CENTROID", 0, 0, 0, CCC_DOUBLE, b->time_s));
-    MSI_TRY(put(ms, b, "ANTENNA1", 0, 0, 0, CCC_INT32, b->antenna1));
-    MSI_TRY(put(ms, b, "ANTENNA2", 0, 0, 0, CCC_INT32, b->antenna2));
-    MSI_TRY(put(ms, b, "FIELD_ID", 0, 0, 0, CCC_INT32, b->field_id));
-    MSI_TRY(put(ms, b, "SCAN_NUMBER", 0, 0, 0, CCC_INT32, b->scan));
-    MSI_TRY(put(ms, b, "DATA_DESC_ID", 0, 0, 0, CCC_INT32, b->data_desc_id));
-    MSI_TRY(put(ms, b, "FLAG_ROW", 0, 0, 0, CCC_BOOL, b->flag_row));
-    MSI_TRY(put(ms, b, "UVW", 1, 3, 0, CCC_DOUBLE, b->uvw_m));
-    MSI_TRY(put(ms, b, "WEIGHT", 1, n_corr, 0, CCC_FLOAT, b->weight));
-    MSI_TRY(put(ms, b, "SIGMA", 1, n_corr, 0, CCC_FLOAT, b->sigma));
-    MSI_TRY(put(ms, b, "FLAG", 2, n_corr, n_chan, CCC_BOOL, b->flag));
+    const column_values always[] = {
+        {"TIME", CCC_DOUBLE, 0, {0, 0}, b->time_s},
+        {"TIME_CENTROID", CCC_DOUBLE, 0, {0, 0}, b->time_s},
+        {"ANTENNA1", CCC_INT32, 0, {0, 0}, b->antenna1},
+        {"ANTENNA2", CCC_INT32, 0, {0, 0}, b->antenna2},
+        {"FIELD_ID", CCC_INT32, 0, {0, 0}, b->field_id},
+        {"SCAN_NUMBER", CCC_INT32, 0, {0, 0}, b->scan},
+        {"DATA_DESC_ID", CCC_INT32, 0, {0, 0}, b->data_desc_id},
+        {"FLAG_ROW", CCC_BOOL, 0, {0, 0}, b->flag_row},
+        {"UVW", CCC_DOUBLE, 1, {3, 0}, b->uvw_m},
+        {"WEIGHT", CCC_FLOAT, 1, {n_corr, 0}, b->weight},
+        {"SIGMA", CCC_FLOAT, 1, {n_corr, 0}, b->sigma},
+        {"FLAG", CCC_BOOL, 2, {n_corr, n_chan}, b->flag},
+    };
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) MSI_TRY(put(ms, b, &always[i]));
     if (spec->weight_spectrum == MSI_MAKEMS_SPECTRUM_FULL)
-        MSI_TRY(put(ms, b, "WEIGHT_SPECTRUM", 2, n_corr, n_chan, CCC_FLOAT, b->weight_spectrum));
+        MSI_TRY(put(ms, b, &(column_values){"WEIGHT_SPECTRUM", CCC_FLOAT, 2, {n_corr, n_chan}, b->weight_spectrum}));
     if (spec->weight_spectrum == MSI_MAKEMS_SPECTRUM_PARTLY) MSI_TRY(put_spectrum_partly(ms, b, n_corr, n_chan));
     if (spec->columns != MSI_MAKEMS_DATA)
-        MSI_TRY(put(ms, b, "CORRECTED_DATA", 2, n_corr, n_chan, CCC_COMPLEX, b->data));
+        MSI_TRY(put(ms, b, &(column_values){"CORRECTED_DATA", CCC_COMPLEX, 2, {n_corr, n_chan}, b->data}));
     if (spec->columns == MSI_MAKEMS_BOTH)
         for (int64_t i = 0; i < b->n_row * n_corr * n_chan; i++) {
             b->data[i].re *= 0.5f;
             b->data[i].im *= 0.5f;
         }
     if (spec->columns != MSI_MAKEMS_CORRECTED_DATA)
-        MSI_TRY(put(ms, b, "DATA", 2, n_corr, n_chan, CCC_COMPLEX, b->data));
+        MSI_TRY(put(ms, b, &(column_values){"DATA", CCC_COMPLEX, 2, {n_corr, n_chan}, b->data}));
     return MSI_OK;
 }
 

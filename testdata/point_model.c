@@ -75,9 +75,10 @@ static int coherency_of(const double stokes_jy[4], msi_pol corr, msi_c64 *out)
     return msi_error_set(MSI_EUSAGE, "correlation %d is none that a point source has", (int)corr);
 }
 
-static int prepare(msi_point_model *p, const msi_point_source *source, double reference_freq_hz, const double *freq_hz,
-                   const msi_pol *corr)
+static int prepare(msi_point_model *p, const msi_point_spec *spec)
 {
+    const msi_point_source *source = spec->source;
+    const double *freq_hz = spec->freq_hz;
     for (int k = 0; k < p->n_chan; k++) {
         if (!(freq_hz[k] > 0) || !isfinite(freq_hz[k]))
             return msi_error_set(MSI_EUSAGE, "channel %d: a frequency of %g Hz cannot be", k, freq_hz[k]);
@@ -92,20 +93,21 @@ static int prepare(msi_point_model *p, const msi_point_source *source, double re
         lmn[1] = m / (long double)MSI_SPEED_OF_LIGHT;
         lmn[2] = -r2 / (1 + sqrtl(1 - r2)) / (long double)MSI_SPEED_OF_LIGHT;
         for (int k = 0; k < p->n_chan; k++)
-            p->spectrum[(int64_t)s * p->n_chan + k] = pow(freq_hz[k] / reference_freq_hz, source[s].spectral_index);
+            p->spectrum[(int64_t)s * p->n_chan + k] =
+                pow(freq_hz[k] / spec->reference_freq_hz, source[s].spectral_index);
         for (int c = 0; c < p->n_corr; c++)
-            MSI_TRY(coherency_of(source[s].stokes_jy, corr[c], &p->coherency[(int64_t)s * p->n_corr + c]));
+            MSI_TRY(coherency_of(source[s].stokes_jy, spec->corr[c], &p->coherency[(int64_t)s * p->n_corr + c]));
     }
     return MSI_OK;
 }
 
-int msi_point_model_create(msi_point_model **out, const msi_point_source *source, int n_source,
-                           double reference_freq_hz, const double *freq_hz, int n_chan, const msi_pol *corr, int n_corr)
+int msi_point_model_create(msi_point_model **out, const msi_point_spec *spec)
 {
+    const int n_source = spec->n_source, n_chan = spec->n_chan, n_corr = spec->n_corr;
     *out = NULL;
-    if (n_corr < 1 || n_corr > MSI_MAX_CORR || n_chan < 1 || n_source < 0 || !(reference_freq_hz > 0))
+    if (n_corr < 1 || n_corr > MSI_MAX_CORR || n_chan < 1 || n_source < 0 || !(spec->reference_freq_hz > 0))
         return msi_error_set(MSI_EUSAGE, "%d sources, %d channels, %d correlations, reference frequency %g Hz",
-                             n_source, n_chan, n_corr, reference_freq_hz);
+                             n_source, n_chan, n_corr, spec->reference_freq_hz);
     msi_point_model *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "point model"));
     p->n_source = n_source;
@@ -117,7 +119,7 @@ int msi_point_model_create(msi_point_model **out, const msi_point_source *source
         (status = msi_alloc(&p->freq_low, n_chan, sizeof *p->freq_low, "point model")) ||
         (status = msi_alloc(&p->spectrum, (int64_t)n_source * n_chan, sizeof *p->spectrum, "point model")) ||
         (status = msi_alloc(&p->coherency, (int64_t)n_source * n_corr, sizeof *p->coherency, "point model")) ||
-        (status = prepare(p, source, reference_freq_hz, freq_hz, corr))) {
+        (status = prepare(p, spec))) {
         msi_point_model_free(p);
         return status;
     }

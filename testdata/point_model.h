@@ -17,22 +17,28 @@ typedef struct msi_point_source {
     double spectral_index; /* all four go as (freq / reference)^index */
 } msi_point_source;
 
+/* What a model is made of. */
+typedef struct msi_point_spec {
+    const msi_point_source *source; /* [n_source] */
+    int n_source;
+    double reference_freq_hz;
+    const double *freq_hz; /* [n_chan] positive, in any order */
+    int n_chan;
+    const msi_pol *corr; /* [n_corr] linear XX = I+Q, XY = U+iV, YX = U-iV, YY = I-Q; circular RR = I+V, RL = Q+iU,
+                            LR = Q-iU, LL = I-V; or Stokes I Q U V */
+    int n_corr;
+} msi_point_spec;
+
 typedef struct msi_point_model msi_point_model;
 
 /*
  * msi_point_model_create - prepare sources for one set of channels and correlations.
  *
- * Given:    source [n_source], reference_freq_hz
- *           freq_hz [n_chan]  positive, in any order
- *           corr [n_corr]     linear XX = I+Q, XY = U+iV, YX = U-iV, YY = I-Q; circular RR = I+V, RL = Q+iU,
- *                             LR = Q-iU, LL = I-V; or Stokes I Q U V
  * Returned: *out  owned, freed by msi_point_model_free; the arrays are copied
  * Returns:  0, MSI_EUSAGE (a source beyond the horizon, a frequency that is not positive, an unknown correlation),
  *           MSI_ENOMEM
  */
-int msi_point_model_create(msi_point_model **out, const msi_point_source *source, int n_source,
-                           double reference_freq_hz, const double *freq_hz, int n_chan, const msi_pol *corr,
-                           int n_corr);
+int msi_point_model_create(msi_point_model **out, const msi_point_spec *spec);
 
 /*
  * msi_point_model_evaluate - the visibilities of some rows, on all cores.

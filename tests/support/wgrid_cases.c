@@ -177,7 +177,7 @@ void msi_case_truth_make(msi_case_truth *truth, const msi_case_data *d, int stor
         truth->x[i] = i < 9 ? xs[i % 3] : (int64_t)(msi_random(&seed) * (double)nx);
         truth->y[i] = i < 9 ? ys[i / 3] : (int64_t)(msi_random(&seed) * (double)ny);
     }
-    msi_direct_sum(&d->block, 1, store_plane, &d->geometry, truth->x, truth->y, n_pixel, truth->value);
+    msi_direct_sum(&d->block, store_plane, &d->geometry, &(msi_pixels){n_pixel, truth->x, truth->y}, truth->value);
 }
 
 double msi_case_truth_error(const msi_case_truth *truth, const msi_image *image, int plane)
@@ -294,7 +294,8 @@ void msi_field_truth(msi_field *f)
 {
     for (int p = 0; p < f->data.block.n_plane; p++) {
         const msi_case_pixels *x = &f->pixels[p];
-        msi_direct_visibility(&f->data.block, &f->data.geometry, x->x, x->y, x->flux_jy, x->n, f->truth + p * f->n);
+        msi_direct_visibility(&f->data.block, &f->data.geometry, &(msi_pixels){x->n, x->x, x->y}, x->flux_jy,
+                              f->truth + p * f->n);
     }
 }
 

@@ -121,9 +121,9 @@ static void check_visibilities(ccc_table *ms, const msi_makems_spec *spec, int64
         source[s].spectral_index = sources[s].spectral_index;
     }
     for (int k = 0; k < spw->n_chan; k++) freq_hz[k] = spw->first_freq_hz + k * spw->step_hz;
-    assert_int_equal(msi_point_model_create(&model, source, 2, msi_makems_reference_freq(spec), freq_hz, spw->n_chan,
-                                            spw->corr, spw->n_corr),
-                     0);
+    const msi_point_spec points = {source,    2,          msi_makems_reference_freq(spec), freq_hz, spw->n_chan,
+                                   spw->corr, spw->n_corr};
+    assert_int_equal(msi_point_model_create(&model, &points), 0);
     msi_point_model_evaluate(model, 1, uvw_m, want);
     msi_point_model_free(model);
     get_cell(ms, "DATA", row, CCC_COMPLEX, got, spw->n_chan * spw->n_corr);

@@ -96,7 +96,9 @@ static void visibilities_are_exact(void **state)
     for (int k = 0; k < 3; k++) uvw_m[0][k] = 0;
     for (int feeds = 0; feeds < 3; feeds++) {
         msi_point_model *model;
-        assert_int_equal(msi_point_model_create(&model, source, N_SOURCE, 1.3e9, freq_hz, N_CHAN, corrs[feeds], 4), 0);
+        assert_int_equal(msi_point_model_create(
+                             &model, &(msi_point_spec){source, N_SOURCE, 1.3e9, freq_hz, N_CHAN, corrs[feeds], 4}),
+                         0);
         msi_point_model_evaluate(model, N_ROW, uvw_m[0], vis);
         msi_point_model_free(model);
         double worst = 0;
@@ -122,7 +124,7 @@ static void far_sources_keep_their_phase(void **state)
     const msi_pol corr = MSI_POL_I;
     msi_point_model *model;
     msi_c64 got;
-    assert_int_equal(msi_point_model_create(&model, &source, 1, 1e9, &freq_hz, 1, &corr, 1), 0);
+    assert_int_equal(msi_point_model_create(&model, &(msi_point_spec){&source, 1, 1e9, &freq_hz, 1, &corr, 1}), 0);
     msi_point_model_evaluate(model, 1, uvw_m, &got);
     msi_point_model_free(model);
     cl want = oracle(&source, 1, uvw_m, freq_hz, 1e9, corr);
@@ -138,10 +140,13 @@ static void refusals(void **state)
     const double freq_hz = 1e9, negative_hz = -1;
     const msi_pol corr = MSI_POL_XX, none = (msi_pol)99;
     msi_point_model *model;
-    assert_int_equal(msi_point_model_create(&model, &beyond, 1, 1e9, &freq_hz, 1, &corr, 1), MSI_EUSAGE);
+    assert_int_equal(msi_point_model_create(&model, &(msi_point_spec){&beyond, 1, 1e9, &freq_hz, 1, &corr, 1}),
+                     MSI_EUSAGE);
     assert_null(model);
-    assert_int_equal(msi_point_model_create(&model, &fine, 1, 1e9, &negative_hz, 1, &corr, 1), MSI_EUSAGE);
-    assert_int_equal(msi_point_model_create(&model, &fine, 1, 1e9, &freq_hz, 1, &none, 1), MSI_EUSAGE);
+    assert_int_equal(msi_point_model_create(&model, &(msi_point_spec){&fine, 1, 1e9, &negative_hz, 1, &corr, 1}),
+                     MSI_EUSAGE);
+    assert_int_equal(msi_point_model_create(&model, &(msi_point_spec){&fine, 1, 1e9, &freq_hz, 1, &none, 1}),
+                     MSI_EUSAGE);
 }
 
 static void uvw_of_known_baselines(void **state)

@@ -189,7 +189,8 @@ static void test_predict_at_seams(void **state)
         move_to_seams(&j);
         msi_case_pixels_draw(&pixels, &j.data.geometry, 200, 8);
         msi_case_model(&model, &j.data.geometry, 1, &pixels, j.plan.precision);
-        msi_direct_visibility(&j.data.block, &j.data.geometry, pixels.x, pixels.y, pixels.flux_jy, pixels.n, truth);
+        msi_direct_visibility(&j.data.block, &j.data.geometry, &(msi_pixels){pixels.n, pixels.x, pixels.y},
+                              pixels.flux_jy, truth);
         for (int call = 0; call < 2; call++) {
             double worst;
             msi_vis_store_free(&j.store);

@@ -405,7 +405,8 @@ static void check_blocks(block_list *b, const msi_gridder_spec *spec)
         double worst;
         msi_c64 *vis = msi_test_alloc(n, sizeof *vis), *truth = msi_test_alloc(n, sizeof *truth);
         assert_int_equal(msi_gridder_fetch(g, block.n_row, block.n_chan, block.freq_hz, vis), 0);
-        msi_direct_visibility(&block, &spec->geometry, b->pixels.x, b->pixels.y, b->pixels.flux_jy, b->pixels.n, truth);
+        msi_direct_visibility(&block, &spec->geometry, &(msi_pixels){b->pixels.n, b->pixels.x, b->pixels.y},
+                              b->pixels.flux_jy, truth);
         msi_vis_distance(vis, truth, n, &worst);
         assert_true(worst <= WORST * spec->accuracy);
         free(vis);

@@ -156,7 +156,8 @@ static void test_predict(void **state)
             msi_gridder_spec spec = msi_wproj_spec(&data, accuracy, "auto");
             spec.precision = MSI_PRECISION_FP32;
             msi_case_predict(&data, &spec, &model, vis, &report);
-            msi_direct_visibility(&data.block, &data.geometry, pixels.x, pixels.y, pixels.flux_jy, pixels.n, truth);
+            msi_direct_visibility(&data.block, &data.geometry, &(msi_pixels){pixels.n, pixels.x, pixels.y},
+                                  pixels.flux_jy, truth);
             double worst, error = msi_vis_distance(vis, truth, n, &worst);
             msi_check_estimate(msi_wproj_cases[i].name, accuracy, error, report.error_estimate);
             msi_image_free(&model);
@@ -197,7 +198,8 @@ static void test_predict_everywhere(void **state)
     msi_gridder_spec spec = msi_wproj_spec(&data, 1e-3, "tile");
     spec.precision = MSI_PRECISION_FP32;
     msi_case_predict(&data, &spec, &model, vis, &report);
-    msi_direct_visibility(&data.block, &data.geometry, pixels.x, pixels.y, pixels.flux_jy, pixels.n, truth);
+    msi_direct_visibility(&data.block, &data.geometry, &(msi_pixels){pixels.n, pixels.x, pixels.y}, pixels.flux_jy,
+                          truth);
     assert_true(msi_vis_distance(vis, truth, N, &worst) <= 1e-3);
     for (int64_t row = 0; row < c.n_row; row++) data.uvw_m[3 * row + row % 2] *= 1e30;
     msi_case_predict(&data, &spec, &model, vis, &report);

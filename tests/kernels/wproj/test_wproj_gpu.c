@@ -337,7 +337,8 @@ static void check_predict(const msi_case *c, double accuracy, const char *strate
     msi_gridder_spec spec = spec_of(&data, accuracy, strategy);
     spec.precision = MSI_PRECISION_FP32;
     msi_case_predict(&data, &spec, &model, vis, &report);
-    msi_direct_visibility(&data.block, &data.geometry, pixels.x, pixels.y, pixels.flux_jy, pixels.n, truth);
+    msi_direct_visibility(&data.block, &data.geometry, &(msi_pixels){pixels.n, pixels.x, pixels.y}, pixels.flux_jy,
+                          truth);
     double error = msi_vis_distance(vis, truth, n, &worst);
     printf("  %-12s %-7s accuracy %.0e: error %.1e, estimate %.1e, %lld slices, width %d, %.1f + %.1f + %.1f ms\n",
            c->name, report.strategy, accuracy, error, report.error_estimate, (long long)report.n_w, report.width,
@@ -416,7 +417,8 @@ static void test_fillings(void **state)
             if (msi_gridder_predict(g)) fail_msg("%s", msi_error_get());
             assert_int_equal(msi_gridder_fetch(g, ROWS, 3, data.freq_hz, vis + 3 * part * ROWS), 0);
         }
-        msi_direct_visibility(&data.block, &data.geometry, pixels.x, pixels.y, pixels.flux_jy, pixels.n, truth);
+        msi_direct_visibility(&data.block, &data.geometry, &(msi_pixels){pixels.n, pixels.x, pixels.y}, pixels.flux_jy,
+                              truth);
         assert_true(msi_vis_distance(vis, truth, N, &worst) <= 1e-2);
         msi_gridder_free(g);
         msi_image_free(&model);

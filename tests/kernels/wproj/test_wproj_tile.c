@@ -385,28 +385,33 @@ static double tolerance(const problem *p, msi_wproj_tile_form form, int image)
     return (3e-7 + 5e-8 * sqrt(n) + (form == MSI_WPROJ_TILE_TENSOR ? 5e-7 : 0)) / luck(p, image);
 }
 
-/* The box, and the box folded onto the padded grid. */
-static void compare(const problem *p, const msi_wproj_tile *tile, int by_key, int32_t nu, int32_t nv,
-                    const msi_wproj_box_extent *extent, const void *d_grid, const msi_c64 *truth)
+/* The box of a slice: where its first cell lies, and its edges, whole tiles. */
+typedef struct slice_box {
+    int32_t u_low, v_low, nu, nv;
+} slice_box;
+
+/* Compare the box, and the box folded onto the padded grid, with the truth. */
+static void compare(const problem *p, const msi_wproj_tile *tile, int by_key, slice_box box, const void *d_grid,
+                    const msi_c64 *truth)
 {
     const msi_precision precision = p->c->precision;
     const size_t cell = precision == MSI_FP64 ? sizeof(msi_c64) : sizeof(msi_c32);
-    const int64_t n_box = (int64_t)nu * nv, n_padded = (int64_t)N_GRID_U * N_GRID_V;
+    const int64_t n_box = (int64_t)box.nu * box.nv, n_padded = (int64_t)N_GRID_U * N_GRID_V;
     const int n_image = p->c->n_image;
     char *grid = allocate(n_image * n_box, cell), *padded = allocate(n_image * n_padded, cell);
     msi_c64 *folded = allocate(n_padded, sizeof *folded);
     void *d_padded;
     cuda_ok(cudaMalloc(&d_padded, (size_t)(n_image * n_padded) * cell));
     const msi_wproj_grid padded_grid = {N_GRID_U, N_GRID_V, d_padded};
-    ok(msi_wproj_tile_fold(tile, d_grid, n_image, extent->u_low, extent->v_low, &padded_grid));
+    ok(msi_wproj_tile_fold(tile, d_grid, n_image, box.u_low, box.v_low, &padded_grid));
     cuda_ok(cudaMemcpy(grid, d_grid, (size_t)(n_image * n_box) * cell, cudaMemcpyDeviceToHost));
     cuda_ok(cudaMemcpy(padded, d_padded, (size_t)(n_image * n_padded) * cell, cudaMemcpyDeviceToHost));
     for (int image = 0; image < n_image; image++) {
         const msi_c64 *t = truth + image * n_box;
         memset(folded, 0, (size_t)n_padded * sizeof *folded);
         for (int64_t i = 0; i < n_box; i++) {
-            int64_t u = msi_wproj_wrap(i % nu + extent->u_low, N_GRID_U);
-            int64_t v = msi_wproj_wrap(i / nu + extent->v_low, N_GRID_V);
+            int64_t u = msi_wproj_wrap(i % box.nu + box.u_low, N_GRID_U);
+            int64_t v = msi_wproj_wrap(i / box.nu + box.v_low, N_GRID_V);
             folded[v * N_GRID_U + u].re += t[i].re;
             folded[v * N_GRID_U + u].im += t[i].im;
         }
@@ -423,8 +428,8 @@ static void compare(const problem *p, const msi_wproj_tile *tile, int by_key, in
     free(folded);
 }
 
-static void reference(const problem *p, const msi_run *run, int64_t n_run, int32_t slice, int32_t nu, int32_t nv,
-                      const msi_wproj_box_extent *extent, msi_c64 *truth)
+/* Grid a slice's runs into its box by the reference. */
+static void reference(const problem *p, const msi_run *run, int64_t n_run, int32_t slice, slice_box box, msi_c64 *truth)
 {
     for (int image = 0; image < p->c->n_image; image++) {
         /* Samples of weight 0 add nothing, but may lie beyond the box. */
@@ -440,35 +445,43 @@ static void reference(const problem *p, const msi_run *run, int64_t n_run, int32
                                          .n_run = 1,
                                          .slice = slice,
                                          .image_plane = p->samples.store_plane[image]};
-            const msi_wproj_cells cells = {.cells = truth + (int64_t)image * nu * nv,
-                                           .stride = nu,
-                                           .u_origin = extent->u_low,
-                                           .v_origin = extent->v_low,
-                                           .n_u = nu,
-                                           .n_v = nv};
+            const msi_wproj_cells cells = {.cells = truth + (int64_t)image * box.nu * box.nv,
+                                           .stride = box.nu,
+                                           .u_origin = box.u_low,
+                                           .v_origin = box.v_low,
+                                           .n_u = box.nu,
+                                           .n_v = box.nv};
             msi_wproj_reference_grid_f64(&span, &cells);
         }
     }
 }
 
-static void grid_slice(const problem *p, int32_t slice)
+/* Find the box of a slice, of which the samples' extent is known. */
+static slice_box find_box(const problem *p, int32_t slice, msi_wproj_box_extent wanted)
 {
-    msi_run *run = allocate(p->n, sizeof *run);
-    msi_wproj_box_extent wanted, extent;
-    const int64_t n_run = runs_of_slice(p, slice, run, &wanted);
     msi_wproj_box_extent extents[MAX_SLICE];
     for (int32_t i = 0; i < p->c->n_slice; i++) extents[i] = msi_wproj_nothing();
     ok(msi_wproj_extents(&default_stream, &p->geometry, p->kernels.half, &p->samples, extents));
-    extent = extents[slice];
+    msi_wproj_box_extent extent = extents[slice];
     assert_int_equal(extent.n, wanted.n);
     if (wanted.n == 0) extent = wanted = (msi_wproj_box_extent){0, 0, 0, 0, 0};
     assert_memory_equal(&extent, &wanted, sizeof extent);
     const int32_t nu = (extent.u_high - extent.u_low) / MSI_WPROJ_TILE * MSI_WPROJ_TILE + MSI_WPROJ_TILE;
     const int32_t nv = (extent.v_high - extent.v_low) / MSI_WPROJ_TILE * MSI_WPROJ_TILE + MSI_WPROJ_TILE;
+    return (slice_box){extent.u_low, extent.v_low, nu, nv};
+}
+
+static void grid_slice(const problem *p, int32_t slice)
+{
+    msi_run *run = allocate(p->n, sizeof *run);
+    msi_wproj_box_extent wanted;
+    const int64_t n_run = runs_of_slice(p, slice, run, &wanted);
+    const slice_box box = find_box(p, slice, wanted);
+    const int32_t nu = box.nu, nv = box.nv;
     const size_t cell = p->c->precision == MSI_FP64 ? sizeof(msi_c64) : sizeof(msi_c32);
     const size_t bytes = (size_t)p->c->n_image * (size_t)nu * (size_t)nv * cell;
     msi_c64 *truth = allocate((int64_t)p->c->n_image * nu * nv, sizeof *truth);
-    reference(p, run, n_run, slice, nu, nv, &extent, truth);
+    reference(p, run, n_run, slice, box, truth);
 
     const msi_wproj_sorter_spec spec = {.capacity = p->n,
                                         .nu = nu,
@@ -493,18 +506,18 @@ static void grid_slice(const problem *p, int32_t slice)
                          : MSI_WPROJ_TILE_FMA);
     cuda_ok(cudaMalloc(&grid, bytes));
     for (int by_key = 0; by_key < 2; by_key++) {
-        ok(msi_wproj_locate(sorter, &p->geometry, &p->samples, slice, extent.u_low, extent.v_low));
+        ok(msi_wproj_locate(sorter, &p->geometry, &p->samples, slice, box.u_low, box.v_low));
         ok(by_key ? msi_wproj_sort_kernels(sorter, &sorted) : msi_wproj_sort_bins(sorter, &sorted));
         if (by_key)
-            assert_true(sorted.n <= extent.n);
+            assert_true(sorted.n <= wanted.n);
         else
-            assert_int_equal(sorted.n, extent.n);
+            assert_int_equal(sorted.n, wanted.n);
         /* Runs are cut at every 32nd sample; none merge where kernels are interpolated. */
         if (by_key && p->c->layout == ONE_CELL)
-            assert_int_equal(sorted.n, p->c->linear ? extent.n : (extent.n + 31) / 32);
+            assert_int_equal(sorted.n, p->c->linear ? wanted.n : (wanted.n + 31) / 32);
         cuda_ok(cudaMemset(grid, 0, bytes));
         ok(msi_wproj_tile_grid(tile, &sorted, grid));
-        compare(p, tile, by_key, nu, nv, &extent, grid, truth);
+        compare(p, tile, by_key, box, grid, truth);
     }
     cudaFree(grid);
     msi_wproj_tile_free(tile);

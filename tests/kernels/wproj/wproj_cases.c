@@ -52,7 +52,7 @@ static double largest_error(const msi_case_data *d, const msi_image *image, int6
         x[i] = i < 9 ? xs[i % 3] : (int64_t)(msi_random(&seed) * (double)(at_edge ? 2 : nx));
         y[i] = i < 9 ? ys[i / 3] : (int64_t)(msi_random(&seed) * (double)ny);
     }
-    msi_direct_sum(&d->block, 1, 0, &d->geometry, x, y, n, truth);
+    msi_direct_sum(&d->block, 0, &d->geometry, &(msi_pixels){n, x, y}, truth);
     for (int64_t i = 0; i < n; i++) {
         double value = msi_pixel_at(image, y[i] * nx + x[i]);
         if (isnan(value) != isnan(truth[i]))
