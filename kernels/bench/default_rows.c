@@ -112,10 +112,7 @@ static int run(void *state, msi_bench_work *work, msi_bench_time *time)
 {
     msi_field_strategy *s = state;
     const msi_gridder_report *r = &s->report;
-    MSI_TRY(msi_field_strategy_run(s));
-    time->sort_ms = 1e3 * s->times.sort_s;
-    time->kernel_ms = 1e3 * s->times.grid_s;
-    time->transform_ms = 1e3 * s->times.transform_s;
+    MSI_TRY(msi_field_strategy_run(s, time));
     int at = snprintf(work->note, sizeof work->note, "%s%d taps, %d x %lld planes of %lld^2",
                       s->field->procedural ? "procedural layout; " : "", r->width, s->image.n_plane, (long long)r->n_w,
                       (long long)r->nu);
@@ -136,7 +133,7 @@ static int verify(void *state, double *error)
 
 static void free_state(void *state)
 {
-    if (state) msi_field_strategy_end(state);
+    msi_field_strategy_end(state);
     msi_free(state);
 }
 
@@ -150,27 +147,24 @@ typedef struct row_list {
 static void add_row(row_list *l, const detail *d)
 {
     static const char *const planes[] = {"", "", "-2planes", "-3planes", "-4planes", "-5planes"};
-    if (l->n == MAX_ROWS || !(d->predict ? d->strategy->ops->predict != NULL : d->strategy->ops->image != NULL)) return;
+    if (l->n == MAX_ROWS || !msi_field_strategy_serves(d->strategy, d->predict)) return;
     const int i = l->n++;
     /* Phases of doubles are off by half a unit in the last place of 8192 turns, whatever the window. */
     const double floor = 2e-12;
     l->details[i] = *d;
     snprintf(l->name[i], NAME_BYTES, "%s/%s-%s-1e%.0f%s", d->workload->name, d->strategy->name,
              d->predict ? "degrid" : "grid", log10(d->accuracy), planes[d->n_plane + d->psf]);
-    l->row[i] = (msi_bench_row){.name = l->name[i],
-                                .workload = d->workload->title,
-                                .method = d->strategy->method,
-                                .strategy = d->strategy->name,
-                                .direction = d->predict ? "degrid" : "grid",
-                                .backend = d->strategy->backend == MSI_BACKEND_CUDA ? "cuda" : "cpu",
-                                .precision = d->precision == MSI_FP32 ? "fp32" : "fp64",
-                                .tolerance = fmax(d->accuracy, floor),
-                                .detail = &l->details[i],
-                                .set_up = set_up,
-                                .run = run,
-                                .verify = verify,
-                                .free_state = free_state,
-                                .no_energy = 1};
+    msi_bench_row *r = &l->row[i];
+    *r = msi_field_strategy_row(d->strategy, d->precision, d->predict);
+    r->name = l->name[i];
+    r->workload = d->workload->title;
+    r->tolerance = fmax(d->accuracy, floor);
+    r->detail = &l->details[i];
+    r->set_up = set_up;
+    r->run = run;
+    r->verify = verify;
+    r->free_state = free_state;
+    r->no_energy = 1;
 }
 
 /* Rows of one field stand next to each other, imaging ones before predictions overwrite the visibilities. */

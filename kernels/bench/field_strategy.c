@@ -51,7 +51,7 @@ int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *f, const ms
     return make_plan(s);
 }
 
-int msi_field_strategy_run(msi_field_strategy *s)
+int msi_field_strategy_run(msi_field_strategy *s, msi_bench_time *time)
 {
     const double start = msi_wall_s();
     memset(&s->times, 0, sizeof s->times);
@@ -60,6 +60,9 @@ int msi_field_strategy_run(msi_field_strategy *s)
     else
         MSI_TRY(s->strategy->ops->image(s->plan, &s->field->store, s->store_plane, &s->image, &s->times));
     s->wall_s = msi_wall_s() - start;
+    time->sort_ms = 1e3 * s->times.sort_s;
+    time->kernel_ms = 1e3 * s->times.grid_s;
+    time->transform_ms = 1e3 * s->times.transform_s;
     return MSI_OK;
 }
 
@@ -72,9 +75,24 @@ int msi_field_strategy_error(msi_field_strategy *s, double *error)
 
 void msi_field_strategy_end(msi_field_strategy *s)
 {
+    if (!s) return;
     if (s->plan) s->strategy->ops->free(s->plan);
     msi_image_free(&s->image);
     memset(s, 0, sizeof *s);
+}
+
+msi_bench_row msi_field_strategy_row(const msi_strategy *strategy, msi_precision precision, int predict)
+{
+    return (msi_bench_row){.method = strategy->method,
+                           .strategy = strategy->name,
+                           .direction = predict ? "degrid" : "grid",
+                           .backend = strategy->backend == MSI_BACKEND_CUDA ? "cuda" : "cpu",
+                           .precision = precision == MSI_FP32 ? "fp32" : "fp64"};
+}
+
+int msi_field_strategy_serves(const msi_strategy *strategy, int predict)
+{
+    return predict ? strategy->ops->predict != NULL : strategy->ops->image != NULL;
 }
 
 double msi_field_strategy_additions(const msi_field_strategy *s)

@@ -3,6 +3,7 @@
 #ifndef MSI_BENCH_FIELD_STRATEGY_H
 #define MSI_BENCH_FIELD_STRATEGY_H
 
+#include "kernels/bench/bench.h"
 #include "kernels/bench/workload_field.h"
 #include "kernels/strategy.h"
 
@@ -26,9 +27,26 @@ typedef struct msi_field_strategy {
  */
 int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *field, const msi_strategy *strategy, int predict,
                              int psf, double accuracy);
-int msi_field_strategy_run(msi_field_strategy *s);
+
+/*
+ * msi_field_strategy_run - image or predict once.
+ * Returned: *time  of the stages; members that no stage fills stay as they are
+ * Returns:  0 or what the strategy returns
+ */
+int msi_field_strategy_run(msi_field_strategy *s, msi_bench_time *time);
+
+/* msi_field_strategy_error - hold the last run against direct sums; relative, of the worst image. Returns: 0,
+ * MSI_ENOMEM */
 int msi_field_strategy_error(msi_field_strategy *s, double *error);
+
+/* msi_field_strategy_end - free the members; NULL-safe. */
 void msi_field_strategy_end(msi_field_strategy *s);
+
+/* msi_field_strategy_row - begin a row of a table: what names its strategy, and no function. */
+msi_bench_row msi_field_strategy_row(const msi_strategy *strategy, msi_precision precision, int predict);
+
+/* msi_field_strategy_serves - tell whether a strategy images, or predicts. */
+int msi_field_strategy_serves(const msi_strategy *strategy, int predict);
 
 /* msi_field_strategy_additions - cells that the samples of all images touch, by the widest kernel. */
 double msi_field_strategy_additions(const msi_field_strategy *s);

@@ -101,10 +101,7 @@ static int run(void *state, msi_bench_work *work, msi_bench_time *time)
 {
     random_run *s = state;
     const msi_bench_field *f = &s->field;
-    MSI_TRY(msi_field_strategy_run(&s->strategy));
-    time->sort_ms = 1e3 * s->strategy.times.sort_s;
-    time->kernel_ms = 1e3 * s->strategy.times.grid_s;
-    time->transform_ms = 1e3 * s->strategy.times.transform_s;
+    MSI_TRY(msi_field_strategy_run(&s->strategy, time));
     snprintf(work->note, sizeof work->note, "%lld x %lld pixels of %.1e, %lld rows, %d channels, %d planes",
              (long long)f->geometry.nx, (long long)f->geometry.ny, f->geometry.cell_x_rad, (long long)f->n_row,
              f->n_chan, s->strategy.image.n_plane);
@@ -134,26 +131,22 @@ typedef struct row_list {
 
 static void add_row(row_list *l, const detail *d)
 {
-    if (l->n == MAX_ROWS || !(d->predict ? d->strategy->ops->predict != NULL : d->strategy->ops->image != NULL)) return;
-    const int i = l->n++, on_cpu = d->strategy->backend == MSI_BACKEND_CPU;
-    const char *direction = d->predict ? "degrid" : "grid", *precision = d->precision == MSI_FP32 ? "fp32" : "fp64";
+    if (l->n == MAX_ROWS || !msi_field_strategy_serves(d->strategy, d->predict)) return;
+    const int i = l->n++;
+    msi_bench_row *r = &l->row[i];
+    *r = msi_field_strategy_row(d->strategy, d->precision, d->predict);
+    snprintf(l->name[i], NAME_BYTES, "random/%s-%s-%s%s", r->strategy, r->direction, r->precision,
+             d->strategy->backend == MSI_BACKEND_CPU ? "-cpu" : "");
     l->details[i] = *d;
-    snprintf(l->name[i], NAME_BYTES, "random/%s-%s-%s%s", d->strategy->name, direction, precision,
-             on_cpu ? "-cpu" : "");
-    l->row[i] = (msi_bench_row){.name = l->name[i],
-                                .workload = "random: a small field drawn from each seed",
-                                .method = d->strategy->method,
-                                .strategy = d->strategy->name,
-                                .direction = direction,
-                                .backend = on_cpu ? "cpu" : "cuda",
-                                .precision = precision,
-                                .tolerance = d->accuracy,
-                                .detail = &l->details[i],
-                                .set_up = set_up,
-                                .run = run,
-                                .verify = verify,
-                                .free_state = free_state,
-                                .seeded = 1};
+    r->name = l->name[i];
+    r->workload = "random: a small field drawn from each seed";
+    r->tolerance = d->accuracy;
+    r->detail = &l->details[i];
+    r->set_up = set_up;
+    r->run = run;
+    r->verify = verify;
+    r->free_state = free_state;
+    r->seeded = 1;
 }
 
 /* A table's accuracy is bounded by its size, most of all where it holds squares that are not interpolated. */

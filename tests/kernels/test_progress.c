@@ -169,10 +169,10 @@ static void test_weighting(void **state)
 
 int main(int argc, char **argv)
 {
-    const char *strategy;
-    int brief;
-    const int skipped = msi_case_choose(argc, argv, &backend, &strategy, &brief);
+    msi_case_choice chosen;
+    const int skipped = msi_case_choose(argc, argv, &chosen);
     if (skipped) return skipped;
+    backend = chosen.backend;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_strategy),
         cmocka_unit_test(test_weighting),

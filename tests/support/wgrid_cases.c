@@ -123,31 +123,54 @@ msi_wgrid_request msi_case_request(const msi_image_geometry *image, const msi_vi
                                .cost = cost};
 }
 
-int msi_case_choose(int argc, char **argv, msi_backend *backend, const char **strategy, int *brief)
+int msi_case_choose(int argc, char **argv, msi_case_choice *chosen)
 {
-    *backend = argc > 1 && strcmp(argv[1], "cuda") == 0 ? MSI_BACKEND_CUDA : MSI_BACKEND_CPU;
-    *strategy = "planes";
-    *brief = 0;
+    *chosen = (msi_case_choice){.backend = MSI_BACKEND_CPU, .strategy = "planes", .is_planes = 1};
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "brief") == 0) *brief = 1;
-        if (strcmp(argv[i], "subgrid") == 0) *strategy = "subgrid";
+        if (strcmp(argv[i], "brief") == 0) chosen->brief = 1;
+        if (strcmp(argv[i], "subgrid") == 0) {
+            chosen->strategy = "subgrid";
+            chosen->is_planes = 0;
+        }
+        if (strcmp(argv[i], "cuda") == 0) {
+            chosen->backend = MSI_BACKEND_CUDA;
+            chosen->on_gpu = 1;
+        }
     }
-    if (is_available(*strategy, *backend)) return 0;
+    if (is_available(chosen->strategy, chosen->backend)) return 0;
     printf("skipped: %s\n", msi_backend_describe());
     return 77;
+}
+
+msi_gridder_spec msi_case_spec(const msi_case_choice *chosen, const msi_image_geometry *geometry, int n_plane,
+                               double accuracy)
+{
+    return (msi_gridder_spec){.geometry = *geometry,
+                              .n_plane = n_plane,
+                              .strategy = chosen->strategy,
+                              .accuracy = accuracy,
+                              .backend = chosen->backend};
+}
+
+void msi_case_w_range(const msi_case_data *d, double *w_min_lambda, double *w_max_lambda)
+{
+    const msi_vis_block *b = &d->block;
+    *w_min_lambda = HUGE_VAL;
+    *w_max_lambda = 0;
+    for (int64_t i = 0; i < b->n_row * b->n_chan; i++) {
+        double w = fabs(d->uvw_m[i / b->n_chan * 3 + 2]) * d->freq_hz[i % b->n_chan] / MSI_SPEED_OF_LIGHT;
+        *w_min_lambda = fmin(*w_min_lambda, w);
+        *w_max_lambda = fmax(*w_max_lambda, w);
+    }
 }
 
 int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec)
 {
     msi_gridder *g;
     msi_gridder_report report;
-    double w_min = HUGE_VAL, w_max = 0;
+    double w_min, w_max;
     int64_t n = d->block.n_row * d->block.n_chan;
-    for (int64_t i = 0; i < n; i++) {
-        double w = fabs(d->uvw_m[i / d->block.n_chan * 3 + 2]) * d->freq_hz[i % d->block.n_chan] / MSI_SPEED_OF_LIGHT;
-        w_min = fmin(w_min, w);
-        w_max = fmax(w_max, w);
-    }
+    msi_case_w_range(d, &w_min, &w_max);
     int rc = msi_gridder_create(&g, spec);
     if (!rc) rc = msi_gridder_foresee(g, n, d->block.n_row, w_min, w_max, &report);
     if (rc && (rc != MSI_ERANGE || !spec->strategy || strcmp(spec->strategy, "planes") == 0))

@@ -48,12 +48,26 @@ void msi_case_free(msi_case_data *d);
  */
 int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec);
 
+/* What a test of the default gridder is asked for. Brief is for tools that slow a program down a hundredfold: every
+ * kernel once, nothing large. */
+typedef struct msi_case_choice {
+    msi_backend backend;
+    const char *strategy;         /* static */
+    int is_planes, on_gpu, brief; /* the strategy is planes, the backend cuda */
+} msi_case_choice;
+
 /*
- * msi_case_choose - what a test of the default gridder is asked for: cpu|cuda [planes|subgrid] [brief].
- * Returned: *backend, *strategy (static), *brief
- * Returns:  0, or 77 with a line that says why where that cannot run here
+ * msi_case_choose - read the words of a test's run: cpu|cuda [planes|subgrid] [brief].
+ * Returns: 0, or 77 with a line that says why where that cannot run here
  */
-int msi_case_choose(int argc, char **argv, msi_backend *backend, const char **strategy, int *brief);
+int msi_case_choose(int argc, char **argv, msi_case_choice *chosen);
+
+/* msi_case_spec - ask for what was chosen. */
+msi_gridder_spec msi_case_spec(const msi_case_choice *chosen, const msi_image_geometry *geometry, int n_plane,
+                               double accuracy);
+
+/* msi_case_w_range - the least and largest |w| of a case's samples, in wavelengths. */
+void msi_case_w_range(const msi_case_data *d, double *w_min_lambda, double *w_max_lambda);
 
 /* msi_case_request - what the default gridder plans for a store's samples. */
 msi_wgrid_request msi_case_request(const msi_image_geometry *image, const msi_vis_store *store, double accuracy,

@@ -50,24 +50,13 @@ enum { N_CASE = sizeof cases / sizeof *cases };
  * in phase. */
 static const double WORST = 20;
 
-static msi_backend backend_tested;
-static const char *strategy_tested;
-static int brief;
-
-static msi_gridder_spec spec_of(const msi_image_geometry *geometry, int n_plane, double accuracy)
-{
-    return (msi_gridder_spec){.geometry = *geometry,
-                              .n_plane = n_plane,
-                              .strategy = strategy_tested,
-                              .accuracy = accuracy,
-                              .backend = backend_tested};
-}
+static msi_case_choice chosen;
 
 /* All planes within the accuracy. Returns whether the strategy serves the field. */
 static int check_field(msi_field *f, const char *name, double accuracy, msi_precision_choice precision)
 {
     msi_gridder_report report;
-    msi_gridder_spec spec = spec_of(&f->data.geometry, f->data.block.n_plane, accuracy);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &f->data.geometry, f->data.block.n_plane, accuracy);
     spec.precision = precision;
     if (!msi_case_serves(&f->data, &spec)) return 0;
     msi_field_predict(f, &spec, &report);
@@ -97,14 +86,14 @@ static void test_accuracy(void **state)
     (void)state;
     int n_served = 0;
     for (int i = 0; i < N_CASE; i++) {
-        if (brief && strcmp(cases[i].name, "small") != 0 && strcmp(cases[i].name, "oblong") != 0) continue;
+        if (chosen.brief && strcmp(cases[i].name, "small") != 0 && strcmp(cases[i].name, "oblong") != 0) continue;
         msi_field f;
-        msi_field_make(&f, &cases[i], brief ? 20 : MSI_CASE_PIXELS, 7);
+        msi_field_make(&f, &cases[i], chosen.brief ? 20 : MSI_CASE_PIXELS, 7);
         msi_field_truth(&f);
         n_served += check_accuracies(&f, cases[i].name);
         msi_field_free(&f);
     }
-    assert_true(n_served >= (brief ? 1 : 20));
+    assert_true(n_served >= (chosen.brief ? 1 : 20));
 }
 
 /* Baselines that the image cannot hold, on both sides and at the very limit, are predicted like all others. Phases are
@@ -118,11 +107,11 @@ static void test_beyond_the_uv_plane(void **state)
                         .field_x_rad = 0.05,
                         .stretch_y = 1.3,
                         .w_ratio = 0.5,
-                        .n_row = brief ? 100 : 600,
+                        .n_row = chosen.brief ? 100 : 600,
                         .n_chan = 3,
                         .band = 1.1};
     msi_field f;
-    msi_field_make(&f, &c, brief ? 20 : MSI_CASE_PIXELS, 3);
+    msi_field_make(&f, &c, chosen.brief ? 20 : MSI_CASE_PIXELS, 3);
     double u_limit_m = 0.5 / f.data.geometry.cell_x_rad * MSI_SPEED_OF_LIGHT / f.data.freq_hz[0];
     double v_limit_m = 0.5 / f.data.geometry.cell_y_rad * MSI_SPEED_OF_LIGHT / f.data.freq_hz[0];
     for (int64_t row = 0; row < c.n_row; row++) {
@@ -133,13 +122,13 @@ static void test_beyond_the_uv_plane(void **state)
         if (row % 8 == 3) uvw[1] = row % 16 == 3 ? v_limit_m : -v_limit_m;
     }
     msi_field_truth(&f);
-    for (double accuracy = 1e-3; accuracy > 0.9e-5 && !brief; accuracy *= 0.1)
+    for (double accuracy = 1e-3; accuracy > 0.9e-5 && !chosen.brief; accuracy *= 0.1)
         check_field(&f, c.name, accuracy, MSI_PRECISION_FP32);
     check_field(&f, c.name, 1e-10, MSI_PRECISION_AUTO);
     /* Coordinates past all reason give some number. */
     for (int64_t row = 0; row < c.n_row; row++) f.data.uvw_m[3 * row + row % 2] *= 1e30;
     msi_gridder_report report;
-    msi_gridder_spec spec = spec_of(&f.data.geometry, 1, 1e-4);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 1, 1e-4);
     msi_field_predict(&f, &spec, &report);
     for (int64_t i = 0; i < f.n; i++) assert_true(isfinite(f.vis[i].re) && isfinite(f.vis[i].im));
     msi_field_free(&f);
@@ -150,7 +139,7 @@ static void test_beyond_the_uv_plane(void **state)
 static void test_borders_of_cells(void **state)
 {
     (void)state;
-    if (brief) skip();
+    if (chosen.brief) skip();
     const msi_case c = {.name = "borders",
                         .nx = 160,
                         .ny = 120,
@@ -164,7 +153,7 @@ static void test_borders_of_cells(void **state)
     msi_gridder_report before, report;
     msi_image image;
     msi_field_make(&f, &c, 20, 17);
-    msi_gridder_spec spec = spec_of(&f.data.geometry, 1, accuracy);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 1, accuracy);
     msi_field_predict(&f, &spec, &before);
     double border = before.width % 2 ? 0.5 : 0, m_per_lambda = MSI_SPEED_OF_LIGHT / f.data.freq_hz[0];
     uint64_t random = 99;
@@ -177,7 +166,7 @@ static void test_borders_of_cells(void **state)
     msi_field_truth(&f);
     assert_true(check_field(&f, c.name, accuracy, MSI_PRECISION_AUTO));
     msi_case_image(&f.data, &spec, &image, &report);
-    if (strcmp(strategy_tested, "planes") == 0) /* w-towers are planned by where samples lie, which has changed */
+    if (chosen.is_planes) /* w-towers are planned by where samples lie, which has changed */
         assert_true(report.nu == before.nu && report.nv == before.nv && report.width == before.width);
     assert_true(msi_case_error(&f.data, &image, 0, 0, 60, 3) <= accuracy);
     msi_image_free(&image);
@@ -193,7 +182,7 @@ static void test_planes(void **state)
                         .ny = 160,
                         .field_x_rad = 0.2,
                         .w_ratio = 0.7,
-                        .n_row = brief ? 50 : 500,
+                        .n_row = chosen.brief ? 50 : 500,
                         .n_chan = 3,
                         .n_plane = 4,
                         .band = 1.2};
@@ -201,9 +190,9 @@ static void test_planes(void **state)
     msi_field_make(&f, &c, 40, 5);
     f.pixels[2].n = 0;
     msi_field_truth(&f);
-    for (double accuracy = 1e-4; accuracy > (brief ? 0.9e-4 : 0.9e-8); accuracy *= 1e-4) {
+    for (double accuracy = 1e-4; accuracy > (chosen.brief ? 0.9e-4 : 0.9e-8); accuracy *= 1e-4) {
         msi_gridder_report report;
-        msi_gridder_spec spec = spec_of(&f.data.geometry, 4, accuracy);
+        msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 4, accuracy);
         msi_field_predict(&f, &spec, &report);
         for (int p = 0; p < 4; p++) {
             double worst;
@@ -222,7 +211,7 @@ static void test_planes(void **state)
 static void test_one_sample(void **state)
 {
     (void)state;
-    if (brief) skip();
+    if (chosen.brief) skip();
     for (uint64_t seed = 1; seed < 20; seed++) {
         const msi_case c = {
             .name = "one", .nx = 64, .ny = 48, .field_x_rad = 0.3, .w_ratio = 0.9, .n_row = 1, .n_chan = 1};
@@ -234,7 +223,7 @@ static void test_one_sample(void **state)
         for (double accuracy = 1e-3; accuracy > 0.9e-9; accuracy *= 1e-3) {
             msi_gridder_report report;
             double worst;
-            msi_gridder_spec spec = spec_of(&f.data.geometry, 1, accuracy);
+            msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 1, accuracy);
             if (!msi_case_serves(&f.data, &spec)) continue;
             msi_field_predict(&f, &spec, &report);
             assert_true(msi_vis_distance(f.vis, f.truth, 1, &worst) <= 3 * accuracy);
@@ -250,7 +239,7 @@ static void test_one_sample(void **state)
 static double adjointness(uint64_t seed, msi_precision precision, msi_backend predicts, msi_backend images)
 {
     uint64_t random;
-    int64_t step = strcmp(strategy_tested, "planes") == 0 ? 2 : 4; /* subgrids want room */
+    int64_t step = chosen.is_planes ? 2 : 4; /* subgrids want room */
     msi_case c = msi_case_adjoint(seed, step, 40, 3.2, 200, &random);
     double accuracy = precision == MSI_FP32 ? pow(10, -1 - 4 * msi_random(&random))   /* 1e-1 .. 1e-5 */
                                             : pow(10, -2 - 10 * msi_random(&random)); /* 1e-2 .. 1e-12 */
@@ -260,7 +249,7 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_backend pr
     msi_case_make(&data, &c, seed);
     int64_t n = c.n_row * c.n_chan;
     for (int64_t i = 0; i < n; i++) data.weight[i] = 1;
-    msi_gridder_spec spec = spec_of(&data.geometry, 1, accuracy);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, 1, accuracy);
     spec.precision = precision == MSI_FP32 ? MSI_PRECISION_FP32 : MSI_PRECISION_FP64;
     spec.plan_for = MSI_BACKEND_CPU;
     if (!msi_case_serves(&data, &spec)) {
@@ -294,14 +283,14 @@ static void check_adjoint(msi_backend predicts, msi_backend images)
     for (int fp64 = 0; fp64 < 2; fp64++) {
         double worst = 0, tolerance = fp64 ? 1e-12 : 1e-6;
         int n = 0;
-        for (uint64_t seed = 1; n < (brief ? 1 : 100) && seed < 1000; seed++) {
+        for (uint64_t seed = 1; n < (chosen.brief ? 1 : 100) && seed < 1000; seed++) {
             double difference = adjointness(seed, fp64 ? MSI_FP64 : MSI_FP32, predicts, images);
             if (difference == -1) continue;
             if (!(difference <= tolerance)) fail_msg("seed %d: %g", (int)seed, difference);
             worst = fmax(worst, difference);
             n++;
         }
-        assert_int_equal(n, brief ? 1 : 100);
+        assert_int_equal(n, chosen.brief ? 1 : 100);
         printf("  predict %s, image %s, %s: %.2e at most\n", predicts == MSI_BACKEND_CPU ? "cpu" : "cuda",
                images == MSI_BACKEND_CPU ? "cpu" : "cuda", fp64 ? "fp64" : "fp32", worst);
     }
@@ -310,7 +299,7 @@ static void check_adjoint(msi_backend predicts, msi_backend images)
 static void test_adjoint(void **state)
 {
     (void)state;
-    check_adjoint(backend_tested, backend_tested);
+    check_adjoint(chosen.backend, chosen.backend);
 }
 
 static void test_adjoint_to_the_other_backend(void **state)
@@ -341,7 +330,7 @@ static void block_list_make(block_list *b)
                       .ny = 144,
                       .field_x_rad = 0.1,
                       .w_ratio = 0.6,
-                      .n_row = LIST_ROWS[k] / (brief ? 40 : 1),
+                      .n_row = LIST_ROWS[k] / (chosen.brief ? 40 : 1),
                       .n_chan = LIST_CHANNELS[k],
                       .band = 1.4};
         msi_case_make(&b->data[k], &c, 40 + (uint64_t)k);
@@ -422,11 +411,11 @@ static void test_blocks_in_order(void **state)
     (void)state;
     block_list b;
     block_list_make(&b);
-    msi_gridder_spec spec = spec_of(&b.data[0].geometry, 1, 1e-4);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &b.data[0].geometry, 1, 1e-4);
     spec.predict = 1;
     check_blocks(&b, &spec);
     spec.store_bytes = 1;
-    if (!brief) check_blocks(&b, &spec);
+    if (!chosen.brief) check_blocks(&b, &spec);
     block_list_free(&b);
 }
 
@@ -443,7 +432,7 @@ static void test_many_channels(void **state)
                         .n_chan = MSI_STORE_MAX_CHAN + 77,
                         .band = 1.3};
     msi_field f;
-    if (brief) skip();
+    if (chosen.brief) skip();
     msi_field_make(&f, &c, 9, 3);
     msi_field_truth(&f);
     check_field(&f, c.name, 1e-4, MSI_PRECISION_AUTO);
@@ -461,7 +450,7 @@ static void test_fillings(void **state)
                         .ny = 128,
                         .field_x_rad = 0.3,
                         .w_ratio = 0.8,
-                        .n_row = brief ? 60 : 2100,
+                        .n_row = chosen.brief ? 60 : 2100,
                         .n_chan = 3,
                         .n_plane = 2,
                         .band = 1.3,
@@ -471,16 +460,12 @@ static void test_fillings(void **state)
     msi_gridder_report report;
     msi_image model;
     msi_field_make(&f, &c, 50, 12);
-    int is_planes = strcmp(strategy_tested, "planes") == 0;
-    msi_gridder_spec spec = spec_of(&f.data.geometry, 2, 1e-5);
+    int is_planes = chosen.is_planes;
+    msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 2, 1e-5);
     double tolerance = is_planes ? 1e-6 : 2 * spec.accuracy;
     msi_field_predict(&f, &spec, &report);
-    double w_min = HUGE_VAL, w_max = 0, worst;
-    for (int64_t i = 0; i < f.n; i++) {
-        double w = fabs(f.data.uvw_m[i / 3 * 3 + 2]) * f.data.freq_hz[i % 3] / MSI_SPEED_OF_LIGHT;
-        w_min = fmin(w_min, w);
-        w_max = fmax(w_max, w);
-    }
+    double w_min, w_max, worst;
+    msi_case_w_range(&f.data, &w_min, &w_max);
     msi_case_model(&model, &f.data.geometry, 2, f.pixels, MSI_FP32);
     spec.predict = 1;
     for (int little = 0; little < 2; little++) {
@@ -506,7 +491,7 @@ static void test_fillings(void **state)
         msi_gridder_report again;
         msi_gridder_report_get(g, &again);
         if (is_planes) assert_int_equal(again.n_w, report.n_w);
-        if (is_planes && backend_tested == MSI_BACKEND_CPU && !brief)
+        if (is_planes && chosen.backend == MSI_BACKEND_CPU && !chosen.brief)
             assert_true(little ? again.n_w_resident < again.n_w : again.n_w_resident == again.n_w);
         msi_gridder_free(g);
         free(vis);
@@ -531,7 +516,7 @@ static void test_every_ring(void **state)
     msi_gridder_report report;
     msi_image model;
     msi_field_make(&f, &c, 60, 21);
-    msi_gridder_spec spec = spec_of(&f.data.geometry, 1, 1e-5);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 1, 1e-5);
     msi_field_predict(&f, &spec, &report);
     msi_case_model(&model, &f.data.geometry, 1, f.pixels, MSI_FP32);
     msi_vis_store store;
@@ -582,7 +567,7 @@ static void test_threads(void **state)
     msi_gridder_report report;
     msi_field_make(&f, &c, 50, 2);
     for (double accuracy = 1e-4; accuracy > 0.9e-8; accuracy *= 1e-4) {
-        msi_gridder_spec spec = spec_of(&f.data.geometry, 2, accuracy);
+        msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 2, accuracy);
         spec.n_thread = 1;
         msi_field_predict(&f, &spec, &report);
         memcpy(f.truth, f.vis, sizeof *f.vis * (size_t)(2 * f.n));
@@ -627,7 +612,7 @@ static void test_refuses_what_it_cannot(void **state)
     const msi_case_pixels none[2] = {{0}, {0}};
     msi_gridder *g;
     msi_image good, wrong;
-    msi_gridder_spec spec = spec_of(&geometry, 1, 1e-4);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &geometry, 1, 1e-4);
     spec.predict = 1;
     msi_case_model(&good, &geometry, 1, none, MSI_FP32);
     assert_int_equal(msi_gridder_create(&g, &spec), 0);
@@ -666,7 +651,7 @@ static void test_interrupt(void **state)
     double worst;
     msi_field_make(&f, &c, 30, 3);
     msi_field_truth(&f);
-    msi_gridder_spec spec = spec_of(&f.data.geometry, 1, 1e-4);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 1, 1e-4);
     spec.predict = 1;
     msi_case_model(&model, &f.data.geometry, 1, f.pixels, MSI_FP32);
     assert_int_equal(msi_gridder_create(&g, &spec), 0);
@@ -705,13 +690,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest cuda[] = {
         cmocka_unit_test(test_adjoint_to_the_other_backend),
     };
-    int skipped = msi_case_choose(argc, argv, &backend_tested, &strategy_tested, &brief);
+    int skipped = msi_case_choose(argc, argv, &chosen);
     if (skipped) return skipped;
-    int on_gpu = backend_tested == MSI_BACKEND_CUDA, is_planes = strcmp(strategy_tested, "planes") == 0;
     int failed = cmocka_run_group_tests(common, NULL, NULL);
-    if (is_planes) failed += cmocka_run_group_tests(planes, NULL, NULL);
-    if (on_gpu) return failed + cmocka_run_group_tests(cuda, NULL, NULL);
-    if (brief) return failed;
-    if (is_planes) failed += cmocka_run_group_tests(cpu_planes, NULL, NULL);
+    if (chosen.is_planes) failed += cmocka_run_group_tests(planes, NULL, NULL);
+    if (chosen.on_gpu) return failed + cmocka_run_group_tests(cuda, NULL, NULL);
+    if (chosen.brief) return failed;
+    if (chosen.is_planes) failed += cmocka_run_group_tests(cpu_planes, NULL, NULL);
     return failed + cmocka_run_group_tests(cpu, NULL, NULL);
 }

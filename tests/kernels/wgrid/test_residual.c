@@ -19,9 +19,7 @@
 #include "tests/support/direct_sum.h"
 #include "tests/support/wgrid_cases.h"
 
-static msi_backend backend_tested;
-static const char *strategy_tested;
-static int brief;
+static msi_case_choice chosen;
 
 /* clang-format off */
 static const msi_case cases[] = {
@@ -39,13 +37,10 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 
 static msi_gridder_spec spec_of(const msi_field *f, double accuracy)
 {
-    return (msi_gridder_spec){.geometry = f->data.geometry,
-                              .n_plane = f->data.block.n_plane,
-                              .psf = 1,
-                              .residual = 1,
-                              .strategy = strategy_tested,
-                              .accuracy = accuracy,
-                              .backend = backend_tested};
+    msi_gridder_spec spec = msi_case_spec(&chosen, &f->data.geometry, f->data.block.n_plane, accuracy);
+    spec.psf = 1;
+    spec.residual = 1;
+    return spec;
 }
 
 static void check(int rc)
@@ -97,7 +92,7 @@ static void cycle_run(cycle *c, int with_model)
 /* Draws a field with pixels whose visibilities are about as strong as its data, and finds their exact sums. */
 static void field_make(msi_field *f, const msi_case *c)
 {
-    msi_field_make(f, c, brief ? 10 : 40, 11);
+    msi_field_make(f, c, chosen.brief ? 10 : 40, 11);
     for (int p = 0; p < f->data.block.n_plane; p++)
         for (int64_t i = 0; i < f->pixels[p].n; i++) f->pixels[p].flux_jy[i] = (float)(f->pixels[p].flux_jy[i] / 6);
     msi_field_truth(f);
@@ -127,7 +122,7 @@ static void check_direct(msi_field *f, const msi_case *c, double accuracy)
         cycle_run(&y, with_model);
         if (with_model) subtract_truth(f, 1);
         for (int p = 0; p <= n; p++) {
-            const double error = msi_case_error(&f->data, &y.made, p, p < n ? p : -1, brief ? 20 : 100, 5);
+            const double error = msi_case_error(&f->data, &y.made, p, p < n ? p : -1, chosen.brief ? 20 : 100, 5);
             printf("  %-10s accuracy %.0e, %s, plane %d: %.2e\n", c->name, accuracy,
                    with_model ? "less a model" : "data", p, error);
             assert_true(error <= (with_model && p < n ? 1.5 : 1) * accuracy);
@@ -142,7 +137,7 @@ static void test_direct_sum(void **state)
     (void)state;
     for (int i = 0; i < N_CASE; i++) {
         msi_field f;
-        if (brief && strcmp(cases[i].name, "oblong") != 0) continue;
+        if (chosen.brief && strcmp(cases[i].name, "oblong") != 0) continue;
         field_make(&f, &cases[i]);
         check_direct(&f, &cases[i], 1e-3);
         check_direct(&f, &cases[i], 1e-5);
@@ -188,7 +183,7 @@ static void check_separate(double accuracy, const msi_weighting *rule)
         const double difference = msi_image_difference(&c.made, &apart, p);
         printf("  accuracy %.0e, plane %d: %.2e from separate gridders\n", accuracy, p, difference);
         /* Plans of two gridders may differ: then both are within the accuracy. */
-        assert_true(difference <= (strcmp(strategy_tested, "planes") == 0 ? tolerance : 2 * accuracy));
+        assert_true(difference <= (chosen.is_planes ? tolerance : 2 * accuracy));
     }
     double sum[3];
     int64_t count[3];
@@ -208,14 +203,14 @@ static void test_separate_gridders(void **state)
     const msi_weighting natural = {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 1e-4};
     const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS, .robust = -0.5};
     check_separate(1e-4, &natural);
-    if (!brief) check_separate(1e-8, &briggs);
+    if (!chosen.brief) check_separate(1e-8, &briggs);
 }
 
 /* Two images of the same sums: alike to the bit on the CPU, to the order of atomics on a GPU. */
 static void check_alike(const msi_image *a, const msi_image *b)
 {
     const size_t bytes = (size_t)(msi_image_n_pixel(&a->geometry) * a->n_plane * msi_image_pixel_bytes(a->precision));
-    if (backend_tested == MSI_BACKEND_CPU) assert_memory_equal(a->pixel, b->pixel, bytes);
+    if (chosen.backend == MSI_BACKEND_CPU) assert_memory_equal(a->pixel, b->pixel, bytes);
     for (int p = 0; p < a->n_plane; p++)
         assert_true(msi_image_difference(a, b, p) <= (a->precision == MSI_FP32 ? 3e-6 : 3e-14));
 }
@@ -288,7 +283,7 @@ static void test_refusals(void **state)
                              .residual = 1,
                              .strategy = NULL,
                              .accuracy = 1e-2,
-                             .backend = backend_tested};
+                             .backend = chosen.backend};
     msi_gridder *g;
     msi_planes *planes;
     float pixel[32 * 32] = {0};
@@ -317,6 +312,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_direct_sum), cmocka_unit_test(test_separate_gridders),
                                        cmocka_unit_test(test_calls), cmocka_unit_test(test_refusals)};
-    const int rc = msi_case_choose(argc, argv, &backend_tested, &strategy_tested, &brief);
+    const int rc = msi_case_choose(argc, argv, &chosen);
     return rc ? rc : cmocka_run_group_tests(tests, NULL, NULL);
 }

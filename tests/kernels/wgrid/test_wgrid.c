@@ -40,18 +40,7 @@ static const msi_case cases[] = {
 /* clang-format on */
 enum { N_CASE = sizeof cases / sizeof *cases };
 
-static msi_backend backend_tested;
-static const char *strategy_tested;
-static int brief;
-
-static msi_gridder_spec spec_of(const msi_case_data *d, double accuracy)
-{
-    return (msi_gridder_spec){.geometry = d->geometry,
-                              .n_plane = d->block.n_plane,
-                              .strategy = strategy_tested,
-                              .accuracy = accuracy,
-                              .backend = backend_tested};
-}
+static msi_case_choice chosen;
 
 /* One accuracy of a case whose direct sum is known. Returns whether the strategy serves it. */
 static int check_accuracy(const msi_case_data *data, const msi_case_truth *truth, const char *name, double accuracy,
@@ -59,7 +48,7 @@ static int check_accuracy(const msi_case_data *data, const msi_case_truth *truth
 {
     msi_image image;
     msi_gridder_report report;
-    msi_gridder_spec spec = spec_of(data, accuracy);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data->geometry, data->block.n_plane, accuracy);
     spec.precision = precision;
     if (!msi_case_serves(data, &spec)) return 0;
     msi_case_image(data, &spec, &image, &report);
@@ -79,11 +68,11 @@ static void test_accuracy(void **state)
     (void)state;
     int n_served = 0;
     for (int i = 0; i < N_CASE; i++) {
-        if (brief && strcmp(cases[i].name, "oblong") != 0 && strcmp(cases[i].name, "flat") != 0) continue;
+        if (chosen.brief && strcmp(cases[i].name, "oblong") != 0 && strcmp(cases[i].name, "flat") != 0) continue;
         msi_case_data data;
         msi_case_truth truth;
         msi_case c = cases[i];
-        if (brief) c.n_row /= 20;
+        if (chosen.brief) c.n_row /= 20;
         msi_case_make(&data, &c, 7);
         msi_case_truth_make(&truth, &data, 0, MSI_CASE_PIXELS, 11);
         for (double accuracy = 1e-2; accuracy > 0.9e-5; accuracy *= 0.1)
@@ -92,21 +81,21 @@ static void test_accuracy(void **state)
             n_served += check_accuracy(&data, &truth, c.name, accuracy, MSI_PRECISION_AUTO);
         msi_case_free(&data);
     }
-    assert_true(n_served >= (brief ? 1 : 20));
+    assert_true(n_served >= (chosen.brief ? 1 : 20));
 }
 
 /* An array's core puts so many samples on a cell that plain 32-bit sums of them would miss the accuracy tenfold. */
 static void test_crowded_cells(void **state)
 {
     (void)state;
-    const int64_t n_row = brief ? 2000 : 60000;
+    const int64_t n_row = chosen.brief ? 2000 : 60000;
     const msi_case fields[] = {{.name = "channels",
                                 .nx = 128,
                                 .ny = 128,
                                 .field_x_rad = 0.3,
                                 .w_ratio = 0.5,
-                                .n_row = brief ? 20 : 40,
-                                .n_chan = brief ? 300 : 4000,
+                                .n_row = chosen.brief ? 20 : 40,
+                                .n_chan = chosen.brief ? 300 : 4000,
                                 .band = 1.0001,
                                 .layout = CORE},
                                {.name = "core",
@@ -132,7 +121,7 @@ static void test_crowded_cells(void **state)
         msi_image image;
         msi_gridder_report report;
         msi_case_make(&data, &fields[i], 5);
-        msi_gridder_spec spec = spec_of(&data, 2e-6);
+        msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 2e-6);
         spec.precision = MSI_PRECISION_FP32;
         if (msi_case_serves(&data, &spec)) {
             msi_case_image(&data, &spec, &image, &report);
@@ -154,7 +143,7 @@ static void test_planes_and_psf(void **state)
                         .ny = 128,
                         .field_x_rad = 0.1,
                         .w_ratio = 0.7,
-                        .n_row = brief ? 100 : 1000,
+                        .n_row = chosen.brief ? 100 : 1000,
                         .n_chan = 3,
                         .n_plane = 4,
                         .band = 1.2};
@@ -162,7 +151,7 @@ static void test_planes_and_psf(void **state)
     msi_image image;
     msi_gridder_report report;
     msi_case_make(&data, &c, 3);
-    msi_gridder_spec spec = spec_of(&data, 1e-5);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 1e-5);
     spec.psf = 1;
     msi_case_image(&data, &spec, &image, &report);
     assert_int_equal(image.n_plane, 5);
@@ -195,7 +184,7 @@ static void test_threads(void **state)
                         .ny = 256,
                         .field_x_rad = 0.3,
                         .w_ratio = 0.8,
-                        .n_row = brief ? 300 : 60000,
+                        .n_row = chosen.brief ? 300 : 60000,
                         .n_chan = 3,
                         .band = 1.3,
                         .layout = CONCENTRATED};
@@ -204,7 +193,7 @@ static void test_threads(void **state)
     msi_gridder_report report;
     msi_case_make(&data, &c, 21);
     for (double accuracy = 1e-3; accuracy > 0.9e-8; accuracy *= 1e-5) {
-        msi_gridder_spec spec = spec_of(&data, accuracy);
+        msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, accuracy);
         spec.n_thread = 1;
         msi_case_image(&data, &spec, &reference, &report);
         size_t bytes = (size_t)(msi_image_n_pixel(&data.geometry) * msi_image_pixel_bytes(reference.precision));
@@ -235,7 +224,7 @@ static void test_memory(void **state)
     msi_image reference, image;
     msi_gridder_report report;
     msi_case_make(&data, &c, 21);
-    msi_gridder_spec spec = spec_of(&data, 1e-5);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 1e-5);
     msi_case_image(&data, &spec, &reference, &report);
     spec.memory_bytes = msi_memory_in_use() + (1 << 20);
     msi_case_image(&data, &spec, &image, &report);
@@ -290,7 +279,7 @@ static void test_instruction_sets(void **state)
         for (double accuracy = 1e-2; accuracy > 0.9e-12; accuracy *= 0.1) {
             msi_image image;
             msi_gridder_report report;
-            msi_gridder_spec spec = spec_of(&data, accuracy);
+            msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, accuracy);
             msi_case_image(&data, &spec, &image, &report);
             double error = msi_case_truth_error(&truth, &image, 0);
             if (!(error <= accuracy)) fail_msg("%s: error %g at accuracy %g", msi_simd_name(), error, accuracy);
@@ -311,7 +300,7 @@ static void test_outside_is_counted(void **state)
                         .ny = 128,
                         .field_x_rad = 0.05,
                         .w_ratio = 0.5,
-                        .n_row = brief ? 100 : 1000,
+                        .n_row = chosen.brief ? 100 : 1000,
                         .n_chan = 2,
                         .band = 1.1};
     msi_case_data data;
@@ -323,7 +312,7 @@ static void test_outside_is_counted(void **state)
         data.uvw_m[3 * row + row % 2] *= 1000;
         for (int k = 0; k < 2; k++) expected += data.weight[2 * row + k] > 0;
     }
-    msi_gridder_spec spec = spec_of(&data, 1e-4);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 1e-4);
     msi_case_image(&data, &spec, &image, &report);
     assert_int_equal(report.n_outside, expected);
     assert_true(msi_case_error(&data, &image, 0, 0, 100, 5) <= 1e-4);
@@ -347,7 +336,7 @@ static void test_spill_to_file(void **state)
     msi_image image, spilled;
     msi_gridder_report report;
     msi_case_make(&data, &c, 3);
-    msi_gridder_spec spec = spec_of(&data, 1e-4);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 1e-4);
     msi_case_image(&data, &spec, &image, &report);
     assert_int_equal(report.spilled_bytes, 0);
     spec.store_bytes = 1;
@@ -380,7 +369,7 @@ static void test_empty_is_nan(void **state)
     msi_gridder_report report;
     msi_case_make(&data, &c, 3);
     memset(data.weight, 0, sizeof(float) * 10);
-    msi_gridder_spec spec = spec_of(&data, 1e-4);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 1e-4);
     msi_case_image(&data, &spec, &image, &report);
     for (int i = 0; i < 64 * 64; i++) assert_true(isnan(((const float *)image.pixel)[i]));
     assert_int_equal(image.n_vis[0], 0);
@@ -421,7 +410,7 @@ static void test_strings_are_copied_and_weights_multiplied_once(void **state)
     msi_image image;
     msi_gridder *g;
     msi_case_make(&data, &c, 3);
-    msi_gridder_spec spec = spec_of(&data, 1e-4);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 1e-4);
     spec.backend = MSI_BACKEND_CPU;
     spec.method = method;
     spec.strategy = name;
@@ -437,7 +426,7 @@ static void test_strings_are_copied_and_weights_multiplied_once(void **state)
     msi_gridder_clear(g);
     assert_int_equal(msi_gridder_add(g, &data.block), 0);
     msi_gridder_free(g);
-    spec = spec_of(&data, 1e-4);
+    spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 1e-4);
     spec.store_bytes = 1;
     spec.temp_dir = folder;
     assert_int_equal(msi_gridder_create(&g, &spec), 0);
@@ -453,13 +442,13 @@ static void test_strings_are_copied_and_weights_multiplied_once(void **state)
 static void test_cpu_and_gpu_agree(void **state)
 {
     (void)state;
-    for (int i = 0; i < (brief ? 0 : N_CASE); i++)
+    for (int i = 0; i < (chosen.brief ? 0 : N_CASE); i++)
         for (double accuracy = 1e-3; accuracy > 0.9e-9; accuracy *= 1e-2) {
             msi_case_data data;
             msi_image cpu, gpu;
             msi_gridder_report report;
             msi_case_make(&data, &cases[i], 7);
-            msi_gridder_spec spec = spec_of(&data, accuracy);
+            msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, accuracy);
             if (!msi_case_serves(&data, &spec)) {
                 msi_case_free(&data);
                 continue;
@@ -518,12 +507,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest cuda[] = {
         cmocka_unit_test(test_cpu_and_gpu_agree),
     };
-    int skipped = msi_case_choose(argc, argv, &backend_tested, &strategy_tested, &brief);
+    int skipped = msi_case_choose(argc, argv, &chosen);
     if (skipped) return skipped;
-    int on_gpu = backend_tested == MSI_BACKEND_CUDA, is_planes = strcmp(strategy_tested, "planes") == 0;
     int failed = cmocka_run_group_tests(common, NULL, NULL);
-    if (is_planes) failed += cmocka_run_group_tests(planes, NULL, NULL);
-    if (on_gpu) return failed + cmocka_run_group_tests(cuda, NULL, NULL);
-    if (is_planes) failed += cmocka_run_group_tests(cpu_planes, NULL, NULL);
+    if (chosen.is_planes) failed += cmocka_run_group_tests(planes, NULL, NULL);
+    if (chosen.on_gpu) return failed + cmocka_run_group_tests(cuda, NULL, NULL);
+    if (chosen.is_planes) failed += cmocka_run_group_tests(cpu_planes, NULL, NULL);
     return failed + cmocka_run_group_tests(cpu, NULL, NULL);
 }
