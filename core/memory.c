@@ -2,12 +2,12 @@
 #include "core/memory.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/memory_group.h"
 #include "core/status.h"
 
 /* Every block has its size in front of it, so that freeing can uncount it; the header keeps the block's alignment. */
@@ -22,13 +22,8 @@ static _Atomic int64_t in_use, limit;
 int64_t msi_memory_physical(void)
 {
     int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
-    FILE *f = fopen("/sys/fs/cgroup/memory.max", "r");
-    if (f) {
-        long long cgroup = 0;
-        if (fscanf(f, "%lld", &cgroup) == 1 && cgroup > 0 && cgroup < bytes) bytes = cgroup;
-        fclose(f);
-    }
-    return bytes;
+    const int64_t of_group = msi_memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+    return of_group < bytes ? of_group : bytes;
 }
 
 void msi_memory_limit_set(int64_t bytes)

@@ -27,7 +27,7 @@ void msi_memory_limit_set(int64_t bytes);
 /* msi_memory_limit - the limit that holds, in bytes; never 0. */
 int64_t msi_memory_limit(void);
 
-/* msi_memory_physical - bytes of RAM of this machine, or of this container where its limit is lower. */
+/* msi_memory_physical - bytes of RAM of this machine, or of this batch job or container where its limit is lower. */
 int64_t msi_memory_physical(void);
 
 /* msi_memory_in_use - bytes that msi_alloc has out now. */

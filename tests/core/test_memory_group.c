@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Limits of control groups, in a tree of files as the kernel shows it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "core/memory_group.h"
+#include "tests/support/temp_folder.h"
+
+static int go_to_folder(void **state)
+{
+    return temp_folder_setup(state) || chdir(temp_folder) != 0;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    char folder[256];
+    for (const char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
+        snprintf(folder, sizeof folder, "%.*s", (int)(p - path), path);
+        mkdir(folder, 0700);
+    }
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int64_t limit_of(const char *membership)
+{
+    write_file("membership", membership);
+    return msi_memory_group_limit("membership", "groups");
+}
+
+/* A batch system limits the job; the process is in a step of it, and the machine's own group has no limit. */
+static void a_job_above_the_step_limits(void **state)
+{
+    (void)state;
+    write_file("groups/system/job_7/memory.max", "17179869184\n");
+    write_file("groups/system/job_7/step_0/memory.max", "max\n");
+    write_file("groups/system/memory.max", "34359738368\n");
+    assert_int_equal(limit_of("0::/system/job_7/step_0\n"), INT64_C(17179869184));
+    assert_int_equal(limit_of("0::/system\n"), INT64_C(34359738368));
+    assert_int_equal(limit_of("0::/elsewhere\n"), INT64_MAX);
+}
+
+/* A container's mount is its own group; the path that it is called by outside is not there. */
+static void a_containers_mount_limits(void **state)
+{
+    (void)state;
+    write_file("groups/memory.max", "4294967296\n");
+    assert_int_equal(limit_of("0::/\n"), INT64_C(4294967296));
+    assert_int_equal(limit_of("0::/docker/0123456789abcdef\n"), INT64_C(4294967296));
+    assert_int_equal(remove("groups/memory.max"), 0);
+}
+
+static void the_first_version_has_a_tree_for_memory(void **state)
+{
+    (void)state;
+    write_file("groups/memory/slurm/uid_1/job_2/memory.limit_in_bytes", "2147483648\n");
+    write_file("groups/memory/slurm/uid_1/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_int_equal(limit_of("11:cpuset:/\n9:memory:/slurm/uid_1/job_2/step_batch\n1:name=systemd:/user\n0::/user\n"),
+                     INT64_C(2147483648));
+    assert_int_equal(limit_of("4:hugetlb,memory:/slurm/uid_1/job_2\n"), INT64_C(2147483648));
+    assert_int_equal(limit_of("4:memory_pressure,cpu:/slurm/uid_1/job_2\n"), INT64_MAX);
+}
+
+static void what_cannot_be_read_limits_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(msi_memory_group_limit("missing", "groups"), INT64_MAX);
+    assert_int_equal(limit_of(""), INT64_MAX);
+    assert_int_equal(limit_of("no colons\n1:memory\n:\n"), INT64_MAX);
+    write_file("groups/odd/memory.max", "-1\n");
+    assert_int_equal(limit_of("0::/odd\n"), INT64_MAX);
+    write_file("groups/odd/memory.max", "plenty\n");
+    assert_int_equal(limit_of("0::/odd\n"), INT64_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_above_the_step_limits),
+        cmocka_unit_test(a_containers_mount_limits),
+        cmocka_unit_test(the_first_version_has_a_tree_for_memory),
+        cmocka_unit_test(what_cannot_be_read_limits_nothing),
+    };
+    return cmocka_run_group_tests(tests, go_to_folder, temp_folder_teardown);
+}
