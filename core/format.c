@@ -9,7 +9,7 @@
 
 static const double ARCSEC = MSI_PI / 648000;
 
-/* Takes the largest unit of an ascending table that the value reaches; rounded up it may be a trifle below. */
+/* Take the largest unit of an ascending table that the value reaches; rounded up it may be a trifle below. */
 static msi_unit suiting(const msi_unit *unit, int n, double value)
 {
     int i = 0;

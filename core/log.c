@@ -75,7 +75,7 @@ static void put_escaped(const char *text)
     fwrite(out, 1, n, stderr);
 }
 
-/* Writes a line of any length; where no memory is left, as much of it as a buffer of the stack holds. */
+/* Write a line of any length; where no memory is left, as much of it as a buffer of the stack holds. */
 static void put_formatted(const char *format, va_list ap) __attribute__((format(printf, 1, 0)));
 
 static void put_formatted(const char *format, va_list ap)

@@ -18,7 +18,7 @@ static struct {
 
 static _Thread_local int is_hushed;
 
-/* Shows the stage as far as it is; a bar goes with its stage. */
+/* Show the stage as far as it is; a bar goes with its stage. */
 static void show(double now_s, int is_over)
 {
     const double elapsed_s = now_s - state.started_s, f = state.fraction;

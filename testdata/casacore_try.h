@@ -6,7 +6,7 @@
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
 
-/* Sets the bindings' message. Returns `status`, unless memory or a lock was what failed. */
+/* Set the bindings' message. Returns `status`, unless memory or a lock was what failed. */
 static inline int msi_casacore_failed(int failed, int status)
 {
     if (failed == CCC_ENOMEM) status = MSI_ENOMEM;

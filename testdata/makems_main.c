@@ -55,7 +55,7 @@ static void list_sources(const msi_makems_spec *spec)
     }
 }
 
-/* Makes the set and, where it is wanted, the model image: both or neither. */
+/* Make the set and, where it is wanted, the model image: both or neither. */
 static int make(const msi_makems_options *options)
 {
     msi_publish *model = NULL;

@@ -32,11 +32,11 @@ typedef struct given {
 
 typedef struct option option;
 
-/* Reads an option's values, arg[0] .. arg[n - 1]; *used is arity on entry and may be set by options of variable arity.
+/* Read an option's values, arg[0] .. arg[n - 1]; *used is arity on entry and may be set by options of variable arity.
  */
 typedef int (*reader)(given *g, const option *o, char **arg, int n, int *used);
 
-/* Reads a number with its unit; `what` begins the message of a failure. */
+/* Read a number with its unit; `what` begins the message of a failure. */
 typedef int (*quantity)(double *out, const char *what, const char *text);
 
 enum { VARIABLE = -1 };
@@ -53,7 +53,7 @@ struct option {
     int64_t low, high;        /* read_count */
 };
 
-/* Makes room for one more element of an array that grows by doubling. */
+/* Make room for one more element of an array that grows by doubling. */
 static int grow(void *array, int n, size_t size)
 {
     void **p = array, *wider;

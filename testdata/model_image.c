@@ -8,7 +8,7 @@
 #include "io/fits/fits_image.h"
 #include "testdata/sky_geometry.h"
 
-/* Adds the sources to an image of zeros. Right ascension grows to the left. */
+/* Add the sources to an image of zeros. Right ascension grows to the left. */
 static int put_sources(float *pixel, const msi_makems_spec *spec, const msi_image_geometry *g)
 {
     const msi_makems_field *centre = &spec->field[0];

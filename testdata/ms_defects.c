@@ -137,7 +137,7 @@ static int spoil_antenna1(ccc_table *ms, double value)
     return MSI_OK;
 }
 
-/* Sets every element of a column that has a value; `size` bytes make one, as `one` shows. */
+/* Set every element of a column that has a value; `size` bytes make one, as `one` shows. */
 static int fill_column(ccc_table *ms, const char *column, ccc_type type, const void *one, size_t size)
 {
     const int64_t n_row = ccc_table_n_row(ms), n_at_once = 1024;

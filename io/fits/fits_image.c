@@ -75,7 +75,7 @@ static void put_string(fitsfile *f, const char *key, const char *value, const ch
     free(text);
 }
 
-/* Writes as many of 15 digits as fit the 20 columns of FITS's fixed format, which casacore insists on. FITS has no
+/* Write as many of 15 digits as fit the 20 columns of FITS's fixed format, which casacore insists on. FITS has no
  * number that is not finite: no card then. */
 static void put_number(fitsfile *f, const char *key, double value, const char *comment, int *status)
 {
@@ -116,7 +116,7 @@ static void put_history(fitsfile *f, const char *text, int *status)
     free(all);
 }
 
-/* Returns an angle as a longitude: in degrees, 0 <= it < 360. */
+/* Return an angle as a longitude: in degrees, 0 <= it < 360. */
 static double longitude_deg(double rad)
 {
     const double deg = fmod(rad * DEG_PER_RAD, 360), turned = deg < 0 ? deg + 360 : deg;
@@ -125,7 +125,7 @@ static double longitude_deg(double rad)
 
 static const double YEAR_10000_MJD_S = 2973484 * 86400.0;
 
-/* Writes MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
+/* Write MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
 static void format_date(double mjd_s, char text[32])
 {
     int64_t ticks = llround((mjd_s - 40587 * 86400.0) * 1e4);
@@ -307,7 +307,7 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     return status;
 }
 
-/* Writes the pixels as big-endian float32, padded with zeros to whole blocks. */
+/* Write the pixels as big-endian float32, padded with zeros to whole blocks. */
 static int write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixel, msi_precision precision)
 {
     uint32_t chunk[CHUNK_PIXELS];
@@ -328,7 +328,7 @@ static int write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixe
     return msi_publish_write(p, i, zeros, (size_t)(BLOCK - n_pixel * 4 % BLOCK) % BLOCK);
 }
 
-/* Makes the header of output i. Not every build of cfitsio may be used by several threads at once: one at a time. */
+/* Make the header of output i. Not every build of cfitsio may be used by several threads at once: one at a time. */
 static int make_header_alone(const msi_publish *p, int i, const msi_fits_spec *spec, char **header, size_t *size)
 {
     static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;

@@ -39,7 +39,7 @@ struct msi_fits_file {
     char path[];
 };
 
-/* Goes to the HDU with the image, and sees that it is one whose every pixel is in the file. */
+/* Go to the HDU with the image, and see that it is one whose every pixel is in the file. */
 static int find_image(fitsfile *f, const char *path, int64_t file_size, int single_plane, int *n_axis, LONGLONG *axis)
 {
     int status = 0, type = 0, bitpix = 0;
@@ -78,7 +78,7 @@ static int find_image(fitsfile *f, const char *path, int64_t file_size, int sing
     return MSI_OK;
 }
 
-/* Reads a card's number: `absent` without the card, MSI_EINPUT where it is none. */
+/* Read a card's number: `absent` without the card, MSI_EINPUT where it is none. */
 static int get_number(fitsfile *f, const char *path, const char *key, double absent, double *value)
 {
     int status = 0;
@@ -92,7 +92,7 @@ static int get_number(fitsfile *f, const char *path, const char *key, double abs
     return msi_error_set(MSI_EINPUT, "%s: %s is not a number", path, key);
 }
 
-/* Reads a card's text without trailing blanks, "" where there is none. */
+/* Read a card's text without trailing blanks, "" where there is none. */
 static void get_text(fitsfile *f, const char *key, char text[FLEN_VALUE])
 {
     int status = 0;
@@ -122,7 +122,7 @@ static int get_axis(fitsfile *f, const char *path, int n, axis_cards *a)
     return get_number(f, path, key, a->cdelt, &a->cdelt);
 }
 
-/* Converts a unit of angle to degrees, or one of frequency to hertz; 0 for one not known. No unit is the standard one.
+/* Convert a unit of angle to degrees, or one of frequency to hertz; 0 for one not known. No unit is the standard one.
  */
 static double unit_factor(const char *unit, int is_angle)
 {
@@ -240,7 +240,7 @@ static int read_pol_axis(msi_fits_file *file, const axis_cards *a, LONGLONG n)
     return MSI_OK;
 }
 
-/* Reads the axes of frequency and polarisation, in any order; other axes must be of one pixel. */
+/* Read the axes of frequency and polarisation, in any order; other axes must be of one pixel. */
 static int read_other_axes(msi_fits_file *file)
 {
     msi_fits_header *h = &file->header;
@@ -344,7 +344,7 @@ const msi_fits_header *msi_fits_header_get(const msi_fits_file *file)
     return &file->header;
 }
 
-/* Counts the pixels before plane (freq, pol). */
+/* Count the pixels before plane (freq, pol). */
 static int64_t plane_offset(const msi_fits_file *file, int64_t freq, int pol)
 {
     int64_t stride = file->axis[0] * file->axis[1], offset = 0;

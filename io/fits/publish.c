@@ -44,7 +44,7 @@ struct msi_publish {
     output *o; /* [n] */
 };
 
-/* Returns the length of the directory part of a name, its last slash included; 0 where the name has none. */
+/* Return the length of the directory part of a name, its last slash included; 0 where the name has none. */
 static size_t directory_length(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -58,7 +58,7 @@ static void unlink_temporary(temporary *t)
     atomic_store(&t->live, 0);
 }
 
-/* Makes an empty file in the directory of `name` that did not exist before. Its own name is short whatever the final
+/* Make an empty file in the directory of `name` that did not exist before. Its own name is short whatever the final
  * one is, as that may have all of NAME_MAX. */
 static int create_temporary(temporary **out, int *fd, const char *name)
 {
@@ -229,7 +229,7 @@ int msi_publish_seal(msi_publish *p, int i)
     return MSI_OK;
 }
 
-/* Renames without ever replacing a file. Where the file system cannot do that in one step, a link does the same; where
+/* Rename without ever replacing a file. Where the file system cannot do that in one step, a link does the same; where
  * it has no links either, looking first is all that is left. Returns 0 or an errno value. */
 static int rename_without_replacing(const char *from, const char *to)
 {

@@ -17,7 +17,7 @@ struct fetch_limit {
 std::mutex lock;
 fetch_limit limits[MSI_GPU_MAX_DEVICES];
 
-/* Runs change() with the device current. Returns: whether every call succeeded */
+/* Run change() with the device current. Returns: whether every call succeeded */
 template <typename CHANGE> bool on_device(int device, CHANGE change)
 {
     int before;
