@@ -305,7 +305,13 @@ typedef struct extent {
     double weight, jy, product;
 } extent;
 
-/* Looks for the largest values of a row just stored; a sample of weight 0 counts for nothing. */
+/* Return the larger one: an instruction, where fmax is several because of NaN. */
+static inline double larger(double a, double b)
+{
+    return b > a ? b : a;
+}
+
+/* Look for the largest values of a row just stored; a sample of weight 0 counts for nothing. */
 static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, extent *e)
 {
     double weight = e->weight, jy = e->jy, product = e->product;
@@ -315,13 +321,12 @@ static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row
         const msi_c32 *f32 = (const msi_c32 *)g->vis + at;
         const msi_c64 *f64 = (const msi_c64 *)g->vis + at;
         const int is_fp64 = s->precision == MSI_FP64;
-#pragma omp simd reduction(max : weight, jy, product)
         for (int32_t c = 0; c < g->n_chan; c++) {
             const double re = is_fp64 ? f64[c].re : (double)f32[c].re, im = is_fp64 ? f64[c].im : (double)f32[c].im;
-            const double part = w[c] > 0 ? fmax(fabs(re), fabs(im)) : 0;
-            weight = fmax(weight, (double)w[c]);
-            jy = fmax(jy, part);
-            product = fmax(product, (double)w[c] * part);
+            const double part = w[c] > 0 ? larger(fabs(re), fabs(im)) : 0;
+            weight = larger(weight, (double)w[c]);
+            jy = larger(jy, part);
+            product = larger(product, (double)w[c] * part);
         }
     }
     *e = (extent){weight, jy, product};

@@ -90,14 +90,14 @@ if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT MSIMAGE_SANITIZE)
 endif()
 
 # msimage_fuzzer(NAME SOURCES file.. [LIBRARIES lib..]): where clang has libFuzzer, a program of NAME.c, of the files that
-# it tries and of those of core that all need.
+# it tries, and of core.
 function(msimage_fuzzer name)
   cmake_parse_arguments(_FUZZ "" "" "SOURCES;LIBRARIES" ${ARGN})
-  set(_core ${PROJECT_SOURCE_DIR}/core)
-  add_executable(${name} ${name}.c ${_FUZZ_SOURCES} ${_core}/status.c ${_core}/memory.c ${_core}/interrupt.c
-                 ${_core}/memory_group.c ${_core}/log.c ${_core}/pol.c ${_core}/progress.c)
+  get_target_property(_core msi_core SOURCES)
+  list(TRANSFORM _core PREPEND ${PROJECT_SOURCE_DIR}/core/)
+  add_executable(${name} ${name}.c ${_FUZZ_SOURCES} ${_core})
   msimage_target(${name})
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
-  target_link_libraries(${name} PRIVATE ${_FUZZ_LIBRARIES} m)
+  target_link_libraries(${name} PRIVATE ${_FUZZ_LIBRARIES} OpenMP::OpenMP_C m)
 endfunction()
