@@ -2,151 +2,29 @@
 /* Reads what io/fits/fits_image.h describes: every number of a header is doubted before it is used. */
 #include "io/fits/fits_image.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <fitsio.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/interrupt.h"
-#include "core/progress.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
+#include "io/fits/fits_cards.h"
 #include "io/fits/sky_wcs.h"
 
 static const double RAD_PER_DEG = MSI_PI / 180;
 
-enum { MAX_AXES = 16, CHUNK_PIXELS = 4 * 1024 * 1024 };
-
-static int cfitsio_failed(const char *path, int status, const char *doing)
-{
-    char text[FLEN_STATUS];
-    fits_get_errstatus(status, text);
-    if (status == MEMORY_ALLOCATION) return msi_error_set(MSI_ENOMEM, "%s: no memory %s", path, doing);
-    return msi_error_set(MSI_EINPUT, "%s: fails %s: %s", path, doing, text);
-}
+enum { CHUNK_PIXELS = 4 * 1024 * 1024 };
 
 struct msi_fits_file {
-    fitsfile *f;
-    int fd, n_axis;
-    LONGLONG axis[MAX_AXES];
+    msi_fits_handle handle;
+    int n_axis;
+    LONGLONG axis[MSI_FITS_MAX_AXES];
     int freq_axis, pol_axis; /* counted from 0; -1: there is none */
     msi_fits_header header;
     char path[];
 };
-
-/* Go to the HDU with the image, and see that it is one whose every pixel is in the file. */
-static int find_image(fitsfile *f, const char *path, int64_t file_size, int single_plane, int *n_axis, LONGLONG *axis)
-{
-    int status = 0, type = 0, bitpix = 0;
-    fits_get_hdu_type(f, &type, &status);
-    fits_get_img_dim(f, n_axis, &status);
-    if (!status && *n_axis == 0) {
-        fits_movabs_hdu(f, 2, &type, &status);
-        if (status == END_OF_FILE || (!status && type == BINARY_TBL && !fits_is_compressed_image(f, &status)))
-            return msi_error_set(MSI_EINPUT, "%s: holds no image", path);
-        if (!status) fits_get_img_dim(f, n_axis, &status);
-    }
-    if (status) return cfitsio_failed(path, status, "while its image is looked for");
-    if (fits_is_compressed_image(f, &status))
-        return msi_error_set(MSI_EINPUT, "%s: a compressed image; unpack it first (funpack)", path);
-    if (type != IMAGE_HDU) return msi_error_set(MSI_EINPUT, "%s: holds no image", path);
-    if (*n_axis < 2 || *n_axis > MAX_AXES)
-        return msi_error_set(MSI_EINPUT, "%s: NAXIS is %d; an image has 2 to %d axes", path, *n_axis, MAX_AXES);
-    fits_get_img_type(f, &bitpix, &status);
-    fits_get_img_sizell(f, MAX_AXES, axis, &status);
-    LONGLONG header_start = 0, data_start = 0, data_end = 0;
-    fits_get_hduaddrll(f, &header_start, &data_start, &data_end, &status);
-    if (status) return cfitsio_failed(path, status, "while its image's size is read");
-    if (bitpix != FLOAT_IMG && bitpix != DOUBLE_IMG)
-        return msi_error_set(MSI_EINPUT, "%s: BITPIX is %d; floating-point pixels (-32 or -64) expected", path, bitpix);
-    int64_t bytes = -bitpix / 8;
-    for (int k = 0; k < *n_axis; k++) {
-        if (axis[k] < 1 || (k >= 2 && single_plane && axis[k] != 1))
-            return msi_error_set(MSI_EINPUT, "%s: NAXIS%d is %lld; %s expected", path, k + 1, (long long)axis[k],
-                                 k >= 2 && single_plane ? "a single plane, 1," : "a positive number");
-        if (__builtin_mul_overflow(bytes, (int64_t)axis[k], &bytes)) bytes = INT64_MAX;
-    }
-    if (data_start < 0 || data_start > file_size || bytes > file_size - data_start)
-        return msi_error_set(MSI_EINPUT,
-                             "%s: truncated or corrupt: an image of %lld x %lld pixels, but %lld bytes in all", path,
-                             (long long)axis[0], (long long)axis[1], (long long)file_size);
-    return MSI_OK;
-}
-
-/* Read a card's number: `absent` without the card, MSI_EINPUT where it is none. */
-static int get_number(fitsfile *f, const char *path, const char *key, double absent, double *value)
-{
-    int status = 0;
-    *value = absent;
-    if (fits_read_key(f, TDOUBLE, key, value, NULL, &status) == 0) {
-        if (isfinite(*value)) return MSI_OK;
-        return msi_error_set(MSI_EINPUT, "%s: %s is not finite", path, key);
-    }
-    *value = absent;
-    if (status == KEY_NO_EXIST || status == VALUE_UNDEFINED) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: %s is not a number", path, key);
-}
-
-/* Read a card's text without trailing blanks, "" where there is none. */
-static void get_text(fitsfile *f, const char *key, char text[FLEN_VALUE])
-{
-    int status = 0;
-    if (fits_read_key(f, TSTRING, key, text, NULL, &status)) text[0] = 0;
-    for (size_t n = strlen(text); n && text[n - 1] == ' ';) text[--n] = 0;
-}
-
-typedef struct axis_cards {
-    char ctype[FLEN_VALUE], cunit[FLEN_VALUE];
-    double crval, cdelt, crpix;
-} axis_cards;
-
-static int get_axis(fitsfile *f, const char *path, int n, axis_cards *a)
-{
-    char key[FLEN_KEYWORD];
-    snprintf(key, sizeof key, "CTYPE%d", n);
-    get_text(f, key, a->ctype);
-    snprintf(key, sizeof key, "CUNIT%d", n);
-    get_text(f, key, a->cunit);
-    snprintf(key, sizeof key, "CRVAL%d", n);
-    MSI_TRY(get_number(f, path, key, 0, &a->crval));
-    snprintf(key, sizeof key, "CRPIX%d", n);
-    MSI_TRY(get_number(f, path, key, 0, &a->crpix));
-    snprintf(key, sizeof key, "CD%d_%d", n, n);
-    MSI_TRY(get_number(f, path, key, 1, &a->cdelt));
-    snprintf(key, sizeof key, "CDELT%d", n);
-    return get_number(f, path, key, a->cdelt, &a->cdelt);
-}
-
-/* Convert a unit of angle to degrees, or one of frequency to hertz; 0 for one not known. No unit is the standard one.
- */
-static double unit_factor(const char *unit, int is_angle)
-{
-    static const struct {
-        const char *name;
-        int is_angle;
-        double factor;
-    } units[] = {{"", 0, 1},
-                 {"Hz", 0, 1},
-                 {"kHz", 0, 1e3},
-                 {"MHz", 0, 1e6},
-                 {"GHz", 0, 1e9},
-                 {"", 1, 1},
-                 {"deg", 1, 1},
-                 {"degree", 1, 1},
-                 {"degrees", 1, 1},
-                 {"rad", 1, 180 / MSI_PI},
-                 {"arcmin", 1, 1 / 60.0},
-                 {"arcsec", 1, 1 / 3600.0},
-                 {"mas", 1, 1 / 3.6e6}};
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (units[i].is_angle == is_angle && strcasecmp(unit, units[i].name) == 0) return units[i].factor;
-    return 0;
-}
 
 /* Terms that would rotate or bend the plain projection must not be there. */
 static int check_plain(fitsfile *f, const char *path, double dec_deg)
@@ -168,7 +46,7 @@ static int check_plain(fitsfile *f, const char *path, double dec_deg)
                  {"LONPOLE", dec_deg >= 90 ? 0 : 180, 180}};
     for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++) {
         double value;
-        MSI_TRY(get_number(f, path, cards[i].key, cards[i].absent, &value));
+        MSI_TRY(msi_fits_get_number(f, path, cards[i].key, cards[i].absent, &value));
         if (fabs(value - cards[i].wanted) > 1e-9)
             return msi_error_set(MSI_EINPUT, "%s: a rotated or slanted projection: %s is %g, not %g", path,
                                  cards[i].key, value, cards[i].wanted);
@@ -178,19 +56,19 @@ static int check_plain(fitsfile *f, const char *path, double dec_deg)
 
 static int read_sky(fitsfile *f, msi_fits_header *h, const char *path, const LONGLONG *axis)
 {
-    axis_cards a[2];
+    msi_axis_cards a[2];
     char radesys[FLEN_VALUE];
     double equinox, scale[2];
-    for (int k = 0; k < 2; k++) MSI_TRY(get_axis(f, path, k + 1, &a[k]));
-    get_text(f, "RADESYS", radesys);
-    if (!radesys[0]) get_text(f, "RADECSYS", radesys);
-    MSI_TRY(get_number(f, path, "EPOCH", 0, &equinox));
-    MSI_TRY(get_number(f, path, "EQUINOX", equinox, &equinox));
+    for (int k = 0; k < 2; k++) MSI_TRY(msi_fits_get_axis(f, path, k + 1, &a[k]));
+    msi_fits_get_text(f, "RADESYS", radesys);
+    if (!radesys[0]) msi_fits_get_text(f, "RADECSYS", radesys);
+    MSI_TRY(msi_fits_get_number(f, path, "EPOCH", 0, &equinox));
+    MSI_TRY(msi_fits_get_number(f, path, "EQUINOX", equinox, &equinox));
     if (!msi_sky_wcs_frame(a[0].ctype, a[1].ctype, radesys, equinox, h->dir_frame))
         return msi_error_set(MSI_EINPUT, "%s: axes 1 and 2 are '%s' and '%s'; 'RA---SIN' and 'DEC--SIN' expected", path,
                              a[0].ctype, a[1].ctype);
     for (int k = 0; k < 2; k++) {
-        scale[k] = unit_factor(a[k].cunit, 1);
+        scale[k] = msi_fits_unit_factor(a[k].cunit, 1);
         if (scale[k] == 0)
             return msi_error_set(MSI_EINPUT, "%s: CUNIT%d '%s' is no unit known here", path, k + 1, a[k].cunit);
         h->reference[k] = a[k].crpix - 1;
@@ -208,10 +86,10 @@ static int read_sky(fitsfile *f, msi_fits_header *h, const char *path, const LON
     return MSI_OK;
 }
 
-static int read_freq_axis(msi_fits_file *file, const axis_cards *a)
+static int read_freq_axis(msi_fits_file *file, const msi_axis_cards *a)
 {
     msi_fits_header *h = &file->header;
-    const double scale = unit_factor(a->cunit, 0), first = a->crval + (1 - a->crpix) * a->cdelt,
+    const double scale = msi_fits_unit_factor(a->cunit, 0), first = a->crval + (1 - a->crpix) * a->cdelt,
                  last = first + (double)(h->n_freq - 1) * a->cdelt;
     h->freq_hz = first * scale;
     h->freq_step_hz = a->cdelt * scale;
@@ -221,7 +99,7 @@ static int read_freq_axis(msi_fits_file *file, const axis_cards *a)
     return MSI_OK;
 }
 
-static int read_pol_axis(msi_fits_file *file, const axis_cards *a, LONGLONG n)
+static int read_pol_axis(msi_fits_file *file, const msi_axis_cards *a, LONGLONG n)
 {
     msi_fits_header *h = &file->header;
     if (n > MSI_FITS_MAX_POL)
@@ -248,8 +126,8 @@ static int read_other_axes(msi_fits_file *file)
     h->pol[0] = MSI_POL_I;
     file->freq_axis = file->pol_axis = -1;
     for (int k = 2; k < file->n_axis; k++) {
-        axis_cards a;
-        MSI_TRY(get_axis(file->f, file->path, k + 1, &a));
+        msi_axis_cards a;
+        MSI_TRY(msi_fits_get_axis(file->handle.f, file->path, k + 1, &a));
         if (strcmp(a.ctype, "FREQ") == 0 && file->freq_axis < 0) {
             file->freq_axis = k;
             h->n_freq = file->axis[k];
@@ -274,49 +152,44 @@ static int read_header(msi_fits_file *file)
 {
     msi_fits_header *h = &file->header;
     const char *path = file->path;
-    MSI_TRY(read_sky(file->f, h, path, file->axis));
+    MSI_TRY(read_sky(file->handle.f, h, path, file->axis));
     MSI_TRY(read_other_axes(file));
     double major, minor, pa;
-    MSI_TRY(get_number(file->f, path, "BMAJ", 0, &major));
-    MSI_TRY(get_number(file->f, path, "BMIN", 0, &minor));
-    MSI_TRY(get_number(file->f, path, "BPA", 0, &pa));
+    MSI_TRY(msi_fits_get_number(file->handle.f, path, "BMAJ", 0, &major));
+    MSI_TRY(msi_fits_get_number(file->handle.f, path, "BMIN", 0, &minor));
+    MSI_TRY(msi_fits_get_number(file->handle.f, path, "BPA", 0, &pa));
     h->beam = (msi_beam){major * RAD_PER_DEG, minor * RAD_PER_DEG, pa * RAD_PER_DEG};
-    get_text(file->f, "BUNIT", h->unit);
+    msi_fits_get_text(file->handle.f, "BUNIT", h->unit);
     int bitpix = 0, status = 0;
-    fits_get_img_type(file->f, &bitpix, &status);
+    fits_get_img_type(file->handle.f, &bitpix, &status);
     h->precision = bitpix == FLOAT_IMG ? MSI_FP32 : MSI_FP64;
     return MSI_OK;
+}
+
+static int read_image(msi_fits_file *file, int single_plane)
+{
+    int bitpix = 0;
+    MSI_TRY(msi_fits_find_image(&file->handle, file->path, &file->n_axis, file->axis, &bitpix));
+    if (bitpix != FLOAT_IMG && bitpix != DOUBLE_IMG)
+        return msi_error_set(MSI_EINPUT, "%s: BITPIX is %d; floating-point pixels (-32 or -64) expected", file->path,
+                             bitpix);
+    for (int k = 2; k < file->n_axis && single_plane; k++)
+        if (file->axis[k] != 1)
+            return msi_error_set(MSI_EINPUT, "%s: NAXIS%d is %lld; a single plane, 1, expected", file->path, k + 1,
+                                 (long long)file->axis[k]);
+    MSI_TRY(msi_fits_check_size(&file->handle, file->path, file->n_axis, file->axis, bitpix));
+    return read_header(file);
 }
 
 static int open_file(msi_fits_file **out, const char *path, int single_plane)
 {
     *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = 0, rc;
-    if (fd < 0) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
     msi_fits_file *file;
-    struct stat st;
     const size_t length = strlen(path) + 1;
-    if ((rc = msi_alloc(&file, 1, sizeof *file + length, path))) {
-        close(fd);
-        return rc;
-    }
+    MSI_TRY(msi_alloc(&file, 1, sizeof *file + length, path));
     memcpy(file->path, path, length);
-    file->fd = fd;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        rc = msi_error_set(MSI_EINPUT, "%s: not a plain file", path);
-        goto out;
-    }
-    /* cfitsio gets a descriptor: no character of the name can mean anything to it, nor can it be too long for it. */
-    char by_descriptor[64];
-    snprintf(by_descriptor, sizeof by_descriptor, "/proc/self/fd/%d", fd);
-    if (fits_open_diskfile(&file->f, by_descriptor, READONLY, &status)) {
-        file->f = NULL;
-        rc = msi_error_set(MSI_EINPUT, "%s: not a FITS file", path);
-        goto out;
-    }
-    rc = find_image(file->f, path, st.st_size, single_plane, &file->n_axis, file->axis);
-    if (!rc) rc = read_header(file);
-out:
+    int rc = msi_fits_handle_open(&file->handle, path);
+    if (!rc) rc = read_image(file, single_plane);
     if (rc)
         msi_fits_close(file);
     else
@@ -332,10 +205,7 @@ int msi_fits_open(msi_fits_file **out, const char *path)
 void msi_fits_close(msi_fits_file *file)
 {
     if (!file) return;
-    int status = 0;
-    if (file->f) fits_close_file(file->f, &status);
-    fits_clear_errmsg();
-    close(file->fd);
+    msi_fits_handle_close(&file->handle);
     msi_free(file);
 }
 
@@ -369,9 +239,9 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
             int64_t n = length - first < chunk ? length - first : chunk;
             char *to = (char *)pixel + (size_t)(row * row_pixels + first) * size;
             int status = 0;
-            fits_read_img(file->f, precision == MSI_FP32 ? TFLOAT : TDOUBLE, at + row * length + first + 1, n, NULL, to,
-                          NULL, &status);
-            if (status) return cfitsio_failed(file->path, status, "while its pixels are read");
+            fits_read_img(file->handle.f, precision == MSI_FP32 ? TFLOAT : TDOUBLE, at + row * length + first + 1, n,
+                          NULL, to, NULL, &status);
+            if (status) return msi_fits_failed(file->path, status, "while its pixels are read");
         }
     return MSI_OK;
 }

@@ -258,6 +258,7 @@ static int line_point(const msi_picture_frame *f, const grid_line *l, int i, dou
 static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line *l)
 {
     int shown = 0, previous_valid = 0;
+    double last[2] = {0, 0};
     cairo_save(cr);
     cairo_rectangle(cr, f->left, f->top, f->width, f->height);
     cairo_clip(cr);
@@ -265,12 +266,15 @@ static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     for (int i = 0; i <= LINE_POINTS; i++) {
         double at[2] = {0, 0};
         const int valid = line_point(f, l, i, at);
-        if (valid && previous_valid)
+        /* A step across much of the picture leads round the sky, from one end of the projection to the other. */
+        const int is_near = fabs(at[0] - last[0]) < 0.3 * f->width && fabs(at[1] - last[1]) < 0.3 * f->height;
+        if (valid && previous_valid && is_near)
             cairo_line_to(cr, at[0], at[1]);
         else if (valid)
             cairo_move_to(cr, at[0], at[1]);
         shown |= valid && inside(f, at);
         previous_valid = valid;
+        memcpy(last, at, sizeof last);
     }
     cairo_set_source_rgba(cr, f->is_light ? 0 : 1, f->is_light ? 0 : 1, f->is_light ? 0 : 1, 0.28);
     cairo_set_line_width(cr, 0.8);
@@ -381,7 +385,9 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
     label_state labels;
     memset(&labels, 0, sizeof labels);
     for (int k = 0; k < 2; k++) {
-        choose_step(&c[k], k == 0 ? along_bottom * c[0].unit_per_deg : c[1].high - c[1].low);
+        const double range = k == 0 ? along_bottom * c[0].unit_per_deg : c[1].high - c[1].low;
+        if (!(range > 0) || !isfinite(c[k].low + c[k].high)) continue; /* no pixel of it is on the sky */
+        choose_step(&c[k], range);
         int64_t last = (int64_t)floor(c[k].high / c[k].step);
         for (int64_t n = (int64_t)ceil(c[k].low / c[k].step); n <= last; n++) {
             double value = (double)n * c[k].step;
@@ -392,8 +398,8 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
         }
     }
     char frame[40];
-    snprintf(frame, sizeof frame, "%s%s%s", a->is_equatorial ? " (" : "", a->is_equatorial ? a->frame : "",
-             a->is_equatorial ? ")" : "");
+    const int is_named = a->is_equatorial && a->frame[0];
+    snprintf(frame, sizeof frame, "%s%s%s", is_named ? " (" : "", is_named ? a->frame : "", is_named ? ")" : "");
     char title[2][80];
     snprintf(title[0], sizeof title[0], "%s%s", a->is_equatorial ? "Right ascension" : "Longitude", frame);
     snprintf(title[1], sizeof title[1], "%s%s", a->is_equatorial ? "Declination" : "Latitude", frame);

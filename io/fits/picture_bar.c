@@ -32,7 +32,7 @@ static void format_number(double v, char *text, size_t size)
     snprintf(text, size, "%s%.6g", v < 0 ? "−" : "", fabs(v));
 }
 
-/* Draws ticks of the colour bar: the roundest numbers first, each where there is still room. Returns the widest's
+/* Draw ticks of the colour bar: the roundest numbers first, each where there is still room. Returns the widest's
  * width.
  */
 static double draw_bar_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch, double factor)

@@ -79,7 +79,7 @@ msi_stretch msi_stretch_range(msi_picture_values kind, double low, double high)
     return kind == MSI_VALUES_SIGNED ? (msi_stretch){-largest, largest, 0, 0} : (msi_stretch){low, high, 0, 0};
 }
 
-/* Maps brightness to the scale on which the colours are even. */
+/* Map brightness to the scale on which the colours are even. */
 static double bent(const msi_stretch *s, double v)
 {
     return s->softening > 0 ? asinh((v - s->centre) / s->softening) : v;
@@ -98,7 +98,7 @@ double msi_stretch_invert(const msi_stretch *s, double t)
     return s->softening > 0 ? s->centre + s->softening * sinh(x) : x;
 }
 
-/* Converts OKLab (B. Ottosson 2020) to linear sRGB. */
+/* Convert OKLab (B. Ottosson 2020) to linear sRGB. */
 static void oklab_to_linear(double lightness, double a, double b, double rgb[3])
 {
     double l = pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);

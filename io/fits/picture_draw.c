@@ -23,14 +23,14 @@ enum {
 
 static const uint32_t NO_VALUE = 0xd8d8d8;
 
-/* Averages the image over blocks. */
+/* Average the image over blocks. */
 typedef struct small_image {
     int64_t block;
     int nx, ny;
     float *value; /* [ny][nx], row 0 at the bottom; NaN where no pixel of the block has a value */
 } small_image;
 
-/* Averages one block; NaN where it has no value. */
+/* Average one block; NaN where it has no value. */
 static float mean_of(const msi_picture *p, int64_t block, int64_t bx, int64_t by)
 {
     const msi_picture_window *w = &p->window;
@@ -90,7 +90,7 @@ static void draw_image(cairo_t *cr, const msi_picture_frame *f, const small_imag
     cairo_surface_destroy(surface);
 }
 
-/* Appends an ellipse of the beam's half height to the path. */
+/* Append an ellipse of the beam's half height to the path. */
 static void trace_beam(cairo_t *cr, double x, double y, double major, double minor, double pa_rad)
 {
     cairo_save(cr);

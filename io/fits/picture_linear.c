@@ -33,7 +33,7 @@ static void draw_tick(cairo_t *cr, const msi_picture_frame *f, int k, double at)
     cairo_stroke(cr);
 }
 
-/* Draws the lines of axis k (0 x, 1 y). Returns the width of the widest label. */
+/* Draw the lines of axis k (0 x, 1 y). Returns the width of the widest label. */
 static double draw_axis(cairo_t *cr, const msi_picture_frame *f, const msi_linear_axis *axis, int k)
 {
     const double n = (double)(k ? f->geometry.ny : f->geometry.nx), length = k ? f->height : f->width;
@@ -41,8 +41,10 @@ static double draw_axis(cairo_t *cr, const msi_picture_frame *f, const msi_linea
                  last = (n - 0.5 - axis->zero_pixel) * axis->per_pixel;
     const double low = fmin(first, last), high = fmax(first, last);
     int decimals;
+    if (!(high > low) || !isfinite(low + high)) return 0;
     const double step = choose_step(high - low, &decimals);
     double widest = 0;
+    if (!(fmax(-low, high) / step < 1e15)) return 0; /* a header's numbers, in which the image is lost */
     const int64_t end = (int64_t)floor(high / step + 1e-9);
     for (int64_t i = (int64_t)ceil(low / step - 1e-9); i <= end; i++) {
         const double fraction = ((double)i * step - first) / (last - first);

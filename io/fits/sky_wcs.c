@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -134,6 +135,52 @@ int msi_sky_wcs_create(msi_sky_wcs **out, const msi_image_geometry *geometry, do
     }
     a->lonpole_deg = prm->lonpole;
     a->latpole_deg = prm->latpole;
+    *out = w;
+    return MSI_OK;
+}
+
+static int fill_from_cards(struct wcsprm *prm, const msi_sky_cards *c)
+{
+    if (wcsini(1, 2, prm)) return 0;
+    for (int i = 0; i < 2; i++) {
+        strcpy(prm->ctype[i], c->ctype[i]);
+        strcpy(prm->cunit[i], "deg");
+        prm->crval[i] = c->crval_deg[i];
+        prm->cdelt[i] = c->cdelt_deg[i];
+        prm->crpix[i] = c->crpix[i];
+        for (int k = 0; k < 2; k++) prm->pc[2 * i + k] = c->pc[i][k];
+    }
+    if (isfinite(c->lonpole_deg)) prm->lonpole = c->lonpole_deg;
+    if (isfinite(c->latpole_deg)) prm->latpole = c->latpole_deg;
+    for (int n = 0; n < c->n_pv && n < prm->npvmax; n++)
+        prm->pv[prm->npv++] = (struct pvcard){c->pv[n].axis, c->pv[n].m, c->pv[n].value};
+    return wcsset(prm) == 0 && prm->lng == 0 && prm->lat == 1;
+}
+
+int msi_sky_wcs_of_cards(msi_sky_wcs **out, const msi_sky_cards *cards)
+{
+    *out = NULL;
+    msi_sky_wcs *w = NULL;
+    MSI_TRY(allocate(&w));
+    msi_sky_axes *a = &w->axes;
+    if (!fill_from_cards(w->prm, cards)) {
+        msi_sky_wcs_free(w);
+        return MSI_OK;
+    }
+    const char *radesys = cards->radesys;
+    if (!radesys[0]) radesys = cards->equinox == 0 ? "" : cards->equinox < 1984 ? "FK4" : "FK5";
+    for (int i = 0; i < 2; i++) {
+        memcpy(a->ctype[i], cards->ctype[i], sizeof a->ctype[i]);
+        a->crval_deg[i] = cards->crval_deg[i];
+        a->cdelt_deg[i] = cards->cdelt_deg[i];
+        a->crpix[i] = cards->crpix[i];
+    }
+    a->equinox = cards->equinox;
+    a->is_equatorial = strncmp(a->ctype[0], "RA", 2) == 0;
+    snprintf(a->frame, sizeof a->frame, "%s",
+             !strcmp(radesys, "FK5")   ? "J2000"
+             : !strcmp(radesys, "FK4") ? "B1950"
+                                       : radesys);
     *out = w;
     return MSI_OK;
 }

@@ -44,6 +44,28 @@ int msi_sky_wcs_create(msi_sky_wcs **out, const msi_image_geometry *geometry, do
 int msi_sky_wcs_frame(const char *ctype_lng, const char *ctype_lat, const char *radesys, double equinox,
                       char frame[16]);
 
+/* Two axes on the sky as the cards of a header have them, of any projection. */
+typedef struct msi_sky_cards {
+    char ctype[2][9];
+    double crval_deg[2], cdelt_deg[2], crpix[2];
+    double pc[2][2];
+    double lonpole_deg, latpole_deg; /* NaN where there is no card */
+    int n_pv;                        /* parameters of the projection */
+    struct {
+        int axis, m; /* the card PVaxis_m, axis 1 or 2 */
+        double value;
+    } pv[40];
+    char radesys[16]; /* "" where absent */
+    double equinox;   /* 0 where absent */
+} msi_sky_cards;
+
+/*
+ * msi_sky_wcs_of_cards - coordinates of a header, longitude on the first axis.
+ * Returned: *out  NULL where wcslib makes no sky coordinates of them; freed by msi_sky_wcs_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_sky_wcs_of_cards(msi_sky_wcs **out, const msi_sky_cards *cards);
+
 /* msi_sky_wcs_axes - borrowed. */
 const msi_sky_axes *msi_sky_wcs_axes(const msi_sky_wcs *w);
 

@@ -1,9 +1,18 @@
-# Man pages of programs beside msimage, from what their -help prints: msimage_manual(TARGET) writes
-# man/TARGET.1 from man/TARGET.1.in, whose @OPTIONS@ and @NOTES@ are the help's options and what follows them.
+# Man pages and completions of programs beside msimage, from what their -help prints: msimage_manual(TARGET) writes
+# man/TARGET.1 from man/TARGET.1.in, whose @OPTIONS@ and @NOTES@ are the help's options and what follows them, and
+# completions/TARGET for bash, completions/_TARGET for zsh, which offer the options, and files.
 #
-# When the program is built this file runs as a script: cmake -DPROGRAM=.. -DTEMPLATE=.. -DPAGE=.. -DVERSION=.. -P
+# When the program is built this file runs as a script:
+# cmake -DPROGRAM=.. -DTARGET=.. -DTEMPLATE=.. -DPAGE=.. -DCOMPLETIONS=.. -DVERSION=.. -P
 if(CMAKE_SCRIPT_MODE_FILE)
   execute_process(COMMAND ${PROGRAM} -help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "\n  -[a-z-]+" names "${help}")
+  list(TRANSFORM names REPLACE "[\n ]+" "")
+  string(REPLACE ";" " " names "${names}")
+  file(WRITE ${COMPLETIONS}/${TARGET}
+       "# bash completion of ${TARGET}\ncomplete -o default -W '${names}' ${TARGET}\n")
+  file(WRITE ${COMPLETIONS}/_${TARGET}
+       "#compdef ${TARGET}\nif [[ $PREFIX == -* ]]; then compadd -- ${names}; else _files; fi\n")
   # For troff a backslash and a dash are written with a backslash.
   string(REPLACE "\\" "\\e" help "${help}")
   string(REPLACE "-" "\\-" help "${help}")
@@ -30,11 +39,14 @@ set(MSIMAGE_MANUAL_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 function(msimage_manual target)
   set(template ${PROJECT_SOURCE_DIR}/man/${target}.1.in)
   set(page ${CMAKE_BINARY_DIR}/man/${target}.1)
-  add_custom_command(OUTPUT ${page}
-    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DTEMPLATE=${template} -DPAGE=${page}
-            -DVERSION=${PROJECT_VERSION} -P ${MSIMAGE_MANUAL_SCRIPT}
+  set(completions ${CMAKE_BINARY_DIR}/completions)
+  add_custom_command(OUTPUT ${page} ${completions}/${target} ${completions}/_${target}
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DTARGET=${target} -DTEMPLATE=${template} -DPAGE=${page}
+            -DCOMPLETIONS=${completions} -DVERSION=${PROJECT_VERSION} -P ${MSIMAGE_MANUAL_SCRIPT}
     DEPENDS ${target} ${template} ${MSIMAGE_MANUAL_SCRIPT}
-    COMMENT "Writing the man page of ${target}" VERBATIM)
+    COMMENT "Writing the man page and completions of ${target}" VERBATIM)
   add_custom_target(manual-${target} ALL DEPENDS ${page})
   install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${completions}/${target} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completions}/_${target} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endfunction()

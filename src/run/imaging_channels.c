@@ -66,7 +66,7 @@ static void forget_gridder(msi_imaging_run *r, int64_t c)
 /* In the progress of a channel, its files are one part of these. */
 enum { WRITE_PARTS = 10 };
 
-/* Counts the parts of all channels and of the files of the image of all of them. */
+/* Count the parts of all channels and of the files of the image of all of them. */
 static int64_t n_part(const msi_imaging_run *r)
 {
     return WRITE_PARTS * r->options->channels_out + (r->options->channels_out > 1);

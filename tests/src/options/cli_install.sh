@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # cli_install.sh BUILD: each program is installed with its man page, and runs from where it is installed. Each option of
-# its help stands in the page once.
+# its help stands in the page once, and in the completions.
 set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../support/cli_prologue.sh"
 cmake --install "$1" --prefix "$work/prefix" >log || complain "cmake --install: $(cat log)"
-for program in msimage msimage-makems msimage-bench; do
+for program in msimage msimage-makems msimage-bench msimage-png; do
     prefix/bin/$program -help >help || complain "$program -help"
     page=$(find prefix -name "$program.1")
     [[ -s $page ]] || complain "$program has no man page"
+    bash=prefix/share/bash-completion/completions/$program zsh=prefix/share/zsh/site-functions/_$program
+    [[ -s $bash && -s $zsh ]] || complain "$program has no completions"
     [[ $program == msimage ]] && continue
     grep -o '^  -[a-z-]*' help | tr -d ' ' >in_help
     awk 'tagged && $1 == ".B" { print $2 } { tagged = $0 == ".TP" }' "$page" | tr -d '\\' >in_page
     [[ -s in_help ]] || complain "$program -help lists no option"
+    for shell in "$bash" "$zsh"; do
+        grep -o -- ' -[a-z-]*' "$shell" | tr -d ' ' | grep -v -x -e '-[oW]' -e '--' | sort >offered
+        sort in_help | diff - offered || complain "$shell offers other options than the help"
+    done
     diff in_help in_page || complain "$program: the man page has other options than the help"
 done
 exit $failed

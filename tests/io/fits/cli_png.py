@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""cli_png.py MSIMAGE_PNG: pictures of FITS images of every kind that this writes card by card; what is no image is refused,
+and leaves nothing."""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+SKY = {"CTYPE1": "'RA---TAN'", "CTYPE2": "'DEC--TAN'", "CRPIX1": 20, "CRPIX2": 15, "CRVAL1": 83.6, "CRVAL2": 22.0,
+       "CDELT1": -0.01, "CDELT2": 0.01}
+failed = 0
+
+
+def complain(*text):
+    global failed
+    failed += 1
+    print("FAILED:", *text)
+
+
+def fits(path, shape, bitpix=-32, value=lambda x, y, z: x + y + 100 * z, **cards):
+    """An image of nx, ny and planes; each pixel is value(x, y, plane)."""
+    nx, ny, nz = (list(shape) + [1])[:3]
+    head = {"SIMPLE": "T", "BITPIX": bitpix, "NAXIS": len(shape)}
+    head.update({"NAXIS%d" % (k + 1): n for k, n in enumerate(shape)})
+    head.update(cards)
+    text = "".join(("%-8s= %20s" % item).ljust(80) for item in head.items()) + "END".ljust(80)
+    code = {8: "B", 16: ">h", 32: ">i", -32: ">f", -64: ">d"}[bitpix]
+    data = b"".join(struct.pack(code, value(x, y, z) if bitpix < 0 else int(value(x, y, z)))
+                    for z in range(nz) for y in range(ny) for x in range(nx))
+    with open(path, "wb") as f:
+        f.write(text.ljust(-(-len(text) // 2880) * 2880).encode() + data.ljust(-(-len(data) // 2880) * 2880, b"\0"))
+
+
+def pixels(path):
+    """The rows of a PNG of 8 bits, three or four values a pixel."""
+    with open(path, "rb") as f:
+        data = f.read()
+    at, packed = 8, b""
+    while at < len(data):
+        n, kind = struct.unpack(">I4s", data[at:at + 8])
+        if kind == b"IHDR":
+            width, height, _, colour = struct.unpack(">IIBB", data[at + 8:at + 18])
+        packed += data[at + 8:at + 8 + n] if kind == b"IDAT" else b""
+        at += 12 + n
+    step, raw = 4 if colour == 6 else 3, zlib.decompress(packed)
+    rows, before = [], bytearray(width * step)
+    for y in range(height):
+        line = bytearray(raw[y * (width * step + 1) + 1:(y + 1) * (width * step + 1)])
+        how = raw[y * (width * step + 1)]
+        for i, _ in enumerate(line):
+            left, up = line[i - step] if i >= step else 0, before[i]
+            corner = before[i - step] if i >= step else 0
+            if how == 4:
+                p = left + up - corner
+                paeth = min((left, up, corner), key=lambda v: abs(p - v)) # ties as the standard has them
+            line[i] = line[i] + (0, left, up, (left + up) // 2, paeth if how == 4 else 0)[how] & 255
+        rows.append([tuple(line[x * step:x * step + 3]) for x in range(width)])
+        before = line
+    return rows
+
+
+def run(program, *words, code=0, says=""):
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode != code or says not in done.stderr:
+        complain(words, "exits", done.returncode, "not", code, "with", says, ":", done.stderr)
+    return done
+
+
+def main(program):
+    fits("tan.fits", (40, 30), **SKY)
+    fits("integer.fit", (40, 30), bitpix=16, **SKY)
+    fits("cube.fits", (32, 32, 3), **SKY, CTYPE3="'STOKES'", CRVAL3=1, CDELT3=1, CRPIX3=1,
+         value=lambda x, y, z: (0, x - 15.5, -9)[z] or float("nan"))
+    fits("plain.FTS", (20, 30), bitpix=-64)
+    fits("rotated.fits", (40, 30), **SKY, CROTA2=30)
+    fits("allsky.fits", (72, 36), CTYPE1="'GLON-AIT'", CTYPE2="'GLAT-AIT'", CRPIX1=36.5, CRPIX2=18.5, CRVAL1=0, CRVAL2=0,
+         CDELT1=-5, CDELT2=5)
+    fits("odd.fits", (40, 30), CTYPE1="'RA---ZZZ'", CTYPE2="'DEC--ZZZ'", CRVAL1=1e300, CDELT1=1e-300, CDELT2=0)
+    run(program, "tan.fits", "integer.fit", "plain.FTS", "rotated.fits", "allsky.fits", "odd.fits", says="wrote tan.png")
+    for name in ("tan", "integer", "plain", "rotated", "allsky", "odd"):
+        if not os.path.getsize(name + ".png") > 2000:
+            complain(name, "has no picture")
+    if pixels("tan.png") == pixels("rotated.png"):
+        complain("a rotated projection has the axes of one that is not")
+    # Stokes Q: blue where it is negative, red where it is positive; the first plane has no value.
+    run(program, "-quiet", "-plane", "1", "-range", "-20", "10", "-name", "q.png", "cube.fits")
+    rows = pixels("q.png")
+    left, right = rows[500][160], rows[500][940]
+    if not (left[2] > left[0] + 60 and right[0] > right[2] + 60):
+        complain("Stokes Q is", left, "and", right)
+    run(program, "-quiet", "cube.fits")
+    if pixels("cube.png")[500][160] != (0xd8, 0xd8, 0xd8):
+        complain("a pixel without a value is", pixels("cube.png")[500][160])
+
+    before = sorted(os.listdir("."))
+    with open("none.fits", "wb") as f:
+        f.write(b"no FITS")
+    with open("tan.fits", "rb") as f, open("cut.fits", "wb") as g:
+        g.write(f.read()[:2880 + 100])
+    before += ["none.fits", "cut.fits"]
+    run(program, code=2, says="usage: msimage-png")
+    run(program, "-nonsense", "tan.fits", code=2, says="no such option")
+    run(program, "-range", "2", "1", "tan.fits", code=2, says="a lower value and a higher one")
+    run(program, "-plane", "3", "-name", "x.png", "cube.fits", code=2, says="it has 3, counted from 0")
+    run(program, "-name", "x.png", "tan.fits", "cube.fits", code=2, says="it names one picture")
+    run(program, "tan.fits", code=2, says="-overwrite replaces it")
+    run(program, "-name", "x.png", "none.fits", code=3, says="not a FITS file")
+    run(program, "-name", "x.png", "cut.fits", code=3, says="truncated")
+    run(program, "-name", "x.png", "absent.fits", code=3, says="No such file")
+    run(program, "-name", "absent/x.png", "tan.fits", code=4, says="absent")
+    # Where one of several is no image, none is drawn.
+    run(program, "-overwrite", "tan.fits", "none.fits", code=3, says="none.fits")
+    if sorted(before) != sorted(os.listdir(".")):
+        complain("left:", set(os.listdir(".")) ^ set(before))
+    run(program, "-overwrite", "-quiet", "tan.fits")
+    sys.exit(1 if failed else 0)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.abspath(sys.argv[1])
+    os.chdir(folder)
+    try:
+        main(path)
+    finally:
+        os.chdir("/")
