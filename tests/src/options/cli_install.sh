@@ -17,7 +17,7 @@ for program in msimage msimage-makems msimage-bench msimage-png; do
     awk 'tagged && $1 == ".B" { print $2 } { tagged = $0 == ".TP" }' "$page" | tr -d '\\' >in_page
     [[ -s in_help ]] || complain "$program -help lists no option"
     for shell in "$bash" "$zsh"; do
-        grep -o -- ' -[a-z-]*' "$shell" | tr -d ' ' | grep -v -x -e '-[oW]' -e '--' | sort >offered
+        grep -o -E "[ ']-[a-z-]+" "$shell" | tr -d " '" | grep -v -x -e -o -e -- | sort >offered
         sort in_help | diff - offered || complain "$shell offers other options than the help"
     done
     diff in_help in_page || complain "$program: the man page has other options than the help"
