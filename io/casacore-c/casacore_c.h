@@ -196,6 +196,12 @@ typedef struct ccc_column_info {
 /* ccc_column_describe - what a column holds and where it is stored. Returns: 0, CCC_ENOTFOUND. */
 int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info);
 
+/*
+ * ccc_table_last_manager - the highest number N of a storage manager, whose files are table.fN, table.fN_TSM0 ..: what
+ * is added gets higher ones. Returned: *last  -1 where there is none Returns:  0, CCC_EFAILED
+ */
+int ccc_table_last_manager(ccc_table *t, int *last);
+
 /* ccc_column_comment - what a column's description says of it. Returned: *out, freed by ccc_free; "" where it says
  * nothing. Returns: 0, CCC_ENOTFOUND. */
 int ccc_column_comment(ccc_table *t, const char *column, char **out);

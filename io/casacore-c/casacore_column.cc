@@ -159,6 +159,17 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
     });
 }
 
+int ccc_table_last_manager(ccc_table *t, int *last)
+{
+    *last = -1;
+    return guarded(t, nullptr, [&] {
+        const cc::Record managers = t->table.dataManagerInfo();
+        for (cc::uInt i = 0; i < managers.nfields(); i++)
+            if (managers.subRecord(i).isDefined("SEQNR"))
+                *last = std::max(*last, static_cast<int>(managers.subRecord(i).asuInt("SEQNR")));
+    });
+}
+
 int ccc_column_comment(ccc_table *t, const char *column, char **out)
 {
     *out = nullptr;

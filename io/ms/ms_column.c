@@ -2,8 +2,11 @@
 /* Checks a column that is to be written against its set, and chooses the way of writing it. */
 #include "io/ms/ms_column.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -304,16 +307,53 @@ static int has_virtual_model(ccc_table *t)
     return found;
 }
 
-/* Remembers what table.dat is. It is replaced by a file: a link to a file elsewhere would end, or that file change. */
+static int refuse_link(const char *path, const char *name)
+{
+    return msi_error_set(MSI_EINPUT, "%s/%s: is a link, and what it leads to would be written; put a copy in its place",
+                         path, name);
+}
+
+int msi_ms_column_check_links(const char *path)
+{
+    /* table.dat is replaced by table.dat_tmp, which is left where a program was killed, and then written again. */
+    static const char *const names[] = {"table.dat", "table.lock", "table.dat_tmp"};
+    for (int i = 0; i < 3; i++) {
+        struct stat info;
+        char file[4200];
+        snprintf(file, sizeof file, "%s/%s", path, names[i]);
+        if (lstat(file, &info) != 0) continue;
+        if (S_ISLNK(info.st_mode) || (i == 2 && info.st_nlink > 1)) return refuse_link(path, names[i]);
+    }
+    return MSI_OK;
+}
+
+/* Fails where a name that a new column's files may get is a link: casacore writes into files that are there already, as
+ * a run that was killed leaves them. */
+static int check_strays(ccc_table *t)
+{
+    const char *path = ccc_table_path(t);
+    int last, status = MSI_OK;
+    MSI_CCC(ccc_table_last_manager(t, &last));
+    DIR *d = opendir(path);
+    if (!d) return msi_error_set(MSI_EOUTPUT, "%s: %s", path, strerror(errno));
+    for (const struct dirent *e; status == MSI_OK && (e = readdir(d));) {
+        struct stat info;
+        if (strncmp(e->d_name, "table.f", 7) != 0 || strspn(e->d_name + 7, "0123456789") == 0) continue;
+        if (strtoll(e->d_name + 7, NULL, 10) <= last) continue;
+        if (fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (!S_ISREG(info.st_mode) || info.st_nlink > 1) status = refuse_link(path, e->d_name);
+    }
+    closedir(d);
+    return status;
+}
+
+/* Remembers what table.dat is. */
 static int look_at_header(msi_ms_column *c, const char *path)
 {
     struct stat dat;
     char file[4200];
     snprintf(file, sizeof file, "%s/table.dat", path);
-    if (lstat(file, &dat) != 0) return msi_error_set(MSI_EINPUT, "%s: %s", file, strerror(errno));
-    if (S_ISLNK(dat.st_mode))
-        return msi_error_set(MSI_EINPUT, "%s: is a symbolic link, which writing would replace; put a copy in its place",
-                             file);
+    if (stat(file, &dat) != 0) return msi_error_set(MSI_EINPUT, "%s: %s", file, strerror(errno));
     c->table_dat = dat.st_ino;
     c->mode = dat.st_mode & 0777;
     c->owner = dat.st_uid;
@@ -359,6 +399,7 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     msi_free(s.cell);
     msi_free(s.n_row);
     MSI_TRY(status);
+    if (c->way != MSI_COLUMN_IN_PLACE) MSI_TRY(check_strays(t));
     if (c->way == MSI_COLUMN_SWAPPED) {
         MSI_TRY(check_rename(t, spec->column, &info));
         choose_old_name(c, t, spec->column);

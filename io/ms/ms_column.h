@@ -47,6 +47,13 @@ typedef struct msi_ms_column {
 int msi_ms_column_check(const msi_ms_write_spec *spec);
 
 /*
+ * msi_ms_column_check_links - fail where a file that casacore replaces or rewrites is a link: it would follow it to
+ * whatever lies there. Before a set is opened to be written.
+ * Returns: 0, MSI_EINPUT
+ */
+int msi_ms_column_check_links(const char *path);
+
+/*
  * msi_ms_column_plan - check an open set against the specification and choose the way. Changes nothing.
  * Returns: 0, MSI_EARGUMENT, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
  */

@@ -229,11 +229,11 @@ static int begin(msi_ms_crew *crew, msi_ms_reader *reader)
     struct msi_ms_buffer none;
     const int64_t bytes = msi_crew_lay_out(&none, crew->worker[0].slots, reader);
     if (bytes > crew->slot_bytes || bytes > msi_memory_limit() / (MSI_CREW_SLOTS * crew->n_worker))
-        return msi_error_about(msi_error_set(MSI_ENOMEM,
-                                             "the blocks of %d processes that read need %.3f GB; the limit is %.3f GB",
-                                             crew->n_worker, 1e-9 * MSI_CREW_SLOTS * crew->n_worker * (double)bytes,
-                                             1e-9 * (double)msi_memory_limit()),
-                               "n_reader");
+        return msi_error_about(
+            msi_error_set(MSI_ENOMEM, "the blocks of %d process%s that read%s need %.3f GB; the limit is %.3f GB",
+                          crew->n_worker, crew->n_worker == 1 ? "" : "es", crew->n_worker == 1 ? "s" : "",
+                          1e-9 * MSI_CREW_SLOTS * crew->n_worker * (double)bytes, 1e-9 * (double)msi_memory_limit()),
+            crew->n_worker > 1 ? "n_reader" : "memory");
     for (int k = 0; k < crew->n_worker; k++) {
         worker *w = &crew->worker[k];
         w->n_taken = 0;

@@ -116,6 +116,7 @@ static int open_all(holder *h)
     MSI_TRY(msi_alloc(&h->fd, n_set, sizeof *h->fd, "open files"));
     MSI_TRY(msi_alloc(&h->n_fd, n_set, sizeof *h->n_fd, "open files"));
     for (int i = 0; i < n_set; i++) {
+        MSI_TRY(msi_ms_column_check_links(h->paths[i]));
         const int failed = ccc_table_open(&h->table[i], h->paths[i], CCC_UPDATE, CCC_LOCK_HOLD);
         if (failed == CCC_EREADONLY) return msi_ms_write_failed(failed);
         if (failed) return msi_ms_failed(failed);

@@ -262,6 +262,13 @@ def check_tapers(s):
         s.refused("a taper of " + taper, 3, "taper leave no sample a weight", *IMAGE, "-taper-gaussian", taper, good)
 
 
+def check_memory(s):
+    """Fewer processes are no remedy where there is one."""
+    Model((SIZE, SIZE), 20 * ASEC, VLA).write(s.path("m"))
+    s.refused("no memory for a block", 5, "the blocks of 1 process that reads need 0.[0-9]+ GB; the limit is 0.001 GB$",
+              "-predict", "-name", s.path("m"), "-abs-mem", 0.001, s.fresh())
+
+
 def check_twice(s):
     """A set that is given twice counts twice, and that is told, whatever it is called."""
     good, link = s.made("good.ms", *SET), s.path("link.ms")

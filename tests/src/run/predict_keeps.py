@@ -128,13 +128,44 @@ def check_links(s):
         os.rename(path + "/table.dat", "elsewhere.dat")
         os.symlink(os.path.abspath("elsewhere.dat"), path + "/table.dat")
         for words in ([], ["-dry-run"]):
-            s.refused("table.dat is a link, %s %s" % (manager, words), 3, "table.dat: is a symbolic link.*copy", path, *words)
+            s.refused("table.dat is a link, %s %s" % (manager, words), 3, "table.dat: is a link.*copy", path, *words)
     path = s.fresh()
     shutil.rmtree("linked.ms", ignore_errors=True)
     os.rename(path, "real.ms")
     os.symlink("real.ms", "linked.ms")
     s.right("a set that is a link", "linked.ms")
     s.must(os.path.islink("linked.ms"), "a set that is a link stays one")
+
+
+def check_strays(s):
+    """Nothing outside a set is written, whatever links somebody has put where casacore makes files."""
+    source = s.made("source.ms", *SET)
+    last = max(int(re.match(r"table.f(\d+)", n)[1]) for n in os.listdir(source) if re.match(r"table.f\d", n))
+    new = ["table.f%d%s" % (last + i, end) for i in (1, 2) for end in ("", "_TSM0", "_TSM1", "i")]
+    for name in ["table.dat_tmp", "table.lock", *new]:
+        for link in (os.symlink, os.link):
+            if name == "table.lock" and link == os.link:
+                continue
+            for manager in (None, "StandardStMan") if name in new else (None, "TiledShapeStMan"):
+                path = s.fresh(manager)
+                at = os.path.join(path, name)
+                if manager and name in new:
+                    at = at.replace("table.f%d" % (last + 1), "table.f%d" % (last + 3))
+                with open("precious", "w", encoding="ascii") as f:
+                    f.write("precious\n" * 1000)
+                if os.path.exists(at):
+                    os.remove(at)
+                link(os.path.abspath("precious"), at)
+                s.refused("%s of %s, %s" % (link.__name__, name, manager), 3, "%s(: is a link| .not a plain file)" %
+                          re.escape(os.path.basename(at)), path)
+                with open("precious", encoding="ascii") as f:
+                    s.must(f.read() == "precious\n" * 1000, "%s of %s, %s: it is as it was" % (link.__name__, name, manager))
+    # Plain files are what a killed run leaves: they are used.
+    path = s.fresh()
+    for name in ["table.dat_tmp", *new]:
+        with open(os.path.join(path, name), "w", encoding="ascii") as f:
+            f.write("junk")
+    s.right("plain files of a killed run", path)
 
 
 main(Keeps, globals())
