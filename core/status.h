@@ -36,10 +36,10 @@ int msi_error_set(int status, const char *format, ...) __attribute__((format(pri
 /*
  * msi_error_about - say what the failure just recorded is about: the member of the caller's request, or the cause, for
  * which a program knows a remedy in words of its own, such as "accuracy" or "backend".
- * Given:   about  static; the next msi_error_set forgets it
+ * Given:   member  static; the next msi_error_set forgets it
  * Returns: status
  */
-int msi_error_about(int status, const char *about);
+int msi_error_about(int status, const char *member);
 
 /* msi_error_about_get - what the last failure of this thread is about; "" where nobody said. */
 const char *msi_error_about_get(void);
