@@ -690,8 +690,7 @@ const char *msi_backend_versions(void)
 
 int msi_density_add(msi_density *d, const msi_gridder *g)
 {
-    msi_density_add_store(d, &g->store);
-    return MSI_OK;
+    return msi_density_add_store(d, &g->store);
 }
 
 int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule)

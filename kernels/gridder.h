@@ -178,7 +178,7 @@ const char *msi_backend_versions(void);
 /*
  * msi_density_add - add the weights of a gridder's plane 0, as they stand; several gridders (channels of an MFS image)
  * add up.
- * Returns: 0
+ * Returns: 0, MSI_ENOMEM
  */
 int msi_density_add(msi_density *d, const msi_gridder *g);
 

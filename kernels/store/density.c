@@ -69,23 +69,123 @@ static int64_t cell_of(const msi_density *d, double u, double v)
     return (int64_t)row * d->grid.nu + (int64_t)(column + half_u);
 }
 
-void msi_density_add_store(msi_density *d, const msi_vis_store *store)
+/*
+ * Samples are added by batches of parcels. Threads find the cells of a batch's parcels and put them in order of
+ * stripes: rows of cells with the same number modulo N_STRIPE. Then each stripe is a thread's, which adds parcel after
+ * parcel to it. So a cell's samples add up in the store's order, whatever the number of threads, and in a stripe's part
+ * of the plane, which a cache holds.
+ */
+enum { PARCEL_SAMPLES = 4096, N_PARCEL = 16, N_STRIPE = 64 };
+
+typedef struct cell_weight {
+    int64_t cell;
+    double weight;
+} cell_weight;
+
+typedef struct parcel {
+    int64_t segment, row, n_row;
+    double sum_weight;
+    int64_t end[N_STRIPE + 1];   /* samples of stripe k: from end[k] to end[k + 1] */
+    cell_weight *found, *sorted; /* [most_samples] in the store's order; by stripes */
+} parcel;
+
+typedef struct batch {
+    msi_density *density;
+    const msi_vis_store *store;
+    int n;
+    parcel parcel[N_PARCEL];
+} batch;
+
+static int64_t rows_of_parcel(const msi_vis_segment *s)
 {
+    return s->n_chan < PARCEL_SAMPLES ? PARCEL_SAMPLES / s->n_chan : 1;
+}
+
+static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_vis_store *store)
+{
+    int64_t most = 1;
     for (int64_t i = 0; i < store->n_segment; i++) {
         const msi_vis_segment *s = &store->segment[i];
-        msi_progress_at(i, store->n_segment);
-        for (int64_t row = 0; row < s->n_row; row++) {
-            double u = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
-            const float *weight = s->weight + msi_segment_index(s, 0, row, 0);
-            for (int32_t c = 0; c < s->n_chan; c++) {
-                if (!(weight[c] > 0)) continue;
-                int64_t cell = cell_of(d, u * s->freq_hz[c], v * s->freq_hz[c]);
-                if (cell < 0) continue;
-                d->sum[cell] += (double)weight[c] / store->weight_scale;
-                d->sum_weight += (double)weight[c] / store->weight_scale;
-            }
+        const int64_t n = rows_of_parcel(s) * s->n_chan;
+        most = n > most ? n : most;
+    }
+    MSI_TRY(msi_alloc(memory, 2 * N_PARCEL * most, sizeof **memory, "density weights"));
+    *b = (batch){.density = d, .store = store};
+    for (int i = 0; i < N_PARCEL; i++) {
+        b->parcel[i].found = *memory + 2 * i * most;
+        b->parcel[i].sorted = b->parcel[i].found + most;
+    }
+    return MSI_OK;
+}
+
+static int64_t stripe_of(const msi_density *d, int64_t cell)
+{
+    return cell / d->grid.nu % N_STRIPE;
+}
+
+static void find_cells(const batch *b, parcel *p)
+{
+    const msi_density *d = b->density;
+    const msi_vis_segment *s = &b->store->segment[p->segment];
+    const double unscale = 1 / b->store->weight_scale; /* a power of two */
+    int64_t n = 0;
+    memset(p->end, 0, sizeof p->end);
+    p->sum_weight = 0;
+    for (int64_t row = p->row; row < p->row + p->n_row; row++) {
+        const double u = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
+        const float *weight = s->weight + msi_segment_index(s, 0, row, 0);
+        for (int32_t c = 0; c < s->n_chan; c++) {
+            if (!(weight[c] > 0)) continue;
+            const int64_t cell = cell_of(d, u * s->freq_hz[c], v * s->freq_hz[c]);
+            if (cell < 0) continue;
+            p->found[n] = (cell_weight){cell, (double)weight[c] * unscale};
+            p->sum_weight += p->found[n++].weight;
+            p->end[stripe_of(d, cell) + 1]++;
         }
     }
+    int64_t at[N_STRIPE];
+    for (int k = 0; k < N_STRIPE; k++) {
+        at[k] = p->end[k];
+        p->end[k + 1] += p->end[k];
+    }
+    for (int64_t i = 0; i < n; i++) p->sorted[at[stripe_of(d, p->found[i].cell)]++] = p->found[i];
+}
+
+static void add_batch(batch *b)
+{
+    msi_density *d = b->density;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int i = 0; i < b->n; i++) find_cells(b, &b->parcel[i]);
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int k = 0; k < N_STRIPE; k++)
+        for (int i = 0; i < b->n; i++) {
+            const parcel *p = &b->parcel[i];
+            for (int64_t j = p->end[k]; j < p->end[k + 1]; j++) d->sum[p->sorted[j].cell] += p->sorted[j].weight;
+        }
+    for (int i = 0; i < b->n; i++) d->sum_weight += b->parcel[i].sum_weight;
+    b->n = 0;
+}
+
+int msi_density_add_store(msi_density *d, const msi_vis_store *store)
+{
+    batch b;
+    cell_weight *memory;
+    MSI_TRY(make_batch(&b, &memory, d, store));
+    for (int64_t i = 0; i < store->n_segment; i++) {
+        const int64_t n_row = store->segment[i].n_row, step = rows_of_parcel(&store->segment[i]);
+        for (int64_t row = 0; row < n_row; row += step) {
+            parcel *p = &b.parcel[b.n++];
+            p->segment = i;
+            p->row = row;
+            p->n_row = n_row - row < step ? n_row - row : step;
+            if (b.n < N_PARCEL) continue;
+            msi_progress_at(i * MSI_SEGMENT_ROWS + row, store->n_segment * MSI_SEGMENT_ROWS);
+            add_batch(&b);
+        }
+    }
+    add_batch(&b);
+    msi_free(memory);
+    return MSI_OK;
 }
 
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid)

@@ -48,9 +48,11 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
 
 /*
  * msi_density_add_store - add the weights of a store's plane 0 to the sums; several stores add up.
- * Given: store  with weights; a scale of theirs is taken out again
+ * Given:   store  with weights; a scale of theirs is taken out again
+ * Returns: 0, MSI_ENOMEM
+ * Notes:   by all threads; sums are the same with any number of them.
  */
-void msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
+int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 
 /*
  * msi_density_sums - the summed weights, borrowed.

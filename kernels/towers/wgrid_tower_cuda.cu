@@ -66,7 +66,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         const msi_wgrid_geometry &g = samples.g;
         const msi_image_fft_shape shape = {base::plan->image, g.nu,          g.nv,
                                            g.n_mid,           g.w_width > 1, base::plan->precision};
-        MSI_TRY(msi_image_fft_create(&fft, &shape, on.get()));
+        if (!fft) MSI_TRY(msi_image_fft_create(&fft, &shape, on.get()));
         samples.order = order_for_rings<T>(*base::plan, order_of_towers(*base::plan, towers));
         towers_at_once = samples.order.end_tower;
         return MSI_OK;

@@ -281,7 +281,6 @@ static void test_what_was_called(void **state)
                                          "cudaMemcpyAsync",
                                          "cudaMemsetAsync",
                                          "cufftPlan2d",
-                                         "cufftPlanMany",
                                          "cufftExecC2C",
                                          "cufftExecZ2Z",
                                          "cudaLaunchKernel",

@@ -136,12 +136,12 @@ static void test_every_strategy(void **state)
     msi_case_free(&d);
 }
 
-/* Density weights pass through the store segment by segment, twice. */
+/* Density weights pass through the store twice: by batches of 16 parcels of up to 4096 samples, then by segments. */
 static void test_weighting(void **state)
 {
     (void)state;
     const msi_case c = {
-        .name = "weights", .nx = 64, .ny = 64, .field_x_rad = 0.1, .w_ratio = 0.1, .n_row = 50000, .n_chan = 1};
+        .name = "weights", .nx = 64, .ny = 64, .field_x_rad = 0.1, .w_ratio = 0.1, .n_row = 50000, .n_chan = 20};
     const msi_weighting rule = {.mode = MSI_WEIGHT_UNIFORM};
     msi_case_data d;
     msi_gridder *g;
@@ -160,8 +160,8 @@ static void test_weighting(void **state)
     all = msi_progress_enter(1, 2, 2);
     assert_int_equal(msi_gridder_weight(g, density, &rule), MSI_OK);
     msi_progress_leave(all);
-    /* 50000 rows are 13 segments. The first pass is one thread's; how many of the second it does is open. */
-    end(&h, "density weights", 13 + 2);
+    /* 50000 rows are 250 parcels. How much of the second pass is its first thread's, which speaks, is open. */
+    end(&h, "density weights", 250 / 16 + 2);
     msi_density_free(density);
     msi_gridder_free(g);
     msi_case_free(&d);
