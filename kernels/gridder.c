@@ -264,7 +264,8 @@ static int soonest_plan(const msi_gridder *g, const msi_plan_request *request, c
             *best = c;
         }
     }
-    return best->plan ? MSI_OK : reason;
+    if (best->plan) return MSI_OK;
+    return reason ? reason : msi_error_set(MSI_EINTERNAL, "no strategy serves the gridder's backend");
 }
 
 /* As above by the strategy asked for; but one that only w gives work to leaves it to the others where w matters
