@@ -69,12 +69,13 @@ int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out);
  * ones, on the device: their order, coordinates, values and weights, transforms, windows. A store that the device
  * does not hold goes through in batches, at each call.
  * Given:    model     the spec's n_plane planes of msi_gridder_planes, Jy/pixel; pixels beyond the horizon are not
- * looked at, all others must be finite. NULL: nothing is subtracted Returned: residual  as many planes, not those of
- * the model: Jy/beam, divided by the sums of weights; NaN beyond the horizon, and all of a plane without a sample
+ *                     looked at, all others must be finite. NULL: nothing is subtracted
+ * Returned: residual  as many planes, not those of the model: Jy/beam, divided by the sums of weights; NaN beyond the
+ *                     horizon, and all of a plane without a sample
  * Returns:  0, MSI_ERANGE (no plan reaches the accuracy), MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED, MSI_EINTERNAL (not
  *           planes of this gridder, or one without spec.residual)
  * Notes:    after any failure the gridder is as it was, and may be called again; planes then hold anything. Samples
- * that are added or weighted later are put in order anew.
+ *           that are added or weighted later are put in order anew.
  */
 int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *residual);
 

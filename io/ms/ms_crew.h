@@ -31,9 +31,9 @@ typedef struct msi_ms_opening {
 /*
  * msi_ms_crew_open - open the sets; what was opened before is read no more.
  * Returned: *reader  owned, freed by msi_ms_reader_free, also after the crew. Its msi_ms_reader_next gives the blocks
- * that the processes read, in the order of one reader, until the crew is freed or opens again Returns:  as
- * msi_ms_reader_open; MSI_EINPUT too where a process was ended by what it read, or found what cannot be; MSI_ENOMEM
- * (about "n_reader") where one was killed
+ *                    that the processes read, in the order of one reader, until the crew is freed or opens again
+ * Returns:  as msi_ms_reader_open; MSI_EINPUT too where a process was ended by what it read, or found what cannot be;
+ *           MSI_ENOMEM (about "n_reader") where one was killed
  */
 int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_reader **reader);
 

@@ -13,7 +13,8 @@ void msi_ms_limit_lift(void);
 
 /*
  * msi_ms_limit_explain - a failure for want of memory, where the sets' size limits it and memory is there, is one of
- * the sets. Returns: status; MSI_EINPUT, with another message, in that case
+ * the sets.
+ * Returns: status; MSI_EINPUT, with another message, in that case
  */
 int msi_ms_limit_explain(int status, const char *path);
 

@@ -92,8 +92,11 @@ int msi_subgrid_screens(const msi_subgrid_shape *shape, const double *nu, void *
  */
 int msi_subgrid_add(const msi_subgrid_job *job, void *stream);
 
-/* msi_subgrid_cut - begin to make small planes of the whole plane: the transpose, which sets the cells between filled
- * and pitch to zero. Returns: as msi_subgrid_add */
+/*
+ * msi_subgrid_cut - begin to make small planes of the whole plane: the transpose, which sets the cells between filled
+ * and pitch to zero.
+ * Returns: as msi_subgrid_add
+ */
 int msi_subgrid_cut(const msi_subgrid_job *job, void *stream);
 
 #ifdef __cplusplus

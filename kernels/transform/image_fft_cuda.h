@@ -39,8 +39,10 @@ void msi_image_fft_free(msi_image_fft *fft);
 
 /*
  * msi_image_fft_add - begin to add a plane's transform at w wavelengths to an image: image += Re(transform exp(-2 pi i
- * w (n - 1 - n_mid))). Given:              plane [nv][nu] in device memory, which is overwritten Given and returned:
- * image [ny][nx] float or double, in device memory Returns: 0, MSI_EGPU
+ * w (n - 1 - n_mid))).
+ * Given:              plane [nv][nu]  in device memory, which is overwritten
+ * Given and returned: image [ny][nx]  float or double, in device memory
+ * Returns:            0, MSI_EGPU
  */
 int msi_image_fft_add(const msi_image_fft *fft, void *plane, double w_lambda, void *image);
 

@@ -9,8 +9,10 @@
 
 /*
  * msi_open_sets_crew - fork the processes that open and read the sets: as many as -readers asks for, or several where
- * the sets are large enough to be worth it. Returned: *crew  owned, msi_ms_crew_free; NULL on failure Returns:  0,
- * MSI_ENOMEM (no process to be had) Notes:    call it from a process of one thread.
+ * the sets are large enough to be worth it.
+ * Returned: *crew  owned, msi_ms_crew_free; NULL on failure
+ * Returns:  0, MSI_ENOMEM (no process to be had)
+ * Notes:    call it from a process of one thread.
  */
 int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options);
 
