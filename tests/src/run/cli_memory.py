@@ -112,7 +112,7 @@ def check_dry_run(s):
         done = run(s.msimage, *words, cwd=s.folder)
         log = done.stderr.decode()
         for what in (r"rows: 40320 kept", r"samples dropped: none", r"set: +\S*set.ms", r"resolution: ",
-                     r"up to \d+ w-planes (\(\d+ in memory\)|in \d+ w-towers)", r"memory: visibilities [0-9.]+ GB, grids [0-9.]+ GB, images",
+                     r"up to \d+ w-planes (\(\d+ in memory\)|in \d+ w-towers?\b)", r"memory: visibilities [0-9.]+ GB, grids [0-9.]+ GB, images",
                      r"disk: images [0-9.]+ GB", r"samples: up to \d+", r"time: about \d+ s to read, \d+ s to image"):
             if not re.search(what, log):
                 s.complain("-dry-run: /%s/ is not in: %s" % (what, log))
