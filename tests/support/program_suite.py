@@ -41,6 +41,11 @@ def skip_without(program):
         sys.exit(77)
 
 
+def sanitized(program):
+    """Is it built with AddressSanitizer? Its shadow memory is not the program's, and its leak checker is a process more."""
+    return b"libasan" in subprocess.run(["ldd", program], stdout=subprocess.PIPE, check=True).stdout
+
+
 def may_trace():
     """Whether strace is there and may trace; told where not."""
     good = shutil.which("strace") and subprocess.run(["strace", "-o", "/dev/null", "true"], stderr=subprocess.DEVNULL,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Natural, uniform and Briggs weights against a plain evaluation of their definitions. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -178,6 +179,7 @@ static void test_no_magnitude_is_lost(void **state)
                                    {.mode = MSI_WEIGHT_UNIFORM},
                                    {.mode = MSI_WEIGHT_BRIGGS},
                                    {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 2e-3}};
+    const double rounding = 0.5 * FLT_EPSILON * sqrt(6000);
     weighed s;
     weighed_make(&s);
     msi_c64 *vis = msi_test_alloc(s.n, sizeof *vis);
@@ -201,9 +203,9 @@ static void test_no_magnitude_is_lost(void **state)
             }
             image_by(&s, &rules[r], &image, &report);
             const double w = (double)(float)weight[k];
-            /* The rounding of sums of 6000 samples in fp32, and of data: of 1e-37 Jy they are whole to 2^-26. */
-            assert_true(distance(&image, 0, jy[k], &plain) < 2e-6);
-            assert_true(distance(&image, 1, 1, &plain) < 2e-6);
+            /* The rounding of sums of 6000 samples in fp32 is a random walk; data of 1e-37 Jy are whole to 2^-26. */
+            assert_true(distance(&image, 0, jy[k], &plain) < rounding);
+            assert_true(distance(&image, 1, 1, &plain) < rounding);
             const double sum = rules[r].mode == MSI_WEIGHT_UNIFORM ? plain_sum : w * plain_sum;
             assert_true(fabs(image.sum_weight[0] / sum - 1) < 1e-6);
             assert_true(fabs(report.sum_vis_weight[0] / (w * (double)image.n_vis[0]) - 1) < 1e-12);

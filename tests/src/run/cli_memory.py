@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from image_oracle import load, relative_error
-from program_suite import Suite, main, run
+from program_suite import Suite, main, run, sanitized
 
 # Libraries, threads' stacks, tables of casacore: what the program does not count. Measured: 60 to 110 MB.
 BESIDE_MB = 150
@@ -34,11 +34,6 @@ def measured(s, name, *words):
     if process.returncode:
         sys.exit("%s: exits %d: %s" % (" ".join(str(w) for w in words), process.returncode, text))
     return text, usage.ru_maxrss / 1000
-
-
-def sanitized(msimage):
-    """A sanitizer's shadow memory is not the program's."""
-    return b"libasan" in subprocess.run(["ldd", msimage], stdout=subprocess.PIPE, check=True).stdout
 
 
 def keep_limits(s, strategy):
