@@ -139,13 +139,28 @@ static void format_date(double mjd_s, char text[32])
 
 static int is_on_sky(msi_fits_kind kind)
 {
-    return kind == MSI_FITS_DIRTY || kind == MSI_FITS_PSF || kind == MSI_FITS_MODEL;
+    return kind < MSI_FITS_WEIGHTS;
 }
 
 static void put_what(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
-    static const char *const unit[] = {"Jy/beam", "Jy/beam", "Jy/pixel", NULL, "Jy", "Jy"};
-    static const char *const type[] = {"Intensity", "Beam", "Intensity", "Weight", "Visibility", "Visibility"};
+    static const char *const unit[] = {[MSI_FITS_DIRTY] = "Jy/beam",
+                                       [MSI_FITS_PSF] = "Jy/beam",
+                                       [MSI_FITS_MODEL] = "Jy/pixel",
+                                       [MSI_FITS_RESIDUAL] = "Jy/beam",
+                                       [MSI_FITS_IMAGE] = "Jy/beam",
+                                       [MSI_FITS_WEIGHTS] = NULL,
+                                       [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam",
+                                       [MSI_FITS_UV_REAL] = "Jy",
+                                       [MSI_FITS_UV_IMAG] = "Jy",
+                                       [MSI_FITS_MASK] = NULL,
+                                       [MSI_FITS_INDEX] = NULL};
+    static const char *const type[] = {[MSI_FITS_DIRTY] = "Intensity",          [MSI_FITS_PSF] = "Beam",
+                                       [MSI_FITS_MODEL] = "Intensity",          [MSI_FITS_RESIDUAL] = "Intensity",
+                                       [MSI_FITS_IMAGE] = "Intensity",          [MSI_FITS_WEIGHTS] = "Weight",
+                                       [MSI_FITS_FIRST_RESIDUAL] = "Intensity", [MSI_FITS_UV_REAL] = "Visibility",
+                                       [MSI_FITS_UV_IMAG] = "Visibility",       [MSI_FITS_MASK] = "Mask",
+                                       [MSI_FITS_INDEX] = "Spectral Index"};
     const msi_observation *o = spec->observation;
     put_number(f, "BSCALE", 1, NULL, status);
     put_number(f, "BZERO", 0, NULL, status);
@@ -155,7 +170,8 @@ static void put_what(fitsfile *f, const msi_fits_spec *spec, int *status)
     put_string(f, "TELESCOP", o->telescope, NULL, status);
     put_string(f, "OBSERVER", o->observer, NULL, status);
     put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
-    if ((spec->kind == MSI_FITS_DIRTY || spec->kind == MSI_FITS_PSF) && msi_beam_known(&spec->beam)) {
+    const int is_of_beam = spec->kind == MSI_FITS_PSF || msi_fits_is_brightness(spec->kind);
+    if (is_of_beam && spec->kind != MSI_FITS_MODEL && msi_beam_known(&spec->beam)) {
         put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
         put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
         put_number(f, "BPA", spec->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);
@@ -250,6 +266,25 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
     }
 }
 
+/* The names that WSClean gave are kept; what it has no card for begins with MSI. */
+static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
+{
+    if (!c->is_known) return;
+    put_number(f, "WSCNITER", (double)c->most_iterations, "Minor iterations allowed", status);
+    put_number(f, "WSCTHRES", c->threshold_jy, "[Jy/beam] Threshold asked for", status);
+    put_number(f, "WSCGAIN", c->gain, "Gain of minor iterations", status);
+    put_number(f, "WSCMGAIN", c->mgain, "Gain of major cycles", status);
+    put_number(f, "WSCNEGCM", c->allow_negative, "Negative components are allowed", status);
+    put_number(f, "WSCNEGST", c->stop_negative, "The first negative peak ends cleaning", status);
+    put_number(f, "WSCMINOR", (double)c->n_minor, "Minor iterations made", status);
+    put_number(f, "WSCMAJOR", (double)c->n_major, "Major cycles made", status);
+    put_string(f, "MSISTOP", c->stop, "Why cleaning ended", status);
+    put_number(f, "MSITHRES", c->final_threshold_jy, "[Jy/beam] Threshold that was gone down to", status);
+    put_number(f, "MSIRMS", c->noise_jy, "[Jy/beam] Noise of the residual, by its median", status);
+    put_number(f, "MSIPEAK", c->peak_jy, "[Jy/beam] Peak of the residual", status);
+    put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of the model", status);
+}
+
 static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
     char date[32];
@@ -265,6 +300,7 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
     put_number(f, "WSCIMGWG", spec->sum_weight, "Sum of the weights gridded", status);
     put_number(f, "WSCNORMF", spec->sum_weight, "What the image was divided by", status);
     put_number(f, "WSCVWSUM", spec->sum_vis_weight, "Sum of the weights as stored", status);
+    put_clean(f, &spec->clean, status);
     put_history(f, spec->command_line, status);
 }
 

@@ -8,16 +8,42 @@
 #include "core/observation.h"
 #include "io/fits/publish.h"
 
-/* The last three lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x and v with y, and a pixel is
+/* Those from MSI_FITS_WEIGHTS on lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x and v with y, and a pixel is
  * 1 / (n * cell) wavelengths. */
 typedef enum msi_fits_kind {
     MSI_FITS_DIRTY,
     MSI_FITS_PSF,
     MSI_FITS_MODEL,
+    MSI_FITS_RESIDUAL,
+    MSI_FITS_FIRST_RESIDUAL, /* after the first major cycle */
+    MSI_FITS_IMAGE,          /* restored */
+    MSI_FITS_MASK,           /* 1 where components may lie, or lie */
+    MSI_FITS_INDEX,          /* spectral index */
     MSI_FITS_WEIGHTS,
     MSI_FITS_UV_REAL,
     MSI_FITS_UV_IMAG
 } msi_fits_kind;
+
+/* msi_fits_is_brightness - whether pixels of a kind are in Jy, per beam or per pixel. */
+static inline int msi_fits_is_brightness(msi_fits_kind kind)
+{
+    return kind == MSI_FITS_DIRTY || (kind >= MSI_FITS_MODEL && kind <= MSI_FITS_IMAGE);
+}
+
+enum { MSI_FITS_STOP = 32 };
+
+/* What a deconvolution was asked for, and what it came to. */
+typedef struct msi_fits_clean {
+    int is_known; /* 0: no card is written */
+    int64_t most_iterations;
+    double threshold_jy, gain, mgain; /* as given */
+    int allow_negative, stop_negative;
+    int64_t n_minor, n_major;  /* made: iterations, cycles */
+    char stop[MSI_FITS_STOP];  /* why it ended */
+    double final_threshold_jy; /* that it went down to, Jy/beam */
+    double noise_jy, peak_jy;  /* of the residual, Jy/beam */
+    double flux_jy;            /* of the model */
+} msi_fits_clean;
 
 /* A specification says what a file holds. Zero-initialised members are unknown unless said otherwise; strings are
  * borrowed for the call. */
@@ -30,14 +56,15 @@ typedef struct msi_fits_spec {
     int64_t channel, n_channel; /* of so many images of a band this is one, counted from 0; below 0: that of all */
     msi_pol pol;                /* required, also for a PSF */
     const char *unit;           /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
-    msi_beam beam;              /* written for dirty image and PSF */
-    int64_t n_vis;              /* samples gridded (WSCNVIS) */
-    double sum_weight;          /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
-    double sum_vis_weight;      /* sum of the same samples' weights before density weighting (WSCVWSUM) */
-    const char *weighting;      /* natural, uniform, briggs 0 .. (WSCWEIGH) */
-    const char *data_column;    /* (WSCDATAC) */
-    int has_field, field_id;    /* the first field imaged, where it is known by number (WSCFIELD) */
-    const char *command_line;   /* of any length (HISTORY) */
+    msi_beam beam;              /* written for images in Jy/beam and the PSF */
+    msi_fits_clean clean;
+    int64_t n_vis;            /* samples gridded (WSCNVIS) */
+    double sum_weight;        /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
+    double sum_vis_weight;    /* sum of the same samples' weights before density weighting (WSCVWSUM) */
+    const char *weighting;    /* natural, uniform, briggs 0 .. (WSCWEIGH) */
+    const char *data_column;  /* (WSCDATAC) */
+    int has_field, field_id;  /* the first field imaged, where it is known by number (WSCFIELD) */
+    const char *command_line; /* of any length (HISTORY) */
 } msi_fits_spec;
 
 /*

@@ -115,7 +115,15 @@ static int set_axes(composed *c, const msi_fits_spec *spec)
 
 static void write_detail(composed *c, const msi_fits_spec *spec)
 {
-    static const char *const kind[] = {"dirty image", "point spread function", "model", "weights in the uv plane"};
+    static const char *const kind[] = {[MSI_FITS_DIRTY] = "dirty image",
+                                       [MSI_FITS_PSF] = "point spread function",
+                                       [MSI_FITS_MODEL] = "model",
+                                       [MSI_FITS_RESIDUAL] = "residual",
+                                       [MSI_FITS_FIRST_RESIDUAL] = "residual of the first cycle",
+                                       [MSI_FITS_IMAGE] = "restored image",
+                                       [MSI_FITS_MASK] = "mask",
+                                       [MSI_FITS_INDEX] = "spectral index",
+                                       [MSI_FITS_WEIGHTS] = "weights in the uv plane"};
     const msi_picture *p = &c->picture;
     char part[96], width[32], whole[32];
     msi_words_add(c->detail, kind[spec->kind]);
@@ -130,7 +138,7 @@ static void write_detail(composed *c, const msi_fits_spec *spec)
         snprintf(part, sizeof part, "%.60s weighting", spec->weighting);
         msi_words_add(c->detail, part);
     }
-    if (spec->kind == MSI_FITS_DIRTY || spec->kind == MSI_FITS_MODEL)
+    if (msi_fits_is_brightness(spec->kind))
         msi_words_add_peak(c->detail, msi_words_peak(p->nx * p->ny, p->pixel, p->precision), p->unit);
     msi_words_add_beam(c->detail, &p->beam);
 }
@@ -138,23 +146,27 @@ static void write_detail(composed *c, const msi_fits_spec *spec)
 int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const msi_picture_style *style,
                       const void *pixel, msi_precision precision)
 {
-    static const char *const unit[] = {"Jy/beam", "Jy/beam", "Jy/pixel", "weight"};
+    static const char *const unit[] = {
+        [MSI_FITS_DIRTY] = "Jy/beam",          [MSI_FITS_PSF] = "Jy/beam",   [MSI_FITS_MODEL] = "Jy/pixel",
+        [MSI_FITS_RESIDUAL] = "Jy/beam",       [MSI_FITS_IMAGE] = "Jy/beam", [MSI_FITS_WEIGHTS] = "weight",
+        [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam", [MSI_FITS_MASK] = "mask",     [MSI_FITS_INDEX] = "index"};
     const msi_image_geometry *g = &spec->geometry;
     if (spec->kind > MSI_FITS_WEIGHTS) return msi_error_set(MSI_ERANGE, "no picture shows a transform to the uv plane");
-    const int is_weights = spec->kind == MSI_FITS_WEIGHTS, is_image = spec->kind == MSI_FITS_DIRTY;
+    const int is_weights = spec->kind == MSI_FITS_WEIGHTS, is_model = spec->kind == MSI_FITS_MODEL;
+    const int is_image = !is_model && msi_fits_is_brightness(spec->kind);
     composed c = {.picture = {.nx = g->nx,
                               .ny = g->ny,
                               .precision = precision,
                               .pixel = pixel,
                               .window = {0, 0, g->nx, g->ny},
-                              .values = is_weights                                           ? MSI_VALUES_WEIGHTS
-                                        : spec->kind != MSI_FITS_PSF && is_signed(spec->pol) ? MSI_VALUES_SIGNED
-                                                                                             : MSI_VALUES_BRIGHTNESS,
+                              .values = is_weights                                       ? MSI_VALUES_WEIGHTS
+                                        : (is_image || is_model) && is_signed(spec->pol) ? MSI_VALUES_SIGNED
+                                                                                         : MSI_VALUES_BRIGHTNESS,
                               .unit = spec->unit ? spec->unit : unit[spec->kind],
                               .cell_rad = g->cell_y_rad,
                               .is_psf = spec->kind == MSI_FITS_PSF,
                               /* A range of brightness is none of a PSF's, or of weights. */
-                              .style = is_image || spec->kind == MSI_FITS_MODEL ? style : NULL}};
+                              .style = is_image || is_model ? style : NULL}};
     if (is_image || c.picture.is_psf) c.picture.beam = spec->beam;
     c.picture.title = c.title;
     c.picture.detail = c.detail;

@@ -100,5 +100,5 @@ void msi_words_title(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec)
     msi_words_add(line, spec->observation->telescope);
     msi_words_add_freq(line, spec->freq_hz);
     add_channel(line, spec);
-    if (spec->kind == MSI_FITS_DIRTY || spec->kind == MSI_FITS_MODEL) msi_words_add_pol(line, spec->pol);
+    if (msi_fits_is_brightness(spec->kind)) msi_words_add_pol(line, spec->pol);
 }

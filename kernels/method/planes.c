@@ -14,6 +14,7 @@
 struct msi_planes {
     msi_planes_shape shape;
     void *pixel;
+    int is_view; /* the pixels are another's */
 #ifdef MSI_HAVE_CUDA
     msi_gpu_stream on; /* stream NULL on the CPU */
 #endif
@@ -72,11 +73,11 @@ void msi_planes_free(msi_planes *p)
     if (!p) return;
 #ifdef MSI_HAVE_CUDA
     if (on_gpu(p)) {
-        msi_gpu_release(p->pixel, &p->on);
+        if (!p->is_view) msi_gpu_release(p->pixel, &p->on);
         msi_gpu_stream_free(&p->on);
     }
 #endif
-    if (!on_gpu(p)) msi_free(p->pixel);
+    if (!on_gpu(p) && !p->is_view) msi_free(p->pixel);
     msi_free(p);
 }
 
@@ -97,6 +98,47 @@ static int find(const msi_planes *p, int first, int n, void **at, int64_t *bytes
         return msi_error_set(MSI_EINTERNAL, "planes %d to %d of %d", first, first + n, p->shape.n);
     *at = msi_planes_pixel(p, first);
     *bytes = n * plane_bytes(&p->shape);
+    return MSI_OK;
+}
+
+int msi_planes_view(msi_planes **out, msi_planes *of, int first, int n)
+{
+    void *at = NULL;
+    int64_t bytes = 0;
+    *out = NULL;
+    MSI_TRY(find(of, first, n, &at, &bytes));
+    msi_planes *p;
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "image planes"));
+    p->shape = of->shape;
+    p->shape.n = n;
+    p->pixel = at;
+    p->is_view = 1;
+    int rc = MSI_OK;
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) rc = msi_gpu_stream_create(&p->on, p->shape.device);
+#endif
+    if (rc)
+        msi_planes_free(p);
+    else
+        *out = p;
+    return rc;
+}
+
+int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_first, int n)
+{
+    const msi_planes_shape *a = &p->shape, *b = &from->shape;
+    void *to_at = NULL, *from_at = NULL;
+    int64_t bytes = 0;
+    if (a->nx != b->nx || a->ny != b->ny || a->precision != b->precision || a->backend != b->backend ||
+        a->device != b->device)
+        return msi_error_set(MSI_EINTERNAL, "planes of %lld x %lld pixels copied to others of %lld x %lld",
+                             (long long)b->nx, (long long)b->ny, (long long)a->nx, (long long)a->ny);
+    MSI_TRY(find(from, from_first, n, &from_at, &bytes));
+    MSI_TRY(find(p, first, n, &to_at, &bytes));
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) return msi_gpu_copy(&p->on, to_at, from_at, bytes);
+#endif
+    memcpy(to_at, from_at, (size_t)bytes);
     return MSI_OK;
 }
 

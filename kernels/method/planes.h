@@ -37,6 +37,14 @@ typedef struct msi_planes_shape {
  */
 int msi_planes_create(msi_planes **out, const msi_planes_shape *shape);
 
+/*
+ * msi_planes_view - name some planes of others as planes of their own: a polarisation of a channel, a channel of a band.
+ * Given:    of  borrowed for the life of *out, whose pixels are its pixels
+ * Returned: *out, owned by the caller, freed by msi_planes_free; NULL after a failure
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (planes that are not there)
+ */
+int msi_planes_view(msi_planes **out, msi_planes *of, int first, int n);
+
 /* msi_planes_free - NULL-safe. */
 void msi_planes_free(msi_planes *p);
 
@@ -59,6 +67,13 @@ void *msi_planes_pixel(const msi_planes *p, int plane);
  */
 int msi_planes_upload(msi_planes *p, int first, int n, const void *pixel);
 int msi_planes_fetch(const msi_planes *p, int first, int n, void *pixel);
+
+/*
+ * msi_planes_copy - copy planes [from_first, from_first + n) of one to planes [first, first + n) of the other.
+ * Given:   from  planes of the same pixels, precision, backend and device; planes that do not overlap those of p
+ * Returns: 0, MSI_EGPU, MSI_EINTERNAL (planes that are not there, or of another kind)
+ */
+int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
 
 /* msi_planes_zero - set planes [first, first + n) to zero. Returns: 0, MSI_EGPU, MSI_EINTERNAL */
 int msi_planes_zero(msi_planes *p, int first, int n);

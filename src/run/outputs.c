@@ -29,7 +29,17 @@ struct msi_outputs {
     msi_publish *publish;
 };
 
-static const char *const kind_names[] = {"dirty", "psf", "model", "weights", "uv-real", "uv-imag"};
+static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
+                                         [MSI_FITS_PSF] = "psf",
+                                         [MSI_FITS_MODEL] = "model",
+                                         [MSI_FITS_RESIDUAL] = "residual",
+                                         [MSI_FITS_FIRST_RESIDUAL] = "first-residual",
+                                         [MSI_FITS_IMAGE] = "image",
+                                         [MSI_FITS_MASK] = "mask",
+                                         [MSI_FITS_INDEX] = "spectral-index",
+                                         [MSI_FITS_WEIGHTS] = "weights",
+                                         [MSI_FITS_UV_REAL] = "uv-real",
+                                         [MSI_FITS_UV_IMAG] = "uv-imag"};
 
 /* NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits */
 static int make_name(const msi_outputs *o, entry *e)

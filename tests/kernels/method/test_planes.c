@@ -60,6 +60,44 @@ static void test_copies(void **state)
     check_copies(MSI_FP64);
 }
 
+/* A view's pixels are those of what it is of, and planes are copied from one to the other. */
+static void test_views(void **state)
+{
+    (void)state;
+    const int64_t before = msi_memory_in_use();
+    const msi_planes_shape shape = shape_of(MSI_FP64);
+    msi_planes_shape other = shape;
+    msi_planes *p, *view, *of_view, *copy;
+    double in[EACH], out[N * EACH];
+    for (int i = 0; i < EACH; i++) in[i] = 3 * i + 1;
+    assert_int_equal(msi_planes_create(&p, &shape), MSI_OK);
+    assert_int_equal(msi_planes_create(&copy, &shape), MSI_OK);
+    assert_int_equal(msi_planes_view(&view, p, 1, 2), MSI_OK);
+    assert_int_equal(msi_planes_view(&of_view, view, 1, 1), MSI_OK);
+    assert_int_equal(msi_planes_shape_of(view)->n, 2);
+    assert_ptr_equal(msi_planes_pixel(of_view, 0), msi_planes_pixel(p, 2));
+    assert_int_equal(msi_planes_upload(of_view, 0, 1, in), MSI_OK);
+    assert_int_equal(msi_planes_copy(copy, 0, view, 1, 1), MSI_OK);
+    assert_int_equal(msi_planes_fetch(copy, 0, N, out), MSI_OK);
+    assert_memory_equal(out, in, sizeof in);
+    for (int i = EACH; i < N * EACH; i++) assert_true(out[i] == 0);
+
+    msi_planes *none;
+    assert_int_equal(msi_planes_view(&none, view, 1, 2), MSI_EINTERNAL);
+    assert_null(none);
+    assert_int_equal(msi_planes_copy(copy, 2, p, 0, 2), MSI_EINTERNAL);
+    assert_int_equal(msi_planes_copy(copy, 0, p, 2, 2), MSI_EINTERNAL);
+    msi_planes_free(copy);
+    other.nx += 2;
+    assert_int_equal(msi_planes_create(&copy, &other), MSI_OK);
+    assert_int_equal(msi_planes_copy(copy, 0, p, 0, 1), MSI_EINTERNAL);
+    msi_planes_free(copy);
+    msi_planes_free(of_view);
+    msi_planes_free(view);
+    msi_planes_free(p);
+    assert_true(msi_memory_in_use() == before);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -85,7 +123,8 @@ static void test_refusals(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_copies), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_copies), cmocka_unit_test(test_views),
+                                       cmocka_unit_test(test_refusals)};
     if (argc > 1 && strcmp(argv[1], "cuda") == 0) backend = MSI_BACKEND_CUDA;
     const msi_strategy *gpu = msi_strategy_find("wgrid", "planes", MSI_BACKEND_CUDA);
     if (backend == MSI_BACKEND_CUDA && (!gpu || !msi_strategy_available(gpu))) {
