@@ -103,6 +103,18 @@ typedef enum msi_clean_origin {
 
 typedef enum msi_clean_put { MSI_CLEAN_SET, MSI_CLEAN_ADD, MSI_CLEAN_SUBTRACT } msi_clean_put;
 
+/* A quadratic form of pixels. */
+typedef struct msi_clean_gaussian {
+    double xx, xy, yy;
+} msi_clean_gaussian;
+
+/* msi_clean_gaussian_at - its gaussian at element (u, v) of a transform of nx x ny. */
+MSI_CLEAN_FN double msi_clean_gaussian_at(const msi_clean_gaussian *g, int64_t u, int64_t v, int64_t nx, int64_t ny)
+{
+    const double x = (double)(2 * u > nx ? u - nx : u), y = (double)(2 * v > ny ? v - ny : v);
+    return exp(-(g->xx * x * x + 2 * g->xy * x * y + g->yy * y * y));
+}
+
 typedef struct msi_clean_engine msi_clean_engine;
 
 struct msi_clean_engine_ops {
@@ -150,6 +162,8 @@ struct msi_clean_engine_ops {
     /* forward: what is not finite counts as zero. image NULL: the list's components of a plane. */
     int (*forward)(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
                    void *spectrum);
+    /* gaussian: the spectrum of exp(-(xx x^2 + 2 xy x y + yy y^2)), pixel (0, 0) at the transform's origin. */
+    int (*gaussian)(msi_clean_engine *e, msi_clean_fft *f, const msi_clean_gaussian *g, void *spectrum);
     /* product: out = a b, or a b^2 where `twice`; spectra of one transform. out may be a. */
     int (*product)(msi_clean_engine *e, msi_clean_fft *f, const void *a, const void *b, int twice, void *out);
     /* spread: components become what they look like: model += components kernel, components *= kernel psf. kernel

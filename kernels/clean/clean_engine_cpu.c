@@ -224,6 +224,7 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .fft_create = msi_clean_fft_create_cpu,
     .fft_free = msi_clean_fft_free_cpu,
     .forward = msi_clean_forward_cpu,
+    .gaussian = msi_clean_gaussian_cpu,
     .product = msi_clean_product_cpu,
     .spread = msi_clean_spread_cpu,
     .inverse = msi_clean_inverse_cpu,

@@ -41,6 +41,7 @@ int msi_clean_fft_create_cpu(msi_clean_engine *e, int64_t nx, int64_t ny, msi_cl
 void msi_clean_fft_free_cpu(msi_clean_engine *e, msi_clean_fft *f);
 int msi_clean_forward_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
                           void *spectrum);
+int msi_clean_gaussian_cpu(msi_clean_engine *e, msi_clean_fft *f, const msi_clean_gaussian *g, void *spectrum);
 int msi_clean_product_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *a, const void *b, int twice, void *out);
 int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components, const void *kernel, const void *psf,
                          void *model);

@@ -151,6 +151,23 @@ int msi_clean_forward_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *ima
     return MSI_OK;
 }
 
+int msi_clean_gaussian_cpu(msi_clean_engine *e, msi_clean_fft *f, const msi_clean_gaussian *g, void *spectrum)
+{
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t v = 0; v < f->ny; v++)
+        for (int64_t u = 0; u < f->nx; u++) {
+            const double value = msi_clean_gaussian_at(g, u, v, f->nx, f->ny);
+            const int64_t to = v * f->pitch * 2 + u;
+            if (e->s.precision == MSI_FP32)
+                ((float *)spectrum)[to] = (float)value;
+            else
+                ((double *)spectrum)[to] = value;
+        }
+    run_rows(e, f, 0, spectrum);
+    run_columns(e, f, f->down, spectrum);
+    return MSI_OK;
+}
+
 static msi_c64 times(msi_c64 a, msi_c64 b)
 {
     return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};

@@ -42,6 +42,12 @@ template <typename T> __global__ void k_lay_list(layout l, const uint32_t *list,
     if (i < n) to[laid(l, msi_clean_x(list[i]), msi_clean_y(list[i]))] = component[i];
 }
 
+template <typename T> __global__ void k_gaussian(layout l, msi_clean_gaussian g, T *to)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, u = i % l.padded_x, v = i / l.padded_x;
+    if (v < l.padded_y) to[v * l.pitch + u] = (T)msi_clean_gaussian_at(&g, u, v, l.padded_x, l.padded_y);
+}
+
 __device__ __forceinline__ float fused(float a, float b, float c)
 {
     return fmaf(a, b, c);
@@ -104,6 +110,16 @@ template <typename T> int lay(msi_clean_engine *e, const layout &l, const void *
     return MSI_OK;
 }
 
+/* From real rows to the spectrum. */
+int transform(msi_clean_engine *e, msi_clean_fft *f, void *spectrum)
+{
+    if (is_single(e))
+        MSI_CUFFT(cufftExecR2C(f->forward, (cufftReal *)spectrum, (cufftComplex *)spectrum));
+    else
+        MSI_CUFFT(cufftExecD2Z(f->forward, (cufftDoubleReal *)spectrum, (cufftDoubleComplex *)spectrum));
+    return MSI_OK;
+}
+
 int make_plans(msi_clean_engine *e, msi_clean_fft *f)
 {
     MSI_CUFFT(cufftPlan2d(&f->forward, (int)f->ny, (int)f->nx, is_single(e) ? CUFFT_R2C : CUFFT_D2Z));
@@ -153,11 +169,20 @@ int msi_clean_forward_cuda(msi_clean_engine *e, msi_clean_fft *f, const void *im
     MSI_TRY(msi_gpu_stream_enter(&e->on));
     MSI_CUDA(cudaMemsetAsync(spectrum, 0, (size_t)(l.pitch * f->ny * clean_real_bytes(e)), clean_stream(e)));
     MSI_TRY(is_single(e) ? lay<float>(e, l, image, plane, spectrum) : lay<double>(e, l, image, plane, spectrum));
+    return transform(e, f, spectrum);
+}
+
+int msi_clean_gaussian_cuda(msi_clean_engine *e, msi_clean_fft *f, const msi_clean_gaussian *g, void *spectrum)
+{
+    const layout l = layout_of(e, f, MSI_CLEAN_CORNER);
+    const unsigned n_block = clean_blocks(f->nx * f->ny, BLOCK);
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
     if (is_single(e))
-        MSI_CUFFT(cufftExecR2C(f->forward, (cufftReal *)spectrum, (cufftComplex *)spectrum));
+        k_gaussian<<<n_block, BLOCK, 0, clean_stream(e)>>>(l, *g, (float *)spectrum);
     else
-        MSI_CUFFT(cufftExecD2Z(f->forward, (cufftDoubleReal *)spectrum, (cufftDoubleComplex *)spectrum));
-    return MSI_OK;
+        k_gaussian<<<n_block, BLOCK, 0, clean_stream(e)>>>(l, *g, (double *)spectrum);
+    MSI_CUDA(cudaGetLastError());
+    return transform(e, f, spectrum);
 }
 
 int msi_clean_product_cuda(msi_clean_engine *e, msi_clean_fft *f, const void *a, const void *b, int twice, void *out)

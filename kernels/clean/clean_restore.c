@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Restoring: a model convolved with the beam, added to residuals, through transforms that are as much wider than the
+ * image as the beam reaches. */
+#include <math.h>
+
+#include "core/interrupt.h"
+#include "kernels/clean/clean_methods.h"
+#include "kernels/cleaner.h"
+
+/* An engine without cleaner, and the spectra it works on. */
+typedef struct restorer {
+    const msi_clean_engine_ops *ops;
+    msi_clean_engine *e;
+    msi_clean_fft *fft;
+    void *beam, *work;
+} restorer;
+
+/* Along an axis the gaussian has fallen to e-44, less than rounding of doubles, at four widths. */
+static int64_t padded(int64_t n, const msi_beam *beam, double cell_rad)
+{
+    const double reach = ceil(4 * fmax(beam->major_rad, beam->minor_rad) / cell_rad);
+    return msi_clean_fft_size(n + (reach < (double)n ? (int64_t)reach : n));
+}
+
+/* East grows to lower x; the position angle from north, which is up, through east. */
+static msi_clean_gaussian gaussian_of(const msi_restore_spec *s)
+{
+    const double sin_pa = sin(s->beam.pa_rad), cos_pa = cos(s->beam.pa_rad), x = s->cell_x_rad, y = s->cell_y_rad;
+    const double along = 4 * log(2) / (s->beam.major_rad * s->beam.major_rad);
+    const double across = 4 * log(2) / (s->beam.minor_rad * s->beam.minor_rad);
+    return (msi_clean_gaussian){.xx = x * x * (along * sin_pa * sin_pa + across * cos_pa * cos_pa),
+                                .xy = -x * y * sin_pa * cos_pa * (along - across),
+                                .yy = y * y * (along * cos_pa * cos_pa + across * sin_pa * sin_pa)};
+}
+
+static int same_shape(const msi_planes_shape *a, const msi_planes_shape *b)
+{
+    return a->nx == b->nx && a->ny == b->ny && a->n == b->n && a->precision == b->precision &&
+           a->backend == b->backend && a->device == b->device;
+}
+
+static int check(const msi_planes *image, const msi_planes *residual, const msi_planes *model,
+                 const msi_restore_spec *s)
+{
+    const msi_planes_shape *shape = msi_planes_shape_of(image);
+    const msi_beam *b = &s->beam;
+    if (!msi_beam_known(b) || !isfinite(b->major_rad + b->minor_rad + b->pa_rad))
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "restoring: the beam is %g by %g rad at %g rad",
+                                             b->major_rad, b->minor_rad, b->pa_rad),
+                               "beam");
+    if (!(s->cell_x_rad > 0 && s->cell_y_rad > 0 && isfinite(s->cell_x_rad + s->cell_y_rad)))
+        return msi_error_about(
+            msi_error_set(MSI_EARGUMENT, "restoring: the pixels are %g by %g rad", s->cell_x_rad, s->cell_y_rad),
+            "cell");
+    if (s->first < 0 || s->n < 0 || s->n > shape->n - s->first)
+        return msi_error_about(
+            msi_error_set(MSI_EARGUMENT, "restoring: planes %d to %d of %d", s->first, s->first + s->n, shape->n),
+            "planes");
+    if (same_shape(shape, msi_planes_shape_of(residual)) && same_shape(shape, msi_planes_shape_of(model)))
+        return MSI_OK;
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "restoring: image, residual and model differ in shape"),
+                           "planes");
+}
+
+static void release(restorer *r)
+{
+    if (!r->e) return;
+    r->ops->release(r->e, r->beam);
+    r->ops->release(r->e, r->work);
+    r->ops->fft_free(r->e, r->fft);
+    r->ops->free(r->e);
+}
+
+static int prepare(restorer *r, const msi_planes_shape *shape, const msi_restore_spec *s)
+{
+    const msi_clean_setup setup = {.nx = shape->nx,
+                                   .ny = shape->ny,
+                                   .precision = shape->precision,
+                                   .join = {1, 1, 0, 0},
+                                   .share = {1},
+                                   .device = shape->device,
+                                   .n_thread = s->n_thread};
+    const msi_clean_gaussian g = gaussian_of(s);
+    const int64_t complex_bytes = shape->precision == MSI_FP32 ? 8 : 16;
+    const msi_clean_method *row = msi_clean_method_find("list", shape->backend);
+    int64_t n_complex;
+    if (!row) return msi_error_set(MSI_EINTERNAL, "no cleaner for backend %d", (int)shape->backend);
+    r->ops = row->engine;
+    MSI_TRY(r->ops->create(&r->e, &setup));
+    MSI_TRY(r->ops->fft_create(r->e, padded(shape->nx, &s->beam, s->cell_x_rad),
+                               padded(shape->ny, &s->beam, s->cell_y_rad), &r->fft, &n_complex));
+    MSI_TRY(r->ops->alloc(r->e, &r->beam, n_complex * complex_bytes, "the beam's transform"));
+    MSI_TRY(r->ops->alloc(r->e, &r->work, n_complex * complex_bytes, "a transform"));
+    return r->ops->gaussian(r->e, r->fft, &g, r->beam);
+}
+
+static int restore_plane(restorer *r, void *image, const void *residual, const void *model, int64_t bytes)
+{
+    MSI_TRY(msi_interrupt_check());
+    if (image != residual) MSI_TRY(r->ops->copy(r->e, image, residual, bytes));
+    MSI_TRY(r->ops->forward(r->e, r->fft, model, 0, MSI_CLEAN_CORNER, r->work));
+    MSI_TRY(r->ops->product(r->e, r->fft, r->work, r->beam, 0, r->work));
+    return r->ops->inverse(r->e, r->fft, r->work, MSI_CLEAN_CORNER, MSI_CLEAN_ADD, image);
+}
+
+int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes *model, const msi_restore_spec *spec)
+{
+    restorer r = {0};
+    msi_planes_shape one = *msi_planes_shape_of(image);
+    MSI_TRY(check(image, residual, model, spec));
+    if (!spec->n) return MSI_OK;
+    one.n = 1;
+    int rc = prepare(&r, &one, spec);
+    for (int i = spec->first; !rc && i < spec->first + spec->n; i++)
+        rc = restore_plane(&r, msi_planes_pixel(image, i), msi_planes_pixel(residual, i), msi_planes_pixel(model, i),
+                           msi_planes_bytes(&one));
+    if (!rc) rc = r.ops->wait(r.e);
+    release(&r);
+    return rc;
+}
+
+void msi_restore_foresee(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device)
+{
+    const int64_t cells =
+        (padded(shape->nx, &spec->beam, spec->cell_x_rad) / 2 + 8) * padded(shape->ny, &spec->beam, spec->cell_y_rad);
+    const int64_t spectrum = cells * (shape->precision == MSI_FP32 ? 8 : 16);
+    const int64_t records = MSI_CLEAN_CHUNK * (4 + (shape->precision == MSI_FP32 ? 4 : 8));
+    const int on_gpu = shape->backend == MSI_BACKEND_CUDA;
+    /* cuFFT works in a spectrum for each direction. */
+    *device = on_gpu ? 4 * spectrum + records : 0;
+    *host = on_gpu ? records : 2 * spectrum + records + shape->nx * shape->ny / 4;
+}
