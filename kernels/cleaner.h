@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "kernels/clean/clean_restore.h"
 #include "kernels/clean/cleaner_spec.h"
 #include "kernels/method/planes.h"
 
@@ -107,23 +108,6 @@ double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma);
  * Returns:  0, MSI_EARGUMENT (window), MSI_EINPUT (no finite pixel, or noise that is zero), MSI_EGPU, MSI_ENOMEM
  */
 int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *how, double *least);
-
-/*
- * msi_restore - add a model, convolved with the beam as a gaussian of peak 1, to residuals: Jy/pixel become Jy/beam.
- * Given:    residual, model  planes of one shape; pixels of the model that are not finite count as zero, those of the
- *                            residual stay what they are
- * Returned: image  planes of the same shape; it may be the residual
- * Returns:  0, MSI_EARGUMENT (no beam, no pixel size, planes that are not there or differ), MSI_EGPU, MSI_ENOMEM
- * Notes:    the gaussian is sampled at pixels' centres and is exact down to e-44; beams of less than about two pixels
- *           are sampled as coarsely as the pixels are. Beyond the image's edge there is nothing.
- */
-int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes *model, const msi_restore_spec *spec);
-
-/*
- * msi_restore_foresee - bytes that msi_restore takes beside the planes, on the host and on the GPU.
- * Given: shape  of the planes
- */
-void msi_restore_foresee(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Restoring: a model convolved with the beam, added to residuals, through transforms that are as much wider than the
  * image as the beam reaches. */
+#include "kernels/clean/clean_restore.h"
+
 #include <math.h>
 
 #include "core/interrupt.h"
 #include "kernels/clean/clean_methods.h"
-#include "kernels/cleaner.h"
+#include "kernels/clean/clean_state.h"
 
 /* An engine without cleaner, and the spectra it works on. */
 typedef struct restorer {

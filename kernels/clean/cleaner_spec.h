@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-#include "core/beam.h"
 #include "core/types.h"
 #include "kernels/method/gridder_spec.h"
 
@@ -117,14 +116,6 @@ typedef struct msi_clean_report {
     int64_t scale_count[MSI_CLEAN_MAX_SCALE]; /* iterations */
     double scale_flux[MSI_CLEAN_MAX_SCALE];
 } msi_clean_report;
-
-/* How planes are restored: with one beam, which a caller calls once for each. */
-typedef struct msi_restore_spec {
-    msi_beam beam; /* known */
-    double cell_x_rad, cell_y_rad;
-    int first, n; /* planes [first, first + n) of model, residual and image */
-    int n_thread; /* of the CPU; 0: as many as OpenMP gives */
-} msi_restore_spec;
 
 /* How local noise is measured. */
 typedef struct msi_clean_local_rms {

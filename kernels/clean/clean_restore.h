@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Restored images: a model as a beam sees it, and residuals. */
+#ifndef MSI_CLEAN_RESTORE_H
+#define MSI_CLEAN_RESTORE_H
+
+#include "core/beam.h"
+#include "kernels/method/planes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How planes are restored: with one beam, which a caller calls once for each. */
+typedef struct msi_restore_spec {
+    msi_beam beam; /* known */
+    double cell_x_rad, cell_y_rad;
+    int first, n; /* planes [first, first + n) of model, residual and image */
+    int n_thread; /* of the CPU; 0: as many as OpenMP gives */
+} msi_restore_spec;
+
+/*
+ * msi_restore - add a model, convolved with the beam as a gaussian of peak 1, to residuals: Jy/pixel become Jy/beam.
+ * Given:    residual, model  planes of one shape; pixels of the model that are not finite count as zero, those of the
+ *                            residual stay what they are
+ * Returned: image  planes of the same shape; it may be the residual
+ * Returns:  0, MSI_EARGUMENT (no beam, no pixel size, planes that are not there or differ), MSI_EGPU, MSI_ENOMEM
+ * Notes:    the gaussian is sampled at pixels' centres and is exact down to e-44; beams of less than about two pixels
+ *           are sampled as coarsely as the pixels are. Beyond the image's edge there is nothing.
+ */
+int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes *model, const msi_restore_spec *spec);
+
+/*
+ * msi_restore_foresee - bytes that msi_restore takes beside the planes, on the host and on the GPU.
+ * Given: shape  of the planes
+ */
+void msi_restore_foresee(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
