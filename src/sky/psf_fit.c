@@ -50,7 +50,7 @@ static double value_at(const msi_image_geometry *g, const void *psf, msi_precisi
  * Collect the lobe by flood fill, breadth first, so that a lobe cut off at MAX_SAMPLES is cut off round. PSFs are
  * point symmetric: half the plane would do, but both cost little and a NaN on one side is then no loss.
  */
-static int collect(lobe *l, const msi_image_geometry *g, const void *psf, msi_precision precision)
+static int collect(lobe *l, const msi_image_geometry *g, const void *psf, msi_precision precision, double box_rad)
 {
     int rc = MSI_OK;
     double centre = value_at(g, psf, precision, 0, 0);
@@ -61,7 +61,7 @@ static int collect(lobe *l, const msi_image_geometry *g, const void *psf, msi_pr
     if ((rc = msi_alloc(&seen, n_pixel, 1, "beam fit"))) goto out;
     if ((rc = msi_alloc(&q.at, room, sizeof *q.at, "beam fit"))) goto out;
     if ((rc = msi_alloc(&l->s, room, sizeof *l->s, "beam fit"))) goto out;
-    double aspect = g->cell_x_rad / g->cell_y_rad;
+    double aspect = g->cell_x_rad / g->cell_y_rad, half = box_rad > 0 ? 0.5 * box_rad / g->cell_y_rad : INFINITY;
     q.tail = 1;
     seen[(g->ny / 2) * g->nx + g->nx / 2] = 1;
     while (q.head < q.tail) {
@@ -75,7 +75,8 @@ static int collect(lobe *l, const msi_image_geometry *g, const void *psf, msi_pr
             int32_t x = dx + k % 3 - 1, y = dy + k / 3 - 1;
             double next = value_at(g, psf, precision, x, y) / centre;
             int near_centre = x >= -1 && x <= 1 && y >= -1 && y <= 1;
-            if (!isfinite(next) || (next < THRESHOLD && !near_centre) || q.tail == room) continue;
+            int wanted = near_centre || (next >= THRESHOLD && fabs(x * aspect) <= half && fabs((double)y) <= half);
+            if (!isfinite(next) || !wanted || q.tail == room) continue;
             uint8_t *mark = &seen[(g->ny / 2 + y) * g->nx + g->nx / 2 + x];
             if (*mark) continue;
             *mark = 1;
@@ -90,8 +91,11 @@ out:
     return rc;
 }
 
+/* A solver finds the x of m x = r. Returns 0 where there is none. */
+typedef int solver(const double m[3][3], const double r[3], double x[3]);
+
 /* Solve the symmetric 3 x 3 system m x = r by elimination with pivoting. Return 0 where it is singular. */
-static int solve(const double m[3][3], const double r[3], double x[3])
+static int solve_ellipse(const double m[3][3], const double r[3], double x[3])
 {
     double a[3][4];
     for (int i = 0; i < 3; i++) {
@@ -118,6 +122,15 @@ static int solve(const double m[3][3], const double r[3], double x[3])
     return isfinite(x[0] + x[1] + x[2]);
 }
 
+/* Solve for a circle: a = c, b = 0. */
+static int solve_circle(const double m[3][3], const double r[3], double x[3])
+{
+    const double sum = m[0][0] + m[2][2] + m[0][2] + m[2][0];
+    x[0] = x[2] = (r[0] + r[2]) / sum;
+    x[1] = 0;
+    return sum > 0 && isfinite(x[0]);
+}
+
 /* Compute the derivatives of the quadratic to a, b and c at a sample. */
 static void basis(const sample *s, double d[3])
 {
@@ -140,7 +153,7 @@ static double chi_squared(const lobe *l, const double q[3])
 
 /* Fit the logarithms, -ln(value) being linear in the parameters; weights value^2 undo what the logarithm does to the
  * errors. Return 0 where they determine no gaussian. */
-static int start_values(const lobe *l, double q[3])
+static int start_values(const lobe *l, solver *solve, double q[3])
 {
     double m[3][3] = {{0}}, r[3] = {0}, d[3];
     for (int64_t i = 0; i < l->n; i++) {
@@ -156,7 +169,7 @@ static int start_values(const lobe *l, double q[3])
 }
 
 /* Improve q by Levenberg-Marquardt steps until they no longer change it. */
-static void refine(const lobe *l, double q[3])
+static void refine(const lobe *l, solver *solve, double q[3])
 {
     double lambda = 1e-3, chi2 = chi_squared(l, q);
     for (int iteration = 0; iteration < MAX_ITERATIONS; iteration++) {
@@ -189,16 +202,23 @@ static void refine(const lobe *l, double q[3])
 
 int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision)
 {
+    return msi_psf_fit_as(beam, geometry, psf, precision, &(msi_psf_fit_how){0});
+}
+
+int msi_psf_fit_as(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
+                   const msi_psf_fit_how *how)
+{
+    solver *const solve = how->circular ? solve_circle : solve_ellipse;
     *beam = (msi_beam){NAN, NAN, NAN};
     double centre = value_at(geometry, psf, precision, 0, 0);
     if (!(centre > 0) || !isfinite(centre))
         return msi_error_set(MSI_ERANGE, "no beam: the PSF is %g at its centre", centre);
     lobe l = {0, NULL, 0};
     double q[3] = {0};
-    int rc = collect(&l, geometry, psf, precision);
+    int rc = collect(&l, geometry, psf, precision, how->box_rad);
     if (rc) goto out;
-    int solvable = start_values(&l, q);
-    if (solvable) refine(&l, q);
+    int solvable = start_values(&l, solve, q);
+    if (solvable) refine(&l, solve, q);
     /* Widths follow from the eigenvalues of ((a, b), (b, c)), the larger width from the smaller eigenvalue. */
     double mean = 0.5 * (q[0] + q[2]), spread = hypot(0.5 * (q[0] - q[2]), q[1]);
     double steep = mean + spread, flat = mean - spread;

@@ -24,4 +24,15 @@
  */
 int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision);
 
+/* How a fit differs from that of msi_psf_fit; zero: not at all. */
+typedef struct msi_psf_fit_how {
+    int circular;   /* one width is fitted: b = 0, a = c */
+    double box_rad; /* pixels farther than half of this from the centre, east or north, are left out but for its
+                       neighbours; 0: none */
+} msi_psf_fit_how;
+
+/* msi_psf_fit_as - the same in another way. */
+int msi_psf_fit_as(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
+                   const msi_psf_fit_how *how);
+
 #endif

@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/sky/psf_fit.h"
+#include "src/sky/restoring_beam.h"
 
 static const double DEG = MSI_PI / 180;
 static const double CELL = 1e-5;
@@ -131,12 +132,79 @@ static void half_of_it_may_be_missing(void **state)
     assert_true(fabs(got.major_rad / wanted.major_rad - 1) < 1e-9);
 }
 
+/* A circle fitted to an ellipse lies between its widths; to a circle it is that one. */
+static void circles_have_one_width(void **state)
+{
+    (void)state;
+    msi_image_geometry g = {64, 64, CELL, CELL};
+    static double psf[4096];
+    const msi_psf_fit_how circle = {.circular = 1};
+    msi_beam round = {6 * CELL, 6 * CELL, 0}, oval = {9 * CELL, 5 * CELL, 70 * DEG}, got;
+    make_psf(psf, &g, &round, 1, 0.2);
+    assert_int_equal(msi_psf_fit_as(&got, &g, psf, MSI_FP64, &circle), MSI_OK);
+    assert_true(fabs(got.major_rad / round.major_rad - 1) < 1e-9 && got.minor_rad == got.major_rad && got.pa_rad == 0);
+    make_psf(psf, &g, &oval, 1, 0);
+    assert_int_equal(msi_psf_fit_as(&got, &g, psf, MSI_FP64, &circle), MSI_OK);
+    assert_true(got.minor_rad == got.major_rad && got.major_rad > oval.minor_rad && got.major_rad < oval.major_rad);
+}
+
+/* Of a lobe that is no gaussian, the part within the box alone decides. */
+static void a_box_limits_what_is_fitted(void **state)
+{
+    (void)state;
+    msi_image_geometry g = {64, 64, CELL, CELL};
+    static double psf[4096];
+    msi_beam core = {4 * CELL, 4 * CELL, 0}, all, inner;
+    const msi_psf_fit_how narrow = {.box_rad = 6 * CELL};
+    make_psf(psf, &g, &core, 1, 0);
+    for (int i = 0; i < 4096; i++)
+        if (hypot(i % 64 - 32, i / 64 - 32) > 3) psf[i] = hypot(i % 64 - 32, i / 64 - 32) < 12 ? 0.4 : 0;
+    psf[32 * 64 + 35] = psf[32 * 64 + 29] = psf[35 * 64 + 32] = psf[29 * 64 + 32] = 0.36;
+    assert_int_equal(msi_psf_fit_as(&inner, &g, psf, MSI_FP64, &(msi_psf_fit_how){.box_rad = 4 * CELL}), MSI_OK);
+    assert_true(fabs(inner.major_rad / core.major_rad - 1) < 1e-9);
+    assert_int_equal(msi_psf_fit(&all, &g, psf, MSI_FP64), MSI_OK);
+    assert_true(all.major_rad > 1.5 * core.major_rad);
+    assert_int_equal(msi_psf_fit_as(&inner, &g, psf, MSI_FP64, &narrow), MSI_OK);
+    assert_true(inner.major_rad < 1.5 * core.major_rad);
+}
+
+static void beams_are_what_was_asked_for(void **state)
+{
+    (void)state;
+    static double image[4096];
+    msi_beam_psf psf = {.geometry = {64, 64, CELL, CELL}, .pixel = image, .precision = MSI_FP64};
+    const msi_beam wanted = {6 * CELL, 4 * CELL, 30 * DEG}, given = {3 * CELL, 2 * CELL, 1};
+    msi_beam beam;
+    msi_beam_origin origin;
+    make_psf(image, &psf.geometry, &wanted, 1, 0);
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &(msi_beam_wish){0}, &psf), MSI_OK);
+    assert_true(origin == MSI_BEAM_FITTED && fabs(beam.major_rad / wanted.major_rad - 1) < 1e-9);
+    msi_beam_wish wish = {.given = given, .circular = 1, .theoretic = 1, .no_fit = 1};
+    assert_false(msi_beam_wants_psf(&wish));
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &wish, &psf), MSI_OK);
+    assert_true(origin == MSI_BEAM_GIVEN && beam.major_rad == given.major_rad && beam.pa_rad == 1);
+    wish.given = (msi_beam){0};
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &wish, &psf), MSI_OK);
+    assert_true(origin == MSI_BEAM_NONE && !msi_beam_known(&beam));
+    psf.theoretic_rad = 5 * CELL;
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &wish, &psf), MSI_OK);
+    assert_true(origin == MSI_BEAM_THEORETIC && beam.major_rad == 5 * CELL && beam.minor_rad == 5 * CELL);
+    wish.theoretic = 0;
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &wish, &psf), MSI_OK);
+    assert_true(origin == MSI_BEAM_NONE && !msi_beam_known(&beam));
+    assert_true(msi_beam_wants_psf(&(msi_beam_wish){.circular = 1}));
+    for (int i = 0; i < 4096; i++) image[i] = 1;
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &(msi_beam_wish){0}, &psf), MSI_OK);
+    assert_true(origin == MSI_BEAM_NONE && !msi_beam_known(&beam));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaussians_are_found_exactly), cmocka_unit_test(angle_grows_towards_lower_x),
         cmocka_unit_test(oblong_pixels_and_sidelobes), cmocka_unit_test(what_is_no_lobe_has_no_beam),
-        cmocka_unit_test(half_of_it_may_be_missing),
+        cmocka_unit_test(half_of_it_may_be_missing),   cmocka_unit_test(circles_have_one_width),
+        cmocka_unit_test(a_box_limits_what_is_fitted), cmocka_unit_test(beams_are_what_was_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
