@@ -2,6 +2,7 @@
 #include "kernels/gridder.h"
 
 #include <assert.h>
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,6 +151,18 @@ static int check_spec(const msi_gridder_spec *s)
     return MSI_OK;
 }
 
+/* Fails where a method cannot image beside the phase centre. */
+static int check_center(const msi_gridder_spec *s, const msi_strategy *strategy)
+{
+    const int is_shifted = s->l_center_rad != 0 || s->m_center_rad != 0;
+    if (!isfinite(s->l_center_rad) || !isfinite(s->m_center_rad))
+        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad: %g, %g", s->l_center_rad, s->m_center_rad);
+    if (is_shifted && strcmp(strategy->method, MSI_METHOD_DEFAULT) != 0)
+        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad: method %s images around the phase centre alone",
+                             strategy->method);
+    return MSI_OK;
+}
+
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
 {
     *out = NULL;
@@ -157,6 +170,7 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
     const msi_strategy *strategy = NULL;
     MSI_TRY(first_strategy(&strategy, spec));
     MSI_TRY(check_device(strategy, spec->device));
+    MSI_TRY(check_center(spec, strategy));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
     g->spec = *spec;

@@ -30,10 +30,12 @@ typedef struct msi_wgrid_geometry {
     int64_t n_tile_u, n_tile_v; /* tiles; first taps lie in [-n/2 - width, n/2] */
     double u_cells_per_m_hz;    /* multiplies u[m] * freq[Hz] */
     double v_cells_per_m_hz;
-    double w_lambda_per_m_hz; /* 1/c */
-    double w_first, w_step;   /* wavelengths */
-    double n_mid;             /* centre of the field's n - 1; the rest of the range is left to the w-planes */
-    double u_limit, v_limit;  /* |u|, |v| in cells beyond which the image cannot hold a sample */
+    double w_lambda_per_m_hz;          /* 1/c */
+    double w_first, w_step;            /* wavelengths */
+    double n_mid;                      /* centre of the field's n - 1; the rest of the range is left to the w-planes, */
+    double n_half;                     /* which is [n_mid - n_half, n_mid + n_half] */
+    double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
+    double u_limit, v_limit;           /* |u|, |v| in cells beyond which the image cannot hold a sample */
 } msi_wgrid_geometry;
 
 /* A footprint begins at cell (u0, v0) of w-plane w0; z in [-1, 1) is how far its first taps lie beyond the window's

@@ -28,9 +28,11 @@ typedef enum msi_kernel_lookup {
  * of it, strings too. */
 typedef struct msi_gridder_spec {
     msi_image_geometry geometry;
-    int n_plane;  /* planes of the blocks added: real images from the same coordinates */
-    int psf;      /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
-    int psf_only; /* of the image planes only the PSF */
+    double l_center_rad, m_center_rad; /* wgrid: direction of pixel (nx/2, ny/2), for its n - 1; whoever adds
+                                          visibilities has turned them to there by u l + v m wavelengths */
+    int n_plane;                       /* planes of the blocks added: real images from the same coordinates */
+    int psf;                           /* the PSF too: plane 0's weights with visibility 1, the image's last plane */
+    int psf_only;                      /* of the image planes only the PSF */
     int predict;  /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
     int residual; /* the gridder images any number of times, and subtracts models: it keeps what it makes of samples */
     const char *method, *strategy;  /* of the table of strategies; NULL: "wgrid", and the one foreseen to be soonest;

@@ -47,3 +47,11 @@ double msi_field_n_range(const msi_image_geometry *image)
     double l = 0.5 * (double)image->nx * image->cell_x_rad, m = 0.5 * (double)image->ny * image->cell_y_rad;
     return msi_n_minus_1(l, m);
 }
+
+void msi_field_n_span(const msi_image_geometry *image, double l, double m, double *least, double *most)
+{
+    const double half_l = 0.5 * (double)image->nx * image->cell_x_rad,
+                 half_m = 0.5 * (double)image->ny * image->cell_y_rad;
+    *least = msi_n_minus_1(fabs(l) + half_l, fabs(m) + half_m);
+    *most = msi_n_minus_1(fmax(fabs(l) - half_l, 0), fmax(fabs(m) - half_m, 0));
+}

@@ -41,6 +41,12 @@ int64_t msi_fft_size(int64_t n);
  */
 double msi_field_n_range(const msi_image_geometry *image);
 
+/*
+ * msi_field_n_span - the least and the largest n - 1 in a field whose pixel (nx/2, ny/2) lies in direction (l, m).
+ * Returned: *least, *most; -1 <= n - 1 <= 0
+ */
+void msi_field_n_span(const msi_image_geometry *image, double l, double m, double *least, double *most);
+
 #ifdef __cplusplus
 }
 #endif

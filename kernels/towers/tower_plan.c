@@ -295,6 +295,9 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: w matters nowhere in this field, so there are no w-towers"),
             "w_width");
+    if (g->l_center_rad != 0 || g->m_center_rad != 0)
+        return msi_error_about(msi_error_set(MSI_ERANGE, "strategy: w-towers are of images around the phase centre"),
+                               "strategy");
     if (hypot(l, m) > FARTHEST)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: this field reaches too near the horizon for w-towers"), "strategy");

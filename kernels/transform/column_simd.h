@@ -11,13 +11,19 @@
 #include "core/types.h"
 #include "kernels/transform/taper_correction.h"
 
+/* A column of the image is at one l; row y at m = m_center + (y - ny/2) cell_y_rad. A w-plane's screen turns it by
+ * w (n - 1 - n_mid). */
+typedef struct msi_column_screen {
+    double l, m_center, cell_y_rad;
+    double w_lambda; /* of the plane */
+    double n_mid;
+} msi_column_screen;
+
 /* A column of the image (one l, every m) adds up the w-screened transforms of the planes' columns. */
 typedef struct msi_screen_column {
     const void *spectrum; /* [nv] msi_c32 or msi_c64: transform along v of the column */
     int64_t nv, ny;
-    double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
-    double w_lambda;      /* of the plane */
-    double n_mid;
+    msi_column_screen screen;
     double *sum; /* [ny] accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
 } msi_screen_column;
 
@@ -26,9 +32,7 @@ typedef struct msi_screen_column {
 typedef struct msi_spread_column {
     const void *model; /* [ny] float or double */
     int64_t nv, ny;
-    double l, cell_y_rad; /* m = (y - ny/2) cell_y_rad */
-    double w_lambda;      /* of the plane */
-    double n_mid;
+    msi_column_screen screen;
     void *out; /* [nv] msi_c32 or msi_c64: row y at (ny/2 - y) modulo nv */
 } msi_spread_column;
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* One precision of the loops over columns; included by column_simd.c with REAL, CPLX and SUFFIX set. */
 
-/* Sine and cosine of 2 pi w (n - 1 - n_mid) of rows ny/2 + first .. + n of the column at l. */
-ALWAYS_INLINE void NAME(screen_phases)(double l, double cell_y_rad, double w_lambda, double n_mid, int64_t first, int n,
-                                       REAL *sine, REAL *cosine)
+/* Compute sine and cosine of 2 pi w (n - 1 - n_mid) at n rows of a column, from m_center + first step on. */
+ALWAYS_INLINE void NAME(screen_phases)(const msi_column_screen *c, double step, int64_t first, int n, REAL *sine,
+                                       REAL *cosine)
 {
     REAL turns[SCREEN_STRIP];
     for (int i = 0; i < n; i++) {
-        double m = (double)(first + i) * cell_y_rad, r2 = l * l + m * m;
+        double m = c->m_center + (double)(first + i) * step, r2 = c->l * c->l + m * m;
         double inside = r2 < 1 ? 1 - r2 : 0;
         double n_1 = r2 < 1 ? -r2 / (1 + sqrt(inside)) : -1;
-        double t = w_lambda * (n_1 - n_mid);
+        double t = c->w_lambda * (n_1 - c->n_mid);
         turns[i] = (REAL)(t - rint(t));
     }
     for (int i = 0; i < n; i++) NAME(sincos_turns)(turns[i], &sine[i], &cosine[i]);
 }
 
-/* Rows y and ny - y share n - 1, so one sine and cosine serves both. */
+/* Rows y and ny - y share n - 1 where the image's centre is the phase centre's: one sine and cosine serves both. */
 static void NAME(screen_column)(const msi_screen_column *c)
 {
     const CPLX *spectrum = c->spectrum;
@@ -25,12 +25,13 @@ static void NAME(screen_column)(const msi_screen_column *c)
     for (int64_t first = 0; first <= half; first += SCREEN_STRIP) {
         int n = (int)(half + 1 - first < SCREEN_STRIP ? half + 1 - first : SCREEN_STRIP);
         REAL sine[SCREEN_STRIP], cosine[SCREEN_STRIP];
-        NAME(screen_phases)(c->l, c->cell_y_rad, c->w_lambda, c->n_mid, first, n, sine, cosine);
+        NAME(screen_phases)(&c->screen, c->screen.cell_y_rad, first, n, sine, cosine);
         /* y = ny/2 + i from spectrum[i]; y = ny/2 - i from spectrum[nv - i]. */
         for (int i = 0; i < n; i++) {
             int64_t j = first + i;
             if (j < c->ny - half) sum[half + j] += spectrum[j].re * cosine[i] + spectrum[j].im * sine[i];
         }
+        if (c->screen.m_center != 0) NAME(screen_phases)(&c->screen, -c->screen.cell_y_rad, first, n, sine, cosine);
         for (int i = first ? 0 : 1; i < n; i++) {
             int64_t j = first + i;
             const CPLX *x = &spectrum[c->nv - j];
@@ -48,11 +49,12 @@ static void NAME(spread_column)(const msi_spread_column *c)
     for (int64_t first = 0; first <= half; first += SCREEN_STRIP) {
         int n = (int)(half + 1 - first < SCREEN_STRIP ? half + 1 - first : SCREEN_STRIP);
         REAL sine[SCREEN_STRIP], cosine[SCREEN_STRIP];
-        NAME(screen_phases)(c->l, c->cell_y_rad, c->w_lambda, c->n_mid, first, n, sine, cosine);
+        NAME(screen_phases)(&c->screen, -c->screen.cell_y_rad, first, n, sine, cosine);
         for (int i = first ? 0 : 1; i < n; i++) {
             REAL value = model[half - first - i];
             out[first + i] = (CPLX){value * cosine[i], value * sine[i]};
         }
+        if (c->screen.m_center != 0) NAME(screen_phases)(&c->screen, c->screen.cell_y_rad, first, n, sine, cosine);
         for (int i = 0; i < n; i++) {
             int64_t j = first + i;
             if (j >= c->ny - half) break;

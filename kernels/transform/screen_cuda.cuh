@@ -17,6 +17,7 @@ struct screen_geometry {
     int64_t nx, ny, nu, nv;
     double cell_x_rad, cell_y_rad, w_first, w_step, n_mid;
     int has_w;
+    double l_center, m_center; /* of pixel (nx/2, ny/2) */
 };
 
 /* Add planes [low, high) to an image: sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)). */
@@ -27,7 +28,7 @@ __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int 
     if (x >= g.nx || y >= g.ny) return;
     int64_t i = x - g.nx / 2, j = y - g.ny / 2;
     const cplx<T> *at = planes + (j < 0 ? j + g.nv : j) * g.nu + (i < 0 ? i + g.nu : i);
-    double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
+    double l = g.l_center - (double)i * g.cell_x_rad, m = g.m_center + (double)j * g.cell_y_rad;
     double nu = g.has_w ? msi_n_minus_1(l, m) - g.n_mid : 0;
     double total = 0;
     for (int p = low; p < high; p++, at += g.nu * g.nv) {
@@ -45,7 +46,8 @@ __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, cons
 {
     int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, y = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
     if (x >= g.nx || y >= g.ny) return;
-    double l = (double)(g.nx / 2 - x) * g.cell_x_rad, m = (double)(y - g.ny / 2) * g.cell_y_rad;
+    double l = g.l_center + (double)(g.nx / 2 - x) * g.cell_x_rad,
+           m = g.m_center + (double)(y - g.ny / 2) * g.cell_y_rad;
     double value = (double)sum[y * g.nx + x] * scale * taper.along_x[x] * taper.along_y[y];
     if (taper.has_w) value *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, msi_n_minus_1(l, m));
     image[y * g.nx + x] = l * l + m * m < 1 ? (T)value : (T)nan("");
@@ -65,7 +67,7 @@ __global__ void k_spread_model(screen_geometry g, msi_taper taper, const T *mode
     cplx<T> out = {0, 0};
     if (x >= 0 && y >= 0) {
         T value = model[y * g.nx + x];
-        double l = -(double)i * g.cell_x_rad, m = (double)j * g.cell_y_rad;
+        double l = g.l_center - (double)i * g.cell_x_rad, m = g.m_center + (double)j * g.cell_y_rad;
         if (value != 0 && l * l + m * m < 1) {
             double factor = taper.along_x[x] * taper.along_y[y], n_1 = msi_n_minus_1(l, m);
             if (taper.has_w) factor *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, n_1);

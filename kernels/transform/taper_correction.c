@@ -30,14 +30,13 @@ int msi_taper_make(msi_taper *taper, const msi_image_geometry *image, const msi_
     }
     taper->has_w = g->w_width > 1;
     if (!taper->has_w) return MSI_OK;
-    /* n - 1 - n_mid spans [n_mid, -n_mid], since n_mid is half of the least n - 1. */
     taper->n_mid = g->n_mid;
-    taper->w_scale = 1 / -g->n_mid;
+    taper->w_scale = 1 / g->n_half;
     enum { N = MSI_TAPER_TERMS };
     double largest = 0;
     for (int i = 0; i < N; i++) {
         double theta = MSI_PI * (i + 0.5) / N, q = sqrt(0.5 * (cos(theta) + 1));
-        double value = msi_pswf_transform(w_window, q * -g->n_mid * g->w_step);
+        double value = msi_pswf_transform(w_window, q * g->n_half * g->w_step);
         for (int k = 0; k < N; k++) taper->term[k] += (k ? 2.0 : 1.0) / N * value * cos(k * theta);
     }
     for (int k = 0; k < N; k++) largest = fmax(largest, fabs(taper->term[k]));

@@ -69,14 +69,16 @@ static void transform_columns(const msi_wgrid_planes *p, const char *plane, cons
     for (int k = 0; k < n_column; k++) {
         void *spectrum = out + k * p->column_pitch * (int64_t)p->cell_bytes;
         msi_fft1d_run(p->fft_v, spectrum);
-        msi_screen_column screen = {.spectrum = spectrum,
-                                    .nv = g->nv,
-                                    .ny = image->ny,
-                                    .l = (double)(image->nx / 2 - first - k) * image->cell_x_rad,
-                                    .cell_y_rad = image->cell_y_rad,
-                                    .w_lambda = w_lambda,
-                                    .n_mid = g->n_mid,
-                                    .sum = sum + (first + k) * image->ny};
+        msi_screen_column screen = {
+            .spectrum = spectrum,
+            .nv = g->nv,
+            .ny = image->ny,
+            .screen = {.l = g->l_center_rad + (double)(image->nx / 2 - first - k) * image->cell_x_rad,
+                       .m_center = g->m_center_rad,
+                       .cell_y_rad = image->cell_y_rad,
+                       .w_lambda = w_lambda,
+                       .n_mid = g->n_mid},
+            .sum = sum + (first + k) * image->ny};
         (fp32 ? p->column_simd->screen_f32 : p->column_simd->screen_f64)(&screen);
     }
 }
@@ -118,6 +120,7 @@ void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const m
     enum { BLOCK = MSI_TAPER_STRIP };
     int64_t nx = image->geometry.nx, ny = image->geometry.ny;
     double scale = image->sum_weight[plane] > 0 ? 1 / image->sum_weight[plane] : NAN;
+    const msi_wgrid_geometry *g = p->g;
     int fp32 = p->fp32;
     float *out32 = (float *)image->pixel + plane * nx * ny;
     double *out64 = (double *)image->pixel + plane * nx * ny;
@@ -127,15 +130,16 @@ void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const m
             double block[BLOCK][BLOCK];
             int64_t n_x = nx - x0 < BLOCK ? nx - x0 : BLOCK, n_y = ny - y0 < BLOCK ? ny - y0 : BLOCK;
             for (int64_t x = 0; x < n_x; x++) {
-                msi_taper_column column = {.sum = sum + (x0 + x) * ny + y0,
-                                           .n = (int)n_y,
-                                           .l = (double)(nx / 2 - x0 - x) * image->geometry.cell_x_rad,
-                                           .m_first = (double)(y0 - ny / 2) * image->geometry.cell_y_rad,
-                                           .cell_y_rad = image->geometry.cell_y_rad,
-                                           .factor = scale * taper->along_x[x0 + x],
-                                           .along_y = taper->along_y + y0,
-                                           .taper = taper,
-                                           .out = block[x]};
+                msi_taper_column column = {
+                    .sum = sum + (x0 + x) * ny + y0,
+                    .n = (int)n_y,
+                    .l = g->l_center_rad + (double)(nx / 2 - x0 - x) * image->geometry.cell_x_rad,
+                    .m_first = g->m_center_rad + (double)(y0 - ny / 2) * image->geometry.cell_y_rad,
+                    .cell_y_rad = image->geometry.cell_y_rad,
+                    .factor = scale * taper->along_x[x0 + x],
+                    .along_y = taper->along_y + y0,
+                    .taper = taper,
+                    .out = block[x]};
                 p->column_simd->taper(&column);
             }
             for (int64_t y = 0; y < n_y; y++)

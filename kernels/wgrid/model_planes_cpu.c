@@ -72,6 +72,7 @@ void msi_model_planes_take(msi_model_planes *m, const msi_image *model, int imag
     enum { BLOCK = MSI_TAPER_STRIP };
     const msi_image_geometry *geometry = &m->planes.plan->image;
     int64_t nx = geometry->nx, ny = geometry->ny;
+    const msi_wgrid_geometry *g = m->planes.g;
     int fp32 = m->planes.fp32;
     const float *in32 = (const float *)model->pixel + image * nx * ny;
     const double *in64 = (const double *)model->pixel + image * nx * ny;
@@ -91,8 +92,8 @@ void msi_model_planes_take(msi_model_planes *m, const msi_image *model, int imag
             for (int64_t x = 0; x < n_x; x++) {
                 msi_taper_column column = {.sum = in[x],
                                            .n = (int)n_y,
-                                           .l = (double)(nx / 2 - x0 - x) * geometry->cell_x_rad,
-                                           .m_first = (double)(y0 - ny / 2) * geometry->cell_y_rad,
+                                           .l = g->l_center_rad + (double)(nx / 2 - x0 - x) * geometry->cell_x_rad,
+                                           .m_first = g->m_center_rad + (double)(y0 - ny / 2) * geometry->cell_y_rad,
                                            .cell_y_rad = geometry->cell_y_rad,
                                            .factor = m->taper.along_x[x0 + x],
                                            .along_y = m->taper.along_y + y0,
@@ -145,14 +146,16 @@ static void transform_columns(const msi_model_planes *m, int image, double w_lam
             memset(column, 0, (size_t)g->nv * p->cell_bytes);
             continue;
         }
-        msi_spread_column spread = {.model = (const char *)m->value + x * geometry->ny * pixel_bytes,
-                                    .nv = g->nv,
-                                    .ny = geometry->ny,
-                                    .l = (double)(geometry->nx / 2 - x) * geometry->cell_x_rad,
-                                    .cell_y_rad = geometry->cell_y_rad,
-                                    .w_lambda = w_lambda,
-                                    .n_mid = g->n_mid,
-                                    .out = column};
+        msi_spread_column spread = {
+            .model = (const char *)m->value + x * geometry->ny * pixel_bytes,
+            .nv = g->nv,
+            .ny = geometry->ny,
+            .screen = {.l = g->l_center_rad + (double)(geometry->nx / 2 - x) * geometry->cell_x_rad,
+                       .m_center = g->m_center_rad,
+                       .cell_y_rad = geometry->cell_y_rad,
+                       .w_lambda = w_lambda,
+                       .n_mid = g->n_mid},
+            .out = column};
         (p->fp32 ? p->column_simd->spread_f32 : p->column_simd->spread_f64)(&spread);
         msi_fft1d_run(p->fft_v, column);
     }

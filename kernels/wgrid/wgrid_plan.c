@@ -56,12 +56,12 @@ static double total_error(const msi_pswf *u, const msi_pswf *w, int has_w, doubl
     return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
 }
 
-/* Lays the w-planes of a geometry whose width and n_mid are set. */
+/* Lays the w-planes of a geometry whose width and n_half are set. */
 static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, double w_high)
 {
     /* 1 / (sigma * range of n - 1); first taps lie at ceil(x - width/2), which w_first makes 0 for w_low, clear of
      * rounding. */
-    g->w_step = 1 / (sigma * -2 * g->n_mid);
+    g->w_step = 1 / (sigma * 2 * g->n_half);
     g->w_first = w_low - 0.5 * (g->width - 1) * g->w_step;
     double planes = (w_high - w_low) / g->w_step;
     if (!(planes <= 1e6))
@@ -82,7 +82,8 @@ typedef struct w_range {
 static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w, int width)
 {
     const msi_image_geometry *image = &s->image;
-    double n_min = msi_field_n_range(image);
+    double n_min, n_max;
+    msi_field_n_span(image, s->l_center_rad, s->m_center_rad, &n_min, &n_max);
     /* Where no pixel's phase ever turns by a tenth of the accuracy, w is left out. */
     int has_w = 2 * MSI_PI * w.high * -n_min > 0.1 * s->accuracy;
     /* Phases of doubles are off by half a unit in the last place; no window mends that. */
@@ -94,7 +95,8 @@ static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w
         g.nu = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->nx, LEAST_GRID)));
         g.nv = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
         if (g.nu > INT32_MAX / 4 || g.nv > INT32_MAX / 4) break;
-        g.n_mid = has_w ? 0.5 * n_min : 0;
+        g.n_mid = has_w ? 0.5 * (n_min + n_max) : 0;
+        g.n_half = has_w ? 0.5 * (n_max - n_min) : 0;
         int laid = has_w ? lay_w_planes(&g, sigma, w.low, w.high) : MSI_OK;
         double sample_s = sample_cost(&g, s->n_sample, s->cost), cost_s = plane_cost(&g, image, s->cost) + sample_s;
         if (!laid && cost_s >= best->cost_s) return MSI_OK; /* more padding costs no less */
@@ -134,6 +136,8 @@ void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets)
 msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const msi_cost_model *cost)
 {
     return (msi_wgrid_request){.image = request->spec->geometry,
+                               .l_center_rad = request->spec->l_center_rad,
+                               .m_center_rad = request->spec->m_center_rad,
                                .accuracy = request->spec->accuracy,
                                .precision = request->precision,
                                .least_padding = request->spec->least_padding,
@@ -164,6 +168,8 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request)
     g->u_cells_per_m_hz = -(double)g->nu * image->cell_x_rad / MSI_SPEED_OF_LIGHT;
     g->v_cells_per_m_hz = (double)g->nv * image->cell_y_rad / MSI_SPEED_OF_LIGHT;
     g->w_lambda_per_m_hz = 1 / MSI_SPEED_OF_LIGHT;
+    g->l_center_rad = request->l_center_rad;
+    g->m_center_rad = request->m_center_rad;
     g->u_limit = 0.5 * (double)g->nu;
     g->v_limit = 0.5 * (double)g->nv;
     return MSI_OK;

@@ -30,7 +30,8 @@ typedef struct msi_wgrid_plan {
 /* A request says what a plan is to reach, and for which samples. */
 typedef struct msi_wgrid_request {
     msi_image_geometry image;
-    double accuracy; /* relative L2 of the image */
+    double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
+    double accuracy;                   /* relative L2 of the image */
     msi_precision precision;
     double least_padding;        /* the padded grid is at least this many times the image; 0: free choice */
     int least_width, most_width; /* taps of the window; 0: those that there are */

@@ -161,6 +161,13 @@ static double column_l(const msi_wproj_box *s, int64_t x)
     return (double)(s->plan->image.nx / 2 - x) * s->plan->image.cell_x_rad;
 }
 
+static msi_column_screen column_screen(const msi_wproj_box *s, int32_t slice, int64_t x)
+{
+    return (msi_column_screen){.l = column_l(s, x),
+                               .cell_y_rad = s->plan->image.cell_y_rad,
+                               .w_lambda = msi_wproj_slice_w(&s->plan->grid, slice)};
+}
+
 void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum)
 {
     const msi_image_geometry *image = &s->plan->image;
@@ -180,9 +187,7 @@ void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum)
             msi_screen_column screen = {.spectrum = spectrum,
                                         .nv = s->plan->grid.nv,
                                         .ny = image->ny,
-                                        .l = column_l(s, first + k),
-                                        .cell_y_rad = image->cell_y_rad,
-                                        .w_lambda = msi_wproj_slice_w(&s->plan->grid, slice),
+                                        .screen = column_screen(s, slice, first + k),
                                         .sum = sum + (first + k) * image->ny};
             (s->fp32 ? s->column_simd->screen_f32 : s->column_simd->screen_f64)(&screen);
         }
@@ -205,9 +210,7 @@ void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model
             msi_spread_column spread = {.model = tapered,
                                         .nv = s->plan->grid.nv,
                                         .ny = image->ny,
-                                        .l = column_l(s, first + k),
-                                        .cell_y_rad = image->cell_y_rad,
-                                        .w_lambda = msi_wproj_slice_w(&s->plan->grid, slice),
+                                        .screen = column_screen(s, slice, first + k),
                                         .out = out};
             (s->fp32 ? s->column_simd->spread_f32 : s->column_simd->spread_f64)(&spread);
             msi_fft1d_run(s->fft_v, out);
