@@ -257,6 +257,32 @@ int msi_read_weight(msi_options *options, const msi_option *option, int n_argume
     return MSI_OK;
 }
 
+int msi_read_scales(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    msi_clean_options *c = &options->clean;
+    const char *p = argument[0];
+    int n = 0;
+    for (;; n++) {
+        char word[32];
+        const size_t length = strcspn(p, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, p);
+        double value = -1;
+        if (length >= sizeof word || msi_parse_real(&value, spell(option).text, word) || value < 0 ||
+            (n ? value <= c->scale[n - 1] : value != 0))
+            return msi_error_set(MSI_EUSAGE, "-%s %s: give widths in pixels, 0 first and rising, such as 0,8,16,32",
+                                 option->name, argument[0]);
+        if (n == MSI_CLEAN_MAX_SCALE)
+            return msi_error_set(MSI_EUSAGE, "-%s %s: give at most %d scales", option->name, argument[0],
+                                 MSI_CLEAN_MAX_SCALE);
+        c->scale[n] = value;
+        if (!p[length]) break;
+        p += length + 1;
+    }
+    c->n_scale = n + 1;
+    return MSI_OK;
+}
+
 /* A list such as 0,2,5 without repeats; replaces *list, which is owned. */
 static int read_ids(const int **list, int *n_list, const msi_option *option, const char *text)
 {

@@ -65,6 +65,8 @@ static int read_own(msi_options *options, const msi_option *o, int n, const char
 {
     const char **only = o->use == MSI_USE_IMAGING ? &options->only_imaging : &options->only_predict;
     if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
+    if (o->group == MSI_GROUP_CLEAN && !options->only_clean && strcmp(o->name, "niter") != 0)
+        options->only_clean = o->name;
     return o->read(options, o, n, argument);
 }
 
@@ -200,6 +202,7 @@ static int check_predict(const msi_options *o)
 static int check_together(const msi_options *o)
 {
     MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
+    if (!o->predict) MSI_TRY(msi_clean_options_check(o));
     MSI_TRY(msi_gridder_choice_check(o));
     if (o->precision == MSI_PRECISION_FP32 && o->accuracy > 0 && o->accuracy < 1e-6)
         return msi_error_set(MSI_EUSAGE, "-precision fp32: it reaches -accuracy 1e-6, not %g; give fp64 or auto",
@@ -209,8 +212,10 @@ static int check_together(const msi_options *o)
 
 static void fill_in(msi_options *o)
 {
-    if (o->make_psf_only) o->make_psf = 1;
-    if (!(o->accuracy > 0)) o->accuracy = msi_gridder_choice_accuracy(o->gridder);
+    if (o->make_psf_only || o->clean.niter) o->make_psf = 1;
+    /* Cleaning goes deeper than a dirty image shows; the run makes it better still where that does not suffice. */
+    o->chooses_accuracy = !(o->accuracy > 0);
+    if (o->chooses_accuracy) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
     /* The default of field 0 would contradict fields chosen by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (!o->n_threads) o->n_threads = msi_cpu_count();
@@ -284,6 +289,13 @@ void msi_options_log(const msi_options *options)
 {
     if (options->selection.taql && has_index_0(options->selection.taql))
         msi_log_warning("-taql: indices count from 1 (UVW[1] is u, UVW[3] is w); an index of 0 names nothing");
+    const msi_clean_options *c = &options->clean;
+    if (!c->niter && options->only_clean)
+        msi_log_advice("-%s: nothing is cleaned without -niter; the dirty image is the result", options->only_clean);
+    if (c->niter && !(c->threshold_jy > 0) && !(c->auto_threshold > 0))
+        msi_log_warning("no threshold is given: -niter %lld alone ends cleaning, which goes into the noise; see "
+                        "-auto-threshold",
+                        (long long)c->niter);
     for (int i = 0; i < options->n_note; i++) {
         char line[256];
         msi_wsclean_describe(line, sizeof line, options->note[i]);

@@ -10,6 +10,7 @@
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
+#include "src/options/clean_options.h"
 #include "src/options/wsclean_options.h"
 #include "src/preprocess/stokes.h"
 
@@ -47,7 +48,11 @@ typedef struct msi_options {
     msi_stokes_weight stokes_weight;
     int mf_weighting; /* densities over all channels, not over those of one output channel */
 
+    msi_clean_options clean;
+    const char *only_clean; /* the first option of deconvolution given but -niter; NULL: none */
+
     double accuracy;          /* 1e-12 .. 1e-2 */
+    int chooses_accuracy;     /* none was given */
     const char *gridder;      /* a method of kernels/strategy.h */
     const char *strategy;     /* one that the method has in this kind of run, or MSI_STRATEGY_OPEN */
     int64_t n_slice;          /* of w-projection; 0: chosen from the accuracy */

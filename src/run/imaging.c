@@ -14,6 +14,7 @@
 #include "src/options/gridder_choice.h"
 #include "src/preprocess/phase_shift.h"
 #include "src/run/imaging_channels.h"
+#include "src/run/imaging_clean.h"
 #include "src/run/imaging_load.h"
 #include "src/run/imaging_report.h"
 #include "src/run/imaging_run.h"
@@ -81,7 +82,8 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     msi_gridder_spec spec = msi_gridder_choice_spec(o);
     spec.geometry = o->geometry;
     spec.n_plane = r->n_plane;
-    spec.psf = o->make_psf;
+    spec.residual = o->clean.niter > 0;
+    spec.psf = o->make_psf && !spec.residual; /* of residuals' gridders it is asked for by itself */
     spec.psf_only = o->make_psf_only;
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
@@ -94,7 +96,8 @@ static int make_plan(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     const msi_gridder_spec spec = gridder_spec(r);
-    msi_imaging_need need = {.options = o, .n_plane = r->n_plane, .output_bytes = msi_outputs_bytes(r->outputs)};
+    msi_imaging_need need = {
+        .options = o, .n_plane = r->n_plane, .channels = &r->channels, .output_bytes = msi_outputs_bytes(r->outputs)};
     msi_gridder *empty;
     msi_imaging_scan_bound(&need.scan, r->reader);
     if (o->dry_run) {
@@ -132,7 +135,7 @@ static int make_gridders(msi_imaging_run *r)
     MSI_TRY(msi_alloc(&r->gridder, o->channels_out, sizeof(msi_gridder *), "gridders"));
     MSI_TRY(msi_alloc(&r->density, o->channels_out, sizeof(msi_density *), "density weights"));
     msi_gridder_spec spec = gridder_spec(r);
-    if (msi_imaging_channels_at_once(r) > 1) spec.n_thread = 1;
+    if (!spec.residual && msi_imaging_channels_at_once(r) > 1) spec.n_thread = 1;
     for (int64_t c = 0; c < o->channels_out; c++) MSI_TRY(msi_gridder_create(&r->gridder[c], &spec));
     return MSI_OK;
 }
@@ -203,7 +206,7 @@ static int image_interval(msi_imaging_run *r)
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh(r));
     t.weighed_s = msi_wall_s();
-    MSI_TRY(msi_imaging_channels_run(r));
+    MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : msi_imaging_channels_run(r));
     t.imaged_s = msi_wall_s();
     msi_imaging_report_times(&t);
     return MSI_OK;

@@ -58,7 +58,7 @@ static int check_finite(const msi_imaging_run *r, msi_fits_kind kind, const msi_
                         msi_precision precision)
 {
     const msi_sample_tally *t = &r->tally;
-    const int is_sky = kind == MSI_FITS_DIRTY || kind == MSI_FITS_PSF;
+    const int is_sky = kind < MSI_FITS_WEIGHTS;
     const int64_t n = n_not_finite(spec, is_sky, pixel, precision);
     if (!n) return MSI_OK;
     return msi_error_set(
@@ -144,6 +144,34 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
     }
     if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
+    MSI_TRY(msi_image_writer_put(r->writer, image, image->n_plane, file));
+    return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
+}
+
+int msi_imaging_files_beam(msi_beam *beam, const msi_image *psf)
+{
+    *beam = (msi_beam){0};
+    return psf->n_vis[0] > 0 ? fit_beam(beam, psf, 0) : MSI_OK;
+}
+
+int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product, msi_image *image)
+{
+    const msi_options *o = r->options;
+    msi_fits_spec spec = fits_spec(r, product->channel);
+    msi_image_file file[MSI_IMAGE_MAX_FILES];
+    spec.beam = product->beam;
+    for (int i = 0; i < image->n_plane; i++) {
+        const msi_output_id id = {r->interval, product->channel, i, product->kind};
+        spec.n_vis = image->n_vis[i];
+        spec.sum_weight = image->sum_weight[i];
+        spec.sum_vis_weight = product->vis_weight[i];
+        if (product->clean) spec.clean = product->clean[i];
+        MSI_TRY(check_finite(r, id.kind, &spec, plane_of(image, i), image->precision));
+        file[i] = (msi_image_file){id, i, spec};
+        if (o->save_uv && id.kind == MSI_FITS_DIRTY)
+            MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
+    }
+    if (o->save_weights && product->kind == MSI_FITS_PSF) MSI_TRY(write_weights(r, product->channel, &spec));
     MSI_TRY(msi_image_writer_put(r->writer, image, image->n_plane, file));
     return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
 }

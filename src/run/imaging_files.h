@@ -5,6 +5,26 @@
 
 #include "src/run/imaging_run.h"
 
+/* Images of one kind: of all planes of an output channel, or its PSF. */
+typedef struct msi_imaging_product {
+    int64_t channel; /* or MSI_OUTPUT_MFS */
+    msi_fits_kind kind;
+    msi_beam beam;
+    const double *vis_weight;    /* [planes] sums of the weights before density weighting */
+    const msi_fits_clean *clean; /* [planes] what cleaning came to; NULL: nothing is said of it */
+} msi_imaging_product;
+
+/*
+ * msi_imaging_files_put - write images of one kind; with the PSF also what -save-weights asks for, with dirty images
+ * what -save-uv does.
+ * Given:   image  [planes]; taken over, and empty afterwards
+ * Returns: as msi_imaging_files_write
+ */
+int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *product, msi_image *image);
+
+/* msi_imaging_files_beam - fit a beam to a PSF and say which; none is a warning. Returns: 0, MSI_ENOMEM */
+int msi_imaging_files_beam(msi_beam *beam, const msi_image *psf);
+
 /*
  * msi_imaging_files_write - write the images of an output channel, and what -save-uv and -save-weights ask for.
  *

@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/preprocess/phase_shift.h"
+#include "src/clean/clean_field.h"
 #include "src/run/run_costs.h"
 
 /* ---- The samples ---- */
@@ -99,7 +100,9 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     const int64_t n_pixel = msi_image_n_pixel(&o->geometry);
     const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
     const int64_t density_bytes = density.nu * (density.nv / 2) * 8;
-    int64_t bytes = one_image_bytes(need, precision) * (o->channels_out > 1 ? 2 : 1);
+    /* Of several channels there are the images of all; of cleaned ones, each kind of them. */
+    const int n_kind = o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2;
+    int64_t bytes = one_image_bytes(need, precision) * n_kind;
     if (o->weighting.mode != MSI_WEIGHT_NATURAL) bytes += density_bytes * (o->mf_weighting ? 1 : o->channels_out);
     /* Beside the images, one after the other: a grid of weights and its two halves joined; a complex plane and its
      * parts. */
@@ -108,6 +111,23 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     else if (o->save_weights)
         bytes += 3 * density_bytes;
     return bytes;
+}
+
+/* What cleaning holds beside the images that are written: planes and cleaners of a field, where the work is done. */
+static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
+{
+    const msi_options *o = need->options;
+    const msi_clean_options *c = &o->clean;
+    const int n_channel = c->join_channels ? (int)o->channels_out : 1;
+    double freq_hz[MSI_CLEAN_MAX_PLANE];
+    for (int i = 0; i < n_channel; i++) freq_hz[i] = 0.5 * (need->channels->low_hz[i] + need->channels->high_hz[i]);
+    const msi_clean_field_spec field = {
+        .options = o, .n_channel = n_channel, .n_pol = need->n_plane, .freq_hz = freq_hz};
+    msi_clean_field_bytes bytes;
+    MSI_TRY(msi_clean_field_foresee(&field, &plan->gridder, &bytes));
+    plan->image_bytes += bytes.host;
+    plan->device_bytes += bytes.device;
+    return MSI_OK;
 }
 
 /* One image more, which is written while the next is computed, counts where it does not push visibilities to disk. */
@@ -152,6 +172,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
+    if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
     add_image_beside(plan, o, one_image_bytes(need, r->precision));
     MSI_TRY(share_memory(plan, o));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);

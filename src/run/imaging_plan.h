@@ -6,6 +6,7 @@
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/options/options.h"
+#include "src/preprocess/output_channels.h"
 
 /* The samples of a run: as a scan of the coordinates finds them, or as many and as far as they can be at most. */
 typedef struct msi_imaging_scan {
@@ -19,7 +20,8 @@ typedef struct msi_imaging_need {
     const msi_options *options;
     const msi_gridder *gridder; /* of one output channel as the run will make it, empty */
     int n_plane;                /* real planes of each output channel, PSF not counted */
-    int64_t output_bytes;       /* of the files */
+    const msi_output_channels *channels;
+    int64_t output_bytes; /* of the files */
     msi_imaging_scan scan;
 } msi_imaging_need;
 

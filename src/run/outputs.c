@@ -84,6 +84,18 @@ static int add_with_picture(msi_outputs *o, msi_output_id id)
     return o->options->png ? add(o, id, 1) : MSI_OK;
 }
 
+/* What cleaning makes of a plane. */
+static int add_cleaned(msi_outputs *o, msi_output_id id)
+{
+    static const msi_fits_kind kind[] = {MSI_FITS_IMAGE, MSI_FITS_MODEL, MSI_FITS_RESIDUAL, MSI_FITS_FIRST_RESIDUAL};
+    const int n = o->options->clean.save_first_residual ? 4 : 3;
+    for (int i = 0; i < n; i++) {
+        id.kind = kind[i];
+        MSI_TRY(add_with_picture(o, id));
+    }
+    return MSI_OK;
+}
+
 /* Everything that one interval and channel yields. */
 static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
 {
@@ -94,6 +106,8 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
     if (opt->save_weights) MSI_TRY(add_with_picture(o, id));
     for (int p = 0; p < o->n_plane && !opt->make_psf_only; p++) {
         id.plane = p;
+        if (opt->clean.niter) MSI_TRY(add_cleaned(o, id));
+        if (opt->clean.niter && opt->clean.no_dirty) continue;
         id.kind = MSI_FITS_DIRTY;
         MSI_TRY(add_with_picture(o, id));
         if (!opt->save_uv) continue;

@@ -37,7 +37,7 @@ expect 2 '-size: .*missing' -scale 1asec x.ms
 expect 2 '-scale: .*missing' -size 256 256 x.ms
 expect 2 '-nonsense: there is no such option' -nonsense x.ms
 expect 2 '-acuracy: .*did you mean -accuracy\?' -acuracy 1e-4 x.ms
-expect 2 '-niter 1000: images are not deconvolved yet' "${good[@]}" -niter 1000 x.ms
+expect 2 '-niter 1000.5: ' "${good[@]}" -niter 1000.5 x.ms
 expect 2 '-apply-primary-beam: primary beams are not known' "${good[@]}" -apply-primary-beam x.ms
 expect 2 '-name: an argument is missing' "${good[@]}" -name
 expect 2 'x.ms was read as an argument of -name' "${good[@]}" -name x.ms
@@ -54,13 +54,13 @@ expect 3 '%s%n' "${good[@]}" 'no such set %s%n [1:5] (x).ms'
 
 # WSClean's options that need nothing here are told in the log, and the set is still the set.
 got=0
-"$msimage" "${good[@]}" -niter 0 -wgridder-accuracy 1e-3 -nwlayers 20 x.ms >out 2>err || got=$?
-for line in "WSClean's -niter 0 is accepted: " "WSClean's -wgridder-accuracy is taken as -accuracy" \
+"$msimage" "${good[@]}" -reorder -wgridder-accuracy 1e-3 -nwlayers 20 x.ms >out 2>err || got=$?
+for line in "WSClean's -reorder is accepted: " "WSClean's -wgridder-accuracy is taken as -accuracy" \
     "WSClean's -nwlayers is accepted: the number of w-planes" 'x\.ms'; do
     grep -q -- "$line" err || complain "/$line/ is not in: $(cat err)"
 done
 [[ $got == 3 && $(wc -l <err) == 4 && ! -s out ]] || complain "WSClean's options: exit $got, $(cat err)"
-"$msimage" "${good[@]}" -quiet -niter 0 x.ms 2>err || true
+"$msimage" "${good[@]}" -quiet -reorder x.ms 2>err || true
 [[ $(wc -l <err) == 1 ]] || complain "-quiet tells of WSClean's options: $(cat err)"
 "$msimage" -help wgridder-accuracy >out
 grep -q 'taken as -accuracy' out || complain "-help wgridder-accuracy: $(cat out)"

@@ -286,7 +286,27 @@ static void test_refused_values(void **state)
     (void)state;
     refused_value("-sizes 2 2", "-sizes:", "did you mean -size?");
     refused_value("-acuracy 1e-4", "-acuracy:", "did you mean -accuracy?");
-    refused_value("-niter 1000", "-niter 1000:", "not deconvolved");
+    refused_value("-niter -1", "-niter -1:", "from 0 to");
+    refused_value("-niter 9 -make-psf-only", "-make-psf-only:", "nothing is cleaned");
+    refused_value("-niter 9 -gridder wproj", "-gridder wproj:", "no residuals");
+    refused_value("-niter 9 -join-channels", "-join-channels:", "give -channels-out");
+    refused_value("-niter 9 -join-polarizations", "-join-polarizations:", "several by -pol");
+    refused_value("-niter 9 -pol XX,XY,YX,YY -join-polarizations", "-join-polarizations:", "6 images");
+    refused_value("-niter 9 -pol IQUV -join-polarizations -channels-out 17 -join-channels", "-channels-out 17:", "68");
+    refused_value("-niter 9 -pol IQ -join-polarizations -no-negative", "-no-negative:", "either sign");
+    refused_value("-niter 9 -squared-channel-joining", "-squared-channel-joining:", "-join-channels");
+    refused_value("-niter 9 -fit-spectral-pol 2", "-fit-spectral-pol:", "give -join-channels");
+    refused_value("-niter 9 -channels-out 2 -join-channels -fit-spectral-log-pol 3",
+                  "-fit-spectral-log-pol 3:", "no more terms");
+    refused_value("-niter 9 -channels-out 4 -join-channels -fit-spectral-pol 2 -fit-spectral-log-pol 2",
+                  "-fit-spectral-pol and", "one of them");
+    refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "larger than -auto-threshold 5");
+    refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "one scale");
+    refused_value("-mgain 0", "-mgain 0:", "0.01 to 1");
+    refused_value("-clean-border 50", "-clean-border 50:", "49.9");
+    refused_value("-multiscale-scales 4,8", "-multiscale-scales 4,8:", "0 first and rising");
+    refused_value("-multiscale-scales 0,8,8", "-multiscale-scales 0,8,8:", "0 first and rising");
+    refused_value("-multiscale-scales 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "-multiscale-scales", "at most 16");
     refused_value("-qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq", "-qqq", "no such option");
     refused_value("-weig natural", "-weig:", "did you mean -weight?");
     refused_value("---size 3 3", "---size:", "no such option");
@@ -362,18 +382,18 @@ static void test_wsclean_table(void **state)
 static void test_wsclean_lines(void **state)
 {
     (void)state;
-    msi_options o = parsed("-niter 0 -reorder --no-update-model-required -use-wgridder -wgridder-accuracy 1e-5 "
-                           "-parallel-gridding 4 -no-dirty -nwlayers-for-size 4096 4096 -reorder -grid-mode kb");
+    msi_options o = parsed("-reorder --no-update-model-required -use-wgridder -wgridder-accuracy 1e-5 "
+                           "-parallel-gridding 4 -nwlayers-for-size 4096 4096 -reorder -grid-mode kb");
     assert_true(o.accuracy == 1e-5 && o.n_ms == 1);
     assert_string_equal(o.ms_paths[0], "a.ms");
-    assert_int_equal(o.n_note, 9);
-    assert_string_equal(o.note[0]->name, "niter");
+    assert_int_equal(o.n_note, 7);
+    assert_string_equal(o.note[0]->name, "reorder");
     msi_options_free(&o);
     o = parsed("");
     assert_int_equal(o.n_note, 0);
     msi_options_free(&o);
 
-    refused_value("-mgain 0.8", "-mgain:", "not deconvolved");
+    refused_value("-iuwt", "-iuwt:", "CLEAN alone");
     refused_value("-restore a b c", "-restore:", "not restored");
     refused_value("-grid-mode nn", "-grid-mode nn:", "-accuracy");
     refused_value("-wgridder-accuracy 1", "-accuracy 1:", "1e-12 to 0.01");

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/clean_cycle.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/format.h"
+#include "core/log.h"
+#include "core/pol.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "src/clean/clean_report.h"
+#include "src/clean/clean_stop.h"
+
+/* A run of cycles. */
+typedef struct cycles {
+    msi_clean_field *field;
+    const msi_clean_cycle_spec *spec;
+    const msi_clean_options *options;
+    double minor_s, major_s; /* of this cycle */
+} cycles;
+
+/* ---- Before a cycle ---- */
+
+/* Local noise counts until -auto-mask is reached: within the mask it would only hide what is left. */
+static int is_local(const cycles *k, const msi_clean_group *g)
+{
+    return k->options->local_rms && !g->in_mask;
+}
+
+static int measure_noise(const cycles *k, msi_clean_group *g)
+{
+    const msi_clean_options *o = k->options;
+    MSI_TRY(msi_cleaner_noise(g->cleaner, g->residual, &g->noise));
+    if (!is_local(k, g)) return MSI_OK;
+    const msi_clean_local_rms how = {.window_pixel = o->local_rms_window * k->spec->beam_pixel,
+                                     .with_min = o->local_rms_method == MSI_LOCAL_RMS_WITH_MIN};
+    return msi_cleaner_local_rms(g->cleaner, g->residual, &how, &g->noise);
+}
+
+static void set_threshold(const cycles *k, msi_clean_group *g)
+{
+    const msi_clean_options *o = k->options;
+    const double sigmas = msi_clean_is_final(g, o) ? o->auto_threshold : o->auto_mask;
+    g->threshold = fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, sigmas) * g->noise);
+}
+
+static msi_clean_limits limits_of(const cycles *k, const msi_clean_group *g)
+{
+    return (msi_clean_limits){.threshold = g->threshold,
+                              .mgain = g->mgain,
+                              .n_iteration = k->options->niter - g->n_minor,
+                              .only_found = g->in_mask,
+                              .local_rms = is_local(k, g)};
+}
+
+/* No iteration is asked for: the report has the peak that one would take. */
+static int find_peak(const cycles *k, msi_clean_group *g, double *peak)
+{
+    msi_clean_limits none = limits_of(k, g);
+    msi_clean_report report;
+    none.n_iteration = 0;
+    MSI_TRY(msi_cleaner_minor(g->cleaner, g->residual, g->model, &none, &report));
+    *peak = report.peak_before;
+    return MSI_OK;
+}
+
+/* Looks at a group whose residual is exact; *back where the last cycle is to be taken back. */
+static int look_at(const cycles *k, msi_clean_group *g, int *back)
+{
+    double peak;
+    for (int was_in_mask = -1; !g->stop && was_in_mask != g->in_mask;) {
+        was_in_mask = g->in_mask;
+        MSI_TRY(measure_noise(k, g));
+        set_threshold(k, g);
+        MSI_TRY(find_peak(k, g, &peak));
+        *back = msi_clean_judge(g, k->options, peak);
+        if (*back) return MSI_OK;
+    }
+    return MSI_OK;
+}
+
+static int n_planes(const msi_clean_group *g)
+{
+    return msi_planes_shape_of(g->model)->n;
+}
+
+/* ---- A cycle ---- */
+
+static int clean_group(const cycles *k, msi_clean_group *g)
+{
+    const msi_clean_limits limits = limits_of(k, g);
+    MSI_TRY(msi_planes_copy(g->before, 0, g->model, 0, n_planes(g)));
+    g->peak_before = fabs(g->peak);
+    g->flux_before = g->flux_jy;
+    MSI_TRY(msi_cleaner_minor(g->cleaner, g->residual, g->model, &limits, &g->report));
+    g->n_minor += g->report.n_iteration;
+    g->flux_jy += g->report.flux;
+    g->n_major++;
+    return MSI_OK;
+}
+
+static int take_back(const cycles *k, msi_clean_group *g)
+{
+    msi_clean_report_back(k->spec->what, k->field, g);
+    g->flux_jy = g->flux_before;
+    g->peak_before = 0;
+    return msi_planes_copy(g->model, 0, g->before, 0, n_planes(g));
+}
+
+/* Judges all groups by their exact residuals; models that went wrong are taken back first, and subtracted anew. */
+static int judge_all(const cycles *k)
+{
+    msi_clean_field *f = k->field;
+    int n_back = 0;
+    for (int i = 0; i < f->n_group; i++) {
+        int back = 0;
+        if (f->group[i].stop) continue;
+        MSI_TRY(look_at(k, &f->group[i], &back));
+        if (back) MSI_TRY(take_back(k, &f->group[i]));
+        n_back += back;
+    }
+    if (!n_back) return MSI_OK;
+    MSI_TRY(msi_clean_field_subtract(f, 1));
+    return judge_all(k);
+}
+
+static int clean_all(cycles *k, int *n_open)
+{
+    msi_clean_field *f = k->field;
+    *n_open = 0;
+    for (int i = 0; i < f->n_group; i++) {
+        msi_clean_group *g = &f->group[i];
+        if (g->stop) continue;
+        MSI_TRY(clean_group(k, g));
+        if (msi_clean_judge_minor(g)) MSI_TRY(take_back(k, g));
+        (*n_open)++;
+    }
+    return MSI_OK;
+}
+
+/* How far cleaning is: the logarithm of the peak that is left, of all from the first peak to the threshold. */
+static double fraction_done(const cycles *k, const double *first_peak)
+{
+    double least = 1;
+    for (int i = 0; i < k->field->n_group; i++) {
+        const msi_clean_group *g = &k->field->group[i];
+        if (g->stop || !(first_peak[i] > g->threshold) || !(fabs(g->peak) > 0)) continue;
+        const double end = fmax(g->threshold, 1e-3 * first_peak[i]);
+        least = fmin(least, fmax(0, log(first_peak[i] / fabs(g->peak)) / log(first_peak[i] / end)));
+    }
+    return least;
+}
+
+int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
+{
+    cycles k = {f, spec, &f->spec.options->clean, 0, 0};
+    double first_peak[MSI_MAX_PLANES];
+    MSI_TRY(judge_all(&k));
+    for (int i = 0; i < f->n_group; i++) first_peak[i] = fabs(f->group[i].peak);
+    for (int n_cycle = 0;; n_cycle++) {
+        enum { PARTS = 1000 };
+        int n_open;
+        const double start_s = msi_wall_s(), done = fraction_done(&k, first_peak);
+        const int from = (int)(PARTS * done), to = from + (PARTS - from) / 2;
+        MSI_TRY(clean_all(&k, &n_open));
+        if (!n_open) return MSI_OK;
+        k.minor_s = msi_wall_s() - start_s;
+        const msi_progress_share all = msi_progress_enter(from, to > from ? to : from + 1, PARTS);
+        const int rc = msi_clean_field_subtract(f, 1);
+        msi_progress_leave(all);
+        MSI_TRY(rc);
+        k.major_s = msi_wall_s() - start_s - k.minor_s;
+        msi_clean_report_cycle(spec->what, f, k.minor_s, k.major_s);
+        if (n_cycle == 0 && spec->first) MSI_TRY(spec->first(spec->of));
+        MSI_TRY(judge_all(&k));
+    }
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/clean_field.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+static const msi_clean_options *asked(const msi_clean_field *f)
+{
+    return &f->spec.options->clean;
+}
+
+int msi_clean_field_plane(const msi_clean_field *f, int channel, int pol)
+{
+    return f->by_pol ? pol * f->spec.n_channel + channel : channel * f->spec.n_pol + pol;
+}
+
+msi_clean_group *msi_clean_field_group(const msi_clean_field *f, int pol)
+{
+    return &f->group[f->n_group > 1 ? pol : 0];
+}
+
+/* ---- Planes ---- */
+
+/* Gridders take the planes of a channel one after the other. */
+static int make_views(msi_clean_field *f)
+{
+    const int n_channel = f->spec.n_channel, n_pol = f->spec.n_pol;
+    MSI_TRY(msi_alloc(&f->channel_residual, n_channel, sizeof(msi_planes *), "image planes"));
+    MSI_TRY(msi_alloc(&f->channel_model, n_channel, sizeof(msi_planes *), "image planes"));
+    if (f->by_pol) {
+        MSI_TRY(msi_gridder_planes(f->spec.gridder[0], n_pol, &f->channel_residual[0]));
+        return msi_gridder_planes(f->spec.gridder[0], n_pol, &f->channel_model[0]);
+    }
+    for (int c = 0; c < n_channel; c++) {
+        MSI_TRY(msi_planes_view(&f->channel_residual[c], f->residual, c * n_pol, n_pol));
+        MSI_TRY(msi_planes_view(&f->channel_model[c], f->model, c * n_pol, n_pol));
+    }
+    return MSI_OK;
+}
+
+static int make_groups(msi_clean_field *f)
+{
+    const int joined = asked(f)->join_pols, n_channel = f->spec.n_channel;
+    f->n_group = joined ? 1 : f->spec.n_pol;
+    MSI_TRY(msi_alloc(&f->group, f->n_group, sizeof *f->group, "groups of images"));
+    const int n = n_channel * f->spec.n_pol / f->n_group;
+    for (int i = 0; i < f->n_group; i++) {
+        msi_clean_group *g = &f->group[i];
+        g->pol = joined ? -1 : i;
+        g->mgain = asked(f)->mgain;
+        MSI_TRY(msi_planes_view(&g->residual, f->residual, i * n, n));
+        MSI_TRY(msi_planes_view(&g->model, f->model, i * n, n));
+        MSI_TRY(msi_planes_view(&g->before, f->before, i * n, n));
+    }
+    return MSI_OK;
+}
+
+int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
+{
+    const int n = spec->n_channel * spec->n_pol;
+    *f = (msi_clean_field){.spec = *spec,
+                           .by_pol = spec->n_channel > 1 && spec->n_pol > 1 && !spec->options->clean.join_pols};
+    MSI_TRY(msi_alloc(&f->sum_weight, n, sizeof *f->sum_weight, "sums of weights"));
+    MSI_TRY(msi_alloc(&f->n_vis, n, sizeof *f->n_vis, "numbers of samples"));
+    for (int c = 0; c < spec->n_channel; c++)
+        msi_gridder_weights(spec->gridder[c], f->sum_weight + c * spec->n_pol, f->n_vis + c * spec->n_pol);
+    MSI_TRY(msi_gridder_planes(spec->gridder[0], n, &f->residual));
+    MSI_TRY(msi_gridder_planes(spec->gridder[0], n, &f->model));
+    MSI_TRY(msi_gridder_planes(spec->gridder[0], n, &f->before));
+    MSI_TRY(make_views(f));
+    return make_groups(f);
+}
+
+/* ---- Cleaners ---- */
+
+msi_cleaner_spec msi_clean_cleaner_spec(const msi_clean_field_spec *spec, const double *weight, double beam_pixel)
+{
+    const msi_options *o = spec->options;
+    const msi_clean_options *c = &o->clean;
+    const int fits = c->fit_terms       ? MSI_CLEAN_FIT_POLYNOMIAL
+                     : c->log_fit_terms ? MSI_CLEAN_FIT_LOG
+                                        : MSI_CLEAN_FIT_NONE;
+    return (msi_cleaner_spec){.nx = o->geometry.nx,
+                              .ny = o->geometry.ny,
+                              .n_channel = spec->n_channel,
+                              .n_pol = c->join_pols ? spec->n_pol : 1,
+                              .weight = weight,
+                              .freq_hz = spec->freq_hz,
+                              .n_thread = o->n_threads,
+                              .method = c->multiscale ? "multiscale"
+                                        : c->is_exact ? "hogbom"
+                                                      : "list",
+                              .gain = c->gain,
+                              .no_negative = c->no_negative,
+                              .stop_negative = c->stop_negative,
+                              .squared_join = c->squared_join,
+                              .border = c->border_percent / 100,
+                              .fit = (msi_clean_fit)fits,
+                              .n_term = (int)(c->fit_terms ? c->fit_terms : c->log_fit_terms),
+                              .scale = c->n_scale ? c->scale : NULL,
+                              .n_scale = c->n_scale ? c->n_scale : (int)c->max_scales,
+                              .beam_pixel = beam_pixel,
+                              .scale_bias = c->scale_bias,
+                              .scale_gain = c->scale_gain,
+                              .shape = c->shape};
+}
+
+static int make_cleaner(msi_clean_field *f, msi_clean_group *g, const msi_planes *psf, double beam_pixel)
+{
+    double weight[MSI_CLEAN_MAX_PLANE], sum = 0;
+    for (int c = 0; c < f->spec.n_channel; c++) {
+        weight[c] = f->sum_weight[c * f->spec.n_pol + (g->pol < 0 ? 0 : g->pol)];
+        sum += weight[c];
+    }
+    if (!(sum > 0)) {
+        g->stop = "no samples";
+        return MSI_OK;
+    }
+    const msi_planes_shape *shape = msi_planes_shape_of(f->residual);
+    msi_cleaner_spec spec = msi_clean_cleaner_spec(&f->spec, weight, beam_pixel);
+    spec.precision = shape->precision;
+    spec.backend = shape->backend;
+    spec.device = shape->device;
+    MSI_TRY(msi_cleaner_create(&g->cleaner, &spec));
+    return msi_cleaner_psf(g->cleaner, psf);
+}
+
+int msi_clean_field_cleaners(msi_clean_field *f, const msi_planes *psf, double beam_pixel)
+{
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(make_cleaner(f, &f->group[i], psf, beam_pixel));
+    return MSI_OK;
+}
+
+/* Before a PSF is there, beams are taken to have the width that pixels are chosen for. */
+static const double USUAL_BEAM_PIXEL = 4;
+
+int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
+                            msi_clean_field_bytes *bytes)
+{
+    const msi_image_geometry *geometry = &spec->options->geometry;
+    const int n_pol = spec->n_pol, n = spec->n_channel * n_pol, joined = spec->options->clean.join_pols;
+    const int by_pol = spec->n_channel > 1 && n_pol > 1 && !joined;
+    msi_planes_shape shape = {.nx = geometry->nx,
+                              .ny = geometry->ny,
+                              .n = 3 * n + spec->n_channel + (by_pol ? 2 * n_pol : 0),
+                              .precision = gridder->precision,
+                              .backend = gridder->backend};
+    const int64_t planes = msi_planes_bytes(&shape);
+    const msi_restore_spec restored = {
+        .beam = {USUAL_BEAM_PIXEL * geometry->cell_x_rad, USUAL_BEAM_PIXEL * geometry->cell_x_rad, 0},
+        .cell_x_rad = geometry->cell_x_rad,
+        .cell_y_rad = geometry->cell_y_rad,
+        .n = n_pol};
+    msi_cleaner_spec cleaner = msi_clean_cleaner_spec(spec, NULL, USUAL_BEAM_PIXEL);
+    int64_t host, device, restore_host, restore_device;
+    cleaner.precision = shape.precision;
+    cleaner.backend = shape.backend;
+    MSI_TRY(msi_cleaner_foresee(&cleaner, &host, &device));
+    shape.n = n;
+    msi_restore_foresee(&shape, &restored, &restore_host, &restore_device);
+    const int n_cleaner = joined ? 1 : n_pol, on_gpu = shape.backend == MSI_BACKEND_CUDA;
+    *bytes = (msi_clean_field_bytes){n_cleaner * host + restore_host + (on_gpu ? 0 : planes),
+                                     n_cleaner * device + restore_device + (on_gpu ? planes : 0)};
+    return MSI_OK;
+}
+
+/* ---- Residuals ---- */
+
+/* By way of planes in the gridder's order. */
+static int subtract_by_copies(msi_clean_field *f, int channel, int with_model)
+{
+    msi_planes *model = f->channel_model[0], *residual = f->channel_residual[0];
+    for (int p = 0; with_model && p < f->spec.n_pol; p++)
+        MSI_TRY(msi_planes_copy(model, p, f->model, msi_clean_field_plane(f, channel, p), 1));
+    MSI_TRY(msi_gridder_residual(f->spec.gridder[channel], with_model ? model : NULL, residual));
+    for (int p = 0; p < f->spec.n_pol; p++)
+        MSI_TRY(msi_planes_copy(f->residual, msi_clean_field_plane(f, channel, p), residual, p, 1));
+    return MSI_OK;
+}
+
+int msi_clean_field_subtract(msi_clean_field *f, int with_model)
+{
+    for (int c = 0; c < f->spec.n_channel; c++) {
+        const msi_progress_share all = msi_progress_enter(c, c + 1, f->spec.n_channel);
+        const int rc = f->by_pol ? subtract_by_copies(f, c, with_model)
+                                 : msi_gridder_residual(f->spec.gridder[c], with_model ? f->channel_model[c] : NULL,
+                                                        f->channel_residual[c]);
+        msi_progress_leave(all);
+        if (rc) return rc;
+    }
+    return MSI_OK;
+}
+
+void msi_clean_field_free(msi_clean_field *f)
+{
+    for (int i = 0; f->group && i < f->n_group; i++) {
+        msi_cleaner_free(f->group[i].cleaner);
+        msi_planes_free(f->group[i].residual);
+        msi_planes_free(f->group[i].model);
+        msi_planes_free(f->group[i].before);
+    }
+    for (int c = 0; c < f->spec.n_channel; c++) {
+        if (f->channel_residual) msi_planes_free(f->channel_residual[c]);
+        if (f->channel_model) msi_planes_free(f->channel_model[c]);
+    }
+    msi_free(f->channel_residual);
+    msi_free(f->channel_model);
+    msi_planes_free(f->residual);
+    msi_planes_free(f->model);
+    msi_planes_free(f->before);
+    msi_free(f->sum_weight);
+    msi_free(f->n_vis);
+    msi_free(f->group);
+    memset(f, 0, sizeof *f);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A field is what one sequence of major cycles is made for: one output channel, or all of them where they are joined,
+ * in every polarisation. Its images are cleaned in groups: a group is what is searched together, one polarisation or
+ * all of them. Groups share the gridders and nothing else.
+ */
+#ifndef MSI_SRC_CLEAN_FIELD_H
+#define MSI_SRC_CLEAN_FIELD_H
+
+#include "core/beam.h"
+#include "kernels/cleaner.h"
+#include "kernels/gridder.h"
+#include "src/options/options.h"
+
+/* What is cleaned. Everything is borrowed. */
+typedef struct msi_clean_field_spec {
+    const msi_options *options;
+    msi_gridder *const *gridder; /* [n_channel] of n_pol planes, weighted, of spec.residual */
+    int n_channel, n_pol;
+    const double *freq_hz; /* [n_channel] */
+} msi_clean_field_spec;
+
+/* A group, how far it is, and why it ended. */
+typedef struct msi_clean_group {
+    int pol;                               /* its polarisation; -1: all */
+    msi_cleaner *cleaner;                  /* NULL: no channel has a sample, and nothing is cleaned */
+    msi_planes *residual, *model, *before; /* [n_channel][polarisations] of the field's; before: the model that a cycle
+                                              which makes things worse goes back to */
+    const char *stop;                      /* why it ended; NULL: it goes on */
+    int in_mask;                           /* -auto-mask is reached: components lie where there are some */
+    double mgain;                          /* of -mgain, half of it after each cycle that was taken back */
+    double noise, threshold, peak;         /* Jy/beam: as measured last; peak with its sign */
+    double peak_before, best_peak;         /* where the last cycle began, and the least of this phase */
+    int n_back, n_idle;                    /* cycles in a row that were taken back, or brought nothing */
+    int64_t n_minor;
+    int n_major, n_told; /* cycles made, and told of in the log */
+    double flux_jy, flux_before;
+    msi_clean_report report; /* of the last cycle's minor iterations */
+} msi_clean_group;
+
+typedef struct msi_clean_field {
+    msi_clean_field_spec spec;
+    int by_pol; /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; else
+                   [n_channel][n_pol] */
+    msi_planes *residual, *model, *before;
+    msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: one of each, to
+                                                       which planes are copied */
+    double *sum_weight;                             /* [n_channel][n_pol] */
+    int64_t *n_vis;
+    int n_group;
+    msi_clean_group *group;
+} msi_clean_field;
+
+/*
+ * msi_clean_field_make - make planes, all zero.
+ * Returned: *field  freed by msi_clean_field_free whatever this returns
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU
+ */
+int msi_clean_field_make(msi_clean_field *field, const msi_clean_field_spec *spec);
+
+/*
+ * msi_clean_field_cleaners - make a cleaner for each group.
+ * Given:   psf         [n_channel] planes; not needed afterwards
+ *          beam_pixel  width of the beam, in pixels
+ * Returns: 0, MSI_EUSAGE, MSI_ENOMEM, MSI_EGPU, MSI_EINPUT (a PSF without a peak)
+ */
+int msi_clean_field_cleaners(msi_clean_field *field, const msi_planes *psf, double beam_pixel);
+
+/*
+ * msi_clean_field_subtract - image what the models leave of the visibilities, of all channels.
+ * Given:   with_model  0: subtract nothing
+ * Returns: as msi_gridder_residual
+ */
+int msi_clean_field_subtract(msi_clean_field *field, int with_model);
+
+/* msi_clean_field_plane - where an image lies among the field's planes. */
+int msi_clean_field_plane(const msi_clean_field *field, int channel, int pol);
+
+/* msi_clean_field_group - the group that has a polarisation. */
+msi_clean_group *msi_clean_field_group(const msi_clean_field *field, int pol);
+
+/*
+ * msi_clean_cleaner_spec - the cleaner's specification of a group.
+ * Given:    weight [n_channel], beam_pixel
+ */
+msi_cleaner_spec msi_clean_cleaner_spec(const msi_clean_field_spec *spec, const double *weight, double beam_pixel);
+
+/* Bytes that a field and its cleaners take. */
+typedef struct msi_clean_field_bytes {
+    int64_t host, device;
+} msi_clean_field_bytes;
+
+/*
+ * msi_clean_field_foresee - plan a field's memory: planes, PSFs, cleaners, and what restoring takes for a while.
+ * Given:   spec  its gridders are not looked at; gridder  where the work will be done, and in which precision
+ * Returns: 0, MSI_EUSAGE, MSI_EARGUMENT (what cannot be cleaned)
+ */
+int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
+                            msi_clean_field_bytes *bytes);
+
+/* msi_clean_field_free - an empty field is fine. */
+void msi_clean_field_free(msi_clean_field *field);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/clean_report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/format.h"
+#include "core/log.h"
+#include "core/pol.h"
+#include "src/preprocess/stokes.h"
+
+enum { TEXT = 64 };
+
+/* The unit that suits a brightness or a flux. */
+static msi_unit jy_unit(double jy)
+{
+    static const msi_unit unit[] = {{"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {"nJy", 1e-9}};
+    int i = 0;
+    while (i < 3 && fabs(jy) < unit[i].size) i++;
+    return unit[i];
+}
+
+static const char *format_jy(char text[TEXT], double jy)
+{
+    const msi_unit unit = jy_unit(jy);
+    snprintf(text, TEXT, "%.4g %s", jy / unit.size, jy == 0 ? "Jy" : unit.name);
+    return text;
+}
+
+/* "channel 3 Q: ", as far as there are several. */
+static const char *name_group(char text[TEXT], const char *what, const msi_clean_field *f, const msi_clean_group *g)
+{
+    msi_plane planes[MSI_MAX_PLANES];
+    const msi_options *o = f->spec.options;
+    msi_planes_of(o->pol, o->n_pol, planes);
+    const int named = f->n_group > 1;
+    snprintf(text, TEXT, "%s%s%s%s%s", what, *what && named ? " " : "", named ? msi_pol_name(planes[g->pol].pol) : "",
+             named && planes[g->pol].imaginary ? "i" : "", *what || named ? ": " : "");
+    return text;
+}
+
+void msi_clean_report_cycle(const char *what, msi_clean_field *f, double minor_s, double major_s)
+{
+    char name[TEXT], peak[TEXT], least[TEXT], noise[TEXT], flux[TEXT];
+    for (int i = 0; i < f->n_group; i++) {
+        msi_clean_group *g = &f->group[i];
+        if (g->n_told == g->n_major) continue;
+        g->n_told = g->n_major;
+        msi_log_info("%scycle %d%s: peak %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
+                     "%.2f s + %.2f s",
+                     name_group(name, what, f, g), g->n_major, g->in_mask ? " in the mask" : "",
+                     format_jy(peak, g->report.peak_before), format_jy(least, g->report.peak_after),
+                     (long long)g->report.n_iteration, msi_plural(g->report.n_iteration), format_jy(flux, g->flux_jy),
+                     format_jy(noise, g->noise), minor_s, major_s);
+    }
+}
+
+void msi_clean_report_back(const char *what, const msi_clean_field *f, const msi_clean_group *g)
+{
+    char name[TEXT], before[TEXT];
+    msi_log_warning("%scycle %d made the residual worse than its peak of %s/beam before, and is taken back; the next "
+                    "one cleans %.2g of the peak",
+                    name_group(name, what, f, g), g->n_major, format_jy(before, g->peak_before), g->mgain);
+}
+
+void msi_clean_report_end(const char *what, const msi_clean_field *f)
+{
+    char name[TEXT], peak[TEXT], noise[TEXT], flux[TEXT], threshold[TEXT];
+    for (int i = 0; i < f->n_group; i++) {
+        const msi_clean_group *g = &f->group[i];
+        if (!g->cleaner) continue;
+        msi_log_info(
+            "%scleaned: %s after %d cycle%s and %lld component%s; model %s, residual's peak %s/beam, threshold "
+            "%s/beam, noise %s/beam",
+            name_group(name, what, f, g), g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor,
+            msi_plural(g->n_minor), format_jy(flux, g->flux_jy), format_jy(peak, g->peak),
+            format_jy(threshold, g->threshold), format_jy(noise, g->noise));
+    }
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What deconvolution says in the log. */
+#ifndef MSI_SRC_CLEAN_REPORT_H
+#define MSI_SRC_CLEAN_REPORT_H
+
+#include "src/clean/clean_field.h"
+
+/* msi_clean_report_cycle - a line for each group that made a cycle. Given: what  begins it, such as "channel 3" */
+void msi_clean_report_cycle(const char *what, msi_clean_field *field, double minor_s, double major_s);
+
+/* msi_clean_report_back - a warning: the group's cycle is taken back. */
+void msi_clean_report_back(const char *what, const msi_clean_field *field, const msi_clean_group *group);
+
+/* msi_clean_report_end - a line for each group: why it ended, and what it came to. */
+void msi_clean_report_end(const char *what, const msi_clean_field *field);
+
+#endif

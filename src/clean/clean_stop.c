@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/clean_stop.h"
+
+#include <math.h>
+
+/* A peak that is higher by this after a cycle than before it shows that its components were wrong. */
+static const double WORSE = 1.1;
+
+/* An exact residual may be a little above the threshold that minor iterations went down to; another cycle brings less
+ * than the noise moves. */
+static const double NEAR = 1.1;
+
+/* Cycles in a row that lower the peak by less than this are idle; so many end cleaning. */
+static const double IDLE = 0.99;
+enum { MOST_IDLE = 3, MOST_BACK = 4 };
+
+int msi_clean_is_final(const msi_clean_group *g, const msi_clean_options *o)
+{
+    return g->in_mask || !(o->auto_mask > 0);
+}
+
+static int go_back(msi_clean_group *g)
+{
+    g->mgain *= 0.5;
+    if (++g->n_back == MOST_BACK) g->stop = "diverged";
+    return 1;
+}
+
+/* The last cycle's outcome, where there was one. */
+static int is_worse(const msi_clean_group *g, double peak)
+{
+    if (!(g->peak_before > 0)) return 0;
+    return !isfinite(peak) || (fabs(peak) > WORSE * g->peak_before && fabs(peak) > NEAR * WORSE * g->threshold);
+}
+
+static void judge_progress(msi_clean_group *g)
+{
+    const double peak = fabs(g->peak);
+    g->n_idle = g->best_peak > 0 && peak > IDLE * g->best_peak ? g->n_idle + 1 : 0;
+    if (!(g->best_peak > 0) || peak < g->best_peak) g->best_peak = peak;
+    if (g->n_idle == MOST_IDLE) g->stop = "stalled";
+}
+
+int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
+{
+    if (is_worse(g, peak)) return go_back(g);
+    g->n_back = 0;
+    g->peak = peak;
+    const double allowed = g->threshold * (g->n_major ? NEAR : 1);
+    if (!(fabs(peak) > 0)) {
+        g->stop = "mask empty";
+    } else if (fabs(peak) <= allowed) {
+        if (msi_clean_is_final(g, o))
+            g->stop = "threshold";
+        else
+            g->in_mask = 1, g->best_peak = 0, g->n_idle = 0;
+    } else if (g->n_minor >= o->niter) {
+        g->stop = "iterations";
+    } else if (o->nmiter && g->n_major >= o->nmiter) {
+        g->stop = "major cycles";
+    } else if (o->stop_negative && peak < 0) {
+        g->stop = "negative peak";
+    } else {
+        judge_progress(g);
+    }
+    return 0;
+}
+
+int msi_clean_judge_minor(msi_clean_group *g)
+{
+    const msi_clean_report *r = &g->report;
+    if (r->stop == MSI_CLEAN_STOP_DIVERGED) return go_back(g);
+    if (r->stop == MSI_CLEAN_STOP_NEGATIVE || (!r->n_iteration && r->stop != MSI_CLEAN_STOP_THRESHOLD))
+        g->stop = msi_clean_stop_word(r->stop);
+    return 0;
+}

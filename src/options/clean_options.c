@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/options/clean_options.h"
+
+#include <string.h>
+
+#include "core/format.h"
+#include "core/status.h"
+#include "src/options/options.h"
+
+/* What is joined must be several, and no more than a cleaner takes. */
+static int check_joined(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    msi_plane planes[MSI_MAX_PLANES];
+    const int n_plane = msi_planes_of(o->pol, o->n_pol, planes);
+    const int64_t n_joined = (c->join_channels ? o->channels_out : 1) * (c->join_pols ? n_plane : 1);
+    if (c->join_channels && o->channels_out < 2)
+        return msi_error_set(MSI_EUSAGE, "-join-channels: there is one channel; give -channels-out, or leave it out");
+    if (c->join_pols && n_plane < 2)
+        return msi_error_set(MSI_EUSAGE, "-join-polarizations: there is one polarisation; give several by -pol, or "
+                                         "leave it out");
+    if (c->join_pols && n_plane > MSI_MAX_CORR)
+        return msi_error_set(MSI_EUSAGE,
+                             "-join-polarizations: %d images are more than the 4 that can be joined; "
+                             "give -pol IQUV",
+                             n_plane);
+    if (n_joined > MSI_CLEAN_MAX_PLANE)
+        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: %lld images are more than the %d that can be joined",
+                             (long long)o->channels_out, (long long)n_joined, MSI_CLEAN_MAX_PLANE);
+    if (c->squared_join && !c->join_channels)
+        return msi_error_set(MSI_EUSAGE, "-squared-channel-joining: it goes with -join-channels");
+    if (c->join_pols && (c->no_negative || c->stop_negative))
+        return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations are of either sign; leave it out",
+                             c->no_negative ? "no-negative" : "stop-negative");
+    return MSI_OK;
+}
+
+static int check_fit(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    const int64_t n_term = c->fit_terms ? c->fit_terms : c->log_fit_terms;
+    const char *name = c->fit_terms ? "fit-spectral-pol" : "fit-spectral-log-pol";
+    if (!n_term) return MSI_OK;
+    if (c->fit_terms && c->log_fit_terms)
+        return msi_error_set(MSI_EUSAGE, "-fit-spectral-pol and -fit-spectral-log-pol: give one of them");
+    if (!c->join_channels)
+        return msi_error_set(MSI_EUSAGE, "-%s: a spectrum is fitted to joined channels; give -join-channels", name);
+    if (n_term > o->channels_out)
+        return msi_error_set(MSI_EUSAGE, "-%s %lld: -channels-out %lld has fewer values to fit; ask for no more terms",
+                             name, (long long)n_term, (long long)o->channels_out);
+    return MSI_OK;
+}
+
+int msi_clean_options_check(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    if (!c->niter) return MSI_OK;
+    if (o->make_psf_only)
+        return msi_error_set(MSI_EUSAGE, "-make-psf-only: nothing is cleaned then; leave it or -niter out");
+    if (strcmp(o->gridder, "wgrid") != 0)
+        return msi_error_set(MSI_EUSAGE, "-gridder %s: it makes no residuals, which -niter needs; give wgrid",
+                             o->gridder);
+    if (c->auto_mask > 0 && c->auto_threshold > c->auto_mask)
+        return msi_error_set(MSI_EUSAGE,
+                             "-auto-mask %g: it must be larger than -auto-threshold %g, down to which is "
+                             "cleaned within the mask",
+                             c->auto_mask, c->auto_threshold);
+    if (c->multiscale && c->is_exact)
+        return msi_error_set(MSI_EUSAGE, "-no-fast-subminor: it is for one scale; leave it or -multiscale out");
+    MSI_TRY(check_joined(o));
+    return check_fit(o);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the user asks of deconvolution. */
+#ifndef MSI_SRC_CLEAN_OPTIONS_H
+#define MSI_SRC_CLEAN_OPTIONS_H
+
+#include "kernels/cleaner.h"
+
+struct msi_options;
+
+/* Local noise is measured by a window around each pixel, or also from its most negative residual. */
+typedef enum msi_local_rms_method { MSI_LOCAL_RMS, MSI_LOCAL_RMS_WITH_MIN } msi_local_rms_method;
+
+/* Filled by msi_options_parse: every value is inside its documented range. */
+typedef struct msi_clean_options {
+    int64_t niter;  /* minor iterations of a joined group at most; 0: nothing is cleaned */
+    int64_t nmiter; /* major cycles at most; 0: no limit */
+    double gain, mgain;
+    double threshold_jy;              /* 0: none */
+    double auto_threshold, auto_mask; /* in sigma; 0: none */
+    int no_negative, stop_negative;
+    double border_percent; /* of the image's width and height, on each side */
+
+    int local_rms;
+    double local_rms_window; /* beams */
+    msi_local_rms_method local_rms_method;
+
+    int is_exact; /* Hogbom's loop over the whole image */
+    int multiscale;
+    double scale[MSI_CLEAN_MAX_SCALE]; /* [n_scale] pixels, the first 0, rising */
+    int n_scale;                       /* 0: chosen */
+    int64_t max_scales;                /* of those chosen; 0: no limit */
+    double scale_bias, scale_gain;
+    msi_clean_shape shape;
+
+    int join_channels, join_pols, squared_join;
+    int64_t fit_terms, log_fit_terms; /* 0: no such fit */
+
+    int no_dirty, save_first_residual;
+} msi_clean_options;
+
+/* msi_clean_options_check - what no option of deconvolution can check by itself. Returns: 0, MSI_EUSAGE */
+int msi_clean_options_check(const struct msi_options *options);
+
+#endif

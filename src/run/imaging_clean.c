@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/imaging_clean.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "src/clean/clean_cycle.h"
+#include "src/clean/clean_report.h"
+#include "src/run/imaging_files.h"
+#include "src/run/imaging_report.h"
+
+enum { N_KIND = MSI_FITS_IMAGE + 1 };
+
+/* The cleaning of an interval, and of it the field at hand: channels [first, first + field.spec.n_channel). */
+typedef struct cleaning {
+    msi_imaging_run *run;
+    msi_clean_field field;
+    int64_t first;
+    double freq_hz[MSI_CLEAN_MAX_PLANE];
+    msi_beam beam[MSI_CLEAN_MAX_PLANE];
+    double vis_weight[MSI_CLEAN_MAX_PLANE][MSI_GRIDDER_MAX_PLANES];
+    int has_first_residual;
+
+    /* Of all channels, where there are several: means of their images, and what cleaning came to. */
+    msi_image sum[N_KIND]; /* empty where nothing has been added */
+    double sum_vis_weight[MSI_GRIDDER_MAX_PLANES];
+    msi_fits_clean clean[MSI_MAX_PLANES];
+    msi_planes_shape shape;
+} cleaning;
+
+static int has_mfs(const cleaning *k)
+{
+    return k->run->options->channels_out > 1;
+}
+
+static void *plane_pixel(const msi_image *image, int plane)
+{
+    return (char *)image->pixel + plane * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
+}
+
+/* ---- What cleaning came to ---- */
+
+static msi_fits_clean clean_cards(const cleaning *k, const msi_clean_group *g)
+{
+    const msi_clean_options *o = &k->run->options->clean;
+    msi_fits_clean c = {.is_known = 1,
+                        .most_iterations = o->niter,
+                        .threshold_jy = o->threshold_jy,
+                        .gain = o->gain,
+                        .mgain = o->mgain,
+                        .allow_negative = !o->no_negative,
+                        .stop_negative = o->stop_negative,
+                        .n_minor = g->n_minor,
+                        .n_major = g->n_major,
+                        .final_threshold_jy = g->threshold,
+                        .noise_jy = g->noise,
+                        .peak_jy = g->peak,
+                        .flux_jy = g->flux_jy};
+    snprintf(c.stop, sizeof c.stop, "%s", g->stop);
+    return c;
+}
+
+/* Channels that are not joined have their own cards; those of all of them tell of the sum. */
+static void add_cards(msi_fits_clean *sum, const msi_fits_clean *c)
+{
+    if (!sum->is_known) {
+        *sum = *c;
+        return;
+    }
+    sum->n_minor += c->n_minor;
+    if (c->n_major > sum->n_major) sum->n_major = c->n_major;
+    if (strcmp(sum->stop, c->stop) != 0) snprintf(sum->stop, sizeof sum->stop, "see the channels");
+    sum->final_threshold_jy = fmax(sum->final_threshold_jy, c->final_threshold_jy);
+}
+
+/* ---- Images to files ---- */
+
+/* Adds a channel's images to the means over all channels. */
+static int add_to_sum(cleaning *k, msi_fits_kind kind, const msi_image *image)
+{
+    msi_image *sum = &k->sum[kind];
+    if (!has_mfs(k)) return MSI_OK;
+    if (!sum->pixel) MSI_TRY(msi_image_alloc(sum, &image->geometry, image->n_plane, image->precision));
+    msi_image_add(sum, image);
+    return MSI_OK;
+}
+
+/* Fetches the images of a channel of the field, with their sums of weights. */
+static int fetch(const cleaning *k, int channel, const msi_planes *planes, msi_image *image)
+{
+    const msi_clean_field *f = &k->field;
+    const int n = f->spec.n_pol;
+    MSI_TRY(msi_image_alloc(image, &k->run->options->geometry, n, k->shape.precision));
+    for (int p = 0; p < n; p++) {
+        image->sum_weight[p] = f->sum_weight[channel * n + p];
+        image->n_vis[p] = f->n_vis[channel * n + p];
+        const int rc = msi_planes_fetch(planes, msi_clean_field_plane(f, channel, p), 1, plane_pixel(image, p));
+        if (rc) {
+            msi_image_free(image);
+            return rc;
+        }
+        if (!image->n_vis[p]) msi_image_fill_nan(image, p);
+    }
+    return MSI_OK;
+}
+
+/* Writes one kind of image of every channel of the field. */
+static int put(cleaning *k, msi_fits_kind kind, const msi_planes *planes)
+{
+    const msi_clean_field *f = &k->field;
+    msi_fits_clean clean[MSI_MAX_PLANES];
+    const int is_dirty = kind == MSI_FITS_DIRTY;
+    for (int p = 0; p < f->spec.n_pol && !is_dirty && kind != MSI_FITS_FIRST_RESIDUAL; p++)
+        clean[p] = clean_cards(k, msi_clean_field_group(f, p));
+    for (int c = 0; c < f->spec.n_channel; c++) {
+        msi_image image = {0};
+        const msi_imaging_product product = {k->first + c, kind, k->beam[c], k->vis_weight[c],
+                                             is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean};
+        MSI_TRY(fetch(k, c, planes, &image));
+        int rc = add_to_sum(k, kind, &image);
+        if (!rc) rc = msi_imaging_files_put(k->run, &product, &image);
+        msi_image_free(&image);
+        if (rc) return rc;
+    }
+    return MSI_OK;
+}
+
+/* ---- A field ---- */
+
+/* Makes the PSF of a channel, finds its beam, and writes it. */
+static int make_psf(cleaning *k, int channel, msi_planes *all)
+{
+    msi_imaging_run *r = k->run;
+    msi_gridder *gridder = k->field.spec.gridder[channel];
+    msi_image image = {0};
+    msi_planes *psf;
+    MSI_TRY(msi_planes_view(&psf, all, channel, 1));
+    int rc = msi_gridder_psf(gridder, psf);
+    if (!rc) rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
+    if (!rc) rc = msi_planes_fetch(psf, 0, 1, image.pixel);
+    msi_planes_free(psf);
+    if (!rc) {
+        image.sum_weight[0] = k->field.sum_weight[channel * k->field.spec.n_pol];
+        image.n_vis[0] = k->field.n_vis[channel * k->field.spec.n_pol];
+        rc = msi_imaging_files_beam(&k->beam[channel], &image);
+    }
+    if (!rc) rc = add_to_sum(k, MSI_FITS_PSF, &image);
+    const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->vis_weight[channel],
+                                         NULL};
+    if (!rc) rc = msi_imaging_files_put(r, &product, &image);
+    msi_image_free(&image);
+    return rc;
+}
+
+/* The beam's width in pixels, of the first channel that has one. */
+static double beam_pixel(const cleaning *k)
+{
+    const msi_image_geometry *g = &k->run->options->geometry;
+    for (int c = 0; c < k->field.spec.n_channel; c++)
+        if (msi_beam_known(&k->beam[c]))
+            return sqrt(k->beam[c].major_rad * k->beam[c].minor_rad / (g->cell_x_rad * g->cell_y_rad));
+    return 3;
+}
+
+static int make_psfs(cleaning *k)
+{
+    const int n = k->field.spec.n_channel;
+    msi_planes *psf;
+    MSI_TRY(msi_gridder_planes(k->field.spec.gridder[0], n, &psf));
+    int rc = MSI_OK;
+    for (int c = 0; !rc && c < n; c++) {
+        const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
+        rc = make_psf(k, c, psf);
+        msi_progress_leave(all);
+    }
+    if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, beam_pixel(k));
+    msi_planes_free(psf);
+    return rc;
+}
+
+static int make_dirty(cleaning *k)
+{
+    const msi_progress_share all = msi_progress_enter(1, 2, 2);
+    MSI_TRY(msi_clean_field_subtract(&k->field, 0));
+    msi_progress_leave(all);
+    return k->run->options->clean.no_dirty ? MSI_OK : put(k, MSI_FITS_DIRTY, k->field.residual);
+}
+
+static int put_first_residual(void *of)
+{
+    cleaning *k = of;
+    k->has_first_residual = 1;
+    return k->run->options->clean.save_first_residual ? put(k, MSI_FITS_FIRST_RESIDUAL, k->field.residual) : MSI_OK;
+}
+
+/* Restores the images of planes with a beam; without one they are unknown. */
+static int restore(const cleaning *k, const msi_beam *beam, int first, msi_planes *residual, const msi_planes *model)
+{
+    const msi_image_geometry *g = &k->run->options->geometry;
+    const msi_restore_spec spec = {.beam = *beam,
+                                   .cell_x_rad = g->cell_x_rad,
+                                   .cell_y_rad = g->cell_y_rad,
+                                   .first = first,
+                                   .n = 1,
+                                   .n_thread = k->run->options->n_threads};
+    if (msi_beam_known(beam)) return msi_restore(residual, residual, model, &spec);
+    msi_image none;
+    MSI_TRY(msi_image_alloc(&none, g, 1, k->shape.precision));
+    msi_image_fill_nan(&none, 0);
+    const int rc = msi_planes_upload(residual, first, 1, none.pixel);
+    msi_image_free(&none);
+    return rc;
+}
+
+/* Residual, model and image; the last one takes the place of the residual. */
+static int put_cleaned(cleaning *k)
+{
+    msi_clean_field *f = &k->field;
+    if (!k->has_first_residual) MSI_TRY(put_first_residual(k));
+    MSI_TRY(put(k, MSI_FITS_RESIDUAL, f->residual));
+    MSI_TRY(put(k, MSI_FITS_MODEL, f->model));
+    for (int c = 0; c < f->spec.n_channel; c++) {
+        if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol])
+            msi_log_warning("no beam fits the PSF, so that no image is restored: its pixels are NaN");
+        for (int p = 0; p < f->spec.n_pol; p++)
+            MSI_TRY(restore(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
+    }
+    return put(k, MSI_FITS_IMAGE, f->residual);
+}
+
+/* Looks at the samples of a channel, and tells where there are none. */
+static void begin_channel(cleaning *k, int channel)
+{
+    msi_imaging_run *r = k->run;
+    const msi_clean_field *f = &k->field;
+    msi_gridder_report report;
+    int64_t most = 0;
+    for (int p = 0; p < f->spec.n_pol; p++) {
+        const int64_t n = f->n_vis[channel * f->spec.n_pol + p];
+        most = n > most ? n : most;
+    }
+    r->n_gridded += most;
+    if (has_mfs(k) && !most)
+        msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)(k->first + channel));
+    msi_gridder_report_get(f->spec.gridder[channel], &report);
+    memcpy(k->vis_weight[channel], report.sum_vis_weight, sizeof k->vis_weight[channel]);
+    for (int p = 0; p < f->spec.n_pol; p++) k->sum_vis_weight[p] += report.sum_vis_weight[p];
+}
+
+static int make_field(cleaning *k, int64_t first, int n_channel)
+{
+    msi_imaging_run *r = k->run;
+    k->first = first;
+    k->has_first_residual = 0;
+    for (int c = 0; c < n_channel; c++)
+        k->freq_hz[c] = 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
+    const msi_clean_field_spec spec = {r->options, r->gridder + first, n_channel, r->n_plane, k->freq_hz};
+    MSI_TRY(msi_clean_field_make(&k->field, &spec));
+    k->shape = *msi_planes_shape_of(k->field.residual);
+    for (int c = 0; c < n_channel; c++) begin_channel(k, c);
+    return MSI_OK;
+}
+
+static int clean_field(cleaning *k)
+{
+    char what[32] = "";
+    if (has_mfs(k) && k->field.spec.n_channel == 1) snprintf(what, sizeof what, "channel %lld", (long long)k->first);
+    msi_progress_begin("imaging");
+    MSI_TRY(make_psfs(k));
+    MSI_TRY(make_dirty(k));
+    msi_progress_end();
+    const msi_clean_cycle_spec cycle = {what, beam_pixel(k), put_first_residual, k};
+    msi_progress_begin("cleaning");
+    MSI_TRY(msi_clean_cycles_run(&k->field, &cycle));
+    msi_progress_end();
+    msi_clean_report_end(what, &k->field);
+    for (int p = 0; p < k->field.spec.n_pol; p++) {
+        const msi_fits_clean c = clean_cards(k, msi_clean_field_group(&k->field, p));
+        add_cards(&k->clean[p], &c);
+    }
+    return put_cleaned(k);
+}
+
+/* The weights of all channels together are read off the gridders at the end. */
+static void end_field(cleaning *k, int64_t n_channel)
+{
+    msi_imaging_run *r = k->run;
+    for (int c = 0; c < n_channel; c++) {
+        msi_gridder_report report;
+        msi_gridder_report_get(r->gridder[k->first + c], &report);
+        msi_imaging_report_channel(k->first + c, report.n_sample, &report);
+        if (r->options->save_weights) continue;
+        msi_gridder_free(r->gridder[k->first + c]);
+        r->gridder[k->first + c] = NULL;
+    }
+    msi_clean_field_free(&k->field);
+}
+
+/* ---- All channels together ---- */
+
+static int put_sum(cleaning *k, msi_fits_kind kind, const msi_beam *beam)
+{
+    msi_image *sum = &k->sum[kind];
+    const int has_cards = kind == MSI_FITS_RESIDUAL || kind == MSI_FITS_MODEL || kind == MSI_FITS_IMAGE;
+    const msi_imaging_product product = {MSI_OUTPUT_MFS, kind, *beam, k->sum_vis_weight, has_cards ? k->clean : NULL};
+    for (int p = 0; p < sum->n_plane; p++)
+        if (!sum->n_vis[p]) msi_image_fill_nan(sum, p);
+    return msi_imaging_files_put(k->run, &product, sum);
+}
+
+/* The image of all channels is their residual and their model with the beam of their PSF. */
+static int restore_sum(cleaning *k, const msi_beam *beam)
+{
+    const msi_image *residual = &k->sum[MSI_FITS_RESIDUAL], *model = &k->sum[MSI_FITS_MODEL];
+    msi_image *image = &k->sum[MSI_FITS_IMAGE];
+    msi_planes_shape shape = k->shape;
+    msi_planes *of_residual = NULL, *of_model = NULL;
+    const int n = shape.n = residual->n_plane;
+    const size_t of_planes = (size_t)n;
+    int rc = msi_planes_create(&of_residual, &shape);
+    if (!rc) rc = msi_planes_create(&of_model, &shape);
+    if (!rc) rc = msi_planes_upload(of_residual, 0, n, residual->pixel);
+    if (!rc) rc = msi_planes_upload(of_model, 0, n, model->pixel);
+    for (int p = 0; !rc && p < n; p++) rc = restore(k, beam, p, of_residual, of_model);
+    msi_image_free(image);
+    if (!rc) rc = msi_image_alloc(image, &residual->geometry, n, residual->precision);
+    if (!rc) {
+        memcpy(image->sum_weight, residual->sum_weight, of_planes * sizeof *image->sum_weight);
+        memcpy(image->n_vis, residual->n_vis, of_planes * sizeof *image->n_vis);
+        rc = msi_planes_fetch(of_residual, 0, n, image->pixel);
+    }
+    msi_planes_free(of_residual);
+    msi_planes_free(of_model);
+    return rc;
+}
+
+static int put_sums(cleaning *k)
+{
+    const msi_clean_options *o = &k->run->options->clean;
+    msi_beam beam;
+    MSI_TRY(msi_imaging_files_beam(&beam, &k->sum[MSI_FITS_PSF]));
+    MSI_TRY(put_sum(k, MSI_FITS_PSF, &beam));
+    if (!o->no_dirty) MSI_TRY(put_sum(k, MSI_FITS_DIRTY, &beam));
+    if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, &beam));
+    MSI_TRY(restore_sum(k, &beam));
+    MSI_TRY(put_sum(k, MSI_FITS_RESIDUAL, &beam));
+    MSI_TRY(put_sum(k, MSI_FITS_MODEL, &beam));
+    return put_sum(k, MSI_FITS_IMAGE, &beam);
+}
+
+int msi_imaging_clean_run(msi_imaging_run *r)
+{
+    const int64_t n = r->options->channels_out;
+    const int each = r->options->clean.join_channels ? (int)n : 1;
+    cleaning *k;
+    MSI_TRY(msi_alloc(&k, 1, sizeof *k, "cleaning"));
+    k->run = r;
+    int rc = MSI_OK;
+    for (int64_t first = 0; !rc && first < n; first += each) {
+        rc = make_field(k, first, each);
+        if (!rc) rc = clean_field(k);
+        end_field(k, rc ? 0 : each);
+    }
+    if (!rc && has_mfs(k)) rc = put_sums(k);
+    for (int i = 0; i < N_KIND; i++) msi_image_free(&k->sum[i]);
+    msi_free(k);
+    return rc;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Deconvolution within a run: from weighted samples to cleaned images. */
+#ifndef MSI_SRC_IMAGING_CLEAN_H
+#define MSI_SRC_IMAGING_CLEAN_H
+
+#include "src/run/imaging_run.h"
+
+/*
+ * msi_imaging_clean_run - clean the images of the interval, and write all that belongs to them.
+ * Returns: 0, or any code of gridder, cleaner and writer
+ * Notes:   gridders are freed as their channels are done.
+ */
+int msi_imaging_clean_run(msi_imaging_run *run);
+
+#endif
