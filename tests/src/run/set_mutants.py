@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """set_mutants.py MSIMAGE MSIMAGE_MAKEMS SERVER COUNT [SEED] [FIRST]: damaged Measurement Sets, made at random from whole small
-ones, and those of set_mutants_fallen.txt, which once brought the program down. Each is imaged or planned: the program
-ends with a documented code and at most one line, not by a signal; soon, by its CPU time; in bounded memory; and leaves no
-file but its image. The last line counts too how often a process that reads was ended, which no run may be. Without SEED one is drawn, and printed: mutant N of a seed is always the same.
+ones, and those of set_mutants_fallen.txt, which once brought the program down. Each is imaged, planned or predicted into: the
+program ends with a documented code and at most one line, not by a signal; soon, by its CPU time; in bounded memory; and
+leaves no file but its image or column, nor a change in a file that is not that column's. The last line counts too how often a process that reads was ended, which no run may be. Without SEED one is drawn, and printed: mutant N of a seed is always the same.
 
 SEED 0 takes mutants of the list alone; COUNT then is of no meaning. Most are run by SERVER, msimage_server, which spares
 the start of the program; one in ten by the program itself."""
@@ -20,6 +20,9 @@ import subprocess
 import sys
 import tempfile
 
+from casacore.tables import makearrcoldesc, maketabdesc, table
+
+from dysco_columns import compress
 from program_suite import run, sanitized
 
 # No command takes more, whatever is damaged: seconds of CPU time of the program and its processes together, and the
@@ -29,6 +32,8 @@ MOST_CPU_S, MOST_MB = 30, 1300
 GUARD_S = 600
 
 CODES = (0, 2, 3, 5)
+# A process that writes may come to its end where the columns of a damaged set lie.
+WRITING_CODES = (*CODES, 4)
 
 STATIONS = """-1601188.0 -5042000.0 3554886.0 25 a
 -1601225.0 -5041980.0 3554855.0 25 b
@@ -42,6 +47,9 @@ SETS = {
     "column": ["-storage", "tiledcolumn", "-spw", "1GHz", "40MHz", 4, "-weight-spectrum", "none"],
     "standard": ["-storage", "standard", "-spw", "1GHz", "40MHz", 4, "-field", "61deg", "44deg", "-pol", "XX,YY"],
     "spws": ["-storage", "tiledshape", "-spw", "1GHz", "40MHz", 3, "-spw", "1.4GHz", "-20MHz", 5, "-spw-order", "row"],
+    "dysco": ["-storage", "tiledshape", "-spw", "1GHz", "40MHz", 4],
+    "own": ["-storage", "tiledshape", "-spw", "1GHz", "40MHz", 4],
+    "shared": ["-storage", "standard", "-spw", "1GHz", "40MHz", 4, "-pol", "XX,YY"],
 }
 ALWAYS = ["-quiet", "-backend", "cpu", "-j", 1, "-abs-mem", 1, "-accuracy", 1e-3]
 IMAGE = [*ALWAYS, "-size", 32, 32, "-scale", "20asec", "-name", "o"]
@@ -53,6 +61,7 @@ WAYS = {
     "taql": [*IMAGE, "-taql", "ANTENNA1 != 3", "-select-uvrange", ">1m"],
     "intervals": [*IMAGE, "-intervals-out", 2],
     "predict": [*ALWAYS, "-predict", "-dry-run", "-force", "-name", "../model/m"],
+    "write": [*ALWAYS, "-predict", "-force", "-name", "../model/m"],
 }
 
 # Numbers that lie on a border of something.
@@ -141,6 +150,29 @@ def restore(before):
             f.write(data)
 
 
+def contents(path):
+    """What every file of a set holds; locks come and go."""
+    held = {}
+    for folder, _, names in os.walk(path):
+        for file in (os.path.join(folder, n) for n in names if n != "table.lock"):
+            with open(file, "rb") as f:
+                held[os.path.relpath(file, path)] = f.read()
+    return held
+
+
+def harm(before, after, code):
+    """What a prediction has done to a set that it must not do: `before` is the set as it was given, damaged."""
+    gone, new = sorted(set(before) - set(after)), sorted(set(after) - set(before))
+    changed = [n for n in before if n in after and before[n] != after[n]]
+    if gone or [n for n in new if code or not re.match(r"table\.f\d", n)]:
+        return "of the set %s gone, %s new" % (gone, new)
+    # Those of a column that is written in place, and the list of columns.
+    strange = [n for n in changed if n != "table.dat" and not re.match(r"table\.f\d+_TSM\d+$", n)]
+    data = [n for n in changed if n != "table.dat"]
+    numbers = {n.split("_")[0] for n in data}
+    return "changes %s" % changed if strange or len(numbers) > 1 else ""
+
+
 class Server:
     """A process of msimage_server, started anew where one hung."""
 
@@ -200,9 +232,9 @@ class Worker:
         run(self.msimage, *IMAGE[:-1], os.path.join(folder, "model", "m"), os.path.join(source, "column"))
         os.rename(os.path.join(folder, "model", "m-dirty.fits"), os.path.join(folder, "model", "m-model.fits"))
 
-    def complaint(self, code, cpu_s, mb, text):
+    def complaint(self, codes, code, cpu_s, mb, text):
         errors = [line for line in text.splitlines() if not line.startswith("msimage: warning: ")]
-        if code not in CODES:
+        if code not in codes:
             return "exits %d" % code
         if len(errors) != (code != 0) or not all(line.startswith("msimage: error: ") for line in errors):
             return "not one line of error"
@@ -217,17 +249,26 @@ class Worker:
         """Returns the exit code and what is wrong, with the text; "" where all is well."""
         name, way, patches = mutant
         path, log = os.path.join(self.sets, name), os.path.join(self.folder, "log")
+        is_written = way == "write"
+        if is_written:
+            path = shutil.copytree(path, os.path.join(self.folder, "written"))
         before, words = apply(path, patches), [str(w) for w in (*WAYS[way], path)]
+        given = contents(path) if is_written else None
         self.n_tried += 1
         try:
             by_itself = self.n_tried % 10 == 0
             done = run_program(self.msimage, self.out, self.environment, log, words) if by_itself else \
                 self.server.run(log, words)
         finally:
-            restore(before)
+            if not is_written:
+                restore(before)
         with open(log, encoding="utf-8", errors="replace") as f:
             text = f.read()
-        code, wrong = (done[0], self.complaint(*done, text)) if done else (None, "does not end")
+        codes = WRITING_CODES if is_written else CODES
+        code, wrong = (done[0], self.complaint(codes, *done, text)) if done else (None, "does not end")
+        if is_written:
+            wrong = wrong or harm(given, contents(path), code)
+            shutil.rmtree(path)
         for folder in (self.out, self.temp):
             for left in os.listdir(folder):
                 os.remove(os.path.join(folder, left))
@@ -242,7 +283,19 @@ def make_sets(makems, folder):
     os.mkdir(sets)
     for name, words in SETS.items():
         run(makems, "-quiet", "-layout-file", layout, *SET, *words, os.path.join(sets, name))
+    compress(os.path.join(sets, "dysco"), ["DATA", "WEIGHT_SPECTRUM"])
+    add_model(os.path.join(sets, "own"), ["MODEL_DATA"], "TiledShapeStMan")
+    add_model(os.path.join(sets, "shared"), ["MODEL_DATA", "OTHER"], "StandardStMan")
     return sets
+
+
+def add_model(path, names, manager):
+    """Columns of visibilities, all in one manager."""
+    with table(path, readonly=False, ack=False) as t:
+        described = maketabdesc([makearrcoldesc(n, 0j, valuetype="complex", ndim=2) for n in names])
+        t.addcols(described, {"TYPE": manager, "NAME": "Model", "DEFAULTTILESHAPE": [2, 4, 16]})
+        for name in names:
+            t.putcol(name, t.getcol("DATA"))
 
 
 def fallen():
