@@ -197,10 +197,12 @@ typedef struct ccc_column_info {
 int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info);
 
 /*
- * ccc_table_last_manager - the highest number N of a storage manager, whose files are table.fN, table.fN_TSM0 ..: what
- * is added gets higher ones. Returned: *last  -1 where there is none Returns:  0, CCC_EFAILED
+ * ccc_table_managers - the numbers N of the storage managers, whose files are table.fN, table.fN_TSM0 ..; one that is
+ * added gets a higher number than all.
+ * Returned: *numbers [*n]  ascending, freed by ccc_free; NULL on failure
+ * Returns:  0, CCC_EFAILED
  */
-int ccc_table_last_manager(ccc_table *t, int *last);
+int ccc_table_managers(ccc_table *t, int32_t **numbers, int64_t *n);
 
 /* ccc_column_comment - what a column's description says of it. Returned: *out, freed by ccc_free; "" where it says
  * nothing. Returns: 0, CCC_ENOTFOUND. */
@@ -413,6 +415,17 @@ int ccc_table_create(ccc_table **out, const char *path, const ccc_column_spec *c
  * Returns: 0, CCC_EARGUMENT (the column is there), CCC_EREADONLY, CCC_EFAILED
  */
 int ccc_column_add(ccc_table *t, const ccc_column_spec *column, const ccc_storage *storage);
+
+/*
+ * ccc_column_remove - remove a column, with the files of its storage manager. Other columns of that manager get a new
+ * one, into which their values are copied, so that the removed column's space comes free.
+ *
+ * Returns: 0, CCC_ENOTFOUND, CCC_EARGUMENT (it is stored with others by a manager that is neither StandardStMan nor
+ *          IncrementalStMan), CCC_EREADONLY, CCC_EFAILED
+ * Notes:   casacore deletes the files at once, but replaces table.dat at the next flush: a process that is killed
+ *          between leaves a table that cannot be opened.
+ */
+int ccc_column_remove(ccc_table *t, const char *column);
 
 /* ccc_column_rename - give a column another name. Returns: 0, CCC_ENOTFOUND, CCC_EARGUMENT (new_name is there),
  * CCC_EREADONLY, CCC_EFAILED. */

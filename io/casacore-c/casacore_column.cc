@@ -8,19 +8,6 @@ using namespace ccc;
 
 namespace {
 
-/* Finds what casacore says of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); no fields if it has none.
- */
-cc::Record manager_of(const cc::Table &table, const char *column)
-{
-    const cc::Record managers = table.dataManagerInfo();
-    for (cc::uInt i = 0; i < managers.nfields(); i++) {
-        const cc::Record &m = managers.subRecord(i);
-        const cc::Vector<cc::String> columns(m.asArrayString("COLUMNS"));
-        if (std::find(columns.begin(), columns.end(), cc::String(column)) != columns.end()) return m;
-    }
-    return cc::Record();
-}
-
 /* Finds the stretch of rows from `row` on that are like it, and remembers it for the read that follows. */
 const Alike &alike_from(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row)
 {
@@ -41,6 +28,17 @@ const Alike &alike_from(ccc_table *t, const char *column, const cc::TableColumn 
 }
 
 } // namespace
+
+cc::Record ccc::manager_of(const cc::Table &table, const char *column)
+{
+    const cc::Record managers = table.dataManagerInfo();
+    for (cc::uInt i = 0; i < managers.nfields(); i++) {
+        const cc::Record &m = managers.subRecord(i);
+        const cc::Vector<cc::String> columns(m.asArrayString("COLUMNS"));
+        if (std::find(columns.begin(), columns.end(), cc::String(column)) != columns.end()) return m;
+    }
+    return cc::Record();
+}
 
 void ccc::require_column(const ccc_table *t, const char *column)
 {
@@ -159,14 +157,19 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
     });
 }
 
-int ccc_table_last_manager(ccc_table *t, int *last)
+int ccc_table_managers(ccc_table *t, int32_t **numbers, int64_t *n)
 {
-    *last = -1;
+    *numbers = nullptr;
+    *n = 0;
     return guarded(t, nullptr, [&] {
+        std::vector<int32_t> list;
         const cc::Record managers = t->table.dataManagerInfo();
         for (cc::uInt i = 0; i < managers.nfields(); i++)
             if (managers.subRecord(i).isDefined("SEQNR"))
-                *last = std::max(*last, static_cast<int>(managers.subRecord(i).asuInt("SEQNR")));
+                list.push_back(static_cast<int32_t>(managers.subRecord(i).asuInt("SEQNR")));
+        std::sort(list.begin(), list.end());
+        *numbers = array_of(list);
+        *n = static_cast<int64_t>(list.size());
     });
 }
 

@@ -276,6 +276,10 @@ bool is_fixed(const cc::ColumnDesc &d);
 /* Finds the shape of one cell; false where it has no value. */
 bool cell_shape(const cc::TableColumn &c, int64_t row, cc::IPosition &shape);
 
+/* Finds what casacore says of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); no fields if it has none.
+ */
+cc::Record manager_of(const cc::Table &table, const char *column);
+
 /* Finds the hypercubes in what casacore says of a manager; nullptr where it is not tiled. Lives as long as `manager`.
  */
 const cc::Record *cubes_of(const cc::Record &manager);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Checks a column that is to be written against its set, and chooses the way of writing it. */
-#include "io/ms/ms_column.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +12,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_column_drop.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_set.h"
 
@@ -332,8 +332,12 @@ int msi_ms_column_check_links(const char *path)
 static int check_strays(ccc_table *t)
 {
     const char *path = ccc_table_path(t);
-    int last, status = MSI_OK;
-    MSI_CCC(ccc_table_last_manager(t, &last));
+    int status = MSI_OK;
+    int32_t *numbers;
+    int64_t n;
+    MSI_CCC(ccc_table_managers(t, &numbers, &n));
+    const int last = n ? numbers[n - 1] : -1;
+    ccc_free(numbers);
     DIR *d = opendir(path);
     if (!d) return msi_error_set(MSI_EOUTPUT, "%s: %s", path, strerror(errno));
     for (const struct dirent *e; status == MSI_OK && (e = readdir(d));) {
@@ -410,6 +414,7 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
         MSI_TRY(check_files(c, ccc_table_path(t)));
         c->is_shared = msi_ms_column_is_shared(c, ccc_table_path(t));
     }
+    if (spec->drop_old) MSI_TRY(msi_ms_column_drop_plan(c, t, spec));
     c->was_marked =
         msi_ms_mark_read(t, spec->column, c->mark, sizeof c->mark, c->marked_selection, sizeof c->marked_selection);
     c->has_virtual_model = !strcmp(spec->column, "MODEL_DATA") && has_virtual_model(t);

@@ -8,7 +8,10 @@
 #include "io/casacore-c/casacore_c.h"
 #include "io/ms/ms_writer.h"
 
-enum { MSI_COLUMN_NAME = 64 };
+enum {
+    MSI_COLUMN_NAME = 64,
+    MSI_COLUMN_MOST_OLD = 16 /* that one run removes */
+};
 
 /* ms_writer.h describes the three ways. */
 typedef enum msi_ms_column_way { MSI_COLUMN_NEW, MSI_COLUMN_SWAPPED, MSI_COLUMN_IN_PLACE } msi_ms_column_way;
@@ -40,6 +43,10 @@ typedef struct msi_ms_column {
     char like[MSI_COLUMN_NAME];     /* the column whose cells give the shape of this one's */
     char old_name[MSI_COLUMN_NAME]; /* swapped: the name that the old column gets */
     int is_lossy;                   /* swapped: the old column's manager keeps values approximately */
+    int n_old;                      /* columns that go when this one is complete */
+    char old_columns[MSI_COLUMN_MOST_OLD][MSI_COLUMN_NAME];
+    volatile int is_dropping, is_dropped; /* they are being removed; they are gone, or there were none */
+    int last_manager;                     /* while they are: the highest N of the set's managers before that */
     char mark[512], marked_selection[MSI_MS_MAX_SELECTION]; /* of the earlier run */
 } msi_ms_column;
 
@@ -87,6 +94,9 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int *n);
+
+/* msi_ms_column_keep_mode - give an open file the owner and mode that table.dat had, where the system lets it. */
+void msi_ms_column_keep_mode(const msi_ms_column *c, int fd);
 
 /* msi_ms_column_is_shared - 1 where a data file of the column is a symbolic link, or has another name somewhere. */
 int msi_ms_column_is_shared(const msi_ms_column *c, const char *path);

@@ -11,7 +11,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_column.h"
+#include "io/ms/ms_column_drop.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_set.h"
 
@@ -71,14 +71,20 @@ int msi_ms_column_is_shared(const msi_ms_column *c, const char *path)
         struct stat info;
         if (!is_file_of(e->d_name, c->manager_file, 0) || fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
-        is_shared |= S_ISLNK(info.st_mode) || info.st_nlink > 1;
+        is_shared |= S_ISLNK(info.st_mode) || (int)info.st_nlink > 1 + msi_ms_column_drop_links(dirfd(d), e->d_name);
     }
     closedir(d);
     return is_shared;
 }
 
-/* Gives table.dat, which was replaced, and the files that were made, if any, the owner and mode that table.dat had:
- * whoever could read and write the set goes on to. Where the system does not let it, they stay as they are. */
+void msi_ms_column_keep_mode(const msi_ms_column *c, int fd)
+{
+    if (fchown(fd, c->owner, c->group) != 0 && fchown(fd, (uid_t)-1, c->group) != 0) errno = 0;
+    fchmod(fd, c->mode);
+}
+
+/* Lets whoever could read and write the set go on to: table.dat, which was replaced, and the files that were made, if
+ * any, are given table.dat's owner and mode. */
 static void keep_mode(const msi_ms_column *c, const char *path)
 {
     DIR *d = opendir(path);
@@ -88,8 +94,7 @@ static void keep_mode(const msi_ms_column *c, const char *path)
         if (!is_made && strcmp(e->d_name, "table.dat") != 0) continue;
         const int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0) continue;
-        if (fchown(fd, c->owner, c->group) != 0 && fchown(fd, (uid_t)-1, c->group) != 0) errno = 0;
-        fchmod(fd, c->mode);
+        msi_ms_column_keep_mode(c, fd);
         close(fd);
     }
     closedir(d);
@@ -187,7 +192,10 @@ static int add_column(const msi_ms_column *c, ccc_table *t, const msi_ms_write_s
     const int failed = ccc_column_add(t, &column, &storage);
     ccc_free(old_comment);
     MSI_CCC_WRITE(failed);
-    if (is_swapped) MSI_CCC_WRITE(ccc_keyword_copy(t, c->old_name, spec->column));
+    if (is_swapped) {
+        MSI_CCC_WRITE(ccc_keyword_copy(t, c->old_name, spec->column));
+        MSI_CCC_WRITE(ccc_keyword_put_string(t, c->old_name, MSI_COLUMN_ASIDE, spec->column));
+    }
     MSI_CCC_WRITE(ccc_keyword_put_string(t, spec->column, "UNIT", "Jy"));
     return MSI_OK;
 }
@@ -208,6 +216,7 @@ static int make_column(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
 
 int msi_ms_column_prepare(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
+    MSI_TRY(msi_ms_column_drop_tidy(t));
     if (c->way != MSI_COLUMN_IN_PLACE) return make_column(c, t, spec);
     c->stage = MSI_COLUMN_MARKED;
     MSI_CCC_WRITE(msi_ms_mark_put(t, spec->column, spec->description ? spec->description : "",

@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_column_drop.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_writer_shared.h"
 
@@ -49,7 +50,10 @@ static int fail(msi_ms_writer *w, int status, const char *message)
 /* Undoes what a child that is gone has left undone. */
 static void undo(msi_ms_writer *w)
 {
-    for (int i = 0; i < w->n_set; i++) msi_ms_column_abandon(&w->shared->column[i], w->paths[i], NULL, &w->spec);
+    for (int i = 0; i < w->n_set; i++) {
+        msi_ms_column_drop_abandon(&w->shared->column[i], w->paths[i]);
+        msi_ms_column_abandon(&w->shared->column[i], w->paths[i], NULL, &w->spec);
+    }
 }
 
 /* Waits for the end of a child that has nothing more to say. */
@@ -123,8 +127,12 @@ static int copy_spec(msi_ms_writer *w, const msi_ms_write_spec *spec)
         at += strlen(from[i]) + 1;
         memcpy(w->text + at - strlen(from[i]) - 1, from[i], strlen(from[i]) + 1);
     }
-    w->spec = (msi_ms_write_spec){
-        .column = to[0], .op = spec->op, .input_column = to[1], .description = to[2], .selection = to[3]};
+    w->spec = (msi_ms_write_spec){.column = to[0],
+                                  .op = spec->op,
+                                  .input_column = to[1],
+                                  .description = to[2],
+                                  .selection = to[3],
+                                  .drop_old = spec->drop_old};
     return MSI_OK;
 }
 
@@ -172,6 +180,11 @@ static void log_ways(const msi_ms_writer *w)
                          c->is_lossy ? "is stored with loss (DyscoStMan), which a model would not survive exactly"
                                      : "cannot be overwritten safely where it is stored",
                          c->old_name, 1e-6 * (double)c->disk_bytes);
+        if (w->spec.drop_old && !c->n_old)
+            msi_log_info("%s: no column was put aside by a prediction: there is none to remove", w->paths[i]);
+        for (int k = 0; k < c->n_old; k++)
+            msi_log_info("%s: when %s is complete, column %s is removed", w->paths[i], w->spec.column,
+                         c->old_columns[k]);
     }
 }
 
@@ -304,13 +317,18 @@ int msi_ms_writer_finish(msi_ms_writer *w)
     if (status == MSI_EINTERRUPTED) {
         /* The signal may have come too late to stop anything. */
         stop_child(w);
-        for (int i = 0; i < w->n_set; i++)
-            if (w->shared->column[i].stage != MSI_COLUMN_COMPLETE) return status;
+        for (int i = 0; i < w->n_set; i++) {
+            const msi_ms_column *c = &w->shared->column[i];
+            if (c->stage != MSI_COLUMN_COMPLETE || (w->spec.drop_old && !c->is_dropped)) return status;
+        }
         return MSI_OK;
     }
     MSI_TRY(status);
     waitpid(w->child.pid, &how, 0);
     w->child.pid = 0;
+    for (int i = 0; i < w->n_set; i++)
+        for (int k = 0; k < w->shared->column[i].n_old; k++)
+            msi_log_info("%s: column %s is removed", w->paths[i], w->shared->column[i].old_columns[k]);
     return MSI_OK;
 }
 

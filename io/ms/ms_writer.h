@@ -20,8 +20,8 @@
  *             is as it was, whatever happens; there is no state to mark.
  *   swapped   The column shares its storage manager with others (but see below), or its manager is not tiled (nor is
  * Dysco's, which loses precision), or some of its cells have no value. As new; the same rename gives the old column the
- *             name <COLUMN>_OLD_1 (or _2 ..), under which it stays: casacore cannot remove a column safely. Cells that
- *             are not predicted are copied from it.
+ *             name <COLUMN>_OLD_1 (or _2 ..), under which it stays, unless it is to be removed afterwards
+ *             (ms_column_drop.h). Cells that are not predicted are copied from it.
  *   in place  The column has a tiled storage manager of its own, or is one of a TiledDataStMan, where tiles hold
  * several columns: casacore writes the others' bytes back as it read them, and the filler, which dies with its lock's
  *             holder, is alone to write. The mark, main-table keyword MSIMAGE_PREDICT, is put
@@ -68,6 +68,7 @@ typedef struct msi_ms_write_spec {
                                  MSIMAGE_MODEL */
     const char *selection;    /* of rows and channels, in words of less than MSI_MS_MAX_SELECTION characters, for the
                                  mark: only a run of the same selection completes what one that was stopped began */
+    int drop_old; /* remove what predictions into `column` put aside, this one included, once all is written */
 } msi_ms_write_spec;
 
 typedef struct msi_ms_writer msi_ms_writer;

@@ -12,6 +12,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_column_drop.h"
 #include "io/ms/ms_fill.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_set.h"
@@ -99,6 +100,7 @@ static _Noreturn void stop(holder *h, int status)
         waitpid(h->filler, NULL, 0);
     }
     if (status != MSI_OK) keep_failure(h->shared, status);
+    for (int i = 0; i < h->shared->n_set; i++) msi_ms_column_drop_abandon(&h->shared->column[i], h->paths[i]);
     for (int i = 0; i < h->shared->n_set; i++)
         if (h->shared->column[i].stage != MSI_COLUMN_MARKED)
             msi_ms_column_abandon(&h->shared->column[i], h->paths[i], NULL, h->spec);
@@ -210,6 +212,8 @@ static int serve(holder *h)
     MSI_TRY(sync_all(h));
     for (int i = 0; i < h->shared->n_set; i++)
         MSI_TRY(msi_ms_column_complete(&h->shared->column[i], h->table[i], h->spec));
+    for (int i = 0; h->spec->drop_old && i < h->shared->n_set; i++)
+        MSI_TRY(msi_ms_column_drop(&h->shared->column[i], h->table[i], h->spec));
     return MSI_OK;
 }
 

@@ -65,6 +65,7 @@ typedef struct msi_options {
     const char *model_column;  /* what is written with MSI_MS_WRITE_REPLACE; NULL otherwise */
     const char *output_column; /* what is written otherwise; NULL with MSI_MS_WRITE_REPLACE */
     msi_ms_write_op predict_op;
+    int drop_old; /* columns that predictions put aside are removed */
     msi_model_interpolation model_interpolation;
     int force; /* do it although the model seems not to be one of the set */
 

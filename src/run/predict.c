@@ -66,7 +66,8 @@ static int start_processes(msi_predict_run *r, void (*forked)(void))
     MSI_TRY(msi_alloc(&description, (int64_t)size, 1, "description of the model"));
     snprintf(description, size, "%s, hash %016" PRIx64, r->models->names, r->models->hash);
     msi_selection_words(&o->selection, selection, sizeof selection);
-    const msi_ms_write_spec spec = {r->column, o->predict_op, combines ? input : NULL, description, selection};
+    const msi_ms_write_spec spec = {r->column,   o->predict_op, combines ? input : NULL,
+                                    description, selection,     o->drop_old};
     int rc = msi_ms_writer_start(&r->writer, o->ms_paths, o->n_ms, &spec);
     msi_free(description);
     if (rc) return rc;

@@ -335,6 +335,59 @@ static void test_added_column(void **state)
     OK(ccc_table_close(t));
 }
 
+/* A column that shares its manager goes with its space: the others move, with all that they hold. */
+static void test_removed_column(void **state)
+{
+    (void)state;
+    char path[512], *word, **columns;
+    ccc_table *t;
+    int32_t *before, *after;
+    int64_t n_before, n_after, n_column, n_alike, shape[CCC_MAX_DIM];
+    int ndim;
+    double value[N_ROW];
+    float cube[48];
+    in_temp(path, sizeof path, "removed");
+    make_table(&t, path);
+    fill_table(t);
+    OK(ccc_put_string(t, "WORD", 7, "seven"));
+    OK(ccc_keyword_put_double(t, "VALUE", "MEASINFO.Offset", 1.5));
+    const int64_t one[1] = {1};
+    const int16_t number = 5;
+    OK(ccc_put_array(t, "ANY", 3, 1, one, CCC_INT16, &number));
+    OK(ccc_table_managers(t, &before, &n_before));
+    FAILS(CCC_ENOTFOUND, "NONE", ccc_column_remove(t, "NONE"));
+    OK(ccc_column_remove(t, "GOOD"));
+    OK(ccc_column_remove(t, "SHAPED"));
+    OK(ccc_table_close(t));
+    OK(ccc_table_open(&t, path, CCC_READ, CCC_LOCK_HOLD));
+    OK(ccc_table_columns(t, &columns, &n_column));
+    assert_int_equal(n_column, 6);
+    assert_false(ccc_table_has_column(t, "GOOD") || ccc_table_has_column(t, "SHAPED"));
+    OK(ccc_get_range(t, "VALUE", 0, N_ROW, NULL, CCC_DOUBLE, value, N_ROW));
+    for (int i = 0; i < N_ROW; i++) assert_true(value[i] == i + 0.5);
+    OK(ccc_get_string(t, "WORD", 7, &word));
+    assert_string_equal(word, "seven");
+    double offset;
+    OK(ccc_keyword_get_double(t, "VALUE", "MEASINFO.Offset", &offset));
+    assert_true(offset == 1.5);
+    OK(ccc_rows_alike(t, "ANY", 0, N_ROW, &n_alike, &ndim, shape));
+    assert_true(n_alike == 3 && ndim == -1);
+    OK(ccc_rows_alike(t, "ANY", 3, 1, &n_alike, &ndim, shape));
+    assert_true(ndim == 1 && shape[0] == 1);
+    OK(ccc_get_range(t, "CUBE", 99, 1, NULL, CCC_COMPLEX, cube, 24));
+    assert_true(cube[0] == 99);
+    OK(ccc_table_managers(t, &after, &n_after));
+    /* One manager is gone with its only column, another gave place to a new one. */
+    assert_int_equal(n_after, n_before - 1);
+    assert_true(after[n_after - 1] > before[n_before - 1]);
+    ccc_free(columns);
+    ccc_free(word);
+    ccc_free(before);
+    ccc_free(after);
+    FAILS(CCC_EREADONLY, "read", ccc_column_remove(t, "ANY"));
+    OK(ccc_table_close(t));
+}
+
 static void test_open_fails(void **state)
 {
     (void)state;
@@ -591,11 +644,14 @@ static int remove_temp(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_shapes),     cmocka_unit_test(test_slices_written),
-        cmocka_unit_test(test_describe),   cmocka_unit_test(test_keywords),   cmocka_unit_test(test_added_column),
-        cmocka_unit_test(test_open_fails), cmocka_unit_test(test_names),      cmocka_unit_test(test_variable_in_name),
-        cmocka_unit_test(test_long_path),  cmocka_unit_test(test_lock),       cmocka_unit_test(test_no_space),
-        cmocka_unit_test(test_select),     cmocka_unit_test(test_directions),
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_slices_written), cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_keywords),       cmocka_unit_test(test_added_column),
+        cmocka_unit_test(test_removed_column), cmocka_unit_test(test_open_fails),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_variable_in_name),
+        cmocka_unit_test(test_long_path),      cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_no_space),       cmocka_unit_test(test_select),
+        cmocka_unit_test(test_directions),
     };
     return cmocka_run_group_tests(tests, make_temp, remove_temp);
 }

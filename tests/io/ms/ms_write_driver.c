@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * ms_write_driver COLUMN OP[:INPUT] SET.ms [SET.ms ..] - writes a known function of set, row, stored channel and
+ * ms_write_driver COLUMN OP[:INPUT][+drop] SET.ms [SET.ms ..] - writes a known function of set, row, stored channel and
  * correlation into every sample of the sets, for fault injection and for measuring. Exits as the program would.
  */
 #include <stdio.h>
@@ -73,7 +73,8 @@ int main(int argc, char **argv)
                                           : !strncmp(argv[2], "subtract", 8) ? MSI_MS_WRITE_SUBTRACT
                                                                              : MSI_MS_WRITE_REPLACE,
                                     .input_column = input ? input + 1 : NULL,
-                                    .description = "a known function"};
+                                    .description = "a known function",
+                                    .drop_old = strstr(argv[2], "+drop") != NULL};
     msi_interrupt_install();
     const int status = run((const char *const *)argv + 3, argc - 3, &spec);
     if (status != MSI_OK) msi_log_error(msi_error_get());
