@@ -62,7 +62,8 @@ def add_column(path, name, manager):
 
 def described(path, name="MODEL_DATA"):
     with table(path, ack=False) as t:
-        return t.getcoldesc(name)["comment"], {k: repr(v) for k, v in t.getcolkeywords(name).items() if k != "MSIMAGE_MODEL"}
+        return t.getcoldesc(name)["comment"], {k: repr(v) for k, v in t.getcolkeywords(name).items()
+                                                if k not in ("MSIMAGE_MODEL", "MSIMAGE_OLD")}
 
 
 def check_descriptions(s):
