@@ -10,6 +10,7 @@
 #include "core/status.h"
 #include "io/fits/picture_axes.h"
 #include "io/fits/picture_bar.h"
+#include "io/fits/picture_save.h"
 
 /* Lengths are in canvas pixels. */
 enum {
@@ -159,30 +160,6 @@ static void draw_title(cairo_t *cr, const msi_picture_frame *f, const msi_pictur
     draw_words(cr, f, f->top - 35, MSI_PICTURE_LABEL_SIZE, p->detail);
 }
 
-typedef struct png_sink {
-    msi_publish *p;
-    int i, rc;
-} png_sink;
-
-static cairo_status_t write_png(void *closure, const unsigned char *data, unsigned int length)
-{
-    png_sink *sink = closure;
-    sink->rc = msi_publish_write(sink->p, sink->i, data, length);
-    return sink->rc ? CAIRO_STATUS_WRITE_ERROR : CAIRO_STATUS_SUCCESS;
-}
-
-static int save(msi_publish *p, int i, cairo_surface_t *canvas)
-{
-    int fd;
-    MSI_TRY(msi_publish_begin(p, i, &fd));
-    png_sink sink = {p, i, MSI_OK};
-    cairo_status_t status = cairo_surface_write_to_png_stream(canvas, write_png, &sink);
-    if (sink.rc) return sink.rc;
-    if (status == CAIRO_STATUS_NO_MEMORY) return msi_error_set(MSI_ENOMEM, "%s: no memory", msi_publish_name(p, i));
-    if (status) return msi_publish_fail(p, i, 0, cairo_status_to_string(status));
-    return msi_publish_seal(p, i);
-}
-
 static msi_picture_frame lay_frame(const msi_picture *p, const small_image *s, int *magnify)
 {
     const int side = s->nx > s->ny ? s->nx : s->ny;
@@ -233,13 +210,7 @@ int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture)
                                         (int)ceil(f.height) + MARGIN_TOP + MARGIN_BOTTOM);
     cr = cairo_create(canvas);
     compose(cr, picture, &s, &stretch, &f, magnify);
-    if (cairo_status(cr)) {
-        rc = msi_error_set(MSI_ENOMEM, "%s: cannot be drawn: %s", msi_publish_name(p, i),
-                           cairo_status_to_string(cairo_status(cr)));
-        goto out;
-    }
-    cairo_surface_flush(canvas);
-    rc = save(p, i, canvas);
+    rc = msi_picture_save(p, i, cr, canvas);
 out:
     if (cr) cairo_destroy(cr);
     if (canvas) cairo_surface_destroy(canvas);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/clean_history.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/fits/picture_curves.h"
+
+int msi_clean_history_add(msi_clean_history *h, const msi_clean_step *step)
+{
+    if (h->n == h->room) {
+        msi_clean_step *more;
+        MSI_TRY(msi_alloc(&more, 2 * h->room + 64, sizeof *more, "the record of cleaning"));
+        if (h->n) memcpy(more, h->step, (size_t)h->n * sizeof *more);
+        msi_free(h->step);
+        h->step = more;
+        h->room = 2 * h->room + 64;
+    }
+    h->step[h->n++] = *step;
+    return MSI_OK;
+}
+
+void msi_clean_history_free(msi_clean_history *h)
+{
+    if (!h) return;
+    msi_free(h->step);
+    *h = (msi_clean_history){0};
+}
+
+/* ---- The table ---- */
+
+/* A number and a comma; nothing before the comma where it is not known. */
+static int put_number(char *line, int size, double value)
+{
+    return isfinite(value) ? snprintf(line, (size_t)size, "%.9g,", value) : snprintf(line, (size_t)size, ",");
+}
+
+int msi_clean_history_write(msi_publish *p, int i, const msi_clean_history *h)
+{
+    static const char names[] = "major,minor,scale,peak,noise,flux,seconds,stop,image\n";
+    int fd;
+    MSI_TRY(msi_publish_begin(p, i, &fd));
+    MSI_TRY(msi_publish_write(p, i, names, sizeof names - 1));
+    for (int64_t k = 0; k < h->n; k++) {
+        const msi_clean_step *s = &h->step[k];
+        const double value[] = {s->scale_pixel, s->peak_jy, s->noise_jy, s->flux_jy};
+        char line[512];
+        int n = snprintf(line, sizeof line, "%lld,%lld,", (long long)s->major, (long long)s->minor);
+        for (int v = 0; v < 4; v++) n += put_number(line + n, (int)sizeof line - n, value[v]);
+        n += snprintf(line + n, sizeof line - (size_t)n, "%.3f,%s,%s\n", s->seconds, s->stop, s->image);
+        MSI_TRY(msi_publish_write(p, i, line, (size_t)n));
+    }
+    return msi_publish_seal(p, i);
+}
+
+/* ---- The picture ---- */
+
+enum { N_CURVE = 3 };
+
+/* What is drawn of each image: peak, noise and flux over iterations, in the order of steps. */
+typedef struct plot {
+    double *x, *y[N_CURVE], *mark;
+    msi_picture_curve *curve;
+    int64_t n_curve, n_mark;
+} plot;
+
+static int plot_alloc(plot *q, int64_t n)
+{
+    MSI_TRY(msi_alloc(&q->x, n + 1, sizeof(double), "a picture"));
+    MSI_TRY(msi_alloc(&q->mark, n + 1, sizeof(double), "a picture"));
+    for (int k = 0; k < N_CURVE; k++) MSI_TRY(msi_alloc(&q->y[k], n + 1, sizeof(double), "a picture"));
+    return msi_alloc(&q->curve, N_CURVE * n + 1, sizeof *q->curve, "a picture");
+}
+
+static void plot_free(plot *q)
+{
+    msi_free(q->x);
+    msi_free(q->mark);
+    for (int k = 0; k < N_CURVE; k++) msi_free(q->y[k]);
+    msi_free(q->curve);
+}
+
+/* The curves of an image take the places [first, end) of x and y; they are named after it, where there are several. */
+static void add_curves(plot *q, int64_t first, int64_t end, const char *image)
+{
+    static const char *const word[N_CURVE] = {"peak", "noise", "flux"};
+    for (int k = 0; k < N_CURVE; k++)
+        q->curve[q->n_curve++] = (msi_picture_curve){.name = image[0] ? (k ? "" : image) : word[k],
+                                                     .panel = k == 2,
+                                                     .colour = image[0] ? (int)(q->n_curve / N_CURVE) : k,
+                                                     .dashed = k == 1,
+                                                     .x = q->x + first,
+                                                     .y = q->y[k] + first,
+                                                     .n = end - first};
+}
+
+/* Collects the steps of each image, which need not stand together. */
+static void collect(plot *q, const msi_clean_history *h)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < h->n; i++) {
+        int64_t earlier = 0, major = 0;
+        const int64_t first = n;
+        while (earlier < i && strcmp(h->step[earlier].image, h->step[i].image) != 0) earlier++;
+        if (earlier < i) continue;
+        for (int64_t k = i; k < h->n; k++) {
+            const msi_clean_step *s = &h->step[k];
+            if (strcmp(s->image, h->step[i].image) != 0) continue;
+            q->x[n] = (double)s->minor;
+            q->y[0][n] = fabs(s->peak_jy);
+            q->y[1][n] = s->noise_jy;
+            q->y[2][n] = s->flux_jy;
+            /* Where several images are drawn, each with cycles of its own, lines between them would only confuse. */
+            if (s->major != major && n > first && i == 0) q->mark[q->n_mark++] = q->x[n - 1];
+            major = s->major;
+            n++;
+        }
+        add_curves(q, first, n, h->step[i].image);
+    }
+    if (q->n_curve > N_CURVE) q->n_mark = 0;
+}
+
+int msi_clean_history_draw(msi_publish *p, int i, const msi_clean_history *h, const char *title)
+{
+    plot q = {0};
+    int rc = plot_alloc(&q, h->n);
+    if (!rc) {
+        collect(&q, h);
+        const msi_picture_curves c = {.title = title,
+                                      .x_title = "iterations",
+                                      .panel = {{"peak, noise (dashed), Jy/beam", 1}, {"flux of the model, Jy", 0}},
+                                      .curve = q.curve,
+                                      .n_curve = q.n_curve,
+                                      .mark = q.mark,
+                                      .n_mark = q.n_mark};
+        rc = msi_picture_curves_draw(p, i, &c);
+    }
+    plot_free(&q);
+    return rc;
+}
