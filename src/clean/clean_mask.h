@@ -19,7 +19,6 @@ typedef struct msi_mask_target {
     double ra_rad, dec_rad; /* of the centre */
     const char *frame;      /* J2000 .. */
     int64_t n_channel;      /* output channels */
-    int n_thread;
 } msi_mask_target;
 
 /*

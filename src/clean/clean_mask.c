@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/clean_mask.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/fits/fits_view.h"
+#include "io/fits/sky_wcs.h"
+
+/* Positions are computed on a lattice of the image and interpolated between; where that is off by more than
+ * NEAR_ENOUGH in the middle of a cell, all its pixels are computed. */
+enum { STEP = 32 };
+static const double NEAR_ENOUGH = 0.02; /* pixels of the mask */
+
+/* A mask as its file has it. */
+typedef struct source {
+    const char *path;
+    int64_t nx, ny;
+    const float *pixel; /* [ny][nx]; not finite where it has no value */
+    const msi_sky_wcs *wcs;
+} source;
+
+/* A plane is filled; what is wrong with it is counted. */
+typedef struct filling {
+    const source *from;
+    const msi_sky_wcs *to;
+    const msi_image_geometry *geometry;
+    uint8_t *mask;
+    int64_t n_beyond, n_unknown;
+    int64_t beyond[2], unknown[2]; /* the first pixel of each kind */
+} filling;
+
+/* A position on the mask that is NaN where the image's pixel is not on the sky. */
+typedef struct place {
+    double x, y;
+    int on_sky;
+} place;
+
+static place find_place(const filling *f, double x, double y)
+{
+    double sky[2], at[2];
+    const double pixel[2] = {x, y};
+    place p = {NAN, NAN, msi_sky_wcs_pixel_to_sky(f->to, pixel, sky)};
+    if (!p.on_sky || !msi_sky_wcs_sky_to_pixel(f->from->wcs, sky, at)) return p;
+    p.x = at[0];
+    p.y = at[1];
+    return p;
+}
+
+/* Count a pixel, and keep the first one. */
+static void note(int64_t *n, int64_t first[2], int64_t x, int64_t y)
+{
+    if ((*n)++) return;
+    first[0] = x;
+    first[1] = y;
+}
+
+static void set_pixel(filling *f, int64_t x, int64_t y, const place *p)
+{
+    const source *s = f->from;
+    if (!p->on_sky) return;
+    const double px = floor(p->x + 0.5), py = floor(p->y + 0.5);
+    if (!(px >= 0 && px < (double)s->nx && py >= 0 && py < (double)s->ny)) {
+        note(&f->n_beyond, f->beyond, x, y);
+        return;
+    }
+    const float value = s->pixel[(int64_t)py * s->nx + (int64_t)px];
+    if (!isfinite(value)) note(&f->n_unknown, f->unknown, x, y);
+    f->mask[y * f->geometry->nx + x] = value != 0;
+}
+
+static place between(const place corner[4], double fx, double fy)
+{
+    const double a = (1 - fx) * (1 - fy), b = fx * (1 - fy), c = (1 - fx) * fy, d = fx * fy;
+    return (place){a * corner[0].x + b * corner[1].x + c * corner[2].x + d * corner[3].x,
+                   a * corner[0].y + b * corner[1].y + c * corner[2].y + d * corner[3].y, 1};
+}
+
+/* Fill a cell of the lattice, whose corners are known. */
+static void fill_cell(filling *f, int64_t x0, int64_t y0, const place corner[4])
+{
+    const place guess = between(corner, 0.5, 0.5),
+                middle = find_place(f, (double)x0 + 0.5 * STEP, (double)y0 + 0.5 * STEP);
+    const int flat = corner[0].on_sky && corner[1].on_sky && corner[2].on_sky && corner[3].on_sky && middle.on_sky &&
+                     hypot(guess.x - middle.x, guess.y - middle.y) < NEAR_ENOUGH;
+    for (int64_t y = y0; y < y0 + STEP && y < f->geometry->ny; y++)
+        for (int64_t x = x0; x < x0 + STEP && x < f->geometry->nx; x++) {
+            const place p = flat ? between(corner, (double)(x - x0) / STEP, (double)(y - y0) / STEP)
+                                 : find_place(f, (double)x, (double)y);
+            set_pixel(f, x, y, &p);
+        }
+}
+
+static int fill(filling *f)
+{
+    const int64_t n = (f->geometry->nx + STEP - 1) / STEP + 1;
+    place *row[2];
+    MSI_TRY(msi_alloc(&row[0], 2 * n, sizeof *row[0], "a mask"));
+    row[1] = row[0] + n;
+    place *all = row[0];
+    int rc = MSI_OK;
+    for (int64_t i = 0; i < n; i++) row[0][i] = find_place(f, (double)(i * STEP), 0);
+    for (int64_t y = 0; y < f->geometry->ny && !rc; y += STEP) {
+        for (int64_t i = 0; i < n; i++) row[1][i] = find_place(f, (double)(i * STEP), (double)(y + STEP));
+        for (int64_t i = 0; i + 1 < n; i++) {
+            const place corner[4] = {row[0][i], row[0][i + 1], row[1][i], row[1][i + 1]};
+            fill_cell(f, i * STEP, y, corner);
+        }
+        place *last = row[0];
+        row[0] = row[1];
+        row[1] = last;
+        rc = msi_interrupt_check();
+    }
+    msi_free(all);
+    return rc;
+}
+
+/* FK5 and ICRS differ by some hundredths of an arcsecond, less than any mask is drawn to. */
+static int is_j2000(const char *frame)
+{
+    return !frame[0] || strcasecmp(frame, "J2000") == 0 || strcasecmp(frame, "ICRS") == 0;
+}
+
+static int check_frame(const source *s, const msi_sky_wcs *to)
+{
+    const msi_sky_axes *a = msi_sky_wcs_axes(s->wcs), *b = msi_sky_wcs_axes(to);
+    const int same_axes = strncmp(a->ctype[0], b->ctype[0], 4) == 0;
+    if (same_axes &&
+        (!b->is_equatorial || strcasecmp(a->frame, b->frame) == 0 || (is_j2000(a->frame) && is_j2000(b->frame))))
+        return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: the mask's coordinates are %.4s %s, the image's %.4s %s", s->path,
+                         a->ctype[0], a->frame, b->ctype[0], b->frame);
+}
+
+static int check_filling(const filling *f)
+{
+    const int64_t n = msi_image_n_pixel(f->geometry);
+    if (f->n_beyond)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: the mask of %lld x %lld pixels does not cover the image of %lld x %lld: %lld of its "
+                             "pixels (%.2g %%) are outside, such as %lld, %lld",
+                             f->from->path, (long long)f->from->nx, (long long)f->from->ny, (long long)f->geometry->nx,
+                             (long long)f->geometry->ny, (long long)f->n_beyond, 100 * (double)f->n_beyond / (double)n,
+                             (long long)f->beyond[0], (long long)f->beyond[1]);
+    if (f->n_unknown)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: the mask has no value at %lld of the image's pixels, such as %lld, %lld: a mask is 0 "
+                             "or another number everywhere",
+                             f->from->path, (long long)f->n_unknown, (long long)f->unknown[0],
+                             (long long)f->unknown[1]);
+    return MSI_OK;
+}
+
+/* Take a plane of a mask to the image's pixels. */
+static int take_plane(msi_clean_mask *mask, int plane, const source *s, const msi_mask_target *t)
+{
+    msi_sky_wcs *to;
+    MSI_TRY(msi_sky_wcs_create(&to, t->geometry, t->ra_rad, t->dec_rad, t->frame, 0));
+    filling f = {.from = s, .to = to, .geometry = t->geometry, .mask = mask->pixel + plane * mask->nx * mask->ny};
+    int rc = check_frame(s, to);
+    if (!rc) rc = fill(&f);
+    if (!rc) rc = check_filling(&f);
+    msi_sky_wcs_free(to);
+    return rc;
+}
+
+static int make_room(msi_clean_mask *mask, const char *path, int64_t n_plane, const msi_mask_target *t)
+{
+    if (n_plane != 1 && n_plane != t->n_channel)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: the mask has %lld planes, neither one nor one for each of %lld output channels", path,
+                             (long long)n_plane, (long long)t->n_channel);
+    mask->nx = t->geometry->nx;
+    mask->ny = t->geometry->ny;
+    mask->n_plane = (int)n_plane;
+    return msi_alloc(&mask->pixel, n_plane * mask->nx * mask->ny, 1, "a mask");
+}
+
+static int take_view(msi_clean_mask *mask, const char *path, int plane, const msi_mask_target *t, int64_t *n_plane)
+{
+    msi_fits_view view;
+    MSI_TRY(msi_fits_view_read(&view, path, plane));
+    int rc = MSI_OK;
+    *n_plane = view.n_plane;
+    if (!view.wcs)
+        rc = msi_error_set(MSI_EINPUT, "%s: the first two axes, %s and %s, are none on the sky: a mask has coordinates",
+                           path, view.ctype[0], view.ctype[1]);
+    if (!rc && plane == 0) rc = make_room(mask, path, view.n_plane, t);
+    const source s = {path, view.nx, view.ny, view.pixel, view.wcs};
+    if (!rc) rc = take_plane(mask, plane, &s, t);
+    msi_fits_view_free(&view);
+    return rc;
+}
+
+int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_target *target)
+{
+    int64_t n_plane = 1;
+    int rc = MSI_OK;
+    *mask = (msi_clean_mask){0};
+    for (int64_t i = 0; i < n_plane && !rc; i++) rc = take_view(mask, path, (int)i, target, &n_plane);
+    if (rc) msi_clean_mask_free(mask);
+    return rc;
+}
+
+const uint8_t *msi_clean_mask_of(const msi_clean_mask *mask, int64_t channel)
+{
+    return mask->pixel ? mask->pixel + (mask->n_plane > 1 ? channel : 0) * mask->nx * mask->ny : NULL;
+}
+
+double msi_clean_mask_part(const msi_clean_mask *mask, int64_t channel)
+{
+    const uint8_t *pixel = msi_clean_mask_of(mask, channel);
+    const int64_t n = mask->nx * mask->ny;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n && pixel; i++) sum += pixel[i];
+    return pixel ? (double)sum / (double)n : 1;
+}
+
+void msi_clean_mask_free(msi_clean_mask *mask)
+{
+    if (!mask) return;
+    msi_free(mask->pixel);
+    *mask = (msi_clean_mask){0};
+}
