@@ -92,6 +92,7 @@ static int clean_group(const cycles *k, msi_clean_group *g)
     const msi_clean_limits limits = limits_of(k, g);
     MSI_TRY(msi_planes_copy(g->before, 0, g->model, 0, n_planes(g)));
     g->peak_before = fabs(g->peak);
+    g->noise_before = g->noise;
     g->flux_before = g->flux_jy;
     MSI_TRY(msi_cleaner_minor(g->cleaner, g->residual, g->model, &limits, &g->report));
     g->n_minor += g->report.n_iteration;

@@ -30,7 +30,8 @@ typedef struct msi_clean_group {
     int in_mask;                           /* -auto-mask is reached: components lie where there are some */
     double mgain;                          /* of -mgain, half of it after each cycle that was taken back */
     double noise, threshold, peak;         /* Jy/beam: as measured last; peak with its sign */
-    double peak_before, best_peak;         /* where the last cycle began, and the least of this phase */
+    double peak_before, noise_before;      /* where the last cycle began */
+    double best_peak;                      /* the least of this phase */
     int n_back, n_idle;                    /* cycles in a row that were taken back, or brought nothing */
     int64_t n_minor;
     int n_major, n_told; /* cycles made, and told of in the log */

@@ -49,7 +49,8 @@ void msi_clean_report_cycle(const char *what, msi_clean_field *f, double minor_s
         msi_log_info("%scycle %d%s: peak %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
                      "%.2f s + %.2f s",
                      name_group(name, what, f, g), g->n_major, g->in_mask ? " in the mask" : "",
-                     format_jy(peak, g->report.peak_before), format_jy(least, g->report.peak_after),
+                     format_jy(peak, g->report.peak_before),
+                     format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold),
                      (long long)g->report.n_iteration, msi_plural(g->report.n_iteration), format_jy(flux, g->flux_jy),
                      format_jy(noise, g->noise), minor_s, major_s);
     }

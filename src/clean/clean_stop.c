@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-/* A peak that is higher by this after a cycle than before it shows that its components were wrong. */
-static const double WORSE = 1.1;
+/* A peak twice as high after a cycle as before it shows that its components were wrong; so does one that is a little
+ * higher where the noise is too. Of several scales, the peak of another one may be a little higher any time. */
+static const double MUCH_WORSE = 2, WORSE = 1.1, NOISIER = 1.02;
 
 /* An exact residual may be a little above the threshold that minor iterations went down to; another cycle brings less
  * than the noise moves. */
@@ -30,7 +31,10 @@ static int go_back(msi_clean_group *g)
 static int is_worse(const msi_clean_group *g, double peak)
 {
     if (!(g->peak_before > 0)) return 0;
-    return !isfinite(peak) || (fabs(peak) > WORSE * g->peak_before && fabs(peak) > NEAR * WORSE * g->threshold);
+    if (!isfinite(peak)) return 1;
+    if (fabs(peak) <= NEAR * WORSE * g->threshold) return 0;
+    return fabs(peak) > MUCH_WORSE * g->peak_before ||
+           (fabs(peak) > WORSE * g->peak_before && g->noise > NOISIER * g->noise_before);
 }
 
 static void judge_progress(msi_clean_group *g)

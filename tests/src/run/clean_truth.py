@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""clean_truth.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: cleaned images of generated sets against the sources and the noise
+that were put into them, against what predicting and imaging say, and against the definitions of the files."""
+import glob
+import os
+import shutil
+
+import numpy as np
+from astropy.io import fits
+
+from image_oracle import ASEC, Frame, load
+from program_suite import MEERKAT, VLA, Suite, main, run
+
+SIZE, CELL = 512, 4.0
+FRAME = Frame(SIZE, SIZE, CELL * ASEC, *np.radians(VLA))
+NOISE = 0.5
+ARRAY = ["-telescope", "vla", "-duration", "10min", "-integration", "30s"]
+ONE_BAND = ["-spw", "1.38GHz", "10MHz", "8"]
+WIDE_BAND = ["-spw", "1.0GHz", "50MHz", "16"]
+
+# Sources on pixels' centres: x, y, I Q U V in Jy, spectral index.
+POINTS = [(256, 256, 1, 0, 0, 0, 0), (301, 270, 0.3, 0, 0, 0, 0), (200, 330, 0.1, 0, 0, 0, 0),
+          (150, 180, 0.05, 0, 0, 0, 0), (330, 150, 0.5, 0, 0, 0, 0)]
+POLARISED = [(256, 256, 0.3, 0, 0, 0, 0), (310, 290, 0, 1, -1, 0, 0)]
+STEEP = [(256, 256, 2, 0, 0, 0, -0.7), (310, 290, 0.5, 0, 0, 0, -0.7)]
+
+
+def sources(points):
+    words = []
+    for x, y, *flux, index in points:
+        ra, dec = np.degrees(FRAME.sky(x, y))
+        words += ["-source", "%.15gdeg" % ra, "%.15gdeg" % dec, *["%.15gJy" % f for f in flux], "%g" % index]
+    return words
+
+
+SETS = {"points": [*ONE_BAND, *sources(POINTS)], "polarised": [*ONE_BAND, *sources(POLARISED)],
+        "steep": [*WIDE_BAND, "-reference-frequency", "1.375GHz", *sources(STEEP)]}
+
+
+def mad(image):
+    """The noise of an image, of its median distance from the median."""
+    return 1.48260221850560 * np.median(np.abs(image - np.median(image)))
+
+
+class Truth(Suite):
+    def ms(self, name):
+        return self.made_at(name + ".ms", VLA, [*ARRAY, "-noise", "%gJy" % NOISE, *SETS[name]])
+
+    def clean(self, ms, *options, size=SIZE):
+        """Clean a set; the prefix of the files, and the log."""
+        name = self.path("clean%d" % next(self.number))
+        done = run(self.msimage, "-j", 2, "-size", size, size, "-scale", "%gasec" % CELL, "-name", name, *options, ms)
+        return name, done.stderr.decode()
+
+    def near(self, title, got, want, limit):
+        self.must(np.all(np.abs(got - want) <= limit), "%-50s %.6g, wanted %.6g, off by up to %.3g" %
+                  (title, got, want, limit))
+
+
+def thermal(header):
+    """The noise of a natural Stokes I image: two hands' mean in every sample."""
+    return NOISE / np.sqrt(2 * header["WSCIMGWG"])
+
+
+def flux_about(model, x, y, radius=3):
+    return model[y - radius:y + radius + 1, x - radius:x + radius + 1].sum()
+
+
+def peak_place(image, x, y):
+    """Where a source near a pixel has its peak, by the parabola through the highest pixel's neighbours."""
+    part = image[y - 2:y + 3, x - 2:x + 3]
+    j, i = np.add(np.unravel_index(part.argmax(), part.shape), (y - 2, x - 2))
+    step = [0.5 * (b - a) / (2 * image[j, i] - a - b) for a, b in ((image[j, i - 1], image[j, i + 1]),
+                                                                 (image[j - 1, i], image[j + 1, i]))]
+    return i + step[0], j + step[1]
+
+
+def judge_points(s, title, name, points):
+    image, header = load(name + "-image.fits")
+    model, residual = load(name + "-model.fits")[0], load(name + "-residual.fits")[0]
+    sigma, beam = thermal(header), header["BMIN"] * 3600 / CELL
+    s.must(0.97 <= residual.std() / sigma <= 1.03, "%s: residual's rms %.4g of thermal" % (title, residual.std() / sigma))
+    for x, y, flux, *_ in points:
+        place = peak_place(image, x, y)
+        s.near("%s: %g Jy in the image" % (title, flux), image[y, x], flux, 3 * sigma)
+        s.near("%s: %g Jy in the model" % (title, flux), flux_about(model, x, y), flux, 4 * sigma)
+        s.near("%s: %g Jy, place in beams" % (title, flux), np.hypot(place[0] - x, place[1] - y) / beam, 0,
+               max(0.05, sigma / flux))
+
+
+def check_points(s):
+    """Point sources on pixels' centres in noise: fluxes, places, and a residual that is noise."""
+    for method in ([], ["-no-fast-subminor"], ["-multiscale"]):
+        name, log = s.clean(s.ms("points"), "-niter", 100000, "-auto-mask", 5, "-auto-threshold", 1, *method)
+        judge_points(s, " ".join(method) or "list", name, POINTS)
+        s.must("cleaned: threshold" in log, "it says why it ended")
+
+
+def check_definitions(s):
+    """The files are what they are said to be: image and residual and model; first residual; headers."""
+    name, _ = s.clean(s.ms("points"), "-niter", 5000, "-auto-threshold", 4, "-save-first-residual", "-mgain", 0.7)
+    model, header = load(name + "-model.fits")
+    residual, image = load(name + "-residual.fits")[0], load(name + "-image.fits")[0]
+    psf, dirty = load(name + "-psf.fits")[0], load(name + "-dirty.fits")[0]
+    s.must(header["BUNIT"] == "Jy/pixel" and "BMAJ" not in header, "a model's unit and beam")
+    y, x = np.nonzero(model)
+    cards = load(name + "-image.fits")[1]
+    widths, angle = np.array([cards["BMAJ"], cards["BMIN"]]) * 3600 / CELL, np.radians(cards["BPA"])
+    yy, xx = np.mgrid[:SIZE, :SIZE]
+    restored = residual.copy()
+    for i, j in zip(x, y):
+        east, north = -(xx - i), yy - j
+        major, minor = north * np.cos(angle) + east * np.sin(angle), east * np.cos(angle) - north * np.sin(angle)
+        restored += model[j, i] * np.exp(-4 * np.log(2) * ((major / widths[0])**2 + (minor / widths[1])**2))
+    error = np.abs(restored - image).max() / np.abs(image).max()
+    s.must(error < 2e-6, "image is residual and model with the header's beam: off by %.2e" % error)
+    s.near("peak of the PSF", psf[SIZE // 2, SIZE // 2], 1, 2e-5)
+    s.must(len(x) <= cards["WSCMINOR"] <= 5000 and cards["WSCNITER"] == 5000 and cards["WSCGAIN"] == 0.1 and
+           cards["WSCMGAIN"] == 0.7 and cards["WSCMAJOR"] > 2 and cards["MSISTOP"] == "threshold",
+           "cards of the image: %g iterations, %g cycles, %s" % (cards["WSCMINOR"], cards["WSCMAJOR"], cards["MSISTOP"]))
+    s.near("MSIFLUX", cards["MSIFLUX"], model.sum(), 1e-5)
+    s.near("MSITHRES in noise", cards["MSITHRES"] / mad(residual), 4, 1e-4)
+    s.near("MSIPEAK", abs(cards["MSIPEAK"]), np.abs(residual).max(), 1e-7)
+    one, _ = s.clean(s.ms("points"), "-niter", 5000, "-auto-threshold", 4, "-nmiter", 1, "-mgain", 0.7, "-no-dirty")
+    first = load(name + "-first-residual.fits")[0]
+    s.must((load(one + "-residual.fits")[0] == first).all() and np.abs(first).max() < 0.4 * np.abs(dirty).max(),
+           "the first residual is that after one cycle")
+    s.must(not os.path.exists(one + "-dirty.fits"), "-no-dirty")
+
+
+def check_residual(s):
+    """The residual is the image of the visibilities less those predicted from the model, also of several channels and
+    polarisations, joined or not."""
+    for title, ms, options, planes in (
+            ("one image", "points", [], [""]),
+            ("channels", "steep", ["-channels-out", 2], ["-0000", "-0001"]),
+            ("joined channels", "steep", ["-channels-out", 2, "-join-channels", "-fit-spectral-pol", 2], ["-0000", "-0001"]),
+            ("joined channels of two polarisations", "polarised",
+             ["-channels-out", 2, "-join-channels", "-pol", "I,Q"], ["-0000-I", "-0001-Q"]),
+            ("joined polarisations", "polarised", ["-pol", "IQUV", "-join-polarizations"], ["-I", "-Q", "-U", "-V"])):
+        accuracy = 1e-6
+        size = 256
+        name, _ = s.clean(s.ms(ms), "-niter", 2000, "-auto-threshold", 4, "-accuracy", accuracy, *options, size=size)
+        copy = s.path("subtracted.ms")
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(s.ms(ms), copy)
+        run(s.msimage, "-quiet", "-predict", "-name", name, "-accuracy", accuracy, "-predict-op", "subtract",
+            "-output-column", "CORRECTED_DATA", copy)
+        plain = [o for i, o in enumerate(options) if o in ("-channels-out", "-pol") or options[i - 1] in
+                 ("-channels-out", "-pol")]
+        again = s.path("again%d" % next(s.number))
+        run(s.msimage, "-quiet", "-size", size, size, "-scale", "%gasec" % CELL, "-name", again, "-accuracy", accuracy,
+            "-data-column", "CORRECTED_DATA", *plain, copy)
+        for plane in planes:
+            residual, want = load(name + plane + "-residual.fits")[0], load(again + plane + "-dirty.fits")[0]
+            dirty = load(name + plane + "-dirty.fits")[0]
+            # Each of three images, and the predicted visibilities, are off by the accuracy at most.
+            error = np.abs(residual - want).max() / np.abs(dirty).max()
+            s.must(error < 8 * accuracy, "%s%s: off by %.2e of the peak" % (title, plane, error))
+
+
+def check_stops(s):
+    """Every reason to stop, in log and header; iterations count over all cycles."""
+    ms = s.ms("points")
+    for title, options, reason in (
+            ("threshold", ["-niter", 10000, "-threshold", 0.02], "threshold"),
+            ("iterations", ["-niter", 40, "-mgain", 0.5, "-threshold", 0.001], "iterations"),
+            ("cycles", ["-niter", 10000, "-threshold", 0.001, "-nmiter", 2], "major cycles"),
+            ("negative", ["-niter", 10000, "-threshold", 0.0001, "-stop-negative"], "negative peak"),
+            ("no room", ["-niter", 10000, "-threshold", 100], "threshold")):
+        name, log = s.clean(ms, *options)
+        header = load(name + "-image.fits")[1]
+        s.must(header["MSISTOP"] == reason and "cleaned: %s after" % reason in log,
+               "%s: %s, %g iterations, %g cycles" % (title, header["MSISTOP"], header["WSCMINOR"], header["WSCMAJOR"]))
+        if reason == "iterations":
+            s.must(header["WSCMINOR"] == 40 and header["WSCMAJOR"] > 1, "iterations are those of all cycles together")
+        if reason == "major cycles":
+            s.must(header["WSCMAJOR"] == 2, "two cycles")
+        if title == "threshold":
+            s.must(header["MSIPEAK"] <= 1.1 * 0.02, "the residual's peak is at the threshold")
+        if title == "no room":
+            s.must(header["WSCMINOR"] == 0 and not load(name + "-model.fits")[0].any(), "a model of nothing")
+    name, _ = s.clean(ms, "-niter", 2000, "-auto-threshold", 3, "-no-negative")
+    s.must((load(name + "-model.fits")[0] >= 0).all(), "no negative components")
+    name, _ = s.clean(ms, "-niter", 2000, "-auto-threshold", 3, "-clean-border", 20)
+    model, border = load(name + "-model.fits")[0], int(0.2 * SIZE)
+    inside = np.zeros_like(model, bool)
+    inside[border:-border, border:-border] = True
+    s.must(model[inside].any() and not model[~inside].any(), "no components in the border")
+    name, log = s.clean(ms, "-niter", 100)
+    s.must("no threshold is given" in log, "a warning where nothing but -niter ends cleaning")
+    name, log = s.clean(ms, "-mgain", 0.5)
+    s.must("nothing is cleaned without -niter" in log and glob.glob(name + "*") == [name + "-dirty.fits"], "no -niter")
+
+
+def check_polarised(s):
+    """A source of Q = -U and no I is found where polarisations are joined."""
+    name, _ = s.clean(s.ms("polarised"), "-niter", 10000, "-auto-threshold", 5, "-pol", "IQUV", "-join-polarizations")
+    sigma = thermal(load(name + "-I-image.fits")[1])
+    for pol, wanted in (("I", (0.3, 0)), ("Q", (0, 1)), ("U", (0, -1)), ("V", (0, 0))):
+        image, model = load("%s-%s-image.fits" % (name, pol))[0], load("%s-%s-model.fits" % (name, pol))[0]
+        residual = load("%s-%s-residual.fits" % (name, pol))[0]
+        s.must(residual.std() < 1.1 * sigma, "%s: residual's rms %.3g of thermal" % (pol, residual.std() / sigma))
+        for (x, y, *_), flux in zip(POLARISED, wanted):
+            s.near("%s of %d, %d in the image" % (pol, x, y), image[y, x], flux, 4 * sigma)
+            # Up to the threshold is left in the residual.
+            s.near("%s of %d, %d in the model" % (pol, x, y), flux_about(model, x, y), flux, (5 + 4) * sigma)
+
+
+def check_spectrum(s):
+    """A spectral index of -0.7 in joined channels, by both fits, and the images of the whole band."""
+    for fit in (["-fit-spectral-log-pol", 2], ["-fit-spectral-pol", 3]):
+        name, _ = s.clean(s.ms("steep"), "-niter", 10000, "-auto-threshold", 3, "-channels-out", 4, "-join-channels", *fit)
+        parts = [fits.open("%s-%04d-model.fits" % (name, c)) for c in range(4)]
+        freq = np.array([f[0].header["CRVAL3"] for f in parts])
+        weight = np.array([f[0].header["WSCIMGWG"] for f in parts])
+        for x, y, flux, *_, index in STEEP:
+            got = np.array([flux_about(np.squeeze(f[0].data).astype(float), x, y) for f in parts])
+            want = flux * (freq / 1.375e9)**index
+            noise = NOISE / np.sqrt(2 * weight)
+            s.must(np.all(np.abs(got - want) < np.maximum(0.01 * want, 4 * noise)),
+                   "%s, %g Jy: %s" % (fit[0], flux, " ".join("%.3f%%" % (100 * r) for r in got / want - 1)))
+            sigma = 1 / (flux / (NOISE / np.sqrt(2 * weight.sum())) * np.log(freq).std())
+            found = np.polyfit(np.log(freq), np.log(got), 1)[0]
+            # A polynomial of three terms has a curvature that a power law lacks.
+            s.near("%s, %g Jy: index" % (fit[0], flux), found, index, 3 * sigma + (0.005 if fit[1] == 3 else 0))
+        for kind in ("dirty", "residual", "model", "psf"):
+            planes = [load("%s-%04d-%s.fits" % (name, c, kind))[0] for c in range(4)]
+            mean, all_of_it = np.average(planes, axis=0, weights=weight), load("%s-MFS-%s.fits" % (name, kind))[0]
+            s.must(np.abs(mean - all_of_it).max() < 1e-6 * np.abs(mean).max(), "%s of the band is the weighted mean" % kind)
+        beams = [load("%s-%s-image.fits" % (name, c))[1]["BMAJ"] for c in ("0000", "MFS", "0003")]
+        s.must(beams[0] > beams[1] > beams[2], "the band has a beam of its own")
+
+
+def check_extended(s):
+    """Gaussians of several widths, by multiscale cleaning: integrated fluxes within 2 %."""
+    array = ["-telescope", "meerkat", "-duration", "1h", "-integration", "3min", "-spw", "1.1GHz", "100MHz", "5"]
+    empty = s.made_at("empty.ms", MEERKAT, [*array, "-noise", "0.2Jy", "-source", "60deg", "-45deg", "0Jy"])
+    words = ["-weight", "briggs", 0, "-scale", "2.5asec"]
+    name, _ = s.clean(empty, "-make-psf", *words)
+    beam_pixel = load(name + "-psf.fits")[1]["BMAJ"] * 3600 / 2.5
+    yy, xx = np.mgrid[:SIZE, :SIZE]
+    for beams, flux in ((1, 1), (3, 2), (10, 5), (30, 20)):
+        sky = np.exp(-4 * np.log(2) * ((xx - 230)**2 + (yy - 270)**2) / (beams * beam_pixel)**2)
+        with fits.open(name + "-dirty.fits") as f:
+            f[0].data[...] = flux * sky / sky.sum()
+            f[0].header["BUNIT"] = "Jy/pixel"
+            f.writeto(s.path("extended-model.fits"), overwrite=True)
+        run(s.msimage, "-quiet", "-predict", "-name", s.path("extended"), "-predict-op", "add", "-data-column",
+            "DATA", "-output-column", "CORRECTED_DATA", empty)
+        cleaned, _ = s.clean(empty, "-niter", 100000, "-multiscale", *words, "-auto-mask", 5, "-auto-threshold", 1)
+        s.near("gaussian of %d beams" % beams, load(cleaned + "-model.fits")[0].sum(), flux, 0.02 * flux)
+
+
+def check_independent(s):
+    """What is not joined is cleaned by itself: a channel of several, a polarisation, an interval is as one alone."""
+    ms, words = s.ms("steep"), ["-niter", 300, "-auto-threshold", 5, "-backend", "cpu"]
+    two, _ = s.clean(ms, *words, "-channels-out", 2, "-pol", "IQ", "-intervals-out", 2, size=256)
+    for t in range(2):
+        for c in range(2):
+            for pol in "IQ":
+                one, _ = s.clean(ms, *words, "-pol", pol, "-interval", 10 * t, 10 * t + 10, "-channel-range", 8 * c,
+                                 8 * c + 8, size=256)
+                same = [(load("%s-t%04d-%04d-%s-%s.fits" % (two, t, c, pol, kind))[0] ==
+                         load("%s-%s.fits" % (one, kind))[0]).all() for kind in ("model", "residual", "image")]
+                s.must(all(same), "interval %d, channel %d, %s" % (t, c, pol))
+
+
+main(Truth, globals())
