@@ -75,6 +75,17 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
     return MSI_OK;
 }
 
+int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what)
+{
+    void *old, *grown;
+    memcpy(&old, array, sizeof old);
+    MSI_TRY(msi_alloc(&grown, n_new, size, what));
+    if (n > 0) memcpy(grown, old, (size_t)n * size);
+    msi_free(old);
+    memcpy(array, &grown, sizeof grown);
+    return MSI_OK;
+}
+
 void msi_free(void *p)
 {
     if (!p) return;

@@ -18,6 +18,13 @@ extern "C" {
  */
 int msi_alloc(void *out, int64_t n, size_t size, const char *what);
 
+/*
+ * msi_grow - allocate room for n_new elements of `size` bytes anew, with the n that *array has; the others are zero.
+ * Given and returned: *array  NULL or from msi_alloc; as it was on failure
+ * Returns: 0, MSI_ENOMEM
+ */
+int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what);
+
 /* msi_free - frees what msi_alloc gave; NULL is fine. */
 void msi_free(void *p);
 

@@ -49,7 +49,7 @@ static int read_between(msi_ms_reader *r, const msi_ms_group *g, const column_pa
     if (n_alike < n) return MSI_OK;
     if (w->n_between_allocated < n * (int64_t)row_size) {
         w->n_between_allocated = 0;
-        MSI_TRY(msi_ms_grow(&w->between, 0, n * (int64_t)row_size, 1, "rows read"));
+        MSI_TRY(msi_grow(&w->between, 0, n * (int64_t)row_size, 1, "rows read"));
         w->n_between_allocated = n * (int64_t)row_size;
     }
     MSI_CCC(ccc_get_range(t, c->name, first, n, c->slice, c->type, w->between, n * c->n_element));
@@ -184,19 +184,19 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
     msi_ms_raw *w = &r->raw;
     if (w->n_row_allocated < n) {
         w->n_row_allocated = 0;
-        MSI_TRY(msi_ms_grow(&w->row, 0, n, sizeof *w->row, "rows read"));
-        MSI_TRY(msi_ms_grow(&w->antenna1, 0, n, sizeof *w->antenna1, "rows read"));
-        MSI_TRY(msi_ms_grow(&w->antenna2, 0, n, sizeof *w->antenna2, "rows read"));
-        MSI_TRY(msi_ms_grow(&w->kept, 0, n, sizeof *w->kept, "rows read"));
-        MSI_TRY(msi_ms_grow(&w->flag_row, 0, n, sizeof *w->flag_row, "rows read"));
-        MSI_TRY(msi_ms_grow(&w->row_weight, 0, n * MSI_MAX_CORR, sizeof *w->row_weight, "rows read"));
+        MSI_TRY(msi_grow(&w->row, 0, n, sizeof *w->row, "rows read"));
+        MSI_TRY(msi_grow(&w->antenna1, 0, n, sizeof *w->antenna1, "rows read"));
+        MSI_TRY(msi_grow(&w->antenna2, 0, n, sizeof *w->antenna2, "rows read"));
+        MSI_TRY(msi_grow(&w->kept, 0, n, sizeof *w->kept, "rows read"));
+        MSI_TRY(msi_grow(&w->flag_row, 0, n, sizeof *w->flag_row, "rows read"));
+        MSI_TRY(msi_grow(&w->row_weight, 0, n * MSI_MAX_CORR, sizeof *w->row_weight, "rows read"));
         w->n_row_allocated = n;
     }
     if (b->n_row_allocated < n) {
         b->n_row_allocated = 0;
-        MSI_TRY(msi_ms_grow(&b->ms_row, 0, n, sizeof *b->ms_row, "a block of rows"));
-        MSI_TRY(msi_ms_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
-        MSI_TRY(msi_ms_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
+        MSI_TRY(msi_grow(&b->ms_row, 0, n, sizeof *b->ms_row, "a block of rows"));
+        MSI_TRY(msi_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
+        MSI_TRY(msi_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
         b->n_row_allocated = n;
     }
     return MSI_OK;
@@ -207,9 +207,9 @@ static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t 
 {
     if (*n_allocated >= n) return MSI_OK;
     *n_allocated = 0;
-    MSI_TRY(msi_ms_grow(flag, 0, n, sizeof **flag, "a block of flags"));
-    if (has_data) MSI_TRY(msi_ms_grow(data, 0, n, sizeof **data, "a block of visibilities"));
-    if (has_data) MSI_TRY(msi_ms_grow(weight, 0, n, sizeof **weight, "a block of weights"));
+    MSI_TRY(msi_grow(flag, 0, n, sizeof **flag, "a block of flags"));
+    if (has_data) MSI_TRY(msi_grow(data, 0, n, sizeof **data, "a block of visibilities"));
+    if (has_data) MSI_TRY(msi_grow(weight, 0, n, sizeof **weight, "a block of weights"));
     *n_allocated = n;
     return MSI_OK;
 }

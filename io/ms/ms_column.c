@@ -128,8 +128,8 @@ static int count_shape(shapes *s, const int64_t *cell, int64_t n_row)
     while (i < s->n && (s->cell[i][0] != cell[0] || s->cell[i][1] != cell[1])) i++;
     if (i == s->n && s->n == s->n_allocated) {
         const int n = s->n ? 2 * s->n : 16;
-        MSI_TRY(msi_ms_grow(&s->cell, s->n, n, sizeof *s->cell, "shapes of cells"));
-        MSI_TRY(msi_ms_grow(&s->n_row, s->n, n, sizeof *s->n_row, "shapes of cells"));
+        MSI_TRY(msi_grow(&s->cell, s->n, n, sizeof *s->cell, "shapes of cells"));
+        MSI_TRY(msi_grow(&s->n_row, s->n, n, sizeof *s->n_row, "shapes of cells"));
         s->n_allocated = n;
     }
     if (i == s->n) {

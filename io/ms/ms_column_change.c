@@ -45,7 +45,7 @@ int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int 
         if (!is_file_of(e->d_name, c->manager_file, 0)) continue;
         if (*n == n_allocated) {
             n_allocated = *n ? 2 * *n : 4;
-            status = msi_ms_grow(fd, *n, n_allocated, sizeof **fd, "open files");
+            status = msi_grow(fd, *n, n_allocated, sizeof **fd, "open files");
             if (status != MSI_OK) break;
         }
         (*fd)[*n] = openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC);

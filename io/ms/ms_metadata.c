@@ -18,17 +18,6 @@ int msi_ms_failed(int ccc_status)
     return msi_error_set(status, "%s", ccc_error());
 }
 
-int msi_ms_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what)
-{
-    void *old, *grown;
-    memcpy(&old, array, sizeof old);
-    MSI_TRY(msi_alloc(&grown, n_new, size, what));
-    if (n > 0) memcpy(grown, old, (size_t)n * size);
-    msi_free(old);
-    memcpy(array, &grown, sizeof grown);
-    return MSI_OK;
-}
-
 /* Refuses a multi-MS, whose rows lie in other sets, by their names. */
 static int check_parts(const msi_ms_set *set)
 {

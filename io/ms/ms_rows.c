@@ -53,7 +53,7 @@ static int times_add(time_list *t, const double *time_s, int64_t n)
             times_sort(t);
             if (t->n * 2 >= t->n_allocated) {
                 const int64_t more = t->n_allocated > 0 ? 2 * t->n_allocated : 4096;
-                MSI_TRY(msi_ms_grow(&t->time_s, t->n, more, sizeof *t->time_s, "distinct times"));
+                MSI_TRY(msi_grow(&t->time_s, t->n, more, sizeof *t->time_s, "distinct times"));
                 t->n_allocated = more;
             }
         }
@@ -151,7 +151,7 @@ static int add_row(msi_ms_set *set, int64_t *n_allocated, int64_t row, int ddid,
     }
     if (!set->run || set->n_run == *n_allocated) {
         const int64_t more = *n_allocated > 0 ? 2 * *n_allocated : 256;
-        MSI_TRY(msi_ms_grow(&set->run, set->n_run, more, sizeof *set->run, "row ranges"));
+        MSI_TRY(msi_grow(&set->run, set->n_run, more, sizeof *set->run, "row ranges"));
         *n_allocated = more;
     }
     set->run[set->n_run++] = (msi_ms_run){row, 1, ddid, field};

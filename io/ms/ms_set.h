@@ -79,13 +79,6 @@ int msi_ms_failed(int ccc_status);
         if (msi_ccc_status_ != CCC_OK) return msi_ms_failed(msi_ccc_status_);                                          \
     } while (0)
 
-/*
- * msi_ms_grow - reallocate *array (of n elements of `size` bytes) for n_new; new elements are zero.
- * Given and returned: *array  NULL or from msi_alloc; as it was on failure
- * Returns: 0, MSI_ENOMEM
- */
-int msi_ms_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what);
-
 /* msi_ms_set_open - open the main table for reading, without a lock; nothing where it is open. Returns: 0, MSI_EINPUT,
  * MSI_ENOMEM. */
 int msi_ms_set_open(msi_ms_set *set);

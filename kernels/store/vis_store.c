@@ -164,11 +164,7 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
 {
     if (s->n_segment == s->segment_capacity) {
         int64_t capacity = s->segment_capacity ? 2 * s->segment_capacity : 256;
-        msi_vis_segment *grown;
-        MSI_TRY(msi_alloc(&grown, capacity, sizeof *grown, "visibility store"));
-        if (s->n_segment) memcpy(grown, s->segment, sizeof *grown * (size_t)s->n_segment);
-        msi_free(s->segment);
-        s->segment = grown;
+        MSI_TRY(msi_grow(&s->segment, s->n_segment, capacity, sizeof *s->segment, "visibility store"));
         s->segment_capacity = capacity;
     }
     if (s->n_segment >= (int64_t)1 << (32 - MSI_SEGMENT_SHIFT))

@@ -119,11 +119,7 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
     if (n->number >= 0 && h->n_freq > 1)
         return msi_error_set(MSI_EINPUT, "%s: has %lld planes along FREQ; a channel image has one", n->path,
                              (long long)h->n_freq);
-    model_plane *grown;
-    MSI_TRY(msi_alloc(&grown, n_new, sizeof *grown, "list of models"));
-    if (f->n_plane) memcpy(grown, f->plane, sizeof *grown * (size_t)f->n_plane);
-    msi_free(f->plane);
-    f->plane = grown;
+    MSI_TRY(msi_grow(&f->plane, f->n_plane, n_new, sizeof *f->plane, "list of models"));
     for (int64_t k = 0; k < h->n_freq; k++)
         for (int i = 0; i < h->n_pol; i++) {
             model_plane *p = &f->plane[f->n_plane++];

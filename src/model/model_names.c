@@ -44,14 +44,9 @@ static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
 /* Append a file to the list. */
 static int add(msi_model_names *names, const char *name, const char *middle, int64_t number, msi_pol pol)
 {
-    msi_model_name *grown;
     /* The list is doubled at every power of two. */
-    if ((names->n & (names->n - 1)) == 0) {
-        MSI_TRY(msi_alloc(&grown, names->n ? 2 * names->n : 1, sizeof *grown, "list of models"));
-        if (names->n) memcpy(grown, names->list, sizeof *grown * (size_t)names->n);
-        msi_free(names->list);
-        names->list = grown;
-    }
+    if ((names->n & (names->n - 1)) == 0)
+        MSI_TRY(msi_grow(&names->list, names->n, names->n ? 2 * names->n : 1, sizeof *names->list, "list of models"));
     msi_model_name *m = &names->list[names->n];
     const size_t size = strlen(name) + strlen(middle) + sizeof ENDING;
     MSI_TRY(msi_alloc(&m->path, (int64_t)size, 1, "file name"));

@@ -64,11 +64,7 @@ static int add(msi_outputs *o, msi_output_id id, int picture)
 {
     if (o->n == o->capacity) {
         int capacity = o->capacity ? 2 * o->capacity : 64;
-        entry *grown;
-        MSI_TRY(msi_alloc(&grown, capacity, sizeof *grown, "list of outputs"));
-        if (o->n) memcpy(grown, o->list, sizeof *grown * (size_t)o->n);
-        msi_free(o->list);
-        o->list = grown;
+        MSI_TRY(msi_grow(&o->list, o->n, capacity, sizeof *o->list, "list of outputs"));
         o->capacity = capacity;
     }
     entry *e = &o->list[o->n];

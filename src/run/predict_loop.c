@@ -46,11 +46,7 @@ static int keep_block(run *r, const msi_ms_block *block)
     filled_blocks *filling = &r->filling;
     if (filling->n_block == filling->block_capacity) {
         const int64_t capacity = filling->block_capacity ? 2 * filling->block_capacity : 256;
-        msi_ms_block *grown;
-        MSI_TRY(msi_alloc(&grown, capacity, sizeof *grown, "list of blocks"));
-        if (filling->n_block) memcpy(grown, filling->block, sizeof *grown * (size_t)filling->n_block);
-        msi_free(filling->block);
-        filling->block = grown;
+        MSI_TRY(msi_grow(&filling->block, filling->n_block, capacity, sizeof *filling->block, "list of blocks"));
         filling->block_capacity = capacity;
     }
     msi_ms_block *kept = &filling->block[filling->n_block++];

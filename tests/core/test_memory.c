@@ -34,6 +34,24 @@ static void test_blocks_are_zero_aligned_and_counted(void **state)
     msi_free(NULL);
 }
 
+/* What there was stays in front, the rest is zero; where there is no memory all stays as it was. */
+static void test_grow(void **state)
+{
+    (void)state;
+    const int64_t before = msi_memory_in_use();
+    int *list = NULL;
+    assert_int_equal(msi_grow(&list, 0, 3, sizeof *list, "test"), MSI_OK);
+    for (int i = 0; i < 3; i++) list[i] = 7 + i;
+    assert_int_equal(msi_grow(&list, 3, 1000, sizeof *list, "test"), MSI_OK);
+    for (int i = 0; i < 1000; i++) assert_int_equal(list[i], i < 3 ? 7 + i : 0);
+    int *const same = list;
+    assert_int_equal(msi_grow(&list, 1000, INT64_MAX, sizeof *list, "test"), MSI_ENOMEM);
+    assert_ptr_equal(list, same);
+    assert_int_equal(list[2], 9);
+    msi_free(list);
+    assert_int_equal(msi_memory_in_use(), before);
+}
+
 static void check_refused(int64_t n, size_t size)
 {
     const int64_t before = msi_memory_in_use();
@@ -76,6 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_are_zero_aligned_and_counted),
+        cmocka_unit_test(test_grow),
         cmocka_unit_test(test_sizes_that_overflow_are_refused),
         cmocka_unit_test(test_limit_holds),
     };
