@@ -5,6 +5,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory.h"
+#include "kernels/clean/clean_parts.h"
 #include "kernels/clean/clean_spec.h"
 
 static int make_room(msi_cleaner *c)
@@ -41,8 +42,10 @@ void msi_cleaner_free(msi_cleaner *c)
         if (c->method->release) c->method->release(c);
         void *all[] = {c->psf, c->mask, c->allow, c->found, c->quantity, c->factor};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) c->ops->release(c->e, all[i]);
+        msi_clean_parts_release(c);
         c->ops->free(c->e);
     }
+    msi_clean_spec_release(c);
     msi_free(c);
 }
 
@@ -93,6 +96,7 @@ int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *de
         *host = c->spec.backend == MSI_BACKEND_CPU ? all + c->n_pixel * 8 : records;
         *device = c->spec.backend == MSI_BACKEND_CPU ? 0 : all;
     }
+    msi_clean_spec_release(c);
     msi_free(c);
     return rc;
 }
@@ -166,6 +170,35 @@ int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, c
     MSI_TRY(msi_interrupt_check());
     MSI_TRY(c->method->minor(&call));
     return c->ops->wait(c->e);
+}
+
+int msi_cleaner_mean(msi_cleaner *c, const msi_planes *part, msi_planes *channel)
+{
+    const int n_pol = msi_planes_shape_of(channel)->n == c->spec.n_channel ? 1 : c->spec.n_pol;
+    msi_clean_planes from, to;
+    MSI_TRY(take_planes(c, "part", part, c->parts.n * n_pol, &from));
+    MSI_TRY(take_planes(c, "channel", channel, c->spec.n_channel * n_pol, &to));
+    return msi_clean_mean(c, &from, &to, n_pol);
+}
+
+int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *part)
+{
+    msi_clean_planes from, to;
+    MSI_TRY(take_planes(c, "channel", channel, c->n_plane, &from));
+    MSI_TRY(take_planes(c, "part", part, c->parts.n * c->spec.n_pol, &to));
+    return msi_clean_expand(c, &from, &to);
+}
+
+int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logarithmic)
+{
+    *reference_hz = c->parts.mean_hz;
+    *is_logarithmic = c->spec.fit == MSI_CLEAN_FIT_LOG;
+    return c->parts.n_term;
+}
+
+void msi_cleaner_terms(const msi_cleaner *c, const double *value, double *term)
+{
+    msi_clean_terms(c, value, term);
 }
 
 int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma)

@@ -88,6 +88,40 @@ int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, c
                       msi_clean_report *report);
 
 /*
+ * msi_cleaner_mean - make channels of their parts: the mean by weight, zero where no part has weight.
+ * Given:    part     [n_part][n_pol] planes, or [n_part] of PSFs; without parts, those of channels
+ * Returned: channel  [n_channel][n_pol] planes, or [n_channel]
+ * Returns:  0, MSI_EARGUMENT (other planes than these), MSI_EGPU, MSI_ENOMEM
+ */
+int msi_cleaner_mean(msi_cleaner *c, const msi_planes *part, msi_planes *channel);
+
+/*
+ * msi_cleaner_expand - evaluate the spectrum of each pixel in the parts: that of the fit, whose means over channels are
+ * the channels' values; without one, or with a forced one, parts are what their channel is. Where a log-polynomial has
+ * no values of one sign, it is a polynomial.
+ * Given:    channel  [n_channel][n_pol] planes, such as models; of channels without weight nothing counts
+ * Returned: part     [n_part][n_pol] planes
+ * Returns:  as msi_cleaner_mean
+ */
+int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *part);
+
+/*
+ * msi_cleaner_n_term - how many terms a spectrum has: 1 without a fit, or with a forced one.
+ * Returned: *reference_hz    at which the first term is the value: the mean of frequencies by weight; 0: not known
+ *           *is_logarithmic  terms are a_k of a_0 10^(a_1 x + a_2 x^2 ..), x = log10(frequency / reference); else of
+ *                            a_0 + a_1 x + a_2 x^2 .., x = frequency / reference - 1
+ */
+int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logarithmic);
+
+/*
+ * msi_cleaner_terms - find the terms of a spectrum.
+ * Given:    value [n_channel]
+ * Returned: term  [msi_cleaner_n_term]; of a log-polynomial without values of one sign, those of a polynomial's value
+ *                 alone: a_0, and 0
+ */
+void msi_cleaner_terms(const msi_cleaner *c, const double *value, double *term);
+
+/*
  * msi_cleaner_noise - measure the noise of the mean over channels: 1.48260221850560 times the median distance from the
  * median, over finite pixels; of several polarisations their quadratic mean.
  * Returned: *sigma, Jy/beam

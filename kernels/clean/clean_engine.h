@@ -20,11 +20,29 @@ extern "C" {
 
 enum { MSI_CLEAN_CHANNELS = 64, MSI_CLEAN_CHUNK = 16384 };
 
-/* A log-polynomial fit: x and weights of the channels, as msi_clean_log_fit takes them. */
+enum { MSI_CLEAN_NODES = 3 };
+
+/* A log-polynomial fit, as msi_clean_log_fit takes it. A channel's value is the mean of its spectrum over the channel:
+ * over nodes x, of these parts, whose sum is 1. */
 typedef struct msi_clean_log_table {
     int n_channel, n_term; /* n_term 0: no such fit */
-    double x[MSI_CLEAN_CHANNELS], weight[MSI_CLEAN_CHANNELS];
+    int n_node;            /* 1, or MSI_CLEAN_NODES where channels are wide */
+    double x[MSI_CLEAN_CHANNELS][MSI_CLEAN_NODES], part[MSI_CLEAN_CHANNELS][MSI_CLEAN_NODES];
+    double weight[MSI_CLEAN_CHANNELS];
 } msi_clean_log_table;
+
+/* Planes become others, pixel by pixel: out_o = sum_i matrix[o][i] in_i; or out_o is the log-polynomial of the values
+ * in_i, by the setup's table, at x = log_x[o], where there is one. */
+typedef struct msi_clean_map {
+    const void *in; /* planes, n_in of them stand in_stride pixels apart; at most MSI_CLEAN_CHANNELS with log_x */
+    int64_t in_stride;
+    int n_in;
+    void *out; /* likewise */
+    int64_t out_stride;
+    int n_out;
+    const void *matrix;  /* [n_out][n_in], engine's memory and precision; where it is 0, in is not looked at */
+    const double *log_x; /* [n_out], engine's memory; NULL: no log-polynomials */
+} msi_clean_map;
 
 /* An engine is made for images of one shape, joined in one way. */
 typedef struct msi_clean_setup {
@@ -138,6 +156,7 @@ struct msi_clean_engine_ops {
                 void *quantity);
     /* mean: sum_c share_c of planes of one polarisation; not finite where any is not. */
     int (*mean)(msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out);
+    int (*map)(msi_clean_engine *e, const msi_clean_map *m);
     int (*peak)(msi_clean_engine *e, const msi_clean_search *s, msi_clean_peak *peak);
 
     /* bins: how many keys from range.threshold on are in each bin. */

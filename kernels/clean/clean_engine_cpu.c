@@ -213,6 +213,7 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .finite = engine_finite,
     .join = engine_join,
     .mean = engine_mean,
+    .map = msi_clean_map_cpu,
     .peak = engine_peak,
     .bins = engine_bins,
     .select = engine_select,

@@ -37,6 +37,7 @@ static inline int64_t msi_clean_real_bytes(const msi_clean_engine *e)
 /* The loops and transforms of msi_clean_engine_ops. */
 int msi_clean_list_loop_cpu(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
 int msi_clean_exact_loop_cpu(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
+int msi_clean_map_cpu(msi_clean_engine *e, const msi_clean_map *m);
 int msi_clean_fft_create_cpu(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
 void msi_clean_fft_free_cpu(msi_clean_engine *e, msi_clean_fft *f);
 int msi_clean_forward_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,

@@ -54,6 +54,7 @@ int msi_clean_fetch_loop_cuda(msi_clean_engine *e, msi_clean_looped *done);
 
 int msi_clean_list_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
 int msi_clean_exact_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
+int msi_clean_map_cuda(msi_clean_engine *e, const msi_clean_map *m);
 int msi_clean_fft_create_cuda(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
 void msi_clean_fft_free_cuda(msi_clean_engine *e, msi_clean_fft *f);
 int msi_clean_forward_cuda(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,

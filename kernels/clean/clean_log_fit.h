@@ -43,14 +43,23 @@ typedef struct msi_clean_log_state {
     double b[MSI_CLEAN_LOG_TERMS], value[MSI_CLEAN_CHANNELS], squares;
 } msi_clean_log_state;
 
+/* The spectrum of b at x. */
+MSI_CLEAN_FN double msi_clean_log_at(const double *b, int n_term, double x)
+{
+    double sum = 0;
+    for (int k = n_term - 1; k >= 0; k--) sum = fma(sum, x, b[k]);
+    return msi_clean_exp(sum);
+}
+
 /* Evaluate the spectrum of s->b, and the weighted sum of squares of what it leaves of y. */
 MSI_CLEAN_FN void msi_clean_log_evaluate(const msi_clean_log_table *t, const double *y, msi_clean_log_state *s)
 {
     s->squares = 0;
     for (int c = 0; c < t->n_channel; c++) {
-        double sum = 0;
-        for (int k = t->n_term - 1; k >= 0; k--) sum = fma(sum, t->x[c], s->b[k]);
-        s->value[c] = msi_clean_exp(sum);
+        s->value[c] = 0;
+        for (int i = 0; i < t->n_node; i++)
+            if (t->part[c][i] > 0)
+                s->value[c] = fma(t->part[c][i], msi_clean_log_at(s->b, t->n_term, t->x[c][i]), s->value[c]);
         if (t->weight[c] > 0) {
             const double left = y[c] - s->value[c], weighted = t->weight[c] * left;
             s->squares = fma(weighted, left, s->squares);
@@ -86,18 +95,20 @@ MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *
     for (int k = 0; k < t->n_term; k++) step[k] = 0;
     for (int c = 0; c < t->n_channel; c++) {
         if (!(t->weight[c] > 0)) continue;
-        const double f = first ? y[c] : s->value[c], wf = t->weight[c] * f;
-        const double left = first ? f * msi_clean_log(y[c]) : y[c] - f;
-        double along = wf;
-        for (int k = 0; k < t->n_term; k++) {
-            step[k] = fma(along, left, step[k]);
-            double both = along * f;
-            for (int i = 0; i <= k; i++) both = i ? both * t->x[c] : both;
-            for (int i = k; i < t->n_term; i++) {
-                n[i][k] += both;
-                both *= t->x[c];
+        const double left = first ? y[c] * msi_clean_log(y[c]) : y[c] - s->value[c];
+        double slope[MSI_CLEAN_LOG_TERMS] = {0}; /* of the value, by the terms */
+        for (int i = 0; i < t->n_node; i++) {
+            if (!(t->part[c][i] > 0)) continue;
+            double power = t->part[c][i] * (first ? y[c] : msi_clean_log_at(s->b, t->n_term, t->x[c][i]));
+            for (int k = 0; k < t->n_term; k++) {
+                slope[k] += power;
+                power *= t->x[c][i];
             }
-            along *= t->x[c];
+        }
+        for (int k = 0; k < t->n_term; k++) {
+            const double weighted = t->weight[c] * slope[k];
+            step[k] = fma(weighted, left, step[k]);
+            for (int i = k; i < t->n_term; i++) n[i][k] = fma(weighted, slope[i], n[i][k]);
         }
     }
     for (int k = 0; k < t->n_term; k++) n[k][k] = fma(n[k][k], damp, n[k][k]);
@@ -105,30 +116,32 @@ MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *
 }
 
 /*
- * msi_clean_log_fit - replace values by their log-polynomial fit, n_term from 1.
- * Given and returned: y [n_channel]; 0 in channels of weight 0
- * Returns: 0 where there is none, since values differ in sign or are zero; y is as it was
+ * msi_clean_log_find - find the log-polynomial of values.
+ * Given:    y [n_channel]
+ * Returned: *at  b, and the fit of |y|
+ * Returns:  1 or -1, the sign of the values; 0 where there is none, since values differ in sign or are zero
  */
-MSI_CLEAN_FN int msi_clean_log_fit(const msi_clean_log_table *t, double *y)
+MSI_CLEAN_FN int msi_clean_log_find(const msi_clean_log_table *t, const double *y, msi_clean_log_state *at)
 {
-    msi_clean_log_state at, next;
-    double damp = 1e-3, sign = 0, size[MSI_CLEAN_CHANNELS];
+    msi_clean_log_state next;
+    double damp = 1e-3, size[MSI_CLEAN_CHANNELS];
+    int sign = 0;
     for (int c = 0; c < t->n_channel; c++) {
         size[c] = fabs(y[c]);
         if (!(t->weight[c] > 0)) continue;
         if (sign == 0) sign = y[c] < 0 ? -1 : 1;
         if (!(y[c] * sign > 0)) return 0;
     }
-    if (!msi_clean_log_step(t, size, &at, 1, 0, at.b)) return 0;
-    msi_clean_log_evaluate(t, size, &at);
+    if (!msi_clean_log_step(t, size, at, 1, 0, at->b)) return 0;
+    msi_clean_log_evaluate(t, size, at);
     for (int i = 0; i < MSI_CLEAN_LOG_STEPS; i++) {
         double step[MSI_CLEAN_LOG_TERMS];
-        if (!msi_clean_log_step(t, size, &at, 0, damp, step)) break;
-        for (int k = 0; k < t->n_term; k++) next.b[k] = at.b[k] + step[k];
+        if (!msi_clean_log_step(t, size, at, 0, damp, step)) break;
+        for (int k = 0; k < t->n_term; k++) next.b[k] = at->b[k] + step[k];
         msi_clean_log_evaluate(t, size, &next);
-        if (next.squares < at.squares) {
-            const int small = at.squares - next.squares <= 1e-14 * at.squares;
-            at = next;
+        if (next.squares < at->squares) {
+            const int small = at->squares - next.squares <= 1e-14 * at->squares;
+            *at = next;
             damp *= 0.1;
             if (small) break;
         } else {
@@ -136,6 +149,19 @@ MSI_CLEAN_FN int msi_clean_log_fit(const msi_clean_log_table *t, double *y)
             damp *= 10;
         }
     }
+    return sign;
+}
+
+/*
+ * msi_clean_log_fit - replace values by their log-polynomial fit, n_term from 1.
+ * Given and returned: y [n_channel]; 0 in channels of weight 0
+ * Returns: 0 where there is none; y is as it was
+ */
+MSI_CLEAN_FN int msi_clean_log_fit(const msi_clean_log_table *t, double *y)
+{
+    msi_clean_log_state at;
+    const int sign = msi_clean_log_find(t, y, &at);
+    if (!sign) return 0;
     for (int c = 0; c < t->n_channel; c++) y[c] = t->weight[c] > 0 ? sign * at.value[c] : 0;
     return 1;
 }

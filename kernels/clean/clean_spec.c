@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/clean/clean_methods.h"
+#include "kernels/clean/clean_parts.h"
 #include "kernels/clean/clean_scales.h"
 #include "kernels/clean/clean_spec.h"
 #include "kernels/clean/clean_spectrum.h"
@@ -64,40 +65,26 @@ static void complete(msi_cleaner *c)
 static int copy_lists(msi_cleaner *c)
 {
     msi_cleaner_spec *s = &c->spec;
-    double sum = 0;
-    const int fitted = s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG;
-    if (fitted && !s->freq_hz) return wrong("freq_hz", "a fit needs frequencies", 0);
+    const msi_clean_parts *p = &c->parts;
+    double all = 0;
     if (s->fit == MSI_CLEAN_FIT_FORCED && !s->spectrum) return wrong("spectrum", "a forced spectrum is needed", 0);
     for (int i = 0; i < s->n_channel; i++) {
-        c->weight[i] = s->weight ? s->weight[i] : 1;
-        c->freq_hz[i] = s->freq_hz ? s->freq_hz[i] : 0;
         c->spectrum[i] = s->spectrum ? s->spectrum[i] : 1;
-        if (!(c->weight[i] >= 0) || !isfinite(c->weight[i])) return wrong("weight", "0 or more", c->weight[i]);
-        if (fitted && !(c->freq_hz[i] > 0 && isfinite(c->freq_hz[i])))
-            return wrong("freq_hz", "above 0", c->freq_hz[i]);
         if (!isfinite(c->spectrum[i])) return wrong("spectrum", "finite", c->spectrum[i]);
-        sum += c->weight[i];
     }
-    if (!(sum > 0) || !isfinite(sum)) return wrong("weight", "the sum is above 0 and finite", sum);
-    for (int i = 0; i < s->n_channel; i++) c->setup.share[i] = c->weight[i] / sum;
+    for (int i = 0; i < p->n; i++) {
+        c->weight[p->channel[i]] += p->weight[i];
+        c->freq_hz[p->channel[i]] += p->share[i] * p->freq_hz[i];
+        all += p->weight[i];
+    }
+    if (!(all > 0) || !isfinite(all)) return wrong("weight", "the sum is above 0 and finite", all);
+    for (int i = 0; i < s->n_channel; i++) c->setup.share[i] = c->weight[i] / all;
     s->weight = c->weight;
     s->freq_hz = c->freq_hz;
     s->spectrum = c->spectrum;
+    s->part_weight = p->weight;
+    s->part_freq_hz = p->freq_hz;
     return MSI_OK;
-}
-
-/* x = log10(nu / mean nu), and relative weights: what a log-polynomial is fitted with. */
-static void make_log_table(msi_cleaner *c)
-{
-    msi_clean_log_table *t = &c->setup.log;
-    double mean = 0;
-    t->n_channel = c->spec.n_channel;
-    t->n_term = c->spec.n_term;
-    for (int i = 0; i < t->n_channel; i++) mean += c->setup.share[i] * c->freq_hz[i];
-    for (int i = 0; i < t->n_channel; i++) {
-        t->x[i] = log10(c->freq_hz[i] / mean);
-        t->weight[i] = c->setup.share[i];
-    }
 }
 
 static int make_fit(msi_cleaner *c)
@@ -106,8 +93,8 @@ static int make_fit(msi_cleaner *c)
     if (s->fit == MSI_CLEAN_FIT_NONE) return MSI_OK;
     c->setup.fit = c->fit;
     if (s->fit == MSI_CLEAN_FIT_FORCED) return msi_clean_forced(s->n_channel, c->setup.share, c->spectrum, c->fit);
-    if (s->fit == MSI_CLEAN_FIT_LOG) make_log_table(c);
-    return msi_clean_polynomial(s->n_channel, c->setup.share, c->freq_hz, s->n_term, c->fit);
+    if (s->fit == MSI_CLEAN_FIT_LOG) msi_clean_log_nodes(c);
+    return msi_clean_parts_fit(c);
 }
 
 static int choose_method(msi_cleaner *c)
@@ -125,6 +112,11 @@ static int choose_method(msi_cleaner *c)
     return MSI_OK;
 }
 
+void msi_clean_spec_release(msi_cleaner *c)
+{
+    msi_clean_parts_free(&c->parts);
+}
+
 int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
 {
     c->spec = *spec;
@@ -132,6 +124,7 @@ int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
     MSI_TRY(check_shape(&c->spec));
     MSI_TRY(check_values(&c->spec));
     MSI_TRY(choose_method(c));
+    MSI_TRY(msi_clean_parts_make(c));
     MSI_TRY(copy_lists(c));
     MSI_TRY(make_fit(c));
     const msi_cleaner_spec *s = &c->spec;

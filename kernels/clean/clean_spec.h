@@ -5,10 +5,11 @@
 #include "kernels/clean/clean_state.h"
 
 /*
- * msi_clean_spec_set - check a specification and fill all of a cleaner that follows from it alone: no memory is taken.
- * Given:    c  zero
- * Returns:  0, MSI_EARGUMENT
+ * msi_clean_spec_set - check a specification and fill all of a cleaner that follows from it alone.
+ * Given:    c  zero; what is taken is given back by msi_clean_spec_release, whatever this returns
+ * Returns:  0, MSI_EARGUMENT, MSI_ENOMEM
  */
 int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec);
+void msi_clean_spec_release(msi_cleaner *c);
 
 #endif

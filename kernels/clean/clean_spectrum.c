@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/memory.h"
 #include "core/status.h"
 #include "kernels/clean/cleaner_spec.h"
 
@@ -15,52 +16,80 @@ static int too_few(int n_term)
         "n_term");
 }
 
-/* The terms are made orthonormal under the weights, by Gram and Schmidt twice, which keeps what powers of x would lose
- * to rounding: then F = Q Q^T W. */
-static int orthonormal(int n, const double *weight, const double *x, int n_term, double q[K][N])
+/* The largest |x| of parts whose channel has weight: powers of x / widest are of one size. */
+static double find_widest(const msi_clean_bands *b)
 {
-    double all = 0;
-    for (int c = 0; c < n; c++) all += weight[c];
+    double widest = 0;
+    for (int i = 0; i < b->n_part; i++)
+        if (b->weight[b->channel[i]] > 0) widest = fmax(widest, fabs(b->freq_hz[i] / b->mean_hz - 1));
+    return widest > 0 ? widest : 1;
+}
+
+/* x^k, x in units of the widest, and its means over channels. */
+static void make_powers(const msi_clean_bands *b, double widest, int k, double *part, double channel[N])
+{
+    for (int c = 0; c < b->n_channel; c++) channel[c] = 0;
+    for (int i = 0; i < b->n_part; i++) {
+        part[i] = pow((b->freq_hz[i] / b->mean_hz - 1) / widest, k);
+        channel[b->channel[i]] += b->share[i] * part[i];
+    }
+}
+
+/* The inverse of X (weighted least squares) through X = Q R, Q orthonormal under the weights, by Gram and Schmidt twice,
+ * which keeps what powers would lose to rounding: term = R^-1 Q^T W. */
+static int invert(const msi_clean_bands *b, int n_term, double x[K][N], double *term)
+{
+    double q[K][N], r[K][K] = {{0}}, all = 0;
+    const int n = b->n_channel;
+    for (int c = 0; c < n; c++) all += b->weight[c];
     for (int k = 0; k < n_term; k++) {
         double before = 0, norm = 0;
         for (int c = 0; c < n; c++) {
-            q[k][c] = k ? q[k - 1][c] * x[c] : 1;
-            before += weight[c] * q[k][c] * q[k][c];
+            q[k][c] = x[k][c];
+            before += b->weight[c] * q[k][c] * q[k][c];
         }
         for (int twice = 0; twice < 2; twice++)
             for (int i = 0; i < k; i++) {
                 double along = 0;
-                for (int c = 0; c < n; c++) along += weight[c] * q[i][c] * q[k][c];
+                for (int c = 0; c < n; c++) along += b->weight[c] * q[i][c] * q[k][c];
                 for (int c = 0; c < n; c++) q[k][c] -= along * q[i][c];
+                r[i][k] += along;
             }
-        for (int c = 0; c < n; c++) norm += weight[c] * q[k][c] * q[k][c];
+        for (int c = 0; c < n; c++) norm += b->weight[c] * q[k][c] * q[k][c];
         if (!(all > 0) || !(norm > 1e-20 * before)) return too_few(n_term);
-        for (int c = 0; c < n; c++) q[k][c] /= sqrt(norm);
+        r[k][k] = sqrt(norm);
+        for (int c = 0; c < n; c++) q[k][c] /= r[k][k];
     }
+    for (int c = 0; c < n; c++)
+        for (int k = n_term - 1; k >= 0; k--) {
+            double sum = q[k][c] * b->weight[c];
+            for (int i = k + 1; i < n_term; i++) sum -= r[k][i] * term[i * n + c];
+            term[k * n + c] = sum / r[k][k];
+        }
     return MSI_OK;
 }
 
-int msi_clean_polynomial(int n, const double *weight, const double *freq_hz, int n_term, double *fit)
+int msi_clean_polynomial(const msi_clean_bands *b, int n_term, double *term, double *fit, double *expand)
 {
-    double x[N], q[K][N], sum = 0, all = 0, widest = 0;
-    for (int c = 0; c < n; c++) {
-        sum += weight[c] * freq_hz[c];
-        all += weight[c];
-    }
-    for (int c = 0; c < n; c++) {
-        x[c] = freq_hz[c] * all / sum - 1;
-        if (weight[c] > 0 && fabs(x[c]) > widest) widest = fabs(x[c]);
-    }
-    /* The span of powers does not depend on the unit of x. */
-    for (int c = 0; c < n && widest > 0; c++) x[c] /= widest;
-    MSI_TRY(orthonormal(n, weight, x, n_term, q));
-    for (int c = 0; c < n; c++)
-        for (int i = 0; i < n; i++) {
-            double f = 0;
-            for (int k = 0; k < n_term; k++) f += q[k][c] * q[k][i];
-            fit[c * n + i] = f * weight[i];
+    double x[K][N], *part;
+    const int n = b->n_channel;
+    const double widest = find_widest(b);
+    MSI_TRY(msi_alloc(&part, (int64_t)n_term * b->n_part, sizeof *part, "a spectral fit"));
+    for (int k = 0; k < n_term; k++) make_powers(b, widest, k, part + k * b->n_part, x[k]);
+    const int rc = invert(b, n_term, x, term);
+    for (int i = 0; i < n && !rc; i++) {
+        for (int c = 0; c < n; c++) {
+            fit[c * n + i] = 0;
+            for (int k = 0; k < n_term; k++) fit[c * n + i] += x[k][c] * term[k * n + i];
         }
-    return MSI_OK;
+        for (int p = 0; p < b->n_part; p++) {
+            expand[p * n + i] = 0;
+            for (int k = 0; k < n_term; k++) expand[p * n + i] += part[k * b->n_part + p] * term[k * n + i];
+        }
+        for (int k = 0; k < n_term; k++) term[k * n + i] /= pow(widest, k);
+    }
+    msi_free(part);
+    return rc;
 }
 
 int msi_clean_forced(int n, const double *weight, const double *spectrum, double *fit)

@@ -43,6 +43,19 @@ typedef struct msi_clean_method_ops msi_clean_method_ops;
 
 extern const msi_clean_method_ops msi_clean_hogbom_ops, msi_clean_list_ops, msi_clean_multiscale_ops;
 
+/* What channels are made of. Without parts every channel is its own. */
+typedef struct msi_clean_parts {
+    int n;
+    int *channel;             /* [n] */
+    double *weight, *freq_hz; /* [n] */
+    double *share;            /* [n] of its channel; they sum to 1 in each channel, also where it has no weight */
+    double *term, *expand;    /* [n_term][n_channel], [n][n_channel]: of a polynomial's values, its terms in x =
+                                      freq / mean - 1 and its values in the parts; or without a fit, n_term 1 */
+    int n_term;
+    double mean_hz;                            /* sum w freq / sum w */
+    void *mean_matrix, *expand_matrix, *log_x; /* the engine's, made when they are first asked for */
+} msi_clean_parts;
+
 struct msi_cleaner {
     msi_cleaner_spec spec; /* complete: nothing is 0 for its default; lists point into this struct */
     double weight[MSI_CLEAN_CHANNELS], freq_hz[MSI_CLEAN_CHANNELS], spectrum[MSI_CLEAN_CHANNELS];
@@ -64,6 +77,7 @@ struct msi_cleaner {
     int64_t n_wide;
     void *psf_hat[MSI_CLEAN_CHANNELS], *work;
     msi_clean_multiscale *multiscale;
+    msi_clean_parts parts;
 };
 
 /* msi_clean_plane - plane k of planes in the engine's memory. */
@@ -125,6 +139,12 @@ void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_p
  */
 int msi_clean_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
                    msi_clean_range range, double *cut);
+
+/* What msi_cleaner_mean, msi_cleaner_expand and msi_cleaner_terms do, on the engine's planes; n_pol of them follow each
+ * other in a channel or part. */
+int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean_planes *channel, int n_pol);
+int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part);
+void msi_clean_terms(const msi_cleaner *c, const double *value, double *term);
 
 /* What msi_cleaner_noise, msi_cleaner_sigmas and msi_cleaner_local_rms do. */
 int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *sigma);

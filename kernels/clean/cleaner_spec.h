@@ -12,7 +12,13 @@
 extern "C" {
 #endif
 
-enum { MSI_CLEAN_MAX_PLANE = 64, MSI_CLEAN_MAX_SCALE = 16, MSI_CLEAN_MAX_TERM = 8, MSI_CLEAN_MAX_SIZE = 65535 };
+enum {
+    MSI_CLEAN_MAX_PLANE = 64,
+    MSI_CLEAN_MAX_SCALE = 16,
+    MSI_CLEAN_MAX_TERM = 8,
+    MSI_CLEAN_MAX_SIZE = 65535,
+    MSI_CLEAN_MAX_PART = 4096
+};
 
 /* What a component's values in the channels are made of. */
 typedef enum msi_clean_fit {
@@ -36,6 +42,10 @@ typedef struct msi_cleaner_spec {
     const double *weight;  /* [n_channel], >= 0; a channel of weight 0 takes no part, and its planes stay as they are;
                               NULL: equal */
     const double *freq_hz; /* [n_channel], for fits */
+    /* Channels may be means of parts, which are imaged and predicted each by itself: part i is of channel i n_channel /
+     * n_part. Then weight and freq_hz are NULL, and follow from the parts; fits are to spectra averaged over channels. */
+    int n_part;                               /* 0: none; else n_channel or more, at most MSI_CLEAN_MAX_PART */
+    const double *part_weight, *part_freq_hz; /* [n_part]; weights NULL: equal */
     msi_precision precision;
     msi_backend backend; /* AUTO: a GPU where one is present */
     int device;          /* the GPU to use: its CUDA ordinal */
