@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/status.h"
 
@@ -30,13 +31,43 @@ void msi_interrupt_install(void)
     sigaction(SIGXFSZ, &action, NULL);
 }
 
+/* The calling thread's caller, and what it said. */
+static _Thread_local struct {
+    int (*ask)(void *of);
+    void *of;
+    int stop;
+    double asked_s;
+} caller;
+
+enum { ASK_EACH_MS = 20 };
+
+static int caller_stops(void)
+{
+    if (!caller.ask || caller.stop) return caller.stop;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const double now_s = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    if (now_s - caller.asked_s < 1e-3 * ASK_EACH_MS) return 0;
+    caller.asked_s = now_s;
+    return caller.stop = caller.ask(caller.of) != 0;
+}
+
+void msi_interrupt_ask(int (*ask)(void *of), void *of)
+{
+    caller.ask = ask;
+    caller.of = of;
+    caller.stop = 0;
+    caller.asked_s = 0;
+}
+
 int msi_interrupt_signal(void)
 {
-    return (int)arrived;
+    return caller_stops() ? SIGINT : (int)arrived;
 }
 
 int msi_interrupt_check(void)
 {
+    if (caller_stops()) return msi_error_set(MSI_EINTERRUPTED, "stopped by the caller");
     if (!arrived) return MSI_OK;
     return msi_error_set(MSI_EINTERRUPTED, "stopped by signal %d (%s)", (int)arrived, strsignal((int)arrived));
 }

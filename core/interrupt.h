@@ -19,6 +19,13 @@ int msi_interrupt_signal(void);
 /* msi_interrupt_check - MSI_OK, or MSI_EINTERRUPTED with the message set. */
 int msi_interrupt_check(void);
 
+/*
+ * msi_interrupt_ask - from now on the calling thread stops where a function of its caller says so, as if a signal had
+ * arrived. For a library, whose callers keep their own signals.
+ * Given: ask  asked at most fifty times a second, by this thread alone; not 0: stop. NULL: nobody is asked any more
+ */
+void msi_interrupt_ask(int (*ask)(void *of), void *of);
+
 /* msi_interrupt_raise - behave as if the signal had arrived (for tests). */
 void msi_interrupt_raise(int signal_number);
 

@@ -14,6 +14,18 @@ static struct {
     int bar_shown; /* a progress bar stands on the current terminal line */
 } state = {MSI_LOG_NORMAL, 0, 0};
 
+/* Who hears the calling thread's lines; NULL: stderr. */
+static _Thread_local struct {
+    msi_log_hear *hear;
+    void *of;
+} listener;
+
+void msi_log_listen(msi_log_hear *hear, void *of)
+{
+    listener.hear = hear;
+    listener.of = of;
+}
+
 static double monotonic_s(void)
 {
     struct timespec t;
@@ -91,10 +103,17 @@ static void put_formatted(const char *format, va_list ap)
     free(many);
 }
 
-static void line(const char *prefix, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
+static void line(msi_log_level level, const char *prefix, const char *format, va_list ap)
+    __attribute__((format(printf, 3, 0)));
 
-static void line(const char *prefix, const char *format, va_list ap)
+static void line(msi_log_level level, const char *prefix, const char *format, va_list ap)
 {
+    if (listener.hear) {
+        char text[1024];
+        vsnprintf(text, sizeof text, format, ap);
+        listener.hear(listener.of, level, text);
+        return;
+    }
     flockfile(stderr);
     clear_bar();
     if (state.with_time) {
@@ -111,39 +130,39 @@ static void line(const char *prefix, const char *format, va_list ap)
     funlockfile(stderr);
 }
 
-#define MSI_LOG_LINE(prefix)                                                                                           \
+#define MSI_LOG_LINE(level, prefix)                                                                                    \
     do {                                                                                                               \
         va_list ap;                                                                                                    \
         va_start(ap, format);                                                                                          \
-        line(prefix, format, ap);                                                                                      \
+        line(level, prefix, format, ap);                                                                               \
         va_end(ap);                                                                                                    \
     } while (0)
 
 void msi_log_info(const char *format, ...)
 {
-    if (state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE("");
+    if (listener.hear || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_NORMAL, "");
 }
 
 void msi_log_detail(const char *format, ...)
 {
-    if (state.level >= MSI_LOG_VERBOSE) MSI_LOG_LINE("");
+    if (listener.hear || state.level >= MSI_LOG_VERBOSE) MSI_LOG_LINE(MSI_LOG_VERBOSE, "");
 }
 
 void msi_log_warning(const char *format, ...)
 {
-    MSI_LOG_LINE("msimage: warning: ");
+    MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: warning: ");
 }
 
 void msi_log_advice(const char *format, ...)
 {
-    if (state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE("msimage: warning: ");
+    if (listener.hear || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: warning: ");
 }
 
 static void error_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void error_line(const char *format, ...)
 {
-    MSI_LOG_LINE("msimage: error: ");
+    MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: error: ");
 }
 
 void msi_log_error(const char *message)

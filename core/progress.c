@@ -6,7 +6,7 @@
 
 #include "core/log.h"
 
-static struct {
+typedef struct progress {
     const char *stage; /* NULL: none */
     msi_progress_share share;
     int on_terminal;
@@ -14,89 +14,103 @@ static struct {
     int last_tenth;
     void (*hear)(void *of, const char *stage, double fraction);
     void *of;
-} state;
+} progress;
 
-static _Thread_local int is_hushed;
+static progress program;
+static _Thread_local progress own;
+static _Thread_local int has_own, is_hushed;
+
+/* Where the calling thread's stages stand. */
+static progress *here(void)
+{
+    return has_own ? &own : &program;
+}
 
 /* Show the stage as far as it is; a bar goes with its stage. */
-static void show(double now_s, int is_over)
+static void show(progress *p, double now_s, int is_over)
 {
-    const double elapsed_s = now_s - state.started_s, f = state.fraction;
+    const double elapsed_s = now_s - p->started_s, f = p->fraction;
     const double left_s = f > 0 ? elapsed_s * (1 - f) / f : -1;
-    if (state.on_terminal) {
+    if (p->on_terminal) {
         if (is_over)
             msi_log_bar_end();
-        else if (f == 0 || now_s - state.drawn_s >= 0.1)
-            msi_log_bar(state.stage, f, left_s);
+        else if (f == 0 || now_s - p->drawn_s >= 0.1)
+            msi_log_bar(p->stage, f, left_s);
         else
             return;
-        state.drawn_s = now_s;
+        p->drawn_s = now_s;
         return;
     }
     const int tenth = (int)(f * 10 + 1e-9);
-    if (is_over || tenth == 10 || tenth <= state.last_tenth || elapsed_s <= 5) return;
-    state.last_tenth = tenth;
-    msi_log_info("%s: %d %%, ETA %.0f s", state.stage, tenth * 10, left_s);
+    if (is_over || tenth == 10 || tenth <= p->last_tenth || elapsed_s <= 5) return;
+    p->last_tenth = tenth;
+    msi_log_info("%s: %d %%, ETA %.0f s", p->stage, tenth * 10, left_s);
 }
 
-static void hear(void)
+static void hear(const progress *p)
 {
-    if (state.hear) state.hear(state.of, state.stage, state.fraction);
+    if (p->hear) p->hear(p->of, p->stage, p->fraction);
 }
 
 void msi_progress_begin(const char *stage)
 {
+    progress *p = here();
     if (is_hushed) return;
-    state.stage = stage;
-    state.share = (msi_progress_share){0, 1};
-    state.on_terminal = !msi_log_is_timed() && isatty(STDERR_FILENO);
-    state.started_s = msi_wall_s();
-    state.fraction = 0;
-    state.last_tenth = 0;
-    hear();
-    show(state.started_s, 0);
+    p->stage = stage;
+    p->share = (msi_progress_share){0, 1};
+    p->fraction = 0;
+    hear(p);
+    if (has_own) return;
+    p->on_terminal = !msi_log_is_timed() && isatty(STDERR_FILENO);
+    p->started_s = msi_wall_s();
+    p->last_tenth = 0;
+    show(p, p->started_s, 0);
 }
 
 void msi_progress_end(void)
 {
-    if (is_hushed || !state.stage) return;
-    state.fraction = 1;
-    hear();
-    show(msi_wall_s(), 1);
-    state.stage = NULL;
+    progress *p = here();
+    if (is_hushed || !p->stage) return;
+    p->fraction = 1;
+    hear(p);
+    if (!has_own) show(p, msi_wall_s(), 1);
+    p->stage = NULL;
 }
 
-static void advance(double fraction)
+static void advance(progress *p, double fraction)
 {
     if (fraction > 1) fraction = 1;
-    if (!(fraction > state.fraction)) return;
-    state.fraction = fraction;
-    hear();
-    show(msi_wall_s(), 0);
+    if (!(fraction > p->fraction)) return;
+    p->fraction = fraction;
+    hear(p);
+    if (!has_own) show(p, msi_wall_s(), 0);
 }
 
 void msi_progress_at(int64_t done, int64_t total)
 {
-    if (is_hushed || !state.stage || total <= 0) return;
-    advance(state.share.begin + (state.share.end - state.share.begin) * (double)done / (double)total);
+    progress *p = here();
+    if (is_hushed || !p->stage || total <= 0) return;
+    advance(p, p->share.begin + (p->share.end - p->share.begin) * (double)done / (double)total);
 }
 
 msi_progress_share msi_progress_enter(int64_t first, int64_t end, int64_t total)
 {
-    const msi_progress_share before = state.share;
-    if (is_hushed || !state.stage || total <= 0) return before;
+    progress *p = here();
+    const msi_progress_share before = p->share;
+    if (is_hushed || !p->stage || total <= 0) return before;
     const double length = (before.end - before.begin) / (double)total;
     if (end > total) end = total;
-    state.share = (msi_progress_share){before.begin + length * (double)first, before.begin + length * (double)end};
-    advance(state.share.begin);
+    p->share = (msi_progress_share){before.begin + length * (double)first, before.begin + length * (double)end};
+    advance(p, p->share.begin);
     return before;
 }
 
 void msi_progress_leave(msi_progress_share before)
 {
-    if (is_hushed || !state.stage) return;
-    advance(state.share.end);
-    state.share = before;
+    progress *p = here();
+    if (is_hushed || !p->stage) return;
+    advance(p, p->share.end);
+    p->share = before;
 }
 
 void msi_progress_hush(int hushed)
@@ -106,6 +120,17 @@ void msi_progress_hush(int hushed)
 
 void msi_progress_listen(void (*hear_step)(void *of, const char *stage, double fraction), void *of)
 {
-    state.hear = hear_step;
-    state.of = of;
+    program.hear = hear_step;
+    program.of = of;
+}
+
+void msi_progress_own(void (*hear_step)(void *of, const char *stage, double fraction), void *of)
+{
+    own = (progress){.hear = hear_step, .of = of};
+    has_own = 1;
+}
+
+void msi_progress_disown(void)
+{
+    has_own = 0;
 }

@@ -48,6 +48,16 @@ void msi_progress_hush(int hushed);
  */
 void msi_progress_listen(void (*hear)(void *of, const char *stage, double fraction), void *of);
 
+/*
+ * msi_progress_own - from now on what the calling thread does has stages of its own: nothing of them is shown, and only
+ * hear is told. For a library, whose callers work in several threads.
+ * Given: hear  as above; NULL: nobody hears of the thread's stages
+ */
+void msi_progress_own(void (*hear)(void *of, const char *stage, double fraction), void *of);
+
+/* msi_progress_disown - the calling thread's stages are the program's again. */
+void msi_progress_disown(void);
+
 #ifdef __cplusplus
 }
 #endif

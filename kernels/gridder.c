@@ -627,6 +627,7 @@ int msi_gridder_predict(msi_gridder *g)
     int rc = ready_plan(g);
     msi_stage_times times = {0};
     if (!rc) rc = g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
+    msi_vis_store_rewind(&g->store);
     add_times(&g->report, &times);
     end_threads(threads_before);
     return rc;

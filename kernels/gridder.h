@@ -124,7 +124,8 @@ msi_precision msi_gridder_precision(const msi_gridder *g);
 int msi_gridder_predict(msi_gridder *g);
 
 /*
- * msi_gridder_fetch - hand out predicted visibilities, block by block in the order in which they were added.
+ * msi_gridder_fetch - hand out predicted visibilities, block by block in the order in which they were added, from the
+ * first one on after each prediction.
  * Given:    n_row, n_chan, freq_hz [n_chan]  of the block that was added
  * Returned: vis [n_plane][n_row][n_chan] Jy
  * Returns:  0, MSI_EINTERNAL (blocks asked for in another order)

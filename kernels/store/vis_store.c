@@ -417,6 +417,11 @@ int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const d
     return MSI_OK;
 }
 
+void msi_vis_store_rewind(msi_vis_store *s)
+{
+    for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->fetch_segment = p->fetch_row = 0;
+}
+
 void msi_vis_store_zero(msi_vis_store *s, int plane)
 {
     size_t vis_bytes = (size_t)msi_complex_bytes(s->precision);
@@ -434,10 +439,8 @@ void msi_vis_store_clear(msi_vis_store *s)
     while (*last) last = &(*last)->next;
     *last = s->arena;
     s->arena = NULL;
-    for (struct msi_vis_setup *p = s->setup; p; p = p->next) {
-        p->open_segment = -1;
-        p->fetch_segment = p->fetch_row = 0;
-    }
+    for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
+    msi_vis_store_rewind(s);
     s->n_segment = s->n_sample = s->n_outside = 0;
     memset(s->sum_weight, 0, sizeof s->sum_weight);
     s->largest_weight = s->largest_jy = s->largest_product = 0;

@@ -77,6 +77,9 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block);
  */
 int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis);
 
+/* msi_vis_store_rewind - fetch from the first block again. */
+void msi_vis_store_rewind(msi_vis_store *s);
+
 /* msi_vis_store_zero - set the visibilities of a plane of a store of coordinates to 0. */
 void msi_vis_store_zero(msi_vis_store *s, int plane);
 

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * @file base.h
+ * @brief What gridders and cleaners share: status codes, messages, callbacks, precisions and backends.
+ *
+ * **Errors.** A function that can fail returns 0 or a code of #msimage_status; msimage_error() then has one line that
+ * says why, of the calling thread.
+ *
+ * **Arrays** are in C order without gaps, in the host's memory or, where the library was built for GPUs, in a GPU's.
+ * They are borrowed for the call. Complex numbers are pairs of real and imaginary part, as in C and C++.
+ *
+ * **Threads.** An object is used by one thread at a time; any number of objects may be at work in any number of threads.
+ * The library works with OpenMP and leaves the caller's settings of it as they are. A process may be forked before
+ * the first call, not between calls.
+ *
+ * **The surroundings.** Nothing is printed, no signal is caught, no variable of the environment is read.
+ */
+#ifndef MSIMAGE_BASE_H
+#define MSIMAGE_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MSIMAGE_API __attribute__((visibility("default")))
+#else
+#define MSIMAGE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What functions return. */
+typedef enum msimage_status {
+    MSIMAGE_OK = 0,
+    MSIMAGE_EINPUT = -2,       /**< data are not what they must be: a PSF without a peak, no finite pixel */
+    MSIMAGE_EOUTPUT = -3,      /**< the folder for temporary files is full or cannot be written */
+    MSIMAGE_ENOMEM = -4,       /**< host memory, or the limit that was set, does not suffice */
+    MSIMAGE_EGPU = -5,         /**< a GPU was asked for and cannot be used, or failed, or its memory does not suffice */
+    MSIMAGE_ERANGE = -7,       /**< a value is outside what the algorithm supports */
+    MSIMAGE_EINTERRUPTED = -8, /**< msimage_callbacks.interrupt said stop */
+    MSIMAGE_EINTERNAL = -9,    /**< a defect of the library */
+    MSIMAGE_EARGUMENT = -10    /**< an argument, or the order of calls, cannot be */
+} msimage_status;
+
+/** Numbers of arrays: float or double, and complex numbers of them. */
+typedef enum msimage_precision { MSIMAGE_FP32, MSIMAGE_FP64 } msimage_precision;
+
+/** Where the work is done. #MSIMAGE_AUTO: on a GPU where there is one. */
+typedef enum msimage_backend { MSIMAGE_AUTO, MSIMAGE_CPU, MSIMAGE_CUDA } msimage_backend;
+
+/** What a line of the log is. */
+typedef enum msimage_log_level { MSIMAGE_LOG_WARNING, MSIMAGE_LOG_INFO, MSIMAGE_LOG_DETAIL } msimage_log_level;
+
+/**
+ * Functions of the caller's, each of which may be NULL. They are called during calls of the library alone, by the thread
+ * that made them, and may not call the library.
+ */
+typedef struct msimage_callbacks {
+    /** A line without its end, borrowed; level is a #msimage_log_level. */
+    void (*log)(void *of, int level, const char *line);
+    /** How far the call is: a static name of what it does, and 0 .. 1, never less than before. */
+    void (*progress)(void *of, const char *stage, double fraction);
+    /** Asked at most fifty times a second; not 0 ends the call with #MSIMAGE_EINTERRUPTED. */
+    int (*interrupt)(void *of);
+    void *of; /**< handed to each */
+} msimage_callbacks;
+
+/** The library's version, "MAJOR.MINOR.PATCH". Static. */
+MSIMAGE_API const char *msimage_version(void);
+
+/** The libraries that the library works with, and their versions. Static. */
+MSIMAGE_API const char *msimage_libraries(void);
+
+/** The last failure of the calling thread in one line; "" if none. Borrowed until the thread's next failure. */
+MSIMAGE_API const char *msimage_error(void);
+
+/** GPUs that the library can use; 0 where it was built without. */
+MSIMAGE_API int msimage_gpu_count(void);
+
+/**
+ * Limits the host memory that all objects may have at once.
+ * @param bytes 0: that of the machine, or of its batch job or container
+ */
+MSIMAGE_API void msimage_memory_limit(int64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

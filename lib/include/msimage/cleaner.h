@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * @file cleaner.h
+ * @brief The minor cycles of deconvolution: finds components in residual images and moves them to model images.
+ *
+ * A set of planes is [n_channel][n_pol] images [ny][nx]. All of them are searched together: one polarisation by the mean
+ * over channels, whose sign counts; several by the square root of the summed squares of the means. Images are of
+ * #MSIMAGE_SKY, or [nx][ny] with nx and ny exchanged in the specification.
+ *
+ * See base.h for errors, arrays and threads.
+ */
+#ifndef MSIMAGE_CLEANER_H
+#define MSIMAGE_CLEANER_H
+
+#include "msimage/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The specification of a cleaner. What is 0 takes its default; all of it is copied, lists too. */
+typedef struct msimage_cleaner_spec {
+    size_t struct_bytes; /**< sizeof(msimage_cleaner_spec): later versions add members at the end */
+    int64_t nx, ny;      /**< pixels along a row, and rows */
+    int n_channel, n_pol;
+    const double *weight; /**< [n_channel] >= 0, in the mean over channels; NULL: equal */
+    msimage_precision precision;
+    msimage_backend backend;
+    int device;
+    int n_thread;
+    const char *method;  /**< "hogbom", "list" (many components a convolution), "multiscale"; NULL: list */
+    double gain;         /**< part of a peak that becomes a component; 0: 0.1 */
+    int no_negative;     /**< of one polarisation: components are positive */
+    int stop_negative;   /**< of one polarisation: stop where the peak is negative */
+    int squared_join;    /**< channels join by squares, not by their mean */
+    double border;       /**< fraction of the width and height, on each side, where no component lies */
+    const double *scale; /**< multiscale: [n_scale] full widths in pixels, the first 0, rising; NULL: of beam_pixel */
+    int n_scale;         /**< of the list, at most 16; 0: as many as fit */
+    double beam_pixel;   /**< multiscale: width of the beam */
+    double scale_bias;   /**< multiscale: 0: 0.6 */
+} msimage_cleaner_spec;
+
+/** How far msimage_cleaner_minor() goes. */
+typedef struct msimage_clean_limits {
+    double threshold;    /**< Jy/beam */
+    double mgain;        /**< part of the peak that is cleaned before new residuals are due; 0: 1, all of it */
+    int64_t n_iteration; /**< at most */
+} msimage_clean_limits;
+
+/** Why it ended. */
+typedef enum msimage_clean_stop {
+    MSIMAGE_STOP_THRESHOLD,  /**< the peak is at or below the threshold */
+    MSIMAGE_STOP_MAJOR,      /**< the peak is at or below (1 - mgain) of the first: time for new residuals */
+    MSIMAGE_STOP_ITERATIONS, /**< as many as were allowed */
+    MSIMAGE_STOP_NEGATIVE,   /**< stop_negative, and the peak is negative */
+    MSIMAGE_STOP_EMPTY,      /**< no pixel may be cleaned */
+    MSIMAGE_STOP_DIVERGED,   /**< the peak grew to twice what it was */
+    MSIMAGE_STOP_STALLED     /**< iterations no longer lower the peak */
+} msimage_clean_stop;
+
+/** What was done. */
+typedef struct msimage_clean_report {
+    msimage_clean_stop stop;
+    int64_t n_iteration;
+    double peak_before, peak_after; /**< Jy/beam, with their sign */
+    int64_t peak_x, peak_y;         /**< of peak_after */
+    double flux;                    /**< Jy added to the model: mean over channels, summed over polarisations */
+} msimage_clean_report;
+
+typedef struct msimage_cleaner msimage_cleaner; /**< A cleaner; see msimage_cleaner_create(). */
+
+/**
+ * Makes a cleaner.
+ * @param[out] out owned by the caller, freed by msimage_cleaner_free(); NULL after a failure
+ * @param spec copied
+ * @param callbacks copied; NULL: none
+ * @return 0, #MSIMAGE_EARGUMENT, #MSIMAGE_ENOMEM, #MSIMAGE_EGPU
+ */
+MSIMAGE_API int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *spec,
+                                       const msimage_callbacks *callbacks);
+
+/** Frees a cleaner; NULL is fine. */
+MSIMAGE_API void msimage_cleaner_free(msimage_cleaner *c);
+
+/**
+ * Sets the point spread functions.
+ * @param psf [n_channel] images, 1 at (nx/2, ny/2)
+ * @return 0, #MSIMAGE_EINPUT (no positive peak in the middle), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
+ */
+MSIMAGE_API int msimage_cleaner_psf(msimage_cleaner *c, const void *psf);
+
+/**
+ * Sets where components may lie.
+ * @param mask [ny][nx], not 0 there; NULL: everywhere
+ * @return 0, #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
+ */
+MSIMAGE_API int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask);
+
+/**
+ * Runs minor iterations until one of the limits.
+ * @param[in,out] residual [n_channel][n_pol] images, Jy/beam; undefined after a failure
+ * @param[in,out] model as many, Jy/pixel: components are added
+ * @param limits how far to go
+ * @param[out] report what was done; NULL: not wanted
+ * @return 0, #MSIMAGE_EARGUMENT (no PSF was set), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM, #MSIMAGE_EINTERRUPTED
+ */
+MSIMAGE_API int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model,
+                                      const msimage_clean_limits *limits, msimage_clean_report *report);
+
+/**
+ * Measures the noise of the mean over channels: 1.4826 times the median distance from the median.
+ * @param residual [n_channel][n_pol] images
+ * @param[out] sigma Jy/beam
+ * @return 0, #MSIMAGE_EINPUT (no finite pixel), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
+ */
+MSIMAGE_API int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigma);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

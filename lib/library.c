@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "lib/library.h"
+
+#include <omp.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "kernels/gridder.h"
+#ifdef MSI_HAVE_CUDA
+#include <cuda_runtime_api.h>
+
+#include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_device.h"
+#endif
+
+_Static_assert((int)MSIMAGE_EINPUT == (int)MSI_EINPUT && (int)MSIMAGE_EOUTPUT == (int)MSI_EOUTPUT &&
+                   (int)MSIMAGE_ENOMEM == (int)MSI_ENOMEM && (int)MSIMAGE_EGPU == (int)MSI_EGPU &&
+                   (int)MSIMAGE_ERANGE == (int)MSI_ERANGE && (int)MSIMAGE_EINTERRUPTED == (int)MSI_EINTERRUPTED &&
+                   (int)MSIMAGE_EINTERNAL == (int)MSI_EINTERNAL && (int)MSIMAGE_EARGUMENT == (int)MSI_EARGUMENT,
+               "codes are the kernels' own");
+
+const char *msimage_version(void)
+{
+    return MSIMAGE_VERSION;
+}
+
+const char *msimage_libraries(void)
+{
+    return msi_backend_versions();
+}
+
+const char *msimage_error(void)
+{
+    return msi_error_get();
+}
+
+int msimage_gpu_count(void)
+{
+#ifdef MSI_HAVE_CUDA
+    return msi_gpu_count();
+#else
+    return 0;
+#endif
+}
+
+void msimage_memory_limit(int64_t bytes)
+{
+    msi_memory_limit_set(bytes);
+}
+
+/* The log's levels as the caller knows them. */
+static void hear_line(void *of, msi_log_level level, const char *line)
+{
+    const msimage_callbacks *c = of;
+    if (!c->log) return;
+    c->log(c->of,
+           level == MSI_LOG_QUIET    ? MSIMAGE_LOG_WARNING
+           : level == MSI_LOG_NORMAL ? MSIMAGE_LOG_INFO
+                                     : MSIMAGE_LOG_DETAIL,
+           line);
+}
+
+int msi_library_begin(const msimage_callbacks *callbacks, const char *stage)
+{
+    msi_log_listen(hear_line, (void *)callbacks);
+    msi_progress_own(callbacks->progress, callbacks->of);
+    if (callbacks->progress && stage) msi_progress_begin(stage);
+    msi_interrupt_ask(callbacks->interrupt, callbacks->of);
+    return msi_interrupt_check();
+}
+
+int msi_library_end(int rc)
+{
+    if (!rc) msi_progress_end();
+    msi_progress_disown();
+    msi_log_listen(NULL, NULL);
+    msi_interrupt_ask(NULL, NULL);
+    return rc;
+}
+
+int msi_library_spec(void *to, const void *from, size_t from_bytes, size_t bytes)
+{
+    if (from_bytes < sizeof(size_t) || from_bytes > bytes)
+        return msi_error_set(MSI_EARGUMENT,
+                             "struct_bytes %zu: this library's specification has %zu, and older ones fewer", from_bytes,
+                             bytes);
+    memset(to, 0, bytes);
+    memcpy(to, from, from_bytes);
+    return MSI_OK;
+}
+
+msi_backend msi_library_backend(msimage_backend backend)
+{
+    return backend == MSIMAGE_CPU ? MSI_BACKEND_CPU : backend == MSIMAGE_CUDA ? MSI_BACKEND_CUDA : MSI_BACKEND_AUTO;
+}
+
+msi_precision msi_library_precision(msimage_precision precision)
+{
+    return precision == MSIMAGE_FP32 ? MSI_FP32 : MSI_FP64;
+}
+
+int msi_library_threads(int n_thread)
+{
+    return n_thread > 0 ? n_thread : omp_get_max_threads();
+}
+
+/* ---- Arrays ----------------------------------------------------------------------------------------------------- */
+
+#ifdef MSI_HAVE_CUDA
+/* Copies between the caller's array and the host's, after what was put on the stream that wrote it. */
+static int copy_array(const msi_array_place *place, void *to, const void *from, int64_t bytes)
+{
+    MSI_CUDA(cudaStreamSynchronize((cudaStream_t)place->stream));
+    MSI_CUDA(cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyDefault));
+    return MSI_OK;
+}
+
+static int is_on_device(const void *array)
+{
+    struct cudaPointerAttributes a;
+    if (cudaPointerGetAttributes(&a, array) == cudaSuccess) return a.type == cudaMemoryTypeDevice;
+    cudaGetLastError(); /* forgets the failure */
+    return 0;
+}
+#endif
+
+int msi_host_array_room(msi_host_array *a, const msi_array_place *place, void *array, int64_t bytes)
+{
+    *a = (msi_host_array){.at = array, .bytes = bytes};
+#ifdef MSI_HAVE_CUDA
+    if (!array || !place->on_gpu || !is_on_device(array)) return MSI_OK;
+    MSI_TRY(msi_alloc(&a->copy, bytes, 1, "a copy of an array"));
+    a->at = a->copy;
+    a->device = array;
+#else
+    (void)place;
+#endif
+    return MSI_OK;
+}
+
+int msi_host_array_read(msi_host_array *a, const msi_array_place *place, const void *array, int64_t bytes)
+{
+    MSI_TRY(msi_host_array_room(a, place, (void *)array, bytes));
+#ifdef MSI_HAVE_CUDA
+    if (a->copy) return copy_array(place, a->copy, array, bytes);
+#endif
+    return MSI_OK;
+}
+
+int msi_host_array_write(msi_host_array *a)
+{
+#ifdef MSI_HAVE_CUDA
+    if (a->copy) MSI_CUDA(cudaMemcpy(a->device, a->copy, (size_t)a->bytes, cudaMemcpyDefault));
+#else
+    (void)a;
+#endif
+    return MSI_OK;
+}
+
+void msi_host_array_end(msi_host_array *a)
+{
+    msi_free(a->copy);
+    a->copy = NULL;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the installed library's functions share: callbacks in force during a call, and arrays wherever they lie. */
+#ifndef MSI_LIB_LIBRARY_H
+#define MSI_LIB_LIBRARY_H
+
+#include <stdint.h>
+
+#include "core/types.h"
+#include "kernels/gridder.h"
+#include "msimage/base.h"
+
+/*
+ * msi_library_begin - begin a call: log, progress and interrupts of the calling thread are the callbacks'.
+ * Given:   stage  what the call's progress is called; static; NULL: it has none
+ * Returns: 0, MSI_EINTERRUPTED
+ */
+int msi_library_begin(const msimage_callbacks *callbacks, const char *stage);
+
+/* msi_library_end - end the call. Returns: rc */
+int msi_library_end(int rc);
+
+/*
+ * msi_library_spec - copy a specification that the caller compiled, perhaps against an older header.
+ * Given:    from, from_bytes  the caller's struct_bytes, which is the first member; bytes  of this library's
+ * Returned: *to  [bytes], zero where the caller's ends
+ * Returns:  0, MSI_EARGUMENT (a struct of a newer library, or none)
+ */
+int msi_library_spec(void *to, const void *from, size_t from_bytes, size_t bytes);
+
+/* msi_library_backend, msi_library_precision - the kernels' own names of them. */
+msi_backend msi_library_backend(msimage_backend backend);
+msi_precision msi_library_precision(msimage_precision precision);
+
+/* msi_library_threads - OpenMP's threads for a specification's number. */
+int msi_library_threads(int n_thread);
+
+/* An array of the caller's in host memory: itself, or a copy of what lies in a GPU's. */
+typedef struct msi_host_array {
+    void *at;
+    void *copy, *device; /* NULL where it is the caller's own */
+    int64_t bytes;
+} msi_host_array;
+
+/* What the caller's arrays may be, beside host memory. */
+typedef struct msi_array_place {
+    int on_gpu;   /* they may lie in a GPU's memory */
+    void *stream; /* cudaStream_t that wrote them */
+} msi_array_place;
+
+/*
+ * msi_host_array_read - have an array's values in host memory. NULL stays NULL.
+ * Returned: *a  freed by msi_host_array_end
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU
+ */
+int msi_host_array_read(msi_host_array *a, const msi_array_place *place, const void *array, int64_t bytes);
+
+/* msi_host_array_room - have room in host memory for values that msi_host_array_write puts into an array. */
+int msi_host_array_room(msi_host_array *a, const msi_array_place *place, void *array, int64_t bytes);
+int msi_host_array_write(msi_host_array *a);
+
+/* msi_host_array_end - free what was made; once more is fine. */
+void msi_host_array_end(msi_host_array *a);
+
+#endif

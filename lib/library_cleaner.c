@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/cleaner.h"
+#include "lib/library.h"
+#include "msimage/cleaner.h"
+
+_Static_assert((int)MSIMAGE_STOP_THRESHOLD == (int)MSI_CLEAN_STOP_THRESHOLD &&
+                   (int)MSIMAGE_STOP_MAJOR == (int)MSI_CLEAN_STOP_MAJOR &&
+                   (int)MSIMAGE_STOP_ITERATIONS == (int)MSI_CLEAN_STOP_ITERATIONS &&
+                   (int)MSIMAGE_STOP_NEGATIVE == (int)MSI_CLEAN_STOP_NEGATIVE &&
+                   (int)MSIMAGE_STOP_EMPTY == (int)MSI_CLEAN_STOP_EMPTY &&
+                   (int)MSIMAGE_STOP_DIVERGED == (int)MSI_CLEAN_STOP_DIVERGED &&
+                   (int)MSIMAGE_STOP_STALLED == (int)MSI_CLEAN_STOP_STALLED,
+               "reasons are the kernels' own");
+
+struct msimage_cleaner {
+    msimage_callbacks callbacks;
+    msi_cleaner *inner;
+    msi_planes_shape shape; /* of residual and model */
+    int n_psf;
+    msi_array_place place;
+    msi_planes *residual, *model; /* NULL: not made yet */
+};
+
+static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s)
+{
+    return (msi_cleaner_spec){.nx = s->nx,
+                              .ny = s->ny,
+                              .n_channel = s->n_channel,
+                              .n_pol = s->n_pol,
+                              .weight = s->weight,
+                              .precision = msi_library_precision(s->precision),
+                              .backend = msi_library_backend(s->backend),
+                              .device = s->device,
+                              .n_thread = s->n_thread,
+                              .method = s->method,
+                              .gain = s->gain,
+                              .no_negative = s->no_negative,
+                              .stop_negative = s->stop_negative,
+                              .squared_join = s->squared_join,
+                              .border = s->border,
+                              .scale = s->scale,
+                              .n_scale = s->n_scale,
+                              .beam_pixel = s->beam_pixel,
+                              .scale_bias = s->scale_bias};
+}
+
+int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *spec, const msimage_callbacks *callbacks)
+{
+    *out = NULL;
+    msimage_cleaner_spec s;
+    MSI_TRY(msi_library_spec(&s, spec, spec->struct_bytes, sizeof s));
+    msimage_cleaner *c;
+    MSI_TRY(msi_alloc(&c, 1, sizeof *c, "cleaner"));
+    if (callbacks) c->callbacks = *callbacks;
+    const msi_cleaner_spec inner = inner_spec(&s);
+    int rc = msi_library_begin(&c->callbacks, NULL);
+    if (!rc) rc = msi_cleaner_create(&c->inner, &inner);
+    if (!msi_library_end(rc)) {
+        c->shape = msi_cleaner_shape(c->inner);
+        c->n_psf = s.n_channel ? s.n_channel : 1;
+        c->place = (msi_array_place){c->shape.backend == MSI_BACKEND_CUDA, NULL};
+        *out = c;
+    } else {
+        msimage_cleaner_free(c);
+    }
+    return rc;
+}
+
+void msimage_cleaner_free(msimage_cleaner *c)
+{
+    if (!c) return;
+    msi_cleaner_free(c->inner);
+    msi_planes_free(c->residual);
+    msi_planes_free(c->model);
+    msi_free(c);
+}
+
+/* Has the caller's images in planes of the cleaner, which are made where there are none. */
+static int put(const msimage_cleaner *c, msi_planes **planes, int n, const void *image)
+{
+    msi_host_array in = {0};
+    msi_planes_shape shape = c->shape;
+    shape.n = n;
+    if (!*planes) MSI_TRY(msi_planes_create(planes, &shape));
+    int rc = msi_host_array_read(&in, &c->place, image, msi_planes_bytes(&shape));
+    if (!rc) rc = msi_planes_upload(*planes, 0, n, in.at);
+    msi_host_array_end(&in);
+    return rc;
+}
+
+static int get(const msimage_cleaner *c, const msi_planes *planes, void *image)
+{
+    msi_host_array out = {0};
+    int rc = msi_host_array_room(&out, &c->place, image, msi_planes_bytes(&c->shape));
+    if (!rc) rc = msi_planes_fetch(planes, 0, c->shape.n, out.at);
+    if (!rc) rc = msi_host_array_write(&out);
+    msi_host_array_end(&out);
+    return rc;
+}
+
+int msimage_cleaner_psf(msimage_cleaner *c, const void *psf)
+{
+    msi_planes *planes = NULL;
+    int rc = msi_library_begin(&c->callbacks, NULL);
+    if (!rc) rc = put(c, &planes, c->n_psf, psf);
+    if (!rc) rc = msi_cleaner_psf(c->inner, planes);
+    msi_planes_free(planes);
+    return msi_library_end(rc);
+}
+
+int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask)
+{
+    msi_host_array in = {0};
+    int rc = msi_library_begin(&c->callbacks, NULL);
+    if (!rc) rc = msi_host_array_read(&in, &c->place, mask, c->shape.nx * c->shape.ny);
+    if (!rc) rc = msi_cleaner_mask(c->inner, in.at);
+    msi_host_array_end(&in);
+    return msi_library_end(rc);
+}
+
+static int minor(msimage_cleaner *c, void *residual, void *model, const msimage_clean_limits *limits,
+                 msi_clean_report *report)
+{
+    const msi_clean_limits inner = {
+        .threshold = limits->threshold, .mgain = limits->mgain, .n_iteration = limits->n_iteration};
+    MSI_TRY(put(c, &c->residual, c->shape.n, residual));
+    MSI_TRY(put(c, &c->model, c->shape.n, model));
+    MSI_TRY(msi_cleaner_minor(c->inner, c->residual, c->model, &inner, report));
+    MSI_TRY(get(c, c->residual, residual));
+    return get(c, c->model, model);
+}
+
+int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model, const msimage_clean_limits *limits,
+                          msimage_clean_report *report)
+{
+    msi_clean_report r = {0};
+    int rc = msi_library_begin(&c->callbacks, "minor cycle");
+    if (!rc) rc = minor(c, residual, model, limits, &r);
+    if (!rc && report)
+        *report = (msimage_clean_report){.stop = (msimage_clean_stop)r.stop,
+                                         .n_iteration = r.n_iteration,
+                                         .peak_before = r.peak_before,
+                                         .peak_after = r.peak_after,
+                                         .peak_x = r.peak_x,
+                                         .peak_y = r.peak_y,
+                                         .flux = r.flux};
+    return msi_library_end(rc);
+}
+
+int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigma)
+{
+    int rc = msi_library_begin(&c->callbacks, NULL);
+    if (!rc) rc = put(c, &c->residual, c->shape.n, residual);
+    if (!rc) rc = msi_cleaner_noise(c->inner, c->residual, sigma);
+    return msi_library_end(rc);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "lib/library_gridder.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* Half the diagonal of a field in which n is 1 to the last bit, in radians. */
+static const double FLAT_RAD = 1e-9;
+
+static int check_spec(const msimage_gridder_spec *s)
+{
+    if (s->task < MSIMAGE_IMAGE || s->task > MSIMAGE_PREDICT || s->convention < MSIMAGE_SKY ||
+        s->convention > MSIMAGE_XY || s->precision < MSIMAGE_FP32 || s->precision > MSIMAGE_FP64 ||
+        s->backend < MSIMAGE_AUTO || s->backend > MSIMAGE_CUDA)
+        return msi_error_set(MSI_EARGUMENT,
+                             "spec: task %d, convention %d, precision %d or backend %d is none of its kind",
+                             (int)s->task, (int)s->convention, (int)s->precision, (int)s->backend);
+    if (!(s->cell_x_rad > 0 && isfinite(s->cell_x_rad) && s->cell_y_rad > 0 && isfinite(s->cell_y_rad)))
+        return msi_error_set(MSI_ERANGE, "cell_x_rad, cell_y_rad: %g, %g: pixels have a size", s->cell_x_rad,
+                             s->cell_y_rad);
+    if (!isfinite(s->center_x_rad) || !isfinite(s->center_y_rad))
+        return msi_error_set(MSI_ERANGE, "center_x_rad, center_y_rad: %g, %g", s->center_x_rad, s->center_y_rad);
+    if (s->nx < 2 || s->ny < 2 || s->nx % 2 || s->ny % 2)
+        return msi_error_set(MSI_ERANGE, "nx, ny: %lld, %lld: both are even and at least 2", (long long)s->nx,
+                             (long long)s->ny);
+    if (s->store_bytes && !s->temp_dir)
+        return msi_error_set(MSI_EARGUMENT, "temp_dir: samples beyond store_bytes go there, and it has no name");
+    return MSI_OK;
+}
+
+/* Translates the geometry; see library_gridder.h. */
+static void lay_out(msimage_gridder *g)
+{
+    const msimage_gridder_spec *s = &g->spec;
+    g->geometry = g->is_xy ? (msi_image_geometry){s->ny, s->nx, s->cell_y_rad, s->cell_x_rad}
+                           : (msi_image_geometry){s->nx, s->ny, s->cell_x_rad, s->cell_y_rad};
+    g->l_rad = g->is_xy ? -s->center_y_rad : s->center_x_rad;
+    g->m_rad = g->is_xy ? s->center_x_rad : s->center_y_rad;
+    g->scale = 1;
+    if (!s->ignores_w) return;
+    int exponent;
+    frexp(hypot((double)s->nx * s->cell_x_rad, (double)s->ny * s->cell_y_rad) / FLAT_RAD, &exponent);
+    g->scale = ldexp(1, -exponent);
+    g->geometry.cell_x_rad *= g->scale;
+    g->geometry.cell_y_rad *= g->scale;
+}
+
+static msi_gridder_spec inner_spec(const msimage_gridder *g)
+{
+    const msimage_gridder_spec *s = &g->spec;
+    const int in_double = s->precision == MSIMAGE_FP64 || s->sums_in_double;
+    return (msi_gridder_spec){.geometry = g->geometry,
+                              .l_center_rad = s->ignores_w ? 0 : g->l_rad,
+                              .m_center_rad = s->ignores_w ? 0 : g->m_rad,
+                              .n_plane = g->n_plane,
+                              .predict = s->task == MSIMAGE_PREDICT,
+                              .residual = s->task == MSIMAGE_RESIDUAL,
+                              .strategy = s->strategy,
+                              .accuracy = s->accuracy,
+                              .precision = in_double ? MSI_PRECISION_FP64 : MSI_PRECISION_FP32,
+                              .backend = msi_library_backend(s->backend),
+                              .least_padding = s->least_padding,
+                              .device = s->device,
+                              .n_thread = s->n_thread,
+                              .memory_bytes = s->memory_bytes,
+                              .store_bytes = s->store_bytes,
+                              .temp_dir = s->temp_dir};
+}
+
+int msimage_gridder_create(msimage_gridder **out, const msimage_gridder_spec *spec, const msimage_callbacks *callbacks)
+{
+    *out = NULL;
+    msimage_gridder_spec s;
+    MSI_TRY(msi_library_spec(&s, spec, spec->struct_bytes, sizeof s));
+    MSI_TRY(check_spec(&s));
+    msimage_gridder *g;
+    MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
+    g->spec = s;
+    if (callbacks) g->callbacks = *callbacks;
+    g->n_plane = s.n_plane ? s.n_plane : 1;
+    g->n_thread = msi_library_threads(s.n_thread);
+    g->is_xy = s.convention == MSIMAGE_XY;
+    g->folds = g->is_xy && s.task == MSIMAGE_IMAGE;
+    g->spec.divides_by_n = s.divides_by_n && !s.ignores_w;
+    g->samples.w_min_lambda = HUGE_VAL;
+    lay_out(g);
+    const msi_gridder_spec inner = inner_spec(g);
+    int rc = msi_library_begin(&g->callbacks, NULL);
+    if (!rc) rc = msi_gridder_create(&g->inner, &inner);
+    if (!msi_library_end(rc)) {
+        msi_gridder_report r;
+        msi_gridder_report_get(g->inner, &r);
+        g->precision = msi_gridder_precision(g->inner);
+        g->place = (msi_array_place){r.backend == MSI_BACKEND_CUDA, s.stream};
+        g->spec.strategy = g->spec.temp_dir = NULL;
+        *out = g;
+    } else {
+        msimage_gridder_free(g);
+    }
+    return rc;
+}
+
+void msimage_gridder_free(msimage_gridder *g)
+{
+    if (!g) return;
+    msi_gridder_free(g->inner);
+    msi_planes_free(g->model);
+    msi_planes_free(g->residual);
+    msi_planes_free(g->psf);
+    msi_free(g->dirty);
+    msi_library_room_free(&g->room);
+    msi_free(g);
+}
+
+/* ---- Samples ---------------------------------------------------------------------------------------------------- */
+
+enum { N_SAMPLE_ARRAY = 5 };
+
+static void samples_end(msi_host_array *a)
+{
+    for (int i = 0; i < N_SAMPLE_ARRAY; i++) msi_host_array_end(&a[i]);
+}
+
+/* Has samples in host memory. Returned: *to, whose arrays are those of a [N_SAMPLE_ARRAY], freed by samples_end. */
+static int samples_read(const msimage_gridder *g, const msimage_samples *s, msi_host_array *a, msimage_samples *to)
+{
+    const int64_t n = s->n_row * s->n_chan, real = g->spec.precision == MSIMAGE_FP32 ? 4 : 8;
+    const int is_read = g->spec.task != MSIMAGE_PREDICT;
+    memset(a, 0, N_SAMPLE_ARRAY * sizeof *a);
+    MSI_TRY(msi_host_array_read(&a[0], &g->place, s->uvw_m, s->n_row * 3 * (int64_t)sizeof(double)));
+    MSI_TRY(msi_host_array_read(&a[1], &g->place, s->freq_hz, s->n_chan * (int64_t)sizeof(double)));
+    MSI_TRY(msi_host_array_read(&a[2], &g->place, is_read ? s->vis : NULL, g->n_plane * n * 2 * real));
+    MSI_TRY(msi_host_array_read(&a[3], &g->place, s->weight, g->n_plane * n * real));
+    MSI_TRY(msi_host_array_read(&a[4], &g->place, s->mask, n));
+    *to = (msimage_samples){s->n_row, s->n_chan, a[0].at, a[1].at, a[2].at, a[3].at, a[4].at};
+    return MSI_OK;
+}
+
+int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples)
+{
+    msi_host_array a[N_SAMPLE_ARRAY] = {{0}};
+    msimage_samples s;
+    int rc = msi_library_begin(&g->callbacks, "samples");
+    msi_free(g->dirty);
+    g->dirty = NULL;
+    if (!rc) rc = samples_read(g, samples, a, &s);
+    if (!rc) rc = msi_library_add(g, &s);
+    samples_end(a);
+    return msi_library_end(rc);
+}
+
+static int weight(msimage_gridder *g, const msimage_weighting *rule)
+{
+    const msi_weighting inner = {.mode = rule->mode == MSIMAGE_UNIFORM  ? MSI_WEIGHT_UNIFORM
+                                         : rule->mode == MSIMAGE_BRIGGS ? MSI_WEIGHT_BRIGGS
+                                                                        : MSI_WEIGHT_NATURAL,
+                                 .robust = rule->robust,
+                                 .taper_fwhm_rad = rule->taper_fwhm_rad * g->scale,
+                                 .super_weight = rule->super_weight};
+    msi_density *density = NULL;
+    int rc = MSI_OK;
+    if (inner.mode != MSI_WEIGHT_NATURAL) {
+        rc = msi_density_create(&density, &g->geometry, &inner);
+        if (!rc) rc = msi_density_add(density, g->inner);
+    }
+    if (!rc) rc = msi_gridder_weight(g->inner, density, &inner);
+    msi_density_free(density);
+    return rc;
+}
+
+int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule)
+{
+    if (g->folds || g->spec.task == MSIMAGE_PREDICT || g->is_weighted)
+        return msi_error_set(MSI_EARGUMENT, g->is_weighted ? "weight: the weights carry density weights already"
+                                                           : "weight: this gridder keeps no weights");
+    int rc = msi_library_begin(&g->callbacks, "weights");
+    msi_free(g->dirty);
+    g->dirty = NULL;
+    if (!rc) rc = weight(g, rule);
+    g->is_weighted = !rc;
+    return msi_library_end(rc);
+}
+
+int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *n_vis)
+{
+    int64_t n[MSI_GRIDDER_MAX_PLANES];
+    if (g->folds || g->spec.task == MSIMAGE_PREDICT)
+        return msi_error_set(MSI_EARGUMENT, "sum_weight: this gridder keeps no weights");
+    int rc = msi_library_begin(&g->callbacks, NULL);
+    if (!rc) msi_gridder_weights(g->inner, sum_weight, n_vis ? n_vis : n);
+    return msi_library_end(rc);
+}
+
+/* ---- Images ----------------------------------------------------------------------------------------------------- */
+
+/* An array of the caller's is made, and filled by a function that gives it work's images by the sums of weights. */
+typedef int make_images(msimage_gridder *g, const void *model, void *image);
+
+static int make(msimage_gridder *g, const char *stage, make_images *images, int n_plane, const void *model, void *image)
+{
+    msi_host_array in = {0}, out = {0};
+    const int64_t bytes = msi_library_image_bytes(g, n_plane);
+    int rc = msi_library_begin(&g->callbacks, stage);
+    if (!rc) rc = msi_host_array_read(&in, &g->place, model, bytes);
+    if (!rc) rc = msi_host_array_room(&out, &g->place, image, bytes);
+    if (!rc) rc = images(g, in.at, out.at);
+    if (!rc) rc = msi_host_array_write(&out);
+    msi_host_array_end(&in);
+    msi_host_array_end(&out);
+    return msi_library_end(rc);
+}
+
+static int image_once(msimage_gridder *g, const void *model, void *image)
+{
+    (void)model;
+    msi_image made;
+    MSI_TRY(msi_gridder_image(g->inner, &made));
+    msi_library_pixels(g, made.pixel, made.sum_weight, g->n_plane, image);
+    msi_image_free(&made);
+    return MSI_OK;
+}
+
+static int planes(msimage_gridder *g, int n, msi_planes **out)
+{
+    return *out ? MSI_OK : msi_gridder_planes(g->inner, n, out);
+}
+
+/* Makes residuals of a model, times a scale, in the work's precision. NULL: of none. */
+static int residual_of(msimage_gridder *g, const void *model, double scale, void *work)
+{
+    int is_nan[MSI_GRIDDER_MAX_PLANES];
+    MSI_TRY(planes(g, g->n_plane, &g->residual));
+    if (model) {
+        MSI_TRY(planes(g, g->n_plane, &g->model));
+        msi_library_model(g, model, scale, work, is_nan);
+        for (int p = 0; p < g->n_plane; p++)
+            if (is_nan[p]) return msi_error_set(MSI_ERANGE, "model: image %d has a value that is not finite", p);
+        MSI_TRY(msi_planes_upload(g->model, 0, g->n_plane, work));
+    }
+    MSI_TRY(msi_gridder_residual(g->inner, model ? g->model : NULL, g->residual));
+    return msi_planes_fetch(g->residual, 0, g->n_plane, work);
+}
+
+static void sums(msimage_gridder *g, double *sum_weight)
+{
+    int64_t n[MSI_GRIDDER_MAX_PLANES];
+    msi_gridder_weights(g->inner, sum_weight, n);
+}
+
+static int image_residual(msimage_gridder *g, const void *model, void *image)
+{
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    void *work;
+    MSI_TRY(msi_alloc(&work, msi_library_work_bytes(g, g->n_plane), 1, "images"));
+    const int rc = residual_of(g, model, 1, work);
+    sums(g, sum_weight);
+    if (!rc) msi_library_pixels(g, work, sum_weight, g->n_plane, image);
+    msi_free(work);
+    return rc;
+}
+
+static int image_psf(msimage_gridder *g, const void *model, void *image)
+{
+    (void)model;
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    void *work;
+    MSI_TRY(planes(g, 1, &g->psf));
+    MSI_TRY(msi_gridder_psf(g->inner, g->psf));
+    MSI_TRY(msi_alloc(&work, msi_library_work_bytes(g, 1), 1, "images"));
+    const int rc = msi_planes_fetch(g->psf, 0, 1, work);
+    sums(g, sum_weight);
+    if (!rc) msi_library_pixels(g, work, sum_weight, 1, image);
+    msi_free(work);
+    return rc;
+}
+
+/*
+ * The residual of a model m is D - H m, H being the normal operator. A model is brought to a scale at which what it
+ * predicts is a thousand times the data and more, so that nothing is lost in D - (D - s H m).
+ */
+static double hessian_scale(const msimage_gridder *g, const void *model)
+{
+    const int64_t n = g->n_plane * msi_library_n_pixel(g);
+    const int is_fp32 = g->spec.precision == MSIMAGE_FP32;
+    double squares = 0;
+    int exponent;
+#pragma omp parallel for schedule(static) reduction(+ : squares) num_threads(g->n_thread)
+    for (int64_t i = 0; i < n; i++) {
+        const double value = is_fp32 ? (double)((const float *)model)[i] : ((const double *)model)[i];
+        squares += isfinite(value) ? value * value : 0;
+    }
+    if (g->samples.largest_jy == 0 || squares == 0) return 1;
+    frexp(4096 * g->samples.largest_jy / sqrt(squares), &exponent);
+    return ldexp(1, exponent);
+}
+
+static int hessian(msimage_gridder *g, const void *model, void *work)
+{
+    const int64_t n = g->n_plane * msi_library_n_pixel(g);
+    const double scale = hessian_scale(g, model);
+    if (!g->dirty) {
+        MSI_TRY(msi_alloc(&g->dirty, msi_library_work_bytes(g, g->n_plane), 1, "images"));
+        const int rc = g->samples.largest_jy > 0 ? residual_of(g, NULL, 1, g->dirty) : MSI_OK;
+        if (rc) {
+            msi_free(g->dirty);
+            g->dirty = NULL;
+            return rc;
+        }
+    }
+    MSI_TRY(residual_of(g, model, scale, work));
+    if (g->precision == MSI_FP32) {
+        float *to = work;
+        for (int64_t i = 0; i < n; i++) to[i] = (((const float *)g->dirty)[i] - to[i]) / (float)scale;
+    } else {
+        double *to = work;
+        for (int64_t i = 0; i < n; i++) to[i] = (((const double *)g->dirty)[i] - to[i]) / scale;
+    }
+    return MSI_OK;
+}
+
+static int image_hessian(msimage_gridder *g, const void *model, void *image)
+{
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    void *work;
+    MSI_TRY(msi_alloc(&work, msi_library_work_bytes(g, g->n_plane), 1, "images"));
+    const int rc = hessian(g, model, work);
+    sums(g, sum_weight);
+    if (!rc) msi_library_pixels(g, work, sum_weight, g->n_plane, image);
+    msi_free(work);
+    return rc;
+}
+
+static int check_task(const msimage_gridder *g, msimage_task task, const char *what)
+{
+    static const char *const name[] = {"images", "residuals", "predictions"};
+    if (g->spec.task == task) return MSI_OK;
+    return msi_error_set(MSI_EARGUMENT, "%s: this gridder was made for %s", what, name[g->spec.task]);
+}
+
+int msimage_gridder_image(msimage_gridder *g, void *image)
+{
+    if (g->spec.task == MSIMAGE_RESIDUAL) return make(g, "image", image_residual, g->n_plane, NULL, image);
+    MSI_TRY(check_task(g, MSIMAGE_IMAGE, "image"));
+    return make(g, "image", image_once, g->n_plane, NULL, image);
+}
+
+int msimage_gridder_psf(msimage_gridder *g, void *psf)
+{
+    MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "psf"));
+    return make(g, "psf", image_psf, 1, NULL, psf);
+}
+
+int msimage_gridder_residual(msimage_gridder *g, const void *model, void *residual)
+{
+    MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "residual"));
+    return make(g, "residual", image_residual, g->n_plane, model, residual);
+}
+
+int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product)
+{
+    MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "hessian"));
+    if (!model) return msi_error_set(MSI_EARGUMENT, "hessian: no model");
+    return make(g, "hessian", image_hessian, g->n_plane, model, product);
+}
+
+/* ---- Predictions ------------------------------------------------------------------------------------------------ */
+
+/* The kernels' gridder borrows the model while it predicts. */
+static int predict(msimage_gridder *g, const void *model)
+{
+    msi_image image;
+    MSI_TRY(msi_image_alloc(&image, &g->geometry, g->n_plane, g->precision));
+    msi_library_model(g, model, 1, image.pixel, g->is_nan);
+    /* Where samples are left out, the plan is that of the others, as an image's would be. */
+    if (g->samples.n && g->samples.n_left_out)
+        msi_gridder_expect(g->inner, g->samples.n, 0, g->samples.w_min_lambda, g->samples.w_max_lambda);
+    int rc = msi_gridder_model(g->inner, &image);
+    if (!rc && g->samples.n) rc = msi_gridder_predict(g->inner);
+    msi_gridder_forget(g->inner);
+    msi_image_free(&image);
+    return rc;
+}
+
+int msimage_gridder_predict(msimage_gridder *g, const void *model)
+{
+    msi_host_array in = {0};
+    MSI_TRY(check_task(g, MSIMAGE_PREDICT, "predict"));
+    if (!model) return msi_error_set(MSI_EARGUMENT, "predict: no model");
+    int rc = msi_library_begin(&g->callbacks, "prediction");
+    if (!rc) rc = msi_host_array_read(&in, &g->place, model, msi_library_image_bytes(g, g->n_plane));
+    if (!rc) rc = predict(g, in.at);
+    g->is_predicted = !rc;
+    msi_host_array_end(&in);
+    return msi_library_end(rc);
+}
+
+int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis)
+{
+    msi_host_array a[N_SAMPLE_ARRAY] = {{0}}, out = {0};
+    msimage_samples s;
+    MSI_TRY(check_task(g, MSIMAGE_PREDICT, "fetch"));
+    if (!g->is_predicted) return msi_error_set(MSI_EARGUMENT, "fetch: nothing has been predicted");
+    const int64_t bytes = g->n_plane * samples->n_row * samples->n_chan * (g->spec.precision == MSIMAGE_FP32 ? 8 : 16);
+    int rc = msi_library_begin(&g->callbacks, "visibilities");
+    if (!rc) rc = samples_read(g, samples, a, &s);
+    if (!rc) rc = msi_host_array_room(&out, &g->place, vis, bytes);
+    if (!rc) rc = msi_library_fetch(g, &s, out.at);
+    if (!rc) rc = msi_host_array_write(&out);
+    samples_end(a);
+    msi_host_array_end(&out);
+    return msi_library_end(rc);
+}
+
+void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report *report)
+{
+    msi_gridder_report r;
+    msi_gridder_report_get(g->inner, &r);
+    *report = (msimage_gridder_report){.strategy = r.strategy,
+                                       .backend = r.backend == MSI_BACKEND_CUDA ? MSIMAGE_CUDA : MSIMAGE_CPU,
+                                       .width = r.width,
+                                       .nu = r.nu,
+                                       .nv = r.nv,
+                                       .n_w = r.n_w,
+                                       .error_estimate = r.error_estimate,
+                                       .n_sample = r.n_sample,
+                                       .n_outside = r.n_outside,
+                                       .store_bytes = r.store_bytes};
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A gridder of the installed library: one of the kernels', and what its convention, samples and pixels are to that.
+ *
+ * The kernels' image is l = (nx/2 - x) cell_x, m = (y - ny/2) cell_y. An image of MSIMAGE_XY has the axis that varies
+ * fastest, j, along the kernels' x, and i along their y: with l = -y, m = x, and coordinates (v, -u, w), phases are the
+ * same, and no pixel moves. Where w is ignored, the field is made so small that n is 1 in all of it, by a power of two,
+ * and coordinates are as much larger.
+ */
+#ifndef MSI_LIB_LIBRARY_GRIDDER_H
+#define MSI_LIB_LIBRARY_GRIDDER_H
+
+#include "kernels/gridder.h"
+#include "lib/library.h"
+#include "msimage/gridder.h"
+
+/* What a pass over some samples comes to. */
+typedef struct msi_sample_tally {
+    int64_t n;                         /* that count */
+    int64_t n_left_out;                /* that do not */
+    double w_min_lambda, w_max_lambda; /* of |w| */
+    double largest_jy;                 /* part of a visibility */
+} msi_sample_tally;
+
+/* Room for a block as the kernels take it; grows. */
+typedef struct msi_sample_room {
+    double *uvw_m;
+    msi_c64 *vis;
+    float *weight;
+    uint8_t *beyond; /* samples that are a period away */
+    int64_t n_row, n_sample;
+} msi_sample_room;
+
+struct msimage_gridder {
+    msimage_gridder_spec spec; /* its strings are not to be looked at */
+    msimage_callbacks callbacks;
+    msi_gridder *inner;
+    msi_precision precision; /* of the work */
+    msi_array_place place;
+    int n_plane, n_thread;
+    int is_xy;
+    int folds;       /* weights are multiplied into visibilities */
+    int is_weighted; /* by density weights */
+    double scale;    /* of the field */
+    msi_image_geometry geometry;
+    double l_rad, m_rad; /* the kernels' direction of pixel (nx/2, ny/2) */
+    msi_sample_tally samples;
+    msi_sample_room room;
+
+    /* These serve residuals. */
+    msi_planes *model, *residual, *psf;
+    void *dirty; /* [n_plane] images in the work's precision, by the sum of weights; NULL: not made yet */
+
+    /* These serve predictions. */
+    int is_predicted, is_nan[MSI_GRIDDER_MAX_PLANES];
+};
+
+/* ---- Pixels (library_pixels.c) ---------------------------------------------------------------------------------- */
+
+/* msi_library_n_pixel - of all planes. */
+int64_t msi_library_n_pixel(const msimage_gridder *g);
+
+/* msi_library_image_bytes - of the caller's images, all planes; msi_library_work_bytes - in the work's precision. */
+int64_t msi_library_image_bytes(const msimage_gridder *g, int n_plane);
+int64_t msi_library_work_bytes(const msimage_gridder *g, int n_plane);
+
+/*
+ * msi_library_model - a model as the kernels take it: in the work's precision, divided by n where that is asked for.
+ * Given:    scale  that it is multiplied by
+ * Returned: model  [n_plane] images; is_nan [n_plane] whether one has a value that is not finite, which is then 0
+ */
+void msi_library_model(const msimage_gridder *g, const void *from, double scale, void *model, int *is_nan);
+
+/*
+ * msi_library_pixels - images as the caller takes them.
+ * Given: from  [n_plane] images in the work's precision, divided by the sums of weights; sum_weight [n_plane]
+ */
+void msi_library_pixels(const msimage_gridder *g, const void *from, const double *sum_weight, int n_plane, void *to);
+
+/* ---- Samples (library_samples.c) -------------------------------------------------------------------------------- */
+
+/* msi_library_add - hand samples in host memory to the kernels' gridder. */
+int msi_library_add(msimage_gridder *g, const msimage_samples *samples);
+
+/* msi_library_fetch - predicted visibilities in host memory, as the caller takes them. */
+int msi_library_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis);
+
+void msi_library_room_free(msi_sample_room *room);
+
+#endif

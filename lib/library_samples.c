@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The caller's samples and the kernels' blocks: coordinates of the convention, weights, masks, a turn to the image's
+ * centre. Samples of an image that are beyond the uv plane go a whole number of periods back, each with its channel
+ * as a row of its own, since by how far is a matter of the frequency.
+ */
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "lib/library_gridder.h"
+
+enum { CHUNK_SAMPLES = 1 << 18 };
+
+/* A sample this near to the edge of the uv plane, or beyond, is brought back into it; in periods. */
+static const double EDGE = 0.5 * (1 - 1e-12);
+
+/* Some rows of the caller's samples. */
+typedef struct chunk {
+    const msimage_gridder *g;
+    const msimage_samples *s;
+    int64_t first, n_row;
+} chunk;
+
+void msi_library_room_free(msi_sample_room *room)
+{
+    msi_free(room->uvw_m);
+    msi_free(room->vis);
+    msi_free(room->weight);
+    msi_free(room->beyond);
+    memset(room, 0, sizeof *room);
+}
+
+static int make_room(msi_sample_room *room, int64_t n_row, int64_t n_sample, int n_plane)
+{
+    if (n_row <= room->n_row && n_sample <= room->n_sample) return MSI_OK;
+    msi_library_room_free(room);
+    MSI_TRY(msi_alloc(&room->uvw_m, 3 * n_row, sizeof(double), "samples"));
+    MSI_TRY(msi_alloc(&room->vis, n_plane * n_sample, sizeof(msi_c64), "samples"));
+    MSI_TRY(msi_alloc(&room->weight, n_plane * n_sample, sizeof(float), "samples"));
+    MSI_TRY(msi_alloc(&room->beyond, n_sample, 1, "samples"));
+    room->n_row = n_row;
+    room->n_sample = n_sample;
+    return MSI_OK;
+}
+
+/* The kernels' coordinates of a row, in metres. Returns 0 where one is not finite; they are then 0. */
+static int coordinates(const msimage_gridder *g, const double *uvw, double *to)
+{
+    const double u = uvw[0] / g->scale, v = uvw[1] / g->scale, w = g->spec.ignores_w ? 0 : uvw[2];
+    const int is_known = isfinite(u) && isfinite(v) && isfinite(uvw[2]);
+    to[0] = is_known ? (g->is_xy ? v : u) : 0;
+    to[1] = is_known ? (g->is_xy ? -u : v) : 0;
+    to[2] = is_known ? w : 0;
+    return is_known;
+}
+
+/* What turns a visibility to the image's centre. */
+static double complex turn(const msimage_gridder *g, const double *uvw, double freq_hz)
+{
+    if (g->l_rad == 0 && g->m_rad == 0) return 1;
+    const double turns = (uvw[0] * g->l_rad + uvw[1] * g->m_rad) * g->scale * freq_hz / MSI_SPEED_OF_LIGHT;
+    const double phase = -2 * MSI_PI * (turns - rint(turns));
+    return cos(phase) + I * sin(phase);
+}
+
+static double weight_of(const chunk *c, int64_t i)
+{
+    if (!c->s->weight) return 1;
+    return c->g->spec.precision == MSIMAGE_FP32 ? (double)((const float *)c->s->weight)[i]
+                                                : ((const double *)c->s->weight)[i];
+}
+
+static double complex vis_of(const chunk *c, int64_t i)
+{
+    if (!c->s->vis) return 0;
+    if (c->g->spec.precision == MSIMAGE_FP32) {
+        const float *v = (const float *)c->s->vis + 2 * i;
+        return (double)v[0] + I * (double)v[1];
+    }
+    const double *v = (const double *)c->s->vis + 2 * i;
+    return v[0] + I * v[1];
+}
+
+/* Whether a weight lets its sample count: neither 0 nor NaN. */
+static int weighs(double weight)
+{
+    return weight < 0 || weight > 0;
+}
+
+/* Periods of the uv plane at which a sample lies along an axis. */
+static double periods(double coordinate_m, double freq_hz, double cell_rad)
+{
+    return coordinate_m * freq_hz / MSI_SPEED_OF_LIGHT * cell_rad;
+}
+
+static int is_beyond(const msimage_gridder *g, const double *uvw, double freq_hz)
+{
+    return fabs(periods(uvw[0], freq_hz, g->geometry.cell_x_rad)) > EDGE ||
+           fabs(periods(uvw[1], freq_hz, g->geometry.cell_y_rad)) > EDGE;
+}
+
+/* The coordinate whole periods away that lies in the uv plane, as the store tells. */
+static double brought_back(double coordinate_m, double freq_hz, double cell_rad)
+{
+    const double at = periods(coordinate_m, freq_hz, cell_rad);
+    double back = fabs(at) > EDGE ? (at - rint(at)) * MSI_SPEED_OF_LIGHT / freq_hz / cell_rad : coordinate_m;
+    while (freq_hz > 0.5 / cell_rad / (fabs(back) / MSI_SPEED_OF_LIGHT)) back = nextafter(back, 0);
+    return back;
+}
+
+/* Takes a sample of a plane into the room at `to`. Returns whether it counts; *is_bad: a weight that cannot be. */
+static int take(const chunk *c, int64_t from, double complex turned, msi_sample_room *room, int64_t to,
+                msi_sample_tally *t, int *is_bad)
+{
+    const msimage_gridder *g = c->g;
+    const double weight = weight_of(c, from);
+    double complex v = vis_of(c, from);
+    const int counts = weighs(weight) && isfinite(weight) && isfinite(creal(v)) && isfinite(cimag(v));
+    v = counts ? v * turned * (g->folds ? weight : 1) : 0;
+    if (counts && weight < 0 && !g->folds) *is_bad = 1;
+    room->vis[to] = (msi_c64){creal(v), cimag(v)};
+    room->weight[to] = counts ? (g->folds ? 1 : (float)weight) : 0;
+    t->largest_jy = fmax(t->largest_jy, fmax(fabs(creal(v)), fabs(cimag(v))));
+    return counts;
+}
+
+/* Takes a row of an image. Returns how many of its samples are beyond the uv plane. */
+static int64_t take_row(const chunk *c, int64_t row, msi_sample_room *room, msi_sample_tally *t, int *is_bad)
+{
+    const msimage_gridder *g = c->g;
+    const int64_t n_chan = c->s->n_chan, from = (c->first + row) * n_chan, n = c->n_row * n_chan;
+    double *uvw = room->uvw_m + 3 * row;
+    const int is_known = coordinates(g, c->s->uvw_m + 3 * (c->first + row), uvw);
+    int64_t n_beyond = 0;
+    for (int64_t k = 0; k < n_chan; k++) {
+        const int64_t to = row * n_chan + k;
+        const double freq_hz = c->s->freq_hz[k];
+        const int is_wanted = is_known && (!c->s->mask || c->s->mask[from + k]);
+        const double complex turned = is_wanted ? turn(g, uvw, freq_hz) : 1;
+        int counts = 0;
+        for (int p = 0; p < g->n_plane; p++) {
+            if (is_wanted)
+                counts |= take(c, p * c->s->n_row * n_chan + from + k, turned, room, p * n + to, t, is_bad);
+            else
+                room->weight[p * n + to] = 0, room->vis[p * n + to] = (msi_c64){0, 0};
+        }
+        t->n += counts;
+        t->n_left_out += !counts;
+        room->beyond[to] = counts && g->is_xy && is_beyond(g, uvw, freq_hz);
+        n_beyond += room->beyond[to];
+    }
+    return n_beyond;
+}
+
+/* Adds the samples of a channel that are beyond the uv plane. */
+static int add_beyond(msimage_gridder *g, const chunk *c, int64_t chan)
+{
+    const msi_sample_room *room = &g->room;
+    const int64_t n_chan = c->s->n_chan;
+    const double freq_hz = c->s->freq_hz[chan];
+    int64_t n = 0, at = 0;
+    for (int64_t row = 0; row < c->n_row; row++) n += room->beyond[row * n_chan + chan];
+    if (!n) return MSI_OK;
+    double *uvw = NULL;
+    msi_c64 *vis = NULL;
+    float *weight = NULL;
+    int rc = msi_alloc(&uvw, 3 * n, sizeof *uvw, "samples");
+    if (!rc) rc = msi_alloc(&vis, g->n_plane * n, sizeof *vis, "samples");
+    if (!rc) rc = msi_alloc(&weight, g->n_plane * n, sizeof *weight, "samples");
+    for (int64_t row = 0; !rc && row < c->n_row; row++) {
+        const int64_t from = row * n_chan + chan;
+        if (!room->beyond[from]) continue;
+        uvw[3 * at] = brought_back(room->uvw_m[3 * row], freq_hz, g->geometry.cell_x_rad);
+        uvw[3 * at + 1] = brought_back(room->uvw_m[3 * row + 1], freq_hz, g->geometry.cell_y_rad);
+        uvw[3 * at + 2] = room->uvw_m[3 * row + 2];
+        for (int p = 0; p < g->n_plane; p++) {
+            vis[p * n + at] = room->vis[p * c->n_row * n_chan + from];
+            weight[p * n + at] = room->weight[p * c->n_row * n_chan + from];
+        }
+        at++;
+    }
+    const msi_vis_block block = {.n_row = n,
+                                 .n_chan = 1,
+                                 .n_plane = g->n_plane,
+                                 .uvw_m = uvw,
+                                 .freq_hz = &freq_hz,
+                                 .vis = vis,
+                                 .weight = weight};
+    if (!rc) rc = msi_gridder_add(g->inner, &block);
+    msi_free(uvw);
+    msi_free(vis);
+    msi_free(weight);
+    return rc;
+}
+
+static msi_vis_block block_of(const msimage_gridder *g, const chunk *c)
+{
+    return (msi_vis_block){.n_row = c->n_row,
+                           .n_chan = c->s->n_chan,
+                           .n_plane = g->n_plane,
+                           .uvw_m = g->room.uvw_m,
+                           .freq_hz = c->s->freq_hz,
+                           .vis = g->room.vis,
+                           .weight = g->room.weight};
+}
+
+static int add_images(msimage_gridder *g, const chunk *c)
+{
+    const int64_t n_chan = c->s->n_chan;
+    int64_t n_beyond = 0, n = 0, n_left_out = 0;
+    double jy = g->samples.largest_jy;
+    int is_bad = 0;
+    msi_sample_room *room = &g->room;
+#pragma omp parallel for schedule(static) num_threads(g->n_thread) reduction(+ : n_beyond, n, n_left_out)              \
+    reduction(max : jy) reduction(| : is_bad)
+    for (int64_t row = 0; row < c->n_row; row++) {
+        msi_sample_tally t = {.largest_jy = jy};
+        n_beyond += take_row(c, row, room, &t, &is_bad);
+        n += t.n;
+        n_left_out += t.n_left_out;
+        jy = t.largest_jy;
+    }
+    if (is_bad)
+        return msi_error_set(MSI_ERANGE, "weight: a weight is negative; only images of convention XY may have such");
+    g->samples.n += n;
+    g->samples.n_left_out += n_left_out;
+    g->samples.largest_jy = jy;
+    /* The main block leaves out what follows by itself. */
+    if (n_beyond) {
+        for (int64_t k = 0; k < n_chan; k++) MSI_TRY(add_beyond(g, c, k));
+        for (int64_t i = 0; i < c->n_row * n_chan; i++)
+            for (int p = 0; room->beyond[i] && p < g->n_plane; p++) room->weight[p * c->n_row * n_chan + i] = 0;
+    }
+    const msi_vis_block block = block_of(g, c);
+    return msi_gridder_add(g->inner, &block);
+}
+
+/* Whether a sample that is predicted counts: it is not masked, and has a weight in some plane. */
+static int is_wanted(const chunk *c, int64_t row, int64_t chan)
+{
+    const int64_t i = row * c->s->n_chan + chan;
+    if (c->s->mask && !c->s->mask[i]) return 0;
+    for (int p = 0; p < c->g->n_plane; p++)
+        if (weighs(weight_of(c, p * c->s->n_row * c->s->n_chan + i))) return 1;
+    return 0;
+}
+
+/*
+ * Predictions keep every row. What they are planned for are the samples that count, as in an image of them, so that the
+ * two are each other's transpose to rounding; |w| is computed as the store does.
+ */
+static int add_coordinates(msimage_gridder *g, const chunk *c)
+{
+    double w_min = g->samples.w_min_lambda, w_max = g->samples.w_max_lambda;
+    int64_t n = 0, n_left_out = 0;
+#pragma omp parallel for schedule(static) num_threads(g->n_thread) reduction(+ : n, n_left_out)                       \
+    reduction(min : w_min) reduction(max : w_max)
+    for (int64_t row = 0; row < c->n_row; row++) {
+        double *uvw = g->room.uvw_m + 3 * row;
+        const int is_known = coordinates(g, c->s->uvw_m + 3 * (c->first + row), uvw);
+        const double w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
+        for (int64_t k = 0; k < c->s->n_chan; k++) {
+            if (!is_known || !is_wanted(c, c->first + row, k)) {
+                n_left_out++;
+                continue;
+            }
+            n++;
+            w_min = fmin(w_min, w * c->s->freq_hz[k]);
+            w_max = fmax(w_max, w * c->s->freq_hz[k]);
+        }
+    }
+    g->samples.n += n;
+    g->samples.n_left_out += n_left_out;
+    g->samples.w_min_lambda = w_min;
+    g->samples.w_max_lambda = w_max;
+    const msi_vis_block block = block_of(g, c);
+    return msi_gridder_add(g->inner, &block);
+}
+
+static int check(const msimage_samples *s)
+{
+    if (s->n_row < 0 || s->n_chan < 0 || (s->n_row > 0 && s->n_chan > 0 && (!s->uvw_m || !s->freq_hz)))
+        return msi_error_set(MSI_EARGUMENT, "samples: %lld rows of %d channels, or no coordinates", (long long)s->n_row,
+                             s->n_chan);
+    for (int32_t k = 0; k < s->n_chan; k++)
+        if (!(s->freq_hz[k] > 0 && isfinite(s->freq_hz[k])))
+            return msi_error_set(MSI_ERANGE, "freq_hz: channel %d is at %g Hz", k, s->freq_hz[k]);
+    return MSI_OK;
+}
+
+static int64_t chunk_rows(const msimage_samples *s)
+{
+    return s->n_chan < CHUNK_SAMPLES ? CHUNK_SAMPLES / s->n_chan : 1;
+}
+
+int msi_library_add(msimage_gridder *g, const msimage_samples *s)
+{
+    MSI_TRY(check(s));
+    if (!s->n_row || !s->n_chan) return MSI_OK;
+    const int64_t most = chunk_rows(s) < s->n_row ? chunk_rows(s) : s->n_row;
+    MSI_TRY(make_room(&g->room, most, most * s->n_chan, g->n_plane));
+    for (int64_t first = 0; first < s->n_row; first += most) {
+        const chunk c = {g, s, first, s->n_row - first < most ? s->n_row - first : most};
+        MSI_TRY(msi_interrupt_check());
+        MSI_TRY(g->spec.task == MSIMAGE_PREDICT ? add_coordinates(g, &c) : add_images(g, &c));
+    }
+    return MSI_OK;
+}
+
+/* ---- Predicted visibilities ------------------------------------------------------------------------------------- */
+
+/* Finishes row `row` of a chunk: turned back, weighted, masked. */
+static void give_row(const chunk *c, int64_t row, void *vis)
+{
+    const msimage_gridder *g = c->g;
+    const int64_t n_chan = c->s->n_chan, n = c->n_row * n_chan;
+    double uvw[3];
+    const int is_known = coordinates(g, c->s->uvw_m + 3 * (c->first + row), uvw);
+    for (int64_t k = 0; k < n_chan; k++) {
+        const int is_masked = c->s->mask && !c->s->mask[(c->first + row) * n_chan + k];
+        const double complex back = conj(turn(g, uvw, c->s->freq_hz[k]));
+        for (int p = 0; p < g->n_plane; p++) {
+            const int64_t to = p * c->s->n_row * n_chan + (c->first + row) * n_chan + k;
+            const double weight = weight_of(c, to);
+            const msi_c64 at = g->room.vis[p * n + row * n_chan + k];
+            double complex v = 0;
+            if (!is_masked && weighs(weight))
+                v = !is_known || g->is_nan[p] ? (double)NAN + I * (double)NAN : (at.re + I * at.im) * back * weight;
+            if (g->spec.precision == MSIMAGE_FP32) {
+                ((float *)vis)[2 * to] = (float)creal(v);
+                ((float *)vis)[2 * to + 1] = (float)cimag(v);
+            } else {
+                ((double *)vis)[2 * to] = creal(v);
+                ((double *)vis)[2 * to + 1] = cimag(v);
+            }
+        }
+    }
+}
+
+int msi_library_fetch(msimage_gridder *g, const msimage_samples *s, void *vis)
+{
+    MSI_TRY(check(s));
+    if (!s->n_row || !s->n_chan) return MSI_OK;
+    const int64_t most = chunk_rows(s) < s->n_row ? chunk_rows(s) : s->n_row;
+    MSI_TRY(make_room(&g->room, most, most * s->n_chan, g->n_plane));
+    for (int64_t first = 0; first < s->n_row; first += most) {
+        const chunk c = {g, s, first, s->n_row - first < most ? s->n_row - first : most};
+        MSI_TRY(msi_interrupt_check());
+        if (g->samples.n) MSI_TRY(msi_gridder_fetch(g->inner, c.n_row, s->n_chan, s->freq_hz, g->room.vis));
+#pragma omp parallel for schedule(static) num_threads(g->n_thread)
+        for (int64_t row = 0; row < c.n_row; row++) give_row(&c, row, vis);
+    }
+    return MSI_OK;
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The library's functions against the sums that define its conventions: test_library cpu|cuda. */
+#include <complex.h>
+#include <math.h>
+#include <omp.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "msimage/cleaner.h"
+#include "msimage/gridder.h"
+
+enum { N_ROW = 60, N_CHAN = 3, N_X = 36, N_Y = 48, N_PIXEL = N_X * N_Y };
+
+static const double TWO_PI = 6.283185307179586476925, LIGHT_M_S = 299792458.0;
+
+static msimage_backend backend;
+
+/* Samples as a caller has them, some of which do not count. */
+typedef struct observation {
+    double uvw_m[N_ROW][3], freq_hz[N_CHAN], weight[N_ROW][N_CHAN];
+    double complex vis[N_ROW][N_CHAN];
+    uint8_t mask[N_ROW][N_CHAN];
+    msimage_samples samples;
+} observation;
+
+static double draw(void)
+{
+    return 2.0 * rand() / RAND_MAX - 1;
+}
+
+/* Fills an observation whose samples reach `reach` times the edge of the uv plane. */
+static void observe(observation *o, double cell_rad, double reach)
+{
+    srand(7);
+    for (int c = 0; c < N_CHAN; c++) o->freq_hz[c] = 1.4e9 - 1e8 * c;
+    for (int row = 0; row < N_ROW; row++) {
+        for (int i = 0; i < 3; i++) o->uvw_m[row][i] = draw() * reach * 0.5 / cell_rad * LIGHT_M_S / o->freq_hz[0];
+        for (int c = 0; c < N_CHAN; c++) {
+            o->vis[row][c] = draw() + I * draw();
+            o->weight[row][c] = 0.5 + fabs(draw());
+            o->mask[row][c] = rand() % 5 != 0;
+        }
+    }
+    o->vis[3][1] = NAN;
+    o->weight[4][2] = NAN;
+    o->weight[5][0] = 0;
+    o->samples = (msimage_samples){
+        N_ROW, N_CHAN, o->uvw_m[0], o->freq_hz, (const double *)o->vis, o->weight, (const uint8_t *)o->mask};
+}
+
+static int counts(const observation *o, int row, int c)
+{
+    return o->mask[row][c] && o->weight[row][c] != 0 && !isnan(o->weight[row][c]) && !isnan(creal(o->vis[row][c]));
+}
+
+static msimage_gridder_spec spec_of(msimage_task task, msimage_convention convention, double cell_rad, double accuracy)
+{
+    return (msimage_gridder_spec){.struct_bytes = sizeof(msimage_gridder_spec),
+                                  .task = task,
+                                  .convention = convention,
+                                  .precision = MSIMAGE_FP64,
+                                  .nx = N_X,
+                                  .ny = N_Y,
+                                  .cell_x_rad = cell_rad,
+                                  .cell_y_rad = 1.2 * cell_rad,
+                                  .accuracy = accuracy,
+                                  .backend = backend,
+                                  .strategy = "planes"};
+}
+
+/* The direction of a pixel, and exp(+2 pi i phase) of a sample there: the kernel of the image, by the definition. */
+static double complex kernel(const msimage_gridder_spec *s, const observation *o, int row, int c, int i, int j,
+                             double *n)
+{
+    const double x = s->center_x_rad + (i - s->nx / 2) * s->cell_x_rad * (s->convention == MSIMAGE_XY ? 1 : -1);
+    const double y = s->center_y_rad + (j - s->ny / 2) * s->cell_y_rad, sign = s->convention == MSIMAGE_XY ? 1 : -1;
+    *n = sqrt(1 - x * x - y * y);
+    const double w = s->ignores_w ? 0 : o->uvw_m[row][2] * (*n - 1);
+    const double metres = sign * (o->uvw_m[row][0] * x + o->uvw_m[row][1] * y) - w;
+    const double turns = metres * o->freq_hz[c] / LIGHT_M_S;
+    return cexp(TWO_PI * I * (turns - rint(turns)));
+}
+
+static int place(const msimage_gridder_spec *s, int i, int j)
+{
+    return s->convention == MSIMAGE_XY ? i * N_Y + j : j * N_X + i;
+}
+
+static void direct_image(const msimage_gridder_spec *s, const observation *o, double *image)
+{
+    double sum_weight = 0;
+    for (int row = 0; row < N_ROW; row++)
+        for (int c = 0; c < N_CHAN; c++) sum_weight += counts(o, row, c) ? (double)(float)o->weight[row][c] : 0;
+    for (int i = 0; i < N_X; i++)
+        for (int j = 0; j < N_Y; j++) {
+            double sum = 0, n = 1;
+            for (int row = 0; row < N_ROW; row++)
+                for (int c = 0; c < N_CHAN; c++)
+                    if (counts(o, row, c))
+                        sum += o->weight[row][c] * creal(o->vis[row][c] * kernel(s, o, row, c, i, j, &n));
+            if (s->divides_by_n && !s->ignores_w) sum /= n;
+            image[place(s, i, j)] = s->convention == MSIMAGE_XY ? sum : sum / sum_weight;
+        }
+}
+
+static double distance(const double *a, const double *truth, int64_t n)
+{
+    double error = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        error += (a[i] - truth[i]) * (a[i] - truth[i]);
+        norm += truth[i] * truth[i];
+    }
+    return sqrt(error / norm);
+}
+
+static msimage_gridder *gridder(const msimage_gridder_spec *spec, const observation *o)
+{
+    msimage_gridder *g;
+    if (msimage_gridder_create(&g, spec, NULL)) fail_msg("%s", msimage_error());
+    if (o && msimage_gridder_add(g, &o->samples)) fail_msg("%s", msimage_error());
+    return g;
+}
+
+static void image_by(const msimage_gridder_spec *spec, const observation *o, double *image)
+{
+    msimage_gridder *g = gridder(spec, o);
+    if (msimage_gridder_image(g, image)) fail_msg("%s", msimage_error());
+    msimage_gridder_free(g);
+}
+
+static void predict_by(const msimage_gridder_spec *spec, const observation *o, const double *model, double complex *vis)
+{
+    msimage_gridder *g = gridder(spec, o);
+    if (msimage_gridder_predict(g, model) || msimage_gridder_fetch(g, &o->samples, vis))
+        fail_msg("%s", msimage_error());
+    msimage_gridder_free(g);
+}
+
+/* Both conventions, with w and without, divided by n, beside the centre, beyond the uv plane. */
+static void test_images(void **state)
+{
+    (void)state;
+    static observation o;
+    static double image[N_PIXEL], truth[N_PIXEL];
+    for (int variant = 0; variant < 16; variant++) {
+        const double cell_rad = 4e-3, accuracy = variant % 3 ? 1e-9 : 1e-4;
+        const msimage_convention convention = variant & 1 ? MSIMAGE_XY : MSIMAGE_SKY;
+        observe(&o, cell_rad, convention == MSIMAGE_XY ? 2.7 : 0.8);
+        for (msimage_task task = MSIMAGE_IMAGE; task <= MSIMAGE_RESIDUAL; task++) {
+            msimage_gridder_spec spec = spec_of(task, convention, cell_rad, accuracy);
+            spec.ignores_w = variant >> 1 & 1;
+            spec.divides_by_n = variant >> 2 & 1;
+            spec.center_x_rad = variant & 8 ? 0.05 : 0;
+            spec.center_y_rad = variant & 8 ? -0.11 : 0;
+            direct_image(&spec, &o, truth);
+            image_by(&spec, &o, image);
+            const double error = distance(image, truth, N_PIXEL);
+            /* Weights that are kept are rounded to floats. */
+            const double bound = accuracy + (task == MSIMAGE_RESIDUAL || convention == MSIMAGE_SKY ? 1e-7 : 0);
+            if (!(error <= bound)) fail_msg("variant %d task %d: error %g of %g", variant, (int)task, error, bound);
+        }
+    }
+}
+
+/* Weights of either sign count in full precision where they are not kept, and are refused where they are. */
+static void test_signed_weights(void **state)
+{
+    (void)state;
+    static observation o;
+    static double image[N_PIXEL], truth[N_PIXEL];
+    const double cell_rad = 1e-3;
+    observe(&o, cell_rad, 0.9);
+    for (int row = 0; row < N_ROW; row++) o.weight[row][0] *= -1;
+    msimage_gridder_spec spec = spec_of(MSIMAGE_IMAGE, MSIMAGE_XY, cell_rad, 1e-12);
+    direct_image(&spec, &o, truth);
+    image_by(&spec, &o, image);
+    assert_true(distance(image, truth, N_PIXEL) <= 1e-12);
+    spec.task = MSIMAGE_RESIDUAL;
+    msimage_gridder *g = gridder(&spec, NULL);
+    assert_int_equal(msimage_gridder_add(g, &o.samples), MSIMAGE_ERANGE);
+    assert_non_null(strstr(msimage_error(), "negative"));
+    msimage_gridder_free(g);
+}
+
+/* <A x, y> = <x, A* y> to rounding, whatever the accuracy: images and predictions have one plan. */
+static void test_adjoint(void **state)
+{
+    (void)state;
+    static observation o;
+    static double image[N_PIXEL], model[N_PIXEL];
+    static double complex vis[N_ROW][N_CHAN];
+    for (int variant = 0; variant < 8; variant++) {
+        const double cell_rad = 4e-3;
+        observe(&o, cell_rad, 2);
+        o.vis[3][1] = 1; /* what a prediction cannot know of */
+        msimage_gridder_spec spec = spec_of(MSIMAGE_IMAGE, MSIMAGE_XY, cell_rad, variant & 1 ? 1e-3 : 1e-10);
+        spec.ignores_w = variant >> 1 & 1;
+        spec.divides_by_n = 1;
+        spec.center_x_rad = variant & 4 ? 0.1 : 0;
+        for (int i = 0; i < N_PIXEL; i++) model[i] = draw();
+        image_by(&spec, &o, image);
+        spec.task = MSIMAGE_PREDICT;
+        predict_by(&spec, &o, model, vis[0]);
+        double of_images = 0, of_vis = 0, norm = 0, norm_vis = 0;
+        for (int i = 0; i < N_PIXEL; i++) of_images += image[i] * model[i];
+        for (int row = 0; row < N_ROW; row++)
+            for (int c = 0; c < N_CHAN; c++) {
+                if (!counts(&o, row, c)) {
+                    assert_true(vis[row][c] == 0);
+                    continue;
+                }
+                /* Predictions are times the weight. */
+                of_vis += creal(conj(vis[row][c]) * o.vis[row][c]);
+                norm += pow(cabs(o.vis[row][c]), 2);
+                norm_vis += pow(cabs(vis[row][c]), 2);
+            }
+        const double error = fabs(of_images - of_vis) / sqrt(norm * norm_vis);
+        if (!(error <= 2e-13)) fail_msg("variant %d: %g", variant, error);
+    }
+}
+
+/* The residual is the image of what is left, the normal operator the image of predictions. */
+static void test_residual_and_hessian(void **state)
+{
+    (void)state;
+    static observation o, left;
+    static double model[N_PIXEL], made[N_PIXEL], truth[N_PIXEL];
+    static double complex vis[N_ROW][N_CHAN];
+    const double cell_rad = 4e-3;
+    for (msimage_convention convention = MSIMAGE_SKY; convention <= MSIMAGE_XY; convention++) {
+        observe(&o, cell_rad, convention == MSIMAGE_XY ? 1.9 : 0.8);
+        for (int row = 0; row < N_ROW; row++)
+            for (int c = 0; c < N_CHAN; c++) o.weight[row][c] = (double)(float)o.weight[row][c];
+        o.vis[3][1] = 1;
+        for (int i = 0; i < N_PIXEL; i++) model[i] = 1e-3 * draw();
+        const msimage_gridder_spec spec = spec_of(MSIMAGE_RESIDUAL, convention, cell_rad, 1e-11),
+                                   predicting = spec_of(MSIMAGE_PREDICT, convention, cell_rad, 1e-11);
+        msimage_gridder *g = gridder(&spec, &o);
+
+        observation unweighted = o;
+        unweighted.samples.weight = NULL;
+        unweighted.samples.mask = NULL;
+        predict_by(&predicting, &unweighted, model, vis[0]);
+        left = o;
+        left.samples.vis = (const double *)left.vis;
+        for (int row = 0; row < N_ROW; row++)
+            for (int c = 0; c < N_CHAN; c++) left.vis[row][c] = o.vis[row][c] - vis[row][c];
+        direct_image(&spec, &left, truth);
+        if (msimage_gridder_residual(g, model, made)) fail_msg("%s", msimage_error());
+        assert_true(distance(made, truth, N_PIXEL) <= 2e-11);
+
+        memcpy(left.vis, vis, sizeof vis);
+        direct_image(&spec, &left, truth);
+        for (int again = 0; again < 2; again++) {
+            memcpy(made, model, sizeof made);
+            if (msimage_gridder_hessian(g, made, made)) fail_msg("%s", msimage_error());
+            const double error = distance(made, truth, N_PIXEL);
+            if (!(error <= 3e-11)) fail_msg("hessian: %g", error);
+        }
+        model[7] = NAN;
+        assert_int_equal(msimage_gridder_residual(g, model, made), MSIMAGE_ERANGE);
+        msimage_gridder_free(g);
+    }
+}
+
+/* Predictions from one gridder, model after model, in blocks. */
+static void test_predictions_again(void **state)
+{
+    (void)state;
+    static observation o;
+    static double model[N_PIXEL];
+    static double complex vis[N_ROW][N_CHAN], first[N_ROW][N_CHAN];
+    const double cell_rad = 2e-3;
+    observe(&o, cell_rad, 0.8);
+    const msimage_gridder_spec spec = spec_of(MSIMAGE_PREDICT, MSIMAGE_SKY, cell_rad, 1e-8);
+    msimage_gridder *g = gridder(&spec, &o);
+    assert_int_equal(msimage_gridder_fetch(g, &o.samples, vis), MSIMAGE_EARGUMENT);
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < N_PIXEL; i++) model[i] = k == 1 ? 0 : cos(i);
+        assert_int_equal(msimage_gridder_predict(g, model), 0);
+        assert_int_equal(msimage_gridder_fetch(g, &o.samples, k ? vis[0] : first[0]), 0);
+        if (k == 2) assert_memory_equal(vis, first, sizeof vis);
+    }
+    model[5] = INFINITY;
+    assert_int_equal(msimage_gridder_predict(g, model), 0);
+    assert_int_equal(msimage_gridder_fetch(g, &o.samples, vis), 0);
+    for (int row = 0; row < N_ROW; row++)
+        for (int c = 0; c < N_CHAN; c++)
+            assert_true(isnan(creal(vis[row][c])) ==
+                        (o.mask[row][c] && o.weight[row][c] != 0 && !isnan(o.weight[row][c])));
+    msimage_gridder_free(g);
+}
+
+/* Counts what a caller hears; `stop` after so many questions. */
+typedef struct ear {
+    int n_line, n_step, n_question, stop;
+    double last;
+} ear;
+
+static void hear_line(void *of, int level, const char *line)
+{
+    (void)level;
+    (void)line;
+    ((ear *)of)->n_line++;
+}
+
+static void hear_step(void *of, const char *stage, double fraction)
+{
+    ear *e = of;
+    assert_non_null(stage);
+    e->n_step++;
+    e->last = fraction;
+}
+
+static int ask(void *of)
+{
+    ear *e = of;
+    return ++e->n_question >= e->stop && e->stop;
+}
+
+static void test_callbacks(void **state)
+{
+    (void)state;
+    static observation o;
+    static double image[N_PIXEL];
+    observe(&o, 1e-3, 0.9);
+    ear e = {0};
+    const msimage_callbacks callbacks = {hear_line, hear_step, ask, &e};
+    const msimage_gridder_spec spec = spec_of(MSIMAGE_RESIDUAL, MSIMAGE_SKY, 1e-3, 1e-5);
+    msimage_gridder *g;
+    assert_int_equal(msimage_gridder_create(&g, &spec, &callbacks), 0);
+    assert_int_equal(msimage_gridder_add(g, &o.samples), 0);
+    assert_int_equal(msimage_gridder_image(g, image), 0);
+    assert_true(e.n_question > 0 && e.n_step > 2 && e.last == 1);
+    /* Who says stop is obeyed, and the gridder is as it was. */
+    e.stop = 1;
+    assert_int_equal(msimage_gridder_image(g, image), MSIMAGE_EINTERRUPTED);
+    assert_string_equal(msimage_error(), "stopped by the caller");
+    e.stop = 0;
+    assert_int_equal(msimage_gridder_image(g, image), 0);
+    msimage_gridder_free(g);
+}
+
+/* Specifications and calls that cannot be. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    static observation o;
+    static double image[N_PIXEL];
+    observe(&o, 1e-3, 0.9);
+    msimage_gridder *g;
+    msimage_gridder_spec spec = spec_of(MSIMAGE_IMAGE, MSIMAGE_XY, 1e-3, 1e-5);
+#define REFUSED(change, code)                                                                                          \
+    do {                                                                                                               \
+        msimage_gridder_spec s = spec;                                                                                 \
+        s.change;                                                                                                      \
+        assert_int_equal(msimage_gridder_create(&g, &s, NULL), code);                                                  \
+        assert_null(g);                                                                                                \
+    } while (0)
+    REFUSED(struct_bytes = 0, MSIMAGE_EARGUMENT);
+    REFUSED(struct_bytes = sizeof spec + 8, MSIMAGE_EARGUMENT);
+    REFUSED(nx = 35, MSIMAGE_ERANGE);
+    REFUSED(ny = 0, MSIMAGE_ERANGE);
+    REFUSED(cell_x_rad = NAN, MSIMAGE_ERANGE);
+    REFUSED(cell_y_rad = -1, MSIMAGE_ERANGE);
+    REFUSED(center_x_rad = INFINITY, MSIMAGE_ERANGE);
+    REFUSED(accuracy = 0, MSIMAGE_ERANGE);
+    REFUSED(n_plane = -1, MSIMAGE_ERANGE);
+    REFUSED(store_bytes = 1, MSIMAGE_EARGUMENT);
+    REFUSED(task = (msimage_task)7, MSIMAGE_EARGUMENT);
+    REFUSED(strategy = "nonesuch", MSIMAGE_ERANGE);
+    /* An older program's specification ends sooner. */
+    spec.struct_bytes = offsetof(msimage_gridder_spec, stream);
+    assert_int_equal(msimage_gridder_create(&g, &spec, NULL), 0);
+    const msimage_weighting uniform = {.mode = MSIMAGE_UNIFORM};
+    double sum;
+    assert_int_equal(msimage_gridder_weight(g, &uniform), MSIMAGE_EARGUMENT);
+    assert_int_equal(msimage_gridder_sum_weight(g, &sum, NULL), MSIMAGE_EARGUMENT);
+    assert_int_equal(msimage_gridder_residual(g, NULL, image), MSIMAGE_EARGUMENT);
+    assert_int_equal(msimage_gridder_predict(g, image), MSIMAGE_EARGUMENT);
+    assert_int_equal(msimage_gridder_psf(g, image), MSIMAGE_EARGUMENT);
+    o.freq_hz[1] = 0;
+    assert_int_equal(msimage_gridder_add(g, &o.samples), MSIMAGE_ERANGE);
+    /* Of nothing there is an image without flux. */
+    assert_int_equal(msimage_gridder_image(g, image), 0);
+    for (int i = 0; i < N_PIXEL; i++) assert_true(image[i] == 0);
+    msimage_gridder_free(g);
+}
+
+/* Uniform weights make the density's mean weight the same everywhere: all cells of one sample are 1. */
+static void test_weights(void **state)
+{
+    (void)state;
+    static observation o;
+    static double image[N_PIXEL];
+    double sum[2];
+    int64_t n;
+    observe(&o, 1e-3, 0.8);
+    const msimage_gridder_spec spec = spec_of(MSIMAGE_RESIDUAL, MSIMAGE_SKY, 1e-3, 1e-5);
+    msimage_gridder *g = gridder(&spec, &o);
+    const msimage_weighting uniform = {.mode = MSIMAGE_UNIFORM};
+    assert_int_equal(msimage_gridder_sum_weight(g, &sum[0], &n), 0);
+    int expected = 0;
+    for (int row = 0; row < N_ROW; row++)
+        for (int c = 0; c < N_CHAN; c++) expected += counts(&o, row, c);
+    assert_int_equal(n, expected);
+    assert_int_equal(msimage_gridder_weight(g, &uniform), 0);
+    assert_int_equal(msimage_gridder_weight(g, &uniform), MSIMAGE_EARGUMENT);
+    assert_int_equal(msimage_gridder_sum_weight(g, &sum[1], &n), 0);
+    /* Samples are fewer than cells: nearly every one has a cell of its own, and none weighs more than 1. */
+    assert_true(sum[1] <= n && sum[1] >= 0.8 * n);
+    assert_int_equal(msimage_gridder_psf(g, image), 0);
+    assert_true(fabs(image[N_Y / 2 * N_X + N_X / 2] - 1) <= 1e-5);
+    msimage_gridder_free(g);
+}
+
+static void *work(void *of)
+{
+    observation *o = malloc(sizeof *o);
+    observe(o, 1e-3, 0.9);
+    const msimage_gridder_spec spec = spec_of(MSIMAGE_IMAGE, MSIMAGE_XY, 1e-3, 1e-6);
+    msimage_gridder *g;
+    for (int i = 0; i < 5; i++) {
+        if (msimage_gridder_create(&g, &spec, NULL) || msimage_gridder_add(g, &o->samples) ||
+            msimage_gridder_image(g, of))
+            ((double *)of)[0] = NAN;
+        msimage_gridder_free(g);
+    }
+    free(o);
+    return NULL;
+}
+
+/* Two gridders in two threads make what one makes, and OpenMP's threads stay as the caller set them. */
+static void test_threads(void **state)
+{
+    (void)state;
+    static double image[3][N_PIXEL];
+    pthread_t thread[2];
+    omp_set_num_threads(3);
+    work(image[2]);
+    assert_int_equal(omp_get_max_threads(), 3);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, image[i]), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
+    for (int i = 0; i < 2; i++) assert_true(distance(image[i], image[2], N_PIXEL) <= 1e-14);
+}
+
+/* A single source is cleaned to its flux. */
+static void test_cleaner(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    static float psf[N][N], residual[N][N], model[N][N];
+    const msimage_cleaner_spec spec = {
+        .struct_bytes = sizeof spec, .nx = N, .ny = N, .precision = MSIMAGE_FP32, .backend = backend};
+    for (int y = 0; y < N; y++)
+        for (int x = 0; x < N; x++) {
+            psf[y][x] = expf(-0.1f * (float)((y - N / 2) * (y - N / 2) + (x - N / 2) * (x - N / 2)));
+            residual[y][x] = 2 * expf(-0.1f * (float)((y - 20) * (y - 20) + (x - 40) * (x - 40)));
+        }
+    msimage_cleaner *c;
+    msimage_clean_report report;
+    const msimage_clean_limits limits = {.threshold = 1e-3, .n_iteration = 1000};
+    assert_int_equal(msimage_cleaner_create(&c, &spec, NULL), 0);
+    assert_int_equal(msimage_cleaner_minor(c, residual, model, &limits, &report), MSIMAGE_EARGUMENT);
+    assert_int_equal(msimage_cleaner_psf(c, psf), 0);
+    assert_int_equal(msimage_cleaner_minor(c, residual, model, &limits, &report), 0);
+    assert_int_equal(report.stop, MSIMAGE_STOP_THRESHOLD);
+    assert_true(fabs((double)model[20][40] - 2) <= 2e-3 && fabs(report.flux - 2) <= 2e-3);
+    msimage_cleaner_free(c);
+    msimage_cleaner_spec bad = spec;
+    bad.method = "nonesuch";
+    assert_int_equal(msimage_cleaner_create(&c, &bad, NULL), MSIMAGE_EARGUMENT);
+}
+
+int main(int argc, char **argv)
+{
+    backend = argc > 1 && strcmp(argv[1], "cuda") == 0 ? MSIMAGE_CUDA : MSIMAGE_CPU;
+    if (backend == MSIMAGE_CUDA && msimage_gpu_count() == 0) {
+        printf("no GPU found\n");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_images),
+        cmocka_unit_test(test_signed_weights),
+        cmocka_unit_test(test_adjoint),
+        cmocka_unit_test(test_residual_and_hessian),
+        cmocka_unit_test(test_predictions_again),
+        cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_cleaner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
