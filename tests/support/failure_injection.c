@@ -125,3 +125,11 @@ WRAP(fftw_plan, fftw_plan_many_dft,
      ENOMEM, NULL)
 WRAP(fftw_plan, fftw_plan_dft_2d, (int n0, int n1, fftw_complex *in, fftw_complex *out, int sign, unsigned flags),
      (n0, n1, in, out, sign, flags), ENOMEM, NULL)
+WRAP(fftwf_plan, fftwf_plan_dft_r2c_1d, (int n, float *in, fftwf_complex *out, unsigned flags), (n, in, out, flags),
+     ENOMEM, NULL)
+WRAP(fftwf_plan, fftwf_plan_dft_c2r_1d, (int n, fftwf_complex *in, float *out, unsigned flags), (n, in, out, flags),
+     ENOMEM, NULL)
+WRAP(fftw_plan, fftw_plan_dft_r2c_1d, (int n, double *in, fftw_complex *out, unsigned flags), (n, in, out, flags),
+     ENOMEM, NULL)
+WRAP(fftw_plan, fftw_plan_dft_c2r_1d, (int n, fftw_complex *in, double *out, unsigned flags), (n, in, out, flags),
+     ENOMEM, NULL)

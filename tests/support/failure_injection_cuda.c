@@ -44,6 +44,16 @@ WRAP(cudaStreamSynchronize, (cudaStream_t stream), (stream), cudaErrorIllegalAdd
 WRAP(cudaFuncSetAttribute, (const void *kernel, enum cudaFuncAttribute attribute, int value),
      (kernel, attribute, value), cudaErrorInvalidValue)
 
+WRAP(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attribute, int device), (value, attribute, device),
+     cudaErrorInvalidDevice)
+WRAP(cudaLaunchCooperativeKernel,
+     (const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream),
+     (kernel, grid, block, arguments, shared_bytes, stream), cudaErrorLaunchOutOfResources)
+WRAP(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *kernel, void **arguments),
+     (config, kernel, arguments), cudaErrorLaunchOutOfResources)
+WRAP(cudaOccupancyMaxActiveClusters, (int *n, const void *kernel, const cudaLaunchConfig_t *config),
+     (n, kernel, config), cudaErrorInvalidValue)
+
 /* A kernel's launch; from CUDA 13 on it goes by another name and handle. */
 #if CUDART_VERSION >= 13000
 #define LAUNCH __cudaLaunchKernel
@@ -130,6 +140,12 @@ WRAP_FFT(cufftExecC2C, (cufftHandle plan, cufftComplex *in, cufftComplex *out, i
 WRAP_FFT(cufftExecZ2Z, (cufftHandle plan, cufftDoubleComplex *in, cufftDoubleComplex *out, int direction),
          (plan, in, out, direction), CUFFT_EXEC_FAILED)
 
+WRAP_FFT(cufftExecR2C, (cufftHandle plan, cufftReal *in, cufftComplex *out), (plan, in, out), CUFFT_EXEC_FAILED)
+WRAP_FFT(cufftExecC2R, (cufftHandle plan, cufftComplex *in, cufftReal *out), (plan, in, out), CUFFT_EXEC_FAILED)
+WRAP_FFT(cufftExecD2Z, (cufftHandle plan, cufftDoubleReal *in, cufftDoubleComplex *out), (plan, in, out),
+         CUFFT_EXEC_FAILED)
+WRAP_FFT(cufftExecZ2D, (cufftHandle plan, cufftDoubleComplex *in, cufftDoubleReal *out), (plan, in, out),
+         CUFFT_EXEC_FAILED)
 WRAP_FFT(cufftSetStream, (cufftHandle plan, cudaStream_t stream), (plan, stream), CUFFT_INVALID_PLAN)
 
 cufftResult __real_cufftPlan2d(cufftHandle *plan, int n0, int n1, cufftType type);
