@@ -21,7 +21,7 @@ static const msi_strategy strategies[] = {
     {.method = "wgrid", .name = "subgrid", .backend = MSI_BACKEND_CUDA, .ops = &msi_wgrid_tower_cuda_ops},
 #endif
     {.method = "wgrid", .name = "subgrid", .backend = MSI_BACKEND_CPU, .ops = &msi_wgrid_tower_cpu_ops},
-#ifdef MSI_HAVE_CUDA
+#ifdef MSI_HAVE_WPROJ_CUDA
     {.method = "wproj", .name = "tile", .backend = MSI_BACKEND_CUDA, .ops = &msi_wproj_cuda_image_ops},
     {.method = "wproj", .name = "window", .backend = MSI_BACKEND_CUDA, .ops = &msi_wproj_cuda_ops},
     {.method = "wproj", .name = "gather", .backend = MSI_BACKEND_CUDA, .ops = &msi_wproj_cuda_predict_ops},

@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "kernels/wproj/wproj_degrid_cpu.h"
 #include "kernels/wproj/wproj_cpu.h"
-#ifdef MSI_HAVE_CUDA
+#ifdef MSI_HAVE_WPROJ_CUDA
 #include "kernels/wproj/job/wkernel_cuda.h"
 #include "kernels/wproj/wproj_predictor_cuda.h"
 #include "kernels/wproj/wproj_gridder_cuda.h"
@@ -20,7 +20,7 @@ struct msi_plan {
     msi_wkernel_set kernels; /* made when they are first needed */
     int has_kernels;
     msi_wproj_cpu_form cpu;
-#ifdef MSI_HAVE_CUDA
+#ifdef MSI_HAVE_WPROJ_CUDA
     msi_wproj_cuda_form images;
     msi_wproj_predict_form predicts;
     int device; /* CUDA ordinal */
@@ -38,7 +38,7 @@ typedef struct wproj_strategy {
     int textures;        /* 1: interpolates by texture units too, in fp32 */
     const msi_wproj_cost *cost;
     msi_wproj_cpu_form cpu;
-#ifdef MSI_HAVE_CUDA
+#ifdef MSI_HAVE_WPROJ_CUDA
     msi_wproj_cuda_form images;
     msi_wproj_predict_form predicts;
 #endif
@@ -138,7 +138,7 @@ static int cpu_plan(msi_plan **out, const msi_strategy *row, const msi_plan_requ
 static void free_plan(msi_plan *plan)
 {
     if (!plan) return;
-#ifdef MSI_HAVE_CUDA
+#ifdef MSI_HAVE_WPROJ_CUDA
     msi_wproj_cuda_forget(plan->kept);
     msi_wkernel_free_cuda(&plan->kernels);
 #else
@@ -148,7 +148,7 @@ static void free_plan(msi_plan *plan)
     msi_free(plan);
 }
 
-#ifdef MSI_HAVE_CUDA
+#ifdef MSI_HAVE_WPROJ_CUDA
 static int make_on_device(msi_plan *p, const msi_wkernel_spec *spec)
 {
     const msi_gpu_stream gpu = {.device = p->device};
@@ -199,7 +199,7 @@ const msi_strategy_ops msi_wproj_cpu_ops = {
     .plan = cpu_plan, .free = free_plan, .image = cpu_image, .predict = cpu_predict};
 const msi_strategy_ops msi_wproj_cpu_predict_ops = {.plan = cpu_plan, .free = free_plan, .predict = cpu_predict};
 
-#ifdef MSI_HAVE_CUDA
+#ifdef MSI_HAVE_WPROJ_CUDA
 /* Tiles interpolate between four squares, which come fast from the L2 cache alone. */
 static const int64_t TILE_TABLE_BYTES = (int64_t)1 << 30;
 
