@@ -8,7 +8,7 @@ using namespace ccc;
 
 namespace {
 
-/* Finds the stretch of rows from `row` on that are like it, and remembers it for the read that follows. */
+/* Find the stretch of rows from `row` on that are like it, and remember it for the read that follows. */
 const Alike &alike_from(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row)
 {
     Alike &a = t->alike[column];

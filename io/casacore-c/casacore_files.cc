@@ -26,7 +26,7 @@ std::string sizes(int64_t has, int64_t needs)
     return std::to_string(has) + " bytes of " + std::to_string(needs);
 }
 
-/* Reads an unsigned number as casacore stores it, in either byte order. */
+/* Read an unsigned number as casacore stores it, in either byte order. */
 uint64_t number_at(const unsigned char *p, int n_byte, bool big)
 {
     uint64_t v = 0;
@@ -88,7 +88,7 @@ bool is_from_outside(const std::string &type)
     return own.count(type) == 0;
 }
 
-/* Reads a list of n managers, each a name and a number, at p; false where there is none. */
+/* Read a list of n managers, each a name and a number, at p; false where there is none. */
 bool read_managers(const unsigned char *p, const unsigned char *end, uint64_t n, ManagerList &list)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -215,7 +215,7 @@ int ccc_table_check(const char *path)
     });
 }
 
-/* Compares the bytes that the tiles of each hypercube take with the files that hold them. */
+/* Compare the bytes that the tiles of each hypercube take with the files that hold them. */
 void ccc::check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown)
 {
     for (cc::uInt m = 0; m < managers.nfields(); m++) {

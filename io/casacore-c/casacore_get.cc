@@ -40,7 +40,7 @@ void read_native(const ccc_table *t, const char *column, const Rows &rows, const
     }
 }
 
-/* Finds the shape that the cells of all these rows have. */
+/* Find the shape that the cells of all these rows have. */
 cc::IPosition shape_of(ccc_table *t, const char *column, const cc::TableColumn &c, const Rows &rows)
 {
     if (!rows.list) return shape_in(t, column, c, rows.first, rows.n);

@@ -93,20 +93,20 @@ struct Failure : std::runtime_error {
     int code;
 };
 
-/* Keeps the message for ccc_error, on one line; returns the code. */
+/* Keep the message for ccc_error, on one line; return the code. */
 int fail(int code, const char *text) noexcept;
 
-/* Asks whether what casacore threw is about contents of files that cannot be. */
+/* Ask whether what casacore threw is about contents of files that cannot be. */
 bool tells_of_damage(const char *what) noexcept;
 
 /* Every call holds this, because casacore's table cache is one for the process. */
 std::recursive_mutex &process_lock();
 
-/* Sends casacore's own log lines, which would go to the caller's stderr, nowhere; and names a HOME where there is none:
+/* Send casacore's own log lines, which would go to the caller's stderr, nowhere; and name a HOME where there is none:
  * casacore looks for settings there, and opens no table without it. */
 void set_up_casacore();
 
-/* Runs f, which throws to fail. `context` begins the message of what casacore throws; Failures have their own. */
+/* Run f, which throws to fail. `context` begins the message of what casacore throws; Failures have their own. */
 template <class F> int guarded(const std::string &context, F &&f) noexcept
 {
     try {
@@ -143,7 +143,7 @@ template <class F> int guarded(const ccc_table *t, const char *column, F &&f) no
 
 /* ---- casacore_types.cc: types and shapes, and strings for C ---- */
 
-/* Converts a type, CCC_OTHER for what is not accessible. The type of an array is that of its elements. */
+/* Convert a type, CCC_OTHER for what is not accessible. The type of an array is that of its elements. */
 ccc_type type_of(cc::DataType type);
 const char *name_of(ccc_type type);
 
@@ -151,7 +151,7 @@ cc::IPosition position(int ndim, const int64_t *values);
 void store_shape(const cc::IPosition &shape, int64_t *out);
 std::string text_of(const cc::IPosition &shape);
 
-/* Fails unless the slice lies in cells of this shape. */
+/* Fail unless the slice lies in cells of this shape. */
 cc::Slicer slicer_of(const ccc_slice &s, const cc::IPosition &cell);
 
 std::vector<std::string> strings_in(const cc::Array<cc::String> &array);
@@ -161,7 +161,7 @@ std::vector<std::string> strings_in(const cc::Array<cc::String> &array);
 char **block_of(const std::vector<std::string> &strings);
 char *copy_of(const std::string &s);
 
-/* Makes a copy that the caller frees with ccc_free. */
+/* Make a copy that the caller frees with ccc_free. */
 template <class T> T *array_of(const std::vector<T> &values)
 {
     T *copy = static_cast<T *>(std::malloc(std::max<size_t>(1, values.size() * sizeof(T))));
@@ -174,7 +174,7 @@ template <class T> struct Tag {
     using type = T;
 };
 
-/* Calls f with a Tag of the C++ type that stands for `type`. */
+/* Call f with a Tag of the C++ type that stands for `type`. */
 template <class F> void with_type(ccc_type type, F &&f)
 {
     switch (type) {
@@ -230,10 +230,10 @@ template <class To, class From> To converted(From v)
 
 /* ---- casacore_files.cc: the sizes of a table's files ---- */
 
-/* Returns the size of a file, -1 where there is none. */
+/* Return the size of a file, -1 where there is none. */
 int64_t file_size(const std::string &path);
 
-/* Fails where one of the table's files is none, but a FIFO or a device: opening it would wait for ever. */
+/* Fail where one of the table's files is none, but a FIFO or a device: opening it would wait for ever. */
 void check_kinds(const std::string &real, const std::string &shown);
 
 /* As check_kinds; and where a file of the table in directory `real` is shorter than it says; `shown` is its name in
@@ -243,15 +243,15 @@ void check_files(const std::string &real, const std::string &shown);
 /* As check_files, of the files that hold the tiles of an open table whose storage managers these are. */
 void check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown);
 
-/* Reads the number of rows from table.dat; -1 where it has none in the expected place. */
+/* Read the number of rows from table.dat; -1 where it has none in the expected place. */
 int64_t rows_in_header(const std::string &real);
 
 /* ---- casacore_table.cc: names, and how tables are opened ---- */
 
-/* Makes a path absolute, without slashes at its end. */
+/* Make a path absolute, without slashes at its end. */
 std::string absolute(const std::string &path);
 
-/* Fails where casacore would put the value of a variable of the environment in this name. */
+/* Fail where casacore would put the value of a variable of the environment in this name. */
 void require_plain(const std::string &name, const std::string &path);
 
 cc::TableLock lock_option(ccc_mode mode, ccc_lock lock);
@@ -267,27 +267,27 @@ void require_writable(const ccc_table *t);
 void require_column(const ccc_table *t, const char *column);
 void require_rows(const ccc_table *t, int64_t row, int64_t n_row);
 
-/* Fails unless the column is there and holds a string in each row, or, not scalar, an array of them. */
+/* Fail unless the column is there and holds a string in each row, or, not scalar, an array of them. */
 void require_string_column(const ccc_table *t, const char *column, bool is_scalar);
 
-/* Asks whether every cell has the same shape by the column's description. */
+/* Ask whether every cell has the same shape by the column's description. */
 bool is_fixed(const cc::ColumnDesc &d);
 
-/* Finds the shape of one cell; false where it has no value. */
+/* Find the shape of one cell; false where it has no value. */
 bool cell_shape(const cc::TableColumn &c, int64_t row, cc::IPosition &shape);
 
-/* Finds what casacore says of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); no fields if it has none.
+/* Find what casacore says of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); no fields if it has none.
  */
 cc::Record manager_of(const cc::Table &table, const char *column);
 
-/* Finds the hypercubes in what casacore says of a manager; nullptr where it is not tiled. Lives as long as `manager`.
+/* Find the hypercubes in what casacore says of a manager; nullptr where it is not tiled. Lives as long as `manager`.
  */
 const cc::Record *cubes_of(const cc::Record &manager);
 
-/* Asks whether one hypercube of a tiled column holds every row, so that all its cells have one shape. */
+/* Ask whether one hypercube of a tiled column holds every row, so that all its cells have one shape. */
 bool is_in_one_cube(ccc_table *t, const char *column);
 
-/* Finds the shape of the cells of these rows; fails where they differ or one has no value. */
+/* Find the shape of the cells of these rows; fail where they differ or one has no value. */
 cc::IPosition shape_in(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row);
 
 /* The rows of one access: a range, or a list that ascends. */
@@ -311,7 +311,7 @@ struct Rows {
     }
 };
 
-/* Fails unless they are rows of the table, and a list of them ascends. */
+/* Fail unless they are rows of the table, and a list of them ascends. */
 void require_rows(const ccc_table *t, const Rows &rows);
 
 } // namespace ccc

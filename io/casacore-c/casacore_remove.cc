@@ -12,7 +12,7 @@ namespace {
 
 const char MOVED[] = "_MOVED_BY_CASACORE_C";
 
-/* Makes a manager of the type, with a name that none of the table has. */
+/* Make a manager of the type, with a name that none of the table has. */
 std::unique_ptr<cc::DataManager> manager_like(const cc::Table &table, const std::string &type, const std::string &name)
 {
     const cc::Record managers = table.dataManagerInfo();

@@ -17,7 +17,7 @@ using namespace ccc;
 
 namespace {
 
-/* Finds the rows of a selection, as numbers of the table that it was made from. */
+/* Find the rows of a selection, as numbers of the table that it was made from. */
 std::vector<int64_t> row_numbers(const cc::Table &base, const cc::TableExprNode &condition)
 {
     std::vector<int64_t> rows;
@@ -91,7 +91,7 @@ struct Expression {
     }
 };
 
-/* Adds what an expression selects to the condition on rows and, of spectral windows, to the channels. */
+/* Add what an expression selects to the condition on rows and, of spectral windows, to the channels. */
 void add_expression(const cc::MeasurementSet &set, const Expression &expression, cc::TableExprNode &condition,
                     std::vector<ccc_chan_range> &ranges)
 {

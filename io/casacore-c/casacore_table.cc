@@ -36,7 +36,7 @@ void require_table(const std::string &path)
         throw Failure(CCC_ENOTFOUND, path + ": not a table (it has no table.dat)");
 }
 
-/* Finds the name for casacore: by way of the parent directory, which stays open, where the path itself would not do. */
+/* Find the name for casacore: by way of the parent directory, which stays open, where the path itself would not do. */
 std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &directory)
 {
     if (!is_awkward(path)) return path;
@@ -49,7 +49,7 @@ std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &dire
     return real;
 }
 
-/* Turns a path below an awkward one into what the user would write. */
+/* Turn a path below an awkward one into what the user would write. */
 std::string shown_name(const ccc_table *parent, const std::string &name)
 {
     if (name.compare(0, parent->real.size(), parent->real) == 0) return parent->path + name.substr(parent->real.size());
@@ -289,7 +289,7 @@ int ccc_table_add_rows(ccc_table *t, int64_t n)
         if (n < 0) throw Failure(CCC_EARGUMENT, t->path + ": rows to add: " + std::to_string(n));
         t->forget_shapes();
         t->table.addRow(static_cast<cc::rownr_t>(n));
-        /* Marks the table as changed, or else the number of rows would be in table.lock alone. */
+        /* Mark the table as changed, or else the number of rows would be in table.lock alone. */
         t->table.rwKeywordSet();
     });
 }

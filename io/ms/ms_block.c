@@ -15,7 +15,7 @@ enum {
 
 /* ---- Read ---- */
 
-/* Returns the next planned stretch of rows of a group, NULL behind the last; *i, 0 at first, keeps the place. */
+/* Return the next planned stretch of rows of a group, NULL behind the last; *i, 0 at first, keeps the place. */
 static const msi_ms_run *next_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i)
 {
     while (*i < r->n_piece) {
@@ -34,7 +34,7 @@ typedef struct column_part {
     size_t size;
 } column_part;
 
-/* Reads rows of a group that lie close together with all rows between them; *done is 0 where they do not. */
+/* Read rows of a group that lie close together with all rows between them; *done is 0 where they do not. */
 static int read_between(msi_ms_reader *r, const msi_ms_group *g, const column_part *c, void *out, int *done)
 {
     msi_ms_raw *w = &r->raw;
@@ -60,7 +60,7 @@ static int read_between(msi_ms_reader *r, const msi_ms_group *g, const column_pa
     return MSI_OK;
 }
 
-/* Reads a column of the rows of a group. */
+/* Read a column of the rows of a group. */
 static int read_column(msi_ms_reader *r, const msi_ms_group *g, const column_part *c, void *out)
 {
     ccc_table *t = r->set[r->set_index].table;
@@ -85,7 +85,7 @@ static int fits(const msi_ms_setup *s, int ndim, const int64_t *shape)
     return ndim == 2 && shape[0] == s->n_corr && shape[1] == s->n_stored;
 }
 
-/* Asks whether all rows of a group, and those between them, have cells of the stored shape: most sets answer quickly.
+/* Ask whether all rows of a group, and those between them, have cells of the stored shape: most sets answer quickly.
  */
 static int all_fit(msi_ms_reader *r, const msi_ms_group *g, const char *column, int *all)
 {
@@ -100,7 +100,7 @@ static int all_fit(msi_ms_reader *r, const msi_ms_group *g, const char *column, 
     return MSI_OK;
 }
 
-/* Fails unless the cells of a group all have the stored shape of its setup. */
+/* Fail unless the cells of a group all have the stored shape of its setup. */
 static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *column)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -123,7 +123,7 @@ static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *colu
     return MSI_OK;
 }
 
-/* Finds whether all rows of a group (1), none (0) or some (-1) have a WEIGHT_SPECTRUM of the data's shape. */
+/* Find whether all rows of a group (1), none (0) or some (-1) have a WEIGHT_SPECTRUM of the data's shape. */
 static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -144,7 +144,7 @@ static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
     return MSI_OK;
 }
 
-/* Gives WEIGHT of n rows to all channels of the span. */
+/* Give WEIGHT of n rows to all channels of the span. */
 static void spread_weight(const msi_ms_setup *s, const float *row_weight, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++)
@@ -216,7 +216,7 @@ static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t 
 
 /* ---- One block ---- */
 
-/* Has a row's baseline one of the lengths that are selected? */
+/* Ask whether a row's baseline has one of the lengths that are selected. */
 static int length_selected(const msi_ms_selection *s, const double *uvw_m)
 {
     if (!(s->min_uvw_m > 0) && !(s->max_uvw_m > 0)) return 1;
@@ -224,7 +224,7 @@ static int length_selected(const msi_ms_selection *s, const double *uvw_m)
     return length2 >= s->min_uvw_m * s->min_uvw_m && (!(s->max_uvw_m > 0) || length2 <= s->max_uvw_m * s->max_uvw_m);
 }
 
-/* Reads the coordinates, counts the rows to leave out, and lists the others in raw.kept. */
+/* Read the coordinates, count the rows to leave out, and list the others in raw.kept. */
 static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -267,7 +267,7 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
     return MSI_OK;
 }
 
-/* Copies the kept rows of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
+/* Copy the kept rows of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
 static void arrange(const msi_ms_setup *s, const int32_t *kept, int64_t n_kept, const void *in, void *out, size_t size)
 {
     const size_t group = (size_t)s->n_corr * size, row_in = (size_t)s->n_span * group;
@@ -314,7 +314,7 @@ static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
     return MSI_OK;
 }
 
-/* Flags the samples outside the uv limits. */
+/* Flag the samples outside the uv limits. */
 static void limit_uv(msi_ms_reader *r, const msi_ms_setup *s, struct msi_ms_buffer *b, int64_t n_row)
 {
     const double min2 = r->selection.min_uv_lambda * r->selection.min_uv_lambda;

@@ -45,7 +45,7 @@ static int check_frequencies(const msi_ms_set *set, int spw)
     return MSI_OK;
 }
 
-/* Fills the setup from its chosen channels, which ascend. */
+/* Fill the setup from its chosen channels, which ascend. */
 static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
 {
     s->n_chan = n;
@@ -73,7 +73,7 @@ static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
     return MSI_OK;
 }
 
-/* Selects the channels of one spectral window for every setup that uses it; *counted channels of others go before,
+/* Select the channels of one spectral window for every setup that uses it; *counted channels of others go before,
  * *n_selected were selected of them. */
 static int select_window(msi_ms_set *set, const msi_ms_selection *selection, const ccc_chan_range *ranges,
                          int64_t n_range, int spw, int64_t *counted, int64_t *n_selected)

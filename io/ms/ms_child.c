@@ -151,7 +151,7 @@ int msi_child_await(const msi_child *c, int wait, void *message, size_t size, in
 
 /* ---- Its end ---- */
 
-/* Finds the last line that says something, without its beginning "what():"; "" if there is none. */
+/* Find the last line that says something, without its beginning "what():"; "" if there is none. */
 static void last_line(int output_fd, char *text, size_t size)
 {
     char tail[4096];

@@ -92,7 +92,7 @@ static int check_set(ccc_table *t)
     return MSI_OK;
 }
 
-/* Describes a column, and fails unless it holds arrays of complex numbers or, of an input, what can stand for them. */
+/* Describe a column, and fail unless it holds arrays of complex numbers or, of an input, what can stand for them. */
 static int describe(ccc_table *t, const char *column, int is_input, ccc_column_info *info)
 {
     MSI_CCC(ccc_column_describe(t, column, info));
@@ -141,7 +141,7 @@ static int count_shape(shapes *s, const int64_t *cell, int64_t n_row)
     return MSI_OK;
 }
 
-/* Fails unless the cells of `column` have the given shape in some rows; *n_undefined counts those without a value. */
+/* Fail unless the cells of `column` have the given shape in some rows; *n_undefined counts those without a value. */
 static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row, const int64_t *cell, const char *like,
                    int64_t *n_undefined)
 {
@@ -160,7 +160,7 @@ static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row,
     return MSI_OK;
 }
 
-/* Counts the shapes of the set, and the cells of the column that is there that have no value where DATA's have one. */
+/* Count the shapes of the set, and the cells of the column that is there that have no value where DATA's have one. */
 static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec, int is_there, shapes *s,
                         int64_t *n_undefined)
 {
@@ -181,7 +181,7 @@ static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write
     return MSI_OK;
 }
 
-/* Takes DATA's tiles, unless they are absurdly small or large; else tiles of about 512 kB of whole cells. */
+/* Take DATA's tiles, unless they are absurdly small or large; else tiles of about 512 kB of whole cells. */
 static void choose_tile(msi_ms_column *c, const ccc_column_info *like, const shapes *s)
 {
     const int64_t small = 512, large = 2 << 20, wanted = 64 << 10; /* numbers of 8 bytes */
@@ -327,7 +327,7 @@ int msi_ms_column_check_links(const char *path)
     return MSI_OK;
 }
 
-/* Fails where a name that a new column's files may get is a link: casacore writes into files that are there already, as
+/* Fail where a name that a new column's files may get is a link: casacore writes into files that are there already, as
  * a run that was killed leaves them. */
 static int check_strays(ccc_table *t)
 {
@@ -351,7 +351,7 @@ static int check_strays(ccc_table *t)
     return status;
 }
 
-/* Remembers what table.dat is. */
+/* Remember what table.dat is. */
 static int look_at_header(msi_ms_column *c, const char *path)
 {
     struct stat dat;

@@ -23,7 +23,7 @@ int msi_ms_write_failed(int ccc_status)
 
 /* ---- Files ---- */
 
-/* Asks whether a name is that of a data file (table.fN_TSMk) or, with_header, of any file of the storage manager N. */
+/* Ask whether a name is that of a data file (table.fN_TSMk) or, with_header, of any file of the storage manager N. */
 static int is_file_of(const char *name, int manager, int with_header)
 {
     char head[32];
@@ -83,7 +83,7 @@ void msi_ms_column_keep_mode(const msi_ms_column *c, int fd)
     fchmod(fd, c->mode);
 }
 
-/* Lets whoever could read and write the set go on to: table.dat, which was replaced, and the files that were made, if
+/* Let whoever could read and write the set go on to: table.dat, which was replaced, and the files that were made, if
  * any, are given table.dat's owner and mode. */
 static void keep_mode(const msi_ms_column *c, const char *path)
 {
@@ -100,7 +100,7 @@ static void keep_mode(const msi_ms_column *c, const char *path)
     closedir(d);
 }
 
-/* Syncs a file of the set, or the directory itself where name is NULL. */
+/* Sync a file of the set, or the directory itself where name is NULL. */
 static int sync_file(const char *path, const char *name)
 {
     char file[4200];
@@ -113,7 +113,7 @@ static int sync_file(const char *path, const char *name)
     return MSI_OK;
 }
 
-/* Replaces table.dat by what casacore has in memory, and syncs it. */
+/* Replace table.dat by what casacore has in memory, and sync it. */
 static int replace_header(const msi_ms_column *c, ccc_table *t)
 {
     const char *path = ccc_table_path(t);
@@ -125,7 +125,7 @@ static int replace_header(const msi_ms_column *c, ccc_table *t)
 
 /* ---- Prepare ---- */
 
-/* Gives the cells their shapes in the order of the rows; they are zeros, and holes in the file. */
+/* Give the cells their shapes in the order of the rows; they are zeros, and holes in the file. */
 static int make_cells(const msi_ms_column *c, ccc_table *t, const char *column)
 {
     int64_t n_alike, cell[CCC_MAX_DIM];
@@ -148,7 +148,7 @@ static int check_space(const msi_ms_column *c, const char *path)
                          1e-6 * (double)(c->disk_bytes + headers), 1e-6 * (double)bytes);
 }
 
-/* Fills the holes with blocks, so that no write can fail for want of space. */
+/* Fill the holes with blocks, so that no write can fail for want of space. */
 static int reserve(const msi_ms_column *c, const char *path)
 {
     int *fd, n, status = MSI_OK;
@@ -169,7 +169,7 @@ static int reserve(const msi_ms_column *c, const char *path)
     return status;
 }
 
-/* Adds the column. One that takes the place of another has its comment and keywords too: programs look there for what
+/* Add the column. One that takes the place of another has its comment and keywords too: programs look there for what
  * they put, such as CASA for CHANNEL_SELECTION. */
 static int add_column(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {

@@ -17,7 +17,7 @@ static const char FOLDER[] = "msimage-drop-old";
 
 /* ---- Files ---- */
 
-/* Returns the N of a file table.fN.. of a storage manager; -1 for other names. */
+/* Return the N of a file table.fN.. of a storage manager; -1 for other names. */
 static int manager_of_file(const char *name)
 {
     if (strncmp(name, "table.f", 7) != 0 || strspn(name + 7, "0123456789") == 0) return -1;
@@ -37,7 +37,7 @@ static int failed(const char *path, const char *name)
     return msi_error_set(MSI_EOUTPUT, "%s/%s: %s", path, name, strerror(errno));
 }
 
-/* Removes the folder with all in it, if it is there. */
+/* Remove the folder with all in it, if it is there. */
 static void remove_folder(int set_fd)
 {
     const int fd = openat(set_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -49,7 +49,7 @@ static void remove_folder(int set_fd)
     unlinkat(set_fd, FOLDER, AT_REMOVEDIR);
 }
 
-/* Removes the files of managers that are not listed, and then the folder, which is there while any are. */
+/* Remove the files of managers that are not listed, and then the folder, which is there while any are. */
 static void remove_rest(int set_fd, const int32_t *numbers, int64_t n)
 {
     struct stat info;
@@ -86,7 +86,7 @@ int msi_ms_column_drop_links(int set_fd, const char *name)
 
 /* ---- Plan ---- */
 
-/* Fails where a file of the set cannot be linked in a way that deletes nothing but the link. */
+/* Fail where a file of the set cannot be linked in a way that deletes nothing but the link. */
 static int check_no_link(const char *path)
 {
     struct stat info;
@@ -102,7 +102,7 @@ static int check_no_link(const char *path)
     return status;
 }
 
-/* Fails where the columns that share a manager with one cannot move out of it. */
+/* Fail where the columns that share a manager with one cannot move out of it. */
 static int check_removable(ccc_table *t, const char *column)
 {
     ccc_column_info info;
@@ -172,7 +172,7 @@ static int link_files(const drop *p, const char *path)
     return status;
 }
 
-/* Has casacore remove the columns in the folder. */
+/* Have casacore remove the columns in the folder. */
 static int remove_there(drop *p, const msi_ms_column *c, const char *path)
 {
     char folder[4300];
@@ -188,7 +188,7 @@ static int remove_there(drop *p, const msi_ms_column *c, const char *path)
     return status == CCC_OK ? MSI_OK : msi_ms_write_failed(status);
 }
 
-/* Gives new files and table.dat their owner and mode, syncs them, and moves the new ones into the set. */
+/* Give new files and table.dat their owner and mode, sync them, and move the new ones into the set. */
 static int move_new(const drop *p, const msi_ms_column *c, const char *path)
 {
     int status = MSI_OK;

@@ -55,7 +55,7 @@ struct msi_ms_crew {
 
 /* ---- Start ---- */
 
-/* Maps the slots, of which only what blocks touch becomes memory: of a size for any row, or for what can be had. */
+/* Map the slots, of which only what blocks touch becomes memory: of a size for any row, or for what can be had. */
 static int map_slots(msi_ms_crew *crew)
 {
     void *p = MAP_FAILED;
@@ -131,7 +131,7 @@ static int claim(const msi_ms_crew *crew, const char *what)
     return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: a process that reads it %s", crew->paths[0], what);
 }
 
-/* Says why a process has ended that was to answer. */
+/* Say why a process has ended that was to answer. */
 static int take_end(const msi_ms_crew *crew, worker *w)
 {
     const int signal_number = msi_child_wait(&w->child);
@@ -153,7 +153,7 @@ static int take_end(const msi_ms_crew *crew, worker *w)
     return claim(crew, what);
 }
 
-/* Waits for the next reply of a process to the last request; earlier ones are answered no more. */
+/* Wait for the next reply of a process to the last request; earlier ones are answered no more. */
 static int recv_reply(const msi_ms_crew *crew, worker *w, msi_crew_reply *answer)
 {
     for (int got = 0; got == 0 || answer->number != crew->number;) {
@@ -180,7 +180,7 @@ static void send_all(msi_ms_crew *crew, msi_crew_request *q)
 
 /* ---- Open ---- */
 
-/* Takes what the first process has found, of which it says the length and the hash: from a copy, which stays as it is.
+/* Take what the first process has found, of which it says the length and the hash: from a copy, which stays as it is.
  */
 static int take_description(msi_ms_crew *crew, const msi_crew_reply *answer, msi_ms_reader **reader)
 {
@@ -223,7 +223,7 @@ int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_re
 
 /* ---- Read ---- */
 
-/* Has the processes read all blocks of what they have open. */
+/* Have the processes read all blocks of what they have open. */
 static int begin(msi_ms_crew *crew, msi_ms_reader *reader)
 {
     struct msi_ms_buffer none;
@@ -249,14 +249,14 @@ static int begin(msi_ms_crew *crew, msi_ms_reader *reader)
     return MSI_OK;
 }
 
-/* Frees a slot of the process. */
+/* Free a slot of the process. */
 static void send_freed(msi_ms_crew *crew, int k)
 {
     const msi_crew_request freed = {.kind = MSI_CREW_FREED, .number = crew->number};
     msi_child_send(&crew->worker[k].child, &freed, sizeof freed);
 }
 
-/* Waits until each of the other processes has said, in its turn, that it is done. */
+/* Wait until each of the other processes has said, in its turn, that it is done. */
 static int recv_ends(msi_ms_crew *crew, int first)
 {
     msi_crew_reply answer;
@@ -278,7 +278,7 @@ static int add_dropped(msi_ms_dropped *sum, const msi_ms_dropped *d)
     return 1;
 }
 
-/* Checks that a block is one of the reader's, and that its rows are. */
+/* Check that a block is one of the reader's, and that its rows are. */
 static int block_is_sound(const msi_ms_reader *r, const msi_crew_reply *a, const struct msi_ms_buffer *slot)
 {
     if (a->n_row < 0 || a->n_row > slot->n_row_allocated) return 0;

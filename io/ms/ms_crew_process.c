@@ -13,7 +13,7 @@
 
 /* ---- Both sides ---- */
 
-/* Gives the next bytes of a slot, aligned as any array may need. */
+/* Give the next bytes of a slot, aligned as any array may need. */
 static void *take_bytes(char *slot, int64_t *at, int64_t bytes)
 {
     void *room = slot + *at;
@@ -72,7 +72,7 @@ static void send_failure(const msi_crew_process *p, int64_t number, int status)
 
 /* ---- Open ---- */
 
-/* Passes progress on; the parent shows it. */
+/* Pass progress on; the parent shows it. */
 static void hear(void *of, const char *stage, double fraction)
 {
     (void)stage;
@@ -109,7 +109,7 @@ static int open_sets(const msi_crew_process *p, const msi_crew_request *q, msi_m
 
 /* ---- Read ---- */
 
-/* Waits until a slot is free. Returns 0 where the parent wants something else instead, which is in *q. */
+/* Wait until a slot is free. Returns 0 where the parent wants something else instead, which is in *q. */
 static int await_slot(const msi_crew_process *p, int64_t number, int64_t n_full, int64_t *n_freed, msi_crew_request *q)
 {
     while (n_full - *n_freed == MSI_CREW_SLOTS) {
@@ -120,7 +120,7 @@ static int await_slot(const msi_crew_process *p, int64_t number, int64_t n_full,
     return 1;
 }
 
-/* Reads all of its blocks into the slots in turn, until the last or until the parent wants something else. */
+/* Read all of its blocks into the slots in turn, until the last or until the parent wants something else. */
 static int read_all(const msi_crew_process *p, msi_ms_reader *r, msi_crew_request *q, int *is_done)
 {
     const int64_t number = q->number;

@@ -31,7 +31,7 @@ typedef struct set_head {
 
 /* ---- Both directions ---- */
 
-/* Takes the next bytes of either direction. Returns 0 where there are not as many. */
+/* Take the next bytes of either direction. Returns 0 where there are not as many. */
 static int pass(cursor *c, void *value, int64_t bytes)
 {
     const int64_t padded = (bytes + 7) / 8 * 8;
@@ -45,7 +45,7 @@ static int pass(cursor *c, void *value, int64_t bytes)
     return 1;
 }
 
-/* Passes an array of n elements, and allocates it where it is unpacked: not before its bytes are known to be there. */
+/* Pass an array of n elements, and allocate it where it is unpacked: not before its bytes are known to be there. */
 static int pass_array(cursor *c, void *array, int64_t n, size_t size, int *is_whole)
 {
     void *values;
@@ -164,7 +164,7 @@ static int setup_is_sound(const msi_ms_setup *s, int64_t n_table_row)
     return (s->block_rows == 1 || s->block_rows * row_samples <= MSI_MS_BLOCK_SAMPLES) && channels_are_sound(s);
 }
 
-/* Checks a set and counts its rows and channels into the reader. */
+/* Check a set and count its rows and channels into the reader. */
 static int take_set(msi_ms_reader *r, msi_ms_set *set)
 {
     int64_t n_row = 0;

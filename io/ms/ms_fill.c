@@ -16,7 +16,7 @@ typedef struct rows {
     const int64_t *cell; /* n_corr, n_chan */
 } rows;
 
-/* Returns how many cells of this shape are read or written at once. */
+/* Return how many cells of this shape are read or written at once. */
 static int64_t cells_at_once(const int64_t *cell)
 {
     const int64_t n = cell[0] * cell[1];
@@ -61,7 +61,7 @@ static int put(msi_ms_fill *f, const rows *r, const msi_c32 *cells)
     return MSI_OK;
 }
 
-/* Reads cells of a column; with `undefined_is_zero`, cells without a value are zeros, else they are a failure. */
+/* Read cells of a column; with `undefined_is_zero`, cells without a value are zeros, else they are a failure. */
 static int get(msi_ms_fill *f, const char *column, const rows *r, int undefined_is_zero, msi_c32 *cells)
 {
     const int64_t n = size_of(r);
@@ -82,7 +82,7 @@ static int get(msi_ms_fill *f, const char *column, const rows *r, int undefined_
     return MSI_OK;
 }
 
-/* Reads what cells hold before values are put into some of their channels. The rows are all written already, or none
+/* Read what cells hold before values are put into some of their channels. The rows are all written already, or none
  * is.
  */
 static int get_base(msi_ms_fill *f, const rows *r, msi_c32 *cells)

@@ -45,7 +45,7 @@ void msi_ms_limit_lift(void)
     limit_to(limits.by_user);
 }
 
-/* Asks whether ordinary requests for memory are still met. */
+/* Ask whether ordinary requests for memory are still met. */
 static int has_memory(void)
 {
     enum { BYTES = 1 << 20 };

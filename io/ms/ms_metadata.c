@@ -18,7 +18,7 @@ int msi_ms_failed(int ccc_status)
     return msi_error_set(status, "%s", ccc_error());
 }
 
-/* Refuses a multi-MS, whose rows lie in other sets, by their names. */
+/* Refuse a multi-MS, whose rows lie in other sets, by their names. */
 static int check_parts(const msi_ms_set *set)
 {
     char **names, text[2048] = "";
@@ -33,7 +33,7 @@ static int check_parts(const msi_ms_set *set)
                          set->path, (long long)n, text, used < sizeof text ? "" : "..");
 }
 
-/* Asks whether a table has its rows in its own files: not one that refers to others, or whose columns do. */
+/* Ask whether a table has its rows in its own files: not one that refers to others, or whose columns do. */
 static int stores_rows(ccc_table *t)
 {
     ccc_column_info info;
@@ -73,7 +73,7 @@ static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
     return checked;
 }
 
-/* Reads an array cell of numbers as doubles; *out is freed by msi_free. A cell without a value gives n = 0. */
+/* Read an array cell of numbers as doubles; *out is freed by msi_free. A cell without a value gives n = 0. */
 static int cell_doubles(ccc_table *t, const char *column, int64_t row, double **out, int64_t *n)
 {
     int ndim;
@@ -111,7 +111,7 @@ static int optional(int ccc_status, int *is_there)
     return ccc_status == CCC_ENOMEM ? msi_ms_failed(ccc_status) : MSI_OK;
 }
 
-/* Reads a string cell, or "" where there is none. */
+/* Read a string cell, or "" where there is none. */
 static int text_cell(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
 {
     char *text = NULL;
@@ -124,7 +124,7 @@ static int text_cell(ccc_table *t, const char *column, int64_t row, char *to, si
     return MSI_OK;
 }
 
-/* Translates the MFrequency codes of casacore. */
+/* Translate the MFrequency codes of casacore. */
 static const char *frequency_frame(int code)
 {
     static const char *const frames[] = {"REST", "LSRK", "LSRD", "BARY", "GEO", "TOPO", "GALACTO", "LGROUP", "CMB"};
@@ -180,7 +180,7 @@ out:
     return status;
 }
 
-/* Reads the correlations of one POLARIZATION row. */
+/* Read the correlations of one POLARIZATION row. */
 static int read_correlations(const msi_ms_set *set, ccc_table *t, int64_t row, msi_ms_setup *setup)
 {
     double *codes;
@@ -248,7 +248,7 @@ out:
     return status;
 }
 
-/* Finds the name that a column's keywords give to a code. */
+/* Find the name that a column's keywords give to a code. */
 static int frame_of_code(ccc_table *t, const char *column, int code, char *frame, size_t size)
 {
     char **names = NULL;
@@ -264,7 +264,7 @@ static int frame_of_code(ccc_table *t, const char *column, int code, char *frame
     return status;
 }
 
-/* Reads the frame of a direction column: one for all rows, or a code or a name in a column of its own. */
+/* Read the frame of a direction column: one for all rows, or a code or a name in a column of its own. */
 static int direction_frame(ccc_table *t, const char *column, int64_t row, char *frame, size_t size)
 {
     char *text = NULL;
@@ -346,7 +346,7 @@ out:
     return status;
 }
 
-/* Appends the names of the columns that hold visibilities. */
+/* Append the names of the columns that hold visibilities. */
 static void list_data_columns(ccc_table *t, char *text, size_t size)
 {
     char **names = NULL;
@@ -411,7 +411,7 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
-/* Reads the rest frequency of the field's source; 0 where none is given. SOURCE is an optional subtable. */
+/* Read the rest frequency of the field's source; 0 where none is given. SOURCE is an optional subtable. */
 static int rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
 {
     ccc_table *t = NULL;

@@ -34,7 +34,7 @@ int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path
     return MSI_OK;
 }
 
-/* Makes one observation of all sets: the first's that has selected rows, with the times of all. */
+/* Make one observation of all sets: the first's that has selected rows, with the times of all. */
 static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
 {
     msi_observation *all = &r->observation;
@@ -209,7 +209,7 @@ static msi_ms_group *find_group(msi_ms_reader *r, const msi_ms_run *run)
     return &r->group[r->n_group++];
 }
 
-/* Takes rows in their order until the block of one group is full. No group is left where all rows were read. */
+/* Take rows in their order until the block of one group is full. No group is left where all rows were read. */
 static void plan(msi_ms_reader *r)
 {
     r->n_piece = r->n_group = r->next_group = 0;

@@ -54,7 +54,7 @@ typedef struct msi_ms_block {
     struct msi_ms_buffer *buffer; /* the reader's; NULL at first */
 } msi_ms_block;
 
-/* Counts samples (row x channel) that were left out with all their correlations, by reason. */
+/* Samples (row x channel) that were left out with all their correlations, by reason. */
 typedef struct msi_ms_dropped {
     int64_t autocorrelation;
     int64_t flag_row;

@@ -72,7 +72,7 @@ static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *tim
     return MSI_OK;
 }
 
-/* Finds the first and last TIME of the selection's timesteps. A set that has fewer than others has no row in the last
+/* Find the first and last TIME of the selection's timesteps. A set that has fewer than others has no row in the last
  * of several intervals. */
 static int interval_times(const msi_ms_set *set, const msi_ms_selection *selection, index_block *b, double *first,
                           double *last)
@@ -189,7 +189,7 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
     return status;
 }
 
-/* Keeps in the first list the rows that both hold; both ascend. Returns their number. */
+/* Keep in the first list the rows that both hold; both ascend. Returns their number. */
 static int64_t intersect(int64_t *a, int64_t n_a, const int64_t *b, int64_t n_b)
 {
     int64_t n = 0, j = 0;
@@ -232,7 +232,7 @@ static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, 
     msi_free(seen);
 }
 
-/* Finds the rows that MSSelection and TaQL select; *rows is NULL where neither is asked. */
+/* Find the rows that MSSelection and TaQL select; *rows is NULL where neither is asked. */
 static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **rows, int64_t *n_row,
                        ccc_chan_range **ranges, int64_t *n_range)
 {
@@ -257,7 +257,7 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
     return MSI_OK;
 }
 
-/* Fails unless the data column's cells have the shape that the subtables give; the first row of each setup is read. */
+/* Fail unless the data column's cells have the shape that the subtables give; the first row of each setup is read. */
 static int check_shapes(msi_ms_set *set)
 {
     for (int i = 0; i < set->n_setup; i++) {
@@ -295,7 +295,7 @@ static int check_fields(const msi_ms_set *set)
     return MSI_OK;
 }
 
-/* Counts rows by setup and field and, by_channels, drops those of setups that have no channel selected. */
+/* Count rows by setup and field and, by_channels, drop those of setups that have no channel selected. */
 static void count_rows(msi_ms_set *set, int by_channels)
 {
     int64_t n_run = 0;
@@ -325,7 +325,7 @@ static int wanted_setups(const msi_ms_set *set, const msi_ms_selection *selectio
     return status;
 }
 
-/* Gives a set without selected rows the times of the interval, or fails where a set must have rows. */
+/* Give a set without selected rows the times of the interval, or fail where a set must have rows. */
 static int take_empty(msi_ms_set *set, const msi_ms_selection *selection, const row_filter *filter, index_block *block)
 {
     char text[128];

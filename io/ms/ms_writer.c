@@ -47,7 +47,7 @@ static int fail(msi_ms_writer *w, int status, const char *message)
     return msi_error_set(status, "%s", w->message);
 }
 
-/* Undoes what a child that is gone has left undone. */
+/* Undo what a child that is gone has left undone. */
 static void undo(msi_ms_writer *w)
 {
     for (int i = 0; i < w->n_set; i++) {
@@ -56,7 +56,7 @@ static void undo(msi_ms_writer *w)
     }
 }
 
-/* Waits for the end of a child that has nothing more to say. */
+/* Wait for the end of a child that has nothing more to say. */
 static int take_failure(msi_ms_writer *w)
 {
     char message[1024];
@@ -73,7 +73,7 @@ static int take_failure(msi_ms_writer *w)
 
 /* ---- Messages ---- */
 
-/* Receives the next message; with wait 0, slot is -1 where none is there yet. A slot that becomes free is free then. */
+/* Receive the next message; with wait 0, slot is -1 where none is there yet. A slot that becomes free is free then. */
 static int recv_message(msi_ms_writer *w, int wait, msi_writer_message *m)
 {
     int got;
@@ -88,7 +88,7 @@ static int recv_message(msi_ms_writer *w, int wait, msi_writer_message *m)
     return MSI_OK;
 }
 
-/* Waits for a reply of this kind. */
+/* Wait for a reply of this kind. */
 static int recv_reply(msi_ms_writer *w, msi_writer_kind kind)
 {
     msi_writer_message m;
@@ -97,7 +97,7 @@ static int recv_reply(msi_ms_writer *w, msi_writer_kind kind)
     return MSI_OK;
 }
 
-/* Sends a request. Where nobody reads it, the child's last message or its end says why. */
+/* Send a request. Where nobody reads it, the child's last message or its end says why. */
 static int send_request(msi_ms_writer *w, msi_writer_kind kind, int slot)
 {
     msi_writer_message m;
@@ -283,7 +283,7 @@ int msi_ms_writer_submit(msi_ms_writer *w)
     return send_request(w, MSI_WRITER_FILL, slot);
 }
 
-/* Waits for the child to end by itself; 0 where it has not in time. */
+/* Wait for the child to end by itself; 0 where it has not in time. */
 static int has_stopped(const msi_ms_writer *w)
 {
     const struct timespec pause = {0, PAUSE_MS * 1000000};

@@ -38,7 +38,7 @@ int msi_writer_send(const msi_child *other, msi_writer_kind kind, int slot)
     return msi_child_send(other, &m, sizeof m);
 }
 
-/* Leaves a failure where the parent finds it, unless an earlier one is there. */
+/* Leave a failure where the parent finds it, unless an earlier one is there. */
 static void keep_failure(msi_writer_shared *shared, int status)
 {
     if (shared->status != MSI_OK) return;
@@ -80,7 +80,7 @@ static int fill_all(holder *h)
     return MSI_OK;
 }
 
-/* Ends without a flush or a destructor: what was put is in the kernel, and no header may be written. */
+/* End without a flush or a destructor: what was put is in the kernel, and no header may be written. */
 static _Noreturn void run_filler(holder *h, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -92,7 +92,7 @@ static _Noreturn void run_filler(holder *h, pid_t parent)
 
 /* ---- The holder ---- */
 
-/* Restores what was, or leaves what is marked, and ends the process. */
+/* Restore what was, or leave what is marked, and end the process. */
 static _Noreturn void stop(holder *h, int status)
 {
     if (h->filler) {
@@ -140,7 +140,7 @@ static int prepare_all(holder *h)
     return MSI_OK;
 }
 
-/* Lets the disk begin, so that the sync at the end is short. */
+/* Let the disk begin, so that the sync at the end is short. */
 static void start_writeback(const holder *h)
 {
     for (int i = 0; i < h->shared->n_set; i++)
@@ -148,7 +148,7 @@ static void start_writeback(const holder *h)
             sync_file_range(h->fd[i][k], 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-/* Waits for the filler's end; it holds the other end of a pipe, and nobody writes there. */
+/* Wait for the filler's end; it holds the other end of a pipe, and nobody writes there. */
 static int wait_filler(holder *h, int pipe_fd)
 {
     struct pollfd fds[2] = {{.fd = pipe_fd}, {.fd = h->parent->socket}};
@@ -201,7 +201,7 @@ static int sync_all(const holder *h)
     return MSI_OK;
 }
 
-/* Serves the parent from its request to prepare to the end. */
+/* Serve the parent from its request to prepare to the end. */
 static int serve(holder *h)
 {
     msi_writer_message m;
