@@ -39,7 +39,7 @@ typedef struct msi_case_data {
 } msi_case_data;
 
 /* msi_case_make - random, the same for the same seed: gaussian visibilities, weights in 0.1 .. 2 and some 0. */
-void msi_case_make(msi_case_data *d, const msi_case *c, uint64_t seed);
+void msi_case_make(msi_case_data *d, const msi_case *given, uint64_t seed);
 void msi_case_free(msi_case_data *d);
 
 /*
@@ -109,10 +109,10 @@ typedef struct msi_case_pixels {
     double flux_jy[MSI_CASE_PIXELS]; /* gaussian; floats, so that either precision holds them */
 } msi_case_pixels;
 
-void msi_case_pixels_draw(msi_case_pixels *p, const msi_image_geometry *geometry, int64_t n, uint64_t seed);
+void msi_case_pixels_draw(msi_case_pixels *p, const msi_image_geometry *g, int64_t n, uint64_t seed);
 
 /* msi_case_model - an image of n_plane sets of pixels, NaN beyond the horizon. Freed by msi_image_free. */
-void msi_case_model(msi_image *model, const msi_image_geometry *geometry, int n_plane, const msi_case_pixels *pixels,
+void msi_case_model(msi_image *model, const msi_image_geometry *g, int n_plane, const msi_case_pixels *pixels,
                     msi_precision precision);
 
 /*
