@@ -431,6 +431,29 @@ int ccc_column_remove(ccc_table *t, const char *column);
  * CCC_EREADONLY, CCC_EFAILED. */
 int ccc_column_rename(ccc_table *t, const char *old_name, const char *new_name);
 
+/* ---- Copies ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * ccc_subtable_names - the names of the keywords that lead to subtables.
+ * Returned: *names [*n]  one block of memory, freed by one ccc_free; NULL on failure
+ * Returns:  0, CCC_ENOMEM
+ */
+int ccc_subtable_names(ccc_table *t, char ***names, int64_t *n);
+
+/*
+ * ccc_subtable_append - append rows of a table to subtable `name` of a Measurement Set. Where that has none, or one
+ * without rows, it is made with the columns, keywords and storage of `from`; else the columns that both have are copied.
+ *
+ * Given:   to_ms  open for update; rows [n_row]  of `from`, ascending; n_row may be 0
+ * Returns: 0, CCC_EARGUMENT (no such row), CCC_EREADONLY, CCC_EFAILED
+ * Notes:   handles of the subtable that were opened before are closed first by the caller.
+ */
+int ccc_subtable_append(ccc_table *to_ms, const char *name, ccc_table *from, const int64_t *rows, int64_t n_row);
+
+/* ccc_column_take_keywords - give a column of one table the keywords of a column of another, in place of its own of the
+ * same names. Returns: 0, CCC_ENOTFOUND (no such column), CCC_EREADONLY. */
+int ccc_column_take_keywords(ccc_table *to, ccc_table *from, const char *to_column, const char *from_column);
+
 /* ---- Selection ------------------------------------------------------------------------------------------------- */
 
 /* CASA's MSSelection expressions; NULL or "" selects everything. */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Numbers of antennas, fields, windows .. of several sets in the one that is made of them. */
+#ifndef MSI_IO_SET_MAPS_H
+#define MSI_IO_SET_MAPS_H
+
+#include "core/status.h"
+#include "io/casacore-c/casacore_c.h"
+#include "io/convert/set_output.h"
+#include "io/ms/ms_block.h"
+
+/* One set's numbers in the output: -1 where it is left out. Arrays are owned. */
+typedef struct msi_set_map {
+    int32_t *antenna, *field, *window, *polarization, *data_desc; /* by the set's own number */
+    int32_t n_antenna, n_field, n_window, n_polarization, n_data_desc;
+    int32_t *polarization_of; /* [n_data_desc] POLARIZATION_ID */
+    uint8_t *antenna_is_new, *window_is_new, *field_is_new, *polarization_is_new, *data_desc_is_new;
+    int32_t observation_offset, processor_offset, state_offset, source_offset;
+} msi_set_map;
+
+typedef struct msi_set_maps msi_set_maps;
+
+/* msi_set_read, msi_set_written - the status for what a ccc function returned that reads a set, or that writes one. */
+static inline int msi_set_read(int ccc_status)
+{
+    return ccc_status == CCC_OK ? MSI_OK : msi_ms_failed(ccc_status);
+}
+
+static inline int msi_set_written(int ccc_status)
+{
+    if (ccc_status == CCC_OK) return MSI_OK;
+    return msi_error_set(ccc_status == CCC_ENOMEM ? MSI_ENOMEM : MSI_EOUTPUT, "%s", ccc_error());
+}
+
+/* msi_set_maps_make - an empty list of what the output has. Returned: *out  owned, msi_set_maps_free. Returns: 0,
+ * MSI_ENOMEM. */
+int msi_set_maps_make(msi_set_maps **out, int n_set);
+
+/*
+ * msi_set_maps_add - number what one set brings: antennas of the same name and place, fields of the same name and phase
+ * centre, windows of the same channels are those of the sets before.
+ * Given:    table   the set, open; reader, set  its index in it; groups [msi_ms_reader_n_spw]
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_set_maps_add(msi_set_maps *maps, ccc_table *table, const msi_ms_reader *reader, int set,
+                     const msi_channel_groups *groups);
+
+/* msi_set_maps_of - the numbers of one set, borrowed. */
+msi_set_map *msi_set_maps_of(msi_set_maps *maps, int set);
+
+/* msi_set_maps_free - NULL is fine. */
+void msi_set_maps_free(msi_set_maps *maps);
+
+#endif

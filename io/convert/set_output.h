@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Writes a Measurement Set of rows of others: its subtables are theirs, without what was not selected, numbered anew and,
+ * of several sets, joined. casacore runs in this process: call it in a child.
+ */
+#ifndef MSI_IO_SET_OUTPUT_H
+#define MSI_IO_SET_OUTPUT_H
+
+#include "io/ms/ms_reader.h"
+
+/* What a row has beside its samples. Numbers of antennas, fields and so on are the output's. */
+typedef struct msi_set_row {
+    int32_t antenna1, antenna2, feed1, feed2, field, data_desc, array, observation, processor, scan, state;
+    uint8_t flag_row;
+    double time_s, centroid_s, interval_s, exposure_s; /* TIME and TIME_CENTROID are MJD seconds */
+    double uvw_m[3];
+    float weight[MSI_MAX_CORR], sigma[MSI_MAX_CORR]; /* WEIGHT and SIGMA */
+} msi_set_row;
+
+/* Rows of one spectral setup of the output. */
+typedef struct msi_set_rows {
+    int64_t n_row;
+    int32_t n_chan, n_corr;
+    const msi_set_row *row; /* [n_row] */
+    const msi_c32 *data;    /* [n_row][n_chan][n_corr] */
+    const float *weight;    /* likewise; not written where the output has no WEIGHT_SPECTRUM */
+    const uint8_t *flag;    /* likewise, 0 or 1 */
+} msi_set_rows;
+
+/* How the selected channels of a setup become the output's: group g averages first[g] .. first[g + 1] - 1. */
+typedef struct msi_channel_groups {
+    int32_t n_group;
+    const int32_t *first; /* [n_group + 1] */
+} msi_channel_groups;
+
+typedef struct msi_set_output_spec {
+    const msi_channel_groups *groups; /* [msi_ms_reader_n_spw] */
+    int has_weight_spectrum;
+    int is_shifted; /* every field gets this phase centre, in its own frame */
+    double ra_rad, dec_rad;
+    const char *application, *command; /* for HISTORY */
+} msi_set_output_spec;
+
+typedef struct msi_set_output msi_set_output;
+
+/*
+ * msi_set_output_make - make the set with its subtables, without rows.
+ * Given:    path      where nothing stands; spec  borrowed until this returns
+ *           reader    of the sets whose rows are to come, opened in this process
+ * Returned: *out      owned, freed by msi_set_output_free; what is on disk then is the caller's to keep or remove
+ * Returns:  0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_reader *reader,
+                        const msi_set_output_spec *spec);
+
+/*
+ * msi_set_output_describe - read what the rows of a block have beside their samples.
+ * Given:    block  the reader's last
+ * Returned: row [block->n_row]
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_set_output_describe(msi_set_output *out, const msi_ms_reader *reader, const msi_ms_block *block,
+                            msi_set_row *row);
+
+/* msi_set_output_put - append rows. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM. */
+int msi_set_output_put(msi_set_output *out, const msi_set_rows *rows);
+
+/* msi_set_output_n_row - how many have been put. */
+int64_t msi_set_output_n_row(const msi_set_output *out);
+
+/* msi_set_output_antenna_m - geocentric positions [..][3] by the output's numbers of antennas; borrowed. */
+const double *msi_set_output_antenna_m(const msi_set_output *out);
+
+/* msi_set_output_finish - write what is unwritten and close the set. Returns: 0, MSI_EOUTPUT. */
+int msi_set_output_finish(msi_set_output *out);
+
+/* msi_set_output_free - close what is open; NULL is fine. */
+void msi_set_output_free(msi_set_output *out);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/convert/set_subtables.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* ---- Which rows ---- */
+
+/* The tables that a Measurement Set of version 2 may have, beside those whose rows are numbered one by one. */
+static const char *const standard[] = {"DOPPLER",  "FEED",      "FLAG_CMD", "FREQ_OFFSET", "HISTORY", "OBSERVATION",
+                                       "POINTING", "PROCESSOR", "SOURCE",   "STATE",       "SYSCAL",  "WEATHER"};
+
+static int is_standard(const char *name)
+{
+    for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
+        if (strcmp(standard[i], name) == 0) return 1;
+    return 0;
+}
+
+/* Rows of one subtable on their way, and its columns of numbers while they are looked at. */
+typedef struct passage {
+    ccc_table *from;
+    const char *name;
+    int64_t n_from;       /* rows of `from` */
+    int64_t *row;         /* [n_row] that are taken, ascending */
+    int64_t n_row, first; /* where they begin in the output */
+    int32_t *id;          /* [n_from] room for a column */
+} passage;
+
+/* Reads a column of numbers; 0 where there is none. */
+static int read_ids(const passage *p, const char *column, int *is_there)
+{
+    *is_there = p->n_from > 0 && ccc_table_has_column(p->from, column);
+    if (!*is_there) return MSI_OK;
+    return msi_set_read(ccc_get_range(p->from, column, 0, p->n_from, NULL, CCC_INT32, p->id, p->n_from));
+}
+
+/* Keeps the rows whose numbers in a column are not left out; numbers below 0 mean all. */
+static int keep_mapped(passage *p, const char *column, const int32_t *map, int32_t n)
+{
+    int is_there;
+    int64_t kept = 0;
+    MSI_TRY(read_ids(p, column, &is_there));
+    if (!is_there) return MSI_OK;
+    for (int64_t i = 0; i < p->n_row; i++) {
+        const int32_t id = p->id[p->row[i]];
+        if (id < 0 || (id < n && map[id] >= 0)) p->row[kept++] = p->row[i];
+    }
+    p->n_row = kept;
+    return MSI_OK;
+}
+
+/* Of a feed whose antenna and window an earlier set has, the output has a row already. */
+static int drop_known_feeds(passage *p, const msi_set_map *map)
+{
+    int is_there = 0, has_window = 0;
+    int64_t kept = 0;
+    uint8_t *is_new;
+    MSI_TRY(msi_alloc(&is_new, p->n_from + 1, 1, "feeds"));
+    int status = read_ids(p, "SPECTRAL_WINDOW_ID", &has_window);
+    for (int64_t i = 0; !status && has_window && i < p->n_from; i++)
+        is_new[i] = p->id[i] >= 0 && p->id[i] < map->n_window && map->window_is_new[p->id[i]];
+    if (!status) status = read_ids(p, "ANTENNA_ID", &is_there);
+    for (int64_t i = 0; !status && i < p->n_row; i++) {
+        const int32_t a = is_there ? p->id[p->row[i]] : -1;
+        if (a < 0 || a >= map->n_antenna || map->antenna_is_new[a] || is_new[p->row[i]]) p->row[kept++] = p->row[i];
+    }
+    if (!status) p->n_row = kept;
+    msi_free(is_new);
+    return status;
+}
+
+static int choose_rows(passage *p, const msi_set_map *map, int set)
+{
+    MSI_TRY(keep_mapped(p, "SPECTRAL_WINDOW_ID", map->window, map->n_window));
+    MSI_TRY(keep_mapped(p, "FIELD_ID", map->field, map->n_field));
+    MSI_TRY(keep_mapped(p, "DATA_DESC_ID", map->data_desc, map->n_data_desc));
+    return set > 0 && strcmp(p->name, "FEED") == 0 ? drop_known_feeds(p, map) : MSI_OK;
+}
+
+/* ---- Numbers anew ---- */
+
+typedef struct renumbering {
+    const char *column;
+    const int32_t *map; /* [n]; NULL: the offset is added */
+    int32_t n, offset;
+} renumbering;
+
+static int renumber_column(ccc_table *t, const passage *p, const renumbering *r)
+{
+    if (!p->n_row || !ccc_table_has_column(t, r->column) || (!r->map && !r->offset)) return MSI_OK;
+    int ndim;
+    int64_t shape[CCC_MAX_DIM];
+    MSI_TRY(msi_set_read(ccc_cell_shape(t, r->column, p->first, &ndim, shape)));
+    if (ndim != 0) return MSI_OK;
+    MSI_TRY(msi_set_read(ccc_get_range(t, r->column, p->first, p->n_row, NULL, CCC_INT32, p->id, p->n_row)));
+    for (int64_t i = 0; i < p->n_row; i++) {
+        int32_t *id = &p->id[i];
+        if (*id >= 0 && !r->map) *id += r->offset;
+        if (r->map && *id >= 0 && *id < r->n) *id = r->map[*id];
+    }
+    return msi_set_written(ccc_put_range(t, r->column, p->first, p->n_row, 0, NULL, NULL, CCC_INT32, p->id));
+}
+
+static int renumber(ccc_table *to, const passage *p, const msi_set_map *map)
+{
+    const renumbering all[] = {{"ANTENNA_ID", map->antenna, map->n_antenna, 0},
+                               {"ANTENNA1", map->antenna, map->n_antenna, 0},
+                               {"ANTENNA2", map->antenna, map->n_antenna, 0},
+                               {"SPECTRAL_WINDOW_ID", map->window, map->n_window, 0},
+                               {"FIELD_ID", map->field, map->n_field, 0},
+                               {"POLARIZATION_ID", map->polarization, map->n_polarization, 0},
+                               {"DATA_DESC_ID", map->data_desc, map->n_data_desc, 0},
+                               {"SOURCE_ID", NULL, 0, map->source_offset},
+                               {"OBSERVATION_ID", NULL, 0, map->observation_offset}};
+    ccc_table *t;
+    if (!p->n_row) return MSI_OK;
+    MSI_TRY(msi_set_written(ccc_subtable_open(&t, to, p->name)));
+    int status = MSI_OK;
+    for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++) status = renumber_column(t, p, &all[i]);
+    const int closed = msi_set_written(ccc_table_close(t));
+    return status ? status : closed;
+}
+
+/* ---- One subtable ---- */
+
+static int64_t rows_there(ccc_table *to, const char *name)
+{
+    ccc_table *t;
+    if (ccc_subtable_open(&t, to, name) != CCC_OK) return 0;
+    const int64_t n = ccc_table_n_row(t);
+    ccc_table_close(t);
+    return n;
+}
+
+static int begin(passage *p, ccc_table *to, ccc_table *set, const char *name)
+{
+    memset(p, 0, sizeof *p);
+    p->name = name;
+    MSI_TRY(msi_set_read(ccc_subtable_open(&p->from, set, name)));
+    p->n_from = p->n_row = ccc_table_n_row(p->from);
+    p->first = rows_there(to, name);
+    MSI_TRY(msi_alloc(&p->row, p->n_from + 1, sizeof *p->row, "rows of a subtable"));
+    MSI_TRY(msi_alloc(&p->id, p->n_from + 1, sizeof *p->id, "rows of a subtable"));
+    for (int64_t i = 0; i < p->n_from; i++) p->row[i] = i;
+    return MSI_OK;
+}
+
+static void end(passage *p)
+{
+    ccc_table_close(p->from);
+    msi_free(p->row);
+    msi_free(p->id);
+}
+
+static int append(ccc_table *to, const passage *p)
+{
+    return msi_set_written(ccc_subtable_append(to, p->name, p->from, p->row, p->n_row));
+}
+
+/* Carries a subtable over whose rows no main row counts, but for those offsets that the main rows then take. */
+static int take_other(ccc_table *to, const msi_subtables_source *s, const char *name, msi_set_map *map)
+{
+    passage p;
+    int status = begin(&p, to, s->table, name);
+    if (!status && is_standard(name)) status = choose_rows(&p, map, s->set);
+    if (!status) status = append(to, &p);
+    if (!status && is_standard(name)) status = renumber(to, &p, map);
+    end(&p);
+    return status;
+}
+
+/* Carries over a subtable whose rows are numbered: the rows that are new, in the order of their numbers. */
+static int take_numbered(ccc_table *to, const msi_subtables_source *s, const char *name, const uint8_t *is_new,
+                         const msi_set_map *map)
+{
+    passage p;
+    int64_t kept = 0;
+    int status = begin(&p, to, s->table, name);
+    if (!status) {
+        for (int64_t i = 0; i < p.n_from; i++)
+            if (is_new[i]) p.row[kept++] = i;
+        p.n_row = kept;
+        status = append(to, &p);
+    }
+    if (!status) status = renumber(to, &p, map);
+    end(&p);
+    return status;
+}
+
+/* ---- Windows, fields ---- */
+
+/* What a window has of each channel: the group's centre, or the sum over the group. */
+static void group_channels(const msi_channel_groups *g, const double *value, const double *width, double *out)
+{
+    for (int32_t i = 0; i < g->n_group; i++) {
+        double sum = 0, weights = 0;
+        for (int32_t c = g->first[i]; c < g->first[i + 1]; c++) {
+            sum += width ? value[c] * width[c] : value[c];
+            weights += width ? width[c] : 1;
+        }
+        out[i] = width ? sum / weights : sum;
+    }
+}
+
+static int put_channels(ccc_table *t, const char *column, int64_t row, int64_t n, const double *value)
+{
+    return msi_set_written(ccc_put_array(t, column, row, 1, &n, CCC_DOUBLE, value));
+}
+
+/* Writes EFFECTIVE_BW or RESOLUTION of the selected channels, summed; where the set has none, their widths. */
+static int put_sums(ccc_table *t, const char *column, int64_t row, const msi_ms_setup *setup,
+                    const msi_channel_groups *g, double *room)
+{
+    double *stored = room, *chosen = room + setup->n_stored, *out = chosen + setup->n_chan;
+    const int status = ccc_get_range(t, column, row, 1, NULL, CCC_DOUBLE, stored, setup->n_stored);
+    for (int32_t c = 0; c < setup->n_chan; c++)
+        chosen[c] = status == CCC_OK ? fabs(stored[setup->chan_index[c]]) : setup->width_hz[c];
+    group_channels(g, chosen, NULL, out);
+    return put_channels(t, column, row, g->n_group, out);
+}
+
+static int put_window(ccc_table *t, int64_t row, const msi_ms_setup *setup, const msi_channel_groups *g)
+{
+    double *room, total_hz = 0;
+    MSI_TRY(msi_alloc(&room, 2 * (int64_t)setup->n_chan + setup->n_stored, sizeof *room, "channels"));
+    int status = put_sums(t, "EFFECTIVE_BW", row, setup, g, room);
+    if (!status) status = put_sums(t, "RESOLUTION", row, setup, g, room);
+    group_channels(g, setup->freq_hz, setup->width_hz, room);
+    if (!status) status = put_channels(t, "CHAN_FREQ", row, g->n_group, room);
+    group_channels(g, setup->width_hz, NULL, room);
+    if (!status) status = put_channels(t, "CHAN_WIDTH", row, g->n_group, room);
+    for (int32_t i = 0; i < g->n_group; i++) total_hz += room[i];
+    if (!status) status = msi_set_written(ccc_put_int(t, "NUM_CHAN", row, g->n_group));
+    if (!status) status = msi_set_written(ccc_put_double(t, "TOTAL_BANDWIDTH", row, total_hz));
+    msi_free(room);
+    return status;
+}
+
+/* A window whose channels all stay as they are is not touched. */
+static int fix_windows(ccc_table *to, const msi_subtables_source *s, const msi_set_map *map)
+{
+    const msi_ms_reader *r = s->reader;
+    ccc_table *t;
+    MSI_TRY(msi_set_written(ccc_subtable_open(&t, to, "SPECTRAL_WINDOW")));
+    int status = MSI_OK;
+    for (int i = 0; !status && i < r->n_spw; i++) {
+        const msi_ms_spw *spw = &r->spw[i];
+        if (spw->set != s->set || !spw->n_row || !map->window_is_new[spw->spw_id]) continue;
+        const msi_ms_setup *setup = &r->set[s->set].setup[spw->data_desc_id];
+        const msi_channel_groups *g = &s->spec->groups[i];
+        const int as_stored = setup->is_identity && setup->n_chan == setup->n_stored && g->n_group == setup->n_chan;
+        if (!as_stored) status = put_window(t, map->window[spw->spw_id], setup, g);
+    }
+    const int closed = msi_set_written(ccc_table_close(t));
+    return status ? status : closed;
+}
+
+/* A phase centre may move along a polynomial, whose first term is the direction: the new one stands still. */
+static int fix_fields(ccc_table *to, const msi_subtables_source *s, const msi_set_map *map)
+{
+    enum { MOST = 64 };
+    ccc_table *t;
+    if (!s->spec->is_shifted) return MSI_OK;
+    MSI_TRY(msi_set_written(ccc_subtable_open(&t, to, "FIELD")));
+    int status = MSI_OK;
+    for (int32_t i = 0; !status && i < map->n_field; i++) {
+        double value[MOST] = {s->spec->ra_rad, s->spec->dec_rad};
+        int ndim;
+        int64_t shape[CCC_MAX_DIM];
+        if (map->field[i] < 0 || !map->field_is_new[i]) continue;
+        status = msi_set_read(ccc_cell_shape(t, "PHASE_DIR", map->field[i], &ndim, shape));
+        if (!status && (ndim != 2 || shape[0] != 2 || shape[1] < 1 || shape[1] > MOST / 2))
+            status = msi_error_set(MSI_EINPUT, "%s/FIELD: column PHASE_DIR, row %d: not a direction",
+                                   s->reader->set[s->set].path, i);
+        if (!status)
+            status = msi_set_written(ccc_put_array(t, "PHASE_DIR", map->field[i], 2, shape, CCC_DOUBLE, value));
+    }
+    const int closed = msi_set_written(ccc_table_close(t));
+    return status ? status : closed;
+}
+
+/* ---- All ---- */
+
+/* Sources are known by a number of their own, not by their row. */
+static int32_t next_source(ccc_table *to)
+{
+    ccc_table *t;
+    int32_t next = 0;
+    if (ccc_subtable_open(&t, to, "SOURCE") != CCC_OK) return 0;
+    for (int64_t i = 0; i < ccc_table_n_row(t); i++) {
+        int32_t id;
+        if (ccc_get_range(t, "SOURCE_ID", i, 1, NULL, CCC_INT32, &id, 1) == CCC_OK && id >= next) next = id + 1;
+    }
+    ccc_table_close(t);
+    return next;
+}
+
+static int take_others(ccc_table *to, const msi_subtables_source *s, msi_set_map *map)
+{
+    static const char *const apart[] = {"ANTENNA",      "FIELD", "SPECTRAL_WINDOW", "POLARIZATION", "DATA_DESCRIPTION",
+                                        "SORTED_TABLE", NULL};
+    char **names;
+    int64_t n;
+    MSI_TRY(msi_set_read(ccc_subtable_names(s->table, &names, &n)));
+    int status = MSI_OK;
+    for (int64_t i = 0; !status && i < n; i++) {
+        int is_apart = s->set > 0 && !is_standard(names[i]); /* whatever it is, the first set's says it */
+        for (int k = 0; apart[k]; k++) is_apart |= strcmp(apart[k], names[i]) == 0;
+        if (!is_apart) status = take_other(to, s, names[i], map);
+    }
+    ccc_free(names);
+    return status;
+}
+
+int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *s, msi_set_map *map)
+{
+    if (s->set > 0) {
+        map->observation_offset = (int32_t)rows_there(to, "OBSERVATION");
+        map->processor_offset = (int32_t)rows_there(to, "PROCESSOR");
+        map->state_offset = (int32_t)rows_there(to, "STATE");
+        map->source_offset = next_source(to);
+    }
+    MSI_TRY(take_numbered(to, s, "ANTENNA", map->antenna_is_new, map));
+    MSI_TRY(take_numbered(to, s, "FIELD", map->field_is_new, map));
+    MSI_TRY(take_numbered(to, s, "SPECTRAL_WINDOW", map->window_is_new, map));
+    MSI_TRY(take_numbered(to, s, "POLARIZATION", map->polarization_is_new, map));
+    MSI_TRY(take_numbered(to, s, "DATA_DESCRIPTION", map->data_desc_is_new, map));
+    MSI_TRY(fix_windows(to, s, map));
+    MSI_TRY(fix_fields(to, s, map));
+    return take_others(to, s, map);
+}
+
+int msi_set_subtables_history(ccc_table *to, const msi_set_output_spec *spec)
+{
+    static const double UNIX_EPOCH_MJD_S = 40587.0 * 86400;
+    const int64_t one = 1;
+    const char *const empty = "";
+    ccc_table *t;
+    if (ccc_subtable_open(&t, to, "HISTORY") != CCC_OK) return MSI_OK;
+    const int64_t row = ccc_table_n_row(t);
+    int status = ccc_table_add_rows(t, 1);
+    if (!status) status = ccc_put_double(t, "TIME", row, UNIX_EPOCH_MJD_S + (double)time(NULL));
+    if (!status) status = ccc_put_int(t, "OBSERVATION_ID", row, 0);
+    if (!status) status = ccc_put_string(t, "MESSAGE", row, spec->command);
+    if (!status) status = ccc_put_string(t, "PRIORITY", row, "INFO");
+    if (!status) status = ccc_put_string(t, "ORIGIN", row, spec->application);
+    if (!status) status = ccc_put_int(t, "OBJECT_ID", row, 0);
+    if (!status) status = ccc_put_string(t, "APPLICATION", row, spec->application);
+    if (!status) status = ccc_put_strings(t, "CLI_COMMAND", row, 1, &one, &spec->command);
+    if (!status) status = ccc_put_strings(t, "APP_PARAMS", row, 1, &one, &empty);
+    const int failed = msi_set_written(status), closed = msi_set_written(ccc_table_close(t));
+    return failed ? failed : closed;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Carries the subtables of sets over to the one that is made of them. */
+#ifndef MSI_IO_SET_SUBTABLES_H
+#define MSI_IO_SET_SUBTABLES_H
+
+#include "io/convert/set_maps.h"
+
+/* What is carried from, and how. */
+typedef struct msi_subtables_source {
+    ccc_table *table; /* the set, open */
+    const msi_ms_reader *reader;
+    int set; /* its index in the reader */
+    const msi_set_output_spec *spec;
+} msi_subtables_source;
+
+/*
+ * msi_set_subtables_take - append the subtables of one set to those of the output: rows of what was selected and is not
+ * there yet, numbers by the set's map, whose offsets are set here; windows with the output's channels.
+ * Given:   to  the output's main table; map  filled by msi_set_maps_add
+ * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *source, msi_set_map *map);
+
+/* msi_set_subtables_history - append to HISTORY what was done. Returns: 0, MSI_EOUTPUT. */
+int msi_set_subtables_history(ccc_table *to, const msi_set_output_spec *spec);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/convert/convert_options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/options/option_readers.h"
+#include "src/options/option_table.h"
+
+#define AT(member) .offset = offsetof(msi_convert_options, member)
+
+static int read_seconds(double *out, const char *option, const char *text)
+{
+    static const struct {
+        const char *name;
+        double s;
+    } units[] = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+    char *end;
+    const double value = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != text && strcmp(end, units[i].name) == 0 && value * units[i].s > 0 && value * units[i].s <= 1e9) {
+            *out = value * units[i].s;
+            return MSI_OK;
+        }
+    return msi_error_set(MSI_EUSAGE, "-%s %s: give a time with its unit, ms, s, min, h or d, such as 8s", option, text);
+}
+
+static int read_time(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    double value = 0;
+    (void)n_argument;
+    MSI_TRY(read_seconds(&value, option->name, argument[0]));
+    memcpy((char *)options + option->offset, &value, sizeof value);
+    return MSI_OK;
+}
+
+/* In the order of the help. A row without a reader is msimage's of that name. */
+static const msi_option rows[] = {
+    {.name = "average-time",
+     .arguments = "TIME",
+     .fallback_words = "no averaging",
+     .help = "Average each baseline over so long, such as 8s.",
+     .read = read_time,
+     AT(average_time_s)},
+    {.name = "average-channels",
+     .arguments = "COUNT",
+     .fallback = "1",
+     .help = "Average so many neighbouring channels into one; never over a gap in frequency.",
+     .read = msi_read_count,
+     AT(average_channels),
+     .low = 1,
+     .high = 1e9},
+    {.name = "average-baseline-dependent",
+     .arguments = "LOSS",
+     .help =
+         "Average each baseline in time for as long as a source at -smearing-radius loses no more than this part of "
+         "its amplitude, such as 0.01; -average-time limits it. Rows then last differently long.",
+     .read = msi_read_real,
+     AT(smearing_loss),
+     .low = 1e-9,
+     .high = 0.5},
+    {.name = "smearing-radius",
+     .arguments = "ANGLE",
+     .fallback_words = "half the width of the primary beam, lambda / D at the lowest frequency",
+     .help = "Tell the loss by averaging for a source so far from the phase centre.",
+     .read = msi_read_angle,
+     AT(smearing_radius_rad)},
+    {.name = "shift",
+     .arguments = "RA DEC",
+     .fallback_words = "the phase centres as they are",
+     .help = "Turn uvw and phases of all fields to this phase centre: 08h24m07.0s -42d59m48.0s or 126.03deg "
+             "-42.9967deg.",
+     .read = msi_read_shift},
+    {.name = "data-column",
+     .arguments = "NAME",
+     .fallback_words = "CORRECTED_DATA where it exists, else DATA",
+     .help = "Column whose visibilities become DATA.",
+     .read = msi_read_text,
+     AT(shared.selection.data_column)},
+    {.name = "field",
+     .arguments = "LIST",
+     .fallback = "all",
+     .help = "Fields by number, such as 0,2, or all.",
+     .read = msi_read_field},
+    {.name = "spws"},
+    {.name = "channel-range"},
+    {.name = "interval"},
+    {.name = "minuv-l"},
+    {.name = "maxuv-l"},
+    {.name = "minuvw-m"},
+    {.name = "maxuvw-m"},
+    {.name = "select-field"},
+    {.name = "select-spw"},
+    {.name = "select-antenna"},
+    {.name = "select-uvrange"},
+    {.name = "select-time"},
+    {.name = "taql"},
+    {.name = "overwrite",
+     .arguments = "",
+     .help = "Replace OUT where it exists. Until the new one is whole the old one stays.",
+     .read = msi_read_flag,
+     AT(shared.overwrite),
+     .high = 1},
+    {.name = "dry-run",
+     .arguments = "",
+     .help = "Tell what would be done and stop. Writes nothing.",
+     .read = msi_read_flag,
+     AT(shared.dry_run),
+     .high = 1},
+    {.name = "mem"},
+    {.name = "abs-mem"},
+    {.name = "quiet"},
+    {.name = "verbose"},
+    {.name = "log-time"},
+    {.name = "version", .arguments = "", .help = "Print the version.", .read = msi_read_version},
+    {.name = "help", .arguments = "", .help = "Print this.", .read = msi_read_help},
+};
+enum { N_ROW = sizeof rows / sizeof *rows };
+
+static const msi_option *row_of(int i)
+{
+    return rows[i].read ? &rows[i] : msi_option_find(rows[i].name);
+}
+
+static const msi_option *find(const char *word)
+{
+    const char *name = word[0] == '-' ? word + 1 + (word[1] == '-') : "";
+    for (int i = 0; i < N_ROW; i++) {
+        const msi_option *o = row_of(i);
+        if (strcmp(o->name, name) == 0 || (o->alias && strcmp(o->alias, name) == 0)) return o;
+    }
+    return NULL;
+}
+
+void msi_convert_options_help(void)
+{
+    puts("usage: msimage-convert [options] IN [IN ..] OUT\n"
+         "Makes one Measurement Set of one or several: selected, averaged, turned to another phase centre, joined.\n");
+    for (int i = 0; i < N_ROW; i++) {
+        const msi_option *o = row_of(i);
+        const char *text = msi_option_default(o);
+        printf("  -%s %s\n        %s%s%s%s\n", o->name, o->arguments, o->help, text ? " Default: " : "",
+               text ? text : "", text ? "." : "");
+    }
+    puts("\nWeights are summed, and samples without a good weight are flagged; u, v, w, exposure and time follow the\n"
+         "samples. Several inputs become one set, in which equal antennas, fields and windows are one.\n"
+         "\nExamples:\n"
+         "  msimage-convert -average-time 8s -average-channels 4 large.ms small.ms\n"
+         "  msimage-convert -select-field 3C286 -data-column CORRECTED_DATA all.ms 3c286.ms\n"
+         "  msimage-convert night1.ms night2.ms both.ms");
+}
+
+static int read_option(msi_convert_options *o, int argc, const char *const *argv, int *used)
+{
+    const msi_option *option = find(argv[0]);
+    if (!option)
+        return msi_error_set(MSI_EUSAGE, "%s: there is no such option; msimage-convert -help lists them", argv[0]);
+    const char *const *argument = argv + 1;
+    const int n = *option->arguments ? msi_option_arity(option, argc > 1 ? argument[0] : NULL) : 0;
+    if (n >= argc)
+        return msi_error_set(MSI_EUSAGE, "-%s: an argument is missing; write -%s %s", option->name, option->name,
+                             option->arguments);
+    *used = 1 + n;
+    return option->read(&o->shared, option, n, argument);
+}
+
+static int read_defaults(msi_convert_options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->shared.log_level = MSI_LOG_NORMAL;
+    for (int i = 0; i < N_ROW; i++) {
+        const msi_option *row = row_of(i);
+        if (!row->fallback) continue;
+        const char *argument[] = {row->fallback};
+        MSI_TRY(row->read(&o->shared, row, *row->fallback ? 1 : 0, argument));
+    }
+    return MSI_OK;
+}
+
+/* The words of the command line, for HISTORY. */
+static int keep_words(msi_convert_options *o, int argc, const char *const *argv)
+{
+    size_t size = 1;
+    for (int i = 0; i < argc; i++) size += strlen(argv[i]) + 1;
+    MSI_TRY(msi_alloc(&o->shared.command_line, (int64_t)size, 1, "command line"));
+    char *to = o->shared.command_line;
+    for (int i = 0; i < argc; i++) to = stpcpy(stpcpy(to, i ? " " : ""), argv[i]);
+    return MSI_OK;
+}
+
+static int check(const msi_convert_options *o)
+{
+    const msi_ms_selection *s = &o->shared.selection;
+    if (s->max_uv_lambda > 0 && s->min_uv_lambda >= s->max_uv_lambda)
+        return msi_error_set(MSI_EUSAGE, "-minuv-l %g: it must be smaller than -maxuv-l %g", s->min_uv_lambda,
+                             s->max_uv_lambda);
+    if (s->max_uvw_m > 0 && s->min_uvw_m >= s->max_uvw_m)
+        return msi_error_set(MSI_EUSAGE, "-minuvw-m %g: it must be smaller than -maxuvw-m %g", s->min_uvw_m,
+                             s->max_uvw_m);
+    if (o->smearing_radius_rad >= MSI_PI / 2)
+        return msi_error_set(MSI_EUSAGE, "-smearing-radius: give less than 90 degrees");
+    return MSI_OK;
+}
+
+int msi_convert_options_parse(msi_convert_options *o, int argc, const char *const *argv)
+{
+    MSI_TRY(read_defaults(o));
+    MSI_TRY(keep_words(o, argc, argv));
+    int i = 1;
+    for (int used = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--") != 0; i += used) {
+        MSI_TRY(read_option(o, argc - i, argv + i, &used));
+        if (o->shared.action != MSI_ACTION_RUN) return MSI_OK;
+    }
+    if (i < argc && strcmp(argv[i], "--") == 0) i++;
+    for (int k = i; k < argc; k++)
+        if (!*argv[k]) return msi_error_set(MSI_EUSAGE, "the path of an input or of OUT is empty");
+    if (argc - i < 2)
+        return msi_error_set(MSI_EUSAGE, "%s; usage: msimage-convert [options] IN [IN ..] OUT",
+                             argc > i ? "what is it to become? OUT is missing" : "no input is given");
+    o->shared.ms_paths = argv + i;
+    o->shared.n_ms = argc - i - 1;
+    o->out = argv[argc - 1];
+    double bytes = (double)msi_memory_physical() * (o->shared.memory_percent > 0 ? o->shared.memory_percent / 100 : 1);
+    if (o->shared.memory_gb > 0) bytes = fmin(bytes, 1e9 * o->shared.memory_gb);
+    o->shared.memory_limit_bytes = (int64_t)bytes;
+    return check(o);
+}
+
+void msi_convert_options_free(msi_convert_options *o)
+{
+    msi_options_free(&o->shared);
+}

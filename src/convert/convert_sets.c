@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/convert/convert_sets.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/format.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/convert/set_output.h"
+#include "io/ms/ms_block.h"
+#include "io/ms/ms_limit.h"
+#include "src/convert/average.h"
+#include "src/convert/smearing.h"
+#include "src/convert/smearing_report.h"
+#include "src/convert/uvw_sign.h"
+#include "src/preprocess/phase_shift.h"
+
+/* Averages under way take this part of the memory allowed; then all but the present one end early. */
+static const int64_t AVERAGES_SHARE = 4;
+
+/* The rows of one setup and field of the output. */
+typedef struct stream {
+    int32_t data_desc, field;
+    msi_average *average;
+} stream;
+
+/* A conversion under way. */
+typedef struct conversion {
+    msi_stage *stage;
+    const msi_sets_job *job;
+    msi_ms_reader *reader;
+    msi_ms_selection selection;
+    msi_channel_groups *groups; /* [n_spw] */
+    int averages, has_spectrum;
+    msi_average_time time;
+    msi_set_output *out;
+    int64_t n_stream, n_stream_allocated, n_read;
+    stream *stream;
+    msi_set_row *row; /* [n_row_allocated] of the block */
+    int64_t n_row_allocated;
+    msi_c32 *turned; /* [n_turned] the block's visibilities, phases turned */
+    int64_t n_turned;
+    int last_set;
+    msi_uvw_sign sign;
+} conversion;
+
+/* ---- What becomes of channels ---- */
+
+/* A group ends where channels do not touch: it would average over a gap. */
+static int group_channels(const msi_ms_spw *spw, int64_t most, msi_channel_groups *g)
+{
+    int32_t *first, n = 0;
+    MSI_TRY(msi_alloc(&first, spw->n_chan + 1, sizeof *first, "averaged channels"));
+    for (int32_t c = 0; c < spw->n_chan; c++) {
+        const int is_gap =
+            c > 0 && spw->freq_hz[c] - spw->freq_hz[c - 1] > 0.75 * (spw->width_hz[c] + spw->width_hz[c - 1]);
+        if (c == 0 || is_gap || c - first[n - 1] >= most) first[n++] = c;
+    }
+    first[n] = spw->n_chan;
+    *g = (msi_channel_groups){n, first};
+    return MSI_OK;
+}
+
+static int plan_channels(conversion *c)
+{
+    const int n_spw = msi_ms_reader_n_spw(c->reader);
+    MSI_TRY(msi_alloc(&c->groups, n_spw, sizeof *c->groups, "averaged channels"));
+    for (int i = 0; i < n_spw; i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(c->reader, i);
+        MSI_TRY(group_channels(spw, c->job->options->average_channels, &c->groups[i]));
+        if (c->groups[i].n_group < spw->n_chan) c->averages = 1;
+    }
+    return MSI_OK;
+}
+
+static const msi_channel_groups *groups_of(const conversion *c, const msi_ms_block *b)
+{
+    for (int i = 0; i < msi_ms_reader_n_spw(c->reader); i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(c->reader, i);
+        if (spw->set == b->set && spw->data_desc_id == b->data_desc_id) return &c->groups[i];
+    }
+    return NULL;
+}
+
+/* ---- Rows ---- */
+
+/* Turns the visibilities of a block by the phases of a shift, and its rows' uvw with them. */
+static int turn_rows(conversion *c, msi_ms_block *b)
+{
+    const msi_options *o = &c->job->options->shared;
+    const int64_t n_sample = b->n_row * b->n_chan * b->n_corr;
+    msi_phase_shift shift;
+    if (!o->shift_set) return MSI_OK;
+    if (c->n_turned < n_sample) {
+        c->n_turned = 0;
+        MSI_TRY(msi_grow(&c->turned, 0, n_sample, sizeof *c->turned, "turned visibilities"));
+        c->n_turned = n_sample;
+    }
+    msi_phase_shift_make(&shift, b->ra_rad, b->dec_rad, o->shift_ra_rad, o->shift_dec_rad);
+    const msi_c32 *from = b->data;
+    msi_c32 *to = c->turned;
+    for (int64_t i = 0; i < b->n_row; i++) {
+        double path_m = 0;
+        for (int k = 0; k < 3; k++) path_m += c->row[i].uvw_m[k] * shift.direction[k];
+        for (int32_t ch = 0; ch < b->n_chan; ch++) {
+            const double turns = path_m / MSI_SPEED_OF_LIGHT * b->freq_hz[ch];
+            const double phase = -2 * MSI_PI * (turns - rint(turns)), re = cos(phase), im = sin(phase);
+            for (int32_t p = 0; p < b->n_corr; p++, from++, to++)
+                *to = (msi_c32){(float)(from->re * re - from->im * im), (float)(from->re * im + from->im * re)};
+        }
+        const double before[3] = {c->row[i].uvw_m[0], c->row[i].uvw_m[1], c->row[i].uvw_m[2]};
+        msi_phase_shift_rotate(&shift, 1, before, c->row[i].uvw_m);
+    }
+    b->data = c->turned;
+    return MSI_OK;
+}
+
+/* What msfits puts into WEIGHT is a sum over channels: a row's weight is the mean of its good channels. */
+static void mend_weights(conversion *c, const msi_ms_block *b)
+{
+    for (int64_t i = 0; c->job->is_imported && i < b->n_row; i++)
+        for (int32_t p = 0; p < b->n_corr; p++) {
+            double sum = 0;
+            int32_t n = 0;
+            for (int32_t ch = 0; ch < b->n_chan; ch++) {
+                const int64_t k = (i * b->n_chan + ch) * b->n_corr + p;
+                if (b->flag[k] || !(b->weight[k] > 0)) continue;
+                sum += b->weight[k];
+                n++;
+            }
+            c->row[i].weight[p] = (float)(n ? sum / n : 0);
+            c->row[i].sigma[p] = (float)(n ? 1 / sqrt(sum / n) : 0);
+        }
+}
+
+static void flip(conversion *c, const msi_ms_block *b)
+{
+    for (int64_t i = 0; c->job->options->flip_uvw && i < b->n_row; i++)
+        for (int k = 0; k < 3; k++) c->row[i].uvw_m[k] = -c->row[i].uvw_m[k];
+}
+
+static int describe(conversion *c, msi_ms_block *b)
+{
+    if (c->n_row_allocated < b->n_row) {
+        c->n_row_allocated = 0;
+        MSI_TRY(msi_grow(&c->row, 0, b->n_row, sizeof *c->row, "rows"));
+        c->n_row_allocated = b->n_row;
+    }
+    MSI_TRY(msi_set_output_describe(c->out, c->reader, b, c->row));
+    mend_weights(c, b);
+    flip(c, b);
+    if (c->job->is_imported)
+        msi_uvw_sign_add(&c->sign, msi_set_output_antenna_m(c->out), b->ra_rad, b->dec_rad, c->row, b->n_row);
+    return turn_rows(c, b);
+}
+
+/* ---- Averages ---- */
+
+static int find_stream(conversion *c, const msi_ms_block *b, msi_average **out)
+{
+    const int32_t data_desc = c->row[0].data_desc, field = c->row[0].field;
+    for (int64_t i = 0; i < c->n_stream; i++)
+        if (c->stream[i].data_desc == data_desc && c->stream[i].field == field) {
+            *out = c->stream[i].average;
+            return MSI_OK;
+        }
+    if (c->n_stream == c->n_stream_allocated) {
+        const int64_t more = c->n_stream_allocated ? 2 * c->n_stream_allocated : 64;
+        MSI_TRY(msi_grow(&c->stream, c->n_stream, more, sizeof *c->stream, "averages"));
+        c->n_stream_allocated = more;
+    }
+    MSI_TRY(msi_average_make(out, b->n_chan, b->n_corr, groups_of(c, b), &c->time));
+    c->stream[c->n_stream++] = (stream){data_desc, field, *out};
+    return MSI_OK;
+}
+
+static int put_average(conversion *c, msi_average *a)
+{
+    msi_set_rows rows;
+    msi_average_take(a, &rows);
+    return msi_set_output_put(c->out, &rows);
+}
+
+/* Ends all averages but one, and forgets them. */
+static int end_others(conversion *c, const msi_average *but)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < c->n_stream; i++) {
+        msi_average *a = c->stream[i].average;
+        if (a == but) {
+            c->stream[kept++] = c->stream[i];
+            continue;
+        }
+        int status = msi_average_flush(a, 1);
+        if (!status) status = put_average(c, a);
+        if (status) return status;
+        c->stream[i].average = NULL;
+        msi_average_free(a);
+    }
+    c->n_stream = kept;
+    return MSI_OK;
+}
+
+static int bound_memory(conversion *c, const msi_average *present)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < c->n_stream; i++) bytes += msi_average_bytes(c->stream[i].average);
+    return bytes > msi_memory_limit() / AVERAGES_SHARE ? end_others(c, present) : MSI_OK;
+}
+
+static int take_block(conversion *c, msi_ms_block *b)
+{
+    msi_average *a;
+    if (b->set != c->last_set) MSI_TRY(end_others(c, NULL));
+    c->last_set = b->set;
+    MSI_TRY(describe(c, b));
+    const msi_set_rows rows = {b->n_row, b->n_chan, b->n_corr, c->row, b->data, b->weight, b->flag};
+    if (!c->averages) return msi_set_output_put(c->out, &rows);
+    MSI_TRY(find_stream(c, b, &a));
+    MSI_TRY(msi_average_add(a, &rows));
+    MSI_TRY(msi_average_flush(a, 0));
+    MSI_TRY(put_average(c, a));
+    return bound_memory(c, a);
+}
+
+/* ---- The whole ---- */
+
+static int open_reader(conversion *c)
+{
+    const msi_convert_options *o = c->job->options;
+    c->selection = o->shared.selection;
+    c->selection.keep_flagged_rows = 1;
+    c->selection.coordinates_only = !c->job->to;
+    MSI_TRY(msi_ms_reader_open(&c->reader, c->job->paths, c->job->n_path, &c->selection));
+    for (int i = 0; i < c->reader->n_set; i++) c->has_spectrum |= c->reader->set[i].has_weight_spectrum;
+    c->averages = o->average_time_s > 0 || o->smearing_loss > 0;
+    MSI_TRY(plan_channels(c));
+    c->has_spectrum |= c->averages;
+    return MSI_OK;
+}
+
+static void say_what(const conversion *c)
+{
+    const msi_ms_reader *r = c->reader;
+    const msi_observation *o = msi_ms_reader_observation(r);
+    char start[MSI_FORMAT_SIZE], end[MSI_FORMAT_SIZE];
+    int64_t n_in = 0, n_out = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(r); i++) {
+        n_in += msi_ms_reader_spw(r, i)->n_chan;
+        n_out += c->groups[i].n_group;
+    }
+    msi_stage_say(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s",
+                  c->job->paths[0], o->telescope, msi_format_date(start, o->start_mjd_s),
+                  msi_format_date(end, o->end_mjd_s), msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r),
+                  msi_plural(msi_ms_reader_n_row(r)), msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
+    if (n_out < n_in)
+        msi_stage_say(c->stage, MSI_LOG_NORMAL, "%lld channels are averaged to %lld", (long long)n_in,
+                      (long long)n_out);
+}
+
+static int make_output(conversion *c)
+{
+    const msi_options *o = &c->job->options->shared;
+    const msi_set_output_spec spec = {.groups = c->groups,
+                                      .has_weight_spectrum = c->has_spectrum,
+                                      .is_shifted = o->shift_set,
+                                      .ra_rad = o->shift_ra_rad,
+                                      .dec_rad = o->shift_dec_rad,
+                                      .application = "msimage-convert " MSIMAGE_VERSION,
+                                      .command = o->command_line};
+    return msi_set_output_make(&c->out, c->job->to, c->reader, &spec);
+}
+
+static int read_all(conversion *c)
+{
+    msi_ms_block block = {0};
+    c->last_set = -1;
+    for (;;) {
+        MSI_TRY(msi_ms_reader_next(c->reader, &block));
+        if (!block.n_row) return end_others(c, NULL);
+        MSI_TRY(take_block(c, &block));
+        c->n_read += block.n_row;
+        msi_stage_at(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));
+    }
+}
+
+/* Says of a file that was imported whether its uvw are those of its antennas. */
+static void say_sign(const conversion *c)
+{
+    const double cosine = msi_uvw_sign_cosine(&c->sign);
+    const char *what = c->job->options->flip_uvw ? "as -flip-uvw leaves them" : "as the file has them";
+    if (!c->job->is_imported) return;
+    if (cosine > 0.9)
+        msi_stage_say(c->stage, MSI_LOG_NORMAL, "u, v, w, %s, are those of the antennas' positions", what);
+    else if (cosine < -0.9)
+        msi_stage_warn(
+            c->stage,
+            "u, v, w, %s, are the opposite of what the antennas' positions give: the image would be mirrored "
+            "through its centre; %s",
+            what, c->job->options->flip_uvw ? "leave -flip-uvw out" : "-flip-uvw changes their sign");
+    else
+        msi_stage_warn(c->stage,
+                       "u, v, w cannot be told from the antennas' positions (cosine %.3f): whether their sign is right "
+                       "stays open",
+                       cosine);
+}
+
+static void say_end(const conversion *c)
+{
+    const int64_t lost = msi_ms_reader_dropped(c->reader)->uvw_not_finite;
+    say_sign(c);
+    if (lost)
+        msi_stage_warn(c->stage, "%lld sample%s left out whose u, v, w are not finite", (long long)lost,
+                       msi_plural(lost));
+    msi_stage_say(c->stage, MSI_LOG_NORMAL, "%lld row%s became %lld", (long long)c->n_read, msi_plural(c->n_read),
+                  (long long)msi_set_output_n_row(c->out));
+}
+
+static void free_conversion(conversion *c)
+{
+    for (int64_t i = 0; i < c->n_stream; i++) msi_average_free(c->stream[i].average);
+    for (int i = 0; c->groups && i < msi_ms_reader_n_spw(c->reader); i++) msi_free((void *)c->groups[i].first);
+    msi_free(c->groups);
+    msi_free(c->stream);
+    msi_free(c->row);
+    msi_free(c->turned);
+    msi_set_output_free(c->out);
+    msi_ms_reader_free(c->reader);
+}
+
+int msi_convert_sets(msi_stage *stage, const void *of)
+{
+    conversion c = {.stage = stage, .job = of};
+    const msi_convert_options *o = c.job->options;
+    msi_ms_limit_memory(c.job->paths, c.job->n_path);
+    int status = msi_ms_limit_explain(open_reader(&c), c.job->paths[0]);
+    if (!status) {
+        say_what(&c);
+        status = msi_smearing_report(stage, c.reader, c.groups, o, &c.time);
+    }
+    if (!status && c.job->to) {
+        status = make_output(&c);
+        if (!status) status = read_all(&c);
+        if (!status) status = msi_set_output_finish(c.out);
+        if (!status) say_end(&c);
+    }
+    free_conversion(&c);
+    return status;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Makes one Measurement Set of others: selected, averaged, turned, joined. */
+#ifndef MSI_SRC_CONVERT_SETS_H
+#define MSI_SRC_CONVERT_SETS_H
+
+#include "src/convert/convert_options.h"
+#include "src/convert/stage.h"
+
+typedef struct msi_sets_job {
+    const msi_convert_options *options;
+    const char *const *paths; /* [n_path] */
+    int n_path;
+    int is_imported;  /* made by msfits: WEIGHT is a sum over channels, and the sign of uvw is to be told */
+    const char *to;   /* NULL: a dry run */
+    const char *name; /* the output's, for messages */
+} msi_sets_job;
+
+/* msi_convert_sets - the work of a stage; job is a msi_sets_job. */
+msi_stage_work msi_convert_sets;
+
+#endif

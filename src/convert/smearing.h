@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What averaging takes from a source away from the phase centre. A baseline whose phase turns by x turns while it is
+ * averaged keeps sin(pi x) / (pi x) of the amplitude (Bridle and Schwab, in Synthesis Imaging in Radio Astronomy II,
+ * 1999, chapter 18).
+ */
+#ifndef MSI_SRC_SMEARING_H
+#define MSI_SRC_SMEARING_H
+
+/* msi_smearing_loss - 1 - sin(pi x) / (pi x) of x turns. */
+double msi_smearing_loss(double turns);
+
+/* msi_smearing_turns - the number of turns, at most 1, that loses so much of 0 .. 1. */
+double msi_smearing_turns(double loss);
+
+/*
+ * msi_smearing_time_turns - turns of a source's phase on a baseline in a time, where the Earth turns it fastest.
+ * Given: baseline_m, radius_rad  from the phase centre; time_s; freq_hz
+ */
+double msi_smearing_time_turns(double baseline_m, double radius_rad, double time_s, double freq_hz);
+
+/* msi_smearing_band_turns - likewise over a channel's width, where the baseline points along the source. */
+double msi_smearing_band_turns(double baseline_m, double radius_rad, double width_hz);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/convert/stage.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "core/interrupt.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "io/ms/ms_child.h"
+#include "src/convert/workspace.h"
+
+typedef enum message_kind { SAY, WARN, AT, FINISHED } message_kind;
+
+typedef struct message {
+    message_kind kind;
+    int status; /* FINISHED: the work's; SAY: the level */
+    int64_t done, total;
+    char text[MSI_MESSAGE_BYTES];
+} message;
+
+struct msi_stage {
+    const msi_child *parent;
+    const char *folder;
+};
+
+/* ---- The child's side ---- */
+
+static void send_message(msi_stage *s, const message *m)
+{
+    if (msi_child_send(s->parent, m, sizeof *m) == 0) return;
+    if (s->folder) msi_workspace_remove(s->folder);
+    _exit(1);
+}
+
+void msi_stage_say(msi_stage *s, msi_log_level level, const char *format, ...)
+{
+    message m = {.kind = SAY, .status = (int)level};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(m.text, sizeof m.text, format, arguments);
+    va_end(arguments);
+    send_message(s, &m);
+}
+
+void msi_stage_warn(msi_stage *s, const char *format, ...)
+{
+    message m = {.kind = WARN};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(m.text, sizeof m.text, format, arguments);
+    va_end(arguments);
+    send_message(s, &m);
+}
+
+void msi_stage_at(msi_stage *s, int64_t done, int64_t total)
+{
+    const message m = {.kind = AT, .done = done, .total = total};
+    send_message(s, &m);
+}
+
+static _Noreturn void run_child(const msi_child *parent, const msi_stage_spec *spec)
+{
+    msi_stage s = {parent, spec->folder};
+    message m = {.kind = FINISHED};
+    msi_child_watch();
+    msi_child_progress(MSI_CHILD_STEP_S);
+    m.status = spec->work(&s, spec->job);
+    if (m.status) snprintf(m.text, sizeof m.text, "%s", msi_error_get());
+    send_message(&s, &m);
+    _exit(0);
+}
+
+/* ---- The parent's ---- */
+
+/* Was it the disk that ended it? */
+static int tells_of_output(const char *text, const char *folder)
+{
+    static const char *const signs[] = {"No space left", "File too large", "Disk quota", "write", "Write"};
+    struct statvfs disk;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (strstr(text, signs[i])) return 1;
+    return folder && statvfs(folder, &disk) == 0 && disk.f_bavail == 0;
+}
+
+static int take_end(msi_child *child, const msi_stage_spec *spec)
+{
+    char text[1024];
+    const int by = msi_child_end_text(child, spec->path, "the process that converts", text, sizeof text);
+    if (tells_of_output(text, spec->folder)) return msi_error_set(MSI_EOUTPUT, "%s", text);
+    if (by == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s", text);
+    return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s", text);
+}
+
+/* Follows the child to its end. Returned: *is_gone  it has been waited for */
+static int follow(msi_child *child, const msi_stage_spec *spec, int *is_gone)
+{
+    message m;
+    for (;;) {
+        int got;
+        MSI_TRY(msi_child_await(child, 1, &m, sizeof m, &got));
+        *is_gone = got < 0;
+        if (got < 0) return take_end(child, spec);
+        m.text[sizeof m.text - 1] = 0;
+        if (m.kind == FINISHED) return m.status ? msi_error_set(m.status, "%s", m.text) : MSI_OK;
+        if (m.kind == AT)
+            msi_progress_at(m.done, m.total);
+        else if (m.kind == WARN)
+            msi_log_warning("%s", m.text);
+        else if (m.status == MSI_LOG_VERBOSE)
+            msi_log_detail("%s", m.text);
+        else
+            msi_log_info("%s", m.text);
+    }
+}
+
+int msi_stage_run(const msi_stage_spec *spec)
+{
+    msi_child child;
+    int is_child, is_gone = 0;
+    fflush(stdout);
+    int status = msi_child_fork(&child, "to convert with", &is_child);
+    if (is_child) run_child(&child, spec);
+    if (!status) {
+        msi_progress_begin(spec->name);
+        status = follow(&child, spec, &is_gone);
+        if (!status) msi_progress_end();
+    }
+    if (child.pid && !is_gone) {
+        if (status) kill(child.pid, SIGKILL);
+        msi_child_wait(&child);
+    }
+    msi_child_close(&child);
+    return status;
+}

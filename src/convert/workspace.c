@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/convert/workspace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+
+struct msi_workspace {
+    char out[PATH_MAX], parent[PATH_MAX], folder[PATH_MAX];
+    int overwrite;
+};
+
+enum { OPEN_FOLDERS = 16 };
+
+/* The path without slashes at its end, and its folder. */
+static int split(const char *out, char plain[PATH_MAX], char parent[PATH_MAX])
+{
+    size_t n = strlen(out);
+    while (n > 1 && out[n - 1] == '/') n--;
+    if (n >= PATH_MAX - 64) return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", out);
+    memcpy(plain, out, n);
+    plain[n] = 0;
+    const char *slash = strrchr(plain, '/');
+    const char *name = slash ? slash + 1 : plain;
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return msi_error_set(MSI_EOUTPUT, "%s: not a name for an output", out);
+    if (slash)
+        snprintf(parent, PATH_MAX, "%.*s", (int)(slash - plain + 1), plain);
+    else
+        strcpy(parent, "./");
+    return MSI_OK;
+}
+
+/* Is a folder, or one that it is in, the other? */
+static int is_within(const char *path, const char *other)
+{
+    struct stat a, b, root;
+    char at[PATH_MAX + 4];
+    if (stat(other, &b) != 0 || stat("/", &root) != 0 || !realpath(path, at)) return 0;
+    for (;;) {
+        if (stat(at, &a) != 0) return 0;
+        if (a.st_dev == b.st_dev && a.st_ino == b.st_ino) return 1;
+        char *slash = strrchr(at, '/');
+        if (!slash || slash == at) return 0;
+        *slash = 0;
+    }
+}
+
+static int check_replaced(const char *out)
+{
+    struct stat info;
+    char table[PATH_MAX + 16];
+    if (lstat(out, &info) != 0) return MSI_OK;
+    if (S_ISREG(info.st_mode)) return MSI_OK;
+    snprintf(table, sizeof table, "%s/table.dat", out);
+    if (S_ISDIR(info.st_mode) && access(table, F_OK) == 0) return MSI_OK;
+    return msi_error_set(MSI_EOUTPUT, "%s: is neither a file nor a Measurement Set, and is not replaced", out);
+}
+
+int msi_workspace_check(const char *out, const char *const *inputs, int n_input, int overwrite)
+{
+    char plain[PATH_MAX], parent[PATH_MAX];
+    struct stat info;
+    MSI_TRY(split(out, plain, parent));
+    if (stat(parent, &info) != 0) return msi_error_set(MSI_EOUTPUT, "%s: %s", parent, strerror(errno));
+    if (access(parent, W_OK | X_OK) != 0) return msi_error_set(MSI_EOUTPUT, "%s: %s", parent, strerror(errno));
+    for (int i = 0; i < n_input; i++)
+        if (is_within(plain, inputs[i]) || is_within(parent, inputs[i]) || is_within(inputs[i], plain))
+            return msi_error_set(MSI_EOUTPUT, "%s: is the input %s, or lies in it, or holds it", out, inputs[i]);
+    if (lstat(plain, &info) != 0) return MSI_OK;
+    if (!overwrite) return msi_error_set(MSI_EUSAGE, "%s: exists; -overwrite replaces it", out);
+    return check_replaced(plain);
+}
+
+int msi_workspace_make(msi_workspace **out, const char *path, int overwrite)
+{
+    msi_workspace *w;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&w, 1, sizeof *w, "names of files"));
+    int status = split(path, w->out, w->parent);
+    w->overwrite = overwrite;
+    if (!status && snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)
+        status = msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", path);
+    if (!status && !mkdtemp(w->folder))
+        status = msi_error_set(MSI_EOUTPUT, "%s: no folder can be made there: %s", w->parent, strerror(errno));
+    if (status)
+        msi_free(w);
+    else
+        *out = w;
+    return status;
+}
+
+int msi_workspace_path(const msi_workspace *w, const char *name, char *path, size_t size)
+{
+    if ((size_t)snprintf(path, size, "%s/%s", w->folder, name) < size) return MSI_OK;
+    return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", w->out);
+}
+
+const char *msi_workspace_folder(const msi_workspace *w)
+{
+    return w->folder;
+}
+
+/* ---- Publish ---- */
+
+static int sync_one(const char *path, const struct stat *info, int type, struct FTW *at)
+{
+    (void)at;
+    if (type != FTW_F && type != FTW_DP) return 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | (S_ISDIR(info->st_mode) ? O_DIRECTORY : 0));
+    if (fd < 0) return errno;
+    const int failed = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    return failed == EINVAL ? 0 : failed;
+}
+
+static int sync_folder(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    const int failed = fsync(fd);
+    close(fd);
+    return failed;
+}
+
+/* Nothing that has appeared in the output's place meanwhile is replaced unasked, and what is replaced changes places. */
+static int give_name(const msi_workspace *w, const char *path)
+{
+    if (renameat2(AT_FDCWD, path, AT_FDCWD, w->out, RENAME_NOREPLACE) == 0) return MSI_OK;
+    if (errno == EEXIST && w->overwrite) {
+        MSI_TRY(check_replaced(w->out));
+        if (renameat2(AT_FDCWD, path, AT_FDCWD, w->out, RENAME_EXCHANGE) == 0) return MSI_OK;
+        if (errno == EINVAL || errno == ENOSYS)
+            return msi_error_set(MSI_EOUTPUT,
+                                 "%s: this file system cannot exchange it for the new one; remove it first", w->out);
+    }
+    if (errno == EINVAL || errno == ENOSYS) { /* no such flags here; rename replaces an empty folder at most */
+        struct stat info;
+        if (lstat(w->out, &info) == 0) return msi_error_set(MSI_EOUTPUT, "%s: has appeared meanwhile", w->out);
+        if (rename(path, w->out) == 0) return MSI_OK;
+    }
+    return msi_error_set(MSI_EOUTPUT, "%s: %s", w->out,
+                         errno == EEXIST ? "has appeared meanwhile, and is left as it is" : strerror(errno));
+}
+
+int msi_workspace_publish(msi_workspace *w, const char *name)
+{
+    char path[PATH_MAX];
+    MSI_TRY(msi_workspace_path(w, name, path, sizeof path));
+    const int failed = nftw(path, sync_one, OPEN_FOLDERS, FTW_PHYS | FTW_DEPTH);
+    if (failed)
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot be synced: %s", w->out, strerror(failed > 0 ? failed : errno));
+    MSI_TRY(msi_interrupt_check());
+    MSI_TRY(give_name(w, path));
+    if (sync_folder(w->parent) != 0 && errno != EINVAL)
+        return msi_error_set(MSI_EOUTPUT, "%s: its folder cannot be synced: %s", w->out, strerror(errno));
+    return MSI_OK;
+}
+
+/* ---- Remove ---- */
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at)
+{
+    (void)info;
+    (void)type;
+    (void)at;
+    remove(path);
+    return 0;
+}
+
+void msi_workspace_remove(const char *path)
+{
+    nftw(path, remove_one, OPEN_FOLDERS, FTW_PHYS | FTW_DEPTH);
+}
+
+void msi_workspace_free(msi_workspace *w)
+{
+    if (!w) return;
+    msi_workspace_remove(w->folder);
+    msi_free(w);
+}

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""convert_sets.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: sets made of sets hold what numpy makes of their rows in double precision,
+and image as they do."""
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+from casacore.tables import table
+
+from convert_oracle import C, SCALARS, Convert, Rows, average
+from program_suite import files, fresh_copy, main, run, with_small_files
+
+# Rows of data rounded to float32, of weights likewise: one half unit in the last place each, and what the sums of the oracle
+# round differently is far below.
+FLOAT = 1.2e-7
+VLA = ["-telescope", "vla", "-config", "D", "-ra", "60deg", "-dec", "44deg", "-integration", "2s", "-noise", "1Jy"]
+HOSTILE = [*VLA, "-duration", "60s", "-spw", "1.4GHz", "1MHz", 10, "-flags", 0.3, "-flag-rows", 0.1, "-autocorrelations",
+           "-weights", "radiometer", "-weight-spectrum", "partly"]
+IMAGE = ["-size", 128, 128, "-scale", "15asec"]
+
+
+def spoil(path):
+    """Give a set weights that are negative, zero and no numbers, and data that are no numbers."""
+    with table(path, readonly=False, ack=False) as t:
+        for row in range(0, t.nrows(), 7):
+            w = np.array(t.getcell("WEIGHT_SPECTRUM", row)) if t.iscelldefined("WEIGHT_SPECTRUM", row) else None
+            d = np.array(t.getcell("DATA", row))
+            if w is not None:
+                w[0], w[1, 0], w[2, 1] = -2, 0, np.nan
+                t.putcell("WEIGHT_SPECTRUM", row, w)
+            d[3, 0], d[4, 1], d[5] = np.nan, np.inf, 3e35
+            t.putcell("DATA", row, d)
+    return path
+
+
+def alike(a, b, relative):
+    """Are arrays equal but for rounding, and not numbers in the same places?"""
+    a, b = np.asarray(a), np.asarray(b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        return a.shape == b.shape and bool(np.all(same | (abs(a - b) <= relative * abs(b))))
+
+
+def check_copy(s):
+    """Without any option every value of every row is what it was."""
+    a = spoil(s.made("copy.ms", *HOSTILE))
+    s.convert("-quiet", a, "copied.ms")
+    x, y = Rows(a), Rows("copied.ms")
+    for name in SCALARS:
+        s.must(np.array_equal(getattr(x, name), getattr(y, name)), "copied: " + name)
+    for name in ("data", "weight", "flag", "row_weight", "sigma", "freq", "width"):
+        s.must(all(np.array_equal(p, q, equal_nan=p.dtype.kind in "fc") for p, q in zip(getattr(x, name), getattr(y, name))),
+               "copied: " + name)
+
+
+def check_average(s):
+    """Averages in time and frequency against numpy in double precision, with every kind of bad sample."""
+    a = spoil(s.made("average.ms", *HOSTILE))
+    x = Rows(a)
+    for n_time, n_chan in ((4, 1), (1, 3), (4, 4), (7, 100)):
+        out = "averaged-%d-%d.ms" % (n_time, n_chan)
+        s.convert("-quiet", "-average-time", "%ds" % (2 * n_time), "-average-channels", n_chan, a, out)
+        y = Rows(out)
+        groups = [(i, min(i + n_chan, 10)) for i in range(0, 10, n_chan)]
+        s.must(alike(y.freq[0], [x.freq[0][p:q].mean() for p, q in groups], 1e-15) and
+               alike(y.width[0], [x.width[0][p:q].sum() for p, q in groups], 1e-15), out + ": channels")
+        start = (x.TIME - x.INTERVAL / 2).min()
+        bins = {}
+        for i in range(x.n):
+            bins.setdefault((*x.key(i), int((x.TIME[i] - start) // (2 * n_time))), []).append(i)
+        found = {(*y.key(i), int((y.TIME[i] - start) // (2 * n_time))): i for i in range(y.n)}
+        s.must(bins.keys() == found.keys(), out + ": %d rows" % y.n)
+        bad = {}
+        for key, members in bins.items():
+            want, i = average(x, members, groups), found[key]
+            checks = {"weights": alike(y.weight[i], want.weight, FLOAT), "flags": np.array_equal(y.flag[i], want.flag),
+                      "uvw": np.allclose(y.UVW[i], want.uvw, rtol=1e-12, atol=1e-9),
+                      "centroid": abs(y.TIME_CENTROID[i] - want.centroid) < 2e-6,
+                      "time": abs(y.TIME[i] - want.time) < 2e-6 and abs(y.INTERVAL[i] - want.interval) < 2e-6,
+                      "exposure": alike(y.EXPOSURE[i], want.exposure, 1e-12)}
+            good = ~want.flag & np.isfinite(want.data)
+            checks["data"] = bool(np.all(abs(y.data[i] - want.data)[good] <= FLOAT * np.maximum(abs(want.data[good]), 1e-6)))
+            for what, ok in checks.items():
+                bad[what] = bad.get(what, 0) + (not ok)
+        for what, n in bad.items():
+            s.must(n == 0, "%s: %s, %d rows differ" % (out, what, n))
+
+
+def check_selection(s):
+    """What is selected images as it does from the whole set, and subtables hold what is selected, numbered anew."""
+    a = s.made("select.ms", *VLA, "-duration", "60s", "-spw", "1GHz", "2MHz", 6, "-spw", "1.5GHz", "-2MHz", 8, "-spw", "2GHz",
+               "1MHz", 4, "-field", "61deg", "44deg", "-flags", 0.1)
+    chosen = ["-field", 1, "-spws", "1,2", "-channel-range", 2, 10, "-select-antenna", "!0", "-interval", 2, 25]
+    s.convert("-quiet", *chosen, a, "selected.ms")
+    want = s.image(a, "want", *IMAGE, *chosen)
+    got = s.image("selected.ms", "got", *IMAGE)
+    s.must(abs(got - want).max() <= 1e-7 * abs(want).max(), "the image of what was selected")
+    for name, n in (("FIELD", 1), ("SPECTRAL_WINDOW", 2), ("DATA_DESCRIPTION", 2), ("POLARIZATION", 1)):
+        with table("selected.ms/" + name, ack=False) as t:
+            s.must(t.nrows() == n, "%s has %d rows" % (name, t.nrows()))
+    with table("selected.ms/SPECTRAL_WINDOW", ack=False) as t:
+        s.must(list(t.getcol("NUM_CHAN")) == [6, 2], "channels that are left")
+    with table("selected.ms/HISTORY", ack=False) as t:
+        s.must("-select-antenna !0" in t.getcol("MESSAGE")[-1], "HISTORY tells the command")
+
+
+def check_join(s):
+    """Parts of a set, joined, are the set: antennas, fields and windows are one."""
+    a = s.made("join.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
+    for i, words in enumerate((["-interval", 0, 7], ["-interval", 7, 20, "-spws", 1], ["-interval", 7, 20, "-spws", 0])):
+        s.convert("-quiet", *words, a, "part%d.ms" % i)
+    s.convert("-quiet", "part0.ms", "part1.ms", "part2.ms", "joined.ms")
+    want, got = s.image(a, "want", *IMAGE), s.image("joined.ms", "got", *IMAGE)
+    s.must(abs(got - want).max() <= 1e-7 * abs(want).max(), "the image of the parts")
+    for name in ("ANTENNA", "FIELD", "SPECTRAL_WINDOW", "DATA_DESCRIPTION", "FEED"):
+        with table(a + "/" + name, ack=False) as t, table("joined.ms/" + name, ack=False) as u:
+            s.must(t.nrows() == u.nrows(), "%s has %d rows" % (name, u.nrows()))
+    x, y = Rows(a), Rows("joined.ms")
+    order = [sorted(range(r.n), key=lambda i, r=r: (r.TIME[i], r.freq[r.window[r.DATA_DESC_ID[i]]][0], r.ANTENNA1[i],
+                                                  r.ANTENNA2[i])) for r in (x, y)]
+    s.must(all(np.array_equal(x.data[i], y.data[j]) for i, j in zip(*order)) and x.n == y.n, "rows of the parts")
+
+
+def check_shift(s):
+    """A set that was turned images as msimage -shift does, and FIELD tells the new centre."""
+    a = s.made("shift.ms", *VLA, "-duration", "60s", "-spw", "1.4GHz", "1MHz", 4, "-source", "60.1deg", "44.05deg", "1Jy")
+    to = ["-shift", "60.1deg", "44.05deg"]
+    s.convert("-quiet", *to, a, "shifted.ms")
+    want, got = s.image(a, "want", *IMAGE, *to), s.image("shifted.ms", "got", *IMAGE)
+    s.must(abs(got - want).max() <= 1e-6 * abs(want).max(), "the image of the turned set")
+    with table("shifted.ms/FIELD", ack=False) as t:
+        s.must(np.allclose(t.getcol("PHASE_DIR").ravel(), np.radians([60.1, 44.05]), atol=1e-12, rtol=0), "PHASE_DIR")
+
+
+def sinc_loss(x, members, lmn):
+    """What a point loses when rows of one baseline are averaged: the mean of exp(2 pi i turns) over turns that go evenly."""
+    path = x.UVW[members] @ lmn * x.freq[0].mean() / C
+    turns = (path[-1] - path[0]) / (len(members) - 1) * len(members)
+    return np.sinc(turns)
+
+
+def check_smearing(s):
+    """A point at the field's edge loses what the formula says: baseline by baseline, and in the image."""
+    offset = np.radians(0.4)
+    a = s.made("edge.ms", "-telescope", "vla", "-config", "C", "-ra", "60deg", "-dec", "44deg", "-integration", "2s",
+               "-duration", "16min", "-spw", "1.4GHz", "1kHz", 1, "-source", "60deg", "44.4deg", "1Jy")
+    s.convert("-quiet", "-average-time", "64s", a, "smeared.ms")
+    x, y = Rows(a), Rows("smeared.ms")
+    lmn = np.array([0, np.sin(offset), np.cos(offset) - 1])
+    start = (x.TIME - x.INTERVAL / 2).min()
+    bins = {}
+    for i in range(x.n):
+        bins.setdefault((*x.key(i), int((x.TIME[i] - start) // 64)), []).append(i)
+    # Turns do not go quite evenly: their second difference, 7e-5 rad/s squared times 64 s squared of a phase of hundreds
+    # of turns, is below a hundredth of the loss.
+    error, most = 0, 0
+    for i in range(y.n):
+        want = sinc_loss(x, bins[(*y.key(i), int((y.TIME[i] - start) // 64))], lmn)
+        got = abs(y.data[i][0, 0]) / 1.0
+        error, most = max(error, abs(got - want)), max(most, 1 - want)
+    s.must(most > 0.01 and error < 0.02 * most, "the loss of baselines is %.3g at most, and as foretold to %.2g" % (most, error))
+    at = ["-size", 64, 64, "-scale", "3asec", "-shift", "60deg", "44.4deg"]
+    before, after = s.image(a, "before", *at)[32, 32], s.image("smeared.ms", "after", *at)[32, 32]
+    want = np.mean([sinc_loss(x, m, lmn) for m in bins.values() if x.ANTENNA1[m[0]] != x.ANTENNA2[m[0]]])
+    s.must(abs(after / before - want) < 0.02 * (1 - want), "the image keeps %.6f, foretold %.6f" % (after / before, want))
+    told = s.convert("-dry-run", "-average-time", "64s", "-smearing-radius", "0.4deg", a, "none.ms").stderr.decode()
+    s.must("amplitude lost by averaging, 24 arcmin" in told and not os.path.exists("none.ms"), "the loss is told beforehand")
+
+
+def check_baseline_dependent(s):
+    """Each baseline is averaged for as long as the loss allows, and no longer."""
+    a, loss, radius = s.path("edge.ms"), 0.002, np.radians(0.4)
+    if not os.path.exists(a):
+        a = s.made("edge.ms", "-telescope", "vla", "-config", "C", "-ra", "60deg", "-dec", "44deg", "-integration", "2s",
+                   "-duration", "16min", "-spw", "1.4GHz", "1kHz", 1, "-source", "60deg", "44.4deg", "1Jy")
+    s.convert("-quiet", "-average-baseline-dependent", loss, "-average-time", "4min", "-smearing-radius", "0.4deg", a, "bda.ms")
+    x, y = Rows(a), Rows("bda.ms")
+    length = np.linalg.norm(y.UVW, axis=1)
+    turns = 7.292115e-5 * np.sin(radius) * 1.4e9 / C * np.linalg.norm(x.UVW, axis=1).max()
+    allowed = 1 - np.sinc(7.292115e-5 * y.INTERVAL * length * 1.4e9 / C * np.sin(radius))
+    # The mean of uvw over a row is shorter than the baseline, by less than 1e-4 of it.
+    s.must(allowed.max() <= loss * 1.001, "no row loses more than %g (%.4g)" % (loss, allowed.max()))
+    longer = 1 - np.sinc(7.292115e-5 * (y.INTERVAL + 2) * length * 1.4e9 / C * np.sin(radius))
+    full = (y.INTERVAL < 239) & (y.TIME + y.INTERVAL / 2 < x.TIME.max() - 1)
+    s.must(full.any() and longer[full].min() > loss * 0.99, "no row could last longer (%.4g)" % longer[full].min())
+    s.must(len(set(np.round(y.INTERVAL))) > 5 and y.n < x.n / 5 and turns > 0, "%d rows became %d" % (x.n, y.n))
+    s.must(abs(y.EXPOSURE.sum() - x.EXPOSURE.sum()) < 1e-3, "no time is lost")
+    image = ["-size", 256, 256, "-scale", "15asec"]
+    want, got = s.image(a, "want", *image), s.image("bda.ms", "got", *image)
+    s.must(abs(got - want).max() < 2 * loss * abs(want).max(), "its image differs by %.2g of the peak" %
+           (abs(got - want).max() / abs(want).max()))
+
+
+def check_safety(s):
+    """Nothing is overwritten unasked, and whatever ends a run leaves what was there."""
+    a = s.made("safe.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4)
+    fresh_copy(a, "old.ms")
+    before = files("old.ms")
+    s.refused("what exists is kept", 2, "-overwrite replaces it", a, "old.ms")
+    s.refused("an input is no output", 4, "is the input", "-overwrite", a, a)
+    s.refused("nor a folder in one", 4, "lies in it", a, a + "/new.ms")
+    os.makedirs("folder/sub")
+    s.refused("a folder is not replaced", 4, "is not replaced", "-overwrite", a, "folder")
+    s.refused("no folder", 4, "No such file", a, "nowhere/out.ms")
+    s.refused("no input", 3, "No such file", "nothing.ms", "out.ms")
+    s.refused("no output", 2, "OUT is missing", a)
+    s.refused("a field that is not there", 3, "has no field 7", "-field", 7, a, "out.ms")
+    s.refused("no such option", 2, "there is no such option", "-size", 5, a, "out.ms")
+    s.refused("a time without unit", 2, "with its unit", "-average-time", 8, a, "out.ms")
+    s.refused("a full disk", 4, "", "-overwrite", a, "old.ms", preexec_fn=with_small_files(200000))
+    cut = fresh_copy(a, "cut.ms")
+    os.truncate(cut + "/table.f0", 100)
+    s.refused("a set cut short", 3, "truncated or corrupt", cut, "out.ms")
+    s.must(files("old.ms") == before, "what was there is as it was")
+    s.convert("-quiet", "-overwrite", a, "old.ms")
+    s.must(Rows("old.ms").n == Rows(a).n and not [f for f in os.listdir(".") if f.startswith(".")], "-overwrite replaces it")
+
+
+def check_signals(s):
+    """SIGTERM and SIGKILL at any moment: what was there stands, and is whole; a signal to stop leaves nothing hidden."""
+    a = s.made("signals.ms", *VLA, "-duration", "10min", "-spw", "1.4GHz", "1MHz", 16)
+    fresh_copy(s.made("safe.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4), "old2.ms")
+    old, n_new = Rows("old2.ms").n, Rows(a).n
+    kept = done_all = 0
+    for i in range(12):
+        how = signal.SIGKILL if i % 2 else signal.SIGTERM
+        process = subprocess.Popen([s.convert_program, "-quiet", "-overwrite", a, "old2.ms"], stderr=subprocess.PIPE)
+        time.sleep(0.02 * i)
+        process.send_signal(how)
+        process.wait()
+        process.stderr.close()
+        n = Rows("old2.ms").n
+        kept, done_all = kept + (n == old), done_all + (n == n_new)
+        hidden = [f for f in os.listdir(".") if f.startswith(".")]
+        s.must(n in (old, n_new) and (how == signal.SIGKILL or not hidden), "%s after %.2f s: %d rows" % (how.name, 0.02 * i, n))
+        if how == signal.SIGTERM:
+            # Before it has begun a signal ends it as it does any program.
+            s.must(process.returncode in (0, 128 + how, -how), "exits %d" % process.returncode)
+        for _ in range(600): # the process that converts sees the end of its parent, and removes what it has made
+            if not [f for f in os.listdir(".") if f.startswith(".")]:
+                break
+            time.sleep(0.1)
+        s.must(not [f for f in os.listdir(".") if f.startswith(".")], "nothing hidden is left")
+    print("%d times the old set, %d times the new one" % (kept, done_all))
+
+
+def check_help(s):
+    text = run(s.convert_program, "-help").stdout.decode()
+    s.must("-average-baseline-dependent" in text and "-select-uvrange" in text, "-help")
+    s.must(run(s.convert_program, "-version").stdout.startswith(b"msimage-convert "), "-version")
+
+
+if __name__ == "__main__":
+    main(Convert, globals())

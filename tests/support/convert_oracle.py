@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Averages a Measurement Set in double precision with numpy, row by row, apart from the program; and runs msimage-convert."""
+import collections
+import os
+import subprocess
+
+import numpy as np
+from astropy.io import fits
+from casacore.tables import table
+
+from program_suite import GUARD_S, Suite, run
+
+C = 299792458.0
+SCALARS = ("ANTENNA1", "ANTENNA2", "FIELD_ID", "DATA_DESC_ID", "SCAN_NUMBER", "TIME", "TIME_CENTROID", "INTERVAL", "EXPOSURE",
+           "FLAG_ROW", "UVW", "FEED1", "FEED2", "ARRAY_ID", "OBSERVATION_ID", "STATE_ID", "PROCESSOR_ID")
+
+
+class Rows:
+    """The rows of a set: columns as arrays, and for each row data, weights and flags [channel][correlation]."""
+
+    def __init__(self, path, column="DATA"):
+        with table(path, ack=False) as t:
+            for name in SCALARS:
+                setattr(self, name, t.getcol(name))
+            self.n = t.nrows()
+            self.data = [t.getcell(column, i) for i in range(self.n)]
+            self.flag = [t.getcell("FLAG", i) for i in range(self.n)]
+            self.row_weight = [t.getcell("WEIGHT", i) for i in range(self.n)]
+            self.sigma = [t.getcell("SIGMA", i) for i in range(self.n)]
+            has = "WEIGHT_SPECTRUM" in t.colnames()
+            self.weight = [t.getcell("WEIGHT_SPECTRUM", i) if has and t.iscelldefined("WEIGHT_SPECTRUM", i) else
+                           np.broadcast_to(w, d.shape) for i, (w, d) in enumerate(zip(self.row_weight, self.data))]
+        with table(path + "/SPECTRAL_WINDOW", ack=False) as t:
+            self.freq = [t.getcell("CHAN_FREQ", i) for i in range(t.nrows())]
+            self.width = [t.getcell("CHAN_WIDTH", i) for i in range(t.nrows())]
+        with table(path + "/DATA_DESCRIPTION", ack=False) as t:
+            self.window = t.getcol("SPECTRAL_WINDOW_ID")
+
+    def key(self, i):
+        return (self.DATA_DESC_ID[i], self.FIELD_ID[i], self.SCAN_NUMBER[i], self.ANTENNA1[i], self.ANTENNA2[i])
+
+
+Averaged = collections.namedtuple("Averaged", "data weight flag uvw centroid time interval exposure")
+
+
+def average(rows, members, groups):
+    """The average of some rows of a baseline: by weight where any sample is good, and else the plain mean."""
+    data = np.array([rows.data[i] for i in members], np.complex128)
+    weight = np.array([rows.weight[i] for i in members], np.float64)
+    flag = np.array([rows.flag[i] for i in members])
+    stop = rows.FLAG_ROW[members][:, None, None]
+    with np.errstate(invalid="ignore"):
+        good = ~flag & ~stop & (weight > 0) & np.isfinite(weight) & (abs(data.real) < 1e30) & (abs(data.imag) < 1e30)
+    n_corr = data.shape[2]
+    out = [np.zeros((len(groups), n_corr), t) for t in (np.complex128, np.float64, bool)]
+    for g, (a, b) in enumerate(groups):
+        for p in range(n_corr):
+            k, d, w, f = (x[:, a:b, p].ravel() for x in (good, data, weight, flag))
+            out[0][g, p] = (d[k] * w[k]).sum() / w[k].sum() if k.any() else d.mean()
+            out[1][g, p] = w[k].sum() if k.any() else w.sum()
+            out[2][g, p] = not k.any() and (len(d) > 1 or f[0])
+    of_row = np.where(good, weight, 0).sum(axis=(1, 2))
+    by = of_row if of_row.sum() > 0 else np.ones(len(members))
+    start = (rows.TIME - rows.INTERVAL / 2)[members].min()
+    end = (rows.TIME + rows.INTERVAL / 2)[members].max()
+    t0 = rows.TIME[members[0]]
+    return Averaged(*out, (rows.UVW[members] * by[:, None]).sum(axis=0) / by.sum(),
+                    t0 + ((rows.TIME_CENTROID[members] - t0) * by).sum() / by.sum(), (start + end) / 2, end - start,
+                    rows.EXPOSURE[members][of_row > 0 if of_row.sum() > 0 else slice(None)].sum())
+
+
+def peak(path):
+    """The pixel of the largest absolute value of an image, and its value."""
+    image = fits.getdata(path).squeeze()
+    at = np.unravel_index(np.nanargmax(abs(image)), image.shape)
+    return at, image[at]
+
+
+class Convert(Suite):
+    """A suite whose folder is the working directory, with msimage-convert beside msimage."""
+
+    def __init__(self, msimage, makems, folder):
+        super().__init__(msimage, makems, folder)
+        self.convert_program = os.path.join(os.path.dirname(msimage), "msimage-convert")
+        os.chdir(folder)
+
+    def convert(self, *words, code=0, **options):
+        return run(self.convert_program, *words, code=code, **options)
+
+    def refused(self, title, code, pattern, *words, **options):
+        """msimage-convert exits so, with one line of error, and leaves no file behind."""
+        before = sorted(os.listdir("."))
+        done = subprocess.run([self.convert_program, "-quiet", *[str(w) for w in words]], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, check=False, encoding="utf-8", errors="replace", timeout=GUARD_S,
+                              **options)
+        done.stderr = done.stderr.replace("msimage-convert: error: ", "msimage: error: ")
+        self.tried += 1
+        self.told(title, done, code, pattern)
+        if sorted(os.listdir(".")) != before:
+            self.complain("%s: leaves %s" % (title, sorted(set(os.listdir(".")) - set(before))))
+        print(title, flush=True)
+
+    def image(self, path, name, *options):
+        """The image of a set, in double precision."""
+        run(self.msimage, "-quiet", "-overwrite", "-backend", "cpu", "-j", 1, "-accuracy", 1e-9, "-name", name, *options, path)
+        return fits.getdata(name + "-dirty.fits").squeeze().astype(np.float64)
