@@ -13,10 +13,11 @@ typedef struct msi_vis_block {
     int64_t n_row;
     int32_t n_chan;
     int32_t n_plane;
-    const double *uvw_m;   /* [n_row][3]  metres, not conjugated */
-    const double *freq_hz; /* [n_chan] */
-    const msi_c64 *vis;    /* [n_plane][n_row][n_chan]  Jy, unweighted */
-    const float *weight;   /* [n_plane][n_row][n_chan]  >= 0; 0 leaves the sample out of that plane */
+    const double *uvw_m;    /* [n_row][3]  metres, not conjugated */
+    const double *freq_hz;  /* [n_chan] */
+    const msi_c64 *vis;     /* [n_plane][n_row][n_chan]  Jy, unweighted */
+    const float *weight;    /* [n_plane][n_row][n_chan]  >= 0; 0 leaves the sample out of that plane */
+    const msi_c32 *vis_f32; /* taken where vis is NULL */
 } msi_vis_block;
 
 #endif

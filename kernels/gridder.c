@@ -216,10 +216,15 @@ static void forget_samples(msi_gridder *g)
 
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)
 {
+    return msi_gridder_add_all(g, block, 1);
+}
+
+int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
+{
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
     forget_samples(g);
-    return msi_vis_store_add(&g->store, block);
+    return msi_vis_store_add_all(&g->store, block, n_block);
 }
 
 static int64_t host_memory(const msi_gridder *g)
@@ -357,27 +362,45 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
 /* In the progress of an image, summing weights is one part of these. */
 enum { SUM_PARTS = 20 };
 
-/* Sums the weights and counts the samples of each plane of the store. */
+/* A segment's weights of a plane. */
+typedef struct weight_part {
+    double sum;
+    int64_t count;
+} weight_part;
+
+static weight_part part_of(const msi_vis_segment *s, int plane)
+{
+    const float *weight = s->weight + msi_segment_index(s, plane, 0, 0);
+    double sum = 0;
+    int64_t count = 0;
+#pragma omp simd reduction(+ : sum, count)
+    for (int64_t k = 0; k < s->n_row * s->n_chan; k++) {
+        sum += (double)weight[k];
+        count += weight[k] > 0;
+    }
+    return (weight_part){sum, count};
+}
+
+/* Sum the weights and counts the samples of each plane of the store: segment by segment, whoever did which. */
 static void sum_weights(msi_gridder *g)
 {
+    enum { AT_ONCE = 512 };
+    const int64_t n_segment = g->store.n_segment;
     if (g->weights.is_known) return;
     for (int p = 0; p < g->spec.n_plane; p++) {
-        double total = 0;
-        int64_t n = 0;
-        for (int64_t i = 0; i < g->store.n_segment; i++) {
-            const msi_vis_segment *s = &g->store.segment[i];
-            msi_progress_at(p * g->store.n_segment + i, g->spec.n_plane * g->store.n_segment);
-            const float *weight = s->weight + msi_segment_index(s, p, 0, 0);
-            double part = 0;
-#pragma omp parallel for simd reduction(+ : part, n) if (s->n_row * s->n_chan > 65536)
-            for (int64_t k = 0; k < s->n_row * s->n_chan; k++) {
-                part += (double)weight[k];
-                n += weight[k] > 0;
+        g->weights.sum[p] = 0;
+        g->weights.count[p] = 0;
+        for (int64_t first = 0; first < n_segment; first += AT_ONCE) {
+            const int64_t n = n_segment - first < AT_ONCE ? n_segment - first : AT_ONCE;
+            weight_part part[AT_ONCE];
+            msi_progress_at(p * n_segment + first, g->spec.n_plane * n_segment);
+#pragma omp parallel for schedule(dynamic, 4)
+            for (int64_t i = 0; i < n; i++) part[i] = part_of(&g->store.segment[first + i], p);
+            for (int64_t i = 0; i < n; i++) {
+                g->weights.sum[p] += part[i].sum;
+                g->weights.count[p] += part[i].count;
             }
-            total += part;
         }
-        g->weights.sum[p] = total;
-        g->weights.count[p] = n;
     }
     g->weights.is_known = 1;
 }

@@ -44,6 +44,12 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec);
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
 
 /*
+ * msi_gridder_add_all - take in blocks [n_block] as msi_gridder_add does one after the other, with the same results;
+ * by all threads. After a failure, any of the blocks may have been taken in.
+ */
+int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block);
+
+/*
  * msi_gridder_image - grid everything added so far, transform, correct, normalise by the sum of weights.
  * Returned: *out  allocated here, freed by msi_image_free: the n_plane planes, then the PSF, [ny][nx] Jy/beam each in
  *                 msi_gridder_precision, with sums of weights and numbers of samples. A plane without a sample is NaN

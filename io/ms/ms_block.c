@@ -358,6 +358,7 @@ void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, in
                             .data = has_data ? b->data : NULL,
                             .weight = has_data ? b->weight : NULL,
                             .flag = b->flag,
+                            .formed = b->formed,
                             .buffer = b};
 }
 

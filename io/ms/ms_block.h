@@ -22,6 +22,7 @@ struct msi_ms_buffer {
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
+    void *formed; /* in a slot of a crew: instead of the three above */
 };
 
 /* Rows of one setup and field within what is planned. */

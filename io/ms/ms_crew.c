@@ -27,9 +27,12 @@
 /* A slot holds a block of about 2 MB, or a row of more: at 13 bytes a value, one of 80 million values. */
 static const int64_t LARGEST_SLOT = (int64_t)1 << 30, LEAST_SLOT = (int64_t)4 << 20;
 
-/* The slots begin a page behind what is shared beside them. */
-static const int64_t SLOTS_AT = 4096;
-_Static_assert(sizeof(msi_crew_shared) <= 4096, "they begin behind it");
+/* The order begins a page behind what is shared beside it; of its room, too, only what is touched is memory. */
+static const int64_t ORDER_AT = 4096, MOST_ORDER = (int64_t)64 << 20;
+_Static_assert(sizeof(msi_crew_shared) <= 4096, "it begins behind it");
+
+/* The caller has so many blocks of a process at most; the others are the process's to fill. */
+enum { MOST_LENT = MSI_CREW_SLOTS / 2 };
 
 /* The parent's view of a process. */
 typedef struct worker {
@@ -37,6 +40,7 @@ typedef struct worker {
     char *slots; /* [MSI_CREW_SLOTS][slot_bytes] of the crew's */
     struct msi_ms_buffer slot[MSI_CREW_SLOTS];
     int64_t n_taken; /* blocks, since BEGIN */
+    int n_lent;      /* of them, those that the caller has */
 } worker;
 
 struct msi_ms_crew {
@@ -48,9 +52,9 @@ struct msi_ms_crew {
     int64_t number, opening; /* of the last request that is answered; of the last OPEN */
     msi_crew_shared *shared; /* mapped, with the slots of all processes */
     int64_t slot_bytes, n_mapped;
+    msi_crew_order order;
     int is_reading, is_at_end;
     int64_t n_block; /* taken so far */
-    int lender;      /* the process whose block the caller has; -1: none */
 };
 
 /* ---- Start ---- */
@@ -61,14 +65,14 @@ static int map_slots(msi_ms_crew *crew)
     void *p = MAP_FAILED;
     for (int64_t bytes = LARGEST_SLOT; p == MAP_FAILED && bytes >= LEAST_SLOT; bytes /= 4) {
         crew->slot_bytes = bytes;
-        crew->n_mapped = SLOTS_AT + crew->n_worker * MSI_CREW_SLOTS * bytes;
+        crew->n_mapped = ORDER_AT + MOST_ORDER + crew->n_worker * MSI_CREW_SLOTS * bytes;
         p = mmap(NULL, (size_t)crew->n_mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                  0);
     }
     if (p == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory to share with readers: %s", strerror(errno));
     crew->shared = p;
     for (int k = 0; k < crew->n_worker; k++)
-        crew->worker[k].slots = (char *)p + SLOTS_AT + k * MSI_CREW_SLOTS * crew->slot_bytes;
+        crew->worker[k].slots = (char *)p + ORDER_AT + MOST_ORDER + k * MSI_CREW_SLOTS * crew->slot_bytes;
     return MSI_OK;
 }
 
@@ -86,6 +90,9 @@ static int start_worker(msi_ms_crew *crew, int k)
                               .n_path = crew->n_path,
                               .selection = crew->selection,
                               .shared = crew->shared,
+                              .order = (const char *)crew->shared + ORDER_AT,
+                              .most_order = MOST_ORDER,
+                              .forming = crew->order.forming,
                               .slots = crew->worker[k].slots,
                               .slot_bytes = crew->slot_bytes,
                               .is_first = k == 0};
@@ -97,13 +104,16 @@ static int start_worker(msi_ms_crew *crew, int k)
 }
 
 int msi_ms_crew_start(msi_ms_crew **out, const char *const *paths, int n_path, const msi_ms_selection *selection,
-                      int n_process)
+                      int n_process, const msi_ms_forming *forming)
 {
     msi_ms_crew *crew;
     *out = NULL;
     MSI_TRY(msi_alloc(&crew, 1, sizeof *crew, "processes to read with"));
-    *crew =
-        (msi_ms_crew){.paths = paths, .n_path = n_path, .selection = *selection, .n_worker = n_process, .lender = -1};
+    *crew = (msi_ms_crew){.paths = paths,
+                          .n_path = n_path,
+                          .selection = *selection,
+                          .n_worker = n_process,
+                          .order = {.forming = forming}};
     int status = msi_alloc(&crew->worker, n_process, sizeof *crew->worker, "processes to read with");
     if (status != MSI_OK) crew->n_worker = 0;
     for (int k = 0; k < crew->n_worker; k++) crew->worker[k].child = MSI_CHILD_NONE;
@@ -153,32 +163,58 @@ static int take_end(const msi_ms_crew *crew, worker *w)
     return claim(crew, what);
 }
 
-/* Wait for the next reply of a process to the last request; earlier ones are answered no more. */
-static int recv_reply(const msi_ms_crew *crew, worker *w, msi_crew_reply *answer)
+/* Pass on why a process has failed. */
+static int take_failure(const msi_ms_crew *crew, msi_crew_reply *answer)
 {
-    for (int got = 0; got == 0 || answer->number != crew->number;) {
-        MSI_TRY(msi_child_await(&w->child, 0, answer, sizeof *answer, &got));
-        if (got < 0) return take_end(crew, w);
-        if (got > 0) continue;
-        if (!crew->is_reading) msi_progress_at(crew->shared->opened_ppm, 1000000);
-        msi_child_doze(&w->child);
-        MSI_TRY(msi_interrupt_check());
-    }
-    if (answer->kind != MSI_CREW_FAILED) return MSI_OK;
     answer->message[sizeof answer->message - 1] = 0;
     if (answer->status >= MSI_OK || answer->status < MSI_EARGUMENT || !*answer->message)
         return claim(crew, "fails without saying why");
     return msi_error_set(answer->status, "%s", answer->message);
 }
 
+/* Take the next reply of a process to the last request, if there is one; earlier ones are answered no more. */
+static int poll_reply(const msi_ms_crew *crew, worker *w, msi_crew_reply *answer, int *is_there)
+{
+    int got;
+    *is_there = 0;
+    do {
+        MSI_TRY(msi_child_await(&w->child, 0, answer, sizeof *answer, &got));
+        if (got < 0) return take_end(crew, w);
+        if (got == 0) return MSI_OK;
+    } while (answer->number != crew->number);
+    *is_there = 1;
+    return answer->kind == MSI_CREW_FAILED ? take_failure(crew, answer) : MSI_OK;
+}
+
+/* Wait for it. */
+static int recv_reply(const msi_ms_crew *crew, worker *w, msi_crew_reply *answer)
+{
+    for (;;) {
+        int is_there;
+        MSI_TRY(poll_reply(crew, w, answer, &is_there));
+        if (is_there) return MSI_OK;
+        if (!crew->is_reading) msi_progress_at(crew->shared->opened_ppm, 1000000);
+        msi_child_doze(&w->child);
+        MSI_TRY(msi_interrupt_check());
+    }
+}
+
 static void send_all(msi_ms_crew *crew, msi_crew_request *q)
 {
     q->number = ++crew->number;
     q->n_part = crew->n_worker;
+    q->n_order = crew->order.n_byte;
     for (q->part = 0; q->part < crew->n_worker; q->part++) msi_child_send(&crew->worker[q->part].child, q, sizeof *q);
 }
 
 /* ---- Open ---- */
+
+static void forget_order(msi_ms_crew *crew)
+{
+    msi_free(crew->order.bytes);
+    crew->order.bytes = NULL;
+    crew->order.n_byte = 0;
+}
 
 /* Take what the first process has found, of which it says the length and the hash: from a copy, which stays as it is.
  */
@@ -202,7 +238,7 @@ int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_re
     msi_crew_reply first, answer;
     *reader = NULL;
     crew->is_reading = 0;
-    crew->lender = -1;
+    forget_order(crew);
     crew->shared->opened_ppm = 0;
     send_all(crew, &open);
     crew->opening = crew->number;
@@ -223,11 +259,25 @@ int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_re
 
 /* ---- Read ---- */
 
+int msi_ms_crew_order(msi_ms_crew *crew, const void *order, int64_t n_byte)
+{
+    if (n_byte > MOST_ORDER)
+        return msi_error_set(MSI_ENOMEM, "%.3f GB say how blocks are formed; there is room for %.3f GB",
+                             1e-9 * (double)n_byte, 1e-9 * (double)MOST_ORDER);
+    if (!crew->order.forming || n_byte < 1) return msi_error_set(MSI_EINTERNAL, "a crew that forms nothing is to form");
+    forget_order(crew);
+    MSI_TRY(msi_alloc(&crew->order.bytes, n_byte, 1, "how blocks are formed"));
+    memcpy(crew->order.bytes, order, (size_t)n_byte);
+    crew->order.n_byte = n_byte;
+    crew->is_reading = 0;
+    return MSI_OK;
+}
+
 /* Have the processes read all blocks of what they have open. */
 static int begin(msi_ms_crew *crew, msi_ms_reader *reader)
 {
     struct msi_ms_buffer none;
-    const int64_t bytes = msi_crew_lay_out(&none, crew->worker[0].slots, reader);
+    const int64_t bytes = msi_crew_lay_out(&none, crew->worker[0].slots, reader, &crew->order);
     if (bytes > crew->slot_bytes || bytes > msi_memory_limit() / (MSI_CREW_SLOTS * crew->n_worker))
         return msi_error_about(
             msi_error_set(MSI_ENOMEM, "the blocks of %d process%s that read%s need %.3f GB; the limit is %.3f GB",
@@ -236,24 +286,32 @@ static int begin(msi_ms_crew *crew, msi_ms_reader *reader)
             crew->n_worker > 1 ? "n_reader" : "memory");
     for (int k = 0; k < crew->n_worker; k++) {
         worker *w = &crew->worker[k];
-        w->n_taken = 0;
-        for (int i = 0; i < MSI_CREW_SLOTS; i++) msi_crew_lay_out(&w->slot[i], w->slots + i * crew->slot_bytes, reader);
+        w->n_taken = w->n_lent = 0;
+        for (int i = 0; i < MSI_CREW_SLOTS; i++)
+            msi_crew_lay_out(&w->slot[i], w->slots + i * crew->slot_bytes, reader, &crew->order);
     }
+    if (crew->order.n_byte) memcpy((char *)crew->shared + ORDER_AT, crew->order.bytes, (size_t)crew->order.n_byte);
     msi_crew_request request = {.kind = MSI_CREW_BEGIN};
     send_all(crew, &request);
     memset(&reader->dropped, 0, sizeof reader->dropped);
     crew->n_block = 0;
-    crew->lender = -1;
     crew->is_reading = 1;
     crew->is_at_end = 0;
     return MSI_OK;
 }
 
 /* Free a slot of the process. */
-static void send_freed(msi_ms_crew *crew, int k)
+static void send_freed(msi_ms_crew *crew, worker *w)
 {
     const msi_crew_request freed = {.kind = MSI_CREW_FREED, .number = crew->number};
-    msi_child_send(&crew->worker[k].child, &freed, sizeof freed);
+    msi_child_send(&w->child, &freed, sizeof freed);
+}
+
+/* Free all slots that the caller has. */
+static void give_back(msi_ms_crew *crew)
+{
+    for (int k = 0; k < crew->n_worker; k++)
+        for (; crew->worker[k].n_lent > 0; crew->worker[k].n_lent--) send_freed(crew, &crew->worker[k]);
 }
 
 /* Wait until each of the other processes has said, in its turn, that it is done. */
@@ -298,34 +356,56 @@ static int block_is_sound(const msi_ms_reader *r, const msi_crew_reply *a, const
     return 1;
 }
 
-int msi_ms_crew_next(msi_ms_crew *crew, msi_ms_reader *reader, msi_ms_block *block)
+/* Take the next block that has rows; where the caller has blocks already, only if it has been read. *is_taken is 0
+ * where it has not, and behind the last one. */
+static int take_block(msi_ms_crew *crew, msi_ms_reader *reader, int may_wait, msi_ms_block *block, int *is_taken)
 {
-    block->n_row = 0;
-    if (reader->crew_opening != crew->opening)
-        return msi_error_set(MSI_EINTERNAL, "a reader is read after its crew has opened the sets again");
-    if (!crew->is_reading) MSI_TRY(begin(crew, reader));
-    if (crew->lender >= 0) send_freed(crew, crew->lender);
-    crew->lender = -1;
+    *is_taken = 0;
     for (; !crew->is_at_end; crew->n_block++) {
         const int k = (int)(crew->n_block % crew->n_worker);
         worker *w = &crew->worker[k];
         msi_crew_reply answer;
-        MSI_TRY(recv_reply(crew, w, &answer));
+        int is_there = may_wait;
+        if (!may_wait && w->n_lent == MOST_LENT) return MSI_OK;
+        MSI_TRY(may_wait ? recv_reply(crew, w, &answer) : poll_reply(crew, w, &answer, &is_there));
+        if (!is_there) return MSI_OK;
         if (!add_dropped(&reader->dropped, &answer.dropped)) return claim(crew, "has counted what cannot be");
         if (answer.kind == MSI_CREW_END) return recv_ends(crew, k);
         struct msi_ms_buffer *slot = &w->slot[w->n_taken++ % MSI_CREW_SLOTS];
         if (answer.kind != MSI_CREW_BLOCK || !block_is_sound(reader, &answer, slot))
             return claim(crew, "has read what cannot be");
+        /* Slots are freed in their order: behind one that the caller has, an empty one waits for it. */
+        if (answer.n_row == 0 && w->n_lent == 0) send_freed(crew, w);
         if (answer.n_row == 0) {
-            send_freed(crew, k);
+            w->n_lent += w->n_lent > 0;
             continue;
         }
         msi_ms_block_describe(reader, answer.set, answer.data_desc_id, answer.field_id, slot, answer.n_row, block);
-        crew->lender = k;
+        w->n_lent++;
         crew->n_block++;
+        *is_taken = 1;
         return MSI_OK;
     }
     return MSI_OK;
+}
+
+int msi_ms_crew_take(msi_ms_crew *crew, msi_ms_reader *reader, int most, msi_ms_block *block, int *n)
+{
+    *n = 0;
+    if (reader->crew_opening != crew->opening)
+        return msi_error_set(MSI_EINTERNAL, "a reader is read after its crew has opened the sets again");
+    if (!crew->is_reading) MSI_TRY(begin(crew, reader));
+    give_back(crew);
+    for (int is_taken = 1; is_taken && *n < most; *n += is_taken)
+        MSI_TRY(take_block(crew, reader, *n == 0, &block[*n], &is_taken));
+    return MSI_OK;
+}
+
+int msi_ms_crew_next(msi_ms_crew *crew, msi_ms_reader *reader, msi_ms_block *block)
+{
+    int n;
+    block->n_row = 0;
+    return msi_ms_crew_take(crew, reader, 1, block, &n);
 }
 
 void msi_ms_crew_rewind(msi_ms_crew *crew)
@@ -349,6 +429,7 @@ void msi_ms_crew_free(msi_ms_crew *crew)
         waitpid(c->pid, NULL, 0);
     }
     if (crew->shared) munmap(crew->shared, (size_t)crew->n_mapped);
+    forget_order(crew);
     msi_free(crew->worker);
     msi_free(crew);
 }

@@ -21,9 +21,9 @@ static void *take_bytes(char *slot, int64_t *at, int64_t bytes)
     return room;
 }
 
-int64_t msi_crew_lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r)
+int64_t msi_crew_lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r, const msi_crew_order *order)
 {
-    int64_t n_row = 0, n_sample = 0, at = 0;
+    int64_t n_row = 0, n_sample = 0, n_formed = 0, at = 0;
     for (int i = 0; i < r->n_set; i++)
         for (int k = 0; k < r->set[i].n_setup; k++) {
             const msi_ms_setup *s = &r->set[i].setup[k];
@@ -31,11 +31,18 @@ int64_t msi_crew_lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reade
             const int64_t n = s->block_rows * s->n_span * s->n_corr;
             n_row = s->block_rows > n_row ? s->block_rows : n_row;
             n_sample = n > n_sample ? n : n_sample;
+            if (!order->n_byte) continue;
+            const int64_t formed = order->forming->bytes(order->bytes, s->block_rows, s->n_chan, s->freq_hz);
+            n_formed = formed > n_formed ? formed : n_formed;
         }
     *b = (struct msi_ms_buffer){.n_row_allocated = n_row, .n_sample_allocated = n_sample};
     b->ms_row = take_bytes(slot, &at, n_row * (int64_t)sizeof *b->ms_row);
     b->time_s = take_bytes(slot, &at, n_row * (int64_t)sizeof *b->time_s);
     b->uvw_m = take_bytes(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
+    if (order->n_byte) {
+        b->formed = take_bytes(slot, &at, n_formed);
+        return at;
+    }
     b->data = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->data);
     b->weight = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->weight);
     b->flag = take_bytes(slot, &at, n_sample);
@@ -120,28 +127,56 @@ static int await_slot(const msi_crew_process *p, int64_t number, int64_t n_full,
     return 1;
 }
 
-/* Read all of its blocks into the slots in turn, until the last or until the parent wants something else. */
-static int read_all(const msi_crew_process *p, msi_ms_reader *r, msi_crew_request *q, int *is_done)
+/* Copy the order of a request, which the parent may replace when it sends another. */
+static int copy_order(const msi_crew_process *p, const msi_crew_request *q, msi_crew_order *order)
 {
-    const int64_t number = q->number;
-    const int part = q->part, n_part = q->n_part;
+    *order = (msi_crew_order){.forming = p->forming};
+    if (!q->n_order) return MSI_OK;
+    if (!p->forming || q->n_order < 0 || q->n_order > p->most_order)
+        return msi_error_set(MSI_EINTERNAL, "a process is to form blocks by what is no order");
+    MSI_TRY(msi_alloc(&order->bytes, q->n_order, 1, "how blocks are formed"));
+    memcpy(order->bytes, p->order, (size_t)q->n_order);
+    order->n_byte = q->n_order;
+    return MSI_OK;
+}
+
+/* Read the next block into a slot: as it is, or what is formed of it. */
+static int read_block(msi_ms_reader *r, const msi_crew_request *q, const msi_crew_order *order,
+                      struct msi_ms_buffer *slot, msi_ms_block *block, int *is_end)
+{
+    if (!order->n_byte) {
+        block->buffer = slot;
+        return msi_ms_reader_next_of(r, q->part, q->n_part, block, is_end);
+    }
+    MSI_TRY(msi_ms_reader_next_of(r, q->part, q->n_part, block, is_end));
+    const size_t n = (size_t)block->n_row;
+    if (!n) return MSI_OK;
+    memcpy(slot->ms_row, block->ms_row, n * sizeof *slot->ms_row);
+    memcpy(slot->time_s, block->time_s, n * sizeof *slot->time_s);
+    memcpy(slot->uvw_m, block->uvw_m, 3 * n * sizeof *slot->uvw_m);
+    return order->forming->form(order->forming->of, order->bytes, block, slot->uvw_m, slot->formed);
+}
+
+/* Read all of its blocks into the slots in turn, until the last, or until the parent wants something else, which is in
+ * *q then. */
+static int read_blocks(const msi_crew_process *p, msi_ms_reader *r, const msi_crew_order *order, msi_crew_request *q,
+                       int *is_done)
+{
+    const msi_crew_request begin = *q;
+    msi_ms_block block = {0};
     int is_end = 0;
-    *is_done = 1;
-    if (!r) return msi_error_set(MSI_EINTERNAL, "a process is to read what it has not opened");
-    msi_ms_reader_rewind(r);
     for (int64_t n_full = 0, n_freed = 0; !is_end; n_full++) {
-        if (!await_slot(p, number, n_full, &n_freed, q)) {
+        if (!await_slot(p, begin.number, n_full, &n_freed, q)) {
             *is_done = 0;
             return MSI_OK;
         }
-        struct msi_ms_buffer buffer;
-        if (msi_crew_lay_out(&buffer, p->slots + n_full % MSI_CREW_SLOTS * p->slot_bytes, r) > p->slot_bytes)
+        struct msi_ms_buffer slot;
+        if (msi_crew_lay_out(&slot, p->slots + n_full % MSI_CREW_SLOTS * p->slot_bytes, r, order) > p->slot_bytes)
             return msi_error_set(MSI_ENOMEM, "a block is too large to hand over");
-        msi_ms_block block = {.buffer = &buffer};
         memset(&r->dropped, 0, sizeof r->dropped);
-        MSI_TRY(msi_ms_reader_next_of(r, part, n_part, &block, &is_end));
+        MSI_TRY(read_block(r, &begin, order, &slot, &block, &is_end));
         send_reply(p, &(msi_crew_reply){.kind = is_end ? MSI_CREW_END : MSI_CREW_BLOCK,
-                                        .number = number,
+                                        .number = begin.number,
                                         .n_row = block.n_row,
                                         .set = block.set,
                                         .data_desc_id = block.data_desc_id,
@@ -149,6 +184,17 @@ static int read_all(const msi_crew_process *p, msi_ms_reader *r, msi_crew_reques
                                         .dropped = r->dropped});
     }
     return MSI_OK;
+}
+
+static int read_all(const msi_crew_process *p, msi_ms_reader *r, msi_crew_request *q, int *is_done)
+{
+    msi_crew_order order;
+    if (!r) return msi_error_set(MSI_EINTERNAL, "a process is to read what it has not opened");
+    MSI_TRY(copy_order(p, q, &order));
+    msi_ms_reader_rewind(r);
+    const int status = read_blocks(p, r, &order, q, is_done);
+    msi_free(order.bytes);
+    return status;
 }
 
 _Noreturn void msi_crew_process_run(const msi_crew_process *p)

@@ -18,6 +18,7 @@ typedef struct msi_crew_request {
     int64_t number;         /* of this OPEN or BEGIN, or of the BEGIN whose slot is FREED */
     msi_ms_opening opening; /* OPEN */
     int part, n_part;       /* BEGIN: it reads the blocks part, part + n_part .. */
+    int64_t n_order;        /* BEGIN: bytes of the order by which it forms them; 0: it leaves them as read */
 } msi_crew_request;
 
 typedef enum msi_crew_reply_kind { MSI_CREW_OPENED, MSI_CREW_BLOCK, MSI_CREW_END, MSI_CREW_FAILED } msi_crew_reply_kind;
@@ -35,10 +36,17 @@ typedef struct msi_crew_reply {
     char message[MSI_MESSAGE_BYTES];
 } msi_crew_reply;
 
-/* The shared memory begins so; the slots begin a page later. */
+/* The shared memory begins so; the order begins a page later, the slots behind the room for it. */
 typedef struct msi_crew_shared {
     _Atomic int64_t opened_ppm; /* how far the first process is with OPEN, in parts per million */
 } msi_crew_shared;
+
+/* How blocks are formed: not at all where there is no order. */
+typedef struct msi_crew_order {
+    const msi_ms_forming *forming;
+    char *bytes;
+    int64_t n_byte;
+} msi_crew_order;
 
 /* What a process knows of itself. */
 typedef struct msi_crew_process {
@@ -47,9 +55,12 @@ typedef struct msi_crew_process {
     int n_path;
     msi_ms_selection selection;
     msi_crew_shared *shared;
+    const char *order; /* [most_order] shared */
+    int64_t most_order;
     char *slots; /* [MSI_CREW_SLOTS][slot_bytes], shared */
     int64_t slot_bytes;
-    int is_first; /* it leaves the description */
+    const msi_ms_forming *forming; /* NULL: none */
+    int is_first;                  /* it leaves the description */
 } msi_crew_process;
 
 /* msi_crew_process_run - serve the parent until it is gone. */
@@ -57,7 +68,7 @@ _Noreturn void msi_crew_process_run(const msi_crew_process *process);
 
 /* msi_crew_lay_out - place the arrays of the largest block of the reader in a slot, which may be NULL. Returns its
  * bytes. */
-int64_t msi_crew_lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r);
+int64_t msi_crew_lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r, const msi_crew_order *order);
 
 /* msi_crew_hash - FNV-1a of n bytes. */
 uint64_t msi_crew_hash(const char *bytes, int64_t n);

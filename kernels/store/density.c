@@ -51,35 +51,43 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
     return MSI_OK;
 }
 
+/* A cell of the half plane that is kept. */
+typedef struct uv_cell {
+    int64_t row, column;
+} uv_cell;
+
 /*
- * The sample's cell; -1 outside the grid. u and v in wavelengths. A sample and its mirror image are one: it is taken
- * where v > 0, or where u >= 0 on the line v = 0, so that cell k of either axis mirrors onto -1 - k.
+ * Find the cell of a sample, u and v in wavelengths; 0 where it lies outside the grid. A sample and its mirror image
+ * are one: it is taken where v > 0, or where u >= 0 on the line v = 0, so that cell k of either axis mirrors onto
+ * -1 - k.
  */
-static int64_t cell_of(const msi_density *d, double u, double v)
+static inline int find_cell(const msi_density *d, double u, double v, uv_cell *cell)
 {
     if (v < 0 || (v == 0 && u < 0)) {
         u = -u;
         v = -v;
     }
-    const double half_u = (double)(d->grid.nu / 2), half_v = (double)(d->grid.nv / 2);
+    const int64_t half_u = d->grid.nu / 2, half_v = d->grid.nv / 2;
     const double x = u * d->cells_per_lambda_u, y = v * d->cells_per_lambda_v, edge = 1 + 4 * DBL_EPSILON;
-    if (!(fabs(x) <= half_u * edge && y <= half_v * edge)) return -1;
+    if (!(fabs(x) <= (double)half_u * edge && y <= (double)half_v * edge)) return 0;
+    const int64_t towards_0 = (int64_t)x, column = towards_0 - (x < (double)towards_0), row = (int64_t)y;
     /* The edge of the uv plane itself belongs to the last cell, as it belongs to the image. */
-    const double column = fmax(fmin(floor(x), half_u - 1), -half_u), row = fmin(floor(y), half_v - 1);
-    return (int64_t)row * d->grid.nu + (int64_t)(column + half_u);
+    cell->column = (column < -half_u ? -half_u : column < half_u ? column : half_u - 1) + half_u;
+    cell->row = row < half_v ? row : half_v - 1;
+    return 1;
 }
 
 /*
  * Samples are added by batches of parcels. Threads find the cells of a batch's parcels and put them in order of
  * stripes: rows of cells with the same number modulo N_STRIPE. Then each stripe is a thread's, which adds parcel after
  * parcel to it. So a cell's samples add up in the store's order, whatever the number of threads, and in a stripe's part
- * of the plane, which a cache holds.
+ * of the plane, which a cache holds. Batches are large, because threads wait for each other at their ends.
  */
-enum { PARCEL_SAMPLES = 4096, N_PARCEL = 16, N_STRIPE = 64 };
+enum { PARCEL_SAMPLES = 4096, N_PARCEL = 256, N_STRIPE = 64 };
 
 typedef struct cell_weight {
-    int64_t cell;
-    double weight;
+    uint32_t row, column;
+    float weight;
 } cell_weight;
 
 typedef struct parcel {
@@ -92,7 +100,8 @@ typedef struct parcel {
 typedef struct batch {
     msi_density *density;
     const msi_vis_store *store;
-    int n;
+    double unscale; /* takes the scale of the weights out again: a power of two */
+    int n, n_most;
     parcel parcel[N_PARCEL];
 } batch;
 
@@ -101,33 +110,33 @@ static int64_t rows_of_parcel(const msi_vis_segment *s)
     return s->n_chan < PARCEL_SAMPLES ? PARCEL_SAMPLES / s->n_chan : 1;
 }
 
+/* Make room for as many of the store's largest parcels as it has, or a batch takes. */
 static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_vis_store *store)
 {
-    int64_t most = 1;
+    int64_t most = 1, n_parcel = 1;
     for (int64_t i = 0; i < store->n_segment; i++) {
         const msi_vis_segment *s = &store->segment[i];
-        const int64_t n = rows_of_parcel(s) * s->n_chan;
-        most = n > most ? n : most;
+        const int64_t step = rows_of_parcel(s);
+        most = step * s->n_chan > most ? step * s->n_chan : most;
+        n_parcel += (s->n_row + step - 1) / step;
     }
-    MSI_TRY(msi_alloc(memory, 2 * N_PARCEL * most, sizeof **memory, "density weights"));
-    *b = (batch){.density = d, .store = store};
-    for (int i = 0; i < N_PARCEL; i++) {
+    b->density = d;
+    b->store = store;
+    b->unscale = 1 / store->weight_scale;
+    b->n = 0;
+    b->n_most = n_parcel < N_PARCEL ? (int)n_parcel : N_PARCEL;
+    MSI_TRY(msi_alloc(memory, 2 * b->n_most * most, sizeof **memory, "density weights"));
+    for (int i = 0; i < b->n_most; i++) {
         b->parcel[i].found = *memory + 2 * i * most;
         b->parcel[i].sorted = b->parcel[i].found + most;
     }
     return MSI_OK;
 }
 
-static int64_t stripe_of(const msi_density *d, int64_t cell)
-{
-    return cell / d->grid.nu % N_STRIPE;
-}
-
 static void find_cells(const batch *b, parcel *p)
 {
     const msi_density *d = b->density;
     const msi_vis_segment *s = &b->store->segment[p->segment];
-    const double unscale = 1 / b->store->weight_scale; /* a power of two */
     int64_t n = 0;
     memset(p->end, 0, sizeof p->end);
     p->sum_weight = 0;
@@ -135,12 +144,11 @@ static void find_cells(const batch *b, parcel *p)
         const double u = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
         const float *weight = s->weight + msi_segment_index(s, 0, row, 0);
         for (int32_t c = 0; c < s->n_chan; c++) {
-            if (!(weight[c] > 0)) continue;
-            const int64_t cell = cell_of(d, u * s->freq_hz[c], v * s->freq_hz[c]);
-            if (cell < 0) continue;
-            p->found[n] = (cell_weight){cell, (double)weight[c] * unscale};
-            p->sum_weight += p->found[n++].weight;
-            p->end[stripe_of(d, cell) + 1]++;
+            uv_cell cell;
+            if (!(weight[c] > 0) || !find_cell(d, u * s->freq_hz[c], v * s->freq_hz[c], &cell)) continue;
+            p->found[n++] = (cell_weight){(uint32_t)cell.row, (uint32_t)cell.column, weight[c]};
+            p->sum_weight += (double)weight[c] * b->unscale;
+            p->end[cell.row % N_STRIPE + 1]++;
         }
     }
     int64_t at[N_STRIPE];
@@ -148,44 +156,56 @@ static void find_cells(const batch *b, parcel *p)
         at[k] = p->end[k];
         p->end[k + 1] += p->end[k];
     }
-    for (int64_t i = 0; i < n; i++) p->sorted[at[stripe_of(d, p->found[i].cell)]++] = p->found[i];
+    for (int64_t i = 0; i < n; i++) p->sorted[at[p->found[i].row % N_STRIPE]++] = p->found[i];
+}
+
+/* Add a parcel's samples of a stripe. */
+static void add_stripe(const batch *b, const parcel *p, int stripe)
+{
+    const msi_density *d = b->density;
+    for (int64_t j = p->end[stripe]; j < p->end[stripe + 1]; j++) {
+        const cell_weight *w = &p->sorted[j];
+        d->sum[(int64_t)w->row * d->grid.nu + w->column] += (double)w->weight * b->unscale;
+    }
 }
 
 static void add_batch(batch *b)
 {
     msi_density *d = b->density;
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int i = 0; i < b->n; i++) find_cells(b, &b->parcel[i]);
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int k = 0; k < N_STRIPE; k++)
-        for (int i = 0; i < b->n; i++) {
-            const parcel *p = &b->parcel[i];
-            for (int64_t j = p->end[k]; j < p->end[k + 1]; j++) d->sum[p->sorted[j].cell] += p->sorted[j].weight;
-        }
+#pragma omp parallel
+    {
+#pragma omp for schedule(dynamic, 1)
+        for (int i = 0; i < b->n; i++) find_cells(b, &b->parcel[i]);
+#pragma omp for schedule(dynamic, 1)
+        for (int k = 0; k < N_STRIPE; k++)
+            for (int i = 0; i < b->n; i++) add_stripe(b, &b->parcel[i], k);
+    }
     for (int i = 0; i < b->n; i++) d->sum_weight += b->parcel[i].sum_weight;
     b->n = 0;
 }
 
 int msi_density_add_store(msi_density *d, const msi_vis_store *store)
 {
-    batch b;
-    cell_weight *memory;
-    MSI_TRY(make_batch(&b, &memory, d, store));
-    for (int64_t i = 0; i < store->n_segment; i++) {
+    batch *b;
+    cell_weight *memory = NULL;
+    MSI_TRY(msi_alloc(&b, 1, sizeof *b, "density weights"));
+    const int rc = make_batch(b, &memory, d, store);
+    for (int64_t i = 0; i < store->n_segment && !rc; i++) {
         const int64_t n_row = store->segment[i].n_row, step = rows_of_parcel(&store->segment[i]);
         for (int64_t row = 0; row < n_row; row += step) {
-            parcel *p = &b.parcel[b.n++];
+            parcel *p = &b->parcel[b->n++];
             p->segment = i;
             p->row = row;
             p->n_row = n_row - row < step ? n_row - row : step;
-            if (b.n < N_PARCEL) continue;
+            if (b->n < b->n_most) continue;
             msi_progress_at(i * MSI_SEGMENT_ROWS + row, store->n_segment * MSI_SEGMENT_ROWS);
-            add_batch(&b);
+            add_batch(b);
         }
     }
-    add_batch(&b);
+    if (!rc) add_batch(b);
     msi_free(memory);
-    return MSI_OK;
+    msi_free(b);
+    return rc;
 }
 
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid)
@@ -229,6 +249,47 @@ static double scale_of(const msi_vis_store *s, const msi_weighting *rule)
     return ldexp(1, 96 - exponent);
 }
 
+/* What a weight is multiplied by. */
+typedef struct factors {
+    const msi_density *density; /* NULL for natural weights */
+    const msi_weighting *rule;
+    double briggs, taper, scale; /* s^2; of the uv distance's square; of all weights */
+} factors;
+
+/* Of the sample at (u, v) wavelengths. */
+static inline double factor_of(const factors *f, double u, double v)
+{
+    double factor = f->scale;
+    if (f->rule->mode != MSI_WEIGHT_NATURAL) {
+        uv_cell cell;
+        const int is_inside = find_cell(f->density, u, v, &cell);
+        const double sum = is_inside ? f->density->sum[cell.row * f->density->grid.nu + cell.column] : 0;
+        if (f->rule->mode == MSI_WEIGHT_BRIGGS)
+            factor /= 1 + sum * f->briggs;
+        else
+            factor = sum > 0 ? factor / sum : 0;
+    }
+    return f->taper > 0 ? factor * exp(-f->taper * (u * u + v * v)) : factor;
+}
+
+static void weigh_segment(const factors *f, const msi_vis_store *store, msi_vis_segment *s)
+{
+    enum { AT_ONCE = 64 }; /* channels: their factors serve all planes */
+    double factor[AT_ONCE];
+    for (int64_t row = 0; row < s->n_row; row++) {
+        const double u_m = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v_m = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
+        for (int32_t first = 0; first < s->n_chan; first += AT_ONCE) {
+            const int32_t n = s->n_chan - first < AT_ONCE ? s->n_chan - first : AT_ONCE;
+            for (int32_t c = 0; c < n; c++)
+                factor[c] = factor_of(f, u_m * s->freq_hz[first + c], v_m * s->freq_hz[first + c]);
+            for (int p = 0; p < store->n_plane; p++) {
+                float *weight = s->weight + msi_segment_index(s, p, row, first);
+                for (int32_t c = 0; c < n; c++) weight[c] = (float)((double)weight[c] * factor[c]);
+            }
+        }
+    }
+}
+
 int msi_density_weight(msi_vis_store *store, const msi_density *density, const msi_weighting *rule)
 {
     if (!density && rule->mode != MSI_WEIGHT_NATURAL)
@@ -239,29 +300,11 @@ int msi_density_weight(msi_vis_store *store, const msi_density *density, const m
     taper *= taper / (4 * log(2));
     store->weight_scale = scale_of(store, rule);
     if (rule->mode == MSI_WEIGHT_NATURAL && taper == 0 && store->weight_scale == 1) return MSI_OK;
+    const factors f = {density, rule, scale, taper, store->weight_scale};
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < store->n_segment; i++) {
-        msi_vis_segment *s = &store->segment[i];
         if (!omp_get_thread_num()) msi_progress_at(i, store->n_segment);
-        for (int64_t row = 0; row < s->n_row; row++) {
-            double u_m = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v_m = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
-            for (int32_t c = 0; c < s->n_chan; c++) {
-                double u = u_m * s->freq_hz[c], v = v_m * s->freq_hz[c], factor = store->weight_scale;
-                if (rule->mode != MSI_WEIGHT_NATURAL) {
-                    int64_t cell = cell_of(density, u, v);
-                    double sum = cell >= 0 ? density->sum[cell] : 0;
-                    if (rule->mode == MSI_WEIGHT_BRIGGS)
-                        factor /= 1 + sum * scale;
-                    else
-                        factor = sum > 0 ? factor / sum : 0;
-                }
-                if (taper > 0) factor *= exp(-taper * (u * u + v * v));
-                for (int p = 0; p < store->n_plane; p++) {
-                    float *weight = s->weight + msi_segment_index(s, p, row, c);
-                    *weight = (float)(*weight * factor);
-                }
-            }
-        }
+        weigh_segment(&f, store, &store->segment[i]);
     }
     return MSI_OK;
 }

@@ -12,21 +12,13 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/store/vis_intake.h"
 
 /* Arenas double from the first size to the second: a small store stays small. */
 static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 20;
 
 /* Segments of many channels have fewer rows, to be about this long. */
 static const int64_t SEGMENT_BYTES = 2 << 20;
-
-/* A setup is a channel list that segments share, with the segment that is being filled. */
-struct msi_vis_setup {
-    struct msi_vis_setup *next;
-    int32_t n_chan;
-    int64_t open_segment;             /* -1: none */
-    int64_t fetch_segment, fetch_row; /* where fetching stands */
-    double freq_hz[];
-};
 
 /* An arena is a piece of memory that segments are carved from: allocated, or mapped from an unlinked file. */
 struct msi_vis_arena {
@@ -129,7 +121,7 @@ static int carve(msi_vis_store *s, int64_t bytes, void *out)
     return MSI_OK;
 }
 
-static int find_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz, struct msi_vis_setup **out)
+int msi_vis_store_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz, struct msi_vis_setup **out)
 {
     struct msi_vis_setup *p;
     size_t bytes = sizeof(double) * (size_t)n_chan;
@@ -186,195 +178,21 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
     return MSI_OK;
 }
 
-/* Finds the highest frequency at which a row of a block lies in the uv plane that the image can hold. */
-static double limit_hz(const msi_vis_store *s, const double *uvw_m)
+int msi_vis_store_reserve(msi_vis_store *s, struct msi_vis_setup *setup, int64_t n_row, int64_t *segment, int64_t *row,
+                          int64_t *n)
 {
-    double u = fabs(uvw_m[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw_m[1]) / MSI_SPEED_OF_LIGHT;
-    return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
-}
-
-/* Blocks come in by ranges of channels [first, first + n_chan). */
-typedef struct incoming {
-    const msi_vis_block *block;
-    int32_t first, n_chan;
-} incoming;
-
-static int sample_used(const incoming *in, int64_t row, int32_t chan)
-{
-    const msi_vis_block *b = in->block;
-    for (int p = 0; p < b->n_plane; p++)
-        if (b->weight[((int64_t)p * b->n_row + row) * b->n_chan + in->first + chan] > 0) return 1;
-    return 0;
-}
-
-/* Rows add to the store's figures what their samples come to. */
-typedef struct tally {
-    int64_t n_sample, n_outside;
-    double w_min, w_max;
-} tally;
-
-/* Counts a row's samples; a row without a single one need not be stored. */
-static int64_t tally_row(const msi_vis_store *s, const incoming *in, int64_t row, tally *t)
-{
-    const double *uvw = in->block->uvw_m + 3 * row;
-    double limit = s->coordinates ? HUGE_VAL : limit_hz(s, uvw), w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
-    int64_t n_stored = 0;
-    for (int32_t c = 0; c < in->n_chan; c++) {
-        if (!s->coordinates && !sample_used(in, row, c)) continue;
-        double freq = in->block->freq_hz[in->first + c];
-        if (freq > limit) {
-            t->n_outside++;
-            continue;
-        }
-        n_stored++;
-        t->w_min = fmin(t->w_min, w * freq);
-        t->w_max = fmax(t->w_max, w * freq);
-    }
-    t->n_sample += n_stored;
-    return n_stored;
-}
-
-static void copy_row(const msi_vis_store *s, const incoming *in, int64_t row, msi_vis_segment *g, int64_t at)
-{
-    const msi_vis_block *b = in->block;
-    const double *uvw = b->uvw_m + 3 * row;
-    double limit = limit_hz(s, uvw);
-    memcpy(g->uvw_m + 3 * at, uvw, 3 * sizeof *uvw);
-    if (s->coordinates) return;
-    for (int p = 0; p < b->n_plane; p++) {
-        int64_t from = ((int64_t)p * b->n_row + row) * b->n_chan + in->first, to = msi_segment_index(g, p, at, 0);
-        for (int32_t c = 0; c < g->n_chan; c++) g->weight[to + c] = g->freq_hz[c] > limit ? 0 : b->weight[from + c];
-        if (s->precision == MSI_FP64) {
-            memcpy((msi_c64 *)g->vis + to, b->vis + from, sizeof *b->vis * (size_t)g->n_chan);
-            continue;
-        }
-        msi_c32 *vis = (msi_c32 *)g->vis + to;
-        for (int32_t c = 0; c < g->n_chan; c++)
-            vis[c] = (msi_c32){(float)b->vis[from + c].re, (float)b->vis[from + c].im};
-    }
-}
-
-/* Lists the rows of a block that are stored, in order, and brings the figures of the store up to date. */
-static int select_rows(msi_vis_store *s, const incoming *in, int64_t *n_kept)
-{
-    int64_t n_row = in->block->n_row, n_sample = 0, n_outside = 0, n = 0;
-    double w_min = HUGE_VAL, w_max = 0;
-    if (n_row > s->kept_capacity) {
-        msi_free(s->kept_row);
-        s->kept_row = NULL;
-        s->kept_capacity = 0;
-        MSI_TRY(msi_alloc(&s->kept_row, n_row, sizeof *s->kept_row, "visibility store"));
-        s->kept_capacity = n_row;
-    }
-#pragma omp parallel for schedule(static) reduction(+ : n_sample, n_outside) reduction(min : w_min) reduction(max : w_max)
-    for (int64_t row = 0; row < n_row; row++) {
-        tally t = {.w_min = HUGE_VAL};
-        s->kept_row[row] = tally_row(s, in, row, &t) ? row : -1;
-        n_sample += t.n_sample;
-        n_outside += t.n_outside;
-        w_min = fmin(w_min, t.w_min);
-        w_max = fmax(w_max, t.w_max);
-    }
-    for (int64_t row = 0; row < n_row; row++)
-        if (s->kept_row[row] >= 0) s->kept_row[n++] = row;
-    s->n_sample += n_sample;
-    s->n_outside += n_outside;
-    s->w_min_lambda = fmin(s->w_min_lambda, w_min);
-    s->w_max_lambda = fmax(s->w_max_lambda, w_max);
-    *n_kept = n;
-    return MSI_OK;
-}
-
-/* Adds the weights of the rows just stored at [at, at + n) of a segment. */
-static void sum_weights(msi_vis_store *s, const msi_vis_segment *g, int64_t at, int64_t n)
-{
-    for (int p = 0; p < s->n_plane; p++) {
-        const float *weight = g->weight + msi_segment_index(g, p, at, 0);
-        double sum = 0;
-        for (int64_t i = 0; i < n * g->n_chan; i++) sum += (double)weight[i];
-        s->sum_weight[p] += sum;
-    }
-}
-
-/* Rows have these largest values: of a weight, a part of a visibility, and a product of both. */
-typedef struct extent {
-    double weight, jy, product;
-} extent;
-
-/* Return the larger one: an instruction, where fmax is several because of NaN. */
-static inline double larger(double a, double b)
-{
-    return b > a ? b : a;
-}
-
-/* Look for the largest values of a row just stored; a sample of weight 0 counts for nothing. */
-static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, extent *e)
-{
-    double weight = e->weight, jy = e->jy, product = e->product;
-    for (int p = 0; p < s->n_plane; p++) {
-        const int64_t at = msi_segment_index(g, p, row, 0);
-        const float *w = g->weight + at;
-        const msi_c32 *f32 = (const msi_c32 *)g->vis + at;
-        const msi_c64 *f64 = (const msi_c64 *)g->vis + at;
-        const int is_fp64 = s->precision == MSI_FP64;
-        for (int32_t c = 0; c < g->n_chan; c++) {
-            const double re = is_fp64 ? f64[c].re : (double)f32[c].re, im = is_fp64 ? f64[c].im : (double)f32[c].im;
-            const double part = w[c] > 0 ? larger(fabs(re), fabs(im)) : 0;
-            weight = larger(weight, (double)w[c]);
-            jy = larger(jy, part);
-            product = larger(product, (double)w[c] * part);
-        }
-    }
-    *e = (extent){weight, jy, product};
-}
-
-/* Copies the listed rows of a block to rows [at, at + n) of a segment. */
-static void copy_rows(msi_vis_store *s, const incoming *in, const int64_t *row, msi_vis_segment *g, int64_t at,
-                      int64_t n)
-{
-    double weight = s->largest_weight, jy = s->largest_jy, product = s->largest_product;
-#pragma omp parallel for schedule(static) reduction(max : weight, jy, product)
-    for (int64_t i = 0; i < n; i++) {
-        extent e = {weight, jy, product};
-        copy_row(s, in, row[i], g, at + i);
-        if (!s->coordinates) extend(s, g, at + i, &e);
-        weight = e.weight;
-        jy = e.jy;
-        product = e.product;
-    }
-    s->largest_weight = weight;
-    s->largest_jy = jy;
-    s->largest_product = product;
-}
-
-int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *b)
-{
-    if (b->n_plane != s->n_plane)
-        return msi_error_set(MSI_EINTERNAL, "block of %d planes for a gridder of %d", b->n_plane, s->n_plane);
-    for (int32_t first = 0; first < b->n_chan; first += MSI_STORE_MAX_CHAN) {
-        int32_t n_chan = b->n_chan - first < MSI_STORE_MAX_CHAN ? b->n_chan - first : MSI_STORE_MAX_CHAN;
-        incoming in = {b, first, n_chan};
-        struct msi_vis_setup *setup;
-        int64_t n_kept;
-        MSI_TRY(find_setup(s, n_chan, b->freq_hz + first, &setup));
-        MSI_TRY(select_rows(s, &in, &n_kept));
-        for (int64_t done = 0, n; done < n_kept; done += n) {
-            if (setup->open_segment < 0 ||
-                s->segment[setup->open_segment].n_row == s->segment[setup->open_segment].n_row_max)
-                MSI_TRY(open_segment(s, setup));
-            msi_vis_segment *g = &s->segment[setup->open_segment];
-            int64_t at = g->n_row, room = g->n_row_max - at;
-            n = n_kept - done < room ? n_kept - done : room;
-            copy_rows(s, &in, s->kept_row + done, g, at, n);
-            g->n_row += n;
-            if (!s->coordinates) sum_weights(s, g, at, n);
-        }
-    }
+    if (setup->open_segment < 0 || s->segment[setup->open_segment].n_row == s->segment[setup->open_segment].n_row_max)
+        MSI_TRY(open_segment(s, setup));
+    msi_vis_segment *g = &s->segment[setup->open_segment];
+    *segment = setup->open_segment;
+    *row = g->n_row;
+    *n = n_row < g->n_row_max - g->n_row ? n_row : g->n_row_max - g->n_row;
+    g->n_row += *n;
     return MSI_OK;
 }
 
 /* Copies the next rows of a setup to rows from `row` on of the caller's block. Returns how many. */
-static int64_t fetch_rows(const msi_vis_store *s, struct msi_vis_setup *setup, const incoming *in, int64_t row,
+static int64_t fetch_rows(const msi_vis_store *s, struct msi_vis_setup *setup, const msi_vis_range *in, int64_t row,
                           msi_c64 *vis)
 {
     while (setup->fetch_segment < s->n_segment && (s->segment[setup->fetch_segment].freq_hz != setup->freq_hz ||
@@ -406,9 +224,9 @@ int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const d
 {
     msi_vis_block b = {.n_row = n_row, .n_chan = n_chan, .n_plane = s->n_plane, .freq_hz = freq_hz};
     for (int32_t first = 0; first < n_chan; first += MSI_STORE_MAX_CHAN) {
-        incoming in = {&b, first, n_chan - first < MSI_STORE_MAX_CHAN ? n_chan - first : MSI_STORE_MAX_CHAN};
+        msi_vis_range in = {&b, first, n_chan - first < MSI_STORE_MAX_CHAN ? n_chan - first : MSI_STORE_MAX_CHAN};
         struct msi_vis_setup *setup;
-        MSI_TRY(find_setup(s, in.n_chan, freq_hz + first, &setup));
+        MSI_TRY(msi_vis_store_setup(s, in.n_chan, freq_hz + first, &setup));
         for (int64_t row = 0, n; row < n_row; row += n) {
             n = fetch_rows(s, setup, &in, row, vis);
             if (!n) return msi_error_set(MSI_EINTERNAL, "more visibilities fetched than were added");
@@ -470,6 +288,6 @@ void msi_vis_store_free(msi_vis_store *s)
         msi_free(p);
     }
     msi_free(s->segment);
-    msi_free(s->kept_row);
+    msi_vis_intake_free(s->intake);
     memset(s, 0, sizeof *s);
 }

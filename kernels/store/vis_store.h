@@ -34,12 +34,11 @@ typedef struct msi_vis_store {
     double u_limit_lambda, v_limit_lambda;
     int64_t n_segment, segment_capacity;
     msi_vis_segment *segment;
-    struct msi_vis_setup *setup; /* linked list of distinct channel lists */
-    struct msi_vis_arena *arena; /* linked list of memory pieces, newest first */
-    struct msi_vis_arena *spare; /* pieces that msi_vis_store_clear left */
-    int64_t *kept_row;           /* [kept_capacity] rows of the block at hand that are stored */
-    int64_t kept_capacity;
-    int64_t memory_budget; /* bytes in memory before arenas go to files */
+    struct msi_vis_setup *setup;   /* linked list of distinct channel lists */
+    struct msi_vis_arena *arena;   /* linked list of memory pieces, newest first */
+    struct msi_vis_arena *spare;   /* pieces that msi_vis_store_clear left */
+    struct msi_vis_intake *intake; /* room for what is found of the blocks at hand; NULL: none so far */
+    int64_t memory_budget;         /* bytes in memory before arenas go to files */
     const char *temp_dir;
     int64_t bytes_memory, bytes_file;
     int64_t n_sample; /* samples with a weight in some plane */
@@ -68,6 +67,10 @@ void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, 
  *          number of planes)
  */
 int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block);
+
+/* msi_vis_store_add_all - copy in blocks [n_block], as one after the other; by all threads. After a failure the first
+ * ones are in, and the rest is not. */
+int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_block);
 
 /*
  * msi_vis_store_fetch - copy out visibilities of a store of coordinates, block by block as they were added.

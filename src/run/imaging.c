@@ -150,15 +150,16 @@ static void dismiss_crew(msi_imaging_run *r)
 
 static int load(msi_imaging_run *r)
 {
-    const msi_imaging_load_spec spec = {.planes = r->planes,
-                                        .weight = r->options->stokes_weight,
-                                        .n_plane = r->n_plane,
-                                        .channels = &r->channels,
-                                        .ra_rad = r->ra_rad,
-                                        .dec_rad = r->dec_rad,
-                                        .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
+    const msi_forming_spec spec = {.planes = r->planes,
+                                   .weight = r->options->stokes_weight,
+                                   .precision = msi_gridder_precision(r->gridder[0]),
+                                   .n_plane = r->n_plane,
+                                   .channels = &r->channels,
+                                   .ra_rad = r->ra_rad,
+                                   .dec_rad = r->dec_rad,
+                                   .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
     memset(&r->tally, 0, sizeof r->tally);
-    MSI_TRY(msi_imaging_load(r->reader, &spec, r->gridder, &r->tally));
+    MSI_TRY(msi_imaging_load(r->crew, r->reader, &spec, r->gridder, &r->tally));
     if (r->interval + 1 == r->options->intervals_out) dismiss_crew(r);
     msi_imaging_report_loaded(r);
     return MSI_OK;
@@ -271,7 +272,8 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     int a, b, rc = plan_outputs(r);
     if (!rc && msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
-    if (!rc) rc = msi_open_sets_crew(&r->crew, o);
+    if (!rc) rc = msi_block_former_create(&r->former);
+    if (!rc) rc = msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former));
     if (forked) forked();
     MSI_TRY(rc);
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
@@ -291,6 +293,7 @@ int msi_run_image(const msi_options *options, void (*forked)(void))
     msi_imaging_run r = {.options = options};
     int rc = run_stages(&r, forked);
     dismiss_crew(&r);
+    msi_block_former_free(r.former);
     msi_image_writer_free(r.writer);
     msi_outputs_free(r.outputs);
     free(r.temp_dir);

@@ -9,6 +9,7 @@
 #include "src/options/options.h"
 #include "src/preprocess/output_channels.h"
 #include "src/preprocess/stokes.h"
+#include "src/run/block_forming.h"
 #include "src/run/image_writer.h"
 #include "src/run/imaging_plan.h"
 #include "src/run/outputs.h"
@@ -17,9 +18,10 @@ typedef struct msi_imaging_run {
     const msi_options *options;
     msi_plane planes[MSI_MAX_PLANES];
     int n_plane;
-    char *temp_dir;     /* owned; for visibilities that exceed the memory limit */
-    char weighting[48]; /* in words, for log and headers */
-    msi_ms_crew *crew;  /* opens and reads the sets; NULL once all is read */
+    char *temp_dir;           /* owned; for visibilities that exceed the memory limit */
+    char weighting[48];       /* in words, for log and headers */
+    msi_ms_crew *crew;        /* opens and reads the sets; NULL once all is read */
+    msi_block_former *former; /* by which the crew forms what it reads */
     msi_outputs *outputs;
     msi_image_writer *writer;
     int64_t n_kept;    /* samples that were read and kept, over all intervals and channels */

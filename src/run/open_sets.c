@@ -13,15 +13,15 @@ static const int64_t WORTH_PROCESSES = 50000000;
 
 static int n_reader(const msi_options *o)
 {
-    const int most = 4, n_cpu = msi_cpu_count(), n_thread = o->n_threads < n_cpu ? o->n_threads : n_cpu;
+    const int most = 8, n_cpu = msi_cpu_count(), n_thread = o->n_threads < n_cpu ? o->n_threads : n_cpu;
     if (o->n_reader) return (int)o->n_reader;
     if (n_thread < 4 || msi_ms_paths_bytes(o->ms_paths, o->n_ms) < WORTH_PROCESSES) return 1;
     return n_thread / 2 < most ? n_thread / 2 : most;
 }
 
-int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *o)
+int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *o, const msi_ms_forming *forming)
 {
-    return msi_ms_crew_start(crew, o->ms_paths, o->n_ms, &o->selection, o->dry_run ? 1 : n_reader(o));
+    return msi_ms_crew_start(crew, o->ms_paths, o->n_ms, &o->selection, o->dry_run ? 1 : n_reader(o), forming);
 }
 
 /* Divides the selected times into intervals, as equal as they can be. */

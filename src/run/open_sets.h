@@ -10,11 +10,12 @@
 /*
  * msi_open_sets_crew - fork the processes that open and read the sets: as many as -readers asks for, or several where
  * the sets are large enough to be worth it.
+ * Given:    forming  what they can make of blocks
  * Returned: *crew  owned, msi_ms_crew_free; NULL on failure
  * Returns:  0, MSI_ENOMEM (no process to be had)
  * Notes:    call it from a process of one thread.
  */
-int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options);
+int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options, const msi_ms_forming *forming);
 
 /* An interval is the times of one output image. */
 typedef struct msi_interval {

@@ -45,7 +45,7 @@ static int make_set(void **state)
 static msi_ms_crew *start(const msi_ms_selection *s, int n_process)
 {
     msi_ms_crew *crew;
-    if (msi_ms_crew_start(&crew, paths, 1, s, n_process)) fail_msg("%s", msi_error_get());
+    if (msi_ms_crew_start(&crew, paths, 1, s, n_process, NULL)) fail_msg("%s", msi_error_get());
     assert_int_equal(msi_ms_crew_size(crew), n_process);
     return crew;
 }
@@ -247,7 +247,7 @@ static void test_refused(void **state)
     same_blocks(crew, &good);
     msi_ms_crew_free(crew);
     const char *const nowhere[] = {"nowhere.ms"};
-    assert_int_equal(msi_ms_crew_start(&crew, nowhere, 1, &s, 2), MSI_OK);
+    assert_int_equal(msi_ms_crew_start(&crew, nowhere, 1, &s, 2, NULL), MSI_OK);
     assert_int_equal(msi_ms_crew_open(crew, &opening, &r), MSI_EINPUT);
     assert_non_null(strstr(msi_error_get(), "nowhere.ms"));
     msi_ms_crew_free(crew);
@@ -427,12 +427,136 @@ static void test_wide(void **state)
     nobody_is_left();
 }
 
+/* ---- Forming ---- */
+
+/* An order: by how much coordinates grow, and from which row of the set forming fails. */
+typedef struct growth {
+    double add_m;
+    int64_t fail_at; /* or behind it; -1: nowhere */
+} growth;
+
+static int64_t growth_bytes(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz)
+{
+    (void)order;
+    (void)freq_hz;
+    return n_row * n_chan * (int64_t)sizeof(float);
+}
+
+/* Leaves the sum of a sample's weights, and twice the first correlation's real part where nothing is flagged. */
+static int grow(void *of, const void *order, const msi_ms_block *b, double *uvw_m, void *formed)
+{
+    const growth *g = order;
+    float *sum = formed;
+    ++*(int *)of; /* of this process alone */
+    for (int64_t i = 0; i < b->n_row; i++) {
+        if (g->fail_at >= 0 && b->ms_row[i] >= g->fail_at)
+            return msi_error_set(MSI_EINPUT, "row %lld", (long long)g->fail_at);
+        for (int k = 0; k < 3; k++) uvw_m[3 * i + k] += g->add_m;
+    }
+    for (int64_t i = 0; i < b->n_row * b->n_chan; i++) {
+        sum[i] = b->flag[i * b->n_corr] ? 0 : 2 * b->data[i * b->n_corr].re;
+        for (int32_t c = 0; c < b->n_corr; c++) sum[i] += b->weight[i * b->n_corr + c];
+    }
+    return MSI_OK;
+}
+
+/* A block that was formed, against what it was formed of. */
+static void same_formed(void *of, const growth *g, const msi_ms_block *read, const msi_ms_block *formed)
+{
+    const size_t n_row = (size_t)read->n_row, n = n_row * (size_t)read->n_chan;
+    float *sum = malloc(n * sizeof *sum);
+    double *uvw_m = malloc(3 * n_row * sizeof *uvw_m);
+    assert_true(sum && uvw_m);
+    memcpy(uvw_m, read->uvw_m, 3 * n_row * sizeof *uvw_m);
+    assert_int_equal(grow(of, g, read, uvw_m, sum), MSI_OK);
+    assert_int_equal(formed->n_row, read->n_row);
+    assert_int_equal(formed->data_desc_id, read->data_desc_id);
+    assert_true(!formed->data && !formed->weight && !formed->flag);
+    assert_memory_equal(formed->ms_row, read->ms_row, n_row * sizeof *read->ms_row);
+    assert_memory_equal(formed->uvw_m, uvw_m, 3 * n_row * sizeof *uvw_m);
+    assert_memory_equal(formed->formed, sum, n * sizeof *sum);
+    free(sum);
+    free(uvw_m);
+}
+
+/* Blocks are formed by the processes, come in order, and stay until the next ones are taken, however many are. */
+static void test_formed(void **state)
+{
+    (void)state;
+    enum { MOST = 7 };
+    int n_formed = 0;
+    const msi_ms_forming forming = {.of = &n_formed, .bytes = growth_bytes, .form = grow};
+    const msi_ms_selection s = {.min_uv_lambda = 100};
+    const growth orders[] = {{1, -1}, {-2, -1}};
+    for (int n_process = 1; n_process <= 5; n_process += 2) {
+        msi_ms_crew *crew;
+        msi_ms_block a = {0}, b[MOST] = {{0}};
+        msi_ms_reader *one;
+        if (msi_ms_crew_start(&crew, paths, 1, &s, n_process, &forming)) fail_msg("%s", msi_error_get());
+        msi_ms_reader *r = open_by(crew, &s);
+        assert_int_equal(msi_ms_reader_open(&one, paths, 1, &s), MSI_OK);
+        for (int most = 1, i = 0; most <= MOST; most += 2, i++) {
+            const growth *g = &orders[i % 2];
+            int n, n_own = 0;
+            n_formed = 0;
+            assert_int_equal(msi_ms_crew_order(crew, g, sizeof *g), MSI_OK);
+            msi_ms_reader_rewind(one);
+            do {
+                if (msi_ms_crew_take(crew, r, most, b, &n)) fail_msg("%s", msi_error_get());
+                assert_in_range(n, 0, most);
+                assert_int_equal(n_formed, 0);
+                for (int k = 0; k < n; k++) {
+                    assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
+                    same_formed(&n_own, g, &a, &b[k]);
+                }
+            } while (n > 0);
+            assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
+            assert_int_equal(a.n_row, 0);
+            assert_memory_equal(msi_ms_reader_dropped(r), msi_ms_reader_dropped(one), sizeof(msi_ms_dropped));
+        }
+        msi_ms_reader_free(one);
+        msi_ms_reader_free(r);
+        /* An opening forgets the order. */
+        assert_true(same_blocks(crew, &s) > 0);
+        msi_ms_crew_free(crew);
+    }
+    nobody_is_left();
+}
+
+/* What cannot be formed ends the reading with the line of who formed. */
+static void test_not_formed(void **state)
+{
+    (void)state;
+    int n_formed = 0, n, status;
+    const msi_ms_forming forming = {.of = &n_formed, .bytes = growth_bytes, .form = grow};
+    const msi_ms_selection s = {0};
+    const growth fails = {0, fixture_n_row(&fixture) / 2};
+    msi_ms_block b = {0};
+    msi_ms_crew *crew;
+    if (msi_ms_crew_start(&crew, paths, 1, &s, 2, &forming)) fail_msg("%s", msi_error_get());
+    msi_ms_reader *r = open_by(crew, &s);
+    assert_int_equal(msi_ms_crew_order(crew, &fails, (int64_t)1 << 40), MSI_ENOMEM);
+    assert_int_equal(msi_ms_crew_order(crew, &fails, sizeof fails), MSI_OK);
+    while ((status = msi_ms_crew_take(crew, r, 1, &b, &n)) == MSI_OK) assert_int_equal(n, 1);
+    assert_int_equal(status, MSI_EINPUT);
+    char line[64];
+    snprintf(line, sizeof line, "row %lld", (long long)fails.fail_at);
+    assert_string_equal(msi_error_get(), line);
+    msi_ms_reader_free(r);
+    msi_ms_crew_free(crew);
+    crew = start(&s, 2);
+    assert_int_equal(msi_ms_crew_order(crew, &fails, sizeof fails), MSI_EINTERNAL);
+    msi_ms_crew_free(crew);
+    nobody_is_left();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),    cmocka_unit_test(test_damaged), cmocka_unit_test(test_again),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_empty),   cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_wide),    cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_same),       cmocka_unit_test(test_damaged), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_empty),   cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_wide),       cmocka_unit_test(test_limits),  cmocka_unit_test(test_formed),
+        cmocka_unit_test(test_not_formed),
     };
     return cmocka_run_group_tests(tests, make_set, temp_folder_teardown);
 }

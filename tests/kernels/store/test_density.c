@@ -9,6 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <omp.h>
+
 #include "core/status.h"
 #include "kernels/gridder.h"
 #include "tests/support/wgrid_cases.h"
@@ -217,6 +219,50 @@ static void test_no_magnitude_is_lost(void **state)
     weighed_free(&s);
 }
 
+/* Sums of weights by one thread and by four are the same to the last bit: of several batches of samples, whose weights
+ * are no round numbers, so that any other order of additions would show. */
+static void test_threads_do_not_count(void **state)
+{
+    (void)state;
+    enum { SIDE = 64, N_ROW = 450000 };
+    const msi_case many = {.name = "many",
+                           .nx = SIDE,
+                           .ny = SIDE,
+                           .field_x_rad = 0.02,
+                           .w_ratio = 0.5,
+                           .n_row = N_ROW,
+                           .n_chan = N_CHAN,
+                           .band = 1.4,
+                           .layout = CONCENTRATED};
+    const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS};
+    const int threads = omp_get_max_threads();
+    msi_case_data data;
+    msi_density *d[2];
+    msi_density_grid grid;
+    double sum[2];
+    int64_t n;
+    msi_case_make(&data, &many, 4);
+    for (int i = 0; i < 2; i++) {
+        msi_gridder_spec spec = {.geometry = data.geometry, .n_plane = 1, .accuracy = 1e-4, .backend = MSI_BACKEND_CPU};
+        msi_gridder *g;
+        omp_set_num_threads(i ? 4 : 1);
+        assert_int_equal(msi_gridder_create(&g, &spec), 0);
+        assert_int_equal(msi_gridder_add(g, &data.block), 0);
+        assert_int_equal(msi_density_create(&d[i], &data.geometry, &briggs), 0);
+        assert_int_equal(msi_density_add(d[i], g), 0);
+        assert_int_equal(msi_gridder_weight(g, d[i], &briggs), 0);
+        msi_gridder_weights(g, &sum[i], &n);
+        assert_true(n > 1000000);
+        msi_gridder_free(g);
+    }
+    omp_set_num_threads(threads);
+    const double *one = msi_density_sums(d[0], &grid), *four = msi_density_sums(d[1], &grid);
+    assert_memory_equal(one, four, sizeof *one * SIDE * SIDE / 2);
+    assert_memory_equal(&sum[0], &sum[1], sizeof sum[0]);
+    for (int i = 0; i < 2; i++) msi_density_free(d[i]);
+    msi_case_free(&data);
+}
+
 static void test_a_rule_needs_its_density(void **state)
 {
     (void)state;
@@ -238,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_are_their_definitions),
         cmocka_unit_test(test_no_magnitude_is_lost),
+        cmocka_unit_test(test_threads_do_not_count),
         cmocka_unit_test(test_a_rule_needs_its_density),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

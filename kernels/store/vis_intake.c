@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Blocks enter the store. Threads look at rows of all blocks, one thread gives those that are kept their places, threads
+ * copy them there: so threads wait for each other a few times for many blocks, and everything has its place and its sums
+ * whatever their number.
+ */
+#include "kernels/store/vis_intake.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+enum { SHARE_SAMPLES = 8192 }; /* a thread takes rows of about so many at a time */
+
+/* Rows add to the store's figures what their samples come to. */
+typedef struct tally {
+    int64_t n_sample, n_outside;
+    double w_min, w_max;
+} tally;
+
+/* Rows [row, row + n_row) of a range, of which n_kept are kept. */
+typedef struct share {
+    int range;
+    int64_t row, n_row, n_kept;
+    int64_t *kept; /* [n_row] their numbers in the block */
+    tally tally;
+} share;
+
+/* Rows of a block that follow each other in a segment, from `at` on. */
+typedef struct piece {
+    msi_vis_range range;
+    const int64_t *row; /* [n_row] numbers in the block */
+    int64_t segment, at, n_row;
+    double sum_weight[MSI_STORE_MAX_PLANES];
+} piece;
+
+/* Some rows of a piece, for a thread to copy. */
+typedef struct copy {
+    int64_t piece, first, n_row;
+} copy;
+
+/* Arrays that have room for what was the most so far. */
+struct msi_vis_intake {
+    int64_t range_room, row_room, share_room, piece_room, copy_room;
+    msi_vis_range *range; /* [n_range] */
+    struct msi_vis_setup **setup;
+    int64_t *row;
+    share *share;
+    piece *piece;
+    copy *copy;
+    int n_range;
+    int64_t n_share, n_piece, n_copy;
+};
+
+/* ---- Memory ---- */
+
+/* Make room for n elements, array being the address of the pointer to them; the first n_held stay. */
+static int fit(void *array, int64_t *room, int64_t n_held, int64_t n, size_t size)
+{
+    if (n <= *room) return MSI_OK;
+    if (n < 2 * *room) n = 2 * *room;
+    MSI_TRY(msi_grow(array, n_held, n, size, "visibility store"));
+    *room = n;
+    return MSI_OK;
+}
+
+void msi_vis_intake_free(struct msi_vis_intake *t)
+{
+    if (!t) return;
+    msi_free(t->range);
+    msi_free(t->setup);
+    msi_free(t->row);
+    msi_free(t->share);
+    msi_free(t->piece);
+    msi_free(t->copy);
+    msi_free(t);
+}
+
+/* ---- Which rows are kept ---- */
+
+/* Find the highest frequency at which a row of a block lies in the uv plane that the image can hold. */
+static double limit_hz(const msi_vis_store *s, const double *uvw_m)
+{
+    double u = fabs(uvw_m[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw_m[1]) / MSI_SPEED_OF_LIGHT;
+    return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
+}
+
+static int sample_used(const msi_vis_range *in, int64_t row, int32_t chan)
+{
+    const msi_vis_block *b = in->block;
+    for (int p = 0; p < b->n_plane; p++)
+        if (b->weight[((int64_t)p * b->n_row + row) * b->n_chan + in->first + chan] > 0) return 1;
+    return 0;
+}
+
+/* Return the larger one, or the smaller: an instruction, where fmax and fmin are several because of NaN. */
+static inline double larger(double a, double b)
+{
+    return b > a ? b : a;
+}
+
+static inline double smaller(double a, double b)
+{
+    return b < a ? b : a;
+}
+
+/* Count a row's samples; a row without a single one need not be stored. */
+static int64_t tally_row(const msi_vis_store *s, const msi_vis_range *in, int64_t row, tally *t)
+{
+    const double *uvw = in->block->uvw_m + 3 * row, *freq_hz = in->block->freq_hz + in->first;
+    const double limit = s->coordinates ? HUGE_VAL : limit_hz(s, uvw), w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
+    int64_t n_stored = 0;
+    for (int32_t c = 0; c < in->n_chan; c++) {
+        if (!s->coordinates && !sample_used(in, row, c)) continue;
+        if (freq_hz[c] > limit) {
+            t->n_outside++;
+            continue;
+        }
+        n_stored++;
+        t->w_min = smaller(t->w_min, w * freq_hz[c]);
+        t->w_max = larger(t->w_max, w * freq_hz[c]);
+    }
+    t->n_sample += n_stored;
+    return n_stored;
+}
+
+static void select_rows(const msi_vis_store *s, share *h)
+{
+    const msi_vis_range *in = &s->intake->range[h->range];
+    h->tally = (tally){.w_min = HUGE_VAL};
+    h->n_kept = 0;
+    for (int64_t row = h->row; row < h->row + h->n_row; row++)
+        if (tally_row(s, in, row, &h->tally)) h->kept[h->n_kept++] = row;
+}
+
+/* Divide the blocks into ranges of channels, and those into shares of rows. */
+static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block)
+{
+    struct msi_vis_intake *t = s->intake;
+    int64_t n_row = 0, n_range = 0, at = 0, setup_room = t->range_room;
+    for (int i = 0; i < n_block; i++) {
+        const int64_t n = (block[i].n_chan + MSI_STORE_MAX_CHAN - 1) / MSI_STORE_MAX_CHAN;
+        n_range += n;
+        n_row += n * block[i].n_row;
+    }
+    MSI_TRY(fit(&t->setup, &setup_room, 0, n_range, sizeof(struct msi_vis_setup *)));
+    MSI_TRY(fit(&t->range, &t->range_room, 0, n_range, sizeof *t->range));
+    MSI_TRY(fit(&t->row, &t->row_room, 0, n_row, sizeof *t->row));
+    t->n_range = 0;
+    t->n_share = 0;
+    for (int i = 0; i < n_block; i++)
+        for (int32_t first = 0; first < block[i].n_chan; first += MSI_STORE_MAX_CHAN) {
+            const int32_t left = block[i].n_chan - first,
+                          n_chan = left < MSI_STORE_MAX_CHAN ? left : MSI_STORE_MAX_CHAN;
+            const int64_t step = n_chan < SHARE_SAMPLES ? SHARE_SAMPLES / n_chan : 1;
+            MSI_TRY(msi_vis_store_setup(s, n_chan, block[i].freq_hz + first, &t->setup[t->n_range]));
+            for (int64_t row = 0; row < block[i].n_row; row += step) {
+                const int64_t n = block[i].n_row - row < step ? block[i].n_row - row : step;
+                MSI_TRY(fit(&t->share, &t->share_room, t->n_share, t->n_share + 1, sizeof *t->share));
+                t->share[t->n_share++] = (share){.range = t->n_range, .row = row, .n_row = n, .kept = t->row + at};
+                at += n;
+            }
+            t->range[t->n_range++] = (msi_vis_range){&block[i], first, n_chan};
+        }
+    return MSI_OK;
+}
+
+/* ---- Where they go ---- */
+
+/* Divide the rows of the last piece among threads, for which there is room. */
+static void share_out(struct msi_vis_intake *t, int64_t step)
+{
+    const piece *p = &t->piece[t->n_piece - 1];
+    for (int64_t first = 0; first < p->n_row; first += step)
+        t->copy[t->n_copy++] = (copy){t->n_piece - 1, first, p->n_row - first < step ? p->n_row - first : step};
+}
+
+/* Give kept rows of a range their places. */
+static int place_rows(msi_vis_store *s, int range, const int64_t *row, int64_t n_row)
+{
+    struct msi_vis_intake *t = s->intake;
+    const int32_t n_chan = t->range[range].n_chan;
+    const int64_t step = n_chan < SHARE_SAMPLES ? SHARE_SAMPLES / n_chan : 1;
+    for (int64_t done = 0; done < n_row; done += t->piece[t->n_piece - 1].n_row) {
+        MSI_TRY(fit(&t->piece, &t->piece_room, t->n_piece, t->n_piece + 1, sizeof *t->piece));
+        MSI_TRY(fit(&t->copy, &t->copy_room, t->n_copy, t->n_copy + (n_row - done) / step + 1, sizeof *t->copy));
+        piece *p = &t->piece[t->n_piece];
+        p->range = t->range[range];
+        p->row = row + done;
+        MSI_TRY(msi_vis_store_reserve(s, t->setup[range], n_row - done, &p->segment, &p->at, &p->n_row));
+        t->n_piece++;
+        share_out(t, step);
+    }
+    return MSI_OK;
+}
+
+/* Bring the figures of the store up to date, and gives all rows that are kept their places, range by range. */
+static int place_all(msi_vis_store *s)
+{
+    struct msi_vis_intake *t = s->intake;
+    int64_t k = 0;
+    t->n_piece = t->n_copy = 0;
+    for (int i = 0; i < t->n_range; i++) {
+        int64_t *row = k < t->n_share ? t->share[k].kept : NULL, n_row = 0;
+        for (; k < t->n_share && t->share[k].range == i; k++) {
+            const share *h = &t->share[k];
+            memmove(row + n_row, h->kept, sizeof *row * (size_t)h->n_kept);
+            n_row += h->n_kept;
+            s->n_sample += h->tally.n_sample;
+            s->n_outside += h->tally.n_outside;
+            s->w_min_lambda = smaller(s->w_min_lambda, h->tally.w_min);
+            s->w_max_lambda = larger(s->w_max_lambda, h->tally.w_max);
+        }
+        MSI_TRY(place_rows(s, i, row, n_row));
+    }
+    return MSI_OK;
+}
+
+/* ---- Copies ---- */
+
+/* Copy weights, but for those beyond a frequency; and nothing that is no weight. */
+static void copy_weights(const msi_vis_segment *g, const float *from, double limit, float *to)
+{
+    for (int32_t c = 0; c < g->n_chan; c++) to[c] = from[c] > 0 && from[c] <= FLT_MAX ? from[c] : 0;
+    for (int32_t c = 0; c < g->n_chan; c++)
+        if (g->freq_hz[c] > limit) to[c] = 0;
+}
+
+static void copy_values(const msi_vis_store *s, const msi_vis_block *b, int64_t from, void *to, int32_t n)
+{
+    if (s->precision == MSI_FP64) {
+        msi_c64 *vis = to;
+        if (b->vis) memcpy(vis, b->vis + from, sizeof *vis * (size_t)n);
+        for (int32_t c = 0; c < n && !b->vis; c++)
+            vis[c] = (msi_c64){(double)b->vis_f32[from + c].re, (double)b->vis_f32[from + c].im};
+        return;
+    }
+    msi_c32 *vis = to;
+    if (!b->vis) memcpy(vis, b->vis_f32 + from, sizeof *vis * (size_t)n);
+    for (int32_t c = 0; c < n && b->vis; c++)
+        vis[c] = (msi_c32){(float)b->vis[from + c].re, (float)b->vis[from + c].im};
+}
+
+static void copy_row(const msi_vis_store *s, const msi_vis_range *in, int64_t row, msi_vis_segment *g, int64_t at)
+{
+    const msi_vis_block *b = in->block;
+    const double *uvw = b->uvw_m + 3 * row, limit = limit_hz(s, uvw);
+    memcpy(g->uvw_m + 3 * at, uvw, 3 * sizeof *uvw);
+    if (s->coordinates) return;
+    for (int p = 0; p < b->n_plane; p++) {
+        const int64_t from = ((int64_t)p * b->n_row + row) * b->n_chan + in->first, to = msi_segment_index(g, p, at, 0);
+        copy_weights(g, b->weight + from, limit, g->weight + to);
+        copy_values(s, b, from, (char *)g->vis + to * msi_complex_bytes(s->precision), g->n_chan);
+    }
+}
+
+/* Rows have these largest values: of a weight, a part of a visibility, and a product of both. */
+typedef struct extent {
+    double weight, jy, product;
+} extent;
+
+/* Look for the largest values of a row just stored; a sample of weight 0 counts for nothing. */
+static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, extent *e)
+{
+    double weight = e->weight, jy = e->jy, product = e->product;
+    for (int p = 0; p < s->n_plane; p++) {
+        const int64_t at = msi_segment_index(g, p, row, 0);
+        const float *w = g->weight + at;
+        const msi_c32 *f32 = (const msi_c32 *)g->vis + at;
+        const msi_c64 *f64 = (const msi_c64 *)g->vis + at;
+        const int is_fp64 = s->precision == MSI_FP64;
+        for (int32_t c = 0; c < g->n_chan; c++) {
+            const double re = is_fp64 ? f64[c].re : (double)f32[c].re, im = is_fp64 ? f64[c].im : (double)f32[c].im;
+            const double part = w[c] > 0 ? larger(fabs(re), fabs(im)) : 0;
+            weight = larger(weight, (double)w[c]);
+            jy = larger(jy, part);
+            product = larger(product, (double)w[c] * part);
+        }
+    }
+    *e = (extent){weight, jy, product};
+}
+
+static void copy_rows(const msi_vis_store *s, const copy *y, extent *e)
+{
+    const piece *p = &s->intake->piece[y->piece];
+    msi_vis_segment *g = &s->segment[p->segment];
+    for (int64_t i = y->first; i < y->first + y->n_row; i++) {
+        copy_row(s, &p->range, p->row[i], g, p->at + i);
+        if (!s->coordinates) extend(s, g, p->at + i, e);
+    }
+}
+
+/* Add up the weights of the rows of a piece that are there now. */
+static void sum_weights(const msi_vis_store *s, piece *p)
+{
+    const msi_vis_segment *g = &s->segment[p->segment];
+    for (int plane = 0; plane < s->n_plane; plane++) {
+        const float *weight = g->weight + msi_segment_index(g, plane, p->at, 0);
+        double sum = 0;
+        for (int64_t i = 0; i < p->n_row * g->n_chan; i++) sum += (double)weight[i];
+        p->sum_weight[plane] = sum;
+    }
+}
+
+static void copy_all(msi_vis_store *s)
+{
+    struct msi_vis_intake *t = s->intake;
+    double weight = s->largest_weight, jy = s->largest_jy, product = s->largest_product;
+#pragma omp parallel
+    {
+#pragma omp for schedule(dynamic, 1) reduction(max : weight, jy, product)
+        for (int64_t i = 0; i < t->n_copy; i++) {
+            extent e = {weight, jy, product};
+            copy_rows(s, &t->copy[i], &e);
+            weight = e.weight;
+            jy = e.jy;
+            product = e.product;
+        }
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t i = 0; i < t->n_piece; i++)
+            if (!s->coordinates) sum_weights(s, &t->piece[i]);
+    }
+    s->largest_weight = weight;
+    s->largest_jy = jy;
+    s->largest_product = product;
+    for (int64_t i = 0; i < t->n_piece && !s->coordinates; i++)
+        for (int p = 0; p < s->n_plane; p++) s->sum_weight[p] += t->piece[i].sum_weight[p];
+}
+
+/* ---- All of it ---- */
+
+int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_block)
+{
+    for (int i = 0; i < n_block; i++)
+        if (block[i].n_plane != s->n_plane)
+            return msi_error_set(MSI_EINTERNAL, "block of %d planes for a gridder of %d", block[i].n_plane, s->n_plane);
+    if (!s->intake) MSI_TRY(msi_alloc(&s->intake, 1, sizeof *s->intake, "visibility store"));
+    MSI_TRY(list_shares(s, block, n_block));
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < s->intake->n_share; i++) select_rows(s, &s->intake->share[i]);
+    /* What has its place is copied, even where there is no room for more. */
+    const int status = place_all(s);
+    copy_all(s);
+    return status;
+}
+
+int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block)
+{
+    return msi_vis_store_add_all(s, block, 1);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/block_forming.h"
+
+#include <omp.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/preprocess/phase_shift.h"
+#include "src/run/block_workspace.h"
+
+struct msi_block_former {
+    msi_ms_forming forming;
+    msi_block_workspace workspace;
+};
+
+/* ---- The order ---- */
+
+int msi_forming_order_make(msi_forming_order **out, int64_t *n_byte, const msi_forming_spec *spec)
+{
+    const size_t edges = sizeof(double) * (size_t)(spec->channels->n + 1);
+    *n_byte = (int64_t)(sizeof **out + edges);
+    MSI_TRY(msi_alloc(out, *n_byte, 1, "output channels"));
+    msi_forming_order *o = *out;
+    memcpy(o->planes, spec->planes, sizeof *o->planes * (size_t)spec->n_plane);
+    o->n_plane = spec->n_plane;
+    o->weight = spec->weight;
+    o->precision = spec->precision;
+    o->ra_rad = spec->ra_rad;
+    o->dec_rad = spec->dec_rad;
+    o->least_turn_rad = spec->least_turn_rad;
+    o->n_channel = spec->channels->n;
+    memcpy(o->edge_hz, spec->channels->edge_hz, edges);
+    return MSI_OK;
+}
+
+/* ---- Where things lie in the room: the tally, then the parts, of each its visibilities and its weights ---- */
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static int64_t tally_bytes(void)
+{
+    return aligned((int64_t)sizeof(msi_sample_tally));
+}
+
+/* The channels that a list of frequencies reaches into. */
+static msi_output_channels channels_met(const msi_forming_order *o, int32_t n_chan, const double *freq_hz,
+                                        int64_t *first, int64_t *end)
+{
+    /* Nothing is changed through this view. */
+    const msi_output_channels c = {.n = o->n_channel, .edge_hz = (double *)o->edge_hz};
+    msi_output_channels_met(&c, freq_hz, n_chan, first, end);
+    return c;
+}
+
+static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz)
+{
+    const msi_forming_order *o = order;
+    int64_t first, end;
+    channels_met(o, n_chan, freq_hz, &first, &end);
+    const int64_t value = msi_complex_bytes(o->precision) + (int64_t)sizeof(float);
+    return tally_bytes() + n_row * n_chan * o->n_plane * value + 2 * 64 * (end - first);
+}
+
+/* Where the samples of an output channel lie. */
+typedef struct place {
+    int64_t channel;
+    int32_t first, n_chan;
+    int64_t n_value; /* of all planes */
+    int64_t vis_at, weight_at;
+} place;
+
+static int next_place(msi_formed_walk *walk, place *p)
+{
+    const msi_ms_block *b = walk->block;
+    const msi_forming_order *o = walk->order;
+    int64_t none;
+    const msi_output_channels c = channels_met(o, b->n_chan, b->freq_hz, &none, &none);
+    for (; walk->channel < walk->end_channel; walk->channel++) {
+        int32_t end;
+        msi_output_channels_range(&c, walk->channel, b->freq_hz, b->n_chan, &p->first, &end);
+        if (p->first == end) continue;
+        p->channel = walk->channel++;
+        p->n_chan = end - p->first;
+        p->n_value = o->n_plane * b->n_row * p->n_chan;
+        p->vis_at = walk->at;
+        p->weight_at = p->vis_at + aligned(p->n_value * msi_complex_bytes(o->precision));
+        walk->at = p->weight_at + aligned(p->n_value * (int64_t)sizeof(float));
+        return 1;
+    }
+    return 0;
+}
+
+void msi_formed_first(msi_formed_walk *walk, const msi_forming_order *order, const msi_ms_block *block)
+{
+    *walk = (msi_formed_walk){.order = order, .block = block, .at = tally_bytes()};
+    channels_met(order, block->n_chan, block->freq_hz, &walk->channel, &walk->end_channel);
+}
+
+int msi_formed_next(msi_formed_walk *walk, msi_formed_part *part)
+{
+    const msi_ms_block *b = walk->block;
+    place p;
+    if (!next_place(walk, &p)) return 0;
+    const void *vis = (const char *)b->formed + p.vis_at, *weight = (const char *)b->formed + p.weight_at;
+    const int is_fp64 = walk->order->precision == MSI_FP64;
+    part->channel = p.channel;
+    part->samples = (msi_vis_block){.n_row = b->n_row,
+                                    .n_chan = p.n_chan,
+                                    .n_plane = walk->order->n_plane,
+                                    .uvw_m = b->uvw_m,
+                                    .freq_hz = b->freq_hz + p.first,
+                                    .vis = is_fp64 ? vis : NULL,
+                                    .vis_f32 = is_fp64 ? NULL : vis,
+                                    .weight = weight};
+    return 1;
+}
+
+int msi_formed_tally(const msi_ms_block *b, msi_sample_tally *tally)
+{
+    memcpy(tally, b->formed, sizeof *tally);
+    const int64_t most = b->n_row * b->n_chan;
+    const int64_t count[] = {tally->flagged, tally->weight, tally->data_not_finite, tally->data_too_large};
+    int64_t rest = most;
+    for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
+        if (count[i] < 0 || count[i] > rest)
+            return msi_error_set(MSI_EINPUT, "truncated or corrupt: a process that reads has counted what cannot be");
+        rest -= count[i];
+    }
+    tally->largest_set = b->set;
+    return MSI_OK;
+}
+
+/* ---- Forming ---- */
+
+/* Say whether a block must be turned to the images' centre: equal centres may differ by rounding. */
+static int is_turned(const msi_forming_order *o, const msi_ms_block *b, msi_phase_shift *shift)
+{
+    if (b->ra_rad == o->ra_rad && b->dec_rad == o->dec_rad) return 0;
+    msi_phase_shift_make(shift, b->ra_rad, b->dec_rad, o->ra_rad, o->dec_rad);
+    const double turns = msi_phase_shift_turns(shift, b->n_row, b->freq_hz[b->n_chan - 1], b->uvw_m);
+    return 2 * MSI_PI * turns > o->least_turn_rad;
+}
+
+/* Put values where they are to be, in the order's precision. */
+static void put_values(const msi_forming_order *o, const place *p, const msi_block_workspace *w, char *formed)
+{
+    memcpy(formed + p->weight_at, w->weight, sizeof *w->weight * (size_t)p->n_value);
+    if (o->precision == MSI_FP64) {
+        memcpy(formed + p->vis_at, w->vis, sizeof *w->vis * (size_t)p->n_value);
+        return;
+    }
+    msi_c32 *single = (msi_c32 *)(void *)(formed + p->vis_at);
+    for (int64_t i = 0; i < p->n_value; i++) single[i] = (msi_c32){(float)w->vis[i].re, (float)w->vis[i].im};
+}
+
+static int form(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *formed)
+{
+    const msi_forming_order *o = order;
+    msi_block_workspace *w = &((msi_block_former *)of)->workspace;
+    msi_mix mix[MSI_MAX_PLANES];
+    msi_sample_tally tally = {0};
+    msi_phase_shift shift;
+    msi_formed_walk walk;
+    place p;
+    omp_set_num_threads(1); /* the other cores are for the other processes */
+    MSI_TRY(msi_mix_make(mix, o->planes, o->n_plane, o->weight, block->corr, block->n_corr));
+    const size_t uvw_bytes = sizeof *uvw_m * 3 * (size_t)block->n_row;
+    const int turns = is_turned(o, block, &shift);
+    msi_formed_first(&walk, o, block);
+    while (next_place(&walk, &p)) {
+        MSI_TRY(msi_block_workspace_fit(w, turns ? block->n_row : 0, p.n_value, p.n_value));
+        msi_stokes_form(block, mix, o->n_plane, (msi_channel_range){p.first, p.n_chan}, w->vis, w->weight, &tally);
+        if (turns) {
+            memcpy(w->uvw_m, block->uvw_m, uvw_bytes);
+            msi_phase_shift_apply(&shift, block->n_row, p.n_chan, o->n_plane, block->freq_hz + p.first, w->uvw_m,
+                                  w->vis);
+            memcpy(uvw_m, w->uvw_m, uvw_bytes);
+        }
+        put_values(o, &p, w, formed);
+    }
+    memcpy(formed, &tally, sizeof tally);
+    return MSI_OK;
+}
+
+/* ---- The former ---- */
+
+int msi_block_former_create(msi_block_former **out)
+{
+    MSI_TRY(msi_alloc(out, 1, sizeof **out, "block of visibilities"));
+    (*out)->forming = (msi_ms_forming){.of = *out, .bytes = bytes_needed, .form = form};
+    return MSI_OK;
+}
+
+const msi_ms_forming *msi_block_former_forming(msi_block_former *former)
+{
+    return &former->forming;
+}
+
+void msi_block_former_free(msi_block_former *former)
+{
+    if (!former) return;
+    msi_block_workspace_free(&former->workspace);
+    msi_free(former);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Blocks as read become finished samples of the output channels: flags and weights count, correlations become planes,
+ * phases turn to the images' centre. The processes that read do it, and leave the samples in the precision of the
+ * gridders; the main process takes them to the gridders as they are.
+ */
+#ifndef MSI_SRC_BLOCK_FORMING_H
+#define MSI_SRC_BLOCK_FORMING_H
+
+#include "core/types.h"
+#include "core/vis_block.h"
+#include "io/ms/ms_crew.h"
+#include "src/preprocess/output_channels.h"
+#include "src/preprocess/stokes.h"
+
+/* What is made of a block. Everything is borrowed. */
+typedef struct msi_forming_spec {
+    const msi_plane *planes; /* [n_plane] real planes formed of the correlations, one after the other in each gridder */
+    int n_plane;
+    msi_stokes_weight weight; /* of a sample of several correlations */
+    msi_precision precision;  /* of the gridders */
+
+    const msi_output_channels *channels; /* which gridder a channel goes to */
+    double ra_rad, dec_rad;              /* the images' centre, to which fields with another one are turned */
+    double least_turn_rad;               /* unless no phase of a block would change by more */
+} msi_forming_spec;
+
+/* The same as bytes that any process understands. */
+typedef struct msi_forming_order {
+    msi_plane planes[MSI_MAX_PLANES];
+    int n_plane;
+    msi_stokes_weight weight;
+    msi_precision precision;
+    double ra_rad, dec_rad, least_turn_rad;
+    int64_t n_channel;
+    double edge_hz[]; /* [n_channel + 1] of msi_output_channels */
+} msi_forming_order;
+
+/* Room for what is made on the way; zero-initialised. */
+typedef struct msi_block_former msi_block_former;
+
+/*
+ * msi_block_former_create - what processes form by, before they are forked; with nothing in it.
+ * Returned: *out  freed by msi_block_former_free; NULL on failure
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_block_former_create(msi_block_former **out);
+
+/* msi_block_former_forming - what a crew is started with; borrowed. */
+const msi_ms_forming *msi_block_former_forming(msi_block_former *former);
+
+/* msi_block_former_free - NULL is fine. */
+void msi_block_former_free(msi_block_former *former);
+
+/*
+ * msi_forming_order_make - write a spec as bytes.
+ * Returned: *out  [*n_byte], freed by msi_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_forming_order_make(msi_forming_order **out, int64_t *n_byte, const msi_forming_spec *spec);
+
+/*
+ * msi_formed_tally - what was counted when a block was formed, for its samples of all output channels.
+ * Returns: 0, MSI_EINPUT (what cannot have been counted)
+ */
+int msi_formed_tally(const msi_ms_block *block, msi_sample_tally *tally);
+
+/* The samples of one output channel among those formed of a block. */
+typedef struct msi_formed_part {
+    int64_t channel;
+    msi_vis_block samples; /* in the order's precision: its vis, or its vis_f32 */
+} msi_formed_part;
+
+/* Walks the parts of a block; msi_formed_first sets it before the first. */
+typedef struct msi_formed_walk {
+    const msi_forming_order *order;
+    const msi_ms_block *block;
+    int64_t channel, end_channel; /* next; behind the last */
+    int64_t at;                   /* byte of block->formed */
+} msi_formed_walk;
+
+/* msi_formed_first - begin with the first part of a formed block. */
+void msi_formed_first(msi_formed_walk *walk, const msi_forming_order *order, const msi_ms_block *block);
+
+/* msi_formed_next - the next part, which borrows from the block and the order. Returns: 1; 0 behind the last one. */
+int msi_formed_next(msi_formed_walk *walk, msi_formed_part *part);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the store keeps of blocks: the same whether they come one by one or together, and by however many threads. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <omp.h>
+
+#include "core/status.h"
+#include "kernels/store/vis_store.h"
+
+enum { N_BLOCK = 24, N_PLANE = 3 };
+
+/* The uv plane that is kept reaches so far; half of the rows reach beyond it at the highest frequencies. */
+static const double LIMIT_LAMBDA = 1000;
+
+/* Returns a number in [0, 1), the next of a sequence. */
+static double draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 11) * 0x1p-53;
+}
+
+/* A block with its arrays, in both precisions; block k has a list of channels of its own kind. */
+typedef struct own_block {
+    msi_vis_block block;
+    double *uvw_m, *freq_hz;
+    msi_c64 *vis;
+    msi_c32 *single;
+    float *weight;
+} own_block;
+
+static void *room(int64_t n, size_t size)
+{
+    void *p = calloc((size_t)n, size);
+    assert_non_null(p);
+    return p;
+}
+
+static void block_make(own_block *b, int k)
+{
+    static const int32_t n_chan[] = {1, 16, 7, MSI_STORE_MAX_CHAN + 5};
+    uint64_t seed = (uint64_t)k + 1;
+    const int kind = k % 5 == 4 ? 3 : k % 3;
+    const int64_t n_row = kind == 3 ? 3 : 1 + (int64_t)(3000 * draw(&seed));
+    const int64_t n = N_PLANE * n_row * n_chan[kind];
+    b->uvw_m = room(3 * n_row, sizeof *b->uvw_m);
+    b->freq_hz = room(n_chan[kind], sizeof *b->freq_hz);
+    b->vis = room(n, sizeof *b->vis);
+    b->single = room(n, sizeof *b->single);
+    b->weight = room(n, sizeof *b->weight);
+    for (int32_t c = 0; c < n_chan[kind]; c++) b->freq_hz[c] = 1e8 * (1 + kind) + 1e8 * c / n_chan[kind];
+    const double reach_m = 3 * LIMIT_LAMBDA * MSI_SPEED_OF_LIGHT / b->freq_hz[n_chan[kind] - 1];
+    for (int64_t i = 0; i < 3 * n_row; i++) b->uvw_m[i] = reach_m * (draw(&seed) - 0.5);
+    for (int64_t i = 0; i < n; i++) {
+        /* 20 bits: numbers that both precisions hold. */
+        const double re = floor(0x1p20 * draw(&seed)) * 0x1p-20, im = floor(0x1p20 * draw(&seed)) * 0x1p-20;
+        b->single[i] = (msi_c32){(float)re, (float)im};
+        b->vis[i] = (msi_c64){re, im};
+        /* One row of four has no sample at all. */
+        const int64_t row = i / n_chan[kind] % n_row;
+        b->weight[i] = row % 4 == 3 || draw(&seed) < 0.2 ? 0 : (float)draw(&seed);
+    }
+    b->block = (msi_vis_block){n_row, n_chan[kind], N_PLANE, b->uvw_m, b->freq_hz, b->vis, b->weight, NULL};
+}
+
+static void block_free(own_block *b)
+{
+    free(b->uvw_m);
+    free(b->freq_hz);
+    free(b->vis);
+    free(b->single);
+    free(b->weight);
+}
+
+static void make_blocks(own_block *b, msi_vis_block *plain)
+{
+    for (int k = 0; k < N_BLOCK; k++) {
+        block_make(&b[k], k);
+        plain[k] = b[k].block;
+    }
+}
+
+static void start(msi_vis_store *s, msi_precision precision)
+{
+    msi_vis_store_init(s, N_PLANE, precision, LIMIT_LAMBDA, LIMIT_LAMBDA, 0, NULL);
+}
+
+static void same_stores(const msi_vis_store *a, const msi_vis_store *b)
+{
+    assert_int_equal(a->n_segment, b->n_segment);
+    assert_true(a->n_sample == b->n_sample && a->n_outside == b->n_outside && a->n_sample > 0 && a->n_outside > 0);
+    assert_true(a->w_min_lambda == b->w_min_lambda && a->w_max_lambda == b->w_max_lambda);
+    assert_memory_equal(a->sum_weight, b->sum_weight, sizeof a->sum_weight);
+    assert_true(a->largest_weight == b->largest_weight && a->largest_jy == b->largest_jy &&
+                a->largest_product == b->largest_product);
+    for (int64_t i = 0; i < a->n_segment; i++) {
+        const msi_vis_segment *x = &a->segment[i], *y = &b->segment[i];
+        assert_true(x->n_row == y->n_row && x->n_row_max == y->n_row_max && x->n_chan == y->n_chan);
+        assert_memory_equal(x->freq_hz, y->freq_hz, sizeof *x->freq_hz * (size_t)x->n_chan);
+        assert_memory_equal(x->uvw_m, y->uvw_m, 3 * sizeof *x->uvw_m * (size_t)x->n_row);
+        for (int p = 0; p < N_PLANE; p++) {
+            const int64_t at = msi_segment_index(x, p, 0, 0), size = msi_complex_bytes(a->precision);
+            const size_t n = (size_t)(x->n_row * x->n_chan);
+            assert_memory_equal(x->weight + at, y->weight + at, sizeof(float) * n);
+            assert_memory_equal((const char *)x->vis + at * size, (const char *)y->vis + at * size, (size_t)size * n);
+        }
+    }
+}
+
+/* What is kept is found by going through the blocks row by row, and by nothing of the store's. */
+static void same_by_definition(const msi_vis_store *s, const msi_vis_block *block)
+{
+    int64_t n_sample = 0, n_outside = 0;
+    double w_max = 0, largest = 0, sum[N_PLANE] = {0};
+    for (int k = 0; k < N_BLOCK; k++)
+        for (int64_t row = 0; row < block[k].n_row; row++)
+            for (int32_t c = 0; c < block[k].n_chan; c++) {
+                const double *uvw_m = block[k].uvw_m + 3 * row, per_m = block[k].freq_hz[c] / MSI_SPEED_OF_LIGHT;
+                const int is_outside = fmax(fabs(uvw_m[0]), fabs(uvw_m[1])) * per_m > LIMIT_LAMBDA;
+                int is_used = 0;
+                for (int p = 0; p < N_PLANE; p++) {
+                    const int64_t at = (p * block[k].n_row + row) * block[k].n_chan + c;
+                    const double w = (double)block[k].weight[at];
+                    is_used |= w > 0;
+                    if (is_outside) continue;
+                    sum[p] += w;
+                    largest = fmax(largest, w * fmax(fabs(block[k].vis[at].re), fabs(block[k].vis[at].im)));
+                }
+                n_outside += is_used && is_outside;
+                n_sample += is_used && !is_outside;
+                if (is_used && !is_outside) w_max = fmax(w_max, fabs(uvw_m[2]) * per_m);
+            }
+    assert_int_equal(s->n_sample, n_sample);
+    assert_int_equal(s->n_outside, n_outside);
+    assert_true(fabs(s->w_max_lambda / w_max - 1) < 1e-14);
+    assert_true(s->largest_product == largest);
+    /* Additions of up to 4e5 doubles. */
+    for (int p = 0; p < N_PLANE; p++) assert_true(fabs(s->sum_weight[p] / sum[p] - 1) < 1e-10);
+}
+
+static void test_together_and_one_by_one(void **state)
+{
+    (void)state;
+    const int threads = omp_get_max_threads();
+    static own_block b[N_BLOCK];
+    static msi_vis_block block[N_BLOCK];
+    make_blocks(b, block);
+    for (int precision = 0; precision < 2; precision++) {
+        msi_vis_store one_by_one, together;
+        const msi_precision of = precision ? MSI_FP64 : MSI_FP32;
+        start(&one_by_one, of);
+        omp_set_num_threads(1);
+        for (int k = 0; k < N_BLOCK; k++) assert_int_equal(msi_vis_store_add(&one_by_one, &block[k]), MSI_OK);
+        same_by_definition(&one_by_one, block);
+        omp_set_num_threads(4);
+        for (int first = 1; first <= N_BLOCK; first += 9) {
+            start(&together, of);
+            assert_int_equal(msi_vis_store_add_all(&together, block, first), MSI_OK);
+            assert_int_equal(msi_vis_store_add_all(&together, block + first, N_BLOCK - first), MSI_OK);
+            same_stores(&one_by_one, &together);
+            msi_vis_store_free(&together);
+        }
+        /* Values that come in single precision. */
+        msi_vis_block single[N_BLOCK];
+        for (int k = 0; k < N_BLOCK; k++) {
+            single[k] = block[k];
+            single[k].vis = NULL;
+            single[k].vis_f32 = b[k].single;
+        }
+        start(&together, of);
+        assert_int_equal(msi_vis_store_add_all(&together, single, N_BLOCK), MSI_OK);
+        same_stores(&one_by_one, &together);
+        msi_vis_store_free(&together);
+        msi_vis_store_free(&one_by_one);
+    }
+    omp_set_num_threads(threads);
+    for (int k = 0; k < N_BLOCK; k++) block_free(&b[k]);
+}
+
+/* What is no weight leaves a sample out: it may come from a process that a damaged set has damaged. */
+static void test_no_weights(void **state)
+{
+    (void)state;
+    const double uvw_m[] = {1, 2, 3}, freq_hz[] = {1e8, 1.1e8, 1.2e8, 1.3e8};
+    const msi_c64 vis[N_PLANE * 4] = {{1, 1}};
+    float weight[N_PLANE * 4] = {NAN, -1, INFINITY, 2};
+    const msi_vis_block block = {1, 4, N_PLANE, uvw_m, freq_hz, vis, weight, NULL};
+    msi_vis_store s;
+    start(&s, MSI_FP32);
+    assert_int_equal(msi_vis_store_add(&s, &block), MSI_OK);
+    assert_true(s.sum_weight[0] == 2 && s.largest_weight == 2 && s.segment[0].n_row == 1);
+    for (int c = 0; c < 4; c++) assert_true(s.segment[0].weight[c] == (c == 3 ? 2 : 0));
+    msi_vis_store_free(&s);
+}
+
+/* Where a segment finds no room, what came before it is in. */
+static void test_no_room(void **state)
+{
+    (void)state;
+    static own_block b[N_BLOCK];
+    static msi_vis_block block[N_BLOCK];
+    make_blocks(b, block);
+    msi_vis_store s, whole;
+    msi_vis_store_init(&s, N_PLANE, MSI_FP32, LIMIT_LAMBDA, LIMIT_LAMBDA, 1 << 20, "/nowhere");
+    assert_int_equal(msi_vis_store_add_all(&s, block, N_BLOCK), MSI_EOUTPUT);
+    assert_true(s.n_segment > 0);
+    start(&whole, MSI_FP32);
+    assert_int_equal(msi_vis_store_add_all(&whole, block, N_BLOCK), MSI_OK);
+    int64_t n_row = 0;
+    for (int64_t i = 0; i < s.n_segment; i++) {
+        const msi_vis_segment *x = &s.segment[i], *y = &whole.segment[i];
+        assert_true(x->n_row <= y->n_row && x->n_chan == y->n_chan);
+        assert_memory_equal(x->uvw_m, y->uvw_m, 3 * sizeof *x->uvw_m * (size_t)x->n_row);
+        assert_memory_equal(x->weight, y->weight, sizeof *x->weight * (size_t)(x->n_row * x->n_chan));
+        n_row += x->n_row;
+    }
+    assert_true(n_row > 0);
+    msi_vis_store_free(&s);
+    msi_vis_store_free(&whole);
+    for (int k = 0; k < N_BLOCK; k++) block_free(&b[k]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_together_and_one_by_one),
+        cmocka_unit_test(test_no_weights),
+        cmocka_unit_test(test_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
