@@ -83,7 +83,7 @@ static inline int find_cell(const msi_density *d, double u, double v, uv_cell *c
  * parcel to it. So a cell's samples add up in the store's order, whatever the number of threads, and in a stripe's part
  * of the plane, which a cache holds. Batches are large, because threads wait for each other at their ends.
  */
-enum { PARCEL_SAMPLES = 4096, N_PARCEL = 256, N_STRIPE = 64 };
+enum { PARCEL_SAMPLES = 4096, LEAST_PARCEL = 16, N_PARCEL = 256, N_STRIPE = 64 };
 
 typedef struct cell_weight {
     uint32_t row, column;
@@ -124,6 +124,8 @@ static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_
     b->store = store;
     b->unscale = 1 / store->weight_scale;
     b->n = 0;
+    /* Between two batches progress shows. */
+    n_parcel = n_parcel / 16 > LEAST_PARCEL ? n_parcel / 16 : LEAST_PARCEL;
     b->n_most = n_parcel < N_PARCEL ? (int)n_parcel : N_PARCEL;
     MSI_TRY(msi_alloc(memory, 2 * b->n_most * most, sizeof **memory, "density weights"));
     for (int i = 0; i < b->n_most; i++) {

@@ -746,7 +746,7 @@ const msi_option msi_option_table[] = {
      .fallback = "auto",
      .help =
          "Processes that read the sets side by side for images. auto takes half as many as there are threads, at most "
-         "4, and 1 for fewer than 4 threads or sets of less than 50 MB.",
+         "8, and 1 for fewer than 4 threads or sets of less than 50 MB.",
      .read = msi_read_auto,
      AT(n_reader),
      .low = 1,
