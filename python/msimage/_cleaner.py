@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Minor cycles of deconvolution."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ._arrays import Given
+from ._gridder import BACKENDS, array_argument, has, require
+from ._library import Calls, ffi, lib
+
+_STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
+
+
+class CleanReport(NamedTuple):
+    """What minor iterations did: why they ended, how many, the peak before and after, the flux added to the model."""
+
+    stop: str
+    n_iteration: int
+    peak_before: float
+    peak_after: float
+    flux: float
+
+
+class Cleaner:
+    """Finds components in a residual image and moves them to a model.
+
+    Parameters
+    ----------
+    psf : float32 or float64 [nx, ny], 1 at (nx/2, ny/2): the point spread function
+    method : "hogbom", "list" or "multiscale"
+    gain : part of a peak that becomes a component
+    mask : uint8 [nx, ny], not 0 where components may lie
+    scales : of multiscale: widths in pixels, the first 0, rising; None: several of the beam's
+    beam : of multiscale: width of the beam in pixels; None: that of the pixels above half the peak of the psf
+    """
+
+    def __init__(self, psf: Any, *, method: str = "list", gain: float = 0.1, mask: Any = None,
+                 scales: Optional[Sequence[float]] = None, beam: Optional[float] = None, backend: str = "auto", device: int = 0, nthreads: int = 0):
+        given = Given(array_argument(psf, "psf"))
+        require(len(given.shape) == 2, f"psf: it has {len(given.shape)} dimensions, not 2")
+        require(given.dtype in (np.dtype(np.float32), np.dtype(np.float64)), f"psf: its type is {given.dtype}")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend {backend!r}: it is one of {', '.join(BACKENDS)}")
+        self.shape, self.dtype = given.shape, given.dtype
+        self._call = Calls()
+        name = ffi.new("char[]", method.encode())
+        if beam is None and method == "multiscale":
+            beam = 2 * float(np.sqrt((np.asarray(psf) > 0.5).sum() / np.pi))
+        widths = ffi.NULL if scales is None else ffi.new("double[]", [float(s) for s in scales])
+        # Images are [x][y]: rows of the library's are those of constant x.
+        spec = ffi.new("msimage_cleaner_spec *", {
+            "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": self.shape[1], "ny": self.shape[0],
+            "precision": lib.MSIMAGE_FP32 if self.dtype == np.float32 else lib.MSIMAGE_FP64,
+            "backend": BACKENDS[backend], "device": device, "n_thread": nthreads, "method": name, "gain": gain,
+            "scale": widths, "n_scale": 0 if scales is None else len(scales),
+            "beam_pixel": beam or 0})
+        out = ffi.new("msimage_cleaner **")
+        self._call(lib.msimage_cleaner_create, out, spec, self._call.callbacks)
+        self._c = ffi.gc(out[0], lib.msimage_cleaner_free)
+        self._call(lib.msimage_cleaner_psf, self._c, given.pointer())
+        if mask is not None:
+            allowed = Given(array_argument(mask, "mask"))
+            has(allowed, "mask", np.uint8, self.shape)
+            self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t *"))
+
+    def _images(self, *images: Any) -> list:
+        given = []
+        for name, image in zip(("residual", "model"), images):
+            one = Given(image)
+            has(one, name, self.dtype, self.shape)
+            if not one.is_contiguous or not one.is_writeable:
+                raise ValueError(f"{name}: the array has gaps or is not writeable")
+            given.append(one)
+        return given
+
+    def minor(self, residual: Any, model: Any, *, threshold: float = 0.0, mgain: float = 1.0,
+              n_iteration: int = 1000) -> CleanReport:
+        """Cleans in place: residual [nx, ny], Jy/beam, becomes smaller, model, Jy/pixel, gets the components.
+
+        It ends at the threshold in Jy/beam, where the peak is down to (1 - mgain) of the first, or after n_iteration.
+        """
+        a, b = self._images(residual, model)
+        limits = ffi.new("msimage_clean_limits *",
+                         {"threshold": threshold, "mgain": 0 if mgain >= 1 else mgain, "n_iteration": n_iteration})
+        r = ffi.new("msimage_clean_report *")
+        self._call(lib.msimage_cleaner_minor, self._c, a.pointer(), b.pointer(), limits, r)
+        return CleanReport(_STOPS[int(r.stop)], int(r.n_iteration), r.peak_before, r.peak_after, r.flux)
+
+    def noise(self, residual: Any) -> float:
+        """The noise of a residual image, Jy/beam: 1.4826 times the median distance from the median."""
+        sigma = ffi.new("double *")
+        (given,) = self._images(residual)
+        self._call(lib.msimage_cleaner_noise, self._c, given.pointer(), sigma)
+        return float(sigma[0])

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The C library's gridder, and what arrays must be."""
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any, Optional
+
+import numpy as np
+
+from ._arrays import Given, packed
+from ._library import Calls, ffi, lib
+
+REALS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+COMPLEXES = {real: cplx for cplx, real in REALS.items()}
+BACKENDS = {"auto": lib.MSIMAGE_AUTO, "cpu": lib.MSIMAGE_CPU, "cuda": lib.MSIMAGE_CUDA}
+
+
+def array_argument(array: Any, name: str) -> Any:
+    """An argument that must be an array."""
+    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__"):
+        raise TypeError(f"{name}: an array is needed, not {type(array).__name__}")
+    return packed(array)
+
+
+def whole_argument(value: Any, name: str) -> int:
+    """An argument that must be a whole number, not negative."""
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    number = operator.index(value)
+    if number < 0:
+        raise TypeError(f"{name}: {number} is negative")
+    return number
+
+
+def flag_argument(value: Any, name: str) -> bool:
+    """An argument that must be true or false."""
+    if isinstance(value, (bool, np.bool_, int)):
+        return bool(value)
+    raise TypeError(f"{name}: true or false is needed, not {type(value).__name__}")
+
+
+def require(holds: bool, message: str) -> None:
+    """A complaint about values, or about types and shapes of arrays, is a RuntimeError, as ducc0 raises it."""
+    if not holds:
+        raise RuntimeError(message)
+
+
+def has(array: Given, name: str, dtype: Any, shape: tuple) -> None:
+    """An array must be of a type and a shape."""
+    require(array.dtype == np.dtype(dtype), f"{name}: its type is {array.dtype}, not {np.dtype(dtype)}")
+    require(array.shape == shape, f"{name}: its shape is {array.shape}, not {shape}")
+
+
+class Samples:
+    """Coordinates with their weights and mask, checked, and as the C library takes them."""
+
+    def __init__(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any = None, mask: Any = None,
+                 flips: tuple = (False, False, False)):
+        uvw, freq = array_argument(uvw, "uvw"), array_argument(freq, "freq")
+        if any(flips):
+            signs = [-1.0 if flip else 1.0 for flip in flips]
+            uvw = packed(uvw * (np.array(signs) if isinstance(uvw, np.ndarray) else _like(signs, uvw)))
+        self.uvw, self.freq = Given(uvw), Given(freq)
+        n_row, n_chan = (self.uvw.shape or (0,))[0], (self.freq.shape or (0,))[0]
+        has(self.uvw, "uvw", np.float64, (n_row, 3))
+        has(self.freq, "freq", np.float64, (n_chan,))
+        self.shape, self.real = (n_row, n_chan), real
+        self.wgt = None if wgt is None else Given(array_argument(wgt, "wgt"))
+        self.mask = None if mask is None else Given(array_argument(mask, "mask"))
+        if self.wgt:
+            has(self.wgt, "wgt", real, self.shape)
+        if self.mask:
+            has(self.mask, "mask", np.uint8, self.shape)
+
+    def given(self, vis: Optional[Given] = None, weighted: bool = True) -> Any:
+        """The samples for a call, with visibilities or without."""
+        if vis is not None:
+            has(vis, "vis", COMPLEXES[self.real], self.shape)
+        return ffi.new("msimage_samples *", {
+            "n_row": self.shape[0], "n_chan": self.shape[1], "uvw_m": self.uvw.pointer("double *"),
+            "freq_hz": self.freq.pointer("double *"), "vis": vis.pointer() if vis else ffi.NULL,
+            "weight": self.wgt.pointer() if self.wgt and weighted else ffi.NULL,
+            "mask": self.mask.pointer("uint8_t *") if self.mask else ffi.NULL})
+
+
+def _like(values: list, array: Any) -> Any:
+    """Numbers as an array of the kind of another."""
+    if type(array).__module__.split(".")[0] == "torch":
+        return array.new_tensor(values)
+    return _namespace(array).asarray(values)
+
+
+def _namespace(array: Any) -> Any:
+    import importlib
+
+    name = type(array).__module__.split(".")[0]
+    return importlib.import_module("jax.numpy" if name in ("jax", "jaxlib") else name)
+
+
+class Gridder:
+    """A gridder of the C library, freed with this object."""
+
+    def __init__(self, task: int, real: np.dtype, backend: str = "auto", nthreads: int = 1, **members: Any):
+        if backend not in BACKENDS:
+            raise ValueError(f"backend {backend!r}: it is one of {', '.join(BACKENDS)}")
+        self.call = Calls()
+        self.spec = ffi.new("msimage_gridder_spec *", {
+            "struct_bytes": ffi.sizeof("msimage_gridder_spec"), "task": task, "convention": lib.MSIMAGE_XY,
+            "precision": lib.MSIMAGE_FP32 if real == np.float32 else lib.MSIMAGE_FP64, "backend": BACKENDS[backend],
+            "n_thread": nthreads or os.cpu_count() or 1, **members})
+        # Both directions have the same strategy, so that each is the other's transpose to rounding.
+        self.kept = ffi.new("char[]", b"planes")
+        self.spec.strategy = self.kept
+        self.out = ffi.new("msimage_gridder **")
+        self.call(lib.msimage_gridder_create, self.out, self.spec, self.call.callbacks)
+        self.c = ffi.gc(self.out[0], lib.msimage_gridder_free)
+
+    def report(self) -> str:
+        """One line on what was planned."""
+        r = ffi.new("msimage_gridder_report *")
+        lib.msimage_gridder_report_get(self.c, r)
+        where = "GPU" if r.backend == lib.MSIMAGE_CUDA else "CPU"
+        return (f"msimage {where}: {r.n_sample} samples, window of {r.width} cells, grid of {r.nu} x {r.nv}, {r.n_w} "
+                f"w-planes, error {r.error_estimate:.1e}")
+
+
+def gridder(task: int, real: np.dtype, epsilon: float, **members: Any) -> Gridder:
+    """A gridder that reaches an accuracy: in single precision where that suffices."""
+    accuracy = min(max(float(epsilon), 1e-13), 0.1) if epsilon >= 1e-14 else float(epsilon)
+    in_double = members.pop("sums_in_double", False) or (real == np.float32 and accuracy < 2e-6)
+    return Gridder(task, real, accuracy=accuracy, sums_in_double=in_double, **members)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan keeps visibilities where the work is done, for solvers and deconvolution."""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ._arrays import Given, empty, finished
+from ._gridder import COMPLEXES, REALS, Gridder, Samples, array_argument, gridder, has, require
+from ._library import ffi, lib
+
+
+class Plan:
+    """Images, predictions and normal operators of one set of samples.
+
+    What is made of the samples by the first call, their order and coordinates, stays for the next ones, on the GPU where the
+    work is done there. Conventions are those of `msimage.wgridder`: images are [x][y], not divided by the weights.
+
+    Parameters
+    ----------
+    uvw : float64 [row, 3], metres
+    freq : float64 [channel], Hz
+    vis : complex64 or complex128 [row, channel], Jy; None: zeros, for solvers that need the normal operator alone
+    wgt : real of the same precision [row, channel], not negative; kept in single precision
+    mask : uint8 [row, channel]; 0 leaves a sample out
+    npix_x, npix_y, pixsize_x, pixsize_y, center_x, center_y, epsilon, divide_by_n : as for wgridder.vis2dirty
+    do_wgridding : whether w counts
+    dtype : float32 or float64, of images where there is no vis
+    nthreads : threads of the host; 0: all
+    backend, device : "auto", "cpu" or "cuda", and the GPU's number
+
+    A plan is used by one thread at a time; several plans may be at work in several threads.
+    """
+
+    def __init__(self, uvw: Any, freq: Any, vis: Any = None, wgt: Any = None, mask: Any = None, *, npix_x: int,
+                 npix_y: int, pixsize_x: float, pixsize_y: float, epsilon: float, do_wgridding: bool = True,
+                 divide_by_n: bool = True, center_x: float = 0.0, center_y: float = 0.0, dtype: Any = np.float64,
+                 nthreads: int = 0, backend: str = "auto", device: int = 0):
+        given = None if vis is None else Given(array_argument(vis, "vis"))
+        if given is not None:
+            require(given.dtype in REALS, f"vis: its type is {given.dtype}, neither complex64 nor complex128")
+            dtype = REALS[given.dtype]
+        self.dtype = np.dtype(dtype)
+        require(self.dtype in COMPLEXES, f"dtype {self.dtype}: it is float32 or float64")
+        self.shape = (int(npix_x), int(npix_y))
+        self._samples = Samples(uvw, freq, self.dtype, wgt, mask)
+        self._options = dict(nx=int(npix_x), ny=int(npix_y), cell_x_rad=float(pixsize_x), cell_y_rad=float(pixsize_y),
+                             center_x_rad=float(center_x), center_y_rad=float(center_y), epsilon=epsilon,
+                             ignores_w=not do_wgridding, divides_by_n=bool(divide_by_n), nthreads=int(nthreads),
+                             backend=backend, device=int(device))
+        self._gridder = gridder(lib.MSIMAGE_RESIDUAL, self.dtype, **self._options)
+        self._predictor: Optional[Gridder] = None
+        self._gridder.call(lib.msimage_gridder_add, self._gridder.c, self._samples.given(given))
+
+    def _run(self, function: Any, model: Any, out: Any) -> Any:
+        arguments = [self._gridder.c]
+        if model is not None:
+            model = array_argument(model, "model")
+            given = Given(model)
+            has(given, "model", self.dtype, self.shape)
+            arguments.append(given.pointer())
+        out = empty(self.shape, self.dtype, model if out is None else out) if out is None else out
+        into = Given(out)
+        has(into, "out", self.dtype, self.shape)
+        if not into.is_contiguous or not into.is_writeable:
+            raise ValueError("out: the array has gaps or is not writeable")
+        self._gridder.call(function, *arguments, into.pointer())
+        return finished(out, model)
+
+    def dirty(self, out: Any = None) -> Any:
+        """The image of the visibilities [npix_x, npix_y], Jy times weight."""
+        return self._run(lib.msimage_gridder_image, None, out)
+
+    def psf(self, out: Any = None) -> Any:
+        """The image of visibilities 1: the point spread function [npix_x, npix_y], times the sum of weights."""
+        return self._run(lib.msimage_gridder_psf, None, out)
+
+    def residual(self, model: Any, out: Any = None) -> Any:
+        """The image of what a model [npix_x, npix_y], Jy/pixel, leaves of the visibilities."""
+        return self._run(lib.msimage_gridder_residual, model, out)
+
+    def hessian(self, model: Any, out: Any = None) -> Any:
+        """The normal operator: the image of a model's weighted visibilities. The plan's visibilities do not matter."""
+        return self._run(lib.msimage_gridder_hessian, model, out)
+
+    def predict(self, model: Any, out: Any = None) -> Any:
+        """The visibilities [row, channel] of a model, Jy, not weighted; 0 where the mask is."""
+        model = array_argument(model, "model")
+        given = Given(model)
+        has(given, "model", self.dtype, self.shape)
+        samples = self._samples.given(weighted=False)
+        if self._predictor is None:
+            self._predictor = gridder(lib.MSIMAGE_PREDICT, self.dtype, **self._options)
+            self._predictor.call(lib.msimage_gridder_add, self._predictor.c, samples)
+        g = self._predictor
+        out = empty(self._samples.shape, COMPLEXES[self.dtype], model) if out is None else out
+        into = Given(out)
+        has(into, "out", COMPLEXES[self.dtype], self._samples.shape)
+        if not into.is_contiguous or not into.is_writeable:
+            raise ValueError("out: the array has gaps or is not writeable")
+        g.call(lib.msimage_gridder_predict, g.c, given.pointer())
+        g.call(lib.msimage_gridder_fetch, g.c, samples, into.pointer())
+        return finished(out, model)
+
+    def sum_weight(self) -> float:
+        """The sum of the weights of the samples that count: the peak of the point spread function."""
+        total = ffi.new("double *")
+        self._gridder.call(lib.msimage_gridder_sum_weight, self._gridder.c, total, ffi.NULL)
+        return float(total[0])
+
+    def report(self) -> str:
+        """One line on what was planned."""
+        return self._gridder.report()

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The functions of ducc0.wgridder (0.42), on msimage's kernels: on a GPU where there is one.
+
+    from msimage import wgridder
+
+is the only change in a program. Images are [x][y] arrays; with x = center_x + (i - npix_x/2) pixsize_x, y likewise, and n =
+sqrt(1 - x^2 - y^2), a dirty image is
+
+    dirty[i, j] = Re sum over samples of wgt vis exp(+2 pi i freq/c (u x + v y - w (n - 1)))
+
+divided by n where `divide_by_n`, and not by the weights. Without w-gridding w is taken as 0, and nothing is divided by n. The
+other direction is its transpose. Results are within epsilon of these sums, relative, in L2. Visibilities and weights that are
+NaN are left out; samples beyond 1 / (2 pixsize) count, as an image of pixels is periodic in u and v.
+
+What differs from ducc0: pixels beyond the horizon are 0 with `do_wgridding`; samples whose coordinates or values are not finite
+are left out, where ducc0 may return images of NaN; `sigma_max` and `allow_nshift` do not change how the work is done. Beside
+ducc0's arguments all functions take `backend`, "auto", "cpu" or "cuda", and `device`, a GPU's number.
+"""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ._arrays import Given, empty, finished
+from ._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, flag_argument, gridder, has, require,
+                       whole_argument)
+from ._library import lib
+
+__all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
+
+# The oversampling that the widest windows need for an accuracy, in two dimensions; with w it is three times as much.
+_REACH = ((1.2, 3e-8), (1.25, 3e-9), (1.3, 3e-10), (1.4, 3e-11), (1.5, 3e-12), (1.75, 3e-13), (2.0, 3e-14))
+
+
+def _check_accuracy(epsilon: float, sigma_min: float, sigma_max: float, wgridding: bool, real: np.dtype) -> None:
+    factor = 1.9 if wgridding else 1
+    if real == np.float32:
+        least = 4.5e-7 * factor
+    else:
+        least = max(1e-14, 1.5e-14 * wgridding)
+    reach = [e * (3.5 if wgridding else 1) for s, e in _REACH if s <= sigma_max]
+    require(bool(epsilon >= least) and sigma_max >= sigma_min and sigma_min <= 2.5 and bool(reach)
+            and epsilon >= (reach[-1] if sigma_max < 2.5 else least),
+            f"no window reaches epsilon {epsilon} with sigma from {sigma_min} to {sigma_max} in this precision")
+
+
+class _Request:
+    """The arguments that all functions share, checked."""
+
+    def __init__(self, options: dict):
+        for name in ("do_wgridding", "flip_u", "flip_v", "flip_w", "divide_by_n", "allow_nshift",
+                     "double_precision_accumulation"):
+            options[name] = flag_argument(options[name], name)
+        for name in ("nthreads", "verbosity", "device"):
+            options[name] = whole_argument(options[name], name)
+        for name in ("pixsize_x", "pixsize_y", "epsilon", "sigma_min", "sigma_max", "center_x", "center_y"):
+            if isinstance(options[name], (str, bytes)):
+                raise TypeError(f"{name}: a number is needed")
+            options[name] = float(options[name])
+        self.o = options
+        for name in ("pixsize_x", "pixsize_y"):
+            require(options[name] > 0, f"{name} must be positive")
+            require(np.isfinite(options[name]), f"{name} must be finite")
+
+    def samples(self, uvw: Any, freq: Any, real: np.dtype) -> Samples:
+        """The samples; ducc0 wants rising frequencies."""
+        o = self.o
+        s = Samples(uvw, freq, real, o["wgt"], o["mask"], (o["flip_u"], o["flip_v"], o["flip_w"]))
+        hz = s.freq.kept if isinstance(s.freq.kept, np.ndarray) else None
+        if hz is not None and len(hz):
+            require(bool(np.all(hz > 0)), "freq: channels must have positive frequencies")
+            require(bool(np.all(np.diff(hz) >= 0)), "freq: channels must be in ascending order")
+        return s
+
+    def gridder(self, task: int, real: np.dtype, shape: tuple) -> Gridder:
+        """The gridder for an image's shape."""
+        o = self.o
+        _check_accuracy(o["epsilon"], o["sigma_min"], o["sigma_max"], o["do_wgridding"], real)
+        for name, n in zip(("npix_x", "npix_y"), shape):
+            require(n > 0 and n % 2 == 0, f"{name}: {n} pixels; it must be even, and not 0")
+        return gridder(task, real, o["epsilon"], nthreads=o["nthreads"], backend=o["backend"], device=o["device"],
+                       nx=shape[0], ny=shape[1], cell_x_rad=o["pixsize_x"], cell_y_rad=o["pixsize_y"],
+                       center_x_rad=o["center_x"], center_y_rad=o["center_y"],
+                       ignores_w=not o["do_wgridding"], divides_by_n=o["divide_by_n"],
+                       sums_in_double=o["double_precision_accumulation"],
+                       least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
+
+    def done(self, g: Gridder) -> None:
+        """What the user wants to read of it."""
+        if self.o["verbosity"]:
+            print(g.report())
+
+
+def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
+    """The caller's array, or a new one; and what is written to."""
+    if out is None:
+        out = empty(shape, dtype, like)
+        return out, Given(out)
+    if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack__"):
+        raise TypeError(f"{name}: an array is needed, not {type(out).__name__}")
+    given = Given(out)
+    has(given, name, dtype, shape)
+    if not given.is_writeable:
+        raise ValueError(f"{name}: the array is not writeable")
+    if given.is_contiguous:
+        return out, given
+    return out, Given(empty(shape, dtype, like))
+
+
+def _finish(out: Any, given: Given, like: Any) -> Any:
+    """Where the caller's array has gaps, what was made goes there."""
+    if not isinstance(given.kept, np.ndarray) or given.kept is out:
+        return finished(out, like)
+    out[...] = given.kept
+    return out
+
+
+def _image(vis: Any, uvw: Any, freq: Any, npix_x: int, npix_y: int, dirty: Any, options: dict) -> Any:
+    request = _Request(options)
+    npix_x, npix_y = whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y")
+    vis = array_argument(vis, "vis")
+    given = Given(vis)
+    require(given.dtype in REALS, f"vis: its type is {given.dtype}, neither complex64 nor complex128")
+    real = REALS[given.dtype]
+    samples = request.samples(uvw, freq, real)
+    has(given, "vis", given.dtype, samples.shape)
+    shape = (npix_x, npix_y)
+    if dirty is not None and len(getattr(dirty, "shape", ())) == 2:
+        shape = (npix_x or dirty.shape[0], npix_y or dirty.shape[1])
+    out, into = _result(dirty, "dirty", shape, real, vis)
+    g = request.gridder(lib.MSIMAGE_IMAGE, real, shape)
+    g.call(lib.msimage_gridder_add, g.c, samples.given(given))
+    g.call(lib.msimage_gridder_image, g.c, into.pointer())
+    request.done(g)
+    return _finish(out, into, vis)
+
+
+def _visibilities(dirty: Any, uvw: Any, freq: Any, vis: Any, options: dict) -> Any:
+    request = _Request(options)
+    dirty = array_argument(dirty, "dirty")
+    given = Given(dirty)
+    require(given.dtype in COMPLEXES, f"dirty: its type is {given.dtype}, neither float32 nor float64")
+    require(len(given.shape) == 2, f"dirty: it has {len(given.shape)} dimensions, not 2")
+    samples = request.samples(uvw, freq, given.dtype)
+    out, into = _result(vis, "vis", samples.shape, COMPLEXES[given.dtype], dirty)
+    g = request.gridder(lib.MSIMAGE_PREDICT, given.dtype, given.shape)
+    c_samples = samples.given()
+    g.call(lib.msimage_gridder_add, g.c, c_samples)
+    g.call(lib.msimage_gridder_predict, g.c, given.pointer())
+    g.call(lib.msimage_gridder_fetch, g.c, c_samples, into.pointer())
+    request.done(g)
+    return _finish(out, into, dirty)
+
+
+def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Optional[np.ndarray] = None, npix_x: int = 0,
+              npix_y: int = 0, pixsize_x: float, pixsize_y: float, epsilon: float, do_wgridding: bool = False,
+              nthreads: int = 1, verbosity: int = 0, mask: Optional[np.ndarray] = None, flip_u: bool = False,
+              flip_v: bool = False, flip_w: bool = False, divide_by_n: bool = True,
+              dirty: Optional[np.ndarray] = None, sigma_min: float = 1.1, sigma_max: float = 2.6,
+              center_x: float = 0.0, center_y: float = 0.0, allow_nshift: bool = True,
+              double_precision_accumulation: bool = False, backend: str = "auto", device: int = 0) -> np.ndarray:
+    """Visibilities to a dirty image.
+
+    Parameters
+    ----------
+    uvw : float64 [row, 3], coordinates in metres
+    freq : float64 [channel], Hz, rising
+    vis : complex64 or complex128 [row, channel], Jy; its type is the precision of everything
+    wgt : real of that precision [row, channel], of either sign; 0 and NaN leave a sample out
+    npix_x, npix_y : even numbers of pixels; not needed where `dirty` is given
+    pixsize_x, pixsize_y : radians (direction cosines)
+    epsilon : relative error, 1e-1 to 2e-13; of complex64 to 1e-5
+    do_wgridding : whether w counts
+    nthreads : threads of the host; 0: all
+    verbosity : 1 prints a line
+    mask : uint8 [row, channel]; 0 leaves a sample out
+    flip_u, flip_v, flip_w : change the sign of a coordinate
+    divide_by_n : divide by n, where w counts
+    dirty : real [npix_x, npix_y], written to and returned
+    sigma_min, sigma_max : bounds of the oversampling
+    center_x, center_y : direction of pixel (npix_x/2, npix_y/2) from the phase centre, radians
+    double_precision_accumulation : work in double precision, whatever the arrays are
+
+    Returns
+    -------
+    real [npix_x, npix_y], Jy times weight
+    """
+    options = dict(locals())
+    return _image(vis, uvw, freq, npix_x, npix_y, dirty, options)
+
+
+def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional[np.ndarray] = None,
+              pixsize_x: float, pixsize_y: float, epsilon: float, do_wgridding: bool = False, nthreads: int = 1,
+              verbosity: int = 0, mask: Optional[np.ndarray] = None, flip_u: bool = False, flip_v: bool = False,
+              flip_w: bool = False, divide_by_n: bool = True, vis: Optional[np.ndarray] = None,
+              sigma_min: float = 1.1, sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0,
+              allow_nshift: bool = True, backend: str = "auto", device: int = 0) -> np.ndarray:
+    """An image to visibilities: the transpose of vis2dirty, whose parameters it has.
+
+    Parameters
+    ----------
+    dirty : float32 or float64 [npix_x, npix_y], Jy/pixel; its type is the precision of everything
+    wgt, mask : what is returned is multiplied by wgt; it is 0 where either is
+    vis : complex [row, channel], written to and returned
+
+    Returns
+    -------
+    complex [row, channel], Jy
+    """
+    options = dict(locals(), double_precision_accumulation=False)
+    return _visibilities(dirty, uvw, freq, vis, options)
+
+
+class _Needed:
+    """Stands for an argument that has no default, behind one that has."""
+
+
+_NEEDED: Any = _Needed()
+_NO_OPTIONS = {"flip_u": False, "flip_v": False, "flip_w": False, "divide_by_n": True, "sigma_min": 1.1,
+               "sigma_max": 2.6, "center_x": 0.0, "center_y": 0.0, "allow_nshift": True}
+
+
+def _need(options: dict) -> dict:
+    for name, value in options.items():
+        if value is _NEEDED:
+            raise TypeError(f"missing argument {name}")
+    return dict(options, **_NO_OPTIONS, do_wgridding=options["do_wstacking"])
+
+
+def ms2dirty(uvw: np.ndarray, freq: np.ndarray, ms: np.ndarray, wgt: Optional[np.ndarray] = None, npix_x: int = _NEEDED,
+             npix_y: int = _NEEDED, pixsize_x: float = _NEEDED, pixsize_y: float = _NEEDED, nu: int = 0, nv: int = 0,
+             epsilon: float = _NEEDED, do_wstacking: bool = False, nthreads: int = 1, verbosity: int = 0,
+             mask: Optional[np.ndarray] = None, double_precision_accumulation: bool = False,
+             backend: str = "auto", device: int = 0) -> np.ndarray:
+    """Visibilities to a dirty image, as vis2dirty: `ms` are the visibilities, `do_wstacking` is its do_wgridding.
+
+    `nu` and `nv` are not looked at. Where w counts, the image is divided by n.
+    """
+    options = _need(dict(locals()))
+    return _image(ms, uvw, freq, npix_x, npix_y, None, options)
+
+
+def dirty2ms(uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional[np.ndarray] = None,
+             pixsize_x: float = _NEEDED, pixsize_y: float = _NEEDED, nu: int = 0, nv: int = 0,
+             epsilon: float = _NEEDED, do_wstacking: bool = False, nthreads: int = 1, verbosity: int = 0,
+             mask: Optional[np.ndarray] = None, backend: str = "auto", device: int = 0) -> np.ndarray:
+    """An image to visibilities, as dirty2vis: `do_wstacking` is its do_wgridding. `nu` and `nv` are not looked at."""
+    options = dict(_need(dict(locals())), double_precision_accumulation=False)
+    return _visibilities(dirty, uvw, freq, None, options)

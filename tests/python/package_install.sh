@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# package_install.sh BUILD PYTHON: the package as a wheel has it works from its folder alone; as Debian's it finds the
+# installed library.
+source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
+build=$1 python=$2
+"$python" -c 'import numpy, cffi' 2>/dev/null || exit 77
+unset PYTHONPATH LD_LIBRARY_PATH
+image='import msimage, numpy as np
+image = msimage.wgridder.vis2dirty(uvw=np.zeros((1, 3)), freq=np.array([1e9]), vis=np.ones((1, 1), "c16"), npix_x=16,
+                                   npix_y=16, pixsize_x=1e-3, pixsize_y=1e-3, epsilon=1e-6, backend="cpu")
+assert abs(image - 1).max() < 1e-6
+print(msimage.__file__)'
+cmake --install "$build" --component wheel --prefix "$PWD/wheel" >/dev/null || complain "no wheel"
+(cd wheel && "$python" -B -c "$image" >../from) || complain "the wheel's package"
+grep -q "$PWD/wheel" from || complain "imported from $(cat from)"
+for component in libmsimage python3-msimage; do
+    cmake --install "$build" --component "$component" --prefix "$PWD/root" >/dev/null || complain "no $component"
+done
+folder=$(dirname "$(find "$PWD/root" -name 'libmsimage.so.0')")
+LD_LIBRARY_PATH=$folder PYTHONPATH=$PWD/root/lib/python3/dist-packages "$python" -B -c "$image" >/dev/null ||
+    complain "Debian's package"
+! find root wheel -name '__pycache__' | grep . || complain "compiled files are installed"
+exit "$failed"

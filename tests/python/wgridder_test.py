@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""wgridder_test.py [CHECK..]: msimage.wgridder against the sums that define it, and against ducc0 where that is installed.
+
+Tolerances: epsilon for the direct sum, 2 epsilon for ducc0, which may be off by epsilon itself. Single precision has its
+rounding besides: a few thousand sums of floats, 1e-6.
+"""
+import itertools
+import sys
+
+try:
+    import cffi  # noqa: F401
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+from msimage import wgridder
+from wgridder_oracle import Case, distance
+
+try:
+    import ducc0.wgridder as peer
+except ImportError:
+    peer = None
+
+HOST = {"backend": "cpu"}
+ROUNDING = {"f4": 1e-6, "f8": 1e-14}
+
+
+def compare(case, epsilon, what, **options):
+    """Both directions against the direct sum and the peer."""
+    given = case.arguments(epsilon=epsilon, **options)
+    bound = epsilon + ROUNDING[case.real.str[1:]]
+    dirty = wgridder.vis2dirty(vis=case.vis, npix_x=case.shape[0], npix_y=case.shape[1], **given, **HOST)
+    vis = wgridder.dirty2vis(dirty=case.model, **given, **HOST)
+    assert dirty.dtype == case.real and dirty.shape == case.shape
+    assert vis.dtype == case.cplx and vis.shape == case.vis.shape
+    errors = distance(dirty, case.dirty(**options)), distance(vis, case.predicted(**options))
+    assert max(errors) <= bound, f"{what}: errors {errors} of {bound}"
+    if not peer:
+        return
+    with np.errstate(invalid="ignore"):
+        theirs = (peer.vis2dirty(vis=case.vis, npix_x=case.shape[0], npix_y=case.shape[1], **given),
+                  peer.dirty2vis(dirty=case.model, **given))
+    errors = distance(dirty, theirs[0].astype("f8")), distance(vis, theirs[1].astype("c16"))
+    assert max(errors) <= 2 * bound, f"{what}: ducc0 differs by {errors} of {2 * bound}"
+
+
+def check_sweep():
+    """Sizes from 16 up, all accuracies, both precisions, with and without w."""
+    rng = np.random.default_rng(1)
+    for shape, wgridding in itertools.product(((16, 16), (16, 40), (50, 32), (64, 64)), (False, True)):
+        pixsize = (0.3 / shape[0], 0.25 / shape[1])
+        for epsilon in (1e-1, 1e-2, 1e-3, 1e-5, 1e-7, 1e-9, 1e-11, 1e-12, 2e-13):
+            compare(Case(rng, shape, pixsize), epsilon, (shape, wgridding, epsilon), do_wgridding=wgridding)
+        for epsilon in (1e-1, 1e-3, 1e-5):
+            compare(Case(rng, shape, pixsize, single=True), epsilon, (shape, wgridding, epsilon, "single"),
+                    do_wgridding=wgridding)
+
+
+def check_options():
+    """Every combination of weights, mask, division by n and w; flips; centres near and far."""
+    rng = np.random.default_rng(2)
+    for weighted, masked, by_n, wgridding in itertools.product((False, True), repeat=4):
+        case = Case(rng, (32, 46), (0.01, 0.008), weighted=weighted, masked=masked)
+        compare(case, 1e-9, (weighted, masked, by_n, wgridding), divide_by_n=by_n, do_wgridding=wgridding)
+    for flips in itertools.product((False, True), repeat=3):
+        case = Case(rng, (32, 30), (0.01, 0.012))
+        compare(case, 1e-10, flips, flip_u=flips[0], flip_v=flips[1], flip_w=flips[2], do_wgridding=True)
+    for center, wgridding, single in itertools.product(((0.1, 0.0), (-0.03, 0.3), (0.4, 0.35)), (False, True), (False, True)):
+        case = Case(rng, (32, 46), (0.005, 0.006), masked=True, weighted=True, single=single)
+        compare(case, 1e-5 if single else 1e-8, (center, wgridding, single), center_x=center[0], center_y=center[1],
+                do_wgridding=wgridding)
+    case = Case(rng, (32, 46), (0.01, 0.008))
+    for more in ({"sigma_min": 1.6}, {"sigma_max": 1.5}, {"nthreads": 2}, {"allow_nshift": False}):
+        compare(case, 1e-7, more, do_wgridding=True, **more)
+
+
+def check_periodic():
+    """Samples beyond 1 / (2 pixsize) count."""
+    rng = np.random.default_rng(3)
+    for reach, wgridding, center in itertools.product((1.5, 9.3), (False, True), (0.0, 0.05)):
+        case = Case(rng, (32, 46), (0.01, 0.008), reach=reach, weighted=True, masked=True)
+        compare(case, 1e-9, (reach, wgridding, center), do_wgridding=wgridding, center_x=center)
+
+
+def check_edge():
+    """Samples at exactly half a period, where the two ends of the uv plane meet."""
+    rng = np.random.default_rng(4)
+    case = Case(rng, (16, 16), (2.0**-6, 2.0**-6), n_row=9, n_chan=1)
+    case.freq[:] = 299792458.0
+    half = 0.5 / case.pixsize[0]
+    case.uvw[:, :2] = [(a * half, b * half) for a in (-1, 1, 0.3) for b in (1, -1, 3)]
+    compare(case, 1e-9, "edge")
+
+
+def check_adjoint():
+    """<A x, y> = <x, A* y> to 2e-13, whatever epsilon."""
+    rng = np.random.default_rng(5)
+    for epsilon, wgridding, masked in itertools.product((1e-2, 1e-6, 1e-12), (False, True), (False, True)):
+        case = Case(rng, (48, 34), (0.008, 0.009), masked=masked, weighted=masked, reach=1.2)
+        given = case.arguments(epsilon=epsilon, do_wgridding=wgridding, center_x=0.02, **HOST)
+        dirty = wgridder.vis2dirty(vis=case.vis, npix_x=48, npix_y=34, **given)
+        vis = wgridder.dirty2vis(dirty=case.model, **given)
+        images, samples = np.vdot(dirty, case.model), np.vdot(vis, case.vis).real
+        norm = np.linalg.norm(vis) * np.linalg.norm(case.vis)
+        assert abs(images - samples) <= 2e-13 * norm, (epsilon, wgridding, masked, abs(images - samples) / norm)
+
+
+def check_old_functions():
+    """ms2dirty and dirty2ms are the same with other names, nu and nv, and positions."""
+    rng = np.random.default_rng(6)
+    case = Case(rng, (32, 46), (0.01, 0.008), weighted=True, masked=True)
+    for wgridding in (False, True):
+        dirty = wgridder.ms2dirty(case.uvw, case.freq, case.vis, case.wgt, 32, 46, 0.01, 0.008, 7, 9, 1e-8, wgridding,
+                                  mask=case.mask, **HOST)
+        vis = wgridder.dirty2ms(case.uvw, case.freq, case.model, case.wgt, 0.01, 0.008, 0, 0, 1e-8, wgridding,
+                                mask=case.mask, **HOST)
+        assert distance(dirty, case.dirty(do_wgridding=wgridding)) <= 1e-8
+        assert distance(vis, case.predicted(do_wgridding=wgridding)) <= 1e-8
+    must_raise(TypeError, lambda: wgridder.ms2dirty(case.uvw, case.freq, case.vis))
+
+
+def check_not_finite():
+    """NaN is left out of images; predictions of it are what the peer's are."""
+    rng = np.random.default_rng(7)
+    case = Case(rng, (32, 46), (0.01, 0.008), weighted=True)
+    case.vis[3, 1] = np.nan
+    case.wgt[5, 2] = np.nan
+    compare(case, 1e-8, "NaN", do_wgridding=True)
+    uvw = case.uvw.copy()
+    uvw[7] = np.nan
+    given = dict(case.arguments(epsilon=1e-8, do_wgridding=True), uvw=uvw)
+    vis = wgridder.dirty2vis(dirty=case.model, **given, **HOST)
+    assert np.isnan(vis[7]).all() and np.isfinite(np.delete(vis, 7, 0)).all()
+    bad = case.model.copy()
+    bad[3, 3] = np.nan
+    vis = wgridder.dirty2vis(dirty=bad, **case.arguments(epsilon=1e-8), **HOST)
+    assert np.isnan(vis[case.effective() != 0]).all()
+
+
+def check_arrays():
+    """Strides of every kind, arrays to write to, arrays that are read only."""
+    rng = np.random.default_rng(8)
+    case = Case(rng, (32, 46), (0.01, 0.008), weighted=True)
+    given = case.arguments(epsilon=1e-8, **HOST)
+    truth = wgridder.vis2dirty(vis=case.vis, npix_x=32, npix_y=46, **given)
+    frozen = case.vis.copy()
+    frozen.setflags(write=False)
+    for vis in (np.asfortranarray(case.vis), np.repeat(case.vis, 2, 0)[::2], case.vis[::-1][::-1], frozen):
+        assert np.array_equal(truth, wgridder.vis2dirty(vis=vis, npix_x=32, npix_y=46, **given))
+    for uvw in (np.asfortranarray(case.uvw), np.repeat(case.uvw, 3, 1)[:, ::3]):
+        assert np.array_equal(truth, wgridder.vis2dirty(vis=case.vis, npix_x=32, npix_y=46, **dict(given, uvw=uvw)))
+    for out in (np.full((32, 46), 7.0), np.full((46, 32), 7.0).T, np.full((64, 46), 7.0)[::2]):
+        assert wgridder.vis2dirty(vis=case.vis, dirty=out, **given) is out and np.array_equal(out, truth)
+    vis = np.full(case.vis.shape[::-1], 7j).T
+    assert wgridder.dirty2vis(dirty=case.model, vis=vis, **given) is vis
+    assert np.array_equal(vis, wgridder.dirty2vis(dirty=case.model, **given))
+
+
+def must_raise(kinds, call):
+    try:
+        call()
+    except kinds as error:
+        assert str(error)
+        return
+    raise AssertionError("nothing was raised")
+
+
+def refused():
+    """Arguments of vis2dirty that both refuse, by the exception."""
+    rng = np.random.default_rng(9)
+    case = Case(rng, (32, 36), (0.01, 0.012))
+    frozen = np.zeros((32, 36))
+    frozen.setflags(write=False)
+    base = dict(uvw=case.uvw, freq=case.freq, vis=case.vis, npix_x=32, npix_y=36, pixsize_x=0.01, pixsize_y=0.012,
+                epsilon=1e-6)
+    single = case.vis.astype("c8")
+    n_row, n_chan = case.vis.shape
+    wrong = {
+        RuntimeError: [
+            {"npix_x": 0}, {"npix_x": 31}, {"npix_y": 33}, {"pixsize_x": 0.0}, {"pixsize_y": -0.01}, {"epsilon": 0.0},
+            {"epsilon": -1.0}, {"epsilon": np.nan}, {"epsilon": 1e-15}, {"epsilon": 2e-7, "vis": single},
+            {"vis": case.vis.real}, {"vis": case.vis[0]}, {"vis": case.vis[:5]}, {"vis": case.vis.astype(">c16")},
+            {"vis": case.vis.astype(np.clongdouble)}, {"uvw": case.uvw.astype("f4")}, {"uvw": case.uvw[:, :2]},
+            {"freq": case.freq.astype("f4")}, {"freq": case.freq[:2]}, {"freq": -case.freq}, {"freq": 0 * case.freq},
+            {"freq": case.freq[::-1]}, {"freq": np.nan * case.freq}, {"wgt": np.ones((n_row, n_chan), "f4")},
+            {"wgt": np.ones((3, 3))}, {"mask": np.ones((n_row, n_chan), bool)}, {"mask": np.ones((n_row, n_chan))},
+            {"mask": np.ones((2, 2), np.uint8)}, {"dirty": np.zeros((32, 36), "f4")}, {"dirty": np.zeros((32, 38))},
+            {"sigma_min": 1.0, "sigma_max": 1.05}, {"sigma_min": 2.0, "sigma_max": 1.5},
+            {"sigma_min": 3.0, "sigma_max": 4.0}, {"sigma_max": 1.2, "epsilon": 1e-12},
+        ],
+        TypeError: [
+            {"vis": case.vis.tolist()}, {"uvw": case.uvw.tolist()}, {"freq": list(case.freq)}, {"nthreads": -1},
+            {"verbosity": -3}, {"epsilon": "a"}, {"npix_x": 32.5}, {"npix_x": None}, {"npix_y": -2},
+            {"do_wgridding": "a"}, {"no_such": 1},
+        ],
+        ValueError: [{"dirty": frozen}],
+    }
+    return base, wrong
+
+
+def check_exceptions():
+    """An exception where the peer raises one, of the same kind; and none where it does not."""
+    base, wrong = refused()
+    for kind, changes in wrong.items():
+        for change in changes:
+            def call(function, arguments=dict(base, **change)):
+                return function(**arguments)
+            try:
+                must_raise(kind, lambda: call(wgridder.vis2dirty))
+                if peer:
+                    must_raise(kind, lambda: call(peer.vis2dirty))
+            except AssertionError as error:
+                raise AssertionError(f"{change.keys()}: {error}") from error
+    accepted = [{"npix_x": 2}, {"epsilon": 0.5}, {"epsilon": 1e-13}, {"epsilon": 1e-6, "vis": base["vis"].astype("c8")},
+                {"sigma_max": 1.2, "epsilon": 1e-2}, {"sigma_min": 0.5}, {"do_wgridding": 1}, {"nthreads": 0},
+                {"wgt": -np.ones(base["vis"].shape)}, {"dirty": np.zeros((32, 38)), "npix_x": 0, "npix_y": 0},
+                {"uvw": base["uvw"][:0], "vis": base["vis"][:0]}, {"npix_x": np.int32(32)}, {"vis": 0 * base["vis"]},
+                {"mask": np.zeros(base["vis"].shape, np.uint8)}, {"freq": np.full(3, 1e9)}]
+    for change in accepted:
+        given = dict(base, **change)
+        image = wgridder.vis2dirty(**given, **HOST)
+        if peer:
+            theirs = peer.vis2dirty(**given)
+            assert image.shape == theirs.shape and image.dtype == theirs.dtype, change.keys()
+    # Here the peer ends the process.
+    image = wgridder.vis2dirty(**dict(base, freq=base["freq"][:0], vis=base["vis"][:, :0]), **HOST)
+    assert not image.any()
+
+
+def check_solver():
+    """Conjugate gradients on the normal equations run with either module and end at the same image."""
+    rng = np.random.default_rng(10)
+    case = Case(rng, (16, 16), (0.02, 0.02), n_row=600)
+    given = case.arguments(epsilon=1e-10, do_wgridding=True)
+
+    def solve(module):
+        def normal(image):
+            vis = module.dirty2vis(dirty=image, **given)
+            return module.vis2dirty(vis=vis, npix_x=16, npix_y=16, **given) + 0.3 * case.vis.size * image
+        x = np.zeros(case.shape)
+        r = module.vis2dirty(vis=case.vis, npix_x=16, npix_y=16, **given)
+        p, rr = r.copy(), np.vdot(r, r)
+        for _ in range(60):
+            q = normal(p)
+            step = rr / np.vdot(p, q)
+            x, r = x + step * p, r - step * q
+            rr, before = np.vdot(r, r), rr
+            p = r + rr / before * p
+        return x
+
+    kernel = case.kernel(do_wgridding=True)
+    matrix = (kernel.conj().T @ kernel).real + 0.3 * case.vis.size * np.eye(256)
+    exact = np.linalg.solve(matrix, case.dirty(do_wgridding=True).ravel()).reshape(16, 16)
+    assert distance(solve(wgridder), exact) <= 1e-8
+    if peer:
+        assert distance(solve(peer), exact) <= 1e-8
+
+
+def main():
+    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
+    for name in sys.argv[1:] or checks:
+        checks[name]()
+        print("ok", name, "(with ducc0)" if peer else "")
+
+
+if __name__ == "__main__":
+    main()
