@@ -246,7 +246,7 @@ static void begin_channel(cleaning *k, int channel)
     }
     r->n_gridded += most;
     if (has_mfs(k) && !most)
-        msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)(k->first + channel));
+        msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)k->first + channel);
     msi_gridder_report_get(f->spec.gridder[channel], &report);
     memcpy(k->vis_weight[channel], report.sum_vis_weight, sizeof k->vis_weight[channel]);
     for (int p = 0; p < f->spec.n_pol; p++) k->sum_vis_weight[p] += report.sum_vis_weight[p];
