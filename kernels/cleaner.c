@@ -101,6 +101,13 @@ int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *de
     return rc;
 }
 
+/* What a failed call has begun on a GPU still runs there: it is waited for, so that the caller's planes are its own. */
+static int settle(const msi_cleaner *c, int rc)
+{
+    if (rc) (void)c->ops->wait(c->e);
+    return rc;
+}
+
 /* Check that the channels which take part have a peak in the middle of their PSF. */
 static int check_psf(msi_cleaner *c)
 {
@@ -118,17 +125,23 @@ static int check_psf(msi_cleaner *c)
     return MSI_OK;
 }
 
+static int set_psf(msi_cleaner *c, const msi_clean_planes *from)
+{
+    MSI_TRY(c->ops->copy(c->e, c->psf, from->pixel, c->n_pixel * c->spec.n_channel * c->real_bytes));
+    MSI_TRY(c->ops->finite(c->e, c->psf, c->n_pixel * c->spec.n_channel));
+    MSI_TRY(check_psf(c));
+    if (c->method->psf) MSI_TRY(c->method->psf(c));
+    return c->ops->wait(c->e);
+}
+
 int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf)
 {
     msi_clean_planes from;
     c->has_psf = 0;
     MSI_TRY(take_planes(c, "psf", psf, c->spec.n_channel, &from));
-    MSI_TRY(c->ops->copy(c->e, c->psf, from.pixel, c->n_pixel * c->spec.n_channel * c->real_bytes));
-    MSI_TRY(c->ops->finite(c->e, c->psf, c->n_pixel * c->spec.n_channel));
-    MSI_TRY(check_psf(c));
-    if (c->method->psf) MSI_TRY(c->method->psf(c));
+    MSI_TRY(settle(c, set_psf(c, &from)));
     c->has_psf = 1;
-    return c->ops->wait(c->e);
+    return MSI_OK;
 }
 
 int msi_cleaner_mask(msi_cleaner *c, const uint8_t *mask)
@@ -168,8 +181,8 @@ int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, c
     MSI_TRY(take_planes(c, "residual", residual, c->n_plane, &call.residual));
     MSI_TRY(take_planes(c, "model", model, c->n_plane, &call.model));
     MSI_TRY(msi_interrupt_check());
-    MSI_TRY(c->method->minor(&call));
-    return c->ops->wait(c->e);
+    MSI_TRY(settle(c, c->method->minor(&call)));
+    return settle(c, c->ops->wait(c->e));
 }
 
 int msi_cleaner_mean(msi_cleaner *c, const msi_planes *part, msi_planes *channel)
@@ -178,7 +191,7 @@ int msi_cleaner_mean(msi_cleaner *c, const msi_planes *part, msi_planes *channel
     msi_clean_planes from, to;
     MSI_TRY(take_planes(c, "part", part, c->parts.n * n_pol, &from));
     MSI_TRY(take_planes(c, "channel", channel, c->spec.n_channel * n_pol, &to));
-    return msi_clean_mean(c, &from, &to, n_pol);
+    return settle(c, msi_clean_mean(c, &from, &to, n_pol));
 }
 
 int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *part)
@@ -186,7 +199,7 @@ int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *pa
     msi_clean_planes from, to;
     MSI_TRY(take_planes(c, "channel", channel, c->n_plane, &from));
     MSI_TRY(take_planes(c, "part", part, c->parts.n * c->spec.n_pol, &to));
-    return msi_clean_expand(c, &from, &to);
+    return settle(c, msi_clean_expand(c, &from, &to));
 }
 
 int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logarithmic)
@@ -206,7 +219,7 @@ int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma)
     msi_clean_planes from;
     *sigma = 0;
     MSI_TRY(take_planes(c, "residual", residual, c->n_plane, &from));
-    return msi_clean_noise(c, &from, sigma);
+    return settle(c, msi_clean_noise(c, &from, sigma));
 }
 
 double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma)
@@ -219,5 +232,5 @@ int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_cl
     msi_clean_planes residual;
     *least = 0;
     MSI_TRY(take_planes(c, "residual", planes, c->n_plane, &residual));
-    return msi_clean_local_noise(c, &residual, how, least);
+    return settle(c, msi_clean_local_noise(c, &residual, how, least));
 }

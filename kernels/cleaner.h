@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "kernels/clean/clean_auto_mask.h"
 #include "kernels/clean/clean_restore.h"
 #include "kernels/clean/cleaner_spec.h"
 #include "kernels/method/planes.h"

@@ -193,8 +193,8 @@ struct msi_clean_engine_ops {
     int (*inverse)(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin, msi_clean_put put,
                    void *image);
 
-    /* deviation: the median distance from the median of an image's finite pixels; *n of them. */
-    int (*deviation)(msi_clean_engine *e, const void *image, double *deviation, int64_t *n);
+    /* deviation: the median of an image's finite pixels, and the median distance from it; *n of them. */
+    int (*deviation)(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n);
     /* square: out = in^2 where that is finite, else 0; count = 1 there, else 0. */
     int (*square)(msi_clean_engine *e, const void *in, void *out, void *count);
     /* box: sums over squares of odd width, or the least value in them, clipped at the edges; work is overwritten. */
@@ -203,6 +203,17 @@ struct msi_clean_engine_ops {
      * pixels where residual is finite, *least, over rms. */
     int (*factor)(msi_clean_engine *e, const void *residual, const void *count, const void *least_value, void *square,
                   double *least);
+
+    /* Masks are [ny][nx] bytes, 0 or 1; pixels hang together along edges, not corners.
+     * threshold: where image > value, or image < value where `below`; nowhere where it is not finite. */
+    int (*threshold)(msi_clean_engine *e, const void *image, double value, int below, uint8_t *mask);
+    /* prune: without regions of fewer pixels than this. */
+    int (*prune)(msi_clean_engine *e, int64_t least, uint8_t *mask);
+    /* grow: n times by the neighbours that are in `within`. */
+    int (*grow)(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
+    /* unite: mask or other. tell: image = the mask as numbers. */
+    int (*unite)(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
+    int (*tell)(msi_clean_engine *e, const uint8_t *mask, void *image);
 };
 typedef struct msi_clean_engine_ops msi_clean_engine_ops;
 

@@ -233,4 +233,9 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .square = msi_clean_square_cpu,
     .box = msi_clean_box_cpu,
     .factor = msi_clean_factor_cpu,
+    .threshold = msi_clean_threshold_cpu,
+    .prune = msi_clean_prune_cpu,
+    .grow = msi_clean_grow_cpu,
+    .unite = msi_clean_unite_cpu,
+    .tell = msi_clean_tell_cpu,
 };

@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "kernels/clean/clean_passes_cuda.cuh"
+#include "kernels/gpu/gpu_memory.h"
 
 namespace {
 
@@ -211,7 +212,7 @@ int engine_alloc(msi_clean_engine *e, void **out, int64_t bytes, const char *wha
 
 void engine_release(msi_clean_engine *e, void *p)
 {
-    if (msi_gpu_stream_enter(&e->on) == MSI_OK) cudaFree(p);
+    msi_gpu_release(p, &e->on);
 }
 
 int copy(msi_clean_engine *e, void *to, const void *from, int64_t bytes, cudaMemcpyKind kind)
@@ -253,11 +254,9 @@ int engine_wait(msi_clean_engine *e)
 void engine_free(msi_clean_engine *e)
 {
     if (!e) return;
-    if (e->on.stream && msi_gpu_stream_enter(&e->on) == MSI_OK) {
-        void *all[] = {e->share,  e->fit,   e->log,   e->list,  e->residual, e->component,
-                       e->factor, e->place, e->value, e->state, e->mail,     e->count};
-        for (void *p : all) cudaFree(p);
-    }
+    void *all[] = {e->share,  e->fit,   e->log,   e->list,  e->residual, e->component,
+                   e->factor, e->place, e->value, e->state, e->mail,     e->count};
+    for (void *p : all) msi_gpu_release(p, &e->on);
     msi_gpu_stream_free(&e->on);
     msi_free(e->place_host);
     msi_free(e->value_host);
@@ -378,4 +377,9 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
                                                            msi_clean_deviation_cuda,
                                                            msi_clean_square_cuda,
                                                            msi_clean_box_cuda,
-                                                           msi_clean_factor_cuda};
+                                                           msi_clean_factor_cuda,
+                                                           msi_clean_threshold_cuda,
+                                                           msi_clean_prune_cuda,
+                                                           msi_clean_grow_cuda,
+                                                           msi_clean_unite_cuda,
+                                                           msi_clean_tell_cuda};

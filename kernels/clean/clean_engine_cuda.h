@@ -65,11 +65,16 @@ int msi_clean_spread_cuda(msi_clean_engine *e, msi_clean_fft *f, void *component
                           void *model);
 int msi_clean_inverse_cuda(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
                            msi_clean_put put, void *image);
-int msi_clean_deviation_cuda(msi_clean_engine *e, const void *image, double *deviation, int64_t *n);
+int msi_clean_deviation_cuda(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n);
 int msi_clean_square_cuda(msi_clean_engine *e, const void *in, void *out, void *count);
 int msi_clean_box_cuda(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
 int msi_clean_factor_cuda(msi_clean_engine *e, const void *residual, const void *count, const void *least_value,
                           void *square, double *least);
+int msi_clean_threshold_cuda(msi_clean_engine *e, const void *image, double value, int below, uint8_t *mask);
+int msi_clean_prune_cuda(msi_clean_engine *e, int64_t least, uint8_t *mask);
+int msi_clean_grow_cuda(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
+int msi_clean_unite_cuda(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
+int msi_clean_tell_cuda(msi_clean_engine *e, const uint8_t *mask, void *image);
 
 namespace {
 

@@ -155,10 +155,10 @@ int msi_clean_fft_create_cuda(msi_clean_engine *e, int64_t nx, int64_t ny, msi_c
 void msi_clean_fft_free_cuda(msi_clean_engine *e, msi_clean_fft *f)
 {
     if (!f) return;
-    if (msi_gpu_stream_enter(&e->on) == MSI_OK) {
-        if (f->has_forward) cufftDestroy(f->forward);
-        if (f->has_backward) cufftDestroy(f->backward);
-    }
+    /* A device that cannot be made the current one is no reason to keep its memory. */
+    (void)msi_gpu_stream_enter(&e->on);
+    if (f->has_forward) cufftDestroy(f->forward);
+    if (f->has_backward) cufftDestroy(f->backward);
     msi_free(f);
 }
 

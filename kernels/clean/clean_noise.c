@@ -16,10 +16,10 @@ int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *si
     double squares = 0;
     *sigma = 0;
     for (int p = 0; p < c->spec.n_pol; p++) {
-        double deviation;
+        double median, deviation;
         int64_t n;
         MSI_TRY(c->ops->mean(c->e, residual->pixel, residual->stride, p, c->quantity));
-        MSI_TRY(c->ops->deviation(c->e, c->quantity, &deviation, &n));
+        MSI_TRY(c->ops->deviation(c->e, c->quantity, &median, &deviation, &n));
         if (!n) return no_pixel();
         squares += of_normal * deviation * of_normal * deviation;
     }

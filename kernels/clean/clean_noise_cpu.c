@@ -48,7 +48,7 @@ static double select_rank(double *v, int64_t n, int64_t k)
 }
 
 /* The median; of an even number the mean of both in the middle. */
-static double median(double *v, int64_t n)
+static double median_of(double *v, int64_t n)
 {
     const double upper = select_rank(v, n, n / 2);
     if (n % 2) return upper;
@@ -58,20 +58,20 @@ static double median(double *v, int64_t n)
     return 0.5 * (lower + upper);
 }
 
-int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *deviation, int64_t *n)
+int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n)
 {
     double *v;
     *n = 0;
-    *deviation = 0;
+    *median = *deviation = 0;
     MSI_TRY(msi_alloc(&v, e->n_pixel, sizeof *v, "the noise"));
     for (int64_t i = 0; i < e->n_pixel; i++) {
         const double value = get(e, image, i);
         if (isfinite(value)) v[(*n)++] = value;
     }
     if (*n) {
-        const double middle = median(v, *n);
-        for (int64_t i = 0; i < *n; i++) v[i] = fabs(v[i] - middle);
-        *deviation = median(v, *n);
+        *median = median_of(v, *n);
+        for (int64_t i = 0; i < *n; i++) v[i] = fabs(v[i] - *median);
+        *deviation = median_of(v, *n);
     }
     msi_free(v);
     return MSI_OK;

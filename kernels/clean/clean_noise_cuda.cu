@@ -93,10 +93,12 @@ template <typename T> int median(msi_clean_engine *e, const T *image, const digi
     return MSI_OK;
 }
 
-template <typename T> int find_deviation(msi_clean_engine *e, const T *image, double *deviation, int64_t *n)
+template <typename T>
+int find_deviation(msi_clean_engine *e, const T *image, double *middle, double *deviation, int64_t *n)
 {
     digit_search s = {};
     MSI_TRY(median(e, image, s, &s.middle, n));
+    *middle = s.middle;
     s.distances = 1;
     return median(e, image, s, deviation, n);
 }
@@ -204,11 +206,11 @@ template <typename T> int make_factor(msi_clean_engine *e, const noise_images<T>
 
 } // namespace
 
-int msi_clean_deviation_cuda(msi_clean_engine *e, const void *image, double *deviation, int64_t *n)
+int msi_clean_deviation_cuda(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n)
 {
     MSI_TRY(msi_gpu_stream_enter(&e->on));
-    if (e->s.precision == MSI_FP32) return find_deviation(e, (const float *)image, deviation, n);
-    return find_deviation(e, (const double *)image, deviation, n);
+    if (e->s.precision == MSI_FP32) return find_deviation(e, (const float *)image, median, deviation, n);
+    return find_deviation(e, (const double *)image, median, deviation, n);
 }
 
 int msi_clean_square_cuda(msi_clean_engine *e, const void *in, void *out, void *count)

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/interrupt.h"
+#include "kernels/clean/clean_beam.h"
 #include "kernels/clean/clean_methods.h"
 #include "kernels/clean/clean_state.h"
 
@@ -16,24 +17,6 @@ typedef struct restorer {
     msi_clean_fft *fft;
     void *beam, *work;
 } restorer;
-
-/* Along an axis the gaussian has fallen to e-44, less than rounding of doubles, at four widths. */
-static int64_t padded(int64_t n, const msi_beam *beam, double cell_rad)
-{
-    const double reach = ceil(4 * fmax(beam->major_rad, beam->minor_rad) / cell_rad);
-    return msi_clean_fft_size(n + (reach < (double)n ? (int64_t)reach : n));
-}
-
-/* East grows to lower x; the position angle from north, which is up, through east. */
-static msi_clean_gaussian gaussian_of(const msi_restore_spec *s)
-{
-    const double sin_pa = sin(s->beam.pa_rad), cos_pa = cos(s->beam.pa_rad), x = s->cell_x_rad, y = s->cell_y_rad;
-    const double along = 4 * log(2) / (s->beam.major_rad * s->beam.major_rad);
-    const double across = 4 * log(2) / (s->beam.minor_rad * s->beam.minor_rad);
-    return (msi_clean_gaussian){.xx = x * x * (along * sin_pa * sin_pa + across * cos_pa * cos_pa),
-                                .xy = -x * y * sin_pa * cos_pa * (along - across),
-                                .yy = y * y * (along * cos_pa * cos_pa + across * sin_pa * sin_pa)};
-}
 
 static int same_shape(const msi_planes_shape *a, const msi_planes_shape *b)
 {
@@ -82,15 +65,15 @@ static int prepare(restorer *r, const msi_planes_shape *shape, const msi_restore
                                    .share = {1},
                                    .device = shape->device,
                                    .n_thread = s->n_thread};
-    const msi_clean_gaussian g = gaussian_of(s);
+    const msi_clean_gaussian g = msi_clean_beam_gaussian(&s->beam, s->cell_x_rad, s->cell_y_rad);
     const int64_t complex_bytes = shape->precision == MSI_FP32 ? 8 : 16;
     const msi_clean_method *row = msi_clean_method_find("list", shape->backend);
     int64_t n_complex;
     if (!row) return msi_error_set(MSI_EINTERNAL, "no cleaner for backend %d", (int)shape->backend);
     r->ops = row->engine;
     MSI_TRY(r->ops->create(&r->e, &setup));
-    MSI_TRY(r->ops->fft_create(r->e, padded(shape->nx, &s->beam, s->cell_x_rad),
-                               padded(shape->ny, &s->beam, s->cell_y_rad), &r->fft, &n_complex));
+    MSI_TRY(r->ops->fft_create(r->e, msi_clean_beam_padded(shape->nx, &s->beam, s->cell_x_rad),
+                               msi_clean_beam_padded(shape->ny, &s->beam, s->cell_y_rad), &r->fft, &n_complex));
     MSI_TRY(r->ops->alloc(r->e, &r->beam, n_complex * complex_bytes, "the beam's transform"));
     MSI_TRY(r->ops->alloc(r->e, &r->work, n_complex * complex_bytes, "a transform"));
     return r->ops->gaussian(r->e, r->fft, &g, r->beam);
@@ -123,8 +106,8 @@ int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes 
 
 void msi_restore_foresee(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device)
 {
-    const int64_t cells =
-        (padded(shape->nx, &spec->beam, spec->cell_x_rad) / 2 + 8) * padded(shape->ny, &spec->beam, spec->cell_y_rad);
+    const int64_t cells = (msi_clean_beam_padded(shape->nx, &spec->beam, spec->cell_x_rad) / 2 + 8) *
+                          msi_clean_beam_padded(shape->ny, &spec->beam, spec->cell_y_rad);
     const int64_t spectrum = cells * (shape->precision == MSI_FP32 ? 8 : 16);
     const int64_t records = MSI_CLEAN_CHUNK * (4 + (shape->precision == MSI_FP32 ? 4 : 8));
     const int on_gpu = shape->backend == MSI_BACKEND_CUDA;
