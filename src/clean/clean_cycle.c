@@ -80,6 +80,14 @@ static int look_at(const cycles *k, msi_clean_group *g, int *back)
     return MSI_OK;
 }
 
+/* What cleaners have measured of residuals is not kept with a checkpoint. */
+static int measure_all(const cycles *k)
+{
+    for (int i = 0; i < k->field->n_group; i++)
+        if (!k->field->group[i].stop) MSI_TRY(measure_noise(k, &k->field->group[i]));
+    return MSI_OK;
+}
+
 static int n_planes(const msi_clean_group *g)
 {
     return msi_planes_shape_of(g->model)->n;
@@ -140,6 +148,42 @@ static int clean_all(cycles *k, int *n_open)
     return MSI_OK;
 }
 
+/* ---- The record of convergence ---- */
+
+static int record_group(const cycles *k, const msi_clean_group *g)
+{
+    const msi_clean_report *r = &g->report;
+    int n_scale, last = 0;
+    const double *scale = msi_cleaner_scales(g->cleaner, &n_scale);
+    const char *pol = k->field->n_group > 1 ? msi_clean_pol_name(k->field, g) : "";
+    msi_clean_step step = {.major = g->n_major, .noise_jy = g->noise, .peak_jy = NAN, .seconds = msi_wall_s()};
+    snprintf(step.image, sizeof step.image, "%s%s%s", k->spec->image, *k->spec->image && *pol ? "-" : "", pol);
+    step.minor = g->n_minor - r->n_iteration;
+    step.flux_jy = g->flux_before;
+    for (int s = 0; s < n_scale; s++)
+        if (r->scale_count[s]) last = s;
+    for (int s = 0; s <= last; s++) {
+        if (!r->scale_count[s] && s < last) continue;
+        step.minor += r->scale_count[s];
+        step.flux_jy += r->scale_flux[s];
+        step.scale_pixel = n_scale > 1 ? scale[s] : 0;
+        if (s == last) step.peak_jy = r->peak_after != 0 ? r->peak_after : r->threshold;
+        if (s == last) snprintf(step.stop, sizeof step.stop, "%s", msi_clean_stop_word(r->stop));
+        MSI_TRY(msi_clean_history_add(k->spec->history, &step));
+    }
+    return MSI_OK;
+}
+
+/* Records the groups that made a cycle since the last one was told of. */
+static int record(const cycles *k)
+{
+    for (int i = 0; k->spec->history && i < k->field->n_group; i++) {
+        const msi_clean_group *g = &k->field->group[i];
+        if (g->n_told != g->n_major) MSI_TRY(record_group(k, g));
+    }
+    return MSI_OK;
+}
+
 /* How far cleaning is: the logarithm of the peak that is left, of all from the first peak to the threshold. */
 static double fraction_done(const cycles *k, const double *first_peak)
 {
@@ -157,7 +201,7 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
 {
     cycles k = {f, spec, &f->spec.options->clean, 0, 0};
     double first_peak[MSI_MAX_PLANES];
-    MSI_TRY(judge_all(&k));
+    MSI_TRY(spec->resumed ? measure_all(&k) : judge_all(&k));
     for (int i = 0; i < f->n_group; i++) first_peak[i] = fabs(f->group[i].peak);
     for (int n_cycle = 0;; n_cycle++) {
         enum { PARTS = 1000 };
@@ -172,8 +216,10 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
         msi_progress_leave(all);
         MSI_TRY(rc);
         k.major_s = msi_wall_s() - start_s - k.minor_s;
+        MSI_TRY(record(&k));
         msi_clean_report_cycle(spec->what, f, k.minor_s, k.major_s);
         if (n_cycle == 0 && spec->first) MSI_TRY(spec->first(spec->of));
         MSI_TRY(judge_all(&k));
+        if (spec->cycle) MSI_TRY(spec->cycle(spec->of));
     }
 }

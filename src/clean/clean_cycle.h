@@ -4,13 +4,18 @@
 #define MSI_SRC_CLEAN_CYCLE_H
 
 #include "src/clean/clean_field.h"
+#include "src/clean/clean_history.h"
 
 /* What cycles are told of beside the field. Members may be NULL or zero. */
 typedef struct msi_clean_cycle_spec {
-    const char *what;       /* begins a group's lines in the log, such as "channel 3"; "": nothing */
-    double beam_pixel;      /* for windows of local noise */
+    const char *what;  /* begins a group's lines in the log, such as "channel 3"; "": nothing */
+    const char *image; /* begins the name of its steps in the history, such as "0003" */
+    double beam_pixel; /* for windows of local noise */
+    msi_clean_history *history;
+    int resumed;            /* the field goes on where it was when `cycle` was called for the last time */
     int (*first)(void *of); /* called when the first cycle's residual is there */
-    void *of;
+    int (*cycle)(void *of); /* called between cycles, when all is known of the last one */
+    void *of;               /* handed to them */
 } msi_clean_cycle_spec;
 
 /*

@@ -20,6 +20,8 @@ typedef struct msi_clean_field_spec {
     const double *freq_hz; /* [n_channel] */
 } msi_clean_field_spec;
 
+enum { MSI_CLEAN_STOP_TEXT = 32 };
+
 /* A group, how far it is, and why it ended. */
 typedef struct msi_clean_group {
     int pol;                               /* its polarisation; -1: all */
@@ -27,6 +29,7 @@ typedef struct msi_clean_group {
     msi_planes *residual, *model, *before; /* [n_channel][polarisations] of the field's; before: the model that a cycle
                                               which makes things worse goes back to */
     const char *stop;                      /* why it ended; NULL: it goes on */
+    char stop_text[MSI_CLEAN_STOP_TEXT];   /* the same, of a run that was ended */
     int in_mask;                           /* -auto-mask is reached: components lie where there are some */
     double mgain;                          /* of -mgain, half of it after each cycle that was taken back */
     double noise, threshold, peak;         /* Jy/beam: as measured last; peak with its sign */

@@ -27,15 +27,21 @@ static const char *format_jy(char text[TEXT], double jy)
     return text;
 }
 
-/* "channel 3 Q: ", as far as there are several. */
-static const char *name_group(char text[TEXT], const char *what, const msi_clean_field *f, const msi_clean_group *g)
+const char *msi_clean_pol_name(const msi_clean_field *f, const msi_clean_group *g)
 {
+    static const char *const imaginary[] = {
+        [MSI_POL_RL] = "RLi", [MSI_POL_LR] = "LRi", [MSI_POL_XY] = "XYi", [MSI_POL_YX] = "YXi"};
     msi_plane planes[MSI_MAX_PLANES];
     const msi_options *o = f->spec.options;
     msi_planes_of(o->pol, o->n_pol, planes);
-    const int named = f->n_group > 1;
-    snprintf(text, TEXT, "%s%s%s%s%s", what, *what && named ? " " : "", named ? msi_pol_name(planes[g->pol].pol) : "",
-             named && planes[g->pol].imaginary ? "i" : "", *what || named ? ": " : "");
+    return planes[g->pol].imaginary ? imaginary[planes[g->pol].pol] : msi_pol_name(planes[g->pol].pol);
+}
+
+/* "channel 3 Q: ", as far as there are several. */
+static const char *name_group(char text[TEXT], const char *what, const msi_clean_field *f, const msi_clean_group *g)
+{
+    const char *pol = f->n_group > 1 ? msi_clean_pol_name(f, g) : "";
+    snprintf(text, TEXT, "%s%s%s%s", what, *what && *pol ? " " : "", pol, *what || *pol ? ": " : "");
     return text;
 }
 

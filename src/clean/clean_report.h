@@ -8,6 +8,9 @@
 /* msi_clean_report_cycle - a line for each group that made a cycle. Given: what  begins it, such as "channel 3" */
 void msi_clean_report_cycle(const char *what, msi_clean_field *field, double minor_s, double major_s);
 
+/* msi_clean_pol_name - of a group of one polarisation: "Q", or "XYi" for the imaginary part of a cross-hand. */
+const char *msi_clean_pol_name(const msi_clean_field *field, const msi_clean_group *group);
+
 /* msi_clean_report_back - a warning: the group's cycle is taken back. */
 void msi_clean_report_back(const char *what, const msi_clean_field *field, const msi_clean_group *group);
 

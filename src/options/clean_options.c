@@ -65,8 +65,21 @@ int msi_clean_options_check(const msi_options *o)
                              "-auto-mask %g: it must be larger than -auto-threshold %g, down to which is "
                              "cleaned within the mask",
                              c->auto_mask, c->auto_threshold);
+    if (c->update_model && !c->keep_model && o->intervals_out > 1)
+        return msi_error_set(MSI_EUSAGE, "-update-model-required: MODEL_DATA is not written for -intervals-out; "
+                                         "-predict with -interval writes each");
+    if (c->resume && c->save_first_residual)
+        return msi_error_set(MSI_EUSAGE,
+                             "-save-first-residual: it is gone where a run resumes; leave it or -resume out");
     if (c->multiscale && c->is_exact)
         return msi_error_set(MSI_EUSAGE, "-no-fast-subminor: it is for one scale; leave it or -multiscale out");
     MSI_TRY(check_joined(o));
     return check_fit(o);
+}
+
+int msi_clean_options_updates(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    if (!c->niter || c->keep_model) return 0;
+    return c->update_model || (c->mgain_given && c->mgain < 1 && o->intervals_out < 2);
 }

@@ -4,6 +4,7 @@
 #define MSI_SRC_CLEAN_OPTIONS_H
 
 #include "kernels/cleaner.h"
+#include "src/sky/restoring_beam.h"
 
 struct msi_options;
 
@@ -35,10 +36,21 @@ typedef struct msi_clean_options {
     int join_channels, join_pols, squared_join;
     int64_t fit_terms, log_fit_terms; /* 0: no such fit */
 
+    const char *fits_mask; /* NULL: none */
+    msi_beam_wish beam;
+    int mgain_given;
+
+    int continues; /* from the models of NAME */
+    int resume;
+    double checkpoint_s;          /* a checkpoint at most so often */
+    int update_model, keep_model; /* MODEL_DATA is to be written, or not, as the user says */
     int no_dirty, save_first_residual;
 } msi_clean_options;
 
 /* msi_clean_options_check - what no option of deconvolution can check by itself. Returns: 0, MSI_EUSAGE */
 int msi_clean_options_check(const struct msi_options *options);
+
+/* msi_clean_options_updates - whether MODEL_DATA is written: where the user says so, or gave -mgain below 1. */
+int msi_clean_options_updates(const struct msi_options *options);
 
 #endif

@@ -2,6 +2,7 @@
 #include "src/options/option_readers.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -254,6 +255,50 @@ int msi_read_weight(msi_options *options, const msi_option *option, int n_argume
     }
     options->weighting.mode = (msi_weighting_mode)choice;
     options->weighting.robust = robust;
+    return MSI_OK;
+}
+
+int msi_read_mgain(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    options->clean.mgain_given = 1;
+    return msi_read_real(options, option, n_argument, argument);
+}
+
+/* Widths are in arcseconds where they have no unit, as in WSClean. */
+static int beam_width(double *rad, const msi_option *option, const char *text)
+{
+    const double rad_of_asec = MSI_PI / 648000;
+    const int is_bare = text[strspn(text, "+-.0123456789eE")] == 0;
+    if (is_bare) {
+        MSI_TRY(msi_parse_real(rad, spell(option).text, text));
+        *rad *= rad_of_asec;
+    } else {
+        MSI_TRY(msi_parse_angle(rad, spell(option).text, text));
+    }
+    if (!(*rad > 0))
+        return msi_error_set(MSI_EUSAGE, "-%s %s: a beam's width must be larger than 0", option->name, text);
+    return MSI_OK;
+}
+
+int msi_read_beam_shape(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    msi_beam *beam = &options->clean.beam.given;
+    MSI_TRY(beam_width(&beam->major_rad, option, argument[0]));
+    if (n_argument < 3) {
+        *beam = (msi_beam){beam->major_rad, beam->major_rad, 0};
+        return MSI_OK;
+    }
+    MSI_TRY(beam_width(&beam->minor_rad, option, argument[1]));
+    if (argument[2][strspn(argument[2], "+-.0123456789eE")])
+        MSI_TRY(msi_parse_angle(&beam->pa_rad, spell(option).text, argument[2]));
+    else
+        MSI_TRY(msi_parse_real(&beam->pa_rad, spell(option).text, argument[2]));
+    if (!argument[2][strspn(argument[2], "+-.0123456789eE")]) beam->pa_rad *= MSI_PI / 180;
+    if (beam->minor_rad > beam->major_rad)
+        return msi_error_set(MSI_EUSAGE, "-%s %s %s: give the larger width first", option->name, argument[0],
+                             argument[1]);
+    beam->pa_rad = fmod(beam->pa_rad, MSI_PI);
+    if (beam->pa_rad < 0) beam->pa_rad += MSI_PI;
     return MSI_OK;
 }
 

@@ -45,6 +45,7 @@ static int read_fallbacks(msi_options *options)
         const char *argument[] = {o->fallback};
         MSI_TRY(o->read(options, o, *o->fallback ? 1 : 0, argument));
     }
+    options->clean.mgain_given = 0;
     return MSI_OK;
 }
 

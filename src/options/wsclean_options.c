@@ -96,12 +96,11 @@ const msi_wsclean_option msi_wsclean_table[] = {
     REFUSED("direct-ft", 0, "no direct sum is made; -accuracy 1e-12 comes as near to it as double precision allows"),
 
     /* What is written. */
-    ACCEPTED("no-update-model-required", 0, "images change no set"),
-    ACCEPTED("update-model-required", 0,
-             "without deconvolution there is no model to be written; -predict writes one that you have"),
+    SAME("no-update-model-required"),
+    SAME("update-model-required"),
     REFUSED("store-imaging-weights", 0, "imaging writes into no set; -save-weights writes the gridded weights as FITS"),
-    REFUSED("reuse-psf", 1, "nothing reads a PSF; -make-psf makes it anew"),
-    REFUSED("reuse-dirty", 1, "nothing reads a dirty image; it is made anew"),
+    ACCEPTED("reuse-psf", 1, "the PSF is made anew from the samples, which takes less than reading them"),
+    ACCEPTED("reuse-dirty", 1, "the dirty image is made anew from the samples, which takes less than reading them"),
 
     /* Weights and samples. */
     ACCEPTED_AS("visibility-weighting-mode", "normal", "weights are those of the set",
@@ -163,13 +162,14 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("no-multiscale-fast-subminor", 0, "lists of pixels give the same components"),
     ACCEPTED("parallel-deconvolution", 1, "the whole image is cleaned at once, without edges of parts"),
     ACCEPTED("deconvolution-threads", 1, "cleaning uses all threads (-j)"),
-    REFUSED("continue", 0, LATER),
+    SAME("continue"),
     REFUSED("subtract-model", 0,
-            "imaging subtracts nothing; -predict -predict-op subtract -output-column NAME, then -data-column NAME"),
+            "MODEL_DATA is not subtracted; -continue subtracts models in images, or: -predict -predict-op subtract "
+            "-output-column NAME, then -data-column NAME"),
     REFUSED("link-polarizations", 1, LINK),
     REFUSED("save-source-list", 0, LATER),
-    REFUSED("fits-mask", 1, LATER),
-    REFUSED("casa-mask", 1, LATER),
+    SAME("fits-mask"),
+    REFUSED("casa-mask", 1, "masks are FITS images (-fits-mask); CASA's exportfits makes one of a CASA image"),
     REFUSED("deconvolution-channels", 1, LATER),
     REFUSED("spectral-correction", 2,
             "spectra are not multiplied by one that is given; -fit-spectral-log-pol fits them"),
@@ -186,14 +186,14 @@ const msi_wsclean_option msi_wsclean_table[] = {
     /* The restoring beam. */
     REFUSED("restore", 3, "models are not restored onto residuals"),
     REFUSED("restore-list", 3, "models are not restored onto residuals"),
-    REFUSED("beam-size", 1, "nothing is restored with a beam; -make-psf writes the fitted one into the headers"),
-    REFUSED("beam-shape", 3, "nothing is restored with a beam; -make-psf writes the fitted one into the headers"),
-    ACCEPTED("fit-beam", 0, "the beam is fitted wherever the PSF is made (-make-psf)"),
-    REFUSED("no-fit-beam", 0, "the beam is fitted where the PSF is made; without -make-psf there is none"),
-    ACCEPTED("beam-fitting-size", 1, "the fit takes the PSF's main lobe, whatever its size"),
-    REFUSED("theoretic-beam", 0, "only a fitted beam is written; -make-psf fits it"),
-    REFUSED("circular-beam", 0, "the fitted beam is elliptical; BMAJ and BMIN stand in the headers (-make-psf)"),
-    ACCEPTED("elliptical-beam", 0, "the fitted beam is elliptical"),
+    SAME("beam-size"),
+    SAME("beam-shape"),
+    SAME("fit-beam"),
+    SAME("no-fit-beam"),
+    SAME("beam-fitting-size"),
+    SAME("theoretic-beam"),
+    SAME("circular-beam"),
+    SAME("elliptical-beam"),
 
     /* Primary beams, a-terms and facets. */
     REFUSED("apply-primary-beam", 0, PRIMARY_BEAM),

@@ -18,6 +18,7 @@
 #include "src/run/imaging_load.h"
 #include "src/run/imaging_report.h"
 #include "src/run/imaging_run.h"
+#include "src/run/model_update.h"
 #include "src/run/open_sets.h"
 
 /* ---- Open ---- */
@@ -266,14 +267,35 @@ static int commit_outputs(msi_imaging_run *r)
     return msi_outputs_commit(r->outputs);
 }
 
+/* The mask is taken to the images' pixels, so that a set is opened for their centre. */
+static int read_mask(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    msi_interval t;
+    MSI_TRY(msi_open_sets_interval(&t, r->crew, o, 0));
+    r->reader = t.reader;
+    int rc = choose_centre(r);
+    const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
+    if (!rc) rc = msi_clean_mask_fits(&r->mask, o->clean.fits_mask, &target);
+    if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
+        rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels have one mask",
+                           o->clean.fits_mask);
+    msi_ms_reader_free(t.reader);
+    msi_ms_reader_free(t.whole);
+    r->reader = NULL;
+    return rc;
+}
+
 static int run_stages(msi_imaging_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;
     int a, b, rc = plan_outputs(r);
     if (!rc && msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
+    if (!rc && msi_clean_options_updates(o) && !o->dry_run) rc = msi_model_update_start(&r->update, o, forked);
     if (!rc) rc = msi_block_former_create(&r->former);
     if (!rc) rc = msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former));
+    if (!rc && o->clean.fits_mask) rc = read_mask(r);
     if (forked) forked();
     MSI_TRY(rc);
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
@@ -285,7 +307,10 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     msi_progress_begin("writing");
     MSI_TRY(msi_image_writer_wait(r->writer));
     msi_progress_end();
-    return commit_outputs(r);
+    if (o->clean.niter) MSI_TRY(msi_imaging_clean_record(r));
+    MSI_TRY(commit_outputs(r));
+    if (o->clean.niter) MSI_TRY(msi_imaging_clean_forget(r));
+    return r->update ? msi_model_update_run(r->update) : MSI_OK;
 }
 
 int msi_run_image(const msi_options *options, void (*forked)(void))
@@ -296,6 +321,9 @@ int msi_run_image(const msi_options *options, void (*forked)(void))
     msi_block_former_free(r.former);
     msi_image_writer_free(r.writer);
     msi_outputs_free(r.outputs);
+    msi_model_update_free(r.update);
+    msi_clean_mask_free(&r.mask);
+    msi_clean_history_free(&r.history);
     free(r.temp_dir);
     msi_backend_settle();
     return rc;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "core/memory.h"
@@ -11,6 +12,7 @@
 #include "core/status.h"
 #include "src/clean/clean_cycle.h"
 #include "src/clean/clean_report.h"
+#include "src/clean/clean_resume.h"
 #include "src/run/imaging_files.h"
 #include "src/run/imaging_report.h"
 
@@ -132,6 +134,104 @@ static int put(cleaning *k, msi_fits_kind kind, const msi_planes *planes)
 
 /* ---- A field ---- */
 
+/* NAME[-tNNNN][-NNNN].clean */
+static int checkpoint_path(char **path, const msi_options *o, int64_t interval, int64_t first)
+{
+    const size_t size = strlen(o->name) + 64;
+    MSI_TRY(msi_alloc(path, (int64_t)size, 1, "name of a checkpoint"));
+    int at = snprintf(*path, size, "%s", o->name);
+    if (o->intervals_out > 1) at += snprintf(*path + at, size - (size_t)at, "-t%04lld", (long long)interval);
+    if (o->channels_out > 1 && !o->clean.join_channels)
+        at += snprintf(*path + at, size - (size_t)at, "-%04lld", (long long)first);
+    snprintf(*path + at, size - (size_t)at, ".clean");
+    return MSI_OK;
+}
+
+/* Between cycles, unless the last checkpoint is young. */
+static int save_checkpoint(void *of)
+{
+    cleaning *k = of;
+    msi_imaging_run *r = k->run;
+    char *path;
+    if (msi_wall_s() - r->checkpoint_at_s < r->options->clean.checkpoint_s) return MSI_OK;
+    MSI_TRY(checkpoint_path(&path, r->options, r->interval, k->first));
+    const int rc = msi_clean_save(&k->field, &r->history, path);
+    msi_free(path);
+    r->checkpoint_at_s = msi_wall_s();
+    return rc;
+}
+
+static int load_checkpoint(cleaning *k, int *found)
+{
+    msi_imaging_run *r = k->run;
+    char *path;
+    *found = 0;
+    MSI_TRY(checkpoint_path(&path, r->options, r->interval, k->first));
+    int rc = MSI_OK;
+    if (r->options->clean.resume) {
+        rc = msi_clean_load(&k->field, &r->history, path, found);
+        if (!rc && *found) msi_log_info("going on from the checkpoint %s", path);
+        if (!rc && !*found) msi_log_info("there is no checkpoint %s; cleaning begins anew", path);
+    } else if (access(path, F_OK) == 0) {
+        msi_log_advice("%s is a checkpoint that a run has left; -resume would go on from it", path);
+    }
+    msi_free(path);
+    return rc;
+}
+
+/* Refuses a model that is not of the image it would begin. */
+static int check_model(const cleaning *k, int channel, const char *path, const msi_fits_image *image)
+{
+    const msi_imaging_run *r = k->run;
+    const msi_image_geometry *g = &r->options->geometry, *m = &image->geometry;
+    const double deg = 180 / MSI_PI;
+    if (m->nx != g->nx || m->ny != g->ny)
+        return msi_error_set(MSI_EINPUT, "%s: has %lld x %lld pixels, and the image %lld x %lld", path,
+                             (long long)m->nx, (long long)m->ny, (long long)g->nx, (long long)g->ny);
+    if (fabs(m->cell_x_rad / g->cell_x_rad - 1) > 1e-6 || fabs(m->cell_y_rad / g->cell_y_rad - 1) > 1e-6)
+        return msi_error_set(MSI_EINPUT, "%s: has pixels of %.6g arcsec, and the image of %.6g", path,
+                             m->cell_y_rad * 3600 * deg, g->cell_y_rad * 3600 * deg);
+    if (fabs(remainder(image->ra_rad - r->ra_rad, 2 * MSI_PI)) * cos(r->dec_rad) > 0.01 * g->cell_x_rad ||
+        fabs(image->dec_rad - r->dec_rad) > 0.01 * g->cell_y_rad)
+        return msi_error_set(MSI_EINPUT, "%s: has its centre at %.6f, %.6f deg, and the image at %.6f, %.6f", path,
+                             image->ra_rad * deg, image->dec_rad * deg, r->ra_rad * deg, r->dec_rad * deg);
+    if (image->freq_hz > 0 && fabs(image->freq_hz / k->freq_hz[channel] - 1) > 1e-6)
+        return msi_error_set(MSI_EINPUT, "%s: is of %.9g MHz, and the image of %.9g", path, 1e-6 * image->freq_hz,
+                             1e-6 * k->freq_hz[channel]);
+    if (image->n_inf)
+        return msi_error_set(MSI_EINPUT, "%s: has %lld pixels that are not finite", path, (long long)image->n_inf);
+    return MSI_OK;
+}
+
+/* Takes a model from the image of an earlier run. Where it is not a number there is nothing. */
+static int read_model(cleaning *k, int channel, int pol)
+{
+    msi_imaging_run *r = k->run;
+    const msi_output_id id = {r->interval, k->first + channel, pol, MSI_FITS_MODEL};
+    const char *path = msi_outputs_name(r->outputs, &id);
+    msi_fits_image image;
+    MSI_TRY(msi_fits_read(&image, path, k->shape.precision));
+    const int64_t n = msi_image_n_pixel(&image.geometry);
+    int rc = check_model(k, channel, path, &image);
+    for (int64_t i = 0; !rc && image.n_nan && i < n; i++) {
+        if (!isnan(msi_image_value(image.pixel, image.precision, i))) continue;
+        if (image.precision == MSI_FP32)
+            ((float *)image.pixel)[i] = 0;
+        else
+            ((double *)image.pixel)[i] = 0;
+    }
+    if (!rc) rc = msi_planes_upload(k->field.model, msi_clean_field_plane(&k->field, channel, pol), 1, image.pixel);
+    msi_fits_image_free(&image);
+    return rc;
+}
+
+static int read_models(cleaning *k)
+{
+    for (int c = 0; c < k->field.spec.n_channel; c++)
+        for (int p = 0; p < k->field.spec.n_pol; p++) MSI_TRY(read_model(k, c, p));
+    return MSI_OK;
+}
+
 /* Makes the PSF of a channel, finds its beam, and writes it. */
 static int make_psf(cleaning *k, int channel, msi_planes *all)
 {
@@ -147,7 +247,7 @@ static int make_psf(cleaning *k, int channel, msi_planes *all)
     if (!rc) {
         image.sum_weight[0] = k->field.sum_weight[channel * k->field.spec.n_pol];
         image.n_vis[0] = k->field.n_vis[channel * k->field.spec.n_pol];
-        rc = msi_imaging_files_beam(&k->beam[channel], &image);
+        rc = msi_imaging_files_beam(r, &k->beam[channel], &image);
     }
     if (!rc) rc = add_to_sum(k, MSI_FITS_PSF, &image);
     const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->vis_weight[channel],
@@ -180,6 +280,9 @@ static int make_psfs(cleaning *k)
     }
     if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, beam_pixel(k));
     msi_planes_free(psf);
+    const uint8_t *mask = msi_clean_mask_of(&k->run->mask, k->run->mask.n_plane > 1 ? k->first : 0);
+    for (int i = 0; !rc && mask && i < k->field.n_group; i++)
+        if (k->field.group[i].cleaner) rc = msi_cleaner_mask(k->field.group[i].cleaner, mask);
     return rc;
 }
 
@@ -226,7 +329,7 @@ static int put_cleaned(cleaning *k)
     MSI_TRY(put(k, MSI_FITS_MODEL, f->model));
     for (int c = 0; c < f->spec.n_channel; c++) {
         if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol])
-            msi_log_warning("no beam fits the PSF, so that no image is restored: its pixels are NaN");
+            msi_log_warning("there is no beam, so that no image is restored: its pixels are NaN; -beam-size gives one");
         for (int p = 0; p < f->spec.n_pol; p++)
             MSI_TRY(restore(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
     }
@@ -266,15 +369,38 @@ static int make_field(cleaning *k, int64_t first, int n_channel)
     return MSI_OK;
 }
 
+/* Makes residuals of the models that cleaning begins with, if there are any. */
+static int begin_models(cleaning *k, int *resumed)
+{
+    MSI_TRY(load_checkpoint(k, resumed));
+    if (!*resumed && !k->run->options->clean.continues) return MSI_OK;
+    if (!*resumed) MSI_TRY(read_models(k));
+    return msi_clean_field_subtract(&k->field, 1);
+}
+
 static int clean_field(cleaning *k)
 {
-    char what[32] = "";
-    if (has_mfs(k) && k->field.spec.n_channel == 1) snprintf(what, sizeof what, "channel %lld", (long long)k->first);
+    msi_imaging_run *r = k->run;
+    char what[32] = "", interval[16] = "", image[32];
+    const int is_one = has_mfs(k) && k->field.spec.n_channel == 1;
+    msi_clean_cycle_spec cycle = {.what = what,
+                                  .image = interval,
+                                  .history = &r->history,
+                                  .first = put_first_residual,
+                                  .cycle = save_checkpoint,
+                                  .of = k};
+    if (r->options->intervals_out > 1) snprintf(interval, sizeof interval, "t%04d", (int)r->interval);
+    if (is_one) {
+        snprintf(what, sizeof what, "channel %d", (int)k->first);
+        snprintf(image, sizeof image, "%s%s%04d", interval, *interval ? "-" : "", (int)k->first);
+        cycle.image = image;
+    }
     msi_progress_begin("imaging");
     MSI_TRY(make_psfs(k));
     MSI_TRY(make_dirty(k));
+    MSI_TRY(begin_models(k, &cycle.resumed));
     msi_progress_end();
-    const msi_clean_cycle_spec cycle = {what, beam_pixel(k), put_first_residual, k};
+    cycle.beam_pixel = beam_pixel(k);
     msi_progress_begin("cleaning");
     MSI_TRY(msi_clean_cycles_run(&k->field, &cycle));
     msi_progress_end();
@@ -343,7 +469,7 @@ static int put_sums(cleaning *k)
 {
     const msi_clean_options *o = &k->run->options->clean;
     msi_beam beam;
-    MSI_TRY(msi_imaging_files_beam(&beam, &k->sum[MSI_FITS_PSF]));
+    MSI_TRY(msi_imaging_files_beam(k->run, &beam, &k->sum[MSI_FITS_PSF]));
     MSI_TRY(put_sum(k, MSI_FITS_PSF, &beam));
     if (!o->no_dirty) MSI_TRY(put_sum(k, MSI_FITS_DIRTY, &beam));
     if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, &beam));
@@ -370,4 +496,30 @@ int msi_imaging_clean_run(msi_imaging_run *r)
     for (int i = 0; i < N_KIND; i++) msi_image_free(&k->sum[i]);
     msi_free(k);
     return rc;
+}
+
+/* ---- The run's end ---- */
+
+int msi_imaging_clean_record(msi_imaging_run *r)
+{
+    msi_publish *publish;
+    int i = msi_outputs_text(r->outputs, MSI_OUTPUT_HISTORY, &publish);
+    if (i >= 0) MSI_TRY(msi_clean_history_write(publish, i, &r->history));
+    i = msi_outputs_text(r->outputs, MSI_OUTPUT_CURVES, &publish);
+    return i >= 0 ? msi_clean_history_draw(publish, i, &r->history, r->observation.object) : MSI_OK;
+}
+
+int msi_imaging_clean_forget(const msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    const int64_t each = o->clean.join_channels ? o->channels_out : 1;
+    for (int64_t t = 0; t < o->intervals_out; t++)
+        for (int64_t first = 0; first < o->channels_out; first += each) {
+            char *path;
+            MSI_TRY(checkpoint_path(&path, o, t, first));
+            const int rc = access(path, F_OK) == 0 ? msi_checkpoint_remove(path) : MSI_OK;
+            msi_free(path);
+            if (rc) return rc;
+        }
+    return MSI_OK;
 }

@@ -12,4 +12,13 @@
  */
 int msi_imaging_clean_run(msi_imaging_run *run);
 
+/*
+ * msi_imaging_clean_record - write the record of convergence, as a table and with -png as a picture.
+ * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_imaging_clean_record(msi_imaging_run *run);
+
+/* msi_imaging_clean_forget - remove the checkpoints of a run whose images are complete. Returns: 0, MSI_EOUTPUT */
+int msi_imaging_clean_forget(const msi_imaging_run *run);
+
 #endif

@@ -10,7 +10,7 @@
 #include "core/status.h"
 #include "src/run/imaging_report.h"
 #include "src/run/uv_plane.h"
-#include "src/sky/psf_fit.h"
+#include "src/sky/restoring_beam.h"
 
 static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
 {
@@ -114,14 +114,15 @@ static const char *plane_of(const msi_image *image, int i)
            i * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
 }
 
-static int fit_beam(msi_beam *beam, const msi_image *image, int psf)
+static int fit_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *image, int psf)
 {
-    const int rc = msi_psf_fit(beam, &image->geometry, plane_of(image, psf), image->precision);
-    if (rc == MSI_ENOMEM) return rc;
-    if (rc)
-        msi_log_warning("%s", msi_error_get());
-    else
+    const msi_beam_psf of = {image->geometry, plane_of(image, psf), image->precision, msi_imaging_theoretic_beam(r)};
+    msi_beam_origin origin;
+    MSI_TRY(msi_restoring_beam(beam, &origin, &r->options->clean.beam, &of));
+    if (origin != MSI_BEAM_NONE)
         msi_imaging_report_beam(beam);
+    else if (!r->options->clean.beam.no_fit)
+        msi_log_warning("%s", msi_error_get());
     return MSI_OK;
 }
 
@@ -131,7 +132,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     const int psf = o->make_psf_only ? 0 : r->n_plane;
     msi_fits_spec spec = fits_spec(r, channel);
     msi_image_file file[MSI_IMAGE_MAX_FILES];
-    if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(&spec.beam, image, psf));
+    if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(r, &spec.beam, image, psf));
     /* The PSF, which is the last plane, comes first. */
     for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {
         const int is_psf = i == psf;
@@ -148,10 +149,10 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
 }
 
-int msi_imaging_files_beam(msi_beam *beam, const msi_image *psf)
+int msi_imaging_files_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *psf)
 {
     *beam = (msi_beam){0};
-    return psf->n_vis[0] > 0 ? fit_beam(beam, psf, 0) : MSI_OK;
+    return psf->n_vis[0] > 0 ? fit_beam(r, beam, psf, 0) : MSI_OK;
 }
 
 int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product, msi_image *image)
@@ -166,7 +167,9 @@ int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product
         spec.sum_weight = image->sum_weight[i];
         spec.sum_vis_weight = product->vis_weight[i];
         if (product->clean) spec.clean = product->clean[i];
-        MSI_TRY(check_finite(r, id.kind, &spec, plane_of(image, i), image->precision));
+        /* Without a beam nothing is known of a restored image. */
+        if (id.kind != MSI_FITS_IMAGE || msi_beam_known(&spec.beam))
+            MSI_TRY(check_finite(r, id.kind, &spec, plane_of(image, i), image->precision));
         file[i] = (msi_image_file){id, i, spec};
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)
             MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));

@@ -22,8 +22,8 @@ typedef struct msi_imaging_product {
  */
 int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *product, msi_image *image);
 
-/* msi_imaging_files_beam - fit a beam to a PSF and say which; none is a warning. Returns: 0, MSI_ENOMEM */
-int msi_imaging_files_beam(msi_beam *beam, const msi_image *psf);
+/* msi_imaging_files_beam - choose the beam of a PSF and say which; none is a warning. Returns: 0, MSI_ENOMEM */
+int msi_imaging_files_beam(const msi_imaging_run *run, msi_beam *beam, const msi_image *psf);
 
 /*
  * msi_imaging_files_write - write the images of an output channel, and what -save-uv and -save-weights ask for.

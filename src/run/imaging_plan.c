@@ -134,8 +134,8 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
 static void add_image_beside(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
 {
     const int64_t rest = plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES;
-    plan->writes_beside =
-        o->channels_out * o->intervals_out > 1 && omp_get_max_threads() > 1 && rest + bytes <= msi_memory_limit();
+    plan->writes_beside = (o->clean.niter || o->channels_out * o->intervals_out > 1) && omp_get_max_threads() > 1 &&
+                          rest + bytes <= msi_memory_limit();
     if (plan->writes_beside) plan->image_bytes += bytes;
 }
 

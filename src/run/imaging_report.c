@@ -44,6 +44,12 @@ static double longest_lambda(const msi_imaging_run *run)
     return limit > 0 && limit < longest ? limit : longest;
 }
 
+double msi_imaging_theoretic_beam(const msi_imaging_run *run)
+{
+    const double longest = longest_lambda(run);
+    return longest > 1 ? 1 / longest : 0;
+}
+
 /* An angle in words of the option, which knows no spaces. */
 static const char *format_scale(char text[MSI_FORMAT_SIZE], double rad)
 {

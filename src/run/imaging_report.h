@@ -30,6 +30,9 @@ void msi_imaging_report_weights(const msi_imaging_run *run);
 /* The image of an output channel: n_sample of the plane that has most, the plan, and the time each step took. */
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *report);
 
+/* msi_imaging_theoretic_beam - the wavelength over the longest baseline, in radians; 0 where that is not known. */
+double msi_imaging_theoretic_beam(const msi_imaging_run *run);
+
 void msi_imaging_report_beam(const msi_beam *beam);
 void msi_imaging_report_times(const msi_imaging_times *times);
 

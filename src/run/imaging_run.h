@@ -6,6 +6,8 @@
 #include "io/ms/ms_crew.h"
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
+#include "src/clean/clean_history.h"
+#include "src/clean/clean_mask.h"
 #include "src/options/options.h"
 #include "src/preprocess/output_channels.h"
 #include "src/preprocess/stokes.h"
@@ -18,14 +20,18 @@ typedef struct msi_imaging_run {
     const msi_options *options;
     msi_plane planes[MSI_MAX_PLANES];
     int n_plane;
-    char *temp_dir;           /* owned; for visibilities that exceed the memory limit */
-    char weighting[48];       /* in words, for log and headers */
-    msi_ms_crew *crew;        /* opens and reads the sets; NULL once all is read */
-    msi_block_former *former; /* by which the crew forms what it reads */
+    char *temp_dir;                  /* owned; for visibilities that exceed the memory limit */
+    char weighting[48];              /* in words, for log and headers */
+    struct msi_model_update *update; /* NULL: MODEL_DATA is left as it is */
+    msi_ms_crew *crew;               /* opens and reads the sets; NULL once all is read */
+    msi_block_former *former;        /* by which the crew forms what it reads */
     msi_outputs *outputs;
     msi_image_writer *writer;
-    int64_t n_kept;    /* samples that were read and kept, over all intervals and channels */
-    int64_t n_gridded; /* those with a weight after weighting */
+    msi_clean_mask mask;       /* that the user gives; empty: none */
+    msi_clean_history history; /* of all that is cleaned */
+    double checkpoint_at_s;    /* when the last one was written */
+    int64_t n_kept;            /* samples that were read and kept, over all intervals and channels */
+    int64_t n_gridded;         /* those with a weight after weighting */
 
     /* The rest lives as long as an interval. */
     int64_t interval;

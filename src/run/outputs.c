@@ -17,6 +17,7 @@
 typedef struct entry {
     msi_output_id id;
     int picture;
+    msi_output_text text; /* 0: an image */
     char *name;
 } entry;
 
@@ -47,6 +48,11 @@ static int make_name(const msi_outputs *o, entry *e)
     const msi_options *opt = o->options;
     size_t size = strlen(opt->name) + 96;
     MSI_TRY(msi_alloc(&e->name, (int64_t)size, 1, "file name"));
+    if (e->text) {
+        static const char *const suffix[] = {[MSI_OUTPUT_HISTORY] = "-clean.csv", [MSI_OUTPUT_CURVES] = "-clean.png"};
+        snprintf(e->name, size, "%s%s", opt->name, suffix[e->text]);
+        return MSI_OK;
+    }
     int at = snprintf(e->name, size, "%s", opt->name);
     if (opt->intervals_out > 1) at += snprintf(e->name + at, size - (size_t)at, "-t%04lld", (long long)e->id.interval);
     if (opt->channels_out > 1 && e->id.channel == MSI_OUTPUT_MFS)
@@ -60,7 +66,7 @@ static int make_name(const msi_outputs *o, entry *e)
     return MSI_OK;
 }
 
-static int add(msi_outputs *o, msi_output_id id, int picture)
+static int add_entry(msi_outputs *o, entry added)
 {
     if (o->n == o->capacity) {
         int capacity = o->capacity ? 2 * o->capacity : 64;
@@ -68,10 +74,15 @@ static int add(msi_outputs *o, msi_output_id id, int picture)
         o->capacity = capacity;
     }
     entry *e = &o->list[o->n];
-    *e = (entry){id, picture, NULL};
+    *e = added;
     MSI_TRY(make_name(o, e));
     o->n++;
     return MSI_OK;
+}
+
+static int add(msi_outputs *o, msi_output_id id, int picture)
+{
+    return add_entry(o, (entry){id, picture, 0, NULL});
 }
 
 static int add_with_picture(msi_outputs *o, msi_output_id id)
@@ -121,6 +132,8 @@ static int add_all(msi_outputs *o)
         for (int64_t c = 0; c < o->options->channels_out; c++) MSI_TRY(add_channel(o, t, c));
         if (o->options->channels_out > 1) MSI_TRY(add_channel(o, t, MSI_OUTPUT_MFS));
     }
+    if (o->options->clean.niter) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_HISTORY}));
+    if (o->options->clean.niter && o->options->png) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_CURVES}));
     return MSI_OK;
 }
 
@@ -167,7 +180,7 @@ int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_pl
     if (!rc) rc = msi_alloc(&names, o->n, sizeof *names, "list of outputs");
     if (!rc) {
         for (int i = 0; i < o->n; i++) names[i] = o->list[i].name;
-        rc = msi_publish_plan(&o->publish, names, o->n, options->overwrite);
+        rc = msi_publish_plan(&o->publish, names, o->n, options->overwrite || options->clean.continues);
     }
     msi_free(names);
     if (rc)
@@ -188,7 +201,7 @@ int64_t msi_outputs_bytes(const msi_outputs *o)
     const int64_t n_pixel = msi_image_n_pixel(&o->options->geometry);
     int64_t bytes = 0;
     for (int i = 0; i < o->n; i++) {
-        if (o->list[i].picture) continue;
+        if (o->list[i].picture || o->list[i].text) continue;
         bytes += (o->list[i].id.kind == MSI_FITS_WEIGHTS ? weights.nu * weights.nv : n_pixel) * 4 + 4 * 2880;
     }
     return bytes;
@@ -203,13 +216,33 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
     int written = 0;
     for (int i = 0; i < o->n; i++) {
         const msi_output_id *e = &o->list[i].id;
-        if (e->interval != id->interval || e->channel != id->channel || e->plane != id->plane || e->kind != id->kind)
+        if (o->list[i].text || e->interval != id->interval || e->channel != id->channel || e->plane != id->plane ||
+            e->kind != id->kind)
             continue;
         MSI_TRY(o->list[i].picture ? msi_picture_write(o->publish, i, &full, &o->options->picture, pixel, precision)
                                    : msi_fits_write(o->publish, i, &full, pixel, precision));
         written++;
     }
     return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image that was never planned: kind %d", (int)id->kind);
+}
+
+const char *msi_outputs_name(const msi_outputs *o, const msi_output_id *id)
+{
+    for (int i = 0; i < o->n; i++) {
+        const entry *e = &o->list[i];
+        if (!e->text && !e->picture && e->id.interval == id->interval && e->id.channel == id->channel &&
+            e->id.plane == id->plane && e->id.kind == id->kind)
+            return e->name;
+    }
+    return NULL;
+}
+
+int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **publish)
+{
+    *publish = o->publish;
+    for (int i = 0; i < o->n; i++)
+        if (o->list[i].text == text) return i;
+    return -1;
 }
 
 /* Names the files on the last line of a run; many by their pattern. */
@@ -230,7 +263,9 @@ static void log_written(const msi_outputs *o)
         msi_log_info("wrote %d files in %.2f s: %s", o->n, msi_wall_s(), text);
     } else {
         msi_log_info("wrote %d files in %.2f s: %s-*.%s", o->n, msi_wall_s(), o->options->name,
-                     n_picture ? "{fits,png}" : "fits");
+                     n_picture                 ? "{fits,png}"
+                     : o->options->clean.niter ? "{fits,csv}"
+                                               : "fits");
         for (int i = 0; i < o->n; i++) msi_log_detail("wrote %s", o->list[i].name);
     }
 }

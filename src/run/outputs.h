@@ -19,6 +19,9 @@ typedef struct msi_output_id {
     msi_fits_kind kind;
 } msi_output_id;
 
+/* Files of a run that are no images. */
+typedef enum msi_output_text { MSI_OUTPUT_HISTORY = 1, MSI_OUTPUT_CURVES } msi_output_text;
+
 typedef struct msi_outputs msi_outputs;
 
 /*
@@ -40,6 +43,16 @@ int64_t msi_outputs_bytes(const msi_outputs *o);
  */
 int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
                       msi_precision precision);
+
+/* msi_outputs_name - the final name of an image that was planned; NULL of another. Borrowed. */
+const char *msi_outputs_name(const msi_outputs *o, const msi_output_id *id);
+
+/*
+ * msi_outputs_text - where a file that is no image is to be written.
+ * Returned: *publish, borrowed
+ * Returns:  its number there; -1 where none was planned
+ */
+int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **publish);
 
 /* msi_outputs_commit - every file gets its name, all at the end; the log says which. */
 int msi_outputs_commit(msi_outputs *o);

@@ -386,7 +386,7 @@ static void test_wsclean_lines(void **state)
                            "-parallel-gridding 4 -nwlayers-for-size 4096 4096 -reorder -grid-mode kb");
     assert_true(o.accuracy == 1e-5 && o.n_ms == 1);
     assert_string_equal(o.ms_paths[0], "a.ms");
-    assert_int_equal(o.n_note, 7);
+    assert_int_equal(o.n_note, 6);
     assert_string_equal(o.note[0]->name, "reorder");
     msi_options_free(&o);
     o = parsed("");

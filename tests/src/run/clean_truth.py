@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """clean_truth.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: cleaned images of generated sets against the sources and the noise
 that were put into them, against what predicting and imaging say, and against the definitions of the files."""
+import csv
 import glob
 import os
 import shutil
+import signal
 
 import numpy as np
 from astropy.io import fits
+from casacore.tables import table
 
+from held_program import Held
 from image_oracle import ASEC, Frame, load
-from program_suite import MEERKAT, VLA, Suite, main, run
+from program_suite import MEERKAT, VLA, Suite, files, main, run
 
 SIZE, CELL = 512, 4.0
 FRAME = Frame(SIZE, SIZE, CELL * ASEC, *np.radians(VLA))
@@ -99,7 +103,8 @@ def check_points(s):
 
 def check_definitions(s):
     """The files are what they are said to be: image and residual and model; first residual; headers."""
-    name, _ = s.clean(s.ms("points"), "-niter", 5000, "-auto-threshold", 4, "-save-first-residual", "-mgain", 0.7)
+    name, _ = s.clean(s.ms("points"), "-niter", 5000, "-auto-threshold", 4, "-save-first-residual", "-mgain", 0.7,
+                      "-no-update-model-required")
     model, header = load(name + "-model.fits")
     residual, image = load(name + "-residual.fits")[0], load(name + "-image.fits")[0]
     psf, dirty = load(name + "-psf.fits")[0], load(name + "-dirty.fits")[0]
@@ -122,7 +127,8 @@ def check_definitions(s):
     s.near("MSIFLUX", cards["MSIFLUX"], model.sum(), 1e-5)
     s.near("MSITHRES in noise", cards["MSITHRES"] / mad(residual), 4, 1e-4)
     s.near("MSIPEAK", abs(cards["MSIPEAK"]), np.abs(residual).max(), 1e-7)
-    one, _ = s.clean(s.ms("points"), "-niter", 5000, "-auto-threshold", 4, "-nmiter", 1, "-mgain", 0.7, "-no-dirty")
+    one, _ = s.clean(s.ms("points"), "-niter", 5000, "-auto-threshold", 4, "-nmiter", 1, "-mgain", 0.7, "-no-dirty",
+                     "-no-update-model-required")
     first = load(name + "-first-residual.fits")[0]
     s.must((load(one + "-residual.fits")[0] == first).all() and np.abs(first).max() < 0.4 * np.abs(dirty).max(),
            "the first residual is that after one cycle")
@@ -165,7 +171,8 @@ def check_stops(s):
     ms = s.ms("points")
     for title, options, reason in (
             ("threshold", ["-niter", 10000, "-threshold", 0.02], "threshold"),
-            ("iterations", ["-niter", 40, "-mgain", 0.5, "-threshold", 0.001], "iterations"),
+            ("iterations", ["-niter", 40, "-mgain", 0.5, "-threshold", 0.001,
+                                             "-no-update-model-required"], "iterations"),
             ("cycles", ["-niter", 10000, "-threshold", 0.001, "-nmiter", 2], "major cycles"),
             ("negative", ["-niter", 10000, "-threshold", 0.0001, "-stop-negative"], "negative peak"),
             ("no room", ["-niter", 10000, "-threshold", 100], "threshold")):
@@ -265,6 +272,148 @@ def check_independent(s):
                 same = [(load("%s-t%04d-%04d-%s-%s.fits" % (two, t, c, pol, kind))[0] ==
                          load("%s-%s.fits" % (one, kind))[0]).all() for kind in ("model", "residual", "image")]
                 s.must(all(same), "interval %d, channel %d, %s" % (t, c, pol))
+
+
+def same_images(s, title, one, other, names):
+    equal = [(load(one + n)[0] == load(other + n)[0]).all() for n in names]
+    s.must(all(equal), "%s: %d of %d images are the same" % (title, sum(equal), len(names)))
+
+
+def check_resume(s):
+    """A run that is killed goes on from its checkpoint, and ends in the same images to the bit."""
+    for title, ms, options, kinds in (
+            ("one image", "points", ["-auto-mask", 6, "-auto-threshold", 2], [""]),
+            ("multiscale", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-multiscale", "-local-rms"], [""]),
+            ("channels", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-mgain", 0.6, "-no-update-model-required"],
+             ["-0000", "-0001", "-MFS"]),
+            ("joined", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-join-channels"], ["-0000", "-0001", "-MFS"])):
+        words = ["-j", 2, "-size", 256, 256, "-scale", "%gasec" % CELL, "-backend", "cpu", "-niter", 3000, "-checkpoint",
+                 0, *options]
+        whole, broken = (s.path("resume%d" % next(s.number)) for _ in range(2))
+        run(s.msimage, "-quiet", *words, "-name", whole, s.ms(ms))
+        for beginning in ("channel 0: cycle 2", "channel 1: cycle 2") if title == "channels" else ("cycle 2",):
+            held = Held([s.msimage, *[str(w) for w in words], "-name", broken, s.ms(ms)])
+            held.hold_after_line(beginning)
+            held.send(signal.SIGKILL)
+            held.end()
+            left = sorted(glob.glob(broken + "*"))
+            s.must(broken + ("-0000.clean" if title == "channels" else ".clean") in left and
+                   not any(n.endswith(".fits") for n in left), "%s: killed, a checkpoint is left" % title)
+            if beginning == "cycle 2":
+                other = s.launch("-quiet", *words, "-gain", 0.2, "-resume", "-name", broken, s.ms(ms))
+                s.told("resumed with another gain", other, 3, "options")
+            log = run(s.msimage, *words, "-resume", "-name", broken, s.ms(ms)).stderr.decode()
+            s.must("going on from the checkpoint" in log and "cycle 1:" not in log.split("going on")[1].split("channel 1")[0]
+                   and not glob.glob(broken + "*.clean"), "%s: goes on, and the checkpoint is gone" % title)
+            same_images(s, title, whole, broken, ["%s-%s.fits" % (c, k) for c in kinds
+                                                  for k in ("image", "model", "residual", "psf", "dirty")])
+            for name in glob.glob(broken + "*"):
+                os.remove(name)
+    with open(broken + ".clean", "wb") as f:
+        f.write(b"no checkpoint")
+    words += ["-resume", "-name", broken, s.ms("steep")]
+    s.told("a damaged checkpoint", s.launch("-quiet", *words), 3, "checkpoint|clean")
+    s.must(os.path.exists(broken + ".clean"), "a damaged checkpoint is left as it is")
+
+
+def check_continue(s):
+    """An earlier model is subtracted, cleaned on, and restored as a whole; one that does not fit is refused."""
+    words = ["-niter", 5000, "-auto-threshold", 4]
+    name, _ = s.clean(s.ms("points"), "-niter", 60, "-threshold", 0.001)
+    first = load(name + "-model.fits")[0].sum()
+    args = ["-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-name", name]
+    run(s.msimage, "-quiet", *args, *words, "-continue", s.ms("points"))
+    once, _ = s.clean(s.ms("points"), *words)
+    header = load(name + "-image.fits")[1]
+    sigma = thermal(header)
+    difference = load(name + "-image.fits")[0] - load(once + "-image.fits")[0]
+    s.must(load(name + "-model.fits")[0].sum() > 1.2 * first and np.abs(difference).max() < 5 * sigma,
+           "an image that is continued is as one made at once: up to %.2g sigma" % (np.abs(difference).max() / sigma))
+    for title, change in (("size", ["-size", 256, 256]), ("pixels", ["-scale", "5asec"]),
+                          ("centre", ["-shift", "60.1deg", "44deg"]), ("missing", ["-name", s.path("nothing")])):
+        s.told("-continue, other " + title, s.launch("-quiet", *args, *words, *change, "-continue", s.ms("points")), 3,
+               "model.fits")
+
+
+def check_mask(s):
+    """Components lie within a mask, whatever its pixels; the header of another frame, or one too small, is refused."""
+    name, _ = s.clean(s.ms("points"), "-make-psf")
+    mask = s.path("mask.fits")
+    with fits.open(name + "-dirty.fits") as f:
+        header = f[0].header
+        header["CDELT1"], header["CDELT2"], header["CRPIX1"], header["CRPIX2"] = -8 / 3600, 8 / 3600, 151, 141
+        pixels = np.zeros((1, 1, 280, 300), ">f4")
+        for x, y, *_ in POINTS[:3]:
+            i, j = 150 + (x - 256) // 2, 140 + (y - 256) // 2
+            pixels[0, 0, j - 1:j + 2, i - 1:i + 2] = 1
+        fits.writeto(mask, pixels, header, overwrite=True)
+    cleaned, _ = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
+    model = load(cleaned + "-model.fits")[0]
+    for n, (x, y, flux, *_) in enumerate(POINTS):
+        got = flux_about(model, x, y)
+        s.must(got > 0.7 * flux if n < 3 else got == 0, "%g Jy %s the mask: %g" % (flux, "in" if n < 3 else "out of", got))
+    with fits.open(mask) as f:
+        f[0].header["CRPIX1"] += 100
+        f.writeto(mask, overwrite=True)
+    done = s.launch("-quiet", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 9, "-threshold", 1,
+                    "-name", s.path("none"), "-fits-mask", mask, s.ms("points"))
+    s.told("a mask that does not reach as far", done, 3, "mask.fits")
+    with fits.open(mask) as f:
+        f[0].header["CRPIX1"] -= 100
+        f[0].data[...] = 0
+        f.writeto(mask, overwrite=True)
+    cleaned, _ = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
+    s.must(load(cleaned + "-image.fits")[1]["MSISTOP"] == "mask empty" and not load(cleaned + "-model.fits")[0].any(),
+           "a mask of nothing")
+
+
+def check_beam(s):
+    """Restored with a beam that is given; the headers say which."""
+    words = ["-niter", 500, "-auto-threshold", 5]
+    for options, widths, angle in ((["-beam-size", 30], (30, 30), 0), (["-beam-shape", "40asec", 20, 30], (40, 20), 30)):
+        name, _ = s.clean(s.ms("points"), *words, *options)
+        image, header = load(name + "-image.fits")
+        s.must(np.allclose([header["BMAJ"] * 3600, header["BMIN"] * 3600, header["BPA"]], [*widths, angle]),
+               "%s: %g x %g arcsec, %g deg" % (options[0], header["BMAJ"] * 3600, header["BMIN"] * 3600, header["BPA"]))
+        s.near("the peak of a point", image[256, 256], 1, 0.02)
+    name, log = s.clean(s.ms("points"), *words, "-no-fit-beam")
+    s.must(np.isnan(load(name + "-image.fits")[0]).all() and "there is no beam" in log, "no beam, no image")
+
+
+def check_update(s):
+    """MODEL_DATA is written when it is asked for, after the images, and is what -predict writes; else no set changes."""
+    ms, words = s.path("update.ms"), ["-size", 256, 256, "-scale", "%gasec" % CELL, "-niter", 300, "-auto-threshold", 5]
+    shutil.copytree(s.ms("points"), ms)
+    before = files(ms)
+    for options in ([], ["-mgain", 0.7, "-no-update-model-required"], ["-mgain", 1]):
+        run(s.msimage, "-quiet", *words, *options, "-name", s.path("update"), "-overwrite", ms)
+        s.must(files(ms) == before, "%s: no file of the set changes" % (" ".join(map(str, options)) or "by default"))
+    for options in (["-mgain", 0.7], ["-update-model-required"]):
+        shutil.rmtree(ms)
+        shutil.copytree(s.ms("points"), ms)
+        run(s.msimage, "-quiet", *words, *options, "-name", s.path("update"), "-overwrite", ms)
+        with table(ms, ack=False) as t:
+            got = t.getcol("MODEL_DATA")
+        run(s.msimage, "-quiet", "-predict", "-name", s.path("update"), "-accuracy", 1e-5, ms)
+        with table(ms, ack=False) as t:
+            s.must((t.getcol("MODEL_DATA") == got).all() and np.abs(got).max() > 0.5, "%s: MODEL_DATA" % options[0])
+    os.chmod(ms, 0o555)
+    if os.geteuid() != 0:
+        done = s.launch("-quiet", *words, "-update-model-required", "-name", s.path("none"), ms)
+        s.told("a set that cannot be written", done, 4, "MODEL_DATA")
+    os.chmod(ms, 0o755)
+
+
+def check_record(s):
+    """The record of convergence: a line a cycle and scale, iterations and fluxes that add up."""
+    name, _ = s.clean(s.ms("points"), "-niter", 3000, "-auto-threshold", 4, "-multiscale", "-png")
+    with open(name + "-clean.csv", encoding="utf-8") as f:
+        rows = list(csv.DictReader(f))
+    header = load(name + "-image.fits")[1]
+    s.must(int(rows[-1]["major"]) == header["WSCMAJOR"] and int(rows[-1]["minor"]) == header["WSCMINOR"],
+           "%s cycles, %s iterations" % (rows[-1]["major"], rows[-1]["minor"]))
+    s.near("flux", float(rows[-1]["flux"]), load(name + "-model.fits")[0].sum(), 1e-4)
+    s.must(os.path.getsize(name + "-clean.png") > 1000 and os.path.exists(name + "-image.png"), "pictures")
 
 
 main(Truth, globals())

@@ -119,7 +119,8 @@ def check_signals(s):
 
 
 def check_cleaning(s):
-    stop(s, ["-size", 512, 512, "-scale", "4asec", "-niter", 300, "-gain", 0.02, "-mgain", 0.5, "-threshold", 0.001], 4)
+    stop(s, ["-size", 512, 512, "-scale", "4asec", "-niter", 300, "-gain", 0.02, "-mgain", 0.5, "-threshold", 0.001,
+             "-no-update-model-required"], 4)
 
 
 def check_readers(s):

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/clean_resume.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* A group's counters as a checkpoint has them. */
+typedef struct counters {
+    char stop[MSI_CLEAN_STOP_TEXT]; /* "": it goes on */
+    int32_t in_mask, n_back, n_idle, n_major;
+    double mgain, noise, threshold, peak, peak_before, noise_before, best_peak, flux_jy, flux_before;
+    int64_t n_minor;
+} counters;
+
+/* ---- Of which run ---- */
+
+/* Strings of the options are told by their words; what concerns speed, log and other files is left out. */
+msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
+{
+    const msi_options *o = f->spec.options;
+    const msi_clean_options *c = &o->clean;
+    const int n = f->spec.n_channel * f->spec.n_pol;
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "%lld %lld %.17g %.17g | %d %.17g %.17g %.17g %d | %lld %lld %d | %.17g %.17g | %lld %lld %.17g %.17g %.17g "
+        "%.17g %.17g %d %d %.17g | %d %.17g %d | %d %d %d %lld %.17g %.17g %d | %d %d %d %lld %lld | %s %d",
+        (long long)o->geometry.nx, (long long)o->geometry.ny, o->geometry.cell_x_rad, o->geometry.cell_y_rad,
+        (int)o->weighting.mode, o->weighting.robust, o->weighting.taper_fwhm_rad, o->weighting.grid_padding, o->n_pol,
+        (long long)o->channels_out, (long long)o->intervals_out, (int)o->stokes_weight, o->accuracy, o->padding,
+        (long long)c->niter, (long long)c->nmiter, c->gain, c->mgain, c->threshold_jy, c->auto_threshold, c->auto_mask,
+        c->no_negative, c->stop_negative, c->border_percent, c->local_rms, c->local_rms_window,
+        (int)c->local_rms_method, c->is_exact, c->multiscale, c->n_scale, (long long)c->max_scales, c->scale_bias,
+        c->scale_gain, (int)c->shape, c->join_channels, c->join_pols, c->squared_join, (long long)c->fit_terms,
+        (long long)c->log_fit_terms, c->fits_mask ? c->fits_mask : "", c->continues);
+    uint64_t options = msi_checkpoint_hash(0, text, (int64_t)strlen(text)), sets = 0;
+    options = msi_checkpoint_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
+    options = msi_checkpoint_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
+    options = msi_checkpoint_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
+    sets = msi_checkpoint_hash(sets, f->sum_weight, (int64_t)sizeof *f->sum_weight * n);
+    sets = msi_checkpoint_hash(sets, f->n_vis, (int64_t)sizeof *f->n_vis * n);
+    return (msi_checkpoint_run){options, sets};
+}
+
+/* ---- Saving ---- */
+
+static int64_t plane_bytes(const msi_clean_field *f)
+{
+    return msi_planes_bytes(msi_planes_shape_of(f->model)) / (f->spec.n_channel * f->spec.n_pol);
+}
+
+static int64_t found_bytes(const msi_clean_field *f)
+{
+    return msi_image_n_pixel(&f->spec.options->geometry) * (int64_t)sizeof(uint16_t);
+}
+
+int64_t msi_clean_checkpoint_bytes(const msi_image_geometry *g, int n_plane, int n_group, msi_precision precision)
+{
+    const int64_t n_pixel = msi_image_n_pixel(g);
+    return msi_checkpoint_bytes(n_plane + 2 * n_group + 1, n_plane * n_pixel * msi_image_pixel_bytes(precision) +
+                                                               n_group * (n_pixel * 2 + (int64_t)sizeof(counters)));
+}
+
+static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int index, void *room, int64_t bytes)
+{
+    counters c = {.in_mask = g->in_mask,
+                  .n_back = g->n_back,
+                  .n_idle = g->n_idle,
+                  .n_major = g->n_major,
+                  .mgain = g->mgain,
+                  .noise = g->noise,
+                  .threshold = g->threshold,
+                  .peak = g->peak,
+                  .peak_before = g->peak_before,
+                  .noise_before = g->noise_before,
+                  .best_peak = g->best_peak,
+                  .flux_jy = g->flux_jy,
+                  .flux_before = g->flux_before,
+                  .n_minor = g->n_minor};
+    if (g->stop) snprintf(c.stop, sizeof c.stop, "%s", g->stop);
+    MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
+    if (!g->cleaner) return MSI_OK;
+    MSI_TRY(msi_cleaner_found(g->cleaner, room));
+    return msi_checkpoint_put(w, MSI_CHECKPOINT_FOUND, index, room, bytes);
+}
+
+static int save_sections(msi_checkpoint_writer *w, const msi_clean_field *f, const msi_clean_history *history,
+                         void *room)
+{
+    for (int p = 0; p < f->spec.n_channel * f->spec.n_pol; p++) {
+        MSI_TRY(msi_planes_fetch(f->model, p, 1, room));
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
+    }
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(save_group(w, &f->group[i], i, room, found_bytes(f)));
+    return msi_checkpoint_put(w, MSI_CHECKPOINT_HISTORY, 0, history->step, history->n * (int64_t)sizeof *history->step);
+}
+
+int msi_clean_save(msi_clean_field *f, const msi_clean_history *history, const char *path)
+{
+    const msi_checkpoint_run run = msi_clean_checkpoint_run(f);
+    msi_checkpoint_writer *w;
+    void *room;
+    MSI_TRY(msi_alloc(&room, plane_bytes(f), 1, "checkpoint"));
+    int rc = msi_checkpoint_begin(&w, path, &run);
+    if (!rc) rc = save_sections(w, f, history, room);
+    if (!rc)
+        rc = msi_checkpoint_commit(w);
+    else
+        msi_checkpoint_discard(w);
+    msi_free(room);
+    return rc;
+}
+
+/* ---- Loading ---- */
+
+static int load_group(const msi_checkpoint *from, msi_clean_group *g, int index, void *room, int64_t bytes)
+{
+    counters c;
+    MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
+    g->in_mask = c.in_mask;
+    g->n_back = c.n_back;
+    g->n_idle = c.n_idle;
+    g->n_major = g->n_told = c.n_major;
+    g->mgain = c.mgain;
+    g->noise = c.noise;
+    g->threshold = c.threshold;
+    g->peak = c.peak;
+    g->peak_before = c.peak_before;
+    g->noise_before = c.noise_before;
+    g->best_peak = c.best_peak;
+    g->flux_jy = c.flux_jy;
+    g->flux_before = c.flux_before;
+    g->n_minor = c.n_minor;
+    memcpy(g->stop_text, c.stop, sizeof g->stop_text);
+    g->stop_text[sizeof g->stop_text - 1] = 0;
+    g->stop = g->stop_text[0] ? g->stop_text : NULL;
+    if (!g->cleaner) return MSI_OK;
+    MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FOUND, index, room, bytes));
+    return msi_cleaner_found_set(g->cleaner, room);
+}
+
+static int load_history(const msi_checkpoint *from, msi_clean_history *history)
+{
+    const int64_t bytes = msi_checkpoint_size(from, MSI_CHECKPOINT_HISTORY, 0);
+    const int64_t n = bytes / (int64_t)sizeof *history->step;
+    msi_clean_step *step;
+    if (n < 1) return MSI_OK;
+    MSI_TRY(msi_alloc(&step, n, sizeof *step, "steps of cleaning"));
+    int rc = msi_checkpoint_get(from, MSI_CHECKPOINT_HISTORY, 0, step, n * (int64_t)sizeof *step);
+    msi_clean_history_free(history);
+    for (int64_t i = 0; !rc && i < n; i++) rc = msi_clean_history_add(history, &step[i]);
+    msi_free(step);
+    return rc;
+}
+
+static int load_sections(const msi_checkpoint *from, msi_clean_field *f, msi_clean_history *history, void *room)
+{
+    for (int p = 0; p < f->spec.n_channel * f->spec.n_pol; p++) {
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
+        MSI_TRY(msi_planes_upload(f->model, p, 1, room));
+    }
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(load_group(from, &f->group[i], i, room, found_bytes(f)));
+    return load_history(from, history);
+}
+
+int msi_clean_load(msi_clean_field *f, msi_clean_history *history, const char *path, int *found)
+{
+    const msi_checkpoint_run run = msi_clean_checkpoint_run(f);
+    msi_checkpoint *from;
+    void *room;
+    *found = access(path, F_OK) == 0;
+    if (!*found) return MSI_OK;
+    MSI_TRY(msi_checkpoint_open(&from, path, &run));
+    int rc = msi_alloc(&room, plane_bytes(f), 1, "checkpoint");
+    if (!rc) {
+        rc = load_sections(from, f, history, room);
+        msi_free(room);
+    }
+    msi_checkpoint_close(from);
+    return rc;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * MODEL_DATA after cleaning: the models that were written are predicted into the sets, as -predict does it. A process
+ * for it is forked at the run's beginning, before there are threads, and waits until the images are complete.
+ */
+#ifndef MSI_SRC_MODEL_UPDATE_H
+#define MSI_SRC_MODEL_UPDATE_H
+
+#include "src/options/options.h"
+
+typedef struct msi_model_update msi_model_update;
+
+/*
+ * msi_model_update_start - check that the sets may be written, and fork. Before any thread is started.
+ * Given:    options  of the run, borrowed
+ *           forked   as msi_run_predict, called in the process
+ * Returned: *out     freed by msi_model_update_free; NULL on failure
+ * Returns:  0, MSI_EOUTPUT (a set cannot be written), MSI_ENOMEM
+ */
+int msi_model_update_start(msi_model_update **out, const msi_options *options, void (*forked)(void));
+
+/*
+ * msi_model_update_run - predict the models, which have their names by now.
+ * Returns: 0, or any code of msi_run_predict; the message says that the images are complete
+ */
+int msi_model_update_run(msi_model_update *update);
+
+/* msi_model_update_free - end the process; NULL is fine. */
+void msi_model_update_free(msi_model_update *update);
+
+#endif
