@@ -24,6 +24,13 @@ typedef enum msi_kernel_lookup {
     MSI_KERNEL_TEXTURE
 } msi_kernel_lookup;
 
+/* Parts of a plan that are fixed, so that plans can be measured side by side; 0: the cost model chooses. Where no plan
+ * has them, there is none. */
+typedef struct msi_plan_pins {
+    int width;   /* w-towers: taps of the window */
+    int subgrid; /* and their subgrids' edge in cells */
+} msi_plan_pins;
+
 /* The specification says what a gridder is to do. Members that are zero take the default; msi_gridder_create copies all
  * of it, strings too. */
 typedef struct msi_gridder_spec {
@@ -49,6 +56,7 @@ typedef struct msi_gridder_spec {
     int64_t memory_bytes;           /* host memory that the gridder may use; 0: msi_memory_limit() */
     int64_t store_bytes;            /* of it, for stored visibilities; more goes to temp_dir; 0: no limit of its own */
     const char *temp_dir;           /* where the part of the store that does not fit goes; NULL: $TMPDIR or /tmp */
+    msi_plan_pins pins;             /* all 0 but for measuring */
 } msi_gridder_spec;
 
 enum { MSI_GRIDDER_MAX_PLANES = 32 }; /* image planes of one gridder, PSF included */

@@ -93,11 +93,18 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
     using BATCHES::store;
     using BATCHES::times;
     int n_image;
+    msi_taper taper = {}; /* its arrays are on the device */
 
     /* prepare - once, before the first batch: everything on the device but samples, and batch_samples. */
     virtual int prepare(const msi_image *model) = 0;
     /* predict_batch - the batch's visibilities d_raw [n_image][n_sample]. */
     virtual int predict_batch() = 0;
+
+    /* The model's image on the device [ny][nx]. */
+    const T *model_image(int image) const
+    {
+        return as<T>(d_model) + image * msi_image_n_pixel(&plan->image);
+    }
 
     int upload_model(const msi_image *model)
     {
@@ -112,15 +119,13 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
     int transform_model(int image, const screen_geometry &screen, int p, const fft_plan &fft, cplx<T> *plane)
     {
         const dim3 blocks((unsigned)((screen.nu + 31) / 32), (unsigned)((screen.nv + 7) / 8));
-        const T *pixel = as<T>(d_model) + image * msi_image_n_pixel(&plan->image);
-        k_spread_model<T><<<blocks, dim3(32, 8), 0, on.get()>>>(screen, taper, pixel, p, plane);
+        k_spread_model<T><<<blocks, dim3(32, 8), 0, on.get()>>>(screen, taper, model_image(image), p, plane);
         MSI_CUDA(cudaGetLastError());
         return fft.run(plane, CUFFT_INVERSE);
     }
 
   private:
     bool is_ready = false;
-    msi_taper taper = {};
     buffer d_model;
 };
 

@@ -48,15 +48,40 @@ template <typename T> struct stacks : msi_subgrid_job {
     }
 };
 
-/* Make the screens of planes, as msi_subgrid_screens: a thread a pixel, blockIdx.y a plane. */
+/* Steps from plane to plane are rounded; every one onto a multiple of this many planes makes good what the others
+ * left. */
+constexpr int STEPS_ROUNDED = 16;
+
+/* Make the screens of planes and the steps between them, as msi_subgrid_screens: a thread a pixel, blockIdx.y a plane
+ * or, beyond them, a step. */
 template <typename T> __global__ void k_make_screens(msi_subgrid_shape t, const double *nu, cplx<T> *screens)
 {
-    int half = t.size / 2 + 1, i = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y;
+    const int half = t.size / 2 + 1, i = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y;
+    const int step = k - (t.n_plane + 1) / 2;
     if (i >= half * half) return;
-    double turns = (k - 0.5 * (t.n_plane - 1)) * t.w_step * nu[i];
-    T s, c, scale = (T)(1 / ((double)t.size * t.size));
-    sincos_turns((T)(turns - rint(turns)), &s, &c);
-    screens[(int64_t)k * half * half + i] = {scale * c, -scale * s};
+    cplx<T> *out = screens + (int64_t)k * half * half + i;
+    double s, c;
+    if (step < 0) {
+        const double turns = (k - 0.5 * (t.n_plane - 1)) * t.w_step * nu[i], scale = 1 / ((double)t.size * t.size);
+        sincospi(2 * (turns - rint(turns)), &s, &c);
+        *out = {(T)(scale * c), (T)(-scale * s)};
+        return;
+    }
+    const double turns = t.w_step * nu[i];
+    sincospi(2 * (turns - rint(turns)), &s, &c);
+    *out = {(T)c, (T)s};
+    if (step == 0) return;
+    /* What STEPS_ROUNDED - 1 rounded steps lack of all of them. */
+    const double re = (double)(T)c, im = (double)(T)s;
+    double all_re = 1, all_im = 0;
+    for (int n = 1; n < STEPS_ROUNDED; n++) {
+        const double next = all_re * re - all_im * im;
+        all_im = all_re * im + all_im * re;
+        all_re = next;
+    }
+    const double all = STEPS_ROUNDED * turns, size = 1 / (all_re * all_re + all_im * all_im);
+    sincospi(2 * (all - rint(all)), &s, &c);
+    *out = {(T)(size * (c * all_re + s * all_im)), (T)(size * (s * all_re - c * all_im))};
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
@@ -210,8 +235,11 @@ template <typename T> struct cut_rows {
 /* ---- Columns ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A block has some columns of a subgrid, half of them mirrored, which share screens; a thread holds B of their pixels.
- * Columns are so few that at least two blocks share a multiprocessor and do not wait at once.
+ * A block has some neighbouring columns of a subgrid; a thread holds B of their pixels. Columns are so few that at least
+ * two blocks share a multiprocessor and do not wait at once.
+ *
+ * Screens are not read plane by plane: that from one plane to the next is the same for all, so a block keeps it in
+ * shared memory and sums as one evaluates a polynomial. Only the last plane's own screen is read.
  */
 template <typename T, int N> struct column_block {
     using fft = small_fft::steps<T, N>;
@@ -221,7 +249,9 @@ template <typename T, int N> struct column_block {
     static constexpr int BLOCKS = (sizeof(T) == 4 ? 512 : 256) / THREADS;
     /* Numbers on their way from step to step, twice, so that threads wait once a transform. */
     static constexpr int LINE = fft::B * COLUMNS + COLUMNS, BUFFER = fft::A * LINE;
-    static constexpr size_t BYTES = (size_t)(2 * BUFFER + fft::N_ROOT) * sizeof(cplx<T>); /* and the list of planes */
+    static constexpr int N_STEP = (N / 2 + 1) * COLUMNS; /* between planes: of the rows that are not mirrored */
+    static constexpr size_t BYTES =
+        (size_t)(2 * BUFFER + fft::N_ROOT + N_STEP) * sizeof(cplx<T>); /* and planes' list */
 };
 
 /* A stack's planes that hold something, in shared memory: plane [n]. Returned: n and the slot of the first. */
@@ -242,29 +272,64 @@ template <typename T, int N> struct column_thread {
     using block = column_block<T, N>;
     using fft = typename block::fft;
     static constexpr int A = fft::A, B = fft::B, C = block::COLUMNS, HALF_SIZE = N / 2 + 1;
-    cplx<T> *roots, *shared; /* shared: one of the two buffers */
-    int other;               /* from it to the other */
+    cplx<T> *roots, *steps, *shared; /* shared: one of the two buffers */
+    int other;                       /* from it to the other */
     uint16_t *plane;
     int64_t stack;
     int c, i, column;
-    int near, far; /* where screens of the first half of its pixels begin, and of the others, mirrored */
 
     explicit __device__ column_thread(float4 *memory)
-        : roots((cplx<T> *)memory), shared(roots + fft::N_ROOT), other(block::BUFFER),
+        : roots((cplx<T> *)memory), steps(roots + fft::N_ROOT), shared(steps + block::N_STEP), other(block::BUFFER),
           plane((uint16_t *)(shared + 2 * block::BUFFER)), stack(blockIdx.x / block::GROUPS), c(threadIdx.x % C),
-          i(threadIdx.x / C)
+          i(threadIdx.x / C), column(blockIdx.x % block::GROUPS * C + c)
     {
-        int x = blockIdx.x % block::GROUPS * (C / 2) + c % (C / 2);
-        bool mirrored = c >= C / 2;
-        column = !mirrored ? x : x ? N - x : N / 2;
-        int screened = mirrored && !x ? N / 2 : x;
-        near = i * HALF_SIZE + screened;
-        far = (A - i) * HALF_SIZE + screened;
     }
-    /* Where pixel s, of row i + A s, has its screen. */
-    __device__ __forceinline__ int screen_of(int s) const
+    /* The column of screens, which are even. */
+    static __device__ __forceinline__ int screened(int x)
     {
-        return s < B / 2 ? near + s * A * HALF_SIZE : far + (B - 1 - s) * A * HALF_SIZE;
+        return x <= N / 2 ? x : N - x;
+    }
+    /* The row of screens for pixel s, of row i + A s. */
+    __device__ __forceinline__ int screen_row(int s) const
+    {
+        return s < B / 2 ? i + A * s : A - i + A * (B - 1 - s);
+    }
+    /* Copy the block's steps from plane to plane; the others meet before they are read. */
+    __device__ void copy_steps(const stacks<T> &job)
+    {
+        const cplx<T> *from = job.screens_at() + (int64_t)((job.shape.n_plane + 1) / 2) * HALF_SIZE * HALF_SIZE;
+        for (int k = threadIdx.x; k < block::N_STEP; k += blockDim.x)
+            steps[k] = complex_cuda::read_only(from + k / C * HALF_SIZE + screened(column - c + k % C));
+    }
+    /* Turn pixels from the screen of the plane before to that of this one. */
+    __device__ __forceinline__ void step_to(int plane_, const stacks<T> &job, cplx<T> (&pixel)[B]) const
+    {
+        if (plane_ % STEPS_ROUNDED) {
+#pragma unroll
+            for (int s = 0; s < B; s++) pixel[s] = small_fft::turned<false>(pixel[s], steps[screen_row(s) * C + c]);
+        } else {
+            const cplx<T> *exact = job.screens_at() +
+                                   (int64_t)((job.shape.n_plane + 1) / 2 + 1) * HALF_SIZE * HALF_SIZE +
+                                   screened(column);
+#pragma unroll
+            for (int s = 0; s < B; s++)
+                pixel[s] =
+                    small_fft::turned<false>(pixel[s], complex_cuda::read_only(exact + screen_row(s) * HALF_SIZE));
+        }
+    }
+    /* Turn pixels by a plane's own screen, or back. */
+    template <bool BACK>
+    __device__ __forceinline__ void screen(int plane_, const stacks<T> &job, cplx<T> (&pixel)[B]) const
+    {
+        const int mirrored = job.shape.n_plane - 1 - plane_;
+        const cplx<T> *at =
+            job.screens_at() + (int64_t)min(plane_, mirrored) * HALF_SIZE * HALF_SIZE + screened(column);
+        const T sign = (plane_ <= mirrored) != BACK ? (T)1 : (T)-1;
+#pragma unroll
+        for (int s = 0; s < B; s++) {
+            const cplx<T> turn = complex_cuda::read_only(at + screen_row(s) * HALF_SIZE);
+            pixel[s] = small_fft::turned<false>(pixel[s], cplx<T>{turn.re, sign * turn.im});
+        }
     }
     __device__ __forceinline__ cplx<T> *exchanged(int r, int b) const
     {
@@ -311,24 +376,6 @@ template <typename T, int N> struct column_thread {
     }
 };
 
-/* Screens of a plane: where they begin, and the sign of their imaginary parts. */
-template <typename T> struct plane_screen {
-    const cplx<T> *at;
-    T sign;
-
-    __device__ plane_screen(const stacks<T> &job, int plane, int half_size)
-    {
-        int mirrored = job.shape.n_plane - 1 - plane;
-        at = job.screens_at() + (int64_t)min(plane, mirrored) * half_size * half_size;
-        sign = plane <= mirrored ? (T)1 : (T)-1;
-    }
-    __device__ __forceinline__ cplx<T> operator()(int pixel) const
-    {
-        cplx<T> turn = complex_cuda::read_only(at + pixel);
-        return {turn.re, sign * turn.im};
-    }
-};
-
 /* Transform columns of rows, screen them, add up the planes of a stack and transform the sum's columns back. */
 template <typename T, int N, int GIVEN>
 __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N>::BLOCKS) k_sum_columns(stacks<T> job)
@@ -338,6 +385,7 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
     extern __shared__ float4 memory[];
     thread me(memory);
     copy_roots(me.roots, job.roots_at(), thread::fft::N_ROOT);
+    me.copy_steps(job);
     int64_t slot;
     const int n = list_planes(job, me.stack, me.plane, &slot), filled = job.shape.filled;
     const cplx<T> *from = job.rows_at() + (slot * filled + me.i) * N + me.column;
@@ -349,20 +397,18 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
         from += (int64_t)filled * N;
     };
     load();
+    int at = me.plane[0];
     for (int k = 0; k < n; k++) {
         me.template forward_first<GIVEN>(x);
         if (A <= 16 && k + 1 < n) load();
         cplx<T> y[B];
         me.forward_second(y);
-        const plane_screen<T> screen(job, me.plane[k], thread::HALF_SIZE);
+        for (const int next = me.plane[k]; at < next;) me.step_to(++at, job, total);
 #pragma unroll
-        for (int s = 0; s < B; s++) {
-            const cplx<T> turn = screen(me.screen_of(s));
-            total[s].re += y[s].re * turn.re - y[s].im * turn.im;
-            total[s].im += y[s].re * turn.im + y[s].im * turn.re;
-        }
+        for (int s = 0; s < B; s++) total[s] = cplx<T>{total[s].re + y[s].re, total[s].im + y[s].im};
         if (A > 16 && k + 1 < n) load();
     }
+    me.template screen<false>(at, job, total);
     me.inverse(total, x);
     cplx<T> *to = job.sum_at() + (me.stack * N + me.i) * N + me.column;
     if (me.i < B)
@@ -380,6 +426,7 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
     extern __shared__ float4 memory[];
     thread me(memory);
     copy_roots(me.roots, job.roots_at(), thread::fft::N_ROOT);
+    me.copy_steps(job);
     int64_t slot;
     const int n = list_planes(job, me.stack, me.plane, &slot), filled = job.shape.filled;
     const cplx<T> *from = job.sum_at() + (me.stack * N + me.i) * N + me.column;
@@ -390,14 +437,13 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
     me.template forward_first<A>(x);
     me.forward_second(total);
     cplx<T> *to = job.rows_at() + (slot * filled + me.i) * N + me.column;
+    int at = me.plane[0];
+    me.template screen<true>(at, job, total);
     for (int k = 0; k < n; k++, to += (int64_t)filled * N) {
-        const plane_screen<T> screen(job, me.plane[k], thread::HALF_SIZE);
+        for (const int next = me.plane[k]; at < next;) me.step_to(++at, job, total);
         cplx<T> y[B];
 #pragma unroll
-        for (int s = 0; s < B; s++) {
-            const cplx<T> turn = screen(me.screen_of(s));
-            y[s] = {total[s].re * turn.re + total[s].im * turn.im, total[s].im * turn.re - total[s].re * turn.im};
-        }
+        for (int s = 0; s < B; s++) y[s] = total[s];
         me.inverse(y, x);
 #pragma unroll
         for (int a = 0; a < GIVEN; a++)
@@ -485,7 +531,7 @@ template <typename T, int N, int GIVEN> int cut_at(const stacks<T> &job, cudaStr
 template <typename T> int make_screens(const msi_subgrid_shape &s, const double *nu, void *screens, cudaStream_t stream)
 {
     const int half = s.size / 2 + 1;
-    const dim3 blocks((unsigned)((half * half + 255) / 256), (unsigned)((s.n_plane + 1) / 2));
+    const dim3 blocks((unsigned)((half * half + 255) / 256), (unsigned)((s.n_plane + 1) / 2 + 2));
     k_make_screens<T><<<blocks, 256, 0, stream>>>(s, nu, (cplx<T> *)screens);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;

@@ -51,7 +51,7 @@ typedef struct msi_subgrid_job {
 } msi_subgrid_job;
 
 /* msi_subgrid_plane_cells, _row_cells, _screen_cells - compute cells of a small plane, of its rows' transforms, and of
- * all screens. */
+ * all screens with the steps between them. */
 static inline int64_t msi_subgrid_plane_cells(const msi_subgrid_shape *s)
 {
     return (int64_t)s->filled * s->pitch;
@@ -65,7 +65,7 @@ static inline int64_t msi_subgrid_row_cells(const msi_subgrid_shape *s)
 static inline int64_t msi_subgrid_screen_cells(const msi_subgrid_shape *s)
 {
     int64_t half = s->size / 2 + 1;
-    return (s->n_plane + 1) / 2 * half * half;
+    return ((s->n_plane + 1) / 2 + 2) * half * half;
 }
 
 /*
@@ -79,8 +79,10 @@ int msi_subgrid_roots(const msi_subgrid_shape *shape, void *roots, int64_t *n);
 /*
  * msi_subgrid_screens - begin to make the screens that bring planes to a tower's own w, exp(-2 pi i dw nu), divided by
  * size^2 for the way back, of the first (n_plane + 1) / 2 planes: plane n_plane - 1 - k has the conjugate of plane k.
+ * Behind them the step exp(2 pi i w_step nu) from a plane to the next, and the one onto every 16th plane, which makes
+ * 16 steps together exact.
  * Given:    nu [size/2 + 1][size/2 + 1]  of msi_tower_n, in device memory; stream  cudaStream_t
- * Returned: screens [(n_plane + 1) / 2][size/2 + 1][size/2 + 1]
+ * Returned: screens [(n_plane + 1) / 2 + 2][size/2 + 1][size/2 + 1]
  * Returns:  0, MSI_EGPU
  */
 int msi_subgrid_screens(const msi_subgrid_shape *shape, const double *nu, void *screens, void *stream);

@@ -125,21 +125,35 @@ typedef struct seam {
     int order;
     const msi_fft1d *fft;
     double taper[N_SPECTRUM];
-    double size[N_SPECTRUM];    /* of what the sample should show at each place */
+    double per_plane[N_SPECTRUM / 2 + 1]; /* turns of the screen from a plane to the next */
+    double size[N_SPECTRUM];              /* of what the sample should show at each place */
     msi_c64 spread[N_SPECTRUM]; /* its cells: those of the margin are at 0, 1, .. from the footprint's middle */
     msi_c64 tail[N_SPECTRUM];
 } seam;
 
-/* Fills in taper: the transform of the window about a sample that lies on a cell. */
-static void taper_seam(seam *s)
+/* Fills in what is the same for all heights: taper, the transform of the window about a sample that lies on a cell, and
+ * per_plane. */
+static void begin_seam(seam *s)
 {
     const msi_pswf *window = &s->plan->window;
+    const msi_wgrid_geometry *g = &s->plan->grid;
     int half = window->width / 2;
+    for (int j = 0; j <= N_SPECTRUM / 2; j++) {
+        double l = msi_tower_bend((double)j / N_SPECTRUM, s->axis->image, s->axis->field_rad, s->order);
+        s->per_plane[j] = g->w_step * (continued_n(&s->plan->image, l, s->axis->across_rad) - g->n_mid);
+    }
     for (int j = 0; j < N_SPECTRUM; j++) {
         s->taper[j] = 0;
         for (int a = -half; a <= half; a++)
             s->taper[j] += msi_pswf_value(window, a) * cos(2 * MSI_PI * a * j / N_SPECTRUM);
     }
+}
+
+/* Finds exp(2 pi i turns). */
+static msi_c64 turn_by(double turns)
+{
+    turns -= rint(turns);
+    return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
 }
 
 /* Fills in size and spread for a tower's height. */
@@ -149,13 +163,12 @@ static void spread_seam(seam *s, int32_t height)
     double end = 0.5 * (height + g->w_width - 2), tap[MSI_PSWF_MAX_WIDTH]; /* end: planes from middle to first */
     for (int k = 0; k < g->w_width; k++) tap[k] = msi_pswf_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
     for (int j = 0; j <= N_SPECTRUM / 2; j++) {
-        double l = msi_tower_bend((double)j / N_SPECTRUM, s->axis->image, s->axis->field_rad, s->order), sum[2] = {0};
-        double per_plane = g->w_step * (continued_n(&s->plan->image, l, s->axis->across_rad) - g->n_mid);
+        msi_c64 turn = turn_by(end * s->per_plane[j]), back = turn_by(-s->per_plane[j]);
+        double sum[2] = {0};
         for (int k = 0; k < g->w_width; k++) {
-            double turns = (end - k) * per_plane;
-            turns -= rint(turns);
-            sum[0] += tap[k] * cos(2 * MSI_PI * turns);
-            sum[1] += tap[k] * sin(2 * MSI_PI * turns);
+            sum[0] += tap[k] * turn.re;
+            sum[1] += tap[k] * turn.im;
+            turn = (msi_c64){turn.re * back.re - turn.im * back.im, turn.re * back.im + turn.im * back.re};
         }
         int mirrored = (N_SPECTRUM - j) % N_SPECTRUM;
         s->spread[j] = s->spread[mirrored] = (msi_c64){s->taper[j] * sum[0], s->taper[j] * sum[1]};
@@ -214,7 +227,7 @@ static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance,
         s[i].order = order;
         s[i].fft = fft;
         s[i].axis = axes[i];
-        taper_seam(&s[i]);
+        begin_seam(&s[i]);
         measure_axis(margin[i], r, &s[i], tolerance);
     }
     for (int i = 0; !rc && i < N_AXIS; i++)

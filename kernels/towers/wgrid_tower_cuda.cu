@@ -19,7 +19,6 @@
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
-#include "kernels/transform/image_fft_cuda.h"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda.h"
 #include "kernels/wgrid/wgrid_imager_cuda.cuh"
@@ -33,14 +32,8 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     tower_imager(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int64_t n_small_, bool keeps_parts,
                  bool stays)
         : base(plan_, order_of_towers(*plan_, *towers_), keeps_parts, stays), towers(*towers_),
-          stacks(samples, towers_, n_small_), has_models(stays)
+          stacks(samples, towers_, n_small_)
     {
-    }
-    tower_imager(const tower_imager &) = delete;
-    tower_imager &operator=(const tower_imager &) = delete;
-    ~tower_imager()
-    {
-        msi_image_fft_free(fft);
     }
 
     static int64_t counter_bytes(const msi_wgrid_plan &plan, const msi_tower_plan &towers)
@@ -55,26 +48,15 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     const msi_tower_plan &towers;
     tower_stacks<T> stacks;
     buffer d_whole;
-    msi_image_fft *fft = nullptr;
-    bool has_models;
     int towers_at_once = 1; /* that samples are put in order for */
 
     int make_room() override
     {
         MSI_TRY(d_whole.fit(base::plane_cells() * (int64_t)sizeof(cplx<T>), "a w-plane"));
         MSI_TRY(stacks.make_stacks());
-        const msi_wgrid_geometry &g = samples.g;
-        const msi_image_fft_shape shape = {base::plan->image, g.nu,          g.nv,
-                                           g.n_mid,           g.w_width > 1, base::plan->precision};
-        if (!fft) MSI_TRY(msi_image_fft_create(&fft, &shape, on.get()));
         samples.order = order_for_rings<T>(*base::plan, order_of_towers(*base::plan, towers));
         towers_at_once = samples.order.end_tower;
         return MSI_OK;
-    }
-
-    bool uses_fft() const override
-    {
-        return has_models;
     }
 
     /* Towers that can be counted at once are a part. */
@@ -101,7 +83,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     int make_tower(int tower, T *sum)
     {
         bool is_empty = true;
-        MSI_TRY(on.clear(as<cplx<T>>(d_whole), base::plane_cells()));
+        MSI_TRY(clear(as<cplx<T>>(d_whole), base::plane_cells()));
         MSI_TRY(stacks.find_stacks(tower));
         stack_batch b;
         while (stacks.next_stacks(&b)) {
@@ -112,12 +94,18 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         return is_empty ? MSI_OK : add_whole(tower, sum);
     }
 
+    int clear(cplx<T> *cells, int64_t n)
+    {
+        const stage_timer stage("clear", &times->transform_s);
+        MSI_TRY(on.clear(cells, n));
+        return on.wait();
+    }
+
     /* Add the tower's whole plane to the image. */
     int add_whole(int tower, T *sum)
     {
         const stage_timer stage("transform", &times->transform_s);
-        const double w_lambda = msi_tower_w(&samples.g, &towers, tower);
-        MSI_TRY(msi_image_fft_add(fft, as<void>(d_whole), w_lambda, sum));
+        MSI_TRY(stacks.add_whole(tower, as<cplx<T>>(d_whole), sum));
         MSI_TRY(on.wait());
         return msi_interrupt_check();
     }
@@ -125,11 +113,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     /* Grid a batch's samples onto its small planes. */
     int grid_stacks(const stack_batch &b)
     {
-        {
-            const stage_timer stage("clear", &times->transform_s);
-            MSI_TRY(on.clear(stacks.small(), b.n_slot * msi_subgrid_plane_cells(&stacks.shape)));
-            MSI_TRY(on.wait());
-        }
+        MSI_TRY(clear(stacks.small(), b.n_slot * msi_subgrid_plane_cells(&stacks.shape)));
         const stage_timer stage("grid", &times->grid_s);
         MSI_TRY(grid_items(samples.g, samples.job(stacks.small()), stacks.planes(b), b.crowded, b.sparse, on.get()));
         return on.wait();
@@ -165,7 +149,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     int make_whole(int tower, const T *model)
     {
         const stage_timer stage("transform", &times->transform_s);
-        MSI_TRY(base::transform_model(model, stacks.tower_screen(tower), 0, as<cplx<T>>(d_whole)));
+        MSI_TRY(stacks.make_whole(tower, base::taper, model, as<cplx<T>>(d_whole)));
         return on.wait();
     }
 

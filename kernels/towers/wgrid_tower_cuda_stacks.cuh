@@ -11,6 +11,7 @@
 #include "core/progress.h"
 #include "kernels/towers/tower_plan.h"
 #include "kernels/towers/wgrid_tower_cuda_kernels.cuh"
+#include "kernels/transform/image_fft_cuda.h"
 #include "kernels/wgrid/wgrid_cuda_batch.cuh"
 
 namespace {
@@ -79,6 +80,12 @@ template <typename T> class tower_stacks {
         : towers(*towers_), shape(shape_of(*samples_.plan, *towers_)), samples(samples_), n_small(n_small_)
     {
     }
+    tower_stacks(const tower_stacks &) = delete;
+    tower_stacks &operator=(const tower_stacks &) = delete;
+    ~tower_stacks()
+    {
+        msi_image_fft_free(fft);
+    }
 
     /* Device bytes of everything here but samples. */
     static int64_t bytes(const msi_wgrid_plan &plan, const msi_tower_plan &t, int64_t n_small)
@@ -106,7 +113,11 @@ template <typename T> class tower_stacks {
         MSI_TRY(d_rows.fit(n_small * msi_subgrid_row_cells(&shape) * cell, "subgrids"));
         MSI_TRY(d_sum.fit(most_stacks(towers, n_small) * sum_cells * cell, "subgrids"));
         MSI_TRY(make_roots());
-        return make_screens();
+        MSI_TRY(make_screens());
+        const msi_wgrid_geometry &g = samples.g;
+        const msi_image_fft_shape whole = {samples.plan->image,    g.nu, g.nv, g.n_mid, g.w_width > 1,
+                                           samples.plan->precision};
+        return fft ? MSI_OK : msi_image_fft_create(&fft, &whole, samples.on.get());
     }
 
     /* find_stacks - which subgrids and planes the sorted batch of samples touches in a tower; then next_stacks hands
@@ -202,17 +213,22 @@ template <typename T> class tower_stacks {
         return samples.on.wait();
     }
 
-    /* The geometry of a tower's whole plane: its only one. */
-    screen_geometry tower_screen(int tower_) const
+    /* add_whole - begin to add a tower's whole plane, which is overwritten, to an image's sum [ny][nx]. */
+    int add_whole(int tower_, cplx<T> *whole, T *sum) const
     {
-        screen_geometry s = samples.screen();
-        s.w_first = msi_tower_w(&samples.g, &towers, tower_);
-        return s;
+        return msi_image_fft_add(fft, whole, msi_tower_w(&samples.g, &towers, tower_), sum);
+    }
+
+    /* make_whole - begin to make a tower's whole plane of a model [ny][nx]. */
+    int make_whole(int tower_, const msi_taper &taper, const T *model, cplx<T> *whole) const
+    {
+        return msi_image_fft_spread(fft, &taper, model, msi_tower_w(&samples.g, &towers, tower_), whole);
     }
 
   private:
     sample_batches<T> &samples;
     const int64_t n_small;
+    msi_image_fft *fft = nullptr; /* of whole planes */
     int tower = 0;
     int64_t at_core = 0, at_stack = 0;
     host_array<core_start> starts;

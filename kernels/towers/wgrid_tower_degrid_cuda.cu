@@ -57,7 +57,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
         *whole = as<cplx<T>>(d_whole) + at * g.nu * g.nv;
         if (keeps && is_made.at[at]) return MSI_OK;
         const stage_timer stage("transform", &times->transform_s);
-        MSI_TRY(base::transform_model(image, stacks.tower_screen(tower), 0, base::whole_fft, *whole));
+        MSI_TRY(stacks.make_whole(tower, base::taper, base::model_image(image), *whole));
         MSI_TRY(on.wait());
         is_made.at[at] = 1;
         return msi_interrupt_check();

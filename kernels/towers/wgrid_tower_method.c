@@ -15,6 +15,7 @@
 #ifdef MSI_HAVE_CUDA
 #include "kernels/wgrid/wgrid_cuda.h"
 #include "kernels/towers/wgrid_tower_cuda.h"
+#include "kernels/transform/image_fft_cuda.h"
 #endif
 
 /* Screens that wrap round subgrids get this part of the accuracy: with 0.7 of it for windows, in squares, less than the
@@ -32,7 +33,8 @@ enum { WIDTHS_TRIED = 4 };
 typedef struct tower_backend {
     const msi_cost_model *whole;
     const msi_tower_cost *small;
-    int uses_threads; /* the cost is that of one of OpenMP's threads */
+    int uses_threads;                  /* the cost is that of one of OpenMP's threads */
+    int64_t (*padded_size)(int64_t n); /* as msi_wgrid_request */
     int (*lay_tiles)(msi_wgrid_plan *plan);
     int64_t (*resident)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request);
     void (*bytes)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
@@ -136,6 +138,7 @@ static int cuda_residual(const msi_plan *p, const msi_residual_job *job, void **
 
 static const tower_backend cuda = {.whole = &msi_wgrid_cuda_cost,
                                    .small = &msi_wgrid_tower_cuda_cost,
+                                   .padded_size = msi_image_fft_size,
                                    .lay_tiles = msi_wgrid_tower_cuda_tiles,
                                    .resident = cuda_resident,
                                    .bytes = msi_wgrid_tower_cuda_bytes,
@@ -154,16 +157,22 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
     const msi_gridder_spec *s = request->spec;
     int for_cpu = s->plan_for == MSI_BACKEND_CPU, rc = MSI_OK;
     const msi_cost_model *whole = for_cpu ? cpu.whole : backend->whole;
-    const msi_tower_cost *small = for_cpu ? cpu.small : backend->small;
+    msi_tower_cost small = for_cpu ? *cpu.small : *backend->small;
     msi_wgrid_plan best;
     msi_wgrid_request wanted = msi_wgrid_request_of(request, whole);
+    wanted.padded_size = for_cpu ? cpu.padded_size : backend->padded_size;
+    wanted.least_width = wanted.most_width = s->pins.width;
+    if (s->pins.subgrid) {
+        small.size = &s->pins.subgrid;
+        small.n_size = 1;
+    }
     MSI_TRY(msi_wgrid_plan_make(&best, &wanted));
-    int asked = !msi_strategy_is_open(s->strategy);
+    int asked = !msi_strategy_is_open(s->strategy), tried = s->pins.width ? 1 : WIDTHS_TRIED;
     if (!asked && best.cost_s - best.sample_cost_s < LEAST_PLANES_S)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: w-planes take too little time for w-towers to gain any"), "strategy");
     /* The best width comes last: where no towers serve, the reason that stands is its own. */
-    for (int width = best.grid.w_width - (WIDTHS_TRIED - 1); width <= best.grid.w_width; width++) {
+    for (int width = best.grid.w_width - (tried - 1); width <= best.grid.w_width; width++) {
         msi_wgrid_plan plan = best;
         msi_tower_load load;
         msi_tower_plan towers;
@@ -171,7 +180,7 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
         if (width < best.grid.w_width && (width < MSI_PSWF_MIN_WIDTH || msi_wgrid_plan_make(&plan, &wanted))) continue;
         rc = backend->lay_tiles(&plan);
         if (!rc) rc = msi_tower_load_make(&load, &plan, request->store, request->n_sample);
-        if (!rc) rc = msi_tower_plan_make(&towers, &plan, TOWERS_PART * s->accuracy, &load, whole, small);
+        if (!rc) rc = msi_tower_plan_make(&towers, &plan, TOWERS_PART * s->accuracy, &load, whole, &small);
         if (rc && rc != MSI_ERANGE) return rc;
         if (rc || (p->towers.size && towers.cost_s >= p->towers.cost_s)) continue;
         p->common.wgrid = plan;

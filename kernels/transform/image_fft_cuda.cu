@@ -2,13 +2,16 @@
 /*
  * Columns of a padded plane as image_fft_cuda.h tells it. With v = Q a + b and frequency y = r + P s, a block of the
  * first kernel has one remainder b of some neighbouring columns, a block of the second one remainder r. Threads hold
- * numbers as in small_fft_cuda.cuh, columns being lanes, so that what a warp reads and writes lies together.
+ * numbers as in small_fft_cuda.cuh, columns being lanes, so that what a warp reads and writes lies together. On the way
+ * back the second step comes first, and reads the model's pixels.
  */
 #include "kernels/transform/image_fft_cuda.h"
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/method/plan_choice.h"
+#include "kernels/transform/row_fft_cuda.h"
 #include "kernels/transform/screen_cuda.cuh"
 #include "kernels/transform/small_fft_cuda.cuh"
 
@@ -61,6 +64,25 @@ template <typename T, int N> struct column_lanes {
         for (int b = 0; b < fft::B; b++) y[b] = shared[(i * fft::B + b) * COLUMNS + lane];
         fft::forward_second(y);
     }
+    /* The way back, from numbers y of points i + A s: x is set where i < B, of points B a + i. */
+    __device__ __forceinline__ void transform_back(cplx<T> (&y)[fft::B], cplx<T> (&x)[fft::A]) const
+    {
+        fft::inverse_first(y, roots, i);
+#pragma unroll
+        for (int b = 0; b < fft::B; b++) shared[(i * fft::B + b) * COLUMNS + lane] = y[b];
+        __syncthreads();
+        if (i >= fft::B) return;
+#pragma unroll
+        for (int r = 0; r < fft::A; r++) x[r] = shared[(r * fft::B + i) * COLUMNS + lane];
+        fft::inverse_second(x);
+    }
+    /* Store a column's N points that transform_back made, `step` apart. */
+    __device__ __forceinline__ void store(const cplx<T> (&x)[fft::A], cplx<T> *to, int64_t step) const
+    {
+        if (!has || i >= fft::B) return;
+#pragma unroll
+        for (int a = 0; a < fft::A; a++) to[(fft::B * a + i) * step] = x[a];
+    }
     static constexpr size_t bytes()
     {
         return (size_t)(N * COLUMNS + fft::N_ROOT) * sizeof(cplx<T>);
@@ -112,6 +134,48 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     }
 }
 
+/* The second step's transpose: screened pixels of a model, block (columns, remainder r). */
+template <typename T, int Q>
+__global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
+    k_columns_second_back(image_columns c, msi_taper taper, const T *model, cplx<T> *plane)
+{
+    using lanes = column_lanes<T, Q>;
+    using fft = typename lanes::fft;
+    extern __shared__ float4 memory[];
+    const screen_geometry &g = c.g;
+    const lanes me(g, memory);
+    cplx<T> y[fft::B], x[fft::A];
+#pragma unroll
+    for (int s = 0; s < fft::B; s++) {
+        int64_t j = blockIdx.y + c.first * (int64_t)(me.i + fft::A * s);
+        if (j >= g.ny - g.ny / 2) j -= g.nv;
+        y[s] = me.has && j >= -(g.ny / 2) ? screened_model(g, taper, model, me.pixel, j + g.ny / 2, g.w_first)
+                                          : cplx<T>{0, 0};
+    }
+    me.transform_back(y, x);
+    me.store(x, plane + (int64_t)blockIdx.y * Q * g.nu + me.cell, g.nu);
+}
+
+/* The first step's transpose: block (columns, remainder b). */
+template <typename T, int P>
+__global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first_back(image_columns c, cplx<T> *plane)
+{
+    using lanes = column_lanes<T, P>;
+    using fft = typename lanes::fft;
+    extern __shared__ float4 memory[];
+    const lanes me(c.g, memory);
+    const int64_t step = c.second * c.g.nu;
+    cplx<T> *first = plane + (int64_t)blockIdx.y * c.g.nu + me.cell, y[fft::B], x[fft::A];
+#pragma unroll
+    for (int s = 0; s < fft::B; s++) {
+        const int r = me.i + fft::A * s;
+        y[s] = me.has ? small_fft::turned<false>(first[r * step], root<T>(r * (int)blockIdx.y, (int)c.g.nv))
+                      : cplx<T>{0, 0};
+    }
+    me.transform_back(y, x);
+    me.store(x, first, step);
+}
+
 /* Call f with the number n, which is one of factorise. */
 template <typename F> int at_points(int n, F f)
 {
@@ -120,12 +184,16 @@ template <typename F> int at_points(int n, F f)
         return f(small_fft::number<48>());
     case 64:
         return f(small_fft::number<64>());
+    case 72:
+        return f(small_fft::number<72>());
     case 80:
         return f(small_fft::number<80>());
     case 96:
         return f(small_fft::number<96>());
     case 112:
         return f(small_fft::number<112>());
+    case 120:
+        return f(small_fft::number<120>());
     case 128:
         return f(small_fft::number<128>());
     case 144:
@@ -144,7 +212,7 @@ template <typename F> int at_points(int n, F f)
 /* Find two numbers of points whose product is n, of about the same size. */
 bool factorise(int64_t n, int *first, int *second)
 {
-    static const int points[] = {128, 112, 144, 96, 160, 80, 192, 64, 256, 48};
+    static const int points[] = {128, 120, 112, 144, 96, 160, 80, 192, 72, 64, 256, 48};
     for (int p : points)
         for (int q : points)
             if ((int64_t)p * q == n) {
@@ -155,27 +223,41 @@ bool factorise(int64_t n, int *first, int *second)
     return false;
 }
 
+/* Launch a kernel on columns of N points each: blocks (columns, n_remainder). */
+template <typename T, int N, typename... ARGS>
+int launch(void (*kernel)(image_columns, ARGS...), const image_columns &c, int n_remainder, cudaStream_t stream,
+           ARGS... args)
+{
+    using lanes = column_lanes<T, N>;
+    const dim3 blocks((unsigned)((c.g.nx + lanes::COLUMNS - 1) / lanes::COLUMNS), (unsigned)n_remainder);
+    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)lanes::bytes()));
+    kernel<<<blocks, lanes::THREADS, lanes::bytes(), stream>>>(c, args...);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
 template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T *image, cudaStream_t stream)
 {
-    MSI_TRY(at_points(c.first, [&](auto n) -> int {
+    MSI_TRY(at_points(c.first, [&](auto n) {
         constexpr int P = decltype(n)::value;
-        using lanes = column_lanes<T, P>;
-        const dim3 blocks((unsigned)((c.g.nx + lanes::COLUMNS - 1) / lanes::COLUMNS), (unsigned)c.second);
-        MSI_CUDA(cudaFuncSetAttribute(k_columns_first<T, P>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)lanes::bytes()));
-        k_columns_first<T, P><<<blocks, lanes::THREADS, lanes::bytes(), stream>>>(c, plane);
-        MSI_CUDA(cudaGetLastError());
-        return MSI_OK;
+        return launch<T, P>(k_columns_first<T, P>, c, c.second, stream, plane);
     }));
-    return at_points(c.second, [&](auto n) -> int {
+    return at_points(c.second, [&](auto n) {
         constexpr int Q = decltype(n)::value;
-        using lanes = column_lanes<T, Q>;
-        const dim3 blocks((unsigned)((c.g.nx + lanes::COLUMNS - 1) / lanes::COLUMNS), (unsigned)c.first);
-        MSI_CUDA(cudaFuncSetAttribute(k_columns_second<T, Q>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)lanes::bytes()));
-        k_columns_second<T, Q><<<blocks, lanes::THREADS, lanes::bytes(), stream>>>(c, plane, image);
-        MSI_CUDA(cudaGetLastError());
-        return MSI_OK;
+        return launch<T, Q>(k_columns_second<T, Q>, c, c.first, stream, (const cplx<T> *)plane, image);
+    });
+}
+
+template <typename T>
+int spread_columns(const image_columns &c, const msi_taper &taper, const T *model, cplx<T> *plane, cudaStream_t stream)
+{
+    MSI_TRY(at_points(c.second, [&](auto n) {
+        constexpr int Q = decltype(n)::value;
+        return launch<T, Q>(k_columns_second_back<T, Q>, c, c.first, stream, taper, model, plane);
+    }));
+    return at_points(c.first, [&](auto n) {
+        constexpr int P = decltype(n)::value;
+        return launch<T, P>(k_columns_first_back<T, P>, c, c.second, stream, plane);
     });
 }
 
@@ -185,7 +267,8 @@ struct msi_image_fft {
     image_columns columns; /* first: 0 where cuFFT transforms the plane */
     msi_precision precision;
     cudaStream_t stream;
-    cufftHandle plan; /* of the plane's rows, or of the plane */
+    msi_row_fft *rows; /* or NULL: */
+    cufftHandle plan;  /* of the plane's rows, or of the plane */
     bool has_plan;
 };
 
@@ -193,13 +276,25 @@ static int make_plan(msi_image_fft *f)
 {
     const cufftType type = f->precision == MSI_FP32 ? CUFFT_C2C : CUFFT_Z2Z;
     int nu = (int)f->columns.g.nu, nv = (int)f->columns.g.nv;
-    if (factorise(nv, &f->columns.first, &f->columns.second))
+    const bool has_columns = factorise(nv, &f->columns.first, &f->columns.second);
+    if (has_columns) MSI_TRY(msi_row_fft_create(&f->rows, nu, f->precision, f->stream));
+    if (f->rows) return MSI_OK;
+    if (has_columns)
         MSI_CUFFT(cufftPlanMany(&f->plan, 1, &nu, &nu, 1, nu, &nu, 1, nu, type, nv));
     else
         MSI_CUFFT(cufftPlan2d(&f->plan, nv, nu, type));
     f->has_plan = true;
     MSI_CUFFT(cufftSetStream(f->plan, f->stream));
     return MSI_OK;
+}
+
+int64_t msi_image_fft_size(int64_t n)
+{
+    const int64_t usual = msi_fft_size(n), most = usual * 107 / 100;
+    int first, second;
+    for (int64_t size = n + n % 2; size <= most; size += 2)
+        if (msi_row_fft_serves(size) && factorise(size, &first, &second)) return size;
+    return usual;
 }
 
 int msi_image_fft_create(msi_image_fft **out, const msi_image_fft_shape *shape, void *stream)
@@ -222,17 +317,28 @@ void msi_image_fft_free(msi_image_fft *fft)
 {
     if (!fft) return;
     if (fft->has_plan) cufftDestroy(fft->plan);
+    msi_row_fft_free(fft->rows);
     msi_free(fft);
+}
+
+/* Begin to transform by cuFFT: rows, or the plane. */
+template <typename T> static int run_plan(const msi_image_fft *fft, void *plane, int direction)
+{
+    if constexpr (sizeof(T) == 4)
+        MSI_CUFFT(cufftExecC2C(fft->plan, (cufftComplex *)plane, (cufftComplex *)plane, direction));
+    else
+        MSI_CUFFT(cufftExecZ2Z(fft->plan, (cufftDoubleComplex *)plane, (cufftDoubleComplex *)plane, direction));
+    return MSI_OK;
 }
 
 template <typename T> static int add(const msi_image_fft *fft, void *plane, double w_lambda, void *image)
 {
     image_columns c = fft->columns;
     c.g.w_first = w_lambda;
-    if constexpr (sizeof(T) == 4)
-        MSI_CUFFT(cufftExecC2C(fft->plan, (cufftComplex *)plane, (cufftComplex *)plane, CUFFT_FORWARD));
+    if (fft->rows)
+        MSI_TRY(msi_row_fft_forward(fft->rows, plane, c.g.nv, c.g.nx));
     else
-        MSI_CUFFT(cufftExecZ2Z(fft->plan, (cufftDoubleComplex *)plane, (cufftDoubleComplex *)plane, CUFFT_FORWARD));
+        MSI_TRY(run_plan<T>(fft, plane, CUFFT_FORWARD));
     if (c.first) return add_columns<T>(c, (cplx<T> *)plane, (T *)image, fft->stream);
     const dim3 blocks((unsigned)((c.g.nx + 31) / 32), (unsigned)((c.g.ny + 7) / 8));
     k_screen<T><<<blocks, dim3(32, 8), 0, fft->stream>>>(c.g, (const cplx<T> *)plane, 0, 1, (T *)image);
@@ -244,4 +350,32 @@ int msi_image_fft_add(const msi_image_fft *fft, void *plane, double w_lambda, vo
 {
     return fft->precision == MSI_FP32 ? add<float>(fft, plane, w_lambda, image)
                                       : add<double>(fft, plane, w_lambda, image);
+}
+
+template <typename T>
+static int spread(const msi_image_fft *fft, const msi_taper &taper, const T *model, double w_lambda, cplx<T> *plane)
+{
+    image_columns c = fft->columns;
+    c.g.w_first = w_lambda;
+    if (fft->rows) {
+        MSI_TRY(spread_columns<T>(c, taper, model, plane, fft->stream));
+        return msi_row_fft_backward(fft->rows, plane, c.g.nv, c.g.nx);
+    }
+    if (c.first) {
+        MSI_CUDA(cudaMemsetAsync(plane, 0, sizeof(cplx<T>) * (size_t)(c.g.nu * c.g.nv), fft->stream));
+        MSI_TRY(spread_columns<T>(c, taper, model, plane, fft->stream));
+    } else {
+        const dim3 blocks((unsigned)((c.g.nu + 31) / 32), (unsigned)((c.g.nv + 7) / 8));
+        k_spread_model<T><<<blocks, dim3(32, 8), 0, fft->stream>>>(c.g, taper, model, 0, plane);
+        MSI_CUDA(cudaGetLastError());
+    }
+    return run_plan<T>(fft, plane, CUFFT_INVERSE);
+}
+
+int msi_image_fft_spread(const msi_image_fft *fft, const msi_taper *taper, const void *model, double w_lambda,
+                         void *plane)
+{
+    return fft->precision == MSI_FP32
+               ? spread<float>(fft, *taper, (const float *)model, w_lambda, (cplx<float> *)plane)
+               : spread<double>(fft, *taper, (const double *)model, w_lambda, (cplx<double> *)plane);
 }

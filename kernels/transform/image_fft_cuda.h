@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The transform of a padded uv plane on the GPU, screened and added to an image.
+ * The transform of a padded uv plane on the GPU, screened and added to an image, and its transpose.
  *
- * cuFFT transforms rows. Of the columns only the image's are wanted, and of these only the image's pixels: where the
- * size is a product P Q of two that there are kernels for, a first kernel transforms P points at distances of Q, a
- * second one Q points that follow each other, screens its pixels and adds them to the image. Other sizes are left to
- * cuFFT's transform of the plane and a kernel that screens it.
+ * Rows are transformed by row_fft_cuda.h. Of the columns only the image's are wanted, and of these only the image's
+ * pixels: where the size is a product P Q of two that there are kernels for, a first kernel transforms P points at
+ * distances of Q, a second one Q points that follow each other, screens its pixels and adds them to the image. Rows of
+ * other lengths are left to cuFFT; where columns have another length, so is the whole plane, and a kernel screens it.
  */
 #ifndef MSI_KERNELS_IMAGE_FFT_CUDA_H
 #define MSI_KERNELS_IMAGE_FFT_CUDA_H
 
 #include "core/image.h"
 #include "core/types.h"
+#include "kernels/transform/taper_correction.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,6 +46,23 @@ void msi_image_fft_free(msi_image_fft *fft);
  * Returns:            0, MSI_EGPU
  */
 int msi_image_fft_add(const msi_image_fft *fft, void *plane, double w_lambda, void *image);
+
+/*
+ * msi_image_fft_spread - begin to make the plane of a model at w wavelengths: the model divided by the windows'
+ * transforms, times exp(2 pi i w (n - 1 - n_mid)), zero-padded, transformed by exp(2 pi i) without a factor.
+ * Given:    taper  of the image, its arrays in device memory; model [ny][nx]  float or double, in device memory
+ * Returned: plane [nv][nu]  in device memory
+ * Returns:  0, MSI_EGPU
+ */
+int msi_image_fft_spread(const msi_image_fft *fft, const msi_taper *taper, const void *model, double w_lambda,
+                         void *plane);
+
+/*
+ * msi_image_fft_size - the padded size of an axis for these transforms.
+ * Returns: the least size from n on that kernels of the project's own serve in both directions, if it is at most 1.07
+ *          of msi_fft_size(n); else that
+ */
+int64_t msi_image_fft_size(int64_t n);
 
 #ifdef __cplusplus
 }

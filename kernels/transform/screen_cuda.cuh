@@ -53,30 +53,35 @@ __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, cons
     image[y * g.nx + x] = l * l + m * m < 1 ? (T)value : (T)nan("");
 }
 
-/*
- * Put a model image [ny][nx] on plane p, zero-padded [nv][nu] and ready to be transformed: divided by the windows'
- * transforms, turned by exp(+2 pi i w_p (n - 1 - n_mid)). A thread a cell.
- */
+/* What a plane at w wavelengths has of a model image [ny][nx] at pixel (x, y): divided by the windows' transforms,
+ * turned by exp(+2 pi i w (n - 1 - n_mid)). */
+template <typename T>
+__device__ __forceinline__ cplx<T> screened_model(const screen_geometry &g, const msi_taper &taper, const T *model,
+                                                  int64_t x, int64_t y, double w_lambda)
+{
+    const T value = model[y * g.nx + x];
+    const double l = g.l_center + (double)(g.nx / 2 - x) * g.cell_x_rad,
+                 m = g.m_center + (double)(y - g.ny / 2) * g.cell_y_rad;
+    if (value == 0 || l * l + m * m >= 1) return {0, 0};
+    double factor = taper.along_x[x] * taper.along_y[y], n_1 = msi_n_minus_1(l, m);
+    if (taper.has_w) factor *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, n_1);
+    const double turns = g.has_w ? w_lambda * (n_1 - g.n_mid) : 0;
+    const T scaled = (T)((double)value * factor);
+    T s, c;
+    sincos_turns((T)(turns - rint(turns)), &s, &c);
+    return {scaled * c, scaled * s};
+}
+
+/* Put a model image on plane p, zero-padded [nv][nu] and ready to be transformed. A thread a cell. */
 template <typename T>
 __global__ void k_spread_model(screen_geometry g, msi_taper taper, const T *model, int p, cplx<T> *plane)
 {
     int64_t iu = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, iv = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
     if (iu >= g.nu || iv >= g.nv) return;
-    int64_t i = iu < g.nx - g.nx / 2 ? iu : iu - g.nu, j = iv < g.ny - g.ny / 2 ? iv : iv - g.nv;
-    int64_t x = i + g.nx / 2, y = j + g.ny / 2;
+    int64_t x = (iu < g.nx - g.nx / 2 ? iu : iu - g.nu) + g.nx / 2;
+    int64_t y = (iv < g.ny - g.ny / 2 ? iv : iv - g.nv) + g.ny / 2;
     cplx<T> out = {0, 0};
-    if (x >= 0 && y >= 0) {
-        T value = model[y * g.nx + x];
-        double l = g.l_center - (double)i * g.cell_x_rad, m = g.m_center + (double)j * g.cell_y_rad;
-        if (value != 0 && l * l + m * m < 1) {
-            double factor = taper.along_x[x] * taper.along_y[y], n_1 = msi_n_minus_1(l, m);
-            if (taper.has_w) factor *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, n_1);
-            double turns = g.has_w ? (g.w_first + p * g.w_step) * (n_1 - g.n_mid) : 0;
-            T s, c, scaled = (T)((double)value * factor);
-            sincos_turns((T)(turns - rint(turns)), &s, &c);
-            out = {scaled * c, scaled * s};
-        }
-    }
+    if (x >= 0 && y >= 0) out = screened_model(g, taper, model, x, y, g.w_first + p * g.w_step);
     plane[iv * g.nu + iu] = out;
 }
 

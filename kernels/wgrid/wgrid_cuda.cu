@@ -50,11 +50,13 @@ template <typename T> class planes_imager : public wgrid_imager<T> {
     using base::times;
     int64_t n_resident;
     buffer d_grid;
+    fft_plan fft; /* of a plane [nv][nu] */
 
     int make_room() override
     {
         samples.order = order_for_rings<T>(*base::plan);
-        return d_grid.fit(n_resident * plane_cells() * (int64_t)sizeof(cplx<T>), "w-planes");
+        MSI_TRY(d_grid.fit(n_resident * plane_cells() * (int64_t)sizeof(cplx<T>), "w-planes"));
+        return fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get());
     }
 
     /* Call slab(low, high) for the planes that are held at once, one slab after the other. */
@@ -94,7 +96,7 @@ template <typename T> class planes_imager : public wgrid_imager<T> {
     {
         const stage_timer stage("transform", &times->transform_s);
         cplx<T> *planes = as<cplx<T>>(d_grid);
-        for (int p = 0; p < high - low; p++) MSI_TRY(base::fft.run(planes + p * plane_cells(), CUFFT_FORWARD));
+        for (int p = 0; p < high - low; p++) MSI_TRY(fft.run(planes + p * plane_cells(), CUFFT_FORWARD));
         k_screen<T><<<samples.pixel_blocks(), dim3(32, 8), 0, on.get()>>>(samples.screen(), planes, low, high, sum);
         MSI_CUDA(cudaGetLastError());
         return on.wait();
@@ -117,8 +119,13 @@ template <typename T> class planes_imager : public wgrid_imager<T> {
     int make_planes(const T *model, int low, int high)
     {
         const stage_timer stage("transform", &times->transform_s);
-        for (int p = low; p < high; p++)
-            MSI_TRY(base::transform_model(model, samples.screen(), p, as<cplx<T>>(d_grid) + (p - low) * plane_cells()));
+        const dim3 blocks((unsigned)((samples.g.nu + 31) / 32), (unsigned)((samples.g.nv + 7) / 8));
+        for (int p = low; p < high; p++) {
+            cplx<T> *plane = as<cplx<T>>(d_grid) + (p - low) * plane_cells();
+            k_spread_model<T><<<blocks, dim3(32, 8), 0, on.get()>>>(samples.screen(), base::taper, model, p, plane);
+            MSI_CUDA(cudaGetLastError());
+            MSI_TRY(fft.run(plane, CUFFT_INVERSE));
+        }
         return on.wait();
     }
 };

@@ -36,6 +36,7 @@ template <typename T> class degridder : public wgrid_predictor<T> {
     int64_t n_resident;
     int made_low = -1; /* of the planes that are there; -1: none */
     buffer d_grid;
+    fft_plan fft; /* of a plane [nv][nu] */
 
     sample_order make_order() override
     {
@@ -44,7 +45,8 @@ template <typename T> class degridder : public wgrid_predictor<T> {
 
     int make_room() override
     {
-        return d_grid.fit(n_image * n_resident * g.nu * g.nv * (int64_t)sizeof(cplx<T>), "w-planes");
+        MSI_TRY(d_grid.fit(n_image * n_resident * g.nu * g.nv * (int64_t)sizeof(cplx<T>), "w-planes"));
+        return fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get());
     }
 
     cplx<T> *planes_of(int image, int low, int high) const
@@ -58,7 +60,7 @@ template <typename T> class degridder : public wgrid_predictor<T> {
         for (int i = 0; i < n_image; i++)
             for (int p = low; p < high; p++) {
                 cplx<T> *plane = planes_of(i, low, high) + (p - low) * g.nu * g.nv;
-                MSI_TRY(base::transform_model(i, base::screen(), p, base::whole_fft, plane));
+                MSI_TRY(base::transform_model(i, base::screen(), p, fft, plane));
             }
         MSI_TRY(on.wait());
         made_low = low;

@@ -104,16 +104,11 @@ template <typename T> class wgrid_imager : public kept_imager {
     const msi_residual_job *job = nullptr;
     const msi_vis_store *store = nullptr;
     msi_stage_times *times = nullptr;
-    fft_plan fft; /* of a plane [nv][nu] */
     msi_taper taper = {};
 
-    /* make_room - once: memory for planes, and samples.order where it is another than that of degridding. */
+    /* make_room - once: planes and what transforms them, and samples.order where it is another than that of degridding.
+     */
     virtual int make_room() = 0;
-    /* Whether fft transforms planes of samples, or of a model. */
-    virtual bool uses_fft() const
-    {
-        return true;
-    }
     /* Parts of the order that samples are put in one after the other, each with all its keys counted. */
     virtual int n_part() const
     {
@@ -133,15 +128,6 @@ template <typename T> class wgrid_imager : public kept_imager {
     int64_t image_pixels() const
     {
         return msi_image_n_pixel(&plan->image);
-    }
-
-    /* Begin to make a plane [nv][nu] of a model under plane p's screen. */
-    int transform_model(const T *model, const screen_geometry &screen, int p, cplx<T> *plane)
-    {
-        const dim3 blocks((unsigned)((screen.nu + 31) / 32), (unsigned)((screen.nv + 7) / 8));
-        k_spread_model<T><<<blocks, dim3(32, 8), 0, on.get()>>>(screen, taper, model, p, plane);
-        MSI_CUDA(cudaGetLastError());
-        return fft.run(plane, CUFFT_INVERSE);
     }
 
   private:
@@ -169,7 +155,6 @@ template <typename T> class wgrid_imager : public kept_imager {
         MSI_TRY(samples.upload_taps());
         MSI_TRY(samples.upload_taper(&taper));
         MSI_TRY(make_room());
-        if (uses_fft()) MSI_TRY(fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get()));
         MSI_TRY(usable_bytes(&usable));
         usable -= counter_bytes(samples.order);
         /* Flagged samples travel too. */

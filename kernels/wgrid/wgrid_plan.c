@@ -82,6 +82,7 @@ typedef struct w_range {
 static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w, int width)
 {
     const msi_image_geometry *image = &s->image;
+    int64_t (*padded_size)(int64_t) = s->padded_size ? s->padded_size : msi_fft_size;
     double n_min, n_max;
     msi_field_n_span(image, s->l_center_rad, s->m_center_rad, &n_min, &n_max);
     /* Where no pixel's phase ever turns by a tenth of the accuracy, w is left out. */
@@ -92,8 +93,8 @@ static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w
     for (; sigma <= MAX_SIGMA; sigma *= 1.05) {
         double padding = fmax(sigma, s->least_padding);
         msi_wgrid_geometry g = {.width = width, .w_width = has_w ? width : 1, .n_w = 1, .w_step = 1};
-        g.nu = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->nx, LEAST_GRID)));
-        g.nv = msi_fft_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
+        g.nu = padded_size((int64_t)ceil(fmax(padding * (double)image->nx, LEAST_GRID)));
+        g.nv = padded_size((int64_t)ceil(fmax(padding * (double)image->ny, LEAST_GRID)));
         if (g.nu > INT32_MAX / 4 || g.nv > INT32_MAX / 4) break;
         g.n_mid = has_w ? 0.5 * (n_min + n_max) : 0;
         g.n_half = has_w ? 0.5 * (n_max - n_min) : 0;

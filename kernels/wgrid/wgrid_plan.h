@@ -38,6 +38,7 @@ typedef struct msi_wgrid_request {
     int64_t n_sample;
     double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
     const msi_cost_model *cost;        /* borrowed */
+    int64_t (*padded_size)(int64_t n); /* of an axis of at least n cells; NULL: msi_fft_size */
     int device;                        /* CUDA ordinal, for the GPU backend */
 } msi_wgrid_request;
 

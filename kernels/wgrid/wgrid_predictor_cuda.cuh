@@ -22,11 +22,10 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
     using base::n_image;
     using base::now;
     using base::on;
-    fft_plan whole_fft; /* of a plane [nv][nu] */
 
     /* make_order - the order in which samples are degridded, before anything else takes memory. */
     virtual sample_order make_order() = 0;
-    /* make_room - memory for planes; batches get what is left. */
+    /* make_room - planes and what transforms them; batches get what is left. */
     virtual int make_room() = 0;
     /* degrid_batch - the sums of samples that are in order over planes, by degrid_items. */
     virtual int degrid_batch() = 0;
@@ -63,7 +62,6 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
         MSI_TRY(base::upload_taps());
         MSI_TRY(base::upload_model(model));
         MSI_TRY(make_room());
-        MSI_TRY(whole_fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get()));
         MSI_TRY(usable_bytes(&usable));
         usable -= counter_bytes(base::order);
         batch_samples = std::clamp<int64_t>(usable / base::sample_bytes(n_image, 0), 1, MOST_IN_BATCH);

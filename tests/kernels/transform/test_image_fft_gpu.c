@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The GPU's transform of a padded plane into an image, against FFTW's and screens in double precision. */
+/* The GPU's transform of a padded plane into an image, and of a model into a plane, against FFTW's and screens in double precision. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,9 @@
 #include "core/status.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/method/geometry.h"
+#include "kernels/method/plan_choice.h"
 #include "kernels/transform/image_fft_cuda.h"
+#include "kernels/transform/row_fft_cuda.h"
 #include "tests/kernels/wproj/device_numbers.h"
 #include "tests/support/wgrid_cases.h"
 
@@ -44,14 +46,19 @@ static double tolerance(msi_precision precision)
     return 10 * (precision == MSI_FP32 ? 6e-8 : 1.2e-16);
 }
 
+static msi_image_fft_shape shape_of(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w, msi_precision precision)
+{
+    return (msi_image_fft_shape){.image = {nx, ny, 0.2 / (double)nx, 0.5 / (double)ny},
+                                 .nu = nu,
+                                 .nv = nv,
+                                 .n_mid = -0.01,
+                                 .has_w = has_w,
+                                 .precision = precision};
+}
+
 static void check(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w, msi_precision precision)
 {
-    const msi_image_fft_shape shape = {.image = {nx, ny, 0.2 / (double)nx, 0.5 / (double)ny},
-                                       .nu = nu,
-                                       .nv = nv,
-                                       .n_mid = -0.01,
-                                       .has_w = has_w,
-                                       .precision = precision};
+    const msi_image_fft_shape shape = shape_of(nu, nv, nx, ny, has_w, precision);
     const int64_t n = nx * ny;
     uint64_t seed = (uint64_t)nv;
     msi_c64 *plane = random_numbers(&seed, nu * nv);
@@ -85,23 +92,179 @@ static void check(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w, msi
     free(result);
 }
 
+/* A correction that is no symmetry of the image, so that pixels that change places show. */
+static msi_taper random_taper(uint64_t *seed, int64_t nx, int64_t ny, double *along)
+{
+    msi_taper t = {.has_w = 1, .n_term = 2, .term = {2, 0.5}, .w_scale = 3, .n_mid = -0.01};
+    for (int64_t i = 0; i < nx + ny; i++) along[i] = 1 + msi_random(seed);
+    t.along_x = along;
+    t.along_y = along + nx;
+    return t;
+}
+
+/* Make the plane of a model as msi_image_fft_spread defines it. */
+static void spread_exactly(const msi_image_fft_shape *s, const msi_taper *t, const double *model, msi_c64 *plane)
+{
+    const msi_image_geometry *g = &s->image;
+    for (int64_t i = 0; i < s->nu * s->nv; i++) plane[i] = (msi_c64){0, 0};
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const int64_t i = x - g->nx / 2, j = y - g->ny / 2;
+            const double n_1 = msi_n_minus_1((double)i * g->cell_x_rad, (double)j * g->cell_y_rad);
+            const double value = model[y * g->nx + x] * t->along_x[x] * t->along_y[y] *
+                                 msi_taper_w(t->term, t->n_term, t->w_scale, t->n_mid, n_1);
+            const double angle = s->has_w ? 2 * MSI_PI * W_LAMBDA * (n_1 - s->n_mid) : 0;
+            plane[(j + s->nv) % s->nv * s->nu + (i + s->nu) % s->nu] =
+                (msi_c64){value * cos(angle), value * sin(angle)};
+        }
+    fftw_complex *cells = (fftw_complex *)plane;
+    fftw_plan plan = fftw_plan_dft_2d((int)s->nv, (int)s->nu, cells, cells, FFTW_BACKWARD, FFTW_ESTIMATE);
+    fftw_execute(plan);
+    fftw_destroy_plan(plan);
+}
+
+static void check_spread(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w, msi_precision precision)
+{
+    const msi_image_fft_shape shape = shape_of(nu, nv, nx, ny, has_w, precision);
+    const int64_t n = nx * ny, cells = nu * nv;
+    uint64_t seed = (uint64_t)nv + 1;
+    msi_c64 *plane = random_numbers(&seed, cells); /* which nothing may be left of */
+    double *model = msi_test_alloc(n, sizeof *model), *along = msi_test_alloc(nx + ny, sizeof *along);
+    float *narrow = msi_test_alloc(n, sizeof *narrow);
+    for (int64_t i = 0; i < n; i++) model[i] = narrow[i] = (float)(2 * msi_random(&seed) - 1);
+    const msi_taper taper = random_taper(&seed, nx, ny, along);
+    msi_taper on_device = taper;
+    on_device.along_x = to_device(along, (nx + ny) * (int64_t)sizeof *along);
+    on_device.along_y = on_device.along_x + nx;
+    void *d_plane = numbers_to_device(plane, cells, precision);
+    void *d_model =
+        to_device(precision == MSI_FP32 ? (void *)narrow : (void *)model, n * msi_image_pixel_bytes(precision));
+    msi_image_fft *fft;
+    assert_int_equal(msi_image_fft_create(&fft, &shape, NULL), 0);
+    assert_int_equal(msi_image_fft_spread(fft, &on_device, d_model, W_LAMBDA, d_plane), 0);
+    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+    msi_c64 *result = numbers_to_host(d_plane, cells, precision);
+    msi_image_fft_free(fft);
+    spread_exactly(&shape, &taper, model, plane);
+    double apart = 0, size = 0;
+    for (int64_t i = 0; i < cells; i++) {
+        const double re = result[i].re - plane[i].re, im = result[i].im - plane[i].im;
+        apart += re * re + im * im;
+        size += plane[i].re * plane[i].re + plane[i].im * plane[i].im;
+    }
+    printf("  model %lld x %lld, plane %lld x %lld, fp%d: %.1e\n", (long long)nx, (long long)ny, (long long)nu,
+           (long long)nv, precision == MSI_FP32 ? 32 : 64, sqrt(apart / size));
+    assert_true(sqrt(apart / size) <= tolerance(precision));
+    cudaFree(on_device.along_x);
+    cudaFree(d_plane);
+    cudaFree(d_model);
+    free(plane);
+    free(model);
+    free(along);
+    free(narrow);
+    free(result);
+}
+
+static void check_both(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w, msi_precision precision)
+{
+    check(nu, nv, nx, ny, has_w, precision);
+    check_spread(nu, nv, nx, ny, has_w, precision);
+}
+
 /* Columns of every size that has kernels, and of one that has none; images as large as the plane. */
 static void test_sizes(void **state)
 {
     (void)state;
-    static const int points[] = {48, 64, 80, 96, 112, 128, 144, 160, 192, 256};
+    static const int points[] = {48, 64, 72, 80, 96, 112, 120, 128, 144, 160, 192, 256};
     for (int precision = MSI_FP32; precision <= MSI_FP64; precision++) {
         for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-            check(50, 48 * points[i], 27, 25 * points[i] + 1, 1, (msi_precision)precision);
-        check(60, 50, 40, 33, 1, (msi_precision)precision);
-        check(18, 128 * 112, 18, 128 * 112, 0, (msi_precision)precision);
+            check_both(50, 48 * points[i], 27, 25 * points[i] + 1, 1, (msi_precision)precision);
+        check_both(60, 50, 40, 33, 1, (msi_precision)precision);
+        check_both(18, 128 * 112, 18, 128 * 112, 0, (msi_precision)precision);
     }
+}
+
+enum { N_ROW = 3 };
+
+/* Transform rows by FFTW; those that go backward have nothing but their lowest frequencies. */
+static void transform_rows_exactly(msi_c64 *rows, int64_t n, int64_t kept, int forward)
+{
+    fftw_complex *cells = (fftw_complex *)rows;
+    const int length = (int)n, sign = forward ? FFTW_FORWARD : FFTW_BACKWARD;
+    fftw_plan plan =
+        fftw_plan_many_dft(1, &length, N_ROW, cells, NULL, 1, length, cells, NULL, 1, length, sign, FFTW_ESTIMATE);
+    for (int64_t i = 0; i < N_ROW * n; i++)
+        if (!forward && i % n >= kept - kept / 2 && i % n < n - kept / 2) rows[i] = (msi_c64){0, 0};
+    fftw_execute(plan);
+    fftw_destroy_plan(plan);
+}
+
+static void check_rows(int64_t n, int64_t kept, int forward, msi_precision precision)
+{
+    uint64_t seed = (uint64_t)n;
+    msi_row_fft *fft;
+    msi_c64 *rows = random_numbers(&seed, N_ROW * n);
+    void *d_rows = numbers_to_device(rows, N_ROW * n, precision);
+    assert_int_equal(msi_row_fft_create(&fft, n, precision, NULL), 0);
+    if (!fft) printf("  rows of %lld, fp%d: no room\n", (long long)n, precision == MSI_FP32 ? 32 : 64);
+    if (fft) {
+        const int rc =
+            forward ? msi_row_fft_forward(fft, d_rows, N_ROW, kept) : msi_row_fft_backward(fft, d_rows, N_ROW, kept);
+        assert_int_equal(rc, 0);
+        assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+        msi_c64 *result = numbers_to_host(d_rows, N_ROW * n, precision);
+        transform_rows_exactly(rows, n, kept, forward);
+        double apart = 0, size = 0;
+        for (int64_t i = 0; i < N_ROW * n; i++) {
+            if (forward && i % n >= kept - kept / 2 && i % n < n - kept / 2) continue;
+            const double re = result[i].re - rows[i].re, im = result[i].im - rows[i].im;
+            apart += re * re + im * im;
+            size += rows[i].re * rows[i].re + rows[i].im * rows[i].im;
+        }
+        printf("  rows of %lld, %s, fp%d: %.1e\n", (long long)n, forward ? "forward" : "backward",
+               precision == MSI_FP32 ? 32 : 64, sqrt(apart / size));
+        assert_true(sqrt(apart / size) <= tolerance(precision));
+        free(result);
+    }
+    msi_row_fft_free(fft);
+    cudaFree(d_rows);
+    free(rows);
+}
+
+/* Rows of every length of three passes, up to what a block of this GPU holds. */
+static void test_rows(void **state)
+{
+    (void)state;
+    int n_length = 0;
+    for (int64_t n = 4096; n <= 32768; n += 32) {
+        if (!msi_row_fft_serves(n)) continue;
+        n_length++;
+        for (int both = 0; both < 4; both++) check_rows(n, n / 2 + 3, both % 2, both / 2 ? MSI_FP64 : MSI_FP32);
+    }
+    assert_int_equal(n_length, 52);
+    for (int precision = MSI_FP32; precision <= MSI_FP64; precision++)
+        check_both(4096, 48 * 48, 2051, 20, 1, (msi_precision)precision);
+}
+
+/* Padded sizes hold what is asked for, are little larger, and suit rows and columns alike. */
+static void test_padded_sizes(void **state)
+{
+    (void)state;
+    int n_own = 0;
+    for (int64_t n = 100; n < 30000; n += 7) {
+        const int64_t size = msi_image_fft_size(n);
+        assert_true(size >= n && size % 2 == 0 && size <= 107 * msi_fft_size(n) / 100);
+        n_own += msi_row_fft_serves(size);
+    }
+    assert_true(n_own > 2500);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_padded_sizes),
     };
     if (!msi_gpu_available()) {
         printf("skipped: %s\n", msi_gpu_describe(0));

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A row of n = R1 R2 R3 points j = (j1 R2 + j2) R3 + j3 becomes frequencies x = x1 + R1 (x2 + R2 x3) in three passes
+ * over shared memory, in place. In each a thread transforms R points of its own in registers: first along j1, from
+ * global memory, then along j2, then along j3, to global memory. Threads that follow each other read neighbouring
+ * points and write neighbouring frequencies. Between passes numbers are turned by roots of unity, which lie in global
+ * memory and stay in L2.
+ *
+ * Source: Cooley & Tukey 1965.
+ */
+#include "kernels/transform/row_fft_cuda.h"
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/cuda_memory.h"
+#include "kernels/transform/small_fft_cuda.cuh"
+
+namespace {
+
+using complex_cuda::cplx;
+using complex_cuda::read_only;
+using small_fft::number;
+
+/* R3, and the threads of a block, two of which share a multiprocessor where two rows fit. */
+constexpr int LAST = 32, THREADS = 256;
+
+/* Rows of n points in three passes; numbers of one x1 lie `pitch` apart, odd, so that threads of neighbouring x1 meet
+ * different banks of shared memory. */
+struct row_shape {
+    int n, first, middle, pitch, kept; /* first: R1, middle: R2 */
+
+    __device__ bool is_kept(int frequency) const
+    {
+        return frequency < kept - kept / 2 || frequency >= n - kept / 2;
+    }
+};
+
+template <typename T> struct row_roots {
+    const cplx<T> *first;  /* [R1][R2 R3] exp(2 pi i x1 j / n) */
+    const cplx<T> *middle; /* [R2][R3] exp(2 pi i x2 j3 / (R2 R3)) */
+};
+
+/* Transform R points, turned afterwards by all roots but the first, which is 1. */
+template <int R, bool FORWARD, typename T>
+__device__ __forceinline__ void transform_and_turn(cplx<T> (&x)[R], const cplx<T> *root, int step)
+{
+    small_fft::transform<R, FORWARD, R>(x);
+#pragma unroll
+    for (int k = 1; k < R; k++) x[k] = small_fft::turned<FORWARD>(x[k], read_only(root + k * step));
+}
+
+template <int R, bool FORWARD, typename T>
+__device__ __forceinline__ void first_pass(const row_shape &s, const cplx<T> *row, const cplx<T> *root, cplx<T> *line)
+{
+    const int step = s.middle * LAST;
+    for (int j = threadIdx.x; j < step; j += THREADS) {
+        cplx<T> x[R];
+#pragma unroll
+        for (int k = 0; k < R; k++) x[k] = FORWARD || s.is_kept(k * step + j) ? row[k * step + j] : cplx<T>{0, 0};
+        transform_and_turn<R, FORWARD>(x, root + j, step);
+#pragma unroll
+        for (int k = 0; k < R; k++) line[k * s.pitch + j] = x[k];
+    }
+}
+
+template <int R, bool FORWARD, typename T>
+__device__ __forceinline__ void middle_pass(const row_shape &s, const cplx<T> *root, cplx<T> *line)
+{
+    for (int i = threadIdx.x; i < s.first * LAST; i += THREADS) {
+        cplx<T> *at = line + i / LAST * s.pitch + i % LAST, x[R];
+#pragma unroll
+        for (int k = 0; k < R; k++) x[k] = at[k * LAST];
+        transform_and_turn<R, FORWARD>(x, root + i % LAST, LAST);
+#pragma unroll
+        for (int k = 0; k < R; k++) at[k * LAST] = x[k];
+    }
+}
+
+template <bool FORWARD, typename T>
+__device__ __forceinline__ void last_pass(const row_shape &s, const cplx<T> *line, cplx<T> *row)
+{
+    const int n = s.first * s.middle;
+    for (int i = threadIdx.x; i < n; i += THREADS) {
+        const cplx<T> *at = line + i % s.first * s.pitch + i / s.first * LAST;
+        cplx<T> x[LAST];
+#pragma unroll
+        for (int k = 0; k < LAST; k++) x[k] = at[k];
+        small_fft::transform<LAST, FORWARD, LAST>(x);
+#pragma unroll
+        for (int k = 0; k < LAST; k++)
+            if (!FORWARD || s.is_kept(k * n + i)) row[k * n + i] = x[k];
+    }
+}
+
+/* Call f with the number r, one of those of MIDDLES.. */
+template <int... R, typename F> __device__ __forceinline__ void at_number(int r, F f)
+{
+    (void)((r == R ? (f(number<R>()), true) : false) || ...);
+}
+
+/* Transform rows, a block each. */
+template <typename T, bool FORWARD>
+__global__ void __launch_bounds__(THREADS, 2) k_rows(row_shape s, row_roots<T> roots, cplx<T> *plane)
+{
+    extern __shared__ float4 memory[];
+    cplx<T> *line = (cplx<T> *)memory, *row = plane + (int64_t)blockIdx.x * s.n;
+    at_number<16, 18, 20, 24, 28, 32>(
+        s.first, [&](auto r) { first_pass<decltype(r)::value, FORWARD>(s, row, roots.first, line); });
+    __syncthreads();
+    at_number<8, 9, 10, 12, 14, 15, 16, 18, 20, 21, 24, 25, 27, 28, 30, 32>(
+        s.middle, [&](auto r) { middle_pass<decltype(r)::value, FORWARD>(s, roots.middle, line); });
+    __syncthreads();
+    last_pass<FORWARD>(s, line, row);
+}
+
+/* Make root [n_row][n]: exp(2 pi i row column / (n_row n)). */
+template <typename T> __global__ void k_make_roots(int n_row, int n, cplx<T> *root)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, all = n_row * n;
+    if (i >= all) return;
+    double s, c;
+    sincospi(2.0 * (double)(i / n * (i % n) % all) / all, &s, &c);
+    root[i] = {(T)c, (T)s};
+}
+
+/* Find R1 and R2 with n = R1 R2 R3, of about the same size. */
+bool divide(int64_t n, int *first, int *middle)
+{
+    static const int firsts[] = {16, 18, 20, 24, 28, 32};
+    static const int middles[] = {8, 9, 10, 12, 14, 15, 16, 18, 20, 21, 24, 25, 27, 28, 30, 32};
+    int least = 0;
+    for (int f : firsts)
+        for (int m : middles)
+            if ((int64_t)f * m * LAST == n && (!least || f + m < least)) {
+                least = f + m;
+                *first = f;
+                *middle = m;
+            }
+    return least > 0;
+}
+
+} // namespace
+
+struct msi_row_fft {
+    row_shape shape;
+    msi_precision precision;
+    size_t bytes; /* of shared memory */
+    cudaStream_t stream;
+    char *roots; /* [n] of the first pass and [R2 R3] of the second */
+};
+
+template <typename T> static int make_roots(msi_row_fft *f)
+{
+    const row_shape &s = f->shape;
+    const int middle = s.middle * LAST;
+    MSI_TRY(allocate(&f->roots, (s.n + middle) * (int64_t)sizeof(cplx<T>), "transforms"));
+    cplx<T> *root = (cplx<T> *)f->roots;
+    k_make_roots<T><<<(unsigned)((s.n + 255) / 256), 256, 0, f->stream>>>(s.first, middle, root);
+    MSI_CUDA(cudaGetLastError());
+    k_make_roots<T><<<(unsigned)((middle + 255) / 256), 256, 0, f->stream>>>(s.middle, LAST, root + s.n);
+    MSI_CUDA(cudaGetLastError());
+    MSI_CUDA(cudaFuncSetAttribute(k_rows<T, true>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)f->bytes));
+    MSI_CUDA(cudaFuncSetAttribute(k_rows<T, false>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)f->bytes));
+    return MSI_OK;
+}
+
+int msi_row_fft_serves(int64_t n)
+{
+    int first, middle;
+    return divide(n, &first, &middle);
+}
+
+int msi_row_fft_create(msi_row_fft **out, int64_t n, msi_precision precision, void *stream)
+{
+    row_shape s = {};
+    size_t most;
+    *out = NULL;
+    if (!divide(n, &s.first, &s.middle)) return MSI_OK;
+    s.n = (int)n;
+    s.pitch = s.middle * LAST + 1;
+    const size_t bytes = (size_t)s.first * (size_t)s.pitch * (size_t)msi_complex_bytes(precision);
+    MSI_TRY(block_shared_bytes(&most));
+    if (bytes > most) return MSI_OK;
+    msi_row_fft *f;
+    MSI_TRY(msi_alloc(&f, 1, sizeof *f, "transforms"));
+    f->shape = s;
+    f->precision = precision;
+    f->bytes = bytes;
+    f->stream = (cudaStream_t)stream;
+    const int rc = precision == MSI_FP32 ? make_roots<float>(f) : make_roots<double>(f);
+    if (rc)
+        msi_row_fft_free(f);
+    else
+        *out = f;
+    return rc;
+}
+
+void msi_row_fft_free(msi_row_fft *fft)
+{
+    if (!fft) return;
+    cudaFree(fft->roots);
+    msi_free(fft);
+}
+
+template <typename T, bool FORWARD> static int run(const msi_row_fft *f, void *plane, int64_t n_row, int64_t kept)
+{
+    row_shape s = f->shape;
+    s.kept = (int)kept;
+    const row_roots<T> roots = {(const cplx<T> *)f->roots, (const cplx<T> *)f->roots + s.n};
+    k_rows<T, FORWARD><<<(unsigned)n_row, THREADS, f->bytes, f->stream>>>(s, roots, (cplx<T> *)plane);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, int64_t kept)
+{
+    return fft->precision == MSI_FP32 ? run<float, true>(fft, plane, n_row, kept)
+                                      : run<double, true>(fft, plane, n_row, kept);
+}
+
+int msi_row_fft_backward(const msi_row_fft *fft, void *plane, int64_t n_row, int64_t kept)
+{
+    return fft->precision == MSI_FP32 ? run<float, false>(fft, plane, n_row, kept)
+                                      : run<double, false>(fft, plane, n_row, kept);
+}

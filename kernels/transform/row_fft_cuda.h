@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Fourier transforms of a plane's rows on the GPU, each by a block that holds the row in shared memory: it is read once
+ * and written once, and of the side that is an image only the image's columns are touched.
+ */
+#ifndef MSI_KERNELS_ROW_FFT_CUDA_H
+#define MSI_KERNELS_ROW_FFT_CUDA_H
+
+#include <stdint.h>
+
+#include "core/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct msi_row_fft msi_row_fft;
+
+/* msi_row_fft_serves - tell whether there is a transform of n points, on a GPU with enough shared memory. */
+int msi_row_fft_serves(int64_t n);
+
+/*
+ * msi_row_fft_create - prepare transforms of n points on the current device.
+ * Given:    stream  cudaStream_t, borrowed while the transform lasts
+ * Returned: *out, freed by msi_row_fft_free; NULL where there is no such transform, or no room for a row in the
+ *           device's shared memory
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU
+ */
+int msi_row_fft_create(msi_row_fft **out, int64_t n, msi_precision precision, void *stream);
+void msi_row_fft_free(msi_row_fft *fft);
+
+/*
+ * msi_row_fft_forward - begin to transform rows in place, exp(-2 pi i), of whose results the `kept` lowest frequencies
+ * are written: -kept/2 .. kept - kept/2 - 1, negative ones from the row's end. What else the rows hold then is
+ * undefined.
+ * Given and returned: plane [n_row][n]  in device memory
+ * Returns:            0, MSI_EGPU
+ */
+int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, int64_t kept);
+
+/* msi_row_fft_backward - begin the transpose, exp(2 pi i) without a factor: all of a row but the `kept` lowest
+ * frequencies counts as zero. */
+int msi_row_fft_backward(const msi_row_fft *fft, void *plane, int64_t n_row, int64_t kept);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
