@@ -3,7 +3,8 @@
  * Rows of the error-controlled gridder on an SKA-Low observation in the geometry of EL56-82: field/ has one channel,
  * field-8chan/ eight over 100 to 130 MHz, both with an image of 8192^2 pixels whose uv plane the longest baseline just
  * fits; field-small/, for the CPU, has ten of the 240 times and 2048^2 of those pixels. Samples, sort, FFTs and screens
- * are timed apart; moving samples to a GPU and images back is not timed, allocating memory for the sort is.
+ * are timed apart; moving samples to a GPU and images back is not timed, allocating memory for the sort is. plan/ times
+ * all plans that reach the accuracy, and tells what the chosen one loses.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "kernels/bench/array_el56.h"
 #include "kernels/bench/field_rows.h"
 #include "kernels/bench/field_strategy.h"
+#include "kernels/bench/plan_regret.h"
 
 enum { MAX_ROWS = 256, NAME_BYTES = 48, N_CHECKED = 24 };
 
@@ -102,7 +104,8 @@ static int set_up(void **state, const msi_bench_row *row, const msi_bench_option
     MSI_TRY(msi_alloc(&s, 1, sizeof *s, "benchmark"));
     *state = s;
     MSI_TRY(get_field(&f, d, options));
-    MSI_TRY(msi_field_strategy_begin(s, f, d->strategy, d->predict, d->psf, d->accuracy));
+    const msi_field_request wanted = {d->strategy, d->predict, d->psf, d->accuracy, {0, 0}};
+    MSI_TRY(msi_field_strategy_begin(s, f, &wanted));
     work->n_vis = f->store.n_sample;
     work->n_addition = msi_field_strategy_additions(s);
     return MSI_OK;
@@ -137,6 +140,36 @@ static void free_state(void *state)
     msi_free(state);
 }
 
+static int set_up_plans(void **state, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+{
+    const detail *d = row->detail;
+    msi_plan_regret *r = NULL;
+    msi_bench_field *f;
+    MSI_TRY(get_field(&f, d, options));
+    const msi_field_request wanted = {d->strategy, d->predict, d->psf, d->accuracy, {0, 0}};
+    const int rc = msi_plan_regret_begin(&r, f, &wanted);
+    *state = r;
+    work->n_vis = f->store.n_sample;
+    return rc;
+}
+
+static int run_plans(void *state, msi_bench_work *work, msi_bench_time *time)
+{
+    return msi_plan_regret_run(state, work, time);
+}
+
+static int verify_nothing(void *state, double *error)
+{
+    (void)state;
+    *error = 0; /* field/ holds what plans compute against direct sums */
+    return MSI_OK;
+}
+
+static void free_plans(void *state)
+{
+    msi_plan_regret_end(state);
+}
+
 typedef struct row_list {
     msi_bench_row row[MAX_ROWS];
     detail details[MAX_ROWS];
@@ -167,6 +200,26 @@ static void add_row(row_list *l, const detail *d)
     r->no_energy = 1;
 }
 
+/* Add a row that times all plans of a workload: of the strategy's method and backend, whatever the strategy. */
+static void add_plans(row_list *l, const workload *w, double accuracy, int predict)
+{
+    int n;
+    const msi_strategy *strategy = msi_strategies(&n);
+    for (int k = 0; k < n; k++) {
+        if (l->n == MAX_ROWS || strcmp(strategy[k].method, "wgrid") != 0 || strategy[k].backend != w->backend) continue;
+        const detail d = {w, &strategy[k], accuracy > 1e-6 ? MSI_FP32 : MSI_FP64, accuracy, 1, 0, predict};
+        const int i = l->n;
+        add_row(l, &d);
+        snprintf(l->name[i], NAME_BYTES, "plan/%s-%s-1e%.0f", w->name, predict ? "degrid" : "grid", log10(accuracy));
+        l->row[i].strategy = "all";
+        l->row[i].set_up = set_up_plans;
+        l->row[i].run = run_plans;
+        l->row[i].verify = verify_nothing;
+        l->row[i].free_state = free_plans;
+        return;
+    }
+}
+
 /* Rows of one field stand next to each other, imaging ones before predictions overwrite the visibilities. */
 static void add_rows(row_list *l, const workload *w, msi_precision precision, int n_plane)
 {
@@ -183,14 +236,23 @@ static void add_rows(row_list *l, const workload *w, msi_precision precision, in
             }
 }
 
+static void add_all(row_list *l)
+{
+    static const double of_plans[] = {1e-3, 1e-5, 1e-8};
+    const size_t n_workload = sizeof workloads / sizeof workloads[0];
+    for (size_t i = 0; i < n_workload; i++)
+        for (int n_plane = 1; n_plane <= MSI_BENCH_FIELD_PLANES; n_plane += MSI_BENCH_FIELD_PLANES - 1) {
+            add_rows(l, &workloads[i], MSI_FP32, n_plane);
+            add_rows(l, &workloads[i], MSI_FP64, n_plane);
+        }
+    for (size_t i = 0; i < n_workload; i++)
+        for (size_t a = 0; a < sizeof of_plans / sizeof of_plans[0]; a++)
+            for (int predict = 0; predict < 2; predict++) add_plans(l, &workloads[i], of_plans[a], predict);
+}
+
 msi_bench_table msi_default_rows(void)
 {
     static row_list l;
-    if (l.n == 0)
-        for (size_t i = 0; i < sizeof workloads / sizeof workloads[0]; i++)
-            for (int n_plane = 1; n_plane <= MSI_BENCH_FIELD_PLANES; n_plane += MSI_BENCH_FIELD_PLANES - 1) {
-                add_rows(&l, &workloads[i], MSI_FP32, n_plane);
-                add_rows(&l, &workloads[i], MSI_FP64, n_plane);
-            }
+    if (l.n == 0) add_all(&l);
     return (msi_bench_table){l.row, l.n};
 }

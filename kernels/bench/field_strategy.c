@@ -7,13 +7,13 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-static int make_plan(msi_field_strategy *s)
+static int make_plan(msi_field_strategy *s, int n_image)
 {
     const msi_bench_field *f = s->field;
     const int64_t memory = s->spec.memory_bytes ? s->spec.memory_bytes : msi_memory_limit();
     msi_plan_request request = {.spec = &s->spec,
                                 .precision = f->precision,
-                                .n_image = s->image.n_plane,
+                                .n_image = n_image,
                                 .n_sample = f->store.n_sample,
                                 .n_row = f->n_row,
                                 .w_min_lambda = f->w_min_lambda,
@@ -23,9 +23,10 @@ static int make_plan(msi_field_strategy *s)
     return s->strategy->ops->plan(&s->plan, s->strategy, &request, &s->report);
 }
 
-int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *f, const msi_strategy *strategy, int predict,
-                             int psf, double accuracy)
+int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *f, const msi_field_request *request)
 {
+    const msi_strategy *strategy = request->strategy;
+    const int predict = request->predict, psf = request->psf;
     memset(s, 0, sizeof *s);
     s->field = f;
     s->strategy = strategy;
@@ -35,9 +36,11 @@ int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *f, const ms
                                  .predict = predict,
                                  .method = strategy->method,
                                  .strategy = strategy->name,
-                                 .accuracy = accuracy,
+                                 .accuracy = request->accuracy,
+                                 .pins = request->pins,
                                  .precision = f->precision == MSI_FP32 ? MSI_PRECISION_FP32 : MSI_PRECISION_FP64,
                                  .backend = strategy->backend};
+    MSI_TRY(make_plan(s, f->n_plane + psf));
     msi_bench_field_use(f, predict);
     if (predict)
         MSI_TRY(msi_bench_field_model(f, &s->image));
@@ -48,7 +51,7 @@ int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *f, const ms
         s->image.sum_weight[i] = f->sum_weight[i % f->n_plane];
         s->image.n_vis[i] = f->n_vis[i % f->n_plane];
     }
-    return make_plan(s);
+    return MSI_OK;
 }
 
 int msi_field_strategy_run(msi_field_strategy *s, msi_bench_time *time)

@@ -19,14 +19,21 @@ typedef struct msi_field_strategy {
     double wall_s;
 } msi_field_strategy;
 
+/* What a strategy is to do with a field, whose precision it takes. */
+typedef struct msi_field_request {
+    const msi_strategy *strategy;
+    int predict, psf; /* psf: one more image */
+    double accuracy;
+    msi_plan_pins pins; /* of its plan */
+} msi_field_request;
+
 /*
  * msi_field_strategy_begin - plan, and room for what is made.
- * Given:    field  borrowed; psf: one more image; accuracy. The field's precision is the strategy's
+ * Given:    field  borrowed
  * Returned: *s, freed by msi_field_strategy_end, also after a failure
  * Returns:  0, MSI_ERANGE (no plan), MSI_ENOMEM, MSI_EGPU
  */
-int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *field, const msi_strategy *strategy, int predict,
-                             int psf, double accuracy);
+int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *field, const msi_field_request *request);
 
 /*
  * msi_field_strategy_run - image or predict once.

@@ -91,7 +91,8 @@ static int set_up(void **state, const msi_bench_row *row, const msi_bench_option
     *state = s;
     MSI_TRY(draw_field(&s->field, options->seed, d));
     const int psf = !d->predict && options->seed % 2 == 0;
-    MSI_TRY(msi_field_strategy_begin(&s->strategy, &s->field, d->strategy, d->predict, psf, d->accuracy));
+    const msi_field_request wanted = {d->strategy, d->predict, psf, d->accuracy, {0, 0}};
+    MSI_TRY(msi_field_strategy_begin(&s->strategy, &s->field, &wanted));
     work->n_vis = s->field.store.n_sample;
     work->n_addition = msi_field_strategy_additions(&s->strategy);
     return MSI_OK;

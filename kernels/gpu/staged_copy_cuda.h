@@ -70,12 +70,26 @@ class staged_copy {
     /* download - copy bytes to the host, after all that was begun before. Returns: 0, MSI_ENOMEM, MSI_EGPU */
     int download(void *to, const void *from, int64_t bytes)
     {
-        if (bytes < LEAST_STAGED) return on.download(static_cast<char *>(to), static_cast<const char *>(from), bytes);
+        const auto place = [=](int64_t at) { return host_room{static_cast<char *>(to) + at, bytes - at}; };
+        return download_to(place, from, bytes);
+    }
+
+    /* Host memory for what comes next: so many bytes of it lie together. */
+    struct host_room {
+        char *at;
+        int64_t bytes;
+    };
+
+    /* download_to - the same to host memory in pieces. Given: place(at), the host_room of byte `at` and those behind it;
+     * `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    template <typename PLACE> int download_to(PLACE place, const void *from, int64_t bytes)
+    {
+        if (bytes < LEAST_STAGED) return download_pieces(place, static_cast<const char *>(from), bytes);
         MSI_TRY(make());
         const int64_t n_part = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
         for (int64_t part = 0; part <= n_part; part++) {
             if (part < n_part) MSI_TRY(fetch(slots[part % 2], from, part, bytes));
-            if (part > 0) MSI_TRY(unpack(slots[(part - 1) % 2], to, part - 1, bytes));
+            if (part > 0) MSI_TRY(unpack(slots[(part - 1) % 2], place, part - 1, bytes));
         }
         return MSI_OK;
     }
@@ -132,6 +146,17 @@ class staged_copy {
         return MSI_OK;
     }
 
+    template <typename PLACE> int download_pieces(PLACE &place, const char *from, int64_t bytes)
+    {
+        for (int64_t i = 0; i < bytes;) {
+            const host_room room = place(i);
+            const int64_t n = std::min(bytes - i, room.bytes);
+            MSI_CUDA(cudaMemcpyAsync(room.at, from + i, (size_t)n, cudaMemcpyDeviceToHost, on.get()));
+            i += n;
+        }
+        return on.wait();
+    }
+
     int fetch(slot &s, const void *from, int64_t part, int64_t bytes)
     {
         const int64_t first = part * SLOT_BYTES, n = std::min(bytes - first, SLOT_BYTES);
@@ -141,14 +166,20 @@ class staged_copy {
         return MSI_OK;
     }
 
-    int unpack(slot &s, void *to, int64_t part, int64_t bytes)
+    template <typename PLACE> int unpack(slot &s, PLACE &place, int64_t part, int64_t bytes)
     {
         const int64_t first = part * SLOT_BYTES, n = std::min(bytes - first, SLOT_BYTES);
         int n_out = 0;
         MSI_CUDA(cudaEventSynchronize(s.done));
-        for (int64_t i = 0; i < n; i += PIECE_BYTES)
-            piece[n_out++] = {static_cast<char *>(to) + first + i, s.memory + i, std::min(n - i, PIECE_BYTES)};
-        msi_host_copy(piece, n_out);
+        for (int64_t i = 0; i < n;) {
+            const host_room room = place(first + i);
+            const int64_t some = std::min({n - i, room.bytes, PIECE_BYTES});
+            piece[n_out++] = {room.at, s.memory + i, some};
+            i += some;
+            if (n_out < MOST_PIECES && i < n) continue;
+            msi_host_copy(piece, n_out);
+            n_out = 0;
+        }
         return MSI_OK;
     }
 };

@@ -27,8 +27,8 @@ typedef enum msi_kernel_lookup {
 /* Parts of a plan that are fixed, so that plans can be measured side by side; 0: the cost model chooses. Where no plan
  * has them, there is none. */
 typedef struct msi_plan_pins {
-    int width;   /* w-towers: taps of the window */
-    int subgrid; /* and their subgrids' edge in cells */
+    int width;   /* wgrid: taps of the window */
+    int subgrid; /* w-towers: edge of a subgrid in cells */
 } msi_plan_pins;
 
 /* The specification says what a gridder is to do. Members that are zero take the default; msi_gridder_create copies all

@@ -74,17 +74,19 @@ template <typename T> class store_batches {
     int download_batch(const T *value, int n_image)
     {
         const stage_timer stage("transfer", &times->transfer_s);
-        int64_t sample = 0;
-        for (int64_t i = now.first; i < now.end; i++) {
-            const msi_vis_segment *s = &store->segment[i];
-            int64_t n = s->n_row * s->n_chan;
-            for (int p = 0; p < n_image; p++)
-                MSI_CUDA(cudaMemcpyAsync((T *)s->vis + 2 * msi_segment_index(s, p, 0, 0),
-                                         value + 2 * (p * now.n_sample + sample), 2 * sizeof(T) * (size_t)n,
-                                         cudaMemcpyDeviceToHost, on.get()));
-            sample += n;
+        const int64_t bytes_each = 2 * (int64_t)sizeof(T);
+        for (int p = 0; p < n_image; p++) {
+            int64_t segment = now.first, begin = 0; /* where the segment's visibilities begin */
+            const auto place = [&](int64_t at) {
+                const msi_vis_segment *s = &store->segment[segment];
+                for (; at >= begin + s->n_row * s->n_chan * bytes_each; s = &store->segment[++segment])
+                    begin += s->n_row * s->n_chan * bytes_each;
+                char *first = reinterpret_cast<char *>((T *)s->vis + 2 * msi_segment_index(s, p, 0, 0));
+                return staged_copy::host_room{first + (at - begin), begin + s->n_row * s->n_chan * bytes_each - at};
+            };
+            MSI_TRY(staging.download_to(place, value + 2 * p * now.n_sample, now.n_sample * bytes_each));
         }
-        return on.wait();
+        return MSI_OK;
     }
 
   private:

@@ -125,10 +125,10 @@ typedef struct seam {
     int order;
     const msi_fft1d *fft;
     double taper[N_SPECTRUM];
-    double per_plane[N_SPECTRUM / 2 + 1]; /* turns of the screen from a plane to the next */
-    double size[N_SPECTRUM];              /* of what the sample should show at each place */
-    msi_c64 spread[N_SPECTRUM]; /* its cells: those of the margin are at 0, 1, .. from the footprint's middle */
-    msi_c64 tail[N_SPECTRUM];
+    double per_plane[N_SPECTRUM]; /* turns of the screen from a plane to the next */
+    double size[N_SPECTRUM];      /* of what the sample should show at each place */
+    msi_c64 spread[N_SPECTRUM];   /* its cells: those of the margin are at 0, 1, .. from the footprint's middle */
+    msi_c64 tail[N_SPECTRUM];     /* transforms need both where the allocator aligns them: all sizes are even */
 } seam;
 
 /* Fills in what is the same for all heights: taper, the transform of the window about a sample that lies on a cell, and

@@ -53,10 +53,9 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     int make_room() override
     {
         MSI_TRY(d_whole.fit(base::plane_cells() * (int64_t)sizeof(cplx<T>), "a w-plane"));
-        MSI_TRY(stacks.make_stacks());
         samples.order = order_for_rings<T>(*base::plan, order_of_towers(*base::plan, towers));
         towers_at_once = samples.order.end_tower;
-        return MSI_OK;
+        return stacks.make_stacks();
     }
 
     /* Towers that can be counted at once are a part. */
@@ -68,11 +67,13 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     {
         samples.order.first_tower = part * towers_at_once;
         samples.order.end_tower = std::min((part + 1) * towers_at_once, towers.n_tower);
+        stacks.forget_stacks();
     }
 
     int add_image(T *sum) override
     {
         const int first = samples.order.first_tower, end = samples.order.end_tower;
+        MSI_TRY(stacks.find_stacks());
         for (int t = first; t < end; t++) {
             MSI_TRY(make_tower(t, sum));
             msi_progress_at(t + 1 - first, end - first);
@@ -84,7 +85,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     {
         bool is_empty = true;
         MSI_TRY(clear(as<cplx<T>>(d_whole), base::plane_cells()));
-        MSI_TRY(stacks.find_stacks(tower));
+        stacks.begin_tower(tower);
         stack_batch b;
         while (stacks.next_stacks(&b)) {
             MSI_TRY(grid_stacks(b));
@@ -132,9 +133,10 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     /* A sample belongs to one subgrid of one tower, so that each is written once. */
     int degrid(const T *model, cplx<T> *value) override
     {
+        MSI_TRY(stacks.find_stacks());
         for (int t = samples.order.first_tower; t < samples.order.end_tower; t++) {
             bool is_made = false;
-            MSI_TRY(stacks.find_stacks(t));
+            stacks.begin_tower(t);
             stack_batch b;
             while (stacks.next_stacks(&b)) {
                 if (!is_made) MSI_TRY(make_whole(t, model));
@@ -149,7 +151,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     int make_whole(int tower, const T *model)
     {
         const stage_timer stage("transform", &times->transform_s);
-        MSI_TRY(stacks.make_whole(tower, base::taper, model, as<cplx<T>>(d_whole)));
+        MSI_TRY(stacks.make_whole(tower, base::taper, model, false, as<cplx<T>>(d_whole)));
         return on.wait();
     }
 

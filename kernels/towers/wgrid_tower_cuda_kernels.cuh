@@ -55,17 +55,23 @@ struct small_planes {
     }
 };
 
-/* The runs of one tower mark the planes that their samples touch: mark [core][n_plane]. */
-__global__ void k_mark_planes(sample_order order, int n_plane, int w_width, int tower, const uint32_t *run_key,
-                              int64_t n_run, uint32_t *mark)
+/* Runs mark the planes that their samples touch: mark [tower][core][n_plane]. */
+__global__ void k_mark_planes(sample_order order, int n_plane, int w_width, const uint32_t *run_key, int64_t n_run,
+                              uint32_t *mark)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n_run) return;
-    int64_t tower_keys = order.tower_keys(), key = (int64_t)run_key[i] - (tower - order.first_tower) * tower_keys;
-    if (run_key[i] == UNUSED || key < 0 || key >= tower_keys) return;
-    int64_t core = key / order.core_keys();
-    uint32_t *first = mark + core * n_plane + key % order.height;
+    if (i >= n_run || run_key[i] == UNUSED) return;
+    uint32_t *first = mark + run_key[i] / order.core_keys() * n_plane + run_key[i] % order.height;
     for (int k = 0; k < w_width; k++) first[k] = 1;
+}
+
+/* Mark the rows of whole planes that subgrids with samples lie on: mark [tower][nv]. A thread a core. */
+__global__ void k_mark_rows(msi_subgrid_shape s, int64_t n_core, int64_t n_tower, const uint32_t *slot, uint8_t *mark)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n_core * n_tower || slot[i * s.n_plane] == slot[(i + 1) * s.n_plane]) return;
+    const int first = (int)(i % n_core / s.n_core_u) * s.core - s.width - s.margin;
+    for (int k = 0; k < s.size; k++) mark[i / n_core * s.nv + msi_wrap_cell(first + k, (int)s.nv)] = 1;
 }
 
 /* Where the planes and the items of a core begin. */
@@ -79,14 +85,13 @@ struct core_items {
     uint32_t n_crowded, n_sparse;
 };
 
-/* Find start [n_core + 1] of a tower's cores, and where the last one ends. */
-__global__ void k_find_cores(sample_order order, int n_plane, int tower, const uint32_t *slot, core_items items,
+/* Find start [n + 1] of all towers' n cores, and where the last one ends. */
+__global__ void k_find_cores(sample_order order, int n_plane, int64_t n, const uint32_t *slot, core_items items,
                              core_start *start)
 {
     int64_t core = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (core > order.n_core()) return;
-    int64_t key = (tower - order.first_tower) * order.tower_keys() + core * order.core_keys(), low = 0,
-            high = items.runs.n;
+    if (core > n) return;
+    int64_t key = core * order.core_keys(), low = 0, high = items.runs.n;
     while (low < high) {
         int64_t middle = (low + high) / 2;
         if (items.runs.key[middle] < key)

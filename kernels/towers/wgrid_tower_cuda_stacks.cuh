@@ -53,7 +53,7 @@ inline msi_subgrid_shape shape_of(const msi_wgrid_plan &plan, const msi_tower_pl
     return s;
 }
 
-/* Subgrids [first_core, end_core) of a tower, those that hold samples being stacks [first_stack, ..). */
+/* Subgrids [first_core, end_core) of all towers, those that hold samples being stacks [first_stack, ..). */
 struct stack_batch {
     int64_t first_core, end_core, first_stack, n_stack, n_slot;
     item_range crowded, sparse;
@@ -95,20 +95,25 @@ template <typename T> class tower_stacks {
         int64_t plane = msi_subgrid_plane_cells(&shape) + msi_subgrid_row_cells(&shape);
         int64_t cells = n_small * plane + most_stacks(t, n_small) * sum_cells + msi_subgrid_screen_cells(&shape);
         return cells * (int64_t)sizeof(cplx<T>) +
-               core * (t.n_plane * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(core_start) + 4);
+               t.n_tower *
+                   (core * (t.n_plane * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(core_start) + 4) + shape.nv);
     }
 
     const msi_tower_plan towers;
     const msi_subgrid_shape shape;
 
+    /* make_stacks - make room for the towers of samples.order, as many as ever are in order at once. */
     int make_stacks()
     {
-        int64_t n_core = samples.order.n_core(), cell = sizeof(cplx<T>), sum_cells = (int64_t)towers.size * towers.size;
+        const sample_order &o = samples.order;
+        int64_t n_core = o.n_core() * (o.end_tower - o.first_tower), cell = sizeof(cplx<T>);
+        int64_t sum_cells = (int64_t)towers.size * towers.size;
         MSI_TRY(starts.make(n_core + 1, "subgrids"));
         MSI_TRY(stack_cores.make(n_core, "subgrids"));
         MSI_TRY(d_slot.fit((n_core * towers.n_plane + 1) * (int64_t)sizeof(uint32_t), "subgrids"));
         MSI_TRY(d_start.fit((n_core + 1) * (int64_t)sizeof(core_start), "subgrids"));
         MSI_TRY(d_core_of.fit(n_core * (int64_t)sizeof(uint32_t), "subgrids"));
+        MSI_TRY(d_row_used.fit((o.end_tower - o.first_tower) * shape.nv, "subgrids"));
         MSI_TRY(d_small.fit(n_small * msi_subgrid_plane_cells(&shape) * cell, "subgrids"));
         MSI_TRY(d_rows.fit(n_small * msi_subgrid_row_cells(&shape) * cell, "subgrids"));
         MSI_TRY(d_sum.fit(most_stacks(towers, n_small) * sum_cells * cell, "subgrids"));
@@ -120,20 +125,22 @@ template <typename T> class tower_stacks {
         return fft ? MSI_OK : msi_image_fft_create(&fft, &whole, samples.on.get());
     }
 
-    /* find_stacks - which subgrids and planes the sorted batch of samples touches in a tower; then next_stacks hands
-     * them out. */
-    int find_stacks(int tower_)
+    /* find_stacks - which subgrids and planes the sorted batch of samples touches in the towers of its order, unless it
+     * is known; then begin_tower and next_stacks hand them out. */
+    int find_stacks()
     {
+        if (is_found) return MSI_OK;
         const stage_timer stage("sort", &samples.times->sort_s);
         const plan_stream &on = samples.on;
-        tower = tower_;
-        rewind();
-        const int64_t n_core = samples.order.n_core(), n_slot = n_core * towers.n_plane + 1;
+        const sample_order &o = samples.order;
+        const int64_t n_tower = o.end_tower - o.first_tower, n_core = n_tower * o.n_core();
+        const int64_t n_slot = n_core * towers.n_plane + 1;
         const sorted_runs &runs = samples.runs;
         uint32_t *slot = as<uint32_t>(d_slot);
         MSI_TRY(on.clear(slot, n_slot));
-        k_mark_planes<<<(unsigned)((runs.n + 255) / 256), 256, 0, on.get()>>>(
-            samples.order, towers.n_plane, samples.g.w_width, tower, runs.key, runs.n, slot);
+        MSI_TRY(on.clear(as<uint8_t>(d_row_used), n_tower * shape.nv));
+        k_mark_planes<<<(unsigned)((runs.n + 255) / 256), 256, 0, on.get()>>>(o, towers.n_plane, samples.g.w_width,
+                                                                              runs.key, runs.n, slot);
         MSI_CUDA(cudaGetLastError());
         size_t bytes = 0;
         const auto scan = [&](void *work) {
@@ -143,30 +150,39 @@ template <typename T> class tower_stacks {
         MSI_TRY(samples.d_work.fit((int64_t)bytes + 8, "subgrids"));
         MSI_CUDA(scan(as<void>(samples.d_work)));
         const core_items items = {runs, (uint32_t)samples.n_crowded, (uint32_t)samples.n_sparse};
-        k_find_cores<<<(unsigned)(n_core / 256 + 1), 256, 0, on.get()>>>(samples.order, towers.n_plane, tower, slot,
-                                                                         items, as<core_start>(d_start));
+        k_find_cores<<<(unsigned)(n_core / 256 + 1), 256, 0, on.get()>>>(o, towers.n_plane, n_core, slot, items,
+                                                                         as<core_start>(d_start));
+        MSI_CUDA(cudaGetLastError());
+        k_mark_rows<<<(unsigned)((n_core + 255) / 256), 256, 0, on.get()>>>(shape, o.n_core(), n_tower, slot,
+                                                                            as<uint8_t>(d_row_used));
         MSI_CUDA(cudaGetLastError());
         MSI_TRY(on.download(starts.at, as<core_start>(d_start), n_core + 1));
-        int64_t n_stack = 0;
-        for (int64_t c = 0; c < n_core; c++)
-            if (starts.at[c + 1].slot > starts.at[c].slot) stack_cores.at[n_stack++] = (uint32_t)c;
-        MSI_TRY(on.upload(as<uint32_t>(d_core_of), stack_cores.at, n_stack));
-        return on.wait();
+        return list_stacks(n_core);
     }
 
-    void rewind()
+    /* forget_stacks - samples are being put in another order. */
+    void forget_stacks()
     {
-        at_core = at_stack = 0;
+        is_found = false;
+    }
+
+    /* begin_tower - next_stacks begins with the first subgrid of a tower. */
+    void begin_tower(int tower_)
+    {
+        const int64_t n_core = samples.order.n_core();
+        tower = tower_;
+        at_core = (tower - samples.order.first_tower) * n_core;
+        end_core = at_core + n_core;
+        at_stack = std::lower_bound(stack_cores.at, stack_cores.at + n_stack, (uint32_t)at_core) - stack_cores.at;
     }
 
     /* next_stacks - the next subgrids, as many as small planes are there for. Returns: false when there are no more */
     bool next_stacks(stack_batch *b)
     {
-        int64_t n_core = samples.order.n_core();
-        msi_progress_at(at_core, n_core);
+        msi_progress_at(at_core - (end_core - samples.order.n_core()), samples.order.n_core());
         *b = {at_core, at_core, at_stack, 0, 0, {}, {}};
         const core_start *s = starts.at, first = s[at_core];
-        for (; at_core < n_core && s[at_core + 1].slot - first.slot <= n_small; at_core++)
+        for (; at_core < end_core && s[at_core + 1].slot - first.slot <= n_small; at_core++)
             at_stack += s[at_core + 1].slot > s[at_core].slot;
         b->end_core = at_core;
         b->n_stack = at_stack - b->first_stack;
@@ -179,7 +195,7 @@ template <typename T> class tower_stacks {
     /* planes - those of a batch, as samples find them */
     small_planes planes(const stack_batch &b) const
     {
-        return {shape, as<uint32_t>(d_slot), starts.at[b.first_core].slot, tower * towers.height};
+        return {shape, tower_slots(), starts.at[b.first_core].slot, tower * towers.height};
     }
     cplx<T> *small() const
     {
@@ -191,7 +207,7 @@ template <typename T> class tower_stacks {
         msi_subgrid_job j = {};
         j.shape = shape;
         j.core_of = as<uint32_t>(d_core_of) + b.first_stack;
-        j.slot = as<uint32_t>(d_slot);
+        j.slot = tower_slots();
         j.first_slot = starts.at[b.first_core].slot;
         j.n_stack = b.n_stack;
         j.n_slot = b.n_slot;
@@ -216,13 +232,14 @@ template <typename T> class tower_stacks {
     /* add_whole - begin to add a tower's whole plane, which is overwritten, to an image's sum [ny][nx]. */
     int add_whole(int tower_, cplx<T> *whole, T *sum) const
     {
-        return msi_image_fft_add(fft, whole, msi_tower_w(&samples.g, &towers, tower_), sum);
+        return msi_image_fft_add(fft, whole, row_used(tower_), msi_tower_w(&samples.g, &towers, tower_), sum);
     }
 
-    /* make_whole - begin to make a tower's whole plane of a model [ny][nx]. */
-    int make_whole(int tower_, const msi_taper &taper, const T *model, cplx<T> *whole) const
+    /* make_whole - begin to make a tower's whole plane of a model [ny][nx]: what the stacks at hand lie on, or all. */
+    int make_whole(int tower_, const msi_taper &taper, const T *model, bool all, cplx<T> *whole) const
     {
-        return msi_image_fft_spread(fft, &taper, model, msi_tower_w(&samples.g, &towers, tower_), whole);
+        const double w_lambda = msi_tower_w(&samples.g, &towers, tower_);
+        return msi_image_fft_spread(fft, &taper, model, w_lambda, all ? nullptr : row_used(tower_), whole);
     }
 
   private:
@@ -230,10 +247,37 @@ template <typename T> class tower_stacks {
     const int64_t n_small;
     msi_image_fft *fft = nullptr; /* of whole planes */
     int tower = 0;
-    int64_t at_core = 0, at_stack = 0;
+    bool is_found = false;
+    int64_t at_core = 0, end_core = 0, at_stack = 0, n_stack = 0;
     host_array<core_start> starts;
-    host_array<uint32_t> stack_cores;
-    buffer d_slot, d_start, d_core_of, d_roots, d_screens, d_small, d_rows, d_sum;
+    host_array<uint32_t> stack_cores; /* of all towers' cores, those that hold something */
+    buffer d_slot, d_start, d_core_of, d_row_used, d_roots, d_screens, d_small, d_rows, d_sum;
+
+    /* List the stacks, whose kernels count cores in their tower. */
+    int list_stacks(int64_t n_core)
+    {
+        const uint32_t in_tower = (uint32_t)samples.order.n_core();
+        n_stack = 0;
+        for (int64_t c = 0; c < n_core; c++)
+            if (starts.at[c + 1].slot > starts.at[c].slot) stack_cores.at[n_stack++] = (uint32_t)c;
+        host_array<uint32_t> core_of;
+        MSI_TRY(core_of.make(n_stack, "subgrids"));
+        for (int64_t k = 0; k < n_stack; k++) core_of.at[k] = stack_cores.at[k] % in_tower;
+        MSI_TRY(samples.on.upload(as<uint32_t>(d_core_of), core_of.at, n_stack));
+        MSI_TRY(samples.on.wait());
+        is_found = true;
+        return MSI_OK;
+    }
+
+    const uint32_t *tower_slots() const
+    {
+        return as<uint32_t>(d_slot) + (tower - samples.order.first_tower) * samples.order.n_core() * towers.n_plane;
+    }
+    /* Which rows of a tower's whole plane stacks lie on [nv]. */
+    const uint8_t *row_used(int tower_) const
+    {
+        return as<uint8_t>(d_row_used) + (tower_ - samples.order.first_tower) * shape.nv;
+    }
 
     /* Every stack has at least the planes of one sample. */
     static int64_t most_stacks(const msi_tower_plan &t, int64_t n_small)

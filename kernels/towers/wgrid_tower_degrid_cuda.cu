@@ -57,7 +57,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
         *whole = as<cplx<T>>(d_whole) + at * g.nu * g.nv;
         if (keeps && is_made.at[at]) return MSI_OK;
         const stage_timer stage("transform", &times->transform_s);
-        MSI_TRY(stacks.make_whole(tower, base::taper, base::model_image(image), *whole));
+        MSI_TRY(stacks.make_whole(tower, base::taper, base::model_image(image), keeps, *whole));
         MSI_TRY(on.wait());
         is_made.at[at] = 1;
         return msi_interrupt_check();
@@ -66,14 +66,17 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
     int degrid_batch() override
     {
         for (int t = 0; t < towers.n_tower; t++) {
-            if (t == 0 || t >= base::order.end_tower) MSI_TRY(base::order_towers(t, towers.n_tower));
-            MSI_TRY(stacks.find_stacks(t));
+            if (t == 0 || t >= base::order.end_tower) {
+                MSI_TRY(base::order_towers(t, towers.n_tower));
+                stacks.forget_stacks();
+            }
+            MSI_TRY(stacks.find_stacks());
             for (int i = 0; i < n_image; i++) {
                 const int64_t part = (int64_t)t * n_image + i;
                 const msi_progress_share all = msi_progress_enter(part, part + 1, (int64_t)towers.n_tower * n_image);
                 stack_batch b;
                 cplx<T> *whole = nullptr;
-                stacks.rewind();
+                stacks.begin_tower(t);
                 while (stacks.next_stacks(&b)) {
                     if (!whole) MSI_TRY(ready_whole(t, i, &whole));
                     MSI_TRY(predict_stacks(b, i, whole));

@@ -161,7 +161,6 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
     msi_wgrid_plan best;
     msi_wgrid_request wanted = msi_wgrid_request_of(request, whole);
     wanted.padded_size = for_cpu ? cpu.padded_size : backend->padded_size;
-    wanted.least_width = wanted.most_width = s->pins.width;
     if (s->pins.subgrid) {
         small.size = &s->pins.subgrid;
         small.n_size = 1;

@@ -48,6 +48,13 @@ template <typename T, int N> struct column_lanes {
             roots[k] = root<T>(k / fft::PITCH * (k % fft::PITCH) % N, N);
         __syncthreads();
     }
+    /* The row of frequency r + P (i + A s), r being blockIdx.y, counted from the image's middle: below -ny/2 where it is
+     * none of the image's. */
+    __device__ __forceinline__ int64_t image_row(const image_columns &c, int s) const
+    {
+        const int64_t j = blockIdx.y + c.first * (int64_t)(i + fft::A * s);
+        return j >= c.g.ny - c.g.ny / 2 ? j - c.g.nv : j;
+    }
     /* Transform N points of a column, the first of them at `from`, a multiple of `step` apart. */
     __device__ __forceinline__ void transform(const cplx<T> *from, int64_t step, cplx<T> (&y)[fft::B]) const
     {
@@ -119,18 +126,23 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     const screen_geometry &g = c.g;
     const lanes me(g, memory);
     cplx<T> y[fft::B];
+    T before[fft::B]; /* of the image: on its way while the transform is done */
+#pragma unroll
+    for (int s = 0; s < fft::B; s++) {
+        const int64_t j = me.image_row(c, s);
+        before[s] = me.has && j >= -(g.ny / 2) ? image[(j + g.ny / 2) * g.nx + me.pixel] : (T)0;
+    }
     me.transform(plane + (int64_t)blockIdx.y * Q * g.nu + me.cell, g.nu, y);
     if (!me.has) return;
     const double l = -(double)(me.pixel - g.nx / 2) * g.cell_x_rad;
 #pragma unroll
     for (int s = 0; s < fft::B; s++) {
-        int64_t j = blockIdx.y + c.first * (int64_t)(me.i + fft::A * s);
-        if (j >= g.ny - g.ny / 2) j -= g.nv;
+        const int64_t j = me.image_row(c, s);
         if (j < -(g.ny / 2)) continue;
         const double nu = g.has_w ? msi_n_minus_1(l, (double)j * g.cell_y_rad) - g.n_mid : 0, turns = g.w_first * nu;
         T sine, cosine;
         sincos_turns((T)(turns - rint(turns)), &sine, &cosine);
-        image[(j + g.ny / 2) * g.nx + me.pixel] += y[s].re * cosine + y[s].im * sine;
+        image[(j + g.ny / 2) * g.nx + me.pixel] = before[s] + y[s].re * cosine + y[s].im * sine;
     }
 }
 
@@ -147,8 +159,7 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     cplx<T> y[fft::B], x[fft::A];
 #pragma unroll
     for (int s = 0; s < fft::B; s++) {
-        int64_t j = blockIdx.y + c.first * (int64_t)(me.i + fft::A * s);
-        if (j >= g.ny - g.ny / 2) j -= g.nv;
+        const int64_t j = me.image_row(c, s);
         y[s] = me.has && j >= -(g.ny / 2) ? screened_model(g, taper, model, me.pixel, j + g.ny / 2, g.w_first)
                                           : cplx<T>{0, 0};
     }
@@ -331,12 +342,13 @@ template <typename T> static int run_plan(const msi_image_fft *fft, void *plane,
     return MSI_OK;
 }
 
-template <typename T> static int add(const msi_image_fft *fft, void *plane, double w_lambda, void *image)
+template <typename T>
+static int add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image)
 {
     image_columns c = fft->columns;
     c.g.w_first = w_lambda;
     if (fft->rows)
-        MSI_TRY(msi_row_fft_forward(fft->rows, plane, c.g.nv, c.g.nx));
+        MSI_TRY(msi_row_fft_forward(fft->rows, plane, c.g.nv, row_used, c.g.nx));
     else
         MSI_TRY(run_plan<T>(fft, plane, CUFFT_FORWARD));
     if (c.first) return add_columns<T>(c, (cplx<T> *)plane, (T *)image, fft->stream);
@@ -346,20 +358,21 @@ template <typename T> static int add(const msi_image_fft *fft, void *plane, doub
     return MSI_OK;
 }
 
-int msi_image_fft_add(const msi_image_fft *fft, void *plane, double w_lambda, void *image)
+int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image)
 {
-    return fft->precision == MSI_FP32 ? add<float>(fft, plane, w_lambda, image)
-                                      : add<double>(fft, plane, w_lambda, image);
+    return fft->precision == MSI_FP32 ? add<float>(fft, plane, row_used, w_lambda, image)
+                                      : add<double>(fft, plane, row_used, w_lambda, image);
 }
 
 template <typename T>
-static int spread(const msi_image_fft *fft, const msi_taper &taper, const T *model, double w_lambda, cplx<T> *plane)
+static int spread(const msi_image_fft *fft, const msi_taper &taper, const T *model, double w_lambda,
+                  const uint8_t *row_used, cplx<T> *plane)
 {
     image_columns c = fft->columns;
     c.g.w_first = w_lambda;
     if (fft->rows) {
         MSI_TRY(spread_columns<T>(c, taper, model, plane, fft->stream));
-        return msi_row_fft_backward(fft->rows, plane, c.g.nv, c.g.nx);
+        return msi_row_fft_backward(fft->rows, plane, c.g.nv, row_used, c.g.nx);
     }
     if (c.first) {
         MSI_CUDA(cudaMemsetAsync(plane, 0, sizeof(cplx<T>) * (size_t)(c.g.nu * c.g.nv), fft->stream));
@@ -373,9 +386,9 @@ static int spread(const msi_image_fft *fft, const msi_taper &taper, const T *mod
 }
 
 int msi_image_fft_spread(const msi_image_fft *fft, const msi_taper *taper, const void *model, double w_lambda,
-                         void *plane)
+                         const uint8_t *row_used, void *plane)
 {
     return fft->precision == MSI_FP32
-               ? spread<float>(fft, *taper, (const float *)model, w_lambda, (cplx<float> *)plane)
-               : spread<double>(fft, *taper, (const double *)model, w_lambda, (cplx<double> *)plane);
+               ? spread<float>(fft, *taper, (const float *)model, w_lambda, row_used, (cplx<float> *)plane)
+               : spread<double>(fft, *taper, (const double *)model, w_lambda, row_used, (cplx<double> *)plane);
 }

@@ -41,21 +41,23 @@ void msi_image_fft_free(msi_image_fft *fft);
 /*
  * msi_image_fft_add - begin to add a plane's transform at w wavelengths to an image: image += Re(transform exp(-2 pi i
  * w (n - 1 - n_mid))).
- * Given:              plane [nv][nu]  in device memory, which is overwritten
+ * Given:              plane [nv][nu]  in device memory, which is overwritten; row_used [nv]  0 where a row is zero,
+ *                     in device memory; NULL: none is known to be
  * Given and returned: image [ny][nx]  float or double, in device memory
  * Returns:            0, MSI_EGPU
  */
-int msi_image_fft_add(const msi_image_fft *fft, void *plane, double w_lambda, void *image);
+int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image);
 
 /*
  * msi_image_fft_spread - begin to make the plane of a model at w wavelengths: the model divided by the windows'
  * transforms, times exp(2 pi i w (n - 1 - n_mid)), zero-padded, transformed by exp(2 pi i) without a factor.
  * Given:    taper  of the image, its arrays in device memory; model [ny][nx]  float or double, in device memory
+ *           row_used [nv]  0 where a row is not wanted, and undefined then, in device memory; NULL: all are
  * Returned: plane [nv][nu]  in device memory
  * Returns:  0, MSI_EGPU
  */
 int msi_image_fft_spread(const msi_image_fft *fft, const msi_taper *taper, const void *model, double w_lambda,
-                         void *plane);
+                         const uint8_t *row_used, void *plane);
 
 /*
  * msi_image_fft_size - the padded size of an axis for these transforms.

@@ -99,10 +99,12 @@ template <int... R, typename F> __device__ __forceinline__ void at_number(int r,
     (void)((r == R ? (f(number<R>()), true) : false) || ...);
 }
 
-/* Transform rows, a block each. */
+/* Transform rows, a block each; used [row]: 0 where a row is left as it is, NULL where none is. */
 template <typename T, bool FORWARD>
-__global__ void __launch_bounds__(THREADS, 2) k_rows(row_shape s, row_roots<T> roots, cplx<T> *plane)
+__global__ void __launch_bounds__(THREADS, 2)
+    k_rows(row_shape s, row_roots<T> roots, const uint8_t *used, cplx<T> *plane)
 {
+    if (used && !used[blockIdx.x]) return;
     extern __shared__ float4 memory[];
     cplx<T> *line = (cplx<T> *)memory, *row = plane + (int64_t)blockIdx.x * s.n;
     at_number<16, 18, 20, 24, 28, 32>(
@@ -203,24 +205,25 @@ void msi_row_fft_free(msi_row_fft *fft)
     msi_free(fft);
 }
 
-template <typename T, bool FORWARD> static int run(const msi_row_fft *f, void *plane, int64_t n_row, int64_t kept)
+template <typename T, bool FORWARD>
+static int run(const msi_row_fft *f, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept)
 {
     row_shape s = f->shape;
     s.kept = (int)kept;
     const row_roots<T> roots = {(const cplx<T> *)f->roots, (const cplx<T> *)f->roots + s.n};
-    k_rows<T, FORWARD><<<(unsigned)n_row, THREADS, f->bytes, f->stream>>>(s, roots, (cplx<T> *)plane);
+    k_rows<T, FORWARD><<<(unsigned)n_row, THREADS, f->bytes, f->stream>>>(s, roots, row_used, (cplx<T> *)plane);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }
 
-int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, int64_t kept)
+int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept)
 {
-    return fft->precision == MSI_FP32 ? run<float, true>(fft, plane, n_row, kept)
-                                      : run<double, true>(fft, plane, n_row, kept);
+    return fft->precision == MSI_FP32 ? run<float, true>(fft, plane, n_row, row_used, kept)
+                                      : run<double, true>(fft, plane, n_row, row_used, kept);
 }
 
-int msi_row_fft_backward(const msi_row_fft *fft, void *plane, int64_t n_row, int64_t kept)
+int msi_row_fft_backward(const msi_row_fft *fft, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept)
 {
-    return fft->precision == MSI_FP32 ? run<float, false>(fft, plane, n_row, kept)
-                                      : run<double, false>(fft, plane, n_row, kept);
+    return fft->precision == MSI_FP32 ? run<float, false>(fft, plane, n_row, row_used, kept)
+                                      : run<double, false>(fft, plane, n_row, row_used, kept);
 }

@@ -33,14 +33,15 @@ void msi_row_fft_free(msi_row_fft *fft);
  * msi_row_fft_forward - begin to transform rows in place, exp(-2 pi i), of whose results the `kept` lowest frequencies
  * are written: -kept/2 .. kept - kept/2 - 1, negative ones from the row's end. What else the rows hold then is
  * undefined.
+ * Given:              row_used [n_row]  0 where a row is left as it is, in device memory; NULL: all are transformed
  * Given and returned: plane [n_row][n]  in device memory
  * Returns:            0, MSI_EGPU
  */
-int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, int64_t kept);
+int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept);
 
 /* msi_row_fft_backward - begin the transpose, exp(2 pi i) without a factor: all of a row but the `kept` lowest
  * frequencies counts as zero. */
-int msi_row_fft_backward(const msi_row_fft *fft, void *plane, int64_t n_row, int64_t kept);
+int msi_row_fft_backward(const msi_row_fft *fft, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept);
 
 #ifdef __cplusplus
 }

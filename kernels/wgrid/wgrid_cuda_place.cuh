@@ -227,13 +227,13 @@ __device__ inline cplx<double> read_once(const cplx<double> *at)
  * Store a warp's samples in their places, two lanes to one at a time: memory takes as long for half a sector of 32
  * bytes as for a whole one. Lanes without a sample take part.
  */
-template <typename SAMPLE> __device__ void put(SAMPLE *out, bool has, uint32_t at, const SAMPLE &sample)
+template <typename SAMPLE, typename INDEX> __device__ void put(SAMPLE *out, bool has, INDEX at, const SAMPLE &sample)
 {
     constexpr int QUARTERS = sizeof(SAMPLE) / sizeof(uint4);
     uint4 own[QUARTERS];
     memcpy(own, &sample, sizeof sample);
     const int odd = threadIdx.x % 2;
-    const uint32_t other_at = __shfl_xor_sync(~0u, at, 1);
+    const INDEX other_at = __shfl_xor_sync(~0u, at, 1);
     const bool other_has = __shfl_xor_sync(~0u, (int)has, 1);
     const bool has_even = odd ? other_has : has, has_odd = odd ? has : other_has;
     uint4 *even = reinterpret_cast<uint4 *>(out + (odd ? other_at : at)) + odd;
@@ -248,11 +248,30 @@ template <typename SAMPLE> __device__ void put(SAMPLE *out, bool has, uint32_t a
     }
 }
 
+/* Visibilities of a sector of memory. */
+template <typename T> struct alignas(32) data_sector {
+    static constexpr int N = 32 / sizeof(cplx<T>);
+    cplx<T> data[N];
+};
+
+/* Their weights. */
+template <typename T> struct alignas(sizeof(float) * data_sector<T>::N) weight_group {
+    float of[data_sector<T>::N];
+};
+
+/* Elements from sample to sample of the data of n_image planes: whole sectors, unless they fill none. */
+template <typename T> __host__ __device__ constexpr int data_pitch(int n_image)
+{
+    constexpr int N = data_sector<T>::N;
+    return n_image < N ? n_image : (n_image + N - 1) / N * N;
+}
+
 /* Where samples of a batch go, in order. */
 template <typename T> struct sample_places {
     placed<T> *samples;
-    cplx<T> *data; /* [n_sample][n_image] visibilities, turned and not weighted; NULL: samples have their values */
-    float *weight; /* [n_sample][n_image] */
+    cplx<T> *data; /* [n_sample][pitch] visibilities, turned and not weighted; NULL: samples have their values */
+    float *weight; /* [n_sample][pitch] */
+    int pitch;     /* data_pitch */
 };
 
 /* exp(-2 pi i turns) for whole and broken turns alike. */
@@ -268,15 +287,69 @@ template <typename T> __device__ cplx<T> times(cplx<T> a, cplx<T> b)
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
+/* What the raw [n_plane][n_sample] visibilities of a sample become: conjugated where w < 0 and turned. */
+template <typename T> struct raw_samples {
+    plane_map map;
+    const cplx<T> *vis;
+    const float *weight;
+    int64_t n_sample;
+
+    __device__ float weight_of(int image, int64_t i) const
+    {
+        const int plane = map.store_plane[image];
+        return __ldcs(weight + (plane < 0 ? 0 : plane) * n_sample + i);
+    }
+    __device__ cplx<T> vis_of(int image, int64_t i) const
+    {
+        const int plane = map.store_plane[image];
+        return plane < 0 ? cplx<T>{1, 0} : read_once(vis + plane * n_sample + i);
+    }
+};
+
+template <typename T> __device__ cplx<T> turned_sample(cplx<T> turn, cplx<T> v, int conjugate)
+{
+    return times(turn, cplx<T>{v.re, conjugate ? -v.im : v.im});
+}
+
+/* Put the data of all planes of a warp's samples in place. Lanes without a sample take part. */
+template <typename T>
+__device__ void put_data(const sample_places<T> &to, const raw_samples<T> &raw, bool has, int64_t i, uint32_t at,
+                         cplx<T> turn, int conjugate)
+{
+    constexpr int N = data_sector<T>::N;
+    const int n_image = raw.map.n_image;
+    float *weight = to.weight + (int64_t)at * to.pitch;
+    if (to.pitch % N) {
+#pragma unroll 1
+        for (int p = 0; has && p < n_image; p++) {
+            to.data[(int64_t)at * to.pitch + p] = turned_sample(turn, raw.vis_of(p, i), conjugate);
+            weight[p] = raw.weight_of(p, i);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int first = 0; first < n_image; first += N) {
+        data_sector<T> sector;
+        weight_group<T> weights;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const bool is_there = has && first + k < n_image;
+            sector.data[k] = is_there ? turned_sample(turn, raw.vis_of(first + k, i), conjugate) : cplx<T>{0, 0};
+            weights.of[k] = is_there ? raw.weight_of(first + k, i) : 0;
+        }
+        put(reinterpret_cast<data_sector<T> *>(to.data), has, ((uint64_t)at * to.pitch + first) / N, sector);
+        if (has) *reinterpret_cast<weight_group<T> *>(weight + first) = weights;
+    }
+}
+
 /*
- * Put samples in their places, the rank-th after begin[key], with what raw [n_plane][n_sample] visibilities become:
- * conjugated where w < 0 and turned. Without room for the data of several images, that of the only one is weighted and
- * goes with its sample.
+ * Put samples in their places, the rank-th after begin[key]. Without room for the data of several images, that of the
+ * only one is weighted and goes with its sample.
  */
 template <typename T>
 __global__ void __launch_bounds__(256)
-    k_place_samples(msi_wgrid_geometry g, plane_map map, batch_rows b, const cplx<T> *raw, const uint32_t *key,
-                    const uint32_t *begin, const uint32_t *rank, sample_places<T> to)
+    k_place_samples(msi_wgrid_geometry g, raw_samples<T> raw, batch_rows b, const uint32_t *key, const uint32_t *begin,
+                    const uint32_t *rank, sample_places<T> to)
 {
     for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
         const uint32_t own = is_there ? __ldcs(key + i) : UNUSED;
@@ -288,20 +361,12 @@ __global__ void __launch_bounds__(256)
         const int conjugate = msi_locate(&g, uvw_m, freq_hz, &f, &w_lambda);
         const cplx<T> turn = turn_back<T>(w_lambda * g.n_mid);
         cplx<T> value = {0, 0};
-#pragma unroll 1
-        for (int p = 0; has && p < map.n_image; p++) {
-            const int from = map.store_plane[p] < 0 ? 0 : map.store_plane[p];
-            const float wt = __ldcs(b.weight + from * b.n_sample + i);
-            cplx<T> v = {1, 0};
-            if (map.store_plane[p] >= 0) v = read_once(raw + from * b.n_sample + i);
-            if (!to.data) v = {(T)wt * v.re, (T)wt * v.im};
-            v = times(turn, cplx<T>{v.re, conjugate ? -v.im : v.im});
-            if (to.data) {
-                to.data[at * map.n_image + p] = v;
-                to.weight[at * map.n_image + p] = wt;
-            } else {
-                value = v;
-            }
+        if (to.data) {
+            put_data(to, raw, has, i, at, turn, conjugate);
+        } else if (has) {
+            const T weight = (T)raw.weight_of(0, i);
+            const cplx<T> v = raw.vis_of(0, i);
+            value = turned_sample(turn, cplx<T>{weight * v.re, weight * v.im}, conjugate);
         }
         put(to.samples, has, at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, value));
     });
@@ -311,7 +376,7 @@ __global__ void __launch_bounds__(256)
 template <typename T> struct plane_data {
     const cplx<T> *data;  /* visibilities, */
     const float *weight;  /* and weights, */
-    int64_t n_plane;      /* so many elements from sample to sample of both */
+    int64_t pitch;        /* so many elements from sample to sample of both */
     const cplx<T> *model; /* what a model predicts, one after the other; NULL: nothing is subtracted */
     bool is_psf;          /* visibilities are 1, turned by the w that the footprint tells */
 };
@@ -323,14 +388,14 @@ __global__ void __launch_bounds__(256)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const T wt = (T)plane.weight[i * plane.n_plane];
+    const T wt = (T)plane.weight[i * plane.pitch];
     cplx<T> v;
     if (plane.is_psf) {
         const record<T> &r = samples[i].at;
         const double w = g.w_first + g.w_step * (r.w0 + 0.5 * (g.w_width - 1 - (double)r.zw));
         v = turn_back<T>(w * g.n_mid);
     } else {
-        v = plane.data[i * plane.n_plane];
+        v = plane.data[i * plane.pitch];
         if (plane.model) {
             const cplx<T> m = read_once(plane.model + i);
             v = {v.re - m.re, v.im - m.im};

@@ -81,8 +81,8 @@ template <typename T> class placed_batches : public sample_batches<T> {
      */
     static int64_t sample_bytes(int n_plane, int n_kept)
     {
-        return (int64_t)((n_plane + n_kept) * (sizeof(float) + sizeof(cplx<T>)) + sizeof(placed<T>) +
-                         7 * sizeof(uint32_t) + sizeof(item) + 3 * sizeof(double));
+        return (int64_t)((size_t)(n_plane + data_pitch<T>(n_kept)) * (sizeof(float) + sizeof(cplx<T>)) +
+                         sizeof(placed<T>) + 7 * sizeof(uint32_t) + sizeof(item) + 3 * sizeof(double));
     }
 
     /* job - what a gridding kernel reads of the batch, and the grid that it adds to. */
@@ -108,15 +108,16 @@ template <typename T> class placed_batches : public sample_batches<T> {
     {
         const stage_timer stage("sort", &times->sort_s);
         const int64_t count = now.n_sample;
-        n_kept = map.n_image;
-        if (keeps) MSI_TRY(d_value.fit(map.n_image * count * (int64_t)sizeof(cplx<T>), "visibilities"));
-        if (keeps) MSI_TRY(d_kept_weight.fit(map.n_image * count * (int64_t)sizeof(float), "weights"));
+        pitch = data_pitch<T>(map.n_image);
+        if (keeps) MSI_TRY(d_value.fit(pitch * count * (int64_t)sizeof(cplx<T>), "visibilities"));
+        if (keeps) MSI_TRY(d_kept_weight.fit(pitch * count * (int64_t)sizeof(float), "weights"));
         MSI_TRY(count_batch(weighted_samples{map}));
         const sample_places<T> to = {as<placed<T>>(d_records), keeps ? as<cplx<T>>(d_value) : nullptr,
-                                     as<float>(d_kept_weight)};
+                                     as<float>(d_kept_weight), pitch};
+        const raw_samples<T> raw = {map, as<cplx<T>>(base::d_raw), as<float>(base::d_weight), count};
         const uint32_t *key = as<uint32_t>(d_key);
-        k_place_samples<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, map, rows(), as<cplx<T>>(base::d_raw), key,
-                                                                         as<uint32_t>(d_count), key + count, to);
+        k_place_samples<T>
+            <<<base::segment_blocks(), 256, 0, on.get()>>>(g, raw, rows(), key, as<uint32_t>(d_count), key + count, to);
         MSI_CUDA(cudaGetLastError());
         return on.wait();
     }
@@ -126,7 +127,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
     int make_values(int plane, const cplx<T> *model)
     {
         const int of = std::max(plane, 0);
-        const plane_data<T> from = {as<cplx<T>>(d_value) + of, as<float>(d_kept_weight) + of, n_kept, model, plane < 0};
+        const plane_data<T> from = {as<cplx<T>>(d_value) + of, as<float>(d_kept_weight) + of, pitch, model, plane < 0};
         k_make_values<T>
             <<<(unsigned)((n_placed + 255) / 256), 256, 0, on.get()>>>(g, n_placed, from, as<placed<T>>(d_records));
         MSI_CUDA(cudaGetLastError());
@@ -156,7 +157,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
   private:
     buffer d_count, d_sums, d_kept_weight;
-    int n_kept = 1; /* planes whose data are kept */
+    int pitch = 1; /* of the data that are kept */
 
     item_rule rule() const
     {

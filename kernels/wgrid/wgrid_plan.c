@@ -142,6 +142,8 @@ msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const ms
                                .accuracy = request->spec->accuracy,
                                .precision = request->precision,
                                .least_padding = request->spec->least_padding,
+                               .least_width = request->spec->pins.width,
+                               .most_width = request->spec->pins.width,
                                .n_sample = request->n_sample,
                                .w_min_lambda = request->w_min_lambda,
                                .w_max_lambda = request->w_max_lambda,

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/bench/plan_regret.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+enum { MAX_PLANS = 128, WIDTHS_BELOW = 3, WIDTHS_ABOVE = 1 };
+
+/* Edges of subgrids that any backend has. */
+static const int subgrids[] = {32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512};
+
+typedef struct candidate {
+    const msi_strategy *strategy;
+    msi_plan_pins pins; /* 0: w-planes have no subgrids */
+    double model_ms, ms;
+} candidate;
+
+struct msi_plan_regret {
+    msi_bench_field *field;
+    msi_field_request wanted;
+    candidate plan[MAX_PLANS];
+    int n_plan, chosen, has_others;
+};
+
+static int same(const candidate *a, const candidate *b)
+{
+    return a->strategy == b->strategy && a->pins.width == b->pins.width && a->pins.subgrid == b->pins.subgrid;
+}
+
+/* Make the plan of a candidate and fill in what was planned. Returns 0, MSI_ERANGE where there is none. */
+static int plan_one(const msi_plan_regret *r, candidate *c, msi_field_strategy *s)
+{
+    msi_field_request wanted = r->wanted;
+    wanted.strategy = c->strategy;
+    wanted.pins = c->pins;
+    MSI_TRY(msi_field_strategy_begin(s, r->field, &wanted));
+    c->pins.width = s->report.width;
+    c->pins.subgrid = s->report.subgrid;
+    c->model_ms = 1e3 * s->report.estimate_s;
+    return MSI_OK;
+}
+
+/* List a candidate, unless it is listed or there is no such plan. */
+static int add_plan(msi_plan_regret *r, candidate c)
+{
+    msi_field_strategy s;
+    const int rc = plan_one(r, &c, &s);
+    msi_field_strategy_end(&s);
+    if (rc) return rc == MSI_ERANGE ? MSI_OK : rc;
+    for (int i = 0; i < r->n_plan; i++)
+        if (same(&r->plan[i], &c)) return MSI_OK;
+    if (r->n_plan < MAX_PLANS) r->plan[r->n_plan++] = c;
+    return MSI_OK;
+}
+
+/* List the plan that a strategy chooses, then those about it. */
+static int add_strategy(msi_plan_regret *r, const msi_strategy *strategy)
+{
+    const int first = r->n_plan;
+    MSI_TRY(add_plan(r, (candidate){.strategy = strategy}));
+    if (r->n_plan == first) return MSI_OK;
+    const msi_plan_pins best = r->plan[first].pins;
+    if (r->chosen < 0 || r->plan[first].model_ms < r->plan[r->chosen].model_ms) r->chosen = first;
+    for (int width = best.width - WIDTHS_BELOW; width <= best.width + WIDTHS_ABOVE; width++) {
+        if (width < 2) continue;
+        if (!best.subgrid) MSI_TRY(add_plan(r, (candidate){.strategy = strategy, .pins = {width, 0}}));
+        for (size_t i = 0; best.subgrid && i < sizeof subgrids / sizeof *subgrids; i++)
+            MSI_TRY(add_plan(r, (candidate){.strategy = strategy, .pins = {width, subgrids[i]}}));
+    }
+    return MSI_OK;
+}
+
+int msi_plan_regret_begin(msi_plan_regret **out, msi_bench_field *field, const msi_field_request *wanted)
+{
+    msi_plan_regret *r;
+    int n;
+    const msi_strategy *strategy = msi_strategies(&n);
+    MSI_TRY(msi_alloc(&r, 1, sizeof *r, "benchmark"));
+    *out = r;
+    r->field = field;
+    r->wanted = *wanted;
+    r->chosen = -1;
+    for (int i = 0; i < n; i++)
+        if (strcmp(strategy[i].method, wanted->strategy->method) == 0 &&
+            strategy[i].backend == wanted->strategy->backend &&
+            msi_field_strategy_serves(&strategy[i], wanted->predict))
+            MSI_TRY(add_strategy(r, &strategy[i]));
+    return r->chosen < 0 ? msi_error_set(MSI_ERANGE, "no plan reaches the accuracy") : MSI_OK;
+}
+
+static double total_ms(const msi_bench_time *t)
+{
+    return t->sort_ms + t->kernel_ms + t->transform_ms;
+}
+
+/* Run a plan twice. Returned: *time of the second run */
+static int time_plan(const msi_plan_regret *r, candidate *c, msi_bench_time *time)
+{
+    msi_field_strategy s;
+    int rc = plan_one(r, c, &s);
+    for (int i = 0; !rc && i < 2; i++) rc = msi_field_strategy_run(&s, time);
+    msi_field_strategy_end(&s);
+    c->ms = total_ms(time);
+    return rc;
+}
+
+static void print_plan(const candidate *c, int is_chosen)
+{
+    printf("  %-8s %2d taps, subgrids of %3d: model %9.2f ms, measured %9.2f ms%s\n", c->strategy->name, c->pins.width,
+           c->pins.subgrid, c->model_ms, c->ms, is_chosen ? "  chosen" : "");
+}
+
+int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time)
+{
+    int best = 0;
+    MSI_TRY(time_plan(r, &r->plan[r->chosen], time));
+    for (int i = 0; i < r->n_plan; i++) {
+        msi_bench_time other = {0, 0, 0};
+        if (i != r->chosen && !r->has_others) MSI_TRY(time_plan(r, &r->plan[i], &other));
+        if (r->plan[i].ms < r->plan[best].ms) best = i;
+        if (!r->has_others) print_plan(&r->plan[i], i == r->chosen);
+    }
+    fflush(stdout);
+    r->has_others = 1;
+    const candidate *chosen = &r->plan[r->chosen], *b = &r->plan[best];
+    snprintf(work->note, sizeof work->note,
+             "regret %.1f %% of %d plans: %s, %d taps, subgrids of %d; best %s, %d, %d: %.2f ms",
+             100 * (chosen->ms / b->ms - 1), r->n_plan, chosen->strategy->name, chosen->pins.width,
+             chosen->pins.subgrid, b->strategy->name, b->pins.width, b->pins.subgrid, b->ms);
+    return MSI_OK;
+}
+
+void msi_plan_regret_end(msi_plan_regret *r)
+{
+    msi_free(r);
+}
