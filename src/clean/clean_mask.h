@@ -31,12 +31,6 @@ typedef struct msi_mask_target {
  */
 int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
 
-/*
- * msi_clean_mask_casa - the same from a CASA image, which a process of its own reads. Before any thread is started.
- * Returns: as msi_clean_mask_fits; also MSI_EINPUT where it is no CASA image of pixels in one precision
- */
-int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
-
 /* msi_clean_mask_of - the plane of an output channel; NULL for a mask that was not read. */
 const uint8_t *msi_clean_mask_of(const msi_clean_mask *mask, int64_t channel);
 
