@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/source_list.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/fits/sky_wcs.h"
+
+/* Components of a pixel and scale. */
+typedef struct place {
+    int32_t scale, y, x;
+    int64_t at; /* of its values */
+} place;
+
+/* Places and values [n][n_channel], in step. */
+typedef struct components {
+    place *p;
+    double *value;
+    int64_t n, room;
+} components;
+
+struct msi_source_list {
+    int n_channel;
+    components kept, fresh; /* kept: ascending, each place once, at its own values */
+};
+
+static int make_room(components *c, int n_channel, int64_t n)
+{
+    if (c->n + n <= c->room) return MSI_OK;
+    const int64_t room = 2 * c->room > c->n + n ? 2 * c->room : c->n + n;
+    MSI_TRY(msi_grow(&c->value, c->n * n_channel, room * n_channel, sizeof *c->value, "a list of sources"));
+    MSI_TRY(msi_grow(&c->p, c->n, room, sizeof *c->p, "a list of sources"));
+    c->room = room;
+    return MSI_OK;
+}
+
+int msi_source_list_create(msi_source_list **out, int n_channel)
+{
+    MSI_TRY(msi_alloc(out, 1, sizeof **out, "a list of sources"));
+    (*out)->n_channel = n_channel;
+    return MSI_OK;
+}
+
+static void free_components(components *c)
+{
+    msi_free(c->p);
+    msi_free(c->value);
+    *c = (components){0};
+}
+
+void msi_source_list_free(msi_source_list *l)
+{
+    if (!l) return;
+    free_components(&l->kept);
+    free_components(&l->fresh);
+    msi_free(l);
+}
+
+int msi_source_list_add(msi_source_list *l, const msi_clean_component *component, const void *value,
+                        msi_precision precision, int n_pol, int64_t n)
+{
+    components *c = &l->fresh;
+    MSI_TRY(make_room(c, l->n_channel, n));
+    for (int64_t i = 0; i < n; i++) {
+        c->p[c->n] = (place){component[i].scale, component[i].y, component[i].x, c->n};
+        for (int k = 0; k < l->n_channel; k++)
+            c->value[c->n * l->n_channel + k] = msi_image_value(value, precision, (i * l->n_channel + k) * n_pol);
+        c->n++;
+    }
+    return MSI_OK;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const place *p = a, *q = b;
+    if (p->scale != q->scale) return p->scale < q->scale ? -1 : 1;
+    if (p->y != q->y) return p->y < q->y ? -1 : 1;
+    if (p->x != q->x) return p->x < q->x ? -1 : 1;
+    return p->at < q->at ? -1 : p->at > q->at;
+}
+
+static int same_place(const place *p, const place *q)
+{
+    return p->scale == q->scale && p->y == q->y && p->x == q->x;
+}
+
+/* Merge two lists in order of places; values of one place are summed in the order in which they were found. */
+int msi_source_list_keep(msi_source_list *l)
+{
+    components all = {0};
+    components *a = &l->kept, *b = &l->fresh;
+    const size_t bytes = (size_t)l->n_channel * sizeof(double);
+    if (!b->n) return MSI_OK;
+    MSI_TRY(make_room(&all, l->n_channel, a->n + b->n));
+    qsort(b->p, (size_t)b->n, sizeof *b->p, compare_places);
+    for (int64_t i = 0, k = 0; i < a->n || k < b->n;) {
+        const int old =
+            k == b->n || (i < a->n && (same_place(&a->p[i], &b->p[k]) || compare_places(&a->p[i], &b->p[k]) < 0));
+        const place *p = old ? &a->p[i++] : &b->p[k++];
+        const double *value = (old ? a : b)->value + p->at * l->n_channel;
+        if (all.n && same_place(&all.p[all.n - 1], p)) {
+            for (int c = 0; c < l->n_channel; c++) all.value[(all.n - 1) * l->n_channel + c] += value[c];
+            continue;
+        }
+        memcpy(all.value + all.n * l->n_channel, value, bytes);
+        all.p[all.n] = *p;
+        all.p[all.n].at = all.n;
+        all.n++;
+    }
+    free_components(a);
+    *a = all;
+    b->n = 0;
+    return MSI_OK;
+}
+
+void msi_source_list_drop(msi_source_list *l)
+{
+    l->fresh.n = 0;
+}
+
+int64_t msi_source_list_n(const msi_source_list *l)
+{
+    return l->kept.n;
+}
+
+/* ---- Checkpoints: the number of sources and of channels, places, values ---- */
+
+static int64_t bytes_of(int64_t n, int n_channel)
+{
+    return 16 + n * ((int64_t)sizeof(place) + n_channel * (int64_t)sizeof(double));
+}
+
+int64_t msi_source_list_bytes(const msi_source_list *l)
+{
+    return bytes_of(l->kept.n, l->n_channel);
+}
+
+void msi_source_list_save(const msi_source_list *l, void *to)
+{
+    const int64_t head[2] = {l->kept.n, l->n_channel};
+    char *at = to;
+    memcpy(at, head, sizeof head);
+    if (!l->kept.n) return;
+    memcpy(at + sizeof head, l->kept.p, (size_t)l->kept.n * sizeof(place));
+    memcpy(at + sizeof head + (size_t)l->kept.n * sizeof(place), l->kept.value,
+           (size_t)(l->kept.n * l->n_channel) * sizeof(double));
+}
+
+int msi_source_list_load(msi_source_list *l, const void *from, int64_t bytes)
+{
+    int64_t head[2] = {0, 0};
+    const char *at = from;
+    components c = {0};
+    if (bytes >= (int64_t)sizeof head) memcpy(head, at, sizeof head);
+    if (head[1] != l->n_channel || head[0] < 0 || head[0] > bytes || bytes_of(head[0], l->n_channel) != bytes)
+        return msi_error_set(MSI_EINPUT, "a list of sources has %lld bytes: none of %d channels", (long long)bytes,
+                             l->n_channel);
+    MSI_TRY(make_room(&c, l->n_channel, head[0]));
+    c.n = head[0];
+    if (c.n) {
+        memcpy(c.p, at + sizeof head, (size_t)c.n * sizeof *c.p);
+        memcpy(c.value, at + sizeof head + (size_t)c.n * sizeof *c.p, (size_t)(c.n * l->n_channel) * sizeof *c.value);
+    }
+    for (int64_t i = 0; i < c.n; i++) {
+        if (c.p[i].at == i) continue;
+        free_components(&c);
+        return msi_error_set(MSI_EINPUT, "a list of sources: source %lld is not where it belongs", (long long)i);
+    }
+    free_components(&l->kept);
+    l->kept = c;
+    l->fresh.n = 0;
+    return MSI_OK;
+}
+
+/* ---- The file ---- */
+
+enum { LINE = 1024, MAX_TERM = MSI_CLEAN_MAX_TERM };
+
+/* A source as it is written. */
+typedef struct source {
+    int64_t i; /* of the kept ones */
+    int32_t scale;
+    double flux;
+} source;
+
+/* By scale, the brightest first; of equal ones that of the lower pixel. */
+static int compare_sources(const void *a, const void *b)
+{
+    const source *p = a, *q = b;
+    if (p->scale != q->scale) return p->scale < q->scale ? -1 : 1;
+    if (fabs(p->flux) != fabs(q->flux)) return fabs(p->flux) > fabs(q->flux) ? -1 : 1;
+    return p->i < q->i ? -1 : p->i > q->i;
+}
+
+static int find_terms(const msi_source_list *l, const msi_source_sky *sky, int64_t i, double term[MAX_TERM])
+{
+    const double *value = l->kept.value + i * l->n_channel;
+    double sum = 0, all = 0;
+    if (sky->terms) return sky->terms(sky->fit, value, term);
+    for (int c = 0; c < l->n_channel; c++) {
+        const double weight = sky->weight ? sky->weight[c] : 1;
+        if (!(weight > 0)) continue;
+        sum += weight * value[c];
+        all += weight;
+    }
+    term[0] = all > 0 ? sum / all : 0;
+    return MSI_OK;
+}
+
+/* Degrees as hours or degrees, minutes and seconds; rounded as one number, so that no 60 appears. */
+static void format_angle(char *text, size_t size, double value, const char *separator, int decimals)
+{
+    const double parts = pow(10, decimals), units = floor(fabs(value) * 3600 * parts + 0.5);
+    const double whole = floor(units / (3600 * parts)), rest = units - whole * 3600 * parts;
+    const double minutes = floor(rest / (60 * parts)), seconds = (rest - minutes * 60 * parts) / parts;
+    snprintf(text, size, "%s%02.0f%s%02.0f%s%0*.*f", value < 0 ? "-" : "", whole, separator, minutes, separator,
+             decimals + 3, decimals, seconds);
+}
+
+static int format_place(char ra[32], char dec[32], const msi_sky_wcs *wcs, const place *p)
+{
+    double sky[2];
+    const double pixel[2] = {p->x, p->y};
+    if (!msi_sky_wcs_pixel_to_sky(wcs, pixel, sky))
+        return msi_error_set(MSI_ERANGE, "a source at pixel %d, %d is not on the sky", (int)p->x, (int)p->y);
+    /* A day of 24 hours begins anew. */
+    const double hours = sky[0] / 15;
+    format_angle(ra, 32, hours * 3600 * 1000 >= 24 * 3600 * 1000 - 0.5 ? 0 : hours, ":", 3);
+    format_angle(dec, 32, sky[1], ".", 3);
+    return MSI_OK;
+}
+
+static int format_source(char line[LINE], const msi_source_list *l, const msi_source_sky *sky, const msi_sky_wcs *wcs,
+                         const source *s, int64_t number)
+{
+    const place *p = &l->kept.p[s->i];
+    double term[MAX_TERM] = {0};
+    char ra[32], dec[32], terms[MAX_TERM * 28] = "";
+    MSI_TRY(find_terms(l, sky, s->i, term));
+    MSI_TRY(format_place(ra, dec, wcs, p));
+    for (int k = 1, n = 0; k < sky->n_term; k++)
+        n += snprintf(terms + n, sizeof terms - (size_t)n, "%s%.15g", k > 1 ? "," : "", term[k]);
+    int n = snprintf(line, LINE, "s%dc%lld,%s,%s,%s,%.15g,[%s],%s,%.15g,", (int)p->scale, (long long)number,
+                     p->scale ? "GAUSSIAN" : "POINT", ra, dec, term[0], terms, sky->is_logarithmic ? "true" : "false",
+                     sky->reference_hz);
+    if (!p->scale) {
+        snprintf(line + n, LINE - (size_t)n, ",,\n");
+        return MSI_OK;
+    }
+    const double arcsec = 180 * 3600 / MSI_PI, fwhm = sqrt(8 * log(2)) * 3 * sky->scale[p->scale] / 16;
+    snprintf(line + n, LINE - (size_t)n, "%.15g,%.15g,0\n", fwhm * sky->geometry->cell_y_rad * arcsec,
+             fwhm * sky->geometry->cell_y_rad * arcsec);
+    return MSI_OK;
+}
+
+static int write_sources(msi_publish *p, int i, const msi_source_list *l, const msi_source_sky *sky,
+                         const source *order)
+{
+    char line[LINE];
+    msi_sky_wcs *wcs;
+    int64_t number = 0;
+    MSI_TRY(msi_sky_wcs_create(&wcs, sky->geometry, sky->ra_rad, sky->dec_rad, sky->frame, 0));
+    snprintf(line, LINE,
+             "Format = Name, Type, Ra, Dec, I, SpectralIndex, LogarithmicSI, ReferenceFrequency='%.15g', MajorAxis, "
+             "MinorAxis, Orientation\n",
+             sky->reference_hz);
+    int rc = msi_publish_write(p, i, line, strlen(line));
+    for (int64_t k = 0; k < l->kept.n && !rc; k++) {
+        number = k && order[k].scale == order[k - 1].scale ? number + 1 : 0;
+        rc = format_source(line, l, sky, wcs, &order[k], number);
+        if (!rc) rc = msi_publish_write(p, i, line, strlen(line));
+    }
+    msi_sky_wcs_free(wcs);
+    return rc;
+}
+
+int msi_source_list_write(msi_publish *p, int i, const msi_source_list *l, const msi_source_sky *sky)
+{
+    source *order;
+    int fd;
+    MSI_TRY(msi_alloc(&order, l->kept.n + 1, sizeof *order, "a list of sources"));
+    int rc = MSI_OK;
+    for (int64_t k = 0; k < l->kept.n && !rc; k++) {
+        double term[MAX_TERM];
+        rc = find_terms(l, sky, k, term);
+        order[k] = (source){k, l->kept.p[k].scale, term[0]};
+    }
+    if (!rc) {
+        qsort(order, (size_t)l->kept.n, sizeof *order, compare_sources);
+        rc = msi_publish_begin(p, i, &fd);
+    }
+    if (!rc) rc = write_sources(p, i, l, sky, order);
+    if (!rc) rc = msi_publish_seal(p, i);
+    msi_free(order);
+    return rc;
+}
