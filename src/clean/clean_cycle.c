@@ -6,6 +6,7 @@
 
 #include "core/format.h"
 #include "core/log.h"
+#include "core/memory.h"
 #include "core/pol.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -65,10 +66,28 @@ static int find_peak(const cycles *k, msi_clean_group *g, double *peak)
     return MSI_OK;
 }
 
+/* Lets the mask follow the residual. */
+static int follow_residual(msi_clean_group *g)
+{
+    const msi_planes_shape *shape = msi_planes_shape_of(g->residual);
+    msi_auto_mask_report report;
+    uint8_t *mask;
+    MSI_TRY(msi_auto_mask_update(g->auto_mask, g->residual, 0, &report));
+    MSI_TRY(msi_alloc(&mask, shape->nx * shape->ny, 1, "mask"));
+    int rc = msi_auto_mask_fetch(g->auto_mask, mask);
+    if (!rc) rc = msi_cleaner_mask(g->cleaner, mask);
+    msi_free(mask);
+    if (!rc)
+        msi_log_detail("mask: %lld pixels, threshold %.4g Jy/beam by the %s", (long long)report.n_pixel,
+                       report.threshold, report.is_sidelobe ? "sidelobes" : "noise");
+    return rc;
+}
+
 /* Looks at a group whose residual is exact; *back where the last cycle is to be taken back. */
 static int look_at(const cycles *k, msi_clean_group *g, int *back)
 {
     double peak;
+    if (g->auto_mask) MSI_TRY(follow_residual(g));
     for (int was_in_mask = -1; !g->stop && was_in_mask != g->in_mask;) {
         was_in_mask = g->in_mask;
         MSI_TRY(measure_noise(k, g));
@@ -202,7 +221,11 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
     cycles k = {f, spec, &f->spec.options->clean, 0, 0};
     double first_peak[MSI_MAX_PLANES];
     MSI_TRY(spec->resumed ? measure_all(&k) : judge_all(&k));
-    for (int i = 0; i < f->n_group; i++) first_peak[i] = fabs(f->group[i].peak);
+    for (int i = 0; i < f->n_group; i++) {
+        msi_clean_group *g = &f->group[i];
+        first_peak[i] = fabs(g->peak);
+        if (!(g->first_peak > 0)) g->first_peak = first_peak[i];
+    }
     for (int n_cycle = 0;; n_cycle++) {
         enum { PARTS = 1000 };
         int n_open;

@@ -134,6 +134,32 @@ int msi_clean_field_cleaners(msi_clean_field *f, const msi_planes *psf, double b
     return MSI_OK;
 }
 
+int msi_clean_field_masks(msi_clean_field *f, const msi_beam *beam, double sidelobe)
+{
+    const msi_options *o = f->spec.options;
+    msi_auto_mask_spec spec = o->clean.mask;
+    spec.sidelobe_level = sidelobe;
+    spec.beam = *beam;
+    spec.cell_x_rad = o->geometry.cell_x_rad;
+    spec.cell_y_rad = o->geometry.cell_y_rad;
+    spec.n_thread = o->n_threads;
+    for (int i = 0; i < f->n_group; i++)
+        if (f->group[i].cleaner)
+            MSI_TRY(msi_auto_mask_create(&f->group[i].auto_mask, msi_planes_shape_of(f->residual), &spec));
+    return MSI_OK;
+}
+
+int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *room, uint8_t *mask)
+{
+    if (g->auto_mask) return msi_auto_mask_fetch(g->auto_mask, mask);
+    if (!g->cleaner)
+        memset(mask, 0, (size_t)n_pixel);
+    else
+        MSI_TRY(msi_cleaner_found(g->cleaner, room));
+    for (int64_t i = 0; g->cleaner && i < n_pixel; i++) mask[i] = room[i] != 0;
+    return MSI_OK;
+}
+
 /* Before a PSF is there, beams are taken to have the width that pixels are chosen for. */
 static const double USUAL_BEAM_PIXEL = 4;
 
@@ -198,6 +224,7 @@ void msi_clean_field_free(msi_clean_field *f)
 {
     for (int i = 0; f->group && i < f->n_group; i++) {
         msi_cleaner_free(f->group[i].cleaner);
+        msi_auto_mask_free(f->group[i].auto_mask);
         msi_planes_free(f->group[i].residual);
         msi_planes_free(f->group[i].model);
         msi_planes_free(f->group[i].before);

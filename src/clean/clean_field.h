@@ -28,12 +28,14 @@ typedef struct msi_clean_group {
     msi_cleaner *cleaner;                  /* NULL: no channel has a sample, and nothing is cleaned */
     msi_planes *residual, *model, *before; /* [n_channel][polarisations] of the field's; before: the model that a cycle
                                               which makes things worse goes back to */
+    msi_auto_mask *auto_mask;              /* of -auto-multithresh; NULL: none */
     const char *stop;                      /* why it ended; NULL: it goes on */
     char stop_text[MSI_CLEAN_STOP_TEXT];   /* the same, of a run that was ended */
     int in_mask;                           /* -auto-mask is reached: components lie where there are some */
     double mgain;                          /* of -mgain, half of it after each cycle that was taken back */
     double noise, threshold, peak;         /* Jy/beam: as measured last; peak with its sign */
     double peak_before, noise_before;      /* where the last cycle began */
+    double first_peak;                     /* where cleaning began */
     double best_peak;                      /* the least of this phase */
     int n_back, n_idle;                    /* cycles in a row that were taken back, or brought nothing */
     int64_t n_minor;
@@ -76,6 +78,20 @@ int msi_clean_field_cleaners(msi_clean_field *field, const msi_planes *psf, doub
  * Returns: as msi_gridder_residual
  */
 int msi_clean_field_subtract(msi_clean_field *field, int with_model);
+
+/*
+ * msi_clean_field_masks - make a mask for each group that follows its residual.
+ * Given:   beam, sidelobe  of the PSF; without a known beam, of no sample, there is none
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EARGUMENT
+ */
+int msi_clean_field_masks(msi_clean_field *field, const msi_beam *beam, double sidelobe);
+
+/*
+ * msi_clean_group_mask - the mask of a group as it stands: that of -auto-multithresh, else where components were found.
+ * Given:    room [ny][nx] words
+ * Returned: mask [ny][nx], 0 or 1
+ */
+int msi_clean_group_mask(msi_clean_group *group, int64_t n_pixel, uint16_t *room, uint8_t *mask);
 
 /* msi_clean_field_plane - where an image lies among the field's planes. */
 int msi_clean_field_plane(const msi_clean_field *field, int channel, int pol);

@@ -12,7 +12,7 @@
 typedef struct counters {
     char stop[MSI_CLEAN_STOP_TEXT]; /* "": it goes on */
     int32_t in_mask, n_back, n_idle, n_major;
-    double mgain, noise, threshold, peak, peak_before, noise_before, best_peak, flux_jy, flux_before;
+    double first_peak, mgain, noise, threshold, peak, peak_before, noise_before, best_peak, flux_jy, flux_before;
     int64_t n_minor;
 } counters;
 
@@ -38,6 +38,11 @@ msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
         c->scale_gain, (int)c->shape, c->join_channels, c->join_pols, c->squared_join, (long long)c->fit_terms,
         (long long)c->log_fit_terms, c->fits_mask ? c->fits_mask : "", c->continues);
     uint64_t options = msi_checkpoint_hash(0, text, (int64_t)strlen(text)), sets = 0;
+    snprintf(text, sizeof text, "%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %d %d %.17g", c->multithresh,
+             c->mask.sidelobe_threshold, c->mask.noise_threshold, c->mask.low_noise_threshold,
+             c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
+             c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
+    options = msi_checkpoint_hash(options, text, (int64_t)strlen(text));
     options = msi_checkpoint_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
     options = msi_checkpoint_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
     options = msi_checkpoint_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
@@ -71,6 +76,7 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int in
                   .n_back = g->n_back,
                   .n_idle = g->n_idle,
                   .n_major = g->n_major,
+                  .first_peak = g->first_peak,
                   .mgain = g->mgain,
                   .noise = g->noise,
                   .threshold = g->threshold,
@@ -84,6 +90,10 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int in
     if (g->stop) snprintf(c.stop, sizeof c.stop, "%s", g->stop);
     MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
     if (!g->cleaner) return MSI_OK;
+    if (g->auto_mask) {
+        MSI_TRY(msi_auto_mask_fetch(g->auto_mask, room));
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MASK, index, room, bytes / 2));
+    }
     MSI_TRY(msi_cleaner_found(g->cleaner, room));
     return msi_checkpoint_put(w, MSI_CHECKPOINT_FOUND, index, room, bytes);
 }
@@ -125,6 +135,7 @@ static int load_group(const msi_checkpoint *from, msi_clean_group *g, int index,
     g->n_back = c.n_back;
     g->n_idle = c.n_idle;
     g->n_major = g->n_told = c.n_major;
+    g->first_peak = c.first_peak;
     g->mgain = c.mgain;
     g->noise = c.noise;
     g->threshold = c.threshold;
@@ -139,6 +150,11 @@ static int load_group(const msi_checkpoint *from, msi_clean_group *g, int index,
     g->stop_text[sizeof g->stop_text - 1] = 0;
     g->stop = g->stop_text[0] ? g->stop_text : NULL;
     if (!g->cleaner) return MSI_OK;
+    if (g->auto_mask) {
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MASK, index, room, bytes / 2));
+        MSI_TRY(msi_auto_mask_set(g->auto_mask, room, g->n_major + 1));
+        MSI_TRY(msi_cleaner_mask(g->cleaner, room));
+    }
     MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FOUND, index, room, bytes));
     return msi_cleaner_found_set(g->cleaner, room);
 }

@@ -65,6 +65,12 @@ int msi_clean_options_check(const msi_options *o)
                              "-auto-mask %g: it must be larger than -auto-threshold %g, down to which is "
                              "cleaned within the mask",
                              c->auto_mask, c->auto_threshold);
+    if (c->multithresh && (c->join_channels || c->join_pols))
+        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: its masks follow one image each; leave it or -join-%s out",
+                             c->join_channels ? "channels" : "polarizations");
+    if (c->multithresh && (c->auto_mask > 0 || c->fits_mask))
+        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
+                             c->fits_mask ? "fits-mask" : "auto-mask");
     if (c->update_model && !c->keep_model && o->intervals_out > 1)
         return msi_error_set(MSI_EUSAGE, "-update-model-required: MODEL_DATA is not written for -intervals-out; "
                                          "-predict with -interval writes each");

@@ -37,6 +37,9 @@ typedef struct msi_clean_options {
     int64_t fit_terms, log_fit_terms; /* 0: no such fit */
 
     const char *fits_mask; /* NULL: none */
+    int multithresh;
+    msi_auto_mask_spec mask; /* of multithresh; its beam and what follows from the image is left 0 */
+    int64_t grow_iterations; /* mask.grow_iterations */
     msi_beam_wish beam;
     int mgain_given;
 

@@ -214,15 +214,15 @@ static int check_together(const msi_options *o)
 static void fill_in(msi_options *o)
 {
     if (o->make_psf_only || o->clean.niter) o->make_psf = 1;
-    /* Cleaning goes deeper than a dirty image shows; the run makes it better still where that does not suffice. */
-    o->chooses_accuracy = !(o->accuracy > 0);
-    if (o->chooses_accuracy) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
+    /* Cleaning goes deeper than a dirty image shows. */
+    if (!(o->accuracy > 0)) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
     /* The default of field 0 would contradict fields chosen by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (!o->n_threads) o->n_threads = msi_cpu_count();
     double bytes = (double)msi_memory_physical() * (o->memory_percent > 0 ? o->memory_percent / 100 : 1);
     if (o->memory_gb > 0) bytes = fmin(bytes, 1e9 * o->memory_gb);
     o->memory_limit_bytes = (int64_t)bytes;
+    o->clean.mask.grow_iterations = (int)o->clean.grow_iterations;
     if (o->predict_op == MSI_MS_WRITE_REPLACE && !o->model_column) o->model_column = "MODEL_DATA";
 }
 

@@ -25,6 +25,7 @@ typedef struct cleaning {
     int64_t first;
     double freq_hz[MSI_CLEAN_MAX_PLANE];
     msi_beam beam[MSI_CLEAN_MAX_PLANE];
+    double sidelobe; /* of the first PSF */
     double vis_weight[MSI_CLEAN_MAX_PLANE][MSI_GRIDDER_MAX_PLANES];
     int has_first_residual;
 
@@ -232,6 +233,27 @@ static int read_models(cleaning *k)
     return MSI_OK;
 }
 
+/* The largest value of a PSF beside its main lobe: the depth of its lowest pixel, or what exceeds the beam. */
+static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
+{
+    const msi_image_geometry *g = &psf->geometry;
+    const double s = sin(beam->pa_rad), c = cos(beam->pa_rad);
+    double level = 0;
+    if (!msi_beam_known(beam)) return 0;
+#pragma omp parallel for schedule(static) reduction(max : level)
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const double value = msi_image_value(psf->pixel, psf->precision, y * g->nx + x);
+            const double east = (double)(g->nx / 2 - x) * g->cell_x_rad,
+                         north = (double)(y - g->ny / 2) * g->cell_y_rad;
+            const double along = (north * c + east * s) / beam->major_rad,
+                         across = (east * c - north * s) / beam->minor_rad;
+            const double above = value - exp(-4 * log(2) * (along * along + across * across));
+            level = fmax(level, fmax(above, -value));
+        }
+    return level;
+}
+
 /* Makes the PSF of a channel, finds its beam, and writes it. */
 static int make_psf(cleaning *k, int channel, msi_planes *all)
 {
@@ -248,6 +270,7 @@ static int make_psf(cleaning *k, int channel, msi_planes *all)
         image.sum_weight[0] = k->field.sum_weight[channel * k->field.spec.n_pol];
         image.n_vis[0] = k->field.n_vis[channel * k->field.spec.n_pol];
         rc = msi_imaging_files_beam(r, &k->beam[channel], &image);
+        if (channel == 0) k->sidelobe = sidelobe_level(&image, &k->beam[0]);
     }
     if (!rc) rc = add_to_sum(k, MSI_FITS_PSF, &image);
     const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->vis_weight[channel],
@@ -283,6 +306,8 @@ static int make_psfs(cleaning *k)
     const uint8_t *mask = msi_clean_mask_of(&k->run->mask, k->run->mask.n_plane > 1 ? k->first : 0);
     for (int i = 0; !rc && mask && i < k->field.n_group; i++)
         if (k->field.group[i].cleaner) rc = msi_cleaner_mask(k->field.group[i].cleaner, mask);
+    if (!rc && k->run->options->clean.multithresh && msi_beam_known(&k->beam[0]))
+        rc = msi_clean_field_masks(&k->field, &k->beam[0], k->sidelobe);
     return rc;
 }
 
@@ -299,6 +324,42 @@ static int put_first_residual(void *of)
     cleaning *k = of;
     k->has_first_residual = 1;
     return k->run->options->clean.save_first_residual ? put(k, MSI_FITS_FIRST_RESIDUAL, k->field.residual) : MSI_OK;
+}
+
+/* Writes the masks of a channel: where components could lie at the end, or, of -auto-mask, where they lie. */
+static int put_masks(cleaning *k, int channel, uint16_t *room, uint8_t *mask)
+{
+    const msi_clean_field *f = &k->field;
+    const msi_image_geometry *g = &k->run->options->geometry;
+    const msi_imaging_product product = {k->first + channel, MSI_FITS_MASK, {0, 0, 0}, k->vis_weight[channel], NULL};
+    const int64_t n_pixel = msi_image_n_pixel(g);
+    msi_image image;
+    MSI_TRY(msi_image_alloc(&image, g, f->spec.n_pol, MSI_FP32));
+    int rc = MSI_OK;
+    for (int p = 0; !rc && p < f->spec.n_pol; p++) {
+        float *pixel = (float *)image.pixel + p * n_pixel;
+        rc = msi_clean_group_mask(msi_clean_field_group(f, p), n_pixel, room, mask);
+        for (int64_t i = 0; !rc && i < n_pixel; i++) pixel[i] = mask[i];
+        image.sum_weight[p] = f->sum_weight[channel * f->spec.n_pol + p];
+        image.n_vis[p] = f->n_vis[channel * f->spec.n_pol + p];
+    }
+    if (!rc) rc = msi_imaging_files_put(k->run, &product, &image);
+    msi_image_free(&image);
+    return rc;
+}
+
+static int put_all_masks(cleaning *k)
+{
+    const int64_t n_pixel = msi_image_n_pixel(&k->run->options->geometry);
+    uint8_t *mask = NULL;
+    uint16_t *room;
+    if (!msi_outputs_has_mask(k->run->options)) return MSI_OK;
+    MSI_TRY(msi_alloc(&room, n_pixel, sizeof *room, "mask"));
+    int rc = msi_alloc(&mask, n_pixel, 1, "mask");
+    for (int c = 0; !rc && c < k->field.spec.n_channel; c++) rc = put_masks(k, c, room, mask);
+    msi_free(room);
+    msi_free(mask);
+    return rc;
 }
 
 /* Restores the images of planes with a beam; without one they are unknown. */
@@ -327,6 +388,7 @@ static int put_cleaned(cleaning *k)
     if (!k->has_first_residual) MSI_TRY(put_first_residual(k));
     MSI_TRY(put(k, MSI_FITS_RESIDUAL, f->residual));
     MSI_TRY(put(k, MSI_FITS_MODEL, f->model));
+    MSI_TRY(put_all_masks(k));
     for (int c = 0; c < f->spec.n_channel; c++) {
         if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol])
             msi_log_warning("there is no beam, so that no image is restored: its pixels are NaN; -beam-size gives one");
@@ -378,6 +440,20 @@ static int begin_models(cleaning *k, int *resumed)
     return msi_clean_field_subtract(&k->field, 1);
 }
 
+/* An image has errors of the accuracy everywhere, which a deep residual shows. */
+static void warn_of_accuracy(const cleaning *k)
+{
+    const msi_options *o = k->run->options;
+    for (int i = 0; i < k->field.n_group; i++) {
+        const msi_clean_group *g = &k->field.group[i];
+        const double reached = g->first_peak > 0 ? g->threshold / g->first_peak : 1;
+        if (!g->cleaner || 0.1 * reached >= o->accuracy) continue;
+        msi_log_warning("the threshold is %.1e of the first peak, where -accuracy %g may show; -accuracy %.0e suits it",
+                        reached, o->accuracy, fmax(1e-12, 0.1 * reached));
+        return;
+    }
+}
+
 static int clean_field(cleaning *k)
 {
     msi_imaging_run *r = k->run;
@@ -405,6 +481,7 @@ static int clean_field(cleaning *k)
     MSI_TRY(msi_clean_cycles_run(&k->field, &cycle));
     msi_progress_end();
     msi_clean_report_end(what, &k->field);
+    warn_of_accuracy(k);
     for (int p = 0; p < k->field.spec.n_pol; p++) {
         const msi_fits_clean c = clean_cards(k, msi_clean_field_group(&k->field, p));
         add_cards(&k->clean[p], &c);

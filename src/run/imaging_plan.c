@@ -11,6 +11,7 @@
 #include "core/status.h"
 #include "src/preprocess/phase_shift.h"
 #include "src/clean/clean_field.h"
+#include "src/clean/clean_resume.h"
 #include "src/run/run_costs.h"
 
 /* ---- The samples ---- */
@@ -127,6 +128,9 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
     MSI_TRY(msi_clean_field_foresee(&field, &plan->gridder, &bytes));
     plan->image_bytes += bytes.host;
     plan->device_bytes += bytes.device;
+    /* A checkpoint beside the one that it replaces. */
+    plan->output_bytes += 2 * msi_clean_checkpoint_bytes(&o->geometry, n_channel * need->n_plane,
+                                                         c->join_pols ? 1 : need->n_plane, plan->gridder.precision);
     return MSI_OK;
 }
 

@@ -91,6 +91,11 @@ static int add_with_picture(msi_outputs *o, msi_output_id id)
     return o->options->png ? add(o, id, 1) : MSI_OK;
 }
 
+int msi_outputs_has_mask(const msi_options *o)
+{
+    return o->clean.niter && (o->clean.multithresh || o->clean.auto_mask > 0);
+}
+
 /* What cleaning makes of a plane. */
 static int add_cleaned(msi_outputs *o, msi_output_id id)
 {
@@ -100,6 +105,8 @@ static int add_cleaned(msi_outputs *o, msi_output_id id)
         id.kind = kind[i];
         MSI_TRY(add_with_picture(o, id));
     }
+    id.kind = MSI_FITS_MASK;
+    if (msi_outputs_has_mask(o->options) && id.channel != MSI_OUTPUT_MFS) MSI_TRY(add(o, id, 0));
     return MSI_OK;
 }
 

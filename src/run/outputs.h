@@ -32,6 +32,9 @@ typedef struct msi_outputs msi_outputs;
  */
 int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_plane *planes, int n_plane);
 
+/* msi_outputs_has_mask - whether masks are among the files of cleaned images. */
+int msi_outputs_has_mask(const msi_options *options);
+
 int msi_outputs_n(const msi_outputs *o);
 
 /* msi_outputs_bytes - disk space the images take. */

@@ -284,6 +284,7 @@ def check_resume(s):
     for title, ms, options, kinds in (
             ("one image", "points", ["-auto-mask", 6, "-auto-threshold", 2], [""]),
             ("multiscale", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-multiscale", "-local-rms"], [""]),
+            ("masks", "points", ["-threshold", 0.01, "-auto-multithresh", "-sidelobethreshold", 1.5], [""]),
             ("channels", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-mgain", 0.6, "-no-update-model-required"],
              ["-0000", "-0001", "-MFS"]),
             ("joined", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-join-channels"], ["-0000", "-0001", "-MFS"])):
@@ -365,6 +366,20 @@ def check_mask(s):
     cleaned, _ = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
     s.must(load(cleaned + "-image.fits")[1]["MSISTOP"] == "mask empty" and not load(cleaned + "-model.fits")[0].any(),
            "a mask of nothing")
+
+
+def check_multithresh(s):
+    """Masks that follow the residual: components lie within, sources are found, and a run goes on with them."""
+    words = ["-niter", 3000, "-threshold", 0.004, "-auto-multithresh", "-sidelobethreshold", 1.5]
+    name, _ = s.clean(s.ms("points"), *words)
+    model, mask = load(name + "-model.fits")[0], load(name + "-mask.fits")[0]
+    s.must(set(np.unique(mask)) == {0, 1} and not model[mask == 0].any() and 0 < mask.mean() < 0.2,
+           "components lie within the mask, %.2g of the image; without: %d" %
+           (mask.mean(), np.count_nonzero(model[mask == 0])))
+    for x, y, flux, *_ in POINTS:
+        s.near("%g Jy" % flux, flux_about(model, x, y), flux, 0.02)
+    done = s.launch("-quiet", "-size", 64, 64, "-scale", "4asec", *words, "-auto-mask", 5, s.ms("points"))
+    s.told("two masks", done, 2, "auto-multithresh")
 
 
 def check_beam(s):
