@@ -973,8 +973,8 @@ const msi_option msi_option_table[] = {
      .arguments = "N",
      .fallback = "auto",
      .help =
-         "Processes that read the sets side by side for images. auto takes half as many as there are threads, at most "
-         "8, and 1 for fewer than 4 threads or sets of less than 50 MB.",
+         "Processes that read the sets side by side for images, and form samples of what they read. auto takes one for "
+         "three of four threads, at most 12, and 1 in all for fewer than 4 threads or sets of less than 50 MB.",
      .read = msi_read_auto,
      AT(n_reader),
      .low = 1,

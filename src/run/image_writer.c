@@ -41,7 +41,9 @@ static void *write_files(void *writer)
     for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->n_file && !msi_first_error_status(&w->failure);) {
         const msi_image_file *f = &w->file[i];
         const char *pixel = (const char *)w->image.pixel + f->plane * plane_bytes;
-        msi_first_error_keep(&w->failure, msi_outputs_write(w->outputs, &f->id, &f->spec, pixel, w->image.precision));
+        int rc = msi_finite_check(&f->cause, f->id.kind, &f->spec, pixel, w->image.precision);
+        if (!rc) rc = msi_outputs_write(w->outputs, &f->id, &f->spec, pixel, w->image.precision);
+        msi_first_error_keep(&w->failure, rc);
     }
     return NULL;
 }

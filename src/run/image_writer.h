@@ -4,6 +4,7 @@
 #define MSI_SRC_IMAGE_WRITER_H
 
 #include "kernels/gridder.h"
+#include "src/run/finite_check.h"
 #include "src/run/outputs.h"
 
 /* One file that a plane of an image becomes. */
@@ -11,6 +12,7 @@ typedef struct msi_image_file {
     msi_output_id id;
     int plane; /* of the image */
     msi_fits_spec spec;
+    msi_finite_cause cause; /* of values that a file cannot hold */
 } msi_image_file;
 
 enum { MSI_IMAGE_MAX_FILES = MSI_GRIDDER_MAX_PLANES + 1 }; /* the planes and the PSF */
@@ -36,7 +38,8 @@ int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_
  */
 int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file);
 
-/* msi_image_writer_wait - until the last image is written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED. */
+/* msi_image_writer_wait - until the last image is written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED,
+ * MSI_EINPUT (a value that a file cannot hold). */
 int msi_image_writer_wait(msi_image_writer *w);
 
 /* msi_image_writer_free - waits, too; NULL is fine. */

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/imaging_files.h"
 
-#include <float.h>
-#include <math.h>
-
-#include "core/format.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -33,45 +29,16 @@ static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
                            .command_line = o->command_line};
 }
 
-/* Counts the values of an image that a file of floats does not hold. NaN belongs beyond the horizon, and everywhere
- * into an image without a sample; a grid of the uv plane has none. */
-static int64_t n_not_finite(const msi_fits_spec *spec, int is_sky, const void *pixel, msi_precision precision)
+static msi_finite_cause cause_of(const msi_imaging_run *r)
 {
-    const msi_image_geometry *g = &spec->geometry;
-    int64_t n = 0;
-    if (is_sky && !spec->n_vis) return 0;
-#pragma omp parallel for schedule(static) reduction(+ : n)
-    for (int64_t y = 0; y < g->ny; y++) {
-        const double m = (double)(y - g->ny / 2) * g->cell_y_rad;
-        for (int64_t x = 0; x < g->nx; x++) {
-            const double value = msi_image_value(pixel, precision, y * g->nx + x);
-            if (fabs(value) <= (double)FLT_MAX) continue;
-            const double l = (double)(x - g->nx / 2) * g->cell_x_rad;
-            n += !(is_sky && isnan(value) && l * l + m * m > 1 - 1e-9);
-        }
-    }
-    return n;
-}
-
-/* Refuses an image or a grid that overflowed. */
-static int check_finite(const msi_imaging_run *r, msi_fits_kind kind, const msi_fits_spec *spec, const void *pixel,
-                        msi_precision precision)
-{
-    const msi_sample_tally *t = &r->tally;
-    const int is_sky = kind < MSI_FITS_WEIGHTS;
-    const int64_t n = n_not_finite(spec, is_sky, pixel, precision);
-    if (!n) return MSI_OK;
-    return msi_error_set(
-        MSI_EINPUT,
-        "%s, row %lld: has the largest product of weight and visibility, %.3g; with it %lld value%s of "
-        "%s would be beyond single precision, and nothing is written: correct or flag the row",
-        r->options->ms_paths[t->largest_set], (long long)t->largest_row, t->largest_product, (long long)n,
-        msi_plural(n), is_sky ? "an image" : "a grid of the uv plane");
+    return (msi_finite_cause){r->options->ms_paths[r->tally.largest_set], r->tally.largest_row,
+                              r->tally.largest_product};
 }
 
 static int write_finite(msi_imaging_run *r, const msi_output_id *id, const msi_fits_spec *spec, const double *pixel)
 {
-    MSI_TRY(check_finite(r, id->kind, spec, pixel, MSI_FP64));
+    const msi_finite_cause cause = cause_of(r);
+    MSI_TRY(msi_finite_check(&cause, id->kind, spec, pixel, MSI_FP64));
     return msi_outputs_write(r->outputs, id, spec, pixel, MSI_FP64);
 }
 
@@ -140,8 +107,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
         spec.n_vis = image->n_vis[i];
         spec.sum_weight = image->sum_weight[i];
         spec.sum_vis_weight = vis_weight[is_psf ? 0 : i];
-        MSI_TRY(check_finite(r, id.kind, &spec, plane_of(image, i), image->precision));
-        file[n] = (msi_image_file){id, i, spec};
+        file[n] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
     }
     if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
@@ -167,10 +133,7 @@ int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product
         spec.sum_weight = image->sum_weight[i];
         spec.sum_vis_weight = product->vis_weight[i];
         if (product->clean) spec.clean = product->clean[i];
-        /* Without a beam nothing is known of a restored image. */
-        if (id.kind != MSI_FITS_IMAGE || msi_beam_known(&spec.beam))
-            MSI_TRY(check_finite(r, id.kind, &spec, plane_of(image, i), image->precision));
-        file[i] = (msi_image_file){id, i, spec};
+        file[i] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)
             MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
     }

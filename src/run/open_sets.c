@@ -13,10 +13,11 @@ static const int64_t WORTH_PROCESSES = 50000000;
 
 static int n_reader(const msi_options *o)
 {
-    const int most = 8, n_cpu = msi_cpu_count(), n_thread = o->n_threads < n_cpu ? o->n_threads : n_cpu;
+    /* They form samples too; what is left to the threads of this process is little. */
+    const int most = 12, n_cpu = msi_cpu_count(), n_thread = o->n_threads < n_cpu ? o->n_threads : n_cpu;
     if (o->n_reader) return (int)o->n_reader;
     if (n_thread < 4 || msi_ms_paths_bytes(o->ms_paths, o->n_ms) < WORTH_PROCESSES) return 1;
-    return n_thread / 2 < most ? n_thread / 2 : most;
+    return 3 * n_thread / 4 < most ? 3 * n_thread / 4 : most;
 }
 
 int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *o, const msi_ms_forming *forming)
