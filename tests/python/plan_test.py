@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""plan_test.py [CHECK..]: msimage.Plan and msimage.Cleaner, threads, forks, Ctrl-C, arguments that cannot be."""
+"""plan_test.py cpu|cuda [CHECK..]: msimage.Plan and msimage.Cleaner, threads, forks, Ctrl-C, arguments that cannot be."""
 import os
 import signal
 import sys
@@ -17,7 +17,7 @@ from msimage import wgridder
 from msimage._library import ffi
 from wgridder_oracle import Case, distance
 
-HOST = {"backend": "cpu"}
+HOST = {"backend": "cuda" if "cuda" in sys.argv[1:2] else "cpu"}
 
 
 def plan_of(case, epsilon=1e-11, vis=True, **options):
@@ -116,7 +116,7 @@ def check_memory():
                                                            **case.arguments(epsilon=1e-4), **HOST))
     finally:
         msimage._library.lib.msimage_memory_limit(0)
-    assert np.array_equal(plan.dirty(), truth)
+    assert distance(plan.dirty(), truth) <= 1e-13  # sums on a GPU are in any order
 
 
 def check_threads():
@@ -144,11 +144,37 @@ def check_threads():
 def check_fork():
     """A process that is forked before the first call works, and so does the one that forked."""
     case = next(cases())
+    if HOST["backend"] == "cuda":
+        return  # gpu_count(), which main() asks, starts the driver
     child = os.fork()
     if child == 0:
         os._exit(0 if np.isfinite(plan_of(case).dirty()).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert np.isfinite(plan_of(case).dirty()).all()
+
+
+def check_both():
+    """Plans on the CPU and on the GPU in one process; arrays in the GPU's memory are read and written there."""
+    if HOST["backend"] != "cuda":
+        return
+    for case in cases():
+        truth = plan_of(case, backend="cpu").hessian(case.model)
+        plan = plan_of(case)
+        assert distance(plan.hessian(case.model), truth) <= 1e-10
+        for name in ("torch", "cupy"):
+            try:
+                there = __import__(name)
+            except ImportError:
+                continue
+            put = there.asarray if name == "cupy" else lambda a: there.from_numpy(np.ascontiguousarray(a)).cuda()
+            given = {k: put(v) if isinstance(v, np.ndarray) else v for k, v in case.arguments().items()}
+            at = dict(given, npix_x=case.shape[0], npix_y=case.shape[1], epsilon=1e-11, **HOST)
+            far = msimage.Plan(vis=put(case.vis), **at)
+            product, vis = far.hessian(put(case.model)), far.predict(put(case.model))
+            dirty = wgridder.vis2dirty(vis=put(case.vis), do_wgridding=True, **at)
+            for made, here in ((product, truth), (vis, plan.predict(case.model)), (dirty, plan.dirty())):
+                assert type(made).__module__.split(".")[0] == name
+                assert distance(np.asarray(made.get() if name == "cupy" else made.cpu()), here) <= 1e-10, name
 
 
 def check_interrupt():
@@ -236,7 +262,10 @@ def check_quiet():
 
 def main():
     checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
-    for name in sys.argv[1:] or sorted(checks, key=lambda name: name != "fork"):
+    if HOST["backend"] == "cuda" and not msimage.gpu_count():
+        print("skipped: no GPU found")
+        sys.exit(77)
+    for name in sys.argv[2:] or sorted(checks, key=lambda name: name != "fork"):
         checks[name]()
         print("ok", name)
 

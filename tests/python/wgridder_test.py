@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""wgridder_test.py [CHECK..]: msimage.wgridder against the sums that define it, and against ducc0 where that is installed.
+"""wgridder_test.py cpu|cuda [CHECK..]: msimage.wgridder against the sums that define it, and against ducc0 where that is installed.
 
 Tolerances: epsilon for the direct sum, 2 epsilon for ducc0, which may be off by epsilon itself. Single precision has its
 rounding besides: a few thousand sums of floats, 1e-6.
@@ -14,6 +14,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+import msimage
 from msimage import wgridder
 from wgridder_oracle import Case, distance
 
@@ -22,7 +23,7 @@ try:
 except ImportError:
     peer = None
 
-HOST = {"backend": "cpu"}
+HOST = {"backend": "cuda" if "cuda" in sys.argv[1:2] else "cpu"}
 ROUNDING = {"f4": 1e-6, "f8": 1e-14}
 
 
@@ -259,7 +260,10 @@ def check_solver():
 
 def main():
     checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
-    for name in sys.argv[1:] or checks:
+    if HOST["backend"] == "cuda" and not msimage.gpu_count():
+        print("skipped: no GPU found")
+        sys.exit(77)
+    for name in sys.argv[2:] or checks:
         checks[name]()
         print("ok", name, "(with ducc0)" if peer else "")
 

@@ -45,10 +45,17 @@ typedef enum msimage_status {
 } msimage_status;
 
 /** Numbers of arrays: float or double, and complex numbers of them. */
-typedef enum msimage_precision { MSIMAGE_FP32, MSIMAGE_FP64 } msimage_precision;
+typedef enum msimage_precision {
+    MSIMAGE_FP32, /**< single */
+    MSIMAGE_FP64  /**< double */
+} msimage_precision;
 
-/** Where the work is done. #MSIMAGE_AUTO: on a GPU where there is one. */
-typedef enum msimage_backend { MSIMAGE_AUTO, MSIMAGE_CPU, MSIMAGE_CUDA } msimage_backend;
+/** Where the work is done. */
+typedef enum msimage_backend {
+    MSIMAGE_AUTO, /**< on a GPU where there is one */
+    MSIMAGE_CPU,  /**< on the host */
+    MSIMAGE_CUDA  /**< on a GPU of NVIDIA's */
+} msimage_backend;
 
 /** What a line of the log is. */
 typedef enum msimage_log_level { MSIMAGE_LOG_WARNING, MSIMAGE_LOG_INFO, MSIMAGE_LOG_DETAIL } msimage_log_level;

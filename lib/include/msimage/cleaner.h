@@ -20,20 +20,22 @@ extern "C" {
 
 /** The specification of a cleaner. What is 0 takes its default; all of it is copied, lists too. */
 typedef struct msimage_cleaner_spec {
-    size_t struct_bytes; /**< sizeof(msimage_cleaner_spec): later versions add members at the end */
-    int64_t nx, ny;      /**< pixels along a row, and rows */
-    int n_channel, n_pol;
-    const double *weight; /**< [n_channel] >= 0, in the mean over channels; NULL: equal */
-    msimage_precision precision;
-    msimage_backend backend;
-    int device;
-    int n_thread;
-    const char *method;  /**< "hogbom", "list" (many components a convolution), "multiscale"; NULL: list */
-    double gain;         /**< part of a peak that becomes a component; 0: 0.1 */
-    int no_negative;     /**< of one polarisation: components are positive */
-    int stop_negative;   /**< of one polarisation: stop where the peak is negative */
-    int squared_join;    /**< channels join by squares, not by their mean */
-    double border;       /**< fraction of the width and height, on each side, where no component lies */
+    size_t struct_bytes;         /**< sizeof(msimage_cleaner_spec): later versions add members at the end */
+    int64_t nx;                  /**< pixels along a row */
+    int64_t ny;                  /**< rows */
+    int n_channel;               /**< 0: 1 */
+    int n_pol;                   /**< 0: 1 */
+    const double *weight;        /**< [n_channel] >= 0, in the mean over channels; NULL: equal */
+    msimage_precision precision; /**< of all images */
+    msimage_backend backend;     /**< where the work is done */
+    int device;                  /**< the GPU to use: its CUDA ordinal */
+    int n_thread;                /**< of the host; 0: as many as OpenMP gives */
+    const char *method;          /**< "hogbom", "list" (many components a convolution), "multiscale"; NULL: list */
+    double gain;                 /**< part of a peak that becomes a component; 0: 0.1 */
+    int no_negative;             /**< of one polarisation: components are positive */
+    int stop_negative;           /**< of one polarisation: stop where the peak is negative */
+    int squared_join;            /**< channels join by squares, not by their mean */
+    double border;               /**< fraction of the width and height, on each side, where no component lies */
     const double *scale; /**< multiscale: [n_scale] full widths in pixels, the first 0, rising; NULL: of beam_pixel */
     int n_scale;         /**< of the list, at most 16; 0: as many as fit */
     double beam_pixel;   /**< multiscale: width of the beam */
@@ -60,11 +62,13 @@ typedef enum msimage_clean_stop {
 
 /** What was done. */
 typedef struct msimage_clean_report {
-    msimage_clean_stop stop;
-    int64_t n_iteration;
-    double peak_before, peak_after; /**< Jy/beam, with their sign */
-    int64_t peak_x, peak_y;         /**< of peak_after */
-    double flux;                    /**< Jy added to the model: mean over channels, summed over polarisations */
+    msimage_clean_stop stop; /**< why */
+    int64_t n_iteration;     /**< components */
+    double peak_before;      /**< Jy/beam, with their sign */
+    double peak_after;       /**< Jy/beam, with their sign */
+    int64_t peak_x;          /**< pixel of peak_after */
+    int64_t peak_y;          /**< its row */
+    double flux;             /**< Jy added to the model: mean over channels, summed over polarisations */
 } msimage_clean_report;
 
 typedef struct msimage_cleaner msimage_cleaner; /**< A cleaner; see msimage_cleaner_create(). */
@@ -84,6 +88,7 @@ MSIMAGE_API void msimage_cleaner_free(msimage_cleaner *c);
 
 /**
  * Sets the point spread functions.
+ * @param c the cleaner
  * @param psf [n_channel] images, 1 at (nx/2, ny/2)
  * @return 0, #MSIMAGE_EINPUT (no positive peak in the middle), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
  */
@@ -91,6 +96,7 @@ MSIMAGE_API int msimage_cleaner_psf(msimage_cleaner *c, const void *psf);
 
 /**
  * Sets where components may lie.
+ * @param c the cleaner
  * @param mask [ny][nx], not 0 there; NULL: everywhere
  * @return 0, #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
  */
@@ -98,6 +104,7 @@ MSIMAGE_API int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask);
 
 /**
  * Runs minor iterations until one of the limits.
+ * @param c the cleaner
  * @param[in,out] residual [n_channel][n_pol] images, Jy/beam; undefined after a failure
  * @param[in,out] model as many, Jy/pixel: components are added
  * @param limits how far to go
@@ -109,6 +116,7 @@ MSIMAGE_API int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *
 
 /**
  * Measures the noise of the mean over channels: 1.4826 times the median distance from the median.
+ * @param c the cleaner
  * @param residual [n_channel][n_pol] images
  * @param[out] sigma Jy/beam
  * @return 0, #MSIMAGE_EINPUT (no finite pixel), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM

@@ -51,25 +51,28 @@ typedef enum msimage_convention {
 
 /** The specification of a gridder. What is 0 takes its default; all of it is copied. */
 typedef struct msimage_gridder_spec {
-    size_t struct_bytes; /**< sizeof(msimage_gridder_spec): later versions add members at the end */
-    msimage_task task;
-    msimage_convention convention;
-    msimage_precision precision; /**< of images, models, visibilities and weights, in every array */
-    int64_t nx, ny;              /**< pixels; even, at least 2 */
-    double cell_x_rad, cell_y_rad;
-    double center_x_rad, center_y_rad; /**< direction cosines of pixel (nx/2, ny/2) */
-    double accuracy;                   /**< relative error: 0.1 .. 1e-13, or with #MSIMAGE_FP32 to about 1e-6 */
-    int ignores_w;                     /**< w is taken as 0; there is no horizon then */
-    int divides_by_n;                  /**< images are divided by n, and models too; not where w is ignored */
-    int sums_in_double;                /**< arrays of #MSIMAGE_FP32 are worked on in double precision */
-    int n_plane;                       /**< image planes, such as Stokes parameters, that share coordinates; 0: 1 */
-    msimage_backend backend;
-    int device;           /**< the GPU to use: its CUDA ordinal */
+    size_t struct_bytes;           /**< sizeof(msimage_gridder_spec): later versions add members at the end */
+    msimage_task task;             /**< what it is for */
+    msimage_convention convention; /**< signs, axes, norms */
+    msimage_precision precision;   /**< of images, models, visibilities and weights, in every array */
+    int64_t nx;                    /**< pixels; even, at least 2 */
+    int64_t ny;                    /**< pixels; even, at least 2 */
+    double cell_x_rad;             /**< size of a pixel */
+    double cell_y_rad;             /**< size of a pixel */
+    double center_x_rad;           /**< direction cosines of pixel (nx/2, ny/2) */
+    double center_y_rad;           /**< direction cosines of pixel (nx/2, ny/2) */
+    double accuracy;               /**< relative error: 0.1 .. 1e-13, or with #MSIMAGE_FP32 to about 1e-6 */
+    int ignores_w;                 /**< w is taken as 0; there is no horizon then */
+    int divides_by_n;              /**< images are divided by n, and models too; not where w is ignored */
+    int sums_in_double;            /**< arrays of #MSIMAGE_FP32 are worked on in double precision */
+    int n_plane;                   /**< image planes, such as Stokes parameters, that share coordinates; 0: 1 */
+    msimage_backend backend;       /**< where the work is done */
+    int device;                    /**< the GPU to use: its CUDA ordinal */
     void *stream;         /**< cudaStream_t: what was put on it before a call is waited for; NULL: the default one */
     int n_thread;         /**< of the host; 0: as many as OpenMP gives */
     int64_t memory_bytes; /**< host memory that the gridder may use; 0: what there is */
     int64_t store_bytes;  /**< of it, for samples; more goes to temp_dir, which must be named then; 0: no limit */
-    const char *temp_dir;
+    const char *temp_dir; /**< folder for what store_bytes leaves out; copied */
     const char *strategy; /**< "planes", "subgrid" (w-towers), or NULL: the one foreseen to be soonest */
     double least_padding; /**< the padded grid is at least this many times the image; 0: free choice */
 } msimage_gridder_spec;
@@ -79,8 +82,8 @@ typedef struct msimage_gridder_spec {
  * its weight is neither 0 nor NaN and its visibilities and coordinates are finite.
  */
 typedef struct msimage_samples {
-    int64_t n_row;
-    int32_t n_chan;
+    int64_t n_row;         /**< baselines and times */
+    int32_t n_chan;        /**< channels */
     const double *uvw_m;   /**< [n_row][3] metres */
     const double *freq_hz; /**< [n_chan] > 0, in any order */
     const void *vis;       /**< [n_plane][n_row][n_chan] complex, Jy, unweighted; NULL: 0. Not read for predictions */
@@ -93,23 +96,24 @@ typedef enum msimage_weighting_mode { MSIMAGE_NATURAL, MSIMAGE_UNIFORM, MSIMAGE_
 
 /** A rule by which weights are multiplied. */
 typedef struct msimage_weighting {
-    msimage_weighting_mode mode;
-    double robust;         /**< Briggs' R, -2 .. 2 */
-    double taper_fwhm_rad; /**< Gaussian uv taper whose image is a Gaussian of this width; 0: none */
-    double super_weight;   /**< cells of the density's grid this many times as large; 0: 1 */
+    msimage_weighting_mode mode; /**< natural, uniform or robust */
+    double robust;               /**< Briggs' R, -2 .. 2 */
+    double taper_fwhm_rad;       /**< Gaussian uv taper whose image is a Gaussian of this width; 0: none */
+    double super_weight;         /**< cells of the density's grid this many times as large; 0: 1 */
 } msimage_weighting;
 
 /** What was planned, and what samples there are. */
 typedef struct msimage_gridder_report {
-    const char *strategy; /**< static */
-    msimage_backend backend;
-    int width;             /**< taps of the window along u and v; 0 before the first image or prediction */
-    int64_t nu, nv;        /**< padded grid, v along the image's rows */
-    int64_t n_w;           /**< w-planes */
-    double error_estimate; /**< relative L2 */
-    int64_t n_sample;      /**< that count in some plane */
-    int64_t n_outside;     /**< dropped because u or v is beyond 1 / (2 cell) */
-    int64_t store_bytes;   /**< host memory of the samples */
+    const char *strategy;    /**< static */
+    msimage_backend backend; /**< where the work is done */
+    int width;               /**< taps of the window along u and v; 0 before the first image or prediction */
+    int64_t nu;              /**< padded grid, v along the image's rows */
+    int64_t nv;              /**< padded grid, v along the image's rows */
+    int64_t n_w;             /**< w-planes */
+    double error_estimate;   /**< relative L2 */
+    int64_t n_sample;        /**< that count in some plane */
+    int64_t n_outside;       /**< dropped because u or v is beyond 1 / (2 cell) */
+    int64_t store_bytes;     /**< host memory of the samples */
 } msimage_gridder_report;
 
 typedef struct msimage_gridder msimage_gridder; /**< A gridder; see msimage_gridder_create(). */
@@ -132,6 +136,8 @@ MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
  *
  * Weights of #MSIMAGE_SKY, and of #MSIMAGE_RESIDUAL, must not be negative and are kept in single precision. Those of
  * images of #MSIMAGE_XY may have either sign and count in full precision. Those of predictions multiply what is fetched.
+ * @param g the gridder
+ * @param samples copied
  * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EOUTPUT, #MSIMAGE_ERANGE (a frequency that is not positive, a negative weight),
  *         #MSIMAGE_EARGUMENT, #MSIMAGE_EINTERRUPTED
  */
@@ -139,12 +145,15 @@ MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *s
 
 /**
  * Multiplies all weights by density weights and a taper: once, after the last sample. Densities are those of plane 0.
+ * @param g the gridder
+ * @param rule what to multiply by
  * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY, whose weights are not kept)
  */
 MSIMAGE_API int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule);
 
 /**
  * Sums weights and counts samples, as they stand.
+ * @param g the gridder
  * @param[out] sum_weight [n_plane]
  * @param[out] n_vis [n_plane]; NULL: not wanted
  * @return 0, #MSIMAGE_EARGUMENT (weights that are not kept, or a gridder that predicts)
@@ -153,6 +162,7 @@ MSIMAGE_API int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weigh
 
 /**
  * Images everything added so far. Of #MSIMAGE_SKY a plane without a sample is NaN; of #MSIMAGE_XY it is 0.
+ * @param g the gridder
  * @param[out] image [n_plane] images: Jy/beam, or Jy times weight
  * @return 0, #MSIMAGE_ERANGE (no plan reaches the accuracy), #MSIMAGE_ENOMEM, #MSIMAGE_EGPU, #MSIMAGE_EINTERRUPTED,
  *         #MSIMAGE_EARGUMENT (a gridder that predicts)
@@ -161,6 +171,7 @@ MSIMAGE_API int msimage_gridder_image(msimage_gridder *g, void *image);
 
 /**
  * Images the point spread function, of #MSIMAGE_RESIDUAL: visibilities 1 with the weights of plane 0.
+ * @param g the gridder
  * @param[out] psf one image; of #MSIMAGE_SKY its peak is 1
  * @return as msimage_gridder_image()
  */
@@ -169,6 +180,7 @@ MSIMAGE_API int msimage_gridder_psf(msimage_gridder *g, void *psf);
 /**
  * Images what a model leaves of the visibilities, of #MSIMAGE_RESIDUAL; any number of times. Samples are put in order by
  * the first call and stay, on the GPU where the work is done there.
+ * @param g the gridder
  * @param model [n_plane] images, Jy/pixel, finite (beyond the horizon they are not looked at); NULL: nothing
  * @param[out] residual [n_plane] images; may be model
  * @return as msimage_gridder_image()
@@ -178,6 +190,7 @@ MSIMAGE_API int msimage_gridder_residual(msimage_gridder *g, const void *model, 
 /**
  * Applies the normal operator, of #MSIMAGE_RESIDUAL: predicts a model, weights, images. The visibilities added do not
  * matter.
+ * @param g the gridder
  * @param model [n_plane] images, Jy/pixel
  * @param[out] product [n_plane] images; may be model
  * @return as msimage_gridder_image()
@@ -188,6 +201,7 @@ MSIMAGE_API int msimage_gridder_hessian(msimage_gridder *g, const void *model, v
  * Predicts a model at everything added, of #MSIMAGE_PREDICT: the transpose of the image of the same samples. Of
  * #MSIMAGE_SKY V = sum S exp(+2 pi i f/c (u l + v m + w_m (n - 1))), of #MSIMAGE_XY V = w sum S exp(-2 pi i f/c (u x + v y
  * - w_m (n - 1))).
+ * @param g the gridder
  * @param model [n_plane] images, Jy/pixel. A value that is not finite makes every visibility of its plane NaN
  * @return 0, #MSIMAGE_ERANGE, #MSIMAGE_ENOMEM, #MSIMAGE_EGPU, #MSIMAGE_EINTERRUPTED, #MSIMAGE_EARGUMENT
  */
@@ -195,6 +209,7 @@ MSIMAGE_API int msimage_gridder_predict(msimage_gridder *g, const void *model);
 
 /**
  * Hands out predicted visibilities, block by block in the order in which samples were added.
+ * @param g the gridder
  * @param samples the block as it was added; vis is not read
  * @param[out] vis [n_plane][n_row][n_chan] complex, Jy: times the weight where there is one; 0 where the mask or the weight
  *             is 0 or the weight is NaN, NaN where coordinates are not finite

@@ -16,15 +16,27 @@ others=$(grep -n '#include "' "$source"/*.h "$source"/*.hpp "$source"/*.cc | gre
 [[ -z $others ]] || fail "includes of what is not its own: $others"
 
 cmake --install "$build" --component casacore-c --prefix "$work/prefix" >install.log || fail "$(cat install.log)"
-[[ $(find prefix -type f | wc -l) == 3 ]] || fail "installed: $(find prefix -type f)"
+[[ $(find prefix -type f | wc -l) == 6 ]] || fail "installed: $(find prefix -type f)"
+library=$(find "$work/prefix" -name 'libcasacore-c.so.0')
+grep -o '\bccc_[a-z0-9_]*(' "$source/casacore_c.h" | tr -d '(' | sort -u >declared
+nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >exported
+diff declared exported || fail "libcasacore-c.so exports something else than its header declares"
+objdump -p "$library" | grep -q 'SONAME *libcasacore-c.so.0$' || fail "the SONAME is not libcasacore-c.so.0"
 PKG_CONFIG_PATH=$(dirname "$(find prefix -name casacore-c.pc)")
 export PKG_CONFIG_PATH
 sed -n '/^```c$/,/^```$/p' "$source/README.md" | grep -v '^```' >uvw.c
 read -ra flags <<<"$(pkg-config --cflags --libs casacore-c)"
 "$cc" -std=c11 -Wall -Wextra -Werror uvw.c "${flags[@]}" -o uvw
+LD_LIBRARY_PATH=$(dirname "$library")
+export LD_LIBRARY_PATH
+printf 'cmake_minimum_required(VERSION 3.16)\nproject(uvw C)\nfind_package(casacore-c REQUIRED)\nadd_executable(uvw uvw.c)\n%s\n' \
+    'target_link_libraries(uvw casacore-c::casacore-c)' >CMakeLists.txt
+cmake -S . -B cmake -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" >cmake.log && cmake --build cmake >>cmake.log ||
+    fail "find_package: $(tail -3 cmake.log)"
 
 "$makems" -quiet -duration 20s -integration 10s a.ms
 ./uvw a.ms >lines
+./cmake/uvw a.ms | cmp - lines || fail "built by CMake the example prints something else"
 [[ $(awk 'NF == 3' lines | wc -l) -gt 100 ]] || fail "no uvw: $(head -3 lines)"
 env -u HOME ./uvw a.ms | cmp - lines || fail "without HOME a set cannot be read"
 if ./uvw none.ms 2>error; then fail "a set that is not there was read"; fi
