@@ -13,9 +13,7 @@
 #include "core/status.h"
 #include "kernels/gridder.h"
 #include "tests/support/failure_injection.h"
-#ifdef MSI_HAVE_CUDA
 #include "tests/support/failure_injection_cuda.h"
-#endif
 #include "tests/support/temp_folder.h"
 #include "tests/support/wgrid_cases.h"
 
@@ -128,15 +126,6 @@ static int run(const scenario *s, msi_image *image, msi_gridder_report *report, 
     return rc;
 }
 
-static int64_t n_live_on_gpu(void)
-{
-#ifdef MSI_HAVE_CUDA
-    return failure_cuda_live();
-#else
-    return 0;
-#endif
-}
-
 static size_t pixel_bytes(const msi_image *image)
 {
     return (size_t)(msi_image_n_pixel(&image->geometry) * image->n_plane * msi_image_pixel_bytes(image->precision));
@@ -192,7 +181,7 @@ static void check_all(scenario *s)
     int64_t n_call = failure_disarm(), reached[DONE + 1] = {0};
     assert_int_equal(report.backend, backend);
     assert_int_equal(report.spilled_bytes > 0, s->store_bytes > 0);
-    int64_t in_use = msi_memory_in_use(), on_gpu = n_live_on_gpu();
+    int64_t in_use = msi_memory_in_use(), on_gpu = failure_cuda_live();
     int n_fd = temp_folder_n_open();
     for (int mode = FAILURE_ONCE; mode <= FAILURE_FROM; mode++)
         for (int64_t n = 1; n <= n_call + 1; n++) {
@@ -208,7 +197,7 @@ static void check_all(scenario *s)
             if (image.pixel) check_image(s, &image, &truth);
             msi_image_free(&image);
             assert_int_equal(msi_memory_in_use(), in_use);
-            assert_int_equal(n_live_on_gpu(), on_gpu);
+            assert_int_equal(failure_cuda_live(), on_gpu);
             assert_int_equal(temp_folder_n_open(), n_fd);
             assert_int_equal(temp_folder_n_file(temp_folder), 0);
             reached[at]++;

@@ -15,10 +15,10 @@ cmake --install "$build" --component wheel --prefix "$PWD/wheel" >/dev/null || c
 (cd wheel && "$python" -B -c "$image" >../from) || complain "the wheel's package"
 grep -q "$PWD/wheel" from || complain "imported from $(cat from)"
 for component in libmsimage python3-msimage; do
-    cmake --install "$build" --component "$component" --prefix "$PWD/root" >/dev/null || complain "no $component"
+    cmake --install "$build" --component "$component" --prefix "$PWD/installed" >/dev/null || complain "no $component"
 done
-folder=$(dirname "$(find "$PWD/root" -name 'libmsimage.so.0')")
-LD_LIBRARY_PATH=$folder PYTHONPATH=$PWD/root/lib/python3/dist-packages "$python" -B -c "$image" >/dev/null ||
+folder=$(dirname "$(find "$PWD/installed" -name 'libmsimage.so.0')")
+LD_LIBRARY_PATH=$folder PYTHONPATH=$PWD/installed/lib/python3/dist-packages "$python" -B -c "$image" >/dev/null ||
     complain "Debian's package"
-! find root wheel -name '__pycache__' | grep . || complain "compiled files are installed"
+! find installed wheel -name '__pycache__' | grep . || complain "compiled files are installed"
 exit "$failed"

@@ -16,9 +16,8 @@
 #include "tests/support/failure_injection.h"
 #ifdef MSI_HAVE_CUDA
 #include <cuda_runtime_api.h>
-
-#include "tests/support/failure_injection_cuda.h"
 #endif
+#include "tests/support/failure_injection_cuda.h"
 
 static const char NO_MESSAGE[] = "nobody set a message";
 
@@ -145,15 +144,6 @@ static int run(const scenario *s, outcome *out, int *again)
     return rc;
 }
 
-static int64_t n_live_on_gpu(void)
-{
-#ifdef MSI_HAVE_CUDA
-    return failure_cuda_live();
-#else
-    return 0;
-#endif
-}
-
 static void check_failure(const scenario *s, int rc)
 {
     const char *function = failure_first();
@@ -178,7 +168,7 @@ static void check_all(const scenario *s)
     int64_t n_again = 0, n_survived = 0;
     failure_arm(0, FAILURE_ONCE);
     if (run(s, &truth, &again)) fail_msg("%s: %s", s->name, msi_error_get());
-    const int64_t n_call = failure_disarm(), in_use = msi_memory_in_use(), on_gpu = n_live_on_gpu();
+    const int64_t n_call = failure_disarm(), in_use = msi_memory_in_use(), on_gpu = failure_cuda_live();
     for (int mode = FAILURE_ONCE; mode <= FAILURE_FROM; mode++)
         for (int64_t n = 1; n <= n_call; n++) {
             (void)msi_error_set(MSI_OK, NO_MESSAGE);
@@ -191,7 +181,7 @@ static void check_all(const scenario *s)
             n_again += again;
             n_survived += !rc;
             assert_int_equal(msi_memory_in_use(), in_use);
-            assert_int_equal(n_live_on_gpu(), on_gpu);
+            assert_int_equal(failure_cuda_live(), on_gpu);
         }
     printf("  %s: %lld calls; %lld failures after which the cleaner was used again, %lld survived\n", s->name,
            (long long)n_call, (long long)n_again, (long long)n_survived);
