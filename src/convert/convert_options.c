@@ -195,13 +195,7 @@ static int keep_words(msi_convert_options *o, int argc, const char *const *argv)
 
 static int check(const msi_convert_options *o)
 {
-    const msi_ms_selection *s = &o->shared.selection;
-    if (s->max_uv_lambda > 0 && s->min_uv_lambda >= s->max_uv_lambda)
-        return msi_error_set(MSI_EUSAGE, "-minuv-l %g: it must be smaller than -maxuv-l %g", s->min_uv_lambda,
-                             s->max_uv_lambda);
-    if (s->max_uvw_m > 0 && s->min_uvw_m >= s->max_uvw_m)
-        return msi_error_set(MSI_EUSAGE, "-minuvw-m %g: it must be smaller than -maxuvw-m %g", s->min_uvw_m,
-                             s->max_uvw_m);
+    MSI_TRY(msi_options_check_selection(&o->shared.selection));
     if (o->smearing_radius_rad >= MSI_PI / 2)
         return msi_error_set(MSI_EUSAGE, "-smearing-radius: give less than 90 degrees");
     return MSI_OK;

@@ -132,6 +132,17 @@ static int command_line(char **out, int argc, const char *const *argv)
     return MSI_OK;
 }
 
+int msi_options_check_selection(const msi_ms_selection *s)
+{
+    if (s->max_uv_lambda > 0 && s->min_uv_lambda >= s->max_uv_lambda)
+        return msi_error_set(MSI_EUSAGE, "-minuv-l %g: it must be smaller than -maxuv-l %g", s->min_uv_lambda,
+                             s->max_uv_lambda);
+    if (s->max_uvw_m > 0 && s->min_uvw_m >= s->max_uvw_m)
+        return msi_error_set(MSI_EUSAGE, "-minuvw-m %g: it must be smaller than -maxuvw-m %g", s->min_uvw_m,
+                             s->max_uvw_m);
+    return MSI_OK;
+}
+
 /* What no option can check by itself: first of images, then of predicted visibilities, then of both. */
 static int check_imaging(const msi_options *o)
 {
@@ -150,12 +161,7 @@ static int check_imaging(const msi_options *o)
             MSI_EUSAGE, "-scale: %lld pixels of %.6gdeg span %.6gdeg, more than half the sky; give a smaller scale",
             (long long)longer, cell_deg, span_deg);
     const msi_ms_selection *s = &o->selection;
-    if (s->max_uv_lambda > 0 && s->min_uv_lambda >= s->max_uv_lambda)
-        return msi_error_set(MSI_EUSAGE, "-minuv-l %g: it must be smaller than -maxuv-l %g", s->min_uv_lambda,
-                             s->max_uv_lambda);
-    if (s->max_uvw_m > 0 && s->min_uvw_m >= s->max_uvw_m)
-        return msi_error_set(MSI_EUSAGE, "-minuvw-m %g: it must be smaller than -maxuvw-m %g", s->min_uvw_m,
-                             s->max_uvw_m);
+    MSI_TRY(msi_options_check_selection(s));
     if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)
         return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range leaves %lld channel%s; ask for no more",
                              (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin),

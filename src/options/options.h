@@ -98,6 +98,12 @@ typedef struct msi_options {
  */
 int msi_options_parse(msi_options *options, int argc, const char *const *argv);
 
+/*
+ * msi_options_check_selection - say what limits of a selection contradict each other.
+ * Returns: 0, MSI_EUSAGE
+ */
+int msi_options_check_selection(const msi_ms_selection *selection);
+
 /* msi_options_log - what became of WSClean's options that were given, a line each, to the log. */
 void msi_options_log(const msi_options *options);
 
