@@ -84,8 +84,9 @@ static void print_option(FILE *out, const msi_option *o)
 static void print_group(FILE *out, int group)
 {
     fprintf(out, "\n%s:\n", msi_option_groups[group].title);
-    for (int i = 0; i < msi_option_count; i++)
-        if ((int)msi_option_table[i].group == group) print_option(out, &msi_option_table[i]);
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++)
+        if ((int)msi_option_group_of(o) == group) print_option(out, o);
 }
 
 int msi_help_print(FILE *out, const char *topic)

@@ -35,9 +35,9 @@ void msi_manual_options(FILE *out)
 {
     for (int group = 0; group < MSI_N_GROUP; group++) {
         fprintf(out, ".SS %s\n", msi_option_groups[group].title);
-        for (int i = 0; i < msi_option_count; i++) {
-            const msi_option *o = &msi_option_table[i];
-            if ((int)o->group != group) continue;
+        const msi_option *o;
+        for (int i = 0; (o = msi_option_at(i)); i++) {
+            if ((int)msi_option_group_of(o) != group) continue;
             fputs(".TP\n\\fB\\-", out);
             roff_text(out, o->name);
             if (o->alias) {
@@ -71,8 +71,8 @@ static void print_choices(FILE *out, const msi_option *o)
 
 static void bash_arities(FILE *out)
 {
-    for (int i = 0; i < msi_option_count; i++) {
-        const msi_option *o = &msi_option_table[i];
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++) {
         int plain = msi_option_arity(o, "");
         if (plain == 0 && !o->more_after) continue;
         fprintf(out, "    %s%s%s) n=%d", o->name, o->alias ? "|" : "", o->alias ? o->alias : "", plain);
@@ -85,8 +85,8 @@ static void bash_arities(FILE *out)
 static void bash_arguments(FILE *out)
 {
     static const char reply[] = "mapfile -t COMPREPLY < <(compgen";
-    for (int i = 0; i < msi_option_count; i++) {
-        const msi_option *o = &msi_option_table[i];
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++) {
         if (!msi_option_choices(o) && o->completion == MSI_COMPLETE_NOTHING) continue;
         fputs("            ", out);
         if (o->alias) fprintf(out, "%s:1|", o->alias);
@@ -139,7 +139,8 @@ void msi_manual_bash(FILE *out)
           "        if [[ $cur == --* ]]; then dash=--; fi\n"
           "        mapfile -t COMPREPLY < <(compgen -P $dash -W '",
           out);
-    for (int i = 0; i < msi_option_count; i++) fprintf(out, "%s%s", i ? " " : "", msi_option_table[i].name);
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++) fprintf(out, "%s%s", i ? " " : "", o->name);
     fputs("' -- \"${cur#\"$dash\"}\")\n"
           "    else\n"
           "        compopt -o filenames\n"
@@ -191,8 +192,8 @@ void msi_manual_zsh(FILE *out)
           "\n"
           "_arguments -S \\\n",
           out);
-    for (int i = 0; i < msi_option_count; i++) {
-        const msi_option *o = &msi_option_table[i];
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++) {
         const char *names[] = {o->name, o->alias};
         for (int k = 0; k < 2 && names[k]; k++) {
             fprintf(out, "    '(-%s --%s)'{-%s,--%s}'[", names[k], names[k], names[k], names[k]);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The one table of options, from which come the parser, -help, the man page and the shell completions. */
+/*
+ * The options are rows of tables, table_*.c, which one list joins. The parser, -help, the man page and the shell
+ * completions come from it.
+ */
 #ifndef MSI_SRC_OPTION_TABLE_H
 #define MSI_SRC_OPTION_TABLE_H
 
@@ -46,7 +49,6 @@ typedef int msi_option_reader(msi_options *options, const msi_option *option, in
 struct msi_option {
     const char *name;  /* without the dash */
     const char *alias; /* a second spelling, or NULL */
-    msi_option_group group;
     msi_option_use use;
     const char *arguments;  /* their names, separated by blanks; "" takes none. One in [] is may be left out */
     const char *more_after; /* the first argument after which that in [] follows; NULL: whatever stands there is it */
@@ -61,8 +63,25 @@ struct msi_option {
     double low, high; /* range of a number, both ends included; of a flag, high is the value that it stores */
 };
 
-extern const msi_option msi_option_table[];
-extern const int msi_option_count;
+/* A table holds the options about one subject, in a file of its own; several tables may make one group. */
+typedef struct msi_option_table {
+    msi_option_group group;
+    const msi_option *row;
+    int n_row;
+} msi_option_table;
+
+extern const msi_option_table msi_table_image, msi_table_samples, msi_table_weighting, msi_table_clean_loop,
+    msi_table_clean_mask, msi_table_clean_component, msi_table_clean_beam, msi_table_clean_run, msi_table_output,
+    msi_table_predict, msi_table_performance, msi_table_other;
+
+/* msi_option_count - the number of all options; aliases do not count. */
+int msi_option_count(void);
+
+/* msi_option_at - the i-th option of all, those of a group side by side, in the order of help; NULL past the last. */
+const msi_option *msi_option_at(int i);
+
+/* msi_option_group_of - the group of a row that msi_option_at or msi_option_find gave; MSI_N_GROUP of another. */
+msi_option_group msi_option_group_of(const msi_option *option);
 
 /* msi_option_find - the row of a name or alias without its dashes; NULL if there is none. */
 const msi_option *msi_option_find(const char *name);

@@ -38,8 +38,8 @@ static int unknown_option(const char *word)
 /* Every default that is written in its option's own syntax goes the way that the user's own words go. */
 static int read_fallbacks(msi_options *options)
 {
-    for (int i = 0; i < msi_option_count; i++) {
-        const msi_option *o = &msi_option_table[i];
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++) {
         if (!o->fallback) continue;
         /* Static: a reader may keep a pointer into its argument. */
         const char *argument[] = {o->fallback};
@@ -66,7 +66,7 @@ static int read_own(msi_options *options, const msi_option *o, int n, const char
 {
     const char **only = o->use == MSI_USE_IMAGING ? &options->only_imaging : &options->only_predict;
     if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
-    if (o->group == MSI_GROUP_CLEAN && !options->only_clean && strcmp(o->name, "niter") != 0)
+    if (msi_option_group_of(o) == MSI_GROUP_CLEAN && !options->only_clean && strcmp(o->name, "niter") != 0)
         options->only_clean = o->name;
     return o->read(options, o, n, argument);
 }

@@ -70,8 +70,9 @@ static int name_distance(const char *name, const char *other)
 /* The i-th name that there is: the option table's first, then those that WSClean alone has; NULL past the last. */
 static const char *name_at(int i)
 {
-    if (i < msi_option_count) return msi_option_table[i].name;
-    i -= msi_option_count;
+    const msi_option *o = msi_option_at(i);
+    if (o) return o->name;
+    i -= msi_option_count();
     return i < msi_wsclean_count ? msi_wsclean_table[i].name : NULL;
 }
 
@@ -82,7 +83,7 @@ int msi_suggestion(char *out, const char *name)
     out[0] = 0;
     if (!*name || strlen(name) > LONGEST) return 0;
     for (int i = 0; (other = name_at(i)); i++) {
-        const int is_again = i >= msi_option_count && msi_option_find(other);
+        const int is_again = i >= msi_option_count() && msi_option_find(other);
         const int distance = is_again ? FAR : name_distance(name, other);
         if (distance >= FAR || distance > least) continue;
         if (distance < least) n_near = 0;

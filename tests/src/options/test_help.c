@@ -85,8 +85,8 @@ static void test_every_option_is_everywhere(void **state)
 {
     const texts *t = *state;
     int n_alias = 0;
-    for (int i = 0; i < msi_option_count; i++) {
-        const msi_option *o = &msi_option_table[i];
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++) {
         char what[128];
         n_alias += o->alias != NULL;
         snprintf(what, sizeof what, "\n  -%s%s%s%s%s", o->name, o->alias ? ", -" : "", o->alias ? o->alias : "",
@@ -103,17 +103,17 @@ static void test_every_option_is_everywhere(void **state)
         int found = 0;
         size_t length;
         const char *word;
-        for (int k = 0; k < msi_option_count && (word = msi_option_word(list, ' ', k, &length)); k++) {
+        for (int k = 0; k < msi_option_count() && (word = msi_option_word(list, ' ', k, &length)); k++) {
             const char *quote = memchr(word, '\'', length);
             if (quote) length = (size_t)(quote - word);
             found += length == strlen(o->name) && strncmp(word, o->name, length) == 0;
         }
         if (found != 1) fail_msg("bash: %s is there %d times", o->name, found);
     }
-    check("-help", t->help, "\n  -", msi_option_count);
-    check("man", t->man, ".TP\n", msi_option_count);
+    check("-help", t->help, "\n  -", msi_option_count());
+    check("man", t->man, ".TP\n", msi_option_count());
     check("man", t->man, ".SS ", MSI_N_GROUP);
-    check("zsh", t->zsh, "\n    '(-", msi_option_count + n_alias);
+    check("zsh", t->zsh, "\n    '(-", msi_option_count() + n_alias);
 }
 
 /* The words of every option that has some stand in its help and its manual. */
@@ -121,8 +121,8 @@ static void test_choices_are_told(void **state)
 {
     const texts *t = *state;
     int n_with = 0;
-    for (int i = 0; i < msi_option_count; i++) {
-        const msi_option *o = &msi_option_table[i];
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++) {
         char words[256];
         n_with += *msi_option_choice_words(words, sizeof words, o) != 0;
     }
@@ -159,7 +159,7 @@ static void test_every_topic_is_told(void **state)
     (void)state;
     FILE *sink = fopen("/dev/null", "w");
     assert_non_null(sink);
-    for (int i = 0; i < msi_option_count; i++) assert_int_equal(msi_help_print(sink, msi_option_table[i].name), MSI_OK);
+    for (int i = 0; i < msi_option_count(); i++) assert_int_equal(msi_help_print(sink, msi_option_at(i)->name), MSI_OK);
     assert_int_equal(msi_help_print(sink, "--size"), MSI_OK);
     assert_int_equal(msi_help_print(sink, "nonsense"), MSI_EUSAGE);
     const msi_option *help = msi_option_find("h");
@@ -178,8 +178,8 @@ static void test_every_topic_is_told(void **state)
 static void test_table_is_sound(void **state)
 {
     (void)state;
-    for (int i = 0; i < msi_option_count; i++) {
-        const msi_option *o = &msi_option_table[i];
+    const msi_option *o;
+    for (int i = 0; (o = msi_option_at(i)); i++) {
         assert_ptr_equal(msi_option_find(o->name), o);
         if (o->alias) assert_ptr_equal(msi_option_find(o->alias), o);
         assert_non_null(o->read);

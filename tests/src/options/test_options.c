@@ -553,7 +553,7 @@ static void test_garbage_is_refused_in_order(void **state)
             if (pick < 6) {
                 snprintf(option[i], sizeof option[i], "%s%s", pick == 0 ? "--" : "-",
                          /* Size and scale, which every run needs, are the first; they come often. */
-                         msi_option_table[random % (uint64_t)(pick % 3 ? msi_option_count : 2)].name);
+                         msi_option_at((int)(random % (uint64_t)(pick % 3 ? msi_option_count() : 2)))->name);
                 argv[argc++] = option[i];
             } else if (pick < 15) {
                 argv[argc++] = pieces[random % N_PIECE];
