@@ -143,7 +143,7 @@ static int check_filling(const filling *f)
     if (f->n_beyond)
         return msi_error_set(MSI_EINPUT,
                              "%s: the mask of %lld x %lld pixels does not cover the image of %lld x %lld: %lld of its "
-                             "pixels (%.2g %%) are outside, such as %lld, %lld",
+                             "pixels (%.3g %%) are outside, such as %lld, %lld",
                              f->from->path, (long long)f->from->nx, (long long)f->from->ny, (long long)f->geometry->nx,
                              (long long)f->geometry->ny, (long long)f->n_beyond, 100 * (double)f->n_beyond / (double)n,
                              (long long)f->beyond[0], (long long)f->beyond[1]);

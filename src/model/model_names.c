@@ -14,8 +14,7 @@
 
 static const char ENDING[] = "-model.fits";
 
-/* These numbers say that a file is no channel image but one without a number, or an MFS image. */
-enum { NO_CHANNEL = -1, MFS = -2 };
+enum { NO_CHANNEL = MSI_MODEL_NO_CHANNEL, MFS = MSI_MODEL_MFS };
 
 /* Read "-NNNN", "-MFS" or nothing, then "-POL" or nothing. Return 1 where that is the whole text. */
 static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
@@ -138,11 +137,18 @@ static int choose(msi_model_names *names, const char *name)
     return MSI_OK;
 }
 
-int msi_model_names_find(msi_model_names *out, const char *name)
+int msi_model_names_list(msi_model_names *out, const char *name)
 {
     memset(out, 0, sizeof *out);
-    int rc = list_files(out, name);
-    if (!rc) rc = choose(out, name);
+    const int rc = list_files(out, name);
+    if (rc) msi_model_names_free(out);
+    return rc;
+}
+
+int msi_model_names_find(msi_model_names *out, const char *name)
+{
+    MSI_TRY(msi_model_names_list(out, name));
+    const int rc = choose(out, name);
     if (rc) msi_model_names_free(out);
     return rc;
 }

@@ -5,9 +5,12 @@
 
 #include "core/types.h"
 
+/* These numbers say that a file is no channel image but one without a number, or an MFS image. */
+enum { MSI_MODEL_NO_CHANNEL = -1, MSI_MODEL_MFS = -2 };
+
 typedef struct msi_model_name {
     char *path;     /* owned by the list */
-    int64_t number; /* of a channel image; -1: none */
+    int64_t number; /* of a channel image, or one of the above; MFS images that were chosen have no channel */
     msi_pol pol;    /* 0 where the name tells none */
 } msi_model_name;
 
@@ -25,6 +28,10 @@ typedef struct msi_model_names {
  *           left out; a folder that cannot be read), MSI_ENOMEM
  */
 int msi_model_names_find(msi_model_names *out, const char *name);
+
+/* msi_model_names_list - all files of that form, in no order, none chosen. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
+int msi_model_names_list(msi_model_names *out, const char *name);
+
 void msi_model_names_free(msi_model_names *names);
 
 #endif

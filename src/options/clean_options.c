@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/options/clean_options.h"
 
+#include <math.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "core/pol.h"
 #include "core/status.h"
 #include "src/options/options.h"
 
@@ -51,9 +52,44 @@ static int check_fit(const msi_options *o)
     return MSI_OK;
 }
 
+/* A beam as wide as the image leaves nothing to see. */
+static int check_beam(const msi_options *o)
+{
+    const msi_beam *b = &o->clean.beam.given;
+    const double deg = 180 / MSI_PI, width = (double)o->geometry.nx * o->geometry.cell_x_rad,
+                 height = (double)o->geometry.ny * o->geometry.cell_y_rad;
+    if (b->major_rad <= fmin(width, height)) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-beam-%s: a beam of %.4g degrees is wider than the image of %.4g x %.4g degrees",
+                         b->major_rad > b->minor_rad ? "shape" : "size", b->major_rad * deg, width * deg, height * deg);
+}
+
+static int check_scales(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    const int64_t edge = o->geometry.nx < o->geometry.ny ? o->geometry.nx : o->geometry.ny;
+    if (!c->multiscale || !c->n_scale || c->scale[c->n_scale - 1] < 0.5 * (double)edge) return MSI_OK;
+    return msi_error_set(
+        MSI_EUSAGE, "-multiscale-scales: a scale of %g pixels must be below half of the image's %lld; leave it out",
+        c->scale[c->n_scale - 1], (long long)edge);
+}
+
+/* Only what -predict can read is predicted: models of Stokes parameters and of parallel hands. */
+static int check_update(const msi_options *o)
+{
+    if (!msi_clean_options_updates(o)) return MSI_OK;
+    for (int i = 0; i < o->n_pol; i++)
+        if (o->pol[i] == MSI_POL_XY || o->pol[i] == MSI_POL_YX || o->pol[i] == MSI_POL_RL || o->pol[i] == MSI_POL_LR)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-pol %s: MODEL_DATA is made of Stokes parameters or parallel hands; give "
+                                 "-no-update-model-required",
+                                 msi_pol_name(o->pol[i]));
+    return MSI_OK;
+}
+
 int msi_clean_options_check(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
+    MSI_TRY(check_beam(o));
     if (!c->niter) return MSI_OK;
     if (o->make_psf_only)
         return msi_error_set(MSI_EUSAGE, "-make-psf-only: nothing is cleaned then; leave it or -niter out");
@@ -79,6 +115,8 @@ int msi_clean_options_check(const msi_options *o)
                              "-save-first-residual: it is gone where a run resumes; leave it or -resume out");
     if (c->multiscale && c->is_exact)
         return msi_error_set(MSI_EUSAGE, "-no-fast-subminor: it is for one scale; leave it or -multiscale out");
+    MSI_TRY(check_scales(o));
+    MSI_TRY(check_update(o));
     MSI_TRY(check_joined(o));
     return check_fit(o);
 }

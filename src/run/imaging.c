@@ -267,6 +267,19 @@ static int commit_outputs(msi_imaging_run *r)
     return msi_outputs_commit(r->outputs);
 }
 
+static void warn_of_mask(const msi_imaging_run *r)
+{
+    const char *path = r->options->clean.fits_mask;
+    for (int64_t c = 0; c < r->mask.n_plane; c++) {
+        if (msi_clean_mask_part(&r->mask, c) > 0) continue;
+        if (r->mask.n_plane > 1)
+            msi_log_warning("%s: the mask is 0 in all of plane %lld, so that nothing of channel %lld is cleaned", path,
+                            (long long)c + 1, (long long)c);
+        else
+            msi_log_warning("%s: the mask is 0 in all of the image, so that nothing is cleaned", path);
+    }
+}
+
 /* The mask is taken to the images' pixels, so that a set is opened for their centre. */
 static int read_mask(msi_imaging_run *r)
 {
@@ -280,6 +293,7 @@ static int read_mask(msi_imaging_run *r)
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
         rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels have one mask",
                            o->clean.fits_mask);
+    if (!rc) warn_of_mask(r);
     msi_ms_reader_free(t.reader);
     msi_ms_reader_free(t.whole);
     r->reader = NULL;

@@ -13,6 +13,7 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "src/model/model_names.h"
 #include "src/options/remedy.h"
 #include "src/run/predict.h"
 
@@ -36,6 +37,34 @@ static int check_writable(const msi_options *o)
                                  "leaves it out",
                                  o->ms_paths[i], strerror(errno));
     return MSI_OK;
+}
+
+static int is_of_run(const msi_model_name *m, const msi_options *o, const msi_plane *planes, int n_plane)
+{
+    const int64_t most = o->channels_out > 1 ? o->channels_out - 1 : MSI_MODEL_NO_CHANNEL;
+    if (m->number > most || (m->number < 0) != (o->channels_out < 2)) return 0;
+    if (n_plane == 1) return !m->pol;
+    for (int p = 0; p < n_plane; p++)
+        if (planes[p].pol == m->pol) return 1;
+    return 0;
+}
+
+/* The models of the run are found by their names: one of another run among them would be predicted, too. */
+static int check_models(const msi_options *o)
+{
+    msi_plane planes[MSI_MAX_PLANES];
+    const int n_plane = msi_planes_of(o->pol, o->n_pol, planes);
+    msi_model_names names;
+    int rc = MSI_OK;
+    MSI_TRY(msi_model_names_list(&names, o->name));
+    for (int64_t i = 0; !rc && i < names.n; i++)
+        if (names.list[i].number != MSI_MODEL_MFS && !is_of_run(&names.list[i], o, planes, n_plane))
+            rc = msi_error_set(MSI_EINPUT,
+                               "%s: a model of another run, which MODEL_DATA would be made of, too: move it away, give "
+                               "another -name, or -no-update-model-required",
+                               names.list[i].path);
+    msi_model_names_free(&names);
+    return rc;
 }
 
 /* Predicts the models of the run into what it was made of. */
@@ -75,6 +104,7 @@ int msi_model_update_start(msi_model_update **out, const msi_options *o, void (*
     msi_model_update *u;
     *out = NULL;
     MSI_TRY(check_writable(o));
+    MSI_TRY(check_models(o));
     MSI_TRY(msi_alloc(&u, 1, sizeof *u, "process that predicts"));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
         msi_free(u);

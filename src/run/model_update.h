@@ -11,11 +11,12 @@
 typedef struct msi_model_update msi_model_update;
 
 /*
- * msi_model_update_start - check that the sets may be written, and fork. Before any thread is started.
+ * msi_model_update_start - check that the sets may be written and the models told from others, and fork. Before any thread is started.
  * Given:    options  of the run, borrowed
  *           forked   as msi_run_predict, called in the process
  * Returned: *out     freed by msi_model_update_free; NULL on failure
- * Returns:  0, MSI_EOUTPUT (a set cannot be written), MSI_ENOMEM
+ * Returns:  0, MSI_EOUTPUT (a set cannot be written), MSI_EINPUT (models of another run would be taken for those of
+ *           this one), MSI_ENOMEM
  */
 int msi_model_update_start(msi_model_update **out, const msi_options *options, void (*forked)(void));
 

@@ -300,6 +300,10 @@ static void test_refused_values(void **state)
                   "-fit-spectral-log-pol 3:", "no more terms");
     refused_value("-niter 9 -channels-out 4 -join-channels -fit-spectral-pol 2 -fit-spectral-log-pol 2",
                   "-fit-spectral-pol and", "one of them");
+    refused_value("-niter 9 -multiscale -multiscale-scales 0,8,5000", "-multiscale-scales:", "below half of the image");
+    refused_value("-niter 9 -beam-size 1000deg", "-beam-size: a beam of 1000 degrees", "wider than the image");
+    refused_value("-niter 9 -beam-shape 1000deg 1 0", "-beam-shape: a beam of 1000 degrees", "wider than the image");
+    refused_value("-niter 9 -pol XX,XY -update-model-required", "-pol XY:", "-no-update-model-required");
     refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "larger than -auto-threshold 5");
     refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "one scale");
     refused_value("-mgain 0", "-mgain 0:", "0.01 to 1");

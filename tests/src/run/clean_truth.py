@@ -363,9 +363,9 @@ def check_mask(s):
         f[0].header["CRPIX1"] -= 100
         f[0].data[...] = 0
         f.writeto(mask, overwrite=True)
-    cleaned, _ = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
-    s.must(load(cleaned + "-image.fits")[1]["MSISTOP"] == "mask empty" and not load(cleaned + "-model.fits")[0].any(),
-           "a mask of nothing")
+    cleaned, log = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
+    s.must(load(cleaned + "-image.fits")[1]["MSISTOP"] == "mask empty" and not load(cleaned + "-model.fits")[0].any() and
+           "mask.fits: the mask is 0 in all of the image, so that nothing is cleaned" in log, "a mask of nothing, and a warning")
 
 
 def check_multithresh(s):
@@ -412,6 +412,14 @@ def check_update(s):
         run(s.msimage, "-quiet", "-predict", "-name", s.path("update"), "-accuracy", 1e-5, ms)
         with table(ms, ack=False) as t:
             s.must((t.getcol("MODEL_DATA") == got).all() and np.abs(got).max() > 0.5, "%s: MODEL_DATA" % options[0])
+    before = files(ms)
+    for title, name in (("a channel image", "-0000"), ("another polarisation", "-Q"), ("a later channel", "-0002")):
+        other = s.path("stale%d" % next(s.number))
+        shutil.copy(s.path("update-model.fits"), other + name + "-model.fits")
+        options = ["-channels-out", 2] if name == "-0002" else []
+        done = s.launch("-quiet", *words, *options, "-update-model-required", "-name", other, ms)
+        s.told("%s of another run" % title, done, 3, os.path.basename(other) + name + "-model.fits")
+        s.must(glob.glob(other + "*") == [other + name + "-model.fits"] and files(ms) == before, "nothing is made or changed")
     os.chmod(ms, 0o555)
     if os.geteuid() != 0:
         done = s.launch("-quiet", *words, "-update-model-required", "-name", s.path("none"), ms)
