@@ -18,10 +18,11 @@ enum { CHUNK_SAMPLES = 1 << 18 };
 /* A sample this near to the edge of the uv plane, or beyond, is brought back into it; in periods. */
 static const double EDGE = 0.5 * (1 - 1e-12);
 
-/* Some rows of the caller's samples. */
+/* A chunk is some rows of the caller's samples. */
 typedef struct chunk {
     const msimage_gridder *g;
     const msimage_samples *s;
+    void *fetched; /* the caller's, of all rows, where visibilities are predicted */
     int64_t first, n_row;
 } chunk;
 
@@ -292,29 +293,32 @@ static int check(const msimage_samples *s)
     return MSI_OK;
 }
 
-static int64_t chunk_rows(const msimage_samples *s)
-{
-    return s->n_chan < CHUNK_SAMPLES ? CHUNK_SAMPLES / s->n_chan : 1;
-}
-
-int msi_library_add(msimage_gridder *g, const msimage_samples *s)
+/* The samples are checked, and visited chunk by chunk with the room that one needs. */
+static int for_each_chunk(msimage_gridder *g, const msimage_samples *s, void *fetched,
+                          int (*visit)(msimage_gridder *g, const chunk *c))
 {
     MSI_TRY(check(s));
     if (!s->n_row || !s->n_chan) return MSI_OK;
-    const int64_t most = chunk_rows(s) < s->n_row ? chunk_rows(s) : s->n_row;
+    const int64_t suits = s->n_chan < CHUNK_SAMPLES ? CHUNK_SAMPLES / s->n_chan : 1;
+    const int64_t most = suits < s->n_row ? suits : s->n_row;
     MSI_TRY(make_room(&g->room, most, most * s->n_chan, g->n_plane));
     for (int64_t first = 0; first < s->n_row; first += most) {
-        const chunk c = {g, s, first, s->n_row - first < most ? s->n_row - first : most};
+        const chunk c = {g, s, fetched, first, s->n_row - first < most ? s->n_row - first : most};
         MSI_TRY(msi_interrupt_check());
-        MSI_TRY(g->spec.task == MSIMAGE_PREDICT ? add_coordinates(g, &c) : add_images(g, &c));
+        MSI_TRY(visit(g, &c));
     }
     return MSI_OK;
 }
 
+int msi_library_add(msimage_gridder *g, const msimage_samples *s)
+{
+    return for_each_chunk(g, s, NULL, g->spec.task == MSIMAGE_PREDICT ? add_coordinates : add_images);
+}
+
 /* ---- Predicted visibilities ------------------------------------------------------------------------------------- */
 
-/* Finishes row `row` of a chunk: turned back, weighted, masked. */
-static void give_row(const chunk *c, int64_t row, void *vis)
+/* A row of a chunk is given to the caller turned back, weighted and masked. */
+static void give_row(const chunk *c, int64_t row)
 {
     const msimage_gridder *g = c->g;
     const int64_t n_chan = c->s->n_chan, n = c->n_row * n_chan;
@@ -331,28 +335,25 @@ static void give_row(const chunk *c, int64_t row, void *vis)
             if (!is_masked && weighs(weight))
                 v = !is_known || g->is_nan[p] ? (double)NAN + I * (double)NAN : (at.re + I * at.im) * back * weight;
             if (g->spec.precision == MSIMAGE_FP32) {
-                ((float *)vis)[2 * to] = (float)creal(v);
-                ((float *)vis)[2 * to + 1] = (float)cimag(v);
+                ((float *)c->fetched)[2 * to] = (float)creal(v);
+                ((float *)c->fetched)[2 * to + 1] = (float)cimag(v);
             } else {
-                ((double *)vis)[2 * to] = creal(v);
-                ((double *)vis)[2 * to + 1] = cimag(v);
+                ((double *)c->fetched)[2 * to] = creal(v);
+                ((double *)c->fetched)[2 * to + 1] = cimag(v);
             }
         }
     }
 }
 
+static int fetch_chunk(msimage_gridder *g, const chunk *c)
+{
+    if (g->samples.n) MSI_TRY(msi_gridder_fetch(g->inner, c->n_row, c->s->n_chan, c->s->freq_hz, g->room.vis));
+#pragma omp parallel for schedule(static) num_threads(g->n_thread)
+    for (int64_t row = 0; row < c->n_row; row++) give_row(c, row);
+    return MSI_OK;
+}
+
 int msi_library_fetch(msimage_gridder *g, const msimage_samples *s, void *vis)
 {
-    MSI_TRY(check(s));
-    if (!s->n_row || !s->n_chan) return MSI_OK;
-    const int64_t most = chunk_rows(s) < s->n_row ? chunk_rows(s) : s->n_row;
-    MSI_TRY(make_room(&g->room, most, most * s->n_chan, g->n_plane));
-    for (int64_t first = 0; first < s->n_row; first += most) {
-        const chunk c = {g, s, first, s->n_row - first < most ? s->n_row - first : most};
-        MSI_TRY(msi_interrupt_check());
-        if (g->samples.n) MSI_TRY(msi_gridder_fetch(g->inner, c.n_row, s->n_chan, s->freq_hz, g->room.vis));
-#pragma omp parallel for schedule(static) num_threads(g->n_thread)
-        for (int64_t row = 0; row < c.n_row; row++) give_row(&c, row, vis);
-    }
-    return MSI_OK;
+    return for_each_chunk(g, s, vis, fetch_chunk);
 }

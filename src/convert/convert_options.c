@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/memory.h"
 #include "core/status.h"
 #include "src/options/option_readers.h"
 #include "src/options/option_table.h"
@@ -182,17 +181,6 @@ static int read_defaults(msi_convert_options *o)
     return MSI_OK;
 }
 
-/* The words of the command line, for HISTORY. */
-static int keep_words(msi_convert_options *o, int argc, const char *const *argv)
-{
-    size_t size = 1;
-    for (int i = 0; i < argc; i++) size += strlen(argv[i]) + 1;
-    MSI_TRY(msi_alloc(&o->shared.command_line, (int64_t)size, 1, "command line"));
-    char *to = o->shared.command_line;
-    for (int i = 0; i < argc; i++) to = stpcpy(stpcpy(to, i ? " " : ""), argv[i]);
-    return MSI_OK;
-}
-
 static int check(const msi_convert_options *o)
 {
     MSI_TRY(msi_options_check_selection(&o->shared.selection));
@@ -204,7 +192,7 @@ static int check(const msi_convert_options *o)
 int msi_convert_options_parse(msi_convert_options *o, int argc, const char *const *argv)
 {
     MSI_TRY(read_defaults(o));
-    MSI_TRY(keep_words(o, argc, argv));
+    MSI_TRY(msi_options_keep_words(&o->shared, argc, argv));
     int i = 1;
     for (int used = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--") != 0; i += used) {
         MSI_TRY(read_option(o, argc - i, argv + i, &used));
@@ -219,9 +207,7 @@ int msi_convert_options_parse(msi_convert_options *o, int argc, const char *cons
     o->shared.ms_paths = argv + i;
     o->shared.n_ms = argc - i - 1;
     o->out = argv[argc - 1];
-    double bytes = (double)msi_memory_physical() * (o->shared.memory_percent > 0 ? o->shared.memory_percent / 100 : 1);
-    if (o->shared.memory_gb > 0) bytes = fmin(bytes, 1e9 * o->shared.memory_gb);
-    o->shared.memory_limit_bytes = (int64_t)bytes;
+    msi_options_limit_memory(&o->shared);
     return check(o);
 }
 

@@ -106,16 +106,15 @@ static int is_plain(const char *word)
     return *word && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%")] == 0;
 }
 
-/* The words as a shell would need them: those with other than plain characters stand in quotes. */
-static int command_line(char **out, int argc, const char *const *argv)
+int msi_options_keep_words(msi_options *options, int argc, const char *const *argv)
 {
     int64_t size = 1;
     for (int i = 0; i < argc; i++) {
         size += 3;
         for (const char *p = argv[i]; *p; p++) size += *p == '\'' ? 4 : 1;
     }
-    MSI_TRY(msi_alloc(out, size, 1, "command line"));
-    char *q = *out;
+    MSI_TRY(msi_alloc(&options->command_line, size, 1, "command line"));
+    char *q = options->command_line;
     for (int i = 0; i < argc; i++) {
         const char *quote = is_plain(argv[i]) ? "" : "'";
         if (i) *q++ = ' ';
@@ -130,6 +129,14 @@ static int command_line(char **out, int argc, const char *const *argv)
     }
     *q = 0;
     return MSI_OK;
+}
+
+void msi_options_limit_memory(msi_options *options)
+{
+    const double percent = options->memory_percent;
+    double bytes = (double)msi_memory_physical() * (percent > 0 ? percent / 100 : 1);
+    if (options->memory_gb > 0) bytes = fmin(bytes, 1e9 * options->memory_gb);
+    options->memory_limit_bytes = (int64_t)bytes;
 }
 
 int msi_options_check_selection(const msi_ms_selection *s)
@@ -225,9 +232,7 @@ static void fill_in(msi_options *o)
     /* The default of field 0 would contradict fields chosen by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (!o->n_threads) o->n_threads = msi_cpu_count();
-    double bytes = (double)msi_memory_physical() * (o->memory_percent > 0 ? o->memory_percent / 100 : 1);
-    if (o->memory_gb > 0) bytes = fmin(bytes, 1e9 * o->memory_gb);
-    o->memory_limit_bytes = (int64_t)bytes;
+    msi_options_limit_memory(o);
     o->clean.mask.grow_iterations = (int)o->clean.grow_iterations;
     if (o->predict_op == MSI_MS_WRITE_REPLACE && !o->model_column) o->model_column = "MODEL_DATA";
 }
@@ -237,7 +242,7 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     memset(options, 0, sizeof *options);
     options->log_level = MSI_LOG_NORMAL;
     MSI_TRY(read_fallbacks(options));
-    MSI_TRY(command_line(&options->command_line, argc, argv));
+    MSI_TRY(msi_options_keep_words(options, argc, argv));
 
     int i = 1, last_option = 0, only_paths = 0;
     for (; i < argc && !only_paths && argv[i][0] == '-' && argv[i][1]; i++) {

@@ -99,6 +99,17 @@ typedef struct msi_options {
 int msi_options_parse(msi_options *options, int argc, const char *const *argv);
 
 /*
+ * msi_options_keep_words - keep the command line as a shell would need it: words with other than plain characters stand
+ *   in quotes.
+ * Returned: options->command_line, freed by msi_options_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_options_keep_words(msi_options *options, int argc, const char *const *argv);
+
+/* msi_options_limit_memory - set memory_limit_bytes by memory_percent and memory_gb. */
+void msi_options_limit_memory(msi_options *options);
+
+/*
  * msi_options_check_selection - say what limits of a selection contradict each other.
  * Returns: 0, MSI_EUSAGE
  */

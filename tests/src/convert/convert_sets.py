@@ -104,7 +104,7 @@ def check_selection(s):
     with table("selected.ms/SPECTRAL_WINDOW", ack=False) as t:
         s.must(list(t.getcol("NUM_CHAN")) == [6, 2], "channels that are left")
     with table("selected.ms/HISTORY", ack=False) as t:
-        s.must("-select-antenna !0" in t.getcol("MESSAGE")[-1], "HISTORY tells the command")
+        s.must("-select-antenna '!0' -interval 2 25" in t.getcol("MESSAGE")[-1], "HISTORY tells the command")
 
 
 def check_join(s):
