@@ -122,6 +122,7 @@ typedef struct msi_fits_header {
     msi_precision precision; /* of the pixels as stored */
     char unit[72];           /* BUNIT, "" where absent */
     msi_beam beam;
+    int is_empty; /* WSCNVIS says that no sample was imaged */
 } msi_fits_header;
 
 typedef struct msi_fits_file msi_fits_file;

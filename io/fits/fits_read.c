@@ -154,11 +154,13 @@ static int read_header(msi_fits_file *file)
     const char *path = file->path;
     MSI_TRY(read_sky(file->handle.f, h, path, file->axis));
     MSI_TRY(read_other_axes(file));
-    double major, minor, pa;
+    double major, minor, pa, n_vis;
     MSI_TRY(msi_fits_get_number(file->handle.f, path, "BMAJ", 0, &major));
     MSI_TRY(msi_fits_get_number(file->handle.f, path, "BMIN", 0, &minor));
     MSI_TRY(msi_fits_get_number(file->handle.f, path, "BPA", 0, &pa));
     h->beam = (msi_beam){major * RAD_PER_DEG, minor * RAD_PER_DEG, pa * RAD_PER_DEG};
+    MSI_TRY(msi_fits_get_number(file->handle.f, path, "WSCNVIS", -1, &n_vis));
+    h->is_empty = n_vis == 0;
     msi_fits_get_text(file->handle.f, "BUNIT", h->unit);
     int bitpix = 0, status = 0;
     fits_get_img_type(file->handle.f, &bitpix, &status);

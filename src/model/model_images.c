@@ -134,24 +134,35 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
     return MSI_OK;
 }
 
-/* Read the headers of all files into the list of planes, and check that they agree. */
+/* Read the header of a file into the list of planes, and check that it agrees with the first one's. A channel without a
+ * sample has no model, and is left out: its neighbours' models serve. */
+static int read_header(struct msi_model_files *f, const msi_model_name *n, const msi_fits_header *h, int force)
+{
+    if (n->number >= 0 && h->is_empty) {
+        msi_log_info("%s: no sample was imaged; the nearest channel's model serves", n->path);
+        return MSI_OK;
+    }
+    if (f->n_plane == 0) f->header = *h;
+    MSI_TRY(check_agreement(n->path, h, f->n_plane ? f->plane[0].path : n->path, &f->header));
+    MSI_TRY(check_unit(n->path, h->unit, force));
+    MSI_TRY(add_planes(f, n, h));
+    if (h->precision == MSI_FP64) f->header.precision = MSI_FP64;
+    return MSI_OK;
+}
+
 static int read_headers(struct msi_model_files *f, int force)
 {
     for (int64_t i = 0; i < f->names.n; i++) {
-        const msi_model_name *n = &f->names.list[i];
         msi_fits_file *file;
         MSI_TRY(msi_interrupt_check());
-        MSI_TRY(msi_fits_open(&file, n->path));
-        const msi_fits_header *h = msi_fits_header_get(file);
-        if (i == 0) f->header = *h;
-        int rc = check_agreement(n->path, h, f->names.list[0].path, &f->header);
-        if (!rc) rc = check_unit(n->path, h->unit, force);
-        if (!rc) rc = add_planes(f, n, h);
-        if (h->precision == MSI_FP64) f->header.precision = MSI_FP64;
+        MSI_TRY(msi_fits_open(&file, f->names.list[i].path));
+        const int rc = read_header(f, &f->names.list[i], msi_fits_header_get(file), force);
         msi_fits_close(file);
         MSI_TRY(rc);
     }
-    return MSI_OK;
+    if (f->n_plane) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s and the other channel images: no sample was imaged in any channel",
+                         f->names.list[0].path);
 }
 
 /* ---- Channels and polarisations ---- */

@@ -107,9 +107,6 @@ int msi_clean_options_check(const msi_options *o)
     if (c->multithresh && (c->auto_mask > 0 || c->fits_mask))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
                              c->fits_mask ? "fits-mask" : "auto-mask");
-    if (c->update_model && !c->keep_model && o->intervals_out > 1)
-        return msi_error_set(MSI_EUSAGE, "-update-model-required: MODEL_DATA is not written for -intervals-out; "
-                                         "-predict with -interval writes each");
     if (c->resume && c->save_first_residual)
         return msi_error_set(MSI_EUSAGE,
                              "-save-first-residual: it is gone where a run resumes; leave it or -resume out");
@@ -125,5 +122,5 @@ int msi_clean_options_updates(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     if (!c->niter || c->keep_model) return 0;
-    return c->update_model || (c->mgain_given && c->mgain < 1 && o->intervals_out < 2);
+    return c->update_model || (c->mgain_given && c->mgain < 1);
 }

@@ -18,7 +18,6 @@
 #include "src/run/imaging_load.h"
 #include "src/run/imaging_report.h"
 #include "src/run/imaging_run.h"
-#include "src/run/model_update.h"
 #include "src/run/open_sets.h"
 
 /* ---- Open ---- */
@@ -65,6 +64,7 @@ static int open_reader(msi_imaging_run *r)
     r->reader = t.reader;
     r->is_empty = t.is_empty;
     r->observation = t.observation;
+    if (r->modelled) r->modelled[r->interval] = (msi_model_interval){t.begin, t.end, t.is_empty};
     name_fields(&r->observation, r->reader);
     if (r->is_empty)
         msi_log_warning("interval %lld has no row of the selection; its images are NaN", (long long)r->interval);
@@ -235,7 +235,9 @@ static int image_intervals(msi_imaging_run *r)
     int rc = MSI_OK;
     for (r->interval = 0; !rc && r->interval < n; r->interval++) {
         if (n > 1) msi_log_info("interval %lld of %lld", (long long)r->interval, (long long)n);
+        const int64_t n_gridded = r->n_gridded;
         rc = image_interval(r);
+        if (r->modelled && r->n_gridded == n_gridded) r->modelled[r->interval].is_empty = 1;
         end_interval(r);
     }
     return rc;
@@ -300,13 +302,19 @@ static int read_mask(msi_imaging_run *r)
     return rc;
 }
 
+static int start_update(msi_imaging_run *r, void (*forked)(void))
+{
+    MSI_TRY(msi_alloc(&r->modelled, r->options->intervals_out, sizeof *r->modelled, "intervals"));
+    return msi_model_update_start(&r->update, r->options, forked);
+}
+
 static int run_stages(msi_imaging_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;
     int a, b, rc = plan_outputs(r);
     if (!rc && msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
-    if (!rc && msi_clean_options_updates(o) && !o->dry_run) rc = msi_model_update_start(&r->update, o, forked);
+    if (!rc && msi_clean_options_updates(o) && !o->dry_run) rc = start_update(r, forked);
     if (!rc) rc = msi_block_former_create(&r->former);
     if (!rc) rc = msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former));
     if (!rc && o->clean.fits_mask) rc = read_mask(r);
@@ -324,7 +332,7 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     if (o->clean.niter) MSI_TRY(msi_imaging_clean_record(r));
     MSI_TRY(commit_outputs(r));
     if (o->clean.niter) MSI_TRY(msi_imaging_clean_forget(r));
-    return r->update ? msi_model_update_run(r->update) : MSI_OK;
+    return r->update ? msi_model_update_run(r->update, r->modelled) : MSI_OK;
 }
 
 int msi_run_image(const msi_options *options, void (*forked)(void))
@@ -336,6 +344,7 @@ int msi_run_image(const msi_options *options, void (*forked)(void))
     msi_image_writer_free(r.writer);
     msi_outputs_free(r.outputs);
     msi_model_update_free(r.update);
+    msi_free(r.modelled);
     msi_clean_mask_free(&r.mask);
     msi_clean_history_free(&r.history);
     free(r.temp_dir);

@@ -14,17 +14,19 @@
 #include "src/run/block_forming.h"
 #include "src/run/image_writer.h"
 #include "src/run/imaging_plan.h"
+#include "src/run/model_update.h"
 #include "src/run/outputs.h"
 
 typedef struct msi_imaging_run {
     const msi_options *options;
     msi_plane planes[MSI_MAX_PLANES];
     int n_plane;
-    char *temp_dir;                  /* owned; for visibilities that exceed the memory limit */
-    char weighting[48];              /* in words, for log and headers */
-    struct msi_model_update *update; /* NULL: MODEL_DATA is left as it is */
-    msi_ms_crew *crew;               /* opens and reads the sets; NULL once all is read */
-    msi_block_former *former;        /* by which the crew forms what it reads */
+    char *temp_dir;               /* owned; for visibilities that exceed the memory limit */
+    char weighting[48];           /* in words, for log and headers */
+    msi_model_update *update;     /* NULL: MODEL_DATA is left as it is */
+    msi_model_interval *modelled; /* [intervals_out] owned; NULL without update */
+    msi_ms_crew *crew;            /* opens and reads the sets; NULL once all is read */
+    msi_block_former *former;     /* by which the crew forms what it reads */
     msi_outputs *outputs;
     msi_image_writer *writer;
     msi_clean_mask mask;       /* that the user gives; empty: none */

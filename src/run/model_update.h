@@ -10,6 +10,12 @@
 
 typedef struct msi_model_update msi_model_update;
 
+/* The time steps that an interval's models are predicted into. */
+typedef struct msi_model_interval {
+    int64_t begin, end; /* as -interval counts them; not looked at where there is one interval alone */
+    int is_empty;       /* no sample was imaged: there is no model */
+} msi_model_interval;
+
 /*
  * msi_model_update_start - check that the sets may be written and the models told from others, and fork. Before any thread is started.
  * Given:    options  of the run, borrowed
@@ -21,10 +27,11 @@ typedef struct msi_model_update msi_model_update;
 int msi_model_update_start(msi_model_update **out, const msi_options *options, void (*forked)(void));
 
 /*
- * msi_model_update_run - predict the models, which have their names by now.
+ * msi_model_update_run - predict the models, which have their names by now: those of each interval into its own rows.
+ * Given:   interval [options->intervals_out]
  * Returns: 0, or any code of msi_run_predict; the message says that the images are complete
  */
-int msi_model_update_run(msi_model_update *update);
+int msi_model_update_run(msi_model_update *update, const msi_model_interval *interval);
 
 /* msi_model_update_free - end the process; NULL is fine. */
 void msi_model_update_free(msi_model_update *update);

@@ -45,6 +45,8 @@ static int open_part(msi_interval *t, msi_ms_crew *crew, const msi_options *o, m
     msi_ms_reader *whole;
     MSI_TRY(msi_ms_crew_open(crew, opening, &whole));
     int rc = select_interval(opening, whole, o, interval);
+    t->begin = opening->interval_begin;
+    t->end = opening->interval_end;
     opening->may_be_empty = 1;
     if (!rc) rc = msi_ms_crew_open(crew, opening, &t->reader);
     if (!rc) t->observation = *msi_ms_reader_observation(t->reader);
@@ -71,6 +73,8 @@ int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options
                               .interval_end = o->selection.interval_end,
                               .coordinates_only = o->dry_run};
     memset(t, 0, sizeof *t);
+    t->begin = opening.interval_begin;
+    t->end = opening.interval_end;
     if (o->intervals_out > 1) return open_part(t, crew, o, &opening, interval);
     MSI_TRY(msi_ms_crew_open(crew, &opening, &t->reader));
     t->observation = *msi_ms_reader_observation(t->reader);

@@ -19,9 +19,10 @@ int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options, const msi
 
 /* An interval is the times of one output image. */
 typedef struct msi_interval {
-    msi_ms_reader *reader;       /* owned, msi_ms_reader_free; of the whole selection where the interval is empty */
-    msi_ms_reader *whole;        /* owned; of all intervals, not to be read; NULL where that is the reader */
-    int is_empty;                /* non-zero: no row of the selection lies in it, and the reader is not to be read */
+    msi_ms_reader *reader; /* owned, msi_ms_reader_free; of the whole selection where the interval is empty */
+    msi_ms_reader *whole;  /* owned; of all intervals, not to be read; NULL where that is the reader */
+    int64_t begin, end;    /* its time steps, as -interval counts them; of the whole selection end may be 0: all */
+    int is_empty;          /* non-zero: no row of the selection lies in it, and the reader is not to be read */
     msi_observation observation; /* of the interval, also of an empty one */
 } msi_interval;
 

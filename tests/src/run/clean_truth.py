@@ -427,6 +427,57 @@ def check_update(s):
     os.chmod(ms, 0o755)
 
 
+def check_update_intervals(s):
+    """Each interval's model goes into its own rows, and is what -predict writes there; one without a sample has none."""
+    ms, again = s.path("intervals.ms"), s.path("intervals-again.ms")
+    shutil.copytree(s.ms("points"), ms)
+    with table(ms, readonly=False, ack=False) as t:
+        times = t.getcol("TIME")
+        steps = np.unique(times)
+        flagged = (times >= steps[6]) & (times < steps[13])
+        t.putcol("FLAG", t.getcol("FLAG") | flagged[:, None, None])
+        # Each interval has a sky of its own, so that no model does for another.
+        data = t.getcol("DATA")
+        t.putcol("DATA", data * np.where(times < steps[6], 1, 2)[:, None, None])
+    shutil.copytree(ms, again)
+    bounds = [len(steps) * t // 3 for t in range(4)]
+    s.must(bounds == [0, 6, 13, 20], "three intervals of 20 times")
+    name = s.path("intervals")
+    run(s.msimage, "-quiet", "-size", 128, 128, "-scale", "%gasec" % CELL, "-niter", 300, "-auto-threshold", 5, "-mgain",
+        0.7, "-intervals-out", 3, "-name", name, ms)
+    for t in (0, 2):
+        run(s.msimage, "-quiet", "-predict", "-name", "%s-t%04d" % (name, t), "-accuracy", 1e-5, "-interval", bounds[t],
+            bounds[t + 1], again)
+    with table(ms, ack=False) as t, table(again, ack=False) as u:
+        got, want = t.getcol("MODEL_DATA"), u.getcol("MODEL_DATA")
+    for title, rows in (("the first interval", times < steps[6]), ("the last", times >= steps[13])):
+        s.must((got[rows] == want[rows]).all() and np.abs(got[rows]).max() > 0.5, "MODEL_DATA of " + title)
+    s.must(np.isnan(load(name + "-t0001-model.fits")[0]).all() and not got[flagged].any(), "MODEL_DATA of no sample")
+    first, last = (np.abs(got[rows]).mean() for rows in (times < steps[6], times >= steps[13]))
+    s.near("twice the flux in the last interval", last / first, 2, 0.2)
+
+
+def check_update_channels(s):
+    """A channel whose samples are flagged has no model: the nearest one's goes into MODEL_DATA there."""
+    ms, name = s.path("dead.ms"), s.path("dead")
+    shutil.copytree(s.ms("steep"), ms)
+    with table(ms, readonly=False, ack=False) as t:
+        flag = t.getcol("FLAG")
+        flag[:, :4] = True
+        t.putcol("FLAG", flag)
+    run(s.msimage, "-quiet", "-size", 128, 128, "-scale", "%gasec" % CELL, "-niter", 300, "-auto-threshold", 5,
+        "-channels-out", 4, "-update-model-required", "-name", name, ms)
+    with table(ms, ack=False) as t:
+        got = t.getcol("MODEL_DATA")
+    shutil.copy(name + "-0001-model.fits", s.path("alone-model.fits"))
+    run(s.msimage, "-quiet", "-predict", "-name", s.path("alone"), "-accuracy", 1e-5, "-channel-range", 0, 8, ms)
+    with table(ms, ack=False) as t:
+        want = t.getcol("MODEL_DATA")
+    s.must(np.isnan(load(name + "-0000-model.fits")[0]).all(), "a channel without a sample has no model")
+    error = np.abs(got - want)[:, :8].max()
+    s.must(error < 2e-5 * np.abs(want).max() and np.abs(want).max() > 1, "MODEL_DATA there: off by %.2g" % error)
+
+
 def check_record(s):
     """The record of convergence: a line a cycle and scale, iterations and fluxes that add up."""
     name, _ = s.clean(s.ms("points"), "-niter", 3000, "-auto-threshold", 4, "-multiscale", "-png")
