@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes quantities for people: with the unit that suits their size, words that agree with their number. */
+/* Quantities are written for people: with the unit that suits their size, words that agree with their number. */
 #ifndef MSI_CORE_FORMAT_H
 #define MSI_CORE_FORMAT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes log lines to stderr; stdout carries data only. Control characters, and bytes that are no UTF-8, are written as
+/* Log lines go to stderr: stdout carries data only. Control characters, and bytes that are no UTF-8, are written as
  * \xNN: names from sets, files and the command line cannot steer a terminal. */
 #ifndef MSI_CORE_LOG_H
 #define MSI_CORE_LOG_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Allocates host memory: checked, aligned, counted against what the user allows. */
+/* Host memory is allocated here: checked, aligned, counted against what the user allows. */
 #ifndef MSI_CORE_MEMORY_H
 #define MSI_CORE_MEMORY_H
 
@@ -25,7 +25,7 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what);
  */
 int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what);
 
-/* msi_free - frees what msi_alloc gave; NULL is fine. */
+/* msi_free - free what msi_alloc gave; NULL is fine. */
 void msi_free(void *p);
 
 /* msi_memory_limit_set - bytes that msi_alloc may have out at once; 0, as at first, means msi_memory_physical. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Shows how far a run is. Who knows a stage's name begins and ends it (src, msimage-makems); whatever works below says
- * how far its share of the stage is, and need not know of which. Without a stage all calls do nothing.
+ * The progress of a run is shown in stages. Who knows a stage's name begins and ends it (src, msimage-makems);
+ * whatever works below says how far its share of the stage is, and need not know of which. Without a stage all calls
+ * do nothing.
  *
  * On a terminal a stage is a bar with the time left, drawn anew at most ten times a second; with -log-time, or where
  * stderr is no terminal, plain lines at every 10 % of stages longer than 5 s. Call from one thread at a time: a

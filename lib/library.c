@@ -111,7 +111,7 @@ int msi_library_threads(int n_thread)
 /* ---- Arrays ----------------------------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
-/* Copies between the caller's array and the host's, after what was put on the stream that wrote it. */
+/* Copy between the caller's array and the host's, after what was put on the stream that wrote it. */
 static int copy_array(const msi_array_place *place, void *to, const void *from, int64_t bytes)
 {
     MSI_CUDA(cudaStreamSynchronize((cudaStream_t)place->stream));

@@ -31,7 +31,7 @@ static int check_spec(const msimage_gridder_spec *s)
     return MSI_OK;
 }
 
-/* Translates the geometry; see library_gridder.h. */
+/* Translate the geometry to the kernels' axes, which library_gridder.h tells. */
 static void lay_out(msimage_gridder *g)
 {
     const msimage_gridder_spec *s = &g->spec;
@@ -228,7 +228,7 @@ static int planes(msimage_gridder *g, int n, msi_planes **out)
     return *out ? MSI_OK : msi_gridder_planes(g->inner, n, out);
 }
 
-/* Makes residuals of a model, times a scale, in the work's precision. NULL: of none. */
+/* Make residuals of a model, times a scale, in the work's precision. NULL: of none. */
 static int residual_of(msimage_gridder *g, const void *model, double scale, void *work)
 {
     int is_nan[MSI_GRIDDER_MAX_PLANES];

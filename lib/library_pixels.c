@@ -18,7 +18,7 @@ int64_t msi_library_work_bytes(const msimage_gridder *g, int n_plane)
     return n_plane * msi_library_n_pixel(g) * msi_image_pixel_bytes(g->precision);
 }
 
-/* Returns 1 - l^2 - m^2 at pixel x of row y, as the kernels count them; 1 where there is no horizon. */
+/* Return 1 - l^2 - m^2 at pixel x of row y, as the kernels count them; 1 where there is no horizon. */
 static double inside(const msimage_gridder *g, int64_t x, int64_t y)
 {
     const msi_image_geometry *i = &g->geometry;

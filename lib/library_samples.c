@@ -113,7 +113,7 @@ static double brought_back(double coordinate_m, double freq_hz, double cell_rad)
     return back;
 }
 
-/* Takes a sample of a plane into the room at `to`. Returns whether it counts; *is_bad: a weight that cannot be. */
+/* Take a sample of a plane into the room at `to`. Returns whether it counts; *is_bad: a weight that cannot be. */
 static int take(const chunk *c, int64_t from, double complex turned, msi_sample_room *room, int64_t to,
                 msi_sample_tally *t, int *is_bad)
 {
@@ -129,7 +129,7 @@ static int take(const chunk *c, int64_t from, double complex turned, msi_sample_
     return counts;
 }
 
-/* Takes a row of an image. Returns how many of its samples are beyond the uv plane. */
+/* Take a row of an image. Returns how many of its samples are beyond the uv plane. */
 static int64_t take_row(const chunk *c, int64_t row, msi_sample_room *room, msi_sample_tally *t, int *is_bad)
 {
     const msimage_gridder *g = c->g;
@@ -157,7 +157,7 @@ static int64_t take_row(const chunk *c, int64_t row, msi_sample_room *room, msi_
     return n_beyond;
 }
 
-/* Adds the samples of a channel that are beyond the uv plane. */
+/* Add the samples of a channel that are beyond the uv plane. */
 static int add_beyond(msimage_gridder *g, const chunk *c, int64_t chan)
 {
     const msi_sample_room *room = &g->room;

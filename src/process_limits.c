@@ -27,7 +27,7 @@ int msi_process_limits_stack(int *raised)
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
-/* Waits until all have been started. */
+/* Wait until all threads have been started. */
 static void *wait_at_gate(void *unused)
 {
     (void)unused;

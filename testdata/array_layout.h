@@ -59,7 +59,7 @@ int msi_layout_read(msi_layout *out, const char *path);
 /* msi_layout_longest_m - the largest distance between two stations. */
 double msi_layout_longest_m(const msi_layout *layout);
 
-/* msi_layout_free - frees the stations and leaves the struct empty. */
+/* msi_layout_free - free the stations and leave the struct empty. */
 void msi_layout_free(msi_layout *layout);
 
 #endif

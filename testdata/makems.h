@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes Measurement Sets whose visibilities are exactly those of given point sources. */
+/* Measurement Sets are written whose visibilities are exactly those of given point sources. */
 #ifndef MSI_TESTDATA_MAKEMS_H
 #define MSI_TESTDATA_MAKEMS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes the sources of a simulated set as a model image, such as predictions are made of. */
+/* The sources of a simulated set are written as a model image, such as predictions are made of. */
 #ifndef MSI_TESTDATA_MODEL_IMAGE_H
 #define MSI_TESTDATA_MODEL_IMAGE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Grids visibilities once, and predicts them again, with the installed library.
+ * Visibilities are gridded once, and predicted again, with the installed library.
  *
  * Two sources are seen by baselines drawn at random. The image is held against the sum that defines it at a few pixels,
  * the prediction against the formula; both must be right to the accuracy that was asked for.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Describes columns: what they hold, where they are stored, which of their rows have cells of one shape. */
+/* Columns are described: what they hold, where they are stored, which of their rows have cells of one shape. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableDesc.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Copies rows of subtables, and keywords, from one Measurement Set to another. */
+/* Rows of subtables, and keywords, are copied from one Measurement Set to another. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableCopy.h>
@@ -10,7 +10,7 @@ using namespace ccc;
 
 namespace {
 
-/* Opens the subtable that is there; false where there is none, or an empty one, which another may replace. */
+/* Open the subtable that is there; false where there is none, or an empty one, which another may replace. */
 bool open_filled(ccc_table *ms, const char *name, cc::Table &out)
 {
     cc::TableRecord &keys = ms->table.rwKeywordSet();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Makes tables, Measurement Sets and columns. */
+/* Tables, Measurement Sets and columns are made. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Converts directions between reference frames. */
+/* Directions are converted between reference frames. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/Quanta/MVDirection.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Ends every exception as a code and a message; keeps the lock of the process, and silences casacore's log. */
+/* Every exception ends here as a code and a message. The process's lock and casacore's silenced log are here too. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/Logging/LogSink.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Checks that the files of a table are as long as they say: casacore can crash in short ones. */
+/* The files of a table are checked to be as long as they say: casacore can crash in short ones. */
 #include "casacore_internal.hpp"
 
 #include <cctype>
@@ -106,7 +106,7 @@ bool read_managers(const unsigned char *p, const unsigned char *end, uint64_t n,
 }
 
 /*
- * Finds the list of managers in table.dat: behind a version (-2, -3), the number of rows, the number that the next
+ * Find the list of managers in table.dat: behind a version (-2, -3), the number of rows, the number that the next
  * manager gets, and how many there are. Files of that number and higher ones were left by a process that was killed
  * before it had added their column.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads cells, straight into the caller's buffer where that has the column's type. */
+/* Cells are read straight into the caller's buffer where that has the column's type. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/ArrayColumn.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads and sets keywords of tables and columns, which may lie in records within records. */
+/* Keywords of tables and columns are read and set; they may lie in records within records. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableRecord.h>

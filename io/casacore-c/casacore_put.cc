@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes cells, straight from the caller's buffer. */
+/* Cells are written straight from the caller's buffer. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/ArrayColumn.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Removes columns so that the space they took comes free. */
+/* Columns are removed so that the space they took comes free. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/DataMan/IncrementalStMan.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Finds the rows and channels that CASA's expressions and TaQL conditions select. */
+/* CASA's expressions and TaQL conditions are made rows and channels. */
 #include "casacore_internal.hpp"
 
 #include <numeric>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Opens, flushes and closes tables, and tells what is in them. */
+/* Tables are opened, flushed and closed; what is in them is told. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Converts types, shapes and strings from casacore to C and back. */
+/* Types, shapes and strings are converted from casacore's to C's and back. */
 #include "casacore_internal.hpp"
 
 static_assert(sizeof(cc::Bool) == 1 && sizeof(cc::uChar) == 1 && sizeof(cc::Short) == 2 && sizeof(cc::Int) == 4 &&

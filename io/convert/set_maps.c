@@ -80,7 +80,7 @@ static int same_ids(const entity *a, const entity *b)
     return a->id[0] == b->id[0] && a->id[1] == b->id[1];
 }
 
-/* Finds the number of an entity that an earlier set brought, or gives it the next one. */
+/* Find the number of an entity that an earlier set brought, or gives it the next one. */
 static int number(entities *list, const entity *e, int (*same)(const entity *, const entity *), int32_t *id,
                   uint8_t *is_new)
 {

@@ -169,7 +169,7 @@ static int grow(char **room, int64_t *n_allocated, int64_t bytes)
     return MSI_OK;
 }
 
-/* Reads a column of rows that ascend; those close together with what lies between them. */
+/* Read a column of rows that ascend. Rows close together are read at once, with those between them. */
 static int read_column(msi_set_output *o, ccc_table *t, const row_column *c, const msi_ms_block *b, int64_t n_element)
 {
     const int64_t size = (int64_t)bytes_of(c->type) * n_element;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Writes a Measurement Set of rows of others: its subtables are theirs, without what was not selected, numbered anew and,
- * of several sets, joined. casacore runs in this process: call it in a child.
+ * A Measurement Set is written of rows of others: its subtables are theirs, without what was not selected, numbered anew
+ * and, of several sets, joined. casacore runs in this process: call it in a child.
  */
 #ifndef MSI_IO_SET_OUTPUT_H
 #define MSI_IO_SET_OUTPUT_H

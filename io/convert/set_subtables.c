@@ -31,7 +31,7 @@ typedef struct passage {
     int32_t *id;          /* [n_from] room for a column */
 } passage;
 
-/* Reads a column of numbers; 0 where there is none. */
+/* Read a column of numbers; 0 where there is none. */
 static int read_ids(const passage *p, const char *column, int *is_there)
 {
     *is_there = p->n_from > 0 && ccc_table_has_column(p->from, column);
@@ -39,7 +39,7 @@ static int read_ids(const passage *p, const char *column, int *is_there)
     return msi_set_read(ccc_get_range(p->from, column, 0, p->n_from, NULL, CCC_INT32, p->id, p->n_from));
 }
 
-/* Keeps the rows whose numbers in a column are not left out; numbers below 0 mean all. */
+/* Keep the rows whose numbers in a column are not left out; numbers below 0 mean all. */
 static int keep_mapped(passage *p, const char *column, const int32_t *map, int32_t n)
 {
     int is_there;
@@ -162,7 +162,7 @@ static int append(ccc_table *to, const passage *p)
     return msi_set_written(ccc_subtable_append(to, p->name, p->from, p->row, p->n_row));
 }
 
-/* Carries a subtable over whose rows no main row counts, but for those offsets that the main rows then take. */
+/* Carry a subtable over whose rows no main row counts, but for those offsets that the main rows then take. */
 static int take_other(ccc_table *to, const msi_subtables_source *s, const char *name, msi_set_map *map)
 {
     passage p;
@@ -174,7 +174,7 @@ static int take_other(ccc_table *to, const msi_subtables_source *s, const char *
     return status;
 }
 
-/* Carries over a subtable whose rows are numbered: the rows that are new, in the order of their numbers. */
+/* Carry over a subtable whose rows are numbered: the rows that are new, in the order of their numbers. */
 static int take_numbered(ccc_table *to, const msi_subtables_source *s, const char *name, const uint8_t *is_new,
                          const msi_set_map *map)
 {
@@ -212,7 +212,7 @@ static int put_channels(ccc_table *t, const char *column, int64_t row, int64_t n
     return msi_set_written(ccc_put_array(t, column, row, 1, &n, CCC_DOUBLE, value));
 }
 
-/* Writes EFFECTIVE_BW or RESOLUTION of the selected channels, summed; where the set has none, their widths. */
+/* Write EFFECTIVE_BW or RESOLUTION of the selected channels, summed; where the set has none, their widths. */
 static int put_sums(ccc_table *t, const char *column, int64_t row, const msi_ms_setup *setup,
                     const msi_channel_groups *g, double *room)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Carries the subtables of sets over to the one that is made of them. */
+/* The subtables of sets are carried over to the one that is made of them. */
 #ifndef MSI_IO_SET_SUBTABLES_H
 #define MSI_IO_SET_SUBTABLES_H
 

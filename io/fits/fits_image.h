@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes images as FITS files with everything that a header should say, and reads them back. */
+/* Images are written as FITS files with everything that a header should say, and read back. */
 #ifndef MSI_IO_FITS_IMAGE_H
 #define MSI_IO_FITS_IMAGE_H
 
@@ -104,7 +104,7 @@ typedef struct msi_fits_image {
  */
 int msi_fits_read(msi_fits_image *image, const char *path, msi_precision precision);
 
-/* msi_fits_image_free - leaves the struct empty. */
+/* msi_fits_image_free - leave the struct empty. */
 void msi_fits_image_free(msi_fits_image *image);
 
 enum { MSI_FITS_MAX_POL = 12 };

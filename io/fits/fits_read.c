@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads what io/fits/fits_image.h describes: every number of a header is doubted before it is used. */
+/* Every number of a header is doubted before it is used: models come from programs of all kinds. */
 #include "io/fits/fits_image.h"
 
 #include <math.h>
@@ -248,7 +248,7 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
     return MSI_OK;
 }
 
-/* Fails unless the reference is the centre, where images of this program have it. */
+/* Fail unless the reference is the centre, where images of this program have it. */
 static int check_centred(const msi_fits_file *file)
 {
     for (int k = 0; k < 2; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads a plane of any FITS image, to be looked at: whatever its pixels, projection and axes are. */
+/* A plane of any FITS image is read to be looked at, whatever its pixels, projection and axes are. */
 #ifndef MSI_IO_FITS_VIEW_H
 #define MSI_IO_FITS_VIEW_H
 
@@ -33,7 +33,7 @@ typedef struct msi_fits_view {
  */
 int msi_fits_view_read(msi_fits_view *view, const char *path, int64_t plane);
 
-/* msi_fits_view_free - leaves the struct empty. */
+/* msi_fits_view_free - leave the struct empty. */
 void msi_fits_view_free(msi_fits_view *view);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Draws quick-look pictures of the images that a run writes. */
+/* Quick-look pictures are drawn of the images that a run writes. */
 #ifndef MSI_IO_PICTURE_H
 #define MSI_IO_PICTURE_H
 

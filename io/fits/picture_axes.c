@@ -71,7 +71,7 @@ void msi_picture_text(cairo_t *cr, double x, double y, double align, const char 
     draw_or_measure(cr, x, y, text, 1);
 }
 
-/* Finds the canvas position of a sky position; 0 where it has none. */
+/* Find the canvas position of a sky position; 0 where it has none. */
 static int to_canvas(const msi_picture_frame *f, double lng_deg, double lat_deg, double at[2])
 {
     double pixel[2];
@@ -86,7 +86,7 @@ static int inside(const msi_picture_frame *f, const double at[2])
     return at[0] >= f->left && at[0] <= f->left + f->width && at[1] >= f->top && at[1] <= f->top + f->height;
 }
 
-/* Finds the longitudes and latitudes, degrees, that the field covers. Longitudes are continuous about the centre's.
+/* Find the longitudes and latitudes, degrees, that the field covers. Longitudes are continuous about the centre's.
  * *along_bottom is the range of longitudes that the labelled edge shows; that of the field where the horizon or a pole
  * is in it. */
 static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2], double *along_bottom)
@@ -126,7 +126,7 @@ static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2]
     *along_bottom = whole ? bottom[1] - bottom[0] : lng[1] - lng[0];
 }
 
-/* Returns the smallest round step that gives no more than MAX_LINES. */
+/* Return the smallest round step that gives no more than MAX_LINES. */
 static void choose_step(coordinate *c, double range)
 {
     static const double time_steps[] = {1,   2,   5,    10,   15,   30,    60,    120,  300,
@@ -149,7 +149,7 @@ static void choose_step(coordinate *c, double range)
     for (int i = n - 1; i >= 0 && steps[i] >= least; i--) c->step = steps[i];
 }
 
-/* Writes 05^h30^m or -42°45′, to the digits that the step needs. */
+/* Write 05^h30^m or -42°45′, to the digits that the step needs. */
 static void format_label(const coordinate *c, double value, char *text, size_t size)
 {
     double scale = pow(10, c->decimals);
@@ -172,7 +172,7 @@ static void format_label(const coordinate *c, double value, char *text, size_t s
     }
 }
 
-/* Takes [from, to] for a label; returns 0 where another is in the way. */
+/* Take [from, to] for a label; return 0 where another is in the way. */
 static int place(placed_labels *p, double from, double to)
 {
     for (int i = 0; i < p->n; i++)
@@ -192,7 +192,7 @@ static void tick(cairo_t *cr, double x, double y, double dx, double dy)
     cairo_stroke(cr);
 }
 
-/* Draws a label on a line that reaches no labelled edge: light, within the image. */
+/* Draw a label on a line that reaches no labelled edge: light, within the image. */
 static void label_inside(cairo_t *cr, const msi_picture_frame *f, const double at[2], const char *text)
 {
     double width = msi_picture_text_width(cr, text), margin = 6;
@@ -206,7 +206,7 @@ static void label_inside(cairo_t *cr, const msi_picture_frame *f, const double a
     msi_picture_text(cr, at[0], at[1] + 3, 0.5, text);
 }
 
-/* Finds where the part p-q of a line leaves through the edge at `level` of coordinate k (0 x, 1 y): the other
+/* Find where the part p-q of a line leaves through the edge at `level` of coordinate k (0 x, 1 y): the other
  * coordinate.
  */
 static int crossing(const msi_picture_frame *f, const double p[2], const double q[2], int k, double level,
@@ -247,14 +247,14 @@ static grid_line make_line(cairo_t *cr, const coordinate c[2], int is_lng, doubl
     return l;
 }
 
-/* Finds the canvas position of one of the points 0 to LINE_POINTS of a line; 0 where it has none. */
+/* Find the canvas position of one of the points 0 to LINE_POINTS of a line; 0 where it has none. */
 static int line_point(const msi_picture_frame *f, const grid_line *l, int i, double at[2])
 {
     const double along_deg = l->from_deg + (l->to_deg - l->from_deg) * i / LINE_POINTS;
     return to_canvas(f, l->is_lng ? l->fixed_deg : along_deg, l->is_lng ? along_deg : l->fixed_deg, at);
 }
 
-/* Returns whether any of the line is in the image. */
+/* Return whether any of the line is in the image. */
 static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line *l)
 {
     int shown = 0, previous_valid = 0;
@@ -299,7 +299,7 @@ static void label_left(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     labels->widest_left = fmax(labels->widest_left, l->text_width);
 }
 
-/* Labels a line wherever it leaves through its labelled edge: whether it does. *top_x: where it leaves at the top. */
+/* Label a line wherever it leaves through its labelled edge. Returns whether it does; *top_x: where at the top. */
 static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, label_state *labels, double *top_x)
 {
     int labelled = 0, previous_valid = 0;
@@ -323,7 +323,7 @@ static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     return labelled;
 }
 
-/* Draws one grid line, of constant longitude (is_lng) or latitude, with its label. */
+/* Draw one grid line, of constant longitude (is_lng) or latitude, with its label. */
 static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate c[2], int is_lng, double value,
                       label_state *labels)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Draws sky coordinates around and over a picture. */
+/* Sky coordinates are drawn around and over a picture. */
 #ifndef MSI_IO_PICTURE_AXES_H
 #define MSI_IO_PICTURE_AXES_H
 

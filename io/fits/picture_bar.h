@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Draws the colour bar beside a picture, and writes brightness with the unit that suits it. */
+/* The colour bar is drawn beside a picture, with the unit that suits its brightness. */
 #ifndef MSI_IO_PICTURE_BAR_H
 #define MSI_IO_PICTURE_BAR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Turns brightness into colour: the stretch and the colour maps of a picture. */
+/* Brightness becomes colour by two steps: the stretch and the colour maps of a picture. */
 #ifndef MSI_IO_PICTURE_COLOUR_H
 #define MSI_IO_PICTURE_COLOUR_H
 

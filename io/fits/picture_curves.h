@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Draws curves over a common axis, in panels below each other. */
+/* Curves are drawn over a common axis, in panels below each other. */
 #ifndef MSI_IO_PICTURE_CURVES_H
 #define MSI_IO_PICTURE_CURVES_H
 

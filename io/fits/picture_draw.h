@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Puts a picture together: image, axes, colour bar, beam, title. What it says is its callers' to decide. */
+/* A picture is put together of image, axes, colour bar, beam and title. What it says is its callers' to decide. */
 #ifndef MSI_IO_PICTURE_DRAW_H
 #define MSI_IO_PICTURE_DRAW_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Draws straight axes around a picture: offsets on the sky, the uv plane, pixels. */
+/* Straight axes are drawn around a picture: offsets on the sky, the uv plane, pixels. */
 #ifndef MSI_IO_PICTURE_LINEAR_H
 #define MSI_IO_PICTURE_LINEAR_H
 

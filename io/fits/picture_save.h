@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes a drawn canvas as a PNG. */
+/* A drawn canvas is written as a PNG. */
 #ifndef MSI_IO_PICTURE_SAVE_H
 #define MSI_IO_PICTURE_SAVE_H
 

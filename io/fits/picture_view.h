@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Draws a picture of any FITS image. */
+/* A picture is drawn of any FITS image. */
 #ifndef MSI_IO_PICTURE_VIEW_H
 #define MSI_IO_PICTURE_VIEW_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes what stands above a picture, and finds the unit of its axes. */
+/* These words stand above a picture, and name the unit of its axes. */
 #ifndef MSI_IO_PICTURE_WORDS_H
 #define MSI_IO_PICTURE_WORDS_H
 

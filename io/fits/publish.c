@@ -90,7 +90,7 @@ static int create_temporary(temporary **out, int *fd, const char *name)
     return MSI_OK;
 }
 
-/* Fails unless the final name is free or may be replaced. */
+/* Fail unless the final name is free or may be replaced. */
 static int check_name(const char *name, int overwrite)
 {
     if (!name[0] || name[strlen(name) - 1] == '/')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Publishes a set of output files whole: written under temporary names, synced, renamed last. */
+/* A set of output files is published whole: written under temporary names, synced, renamed last. */
 #ifndef MSI_IO_PUBLISH_H
 #define MSI_IO_PUBLISH_H
 

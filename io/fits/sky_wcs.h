@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Converts sky coordinates of an image, all through wcslib: this file alone knows it. */
+/* Sky coordinates of an image are converted by wcslib, which this file alone knows. */
 #ifndef MSI_IO_SKY_WCS_H
 #define MSI_IO_SKY_WCS_H
 

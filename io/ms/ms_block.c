@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads the rows of one block: by ranges where they follow each other, with those between them where they nearly do. */
+/* The rows of a block are read by ranges where they follow each other, with those between where they nearly do. */
 #include "io/ms/ms_block.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Holds the reader's state, and reads one block. */
+/* The reader's state is here, and the reading of one block. */
 #ifndef MSI_IO_MS_BLOCK_H
 #define MSI_IO_MS_BLOCK_H
 

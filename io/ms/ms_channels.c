@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Selects the channels of each spectral setup, in ascending order of frequency. */
+/* The channels of each spectral setup are selected, in ascending order of frequency. */
 #include "io/ms/ms_set.h"
 
 #include <math.h>

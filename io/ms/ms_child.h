@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Runs processes beside this one that use casacore, which threads cannot share, and whose end must not be this one's.
+/* Processes beside this one use casacore, which threads cannot share, and whose end must not be this one's.
  */
 #ifndef MSI_IO_MS_CHILD_H
 #define MSI_IO_MS_CHILD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Checks a column that is to be written against its set, and chooses the way of writing it. */
+/* A column that is to be written is checked against its set, and the way of writing it is chosen. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -223,7 +223,7 @@ static int64_t bytes_of(const msi_ms_column *c, const shapes *s)
 /* ---- The way ---- */
 
 /*
- * Asks whether a column's values can be overwritten where they are, without a change of its manager's header. Columns
+ * Tell whether a column's values can be overwritten where they are, without a change of its manager's header. Columns
  * of a TiledDataStMan share their tiles with others, whose bytes are written back as they were read: a tile that is
  * half written, by a process that is killed, has the others' whole all the same. (Nor could such a column be given
  * another name: casacore takes it for the hypercube's id then.)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Plans, prepares and completes one column of one Measurement Set that is to be written. */
+/* One column of one Measurement Set is planned, prepared, and completed when it is written. */
 #ifndef MSI_IO_MS_COLUMN_H
 #define MSI_IO_MS_COLUMN_H
 

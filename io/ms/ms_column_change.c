@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Changes a set for a column that is written: new files, the mark, the change of table.dat; or undoes it. */
+/* A set is changed for a column by new files, the mark and a new table.dat; or the change is undone. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Removes the columns that predictions put aside, and gives their space back.
+ * The columns that predictions put aside are removed, and their space comes free.
  *
  * casacore deletes a column's files before table.dat has forgotten them, and a kill between loses the set. So it works
  * in a folder within the set, msimage-drop-old, where every file of the main table is linked: what it deletes there are

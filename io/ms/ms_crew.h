@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Opens and reads sets in processes of their own: casacore ends the process, loops or takes any memory at some damaged
- * sets, and threads cannot share its tables. The caller's process opens none.
+ * Sets are opened and read in processes of their own: casacore ends the process, loops or takes any memory at some
+ * damaged sets, and threads cannot share its tables. The caller's process opens none.
  */
 #ifndef MSI_IO_MS_CREW_H
 #define MSI_IO_MS_CREW_H

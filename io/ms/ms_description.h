@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Hands what a reader has found to another process, which believes none of it unchecked. */
+/* What a reader has found is handed to another process, which believes none of it unchecked. */
 #ifndef MSI_IO_MS_DESCRIPTION_H
 #define MSI_IO_MS_DESCRIPTION_H
 

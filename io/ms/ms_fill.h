@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Puts values into the cells of a column that is written. */
+/* Values are put into the cells of a column that is written. */
 #ifndef MSI_IO_MS_FILL_H
 #define MSI_IO_MS_FILL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Keeps the keywords that say that a column is being written, and what was written into it. */
+/* Keywords say that a column is being written, and what was written into it. */
 #ifndef MSI_IO_MS_MARK_H
 #define MSI_IO_MS_MARK_H
 

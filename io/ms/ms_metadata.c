@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads and checks what the subtables of a Measurement Set say. */
+/* What the subtables of a Measurement Set say is read and checked. */
 #include "io/ms/ms_set.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Says of Measurement Sets what their files show before any is opened. */
+/* Files show some faults of Measurement Sets before any is opened. */
 #ifndef MSI_IO_MS_PATHS_H
 #define MSI_IO_MS_PATHS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads selected rows of one or several Measurement Sets in blocks of one spectral setup each. */
+/* Selected rows of one or several Measurement Sets are read in blocks of one spectral setup each. */
 #ifndef MSI_IO_MS_READER_H
 #define MSI_IO_MS_READER_H
 

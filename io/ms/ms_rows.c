@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Selects rows and channels of a Measurement Set, and checks its index columns. */
+/* Rows and channels of a Measurement Set are selected, and its index columns checked. */
 #include "io/ms/ms_set.h"
 
 #include <math.h>

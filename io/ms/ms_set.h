@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Describes one Measurement Set to the reader: what its subtables say, and which rows and channels are selected. */
+/* The reader knows a Measurement Set by what its subtables say, and by the rows and channels that are selected. */
 #ifndef MSI_IO_MS_SET_H
 #define MSI_IO_MS_SET_H
 

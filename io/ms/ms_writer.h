@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Writes predicted visibilities into a column of one or several Measurement Sets, and harms nothing else in them.
+ * Predicted visibilities are written into a column of one or several Measurement Sets; nothing else in them is harmed.
  *
  * Who does what. casacore ends the process where a disk fails at the wrong moment, so it never writes in the caller's.
  * msi_ms_writer_start forks a child, the holder: it opens the sets, holds their write locks, and alone changes their

@@ -24,7 +24,7 @@ class CleanReport(NamedTuple):
 
 
 class Cleaner:
-    """Finds components in a residual image and moves them to a model.
+    """Find components in a residual image and moves them to a model.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Cleaner:
 
     def minor(self, residual: Any, model: Any, *, threshold: float = 0.0, mgain: float = 1.0,
               n_iteration: int = 1000) -> CleanReport:
-        """Cleans in place: residual [nx, ny], Jy/beam, becomes smaller, model, Jy/pixel, gets the components.
+        """Clean in place: residual [nx, ny], Jy/beam, becomes smaller, model, Jy/pixel, gets the components.
 
         It ends at the threshold in Jy/beam, where the peak is down to (1 - mgain) of the first, or after n_iteration.
         """

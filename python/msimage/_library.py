@@ -84,7 +84,7 @@ def _interrupt(_of: Any) -> int:
 
 
 class Calls:
-    """Calls the library; what a signal's handler raises meanwhile, KeyboardInterrupt first of all, is raised."""
+    """Call the library; what a signal's handler raises meanwhile, KeyboardInterrupt first of all, is raised."""
 
     def __init__(self) -> None:
         self.callbacks = ffi.new("msimage_callbacks *", {"interrupt": _interrupt})

@@ -10,7 +10,7 @@ import numpy as np
 
 
 def picture(path: str, image: Any, low: float | None = None, high: float | None = None) -> None:
-    """Writes an image [nx, ny] as a PNG of greys, y upwards, from `low` (black) to `high` (white); by default all of it."""
+    """Write an image [nx, ny] as a PNG of greys, y upwards, from `low` (black) to `high` (white), or all."""
     image = np.asarray(image, "f8")
     low = float(np.nanmin(image)) if low is None else low
     high = float(np.nanmax(image)) if high is None else high

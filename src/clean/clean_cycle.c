@@ -66,7 +66,7 @@ static int find_peak(const cycles *k, msi_clean_group *g, double *peak)
     return MSI_OK;
 }
 
-/* Lets the mask follow the residual. */
+/* Let the mask follow the residual. */
 static int follow_residual(msi_clean_group *g)
 {
     const msi_planes_shape *shape = msi_planes_shape_of(g->residual);
@@ -83,7 +83,7 @@ static int follow_residual(msi_clean_group *g)
     return rc;
 }
 
-/* Looks at a group whose residual is exact; *back where the last cycle is to be taken back. */
+/* Look at a group whose residual is exact; *back where the last cycle is to be taken back. */
 static int look_at(const cycles *k, msi_clean_group *g, int *back)
 {
     double peak;
@@ -136,7 +136,7 @@ static int take_back(const cycles *k, msi_clean_group *g)
     return msi_planes_copy(g->model, 0, g->before, 0, n_planes(g));
 }
 
-/* Judges all groups by their exact residuals; models that went wrong are taken back first, and subtracted anew. */
+/* Judge all groups by their exact residuals; models that went wrong are taken back first, and subtracted anew. */
 static int judge_all(const cycles *k)
 {
     msi_clean_field *f = k->field;
@@ -193,7 +193,7 @@ static int record_group(const cycles *k, const msi_clean_group *g)
     return MSI_OK;
 }
 
-/* Records the groups that made a cycle since the last one was told of. */
+/* Record the groups that made a cycle since the last one was told of. */
 static int record(const cycles *k)
 {
     for (int i = 0; k->spec->history && i < k->field->n_group; i++) {

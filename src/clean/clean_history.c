@@ -97,7 +97,7 @@ static void add_curves(plot *q, int64_t first, int64_t end, const char *image)
                                                      .n = end - first};
 }
 
-/* Collects the steps of each image, which need not stand together. */
+/* Collect the steps of each image, which need not stand together. */
 static void collect(plot *q, const msi_clean_history *h)
 {
     int64_t n = 0;

@@ -28,7 +28,7 @@ typedef struct msi_clean_history {
 /* msi_clean_history_add - copy a step; a zero-initialised history is empty. Returns: 0, MSI_ENOMEM */
 int msi_clean_history_add(msi_clean_history *h, const msi_clean_step *step);
 
-/* msi_clean_history_free - leaves it empty; NULL is fine. */
+/* msi_clean_history_free - leave it empty; NULL is fine. */
 void msi_clean_history_free(msi_clean_history *h);
 
 /*

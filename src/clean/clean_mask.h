@@ -37,7 +37,7 @@ const uint8_t *msi_clean_mask_of(const msi_clean_mask *mask, int64_t channel);
 /* msi_clean_mask_part - the fraction of a channel's pixels that may be cleaned. */
 double msi_clean_mask_part(const msi_clean_mask *mask, int64_t channel);
 
-/* msi_clean_mask_free - leaves it empty; NULL is fine. */
+/* msi_clean_mask_free - leave it empty; NULL is fine. */
 void msi_clean_mask_free(msi_clean_mask *mask);
 
 #endif

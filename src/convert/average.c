@@ -204,7 +204,7 @@ static int finish(msi_average *a, interval *v)
 
 /* ---- Add ---- */
 
-/* Adds one sample; 1 where it is good. */
+/* Add one sample; return 1 where it is good. */
 static int add_sample(sample_sum *s, msi_c32 v, float weight, int flag, int row_flagged)
 {
     const int good =
@@ -226,7 +226,7 @@ static int add_sample(sample_sum *s, msi_c32 v, float weight, int flag, int row_
     return good;
 }
 
-/* Adds the samples of a row; returns the sum of the weights of the good ones. */
+/* Add the samples of a row; return the sum of the weights of the good ones. */
 static double add_samples(const msi_average *a, sample_sum *sum, const msi_set_rows *rows, int64_t i)
 {
     const int64_t at = i * a->n_chan * a->n_corr;
@@ -298,7 +298,7 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
     return MSI_OK;
 }
 
-/* Forgets the baselines that are not under way: scans come and go. */
+/* Forget the baselines that are not under way: scans come and go. */
 static void compact(msi_average *a)
 {
     const int64_t n_sum = (int64_t)a->n_group * a->n_corr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Averages visibilities in time and frequency, baseline by baseline, in double precision. */
+/* Visibilities are averaged in time and frequency, baseline by baseline, in double precision. */
 #ifndef MSI_SRC_AVERAGE_H
 #define MSI_SRC_AVERAGE_H
 

@@ -25,7 +25,7 @@ int msi_convert_options_parse(msi_convert_options *o, int argc, const char *cons
 /* msi_convert_options_help - print the help on stdout. */
 void msi_convert_options_help(void);
 
-/* msi_convert_options_free - frees what is owned. */
+/* msi_convert_options_free - free what is owned. */
 void msi_convert_options_free(msi_convert_options *o);
 
 #endif

@@ -86,7 +86,7 @@ static const msi_channel_groups *groups_of(const conversion *c, const msi_ms_blo
 
 /* ---- Rows ---- */
 
-/* Turns the visibilities of a block by the phases of a shift, and its rows' uvw with them. */
+/* Turn the visibilities of a block by the phases of a shift, and its rows' uvw with them. */
 static int turn_rows(conversion *c, msi_ms_block *b)
 {
     const msi_options *o = &c->job->options->shared;
@@ -183,7 +183,7 @@ static int put_average(conversion *c, msi_average *a)
     return msi_set_output_put(c->out, &rows);
 }
 
-/* Ends all averages but one, and forgets them. */
+/* End all averages but one, and forget them. */
 static int end_others(conversion *c, const msi_average *but)
 {
     int64_t kept = 0;
@@ -286,7 +286,7 @@ static int read_all(conversion *c)
     }
 }
 
-/* Says of a file that was imported whether its uvw are those of its antennas. */
+/* Say of a file that was imported whether its uvw are those of its antennas. */
 static void say_sign(const conversion *c)
 {
     const double cosine = msi_uvw_sign_cosine(&c->sign);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Makes one Measurement Set of others: selected, averaged, turned, joined. */
+/* One Measurement Set is made of others: selected, averaged, turned, joined. */
 #ifndef MSI_SRC_CONVERT_SETS_H
 #define MSI_SRC_CONVERT_SETS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tells what averaging will take from a source away from the phase centre, by the baseline's length. */
+/* Averaging takes flux from a source away from the phase centre; how much is told by the baseline's length. */
 #ifndef MSI_SRC_SMEARING_REPORT_H
 #define MSI_SRC_SMEARING_REPORT_H
 

@@ -97,7 +97,7 @@ static int take_end(msi_child *child, const msi_stage_spec *spec)
     return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s", text);
 }
 
-/* Follows the child to its end. Returned: *is_gone  it has been waited for */
+/* Follow the child to its end. Returned: *is_gone  it has been waited for */
 static int follow(msi_child *child, const msi_stage_spec *spec, int *is_gone)
 {
     message m;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Runs a stage of a conversion in a process of its own: casacore may end it, and its end is no more than an error. */
+/* A stage of a conversion runs in a process of its own: casacore may end it, and its end is no more than an error. */
 #ifndef MSI_SRC_STAGE_H
 #define MSI_SRC_STAGE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Compares uvw with the antennas' positions: files exist whose baselines point from the wrong antenna to the other. */
+/* Antennas' positions tell the sign of uvw: there are files whose baselines point from the wrong antenna. */
 #ifndef MSI_SRC_UVW_SIGN_H
 #define MSI_SRC_UVW_SIGN_H
 

@@ -11,7 +11,7 @@
 
 enum { MAX_LIST = 128 };
 
-/* Adds a word to a list, once. */
+/* Add a word to a list, once. */
 static void add_word(char list[MAX_LIST], const char *separator, const char *word)
 {
     const size_t length = strlen(word);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes the man page and the shell completions from the option table; used when the program is built. */
+/* The man page and the shell completions are written from the option tables when the program is built. */
 #ifndef MSI_SRC_MANUAL_H
 #define MSI_SRC_MANUAL_H
 

@@ -38,7 +38,7 @@ typedef enum msi_option_use { MSI_USE_ALWAYS, MSI_USE_IMAGING, MSI_USE_PREDICT }
 typedef struct msi_option msi_option;
 
 /*
- * Reads an option's arguments into the options.
+ * Read an option's arguments into the options.
  * Given:    option; argument [n_argument] as the option's arity says
  * Returns:  0, MSI_EUSAGE, MSI_ENOMEM
  */

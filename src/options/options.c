@@ -49,7 +49,7 @@ static int read_fallbacks(msi_options *options)
     return MSI_OK;
 }
 
-/* Fails unless n arguments follow the option at argv[i], none of which is an option; one in [] may be. */
+/* Fail unless n arguments follow the option at argv[i], none of which is an option; one in [] may be. */
 static int check_arguments(const char *name, int argc, const char *const *argv, int i, int n, const char *write)
 {
     for (int k = i + 1; k <= i + n; k++) {
@@ -271,7 +271,7 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     return MSI_OK;
 }
 
-/* Says whether a TaQL condition has an index 0, such as UVW[0]: there is none, but casacore takes it all the same. A
+/* Say whether a TaQL condition has an index 0, such as UVW[0]: there is none, but casacore takes it all the same. A
  * bracket that stands at a name holds indices, any other one the members of a set. */
 static int has_index_0(const char *taql)
 {

@@ -118,7 +118,7 @@ int msi_options_check_selection(const msi_ms_selection *selection);
 /* msi_options_log - what became of WSClean's options that were given, a line each, to the log. */
 void msi_options_log(const msi_options *options);
 
-/* msi_options_free - frees what is owned and zeroes the struct. */
+/* msi_options_free - free what is owned and zero the struct. */
 void msi_options_free(msi_options *options);
 
 #endif

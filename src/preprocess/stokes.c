@@ -128,7 +128,7 @@ static inline double product(msi_c64 value, float weight)
     return (double)weight * fmax(fabs(value.re), fabs(value.im));
 }
 
-/* Remembers the row of a block that has the largest product of its planes [n_plane][n_row][n_chan]. */
+/* Remember the row of a block that has the largest product of its planes [n_plane][n_row][n_chan]. */
 static void remember_largest(msi_sample_tally *tally, double largest, const msi_ms_block *b, int64_t n_value,
                              int32_t n_chan, const msi_c64 *vis, const float *weight)
 {

@@ -71,7 +71,7 @@ typedef struct msi_formed_part {
     msi_vis_block samples; /* in the order's precision: its vis, or its vis_f32 */
 } msi_formed_part;
 
-/* Walks the parts of a block; msi_formed_first sets it before the first. */
+/* The walk goes through the parts of a block; msi_formed_first sets it before the first. */
 typedef struct msi_formed_walk {
     const msi_forming_order *order;
     const msi_ms_block *block;

@@ -20,7 +20,7 @@ typedef struct msi_block_workspace {
  */
 int msi_block_workspace_fit(msi_block_workspace *w, int64_t n_row, int64_t n_vis, int64_t n_weight);
 
-/* msi_block_workspace_free - leaves it empty. */
+/* msi_block_workspace_free - leave it empty. */
 void msi_block_workspace_free(msi_block_workspace *w);
 
 #endif

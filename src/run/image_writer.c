@@ -33,7 +33,7 @@ int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_
     return MSI_OK;
 }
 
-/* Writes files until none is left, or one has failed. */
+/* Write files until none is left, or one has failed. */
 static void *write_files(void *writer)
 {
     msi_image_writer *w = writer;
@@ -48,7 +48,7 @@ static void *write_files(void *writer)
     return NULL;
 }
 
-/* Writes beside the stage that is shown, and so says nothing of it. */
+/* A writer works beside the stage that is shown, and so says nothing of how far it is. */
 static void *write_beside(void *writer)
 {
     msi_progress_hush(1);

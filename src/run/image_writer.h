@@ -42,7 +42,7 @@ int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, cons
  * MSI_EINPUT (a value that a file cannot hold). */
 int msi_image_writer_wait(msi_image_writer *w);
 
-/* msi_image_writer_free - waits, too; NULL is fine. */
+/* msi_image_writer_free - wait for files under way, and free the writer; NULL is fine. */
 void msi_image_writer_free(msi_image_writer *w);
 
 #endif

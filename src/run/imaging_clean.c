@@ -83,7 +83,7 @@ static void add_cards(msi_fits_clean *sum, const msi_fits_clean *c)
 
 /* ---- Images to files ---- */
 
-/* Adds a channel's images to the means over all channels. */
+/* Add a channel's images to the means over all channels. */
 static int add_to_sum(cleaning *k, msi_fits_kind kind, const msi_image *image)
 {
     msi_image *sum = &k->sum[kind];
@@ -93,7 +93,7 @@ static int add_to_sum(cleaning *k, msi_fits_kind kind, const msi_image *image)
     return MSI_OK;
 }
 
-/* Fetches the images of a channel of the field, with their sums of weights. */
+/* Fetch the images of a channel of the field, with their sums of weights. */
 static int fetch(const cleaning *k, int channel, const msi_planes *planes, msi_image *image)
 {
     const msi_clean_field *f = &k->field;
@@ -112,7 +112,7 @@ static int fetch(const cleaning *k, int channel, const msi_planes *planes, msi_i
     return MSI_OK;
 }
 
-/* Writes one kind of image of every channel of the field. */
+/* Write one kind of image of every channel of the field. */
 static int put(cleaning *k, msi_fits_kind kind, const msi_planes *planes)
 {
     const msi_clean_field *f = &k->field;
@@ -180,7 +180,7 @@ static int load_checkpoint(cleaning *k, int *found)
     return rc;
 }
 
-/* Refuses a model that is not of the image it would begin. */
+/* Refuse a model that is not of the image it would begin. */
 static int check_model(const cleaning *k, int channel, const char *path, const msi_fits_image *image)
 {
     const msi_imaging_run *r = k->run;
@@ -204,7 +204,7 @@ static int check_model(const cleaning *k, int channel, const char *path, const m
     return MSI_OK;
 }
 
-/* Takes a model from the image of an earlier run. Where it is not a number there is nothing. */
+/* Take a model from the image of an earlier run. Where it is not a number there is nothing. */
 static int read_model(cleaning *k, int channel, int pol)
 {
     msi_imaging_run *r = k->run;
@@ -254,7 +254,7 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
     return level;
 }
 
-/* Makes the PSF of a channel, finds its beam, and writes it. */
+/* Make the PSF of a channel, find its beam, and write it. */
 static int make_psf(cleaning *k, int channel, msi_planes *all)
 {
     msi_imaging_run *r = k->run;
@@ -326,7 +326,7 @@ static int put_first_residual(void *of)
     return k->run->options->clean.save_first_residual ? put(k, MSI_FITS_FIRST_RESIDUAL, k->field.residual) : MSI_OK;
 }
 
-/* Writes the masks of a channel: where components could lie at the end, or, of -auto-mask, where they lie. */
+/* Write the masks of a channel: where components could lie at the end, or, of -auto-mask, where they lie. */
 static int put_masks(cleaning *k, int channel, uint16_t *room, uint8_t *mask)
 {
     const msi_clean_field *f = &k->field;
@@ -362,7 +362,7 @@ static int put_all_masks(cleaning *k)
     return rc;
 }
 
-/* Restores the images of planes with a beam; without one they are unknown. */
+/* Restore the images of planes with a beam; without one they are unknown. */
 static int restore(const cleaning *k, const msi_beam *beam, int first, msi_planes *residual, const msi_planes *model)
 {
     const msi_image_geometry *g = &k->run->options->geometry;
@@ -398,7 +398,7 @@ static int put_cleaned(cleaning *k)
     return put(k, MSI_FITS_IMAGE, f->residual);
 }
 
-/* Looks at the samples of a channel, and tells where there are none. */
+/* Look at the samples of a channel, and tell where there are none. */
 static void begin_channel(cleaning *k, int channel)
 {
     msi_imaging_run *r = k->run;
@@ -431,7 +431,7 @@ static int make_field(cleaning *k, int64_t first, int n_channel)
     return MSI_OK;
 }
 
-/* Makes residuals of the models that cleaning begins with, if there are any. */
+/* Make residuals of the models that cleaning begins with, if there are any. */
 static int begin_models(cleaning *k, int *resumed)
 {
     MSI_TRY(load_checkpoint(k, resumed));

@@ -42,7 +42,7 @@ static int write_finite(msi_imaging_run *r, const msi_output_id *id, const msi_f
     return msi_outputs_write(r->outputs, id, spec, pixel, MSI_FP64);
 }
 
-/* Writes the weights as gridded, on the uv grid of their densities: both halves of the plane. */
+/* Write the weights as gridded, on the uv grid of their densities: both halves of the plane. */
 static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spec *spec)
 {
     const msi_options *o = r->options;

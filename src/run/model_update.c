@@ -87,7 +87,7 @@ static int check_models(const msi_options *o, int64_t interval)
 
 /* ---- The process ---- */
 
-/* Predicts the models of an interval into its rows. */
+/* Predict the models of an interval into its rows. */
 static int predict(const msi_options *o, int64_t interval, const msi_model_interval *rows, void (*forked)(void))
 {
     msi_options p = *o;

@@ -25,7 +25,7 @@ int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *o, const msi_ms_fo
     return msi_ms_crew_start(crew, o->ms_paths, o->n_ms, &o->selection, o->dry_run ? 1 : n_reader(o), forming);
 }
 
-/* Divides the selected times into intervals, as equal as they can be. */
+/* Divide the selected times into intervals, as equal as they can be. */
 static int select_interval(msi_ms_opening *opening, const msi_ms_reader *whole, const msi_options *o, int64_t interval)
 {
     const int64_t begin = opening->interval_begin;
@@ -38,7 +38,7 @@ static int select_interval(msi_ms_opening *opening, const msi_ms_reader *whole, 
     return MSI_OK;
 }
 
-/* Opens one of several intervals; an empty one keeps the times of the interval, and the rest of the whole selection. */
+/* Open one of several intervals; an empty one keeps the times of the interval, and the rest of the whole selection. */
 static int open_part(msi_interval *t, msi_ms_crew *crew, const msi_options *o, msi_ms_opening *opening,
                      int64_t interval)
 {

@@ -149,7 +149,7 @@ static int is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Refuses to write among a set's own files, by whatever way they are named. A missing directory is left to the trial
+/* Refuse to write among a set's own files, by whatever way they are named. A missing directory is left to the trial
  * that publishing makes. */
 static int check_outside_sets(const msi_options *o)
 {

@@ -60,7 +60,7 @@ int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **p
 /* msi_outputs_commit - every file gets its name, all at the end; the log says which. */
 int msi_outputs_commit(msi_outputs *o);
 
-/* msi_outputs_free - removes what was not committed; NULL is fine. */
+/* msi_outputs_free - remove what was not committed; NULL is fine. */
 void msi_outputs_free(msi_outputs *o);
 
 #endif

@@ -50,7 +50,7 @@ static int check_marks(const msi_predict_run *r, const char *selection)
     return MSI_OK;
 }
 
-/* Forks the process that reads and the one that writes. */
+/* Fork the process that reads and the one that writes. */
 static int start_processes(msi_predict_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;

@@ -40,7 +40,7 @@ static int shift_of(const run *r, const msi_ms_block *block, msi_phase_shift *sh
     return sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]) > r->loop->no_turn_rad;
 }
 
-/* Keeps what is needed of a block again when it is written. */
+/* A record keeps what is needed of a block again when it is written. */
 static int keep_block(run *r, const msi_ms_block *block)
 {
     filled_blocks *filling = &r->filling;

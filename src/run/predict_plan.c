@@ -17,7 +17,7 @@
 enum { LARGEST_SLOT = 32 << 20, SMALLEST_SLOT = 1 << 20 };
 _Static_assert(LARGEST_SLOT <= MSI_MS_WRITER_BLOCK_BYTES, "a filling of a slot is a block to the writer");
 
-/* Fillings of a model that stays in memory: enough for a GPU to be busy, few enough bytes to wait for being written. */
+/* A model that stays in memory is filled so often: enough for a GPU to be busy, and few bytes wait to be written. */
 static const int64_t FEW_SAMPLES = 4 << 20;
 
 /* With less at a time nothing is gained any more. */

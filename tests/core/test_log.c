@@ -20,7 +20,7 @@
 
 static char shown[8192];
 
-/* Calls `speak` with stderr led to `out`, from which `from` reads; what came is in `shown`. */
+/* Call `speak` with stderr led to `out`, from which `from` reads; what came is in `shown`. */
 static void listen_to(void (*speak)(void), int out, int from)
 {
     fflush(stderr);

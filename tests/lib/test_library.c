@@ -34,7 +34,7 @@ static double draw(void)
     return 2.0 * rand() / RAND_MAX - 1;
 }
 
-/* Fills an observation whose samples reach `reach` times the edge of the uv plane. */
+/* Fill an observation whose samples reach `reach` times the edge of the uv plane. */
 static void observe(observation *o, double cell_rad, double reach)
 {
     srand(7);

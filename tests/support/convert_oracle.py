@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Averages a Measurement Set in double precision with numpy, row by row, apart from the program; and runs msimage-convert."""
+"""Average a Measurement Set in double precision with numpy, apart from the program; and run msimage-convert."""
 import collections
 import os
 import subprocess

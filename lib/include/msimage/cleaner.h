@@ -83,7 +83,7 @@ typedef struct msimage_cleaner msimage_cleaner; /**< A cleaner; see msimage_clea
 MSIMAGE_API int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *spec,
                                        const msimage_callbacks *callbacks);
 
-/** Frees a cleaner; NULL is fine. */
+/** Free a cleaner; NULL is fine. */
 MSIMAGE_API void msimage_cleaner_free(msimage_cleaner *c);
 
 /**

@@ -128,7 +128,7 @@ typedef struct msimage_gridder msimage_gridder; /**< A gridder; see msimage_grid
 MSIMAGE_API int msimage_gridder_create(msimage_gridder **out, const msimage_gridder_spec *spec,
                                        const msimage_callbacks *callbacks);
 
-/** Frees a gridder; NULL is fine. */
+/** Free a gridder; NULL is fine. */
 MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
 
 /**
@@ -217,7 +217,7 @@ MSIMAGE_API int msimage_gridder_predict(msimage_gridder *g, const void *model);
  */
 MSIMAGE_API int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis);
 
-/** Says what was planned, and what samples there are. */
+/** Say what was planned, and what samples there are. */
 MSIMAGE_API void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report *report);
 
 #ifdef __cplusplus

@@ -33,7 +33,7 @@ static void in_temp(char *path, size_t size, const char *name)
         if (ok_status_ != CCC_OK) fail_msg("%d: %s", ok_status_, ccc_error());                                         \
     } while (0)
 
-/* Fails with the code, and says something with `text` in it. */
+/* The call fails with the code, and says something with `text` in it. */
 #define FAILS(code, text, expr)                                                                                        \
     do {                                                                                                               \
         assert_int_equal(expr, code);                                                                                  \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Writes one published set of images of every kind and frame, under awkward names, into a directory; prints where
+ * Write one published set of images of every kind and frame, under awkward names, into a directory; print where
  * their corners lie on the sky, for the checks by other programs, and exits as msimage would.
  */
 #include <math.h>

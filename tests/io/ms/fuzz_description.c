@@ -17,7 +17,7 @@ static void require(int is_right)
     if (!is_right) abort();
 }
 
-/* Looks at all that is told, and holds the ranges that the rest of the program goes by. */
+/* Look at all that is told, and hold the ranges that the rest of the program goes by. */
 static void look_at(msi_ms_reader *r)
 {
     int64_t n_row = 0, at = 0;

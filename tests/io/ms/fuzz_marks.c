@@ -50,7 +50,7 @@ static void forget_keywords(const char *column)
     ccc_free(names);
 }
 
-/* Puts what a line says. What casacore refuses is refused. */
+/* Put the keyword that a line names. What casacore refuses is passed over. */
 static void put(const char *line)
 {
     static const char *const places[] = {"MSIMAGE_PREDICT",
@@ -87,7 +87,7 @@ static void put(const char *line)
     }
 }
 
-/* Reads into buffers of this size, which the sanitizer guards; the mark's words end where they do. */
+/* Read into buffers of this size, which the sanitizer guards; the mark's words end where they do. */
 static int reads(size_t size)
 {
     char *text = malloc(size), *selection = malloc(size);

@@ -75,7 +75,7 @@ msi_c32 ws_old_value(int64_t row, int chan, int corr)
     return (msi_c32){-(float)row, (float)(100 * chan + corr)};
 }
 
-/* Adds a column of old values; `gap` leaves every tenth row without. */
+/* Add a column of old values; `gap` leaves every tenth row without. */
 void ws_add_column(written_set *m, const char *column, ccc_type type, const char *manager, int gap, int extra_chan)
 {
     ccc_table *t;

@@ -196,7 +196,7 @@ def children(pid):
 
 
 def kill_at(fixture, who, delay_s):
-    """Kills one process of a run after some time, or interrupts all as a terminal does. On a busy machine that is earlier
+    """Kill one process of a run after some time, or interrupt all as a terminal does. On a busy machine that is earlier
     in the run, or after its end: the moment is at random, and every outcome must be a good one."""
     fixture.fresh()
     run = subprocess.Popen(fixture.command(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,

@@ -295,7 +295,7 @@ static pid_t first_child(void)
     return (pid_t)first;
 }
 
-/* Ends the first process of a crew in the midst by a signal, and gives what the parent makes of it. */
+/* End the first process of a crew in the midst by a signal, and give what the parent makes of it. */
 static int end_by(int signal_number)
 {
     const msi_ms_selection s = {0};
@@ -442,7 +442,7 @@ static int64_t growth_bytes(const void *order, int64_t n_row, int32_t n_chan, co
     return n_row * n_chan * (int64_t)sizeof(float);
 }
 
-/* Leaves the sum of a sample's weights, and twice the first correlation's real part where nothing is flagged. */
+/* Leave the sum of a sample's weights, and twice the first correlation's real part where nothing is flagged. */
 static int grow(void *of, const void *order, const msi_ms_block *b, double *uvw_m, void *formed)
 {
     const growth *g = order;

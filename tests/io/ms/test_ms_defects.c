@@ -55,7 +55,7 @@ static void fresh(const char *from)
     shell("cp -a \"$1\" \"$2\"", from, path);
 }
 
-/* Opens and reads all; the status of what fails first. Data are summed so that they are looked at. */
+/* Open and read all; return the status of what fails first. Data are summed so that they are looked at. */
 static int read_all(const char *set, const msi_ms_selection *s, int64_t *n_row, msi_ms_dropped *dropped)
 {
     const char *const paths[] = {set};

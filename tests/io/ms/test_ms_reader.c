@@ -78,7 +78,7 @@ static void check_block(const ms_fixture *f, const msi_ms_block *b, const msi_ms
     }
 }
 
-/* Reads everything twice, checks each sample, and that each row that belongs comes once. */
+/* Read everything twice, check each sample, and that each row that belongs comes once. */
 static void check_set(const ms_fixture *f, const msi_ms_selection *s, int (*wanted)(const ms_fixture *, int64_t row))
 {
     char path[512];
@@ -298,7 +298,7 @@ static void test_uv_limits(void **state)
     }
 }
 
-/* Reads all samples of a selection; each row's length of (u, v, w) must lie in its limits. */
+/* Read all samples of a selection; each row's length of (u, v, w) must lie in its limits. */
 static int64_t samples_by_length(const msi_ms_selection *s, int64_t *dropped)
 {
     ms_fixture f = simple;

@@ -20,7 +20,7 @@
 /* A busy machine is late: of what is to be quick one try in time is enough, out of so many. */
 enum { TRIES = 100 };
 
-/* Submits blocks until the filler has written some: they are more than there are slots, and a slot is free again only
+/* Submit blocks until the filler has written some: they are more than there are slots, and a slot is free again only
  * when its block is written. */
 static void submit_until_written(msi_ms_writer *w, const char *const *paths)
 {

@@ -128,7 +128,7 @@ static void test_weights_are_their_definitions(void **state)
     weighed_free(&s);
 }
 
-/* Returns the largest difference of a plane of an image from `factor` times another's, over the latter's largest. */
+/* Return the largest difference of a plane of an image from `factor` times another's, over the latter's largest. */
 static double distance(const msi_image *image, int plane, double factor, const msi_image *other)
 {
     double worst = 0, largest = 0;

@@ -18,7 +18,7 @@ enum { N_BLOCK = 24, N_PLANE = 3 };
 /* The uv plane that is kept reaches so far; half of the rows reach beyond it at the highest frequencies. */
 static const double LIMIT_LAMBDA = 1000;
 
-/* Returns a number in [0, 1), the next of a sequence. */
+/* Return a number in [0, 1), the next of a sequence. */
 static double draw(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;

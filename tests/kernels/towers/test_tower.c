@@ -64,7 +64,7 @@ static void job_free(job *j)
 }
 
 /*
- * Moves samples to where towers are least exact: the first and the last cells of cores, and the first and the last
+ * Move samples to where towers are least exact: the first and the last cells of cores, and the first and the last
  * planes of towers. One sample stays at the least |w|, one at the largest, so that planes stay what they are.
  */
 static void move_to_seams(job *j)

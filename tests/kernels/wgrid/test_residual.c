@@ -78,7 +78,7 @@ static void cycle_free(cycle *c)
     msi_image_free(&c->made);
 }
 
-/* Makes residuals, with the model or without, and the PSF. */
+/* Make residuals, with the model or without, and the PSF. */
 static void cycle_run(cycle *c, int with_model)
 {
     const int n = c->made.n_plane - 1;
@@ -89,7 +89,7 @@ static void cycle_run(cycle *c, int with_model)
     check(msi_planes_fetch(c->psf, 0, 1, (char *)c->made.pixel + (size_t)n * plane));
 }
 
-/* Draws a field with pixels whose visibilities are about as strong as its data, and finds their exact sums. */
+/* Draw a field with pixels whose visibilities are about as strong as its data, and find their exact sums. */
 static void field_make(msi_field *f, const msi_case *c)
 {
     msi_field_make(f, c, chosen.brief ? 10 : 40, 11);
@@ -98,7 +98,7 @@ static void field_make(msi_field *f, const msi_case *c)
     msi_field_truth(f);
 }
 
-/* Makes the field's data what the model leaves of them, in double; a second time, what they were. */
+/* Make the field's data what the model leaves of them, in double; a second time, what they were. */
 static void subtract_truth(msi_field *f, double sign)
 {
     for (int64_t i = 0; i < f->data.block.n_plane * f->n; i++) {

@@ -86,7 +86,7 @@ static msi_c64 exact_value(const points *t, const msi_wproj_sample *s, int32_t i
     return (msi_c64){(double)re, (double)im};
 }
 
-/* Fills in what follows from the sizes. */
+/* Fill in what follows from the sizes. */
 static void fill_points(points *t)
 {
     const int64_t squares = (int64_t)(t->oversample + 1) * (t->oversample + 1);

@@ -23,7 +23,7 @@ msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const c
 double msi_error_to_peak(const msi_case_data *d, const msi_image *image, int64_t n, uint64_t seed);
 double msi_error_to_amplitude(const msi_case_data *d, const msi_image *image, int64_t n, uint64_t seed);
 
-/* msi_check_estimate - prints; fails unless error <= estimate <= accuracy, and estimate <= 30 error. */
+/* msi_check_estimate - print; fail unless error <= estimate <= accuracy, and estimate <= 30 error. */
 void msi_check_estimate(const char *what, double accuracy, double error, double estimate);
 
 /* msi_check_edge - samples at the very edge of the uv plane wrap round the grid; beyond it they are dropped and
@@ -40,7 +40,7 @@ typedef struct msi_wproj_parts {
     msi_wkernel_set kernels;
 } msi_wproj_parts;
 
-/* msi_parts_store - draws the case and stores it. msi_parts_plan - makes plan and kernels; both fail the test. */
+/* msi_parts_store - draw the case and store it. msi_parts_plan - make plan and kernels; both fail the test. */
 void msi_parts_store(msi_wproj_parts *d, const msi_case *c, msi_precision precision, uint64_t seed);
 void msi_parts_plan(msi_wproj_parts *d, const msi_wproj_request *request);
 void msi_parts_free(msi_wproj_parts *d);

@@ -57,7 +57,7 @@ def check_copy(s):
 
 
 def check_average(s):
-    """Averages in time and frequency against numpy in double precision, with every kind of bad sample."""
+    """Compare averages in time and frequency with numpy in double precision, with every kind of bad sample."""
     a = spoil(s.made("average.ms", *HOSTILE))
     x = Rows(a)
     for n_time, n_chan in ((4, 1), (1, 3), (4, 4), (7, 100)):

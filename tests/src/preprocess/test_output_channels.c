@@ -18,7 +18,7 @@
 
 #define MHZ(x) ((x)*1e6)
 
-/* Opens a new set with these spectral windows. */
+/* Open a new set with these spectral windows. */
 static msi_ms_reader *open_set(msi_makems_spw *spw, int n_spw, const msi_ms_selection *selection)
 {
     static int n_made;

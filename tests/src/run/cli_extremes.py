@@ -41,7 +41,7 @@ class Extremes(Suite):
         return fresh_copy(self.made("good.ms", *SET), self.path("copy.ms"))
 
     def images(self, title, *words):
-        """Runs, and gives the log and each image with its header; None after a failure."""
+        """Run, and give the log and each image with its header; None after a failure."""
         done = self.launch(*IMAGE, "-name", "o", *words)
         if done.returncode:
             self.complain("%s: exits %s: %s" % (title, done.returncode, done.stderr[-1500:]))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Runs msimage again and again without starting it: for each line of standard input, words with tabs between them, it
+ * Run msimage again and again without starting it: for each line of standard input, words with tabs between them, it
  * forks a process that does what main does with words 2, 3 .., its standard error to the file of word 1. A line on
  * standard output tells how that ended: exit code or minus the signal, seconds of CPU time, kB of the largest process.
  */

@@ -251,7 +251,7 @@ def check_outputs(s):
 
 
 def check_dry_run(s):
-    """Tells the plan, and writes nothing."""
+    """A dry run tells the plan, and writes nothing."""
     path = s.fresh()
     for _ in range(2):
         before = files(path)

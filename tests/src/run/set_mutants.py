@@ -246,7 +246,7 @@ class Worker:
         return "leaves %s" % left if left else ""
 
     def try_mutant(self, mutant):
-        """Returns the exit code and what is wrong, with the text; "" where all is well."""
+        """Return the exit code and what is wrong, with the text; "" where all is well."""
         name, way, patches = mutant
         path, log = os.path.join(self.sets, name), os.path.join(self.folder, "log")
         is_written = way == "write"

@@ -84,7 +84,7 @@ static void write_channel(msi_outputs *o, const msi_options *opt, int n_plane, i
     }
 }
 
-/* Runs through a whole run's outputs; then the folder holds exactly these. */
+/* Run through a whole run's outputs; then the folder holds exactly these. */
 static void check(const msi_options *opt, const msi_pol *pol, int n_pol, const char *want)
 {
     msi_plane planes[MSI_MAX_PLANES];
