@@ -116,7 +116,8 @@ static int n_planes(const msi_clean_group *g)
 
 static int clean_group(const cycles *k, msi_clean_group *g)
 {
-    const msi_clean_limits limits = limits_of(k, g);
+    msi_clean_limits limits = limits_of(k, g);
+    if (g->sources) msi_clean_sources_limit(g->sources, &limits);
     MSI_TRY(msi_planes_copy(g->before, 0, g->model, 0, n_planes(g)));
     g->peak_before = fabs(g->peak);
     g->noise_before = g->noise;
@@ -125,7 +126,7 @@ static int clean_group(const cycles *k, msi_clean_group *g)
     g->n_minor += g->report.n_iteration;
     g->flux_jy += g->report.flux;
     g->n_major++;
-    return MSI_OK;
+    return g->sources ? msi_clean_sources_add(g->sources, &g->report) : MSI_OK;
 }
 
 static int take_back(const cycles *k, msi_clean_group *g)
@@ -133,6 +134,7 @@ static int take_back(const cycles *k, msi_clean_group *g)
     msi_clean_report_back(k->spec->what, k->field, g);
     g->flux_jy = g->flux_before;
     g->peak_before = 0;
+    if (g->sources) msi_source_list_drop(g->sources->list);
     return msi_planes_copy(g->model, 0, g->before, 0, n_planes(g));
 }
 
@@ -143,9 +145,11 @@ static int judge_all(const cycles *k)
     int n_back = 0;
     for (int i = 0; i < f->n_group; i++) {
         int back = 0;
-        if (f->group[i].stop) continue;
-        MSI_TRY(look_at(k, &f->group[i], &back));
-        if (back) MSI_TRY(take_back(k, &f->group[i]));
+        if (!f->group[i].stop) MSI_TRY(look_at(k, &f->group[i], &back));
+        if (back)
+            MSI_TRY(take_back(k, &f->group[i]));
+        else if (f->group[i].sources)
+            MSI_TRY(msi_source_list_keep(f->group[i].sources->list));
         n_back += back;
     }
     if (!n_back) return MSI_OK;

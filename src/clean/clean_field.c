@@ -108,6 +108,23 @@ msi_cleaner_spec msi_clean_cleaner_spec(const msi_clean_field_spec *spec, const 
                               .shape = c->shape};
 }
 
+/* Where the polarisation that lists of sources are of stands in a group's components; -1: nowhere. */
+static int source_pol(const msi_clean_field *f, const msi_clean_group *g)
+{
+    msi_plane planes[MSI_MAX_PLANES];
+    const msi_options *o = f->spec.options;
+    const int n = msi_planes_of(o->pol, o->n_pol, planes);
+    for (int p = 0; p < n; p++)
+        if (planes[p].pol == MSI_POL_I && (g->pol < 0 || g->pol == p)) return g->pol < 0 ? p : 0;
+    return -1;
+}
+
+static int make_sources(const msi_clean_field *f, msi_clean_group *g, const msi_cleaner_spec *cleaner)
+{
+    const msi_clean_sources_spec spec = {cleaner->n_channel, cleaner->n_pol, source_pol(f, g), cleaner->precision};
+    return spec.pol < 0 ? MSI_OK : msi_clean_sources_create(&g->sources, &spec);
+}
+
 static int make_cleaner(msi_clean_field *f, msi_clean_group *g, const msi_planes *psf, double beam_pixel)
 {
     double weight[MSI_CLEAN_MAX_PLANE], sum = 0;
@@ -125,7 +142,8 @@ static int make_cleaner(msi_clean_field *f, msi_clean_group *g, const msi_planes
     spec.backend = shape->backend;
     spec.device = shape->device;
     MSI_TRY(msi_cleaner_create(&g->cleaner, &spec));
-    return msi_cleaner_psf(g->cleaner, psf);
+    MSI_TRY(msi_cleaner_psf(g->cleaner, psf));
+    return asked(f)->save_sources ? make_sources(f, g, &spec) : MSI_OK;
 }
 
 int msi_clean_field_cleaners(msi_clean_field *f, const msi_planes *psf, double beam_pixel)
@@ -188,7 +206,8 @@ int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_
     shape.n = n;
     msi_restore_foresee(&shape, &restored, &restore_host, &restore_device);
     const int n_cleaner = joined ? 1 : n_pol, on_gpu = shape.backend == MSI_BACKEND_CUDA;
-    *bytes = (msi_clean_field_bytes){n_cleaner * host + restore_host + (on_gpu ? 0 : planes),
+    const int64_t sources = spec->options->clean.save_sources ? msi_clean_sources_bytes() : 0;
+    *bytes = (msi_clean_field_bytes){n_cleaner * host + restore_host + sources + (on_gpu ? 0 : planes),
                                      n_cleaner * device + restore_device + (on_gpu ? planes : 0)};
     return MSI_OK;
 }
@@ -225,6 +244,7 @@ void msi_clean_field_free(msi_clean_field *f)
     for (int i = 0; f->group && i < f->n_group; i++) {
         msi_cleaner_free(f->group[i].cleaner);
         msi_auto_mask_free(f->group[i].auto_mask);
+        msi_clean_sources_free(f->group[i].sources);
         msi_planes_free(f->group[i].residual);
         msi_planes_free(f->group[i].model);
         msi_planes_free(f->group[i].before);

@@ -10,6 +10,7 @@
 #include "core/beam.h"
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
+#include "src/clean/clean_sources.h"
 #include "src/options/options.h"
 
 /* What is cleaned. Everything is borrowed. */
@@ -29,6 +30,7 @@ typedef struct msi_clean_group {
     msi_planes *residual, *model, *before; /* [n_channel][polarisations] of the field's; before: the model that a cycle
                                               which makes things worse goes back to */
     msi_auto_mask *auto_mask;              /* of -auto-multithresh; NULL: none */
+    msi_clean_sources *sources;            /* of -save-source-list, where the group has Stokes I; NULL: none */
     const char *stop;                      /* why it ended; NULL: it goes on */
     char stop_text[MSI_CLEAN_STOP_TEXT];   /* the same, of a run that was ended */
     int in_mask;                           /* -auto-mask is reached: components lie where there are some */

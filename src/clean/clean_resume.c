@@ -43,6 +43,8 @@ msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
              c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
              c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
     options = msi_checkpoint_hash(options, text, (int64_t)strlen(text));
+    const int64_t more[] = {c->save_sources};
+    options = msi_checkpoint_hash(options, more, (int64_t)sizeof more);
     options = msi_checkpoint_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
     options = msi_checkpoint_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
     options = msi_checkpoint_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
@@ -70,6 +72,17 @@ int64_t msi_clean_checkpoint_bytes(const msi_image_geometry *g, int n_plane, int
                                                                n_group * (n_pixel * 2 + (int64_t)sizeof(counters)));
 }
 
+static int save_sources(msi_checkpoint_writer *w, const msi_source_list *list, int index)
+{
+    const int64_t bytes = msi_source_list_bytes(list);
+    void *data;
+    MSI_TRY(msi_alloc(&data, bytes, 1, "a list of sources"));
+    msi_source_list_save(list, data);
+    const int rc = msi_checkpoint_put(w, MSI_CHECKPOINT_SOURCES, index, data, bytes);
+    msi_free(data);
+    return rc;
+}
+
 static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int index, void *room, int64_t bytes)
 {
     counters c = {.in_mask = g->in_mask,
@@ -90,6 +103,7 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int in
     if (g->stop) snprintf(c.stop, sizeof c.stop, "%s", g->stop);
     MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
     if (!g->cleaner) return MSI_OK;
+    if (g->sources) MSI_TRY(save_sources(w, g->sources->list, index));
     if (g->auto_mask) {
         MSI_TRY(msi_auto_mask_fetch(g->auto_mask, room));
         MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MASK, index, room, bytes / 2));
@@ -127,6 +141,17 @@ int msi_clean_save(msi_clean_field *f, const msi_clean_history *history, const c
 
 /* ---- Loading ---- */
 
+static int load_sources(const msi_checkpoint *from, msi_source_list *list, int index)
+{
+    const int64_t bytes = msi_checkpoint_size(from, MSI_CHECKPOINT_SOURCES, index);
+    void *data;
+    MSI_TRY(msi_alloc(&data, bytes > 0 ? bytes : 1, 1, "a list of sources"));
+    int rc = msi_checkpoint_get(from, MSI_CHECKPOINT_SOURCES, index, data, bytes);
+    if (!rc) rc = msi_source_list_load(list, data, bytes);
+    msi_free(data);
+    return rc;
+}
+
 static int load_group(const msi_checkpoint *from, msi_clean_group *g, int index, void *room, int64_t bytes)
 {
     counters c;
@@ -150,6 +175,7 @@ static int load_group(const msi_checkpoint *from, msi_clean_group *g, int index,
     g->stop_text[sizeof g->stop_text - 1] = 0;
     g->stop = g->stop_text[0] ? g->stop_text : NULL;
     if (!g->cleaner) return MSI_OK;
+    if (g->sources) MSI_TRY(load_sources(from, g->sources->list, index));
     if (g->auto_mask) {
         MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MASK, index, room, bytes / 2));
         MSI_TRY(msi_auto_mask_set(g->auto_mask, room, g->n_major + 1));

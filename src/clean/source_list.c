@@ -221,16 +221,26 @@ static void format_angle(char *text, size_t size, double value, const char *sepa
              decimals + 3, decimals, seconds);
 }
 
-static int format_place(char ra[32], char dec[32], const msi_sky_wcs *wcs, const place *p)
+/* As many decimals of an angle as make rounding less than a hundredth of a pixel, at least three. */
+static int decimals_of(double pixel)
 {
+    int n = 3;
+    while (n < 9 && 0.01 * pixel < pow(10, -n)) n++;
+    return n;
+}
+
+static int format_place(char ra[32], char dec[32], const msi_sky_wcs *wcs, const msi_image_geometry *g, const place *p)
+{
+    const double arcsec = 180 * 3600 / MSI_PI;
+    const int of_ra = decimals_of(g->cell_x_rad * arcsec / 15), of_dec = decimals_of(g->cell_y_rad * arcsec);
     double sky[2];
     const double pixel[2] = {p->x, p->y};
     if (!msi_sky_wcs_pixel_to_sky(wcs, pixel, sky))
         return msi_error_set(MSI_ERANGE, "a source at pixel %d, %d is not on the sky", (int)p->x, (int)p->y);
     /* A day of 24 hours begins anew. */
     const double hours = sky[0] / 15;
-    format_angle(ra, 32, hours * 3600 * 1000 >= 24 * 3600 * 1000 - 0.5 ? 0 : hours, ":", 3);
-    format_angle(dec, 32, sky[1], ".", 3);
+    format_angle(ra, 32, hours * 3600 >= 24 * 3600 - 0.5 * pow(10, -of_ra) ? 0 : hours, ":", of_ra);
+    format_angle(dec, 32, sky[1], ".", of_dec);
     return MSI_OK;
 }
 
@@ -241,7 +251,7 @@ static int format_source(char line[LINE], const msi_source_list *l, const msi_so
     double term[MAX_TERM] = {0};
     char ra[32], dec[32], terms[MAX_TERM * 28] = "";
     MSI_TRY(find_terms(l, sky, s->i, term));
-    MSI_TRY(format_place(ra, dec, wcs, p));
+    MSI_TRY(format_place(ra, dec, wcs, sky->geometry, p));
     for (int k = 1, n = 0; k < sky->n_term; k++)
         n += snprintf(terms + n, sizeof terms - (size_t)n, "%s%.15g", k > 1 ? "," : "", term[k]);
     int n = snprintf(line, LINE, "s%dc%lld,%s,%s,%s,%.15g,[%s],%s,%.15g,", (int)p->scale, (long long)number,

@@ -86,6 +86,16 @@ static int check_update(const msi_options *o)
     return MSI_OK;
 }
 
+/* The format has other Stokes parameters beside I, but no list without it. */
+static int check_sources(const msi_options *o)
+{
+    int has_i = 0;
+    for (int i = 0; i < o->n_pol; i++) has_i |= o->pol[i] == MSI_POL_I;
+    if (!o->clean.save_sources || has_i) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-save-source-list: sources are listed by Stokes I, which is not imaged; add I to "
+                                     "-pol, or leave it out");
+}
+
 int msi_clean_options_check(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
@@ -114,6 +124,7 @@ int msi_clean_options_check(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-no-fast-subminor: it is for one scale; leave it or -multiscale out");
     MSI_TRY(check_scales(o));
     MSI_TRY(check_update(o));
+    MSI_TRY(check_sources(o));
     MSI_TRY(check_joined(o));
     return check_fit(o);
 }

@@ -48,6 +48,7 @@ typedef struct msi_clean_options {
     double checkpoint_s;          /* a checkpoint at most so often */
     int update_model, keep_model; /* MODEL_DATA is to be written, or not, as the user says */
     int no_dirty, save_first_residual;
+    int save_sources; /* scales are gaussians then */
 } msi_clean_options;
 
 /* msi_clean_options_check - what no option of deconvolution can check by itself. Returns: 0, MSI_EUSAGE */

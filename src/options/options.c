@@ -234,6 +234,7 @@ static void fill_in(msi_options *o)
     if (!o->n_threads) o->n_threads = msi_cpu_count();
     msi_options_limit_memory(o);
     o->clean.mask.grow_iterations = (int)o->clean.grow_iterations;
+    if (o->clean.save_sources) o->clean.shape = MSI_CLEAN_GAUSSIAN;
     if (o->predict_op == MSI_MS_WRITE_REPLACE && !o->model_column) o->model_column = "MODEL_DATA";
 }
 
@@ -308,6 +309,8 @@ void msi_options_log(const msi_options *options)
         msi_log_warning("no threshold is given: -niter %lld alone ends cleaning, which goes into the noise; see "
                         "-auto-threshold",
                         (long long)c->niter);
+    if (c->niter && c->save_sources && c->multiscale)
+        msi_log_info("-save-source-list: the scales are gaussians (-multiscale-shape gaussian), which a list can hold");
     for (int i = 0; i < options->n_note; i++) {
         char line[256];
         msi_wsclean_describe(line, sizeof line, options->note[i]);

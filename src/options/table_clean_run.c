@@ -58,6 +58,14 @@ static const msi_option rows[] = {
      .read = msi_read_flag,
      AT(clean.save_first_residual),
      .high = 1},
+    {.name = "save-source-list",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "Write the components of Stokes I as a list of sources, PREFIX-sources.txt, in the format of WSClean and "
+             "DP3. With -multiscale its scales are gaussians.",
+     .read = msi_read_flag,
+     AT(clean.save_sources),
+     .high = 1},
 };
 
 const msi_option_table msi_table_clean_run = {MSI_GROUP_CLEAN, rows, sizeof rows / sizeof *rows};

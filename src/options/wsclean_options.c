@@ -167,7 +167,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
             "MODEL_DATA is not subtracted; -continue subtracts models in images, or: -predict -predict-op subtract "
             "-output-column NAME, then -data-column NAME"),
     REFUSED("link-polarizations", 1, LINK),
-    REFUSED("save-source-list", 0, LATER),
+    SAME("save-source-list"),
     SAME("fits-mask"),
     REFUSED("casa-mask", 1, "masks are FITS images (-fits-mask); CASA's exportfits makes one of a CASA image"),
     REFUSED("deconvolution-channels", 1, LATER),

@@ -15,6 +15,7 @@
 #include "src/clean/clean_resume.h"
 #include "src/run/imaging_files.h"
 #include "src/run/imaging_report.h"
+#include "src/run/imaging_sources.h"
 
 enum { N_KIND = MSI_FITS_IMAGE + 1 };
 
@@ -389,6 +390,7 @@ static int put_cleaned(cleaning *k)
     MSI_TRY(put(k, MSI_FITS_RESIDUAL, f->residual));
     MSI_TRY(put(k, MSI_FITS_MODEL, f->model));
     MSI_TRY(put_all_masks(k));
+    MSI_TRY(msi_imaging_sources_put(k->run, f, k->first));
     for (int c = 0; c < f->spec.n_channel; c++) {
         if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol])
             msi_log_warning("there is no beam, so that no image is restored: its pixels are NaN; -beam-size gives one");
@@ -437,6 +439,9 @@ static int begin_models(cleaning *k, int *resumed)
     MSI_TRY(load_checkpoint(k, resumed));
     if (!*resumed && !k->run->options->clean.continues) return MSI_OK;
     if (!*resumed) MSI_TRY(read_models(k));
+    for (int i = 0; !*resumed && i < k->field.n_group; i++)
+        if (k->field.group[i].sources)
+            MSI_TRY(msi_clean_sources_model(k->field.group[i].sources, k->field.group[i].model));
     return msi_clean_field_subtract(&k->field, 1);
 }
 

@@ -42,23 +42,27 @@ static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
                                          [MSI_FITS_UV_REAL] = "uv-real",
                                          [MSI_FITS_UV_IMAG] = "uv-imag"};
 
-/* NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits */
+/* NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
 static int make_name(const msi_outputs *o, entry *e)
 {
     const msi_options *opt = o->options;
     size_t size = strlen(opt->name) + 96;
     MSI_TRY(msi_alloc(&e->name, (int64_t)size, 1, "file name"));
-    if (e->text) {
-        static const char *const suffix[] = {[MSI_OUTPUT_HISTORY] = "-clean.csv", [MSI_OUTPUT_CURVES] = "-clean.png"};
-        snprintf(e->name, size, "%s%s", opt->name, suffix[e->text]);
+    if (e->text == MSI_OUTPUT_HISTORY || e->text == MSI_OUTPUT_CURVES) {
+        snprintf(e->name, size, "%s-clean.%s", opt->name, e->text == MSI_OUTPUT_CURVES ? "png" : "csv");
         return MSI_OK;
     }
     int at = snprintf(e->name, size, "%s", opt->name);
     if (opt->intervals_out > 1) at += snprintf(e->name + at, size - (size_t)at, "-t%04lld", (long long)e->id.interval);
-    if (opt->channels_out > 1 && e->id.channel == MSI_OUTPUT_MFS)
+    const int is_one = opt->channels_out < 2 || (e->text && opt->clean.join_channels);
+    if (!is_one && e->id.channel == MSI_OUTPUT_MFS)
         at += snprintf(e->name + at, size - (size_t)at, "-MFS");
-    else if (opt->channels_out > 1)
+    else if (!is_one)
         at += snprintf(e->name + at, size - (size_t)at, "-%04lld", (long long)e->id.channel);
+    if (e->text) {
+        snprintf(e->name + at, size - (size_t)at, "-sources.txt");
+        return MSI_OK;
+    }
     if (o->n_plane > 1 && e->id.kind != MSI_FITS_PSF && e->id.kind != MSI_FITS_WEIGHTS)
         at += snprintf(e->name + at, size - (size_t)at, "-%s%s", msi_pol_name(o->planes[e->id.plane].pol),
                        o->planes[e->id.plane].imaginary ? "i" : "");
@@ -133,11 +137,22 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
     return MSI_OK;
 }
 
+/* A list of sources for each sequence of cycles. */
+static int add_sources(msi_outputs *o, int64_t interval)
+{
+    const msi_options *opt = o->options;
+    const int64_t n = opt->clean.join_channels ? 1 : opt->channels_out;
+    for (int64_t c = 0; c < n; c++)
+        MSI_TRY(add_entry(o, (entry){.id = {interval, c, 0, 0}, .text = MSI_OUTPUT_SOURCES}));
+    return MSI_OK;
+}
+
 static int add_all(msi_outputs *o)
 {
     for (int64_t t = 0; t < o->options->intervals_out; t++) {
         for (int64_t c = 0; c < o->options->channels_out; c++) MSI_TRY(add_channel(o, t, c));
         if (o->options->channels_out > 1) MSI_TRY(add_channel(o, t, MSI_OUTPUT_MFS));
+        if (o->options->clean.niter && o->options->clean.save_sources) MSI_TRY(add_sources(o, t));
     }
     if (o->options->clean.niter) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_HISTORY}));
     if (o->options->clean.niter && o->options->png) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_CURVES}));
@@ -252,6 +267,16 @@ int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **p
     return -1;
 }
 
+int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel, msi_publish **publish)
+{
+    *publish = o->publish;
+    for (int i = 0; i < o->n; i++) {
+        const entry *e = &o->list[i];
+        if (e->text == MSI_OUTPUT_SOURCES && e->id.interval == interval && e->id.channel == channel) return i;
+    }
+    return -1;
+}
+
 /* Names the files on the last line of a run; many by their pattern. */
 static void log_written(const msi_outputs *o)
 {
@@ -270,9 +295,10 @@ static void log_written(const msi_outputs *o)
         msi_log_info("wrote %d files in %.2f s: %s", o->n, msi_wall_s(), text);
     } else {
         msi_log_info("wrote %d files in %.2f s: %s-*.%s", o->n, msi_wall_s(), o->options->name,
-                     n_picture                 ? "{fits,png}"
-                     : o->options->clean.niter ? "{fits,csv}"
-                                               : "fits");
+                     n_picture                        ? "{fits,png}"
+                     : o->options->clean.save_sources ? "{fits,csv,txt}"
+                     : o->options->clean.niter        ? "{fits,csv}"
+                                                      : "fits");
         for (int i = 0; i < o->n; i++) msi_log_detail("wrote %s", o->list[i].name);
     }
 }

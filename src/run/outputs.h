@@ -20,7 +20,7 @@ typedef struct msi_output_id {
 } msi_output_id;
 
 /* Files of a run that are no images. */
-typedef enum msi_output_text { MSI_OUTPUT_HISTORY = 1, MSI_OUTPUT_CURVES } msi_output_text;
+typedef enum msi_output_text { MSI_OUTPUT_HISTORY = 1, MSI_OUTPUT_CURVES, MSI_OUTPUT_SOURCES } msi_output_text;
 
 typedef struct msi_outputs msi_outputs;
 
@@ -56,6 +56,9 @@ const char *msi_outputs_name(const msi_outputs *o, const msi_output_id *id);
  * Returns:  its number there; -1 where none was planned
  */
 int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **publish);
+
+/* msi_outputs_sources - the same of the sources of an interval and channel, the first one where they are joined. */
+int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel, msi_publish **publish);
 
 /* msi_outputs_commit - every file gets its name, all at the end; the log says which. */
 int msi_outputs_commit(msi_outputs *o);

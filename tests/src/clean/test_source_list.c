@@ -144,19 +144,21 @@ static void sources_are_sums_of_components(void **state)
 static void angles_are_rounded_whole(void **state)
 {
     (void)state;
-    const msi_image_geometry g = {4, 4, 1e-9 * DEG, 1e-9 * DEG};
     const double scale = 0;
     const msi_clean_component at = {2, 2, 0};
     const double one = 1;
     static const struct {
-        double ra_deg, dec_deg;
+        double ra_deg, dec_deg, cell_arcsec;
         const char *text;
-    } all[] = {{359.9999999, 59.99999999, "POINT,00:00:00.000,60.00.00.000,1,[]"},
-               {14.99999999, -0.00000001, "POINT,01:00:00.000,-00.00.00.000,1,[]"},
-               {187.70593, 12.39112, "POINT,12:30:49.423,12.23.28.032,1,[]"}};
+    } all[] = {{359.9999999, 59.99999999, 2, "POINT,00:00:00.000,60.00.00.000,1,[]"},
+               {14.99999999, -0.00000001, 2, "POINT,01:00:00.000,-00.00.00.000,1,[]"},
+               {187.70593, 12.39112, 2, "POINT,12:30:49.423,12.23.28.032,1,[]"},
+               /* Pixels of a milliarcsecond need a hundred thousandth of it. */
+               {187.705931, 12.391123, 0.001, "POINT,12:30:49.4234400,12.23.28.04280,1,[]"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char text[2048];
         msi_source_list *l;
+        const msi_image_geometry g = {4, 4, all[i].cell_arcsec / 3600 * DEG, all[i].cell_arcsec / 3600 * DEG};
         const msi_source_sky sky = {.geometry = &g,
                                     .ra_rad = all[i].ra_deg * DEG,
                                     .dec_rad = all[i].dec_deg * DEG,

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""clean_products.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what is made of components beside images: lists of sources, against
+the models and the format's description."""
+import glob
+import os
+import re
+import shutil
+import signal
+import warnings
+
+import numpy as np
+from astropy.coordinates import Angle
+from astropy.wcs import WCS, FITSFixedWarning
+
+from held_program import Held
+from image_oracle import ASEC, Frame, load
+from program_suite import VLA, Suite, main, run
+
+warnings.simplefilter("ignore", FITSFixedWarning)  # what astropy adds to a header
+
+SIZE, CELL = 256, 4.0
+FRAME = Frame(SIZE, SIZE, CELL * ASEC, *np.radians(VLA))
+BAND = ["-telescope", "vla", "-duration", "5min", "-integration", "30s", "-spw", "1.0GHz", "50MHz", "16",
+        "-reference-frequency", "1.375GHz", "-noise", "0.2Jy"]
+
+# Sources on pixels' centres: x, y, I Q U V in Jy, spectral index.
+STEEP = [(128, 128, 2, 0, 0, 0, -0.7), (170, 150, 0.5, 0, 0, 0, -0.7), (90, 60, 0.5, 0.2, 0, 0, 0.4)]
+
+
+class Products(Suite):
+    def ms(self):
+        words = []
+        for x, y, *flux, index in STEEP:
+            ra, dec = np.degrees(FRAME.sky(x, y))
+            words += ["-source", "%.15gdeg" % ra, "%.15gdeg" % dec, *["%.15gJy" % f for f in flux], "%g" % index]
+        return self.made_at("steep.ms", VLA, [*BAND, *words])
+
+    def words(self, *options):
+        return ["-j", "2", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, *options]
+
+    def clean(self, *options):
+        """Clean the set; the prefix of the files, and the log."""
+        name = self.path("clean%d" % next(self.number))
+        done = run(self.msimage, *self.words(*options), "-name", name, self.ms())
+        return name, done.stderr.decode()
+
+    def near(self, title, got, want, limit):
+        self.must(np.all(np.abs(got - want) <= limit), "%-60s %.6g, wanted %.6g, off by up to %.3g" %
+                  (title, np.ravel(got)[0], np.ravel(want)[0], np.abs(np.subtract(got, want)).max()))
+
+
+# ---- Lists of sources, as https://wsclean.readthedocs.io/en/latest/component_list.html describes them ----
+
+
+class Source:
+    def __init__(self, line):
+        terms = re.search(r"\[(.*)\]", line)[1]
+        self.name, self.kind, ra, dec, flux, _, is_log, reference, *shape = re.sub(r"\[.*\]", "", line).split(",")
+        self.ra, self.dec = Angle(ra, "hour").deg, Angle(re.sub(r"^([^.]*)\.([^.]*)\.", r"\1:\2:", dec), "deg").deg
+        self.flux, self.reference = float(flux), float(reference)
+        self.terms = [float(t) for t in terms.split(",")] if terms else []
+        self.is_log = {"true": True, "false": False}[is_log]
+        self.fwhm = [float(s) for s in shape[:2]] if self.kind == "GAUSSIAN" else [0, 0]
+        assert self.kind in ("POINT", "GAUSSIAN") and len(shape) == 3
+
+    def at(self, freq):
+        if self.is_log:
+            x = np.log10(freq / self.reference)
+            return self.flux * 10**sum(t * x**(k + 1) for k, t in enumerate(self.terms))
+        x = freq / self.reference - 1
+        return self.flux + sum(t * x**(k + 1) for k, t in enumerate(self.terms))
+
+
+def sources(name):
+    """The sources of a list whose first line is that of the format."""
+    with open(name, encoding="ascii") as f:
+        head, *lines = f.read().splitlines()
+    assert re.fullmatch(r"Format = Name, Type, Ra, Dec, I, SpectralIndex, LogarithmicSI, ReferenceFrequency='[0-9.e+]+', "
+                        "MajorAxis, MinorAxis, Orientation", head), head
+    return [Source(line) for line in lines]
+
+
+def rendered(found, header):
+    """The list as a model in Jy/pixel at the header's frequency, and how far off pixels' centres its sources are."""
+    pixels, off = np.zeros((SIZE, SIZE)), 0
+    yy, xx = np.mgrid[:SIZE, :SIZE]
+    for s in found:
+        x, y = WCS(header).celestial.all_world2pix(s.ra, s.dec, 0)
+        off = max(off, abs(x - np.rint(x)), abs(y - np.rint(y)))
+        flux = s.at(header["CRVAL3"])
+        if s.kind == "POINT":
+            pixels[int(np.rint(y)), int(np.rint(x))] += flux
+        else:
+            sigma = s.fwhm[0] / CELL / np.sqrt(8 * np.log(2))
+            pixels += flux / (2 * np.pi * sigma**2) * np.exp(-0.5 * ((xx - np.rint(x))**2 + (yy - np.rint(y))**2) / sigma**2)
+    return pixels, off
+
+
+def judge_list(s, title, name, planes, limit):
+    """Predicted anew, the list gives the models."""
+    found = sources(name + "-sources.txt")
+    for plane in planes:
+        model, header = load(name + plane + "-model.fits")
+        again, off = rendered(found, header)
+        error = np.abs(again - model).max() / np.abs(model).max()
+        s.must(error < limit and off < 0.01 and len(found) > 0, "%s%s: %d sources give the model to %.2e of its peak; "
+               "%.4f pixels off" % (title, plane, len(found), error, off))
+    return found
+
+
+def check_sources(s):
+    """A list of sources is the model, of every scale and spectrum."""
+    words = ["-niter", 3000, "-auto-threshold", 3, "-save-source-list"]
+    four = ["-channels-out", 4, "-join-channels"]
+    planes = ["-%04d" % c for c in range(4)]
+    # Fluxes have fifteen digits; models are of single precision, and sums of many components.
+    name, _ = s.clean(*words)
+    found = judge_list(s, "one channel", name, [""], 2e-6)
+    s.must(all(not f.terms and not f.is_log and f.kind == "POINT" for f in found), "points without spectra")
+    s.near("reference frequency", found[0].reference, 1.375e9, 1)
+    fluxes = [abs(f.flux) for f in found]
+    s.must(fluxes == sorted(fluxes, reverse=True), "the brightest comes first")
+    name, _ = s.clean(*words, *four, "-fit-spectral-pol", 3)
+    found = judge_list(s, "polynomials", name, planes, 2e-6)
+    s.must(all(len(f.terms) == 2 and not f.is_log for f in found), "three terms each")
+    # A sum of power laws is none: what is fitted to it is off by their spread.
+    name, _ = s.clean(*words, *four, "-fit-spectral-log-pol", 2)
+    found = judge_list(s, "power laws", name, planes, 1e-3)
+    s.near("index of the brightest", found[0].terms[0], -0.7, 0.02)
+    name, log = s.clean(*words, "-multiscale", "-multiscale-scales", "0,8,16", "-threshold", 0.05, "-beam-size", 20,
+                        "-taper-gaussian", "40asec")
+    found = judge_list(s, "scales", name, [""], 2e-6)
+    s.must({f.kind for f in found} == {"POINT", "GAUSSIAN"} and "scales are gaussians" in log, "points and gaussians")
+    name, _ = s.clean(*words, "-channels-out", 2, "-intervals-out", 2, "-pol", "QI")
+    lists = sorted(os.path.basename(n)[len(os.path.basename(name)):] for n in glob.glob(name + "*.txt"))
+    s.must(lists == ["-t%04d-%04d-sources.txt" % (t, c) for t in range(2) for c in range(2)], "lists of each: %s" % lists)
+    model, header = load(name + "-t0001-0001-I-model.fits")
+    again, _ = rendered(sources(name + "-t0001-0001-sources.txt"), header)
+    s.near("that of an interval's channel", again, model, 2e-6 * np.abs(model).max())
+    name, _ = s.clean(*words, "-pol", "QIU", "-join-polarizations")
+    model, header = load(name + "-I-model.fits")
+    again, _ = rendered(sources(name + "-sources.txt"), header)
+    s.near("Stokes I of joined polarisations", again, model, 2e-6 * np.abs(model).max())
+    s.told("no Stokes I", s.launch("-quiet", *s.words(*words, "-pol", "Q"), s.ms()), 2, "-save-source-list: .*Stokes I")
+    name, _ = s.clean(*words[:2], "-threshold", 10, "-save-source-list")
+    s.must(sources(name + "-sources.txt") == [], "a list of nothing")
+
+
+def check_sources_go_on(s):
+    """A run that is killed ends in the same list; one that is continued lists the earlier model too."""
+    words = ["-backend", "cpu", "-niter", 3000, "-auto-threshold", 2, "-multiscale", "-multiscale-scales", "0,8,16", "-checkpoint", 0,
+             "-save-source-list"]
+    whole, _ = s.clean(*words)
+    broken = s.path("broken")
+    held = Held([s.msimage, *[str(w) for w in s.words(*words)], "-name", broken, s.ms()])
+    held.hold_after_line("cycle 2")
+    held.send(signal.SIGKILL)
+    held.end()
+    plain = [w for w in words if w != "-save-source-list"]
+    s.told("resumed without a list", s.launch("-quiet", *s.words(*plain), "-resume", "-name", broken, s.ms()), 3, "options")
+    log = run(s.msimage, *s.words(*words), "-resume", "-name", broken, s.ms()).stderr.decode()
+    with open(whole + "-sources.txt", "rb") as one, open(broken + "-sources.txt", "rb") as other:
+        s.must("going on from the checkpoint" in log and one.read() == other.read(), "a run that went on has the same list")
+    name, _ = s.clean("-niter", 30, "-threshold", 0.001, "-mgain", 1)
+    run(s.msimage, "-quiet", *s.words("-niter", 3000, "-auto-threshold", 4, "-multiscale", "-multiscale-scales", "0,8,16",
+                                      "-save-source-list", "-continue"), "-name", name, s.ms())
+    judge_list(s, "continued", name, [""], 2e-6)
+
+
+main(Products, globals())
