@@ -19,14 +19,20 @@ typedef struct cycles {
     const msi_clean_cycle_spec *spec;
     const msi_clean_options *options;
     double minor_s, major_s; /* of this cycle */
+    double rms_least;        /* of the local noise that is given */
 } cycles;
+
+static int n_planes(const msi_clean_group *g)
+{
+    return msi_planes_shape_of(g->model)->n;
+}
 
 /* ---- Before a cycle ---- */
 
 /* Local noise counts until -auto-mask is reached: within the mask it would only hide what is left. */
 static int is_local(const cycles *k, const msi_clean_group *g)
 {
-    return k->options->local_rms && !g->in_mask;
+    return (k->options->local_rms || k->spec->rms) && !g->in_mask;
 }
 
 static int measure_noise(const cycles *k, msi_clean_group *g)
@@ -34,6 +40,10 @@ static int measure_noise(const cycles *k, msi_clean_group *g)
     const msi_clean_options *o = k->options;
     MSI_TRY(msi_cleaner_noise(g->cleaner, g->residual, &g->noise));
     if (!is_local(k, g)) return MSI_OK;
+    if (k->spec->rms) {
+        g->noise = k->rms_least;
+        return MSI_OK;
+    }
     const msi_clean_local_rms how = {.window_pixel = o->local_rms_window * k->spec->beam_pixel,
                                      .with_min = o->local_rms_method == MSI_LOCAL_RMS_WITH_MIN};
     return msi_cleaner_local_rms(g->cleaner, g->residual, &how, &g->noise);
@@ -63,6 +73,20 @@ static int find_peak(const cycles *k, msi_clean_group *g, double *peak)
     none.n_iteration = 0;
     MSI_TRY(msi_cleaner_minor(g->cleaner, g->residual, g->model, &none, &report));
     *peak = report.peak_before;
+    return MSI_OK;
+}
+
+/* Give cleaners the local noise that the user gives: in a window of one pixel an image's root mean square is itself.
+ * Before the first cycle the planes to go back to hold nothing. */
+static int set_local_noise(cycles *k)
+{
+    const msi_clean_local_rms how = {.window_pixel = 1, .box = 1};
+    for (int i = 0; k->spec->rms && i < k->field->n_group; i++) {
+        msi_clean_group *g = &k->field->group[i];
+        if (!g->cleaner) continue;
+        for (int p = 0; p < n_planes(g); p++) MSI_TRY(msi_planes_upload(g->before, p, 1, k->spec->rms));
+        MSI_TRY(msi_cleaner_local_rms(g->cleaner, g->before, &how, &k->rms_least));
+    }
     return MSI_OK;
 }
 
@@ -105,11 +129,6 @@ static int measure_all(const cycles *k)
     for (int i = 0; i < k->field->n_group; i++)
         if (!k->field->group[i].stop) MSI_TRY(measure_noise(k, &k->field->group[i]));
     return MSI_OK;
-}
-
-static int n_planes(const msi_clean_group *g)
-{
-    return msi_planes_shape_of(g->model)->n;
 }
 
 /* ---- A cycle ---- */
@@ -222,8 +241,9 @@ static double fraction_done(const cycles *k, const double *first_peak)
 
 int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
 {
-    cycles k = {f, spec, &f->spec.options->clean, 0, 0};
+    cycles k = {.field = f, .spec = spec, .options = &f->spec.options->clean};
     double first_peak[MSI_MAX_PLANES];
+    MSI_TRY(set_local_noise(&k));
     MSI_TRY(spec->resumed ? measure_all(&k) : judge_all(&k));
     for (int i = 0; i < f->n_group; i++) {
         msi_clean_group *g = &f->group[i];

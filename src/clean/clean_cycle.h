@@ -11,6 +11,7 @@ typedef struct msi_clean_cycle_spec {
     const char *what;  /* begins a group's lines in the log, such as "channel 3"; "": nothing */
     const char *image; /* begins the name of its steps in the history, such as "0003" */
     double beam_pixel; /* for windows of local noise */
+    const void *rms;   /* [ny][nx] of the planes' precision: local noise that is given, Jy/beam */
     msi_clean_history *history;
     int resumed;            /* the field goes on where it was when `cycle` was called for the last time */
     int (*first)(void *of); /* called when the first cycle's residual is there */

@@ -18,6 +18,12 @@ typedef struct counters {
 
 /* ---- Of which run ---- */
 
+/* A text's end counts, so that one that is not given differs from any. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return text ? msi_checkpoint_hash(hash, text, (int64_t)strlen(text) + 1) : hash * 3 + 1;
+}
+
 /* Strings of the options are told by their words; what concerns speed, log and other files is left out. */
 msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
 {
@@ -45,6 +51,9 @@ msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
     options = msi_checkpoint_hash(options, text, (int64_t)strlen(text));
     const int64_t more[] = {c->save_sources};
     options = msi_checkpoint_hash(options, more, (int64_t)sizeof more);
+    options = hash_text(options, c->reuse_psf);
+    options = hash_text(options, c->reuse_dirty);
+    options = hash_text(options, c->local_rms_image);
     options = msi_checkpoint_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
     options = msi_checkpoint_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
     options = msi_checkpoint_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);

@@ -24,6 +24,7 @@ typedef struct msi_clean_options {
     int local_rms;
     double local_rms_window; /* beams */
     msi_local_rms_method local_rms_method;
+    const char *local_rms_image; /* NULL: it is measured */
 
     int is_exact; /* Hogbom's loop over the whole image */
     int multiscale;
@@ -43,7 +44,8 @@ typedef struct msi_clean_options {
     msi_beam_wish beam;
     int mgain_given;
 
-    int continues; /* from the models of NAME */
+    int continues;                       /* from the models of NAME */
+    const char *reuse_psf, *reuse_dirty; /* prefixes of an earlier run's images; NULL: they are made */
     int resume;
     double checkpoint_s;          /* a checkpoint at most so often */
     int update_model, keep_model; /* MODEL_DATA is to be written, or not, as the user says */

@@ -126,6 +126,15 @@ static const msi_option rows[] = {
      .read = msi_read_flag,
      AT(clean.local_rms),
      .high = 1},
+    {.name = "local-rms-image",
+     .use = MSI_USE_IMAGING,
+     .arguments = "FILE",
+     .completion = MSI_COMPLETE_PATH,
+     .help =
+         "Take the noise around each pixel from this FITS image, of the image's size, pixels and centre, instead of "
+         "measuring it.",
+     .read = msi_read_text,
+     AT(clean.local_rms_image)},
     {.name = "local-rms-window",
      .use = MSI_USE_IMAGING,
      .arguments = "BEAMS",

@@ -99,8 +99,8 @@ const msi_wsclean_option msi_wsclean_table[] = {
     SAME("no-update-model-required"),
     SAME("update-model-required"),
     REFUSED("store-imaging-weights", 0, "imaging writes into no set; -save-weights writes the gridded weights as FITS"),
-    ACCEPTED("reuse-psf", 1, "the PSF is made anew from the samples, which takes less than reading them"),
-    ACCEPTED("reuse-dirty", 1, "the dirty image is made anew from the samples, which takes less than reading them"),
+    SAME("reuse-psf"),
+    SAME("reuse-dirty"),
 
     /* Weights and samples. */
     ACCEPTED_AS("visibility-weighting-mode", "normal", "weights are those of the set",
@@ -138,6 +138,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     SAME("local-rms"),
     SAME("local-rms-window"),
     SAME("local-rms-method"),
+    SAME("local-rms-image"),
     SAME("gain"),
     SAME("mgain"),
     SAME("join-polarizations"),

@@ -17,6 +17,7 @@
 #include "src/run/imaging_clean.h"
 #include "src/run/imaging_load.h"
 #include "src/run/imaging_report.h"
+#include "src/run/imaging_reuse.h"
 #include "src/run/imaging_run.h"
 #include "src/run/open_sets.h"
 
@@ -201,6 +202,7 @@ static int image_interval(msi_imaging_run *r)
     t.opened_s = msi_wall_s();
     if (r->is_empty && r->options->dry_run) return MSI_OK;
     if (!r->is_empty) msi_imaging_report_subject(r);
+    if (r->interval == 0) MSI_TRY(msi_imaging_reuse_check(r));
     MSI_TRY(make_plan(r));
     if (r->options->dry_run) return MSI_OK;
     MSI_TRY(make_gridders(r));

@@ -15,6 +15,7 @@
 #include "src/clean/clean_resume.h"
 #include "src/run/imaging_files.h"
 #include "src/run/imaging_report.h"
+#include "src/run/imaging_reuse.h"
 #include "src/run/imaging_sources.h"
 
 enum { N_KIND = MSI_FITS_IMAGE + 1 };
@@ -181,56 +182,34 @@ static int load_checkpoint(cleaning *k, int *found)
     return rc;
 }
 
-/* Refuse a model that is not of the image it would begin. */
-static int check_model(const cleaning *k, int channel, const char *path, const msi_fits_image *image)
-{
-    const msi_imaging_run *r = k->run;
-    const msi_image_geometry *g = &r->options->geometry, *m = &image->geometry;
-    const double deg = 180 / MSI_PI;
-    if (m->nx != g->nx || m->ny != g->ny)
-        return msi_error_set(MSI_EINPUT, "%s: has %lld x %lld pixels, and the image %lld x %lld", path,
-                             (long long)m->nx, (long long)m->ny, (long long)g->nx, (long long)g->ny);
-    if (fabs(m->cell_x_rad / g->cell_x_rad - 1) > 1e-6 || fabs(m->cell_y_rad / g->cell_y_rad - 1) > 1e-6)
-        return msi_error_set(MSI_EINPUT, "%s: has pixels of %.6g arcsec, and the image of %.6g", path,
-                             m->cell_y_rad * 3600 * deg, g->cell_y_rad * 3600 * deg);
-    if (fabs(remainder(image->ra_rad - r->ra_rad, 2 * MSI_PI)) * cos(r->dec_rad) > 0.01 * g->cell_x_rad ||
-        fabs(image->dec_rad - r->dec_rad) > 0.01 * g->cell_y_rad)
-        return msi_error_set(MSI_EINPUT, "%s: has its centre at %.6f, %.6f deg, and the image at %.6f, %.6f", path,
-                             image->ra_rad * deg, image->dec_rad * deg, r->ra_rad * deg, r->dec_rad * deg);
-    if (image->freq_hz > 0 && fabs(image->freq_hz / k->freq_hz[channel] - 1) > 1e-6)
-        return msi_error_set(MSI_EINPUT, "%s: is of %.9g MHz, and the image of %.9g", path, 1e-6 * image->freq_hz,
-                             1e-6 * k->freq_hz[channel]);
-    if (image->n_inf)
-        return msi_error_set(MSI_EINPUT, "%s: has %lld pixels that are not finite", path, (long long)image->n_inf);
-    return MSI_OK;
-}
+/* Planes of a field that are those of an earlier run. */
+typedef struct reused_planes {
+    const char *prefix;
+    msi_fits_kind kind;
+    msi_planes *planes;
+} reused_planes;
 
-/* Take a model from the image of an earlier run. Where it is not a number there is nothing. */
-static int read_model(cleaning *k, int channel, int pol)
+/* Take planes of a kind from the images of an earlier run. Where there is no sample there is no image, and NaN. */
+static int read_plane(cleaning *k, const reused_planes *from, int channel, int pol)
 {
     msi_imaging_run *r = k->run;
-    const msi_output_id id = {r->interval, k->first + channel, pol, MSI_FITS_MODEL};
-    const char *path = msi_outputs_name(r->outputs, &id);
-    msi_fits_image image;
-    MSI_TRY(msi_fits_read(&image, path, k->shape.precision));
-    const int64_t n = msi_image_n_pixel(&image.geometry);
-    int rc = check_model(k, channel, path, &image);
-    for (int64_t i = 0; !rc && image.n_nan && i < n; i++) {
-        if (!isnan(msi_image_value(image.pixel, image.precision, i))) continue;
-        if (image.precision == MSI_FP32)
-            ((float *)image.pixel)[i] = 0;
-        else
-            ((double *)image.pixel)[i] = 0;
-    }
-    if (!rc) rc = msi_planes_upload(k->field.model, msi_clean_field_plane(&k->field, channel, pol), 1, image.pixel);
-    msi_fits_image_free(&image);
+    const msi_output_id id = {r->interval, k->first + channel, pol, from->kind};
+    msi_image image;
+    MSI_TRY(msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision));
+    int rc = MSI_OK;
+    if (from->kind == MSI_FITS_MODEL || k->field.n_vis[channel * k->field.spec.n_pol + pol])
+        rc = msi_imaging_reuse_read(r, from->prefix, &id, image.precision, image.pixel);
+    else
+        msi_image_fill_nan(&image, 0);
+    if (!rc) rc = msi_planes_upload(from->planes, msi_clean_field_plane(&k->field, channel, pol), 1, image.pixel);
+    msi_image_free(&image);
     return rc;
 }
 
-static int read_models(cleaning *k)
+static int read_planes(cleaning *k, const reused_planes *from)
 {
     for (int c = 0; c < k->field.spec.n_channel; c++)
-        for (int p = 0; p < k->field.spec.n_pol; p++) MSI_TRY(read_model(k, c, p));
+        for (int p = 0; p < k->field.spec.n_pol; p++) MSI_TRY(read_plane(k, from, c, p));
     return MSI_OK;
 }
 
@@ -255,17 +234,20 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
     return level;
 }
 
-/* Make the PSF of a channel, find its beam, and write it. */
+/* Make the PSF of a channel, or take an earlier run's, find its beam, and write it. */
 static int make_psf(cleaning *k, int channel, msi_planes *all)
 {
     msi_imaging_run *r = k->run;
     msi_gridder *gridder = k->field.spec.gridder[channel];
+    const char *reused = k->field.n_vis[channel * k->field.spec.n_pol] ? r->options->clean.reuse_psf : NULL;
     msi_image image = {0};
     msi_planes *psf;
     MSI_TRY(msi_planes_view(&psf, all, channel, 1));
-    int rc = msi_gridder_psf(gridder, psf);
-    if (!rc) rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
-    if (!rc) rc = msi_planes_fetch(psf, 0, 1, image.pixel);
+    int rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
+    const msi_output_id id = {r->interval, k->first + channel, 0, MSI_FITS_PSF};
+    if (!rc && reused) rc = msi_imaging_reuse_read(r, reused, &id, image.precision, image.pixel);
+    if (!rc) rc = reused ? msi_planes_upload(psf, 0, 1, image.pixel) : msi_gridder_psf(gridder, psf);
+    if (!rc && !reused) rc = msi_planes_fetch(psf, 0, 1, image.pixel);
     msi_planes_free(psf);
     if (!rc) {
         image.sum_weight[0] = k->field.sum_weight[channel * k->field.spec.n_pol];
@@ -314,8 +296,9 @@ static int make_psfs(cleaning *k)
 
 static int make_dirty(cleaning *k)
 {
+    const reused_planes reused = {k->run->options->clean.reuse_dirty, MSI_FITS_DIRTY, k->field.residual};
     const msi_progress_share all = msi_progress_enter(1, 2, 2);
-    MSI_TRY(msi_clean_field_subtract(&k->field, 0));
+    MSI_TRY(reused.prefix ? read_planes(k, &reused) : msi_clean_field_subtract(&k->field, 0));
     msi_progress_leave(all);
     return k->run->options->clean.no_dirty ? MSI_OK : put(k, MSI_FITS_DIRTY, k->field.residual);
 }
@@ -438,7 +421,8 @@ static int begin_models(cleaning *k, int *resumed)
 {
     MSI_TRY(load_checkpoint(k, resumed));
     if (!*resumed && !k->run->options->clean.continues) return MSI_OK;
-    if (!*resumed) MSI_TRY(read_models(k));
+    const reused_planes models = {k->run->options->name, MSI_FITS_MODEL, k->field.model};
+    if (!*resumed) MSI_TRY(read_planes(k, &models));
     for (int i = 0; !*resumed && i < k->field.n_group; i++)
         if (k->field.group[i].sources)
             MSI_TRY(msi_clean_sources_model(k->field.group[i].sources, k->field.group[i].model));
@@ -457,6 +441,15 @@ static void warn_of_accuracy(const cleaning *k)
                         reached, o->accuracy, fmax(1e-12, 0.1 * reached));
         return;
     }
+}
+
+/* The noise around each pixel, which the user gives. */
+static int read_rms(const cleaning *k, msi_image *rms)
+{
+    MSI_TRY(msi_image_alloc(rms, &k->run->options->geometry, 1, k->shape.precision));
+    const int rc = msi_imaging_reuse_rms(k->run, rms->precision, rms->pixel);
+    if (rc) msi_image_free(rms);
+    return rc;
 }
 
 static int clean_field(cleaning *k)
@@ -482,8 +475,13 @@ static int clean_field(cleaning *k)
     MSI_TRY(begin_models(k, &cycle.resumed));
     msi_progress_end();
     cycle.beam_pixel = beam_pixel(k);
+    msi_image rms = {0};
+    if (r->options->clean.local_rms_image) MSI_TRY(read_rms(k, &rms));
+    cycle.rms = rms.pixel;
     msi_progress_begin("cleaning");
-    MSI_TRY(msi_clean_cycles_run(&k->field, &cycle));
+    const int rc = msi_clean_cycles_run(&k->field, &cycle);
+    msi_image_free(&rms);
+    MSI_TRY(rc);
     msi_progress_end();
     msi_clean_report_end(what, &k->field);
     warn_of_accuracy(k);

@@ -43,16 +43,16 @@ static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
                                          [MSI_FITS_UV_IMAG] = "uv-imag"};
 
 /* NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
-static int make_name(const msi_outputs *o, entry *e)
+static int make_name(const msi_outputs *o, const char *prefix, entry *e)
 {
     const msi_options *opt = o->options;
-    size_t size = strlen(opt->name) + 96;
+    size_t size = strlen(prefix) + 96;
     MSI_TRY(msi_alloc(&e->name, (int64_t)size, 1, "file name"));
     if (e->text == MSI_OUTPUT_HISTORY || e->text == MSI_OUTPUT_CURVES) {
-        snprintf(e->name, size, "%s-clean.%s", opt->name, e->text == MSI_OUTPUT_CURVES ? "png" : "csv");
+        snprintf(e->name, size, "%s-clean.%s", prefix, e->text == MSI_OUTPUT_CURVES ? "png" : "csv");
         return MSI_OK;
     }
-    int at = snprintf(e->name, size, "%s", opt->name);
+    int at = snprintf(e->name, size, "%s", prefix);
     if (opt->intervals_out > 1) at += snprintf(e->name + at, size - (size_t)at, "-t%04lld", (long long)e->id.interval);
     const int is_one = opt->channels_out < 2 || (e->text && opt->clean.join_channels);
     if (!is_one && e->id.channel == MSI_OUTPUT_MFS)
@@ -79,7 +79,7 @@ static int add_entry(msi_outputs *o, entry added)
     }
     entry *e = &o->list[o->n];
     *e = added;
-    MSI_TRY(make_name(o, e));
+    MSI_TRY(make_name(o, o->options->name, e));
     o->n++;
     return MSI_OK;
 }
@@ -257,6 +257,14 @@ const char *msi_outputs_name(const msi_outputs *o, const msi_output_id *id)
             return e->name;
     }
     return NULL;
+}
+
+int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, const msi_output_id *id)
+{
+    entry e = {.id = *id};
+    const int rc = make_name(o, prefix, &e);
+    *path = e.name;
+    return rc;
 }
 
 int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **publish)

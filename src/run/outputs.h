@@ -51,6 +51,13 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
 const char *msi_outputs_name(const msi_outputs *o, const msi_output_id *id);
 
 /*
+ * msi_outputs_path - the name that an image of a run with the same options, but another -name, has.
+ * Returned: *path  owned by the caller, msi_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, const msi_output_id *id);
+
+/*
  * msi_outputs_text - where a file that is no image is to be written.
  * Returned: *publish, borrowed
  * Returns:  its number there; -1 where none was planned

@@ -336,6 +336,80 @@ def check_continue(s):
                "model.fits")
 
 
+def change_image(path, to, **cards):
+    """Write a copy of an image with other cards; pixels by a function called `pixels`."""
+    with fits.open(path) as f:
+        if "pixels" in cards:
+            cards.pop("pixels")(f[0].data[0, 0])
+        f[0].header.update(cards)
+        f.writeto(to, overwrite=True)
+
+
+def check_reuse(s):
+    """PSFs and dirty images of an earlier run are what the cleaning begins with, and nothing else; what does not fit is
+    refused before the samples are read."""
+    ms = s.ms("steep")
+    words = ["-niter", 400, "-auto-threshold", 5, "-channels-out", 2, "-join-channels", "-backend", "cpu"]
+    name, _ = s.clean(ms, *words, size=256)
+    kinds = ["-%s-%s.fits" % (c, k) for c in ("0000", "0001", "MFS") for k in ("image", "model", "residual", "psf", "dirty")]
+    again, _ = s.clean(ms, *words, "-reuse-psf", name, "-reuse-dirty", name, size=256)
+    same_images(s, "reused as they were", name, again, kinds)
+
+    other = s.path("reused")
+    for c in ("-0000", "-0001"):
+        shift = load(name + c + "-psf.fits")[0][:-40, :-30]
+
+        def add_source(pixels, shift=shift):
+            pixels[40:, 30:] += 3 * shift
+        change_image(name + c + "-dirty.fits", other + c + "-dirty.fits", pixels=add_source)
+        change_image(name + c + "-psf.fits", other + c + "-psf.fits", pixels=lambda p: p.__imul__(1.01))
+    begun, _ = s.clean(ms, *words, "-nmiter", 1, "-reuse-psf", other, "-reuse-dirty", other, size=256)
+    same_images(s, "others that are reused", other, begun, ["-0000-psf.fits", "-0001-psf.fits", "-0000-dirty.fits", "-0001-dirty.fits"])
+    model, residual = load(begun + "-MFS-model.fits")[0], load(begun + "-MFS-residual.fits")[0]
+    s.must(model[168, 158] > 2 and residual[168, 158] < -2, "a source in the dirty image alone: %.3g Jy of model, residual "
+           "%.3g Jy/beam, of the visibilities" % (model[168, 158], residual[168, 158]))
+
+    args = ["-quiet", "-size", 256, 256, "-scale", "%gasec" % CELL, "-name", s.path("refused"), *words]
+    for title, change, said in (("size", ["-size", 128, 128], "256 x 256 pixels, and the image 128 x 128"),
+                                ("pixels", ["-scale", "5asec"], "pixels of 4 x 4 arcsec, and the image of 5 x 5"),
+                                ("centre", ["-shift", "60.1deg", "44deg"], "centre at"),
+                                ("frequency", ["-channel-range", 0, 8], "MHz, and the image of"),
+                                ("polarisation", ["-pol", "Q"], "is of I, and the image of Q"),
+                                ("name", ["-reuse-dirty", s.path("nothing")], "nothing-0000-dirty.fits")):
+        s.told("reused, other " + title, s.launch(*args, "-reuse-dirty", name, *change, ms), 3, said)
+    change_image(name + "-0001-psf.fits", other + "-0001-psf.fits", pixels=lambda p: p.__imul__(0.5))
+    s.told("a PSF of another scale", s.launch(*args, "-reuse-psf", other, ms), 3, "0001-psf.fits: is 0.[45].* at its centre")
+    change_image(name + "-0001-dirty.fits", other + "-0001-dirty.fits", pixels=lambda p: p.fill(np.nan))
+    s.told("a dirty image of nothing", s.launch(*args, "-reuse-dirty", other, ms), 3, "65536 pixels that are not finite")
+    s.must(not glob.glob(s.path("refused") + "*"), "nothing is written")
+
+
+def check_local_rms_image(s):
+    """Local noise that is given: thresholds in its units, whose least is the noise; where it is large nothing is cleaned."""
+    name, _ = s.clean(s.ms("points"), "-make-psf")
+    rms, least = s.path("rms.fits"), 0.002
+
+    def fill(pixels):
+        pixels[...] = least
+        pixels[:, 280:] = 0.3
+    change_image(name + "-dirty.fits", rms, pixels=fill)
+    # A source keeps its threshold in the residual, beside sidelobes of those that are not cleaned.
+    for method in ([], ["-multiscale"]):
+        cleaned, _ = s.clean(s.ms("points"), "-niter", 3000, "-auto-threshold", 5, "-local-rms-image", rms, *method)
+        model, header = load(cleaned + "-model.fits")
+        s.near("MSITHRES", header["MSITHRES"], 5 * least, 1e-6)
+        residual = load(cleaned + "-residual.fits")[0]
+        s.must(np.abs(residual[:, :280]).max() < 1.1 * 5 * least, "cleaned to 5 times the noise")
+        for x, y, flux, *_ in POINTS:
+            s.near("%g Jy, noise %g" % (flux, least if x < 280 else 0.3), flux_about(model, x, y), flux if x < 280 else 0,
+                   5 * least + 0.02 if x < 280 else 1e-9)
+    args = ["-quiet", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-name", s.path("none"), "-niter", 9,
+            "-auto-threshold", 5, "-local-rms-image", rms]
+    s.told("noise of another size", s.launch(*args, "-size", 256, 256, s.ms("points")), 3, "512 x 512 pixels")
+    change_image(name + "-dirty.fits", rms, pixels=lambda p: p.fill(0))
+    s.told("noise of zero", s.launch(*args, s.ms("points")), 3, r"rms.fits: pixel \(1, 1\) is 0")
+
+
 def check_mask(s):
     """Components lie within a mask, whatever its pixels; the header of another frame, or one too small, is refused."""
     name, _ = s.clean(s.ms("points"), "-make-psf")
