@@ -281,8 +281,8 @@ static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
     put_string(f, "MSISTOP", c->stop, "Why cleaning ended", status);
     put_number(f, "MSITHRES", c->final_threshold_jy, "[Jy/beam] Threshold that was gone down to", status);
     put_number(f, "MSIRMS", c->noise_jy, "[Jy/beam] Noise of the residual, by its median", status);
-    put_number(f, "MSIPEAK", c->peak_jy, "[Jy/beam] Peak of the residual", status);
-    put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of the model", status);
+    put_number(f, "MSIPEAK", c->peak_jy, "[Jy/beam] Peak of this image's residual", status);
+    put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of this image's model", status);
 }
 
 static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)

@@ -41,8 +41,8 @@ typedef struct msi_fits_clean {
     int64_t n_minor, n_major;  /* made: iterations, cycles */
     char stop[MSI_FITS_STOP];  /* why it ended */
     double final_threshold_jy; /* that it went down to, Jy/beam */
-    double noise_jy, peak_jy;  /* of the residual, Jy/beam */
-    double flux_jy;            /* of the model */
+    double noise_jy, peak_jy;  /* of the residual, Jy/beam; noise NaN: not known */
+    double flux_jy;            /* of this image's model */
 } msi_fits_clean;
 
 /* A specification says what a file holds. Zero-initialised members are unknown unless said otherwise; strings are

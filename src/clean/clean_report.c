@@ -45,6 +45,14 @@ static const char *name_group(char text[TEXT], const char *what, const msi_clean
     return text;
 }
 
+/* Peaks of several scales are compared, and reported, with their bias. */
+static const char *peak_word(const msi_clean_group *g)
+{
+    int n_scale;
+    msi_cleaner_scales(g->cleaner, &n_scale);
+    return n_scale > 1 ? "biased peak" : "peak";
+}
+
 void msi_clean_report_cycle(const char *what, msi_clean_field *f, double minor_s, double major_s)
 {
     char name[TEXT], peak[TEXT], least[TEXT], noise[TEXT], flux[TEXT];
@@ -52,9 +60,9 @@ void msi_clean_report_cycle(const char *what, msi_clean_field *f, double minor_s
         msi_clean_group *g = &f->group[i];
         if (g->n_told == g->n_major) continue;
         g->n_told = g->n_major;
-        msi_log_info("%scycle %d%s: peak %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
+        msi_log_info("%scycle %d%s: %s %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
                      "%.2f s + %.2f s",
-                     name_group(name, what, f, g), g->n_major, g->in_mask ? " in the mask" : "",
+                     name_group(name, what, f, g), g->n_major, g->in_mask ? " in the mask" : "", peak_word(g),
                      format_jy(peak, g->report.peak_before),
                      format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold),
                      (long long)g->report.n_iteration, msi_plural(g->report.n_iteration), format_jy(flux, g->flux_jy),
@@ -76,11 +84,10 @@ void msi_clean_report_end(const char *what, const msi_clean_field *f)
     for (int i = 0; i < f->n_group; i++) {
         const msi_clean_group *g = &f->group[i];
         if (!g->cleaner) continue;
-        msi_log_info(
-            "%scleaned: %s after %d cycle%s and %lld component%s; model %s, residual's peak %s/beam, threshold "
-            "%s/beam, noise %s/beam",
-            name_group(name, what, f, g), g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor,
-            msi_plural(g->n_minor), format_jy(flux, g->flux_jy), format_jy(peak, g->peak),
-            format_jy(threshold, g->threshold), format_jy(noise, g->noise));
+        msi_log_info("%scleaned: %s after %d cycle%s and %lld component%s; model %s, residual's %s %s/beam, threshold "
+                     "%s/beam, noise %s/beam",
+                     name_group(name, what, f, g), g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor,
+                     msi_plural(g->n_minor), format_jy(flux, g->flux_jy), peak_word(g), format_jy(peak, g->peak),
+                     format_jy(threshold, g->threshold), format_jy(noise, g->noise));
     }
 }

@@ -30,6 +30,9 @@ typedef struct cleaning {
     double sidelobe; /* of the first PSF */
     double vis_weight[MSI_CLEAN_MAX_PLANE][MSI_GRIDDER_MAX_PLANES];
     int has_first_residual;
+    double dirty_peak_jy; /* of all dirty images that were written; 0: none */
+    /* Of each channel's images: the residual's peak, the model's flux. */
+    double peak_jy[MSI_CLEAN_MAX_PLANE][MSI_MAX_PLANES], flux_jy[MSI_CLEAN_MAX_PLANE][MSI_MAX_PLANES];
 
     /* Of all channels, where there are several: means of their images, and what cleaning came to. */
     msi_image sum[N_KIND]; /* empty where nothing has been added */
@@ -63,9 +66,7 @@ static msi_fits_clean clean_cards(const cleaning *k, const msi_clean_group *g)
                         .n_minor = g->n_minor,
                         .n_major = g->n_major,
                         .final_threshold_jy = g->threshold,
-                        .noise_jy = g->noise,
-                        .peak_jy = g->peak,
-                        .flux_jy = g->flux_jy};
+                        .noise_jy = g->noise};
     snprintf(c.stop, sizeof c.stop, "%s", g->stop);
     return c;
 }
@@ -81,6 +82,21 @@ static void add_cards(msi_fits_clean *sum, const msi_fits_clean *c)
     if (c->n_major > sum->n_major) sum->n_major = c->n_major;
     if (strcmp(sum->stop, c->stop) != 0) snprintf(sum->stop, sizeof sum->stop, "see the channels");
     sum->final_threshold_jy = fmax(sum->final_threshold_jy, c->final_threshold_jy);
+    sum->noise_jy = NAN;
+}
+
+/* Find the pixel farthest from zero, with its sign, and the sum of all, of those that are finite. */
+static void look_at_plane(const msi_image *image, int plane, double *peak, double *sum)
+{
+    const void *pixel = plane_pixel(image, plane);
+    const int64_t n = msi_image_n_pixel(&image->geometry);
+    *peak = *sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = msi_image_value(pixel, image->precision, i);
+        if (!isfinite(v)) continue;
+        *sum += v;
+        if (fabs(v) > fabs(*peak)) *peak = v;
+    }
 }
 
 /* ---- Images to files ---- */
@@ -114,6 +130,31 @@ static int fetch(const cleaning *k, int channel, const msi_planes *planes, msi_i
     return MSI_OK;
 }
 
+/* Headers and warnings tell of the images, whose peaks are not those of what is searched: joined, biased, masked. */
+static void look_at_image(cleaning *k, int channel, msi_fits_kind kind, const msi_image *image)
+{
+    for (int p = 0; p < image->n_plane; p++) {
+        double peak, sum;
+        if (kind != MSI_FITS_DIRTY && kind != MSI_FITS_RESIDUAL && kind != MSI_FITS_MODEL) return;
+        look_at_plane(image, p, &peak, &sum);
+        if (kind == MSI_FITS_DIRTY) k->dirty_peak_jy = fmax(k->dirty_peak_jy, fabs(peak));
+        if (kind == MSI_FITS_RESIDUAL) k->peak_jy[channel][p] = peak;
+        if (kind == MSI_FITS_MODEL) k->flux_jy[channel][p] = sum;
+    }
+}
+
+/* The models are looked at before the first file is written whose header has their fluxes. */
+static int look_at_models(cleaning *k)
+{
+    for (int c = 0; c < k->field.spec.n_channel; c++) {
+        msi_image image = {0};
+        MSI_TRY(fetch(k, c, k->field.model, &image));
+        look_at_image(k, c, MSI_FITS_MODEL, &image);
+        msi_image_free(&image);
+    }
+    return MSI_OK;
+}
+
 /* Write one kind of image of every channel of the field. */
 static int put(cleaning *k, msi_fits_kind kind, const msi_planes *planes)
 {
@@ -127,6 +168,11 @@ static int put(cleaning *k, msi_fits_kind kind, const msi_planes *planes)
         const msi_imaging_product product = {k->first + c, kind, k->beam[c], k->vis_weight[c],
                                              is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean};
         MSI_TRY(fetch(k, c, planes, &image));
+        if (kind != MSI_FITS_MODEL) look_at_image(k, c, kind, &image);
+        for (int p = 0; p < f->spec.n_pol; p++) {
+            clean[p].peak_jy = k->peak_jy[c][p];
+            clean[p].flux_jy = k->flux_jy[c][p];
+        }
         int rc = add_to_sum(k, kind, &image);
         if (!rc) rc = msi_imaging_files_put(k->run, &product, &image);
         msi_image_free(&image);
@@ -370,6 +416,7 @@ static int put_cleaned(cleaning *k)
 {
     msi_clean_field *f = &k->field;
     if (!k->has_first_residual) MSI_TRY(put_first_residual(k));
+    MSI_TRY(look_at_models(k));
     MSI_TRY(put(k, MSI_FITS_RESIDUAL, f->residual));
     MSI_TRY(put(k, MSI_FITS_MODEL, f->model));
     MSI_TRY(put_all_masks(k));
@@ -407,6 +454,7 @@ static int make_field(cleaning *k, int64_t first, int n_channel)
     msi_imaging_run *r = k->run;
     k->first = first;
     k->has_first_residual = 0;
+    k->dirty_peak_jy = 0;
     for (int c = 0; c < n_channel; c++)
         k->freq_hz[c] = 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
     const msi_clean_field_spec spec = {r->options, r->gridder + first, n_channel, r->n_plane, k->freq_hz};
@@ -435,7 +483,8 @@ static void warn_of_accuracy(const cleaning *k)
     const msi_options *o = k->run->options;
     for (int i = 0; i < k->field.n_group; i++) {
         const msi_clean_group *g = &k->field.group[i];
-        const double reached = g->first_peak > 0 ? g->threshold / g->first_peak : 1;
+        const double first = k->dirty_peak_jy > 0 ? k->dirty_peak_jy : g->first_peak;
+        const double reached = first > 0 ? g->threshold / first : 1;
         if (!g->cleaner || 0.1 * reached >= o->accuracy) continue;
         msi_log_warning("the threshold is %.1e of the first peak, where -accuracy %g may show; -accuracy %.0e suits it",
                         reached, o->accuracy, fmax(1e-12, 0.1 * reached));
@@ -553,6 +602,11 @@ static int put_sums(cleaning *k)
     MSI_TRY(put_sum(k, MSI_FITS_PSF, &beam));
     if (!o->no_dirty) MSI_TRY(put_sum(k, MSI_FITS_DIRTY, &beam));
     if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, &beam));
+    for (int p = 0; p < k->sum[MSI_FITS_MODEL].n_plane; p++) {
+        double unused;
+        look_at_plane(&k->sum[MSI_FITS_RESIDUAL], p, &k->clean[p].peak_jy, &unused);
+        look_at_plane(&k->sum[MSI_FITS_MODEL], p, &unused, &k->clean[p].flux_jy);
+    }
     MSI_TRY(restore_sum(k, &beam));
     MSI_TRY(put_sum(k, MSI_FITS_RESIDUAL, &beam));
     MSI_TRY(put_sum(k, MSI_FITS_MODEL, &beam));

@@ -135,6 +135,40 @@ def check_definitions(s):
     s.must(not os.path.exists(one + "-dirty.fits"), "-no-dirty")
 
 
+def check_cards(s):
+    """Peak and flux in headers are those of the image's own residual and model, whatever was searched: scales with their
+    bias, within a mask, joined, or each channel by itself and then all of them."""
+    words = ["-niter", 2000, "-auto-threshold", 4]
+    name, _ = s.clean(s.ms("points"), "-niter", 10, "-threshold", 0.1)
+    mask = s.path("corner.fits")
+    with fits.open(name + "-model.fits") as f:
+        f[0].data[...] = 0
+        f[0].data[0, 0, 140:160, 320:340] = 1
+        f.writeto(mask, overwrite=True)
+    channels = ["", "-0000", "-0001", "-MFS"]
+    for title, ms, options, planes in (
+            ("multiscale", "points", ["-multiscale", "-weight", "briggs", -1], channels[:1]),
+            ("mask", "points", ["-fits-mask", mask], channels[:1]),
+            ("joined", "steep", ["-channels-out", 2, "-join-channels"], channels[1:]),
+            ("channels", "steep", ["-channels-out", 2], channels[1:]),
+            ("joined polarisations", "polarised", ["-pol", "IQ", "-join-polarizations"], ["-I", "-Q"])):
+        name, _ = s.clean(s.ms(ms), *words, *options, size=256 if ms != "points" else SIZE)
+        for plane in planes:
+            residual, header = load(name + plane + "-residual.fits")
+            peak, flux = residual.flat[np.abs(residual).argmax()], load(name + plane + "-model.fits")[0].sum()
+            for kind in ("residual", "model", "image"):
+                cards = load("%s%s-%s.fits" % (name, plane, kind))[1]
+                # Fluxes are sums in another order.
+                s.must(abs(cards["MSIPEAK"] - peak) < 1e-7 * abs(peak) and abs(cards["MSIFLUX"] - flux) < 1e-6 * abs(flux),
+                       "%s%s, %s: MSIPEAK %.6g, the residual's peak %.6g; MSIFLUX %.6g, the model's %.6g" %
+                       (title, plane, kind, cards["MSIPEAK"], peak, cards["MSIFLUX"], flux))
+            if title != "channels":
+                continue
+            known = "MSIRMS" in header and abs(header["MSIRMS"] / mad(residual) - 1) < 1e-3
+            s.must(known if plane != "-MFS" else "MSIRMS" not in header, "%s%s: MSIRMS is its own, or is not told" %
+                   (title, plane))
+
+
 def check_residual(s):
     """The residual is the image of the visibilities less those predicted from the model, also of several channels and
     polarisations, joined or not."""
