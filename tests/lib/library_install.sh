@@ -27,10 +27,10 @@ done
 cmake -S "$tree/examples/library" -B cmake -DCMAKE_PREFIX_PATH="$root" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_BUILD_TYPE=Release >log && cmake --build cmake >>log || complain "CMake: $(tail -5 log)"
 export PKG_CONFIG_PATH=$folder/pkgconfig
-for example in grid_once major_cycle; do
+for example in grid_once major_cycle devices; do
     # shellcheck disable=SC2046
     "$cc" -std=c11 -Wall -Wextra -Werror "$tree/examples/library/$example.c" -o "$example" \
-        $(pkg-config --cflags --libs msimage) -Wl,-rpath,"$folder" -lm || complain "pkg-config: $example"
+        $(pkg-config --cflags --libs msimage) -Wl,-rpath,"$folder" -pthread -lm || complain "pkg-config: $example"
     for program in "./$example" "cmake/$example" "cmake/${example}_static"; do
         "$program" >log 2>&1 || complain "$program: $(cat log)"
     done
