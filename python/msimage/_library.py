@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from typing import Any, Callable, Optional
 
 import cffi
@@ -20,15 +21,14 @@ class Error(RuntimeError):
         self.status = status
 
 
-def _declarations() -> str:
-    """What the installed headers declare, without what the preprocessor is told."""
-    folders = (os.path.join(_HERE, "include", "msimage"),
-               os.path.join(_HERE, "..", "..", "lib", "include", "msimage"))
-    folder = next((f for f in folders if os.path.exists(os.path.join(f, _HEADERS[0]))), None)
+def declarations(names: tuple, *source: str) -> str:
+    """What headers declare, installed ones or those in a folder of the source tree, without what the preprocessor is told."""
+    folders = (os.path.join(_HERE, "include"), os.path.join(_HERE, "..", "..", *source))
+    folder = next((f for f in folders if os.path.exists(os.path.join(f, names[0]))), None)
     if folder is None:
-        raise ImportError(f"msimage: its headers are not in {folders[0]}")
+        raise ImportError(f"msimage: {names[0]} is not in {folders[0]}")
     text = ""
-    for name in _HEADERS:
+    for name in names:
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             text += f.read()
     text = re.sub(r"#ifdef __cplusplus.*?#endif", "", text, flags=re.S)
@@ -36,19 +36,20 @@ def _declarations() -> str:
 
 
 ffi = cffi.FFI()
-ffi.cdef(_declarations())
+ffi.cdef(declarations(_HEADERS, "lib", "include", "msimage"))
 
 
-def _open() -> Any:
-    beside = os.path.join(_HERE, "libmsimage.so.0")
-    name = beside if os.path.exists(beside) else "libmsimage.so.0"
+def load(name: str) -> Any:
+    """A library that lies beside this file, or where the system looks for libraries."""
+    beside = os.path.join(_HERE, name)
+    name = beside if os.path.exists(beside) else name
     try:
         return ffi.dlopen(name)
     except OSError as error:
         raise ImportError(f"msimage: the library {name} cannot be loaded: {error}") from error
 
 
-lib = _open()
+lib = load("libmsimage.so.0")
 
 
 def version() -> str:
@@ -67,14 +68,13 @@ def gpu_count() -> int:
 
 
 def _remember(exception: type, value: BaseException, _trace: Any) -> int:
-    """A signal's handler has raised an exception while C called back."""
-    for call in _calls:
-        call.raised = value
+    """A signal's handler has raised an exception while C called back, in the thread whose call that ends."""
+    _under_way[threading.get_ident()].raised = value
     return 1
 
 
-# Those under way that were begun by the main thread, where signals' handlers run.
-_calls: list["Calls"] = []
+# The call that each thread has under way.
+_under_way: dict[int, "Calls"] = {}
 
 
 @ffi.callback("int(void *)", error=1, onerror=_remember)
@@ -86,18 +86,26 @@ def _interrupt(_of: Any) -> int:
 class Calls:
     """Call the library; what a signal's handler raises meanwhile, KeyboardInterrupt first of all, is raised."""
 
-    def __init__(self) -> None:
+    def __init__(self, message: Optional[Callable[[], Any]] = None) -> None:
+        self.interrupt = _interrupt
         self.callbacks = ffi.new("msimage_callbacks *", {"interrupt": _interrupt})
+        self._message = message or lib.msimage_error
         self.raised: Optional[BaseException] = None
 
     def __call__(self, function: Callable[..., int], *arguments: Any) -> None:
         self.raised = None
-        _calls.append(self)
+        thread = threading.get_ident()
+        # A signal's handler may call the library while a call asks for signals.
+        outer = _under_way.get(thread)
+        _under_way[thread] = self
         try:
             status = function(*arguments)
-            message = ffi.string(lib.msimage_error()).decode() if status else ""
+            message = ffi.string(self._message()).decode(errors="replace") if status else ""
         finally:
-            _calls.remove(self)
+            if outer is None:
+                del _under_way[thread]
+            else:
+                _under_way[thread] = outer
         if self.raised is not None:
             raised, self.raised = self.raised, None
             raise raised

@@ -105,6 +105,87 @@ def check_arguments():
     assert np.isfinite(plan.dirty()).all()
 
 
+def check_arrays():
+    """Arrays with gaps, in another order or read only give a plan what packed ones do; wrong ones are refused by name."""
+    case = next(cases())
+    truth = plan_of(case).dirty()
+
+    def frozen(array):
+        array = array.copy()
+        array.setflags(write=False)
+        return array
+
+    def made(**changes):
+        given = dict(case.arguments(epsilon=1e-11, npix_x=case.shape[0], npix_y=case.shape[1]), vis=case.vis, **HOST)
+        return msimage.Plan(**dict(given, **changes))
+
+    kinds = (np.asfortranarray, frozen, lambda a: np.repeat(a, 2, 0)[::2], lambda a: np.repeat(a, 3, -1)[..., ::3],
+             lambda a: a[::-1].copy()[::-1])
+    for name in ("vis", "uvw", "freq", "wgt", "mask"):
+        for kind in kinds:
+            array = kind(getattr(case, name))
+            kept = array.copy()
+            assert distance(made(**{name: array}).dirty(), truth) <= 1e-13, name
+            assert np.array_equal(array, kept), name
+    for name in ("vis", "uvw", "freq", "wgt", "mask"):
+        array = getattr(case, name)
+        for wrong in (array[None], np.ones(array.shape, "i8"), array.astype(array.dtype.newbyteorder()) if name != "mask" else array != 0):
+            assert name in str(must_raise(RuntimeError, lambda: made(**{name: wrong}))), (name, wrong.dtype, wrong.shape)
+        assert "shape" in str(must_raise(RuntimeError, lambda: made(**{name: array[:-1]})))
+        must_raise(TypeError, lambda: made(**{name: array.tolist()}))
+    assert "wgt" in str(must_raise(RuntimeError, lambda: made(wgt=case.wgt.astype("f4"))))
+    model = plan_of(case).hessian(case.model)
+    for kind in kinds:
+        assert distance(plan_of(case).hessian(kind(case.model)), model) <= 1e-13
+
+
+def check_not_finite():
+    """Samples that are not finite are left out, whatever of them is not; a model that is not finite is refused."""
+    case = next(cases())
+    vis, wgt, mask = case.vis.copy(), case.wgt.copy(), case.mask.copy()
+    vis[3, 1], vis[4, 0] = np.nan, complex(0, np.inf)
+    wgt[5, 2] = np.nan
+    mask[3, 1] = mask[4, 0] = mask[5, 2] = 0
+    without = dict(case.arguments(epsilon=1e-11, npix_x=case.shape[0], npix_y=case.shape[1]), vis=case.vis, mask=mask, **HOST)
+    with_nan = dict(without, vis=vis, wgt=wgt, mask=case.mask)
+    image, plan = msimage.Plan(**without).dirty(), msimage.Plan(**with_nan)
+    assert np.isfinite(image).all() and distance(plan.dirty(), image) <= 1e-13
+    for bad in (np.nan, np.inf):
+        model = case.model.copy()
+        model[2, 2] = bad
+        for call in (plan.residual, plan.hessian):
+            assert must_raise(msimage.Error, lambda: call(model)).status == -7
+    assert distance(plan.dirty(), image) <= 1e-13
+
+
+def check_cleaner_arrays():
+    """What a cleaner is given must be images of its shape and type that can be written to; the refused ones stay as they are."""
+    rng = np.random.default_rng(5)
+    x, y = np.mgrid[-16:16, -16:16]
+    psf = np.exp(-0.2 * (x**2 + y**2))
+    cleaner = msimage.Cleaner(psf, **HOST)
+    residual, model = 2 * np.roll(psf, (3, -4), (0, 1)), np.zeros_like(psf)
+    frozen = np.zeros_like(psf)
+    frozen.setflags(write=False)
+    for pair, kinds in (((residual.astype("f4"), model), RuntimeError), ((residual[:-2], model), RuntimeError),
+                        ((residual, frozen), ValueError), ((frozen, model), ValueError),
+                        ((np.asfortranarray(residual), model), ValueError), ((residual, model[::-1]), ValueError)):
+        kept = [a.copy() for a in pair]
+        must_raise(kinds, lambda: cleaner.minor(*pair, n_iteration=5))
+        assert all(np.array_equal(a, b) for a, b in zip(pair, kept))
+    for bad in (psf.astype("c16"), psf.astype("i4"), psf[0], psf * np.nan):
+        must_raise((RuntimeError, msimage.Error), lambda: msimage.Cleaner(bad, **HOST))
+    for mask in (np.ones_like(psf), np.ones(psf.shape, bool), np.ones((3, 3), np.uint8)):
+        must_raise(RuntimeError, lambda: msimage.Cleaner(psf, mask=mask, **HOST))
+    must_raise(TypeError, lambda: msimage.Cleaner(psf.tolist(), **HOST))
+    # The packed copy of an array with gaps serves as well where it is only read.
+    wide = np.repeat(psf, 2, 1)[:, ::2]
+    at = rng.integers(8, 24, 2)
+    residual = 2 * np.roll(psf, at - 16, (0, 1))
+    report = msimage.Cleaner(wide, **HOST).minor(residual, model, threshold=1e-3)
+    assert report.stop == "threshold" and abs(model[tuple(at)] - 2) <= 2e-3
+
+
 def check_memory():
     """A limit of memory is a MemoryError, and what was there before works on."""
     case = next(cases())
@@ -215,6 +296,88 @@ def check_interrupt():
         assert (out == 7).all(), "the call went on to its end"
     plan._gridder.c = quiet
     assert np.isfinite(plan.dirty(out)).all() and not (out == 7).any()
+
+
+def check_interrupt_beside():
+    """Ctrl-C ends the main thread's call; a call that another thread has under way meanwhile goes on to its result."""
+    case = next(cases())
+    truth = plan_of(case).dirty()
+    armed, under_way, ended = threading.Event(), threading.Event(), threading.Event()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def ask(_of):
+        if not armed.is_set():
+            return 0
+        if threading.current_thread() is threading.main_thread():
+            signal.raise_signal(signal.SIGINT)
+        else:
+            under_way.set()
+            ended.wait()
+        return 0
+
+    library = msimage._library
+    quiet, library._interrupt = library._interrupt, ffi.callback("int(void *)", ask, error=1, onerror=library._remember)
+    plans, outcome = [plan_of(case) for _ in range(2)], []
+
+    def work():
+        try:
+            outcome.append(plans[1].dirty())
+        except BaseException as error:  # noqa: B902
+            outcome.append(error)
+
+    armed.set()
+    thread = threading.Thread(target=work)
+    thread.start()
+    under_way.wait()
+    try:
+        plans[0].dirty()
+        raise AssertionError("nothing was raised")
+    except KeyboardInterrupt:
+        pass
+    finally:
+        ended.set()
+        thread.join()
+        library._interrupt = quiet
+    assert isinstance(outcome[0], np.ndarray), repr(outcome[0])
+    assert distance(outcome[0], truth) <= 1e-13
+
+
+def check_interrupt_everywhere():
+    """Ctrl-C ends whatever call it meets by KeyboardInterrupt, and the next call works."""
+    case = next(cases())
+    given = case.arguments(epsilon=1e-9, **HOST)
+    armed = []
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def ask(_of):
+        if armed:
+            signal.raise_signal(signal.SIGINT)
+        return 0
+
+    library = msimage._library
+    quiet, library._interrupt = library._interrupt, ffi.callback("int(void *)", ask, error=1, onerror=library._remember)
+    try:
+        plan = plan_of(case)
+        norm = plan.sum_weight()
+        cleaner = msimage.Cleaner(plan.psf() / norm, **HOST)
+        residual, model = plan.dirty() / norm, np.zeros(case.shape)
+        size = {"npix_x": case.shape[0], "npix_y": case.shape[1]}
+        calls = {"dirty": plan.dirty, "psf": plan.psf, "residual": lambda: plan.residual(case.model),
+                 "hessian": lambda: plan.hessian(case.model), "predict": lambda: plan.predict(case.model),
+                 "minor": lambda: cleaner.minor(residual, model), "noise": lambda: cleaner.noise(residual),
+                 "vis2dirty": lambda: wgridder.vis2dirty(vis=case.vis, **size, **given),
+                 "dirty2vis": lambda: wgridder.dirty2vis(dirty=case.model, **given), "Plan": lambda: plan_of(case)}
+        for name, call in calls.items():
+            call()
+            armed.append(name)
+            try:
+                call()
+                raise AssertionError(f"{name}: nothing was raised")
+            except KeyboardInterrupt:
+                armed.clear()
+            call()
+    finally:
+        library._interrupt = quiet
 
 
 def check_cleaner():
