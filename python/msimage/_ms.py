@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measurement Sets as blocks of NumPy arrays."""
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._library import Calls, declarations, ffi, load
+
+_POLS = ("I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY")  # CASA's numbers, from 1
+_EXPRESSIONS = ("select_field", "select_spw", "select_antenna", "select_uvrange", "select_time", "taql")
+
+
+class Block(NamedTuple):
+    """Rows of one set, field and spectral window, in the set's order, with their selected channels, rising in frequency.
+
+    The arrays are the caller's own. `vis[p]` and `wgt[p]` are what `wgridder` and `Plan` take for an image of `pol[p]`.
+    """
+
+    uvw: np.ndarray  #: float64 [row, 3], metres
+    freq: np.ndarray  #: float64 [channel], Hz, rising
+    vis: np.ndarray  #: complex64 [pol, row, channel], Jy
+    wgt: np.ndarray  #: float32 [pol, row, channel]
+    flag: np.ndarray  #: bool [pol, row, channel]
+    time: np.ndarray  #: float64 [row], MJD in seconds, as the set's TIME
+    row: np.ndarray  #: int64 [row], numbers in the set's main table
+    pol: Tuple[str, ...]  #: names of Stokes parameters or correlations
+    field: int  #: FIELD_ID
+    spw: int  #: number of the spectral window
+    phase_centre: Tuple[float, float]  #: of the field: right ascension and declination, radians
+    path: str  #: of the set
+
+
+def _reader() -> Any:
+    """The library that reads sets, where it is built in."""
+    global _lib
+    if _lib is None:
+        try:
+            lib = load("msimage-read.so")
+            ffi.cdef(declarations(("read_set.h",), "src", "read"))
+            _lib = lib
+        except ImportError as error:
+            raise ImportError(f"msimage.read_ms: this msimage was built without casacore ({error})") from error
+    return _lib
+
+
+_lib: Any = None
+
+
+def _pair(value: Optional[Sequence[int]], name: str) -> Tuple[int, int]:
+    """A range of whole numbers, its end exclusive; (0, 0): all."""
+    if value is None:
+        return 0, 0
+    try:
+        begin, end = (operator.index(v) for v in value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: two whole numbers are needed, first and last + 1, not {value!r}") from None
+    if not 0 <= begin < end < 2**62:
+        raise ValueError(f"{name}: {begin} to {end} (exclusive) is no range")
+    return begin, end
+
+
+def _numbers(value: Union[int, Sequence[int], None], name: str) -> list:
+    """Whole numbers of fields or spectral windows."""
+    if value is None:
+        return []
+    try:
+        numbers = [operator.index(value)] if hasattr(value, "__index__") else [operator.index(v) for v in value]
+    except TypeError:
+        raise TypeError(f"{name}: a whole number or a list of them is needed, not {value!r}") from None
+    if not numbers or not all(0 <= n < 2**31 for n in numbers):
+        raise ValueError(f"{name}: {value!r} names none that can be")
+    return numbers
+
+
+def _limits(least: float, most: float, name: str) -> Tuple[float, float]:
+    least, most = float(least), float(most)
+    if not (0 <= least < np.inf and 0 <= most < np.inf) or (most and least > most):
+        raise ValueError(f"min{name}, max{name}: {least} to {most} is no range")
+    return least, most
+
+
+def _pols(pol: Union[str, Sequence[str], None]) -> list:
+    """CASA's numbers of "IQUV", "XX,YY", ["RR", "LL"] .."""
+    if pol is None:
+        return []
+    words = pol.replace(",", " ").split() if isinstance(pol, str) else list(pol)
+    names: list = []
+    for word in words:
+        if isinstance(word, str) and set(word) <= set("IQUV"):
+            names += word
+        elif word in ("XXYY", "RRLL") or word in ("XXXYYXYY", "RRRLLRLL"):
+            names += [word[i:i + 2] for i in range(0, len(word), 2)]
+        else:
+            names.append(word)
+    if not names or not set(names) <= set(_POLS) or len(set(names)) < len(names):
+        raise ValueError(f"pol {pol!r}: any of {' '.join(_POLS)}, each once, or None for the correlations as they are stored")
+    return [1 + _POLS.index(name) for name in names]
+
+
+class _Text:
+    """Texts for C, kept as long as this object."""
+
+    def __init__(self) -> None:
+        self.kept: list = []
+
+    def __call__(self, value: Union[str, bytes, os.PathLike, None], name: str) -> Any:
+        if value is None:
+            return ffi.NULL
+        if not isinstance(value, (str, bytes, os.PathLike)):
+            raise TypeError(f"{name}: a text is needed, not {type(value).__name__}")
+        text = os.fsencode(value)
+        if not text or b"\0" in text:
+            raise ValueError(f"{name}: {value!r} is no {'path' if name == 'paths' else 'text that can be asked for'}")
+        self.kept.append(ffi.new("char[]", text))
+        return self.kept[-1]
+
+    def numbers(self, values: list) -> Any:
+        self.kept.append(ffi.new("int[]", values))
+        return self.kept[-1]
+
+
+class _Blocks:
+    """The blocks of an open reader, one after another."""
+
+    def __init__(self, lib: Any, call: Calls, reader: Any, paths: list):
+        self._lib, self._call, self._paths = lib, call, paths
+        self._reader = ffi.gc(reader, lib.msimage_read_free)
+        self.n_row = int(lib.msimage_read_n_row(reader))  #: rows that are selected, in all sets
+        self.data_column = ffi.string(lib.msimage_read_column(reader)).decode(errors="replace")  #: what is read
+
+    def __iter__(self) -> Iterator[Block]:
+        return self
+
+    def __next__(self) -> Block:
+        if self._reader is None:
+            raise StopIteration
+        b = ffi.new("msimage_read_block *")
+        self._call(self._lib.msimage_read_next, self._reader, b)
+        if b.n_row == 0:
+            self.close()
+            raise StopIteration
+        shape = (b.n_pol, b.n_row, b.n_chan)
+        vis, wgt, flag = np.empty(shape, np.complex64), np.empty(shape, np.float32), np.empty(shape, np.bool_)
+        self._call(self._lib.msimage_read_values, self._reader, ffi.cast("float *", vis.ctypes.data),
+                   ffi.cast("float *", wgt.ctypes.data), ffi.cast("uint8_t *", flag.ctypes.data))
+
+        def copy(pointer: Any, dtype: Any, *shape: int) -> np.ndarray:
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            return np.frombuffer(ffi.buffer(pointer, size), dtype).reshape(shape).copy()
+
+        return Block(uvw=copy(b.uvw_m, np.float64, b.n_row, 3), freq=copy(b.freq_hz, np.float64, b.n_chan), vis=vis, wgt=wgt,
+                     flag=flag, time=copy(b.time_s, np.float64, b.n_row), row=copy(b.row, np.int64, b.n_row),
+                     pol=tuple(_POLS[b.pol[p] - 1] for p in range(b.n_pol)), field=b.field, spw=b.spw,
+                     phase_centre=(b.ra_rad, b.dec_rad), path=self._paths[b.set])
+
+    def close(self) -> None:
+        """Closes the sets; the iteration ends."""
+        if self._reader is not None:
+            ffi.release(self._reader)
+            self._reader = None
+
+    def __enter__(self) -> "_Blocks":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[str] = None,
+            field: Union[int, Sequence[int], str, None] = None, spws: Union[int, Sequence[int], None] = None,
+            channel_range: Optional[Sequence[int]] = None, interval: Optional[Sequence[int]] = None,
+            minuv_l: float = 0, maxuv_l: float = 0, minuvw_m: float = 0, maxuvw_m: float = 0,
+            select_field: Optional[str] = None, select_spw: Optional[str] = None, select_antenna: Optional[str] = None,
+            select_uvrange: Optional[str] = None, select_time: Optional[str] = None, taql: Optional[str] = None,
+            pol: Union[str, Sequence[str], None] = "I", stokes_weight: str = "smaller") -> _Blocks:
+    """Opens Measurement Sets and iterates over their selected samples in blocks of about a megabyte.
+
+        for b in msimage.read_ms("sim.ms", field=0, pol="IQUV"):
+            print(b.field, b.spw, b.vis.shape)
+
+    Arguments bear the names, defaults and meanings of the command line's options (`man msimage`).
+
+    Parameters
+    ----------
+    paths : a Measurement Set, or a list of them
+    data_column : None: CORRECTED_DATA where it exists, else DATA
+    field : FIELD_IDs, or "all"; None: 0, or what select_field names
+    spws : numbers of spectral windows; None: all
+    channel_range : (first, last + 1), counted through the selected spectral windows, each rising in frequency; None: all
+    interval : (first, last + 1) of the distinct times; None: all
+    minuv_l, maxuv_l : limits of sqrt(u^2 + v^2) in wavelengths, applied to each sample; 0: none
+    minuvw_m, maxuvw_m : limits of the length of (u, v, w) in metres, applied to each row; 0: none
+    select_field, select_spw, select_antenna, select_uvrange, select_time : CASA's selection expressions
+    taql : a TaQL condition on rows, whose indices count from 1
+    pol : Stokes parameters and correlations, such as "I", "IQUV" or "XX,YY"; None: the correlations as they are stored
+    stokes_weight : a Stokes parameter's sample weighs as the "smaller" of its two correlations or as their "mean"
+
+    Returns
+    -------
+    An iterator of `Block`, with `n_row`, `data_column` and `close()`; `with` closes it, and so does its end. Rows of
+    autocorrelations, rows with FLAG_ROW and rows whose coordinates are not finite are left out. With `pol`, a sample that does
+    not count for an image (FLAG, limits, a weight that is not positive, a value that is not finite or beyond 1e30 Jy) has
+    visibility and weight 0 and its flag set; without, values and weights are the set's own and `flag` has FLAG and limits.
+
+    For an image as FITS has it, x to the west and y to the north, `wgridder` needs `flip_v=True`; transpose what it returns.
+
+    Raises
+    ------
+    TypeError, ValueError : arguments that cannot be
+    msimage.Error : no such set, a damaged one, or nothing selected; the message names set, column and row
+    MemoryError : of the host's memory
+    ImportError : this msimage was built without casacore
+
+    Notes
+    -----
+    Sets are opened for reading only and never changed. casacore reads one table at a time for the whole process: readers in
+    several threads are safe, and wait for each other. It may end the process on damage that cannot be seen beforehand: read sets
+    of doubtful origin in a process of their own (`multiprocessing`), as the program msimage does.
+    """
+    several = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else list(paths)
+    if not several:
+        raise ValueError("paths: no Measurement Set is given")
+    if stokes_weight not in ("smaller", "mean"):
+        raise ValueError(f"stokes_weight {stokes_weight!r}: it is smaller or mean")
+    given = locals()
+    text = _Text()
+    fields = [] if field == "all" else _numbers(field, "field")
+    windows, pols = _numbers(spws, "spws"), _pols(pol)
+    (channel_begin, channel_end), (interval_begin, interval_end) = _pair(channel_range, "channel_range"), _pair(
+        interval, "interval")
+    (min_uv, max_uv), (min_m, max_m) = _limits(minuv_l, maxuv_l, "uv_l"), _limits(minuvw_m, maxuvw_m, "uvw_m")
+    c_paths = [text(path, "paths") for path in several]
+    members = {name: text(given[name], name) for name in _EXPRESSIONS + ("data_column",)}
+    lib = _reader()
+    call = Calls(lib.msimage_read_error)
+    spec = ffi.new("msimage_read_spec *", {
+        "all_fields": field == "all", "n_field": len(fields), "field": text.numbers(fields), "n_spw": len(windows),
+        "spw": text.numbers(windows), "channel_begin": channel_begin, "channel_end": channel_end,
+        "interval_begin": interval_begin, "interval_end": interval_end, "min_uv_lambda": min_uv, "max_uv_lambda": max_uv,
+        "min_uvw_m": min_m, "max_uvw_m": max_m, "n_pol": len(pols), "pol": text.numbers(pols),
+        "weight_is_mean": stokes_weight == "mean", "interrupt": call.interrupt, **members})
+    out = ffi.new("msimage_read **")
+    call(lib.msimage_read_open, out, ffi.new("char *[]", c_paths), len(c_paths), spec)
+    return _Blocks(lib, call, out[0], [os.fsdecode(path) for path in several])

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""read_ms_test.py MSIMAGE_MAKEMS [CHECK..]: msimage.read_ms against what python-casacore reads of the same simulated sets."""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+try:
+    import cffi  # noqa: F401
+    import numpy as np
+    from casacore.tables import table
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import msimage
+from msimage import _library, _ms
+
+MAKEMS = os.path.abspath(sys.argv[1])
+LINEAR, CIRCULAR = ("XX", "XY", "YX", "YY"), ("RR", "RL", "LR", "LL")
+SHORT = ("-quiet", "-duration", "30s", "-integration", "10s")
+
+
+def make(name, *options):
+    """A set in the folder that the test works in, made once."""
+    if not os.path.exists(name):
+        subprocess.run([MAKEMS, *SHORT, *options, name], check=True)
+    return name
+
+
+def rich(name="rich.ms"):
+    """Two fields, two spectral windows, one of which descends, flags, rows with FLAG_ROW, weights of their own."""
+    return make(name, "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "30deg", "-field", "61deg", "30.5deg", "-spw", "1GHz", "1MHz", "6", "-spw",
+                "1.5GHz", "-2MHz", "4", "-flags", "0.1", "-flag-rows", "0.05", "-weights", "radiometer", "-noise", "1Jy",
+                "-autocorrelations", "-source", "60.02deg", "30.01deg", "2Jy", "0.3Jy", "0.2Jy", "0.1Jy")
+
+
+class Truth:
+    """The columns of a set by python-casacore, rows that are never read left out; cells as [row, channel, correlation]."""
+
+    def __init__(self, path):
+        def columns(name, *wanted):
+            with table(name, ack=False) as t:
+                return [t.getcol(c) for c in wanted]
+
+        ids = columns(path, "FIELD_ID", "DATA_DESC_ID", "ANTENNA1", "ANTENNA2", "FLAG_ROW", "TIME", "UVW")
+        self.field, ddid, first, second, flagged, self.time, self.uvw = ids
+        (spw_of,) = columns(path + "/DATA_DESCRIPTION", "SPECTRAL_WINDOW_ID")
+        self.spw = spw_of[ddid]
+        self.n_row = len(ddid)
+        self.wanted = (first != second) & ~flagged
+        with table(path + "/FIELD", ack=False) as t:
+            self.centre = t.getcol("PHASE_DIR")[:, 0]
+        with table(path + "/SPECTRAL_WINDOW", ack=False) as t:
+            self.freq = [t.getcell("CHAN_FREQ", i) for i in range(t.nrows())]
+        self.path = path
+
+    def cells(self, column, rows, spw):
+        """Channels rising."""
+        with table(self.path, ack=False) as t:
+            cells = np.array([t.getcell(column, int(r)) for r in rows])
+        return cells[:, np.argsort(self.freq[spw])]
+
+
+def hold(block, truth):
+    """A block of correlations is what stands in the set."""
+    rows = block.row
+    assert block.vis.dtype == np.complex64 and block.wgt.dtype == np.float32 and block.flag.dtype == bool
+    assert block.vis.shape == block.wgt.shape == block.flag.shape == (4, len(rows), len(block.freq))
+    assert (truth.field[rows] == block.field).all() and (truth.spw[rows] == block.spw).all()
+    assert np.array_equal(block.freq, np.sort(truth.freq[block.spw])) and block.pol == LINEAR
+    assert np.array_equal(block.uvw, truth.uvw[rows]) and np.array_equal(block.time, truth.time[rows])
+    assert np.allclose(block.phase_centre, truth.centre[block.field], rtol=0, atol=1e-12)
+    for name, column in (("vis", "DATA"), ("wgt", "WEIGHT_SPECTRUM"), ("flag", "FLAG")):
+        stored = truth.cells(column, rows, block.spw).transpose(2, 0, 1)
+        assert np.array_equal(getattr(block, name), stored), name
+    for array in (block.uvw, block.freq, block.time, block.row):
+        assert array.flags.owndata and array.flags.writeable
+
+
+def check_stored():
+    """Every row that counts comes once, with what stands in the set."""
+    truth = Truth(rich())
+    blocks = msimage.read_ms(rich(), field="all", pol=None)
+    assert blocks.data_column == "DATA" and blocks.n_row > truth.wanted.sum() > 0
+    kept = list(blocks)
+    for block in kept:
+        hold(block, truth)
+    rows = np.concatenate([b.row for b in kept])
+    assert np.array_equal(np.sort(rows), np.flatnonzero(truth.wanted))
+    assert {(b.field, b.spw) for b in kept} == {(f, s) for f in (0, 1) for s in (0, 1)}
+
+
+def form(cells, flags, weights, pol):
+    """Stokes parameters of linear or circular correlations, as their definitions are; smaller weights."""
+    p, x, y, q = np.moveaxis(cells.astype("c16"), -1, 0)
+    if pol[0] == "XX":
+        stokes = (p + q) / 2, (p - q) / 2, (x + y) / 2, (x - y) / 2j
+        used = (0, 3), (0, 3), (1, 2), (1, 2)
+    else:
+        stokes = (p + q) / 2, (x + y) / 2, (x - y) / 2j, (p - q) / 2
+        used = (0, 3), (1, 2), (1, 2), (0, 3)
+    bad = np.array([flags[..., u].any(-1) for u in used])
+    smaller, mean = (np.array([f(weights[..., u], -1) for u in used]) for f in (np.min, np.mean))
+    return np.where(bad, 0, stokes), np.where(bad, 0, smaller), np.where(bad, 0, mean), bad
+
+
+def check_stokes():
+    """Stokes parameters of linear and of circular feeds, with either weight; parallel hands; one by default."""
+    circular = make("circular.ms", "-pol", "RR,RL,LR,LL", "-weights", "radiometer", "-noise", "1Jy", "-flags", "0.1")
+    for path, names in ((rich(), LINEAR), (circular, CIRCULAR)):
+        truth = Truth(path)
+        (block, mean, hands, default) = (next(iter(msimage.read_ms(path, **o))) for o in (
+            {"pol": "IQUV"}, {"pol": ["I", "Q", "U", "V"], "stokes_weight": "mean"},
+            {"pol": f"{names[0]},{names[3]}"}, {}))
+        cells, flags, weights = (truth.cells(c, block.row, block.spw) for c in ("DATA", "FLAG", "WEIGHT_SPECTRUM"))
+        vis, smaller, means, bad = form(cells, flags, weights, names)
+        assert block.pol == tuple("IQUV") and np.array_equal(block.flag, bad) and bad.any() and not bad.all()
+        assert np.abs(block.vis - vis).max() <= 1e-6 * np.abs(vis).max()
+        assert np.array_equal(block.wgt, smaller) and np.allclose(mean.wgt, means, rtol=1e-6)
+        assert default.pol == ("I",) and np.array_equal(default.vis[0], block.vis[0])
+        assert hands.pol == (names[0], names[3])
+        assert np.array_equal(hands.vis, np.where(flags, 0, cells)[..., (0, 3)].transpose(2, 0, 1))
+
+
+def check_selection():
+    """Each argument selects the rows, channels and samples that its option's words say."""
+    truth = Truth(rich())
+    times = np.unique(truth.time)
+    with table(rich(), ack=False) as t:
+        first, second = t.getcol("ANTENNA1"), t.getcol("ANTENNA2")
+    with table(rich() + "/FIELD", ack=False) as t:
+        names = t.getcol("NAME")
+    metres = np.linalg.norm(truth.uvw, axis=1)
+    middle = float(np.median(metres[truth.wanted]))
+    at_0 = truth.field == 0
+    for options, rows in (
+            ({}, at_0), ({"field": 1}, ~at_0), ({"field": [0, 1]}, True), ({"field": np.int64(1)}, ~at_0),
+            ({"field": "all", "spws": 1}, truth.spw == 1), ({"spws": [0]}, at_0 & (truth.spw == 0)),
+            ({"field": "all", "interval": (0, 1)}, truth.time == times[0]),
+            ({"field": "all", "interval": [1, len(times)]}, truth.time > times[0]),
+            ({"minuvw_m": middle}, at_0 & (metres >= middle)), ({"maxuvw_m": middle}, at_0 & (metres <= middle)),
+            ({"select_field": names[1]}, ~at_0), ({"select_antenna": "!3"}, at_0 & (first != 3) & (second != 3)),
+            ({"field": "all", "taql": "ANTENNA1 < 5"}, first < 5), ({"select_spw": "1"}, at_0 & (truth.spw == 1)),
+            ({"field": "all", "taql": "ANTENNA1 < 5", "select_antenna": "2"}, (first < 5) & ((first == 2) | (second == 2)))):
+        blocks = list(msimage.read_ms(rich(), pol=None, **options))
+        read = np.sort(np.concatenate([b.row for b in blocks]))
+        assert np.array_equal(read, np.flatnonzero(truth.wanted & rows)), options
+        for block in blocks:
+            hold(block, truth)
+    channels = {b.spw: b.freq for b in msimage.read_ms(rich(), channel_range=(4, 8))}
+    assert np.array_equal(channels[0], truth.freq[0][4:]) and np.array_equal(channels[1], np.sort(truth.freq[1])[:2])
+    for block in msimage.read_ms(rich(), pol=None, minuv_l=2000, maxuv_l=5000):
+        waves = np.hypot(*block.uvw[:, :2].T)[:, None] * block.freq / 299792458.0
+        outside = (waves < 2000) | (waves > 5000)
+        stored = truth.cells("FLAG", block.row, block.spw).transpose(2, 0, 1)
+        assert np.array_equal(block.flag, stored | outside) and outside.any() and not outside.all()
+
+
+def check_columns_and_sets():
+    """CORRECTED_DATA is the default where it is; several sets come one after the other, each with its path."""
+    both = make("both.ms", "-data-column", "both")
+    plain = make("plain.ms")
+    assert msimage.read_ms(both).data_column == "CORRECTED_DATA"
+    whole, half = (np.concatenate([b.vis[0] for b in msimage.read_ms(both, data_column=c)]) for c in (None, "DATA"))
+    assert np.allclose(half, whole / 2, rtol=1e-6) and np.abs(whole).min() > 0
+    blocks = list(msimage.read_ms([plain, both], data_column="DATA"))
+    assert [b.path for b in blocks if b.path == plain] and blocks[-1].path == both
+    assert sum(len(b.row) for b in blocks) == 2 * sum(len(b.row) for b in msimage.read_ms(plain))
+
+
+def check_image():
+    """A source appears where it is: x to the west, y to the north, with flip_v; its flux is right."""
+    path = make("source.ms", "-ra", "60deg", "-dec", "30deg", "-source", "60.05deg", "30.02deg", "3Jy", "-spw", "1GHz",
+                "1MHz", "4")
+    ra, dec = np.radians((60.05, 30.02))
+    image, total, cell, n = 0.0, 0.0, np.radians(4 / 3600), 128
+    for block in msimage.read_ms(path):
+        ra_0, dec_0 = block.phase_centre
+        image = image + msimage.wgridder.vis2dirty(
+            uvw=block.uvw, freq=block.freq, vis=block.vis[0], wgt=block.wgt[0], npix_x=n, npix_y=n, pixsize_x=cell,
+            pixsize_y=cell, epsilon=1e-4, do_wgridding=True, divide_by_n=False, flip_v=True, backend="cpu")
+        total += float(block.wgt[0].sum())
+    west = n / 2 - np.cos(dec) * np.sin(ra - ra_0) / cell
+    north = n / 2 + (np.sin(dec) * np.cos(dec_0) - np.cos(dec) * np.sin(dec_0) * np.cos(ra - ra_0)) / cell
+    x, y = np.unravel_index(image.argmax(), image.shape)
+    assert abs(x - west) <= 0.6 and abs(y - north) <= 0.6, (x, y, west, north)
+    assert 0.9 * 3 < image.max() / total <= 3.001
+
+
+def must_raise(kinds, call, *words):
+    try:
+        call()
+    except kinds as error:
+        for word in words:
+            assert word in str(error), error
+        assert str(error) and "\n" not in str(error), error
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def check_refusals():
+    """What cannot be is an exception with one line."""
+    path = make("plain.ms")
+    read = msimage.read_ms
+    for options, kinds in (({"field": "some"}, TypeError), ({"field": []}, ValueError), ({"field": -1}, ValueError),
+                           ({"field": 1.5}, TypeError), ({"spws": 2**40}, ValueError), ({"channel_range": 3}, TypeError),
+                           ({"channel_range": (3, 3)}, ValueError), ({"interval": (1, 2, 3)}, TypeError),
+                           ({"interval": (2, 1)}, ValueError), ({"minuv_l": -1}, ValueError),
+                           ({"minuv_l": float("nan")}, ValueError), ({"minuvw_m": 5, "maxuvw_m": 3}, ValueError),
+                           ({"maxuv_l": "far"}, ValueError), ({"pol": "K"}, ValueError), ({"pol": "II"}, ValueError),
+                           ({"pol": []}, ValueError), ({"taql": 3}, TypeError), ({"taql": "a\0b"}, ValueError),
+                           ({"stokes_weight": "largest"}, ValueError), ({"data_column": ""}, ValueError)):
+        must_raise(kinds, lambda: read(path, **options))
+    must_raise(ValueError, lambda: read([]), "no Measurement Set")
+    must_raise(TypeError, lambda: read([3]))
+    for options in ({"field": 7}, {"spws": 9}, {"pol": "XX"}, {"data_column": "NONE"}, {"taql": "NONE > 3"},
+                    {"channel_range": (0, 10**6)}, {"interval": (0, 10**6)}, {"select_antenna": "&&&"},
+                    {"taql": "ANTENNA1 > 10000"}):
+        must_raise(msimage.Error, lambda: read(path, **options))
+    must_raise(msimage.Error, lambda: read("none.ms"), "none.ms")
+    os.makedirs("empty.ms", exist_ok=True)
+    must_raise(msimage.Error, lambda: read("empty.ms"), "empty.ms")
+    # A data file is cut short: that is found before casacore reads.
+    cut = make("cut.ms")
+    largest = max((os.path.join(cut, f) for f in os.listdir(cut)), key=os.path.getsize)
+    os.truncate(largest, os.path.getsize(largest) // 2)
+    must_raise(msimage.Error, lambda: list(read(cut)), "cut.ms")
+
+
+def check_interrupt():
+    """Ctrl-C while a set is opened or read is KeyboardInterrupt; afterwards it can be read."""
+    path = make("plain.ms")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    quiet = _library._interrupt
+
+    @_library.ffi.callback("int(void *)", error=1, onerror=_library._remember)
+    def loud(_of):
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    _library._interrupt = loud
+    try:
+        must_be = None
+        try:
+            msimage.read_ms(path)
+        except KeyboardInterrupt as error:
+            must_be = error
+        assert must_be is not None
+    finally:
+        _library._interrupt = quiet
+    assert list(msimage.read_ms(path))
+
+
+def check_ends():
+    """An iterator ends once and for all; `with` and close() close it early; a reader in another thread is none the wiser."""
+    path = make("plain.ms")
+    with msimage.read_ms(path) as blocks:
+        assert next(blocks).vis.size
+    assert not list(blocks)
+    whole = msimage.read_ms(path)
+    assert list(whole) and not list(whole)
+    whole.close()
+    sums = {}
+
+    def work(i):
+        sums[i] = sum(b.vis.astype("c16").sum() for b in msimage.read_ms(path))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sums) == 2 and sums[0] == sums[1] != 0
+
+
+def check_without():
+    """Where the reader is not built in, read_ms says so and the rest of the package works."""
+    kept, load = _ms._lib, _ms.load
+    _ms._lib, _ms.load = None, lambda name: load("none-" + name)
+    try:
+        must_raise(ImportError, lambda: msimage.read_ms("x.ms"), "without casacore", "none-msimage-read.so")
+    finally:
+        _ms._lib, _ms.load = kept, load
+
+
+def main():
+    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for name in sys.argv[2:] or checks:
+            checks[name]()
+            print("ok", name)
+        os.chdir("/")
+
+
+if __name__ == "__main__":
+    main()
