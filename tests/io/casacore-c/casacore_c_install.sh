@@ -15,7 +15,9 @@ fail() {
 others=$(grep -n '#include "' "$source"/*.h "$source"/*.hpp "$source"/*.cc | grep -v '"casacore_[a-z]*\.hp*"' || true)
 [[ -z $others ]] || fail "includes of what is not its own: $others"
 
-cmake --install "$build" --component casacore-c --prefix "$work/prefix" >install.log || fail "$(cat install.log)"
+for part in libcasacore-c libcasacore-c-dev; do
+    cmake --install "$build" --component $part --prefix "$work/prefix" >install.log || fail "$(cat install.log)"
+done
 [[ $(find prefix -type f | wc -l) == 6 ]] || fail "installed: $(find prefix -type f)"
 library=$(find "$work/prefix" -name 'libcasacore-c.so.0')
 grep -o '\bccc_[a-z0-9_]*(' "$source/casacore_c.h" | tr -d '(' | sort -u >declared
