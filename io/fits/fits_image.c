@@ -170,7 +170,8 @@ static void put_what(fitsfile *f, const msi_fits_spec *spec, int *status)
     put_string(f, "TELESCOP", o->telescope, NULL, status);
     put_string(f, "OBSERVER", o->observer, NULL, status);
     put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
-    const int is_of_beam = spec->kind == MSI_FITS_PSF || msi_fits_is_brightness(spec->kind);
+    const int is_of_beam =
+        spec->kind == MSI_FITS_PSF || spec->kind == MSI_FITS_INDEX || msi_fits_is_brightness(spec->kind);
     if (is_of_beam && spec->kind != MSI_FITS_MODEL && msi_beam_known(&spec->beam)) {
         put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
         put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);

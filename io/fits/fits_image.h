@@ -56,7 +56,7 @@ typedef struct msi_fits_spec {
     int64_t channel, n_channel; /* of so many images of a band this is one, counted from 0; below 0: that of all */
     msi_pol pol;                /* required, also for a PSF */
     const char *unit;           /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
-    msi_beam beam;              /* written for images in Jy/beam and the PSF */
+    msi_beam beam;              /* written for images in Jy/beam, the PSF and spectral indices */
     msi_fits_clean clean;
     int64_t n_vis;            /* samples gridded (WSCNVIS) */
     double sum_weight;        /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */

@@ -38,6 +38,7 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
     int64_t n = 0;
     if (is_sky && !spec->n_vis) return MSI_OK;
     /* Without a beam nothing is known of a restored image. */
+    if (kind == MSI_FITS_INDEX) return MSI_OK; /* of the finite ones, and NaN elsewhere */
     if (kind == MSI_FITS_IMAGE && !msi_beam_known(&spec->beam)) return MSI_OK;
     for (int64_t y = 0; y < g->ny; y++) {
         const int64_t of_row = n_large(pixel, precision, y * g->nx, g->nx);

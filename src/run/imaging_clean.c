@@ -14,6 +14,7 @@
 #include "src/clean/clean_report.h"
 #include "src/clean/clean_resume.h"
 #include "src/run/imaging_files.h"
+#include "src/run/imaging_index.h"
 #include "src/run/imaging_report.h"
 #include "src/run/imaging_reuse.h"
 #include "src/run/imaging_sources.h"
@@ -39,6 +40,8 @@ typedef struct cleaning {
     double sum_vis_weight[MSI_GRIDDER_MAX_PLANES];
     msi_fits_clean clean[MSI_MAX_PLANES];
     msi_planes_shape shape;
+    int has_band_beam;
+    msi_beam band_beam; /* of the mean PSF */
 } cleaning;
 
 static int has_mfs(const cleaning *k)
@@ -411,6 +414,22 @@ static int restore(const cleaning *k, const msi_beam *beam, int first, msi_plane
     return rc;
 }
 
+/* Finds the beam of all channels together, whose PSFs are there. */
+static int find_band_beam(cleaning *k)
+{
+    if (k->has_band_beam) return MSI_OK;
+    k->has_band_beam = 1;
+    return msi_imaging_files_beam(k->run, &k->band_beam, &k->sum[MSI_FITS_PSF]);
+}
+
+static int put_index(cleaning *k)
+{
+    if (msi_outputs_index_plane(k->run->options) < 0) return MSI_OK;
+    MSI_TRY(find_band_beam(k));
+    const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->sum_vis_weight, k->clean};
+    return msi_imaging_index_put(k->run, &k->field, &product);
+}
+
 /* Residual, model and image; the last one takes the place of the residual. */
 static int put_cleaned(cleaning *k)
 {
@@ -427,7 +446,8 @@ static int put_cleaned(cleaning *k)
         for (int p = 0; p < f->spec.n_pol; p++)
             MSI_TRY(restore(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
     }
-    return put(k, MSI_FITS_IMAGE, f->residual);
+    MSI_TRY(put(k, MSI_FITS_IMAGE, f->residual));
+    return put_index(k);
 }
 
 /* Look at the samples of a channel, and tell where there are none. */
@@ -597,20 +617,20 @@ static int restore_sum(cleaning *k, const msi_beam *beam)
 static int put_sums(cleaning *k)
 {
     const msi_clean_options *o = &k->run->options->clean;
-    msi_beam beam;
-    MSI_TRY(msi_imaging_files_beam(k->run, &beam, &k->sum[MSI_FITS_PSF]));
-    MSI_TRY(put_sum(k, MSI_FITS_PSF, &beam));
-    if (!o->no_dirty) MSI_TRY(put_sum(k, MSI_FITS_DIRTY, &beam));
-    if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, &beam));
+    const msi_beam *beam = &k->band_beam;
+    MSI_TRY(find_band_beam(k));
+    MSI_TRY(put_sum(k, MSI_FITS_PSF, beam));
+    if (!o->no_dirty) MSI_TRY(put_sum(k, MSI_FITS_DIRTY, beam));
+    if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, beam));
     for (int p = 0; p < k->sum[MSI_FITS_MODEL].n_plane; p++) {
         double unused;
         look_at_plane(&k->sum[MSI_FITS_RESIDUAL], p, &k->clean[p].peak_jy, &unused);
         look_at_plane(&k->sum[MSI_FITS_MODEL], p, &unused, &k->clean[p].flux_jy);
     }
-    MSI_TRY(restore_sum(k, &beam));
-    MSI_TRY(put_sum(k, MSI_FITS_RESIDUAL, &beam));
-    MSI_TRY(put_sum(k, MSI_FITS_MODEL, &beam));
-    return put_sum(k, MSI_FITS_IMAGE, &beam);
+    MSI_TRY(restore_sum(k, beam));
+    MSI_TRY(put_sum(k, MSI_FITS_RESIDUAL, beam));
+    MSI_TRY(put_sum(k, MSI_FITS_MODEL, beam));
+    return put_sum(k, MSI_FITS_IMAGE, beam);
 }
 
 int msi_imaging_clean_run(msi_imaging_run *r)

@@ -121,18 +121,19 @@ int msi_imaging_files_beam(const msi_imaging_run *r, msi_beam *beam, const msi_i
     return psf->n_vis[0] > 0 ? fit_beam(r, beam, psf, 0) : MSI_OK;
 }
 
-int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product, msi_image *image)
+/* Writes the planes of an image, which are those of the run from the first one on. */
+static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, int first, msi_image *image)
 {
     const msi_options *o = r->options;
     msi_fits_spec spec = fits_spec(r, product->channel);
     msi_image_file file[MSI_IMAGE_MAX_FILES];
     spec.beam = product->beam;
     for (int i = 0; i < image->n_plane; i++) {
-        const msi_output_id id = {r->interval, product->channel, i, product->kind};
+        const msi_output_id id = {r->interval, product->channel, first + i, product->kind};
         spec.n_vis = image->n_vis[i];
         spec.sum_weight = image->sum_weight[i];
-        spec.sum_vis_weight = product->vis_weight[i];
-        if (product->clean) spec.clean = product->clean[i];
+        spec.sum_vis_weight = product->vis_weight[first + i];
+        if (product->clean) spec.clean = product->clean[first + i];
         file[i] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)
             MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
@@ -140,4 +141,14 @@ int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product
     if (o->save_weights && product->kind == MSI_FITS_PSF) MSI_TRY(write_weights(r, product->channel, &spec));
     MSI_TRY(msi_image_writer_put(r->writer, image, image->n_plane, file));
     return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
+}
+
+int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product, msi_image *image)
+{
+    return put_planes(r, product, 0, image);
+}
+
+int msi_imaging_files_put_plane(msi_imaging_run *r, const msi_imaging_product *product, int plane, msi_image *image)
+{
+    return put_planes(r, product, plane, image);
 }

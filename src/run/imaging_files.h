@@ -22,6 +22,9 @@ typedef struct msi_imaging_product {
  */
 int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *product, msi_image *image);
 
+/* msi_imaging_files_put_plane - the same of an image that has one of the run's planes alone. */
+int msi_imaging_files_put_plane(msi_imaging_run *run, const msi_imaging_product *product, int plane, msi_image *image);
+
 /* msi_imaging_files_beam - choose the beam of a PSF and say which; none is a warning. Returns: 0, MSI_ENOMEM */
 int msi_imaging_files_beam(const msi_imaging_run *run, msi_beam *beam, const msi_image *psf);
 

@@ -100,6 +100,17 @@ int msi_outputs_has_mask(const msi_options *o)
     return o->clean.niter && (o->clean.multithresh || o->clean.auto_mask > 0);
 }
 
+int msi_outputs_index_plane(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    msi_plane planes[MSI_MAX_PLANES];
+    const int n = msi_planes_of(o->pol, o->n_pol, planes);
+    if (!c->niter || !c->join_channels || (c->fit_terms < 2 && c->log_fit_terms < 2)) return -1;
+    for (int p = 0; p < n; p++)
+        if (planes[p].pol == MSI_POL_I) return p;
+    return -1;
+}
+
 /* What cleaning makes of a plane. */
 static int add_cleaned(msi_outputs *o, msi_output_id id)
 {
@@ -111,7 +122,9 @@ static int add_cleaned(msi_outputs *o, msi_output_id id)
     }
     id.kind = MSI_FITS_MASK;
     if (msi_outputs_has_mask(o->options) && id.channel != MSI_OUTPUT_MFS) MSI_TRY(add(o, id, 0));
-    return MSI_OK;
+    id.kind = MSI_FITS_INDEX;
+    return id.channel == MSI_OUTPUT_MFS && id.plane == msi_outputs_index_plane(o->options) ? add_with_picture(o, id)
+                                                                                           : MSI_OK;
 }
 
 /* Everything that one interval and channel yields. */

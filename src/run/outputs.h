@@ -35,6 +35,10 @@ int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_pl
 /* msi_outputs_has_mask - whether masks are among the files of cleaned images. */
 int msi_outputs_has_mask(const msi_options *options);
 
+/* msi_outputs_index_plane - the plane that a map of spectral indices is made of: Stokes I, where spectra of two terms
+ * and more are fitted to joined channels; -1: no map is made. */
+int msi_outputs_index_plane(const msi_options *options);
+
 int msi_outputs_n(const msi_outputs *o);
 
 /* msi_outputs_bytes - disk space the images take. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """clean_products.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what is made of components beside images: lists of sources, against
-the models and the format's description."""
+the models and the format's description; maps of the spectral index, against fits to the models."""
 import glob
 import os
 import re
@@ -166,6 +166,73 @@ def check_sources_go_on(s):
     run(s.msimage, "-quiet", *s.words("-niter", 3000, "-auto-threshold", 4, "-multiscale", "-multiscale-scales", "0,8,16",
                                       "-save-source-list", "-continue"), "-name", name, s.ms())
     judge_list(s, "continued", name, [""], 2e-6)
+
+
+# ---- Spectral indices ----
+
+
+def restored(model, header):
+    """A model as a beam sees it: the sum of gaussians of peak 1 at its pixels."""
+    widths, angle = np.array([header["BMAJ"], header["BMIN"]]) * 3600 / CELL, np.radians(header["BPA"])
+    yy, xx = np.mgrid[:SIZE, :SIZE]
+    out = np.zeros((SIZE, SIZE))
+    for y, x in zip(*np.nonzero(model)):
+        east, north = x - xx, yy - y
+        major, minor = north * np.cos(angle) + east * np.sin(angle), east * np.cos(angle) - north * np.sin(angle)
+        out += model[y, x] * np.exp(-4 * np.log(2) * ((major / widths[0])**2 + (minor / widths[1])**2))
+    return out
+
+
+def power_law(freq, weight, value):
+    """Flux and index at the mean frequency of the power law nearest to values, by Gauss's and Newton's method."""
+    x = np.log(freq / np.average(freq, weights=weight))
+    flux, index = np.average(value, weights=weight), 0.0
+    for _ in range(100):
+        model = np.exp(index * x)
+        slope = np.sqrt(weight)[:, None] * np.array([model, flux * x * model]).T
+        step = np.linalg.lstsq(slope, np.sqrt(weight) * (value - flux * model), rcond=None)[0]
+        flux, index = flux + step[0], index + step[1]
+    return index
+
+
+def straight_line(freq, weight, value):
+    """The same of a polynomial of two terms."""
+    x = freq / np.average(freq, weights=weight) - 1
+    slope, flux = np.polyfit(x, value, 1, w=np.sqrt(weight))
+    return slope / flux
+
+
+def check_index(s):
+    """The map of the spectral index is that of the fit to the models as the band's beam sees them, where these are bright."""
+    words = ["-niter", 3000, "-auto-threshold", 4, "-channels-out", 4, "-join-channels"]
+    for fit, find in (("-fit-spectral-log-pol", power_law), ("-fit-spectral-pol", straight_line)):
+        name, _ = s.clean(*words, fit, 2, "-png")
+        index, header = load(name + "-MFS-spectral-index.fits")
+        band = load(name + "-MFS-image.fits")[1]
+        s.must(header["BTYPE"] == "Spectral Index" and "BUNIT" not in header and header["BMAJ"] == band["BMAJ"] and
+               header["CRVAL3"] == band["CRVAL3"], "%s: cards" % fit)
+        models = [load("%s-%04d-model.fits" % (name, c)) for c in range(4)]
+        freq, weight = (np.array([h[card] for _, h in models]) for card in ("CRVAL3", "WSCIMGWG"))
+        planes = np.array([restored(m, band) for m, _ in models])
+        mean = np.average(planes, axis=0, weights=weight) / header["MSIRMS"]
+        clear = np.abs(mean - 5) > 1e-4 * mean.max()
+        s.must(np.array_equal(np.isfinite(index)[clear], mean[clear] > 5) and 50 < np.isfinite(index).sum() < 1000,
+               "%s: %d pixels are five times the noise or brighter" % (fit, np.isfinite(index).sum()))
+        y, x = np.nonzero(np.isfinite(index))
+        want = np.array([find(freq, weight, planes[:, j, i]) for j, i in zip(y, x)])
+        # Transforms of single precision are off by 1e-6 of the peak, 2 Jy; a slope over a third of the band by thrice that.
+        error = np.abs(index[y, x] - want) * mean[y, x] * header["MSIRMS"]
+        s.must(error.max() < 2e-5, "%s: off by %.2e Jy over the flux" % (fit, error.max()))
+        for i, j, flux, *_, true in STEEP:
+            sigma = 0.2 / np.sqrt(2 * weight.sum()) / flux / np.log(freq).std()
+            # A straight line's slope is that of a curved spectrum to 0.02.
+            s.near("%s: index of %g Jy" % (fit, flux), index[j, i], true, 3 * sigma + (0.02 if find is straight_line else 0))
+        s.must(os.path.getsize(name + "-MFS-spectral-index.png") > 1000, "a picture")
+    name, _ = s.clean(*words, "-fit-spectral-pol", 2, "-pol", "QI", "-join-polarizations", "-no-fit-beam")
+    maps = glob.glob(name + "*spectral-index*")
+    s.must(maps == [name + "-MFS-I-spectral-index.fits"] and np.isnan(load(maps[0])[0]).all(), "without a beam it is not known")
+    name, _ = s.clean(*words, "-fit-spectral-pol", 1)
+    s.must(not glob.glob(name + "*spectral-index*"), "no index of one term")
 
 
 main(Products, globals())
