@@ -285,6 +285,28 @@ static void arrange(const msi_ms_setup *s, const int32_t *kept, int64_t n_kept, 
     }
 }
 
+/* Subtract the model column, as stored, from the data. */
+static int subtract_model(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice *slice, int64_t n_row_sample,
+                          msi_c32 *data)
+{
+    const char *column = r->set[r->set_index].model_column;
+    const int64_t n = g->n_row * n_row_sample;
+    msi_ms_raw *w = &r->raw;
+    if (!*column) return MSI_OK;
+    MSI_TRY(check_cells(r, g, column));
+    if (w->n_model_allocated < n) {
+        w->n_model_allocated = 0;
+        MSI_TRY(msi_grow(&w->model, 0, n, sizeof *w->model, "a block of visibilities"));
+        w->n_model_allocated = n;
+    }
+    MSI_TRY(read_column(r, g, &(column_part){column, slice, CCC_COMPLEX, n_row_sample, sizeof *data}, w->model));
+    for (int64_t i = 0; i < n; i++) {
+        data[i].re -= w->model[i].re;
+        data[i].im -= w->model[i].im;
+    }
+    return MSI_OK;
+}
+
 static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t n_kept)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -305,6 +327,7 @@ static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
         flag = w->flag;
     }
     MSI_TRY(read_column(r, g, &(column_part){set->data_column, slice, CCC_COMPLEX, n_row_sample, sizeof *data}, data));
+    MSI_TRY(subtract_model(r, g, slice, n_row_sample, data));
     MSI_TRY(read_column(r, g, &(column_part){"FLAG", slice, CCC_BOOL, n_row_sample, sizeof *flag}, flag));
     MSI_TRY(read_weight(r, g, slice, weight));
     if (s->is_identity && n_kept == g->n_row) return MSI_OK;
@@ -396,6 +419,7 @@ void msi_ms_raw_free(msi_ms_raw *w)
     msi_free(w->data);
     msi_free(w->weight);
     msi_free(w->flag);
+    msi_free(w->model);
     msi_free(w->between);
     memset(w, 0, sizeof *w);
 }

@@ -42,6 +42,8 @@ typedef struct msi_ms_raw {
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
+    msi_c32 *model; /* of set.model_column */
+    int64_t n_model_allocated;
     char *between; /* rows of a column, with those between them that are not wanted */
     int64_t n_between_allocated;
 } msi_ms_raw;

@@ -364,6 +364,25 @@ static void list_data_columns(ccc_table *t, char *text, size_t size)
     ccc_free(names);
 }
 
+/* Find a column of visibilities, and copy its name. */
+static int choose_column(msi_ms_set *set, const char *column, char name[64])
+{
+    char there[256];
+    ccc_column_info info;
+    if (strlen(column) >= sizeof set->data_column)
+        return msi_error_set(MSI_EINPUT, "%s: no column has a name as long as '%.80s..'", set->path, column);
+    copy_text(name, sizeof set->data_column, column);
+    if (!*column) return MSI_OK;
+    const int missing = ccc_column_describe(set->table, column, &info) != CCC_OK;
+    if (!missing && !info.is_scalar &&
+        (info.type == CCC_COMPLEX || info.type == CCC_DCOMPLEX || info.type == CCC_FLOAT))
+        return MSI_OK;
+    list_data_columns(set->table, there, sizeof there);
+    return msi_error_set(MSI_EINPUT, "%s: %s%s%s; data columns there are: %s", set->path,
+                         missing ? "has no column " : "column ", column, missing ? "" : " holds no visibilities",
+                         *there ? there : "none");
+}
+
 static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
 {
     static const char *const required[] = {"UVW", "DATA_DESC_ID", "FIELD_ID", "ANTENNA1", "ANTENNA2", "TIME"};
@@ -378,20 +397,9 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     const char *column = selection->data_column;
     if (!column) column = ccc_table_has_column(set->table, "CORRECTED_DATA") ? "CORRECTED_DATA" : "DATA";
     if (selection->coordinates_only && !ccc_table_has_column(set->table, column)) column = "";
-    if (strlen(column) >= sizeof set->data_column)
-        return msi_error_set(MSI_EINPUT, "%s: no column has a name as long as '%.80s..'", set->path, column);
-    copy_text(set->data_column, sizeof set->data_column, column);
+    MSI_TRY(choose_column(set, column, set->data_column));
+    if (selection->model_column) MSI_TRY(choose_column(set, selection->model_column, set->model_column));
     if (!*column) return MSI_OK;
-    char there[256];
-    ccc_column_info info;
-    const int missing = ccc_column_describe(set->table, column, &info) != CCC_OK;
-    if (missing || info.is_scalar ||
-        (info.type != CCC_COMPLEX && info.type != CCC_DCOMPLEX && info.type != CCC_FLOAT)) {
-        list_data_columns(set->table, there, sizeof there);
-        return msi_error_set(MSI_EINPUT, "%s: %s%s%s; data columns there are: %s", set->path,
-                             missing ? "has no column " : "column ", column, missing ? "" : " holds no visibilities",
-                             *there ? there : "none");
-    }
     const char *const with_data[] = {"FLAG", "WEIGHT"};
     for (int i = 0; i < 2 && !selection->coordinates_only; i++)
         if (!ccc_table_has_column(set->table, with_data[i]))

@@ -12,9 +12,10 @@ enum { MSI_MS_BLOCK_SAMPLES = 1 << 17, MSI_MS_BLOCK_ROWS = 1 << 14 };
 /* A selection says what of the sets is wanted. Zero-initialised: field 0, every spw, every channel, the default column.
  */
 typedef struct msi_ms_selection {
-    const char *data_column; /* NULL: CORRECTED_DATA where it exists, else DATA */
-    int all_fields;          /* fields[] is ignored */
-    int n_field;             /* 0: field 0 */
+    const char *data_column;  /* NULL: CORRECTED_DATA where it exists, else DATA */
+    const char *model_column; /* whose visibilities are subtracted from the data as they are read; NULL: none */
+    int all_fields;           /* fields[] is ignored */
+    int n_field;              /* 0: field 0 */
     const int *fields;
     int n_spw; /* 0: all */
     const int *spws;

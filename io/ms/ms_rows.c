@@ -257,24 +257,24 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
     return MSI_OK;
 }
 
-/* Fail unless the data column's cells have the shape that the subtables give; the first row of each setup is read. */
-static int check_shapes(msi_ms_set *set)
+/* Fail unless a column's cells have the shape that the subtables give; the first row of each setup is read. */
+static int check_shapes(msi_ms_set *set, const char *column)
 {
-    for (int i = 0; i < set->n_setup; i++) {
+    for (int i = 0; *column && i < set->n_setup; i++) {
         const msi_ms_setup *s = &set->setup[i];
-        if (s->n_chan == 0 || !*set->data_column) continue;
+        if (s->n_chan == 0) continue;
         int ndim;
         int64_t shape[CCC_MAX_DIM];
-        MSI_CCC(ccc_cell_shape(set->table, set->data_column, s->first_row, &ndim, shape));
+        MSI_CCC(ccc_cell_shape(set->table, column, s->first_row, &ndim, shape));
         if (ndim < 0)
             return msi_error_set(MSI_EINPUT, "%s: column %s, row %lld: has no value; choose another data column",
-                                 set->path, set->data_column, (long long)s->first_row);
+                                 set->path, column, (long long)s->first_row);
         if (ndim != 2 || shape[0] != s->n_corr || shape[1] != s->n_stored)
             return msi_error_set(
                 MSI_EINPUT,
                 "%s: column %s, row %lld: %lld correlations x %lld channels, but POLARIZATION::CORR_TYPE has "
                 "%d and SPECTRAL_WINDOW::CHAN_FREQ %d for DATA_DESC_ID %d",
-                set->path, set->data_column, (long long)s->first_row, (long long)(ndim > 0 ? shape[0] : 0),
+                set->path, column, (long long)s->first_row, (long long)(ndim > 0 ? shape[0] : 0),
                 (long long)(ndim > 1 ? shape[1] : 0), s->n_corr, s->n_stored, i);
     }
     return MSI_OK;
@@ -374,7 +374,8 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
         goto out;
     }
     if ((status = check_fields(set)) != MSI_OK) goto out;
-    status = check_shapes(set);
+    if ((status = check_shapes(set, set->data_column)) != MSI_OK) goto out;
+    status = check_shapes(set, set->model_column);
 out:
     msi_free(block);
     msi_free(filter.setup);

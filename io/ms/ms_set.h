@@ -49,9 +49,9 @@ typedef struct msi_ms_run {
 } msi_ms_run;
 
 typedef struct msi_ms_set {
-    const char *path; /* borrowed */
-    ccc_table *table; /* NULL while closed */
-    char data_column[64];
+    const char *path;                       /* borrowed */
+    ccc_table *table;                       /* NULL while closed */
+    char data_column[64], model_column[64]; /* "" where there is none to read */
     int has_weight_spectrum, has_flag_row;
     int64_t n_table_row;
     int n_window;

@@ -96,10 +96,29 @@ static int check_sources(const msi_options *o)
                                      "-pol, or leave it out");
 }
 
+/* MODEL_DATA is subtracted once, and stands afterwards. */
+static int check_subtracted(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    if (!o->subtract_model) return MSI_OK;
+    if (o->selection.data_column && strcmp(o->selection.data_column, "MODEL_DATA") == 0)
+        return msi_error_set(MSI_EUSAGE,
+                             "-subtract-model: -data-column %s less itself is nothing; leave one of them out",
+                             o->selection.data_column);
+    if (c->continues)
+        return msi_error_set(MSI_EUSAGE, "-subtract-model: -continue subtracts the models that it reads; leave one of "
+                                         "them out");
+    if (c->niter && c->update_model && !c->keep_model)
+        return msi_error_set(MSI_EUSAGE, "-update-model-required: it would replace the MODEL_DATA that -subtract-model "
+                                         "subtracts; leave one of them out");
+    return MSI_OK;
+}
+
 int msi_clean_options_check(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     MSI_TRY(check_beam(o));
+    MSI_TRY(check_subtracted(o));
     if (!c->niter) return MSI_OK;
     if (o->make_psf_only)
         return msi_error_set(MSI_EUSAGE, "-make-psf-only: nothing is cleaned then; leave it or -niter out");
@@ -132,6 +151,6 @@ int msi_clean_options_check(const msi_options *o)
 int msi_clean_options_updates(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
-    if (!c->niter || c->keep_model) return 0;
+    if (!c->niter || c->keep_model || o->subtract_model) return 0;
     return c->update_model || (c->mgain_given && c->mgain < 1);
 }

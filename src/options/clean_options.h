@@ -56,7 +56,8 @@ typedef struct msi_clean_options {
 /* msi_clean_options_check - what no option of deconvolution can check by itself. Returns: 0, MSI_EUSAGE */
 int msi_clean_options_check(const struct msi_options *options);
 
-/* msi_clean_options_updates - whether MODEL_DATA is written: where the user says so, or gave -mgain below 1. */
+/* msi_clean_options_updates - whether MODEL_DATA is written: where the user says so, or gave -mgain below 1, and
+ * it is not what is subtracted. */
 int msi_clean_options_updates(const struct msi_options *options);
 
 #endif

@@ -231,6 +231,7 @@ static void fill_in(msi_options *o)
     if (!(o->accuracy > 0)) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
     /* The default of field 0 would contradict fields chosen by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
+    if (o->subtract_model) o->selection.model_column = "MODEL_DATA";
     if (!o->n_threads) o->n_threads = msi_cpu_count();
     msi_options_limit_memory(o);
     o->clean.mask.grow_iterations = (int)o->clean.grow_iterations;

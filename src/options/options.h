@@ -33,6 +33,8 @@ typedef struct msi_options {
     int n_ms;
     msi_ms_selection selection; /* fields, spws are owned; coordinates_only is left 0 */
 
+    int subtract_model; /* selection.model_column is MODEL_DATA */
+
     const char *name;            /* prefix of the output files, or of the models */
     msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels; 0 with predict */
     int n_pol;

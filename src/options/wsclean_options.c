@@ -164,9 +164,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("parallel-deconvolution", 1, "the whole image is cleaned at once, without edges of parts"),
     ACCEPTED("deconvolution-threads", 1, "cleaning uses all threads (-j)"),
     SAME("continue"),
-    REFUSED("subtract-model", 0,
-            "MODEL_DATA is not subtracted; -continue subtracts models in images, or: -predict -predict-op subtract "
-            "-output-column NAME, then -data-column NAME"),
+    SAME("subtract-model"),
     REFUSED("link-polarizations", 1, LINK),
     SAME("save-source-list"),
     SAME("fits-mask"),

@@ -101,7 +101,8 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
         strcat(pols, i ? " " : "");
         strcat(pols, msi_pol_name(o->pol[i]));
     }
-    snprintf(data, sizeof data, "%s, imaged in %s", msi_ms_reader_data_column(run->reader), pols);
+    snprintf(data, sizeof data, "%s%s, imaged in %s", msi_ms_reader_data_column(run->reader),
+             run->options->subtract_model ? " less MODEL_DATA" : "", pols);
     msi_set_report(run->reader, o, data);
     char pixel[MSI_FORMAT_SIZE], field[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE];
     msi_set_report_line("centre", "%s %s", msi_format_direction(centre, run->ra_rad, run->dec_rad),

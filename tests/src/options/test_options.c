@@ -304,6 +304,9 @@ static void test_refused_values(void **state)
     refused_value("-niter 9 -beam-size 1000deg", "-beam-size: a beam of 1000 degrees", "wider than the image");
     refused_value("-niter 9 -beam-shape 1000deg 1 0", "-beam-shape: a beam of 1000 degrees", "wider than the image");
     refused_value("-niter 9 -pol XX,XY -update-model-required", "-pol XY:", "-no-update-model-required");
+    refused_value("-subtract-model -data-column MODEL_DATA", "-subtract-model:", "less itself");
+    refused_value("-niter 9 -subtract-model -continue", "-subtract-model:", "-continue subtracts");
+    refused_value("-niter 9 -subtract-model -update-model-required", "-update-model-required:", "would replace");
     refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "larger than -auto-threshold 5");
     refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "one scale");
     refused_value("-mgain 0", "-mgain 0:", "0.01 to 1");

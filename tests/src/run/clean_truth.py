@@ -503,6 +503,30 @@ def check_beam(s):
     s.must(np.isnan(load(name + "-image.fits")[0]).all() and "there is no beam" in log, "no beam, no image")
 
 
+def check_subtract_model(s):
+    """-subtract-model images the data less MODEL_DATA, whatever is selected of them, in every cycle; and leaves it there."""
+    ms = s.path("less.ms")
+    shutil.copytree(s.ms("steep"), ms)
+    args = ["-quiet", "-size", 128, 128, "-scale", "%gasec" % CELL, "-backend", "cpu"]
+    s.told("no MODEL_DATA", s.launch(*args, "-subtract-model", "-name", s.path("less"), ms), 3, "has no column MODEL_DATA")
+    change_image(s.clean(ms, size=128)[0] + "-dirty.fits", s.path("less-model.fits"), BUNIT="Jy/pixel",
+                 pixels=lambda p: np.put(p, np.arange(p.size), np.arange(p.size) == 64 * 128 + 80))
+    run(s.msimage, "-quiet", "-predict", "-name", s.path("less"), ms)
+    with table(ms, readonly=False, ack=False) as t:
+        t.addcols({"name": "LESS", "desc": {**t.getcoldesc("DATA"), "dataManagerGroup": "LESS", "dataManagerType": ""}})
+        t.putcol("LESS", t.getcol("DATA") - t.getcol("MODEL_DATA"))
+        s.must(np.abs(t.getcol("MODEL_DATA")).mean() > 0.5, "a model of 1 Jy")
+    before = files(ms)
+    for title, words in (("dirty image", []), ("cleaned", ["-niter", 200, "-auto-threshold", 4, "-mgain", 0.7]),
+                         ("some rows and channels", ["-taql", "ANTENNA1 IN [1,4,9]", "-select-spw", "0:2~6;9~9"])):
+        one, other = s.path("less%d" % next(s.number)), s.path("less%d" % next(s.number))
+        run(s.msimage, *args, *words, "-subtract-model", "-data-column", "DATA", "-name", one, ms)
+        s.must(files(ms) == before, "no file of the set changes")
+        run(s.msimage, *args, *words, "-data-column", "LESS", "-no-update-model-required", "-name", other, ms)
+        kinds = ("dirty", "residual", "model", "image") if "-niter" in words else ("dirty",)
+        same_images(s, title, one, other, ["-%s.fits" % k for k in kinds])
+
+
 def check_update(s):
     """MODEL_DATA is written when it is asked for, after the images, and is what -predict writes; else no set changes."""
     ms, words = s.path("update.ms"), ["-size", 256, 256, "-scale", "%gasec" % CELL, "-niter", 300, "-auto-threshold", 5]
