@@ -68,14 +68,19 @@ static int may_replace(const char *path)
     return n == (ssize_t)sizeof begin && memcmp(begin, MAGIC, sizeof MAGIC) == 0;
 }
 
+int msi_checkpoint_check_place(const char *path)
+{
+    if (may_replace(path)) return MSI_OK;
+    return msi_error_set(MSI_EOUTPUT, "%s: is no checkpoint of msimage, and is left as it is", path);
+}
+
 int msi_checkpoint_begin(msi_checkpoint_writer **out, const char *path, const msi_checkpoint_run *run)
 {
     file_head head = {.version = VERSION, .order = ORDER, .options = run->options, .sets = run->sets};
     msi_checkpoint_writer *w;
     int fd;
     *out = NULL;
-    if (!may_replace(path))
-        return msi_error_set(MSI_EOUTPUT, "%s: is no checkpoint of msimage, and is left as it is", path);
+    MSI_TRY(msi_checkpoint_check_place(path));
     memcpy(head.magic, MAGIC, sizeof MAGIC);
     head.checksum = msi_checkpoint_hash(0, &head, offsetof(file_head, checksum));
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "a checkpoint"));

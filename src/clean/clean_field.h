@@ -38,6 +38,7 @@ typedef struct msi_clean_group {
     double noise, threshold, peak;         /* Jy/beam: as measured last; peak with its sign */
     double peak_before, noise_before;      /* where the last cycle began */
     double first_peak;                     /* where cleaning began */
+    double dirty_peak, dirty_noise;        /* of the dirty image: by these a checkpoint knows its data */
     double best_peak;                      /* the least of this phase */
     int n_back, n_idle;                    /* cycles in a row that were taken back, or brought nothing */
     int64_t n_minor;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/clean/clean_resume.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +13,8 @@
 typedef struct counters {
     char stop[MSI_CLEAN_STOP_TEXT]; /* "": it goes on */
     int32_t in_mask, n_back, n_idle, n_major;
-    double first_peak, mgain, noise, threshold, peak, peak_before, noise_before, best_peak, flux_jy, flux_before;
+    double dirty_peak, dirty_noise, first_peak, mgain, noise, threshold, peak, peak_before, noise_before, best_peak,
+        flux_jy, flux_before;
     int64_t n_minor;
 } counters;
 
@@ -51,6 +53,8 @@ msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
     options = msi_checkpoint_hash(options, text, (int64_t)strlen(text));
     const int64_t more[] = {c->save_sources};
     options = msi_checkpoint_hash(options, more, (int64_t)sizeof more);
+    const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
+    options = msi_checkpoint_hash(options, centre, (int64_t)sizeof centre);
     options = hash_text(options, c->reuse_psf);
     options = hash_text(options, c->reuse_dirty);
     options = hash_text(options, c->local_rms_image);
@@ -98,6 +102,8 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int in
                   .n_back = g->n_back,
                   .n_idle = g->n_idle,
                   .n_major = g->n_major,
+                  .dirty_peak = g->dirty_peak,
+                  .dirty_noise = g->dirty_noise,
                   .first_peak = g->first_peak,
                   .mgain = g->mgain,
                   .noise = g->noise,
@@ -149,6 +155,28 @@ int msi_clean_save(msi_clean_field *f, const msi_clean_history *history, const c
 }
 
 /* ---- Loading ---- */
+
+/* Images of the same data differ by their accuracy at most, and by rounding: times 30, for the noise may be far below
+ * the rms that the accuracy counts by. */
+static int same_dirty(double a, double b, double accuracy)
+{
+    return fabs(a - b) <= fmin(0.1, 30 * accuracy) * fmax(fabs(a), fabs(b));
+}
+
+/* Sums of weights are the same for many sets, such as other nights or columns; their images are not. */
+static int check_data(const msi_checkpoint *from, const msi_clean_field *f, const char *path)
+{
+    const double accuracy = f->spec.options->accuracy;
+    for (int i = 0; i < f->n_group; i++) {
+        const msi_clean_group *g = &f->group[i];
+        counters c;
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_COUNTERS, i, &c, sizeof c));
+        if (!same_dirty(g->dirty_peak, c.dirty_peak, accuracy) || !same_dirty(g->dirty_noise, c.dirty_noise, accuracy))
+            return msi_error_set(MSI_EINPUT, "%s: the checkpoint is of other Measurement Sets, or they have changed",
+                                 path);
+    }
+    return MSI_OK;
+}
 
 static int load_sources(const msi_checkpoint *from, msi_source_list *list, int index)
 {
@@ -226,7 +254,8 @@ int msi_clean_load(msi_clean_field *f, msi_clean_history *history, const char *p
     *found = access(path, F_OK) == 0;
     if (!*found) return MSI_OK;
     MSI_TRY(msi_checkpoint_open(&from, path, &run));
-    int rc = msi_alloc(&room, plane_bytes(f), 1, "checkpoint");
+    int rc = check_data(from, f, path);
+    if (!rc) rc = msi_alloc(&room, plane_bytes(f), 1, "checkpoint");
     if (!rc) {
         rc = load_sections(from, f, history, room);
         msi_free(room);

@@ -314,6 +314,7 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;
     int a, b, rc = plan_outputs(r);
+    if (!rc && o->clean.niter) rc = msi_imaging_clean_check(o);
     if (!rc && msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
     if (!rc && msi_clean_options_updates(o) && !o->dry_run) rc = start_update(r, forked);
@@ -333,7 +334,7 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     msi_progress_end();
     if (o->clean.niter) MSI_TRY(msi_imaging_clean_record(r));
     MSI_TRY(commit_outputs(r));
-    if (o->clean.niter) MSI_TRY(msi_imaging_clean_forget(r));
+    if (o->clean.niter) MSI_TRY(msi_imaging_clean_forget(o));
     return r->update ? msi_model_update_run(r->update, r->modelled) : MSI_OK;
 }
 

@@ -349,7 +349,13 @@ static int make_dirty(cleaning *k)
     const msi_progress_share all = msi_progress_enter(1, 2, 2);
     MSI_TRY(reused.prefix ? read_planes(k, &reused) : msi_clean_field_subtract(&k->field, 0));
     msi_progress_leave(all);
-    return k->run->options->clean.no_dirty ? MSI_OK : put(k, MSI_FITS_DIRTY, k->field.residual);
+    if (!k->run->options->clean.no_dirty) MSI_TRY(put(k, MSI_FITS_DIRTY, k->field.residual));
+    for (int i = 0; i < k->field.n_group; i++) {
+        msi_clean_group *g = &k->field.group[i];
+        g->dirty_peak = k->dirty_peak_jy;
+        if (g->cleaner) MSI_TRY(msi_cleaner_noise(g->cleaner, g->residual, &g->dirty_noise));
+    }
+    return MSI_OK;
 }
 
 static int put_first_residual(void *of)
@@ -504,10 +510,11 @@ static void warn_of_accuracy(const cleaning *k)
     for (int i = 0; i < k->field.n_group; i++) {
         const msi_clean_group *g = &k->field.group[i];
         const double first = k->dirty_peak_jy > 0 ? k->dirty_peak_jy : g->first_peak;
-        const double reached = first > 0 ? g->threshold / first : 1;
+        const double reached = first > 0 ? fmax(g->threshold, fabs(g->peak)) / first : 1;
         if (!g->cleaner || 0.1 * reached >= o->accuracy) continue;
-        msi_log_warning("the threshold is %.1e of the first peak, where -accuracy %g may show; -accuracy %.0e suits it",
-                        reached, o->accuracy, fmax(1e-12, 0.1 * reached));
+        msi_log_warning(
+            "the residual is down to %.1e of the first peak, where -accuracy %g may show; -accuracy %.0e suits it",
+            reached, o->accuracy, fmax(1e-12, 0.1 * reached));
         return;
     }
 }
@@ -663,17 +670,27 @@ int msi_imaging_clean_record(msi_imaging_run *r)
     return i >= 0 ? msi_clean_history_draw(publish, i, &r->history, r->observation.object) : MSI_OK;
 }
 
-int msi_imaging_clean_forget(const msi_imaging_run *r)
+/* Call a function for the path of every checkpoint that a run may have. */
+static int for_checkpoints(const msi_options *o, int (*call)(const char *path))
 {
-    const msi_options *o = r->options;
     const int64_t each = o->clean.join_channels ? o->channels_out : 1;
     for (int64_t t = 0; t < o->intervals_out; t++)
         for (int64_t first = 0; first < o->channels_out; first += each) {
             char *path;
             MSI_TRY(checkpoint_path(&path, o, t, first));
-            const int rc = access(path, F_OK) == 0 ? msi_checkpoint_remove(path) : MSI_OK;
+            const int rc = access(path, F_OK) == 0 ? call(path) : MSI_OK;
             msi_free(path);
             if (rc) return rc;
         }
     return MSI_OK;
+}
+
+int msi_imaging_clean_forget(const msi_options *options)
+{
+    return for_checkpoints(options, msi_checkpoint_remove);
+}
+
+int msi_imaging_clean_check(const msi_options *options)
+{
+    return options->clean.resume ? MSI_OK : for_checkpoints(options, msi_checkpoint_check_place);
 }

@@ -230,7 +230,8 @@ def check_stops(s):
     inside[border:-border, border:-border] = True
     s.must(model[inside].any() and not model[~inside].any(), "no components in the border")
     name, log = s.clean(ms, "-niter", 100)
-    s.must("no threshold is given" in log, "a warning where nothing but -niter ends cleaning")
+    s.must("no threshold is given" in log and "-accuracy" not in log,
+           "a warning where nothing but -niter ends cleaning, and none of the accuracy, which does not show")
     name, log = s.clean(ms, "-mgain", 0.5)
     s.must("nothing is cleaned without -niter" in log and glob.glob(name + "*") == [name + "-dirty.fits"], "no -niter")
 
@@ -337,6 +338,10 @@ def check_resume(s):
             if beginning == "cycle 2":
                 other = s.launch("-quiet", *words, "-gain", 0.2, "-resume", "-name", broken, s.ms(ms))
                 s.told("resumed with another gain", other, 3, "options")
+            if title == "one image":
+                for what, change, ms_of in (("options", ["-shift", "60.01deg", "44deg"], ms), ("Sets", [], "polarised")):
+                    other = s.launch("-quiet", *words, *change, "-resume", "-name", broken, s.ms(ms_of))
+                    s.told("resumed with other " + what, other, 3, what)
             log = run(s.msimage, *words, "-resume", "-name", broken, s.ms(ms)).stderr.decode()
             s.must("going on from the checkpoint" in log and "cycle 1:" not in log.split("going on")[1].split("channel 1")[0]
                    and not glob.glob(broken + "*.clean"), "%s: goes on, and the checkpoint is gone" % title)
@@ -346,9 +351,12 @@ def check_resume(s):
                 os.remove(name)
     with open(broken + ".clean", "wb") as f:
         f.write(b"no checkpoint")
-    words += ["-resume", "-name", broken, s.ms("steep")]
-    s.told("a damaged checkpoint", s.launch("-quiet", *words), 3, "checkpoint|clean")
-    s.must(os.path.exists(broken + ".clean"), "a damaged checkpoint is left as it is")
+    words += ["-name", broken]
+    s.told("a damaged checkpoint", s.launch("-quiet", *words, "-resume", s.ms("steep")), 3, "checkpoint|clean")
+    done = s.launch("-quiet", *words, s.ms("steep"))
+    s.told("another file where the checkpoint would be", done, 4, "is no checkpoint")
+    with open(broken + ".clean", "rb") as f:
+        s.must(f.read() == b"no checkpoint", "it is left as it is")
 
 
 def check_continue(s):
