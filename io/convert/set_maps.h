@@ -38,10 +38,10 @@ int msi_set_maps_make(msi_set_maps **out, int n_set);
 /*
  * msi_set_maps_add - number what one set brings: antennas of the same name and place, fields of the same name and phase
  * centre, windows of the same channels are those of the sets before.
- * Given:    table   the set, open; reader, set  its index in it; groups [msi_ms_reader_n_spw]
+ * Given:    table   the set, open; reader, k  its index in it; groups [msi_ms_reader_n_spw]
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */
-int msi_set_maps_add(msi_set_maps *maps, ccc_table *table, const msi_ms_reader *reader, int set,
+int msi_set_maps_add(msi_set_maps *maps, ccc_table *table, const msi_ms_reader *reader, int k,
                      const msi_channel_groups *groups);
 
 /* msi_set_maps_of - the numbers of one set, borrowed. */

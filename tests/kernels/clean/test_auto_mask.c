@@ -43,7 +43,7 @@ static double median_of(const double *from, int64_t n)
 static void define_thresholds(definition *d, const double *r)
 {
     const int64_t n = d->nx * d->ny;
-    double *v = malloc((size_t)n * sizeof *v), largest = 0;
+    double *v = calloc((size_t)n, sizeof *v), largest = 0;
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(r[i])) continue;
