@@ -92,12 +92,6 @@ double msi_stretch_apply(const msi_stretch *s, double v)
     return t < 0 ? 0 : t > 1 ? 1 : t;
 }
 
-double msi_stretch_invert(const msi_stretch *s, double t)
-{
-    double a = bent(s, s->low), b = bent(s, s->high), x = a + t * (b - a);
-    return s->softening > 0 ? s->centre + s->softening * sinh(x) : x;
-}
-
 /* Convert OKLab (B. Ottosson 2020) to linear sRGB. */
 static void oklab_to_linear(double lightness, double a, double b, double rgb[3])
 {

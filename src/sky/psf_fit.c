@@ -200,13 +200,8 @@ static void refine(const lobe *l, solver *solve, double q[3])
     }
 }
 
-int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision)
-{
-    return msi_psf_fit_as(beam, geometry, psf, precision, &(msi_psf_fit_how){0});
-}
-
-int msi_psf_fit_as(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
-                   const msi_psf_fit_how *how)
+int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
+                const msi_psf_fit_how *how)
 {
     solver *const solve = how->circular ? solve_circle : solve_ellipse;
     *beam = (msi_beam){NAN, NAN, NAN};

@@ -6,6 +6,13 @@
 #include "core/beam.h"
 #include "core/image.h"
 
+/* A fit may be bound; 0: it is not. */
+typedef struct msi_psf_fit_how {
+    int circular;   /* one width is fitted: b = 0, a = c */
+    double box_rad; /* pixels farther than half of this from the centre, east or north, are left out but for its
+                       neighbours */
+} msi_psf_fit_how;
+
 /*
  * msi_psf_fit - fit exp(-(a e^2 + 2 b e n + c n^2)) to a PSF by least squares, e east and n north of the centre.
  *
@@ -22,17 +29,7 @@
  * Notes:    WSClean fits all pixels of a box ten beams wide, so that the sidelobes pull its beam; CASA fits those
  *           above 0.35 as here.
  */
-int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision);
-
-/* How a fit differs from that of msi_psf_fit; zero: not at all. */
-typedef struct msi_psf_fit_how {
-    int circular;   /* one width is fitted: b = 0, a = c */
-    double box_rad; /* pixels farther than half of this from the centre, east or north, are left out but for its
-                       neighbours; 0: none */
-} msi_psf_fit_how;
-
-/* msi_psf_fit_as - the same in another way. */
-int msi_psf_fit_as(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
-                   const msi_psf_fit_how *how);
+int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
+                const msi_psf_fit_how *how);
 
 #endif

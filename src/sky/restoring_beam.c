@@ -6,11 +6,6 @@
 #include "core/status.h"
 #include "src/sky/psf_fit.h"
 
-int msi_beam_wants_psf(const msi_beam_wish *wish)
-{
-    return !msi_beam_known(&wish->given) && !wish->theoretic && !wish->no_fit;
-}
-
 int msi_restoring_beam(msi_beam *beam, msi_beam_origin *origin, const msi_beam_wish *wish, const msi_beam_psf *psf)
 {
     *beam = (msi_beam){NAN, NAN, NAN};
@@ -31,7 +26,7 @@ int msi_restoring_beam(msi_beam *beam, msi_beam_origin *origin, const msi_beam_w
     }
     if (wish->no_fit) return MSI_OK;
     const msi_psf_fit_how how = {wish->circular, wish->fitting_size * psf->theoretic_rad};
-    const int rc = msi_psf_fit_as(beam, &psf->geometry, psf->pixel, psf->precision, &how);
+    const int rc = msi_psf_fit(beam, &psf->geometry, psf->pixel, psf->precision, &how);
     if (!rc) *origin = MSI_BEAM_FITTED;
     return rc == MSI_ERANGE ? MSI_OK : rc;
 }

@@ -32,9 +32,6 @@ typedef struct msi_beam_psf {
     double theoretic_rad; /* wavelength over the longest baseline; 0: unknown */
 } msi_beam_psf;
 
-/* msi_beam_wants_psf - whether the wish needs a PSF to look at. */
-int msi_beam_wants_psf(const msi_beam_wish *wish);
-
 /*
  * msi_restoring_beam - choose the beam.
  * Returned: *beam    NaN where there is none: nothing was asked for, or the fit failed

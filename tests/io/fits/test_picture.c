@@ -279,7 +279,7 @@ static void titles_say_whose_picture_it_is(void **state)
     assert_string_equal(line, "band 53.5 MHz, peak −1.235 mJy/beam, beam 12.3 µas × 2.50 mas at 29°");
 }
 
-static void stretch_is_monotonic_and_inverts(void **state)
+static void stretch_is_monotonic(void **state)
 {
     (void)state;
     float value[1000];
@@ -288,12 +288,12 @@ static void stretch_is_monotonic_and_inverts(void **state)
     msi_stretch s;
     assert_int_equal(msi_stretch_fit(&s, MSI_VALUES_BRIGHTNESS, value, 1000), MSI_OK);
     assert_true(s.high == 5);
+    assert_true(msi_stretch_apply(&s, s.low) == 0 && msi_stretch_apply(&s, s.high) == 1);
     double last = -1;
     for (double v = s.low; v <= s.high; v += 0.01) {
         double t = msi_stretch_apply(&s, v);
         assert_true(t > last);
         last = t;
-        assert_true(fabs(msi_stretch_invert(&s, t) - v) < 1e-12);
     }
 }
 
@@ -327,7 +327,7 @@ int main(void)
         TEST(psf_shows_its_inner_beams),
         TEST(weights_show_the_uv_plane),
         cmocka_unit_test(titles_say_whose_picture_it_is),
-        cmocka_unit_test(stretch_is_monotonic_and_inverts),
+        cmocka_unit_test(stretch_is_monotonic),
         cmocka_unit_test(colours_grow_lighter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
