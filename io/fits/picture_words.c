@@ -15,22 +15,23 @@ void msi_words_add(char line[MSI_PICTURE_WORDS], const char *part)
     if (part[0]) snprintf(line + n, MSI_PICTURE_WORDS - n, "%s%s", n ? ", " : "", part);
 }
 
-void msi_words_add_freq(char line[MSI_PICTURE_WORDS], double freq_hz)
+static void add_hz(char line[MSI_PICTURE_WORDS], const char *what, int n_digit, double hz)
 {
     char part[48];
-    const msi_unit unit = msi_freq_unit(freq_hz);
-    if (!(freq_hz > 0)) return;
-    snprintf(part, sizeof part, "%.6g %s", freq_hz / unit.size, unit.name);
+    const msi_unit unit = msi_freq_unit(hz);
+    if (!(hz > 0)) return;
+    snprintf(part, sizeof part, "%s%.*g %s", what, n_digit, hz / unit.size, unit.name);
     msi_words_add(line, part);
+}
+
+void msi_words_add_freq(char line[MSI_PICTURE_WORDS], double freq_hz)
+{
+    add_hz(line, "", 6, freq_hz);
 }
 
 void msi_words_add_band(char line[MSI_PICTURE_WORDS], double bandwidth_hz)
 {
-    char part[48];
-    const msi_unit unit = msi_freq_unit(bandwidth_hz);
-    if (!(bandwidth_hz > 0)) return;
-    snprintf(part, sizeof part, "band %.4g %s", bandwidth_hz / unit.size, unit.name);
-    msi_words_add(line, part);
+    add_hz(line, "band ", 4, bandwidth_hz);
 }
 
 void msi_words_add_pol(char line[MSI_PICTURE_WORDS], msi_pol pol)

@@ -38,24 +38,26 @@ static void send_message(msi_stage *s, const message *m)
     _exit(1);
 }
 
+static void send_text(msi_stage *s, message m, const char *format, va_list arguments)
+{
+    vsnprintf(m.text, sizeof m.text, format, arguments);
+    send_message(s, &m);
+}
+
 void msi_stage_say(msi_stage *s, msi_log_level level, const char *format, ...)
 {
-    message m = {.kind = SAY, .status = (int)level};
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(m.text, sizeof m.text, format, arguments);
+    send_text(s, (message){.kind = SAY, .status = (int)level}, format, arguments);
     va_end(arguments);
-    send_message(s, &m);
 }
 
 void msi_stage_warn(msi_stage *s, const char *format, ...)
 {
-    message m = {.kind = WARN};
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(m.text, sizeof m.text, format, arguments);
+    send_text(s, (message){.kind = WARN}, format, arguments);
     va_end(arguments);
-    send_message(s, &m);
 }
 
 void msi_stage_at(msi_stage *s, int64_t done, int64_t total)

@@ -13,17 +13,14 @@
 #include "src/clean/clean_field.h"
 #include "src/clean/clean_resume.h"
 #include "src/run/run_costs.h"
+#include "src/run/set_report.h"
 
 /* ---- The samples ---- */
 
 static double longest_baseline_lambda(const msi_ms_reader *reader)
 {
-    double highest = 0;
-    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
-        const msi_ms_spw *spw = msi_ms_reader_spw(reader, i);
-        highest = fmax(highest, spw->freq_hz[spw->n_chan - 1]);
-    }
-    return msi_ms_reader_observation(reader)->longest_baseline_m * highest / MSI_SPEED_OF_LIGHT;
+    const double longest_m = msi_ms_reader_observation(reader)->longest_baseline_m;
+    return longest_m * msi_set_report_highest_hz(reader) / MSI_SPEED_OF_LIGHT;
 }
 
 void msi_imaging_scan_bound(msi_imaging_scan *scan, const msi_ms_reader *reader)

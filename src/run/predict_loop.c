@@ -63,6 +63,28 @@ static int keep_block(run *r, const msi_ms_block *block)
     return MSI_OK;
 }
 
+/* Some channels of a block lie in a band of the models: n_chan of them from the first on. */
+typedef struct band_part {
+    int64_t band, stop; /* bands to look at: up to stop, which is 0 before the first part */
+    int32_t first, n_chan;
+} band_part;
+
+/* Go on to the next band that has channels of a block; 0 after the last. */
+static int next_part(const msi_model_bands *bands, const msi_ms_block *block, band_part *at)
+{
+    if (at->stop == 0)
+        msi_output_channels_met(&bands->channels, block->freq_hz, block->n_chan, &at->band, &at->stop);
+    else
+        at->band++;
+    for (; at->band < at->stop; at->band++) {
+        int32_t end;
+        msi_output_channels_range(&bands->channels, at->band, block->freq_hz, block->n_chan, &at->first, &end);
+        at->n_chan = end - at->first;
+        if (at->n_chan > 0) return 1;
+    }
+    return 0;
+}
+
 static int add_block(run *r, const msi_ms_block *block)
 {
     const msi_model_bands *bands = r->loop->bands;
@@ -73,18 +95,14 @@ static int add_block(run *r, const msi_ms_block *block)
         msi_phase_shift_rotate(&shift, block->n_row, block->uvw_m, r->workspace.uvw_m);
         uvw_m = r->workspace.uvw_m;
     }
-    int64_t begin, stop;
-    msi_output_channels_met(&bands->channels, block->freq_hz, block->n_chan, &begin, &stop);
-    for (int64_t i = begin; i < stop; i++) {
-        int32_t first, end;
-        msi_output_channels_range(&bands->channels, i, block->freq_hz, block->n_chan, &first, &end);
-        if (first == end) continue;
+    band_part at = {0};
+    while (next_part(bands, block, &at)) {
         msi_vis_block part = {.n_row = block->n_row,
-                              .n_chan = end - first,
-                              .n_plane = bands->band[i].n_image * r->loop->models->n_plane,
+                              .n_chan = at.n_chan,
+                              .n_plane = bands->band[at.band].n_image * r->loop->models->n_plane,
                               .uvw_m = uvw_m,
-                              .freq_hz = block->freq_hz + first};
-        MSI_TRY(msi_gridder_add(r->loop->gridder[i], &part));
+                              .freq_hz = block->freq_hz + at.first};
+        MSI_TRY(msi_gridder_add(r->loop->gridder[at.band], &part));
     }
     return keep_block(r, block);
 }
@@ -150,23 +168,19 @@ static int form_block(run *r, const msi_ms_block *block, msi_c32 *out)
     msi_phase_shift shift;
     const int turns = shift_of(r, block, &shift);
     MSI_TRY(msi_unmix_make(unmix, models->pol, models->n_plane, block->corr, block->n_corr));
-    int64_t begin, stop;
-    msi_output_channels_met(&bands->channels, block->freq_hz, block->n_chan, &begin, &stop);
-    for (int64_t i = begin; i < stop; i++) {
-        int32_t first, end;
-        msi_output_channels_range(&bands->channels, i, block->freq_hz, block->n_chan, &first, &end);
-        if (first == end) continue;
-        const msi_model_band *band = &bands->band[i];
-        const double *freq_hz = block->freq_hz + first;
-        const int32_t n_chan = end - first;
+    band_part at = {0};
+    while (next_part(bands, block, &at)) {
+        const msi_model_band *band = &bands->band[at.band];
+        const double *freq_hz = block->freq_hz + at.first;
+        const int32_t n_chan = at.n_chan;
         MSI_TRY(msi_block_workspace_fit(&r->workspace, 0, block->n_row * n_chan * band->n_image * models->n_plane, 0));
-        MSI_TRY(msi_gridder_fetch(r->loop->gridder[i], block->n_row, n_chan, freq_hz, r->workspace.vis));
+        MSI_TRY(msi_gridder_fetch(r->loop->gridder[at.band], block->n_row, n_chan, freq_hz, r->workspace.vis));
         msi_model_band_blend(band, models->n_plane, block->n_row, n_chan, freq_hz, r->workspace.vis);
         if (turns)
             msi_phase_shift_predicted(&shift, block->n_row, n_chan, models->n_plane, freq_hz, block->uvw_m,
                                       r->workspace.vis);
-        msi_correlations_form(unmix, block->n_corr, block->n_row, (msi_channel_range){first, n_chan}, r->workspace.vis,
-                              block->n_chan, out);
+        msi_correlations_form(unmix, block->n_corr, block->n_row, (msi_channel_range){at.first, n_chan},
+                              r->workspace.vis, block->n_chan, out);
     }
     return MSI_OK;
 }
