@@ -48,9 +48,18 @@ void write_native(ccc_table *t, const char *column, const Rows &rows, const cc::
     }
 }
 
-void put(ccc_table *t, const char *column, const Rows &rows, int ndim, const int64_t *shape, const ccc_slice *slice,
-         ccc_type type, const void *in)
+// The values of a cell, of each row one after the other.
+struct Values {
+    int ndim;
+    const int64_t *shape;
+    const ccc_slice *slice;
+    ccc_type type;
+    const void *in;
+};
+
+void put(ccc_table *t, const char *column, const Rows &rows, const Values &given)
 {
+    const auto [ndim, shape, slice, type, in] = given;
     require_writable(t);
     require_column(t, column);
     require_rows(t, rows);
@@ -92,7 +101,7 @@ template <class V> void put_number(ccc_table *t, const char *column, int64_t row
     with_type(type, [&](auto tag) {
         using T = typename decltype(tag)::type;
         T v = converted<T>(value);
-        put(t, column, Rows{row, 1, nullptr}, 0, nullptr, nullptr, type, &v);
+        put(t, column, Rows{row, 1, nullptr}, {0, nullptr, nullptr, type, &v});
     });
 }
 
@@ -101,13 +110,13 @@ template <class V> void put_number(ccc_table *t, const char *column, int64_t row
 int ccc_put_range(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape,
                   const ccc_slice *slice, ccc_type type, const void *in)
 {
-    return guarded(t, column, [&] { put(t, column, Rows{row, n_row, nullptr}, ndim, shape, slice, type, in); });
+    return guarded(t, column, [&] { put(t, column, Rows{row, n_row, nullptr}, {ndim, shape, slice, type, in}); });
 }
 
 int ccc_put_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t n_row, int ndim, const int64_t *shape,
                  const ccc_slice *slice, ccc_type type, const void *in)
 {
-    return guarded(t, column, [&] { put(t, column, Rows{0, n_row, rows}, ndim, shape, slice, type, in); });
+    return guarded(t, column, [&] { put(t, column, Rows{0, n_row, rows}, {ndim, shape, slice, type, in}); });
 }
 
 int ccc_put_array(ccc_table *t, const char *column, int64_t row, int ndim, const int64_t *shape, ccc_type type,
@@ -120,7 +129,7 @@ int ccc_put_bool(ccc_table *t, const char *column, int64_t row, int value)
 {
     return guarded(t, column, [&] {
         const cc::Bool v = value != 0;
-        put(t, column, Rows{row, 1, nullptr}, 0, nullptr, nullptr, CCC_BOOL, &v);
+        put(t, column, Rows{row, 1, nullptr}, {0, nullptr, nullptr, CCC_BOOL, &v});
     });
 }
 

@@ -13,11 +13,6 @@
 #include "core/memory_group.h"
 #include "tests/support/temp_folder.h"
 
-static int go_to_folder(void **state)
-{
-    return temp_folder_setup(state) || chdir(temp_folder) != 0;
-}
-
 static void write_file(const char *path, const char *text)
 {
     char folder[256];
@@ -90,5 +85,5 @@ int main(void)
         cmocka_unit_test(the_first_version_has_a_tree_for_memory),
         cmocka_unit_test(what_cannot_be_read_limits_nothing),
     };
-    return cmocka_run_group_tests(tests, go_to_folder, temp_folder_teardown);
+    return cmocka_run_group_tests(tests, temp_folder_enter, temp_folder_leave);
 }

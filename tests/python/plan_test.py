@@ -5,17 +5,16 @@ import signal
 import sys
 import threading
 
-try:
-    import cffi
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+from program_suite import skip_without_modules
+
+skip_without_modules("cffi", "numpy")
+import cffi
+import numpy as np
 
 import msimage
 from msimage import wgridder
 from msimage._library import ffi
-from wgridder_oracle import Case, distance
+from wgridder_oracle import Case, distance, run_checks
 
 HOST = {"backend": "cuda" if "cuda" in sys.argv[1:2] else "cpu"}
 
@@ -423,15 +422,6 @@ def check_quiet():
         assert not done.stderr and bool(done.stdout) == bool(verbosity), done
 
 
-def main():
-    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
-    if HOST["backend"] == "cuda" and not msimage.gpu_count():
-        print("skipped: no GPU found")
-        sys.exit(77)
-    for name in sys.argv[2:] or sorted(checks, key=lambda name: name != "fork"):
-        checks[name]()
-        print("ok", name)
-
-
 if __name__ == "__main__":
-    main()
+    # What forks comes first, while the process has no threads.
+    run_checks(globals(), first="fork")

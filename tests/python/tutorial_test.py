@@ -7,12 +7,10 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import cffi  # noqa: F401
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+from program_suite import skip_without_modules
+
+skip_without_modules("cffi", "numpy")
+import numpy as np
 
 
 def main():

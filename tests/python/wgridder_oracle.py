@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Samples, and the sums that define ducc0.wgridder's conventions, in double precision."""
+import sys
+
+import msimage
 import numpy as np
 
 LIGHT_M_S = 299792458.0
@@ -57,3 +60,14 @@ class Case:
 def distance(value, truth):
     """Relative, in L2."""
     return np.linalg.norm(value.astype(truth.dtype) - truth) / np.linalg.norm(truth)
+
+
+def run_checks(names, first=None):
+    """Run the functions check_X of a test, given its globals(): TEST cpu|cuda [X..]; without X all, `first` before others."""
+    if "cuda" in sys.argv[1:2] and not msimage.gpu_count():
+        print("skipped: no GPU found")
+        sys.exit(77)
+    checks = {name[6:]: check for name, check in names.items() if name.startswith("check_")}
+    for name in sys.argv[2:] or sorted(checks, key=lambda name: name != first):
+        checks[name]()
+        print("ok", name)

@@ -7,16 +7,13 @@ rounding besides: a few thousand sums of floats, 1e-6.
 import itertools
 import sys
 
-try:
-    import cffi  # noqa: F401
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+from program_suite import skip_without_modules
 
-import msimage
+skip_without_modules("cffi", "numpy")
+import numpy as np
+
 from msimage import wgridder
-from wgridder_oracle import Case, distance
+from wgridder_oracle import Case, distance, run_checks
 
 try:
     import ducc0.wgridder as peer
@@ -258,15 +255,6 @@ def check_solver():
         assert distance(solve(peer), exact) <= 1e-8
 
 
-def main():
-    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
-    if HOST["backend"] == "cuda" and not msimage.gpu_count():
-        print("skipped: no GPU found")
-        sys.exit(77)
-    for name in sys.argv[2:] or checks:
-        checks[name]()
-        print("ok", name, "(with ducc0)" if peer else "")
-
-
 if __name__ == "__main__":
-    main()
+    print("with ducc0" if peer else "without ducc0")
+    run_checks(globals())

@@ -6,15 +6,12 @@ Written apart from the program, from the definitions alone: sets are read throug
 in equatorial coordinates (so that fields with other phase centres and -shift need no rotation), Stokes parameters and
 weights follow the documentation. A test that cannot import what this needs exits 77.
 """
-import sys
+from program_suite import skip_without_modules
 
-try:
-    import numpy as np
-    from astropy.io import fits
-    from casacore.tables import table
-except ImportError as error:
-    print("skipped:", error)
-    sys.exit(77)
+skip_without_modules("numpy", "astropy.io.fits", "casacore.tables")
+import numpy as np
+from astropy.io import fits
+from casacore.tables import table
 
 C = 299792458.0
 ASEC = np.pi / 648000

@@ -12,7 +12,8 @@ import numpy as np
 from astropy.io import fits
 from casacore.tables import table
 
-from image_oracle import C, CORRELATIONS, axes
+from image_oracle import ASEC, C, CORRELATIONS, axes
+from program_suite import VLA, Suite
 
 # The column holds complex64: each part is rounded to 2^-24 of itself at most.
 COLUMN_FLOOR = 2.0**-24
@@ -158,6 +159,16 @@ class Set:
             chosen = by_spw.get(self.spw[d], np.zeros(len(self.freq[d]), bool))
             out.append(np.broadcast_to((chosen & keep[i])[:, None], (len(self.freq[d]), len(self.corr[d]))))
         return out
+
+
+class PredictSuite(Suite):
+    """Checks of predictions, in a folder with the models good-model.fits."""
+
+    def __init__(self, msimage, makems, folder):
+        super().__init__(msimage, makems, folder)
+        os.chdir(folder)
+        self.model = Model((64, 64), 20 * ASEC, VLA)
+        self.model.write("good")
 
 
 def flat(cells):

@@ -3,6 +3,7 @@
 """Tests that run the programs share this: sets made at first use, runs, verdicts, and a main that runs the checks."""
 import contextlib
 import hashlib
+import importlib
 import itertools
 import os
 import pwd
@@ -39,6 +40,16 @@ def skip_without(program):
     if not shutil.which(program):
         print("skipped: %s is not installed" % program)
         sys.exit(77)
+
+
+def skip_without_modules(*names):
+    """End the test as skipped where a module of Python cannot be imported."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError as missing:
+            print("skipped:", missing)
+            sys.exit(77)
 
 
 def sanitized(program):
@@ -182,6 +193,28 @@ class Suite:
             self.complain("%s: /%s/ is not in: %s" % (title, pattern, lines[0]))
         if done.stdout:
             self.complain("%s: stdout: %s" % (title, done.stdout))
+
+
+class ImagingSuite(Suite):
+    """Runs of msimage in an output folder, which is empty before each."""
+
+    def __init__(self, msimage, makems, folder):
+        super().__init__(msimage, makems, folder)
+        self.out = self.path("out")
+        os.mkdir(self.out)
+
+    def launch(self, *words, **options):
+        """Run the program in the output folder."""
+        return super().launch(*words, cwd=self.out, **options)
+
+    def refused(self, title, code, pattern, *words, **options):
+        """The exit code, one line with the pattern, nothing on stdout, nothing new on disk."""
+        self.told(title, self.launch("-quiet", *words, **options), code, pattern)
+        left = os.listdir(self.out)
+        for name in left:
+            os.remove(os.path.join(self.out, name))
+        if left:
+            self.complain("%s: leaves %s" % (title, left))
 
 
 def main(suite, names, if_named=()):

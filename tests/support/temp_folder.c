@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 char temp_folder[256];
 
@@ -21,6 +22,16 @@ int temp_folder_teardown(void **state)
     (void)state;
     fixture_remove(temp_folder);
     return 0;
+}
+
+int temp_folder_enter(void **state)
+{
+    return temp_folder_setup(state) || chdir(temp_folder);
+}
+
+int temp_folder_leave(void **state)
+{
+    return chdir("/") || temp_folder_teardown(state);
 }
 
 void fixture_temp(char *path, int size)

@@ -9,6 +9,10 @@ extern char temp_folder[256];
 int temp_folder_setup(void **state);
 int temp_folder_teardown(void **state);
 
+/* temp_folder_enter, temp_folder_leave - set-up and tear-down of a program whose tests also run in that folder. */
+int temp_folder_enter(void **state);
+int temp_folder_leave(void **state);
+
 /* fixture_temp - a new empty directory below TMPDIR, whose name is `path` from now on; fixture_remove deletes it. */
 void fixture_temp(char *path, int size);
 void fixture_remove(const char *path);

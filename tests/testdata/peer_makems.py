@@ -7,15 +7,12 @@ import shutil
 import sys
 import tempfile
 
-from program_suite import run, skip_without
+from program_suite import run, skip_without, skip_without_modules
 
 skip_without("wsclean")
-try:
-    import numpy as np
-    from astropy.io import fits
-except ImportError as e:
-    print("skipped:", e)
-    sys.exit(77)
+skip_without_modules("numpy", "astropy.io.fits")
+import numpy as np
+from astropy.io import fits
 
 SIZE = 1024
 STOKES = {"I": 1.0, "Q": 0.3, "U": -0.2, "V": 0.1}

@@ -186,18 +186,11 @@ static void sets_read_back(void **state)
             }
 }
 
-static void subtables_describe_the_set(void **state)
+static void check_spectra(ccc_table *ms)
 {
-    (void)state;
-    msi_makems_spec spec = small(mixed, 3);
-    spec.command = "a command line";
-    const char *path = path_of("subtables.ms");
-    make(path, &spec);
-    ccc_table *ms = open_set(path), *t;
-    char *text;
-    double freq_hz[7], direction_rad[2];
-    int32_t type[4];
-
+    ccc_table *t;
+    double freq_hz[7];
+    int32_t type[4], product[8];
     assert_ccc(ccc_subtable_open(&t, ms, "SPECTRAL_WINDOW"));
     assert_int_equal(ccc_table_n_row(t), 3);
     get_cell(t, "CHAN_FREQ", 1, CCC_DOUBLE, freq_hz, 7);
@@ -211,26 +204,49 @@ static void subtables_describe_the_set(void **state)
     assert_int_equal(ccc_table_n_row(t), 3);
     get_cell(t, "CORR_TYPE", 0, CCC_INT32, type, 4);
     for (int c = 0; c < 4; c++) assert_int_equal(type[c], MSI_POL_RR + c);
-    int32_t product[8];
     get_cell(t, "CORR_PRODUCT", 0, CCC_INT32, product, 8);
     for (int c = 0; c < 4; c++) assert_true(product[2 * c] == c / 2 && product[2 * c + 1] == c % 2);
     assert_ccc(ccc_table_close(t));
+}
+
+static void assert_keyword(ccc_table *t, const char *column, const char *name, const char *wanted)
+{
+    char *text;
+    assert_ccc(ccc_keyword_get_string(t, column, name, &text));
+    assert_string_equal(text, wanted);
+    ccc_free(text);
+}
+
+/* The first of a cell's words, of which there are n. */
+static void assert_words(ccc_table *ms, const char *subtable, const char *column, int64_t n, const char *first)
+{
+    ccc_table *t;
+    char **words;
+    int64_t n_word;
+    assert_ccc(ccc_subtable_open(&t, ms, subtable));
+    assert_ccc(ccc_get_strings(t, column, 0, &words, &n_word));
+    assert_int_equal(n_word, n);
+    assert_string_equal(words[0], first);
+    ccc_free(words);
+    assert_ccc(ccc_table_close(t));
+}
+
+static void subtables_describe_the_set(void **state)
+{
+    (void)state;
+    msi_makems_spec spec = small(mixed, 3);
+    spec.command = "a command line";
+    const char *path = path_of("subtables.ms");
+    make(path, &spec);
+    ccc_table *ms = open_set(path), *t;
+    char *text;
+    double direction_rad[2];
+    check_spectra(ms);
 
     assert_ccc(ccc_subtable_open(&t, ms, "FIELD"));
     get_cell(t, "PHASE_DIR", 0, CCC_DOUBLE, direction_rad, 2);
     assert_true(direction_rad[0] == 1.0 && direction_rad[1] == -0.4);
-    assert_ccc(ccc_keyword_get_string(t, "PHASE_DIR", "MEASINFO.Ref", &text));
-    assert_string_equal(text, "J2000");
-    ccc_free(text);
-    assert_ccc(ccc_table_close(t));
-
-    assert_ccc(ccc_subtable_open(&t, ms, "FEED"));
-    char **feeds;
-    int64_t n;
-    assert_ccc(ccc_get_strings(t, "POLARIZATION_TYPE", 0, &feeds, &n));
-    assert_int_equal(n, 2);
-    assert_string_equal(feeds[0], "R");
-    ccc_free(feeds);
+    assert_keyword(t, "PHASE_DIR", "MEASINFO.Ref", "J2000");
     assert_ccc(ccc_table_close(t));
 
     assert_ccc(ccc_subtable_open(&t, ms, "OBSERVATION"));
@@ -239,21 +255,15 @@ static void subtables_describe_the_set(void **state)
     ccc_free(text);
     assert_ccc(ccc_table_close(t));
 
-    assert_ccc(ccc_subtable_open(&t, ms, "HISTORY"));
-    char **command;
-    assert_ccc(ccc_get_strings(t, "CLI_COMMAND", 0, &command, &n));
-    assert_string_equal(command[0], "a command line");
-    ccc_free(command);
-    assert_ccc(ccc_table_close(t));
+    assert_words(ms, "FEED", "POLARIZATION_TYPE", 2, "R");
+    assert_words(ms, "HISTORY", "CLI_COMMAND", 1, "a command line");
 
     /* The first field is half-way at its transit. */
     double first_s = get_double(ms, "TIME", 0), last_s = get_double(ms, "TIME", ccc_table_n_row(ms) - 1);
     double hour_angle_rad = msi_sky_gmst((first_s + last_s) / 2) + layout.longitude_rad - fields[0].ra_rad;
     assert_true(fabs(remainder(hour_angle_rad, 2 * MSI_PI)) < 1e-9);
     assert_true(last_s - first_s == 10 * (N_TIME - 1));
-    assert_ccc(ccc_keyword_get_string(ms, "TIME", "MEASINFO.Ref", &text));
-    assert_string_equal(text, "UTC");
-    ccc_free(text);
+    assert_keyword(ms, "TIME", "MEASINFO.Ref", "UTC");
     assert_ccc(ccc_table_close(ms));
 }
 
@@ -376,88 +386,82 @@ static void blocks_do_not_show(void **state)
     assert_ccc(ccc_table_close(y));
 }
 
-static void check_defect(const char *path, msi_ms_defect defect)
+/* The row that is spoilt, as it is stored. */
+typedef struct spoilt_row {
+    double uvw_m[3];
+    msi_c32 data[20];
+    float weight[20];
+    uint8_t flag[20];
+} spoilt_row;
+
+/* The first axis of the first cell of a subtable's column. */
+static int64_t first_axis(ccc_table *ms, const char *subtable, const char *column)
 {
-    int64_t row = 0, shape[CCC_MAX_DIM];
+    int64_t shape[CCC_MAX_DIM];
     int ndim;
-    double uvw_m[3] = {0};
-    msi_c32 data[20] = {{0}};
-    float weight[20] = {0};
-    uint8_t flag[20] = {0};
-    ccc_table *ms = open_set(path), *t;
-    /* The row spoilt is where it was before it was spoilt: the middle of a set without flags and autocorrelations. */
-    row = ccc_table_n_row(ms) / 2;
-    if (row > 0) {
-        get_cell(ms, "UVW", row, CCC_DOUBLE, uvw_m, 3);
-        get_cell(ms, "DATA", row, CCC_COMPLEX, data, 20);
-        get_cell(ms, "WEIGHT_SPECTRUM", row, CCC_FLOAT, weight, 20);
-        get_cell(ms, "FLAG", row, CCC_BOOL, flag, 20);
-    }
+    ccc_table *t;
+    assert_ccc(ccc_subtable_open(&t, ms, subtable));
+    assert_ccc(ccc_cell_shape(t, column, 0, &ndim, shape));
+    assert_ccc(ccc_table_close(t));
+    return shape[0];
+}
+
+/* Is the row spoilt as the defect says? 1 of those that spoil no sample. */
+static int is_spoilt(const spoilt_row *r, msi_ms_defect defect)
+{
+    const float re = r->data[8].re, weight = r->weight[8];
     switch (defect) {
     case MSI_DEFECT_NAN_VIS:
-        assert_true(isnan(data[8].re) && isfinite(data[7].re));
-        break;
+        return isnan(re) && isfinite(r->data[7].re);
     case MSI_DEFECT_INF_VIS:
-        assert_true(isinf(data[8].re));
-        break;
+        return isinf(re);
     case MSI_DEFECT_HUGE_VIS:
-        assert_true(data[8].re == 1e38f);
-        break;
+        return re == 1e38f;
     case MSI_DEFECT_NAN_WEIGHT:
-        assert_true(isnan(weight[8]) && weight[7] == 1);
-        break;
+        return isnan(weight) && r->weight[7] == 1;
     case MSI_DEFECT_INF_WEIGHT:
-        assert_true(isinf(weight[8]));
-        break;
+        return isinf(weight);
     case MSI_DEFECT_NEGATIVE_WEIGHT:
-        assert_true(weight[8] == -1);
-        break;
+        return weight == -1;
     case MSI_DEFECT_NAN_UVW:
-        assert_true(isnan(uvw_m[0]) && isfinite(uvw_m[1]));
-        break;
+        return isnan(r->uvw_m[0]) && isfinite(r->uvw_m[1]);
     case MSI_DEFECT_INF_UVW:
-        assert_true(isinf(uvw_m[0]));
-        break;
+        return isinf(r->uvw_m[0]);
     case MSI_DEFECT_HUGE_UVW:
-        assert_true(uvw_m[0] == 1e300);
-        break;
-    case MSI_DEFECT_BAD_DATA_DESC_ID:
-        assert_int_equal(get_int(ms, "DATA_DESC_ID", row), 1000);
-        break;
-    case MSI_DEFECT_BAD_ANTENNA1:
-        assert_int_equal(get_int(ms, "ANTENNA1", row), 100000);
-        break;
+        return r->uvw_m[0] == 1e300;
     case MSI_DEFECT_ALL_FLAGGED:
-        assert_int_equal(flag[0] + flag[19], 2);
-        break;
+        return r->flag[0] && r->flag[19];
     case MSI_DEFECT_ZERO_WEIGHTS:
-        assert_true(weight[0] == 0 && weight[19] == 0);
-        break;
-    case MSI_DEFECT_ZERO_ROWS:
-        assert_int_equal(ccc_table_n_row(ms), 0);
-        break;
-    case MSI_DEFECT_CHAN_FREQ_LENGTH:
-    case MSI_DEFECT_ZERO_SPWS:
-        assert_ccc(ccc_subtable_open(&t, ms, "SPECTRAL_WINDOW"));
-        if (defect == MSI_DEFECT_ZERO_SPWS) {
-            assert_int_equal(ccc_table_n_row(t), 0);
-        } else {
-            assert_ccc(ccc_cell_shape(t, "CHAN_FREQ", 0, &ndim, shape));
-            assert_int_equal(shape[0], 6);
-        }
-        assert_ccc(ccc_table_close(t));
-        break;
-    case MSI_DEFECT_CORR_TYPE_LENGTH:
-        assert_ccc(ccc_subtable_open(&t, ms, "POLARIZATION"));
-        assert_ccc(ccc_cell_shape(t, "CORR_TYPE", 0, &ndim, shape));
-        assert_int_equal(shape[0], 3);
-        assert_ccc(ccc_table_close(t));
-        break;
+        return r->weight[0] == 0 && r->weight[19] == 0;
     case MSI_DEFECT_NONE:
-        assert_true(isfinite(data[8].re) && weight[8] == 1 && isfinite(uvw_m[0]) && !flag[0]);
-        break;
-    case MSI_N_DEFECT:
-        break;
+        return isfinite(re) && weight == 1 && isfinite(r->uvw_m[0]) && !r->flag[0];
+    default:
+        return 1;
+    }
+}
+
+static void check_defect(const char *path, msi_ms_defect defect)
+{
+    spoilt_row r = {0};
+    ccc_table *ms = open_set(path), *t;
+    /* The row spoilt is where it was before it was spoilt: the middle of a set without flags and autocorrelations. */
+    const int64_t row = ccc_table_n_row(ms) / 2;
+    if (row > 0) {
+        get_cell(ms, "UVW", row, CCC_DOUBLE, r.uvw_m, 3);
+        get_cell(ms, "DATA", row, CCC_COMPLEX, r.data, 20);
+        get_cell(ms, "WEIGHT_SPECTRUM", row, CCC_FLOAT, r.weight, 20);
+        get_cell(ms, "FLAG", row, CCC_BOOL, r.flag, 20);
+    }
+    if (!is_spoilt(&r, defect)) fail_msg("%s: the row is not spoilt", path);
+    if (defect == MSI_DEFECT_BAD_DATA_DESC_ID) assert_int_equal(get_int(ms, "DATA_DESC_ID", row), 1000);
+    if (defect == MSI_DEFECT_BAD_ANTENNA1) assert_int_equal(get_int(ms, "ANTENNA1", row), 100000);
+    if (defect == MSI_DEFECT_ZERO_ROWS) assert_int_equal(ccc_table_n_row(ms), 0);
+    if (defect == MSI_DEFECT_CHAN_FREQ_LENGTH) assert_int_equal(first_axis(ms, "SPECTRAL_WINDOW", "CHAN_FREQ"), 6);
+    if (defect == MSI_DEFECT_CORR_TYPE_LENGTH) assert_int_equal(first_axis(ms, "POLARIZATION", "CORR_TYPE"), 3);
+    if (defect == MSI_DEFECT_ZERO_SPWS) {
+        assert_ccc(ccc_subtable_open(&t, ms, "SPECTRAL_WINDOW"));
+        assert_int_equal(ccc_table_n_row(t), 0);
+        assert_ccc(ccc_table_close(t));
     }
     assert_ccc(ccc_table_close(ms));
 }

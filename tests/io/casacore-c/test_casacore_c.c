@@ -91,14 +91,37 @@ static void fill_table(ccc_table *t)
     }
 }
 
+/* A new table with values; its path is put into `path`. */
+static ccc_table *filled_table(char *path, size_t size, const char *name)
+{
+    ccc_table *t;
+    in_temp(path, size, name);
+    make_table(&t, path);
+    fill_table(t);
+    return t;
+}
+
+static void check_words(ccc_table *t, const char *const words[3])
+{
+    char *text, **texts;
+    int64_t n;
+    OK(ccc_get_string(t, "WORD", 3, &text));
+    assert_string_equal(text, "hello");
+    ccc_free(text);
+    OK(ccc_get_strings(t, "WORDS", 3, &texts, &n));
+    assert_int_equal(n, 3);
+    for (int i = 0; i < 3; i++) assert_string_equal(texts[i], words[i]);
+    ccc_free(texts);
+    OK(ccc_get_strings(t, "WORDS", 4, &texts, &n));
+    assert_int_equal(n, 0);
+    ccc_free(texts);
+}
+
 static void test_round_trip(void **state)
 {
     (void)state;
     char path[512];
-    ccc_table *t;
-    in_temp(path, sizeof path, "round");
-    make_table(&t, path);
-    fill_table(t);
+    ccc_table *t = filled_table(path, sizeof path, "round");
     OK(ccc_put_string(t, "WORD", 3, "hello"));
     static const char *const words[] = {"X", "", "long enough to be stored apart from the bucket"};
     const int64_t three = 3;
@@ -137,18 +160,7 @@ static void test_round_trip(void **state)
     double wide[2][6][4][2];
     OK(ccc_get_range(t, "CUBE", 98, 2, NULL, CCC_DCOMPLEX, wide, 48));
     assert_true(wide[1][5][3][0] == 99 && wide[1][5][3][1] == 53);
-    char *text, **texts;
-    int64_t n;
-    OK(ccc_get_string(t, "WORD", 3, &text));
-    assert_string_equal(text, "hello");
-    ccc_free(text);
-    OK(ccc_get_strings(t, "WORDS", 3, &texts, &n));
-    assert_int_equal(n, 3);
-    for (int i = 0; i < 3; i++) assert_string_equal(texts[i], words[i]);
-    ccc_free(texts);
-    OK(ccc_get_strings(t, "WORDS", 4, &texts, &n));
-    assert_int_equal(n, 0);
-    ccc_free(texts);
+    check_words(t, words);
     uint8_t good[3];
     OK(ccc_get_range(t, "GOOD", 6, 3, NULL, CCC_BOOL, good, 3));
     assert_true(!good[0] && good[1] == 1 && !good[2]);
@@ -159,10 +171,7 @@ static void test_shapes(void **state)
 {
     (void)state;
     char path[512];
-    ccc_table *t;
-    in_temp(path, sizeof path, "shapes");
-    make_table(&t, path);
-    fill_table(t);
+    ccc_table *t = filled_table(path, sizeof path, "shapes");
     int ndim;
     int64_t n, shape[CCC_MAX_DIM];
     OK(ccc_rows_alike(t, "SHAPED", 10, 90, &n, &ndim, shape));
@@ -199,10 +208,7 @@ static void test_slices_written(void **state)
 {
     (void)state;
     char path[512];
-    ccc_table *t;
-    in_temp(path, sizeof path, "slices");
-    make_table(&t, path);
-    fill_table(t);
+    ccc_table *t = filled_table(path, sizeof path, "slices");
     const ccc_slice middle = {.ndim = 2, .start = {0, 2}, .count = {4, 2}, .stride = {1, 1}};
     float part[3][2][4][2], all[3][6][4][2];
     for (int i = 0; i < 48; i++) (&part[0][0][0][0])[i] = -1.0f - (float)i;
@@ -228,11 +234,8 @@ static void test_describe(void **state)
 {
     (void)state;
     char path[512];
-    ccc_table *t;
     ccc_column_info info;
-    in_temp(path, sizeof path, "describe");
-    make_table(&t, path);
-    fill_table(t);
+    ccc_table *t = filled_table(path, sizeof path, "describe");
     OK(ccc_column_describe(t, "CUBE", &info));
     assert_true(info.type == CCC_COMPLEX && !info.is_scalar && info.ndim == 2 && info.is_fixed_shape);
     assert_true(info.shape[0] == 4 && info.shape[1] == 6 && info.tile_ndim == 3 && info.tile_shape[1] == 3);
@@ -304,10 +307,7 @@ static void test_added_column(void **state)
 {
     (void)state;
     char path[512];
-    ccc_table *t;
-    in_temp(path, sizeof path, "added");
-    make_table(&t, path);
-    fill_table(t);
+    ccc_table *t = filled_table(path, sizeof path, "added");
     OK(ccc_table_close(t));
     OK(ccc_table_open(&t, path, CCC_UPDATE, CCC_LOCK_HOLD));
     const ccc_column_spec spec = {.name = "MODEL", .type = CCC_COMPLEX, .ndim = 2};
@@ -340,15 +340,12 @@ static void test_removed_column(void **state)
 {
     (void)state;
     char path[512], *word, **columns;
-    ccc_table *t;
     int32_t *before, *after;
     int64_t n_before, n_after, n_column, n_alike, shape[CCC_MAX_DIM];
     int ndim;
     double value[N_ROW];
     float cube[48];
-    in_temp(path, sizeof path, "removed");
-    make_table(&t, path);
-    fill_table(t);
+    ccc_table *t = filled_table(path, sizeof path, "removed");
     OK(ccc_put_string(t, "WORD", 7, "seven"));
     OK(ccc_keyword_put_double(t, "VALUE", "MEASINFO.Offset", 1.5));
     const int64_t one[1] = {1};
@@ -546,10 +543,7 @@ static void test_no_space(void **state)
 {
     (void)state;
     char path[512];
-    ccc_table *t;
-    in_temp(path, sizeof path, "full");
-    make_table(&t, path);
-    fill_table(t);
+    ccc_table *t = filled_table(path, sizeof path, "full");
     OK(ccc_table_close(t));
     const pid_t child = fork();
     if (child == 0) {

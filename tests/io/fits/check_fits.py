@@ -5,15 +5,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 
-try:
-    import numpy as np
-    import warnings
-    from astropy.io import fits
-    from astropy.wcs import WCS
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+from program_suite import skip_without_modules
+
+skip_without_modules("numpy", "astropy.io.fits")
+import numpy as np
+from astropy.io import fits
+from astropy.wcs import WCS
 
 # Each header's OBSGEO-X is worth a note to astropy.
 warnings.simplefilter("ignore")

@@ -36,12 +36,7 @@ static int make_folder(void **state)
     for (int y = 0; y < NY; y++)
         for (int x = 0; x < NX; x++) pixels[y][x] = (float)(y * NX + x) / 3;
     pixels[4][2] = NAN;
-    return temp_folder_setup(state) || chdir(temp_folder);
-}
-
-static int remove_folder(void **state)
-{
-    return chdir("/") || temp_folder_teardown(state);
+    return temp_folder_enter(state);
 }
 
 static msi_fits_spec plain_spec(void)
@@ -120,78 +115,79 @@ static void assert_no_card(char card[][CARD + 1], int n, const char *key)
         if (strncmp(card[i], key, strlen(key)) == 0) fail_msg("unwanted card '%s'", card[i]);
 }
 
+static const char *const wanted_cards[] = {
+    "SIMPLE  =                    T",
+    "BITPIX  =                  -32",
+    "NAXIS   =                    4",
+    "NAXIS1  =                   30",
+    "NAXIS2  =                   21",
+    "NAXIS3  =                    1",
+    "NAXIS4  =                    1",
+    "BSCALE  =                  1.0",
+    "BZERO   =                  0.0",
+    "BUNIT   = 'Jy/beam '",
+    "BTYPE   = 'Intensity'",
+    "OBJECT  = 'PupA_117'",
+    "TELESCOP= 'MWA     '",
+    "OBSERVER= 'O''Neill'",
+    "ORIGIN  = 'msimage ",
+    "BMAJ    =                  1.5",
+    "BMIN    =                  0.5",
+    "BPA     =                 30.0 ",
+    "CTYPE1  = 'RA---SIN'",
+    "CRPIX1  =                 16.0",
+    "CRVAL1  =                125.5",
+    "CDELT1  =  -0.0208333333333333",
+    "CUNIT1  = 'deg     '",
+    "CTYPE2  = 'DEC--SIN'",
+    "CRPIX2  =                 11.0",
+    "CRVAL2  =                -42.0",
+    "CDELT2  =   0.0166666666666667",
+    "CUNIT2  = 'deg     '",
+    "CTYPE3  = 'FREQ    '",
+    "CRPIX3  =                  1.0",
+    "CRVAL3  =          149115000.0",
+    "CDELT3  =           30720000.0",
+    "CUNIT3  = 'Hz      '",
+    "CTYPE4  = 'STOKES  '",
+    "CRVAL4  =                  1.0",
+    "CDELT4  =                  1.0",
+    "PV2_1   =                  0.0",
+    "PV2_2   =                  0.0",
+    "LONPOLE =                180.0",
+    "LATPOLE =                -42.0",
+    "RADESYS = 'FK5     '",
+    "EQUINOX =               2000.0",
+    "SPECSYS = 'TOPOCENT'",
+    "RESTFRQ =       1420405751.786",
+    "VELREF  =                  259",
+    "TIMESYS = 'UTC     '",
+    "DATE-OBS= '2013-05-16T10:48:48.9000'",
+    "MJD-OBS =     56428.4505659722",
+    "OBSRA   =                125.0",
+    "OBSDEC  =               -42.75",
+    "OBSGEO-X=          -2559453.25",
+    "OBSGEO-Y=            5095371.5",
+    "OBSGEO-Z=           -2849056.0",
+    "DATE    = '20",
+    "WSCDATAC= 'CORRECTED_DATA'",
+    "WSCWEIGH= 'uniform '",
+    "WSCFIELD=                  4.0",
+    "WSCNVIS =              49255.0",
+    "WSCIMGWG=     34265.4825338582",
+    "WSCNORMF=     34265.4825338582",
+    "WSCVWSUM=            4704821.0",
+    "HISTORY msimage -size 30 21 mwa.ms",
+};
+
 static void every_card_is_there(void **state)
 {
     (void)state;
-    static const char *const wanted[] = {
-        "SIMPLE  =                    T",
-        "BITPIX  =                  -32",
-        "NAXIS   =                    4",
-        "NAXIS1  =                   30",
-        "NAXIS2  =                   21",
-        "NAXIS3  =                    1",
-        "NAXIS4  =                    1",
-        "BSCALE  =                  1.0",
-        "BZERO   =                  0.0",
-        "BUNIT   = 'Jy/beam '",
-        "BTYPE   = 'Intensity'",
-        "OBJECT  = 'PupA_117'",
-        "TELESCOP= 'MWA     '",
-        "OBSERVER= 'O''Neill'",
-        "ORIGIN  = 'msimage ",
-        "BMAJ    =                  1.5",
-        "BMIN    =                  0.5",
-        "BPA     =                 30.0 ",
-        "CTYPE1  = 'RA---SIN'",
-        "CRPIX1  =                 16.0",
-        "CRVAL1  =                125.5",
-        "CDELT1  =  -0.0208333333333333",
-        "CUNIT1  = 'deg     '",
-        "CTYPE2  = 'DEC--SIN'",
-        "CRPIX2  =                 11.0",
-        "CRVAL2  =                -42.0",
-        "CDELT2  =   0.0166666666666667",
-        "CUNIT2  = 'deg     '",
-        "CTYPE3  = 'FREQ    '",
-        "CRPIX3  =                  1.0",
-        "CRVAL3  =          149115000.0",
-        "CDELT3  =           30720000.0",
-        "CUNIT3  = 'Hz      '",
-        "CTYPE4  = 'STOKES  '",
-        "CRVAL4  =                  1.0",
-        "CDELT4  =                  1.0",
-        "PV2_1   =                  0.0",
-        "PV2_2   =                  0.0",
-        "LONPOLE =                180.0",
-        "LATPOLE =                -42.0",
-        "RADESYS = 'FK5     '",
-        "EQUINOX =               2000.0",
-        "SPECSYS = 'TOPOCENT'",
-        "RESTFRQ =       1420405751.786",
-        "VELREF  =                  259",
-        "TIMESYS = 'UTC     '",
-        "DATE-OBS= '2013-05-16T10:48:48.9000'",
-        "MJD-OBS =     56428.4505659722",
-        "OBSRA   =                125.0",
-        "OBSDEC  =               -42.75",
-        "OBSGEO-X=          -2559453.25",
-        "OBSGEO-Y=            5095371.5",
-        "OBSGEO-Z=           -2849056.0",
-        "DATE    = '20",
-        "WSCDATAC= 'CORRECTED_DATA'",
-        "WSCWEIGH= 'uniform '",
-        "WSCFIELD=                  4.0",
-        "WSCNVIS =              49255.0",
-        "WSCIMGWG=     34265.4825338582",
-        "WSCNORMF=     34265.4825338582",
-        "WSCVWSUM=            4704821.0",
-        "HISTORY msimage -size 30 21 mwa.ms",
-    };
     msi_fits_spec spec = plain_spec();
     assert_int_equal(put("a.fits", &spec, pixels, MSI_FP32), MSI_OK);
     char card[200][CARD + 1];
     int n = get_cards("a.fits", card, 200);
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) assert_card(card, n, wanted[i]);
+    for (size_t i = 0; i < sizeof wanted_cards / sizeof wanted_cards[0]; i++) assert_card(card, n, wanted_cards[i]);
     struct stat st;
     assert_int_equal(stat("a.fits", &st), 0);
     /* 62 or so cards are two header blocks, 2520 bytes of pixels one. */
@@ -597,7 +593,7 @@ static void beyond_2_gib(void **state)
 
 int main(int argc, char **argv)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, temp_folder_leave)
     if (argc == 2 && strcmp(argv[1], "--large") == 0) {
         const struct CMUnitTest large[] = {TEST(beyond_2_gib)};
         return cmocka_run_group_tests(large, NULL, NULL);

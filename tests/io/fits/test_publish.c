@@ -22,16 +22,6 @@
 #include "io/fits/publish.h"
 #include "tests/support/temp_folder.h"
 
-static int make_folder(void **state)
-{
-    return temp_folder_setup(state) || chdir(temp_folder);
-}
-
-static int remove_folder(void **state)
-{
-    return chdir("/") || temp_folder_teardown(state);
-}
-
 static int n_files(void)
 {
     return temp_folder_n_file(temp_folder);
@@ -272,7 +262,7 @@ static void file_size_limit_is_an_output_error(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, temp_folder_enter, temp_folder_leave)
     const struct CMUnitTest tests[] = {
         TEST(set_appears_whole),
         TEST(existing_output_is_refused),

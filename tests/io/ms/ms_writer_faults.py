@@ -16,15 +16,12 @@ import sys
 import tempfile
 import time
 
-try:
-    import numpy as np
-    from casacore.tables import makearrcoldesc, maketabdesc, table
-except ImportError:
-    print("skipped: python3-casacore is not installed")
-    sys.exit(77)
-
 from held_program import await_none_of
-from program_suite import GUARD_S, files, fresh_copy
+from program_suite import GUARD_S, files, fresh_copy, skip_without_modules
+
+skip_without_modules("numpy", "casacore.tables")
+import numpy as np
+from casacore.tables import makearrcoldesc, maketabdesc, table
 
 # Calls that are made to fail, and in which the process is killed; then those in which it is only killed, among them
 # those by which the processes talk, which the parent makes too.

@@ -26,6 +26,15 @@ static const ms_fixture simple = {.n_antenna = 5,
                                   .tiled = 1,
                                   .with_weight_spectrum = 1};
 
+static ms_fixture two_setups(void)
+{
+    ms_fixture f = simple;
+    f.n_spw = 2;
+    f.n_chan[1] = 4;
+    f.n_corr[1] = 2;
+    return f;
+}
+
 static msi_ms_reader *open_made(const ms_fixture *f, const msi_ms_selection *s, char *path, size_t size)
 {
     snprintf(path, size, "%s/set%d.ms", temp_folder, n_made++);
@@ -246,10 +255,7 @@ static void test_channels(void **state)
 static void test_expressions(void **state)
 {
     (void)state;
-    ms_fixture f = simple;
-    f.n_spw = 2;
-    f.n_chan[1] = 4;
-    f.n_corr[1] = 2;
+    const ms_fixture f = two_setups();
     const msi_ms_selection both = {.taql = "TIME > 4.000000025e9", .mssel_antenna = "A1&*"};
     check_set(&f, &both, with_antenna_1);
     const msi_ms_selection times = {.interval_begin = 2, .interval_end = 4};
@@ -393,10 +399,7 @@ static void test_centres(void **state)
 static void test_two_blocks(void **state)
 {
     (void)state;
-    ms_fixture f = simple;
-    f.n_spw = 2;
-    f.n_chan[1] = 4;
-    f.n_corr[1] = 2;
+    const ms_fixture f = two_setups();
     char path[512];
     const msi_ms_selection s = {0};
     msi_ms_reader *r = open_made(&f, &s, path, sizeof path);

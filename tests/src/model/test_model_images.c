@@ -477,7 +477,7 @@ static void hashes_differ(void **state)
 static int setup(void **state)
 {
     msi_log_setup(MSI_LOG_QUIET, 0);
-    return temp_folder_setup(state) || chdir(temp_folder);
+    return temp_folder_enter(state);
 }
 
 int main(void)
@@ -488,5 +488,5 @@ int main(void)
         cmocka_unit_test(bad_pixels),    cmocka_unit_test(bad_headers),       cmocka_unit_test(odd_names),
         cmocka_unit_test(hashes_differ),
     };
-    return cmocka_run_group_tests(tests, setup, temp_folder_teardown);
+    return cmocka_run_group_tests(tests, setup, temp_folder_leave);
 }

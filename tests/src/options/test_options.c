@@ -281,11 +281,9 @@ static void test_refused_sizes_and_scales(void **state)
     msi_options_free(&o);
 }
 
-static void test_refused_values(void **state)
+static void test_refused_cleaning(void **state)
 {
     (void)state;
-    refused_value("-sizes 2 2", "-sizes:", "did you mean -size?");
-    refused_value("-acuracy 1e-4", "-acuracy:", "did you mean -accuracy?");
     refused_value("-niter -1", "-niter -1:", "from 0 to");
     refused_value("-niter 9 -make-psf-only", "-make-psf-only:", "nothing is cleaned");
     refused_value("-niter 9 -gridder wproj", "-gridder wproj:", "no residuals");
@@ -314,6 +312,13 @@ static void test_refused_values(void **state)
     refused_value("-multiscale-scales 4,8", "-multiscale-scales 4,8:", "0 first and rising");
     refused_value("-multiscale-scales 0,8,8", "-multiscale-scales 0,8,8:", "0 first and rising");
     refused_value("-multiscale-scales 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "-multiscale-scales", "at most 16");
+}
+
+static void test_refused_values(void **state)
+{
+    (void)state;
+    refused_value("-sizes 2 2", "-sizes:", "did you mean -size?");
+    refused_value("-acuracy 1e-4", "-acuracy:", "did you mean -accuracy?");
     refused_value("-qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq", "-qqq", "no such option");
     refused_value("-weig natural", "-weig:", "did you mean -weight?");
     refused_value("---size 3 3", "---size:", "no such option");
@@ -632,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_order_and_repeats),
         cmocka_unit_test(test_help_and_version),
         cmocka_unit_test(test_refused_sizes_and_scales),
+        cmocka_unit_test(test_refused_cleaning),
         cmocka_unit_test(test_refused_values),
         cmocka_unit_test(test_wsclean_table),
         cmocka_unit_test(test_wsclean_lines),

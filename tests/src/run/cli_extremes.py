@@ -9,7 +9,7 @@ from casacore.tables import table
 
 from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read
 from predict_oracle import COLUMN_FLOOR, Model, Set, errors
-from program_suite import VLA, Suite, files, fresh_copy, main
+from program_suite import VLA, ImagingSuite, files, fresh_copy, main
 
 SIZE, CELL = 64, "20asec"
 IMAGE = ["-size", SIZE, SIZE, "-scale", CELL, "-accuracy", 1e-5]
@@ -17,25 +17,7 @@ SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-ra", "60deg", "-d
        "1GHz", "40MHz", "4", "-random-sources", "10", "1", "10amin", "-weight-spectrum", "none"]
 
 
-class Extremes(Suite):
-    def __init__(self, msimage, makems, folder):
-        super().__init__(msimage, makems, folder)
-        self.out = self.path("out")
-        os.mkdir(self.out)
-
-    def launch(self, *words, **options):
-        """Run the program in the output folder."""
-        return super().launch(*words, cwd=self.out, **options)
-
-    def refused(self, title, code, pattern, *words, **options):
-        """The exit code, one line with the pattern, nothing on stdout, nothing new on disk."""
-        self.told(title, self.launch("-quiet", *words, **options), code, pattern)
-        left = os.listdir(self.out)
-        for name in left:
-            os.remove(os.path.join(self.out, name))
-        if left:
-            self.complain("%s: leaves %s" % (title, left))
-
+class Extremes(ImagingSuite):
     def fresh(self):
         """A copy of the set, to be spoilt."""
         return fresh_copy(self.made("good.ms", *SET), self.path("copy.ms"))

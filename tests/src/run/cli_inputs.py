@@ -9,39 +9,29 @@ import shutil
 from casacore.tables import makescacoldesc, maketabdesc, table
 
 from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read
-from program_suite import ODD_NAMES, Suite, fresh_copy, main, with_small_files
+from program_suite import ODD_NAMES, ImagingSuite, fresh_copy, main, with_small_files
 
 IMAGE = ["-size", 64, 64, "-scale", "20asec", "-accuracy", 1e-5]
 SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "44deg", "-duration",
        "30s", "-spw", "1GHz", "40MHz", "4", "-random-sources", "10", "1", "10amin", "-weights", "radiometer"]
 
 
-class Inputs(Suite):
-    def __init__(self, msimage, makems, folder):
-        super().__init__(msimage, makems, folder)
-        self.out = self.path("out")
-        os.mkdir(self.out)
-
+class Inputs(ImagingSuite):
     def make(self, name, *options):
         return self.made(name, *SET, *options)
+
+    def told_log(self, title, good, log):
+        self.tried += 1
+        if not good:
+            self.complain("%s: %s" % (title, log))
+
+    def clear(self):
+        for name in os.listdir(self.out):
+            os.remove(os.path.join(self.out, name))
 
     def copy(self, source):
         """A fresh copy of a set, to be spoilt."""
         return fresh_copy(source, self.path("copy.ms"))
-
-    def launch(self, *words, **options):
-        """Run the program in the empty output folder."""
-        return super().launch(*words, cwd=self.out, **options)
-
-    def refused(self, title, code, pattern, *words, **options):
-        """The exit code, one line with the pattern, nothing on stdout, nothing new on disk."""
-        done = self.launch("-quiet", *words, **options)
-        self.told(title, done, code, pattern)
-        left = os.listdir(self.out)
-        if left:
-            self.complain("%s: leaves %s" % (title, left))
-            for name in left:
-                os.remove(os.path.join(self.out, name))
 
     def imaged(self, title, path, *words, want=None, **options):
         """Does it succeed, with the image that the direct sum gives? Returns the log."""
@@ -239,16 +229,12 @@ def check_sizes(s):
         s.complain("no arguments: exits %s: %s" % (done.returncode, done.stderr))
 
 
+WORDS = ["-size", 64, 64, "-scale", "20asec", "-overwrite", "-name", "o"]
+
+
 def check_log(s):
-    """The log begins with what is imaged, and ends with the files and the time; names steer no terminal."""
-    words = ["-size", 64, 64, "-scale", "20asec", "-overwrite", "-name", "o"]
-
-    def told(title, good, log):
-        s.tried += 1
-        if not good:
-            s.complain("%s: %s" % (title, log))
-
-    good = s.make("good.ms")
+    """The log begins with what is imaged, and ends with the files and the time."""
+    words, told, good = WORDS, s.told_log, s.make("good.ms")
     log = s.launch(*words, "-make-psf", good).stderr
     labels = ["set", "telescope", "field", "data", "band", "times", "centre", "image", "resolution"]
     lines = log.splitlines()
@@ -275,6 +261,13 @@ def check_log(s):
     log = s.launch(*words, "-strategy", "subgrid", "-backend", "cpu", good).stderr
     towers = re.search(r" in (\d+) w-tower(s?) of subgrids", log)
     told("as many towers as it says", towers and (towers[1] == "1") == (towers[2] == ""), log)
+    told("-quiet", not s.launch(*words, "-quiet", "-scale", "0.01asec", good).stderr, "fine pixels")
+    s.clear()
+
+
+def check_told(s):
+    """Headers, pictures and predictions tell what they are of."""
+    words, told = WORDS, s.told_log
     # Headers name all the fields of an image.
     fields = s.make("fields.ms", "-field", "60.1deg", "44deg", "-field", "60deg", "44.1deg")
     s.launch(*words, "-field", "all", "-shift", "60deg", "44deg", "-png", "-png-range", "-0.5", 1, fields)
@@ -290,9 +283,13 @@ def check_log(s):
     with table(fine, ack=False) as t:
         difference = abs(t.getcol("MODEL_DATA") - t.getcol("DATA")).max()
     told("the model that the simulator writes", difference <= 1e-4, "%g: %s" % (difference, log))
-    told("-quiet", not s.launch(*words, "-quiet", "-scale", "0.01asec", good).stderr, "fine pixels")
-    path = s.path("\033[31mred.ms")
-    shutil.copytree(good, path)
+    s.clear()
+
+
+def check_terminal(s):
+    """Names steer no terminal."""
+    words, told, path = WORDS, s.told_log, s.path("\033[31mred.ms")
+    shutil.copytree(s.make("good.ms"), path)
     t = table(path + "/FIELD", readonly=False, ack=False)
     t.putcell("NAME", 0, "A\033]0;title\a")
     t.close()
@@ -300,8 +297,7 @@ def check_log(s):
     told("names of control characters", r"\x1B[31mred.ms" in log and r"A\x1B]0;title\x07 (id 0)" in log, repr(log))
     log += s.launch(*words, "-data-column", "\033[2J", path).stderr
     told("control characters", not re.search(r"[\0-\x09\x0b-\x1f\x7f]", log), repr(log))
-    for name in os.listdir(s.out):
-        os.remove(os.path.join(s.out, name))
+    s.clear()
 
 
 def check_spoilt_samples(s):

@@ -13,20 +13,14 @@ from casacore.tables import makearrcoldesc, maketabdesc, table
 
 from held_program import Held
 from image_oracle import ASEC
-from predict_oracle import COLUMN_FLOOR, Model, Set, contents, errors, flat, marked
-from program_suite import GUARD_S, ODD_NAMES, VLA, Suite, as_nobody, change_modes, files, fresh_copy, main, with_small_files
+from predict_oracle import COLUMN_FLOOR, Model, PredictSuite, Set, contents, errors, flat, marked
+from program_suite import GUARD_S, ODD_NAMES, VLA, as_nobody, change_modes, files, fresh_copy, main, with_small_files
 
 SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "44deg", "-duration",
        "30s", "-spw", "1GHz", "40MHz", "4", "-noise", "1Jy"]
 
 
-class Inputs(Suite):
-    def __init__(self, msimage, makems, folder):
-        super().__init__(msimage, makems, folder)
-        os.chdir(folder)
-        self.model = Model((64, 64), 20 * ASEC, VLA)
-        self.model.write("good")
-
+class Inputs(PredictSuite):
     def make(self, name, *options):
         return self.made(name, *SET, *options)
 

@@ -10,9 +10,8 @@ import stat
 import numpy as np
 from casacore.tables import makearrcoldesc, maketabdesc, table
 
-from image_oracle import ASEC
-from predict_oracle import COLUMN_FLOOR, Model, Set, contents, errors
-from program_suite import VLA, Suite, files, fresh_copy, main
+from predict_oracle import COLUMN_FLOOR, PredictSuite, Set, contents, errors
+from program_suite import files, fresh_copy, main
 
 SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-spw",
        "1GHz", "40MHz", "4", "-noise", "1Jy"]
@@ -20,13 +19,7 @@ KEYWORDS = {"CHANNEL_SELECTION": np.array([[0, 4]], np.int32), "UNIT": "mJy", "O
             "FLAG": True}
 
 
-class Keeps(Suite):
-    def __init__(self, msimage, makems, folder):
-        super().__init__(msimage, makems, folder)
-        os.chdir(folder)
-        self.model = Model((64, 64), 20 * ASEC, VLA)
-        self.model.write("good")
-
+class Keeps(PredictSuite):
     def fresh(self, manager=None):
         """A copy of the set, with a MODEL_DATA of this storage manager."""
         path = fresh_copy(self.made("source.ms", *SET), "copy.ms")

@@ -111,16 +111,10 @@ class Stops(Suite):
         self.completed(new, what)
         return code == 128 + number
 
-    def kill(self, state, old, new, moment):
-        process, _, what = self.disturb(state, signal.SIGKILL, moment, False)
-        # The child sees that its parent is gone, and puts things in order.
-        self.must(await_none_of(process.pid), what + ": no process is left")
-        self.whole(state, old, new, what)
-        self.completed(new, what)
-
-    def kill_all(self, state, old, new, moment):
-        """Every process of the run at once, so that nobody can put anything in order."""
-        process, _, what = self.disturb(state, signal.SIGKILL, moment, True)
+    def kill(self, state, old, new, moment, all_of_them=False):
+        """End the run's first process, whose child sees that its parent is gone and puts things in order; or all of them at
+        once, so that nobody can."""
+        process, _, what = self.disturb(state, signal.SIGKILL, moment, all_of_them)
         self.must(await_none_of(process.pid), what + ": no process is left")
         self.whole(state, old, new, what)
         self.completed(new, what)
@@ -172,7 +166,7 @@ def check_signals(s):
                 elif kind == 2:
                     s.kill(state, old, new, moment)
                 else:
-                    s.kill_all(state, old, new, moment)
+                    s.kill(state, old, new, moment, all_of_them=True)
     s.must(hit > 0, "%d interrupted runs stopped" % hit)
 
 

@@ -230,8 +230,7 @@ static void test_what_was_called(void **state)
 
 static int make_set(void **state)
 {
-    temp_folder_setup(state);
-    if (chdir(temp_folder)) return -1;
+    if (temp_folder_enter(state)) return -1;
     msi_layout layout;
     if (msi_layout_vla(&layout, 'D')) return -1;
     layout.n_station = 7;
@@ -255,14 +254,9 @@ static int make_set(void **state)
     return rc;
 }
 
-static int leave(void **state)
-{
-    return chdir("/") || temp_folder_teardown(state);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_images), cmocka_unit_test(test_spilled),
                                        cmocka_unit_test(test_pictures), cmocka_unit_test(test_what_was_called)};
-    return cmocka_run_group_tests(tests, make_set, leave);
+    return cmocka_run_group_tests(tests, make_set, temp_folder_leave);
 }

@@ -234,16 +234,6 @@ static void test_refusals(void **state)
     assert_string_equal(names, "");
 }
 
-static int make_folder(void **state)
-{
-    return temp_folder_setup(state) || chdir(temp_folder);
-}
-
-static int remove_folder(void **state)
-{
-    return chdir("/") || temp_folder_teardown(state);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,5 +243,5 @@ int main(void)
         cmocka_unit_test(test_odd_names),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, temp_folder_enter, temp_folder_leave);
 }
