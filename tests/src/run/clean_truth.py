@@ -12,7 +12,7 @@ import numpy as np
 from astropy.io import fits
 from casacore.tables import table
 
-from held_program import Held
+from held_program import PUBLISHED, Held, in_lines
 from image_oracle import ASEC, Frame, load
 from program_suite import MEERKAT, VLA, Suite, files, main, run
 
@@ -275,6 +275,41 @@ def check_spectrum(s):
         s.must(beams[0] > beams[1] > beams[2], "the band has a beam of its own")
 
 
+def check_spectrum_limits(s):
+    """An index to 0.02 at an integrated SNR of 1000; two terms of a polynomial within 1 % over a band of a fifth, where a
+    power law's third one is 0.3 %."""
+    words = ["-niter", 10000, "-auto-threshold", 3, "-channels-out", 4, "-join-channels"]
+    # 351 baselines at 20 times in 16 channels, two hands each.
+    flux = 1000 * NOISE / np.sqrt(2 * 351 * 20 * 16)
+    point = [(256, 256, flux, 0, 0, 0, -0.7)]
+    ms = s.made_at("index.ms", VLA, [*ARRAY, "-noise", "%gJy" % NOISE, *WIDE_BAND, "-reference-frequency", "1.375GHz",
+                                     *sources(point)])
+    name, _ = s.clean(ms, *words, "-fit-spectral-log-pol", 2)
+    parts = [load("%s-%04d-model.fits" % (name, c)) for c in range(4)]
+    got = np.log([flux_about(part, 256, 256) for part, _ in parts])
+    weight = sum(cards["WSCIMGWG"] for _, cards in parts)
+    s.near("the source's SNR", flux / (NOISE / np.sqrt(2 * weight)), 1000, 1)
+    s.near("index at an SNR of 1000", np.polyfit(np.log([h["CRVAL3"] for _, h in parts]), got, 1)[0], -0.7, 0.02)
+    name, _ = s.clean(s.ms("steep"), *words, "-fit-spectral-pol", 2, "-channel-range", 0, 4)
+    for c in range(4):
+        model, cards = load("%s-%04d-model.fits" % (name, c))
+        want = 2 * (cards["CRVAL3"] / 1.375e9)**-0.7
+        s.near("channel %d by two terms" % c, flux_about(model, 256, 256), want, 0.01 * want)
+
+
+def check_dynamic_range(s):
+    """A bright source at a pixel's centre leaves less than 1e-5 of itself, at the default accuracy, by all methods."""
+    bright = [(301, 270, 1, 0, 0, 0, 0), (200, 330, 1e-4, 0, 0, 0, 0)]
+    ms = s.made_at("bright.ms", VLA, [*ARRAY, *ONE_BAND, "-noise", "0.0003Jy", *sources(bright)])
+    for options in ([], ["-weight", "briggs", 0], ["-multiscale"]):
+        name, _ = s.clean(ms, "-niter", 100000, "-threshold", 5e-6, *options)
+        residual = load(name + "-residual.fits")[0]
+        image = load(name + "-image.fits")[0]
+        s.must(1 / residual.std() > 1e5 and np.abs(residual).max() < 1e-5, "%s: dynamic range %.3g, to the highest pixel %.3g" %
+               (" ".join(map(str, options)) or "natural", 1 / residual.std(), 1 / np.abs(residual).max()))
+        s.near("a source of 1e-4 beside it", image[330, 200], 1e-4, 1e-5)
+
+
 def check_extended(s):
     """Gaussians of several widths, by multiscale cleaning: integrated fluxes within 2 %."""
     array = ["-telescope", "meerkat", "-duration", "1h", "-integration", "3min", "-spw", "1.1GHz", "100MHz", "5"]
@@ -357,6 +392,32 @@ def check_resume(s):
     s.told("another file where the checkpoint would be", done, 4, "is no checkpoint")
     with open(broken + ".clean", "rb") as f:
         s.must(f.read() == b"no checkpoint", "it is left as it is")
+
+
+def check_killed(s):
+    """A run may be killed in any line that it prints once it has read; the same command with -resume ends in the same
+    images."""
+    names = [s.path("killed%d" % i) for i in range(2)]
+    words = ["-j", 2, "-size", 128, 128, "-scale", "%gasec" % (2 * CELL), "-backend", "cpu", "-niter", 3000, "-checkpoint",
+             0, "-auto-mask", 6, "-auto-threshold", 3, "-mgain", 0.6, "-no-update-model-required", "-overwrite"]
+    whole = Held([s.msimage, *[str(w) for w in words], "-name", names[0], s.ms("points")])
+    whole.end()
+    broken = [s.msimage, *[str(w) for w in words], "-name", names[1], s.ms("points")]
+    first = next(i for i, line in enumerate(whole.lines()) if line.startswith("samples:"))
+    for title, bring in [*in_lines(whole)][1 + first:]:
+        held = Held(broken)
+        bring(held)
+        held.send(signal.SIGKILL)
+        held.end()
+        is_late = any(line.startswith(PUBLISHED) for line in held.lines())
+        images = glob.glob(names[1] + "*.fits")
+        run(s.msimage, "-quiet", *words, "-resume", "-name", names[1], s.ms("points"))
+        kinds = ("image", "model", "residual", "mask")
+        same = all((load("%s-%s.fits" % (names[0], k))[0] == load("%s-%s.fits" % (names[1], k))[0]).all() for k in kinds)
+        s.must(same and (is_late or not images) and not glob.glob(names[1] + "*.clean"),
+               "killed %s: %s" % (title, "the same images" if same else "other images"))
+        for name in glob.glob(names[1] + "*"):
+            os.remove(name)
 
 
 def check_continue(s):
