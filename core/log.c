@@ -12,7 +12,8 @@ static struct {
     msi_log_level level;
     int with_time;
     int bar_shown; /* a progress bar stands on the current terminal line */
-} state = {MSI_LOG_NORMAL, 0, 0};
+    int is_silent;
+} state = {MSI_LOG_NORMAL, 0, 0, 0};
 
 /* Who hears the calling thread's lines; NULL: stderr. */
 static _Thread_local struct {
@@ -114,6 +115,7 @@ static void line(msi_log_level level, const char *prefix, const char *format, va
         listener.hear(listener.of, level, text);
         return;
     }
+    if (state.is_silent) return;
     flockfile(stderr);
     clear_bar();
     if (state.with_time) {
@@ -170,6 +172,16 @@ void msi_log_error(const char *message)
     error_line("%s", message);
 }
 
+void msi_log_silence(int is_silent)
+{
+    state.is_silent = is_silent;
+}
+
+int msi_log_is_silent(void)
+{
+    return state.is_silent;
+}
+
 int msi_log_is_timed(void)
 {
     return state.with_time;
@@ -179,7 +191,7 @@ void msi_log_bar(const char *stage, double fraction, double left_s)
 {
     enum { LENGTH = 30 };
     char bar[LENGTH + 1] = "";
-    if (state.level == MSI_LOG_QUIET) return;
+    if (state.level == MSI_LOG_QUIET || state.is_silent) return;
     memset(bar, '.', LENGTH);
     memset(bar, '#', (size_t)(fraction * LENGTH));
     flockfile(stderr);

@@ -37,6 +37,11 @@ void msi_log_error(const char *message);
 void msi_log_bar(const char *stage, double fraction, double left_s);
 void msi_log_bar_end(void);
 
+/* msi_log_silence - non-zero: from now on nothing is written to stderr, neither warnings nor errors: of several
+ * processes of one run, one speaks. msi_log_is_silent - whether that is so. */
+void msi_log_silence(int is_silent);
+int msi_log_is_silent(void);
+
 /* msi_log_is_timed - whether lines begin with the time. */
 int msi_log_is_timed(void);
 

@@ -18,6 +18,7 @@
 #include "src/process_limits.h"
 #include "src/run/imaging.h"
 #include "src/run/predict.h"
+#include "src/team/team.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 
@@ -45,7 +46,10 @@ static void restart(char **argv, int always)
     free(self);
 }
 
-static int run(const msi_options *options)
+/* What ends a job of several processes lets each live for a second after SIGTERM; the temporaries go before. */
+static const double TEAM_GRACE_S = 0.5;
+
+static int run(const msi_options *options, msi_team *team)
 {
     switch (options->action) {
     case MSI_ACTION_HELP:
@@ -62,7 +66,9 @@ static int run(const msi_options *options)
     omp_set_num_threads(options->n_threads);
     msi_interrupt_install();
     MSI_TRY(msi_process_limits_threads(options->n_threads));
-    return options->predict ? msi_run_predict(options, msi_watchdog_start) : msi_run_image(options, msi_watchdog_start);
+    if (team->link) msi_watchdog_grace(TEAM_GRACE_S);
+    return options->predict ? msi_run_predict(options, team, msi_watchdog_start)
+                            : msi_run_image(options, team, msi_watchdog_start);
 }
 
 /* Flush standard output and report a failure: a full disk or a closed pipe may show no earlier than here. */
@@ -81,6 +87,8 @@ int main(int argc, char **argv)
         return msi_exit_code(MSI_EUSAGE);
     }
     int is_raised;
+    msi_team team;
+    msi_team_begin(&team);
     if (msi_process_limits_stack(&is_raised)) {
         msi_log_error(msi_error_get());
         return msi_exit_code(MSI_ENOMEM);
@@ -88,10 +96,12 @@ int main(int argc, char **argv)
     msi_options options;
     int rc = msi_options_parse(&options, argc, (const char *const *)argv);
     if (!rc && options.action == MSI_ACTION_RUN) restart(argv, is_raised);
-    if (!rc) rc = run(&options);
+    if (!rc) rc = run(&options, &team);
     if (!rc) rc = flush_stdout();
     rc = msi_remedy_append(rc);
     if (rc) msi_log_error(msi_error_get());
     msi_options_free(&options);
-    return msi_exit_code(rc);
+    const int code = msi_exit_code(rc);
+    msi_team_end(&team);
+    return code;
 }

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "core/interrupt.h"
+#include "core/log.h"
 #include "io/fits/publish.h"
 
-static const long LOOK_NS = 100000000, GRACE_NS = 1500000000;
+static const long LOOK_NS = 100000000;
+static long grace_ns = 1500000000;
 
 static void pause_ns(long ns)
 {
@@ -24,15 +26,20 @@ static void *watch(void *unused)
 {
     (void)unused;
     while (!msi_interrupt_signal()) pause_ns(LOOK_NS);
-    pause_ns(GRACE_NS);
+    pause_ns(grace_ns);
     msi_publish_emergency();
     /* The line bypasses the log, in the middle of which another thread may be. */
     char line[128];
     int signal_number = msi_interrupt_signal();
     int n = snprintf(line, sizeof line, "msimage: error: stopped by signal %d (%s)\n", signal_number,
                      strsignal(signal_number));
-    if (write(STDERR_FILENO, line, (size_t)n) < 0) line[0] = 0;
+    if (!msi_log_is_silent() && write(STDERR_FILENO, line, (size_t)n) < 0) line[0] = 0;
     _exit(128 + signal_number);
+}
+
+void msi_watchdog_grace(double grace_s)
+{
+    grace_ns = (long)(1e9 * grace_s);
 }
 
 void msi_watchdog_start(void)

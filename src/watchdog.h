@@ -14,4 +14,7 @@
  */
 void msi_watchdog_start(void);
 
+/* msi_watchdog_grace - give an interrupted run another time than 1.5 s. Before msi_watchdog_start. */
+void msi_watchdog_grace(double grace_s);
+
 #endif

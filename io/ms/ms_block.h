@@ -61,7 +61,9 @@ struct msi_ms_reader {
     int set_index; /* where reading stands */
     int64_t run_index, run_offset;
     int n_piece, n_group, next_group;
-    int64_t n_taken; /* groups so far */
+    int64_t n_taken;         /* groups so far, of those in its share */
+    int share, n_share;      /* as in msi_ms_opening */
+    int64_t n_sample_passed; /* in groups so far, in the share or not; counted where there are shares */
     msi_ms_run *piece;
     msi_ms_group group[MSI_MS_MAX_GROUPS];
     msi_ms_raw raw;

@@ -252,6 +252,8 @@ int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_re
     MSI_TRY(take_description(crew, &first, reader));
     (*reader)->selection.coordinates_only = opening->coordinates_only;
     (*reader)->selection.keep_flagged_rows = opening->keep_flagged_rows;
+    (*reader)->share = opening->share;
+    (*reader)->n_share = opening->n_share;
     (*reader)->crew = crew;
     (*reader)->crew_opening = crew->opening;
     return MSI_OK;

@@ -43,6 +43,7 @@ int msi_ms_crew_start(msi_ms_crew **out, const char *const *paths, int n_path, c
 typedef struct msi_ms_opening {
     int64_t interval_begin, interval_end;
     int may_be_empty, coordinates_only, keep_flagged_rows;
+    int share, n_share; /* which of so many runs of blocks, of about as many samples each, is read; n_share 0: all */
 } msi_ms_opening;
 
 /*

@@ -101,6 +101,8 @@ static int open_sets(const msi_crew_process *p, const msi_crew_request *q, msi_m
     if (p->is_first) msi_progress_listen(hear, p->shared);
     msi_progress_begin("opening");
     MSI_TRY(msi_ms_reader_open(r, p->paths, p->n_path, &selection));
+    (*r)->share = q->opening.share;
+    (*r)->n_share = q->opening.n_share;
     msi_progress_end();
     char *bytes;
     msi_crew_reply answer = {.kind = MSI_CREW_OPENED, .number = q->number};

@@ -142,6 +142,11 @@ int64_t msi_ms_reader_n_row(const msi_ms_reader *r)
     return r->n_row;
 }
 
+int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r)
+{
+    return r->n_share > 1 ? r->n_row / r->n_share + 1 : r->n_row;
+}
+
 int64_t msi_ms_reader_n_sample(const msi_ms_reader *r)
 {
     return r->n_sample;
@@ -177,6 +182,32 @@ int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r)
 {
     return &r->dropped;
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < n; i++) hash = (hash ^ b[i]) * 0x100000001b3;
+    return hash;
+}
+
+uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r)
+{
+    const msi_observation *o = &r->observation;
+    const double of_all[] = {o->start_mjd_s, o->end_mjd_s, o->longest_baseline_m, o->ra_rad, o->dec_rad};
+    uint64_t hash = mix(0xcbf29ce484222325, of_all, sizeof of_all);
+    for (int i = 0; i < r->n_set; i++) {
+        const msi_ms_set *set = &r->set[i];
+        hash = mix(hash, &set->n_table_row, sizeof set->n_table_row);
+        for (int k = 0; k < set->n_field; k++) hash = mix(hash, &set->field[k].n_row, sizeof set->field[k].n_row);
+        for (int k = 0; k < set->n_setup; k++) {
+            const msi_ms_setup *s = &set->setup[k];
+            hash = mix(hash, &s->n_row, sizeof s->n_row);
+            if (s->n_chan) hash = mix(hash, s->freq_hz, (size_t)s->n_chan * sizeof *s->freq_hz);
+        }
+        hash = mix(hash, set->data_column, strlen(set->data_column));
+    }
+    return hash;
 }
 
 int msi_ms_reader_n_process(const msi_ms_reader *r)
@@ -254,6 +285,23 @@ static int find_buffer(msi_ms_reader *r, msi_ms_block *block)
     return MSI_OK;
 }
 
+/* Where a share of the samples begins. */
+static int64_t share_begin(const msi_ms_reader *r, int share)
+{
+    return r->n_sample / r->n_share * share + r->n_sample % r->n_share * share / r->n_share;
+}
+
+/* Says whether a block is of the reader's share: that in which its first sample lies, counted through all sets. Behind
+ * the share's last one there is nothing left. */
+static int is_in_share(msi_ms_reader *r, const msi_ms_group *group, int *is_end)
+{
+    if (r->n_share < 2) return 1;
+    const int64_t first = r->n_sample_passed;
+    r->n_sample_passed += group->n_row * r->set[r->set_index].setup[group->data_desc_id].n_chan;
+    *is_end = first >= share_begin(r, r->share + 1);
+    return !*is_end && first >= share_begin(r, r->share);
+}
+
 int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *block, int *is_end)
 {
     block->n_row = 0;
@@ -268,7 +316,9 @@ int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *
             return MSI_OK;
         }
         const msi_ms_group *group = &r->group[r->next_group++];
-        if (r->n_taken++ % n_part == part) return msi_ms_block_read(r, group, block);
+        const int is_ours = is_in_share(r, group, is_end);
+        if (*is_end) return MSI_OK;
+        if (is_ours && r->n_taken++ % n_part == part) return msi_ms_block_read(r, group, block);
     }
 }
 
@@ -291,7 +341,7 @@ void msi_ms_reader_rewind(msi_ms_reader *r)
     r->set_index = 0;
     r->run_index = r->run_offset = 0;
     r->n_piece = r->n_group = r->next_group = 0;
-    r->n_taken = 0;
+    r->n_taken = r->n_sample_passed = 0;
     memset(&r->dropped, 0, sizeof r->dropped);
 }
 

@@ -97,9 +97,10 @@ const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r);
 int msi_ms_reader_n_spw(const msi_ms_reader *r);
 const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i);
 const char *msi_ms_reader_data_column(const msi_ms_reader *r);
-int64_t msi_ms_reader_n_row(const msi_ms_reader *r);    /* selected rows, all sets */
-int64_t msi_ms_reader_n_sample(const msi_ms_reader *r); /* rows x channels, all sets */
-int64_t msi_ms_reader_n_time(const msi_ms_reader *r);   /* distinct TIMEs of all rows of a set, largest over the sets */
+int64_t msi_ms_reader_n_row(const msi_ms_reader *r);       /* selected rows, all sets */
+int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r); /* of its share (msi_ms_opening), about */
+int64_t msi_ms_reader_n_sample(const msi_ms_reader *r);    /* rows x channels, all sets */
+int64_t msi_ms_reader_n_time(const msi_ms_reader *r); /* distinct TIMEs of all rows of a set, largest over the sets */
 int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r);       /* likewise, of the selected rows */
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far */
 
@@ -110,6 +111,9 @@ const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far *
  * Returns:  1, or 0 where there is none left
  */
 int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char **name);
+
+/* msi_ms_reader_fingerprint - a number that another selection of rows and channels, or other sets, hardly have. */
+uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);
 
 /* msi_ms_reader_n_process - processes that read for it; 0 where the caller's does. */
 int msi_ms_reader_n_process(const msi_ms_reader *r);

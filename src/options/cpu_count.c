@@ -62,8 +62,24 @@ static int cgroup_count(void)
     return top < n ? top : n;
 }
 
+static int n_sharing = 1;
+
+void msi_cpu_share_set(int n)
+{
+    n_sharing = n > 1 ? n : 1;
+}
+
+int msi_cpu_share(void)
+{
+    return n_sharing;
+}
+
 int msi_cpu_count(void)
 {
-    int allowed = affinity_count(), quota = cgroup_count();
-    return quota < allowed ? quota : allowed;
+    const int allowed = affinity_count(), quota = cgroup_count(), all = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    /* A quota is shared whatever the masks are. */
+    const int of_quota = quota < INT_MAX ? quota / n_sharing : quota,
+              of_mask = allowed < all ? allowed : allowed / n_sharing;
+    const int n = of_quota < of_mask ? of_quota : of_mask;
+    return n > 0 ? n : 1;
 }

@@ -134,7 +134,8 @@ int msi_options_keep_words(msi_options *options, int argc, const char *const *ar
 void msi_options_limit_memory(msi_options *options)
 {
     const double percent = options->memory_percent;
-    double bytes = (double)msi_memory_physical() * (percent > 0 ? percent / 100 : 1);
+    const double share = (double)msi_memory_physical() / msi_cpu_share();
+    double bytes = share * (percent > 0 ? percent / 100 : 1);
     if (options->memory_gb > 0) bytes = fmin(bytes, 1e9 * options->memory_gb);
     options->memory_limit_bytes = (int64_t)bytes;
 }

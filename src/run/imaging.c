@@ -20,6 +20,7 @@
 #include "src/run/imaging_reuse.h"
 #include "src/run/imaging_run.h"
 #include "src/run/open_sets.h"
+#include "src/run/shared_density.h"
 
 /* ---- Open ---- */
 
@@ -60,7 +61,8 @@ static int open_reader(msi_imaging_run *r)
 {
     msi_interval t;
     msi_progress_begin("opening");
-    MSI_TRY(msi_open_sets_interval(&t, r->crew, r->options, r->interval));
+    const msi_open_what what = {r->interval, r->team->rank, r->options->dry_run ? 0 : r->team->size};
+    MSI_TRY(msi_open_sets_interval(&t, r->crew, r->options, &what));
     msi_progress_end();
     r->reader = t.reader;
     r->is_empty = t.is_empty;
@@ -98,15 +100,21 @@ static int make_plan(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     const msi_gridder_spec spec = gridder_spec(r);
-    msi_imaging_need need = {
-        .options = o, .n_plane = r->n_plane, .channels = &r->channels, .output_bytes = msi_outputs_bytes(r->outputs)};
+    msi_imaging_need need = {.options = o,
+                             .n_plane = r->n_plane,
+                             .channels = &r->channels,
+                             .output_bytes = r->outputs ? msi_outputs_bytes(r->outputs) : 0};
     msi_gridder *empty;
     msi_imaging_scan_bound(&need.scan, r->reader);
-    if (o->dry_run) {
+    if (o->dry_run && !r->team->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
         /* By the memory that is free now; a run does not wait for a GPU's answer, and sees to it after reading. */
         msi_backend_await();
     }
+    const msi_imaging_scan whole = need.scan;
+    /* A rank has a block more than its share at most, which what is not planned for covers. */
+    need.scan.n_row = (need.scan.n_row + r->team->size - 1) / r->team->size;
+    need.scan.n_sample = (need.scan.n_sample + r->team->size - 1) / r->team->size;
     MSI_TRY(msi_gridder_create(&empty, &spec));
     need.gridder = empty;
     int rc = msi_imaging_plan_make(&r->plan, &need);
@@ -127,7 +135,7 @@ static int make_plan(msi_imaging_run *r)
     }
     msi_gridder_free(empty);
     if (r->plan.gridder.nu) msi_imaging_report_plan(&r->plan, o);
-    if (!rc && o->dry_run) msi_imaging_report_dry_run(r, &need.scan);
+    if (!rc && o->dry_run) msi_imaging_report_dry_run(r, &whole);
     return rc;
 }
 
@@ -150,6 +158,31 @@ static void dismiss_crew(msi_imaging_run *r)
     r->crew = NULL;
 }
 
+/* Makes what this rank has counted while it read what all have. */
+static int count_loaded(msi_imaging_run *r)
+{
+    const msi_ms_dropped *d = msi_ms_reader_dropped(r->reader);
+    enum { N_DROPPED = sizeof *d / sizeof(int64_t) };
+    int64_t count[N_DROPPED + 2] = {0};
+    msi_sample_tally *tally;
+    memcpy(count, d, sizeof *d);
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        msi_gridder_report report;
+        msi_gridder_report_get(r->gridder[c], &report);
+        count[N_DROPPED] += report.n_sample;
+        count[N_DROPPED + 1] += report.n_outside;
+    }
+    MSI_TRY(msi_team_count(r->team, count, N_DROPPED + 2));
+    memcpy(&r->dropped, count, sizeof r->dropped);
+    r->n_loaded = count[N_DROPPED];
+    r->n_outside = count[N_DROPPED + 1];
+    MSI_TRY(msi_team_gather(r->team, &r->tally, sizeof r->tally, (void **)&tally));
+    memset(&r->tally, 0, sizeof r->tally);
+    for (int k = 0; k < r->team->size; k++) msi_sample_tally_add(&r->tally, &tally[k]);
+    msi_free(tally);
+    return MSI_OK;
+}
+
 static int load(msi_imaging_run *r)
 {
     const msi_forming_spec spec = {.planes = r->planes,
@@ -163,6 +196,7 @@ static int load(msi_imaging_run *r)
     memset(&r->tally, 0, sizeof r->tally);
     MSI_TRY(msi_imaging_load(r->crew, r->reader, &spec, r->gridder, &r->tally));
     if (r->interval + 1 == r->options->intervals_out) dismiss_crew(r);
+    MSI_TRY(count_loaded(r));
     msi_imaging_report_loaded(r);
     return MSI_OK;
 }
@@ -180,12 +214,16 @@ static int weigh(msi_imaging_run *r)
             MSI_TRY(msi_density_add(*d, r->gridder[c]));
             msi_progress_leave(all);
         }
+    msi_weighting rule = o->weighting;
     for (int64_t c = 0; c < n; c++) {
         const msi_progress_share all = msi_progress_enter(n + c, n + c + 1, 2 * n);
         msi_gridder_report report;
         msi_gridder_report_get(r->gridder[c], &report);
         r->n_kept += report.n_sample;
-        MSI_TRY(msi_gridder_weight(r->gridder[c], r->density[o->mf_weighting ? 0 : c], &o->weighting));
+        /* The first use of a density is where those of all ranks become one. */
+        msi_density *d = r->density[o->mf_weighting ? 0 : c];
+        if (d && (c == 0 || !o->mf_weighting)) MSI_TRY(msi_shared_density(r->team, d, &o->weighting, &rule));
+        MSI_TRY(msi_gridder_weight(r->gridder[c], d, &rule));
         msi_progress_leave(all);
     }
     msi_progress_end();
@@ -199,6 +237,7 @@ static int image_interval(msi_imaging_run *r)
 {
     msi_imaging_times t = {.start_s = msi_wall_s()};
     MSI_TRY(open_reader(r));
+    MSI_TRY(msi_team_same(r->team, msi_ms_reader_fingerprint(r->reader), "finds other rows or channels in the sets"));
     t.opened_s = msi_wall_s();
     if (r->is_empty && r->options->dry_run) return MSI_OK;
     if (!r->is_empty) msi_imaging_report_subject(r);
@@ -245,7 +284,8 @@ static int image_intervals(msi_imaging_run *r)
     return rc;
 }
 
-static int plan_outputs(msi_imaging_run *r)
+/* Says what is imaged, and how, in words of headers and the log. */
+static int plan_planes(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     r->n_plane = msi_planes_of(o->pol, o->n_pol, r->planes);
@@ -258,17 +298,20 @@ static int plan_outputs(msi_imaging_run *r)
     const char *slash = strrchr(o->name, '/');
     size_t length = slash ? (size_t)(slash - o->name) : 0;
     r->temp_dir = o->temp_dir ? strdup(o->temp_dir) : slash ? strndup(o->name, length ? length : 1) : strdup(".");
-    if (!r->temp_dir) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
-    return msi_outputs_plan(&r->outputs, o, r->planes, r->n_plane);
+    return r->temp_dir ? MSI_OK : msi_error_set(MSI_ENOMEM, "no memory for a file name");
 }
 
 static int commit_outputs(msi_imaging_run *r)
 {
+    MSI_TRY(msi_team_count(r->team, &r->n_kept, 1));
     if (!r->n_gridded && r->n_kept)
         return msi_error_set(MSI_EINPUT, "nothing to image: weighting and taper leave no sample a weight");
     if (!r->n_gridded)
         return msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped (see the counts above)");
-    return msi_outputs_commit(r->outputs);
+    if (!r->outputs) return MSI_OK;
+    MSI_TRY(msi_outputs_commit(r->outputs));
+    r->team->is_done = 1;
+    return MSI_OK;
 }
 
 static void warn_of_mask(const msi_imaging_run *r)
@@ -289,7 +332,7 @@ static int read_mask(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_interval t;
-    MSI_TRY(msi_open_sets_interval(&t, r->crew, o, 0));
+    MSI_TRY(msi_open_sets_interval(&t, r->crew, o, &(msi_open_what){0}));
     r->reader = t.reader;
     int rc = choose_centre(r);
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
@@ -310,27 +353,54 @@ static int start_update(msi_imaging_run *r, void (*forked)(void))
     return msi_model_update_start(&r->update, r->options, forked);
 }
 
-static int run_stages(msi_imaging_run *r, void (*forked)(void))
+/* The files of the run are those of the team's first rank. */
+static int plan_outputs(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    int a, b, rc = plan_outputs(r);
-    if (!rc && o->clean.niter) rc = msi_imaging_clean_check(o);
-    if (!rc && msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
+    if (r->team->rank) return MSI_OK;
+    MSI_TRY(msi_outputs_plan(&r->outputs, o, r->planes, r->n_plane));
+    return msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads());
+}
+
+/* Forks what is to be forked. */
+static int start_processes(msi_imaging_run *r, void (*forked)(void))
+{
+    const msi_options *o = r->options;
+    int a, b;
+    if (msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
-    if (!rc && msi_clean_options_updates(o) && !o->dry_run) rc = start_update(r, forked);
-    if (!rc) rc = msi_block_former_create(&r->former);
-    if (!rc) rc = msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former));
-    if (!rc && o->clean.fits_mask) rc = read_mask(r);
-    if (forked) forked();
-    MSI_TRY(rc);
+    if (msi_clean_options_updates(o) && !o->dry_run) MSI_TRY(start_update(r, forked));
+    MSI_TRY(msi_block_former_create(&r->former));
+    MSI_TRY(msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former)));
+    return o->clean.fits_mask ? read_mask(r) : MSI_OK;
+}
+
+/* All ranks do the same work; what they are asked for is the same too, but for how it is spread over a host. */
+static int check_team(const msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char *c = o->command_line; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+    MSI_TRY(msi_team_same(r->team, hash, "was given another command line"));
+    if (r->team->size > 1 && o->clean.niter)
+        return msi_error_set(MSI_EUSAGE,
+                             "-niter: several ranks make dirty images alone; clean with msimage, or one rank");
+    return MSI_OK;
+}
+
+static int run_stages(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    MSI_TRY(check_team(r));
+    MSI_TRY(plan_outputs(r));
+    if (o->clean.niter) MSI_TRY(msi_imaging_clean_check(o));
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
      * it. */
     if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_backend_warm_up(o->backend);
-    MSI_TRY(msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads()));
     MSI_TRY(image_intervals(r));
     if (o->dry_run) return MSI_OK;
     msi_progress_begin("writing");
-    MSI_TRY(msi_image_writer_wait(r->writer));
+    if (r->writer) MSI_TRY(msi_image_writer_wait(r->writer));
     msi_progress_end();
     if (o->clean.niter) MSI_TRY(msi_imaging_clean_record(r));
     MSI_TRY(commit_outputs(r));
@@ -338,10 +408,16 @@ static int run_stages(msi_imaging_run *r, void (*forked)(void))
     return r->update ? msi_model_update_run(r->update, r->modelled) : MSI_OK;
 }
 
-int msi_run_image(const msi_options *options, void (*forked)(void))
+int msi_run_image(const msi_options *options, msi_team *team, void (*forked)(void))
 {
-    msi_imaging_run r = {.options = options};
-    int rc = run_stages(&r, forked);
+    msi_team alone = MSI_TEAM_ALONE;
+    msi_imaging_run r = {.options = options, .team = team ? team : &alone};
+    int rc = plan_planes(&r);
+    if (!rc) rc = start_processes(&r, forked);
+    msi_team_join(r.team);
+    if (forked) forked();
+    if (!rc) rc = run_stages(&r);
+    rc = msi_team_agree(r.team, rc);
     dismiss_crew(&r);
     msi_block_former_free(r.former);
     msi_image_writer_free(r.writer);

@@ -43,9 +43,11 @@ int msi_imaging_channels_at_once(const msi_imaging_run *r)
 
 /* The image of a channel goes onto the log, into the sum and onto the disk. */
 static int finish_channel(msi_imaging_run *r, int64_t channel, msi_image *image, mfs_image *mfs,
-                          const msi_gridder_report *report)
+                          msi_gridder_report *report)
 {
     int64_t most = 0;
+    MSI_TRY(msi_team_image(r->team, image));
+    MSI_TRY(msi_team_sum(r->team, report->sum_vis_weight, r->n_plane, MSI_FP64));
     for (int p = 0; p < image->n_plane; p++) most = image->n_vis[p] > most ? image->n_vis[p] : most;
     r->n_gridded += most;
     if (r->options->channels_out > 1 && !most)
@@ -85,6 +87,7 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
         msi_progress_leave(gridding);
         msi_gridder_report_get(r->gridder[c], &report);
         gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
+        rc = msi_team_agree(r->team, rc);
         if (!rc) rc = finish_channel(r, c, &image, mfs, &report);
         msi_progress_leave(gridding);
         msi_progress_leave(all);
@@ -111,6 +114,7 @@ static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
         /* Files and sums come in the order of channels, whatever the number of threads. */
 #pragma omp ordered
         if (!msi_first_error_status(&failure)) {
+            rc = msi_team_agree(r->team, rc);
             if (!rc) rc = finish_channel(r, c, &image, mfs, &report);
             msi_first_error_keep(&failure, rc);
             msi_progress_hush(0);

@@ -51,11 +51,12 @@ static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spe
     double *weight;
     MSI_TRY(msi_uv_weights(&o->geometry, &o->weighting, r->gridder + (is_mfs ? 0 : channel),
                            is_mfs ? o->channels_out : 1, &weight));
+    int rc = msi_team_sum(r->team, weight, grid.nu * grid.nv, MSI_FP64);
     msi_fits_spec of_grid = *spec;
     of_grid.geometry.nx = grid.nu;
     of_grid.geometry.ny = grid.nv;
     const msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
-    int rc = write_finite(r, &id, &of_grid, weight);
+    if (!rc && r->outputs) rc = write_finite(r, &id, &of_grid, weight);
     msi_free(weight);
     return rc;
 }
@@ -99,6 +100,8 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     const int psf = o->make_psf_only ? 0 : r->n_plane;
     msi_fits_spec spec = fits_spec(r, channel);
     msi_image_file file[MSI_IMAGE_MAX_FILES];
+    /* The other ranks have their part in the weights alone. */
+    if (!r->outputs) return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;
     if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(r, &spec.beam, image, psf));
     /* The PSF, which is the last plane, comes first. */
     for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {

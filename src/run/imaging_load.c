@@ -77,7 +77,7 @@ static int add_parts(const load *l)
 
 static int load_blocks(load *l, msi_sample_tally *tally)
 {
-    const int64_t n_row = msi_ms_reader_n_row(l->reader);
+    const int64_t n_row = msi_ms_reader_n_share_row(l->reader);
     int64_t done = 0;
     double waited_s = 0, added_s = 0;
     msi_progress_begin("reading");

@@ -167,21 +167,14 @@ void msi_imaging_report_loaded(const msi_imaging_run *run)
 {
     const msi_sample_tally *s = &run->tally;
     reasons dropped = {""};
-    int64_t kept = 0, outside = 0;
-    for (int64_t c = 0; c < run->options->channels_out; c++) {
-        msi_gridder_report report;
-        msi_gridder_report_get(run->gridder[c], &report);
-        kept += report.n_sample;
-        outside += report.n_outside;
-    }
-    add_reader_reasons(&dropped, msi_ms_reader_dropped(run->reader));
+    add_reader_reasons(&dropped, &run->dropped);
     add_reason(&dropped, s->flagged, "FLAG");
     add_reason(&dropped, s->weight, "weight not positive or not finite");
     add_reason(&dropped, s->data_not_finite, "data not finite");
     add_reason(&dropped, s->data_too_large, "data beyond 1e30");
-    add_reason(&dropped, outside, "outside the uv grid");
-    msi_log_info("samples: %lld kept; dropped: %s", (long long)kept, *dropped.text ? dropped.text : "none");
-    warn_of_coarse_pixels(run, outside);
+    add_reason(&dropped, run->n_outside, "outside the uv grid");
+    msi_log_info("samples: %lld kept; dropped: %s", (long long)run->n_loaded, *dropped.text ? dropped.text : "none");
+    warn_of_coarse_pixels(run, run->n_outside);
 }
 
 /* Weights that are scaled are told of once, for all channels by the first one's power of two. */

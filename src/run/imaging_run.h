@@ -16,9 +16,11 @@
 #include "src/run/imaging_plan.h"
 #include "src/run/model_update.h"
 #include "src/run/outputs.h"
+#include "src/team/team.h"
 
 typedef struct msi_imaging_run {
     const msi_options *options;
+    msi_team *team; /* all of it has the samples and the images together; its first rank writes files */
     msi_plane planes[MSI_MAX_PLANES];
     int n_plane;
     char *temp_dir;               /* owned; for visibilities that exceed the memory limit */
@@ -27,7 +29,7 @@ typedef struct msi_imaging_run {
     msi_model_interval *modelled; /* [intervals_out] owned; NULL without update */
     msi_ms_crew *crew;            /* opens and reads the sets; NULL once all is read */
     msi_block_former *former;     /* by which the crew forms what it reads */
-    msi_outputs *outputs;
+    msi_outputs *outputs;         /* of the first rank, as is the writer; NULL on others */
     msi_image_writer *writer;
     msi_clean_mask mask;       /* that the user gives; empty: none */
     msi_clean_history history; /* of all that is cleaned */
@@ -45,7 +47,9 @@ typedef struct msi_imaging_run {
     msi_imaging_plan plan;
     msi_gridder **gridder; /* [channels_out] NULL once it is imaged and not needed any more */
     msi_density **density; /* [channels_out] NULL for natural weights; with -mf-weighting [0] is that of all channels */
-    msi_sample_tally tally;
+    msi_sample_tally tally; /* from here on of all ranks */
+    msi_ms_dropped dropped;
+    int64_t n_loaded, n_outside; /* samples that the gridders have; that they dropped */
 } msi_imaging_run;
 
 #endif

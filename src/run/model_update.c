@@ -103,7 +103,7 @@ static int predict(const msi_options *o, int64_t interval, const msi_model_inter
         p.selection.interval_begin = rows->begin;
         p.selection.interval_end = rows->end;
     }
-    const int rc = msi_run_predict(&p, forked);
+    const int rc = msi_run_predict(&p, NULL, forked);
     msi_free(name);
     return rc;
 }

@@ -26,12 +26,17 @@ typedef struct msi_interval {
     msi_observation observation; /* of the interval, also of an empty one */
 } msi_interval;
 
+/* What of the selected rows is opened. */
+typedef struct msi_open_what {
+    int64_t interval;   /* of options->intervals_out, counted from 0 */
+    int share, n_share; /* as in msi_ms_opening */
+} msi_open_what;
+
 /*
- * msi_open_sets_interval - open the selected rows of one of options->intervals_out intervals.
- * Given:    interval  counted from 0
+ * msi_open_sets_interval - open the selected rows of an interval.
  * Returned: *t        its reader reads coordinates alone on a dry run; NULL on failure
  * Returns:  0, MSI_EUSAGE (more intervals than times) or any code of msi_ms_crew_open
  */
-int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *options, int64_t interval);
+int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *options, const msi_open_what *what);
 
 #endif

@@ -71,7 +71,10 @@ static int start_processes(msi_predict_run *r, void (*forked)(void))
     int rc = msi_ms_writer_start(&r->writer, o->ms_paths, o->n_ms, &spec);
     msi_free(description);
     if (rc) return rc;
+    msi_team_join(r->team);
     if (forked) forked();
+    if (r->team->size > 1)
+        return msi_error_set(MSI_EUSAGE, "-predict: several ranks make images alone; predict with msimage, or one rank");
     MSI_TRY(check_marks(r, selection));
     /* Not before the fork: a GPU's context does not survive one. */
     msi_backend_warm_up(o->backend);
@@ -194,9 +197,10 @@ static int append_incomplete(const msi_predict_run *r, int rc)
     return rc;
 }
 
-int msi_run_predict(const msi_options *options, void (*forked)(void))
+int msi_run_predict(const msi_options *options, msi_team *team, void (*forked)(void))
 {
-    msi_predict_run r = {.options = options};
+    msi_team alone = MSI_TEAM_ALONE;
+    msi_predict_run r = {.options = options, .team = team ? team : &alone};
     int rc = run_stages(&r, forked);
     if (rc && r.writer) rc = append_incomplete(&r, rc);
     for (int64_t i = 0; r.gridder && i < r.bands.channels.n; i++) msi_gridder_free(r.gridder[i]);

@@ -11,9 +11,11 @@
 #include "src/model/model_images.h"
 #include "src/options/options.h"
 #include "src/run/predict_plan.h"
+#include "src/team/team.h"
 
 typedef struct msi_predict_run {
     const msi_options *options;
+    msi_team *team;
     const char *column; /* that is written */
     msi_model_images *models;
     msi_ms_crew *crew; /* opens and reads the sets */

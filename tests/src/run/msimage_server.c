@@ -34,7 +34,7 @@ static int run(int argc, const char *const *argv)
         msi_memory_limit_set(options.memory_limit_bytes);
         omp_set_num_threads(options.n_threads);
         msi_interrupt_install();
-        rc = options.predict ? msi_run_predict(&options, NULL) : msi_run_image(&options, NULL);
+        rc = options.predict ? msi_run_predict(&options, NULL, NULL) : msi_run_image(&options, NULL, NULL);
     }
     rc = msi_remedy_append(rc);
     if (rc) msi_log_error(msi_error_get());

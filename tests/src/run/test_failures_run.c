@@ -94,7 +94,7 @@ static int run(const char *const *words)
         msi_log_setup(MSI_LOG_QUIET, 0);
         msi_memory_limit_set(options.memory_limit_bytes);
         omp_set_num_threads(options.n_threads);
-        rc = msi_run_image(&options, NULL);
+        rc = msi_run_image(&options, NULL, NULL);
     }
     msi_options_free(&options);
     return rc;

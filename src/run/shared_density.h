@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Density weights of all ranks of a team. */
+#ifndef MSI_SRC_SHARED_DENSITY_H
+#define MSI_SRC_SHARED_DENSITY_H
+
+#include "kernels/gridder.h"
+#include "src/team/team.h"
+
+/*
+ * msi_shared_density - make of this rank's sums of weights those of all ranks, in rank order.
+ * Given:              rule  that all ranks weigh by
+ * Given and returned: d     of this rank's samples; of all, and no more to be added to
+ * Returned:           *own  the rule by which this rank's samples get the weights that `rule` gives them among all
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_shared_density(msi_team *team, msi_density *d, const msi_weighting *rule, msi_weighting *own);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/team/team.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/options/remedy.h"
+
+/* A slice is what a rank adds up at a time: of all ranks so many values. */
+enum { SLICE = 1 << 20 };
+
+/* The status of a rank that has stopped because another one has failed. */
+enum { FOLLOWS = 1 };
+
+void msi_team_join(msi_team *t)
+{
+    if (!t->link) return;
+    t->link->join(t);
+    t->link->heed(t, 1);
+}
+
+void msi_team_end(msi_team *t)
+{
+    if (t->link) t->link->end(t);
+}
+
+/* ---- Agreement ---- */
+
+/* A signal ends what this rank has with the others. */
+static int cut_off(msi_team *t, int status)
+{
+    t->is_cut_off = 1;
+    return t->is_done && status == MSI_EINTERRUPTED ? MSI_OK : status;
+}
+
+/* All ranks take over the message of one. */
+static int take_message(msi_team *t, int from, int status)
+{
+    char *all;
+    /* Without memory for all of them there is still this rank's own word. */
+    static char mine[MSI_MESSAGE_BYTES];
+    snprintf(mine, sizeof mine, "%s", msi_error_get());
+    if (msi_alloc(&all, t->size, sizeof mine, "messages of ranks") != MSI_OK) return cut_off(t, MSI_ENOMEM);
+    const int rc = t->link->gather(t, mine, sizeof mine, all);
+    if (rc)
+        status = cut_off(t, rc);
+    else
+        msi_error_set(status, "%s", all + (size_t)from * sizeof mine);
+    msi_free(all);
+    return status;
+}
+
+int msi_team_agree(msi_team *t, int status)
+{
+    if (t->size == 1 || t->is_settled || t->is_cut_off) return status;
+    t->link->heed(t, 0);
+    const int is_interrupted = status == MSI_EINTERRUPTED;
+    if (is_interrupted && msi_interrupt_signal()) return cut_off(t, status);
+    int own = is_interrupted ? FOLLOWS : msi_remedy_append(status), *all;
+    if (msi_alloc(&all, t->size, sizeof *all, "statuses of ranks") != MSI_OK) return cut_off(t, MSI_ENOMEM);
+    if (own < 0) t->link->alarm(t);
+    int rc = t->link->gather(t, &own, sizeof own, all), from = -1;
+    for (int k = t->size; !rc && k-- > 0;)
+        if (all[k] < 0) from = k;
+    const int agreed = from < 0 ? MSI_OK : all[from];
+    msi_free(all);
+    if (rc) return cut_off(t, rc);
+    t->is_settled = agreed != MSI_OK;
+    if (agreed) return take_message(t, from, agreed);
+    t->link->heed(t, 1);
+    return MSI_OK;
+}
+
+int msi_team_same(msi_team *t, uint64_t value, const char *what)
+{
+    uint64_t *all;
+    if (t->size == 1) return MSI_OK;
+    MSI_TRY(msi_team_gather(t, &value, sizeof value, (void **)&all));
+    int other = 0;
+    for (int k = t->size; k-- > 1;)
+        if (all[k] != all[0]) other = k;
+    msi_free(all);
+    if (!other) return MSI_OK;
+    t->is_settled = 1;
+    return msi_error_set(MSI_EINPUT, "rank %d of %d %s than rank 0", other, t->size, what);
+}
+
+/* ---- Sums ---- */
+
+int msi_team_gather(msi_team *t, const void *mine, int64_t n_byte, void **all)
+{
+    int rc = msi_team_agree(t, msi_alloc(all, t->size * n_byte, 1, "values of ranks"));
+    if (!rc && t->size == 1) memcpy(*all, mine, (size_t)n_byte);
+    if (!rc && t->size > 1) {
+        rc = t->link->gather(t, mine, n_byte, *all);
+        if (rc) rc = cut_off(t, rc);
+    }
+    if (rc) {
+        msi_free(*all);
+        *all = NULL;
+    }
+    return rc;
+}
+
+int msi_team_count(msi_team *t, int64_t *count, int n)
+{
+    int64_t *all;
+    if (t->size == 1) return MSI_OK;
+    MSI_TRY(msi_team_gather(t, count, n * (int64_t)sizeof *count, (void **)&all));
+    memset(count, 0, (size_t)n * sizeof *count);
+    for (int k = 0; k < t->size; k++)
+        for (int i = 0; i < n; i++) count[i] += all[k * n + i];
+    msi_free(all);
+    return MSI_OK;
+}
+
+/* Adds up this rank's slice of the arrays, or makes a mean of them: weight [size] has sum 1. Values without a weight may
+ * be anything. */
+static void combine(void *slice, const void *of_ranks, int64_t n, msi_precision precision, const msi_team *t,
+                    const double *weight)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int k = 0; k < t->size; k++)
+            if (weight[k] != 0) sum += weight[k] * msi_image_value(of_ranks, precision, k * n + i);
+        if (precision == MSI_FP32)
+            ((float *)slice)[i] = (float)sum;
+        else
+            ((double *)slice)[i] = sum;
+    }
+}
+
+/* Each rank gets its slice of the arrays of all, makes one of them, and gives it to all. */
+static int combine_all(msi_team *t, char *array, int64_t n, msi_precision precision, const double *weight)
+{
+    const int64_t bytes = msi_image_pixel_bytes(precision), even = (n + t->size - 1) / t->size;
+    const int64_t each = even < SLICE ? even : SLICE;
+    char *room = NULL;
+    MSI_TRY(msi_team_agree(t, msi_alloc(&room, (2 * t->size + 1) * each, (size_t)bytes, "slices of ranks")));
+    char *mine = room, *theirs = mine + t->size * each * bytes, *slice = theirs + t->size * each * bytes;
+    int rc = MSI_OK;
+    for (int64_t at = 0; !rc && at < n; at += t->size * each) {
+        const int64_t here = n - at < t->size * each ? n - at : t->size * each;
+        memcpy(mine, array + at * bytes, (size_t)(here * bytes));
+        rc = t->link->swap(t, mine, each * bytes, theirs);
+        if (rc) break;
+        combine(slice, theirs, each, precision, t, weight);
+        rc = t->link->gather(t, slice, each * bytes, mine);
+        if (!rc) memcpy(array + at * bytes, mine, (size_t)(here * bytes));
+    }
+    msi_free(room);
+    return rc ? cut_off(t, rc) : MSI_OK;
+}
+
+int msi_team_sum(msi_team *t, void *array, int64_t n, msi_precision precision)
+{
+    double *one;
+    if (t->size == 1) return MSI_OK;
+    MSI_TRY(msi_team_agree(t, msi_alloc(&one, t->size, sizeof *one, "weights of ranks")));
+    for (int k = 0; k < t->size; k++) one[k] = 1;
+    const int rc = combine_all(t, array, n, precision, one);
+    msi_free(one);
+    return rc;
+}
+
+/* What of a rank's image is no pixel. */
+typedef struct image_sums {
+    double sum_weight;
+    int64_t n_vis;
+} image_sums;
+
+static int combine_plane(msi_team *t, msi_image *image, int plane, double *weight)
+{
+    const image_sums mine = {image->sum_weight[plane], image->n_vis[plane]};
+    const int64_t n = msi_image_n_pixel(&image->geometry);
+    image_sums *all;
+    MSI_TRY(msi_team_gather(t, &mine, sizeof mine, (void **)&all));
+    image_sums sum = {0, 0};
+    for (int k = 0; k < t->size; k++) {
+        sum.sum_weight += all[k].sum_weight;
+        sum.n_vis += all[k].n_vis;
+    }
+    for (int k = 0; k < t->size; k++) weight[k] = all[k].n_vis ? all[k].sum_weight / sum.sum_weight : 0;
+    msi_free(all);
+    image->sum_weight[plane] = sum.sum_weight;
+    image->n_vis[plane] = sum.n_vis;
+    /* A plane without a sample on any rank is NaN already. */
+    if (!sum.n_vis) return MSI_OK;
+    return combine_all(t, (char *)image->pixel + plane * n * msi_image_pixel_bytes(image->precision), n,
+                       image->precision, weight);
+}
+
+int msi_team_image(msi_team *t, msi_image *image)
+{
+    double *weight = NULL;
+    if (t->size == 1) return MSI_OK;
+    int rc = msi_team_agree(t, msi_alloc(&weight, t->size, sizeof *weight, "weights of ranks"));
+    for (int p = 0; !rc && p < image->n_plane; p++) rc = combine_plane(t, image, p, weight);
+    msi_free(weight);
+    return rc;
+}

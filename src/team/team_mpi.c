@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The team of msimage-mp: the processes of an MPI job.
+ *
+ * MPI starts after this process has forked what it forks. Exchanges do not block: while a rank waits it looks at the
+ * signal flag, and sleeps, since ranks may be more than cores. Threads call MPI one at a time.
+ */
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/status.h"
+#include "src/options/cpu_count.h"
+#include "src/team/team.h"
+
+enum { ALARM = 1 };          /* the tag of its message */
+enum { MOST_YIELDS = 2000 }; /* before a wait sleeps */
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static int is_alarmed;
+
+/* ---- Exchanges ---- */
+
+static int await(MPI_Request *request)
+{
+    const struct timespec nap = {0, 1000000};
+    for (int n = 0;; n++) {
+        int is_there;
+        pthread_mutex_lock(&gate);
+        MPI_Test(request, &is_there, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&gate);
+        if (is_there) return MSI_OK;
+        if (msi_interrupt_signal()) return msi_interrupt_check();
+        if (n < MOST_YIELDS)
+            sched_yield();
+        else
+            nanosleep(&nap, NULL);
+    }
+}
+
+static int gather(msi_team *t, const void *mine, int64_t n_byte, void *all)
+{
+    MPI_Request request;
+    (void)t;
+    pthread_mutex_lock(&gate);
+    MPI_Iallgather(mine, (int)n_byte, MPI_BYTE, all, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
+    pthread_mutex_unlock(&gate);
+    return await(&request);
+}
+
+static int swap(msi_team *t, const void *mine, int64_t n_byte, void *theirs)
+{
+    MPI_Request request;
+    (void)t;
+    pthread_mutex_lock(&gate);
+    MPI_Ialltoall(mine, (int)n_byte, MPI_BYTE, theirs, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
+    pthread_mutex_unlock(&gate);
+    return await(&request);
+}
+
+/* ---- Alarm ---- */
+
+/* The message is of no bytes, and nobody waits until it is received. */
+static void alarm_others(msi_team *t)
+{
+    pthread_mutex_lock(&gate);
+    for (int k = 0; k < t->size; k++) {
+        MPI_Request request;
+        if (k == t->rank) continue;
+        MPI_Isend(NULL, 0, MPI_BYTE, k, ALARM, MPI_COMM_WORLD, &request);
+        MPI_Request_free(&request);
+    }
+    pthread_mutex_unlock(&gate);
+}
+
+static int hears_alarm(void *unused)
+{
+    (void)unused;
+    /* A thread that is in an exchange looks for itself. */
+    if (is_alarmed || pthread_mutex_trylock(&gate) != 0) return is_alarmed;
+    MPI_Iprobe(MPI_ANY_SOURCE, ALARM, MPI_COMM_WORLD, &is_alarmed, MPI_STATUS_IGNORE);
+    pthread_mutex_unlock(&gate);
+    return is_alarmed;
+}
+
+static void heed(msi_team *t, int is_heeded)
+{
+    const int others = is_heeded && t->size > 1;
+    msi_interrupt_ask(others ? hears_alarm : NULL, NULL);
+}
+
+/* ---- Begin and end ---- */
+
+/* The first of these variables that is set, as a number; `otherwise` where none is. */
+static int number_of(const char *const *name, int otherwise)
+{
+    for (; *name; name++) {
+        const char *text = getenv(*name);
+        if (text && *text) return atoi(text);
+    }
+    return otherwise;
+}
+
+static void join(msi_team *t)
+{
+    int provided;
+    MPI_Comm host;
+    int n_here, here, hosts;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &t->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &t->size);
+    msi_log_silence(t->rank > 0);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &n_here);
+    MPI_Comm_rank(host, &here);
+    MPI_Comm_free(&host);
+    here = here == 0;
+    MPI_Allreduce(&here, &hosts, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    msi_log_info("ranks: %d on %d host%s; %d on the first, which share its processors and memory", t->size, hosts,
+                 hosts == 1 ? "" : "s", n_here);
+}
+
+static void end(msi_team *t)
+{
+    int is_there;
+    MPI_Initialized(&is_there);
+    /* All is said. The end takes two: where another rank is ended now, this one waits for it until it is ended too. */
+    msi_log_silence(1);
+    /* Who has been cut off leaves the others to what has started them. */
+    if (!is_there || t->is_cut_off) return;
+    MPI_Finalize();
+}
+
+void msi_team_begin(msi_team *t)
+{
+    /* Of Open MPI, of MPICH and others by PMI, of PMIx, of Slurm. */
+    static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", NULL};
+    static const char *const n_here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
+    static const msi_team_link link = {
+        .join = join, .gather = gather, .swap = swap, .alarm = alarm_others, .heed = heed, .end = end};
+    *t = (msi_team){.size = 1, .link = &link};
+    msi_log_silence(number_of(rank, 0) > 0);
+    msi_cpu_share_set(number_of(n_here, 1));
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""hosts_failures.py MSIMAGE MSIMAGE_MAKEMS: where one rank of several fails or is killed, all end: with one line of error,
+one exit code, and no file that is not whole."""
+import os
+import signal
+import subprocess
+
+import mpi_job
+from held_program import await_none_of
+from image_oracle import load
+from program_suite import GUARD_S, Suite, main
+
+SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-integration", "8s", "-spw", "882.75MHz", "53.5MHz", "16",
+       "-weight-spectrum", "none", "-duration"]
+IMAGE = ["-quiet", "-j", 1, "-backend", "cpu", "-size", 128, 128, "-scale", "2.5asec", "-name", "image"]
+
+
+class Failures(Suite):
+    def __init__(self, msimage, makems, folder):
+        super().__init__(msimage, makems, folder)
+        self.mp = mpi_job.program(msimage)
+        self.set = self.made("set.ms", *SET, "80s")
+        os.mkdir(self.path("out"))
+        os.chdir(self.path("out"))
+
+    def files(self):
+        """What the runs have left. A rank that is killed leaves its hidden temporaries."""
+        return sorted(f for f in os.listdir(".") if not f.startswith("."))
+
+    def refused(self, title, n, code, pattern, *command):
+        self.tried += 1
+        self.told(title, mpi_job.run(n, *command), code, pattern)
+        if os.listdir("."):
+            self.complain("%s: leaves %s" % (title, os.listdir(".")))
+        print(title, flush=True)
+
+    def on_rank(self, rank, before, *more):
+        """msimage-mp on every rank, on one of them with something before it."""
+        return ["sh", "-c", 'if [ $OMPI_COMM_WORLD_RANK = %d ]; then %s; fi; exec "$@"' % (rank, before), "sh", self.mp,
+                *IMAGE, *more]
+
+
+def check_agreement(s):
+    s.refused("a wrong path on one rank", 3, 3, "set.ms: No such file or directory",
+              *s.on_rank(1, "cd /", "../set.ms"))
+    os.makedirs(s.path("short/out"))
+    s.made("short/set.ms", *SET, "16s")
+    s.refused("another set on one rank", 2, 3, "rank 1 of 2 finds other rows or channels",
+              *s.on_rank(1, "cd %s" % s.path("short/out"), "../set.ms"))
+    s.refused("another command line", 1, 3, "rank 1 of 2 was given another command line", s.mp, *IMAGE, s.set, ":", "-n", 1,
+              s.mp, *IMAGE, "-make-psf", s.set)
+    s.refused("a mistake that all make", 3, 2, "-size", s.mp, "-quiet", "-size", "-name", "image", s.set)
+    # Beyond it the image's file, not what MPI shares.
+    s.refused("a full disk on rank 0", 3, 4, "image-dirty.fits: cannot be written: File too large",
+              *s.on_rank(0, "ulimit -f 12288", "-size", 2048, 2048, s.set))
+    s.refused("cleaning", 2, 2, "-niter", s.mp, *IMAGE, "-niter", 10, "-auto-threshold", 3, s.set)
+
+
+class Job:
+    """A job whose first rank's lines are read, and whose ranks' processes are known."""
+
+    def __init__(self, s, n):
+        script = "echo $$ > ../pid$OMPI_COMM_WORLD_RANK; exec \"$@\""
+        self.n, self.s = n, s
+        self.process = subprocess.Popen(
+            mpi_job.words(n, "sh", "-c", script, "sh", s.mp, "-verbose", *IMAGE[1:], "-size", 512, 512, "-make-psf", s.set),
+            env=mpi_job.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            start_new_session=True, encoding="utf-8", errors="replace")
+
+    def await_line(self, beginning):
+        """Until rank 0 has said this; whether it has."""
+        return any(line.startswith(beginning) for line in self.process.stderr)
+
+    def has_ended(self):
+        """Whether no process is left of any rank: mpirun gives each a group of its own."""
+        return all(await_none_of(self.rank(k)) for k in range(self.n))
+
+    def rank(self, k):
+        with open(self.s.path("pid%d" % k)) as f:
+            return int(f.read())
+
+
+def killed(s, title, line, victim, number):
+    """At this line of rank 0, which is stopped there, end a rank, or mpirun."""
+    job = Job(s, 3)
+    there = job.await_line(line)
+    if there:
+        os.kill(job.rank(0), signal.SIGSTOP)
+        os.kill(job.process.pid if victim is None else job.rank(victim), number)
+        os.kill(job.rank(0), signal.SIGCONT)
+    rest = job.process.communicate(timeout=GUARD_S)[1]
+    code = job.process.returncode
+    errors = [x for x in rest.splitlines() if "msimage" in x and "error" in x]
+    left = s.files()
+    # Where rank 0 has all that it needs of the others, it may be done before it hears of the end of one.
+    whole = left == ["image-dirty.fits", "image-psf.fits"] and all(load(f)[0].shape == (512, 512) for f in left)
+    codes = (137,) if number == signal.SIGKILL else (1, 143)
+    good = there and (code in codes and not left and len(errors) <= 1 or whole and not errors)
+    s.must(good and job.has_ended(), "%s: exit %s, %s, left %s" % (title, code, errors, left))
+    for f in os.listdir("."):
+        os.remove(f)
+
+
+def check_kills(s):
+    for stage, line in ("reading", "disk:"), ("gridding", "weights:"), ("before the names", "channel 0:"):
+        for victim in (0, 2):
+            killed(s, "rank %d killed, %s" % (victim, stage), line, victim, signal.SIGKILL)
+    killed(s, "mpirun is told to stop", "memory:", None, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main(Failures, globals())
