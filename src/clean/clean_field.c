@@ -17,6 +17,17 @@ int msi_clean_field_plane(const msi_clean_field *f, int channel, int pol)
     return f->by_pol ? pol * f->spec.n_channel + channel : channel * f->spec.n_pol + pol;
 }
 
+msi_planes *msi_clean_field_model(const msi_clean_field *f)
+{
+    return f->cleaned_model ? f->cleaned_model : f->model;
+}
+
+static int n_cleaned(const msi_clean_field_spec *spec)
+{
+    const int64_t n = spec->options->clean.deconvolution_channels;
+    return n && n < spec->n_channel ? (int)n : spec->n_channel;
+}
+
 msi_clean_group *msi_clean_field_group(const msi_clean_field *f, int pol)
 {
     return &f->group[f->n_group > 1 ? pol : 0];
@@ -43,17 +54,20 @@ static int make_views(msi_clean_field *f)
 
 static int make_groups(msi_clean_field *f)
 {
-    const int joined = asked(f)->join_pols, n_channel = f->spec.n_channel;
+    const int joined = asked(f)->join_pols;
     f->n_group = joined ? 1 : f->spec.n_pol;
     MSI_TRY(msi_alloc(&f->group, f->n_group, sizeof *f->group, "groups of images"));
-    const int n = n_channel * f->spec.n_pol / f->n_group;
+    const int n_pol = f->spec.n_pol / f->n_group, n = f->n_cleaned * n_pol, n_part = f->spec.n_channel * n_pol;
     for (int i = 0; i < f->n_group; i++) {
         msi_clean_group *g = &f->group[i];
         g->pol = joined ? -1 : i;
         g->mgain = asked(f)->mgain;
-        MSI_TRY(msi_planes_view(&g->residual, f->residual, i * n, n));
-        MSI_TRY(msi_planes_view(&g->model, f->model, i * n, n));
+        MSI_TRY(msi_planes_view(&g->residual, f->cleaned_residual ? f->cleaned_residual : f->residual, i * n, n));
+        MSI_TRY(msi_planes_view(&g->model, msi_clean_field_model(f), i * n, n));
         MSI_TRY(msi_planes_view(&g->before, f->before, i * n, n));
+        if (!f->cleaned_model) continue;
+        MSI_TRY(msi_planes_view(&g->part_residual, f->residual, i * n_part, n_part));
+        MSI_TRY(msi_planes_view(&g->part_model, f->model, i * n_part, n_part));
     }
     return MSI_OK;
 }
@@ -62,6 +76,7 @@ int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
 {
     const int n = spec->n_channel * spec->n_pol;
     *f = (msi_clean_field){.spec = *spec,
+                           .n_cleaned = n_cleaned(spec),
                            .by_pol = spec->n_channel > 1 && spec->n_pol > 1 && !spec->options->clean.join_pols};
     MSI_TRY(msi_alloc(&f->sum_weight, n, sizeof *f->sum_weight, "sums of weights"));
     MSI_TRY(msi_alloc(&f->n_vis, n, sizeof *f->n_vis, "numbers of samples"));
@@ -69,7 +84,10 @@ int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
         msi_gridder_weights(spec->gridder[c], f->sum_weight + c * spec->n_pol, f->n_vis + c * spec->n_pol);
     MSI_TRY(msi_gridder_planes(spec->gridder[0], n, &f->residual));
     MSI_TRY(msi_gridder_planes(spec->gridder[0], n, &f->model));
-    MSI_TRY(msi_gridder_planes(spec->gridder[0], n, &f->before));
+    const int n_clean = f->n_cleaned * spec->n_pol;
+    MSI_TRY(msi_gridder_planes(spec->gridder[0], n_clean, &f->before));
+    if (n_clean < n) MSI_TRY(msi_gridder_planes(spec->gridder[0], n_clean, &f->cleaned_residual));
+    if (n_clean < n) MSI_TRY(msi_gridder_planes(spec->gridder[0], n_clean, &f->cleaned_model));
     MSI_TRY(make_views(f));
     return make_groups(f);
 }
@@ -83,12 +101,16 @@ msi_cleaner_spec msi_clean_cleaner_spec(const msi_clean_field_spec *spec, const 
     const int fits = c->fit_terms       ? MSI_CLEAN_FIT_POLYNOMIAL
                      : c->log_fit_terms ? MSI_CLEAN_FIT_LOG
                                         : MSI_CLEAN_FIT_NONE;
+    const int n = n_cleaned(spec), has_parts = n < spec->n_channel;
     return (msi_cleaner_spec){.nx = o->geometry.nx,
                               .ny = o->geometry.ny,
-                              .n_channel = spec->n_channel,
+                              .n_channel = n,
                               .n_pol = c->join_pols ? spec->n_pol : 1,
-                              .weight = weight,
-                              .freq_hz = spec->freq_hz,
+                              .weight = has_parts ? NULL : weight,
+                              .freq_hz = has_parts ? NULL : spec->freq_hz,
+                              .n_part = has_parts ? spec->n_channel : 0,
+                              .part_weight = has_parts ? weight : NULL,
+                              .part_freq_hz = has_parts ? spec->freq_hz : NULL,
                               .n_thread = o->n_threads,
                               .method = c->multiscale ? "multiscale"
                                         : c->is_exact ? "hogbom"
@@ -125,25 +147,44 @@ static int make_sources(const msi_clean_field *f, msi_clean_group *g, const msi_
     return spec.pol < 0 ? MSI_OK : msi_clean_sources_create(&g->sources, &spec);
 }
 
-static int make_cleaner(msi_clean_field *f, msi_clean_group *g, const msi_planes *psf, double beam_pixel)
+/* Give a cleaner the PSFs of its channels. */
+static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, const msi_planes *psf)
 {
-    double weight[MSI_CLEAN_MAX_PLANE], sum = 0;
-    for (int c = 0; c < f->spec.n_channel; c++) {
-        weight[c] = f->sum_weight[c * f->spec.n_pol + (g->pol < 0 ? 0 : g->pol)];
-        sum += weight[c];
-    }
-    if (!(sum > 0)) {
-        g->stop = "no samples";
-        return MSI_OK;
-    }
+    msi_planes *mean;
+    if (!f->cleaned_model) return msi_cleaner_psf(cleaner, psf);
+    MSI_TRY(msi_gridder_planes(f->spec.gridder[0], f->n_cleaned, &mean));
+    int rc = msi_cleaner_mean(cleaner, psf, mean);
+    if (!rc) rc = msi_cleaner_psf(cleaner, mean);
+    msi_planes_free(mean);
+    return rc;
+}
+
+/* Make the cleaner of a group. Given: weight [n_channel] */
+static int make_weighted(msi_clean_field *f, msi_clean_group *g, const double *weight, const msi_planes *psf,
+                         double beam_pixel)
+{
     const msi_planes_shape *shape = msi_planes_shape_of(f->residual);
     msi_cleaner_spec spec = msi_clean_cleaner_spec(&f->spec, weight, beam_pixel);
     spec.precision = shape->precision;
     spec.backend = shape->backend;
     spec.device = shape->device;
     MSI_TRY(msi_cleaner_create(&g->cleaner, &spec));
-    MSI_TRY(msi_cleaner_psf(g->cleaner, psf));
+    MSI_TRY(set_psf(f, g->cleaner, psf));
     return asked(f)->save_sources ? make_sources(f, g, &spec) : MSI_OK;
+}
+
+static int make_cleaner(msi_clean_field *f, msi_clean_group *g, const msi_planes *psf, double beam_pixel)
+{
+    double *weight, sum = 0;
+    MSI_TRY(msi_alloc(&weight, f->spec.n_channel, sizeof *weight, "weights of channels"));
+    for (int c = 0; c < f->spec.n_channel; c++) {
+        weight[c] = f->sum_weight[c * f->spec.n_pol + (g->pol < 0 ? 0 : g->pol)];
+        sum += weight[c];
+    }
+    if (!(sum > 0)) g->stop = "no samples";
+    const int rc = g->stop ? MSI_OK : make_weighted(f, g, weight, psf, beam_pixel);
+    msi_free(weight);
+    return rc;
 }
 
 int msi_clean_field_cleaners(msi_clean_field *f, const msi_planes *psf, double beam_pixel)
@@ -187,9 +228,11 @@ int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_
     const msi_image_geometry *geometry = &spec->options->geometry;
     const int n_pol = spec->n_pol, n = spec->n_channel * n_pol, joined = spec->options->clean.join_pols;
     const int by_pol = spec->n_channel > 1 && n_pol > 1 && !joined;
+    const int n_clean = n_cleaned(spec) * n_pol;
     msi_planes_shape shape = {.nx = geometry->nx,
                               .ny = geometry->ny,
-                              .n = 3 * n + spec->n_channel + (by_pol ? 2 * n_pol : 0),
+                              .n = 2 * n + n_clean + spec->n_channel + (by_pol ? 2 * n_pol : 0) +
+                                   (n_clean < n ? 2 * n_clean + n_cleaned(spec) : 0),
                               .precision = gridder->precision,
                               .backend = gridder->backend};
     const int64_t planes = msi_planes_bytes(&shape);
@@ -226,8 +269,29 @@ static int subtract_by_copies(msi_clean_field *f, int channel, int with_model)
     return MSI_OK;
 }
 
+int msi_clean_field_take(msi_clean_field *f, int models)
+{
+    for (int i = 0; f->cleaned_model && i < f->n_group; i++) {
+        const msi_clean_group *g = &f->group[i];
+        if (g->cleaner)
+            MSI_TRY(msi_cleaner_mean(g->cleaner, models ? g->part_model : g->part_residual,
+                                     models ? g->model : g->residual));
+    }
+    return MSI_OK;
+}
+
+/* Models of channels that are imaged follow from those of the channels that are cleaned. */
+static int expand_models(msi_clean_field *f)
+{
+    for (int i = 0; f->cleaned_model && i < f->n_group; i++)
+        if (f->group[i].cleaner)
+            MSI_TRY(msi_cleaner_expand(f->group[i].cleaner, f->group[i].model, f->group[i].part_model));
+    return MSI_OK;
+}
+
 int msi_clean_field_subtract(msi_clean_field *f, int with_model)
 {
+    if (with_model) MSI_TRY(expand_models(f));
     for (int c = 0; c < f->spec.n_channel; c++) {
         const msi_progress_share all = msi_progress_enter(c, c + 1, f->spec.n_channel);
         const int rc = f->by_pol ? subtract_by_copies(f, c, with_model)
@@ -236,7 +300,7 @@ int msi_clean_field_subtract(msi_clean_field *f, int with_model)
         msi_progress_leave(all);
         if (rc) return rc;
     }
-    return MSI_OK;
+    return msi_clean_field_take(f, 0);
 }
 
 void msi_clean_field_free(msi_clean_field *f)
@@ -248,6 +312,8 @@ void msi_clean_field_free(msi_clean_field *f)
         msi_planes_free(f->group[i].residual);
         msi_planes_free(f->group[i].model);
         msi_planes_free(f->group[i].before);
+        msi_planes_free(f->group[i].part_residual);
+        msi_planes_free(f->group[i].part_model);
     }
     for (int c = 0; c < f->spec.n_channel; c++) {
         if (f->channel_residual) msi_planes_free(f->channel_residual[c]);
@@ -258,6 +324,8 @@ void msi_clean_field_free(msi_clean_field *f)
     msi_planes_free(f->residual);
     msi_planes_free(f->model);
     msi_planes_free(f->before);
+    msi_planes_free(f->cleaned_residual);
+    msi_planes_free(f->cleaned_model);
     msi_free(f->sum_weight);
     msi_free(f->n_vis);
     msi_free(f->group);

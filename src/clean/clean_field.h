@@ -27,20 +27,22 @@ enum { MSI_CLEAN_STOP_TEXT = 32 };
 typedef struct msi_clean_group {
     int pol;                               /* its polarisation; -1: all */
     msi_cleaner *cleaner;                  /* NULL: no channel has a sample, and nothing is cleaned */
-    msi_planes *residual, *model, *before; /* [n_channel][polarisations] of the field's; before: the model that a cycle
+    msi_planes *residual, *model, *before; /* [n_cleaned][polarisations] of the field's; before: the model that a cycle
                                               which makes things worse goes back to */
-    msi_auto_mask *auto_mask;              /* of -auto-multithresh; NULL: none */
-    msi_clean_sources *sources;            /* of -save-source-list, where the group has Stokes I; NULL: none */
-    const char *stop;                      /* why it ended; NULL: it goes on */
-    char stop_text[MSI_CLEAN_STOP_TEXT];   /* the same, of a run that was ended */
-    int in_mask;                           /* -auto-mask is reached: components lie where there are some */
-    double mgain;                          /* of -mgain, half of it after each cycle that was taken back */
-    double noise, threshold, peak;         /* Jy/beam: as measured last; peak with its sign */
-    double peak_before, noise_before;      /* where the last cycle began */
-    double first_peak;                     /* where cleaning began */
-    double dirty_peak, dirty_noise;        /* of the dirty image: by these a checkpoint knows its data */
-    double best_peak;                      /* the least of this phase */
-    int n_back, n_idle;                    /* cycles in a row that were taken back, or brought nothing */
+    /* [n_channel][polarisations]; NULL where channels are cleaned as they are */
+    msi_planes *part_residual, *part_model;
+    msi_auto_mask *auto_mask;            /* of -auto-multithresh; NULL: none */
+    msi_clean_sources *sources;          /* of -save-source-list, where the group has Stokes I; NULL: none */
+    const char *stop;                    /* why it ended; NULL: it goes on */
+    char stop_text[MSI_CLEAN_STOP_TEXT]; /* the same, of a run that was ended */
+    int in_mask;                         /* -auto-mask is reached: components lie where there are some */
+    double mgain;                        /* of -mgain, half of it after each cycle that was taken back */
+    double noise, threshold, peak;       /* Jy/beam: as measured last; peak with its sign */
+    double peak_before, noise_before;    /* where the last cycle began */
+    double first_peak;                   /* where cleaning began */
+    double dirty_peak, dirty_noise;      /* of the dirty image: by these a checkpoint knows its data */
+    double best_peak;                    /* the least of this phase */
+    int n_back, n_idle;                  /* cycles in a row that were taken back, or brought nothing */
     int64_t n_minor;
     int n_major, n_told; /* cycles made, and told of in the log */
     double flux_jy, flux_before;
@@ -49,9 +51,12 @@ typedef struct msi_clean_group {
 
 typedef struct msi_clean_field {
     msi_clean_field_spec spec;
-    int by_pol; /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; else
-                   [n_channel][n_pol] */
-    msi_planes *residual, *model, *before;
+    int n_cleaned; /* channels that are cleaned: n_channel, or as few as -deconvolution-channels says, means of those */
+    int by_pol;    /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; else
+                      [n_channel][n_pol] */
+    msi_planes *residual, *model;                   /* of channels that are imaged */
+    msi_planes *cleaned_residual, *cleaned_model;   /* of those that are cleaned; NULL where they are the same */
+    msi_planes *before;                             /* of those that are cleaned */
     msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: one of each, to
                                                        which planes are copied */
     double *sum_weight;                             /* [n_channel][n_pol] */
@@ -83,6 +88,17 @@ int msi_clean_field_cleaners(msi_clean_field *field, const msi_planes *psf, doub
 int msi_clean_field_subtract(msi_clean_field *field, int with_model);
 
 /*
+ * msi_clean_field_take - make the planes of the channels that are cleaned of those that are imaged, after these were
+ * read: means by weight. msi_clean_field_subtract does so by itself.
+ * Given:   models  0: residuals
+ * Returns: 0, MSI_EGPU, MSI_ENOMEM
+ */
+int msi_clean_field_take(msi_clean_field *field, int models);
+
+/* msi_clean_field_model - the models of the channels that are cleaned, which those that are imaged follow from. */
+msi_planes *msi_clean_field_model(const msi_clean_field *field);
+
+/*
  * msi_clean_field_masks - make a mask for each group that follows its residual.
  * Given:   beam, sidelobe  of the PSF; without a known beam, of no sample, there is none
  * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EARGUMENT
@@ -104,7 +120,7 @@ msi_clean_group *msi_clean_field_group(const msi_clean_field *field, int pol);
 
 /*
  * msi_clean_cleaner_spec - the cleaner's specification of a group.
- * Given:    weight [n_channel], beam_pixel
+ * Given:    weight [n_channel] of those that are imaged, borrowed by what is returned; beam_pixel
  */
 msi_cleaner_spec msi_clean_cleaner_spec(const msi_clean_field_spec *spec, const double *weight, double beam_pixel);
 

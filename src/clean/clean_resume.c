@@ -51,7 +51,7 @@ msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
              c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
              c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
     options = msi_checkpoint_hash(options, text, (int64_t)strlen(text));
-    const int64_t more[] = {c->save_sources};
+    const int64_t more[] = {c->save_sources, f->n_cleaned};
     options = msi_checkpoint_hash(options, more, (int64_t)sizeof more);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_checkpoint_hash(options, centre, (int64_t)sizeof centre);
@@ -70,7 +70,7 @@ msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
 
 static int64_t plane_bytes(const msi_clean_field *f)
 {
-    return msi_planes_bytes(msi_planes_shape_of(f->model)) / (f->spec.n_channel * f->spec.n_pol);
+    return msi_planes_bytes(msi_planes_shape_of(f->model)) / msi_planes_shape_of(f->model)->n;
 }
 
 static int64_t found_bytes(const msi_clean_field *f)
@@ -130,8 +130,8 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int in
 static int save_sections(msi_checkpoint_writer *w, const msi_clean_field *f, const msi_clean_history *history,
                          void *room)
 {
-    for (int p = 0; p < f->spec.n_channel * f->spec.n_pol; p++) {
-        MSI_TRY(msi_planes_fetch(f->model, p, 1, room));
+    for (int p = 0; p < f->n_cleaned * f->spec.n_pol; p++) {
+        MSI_TRY(msi_planes_fetch(msi_clean_field_model(f), p, 1, room));
         MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
     }
     for (int i = 0; i < f->n_group; i++) MSI_TRY(save_group(w, &f->group[i], i, room, found_bytes(f)));
@@ -238,9 +238,9 @@ static int load_history(const msi_checkpoint *from, msi_clean_history *history)
 
 static int load_sections(const msi_checkpoint *from, msi_clean_field *f, msi_clean_history *history, void *room)
 {
-    for (int p = 0; p < f->spec.n_channel * f->spec.n_pol; p++) {
+    for (int p = 0; p < f->n_cleaned * f->spec.n_pol; p++) {
         MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
-        MSI_TRY(msi_planes_upload(f->model, p, 1, room));
+        MSI_TRY(msi_planes_upload(msi_clean_field_model(f), p, 1, room));
     }
     for (int i = 0; i < f->n_group; i++) MSI_TRY(load_group(from, &f->group[i], i, room, found_bytes(f)));
     return load_history(from, history);

@@ -8,13 +8,20 @@
 #include "core/status.h"
 #include "src/options/options.h"
 
+/* The channels that are cleaned together. */
+static int64_t n_cleaned(const msi_options *o)
+{
+    const int64_t n = o->clean.deconvolution_channels;
+    return n ? n : o->channels_out;
+}
+
 /* What is joined must be several, and no more than a cleaner takes. */
 static int check_joined(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     msi_plane planes[MSI_MAX_PLANES];
     const int n_plane = msi_planes_of(o->pol, o->n_pol, planes);
-    const int64_t n_joined = (c->join_channels ? o->channels_out : 1) * (c->join_pols ? n_plane : 1);
+    const int64_t n_joined = (c->join_channels ? n_cleaned(o) : 1) * (c->join_pols ? n_plane : 1);
     if (c->join_channels && o->channels_out < 2)
         return msi_error_set(MSI_EUSAGE, "-join-channels: there is one channel; give -channels-out, or leave it out");
     if (c->join_pols && n_plane < 2)
@@ -26,13 +33,33 @@ static int check_joined(const msi_options *o)
                              "give -pol IQUV",
                              n_plane);
     if (n_joined > MSI_CLEAN_MAX_PLANE)
-        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: %lld images are more than the %d that can be joined",
-                             (long long)o->channels_out, (long long)n_joined, MSI_CLEAN_MAX_PLANE);
+        return msi_error_set(MSI_EUSAGE, "-%s %lld: %lld images are more than the %d that can be joined%s",
+                             c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
+                             (long long)n_cleaned(o), (long long)n_joined, MSI_CLEAN_MAX_PLANE,
+                             c->deconvolution_channels || !c->join_channels ? "" : "; give -deconvolution-channels");
     if (c->squared_join && !c->join_channels)
         return msi_error_set(MSI_EUSAGE, "-squared-channel-joining: it goes with -join-channels");
     if (c->join_pols && (c->no_negative || c->stop_negative))
         return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations are of either sign; leave it out",
                              c->no_negative ? "no-negative" : "stop-negative");
+    return MSI_OK;
+}
+
+static int check_parts(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    const int64_t n = c->deconvolution_channels;
+    if (!n) return MSI_OK;
+    if (!c->join_channels) return msi_error_set(MSI_EUSAGE, "-deconvolution-channels: it goes with -join-channels");
+    if (n > o->channels_out)
+        return msi_error_set(MSI_EUSAGE, "-deconvolution-channels %lld: -channels-out %lld are fewer; ask for no more",
+                             (long long)n, (long long)o->channels_out);
+    if (o->channels_out > MSI_CLEAN_MAX_PART)
+        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: at most %d can be cleaned together",
+                             (long long)o->channels_out, MSI_CLEAN_MAX_PART);
+    if (n < o->channels_out && !c->fit_terms && !c->log_fit_terms)
+        return msi_error_set(MSI_EUSAGE, "-deconvolution-channels: a fitted spectrum tells the values of all channels; "
+                                         "give -fit-spectral-pol or -fit-spectral-log-pol");
     return MSI_OK;
 }
 
@@ -46,9 +73,10 @@ static int check_fit(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-fit-spectral-pol and -fit-spectral-log-pol: give one of them");
     if (!c->join_channels)
         return msi_error_set(MSI_EUSAGE, "-%s: a spectrum is fitted to joined channels; give -join-channels", name);
-    if (n_term > o->channels_out)
-        return msi_error_set(MSI_EUSAGE, "-%s %lld: -channels-out %lld has fewer values to fit; ask for no more terms",
-                             name, (long long)n_term, (long long)o->channels_out);
+    if (n_term > n_cleaned(o))
+        return msi_error_set(MSI_EUSAGE, "-%s %lld: -%s %lld has fewer values to fit; ask for no more terms", name,
+                             (long long)n_term, c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
+                             (long long)n_cleaned(o));
     return MSI_OK;
 }
 
@@ -144,6 +172,7 @@ int msi_clean_options_check(const msi_options *o)
     MSI_TRY(check_scales(o));
     MSI_TRY(check_update(o));
     MSI_TRY(check_sources(o));
+    MSI_TRY(check_parts(o));
     MSI_TRY(check_joined(o));
     return check_fit(o);
 }

@@ -36,6 +36,7 @@ typedef struct msi_clean_options {
 
     int join_channels, join_pols, squared_join;
     int64_t fit_terms, log_fit_terms; /* 0: no such fit */
+    int64_t deconvolution_channels;   /* channels that are cleaned, means of those that are imaged; 0: these */
 
     const char *fits_mask; /* NULL: none */
     int multithresh;

@@ -105,6 +105,16 @@ static const msi_option rows[] = {
      AT(clean.log_fit_terms),
      .low = 1,
      .high = 8},
+    {.name = "deconvolution-channels",
+     .use = MSI_USE_IMAGING,
+     .arguments = "COUNT",
+     .fallback_words = "all",
+     .help = "With -join-channels and a fitted spectrum, clean so many channels, each the mean of neighbours, and give "
+             "every output channel the value of the spectrum there.",
+     .read = msi_read_count,
+     AT(clean.deconvolution_channels),
+     .low = 1,
+     .high = 64},
 };
 
 const msi_option_table msi_table_clean_component = {MSI_GROUP_CLEAN, rows, sizeof rows / sizeof *rows};

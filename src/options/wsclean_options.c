@@ -28,7 +28,6 @@
     }
 
 #define OTHER_METHOD "components are found by CLEAN alone; -multiscale suits extended sources"
-#define LATER        "this is not known yet; leave the option out"
 #define LINK         "polarisations are cleaned each by itself, or all joined (-join-polarizations)"
 #define PRIMARY_BEAM "primary beams are not known yet; correct the finished image for the beam"
 #define ATERMS       "a-terms are not known yet; what is the same for all directions can be applied to the data before"
@@ -169,7 +168,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     SAME("save-source-list"),
     SAME("fits-mask"),
     REFUSED("casa-mask", 1, "masks are FITS images (-fits-mask); CASA's exportfits makes one of a CASA image"),
-    REFUSED("deconvolution-channels", 1, LATER),
+    SAME("deconvolution-channels"),
     REFUSED("spectral-correction", 2,
             "spectra are not multiplied by one that is given; -fit-spectral-log-pol fits them"),
     REFUSED("force-spectrum", 1, "spectra are not taken from an image; -fit-spectral-log-pol fits them"),

@@ -26,14 +26,14 @@ typedef struct cleaning {
     msi_imaging_run *run;
     msi_clean_field field;
     int64_t first;
-    double freq_hz[MSI_CLEAN_MAX_PLANE];
-    msi_beam beam[MSI_CLEAN_MAX_PLANE];
+    double *freq_hz; /* [field.spec.n_channel], as the following */
+    msi_beam *beam;
     double sidelobe; /* of the first PSF */
-    double vis_weight[MSI_CLEAN_MAX_PLANE][MSI_GRIDDER_MAX_PLANES];
+    double (*vis_weight)[MSI_GRIDDER_MAX_PLANES];
     int has_first_residual;
     double dirty_peak_jy; /* of all dirty images that were written; 0: none */
     /* Of each channel's images: the residual's peak, the model's flux. */
-    double peak_jy[MSI_CLEAN_MAX_PLANE][MSI_MAX_PLANES], flux_jy[MSI_CLEAN_MAX_PLANE][MSI_MAX_PLANES];
+    double (*peak_jy)[MSI_MAX_PLANES], (*flux_jy)[MSI_MAX_PLANES];
 
     /* Of all channels, where there are several: means of their images, and what cleaning came to. */
     msi_image sum[N_KIND]; /* empty where nothing has been added */
@@ -348,6 +348,7 @@ static int make_dirty(cleaning *k)
     const reused_planes reused = {k->run->options->clean.reuse_dirty, MSI_FITS_DIRTY, k->field.residual};
     const msi_progress_share all = msi_progress_enter(1, 2, 2);
     MSI_TRY(reused.prefix ? read_planes(k, &reused) : msi_clean_field_subtract(&k->field, 0));
+    if (reused.prefix) MSI_TRY(msi_clean_field_take(&k->field, 0));
     msi_progress_leave(all);
     if (!k->run->options->clean.no_dirty) MSI_TRY(put(k, MSI_FITS_DIRTY, k->field.residual));
     for (int i = 0; i < k->field.n_group; i++) {
@@ -486,6 +487,9 @@ static int make_field(cleaning *k, int64_t first, int n_channel)
     const msi_clean_field_spec spec = {r->options, r->gridder + first, n_channel, r->n_plane, k->freq_hz};
     MSI_TRY(msi_clean_field_make(&k->field, &spec));
     k->shape = *msi_planes_shape_of(k->field.residual);
+    if (k->field.n_cleaned < n_channel)
+        msi_log_info("%d channels are cleaned as %d, whose fitted spectra give the models of all", n_channel,
+                     k->field.n_cleaned);
     for (int c = 0; c < n_channel; c++) begin_channel(k, c);
     return MSI_OK;
 }
@@ -497,6 +501,7 @@ static int begin_models(cleaning *k, int *resumed)
     if (!*resumed && !k->run->options->clean.continues) return MSI_OK;
     const reused_planes models = {k->run->options->name, MSI_FITS_MODEL, k->field.model};
     if (!*resumed) MSI_TRY(read_planes(k, &models));
+    if (!*resumed) MSI_TRY(msi_clean_field_take(&k->field, 1));
     for (int i = 0; !*resumed && i < k->field.n_group; i++)
         if (k->field.group[i].sources)
             MSI_TRY(msi_clean_sources_model(k->field.group[i].sources, k->field.group[i].model));
@@ -640,22 +645,44 @@ static int put_sums(cleaning *k)
     return put_sum(k, MSI_FITS_IMAGE, beam);
 }
 
+static int make_cleaning(cleaning **out, msi_imaging_run *r, int n_channel)
+{
+    cleaning *k;
+    MSI_TRY(msi_alloc(&k, 1, sizeof *k, "cleaning"));
+    *out = k;
+    k->run = r;
+    MSI_TRY(msi_alloc(&k->freq_hz, n_channel, sizeof *k->freq_hz, "channels"));
+    MSI_TRY(msi_alloc(&k->beam, n_channel, sizeof *k->beam, "channels"));
+    MSI_TRY(msi_alloc(&k->vis_weight, n_channel, sizeof *k->vis_weight, "channels"));
+    MSI_TRY(msi_alloc(&k->peak_jy, n_channel, sizeof *k->peak_jy, "channels"));
+    return msi_alloc(&k->flux_jy, n_channel, sizeof *k->flux_jy, "channels");
+}
+
+static void free_cleaning(cleaning *k)
+{
+    if (!k) return;
+    for (int i = 0; i < N_KIND; i++) msi_image_free(&k->sum[i]);
+    msi_free(k->freq_hz);
+    msi_free(k->beam);
+    msi_free(k->vis_weight);
+    msi_free(k->peak_jy);
+    msi_free(k->flux_jy);
+    msi_free(k);
+}
+
 int msi_imaging_clean_run(msi_imaging_run *r)
 {
     const int64_t n = r->options->channels_out;
     const int each = r->options->clean.join_channels ? (int)n : 1;
-    cleaning *k;
-    MSI_TRY(msi_alloc(&k, 1, sizeof *k, "cleaning"));
-    k->run = r;
-    int rc = MSI_OK;
+    cleaning *k = NULL;
+    int rc = make_cleaning(&k, r, each);
     for (int64_t first = 0; !rc && first < n; first += each) {
         rc = make_field(k, first, each);
         if (!rc) rc = clean_field(k);
         end_field(k, rc ? 0 : each);
     }
     if (!rc && has_mfs(k)) rc = put_sums(k);
-    for (int i = 0; i < N_KIND; i++) msi_image_free(&k->sum[i]);
-    msi_free(k);
+    free_cleaning(k);
     return rc;
 }
 

@@ -117,16 +117,20 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
     const msi_options *o = need->options;
     const msi_clean_options *c = &o->clean;
     const int n_channel = c->join_channels ? (int)o->channels_out : 1;
-    double freq_hz[MSI_CLEAN_MAX_PLANE];
+    const int64_t n_cleaned = c->deconvolution_channels ? c->deconvolution_channels : n_channel;
+    double *freq_hz;
+    MSI_TRY(msi_alloc(&freq_hz, n_channel, sizeof *freq_hz, "frequencies"));
     for (int i = 0; i < n_channel; i++) freq_hz[i] = 0.5 * (need->channels->low_hz[i] + need->channels->high_hz[i]);
     const msi_clean_field_spec field = {
         .options = o, .n_channel = n_channel, .n_pol = need->n_plane, .freq_hz = freq_hz};
     msi_clean_field_bytes bytes;
-    MSI_TRY(msi_clean_field_foresee(&field, &plan->gridder, &bytes));
+    const int rc = msi_clean_field_foresee(&field, &plan->gridder, &bytes);
+    msi_free(freq_hz);
+    MSI_TRY(rc);
     plan->image_bytes += bytes.host;
     plan->device_bytes += bytes.device;
     /* A checkpoint beside the one that it replaces. */
-    plan->output_bytes += 2 * msi_clean_checkpoint_bytes(&o->geometry, n_channel * need->n_plane,
+    plan->output_bytes += 2 * msi_clean_checkpoint_bytes(&o->geometry, (int)n_cleaned * need->n_plane,
                                                          c->join_pols ? 1 : need->n_plane, plan->gridder.precision);
     return MSI_OK;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """clean_products.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what is made of components beside images: lists of sources, against
-the models and the format's description; maps of the spectral index, against fits to the models."""
+the models and the format's description; maps of the spectral index, against fits to the models;
+channels that are more than were cleaned, against the sources."""
 import glob
 import os
 import re
@@ -12,6 +13,7 @@ import warnings
 import numpy as np
 from astropy.coordinates import Angle
 from astropy.wcs import WCS, FITSFixedWarning
+from casacore.tables import table
 
 from held_program import Held
 from image_oracle import ASEC, Frame, load
@@ -233,6 +235,80 @@ def check_index(s):
     s.must(maps == [name + "-MFS-I-spectral-index.fits"] and np.isnan(load(maps[0])[0]).all(), "without a beam it is not known")
     name, _ = s.clean(*words, "-fit-spectral-pol", 1)
     s.must(not glob.glob(name + "*spectral-index*"), "no index of one term")
+
+
+# ---- Fewer channels cleaned than imaged ----
+
+
+def judge_parts(s, title, name, pol="", empty=()):
+    """Models of all channels against the sources."""
+    for c in range(8):
+        model, header = load("%s-%04d%s-model.fits" % (name, c, pol))
+        if c in empty:
+            s.must(np.isnan(model).all(), "%s: channel %d is not known" % (title, c))
+            continue
+        noise = 0.2 / np.sqrt(2 * header["WSCIMGWG"])
+        for x, y, flux, *_, index in STEEP:
+            want = flux * (header["CRVAL3"] / 1.375e9)**index
+            # What is left below the threshold, and the noise.
+            s.near("%s: channel %d, %g Jy" % (title, c, flux), model[y - 3:y + 4, x - 3:x + 4].sum(), want,
+                   max(0.005 * want, 4 * noise))
+
+
+def check_parts(s):
+    """Channels are cleaned as fewer means of them; the fit tells the values of each, also of one without a sample."""
+    words = ["-niter", 3000, "-auto-threshold", 3, "-channels-out", 8, "-join-channels"]
+    few = [*words, "-deconvolution-channels", 3]
+    name, log = s.clean(*few, "-fit-spectral-log-pol", 2)
+    judge_parts(s, "power laws of three", name)
+    s.must("8 channels are cleaned as 3" in log, "the log says so")
+    index = load(name + "-MFS-spectral-index.fits")[0]
+    s.near("spectral index", index[128, 128], -0.7, 0.01)
+    name, _ = s.clean(*few, "-fit-spectral-pol", 2, "-pol", "QI", "-save-source-list")
+    models, headers = zip(*(load("%s-%04d-I-model.fits" % (name, c)) for c in range(8)))
+    models, freq = np.array(models), np.array([h["CRVAL3"] for h in headers])
+    y, x = np.nonzero(models[0])
+    lines = models[:, y, x]
+    off = np.abs(lines - np.vander(freq / 1e9, 2) @ np.polyfit(freq / 1e9, lines, 1)).max()
+    s.must(off < 1e-6 * np.abs(models).max(), "every pixel's spectrum is a straight line: off by %.2e" % off)
+    for c in (0, 7):
+        again, _ = rendered(sources(name + "-sources.txt"), headers[c])
+        s.near("the list gives channel %d" % c, again, models[c], 2e-6 * np.abs(models).max())
+    same, other = (s.clean(*words, "-fit-spectral-pol", 2, *more)[0] for more in ([], ["-deconvolution-channels", 8]))
+    s.must(all((load("%s-%04d-image.fits" % (same, c))[0] == load("%s-%04d-image.fits" % (other, c))[0]).all()
+               for c in range(8)), "as many as there are: the same images")
+    run(s.msimage, "-quiet", *s.words(*few, "-fit-spectral-log-pol", 2, "-continue"), "-name", other, s.ms())
+    judge_parts(s, "continued", other)
+    flagged = s.path("flagged.ms")
+    shutil.copytree(s.ms(), flagged)
+    with table(flagged, readonly=False, ack=False) as t:
+        flags = t.getcol("FLAG")
+        flags[:, 6:8] = True
+        t.putcol("FLAG", flags)
+    name = s.path("flagged")
+    run(s.msimage, "-quiet", *s.words(*few, "-fit-spectral-log-pol", 2), "-name", name, flagged)
+    judge_parts(s, "a channel without a sample", name, empty=[3])
+
+
+def check_many_parts(s):
+    """More channels than can be joined are cleaned as fewer; what cannot be is refused."""
+    ms = s.made_at("many.ms", VLA, ["-telescope", "vla", "-duration", "1min", "-spw", "1.3GHz", "2MHz", "72", "-source",
+                                    "%.15gdeg" % VLA[0], "%.15gdeg" % VLA[1], "2Jy"])
+    words = ["-quiet", "-j", 2, "-size", 64, 64, "-scale", "8asec", "-niter", 500, "-threshold", 0.001, "-channels-out", 72,
+             "-join-channels", "-fit-spectral-pol", 2]
+    name = s.path("many")
+    run(s.msimage, *words, "-deconvolution-channels", 4, "-name", name, ms)
+    fluxes = np.array([load("%s-%04d-model.fits" % (name, c))[0].sum() for c in range(72)])
+    s.near("72 channels", fluxes, 2, 0.005)
+    for options, pattern in (([], "72 images are more.*give -deconvolution-channels"),
+                             (["-deconvolution-channels", 65], "1 to 64"), (["-deconvolution-channels", 9, "-channels-out", 8], "-channels-out 8"),
+                             (["-deconvolution-channels", 4, "-fit-spectral-pol", 5], "fewer values"),
+                             (["-deconvolution-channels", 33, "-pol", "IQ", "-join-polarizations"], "66 images")):
+        s.told(" ".join(map(str, options)), s.launch(*words, *options, "-name", s.path("none"), ms), 2, pattern)
+    s.told("no fit", s.launch("-quiet", *s.words("-niter", 5, "-channels-out", 4, "-join-channels", "-deconvolution-channels", 2),
+                              ms), 2, "give -fit-spectral-pol")
+    s.told("not joined", s.launch("-quiet", *s.words("-niter", 5, "-channels-out", 4, "-deconvolution-channels", 2), ms), 2,
+           "-join-channels")
 
 
 main(Products, globals())

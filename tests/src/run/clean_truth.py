@@ -176,6 +176,8 @@ def check_residual(s):
             ("one image", "points", [], [""]),
             ("channels", "steep", ["-channels-out", 2], ["-0000", "-0001"]),
             ("joined channels", "steep", ["-channels-out", 2, "-join-channels", "-fit-spectral-pol", 2], ["-0000", "-0001"]),
+            ("fewer channels than images", "steep", ["-channels-out", 8, "-join-channels", "-deconvolution-channels", 3,
+                                                     "-fit-spectral-log-pol", 2], ["-0000", "-0004", "-0007"]),
             ("joined channels of two polarisations", "polarised",
              ["-channels-out", 2, "-join-channels", "-pol", "I,Q"], ["-0000-I", "-0001-Q"]),
             ("joined polarisations", "polarised", ["-pol", "IQUV", "-join-polarizations"], ["-I", "-Q", "-U", "-V"])):
@@ -357,7 +359,9 @@ def check_resume(s):
             ("masks", "points", ["-threshold", 0.01, "-auto-multithresh", "-sidelobethreshold", 1.5], [""]),
             ("channels", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-mgain", 0.6, "-no-update-model-required"],
              ["-0000", "-0001", "-MFS"]),
-            ("joined", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-join-channels"], ["-0000", "-0001", "-MFS"])):
+            ("joined", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-join-channels"], ["-0000", "-0001", "-MFS"]),
+            ("fewer channels", "steep", ["-channels-out", 4, "-auto-threshold", 4, "-join-channels", "-pol", "I",
+                                         "-deconvolution-channels", 2, "-fit-spectral-pol", 2], ["-0000", "-0003", "-MFS"])):
         words = ["-j", 2, "-size", 256, 256, "-scale", "%gasec" % CELL, "-backend", "cpu", "-niter", 3000, "-checkpoint",
                  0, *options]
         whole, broken = (s.path("resume%d" % next(s.number)) for _ in range(2))
