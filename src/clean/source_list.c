@@ -95,7 +95,13 @@ int msi_source_list_keep(msi_source_list *l)
     components *a = &l->kept, *b = &l->fresh;
     const size_t bytes = (size_t)l->n_channel * sizeof(double);
     if (!b->n) return MSI_OK;
-    MSI_TRY(make_room(&all, l->n_channel, a->n + b->n));
+    all.room = a->n + b->n;
+    int rc = msi_alloc(&all.value, all.room * l->n_channel, sizeof *all.value, "a list of sources");
+    if (!rc) rc = msi_alloc(&all.p, all.room, sizeof *all.p, "a list of sources");
+    if (rc) {
+        free_components(&all);
+        return rc;
+    }
     qsort(b->p, (size_t)b->n, sizeof *b->p, compare_places);
     for (int64_t i = 0, k = 0; i < a->n || k < b->n;) {
         const int old =

@@ -233,8 +233,10 @@ static int open_reader(conversion *c)
     c->selection = o->shared.selection;
     c->selection.keep_flagged_rows = 1;
     c->selection.coordinates_only = !c->job->to;
-    MSI_TRY(msi_ms_reader_open(&c->reader, c->job->paths, c->job->n_path, &c->selection));
-    for (int i = 0; i < c->reader->n_set; i++) c->has_spectrum |= c->reader->set[i].has_weight_spectrum;
+    msi_ms_reader *r;
+    MSI_TRY(msi_ms_reader_open(&r, c->job->paths, c->job->n_path, &c->selection));
+    c->reader = r;
+    for (int i = 0; i < r->n_set; i++) c->has_spectrum |= r->set[i].has_weight_spectrum;
     c->averages = o->average_time_s > 0 || o->smearing_loss > 0;
     MSI_TRY(plan_channels(c));
     c->has_spectrum |= c->averages;
@@ -330,22 +332,24 @@ static void free_conversion(conversion *c)
     msi_ms_reader_free(c->reader);
 }
 
+static int convert(conversion *c)
+{
+    say_what(c);
+    MSI_TRY(msi_smearing_report(c->stage, c->reader, c->groups, c->job->options, &c->time));
+    if (!c->job->to) return MSI_OK;
+    MSI_TRY(make_output(c));
+    MSI_TRY(read_all(c));
+    MSI_TRY(msi_set_output_finish(c->out));
+    say_end(c);
+    return MSI_OK;
+}
+
 int msi_convert_sets(msi_stage *stage, const void *of)
 {
     conversion c = {.stage = stage, .job = of};
-    const msi_convert_options *o = c.job->options;
     msi_ms_limit_memory(c.job->paths, c.job->n_path);
-    int status = msi_ms_limit_explain(open_reader(&c), c.job->paths[0]);
-    if (!status) {
-        say_what(&c);
-        status = msi_smearing_report(stage, c.reader, c.groups, o, &c.time);
-    }
-    if (!status && c.job->to) {
-        status = make_output(&c);
-        if (!status) status = read_all(&c);
-        if (!status) status = msi_set_output_finish(c.out);
-        if (!status) say_end(&c);
-    }
+    int status = open_reader(&c);
+    status = status ? msi_ms_limit_explain(status, c.job->paths[0]) : convert(&c);
     free_conversion(&c);
     return status;
 }

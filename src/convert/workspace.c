@@ -174,7 +174,7 @@ static int remove_one(const char *path, const struct stat *info, int type, struc
     (void)info;
     (void)type;
     (void)at;
-    remove(path);
+    (void)remove(path);
     return 0;
 }
 

@@ -14,8 +14,9 @@ typedef struct msi_workspace msi_workspace;
  */
 int msi_workspace_check(const char *out, const char *const *inputs, int n_input, int overwrite);
 
-/* msi_workspace_make - make the folder. Returned: *w  owned, msi_workspace_free. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM. */
-int msi_workspace_make(msi_workspace **w, const char *out, int overwrite);
+/* msi_workspace_make - make the folder beside the output `path`. Returned: *out  owned, msi_workspace_free. Returns: 0,
+ * MSI_EOUTPUT, MSI_ENOMEM. */
+int msi_workspace_make(msi_workspace **out, const char *path, int overwrite);
 
 /* msi_workspace_path - the path of something in the folder. Returns: 0, MSI_EOUTPUT (too long). */
 int msi_workspace_path(const msi_workspace *w, const char *name, char *path, size_t size);

@@ -175,10 +175,36 @@ static void angles_are_rounded_whole(void **state)
     }
 }
 
+/* Where memory ends, nothing of a merged list stays behind; with enough of it the list is whole. */
+static void memory_may_end_anywhere(void **state)
+{
+    (void)state;
+    enum { N = 100 };
+    static msi_clean_component found[N];
+    static double value[N];
+    msi_source_list *l;
+    int n_failed = 0;
+    for (int i = 0; i < N; i++) found[i] = (msi_clean_component){i, 0, 0}, value[i] = 1;
+    assert_int_equal(msi_source_list_create(&l, 1), 0);
+    assert_int_equal(msi_source_list_add(l, found, value, MSI_FP64, 1, N), 0);
+    const int64_t in_use = msi_memory_in_use();
+    for (int64_t bytes = 100; msi_source_list_n(l) == 0; bytes += 100) {
+        msi_memory_limit_set(in_use + bytes);
+        if (msi_source_list_keep(l) == 0) continue;
+        n_failed++;
+        assert_int_equal(msi_memory_in_use(), in_use);
+    }
+    msi_memory_limit_set(0);
+    assert_int_equal(msi_source_list_n(l), N);
+    /* Values take 800 bytes, and places more. */
+    assert_true(n_failed > 16);
+    msi_source_list_free(l);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(file_is_as_its_readers_want_it),
-                                       cmocka_unit_test(sources_are_sums_of_components),
-                                       cmocka_unit_test(angles_are_rounded_whole)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(file_is_as_its_readers_want_it), cmocka_unit_test(sources_are_sums_of_components),
+        cmocka_unit_test(angles_are_rounded_whole), cmocka_unit_test(memory_may_end_anywhere)};
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }
