@@ -49,8 +49,17 @@ static void restart(char **argv, int always)
 /* What ends a job of several processes lets each live for a second after SIGTERM; the temporaries go before. */
 static const double TEAM_GRACE_S = 0.5;
 
-static int run(const msi_options *options, msi_team *team)
+/* What a run needs before it forks and joins others. */
+static int prepare(msi_options *options)
 {
+    msi_interrupt_install();
+    MSI_TRY(msi_process_limits_threads(options->n_threads));
+    return msi_options_expand(options);
+}
+
+static int run(msi_options *options, msi_team *team)
+{
+    if (options->action != MSI_ACTION_RUN && msi_log_is_silent()) return MSI_OK;
     switch (options->action) {
     case MSI_ACTION_HELP:
         return msi_help_print(stdout, options->help_topic);
@@ -64,9 +73,13 @@ static int run(const msi_options *options, msi_team *team)
     msi_options_log(options);
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
-    msi_interrupt_install();
-    MSI_TRY(msi_process_limits_threads(options->n_threads));
     if (team->link) msi_watchdog_grace(TEAM_GRACE_S);
+    const int rc = prepare(options);
+    if (rc) {
+        /* The others are told. */
+        msi_team_join(team);
+        return msi_team_agree(team, rc);
+    }
     return options->predict ? msi_run_predict(options, team, msi_watchdog_start)
                             : msi_run_image(options, team, msi_watchdog_start);
 }
@@ -82,13 +95,13 @@ static int flush_stdout(void)
 int main(int argc, char **argv)
 {
     hold_standard_files();
+    msi_team team;
+    msi_team_begin(&team);
     if (argc < 2) {
-        msi_help_usage(stderr);
+        if (!msi_log_is_silent()) msi_help_usage(stderr);
         return msi_exit_code(MSI_EUSAGE);
     }
     int is_raised;
-    msi_team team;
-    msi_team_begin(&team);
     if (msi_process_limits_stack(&is_raised)) {
         msi_log_error(msi_error_get());
         return msi_exit_code(MSI_ENOMEM);

@@ -258,6 +258,8 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
 
     options->ms_paths = argv + i;
     options->n_ms = argc > i ? argc - i : 0;
+    options->given_paths = options->ms_paths;
+    options->n_given = options->n_ms;
     if (options->n_ms == 0 && !only_paths && last_option && last_option < argc - 1)
         return msi_error_set(MSI_EUSAGE, "no Measurement Set is given: %s was read as an argument of %s",
                              argv[argc - 1], argv[last_option]);
@@ -325,6 +327,7 @@ void msi_options_free(msi_options *options)
     if (!options) return;
     msi_free((void *)options->selection.fields);
     msi_free((void *)options->selection.spws);
+    msi_free(options->members);
     msi_free(options->command_line);
     memset(options, 0, sizeof *options);
 }

@@ -31,6 +31,9 @@ typedef struct msi_options {
 
     const char *const *ms_paths; /* [n_ms], at least one where action is MSI_ACTION_RUN */
     int n_ms;
+    const char *const *given_paths; /* [n_given] as on the command line: ms_paths has members for a multi-MS */
+    int n_given;
+    char **members;             /* owned; ms_paths where any of the paths given is a multi-MS, else NULL */
     msi_ms_selection selection; /* fields, spws are owned; coordinates_only is left 0 */
 
     int subtract_model; /* selection.model_column is MODEL_DATA */
@@ -116,6 +119,13 @@ void msi_options_limit_memory(msi_options *options);
  * Returns: 0, MSI_EUSAGE
  */
 int msi_options_check_selection(const msi_ms_selection *selection);
+
+/*
+ * msi_options_expand - put the members of every multi-MS in its place among ms_paths.
+ * Returns: 0, MSI_EUSAGE (times are counted, which each member does by itself), or any code of msi_ms_members
+ * Notes:   it forks: call it before any thread is started.
+ */
+int msi_options_expand(msi_options *options);
 
 /* msi_options_log - what became of WSClean's options that were given, a line each, to the log. */
 void msi_options_log(const msi_options *options);

@@ -179,7 +179,7 @@ static int is_same(const struct stat *a, const struct stat *b)
 
 /* Refuse to write among a set's own files, by whatever way they are named. A missing directory is left to the trial
  * that publishing makes. */
-static int check_outside_sets(const msi_options *o)
+static int check_outside(const msi_options *o, const char *const *paths, int n_path)
 {
     struct stat set, here, above;
     const char *slash = strrchr(o->name, '/');
@@ -188,10 +188,10 @@ static int check_outside_sets(const msi_options *o)
     int rc = MSI_OK, fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     free(folder);
     while (!rc && fd >= 0 && fstat(fd, &here) == 0) {
-        for (int i = 0; !rc && i < o->n_ms; i++)
-            if (stat(o->ms_paths[i], &set) == 0 && is_same(&set, &here))
+        for (int i = 0; !rc && i < n_path; i++)
+            if (stat(paths[i], &set) == 0 && is_same(&set, &here))
                 rc = msi_error_set(MSI_EUSAGE, "-name %s: lies inside the Measurement Set %s; name another folder",
-                                   o->name, o->ms_paths[i]);
+                                   o->name, paths[i]);
         const int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
         close(fd);
         fd = up;
@@ -204,7 +204,8 @@ static int check_outside_sets(const msi_options *o)
 int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_plane *planes, int n_plane)
 {
     *out = NULL;
-    MSI_TRY(check_outside_sets(options));
+    MSI_TRY(check_outside(options, options->ms_paths, options->n_ms));
+    MSI_TRY(check_outside(options, options->given_paths, options->n_given));
     msi_outputs *o;
     MSI_TRY(msi_alloc(&o, 1, sizeof *o, "list of outputs"));
     o->options = options;

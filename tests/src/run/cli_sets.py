@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """cli_sets.py MSIMAGE MSIMAGE_MAKEMS: subtables that nobody needs may be gone or damaged, whatever is selected; FIFOs,
-devices and folders in place of files are refused and not waited for; a multi-MS is refused by its members' names; numbers
+devices and folders in place of files are refused and not waited for; a multi-MS is its members; numbers
 in headers that ask for any memory are damage and no want of memory; a system that allows no process, no thread or no
 stack is told in a line."""
 import os
@@ -11,6 +11,7 @@ import shutil
 
 from casacore.tables import makescacoldesc, maketabdesc, msconcat, table
 
+from image_oracle import load, relative_error
 from program_suite import Suite, as_nobody, fresh_copy, main, sanitized
 
 IMAGE = ["-quiet", "-size", 64, 64, "-scale", "20asec", "-overwrite"]
@@ -86,9 +87,48 @@ def check_multi_ms(s):
     both = table(names, ack=False)
     both.rename(path)
     both.close()
-    s.told("a multi-MS", s.launch(*IMAGE, path, cwd=s.folder), 3, r"multi\.ms: a multi-MS.*first\.ms.*second\.ms")
-    done = s.launch(*IMAGE, *names, cwd=s.folder)
-    s.must(done.returncode == 0, "its members: exits %s: %s" % (done.returncode, done.stderr))
+    images = []
+    for sets in (names, [path]):
+        done = s.launch(*IMAGE, "-name", "image", *sets, cwd=s.folder)
+        s.must(done.returncode == 0, "a multi-MS or its members: exits %s: %s" % (done.returncode, done.stderr))
+        images.append(load(s.path("image-dirty.fits"))[0])
+    s.must(relative_error(*images) == 0, "the image of a multi-MS is that of its members")
+    s.told("times of a multi-MS", s.launch(*IMAGE, "-interval", 0, 1, path, cwd=s.folder), 2, "-interval.*multi.ms is a multi-MS")
+    inside = [*IMAGE, "-name", path + "/image"]
+    s.told("in a multi-MS", s.launch(*inside, path, cwd=s.folder), 2, "multi.ms")
+    os.rename(names[1], s.path("elsewhere.ms"))
+    s.told("a member that is gone", s.launch(*IMAGE, path, cwd=s.folder), 3, "second.ms")
+    os.rename(s.path("elsewhere.ms"), names[1])
+    with open(os.path.join(path, "table.dat"), "r+b") as f:
+        f.truncate(90)
+    s.told("a multi-MS cut off", s.launch(*IMAGE, path, cwd=s.folder), 3, "multi.ms")
+
+
+def check_submss(s):
+    """As CASA lays a multi-MS out: members in a folder of the set. Predicted values are written to them."""
+    whole, ahead = s.path("partitioned.ms"), s.path("ahead.ms")
+    os.makedirs(whole + "/SUBMSS")
+    members = [fresh_copy(s.made(name, *SET, *more), "%s/SUBMSS/partitioned.ms.000%d.ms" % (whole, i)) for i, (name, more) in
+               enumerate((("first.ms", ()), ("second.ms", ("-start-ha", "1h"))))]
+    both = table(members, ack=False)
+    both.rename(ahead)
+    both.close()
+    for name in os.listdir(ahead):
+        shutil.move(os.path.join(ahead, name), whole)
+    images = []
+    for sets in (members, [whole]):
+        done = s.launch(*IMAGE, "-name", "image", *sets, cwd=s.folder)
+        s.must(done.returncode == 0, "SUBMSS: exits %s: %s" % (done.returncode, done.stderr))
+        images.append(load(s.path("image-dirty.fits"))[0])
+    s.must(relative_error(*images) == 0, "the image of SUBMSS is that of its members")
+    os.rename(s.path("image-dirty.fits"), s.path("sky-model.fits"))
+    done = s.launch("-quiet", "-predict", "-force", "-name", s.path("sky"), whole)
+    s.must(done.returncode == 0, "predict: exits %s: %s" % (done.returncode, done.stderr))
+    for member in members:
+        with table(member, ack=False) as t:
+            s.must("MODEL_DATA" in t.colnames() and abs(t.getcol("MODEL_DATA")).max() > 0, "values in " + os.path.basename(member))
+    with table(whole, ack=False) as t:
+        s.must(abs(t.getcol("MODEL_DATA")).max() > 0, "and in the multi-MS")
 
 
 def check_forwarded(s):

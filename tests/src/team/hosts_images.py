@@ -5,6 +5,7 @@ however little a rank has, and the same to the last bit when the run is repeated
 import os
 
 import numpy as np
+from casacore.tables import table
 
 import mpi_job
 from image_oracle import FITS_FLOOR, load, relative_error
@@ -77,9 +78,14 @@ def check_planes(s):
 def check_little(s):
     """A set of fewer blocks than ranks, sets of unequal size, a rank whose samples are all left out."""
     s.compare("4 ranks, a set of one block", s.by_one("-weight", "uniform", s.small), s.by_ranks(4, "-weight", "uniform", s.small))
-    options = ["-weight", "briggs", 0.5, s.large, s.small]
+    both = table([s.large, s.small], ack=False)
+    both.rename("multi.ms")
+    both.close()
+    options = ["-weight", "briggs", 0.5]
+    s.compare("3 ranks, a multi-MS", s.by_one(*options, s.large, s.small), s.by_ranks(3, *options, "multi.ms"))
+    options = ["-weight", "natural", s.small, s.large]
     s.compare("3 ranks, two sets", s.by_one(*options), s.by_ranks(3, *options))
-    options = ["-weight", "briggs", 0.5, "-taql", "ROWNUMBER() < 4000 or UVW[1] > 1e9", s.large]
+    options = ["-weight", "briggs", 0.5, s.small]
     s.compare("1 rank", s.by_one(*options), s.by_ranks(1, *options), 0)
     options = ["-weight", "uniform", "-maxuv-l", 3000, s.small, s.large]
     s.compare("2 ranks, few samples", s.by_one(*options), s.by_ranks(2, *options))
