@@ -7,6 +7,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_store.h"
 
 enum {
     RANGE_ROWS = 16, /* stretches of fewer rows than this on average are read together */
@@ -15,8 +16,7 @@ enum {
 
 /* ---- Read ---- */
 
-/* Return the next planned stretch of rows of a group, NULL behind the last; *i, 0 at first, keeps the place. */
-static const msi_ms_run *next_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i)
+const msi_ms_run *msi_ms_block_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i)
 {
     while (*i < r->n_piece) {
         const msi_ms_run *p = &r->piece[(*i)++];
@@ -73,7 +73,7 @@ static int read_column(msi_ms_reader *r, const msi_ms_group *g, const column_par
         return MSI_OK;
     }
     const msi_ms_run *p;
-    for (int i = 0; (p = next_piece(r, g, &i));) {
+    for (int i = 0; (p = msi_ms_block_piece(r, g, &i));) {
         MSI_CCC(ccc_get_range(t, c->name, p->row, p->n_row, c->slice, c->type, at, p->n_row * c->n_element));
         at += (size_t)(p->n_row * c->n_element) * c->size;
     }
@@ -109,7 +109,7 @@ static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *colu
     int all;
     MSI_TRY(all_fit(r, g, column, &all));
     if (all) return MSI_OK;
-    for (int i = 0; (p = next_piece(r, g, &i));) {
+    for (int i = 0; (p = msi_ms_block_piece(r, g, &i));) {
         int64_t n, shape[CCC_MAX_DIM];
         int ndim;
         MSI_CCC(ccc_rows_alike(set->table, column, p->row, p->n_row, &n, &ndim, shape));
@@ -133,7 +133,7 @@ static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
     if (!set->has_weight_spectrum) return MSI_OK;
     MSI_TRY(all_fit(r, g, "WEIGHT_SPECTRUM", state));
     if (*state == 1) return MSI_OK;
-    for (int i = 0; (p = next_piece(r, g, &i));)
+    for (int i = 0; (p = msi_ms_block_piece(r, g, &i));)
         for (int64_t done = 0, n; done < p->n_row; done += n) {
             int64_t shape[CCC_MAX_DIM];
             int ndim;
@@ -165,7 +165,7 @@ static int read_weight(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice 
     spread_weight(s, r->raw.row_weight, g->n_row, out);
     if (state == 0) return MSI_OK;
     const msi_ms_run *p;
-    for (int i = 0; (p = next_piece(r, g, &i)); out += p->n_row * n_row_sample)
+    for (int i = 0; (p = msi_ms_block_piece(r, g, &i)); out += p->n_row * n_row_sample)
         for (int64_t done = 0, n; done < p->n_row; done += n) {
             int64_t shape[CCC_MAX_DIM];
             int ndim;
@@ -189,6 +189,7 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
         MSI_TRY(msi_grow(&w->antenna2, 0, n, sizeof *w->antenna2, "rows read"));
         MSI_TRY(msi_grow(&w->kept, 0, n, sizeof *w->kept, "rows read"));
         MSI_TRY(msi_grow(&w->flag_row, 0, n, sizeof *w->flag_row, "rows read"));
+        MSI_TRY(msi_grow(&w->source, 0, n, sizeof *w->source, "rows read"));
         MSI_TRY(msi_grow(&w->row_weight, 0, n * MSI_MAX_CORR, sizeof *w->row_weight, "rows read"));
         w->n_row_allocated = n;
     }
@@ -224,44 +225,53 @@ static int length_selected(const msi_ms_selection *s, const double *uvw_m)
     return length2 >= s->min_uvw_m * s->min_uvw_m && (!(s->max_uvw_m > 0) || length2 <= s->max_uvw_m * s->max_uvw_m);
 }
 
+int msi_ms_block_keeps(msi_ms_reader *r, const msi_ms_group *g, const msi_ms_row_kind *row)
+{
+    const int64_t n_chan = r->set[r->set_index].setup[g->data_desc_id].n_chan;
+    const int keep_flagged = r->selection.keep_flagged_rows;
+    const double *uvw = row->uvw_m;
+    int64_t *count = NULL;
+    if (!keep_flagged && row->is_autocorrelation)
+        count = &r->dropped.autocorrelation;
+    else if (!keep_flagged && row->is_flagged)
+        count = &r->dropped.flag_row;
+    else if (!(fabs(uvw[0]) < MSI_MS_MAX_UVW_M && fabs(uvw[1]) < MSI_MS_MAX_UVW_M && fabs(uvw[2]) < MSI_MS_MAX_UVW_M))
+        count = &r->dropped.uvw_not_finite;
+    else if (!length_selected(&r->selection, uvw))
+        count = &r->dropped.uv_limits;
+    if (count) *count += n_chan;
+    return !count;
+}
+
 /* Read the coordinates, count the rows to leave out, and list the others in raw.kept. */
 static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
 {
     const msi_ms_set *set = &r->set[r->set_index];
-    const int64_t n_chan = set->setup[g->data_desc_id].n_chan;
     msi_ms_raw *w = &r->raw;
     const msi_ms_run *p;
     int64_t n = 0;
-    for (int i = 0; (p = next_piece(r, g, &i));)
+    for (int i = 0; (p = msi_ms_block_piece(r, g, &i));)
         for (int64_t k = 0; k < p->n_row; k++) w->row[n++] = p->row + k;
     MSI_TRY(read_column(r, g, &(column_part){"UVW", NULL, CCC_DOUBLE, 3, sizeof *b->uvw_m}, b->uvw_m));
     MSI_TRY(read_column(r, g, &(column_part){"TIME", NULL, CCC_DOUBLE, 1, sizeof *b->time_s}, b->time_s));
-    const int keep_flagged = r->selection.keep_flagged_rows;
-    if (!keep_flagged) {
+    memset(w->flag_row, 0, (size_t)n);
+    const int reads_kinds = !r->selection.keep_flagged_rows || r->selection.describe_rows;
+    if (reads_kinds) {
         MSI_TRY(read_column(r, g, &(column_part){"ANTENNA1", NULL, CCC_INT32, 1, sizeof *w->antenna1}, w->antenna1));
         MSI_TRY(read_column(r, g, &(column_part){"ANTENNA2", NULL, CCC_INT32, 1, sizeof *w->antenna2}, w->antenna2));
-        memset(w->flag_row, 0, (size_t)n);
         if (set->has_flag_row)
             MSI_TRY(read_column(r, g, &(column_part){"FLAG_ROW", NULL, CCC_BOOL, 1, sizeof *w->flag_row}, w->flag_row));
     }
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++) {
         const double *uvw = b->uvw_m + 3 * i;
-        if (!keep_flagged && w->antenna1[i] == w->antenna2[i]) {
-            r->dropped.autocorrelation += n_chan;
-        } else if (!keep_flagged && w->flag_row[i]) {
-            r->dropped.flag_row += n_chan;
-        } else if (!(fabs(uvw[0]) < MSI_MS_MAX_UVW_M && fabs(uvw[1]) < MSI_MS_MAX_UVW_M &&
-                     fabs(uvw[2]) < MSI_MS_MAX_UVW_M)) {
-            r->dropped.uvw_not_finite += n_chan;
-        } else if (!length_selected(&r->selection, uvw)) {
-            r->dropped.uv_limits += n_chan;
-        } else {
-            b->ms_row[kept] = w->row[i];
-            b->time_s[kept] = b->time_s[i];
-            memmove(b->uvw_m + 3 * kept, uvw, 3 * sizeof *uvw);
-            w->kept[kept++] = (int32_t)i;
-        }
+        const int is_auto = reads_kinds && w->antenna1[i] == w->antenna2[i];
+        const msi_ms_row_kind row = {is_auto, w->flag_row[i], {uvw[0], uvw[1], uvw[2]}};
+        if (!msi_ms_block_keeps(r, g, &row)) continue;
+        b->ms_row[kept] = w->row[i];
+        b->time_s[kept] = b->time_s[i];
+        memmove(b->uvw_m + 3 * kept, uvw, 3 * sizeof *uvw);
+        w->kept[kept++] = (int32_t)i;
     }
     *n_kept = kept;
     return MSI_OK;
@@ -394,17 +404,19 @@ int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     int64_t n_kept;
     MSI_TRY(msi_ms_set_open(set));
     MSI_TRY(grow_rows(r, b, g->n_row));
-    MSI_TRY(read_rows(r, g, b, &n_kept));
+    MSI_TRY(set->store ? msi_ms_store_rows(r, g, b, &n_kept) : read_rows(r, g, b, &n_kept));
     block->n_row = n_kept;
     if (n_kept == 0) return MSI_OK;
     MSI_TRY(grow_samples(&b->data, &b->weight, &b->flag, &b->n_sample_allocated, g->n_row * s->n_span * s->n_corr,
                          !only_coordinates));
+    const msi_c32 *data = b->data;
     if (only_coordinates)
         memset(b->flag, 0, (size_t)(n_kept * s->n_chan * s->n_corr));
     else
-        MSI_TRY(read_samples(r, g, b, n_kept));
+        MSI_TRY(set->store ? msi_ms_store_samples(r, g, b, n_kept, &data) : read_samples(r, g, b, n_kept));
     limit_uv(r, s, b, n_kept);
     msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
+    if (block->data) block->data = data;
     return MSI_OK;
 }
 
@@ -416,6 +428,7 @@ void msi_ms_raw_free(msi_ms_raw *w)
     msi_free(w->kept);
     msi_free(w->flag_row);
     msi_free(w->row_weight);
+    msi_free(w->source);
     msi_free(w->data);
     msi_free(w->weight);
     msi_free(w->flag);

@@ -25,6 +25,12 @@ struct msi_ms_buffer {
     void *formed; /* in a slot of a crew: instead of the three above */
 };
 
+/* Where the samples of a row lie in a visibility store: the row of those that have some, -1 where it has none. */
+typedef struct msi_ms_source {
+    const struct msi_msv_chunk *chunk;
+    int64_t row;
+} msi_ms_source;
+
 /* Rows of one setup and field within what is planned. */
 typedef struct msi_ms_group {
     int data_desc_id, field_id;
@@ -39,6 +45,7 @@ typedef struct msi_ms_raw {
     int32_t *antenna1, *antenna2, *kept;
     uint8_t *flag_row;
     float *row_weight;
+    msi_ms_source *source;
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
@@ -70,6 +77,7 @@ struct msi_ms_reader {
     struct msi_ms_buffer *buffers;
     struct msi_ms_crew *crew; /* borrowed: its processes have the tables open, and read; NULL: this process does */
     int64_t crew_opening;     /* which of the crew's openings this reader is of */
+    int lends;                /* msi_ms_block.data may lie in a visibility store instead of the block's buffer */
 };
 
 /* msi_ms_reader_make - a reader of sets that are not opened yet. Returns: 0, MSI_ENOMEM. */
@@ -85,6 +93,19 @@ int msi_ms_reader_list(msi_ms_reader *r);
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */
 int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block);
+
+/* msi_ms_block_piece - the next planned stretch of rows of a group, NULL behind the last; *i, 0 at first, keeps the place.
+ */
+const msi_ms_run *msi_ms_block_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i);
+
+/* What decides whether a row is read. */
+typedef struct msi_ms_row_kind {
+    int is_autocorrelation, is_flagged;
+    double uvw_m[3];
+} msi_ms_row_kind;
+
+/* msi_ms_block_keeps - 1 where a row of a group is to be read; 0 where it is not, and counted as left out. */
+int msi_ms_block_keeps(msi_ms_reader *r, const msi_ms_group *g, const msi_ms_row_kind *row);
 
 /* msi_ms_block_describe - fill the block with what its set, setup and field say, and with n_row rows of the buffer. */
 void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, int field_id, struct msi_ms_buffer *b,

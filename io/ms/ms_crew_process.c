@@ -147,9 +147,11 @@ static int read_block(msi_ms_reader *r, const msi_crew_request *q, const msi_cre
                       struct msi_ms_buffer *slot, msi_ms_block *block, int *is_end)
 {
     if (!order->n_byte) {
+        r->lends = 0;
         block->buffer = slot;
         return msi_ms_reader_next_of(r, q->part, q->n_part, block, is_end);
     }
+    r->lends = 1;
     MSI_TRY(msi_ms_reader_next_of(r, q->part, q->n_part, block, is_end));
     const size_t n = (size_t)block->n_row;
     if (!n) return MSI_OK;

@@ -11,13 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
-
-/* Where packing or unpacking stands. */
-typedef struct cursor {
-    char *to;         /* packing: NULL while only the length is asked for */
-    const char *from; /* unpacking: not NULL */
-    int64_t at, n;
-} cursor;
+#include "io/ms/ms_pass.h"
 
 typedef struct head {
     int64_t n_set, n_time;
@@ -31,61 +25,32 @@ typedef struct set_head {
 
 /* ---- Both directions ---- */
 
-/* Take the next bytes of either direction. Returns 0 where there are not as many. */
-static int pass(cursor *c, void *value, int64_t bytes)
-{
-    const int64_t padded = (bytes + 7) / 8 * 8;
-    if (c->from) {
-        if (bytes < 0 || padded > c->n - c->at) return 0;
-        if (bytes > 0) memcpy(value, c->from + c->at, (size_t)bytes);
-    } else if (c->to && bytes > 0) {
-        memcpy(c->to + c->at, value, (size_t)bytes);
-    }
-    c->at += padded;
-    return 1;
-}
-
-/* Pass an array of n elements, and allocate it where it is unpacked: not before its bytes are known to be there. */
-static int pass_array(cursor *c, void *array, int64_t n, size_t size, int *is_whole)
-{
-    void *values;
-    *is_whole = 0;
-    if (c->from) {
-        if (n < 0 || n > (c->n - c->at) / (int64_t)size) return MSI_OK;
-        MSI_TRY(msi_alloc(&values, n > 0 ? n : 1, size, "what the sets hold"));
-        memcpy(array, &values, sizeof values);
-    }
-    memcpy(&values, array, sizeof values);
-    *is_whole = pass(c, values, n * (int64_t)size);
-    return MSI_OK;
-}
-
-static int pass_setup(cursor *c, msi_ms_setup *s, int *is_whole)
+static int pass_setup(msi_ms_cursor *c, msi_ms_setup *s, int *is_whole)
 {
     msi_ms_setup fixed = *s;
     fixed.chan_index = NULL;
     fixed.freq_hz = fixed.width_hz = fixed.inverse_lambda2 = NULL;
-    *is_whole = pass(c, &fixed, sizeof fixed);
+    *is_whole = msi_ms_pass(c, &fixed, sizeof fixed);
     if (c->from) {
         *s = fixed;
         s->chan_index = NULL;
         s->freq_hz = s->width_hz = s->inverse_lambda2 = NULL;
     }
     if (!*is_whole || s->n_chan == 0) return MSI_OK;
-    MSI_TRY(pass_array(c, &s->chan_index, s->n_chan, sizeof *s->chan_index, is_whole));
-    if (*is_whole) MSI_TRY(pass_array(c, &s->freq_hz, s->n_chan, sizeof *s->freq_hz, is_whole));
-    if (*is_whole) MSI_TRY(pass_array(c, &s->width_hz, s->n_chan, sizeof *s->width_hz, is_whole));
+    MSI_TRY(msi_ms_pass_array(c, &s->chan_index, s->n_chan, sizeof *s->chan_index, is_whole));
+    if (*is_whole) MSI_TRY(msi_ms_pass_array(c, &s->freq_hz, s->n_chan, sizeof *s->freq_hz, is_whole));
+    if (*is_whole) MSI_TRY(msi_ms_pass_array(c, &s->width_hz, s->n_chan, sizeof *s->width_hz, is_whole));
     return MSI_OK;
 }
 
-static int pass_set(cursor *c, msi_ms_set *set, int *is_whole)
+static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
 {
     set_head h = {.n_setup = set->n_setup,
                   .n_field = set->n_field,
                   .n_table_row = set->n_table_row,
                   .n_selected_time = set->n_selected_time};
     memcpy(h.data_column, set->data_column, sizeof h.data_column);
-    *is_whole = pass(c, &h, sizeof h);
+    *is_whole = msi_ms_pass(c, &h, sizeof h);
     if (c->from) {
         if (!*is_whole || h.n_setup < 0 || h.n_setup > (c->n - c->at) / (int64_t)sizeof *set->setup || h.n_field < 0 ||
             h.n_field > INT32_MAX) {
@@ -99,16 +64,16 @@ static int pass_set(cursor *c, msi_ms_set *set, int *is_whole)
         MSI_TRY(msi_alloc(&set->setup, h.n_setup > 0 ? h.n_setup : 1, sizeof *set->setup, "data descriptions"));
         set->n_setup = (int)h.n_setup;
     }
-    MSI_TRY(pass_array(c, &set->field, h.n_field, sizeof *set->field, is_whole));
+    MSI_TRY(msi_ms_pass_array(c, &set->field, h.n_field, sizeof *set->field, is_whole));
     if (*is_whole) set->n_field = (int)h.n_field;
     for (int i = 0; i < set->n_setup && *is_whole; i++) MSI_TRY(pass_setup(c, &set->setup[i], is_whole));
     return MSI_OK;
 }
 
-static int pass_reader(cursor *c, msi_ms_reader *r, int *is_whole)
+static int pass_reader(msi_ms_cursor *c, msi_ms_reader *r, int *is_whole)
 {
     head h = {.n_set = r->n_set, .n_time = r->n_time, .observation = r->observation};
-    *is_whole = pass(c, &h, sizeof h) && h.n_set == r->n_set;
+    *is_whole = msi_ms_pass(c, &h, sizeof h) && h.n_set == r->n_set;
     if (c->from) {
         r->n_time = h.n_time;
         r->observation = h.observation;
@@ -123,13 +88,13 @@ static int pass_reader(cursor *c, msi_ms_reader *r, int *is_whole)
 int msi_ms_description_pack(const msi_ms_reader *r, char **out, int64_t *n)
 {
     msi_ms_reader same = *r; /* nothing of it is changed */
-    cursor c = {0};
+    msi_ms_cursor c = {0};
     int is_whole;
     *out = NULL;
     MSI_TRY(pass_reader(&c, &same, &is_whole));
     MSI_TRY(msi_alloc(out, c.at, 1, "what the sets hold"));
     *n = c.at;
-    c = (cursor){.to = *out};
+    c = (msi_ms_cursor){.to = *out};
     return pass_reader(&c, &same, &is_whole);
 }
 
@@ -216,7 +181,7 @@ static int take_all(msi_ms_reader *r)
 int msi_ms_description_unpack(msi_ms_reader **out, const char *const *paths, int n_path, const char *bytes, int64_t n)
 {
     msi_ms_reader *r;
-    cursor c = {.from = bytes, .n = n};
+    msi_ms_cursor c = {.from = bytes, .n = n};
     int is_whole = 0;
     *out = NULL;
     MSI_TRY(msi_ms_reader_make(&r, paths, n_path));

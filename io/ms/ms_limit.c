@@ -9,6 +9,7 @@
 #include "core/status.h"
 #include "io/ms/ms_child.h"
 #include "io/ms/ms_paths.h"
+#include "io/msv/msv_file.h"
 
 /* What libraries and buffers of blocks take beside what grows with the sets; and what grows, some 100 bytes a row of at
  * least 24 bytes, with room to spare. */
@@ -17,14 +18,15 @@ static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 /* How the process is limited. */
 static struct {
     struct rlimit before;
-    int64_t by_user;
+    int64_t by_user, mapped;
     int is_by_size;
 } limits;
 
+/* Files that are mapped take address space, and no memory. */
 static int limit_to(int64_t bytes)
 {
     msi_memory_limit_set(bytes < INT64_MAX / 2 ? msi_memory_in_use() + bytes : bytes);
-    return msi_child_limit_memory(bytes);
+    return msi_child_limit_memory(bytes < INT64_MAX - limits.mapped ? bytes + limits.mapped : bytes);
 }
 
 void msi_ms_limit_memory(const char *const *paths, int n_path)
@@ -33,6 +35,9 @@ void msi_ms_limit_memory(const char *const *paths, int n_path)
     const int64_t by_size =
         bytes < (INT64_MAX - LEAST_BYTES) / TIMES_SIZE ? LEAST_BYTES + TIMES_SIZE * bytes : INT64_MAX;
     limits.by_user = allowed > LEAST_BYTES ? allowed : LEAST_BYTES;
+    limits.mapped = 0;
+    for (int i = 0; i < n_path; i++)
+        if (msi_msv_is_file(paths[i])) limits.mapped += msi_ms_paths_bytes(&paths[i], 1);
     if (getrlimit(RLIMIT_AS, &limits.before) != 0) return;
     limits.is_by_size = limit_to(by_size < limits.by_user ? by_size : limits.by_user) && by_size <= limits.by_user;
 }

@@ -11,6 +11,7 @@
 #include "io/ms/ms_child.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_paths.h"
+#include "io/ms/ms_store.h"
 
 int msi_ms_failed(int ccc_status)
 {
@@ -43,7 +44,8 @@ static int stores_rows(ccc_table *t)
 
 int msi_ms_set_open(msi_ms_set *set)
 {
-    if (set->table) return MSI_OK;
+    if (set->table || set->store) return MSI_OK;
+    if (msi_msv_is_file(set->path)) return msi_ms_store_open(set);
     MSI_CCC(ccc_table_open(&set->table, set->path, CCC_READ, CCC_LOCK_NONE));
     if (!stores_rows(set->table)) msi_ms_limit_lift();
     return check_parts(set);
@@ -410,6 +412,7 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
 
 int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
 {
+    if (set->store) return msi_ms_store_describe(set, selection);
     MSI_TRY(choose_columns(set, selection));
     MSI_TRY(read_windows(set));
     MSI_TRY(read_setups(set));
@@ -419,8 +422,8 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
-/* Read the rest frequency of the field's source; 0 where none is given. SOURCE is an optional subtable. */
-static int rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
+/* SOURCE is an optional subtable. */
+int msi_ms_set_rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
 {
     ccc_table *t = NULL;
     int is_there, status = MSI_OK;
@@ -473,11 +476,10 @@ static void observe_antennas(const msi_ms_set *set, msi_observation *o)
     o->longest_baseline_m = sqrt(longest2);
 }
 
-int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
+static int observe_tables(msi_ms_set *set, msi_observation *o)
 {
     ccc_table *t = NULL;
     char *text = NULL;
-    memset(o, 0, sizeof *o);
     MSI_TRY(open_subtable(set, "OBSERVATION", &t));
     int is_there, status = text_cell(t, "TELESCOPE_NAME", 0, o->telescope, sizeof o->telescope);
     if (status == MSI_OK) status = text_cell(t, "OBSERVER", 0, o->observer, sizeof o->observer);
@@ -486,6 +488,16 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     MSI_TRY(optional(ccc_keyword_get_string(set->table, "TIME", "MEASINFO.Ref", &text), &is_there));
     copy_text(o->time_scale, sizeof o->time_scale, is_there ? text : "UTC");
     ccc_free(text);
+    return MSI_OK;
+}
+
+int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
+{
+    memset(o, 0, sizeof *o);
+    if (set->store)
+        msi_ms_store_observe(set, set->n_run > 0 ? set->run[0].field_id : -1, o);
+    else
+        MSI_TRY(observe_tables(set, o));
     o->start_mjd_s = set->start_mjd_s;
     o->end_mjd_s = set->end_mjd_s;
     observe_antennas(set, o);
@@ -497,12 +509,13 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     copy_text(o->spec_frame, sizeof o->spec_frame, set->window[set->setup[first->data_desc_id].spw_id].frame);
     o->ra_rad = field->ra_rad;
     o->dec_rad = field->dec_rad;
-    return rest_frequency(set, field->source_id, &o->rest_freq_hz);
+    return set->store ? MSI_OK : msi_ms_set_rest_frequency(set, field->source_id, &o->rest_freq_hz);
 }
 
 void msi_ms_set_free(msi_ms_set *set)
 {
     ccc_table_close(set->table);
+    msi_ms_store_free(set->store);
     for (int i = 0; i < set->n_window; i++) {
         msi_free(set->window[i].freq_hz);
         msi_free(set->window[i].width_hz);

@@ -11,13 +11,14 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/msv/msv_file.h"
 
 int msi_ms_paths_exist(const char *const *paths, int n_path)
 {
     for (int i = 0; i < n_path; i++) {
         char *table;
         if (asprintf(&table, "%s/table.dat", paths[i]) < 0) return 0;
-        const int is_there = access(table, R_OK) == 0;
+        const int is_there = access(msi_msv_is_file(paths[i]) ? paths[i] : table, R_OK) == 0;
         free(table);
         if (!is_there) return 0;
     }
@@ -62,6 +63,7 @@ static int64_t bytes_of(const char *path)
 {
     int64_t bytes = 0;
     struct stat info;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) return info.st_size;
     DIR *d = opendir(path);
     if (!d) return 0;
     for (const struct dirent *e; (e = readdir(d));)

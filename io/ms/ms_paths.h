@@ -5,14 +5,15 @@
 
 #include <stdint.h>
 
-/* msi_ms_paths_exist - 1 where each of paths [n_path] looks like a table that can be read, else 0. Sets no message: the
+/* msi_ms_paths_exist - 1 where each of paths [n_path] looks like a table, or is a file, that can be read, else 0. Sets no message: the
  * reader says what is wrong with one that does not. */
 int msi_ms_paths_exist(const char *const *paths, int n_path);
 
 /* msi_ms_paths_same - 1 where two of paths [n_path] lead to the same set. Returned: *a, *b  their indices, a < b. */
 int msi_ms_paths_same(const char *const *paths, int n_path, int *a, int *b);
 
-/* msi_ms_paths_bytes - size of the main tables' files together, subtables left out; what cannot be read counts 0. */
+/* msi_ms_paths_bytes - size of the main tables' files, and of files that are no tables, together; subtables are left out,
+ * and what cannot be read counts 0. */
 int64_t msi_ms_paths_bytes(const char *const *paths, int n_path);
 
 /*

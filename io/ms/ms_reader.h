@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Selected rows of one or several Measurement Sets are read in blocks of one spectral setup each. */
+/* Selected rows of one or several Measurement Sets, or of visibility stores made of them, are read in blocks of one
+ * spectral setup each. */
 #ifndef MSI_IO_MS_READER_H
 #define MSI_IO_MS_READER_H
 
@@ -30,6 +31,7 @@ typedef struct msi_ms_selection {
     int coordinates_only;  /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
                               predict */
     int keep_flagged_rows; /* autocorrelations and rows with FLAG_ROW are not left out: predict */
+    int describe_rows;     /* antennas and FLAG_ROW are read of rows that are not left out for them, too */
 } msi_ms_selection;
 
 /*

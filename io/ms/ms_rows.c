@@ -12,6 +12,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_child.h"
+#include "io/ms/ms_store.h"
 
 enum { INDEX_ROWS = 16384 };
 
@@ -72,6 +73,19 @@ static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *tim
     return MSI_OK;
 }
 
+/* List the distinct times of all rows. */
+static int list_times(const msi_ms_set *set, index_block *b, time_list *times)
+{
+    if (set->store) return times_add(times, set->store->file->time_s, set->store->file->header->n_time);
+    for (int64_t row = 0; row < set->n_table_row; row += INDEX_ROWS) {
+        const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
+        msi_child_progress(MSI_CHILD_STEP_S);
+        MSI_TRY(read_times(set, row, n, b->time_s));
+        MSI_TRY(times_add(times, b->time_s, n));
+    }
+    return MSI_OK;
+}
+
 /* Find the first and last TIME of the selection's timesteps. A set that has fewer than others has no row in the last
  * of several intervals. */
 static int interval_times(const msi_ms_set *set, const msi_ms_selection *selection, index_block *b, double *first,
@@ -80,13 +94,7 @@ static int interval_times(const msi_ms_set *set, const msi_ms_selection *selecti
     const int64_t begin = selection->interval_begin;
     int64_t end = selection->interval_end;
     time_list times = {0};
-    int status = MSI_OK;
-    for (int64_t row = 0; row < set->n_table_row && status == MSI_OK; row += INDEX_ROWS) {
-        const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
-        msi_child_progress(MSI_CHILD_STEP_S);
-        status = read_times(set, row, n, b->time_s);
-        if (status == MSI_OK) status = times_add(&times, b->time_s, n);
-    }
+    int status = list_times(set, b, &times);
     times_sort(&times);
     if (selection->may_be_empty && end > times.n) end = begin < times.n ? times.n : begin;
     if (status == MSI_OK && selection->may_be_empty && begin == end) {
@@ -142,50 +150,84 @@ static int is_listed(row_filter *f, int64_t row)
     return f->next_listed < f->n_listed && f->listed[f->next_listed] == row;
 }
 
-static int add_row(msi_ms_set *set, int64_t *n_allocated, int64_t row, int ddid, int field)
+/* Rows that are being selected. */
+typedef struct row_scan {
+    msi_ms_set *set;
+    row_filter *filter;
+    time_list times, selected; /* of all rows, of the selected ones */
+    int64_t n_allocated;
+} row_scan;
+
+static int add_rows(row_scan *s, const msi_ms_run *r)
 {
+    msi_ms_set *set = s->set;
     msi_ms_run *last = set->n_run > 0 ? &set->run[set->n_run - 1] : NULL;
-    if (last && last->row + last->n_row == row && last->data_desc_id == ddid && last->field_id == field) {
-        last->n_row++;
+    if (last && last->row + last->n_row == r->row && last->data_desc_id == r->data_desc_id &&
+        last->field_id == r->field_id) {
+        last->n_row += r->n_row;
         return MSI_OK;
     }
-    if (!set->run || set->n_run == *n_allocated) {
-        const int64_t more = *n_allocated > 0 ? 2 * *n_allocated : 256;
+    if (!set->run || set->n_run == s->n_allocated) {
+        const int64_t more = s->n_allocated > 0 ? 2 * s->n_allocated : 256;
         MSI_TRY(msi_grow(&set->run, set->n_run, more, sizeof *set->run, "row ranges"));
-        *n_allocated = more;
+        s->n_allocated = more;
     }
-    set->run[set->n_run++] = (msi_ms_run){row, 1, ddid, field};
+    set->run[set->n_run++] = *r;
     return MSI_OK;
+}
+
+/* Take rows of one time that follow each other, as far as they are selected; where rows are listed, one at a time. */
+static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
+{
+    row_filter *f = s->filter;
+    if (!f->setup[r->data_desc_id] || !f->field[r->field_id] || !is_listed(f, r->row)) return MSI_OK;
+    s->set->setup[r->data_desc_id].is_used = 1;
+    if (time_s < f->first_s || time_s > f->last_s) return MSI_OK;
+    MSI_TRY(add_rows(s, r));
+    return times_add(&s->selected, &time_s, 1);
+}
+
+static int scan_table(row_scan *s, index_block *b)
+{
+    const int64_t n_all = s->set->n_table_row;
+    for (int64_t row = 0; row < n_all; row += INDEX_ROWS) {
+        const int64_t n = n_all - row < INDEX_ROWS ? n_all - row : INDEX_ROWS;
+        MSI_TRY(msi_interrupt_check());
+        msi_progress_at(row, n_all);
+        msi_child_progress(MSI_CHILD_STEP_S);
+        MSI_TRY(read_index(s->set, row, n, b));
+        MSI_TRY(times_add(&s->times, b->time_s, n));
+        for (int64_t i = 0; i < n; i++) {
+            const msi_ms_run one = {row + i, 1, b->ddid[i], b->field[i]};
+            MSI_TRY(take_rows(s, &one, b->time_s[i]));
+        }
+    }
+    return MSI_OK;
+}
+
+static int scan_store(row_scan *s)
+{
+    const msi_msv_file *f = s->set->store->file;
+    for (int64_t i = 0; i < f->header->n_run; i++) {
+        const msi_msv_run *r = &f->run[i];
+        const msi_ms_run rows = {r->row, r->n_row, r->data_desc_id, r->field_id};
+        MSI_TRY(take_rows(s, &rows, f->time_s[r->time]));
+    }
+    return times_add(&s->times, f->time_s, f->header->n_time);
 }
 
 static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
 {
-    time_list times = {0}, selected = {0};
-    int64_t n_allocated = 0;
-    int status = MSI_OK;
-    for (int64_t row = 0; row < set->n_table_row && status == MSI_OK; row += INDEX_ROWS) {
-        const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
-        if ((status = msi_interrupt_check()) != MSI_OK) break;
-        msi_progress_at(row, set->n_table_row);
-        msi_child_progress(MSI_CHILD_STEP_S);
-        if ((status = read_index(set, row, n, b)) != MSI_OK) break;
-        if ((status = times_add(&times, b->time_s, n)) != MSI_OK) break;
-        for (int64_t i = 0; i < n && status == MSI_OK; i++) {
-            if (!f->setup[b->ddid[i]] || !f->field[b->field[i]] || !is_listed(f, row + i)) continue;
-            set->setup[b->ddid[i]].is_used = 1;
-            if (b->time_s[i] < f->first_s || b->time_s[i] > f->last_s) continue;
-            status = add_row(set, &n_allocated, row + i, b->ddid[i], b->field[i]);
-            if (status == MSI_OK) status = times_add(&selected, &b->time_s[i], 1);
-        }
-    }
-    times_sort(&times);
-    times_sort(&selected);
-    set->n_time = times.n;
-    set->n_selected_time = selected.n;
-    set->start_mjd_s = selected.n > 0 ? selected.time_s[0] : INFINITY;
-    set->end_mjd_s = selected.n > 0 ? selected.time_s[selected.n - 1] : -INFINITY;
-    msi_free(times.time_s);
-    msi_free(selected.time_s);
+    row_scan s = {.set = set, .filter = f};
+    const int status = set->store ? scan_store(&s) : scan_table(&s, b);
+    times_sort(&s.times);
+    times_sort(&s.selected);
+    set->n_time = s.times.n;
+    set->n_selected_time = s.selected.n;
+    set->start_mjd_s = s.selected.n > 0 ? s.selected.time_s[0] : INFINITY;
+    set->end_mjd_s = s.selected.n > 0 ? s.selected.time_s[s.selected.n - 1] : -INFINITY;
+    msi_free(s.times.time_s);
+    msi_free(s.selected.time_s);
     return status;
 }
 
@@ -220,7 +262,9 @@ static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, 
     text[0] = 0;
     uint8_t *seen = NULL;
     if (msi_alloc(&seen, set->n_field, 1, "fields") != MSI_OK) return;
-    for (int64_t row = 0; row < set->n_table_row; row += INDEX_ROWS) {
+    const msi_msv_file *f = set->store ? set->store->file : NULL;
+    for (int64_t i = 0; f && i < f->header->n_run; i++) seen[f->run[i].field_id] = 1;
+    for (int64_t row = 0; !f && row < set->n_table_row; row += INDEX_ROWS) {
         const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
         msi_child_progress(MSI_CHILD_STEP_S);
         if (ccc_get_range(set->table, "FIELD_ID", row, n, NULL, CCC_INT32, b->field, n) != CCC_OK) break;
@@ -260,7 +304,7 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
 /* Fail unless a column's cells have the shape that the subtables give; the first row of each setup is read. */
 static int check_shapes(msi_ms_set *set, const char *column)
 {
-    for (int i = 0; *column && i < set->n_setup; i++) {
+    for (int i = 0; *column && i < set->n_setup && !set->store; i++) {
         const msi_ms_setup *s = &set->setup[i];
         if (s->n_chan == 0) continue;
         int ndim;

@@ -51,6 +51,7 @@ typedef struct msi_ms_run {
 typedef struct msi_ms_set {
     const char *path;                       /* borrowed */
     ccc_table *table;                       /* NULL while closed */
+    struct msi_ms_store *store;             /* what is read in the tables' stead; NULL: the tables are */
     char data_column[64], model_column[64]; /* "" where there is none to read */
     int has_weight_spectrum, has_flag_row;
     int64_t n_table_row;
@@ -79,8 +80,8 @@ int msi_ms_failed(int ccc_status);
         if (msi_ccc_status_ != CCC_OK) return msi_ms_failed(msi_ccc_status_);                                          \
     } while (0)
 
-/* msi_ms_set_open - open the main table for reading, without a lock; nothing where it is open. Returns: 0, MSI_EINPUT,
- * MSI_ENOMEM. */
+/* msi_ms_set_open - open the main table for reading, without a lock, or the visibility store; nothing where it is open.
+ * Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
 int msi_ms_set_open(msi_ms_set *set);
 
 /*
@@ -106,6 +107,9 @@ int msi_ms_channels_select(msi_ms_set *set, const msi_ms_selection *selection, c
 /* msi_ms_set_observe - fill an observation from the set's subtables and selected rows. Returns: 0, MSI_EINPUT,
  * MSI_ENOMEM. */
 int msi_ms_set_observe(msi_ms_set *set, msi_observation *observation);
+
+/* msi_ms_set_rest_frequency - SOURCE::REST_FREQUENCY of a source; 0 where there is none. Returns: 0, MSI_ENOMEM. */
+int msi_ms_set_rest_frequency(msi_ms_set *set, int source_id, double *rest_hz);
 
 /* msi_ms_set_free - close and free all that the set holds; leaves it empty. */
 void msi_ms_set_free(msi_ms_set *set);

@@ -35,6 +35,7 @@ typedef struct msi_options {
     int n_given;
     char **members;             /* owned; ms_paths where any of the paths given is a multi-MS, else NULL */
     msi_ms_selection selection; /* fields, spws are owned; coordinates_only is left 0 */
+    int allow_stale;            /* visibility stores may be older than their sets */
 
     int subtract_model; /* selection.model_column is MODEL_DATA */
 

@@ -104,6 +104,13 @@ static const msi_option rows[] = {
      .help = "Rows by a TaQL condition on the main table, such as 'ANTENNA1 < 10'.",
      .read = msi_read_text,
      AT(selection.taql)},
+    {.name = "allow-stale",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "Image from a visibility store though its Measurement Set has changed since it was made.",
+     .read = msi_read_flag,
+     AT(allow_stale),
+     .high = 1},
 };
 
 const msi_option_table msi_table_samples = {MSI_GROUP_SAMPLES, rows, sizeof rows / sizeof *rows};

@@ -17,6 +17,7 @@
 #include "core/status.h"
 #include "src/model/model_names.h"
 #include "src/options/remedy.h"
+#include "src/run/open_sets.h"
 #include "src/run/predict.h"
 
 struct msi_model_update {
@@ -33,6 +34,8 @@ typedef struct answer {
 
 static int check_writable(const msi_options *o)
 {
+    MSI_TRY(
+        msi_open_sets_have_columns(o, "it has no MODEL_DATA to be written; -no-update-model-required leaves that out"));
     for (int i = 0; i < o->n_ms; i++)
         if (access(o->ms_paths[i], W_OK) != 0)
             return msi_error_set(MSI_EOUTPUT,

@@ -6,6 +6,7 @@
 #include "core/format.h"
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
+#include "io/msv/msv_file.h"
 #include "src/options/cpu_count.h"
 
 /* Bytes to read: of less, starting processes costs more than they save. */
@@ -20,8 +21,34 @@ static int n_reader(const msi_options *o)
     return 3 * n_thread / 4 < most ? 3 * n_thread / 4 : most;
 }
 
+int msi_open_sets_have_columns(const msi_options *o, const char *what)
+{
+    for (int i = 0; i < o->n_ms; i++)
+        if (msi_msv_is_store(o->ms_paths[i]))
+            return msi_error_set(MSI_EUSAGE, "%s: is a visibility store: %s", o->ms_paths[i], what);
+    return MSI_OK;
+}
+
+/* A store may outlive its set, but tells nothing of what the set has become. */
+static int check_stores(const msi_options *o)
+{
+    msi_msv_header h;
+    for (int i = 0; i < o->n_ms && !o->allow_stale; i++) {
+        if (!msi_msv_is_store(o->ms_paths[i])) continue;
+        MSI_TRY(msi_msv_header_read(o->ms_paths[i], &h));
+        if (msi_msv_set_changed(&h))
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: %s has changed since this store was made of it: make it anew, or give "
+                                 "-allow-stale",
+                                 o->ms_paths[i], h.set_path);
+    }
+    return MSI_OK;
+}
+
 int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *o, const msi_ms_forming *forming)
 {
+    *crew = NULL;
+    MSI_TRY(check_stores(o));
     return msi_ms_crew_start(crew, o->ms_paths, o->n_ms, &o->selection, o->dry_run ? 1 : n_reader(o), forming);
 }
 

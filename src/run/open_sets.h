@@ -12,10 +12,17 @@
  * the sets are large enough to be worth it.
  * Given:    forming  what they can make of blocks
  * Returned: *crew  owned, msi_ms_crew_free; NULL on failure
- * Returns:  0, MSI_ENOMEM (no process to be had)
+ * Returns:  0, MSI_ENOMEM (no process to be had), MSI_EINPUT (a visibility store is damaged, or older than its set)
  * Notes:    call it from a process of one thread.
  */
 int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options, const msi_ms_forming *forming);
+
+/*
+ * msi_open_sets_have_columns - ask whether all are Measurement Sets, not visibility stores, which have no columns to write.
+ * Given:   what  "MODEL_DATA cannot be written there", what is wrong where one is not, with the remedy
+ * Returns: 0, MSI_EUSAGE
+ */
+int msi_open_sets_have_columns(const msi_options *options, const char *what);
 
 /* An interval is the times of one output image. */
 typedef struct msi_interval {

@@ -12,6 +12,7 @@
 #include "core/status.h"
 #include "src/options/selection_words.h"
 #include "src/preprocess/phase_shift.h"
+#include "src/run/open_sets.h"
 #include "src/run/predict_check.h"
 #include "src/run/predict_loop.h"
 #include "src/run/predict_report.h"
@@ -56,6 +57,7 @@ static int start_processes(msi_predict_run *r, void (*forked)(void))
     const msi_options *o = r->options;
     char input[64] = "", selection[MSI_MS_MAX_SELECTION], *description;
     const int combines = o->predict_op != MSI_MS_WRITE_REPLACE;
+    MSI_TRY(msi_open_sets_have_columns(o, "it has no columns to write to; predict into its Measurement Set"));
     MSI_TRY(msi_ms_crew_start(&r->crew, o->ms_paths, o->n_ms, &o->selection, 1, NULL));
     r->column = combines ? o->output_column : o->model_column;
     if (combines) MSI_TRY(find_input(r, input, sizeof input));

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The layout of a visibility store, a file NAME.msv: little-endian, in this order
+ *
+ *   header  4096 bytes; the first 16 and the last 4 mean the same in every version
+ *   chunks  each 64-byte aligned: a part of rows, then a part of samples
+ *   index   what the rows have in common, times, runs, chunks
+ *
+ * Every byte lies in a part that has a CRC: the header's in itself, the index's in the header, those of a chunk's parts in
+ * the index. Parts end with zeros up to a multiple of 64 bytes.
+ */
+#ifndef MSI_IO_MSV_FORMAT_H
+#define MSI_IO_MSV_FORMAT_H
+
+#include <stdint.h>
+
+#include "core/types.h"
+#include "io/msv/crc32c.h"
+
+#define MSI_MSV_MAGIC "msi-vis\n" /* without its end of string */
+
+enum { MSI_MSV_VERSION = 1, MSI_MSV_HEADER_BYTES = 4096, MSI_MSV_ALIGNMENT = 64 };
+
+typedef struct msi_msv_header {
+    char magic[8];
+    uint32_t version, header_bytes;
+    int64_t file_bytes;
+    int64_t index_at, index_bytes;
+    int64_t about_bytes, n_time, n_run, n_chunk; /* the index: of these, in this order, each 64-byte aligned */
+    msi_crc4 index_crc;
+    uint64_t set_state; /* msi_set_state of the set when it was read */
+    char set_path[MSI_MSV_HEADER_BYTES - 100];
+    uint32_t crc; /* of all before it */
+} msi_msv_header;
+_Static_assert(sizeof(msi_msv_header) == MSI_MSV_HEADER_BYTES, "the header is one page");
+
+/* Rows of the set that follow each other, of one setup, field and time. Runs ascend in row. */
+typedef struct msi_msv_run {
+    int64_t row;     /* of the set, the first */
+    int64_t ordinal; /* of that row among the rows of its setup and field */
+    int32_t n_row;
+    int32_t data_desc_id, field_id;
+    int32_t time; /* number of its time */
+} msi_msv_run;
+
+/* How the samples' flags and weights are stored. */
+enum {
+    MSI_MSV_NO_FLAG = 0,     /* none is set */
+    MSI_MSV_FLAG_BITS = 1,   /* a bit each, each row from a byte on, the lowest bit first */
+    MSI_MSV_ROW_WEIGHTS = 0, /* [n_data_row][n_corr]: the same for all channels */
+    MSI_MSV_WEIGHTS = 1      /* [n_data_row][n_chan][n_corr] */
+};
+
+/* Rows of a setup and field. Chunks ascend by setup, field and first row. */
+typedef struct msi_msv_chunk {
+    int64_t at;      /* byte of the file */
+    int64_t ordinal; /* of its first row among those of its setup and field */
+    int32_t data_desc_id, field_id;
+    int32_t n_row;
+    int32_t n_data_row; /* rows whose samples are stored */
+    int32_t weights, flags;
+    msi_crc4 rows_crc, samples_crc;
+} msi_msv_chunk;
+
+/* What a row is to the samples. Those of rows that no image takes are not stored. */
+enum {
+    MSI_MSV_ROW_DATA = 0,    /* its samples are stored */
+    MSI_MSV_ROW_FLAGGED = 1, /* FLAG_ROW */
+    MSI_MSV_ROW_EMPTY = 2    /* each sample is flagged */
+};
+
+/* Bytes of a chunk's arrays from its beginning; those of the samples behind `rows_bytes`. */
+typedef struct msi_msv_layout {
+    int64_t uvw_m;    /* [n_row][3] float64 */
+    int64_t antenna1; /* [n_row] int32 */
+    int64_t antenna2; /* [n_row] int32 */
+    int64_t state;    /* [n_row] uint8: MSI_MSV_ROW_.. */
+    int64_t rows_bytes;
+    int64_t data;   /* [n_data_row][n_chan][n_corr] complex64 */
+    int64_t weight; /* float32 */
+    int64_t flag;
+    int64_t flag_row_bytes; /* of the bits of a row */
+    int64_t bytes;
+} msi_msv_layout;
+
+/* msi_msv_aligned - so many bytes with the zeros at their end. */
+static inline int64_t msi_msv_aligned(int64_t bytes)
+{
+    return (bytes + MSI_MSV_ALIGNMENT - 1) / MSI_MSV_ALIGNMENT * MSI_MSV_ALIGNMENT;
+}
+
+/* msi_msv_lay_out - where the arrays of a chunk lie. */
+static inline msi_msv_layout msi_msv_lay_out(const msi_msv_chunk *c, int32_t n_chan, int32_t n_corr)
+{
+    const int64_t n_row = c->n_row, n_data = c->n_data_row, n = (int64_t)n_chan * n_corr;
+    msi_msv_layout l = {.uvw_m = 0};
+    l.antenna1 = l.uvw_m + n_row * 3 * 8;
+    l.antenna2 = l.antenna1 + n_row * 4;
+    l.state = l.antenna2 + n_row * 4;
+    l.rows_bytes = msi_msv_aligned(l.state + n_row);
+    l.data = l.rows_bytes;
+    l.weight = l.data + n_data * n * 8;
+    l.flag = l.weight + n_data * (c->weights == MSI_MSV_WEIGHTS ? n : n_corr) * 4;
+    l.flag_row_bytes = (n + 7) / 8;
+    l.bytes = msi_msv_aligned(l.flag + (c->flags == MSI_MSV_FLAG_BITS ? n_data * l.flag_row_bytes : 0));
+    return l;
+}
+
+#endif
