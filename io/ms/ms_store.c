@@ -202,9 +202,11 @@ static int check_selection(const msi_ms_set *set, const msi_ms_selection *s)
                              "%s: MSSelection and TaQL select in a Measurement Set's tables, which a visibility store "
                              "has not: select so when the store is made",
                              set->path);
-    if (s->data_column && strcmp(s->data_column, set->data_column) != 0)
+    const char *other = s->model_column;
+    if (s->data_column && strcmp(s->data_column, set->data_column) != 0) other = s->data_column;
+    if (other)
         return msi_error_set(MSI_EINPUT, "%s: a visibility store of %s, without column %s", set->path, set->data_column,
-                             s->data_column);
+                             other);
     return MSI_OK;
 }
 

@@ -44,8 +44,8 @@ static int check_header(const char *path, const msi_msv_header *h, int64_t n_rea
 {
     if (n_read < (int64_t)sizeof h->magic || memcmp(h->magic, MSI_MSV_MAGIC, sizeof h->magic) != 0)
         return msi_error_set(MSI_EINPUT,
-                             "%s: is a file, and neither a Measurement Set nor a visibility store; or its first bytes "
-                             "are damaged",
+                             "%s: is a file: not a table, as a Measurement Set is, nor a visibility store, unless its "
+                             "first bytes are damaged",
                              path);
     if (n_read < MSI_MSV_HEADER_BYTES)
         return msi_error_set(MSI_EINPUT, "%s: truncated: %lld bytes are less than a header", path, (long long)n_read);

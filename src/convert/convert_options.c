@@ -139,7 +139,8 @@ static const msi_option *find(const char *word)
 void msi_convert_options_help(void)
 {
     puts("usage: msimage-convert [options] IN [IN ..] OUT\n"
-         "Makes one Measurement Set of one or several: selected, averaged, turned to another phase centre, joined.\n");
+         "Makes one Measurement Set of one or several: selected, averaged, turned to another phase centre, joined;\n"
+         "or, where OUT ends in .msv, a visibility store of one, which msimage images without the set.\n");
     for (int i = 0; i < N_ROW; i++) {
         const msi_option *o = row_of(i);
         const char *text = msi_option_default(o);
@@ -151,7 +152,8 @@ void msi_convert_options_help(void)
          "\nExamples:\n"
          "  msimage-convert -average-time 8s -average-channels 4 large.ms small.ms\n"
          "  msimage-convert -select-field 3C286 -data-column CORRECTED_DATA all.ms 3c286.ms\n"
-         "  msimage-convert night1.ms night2.ms both.ms");
+         "  msimage-convert night1.ms night2.ms both.ms\n"
+         "  msimage-convert large.ms large.msv");
 }
 
 static int read_option(msi_convert_options *o, int argc, const char *const *argv, int *used)

@@ -57,7 +57,6 @@ static int start_processes(msi_predict_run *r, void (*forked)(void))
     const msi_options *o = r->options;
     char input[64] = "", selection[MSI_MS_MAX_SELECTION], *description;
     const int combines = o->predict_op != MSI_MS_WRITE_REPLACE;
-    MSI_TRY(msi_open_sets_have_columns(o, "it has no columns to write to; predict into its Measurement Set"));
     MSI_TRY(msi_ms_crew_start(&r->crew, o->ms_paths, o->n_ms, &o->selection, 1, NULL));
     r->column = combines ? o->output_column : o->model_column;
     if (combines) MSI_TRY(find_input(r, input, sizeof input));
@@ -203,7 +202,8 @@ int msi_run_predict(const msi_options *options, msi_team *team, void (*forked)(v
 {
     msi_team alone = MSI_TEAM_ALONE;
     msi_predict_run r = {.options = options, .team = team ? team : &alone};
-    int rc = run_stages(&r, forked);
+    int rc = msi_open_sets_have_columns(options, "it has no columns to write to; predict into its Measurement Set");
+    if (!rc) rc = run_stages(&r, forked);
     if (rc && r.writer) rc = append_incomplete(&r, rc);
     for (int64_t i = 0; r.gridder && i < r.bands.channels.n; i++) msi_gridder_free(r.gridder[i]);
     msi_free(r.gridder);
