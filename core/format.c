@@ -33,7 +33,7 @@ msi_unit msi_freq_unit(double hz)
     return suiting(units, 4, hz);
 }
 
-msi_unit msi_duration_unit(double s)
+static msi_unit duration_unit(double s)
 {
     static const msi_unit units[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"days", 86400}};
     return suiting(units, 4, s);
@@ -52,7 +52,7 @@ const char *msi_format_angle(char text[MSI_FORMAT_SIZE], double rad)
 
 const char *msi_format_duration(char text[MSI_FORMAT_SIZE], double s)
 {
-    return format(text, s, msi_duration_unit(s));
+    return format(text, s, duration_unit(s));
 }
 
 const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, double dec_rad)

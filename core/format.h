@@ -20,12 +20,11 @@ typedef struct msi_unit {
 
 /*
  * msi_angle_unit - uas, mas, arcsec, arcmin or deg: the largest of which the angle has at least one.
- * msi_freq_unit - Hz, kHz, MHz or GHz; msi_duration_unit - s, min, h or days; likewise.
- * Given: rad, hz, s  of any sign; what is not finite has the smallest unit
+ * msi_freq_unit - Hz, kHz, MHz or GHz; likewise.
+ * Given: rad, hz  of any sign; what is not finite has the smallest unit
  */
 msi_unit msi_angle_unit(double rad);
 msi_unit msi_freq_unit(double hz);
-msi_unit msi_duration_unit(double s);
 
 enum { MSI_FORMAT_SIZE = 48 }; /* bytes that a text below needs at most, its end included */
 

@@ -94,7 +94,8 @@ int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
 
 /* ---- Cleaners ---- */
 
-msi_cleaner_spec msi_clean_cleaner_spec(const msi_clean_field_spec *spec, const double *weight, double beam_pixel)
+/* weight [n_channel], of those that are imaged, is borrowed by what is returned. */
+static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const double *weight, double beam_pixel)
 {
     const msi_options *o = spec->options;
     const msi_clean_options *c = &o->clean;
@@ -164,7 +165,7 @@ static int make_weighted(msi_clean_field *f, msi_clean_group *g, const double *w
                          double beam_pixel)
 {
     const msi_planes_shape *shape = msi_planes_shape_of(f->residual);
-    msi_cleaner_spec spec = msi_clean_cleaner_spec(&f->spec, weight, beam_pixel);
+    msi_cleaner_spec spec = cleaner_spec(&f->spec, weight, beam_pixel);
     spec.precision = shape->precision;
     spec.backend = shape->backend;
     spec.device = shape->device;
@@ -241,7 +242,7 @@ int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_
         .cell_x_rad = geometry->cell_x_rad,
         .cell_y_rad = geometry->cell_y_rad,
         .n = n_pol};
-    msi_cleaner_spec cleaner = msi_clean_cleaner_spec(spec, NULL, USUAL_BEAM_PIXEL);
+    msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, USUAL_BEAM_PIXEL);
     int64_t host, device, restore_host, restore_device;
     cleaner.precision = shape.precision;
     cleaner.backend = shape.backend;

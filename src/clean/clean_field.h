@@ -118,12 +118,6 @@ int msi_clean_field_plane(const msi_clean_field *field, int channel, int pol);
 /* msi_clean_field_group - the group that has a polarisation. */
 msi_clean_group *msi_clean_field_group(const msi_clean_field *field, int pol);
 
-/*
- * msi_clean_cleaner_spec - the cleaner's specification of a group.
- * Given:    weight [n_channel] of those that are imaged, borrowed by what is returned; beam_pixel
- */
-msi_cleaner_spec msi_clean_cleaner_spec(const msi_clean_field_spec *spec, const double *weight, double beam_pixel);
-
 /* Bytes that a field and its cleaners take. */
 typedef struct msi_clean_field_bytes {
     int64_t host, device;

@@ -27,7 +27,9 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 }
 
 /* Strings of the options are told by their words; what concerns speed, log and other files is left out. */
-msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *f)
+/* A field's checkpoint has to be of the same run: of the options that its result depends on, and the weights of its
+ * samples. */
+static msi_checkpoint_run run_of(const msi_clean_field *f)
 {
     const msi_options *o = f->spec.options;
     const msi_clean_options *c = &o->clean;
@@ -140,7 +142,7 @@ static int save_sections(msi_checkpoint_writer *w, const msi_clean_field *f, con
 
 int msi_clean_save(msi_clean_field *f, const msi_clean_history *history, const char *path)
 {
-    const msi_checkpoint_run run = msi_clean_checkpoint_run(f);
+    const msi_checkpoint_run run = run_of(f);
     msi_checkpoint_writer *w;
     void *room;
     MSI_TRY(msi_alloc(&room, plane_bytes(f), 1, "checkpoint"));
@@ -248,7 +250,7 @@ static int load_sections(const msi_checkpoint *from, msi_clean_field *f, msi_cle
 
 int msi_clean_load(msi_clean_field *f, msi_clean_history *history, const char *path, int *found)
 {
-    const msi_checkpoint_run run = msi_clean_checkpoint_run(f);
+    const msi_checkpoint_run run = run_of(f);
     msi_checkpoint *from;
     void *room;
     *found = access(path, F_OK) == 0;

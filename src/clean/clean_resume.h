@@ -7,10 +7,6 @@
 #include "src/clean/clean_field.h"
 #include "src/clean/clean_history.h"
 
-/* msi_clean_checkpoint_run - what a field's checkpoint has to be of: the options that its result depends on, and the
- * weights of its samples. */
-msi_checkpoint_run msi_clean_checkpoint_run(const msi_clean_field *field);
-
 /*
  * msi_clean_save - write a checkpoint of a field whose residuals are those of its models.
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED

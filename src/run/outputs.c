@@ -262,17 +262,6 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
     return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image that was never planned: kind %d", (int)id->kind);
 }
 
-const char *msi_outputs_name(const msi_outputs *o, const msi_output_id *id)
-{
-    for (int i = 0; i < o->n; i++) {
-        const entry *e = &o->list[i];
-        if (!e->text && !e->picture && e->id.interval == id->interval && e->id.channel == id->channel &&
-            e->id.plane == id->plane && e->id.kind == id->kind)
-            return e->name;
-    }
-    return NULL;
-}
-
 int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, const msi_output_id *id)
 {
     entry e = {.id = *id};

@@ -51,9 +51,6 @@ int64_t msi_outputs_bytes(const msi_outputs *o);
 int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
                       msi_precision precision);
 
-/* msi_outputs_name - the final name of an image that was planned; NULL of another. Borrowed. */
-const char *msi_outputs_name(const msi_outputs *o, const msi_output_id *id);
-
 /*
  * msi_outputs_path - the name that an image of a run with the same options, but another -name, has.
  * Returned: *path  owned by the caller, msi_free

@@ -7,13 +7,11 @@ import sys
 import tempfile
 import threading
 
-try:
-    import cffi  # noqa: F401
-    import numpy as np
-    from casacore.tables import table
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+from program_suite import skip_without_modules
+
+skip_without_modules("cffi", "numpy", "casacore.tables")
+import numpy as np
+from casacore.tables import table
 
 import msimage
 from msimage import _library, _ms
