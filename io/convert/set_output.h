@@ -39,6 +39,9 @@ typedef struct msi_set_output_spec {
     int is_shifted; /* every field gets this phase centre, in its own frame */
     double ra_rad, dec_rad;
     const char *application, *command; /* for HISTORY */
+    /* It is told of a set's subtable whose files are missing, and which is left out; NULL: nobody. */
+    void (*gone)(void *of, const char *path, const char *subtable);
+    void *of; /* handed to it */
 } msi_set_output_spec;
 
 typedef struct msi_set_output msi_set_output;

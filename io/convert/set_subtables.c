@@ -300,6 +300,16 @@ static int32_t next_source(ccc_table *to)
     return next;
 }
 
+/* Whether a subtable that the set's keywords name is gone, as users remove large ones that they do not need. */
+static int is_gone(const msi_subtables_source *s, const char *name)
+{
+    ccc_table *t;
+    const int status = ccc_subtable_open(&t, s->table, name);
+    if (status == CCC_OK) ccc_table_close(t);
+    if (status == CCC_ENOTFOUND && s->spec->gone) s->spec->gone(s->spec->of, s->reader->set[s->set].path, name);
+    return status == CCC_ENOTFOUND;
+}
+
 static int take_others(ccc_table *to, const msi_subtables_source *s, msi_set_map *map)
 {
     static const char *const apart[] = {"ANTENNA",      "FIELD", "SPECTRAL_WINDOW", "POLARIZATION", "DATA_DESCRIPTION",
@@ -311,7 +321,7 @@ static int take_others(ccc_table *to, const msi_subtables_source *s, msi_set_map
     for (int64_t i = 0; !status && i < n; i++) {
         int is_apart = s->set > 0 && !is_standard(names[i]); /* whatever it is, the first set's says it */
         for (int k = 0; apart[k]; k++) is_apart |= strcmp(apart[k], names[i]) == 0;
-        if (!is_apart) status = take_other(to, s, names[i], map);
+        if (!is_apart && !is_gone(s, names[i])) status = take_other(to, s, names[i], map);
     }
     ccc_free(names);
     return status;

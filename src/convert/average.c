@@ -272,7 +272,7 @@ static void begin_interval(interval *v, const msi_set_row *r)
 static void keep_origin(msi_average *a, const msi_set_row *r)
 {
     const double gap_s = fmax(a->time.longest_s, 4 * r->interval_s);
-    const int goes_on = r->time_s > a->previous_s - 0.5 * r->interval_s && r->time_s - a->previous_s <= gap_s;
+    const int goes_on = r->time_s >= a->previous_s - 0.5 * r->interval_s && r->time_s - a->previous_s <= gap_s;
     if (!goes_on) a->origin_s = r->time_s - 0.5 * r->interval_s;
     a->previous_s = goes_on ? fmax(a->previous_s, r->time_s) : r->time_s;
 }

@@ -262,6 +262,11 @@ static void say_what(const conversion *c)
                       (long long)n_out);
 }
 
+static void warn_of_gone(void *of, const char *path, const char *subtable)
+{
+    msi_stage_warn(of, "%s: subtable %s is missing; none of its rows is carried over", path, subtable);
+}
+
 static int make_output(conversion *c)
 {
     const msi_options *o = &c->job->options->shared;
@@ -271,7 +276,9 @@ static int make_output(conversion *c)
                                       .ra_rad = o->shift_ra_rad,
                                       .dec_rad = o->shift_dec_rad,
                                       .application = "msimage-convert " MSIMAGE_VERSION,
-                                      .command = o->command_line};
+                                      .command = o->command_line,
+                                      .gone = warn_of_gone,
+                                      .of = c->stage};
     return msi_set_output_make(&c->out, c->job->to, c->reader, &spec);
 }
 

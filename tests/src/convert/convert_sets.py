@@ -4,6 +4,7 @@
 and image as they do."""
 import os
 import resource
+import shutil
 import signal
 
 import numpy as np
@@ -192,6 +193,26 @@ def check_baseline_dependent(s):
     want, got = s.image(a, "want", *image), s.image("bda.ms", "got", *image)
     s.must(abs(got - want).max() < 2 * loss * abs(want).max(), "its image differs by %.2g of the peak" %
            (abs(got - want).max() / abs(want).max()))
+
+
+def check_incomplete(s):
+    """Subtables that users remove are not missed, and exposures that are not told do not keep rows apart."""
+    a = s.made("incomplete.ms", *VLA, "-duration", "20s", "-spw", "1.4GHz", "1MHz", 4)
+    for name in ("POINTING", "FEED", "HISTORY", "STATE", "PROCESSOR", "FLAG_CMD"):
+        shutil.rmtree(os.path.join(fresh_copy(a, "gone.ms"), name))
+        done = s.convert("-overwrite", "gone.ms", "carried.ms")
+        with table("carried.ms/" + name, ack=False) as t:
+            left = t.nrows()
+        s.must(np.array_equal(Rows("carried.ms").TIME, Rows(a).TIME) and left <= (name == "HISTORY") and
+               b"subtable %s is missing" % name.encode() in done.stderr, "without %s: told, and there without rows" % name)
+    with table(fresh_copy(a, "untold.ms"), readonly=False, ack=False) as t:
+        for column in ("EXPOSURE", "INTERVAL"):
+            t.putcol(column, 0 * t.getcol(column))
+    s.convert("-quiet", "-average-time", "4s", a, "told4.ms")
+    s.convert("-quiet", "-average-time", "4s", "untold.ms", "untold4.ms")
+    x, y = Rows("told4.ms"), Rows("untold4.ms")
+    s.must(x.n == y.n == Rows(a).n // 2 and alike(x.UVW, y.UVW, 1e-12), "%d rows become %d, without exposures %d" %
+           (Rows(a).n, x.n, y.n))
 
 
 def check_safety(s):
