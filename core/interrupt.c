@@ -14,7 +14,7 @@ static void on_signal(int signal_number)
     arrived = signal_number;
 }
 
-/* What users, batch systems and limits of CPU time send to end a run; left alone they would leave temporaries behind.
+/* Users, batch systems and limits of CPU time send these to end a run; left alone they would leave temporaries behind.
  */
 static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 

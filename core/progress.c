@@ -20,7 +20,7 @@ static progress program;
 static _Thread_local progress own;
 static _Thread_local int has_own, is_hushed;
 
-/* Where the calling thread's stages stand. */
+/* A thread that has callbacks of its own has stages of its own. */
 static progress *here(void)
 {
     return has_own ? &own : &program;

@@ -41,7 +41,7 @@ typedef struct msi_host_array {
     int64_t bytes;
 } msi_host_array;
 
-/* What the caller's arrays may be, beside host memory. */
+/* The caller's arrays may be these, beside host memory. */
 typedef struct msi_array_place {
     int on_gpu;   /* they may lie in a GPU's memory */
     void *stream; /* cudaStream_t that wrote them */

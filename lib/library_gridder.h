@@ -14,7 +14,7 @@
 #include "lib/library.h"
 #include "msimage/gridder.h"
 
-/* What a pass over some samples comes to. */
+/* A pass over some samples comes to this. */
 typedef struct msi_sample_tally {
     int64_t n;                         /* that count */
     int64_t n_left_out;                /* that do not */

@@ -59,7 +59,7 @@ static int coordinates(const msimage_gridder *g, const double *uvw, double *to)
     return is_known;
 }
 
-/* What turns a visibility to the image's centre. */
+/* Return the factor that turns a visibility to the image's centre. */
 static double complex turn(const msimage_gridder *g, const double *uvw, double freq_hz)
 {
     if (g->l_rad == 0 && g->m_rad == 0) return 1;
@@ -86,7 +86,7 @@ static double complex vis_of(const chunk *c, int64_t i)
     return v[0] + I * v[1];
 }
 
-/* Whether a weight lets its sample count: neither 0 nor NaN. */
+/* Does a weight let its sample count? It does unless it is 0 or NaN. */
 static int weighs(double weight)
 {
     return weight < 0 || weight > 0;
@@ -240,7 +240,7 @@ static int add_images(msimage_gridder *g, const chunk *c)
     return msi_gridder_add(g->inner, &block);
 }
 
-/* Whether a sample that is predicted counts: it is not masked, and has a weight in some plane. */
+/* Does a sample that is predicted count? It does unless it is masked or has no weight in any plane. */
 static int is_wanted(const chunk *c, int64_t row, int64_t chan)
 {
     const int64_t i = row * c->s->n_chan + chan;

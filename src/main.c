@@ -49,7 +49,7 @@ static void restart(char **argv, int always)
 /* What ends a job of several processes lets each live for a second after SIGTERM; the temporaries go before. */
 static const double TEAM_GRACE_S = 0.5;
 
-/* What a run needs before it forks and joins others. */
+/* Signals, threads and paths must be settled before a run forks and joins others. */
 static int prepare(msi_options *options)
 {
     msi_interrupt_install();

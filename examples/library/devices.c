@@ -75,7 +75,7 @@ static void *work(void *of)
     return NULL;
 }
 
-/* Runs the shares at once, and adds their images up. */
+/* Run the shares at once, and add their images up. */
 static int run(share *part, int n, double sum[N_PIXEL][N_PIXEL])
 {
     pthread_t thread[MOST_DEVICES];

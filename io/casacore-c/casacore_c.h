@@ -56,7 +56,7 @@ void ccc_free(void *p);
 
 /* ---- Types ----------------------------------------------------------------------------------------------------- */
 
-/* What a buffer or a column holds; beside it, the C type. */
+/* A buffer or a column holds values of one of these; beside it, the C type. */
 typedef enum ccc_type {
     CCC_BOOL,     /* uint8_t, 0 or 1 */
     CCC_UINT8,    /* uint8_t */

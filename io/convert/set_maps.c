@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* What is known of an antenna, a field, a window .. of the output, enough to know it again in another set. */
+/* An antenna, a field, a window .. of the output is known by this, enough to know it again in another set. */
 typedef struct entity {
     char name[64], frame[16];
     double place[3];       /* an antenna's position, a field's centre */

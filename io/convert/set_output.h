@@ -8,7 +8,7 @@
 
 #include "io/ms/ms_reader.h"
 
-/* What a row has beside its samples. Numbers of antennas, fields and so on are the output's. */
+/* A row has these beside its samples. Numbers of antennas, fields and so on are the output's. */
 typedef struct msi_set_row {
     int32_t antenna1, antenna2, feed1, feed2, field, data_desc, array, observation, processor, scan, state;
     uint8_t flag_row;
@@ -27,7 +27,7 @@ typedef struct msi_set_rows {
     const uint8_t *flag;    /* likewise, 0 or 1 */
 } msi_set_rows;
 
-/* How the selected channels of a setup become the output's: group g averages first[g] .. first[g + 1] - 1. */
+/* The selected channels of a setup become the output's in groups: group g averages first[g] .. first[g + 1] - 1. */
 typedef struct msi_channel_groups {
     int32_t n_group;
     const int32_t *first; /* [n_group + 1] */

@@ -194,7 +194,7 @@ static int take_numbered(ccc_table *to, const msi_subtables_source *s, const cha
 
 /* ---- Windows, fields ---- */
 
-/* What a window has of each channel: the group's centre, or the sum over the group. */
+/* A window has this of each channel: the group's centre, or the sum over the group. */
 static void group_channels(const msi_channel_groups *g, const double *value, const double *width, double *out)
 {
     for (int32_t i = 0; i < g->n_group; i++) {

@@ -5,7 +5,7 @@
 
 #include "io/convert/set_maps.h"
 
-/* What is carried from, and how. */
+/* Each set that goes into the output is a source of subtables. */
 typedef struct msi_subtables_source {
     ccc_table *table; /* the set, open */
     const msi_ms_reader *reader;

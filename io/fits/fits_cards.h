@@ -16,7 +16,7 @@ typedef struct msi_fits_handle {
     int64_t bytes; /* of the file */
 } msi_fits_handle;
 
-/* What the cards of one axis say. */
+/* The cards of one axis say this. */
 typedef struct msi_axis_cards {
     char ctype[FLEN_VALUE], cunit[FLEN_VALUE];
     double crval, cdelt, crpix;

@@ -32,7 +32,7 @@ static inline int msi_fits_is_brightness(msi_fits_kind kind)
 
 enum { MSI_FITS_STOP = 32 };
 
-/* What a deconvolution was asked for, and what it came to. */
+/* Cards of a cleaned image tell what deconvolution was asked for and what it came to. */
 typedef struct msi_fits_clean {
     int is_known; /* 0: no card is written */
     int64_t most_iterations;

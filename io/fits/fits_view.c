@@ -98,7 +98,7 @@ static int read_sky(msi_fits_view *v, fitsfile *f, const char *path)
     return MSI_OK;
 }
 
-/* What the plane is of: its place on the axes of frequency and polarisation. */
+/* A plane's number tells its place on the axes of frequency and polarisation. */
 static void read_other_axes(msi_fits_view *v, fitsfile *f, const char *path, int n_axis, const LONGLONG *axis)
 {
     int64_t rest = v->plane;

@@ -36,7 +36,7 @@ static void cut_about_middle(int64_t n, int64_t half, int64_t *first, int64_t *l
     *first = n / 2 - *length / 2;
 }
 
-/* What of a PSF tells something lies within some beams of its middle. */
+/* The telling part of a PSF lies within some beams of its middle. */
 static void cut_psf(msi_picture_window *w, const msi_fits_spec *spec)
 {
     const msi_image_geometry *g = &spec->geometry;

@@ -5,7 +5,7 @@
 
 #include "io/fits/fits_image.h"
 
-/* What a user asks of pictures; zero: nothing. */
+/* A user may ask this of pictures; zero: nothing. */
 typedef struct msi_picture_style {
     int has_range; /* the colours run evenly from low to high, in the unit of the pixels; those of Stokes Q, U, V from
                       -m to m, where m is the larger by size */

@@ -14,7 +14,7 @@ typedef struct msi_stretch {
     double centre, softening;
 } msi_stretch;
 
-/* What the values of an image are. */
+/* The values of an image are of one of these kinds. */
 typedef enum msi_picture_values {
     MSI_VALUES_BRIGHTNESS, /* noise about zero, and sources above it */
     MSI_VALUES_SIGNED,     /* of either sign alike: Q, U, V; zero is the middle of the colours */

@@ -98,7 +98,7 @@ int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
  */
 const msi_ms_run *msi_ms_block_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i);
 
-/* What decides whether a row is read. */
+/* Selection looks at this much of a row before its samples are read. */
 typedef struct msi_ms_row_kind {
     int is_autocorrelation, is_flagged;
     double uvw_m[3];

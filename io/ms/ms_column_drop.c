@@ -148,7 +148,7 @@ int msi_ms_column_drop_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_s
 
 /* ---- Drop ---- */
 
-/* Where casacore works, and what it makes of it. */
+/* A drop is made in a folder of its own, where casacore may fail without harm to the set. */
 typedef struct drop {
     int set_fd, folder_fd;
     int32_t *before, *after; /* numbers of the managers of the set, and of those left */

@@ -58,7 +58,7 @@ uint64_t msi_crew_hash(const char *bytes, int64_t n)
 
 /* ---- Replies ---- */
 
-/* Where the parent is gone there is nothing left to do. */
+/* A child whose parent is gone has nothing left to do. */
 static void send_reply(const msi_crew_process *p, const msi_crew_reply *answer)
 {
     if (msi_child_send(p->parent, answer, sizeof *answer) != 0) _exit(1);

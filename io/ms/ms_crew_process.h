@@ -41,14 +41,14 @@ typedef struct msi_crew_shared {
     _Atomic int64_t opened_ppm; /* how far the first process is with OPEN, in parts per million */
 } msi_crew_shared;
 
-/* How blocks are formed: not at all where there is no order. */
+/* An order tells the processes what to form of blocks; without bytes nothing is formed. */
 typedef struct msi_crew_order {
     const msi_ms_forming *forming;
     char *bytes;
     int64_t n_byte;
 } msi_crew_order;
 
-/* What a process knows of itself. */
+/* A process knows this of itself. */
 typedef struct msi_crew_process {
     const msi_child *parent;
     const char *const *paths;

@@ -15,7 +15,7 @@
  * least 24 bytes, with room to spare. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 
-/* How the process is limited. */
+/* Limits of this process are kept to tell afterwards whether a failure is the set's or the machine's. */
 static struct {
     struct rlimit before;
     int64_t by_user, mapped;

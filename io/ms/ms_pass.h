@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes structures as bytes and reads them back by one function for both, so that both agree on the order. */
+/* Structures become bytes and come back by one function for both, so that both agree on the order. */
 #ifndef MSI_IO_MS_PASS_H
 #define MSI_IO_MS_PASS_H
 

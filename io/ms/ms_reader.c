@@ -291,7 +291,7 @@ static int64_t share_begin(const msi_ms_reader *r, int share)
     return r->n_sample / r->n_share * share + r->n_sample % r->n_share * share / r->n_share;
 }
 
-/* Says whether a block is of the reader's share: that in which its first sample lies, counted through all sets. Behind
+/* Say whether a block is of the reader's share: that in which its first sample lies, counted through all sets. Behind
  * the share's last one there is nothing left. */
 static int is_in_share(msi_ms_reader *r, const msi_ms_group *group, int *is_end)
 {

@@ -82,7 +82,7 @@ static int pass_field(msi_ms_cursor *c, msi_ms_field *f, double *rest_hz)
     return 1;
 }
 
-/* Takes the head over, and makes room for what it counts: each takes some bytes. */
+/* Take the head over, and make room for what it counts: each takes some bytes. */
 static int take_head(const msi_ms_cursor *c, const about_head *h, msi_ms_set *set, int *is_whole)
 {
     const int64_t counts[] = {h->n_window, h->n_setup, h->n_field, h->n_antenna};
@@ -124,7 +124,7 @@ static int pass_about(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
 
 /* ---- Pack ---- */
 
-/* Fills a set with what a store keeps of another: windows have the selected channels alone. */
+/* Fill a set with what a store keeps of another: windows have the selected channels alone. */
 static int select_about(const msi_ms_set *from, msi_ms_set *to)
 {
     MSI_TRY(msi_alloc(&to->window, from->n_window, sizeof *to->window, "spectral windows"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Fills a block from a visibility store: rows of one chunk mostly, whose visibilities then need no copy. */
+/* A block is filled from a visibility store: rows of one chunk mostly, whose visibilities then need no copy. */
 #include <string.h>
 
 #include "core/memory.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Checks bytes by CRC-32C (Castagnoli's polynomial, RFC 3720 appendix B.4), which finds any change within 32 bits. */
+/* Bytes are checked by CRC-32C (Castagnoli's, RFC 3720 appendix B.4), which finds any change within 32 bits. */
 #ifndef MSI_IO_CRC32C_H
 #define MSI_IO_CRC32C_H
 

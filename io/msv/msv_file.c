@@ -135,7 +135,7 @@ static int runs_are_sound(const msi_msv_file *f)
     return 1;
 }
 
-/* Orders chunks, and a row that is looked for, by setup, field and ordinal. */
+/* Order chunks, and a row that is looked for, by setup, field and ordinal. */
 static int compare(const msi_msv_chunk *c, int32_t data_desc_id, int32_t field_id, int64_t ordinal)
 {
     if (c->data_desc_id != data_desc_id) return c->data_desc_id < data_desc_id ? -1 : 1;

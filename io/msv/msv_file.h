@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Opens a visibility store and maps it: its bytes are checked before they are believed. */
+/* A visibility store is opened and mapped: its bytes are checked before they are believed. */
 #ifndef MSI_IO_MSV_FILE_H
 #define MSI_IO_MSV_FILE_H
 

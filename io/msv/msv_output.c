@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* How many rows of a setup and field there are so far. */
+/* Rows are numbered within their setup and field, so each pair has its count. */
 typedef struct pair {
     int32_t data_desc_id, field_id;
     int64_t n_row;
@@ -121,7 +121,7 @@ static int add_runs(msi_msv_output *o, const msi_msv_rows *r, int64_t ordinal)
 
 /* ---- A chunk ---- */
 
-/* Whether each sample of a row is flagged. */
+/* Is each sample of a row flagged? */
 static int is_empty(const uint8_t *flag, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -129,7 +129,7 @@ static int is_empty(const uint8_t *flag, int64_t n)
     return 1;
 }
 
-/* Whether all channels of a row have its first one's weights, to the bit. */
+/* Have all channels of a row its first one's weights, to the bit? */
 static int is_flat(const float *weight, int32_t n_chan, int32_t n_corr)
 {
     for (int32_t c = 1; c < n_chan; c++)
@@ -255,7 +255,7 @@ static int list_times(msi_msv_output *o)
     return MSI_OK;
 }
 
-/* Puts runs in order of rows, numbers their times, and joins those that blocks have cut. */
+/* Put runs in order of rows, number their times, and join those that blocks have cut. */
 static void order_runs(msi_msv_output *o)
 {
     int64_t n = 0;

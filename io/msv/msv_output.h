@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes a visibility store, chunk by chunk; its header, which makes it one, comes last. */
+/* A visibility store is written chunk by chunk; its header, which makes it one, comes last. */
 #ifndef MSI_IO_MSV_OUTPUT_H
 #define MSI_IO_MSV_OUTPUT_H
 

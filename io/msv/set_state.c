@@ -20,7 +20,7 @@ static uint64_t of_name(const char *name)
     return h;
 }
 
-/* Adds the files of a folder, and of those in it. A sum does not depend on the order in which they are listed. */
+/* Add the files of a folder, and of those in it. A sum does not depend on the order in which they are listed. */
 static int add_folder(int parent, const char *path, uint64_t name, int depth, uint64_t *sum)
 {
     const int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

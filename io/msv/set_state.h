@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tells whether a Measurement Set has changed, by what the file system says of its files. */
+/* The file system tells whether a Measurement Set has changed, by what it says of its files. */
 #ifndef MSI_IO_SET_STATE_H
 #define MSI_IO_SET_STATE_H
 

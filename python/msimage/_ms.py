@@ -158,7 +158,7 @@ class _Blocks:
                      phase_centre=(b.ra_rad, b.dec_rad), path=self._paths[b.set])
 
     def close(self) -> None:
-        """Closes the sets; the iteration ends."""
+        """Close the sets; the iteration ends."""
         if self._reader is not None:
             ffi.release(self._reader)
             self._reader = None
@@ -177,7 +177,7 @@ def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[s
             select_field: Optional[str] = None, select_spw: Optional[str] = None, select_antenna: Optional[str] = None,
             select_uvrange: Optional[str] = None, select_time: Optional[str] = None, taql: Optional[str] = None,
             pol: Union[str, Sequence[str], None] = "I", stokes_weight: str = "smaller") -> _Blocks:
-    """Opens Measurement Sets and iterates over their selected samples in blocks of about a megabyte.
+    """Open Measurement Sets and iterate over their selected samples in blocks of about a megabyte.
 
         for b in msimage.read_ms("sim.ms", field=0, pol="IQUV"):
             print(b.field, b.spw, b.vis.shape)

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* What a section holds; which plane, group or interval is its index. */
+/* A section holds one of these; which plane, group or interval is its index. */
 typedef enum msi_checkpoint_kind {
     MSI_CHECKPOINT_COUNTERS = 1, /* a structure of the caller's */
     MSI_CHECKPOINT_MODEL,        /* pixels of a plane */

@@ -226,7 +226,7 @@ static int record(const cycles *k)
     return MSI_OK;
 }
 
-/* How far cleaning is: the logarithm of the peak that is left, of all from the first peak to the threshold. */
+/* Progress is the part of the way from the first peak to the threshold that the peak has come, in logarithms. */
 static double fraction_done(const cycles *k, const double *first_peak)
 {
     double least = 1;

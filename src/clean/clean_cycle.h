@@ -6,7 +6,7 @@
 #include "src/clean/clean_field.h"
 #include "src/clean/clean_history.h"
 
-/* What cycles are told of beside the field. Members may be NULL or zero. */
+/* Cycles are told of this beside the field. Members may be NULL or zero. */
 typedef struct msi_clean_cycle_spec {
     const char *what;  /* begins a group's lines in the log, such as "channel 3"; "": nothing */
     const char *image; /* begins the name of its steps in the history, such as "0003" */

@@ -13,7 +13,7 @@
 #include "src/clean/clean_sources.h"
 #include "src/options/options.h"
 
-/* What is cleaned. Everything is borrowed. */
+/* A field is made of its channels' gridders. Everything is borrowed. */
 typedef struct msi_clean_field_spec {
     const msi_options *options;
     msi_gridder *const *gridder; /* [n_channel] of n_pol planes, weighted, of spec.residual */

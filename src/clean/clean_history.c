@@ -60,7 +60,7 @@ int msi_clean_history_write(msi_publish *p, int i, const msi_clean_history *h)
 
 enum { N_CURVE = 3 };
 
-/* What is drawn of each image: peak, noise and flux over iterations, in the order of steps. */
+/* These are drawn of each image: peak, noise and flux over iterations, in the order of steps. */
 typedef struct plot {
     double *x, *y[N_CURVE], *mark;
     msi_picture_curve *curve;

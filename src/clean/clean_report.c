@@ -16,7 +16,7 @@ static msi_unit jy_unit(double jy)
 {
     static const msi_unit unit[] = {{"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {"nJy", 1e-9}};
     int i = 0;
-    /* What four digits round up to the unit is told in it: 1 Jy, not 1000 mJy. */
+    /* A value that four digits round up to the unit is told in it: 1 Jy, not 1000 mJy. */
     while (i < 3 && fabs(jy) < 0.99995 * unit[i].size) i++;
     return unit[i];
 }

@@ -52,7 +52,7 @@ void msi_clean_sources_limit(const msi_clean_sources *s, msi_clean_limits *limit
     limits->component_room = s->room;
 }
 
-/* Where the values of the polarisation begin. */
+/* Return the first value of the polarisation that lists are of. */
 static const void *values_of(const msi_clean_sources *s)
 {
     return (const char *)s->value + s->spec.pol * (s->spec.precision == MSI_FP32 ? 4 : 8);
@@ -64,7 +64,7 @@ int msi_clean_sources_add(msi_clean_sources *s, const msi_clean_report *report)
                                report->n_iteration);
 }
 
-/* Adds a channel's pixels, as many at a time as there is room for; channels of one pixel become one source. */
+/* Add a channel's pixels, as many at a time as there is room for; channels of one pixel become one source. */
 static int add_points(msi_clean_sources *s, int channel, const void *pixel, const msi_planes_shape *shape)
 {
     const msi_clean_sources_spec *spec = &s->spec;

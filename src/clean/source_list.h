@@ -44,7 +44,7 @@ int64_t msi_source_list_bytes(const msi_source_list *l);
 void msi_source_list_save(const msi_source_list *l, void *to);
 int msi_source_list_load(msi_source_list *l, const void *from, int64_t bytes);
 
-/* Where the sources are, and what their spectra are. */
+/* Sources have places on this sky, and spectra. */
 typedef struct msi_source_sky {
     const msi_image_geometry *geometry;
     double ra_rad, dec_rad; /* of the image's centre */

@@ -17,7 +17,7 @@
  */
 typedef struct msi_average msi_average;
 
-/* How long a baseline is averaged. Zero-initialised: not at all. */
+/* A baseline is averaged for so long. Zero-initialised: not at all. */
 typedef struct msi_average_time {
     double longest_s; /* 0: no averaging, or, with `loss`, no limit */
     double loss;      /* what a source at radius_rad may lose on any baseline; 0: every baseline takes longest_s */

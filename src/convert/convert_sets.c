@@ -117,7 +117,7 @@ static int turn_rows(conversion *c, msi_ms_block *b)
     return MSI_OK;
 }
 
-/* What msfits puts into WEIGHT is a sum over channels: a row's weight is the mean of its good channels. */
+/* msfits puts a sum over channels into WEIGHT: a row's weight is the mean of its good channels. */
 static void mend_weights(conversion *c, const msi_ms_block *b)
 {
     for (int64_t i = 0; c->job->is_imported && i < b->n_row; i++)

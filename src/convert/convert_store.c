@@ -85,7 +85,7 @@ static void say_what(const conversion *c)
                   msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
 }
 
-/* Collects antennas and FLAG_ROW of the rows of a block, which the reader has of all rows that it looked at. */
+/* Collect antennas and FLAG_ROW of the rows of a block, which the reader has of all rows that it looked at. */
 static int take_kinds(conversion *c, const msi_ms_block *b)
 {
     const msi_ms_raw *raw = &c->reader->raw;

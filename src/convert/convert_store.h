@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Makes a visibility store of a Measurement Set: what images are made of, in one file that is read without casacore. */
+/* A visibility store is made of a Measurement Set: one file with what images need, read without casacore. */
 #ifndef MSI_SRC_CONVERT_STORE_H
 #define MSI_SRC_CONVERT_STORE_H
 

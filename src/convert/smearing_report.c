@@ -28,7 +28,7 @@ static double smallest_dish_m(const char *path)
     return least_m;
 }
 
-/* What the channels say: the ends of the band, and the widest averaged channel. */
+/* Losses depend on the channels by the ends of the band and the widest averaged channel. */
 typedef struct band {
     double lowest_hz, highest_hz, widest_hz;
     int is_averaged;

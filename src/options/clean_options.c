@@ -15,7 +15,7 @@ static int64_t n_cleaned(const msi_options *o)
     return n ? n : o->channels_out;
 }
 
-/* What is joined must be several, and no more than a cleaner takes. */
+/* Joined images must be several, and no more than a cleaner takes. */
 static int check_joined(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;

@@ -29,7 +29,7 @@ typedef struct msi_option_group_text {
 
 extern const msi_option_group_text msi_option_groups[MSI_N_GROUP];
 
-/* What a shell offers for an argument that has no fixed words. */
+/* A shell offers these for an argument that has no fixed words. */
 typedef enum msi_completion { MSI_COMPLETE_NOTHING, MSI_COMPLETE_PATH, MSI_COMPLETE_DIRECTORY } msi_completion;
 
 /* The kind of run that an option has a meaning for. */

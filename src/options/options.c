@@ -151,7 +151,7 @@ int msi_options_check_selection(const msi_ms_selection *s)
     return MSI_OK;
 }
 
-/* What no option can check by itself: first of images, then of predicted visibilities, then of both. */
+/* No option can check these by itself: first of images, then of predicted visibilities, then of both. */
 static int check_imaging(const msi_options *o)
 {
     const msi_image_geometry *g = &o->geometry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The beam that components are restored with. */
+/* Components are restored with a beam. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What components are: how they are found, their scales, and how images join and spectra are fitted. */
+/* Components have scales and, where images are joined, spectra; loops differ in how they find them. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

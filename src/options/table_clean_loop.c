@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How deep deconvolution goes: limits, thresholds, gains, and the sign of components. */
+/* Deconvolution goes as deep as limits, thresholds and gains say. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

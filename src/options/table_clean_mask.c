@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where components may be: borders, masks, and the local noise that thresholds count by. */
+/* Borders and masks say where components may be; local noise, by what thresholds count there. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How runs that deconvolve begin, are kept, and what they write beside their images. */
+/* Runs that deconvolve begin with earlier ones, keep checkpoints, and write more than their images. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What is imaged: size, pixels, polarisations, and into how many images band and time are cut. */
+/* An image has a size, pixels and polarisations; band and time may be cut into several images. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

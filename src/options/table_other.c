@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Log, help and version. */
+/* Log, help and version are asked for by these. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Names and kinds of the files that are written. */
+/* Files are written of these names and kinds. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Accuracy and method of gridding, threads, memory and disk. */
+/* Accuracy and method of gridding, threads, memory and disk are a run's to choose. */
 #include "src/options/gridder_choice.h"
 #include "src/options/table_rows.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Predicting visibilities from models. */
+/* Visibilities are predicted from models. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

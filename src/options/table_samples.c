@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which samples of the sets count: column, fields, channels, times, baselines, and CASA's expressions. */
+/* Samples count by column, field, channel, time and baseline, and by CASA's expressions. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

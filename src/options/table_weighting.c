@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Weights of the samples. */
+/* Samples are weighted as these say. */
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {

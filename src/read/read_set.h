@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Hands out the samples of Measurement Sets block by block: what msimage.read_ms of the Python package calls. The library
+ * Samples of Measurement Sets are handed out block by block to msimage.read_ms of the Python package. The library
  * made of it is the package's own; other programs read sets through casacore-c.
  *
  * Python declares these functions from this very file, so it includes nothing of the tree.

@@ -65,7 +65,7 @@ static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, co
     return tally_bytes() + n_row * n_chan * o->n_plane * value + 2 * 64 * (end - first);
 }
 
-/* Where the samples of an output channel lie. */
+/* An output channel's samples stand together behind those of the channel before. */
 typedef struct place {
     int64_t channel;
     int32_t first, n_chan;

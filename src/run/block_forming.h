@@ -13,7 +13,7 @@
 #include "src/preprocess/output_channels.h"
 #include "src/preprocess/stokes.h"
 
-/* What is made of a block. Everything is borrowed. */
+/* An order says what is made of a block. Everything is borrowed. */
 typedef struct msi_forming_spec {
     const msi_plane *planes; /* [n_plane] real planes formed of the correlations, one after the other in each gridder */
     int n_plane;

@@ -5,7 +5,7 @@
 
 #include "io/fits/fits_image.h"
 
-/* What such values most likely come from: the sample with the largest product of weight and visibility. */
+/* Such values most likely come from one sample: the one with the largest product of weight and visibility. */
 typedef struct msi_finite_cause {
     const char *ms_path; /* borrowed */
     int64_t row;

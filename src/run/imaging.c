@@ -158,7 +158,7 @@ static void dismiss_crew(msi_imaging_run *r)
     r->crew = NULL;
 }
 
-/* Makes what this rank has counted while it read what all have. */
+/* Make what this rank has counted while it read what all have. */
 static int count_loaded(msi_imaging_run *r)
 {
     const msi_ms_dropped *d = msi_ms_reader_dropped(r->reader);
@@ -284,7 +284,7 @@ static int image_intervals(msi_imaging_run *r)
     return rc;
 }
 
-/* Says what is imaged, and how, in words of headers and the log. */
+/* Say what is imaged, and how, in words of headers and the log. */
 static int plan_planes(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -294,7 +294,7 @@ static int plan_planes(msi_imaging_run *r)
         snprintf(r->weighting, sizeof r->weighting, "briggs %g", o->weighting.robust);
     else
         snprintf(r->weighting, sizeof r->weighting, "%s", mode);
-    /* What exceeds the memory limit goes where the images go, unless -temp-dir says otherwise. */
+    /* Samples beyond the memory limit go where the images go, unless -temp-dir says otherwise. */
     const char *slash = strrchr(o->name, '/');
     size_t length = slash ? (size_t)(slash - o->name) : 0;
     r->temp_dir = o->temp_dir ? strdup(o->temp_dir) : slash ? strndup(o->name, length ? length : 1) : strdup(".");
@@ -362,7 +362,7 @@ static int plan_outputs(msi_imaging_run *r)
     return msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads());
 }
 
-/* Forks what is to be forked. */
+/* Fork the processes that read, and the one that updates the sets. */
 static int start_processes(msi_imaging_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;

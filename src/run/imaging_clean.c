@@ -421,7 +421,7 @@ static int restore(const cleaning *k, const msi_beam *beam, int first, msi_plane
     return rc;
 }
 
-/* Finds the beam of all channels together, whose PSFs are there. */
+/* Find the beam of all channels together, whose PSFs are there. */
 static int find_band_beam(cleaning *k)
 {
     if (k->has_band_beam) return MSI_OK;

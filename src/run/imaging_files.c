@@ -124,7 +124,7 @@ int msi_imaging_files_beam(const msi_imaging_run *r, msi_beam *beam, const msi_i
     return psf->n_vis[0] > 0 ? fit_beam(r, beam, psf, 0) : MSI_OK;
 }
 
-/* Writes the planes of an image, which are those of the run from the first one on. */
+/* Write the planes of an image, which are those of the run from the first one on. */
 static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, int first, msi_image *image)
 {
     const msi_options *o = r->options;

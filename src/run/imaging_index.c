@@ -22,7 +22,7 @@ typedef struct index_map {
     float *pixel;       /* [n_pixel] NaN at first */
 } index_map;
 
-/* Restores the models of a group with one beam, into the planes that a cycle would go back to. */
+/* Restore the models of a group with one beam, into the planes that a cycle would go back to. */
 static int restore_models(const msi_imaging_run *r, const msi_clean_group *g, const msi_beam *beam)
 {
     const msi_image_geometry *geometry = &r->options->geometry;
@@ -70,7 +70,7 @@ static int find_mean(index_map *m)
     return MSI_OK;
 }
 
-/* Gathers what the channels have where there is an index. */
+/* Gather what the channels have where there is an index. */
 static int gather(index_map *m)
 {
     MSI_TRY(msi_alloc(&m->value, m->n * m->n_channel, sizeof *m->value, "spectra"));

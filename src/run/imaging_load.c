@@ -16,7 +16,7 @@ static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder take
 
 enum { MOST_BLOCKS = 32 }; /* taken at once: the more, the seldomer threads wait for each other */
 
-/* What is loaded, and what is at hand of it. */
+/* A load brings samples into gridders, several blocks at a time. */
 typedef struct load {
     msi_ms_crew *crew;
     msi_ms_reader *reader;

@@ -111,7 +111,7 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     return bytes;
 }
 
-/* What cleaning holds beside the images that are written: planes and cleaners of a field, where the work is done. */
+/* Cleaning holds this beside the images that are written: planes and cleaners of a field, where the work is done. */
 static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
 {
     const msi_options *o = need->options;
@@ -144,7 +144,7 @@ static void add_image_beside(msi_imaging_plan *plan, const msi_options *o, int64
     if (plan->writes_beside) plan->image_bytes += bytes;
 }
 
-/* What must be in memory whatever happens is there; the stores take what is left, and a file the rest. */
+/* All that must be in memory whatever happens is there; the stores take what is left, and a file the rest. */
 static int share_memory(msi_imaging_plan *plan, const msi_options *o)
 {
     const msi_gridder_report *r = &plan->gridder;

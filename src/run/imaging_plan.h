@@ -15,7 +15,7 @@ typedef struct msi_imaging_scan {
     double w_min_lambda, w_max_lambda; /* of |w| */
 } msi_imaging_scan;
 
-/* What a run is planned from. */
+/* A run of images is planned from these. */
 typedef struct msi_imaging_need {
     const msi_options *options;
     const msi_gridder *gridder; /* of one output channel as the run will make it, empty */

@@ -6,7 +6,7 @@
 #include "core/beam.h"
 #include "src/run/imaging_run.h"
 
-/* When the stages of an interval ended, by msi_wall_s. */
+/* The stages of an interval ended at these times, by msi_wall_s. */
 typedef struct msi_imaging_times {
     double start_s, opened_s, loaded_s, weighed_s, imaged_s;
 } msi_imaging_times;

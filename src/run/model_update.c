@@ -26,7 +26,7 @@ struct msi_model_update {
     int socket;
 };
 
-/* What the process answers. */
+/* The process ends with one answer. */
 typedef struct answer {
     int status;
     char message[MSI_MESSAGE_BYTES];

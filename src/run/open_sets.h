@@ -33,7 +33,7 @@ typedef struct msi_interval {
     msi_observation observation; /* of the interval, also of an empty one */
 } msi_interval;
 
-/* What of the selected rows is opened. */
+/* A run may open part of the selected rows: an interval, or a rank's share. */
 typedef struct msi_open_what {
     int64_t interval;   /* of options->intervals_out, counted from 0 */
     int share, n_share; /* as in msi_ms_opening */

@@ -111,7 +111,7 @@ int msi_outputs_index_plane(const msi_options *o)
     return -1;
 }
 
-/* What cleaning makes of a plane. */
+/* Cleaning makes several images of a plane. */
 static int add_cleaned(msi_outputs *o, msi_output_id id)
 {
     static const msi_fits_kind kind[] = {MSI_FITS_IMAGE, MSI_FITS_MODEL, MSI_FITS_RESIDUAL, MSI_FITS_FIRST_RESIDUAL};

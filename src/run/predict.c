@@ -75,7 +75,8 @@ static int start_processes(msi_predict_run *r, void (*forked)(void))
     msi_team_join(r->team);
     if (forked) forked();
     if (r->team->size > 1)
-        return msi_error_set(MSI_EUSAGE, "-predict: several ranks make images alone; predict with msimage, or one rank");
+        return msi_error_set(MSI_EUSAGE,
+                             "-predict: several ranks make images alone; predict with msimage, or one rank");
     MSI_TRY(check_marks(r, selection));
     /* Not before the fork: a GPU's context does not survive one. */
     msi_backend_warm_up(o->backend);
@@ -158,7 +159,7 @@ static int predict(msi_predict_run *r, msi_predict_times *t)
                              .no_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy / (4 * MSI_PI * longest_lambda)};
     int rc = msi_predict_loop_run(&loop);
     t->looped_s = msi_wall_s();
-    /* What is left in memory goes to the disk. */
+    /* Columns that are still in memory go to the disk. */
     msi_progress_begin("completing");
     if (!rc) rc = msi_ms_writer_finish(r->writer);
     if (rc) return rc;

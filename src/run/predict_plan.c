@@ -23,7 +23,7 @@ static const int64_t FEW_SAMPLES = 4 << 20;
 /* With less at a time nothing is gained any more. */
 static const int64_t LEAST_SAMPLES = 1 << 12;
 
-/* What is kept of a row beside the store's part: its number, its uvw about the field's centre. */
+/* A row takes this beside the store's part: its number, its uvw about the field's centre. */
 enum { ROW_BYTES = 8 + 24 };
 
 static void scan_block(msi_predict_scan *s, const msi_ms_block *b, const msi_model_images *m)
@@ -93,7 +93,7 @@ msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_
     return spec;
 }
 
-/* What fillings are chosen by. */
+/* A filling is as large as the budget allows. */
 typedef struct budget {
     const msi_predict_scan *scan;
     const msi_model_band *largest; /* the band whose grids need most */

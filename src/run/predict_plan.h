@@ -18,7 +18,7 @@ typedef struct msi_predict_scan {
     double farthest_rad;               /* of a block's phase centre from the models' */
 } msi_predict_scan;
 
-/* What a run is planned from. Everything is borrowed. */
+/* A prediction is planned from these. Everything is borrowed. */
 typedef struct msi_predict_need {
     const msi_options *options;
     const msi_model_images *models;

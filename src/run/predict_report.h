@@ -6,7 +6,7 @@
 #include "src/run/predict_loop.h"
 #include "src/run/predict_run.h"
 
-/* When the stages ended, by msi_wall_s. */
+/* The stages of a prediction ended at these times, by msi_wall_s. */
 typedef struct msi_predict_times {
     double start_s, models_s, planned_s, prepared_s, looped_s, finished_s;
 } msi_predict_times;

@@ -6,7 +6,7 @@
 #include "core/beam.h"
 #include "core/image.h"
 
-/* What a user asks of the beam; zero: an ellipse fitted to the PSF. */
+/* A user may ask this of the beam; zero: an ellipse fitted to the PSF. */
 typedef struct msi_beam_wish {
     msi_beam given;      /* -beam-shape, or -beam-size with both widths alike; unknown: none given */
     int circular;        /* -circular-beam: a circle is fitted; a given ellipse stays one */
@@ -16,7 +16,7 @@ typedef struct msi_beam_wish {
                             the main lobe, however far it reaches */
 } msi_beam_wish;
 
-/* Where a beam is from. */
+/* A beam is from one of these. */
 typedef enum msi_beam_origin {
     MSI_BEAM_NONE,
     MSI_BEAM_GIVEN,

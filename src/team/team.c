@@ -117,7 +117,7 @@ int msi_team_count(msi_team *t, int64_t *count, int n)
     return MSI_OK;
 }
 
-/* Adds up this rank's slice of the arrays, or makes a mean of them: weight [size] has sum 1. Values without a weight may
+/* Add up this rank's slice of the arrays, or make a mean of them: weight [size] has sum 1. Values without a weight may
  * be anything. */
 static void combine(void *slice, const void *of_ranks, int64_t n, msi_precision precision, const msi_team *t,
                     const double *weight)
@@ -167,7 +167,7 @@ int msi_team_sum(msi_team *t, void *array, int64_t n, msi_precision precision)
     return rc;
 }
 
-/* What of a rank's image is no pixel. */
+/* A rank's image has sums beside its pixels, which are added up too. */
 typedef struct image_sums {
     double sum_weight;
     int64_t n_vis;
