@@ -1,0 +1,70 @@
+# cpack runs this where the files of each package stand, before it packs them: what Debian's policy wants besides is added.
+# Times are SOURCE_DATE_EPOCH's where that is set, so that a release can be made again.
+find_program(GZIP gzip REQUIRED)
+
+# The packages' changelog: what changed stands in the project's own.
+string(TIMESTAMP _date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+set(_changelog "msimage (${MSIMAGE_REVISION}) unstable; urgency=medium\n\n  * Release; changelog.gz tells what is new.\n\n -- \
+${MSIMAGE_MAINTAINER}  ${_date}\n")
+
+# compress(FILE): FILE.gz in its place, the same whenever it is made.
+function(compress file)
+  execute_process(COMMAND ${GZIP} -9 -n -f ${file} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+foreach(_component ${CPACK_COMPONENTS_ALL})
+  set(_root ${CPACK_TEMPORARY_DIRECTORY}/${_component})
+  set(_package ${_component})
+  foreach(_pair ${MSIMAGE_PACKAGES})
+    string(REGEX REPLACE "^${_component}=" "" _name ${_pair})
+    if(NOT _name STREQUAL _pair)
+      set(_package ${_name})
+    endif()
+  endforeach()
+
+  file(GLOB _pages ${_root}/usr/share/man/man1/*.1)
+  foreach(_page ${_pages})
+    compress(${_page})
+  endforeach()
+  # Where zsh looks in Debian.
+  if(EXISTS ${_root}/usr/share/zsh/site-functions)
+    file(RENAME ${_root}/usr/share/zsh/site-functions ${_root}/usr/share/zsh/vendor-completions)
+  endif()
+
+  set(_doc ${_root}/usr/share/doc/${_package})
+  file(MAKE_DIRECTORY ${_doc})
+  file(COPY_FILE ${MSIMAGE_SOURCE}/packaging/copyright ${_doc}/copyright)
+  file(COPY_FILE ${MSIMAGE_SOURCE}/CHANGELOG.md ${_doc}/changelog)
+  file(WRITE ${_doc}/changelog.Debian "${_changelog}")
+  file(CHMOD ${_doc}/copyright ${_doc}/changelog ${_doc}/changelog.Debian
+       PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  compress(${_doc}/changelog)
+  compress(${_doc}/changelog.Debian)
+  foreach(_file ${MSIMAGE_DOCS_${_component}})
+    file(COPY ${MSIMAGE_SOURCE}/${_file} DESTINATION ${_doc} FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  endforeach()
+  if(_component STREQUAL libmsimage-dev)
+    file(RENAME ${_doc}/library ${_doc}/examples)
+  endif()
+  # Why each of lintian's complaints that is left stands.
+  set(_lines "# These packages are the project's own: no bug of Debian's asked for them.\ninitial-upload-closes-no-bugs\n")
+  if(MSIMAGE_MAINTAINER MATCHES "@localhost>")
+    string(APPEND _lines "# Who hands packages to others names themselves (DEBFULLNAME, DEBEMAIL); these are for this machine.\n"
+           "bogus-mail-host\nbogus-mail-host-in-debian-changelog\n")
+  endif()
+  if(_component MATCHES "^lib" AND NOT _component MATCHES "-dev$")
+    string(APPEND _lines "# cpack writes scripts that call ldconfig beside the trigger; twice is harmless.\nmaintscript-calls-ldconfig\n")
+  endif()
+  set(_overrides ${_root}/usr/share/lintian/overrides)
+  file(MAKE_DIRECTORY ${_overrides})
+  file(WRITE ${_overrides}/${_package} "${_lines}")
+  file(CHMOD ${_overrides}/${_package} PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+
+  file(GLOB_RECURSE _binaries ${_root}/usr/bin/* ${_root}/usr/lib/*.so ${_root}/usr/lib/*.so.*.*.* ${_root}/usr/lib/*.a)
+  foreach(_binary ${_binaries})
+    if(NOT IS_SYMLINK ${_binary})
+      execute_process(COMMAND strip --strip-debug --remove-section=.comment --remove-section=.note -D ${_binary}
+                      COMMAND_ERROR_IS_FATAL ANY)
+    endif()
+  endforeach()
+endforeach()
