@@ -5,6 +5,14 @@
 where the work is done, for solvers and deconvolution; `Cleaner` runs minor cycles; `read_ms` reads Measurement Sets as
 blocks of NumPy arrays.
 
+    import numpy as np, msimage
+    for b in msimage.read_ms("my.ms", pol="I"):           # a block: its arrays have shapes and units in help(msimage.Block)
+        image = msimage.wgridder.vis2dirty(uvw=b.uvw, freq=b.freq, vis=b.vis[0], wgt=b.wgt[0], npix_x=512, npix_y=512,
+                                           pixsize_x=1e-5, pixsize_y=1e-5, epsilon=1e-4, do_wgridding=True, flip_v=True)
+
+is the image of a block, in Jy times weight; those of several blocks add up. Sizes of pixels are in radians. The tutorial, which
+goes on to a deconvolution, is tutorial.md among the documents of the project and of Debian's package.
+
 Arrays are NumPy's, or on a GPU anything that speaks DLPack, such as those of CuPy and PyTorch. While the library works
 other threads of Python run; Ctrl-C ends a call by KeyboardInterrupt.
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import os
-from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
+from dataclasses import dataclass
+from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -14,24 +15,44 @@ _POLS = ("I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY")  # 
 _EXPRESSIONS = ("select_field", "select_spw", "select_antenna", "select_uvrange", "select_time", "taql")
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Block:
     """Rows of one set, field and spectral window, in the set's order, with their selected channels, rising in frequency.
 
     The arrays are the caller's own. `vis[p]` and `wgt[p]` are what `wgridder` and `Plan` take for an image of `pol[p]`.
+
+    Attributes
+    ----------
+    uvw : float64 [row, 3], metres
+    freq : float64 [channel], Hz, rising
+    vis : complex64 [pol, row, channel], Jy
+    wgt : float32 [pol, row, channel], the set's weights
+    flag : bool [pol, row, channel]
+    time : float64 [row], the set's TIME: modified Julian date in seconds
+    row : int64 [row], numbers in the set's main table
+    pol : names of the Stokes parameters or correlations
+    field : FIELD_ID
+    spw : number of the spectral window
+    phase_centre : right ascension and declination of the field, radians
+    path : of the set
     """
 
-    uvw: np.ndarray  #: float64 [row, 3], metres
-    freq: np.ndarray  #: float64 [channel], Hz, rising
-    vis: np.ndarray  #: complex64 [pol, row, channel], Jy
-    wgt: np.ndarray  #: float32 [pol, row, channel]
-    flag: np.ndarray  #: bool [pol, row, channel]
-    time: np.ndarray  #: float64 [row], MJD in seconds, as the set's TIME
-    row: np.ndarray  #: int64 [row], numbers in the set's main table
-    pol: Tuple[str, ...]  #: names of Stokes parameters or correlations
-    field: int  #: FIELD_ID
-    spw: int  #: number of the spectral window
-    phase_centre: Tuple[float, float]  #: of the field: right ascension and declination, radians
-    path: str  #: of the set
+    uvw: np.ndarray
+    freq: np.ndarray
+    vis: np.ndarray
+    wgt: np.ndarray
+    flag: np.ndarray
+    time: np.ndarray
+    row: np.ndarray
+    pol: Tuple[str, ...]
+    field: int
+    spw: int
+    phase_centre: Tuple[float, float]
+    path: str
+
+    def __repr__(self) -> str:
+        return (f"Block({'x'.join(map(str, self.vis.shape))} of {','.join(self.pol)}, rows, channels; field {self.field}, "
+                f"spw {self.spw}, {self.path})")
 
 
 def _reader() -> Any:
