@@ -29,6 +29,11 @@ export PKG_CONFIG_PATH
 sed -n '/^```c$/,/^```$/p' "$source/README.md" | grep -v '^```' >uvw.c
 read -ra flags <<<"$(pkg-config --cflags --libs casacore-c)"
 "$cc" -std=c11 -Wall -Wextra -Werror uvw.c "${flags[@]}" -o uvw
+# What stands behind the library is the library's to know.
+! objdump -p uvw | grep -E 'NEEDED.*(casa_|stdc)' || fail "the program needs more than libcasacore-c"
+read -ra flags <<<"$(pkg-config --cflags --libs --static casacore-c | sed 's/-lcasacore-c/-l:libcasacore-c.a/')"
+"$cc" -std=c11 uvw.c "${flags[@]}" -o uvw_static || fail "the static library cannot be linked"
+! objdump -p uvw_static | grep 'NEEDED.*casacore-c' || fail "the static program needs the shared library"
 LD_LIBRARY_PATH=$(dirname "$library")
 export LD_LIBRARY_PATH
 printf 'cmake_minimum_required(VERSION 3.16)\nproject(uvw C)\nfind_package(casacore-c REQUIRED)\nadd_executable(uvw uvw.c)\n%s\n' \
@@ -38,6 +43,7 @@ cmake -S . -B cmake -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" 
 
 "$makems" -quiet -duration 20s -integration 10s a.ms
 ./uvw a.ms >lines
+./uvw_static a.ms | cmp - lines || fail "linked to the static library the example prints something else"
 ./cmake/uvw a.ms | cmp - lines || fail "built by CMake the example prints something else"
 [[ $(awk 'NF == 3' lines | wc -l) -gt 100 ]] || fail "no uvw: $(head -3 lines)"
 env -u HOME ./uvw a.ms | cmp - lines || fail "without HOME a set cannot be read"
