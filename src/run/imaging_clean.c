@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/imaging_clean.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -186,17 +187,20 @@ static int put(cleaning *k, msi_fits_kind kind, const msi_planes *planes)
 
 /* ---- A field ---- */
 
-/* NAME[-tNNNN][-NNNN].clean */
-static int checkpoint_path(char **path, const msi_options *o, int64_t interval, int64_t first)
+/* NAME[-tNNNN][-NNNN].clean. Nothing is allocated for it, so that a run whose images are complete does not fail. A name
+ * that is longer than any path was refused with those of the images. */
+typedef struct checkpoint_path {
+    char text[PATH_MAX];
+} checkpoint_path;
+
+static checkpoint_path name_checkpoint(const msi_options *o, int64_t interval, int64_t first)
 {
-    const size_t size = strlen(o->name) + 64;
-    MSI_TRY(msi_alloc(path, (int64_t)size, 1, "name of a checkpoint"));
-    int at = snprintf(*path, size, "%s", o->name);
-    if (o->intervals_out > 1) at += snprintf(*path + at, size - (size_t)at, "-t%04lld", (long long)interval);
-    if (o->channels_out > 1 && !o->clean.join_channels)
-        at += snprintf(*path + at, size - (size_t)at, "-%04lld", (long long)first);
-    snprintf(*path + at, size - (size_t)at, ".clean");
-    return MSI_OK;
+    checkpoint_path path;
+    char t[32] = "", c[32] = "";
+    if (o->intervals_out > 1) snprintf(t, sizeof t, "-t%04lld", (long long)interval);
+    if (o->channels_out > 1 && !o->clean.join_channels) snprintf(c, sizeof c, "-%04lld", (long long)first);
+    snprintf(path.text, sizeof path.text, "%s%s%s.clean", o->name, t, c);
+    return path;
 }
 
 /* Between cycles, unless the last checkpoint is young. */
@@ -204,11 +208,9 @@ static int save_checkpoint(void *of)
 {
     cleaning *k = of;
     msi_imaging_run *r = k->run;
-    char *path;
+    const checkpoint_path path = name_checkpoint(r->options, r->interval, k->first);
     if (msi_wall_s() - r->checkpoint_at_s < r->options->clean.checkpoint_s) return MSI_OK;
-    MSI_TRY(checkpoint_path(&path, r->options, r->interval, k->first));
-    const int rc = msi_clean_save(&k->field, &r->history, path);
-    msi_free(path);
+    const int rc = msi_clean_save(&k->field, &r->history, path.text);
     r->checkpoint_at_s = msi_wall_s();
     return rc;
 }
@@ -216,18 +218,16 @@ static int save_checkpoint(void *of)
 static int load_checkpoint(cleaning *k, int *found)
 {
     msi_imaging_run *r = k->run;
-    char *path;
-    *found = 0;
-    MSI_TRY(checkpoint_path(&path, r->options, r->interval, k->first));
+    const checkpoint_path path = name_checkpoint(r->options, r->interval, k->first);
     int rc = MSI_OK;
+    *found = 0;
     if (r->options->clean.resume) {
-        rc = msi_clean_load(&k->field, &r->history, path, found);
-        if (!rc && *found) msi_log_info("going on from the checkpoint %s", path);
-        if (!rc && !*found) msi_log_info("there is no checkpoint %s; cleaning begins anew", path);
-    } else if (access(path, F_OK) == 0) {
-        msi_log_advice("%s is a checkpoint that a run has left; -resume would go on from it", path);
+        rc = msi_clean_load(&k->field, &r->history, path.text, found);
+        if (!rc && *found) msi_log_info("going on from the checkpoint %s", path.text);
+        if (!rc && !*found) msi_log_info("there is no checkpoint %s; cleaning begins anew", path.text);
+    } else if (access(path.text, F_OK) == 0) {
+        msi_log_advice("%s is a checkpoint that a run has left; -resume would go on from it", path.text);
     }
-    msi_free(path);
     return rc;
 }
 
@@ -703,11 +703,8 @@ static int for_checkpoints(const msi_options *o, int (*call)(const char *path))
     const int64_t each = o->clean.join_channels ? o->channels_out : 1;
     for (int64_t t = 0; t < o->intervals_out; t++)
         for (int64_t first = 0; first < o->channels_out; first += each) {
-            char *path;
-            MSI_TRY(checkpoint_path(&path, o, t, first));
-            const int rc = access(path, F_OK) == 0 ? call(path) : MSI_OK;
-            msi_free(path);
-            if (rc) return rc;
+            const checkpoint_path path = name_checkpoint(o, t, first);
+            if (access(path.text, F_OK) == 0) MSI_TRY(call(path.text));
         }
     return MSI_OK;
 }
