@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/convert/uvfits_output.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/convert/uvfits_groups.h"
+#include "io/convert/uvfits_header.h"
+#include "io/ms/ms_block.h"
+
+enum { BLOCK = 2880 };
+
+/* Readers count groups in 32 bits. */
+static const int64_t MOST_GROUPS = INT32_MAX;
+
+/* A file under way. */
+typedef struct output {
+    const msi_uvfits_output_spec *spec;
+    msi_uvfits_report *report;
+    msi_ms_reader *reader;
+    msi_uvfits_layout layout;
+    msi_uvfits_rows rows;
+    msi_uvfits_groups groups;
+    FILE *file;
+    uint32_t *bytes; /* [parameters and a window] in the file's order */
+} output;
+
+/* ---- One row ---- */
+
+static uint32_t in_file_order(double value)
+{
+    const float rounded = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &rounded, sizeof bits);
+    return htobe32(bits);
+}
+
+/* A date in two parts of single precision: the first is exact, and what remains is below 1/4096 day. */
+static void split_date(double days, double part[2])
+{
+    part[0] = floor(days * 4096) / 4096;
+    part[1] = days - part[0];
+}
+
+static int64_t put_parameters(const output *o, int64_t row, uint32_t *to)
+{
+    const msi_uvfits_rows *r = &o->rows;
+    const double first = r->antenna1[row] + 1.0, second = r->antenna2[row] + 1.0;
+    double date[2];
+    int64_t n = 0;
+    for (int k = 0; k < 3; k++) to[n++] = in_file_order(r->uvw_m[3 * row + k] / MSI_SPEED_OF_LIGHT);
+    split_date(r->time_s[row] / 86400 - o->layout.day_mjd, date);
+    to[n++] = in_file_order(date[0]);
+    to[n++] = in_file_order(date[1]);
+    if (msi_uvfits_has_wide_antennas(&o->layout)) {
+        to[n++] = in_file_order(1);
+        to[n++] = in_file_order(first);
+        to[n++] = in_file_order(second);
+    } else
+        to[n++] = in_file_order(256 * first + second);
+    to[n++] = in_file_order(1);
+    to[n++] = in_file_order(r->exposure_s[row]);
+    if (o->layout.n_field > 1) to[n++] = in_file_order(r->field[row] + 1.0);
+    return n;
+}
+
+/* A sample: its real part, imaginary part, and weight, which is negative where it is flagged. */
+static void put_sample(output *o, const msi_c32 *v, float weight, int is_flagged, uint32_t to[3])
+{
+    const int is_number = isfinite(v->re) && isfinite(v->im) && isfinite(weight);
+    if (!is_number) {
+        o->report->n_not_finite += !is_flagged;
+        weight = isfinite(weight) ? -fabsf(weight) : 0;
+    } else if (is_flagged)
+        weight = -fabsf(weight);
+    else
+        o->report->n_unweighted += !(weight > 0);
+    to[0] = in_file_order(is_number ? v->re : 0);
+    to[1] = in_file_order(is_number ? v->im : 0);
+    to[2] = in_file_order(weight);
+}
+
+static int put_bytes(const output *o, const void *bytes, int64_t n, int64_t at)
+{
+    const char *from = bytes;
+    while (n > 0) {
+        const ssize_t written = pwrite(fileno(o->file), from, (size_t)n, at);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0)
+            return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: %s", o->spec->name, strerror(errno));
+        from += written;
+        at += written;
+        n -= written;
+    }
+    return MSI_OK;
+}
+
+static int put_row(output *o, const msi_ms_block *b, int64_t i)
+{
+    const msi_uvfits_layout *l = &o->layout;
+    const int64_t row = b->ms_row[i], n_sample = (int64_t)l->n_chan * l->n_corr;
+    const int64_t group_at = l->data_begin + o->groups.group[row] * msi_uvfits_group_bytes(l);
+    const int64_t first = i * n_sample;
+    if (o->groups.leads[row]) {
+        const int64_t n = put_parameters(o, row, o->bytes);
+        MSI_TRY(put_bytes(o, o->bytes, 4 * n, group_at));
+    }
+    for (int64_t c = 0; c < l->n_chan; c++)
+        for (int p = 0; p < l->n_corr; p++) {
+            const int64_t from = first + c * l->n_corr + l->order[p], to = c * l->n_corr + p;
+            put_sample(o, &b->data[from], b->weight[from], b->flag[from] || o->rows.flag_row[row], o->bytes + 3 * to);
+        }
+    const int64_t place = l->place[b->data_desc_id];
+    return put_bytes(o, o->bytes, 12 * n_sample, group_at + 4 * msi_uvfits_n_parameter(l) + place * 12 * n_sample);
+}
+
+/* ---- The whole ---- */
+
+static int put_rows(output *o)
+{
+    msi_ms_block block = {0};
+    int64_t n_done = 0;
+    for (;;) {
+        MSI_TRY(msi_ms_reader_next(o->reader, &block));
+        if (!block.n_row) break;
+        for (int64_t i = 0; i < block.n_row; i++) MSI_TRY(put_row(o, &block, i));
+        n_done += block.n_row;
+        o->spec->progress(o->spec->arg, n_done, o->rows.n_row);
+    }
+    if (n_done != o->rows.n_row)
+        return msi_error_set(MSI_EINTERNAL, "%s: %lld of %lld rows were read", o->spec->name, (long long)n_done,
+                             (long long)o->rows.n_row);
+    return MSI_OK;
+}
+
+static int plan(output *o)
+{
+    msi_uvfits_report *report = o->report;
+    MSI_TRY(msi_uvfits_layout_make(&o->layout, o->reader, o->spec->name));
+    MSI_TRY(msi_uvfits_rows_read(&o->rows, o->reader));
+    MSI_TRY(msi_uvfits_groups_make(&o->groups, &o->rows, o->layout.place, o->layout.n_window));
+    o->layout.n_group = o->groups.n_group;
+    if (o->groups.n_group > MOST_GROUPS)
+        return msi_error_set(MSI_EINPUT, "%s: %lld groups: readers of UVFITS count %lld at most; -interval chooses",
+                             o->spec->name, (long long)o->groups.n_group, (long long)MOST_GROUPS);
+    report->n_row = o->rows.n_row;
+    report->n_group = o->groups.n_group;
+    report->n_window = o->layout.n_window;
+    report->n_filled = o->groups.n_group * o->layout.n_window - o->rows.n_row;
+    const int64_t n_value = msi_uvfits_group_bytes(&o->layout) / 4;
+    return msi_alloc(&o->bytes, n_value, sizeof *o->bytes, "a group");
+}
+
+/* Where the filling of the groups' last block ends. */
+static int64_t tables_begin(const output *o)
+{
+    const int64_t end = o->layout.data_begin + o->layout.n_group * msi_uvfits_group_bytes(&o->layout);
+    return (end + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+static int put_tables(const output *o)
+{
+    void *bytes;
+    int64_t n;
+    int status = msi_uvfits_tables_make(&o->layout, o->spec->name, &bytes, &n);
+    if (!status) status = put_bytes(o, bytes, n, tables_begin(o));
+    free(bytes);
+    return status;
+}
+
+static int write_all(output *o)
+{
+    const msi_uvfits_output_spec *spec = o->spec;
+    MSI_TRY(plan(o));
+    const int fd = open(spec->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    o->file = fd >= 0 ? fdopen(fd, "r+b") : NULL;
+    if (!o->file) {
+        const int failed = errno;
+        if (fd >= 0) close(fd);
+        return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->name, strerror(failed));
+    }
+    MSI_TRY(msi_uvfits_header_write(&o->layout, o->file, spec->name, spec->command));
+    /* What no row fills is zero: of weight zero, flagged. */
+    if (ftruncate(fileno(o->file), tables_begin(o)) != 0)
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: %s", spec->name, strerror(errno));
+    MSI_TRY(put_rows(o));
+    return put_tables(o);
+}
+
+int msi_uvfits_check(const msi_ms_reader *reader, const char *name)
+{
+    msi_uvfits_layout layout;
+    const int status = msi_uvfits_layout_make(&layout, reader, name);
+    msi_uvfits_layout_free(&layout);
+    return status;
+}
+
+int msi_uvfits_write(msi_ms_reader *reader, const msi_uvfits_output_spec *spec, msi_uvfits_report *report)
+{
+    output o = {.spec = spec, .reader = reader, .report = report};
+    *report = (msi_uvfits_report){0};
+    int status = write_all(&o);
+    if (o.file && fclose(o.file) != 0 && !status)
+        status = msi_error_set(MSI_EOUTPUT, "%s: cannot be written: %s", spec->name, strerror(errno));
+    msi_uvfits_layout_free(&o.layout);
+    msi_uvfits_rows_free(&o.rows);
+    msi_uvfits_groups_free(&o.groups);
+    msi_free(o.bytes);
+    return status;
+}
