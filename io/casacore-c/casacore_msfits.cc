@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Makes Measurement Sets of UVFITS and FITS-IDI files by casacore's msfits, and keeps what that logs. */
+/* Make Measurement Sets of UVFITS and FITS-IDI files by casacore's msfits, and keeps what that logs. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/Logging/LogFilter.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t MOST_LINES = 64;
 
-/* Keeps the lines that are warnings or worse, each once: msfits tells of trouble there alone. */
+/* Keep the lines that are warnings or worse, each once: msfits tells of trouble there alone. */
 class KeptLog : public cc::LogSinkInterface {
   public:
     explicit KeptLog(std::vector<std::string> *lines)
@@ -39,7 +39,7 @@ class KeptLog : public cc::LogSinkInterface {
     std::vector<std::string> *lines_;
 };
 
-/* Runs f, which logs, and returns its warnings. casacore owns its global sink and has none of its own afterwards. */
+/* Run f, which logs, and return its warnings. casacore owns its global sink and has none of its own afterwards. */
 template <class F> int with_log(const char *path, char ***warnings, int64_t *n_warning, F &&f)
 {
     *warnings = nullptr;

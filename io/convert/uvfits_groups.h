@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sorts the rows of a set into the groups of a UVFITS file: one time, baseline and source, with a place for each window. */
+/* Sort the rows of a set into the groups of a UVFITS file: one time, baseline and source, with a place for each window. */
 #ifndef MSI_IO_UVFITS_GROUPS_H
 #define MSI_IO_UVFITS_GROUPS_H
 

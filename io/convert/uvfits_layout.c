@@ -82,7 +82,7 @@ static int code_of(msi_pol pol)
     return codes[pol];
 }
 
-/* Puts correlations in the order of their codes, which has to be a series. */
+/* Put correlations in the order of their codes, which has to be a series. */
 static int lay_correlations(msi_uvfits_layout *l, const char *name)
 {
     const msi_pol *corr = l->window[0]->corr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes a Measurement Set as UVFITS: random groups, with tables of antennas, frequencies and sources. */
+/* Write a Measurement Set as UVFITS: random groups, with tables of antennas, frequencies and sources. */
 #ifndef MSI_IO_UVFITS_OUTPUT_H
 #define MSI_IO_UVFITS_OUTPUT_H
 

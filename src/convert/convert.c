@@ -5,35 +5,50 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "core/log.h"
+#include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
+#include "src/convert/convert_fits.h"
 #include "src/convert/convert_sets.h"
 #include "src/convert/convert_store.h"
 #include "src/convert/workspace.h"
 
-static int make_set(const msi_convert_options *o, const msi_workspace *w, const char *to)
+/* A conversion's inputs, of which files have become sets in the workspace. */
+typedef struct inputs {
+    const msi_convert_options *o;
+    const char **path;      /* [o->shared.n_ms] of sets */
+    char (*made)[PATH_MAX]; /* likewise */
+    msi_uv_file *header;    /* likewise; kind MSI_UV_NONE: a set from the beginning */
+    int n_made;
+} inputs;
+
+static int is_folder(const char *path)
 {
-    const msi_sets_job job = {o, o->shared.ms_paths, o->shared.n_ms, 0, to, o->out};
-    const msi_stage_spec stage = {msi_convert_sets, &job, "converting", o->shared.ms_paths[0],
-                                  w ? msi_workspace_folder(w) : NULL};
-    return msi_stage_run(&stage);
+    struct stat info;
+    return stat(path, &info) != 0 || S_ISDIR(info.st_mode);
 }
 
-static int make_store(const msi_convert_options *o, const msi_workspace *w, const char *to)
+/* UVFITS by its name. */
+static int becomes_fits(const char *out)
 {
-    const msi_store_job job = {o, to};
-    const msi_stage_spec stage = {msi_convert_store, &job, "converting", o->shared.ms_paths[0],
-                                  w ? msi_workspace_folder(w) : NULL};
-    return msi_stage_run(&stage);
+    static const char *const endings[] = {".uvfits", ".uvf", ".fits"};
+    const size_t length = strlen(out);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t n = strlen(endings[i]);
+        if (length > n && strcasecmp(out + length - n, endings[i]) == 0) return 1;
+    }
+    return 0;
 }
 
-/* The kinds of output, by their names' ends. */
-static int make_output(const msi_convert_options *o, const msi_workspace *w, const char *to)
+static void free_inputs(inputs *in)
 {
-    return msi_convert_is_store(o->out) ? make_store(o, w, to) : make_set(o, w, to);
+    msi_free(in->path);
+    msi_free(in->made);
+    msi_free(in->header);
 }
 
 static int check_inputs(const msi_convert_options *o)
@@ -51,23 +66,130 @@ static int check_inputs(const msi_convert_options *o)
     return msi_convert_is_store(o->out) ? msi_convert_store_check(o) : MSI_OK;
 }
 
-static int make_all(const msi_convert_options *o, msi_workspace *w)
+/* Look at every input that is a file before anything is made. */
+static int look(inputs *in)
+{
+    const int n = in->o->shared.n_ms;
+    MSI_TRY(msi_alloc(&in->path, n, sizeof *in->path, "names of files"));
+    MSI_TRY(msi_alloc(&in->made, n, sizeof *in->made, "names of files"));
+    MSI_TRY(msi_alloc(&in->header, n, sizeof *in->header, "headers"));
+    for (int i = 0; i < n; i++) {
+        const char *path = in->path[i] = in->o->shared.ms_paths[i];
+        if (is_folder(path)) continue;
+        MSI_TRY(msi_uv_file_read(&in->header[i], path));
+        if (in->header[i].kind == MSI_UV_FITS) MSI_TRY(msi_uv_file_check_baselines(&in->header[i], path));
+        in->n_made++;
+    }
+    if (in->n_made && in->n_made < n)
+        return msi_error_set(MSI_EUSAGE,
+                             "%s: files and Measurement Sets are not joined in one run; convert the files first",
+                             in->o->out);
+    if (in->n_made && msi_convert_is_store(in->o->out))
+        return msi_error_set(MSI_EUSAGE, "%s: a store is made of a Measurement Set; convert the file into one first",
+                             in->o->out);
+    return MSI_OK;
+}
+
+/* Put the name of a file where the message has that of the set that was made of it. */
+static int name_files(const inputs *in, int status)
+{
+    char text[MSI_MESSAGE_BYTES];
+    for (int i = 0; status && i < in->o->shared.n_ms; i++) {
+        snprintf(text, sizeof text, "%s", msi_error_get());
+        char *at = *in->made[i] ? strstr(text, in->made[i]) : NULL;
+        if (!at) continue;
+        *at = 0;
+        msi_error_set(status, "%s%s%s", text, in->o->shared.ms_paths[i], at + strlen(in->made[i]));
+    }
+    return status;
+}
+
+static int import(inputs *in, int i, const msi_workspace *w)
+{
+    char name[32];
+    snprintf(name, sizeof name, "import%d.ms", i);
+    MSI_TRY(msi_workspace_path(w, name, in->made[i], sizeof in->made[i]));
+    const msi_import_job job = {in->path[i], in->made[i], &in->header[i], msi_memory_limit()};
+    const msi_stage_spec stage = {msi_import_fits, &job, "reading", in->path[i], msi_workspace_folder(w)};
+    MSI_TRY(name_files(in, msi_stage_run(&stage)));
+    in->path[i] = in->made[i];
+    return MSI_OK;
+}
+
+static int make_set(const inputs *in, const msi_workspace *w, const char *to)
+{
+    const msi_convert_options *o = in->o;
+    const char *name = o->shared.ms_paths[0];
+    const msi_sets_job job = {o, in->path, o->shared.n_ms, name, in->n_made > 0, becomes_fits(o->out), to};
+    const msi_stage_spec stage = {msi_convert_sets, &job, "converting", name, w ? msi_workspace_folder(w) : NULL};
+    return name_files(in, msi_stage_run(&stage));
+}
+
+static int make_store(const msi_convert_options *o, const msi_workspace *w, const char *to)
+{
+    const msi_store_job job = {o, to};
+    const msi_stage_spec stage = {msi_convert_store, &job, "converting", o->shared.ms_paths[0],
+                                  w ? msi_workspace_folder(w) : NULL};
+    return msi_stage_run(&stage);
+}
+
+static int export(const inputs *in, const msi_workspace *w, const char *set)
+{
+    char fits[PATH_MAX];
+    MSI_TRY(msi_workspace_path(w, "out.uvfits", fits, sizeof fits));
+    const msi_export_job job = {set, fits, in->o->out, in->o->shared.command_line};
+    const msi_stage_spec stage = {msi_export_fits, &job, "writing", in->o->out, msi_workspace_folder(w)};
+    return name_files(in, msi_stage_run(&stage));
+}
+
+static int make_all(inputs *in, msi_workspace *w)
 {
     char set[PATH_MAX];
+    for (int i = 0; i < in->o->shared.n_ms; i++)
+        if (in->header[i].kind != MSI_UV_NONE) MSI_TRY(import(in, i, w));
     MSI_TRY(msi_workspace_path(w, "set.ms", set, sizeof set));
-    MSI_TRY(make_output(o, w, set));
-    return msi_workspace_publish(w, "set.ms");
+    if (msi_convert_is_store(in->o->out)) {
+        MSI_TRY(make_store(in->o, w, set));
+        return msi_workspace_publish(w, "set.ms");
+    }
+    MSI_TRY(make_set(in, w, set));
+    for (int i = 0; i < in->o->shared.n_ms; i++)
+        if (in->header[i].kind != MSI_UV_NONE) msi_workspace_remove(in->made[i]);
+    if (!becomes_fits(in->o->out)) return msi_workspace_publish(w, "set.ms");
+    MSI_TRY(export(in, w, set));
+    return msi_workspace_publish(w, "out.uvfits");
+}
+
+static int say_files(const inputs *in)
+{
+    for (int i = 0; i < in->o->shared.n_ms; i++)
+        msi_log_info("%s: %s, %lld bytes", in->path[i], in->header[i].kind == MSI_UV_FITS ? "UVFITS" : "FITS-IDI",
+                     (long long)in->header[i].file_bytes);
+    return MSI_OK;
+}
+
+static int convert(inputs *in)
+{
+    const msi_convert_options *o = in->o;
+    msi_workspace *w;
+    MSI_TRY(look(in));
+    if (o->shared.dry_run)
+        return in->n_made                     ? say_files(in)
+               : msi_convert_is_store(o->out) ? make_store(o, NULL, NULL)
+                                              : make_set(in, NULL, NULL);
+    MSI_TRY(msi_workspace_make(&w, o->out, o->shared.overwrite));
+    const int status = make_all(in, w);
+    msi_workspace_free(w);
+    if (!status) msi_log_info("wrote %s", o->out);
+    return status;
 }
 
 int msi_convert(const msi_convert_options *o)
 {
-    msi_workspace *w;
+    inputs in = {.o = o};
     MSI_TRY(check_inputs(o));
     MSI_TRY(msi_workspace_check(o->out, o->shared.ms_paths, o->shared.n_ms, o->shared.overwrite));
-    if (o->shared.dry_run) return make_output(o, NULL, NULL);
-    MSI_TRY(msi_workspace_make(&w, o->out, o->shared.overwrite));
-    const int status = make_all(o, w);
-    msi_workspace_free(w);
-    if (!status) msi_log_info("wrote %s", o->out);
+    const int status = convert(&in);
+    free_inputs(&in);
     return status;
 }

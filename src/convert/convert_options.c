@@ -75,6 +75,14 @@ static const msi_option rows[] = {
      .help = "Turn uvw and phases of all fields to this phase centre: 08h24m07.0s -42d59m48.0s or 126.03deg "
              "-42.9967deg.",
      .read = msi_read_shift},
+    {.name = "flip-uvw",
+     .arguments = "",
+     .help =
+         "Change the sign of u, v and w: for files whose baselines point the other way, which is told when they are "
+         "read.",
+     .read = msi_read_flag,
+     AT(flip_uvw),
+     .high = 1},
     {.name = "data-column",
      .arguments = "NAME",
      .fallback_words = "CORRECTED_DATA where it exists, else DATA",
@@ -138,9 +146,11 @@ static const msi_option *find(const char *word)
 
 void msi_convert_options_help(void)
 {
-    puts("usage: msimage-convert [options] IN [IN ..] OUT\n"
-         "Makes one Measurement Set of one or several: selected, averaged, turned to another phase centre, joined;\n"
-         "or, where OUT ends in .msv, a visibility store of one, which msimage images without the set.\n");
+    puts(
+        "usage: msimage-convert [options] IN [IN ..] OUT\n"
+        "Makes a Measurement Set of Measurement Sets, UVFITS or FITS-IDI files or, where OUT ends in .uvfits, .uvf or\n"
+        ".fits, a UVFITS file of them: selected, averaged, turned to another phase centre, joined; or, where OUT ends\n"
+        "in .msv, a visibility store of one set, which msimage images without the set.\n");
     for (int i = 0; i < N_ROW; i++) {
         const msi_option *o = row_of(i);
         const char *text = msi_option_default(o);
@@ -153,7 +163,9 @@ void msi_convert_options_help(void)
          "  msimage-convert -average-time 8s -average-channels 4 large.ms small.ms\n"
          "  msimage-convert -select-field 3C286 -data-column CORRECTED_DATA all.ms 3c286.ms\n"
          "  msimage-convert night1.ms night2.ms both.ms\n"
-         "  msimage-convert large.ms large.msv");
+         "  msimage-convert large.ms large.msv\n"
+         "  msimage-convert archive.uvfits archive.ms\n"
+         "  msimage-convert -average-channels 8 target.ms target.uvfits");
 }
 
 static int read_option(msi_convert_options *o, int argc, const char *const *argv, int *used)

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/convert/set_output.h"
+#include "io/convert/uvfits_output.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_limit.h"
 #include "src/convert/average.h"
@@ -117,10 +118,12 @@ static int turn_rows(conversion *c, msi_ms_block *b)
     return MSI_OK;
 }
 
-/* msfits puts a sum over channels into WEIGHT: a row's weight is the mean of its good channels. */
+/* msfits puts a sum over channels into WEIGHT of UVFITS, beside WEIGHT_SPECTRUM: a row's weight is the mean of its good
+ * channels. */
 static void mend_weights(conversion *c, const msi_ms_block *b)
 {
-    for (int64_t i = 0; c->job->is_imported && i < b->n_row; i++)
+    const int is_sum = c->job->is_imported && c->reader->set[b->set].has_weight_spectrum;
+    for (int64_t i = 0; is_sum && i < b->n_row; i++)
         for (int32_t p = 0; p < b->n_corr; p++) {
             double sum = 0;
             int32_t n = 0;
@@ -253,10 +256,10 @@ static void say_what(const conversion *c)
         n_in += msi_ms_reader_spw(r, i)->n_chan;
         n_out += c->groups[i].n_group;
     }
-    msi_stage_say(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s",
-                  c->job->paths[0], o->telescope, msi_format_date(start, o->start_mjd_s),
-                  msi_format_date(end, o->end_mjd_s), msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r),
-                  msi_plural(msi_ms_reader_n_row(r)), msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
+    msi_stage_say(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->job->name,
+                  o->telescope, msi_format_date(start, o->start_mjd_s), msi_format_date(end, o->end_mjd_s),
+                  msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r), msi_plural(msi_ms_reader_n_row(r)),
+                  msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
     if (n_out < n_in)
         msi_stage_say(c->stage, MSI_LOG_NORMAL, "%lld channels are averaged to %lld", (long long)n_in,
                       (long long)n_out);
@@ -295,25 +298,25 @@ static int read_all(conversion *c)
     }
 }
 
-/* Say of a file that was imported whether its uvw are those of its antennas. */
+/* Say of files which way their baselines point. No sign is wrong by itself: it has to suit the visibilities' phases, which
+ * an image tells, not the antennas. */
 static void say_sign(const conversion *c)
 {
-    const double cosine = msi_uvw_sign_cosine(&c->sign);
-    const char *what = c->job->options->flip_uvw ? "as -flip-uvw leaves them" : "as the file has them";
+    static const char flip[] = "-flip-uvw changes their sign, should the image be mirrored";
+    const msi_uvw_sign *s = &c->sign;
+    const double cosine = msi_uvw_sign_cosine(s);
     if (!c->job->is_imported) return;
-    if (cosine > 0.9)
-        msi_stage_say(c->stage, MSI_LOG_NORMAL, "u, v, w, %s, are those of the antennas' positions", what);
-    else if (cosine < -0.9)
+    if (s->n_along && s->n_against)
         msi_stage_warn(
             c->stage,
-            "u, v, w, %s, are the opposite of what the antennas' positions give: the image would be mirrored "
-            "through its centre; %s",
-            what, c->job->options->flip_uvw ? "leave -flip-uvw out" : "-flip-uvw changes their sign");
+            "u, v, w of %lld rows point from ANTENNA1 to ANTENNA2, by the antennas' positions, and of %lld the "
+            "other way: no image of both is right",
+            (long long)s->n_along, (long long)s->n_against);
+    else if (fabs(cosine) > 0.9)
+        msi_stage_say(c->stage, MSI_LOG_NORMAL, "u, v, w point from %s, by the antennas' positions (cosine %.6f); %s",
+                      cosine > 0 ? "ANTENNA1 to ANTENNA2" : "ANTENNA2 to ANTENNA1", cosine, flip);
     else
-        msi_stage_warn(c->stage,
-                       "u, v, w cannot be told from the antennas' positions (cosine %.3f): whether their sign is right "
-                       "stays open",
-                       cosine);
+        msi_stage_warn(c->stage, "u, v, w are not those of the antennas' positions (cosine %.3f); %s", cosine, flip);
 }
 
 static void say_end(const conversion *c)
@@ -341,6 +344,9 @@ static void free_conversion(conversion *c)
 
 static int convert(conversion *c)
 {
+    const msi_sets_job *job = c->job;
+    if (job->is_exported && job->options->average_channels <= 1 && c->reader->n_set == 1)
+        MSI_TRY(msi_uvfits_check(c->reader, job->name));
     say_what(c);
     MSI_TRY(msi_smearing_report(c->stage, c->reader, c->groups, c->job->options, &c->time));
     if (!c->job->to) return MSI_OK;
@@ -356,7 +362,7 @@ int msi_convert_sets(msi_stage *stage, const void *of)
     conversion c = {.stage = stage, .job = of};
     msi_ms_limit_memory(c.job->paths, c.job->n_path);
     int status = open_reader(&c);
-    status = status ? msi_ms_limit_explain(status, c.job->paths[0]) : convert(&c);
+    status = status ? msi_ms_limit_explain(status, c.job->name) : convert(&c);
     free_conversion(&c);
     return status;
 }

@@ -10,9 +10,10 @@ typedef struct msi_sets_job {
     const msi_convert_options *options;
     const char *const *paths; /* [n_path] */
     int n_path;
-    int is_imported;  /* made by msfits: WEIGHT is a sum over channels, and the sign of uvw is to be told */
+    const char *name; /* of the first path as the user knows it, for messages */
+    int is_imported;  /* made by msfits: WEIGHT is a sum over channels, and which way uvw point is to be told */
+    int is_exported;  /* to UVFITS afterwards, which does not hold every set */
     const char *to;   /* NULL: a dry run */
-    const char *name; /* the output's, for messages */
 } msi_sets_job;
 
 /* msi_convert_sets - the work of a stage; job is a msi_sets_job. */

@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+/* The cosine of the angle within which vectors are taken for the same. */
+static const double NEAR = 0.9;
+
 /* Greenwich mean sidereal time of UTC, to a second of time (Aoki et al. 1982, A&A 105, 359, its linear terms). Precession
  * and nutation are left out: they turn by a fraction of a degree, which no sign hangs on. */
 static double sidereal_rad(double mjd_s)
@@ -21,10 +24,16 @@ void msi_uvw_sign_add(msi_uvw_sign *s, const double *antenna_m, double ra_rad, d
         const double hour_rad = sidereal_rad(r->time_s) - ra_rad, sh = sin(hour_rad), ch = cos(hour_rad);
         const double u = sh * x + ch * y, toward = ch * x - sh * y;
         const double v = cos(dec_rad) * z - sin(dec_rad) * toward, w = sin(dec_rad) * z + cos(dec_rad) * toward;
-        s->product += u * r->uvw_m[0] + v * r->uvw_m[1] + w * r->uvw_m[2];
-        s->computed += u * u + v * v + w * w;
-        for (int k = 0; k < 3; k++) s->stored += r->uvw_m[k] * r->uvw_m[k];
-        s->n++;
+        const double product = u * r->uvw_m[0] + v * r->uvw_m[1] + w * r->uvw_m[2];
+        const double computed = u * u + v * v + w * w;
+        double stored = 0;
+        for (int k = 0; k < 3; k++) stored += r->uvw_m[k] * r->uvw_m[k];
+        const double alike = NEAR * sqrt(stored) * sqrt(computed);
+        s->n_along += product > alike;
+        s->n_against += product < -alike;
+        s->product += product;
+        s->computed += computed;
+        s->stored += stored;
     }
 }
 

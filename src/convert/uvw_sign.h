@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Antennas' positions tell the sign of uvw: there are files whose baselines point from the wrong antenna. */
+/* Compare uvw with the antennas' positions: programs differ in which antenna a baseline points from. */
 #ifndef MSI_SRC_UVW_SIGN_H
 #define MSI_SRC_UVW_SIGN_H
 
 #include "io/convert/set_output.h"
 
-/* Sums of the products of stored and computed uvw. Zero-initialised at first. */
+/* What is known so far. Zero-initialised at first. */
 typedef struct msi_uvw_sign {
-    double product, stored, computed;
-    int64_t n;
+    double product, stored, computed; /* sums over rows of u u' + v v' + w w', of stored and computed coordinates */
+    int64_t n_along, n_against;       /* rows whose vectors lie within 26 degrees of each other, or of the opposite */
 } msi_uvw_sign;
 
 /*

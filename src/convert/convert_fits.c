@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/convert/convert_fits.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "core/format.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/casacore-c/casacore_c.h"
+#include "io/convert/set_maps.h"
+#include "io/convert/uvfits_output.h"
+#include "io/ms/ms_child.h"
+
+/* What msfits may take for a file: memory and disk by its size, CPU time at a fiftieth of the usual speed. */
+static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
+static const double SECONDS_PER_BYTE = 1e-6;
+
+static void limit(int64_t file_bytes, int64_t memory_bytes)
+{
+    const int64_t by_size =
+        file_bytes < (INT64_MAX - LEAST_BYTES) / TIMES_SIZE ? LEAST_BYTES + TIMES_SIZE * file_bytes : INT64_MAX;
+    struct rlimit file;
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && (rlim_t)by_size < file.rlim_cur) {
+        file.rlim_cur = (rlim_t)by_size;
+        setrlimit(RLIMIT_FSIZE, &file);
+    }
+    msi_child_limit_memory(by_size < memory_bytes ? by_size : memory_bytes);
+    msi_child_progress(MSI_CHILD_STEP_S + SECONDS_PER_BYTE * (double)file_bytes);
+}
+
+/* What casacore warns of and nothing here hangs on: tables of the Earth's rotation, which change no visibility, and
+ * velocities and lines that most files do not name. */
+static int is_idle(const char *warning)
+{
+    static const char *const idle[] = {"Leap second", "Requested data", "No systemic velocity", "No rest frequency"};
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
+        if (strncmp(warning, idle[i], strlen(idle[i])) == 0) return 1;
+    return 0;
+}
+
+static void say_warnings(msi_stage *stage, const char *path, char **warnings, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!is_idle(warnings[i])) msi_stage_warn(stage, "%s: casacore says: %.500s", path, warnings[i]);
+    ccc_free(warnings);
+}
+
+/* ---- A file becomes a set ---- */
+
+/* What a column of names has twice, or not at all, names nothing. */
+static int are_names(char *const *name, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!name[i] || !*name[i]) return 0;
+        for (int64_t k = 0; k < i; k++)
+            if (strcmp(name[i], name[k]) == 0) return 0;
+    }
+    return 1;
+}
+
+/* msfits numbers antennas, and keeps the file's names as those of stations: they become the antennas' again. */
+static int mend_names(ccc_table *set)
+{
+    ccc_table *t;
+    char **name;
+    MSI_TRY(msi_set_written(ccc_subtable_open(&t, set, "ANTENNA")));
+    const int64_t n = ccc_table_n_row(t);
+    int status = msi_alloc(&name, n + 1, sizeof *name, "names of antennas");
+    for (int64_t i = 0; !status && i < n; i++) status = msi_set_read(ccc_get_string(t, "STATION", i, &name[i]));
+    if (!status && are_names(name, n))
+        for (int64_t i = 0; !status && i < n; i++) status = msi_set_written(ccc_put_string(t, "NAME", i, name[i]));
+    for (int64_t i = 0; name && i < n; i++) ccc_free(name[i]);
+    msi_free(name);
+    const int closed = msi_set_written(ccc_table_close(t));
+    return status ? status : closed;
+}
+
+/* Without INTTIM in the groups msfits takes the shortest step between times; where there is one time alone, that is the
+ * time since 1858. */
+static int mend_intervals(msi_stage *stage, ccc_table *set, const char *path)
+{
+    static const double LONGEST_S = 86400;
+    const int64_t n = ccc_table_n_row(set);
+    double *interval_s, longest_s = 0;
+    MSI_TRY(msi_alloc(&interval_s, n, sizeof *interval_s, "intervals"));
+    int status = msi_set_read(ccc_get_range(set, "INTERVAL", 0, n, NULL, CCC_DOUBLE, interval_s, n));
+    for (int64_t i = 0; !status && i < n; i++) {
+        if (interval_s[i] > longest_s) longest_s = interval_s[i];
+        if (!(interval_s[i] <= LONGEST_S)) interval_s[i] = 0;
+    }
+    if (!status && longest_s > LONGEST_S) {
+        msi_stage_warn(stage, "%s: does not tell how long its integrations are: INTERVAL and EXPOSURE are 0", path);
+        status = msi_set_written(ccc_put_range(set, "INTERVAL", 0, n, 0, NULL, NULL, CCC_DOUBLE, interval_s));
+        if (!status)
+            status = msi_set_written(ccc_put_range(set, "EXPOSURE", 0, n, 0, NULL, NULL, CCC_DOUBLE, interval_s));
+    }
+    msi_free(interval_s);
+    return status;
+}
+
+/* msfits takes the lines of a table of sources, but not that of a file of one source, which its header has. */
+static int mend_line(ccc_table *set, const msi_uv_file *h)
+{
+    const int64_t one = 1;
+    ccc_table *t;
+    if (!(h->rest_freq_hz > 0) || !isfinite(h->rest_freq_hz) || ccc_subtable_open(&t, set, "SOURCE") != CCC_OK)
+        return MSI_OK;
+    int status = MSI_OK;
+    for (int64_t i = 0; !status && i < ccc_table_n_row(t); i++) {
+        double line_hz = 0;
+        const int is_one = ccc_get_range(t, "REST_FREQUENCY", i, 1, NULL, CCC_DOUBLE, &line_hz, 1) == CCC_OK;
+        if (is_one && !(line_hz > 0))
+            status = msi_set_written(ccc_put_array(t, "REST_FREQUENCY", i, 1, &one, CCC_DOUBLE, &h->rest_freq_hz));
+    }
+    const int closed = msi_set_written(ccc_table_close(t));
+    return status ? status : closed;
+}
+
+/* Every group has a row for each IF. */
+static int check_imported(msi_stage *stage, const msi_import_job *job)
+{
+    ccc_table *t;
+    MSI_TRY(msi_set_written(ccc_table_open(&t, job->set, CCC_UPDATE, CCC_LOCK_HOLD)));
+    const int64_t n_row = ccc_table_n_row(t), n_group = job->header->n_group * job->header->n_if;
+    int status = MSI_OK;
+    if (n_row == 0) status = msi_error_set(MSI_EINPUT, "%s: has no visibilities", job->fits);
+    if (!status && job->header->kind == MSI_UV_FITS && n_row != n_group)
+        status = msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: %lld groups of %lld IF%s became %lld rows",
+                               job->fits, (long long)job->header->n_group, (long long)job->header->n_if,
+                               msi_plural(job->header->n_if), (long long)n_row);
+    if (!status) status = mend_names(t);
+    if (!status) status = mend_intervals(stage, t, job->fits);
+    if (!status) status = mend_line(t, job->header);
+    const int closed = msi_set_written(ccc_table_close(t));
+    return status ? status : closed;
+}
+
+int msi_import_fits(msi_stage *stage, const void *of)
+{
+    const msi_import_job *job = of;
+    char **warnings;
+    int64_t n;
+    limit(job->header->file_bytes, job->memory_bytes);
+    const int status = job->header->kind == MSI_UV_FITS ? ccc_uvfits_import(job->fits, job->set, &warnings, &n)
+                                                        : ccc_fitsidi_import(job->fits, job->set, &warnings, &n);
+    say_warnings(stage, job->fits, warnings, n);
+    if (status == CCC_ENOMEM)
+        return msi_error_set(MSI_EINPUT,
+                             "truncated or corrupt: %s: reading it asks for more memory than a file of its "
+                             "size can need",
+                             job->fits);
+    MSI_TRY(msi_set_read(status));
+    return check_imported(stage, job);
+}
+
+/* ---- A set becomes a file ---- */
+
+static void tell_progress(void *stage, int64_t done, int64_t total)
+{
+    msi_stage_at(stage, done, total);
+}
+
+static void say_exported(msi_stage *stage, const msi_uvfits_report *r)
+{
+    msi_stage_say(stage, MSI_LOG_NORMAL, "%lld row%s became %lld group%s of %d window%s", (long long)r->n_row,
+                  msi_plural(r->n_row), (long long)r->n_group, msi_plural(r->n_group), r->n_window,
+                  msi_plural(r->n_window));
+    if (r->n_filled)
+        msi_stage_warn(
+            stage,
+            "%.0f %% of the file is filling, flagged: windows were not observed at the same times, and every "
+            "group holds all of them; -spws chooses",
+            100.0 * (double)r->n_filled / (double)(r->n_group * r->n_window));
+    if (r->n_unweighted)
+        msi_stage_warn(stage,
+                       "%lld visibilit%s of weight zero or below, not flagged: UVFITS tells flags by weights, and they "
+                       "become flagged",
+                       (long long)r->n_unweighted, r->n_unweighted == 1 ? "y is" : "ies are");
+    if (r->n_not_finite)
+        msi_stage_warn(stage, "%lld visibilit%s no finite number, or of no finite weight: they become zero, flagged",
+                       (long long)r->n_not_finite, r->n_not_finite == 1 ? "y is" : "ies are");
+}
+
+/* What the file holds must be what was put into it. */
+static int check_exported(const msi_export_job *job, const msi_uvfits_report *r)
+{
+    msi_uv_file h;
+    MSI_TRY(msi_uv_file_read(&h, job->fits));
+    MSI_TRY(msi_uv_file_check_baselines(&h, job->fits));
+    if (h.kind == MSI_UV_FITS && h.n_group == r->n_group && h.n_if == r->n_window) return MSI_OK;
+    return msi_error_set(MSI_EINTERNAL, "%s: %lld groups of %lld IFs were written for %lld of %d", job->name,
+                         (long long)h.n_group, (long long)h.n_if, (long long)r->n_group, r->n_window);
+}
+
+int msi_export_fits(msi_stage *stage, const void *of)
+{
+    const msi_export_job *job = of;
+    const msi_ms_selection all = {.data_column = "DATA", .all_fields = 1, .keep_flagged_rows = 1};
+    const msi_uvfits_output_spec spec = {job->fits, job->name, job->command, tell_progress, stage};
+    msi_uvfits_report report;
+    msi_ms_reader *reader;
+    MSI_TRY(msi_ms_reader_open(&reader, &job->set, 1, &all));
+    int status = msi_uvfits_write(reader, &spec, &report);
+    msi_ms_reader_free(reader);
+    if (!status) status = check_exported(job, &report);
+    if (!status) say_exported(stage, &report);
+    return status;
+}

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""convert_fits.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: sets become UVFITS that astropy reads as what they are, UVFITS and FITS-IDI
+files become sets of what astropy put into them, and what neither can hold is refused or told."""
+import os
+import re
+import shutil
+import subprocess
+
+import numpy as np
+from astropy.io import fits
+from casacore.tables import makearrcoldesc, makescacoldesc, maketabdesc, table
+
+from convert_oracle import C, Convert, Rows, peak
+from program_suite import files, fresh_copy, main, with_small_files
+from uv_files import Groups, Parts, write_idi
+
+# u, v, w are float32 in the file: half a unit in the last place of 24 bits, of the component.
+FLOAT = 6e-8
+# A date is two parts, of which the second is below 2^-12 days: float32 holds it to 2^-37 days, 0.6 us, and double precision
+# holds seconds since 1858 to 1 us.
+DATE_S = 2e-6
+VLA = ["-telescope", "vla", "-config", "D", "-ra", "60deg", "-dec", "44deg", "-integration", "10s", "-duration", "40s"]
+RICH = [*VLA, "-spw", "1.4GHz", "1MHz", 6, "-spw", "1.5GHz", "-1MHz", 6, "-flags", 0.2, "-flag-rows", 0.1, "-autocorrelations",
+        "-noise", "1Jy", "-source", "60.1deg", "44.05deg", "1Jy", "-weights", "radiometer", "-weight-spectrum", "partly"]
+IMAGE = ["-size", 128, 128, "-scale", "15asec", "-field", "all"]
+
+
+def sorted_rows(r, but=()):
+    """Rows by window, field, antennas and time, which any order in a file leaves alike."""
+    return sorted((i for i in range(r.n) if i not in but),
+                  key=lambda i: (r.DATA_DESC_ID[i], r.FIELD_ID[i], r.ANTENNA1[i], r.ANTENNA2[i], r.TIME[i]))
+
+
+def ascending(r, i, values):
+    """What a row holds for each channel, channels by their frequency."""
+    return values[np.argsort(r.freq[r.window[r.DATA_DESC_ID[i]]])]
+
+
+def compare(s, title, x, y, but=(), has_spectrum=True):
+    """Are the rows of two sets alike, as far as UVFITS can hold them?"""
+    order = list(zip(sorted_rows(x), sorted_rows(y, but)))
+    s.must(x.n == y.n - len(but), "%s: %d rows" % (title, y.n))
+    bad = dict.fromkeys(("data", "flags", "weights", "uvw", "time", "exposure", "frequencies", "row weight"), 0)
+    for i, j in order:
+        flag = ascending(x, i, x.flag[i] | x.FLAG_ROW[i])
+        weight = ascending(x, i, np.asarray(x.weight[i]))
+        w = y.weight[j]
+        bad["data"] += not np.array_equal(ascending(x, i, x.data[i]), y.data[j])
+        bad["flags"] += not np.array_equal(flag, y.flag[j])
+        bad["weights"] += not np.array_equal(weight, w)
+        bad["uvw"] += not np.all(abs(x.UVW[i] - y.UVW[j]) <= FLOAT * abs(x.UVW[i]))
+        bad["time"] += abs(x.TIME[i] - y.TIME[j]) > DATE_S
+        bad["exposure"] += abs(x.EXPOSURE[i] - y.EXPOSURE[j]) > FLOAT * x.EXPOSURE[i]
+        f, g = np.sort(x.freq[x.window[x.DATA_DESC_ID[i]]]), y.freq[y.window[y.DATA_DESC_ID[j]]]
+        # The file's table has steps of float32, counted from the first channel.
+        bad["frequencies"] += not np.all(abs(f - g) <= FLOAT * (f[-1] - f[0]))
+        good = np.where(y.flag[j], 0, w).astype(np.float64)
+        n = np.maximum((~y.flag[j] & (w > 0)).sum(axis=0), 1)
+        bad["row weight"] += has_spectrum and not np.allclose(y.row_weight[j], good.sum(axis=0) / n, rtol=2e-7, atol=0)
+    for what, n in bad.items():
+        s.must(n == 0, "%s: %s, %d rows differ" % (title, what, n))
+
+
+def say(s, *words):
+    """What a conversion prints."""
+    return s.convert(*words).stderr.decode(errors="replace")
+
+
+def check_round_trip(s):
+    """A set becomes UVFITS and a set again: rows, antennas, fields and images are what they were."""
+    a = s.made("round.ms", *RICH)
+    told = say(s, a, "round.uvfits")
+    s.must("groups of 2 windows" in told and "warning" not in told, "nothing is lost: " + told.splitlines()[-2])
+    back = say(s, "round.uvfits", "back.ms")
+    s.must("casacore says" not in back, "casacore warns of nothing")
+    x, y = Rows(a), Rows("back.ms")
+    compare(s, "round trip", x, y)
+    s.must((y.ANTENNA1 == y.ANTENNA2).any(), "autocorrelations survive")
+    p, q = Parts(a), Parts("back.ms")
+    s.must(list(p.antenna) == list(q.antenna) and np.array_equal(p.position, q.position), "antennas")
+    s.must(list(p.field) == list(q.field) and np.allclose(p.centre, q.centre, rtol=0, atol=1e-12), "the phase centre")
+    want, got = s.image(a, "want", *IMAGE), s.image("back.ms", "got", *IMAGE)
+    s.must(abs(got - want).max() <= 1e-6 * abs(want).max(), "its image, to %.2g of the peak" %
+           (abs(got - want).max() / abs(want).max()))
+    s.convert("-quiet", "back.ms", "again.uvfits")
+    one, two = Groups("round.uvfits"), Groups("again.uvfits")
+    s.must(np.array_equal(one.weight, two.weight) and np.array_equal(one.vis, two.vis) and
+           np.array_equal(one.parameter("UU"), two.parameter("UU")), "a second trip changes nothing")
+
+
+def check_astropy(s):
+    """astropy reads groups and tables: each sample is where the format has it."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    g, x, p = Groups("round.uvfits"), Rows(a), Parts(a)
+    h = g.header
+    s.must([h["CTYPE%d" % i] for i in range(2, 8)] == ["COMPLEX", "STOKES", "FREQ", "IF", "RA", "DEC"], "axes")
+    s.must(h["CRVAL3"] == -1 and h["CDELT3"] == -1 and h["NAXIS3"] == 4 and h["CRPIX4"] == 1 and h["CDELT4"] == 1e6, "STOKES")
+    s.must(abs(h["CRVAL6"] - 60) < 1e-12 and abs(h["CRVAL7"] - 44) < 1e-12 and h["EQUINOX"] == 2000, "RA, DEC")
+    at = {}
+    for k in range(g.n):
+        first, second = divmod(int(g.parameter("BASELINE")[k]), 256)
+        at[(first - 1, second - 1, round(g.time_s[k] / 10))] = k
+    order = [p.stokes.index(c) for c in (-1, -2, -3, -4)]
+    bad = 0
+    for i in range(x.n):
+        k, w = at[(x.ANTENNA1[i], x.ANTENNA2[i], round(x.TIME[i] / 10))], x.window[x.DATA_DESC_ID[i]]
+        flag = ascending(x, i, x.flag[i] | x.FLAG_ROW[i])[:, order]
+        weight = ascending(x, i, np.asarray(x.weight[i]))[:, order]
+        bad += not (np.array_equal(ascending(x, i, x.data[i])[:, order], g.vis[k, w]) and
+                    np.array_equal(np.where(flag, -1, 1) * weight, g.weight[k, w]) and
+                    np.all(abs(g.uvw_m[k] - x.UVW[i]) <= FLOAT * abs(x.UVW[i])) and abs(g.time_s[k] - x.TIME[i]) <= DATE_S)
+    s.must(bad == 0, "samples, %d rows differ" % bad)
+    an, fq = g.tables["AIPS AN"], g.tables["AIPS FQ"]
+    s.must(list(an[0]["ANNAME"]) == list(p.antenna) and np.array_equal(an[0]["STABXYZ"], p.position), "AIPS AN")
+    s.must(an[1]["ARRAYX"] == 0 and an[1]["FRAME"] == "ITRF" and an[1]["TIMSYS"] == "UTC" and an[1]["XYZHAND"] == "RIGHT",
+           "its frame")
+    first_hz = [f.min() for f in x.freq]
+    s.must(np.array_equal(np.ravel(fq[0]["IF FREQ"]), np.subtract(first_hz, first_hz[0])), "AIPS FQ")
+    # The Sun's mean motion and the Earth's turn: sidereal time at Greenwich at 0h UT of 2000-01-01 was 6h39m52s.
+    days_since = (np.datetime64(an[1]["RDATE"]) - np.datetime64("2000-01-01")).astype(int)
+    turns = 99.967794687 / 360 + days_since * an[1]["DEGPDY"] / 360 - an[1]["GSTIA0"] / 360
+    s.must(abs(turns - round(turns)) < 1e-6, "sidereal time of its day")
+
+
+def check_sources(s):
+    """Several fields become sources with a table, sources become fields; rest frequencies survive."""
+    a = fresh_copy(s.made("sources.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-field", "61deg", "44deg", "-field", "60deg", "45deg",
+                          "-source", "60.1deg", "44.05deg", "1Jy", "-source", "61deg", "44deg", "2Jy"), "sources2.ms")
+    lines = (1420405751.77, 1665401800.0, 1667359000.0)
+    with table(a + "/FIELD", readonly=False, ack=False) as t:
+        t.putcol("SOURCE_ID", np.arange(3, dtype=np.int32))
+    shutil.rmtree(a + "/SOURCE", ignore_errors=True)
+    columns = [makescacoldesc("SOURCE_ID", 0), makescacoldesc("SPECTRAL_WINDOW_ID", 0), makescacoldesc("TIME", 0.0),
+               makescacoldesc("INTERVAL", 0.0), makescacoldesc("NAME", "")]
+    columns.append(makearrcoldesc("REST_FREQUENCY", 0.0, ndim=1))
+    with table(a + "/SOURCE", maketabdesc(columns), nrow=3, ack=False) as t:
+        for i, line in enumerate(lines):
+            t.putcell("SOURCE_ID", i, i)
+            t.putcell("SPECTRAL_WINDOW_ID", i, -1)
+            t.putcell("REST_FREQUENCY", i, np.array([line]))
+    with table(a, readonly=False, ack=False) as t:
+        t.putkeyword("SOURCE", "Table: " + os.path.abspath(a + "/SOURCE"))
+    s.convert("-quiet", a, "sources.uvfits")
+    su = Groups("sources.uvfits").tables["AIPS SU"][0]
+    s.must(list(np.ravel(su["RESTFREQ"])) == list(lines) and list(su["SOURCE"]) == list(Parts(a).field), "AIPS SU")
+    s.convert("-quiet", "sources.uvfits", "sources-back.ms")
+    compare(s, "several sources", Rows(a), Rows("sources-back.ms"))
+    p, q = Parts(a), Parts("sources-back.ms")
+    s.must(list(p.field) == list(q.field) and np.allclose(p.centre, q.centre, rtol=0, atol=1e-12), "fields")
+    with table("sources-back.ms/SOURCE", ack=False) as t, table("sources-back.ms/FIELD", ack=False) as f:
+        kept = {i: np.ravel(t.getcell("REST_FREQUENCY", k))[0] for k, i in enumerate(t.getcol("SOURCE_ID"))}
+        s.must([kept.get(i) for i in f.getcol("SOURCE_ID")] == list(lines), "REST_FREQUENCY of each: %s" % kept)
+    s.image("sources-back.ms", "second", *IMAGE[:5], "-field", 1)
+    at, value = peak("second-dirty.fits")
+    s.must(at == (64, 64) and value > 1.5, "the second field's source is at its centre")
+    s.convert("-quiet", "-field", 0, a, "one.uvfits")
+    s.must(abs(Groups("one.uvfits").header["RESTFREQ"] - lines[0]) < 1e-3, "RESTFREQ of one source")
+    s.convert("-quiet", "one.uvfits", "one-back.ms")
+    with table("one-back.ms/SOURCE", ack=False) as t:
+        s.must(np.allclose(np.ravel(t.getcell("REST_FREQUENCY", 0))[0], lines[0], rtol=0, atol=1e-3),
+               "its REST_FREQUENCY, %.3f" % np.ravel(t.getcell("REST_FREQUENCY", 0))[0])
+
+
+def check_windows(s):
+    """Windows of different shape are refused; those that were not observed together are filled, and told."""
+    a = s.made("shapes.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 8, "-spw", "1.6GHz", "2MHz", 4)
+    s.refused("windows of other channels", 3, "window 0 has 4 channels .* window 1 8 of", a, "no.uvfits")
+    s.refused("windows of other widths", 3, "window 0 has 4 channels 1000000 Hz apart, window 2 4 of 2000000", "-spws", "0,2", a,
+              "no.uvfits")
+    s.refused("they are refused beforehand too", 3, "windows of one shape", "-dry-run", a, "no.uvfits")
+    s.convert("-quiet", "-spws", 1, a, "one-window.uvfits")
+    s.must(Groups("one-window.uvfits").vis.shape[1:] == (1, 8, 4), "one of them is written")
+    b = fresh_copy(s.made("uneven.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4), "uneven2.ms")
+    with table(b + "/SPECTRAL_WINDOW", readonly=False, ack=False) as t:
+        t.putcell("CHAN_FREQ", 0, np.array([1.4e9, 1.401e9, 1.4035e9, 1.404e9]))
+    s.refused("channels of uneven steps", 3, "not evenly spaced", b, "no.uvfits")
+    c = s.made("apart.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
+    s.convert("-quiet", "-taql", "(DATA_DESC_ID + ANTENNA1) % 2 = 0", c,
+              "apart2.ms")
+    told = say(s, "apart2.ms", "apart.uvfits")
+    s.must("50 % of the file is filling" in told, "filling is told")
+    s.convert("-quiet", "apart.uvfits", "apart-back.ms")
+    y = Rows("apart-back.ms")
+    filling = {i for i in range(y.n) if not np.any(y.weight[i])}
+    s.must(all(y.flag[i].all() for i in filling), "filling is flagged")
+    compare(s, "windows apart", Rows("apart2.ms"), y, filling)
+
+
+def check_weights(s):
+    """Zero and negative weights and what is no number become flags, and are told; flagged ones keep their size."""
+    a = fresh_copy(s.made("weights.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-flags", 0.2), "weights2.ms")
+    with table(a, readonly=False, ack=False) as t:
+        w, d, f = t.getcol("WEIGHT_SPECTRUM"), t.getcol("DATA"), t.getcol("FLAG")
+        w[:, 0, 0], w[:, 1, 0], w[:, 2, 1], d[:, 3, 2], d[:, 3, 3] = 0, -2, np.nan, np.nan, np.inf
+        f[:, 2:] = False
+        t.putcol("WEIGHT_SPECTRUM", w)
+        t.putcol("DATA", d)
+        t.putcol("FLAG", f)
+    told = say(s, a, "weights.uvfits")
+    n = int((~f[:, 0, 0]).sum() + (~f[:, 1, 0]).sum())
+    s.must("%d visibilities are of weight zero or below" % n in told, "weights of zero and below are told")
+    s.must("%d visibilities are no finite number" % (3 * len(f)) in told, "what is no number")
+    s.convert("-quiet", "weights.uvfits", "weights-back.ms")
+    y, want = Rows("weights-back.ms"), (f | ~(w > 0) | ~np.isfinite(d))
+    order = sorted_rows(Rows(a))
+    s.must(all(np.array_equal(want[i], y.flag[j]) for i, j in zip(order, sorted_rows(y))), "they are flagged")
+    s.must(all(np.array_equal(np.where(want[i] & ~f[i], 1, abs(w[i])), np.where(want[i] & ~f[i], 1, y.weight[j]))
+               for i, j in zip(order, sorted_rows(y))), "flagged samples keep the size of their weights")
+    s.must(np.isfinite(s.image("weights-back.ms", "weights", *IMAGE)).all(), "its image")
+
+
+def check_columns(s):
+    """The column that is asked for is written, or nothing: never another in its place."""
+    a = s.made("columns.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-data-column", "both")
+    s.refused("a column that is not there", 3, "MODEL_DATA", "-data-column", "MODEL_DATA", a, "no.uvfits")
+    for name in ("DATA", "CORRECTED_DATA"):
+        s.convert("-quiet", "-data-column", name, a, name + ".uvfits")
+    s.must(np.allclose(Groups("DATA.uvfits").vis * 2, Groups("CORRECTED_DATA.uvfits").vis, rtol=1e-6), "each column is its own")
+
+
+def check_antennas(s):
+    """More than 255 antennas get parameters of their own; a code by 2048 is refused; names are kept."""
+    many = ["-telescope", "skalow", "-stations", 260, "-spw", "150MHz", "1MHz", 1, "-duration", "10s", "-integration", "10s", "-pol",
+            "XX,YY"]
+    a = s.made("many.ms", *many)
+    s.convert("-quiet", a, "many.uvfits")
+    g = Groups("many.uvfits")
+    s.must("BASELINE" not in g.names and g.parameter("ANTENNA2").max() == 260, "260 antennas have numbers of their own")
+    s.convert("-quiet", "many.uvfits", "many-back.ms")
+    compare(s, "260 antennas", Rows(a), Rows("many-back.ms"))
+    b = s.made("columns.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-data-column", "both")
+    s.convert("-quiet", "-overwrite", b, "coded.uvfits")
+    with fits.open("coded.uvfits", mode="update") as f:
+        i = [f[0].header["PTYPE%d" % (k + 1)] for k in range(f[0].header["PCOUNT"])].index("BASELINE")
+        code = f[0].data.field(i)
+        first, second = divmod(code.copy(), 256)
+        code[:] = 2048 * first + second + 65536
+    s.refused("a code by 2048", 3, "code by 2048", "coded.uvfits", "no.ms")
+
+
+def check_telescopes(s):
+    """A telescope is a name: WSRT, VLA and ATCA come back as what they were."""
+    for name in ("WSRT", "EVLA", "ATCA"):
+        a = fresh_copy(s.made("columns.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-data-column", "both"), "telescope.ms")
+        with table(a + "/OBSERVATION", readonly=False, ack=False) as t:
+            t.putcell("TELESCOPE_NAME", 0, name)
+        s.convert("-quiet", "-overwrite", "-data-column", "DATA", a, "telescope.uvfits")
+        s.convert("-quiet", "-overwrite", "telescope.uvfits", "telescope-back.ms")
+        s.must(Parts("telescope-back.ms").telescope == name, name)
+        compare(s, name, Rows(a), Rows("telescope-back.ms"))
+        s.must(list(Parts(a).antenna) == list(Parts("telescope-back.ms").antenna), "antennas of " + name)
+
+
+def check_times(s):
+    """Times of TAI stay times of TAI; a scale that UVFITS does not have is refused; without INTTIM no interval is invented."""
+    a = fresh_copy(s.made("columns.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-data-column", "both"), "tai.ms")
+    def scale(path, name):
+        with table(path, readonly=False, ack=False) as t:
+            for column in ("TIME", "TIME_CENTROID"):
+                t.putcolkeyword(column, "MEASINFO", {**t.getcolkeyword(column, "MEASINFO"), "Ref": name})
+    scale(a, "TAI")
+    s.convert("-quiet", a, "tai.uvfits")
+    s.must(Groups("tai.uvfits").tables["AIPS AN"][1]["TIMSYS"] == "IAT", "TIMSYS")
+    s.convert("-quiet", "tai.uvfits", "tai-back.ms")
+    with table("tai-back.ms", ack=False) as t:
+        s.must(t.getcolkeyword("TIME", "MEASINFO")["Ref"] in ("TAI", "IAT"), "times of TAI")
+    compare(s, "TAI", Rows(a, "CORRECTED_DATA"), Rows("tai-back.ms"))
+    scale(a, "TDB")
+    s.refused("times of TDB", 3, "UTC or TAI; these are TDB", a, "no.uvfits")
+    b = s.made("once.ms", *VLA[:-2], "-duration", "10s", "-spw", "1.4GHz", "1MHz", 4)
+    s.convert("-quiet", b, "once.uvfits")
+    with open("once.uvfits", "r+b") as f:
+        data = f.read()
+        f.seek(data.index(b"'INTTIM  '"))
+        f.write(b"'NOTHING '")
+    told = say(s, "once.uvfits", "once-back.ms")
+    y = Rows("once-back.ms")
+    s.must("INTERVAL and EXPOSURE are 0" in told and not y.INTERVAL.any() and not y.EXPOSURE.any(), "one time alone has no interval")
+
+
+def check_sign(s):
+    """Which way u, v, w point is told; -flip-uvw turns them, and the image with them; a mixture is warned of."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    told = say(s, "-overwrite", "round.uvfits", "sign.ms")
+    s.must("u, v, w point from ANTENNA1 to ANTENNA2" in told, "the sign is told")
+    told = say(s, "-flip-uvw", "round.uvfits", "flipped.ms")
+    s.must("u, v, w point from ANTENNA2 to ANTENNA1" in told, "and what it becomes")
+    s.must(np.array_equal(Rows("sign.ms").UVW, -Rows("flipped.ms").UVW), "-flip-uvw")
+    s.image("sign.ms", "want", *IMAGE)
+    s.image("flipped.ms", "got", *IMAGE)
+    (y, x), at = peak("want-dirty.fits")[0], peak("got-dirty.fits")[0]
+    s.must((y, x) != (64, 64) and at == (128 - y, 128 - x), "the image is mirrored")
+    with fits.open("round.uvfits", mode="update") as f:
+        for i in range(3):
+            f[0].data.field(i)[::3] *= -1
+    s.must("no image of both is right" in say(s, "-overwrite", "round.uvfits", "mixed.ms"), "a mixture is warned of")
+
+
+def check_idi(s):
+    """FITS-IDI of several bands and sources becomes a set that images its source where it is."""
+    a = s.made("idi.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4, "-pol", "RR,RL,LR,LL", "-field", "61deg",
+               "44deg", "-source", "60.1deg", "44.05deg", "1Jy", "-source", "61deg", "44deg", "3Jy", "-flag-rows", 0.1)
+    x = Rows(a)
+    write_idi(x, a, "idi.fits")
+    s.convert("-quiet", "idi.fits", "idi-back.ms")
+    y = Rows("idi-back.ms")
+    # casacore makes of IDI's weights, which are parts of full ones, those of 2 x bandwidth x time.
+    for i in range(y.n):
+        y.weight[i] = y.weight[i] / np.float32(2 * 1e6 * 10)
+        y.row_weight[i] = y.row_weight[i] / np.float32(2 * 1e6 * 10)
+    compare(s, "FITS-IDI", x, y, has_spectrum=False)
+    p, q = Parts(a), Parts("idi-back.ms")
+    s.must(list(p.field) == list(q.field) and np.allclose(p.centre, q.centre, rtol=0, atol=1e-12), "fields")
+    s.must(list(p.antenna) == list(q.antenna) and np.array_equal(p.position, q.position), "antennas")
+    want, got = s.image(a, "want", *IMAGE[:5], "-field", 1), s.image("idi-back.ms", "got", *IMAGE[:5], "-field", 1)
+    s.must(abs(got - want).max() <= 1e-6 * abs(want).max() and peak("got-dirty.fits")[0] == (64, 64), "its image")
+    s.convert("-quiet", "idi.fits", "idi.uvfits")
+    s.must(Groups("idi.uvfits").vis.shape[1:] == (2, 4, 4), "and UVFITS")
+    told = say(s, "-dry-run", "idi.fits", "none.ms")
+    s.must("FITS-IDI" in told and not os.path.exists("none.ms"), "-dry-run")
+
+
+def check_several(s):
+    """Files are joined, selected and averaged as sets are."""
+    a = s.made("join.ms", *VLA, "-spw", "1.4GHz", "1MHz", 8)
+    s.convert("-quiet", "-interval", 0, 2, a, "first.uvfits")
+    s.convert("-quiet", "-interval", 2, 4, a, "second.uvfits")
+    s.convert("-quiet", "first.uvfits", "second.uvfits", "joined.ms")
+    compare(s, "joined", Rows(a), Rows("joined.ms"))
+    s.convert("-quiet", "-average-channels", 4, "first.uvfits", "second.uvfits", "averaged.uvfits")
+    g = Groups("averaged.uvfits")
+    s.must(g.header["NAXIS4"] == 2 and g.header["CDELT4"] == 4e6 and np.all(g.weight == 4), "averaged on the way")
+    s.refused("files beside sets", 2, "convert the files first", "first.uvfits", a, "no.ms")
+
+
+def check_hostile(s):
+    """What is no such file, or not whole, is refused in one line; nothing is left, and what was there stays."""
+    a = s.made("join.ms", *VLA, "-spw", "1.4GHz", "1MHz", 8)
+    s.convert("-quiet", "-overwrite", a, "whole.uvfits")
+    with open("whole.uvfits", "rb") as f:
+        whole = f.read()
+    def spoilt(name, change):
+        with open(name, "wb") as f:
+            f.write(change(whole))
+        return name
+    data = -(-re.search(rb" END {77}", whole).end() // 2880) * 2880
+    for title, pattern, change in (
+            ("text", "neither a Measurement Set nor a FITS file", lambda b: b"visibilities\n" * 1000),
+            ("nothing", "neither a Measurement Set nor a FITS file", lambda b: b""),
+            ("groups cut short", "truncated or corrupt", lambda b: b[:data + 40000]),
+            ("no tables", "truncated or corrupt|antenna", lambda b: b[:data + 2880 * ((len(b) - data) // 2880 - 10)]),
+            ("doubles", "BITPIX = -64", lambda b: b.replace(b"BITPIX  =                  -32", b"BITPIX  =                  -64")),
+            ("more groups than there are", "truncated or corrupt", lambda b: re.sub(
+                rb"GCOUNT  = {15}....", b"GCOUNT  =           99999999", b)),
+            ("an image", "neither UVFITS", lambda b: b.replace(b"NAXIS1  =                    0", b"NAXIS1  =                    1")),
+            ("no BASELINE", "no parameter BASELINE", lambda b: b.replace(b"'BASELINE'", b"'BASELESS'")),
+            ("antennas that are none", "no two antennas", lambda b: b[:data + 20] + b"\xc0\0\0\0" + b[data + 24:])):
+        s.refused(title, 3, pattern, spoilt("spoilt.uvfits", change), "no.ms")
+    with open("old.uvfits", "wb") as f:
+        f.write(b"what was there")
+    s.refused("what exists is kept", 2, "-overwrite replaces it", a, "old.uvfits")
+    s.refused("a full disk", 4, "", "-overwrite", a, "old.uvfits", preexec_fn=with_small_files(400000))
+    with open("old.uvfits", "rb") as f:
+        s.must(f.read() == b"what was there", "what was there is as it was")
+    s.convert("-quiet", "-overwrite", a, "old.uvfits")
+    s.must(Groups("old.uvfits").n == Groups("whole.uvfits").n, "-overwrite replaces it")
+    s.refused("an input is no output", 4, "is the input", "-overwrite", "old.uvfits", "old.uvfits")
+    os.mkfifo("fifo.uvfits")
+    s.refused("a FIFO", 3, "neither a Measurement Set nor a file", "fifo.uvfits", "no.ms")
+    s.must(not [f for f in os.listdir(".") if f.startswith(".")], "nothing hidden is left")
+
+
+if __name__ == "__main__":
+    main(Convert, globals())
