@@ -194,8 +194,9 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
 uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r)
 {
     const msi_observation *o = &r->observation;
-    const double of_all[] = {o->start_mjd_s, o->end_mjd_s, o->longest_baseline_m, o->ra_rad, o->dec_rad};
-    uint64_t hash = mix(0xcbf29ce484222325, of_all, sizeof of_all);
+    const double *const of_all[] = {&o->start_mjd_s, &o->end_mjd_s, &o->longest_baseline_m, &o->ra_rad, &o->dec_rad};
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < sizeof of_all / sizeof *of_all; i++) hash = mix(hash, of_all[i], sizeof *of_all[i]);
     for (int i = 0; i < r->n_set; i++) {
         const msi_ms_set *set = &r->set[i];
         hash = mix(hash, &set->n_table_row, sizeof set->n_table_row);
