@@ -242,7 +242,7 @@ static double fraction_done(const cycles *k, const double *first_peak)
 int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
 {
     cycles k = {.field = f, .spec = spec, .options = &f->spec.options->clean};
-    double first_peak[MSI_MAX_PLANES];
+    double first_peak[MSI_MAX_PLANES] = {0};
     MSI_TRY(set_local_noise(&k));
     MSI_TRY(spec->resumed ? measure_all(&k) : judge_all(&k));
     for (int i = 0; i < f->n_group; i++) {
