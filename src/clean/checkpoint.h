@@ -16,7 +16,8 @@ typedef enum msi_checkpoint_kind {
     MSI_CHECKPOINT_FOUND,        /* where components were found, [ny][nx] words (msi_cleaner_found) */
     MSI_CHECKPOINT_MASK,         /* [ny][nx] bytes */
     MSI_CHECKPOINT_HISTORY,      /* steps of the convergence */
-    MSI_CHECKPOINT_SOURCES       /* a source list */
+    MSI_CHECKPOINT_SOURCES,      /* a source list */
+    MSI_CHECKPOINT_FIRST         /* pixels of a plane of the first residual */
 } msi_checkpoint_kind;
 
 /* The run that a checkpoint is of: hashes of the options that the result depends on, and of what the sets are. */

@@ -194,6 +194,14 @@ int msi_clean_field_cleaners(msi_clean_field *f, const msi_planes *psf, double b
     return MSI_OK;
 }
 
+int msi_clean_field_keep_first(msi_clean_field *f)
+{
+    const int n = msi_planes_shape_of(f->residual)->n;
+    if (!f->first_residual)
+        MSI_TRY(msi_alloc(&f->first_residual, msi_planes_bytes(msi_planes_shape_of(f->residual)), 1, "first residual"));
+    return msi_planes_fetch(f->residual, 0, n, f->first_residual);
+}
+
 int msi_clean_field_masks(msi_clean_field *f, const msi_beam *beam, double sidelobe)
 {
     const msi_options *o = f->spec.options;
@@ -251,7 +259,8 @@ int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_
     msi_restore_foresee(&shape, &restored, &restore_host, &restore_device);
     const int n_cleaner = joined ? 1 : n_pol, on_gpu = shape.backend == MSI_BACKEND_CUDA;
     const int64_t sources = spec->options->clean.save_sources ? msi_clean_sources_bytes() : 0;
-    *bytes = (msi_clean_field_bytes){n_cleaner * host + restore_host + sources + (on_gpu ? 0 : planes),
+    const int64_t first = spec->options->clean.save_first_residual ? msi_planes_bytes(&shape) : 0;
+    *bytes = (msi_clean_field_bytes){n_cleaner * host + restore_host + sources + first + (on_gpu ? 0 : planes),
                                      n_cleaner * device + restore_device + (on_gpu ? planes : 0)};
     return MSI_OK;
 }
@@ -327,6 +336,7 @@ void msi_clean_field_free(msi_clean_field *f)
     msi_planes_free(f->before);
     msi_planes_free(f->cleaned_residual);
     msi_planes_free(f->cleaned_model);
+    msi_free(f->first_residual);
     msi_free(f->sum_weight);
     msi_free(f->n_vis);
     msi_free(f->group);

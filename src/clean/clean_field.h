@@ -59,7 +59,8 @@ typedef struct msi_clean_field {
     msi_planes *before;                             /* of those that are cleaned */
     msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: one of each, to
                                                        which planes are copied */
-    double *sum_weight;                             /* [n_channel][n_pol] */
+    void *first_residual; /* [planes of residual] pixels of them after the first cycle; NULL: not kept */
+    double *sum_weight;   /* [n_channel][n_pol] */
     int64_t *n_vis;
     int n_group;
     msi_clean_group *group;
@@ -97,6 +98,10 @@ int msi_clean_field_take(msi_clean_field *field, int models);
 
 /* msi_clean_field_model - the models of the channels that are cleaned, which those that are imaged follow from. */
 msi_planes *msi_clean_field_model(const msi_clean_field *field);
+
+/* msi_clean_field_keep_first - keep the residual as it is now as the first one, for checkpoints. Returns: 0, MSI_ENOMEM,
+ * MSI_EGPU */
+int msi_clean_field_keep_first(msi_clean_field *field);
 
 /*
  * msi_clean_field_masks - make a mask for each group that follows its residual.

@@ -53,7 +53,7 @@ static msi_checkpoint_run run_of(const msi_clean_field *f)
              c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
              c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
     options = msi_checkpoint_hash(options, text, (int64_t)strlen(text));
-    const int64_t more[] = {c->save_sources, f->n_cleaned};
+    const int64_t more[] = {c->save_sources, f->n_cleaned, c->save_first_residual, o->subtract_model};
     options = msi_checkpoint_hash(options, more, (int64_t)sizeof more);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_checkpoint_hash(options, centre, (int64_t)sizeof centre);
@@ -66,6 +66,11 @@ static msi_checkpoint_run run_of(const msi_clean_field *f)
     sets = msi_checkpoint_hash(sets, f->sum_weight, (int64_t)sizeof *f->sum_weight * n);
     sets = msi_checkpoint_hash(sets, f->n_vis, (int64_t)sizeof *f->n_vis * n);
     return (msi_checkpoint_run){options, sets};
+}
+
+static int n_residual(const msi_clean_field *f)
+{
+    return msi_planes_shape_of(f->residual)->n;
 }
 
 /* ---- Saving ---- */
@@ -137,6 +142,9 @@ static int save_sections(msi_checkpoint_writer *w, const msi_clean_field *f, con
         MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
     }
     for (int i = 0; i < f->n_group; i++) MSI_TRY(save_group(w, &f->group[i], i, room, found_bytes(f)));
+    for (int p = 0; f->first_residual && p < n_residual(f); p++)
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_FIRST, p, (char *)f->first_residual + p * plane_bytes(f),
+                                   plane_bytes(f)));
     return msi_checkpoint_put(w, MSI_CHECKPOINT_HISTORY, 0, history->step, history->n * (int64_t)sizeof *history->step);
 }
 
@@ -245,6 +253,11 @@ static int load_sections(const msi_checkpoint *from, msi_clean_field *f, msi_cle
         MSI_TRY(msi_planes_upload(msi_clean_field_model(f), p, 1, room));
     }
     for (int i = 0; i < f->n_group; i++) MSI_TRY(load_group(from, &f->group[i], i, room, found_bytes(f)));
+    /* The residual is made anew afterwards: until then it is the first one. */
+    for (int p = 0; f->spec.options->clean.save_first_residual && p < n_residual(f); p++) {
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FIRST, p, room, plane_bytes(f)));
+        MSI_TRY(msi_planes_upload(f->residual, p, 1, room));
+    }
     return load_history(from, history);
 }
 

@@ -14,7 +14,8 @@
 int msi_clean_save(msi_clean_field *field, const msi_clean_history *history, const char *path);
 
 /*
- * msi_clean_load - read it back into a field with its cleaners. Residuals are to be made anew.
+ * msi_clean_load - read it back into a field with its cleaners. Residuals are to be made anew; where the first one is
+ * asked for, they are that one.
  * Returned: *found  0: there is no checkpoint, and nothing has changed
  * Returns:  0, MSI_EINPUT (of another run, or damaged), MSI_ENOMEM, MSI_EGPU
  */

@@ -164,9 +164,6 @@ int msi_clean_options_check(const msi_options *o)
     if (c->multithresh && (c->auto_mask > 0 || c->fits_mask))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
                              c->fits_mask ? "fits-mask" : "auto-mask");
-    if (c->resume && c->save_first_residual)
-        return msi_error_set(MSI_EUSAGE,
-                             "-save-first-residual: it is gone where a run resumes; leave it or -resume out");
     if (c->multiscale && c->is_exact)
         return msi_error_set(MSI_EUSAGE, "-no-fast-subminor: it is for one scale; leave it or -multiscale out");
     MSI_TRY(check_scales(o));

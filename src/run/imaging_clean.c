@@ -363,7 +363,9 @@ static int put_first_residual(void *of)
 {
     cleaning *k = of;
     k->has_first_residual = 1;
-    return k->run->options->clean.save_first_residual ? put(k, MSI_FITS_FIRST_RESIDUAL, k->field.residual) : MSI_OK;
+    if (!k->run->options->clean.save_first_residual) return MSI_OK;
+    MSI_TRY(msi_clean_field_keep_first(&k->field));
+    return put(k, MSI_FITS_FIRST_RESIDUAL, k->field.residual);
 }
 
 /* Write the masks of a channel: where components could lie at the end, or, of -auto-mask, where they lie. */
@@ -498,6 +500,7 @@ static int make_field(cleaning *k, int64_t first, int n_channel)
 static int begin_models(cleaning *k, int *resumed)
 {
     MSI_TRY(load_checkpoint(k, resumed));
+    if (*resumed) MSI_TRY(put_first_residual(k));
     if (!*resumed && !k->run->options->clean.continues) return MSI_OK;
     const reused_planes models = {k->run->options->name, MSI_FITS_MODEL, k->field.model};
     if (!*resumed) MSI_TRY(read_planes(k, &models));
@@ -554,6 +557,7 @@ static int clean_field(cleaning *k)
     MSI_TRY(make_psfs(k));
     MSI_TRY(make_dirty(k));
     MSI_TRY(begin_models(k, &cycle.resumed));
+    if (cycle.resumed) cycle.first = NULL;
     msi_progress_end();
     cycle.beam_pixel = beam_pixel(k);
     msi_image rms = {0};

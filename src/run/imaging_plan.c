@@ -130,7 +130,8 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
     plan->image_bytes += bytes.host;
     plan->device_bytes += bytes.device;
     /* A checkpoint beside the one that it replaces. */
-    plan->output_bytes += 2 * msi_clean_checkpoint_bytes(&o->geometry, (int)n_cleaned * need->n_plane,
+    const int64_t n_plane = n_cleaned + (c->save_first_residual ? o->channels_out : 0);
+    plan->output_bytes += 2 * msi_clean_checkpoint_bytes(&o->geometry, (int)n_plane * need->n_plane,
                                                          c->join_pols ? 1 : need->n_plane, plan->gridder.precision);
     return MSI_OK;
 }

@@ -354,11 +354,11 @@ def same_images(s, title, one, other, names):
 def check_resume(s):
     """A run that is killed goes on from its checkpoint, and ends in the same images to the bit."""
     for title, ms, options, kinds in (
-            ("one image", "points", ["-auto-mask", 6, "-auto-threshold", 2], [""]),
+            ("one image", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-save-first-residual"], [""]),
             ("multiscale", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-multiscale", "-local-rms"], [""]),
             ("masks", "points", ["-threshold", 0.01, "-auto-multithresh", "-sidelobethreshold", 1.5], [""]),
-            ("channels", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-mgain", 0.6, "-no-update-model-required"],
-             ["-0000", "-0001", "-MFS"]),
+            ("channels", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-mgain", 0.6, "-no-update-model-required",
+                                     "-save-first-residual"], ["-0000", "-0001", "-MFS"]),
             ("joined", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-join-channels"], ["-0000", "-0001", "-MFS"]),
             ("fewer channels", "steep", ["-channels-out", 4, "-auto-threshold", 4, "-join-channels", "-pol", "I",
                                          "-deconvolution-channels", 2, "-fit-spectral-pol", 2], ["-0000", "-0003", "-MFS"])):
@@ -384,8 +384,8 @@ def check_resume(s):
             log = run(s.msimage, *words, "-resume", "-name", broken, s.ms(ms)).stderr.decode()
             s.must("going on from the checkpoint" in log and "cycle 1:" not in log.split("going on")[1].split("channel 1")[0]
                    and not glob.glob(broken + "*.clean"), "%s: goes on, and the checkpoint is gone" % title)
-            same_images(s, title, whole, broken, ["%s-%s.fits" % (c, k) for c in kinds
-                                                  for k in ("image", "model", "residual", "psf", "dirty")])
+            made = ["image", "model", "residual", "psf", "dirty", *["first-residual"] * ("-save-first-residual" in options)]
+            same_images(s, title, whole, broken, ["%s-%s.fits" % (c, k) for c in kinds for k in made])
             for name in glob.glob(broken + "*"):
                 os.remove(name)
     with open(broken + ".clean", "wb") as f:
