@@ -302,6 +302,13 @@ static int has_index_0(const char *taql)
     return 0;
 }
 
+uint64_t msi_options_hash(const msi_options *o)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char *c = o->command_line; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+    return hash;
+}
+
 void msi_options_log(const msi_options *options)
 {
     if (options->selection.taql && has_index_0(options->selection.taql))

@@ -128,6 +128,9 @@ int msi_options_check_selection(const msi_ms_selection *selection);
  */
 int msi_options_expand(msi_options *options);
 
+/* msi_options_hash - a number that another command line hardly has. */
+uint64_t msi_options_hash(const msi_options *options);
+
 /* msi_options_log - what became of WSClean's options that were given, a line each, to the log. */
 void msi_options_log(const msi_options *options);
 

@@ -379,9 +379,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
 static int check_team(const msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    uint64_t hash = 0xcbf29ce484222325;
-    for (const char *c = o->command_line; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
-    MSI_TRY(msi_team_same(r->team, hash, "was given another command line"));
+    MSI_TRY(msi_team_same(r->team, msi_options_hash(o), "was given another command line"));
     if (r->team->size > 1 && o->clean.niter)
         return msi_error_set(MSI_EUSAGE,
                              "-niter: several ranks make dirty images alone; clean with msimage, or one rank");

@@ -66,6 +66,6 @@ void msi_predict_report_done(const msi_predict_run *r, const msi_predict_loop *l
                  t->models_s - t->start_s, t->planned_s - t->models_s, t->prepared_s - t->planned_s, loop->done.read_s,
                  loop->done.degrid_s, loop->done.write_s, t->finished_s - t->looped_s);
     char sets[4200];
-    msi_set_report_names(sets, sizeof sets, r->options->ms_paths, r->options->n_ms);
+    msi_set_report_names(sets, sizeof sets, r->all->ms_paths, r->all->n_ms);
     msi_log_info("wrote %s of %s in %.2f s", r->column, sets, msi_wall_s());
 }

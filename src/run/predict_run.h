@@ -14,12 +14,18 @@
 #include "src/team/team.h"
 
 typedef struct msi_predict_run {
-    const msi_options *options;
-    msi_team *team;
-    const char *column; /* that is written */
+    const msi_options *options; /* of this rank: own */
+    msi_team *team;             /* its ranks write whole sets each */
+    const msi_options *all;     /* of the run */
+    msi_options own;            /* options, with the sets that this rank writes: perhaps none */
+    const char **paths;         /* [own.n_ms] owned */
+    const char *column;         /* that is written */
+    char input[64];             /* that is read to add to or to subtract from; "" where none is */
     msi_model_images *models;
-    msi_ms_crew *crew; /* opens and reads the sets */
-    msi_ms_writer *writer;
+    double start_s, models_s; /* when it began; when the models were found */
+    msi_ms_crew *crew;        /* opens and reads the sets */
+    msi_ms_writer *writer;    /* NULL: this rank has no set */
+    int is_stopped;           /* the writer has been, after a failure */
     msi_ms_reader *reader;
     msi_predict_scan scan;
     msi_model_bands bands;

@@ -137,12 +137,13 @@ static void end(msi_team *t)
 
 void msi_team_begin(msi_team *t)
 {
-    /* Of Open MPI, of MPICH and others by PMI, of PMIx, of Slurm. */
-    static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", NULL};
+    /* Of Open MPI, of MPICH and others by PMI, of Slurm. */
+    static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
+    static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
     static const char *const n_here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
     static const msi_team_link link = {
         .join = join, .gather = gather, .swap = swap, .alarm = alarm_others, .heed = heed, .end = end};
-    *t = (msi_team){.size = 1, .link = &link};
-    msi_log_silence(number_of(rank, 0) > 0);
+    *t = (msi_team){.size = 1, .told_rank = number_of(rank, 0), .told_size = number_of(size, 1), .link = &link};
+    msi_log_silence(t->told_rank > 0);
     msi_cpu_share_set(number_of(n_here, 1));
 }
