@@ -160,12 +160,11 @@ static int chunks_are_sound(const msi_msv_file *f)
 static int check_index(msi_msv_file *f)
 {
     const msi_msv_header *h = f->header;
-    const int has_index = lay_out_index(f);
-    if (has_index) {
-        const msi_crc4 found = msi_crc4_of(f->map + h->index_at, h->index_bytes);
-        if (msi_crc4_same(&found, &h->index_crc) && times_are_sound(f) && runs_are_sound(f) && chunks_are_sound(f))
-            return MSI_OK;
-    }
+    /* A header whose CRC is right may still be of no store; where it says that the index is cannot be told then. */
+    if (!lay_out_index(f)) return msi_msv_file_damaged(f->path, "its header", 0, MSI_MSV_HEADER_BYTES);
+    const msi_crc4 found = msi_crc4_of(f->map + h->index_at, h->index_bytes);
+    if (msi_crc4_same(&found, &h->index_crc) && times_are_sound(f) && runs_are_sound(f) && chunks_are_sound(f))
+        return MSI_OK;
     return msi_msv_file_damaged(f->path, "its index", h->index_at, h->index_bytes);
 }
 
