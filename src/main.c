@@ -18,6 +18,7 @@
 #include "src/process_limits.h"
 #include "src/run/imaging.h"
 #include "src/run/predict.h"
+#include "src/run/restore.h"
 #include "src/team/team.h"
 #include "src/version.h"
 #include "src/watchdog.h"
@@ -49,6 +50,17 @@ static void restart(char **argv, int always)
 /* What ends a job of several processes lets each live for a second after SIGTERM; the temporaries go before. */
 static const double TEAM_GRACE_S = 0.5;
 
+/* Files alone are read and written: there is nothing to share. */
+static int restore(const msi_options *options, const msi_team *team)
+{
+    if (team->link)
+        return msi_error_set(MSI_EUSAGE, "-restore%s: it is done by one process; start msimage, not msimage-mp",
+                             options->restore.is_list ? "-list" : "");
+    msi_interrupt_install();
+    MSI_TRY(msi_process_limits_threads(options->n_threads));
+    return msi_run_restore(options);
+}
+
 /* Signals, threads and paths must be settled before a run forks and joins others. */
 static int prepare(msi_options *options)
 {
@@ -73,6 +85,7 @@ static int run(msi_options *options, msi_team *team)
     msi_options_log(options);
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
+    if (options->restore.residual) return restore(options, team);
     if (team->link) msi_watchdog_grace(TEAM_GRACE_S);
     const int rc = prepare(options);
     if (rc) {

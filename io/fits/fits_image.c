@@ -14,16 +14,12 @@
 #include "core/interrupt.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "io/fits/fits_header.h"
 #include "io/fits/sky_wcs.h"
 
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
-enum {
-    CARD = 80,
-    BLOCK = 2880,
-    HISTORY_TEXT = 72,   /* what a HISTORY card holds */
-    CHUNK_PIXELS = 16384 /* written between two looks at the interrupt flag */
-};
+enum { BLOCK = 2880 };
 
 int msi_fits_stokes(msi_pol pol)
 {
@@ -46,75 +42,6 @@ enum {
     N_SPECTRAL_FRAME = sizeof SPECTRAL_FRAMES / sizeof SPECTRAL_FRAMES[0],
     VELREF_RADIO = 256 /* added to VELREF where velocities are of the radio definition, as CASA's are */
 };
-
-/* A card's value or text may hold printing ASCII only; anything else becomes \xNN. Caller frees; NULL without memory.
- */
-static char *printable(const char *text)
-{
-    char *out = malloc(4 * strlen(text) + 1), *o = out;
-    if (!out) return NULL;
-    for (const unsigned char *t = (const unsigned char *)text; *t; t++) {
-        if (*t >= ' ' && *t <= '~')
-            *o++ = (char)*t;
-        else
-            o += sprintf(o, "\\x%02X", *t);
-    }
-    *o = 0;
-    return out;
-}
-
-static void put_string(fitsfile *f, const char *key, const char *value, const char *comment, int *status)
-{
-    if (!value || !value[0] || *status) return;
-    char *text = printable(value);
-    if (!text) {
-        *status = MEMORY_ALLOCATION;
-        return;
-    }
-    fits_write_key_str(f, key, text, comment, status);
-    free(text);
-}
-
-/* Write as many of 15 digits as fit the 20 columns of FITS's fixed format, which casacore insists on. FITS has no
- * number that is not finite: no card then. */
-static void put_number(fitsfile *f, const char *key, double value, const char *comment, int *status)
-{
-    if (!isfinite(value)) return;
-    char text[40];
-    int digits = 15;
-    while (snprintf(text, sizeof text, "%.*G", digits, value) > 20) digits--;
-    if (!strpbrk(text, ".E")) strcat(text, ".0");
-    char card[256];
-    snprintf(card, sizeof card, "%-8s= %20s%s%s", key, text, comment ? " / " : "", comment ? comment : "");
-    card[CARD] = 0;
-    fits_write_record(f, card, status);
-}
-
-/*
- * HISTORY cards of `text`. A card's trailing blanks are not significant, so none is broken after a blank: the cards
- * joined together are the text again.
- */
-static void put_history(fitsfile *f, const char *text, int *status)
-{
-    if (!text || *status) return;
-    char *all = printable(text);
-    if (!all) {
-        *status = MEMORY_ALLOCATION;
-        return;
-    }
-    size_t left = strlen(all);
-    for (const char *at = all; left && !*status;) {
-        size_t take = left < HISTORY_TEXT ? left : HISTORY_TEXT;
-        while (take > 1 && take < left && at[take - 1] == ' ') take--;
-        char card[HISTORY_TEXT + 1];
-        memcpy(card, at, take);
-        card[take] = 0;
-        fits_write_history(f, card, status);
-        at += take;
-        left -= take;
-    }
-    free(all);
-}
 
 /* Return an angle as a longitude: in degrees, 0 <= it < 360. */
 static double longitude_deg(double rad)
@@ -162,20 +89,21 @@ static void put_what(fitsfile *f, const msi_fits_spec *spec, int *status)
                                        [MSI_FITS_UV_IMAG] = "Visibility",       [MSI_FITS_MASK] = "Mask",
                                        [MSI_FITS_INDEX] = "Spectral Index"};
     const msi_observation *o = spec->observation;
-    put_number(f, "BSCALE", 1, NULL, status);
-    put_number(f, "BZERO", 0, NULL, status);
-    put_string(f, "BUNIT", spec->unit ? spec->unit : unit[spec->kind], "Unit of the pixels", status);
-    put_string(f, "BTYPE", type[spec->kind], NULL, status);
-    put_string(f, "OBJECT", o->object, NULL, status);
-    put_string(f, "TELESCOP", o->telescope, NULL, status);
-    put_string(f, "OBSERVER", o->observer, NULL, status);
-    put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
+    msi_fits_put_number(f, "BSCALE", 1, NULL, status);
+    msi_fits_put_number(f, "BZERO", 0, NULL, status);
+    msi_fits_put_string(f, "BUNIT", spec->unit ? spec->unit : unit[spec->kind], "Unit of the pixels", status);
+    msi_fits_put_string(f, "BTYPE", type[spec->kind], NULL, status);
+    msi_fits_put_string(f, "OBJECT", o->object, NULL, status);
+    msi_fits_put_string(f, "TELESCOP", o->telescope, NULL, status);
+    msi_fits_put_string(f, "OBSERVER", o->observer, NULL, status);
+    msi_fits_put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
     const int is_of_beam =
         spec->kind == MSI_FITS_PSF || spec->kind == MSI_FITS_INDEX || msi_fits_is_brightness(spec->kind);
     if (is_of_beam && spec->kind != MSI_FITS_MODEL && msi_beam_known(&spec->beam)) {
-        put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
-        put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
-        put_number(f, "BPA", spec->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);
+        msi_fits_put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
+        msi_fits_put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
+        msi_fits_put_number(f, "BPA", spec->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east",
+                            status);
     }
 }
 
@@ -190,15 +118,15 @@ static void put_axis(fitsfile *f, int number, const axis_cards *axis, int *statu
 {
     char key[FLEN_KEYWORD];
     snprintf(key, sizeof key, "CTYPE%d", number);
-    put_string(f, key, axis->ctype, axis->comment, status);
+    msi_fits_put_string(f, key, axis->ctype, axis->comment, status);
     snprintf(key, sizeof key, "CRPIX%d", number);
-    put_number(f, key, axis->crpix, NULL, status);
+    msi_fits_put_number(f, key, axis->crpix, NULL, status);
     snprintf(key, sizeof key, "CRVAL%d", number);
-    put_number(f, key, axis->crval, NULL, status);
+    msi_fits_put_number(f, key, axis->crval, NULL, status);
     snprintf(key, sizeof key, "CDELT%d", number);
-    put_number(f, key, axis->cdelt, NULL, status);
+    msi_fits_put_number(f, key, axis->cdelt, NULL, status);
     snprintf(key, sizeof key, "CUNIT%d", number);
-    put_string(f, key, axis->cunit, NULL, status);
+    msi_fits_put_string(f, key, axis->cunit, NULL, status);
 }
 
 static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes *sky, int *status)
@@ -218,13 +146,13 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
         axis[i] = (axis_cards){sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg", NULL};
     for (int i = 0; i < 4; i++) put_axis(f, i + 1, &axis[i], status);
     if (is_on_sky(spec->kind)) {
-        put_number(f, "PV2_1", 0, NULL, status);
-        put_number(f, "PV2_2", 0, NULL, status);
-        put_number(f, "LONPOLE", sky->lonpole_deg, NULL, status);
-        put_number(f, "LATPOLE", sky->latpole_deg, NULL, status);
+        msi_fits_put_number(f, "PV2_1", 0, NULL, status);
+        msi_fits_put_number(f, "PV2_2", 0, NULL, status);
+        msi_fits_put_number(f, "LONPOLE", sky->lonpole_deg, NULL, status);
+        msi_fits_put_number(f, "LATPOLE", sky->latpole_deg, NULL, status);
     }
-    put_string(f, "RADESYS", sky->radesys, NULL, status);
-    if (sky->equinox > 0) put_number(f, "EQUINOX", sky->equinox, NULL, status);
+    msi_fits_put_string(f, "RADESYS", sky->radesys, NULL, status);
+    if (sky->equinox > 0) msi_fits_put_number(f, "EQUINOX", sky->equinox, NULL, status);
     if (!sky->frame_is_standard && !*status) {
         char text[FLEN_CARD];
         snprintf(text, sizeof text, "Directions are in frame '%s', which FITS has no name for.", sky->frame);
@@ -238,13 +166,13 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
     int velref = 0;
     for (int i = 0; i < N_SPECTRAL_FRAME; i++) {
         if (strcasecmp(o->spec_frame, SPECTRAL_FRAMES[i].frame) != 0) continue;
-        put_string(f, "SPECSYS", SPECTRAL_FRAMES[i].specsys, "Frame of the frequencies", status);
+        msi_fits_put_string(f, "SPECSYS", SPECTRAL_FRAMES[i].specsys, "Frame of the frequencies", status);
         velref = SPECTRAL_FRAMES[i].velref;
     }
     if (o->rest_freq_hz > 0)
-        put_number(f, "RESTFRQ", o->rest_freq_hz, "[Hz] Rest frequency of the source", status);
+        msi_fits_put_number(f, "RESTFRQ", o->rest_freq_hz, "[Hz] Rest frequency of the source", status);
     else if (spec->freq_hz > 0)
-        put_number(f, "RESTFRQ", spec->freq_hz, "[Hz] The image's, for want of the source's", status);
+        msi_fits_put_number(f, "RESTFRQ", spec->freq_hz, "[Hz] The image's, for want of the source's", status);
     if (velref && !*status)
         fits_write_key_lng(f, "VELREF", VELREF_RADIO + velref, "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL +256 radio",
                            status);
@@ -253,17 +181,17 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
         char date[32], scale[16] = "UTC";
         format_date(o->start_mjd_s, date);
         if (o->time_scale[0]) snprintf(scale, sizeof scale, "%s", o->time_scale);
-        put_string(f, "TIMESYS", scale, NULL, status);
-        put_string(f, "DATE-OBS", date, "First integration's centre", status);
-        put_number(f, "MJD-OBS", o->start_mjd_s / 86400, "[d] The same", status);
+        msi_fits_put_string(f, "TIMESYS", scale, NULL, status);
+        msi_fits_put_string(f, "DATE-OBS", date, "First integration's centre", status);
+        msi_fits_put_number(f, "MJD-OBS", o->start_mjd_s / 86400, "[d] The same", status);
     }
-    put_number(f, "OBSRA", longitude_deg(o->ra_rad), "[deg] Phase centre of the field", status);
-    put_number(f, "OBSDEC", o->dec_rad * DEG_PER_RAD, "[deg] The same", status);
+    msi_fits_put_number(f, "OBSRA", longitude_deg(o->ra_rad), "[deg] Phase centre of the field", status);
+    msi_fits_put_number(f, "OBSDEC", o->dec_rad * DEG_PER_RAD, "[deg] The same", status);
     const double *x = o->antenna_itrf_m;
     if (x[0] != 0 || x[1] != 0 || x[2] != 0) {
-        put_number(f, "OBSGEO-X", x[0], "[m] Mean position of the antennas, ITRF", status);
-        put_number(f, "OBSGEO-Y", x[1], NULL, status);
-        put_number(f, "OBSGEO-Z", x[2], NULL, status);
+        msi_fits_put_number(f, "OBSGEO-X", x[0], "[m] Mean position of the antennas, ITRF", status);
+        msi_fits_put_number(f, "OBSGEO-Y", x[1], NULL, status);
+        msi_fits_put_number(f, "OBSGEO-Z", x[2], NULL, status);
     }
 }
 
@@ -271,19 +199,19 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
 static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
 {
     if (!c->is_known) return;
-    put_number(f, "WSCNITER", (double)c->most_iterations, "Minor iterations allowed", status);
-    put_number(f, "WSCTHRES", c->threshold_jy, "[Jy/beam] Threshold asked for", status);
-    put_number(f, "WSCGAIN", c->gain, "Gain of minor iterations", status);
-    put_number(f, "WSCMGAIN", c->mgain, "Gain of major cycles", status);
-    put_number(f, "WSCNEGCM", c->allow_negative, "Negative components are allowed", status);
-    put_number(f, "WSCNEGST", c->stop_negative, "The first negative peak ends cleaning", status);
-    put_number(f, "WSCMINOR", (double)c->n_minor, "Minor iterations made", status);
-    put_number(f, "WSCMAJOR", (double)c->n_major, "Major cycles made", status);
-    put_string(f, "MSISTOP", c->stop, "Why cleaning ended", status);
-    put_number(f, "MSITHRES", c->final_threshold_jy, "[Jy/beam] Threshold that was gone down to", status);
-    put_number(f, "MSIRMS", c->noise_jy, "[Jy/beam] Noise of the residual, by its median", status);
-    put_number(f, "MSIPEAK", c->peak_jy, "[Jy/beam] Peak of this image's residual", status);
-    put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of this image's model", status);
+    msi_fits_put_number(f, "WSCNITER", (double)c->most_iterations, "Minor iterations allowed", status);
+    msi_fits_put_number(f, "WSCTHRES", c->threshold_jy, "[Jy/beam] Threshold asked for", status);
+    msi_fits_put_number(f, "WSCGAIN", c->gain, "Gain of minor iterations", status);
+    msi_fits_put_number(f, "WSCMGAIN", c->mgain, "Gain of major cycles", status);
+    msi_fits_put_number(f, "WSCNEGCM", c->allow_negative, "Negative components are allowed", status);
+    msi_fits_put_number(f, "WSCNEGST", c->stop_negative, "The first negative peak ends cleaning", status);
+    msi_fits_put_number(f, "WSCMINOR", (double)c->n_minor, "Minor iterations made", status);
+    msi_fits_put_number(f, "WSCMAJOR", (double)c->n_major, "Major cycles made", status);
+    msi_fits_put_string(f, "MSISTOP", c->stop, "Why cleaning ended", status);
+    msi_fits_put_number(f, "MSITHRES", c->final_threshold_jy, "[Jy/beam] Threshold that was gone down to", status);
+    msi_fits_put_number(f, "MSIRMS", c->noise_jy, "[Jy/beam] Noise of the residual, by its median", status);
+    msi_fits_put_number(f, "MSIPEAK", c->peak_jy, "[Jy/beam] Peak of this image's residual", status);
+    msi_fits_put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of this image's model", status);
 }
 
 static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
@@ -293,16 +221,17 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
     struct tm utc;
     gmtime_r(&now, &utc);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-    put_string(f, "DATE", date, "This file was written (UTC)", status);
-    put_string(f, "WSCDATAC", spec->data_column, "Data column", status);
-    put_string(f, "WSCWEIGH", spec->weighting, "Weighting", status);
-    if (spec->has_field) put_number(f, "WSCFIELD", spec->field_id, "First field imaged, by its row in FIELD", status);
-    put_number(f, "WSCNVIS", (double)spec->n_vis, "Samples gridded", status);
-    put_number(f, "WSCIMGWG", spec->sum_weight, "Sum of the weights gridded", status);
-    put_number(f, "WSCNORMF", spec->sum_weight, "What the image was divided by", status);
-    put_number(f, "WSCVWSUM", spec->sum_vis_weight, "Sum of the weights as stored", status);
+    msi_fits_put_string(f, "DATE", date, "This file was written (UTC)", status);
+    msi_fits_put_string(f, "WSCDATAC", spec->data_column, "Data column", status);
+    msi_fits_put_string(f, "WSCWEIGH", spec->weighting, "Weighting", status);
+    if (spec->has_field)
+        msi_fits_put_number(f, "WSCFIELD", spec->field_id, "First field imaged, by its row in FIELD", status);
+    msi_fits_put_number(f, "WSCNVIS", (double)spec->n_vis, "Samples gridded", status);
+    msi_fits_put_number(f, "WSCIMGWG", spec->sum_weight, "Sum of the weights gridded", status);
+    msi_fits_put_number(f, "WSCNORMF", spec->sum_weight, "What the image was divided by", status);
+    msi_fits_put_number(f, "WSCVWSUM", spec->sum_vis_weight, "Sum of the weights as stored", status);
     put_clean(f, &spec->clean, status);
-    put_history(f, spec->command_line, status);
+    msi_fits_put_history(f, spec->command_line, status);
 }
 
 /*
@@ -316,7 +245,7 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     fitsfile *f = NULL;
     void *memory = NULL;
     size_t memory_size = 0;
-    int status = 0, n_card = 0;
+    int status = 0;
     *header = NULL;
     if (fits_create_memfile(&f, &memory, &memory_size, BLOCK, realloc, &status)) return status;
     fits_create_imgll(f, FLOAT_IMG, 4, axis, &status);
@@ -324,45 +253,13 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     put_axes(f, spec, sky, &status);
     put_observation(f, spec, &status);
     put_making(f, spec, &status);
-    fits_hdr2str(f, 0, NULL, 0, header, &n_card, &status);
-    if (!status) {
-        size_t used = (size_t)n_card * CARD;
-        *size = (used + BLOCK - 1) / BLOCK * BLOCK;
-        char *padded = realloc(*header, *size);
-        if (padded) {
-            memset(padded + used, ' ', *size - used);
-            *header = padded;
-        } else {
-            status = MEMORY_ALLOCATION;
-        }
-    }
+    status = msi_fits_header_text(f, header, size, status);
     /* Closed as the large image it would be filled up with zeros, all of them in memory. */
     int ignored = 0;
     fits_resize_imgll(f, BYTE_IMG, 0, NULL, &ignored);
     fits_close_file(f, &ignored);
     free(memory);
     return status;
-}
-
-/* Write the pixels as big-endian float32, padded with zeros to whole blocks. */
-static int write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixel, msi_precision precision)
-{
-    uint32_t chunk[CHUNK_PIXELS];
-    for (int64_t first = 0; first < n_pixel; first += CHUNK_PIXELS) {
-        MSI_TRY(msi_interrupt_check());
-        msi_progress_at(first, n_pixel);
-        int64_t n = n_pixel - first < CHUNK_PIXELS ? n_pixel - first : CHUNK_PIXELS;
-        for (int64_t k = 0; k < n; k++) {
-            float value =
-                precision == MSI_FP32 ? ((const float *)pixel)[first + k] : (float)((const double *)pixel)[first + k];
-            uint32_t bits;
-            memcpy(&bits, &value, sizeof bits);
-            chunk[k] = htobe32(bits);
-        }
-        MSI_TRY(msi_publish_write(p, i, chunk, (size_t)n * sizeof *chunk));
-    }
-    static const char zeros[BLOCK];
-    return msi_publish_write(p, i, zeros, (size_t)(BLOCK - n_pixel * 4 % BLOCK) % BLOCK);
 }
 
 /* Make the header of output i. Not every build of cfitsio may be used by several threads at once: one at a time. */
@@ -396,7 +293,7 @@ int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void 
     if ((rc = make_header_alone(p, i, spec, &header, &header_size))) goto out;
     if ((rc = msi_publish_begin(p, i, &fd))) goto out;
     if ((rc = msi_publish_write(p, i, header, header_size))) goto out;
-    if ((rc = write_pixels(p, i, msi_image_n_pixel(&spec->geometry), pixel, precision))) goto out;
+    if ((rc = msi_fits_write_pixels(p, i, msi_image_n_pixel(&spec->geometry), pixel, precision))) goto out;
     rc = msi_publish_seal(p, i);
 out:
     free(header);

@@ -302,6 +302,17 @@ int msi_read_beam_shape(msi_options *options, const msi_option *option, int n_ar
     return MSI_OK;
 }
 
+int msi_read_restore(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    const int is_list = strcmp(option->name, "restore-list") == 0;
+    for (int i = 0; i < n_argument; i++)
+        if (!*argument[i]) return msi_error_set(MSI_EUSAGE, "-%s: the name of a file is empty", option->name);
+    if (options->restore.residual && options->restore.is_list != is_list)
+        return msi_error_set(MSI_EUSAGE, "-restore and -restore-list: give one of them");
+    options->restore = (msi_restore_options){argument[0], argument[1], argument[2], is_list};
+    return MSI_OK;
+}
+
 int msi_read_scales(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;

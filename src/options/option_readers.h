@@ -27,6 +27,7 @@ msi_option_reader msi_read_weight;
 msi_option_reader msi_read_scales;
 msi_option_reader msi_read_mgain;
 msi_option_reader msi_read_beam_shape;
+msi_option_reader msi_read_restore;
 msi_option_reader msi_read_field;
 msi_option_reader msi_read_spws;
 msi_option_reader msi_read_name;

@@ -62,12 +62,22 @@ static int check_arguments(const char *name, int argc, const char *const *argv, 
     return MSI_OK;
 }
 
+static int serves_restoring(const msi_option *o)
+{
+    static const char *const names[] = {"restore", "restore-list", "beam-size", "beam-shape", "overwrite", "backend",
+                                        "j",       "mem",          "abs-mem"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(o->name, names[i]) == 0) return 1;
+    return msi_option_group_of(o) == MSI_GROUP_OTHER;
+}
+
 static int read_own(msi_options *options, const msi_option *o, int n, const char *const *argument)
 {
     const char **only = o->use == MSI_USE_IMAGING ? &options->only_imaging : &options->only_predict;
     if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
     if (msi_option_group_of(o) == MSI_GROUP_CLEAN && !options->only_clean && strcmp(o->name, "niter") != 0)
         options->only_clean = o->name;
+    if (!options->not_restore && !serves_restoring(o)) options->not_restore = o->name;
     return o->read(options, o, n, argument);
 }
 
@@ -214,8 +224,18 @@ static int check_predict(const msi_options *o)
     return MSI_OK;
 }
 
+static int check_restore(const msi_options *o)
+{
+    const char *name = o->restore.is_list ? "restore-list" : "restore";
+    if (o->n_ms)
+        return msi_error_set(MSI_EUSAGE, "-%s: no Measurement Set is looked at; leave %s out", name, o->ms_paths[0]);
+    if (!o->not_restore) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-%s: it has no meaning with -%s; leave it out", o->not_restore, name);
+}
+
 static int check_together(const msi_options *o)
 {
+    if (o->restore.residual) return check_restore(o);
     MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
     if (!o->predict) MSI_TRY(msi_clean_options_check(o));
     MSI_TRY(msi_gridder_choice_check(o));
@@ -260,10 +280,11 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     options->n_ms = argc > i ? argc - i : 0;
     options->given_paths = options->ms_paths;
     options->n_given = options->n_ms;
-    if (options->n_ms == 0 && !only_paths && last_option && last_option < argc - 1)
+    const int needs_set = !options->restore.residual;
+    if (needs_set && options->n_ms == 0 && !only_paths && last_option && last_option < argc - 1)
         return msi_error_set(MSI_EUSAGE, "no Measurement Set is given: %s was read as an argument of %s",
                              argv[argc - 1], argv[last_option]);
-    if (options->n_ms == 0)
+    if (needs_set && options->n_ms == 0)
         return msi_error_set(MSI_EUSAGE, "no Measurement Set is given; put its path after the options");
     for (int k = i; k < argc; k++) {
         if (!*argv[k]) return msi_error_set(MSI_EUSAGE, "the path of a Measurement Set is empty");
@@ -314,7 +335,7 @@ void msi_options_log(const msi_options *options)
     if (options->selection.taql && has_index_0(options->selection.taql))
         msi_log_warning("-taql: indices count from 1 (UVW[1] is u, UVW[3] is w); an index of 0 names nothing");
     const msi_clean_options *c = &options->clean;
-    if (!c->niter && options->only_clean)
+    if (!c->niter && !options->restore.residual && options->only_clean)
         msi_log_advice("-%s: nothing is cleaned without -niter; the dirty image is the result", options->only_clean);
     if (c->niter && !(c->threshold_jy > 0) && !(c->auto_threshold > 0))
         msi_log_warning("no threshold is given: -niter %lld alone ends cleaning, which goes into the noise; see "

@@ -21,6 +21,12 @@ typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi
 
 enum { MSI_MAX_POL = 12, MSI_MAX_NOTE = 64 };
 
+/* What -restore or -restore-list asks for: no Measurement Set is looked at then. */
+typedef struct msi_restore_options {
+    const char *residual, *model, *out; /* files; NULL: images are made or predicted */
+    int is_list;                        /* the model is a list of sources */
+} msi_restore_options;
+
 /*
  * One run. Filled by msi_options_parse: every value is inside its documented range. Strings are borrowed from argv
  * unless said otherwise.
@@ -29,7 +35,7 @@ typedef struct msi_options {
     msi_action action;
     const char *help_topic; /* the word after -help; NULL: everything */
 
-    const char *const *ms_paths; /* [n_ms], at least one where action is MSI_ACTION_RUN */
+    const char *const *ms_paths; /* [n_ms], at least one where action is MSI_ACTION_RUN, but none to restore */
     int n_ms;
     const char *const *given_paths; /* [n_given] as on the command line: ms_paths has members for a multi-MS */
     int n_given;
@@ -73,6 +79,9 @@ typedef struct msi_options {
     int drop_old; /* columns that predictions put aside are removed */
     msi_model_interpolation model_interpolation;
     int force; /* do it although the model seems not to be one of the set */
+
+    msi_restore_options restore;
+    const char *not_restore; /* the first option given that has no meaning while a file is restored; NULL: none */
 
     int save_weights, save_uv, png;
     msi_picture_style picture;

@@ -3,6 +3,20 @@
 #include "src/options/table_rows.h"
 
 static const msi_option rows[] = {
+    {.name = "restore",
+     .arguments = "RESIDUAL MODEL OUT",
+     .completion = MSI_COMPLETE_PATH,
+     .help =
+         "Restore a model image onto a residual image, both FITS files, and write the image OUT; no set is read, and "
+         "nothing else done. The beam is that of the residual's header, unless -beam-shape or -beam-size gives one.",
+     .read = msi_read_restore},
+    {.name = "restore-list",
+     .arguments = "RESIDUAL LIST OUT",
+     .completion = MSI_COMPLETE_PATH,
+     .help =
+         "Do the same with a list of sources, as -save-source-list writes it, in place of a model. Sources lie where "
+         "the list says, not on pixels' centres.",
+     .read = msi_read_restore},
     {.name = "beam-size",
      .use = MSI_USE_IMAGING,
      .arguments = "WIDTH",

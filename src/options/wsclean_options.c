@@ -182,8 +182,8 @@ const msi_wsclean_option msi_wsclean_table[] = {
     REFUSED("moresane-sl", 1, OTHER_METHOD),
 
     /* The restoring beam. */
-    REFUSED("restore", 3, "models are not restored onto residuals"),
-    REFUSED("restore-list", 3, "models are not restored onto residuals"),
+    SAME("restore"),
+    SAME("restore-list"),
     SAME("beam-size"),
     SAME("beam-shape"),
     SAME("fit-beam"),

@@ -406,7 +406,6 @@ static void test_wsclean_lines(void **state)
     msi_options_free(&o);
 
     refused_value("-iuwt", "-iuwt:", "CLEAN alone");
-    refused_value("-restore a b c", "-restore:", "not restored");
     refused_value("-grid-mode nn", "-grid-mode nn:", "-accuracy");
     refused_value("-wgridder-accuracy 1", "-accuracy 1:", "1e-12 to 0.01");
     refused_value("-name -reorder", "-name: an argument is missing before -reorder", "-name PREFIX");

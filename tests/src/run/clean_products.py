@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """clean_products.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what is made of components beside images: lists of sources, against
 the models and the format's description; maps of the spectral index, against fits to the models;
-channels that are more than were cleaned, against the sources."""
+channels that are more than were cleaned, against the sources; files that are restored, against images and the sum of
+gaussians."""
 import glob
 import os
 import re
@@ -12,6 +13,7 @@ import warnings
 
 import numpy as np
 from astropy.coordinates import Angle
+from astropy.io import fits
 from astropy.wcs import WCS, FITSFixedWarning
 from casacore.tables import table
 
@@ -309,6 +311,151 @@ def check_many_parts(s):
                               ms), 2, "give -fit-spectral-pol")
     s.told("not joined", s.launch("-quiet", *s.words("-niter", 5, "-channels-out", 4, "-deconvolution-channels", 2), ms), 2,
            "-join-channels")
+
+
+# ---- Restoring files ----
+
+
+def gaussian(header, ra, dec, own=(0, 0, 0)):
+    """A source of 1 Jy with the header's beam: a gaussian, or one convolved with another (FWHM in arcsec, angle in degrees)."""
+    x, y = WCS(header).celestial.all_world2pix(ra, dec, 0)
+    yy, xx = np.mgrid[:SIZE, :SIZE]
+    offset = np.array([(x - xx) * CELL, (yy - y) * CELL])  # east, north
+    covariances = []
+    for major, minor, angle in (own, (header["BMAJ"] * 3600, header["BMIN"] * 3600, header["BPA"])):
+        s, c = np.sin(np.radians(angle)), np.cos(np.radians(angle))
+        axes = np.array([[s, c], [c, -s]])  # of the major and of the minor axis
+        covariances.append(axes.T @ np.diag([major**2, minor**2]) @ axes / (8 * np.log(2)))
+    both = sum(covariances)
+    square = np.einsum("iyx,ij,jyx->yx", offset, np.linalg.inv(both), offset)
+    return np.sqrt(np.linalg.det(covariances[1]) / np.linalg.det(both)) * np.exp(-0.5 * square)
+
+
+def refiled(name, to, edit=None):
+    """Copy a FITS file, with a change of its HDU."""
+    with fits.open(name) as f:
+        if edit:
+            edit(f[0])
+        f.writeto(to, overwrite=True)
+    return to
+
+
+def check_restore(s):
+    """A residual and a model become the image that cleaning made of them, or one with another beam."""
+    name, _ = s.clean("-niter", 3000, "-auto-threshold", 4)
+    residual, model, out = name + "-residual.fits", name + "-model.fits", s.path("restored.fits")
+    image, cards = load(name + "-image.fits")
+    log = run(s.msimage, "-backend", "cpu", "-restore", residual, model, out).stderr.decode()
+    again, header = load(out)
+    s.must(np.abs(again - image).max() < 2e-6 * np.abs(image).max() and "of the residual's header" in log,
+           "the image: off by %.1e of its peak" % (np.abs(again - image).max() / np.abs(image).max()))
+    same = [c for c in cards if c not in ("HISTORY", "COMMENT", "DATE", "BSCALE", "BZERO", "BMAJ", "BMIN", "BPA") and cards[c] != header.get(c)]
+    s.must(not same and np.allclose([header[c] for c in ("BMAJ", "BMIN", "BPA")], [cards[c] for c in ("BMAJ", "BMIN", "BPA")]) and
+           "-restore" in "".join(header["HISTORY"]), "cards are those of the residual: %s" % same)
+    run(s.msimage, "-quiet", "-overwrite", "-beam-shape", 30, 20, 40, "-restore", residual, model, out)
+    again, header = load(out)
+    s.must(np.allclose([header["BMAJ"] * 3600, header["BMIN"] * 3600, header["BPA"]], [30, 20, 40]), "a beam that is given")
+    want = load(residual)[0] + restored(load(model)[0], header)
+    s.must(np.abs(again - want).max() < 2e-6 * np.abs(want).max(), "and the image with it")
+
+    def cube(h):
+        h.data = np.concatenate([h.data, 2 * h.data], axis=1).astype(h.data.dtype)
+        h.data[0, 1, 5, 7] = np.nan
+    planes = [refiled(f, s.path("cube-" + os.path.basename(f)), cube) for f in (residual, model)]
+    run(s.msimage, "-quiet", "-overwrite", "-restore", *planes, out)
+    got = load(out)[0]
+    once = load(name + "-image.fits")[0]
+    want = np.array([once, 2 * once])
+    s.must(np.isnan(got[1, 5, 7]) and np.isnan(got).sum() == 1 and np.nanmax(np.abs(got - want)) < 1e-5 * once.max(),
+           "two planes, and a pixel without value")
+    bad = s.path("bad.fits")
+    for title, which, edit, pattern in (
+            ("no beam", 0, lambda h: h.header.remove("BMAJ"), "no beam .*-beam-shape"),
+            ("other size", 1, lambda h: setattr(h, "data", h.data[..., :-2]), "254 x 256 pixels"),
+            ("other planes", 1, lambda h: setattr(h, "data", np.concatenate([h.data, h.data], axis=1)), "in 2 planes"),
+            ("other centre", 1, lambda h: h.header.set("CRVAL2", 44.01), "elsewhere on the sky"),
+            ("other pixels", 1, lambda h: h.header.set("CDELT1", -4.1 / 3600), "elsewhere on the sky"),
+            ("other frequency", 1, lambda h: h.header.set("CRVAL3", 1.2e9), "1200 MHz"),
+            ("other polarisation", 1, lambda h: h.header.set("CRVAL4", 2), "another polarisation"),
+            ("an image as the model", 1, lambda h: h.header.set("BUNIT", "JY/BEAM"), "is in JY/BEAM"),
+            ("a model as the residual", 0, lambda h: h.header.set("BUNIT", "Jy/pixel"), "is in Jy/pixel"),
+            ("not on the sky", 0, lambda h: h.header.set("CTYPE1", "U"), "none on the sky"),
+            ("mirrored", 0, lambda h: h.header.set("CDELT1", 4 / 3600), "columns do not run"),
+            ("a beam wider than the image", 0, lambda h: h.header.set("BMAJ", 3.0), "wider than the image")):
+        refiled((residual, model)[which], bad, edit)
+        s.told(title, s.launch("-quiet", "-restore", *((bad, model) if which == 0 else (residual, bad)), s.path("none.fits")), 3,
+               "bad.fits: .*" + pattern)
+    for title, words, code, pattern in (
+            ("no file", ["-restore", residual, s.path("nothing.fits"), s.path("none.fits")], 3, "nothing.fits: No such file"),
+            ("no FITS file", ["-restore", __file__, model, s.path("none.fits")], 3, "not a FITS file"),
+            ("an output that exists", ["-restore", residual, model, out], 2, "exists already; -overwrite"),
+            ("an output that is read", ["-overwrite", "-restore", residual, model, model], 2, "is read, too"),
+            ("no folder", ["-restore", residual, model, s.path("no/none.fits")], 4, "none.fits"),
+            ("a set", ["-restore", residual, model, s.path("none.fits"), s.ms()], 2, "steep.ms"),
+            ("another option", ["-niter", 5, "-restore", residual, model, s.path("none.fits")], 2, "-niter: it has no meaning"),
+            ("an argument less", ["-restore", residual, model], 2, "-restore RESIDUAL MODEL OUT"),
+            ("both", ["-restore", "a", "b", "c", "-restore-list", "a", "b", "c"], 2, "give one of them")):
+        s.told(title, s.launch("-quiet", *words), code, pattern)
+    s.must(not os.path.exists(s.path("none.fits")) and not glob.glob(s.path(".*")), "nothing is left behind")
+
+
+HEAD = ("Format = Name, Type, Ra, Dec, I, SpectralIndex, LogarithmicSI, ReferenceFrequency='1400000000', MajorAxis, MinorAxis, "
+        "Orientation\n")
+
+
+def check_restore_list(s):
+    """A list of sources is drawn with the beam: where the sources are, as wide as they are, with their spectra."""
+    name, _ = s.clean("-niter", 3000, "-auto-threshold", 4, "-channels-out", 4, "-join-channels", "-fit-spectral-pol", 2,
+                      "-save-source-list")
+    residual, out, listed = name + "-0001-residual.fits", s.path("listed.fits"), s.path("list.txt")
+    run(s.msimage, "-quiet", "-restore-list", residual, name + "-sources.txt", out)
+    got, image = load(out)[0], load(name + "-0001-image.fits")[0]
+    # Places are written to a thousandth of a pixel, and rounded: a slope of the beam of 0.4 a pixel.
+    s.must(np.abs(got - image).max() < 1e-3 * image.max(), "what cleaning wrote: off by %.1e of the peak" %
+           (np.abs(got - image).max() / image.max()))
+    zero = refiled(residual, s.path("zero.fits"), lambda h: h.data.fill(0))
+    header = load(zero)[1]
+    freq, width = header["CRVAL3"], header["CDELT3"]
+    mean = lambda law: np.mean([law(f) for f in np.linspace(freq - width / 2, freq + width / 2, 2001)[1::2]])
+    at = "04:00:10.0137,44.00.33.31"
+    place = Angle("04:00:10.0137", "hour").deg, Angle("44:00:33.31", "deg").deg
+    for title, head, line, flux, own in (
+            ("a point between pixels", HEAD, "a,POINT,%s,2,[],false,1.4e9,,," % at, 2, (0, 0, 0)),
+            ("a gaussian", HEAD, "a,GAUSSIAN,%s,2,[],false,1.4e9,60,30,25" % at, 2, (60, 30, 25)),
+            ("a power law", HEAD, "a,POINT,%s,2,[-0.7,0.2],true,1.3e9,,," % at,
+             mean(lambda f: 2 * (f / 1.3e9)**(-0.7 + 0.2 * np.log10(f / 1.3e9))), (0, 0, 0)),
+            ("a polynomial of the default frequency", HEAD, "a,POINT,%s,-2,[0.5,3],false,,,," % at,
+             mean(lambda f: -2 + 0.5 * (f / 1.4e9 - 1) + 3 * (f / 1.4e9 - 1)**2), (0, 0, 0)),
+            ("makesourcedb's form, a patch, a comment",
+             "# (Name, Type, Patch, I, Q, Ra, Dec, SpectralIndex='[]', ReferenceFrequency='1e9', MajorAxis, MinorAxis, Orientation) = format\n",
+             " , , p, , , 04:00:00, +44.00.00\n\n# nothing\na, GAUSSIAN, p, 2, 1, %s, [], , 60, 30, 25" % at, 2, (60, 30, 25))):
+        with open(listed, "w", encoding="ascii") as f:
+            f.write(head + line + "\n")
+        run(s.msimage, "-quiet", "-overwrite", "-restore-list", zero, listed, out)
+        got, want = load(out)[0], flux * gaussian(header, *place, own)
+        s.must(np.abs(got - want).max() < 1e-6 * np.abs(want).max(), "%s: off by %.1e of its peak" %
+               (title, np.abs(got - want).max() / np.abs(want).max()))
+    for title, text, pattern in (
+            ("no list", "SIMPLE = T\n", "line 1: .*Format ="), ("an empty file", "", "no line Format"),
+            ("no flux", "Format = Name, Type, Ra, Dec\n", "line 1: .*Type, Ra, Dec or I"),
+            ("a shapelet", HEAD + "a,SHAPELET,%s,1,[],false,1e9,,,\n" % at, "line 2: neither POINT nor GAUSSIAN"),
+            ("no number", HEAD + "a,POINT,%s,one,[],false,1e9,,,\n" % at, "line 2: no number \"one\""),
+            ("not finite", HEAD + "\na,POINT,%s,nan,[],false,1e9,,,\n" % at, "line 3: no number"),
+            ("no place", HEAD + "a,POINT,here,44.00.00,1,[],false,1e9,,,\n", "line 2: no right ascension"),
+            ("cut short", HEAD + "a,POINT,04:00:10\n", "line 2: no declination"),
+            ("terms", HEAD + "a,POINT,%s,1,-0.7,true,1e9,,,\n" % at, "line 2: no terms in brackets"),
+            ("a frequency below zero", HEAD + "a,POINT,%s,1,[-0.7],true,-1,,,\n" % at, "line 2: .*reference frequency"),
+            ("neither true nor false", HEAD + "a,POINT,%s,1,[],maybe,1e9,,,\n" % at, "line 2: neither true nor false"),
+            ("a width", HEAD + "a,GAUSSIAN,%s,1,[],true,1e9,-3,1,0\n" % at, "line 2: a width below zero")):
+        with open(listed, "w", encoding="ascii") as f:
+            f.write(text)
+        s.told(title, s.launch("-quiet", "-restore-list", zero, listed, s.path("none.fits")), 3, "list.txt.*" + pattern)
+    with open(listed, "w", encoding="ascii") as f:
+        f.write(HEAD + "a,POINT,05:00:00,44.00.00,1,[],false,1e9,,,\nb,POINT,16:00:00,-44.00.00,1,[],false,1e9,,,\n")
+    done = run(s.msimage, "-overwrite", "-restore-list", zero, listed, out)
+    s.must("2 of 2 sources are not within the image" in done.stderr.decode() and not load(out)[0].any(), "sources elsewhere")
+    refiled(zero, s.path("q.fits"), lambda h: h.header.set("CRVAL4", 2))
+    s.told("not Stokes I", s.launch("-quiet", "-restore-list", s.path("q.fits"), listed, s.path("none.fits")), 3, "not of Stokes I")
 
 
 main(Products, globals())

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Writes headers card by card, and pixels behind them: for the files of this room that write FITS. */
+#ifndef MSI_IO_FITS_HEADER_H
+#define MSI_IO_FITS_HEADER_H
+
+#include <fitsio.h>
+
+#include "core/types.h"
+#include "io/fits/publish.h"
+
+/* Cards at the end of a header that cfitsio makes in memory; *status is cfitsio's, and none is written after a failure.
+ * Texts may be of any characters; those that cards cannot hold are written as \xNN. */
+
+/* msi_fits_put_string - nothing for an empty text, or NULL. */
+void msi_fits_put_string(fitsfile *f, const char *key, const char *value, const char *comment, int *status);
+
+/* msi_fits_put_number - nothing for what is not finite. */
+void msi_fits_put_number(fitsfile *f, const char *key, double value, const char *comment, int *status);
+
+/* msi_fits_put_history - as many cards as the text needs; joined together they are the text again. */
+void msi_fits_put_history(fitsfile *f, const char *text, int *status);
+
+/*
+ * msi_fits_header_text - the header as it stands in a file, padded to whole blocks.
+ * Given:    status  of cfitsio; nothing is done after a failure
+ * Returned: *header  freed by free; *size in bytes
+ * Returns:  a status of cfitsio
+ */
+int msi_fits_header_text(fitsfile *f, char **header, size_t *size, int status);
+
+/*
+ * msi_fits_write_pixels - write pixels of output i as big-endian float32, padded with zeros to whole blocks.
+ * Returns: 0, MSI_EOUTPUT, MSI_EINTERRUPTED
+ */
+int msi_fits_write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixel, msi_precision precision);
+
+#endif
