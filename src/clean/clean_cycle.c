@@ -10,6 +10,7 @@
 #include "core/pol.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "src/clean/clean_foresight.h"
 #include "src/clean/clean_report.h"
 #include "src/clean/clean_stop.h"
 
@@ -226,35 +227,34 @@ static int record(const cycles *k)
     return MSI_OK;
 }
 
-/* Progress is the part of the way from the first peak to the threshold that the peak has come, in logarithms. */
-static double fraction_done(const cycles *k, const double *first_peak)
+/* The most cycles that a group of the field will make yet. */
+static double cycles_left(const cycles *k)
 {
-    double least = 1;
+    const msi_clean_options *o = k->options;
+    double most = 0;
     for (int i = 0; i < k->field->n_group; i++) {
         const msi_clean_group *g = &k->field->group[i];
-        if (g->stop || !(first_peak[i] > g->threshold) || !(fabs(g->peak) > 0)) continue;
-        const double end = fmax(g->threshold, 1e-3 * first_peak[i]);
-        least = fmin(least, fmax(0, log(first_peak[i] / fabs(g->peak)) / log(first_peak[i] / end)));
+        if (!g->cleaner) continue;
+        const double end = fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, o->auto_threshold) * g->noise);
+        most = fmax(most, msi_clean_cycles_left(g, o, end));
     }
-    return least;
+    return most;
 }
 
 int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
 {
     cycles k = {.field = f, .spec = spec, .options = &f->spec.options->clean};
-    double first_peak[MSI_MAX_PLANES] = {0};
     MSI_TRY(set_local_noise(&k));
     MSI_TRY(spec->resumed ? measure_all(&k) : judge_all(&k));
     for (int i = 0; i < f->n_group; i++) {
         msi_clean_group *g = &f->group[i];
-        first_peak[i] = fabs(g->peak);
-        if (!(g->first_peak > 0)) g->first_peak = first_peak[i];
+        if (!(g->first_peak > 0)) g->first_peak = fabs(g->peak);
     }
     for (int n_cycle = 0;; n_cycle++) {
         enum { PARTS = 1000 };
         int n_open;
-        const double start_s = msi_wall_s(), done = fraction_done(&k, first_peak);
-        const int from = (int)(PARTS * done), to = from + (PARTS - from) / 2;
+        const double start_s = msi_wall_s(), n_all = n_cycle + fmax(1, cycles_left(&k));
+        const int from = (int)(PARTS * n_cycle / n_all), to = (int)(PARTS * (n_cycle + 1) / n_all);
         MSI_TRY(clean_all(&k, &n_open));
         if (!n_open) return MSI_OK;
         k.minor_s = msi_wall_s() - start_s;
@@ -267,6 +267,7 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
         msi_clean_report_cycle(spec->what, f, k.minor_s, k.major_s);
         if (n_cycle == 0 && spec->first) MSI_TRY(spec->first(spec->of));
         MSI_TRY(judge_all(&k));
+        msi_clean_report_left(spec->what, cycles_left(&k), k.minor_s + k.major_s);
         if (spec->cycle) MSI_TRY(spec->cycle(spec->of));
     }
 }

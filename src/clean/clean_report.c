@@ -79,6 +79,14 @@ void msi_clean_report_back(const char *what, const msi_clean_field *f, const msi
                     name_group(name, what, f, g), g->n_major, format_jy(before, g->peak_before), g->mgain);
 }
 
+void msi_clean_report_left(const char *what, double n_cycle, double cycle_s)
+{
+    char time[MSI_FORMAT_SIZE];
+    if (!(n_cycle > 1) || isinf(n_cycle)) return;
+    msi_log_info("%s%sabout %.0f more cycles by the decay of the peak, %s", what, *what ? ": " : "", n_cycle,
+                 msi_format_duration(time, n_cycle * cycle_s));
+}
+
 void msi_clean_report_end(const char *what, const msi_clean_field *f)
 {
     char name[TEXT], peak[TEXT], noise[TEXT], flux[TEXT], threshold[TEXT];

@@ -14,6 +14,9 @@ const char *msi_clean_pol_name(const msi_clean_field *field, const msi_clean_gro
 /* msi_clean_report_back - a warning: the group's cycle is taken back. */
 void msi_clean_report_back(const char *what, const msi_clean_field *field, const msi_clean_group *group);
 
+/* msi_clean_report_left - how many cycles are foreseen, and how long they take; nothing where that is one or not known. */
+void msi_clean_report_left(const char *what, double n_cycle, double cycle_s);
+
 /* msi_clean_report_end - a line for each group: why it ended, and what it came to. */
 void msi_clean_report_end(const char *what, const msi_clean_field *field);
 

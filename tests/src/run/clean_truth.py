@@ -683,6 +683,15 @@ def check_update_channels(s):
     s.must(error < 2e-5 * np.abs(want).max() and np.abs(want).max() > 1, "MODEL_DATA there: off by %.2g" % error)
 
 
+def check_foreseen(s):
+    """After each cycle the log says how many more are foreseen; with a constant decay it is as many as there are."""
+    _, log = s.clean(s.ms("points"), "-niter", 100000, "-mgain", 0.5, "-threshold", 0.012, "-no-update-model-required")
+    told = [int(line.split("about ")[1].split()[0]) for line in log.splitlines() if " more cycles by the decay" in line]
+    n = sum(line.startswith("cycle ") for line in log.splitlines())
+    s.must(n > 4 and len(told) >= n - 3 and all(abs(i + 1 + left - n) <= 2 for i, left in enumerate(told)),
+           "of %d cycles, left: %s" % (n, told))
+
+
 def check_record(s):
     """The record of convergence: a line a cycle and scale, iterations and fluxes that add up."""
     name, _ = s.clean(s.ms("points"), "-niter", 3000, "-auto-threshold", 4, "-multiscale", "-png")
