@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes headers card by card, and pixels behind them: for the files of this room that write FITS. */
+/* Headers are written card by card, and pixels behind them, for the files of this room that write FITS. */
 #ifndef MSI_IO_FITS_HEADER_H
 #define MSI_IO_FITS_HEADER_H
 

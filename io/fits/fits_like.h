@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes an image with the header of another one: what is made of a file that somebody else wrote. */
+/* An image is written with the header of another one: what is made of a file that somebody else wrote. */
 #ifndef MSI_IO_FITS_LIKE_H
 #define MSI_IO_FITS_LIKE_H
 

@@ -75,7 +75,7 @@ static void take_card(hdu *u, const char *card)
     if ((i = indexed(card, "PZERO", MSI_UV_MAX_PARAMETERS))) h->zero[i - 1] = number_value(card);
 }
 
-/* Reads a header; *at goes on to the data behind it. Returns 1, 0 at the end of the file, -1 where it is none. */
+/* Read a header; *at goes on to the data behind it. Returns 1, 0 at the end of the file, -1 where it is none. */
 static int read_hdu(FILE *f, hdu *u, int64_t *at)
 {
     char block[BLOCK + 1] = {0}, card[CARD + 1] = {0};

@@ -35,7 +35,7 @@ typedef struct msi_sky_list {
  */
 int msi_sky_list_read(msi_sky_list *list, const char *path);
 
-/* msi_sky_list_free - leaves it empty. */
+/* msi_sky_list_free - leave it empty. */
 void msi_sky_list_free(msi_sky_list *list);
 
 /* msi_sky_source_flux - the mean over a band; freq_hz 0: at the source's own reference. Jy */

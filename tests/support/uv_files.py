@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes FITS-IDI files of Measurement Sets, and reads and changes UVFITS files, with astropy, apart from the program."""
+"""Write FITS-IDI files of Measurement Sets, and read and change UVFITS files, with astropy, apart from the program."""
 import warnings
 
 import numpy as np
