@@ -39,9 +39,7 @@ static int cut_off(msi_team *t, int status)
 /* All ranks take over the message of one. */
 static int take_message(msi_team *t, int from, int status)
 {
-    char *all;
-    /* Without memory for all of them there is still this rank's own word. */
-    static char mine[MSI_MESSAGE_BYTES];
+    char *all, mine[MSI_MESSAGE_BYTES] = "";
     snprintf(mine, sizeof mine, "%s", msi_error_get());
     if (msi_alloc(&all, t->size, sizeof mine, "messages of ranks") != MSI_OK) return cut_off(t, MSI_ENOMEM);
     const int rc = t->link->gather(t, mine, sizeof mine, all);

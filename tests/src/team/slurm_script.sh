@@ -12,7 +12,7 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$makems" -quiet -telescope vla -duration 20s "$folder/set.ms"
-export OMPI_MCA_plm=isolated OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none
+export ASAN_OPTIONS=detect_leaks=0 OMPI_MCA_plm=isolated OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none
 export MSIMAGE_LAUNCH="mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2" MSIMAGE_MP="${msimage}-mp"
 (cd "$folder" && SLURM_CPUS_PER_TASK=1 bash "$script" -backend cpu -size 64 64 -scale 2asec -name image set.ms) 2>&1 |
     tee "$folder/log"
