@@ -241,13 +241,31 @@ static int put_window(ccc_table *t, int64_t row, const msi_ms_setup *setup, cons
     return status;
 }
 
-/* A window whose channels all stay as they are is not touched. */
+/* Number the windows anew that a window is associated with; those that were not selected become -1. */
+static int renumber_associated(ccc_table *t, int64_t row, const msi_set_map *map)
+{
+    static const char *const column = "ASSOC_SPW_ID";
+    enum { MOST = 4096 };
+    int32_t id[MOST];
+    int ndim;
+    int64_t shape[CCC_MAX_DIM];
+    if (!ccc_table_has_column(t, column)) return MSI_OK;
+    MSI_TRY(msi_set_read(ccc_cell_shape(t, column, row, &ndim, shape)));
+    if (ndim != 1 || shape[0] < 1 || shape[0] > MOST) return MSI_OK;
+    MSI_TRY(msi_set_read(ccc_get_range(t, column, row, 1, NULL, CCC_INT32, id, shape[0])));
+    for (int64_t i = 0; i < shape[0]; i++) id[i] = id[i] >= 0 && id[i] < map->n_window ? map->window[id[i]] : -1;
+    return msi_set_written(ccc_put_array(t, column, row, 1, shape, CCC_INT32, id));
+}
+
+/* A window whose channels all stay as they are keeps its numbers of them. */
 static int fix_windows(ccc_table *to, const msi_subtables_source *s, const msi_set_map *map)
 {
     const msi_ms_reader *r = s->reader;
     ccc_table *t;
     MSI_TRY(msi_set_written(ccc_subtable_open(&t, to, "SPECTRAL_WINDOW")));
     int status = MSI_OK;
+    for (int32_t i = 0; !status && i < map->n_window; i++)
+        if (map->window[i] >= 0 && map->window_is_new[i]) status = renumber_associated(t, map->window[i], map);
     for (int i = 0; !status && i < r->n_spw; i++) {
         const msi_ms_spw *spw = &r->spw[i];
         if (spw->set != s->set || !spw->n_row || !map->window_is_new[spw->spw_id]) continue;

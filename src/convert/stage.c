@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -80,23 +81,45 @@ static _Noreturn void run_child(const msi_child *parent, const msi_stage_spec *s
 
 /* ---- The parent's ---- */
 
-/* Was it the disk that ended it? */
-static int tells_of_output(const char *text, const char *folder)
+static int is_full(const char *folder)
 {
-    static const char *const signs[] = {"No space left", "File too large", "Disk quota", "write", "Write"};
+    enum { LITTLE = 1 << 20 };
     struct statvfs disk;
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (strstr(text, signs[i])) return 1;
-    return folder && statvfs(folder, &disk) == 0 && disk.f_bavail == 0;
+    return statvfs(folder, &disk) == 0 && disk.f_bavail * disk.f_frsize < LITTLE;
+}
+
+/* Why nothing can be written there, as far as text, disk or limit tell; 0 where they do not. casacore loses the reason
+ * where it fails a second time as it closes what could not be written. */
+static int reason_of(const char *text, const char *folder)
+{
+    static const int reasons[] = {ENOSPC, EFBIG, EDQUOT, EROFS, EIO};
+    struct rlimit limit;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (strstr(text, strerror(reasons[i]))) return reasons[i];
+    if (is_full(folder)) return ENOSPC;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? EFBIG : 0;
+}
+
+/* Record a failure by what the child said: where it names the workspace, or a write, the output is what failed. */
+static int fail(const msi_stage_spec *spec, int status, const char *text)
+{
+    const char *slash = spec->folder ? strrchr(spec->folder, '/') : NULL;
+    const int is_output = status == MSI_EOUTPUT || (slash && strstr(text, slash + 1));
+    const int reason = spec->folder && is_output ? reason_of(text, spec->folder) : 0;
+    if (reason) return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->out, strerror(reason));
+    return msi_error_set(is_output ? MSI_EOUTPUT : status, "%s", text);
 }
 
 static int take_end(msi_child *child, const msi_stage_spec *spec)
 {
     char text[1024];
     const int by = msi_child_end_text(child, spec->path, "the process that converts", text, sizeof text);
-    if (tells_of_output(text, spec->folder)) return msi_error_set(MSI_EOUTPUT, "%s", text);
     if (by == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s", text);
-    return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s", text);
+    const int writes = spec->folder && (strstr(text, "write") || strstr(text, "Write") || is_full(spec->folder));
+    if (writes) return fail(spec, MSI_EOUTPUT, text);
+    char input[sizeof text + 32];
+    snprintf(input, sizeof input, "truncated or corrupt: %s", text);
+    return fail(spec, MSI_EINPUT, input);
 }
 
 /* Follow the child to its end. Returned: *is_gone  it has been waited for */
@@ -109,7 +132,7 @@ static int follow(msi_child *child, const msi_stage_spec *spec, int *is_gone)
         *is_gone = got < 0;
         if (got < 0) return take_end(child, spec);
         m.text[sizeof m.text - 1] = 0;
-        if (m.kind == FINISHED) return m.status ? msi_error_set(m.status, "%s", m.text) : MSI_OK;
+        if (m.kind == FINISHED) return m.status ? fail(spec, m.status, m.text) : MSI_OK;
         if (m.kind == AT)
             msi_progress_at(m.done, m.total);
         else if (m.kind == WARN)

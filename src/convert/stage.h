@@ -19,12 +19,13 @@ typedef struct msi_stage_spec {
     const char *name;   /* for the progress; static */
     const char *path;   /* what is read, for messages */
     const char *folder; /* workspace: removed by the child where the parent is gone; NULL: nothing is written */
+    const char *out;    /* what the output is called, for messages; NULL: nothing is written */
 } msi_stage_spec;
 
 /*
  * msi_stage_run - run the work and wait for its end.
- * Returns: what the work returned; MSI_EINPUT or MSI_EOUTPUT where the process was ended, by what it said last;
- *          MSI_EINTERRUPTED, the process ended
+ * Returns: what the work returned, but MSI_EOUTPUT for whatever fails in the workspace; MSI_EINPUT or MSI_EOUTPUT where
+ *          the process was ended, by what it said last; MSI_EINTERRUPTED, the process ended
  */
 int msi_stage_run(const msi_stage_spec *spec);
 

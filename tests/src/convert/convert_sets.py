@@ -8,7 +8,8 @@ import shutil
 import signal
 
 import numpy as np
-from casacore.tables import table
+from astropy.io import fits
+from casacore.tables import complete_ms_desc, default_ms_subtable, makearrcoldesc, maketabdesc, table
 
 from convert_oracle import C, SCALARS, Convert, Rows, average
 from held_program import Held, await_none_of, group_of, process_times
@@ -125,6 +126,40 @@ def check_join(s):
     s.must(all(np.array_equal(x.data[i], y.data[j]) for i, j in zip(*order)) and x.n == y.n, "rows of the parts")
 
 
+def check_numbers(s):
+    """Numbers that a window has of others follow these; REST_FREQUENCY follows its source, into the image's header too."""
+    a = fresh_copy(s.made("numbers.ms", *VLA, "-duration", "20s", *[w for k in range(4) for w in ("-spw", "%gGHz" % (1 + k), "1MHz", 4)]),
+                   "linked.ms")
+    with table(a + "/SPECTRAL_WINDOW", readonly=False, ack=False) as t:
+        t.addcols(maketabdesc([makearrcoldesc("ASSOC_SPW_ID", 0, ndim=1, valuetype="int")]))
+        for i, linked in enumerate(([1, 2], [3], [0, 3, 1], [2])):
+            t.putcell("ASSOC_SPW_ID", i, np.array(linked, np.int32))
+    rest_hz = 1.420405751786e9
+    with default_ms_subtable("SOURCE", a + "/SOURCE", complete_ms_desc("SOURCE")) as t:
+        t.addrows(1)
+        t.putcell("SOURCE_ID", 0, 5)
+        t.putcell("SPECTRAL_WINDOW_ID", 0, -1)
+        t.putcell("REST_FREQUENCY", 0, np.array([rest_hz, 1.6e9]))
+    with table(a, readonly=False, ack=False) as t:
+        t.putkeyword("SOURCE", "Table: " + os.path.abspath(a) + "/SOURCE")
+    with table(a + "/FIELD", readonly=False, ack=False) as t:
+        t.putcell("SOURCE_ID", 0, 5)
+    s.convert("-quiet", "-spws", "1,2", a, "two.ms")
+    with table("two.ms/SPECTRAL_WINDOW", ack=False) as t:
+        got = [list(t.getcell("ASSOC_SPW_ID", i)) for i in range(2)]
+        s.must(got == [[-1], [-1, -1, 0]], "windows 1 and 2 have %s" % got)
+    s.convert("-quiet", "-spws", "3", a, "three.ms")
+    s.convert("-quiet", "two.ms", "three.ms", "joined-numbers.ms")
+    with table("joined-numbers.ms/SPECTRAL_WINDOW", ack=False) as t:
+        got = [list(t.getcell("ASSOC_SPW_ID", i)) for i in range(3)]
+        s.must(got == [[-1], [-1, -1, 0], [-1]], "joined they have %s" % got)
+    for name in (a, "two.ms", "joined-numbers.ms"):
+        with table(name + "/SOURCE", ack=False) as t:
+            s.must(list(t.getcell("REST_FREQUENCY", 0)) == [rest_hz, 1.6e9], name + ": REST_FREQUENCY")
+        s.image(name, "rest", *IMAGE)
+        s.must(fits.getheader("rest-dirty.fits").get("RESTFRQ") == rest_hz, name + ": RESTFRQ")
+
+
 def check_shift(s):
     """A set that was turned images as msimage -shift does, and FIELD tells the new centre."""
     a = s.made("shift.ms", *VLA, "-duration", "60s", "-spw", "1.4GHz", "1MHz", 4, "-source", "60.1deg", "44.05deg", "1Jy")
@@ -231,7 +266,10 @@ def check_safety(s):
     s.refused("a field that is not there", 3, "has no field 7", "-field", 7, a, "out.ms")
     s.refused("no such option", 2, "there is no such option", "-size", 5, a, "out.ms")
     s.refused("a time without unit", 2, "with its unit", "-average-time", 8, a, "out.ms")
-    s.refused("a full disk", 4, "", "-overwrite", a, "old.ms", preexec_fn=with_small_files(200000))
+    for most in (20000, 100000, 200000, 400000):
+        s.refused("files of no more than %d bytes" % most, 4, "error: old.ms: File too large$", "-overwrite", a, "old.ms",
+                  preexec_fn=with_small_files(most))
+    s.refused("a set given twice", 2, "its rows would be there twice", a, os.path.dirname(a) + "/./safe.ms", "out.ms")
     cut = fresh_copy(a, "cut.ms")
     os.truncate(cut + "/table.f0", 100)
     s.refused("a set cut short", 3, "truncated or corrupt", cut, "out.ms")
