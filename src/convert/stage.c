@@ -100,19 +100,22 @@ static int reason_of(const char *text, const char *folder)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? EFBIG : 0;
 }
 
-/* Record a failure by what the child said: where it names the workspace, or a write, the output is what failed. */
+/* Record a failure by what the child said. Where it names the workspace, and something keeps that from being written, the
+ * output is what failed; an imported set lies there, too, and may be damaged. */
 static int fail(const msi_stage_spec *spec, int status, const char *text)
 {
     const char *slash = spec->folder ? strrchr(spec->folder, '/') : NULL;
     const int is_output = status == MSI_EOUTPUT || (slash && strstr(text, slash + 1));
     const int reason = spec->folder && is_output ? reason_of(text, spec->folder) : 0;
     if (reason) return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->out, strerror(reason));
-    return msi_error_set(is_output ? MSI_EOUTPUT : status, "%s", text);
+    return msi_error_set(status, "%s", text);
 }
 
 static int take_end(msi_child *child, const msi_stage_spec *spec)
 {
     char text[1024];
+    /* One that is not at its end, but says what is no message, would wait for ever for somebody to hear more of it. */
+    kill(child->pid, SIGKILL);
     const int by = msi_child_end_text(child, spec->path, "the process that converts", text, sizeof text);
     if (by == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s", text);
     const int writes = spec->folder && (strstr(text, "write") || strstr(text, "Write") || is_full(spec->folder));

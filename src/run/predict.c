@@ -284,6 +284,7 @@ static int start(msi_predict_run *r)
 {
     const msi_options *all = r->all;
     r->start_s = msi_wall_s();
+    MSI_TRY(msi_open_sets_have_columns(all, "it has no columns to write to; predict into its Measurement Set"));
     MSI_TRY(deal_sets(r));
     if (r->team->told_size > all->n_ms)
         msi_log_info("ranks: %d of %d have nothing to do: a set has one writer, and there %s %d",
