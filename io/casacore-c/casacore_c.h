@@ -502,6 +502,29 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
  */
 int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t *n_row);
 
+/* ---- Images ---------------------------------------------------------------------------------------------------- */
+
+enum { CCC_IMAGE_PARAMETERS = 20 };
+
+/* How the first two axes of a CASA image lie on the sky: the words of FITS, with pixels counted from 0. */
+typedef struct ccc_image_axes {
+    char system[32];     /* J2000, ICRS, B1950, GALACTIC .. */
+    char projection[16]; /* SIN, TAN .. */
+    double crval_deg[2], cdelt_deg[2], crpix[2];
+    double pc[2][2];
+    double lonpole_deg, latpole_deg; /* NaN where the image does not say */
+    int n_parameter;                 /* of the projection: PV2_1 .. */
+    double parameter[CCC_IMAGE_PARAMETERS];
+} ccc_image_axes;
+
+/*
+ * ccc_image_direction - read the sky coordinates of a CASA image, whose pixels are the cell of the column `map`.
+ * Given:    t  an image, opened as a table
+ * Returned: *out
+ * Returns:  0, CCC_ENOTFOUND (no image, or none of the sky on its first two axes), CCC_ESHAPE, CCC_EFAILED
+ */
+int ccc_image_direction(ccc_table *t, ccc_image_axes *out);
+
 /* ---- Measures -------------------------------------------------------------------------------------------------- */
 
 /*

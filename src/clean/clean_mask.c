@@ -2,6 +2,7 @@
 #include "src/clean/clean_mask.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +12,7 @@
 #include "core/status.h"
 #include "io/fits/fits_view.h"
 #include "io/fits/sky_wcs.h"
+#include "io/ms/casa_image.h"
 
 /* Positions are computed on a lattice of the image and interpolated between; where that is off by more than
  * NEAR_ENOUGH in the middle of a cell, all its pixels are computed. */
@@ -203,6 +205,69 @@ int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_t
     int rc = MSI_OK;
     *mask = (msi_clean_mask){0};
     for (int64_t i = 0; i < n_plane && !rc; i++) rc = take_view(mask, path, (int)i, target, &n_plane);
+    if (rc) msi_clean_mask_free(mask);
+    return rc;
+}
+
+/* ---- CASA's masks ---- */
+
+/* Make the cards that a FITS header would have of these coordinates. */
+static int cards_of(const msi_casa_image *image, const char *path, msi_sky_cards *c)
+{
+    static const struct {
+        const char *system, *lng, *lat, *radesys;
+        double equinox;
+    } known[] = {{"J2000", "RA--", "DEC-", "FK5", 2000},
+                 {"ICRS", "RA--", "DEC-", "ICRS", 2000},
+                 {"B1950", "RA--", "DEC-", "FK4", 1950},
+                 {"GALACTIC", "GLON", "GLAT", "", 0}};
+    const int n = sizeof known / sizeof *known;
+    int k = 0;
+    while (k < n && strcasecmp(known[k].system, image->system) != 0) k++;
+    if (k == n || strlen(image->projection) != 3)
+        return msi_error_set(MSI_EINPUT, "%s: the mask's coordinates are %s %s, which are not known here", path,
+                             image->system, image->projection);
+    *c = (msi_sky_cards){.lonpole_deg = image->lonpole_deg, .latpole_deg = image->latpole_deg};
+    snprintf(c->ctype[0], sizeof c->ctype[0], "%s-%.3s", known[k].lng, image->projection);
+    snprintf(c->ctype[1], sizeof c->ctype[1], "%s-%.3s", known[k].lat, image->projection);
+    snprintf(c->radesys, sizeof c->radesys, "%s", known[k].radesys);
+    c->equinox = known[k].equinox;
+    memcpy(c->crval_deg, image->crval_deg, sizeof c->crval_deg);
+    memcpy(c->cdelt_deg, image->cdelt_deg, sizeof c->cdelt_deg);
+    memcpy(c->pc, image->pc, sizeof c->pc);
+    for (int i = 0; i < 2; i++) c->crpix[i] = image->crpix[i] + 1;
+    for (int i = 0; i < image->n_parameter; i++) {
+        if (image->parameter[i] == 0) continue;
+        c->pv[c->n_pv].axis = 2;
+        c->pv[c->n_pv].m = i + 1;
+        c->pv[c->n_pv++].value = image->parameter[i];
+    }
+    return MSI_OK;
+}
+
+static int take_casa(msi_clean_mask *mask, const char *path, const msi_casa_image *image, const msi_mask_target *t)
+{
+    msi_sky_cards cards;
+    msi_sky_wcs *wcs;
+    MSI_TRY(cards_of(image, path, &cards));
+    MSI_TRY(msi_sky_wcs_of_cards(&wcs, &cards));
+    if (!wcs) return msi_error_set(MSI_EINPUT, "%s: the mask's coordinates are none on the sky", path);
+    int rc = make_room(mask, path, image->n_plane, t);
+    for (int64_t i = 0; !rc && i < image->n_plane; i++) {
+        const source s = {path, image->nx, image->ny, image->pixel + i * image->nx * image->ny, wcs};
+        rc = take_plane(mask, (int)i, &s, t);
+    }
+    msi_sky_wcs_free(wcs);
+    return rc;
+}
+
+int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_target *target)
+{
+    msi_casa_image image;
+    *mask = (msi_clean_mask){0};
+    MSI_TRY(msi_casa_image_read(&image, path));
+    const int rc = take_casa(mask, path, &image, target);
+    msi_casa_image_free(&image);
     if (rc) msi_clean_mask_free(mask);
     return rc;
 }

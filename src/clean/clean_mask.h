@@ -31,6 +31,9 @@ typedef struct msi_mask_target {
  */
 int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
 
+/* msi_clean_mask_casa - the same of a CASA image. Before any thread is started. Returns: as above */
+int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
+
 /* msi_clean_mask_of - the plane of an output channel; NULL for a mask that was not read. */
 const uint8_t *msi_clean_mask_of(const msi_clean_mask *mask, int64_t channel);
 

@@ -57,6 +57,7 @@ static msi_checkpoint_run run_of(const msi_clean_field *f)
     options = msi_checkpoint_hash(options, more, (int64_t)sizeof more);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_checkpoint_hash(options, centre, (int64_t)sizeof centre);
+    options = hash_text(options, c->casa_mask);
     options = hash_text(options, c->reuse_psf);
     options = hash_text(options, c->reuse_dirty);
     options = hash_text(options, c->local_rms_image);

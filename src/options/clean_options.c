@@ -161,9 +161,13 @@ int msi_clean_options_check(const msi_options *o)
     if (c->multithresh && (c->join_channels || c->join_pols))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: its masks follow one image each; leave it or -join-%s out",
                              c->join_channels ? "channels" : "polarizations");
-    if (c->multithresh && (c->auto_mask > 0 || c->fits_mask))
+    if (c->multithresh && (c->auto_mask > 0 || c->fits_mask || c->casa_mask))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
-                             c->fits_mask ? "fits-mask" : "auto-mask");
+                             c->fits_mask   ? "fits-mask"
+                             : c->casa_mask ? "casa-mask"
+                                            : "auto-mask");
+    if (c->fits_mask && c->casa_mask)
+        return msi_error_set(MSI_EUSAGE, "-casa-mask: there is one mask; leave it or -fits-mask out");
     if (c->multiscale && c->is_exact)
         return msi_error_set(MSI_EUSAGE, "-no-fast-subminor: it is for one scale; leave it or -multiscale out");
     MSI_TRY(check_scales(o));

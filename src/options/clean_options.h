@@ -38,7 +38,7 @@ typedef struct msi_clean_options {
     int64_t fit_terms, log_fit_terms; /* 0: no such fit */
     int64_t deconvolution_channels;   /* channels that are cleaned, means of those that are imaged; 0: these */
 
-    const char *fits_mask; /* NULL: none */
+    const char *fits_mask, *casa_mask; /* NULL: none; one of them at most */
     int multithresh;
     msi_auto_mask_spec mask; /* of multithresh; its beam and what follows from the image is left 0 */
     int64_t grow_iterations; /* mask.grow_iterations */

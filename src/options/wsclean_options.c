@@ -167,7 +167,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     REFUSED("link-polarizations", 1, LINK),
     SAME("save-source-list"),
     SAME("fits-mask"),
-    REFUSED("casa-mask", 1, "masks are FITS images (-fits-mask); CASA's exportfits makes one of a CASA image"),
+    SAME("casa-mask"),
     SAME("deconvolution-channels"),
     REFUSED("spectral-correction", 2,
             "spectra are not multiplied by one that is given; -fit-spectral-log-pol fits them"),

@@ -314,9 +314,14 @@ static int commit_outputs(msi_imaging_run *r)
     return MSI_OK;
 }
 
+static const char *mask_path(const msi_options *o)
+{
+    return o->clean.fits_mask ? o->clean.fits_mask : o->clean.casa_mask;
+}
+
 static void warn_of_mask(const msi_imaging_run *r)
 {
-    const char *path = r->options->clean.fits_mask;
+    const char *path = mask_path(r->options);
     for (int64_t c = 0; c < r->mask.n_plane; c++) {
         if (msi_clean_mask_part(&r->mask, c) > 0) continue;
         if (r->mask.n_plane > 1)
@@ -336,10 +341,11 @@ static int read_mask(msi_imaging_run *r)
     r->reader = t.reader;
     int rc = choose_centre(r);
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
-    if (!rc) rc = msi_clean_mask_fits(&r->mask, o->clean.fits_mask, &target);
+    if (!rc)
+        rc = o->clean.fits_mask ? msi_clean_mask_fits(&r->mask, o->clean.fits_mask, &target)
+                                : msi_clean_mask_casa(&r->mask, o->clean.casa_mask, &target);
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
-        rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels have one mask",
-                           o->clean.fits_mask);
+        rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels have one mask", mask_path(o));
     if (!rc) warn_of_mask(r);
     msi_ms_reader_free(t.reader);
     msi_ms_reader_free(t.whole);
@@ -372,7 +378,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     if (msi_clean_options_updates(o) && !o->dry_run) MSI_TRY(start_update(r, forked));
     MSI_TRY(msi_block_former_create(&r->former));
     MSI_TRY(msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former)));
-    return o->clean.fits_mask ? read_mask(r) : MSI_OK;
+    return mask_path(o) ? read_mask(r) : MSI_OK;
 }
 
 /* All ranks do the same work; what they are asked for is the same too, but for how it is spread over a host. */

@@ -302,6 +302,8 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -beam-size 1000deg", "-beam-size: a beam of 1000 degrees", "wider than the image");
     refused_value("-niter 9 -beam-shape 1000deg 1 0", "-beam-shape: a beam of 1000 degrees", "wider than the image");
     refused_value("-niter 9 -pol XX,XY -update-model-required", "-pol XY:", "-no-update-model-required");
+    refused_value("-niter 9 -casa-mask a.mask -fits-mask b.fits", "-casa-mask:", "one mask");
+    refused_value("-niter 9 -casa-mask a.mask -auto-multithresh", "-auto-multithresh:", "leave -casa-mask out");
     refused_value("-subtract-model -data-column MODEL_DATA", "-subtract-model:", "less itself");
     refused_value("-niter 9 -subtract-model -continue", "-subtract-model:", "-continue subtracts");
     refused_value("-niter 9 -subtract-model -update-model-required", "-update-model-required:", "would replace");

@@ -10,6 +10,7 @@ import signal
 
 import numpy as np
 from astropy.io import fits
+from casacore import images
 from casacore.tables import table
 
 from held_program import PUBLISHED, Held, in_lines
@@ -547,6 +548,45 @@ def check_mask(s):
     cleaned, log = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
     s.must(load(cleaned + "-image.fits")[1]["MSISTOP"] == "mask empty" and not load(cleaned + "-model.fits")[0].any() and
            "mask.fits: the mask is 0 in all of the image, so that nothing is cleaned" in log, "a mask of nothing, and a warning")
+
+
+def check_casa_mask(s):
+    """A CASA image serves as the FITS image that it was made of, also turned, of other pixels and of several planes; what
+    is none, or is damaged, is refused."""
+    name, _ = s.clean(s.ms("steep"), "-make-psf", size=128)
+    args = ["-quiet", "-size", 128, 128, "-scale", "%gasec" % CELL, "-niter", 100, "-threshold", 0.01, "-backend", "cpu"]
+    generator = np.random.default_rng(7)
+    with fits.open(name + "-dirty.fits") as f:
+        header = f[0].header
+    for title, change, n_plane in (
+            ("the same pixels", {}, 1), ("other pixels", {"CDELT1": -7 / 3600, "CDELT2": 9 / 3600, "CRPIX1": 71.3, "CRPIX2": 66.6}, 1),
+            ("a turned one", {"PC1_1": 0.8, "PC1_2": -0.6, "PC2_1": 0.6, "PC2_2": 0.8, "CDELT1": -8 / 3600, "CDELT2": 8 / 3600}, 1),
+            ("another projection", {"CTYPE1": "RA---TAN", "CTYPE2": "DEC--TAN"}, 1), ("two planes", {}, 2)):
+        fits_mask, casa_mask = s.path("of-casa%d.fits" % next(s.number)), s.path("casa%d.mask" % next(s.number))
+        size = 160 if change else 128
+        cards = header.copy()
+        if title == "another projection":
+            change = {**change, "CRPIX1": size // 2 + 1, "CRPIX2": size // 2 + 1, "CDELT1": -5 / 3600, "CDELT2": 5 / 3600}
+        if title == "a turned one":
+            change = {**change, "CRPIX1": size // 2 + 1, "CRPIX2": size // 2 + 1}
+        cards.update(change)
+        cards["NAXIS1"] = cards["NAXIS2"] = size
+        fits.writeto(fits_mask, (generator.random((1, n_plane, size, size)) < 0.3).astype(">f4"), cards, overwrite=True)
+        images.image(fits_mask).saveas(casa_mask)
+        words, outs = ["-channels-out", n_plane] if n_plane > 1 else [], []
+        for option, mask in (("-fits-mask", fits_mask), ("-casa-mask", casa_mask)):
+            outs.append(s.path("masked%d" % next(s.number)))
+            run(s.msimage, *args, *words, option, mask, "-name", outs[-1], s.ms("steep"))
+        same_images(s, title, *outs, ["-%s.fits" % k for k in (["model"] if n_plane == 1 else ["0000-model", "0001-model"])])
+        s.must(load(outs[1] + ("-model.fits" if n_plane == 1 else "-0000-model.fits"))[0].any(), "a model of something")
+    args += ["-name", s.path("none")]
+    s.told("no CASA image", s.launch(*args, "-casa-mask", s.ms("steep"), s.ms("steep")), 3, "no CASA image")
+    s.told("no table", s.launch(*args, "-casa-mask", fits_mask, s.ms("steep")), 3, os.path.basename(fits_mask))
+    with open(os.path.join(casa_mask, "table.f0_TSM0"), "r+b") as f:
+        f.truncate(1000)
+    s.told("a damaged one", s.launch(*args, "-channels-out", 2, "-casa-mask", casa_mask, s.ms("steep")), 3, "corrupt")
+    s.told("two masks", s.launch(*args, "-casa-mask", casa_mask, "-fits-mask", fits_mask, s.ms("steep")), 2, "one mask")
+    s.must(not glob.glob(s.path("none") + "*"), "nothing is written")
 
 
 def check_multithresh(s):
