@@ -349,4 +349,5 @@ def main():
     sys.exit(1 if n_wrong else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
