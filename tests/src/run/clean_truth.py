@@ -568,7 +568,8 @@ def check_casa_mask(s):
         if title == "another projection":
             change = {**change, "CRPIX1": size // 2 + 1, "CRPIX2": size // 2 + 1, "CDELT1": -5 / 3600, "CDELT2": 5 / 3600}
         if title == "a turned one":
-            change = {**change, "CRPIX1": size // 2 + 1, "CRPIX2": size // 2 + 1}
+            # No pixel of the image lies between two of the mask, where rounding decides.
+            change = {**change, "CRPIX1": size // 2 + 1.27, "CRPIX2": size // 2 + 1.13}
         cards.update(change)
         cards["NAXIS1"] = cards["NAXIS2"] = size
         fits.writeto(fits_mask, (generator.random((1, n_plane, size, size)) < 0.3).astype(">f4"), cards, overwrite=True)
