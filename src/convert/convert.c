@@ -109,7 +109,7 @@ static int import(inputs *in, int i, const msi_workspace *w)
     char name[32];
     snprintf(name, sizeof name, "import%d.ms", i);
     MSI_TRY(msi_workspace_path(w, name, in->made[i], sizeof in->made[i]));
-    const msi_import_job job = {in->path[i], in->made[i], &in->header[i], msi_memory_limit()};
+    const msi_import_job job = {in->path[i], in->made[i], msi_workspace_folder(w), &in->header[i], msi_memory_limit()};
     const msi_stage_spec stage = {msi_import_fits, &job, "reading", in->path[i], msi_workspace_folder(w), in->o->out};
     MSI_TRY(name_files(in, msi_stage_run(&stage)));
     in->path[i] = in->made[i];

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/convert/convert_fits.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/resource.h>
 
 #include "core/format.h"
@@ -13,9 +18,10 @@
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_child.h"
 
-/* What msfits may take for a file: memory and disk by its size, CPU time at a fiftieth of the usual speed. */
+/* What msfits may take for a file: memory and disk by its size, CPU time at a fiftieth of the usual speed, and ten times
+ * what a set without rows takes. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
-static const double SECONDS_PER_BYTE = 1e-6;
+static const double LEAST_S = 5, SECONDS_PER_BYTE = 1e-6;
 
 static void limit(int64_t file_bytes, int64_t memory_bytes)
 {
@@ -27,7 +33,7 @@ static void limit(int64_t file_bytes, int64_t memory_bytes)
         setrlimit(RLIMIT_FSIZE, &file);
     }
     msi_child_limit_memory(by_size < memory_bytes ? by_size : memory_bytes);
-    msi_child_progress(MSI_CHILD_STEP_S + SECONDS_PER_BYTE * (double)file_bytes);
+    msi_child_progress(LEAST_S + SECONDS_PER_BYTE * (double)file_bytes);
 }
 
 /* What casacore warns of and nothing here hangs on: tables of the Earth's rotation, which change no visibility, and
@@ -137,22 +143,38 @@ static int check_imported(msi_stage *stage, const msi_import_job *job)
     return status ? status : closed;
 }
 
+/* msfits leaves tables of its own in the working folder where it is ended: that is the one that is removed afterwards. */
+static int enter(const msi_import_job *job, char fits[PATH_MAX], char set[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(job->set, '/'), *name = slash ? slash + 1 : job->set;
+    if (!realpath(job->fits, fits)) return msi_error_set(MSI_EINPUT, "%s: %s", job->fits, strerror(errno));
+    if (!realpath(job->folder, folder) || chdir(folder) != 0)
+        return msi_error_set(MSI_EOUTPUT, "%s: %s", job->folder, strerror(errno));
+    if (snprintf(set, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
+        return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", folder);
+    return MSI_OK;
+}
+
 int msi_import_fits(msi_stage *stage, const void *of)
 {
-    const msi_import_job *job = of;
-    char **warnings;
+    const msi_import_job *given = of;
+    msi_import_job job = *given;
+    char **warnings, fits[PATH_MAX], set[PATH_MAX];
     int64_t n;
-    limit(job->header->file_bytes, job->memory_bytes);
-    const int status = job->header->kind == MSI_UV_FITS ? ccc_uvfits_import(job->fits, job->set, &warnings, &n)
-                                                        : ccc_fitsidi_import(job->fits, job->set, &warnings, &n);
-    say_warnings(stage, job->fits, warnings, n);
+    limit(job.header->file_bytes, job.memory_bytes);
+    MSI_TRY(enter(given, fits, set));
+    job.set = set;
+    const int status = job.header->kind == MSI_UV_FITS ? ccc_uvfits_import(fits, set, &warnings, &n)
+                                                       : ccc_fitsidi_import(fits, set, &warnings, &n);
+    say_warnings(stage, job.fits, warnings, n);
     if (status == CCC_ENOMEM)
         return msi_error_set(MSI_EINPUT,
                              "truncated or corrupt: %s: reading it asks for more memory than a file of its "
                              "size can need",
-                             job->fits);
+                             job.fits);
     MSI_TRY(msi_set_read(status));
-    return check_imported(stage, job);
+    return check_imported(stage, &job);
 }
 
 /* ---- A set becomes a file ---- */

@@ -8,6 +8,7 @@
 
 typedef struct msi_import_job {
     const char *fits, *set;
+    const char *folder; /* where the set comes to lie; casacore puts tables of its own there */
     const msi_uv_file *header;
     int64_t memory_bytes; /* that the process may take at most */
 } msi_import_job;

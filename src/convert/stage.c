@@ -2,9 +2,11 @@
 #include "src/convert/stage.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -69,7 +71,9 @@ void msi_stage_at(msi_stage *s, int64_t done, int64_t total)
 
 static _Noreturn void run_child(const msi_child *parent, const msi_stage_spec *spec)
 {
-    msi_stage s = {parent, spec->folder};
+    char folder[PATH_MAX];
+    /* The work may leave the working folder. */
+    msi_stage s = {parent, spec->folder && realpath(spec->folder, folder) ? folder : spec->folder};
     message m = {.kind = FINISHED};
     msi_child_watch();
     msi_child_progress(MSI_CHILD_STEP_S);
