@@ -75,10 +75,13 @@ static int read_sky(msi_fits_view *v, fitsfile *f, const char *path)
         if (scale == 0 || strlen(v->ctype[k]) >= sizeof c.ctype[k]) return MSI_OK;
         strcpy(c.ctype[k], v->ctype[k]);
         c.crval_deg[k] = v->crval[k] * scale;
-        c.cdelt_deg[k] = v->cdelt[k] * scale;
+        snprintf(key, sizeof key, "CDELT%d", k + 1);
+        c.cdelt_deg[k] = number_of(f, path, key, v->cdelt[k]) * scale;
         c.crpix[k] = v->crpix[k];
     }
     read_matrix(&c, f, path);
+    /* Pixels without a size lie nowhere. */
+    if (c.cdelt_deg[0] == 0 || c.cdelt_deg[1] == 0) return MSI_OK;
     c.lonpole_deg = number_of(f, path, "LONPOLE", NAN);
     c.latpole_deg = number_of(f, path, "LATPOLE", NAN);
     for (int axis = 1; axis <= 2; axis++)

@@ -182,8 +182,8 @@ static void what_is_no_mask_is_refused(void **state)
     const recipe good = {.nx = 40, .ny = 40, .ra_deg = 60, .dec_deg = 10, .cell_deg = 0.01};
     const msi_image_geometry g = {40, 40, 0.01 * DEG, 0.01 * DEG};
     const msi_mask_target t = {&g, 60 * DEG, 10 * DEG, "J2000", 2};
-    recipe bad[7] = {good, good, good, good, good, good, good};
-    static const char *const word[] = {"cover", "cover", "no value", "planes", "B1950|FK4", "GLON", "axes"};
+    recipe bad[] = {good, good, good, good, good, good, good, good};
+    static const char *const word[] = {"cover", "cover", "no value", "planes", "B1950|FK4", "GLON", "axes", "axes"};
     bad[0].nx = 39;
     bad[1].ra_deg = 60.2;
     bad[2].nan_pixel = 17;
@@ -191,8 +191,9 @@ static void what_is_no_mask_is_refused(void **state)
     bad[4].radesys = "FK4";
     bad[5].ctype = "GLON-SIN";
     bad[6].ctype = "FREQ";
+    bad[7].cell_deg = 0;
     const int64_t in_use = msi_memory_in_use();
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < (int)(sizeof bad / sizeof *bad); i++) {
         msi_clean_mask mask;
         char words[32];
         make(&bad[i]);
