@@ -153,7 +153,7 @@ static int read_width(const reading *r, const char *text, double *rad)
 {
     MSI_TRY(read_number(r, text, rad));
     *rad *= MSI_PI / 648000;
-    return *rad >= 0 ? MSI_OK : wrong(r, "a width below zero:", text);
+    return *rad >= 0 && *rad <= MSI_PI ? MSI_OK : wrong(r, "a width below zero or beyond the sky:", text);
 }
 
 static int read_value(const reading *r, column c, char *text, msi_sky_source *s)
@@ -323,6 +323,9 @@ static void draw(double *image, const msi_image_geometry *g, const double at[2],
         }
 }
 
+/* Sums of a million sources as bright as this are still numbers in a file of floats. */
+static const double MOST_JY = 1e30;
+
 static int draw_all(const msi_sky_list *list, const msi_beam *beam, const msi_sky_canvas *canvas, double *image,
                     int64_t *n_outside)
 {
@@ -341,9 +344,11 @@ static int draw_all(const msi_sky_list *list, const msi_beam *beam, const msi_sk
             continue;
         }
         *n_outside += at[0] < -0.5 || at[1] < -0.5 || at[0] > (double)g->nx - 0.5 || at[1] > (double)g->ny - 0.5;
-        draw(image, g, at, &seen,
-             msi_sky_source_flux(s, canvas->freq_hz, canvas->bandwidth_hz) *
-                 sqrt(determinant(&of_beam) / determinant(&seen)));
+        const double flux = msi_sky_source_flux(s, canvas->freq_hz, canvas->bandwidth_hz);
+        if (!(fabs(flux) <= MOST_JY))
+            return msi_error_set(MSI_EINPUT, "source %lld of the list: its flux at %.6g MHz is %g Jy", (long long)i + 1,
+                                 1e-6 * canvas->freq_hz, flux);
+        draw(image, g, at, &seen, flux * sqrt(determinant(&of_beam) / determinant(&seen)));
     }
     return MSI_OK;
 }

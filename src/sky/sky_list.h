@@ -54,7 +54,7 @@ typedef struct msi_sky_canvas {
  * convolved with the beam, a point of 1 Jy with a peak of 1.
  * Given:    beam  known
  * Returned: *n_outside  sources that are not within the image
- * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ * Returns:  0, MSI_EINPUT (a spectrum that leads to no flux), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_sky_list_draw(const msi_sky_list *list, const msi_beam *beam, const msi_sky_canvas *canvas, int64_t *n_outside);
 
