@@ -14,7 +14,7 @@ folder=$(dirname "$library")
 # A change of this list is one of the ABI: names that go, or mean something else, end the SONAME.
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >exported
 diff "$tree/lib/abi.txt" exported || complain "libmsimage exports something else than lib/abi.txt lists"
-objdump -p "$library" | grep -q 'SONAME *libmsimage.so.0$' || complain "the SONAME is not libmsimage.so.0"
+grep -q 'SONAME *libmsimage.so.0$' <<<"$(objdump -p "$library")" || complain "the SONAME is not libmsimage.so.0"
 ! objdump -p "$library" | grep 'NEEDED.*casa' || complain "libmsimage needs casacore"
 
 for header in base gridder cleaner; do

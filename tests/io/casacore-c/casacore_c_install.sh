@@ -23,7 +23,7 @@ library=$(find "$work/prefix" -name 'libcasacore-c.so.0')
 grep -o '\bccc_[a-z0-9_]*(' "$source/casacore_c.h" | tr -d '(' | sort -u >declared
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >exported
 diff declared exported || fail "libcasacore-c.so exports something else than its header declares"
-objdump -p "$library" | grep -q 'SONAME *libcasacore-c.so.0$' || fail "the SONAME is not libcasacore-c.so.0"
+grep -q 'SONAME *libcasacore-c.so.0$' <<<"$(objdump -p "$library")" || fail "the SONAME is not libcasacore-c.so.0"
 PKG_CONFIG_PATH=$(dirname "$(find prefix -name casacore-c.pc)")
 export PKG_CONFIG_PATH
 sed -n '/^```c$/,/^```$/p' "$source/README.md" | grep -v '^```' >uvw.c

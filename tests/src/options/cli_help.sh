@@ -3,6 +3,6 @@
 # cli_help.sh MSIMAGE GOLDEN: -help prints the golden text; after a wanted change: msimage -help > tests/src/options/golden/help.txt.
 set -euo pipefail
 "$1" -help | diff -u "$2" -
-"$1" -help size | grep -q '^  -size WIDTH HEIGHT '
-"$1" -help --weight | grep -q '^  -weight MODE \[ROBUST\] '
-"$1" -help samples | grep -q -- '-channel-range'
+grep -q '^  -size WIDTH HEIGHT ' <<<"$("$1" -help size)"
+grep -q '^  -weight MODE \[ROBUST\] ' <<<"$("$1" -help --weight)"
+grep -q -- '-channel-range' <<<"$("$1" -help samples)"

@@ -5,7 +5,7 @@
 set -euo pipefail
 script=$(realpath "$1") msimage=$(realpath "$2") makems=$(realpath "$3")
 bash -n "$script"
-if [[ ! -x ${msimage}-mp ]] || ! mpirun --version 2>/dev/null | grep -q "Open MPI"; then
+if [[ ! -x ${msimage}-mp ]] || ! grep -q "Open MPI" <<<"$(mpirun --version 2>/dev/null)"; then
     echo "skipped: msimage-mp is not built, or there is no mpirun of Open MPI"
     exit 77
 fi
