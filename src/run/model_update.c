@@ -36,8 +36,9 @@ static int check_writable(const msi_options *o)
 {
     MSI_TRY(
         msi_open_sets_have_columns(o, "it has no MODEL_DATA to be written; -no-update-model-required leaves that out"));
+    /* A set that is not there is for those to tell of who open it. */
     for (int i = 0; i < o->n_ms; i++)
-        if (access(o->ms_paths[i], W_OK) != 0)
+        if (access(o->ms_paths[i], F_OK) == 0 && access(o->ms_paths[i], W_OK) != 0)
             return msi_error_set(MSI_EOUTPUT,
                                  "%s: MODEL_DATA cannot be written there: %s; -no-update-model-required "
                                  "leaves it out",

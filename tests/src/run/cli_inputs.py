@@ -188,6 +188,8 @@ def check_contents(s):
         log = s.launch(*IMAGE, s.path(defect + ".ms")).stderr
         if "dropped" in pattern and not re.search("dropped: .*[1-9][0-9]* (FLAG|weight)", log):
             s.complain("%s: no counts: %s" % (defect, log))
+    s.refused("no such set, to be cleaned", 3, "nosuch.ms: No such file", *IMAGE, "-niter", 10, "-auto-threshold",
+              3, "nosuch.ms")
     s.refused("no such column", 3, "NOSUCH.*DATA", *IMAGE, "-data-column", "NOSUCH", good)
     s.refused("a column that is no visibilities", 3, "UVW", *IMAGE, "-data-column", "UVW", good)
     s.refused("a column of model that is not there", 3, "MODEL_DATA.*DATA", *IMAGE, "-data-column", "MODEL_DATA", good)
