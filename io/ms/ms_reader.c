@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/progress.h"
@@ -184,29 +185,22 @@ const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r)
     return &r->dropped;
 }
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
-{
-    const unsigned char *b = bytes;
-    for (size_t i = 0; i < n; i++) hash = (hash ^ b[i]) * 0x100000001b3;
-    return hash;
-}
-
 uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r)
 {
     const msi_observation *o = &r->observation;
     const double *const of_all[] = {&o->start_mjd_s, &o->end_mjd_s, &o->longest_baseline_m, &o->ra_rad, &o->dec_rad};
-    uint64_t hash = 0xcbf29ce484222325;
-    for (size_t i = 0; i < sizeof of_all / sizeof *of_all; i++) hash = mix(hash, of_all[i], sizeof *of_all[i]);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof of_all / sizeof *of_all; i++) hash = msi_hash(hash, of_all[i], sizeof *of_all[i]);
     for (int i = 0; i < r->n_set; i++) {
         const msi_ms_set *set = &r->set[i];
-        hash = mix(hash, &set->n_table_row, sizeof set->n_table_row);
-        for (int k = 0; k < set->n_field; k++) hash = mix(hash, &set->field[k].n_row, sizeof set->field[k].n_row);
+        hash = msi_hash(hash, &set->n_table_row, sizeof set->n_table_row);
+        for (int k = 0; k < set->n_field; k++) hash = msi_hash(hash, &set->field[k].n_row, sizeof set->field[k].n_row);
         for (int k = 0; k < set->n_setup; k++) {
             const msi_ms_setup *s = &set->setup[k];
-            hash = mix(hash, &s->n_row, sizeof s->n_row);
-            if (s->n_chan) hash = mix(hash, s->freq_hz, (size_t)s->n_chan * sizeof *s->freq_hz);
+            hash = msi_hash(hash, &s->n_row, sizeof s->n_row);
+            if (s->n_chan) hash = msi_hash(hash, s->freq_hz, s->n_chan * (int64_t)sizeof *s->freq_hz);
         }
-        hash = mix(hash, set->data_column, strlen(set->data_column));
+        hash = msi_hash(hash, set->data_column, (int64_t)strlen(set->data_column));
     }
     return hash;
 }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/hash.h"
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -32,22 +33,6 @@ typedef struct section_head {
     int64_t kind, index, bytes;
     uint64_t checksum; /* of the head up to here and the data, after the one before */
 } section_head;
-
-uint64_t msi_checkpoint_hash(uint64_t hash, const void *data, int64_t n)
-{
-    const unsigned char *at = data;
-    hash ^= (uint64_t)n;
-    while (n > 0) {
-        /* Each step is one to one in the hash and in the word: a change of one word is never lost. */
-        uint64_t word = 0;
-        memcpy(&word, at, (size_t)(n < 8 ? n : 8));
-        hash ^= word;
-        hash = (hash << 27 | hash >> 37) * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
-        at += 8;
-        n -= 8;
-    }
-    return hash ^ hash >> 29;
-}
 
 /* ---- Writing ---- */
 
@@ -82,7 +67,7 @@ int msi_checkpoint_begin(msi_checkpoint_writer **out, const char *path, const ms
     *out = NULL;
     MSI_TRY(msi_checkpoint_check_place(path));
     memcpy(head.magic, MAGIC, sizeof MAGIC);
-    head.checksum = msi_checkpoint_hash(0, &head, offsetof(file_head, checksum));
+    head.checksum = msi_hash(0, &head, offsetof(file_head, checksum));
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "a checkpoint"));
     w->checksum = head.checksum;
     int rc = msi_publish_plan(&w->publish, &path, 1, 1);
@@ -97,11 +82,10 @@ int msi_checkpoint_begin(msi_checkpoint_writer **out, const char *path, const ms
 
 static uint64_t section_checksum(uint64_t before, const section_head *head, const void *data)
 {
-    const uint64_t hash = msi_checkpoint_hash(before, head, offsetof(section_head, checksum));
+    const uint64_t hash = msi_hash(before, head, offsetof(section_head, checksum));
     uint64_t sum = hash;
     for (int64_t done = 0; done < head->bytes; done += CHUNK)
-        sum = msi_checkpoint_hash(sum, (const char *)data + done,
-                                  head->bytes - done < CHUNK ? head->bytes - done : CHUNK);
+        sum = msi_hash(sum, (const char *)data + done, head->bytes - done < CHUNK ? head->bytes - done : CHUNK);
     return sum;
 }
 
@@ -190,7 +174,7 @@ static int check_head(const msi_checkpoint *c, const msi_checkpoint_run *run, ui
     MSI_TRY(read_at(c, 0, &head, sizeof head));
     if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0)
         return msi_error_set(MSI_EINPUT, "%s: is no checkpoint of msimage", c->path);
-    *checksum = msi_checkpoint_hash(0, &head, offsetof(file_head, checksum));
+    *checksum = msi_hash(0, &head, offsetof(file_head, checksum));
     if (head.checksum != *checksum) {
         if (head.order != ORDER || head.version != VERSION)
             return msi_error_set(MSI_EINPUT, "%s: the checkpoint is damaged, or of another version or machine",
@@ -211,13 +195,13 @@ static int check_head(const msi_checkpoint *c, const msi_checkpoint_run *run, ui
 /* Read a section's data in chunks, or to `data`, and compare its checksum. */
 static int check_section(const msi_checkpoint *c, const section *s, char *data)
 {
-    uint64_t sum = msi_checkpoint_hash(s->before, &s->head, offsetof(section_head, checksum));
+    uint64_t sum = msi_hash(s->before, &s->head, offsetof(section_head, checksum));
     for (int64_t done = 0; done < s->head.bytes; done += CHUNK) {
         const int64_t n = s->head.bytes - done < CHUNK ? s->head.bytes - done : CHUNK;
         char *to = data ? data + done : c->chunk;
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(read_at(c, s->offset + done, to, n));
-        sum = msi_checkpoint_hash(sum, to, n);
+        sum = msi_hash(sum, to, n);
     }
     return sum == s->head.checksum ? MSI_OK : damaged(c, "a part does not agree with its checksum");
 }

@@ -25,9 +25,6 @@ typedef struct msi_checkpoint_run {
     uint64_t options, sets;
 } msi_checkpoint_run;
 
-/* msi_checkpoint_hash - add n bytes to a hash, 0 at first; any change of up to eight neighbouring bytes changes it. */
-uint64_t msi_checkpoint_hash(uint64_t hash, const void *data, int64_t n);
-
 /*
  * msi_checkpoint_check_place - check that a checkpoint may have a name: it is free, or another checkpoint's.
  * Returns: 0, MSI_EOUTPUT

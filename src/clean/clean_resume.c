@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/hash.h"
 #include "core/memory.h"
 #include "core/status.h"
 
@@ -23,7 +24,7 @@ typedef struct counters {
 /* A text's end counts, so that one that is not given differs from any. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    return text ? msi_checkpoint_hash(hash, text, (int64_t)strlen(text) + 1) : hash * 3 + 1;
+    return text ? msi_hash(hash, text, (int64_t)strlen(text) + 1) : hash * 3 + 1;
 }
 
 /* Strings of the options are told by their words; what concerns speed, log and other files is left out. */
@@ -47,25 +48,25 @@ static msi_checkpoint_run run_of(const msi_clean_field *f)
         (int)c->local_rms_method, c->is_exact, c->multiscale, c->n_scale, (long long)c->max_scales, c->scale_bias,
         c->scale_gain, (int)c->shape, c->join_channels, c->join_pols, c->squared_join, (long long)c->fit_terms,
         (long long)c->log_fit_terms, c->fits_mask ? c->fits_mask : "", c->continues);
-    uint64_t options = msi_checkpoint_hash(0, text, (int64_t)strlen(text)), sets = 0;
+    uint64_t options = msi_hash(0, text, (int64_t)strlen(text)), sets = 0;
     snprintf(text, sizeof text, "%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %d %d %.17g", c->multithresh,
              c->mask.sidelobe_threshold, c->mask.noise_threshold, c->mask.low_noise_threshold,
              c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
              c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
-    options = msi_checkpoint_hash(options, text, (int64_t)strlen(text));
+    options = msi_hash(options, text, (int64_t)strlen(text));
     const int64_t more[] = {c->save_sources, f->n_cleaned, c->save_first_residual, o->subtract_model};
-    options = msi_checkpoint_hash(options, more, (int64_t)sizeof more);
+    options = msi_hash(options, more, (int64_t)sizeof more);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
-    options = msi_checkpoint_hash(options, centre, (int64_t)sizeof centre);
+    options = msi_hash(options, centre, (int64_t)sizeof centre);
     options = hash_text(options, c->casa_mask);
     options = hash_text(options, c->reuse_psf);
     options = hash_text(options, c->reuse_dirty);
     options = hash_text(options, c->local_rms_image);
-    options = msi_checkpoint_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
-    options = msi_checkpoint_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
-    options = msi_checkpoint_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
-    sets = msi_checkpoint_hash(sets, f->sum_weight, (int64_t)sizeof *f->sum_weight * n);
-    sets = msi_checkpoint_hash(sets, f->n_vis, (int64_t)sizeof *f->n_vis * n);
+    options = msi_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
+    options = msi_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
+    options = msi_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
+    sets = msi_hash(sets, f->sum_weight, (int64_t)sizeof *f->sum_weight * n);
+    sets = msi_hash(sets, f->n_vis, (int64_t)sizeof *f->n_vis * n);
     return (msi_checkpoint_run){options, sets};
 }
 

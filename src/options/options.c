@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "core/format.h"
+#include "core/hash.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/options/cpu_count.h"
@@ -325,9 +326,7 @@ static int has_index_0(const char *taql)
 
 uint64_t msi_options_hash(const msi_options *o)
 {
-    uint64_t hash = 0xcbf29ce484222325;
-    for (const char *c = o->command_line; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
-    return hash;
+    return msi_hash(0, o->command_line, (int64_t)strlen(o->command_line));
 }
 
 void msi_options_log(const msi_options *options)

@@ -214,27 +214,10 @@ static void killed_writers_leave_the_last_one(void **state)
     check(at, 100, 0.75);
 }
 
-/* A hash tells apart what differs in a bit, in length, or in order. */
-static void hashes_differ(void **state)
-{
-    (void)state;
-    char bytes[40] = {0};
-    const uint64_t none = msi_checkpoint_hash(0, bytes, 40);
-    for (int i = 0; i < 320; i++) {
-        bytes[i / 8] = (char)(1 << i % 8);
-        assert_true(msi_checkpoint_hash(0, bytes, 40) != none);
-        bytes[i / 8] = 0;
-    }
-    assert_true(msi_checkpoint_hash(0, bytes, 39) != none && msi_checkpoint_hash(1, bytes, 40) != none);
-    assert_true(msi_checkpoint_hash(msi_checkpoint_hash(0, "ab", 2), "c", 1) !=
-                msi_checkpoint_hash(msi_checkpoint_hash(0, "a", 1), "bc", 2));
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_put_is_got),    cmocka_unit_test(every_damage_is_found),
-        cmocka_unit_test(other_runs_are_refused), cmocka_unit_test(files_of_others_stay),
-        cmocka_unit_test(hashes_differ),          cmocka_unit_test(killed_writers_leave_the_last_one)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_put_is_got), cmocka_unit_test(every_damage_is_found),
+                                       cmocka_unit_test(other_runs_are_refused), cmocka_unit_test(files_of_others_stay),
+                                       cmocka_unit_test(killed_writers_leave_the_last_one)};
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }
