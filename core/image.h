@@ -62,4 +62,10 @@ static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
     return g->nx * g->ny;
 }
 
+/* msi_image_plane - the pixels of one plane: [ny][nx] of the image's precision. */
+static inline void *msi_image_plane(const msi_image *image, int plane)
+{
+    return (char *)image->pixel + plane * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
+}
+
 #endif

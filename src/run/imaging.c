@@ -14,6 +14,7 @@
 #include "src/options/gridder_choice.h"
 #include "src/preprocess/phase_shift.h"
 #include "src/run/imaging_channels.h"
+#include "src/run/imaging_checkpoint.h"
 #include "src/run/imaging_clean.h"
 #include "src/run/imaging_load.h"
 #include "src/run/imaging_report.h"
@@ -397,7 +398,7 @@ static int run_stages(msi_imaging_run *r)
     const msi_options *o = r->options;
     MSI_TRY(check_team(r));
     MSI_TRY(plan_outputs(r));
-    if (o->clean.niter) MSI_TRY(msi_imaging_clean_check(o));
+    if (o->clean.niter) MSI_TRY(msi_imaging_checkpoint_check(o));
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
      * it. */
     if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_backend_warm_up(o->backend);
@@ -408,7 +409,7 @@ static int run_stages(msi_imaging_run *r)
     msi_progress_end();
     if (o->clean.niter) MSI_TRY(msi_imaging_clean_record(r));
     MSI_TRY(commit_outputs(r));
-    if (o->clean.niter) MSI_TRY(msi_imaging_clean_forget(o));
+    if (o->clean.niter) MSI_TRY(msi_imaging_checkpoint_forget(o));
     return r->update ? msi_model_update_run(r->update, r->modelled) : MSI_OK;
 }
 

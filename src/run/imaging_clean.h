@@ -18,12 +18,4 @@ int msi_imaging_clean_run(msi_imaging_run *run);
  */
 int msi_imaging_clean_record(msi_imaging_run *run);
 
-/* msi_imaging_clean_forget - remove the checkpoints of a run whose images are complete. Returns: 0, MSI_EOUTPUT */
-int msi_imaging_clean_forget(const msi_options *options);
-
-/* msi_imaging_clean_check - check, before anything is computed, that checkpoints would replace nothing but checkpoints;
- * -resume looks at them when it reads them.
- * Returns: 0, MSI_EOUTPUT */
-int msi_imaging_clean_check(const msi_options *options);
-
 #endif
