@@ -99,7 +99,7 @@ static const msi_strategy *next_strategy(const msi_strategy *last, const msi_gri
     return s;
 }
 
-/* Finds the first row of the table that is what was asked for and works on this machine. */
+/* Find the first row of the table that is what was asked for and works on this machine. */
 static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec)
 {
     const char *method = spec->method ? spec->method : MSI_METHOD_DEFAULT;
@@ -255,7 +255,7 @@ static void drop(candidate *c)
 }
 
 /*
- * Finds the plan foreseen to be soonest, of all strategies of a name (NULL: any) on the gridder's backend that fit the
+ * Find the plan foreseen to be soonest, of all strategies of a name (NULL: any) on the gridder's backend that fit the
  * room. Where one cannot serve (MSI_ERANGE), another may; where none can, the last one's reason stands.
  * Returned: *best  its report is g's with the plan's figures; its plan NULL after a failure
  */
@@ -422,7 +422,7 @@ static void add_times(msi_gridder_report *r, const msi_stage_times *t)
     r->transfer_s += t->transfer_s;
 }
 
-/* Makes the plan foreseen to be soonest the gridder's own. */
+/* Make the plan foreseen to be soonest the gridder's own. */
 static int take_plan(msi_gridder *g, const msi_plan_request *request, msi_plan **plan)
 {
     candidate best;
@@ -433,7 +433,7 @@ static int take_plan(msi_gridder *g, const msi_plan_request *request, msi_plan *
     return MSI_OK;
 }
 
-/* Makes the plan for what the store holds, or for what is expected, unless there is one. */
+/* Make the plan for what the store holds, or for what is expected, unless there is one. */
 static int ready_plan(msi_gridder *g)
 {
     if (g->plan) return MSI_OK;
@@ -459,7 +459,7 @@ static int do_job(msi_gridder *g, const msi_residual_job *job)
     return rc;
 }
 
-/* Makes images on the host by the plan that is kept. */
+/* Make images on the host by the plan that is kept. */
 static int image_by_job(msi_gridder *g, const int *store_plane, msi_image *out)
 {
     msi_residual_job job = {
@@ -477,7 +477,7 @@ static int image_by_job(msi_gridder *g, const int *store_plane, msi_image *out)
     return rc;
 }
 
-/* Makes images on the host by a plan for them alone. */
+/* Make images on the host by a plan for them alone. */
 static int image_once(msi_gridder *g, const int *store_plane, msi_image *out)
 {
     msi_plan *plan = NULL;

@@ -8,8 +8,8 @@
 
 namespace {
 
-/* Times what follows it in a block, and adds the wall seconds to *sum_s when the block ends: wait for the stream
- * before. */
+/* A stage_timer times what follows it in a block, and adds the wall seconds to *sum_s when the block ends: wait for the
+ * stream before. */
 class stage_timer {
   public:
     stage_timer(const char *name, double *sum_s_) : range(name), sum_s(sum_s_), start_s(msi_wall_s()) {}

@@ -15,7 +15,7 @@
 
 namespace {
 
-/* Copies on a stream; frees itself. What was added goes out with the last flush. */
+/* A staged_copy copies on a stream, and frees itself. What was added goes out with the last flush. */
 class staged_copy {
   public:
     explicit staged_copy(const plan_stream &on_) : on(on_) {}

@@ -91,7 +91,7 @@ void *msi_planes_pixel(const msi_planes *p, int plane)
     return (char *)p->pixel + plane * plane_bytes(&p->shape);
 }
 
-/* Finds planes [first, first + n) and their bytes. */
+/* Find planes [first, first + n) and their bytes. */
 static int find(const msi_planes *p, int first, int n, void **at, int64_t *bytes)
 {
     if (first < 0 || n < 0 || n > p->shape.n - first)

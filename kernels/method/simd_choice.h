@@ -9,7 +9,7 @@ extern "C" {
 
 typedef enum msi_simd { MSI_SIMD_BASE, MSI_SIMD_AVX2, MSI_SIMD_AVX512, MSI_N_SIMD } msi_simd;
 
-/* Initialises an array [MSI_N_SIMD] of pointers to the tables NAME_base, NAME_avx2 .. that were compiled in. */
+/* Initialise an array [MSI_N_SIMD] of pointers to the tables NAME_base, NAME_avx2 .. that were compiled in. */
 #ifdef MSI_HAVE_X86_VARIANTS
 #define MSI_SIMD_TABLES(name)                                                                                          \
     {                                                                                                                  \

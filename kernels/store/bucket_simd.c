@@ -17,7 +17,7 @@
 #define SUFFIX f64
 #include "kernels/store/bucket_simd_body.h"
 
-/* Adds n cells of a buffer to one in double, and zeroes them. */
+/* Add n cells of a buffer to one in double, and zero them. */
 static void widen(msi_c32 *from, msi_c64 *to, int64_t n)
 {
     float *f = &from->re;

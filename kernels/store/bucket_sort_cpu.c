@@ -22,7 +22,7 @@ static int sample_used(const msi_vis_segment *segment, int n_plane, int64_t row,
     return 0;
 }
 
-/* Calls put(context, bucket, run) for each run of a row. Coordinates alone are all used, wherever they lie. */
+/* Call put(context, bucket, run) for each run of a row. Coordinates alone are all used, wherever they lie. */
 static inline void walk_row(const int coordinates, const msi_vis_store *store, const msi_wgrid_geometry *g,
                             int64_t segment_number, int64_t row, void (*put)(msi_buckets *, int64_t, msi_run),
                             msi_buckets *context)
@@ -77,7 +77,7 @@ static void walk_all(const msi_vis_store *store, const msi_wgrid_geometry *g,
     }
 }
 
-/* Numbers a run in the order of row and channel. */
+/* Number a run in the order of row and channel. */
 static uint64_t run_order(msi_run r)
 {
     return (uint64_t)r.row << 32 | (uint64_t)r.chan << 16 | r.n_chan;

@@ -223,7 +223,7 @@ void msi_density_free(msi_density *d)
     msi_free(d);
 }
 
-/* Computes Briggs' s^2; the robustness is relative to the mean density seen by the weights. */
+/* Compute Briggs' s^2; the robustness is relative to the mean density seen by the weights. */
 static double briggs_scale(const msi_density *d, double robust)
 {
     double squares = 0;
@@ -234,7 +234,7 @@ static double briggs_scale(const msi_density *d, double robust)
 }
 
 /*
- * Returns the power of two by which weights are multiplied, so that neither a sum of their products with visibilities
+ * Return the power of two by which weights are multiplied, so that neither a sum of their products with visibilities
  * overflows in single precision nor the products themselves underflow; 1, which changes nothing, for all ordinary data.
  * Visibilities have the range of single precision, and weights too: with their sums brought to about 2^96, the smaller
  * of the two keeps its precision, and windows and transforms, which multiply a sum by less than 2^20, have room.

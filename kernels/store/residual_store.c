@@ -11,7 +11,7 @@ int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision pr
     return n_sample * n_plane * msi_complex_bytes(precision);
 }
 
-/* Gives the second store segments with visibilities of their own, one after the other. */
+/* Give the second store segments with visibilities of their own, one after the other. */
 static int make_left(msi_residual_store *s, const msi_vis_store *store)
 {
     int64_t bytes = 0, each = store->n_plane * msi_complex_bytes(store->precision);

@@ -79,7 +79,7 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     return MSI_OK;
 }
 
-/* Takes a spare piece of at least so many bytes into use; NULL where there is none. */
+/* Take a spare piece of at least so many bytes into use; NULL where there is none. */
 static struct msi_vis_arena *reuse(msi_vis_store *s, int64_t bytes)
 {
     for (struct msi_vis_arena **p = &s->spare; *p; p = &(*p)->next) {
@@ -191,7 +191,7 @@ int msi_vis_store_reserve(msi_vis_store *s, struct msi_vis_setup *setup, int64_t
     return MSI_OK;
 }
 
-/* Copies the next rows of a setup to rows from `row` on of the caller's block. Returns how many. */
+/* Copy the next rows of a setup to rows from `row` on of the caller's block. Returns how many. */
 static int64_t fetch_rows(const msi_vis_store *s, struct msi_vis_setup *setup, const msi_vis_range *in, int64_t row,
                           msi_c64 *vis)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Counts how many subgrids and small planes of each size would hold something, from where samples lie. */
+/* Count how many subgrids and small planes of each size would hold something, from where samples lie. */
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static choice choose_samples(const msi_wgrid_geometry *g, const msi_vis_store *s
     return (choice){g, store, 1 + store->n_sample / n};
 }
 
-/* Visits the chosen samples of a segment. Returned: where they lie, unless place is NULL. Returns how many there are.
+/* Visit the chosen samples of a segment. Returned: where they lie, unless place is NULL. Returns how many there are.
  */
 static int64_t look(const choice *c, int64_t segment, place *out)
 {
@@ -118,7 +118,7 @@ static int find_occupancy(occupancy *o, const place *p, int64_t n)
     return MSI_OK;
 }
 
-/* Counts planes that hold something, where first planes are given: each sample reaches w_width of them. */
+/* Count planes that hold something, where first planes are given: each sample reaches w_width of them. */
 static int64_t count_planes(const uint64_t *first, int64_t n_word, int32_t w_width)
 {
     int64_t n = 0, end = 0;
@@ -131,7 +131,7 @@ static int64_t count_planes(const uint64_t *first, int64_t n_word, int32_t w_wid
     return n;
 }
 
-/* Counts subgrids of cores of `edge` tiles, a row of them after the other. row: [cores of a row][n_word], zero. */
+/* Count subgrids of cores of `edge` tiles, a row of them after the other. row: [cores of a row][n_word], zero. */
 static void count_subgrids(msi_tower_load *load, const occupancy *o, int64_t edge, uint64_t *row)
 {
     const msi_wgrid_geometry *g = o->g;
@@ -166,7 +166,7 @@ static int count_load(msi_tower_load *load, const occupancy *o)
 }
 
 /*
- * Estimates the load without samples to look at: they lie in a part of the subgrids, where tracks lead through a tile
+ * Estimate the load without samples to look at: they lie in a part of the subgrids, where tracks lead through a tile
  * for a few samples and from tile to tile along a core's edge; and those of a subgrid, whose coordinates lie near one
  * plane in u, v and w, in a part of the w-planes. Generous: of the arrays looked at none filled more than half of this.
  */

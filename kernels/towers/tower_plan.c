@@ -54,7 +54,7 @@ static double bent_v(const msi_wgrid_plan *plan, double y, int order)
 }
 
 /*
- * Continues n - 1 of the image: beyond its farthest corner, where bent directions may lie below the horizon, its Taylor
+ * Continue n - 1 of the image: beyond its farthest corner, where bent directions may lie below the horizon, its Taylor
  * series in l^2 + m^2 about that corner, with four derivatives.
  */
 static double continued_n(const msi_image_geometry *image, double l, double m)
@@ -131,7 +131,7 @@ typedef struct seam {
     msi_c64 tail[N_SPECTRUM];     /* transforms need both where the allocator aligns them: all sizes are even */
 } seam;
 
-/* Fills in what is the same for all heights: taper, the transform of the window about a sample that lies on a cell, and
+/* Fill in what is the same for all heights: taper, the transform of the window about a sample that lies on a cell, and
  * per_plane. */
 static void begin_seam(seam *s)
 {
@@ -149,14 +149,14 @@ static void begin_seam(seam *s)
     }
 }
 
-/* Finds exp(2 pi i turns). */
+/* Find exp(2 pi i turns). */
 static msi_c64 turn_by(double turns)
 {
     turns -= rint(turns);
     return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
 }
 
-/* Fills in size and spread for a tower's height. */
+/* Fill in size and spread for a tower's height. */
 static void spread_seam(seam *s, int32_t height)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;
@@ -177,7 +177,7 @@ static void spread_seam(seam *s, int32_t height)
     msi_fft1d_run(s->fft, s->spread);
 }
 
-/* Estimates the image's largest error where cells wrap round from `first` on: missing here, and wrong there. */
+/* Estimate the image's largest error where cells wrap round from `first` on: missing here, and wrong there. */
 static double seam_error(seam *s, int first)
 {
     double worst = 0;
@@ -192,7 +192,7 @@ static double seam_error(seam *s, int first)
     return worst;
 }
 
-/* Finds the margins that towers of some heights need along an axis at one place across it. */
+/* Find the margins that towers of some heights need along an axis at one place across it. */
 static void measure_axis(int *margin, const reach *r, seam *s, double tolerance)
 {
     int half = s->plan->grid.width / 2, least = 1;
@@ -237,7 +237,7 @@ static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance,
     return rc;
 }
 
-/* Finds how many first planes a tower may have with a margin; 0: there is none. */
+/* Find how many first planes a tower may have with a margin; 0: there is none. */
 static int32_t most_height(const reach *r, int margin)
 {
     int32_t height = 0;
@@ -270,7 +270,7 @@ static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, c
            plan->sample_cost_s;
 }
 
-/* Lays the towers of a size and a core. Returns 0 where there are none. */
+/* Lay the towers of a size and a core. Returns 0 where there are none. */
 static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reach *r, int32_t size, int32_t core)
 {
     int32_t n_w0 = g->n_w - g->w_width + 1;
@@ -288,7 +288,7 @@ static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reac
     return 1;
 }
 
-/* Chooses the order of the bend: the smaller the error, the more its corners show (measured: 4 at 5e-5 and 9 at 5e-9
+/* Choose the order of the bend: the smaller the error, the more its corners show (measured: 4 at 5e-5 and 9 at 5e-9
  * are best). */
 static int bend_order(double tolerance)
 {

@@ -83,7 +83,7 @@ static char *row_of(const msi_tower_stacks *s, const char *plane, int64_t row)
     return (char *)plane + row * s->pitch * s->cell_bytes;
 }
 
-/* Marks rows that samples of some rows of tiles touch, and one on either side: see msi_grid_source. */
+/* Mark rows that samples of some rows of tiles touch, and one on either side: see msi_grid_source. */
 static void rows_of_tiles(const msi_tower_stacks *s, uint32_t tile_rows, uint8_t *touched)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;
@@ -99,7 +99,7 @@ static void run_rows(const msi_tower_stacks *s, const msi_fft1d *fft, char *plan
         if (!which || which[r]) msi_fft1d_run(fft, row_of(s, plane, r));
 }
 
-/* Finds row r of the screen of plane k of a tower, and the sign of its imaginary part: see msi_tower_screen. */
+/* Find row r of the screen of plane k of a tower, and the sign of its imaginary part: see msi_tower_screen. */
 static const char *screen_row(const msi_tower_stacks *s, int64_t k, int64_t r, int *sign)
 {
     int64_t mirrored = s->towers->n_plane - 1 - k, size = s->towers->size;

@@ -81,7 +81,7 @@ static void destroy(tower_cpu *c)
     msi_buckets_free(&c->buckets);
 }
 
-/* Grids an item's samples of one first plane. Returns the rows of tiles that hold any. */
+/* Grid an item's samples of one first plane. Returns the rows of tiles that hold any. */
 static uint32_t grid_first_plane(const tower_cpu *c, const msi_tower_item *item, const msi_tile_planes *planes,
                                  int image_plane, int64_t w0)
 {
@@ -123,7 +123,7 @@ static void grid_item(const tower_cpu *c, int image_plane, int64_t tower, const 
     msi_tower_close(&c->stacks, sum);
 }
 
-/* Adds n cells of a subgrid's row to the whole plane, and zeroes them. */
+/* Add n cells of a subgrid's row to the whole plane, and zero them. */
 static void add_row(const tower_cpu *c, char *from, int64_t n, char *to)
 {
     if (c->whole.fp32)
@@ -132,7 +132,7 @@ static void add_row(const tower_cpu *c, char *from, int64_t n, char *to)
         msi_bucket_simd()->flush_f64((void *)from, 1, n, n, (void *)to, n);
 }
 
-/* Adds what slots hold to row r of the whole plane. */
+/* Add what slots hold to row r of the whole plane. */
 static void add_to_row(const tower_cpu *c, const msi_tower_item *item, int64_t n, int64_t r)
 {
     const msi_wgrid_geometry *g = c->g;
@@ -172,7 +172,7 @@ static int grid_tower(tower_cpu *c, int image_plane, int64_t tower)
     return MSI_OK;
 }
 
-/* Makes one image plane, before correction. */
+/* Make one image plane, before correction. */
 static int image_one(tower_cpu *c, int image_plane, msi_stage_times *times)
 {
     for (int64_t tower = 0; tower < c->towers->n_tower; tower++) {

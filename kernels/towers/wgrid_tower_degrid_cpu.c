@@ -65,7 +65,7 @@ void msi_wgrid_tower_cpu_forget(void *model_cache)
     msi_free(d);
 }
 
-/* Copies an item's subgrid out of its tower's plane. */
+/* Copy an item's subgrid out of its tower's plane. */
 static void cut_subgrid(const tower_degridder *d, const msi_tower_item *item, const char *plane, char *cut)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -80,7 +80,7 @@ static void cut_subgrid(const tower_degridder *d, const msi_tower_item *item, co
     }
 }
 
-/* Degrids an item's samples of one first plane. */
+/* Degrid an item's samples of one first plane. */
 static void degrid_first_plane(const tower_degridder *d, int image, const msi_tower_item *item, int64_t w0,
                                uint32_t tile_rows, char *const *ring)
 {
@@ -182,7 +182,7 @@ static int degrid_image(tower_degridder *d, int image, msi_stage_times *times)
     return MSI_OK;
 }
 
-/* Sorts the samples, then does everything for one image after the other. */
+/* Sort the samples, then do everything for one image after the other. */
 static int degrid_store(tower_degridder *d, msi_vis_store *store, const msi_image *model, int is_new,
                         msi_stage_times *times)
 {

@@ -151,7 +151,7 @@ static const tower_backend cuda = {.whole = &msi_wgrid_cuda_cost,
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
-/* Chooses the cheapest towers of the widths that may suit. */
+/* Choose the cheapest towers of the widths that may suit. */
 static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_request *request)
 {
     const msi_gridder_spec *s = request->spec;

@@ -9,7 +9,7 @@
 
 namespace {
 
-/* Transforms in place; frees itself. */
+/* An fft_plan transforms in place, and frees itself. */
 class fft_plan {
   public:
     fft_plan() = default;

@@ -17,7 +17,7 @@ static double band_factor(int width)
 
 enum { MOST_VALUES = 32 };
 
-/* Sums the even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k; all at once, since its
+/* Sum the even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k; all at once, since its
  * quotients are theirs in common. */
 static void series_values(const msi_pswf *window, int n, const double *s, double *sum)
 {
@@ -81,7 +81,7 @@ static void solve_series(msi_pswf *window, double c)
     for (int i = 0; i < window->n_series; i++) window->series[i] /= peak;
 }
 
-/* Makes each tap's polynomial in z: Chebyshev interpolation, rewritten in powers of z. */
+/* Make each tap's polynomial in z: Chebyshev interpolation, rewritten in powers of z. */
 static void fit_taps(msi_pswf *window)
 {
     int n = window->n_coef;
@@ -109,7 +109,7 @@ static void fit_taps(msi_pswf *window)
     }
 }
 
-/* Makes the window but for its taps' polynomials. */
+/* Make the window but for its taps' polynomials. */
 static int make_shape(msi_pswf *window, int width, double sigma)
 {
     memset(window, 0, sizeof *window);

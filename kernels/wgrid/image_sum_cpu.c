@@ -10,7 +10,7 @@
 
 enum { G = MSI_GRID_GUARD, COLUMNS = MSI_PLANE_COLUMNS };
 
-/* Adds n cells of a guard to those at the other end of the grid, where they belong. dst and src are disjoint. */
+/* Add n cells of a guard to those at the other end of the grid, where they belong. dst and src are disjoint. */
 static void add_cells(const msi_wgrid_planes *p, char *dst, const char *src, int64_t n)
 {
     if (p->fp32) {
@@ -37,7 +37,7 @@ static void fold_guard_rows(const msi_wgrid_planes *p, char *plane, uint8_t *use
     }
 }
 
-/* Copies 16 columns of the rows in use into contiguous ones; rows without a sample are zeros. */
+/* Copy 16 columns of the rows in use into contiguous ones; rows without a sample are zeros. */
 #define GATHER(type)                                                                                                   \
     static void gather_##type(const msi_wgrid_planes *p, const char *plane, const uint8_t *used,                       \
                               const int64_t *column, int n_column, char *out)                                          \

@@ -45,7 +45,7 @@ void msi_model_planes_forget_model(msi_model_planes *m)
     m->value = NULL;
 }
 
-/* Finds the cell of a row that column x of the model goes to: backwards, since the forward transform of a sequence that
+/* Find the cell of a row that column x of the model goes to: backwards, since the forward transform of a sequence that
  * is read backwards is its backward transform. */
 static int64_t cell_of_column(const msi_model_planes *m, int64_t x)
 {
@@ -114,7 +114,7 @@ void msi_model_planes_take(msi_model_planes *m, const msi_image *model, int imag
     m->image_used[image] = (uint8_t)columns_used(m, image, 0, nx);
 }
 
-/* Writes 16 columns into the rows that are wanted; NULL: into all. */
+/* Write 16 columns into the rows that are wanted; NULL: into all. */
 #define SCATTER(type)                                                                                                  \
     static void scatter_##type(const msi_wgrid_planes *p, const char *from, const int64_t *cell, int64_t n_column,     \
                                const uint8_t *wanted, char *plane)                                                     \

@@ -96,7 +96,7 @@ static void destroy(wgrid_cpu *c)
     msi_buckets_free(&c->buckets);
 }
 
-/* Grids the samples of a step, tiles of one colour after the other. */
+/* Grid the samples of a step, tiles of one colour after the other. */
 static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = c->g;
@@ -131,7 +131,7 @@ static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
     }
 }
 
-/* Makes one image plane, before correction: the ring moves up through all w-planes. */
+/* Make one image plane, before correction: the ring moves up through all w-planes. */
 static int image_one(wgrid_cpu *c, int image_plane, msi_stage_times *times)
 {
     const msi_wgrid_geometry *g = c->g;

@@ -198,7 +198,7 @@ struct small_divisor {
     }
 };
 
-/* Makes the keys that samples are ordered by. */
+/* Make the keys that samples are ordered by. */
 struct key_maker {
     sample_order o;
     uint32_t into_u, into_v;
@@ -223,7 +223,7 @@ struct key_maker {
     }
 };
 
-/* Maps images to the planes of a store; -1 stands for the PSF. */
+/* A plane_map leads from images to the planes of a store; -1 stands for the PSF. */
 struct plane_map {
     int n_image, n_plane;
     int store_plane[MAX_PLANES];

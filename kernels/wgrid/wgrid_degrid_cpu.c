@@ -56,7 +56,7 @@ void msi_wgrid_cpu_forget(void *model_cache)
     msi_free(d);
 }
 
-/* Marks the model's wanted rows of a w-plane. Returns 1 where there is any, else 0. */
+/* Mark the model's wanted rows of a w-plane. Returns 1 where there is any, else 0. */
 static int want_rows(degridder *d, int64_t w_plane)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -78,7 +78,7 @@ static int want_rows(degridder *d, int64_t w_plane)
     return any;
 }
 
-/* Makes sure of the rows of planes [low, high) that samples touch. */
+/* Make sure of the rows of planes [low, high) that samples touch. */
 static void make_planes(degridder *d, int image, int64_t low, int64_t high)
 {
     for (int64_t w_plane = low; w_plane < high; w_plane++) {
@@ -93,7 +93,7 @@ static void make_planes(degridder *d, int image, int64_t low, int64_t high)
     }
 }
 
-/* Degrids some of a tile's runs of a step. */
+/* Degrid some of a tile's runs of a step. */
 static void degrid_runs(const degridder *d, int image, const run_work *work, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -126,7 +126,7 @@ static void degrid_runs(const degridder *d, int image, const run_work *work, con
     }
 }
 
-/* Degrids the samples of a step, cut into pieces for the threads. */
+/* Degrid the samples of a step, cut into pieces for the threads. */
 static void degrid_step(const degridder *d, int image, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -178,7 +178,7 @@ static int degrid_image(degridder *d, int image, msi_stage_times *times)
     return MSI_OK;
 }
 
-/* Sorts the samples, then does everything for one image after the other. */
+/* Sort the samples, then do everything for one image after the other. */
 static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *model, int is_new, msi_stage_times *times)
 {
     const msi_wgrid_geometry *g = d->g;

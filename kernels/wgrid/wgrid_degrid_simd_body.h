@@ -24,7 +24,7 @@ typedef struct NAME(batch) {
     REAL sum[BATCH][VL];             /* over rows and planes; columns are left to be added */
 } NAME(batch);
 
-/* Finds the first tap relative to a tile's middle, and z of msi_first_tap; limited to the tile and a cell about it,
+/* Find the first tap relative to a tile's middle, and z of msi_first_tap; limited to the tile and a cell about it,
  * where only rounding, or coordinates beyond 2^53 periods, would lead out. */
 ALWAYS_INLINE void NAME(place)(const double *x, double middle, double period, double reach, double half_width,
                                double *first_tap, REAL *z)
@@ -41,7 +41,7 @@ ALWAYS_INLINE void NAME(place)(const double *x, double middle, double period, do
     }
 }
 
-/* Evaluates [width][BATCH] values of taps whose coefficients are [n_coef][MSI_TAP_PAD]. Some taps run side by side, so
+/* Evaluate [width][BATCH] values of taps whose coefficients are [n_coef][MSI_TAP_PAD]. Some taps run side by side, so
  * that one does not wait for the other; those beyond width are computed with them and are 0. */
 ALWAYS_INLINE void NAME(batch_taps)(int width, int n_coef, const REAL *coef, const REAL *z, REAL (*out)[BATCH])
 {
@@ -60,7 +60,7 @@ ALWAYS_INLINE void NAME(batch_taps)(int width, int n_coef, const REAL *coef, con
     }
 }
 
-/* Prepares a batch: everything but the sums over cells. */
+/* Prepare a batch: everything but the sums over cells. */
 static void NAME(prepare_batch)(const msi_span *s, const msi_grid_source *d, NAME(batch) * b)
 {
     const TAPS *taps = s->taps;

@@ -75,7 +75,7 @@ typedef struct wgrid_backend {
     const msi_cost_model *cost;
     int uses_threads;                         /* the cost is that of one of OpenMP's threads */
     int (*check)(const msi_wgrid_plan *plan); /* returns 0 where it can do what is planned; NULL: it always can */
-    /* Gives the bytes of host memory beside the store, and of device memory, with n_resident w-planes at once. */
+    /* Give the bytes of host memory beside the store, and of device memory, with n_resident w-planes at once. */
     void (*bytes)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                   int64_t *device);
     int64_t (*resident)(const msi_wgrid_plan *plan, const msi_plan_request *request); /* w-planes to have at once */

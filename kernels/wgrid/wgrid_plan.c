@@ -22,14 +22,14 @@ static const double MOST_FP64_ROUNDING = 1e-13;
 /* With more buckets than this the tiles grow: the table of buckets must stay small beside the grid. */
 static const int64_t MAX_BUCKETS = 1 << 24;
 
-/* Estimates the seconds of gridding samples. */
+/* Estimate the seconds of gridding samples. */
 static double sample_cost(const msi_wgrid_geometry *g, int64_t n_sample, const msi_cost_model *c)
 {
     double row = ceil((double)g->width / c->lanes) * c->lanes;
     return (double)n_sample * (c->sample_s + row * g->width * g->w_width * c->tap_s);
 }
 
-/* Estimates the seconds of transforming and screening w-planes. */
+/* Estimate the seconds of transforming and screening w-planes. */
 static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *image, const msi_cost_model *c)
 {
     double cells = (double)g->nu * (double)g->nv;
@@ -38,7 +38,7 @@ static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *
     return g->n_w * plane;
 }
 
-/* Estimates rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is
+/* Estimate rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is
  * more, since a crowded cell's sum is off by more than one rounding. */
 static double rounding_error(const msi_pswf *u, const msi_pswf *w, int has_w, msi_precision precision)
 {
@@ -49,14 +49,14 @@ static double rounding_error(const msi_pswf *u, const msi_pswf *w, int has_w, ms
     return epsilon * fmax(rms_u * rms_u * rms_w, 2 * edge_u * edge_u * edge_w);
 }
 
-/* Adds up the windows' errors and rounding. */
+/* Add up the windows' errors and rounding. */
 static double total_error(const msi_pswf *u, const msi_pswf *w, int has_w, double rounding)
 {
     double eu = msi_pswf_error(u), ew = has_w ? msi_pswf_error(w) : 0;
     return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
 }
 
-/* Lays the w-planes of a geometry whose width and n_half are set. */
+/* Lay the w-planes of a geometry whose width and n_half are set. */
 static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, double w_high)
 {
     /* 1 / (sigma * range of n - 1); first taps lie at ceil(x - width/2), which w_first makes 0 for w_low, clear of
@@ -78,7 +78,7 @@ typedef struct w_range {
     double low, high;
 } w_range;
 
-/* Makes a width's plan the best, where it reaches the accuracy and costs less than the best so far. */
+/* Make a width's plan the best, where it reaches the accuracy and costs less than the best so far. */
 static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w, int width)
 {
     const msi_image_geometry *image = &s->image;

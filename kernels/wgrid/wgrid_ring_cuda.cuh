@@ -59,7 +59,7 @@ template <typename T, int WIDTH, bool HAS_W> struct ring_memory {
     ring_samples<T> samples[3];
 };
 
-/* Keeps what comes before in the branch that it stands in: selecting instead takes longer. */
+/* Keep what comes before in the branch that it stands in: selecting instead takes longer. */
 __device__ inline void keep_in_branch(double &x)
 {
     asm volatile("" : "+d"(x));

@@ -21,8 +21,8 @@ template <typename T> constexpr uint32_t least_in_ring(int width)
 constexpr int MOST_IN_BLOCK = 1024, LEAST_IN_BLOCK = 128;
 constexpr int RING_BATCH = 32; /* a sample to a lane */
 
-/* Holds a batch's samples in shared memory. Items may have fewer than there is room for: a sample that is not there has
- * the place of its item's first one, and value 0. */
+/* A batch_places holds a batch's samples in shared memory. Items may have fewer than there is room for: a sample that is not
+ * there has the place of its item's first one, and value 0. */
 template <typename T> struct batch_places {
     alignas(16) unsigned char memory[RING_BATCH * sizeof(placed<T>)];
     alignas(16) cplx<T> other_value[RING_BATCH];
@@ -199,7 +199,7 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     }
 };
 
-/* Divides items among blocks: `groups` of them to each, and blocks at least a few times as many as run at once, if
+/* Divide items among blocks: `groups` of them to each, and blocks at least a few times as many as run at once, if
  * there are items enough. */
 struct block_split {
     int groups;

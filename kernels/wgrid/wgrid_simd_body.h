@@ -21,7 +21,7 @@ ALWAYS_INLINE void NAME(tap_values)(const int n, const int n_coef, const REAL *c
     }
 }
 
-/* Computes a sample's weighted and rotated value: w V exp(-2 pi i w n_mid), of the half-space w >= 0. */
+/* Compute a sample's weighted and rotated value: w V exp(-2 pi i w n_mid), of the half-space w >= 0. */
 ALWAYS_INLINE CPLX NAME(sample_value)(const msi_span *s, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                       int conjugate, double w_lambda)
 {

@@ -59,7 +59,7 @@ typedef struct tile_buffer {
     int64_t u_first, v_first; /* coordinates of the first cell */
 } tile_buffer;
 
-/* Adds a tile's buffer, or its double, to the planes of a step. */
+/* Add a tile's buffer, or its double, to the planes of a step. */
 static void flush_tile(const msi_tile_gridder *t, const msi_tile_planes *planes, const tile_buffer *b,
                        const msi_ring_step *step)
 {
@@ -82,7 +82,7 @@ static void flush_tile(const msi_tile_gridder *t, const msi_tile_planes *planes,
     }
 }
 
-/* Counts the next runs, at least one, that hold no more than `most` samples together; *n_sample is what they hold. */
+/* Count the next runs, at least one, that hold no more than `most` samples together; *n_sample is what they hold. */
 static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int64_t *n_sample)
 {
     int64_t n = 0;
@@ -91,7 +91,7 @@ static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int6
     return n;
 }
 
-/* Tells whether a tile's samples of a step are worth a buffer. */
+/* Tell whether a tile's samples of a step are worth a buffer. */
 static int is_crowded(const msi_tile_gridder *t, const msi_tile_work *work, const msi_ring_step *step)
 {
     int64_t enough = t->buffer_rows * t->buffer_pitch / CELLS_FOR_SAMPLE, n_sample = 0;
@@ -104,7 +104,7 @@ static int is_crowded(const msi_tile_gridder *t, const msi_tile_work *work, cons
     return n_sample >= enough;
 }
 
-/* Points the w taps of samples of first plane w0 at the buffer's planes, or at those of the step. */
+/* Point the w taps of samples of first plane w0 at the buffer's planes, or at those of the step. */
 static msi_grid_target target_of(const msi_tile_gridder *t, const msi_tile_planes *planes, const tile_buffer *b,
                                  const msi_ring_step *step, int64_t w0)
 {

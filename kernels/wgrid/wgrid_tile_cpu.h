@@ -22,7 +22,7 @@ typedef struct msi_tile_planes {
     int64_t u_origin, v_origin; /* coordinates of its first cell */
 } msi_tile_planes;
 
-/* Grids tiles: borrowed samples, and buffers of its own for each thread. */
+/* A gridder of tiles borrows samples, and has buffers of its own for each thread. */
 typedef struct msi_tile_gridder {
     const msi_wgrid_geometry *g;
     const msi_wgrid_simd_table *simd;

@@ -297,7 +297,7 @@ static void test_predictions_again(void **state)
     msimage_gridder_free(g);
 }
 
-/* Counts what a caller hears; `stop` after so many questions. */
+/* Count what a caller hears; `stop` after so many questions. */
 typedef struct ear {
     int n_line, n_step, n_question, stop;
     double last;

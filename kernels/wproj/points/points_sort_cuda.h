@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Sorts samples for degridding by points: those whose footprints lie in the same tile of cells stand together, those of
+ * Sort samples for degridding by points: those whose footprints lie in the same tile of cells stand together, those of
  * them that take the same kernel side by side, and every tile knows where its samples begin.
  */
 #ifndef MSI_KERNELS_POINTS_SORT_CUDA_H

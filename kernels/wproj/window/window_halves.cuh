@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Splits numbers into sums of two halves for tensor cores: 22 bits of a number that a power of two brings into their
+/* Split numbers into sums of two halves for tensor cores: 22 bits of a number that a power of two brings into their
  * range. */
 #ifndef MSI_KERNELS_WINDOW_HALVES_CUH
 #define MSI_KERNELS_WINDOW_HALVES_CUH

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Finds the fastest of the moving window's shapes on this machine: measures a few a run, and remembers them in the
+/* Find the fastest of the moving window's shapes on this machine: measure a few a run, and remember them in the
  * user's cache folder. */
 #ifndef MSI_KERNELS_WINDOW_TUNING_H
 #define MSI_KERNELS_WINDOW_TUNING_H

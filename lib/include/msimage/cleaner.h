@@ -74,7 +74,7 @@ typedef struct msimage_clean_report {
 typedef struct msimage_cleaner msimage_cleaner; /**< A cleaner; see msimage_cleaner_create(). */
 
 /**
- * Makes a cleaner.
+ * Make a cleaner.
  * @param[out] out owned by the caller, freed by msimage_cleaner_free(); NULL after a failure
  * @param spec copied
  * @param callbacks copied; NULL: none
@@ -87,7 +87,7 @@ MSIMAGE_API int msimage_cleaner_create(msimage_cleaner **out, const msimage_clea
 MSIMAGE_API void msimage_cleaner_free(msimage_cleaner *c);
 
 /**
- * Sets the point spread functions.
+ * Set the point spread functions.
  * @param c the cleaner
  * @param psf [n_channel] images, 1 at (nx/2, ny/2)
  * @return 0, #MSIMAGE_EINPUT (no positive peak in the middle), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
@@ -95,7 +95,7 @@ MSIMAGE_API void msimage_cleaner_free(msimage_cleaner *c);
 MSIMAGE_API int msimage_cleaner_psf(msimage_cleaner *c, const void *psf);
 
 /**
- * Sets where components may lie.
+ * Set where components may lie.
  * @param c the cleaner
  * @param mask [ny][nx], not 0 there; NULL: everywhere
  * @return 0, #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
@@ -103,7 +103,7 @@ MSIMAGE_API int msimage_cleaner_psf(msimage_cleaner *c, const void *psf);
 MSIMAGE_API int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask);
 
 /**
- * Runs minor iterations until one of the limits.
+ * Run minor iterations until one of the limits.
  * @param c the cleaner
  * @param[in,out] residual [n_channel][n_pol] images, Jy/beam; undefined after a failure
  * @param[in,out] model as many, Jy/pixel: components are added

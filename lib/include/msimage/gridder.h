@@ -119,7 +119,7 @@ typedef struct msimage_gridder_report {
 typedef struct msimage_gridder msimage_gridder; /**< A gridder; see msimage_gridder_create(). */
 
 /**
- * Makes a gridder.
+ * Make a gridder.
  * @param[out] out owned by the caller, freed by msimage_gridder_free(); NULL after a failure
  * @param spec copied
  * @param callbacks copied; NULL: none
@@ -132,7 +132,7 @@ MSIMAGE_API int msimage_gridder_create(msimage_gridder **out, const msimage_grid
 MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
 
 /**
- * Takes samples in; any number of times.
+ * Take samples in; any number of times.
  *
  * Weights of #MSIMAGE_SKY, and of #MSIMAGE_RESIDUAL, must not be negative and are kept in single precision. Those of
  * images of #MSIMAGE_XY may have either sign and count in full precision. Those of predictions multiply what is fetched.
@@ -144,7 +144,7 @@ MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
 MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples);
 
 /**
- * Multiplies all weights by density weights and a taper: once, after the last sample. Densities are those of plane 0.
+ * Multiply all weights by density weights and a taper: once, after the last sample. Densities are those of plane 0.
  * @param g the gridder
  * @param rule what to multiply by
  * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY, whose weights are not kept)
@@ -152,7 +152,7 @@ MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *s
 MSIMAGE_API int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule);
 
 /**
- * Sums weights and counts samples, as they stand.
+ * Sum weights and count samples, as they stand.
  * @param g the gridder
  * @param[out] sum_weight [n_plane]
  * @param[out] n_vis [n_plane]; NULL: not wanted
@@ -161,7 +161,7 @@ MSIMAGE_API int msimage_gridder_weight(msimage_gridder *g, const msimage_weighti
 MSIMAGE_API int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *n_vis);
 
 /**
- * Images everything added so far. Of #MSIMAGE_SKY a plane without a sample is NaN; of #MSIMAGE_XY it is 0.
+ * Image everything added so far. Of #MSIMAGE_SKY a plane without a sample is NaN; of #MSIMAGE_XY it is 0.
  * @param g the gridder
  * @param[out] image [n_plane] images: Jy/beam, or Jy times weight
  * @return 0, #MSIMAGE_ERANGE (no plan reaches the accuracy), #MSIMAGE_ENOMEM, #MSIMAGE_EGPU, #MSIMAGE_EINTERRUPTED,
@@ -170,7 +170,7 @@ MSIMAGE_API int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weigh
 MSIMAGE_API int msimage_gridder_image(msimage_gridder *g, void *image);
 
 /**
- * Images the point spread function, of #MSIMAGE_RESIDUAL: visibilities 1 with the weights of plane 0.
+ * Image the point spread function, of #MSIMAGE_RESIDUAL: visibilities 1 with the weights of plane 0.
  * @param g the gridder
  * @param[out] psf one image; of #MSIMAGE_SKY its peak is 1
  * @return as msimage_gridder_image()
@@ -178,7 +178,7 @@ MSIMAGE_API int msimage_gridder_image(msimage_gridder *g, void *image);
 MSIMAGE_API int msimage_gridder_psf(msimage_gridder *g, void *psf);
 
 /**
- * Images what a model leaves of the visibilities, of #MSIMAGE_RESIDUAL; any number of times. Samples are put in order by
+ * Image what a model leaves of the visibilities, of #MSIMAGE_RESIDUAL; any number of times. Samples are put in order by
  * the first call and stay, on the GPU where the work is done there.
  * @param g the gridder
  * @param model [n_plane] images, Jy/pixel, finite (beyond the horizon they are not looked at); NULL: nothing
@@ -188,7 +188,7 @@ MSIMAGE_API int msimage_gridder_psf(msimage_gridder *g, void *psf);
 MSIMAGE_API int msimage_gridder_residual(msimage_gridder *g, const void *model, void *residual);
 
 /**
- * Applies the normal operator, of #MSIMAGE_RESIDUAL: predicts a model, weights, images. The visibilities added do not
+ * Apply the normal operator, of #MSIMAGE_RESIDUAL: predict a model, weight, image. The visibilities added do not
  * matter.
  * @param g the gridder
  * @param model [n_plane] images, Jy/pixel
@@ -198,7 +198,7 @@ MSIMAGE_API int msimage_gridder_residual(msimage_gridder *g, const void *model, 
 MSIMAGE_API int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product);
 
 /**
- * Predicts a model at everything added, of #MSIMAGE_PREDICT: the transpose of the image of the same samples. Of
+ * Predict a model at everything added, of #MSIMAGE_PREDICT: the transpose of the image of the same samples. Of
  * #MSIMAGE_SKY V = sum S exp(+2 pi i f/c (u l + v m + w_m (n - 1))), of #MSIMAGE_XY V = w sum S exp(-2 pi i f/c (u x + v y
  * - w_m (n - 1))).
  * @param g the gridder

@@ -144,7 +144,7 @@ static void uv_planes_are_refused(void **state)
     assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_UV_REAL), MSI_ERANGE);
 }
 
-/* Counts the points of a square of the canvas, every fifth, that have a colour. */
+/* Count the points of a square of the canvas, every fifth, that have a colour. */
 static int count(cairo_surface_t *s, int x0, int y0, int side, unsigned colour)
 {
     int n = 0;

@@ -57,7 +57,7 @@ static void table_holds_every_step(void **state)
     unlink(path);
 }
 
-/* Counts pixels of a colour in a box of a picture. */
+/* Count pixels of a colour in a box of a picture. */
 static int count(cairo_surface_t *s, const int box[4], uint32_t colour)
 {
     int n = 0;
