@@ -15,6 +15,7 @@
 #include "src/convert/convert_fits.h"
 #include "src/convert/convert_sets.h"
 #include "src/convert/convert_store.h"
+#include "src/convert/uv_baselines.h"
 #include "src/convert/workspace.h"
 
 /* A conversion's inputs, of which files have become sets in the workspace. */
@@ -77,7 +78,8 @@ static int look(inputs *in)
         const char *path = in->path[i] = in->o->shared.ms_paths[i];
         if (is_folder(path)) continue;
         MSI_TRY(msi_uv_file_read(&in->header[i], path));
-        if (in->header[i].kind == MSI_UV_FITS) MSI_TRY(msi_uv_file_check_baselines(&in->header[i], path));
+        if (in->header[i].kind == MSI_UV_FITS)
+            MSI_TRY(msi_uv_baselines_check(&in->header[i], path, &in->header[i].has_wide_codes));
         in->n_made++;
     }
     if (in->n_made && in->n_made < n)

@@ -17,6 +17,7 @@
 #include "io/convert/set_maps.h"
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_child.h"
+#include "src/convert/uv_baselines.h"
 
 /* What msfits may take for a file: memory and disk by its size, CPU time at a fiftieth of the usual speed, and ten times
  * what a set without rows takes. */
@@ -107,18 +108,17 @@ static int mend_intervals(msi_stage *stage, ccc_table *set, const char *path)
 }
 
 /* msfits takes the lines of a table of sources, but not that of a file of one source, which its header has. */
-static int mend_line(ccc_table *set, const msi_uv_file *h)
+static int mend_line(ccc_table *set, double line_hz)
 {
     const int64_t one = 1;
     ccc_table *t;
-    if (!(h->rest_freq_hz > 0) || !isfinite(h->rest_freq_hz) || ccc_subtable_open(&t, set, "SOURCE") != CCC_OK)
-        return MSI_OK;
+    if (!(line_hz > 0) || !isfinite(line_hz) || ccc_subtable_open(&t, set, "SOURCE") != CCC_OK) return MSI_OK;
     int status = MSI_OK;
     for (int64_t i = 0; !status && i < ccc_table_n_row(t); i++) {
-        double line_hz = 0;
-        const int is_one = ccc_get_range(t, "REST_FREQUENCY", i, 1, NULL, CCC_DOUBLE, &line_hz, 1) == CCC_OK;
-        if (is_one && !(line_hz > 0))
-            status = msi_set_written(ccc_put_array(t, "REST_FREQUENCY", i, 1, &one, CCC_DOUBLE, &h->rest_freq_hz));
+        double known_hz = 0;
+        const int is_one = ccc_get_range(t, "REST_FREQUENCY", i, 1, NULL, CCC_DOUBLE, &known_hz, 1) == CCC_OK;
+        if (is_one && !(known_hz > 0))
+            status = msi_set_written(ccc_put_array(t, "REST_FREQUENCY", i, 1, &one, CCC_DOUBLE, &line_hz));
     }
     const int closed = msi_set_written(ccc_table_close(t));
     return status ? status : closed;
@@ -129,16 +129,17 @@ static int check_imported(msi_stage *stage, const msi_import_job *job)
 {
     ccc_table *t;
     MSI_TRY(msi_set_written(ccc_table_open(&t, job->set, CCC_UPDATE, CCC_LOCK_HOLD)));
-    const int64_t n_row = ccc_table_n_row(t), n_group = job->header->n_group * job->header->n_if;
+    const msi_uv_file *h = job->header;
+    const int64_t n_row = ccc_table_n_row(t), n_group = h->primary.n_group;
     int status = MSI_OK;
     if (n_row == 0) status = msi_error_set(MSI_EINPUT, "%s: has no visibilities", job->fits);
-    if (!status && job->header->kind == MSI_UV_FITS && n_row != n_group)
-        status = msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: %lld groups of %lld IF%s became %lld rows",
-                               job->fits, (long long)job->header->n_group, (long long)job->header->n_if,
-                               msi_plural(job->header->n_if), (long long)n_row);
+    if (!status && h->kind == MSI_UV_FITS && n_row != n_group * h->n_if)
+        status =
+            msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: %lld groups of %lld IF%s became %lld rows", job->fits,
+                          (long long)n_group, (long long)h->n_if, msi_plural(h->n_if), (long long)n_row);
     if (!status) status = mend_names(t);
     if (!status) status = mend_intervals(stage, t, job->fits);
-    if (!status) status = mend_line(t, job->header);
+    if (!status) status = mend_line(t, h->primary.rest_freq_hz);
     const int closed = msi_set_written(ccc_table_close(t));
     return status ? status : closed;
 }
@@ -156,17 +157,33 @@ static int enter(const msi_import_job *job, char fits[PATH_MAX], char set[PATH_M
     return MSI_OK;
 }
 
+/* Copy a file that msfits does not read as it is into the working folder: one of codes that it takes for other antennas, or
+ * with filling behind its tables, in which it looks for more of them without an end. Given and returned: *fits  the one to
+ * be read. */
+static int make_readable(const msi_uv_file *h, const char **fits)
+{
+    static const char copy[] = "readable.fits";
+    const int is_filled = h->file_bytes >= h->end + MSI_UV_BLOCK;
+    if (!h->has_wide_codes && !is_filled) return MSI_OK;
+    MSI_TRY(h->has_wide_codes ? msi_uv_baselines_split(h, *fits, copy) : msi_uv_baselines_keep(h, *fits, copy));
+    *fits = copy;
+    return MSI_OK;
+}
+
 int msi_import_fits(msi_stage *stage, const void *of)
 {
     const msi_import_job *given = of;
     msi_import_job job = *given;
-    char **warnings, fits[PATH_MAX], set[PATH_MAX];
+    char **warnings, path[PATH_MAX], set[PATH_MAX];
+    const char *fits = path;
     int64_t n;
     limit(job.header->file_bytes, job.memory_bytes);
-    MSI_TRY(enter(given, fits, set));
+    MSI_TRY(enter(given, path, set));
+    MSI_TRY(make_readable(job.header, &fits));
     job.set = set;
     const int status = job.header->kind == MSI_UV_FITS ? ccc_uvfits_import(fits, set, &warnings, &n)
                                                        : ccc_fitsidi_import(fits, set, &warnings, &n);
+    if (fits != path) unlink(fits);
     say_warnings(stage, job.fits, warnings, n);
     if (status == CCC_ENOMEM)
         return msi_error_set(MSI_EINPUT,
@@ -209,11 +226,12 @@ static void say_exported(msi_stage *stage, const msi_uvfits_report *r)
 static int check_exported(const msi_export_job *job, const msi_uvfits_report *r)
 {
     msi_uv_file h;
+    int are_wide;
     MSI_TRY(msi_uv_file_read(&h, job->fits));
-    MSI_TRY(msi_uv_file_check_baselines(&h, job->fits));
-    if (h.kind == MSI_UV_FITS && h.n_group == r->n_group && h.n_if == r->n_window) return MSI_OK;
+    MSI_TRY(msi_uv_baselines_check(&h, job->fits, &are_wide));
+    if (h.kind == MSI_UV_FITS && h.primary.n_group == r->n_group && h.n_if == r->n_window) return MSI_OK;
     return msi_error_set(MSI_EINTERNAL, "%s: %lld groups of %lld IFs were written for %lld of %d", job->name,
-                         (long long)h.n_group, (long long)h.n_if, (long long)r->n_group, r->n_window);
+                         (long long)h.primary.n_group, (long long)h.n_if, (long long)r->n_group, r->n_window);
 }
 
 int msi_export_fits(msi_stage *stage, const void *of)

@@ -3,140 +3,114 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/interrupt.h"
-#include "core/memory.h"
 #include "core/status.h"
 
-enum { CARD = 80, BLOCK = 2880, MOST_BLOCKS = 4096, MOST_HDUS = 1024 };
+enum { MOST_HDUS = 1024 };
 
-/* ---- Cards ---- */
+/* ---- Extensions ---- */
 
-/* A header as it is read: what of it is of use here. */
-typedef struct hdu {
-    msi_uv_file h;
-    char name[72]; /* EXTNAME */
-    int64_t n_parameter, n_group;
-} hdu;
-
-static void text_value(const char *card, char *to, size_t size)
+static int64_t in_blocks(int64_t bytes)
 {
-    size_t n = 0;
-    const char *p = strchr(card + 10, '\'');
-    for (p = p ? p + 1 : ""; *p && *p != '\'' && n + 1 < size; p++) to[n++] = *p;
-    while (n > 0 && to[n - 1] == ' ') n--;
-    to[n] = 0;
+    return (bytes + MSI_UV_BLOCK - 1) / MSI_UV_BLOCK * MSI_UV_BLOCK;
 }
-
-static double number_value(const char *card)
-{
-    char text[32], *d;
-    snprintf(text, sizeof text, "%.30s", card + 10);
-    for (d = text; *d; d++)
-        if (*d == 'D' || *d == 'd') *d = 'E';
-    return strtod(text, NULL);
-}
-
-static int64_t integer_value(const char *card)
-{
-    return strtoll(card + 10, NULL, 10);
-}
-
-/* The number behind a keyword's stem, such as 3 of NAXIS3; 0 where it is another keyword. */
-static int indexed(const char *card, const char *stem, int most)
-{
-    const size_t n = strlen(stem);
-    if (strncmp(card, stem, n) != 0 || card[n] < '1' || card[n] > '9') return 0;
-    const int i = atoi(card + n);
-    return i >= 1 && i <= most ? i : 0;
-}
-
-static void take_card(hdu *u, const char *card)
-{
-    msi_uv_file *h = &u->h;
-    int i;
-    if (strncmp(card, "BITPIX  =", 9) == 0) h->bitpix = (int)integer_value(card);
-    if (strncmp(card, "NAXIS   =", 9) == 0) h->n_axis = (int)integer_value(card);
-    if (strncmp(card, "GROUPS  =", 9) == 0) h->is_groups = strchr(card + 10, 'T') && strchr(card + 10, 'T') < card + 30;
-    if (strncmp(card, "PCOUNT  =", 9) == 0) u->n_parameter = integer_value(card);
-    if (strncmp(card, "GCOUNT  =", 9) == 0) u->n_group = integer_value(card);
-    if (strncmp(card, "RESTFREQ=", 9) == 0) h->rest_freq_hz = number_value(card);
-    if (strncmp(card, "EXTNAME =", 9) == 0) text_value(card, u->name, sizeof u->name);
-    if ((i = indexed(card, "NAXIS", MSI_UV_MAX_AXES))) h->axis[i - 1] = integer_value(card);
-    if ((i = indexed(card, "CTYPE", MSI_UV_MAX_AXES))) text_value(card, h->axis_type[i - 1], 9);
-    if ((i = indexed(card, "PTYPE", MSI_UV_MAX_PARAMETERS))) text_value(card, h->parameter[i - 1], 9);
-    if ((i = indexed(card, "PSCAL", MSI_UV_MAX_PARAMETERS))) h->scale[i - 1] = number_value(card);
-    if ((i = indexed(card, "PZERO", MSI_UV_MAX_PARAMETERS))) h->zero[i - 1] = number_value(card);
-}
-
-/* Read a header; *at goes on to the data behind it. Returns 1, 0 at the end of the file, -1 where it is none. */
-static int read_hdu(FILE *f, hdu *u, int64_t *at)
-{
-    char block[BLOCK + 1] = {0}, card[CARD + 1] = {0};
-    memset(u, 0, sizeof *u);
-    u->n_group = 1;
-    for (int i = 0; i < MSI_UV_MAX_PARAMETERS; i++) u->h.scale[i] = 1;
-    for (int b = 0; b < MOST_BLOCKS; b++) {
-        if (fseeko(f, *at, SEEK_SET) != 0 || fread(block, 1, BLOCK, f) != BLOCK) return b ? -1 : 0;
-        *at += BLOCK;
-        if (b == 0 && strncmp(block, "SIMPLE  =", 9) != 0 && strncmp(block, "XTENSION=", 9) != 0) return -1;
-        for (int c = 0; c < BLOCK; c += CARD) {
-            memcpy(card, block + c, CARD);
-            if (strncmp(card, "END     ", 8) == 0) return 1;
-            take_card(u, card);
-        }
-    }
-    return -1;
-}
-
-/* Bytes of the array behind a header, without the filling of its last block; -1 where that cannot be. */
-static int64_t data_bytes(const hdu *u, int64_t *one_group)
-{
-    const msi_uv_file *h = &u->h;
-    int64_t n = h->n_axis > 0, bytes = 0;
-    if (h->n_axis < 0 || h->n_axis > MSI_UV_MAX_AXES) return -1;
-    for (int i = h->is_groups ? 1 : 0; i < h->n_axis; i++)
-        if (h->axis[i] < 0 || __builtin_mul_overflow(n, h->axis[i], &n)) return -1;
-    if (u->n_parameter < 0 || u->n_group < 0 || __builtin_add_overflow(n, u->n_parameter, &n) ||
-        __builtin_mul_overflow(n, (int64_t)abs(h->bitpix) / 8, one_group) ||
-        __builtin_mul_overflow(*one_group, u->n_group, &bytes))
-        return -1;
-    return bytes;
-}
-
-/* ---- Which kind ---- */
 
 /* A FITS-IDI file has no primary data, and a table of visibilities among its extensions. */
 static int is_idi(FILE *f, int64_t at)
 {
     for (int i = 0; i < MOST_HDUS; i++) {
-        hdu u;
+        msi_uv_hdu u;
         int64_t one;
-        if (read_hdu(f, &u, &at) <= 0) return 0;
+        if (msi_uv_hdu_read(f, &u, &at) <= 0) return 0;
         if (strcmp(u.name, "UV_DATA") == 0) return 1;
-        const int64_t bytes = data_bytes(&u, &one);
-        if (bytes < 0 || bytes > INT64_MAX - at - BLOCK) return 0;
-        at += (bytes + BLOCK - 1) / BLOCK * BLOCK;
+        const int64_t bytes = msi_uv_hdu_bytes(&u, &one);
+        if (bytes < 0 || bytes > INT64_MAX - at - MSI_UV_BLOCK) return 0;
+        at += in_blocks(bytes);
     }
     return 0;
 }
 
-static int check_groups(msi_uv_file *h, const hdu *u, const char *path)
+/* casacore reads a table by its columns without an end, should they not be what a row is long. */
+static int check_table(const msi_uv_hdu *u, const char *path)
 {
-    const int64_t bytes = data_bytes(u, &h->group_bytes);
-    if (h->bitpix != -32 && h->bitpix != 32 && h->bitpix != 16 && h->bitpix != 8)
+    int64_t row_bytes = 0;
+    if (strcmp(u->extension, "BINTABLE") != 0 && strcmp(u->extension, "A3DTABLE") != 0) return MSI_OK;
+    if (u->bitpix != 8 || u->n_axis != 2 || u->n_group != 1 || u->n_field < 0 || u->n_field > MSI_UV_MAX_FIELDS)
+        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: table %s has a header that no table has", path,
+                             u->name);
+    for (int64_t i = 0; i < u->n_field; i++) {
+        if (u->field_bytes[i] < 0)
+            return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: table %s: TFORM%lld is missing, or no format",
+                                 path, u->name, (long long)i + 1);
+        row_bytes += u->field_bytes[i];
+    }
+    if (row_bytes != u->axis[0])
+        return msi_error_set(MSI_EINPUT,
+                             "truncated or corrupt: %s: table %s: its rows have %lld bytes, its columns %lld", path,
+                             u->name, (long long)u->axis[0], (long long)row_bytes);
+    return MSI_OK;
+}
+
+/* casacore takes a BASELINE of FITS-IDI for a code by 256. */
+static int check_antennas(const msi_uv_file *h, const msi_uv_hdu *u, const char *path)
+{
+    enum { MOST_BY_256 = 255 };
+    if (h->kind != MSI_UV_IDI || strcmp(u->name, "ARRAY_GEOMETRY") != 0 || u->axis[1] <= MOST_BY_256) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: FITS-IDI of %lld antennas: casacore reads %d at most", path,
+                         (long long)u->axis[1], MOST_BY_256);
+}
+
+/* Whether nothing but zeros or blanks, as tapes were filled with, stands from here to the end. */
+static int is_filling(FILE *f, int64_t at)
+{
+    char block[MSI_UV_BLOCK];
+    size_t n;
+    if (fseeko(f, at, SEEK_SET) != 0) return 0;
+    while ((n = fread(block, 1, sizeof block, f)) > 0)
+        for (size_t i = 0; i < n; i++)
+            if (block[i] != 0 && block[i] != ' ') return 0;
+    return 1;
+}
+
+/* Go through the extensions from the end of the primary data on, and set the end of the last one. */
+static int check_extensions(msi_uv_file *h, FILE *f, int64_t at, const char *path)
+{
+    for (int i = 0; i < MOST_HDUS; i++) {
+        msi_uv_hdu u;
+        int64_t one, begin = at;
+        h->end = at;
+        const int got = msi_uv_hdu_read(f, &u, &at);
+        if (got == 0 || (got < 0 && is_filling(f, begin))) return MSI_OK;
+        if (got < 0)
+            return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: no whole header of an extension at byte %lld",
+                                 path, (long long)begin);
+        MSI_TRY(check_table(&u, path));
+        MSI_TRY(check_antennas(h, &u, path));
+        const int64_t bytes = msi_uv_hdu_bytes(&u, &one);
+        if (bytes < 0 || bytes > h->file_bytes - at)
+            return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: table %s is longer than the file", path,
+                                 u.name);
+        at += in_blocks(bytes);
+    }
+    return msi_error_set(MSI_EINPUT, "%s: more than %d extensions", path, MOST_HDUS);
+}
+
+/* ---- Which kind ---- */
+
+static int check_groups(msi_uv_file *h, const char *path)
+{
+    const msi_uv_hdu *u = &h->primary;
+    const int64_t bytes = msi_uv_hdu_bytes(u, &h->group_bytes);
+    if (u->bitpix != -32 && u->bitpix != 32 && u->bitpix != 16 && u->bitpix != 8)
         return msi_error_set(MSI_EINPUT,
                              "%s: BITPIX = %d: casacore reads UVFITS of 32-bit floats and of integers alone", path,
-                             h->bitpix);
-    if (bytes <= 0 || h->n_group < 1 || h->n_parameter < 1 || h->n_parameter > MSI_UV_MAX_PARAMETERS)
+                             u->bitpix);
+    if (bytes <= 0 || u->n_group < 1 || u->n_parameter < 1 || u->n_parameter > MSI_UV_MAX_PARAMETERS)
         return msi_error_set(MSI_EINPUT, "%s: a header that cannot be: %lld groups with %lld parameters", path,
-                             (long long)h->n_group, (long long)h->n_parameter);
+                             (long long)u->n_group, (long long)u->n_parameter);
     if (bytes > h->file_bytes - h->data_begin)
         return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: %lld bytes of groups, but its header tells of %lld",
                              path, (long long)(h->file_bytes - h->data_begin), (long long)bytes);
@@ -145,28 +119,26 @@ static int check_groups(msi_uv_file *h, const hdu *u, const char *path)
 
 static int read_open(msi_uv_file *h, FILE *f, const char *path)
 {
-    hdu u;
+    msi_uv_hdu *u = &h->primary;
     struct stat info;
     int64_t at = 0;
     if (fstat(fileno(f), &info) != 0 || !S_ISREG(info.st_mode))
         return msi_error_set(MSI_EINPUT, "%s: neither a Measurement Set nor a file", path);
-    if (read_hdu(f, &u, &at) <= 0)
+    if (msi_uv_hdu_read(f, u, &at) <= 0)
         return msi_error_set(MSI_EINPUT, "%s: neither a Measurement Set nor a FITS file with a whole header", path);
-    *h = u.h;
-    h->n_parameter = u.n_parameter;
-    h->n_group = u.n_group;
     h->data_begin = at;
     h->file_bytes = info.st_size;
     h->n_if = 1;
     for (int i = 0; i < MSI_UV_MAX_AXES; i++)
-        if (strcmp(h->axis_type[i], "IF") == 0 && h->axis[i] > 0) h->n_if = h->axis[i];
-    if (h->is_groups && h->n_axis > 1 && h->axis[0] == 0) {
+        if (strcmp(u->axis_type[i], "IF") == 0 && u->axis[i] > 0) h->n_if = u->axis[i];
+    if (u->is_groups && u->n_axis > 1 && u->axis[0] == 0) {
+        MSI_TRY(check_groups(h, path));
         h->kind = MSI_UV_FITS;
-        return check_groups(h, &u, path);
+        return check_extensions(h, f, in_blocks(at + h->group_bytes * u->n_group), path);
     }
-    if (h->n_axis == 0 && is_idi(f, at)) {
+    if (u->n_axis == 0 && is_idi(f, at)) {
         h->kind = MSI_UV_IDI;
-        return MSI_OK;
+        return check_extensions(h, f, at, path);
     }
     return msi_error_set(MSI_EINPUT, "%s: a FITS file, but neither UVFITS (random groups) nor FITS-IDI", path);
 }
@@ -181,64 +153,6 @@ int msi_uv_file_read(msi_uv_file *h, const char *path)
         return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
     }
     const int status = read_open(h, f, path);
-    fclose(f);
-    return status;
-}
-
-/* ---- Baselines ---- */
-
-static double parameter_value(const msi_uv_file *h, int i, const unsigned char *group)
-{
-    const int size = abs(h->bitpix) / 8;
-    const unsigned char *p = group + i * size;
-    uint32_t bits = 0;
-    for (int k = 0; k < size; k++) bits = bits << 8 | p[k];
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    const double stored = h->bitpix == -32 ? (double)value
-                          : size == 4      ? (double)(int32_t)bits
-                          : size == 2      ? (double)(int16_t)bits
-                                           : (double)bits;
-    return stored * h->scale[i] + h->zero[i];
-}
-
-static int check_all(const msi_uv_file *h, FILE *f, int parameter, const char *path)
-{
-    const int64_t head = h->n_parameter * (abs(h->bitpix) / 8);
-    unsigned char *group;
-    int status = MSI_OK;
-    MSI_TRY(msi_alloc(&group, head, 1, "parameters of a group"));
-    for (int64_t i = 0; !status && i < h->n_group; i++) {
-        if (i % 65536 == 0 && (status = msi_interrupt_check())) break;
-        if (fseeko(f, h->data_begin + i * h->group_bytes, SEEK_SET) != 0 || fread(group, (size_t)head, 1, f) != 1)
-            status =
-                msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld cannot be read", path, (long long)i);
-        const double baseline = status ? 257 : parameter_value(h, parameter, group);
-        if (baseline >= 65536)
-            status = msi_error_set(MSI_EINPUT,
-                                   "%s: group %lld: BASELINE is %.0f, a code by 2048 of more than 255 antennas, which "
-                                   "casacore would take for other antennas",
-                                   path, (long long)i, baseline);
-        else if (!(baseline >= 257))
-            status = msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: BASELINE is %g, no two antennas",
-                                   path, (long long)i, baseline);
-    }
-    msi_free(group);
-    return status;
-}
-
-int msi_uv_file_check_baselines(const msi_uv_file *h, const char *path)
-{
-    int found = -1, antennas = 0;
-    for (int i = 0; i < h->n_parameter; i++) {
-        if (found < 0 && strcmp(h->parameter[i], "BASELINE") == 0) found = i;
-        antennas += strcmp(h->parameter[i], "ANTENNA1") == 0 || strcmp(h->parameter[i], "ANTENNA2") == 0;
-    }
-    if (found < 0 && antennas == 2) return MSI_OK;
-    if (found < 0) return msi_error_set(MSI_EINPUT, "%s: its groups have no parameter BASELINE", path);
-    FILE *f = fopen(path, "rbe");
-    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-    const int status = check_all(h, f, found, path);
     fclose(f);
     return status;
 }

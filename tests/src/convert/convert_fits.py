@@ -220,8 +220,32 @@ def check_columns(s):
     s.must(np.allclose(Groups("DATA.uvfits").vis * 2, Groups("CORRECTED_DATA.uvfits").vis, rtol=1e-6), "each column is its own")
 
 
+def recode(path, out, code):
+    """A UVFITS file whose antennas have a parameter each, with a BASELINE of code(antenna 1, antenna 2) in their place."""
+    with fits.open(path) as f:
+        h, at, end = f[0].header.copy(), f[0].fileinfo()["datLoc"], f[1].fileinfo()["hdrLoc"]
+        names = [h["PTYPE%d" % (k + 1)] for k in range(h["PCOUNT"])]
+        zeros = [h["PZERO%d" % (k + 1)] for k in range(h["PCOUNT"])]
+    with open(path, "rb") as f:
+        whole = f.read()
+    values = np.frombuffer(whole[at:end], ">f4")
+    n_value = h["PCOUNT"] + np.prod([h["NAXIS%d" % i] for i in range(2, h["NAXIS"] + 1)])
+    values = values[:h["GCOUNT"] * n_value].reshape(h["GCOUNT"], n_value)
+    first, second = (values[:, names.index(n)].astype(np.int64) for n in ("ANTENNA1", "ANTENNA2"))
+    kept = [k for k, n in enumerate(names) if n not in ("ANTENNA1", "ANTENNA2", "SUBARRAY")]
+    coded = code(first, second)
+    groups = np.column_stack([values[:, kept], coded, values[:, len(names):]]).astype(">f4").tobytes()
+    del h["PTYPE*"], h["PSCAL*"], h["PZERO*"]
+    h["PCOUNT"] = len(kept) + 1
+    for i, (name, zero) in enumerate([*((names[k], zeros[k]) for k in kept), ("BASELINE", 0.0)]):
+        h["PTYPE%d" % (i + 1)], h["PSCAL%d" % (i + 1)], h["PZERO%d" % (i + 1)] = name, 1.0, zero
+    with open(out, "wb") as f:
+        f.write(h.tostring(padding=True).encode() + groups + bytes(-len(groups) % 2880) + whole[end:])
+    return coded
+
+
 def check_antennas(s):
-    """More than 255 antennas get parameters of their own; a code by 2048 is refused; names are kept."""
+    """More than 255 antennas get parameters of their own; codes by 2048 are read, and both codes in one file; names are kept."""
     many = ["-telescope", "skalow", "-stations", 260, "-spw", "150MHz", "1MHz", 1, "-duration", "10s", "-integration", "10s", "-pol",
             "XX,YY"]
     a = s.made("many.ms", *many)
@@ -230,14 +254,17 @@ def check_antennas(s):
     s.must("BASELINE" not in g.names and g.parameter("ANTENNA2").max() == 260, "260 antennas have numbers of their own")
     s.convert("-quiet", "many.uvfits", "many-back.ms")
     compare(s, "260 antennas", Rows(a), Rows("many-back.ms"))
-    b = s.made("columns.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-data-column", "both")
-    s.convert("-quiet", "-overwrite", b, "coded.uvfits")
-    with fits.open("coded.uvfits", mode="update") as f:
-        i = [f[0].header["PTYPE%d" % (k + 1)] for k in range(f[0].header["PCOUNT"])].index("BASELINE")
-        code = f[0].data.field(i)
-        first, second = divmod(code.copy(), 256)
-        code[:] = 2048 * first + second + 65536
-    s.refused("a code by 2048", 3, "code by 2048", "coded.uvfits", "no.ms")
+    def by_2048(first, second):
+        return 2048 * first + second + 65536
+    def by_both(first, second):
+        return np.where(second > 255, by_2048(first, second), 256 * first + second)
+    for title, code in (("by 2048", by_2048), ("by 256 and 2048", by_both)):
+        written = recode("many.uvfits", "coded.uvfits", code)
+        s.convert("-quiet", "-overwrite", "coded.uvfits", "coded-back.ms")
+        compare(s, "260 antennas coded %s, %d to %d" % (title, written.min(), written.max()), Rows(a), Rows("coded-back.ms"))
+    s.must(list(Parts(a).antenna) == list(Parts("coded-back.ms").antenna), "their names")
+    recode("many.uvfits", "coded.uvfits", lambda first, second: np.where(first == 7, 65536 + second, by_2048(first, second)))
+    s.refused("a code by 2048 of no antenna", 3, "no two antennas", "coded.uvfits", "no.ms")
 
 
 def check_telescopes(s):
@@ -347,7 +374,17 @@ def check_hostile(s):
             f.write(change(whole))
         return name
     data = -(-re.search(rb" END {77}", whole).end() // 2880) * 2880
+    def card(key, value):
+        return lambda b: re.sub(key.encode().ljust(8) + b"=.{71}", (key.ljust(8) + "= " + value).ljust(80).encode(), b, count=1)
+    for filling in (b"\0", b" "):
+        s.convert("-quiet", "-overwrite", spoilt("filled.uvfits", lambda b, f=filling: b + f * 4 * 2880), "filled.ms")
+        compare(s, "blocks of %r behind the tables" % filling, Rows(a), Rows("filled.ms"))
     for title, pattern, change in (
+            ("a table's column without a format", "TFORM2 is missing", card("TFORM2", "")),
+            ("a column of no format", "TFORM4 is missing, or no format", card("TFORM4", "'7Z'")),
+            ("columns that a row has no place for", "its rows have ", card("TFORM4", "'9J'")),
+            ("a table longer than the file", "longer than the file", lambda b: b[:data] + card("NAXIS2", "99999999")(b[data:])),
+            ("something behind the tables", "no whole header of an extension", lambda b: b + b"?" * 2880),
             ("text", "neither a Measurement Set nor a FITS file", lambda b: b"visibilities\n" * 1000),
             ("nothing", "neither a Measurement Set nor a FITS file", lambda b: b""),
             ("groups cut short", "truncated or corrupt", lambda b: b[:data + 40000]),

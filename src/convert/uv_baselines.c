@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/convert/uv_baselines.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/status.h"
+
+enum {
+    BY_256 = 257,     /* the least code of two antennas */
+    BY_2048 = 65536,  /* codes by 2048 begin above it */
+    N_SPLIT = 3,      /* parameters in the place of BASELINE */
+    LOOK_EACH = 65536 /* groups between looks at the signal flag */
+};
+
+typedef struct antennas {
+    int64_t subarray, first, second; /* counted from 1 */
+} antennas;
+
+/* ---- One group ---- */
+
+static int element_bytes(const msi_uv_file *h)
+{
+    return abs(h->primary.bitpix) / 8;
+}
+
+static double parameter_value(const msi_uv_file *h, int i, const unsigned char *group)
+{
+    const int size = element_bytes(h);
+    const unsigned char *p = group + i * size;
+    uint32_t bits = 0;
+    for (int k = 0; k < size; k++) bits = bits << 8 | p[k];
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    const double stored = h->primary.bitpix == -32 ? (double)value
+                          : size == 4              ? (double)(int32_t)bits
+                          : size == 2              ? (double)(int16_t)bits
+                                                   : (double)bits;
+    return stored * h->primary.scale[i] + h->primary.zero[i];
+}
+
+/* Take a code apart; 1 where it is one, else 0. */
+static int decode(double baseline, antennas *a)
+{
+    if (!(baseline >= BY_256 && baseline < INT32_MAX)) return 0;
+    const int64_t code = (int64_t)baseline;
+    a->subarray = 1 + llrint(100 * (baseline - (double)code));
+    a->first = code < BY_2048 ? code / 256 : (code - BY_2048) / 2048;
+    a->second = code < BY_2048 ? code % 256 : (code - BY_2048) % 2048;
+    return a->first > 0 && a->second > 0;
+}
+
+static int find_baseline(const msi_uv_file *h)
+{
+    int i = 0;
+    while (i < h->primary.n_parameter && strcmp(h->primary.parameter[i], "BASELINE") != 0) i++;
+    return i < h->primary.n_parameter ? i : -1;
+}
+
+static int has_parameter(const msi_uv_file *h, const char *name)
+{
+    for (int i = 0; i < h->primary.n_parameter; i++)
+        if (strcmp(h->primary.parameter[i], name) == 0) return 1;
+    return 0;
+}
+
+static int no_antennas(const char *path, int64_t group, double baseline)
+{
+    return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: BASELINE is %g, no two antennas", path,
+                         (long long)group, baseline);
+}
+
+static int read_failed(const char *path, int64_t group)
+{
+    return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld cannot be read", path, (long long)group);
+}
+
+/* ---- Check ---- */
+
+static int check_all(const msi_uv_file *h, FILE *f, const char *path, int *are_wide)
+{
+    const int at = find_baseline(h);
+    const int64_t head = h->primary.n_parameter * element_bytes(h);
+    unsigned char *group;
+    int status = MSI_OK;
+    MSI_TRY(msi_alloc(&group, head, 1, "parameters of a group"));
+    for (int64_t i = 0; !status && i < h->primary.n_group; i++) {
+        antennas a;
+        if (i % LOOK_EACH == 0 && (status = msi_interrupt_check())) break;
+        if (fseeko(f, h->data_begin + i * h->group_bytes, SEEK_SET) != 0 || fread(group, (size_t)head, 1, f) != 1) {
+            status = read_failed(path, i);
+            break;
+        }
+        const double baseline = parameter_value(h, at, group);
+        if (!decode(baseline, &a)) status = no_antennas(path, i, baseline);
+        *are_wide |= baseline >= BY_2048;
+    }
+    msi_free(group);
+    return status;
+}
+
+int msi_uv_baselines_check(const msi_uv_file *h, const char *path, int *are_wide)
+{
+    *are_wide = 0;
+    if (find_baseline(h) < 0) {
+        if (has_parameter(h, "ANTENNA1") && has_parameter(h, "ANTENNA2") && has_parameter(h, "SUBARRAY")) return MSI_OK;
+        return msi_error_set(MSI_EINPUT, "%s: its groups have no parameter BASELINE, nor SUBARRAY, ANTENNA1, ANTENNA2",
+                             path);
+    }
+    FILE *f = fopen(path, "rbe");
+    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    const int status = check_all(h, f, path, are_wide);
+    fclose(f);
+    return status;
+}
+
+/* ---- Copy ---- */
+
+/* A copy under way. */
+typedef struct copy {
+    const msi_uv_file *h;
+    const char *path;
+    FILE *from, *to;
+    int64_t n_put; /* bytes */
+} copy;
+
+static int put(copy *c, const void *bytes, size_t n)
+{
+    if (n && fwrite(bytes, n, 1, c->to) != 1)
+        return msi_error_set(MSI_EOUTPUT, "a copy of %s cannot be written: %s", c->path, strerror(errno));
+    c->n_put += (int64_t)n;
+    return MSI_OK;
+}
+
+/* Fill the last block up. */
+static int fill(copy *c, char with)
+{
+    char block[MSI_UV_BLOCK];
+    memset(block, with, sizeof block);
+    return put(c, block, (size_t)((MSI_UV_BLOCK - c->n_put % MSI_UV_BLOCK) % MSI_UV_BLOCK));
+}
+
+static int put_stretch(copy *c, int64_t at, int64_t end)
+{
+    char bytes[16 * MSI_UV_BLOCK];
+    if (fseeko(c->from, at, SEEK_SET) != 0) return msi_error_set(MSI_EINPUT, "%s: %s", c->path, strerror(errno));
+    for (size_t n = 0; at < end; at += (int64_t)n) {
+        const size_t wanted = end - at < (int64_t)sizeof bytes ? (size_t)(end - at) : sizeof bytes;
+        n = fread(bytes, 1, wanted, c->from);
+        if (n == 0) break; /* files without the filling of their last block are common */
+        MSI_TRY(put(c, bytes, n));
+    }
+    return fill(c, 0);
+}
+
+static int put_card(copy *c, const char *key, int number, const char *value)
+{
+    char card[MSI_UV_CARD + 1], name[16];
+    snprintf(name, sizeof name, number ? "%s%d" : "%s", key, number);
+    snprintf(card, sizeof card, "%-8.8s= %-70.70s", name, value);
+    return put(c, card, MSI_UV_CARD);
+}
+
+/* Describe the parameters that take the place of BASELINE: the first in its place, the others behind all. */
+static int put_split_cards(copy *c, int at)
+{
+    static const char *const names[N_SPLIT] = {"'SUBARRAY'", "'ANTENNA1'", "'ANTENNA2'"};
+    for (int i = 0; i < N_SPLIT; i++) {
+        const int number = i ? (int)c->h->primary.n_parameter + i : at + 1;
+        MSI_TRY(put_card(c, "PTYPE", number, names[i]));
+        MSI_TRY(put_card(c, "PSCAL", number, "                 1.0"));
+        MSI_TRY(put_card(c, "PZERO", number, "                 0.0"));
+    }
+    return MSI_OK;
+}
+
+static int put_split_header(copy *c, int at)
+{
+    static const char *const of_parameter[] = {"PTYPE", "PSCAL", "PZERO"};
+    char card[MSI_UV_CARD + 1] = {0}, count[24];
+    snprintf(count, sizeof count, "%20lld", (long long)c->h->primary.n_parameter + N_SPLIT - 1);
+    rewind(c->from);
+    while (fread(card, MSI_UV_CARD, 1, c->from) == 1 && strncmp(card, "END     ", 8) != 0) {
+        int is_replaced = strncmp(card, "PCOUNT  =", 9) == 0;
+        if (is_replaced) MSI_TRY(put_card(c, "PCOUNT", 0, count));
+        for (int i = 0; i < 3; i++)
+            is_replaced |= msi_uv_hdu_indexed(card, of_parameter[i], MSI_UV_MAX_PARAMETERS) == at + 1;
+        if (!is_replaced) MSI_TRY(put(c, card, MSI_UV_CARD));
+    }
+    MSI_TRY(put_split_cards(c, at));
+    MSI_TRY(put(c, "END     ", 8));
+    return fill(c, ' ');
+}
+
+/* A number in the file's form. */
+static void put_number(const msi_uv_file *h, int64_t value, unsigned char *to)
+{
+    const int size = element_bytes(h);
+    const float as_float = (float)value;
+    uint32_t bits = (uint32_t)value;
+    if (h->primary.bitpix == -32) memcpy(&bits, &as_float, sizeof bits);
+    for (int k = 0; k < size; k++) to[k] = (unsigned char)(bits >> 8 * (size - 1 - k));
+}
+
+static int put_split_group(copy *c, int at, int64_t i, unsigned char *group)
+{
+    const msi_uv_file *h = c->h;
+    const int size = element_bytes(h);
+    const size_t head = (size_t)(h->primary.n_parameter * size);
+    unsigned char more[2 * sizeof(uint32_t)];
+    antennas a;
+    if (fread(group, (size_t)h->group_bytes, 1, c->from) != 1) return read_failed(c->path, i);
+    const double baseline = parameter_value(h, at, group);
+    if (!decode(baseline, &a)) return no_antennas(c->path, i, baseline);
+    put_number(h, a.subarray, group + at * size);
+    put_number(h, a.first, more);
+    put_number(h, a.second, more + size);
+    MSI_TRY(put(c, group, head));
+    MSI_TRY(put(c, more, 2 * (size_t)size));
+    return put(c, group + head, (size_t)h->group_bytes - head);
+}
+
+static int put_split(copy *c)
+{
+    const msi_uv_file *h = c->h;
+    const int at = find_baseline(h);
+    const int64_t groups_end = h->data_begin + h->group_bytes * h->primary.n_group;
+    unsigned char *group;
+    int status = MSI_OK;
+    MSI_TRY(put_split_header(c, at));
+    if (fseeko(c->from, h->data_begin, SEEK_SET) != 0) return read_failed(c->path, 0);
+    MSI_TRY(msi_alloc(&group, h->group_bytes, 1, "a group"));
+    for (int64_t i = 0; !status && i < h->primary.n_group; i++) status = put_split_group(c, at, i, group);
+    msi_free(group);
+    if (!status) status = fill(c, 0);
+    const int64_t tables = (groups_end + MSI_UV_BLOCK - 1) / MSI_UV_BLOCK * MSI_UV_BLOCK;
+    return status ? status : put_stretch(c, tables, h->end);
+}
+
+static int put_all(copy *c)
+{
+    return put_stretch(c, 0, c->h->end);
+}
+
+static int make_copy(const msi_uv_file *h, const char *path, const char *to, int (*work)(copy *))
+{
+    copy c = {.h = h, .path = path, .from = fopen(path, "rbe")};
+    if (!c.from) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    c.to = fopen(to, "wbxe");
+    int status = c.to ? work(&c) : msi_error_set(MSI_EOUTPUT, "%s: %s", to, strerror(errno));
+    if (c.to && fclose(c.to) != 0 && !status)
+        status = msi_error_set(MSI_EOUTPUT, "a copy of %s cannot be written: %s", path, strerror(errno));
+    fclose(c.from);
+    return status;
+}
+
+int msi_uv_baselines_split(const msi_uv_file *h, const char *path, const char *to)
+{
+    return make_copy(h, path, to, put_split);
+}
+
+int msi_uv_baselines_keep(const msi_uv_file *h, const char *path, const char *to)
+{
+    return make_copy(h, path, to, put_all);
+}
