@@ -35,6 +35,12 @@ msi_clean_group *msi_clean_field_group(const msi_clean_field *f, int pol)
 
 /* ---- Planes ---- */
 
+/* All gridders have the same planes. */
+static int make_planes(const msi_clean_field *f, int n, msi_planes **out)
+{
+    return msi_gridder_planes(f->spec.samples->gridder[f->spec.first], n, out);
+}
+
 /* Gridders take the planes of a channel one after the other. */
 static int make_views(msi_clean_field *f)
 {
@@ -42,8 +48,8 @@ static int make_views(msi_clean_field *f)
     MSI_TRY(msi_alloc(&f->channel_residual, n_channel, sizeof(msi_planes *), "image planes"));
     MSI_TRY(msi_alloc(&f->channel_model, n_channel, sizeof(msi_planes *), "image planes"));
     if (f->by_pol) {
-        MSI_TRY(msi_gridder_planes(f->spec.gridder[0], n_pol, &f->channel_residual[0]));
-        return msi_gridder_planes(f->spec.gridder[0], n_pol, &f->channel_model[0]);
+        MSI_TRY(make_planes(f, n_pol, &f->channel_residual[0]));
+        return make_planes(f, n_pol, &f->channel_model[0]);
     }
     for (int c = 0; c < n_channel; c++) {
         MSI_TRY(msi_planes_view(&f->channel_residual[c], f->residual, c * n_pol, n_pol));
@@ -78,16 +84,14 @@ int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
     *f = (msi_clean_field){.spec = *spec,
                            .n_cleaned = n_cleaned(spec),
                            .by_pol = spec->n_channel > 1 && spec->n_pol > 1 && !spec->options->clean.join_pols};
-    MSI_TRY(msi_alloc(&f->sum_weight, n, sizeof *f->sum_weight, "sums of weights"));
-    MSI_TRY(msi_alloc(&f->n_vis, n, sizeof *f->n_vis, "numbers of samples"));
-    for (int c = 0; c < spec->n_channel; c++)
-        msi_gridder_weights(spec->gridder[c], f->sum_weight + c * spec->n_pol, f->n_vis + c * spec->n_pol);
-    MSI_TRY(msi_gridder_planes(spec->gridder[0], n, &f->residual));
-    MSI_TRY(msi_gridder_planes(spec->gridder[0], n, &f->model));
+    f->sum_weight = spec->samples->sum_weight + spec->first * spec->n_pol;
+    f->n_vis = spec->samples->n_vis + spec->first * spec->n_pol;
+    MSI_TRY(make_planes(f, n, &f->residual));
+    MSI_TRY(make_planes(f, n, &f->model));
     const int n_clean = f->n_cleaned * spec->n_pol;
-    MSI_TRY(msi_gridder_planes(spec->gridder[0], n_clean, &f->before));
-    if (n_clean < n) MSI_TRY(msi_gridder_planes(spec->gridder[0], n_clean, &f->cleaned_residual));
-    if (n_clean < n) MSI_TRY(msi_gridder_planes(spec->gridder[0], n_clean, &f->cleaned_model));
+    MSI_TRY(make_planes(f, n_clean, &f->before));
+    if (n_clean < n) MSI_TRY(make_planes(f, n_clean, &f->cleaned_residual));
+    if (n_clean < n) MSI_TRY(make_planes(f, n_clean, &f->cleaned_model));
     MSI_TRY(make_views(f));
     return make_groups(f);
 }
@@ -153,7 +157,7 @@ static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, const msi_pla
 {
     msi_planes *mean;
     if (!f->cleaned_model) return msi_cleaner_psf(cleaner, psf);
-    MSI_TRY(msi_gridder_planes(f->spec.gridder[0], f->n_cleaned, &mean));
+    MSI_TRY(make_planes(f, f->n_cleaned, &mean));
     int rc = msi_cleaner_mean(cleaner, psf, mean);
     if (!rc) rc = msi_cleaner_psf(cleaner, mean);
     msi_planes_free(mean);
@@ -273,7 +277,7 @@ static int subtract_by_copies(msi_clean_field *f, int channel, int with_model)
     msi_planes *model = f->channel_model[0], *residual = f->channel_residual[0];
     for (int p = 0; with_model && p < f->spec.n_pol; p++)
         MSI_TRY(msi_planes_copy(model, p, f->model, msi_clean_field_plane(f, channel, p), 1));
-    MSI_TRY(msi_gridder_residual(f->spec.gridder[channel], with_model ? model : NULL, residual));
+    MSI_TRY(msi_clean_samples_residual(f->spec.samples, f->spec.first + channel, with_model ? model : NULL, residual));
     for (int p = 0; p < f->spec.n_pol; p++)
         MSI_TRY(msi_planes_copy(f->residual, msi_clean_field_plane(f, channel, p), residual, p, 1));
     return MSI_OK;
@@ -304,9 +308,10 @@ int msi_clean_field_subtract(msi_clean_field *f, int with_model)
     if (with_model) MSI_TRY(expand_models(f));
     for (int c = 0; c < f->spec.n_channel; c++) {
         const msi_progress_share all = msi_progress_enter(c, c + 1, f->spec.n_channel);
-        const int rc = f->by_pol ? subtract_by_copies(f, c, with_model)
-                                 : msi_gridder_residual(f->spec.gridder[c], with_model ? f->channel_model[c] : NULL,
-                                                        f->channel_residual[c]);
+        const int rc =
+            f->by_pol ? subtract_by_copies(f, c, with_model)
+                      : msi_clean_samples_residual(f->spec.samples, f->spec.first + c,
+                                                   with_model ? f->channel_model[c] : NULL, f->channel_residual[c]);
         msi_progress_leave(all);
         if (rc) return rc;
     }
@@ -337,8 +342,6 @@ void msi_clean_field_free(msi_clean_field *f)
     msi_planes_free(f->cleaned_residual);
     msi_planes_free(f->cleaned_model);
     msi_free(f->first_residual);
-    msi_free(f->sum_weight);
-    msi_free(f->n_vis);
     msi_free(f->group);
     memset(f, 0, sizeof *f);
 }

@@ -2,7 +2,7 @@
 /*
  * A field is what one sequence of major cycles is made for: one output channel, or all of them where they are joined,
  * in every polarisation. Its images are cleaned in groups: a group is what is searched together, one polarisation or
- * all of them. Groups share the gridders and nothing else.
+ * all of them. Groups share the samples and nothing else.
  */
 #ifndef MSI_SRC_CLEAN_FIELD_H
 #define MSI_SRC_CLEAN_FIELD_H
@@ -10,13 +10,15 @@
 #include "core/beam.h"
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
+#include "src/clean/clean_samples.h"
 #include "src/clean/clean_sources.h"
 #include "src/options/options.h"
 
-/* A field is made of its channels' gridders. Everything is borrowed. */
+/* A field is made of the samples of its channels. Everything is borrowed. */
 typedef struct msi_clean_field_spec {
     const msi_options *options;
-    msi_gridder *const *gridder; /* [n_channel] of n_pol planes, weighted, of spec.residual */
+    msi_clean_samples *samples; /* counted; of n_pol planes */
+    int64_t first;              /* its channels are [first, first + n_channel) of those */
     int n_channel, n_pol;
     const double *freq_hz; /* [n_channel] */
 } msi_clean_field_spec;
@@ -59,9 +61,9 @@ typedef struct msi_clean_field {
     msi_planes *before;                             /* of those that are cleaned */
     msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: one of each, to
                                                        which planes are copied */
-    void *first_residual; /* [planes of residual] pixels of them after the first cycle; NULL: not kept */
-    double *sum_weight;   /* [n_channel][n_pol] */
-    int64_t *n_vis;
+    void *first_residual;     /* [planes of residual] pixels of them after the first cycle; NULL: not kept */
+    const double *sum_weight; /* [n_channel][n_pol], borrowed from the samples */
+    const int64_t *n_vis;
     int n_group;
     msi_clean_group *group;
 } msi_clean_field;
@@ -84,7 +86,7 @@ int msi_clean_field_cleaners(msi_clean_field *field, const msi_planes *psf, doub
 /*
  * msi_clean_field_subtract - image what the models leave of the visibilities, of all channels.
  * Given:   with_model  0: subtract nothing
- * Returns: as msi_gridder_residual
+ * Returns: as msi_clean_samples_residual
  */
 int msi_clean_field_subtract(msi_clean_field *field, int with_model);
 
@@ -130,7 +132,7 @@ typedef struct msi_clean_field_bytes {
 
 /*
  * msi_clean_field_foresee - plan a field's memory: planes, PSFs, cleaners, and what restoring takes for a while.
- * Given:   spec  its gridders are not looked at; gridder  where the work will be done, and in which precision
+ * Given:   spec  its samples are not looked at; gridder  where the work will be done, and in which precision
  * Returns: 0, MSI_EUSAGE, MSI_EARGUMENT (what cannot be cleaned)
  */
 int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,

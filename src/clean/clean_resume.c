@@ -65,8 +65,11 @@ static msi_checkpoint_run run_of(const msi_clean_field *f)
     options = msi_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
     options = msi_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
     options = msi_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
-    sets = msi_hash(sets, f->sum_weight, (int64_t)sizeof *f->sum_weight * n);
-    sets = msi_hash(sets, f->n_vis, (int64_t)sizeof *f->n_vis * n);
+    for (int i = 0; i < n; i++) {
+        /* Another number of ranks adds up weights in another order. */
+        snprintf(text, sizeof text, "%.5e %lld", f->sum_weight[i], (long long)f->n_vis[i]);
+        sets = msi_hash(sets, text, (int64_t)strlen(text));
+    }
     return (msi_checkpoint_run){options, sets};
 }
 

@@ -16,6 +16,7 @@
 #include "src/run/imaging_channels.h"
 #include "src/run/imaging_checkpoint.h"
 #include "src/run/imaging_clean.h"
+#include "src/run/imaging_clean_ranks.h"
 #include "src/run/imaging_load.h"
 #include "src/run/imaging_report.h"
 #include "src/run/imaging_reuse.h"
@@ -242,7 +243,7 @@ static int image_interval(msi_imaging_run *r)
     t.opened_s = msi_wall_s();
     if (r->is_empty && r->options->dry_run) return MSI_OK;
     if (!r->is_empty) msi_imaging_report_subject(r);
-    if (r->interval == 0) MSI_TRY(msi_imaging_reuse_check(r));
+    if (r->interval == 0 && r->outputs) MSI_TRY(msi_imaging_reuse_check(r));
     MSI_TRY(make_plan(r));
     if (r->options->dry_run) return MSI_OK;
     MSI_TRY(make_gridders(r));
@@ -250,7 +251,7 @@ static int image_interval(msi_imaging_run *r)
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh(r));
     t.weighed_s = msi_wall_s();
-    MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : msi_imaging_channels_run(r));
+    MSI_TRY(r->options->clean.niter ? msi_imaging_clean_ranks(r) : msi_imaging_channels_run(r));
     t.imaged_s = msi_wall_s();
     msi_imaging_report_times(&t);
     return MSI_OK;
@@ -376,21 +377,20 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     int a, b;
     if (msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
-    if (msi_clean_options_updates(o) && !o->dry_run) MSI_TRY(start_update(r, forked));
+    /* What the images are cleaned by, and predicted of them, is the first rank's alone. */
+    const int is_first = r->team->told_rank == 0;
+    if (msi_clean_options_updates(o) && !o->dry_run && is_first) MSI_TRY(start_update(r, forked));
     MSI_TRY(msi_block_former_create(&r->former));
     MSI_TRY(msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former)));
-    return mask_path(o) ? read_mask(r) : MSI_OK;
+    return mask_path(o) && is_first ? read_mask(r) : MSI_OK;
 }
 
 /* All ranks do the same work; what they are asked for is the same too, but for how it is spread over a host. */
 static int check_team(const msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    MSI_TRY(msi_team_same(r->team, msi_options_hash(o), "was given another command line"));
-    if (r->team->size > 1 && o->clean.niter)
-        return msi_error_set(MSI_EUSAGE,
-                             "-niter: several ranks make dirty images alone; clean with msimage, or one rank");
-    return MSI_OK;
+    if (o->clean.niter && (r->team->size > 1 || r->team->told_rank)) MSI_TRY(msi_team_told(r->team));
+    return msi_team_same(r->team, msi_options_hash(o), "was given another command line");
 }
 
 static int run_stages(msi_imaging_run *r)
@@ -398,7 +398,7 @@ static int run_stages(msi_imaging_run *r)
     const msi_options *o = r->options;
     MSI_TRY(check_team(r));
     MSI_TRY(plan_outputs(r));
-    if (o->clean.niter) MSI_TRY(msi_imaging_checkpoint_check(o));
+    if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_check(o));
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
      * it. */
     if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_backend_warm_up(o->backend);
@@ -407,9 +407,9 @@ static int run_stages(msi_imaging_run *r)
     msi_progress_begin("writing");
     if (r->writer) MSI_TRY(msi_image_writer_wait(r->writer));
     msi_progress_end();
-    if (o->clean.niter) MSI_TRY(msi_imaging_clean_record(r));
+    if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_clean_record(r));
     MSI_TRY(commit_outputs(r));
-    if (o->clean.niter) MSI_TRY(msi_imaging_checkpoint_forget(o));
+    if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_forget(o));
     return r->update ? msi_model_update_run(r->update, r->modelled) : MSI_OK;
 }
 

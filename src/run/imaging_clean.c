@@ -21,20 +21,19 @@
 /* Look at the samples of a channel, and tell where there are none. */
 static void begin_channel(msi_cleaning *k, int channel)
 {
-    msi_imaging_run *r = k->run;
     const msi_clean_field *f = &k->field;
-    msi_gridder_report report;
+    const double *vis_weight = k->samples->sum_vis_weight + (k->first + channel) * f->spec.n_pol;
     int64_t most = 0;
     for (int p = 0; p < f->spec.n_pol; p++) {
         const int64_t n = f->n_vis[channel * f->spec.n_pol + p];
         most = n > most ? n : most;
     }
-    r->n_gridded += most;
     if (msi_cleaning_has_mfs(k) && !most)
         msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)k->first + channel);
-    msi_gridder_report_get(f->spec.gridder[channel], &report);
-    memcpy(k->vis_weight[channel], report.sum_vis_weight, sizeof k->vis_weight[channel]);
-    for (int p = 0; p < f->spec.n_pol; p++) k->sum_vis_weight[p] += report.sum_vis_weight[p];
+    for (int p = 0; p < f->spec.n_pol; p++) {
+        k->vis_weight[channel][p] = vis_weight[p];
+        k->sum_vis_weight[p] += vis_weight[p];
+    }
 }
 
 static int make_field(msi_cleaning *k, int64_t first, int n_channel)
@@ -45,7 +44,7 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
     k->dirty_peak_jy = 0;
     for (int c = 0; c < n_channel; c++)
         k->freq_hz[c] = 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
-    const msi_clean_field_spec spec = {r->options, r->gridder + first, n_channel, r->n_plane, k->freq_hz};
+    const msi_clean_field_spec spec = {r->options, k->samples, first, n_channel, r->n_plane, k->freq_hz};
     MSI_TRY(msi_clean_field_make(&k->field, &spec));
     k->shape = *msi_planes_shape_of(k->field.residual);
     if (k->field.n_cleaned < n_channel)
@@ -152,19 +151,18 @@ static int clean_field(msi_cleaning *k)
     return msi_cleaning_put_cleaned(k);
 }
 
-/* The weights of all channels together are read off the gridders at the end. */
-static void end_field(msi_cleaning *k, int64_t n_channel)
+/* Hand on what the field has failed with. */
+static int end_field(msi_cleaning *k, int rc)
 {
     msi_imaging_run *r = k->run;
-    for (int c = 0; c < n_channel; c++) {
+    for (int c = 0; !rc && c < k->field.spec.n_channel; c++) {
         msi_gridder_report report;
         msi_gridder_report_get(r->gridder[k->first + c], &report);
         msi_imaging_report_channel(k->first + c, report.n_sample, &report);
-        if (r->options->save_weights) continue;
-        msi_gridder_free(r->gridder[k->first + c]);
-        r->gridder[k->first + c] = NULL;
+        rc = msi_clean_samples_release(k->samples, k->first + c);
     }
     msi_clean_field_free(&k->field);
+    return rc;
 }
 
 /* ---- An interval ---- */
@@ -194,16 +192,17 @@ static void free_cleaning(msi_cleaning *k)
     msi_free(k);
 }
 
-int msi_imaging_clean_run(msi_imaging_run *r)
+int msi_imaging_clean_run(msi_imaging_run *r, msi_clean_samples *samples)
 {
     const int64_t n = r->options->channels_out;
     const int each = r->options->clean.join_channels ? (int)n : 1;
     msi_cleaning *k = NULL;
     int rc = make_cleaning(&k, r, each);
+    if (!rc) k->samples = samples;
     for (int64_t first = 0; !rc && first < n; first += each) {
         rc = make_field(k, first, each);
         if (!rc) rc = clean_field(k);
-        end_field(k, rc ? 0 : each);
+        rc = end_field(k, rc);
     }
     if (!rc && msi_cleaning_has_mfs(k)) rc = msi_cleaning_put_sums(k);
     free_cleaning(k);

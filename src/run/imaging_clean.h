@@ -3,14 +3,16 @@
 #ifndef MSI_SRC_IMAGING_CLEAN_H
 #define MSI_SRC_IMAGING_CLEAN_H
 
+#include "src/clean/clean_samples.h"
 #include "src/run/imaging_run.h"
 
 /*
- * msi_imaging_clean_run - clean the images of the interval, and write all that belongs to them.
+ * msi_imaging_clean_run - clean the images of the interval, and write all that belongs to them but -save-weights; on
+ * the first rank.
+ * Given:   samples  counted; freed as their channels are done
  * Returns: 0, or any code of gridder, cleaner and writer
- * Notes:   gridders are freed as their channels are done.
  */
-int msi_imaging_clean_run(msi_imaging_run *run);
+int msi_imaging_clean_run(msi_imaging_run *run, msi_clean_samples *samples);
 
 /*
  * msi_imaging_clean_record - write the record of convergence, as a table and with -png as a picture.

@@ -67,7 +67,6 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
 static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
 {
     msi_imaging_run *r = k->run;
-    msi_gridder *gridder = k->field.spec.gridder[channel];
     const char *reused = k->field.n_vis[channel * k->field.spec.n_pol] ? r->options->clean.reuse_psf : NULL;
     msi_image image = {0};
     msi_planes *psf;
@@ -75,7 +74,9 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
     int rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
     const msi_output_id id = {r->interval, k->first + channel, 0, MSI_FITS_PSF};
     if (!rc && reused) rc = msi_imaging_reuse_read(r, reused, &id, image.precision, image.pixel);
-    if (!rc) rc = reused ? msi_planes_upload(psf, 0, 1, image.pixel) : msi_gridder_psf(gridder, psf);
+    if (!rc)
+        rc = reused ? msi_planes_upload(psf, 0, 1, image.pixel)
+                    : msi_clean_samples_psf(k->samples, k->first + channel, psf);
     if (!rc && !reused) rc = msi_planes_fetch(psf, 0, 1, image.pixel);
     msi_planes_free(psf);
     if (!rc) {
@@ -105,7 +106,7 @@ int msi_cleaning_make_psfs(msi_cleaning *k)
 {
     const int n = k->field.spec.n_channel;
     msi_planes *psf;
-    MSI_TRY(msi_gridder_planes(k->field.spec.gridder[0], n, &psf));
+    MSI_TRY(msi_gridder_planes(k->samples->gridder[k->first], n, &psf));
     int rc = MSI_OK;
     for (int c = 0; !rc && c < n; c++) {
         const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);

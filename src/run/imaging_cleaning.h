@@ -11,6 +11,7 @@ enum { MSI_CLEANING_KINDS = MSI_FITS_IMAGE + 1 };
 /* The field at hand has the output channels [first, first + field.spec.n_channel). */
 typedef struct msi_cleaning {
     msi_imaging_run *run;
+    msi_clean_samples *samples;
     msi_clean_field field;
     int64_t first;
     double *freq_hz; /* [field.spec.n_channel], as the following */

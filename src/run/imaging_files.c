@@ -118,6 +118,15 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
 }
 
+int msi_imaging_files_weights(msi_imaging_run *r, int64_t channel, const msi_imaging_sums *sums)
+{
+    msi_fits_spec spec = fits_spec(r, channel);
+    spec.n_vis = sums->n_vis;
+    spec.sum_weight = sums->weight;
+    spec.sum_vis_weight = sums->vis_weight;
+    return write_weights(r, channel, &spec);
+}
+
 int msi_imaging_files_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *psf)
 {
     *beam = (msi_beam){0};
@@ -141,7 +150,6 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)
             MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
     }
-    if (o->save_weights && product->kind == MSI_FITS_PSF) MSI_TRY(write_weights(r, product->channel, &spec));
     MSI_TRY(msi_image_writer_put(r->writer, image, image->n_plane, file));
     return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
 }

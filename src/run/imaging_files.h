@@ -14,9 +14,14 @@ typedef struct msi_imaging_product {
     const msi_fits_clean *clean; /* [planes] what cleaning came to; NULL: nothing is said of it */
 } msi_imaging_product;
 
+/* What headers say of the samples of a plane, on all ranks. */
+typedef struct msi_imaging_sums {
+    double weight, vis_weight; /* with density weights, and before */
+    int64_t n_vis;
+} msi_imaging_sums;
+
 /*
- * msi_imaging_files_put - write images of one kind; with the PSF also what -save-weights asks for, with dirty images
- * what -save-uv does.
+ * msi_imaging_files_put - write images of one kind; with dirty images also what -save-uv asks for.
  * Given:   image  [planes]; taken over, and empty afterwards
  * Returns: as msi_imaging_files_write
  */
@@ -24,6 +29,14 @@ int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *produ
 
 /* msi_imaging_files_put_plane - the same of an image that has one of the run's planes alone. */
 int msi_imaging_files_put_plane(msi_imaging_run *run, const msi_imaging_product *product, int plane, msi_image *image);
+
+/*
+ * msi_imaging_files_weights - write the weights of an output channel's samples, or of all, on all ranks; called by each.
+ * Given:   channel     or MSI_OUTPUT_MFS
+ *          sums        of plane 0
+ * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_imaging_files_weights(msi_imaging_run *run, int64_t channel, const msi_imaging_sums *sums);
 
 /* msi_imaging_files_beam - choose the beam of a PSF and say which; none is a warning. Returns: 0, MSI_ENOMEM */
 int msi_imaging_files_beam(const msi_imaging_run *run, msi_beam *beam, const msi_image *psf);

@@ -173,12 +173,7 @@ static int check_team(const msi_predict_run *r)
     const msi_team *t = r->team;
     char *all, *first = NULL, *other = NULL;
     if (t->size == 1 && t->told_size == 1) return MSI_OK;
-    const int is_told = t->rank == t->told_rank && t->size == t->told_size;
-    MSI_TRY(msi_team_agree(r->team, is_told ? MSI_OK
-                                            : msi_error_set(MSI_EUSAGE,
-                                                            "-predict: what has started rank %d of %d has not told it "
-                                                            "its number by the environment; use mpirun or srun",
-                                                            t->rank, t->size)));
+    MSI_TRY(msi_team_told(r->team));
     MSI_TRY(msi_team_same(r->team, msi_options_hash(r->options), "was given another command line"));
     MSI_TRY(msi_team_gather(r->team, r->input, sizeof r->input, (void **)&all));
     for (int k = 0; k < t->size; k++) {

@@ -86,7 +86,27 @@ int msi_team_same(msi_team *t, uint64_t value, const char *what)
     return msi_error_set(MSI_EINPUT, "rank %d of %d %s than rank 0", other, t->size, what);
 }
 
-/* ---- Sums ---- */
+int msi_team_told(msi_team *t)
+{
+    const int is_told = t->rank == t->told_rank && t->size == t->told_size;
+    return msi_team_agree(t, is_told ? MSI_OK
+                                     : msi_error_set(MSI_EUSAGE,
+                                                     "what has started rank %d of %d has not told it its number by the "
+                                                     "environment; use mpirun or srun",
+                                                     t->rank, t->size));
+}
+
+/* ---- Exchanges ---- */
+
+int msi_team_cast(msi_team *t, void *data, int64_t n_byte)
+{
+    /* MPI counts by int. */
+    const int64_t most = 1 << 28;
+    int rc = MSI_OK;
+    for (int64_t at = 0; !rc && t->size > 1 && at < n_byte; at += most)
+        rc = t->link->cast(t, (char *)data + at, n_byte - at < most ? n_byte - at : most);
+    return rc ? cut_off(t, rc) : MSI_OK;
+}
 
 int msi_team_gather(msi_team *t, const void *mine, int64_t n_byte, void **all)
 {
@@ -114,6 +134,8 @@ int msi_team_count(msi_team *t, int64_t *count, int n)
     msi_free(all);
     return MSI_OK;
 }
+
+/* ---- Sums ---- */
 
 /* Add up this rank's slice of the arrays, or make a mean of them: weight [size] has sum 1. Values without a weight may
  * be anything. */

@@ -30,6 +30,9 @@ typedef struct msi_team_link {
     /* swap - part k of mine [size][n_byte] to rank k; theirs [size][n_byte] has what each rank had for this one. */
     int (*swap)(msi_team *team, const void *mine, int64_t n_byte, void *theirs);
 
+    /* cast - data [n_byte] of rank 0 to every rank. */
+    int (*cast)(msi_team *team, void *data, int64_t n_byte);
+
     /* alarm - have the other ranks stop where they look at msi_interrupt_check. heed - non-zero: from now on this thread
      * does so, too. */
     void (*alarm)(msi_team *team);
@@ -94,6 +97,21 @@ int msi_team_count(msi_team *team, int64_t *count, int n);
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_team_gather(msi_team *team, const void *mine, int64_t n_byte, void **all);
+
+/*
+ * msi_team_cast - give every rank the bytes of rank 0.
+ * Given and returned: data [n_byte]
+ * Returns: 0, MSI_EINTERRUPTED
+ * Notes:   the only exchange before which ranks do not agree: whoever calls sees to it that none has failed.
+ */
+int msi_team_cast(msi_team *team, void *data, int64_t n_byte);
+
+/*
+ * msi_team_told - fail where what has started the ranks did not tell each its number by the environment, by which some
+ * of its work was chosen before it joined the others.
+ * Returns: 0, MSI_EUSAGE on every rank
+ */
+int msi_team_told(msi_team *team);
 
 /*
  * msi_team_image - make one image of the images of all ranks: pixels are means over samples, each with its weight.

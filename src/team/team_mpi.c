@@ -62,6 +62,16 @@ static int swap(msi_team *t, const void *mine, int64_t n_byte, void *theirs)
     return await(&request);
 }
 
+static int cast(msi_team *t, void *data, int64_t n_byte)
+{
+    MPI_Request request;
+    (void)t;
+    pthread_mutex_lock(&gate);
+    MPI_Ibcast(data, (int)n_byte, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+    pthread_mutex_unlock(&gate);
+    return await(&request);
+}
+
 /* ---- Alarm ---- */
 
 /* The message is of no bytes, and nobody waits until it is received. */
@@ -142,7 +152,7 @@ void msi_team_begin(msi_team *t)
     static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
     static const char *const n_here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
     static const msi_team_link link = {
-        .join = join, .gather = gather, .swap = swap, .alarm = alarm_others, .heed = heed, .end = end};
+        .join = join, .gather = gather, .swap = swap, .cast = cast, .alarm = alarm_others, .heed = heed, .end = end};
     *t = (msi_team){.size = 1, .told_rank = number_of(rank, 0), .told_size = number_of(size, 1), .link = &link};
     msi_log_silence(t->told_rank > 0);
     msi_cpu_share_set(number_of(n_here, 1));

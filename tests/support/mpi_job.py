@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs of msimage-mp by Open MPI's mpirun, all ranks on this machine. Ends a test as skipped where either is missing."""
+import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 
+from held_program import Held, await_none_of
 from program_suite import GUARD_S
 
 # Ranks may be more than cores; a container may forbid one process to copy from another's memory; there need be no ssh.
@@ -46,3 +50,62 @@ def run(n, *command, **options):
                               env=environment(), timeout=GUARD_S, check=False, encoding="utf-8", errors="replace", **options)
     except subprocess.TimeoutExpired as e:
         return subprocess.CompletedProcess(command, "no end", "", str(e))
+
+
+# What each rank begins as: it leaves its number; the first one's lines go into the pipe, each in a write of its own.
+RANK = """
+import fcntl, os, sys
+rank = os.environ["OMPI_COMM_WORLD_RANK"]
+with open("pid" + rank, "w") as f:
+    f.write(str(os.getpid()))
+if rank == "0":
+    lines = os.open("lines", os.O_WRONLY)
+    fcntl.fcntl(lines, fcntl.F_SETFL, os.O_DIRECT)
+    os.dup2(lines, 2)
+os.chdir(sys.argv[1])
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class Job(Held):
+    """A job whose first rank can be held in any line that it prints, and whose ranks can be ended."""
+
+    def __init__(self, n, *command):
+        self.n, self.folder = n, tempfile.mkdtemp(dir=os.path.dirname(os.getcwd()))
+        os.mkfifo(os.path.join(self.folder, "lines"))
+        self.end_of_pipe = os.open(os.path.join(self.folder, "lines"), os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(self.end_of_pipe, fcntl.F_SETPIPE_SZ, 1)
+        self.process = subprocess.Popen(words(n, sys.executable, "-c", RANK, os.getcwd(), *command), env=environment(),
+                                        cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        self.pid, self.text, self.held_line, self.watched = self.process.pid, b"", None, []
+
+    def is_written(self, wait_s=None):
+        return super().is_written(GUARD_S if wait_s is None else wait_s)
+
+    def rank(self, k):
+        with open(os.path.join(self.folder, "pid%d" % k)) as f:
+            return int(f.read())
+
+    def says(self, beginning):
+        return any(line.startswith(beginning) for line in self.lines())
+
+    def end_at(self, beginning, victim, number, last=None):
+        """Send a signal to a rank, or to mpirun (None), while rank 0 is held after the line with this beginning; or, where
+        it is to go on to its last one without the rank, which is stopped there, after that. Returns whether it came to
+        that, and the exit code of mpirun, which ends before rank 0 is let go."""
+        self.hold_after_line(beginning)
+        if last and self.says(beginning):
+            os.kill(self.rank(victim), signal.SIGSTOP)
+            while not self.says(last) and self.is_written():
+                self.take()
+        there = self.says(last or beginning)
+        if there:
+            os.kill(self.pid if victim is None else self.rank(victim), number)
+        code = self.process.wait(GUARD_S)
+        while self.is_written(0):
+            self.take()
+        os.close(self.end_of_pipe)
+        ended = all(await_none_of(self.rank(k)) for k in range(self.n))  # mpirun gives each a group of its own
+        shutil.rmtree(self.folder)
+        return there and ended, code

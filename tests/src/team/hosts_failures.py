@@ -4,12 +4,9 @@
 one exit code, and no file that is not whole."""
 import os
 import signal
-import subprocess
 
 import mpi_job
-from held_program import await_none_of
-from image_oracle import load
-from program_suite import GUARD_S, Suite, main
+from program_suite import Suite, main
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-integration", "8s", "-spw", "882.75MHz", "53.5MHz", "16",
        "-weight-spectrum", "none", "-duration"]
@@ -54,50 +51,15 @@ def check_agreement(s):
     # Beyond it the image's file, not what MPI shares.
     s.refused("a full disk on rank 0", 3, 4, "image-dirty.fits: cannot be written: File too large",
               *s.on_rank(0, "ulimit -f 12288", "-size", 2048, 2048, s.set))
-    s.refused("cleaning", 2, 2, "-niter", s.mp, *IMAGE, "-niter", 10, "-auto-threshold", 3, s.set)
-
-
-class Job:
-    """A job whose first rank's lines are read, and whose ranks' processes are known."""
-
-    def __init__(self, s, n):
-        script = "echo $$ > ../pid$OMPI_COMM_WORLD_RANK; exec \"$@\""
-        self.n, self.s = n, s
-        self.process = subprocess.Popen(
-            mpi_job.words(n, "sh", "-c", script, "sh", s.mp, "-verbose", *IMAGE[1:], "-size", 512, 512, "-make-psf", s.set),
-            env=mpi_job.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            start_new_session=True, encoding="utf-8", errors="replace")
-
-    def await_line(self, beginning):
-        """Until rank 0 has said this; whether it has."""
-        return any(line.startswith(beginning) for line in self.process.stderr)
-
-    def has_ended(self):
-        """Whether no process is left of any rank: mpirun gives each a group of its own."""
-        return all(await_none_of(self.rank(k)) for k in range(self.n))
-
-    def rank(self, k):
-        with open(self.s.path("pid%d" % k)) as f:
-            return int(f.read())
 
 
 def killed(s, title, line, victim, number):
-    """At this line of rank 0, which is stopped there, end a rank, or mpirun."""
-    job = Job(s, 3)
-    there = job.await_line(line)
-    if there:
-        os.kill(job.rank(0), signal.SIGSTOP)
-        os.kill(job.process.pid if victim is None else job.rank(victim), number)
-        os.kill(job.rank(0), signal.SIGCONT)
-    rest = job.process.communicate(timeout=GUARD_S)[1]
-    code = job.process.returncode
-    errors = [x for x in rest.splitlines() if "msimage" in x and "error" in x]
-    left = s.files()
-    # Where rank 0 has all that it needs of the others, it may be done before it hears of the end of one.
-    whole = left == ["image-dirty.fits", "image-psf.fits"] and all(load(f)[0].shape == (512, 512) for f in left)
-    codes = (137,) if number == signal.SIGKILL else (1, 143)
-    good = there and (code in codes and not left and len(errors) <= 1 or whole and not errors)
-    s.must(good and job.has_ended(), "%s: exit %s, %s, left %s" % (title, code, errors, left))
+    """After this line of rank 0, which is held there, end a rank, or mpirun."""
+    job = mpi_job.Job(3, s.mp, "-verbose", *IMAGE[1:], "-size", 512, 512, "-make-psf", s.set)
+    there, code = job.end_at(line, victim, number)
+    left, codes = s.files(), (137,) if number == signal.SIGKILL else (1, 143)
+    s.must(there and code in codes and not left and len(job.errors()) <= 1, "%s: exit %s, %s, left %s" %
+           (title, code, job.errors(), left))
     for f in os.listdir("."):
         os.remove(f)
 

@@ -5,12 +5,11 @@ or is killed, every set is as it was, or complete, or marked as incomplete."""
 import os
 import shutil
 import signal
-import subprocess
 
 import mpi_job
 from image_oracle import table
 from predict_oracle import PredictSuite, contents, errors, marked
-from program_suite import GUARD_S, VLA, fresh_copy, main, run
+from program_suite import VLA, fresh_copy, main, run
 
 ACCURACY = 1e-8
 # Two predictions, each off by the accuracy at most, in numbers of single precision.
@@ -83,23 +82,17 @@ def check_refused(s):
 
 
 def check_kills(s):
-    """A rank is killed when the first one, which is stopped, has said this."""
+    """A rank is killed when the first one, which is held there, has said this; or waits for that rank in predicting."""
     want = s.by_one(3)
-    for line, victim in (("to predict", 1), ("disk", 0), ("time: models", 2)):
+    for line, victim, last in (("gridder", 1, None), ("disk", 0, None), ("disk", 2, "to predict")):
         sets = s.sets(3)
-        job = subprocess.Popen(mpi_job.words(3, "sh", "-c", 'echo $$ > pid$OMPI_COMM_WORLD_RANK; exec "$@"', "sh", s.mp,
-                                             *PREDICT[1:], *sets), env=mpi_job.environment(), stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
-        there = any(text.startswith(line) for text in job.stderr)
-        pids = [int(open("pid%d" % k).read()) for k in range(3)]
-        for pid, number in ((pids[0], signal.SIGSTOP), (pids[victim], signal.SIGKILL), (pids[0], signal.SIGCONT)):
-            os.kill(pid, number) if there and os.path.exists("/proc/%d" % pid) else None
-        errors_told = [t for t in job.communicate(timeout=GUARD_S)[1].splitlines() if t.startswith("msimage: error: ")]
+        job = mpi_job.Job(3, s.mp, *PREDICT[1:], *sets)
+        there, code = job.end_at(line, victim, signal.SIGKILL, last)
         state = [("marked" if marked(p) else "there" if "MODEL_DATA" in table(p, ack=False).colnames() else "not there")
                  for p in sets]
         whole = [p for p, how in zip(sets, state) if how == "there"]
-        s.must(there and len(errors_told) <= 1, "rank %d killed at '%s': exit %s, %s, %s" %
-               (victim, line, job.returncode, errors_told, state))
+        s.must(there and code == 137 and len(job.errors()) <= 1, "rank %d killed at '%s': exit %s, %s, %s" %
+               (victim, line, code, job.errors(), state))
         compare(s, "%d complete" % len(whole), whole, [want[sets.index(p)] for p in whole])
         done = mpi_job.run(2, s.mp, *PREDICT, *sets)
         s.must(done.returncode == 0, "then again: %s" % done.stderr)

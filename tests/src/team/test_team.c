@@ -24,7 +24,7 @@ enum { MOST = 5 };
 static struct {
     pthread_barrier_t barrier;
     const char *mine[MOST];
-    int n_alarm;
+    int n_alarm, n_wrong;
     pthread_mutex_t mutex;
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -48,6 +48,15 @@ static int swap(msi_team *t, const void *mine, int64_t n_byte, void *theirs)
     return exchange(t, mine, n_byte, theirs, n_byte);
 }
 
+static int cast(msi_team *t, void *data, int64_t n_byte)
+{
+    shared.mine[t->rank] = data;
+    pthread_barrier_wait(&shared.barrier);
+    if (t->rank) memcpy(data, shared.mine[0], (size_t)n_byte);
+    pthread_barrier_wait(&shared.barrier);
+    return MSI_OK;
+}
+
 static void count_alarm(msi_team *t)
 {
     (void)t;
@@ -62,7 +71,7 @@ static void heed(msi_team *t, int is_heeded)
     (void)is_heeded;
 }
 
-static const msi_team_link link = {.gather = gather, .swap = swap, .alarm = count_alarm, .heed = heed};
+static const msi_team_link link = {.gather = gather, .swap = swap, .cast = cast, .alarm = count_alarm, .heed = heed};
 
 /* Run a function on each rank of a team of n. */
 typedef struct on_rank {
@@ -161,6 +170,30 @@ static void test_image(void **state)
     for (int k = 0; k < 3; k++) assert_int_equal(wrong[k], 0);
 }
 
+/* Bytes of rank 0 reach all, more than go at a time too. */
+static void spread(msi_team *t, void *of)
+{
+    int64_t *n = of;
+    unsigned char *data;
+    if (msi_alloc(&data, *n, 1, "test") != MSI_OK) return;
+    for (int64_t i = 0; t->rank == 0 && i < *n; i++) data[i] = (unsigned char)(i % 251 + 1);
+    int wrong = msi_team_cast(t, data, *n) != MSI_OK;
+    for (int64_t i = 0; i < *n; i++) wrong += data[i] != i % 251 + 1;
+    pthread_mutex_lock(&shared.mutex);
+    shared.n_wrong += wrong;
+    pthread_mutex_unlock(&shared.mutex);
+    msi_free(data);
+}
+
+static void test_cast(void **state)
+{
+    (void)state;
+    static const int64_t length[] = {1, 1000, (1 << 28) + 5};
+    shared.n_wrong = 0;
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++) run_on(3, spread, &(int64_t){length[i]});
+    assert_int_equal(shared.n_wrong, 0);
+}
+
 /* ---- Agreement ---- */
 
 typedef struct agreement {
@@ -236,7 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sum),  cmocka_unit_test(test_image), cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_same), cmocka_unit_test(test_deal),
+        cmocka_unit_test(test_cast), cmocka_unit_test(test_same),  cmocka_unit_test(test_deal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

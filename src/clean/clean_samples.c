@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/clean/clean_samples.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* What rank 0 asks the others for. */
+enum { DONE, RELEASE, PSF, DIRTY, RESIDUAL };
+
+typedef struct request {
+    int64_t what, channel;
+} request;
+
+/* The planes that a rank works with: those of its caller on rank 0, its own on others. */
+typedef struct working_planes {
+    msi_planes *model, *residual, *psf;
+} working_planes;
+
+/* ---- Counts ---- */
+
+int msi_clean_samples_count(msi_clean_samples *s)
+{
+    const int64_t n = s->n_channel * s->n_plane;
+    int rc = msi_alloc(&s->sum_weight, n, sizeof *s->sum_weight, "sums of weights");
+    if (!rc) rc = msi_alloc(&s->sum_vis_weight, n, sizeof *s->sum_vis_weight, "sums of weights");
+    if (!rc) rc = msi_alloc(&s->n_vis, n, sizeof *s->n_vis, "numbers of samples");
+    for (int64_t c = 0; !rc && c < s->n_channel; c++) {
+        msi_gridder_report report;
+        msi_gridder_report_get(s->gridder[c], &report);
+        memcpy(s->sum_vis_weight + c * s->n_plane, report.sum_vis_weight,
+               (size_t)s->n_plane * sizeof *s->sum_vis_weight);
+        msi_gridder_weights(s->gridder[c], s->sum_weight + c * s->n_plane, s->n_vis + c * s->n_plane);
+    }
+    MSI_TRY(msi_team_agree(s->team, rc));
+    MSI_TRY(msi_team_sum(s->team, s->sum_weight, n, MSI_FP64));
+    MSI_TRY(msi_team_sum(s->team, s->sum_vis_weight, n, MSI_FP64));
+    return msi_team_count(s->team, s->n_vis, (int)n);
+}
+
+void msi_clean_samples_free(msi_clean_samples *s)
+{
+    msi_free(s->sum_weight);
+    msi_free(s->sum_vis_weight);
+    msi_free(s->n_vis);
+    s->sum_weight = s->sum_vis_weight = NULL;
+    s->n_vis = NULL;
+}
+
+/* ---- One image of all ranks ---- */
+
+static int is_alone(const msi_clean_samples *s)
+{
+    return s->team->size == 1;
+}
+
+/* Make this rank's part. */
+static int make_own(msi_clean_samples *s, const request *q, const working_planes *own)
+{
+    msi_gridder *g = s->gridder[q->channel];
+    if (q->what == PSF) return msi_gridder_psf(g, own->psf);
+    return msi_gridder_residual(g, q->what == RESIDUAL ? own->model : NULL, own->residual);
+}
+
+/* The model is rank 0's. */
+static int spread_model(msi_clean_samples *s, const working_planes *own, msi_image *image)
+{
+    const int is_first = s->team->rank == 0;
+    const int64_t bytes = msi_planes_bytes(msi_planes_shape_of(own->model));
+    MSI_TRY(msi_team_agree(s->team, is_first ? msi_planes_fetch(own->model, 0, s->n_plane, image->pixel) : MSI_OK));
+    MSI_TRY(msi_team_cast(s->team, image->pixel, bytes));
+    return is_first ? MSI_OK : msi_planes_upload(own->model, 0, s->n_plane, image->pixel);
+}
+
+/* Each rank makes its part of an image; rank 0 gets that of all. */
+static int make_image(msi_clean_samples *s, const request *q, const working_planes *own)
+{
+    msi_planes *planes = q->what == PSF ? own->psf : own->residual;
+    const msi_planes_shape *shape = msi_planes_shape_of(planes);
+    const int64_t first = q->channel * s->n_plane;
+    msi_image image = {0};
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+    if (is_alone(s)) return make_own(s, q, own);
+    int rc = msi_team_agree(s->team, msi_image_alloc(&image, &s->geometry, shape->n, shape->precision));
+    if (!rc && q->what == RESIDUAL) rc = spread_model(s, own, &image);
+    if (!rc) rc = make_own(s, q, own);
+    if (!rc) rc = msi_planes_fetch(planes, 0, shape->n, image.pixel);
+    rc = msi_team_agree(s->team, rc);
+    msi_gridder_weights(s->gridder[q->channel], sum_weight, n_vis);
+    for (int p = 0; !rc && p < shape->n; p++) {
+        image.sum_weight[p] = sum_weight[p];
+        image.n_vis[p] = n_vis[p];
+        /* What no rank has a sample of is unknown on all of them. */
+        if (!s->n_vis[first + p]) msi_image_fill_nan(&image, p);
+    }
+    if (!rc) rc = msi_team_image(s->team, &image);
+    if (!rc && !s->team->rank) rc = msi_planes_upload(planes, 0, shape->n, image.pixel);
+    msi_image_free(&image);
+    return rc;
+}
+
+static void release(msi_clean_samples *s, int64_t channel)
+{
+    msi_gridder_free(s->gridder[channel]);
+    s->gridder[channel] = NULL;
+}
+
+/* ---- Asking and answering ---- */
+
+/* Rank 0 says what is to be done, or learns that another rank has failed. */
+static int tell(msi_clean_samples *s, request *q)
+{
+    if (is_alone(s)) return MSI_OK;
+    MSI_TRY(msi_team_agree(s->team, MSI_OK));
+    return msi_team_cast(s->team, q, sizeof *q);
+}
+
+int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes *model, msi_planes *residual)
+{
+    request q = {model ? RESIDUAL : DIRTY, channel};
+    const working_planes own = {.model = model, .residual = residual};
+    MSI_TRY(tell(s, &q));
+    return make_image(s, &q, &own);
+}
+
+int msi_clean_samples_psf(msi_clean_samples *s, int64_t channel, msi_planes *psf)
+{
+    request q = {PSF, channel};
+    const working_planes own = {.psf = psf};
+    MSI_TRY(tell(s, &q));
+    return make_image(s, &q, &own);
+}
+
+int msi_clean_samples_release(msi_clean_samples *s, int64_t channel)
+{
+    request q = {RELEASE, channel};
+    release(s, channel);
+    return tell(s, &q);
+}
+
+int msi_clean_samples_done(msi_clean_samples *s)
+{
+    return tell(s, &(request){DONE, 0});
+}
+
+static int make_planes(msi_clean_samples *s, working_planes *own)
+{
+    MSI_TRY(msi_gridder_planes(s->gridder[0], s->n_plane, &own->model));
+    MSI_TRY(msi_gridder_planes(s->gridder[0], s->n_plane, &own->residual));
+    return msi_planes_view(&own->psf, own->residual, 0, 1);
+}
+
+int msi_clean_samples_serve(msi_clean_samples *s)
+{
+    working_planes own = {0};
+    request q = {RELEASE, 0};
+    int rc = make_planes(s, &own);
+    while (!rc) {
+        rc = tell(s, &q);
+        if (rc || q.what == DONE) break;
+        if (q.what == RELEASE)
+            release(s, q.channel);
+        else
+            rc = make_image(s, &q, &own);
+    }
+    msi_planes_free(own.psf);
+    msi_planes_free(own.residual);
+    msi_planes_free(own.model);
+    return rc;
+}
