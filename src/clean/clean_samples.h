@@ -37,6 +37,7 @@ int msi_clean_samples_count(msi_clean_samples *samples);
  * samples on all ranks; called by rank 0. Images of ranks are averaged by their weights, in the ranks' order.
  * Given:   model  left as it is; NULL: nothing is subtracted
  * Returns: as those, or what another rank has failed with
+ * Notes:   of several ranks one channel after the other; of one alone, channels may be made side by side in threads.
  */
 int msi_clean_samples_residual(msi_clean_samples *samples, int64_t channel, msi_planes *model, msi_planes *residual);
 int msi_clean_samples_psf(msi_clean_samples *samples, int64_t channel, msi_planes *psf);
