@@ -17,7 +17,7 @@ enum {
 struct msi_set_output {
     ccc_table *table;
     msi_set_maps *maps;
-    int has_weight_spectrum;
+    int has_weight_spectrum, has_keywords;
     int64_t n_row;
     double *antenna_m; /* [n_antenna][3] */
     int64_t n_antenna;
@@ -67,13 +67,14 @@ static int make_table(msi_set_output *out, const char *path, const msi_ms_reader
     return msi_set_written(ccc_ms_create(&out->table, path, column, 1 + with, storage, N - !with));
 }
 
-/* Frames and units of the columns are those of the first set. */
+/* Frames and units of the columns are those of the first set that has rows. */
 static int take_keywords(msi_set_output *out, ccc_table *from, const char *data_column)
 {
     static const char *const columns[] = {"TIME", "TIME_CENTROID", "INTERVAL", "EXPOSURE", "UVW"};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         if (ccc_table_has_column(from, columns[i]))
             MSI_TRY(msi_set_written(ccc_column_take_keywords(out->table, from, columns[i], columns[i])));
+    out->has_keywords = 1;
     return msi_set_written(ccc_column_take_keywords(out->table, from, "DATA", data_column));
 }
 
@@ -99,8 +100,8 @@ static int take_set(msi_set_output *out, const msi_ms_reader *reader, int set, c
     const msi_subtables_source source = {table, reader, set, spec};
     int status = msi_set_maps_add(out->maps, table, reader, set, spec->groups);
     if (!status) status = take_positions(out, &reader->set[set], msi_set_maps_of(out->maps, set));
-    if (!status && set == 0) status = take_keywords(out, table, reader->set[set].data_column);
-    if (!status) status = msi_set_subtables_take(out->table, &source, msi_set_maps_of(out->maps, set));
+    if (!status && !out->has_keywords) status = take_keywords(out, table, reader->set[set].data_column);
+    if (!status) status = msi_set_subtables_take(out->table, &source, out->maps);
     ccc_table_close(table);
     return status;
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/convert/set_subtables.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "core/memory.h"
@@ -74,12 +78,58 @@ static int drop_known_feeds(passage *p, const msi_set_map *map)
     return status;
 }
 
-static int choose_rows(passage *p, const msi_set_map *map, int set)
+static int keep_selected(passage *p, const msi_set_map *map)
 {
     MSI_TRY(keep_mapped(p, "SPECTRAL_WINDOW_ID", map->window, map->n_window));
     MSI_TRY(keep_mapped(p, "FIELD_ID", map->field, map->n_field));
-    MSI_TRY(keep_mapped(p, "DATA_DESC_ID", map->data_desc, map->n_data_desc));
-    return set > 0 && strcmp(p->name, "FEED") == 0 ? drop_known_feeds(p, map) : MSI_OK;
+    return keep_mapped(p, "DATA_DESC_ID", map->data_desc, map->n_data_desc);
+}
+
+/* Drop the rows that an earlier set, whose subtable this is too, has brought. */
+static int drop_selected(passage *p, const msi_set_map *earlier)
+{
+    passage taken = *p;
+    int64_t kept = 0, k = 0;
+    MSI_TRY(msi_alloc(&taken.row, p->n_from + 1, sizeof *taken.row, "rows of a subtable"));
+    taken.n_row = p->n_from;
+    for (int64_t i = 0; i < p->n_from; i++) taken.row[i] = i;
+    const int status = keep_selected(&taken, earlier);
+    for (int64_t i = 0; !status && i < p->n_row; i++) {
+        while (k < taken.n_row && taken.row[k] < p->row[i]) k++;
+        if (k == taken.n_row || taken.row[k] != p->row[i]) p->row[kept++] = p->row[i];
+    }
+    if (!status) p->n_row = kept;
+    msi_free(taken.row);
+    return status;
+}
+
+/* Whether two sets have one subtable: members of a multi-MS have links to that of one of them. */
+static int is_shared(const msi_ms_reader *r, int a, int b, const char *name)
+{
+    char path[2][PATH_MAX];
+    struct stat info[2];
+    const int set[2] = {a, b};
+    for (int i = 0; i < 2; i++)
+        if (snprintf(path[i], PATH_MAX, "%s/%s/table.dat", r->set[set[i]].path, name) >= PATH_MAX ||
+            stat(path[i], &info[i]) != 0)
+            return 0;
+    return info[0].st_dev == info[1].st_dev && info[0].st_ino == info[1].st_ino;
+}
+
+/* Find an earlier set with rows whose subtable this is too; -1 where there is none. */
+static int next_shared(const msi_subtables_source *s, const char *name, int from)
+{
+    for (int k = from; k < s->set; k++)
+        if (s->reader->set[k].n_row && is_shared(s->reader, k, s->set, name)) return k;
+    return -1;
+}
+
+static int choose_rows(passage *p, const msi_subtables_source *s, msi_set_maps *maps)
+{
+    const msi_set_map *map = msi_set_maps_of(maps, s->set);
+    MSI_TRY(keep_selected(p, map));
+    for (int k = 0; (k = next_shared(s, p->name, k)) >= 0; k++) MSI_TRY(drop_selected(p, msi_set_maps_of(maps, k)));
+    return s->set > 0 && strcmp(p->name, "FEED") == 0 ? drop_known_feeds(p, map) : MSI_OK;
 }
 
 /* ---- Numbers anew ---- */
@@ -163,13 +213,13 @@ static int append(ccc_table *to, const passage *p)
 }
 
 /* Carry a subtable over whose rows no main row counts, but for those offsets that the main rows then take. */
-static int take_other(ccc_table *to, const msi_subtables_source *s, const char *name, msi_set_map *map)
+static int take_other(ccc_table *to, const msi_subtables_source *s, const char *name, msi_set_maps *maps)
 {
     passage p;
     int status = begin(&p, to, s->table, name);
-    if (!status && is_standard(name)) status = choose_rows(&p, map, s->set);
+    if (!status && is_standard(name)) status = choose_rows(&p, s, maps);
     if (!status) status = append(to, &p);
-    if (!status && is_standard(name)) status = renumber(to, &p, map);
+    if (!status && is_standard(name)) status = renumber(to, &p, msi_set_maps_of(maps, s->set));
     end(&p);
     return status;
 }
@@ -328,7 +378,7 @@ static int is_gone(const msi_subtables_source *s, const char *name)
     return status == CCC_ENOTFOUND;
 }
 
-static int take_others(ccc_table *to, const msi_subtables_source *s, msi_set_map *map)
+static int take_others(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
 {
     static const char *const apart[] = {"ANTENNA",      "FIELD", "SPECTRAL_WINDOW", "POLARIZATION", "DATA_DESCRIPTION",
                                         "SORTED_TABLE", NULL};
@@ -339,20 +389,35 @@ static int take_others(ccc_table *to, const msi_subtables_source *s, msi_set_map
     for (int64_t i = 0; !status && i < n; i++) {
         int is_apart = s->set > 0 && !is_standard(names[i]); /* whatever it is, the first set's says it */
         for (int k = 0; apart[k]; k++) is_apart |= strcmp(apart[k], names[i]) == 0;
-        if (!is_apart && !is_gone(s, names[i])) status = take_other(to, s, names[i], map);
+        if (!is_apart && !is_gone(s, names[i])) status = take_other(to, s, names[i], maps);
     }
     ccc_free(names);
     return status;
 }
 
-int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *s, msi_set_map *map)
+/* Numbers of these begin behind those of the sets before; of a shared subtable they are what they were. */
+static void set_offsets(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
 {
-    if (s->set > 0) {
-        map->observation_offset = (int32_t)rows_there(to, "OBSERVATION");
-        map->processor_offset = (int32_t)rows_there(to, "PROCESSOR");
-        map->state_offset = (int32_t)rows_there(to, "STATE");
-        map->source_offset = next_source(to);
+    static const struct {
+        const char *name;
+        size_t offset;
+    } all[] = {{"OBSERVATION", offsetof(msi_set_map, observation_offset)},
+               {"PROCESSOR", offsetof(msi_set_map, processor_offset)},
+               {"STATE", offsetof(msi_set_map, state_offset)},
+               {"SOURCE", offsetof(msi_set_map, source_offset)}};
+    char *map = (char *)msi_set_maps_of(maps, s->set);
+    for (size_t i = 0; s->set > 0 && i < sizeof all / sizeof *all; i++) {
+        const int shared = next_shared(s, all[i].name, 0), is_source = strcmp(all[i].name, "SOURCE") == 0;
+        int32_t offset = is_source ? next_source(to) : (int32_t)rows_there(to, all[i].name);
+        if (shared >= 0) memcpy(&offset, (char *)msi_set_maps_of(maps, shared) + all[i].offset, sizeof offset);
+        memcpy(map + all[i].offset, &offset, sizeof offset);
     }
+}
+
+int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
+{
+    const msi_set_map *map = msi_set_maps_of(maps, s->set);
+    set_offsets(to, s, maps);
     MSI_TRY(take_numbered(to, s, "ANTENNA", map->antenna_is_new, map));
     MSI_TRY(take_numbered(to, s, "FIELD", map->field_is_new, map));
     MSI_TRY(take_numbered(to, s, "SPECTRAL_WINDOW", map->window_is_new, map));
@@ -360,7 +425,7 @@ int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *s, msi_set
     MSI_TRY(take_numbered(to, s, "DATA_DESCRIPTION", map->data_desc_is_new, map));
     MSI_TRY(fix_windows(to, s, map));
     MSI_TRY(fix_fields(to, s, map));
-    return take_others(to, s, map);
+    return take_others(to, s, maps);
 }
 
 int msi_set_subtables_history(ccc_table *to, const msi_set_output_spec *spec)

@@ -16,10 +16,10 @@ typedef struct msi_subtables_source {
 /*
  * msi_set_subtables_take - append the subtables of one set to those of the output: rows of what was selected and is not
  * there yet, numbers by the set's map, whose offsets are set here; windows with the output's channels.
- * Given:   to  the output's main table; map  filled by msi_set_maps_add
+ * Given:   to  the output's main table; maps  of this set and those before, filled by msi_set_maps_add
  * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
  */
-int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *source, msi_set_map *map);
+int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *source, msi_set_maps *maps);
 
 /* msi_set_subtables_history - append to HISTORY what was done. Returns: 0, MSI_EOUTPUT. */
 int msi_set_subtables_history(ccc_table *to, const msi_set_output_spec *spec);

@@ -106,6 +106,8 @@ int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path
         status = open_set(r, i, selection);
         msi_progress_leave(all);
     }
+    if (status == MSI_OK && !r->n_row && !selection->interval_end)
+        status = msi_error_set(MSI_EINPUT, "%s: no row is selected in any of %d sets", paths[0], n_path);
     if (status == MSI_OK) status = msi_ms_reader_list(r);
     if (status == MSI_OK) status = msi_alloc(&r->piece, MSI_MS_MAX_PIECES, sizeof *r->piece, "row ranges");
     if (status != MSI_OK) {

@@ -27,7 +27,7 @@ typedef struct msi_ms_selection {
     double min_uvw_m, max_uvw_m;          /* of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
     const char *taql;                                                                 /* a TaQL condition on rows */
-    int may_be_empty;      /* a set, or all of them, without a selected row is no failure: an interval of several */
+    int may_be_empty;      /* a set without a selected row is no failure; nor all of them, where there is an interval */
     int coordinates_only;  /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
                               predict */
     int keep_flagged_rows; /* autocorrelations and rows with FLAG_ROW are not left out: predict */

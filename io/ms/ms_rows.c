@@ -369,13 +369,14 @@ static int wanted_setups(const msi_ms_set *set, const msi_ms_selection *selectio
     return status;
 }
 
-/* Give a set without selected rows the times of the interval, or fail where a set must have rows. */
+/* Give a set without selected rows the times of the interval, or none, or fail where a set must have rows. */
 static int take_empty(msi_ms_set *set, const msi_ms_selection *selection, const row_filter *filter, index_block *block)
 {
     char text[128];
-    if (selection->may_be_empty && selection->interval_end > 0) {
-        set->start_mjd_s = filter->first_s;
-        set->end_mjd_s = filter->last_s;
+    if (selection->may_be_empty) {
+        const int has_interval = selection->interval_end > 0;
+        set->start_mjd_s = has_interval ? filter->first_s : INFINITY;
+        set->end_mjd_s = has_interval ? filter->last_s : -INFINITY;
         return MSI_OK;
     }
     fields_with_rows(set, block, text, sizeof text);

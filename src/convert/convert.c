@@ -191,7 +191,7 @@ int msi_convert(const msi_convert_options *o)
 {
     inputs in = {.o = o};
     MSI_TRY(check_inputs(o));
-    MSI_TRY(msi_workspace_check(o->out, o->shared.ms_paths, o->shared.n_ms, o->shared.overwrite));
+    MSI_TRY(msi_workspace_check(o->out, o->shared.given_paths, o->shared.n_given, o->shared.overwrite));
     const int status = convert(&in);
     free_inputs(&in);
     return status;

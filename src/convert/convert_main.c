@@ -12,7 +12,7 @@
 #include "src/convert/convert.h"
 #include "src/convert/convert_options.h"
 
-static int run(const msi_convert_options *o)
+static int run(msi_convert_options *o)
 {
     switch (o->shared.action) {
     case MSI_ACTION_HELP:
@@ -26,6 +26,7 @@ static int run(const msi_convert_options *o)
     }
     msi_log_setup(o->shared.log_level, o->shared.log_time);
     msi_memory_limit_set(o->shared.memory_limit_bytes);
+    MSI_TRY(msi_options_expand(&o->shared));
     return msi_convert(o);
 }
 

@@ -218,8 +218,8 @@ int msi_convert_options_parse(msi_convert_options *o, int argc, const char *cons
     if (argc - i < 2)
         return msi_error_set(MSI_EUSAGE, "%s; usage: msimage-convert [options] IN [IN ..] OUT",
                              argc > i ? "what is it to become? OUT is missing" : "no input is given");
-    o->shared.ms_paths = argv + i;
-    o->shared.n_ms = argc - i - 1;
+    o->shared.ms_paths = o->shared.given_paths = argv + i;
+    o->shared.n_ms = o->shared.n_given = argc - i - 1;
     o->out = argv[argc - 1];
     msi_options_limit_memory(&o->shared);
     return check(o);

@@ -6,7 +6,7 @@
 #include "src/options/options.h"
 
 typedef struct msi_convert_options {
-    msi_options shared; /* first, so that the readers of msimage's options fill it; ms_paths are the inputs */
+    msi_options shared; /* first, so that the readers of msimage's options fill it; given_paths are the inputs */
     const char *out;
     double average_time_s;      /* 0: none */
     int64_t average_channels;   /* 1: none */

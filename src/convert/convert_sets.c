@@ -235,6 +235,8 @@ static int open_reader(conversion *c)
     const msi_convert_options *o = c->job->options;
     c->selection = o->shared.selection;
     c->selection.keep_flagged_rows = 1;
+    /* A member of a multi-MS may have none of what is selected of the whole. */
+    c->selection.may_be_empty = o->shared.members != NULL;
     c->selection.coordinates_only = !c->job->to;
     msi_ms_reader *r;
     MSI_TRY(msi_ms_reader_open(&r, c->job->paths, c->job->n_path, &c->selection));
@@ -291,11 +293,14 @@ static int read_all(conversion *c)
     c->last_set = -1;
     for (;;) {
         MSI_TRY(msi_ms_reader_next(c->reader, &block));
-        if (!block.n_row) return end_others(c, NULL);
+        if (!block.n_row) break;
         MSI_TRY(take_block(c, &block));
         c->n_read += block.n_row;
         msi_stage_at(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));
     }
+    MSI_TRY(end_others(c, NULL));
+    if (msi_set_output_n_row(c->out) > 0) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: no row is left: u, v, w of none are finite", c->job->name);
 }
 
 /* Say of files which way their baselines point. No sign is wrong by itself: it has to suit the visibilities' phases, which

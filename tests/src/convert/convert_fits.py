@@ -396,6 +396,10 @@ def check_hostile(s):
             ("no BASELINE", "no parameter BASELINE", lambda b: b.replace(b"'BASELINE'", b"'BASELESS'")),
             ("antennas that are none", "no two antennas", lambda b: b[:data + 20] + b"\xc0\0\0\0" + b[data + 24:])):
         s.refused(title, 3, pattern, spoilt("spoilt.uvfits", change), "no.ms")
+    nowhere = np.frombuffer(whole, ">f4", offset=data).copy()
+    n_value = Groups("whole.uvfits").header["PCOUNT"] + 3 * 4 * 8
+    nowhere[:1404 * n_value].reshape(1404, n_value)[:, 0] = np.nan
+    s.refused("u that is nowhere a number", 3, "no row is left", spoilt("nowhere.uvfits", lambda b: b[:data] + nowhere.tobytes()), "no.ms")
     with open("old.uvfits", "wb") as f:
         f.write(b"what was there")
     s.refused("what exists is kept", 2, "-overwrite replaces it", a, "old.uvfits")

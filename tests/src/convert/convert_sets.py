@@ -126,6 +126,47 @@ def check_join(s):
     s.must(all(np.array_equal(x.data[i], y.data[j]) for i, j in zip(*order)) and x.n == y.n, "rows of the parts")
 
 
+def check_multi_ms(s):
+    """A multi-MS is read by its members; subtables that these share are there once, in the sets made of it too."""
+    a = s.made("partition.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
+    whole = s.path("multi.ms")
+    os.makedirs(whole + "/SUBMSS")
+    members = ["%s/SUBMSS/multi.ms.000%d.ms" % (whole, i) for i in range(3)]
+    for member, rows in zip(members, ("TIME < %f", "TIME >= %f and DATA_DESC_ID = 1", "TIME >= %f and DATA_DESC_ID = 0")):
+        with table(a, ack=False) as t, t.query(rows % np.median(t.getcol("TIME"))) as chosen:
+            chosen.copy(member, deep=True).close()
+        # CASA's partition leaves subtables in the first member, and links to them in the others.
+        for name in os.listdir(members[0]) if member != members[0] else ():
+            if os.path.isdir(os.path.join(members[0], name)):
+                shutil.rmtree(os.path.join(member, name))
+                os.symlink("../" + os.path.basename(members[0]) + "/" + name, os.path.join(member, name))
+    both = table(members, ack=False)
+    both.rename(whole + ".table")
+    both.close()
+    for name in os.listdir(whole + ".table"):
+        shutil.move(os.path.join(whole + ".table", name), whole)
+    s.convert("-quiet", whole, "whole.ms")
+    x, y = Rows(a), Rows("whole.ms")
+    order = [sorted(range(r.n), key=lambda i, r=r: (r.TIME[i], r.freq[r.window[r.DATA_DESC_ID[i]]][0], r.FIELD_ID[i], r.ANTENNA1[i],
+                                                  r.ANTENNA2[i])) for r in (x, y)]
+    s.must(x.n == y.n and all(np.array_equal(x.data[i], y.data[j]) and np.array_equal(x.UVW[i], y.UVW[j]) for i, j in zip(*order)),
+           "rows of a multi-MS")
+    with table(a, ack=False) as t:
+        subtables = [k for k, v in t.getkeywords().items() if str(v).startswith("Table: ")]
+    for name in subtables:
+        with table(a + "/" + name, ack=False) as t, table("whole.ms/" + name, ack=False) as u:
+            s.must(t.nrows() + (name == "HISTORY") == u.nrows(), "%s has %d rows" % (name, u.nrows()))
+    s.must(len(set(y.OBSERVATION_ID)) == len(set(x.OBSERVATION_ID)), "one observation")
+    s.convert("-quiet", "-average-time", "4s", "-average-channels", 2, whole, "whole4.ms")
+    s.must(Rows("whole4.ms").n * 2 == x.n, "members are averaged")
+    s.convert("-quiet", "-spws", 1, whole, "second-window.ms")
+    s.must(Rows("second-window.ms").n * 2 == x.n, "a selection that leaves a member without rows")
+    s.refused("a selection of no member's rows", 3, "no row is selected in any of 3 sets", "-select-time", "<1990/01/01", whole, "no.ms")
+    s.refused("into itself", 4, "lies in it", whole, whole + "/new.ms")
+    s.refused("times of a multi-MS", 2, "is a multi-MS", "-interval", 0, 1, whole, "no.ms")
+    s.refused("a store of a multi-MS", 2, "of one Measurement Set", whole, "no.msv")
+
+
 def check_numbers(s):
     """Numbers that a window has of others follow these; REST_FREQUENCY follows its source, into the image's header too."""
     a = fresh_copy(s.made("numbers.ms", *VLA, "-duration", "20s", *[w for k in range(4) for w in ("-spw", "%gGHz" % (1 + k), "1MHz", 4)]),
