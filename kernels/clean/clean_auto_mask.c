@@ -178,11 +178,14 @@ static int add_regions(msi_auto_mask *m, const void *residual, double threshold,
     return m->ops->unite(m->e, m->part, m->next);
 }
 
+/* What the mask has become by growing counts where it is above the lower threshold: smoothed once more as a whole, it
+ * would become wider with every update. */
 static int add_growth(msi_auto_mask *m, const void *residual, double low_threshold)
 {
     MSI_TRY(m->ops->threshold(m->e, residual, low_threshold, 0, m->within));
     MSI_TRY(m->ops->copy(m->e, m->part, m->mask, m->n_pixel));
     MSI_TRY(m->ops->grow(m->e, m->within, m->spec.grow_iterations, m->part));
+    MSI_TRY(m->ops->intersect(m->e, m->within, m->part));
     if (m->spec.do_grow_prune) MSI_TRY(m->ops->prune(m->e, m->least, m->part));
     MSI_TRY(smooth_and_cut(m, m->part));
     return m->ops->unite(m->e, m->part, m->next);
@@ -194,7 +197,7 @@ static int make_next(msi_auto_mask *m, const void *residual, msi_auto_mask_repor
     MSI_TRY(m->ops->copy(m->e, m->next, m->mask, m->n_pixel));
     MSI_TRY(add_regions(m, residual, r->threshold, 0));
     if (m->spec.negative_threshold > 0) MSI_TRY(add_regions(m, residual, r->negative_threshold, 1));
-    if (m->n_update > 0) MSI_TRY(add_growth(m, residual, r->low_threshold));
+    if (m->n_update > 0 && m->spec.grow_iterations > 0) MSI_TRY(add_growth(m, residual, r->low_threshold));
     MSI_TRY(m->ops->download(m->e, m->host, m->next, m->n_pixel));
     *n_set = 0;
     for (int64_t i = 0; i < m->n_pixel; i++) *n_set += m->host[i];

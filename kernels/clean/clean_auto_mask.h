@@ -3,7 +3,7 @@
  * Masks that follow the residual: auto-multithresh, after A. A. Kepley et al., PASP 132, 024505 (2020), with the names
  * and defaults of CASA's tclean. Pixels above a threshold of sidelobes and noise make regions; those that are small
  * beside the beam go; the rest is smoothed, and cut. From the second time on the mask also grows, within what is above
- * a lower threshold. A pixel that was in it stays.
+ * a lower threshold, and what of it is above that is pruned, smoothed and cut as well. A pixel that was in it stays.
  */
 #ifndef MSI_CLEAN_AUTO_MASK_H
 #define MSI_CLEAN_AUTO_MASK_H
@@ -26,7 +26,7 @@ typedef struct msi_auto_mask_spec {
     double smooth_factor;      /* times the beam: the gaussian that regions are smoothed with; 0: none */
     double min_beam_frac;      /* regions of fewer pixels than this part of the beam's area are left out; 0: none */
     double cut_threshold;      /* part of the smoothed regions' largest value that still belongs to the mask */
-    int grow_iterations;       /* pixels that the mask grows by, along edges */
+    int grow_iterations;       /* pixels that the mask grows by, along edges; 0: it does not */
     int do_grow_prune;         /* what has grown is pruned as well */
     double min_percent_change; /* the mask is kept as it is once it changed by less, from the second update on; below
                                    0: never */

@@ -237,5 +237,6 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .prune = msi_clean_prune_cpu,
     .grow = msi_clean_grow_cpu,
     .unite = msi_clean_unite_cpu,
+    .intersect = msi_clean_intersect_cpu,
     .tell = msi_clean_tell_cpu,
 };

@@ -57,6 +57,7 @@ int msi_clean_threshold_cpu(msi_clean_engine *e, const void *image, double value
 int msi_clean_prune_cpu(msi_clean_engine *e, int64_t least, uint8_t *mask);
 int msi_clean_grow_cpu(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
 int msi_clean_unite_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
+int msi_clean_intersect_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
 int msi_clean_tell_cpu(msi_clean_engine *e, const uint8_t *mask, void *image);
 
 #endif

@@ -382,4 +382,5 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
                                                            msi_clean_prune_cuda,
                                                            msi_clean_grow_cuda,
                                                            msi_clean_unite_cuda,
+                                                           msi_clean_intersect_cuda,
                                                            msi_clean_tell_cuda};

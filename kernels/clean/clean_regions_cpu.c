@@ -101,6 +101,12 @@ int msi_clean_unite_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *mask
     return MSI_OK;
 }
 
+int msi_clean_intersect_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *mask)
+{
+    for (int64_t i = 0; i < e->n_pixel; i++) mask[i] = mask[i] && other[i];
+    return MSI_OK;
+}
+
 int msi_clean_tell_cpu(msi_clean_engine *e, const uint8_t *mask, void *image)
 {
 #pragma omp parallel for num_threads(e->n_thread)

@@ -30,6 +30,12 @@ __global__ void k_unite(const uint8_t *other, int64_t n, uint8_t *mask)
     if (i < n && other[i]) mask[i] = 1;
 }
 
+__global__ void k_intersect(const uint8_t *other, int64_t n, uint8_t *mask)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && !other[i]) mask[i] = 0;
+}
+
 __global__ void k_grow(const uint8_t *from, const uint8_t *within, int64_t nx, int64_t n, uint8_t *to)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, x = i % nx;
@@ -154,6 +160,14 @@ int msi_clean_unite_cuda(msi_clean_engine *e, const uint8_t *other, uint8_t *mas
 {
     MSI_TRY(msi_gpu_stream_enter(&e->on));
     k_unite<<<clean_blocks(e->n_pixel, BLOCK), BLOCK, 0, clean_stream(e)>>>(other, e->n_pixel, mask);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+int msi_clean_intersect_cuda(msi_clean_engine *e, const uint8_t *other, uint8_t *mask)
+{
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    k_intersect<<<clean_blocks(e->n_pixel, BLOCK), BLOCK, 0, clean_stream(e)>>>(other, e->n_pixel, mask);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }
