@@ -7,6 +7,7 @@
  *   one polarisation           I = sum_c w_c R_c / sum_c w_c, whose sign counts
  *   several polarisations      P = sqrt(sum_p (sum_c w_c R_cp / sum_c w_c)^2)
  *   squared channels           P = sqrt(sum_c w_c sum_p R_cp^2 / sum_c w_c)
+ * Of the polarisations only those that spec.search_pol names count in these; where it names one, the first line holds.
  * Pixels that are not finite are never found. Of equal pixels the one of lowest index counts.
  */
 #ifndef MSI_CLEANER_H
@@ -124,7 +125,7 @@ void msi_cleaner_terms(const msi_cleaner *c, const double *value, double *term);
 
 /*
  * msi_cleaner_noise - measure the noise of the mean over channels: 1.48260221850560 times the median distance from the
- * median, over finite pixels; of several polarisations their quadratic mean.
+ * median, over finite pixels; of several searched polarisations their quadratic mean.
  * Returned: *sigma, Jy/beam
  * Returns:  0, MSI_EINPUT (no finite pixel), MSI_EGPU, MSI_ENOMEM
  */
@@ -132,12 +133,13 @@ int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma)
 
 /*
  * msi_cleaner_sigmas - the threshold for which pure noise of msi_cleaner_noise = 1 exceeds the joined quantity as
- * seldom as a normal variable exceeds n_sigma on either side. n_sigma itself for one polarisation.
+ * seldom as a normal variable exceeds n_sigma on either side. n_sigma itself for one searched polarisation.
  */
 double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma);
 
 /*
- * msi_cleaner_local_rms - measure the noise around each pixel of the mean over channels, of the first polarisation.
+ * msi_cleaner_local_rms - measure the noise around each pixel of the mean over channels, of the first searched
+ * polarisation.
  * Given:    planes  the residual
  * Returned: *least, of the pixels, Jy/beam
  * Returns:  0, MSI_EARGUMENT (window), MSI_EINPUT (no finite pixel, or noise that is zero), MSI_EGPU, MSI_ENOMEM

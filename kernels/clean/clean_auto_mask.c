@@ -81,7 +81,7 @@ static int make_room(msi_auto_mask *m)
     const msi_clean_setup setup = {.nx = m->shape.nx,
                                    .ny = m->shape.ny,
                                    .precision = m->shape.precision,
-                                   .join = {1, 1, 0, 0},
+                                   .join = {.n_channel = 1, .n_pol = 1},
                                    .share = {1},
                                    .device = m->shape.device,
                                    .n_thread = m->spec.n_thread};

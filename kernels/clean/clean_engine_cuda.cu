@@ -125,7 +125,7 @@ int join_planes(msi_clean_engine *e, const void *planes, int64_t stride, int ave
 {
     joined<T> in = {e->s.join, (const T *)e->share, (const T *)planes, stride, e->n_pixel};
     if (averaged) {
-        in.j = {1, e->s.join.n_pol, 0, 0};
+        in.j = {1, e->s.join.n_pol, 0, 0, e->s.join.searched};
         in.share = nullptr;
     }
     return pass<T>::join(e, in, factor, out);
@@ -140,7 +140,7 @@ int engine_join(msi_clean_engine *e, const void *planes, int64_t stride, int ave
 
 template <typename T> int mean_planes(msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out)
 {
-    const joined<T> in = {{e->s.join.n_channel, 1, 0, 0},
+    const joined<T> in = {{e->s.join.n_channel, 1, 0, 0, 0},
                           (const T *)e->share,
                           (const T *)planes + pol * stride,
                           stride * e->s.join.n_pol,

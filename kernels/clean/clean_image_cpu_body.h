@@ -19,7 +19,7 @@ static void IN(join)(const msi_clean_engine *e, const void *planes, int64_t stri
                      void *quantity)
 {
     const REAL one = 1;
-    const msi_clean_join mean = {1, e->s.join.n_pol, 0, 0};
+    const msi_clean_join mean = {1, e->s.join.n_pol, 0, 0, e->s.join.searched};
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {
         REAL q = IN(msi_clean_quantity)(averaged ? &mean : &e->s.join, averaged ? &one : e->share,
@@ -31,7 +31,7 @@ static void IN(join)(const msi_clean_engine *e, const void *planes, int64_t stri
 
 static void IN(mean)(const msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out)
 {
-    const msi_clean_join one = {e->s.join.n_channel, 1, 0, 0};
+    const msi_clean_join one = {e->s.join.n_channel, 1, 0, 0, 0};
     const REAL *first = (const REAL *)planes + pol * stride;
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++)

@@ -57,8 +57,8 @@ static int64_t narrow_edge(const msi_cleaner *c, int64_t n)
     return msi_clean_fft_size(n + largest_half(c));
 }
 
-/* Quantities of means over channels are searched on means; only squared channels need every plane. */
-static int n_searched(const msi_cleaner *c)
+/* Quantities of means over channels are joined of means; only squared channels need every plane. */
+static int n_joined(const msi_cleaner *c)
 {
     return c->spec.squared_join ? c->n_plane : c->spec.n_pol;
 }
@@ -112,7 +112,7 @@ static int make_room(msi_cleaner *c)
     MSI_TRY(o->alloc(c->e, &c->work, wide, "a transform"));
     MSI_TRY(o->alloc(c->e, &m->narrow_work, narrow, "a transform"));
     for (int i = 0; i < c->spec.n_channel; i++) MSI_TRY(o->alloc(c->e, &c->psf_hat[i], wide, "the PSF's transform"));
-    for (int i = 0; i < n_searched(c); i++) MSI_TRY(o->alloc(c->e, &m->searched[i], narrow, "a transform"));
+    for (int i = 0; i < n_joined(c); i++) MSI_TRY(o->alloc(c->e, &m->searched[i], narrow, "a transform"));
     for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc(c->e, &m->model[i], wide, "the model's transform"));
     MSI_TRY(o->alloc(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
     MSI_TRY(o->alloc(c->e, &m->mean, image * c->spec.n_pol, "the joined image"));
@@ -160,7 +160,7 @@ static int64_t bytes(const msi_cleaner *c)
     const int64_t n_scale = c->spec.n_scale;
     const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * c->spec.n_channel;
     return c->complex_bytes * (wide * (n_scale + msi_clean_fft_work(c) + c->spec.n_channel + c->n_plane) +
-                               narrow * (n_scale + msi_clean_fft_work(c) + n_searched(c))) +
+                               narrow * (n_scale + msi_clean_fft_work(c) + n_joined(c))) +
            images * c->n_pixel * c->real_bytes;
 }
 
@@ -238,7 +238,8 @@ static int make_scale_psf(msi_cleaner *c, int scale)
 static int convolve_searched(msi_cleaner *c, int scale)
 {
     msi_clean_multiscale *m = c->multiscale;
-    for (int i = 0; i < n_searched(c); i++) {
+    for (int i = 0; i < n_joined(c); i++) {
+        if (!msi_clean_plane_searched(c, i)) continue;
         MSI_TRY(c->ops->product(c->e, m->narrow, m->searched[i], m->kernel_narrow[scale], 0, m->narrow_work));
         MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET,
                                 (char *)m->planes + i * c->n_pixel * c->real_bytes));
@@ -279,12 +280,16 @@ static int choose_scale(rounds *r, int *best)
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
     const int averaged = !c->spec.squared_join;
-    for (int p = 0; p < c->spec.n_pol && averaged; p++)
+    for (int p = 0; p < c->spec.n_pol && averaged; p++) {
+        if (!msi_clean_plane_searched(c, p)) continue;
         MSI_TRY(c->ops->mean(c->e, call->residual.pixel, call->residual.stride, p,
                              (char *)m->mean + p * c->n_pixel * c->real_bytes));
+    }
     const msi_clean_planes from = averaged ? (msi_clean_planes){m->mean, c->n_pixel} : call->residual;
-    for (int i = 0; i < n_searched(c) && c->spec.n_scale > 1; i++)
+    for (int i = 0; i < n_joined(c) && c->spec.n_scale > 1; i++) {
+        if (!msi_clean_plane_searched(c, i)) continue;
         MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &from, i), 0, MSI_CLEAN_CORNER, m->searched[i]));
+    }
     *best = -1;
     for (int s = 0; s < c->spec.n_scale; s++) {
         if (!r->scale[s].active) continue;
@@ -307,7 +312,7 @@ static int convolve_residuals(msi_clean_call *call, int scale, msi_clean_planes 
     *planes = call->residual;
     if (!scale) return MSI_OK;
     *planes = (msi_clean_planes){m->planes, c->n_pixel};
-    if (c->spec.squared_join) return convolve_searched(c, scale);
+    if (c->spec.squared_join && !c->spec.search_pol) return convolve_searched(c, scale);
     for (int k = 0; k < c->n_plane; k++) {
         if (!msi_clean_takes_part(c, k)) continue;
         MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &call->residual, k), 0, MSI_CLEAN_CORNER,

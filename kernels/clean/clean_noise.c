@@ -18,12 +18,13 @@ int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *si
     for (int p = 0; p < c->spec.n_pol; p++) {
         double median, deviation;
         int64_t n;
+        if (!msi_clean_searched(&c->setup.join, p)) continue;
         MSI_TRY(c->ops->mean(c->e, residual->pixel, residual->stride, p, c->quantity));
         MSI_TRY(c->ops->deviation(c->e, c->quantity, &median, &deviation, &n));
         if (!n) return no_pixel();
         squares += of_normal * deviation * of_normal * deviation;
     }
-    *sigma = sqrt(squares / c->spec.n_pol);
+    *sigma = sqrt(squares / msi_clean_n_searched(&c->setup.join));
     return MSI_OK;
 }
 
@@ -45,7 +46,7 @@ double msi_clean_sigmas(const msi_cleaner *c, double n_sigma)
 {
     int channels = 0;
     for (int i = 0; i < c->spec.n_channel; i++) channels += c->setup.share[i] != 0;
-    const int degrees = c->spec.n_pol * (c->spec.squared_join ? channels : 1);
+    const int degrees = msi_clean_n_searched(&c->setup.join) * (c->spec.squared_join ? channels : 1);
     if (degrees == 1 || !(n_sigma > 0)) return n_sigma;
     /* erfc keeps its digits up to 37 sigma; beyond, a sigma more is a sigma more. */
     const double within = n_sigma < 37 ? n_sigma : 37, wanted = log(erfc(within / sqrt(2)));
@@ -87,7 +88,9 @@ static int measure(msi_cleaner *c, const msi_clean_planes *residual, const msi_c
 {
     const msi_clean_engine_ops *o = c->ops;
     const int64_t bytes = c->n_pixel * c->real_bytes;
-    MSI_TRY(o->mean(c->e, residual->pixel, residual->stride, 0, i->mean));
+    int first = 0;
+    while (!msi_clean_searched(&c->setup.join, first)) first++;
+    MSI_TRY(o->mean(c->e, residual->pixel, residual->stride, first, i->mean));
     MSI_TRY(o->square(c->e, i->mean, c->factor, i->count));
     MSI_TRY(blur(c, how, c->factor, i->work));
     MSI_TRY(blur(c, how, i->count, i->work));

@@ -38,14 +38,29 @@ enum { MSI_CLEAN_BINS = 1024 };
  * precision. */
 typedef struct msi_clean_join {
     int n_channel, n_pol;
-    int squared;     /* channels are squared, too */
-    int no_negative; /* of a signed quantity */
+    int squared;       /* channels are squared, too */
+    int no_negative;   /* of a signed quantity */
+    unsigned searched; /* bit p: polarisation p is searched; 0: all are */
 } msi_clean_join;
 
-/* The sign of the quantity counts, and it is that of a component. */
+/* Whether components are searched for in a polarisation. */
+MSI_CLEAN_FN int msi_clean_searched(const msi_clean_join *j, int pol)
+{
+    return !j->searched || (j->searched >> pol & 1);
+}
+
+/* How many polarisations are searched. */
+MSI_CLEAN_FN int msi_clean_n_searched(const msi_clean_join *j)
+{
+    int n = 0;
+    for (int p = 0; p < j->n_pol; p++) n += msi_clean_searched(j, p);
+    return n;
+}
+
+/* The sign of the quantity counts, and it is that of a component in the polarisation that is searched. */
 MSI_CLEAN_FN int msi_clean_signed(const msi_clean_join *j)
 {
-    return j->n_pol == 1 && !j->squared;
+    return !j->squared && (j->searched ? !(j->searched & (j->searched - 1)) : j->n_pol == 1);
 }
 
 #define REAL     float

@@ -17,6 +17,7 @@ MSI_CLEAN_FN REAL NAME(msi_clean_quantity)(const msi_clean_join *j, const REAL *
     REAL squares = 0;
     for (int p = 0; p < j->n_pol; p++) {
         REAL sum = 0;
+        if (!msi_clean_searched(j, p)) continue;
         for (int c = 0; c < j->n_channel; c++) {
             if (share[c] == 0) continue;
             const REAL value = r[((int64_t)c * j->n_pol + p) * stride];
@@ -27,7 +28,7 @@ MSI_CLEAN_FN REAL NAME(msi_clean_quantity)(const msi_clean_join *j, const REAL *
                 sum = FMA(share[c], value, sum);
             }
         }
-        if (!j->squared && j->n_pol == 1) return sum;
+        if (msi_clean_signed(j)) return sum;
         if (!j->squared) squares = FMA(sum, sum, squares);
     }
     return SQRT(squares);

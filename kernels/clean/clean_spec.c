@@ -28,6 +28,8 @@ static int check_shape(const msi_cleaner_spec *s)
     if (s->n_pol < 1 || s->n_pol > MSI_MAX_CORR) return wrong("n_pol", "1 to 4 polarisations are joined", s->n_pol);
     if (s->n_channel * s->n_pol > MSI_CLEAN_MAX_PLANE)
         return wrong("n_channel", "at most 64 planes are joined", s->n_channel * s->n_pol);
+    if (s->search_pol >> s->n_pol)
+        return wrong("search_pol", "bits of the polarisations that there are", s->search_pol);
     return MSI_OK;
 }
 
@@ -135,7 +137,7 @@ int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
     c->setup.nx = s->nx;
     c->setup.ny = s->ny;
     c->setup.precision = s->precision;
-    c->setup.join = (msi_clean_join){s->n_channel, s->n_pol, s->squared_join != 0, 0};
+    c->setup.join = (msi_clean_join){s->n_channel, s->n_pol, s->squared_join != 0, 0, s->search_pol};
     c->setup.join.no_negative = s->no_negative && msi_clean_signed(&c->setup.join);
     c->spec.stop_negative = s->stop_negative && msi_clean_signed(&c->setup.join);
     c->setup.list_limit = c->method->uses_lists ? s->list_limit : 0;

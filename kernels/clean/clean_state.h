@@ -92,6 +92,12 @@ static inline int msi_clean_takes_part(const msi_cleaner *c, int plane)
     return c->setup.share[plane / c->spec.n_pol] != 0;
 }
 
+/* msi_clean_plane_searched - whether the polarisation of a plane is searched. */
+static inline int msi_clean_plane_searched(const msi_cleaner *c, int plane)
+{
+    return msi_clean_searched(&c->setup.join, plane % c->spec.n_pol);
+}
+
 /* msi_clean_factor_of - the factor of local noise that a call is under, NULL without. */
 static inline const void *msi_clean_factor_of(const msi_clean_call *call)
 {

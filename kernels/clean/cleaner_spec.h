@@ -39,6 +39,8 @@ typedef enum msi_clean_shape {
 typedef struct msi_cleaner_spec {
     int64_t nx, ny;        /* of every plane; at most MSI_CLEAN_MAX_SIZE */
     int n_channel, n_pol;  /* at most MSI_CLEAN_MAX_PLANE planes; 0: 1 */
+    unsigned search_pol;   /* bit p: polarisation p is searched, and counts in noise and thresholds; components have a
+                              value in every one, searched or not; 0: all are */
     const double *weight;  /* [n_channel], >= 0; a channel of weight 0 takes no part, and its planes stay as they are;
                               NULL: equal */
     const double *freq_hz; /* [n_channel], for fits */
@@ -52,8 +54,8 @@ typedef struct msi_cleaner_spec {
     int n_thread;        /* 0: as many as OpenMP gives */
     const char *method;  /* of msi_clean_methods; NULL: "list" */
     double gain;         /* 0: 0.1 */
-    int no_negative;     /* of one polarisation: components are positive */
-    int stop_negative;   /* of one polarisation: stop where the peak is negative */
+    int no_negative;     /* of one searched polarisation: components are positive there */
+    int stop_negative;   /* of one searched polarisation: stop where the peak is negative */
     int squared_join;    /* squared channels, see above */
     double border;       /* fraction of the image's width and height where no component lies, on each side; < 0.5 */
     int64_t psf_patch;   /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */

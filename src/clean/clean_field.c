@@ -111,6 +111,7 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .ny = o->geometry.ny,
                               .n_channel = n,
                               .n_pol = c->join_pols ? spec->n_pol : 1,
+                              .search_pol = msi_clean_options_searched(o),
                               .weight = has_parts ? NULL : weight,
                               .freq_hz = has_parts ? NULL : spec->freq_hz,
                               .n_part = has_parts ? spec->n_channel : 0,

@@ -15,6 +15,40 @@ static int64_t n_cleaned(const msi_options *o)
     return n ? n : o->channels_out;
 }
 
+unsigned msi_clean_options_searched(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    msi_plane planes[MSI_MAX_PLANES];
+    const int n = msi_planes_of(o->pol, o->n_pol, planes);
+    unsigned bits = 0;
+    for (int p = 0; p < n; p++) bits |= (c->link_pols >> planes[p].pol & 1) << p;
+    return bits;
+}
+
+/* The option by which polarisations are joined. */
+static const char *pol_joiner(const msi_clean_options *c)
+{
+    return c->link_pols ? "link-polarizations" : "join-polarizations";
+}
+
+static int check_linked(const msi_options *o)
+{
+    unsigned missing = o->clean.link_pols;
+    int pol = 0;
+    for (int p = 0; p < o->n_pol; p++) missing &= ~(1U << o->pol[p]);
+    if (!missing) return MSI_OK;
+    while (!(missing >> pol & 1)) pol++;
+    return msi_error_set(MSI_EUSAGE, "-link-polarizations: %s is not imaged; add it to -pol, or leave it out",
+                         msi_pol_name((msi_pol)pol));
+}
+
+/* Whether what is searched has a sign: one polarisation. */
+static int has_sign(const msi_options *o)
+{
+    const unsigned searched = msi_clean_options_searched(o);
+    return !o->clean.join_pols || (searched && !(searched & (searched - 1)));
+}
+
 /* Joined images must be several, and no more than a cleaner takes. */
 static int check_joined(const msi_options *o)
 {
@@ -25,13 +59,11 @@ static int check_joined(const msi_options *o)
     if (c->join_channels && o->channels_out < 2)
         return msi_error_set(MSI_EUSAGE, "-join-channels: there is one channel; give -channels-out, or leave it out");
     if (c->join_pols && n_plane < 2)
-        return msi_error_set(MSI_EUSAGE, "-join-polarizations: there is one polarisation; give several by -pol, or "
-                                         "leave it out");
+        return msi_error_set(MSI_EUSAGE, "-%s: there is one polarisation; give several by -pol, or leave it out",
+                             pol_joiner(c));
     if (c->join_pols && n_plane > MSI_MAX_CORR)
-        return msi_error_set(MSI_EUSAGE,
-                             "-join-polarizations: %d images are more than the 4 that can be joined; "
-                             "give -pol IQUV",
-                             n_plane);
+        return msi_error_set(MSI_EUSAGE, "-%s: %d images are more than the 4 that can be joined; give -pol IQUV",
+                             pol_joiner(c), n_plane);
     if (n_joined > MSI_CLEAN_MAX_PLANE)
         return msi_error_set(MSI_EUSAGE, "-%s %lld: %lld images are more than the %d that can be joined%s",
                              c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
@@ -39,7 +71,7 @@ static int check_joined(const msi_options *o)
                              c->deconvolution_channels || !c->join_channels ? "" : "; give -deconvolution-channels");
     if (c->squared_join && !c->join_channels)
         return msi_error_set(MSI_EUSAGE, "-squared-channel-joining: it goes with -join-channels");
-    if (c->join_pols && (c->no_negative || c->stop_negative))
+    if ((c->no_negative || c->stop_negative) && !has_sign(o))
         return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations are of either sign; leave it out",
                              c->no_negative ? "no-negative" : "stop-negative");
     return MSI_OK;
@@ -159,8 +191,8 @@ int msi_clean_options_check(const msi_options *o)
                              "cleaned within the mask",
                              c->auto_mask, c->auto_threshold);
     if (c->multithresh && (c->join_channels || c->join_pols))
-        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: its masks follow one image each; leave it or -join-%s out",
-                             c->join_channels ? "channels" : "polarizations");
+        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: its masks follow one image each; leave it or -%s out",
+                             c->join_channels ? "join-channels" : pol_joiner(c));
     if (c->multithresh && (c->auto_mask > 0 || c->fits_mask || c->casa_mask))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
                              c->fits_mask   ? "fits-mask"
@@ -174,6 +206,7 @@ int msi_clean_options_check(const msi_options *o)
     MSI_TRY(check_update(o));
     MSI_TRY(check_sources(o));
     MSI_TRY(check_parts(o));
+    MSI_TRY(check_linked(o));
     MSI_TRY(check_joined(o));
     return check_fit(o);
 }

@@ -35,6 +35,7 @@ typedef struct msi_clean_options {
     msi_clean_shape shape;
 
     int join_channels, join_pols, squared_join;
+    unsigned link_pols;               /* bit p: of joined polarisations the msi_pol p is searched; 0: all are */
     int64_t fit_terms, log_fit_terms; /* 0: no such fit */
     int64_t deconvolution_channels;   /* channels that are cleaned, means of those that are imaged; 0: these */
 
@@ -56,6 +57,10 @@ typedef struct msi_clean_options {
 
 /* msi_clean_options_check - what no option of deconvolution can check by itself. Returns: 0, MSI_EUSAGE */
 int msi_clean_options_check(const struct msi_options *options);
+
+/* msi_clean_options_searched - the bits of the image planes that -link-polarizations searches, as msi_cleaner_spec has
+ * them; 0: all. */
+unsigned msi_clean_options_searched(const struct msi_options *options);
 
 /* msi_clean_options_updates - whether MODEL_DATA is written: where the user says so, or gave -mgain below 1, and
  * it is not what is subtracted. */

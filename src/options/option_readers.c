@@ -217,9 +217,9 @@ static int leading_pol(msi_pol *pol, const char *text)
     return 0;
 }
 
-int msi_read_pol(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+/* Read a list of polarisations, pol [MSI_MAX_POL] of *n_pol. */
+static int read_pols(msi_pol *list, int *n_pol, const msi_option *option, const char *const *argument)
 {
-    (void)n_argument;
     const char *p = argument[0];
     int n = 0;
     do {
@@ -229,14 +229,32 @@ int msi_read_pol(msi_options *options, const msi_option *option, int n_argument,
             return msi_error_set(MSI_EUSAGE, "-%s %s: give a list of I Q U V, XX XY YX YY, RR RL LR LL, such as IQUV",
                                  option->name, argument[0]);
         for (int i = 0; i < n; i++)
-            if (options->pol[i] == pol)
+            if (list[i] == pol)
                 return msi_error_set(MSI_EUSAGE, "-%s %s: %.*s is there twice; name each once", option->name,
                                      argument[0], length, p);
-        options->pol[n++] = pol;
+        list[n++] = pol;
         p += length;
         if (p[0] == ',' && p[1]) p++;
     } while (*p);
-    options->n_pol = n;
+    *n_pol = n;
+    return MSI_OK;
+}
+
+int msi_read_pol(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    return read_pols(options->pol, &options->n_pol, option, argument);
+}
+
+int msi_read_link_pol(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    msi_pol list[MSI_MAX_POL];
+    int n;
+    MSI_TRY(read_pols(list, &n, option, argument));
+    options->clean.join_pols = 1;
+    options->clean.link_pols = 0;
+    for (int i = 0; i < n; i++) options->clean.link_pols |= 1U << list[i];
     return MSI_OK;
 }
 

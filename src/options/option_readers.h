@@ -23,6 +23,7 @@ msi_option_reader msi_read_size;
 msi_option_reader msi_read_scale;
 msi_option_reader msi_read_shift;
 msi_option_reader msi_read_pol;
+msi_option_reader msi_read_link_pol;
 msi_option_reader msi_read_weight;
 msi_option_reader msi_read_scales;
 msi_option_reader msi_read_mgain;

@@ -77,6 +77,13 @@ static const msi_option rows[] = {
      .read = msi_read_flag,
      AT(clean.join_pols),
      .high = 1},
+    {.name = "link-polarizations",
+     .use = MSI_USE_IMAGING,
+     .arguments = "LIST",
+     .fallback_words = "each polarisation by itself",
+     .help = "With several of -pol, find components in these of them, such as I, with -join-polarizations' rule where "
+             "they are several; each has a value in every polarisation. Noise is that of these.",
+     .read = msi_read_link_pol},
     {.name = "squared-channel-joining",
      .use = MSI_USE_IMAGING,
      .arguments = "",

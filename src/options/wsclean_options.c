@@ -28,7 +28,6 @@
     }
 
 #define OTHER_METHOD "components are found by CLEAN alone; -multiscale suits extended sources"
-#define LINK         "polarisations are cleaned each by itself, or all joined (-join-polarizations)"
 #define PRIMARY_BEAM "primary beams are not known yet; correct the finished image for the beam"
 #define ATERMS       "a-terms are not known yet; what is the same for all directions can be applied to the data before"
 #define FACETS       "there are no facets, the whole image is exact in w; apply solutions to the data before"
@@ -141,6 +140,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     SAME("gain"),
     SAME("mgain"),
     SAME("join-polarizations"),
+    SAME("link-polarizations"),
     SAME("join-channels"),
     SAME("no-fast-subminor"),
     SAME("multiscale"),
@@ -164,7 +164,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("deconvolution-threads", 1, "cleaning uses all threads (-j)"),
     SAME("continue"),
     SAME("subtract-model"),
-    REFUSED("link-polarizations", 1, LINK),
     SAME("save-source-list"),
     SAME("fits-mask"),
     SAME("casa-mask"),

@@ -147,6 +147,7 @@ msi_cleaner_spec clean_spec_of(const clean_problem *p, msi_precision precision)
                               .ny = p->ny,
                               .n_channel = p->n_channel,
                               .n_pol = p->n_pol,
+                              .search_pol = p->searched,
                               .weight = p->weight,
                               .freq_hz = p->freq_hz,
                               .precision = precision,

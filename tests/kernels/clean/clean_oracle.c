@@ -13,9 +13,12 @@ static int64_t pixels(const clean_problem *p)
 double oracle_quantity(const clean_problem *p, int squared, const double *planes, int64_t i)
 {
     double all = 0, squares = 0, linear = 0;
+    int n = 0;
     for (int c = 0; c < p->n_channel; c++) all += p->weight[c];
     for (int k = 0; k < p->n_pol; k++) {
         double sum = 0;
+        if (p->searched && !(p->searched & 1U << k)) continue;
+        n++;
         for (int c = 0; c < p->n_channel; c++) {
             if (p->weight[c] == 0) continue;
             const double v = planes[(c * p->n_pol + k) * pixels(p) + i];
@@ -25,7 +28,7 @@ double oracle_quantity(const clean_problem *p, int squared, const double *planes
         if (!squared) squares += sum * sum;
         linear = sum;
     }
-    return p->n_pol == 1 && !squared ? linear : sqrt(squares);
+    return n == 1 && !squared ? linear : sqrt(squares);
 }
 
 static double key_of(double q, int no_negative)

@@ -17,6 +17,7 @@ typedef struct clean_problem {
     double weight[ORACLE_CHANNELS], freq_hz[ORACLE_CHANNELS];
     double *psf; /* [n_channel][ny][nx] */
     double *residual, *model;
+    unsigned searched;    /* bit k: polarisation k is searched; 0: all are */
     const uint8_t *mask;  /* NULL: everywhere */
     const double *factor; /* of local noise, NULL: none */
 } clean_problem;

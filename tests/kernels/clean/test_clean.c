@@ -213,9 +213,43 @@ static void test_polarisations(void **state)
     clean_problem_free(&p);
 }
 
-static void check_scales(int gaussian, int n_channel, int n_pol, int squared)
+/* Components are found in some of the polarisations, and subtracted from all of them: the first alone, whose sign counts;
+ * the middle ones; the last, by squared channels. */
+static void test_searched_polarisations(void **state)
 {
-    clean_problem p = {.nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}};
+    (void)state;
+    static const struct {
+        unsigned searched;
+        int squared, no_negative;
+    } table[] = {{1, 0, 0}, {1, 0, 1}, {6, 0, 0}, {8, 1, 0}};
+    clean_problem p = {.nx = 48, .ny = 52, .n_channel = 2, .n_pol = 4, .weight = {1, 3}};
+    clean_problem_make(&p, 80, 8);
+    clean_problem_points(&p, 10, 9);
+    uint8_t *mask = clean_inner_mask(&p, 0.25, 1);
+    p.mask = mask;
+    for (int i = 0; i < 4; i++) {
+        const oracle_rules r = {.gain = 0.1,
+                                .n_iteration = 700,
+                                .threshold = 1e-3,
+                                .squared = table[i].squared,
+                                .no_negative = table[i].no_negative};
+        p.searched = table[i].searched;
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        spec.squared_join = table[i].squared;
+        spec.no_negative = table[i].no_negative;
+        spec.method = "hogbom";
+        check_sequence(&p, spec, &r, oracle_hogbom);
+        spec.method = "list";
+        check_sequence(&p, spec, &r, oracle_list);
+    }
+    free(mask);
+    clean_problem_free(&p);
+}
+
+static void check_scales(int gaussian, int n_channel, int n_pol, int squared, unsigned searched)
+{
+    clean_problem p = {
+        .nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}, .searched = searched};
     const clean_source blob = {.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}};
     clean_problem_make(&p, 300, 12);
     clean_problem_add(&p, &blob);
@@ -244,17 +278,22 @@ static void check_scales(int gaussian, int n_channel, int n_pol, int squared)
 static void test_multiscale(void **state)
 {
     (void)state;
-    check_scales(0, 1, 1, 0);
-    check_scales(1, 1, 1, 0);
-    check_scales(0, 2, 1, 0);
-    check_scales(0, 2, 2, 0);
-    check_scales(0, 2, 2, 1);
+    check_scales(0, 1, 1, 0, 0);
+    check_scales(1, 1, 1, 0, 0);
+    check_scales(0, 2, 1, 0, 0);
+    check_scales(0, 2, 2, 0, 0);
+    check_scales(0, 2, 2, 1, 0);
+    check_scales(0, 2, 2, 0, 1);
+    check_scales(0, 2, 2, 1, 1);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_plane), cmocka_unit_test(test_mask),
-                                       cmocka_unit_test(test_joined), cmocka_unit_test(test_polarisations),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_plane),
+                                       cmocka_unit_test(test_mask),
+                                       cmocka_unit_test(test_joined),
+                                       cmocka_unit_test(test_polarisations),
+                                       cmocka_unit_test(test_searched_polarisations),
                                        cmocka_unit_test(test_multiscale)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,6 +69,39 @@ static void test_noise(void **state)
     clean_problem_free(&p);
 }
 
+/* Polarisations that are not searched do not count in the noise, nor in that around a pixel. */
+static void test_noise_of_searched(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 50, .ny = 41, .n_channel = 2, .n_pol = 3, .weight = {1, 1}};
+    const msi_clean_local_rms how = {.window_pixel = 9, .box = 1};
+    uint64_t seed = 8;
+    clean_problem_make(&p, 100, 29);
+    const int64_t n = p.nx * p.ny;
+    for (int64_t i = 0; i < 6 * n; i++) p.residual[i] = clean_random(&seed) * (i / n % 3 ? 1 : 50);
+    double all[3][2];
+    for (unsigned k = 0; k < 3; k++) {
+        clean_run run;
+        p.searched = k ? 1U << k : 0;
+        const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        clean_run_make(&run, &p, &spec);
+        assert_int_equal(msi_cleaner_noise(run.c, run.residual, &all[k][0]), 0);
+        assert_int_equal(msi_cleaner_local_rms(run.c, run.residual, &how, &all[k][1]), 0);
+        clean_run_free(&run);
+    }
+    /* Means of two uniform variables of width 1: MAD 0.5 (1 - sqrt(0.5)), rms 1 / sqrt(24); of 2050 pixels. */
+    for (int k = 1; k < 3; k++)
+        assert_true(fabs(all[k][0] / (1.4826 * 0.5 * (1 - sqrt(0.5))) - 1) < 0.06 && all[k][1] > 0.5 / sqrt(24) &&
+                    all[k][1] < 1 / sqrt(24));
+    assert_true(all[0][0] > 20 * all[1][0] && all[0][1] > 20 * all[1][1]);
+    p.searched = 8;
+    msi_cleaner *c;
+    const msi_cleaner_spec beyond = clean_spec_of(&p, MSI_FP64);
+    assert_int_equal(msi_cleaner_create(&c, &beyond), MSI_EARGUMENT);
+    assert_string_equal(msi_error_about_get(), "search_pol");
+    clean_problem_free(&p);
+}
+
 /* Tables of the chi-square distribution: 0.0027 (3 sigma) is exceeded at 11.829 by 2 degrees, at 16.251 by 4; 6.334e-5
  * (4 sigma) at 19.334 by 2. */
 static void test_sigmas(void **state)
@@ -76,19 +109,22 @@ static void test_sigmas(void **state)
     (void)state;
     static const struct {
         int n_pol, n_channel, squared;
+        unsigned searched;
         double sigma, square;
-    } table[] = {{2, 1, 0, 3, 11.829}, {2, 3, 0, 4, 19.334}, {4, 1, 0, 3, 16.251}, {2, 2, 1, 3, 16.251}};
-    for (int i = 0; i < 4; i++) {
+    } table[] = {{2, 1, 0, 0, 3, 11.829}, {2, 3, 0, 0, 4, 19.334}, {4, 1, 0, 0, 3, 16.251},
+                 {2, 2, 1, 0, 3, 16.251}, {4, 1, 0, 6, 3, 11.829}, {4, 1, 0, 8, 3, 9}};
+    for (int i = 0; i < 6; i++) {
         msi_cleaner *c;
         const msi_cleaner_spec spec = {.nx = 16,
                                        .ny = 16,
                                        .n_channel = table[i].n_channel,
                                        .n_pol = table[i].n_pol,
+                                       .search_pol = table[i].searched,
                                        .squared_join = table[i].squared,
                                        .backend = clean_backend};
         assert_int_equal(msi_cleaner_create(&c, &spec), 0);
         assert_true(fabs(pow(msi_cleaner_sigmas(c, table[i].sigma), 2) - table[i].square) < 0.002);
-        assert_true(msi_cleaner_sigmas(c, 50) > 50 && msi_cleaner_sigmas(c, 50) < 52);
+        assert_true(msi_cleaner_sigmas(c, 50) >= 50 && msi_cleaner_sigmas(c, 50) < 52);
         msi_cleaner_free(c);
     }
 }
@@ -168,8 +204,9 @@ static void test_gaussian_window(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_noise), cmocka_unit_test(test_sigmas),
-                                       cmocka_unit_test(test_local_rms), cmocka_unit_test(test_gaussian_window)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_noise), cmocka_unit_test(test_noise_of_searched),
+                                       cmocka_unit_test(test_sigmas), cmocka_unit_test(test_local_rms),
+                                       cmocka_unit_test(test_gaussian_window)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

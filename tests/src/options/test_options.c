@@ -292,6 +292,21 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -pol XX,XY,YX,YY -join-polarizations", "-join-polarizations:", "6 images");
     refused_value("-niter 9 -pol IQUV -join-polarizations -channels-out 17 -join-channels", "-channels-out 17:", "68");
     refused_value("-niter 9 -pol IQ -join-polarizations -no-negative", "-no-negative:", "either sign");
+    refused_value("-niter 9 -pol IQ -link-polarizations IV", "-link-polarizations:", "V is not imaged");
+    refused_value("-niter 9 -link-polarizations I", "-link-polarizations:", "several by -pol");
+    refused_value("-niter 9 -pol IQUV -link-polarizations QU -no-negative", "-no-negative:", "either sign");
+    refused_value("-niter 9 -pol IQ -link-polarizations I -auto-multithresh",
+                  "-auto-multithresh:", "-link-polarizations out");
+    refused_value("-niter 9 -pol IQ -link-polarizations IP", "-link-polarizations IP:", "I Q U V");
+    msi_options o;
+    assert_int_equal(parse(&o, "-size 64 64 -scale 1asec -niter 9 -pol QIUV -link-polarizations I,V -gain 0.2 a.ms"),
+                     MSI_OK);
+    assert_true(o.clean.join_pols && msi_clean_options_searched(&o) == 10);
+    msi_options_free(&o);
+    assert_int_equal(
+        parse(&o, "-size 64 64 -scale 1asec -niter 9 -pol QI -link-polarizations I -no-negative -stop-negative a.ms"),
+        MSI_OK);
+    msi_options_free(&o);
     refused_value("-niter 9 -squared-channel-joining", "-squared-channel-joining:", "-join-channels");
     refused_value("-niter 9 -fit-spectral-pol 2", "-fit-spectral-pol:", "give -join-channels");
     refused_value("-niter 9 -channels-out 2 -join-channels -fit-spectral-log-pol 3",

@@ -253,6 +253,27 @@ def check_polarised(s):
             s.near("%s of %d, %d in the model" % (pol, x, y), flux_about(model, x, y), flux, (5 + 4) * sigma)
 
 
+def check_linked(s):
+    """Components are found in Stokes I alone, and have values in all polarisations: what has no I stays. With Q and U the
+    other source is found. Thresholds go by the noise of what is searched, whose sign counts where it is one image."""
+    bright, faint = POLARISED[0][:2], POLARISED[1][:2]
+    words = ["-niter", 10000, "-auto-threshold", 5, "-pol", "IQUV"]
+    name, _ = s.clean(s.ms("polarised"), *words, "-link-polarizations", "I", "-no-negative")
+    sigma = thermal(load(name + "-I-image.fits")[1])
+    models = {pol: load("%s-%s-model.fits" % (name, pol))[0] for pol in "IQUV"}
+    left = {pol: load("%s-%s-residual.fits" % (name, pol))[0] for pol in "IQUV"}
+    s.near("I", flux_about(models["I"], *bright), 0.3, (5 + 4) * sigma)
+    for pol, flux in (("Q", 1), ("U", -1)):
+        s.near("%s where there is no I" % pol, left[pol][faint[1], faint[0]], flux, 4 * sigma)
+        s.must(flux_about(models[pol], *faint) == 0, "no component there")
+    s.must((models["I"] >= 0).all() and any((models[pol] < 0).any() for pol in "QUV"), "only I is never negative")
+    s.must(np.abs(left["I"]).max() < 1.1 * 5 * sigma * 1.05, "I is cleaned to 5 sigma of its own noise")
+    name, _ = s.clean(s.ms("polarised"), *words, "-link-polarizations", "QU")
+    for pol, flux in (("Q", 1), ("U", -1)):
+        s.near("%s by Q and U" % pol, flux_about(load("%s-%s-model.fits" % (name, pol))[0], *faint), flux, (5 + 4) * sigma)
+    s.must(flux_about(load(name + "-I-model.fits")[0], *bright) == 0, "what has neither Q nor U stays")
+
+
 def check_spectrum(s):
     """A spectral index of -0.7 in joined channels, by both fits, and the images of the whole band."""
     for fit in (["-fit-spectral-log-pol", 2], ["-fit-spectral-pol", 3]):
