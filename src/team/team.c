@@ -61,8 +61,12 @@ int msi_team_agree(msi_team *t, int status)
     if (msi_alloc(&all, t->size, sizeof *all, "statuses of ranks") != MSI_OK) return cut_off(t, MSI_ENOMEM);
     if (own < 0) t->link->alarm(t);
     int rc = t->link->gather(t, &own, sizeof own, all), from = -1;
-    for (int k = t->size; !rc && k-- > 0;)
-        if (all[k] < 0) from = k;
+    for (int k = t->size; !rc && k-- > 0;) {
+        if (all[k] >= 0) continue;
+        from = k;
+        /* Some MPIs complain of messages that nobody has taken. */
+        if (k != t->rank) t->link->calm(t, k);
+    }
     const int agreed = from < 0 ? MSI_OK : all[from];
     msi_free(all);
     if (rc) return cut_off(t, rc);

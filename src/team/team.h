@@ -18,8 +18,8 @@
 
 typedef struct msi_team msi_team;
 
-/* How ranks reach each other. All functions but join and end are called by every rank, in the same order; they return
- * 0, or MSI_EINTERRUPTED where a signal came first, after which nothing can be exchanged. */
+/* How ranks reach each other. gather, swap and cast are called by every rank, in the same order; they return 0, or
+ * MSI_EINTERRUPTED where a signal came first, after which nothing can be exchanged. */
 typedef struct msi_team_link {
     /* join - after the last fork of this process: from now on team->rank and team->size are known. */
     void (*join)(msi_team *team);
@@ -33,9 +33,10 @@ typedef struct msi_team_link {
     /* cast - data [n_byte] of rank 0 to every rank. */
     int (*cast)(msi_team *team, void *data, int64_t n_byte);
 
-    /* alarm - have the other ranks stop where they look at msi_interrupt_check. heed - non-zero: from now on this thread
-     * does so, too. */
+    /* alarm - have the other ranks stop where they look at msi_interrupt_check. calm - take the alarm that a rank has
+     * given. heed - non-zero: from now on this thread does so, too. */
     void (*alarm)(msi_team *team);
+    void (*calm)(msi_team *team, int rank);
     void (*heed)(msi_team *team, int is_heeded);
 
     /* end - leave the others, as the last thing that this process does. */

@@ -87,6 +87,14 @@ static void alarm_others(msi_team *t)
     pthread_mutex_unlock(&gate);
 }
 
+static void calm(msi_team *t, int rank)
+{
+    (void)t;
+    pthread_mutex_lock(&gate);
+    MPI_Recv(NULL, 0, MPI_BYTE, rank, ALARM, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    pthread_mutex_unlock(&gate);
+}
+
 static int hears_alarm(void *unused)
 {
     (void)unused;
@@ -151,8 +159,14 @@ void msi_team_begin(msi_team *t)
     static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
     static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
     static const char *const n_here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
-    static const msi_team_link link = {
-        .join = join, .gather = gather, .swap = swap, .cast = cast, .alarm = alarm_others, .heed = heed, .end = end};
+    static const msi_team_link link = {.join = join,
+                                       .gather = gather,
+                                       .swap = swap,
+                                       .cast = cast,
+                                       .alarm = alarm_others,
+                                       .calm = calm,
+                                       .heed = heed,
+                                       .end = end};
     *t = (msi_team){.size = 1, .told_rank = number_of(rank, 0), .told_size = number_of(size, 1), .link = &link};
     msi_log_silence(t->told_rank > 0);
     msi_cpu_share_set(number_of(n_here, 1));

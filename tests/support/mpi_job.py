@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs of msimage-mp by Open MPI's mpirun, all ranks on this machine. Ends a test as skipped where either is missing."""
+"""Runs of msimage-mp, all ranks on this machine, by mpirun of Open MPI or mpiexec of MPICH, whichever it is linked with. Ends
+a test as skipped where either is missing."""
 import fcntl
 import os
 import shutil
@@ -19,24 +20,39 @@ VARIABLES = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_mpi_y
              "ASAN_OPTIONS": "detect_leaks=0"}
 
 
+# How jobs are started; program() chooses.
+OPEN_MPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--quiet"]
+LAUNCH = []
+
+# In a shell, the rank.
+RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+
+
 def program(msimage):
     """The path of msimage-mp, where it can be run."""
     path = os.path.join(os.path.dirname(msimage), "msimage-mp")
     if not os.path.exists(path):
         print("skipped: msimage-mp is not built: there is no MPI")
         sys.exit(77)
-    mpirun = shutil.which("mpirun")
-    version = subprocess.run([mpirun, "--version"], stdout=subprocess.PIPE, check=False).stdout if mpirun else b""
-    if b"Open MPI" not in version:
-        print("skipped: Open MPI's mpirun is not installed")
+    linked = subprocess.run(["ldd", path], stdout=subprocess.PIPE, check=True).stdout
+    if b"libmpich" in linked:
+        LAUNCH[:] = ["mpiexec.hydra"]
+    else:
+        LAUNCH[:] = ["mpirun.openmpi" if shutil.which("mpirun.openmpi") else "mpirun", *OPEN_MPI]
+    if not shutil.which(LAUNCH[0]):
+        print("skipped: %s is not installed" % LAUNCH[0])
         sys.exit(77)
     return path
 
 
 def words(n, *command):
     """The command line of a job of n ranks."""
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--quiet", "-n", str(n),
-            *[str(w) for w in command]]
+    return [*LAUNCH, "-n", str(n), *[str(w) for w in command]]
+
+
+def stopped_codes(number):
+    """The exit codes of a job that a signal to a rank, or to what has started the ranks, has ended: Open MPI's, MPICH's."""
+    return (128 + number, number) if number == signal.SIGKILL else (1, 128 + number, 0)
 
 
 def environment(**more):
@@ -53,9 +69,9 @@ def run(n, *command, **options):
 
 
 # What each rank begins as: it leaves its number; the first one's lines go into the pipe, each in a write of its own.
-RANK = """
+BEGINNING = """
 import fcntl, os, sys
-rank = os.environ["OMPI_COMM_WORLD_RANK"]
+rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"]
 with open("pid" + rank, "w") as f:
     f.write(str(os.getpid()))
 if rank == "0":
@@ -75,7 +91,7 @@ class Job(Held):
         os.mkfifo(os.path.join(self.folder, "lines"))
         self.end_of_pipe = os.open(os.path.join(self.folder, "lines"), os.O_RDONLY | os.O_NONBLOCK)
         fcntl.fcntl(self.end_of_pipe, fcntl.F_SETPIPE_SZ, 1)
-        self.process = subprocess.Popen(words(n, sys.executable, "-c", RANK, os.getcwd(), *command), env=environment(),
+        self.process = subprocess.Popen(words(n, sys.executable, "-c", BEGINNING, os.getcwd(), *command), env=environment(),
                                         cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
         self.pid, self.text, self.held_line, self.watched = self.process.pid, b"", None, []

@@ -122,7 +122,7 @@ def check_killed(s):
                                            ("mpirun told to stop", None, signal.SIGTERM, None, 1)):
         job = mpi_job.Job(3, s.mp, *options, s.large)
         there, code = job.end_at("cycle 2:", victim, number, last)
-        left, codes = sorted(glob.glob("several*")), (137,) if number == signal.SIGKILL else (1, 143)
+        left, codes = sorted(glob.glob("several*")), mpi_job.stopped_codes(number)
         s.must(there and code in codes and len(job.errors()) <= 1 and left == ["several.clean"],
                "%s in a major cycle: exit %s, %s, left %s" % (title, code, job.errors(), left))
         done = mpi_job.run(n, s.mp, *options, "-resume", s.large)
@@ -136,7 +136,7 @@ def check_killed(s):
 
 def check_refused(s):
     """Rank 0 fails between two requests: its checkpoint is larger than all that is written before, and than what MPI shares."""
-    script = 'if [ $OMPI_COMM_WORLD_RANK = 0 ]; then ulimit -f 12288; fi; exec "$@"'
+    script = 'if [ %s = 0 ]; then ulimit -f 12288; fi; exec "$@"' % mpi_job.RANK
     options = ["-quiet", "-j", 1, "-no-update-model-required", "-name", "several", "-size", 1024, 1024, "-precision", "fp64",
                "-accuracy", 1e-5, "-checkpoint", 0, s.large]
     s.tried += 1

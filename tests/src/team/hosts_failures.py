@@ -34,8 +34,8 @@ class Failures(Suite):
 
     def on_rank(self, rank, before, *more):
         """msimage-mp on every rank, on one of them with something before it."""
-        return ["sh", "-c", 'if [ $OMPI_COMM_WORLD_RANK = %d ]; then %s; fi; exec "$@"' % (rank, before), "sh", self.mp,
-                *IMAGE, *more]
+        return ["sh", "-c", 'if [ %s = %d ]; then %s; fi; exec "$@"' % (mpi_job.RANK, rank, before), "sh", self.mp, *IMAGE,
+                *more]
 
 
 def check_agreement(s):
@@ -57,8 +57,8 @@ def killed(s, title, line, victim, number):
     """After this line of rank 0, which is held there, end a rank, or mpirun."""
     job = mpi_job.Job(3, s.mp, "-verbose", *IMAGE[1:], "-size", 512, 512, "-make-psf", s.set)
     there, code = job.end_at(line, victim, number)
-    left, codes = s.files(), (137,) if number == signal.SIGKILL else (1, 143)
-    s.must(there and code in codes and not left and len(job.errors()) <= 1, "%s: exit %s, %s, left %s" %
+    left = s.files()
+    s.must(there and code in mpi_job.stopped_codes(number) and not left and len(job.errors()) <= 1, "%s: exit %s, %s, left %s" %
            (title, code, job.errors(), left))
     for f in os.listdir("."):
         os.remove(f)

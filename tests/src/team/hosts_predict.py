@@ -91,7 +91,7 @@ def check_kills(s):
         state = [("marked" if marked(p) else "there" if "MODEL_DATA" in table(p, ack=False).colnames() else "not there")
                  for p in sets]
         whole = [p for p, how in zip(sets, state) if how == "there"]
-        s.must(there and code == 137 and len(job.errors()) <= 1, "rank %d killed at '%s': exit %s, %s, %s" %
+        s.must(there and code in mpi_job.stopped_codes(signal.SIGKILL) and len(job.errors()) <= 1, "rank %d killed at '%s': exit %s, %s, %s" %
                (victim, line, code, job.errors(), state))
         compare(s, "%d complete" % len(whole), whole, [want[sets.index(p)] for p in whole])
         done = mpi_job.run(2, s.mp, *PREDICT, *sets)

@@ -24,7 +24,7 @@ enum { MOST = 5 };
 static struct {
     pthread_barrier_t barrier;
     const char *mine[MOST];
-    int n_alarm, n_wrong;
+    int n_alarm, n_calm, n_wrong;
     pthread_mutex_t mutex;
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -65,13 +65,22 @@ static void count_alarm(msi_team *t)
     pthread_mutex_unlock(&shared.mutex);
 }
 
+static void count_calm(msi_team *t, int rank)
+{
+    assert_int_not_equal(rank, t->rank);
+    pthread_mutex_lock(&shared.mutex);
+    shared.n_calm++;
+    pthread_mutex_unlock(&shared.mutex);
+}
+
 static void heed(msi_team *t, int is_heeded)
 {
     (void)t;
     (void)is_heeded;
 }
 
-static const msi_team_link link = {.gather = gather, .swap = swap, .cast = cast, .alarm = count_alarm, .heed = heed};
+static const msi_team_link link = {
+    .gather = gather, .swap = swap, .cast = cast, .alarm = count_alarm, .calm = count_calm, .heed = heed};
 
 /* Run a function on each rank of a team of n. */
 typedef struct on_rank {
@@ -219,9 +228,11 @@ static void test_agree(void **state)
     agreement none = {.got = {0}}, a = {.status = {0, 0, MSI_EOUTPUT, MSI_EINPUT}};
     run_on(4, agree, &none);
     for (int k = 0; k < 4; k++) assert_int_equal(none.got[k], MSI_OK);
-    shared.n_alarm = 0;
+    shared.n_alarm = shared.n_calm = 0;
     run_on(4, agree, &a);
+    /* Two ranks tell three others each. */
     assert_int_equal(shared.n_alarm, 2);
+    assert_int_equal(shared.n_calm, 6);
     for (int k = 0; k < 4; k++) {
         assert_int_equal(a.got[k], MSI_EOUTPUT);
         assert_string_equal(a.message[k], "rank 2 says");
