@@ -105,6 +105,23 @@ int msi_fits_header_text(fitsfile *f, char **header, size_t *size, int status)
     return status;
 }
 
+/* Closed as it is, or asked for its size, the file would be filled up with zeros, all pixels of them in memory; so it
+ * becomes one of a pixel, by its cards alone. */
+void msi_fits_close_header(fitsfile *f, void **memory)
+{
+    LONGLONG n_axis = 0;
+    int ignored = 0;
+    char key[FLEN_KEYWORD];
+    fits_read_key_lnglng(f, "NAXIS", &n_axis, NULL, &ignored);
+    for (int i = 1; i <= n_axis; i++) {
+        fits_make_keyn("NAXIS", i, key, &ignored);
+        fits_modify_key_lng(f, key, 1, "&", &ignored);
+    }
+    ignored = 0;
+    fits_close_file(f, &ignored);
+    free(*memory);
+}
+
 /* Write the pixels as big-endian float32, padded with zeros to whole blocks. */
 int msi_fits_write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixel, msi_precision precision)
 {

@@ -28,6 +28,9 @@ void msi_fits_put_history(fitsfile *f, const char *text, int *status);
  */
 int msi_fits_header_text(fitsfile *f, char **header, size_t *size, int status);
 
+/* msi_fits_close_header - close a file of fits_create_memfile whose header alone was wanted, and free its memory. */
+void msi_fits_close_header(fitsfile *f, void **memory);
+
 /*
  * msi_fits_write_pixels - write pixels of output i as big-endian float32, padded with zeros to whole blocks.
  * Returns: 0, MSI_EOUTPUT, MSI_EINTERRUPTED

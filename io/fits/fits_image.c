@@ -254,11 +254,7 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     put_observation(f, spec, &status);
     put_making(f, spec, &status);
     status = msi_fits_header_text(f, header, size, status);
-    /* Closed as the large image it would be filled up with zeros, all of them in memory. */
-    int ignored = 0;
-    fits_resize_imgll(f, BYTE_IMG, 0, NULL, &ignored);
-    fits_close_file(f, &ignored);
-    free(memory);
+    msi_fits_close_header(f, &memory);
     return status;
 }
 

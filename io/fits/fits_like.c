@@ -52,16 +52,13 @@ static int make_header(const msi_fits_handle *from, int n_axis, LONGLONG *axis, 
     fitsfile *f = NULL;
     void *memory = NULL;
     size_t memory_size = 0;
-    int status = 0, ignored = 0;
+    int status = 0;
     if (fits_create_memfile(&f, &memory, &memory_size, 2880, realloc, &status)) return status;
     fits_create_imgll(f, FLOAT_IMG, n_axis, axis, &status);
     copy_cards(f, from->f, &status);
     put_own(f, change, &status);
     status = msi_fits_header_text(f, header, size, status);
-    /* Closed as the large image it would be filled up with zeros, all of them in memory. */
-    fits_resize_imgll(f, BYTE_IMG, 0, NULL, &ignored);
-    fits_close_file(f, &ignored);
-    free(memory);
+    msi_fits_close_header(f, &memory);
     return status;
 }
 

@@ -558,6 +558,27 @@ static void file_size_limit_is_an_output_error(void **state)
     }
 }
 
+/* A header says how many pixels there are, and needs no memory for them. The file is not allowed to go on. */
+static void header_of_a_large_image_is_small(void **state)
+{
+    (void)state;
+    static float row[16384]; /* as many as are written at a time */
+    const int64_t edge = 16384, image_kb = edge * edge * 4 / 1024;
+    const pid_t child = fork();
+    if (child == 0) {
+        msi_fits_spec spec = plain_spec();
+        spec.geometry.nx = spec.geometry.ny = edge;
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){3 * BLOCK, 3 * BLOCK});
+        _exit(put("a.fits", &spec, row, MSI_FP32) == MSI_EOUTPUT ? 0 : 1);
+    }
+    int status;
+    struct rusage used;
+    assert_int_equal(wait4(child, &status, 0, &used), child);
+    assert_int_equal(status, 0);
+    assert_true(used.ru_maxrss < image_kb / 2);
+}
+
 static void impossible_coordinates_are_refused(void **state)
 {
     (void)state;
@@ -612,6 +633,7 @@ int main(int argc, char **argv)
         TEST(bad_files_are_refused),
         TEST(other_programs_files),
         TEST(file_size_limit_is_an_output_error),
+        TEST(header_of_a_large_image_is_small),
         TEST(impossible_coordinates_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
