@@ -423,13 +423,14 @@ int msi_ms_crew_size(const msi_ms_crew *crew)
 void msi_ms_crew_free(msi_ms_crew *crew)
 {
     if (!crew) return;
+    /* They have nothing to lose, and end side by side. */
     for (int k = 0; k < crew->n_worker; k++) {
         msi_child *c = &crew->worker[k].child;
         msi_child_close(c);
-        if (c->pid <= 0) continue;
-        kill(c->pid, SIGKILL); /* it has nothing to lose */
-        waitpid(c->pid, NULL, 0);
+        if (c->pid > 0) kill(c->pid, SIGKILL);
     }
+    for (int k = 0; k < crew->n_worker; k++)
+        if (crew->worker[k].child.pid > 0) waitpid(crew->worker[k].child.pid, NULL, 0);
     if (crew->shared) munmap(crew->shared, (size_t)crew->n_mapped);
     forget_order(crew);
     msi_free(crew->worker);
