@@ -111,6 +111,17 @@ static int interval_times(const msi_ms_set *set, const msi_ms_selection *selecti
     return status;
 }
 
+/* Return where the first number is that is not 0 <= it < limit; n where there is none. */
+static int64_t find_outside(const int32_t *values, int64_t n, int64_t limit)
+{
+    const int32_t most = limit < INT32_MAX ? (int32_t)limit : INT32_MAX;
+    int32_t any = 0;
+    for (int64_t i = 0; i < n; i++) any |= (values[i] < 0) | (values[i] >= most);
+    int64_t at = any ? 0 : n;
+    while (at < n && values[at] >= 0 && values[at] < most) at++;
+    return at;
+}
+
 static int read_index(const msi_ms_set *set, int64_t row, int64_t n, index_block *b)
 {
     const struct {
@@ -124,12 +135,11 @@ static int read_index(const msi_ms_set *set, int64_t row, int64_t n, index_block
                {"ANTENNA2", b->antenna2, set->n_antenna, "ANTENNA"}};
     for (size_t k = 0; k < sizeof ids / sizeof *ids; k++) {
         MSI_CCC(ccc_get_range(set->table, ids[k].column, row, n, NULL, CCC_INT32, ids[k].values, n));
-        for (int64_t i = 0; i < n; i++)
-            if (ids[k].values[i] < 0 || ids[k].values[i] >= ids[k].limit)
-                return msi_error_set(MSI_EINPUT,
-                                     "%s: column %s, row %lld: %d, but %s has %lld rows; repair or remove the row",
-                                     set->path, ids[k].column, (long long)row + i, ids[k].values[i], ids[k].table,
-                                     (long long)ids[k].limit);
+        const int64_t at = find_outside(ids[k].values, n, ids[k].limit);
+        if (at < n)
+            return msi_error_set(
+                MSI_EINPUT, "%s: column %s, row %lld: %d, but %s has %lld rows; repair or remove the row", set->path,
+                ids[k].column, (long long)row + at, ids[k].values[at], ids[k].table, (long long)ids[k].limit);
     }
     return read_times(set, row, n, b->time_s);
 }
@@ -187,6 +197,16 @@ static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
     return times_add(&s->selected, &time_s, 1);
 }
 
+/* Return the end of the rows from `first` on that share time, field and data description; listed ones stand alone. */
+static int64_t end_of_alike(const row_scan *s, const index_block *b, int64_t first, int64_t n)
+{
+    int64_t end = first + 1;
+    while (!s->filter->listed && end < n && b->time_s[end] == b->time_s[first] && b->ddid[end] == b->ddid[first] &&
+           b->field[end] == b->field[first])
+        end++;
+    return end;
+}
+
 static int scan_table(row_scan *s, index_block *b)
 {
     const int64_t n_all = s->set->n_table_row;
@@ -197,9 +217,10 @@ static int scan_table(row_scan *s, index_block *b)
         msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(read_index(s->set, row, n, b));
         MSI_TRY(times_add(&s->times, b->time_s, n));
-        for (int64_t i = 0; i < n; i++) {
-            const msi_ms_run one = {row + i, 1, b->ddid[i], b->field[i]};
-            MSI_TRY(take_rows(s, &one, b->time_s[i]));
+        for (int64_t i = 0, end; i < n; i = end) {
+            end = end_of_alike(s, b, i, n);
+            const msi_ms_run alike = {row + i, end - i, b->ddid[i], b->field[i]};
+            MSI_TRY(take_rows(s, &alike, b->time_s[i]));
         }
     }
     return MSI_OK;
