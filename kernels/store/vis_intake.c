@@ -21,6 +21,12 @@ typedef struct tally {
     double w_min, w_max;
 } tally;
 
+/* A range with its least and highest frequency. */
+typedef struct span {
+    msi_vis_range in;
+    double least_hz, most_hz;
+} span;
+
 /* Rows [row, row + n_row) of a range, of which n_kept are kept. */
 typedef struct share {
     int range;
@@ -31,7 +37,7 @@ typedef struct share {
 
 /* Rows of a block that follow each other in a segment, from `at` on. */
 typedef struct piece {
-    msi_vis_range range;
+    span range;
     const int64_t *row; /* [n_row] numbers in the block */
     int64_t segment, at, n_row;
     double sum_weight[MSI_STORE_MAX_PLANES];
@@ -45,7 +51,7 @@ typedef struct copy {
 /* Arrays that have room for what was the most so far. */
 struct msi_vis_intake {
     int64_t range_room, row_room, share_room, piece_room, copy_room;
-    msi_vis_range *range; /* [n_range] */
+    span *range; /* [n_range] */
     struct msi_vis_setup **setup;
     int64_t *row;
     share *share;
@@ -127,13 +133,44 @@ static int64_t tally_row(const msi_vis_store *s, const msi_vis_range *in, int64_
     return n_stored;
 }
 
+/* Say whether all of a row's samples are stored, as those of most rows are. */
+static int is_whole(const msi_vis_store *s, const span *range, int64_t row)
+{
+    const msi_vis_range *in = &range->in;
+    if (s->coordinates) return 1;
+    const float *weight = in->block->weight + row * in->block->n_chan + in->first;
+    int32_t n_used = 0;
+    for (int32_t c = 0; c < in->n_chan; c++) n_used += weight[c] > 0;
+    return n_used == in->n_chan && range->most_hz <= limit_hz(s, in->block->uvw_m + 3 * row);
+}
+
 static void select_rows(const msi_vis_store *s, share *h)
 {
-    const msi_vis_range *in = &s->intake->range[h->range];
-    h->tally = (tally){.w_min = HUGE_VAL};
+    const span *range = &s->intake->range[h->range];
+    tally *t = &h->tally;
+    *t = (tally){.w_min = HUGE_VAL};
     h->n_kept = 0;
-    for (int64_t row = h->row; row < h->row + h->n_row; row++)
-        if (tally_row(s, in, row, &h->tally)) h->kept[h->n_kept++] = row;
+    for (int64_t row = h->row; row < h->row + h->n_row; row++) {
+        if (is_whole(s, range, row)) {
+            const double w = fabs(range->in.block->uvw_m[3 * row + 2]) / MSI_SPEED_OF_LIGHT;
+            t->w_min = smaller(t->w_min, w * range->least_hz);
+            t->w_max = larger(t->w_max, w * range->most_hz);
+            t->n_sample += range->in.n_chan;
+            h->kept[h->n_kept++] = row;
+        } else if (tally_row(s, &range->in, row, t)) {
+            h->kept[h->n_kept++] = row;
+        }
+    }
+}
+
+static span span_of(const msi_vis_block *block, int32_t first, int32_t n_chan)
+{
+    span r = {{block, first, n_chan}, HUGE_VAL, 0};
+    for (int32_t c = first; c < first + n_chan; c++) {
+        r.least_hz = smaller(r.least_hz, block->freq_hz[c]);
+        r.most_hz = larger(r.most_hz, block->freq_hz[c]);
+    }
+    return r;
 }
 
 /* Divide the blocks into ranges of channels, and those into shares of rows. */
@@ -163,7 +200,7 @@ static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block
                 t->share[t->n_share++] = (share){.range = t->n_range, .row = row, .n_row = n, .kept = t->row + at};
                 at += n;
             }
-            t->range[t->n_range++] = (msi_vis_range){&block[i], first, n_chan};
+            t->range[t->n_range++] = span_of(&block[i], first, n_chan);
         }
     return MSI_OK;
 }
@@ -182,7 +219,7 @@ static void share_out(struct msi_vis_intake *t, int64_t step)
 static int place_rows(msi_vis_store *s, int range, const int64_t *row, int64_t n_row)
 {
     struct msi_vis_intake *t = s->intake;
-    const int32_t n_chan = t->range[range].n_chan;
+    const int32_t n_chan = t->range[range].in.n_chan;
     const int64_t step = n_chan < SHARE_SAMPLES ? SHARE_SAMPLES / n_chan : 1;
     for (int64_t done = 0; done < n_row; done += t->piece[t->n_piece - 1].n_row) {
         MSI_TRY(fit(&t->piece, &t->piece_room, t->n_piece, t->n_piece + 1, sizeof *t->piece));
@@ -221,40 +258,62 @@ static int place_all(msi_vis_store *s)
 
 /* ---- Copies ---- */
 
-/* Copy weights, but for those beyond a frequency; and nothing that is no weight. */
-static void copy_weights(const msi_vis_segment *g, const float *from, double limit, float *to)
+/* Copy weights, and nothing that is no weight. */
+static void copy_weights(const float *restrict from, float *restrict to, int64_t n)
 {
-    for (int32_t c = 0; c < g->n_chan; c++) to[c] = from[c] > 0 && from[c] <= FLT_MAX ? from[c] : 0;
-    for (int32_t c = 0; c < g->n_chan; c++)
-        if (g->freq_hz[c] > limit) to[c] = 0;
+    for (int64_t i = 0; i < n; i++) to[i] = (from[i] > 0) & (from[i] <= FLT_MAX) ? from[i] : 0;
 }
 
-static void copy_values(const msi_vis_store *s, const msi_vis_block *b, int64_t from, void *to, int32_t n)
+static void copy_values(const msi_vis_store *s, const msi_vis_block *b, int64_t from, void *to, int64_t n)
 {
     if (s->precision == MSI_FP64) {
         msi_c64 *vis = to;
         if (b->vis) memcpy(vis, b->vis + from, sizeof *vis * (size_t)n);
-        for (int32_t c = 0; c < n && !b->vis; c++)
-            vis[c] = (msi_c64){(double)b->vis_f32[from + c].re, (double)b->vis_f32[from + c].im};
+        for (int64_t i = 0; i < n && !b->vis; i++)
+            vis[i] = (msi_c64){(double)b->vis_f32[from + i].re, (double)b->vis_f32[from + i].im};
         return;
     }
     msi_c32 *vis = to;
     if (!b->vis) memcpy(vis, b->vis_f32 + from, sizeof *vis * (size_t)n);
-    for (int32_t c = 0; c < n && b->vis; c++)
-        vis[c] = (msi_c32){(float)b->vis[from + c].re, (float)b->vis[from + c].im};
+    for (int64_t i = 0; i < n && b->vis; i++)
+        vis[i] = (msi_c32){(float)b->vis[from + i].re, (float)b->vis[from + i].im};
 }
 
-static void copy_row(const msi_vis_store *s, const msi_vis_range *in, int64_t row, msi_vis_segment *g, int64_t at)
+/* Copy samples that lie together in a plane of a block, from index `from` on, and of a segment, from `to` on. */
+static void copy_samples(const msi_vis_store *s, const msi_vis_block *b, int64_t from, msi_vis_segment *g, int64_t to,
+                         int64_t n)
 {
-    const msi_vis_block *b = in->block;
-    const double *uvw = b->uvw_m + 3 * row, limit = limit_hz(s, uvw);
-    memcpy(g->uvw_m + 3 * at, uvw, 3 * sizeof *uvw);
-    if (s->coordinates) return;
-    for (int p = 0; p < b->n_plane; p++) {
-        const int64_t from = ((int64_t)p * b->n_row + row) * b->n_chan + in->first, to = msi_segment_index(g, p, at, 0);
-        copy_weights(g, b->weight + from, limit, g->weight + to);
-        copy_values(s, b, from, (char *)g->vis + to * msi_complex_bytes(s->precision), g->n_chan);
+    copy_weights(b->weight + from, g->weight + to, n);
+    copy_values(s, b, from, (char *)g->vis + to * msi_complex_bytes(s->precision), n);
+}
+
+/* Samples of a row beyond the frequency at which it leaves the uv plane have no weight. */
+static void drop_beyond(const msi_vis_store *s, msi_vis_segment *g, int64_t row)
+{
+    const double limit = limit_hz(s, g->uvw_m + 3 * row);
+    for (int p = 0; p < s->n_plane; p++) {
+        float *weight = g->weight + msi_segment_index(g, p, row, 0);
+        for (int32_t c = 0; c < g->n_chan; c++)
+            if (g->freq_hz[c] > limit) weight[c] = 0;
     }
+}
+
+/* Copy rows [row, row + n) of a block to rows from `at` on. */
+static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row, int64_t n, msi_vis_segment *g,
+                         int64_t at)
+{
+    const msi_vis_block *b = range->in.block;
+    memcpy(g->uvw_m + 3 * at, b->uvw_m + 3 * row, 3 * sizeof *g->uvw_m * (size_t)n);
+    if (s->coordinates) return;
+    /* Samples of all channels lie together from row to row. */
+    const int64_t together = range->in.n_chan == b->n_chan ? n : 1;
+    for (int p = 0; p < b->n_plane; p++)
+        for (int64_t i = 0; i < n; i += together) {
+            const int64_t from = (p * b->n_row + row + i) * b->n_chan + range->in.first;
+            copy_samples(s, b, from, g, msi_segment_index(g, p, at + i, 0), together * g->n_chan);
+        }
+    for (int64_t i = 0; i < n; i++)
+        if (range->most_hz > limit_hz(s, b->uvw_m + 3 * (row + i))) drop_beyond(s, g, at + i);
 }
 
 /* Rows have these largest values: of a weight, a part of a visibility, and a product of both. */
@@ -262,35 +321,55 @@ typedef struct extent {
     double weight, jy, product;
 } extent;
 
-/* Look for the largest values of a row just stored; a sample of weight 0 counts for nothing. */
-static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, extent *e)
+/* Look for the largest values of samples; one of weight 0 counts for nothing. */
+static void extend_single(const float *w, const msi_c32 *vis, int64_t n, extent *e)
 {
-    double weight = e->weight, jy = e->jy, product = e->product;
-    for (int p = 0; p < s->n_plane; p++) {
-        const int64_t at = msi_segment_index(g, p, row, 0);
-        const float *w = g->weight + at;
-        const msi_c32 *f32 = (const msi_c32 *)g->vis + at;
-        const msi_c64 *f64 = (const msi_c64 *)g->vis + at;
-        const int is_fp64 = s->precision == MSI_FP64;
-        for (int32_t c = 0; c < g->n_chan; c++) {
-            const double re = is_fp64 ? f64[c].re : (double)f32[c].re, im = is_fp64 ? f64[c].im : (double)f32[c].im;
-            const double part = w[c] > 0 ? larger(fabs(re), fabs(im)) : 0;
-            weight = larger(weight, (double)w[c]);
-            jy = larger(jy, part);
-            product = larger(product, (double)w[c] * part);
-        }
+    float weight = 0, jy = 0;
+    double product = 0;
+#pragma omp simd reduction(max : weight, jy, product)
+    for (int64_t i = 0; i < n; i++) {
+        const float re = fabsf(vis[i].re), im = fabsf(vis[i].im), either = im > re ? im : re;
+        const float part = w[i] > 0 ? either : 0;
+        const double weighted = (double)w[i] * (double)part;
+        weight = w[i] > weight ? w[i] : weight;
+        jy = part > jy ? part : jy;
+        product = weighted > product ? weighted : product;
     }
-    *e = (extent){weight, jy, product};
+    *e = (extent){larger(e->weight, (double)weight), larger(e->jy, (double)jy), larger(e->product, product)};
+}
+
+static void extend_double(const float *w, const msi_c64 *vis, int64_t n, extent *e)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double part = w[i] > 0 ? larger(fabs(vis[i].re), fabs(vis[i].im)) : 0;
+        e->weight = larger(e->weight, (double)w[i]);
+        e->jy = larger(e->jy, part);
+        e->product = larger(e->product, (double)w[i] * part);
+    }
+}
+
+/* Extend by rows [row, row + n_row) that were just stored. */
+static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, int64_t n_row, extent *e)
+{
+    for (int p = 0; p < s->n_plane; p++) {
+        const int64_t at = msi_segment_index(g, p, row, 0), n = n_row * g->n_chan;
+        if (s->precision == MSI_FP64)
+            extend_double(g->weight + at, (const msi_c64 *)g->vis + at, n, e);
+        else
+            extend_single(g->weight + at, (const msi_c32 *)g->vis + at, n, e);
+    }
 }
 
 static void copy_rows(const msi_vis_store *s, const copy *y, extent *e)
 {
     const piece *p = &s->intake->piece[y->piece];
     msi_vis_segment *g = &s->segment[p->segment];
-    for (int64_t i = y->first; i < y->first + y->n_row; i++) {
-        copy_row(s, &p->range, p->row[i], g, p->at + i);
-        if (!s->coordinates) extend(s, g, p->at + i, e);
+    const int64_t end = y->first + y->n_row;
+    for (int64_t i = y->first, next; i < end; i = next) {
+        for (next = i + 1; next < end && p->row[next] == p->row[next - 1] + 1;) next++;
+        copy_stretch(s, &p->range, p->row[i], next - i, g, p->at + i);
     }
+    if (!s->coordinates) extend(s, g, p->at + y->first, y->n_row, e);
 }
 
 /* Add up the weights of the rows of a piece that are there now. */
