@@ -122,10 +122,16 @@ static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *dat
     return KEPT;
 }
 
+/* Return the larger of two numbers: an instruction, where fmax is a call because of NaN. */
+static inline double larger(double a, double b)
+{
+    return b > a ? b : a;
+}
+
 /* The larger part of a value times its weight. */
 static inline double product(msi_c64 value, float weight)
 {
-    return (double)weight * fmax(fabs(value.re), fabs(value.im));
+    return larger((double)weight * fabs(value.re), (double)weight * fabs(value.im));
 }
 
 /* Remember the row of a block that has the largest product of its planes [n_plane][n_row][n_chan]. */
@@ -156,7 +162,9 @@ void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi
                 int64_t to = ((int64_t)p * b->n_row + row) * n_chan + c;
                 enum drop_reason why =
                     mix_sample(&mix[p], b->data + from, b->weight + from, b->flag + from, &vis[to], &weight[to]);
-                largest = fmax(largest, product(vis[to], weight[to]));
+                /* Compared with what they rarely exceed; which part is larger, no processor foresees. */
+                largest = larger(largest, (double)weight[to] * fabs(vis[to].re));
+                largest = larger(largest, (double)weight[to] * fabs(vis[to].im));
                 if (p == 0) count[why]++;
             }
         }
