@@ -7,15 +7,19 @@
 #include "core/format.h"
 #include "core/status.h"
 
-/* Count the values of a row of pixels that are not finite in single precision. */
+/* Count the values of a row of pixels that are not finite in single precision. Counters are as wide as pixels, so that
+ * vectors of both have as many elements. */
 static int64_t n_large(const void *pixel, msi_precision precision, int64_t first, int64_t n)
 {
-    int64_t count = 0;
+    const float *f32 = (const float *)pixel + first;
+    const double *f64 = (const double *)pixel + first;
+    int32_t n_f32 = 0;
+    int64_t n_f64 = 0;
     if (precision == MSI_FP32)
-        for (int64_t x = 0; x < n; x++) count += !(fabsf(((const float *)pixel)[first + x]) <= FLT_MAX);
+        for (int64_t x = 0; x < n; x++) n_f32 += !(fabsf(f32[x]) <= FLT_MAX);
     else
-        for (int64_t x = 0; x < n; x++) count += !(fabs(((const double *)pixel)[first + x]) <= (double)FLT_MAX);
-    return count;
+        for (int64_t x = 0; x < n; x++) n_f64 += !(fabs(f64[x]) <= (double)FLT_MAX);
+    return n_f32 + n_f64;
 }
 
 /* Count the pixels of row y that may be NaN and are. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Finished images go into their files beside the computing of the next ones: the planes of one, by a thread each. */
+/* Finished images go into their files beside the computing of the next ones: the planes of each, by a thread each. */
 #ifndef MSI_SRC_IMAGE_WRITER_H
 #define MSI_SRC_IMAGE_WRITER_H
 
@@ -16,8 +16,9 @@ typedef struct msi_image_file {
 } msi_image_file;
 
 enum { MSI_IMAGE_MAX_FILES = MSI_GRIDDER_MAX_PLANES + 1 }; /* the planes and the PSF */
+enum { MSI_IMAGES_BESIDE = 3 };                            /* that are written at a time, at most */
 
-/* The image that is being written, if there is one. */
+/* The images that are being written. */
 typedef struct msi_image_writer msi_image_writer;
 
 /*
@@ -30,15 +31,16 @@ typedef struct msi_image_writer msi_image_writer;
 int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_thread);
 
 /*
- * msi_image_writer_put - begin to write an image, once the one before it is written.
- * Given:              file [n_file]  copied, with what spec.observation and spec.data_column point to; the other
+ * msi_image_writer_put - begin to write an image, once there are fewer than n_beside under way.
+ * Given:              n_beside  0 .. MSI_IMAGES_BESIDE; 0: it is written on return
+ *                     file [n_file]  copied, with what spec.observation and spec.data_column point to; the other
  *                     pointers of a spec are borrowed until the image is written
  * Given and returned: image  taken over, and empty afterwards whatever is returned
- * Returns: 0, or what writing the image before it failed with, then nothing of this one is written
+ * Returns: 0, or what writing an image before it failed with, then nothing of this one is written
  */
-int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file);
+int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_beside);
 
-/* msi_image_writer_wait - until the last image is written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED,
+/* msi_image_writer_wait - until all images are written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED,
  * MSI_EINPUT (a value that a file cannot hold). */
 int msi_image_writer_wait(msi_image_writer *w);
 

@@ -114,8 +114,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
     }
     if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
-    MSI_TRY(msi_image_writer_put(r->writer, image, image->n_plane, file));
-    return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
+    return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
 }
 
 int msi_imaging_files_weights(msi_imaging_run *r, int64_t channel, const msi_imaging_sums *sums)
@@ -150,8 +149,7 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)
             MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
     }
-    MSI_TRY(msi_image_writer_put(r->writer, image, image->n_plane, file));
-    return r->plan.writes_beside ? MSI_OK : msi_image_writer_wait(r->writer);
+    return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
 }
 
 int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product, msi_image *image)

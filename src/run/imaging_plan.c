@@ -12,6 +12,7 @@
 #include "src/preprocess/phase_shift.h"
 #include "src/clean/clean_field.h"
 #include "src/clean/clean_resume.h"
+#include "src/run/image_writer.h"
 #include "src/run/run_costs.h"
 #include "src/run/set_report.h"
 
@@ -136,13 +137,20 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
     return MSI_OK;
 }
 
-/* One image more, which is written while the next is computed, counts where it does not push visibilities to disk. */
-static void add_image_beside(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
+/* Images more, which are written while the next ones are computed, count where they do not push visibilities to disk.
+ * A run's only image is there anyway, and is written while the gridder is freed. */
+static void add_images_beside(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
 {
-    const int64_t rest = plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES;
-    plan->writes_beside = (o->clean.niter || o->channels_out * o->intervals_out > 1) && omp_get_max_threads() > 1 &&
-                          rest + bytes <= msi_memory_limit();
-    if (plan->writes_beside) plan->image_bytes += bytes;
+    const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out;
+    const int is_only = n_image == 1 && !o->clean.niter;
+    const int most = n_image < MSI_IMAGES_BESIDE && !o->clean.niter ? (int)n_image : MSI_IMAGES_BESIDE;
+    if (omp_get_max_threads() == 1) return;
+    if (is_only) bytes = 0;
+    while (plan->n_beside < most && plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES +
+                                            bytes <= msi_memory_limit()) {
+        plan->n_beside++;
+        plan->image_bytes += bytes;
+    }
 }
 
 /* All that must be in memory whatever happens is there; the stores take what is left, and a file the rest. */
@@ -179,7 +187,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
     if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
-    add_image_beside(plan, o, one_image_bytes(need, r->precision));
+    add_images_beside(plan, o, one_image_bytes(need, r->precision));
     MSI_TRY(share_memory(plan, o));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
     plan->image_s = r->estimate_s * (double)o->channels_out;

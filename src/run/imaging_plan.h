@@ -31,7 +31,7 @@ typedef struct msi_imaging_plan {
     int64_t spilled_bytes; /* visibilities in -temp-dir */
     int64_t grid_bytes, image_bytes, device_bytes, output_bytes;
     int64_t store_budget_bytes; /* what stores may hold in memory */
-    int writes_beside;          /* memory suffices to write one image while the next is computed */
+    int n_beside;               /* images that are written while others are computed; 0: none is */
     double read_s, image_s;
     msi_gridder_report gridder; /* of one output channel */
 } msi_imaging_plan;

@@ -113,23 +113,25 @@ def check_dry_run(s):
                 s.complain("-dry-run: /%s/ is not in: %s" % (what, log))
         if done.stdout or sorted(os.listdir(s.folder)) != before:
             s.complain("-dry-run writes: %s %s" % (done.stdout, os.listdir(s.folder)))
-    # Image and PSF of a channel and of all, and of the channel before, which is being written; a grid of densities for
-    # each channel or one for all, the weights as written. One thread, or 0.01 GB less, and nothing is written beside.
+    # Image and PSF of a channel and of all, and of three channels before, which are being written; a grid of densities
+    # for each channel or one for all, the weights as written. With 0.01 GB less there are two before, with one thread,
+    # or two images less besides, none.
     image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1536 * 768 * 8e-6
     threads = ["-j", 2]
     log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *threads, "-name", "dry", ms, cwd=s.folder).stderr.decode()
     needed = sum(map(float, re.search(r"visibilities ([0-9.]+) GB, grids ([0-9.]+) GB, images ([0-9.]+) GB", log).groups()))
     unplanned_gb = 0.1
-    for words, want_mb in (([*threads], 3 * image_mb), (["-j", 1], 2 * image_mb),
-                           ([*threads, "-abs-mem", needed + unplanned_gb + 0.01], 3 * image_mb),
-                           ([*threads, "-abs-mem", needed + unplanned_gb - 0.01], 2 * image_mb),
-                           ([*threads, "-weight", "uniform"], 3 * image_mb + density_mb),
-                           ([*threads, "-weight", "uniform", "-no-mf-weighting"], 3 * image_mb + 4 * density_mb),
-                           ([*threads, "-save-weights"], 3 * image_mb + 3 * density_mb)):
+    for words, want_mb in (([*threads], 5 * image_mb), (["-j", 1], 2 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb + 0.01], 5 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb - 0.01], 4 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb - 0.01 - 2e-3 * image_mb], 2 * image_mb),
+                           ([*threads, "-weight", "uniform"], 5 * image_mb + density_mb),
+                           ([*threads, "-weight", "uniform", "-no-mf-weighting"], 5 * image_mb + 4 * density_mb),
+                           ([*threads, "-save-weights"], 5 * image_mb + 3 * density_mb)):
         log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=s.folder).stderr.decode()
         told = re.search(r"images ([0-9.]+) GB; limit", log)
         if not told or abs(1000 * float(told[1]) - want_mb) > 1:
-            s.complain("-dry-run %s: %.0f MB of images wanted: %s" % (" ".join(words), want_mb, log))
+            s.complain("-dry-run %s: %.0f MB of images wanted: %s" % (" ".join(map(str, words)), want_mb, log))
     dry_run_elsewhere(s, ms)
     run(s.msimage, *IMAGE, "-dry-run", "-name", "free", ms, cwd=s.folder, code=2)
     run(s.msimage, *IMAGE, "-dry-run", "-name", "absent/free", ms, cwd=s.folder, code=4)
