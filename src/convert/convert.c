@@ -112,7 +112,13 @@ static int import(inputs *in, int i, const msi_workspace *w)
     snprintf(name, sizeof name, "import%d.ms", i);
     MSI_TRY(msi_workspace_path(w, name, in->made[i], sizeof in->made[i]));
     const msi_import_job job = {in->path[i], in->made[i], msi_workspace_folder(w), &in->header[i], msi_memory_limit()};
-    const msi_stage_spec stage = {msi_import_fits, &job, "reading", in->path[i], msi_workspace_folder(w), in->o->out};
+    const msi_stage_spec stage = {.work = msi_import_fits,
+                                  .job = &job,
+                                  .name = "reading",
+                                  .path = in->path[i],
+                                  .folder = msi_workspace_folder(w),
+                                  .out = in->o->out,
+                                  .limits_files = 1};
     MSI_TRY(name_files(in, msi_stage_run(&stage)));
     in->path[i] = in->made[i];
     return MSI_OK;
@@ -123,16 +129,24 @@ static int make_set(const inputs *in, const msi_workspace *w, const char *to)
     const msi_convert_options *o = in->o;
     const char *name = o->shared.ms_paths[0];
     const msi_sets_job job = {o, in->path, o->shared.n_ms, name, in->n_made > 0, becomes_fits(o->out), to};
-    const msi_stage_spec stage = {
-        msi_convert_sets, &job, "converting", name, w ? msi_workspace_folder(w) : NULL, o->out};
+    const msi_stage_spec stage = {.work = msi_convert_sets,
+                                  .job = &job,
+                                  .name = "converting",
+                                  .path = name,
+                                  .folder = w ? msi_workspace_folder(w) : NULL,
+                                  .out = o->out};
     return name_files(in, msi_stage_run(&stage));
 }
 
 static int make_store(const msi_convert_options *o, const msi_workspace *w, const char *to)
 {
     const msi_store_job job = {o, to};
-    const msi_stage_spec stage = {
-        msi_convert_store, &job, "converting", o->shared.ms_paths[0], w ? msi_workspace_folder(w) : NULL, o->out};
+    const msi_stage_spec stage = {.work = msi_convert_store,
+                                  .job = &job,
+                                  .name = "converting",
+                                  .path = o->shared.ms_paths[0],
+                                  .folder = w ? msi_workspace_folder(w) : NULL,
+                                  .out = o->out};
     return msi_stage_run(&stage);
 }
 
@@ -141,7 +155,12 @@ static int export(const inputs *in, const msi_workspace *w, const char *set)
     char fits[PATH_MAX];
     MSI_TRY(msi_workspace_path(w, "out.uvfits", fits, sizeof fits));
     const msi_export_job job = {set, fits, in->o->out, in->o->shared.command_line};
-    const msi_stage_spec stage = {msi_export_fits, &job, "writing", in->o->out, msi_workspace_folder(w), in->o->out};
+    const msi_stage_spec stage = {.work = msi_export_fits,
+                                  .job = &job,
+                                  .name = "writing",
+                                  .path = in->o->out,
+                                  .folder = msi_workspace_folder(w),
+                                  .out = in->o->out};
     return name_files(in, msi_stage_run(&stage));
 }
 

@@ -14,6 +14,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
+#include "io/convert/idi_sources.h"
 #include "io/convert/set_maps.h"
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_child.h"
@@ -125,7 +126,7 @@ static int mend_line(ccc_table *set, double line_hz)
 }
 
 /* Every group has a row for each IF. */
-static int check_imported(msi_stage *stage, const msi_import_job *job)
+static int check_imported(msi_stage *stage, const msi_import_job *job, const char *real_path)
 {
     ccc_table *t;
     MSI_TRY(msi_set_written(ccc_table_open(&t, job->set, CCC_UPDATE, CCC_LOCK_HOLD)));
@@ -140,6 +141,7 @@ static int check_imported(msi_stage *stage, const msi_import_job *job)
     if (!status) status = mend_names(t);
     if (!status) status = mend_intervals(stage, t, job->fits);
     if (!status) status = mend_line(t, h->primary.rest_freq_hz);
+    if (!status && h->kind == MSI_UV_IDI) status = msi_idi_sources_take(t, real_path);
     const int closed = msi_set_written(ccc_table_close(t));
     return status ? status : closed;
 }
@@ -191,7 +193,7 @@ int msi_import_fits(msi_stage *stage, const void *of)
                              "size can need",
                              job.fits);
     MSI_TRY(msi_set_read(status));
-    return check_imported(stage, &job);
+    return check_imported(stage, &job, path);
 }
 
 /* ---- A set becomes a file ---- */

@@ -104,11 +104,23 @@ static int reason_of(const char *text, const char *folder)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? EFBIG : 0;
 }
 
+/* Whether the work met the limit that it has set itself: nobody else limits files. */
+static int is_own_limit(const msi_stage_spec *spec, const char *text)
+{
+    struct rlimit limit;
+    return spec->limits_files && strstr(text, strerror(EFBIG)) && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           limit.rlim_cur == RLIM_INFINITY;
+}
+
 /* Record a failure by what the child said. Where it names the workspace, and something keeps that from being written, the
  * output is what failed; an imported set lies there, too, and may be damaged. */
 static int fail(const msi_stage_spec *spec, int status, const char *text)
 {
     const char *slash = spec->folder ? strrchr(spec->folder, '/') : NULL;
+    if (is_own_limit(spec, text))
+        return msi_error_set(MSI_EINPUT,
+                             "truncated or corrupt: %s: more would be written than a file of its size can become",
+                             spec->path);
     const int is_output = status == MSI_EOUTPUT || (slash && strstr(text, slash + 1));
     const int reason = spec->folder && is_output ? reason_of(text, spec->folder) : 0;
     if (reason) return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->out, strerror(reason));

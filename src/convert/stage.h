@@ -20,6 +20,7 @@ typedef struct msi_stage_spec {
     const char *path;   /* what is read, for messages */
     const char *folder; /* workspace: removed by the child where the parent is gone; NULL: nothing is written */
     const char *out;    /* what the output is called, for messages; NULL: nothing is written */
+    int limits_files;   /* the work limits the size of files, by what it reads */
 } msi_stage_spec;
 
 /*

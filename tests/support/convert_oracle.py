@@ -2,12 +2,15 @@
 """Average a Measurement Set in double precision with numpy, apart from the program; and run msimage-convert."""
 import collections
 import os
+import resource
+import signal
 import subprocess
 
 import numpy as np
 from astropy.io import fits
 from casacore.tables import table
 
+from held_program import Held, await_none_of, group_of, process_times
 from program_suite import GUARD_S, Suite, run
 
 C = 299792458.0
@@ -76,6 +79,25 @@ def peak(path):
     return at, image[at]
 
 
+def processor_of_children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_all_for(process, processor_s):
+    """Until the program and the processes that it forked have used so much processor time, or it has ended."""
+    while not process.has_ended() and sum(process_times("/proc/%d/stat" % p) or 0 for p in group_of(process.pid)) < processor_s:
+        if process.is_written(0.002):
+            process.take()
+
+
+def await_end(process):
+    """Until the program has ended; what it forked may still run."""
+    while not process.has_ended():
+        if process.is_written(0.02):
+            process.take()
+
+
 class Convert(Suite):
     """A suite whose folder is the working directory, with msimage-convert beside msimage."""
 
@@ -99,6 +121,32 @@ class Convert(Suite):
         if sorted(os.listdir(".")) != before:
             self.complain("%s: leaves %s" % (title, sorted(set(os.listdir(".")) - set(before))))
         print(title, flush=True)
+
+    def disturb(self, inputs, out, n_new, n_moment):
+        """Convert over a set that is there, and send SIGTERM and SIGKILL in turn at so many moments: the old set stands or the
+        new one, of n_new rows, whole, and nothing hidden is left."""
+        began, old = processor_of_children(), Rows(out).n
+        self.convert(*inputs, "undisturbed.ms")
+        all_s, kept, done_all = processor_of_children() - began, 0, 0
+        def hidden():
+            return [f for f in os.listdir(".") if f.startswith(".")]
+        for i in range(n_moment):
+            how = signal.SIGKILL if i % 2 else signal.SIGTERM
+            process = Held([self.convert_program, "-quiet", "-overwrite", *inputs, out])
+            run_all_for(process, all_s * i / (n_moment - 1))
+            process.send(how)
+            await_end(process)
+            n, left = Rows(out).n, hidden()
+            kept, done_all = kept + (n == old), done_all + (n == n_new)
+            self.must(n in (old, n_new) and (how == signal.SIGKILL or not left),
+                      "%s after %.2f s of processor: %d rows" % (how.name, all_s * i / (n_moment - 1), n))
+            code = process.end()
+            if how == signal.SIGTERM:
+                # Before it has begun a signal ends it as it does any program.
+                self.must(code in (0, 128 + how, -how), "exits %s" % code)
+            # The process that converts sees the end of its parent, and removes what it has made.
+            self.must(await_none_of(process.pid) and not hidden(), "nothing hidden is left")
+        print("%d times the old set, %d times the new one" % (kept, done_all))
 
     def image(self, path, name, *options):
         """The image of a set, in double precision."""

@@ -64,7 +64,7 @@ def idi_table(name, header, columns):
     return t
 
 
-def idi_tables(p, header, first_hz):
+def idi_tables(p, header, first_hz, lines_hz):
     """Antennas, sources and frequencies (AIPS Memo 114, sections 4 and 5)."""
     n, n_band, n_field = len(p.antenna), len(p.freq), len(p.field)
     band = lambda value, kind: np.tile(np.asarray(value, kind), (n_field, n_band // np.size(value) if np.size(value) < n_band else 1))
@@ -87,7 +87,7 @@ def idi_tables(p, header, first_hz):
         ("EQUINOX", "8A", None, np.array(["J2000"] * n_field)), ("RAAPP", "1D", "DEGREES", p.centre[:, 0]),
         ("DECAPP", "1D", "DEGREES", p.centre[:, 1]), ("SYSVEL", "%dD" % n_band, "M/S", band(0, "f8")),
         ("VELTYP", "8A", None, np.array(["GEOCENTR"] * n_field)), ("VELDEF", "8A", None, np.array(["RADIO"] * n_field)),
-        ("RESTFREQ", "%dD" % n_band, "HZ", band(first_hz, "f8")), ("PMRA", "1D", "DEG/DAY", np.zeros(n_field)),
+        ("RESTFREQ", "%dD" % n_band, "HZ", np.repeat(np.reshape(lines_hz, (n_field, 1)), n_band, axis=1)), ("PMRA", "1D", "DEG/DAY", np.zeros(n_field)),
         ("PMDEC", "1D", "DEG/DAY", np.zeros(n_field)), ("PARALLAX", "1E", "ARCSEC", np.zeros(n_field))])
     yield idi_table("FREQUENCY", header, [
         ("FREQID", "1J", None, np.ones(1)), ("BANDFREQ", "%dD" % n_band, "HZ", [[f[0] - first_hz for f in p.freq]]),
@@ -103,9 +103,9 @@ def idi_tables(p, header, first_hz):
         ("POLAB", "%dE" % n_band, "DEGREES", np.zeros((n, n_band))), ("POLCALB", "0E", None, np.zeros((n, 0)))])
 
 
-def write_idi(rows, path, out):
+def write_idi(rows, path, out, lines_hz=None):
     """The rows of a set (convert_oracle.Rows) as FITS-IDI: a band for each window, a weight for each band and correlation,
-    negative where the first channel is flagged. Phases have the sign of correlators, the opposite of UVFITS and sets: AIPS's
+    negative where the first channel is flagged; lines_hz: the rest frequency of each field, of none given the first channel's. Phases have the sign of correlators, the opposite of UVFITS and sets: AIPS's
     FITLD and casacore conjugate them."""
     p = Parts(path)
     order = sorted(range(len(p.stokes)), key=lambda i: abs(p.stokes[i]))
@@ -147,4 +147,4 @@ def write_idi(rows, path, out):
         primary.header[key] = value
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of columns of no values, which the format demands
-        fits.HDUList([primary, *idi_tables(p, header, first_hz), idi_table("UV_DATA", uv, columns)]).writeto(out, overwrite=True)
+        fits.HDUList([primary, *idi_tables(p, header, first_hz, lines_hz or [first_hz] * len(p.field)), idi_table("UV_DATA", uv, columns)]).writeto(out, overwrite=True)

@@ -13,53 +13,13 @@ from casacore.tables import makearrcoldesc, makescacoldesc, maketabdesc, table
 
 from convert_oracle import C, Convert, Rows, peak
 from program_suite import files, fresh_copy, main, with_small_files
+from uv_compare import DATE_S, FLOAT, ascending, compare, sorted_rows
 from uv_files import Groups, Parts, write_idi
 
-# u, v, w are float32 in the file: half a unit in the last place of 24 bits, of the component.
-FLOAT = 6e-8
-# A date is two parts, of which the second is below 2^-12 days: float32 holds it to 2^-37 days, 0.6 us, and double precision
-# holds seconds since 1858 to 1 us.
-DATE_S = 2e-6
 VLA = ["-telescope", "vla", "-config", "D", "-ra", "60deg", "-dec", "44deg", "-integration", "10s", "-duration", "40s"]
 RICH = [*VLA, "-spw", "1.4GHz", "1MHz", 6, "-spw", "1.5GHz", "-1MHz", 6, "-flags", 0.2, "-flag-rows", 0.1, "-autocorrelations",
         "-noise", "1Jy", "-source", "60.1deg", "44.05deg", "1Jy", "-weights", "radiometer", "-weight-spectrum", "partly"]
 IMAGE = ["-size", 128, 128, "-scale", "15asec", "-field", "all"]
-
-
-def sorted_rows(r, but=()):
-    """Rows by window, field, antennas and time, which any order in a file leaves alike."""
-    return sorted((i for i in range(r.n) if i not in but),
-                  key=lambda i: (r.DATA_DESC_ID[i], r.FIELD_ID[i], r.ANTENNA1[i], r.ANTENNA2[i], r.TIME[i]))
-
-
-def ascending(r, i, values):
-    """What a row holds for each channel, channels by their frequency."""
-    return values[np.argsort(r.freq[r.window[r.DATA_DESC_ID[i]]])]
-
-
-def compare(s, title, x, y, but=(), has_spectrum=True):
-    """Are the rows of two sets alike, as far as UVFITS can hold them?"""
-    order = list(zip(sorted_rows(x), sorted_rows(y, but)))
-    s.must(x.n == y.n - len(but), "%s: %d rows" % (title, y.n))
-    bad = dict.fromkeys(("data", "flags", "weights", "uvw", "time", "exposure", "frequencies", "row weight"), 0)
-    for i, j in order:
-        flag = ascending(x, i, x.flag[i] | x.FLAG_ROW[i])
-        weight = ascending(x, i, np.asarray(x.weight[i]))
-        w = y.weight[j]
-        bad["data"] += not np.array_equal(ascending(x, i, x.data[i]), y.data[j])
-        bad["flags"] += not np.array_equal(flag, y.flag[j])
-        bad["weights"] += not np.array_equal(weight, w)
-        bad["uvw"] += not np.all(abs(x.UVW[i] - y.UVW[j]) <= FLOAT * abs(x.UVW[i]))
-        bad["time"] += abs(x.TIME[i] - y.TIME[j]) > DATE_S
-        bad["exposure"] += abs(x.EXPOSURE[i] - y.EXPOSURE[j]) > FLOAT * x.EXPOSURE[i]
-        f, g = np.sort(x.freq[x.window[x.DATA_DESC_ID[i]]]), y.freq[y.window[y.DATA_DESC_ID[j]]]
-        # The file's table has steps of float32, counted from the first channel.
-        bad["frequencies"] += not np.all(abs(f - g) <= FLOAT * (f[-1] - f[0]))
-        good = np.where(y.flag[j], 0, w).astype(np.float64)
-        n = np.maximum((~y.flag[j] & (w > 0)).sum(axis=0), 1)
-        bad["row weight"] += has_spectrum and not np.allclose(y.row_weight[j], good.sum(axis=0) / n, rtol=2e-7, atol=0)
-    for what, n in bad.items():
-        s.must(n == 0, "%s: %s, %d rows differ" % (title, what, n))
 
 
 def say(s, *words):
@@ -124,6 +84,13 @@ def check_astropy(s):
     s.must(abs(turns - round(turns)) < 1e-6, "sidereal time of its day")
 
 
+def rest_frequencies(path):
+    """The first line of each field's source."""
+    with table(path + "/SOURCE", ack=False) as t, table(path + "/FIELD", ack=False) as f:
+        kept = {i: np.ravel(t.getcell("REST_FREQUENCY", k))[0] for k, i in enumerate(t.getcol("SOURCE_ID"))}
+        return [kept.get(i) for i in f.getcol("SOURCE_ID")]
+
+
 def check_sources(s):
     """Several fields become sources with a table, sources become fields; rest frequencies survive."""
     a = fresh_copy(s.made("sources.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-field", "61deg", "44deg", "-field", "60deg", "45deg",
@@ -149,9 +116,7 @@ def check_sources(s):
     compare(s, "several sources", Rows(a), Rows("sources-back.ms"))
     p, q = Parts(a), Parts("sources-back.ms")
     s.must(list(p.field) == list(q.field) and np.allclose(p.centre, q.centre, rtol=0, atol=1e-12), "fields")
-    with table("sources-back.ms/SOURCE", ack=False) as t, table("sources-back.ms/FIELD", ack=False) as f:
-        kept = {i: np.ravel(t.getcell("REST_FREQUENCY", k))[0] for k, i in enumerate(t.getcol("SOURCE_ID"))}
-        s.must([kept.get(i) for i in f.getcol("SOURCE_ID")] == list(lines), "REST_FREQUENCY of each: %s" % kept)
+    s.must(rest_frequencies("sources-back.ms") == list(lines), "REST_FREQUENCY of each: %s" % rest_frequencies("sources-back.ms"))
     s.image("sources-back.ms", "second", *IMAGE[:5], "-field", 1)
     at, value = peak("second-dirty.fits")
     s.must(at == (64, 64) and value > 1.5, "the second field's source is at its centre")
@@ -331,7 +296,8 @@ def check_idi(s):
     a = s.made("idi.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4, "-pol", "RR,RL,LR,LL", "-field", "61deg",
                "44deg", "-source", "60.1deg", "44.05deg", "1Jy", "-source", "61deg", "44deg", "3Jy", "-flag-rows", 0.1)
     x = Rows(a)
-    write_idi(x, a, "idi.fits")
+    lines = [1420405751.77, 1665401800.0]
+    write_idi(x, a, "idi.fits", lines)
     s.convert("-quiet", "idi.fits", "idi-back.ms")
     y = Rows("idi-back.ms")
     # casacore makes of IDI's weights, which are parts of full ones, those of 2 x bandwidth x time.
@@ -344,8 +310,11 @@ def check_idi(s):
     s.must(list(p.antenna) == list(q.antenna) and np.array_equal(p.position, q.position), "antennas")
     want, got = s.image(a, "want", *IMAGE[:5], "-field", 1), s.image("idi-back.ms", "got", *IMAGE[:5], "-field", 1)
     s.must(abs(got - want).max() <= 1e-6 * abs(want).max() and peak("got-dirty.fits")[0] == (64, 64), "its image")
+    s.must(abs(fits.getheader("got-dirty.fits").get("RESTFRQ", 0) - lines[1]) < 1e-3, "whose header has the rest frequency")
+    s.must(rest_frequencies("idi-back.ms") == lines, "REST_FREQUENCY of each: %s" % rest_frequencies("idi-back.ms"))
     s.convert("-quiet", "idi.fits", "idi.uvfits")
-    s.must(Groups("idi.uvfits").vis.shape[1:] == (2, 4, 4), "and UVFITS")
+    g = Groups("idi.uvfits")
+    s.must(g.vis.shape[1:] == (2, 4, 4) and list(g.tables["AIPS SU"][0]["RESTFREQ"][:, 0]) == lines, "and UVFITS, with them")
     told = say(s, "-dry-run", "idi.fits", "none.ms")
     s.must("FITS-IDI" in told and not os.path.exists("none.ms"), "-dry-run")
 
@@ -361,6 +330,17 @@ def check_several(s):
     g = Groups("averaged.uvfits")
     s.must(g.header["NAXIS4"] == 2 and g.header["CDELT4"] == 4e6 and np.all(g.weight == 4), "averaged on the way")
     s.refused("files beside sets", 2, "convert the files first", "first.uvfits", a, "no.ms")
+
+
+def check_signals(s):
+    """SIGTERM and SIGKILL while a file is read: what was there stands, and is whole; nothing hidden is left."""
+    a = s.made("signals.ms", *VLA[:-2], "-duration", "100s", "-spw", "1.4GHz", "1MHz", 16)
+    s.convert("-quiet", a, "signals.uvfits")
+    write_idi(Rows(a), a, "signals.idi")
+    for name in ("signals.uvfits", "signals.idi"):
+        shutil.rmtree("undisturbed.ms", ignore_errors=True)
+        fresh_copy(s.made("join.ms", *VLA, "-spw", "1.4GHz", "1MHz", 8), "old.ms")
+        s.disturb([name], "old.ms", Rows(a).n, 5)
 
 
 def check_hostile(s):

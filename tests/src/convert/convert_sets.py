@@ -3,16 +3,13 @@
 """convert_sets.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: sets made of sets hold what numpy makes of their rows in double precision,
 and image as they do."""
 import os
-import resource
 import shutil
-import signal
 
 import numpy as np
 from astropy.io import fits
 from casacore.tables import complete_ms_desc, default_ms_subtable, makearrcoldesc, maketabdesc, table
 
 from convert_oracle import C, SCALARS, Convert, Rows, average
-from held_program import Held, await_none_of, group_of, process_times
 from program_suite import files, fresh_copy, main, run, with_small_files
 
 # Rows of data rounded to float32, of weights likewise: one half unit in the last place each, and what the sums of the oracle
@@ -319,55 +316,11 @@ def check_safety(s):
     s.must(Rows("old.ms").n == Rows(a).n and not [f for f in os.listdir(".") if f.startswith(".")], "-overwrite replaces it")
 
 
-def hidden():
-    return [f for f in os.listdir(".") if f.startswith(".")]
-
-
-def processor_of_children():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def run_all_for(process, processor_s):
-    """Until the program and the processes that it forked have used so much processor time, or it has ended."""
-    while not process.has_ended() and sum(process_times("/proc/%d/stat" % p) or 0 for p in group_of(process.pid)) < processor_s:
-        if process.is_written(0.002):
-            process.take()
-
-
-def await_end(process):
-    """Until the program has ended; what it forked may still run."""
-    while not process.has_ended():
-        if process.is_written(0.02):
-            process.take()
-
-
 def check_signals(s):
     """SIGTERM and SIGKILL at any moment: what was there stands, and is whole; a signal to stop leaves nothing hidden."""
     a = s.made("signals.ms", *VLA, "-duration", "10min", "-spw", "1.4GHz", "1MHz", 16)
     fresh_copy(s.made("safe.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4), "old2.ms")
-    old, n_new = Rows("old2.ms").n, Rows(a).n
-    began = processor_of_children()
-    s.convert(a, "whole.ms")
-    all_s = processor_of_children() - began
-    kept = done_all = 0
-    for i in range(12):
-        how = signal.SIGKILL if i % 2 else signal.SIGTERM
-        process = Held([s.convert_program, "-quiet", "-overwrite", a, "old2.ms"])
-        run_all_for(process, all_s * i / 11)
-        process.send(how)
-        await_end(process)
-        n, left = Rows("old2.ms").n, hidden()
-        kept, done_all = kept + (n == old), done_all + (n == n_new)
-        s.must(n in (old, n_new) and (how == signal.SIGKILL or not left),
-               "%s after %.2f s of processor: %d rows" % (how.name, all_s * i / 11, n))
-        code = process.end()
-        if how == signal.SIGTERM:
-            # Before it has begun a signal ends it as it does any program.
-            s.must(code in (0, 128 + how, -how), "exits %s" % code)
-        # The process that converts sees the end of its parent, and removes what it has made.
-        s.must(await_none_of(process.pid) and not hidden(), "nothing hidden is left")
-    print("%d times the old set, %d times the new one" % (kept, done_all))
+    s.disturb([a], "old2.ms", Rows(a).n, 12)
 
 
 def check_help(s):
