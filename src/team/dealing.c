@@ -29,3 +29,10 @@ int msi_deal(const int64_t *bytes, int n, int n_rank, int *rank)
     msi_free(has);
     return MSI_OK;
 }
+
+int msi_deal_devices(const int *device, int n, const msi_team *t, int *own)
+{
+    int n_own = 0;
+    for (int i = t->gpu_rank % n; i < n; i += t->gpu_size) own[n_own++] = device[i];
+    return n_own;
+}

@@ -46,13 +46,14 @@ typedef struct msi_team_link {
 struct msi_team {
     int rank, size;            /* 0 and 1 before join */
     int told_rank, told_size;  /* what the environment tells of them before join: 0 and 1 where it tells nothing */
+    int gpu_rank, gpu_size;    /* likewise among the ranks of its host that see the same GPUs */
     const msi_team_link *link; /* NULL: there is one rank for ever */
     int is_settled;            /* a failure is agreed on: every rank is on its way out */
     int is_cut_off;            /* a signal has come: nothing is exchanged any more */
     int is_done;               /* the results have their names: a signal comes too late */
 };
 
-#define MSI_TEAM_ALONE ((msi_team){.size = 1, .told_size = 1})
+#define MSI_TEAM_ALONE ((msi_team){.size = 1, .told_size = 1, .gpu_size = 1})
 
 /*
  * msi_team_begin - make the team of the program, before it looks at its command line. Of msimage it has one rank, of

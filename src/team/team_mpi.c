@@ -5,12 +5,15 @@
  * MPI starts after this process has forked what it forks. Exchanges do not block: while a rank waits it looks at the
  * signal flag, and sleeps, since ranks may be more than cores. Threads call MPI one at a time.
  */
+#include <limits.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "core/hash.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/status.h"
@@ -123,6 +126,18 @@ static int number_of(const char *const *name, int otherwise)
     return otherwise;
 }
 
+/* Ranks that what has started them gave other GPUs than its neighbours share none with those. */
+static void find_gpu_rank(msi_team *t, MPI_Comm host)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const uint64_t hash = visible ? msi_hash(0, visible, (int64_t)strlen(visible)) : 0;
+    MPI_Comm same;
+    MPI_Comm_split(host, (int)(hash & INT_MAX), t->rank, &same);
+    MPI_Comm_rank(same, &t->gpu_rank);
+    MPI_Comm_size(same, &t->gpu_size);
+    MPI_Comm_free(&same);
+}
+
 static void join(msi_team *t)
 {
     int provided;
@@ -135,6 +150,7 @@ static void join(msi_team *t)
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &host);
     MPI_Comm_size(host, &n_here);
     MPI_Comm_rank(host, &here);
+    find_gpu_rank(t, host);
     MPI_Comm_free(&host);
     here = here == 0;
     MPI_Allreduce(&here, &hosts, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -167,7 +183,10 @@ void msi_team_begin(msi_team *t)
                                        .calm = calm,
                                        .heed = heed,
                                        .end = end};
-    *t = (msi_team){.size = 1, .told_rank = number_of(rank, 0), .told_size = number_of(size, 1), .link = &link};
+    *t = MSI_TEAM_ALONE;
+    t->told_rank = number_of(rank, 0);
+    t->told_size = number_of(size, 1);
+    t->link = &link;
     msi_log_silence(t->told_rank > 0);
     msi_cpu_share_set(number_of(n_here, 1));
 }

@@ -3,6 +3,7 @@
 """hosts_images.py MSIMAGE MSIMAGE_MAKEMS: images of several ranks are those of one to the accuracy, whatever the weights and
 however little a rank has, and the same to the last bit when the run is repeated."""
 import os
+import re
 
 import numpy as np
 from casacore.tables import table
@@ -94,6 +95,22 @@ def check_little(s):
 def check_repeated(s):
     options = ["-precision", "fp32", "-accuracy", 1e-5, "-weight", "briggs", 0, "-make-psf", s.large, s.small]
     s.compare("3 ranks, twice", s.by_ranks(3, *options), s.by_ranks(3, *options), 0)
+
+
+def threads_and_limit(s, n, *options):
+    """The most threads that a process of a job works with, and the memory limit that its first rank tells of, in GB."""
+    command = ["env", "OMP_DISPLAY_AFFINITY=TRUE", "OMP_AFFINITY_FORMAT=threads: %N", s.mp, "-backend", "cpu", "-size", 64, 64,
+               "-scale", "2.5asec", "-name", "shares", "-overwrite", *options, s.small]
+    told = mpi_job.run(n, *command).stderr
+    return max(map(int, re.findall("threads: ([0-9]+)", told)), default=1), float(re.search("limit ([0-9.]+) GB", told)[1])
+
+
+def check_shares(s):
+    """Ranks of a host share its processors and its memory, unless -j and -abs-mem say what each has."""
+    (threads, limit), shared = threads_and_limit(s, 1), threads_and_limit(s, 2)
+    s.must(shared[0] == max(1, threads // 2) and abs(shared[1] - limit / 2) <= 0.002,
+           "2 ranks: %d threads and %.3f GB each, of %d and %.3f" % (*shared, threads, limit))
+    s.must(threads_and_limit(s, 2, "-j", 3, "-abs-mem", 0.5) == (3, 0.5), "2 ranks: 3 threads and 0.5 GB each, as asked")
 
 
 if __name__ == "__main__":

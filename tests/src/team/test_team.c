@@ -276,11 +276,32 @@ static void test_deal(void **state)
     for (int i = 0; i < 3; i++) assert_int_equal(rank[i], i);
 }
 
+/* Each device is of one rank, in turns; where ranks are more, each has one. */
+static void test_deal_devices(void **state)
+{
+    (void)state;
+    static const int device[] = {7, 3, 5, 0, 2};
+    int own[5];
+    msi_team t = {.gpu_rank = 1, .gpu_size = 2};
+    assert_int_equal(msi_deal_devices(device, 5, &t, own), 2);
+    assert_true(own[0] == 3 && own[1] == 0);
+    t.gpu_rank = 0;
+    assert_int_equal(msi_deal_devices(device, 5, &t, own), 3);
+    assert_true(own[0] == 7 && own[1] == 5 && own[2] == 2);
+    t = (msi_team){.gpu_rank = 3, .gpu_size = 4};
+    assert_int_equal(msi_deal_devices(device, 2, &t, own), 1);
+    assert_int_equal(own[0], 3);
+    t = (msi_team){.gpu_rank = 0, .gpu_size = 1};
+    assert_int_equal(msi_deal_devices(device, 5, &t, own), 5);
+    assert_memory_equal(own, device, sizeof device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum),  cmocka_unit_test(test_image), cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_cast), cmocka_unit_test(test_same),  cmocka_unit_test(test_deal),
+        cmocka_unit_test(test_sum),          cmocka_unit_test(test_image), cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_cast),         cmocka_unit_test(test_same),  cmocka_unit_test(test_deal),
+        cmocka_unit_test(test_deal_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
