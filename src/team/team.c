@@ -104,8 +104,8 @@ int msi_team_told(msi_team *t)
 
 int msi_team_cast(msi_team *t, void *data, int64_t n_byte)
 {
-    /* MPI counts by int. */
-    const int64_t most = 1 << 24;
+    /* MPI counts by int, and waits for what takes long by sleeping longer. */
+    const int64_t most = 1 << 22;
     int rc = MSI_OK;
     for (int64_t at = 0; !rc && t->size > 1 && at < n_byte; at += most)
         rc = t->link->cast(t, (char *)data + at, n_byte - at < most ? n_byte - at : most);

@@ -20,8 +20,10 @@
 #include "src/options/cpu_count.h"
 #include "src/team/team.h"
 
-enum { ALARM = 1 };          /* the tag of its message */
-enum { MOST_YIELDS = 2000 }; /* before a wait sleeps */
+enum { ALARM = 1 }; /* the tag of its message */
+
+/* A wait sleeps after so many yields, longer and longer: messages move on in each test alone, by some 100 KB. */
+enum { MOST_YIELDS = 2000, SHORTEST_NAP_NS = 10000, LONGEST_NAP_NS = 1000000 };
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static int is_alarmed;
@@ -30,7 +32,7 @@ static int is_alarmed;
 
 static int await(MPI_Request *request)
 {
-    const struct timespec nap = {0, 1000000};
+    struct timespec nap = {0, SHORTEST_NAP_NS};
     for (int n = 0;; n++) {
         int is_there;
         pthread_mutex_lock(&gate);
@@ -38,10 +40,12 @@ static int await(MPI_Request *request)
         pthread_mutex_unlock(&gate);
         if (is_there) return MSI_OK;
         if (msi_interrupt_signal()) return msi_interrupt_check();
-        if (n < MOST_YIELDS)
+        if (n < MOST_YIELDS) {
             sched_yield();
-        else
-            nanosleep(&nap, NULL);
+            continue;
+        }
+        nanosleep(&nap, NULL);
+        if (nap.tv_nsec < LONGEST_NAP_NS) nap.tv_nsec += nap.tv_nsec / 4;
     }
 }
 

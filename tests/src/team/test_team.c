@@ -197,7 +197,7 @@ static void spread(msi_team *t, void *of)
 static void test_cast(void **state)
 {
     (void)state;
-    static const int64_t length[] = {1, 1000, (1 << 24) + 5};
+    static const int64_t length[] = {1, 1000, (1 << 22) + 5};
     shared.n_wrong = 0;
     for (size_t i = 0; i < sizeof length / sizeof *length; i++) run_on(3, spread, &(int64_t){length[i]});
     assert_int_equal(shared.n_wrong, 0);
