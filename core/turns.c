@@ -25,7 +25,7 @@ typedef struct helper {
     int number;
 } helper;
 
-/* Lets an item be finished when it is its turn. */
+/* Let an item be finished when it is its turn. */
 static void take_turn(run *r, int64_t item, int rc)
 {
     pthread_mutex_lock(&r->lock);
@@ -64,7 +64,7 @@ static void *help(void *of)
     return NULL;
 }
 
-/* Makes a failure known to those who wait. */
+/* Make a failure known to those who wait. */
 static void fail(run *r, int rc)
 {
     pthread_mutex_lock(&r->lock);

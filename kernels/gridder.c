@@ -15,6 +15,7 @@
 #include "core/status.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/strategy.h"
+#include "kernels/workers.h"
 #include "kernels/method/plan_choice.h"
 #include "kernels/method/simd_choice.h"
 #ifdef MSI_HAVE_CUDA
@@ -32,12 +33,14 @@ static_assert((int)MSI_STORE_MAX_PLANES >= (int)MSI_GRIDDER_MAX_PLANES - 1, "a s
 struct msi_gridder {
     msi_gridder_spec spec; /* its strings are static, or owned as below */
     char *temp_dir;
+    int *worker; /* [spec.n_worker] */
     const msi_strategy *strategy;
     msi_precision precision;
     msi_vis_store store;
     int is_weighted; /* the store's weights have been multiplied by density weights */
     msi_gridder_report report;
-    msi_plan *plan; /* of a gridder that predicts or makes residuals; NULL: not made yet */
+    msi_plan *plan;       /* of a gridder that predicts or makes residuals; NULL: not made yet */
+    msi_workers *workers; /* that the plan is shared out to; NULL: nobody */
 
     /* These serve residuals. */
     struct {
@@ -65,15 +68,19 @@ static const char *describe_gpu(int device)
 #endif
 }
 
-/* Fails where a gridder's GPU is not in this machine. */
-static int check_device(const msi_strategy *strategy, int device)
+/* Fail where a gridder's GPUs are not all in this machine. */
+static int check_devices(const msi_strategy *strategy, const msi_gridder_spec *spec)
 {
 #ifdef MSI_HAVE_CUDA
-    if (strategy->backend == MSI_BACKEND_CUDA && (device < 0 || device >= msi_gpu_count()))
-        return msi_error_about(msi_error_set(MSI_EGPU, "device %d: %s", device, msi_gpu_describe(device)), "backend");
+    for (int i = -1; strategy->backend == MSI_BACKEND_CUDA && i < spec->n_worker; i++) {
+        const int device = i < 0 ? spec->device : spec->worker[i];
+        if (device < 0 || device >= msi_gpu_count())
+            return msi_error_about(msi_error_set(MSI_EGPU, "device %d: %s", device, msi_gpu_describe(device)),
+                                   "backend");
+    }
 #else
     (void)strategy;
-    (void)device;
+    (void)spec;
 #endif
     return MSI_OK;
 }
@@ -145,6 +152,8 @@ static int check_spec(const msi_gridder_spec *s)
     if (!(s->accuracy >= 1e-13 && s->accuracy <= 0.1))
         return msi_error_about(msi_error_set(MSI_ERANGE, "accuracy %g is outside 1e-13 .. 0.1", s->accuracy),
                                "accuracy");
+    if (s->n_worker < 0 || (s->n_worker && !s->worker))
+        return msi_error_set(MSI_ERANGE, "n_worker %d: a list of devices, or 0", s->n_worker);
     if (g->nx < 2 || g->ny < 2 || g->nx % 2 || g->ny % 2 || !(g->cell_x_rad > 0) || !(g->cell_y_rad > 0))
         return msi_error_set(MSI_ERANGE, "geometry: %lld x %lld pixels of %g x %g rad: sizes must be even and positive",
                              (long long)g->nx, (long long)g->ny, g->cell_x_rad, g->cell_y_rad);
@@ -163,17 +172,46 @@ static int check_center(const msi_gridder_spec *s, const msi_strategy *strategy)
     return MSI_OK;
 }
 
+static int keep_workers(msi_gridder *g, const int *worker, int n)
+{
+    int *own;
+    MSI_TRY(msi_alloc(&own, n, sizeof *own, "gridder"));
+    if (n) memcpy(own, worker, (size_t)n * sizeof *own);
+    msi_free(g->worker);
+    g->spec.worker = g->worker = own;
+    g->spec.n_worker = n;
+    return MSI_OK;
+}
+
+/* Make the lists and strings of a specification the gridder's own. */
+static int keep_spec(msi_gridder *g, const msi_gridder_spec *spec)
+{
+    const size_t name_bytes = spec->temp_dir ? strlen(spec->temp_dir) + 1 : 0;
+    g->spec = *spec;
+    g->spec.n_worker = 0;
+    MSI_TRY(keep_workers(g, spec->worker, spec->n_worker));
+    if (!spec->temp_dir) return MSI_OK;
+    MSI_TRY(msi_alloc(&g->temp_dir, (int64_t)name_bytes, 1, "gridder"));
+    memcpy(g->temp_dir, spec->temp_dir, name_bytes);
+    g->spec.temp_dir = g->temp_dir;
+    return MSI_OK;
+}
+
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
 {
     *out = NULL;
     MSI_TRY(check_spec(spec));
     const msi_strategy *strategy = NULL;
     MSI_TRY(first_strategy(&strategy, spec));
-    MSI_TRY(check_device(strategy, spec->device));
+    MSI_TRY(check_devices(strategy, spec));
     MSI_TRY(check_center(spec, strategy));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
-    g->spec = *spec;
+    int rc = keep_spec(g, spec);
+    if (rc) {
+        msi_gridder_free(g);
+        return rc;
+    }
     g->spec.method = strategy->method;
     g->spec.strategy = msi_strategy_is_open(spec->strategy) ? NULL : strategy->name;
     g->strategy = strategy;
@@ -184,16 +222,6 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
     g->report.strategy = strategy->name;
     g->report.backend = strategy->backend;
     g->report.precision = g->precision;
-    if (spec->temp_dir) {
-        const size_t bytes = strlen(spec->temp_dir) + 1;
-        int rc = msi_alloc(&g->temp_dir, (int64_t)bytes, 1, "gridder");
-        if (rc) {
-            msi_free(g);
-            return rc;
-        }
-        memcpy(g->temp_dir, spec->temp_dir, bytes);
-        g->spec.temp_dir = g->temp_dir;
-    }
     msi_vis_store_init(&g->store, spec->n_plane, g->precision, 0.5 / spec->geometry.cell_x_rad,
                        0.5 / spec->geometry.cell_y_rad, spec->store_bytes, g->temp_dir);
     g->store.coordinates = spec->predict;
@@ -203,6 +231,8 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
 
 static void forget_plan(msi_gridder *g)
 {
+    msi_workers_free(g->workers);
+    g->workers = NULL;
     if (g->plan) g->strategy->ops->free(g->plan);
     g->plan = NULL;
 }
@@ -212,6 +242,16 @@ static void forget_samples(msi_gridder *g)
 {
     g->weights.is_known = 0;
     if (g->spec.residual) forget_plan(g);
+}
+
+int msi_gridder_employ(msi_gridder *g, const int *worker, int n_worker)
+{
+    msi_gridder_spec spec = g->spec;
+    spec.worker = worker;
+    spec.n_worker = n_worker;
+    MSI_TRY(check_devices(g->strategy, &spec));
+    forget_plan(g);
+    return keep_workers(g, worker, n_worker);
 }
 
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)
@@ -433,6 +473,25 @@ static int take_plan(msi_gridder *g, const msi_plan_request *request, msi_plan *
     return MSI_OK;
 }
 
+/* Tell whether others than the gridder's own device work; strategies without residuals have no workers for images. */
+static int has_workers(const msi_gridder *g)
+{
+    const msi_gridder_spec *s = &g->spec;
+    if (s->n_worker == 0 || (s->n_worker == 1 && s->worker[0] == s->device)) return 0;
+    return s->predict || g->strategy->ops->residual != NULL;
+}
+
+/* Share a plan out to the workers that there are. */
+static int ready_workers(msi_gridder *g, const msi_plan_request *request, const msi_plan *plan, msi_workers **out)
+{
+    *out = NULL;
+    if (!has_workers(g)) return MSI_OK;
+    MSI_TRY(msi_workers_create(out, g->strategy, plan, request));
+    g->report.estimate_s *=
+        msi_gridder_shared(&g->report, g->spec.predict ? 0 : n_image(&g->spec), g->spec.n_worker).time;
+    return MSI_OK;
+}
+
 /* Make the plan for what the store holds, or for what is expected, unless there is one. */
 static int ready_plan(msi_gridder *g)
 {
@@ -444,16 +503,27 @@ static int ready_plan(msi_gridder *g)
                          g->expected.w_max_lambda);
     else
         request_stored(&request, &g->store);
-    return take_plan(g, &request, &g->plan);
+    MSI_TRY(take_plan(g, &request, &g->plan));
+    const int rc = ready_workers(g, &request, g->plan, &g->workers);
+    if (rc) forget_plan(g);
+    return rc;
 }
 
-/* Does a job by the plan that is kept. */
-static int do_job(msi_gridder *g, const msi_residual_job *job)
+/* Do a job by the plan that is kept: model (NULL: none) and residual are the planes of its pixels; residual NULL:
+ * images go to job->pixel in host memory, of a plan of the CPU or of workers. */
+static int do_job(msi_gridder *g, msi_residual_job *job, const msi_planes *model, msi_planes *residual)
 {
     msi_stage_times times = {0};
     const int threads_before = begin_threads(g);
     int rc = ready_plan(g);
-    if (!rc) rc = g->strategy->ops->residual(g->plan, job, &times);
+    if (!rc && g->workers) {
+        rc = residual ? msi_workers_residual(g->workers, job, model, residual, &times)
+                      : msi_workers_image(g->workers, job, job->pixel, &times);
+    } else if (!rc) {
+        if (model) job->model = msi_planes_pixel(model, 0);
+        if (residual) job->pixel = msi_planes_pixel(residual, 0);
+        rc = g->strategy->ops->residual(g->plan, job, &times);
+    }
     add_times(&g->report, &times);
     end_threads(threads_before);
     return rc;
@@ -464,14 +534,13 @@ static int image_by_job(msi_gridder *g, const int *store_plane, msi_image *out)
 {
     msi_residual_job job = {
         .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
-    if (g->strategy->backend == MSI_BACKEND_CPU) {
+    if (g->strategy->backend == MSI_BACKEND_CPU || has_workers(g)) {
         job.pixel = out->pixel;
-        return do_job(g, &job);
+        return do_job(g, &job, NULL, NULL);
     }
     msi_planes *planes;
     MSI_TRY(msi_gridder_planes(g, out->n_plane, &planes));
-    job.pixel = msi_planes_pixel(planes, 0);
-    int rc = do_job(g, &job);
+    int rc = do_job(g, &job, NULL, planes);
     if (!rc) rc = msi_planes_fetch(planes, 0, out->n_plane, out->pixel);
     msi_planes_free(planes);
     return rc;
@@ -481,14 +550,21 @@ static int image_by_job(msi_gridder *g, const int *store_plane, msi_image *out)
 static int image_once(msi_gridder *g, const int *store_plane, msi_image *out)
 {
     msi_plan *plan = NULL;
+    msi_workers *workers = NULL;
     msi_stage_times times = {0};
     const int threads_before = begin_threads(g);
     await_device(g->strategy, g->spec.device);
     msi_plan_request request = request_of(g);
     request_stored(&request, &g->store);
     int rc = take_plan(g, &request, &plan);
-    if (!rc) rc = g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
+    if (!rc) rc = ready_workers(g, &request, plan, &workers);
+    const msi_residual_job job = {
+        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
+    if (!rc)
+        rc = workers ? msi_workers_image(workers, &job, out->pixel, &times)
+                     : g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
     add_times(&g->report, &times);
+    msi_workers_free(workers);
     g->strategy->ops->free(plan);
     end_threads(threads_before);
     return rc;
@@ -573,13 +649,8 @@ static int make_residual(msi_gridder *g, const int *store_plane, int n, const ms
     if (!g->store.n_sample) return fill_nan(g, out, n);
     sum_weights(g);
     for (int i = 0; i < n; i++) sum[i] = g->weights.sum[store_plane[i] < 0 ? 0 : store_plane[i]];
-    const msi_residual_job job = {.store = &g->store,
-                                  .n_image = n,
-                                  .store_plane = store_plane,
-                                  .sum_weight = sum,
-                                  .model = model ? msi_planes_pixel(model, 0) : NULL,
-                                  .pixel = msi_planes_pixel(out, 0)};
-    return do_job(g, &job);
+    msi_residual_job job = {.store = &g->store, .n_image = n, .store_plane = store_plane, .sum_weight = sum};
+    return do_job(g, &job, model, out);
 }
 
 int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *residual)
@@ -649,7 +720,9 @@ int msi_gridder_predict(msi_gridder *g)
     if (!keeps_model) forget_plan(g);
     int rc = ready_plan(g);
     msi_stage_times times = {0};
-    if (!rc) rc = g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
+    if (!rc)
+        rc = g->workers ? msi_workers_predict(g->workers, &g->store, g->model, &times)
+                        : g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
     msi_vis_store_rewind(&g->store);
     add_times(&g->report, &times);
     end_threads(threads_before);
@@ -685,6 +758,7 @@ void msi_gridder_free(msi_gridder *g)
     forget_plan(g);
     msi_vis_store_free(&g->store);
     msi_free(g->temp_dir);
+    msi_free(g->worker);
     msi_free(g);
 }
 
@@ -693,19 +767,33 @@ const char *msi_backend_describe(void)
     return describe_gpu(0);
 }
 
-void msi_backend_warm_up(msi_backend backend)
+int msi_backend_n_device(void)
 {
 #ifdef MSI_HAVE_CUDA
-    if (backend != MSI_BACKEND_CPU) msi_gpu_warm_up(0);
+    return msi_gpu_count();
 #else
-    (void)backend;
+    return 0;
 #endif
 }
 
-void msi_backend_await(void)
+void msi_backend_warm_up(msi_backend backend, const int *device, int n)
 {
 #ifdef MSI_HAVE_CUDA
-    msi_gpu_await(0);
+    for (int i = 0; i < n && backend != MSI_BACKEND_CPU; i++) msi_gpu_warm_up(device[i]);
+#else
+    (void)backend;
+    (void)device;
+    (void)n;
+#endif
+}
+
+void msi_backend_await(const int *device, int n)
+{
+#ifdef MSI_HAVE_CUDA
+    for (int i = 0; i < n; i++) msi_gpu_await(device[i]);
+#else
+    (void)device;
+    (void)n;
 #endif
 }
 

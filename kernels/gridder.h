@@ -34,6 +34,9 @@ typedef struct msi_gridder msi_gridder;
  */
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec);
 
+/* msi_gridder_employ - share the work out among others than spec.worker from now on. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+int msi_gridder_employ(msi_gridder *g, const int *worker, int n_worker);
+
 /*
  * msi_gridder_add - take in a block of visibilities; any number of times.
  * Given:   block  copied: of the spec's n_plane planes; of a gridder that predicts, uvw and frequencies alone are read
@@ -169,13 +172,27 @@ void msi_gridder_free(msi_gridder *g);
 const char *msi_backend_describe(void);
 
 /*
- * msi_backend_warm_up - begin in the background what a GPU takes a third of a second for (its context, its FFT
- * library), so that it is over when visibilities have been read. Until it has a context, plans are foreseen as if
- * nobody else used the GPU's memory; msi_backend_await waits for one, as the first image or prediction does by itself.
+ * msi_gridder_shared - what workers of a gridder share out among themselves (gridder_spec.h), and what it gains.
+ * Given:    report  of a plan; n_image  of the gridder, its PSF counted; 0: of predictions; n_worker
+ * Returned: what  "images", "samples"; time  of that of one worker, as foreseen
+ */
+typedef struct msi_gridder_sharing {
+    const char *what;
+    double time;
+} msi_gridder_sharing;
+msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_image, int n_worker);
+
+/* msi_backend_n_device - how many GPUs answer; 0 in a build without. Waits for their driver. */
+int msi_backend_n_device(void);
+
+/*
+ * msi_backend_warm_up - begin in the background what GPUs take a third of a second for (their contexts, their FFT
+ * library), so that it is over when visibilities have been read. Until one has a context, plans are foreseen as if
+ * nobody else used its memory; msi_backend_await waits for device [n], as the first image or prediction does by itself.
  * Call msi_backend_settle before the process ends. All do nothing where backend is CPU or there is no GPU.
  */
-void msi_backend_warm_up(msi_backend backend);
-void msi_backend_await(void);
+void msi_backend_warm_up(msi_backend backend, const int *device, int n);
+void msi_backend_await(const int *device, int n);
 void msi_backend_settle(void);
 
 /* msi_backend_versions - the libraries behind the backends with their versions, one line. Borrowed, static. */

@@ -46,13 +46,6 @@ int msi_gpu_download(const msi_gpu_stream *on, void *to, const void *from, int64
     return copy(on, to, from, bytes, cudaMemcpyDeviceToHost);
 }
 
-int msi_gpu_copy(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes)
-{
-    MSI_TRY(msi_gpu_stream_enter(on));
-    MSI_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, stream_of(on)));
-    return msi_gpu_stream_wait(on);
-}
-
 int msi_gpu_zero(const msi_gpu_stream *on, void *p, int64_t bytes)
 {
     MSI_TRY(msi_gpu_stream_enter(on));

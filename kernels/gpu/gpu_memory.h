@@ -24,13 +24,11 @@ int msi_gpu_alloc(void **out, const msi_gpu_stream *on, int64_t bytes, const cha
 void msi_gpu_release(void *p, const msi_gpu_stream *on);
 
 /*
- * msi_gpu_upload, msi_gpu_download - copy bytes from host to device memory, and back; msi_gpu_copy - within the device;
- * msi_gpu_zero - set them to zero.
+ * msi_gpu_upload, msi_gpu_download - copy bytes from host to device memory, and back; msi_gpu_zero - set them to zero.
  * Returns: 0, MSI_EGPU
  */
 int msi_gpu_upload(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes);
 int msi_gpu_download(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes);
-int msi_gpu_copy(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes);
 int msi_gpu_zero(const msi_gpu_stream *on, void *p, int64_t bytes);
 
 #ifdef __cplusplus

@@ -51,7 +51,9 @@ typedef struct msi_gridder_spec {
     double least_padding;           /* the padded grid is at least this many times the image; 0: free choice */
     int n_slice;                    /* wproj: slices of w, each with a transform of its own; 0: free choice */
     msi_kernel_lookup kernel;       /* wproj */
-    int device;                     /* the GPU to use: its CUDA ordinal */
+    int device;                     /* the GPU to use, where planes lie: its CUDA ordinal */
+    int n_worker;                   /* GPUs that share the work of images, residuals and predictions; 0: device alone */
+    const int *worker;              /* [n_worker] their CUDA ordinals, of which one may be there several times */
     int n_thread;                   /* 0: as many as OpenMP gives */
     int64_t memory_bytes;           /* host memory that the gridder may use; 0: msi_memory_limit() */
     int64_t store_bytes;            /* of it, for stored visibilities; more goes to temp_dir; 0: no limit of its own */

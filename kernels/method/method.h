@@ -88,6 +88,12 @@ typedef struct msi_strategy_ops {
      * after any of them. NULL: cannot.
      */
     int (*residual)(msi_plan *plan, const msi_residual_job *job, msi_stage_times *times);
+    /*
+     * Make a plan that does residual's jobs for a share of the samples alone: over all shares the images add up.
+     * Given: whole, the plan to share out, of a store; request, as that plan's but for spec.device; share 0 ..
+     * n_share - 1. Returned: *out. Returns 0, MSI_ENOMEM. NULL: samples cannot be shared so that transforms are, too.
+     */
+    int (*share)(msi_plan **out, const msi_plan *whole, const msi_plan_request *request, int share, int n_share);
 } msi_strategy_ops;
 
 /* The method of msi_gridder_spec.method NULL, and the word that leaves msi_gridder_spec.strategy open as NULL does. */

@@ -9,6 +9,7 @@
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/gpu/gpu_memory.h"
+#include "kernels/gpu/gpu_peer.h"
 #endif
 
 struct msi_planes {
@@ -124,21 +125,48 @@ int msi_planes_view(msi_planes **out, msi_planes *of, int first, int n)
     return rc;
 }
 
-int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_first, int n)
+/* Pixels on their way from planes to others. */
+typedef struct transit {
+    void *to, *from;
+    int64_t bytes;
+} transit;
+
+/* Fail where planes are of different kinds. */
+static int check_alike(const msi_planes *p, const msi_planes *from)
 {
     const msi_planes_shape *a = &p->shape, *b = &from->shape;
-    void *to_at = NULL, *from_at = NULL;
-    int64_t bytes = 0;
-    if (a->nx != b->nx || a->ny != b->ny || a->precision != b->precision || a->backend != b->backend ||
-        a->device != b->device)
-        return msi_error_set(MSI_EINTERNAL, "planes of %lld x %lld pixels copied to others of %lld x %lld",
-                             (long long)b->nx, (long long)b->ny, (long long)a->nx, (long long)a->ny);
-    MSI_TRY(find(from, from_first, n, &from_at, &bytes));
-    MSI_TRY(find(p, first, n, &to_at, &bytes));
+    if (a->nx == b->nx && a->ny == b->ny && a->precision == b->precision && a->backend == b->backend) return MSI_OK;
+    return msi_error_set(MSI_EINTERNAL, "planes of %lld x %lld pixels copied to others of %lld x %lld",
+                         (long long)b->nx, (long long)b->ny, (long long)a->nx, (long long)a->ny);
+}
+
+int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_first, int n)
+{
+    transit t = {0};
+    MSI_TRY(check_alike(p, from));
+    MSI_TRY(find(from, from_first, n, &t.from, &t.bytes));
+    MSI_TRY(find(p, first, n, &t.to, &t.bytes));
 #ifdef MSI_HAVE_CUDA
-    if (on_gpu(p)) return msi_gpu_copy(&p->on, to_at, from_at, bytes);
+    if (on_gpu(p)) return msi_gpu_peer_copy(&p->on, t.to, t.from, from->shape.device, t.bytes);
 #endif
-    memcpy(to_at, from_at, (size_t)bytes);
+    memcpy(t.to, t.from, (size_t)t.bytes);
+    return MSI_OK;
+}
+
+int msi_planes_add(msi_planes *p, int first, const msi_planes *from, int from_first, int n)
+{
+    const int64_t n_value = n * p->shape.nx * p->shape.ny;
+    transit t = {0};
+    MSI_TRY(check_alike(p, from));
+    MSI_TRY(find(from, from_first, n, &t.from, &t.bytes));
+    MSI_TRY(find(p, first, n, &t.to, &t.bytes));
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) return msi_gpu_peer_add(&p->on, t.to, t.from, from->shape.device, n_value, p->shape.precision);
+#endif
+    if (p->shape.precision == MSI_FP32)
+        for (int64_t i = 0; i < n_value; i++) ((float *)t.to)[i] += ((const float *)t.from)[i];
+    else
+        for (int64_t i = 0; i < n_value; i++) ((double *)t.to)[i] += ((const double *)t.from)[i];
     return MSI_OK;
 }
 

@@ -69,11 +69,13 @@ int msi_planes_upload(msi_planes *p, int first, int n, const void *pixel);
 int msi_planes_fetch(const msi_planes *p, int first, int n, void *pixel);
 
 /*
- * msi_planes_copy - copy planes [from_first, from_first + n) of one to planes [first, first + n) of the other.
- * Given:   from  planes of the same pixels, precision, backend and device; planes that do not overlap those of p
+ * msi_planes_copy - copy planes [from_first, from_first + n) of one to planes [first, first + n) of the other;
+ * msi_planes_add - add them.
+ * Given:   from  planes of the same pixels, precision and backend, on any device; planes that do not overlap those of p
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (planes that are not there, or of another kind)
  */
 int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
+int msi_planes_add(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
 
 /* msi_planes_zero - set planes [first, first + n) to zero. Returns: 0, MSI_EGPU, MSI_EINTERNAL */
 int msi_planes_zero(msi_planes *p, int first, int n);

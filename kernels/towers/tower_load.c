@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Count how many subgrids and small planes of each size would hold something, from where samples lie. */
+/* Count how many subgrids and small planes of each size would hold something, from where samples lie, and share
+ * subgrids out among devices. */
 #include <math.h>
 #include <string.h>
 
@@ -199,5 +200,72 @@ int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const m
     msi_free(o.number);
     msi_free(o.tile);
     msi_free(o.bit);
+    return rc;
+}
+
+/* ---- Shares ----------------------------------------------------------------------------------------------------- */
+
+/* Subgrids of all towers: how many of the samples looked at each has, and which of its planes they touch. */
+typedef struct core_table {
+    int64_t n_core, n_word;
+    int64_t *n_sample; /* [n_core] */
+    uint64_t *plane;   /* [n_core][n_word] */
+} core_table;
+
+static void fill_cores(core_table *c, const msi_wgrid_plan *plan, const msi_tower_plan *t, const place *p, int64_t n)
+{
+    const int64_t n_tile_u = plan->grid.n_tile_u, edge = t->core / plan->grid.tile;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t su = p[i].tile % n_tile_u / edge, sv = p[i].tile / n_tile_u / edge, tower = p[i].w0 / t->height;
+        const int64_t core = (tower * t->n_sub_v + sv) * t->n_sub_u + su;
+        c->n_sample[core]++;
+        for (int64_t k = p[i].w0 - tower * t->height, end = k + plan->grid.w_width; k < end; k++)
+            c->plane[core * c->n_word + k / 64] |= (uint64_t)1 << k % 64;
+    }
+}
+
+static int64_t n_plane_of(const core_table *c, int64_t core)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < c->n_word; k++) n += __builtin_popcountll(c->plane[core * c->n_word + k]);
+    return n;
+}
+
+/* Cut where the cost of the subgrids before is nearest to a share's. */
+static void cut_cores(const core_table *c, double sample_cost, double plane_cost, int n_share, int64_t *cut)
+{
+    double all = 0, before = 0;
+    for (int64_t i = 0; i < c->n_core; i++)
+        all += sample_cost * (double)c->n_sample[i] + plane_cost * (double)n_plane_of(c, i);
+    int share = 0;
+    cut[0] = 0;
+    for (int64_t i = 0; i < c->n_core; i++) {
+        const double own = sample_cost * (double)c->n_sample[i] + plane_cost * (double)n_plane_of(c, i);
+        while (share + 1 < n_share && before + own / 2 >= all * (share + 1) / n_share) cut[++share] = i;
+        before += own;
+    }
+    while (share < n_share) cut[++share] = c->n_core;
+}
+
+int msi_tower_cut(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store, int n_share,
+                  int64_t *cut)
+{
+    core_table cores = {.n_core = towers->n_tower * towers->n_sub_u * towers->n_sub_v,
+                        .n_word = (towers->n_plane + 63) / 64};
+    const choice c = choose_samples(&plan->grid, store);
+    place *places = NULL;
+    int64_t n_place = 0, n_plane = 0;
+    int rc = find_places(&places, &n_place, &c);
+    if (!rc) rc = msi_alloc(&cores.n_sample, cores.n_core, sizeof *cores.n_sample, "w-tower plan");
+    if (!rc) rc = msi_alloc(&cores.plane, cores.n_core * cores.n_word, sizeof *cores.plane, "w-tower plan");
+    if (!rc) {
+        fill_cores(&cores, plan, towers, places, n_place);
+        for (int64_t i = 0; i < cores.n_core; i++) n_plane += n_plane_of(&cores, i);
+        const double samples_s = plan->sample_cost_s, planes_s = towers->cost_s - samples_s;
+        cut_cores(&cores, samples_s / (double)(n_place + 1), planes_s / (double)(n_plane + 1), n_share, cut);
+    }
+    msi_free(places);
+    msi_free(cores.n_sample);
+    msi_free(cores.plane);
     return rc;
 }

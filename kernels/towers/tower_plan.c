@@ -330,5 +330,6 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
     if (!out->size)
         return msi_error_about(msi_error_set(MSI_ERANGE, "strategy: no subgrid holds a w-tower of this field"),
                                "strategy");
+    out->end_core = out->n_tower * out->n_sub_u * out->n_sub_v;
     return MSI_OK;
 }

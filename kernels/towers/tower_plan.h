@@ -40,9 +40,12 @@ typedef struct msi_tower_plan {
     int32_t n_plane; /* planes of a tower: height + w_width - 1 */
     int32_t n_tower;
     int64_t n_sub_u, n_sub_v; /* subgrids */
-    int bend_order;           /* of msi_tower_bend */
-    double error;             /* relative L2, at most, of screens' parts that wrap round */
-    double cost_s;            /* the model's estimate for one image plane on one unit of the backend, samples and all */
+    /* Of the subgrids of all towers, numbered tower by tower and row by row, those whose samples are taken: all, or a
+     * share of msi_tower_cut. */
+    int64_t first_core, end_core;
+    int bend_order; /* of msi_tower_bend */
+    double error;   /* relative L2, at most, of screens' parts that wrap round */
+    double cost_s;  /* the model's estimate for one image plane on one unit of the backend, samples and all */
 } msi_tower_plan;
 
 /* A backend's cost of subgrids has rounded rates, as msi_cost_model, and the sizes that there are. */
@@ -79,6 +82,16 @@ int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const m
  */
 int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double error, const msi_tower_load *load,
                         const msi_cost_model *whole, const msi_tower_cost *cost);
+
+/*
+ * msi_tower_cut - cut the subgrids of all towers into shares of like cost, for as many devices: of the plan's cost,
+ * samples take theirs where they lie, and planes of subgrids the rest. What samples look like is learnt from some of
+ * them, the same ones each time.
+ * Returned: cut [n_share + 1]  share k is subgrids [cut[k], cut[k + 1]), as msi_tower_plan.first_core numbers them
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_tower_cut(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store, int n_share,
+                  int64_t *cut);
 
 /*
  * msi_tower_bend - bend a direction cosine of the padded field beyond the image so that it repeats itself.

@@ -180,6 +180,8 @@ int64_t msi_tower_items(const msi_tower_stacks *s, const msi_buckets *buckets, i
     int64_t enough = buckets->n_run / PARTS > LEAST_RUNS ? buckets->n_run / PARTS : LEAST_RUNS;
     for (int64_t sv = 0; sv < t->n_sub_v; sv++)
         for (int64_t su = 0; su < t->n_sub_u; su++) {
+            const int64_t core = (tower * t->n_sub_v + sv) * t->n_sub_u + su;
+            if (core < t->first_core || core >= t->end_core) continue;
             msi_tower_item next = {.su = su, .sv = sv, .w0_begin = begin};
             for (int64_t w0 = begin; w0 < end; w0++) {
                 for (int64_t tv = sv * edge; tv < (sv + 1) * edge; tv++)

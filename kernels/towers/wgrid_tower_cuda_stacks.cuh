@@ -70,6 +70,8 @@ inline sample_order order_of_towers(const msi_wgrid_plan &plan, const msi_tower_
     o.edge_u = o.edge_v = t.core / plan.grid.tile;
     o.n_core_u = (int32_t)t.n_sub_u;
     o.n_core_v = (int32_t)t.n_sub_v;
+    o.first_core = t.first_core;
+    o.end_core = t.end_core;
     return o;
 }
 

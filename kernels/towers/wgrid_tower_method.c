@@ -151,6 +151,16 @@ static const tower_backend cuda = {.whole = &msi_wgrid_cuda_cost,
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
+static const tower_backend *backend_of(msi_backend backend)
+{
+#ifdef MSI_HAVE_CUDA
+    if (backend == MSI_BACKEND_CUDA) return &cuda;
+#else
+    (void)backend;
+#endif
+    return &cpu;
+}
+
 /* Choose the cheapest towers of the widths that may suit. */
 static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_request *request)
 {
@@ -190,12 +200,7 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
 
 static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request, msi_gridder_report *r)
 {
-    const tower_backend *backend = &cpu;
-#ifdef MSI_HAVE_CUDA
-    if (strategy->backend == MSI_BACKEND_CUDA) backend = &cuda;
-#else
-    (void)strategy;
-#endif
+    const tower_backend *backend = backend_of(strategy->backend);
     tower_plan *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
     int rc = choose(p, backend, request);
@@ -223,15 +228,38 @@ static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_req
     return MSI_OK;
 }
 
+static int share(msi_plan **out, const msi_plan *whole, const msi_plan_request *request, int share, int n_share)
+{
+    const tower_backend *backend = whole->form == &cpu.form ? &cpu : backend_of(MSI_BACKEND_CUDA);
+    tower_plan *p;
+    int64_t *cut;
+    MSI_TRY(msi_alloc(&cut, n_share + 1, sizeof *cut, "w-tower plan"));
+    int rc = msi_tower_cut(&whole->wgrid, towers_of(whole), request->store, n_share, cut);
+    if (!rc) rc = msi_alloc(&p, 1, sizeof *p, "plan");
+    if (!rc) {
+        *p = *(const tower_plan *)whole;
+        p->common.model_cache = p->common.samples = NULL;
+        p->common.wgrid.device = request->spec->device;
+        p->common.n_resident = backend->resident(&p->common.wgrid, &p->towers, request);
+        p->towers.first_core = cut[share];
+        p->towers.end_core = cut[share + 1];
+        *out = &p->common;
+    }
+    msi_free(cut);
+    return rc;
+}
+
 const msi_strategy_ops msi_wgrid_tower_cpu_ops = {.plan = make,
                                                   .free = msi_wgrid_plan_free,
                                                   .image = msi_wgrid_image,
                                                   .predict = msi_wgrid_predict,
-                                                  .residual = msi_wgrid_residual};
+                                                  .residual = msi_wgrid_residual,
+                                                  .share = share};
 #ifdef MSI_HAVE_CUDA
 const msi_strategy_ops msi_wgrid_tower_cuda_ops = {.plan = make,
                                                    .free = msi_wgrid_plan_free,
                                                    .image = msi_wgrid_image,
                                                    .predict = msi_wgrid_predict,
-                                                   .residual = msi_wgrid_residual};
+                                                   .residual = msi_wgrid_residual,
+                                                   .share = share};
 #endif

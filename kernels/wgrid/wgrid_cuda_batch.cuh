@@ -37,6 +37,7 @@ inline sample_order order_by_tile(const msi_wgrid_geometry &g, int log_u, int lo
     o.edge_u = o.edge_v = 1;
     o.n_core_u = (int32_t)((g.nu + 2 * g.width) >> log_u) + 1;
     o.n_core_v = (int32_t)((g.nv + 2 * g.width) >> log_v) + 1;
+    o.end_core = o.n_core();
     return o;
 }
 

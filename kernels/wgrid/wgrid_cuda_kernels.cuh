@@ -162,6 +162,7 @@ struct sample_order {
     int32_t log_u, log_v;           /* to base two, of a tile's edges in cells */
     int32_t edge_u, edge_v;         /* tiles along a core's edges */
     int32_t n_core_u, n_core_v;
+    int64_t first_core, end_core; /* of all towers' cores, one tower after the other; samples of others have no key */
 
     __host__ __device__ int64_t n_core() const
     {
@@ -201,13 +202,17 @@ struct small_divisor {
 /* Make the keys that samples are ordered by. */
 struct key_maker {
     sample_order o;
-    uint32_t into_u, into_v;
+    uint32_t into_u, into_v, first_core, n_core;
     small_divisor edge_u, edge_v, height;
 
     __device__ key_maker(const sample_order &order, const msi_wgrid_geometry &g)
         : o(order), into_u((uint32_t)(g.nu / 2 + g.width)), into_v((uint32_t)(g.nv / 2 + g.width)),
           edge_u(order.edge_u), edge_v(order.edge_v), height(order.height)
     {
+        const int64_t before = o.first_tower * o.n_core(), n = (o.end_tower - o.first_tower) * o.n_core();
+        const int64_t first = min(max(o.first_core - before, (int64_t)0), n), end = min(o.end_core - before, n);
+        first_core = (uint32_t)first;
+        n_core = end > first ? (uint32_t)(end - first) : 0;
     }
     /* Returned: UNUSED where the order has no key. */
     __device__ uint32_t key(const msi_footprint &f) const
@@ -218,6 +223,7 @@ struct key_maker {
         if (tower < (uint32_t)o.first_tower || tower >= (uint32_t)o.end_tower) return UNUSED;
         const uint32_t row = (tower - (uint32_t)o.first_tower) * (uint32_t)o.n_core_v + core_v;
         const uint32_t core = row * (uint32_t)o.n_core_u + core_u;
+        if (core - first_core >= n_core) return UNUSED;
         const uint32_t in_core = (tv - core_v * edge_v.by) * edge_u.by + tu - core_u * edge_u.by;
         return (core * edge_u.by * edge_v.by + in_core) * height.by + w0 - tower * height.by;
     }

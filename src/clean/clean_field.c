@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "core/turns.h"
 
 static const msi_clean_options *asked(const msi_clean_field *f)
 {
@@ -33,6 +34,12 @@ msi_clean_group *msi_clean_field_group(const msi_clean_field *f, int pol)
     return &f->group[f->n_group > 1 ? pol : 0];
 }
 
+/* Count the channels whose gridders work side by side. */
+static int n_lane(const msi_clean_field *f)
+{
+    return f->spec.n_lane > f->spec.n_channel ? f->spec.n_channel : f->spec.n_lane > 1 ? f->spec.n_lane : 1;
+}
+
 /* ---- Planes ---- */
 
 /* All gridders have the same planes. */
@@ -47,11 +54,11 @@ static int make_views(msi_clean_field *f)
     const int n_channel = f->spec.n_channel, n_pol = f->spec.n_pol;
     MSI_TRY(msi_alloc(&f->channel_residual, n_channel, sizeof(msi_planes *), "image planes"));
     MSI_TRY(msi_alloc(&f->channel_model, n_channel, sizeof(msi_planes *), "image planes"));
-    if (f->by_pol) {
-        MSI_TRY(make_planes(f, n_pol, &f->channel_residual[0]));
-        return make_planes(f, n_pol, &f->channel_model[0]);
+    for (int k = 0; f->by_pol && k < n_lane(f); k++) {
+        MSI_TRY(make_planes(f, n_pol, &f->channel_residual[k]));
+        MSI_TRY(make_planes(f, n_pol, &f->channel_model[k]));
     }
-    for (int c = 0; c < n_channel; c++) {
+    for (int c = 0; !f->by_pol && c < n_channel; c++) {
         MSI_TRY(msi_planes_view(&f->channel_residual[c], f->residual, c * n_pol, n_pol));
         MSI_TRY(msi_planes_view(&f->channel_model[c], f->model, c * n_pol, n_pol));
     }
@@ -272,13 +279,22 @@ int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_
 
 /* ---- Residuals ---- */
 
-/* By way of planes in the gridder's order. */
-static int subtract_by_copies(msi_clean_field *f, int channel, int with_model)
+/* All channels, with their models or without. */
+typedef struct subtraction {
+    msi_clean_field *field;
+    int with_model;
+} subtraction;
+
+/* By way of planes in the gridder's order, the lane's own. */
+static int subtract_by_copies(const subtraction *s, int channel)
 {
-    msi_planes *model = f->channel_model[0], *residual = f->channel_residual[0];
-    for (int p = 0; with_model && p < f->spec.n_pol; p++)
+    msi_clean_field *f = s->field;
+    const int lane = channel % n_lane(f);
+    msi_planes *model = f->channel_model[lane], *residual = f->channel_residual[lane];
+    for (int p = 0; s->with_model && p < f->spec.n_pol; p++)
         MSI_TRY(msi_planes_copy(model, p, f->model, msi_clean_field_plane(f, channel, p), 1));
-    MSI_TRY(msi_clean_samples_residual(f->spec.samples, f->spec.first + channel, with_model ? model : NULL, residual));
+    MSI_TRY(msi_clean_samples_residual(f->spec.samples, f->spec.first + channel, s->with_model ? model : NULL,
+                                       residual));
     for (int p = 0; p < f->spec.n_pol; p++)
         MSI_TRY(msi_planes_copy(f->residual, msi_clean_field_plane(f, channel, p), residual, p, 1));
     return MSI_OK;
@@ -304,18 +320,44 @@ static int expand_models(msi_clean_field *f)
     return MSI_OK;
 }
 
+static int subtract_channel(void *of, int64_t channel)
+{
+    const subtraction *s = of;
+    const msi_clean_field *f = s->field;
+    const int c = (int)channel;
+    if (f->by_pol) return subtract_by_copies(s, c);
+    return msi_clean_samples_residual(f->spec.samples, f->spec.first + c, s->with_model ? f->channel_model[c] : NULL,
+                                      f->channel_residual[c]);
+}
+
+/* One channel after the other, by all threads: a parallel region around them would have those inside it start their
+ * threads anew. */
+static int subtract_in_turn(subtraction *s)
+{
+    const int n_channel = s->field->spec.n_channel;
+    for (int c = 0; c < n_channel; c++) {
+        const msi_progress_share all = msi_progress_enter(c, c + 1, n_channel);
+        MSI_TRY(subtract_channel(s, c));
+        msi_progress_leave(all);
+    }
+    return MSI_OK;
+}
+
+/* What one lane makes is another one's to wait for, so that items finished are the progress. */
+static int pass_on(void *of, int64_t channel)
+{
+    (void)of;
+    (void)channel;
+    return MSI_OK;
+}
+
 int msi_clean_field_subtract(msi_clean_field *f, int with_model)
 {
+    subtraction s = {f, with_model};
+    const msi_turns turns = {
+        .n_item = f->spec.n_channel, .n_thread = n_lane(f), .work = subtract_channel, .finish = pass_on, .of = &s};
     if (with_model) MSI_TRY(expand_models(f));
-    for (int c = 0; c < f->spec.n_channel; c++) {
-        const msi_progress_share all = msi_progress_enter(c, c + 1, f->spec.n_channel);
-        const int rc =
-            f->by_pol ? subtract_by_copies(f, c, with_model)
-                      : msi_clean_samples_residual(f->spec.samples, f->spec.first + c,
-                                                   with_model ? f->channel_model[c] : NULL, f->channel_residual[c]);
-        msi_progress_leave(all);
-        if (rc) return rc;
-    }
+    MSI_TRY(n_lane(f) == 1 ? subtract_in_turn(&s) : msi_turns_run(&turns));
     return msi_clean_field_take(f, 0);
 }
 

@@ -21,6 +21,7 @@ typedef struct msi_clean_field_spec {
     int64_t first;              /* its channels are [first, first + n_channel) of those */
     int n_channel, n_pol;
     const double *freq_hz; /* [n_channel] */
+    int n_lane;            /* channels whose gridders may work side by side, on devices of their own; 0: 1 */
 } msi_clean_field_spec;
 
 enum { MSI_CLEAN_STOP_TEXT = 32 };
@@ -59,7 +60,7 @@ typedef struct msi_clean_field {
     msi_planes *residual, *model;                   /* of channels that are imaged */
     msi_planes *cleaned_residual, *cleaned_model;   /* of those that are cleaned; NULL where they are the same */
     msi_planes *before;                             /* of those that are cleaned */
-    msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: one of each, to
+    msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: a lane's, to
                                                        which planes are copied */
     void *first_residual;     /* [planes of residual] pixels of them after the first cycle; NULL: not kept */
     const double *sum_weight; /* [n_channel][n_pol], borrowed from the samples */

@@ -88,6 +88,44 @@ int msi_read_threads(msi_options *options, const msi_option *option, int n_argum
     return MSI_OK;
 }
 
+static int refuse_gpus(const msi_option *option, const char *text)
+{
+    return msi_error_set(MSI_EUSAGE, "-%s %s: give auto, all, a number of GPUs from 1 to %d, or a list such as 0,2",
+                         option->name, text, MSI_MAX_GPUS);
+}
+
+/* A list of GPUs such as 0,2. */
+static int read_gpu_list(msi_gpus *gpus, const msi_option *option, const char *list)
+{
+    const char *word;
+    size_t length;
+    gpus->kind = MSI_GPUS_LIST;
+    for (gpus->n = 0; (word = msi_option_word(list, ',', gpus->n, &length)); gpus->n++) {
+        char text[16];
+        int64_t value;
+        snprintf(text, sizeof text, "%.*s", (int)length, word);
+        if (gpus->n == MSI_MAX_GPUS || msi_parse_integer(&value, option->name, text) || value < 0 ||
+            value >= MSI_MAX_GPUS)
+            return refuse_gpus(option, list);
+        gpus->device[gpus->n] = (int)value;
+    }
+    return MSI_OK;
+}
+
+int msi_read_gpus(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    msi_gpus *gpus = &options->gpus;
+    const char *text = argument[0];
+    int64_t n;
+    if (strchr(text, ',')) return read_gpu_list(gpus, option, text);
+    gpus->kind = strcmp(text, "all") == 0 ? MSI_GPUS_ALL : strcmp(text, "auto") == 0 ? MSI_GPUS_AUTO : MSI_GPUS_COUNT;
+    if (gpus->kind != MSI_GPUS_COUNT) return MSI_OK;
+    if (msi_parse_integer(&n, option->name, text) || n < 1 || n > MSI_MAX_GPUS) return refuse_gpus(option, text);
+    gpus->n = (int)n;
+    return MSI_OK;
+}
+
 int msi_read_real(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;

@@ -33,6 +33,7 @@ msi_option_reader msi_read_field;
 msi_option_reader msi_read_spws;
 msi_option_reader msi_read_name;
 msi_option_reader msi_read_help;
+msi_option_reader msi_read_gpus;
 msi_option_reader msi_read_version;
 
 #endif

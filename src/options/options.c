@@ -240,6 +240,8 @@ static int check_together(const msi_options *o)
     MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
     if (!o->predict) MSI_TRY(msi_clean_options_check(o));
     MSI_TRY(msi_gridder_choice_check(o));
+    if (o->backend == MSI_BACKEND_CPU && (o->gpus.kind == MSI_GPUS_COUNT || o->gpus.kind == MSI_GPUS_LIST))
+        return msi_error_set(MSI_EUSAGE, "-gpus: -backend cpu takes no GPU; leave one of the two out");
     if (o->precision == MSI_PRECISION_FP32 && o->accuracy > 0 && o->accuracy < 1e-6)
         return msi_error_set(MSI_EUSAGE, "-precision fp32: it reaches -accuracy 1e-6, not %g; give fp64 or auto",
                              o->accuracy);

@@ -27,6 +27,15 @@ typedef struct msi_restore_options {
     int is_list;                        /* the model is a list of sources */
 } msi_restore_options;
 
+enum { MSI_MAX_GPUS = 64 };
+
+/* The GPUs that are asked for. */
+typedef struct msi_gpus {
+    enum { MSI_GPUS_AUTO, MSI_GPUS_ALL, MSI_GPUS_COUNT, MSI_GPUS_LIST } kind;
+    int n;                    /* of a count, or of a list: */
+    int device[MSI_MAX_GPUS]; /* [n] */
+} msi_gpus;
+
 /*
  * One run. Filled by msi_options_parse: every value is inside its documented range. Strings are borrowed from argv
  * unless said otherwise.
@@ -86,7 +95,8 @@ typedef struct msi_options {
     int save_weights, save_uv, png;
     msi_picture_style picture;
     int overwrite, dry_run;
-    const char *temp_dir;       /* NULL: beside the output */
+    const char *temp_dir; /* NULL: beside the output */
+    msi_gpus gpus;
     int n_threads;              /* >= 1 */
     int64_t n_reader;           /* processes that read; 0: chosen */
     int64_t memory_limit_bytes; /* > 0: the smaller of -mem and -abs-mem */

@@ -61,6 +61,13 @@ static const msi_option rows[] = {
      .help = "Where gridding runs; auto takes the GPU if there is one, and says so.",
      .read = msi_read_choice,
      AT(backend)},
+    {.name = "gpus",
+     .arguments = "WHICH",
+     .fallback = "auto",
+     .help = "GPUs of this host that share the work: all, the first N, or a list such as 0,2, where one named twice "
+             "has two parts of it. auto takes more than one where the plan foresees that it gains.",
+     .read = msi_read_gpus,
+     AT(gpus)},
     {.name = "padding",
      .arguments = "FACTOR",
      .fallback_words = "chosen from the accuracy",

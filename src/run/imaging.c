@@ -22,6 +22,7 @@
 #include "src/run/imaging_reuse.h"
 #include "src/run/imaging_run.h"
 #include "src/run/open_sets.h"
+#include "src/run/run_costs.h"
 #include "src/run/shared_density.h"
 
 /* ---- Open ---- */
@@ -97,21 +98,42 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     return spec;
 }
 
+/* Share the work out, and tells of the plan. */
+static void share_gpus(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    msi_imaging_plan *p = &r->plan;
+    const int64_t planned = p->store_bytes + p->grid_bytes + p->image_bytes + MSI_UNPLANNED_BYTES;
+    const msi_gpu_work work = {.gridder = &p->gridder,
+                               .n_channel = o->channels_out,
+                               .n_image = r->n_plane + (o->make_psf && !o->clean.niter),
+                               .one_gpu_s = p->image_s,
+                               .lane_bytes = o->clean.niter ? 0 : p->one_image_bytes,
+                               .room_bytes = msi_memory_limit() - planned};
+    msi_gpu_share_plan(&r->gpus, o, &work);
+    if (r->gpus.n_lane > 1) p->image_bytes += (r->gpus.n_lane - 1) * work.lane_bytes;
+    p->image_s = msi_gpu_share_s(&r->gpus, &work);
+    msi_imaging_report_plan(p, o);
+    msi_gpu_share_report(&r->gpus, &work);
+}
+
 /* The plan goes by what is known without reading visibilities; or, for a dry run, by a scan of coordinates. */
 static int make_plan(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    const msi_gridder_spec spec = gridder_spec(r);
+    msi_gridder_spec spec = gridder_spec(r);
     msi_imaging_need need = {.options = o,
                              .n_plane = r->n_plane,
                              .channels = &r->channels,
                              .output_bytes = r->outputs ? msi_outputs_bytes(r->outputs) : 0};
     msi_gridder *empty;
+    MSI_TRY(msi_gpu_share_check(&r->gpus, o));
+    spec.device = r->gpus.device[0];
     msi_imaging_scan_bound(&need.scan, r->reader);
     if (o->dry_run && !r->team->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
         /* By the memory that is free now; a run does not wait for a GPU's answer, and sees to it after reading. */
-        msi_backend_await();
+        msi_backend_await(r->gpus.device, r->gpus.n);
     }
     const msi_imaging_scan whole = need.scan;
     /* A rank has a block more than its share at most, which what is not planned for covers. */
@@ -136,7 +158,7 @@ static int make_plan(msi_imaging_run *r)
         }
     }
     msi_gridder_free(empty);
-    if (r->plan.gridder.nu) msi_imaging_report_plan(&r->plan, o);
+    if (r->plan.gridder.nu) share_gpus(r);
     if (!rc && o->dry_run) msi_imaging_report_dry_run(r, &whole);
     return rc;
 }
@@ -146,9 +168,14 @@ static int make_gridders(msi_imaging_run *r)
     const msi_options *o = r->options;
     MSI_TRY(msi_alloc(&r->gridder, o->channels_out, sizeof(msi_gridder *), "gridders"));
     MSI_TRY(msi_alloc(&r->density, o->channels_out, sizeof(msi_density *), "density weights"));
-    msi_gridder_spec spec = gridder_spec(r);
-    if (!spec.residual && msi_imaging_channels_at_once(r) > 1) spec.n_thread = 1;
-    for (int64_t c = 0; c < o->channels_out; c++) MSI_TRY(msi_gridder_create(&r->gridder[c], &spec));
+    for (int64_t c = 0; c < o->channels_out; c++) {
+        msi_gridder_spec spec = gridder_spec(r);
+        if (r->plan.gridder.backend == MSI_BACKEND_CUDA)
+            msi_gpu_share_gridder(&r->gpus, c, &spec);
+        else if (!spec.residual && msi_imaging_channels_at_once(r) > 1)
+            spec.n_thread = 1;
+        MSI_TRY(msi_gridder_create(&r->gridder[c], &spec));
+    }
     return MSI_OK;
 }
 
@@ -401,7 +428,7 @@ static int run_stages(msi_imaging_run *r)
     if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_check(o));
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
      * it. */
-    if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_backend_warm_up(o->backend);
+    if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_gpu_share_start(&r->gpus, o);
     MSI_TRY(image_intervals(r));
     if (o->dry_run) return MSI_OK;
     msi_progress_begin("writing");

@@ -3,11 +3,11 @@
 
 #include <omp.h>
 
-#include "core/first_error.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "core/turns.h"
 #include "src/run/imaging_files.h"
 #include "src/run/imaging_report.h"
 
@@ -37,7 +37,8 @@ int msi_imaging_channels_at_once(const msi_imaging_run *r)
 {
     const int n_thread = omp_get_max_threads();
     const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
-    if (r->plan.gridder.backend != MSI_BACKEND_CPU || r->options->channels_out < 2 * n_thread) return 1;
+    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) return r->gpus.n_lane;
+    if (r->options->channels_out < 2 * n_thread) return 1;
     return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
 }
 
@@ -98,33 +99,55 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
     return MSI_OK;
 }
 
-/* Each channel by one thread. */
+/* A channel's image from its gridder to its turn. */
+typedef struct made_image {
+    msi_image image;
+    msi_gridder_report report;
+    int rc; /* of its making */
+} made_image;
+
+/* Channels that are imaged side by side. */
+typedef struct channel_lanes {
+    msi_imaging_run *run;
+    mfs_image *mfs;
+    int n;
+    made_image *made; /* [n] */
+} channel_lanes;
+
+static int image_channel(void *of, int64_t c)
+{
+    channel_lanes *l = of;
+    made_image *m = &l->made[c % l->n];
+    m->rc = msi_gridder_image(l->run->gridder[c], &m->image);
+    msi_gridder_report_get(l->run->gridder[c], &m->report);
+    forget_gridder(l->run, c);
+    return MSI_OK;
+}
+
+/* Files and sums come in the order of channels, whatever the number of lanes; ranks agree on each. */
+static int hand_over(void *of, int64_t c)
+{
+    channel_lanes *l = of;
+    made_image *m = &l->made[c % l->n];
+    int rc = msi_team_agree(l->run->team, m->rc);
+    if (!rc) rc = finish_channel(l->run, c, &m->image, l->mfs, &m->report);
+    msi_image_free(&m->image);
+    return rc;
+}
+
+/* Channels side by side: a thread, or a GPU, each. */
 static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
 {
-    const int64_t n_channel = r->options->channels_out;
-    msi_first_error failure = {0};
-#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(at_once)
-    for (int64_t c = 0; c < n_channel; c++) {
-        msi_image image = {0};
-        msi_gridder_report report;
-        int rc = MSI_OK;
-        msi_progress_hush(1);
-        if (!msi_first_error_status(&failure)) rc = msi_gridder_image(r->gridder[c], &image);
-        msi_gridder_report_get(r->gridder[c], &report);
-        /* Files and sums come in the order of channels, whatever the number of threads. */
-#pragma omp ordered
-        if (!msi_first_error_status(&failure)) {
-            rc = msi_team_agree(r->team, rc);
-            if (!rc) rc = finish_channel(r, c, &image, mfs, &report);
-            msi_first_error_keep(&failure, rc);
-            msi_progress_hush(0);
-            msi_progress_at(WRITE_PARTS * (c + 1), n_part(r));
-        }
-        msi_progress_hush(0);
-        msi_image_free(&image);
-        forget_gridder(r, c);
-    }
-    return msi_first_error_raise(&failure);
+    channel_lanes l = {.run = r, .mfs = mfs, .n = at_once};
+    const msi_turns turns = {
+        .n_item = r->options->channels_out, .n_thread = at_once, .work = image_channel, .finish = hand_over, .of = &l};
+    MSI_TRY(msi_alloc(&l.made, at_once, sizeof *l.made, "images"));
+    const msi_progress_share all = msi_progress_enter(0, WRITE_PARTS * turns.n_item, n_part(r));
+    const int rc = msi_turns_run(&turns);
+    if (!rc) msi_progress_leave(all);
+    for (int i = 0; i < at_once; i++) msi_image_free(&l.made[i].image);
+    msi_free(l.made);
+    return rc;
 }
 
 int msi_imaging_channels_run(msi_imaging_run *r)

@@ -182,12 +182,13 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     MSI_TRY(check_size(&o->geometry));
     MSI_TRY(msi_gridder_foresee(need->gridder, scan->n_sample / o->channels_out, scan->n_row, scan->w_min_lambda,
                                 scan->w_max_lambda, r));
+    plan->one_image_bytes = one_image_bytes(need, r->precision);
     plan->image_bytes = image_bytes(need, r->precision);
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
     if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
-    add_images_beside(plan, o, one_image_bytes(need, r->precision));
+    add_images_beside(plan, o, plan->one_image_bytes);
     MSI_TRY(share_memory(plan, o));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
     plan->image_s = r->estimate_s * (double)o->channels_out;

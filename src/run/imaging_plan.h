@@ -30,6 +30,7 @@ typedef struct msi_imaging_plan {
     int64_t store_bytes;   /* visibilities in memory */
     int64_t spilled_bytes; /* visibilities in -temp-dir */
     int64_t grid_bytes, image_bytes, device_bytes, output_bytes;
+    int64_t one_image_bytes;    /* images of one output channel */
     int64_t store_budget_bytes; /* what stores may hold in memory */
     int n_beside;               /* images that are written while others are computed; 0: none is */
     double read_s, image_s;

@@ -12,6 +12,7 @@
 #include "src/preprocess/output_channels.h"
 #include "src/preprocess/stokes.h"
 #include "src/run/block_forming.h"
+#include "src/run/gpu_share.h"
 #include "src/run/image_writer.h"
 #include "src/run/imaging_plan.h"
 #include "src/run/model_update.h"
@@ -27,6 +28,7 @@ typedef struct msi_imaging_run {
     char weighting[48];           /* in words, for log and headers */
     msi_model_update *update;     /* NULL: MODEL_DATA is left as it is */
     msi_model_interval *modelled; /* [intervals_out] owned; NULL without update */
+    msi_gpu_share gpus;
     msi_ms_crew *crew;            /* opens and reads the sets; NULL once all is read */
     msi_block_former *former;     /* by which the crew forms what it reads */
     msi_outputs *outputs;         /* of the first rank, as is the writer; NULL on others */

@@ -140,6 +140,7 @@ static int make_gridders(msi_predict_run *r)
         if (!band->n_sample) continue;
         msi_gridder_spec spec = msi_predict_gridder_spec(r->options, r->models, band->n_image * r->models->n_plane,
                                                          msi_predict_unplanned_bytes());
+        spec.device = r->gpus.device[0];
         MSI_TRY(msi_gridder_create(&r->gridder[i], &spec));
     }
     const int64_t only = only_band(r);
@@ -148,6 +149,19 @@ static int make_gridders(msi_predict_run *r)
     MSI_TRY(msi_model_images_take(r->models, band->first, band->n_image, msi_gridder_precision(r->gridder[only]),
                                   &r->model));
     return msi_gridder_model(r->gridder[only], &r->model);
+}
+
+/* Share the work out, and tells of the plan. */
+static int share_gpus(msi_predict_run *r)
+{
+    const msi_gpu_work work = {.gridder = &r->plan.gridder, .n_channel = 1, .one_gpu_s = r->plan.degrid_s};
+    msi_gpu_share_plan(&r->gpus, r->options, &work);
+    r->plan.degrid_s = msi_gpu_share_s(&r->gpus, &work);
+    msi_predict_report_plan(r);
+    msi_gpu_share_report(&r->gpus, &work);
+    for (int64_t i = 0; r->gpus.n > 1 && i < r->bands.channels.n; i++)
+        if (r->gridder[i]) MSI_TRY(msi_gridder_employ(r->gridder[i], r->gpus.device, r->gpus.n));
+    return MSI_OK;
 }
 
 static int make_plan(msi_predict_run *r)
@@ -159,9 +173,9 @@ static int make_plan(msi_predict_run *r)
                                    .scan = &r->scan,
                                    .model_in_memory = r->model.pixel != NULL};
     MSI_TRY(msi_predict_plan_make(&r->plan, &need));
+    MSI_TRY(share_gpus(r));
     for (int64_t i = 0; i < r->bands.channels.n; i++)
         if (r->gridder[i]) msi_predict_expect(&r->plan, &r->scan, &r->bands.band[i], r->gridder[i]);
-    msi_predict_report_plan(r);
     return MSI_OK;
 }
 
@@ -194,12 +208,13 @@ static int plan_sets(msi_predict_run *r)
 {
     MSI_TRY(check_marks(r));
     /* Not before the fork: a GPU's context does not survive one. */
-    msi_backend_warm_up(r->options->backend);
+    msi_gpu_share_start(&r->gpus, r->options);
     MSI_TRY(open_reader(r));
     msi_predict_report_subject(r);
     MSI_TRY(msi_predict_check(r));
+    MSI_TRY(msi_gpu_share_check(&r->gpus, r->options));
     MSI_TRY(make_gridders(r));
-    msi_backend_await();
+    msi_backend_await(r->gpus.device, r->gpus.n);
     return make_plan(r);
 }
 

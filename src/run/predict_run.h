@@ -10,6 +10,7 @@
 #include "src/model/model_bands.h"
 #include "src/model/model_images.h"
 #include "src/options/options.h"
+#include "src/run/gpu_share.h"
 #include "src/run/predict_plan.h"
 #include "src/team/team.h"
 
@@ -23,6 +24,7 @@ typedef struct msi_predict_run {
     char input[64];             /* that is read to add to or to subtract from; "" where none is */
     msi_model_images *models;
     double start_s, models_s; /* when it began; when the models were found */
+    msi_gpu_share gpus;
     msi_ms_crew *crew;        /* opens and reads the sets */
     msi_ms_writer *writer;    /* NULL: this rank has no set */
     int is_stopped;           /* the writer has been, after a failure */

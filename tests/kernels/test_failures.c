@@ -28,6 +28,7 @@ typedef struct scenario {
     int64_t store_bytes;
     msi_weighting rule;
     int residual;                /* a model is subtracted */
+    int n_worker;                /* that share the first device */
     msi_case_data first, second; /* of different channels */
 } scenario;
 
@@ -36,10 +37,13 @@ typedef enum stage { CREATE, ADD, WEIGHT, IMAGE, DONE } stage;
 
 static msi_gridder_spec spec_of(const scenario *s)
 {
+    static const int first_device[] = {0, 0, 0};
     return (msi_gridder_spec){.geometry = s->first.geometry,
                               .n_plane = s->first.block.n_plane,
                               .psf = 1,
                               .residual = s->residual,
+                              .n_worker = s->n_worker,
+                              .worker = first_device,
                               .method = s->method,
                               .strategy = s->strategy,
                               .accuracy = s->accuracy,
@@ -159,14 +163,16 @@ static int status_due(const char *function)
     return strcmp(function, "mkstemp64") == 0 || strcmp(function, "posix_fallocate64") == 0 ? MSI_EOUTPUT : MSI_ENOMEM;
 }
 
-static void check_failure(const scenario *s, int rc, stage at)
+static void check_failure(const scenario *s, int rc, stage at, int is_only)
 {
     const char *function = failure_first();
     const char *message = msi_error_get();
     int due = status_due(function);
     /* A mapping is either memory or the file of the store. */
     int is_file = strcmp(function, "mmap64") == 0 && s->store_bytes && rc == MSI_EOUTPUT;
-    if (rc != due && !is_file)
+    /* Of several failures in threads side by side, the first to be met is not always the first to be kept. */
+    int is_other = !is_only && s->n_worker && (rc == MSI_ENOMEM || rc == MSI_EGPU);
+    if (rc != due && !is_file && !is_other)
         fail_msg("%s: %s failed in stage %d: status %d, not %d: %s", s->name, function, (int)at, rc, due, message);
     if (strcmp(message, NO_MESSAGE) == 0) fail_msg("%s: %s failed in stage %d, no message", s->name, function, (int)at);
 }
@@ -194,7 +200,7 @@ static void check_all(scenario *s)
             int rc = run(s, &image, &report, &at);
             failure_disarm();
             if (rc && !failure_first()) fail_msg("%s: nothing failed: %s", s->name, msi_error_get());
-            if (rc) check_failure(s, rc, at);
+            if (rc) check_failure(s, rc, at, mode == FAILURE_ONCE);
             /* The image is right if there is one, be it of the second attempt. */
             if (image.pixel) check_image(s, &image, &truth);
             msi_image_free(&image);
@@ -245,13 +251,17 @@ static void test_every_failure(void **state)
         {.name = "towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural},
         {.name = "residual", .strategy = "planes", .accuracy = 1e-4, .rule = briggs, .residual = 1},
         {.name = "residual of towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural, .residual = 1},
+        {.name = "workers by images", .strategy = "planes", .accuracy = 1e-4, .rule = natural, .n_worker = 2},
+        {.name = "workers by samples", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural, .n_worker = 2},
         {.name = "tile", .method = "wproj", .strategy = "tile", .accuracy = 1e-2, .rule = briggs},
         {.name = "window", .method = "wproj", .strategy = "window", .accuracy = 1e-2, .rule = natural}};
     int n_met = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (only && strcmp(only, all[i].name) != 0) continue;
         n_met++;
-        msi_case one = strcmp(all[i].strategy, "subgrid") == 0 ? wide : narrow, other = one;
+        msi_case one = strcmp(all[i].strategy, "subgrid") == 0 ? wide : narrow, other;
+        if (all[i].n_worker) one.nx = one.ny = 64;
+        other = one;
         other.n_chan = 5;
         msi_case_make(&all[i].first, &one, 3);
         msi_case_make(&all[i].second, &other, 4);

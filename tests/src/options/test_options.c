@@ -187,6 +187,17 @@ static void test_other_options(void **state)
     assert_int_equal(o.precision, MSI_PRECISION_FP64);
     assert_int_equal(o.backend, MSI_BACKEND_CUDA);
     assert_int_equal(o.log_level, MSI_LOG_QUIET);
+    assert_int_equal(o.gpus.kind, MSI_GPUS_AUTO);
+    msi_options_free(&o);
+    o = parsed("-gpus all");
+    assert_int_equal(o.gpus.kind, MSI_GPUS_ALL);
+    msi_options_free(&o);
+    o = parsed("-gpus 64");
+    assert_true(o.gpus.kind == MSI_GPUS_COUNT && o.gpus.n == 64);
+    msi_options_free(&o);
+    o = parsed("-gpus 3,0,0");
+    assert_true(o.gpus.kind == MSI_GPUS_LIST && o.gpus.n == 3);
+    assert_true(o.gpus.device[0] == 3 && o.gpus.device[1] == 0 && o.gpus.device[2] == 0);
     msi_options_free(&o);
 }
 
@@ -345,6 +356,14 @@ static void test_refused_values(void **state)
     refused_value("-accuracy 1e-8 -precision fp32", "-precision fp32:", "fp64 or auto");
     refused_value("-precision double", "-precision double:", "auto|fp32|fp64");
     refused_value("-gridder awproj", "-gridder awproj:", "wgrid|wproj");
+    static const char *const no_gpus[] = {"some", "0", "65", "-1", "1,", ",1", "0,64", "0,-1", "0,a", "1,,2"};
+    for (size_t i = 0; i < sizeof no_gpus / sizeof *no_gpus; i++) {
+        char words[32], begin[32];
+        snprintf(words, sizeof words, "-gpus %s", no_gpus[i]);
+        snprintf(begin, sizeof begin, "-gpus %s:", no_gpus[i]);
+        refused_value(words, begin, "1 to 64, or a list such as 0,2");
+    }
+    refused_value("-backend cpu -gpus 2", "-gpus:", "-backend cpu");
     refused_value("-backend gpu", "-backend gpu:", "auto|cpu|cuda");
     refused_value("-weight robust", "-weight robust:", "natural|uniform|briggs");
     refused_value("-weight briggs", "-weight a.ms:", "");
@@ -447,6 +466,7 @@ static void test_suggestions(void **state)
                                           {"weig", "-weight"},
                                           {"sizes", "-size"},
                                           {"mgian", "-mgain"},
+                                          {"gpu", "-gpus"},
                                           {"makepsf", "-make-psf"},
                                           {"data_column", "-data-column"},
                                           {"datacolumn", "-data-column"},
@@ -457,8 +477,8 @@ static void test_suggestions(void **state)
                                           {"fit-spectral-pols", "-fit-spectral-pol"}};
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) suggests(near[i][0], near[i][1]);
     /* Each was near enough to some option in letters alone: -force, -scale, -mem, -png, -size, -field .. */
-    static const char *const far[] = {"cores", "scans",   "mode",    "gpu", "imsize", "yield",
-                                      "cell",  "threads", "uvtaper", "x",   "",       "-"};
+    static const char *const far[] = {"cores",   "scans",   "mode", "imsize", "yield", "cell",
+                                      "threads", "uvtaper", "x",    "",       "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
 }
 

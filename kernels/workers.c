@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/workers.h"
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/turns.h"
+#include "kernels/gridder.h"
+#include "kernels/store/vis_store.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/gpu/gpu_device.h"
+#endif
+
+/* A worker has its own device, plan and planes. */
+typedef struct worker {
+    msi_gridder_spec spec; /* the gridder's, with the worker's device, and no workers of its own */
+    msi_plan *plan;
+    msi_planes *model, *part; /* NULL until a job needs them */
+} worker;
+
+struct msi_workers {
+    const msi_strategy *strategy;
+    int shares_samples; /* every worker has a part of the samples of each image, not some of the images */
+    msi_planes_shape shape;
+    int n;
+    worker w[];
+};
+
+/* One job, as the workers' threads see it. */
+typedef struct workers_job {
+    msi_workers *workers;
+    const msi_residual_job *job;
+    const msi_planes *model; /* or NULL */
+    msi_planes *residual;    /* NULL: images go to the host */
+    char *pixel;
+    msi_vis_store *store; /* of a prediction */
+    const msi_image *predicted_from;
+    msi_stage_times *times; /* of the first worker */
+} workers_job;
+
+/* Let all workers work. */
+static int work_all(workers_job *j, int (*work)(void *job, int64_t worker))
+{
+    const msi_turns turns = {.n_item = j->workers->n, .n_thread = j->workers->n, .work = work, .of = j};
+    return msi_turns_run(&turns);
+}
+
+/* Find where a worker's times go: the first one's are those of the job. */
+static msi_stage_times *times_of(const workers_job *j, int64_t i, msi_stage_times *own)
+{
+    return i ? own : j->times;
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------ */
+
+/* Images go to workers as they are where all get as many, or there are plenty. */
+static int has_images_enough(int n_image, int n_worker)
+{
+    return n_image % n_worker == 0 || n_image >= 4 * n_worker;
+}
+
+/* Of the work for some samples, the part that every worker does for itself: transforms of planes that several touch. */
+static const double OWN_PART = 0.1;
+
+/* Of a prediction, what every worker makes of the model: all planes. */
+static const double MODEL_PART = 0.6;
+
+msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_image, int n_worker)
+{
+    const int most_images = (n_image + n_worker - 1) / n_worker;
+    if (!n_image || (report->n_tower && !has_images_enough(n_image, n_worker))) {
+        const double own = n_image ? OWN_PART : MODEL_PART;
+        return (msi_gridder_sharing){"samples", own + (1 - own) / n_worker};
+    }
+    return (msi_gridder_sharing){"images", (double)most_images / n_image};
+}
+
+static int first_image(const msi_workers *t, int n_image, int i)
+{
+    return (int)((int64_t)n_image * i / t->n);
+}
+
+static int make_plan(msi_workers *t, int i, const msi_plan *whole, const msi_plan_request *request)
+{
+    worker *w = &t->w[i];
+    msi_plan_request own = *request;
+    msi_gridder_report report = {0};
+    own.spec = &w->spec;
+    if (t->shares_samples) return t->strategy->ops->share(&w->plan, whole, &own, i, t->n);
+    if (!request->spec->predict)
+        own.n_image = first_image(t, request->n_image, i + 1) - first_image(t, request->n_image, i);
+    if (own.n_image < 1) own.n_image = 1;
+    return t->strategy->ops->plan(&w->plan, t->strategy, &own, &report);
+}
+
+int msi_workers_create(msi_workers **out, const msi_strategy *strategy, const msi_plan *whole,
+                       const msi_plan_request *request)
+{
+    const msi_gridder_spec *s = request->spec;
+    const int on_gpu = strategy->backend == MSI_BACKEND_CUDA;
+    msi_workers *t;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&t, 1, sizeof *t + (size_t)s->n_worker * sizeof *t->w, "workers"));
+    t->strategy = strategy;
+    t->n = s->n_worker;
+    t->shares_samples = !s->predict && strategy->ops->share && t->n > 1 && !has_images_enough(request->n_image, t->n);
+    t->shape = (msi_planes_shape){
+        .nx = s->geometry.nx, .ny = s->geometry.ny, .precision = request->precision, .backend = strategy->backend};
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < t->n; i++) {
+        t->w[i].spec = *s;
+        t->w[i].spec.device = on_gpu ? s->worker[i] : s->device;
+        t->w[i].spec.n_worker = 0;
+        t->w[i].spec.residual = !s->predict;
+#ifdef MSI_HAVE_CUDA
+        if (on_gpu) msi_gpu_await(s->worker[i]);
+#endif
+        rc = make_plan(t, i, whole, request);
+    }
+    if (rc)
+        msi_workers_free(t);
+    else
+        *out = t;
+    return rc;
+}
+
+void msi_workers_free(msi_workers *t)
+{
+    if (!t) return;
+    for (int i = 0; i < t->n; i++) {
+        if (t->w[i].plan) t->strategy->ops->free(t->w[i].plan);
+        msi_planes_free(t->w[i].model);
+        msi_planes_free(t->w[i].part);
+    }
+    msi_free(t);
+}
+
+/* ---- Images ----------------------------------------------------------------------------------------------------- */
+
+/* See that a worker has n planes on its own device. */
+static int ready_planes(const msi_workers *t, int i, int n, msi_planes **planes)
+{
+    if (*planes && msi_planes_shape_of(*planes)->n >= n) return MSI_OK;
+    msi_planes_shape shape = t->shape;
+    shape.n = n;
+    shape.device = t->shape.backend == MSI_BACKEND_CUDA ? t->w[i].spec.device : 0;
+    msi_planes_free(*planes);
+    *planes = NULL;
+    return msi_planes_create(planes, &shape);
+}
+
+/* Find a model's pixels on a worker's device, where they are copied to from another. */
+static int ready_model(const workers_job *j, int i, const void **pixel)
+{
+    worker *w = &j->workers->w[i];
+    *pixel = NULL;
+    if (!j->model) return MSI_OK;
+    const msi_planes_shape *from = msi_planes_shape_of(j->model);
+    const msi_planes *at = j->model;
+    if (from->backend == MSI_BACKEND_CUDA && from->device != w->spec.device) {
+        MSI_TRY(ready_planes(j->workers, i, from->n, &w->model));
+        MSI_TRY(msi_planes_copy(w->model, 0, j->model, 0, from->n));
+        at = w->model;
+    }
+    *pixel = msi_planes_pixel(at, 0);
+    return MSI_OK;
+}
+
+/* A worker's images, or its part of all, made on its device. */
+static int work_at_images(void *of, int64_t number)
+{
+    const workers_job *j = of;
+    const msi_workers *t = j->workers;
+    const int i = (int)number;
+    worker *w = &j->workers->w[i];
+    msi_stage_times own_times = {0};
+    const int n = j->job->n_image, first = t->shares_samples ? 0 : first_image(t, n, i);
+    const int64_t image_bytes = t->shape.nx * t->shape.ny * msi_image_pixel_bytes(t->shape.precision);
+    msi_residual_job own = *j->job;
+    own.n_image = t->shares_samples ? n : first_image(t, n, i + 1) - first;
+    own.store_plane += first;
+    own.sum_weight += first;
+    if (!own.n_image) return MSI_OK;
+    MSI_TRY(ready_model(j, i, &own.model));
+    MSI_TRY(ready_planes(t, i, own.n_image, &w->part));
+    own.pixel = msi_planes_pixel(w->part, 0);
+    MSI_TRY(t->strategy->ops->residual(w->plan, &own, times_of(j, i, &own_times)));
+    if (t->shares_samples) return MSI_OK;
+    if (j->residual) return msi_planes_copy(j->residual, first, w->part, 0, own.n_image);
+    return msi_planes_fetch(w->part, 0, own.n_image, j->pixel + first * image_bytes);
+}
+
+/* Add up what workers have made of their samples, in their order. */
+static int add_parts(const workers_job *j)
+{
+    const msi_workers *t = j->workers;
+    const int n = j->job->n_image;
+    msi_planes *sum = j->residual ? j->residual : t->w[0].part;
+    if (sum != t->w[0].part) MSI_TRY(msi_planes_copy(sum, 0, t->w[0].part, 0, n));
+    for (int i = 1; i < t->n; i++) MSI_TRY(msi_planes_add(sum, 0, t->w[i].part, 0, n));
+    return j->residual ? MSI_OK : msi_planes_fetch(sum, 0, n, j->pixel);
+}
+
+static int make_images(workers_job *j)
+{
+    MSI_TRY(work_all(j, work_at_images));
+    return j->workers->shares_samples ? add_parts(j) : MSI_OK;
+}
+
+int msi_workers_residual(msi_workers *t, const msi_residual_job *job, const msi_planes *model, msi_planes *residual,
+                         msi_stage_times *times)
+{
+    workers_job j = {.workers = t, .job = job, .model = model, .residual = residual, .times = times};
+    return make_images(&j);
+}
+
+int msi_workers_image(msi_workers *t, const msi_residual_job *job, void *pixel, msi_stage_times *times)
+{
+    workers_job j = {.workers = t, .job = job, .pixel = pixel, .times = times};
+    return make_images(&j);
+}
+
+/* ---- Predictions ------------------------------------------------------------------------------------------------ */
+
+/* Find the first segment of a worker: the one that begins nearest to its part of all samples. */
+static int64_t first_segment(const msi_vis_store *s, int i, int n_worker)
+{
+    int64_t all = 0, before = 0;
+    for (int64_t k = 0; k < s->n_segment; k++) all += s->segment[k].n_row * s->segment[k].n_chan;
+    for (int64_t k = 0; k < s->n_segment; k++) {
+        const int64_t own = s->segment[k].n_row * s->segment[k].n_chan;
+        if (2 * before + own > 2 * (all / n_worker) * i && i < n_worker) return k;
+        before += own;
+    }
+    return s->n_segment;
+}
+
+static int work_at_prediction(void *of, int64_t i)
+{
+    const workers_job *j = of;
+    const msi_workers *t = j->workers;
+    msi_vis_store own = *j->store;
+    msi_stage_times own_times = {0};
+    const int64_t first = first_segment(j->store, (int)i, t->n), end = first_segment(j->store, (int)i + 1, t->n);
+    own.segment += first;
+    own.n_segment = end - first;
+    own.n_sample = 0;
+    for (int64_t k = 0; k < own.n_segment; k++) own.n_sample += own.segment[k].n_row * own.segment[k].n_chan;
+    if (!own.n_segment) return MSI_OK;
+    return t->strategy->ops->predict(t->w[i].plan, &own, j->predicted_from, times_of(j, i, &own_times));
+}
+
+int msi_workers_predict(msi_workers *t, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+{
+    workers_job j = {.workers = t, .store = store, .predicted_from = model, .times = times};
+    return work_all(&j, work_at_prediction);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/gpu_share.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/format.h"
+#include "core/log.h"
+#include "core/status.h"
+
+/* A further GPU is taken where it saves more than this: its context takes as long beside reading, which it slows. */
+static const double START_S = 0.3;
+
+static void take_first(msi_gpu_share *share, int n)
+{
+    share->n = n;
+    for (int i = 0; i < n; i++) share->device[i] = i;
+}
+
+void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o)
+{
+    const msi_gpus *asked = &o->gpus;
+    share->n_lane = 1;
+    take_first(share, asked->kind == MSI_GPUS_COUNT ? asked->n : 1);
+    if (asked->kind == MSI_GPUS_LIST) {
+        share->n = asked->n;
+        memcpy(share->device, asked->device, sizeof share->device);
+    }
+    msi_backend_warm_up(o->backend, share->device, share->n);
+}
+
+int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
+{
+    const int is_named = o->gpus.kind == MSI_GPUS_COUNT || o->gpus.kind == MSI_GPUS_LIST;
+    if (o->backend == MSI_BACKEND_CPU || o->gpus.kind == MSI_GPUS_AUTO) return MSI_OK;
+    const int n_device = msi_backend_n_device();
+    for (int i = 0; is_named && i < share->n; i++)
+        if (share->device[i] >= n_device)
+            return msi_error_set(MSI_EGPU, "-gpus: GPU %d is asked for; %d of this host answer%s", share->device[i],
+                                 n_device, n_device == 1 ? "s" : "");
+    if (is_named || n_device < 2) return MSI_OK;
+    take_first(share, n_device < MSI_MAX_GPUS ? n_device : MSI_MAX_GPUS);
+    msi_backend_warm_up(o->backend, share->device, share->n);
+    return MSI_OK;
+}
+
+/* Choose how many channels are made side by side. */
+static int lanes(int n_gpu, const msi_gpu_work *w)
+{
+    const int fits = (n_gpu - 1) * w->lane_bytes <= w->room_bytes;
+    return n_gpu > 1 && w->n_channel >= n_gpu && fits ? n_gpu : 1;
+}
+
+double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *w)
+{
+    if (share->n_lane == 1) return w->one_gpu_s * msi_gridder_shared(w->gridder, w->n_image, share->n).time;
+    const int64_t each = (w->n_channel + share->n_lane - 1) / share->n_lane;
+    return w->one_gpu_s * (double)each / (double)w->n_channel;
+}
+
+void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
+{
+    if (w->gridder->backend != MSI_BACKEND_CUDA) return;
+    share->n_lane = lanes(share->n, w);
+    if (o->gpus.kind != MSI_GPUS_AUTO || w->one_gpu_s <= START_S) return;
+    msi_gpu_share best = *share, more;
+    const int n_device = msi_backend_n_device();
+    for (int n = 2; n <= n_device && n <= MSI_MAX_GPUS; n++) {
+        take_first(&more, n);
+        more.n_lane = lanes(n, w);
+        if (msi_gpu_share_s(&more, w) + START_S * (n - best.n) < msi_gpu_share_s(&best, w)) best = more;
+    }
+    *share = best;
+    if (share->n > 1) msi_backend_warm_up(o->backend, share->device, share->n);
+}
+
+void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *w)
+{
+    char list[MSI_MAX_GPUS * 4 + 1] = "";
+    size_t at = 0;
+    if (w->gridder->backend != MSI_BACKEND_CUDA || share->n == 1) return;
+    for (int i = 0; i < share->n; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", i ? "," : "", share->device[i]);
+    if (share->n_lane > 1)
+        msi_log_info("GPUs %s: %lld output channels, each on one of them", list, (long long)w->n_channel);
+    else
+        msi_log_info("GPUs %s: they share the %s%s", list, msi_gridder_shared(w->gridder, w->n_image, share->n).what,
+                     w->n_channel > 1 ? " of one output channel after the other" : "");
+}
+
+void msi_gpu_share_gridder(const msi_gpu_share *share, int64_t channel, msi_gridder_spec *spec)
+{
+    const int n_lane = share->n_lane;
+    spec->device = share->device[0];
+    spec->worker = share->device;
+    spec->n_worker = share->n > 1 ? share->n : 0;
+    if (n_lane == 1) return;
+    spec->n_thread = spec->n_thread > n_lane ? spec->n_thread / n_lane : 1;
+    if (spec->residual) {
+        spec->worker = &share->device[channel % n_lane];
+        spec->n_worker = 1;
+    } else {
+        spec->device = share->device[channel % n_lane];
+        spec->n_worker = 0;
+    }
+}
