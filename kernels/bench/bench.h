@@ -12,10 +12,14 @@
 extern "C" {
 #endif
 
+enum { MSI_BENCH_MAX_GPUS = 64 };
+
 typedef struct msi_bench_options {
     const char *layout_dir; /* station tables; NULL: procedural ones of the same size and extent stand in */
     double scale;           /* fraction of a workload's visibilities, in (0, 1] */
-    uint64_t seed;          /* of rows whose inputs are drawn from it; from 1 */
+    int n_gpu;              /* workers of rows team/ and team-small/, devices of -team; 0: 1 */
+    int gpu[MSI_BENCH_MAX_GPUS];
+    uint64_t seed; /* of rows whose inputs are drawn from it; from 1 */
 } msi_bench_options;
 
 /* The work of one run; set_up fills it in. */

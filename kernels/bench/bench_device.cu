@@ -57,6 +57,13 @@ extern "C" int msi_bench_device_name(char *name, size_t size)
     return 1;
 }
 
+extern "C" int msi_bench_device_count(void)
+{
+    int n = 0;
+    if (cudaGetDeviceCount(&n) != cudaSuccess) cudaGetLastError();
+    return n;
+}
+
 extern "C" int msi_bench_device_fp32_peak(double *flops)
 {
     cudaEvent_t from, to;

@@ -12,6 +12,9 @@ extern "C" {
 /* msi_bench_device_name - 1 and the name of device 0, or 0 where no GPU can be used. */
 int msi_bench_device_name(char *name, size_t size);
 
+/* msi_bench_device_count - how many GPUs there are. */
+int msi_bench_device_count(void);
+
 /* msi_bench_device_fp32_peak - operations a second of a kernel of nothing but independent fp32 multiply-adds, each
  * counted as two. Returns: 0, MSI_EGPU. */
 int msi_bench_device_fp32_peak(double *flops);

@@ -24,6 +24,9 @@ static const char usage[] =
     "  -run P[,P..]    rows whose name contains a pattern P, or matches it where it has * ? or [ (default: all)\n"
     "  -layouts DIR    folder of station tables; without it procedural arrays of the same size and extent\n"
     "  -scale F        that fraction of the visibilities, 0 < F <= 1 (default 1)\n"
+    "  -gpus N         GPUs of the rows team/.. and tracks/..-team, workers of team-small/ (default 1); with fewer "
+    "GPUs\n"
+    "                  than N, several parts of the work go to each\n"
     "  -repeat N       runs of a row after the first; their medians count (default 5)\n"
     "  -verify         hold every row against a reference in double precision; exit 70 when one is off\n"
     "  -seeds N        inputs drawn for the rows random/.., which are always held against direct sums (default 1)\n"
@@ -66,7 +69,7 @@ static int parse_count(const char *option, double number, int *out)
 
 static int parse(settings *s, int argc, char **argv)
 {
-    double repeat = s->how.repeat, seeds = s->how.n_seed;
+    double repeat = s->how.repeat, seeds = s->how.n_seed, gpus = 1;
     const struct {
         const char *name;
         int *flag;
@@ -82,6 +85,7 @@ static int parse(settings *s, int argc, char **argv)
                   {"compare", NULL, &s->compare, NULL, 0, 0},
                   {"scale", NULL, NULL, &s->bench.scale, 1e-9, 1},
                   {"repeat", NULL, NULL, &repeat, 1, MSI_BENCH_MAX_REPEAT},
+                  {"gpus", NULL, NULL, &gpus, 1, MSI_BENCH_MAX_GPUS},
                   {"seeds", NULL, NULL, &seeds, 1, MSI_BENCH_MAX_SEED},
                   {"energy", NULL, NULL, &s->how.energy_s, 0, 60},
                   {"factor", NULL, NULL, &s->factor, 1e-3, 1e6}};
@@ -100,6 +104,7 @@ static int parse(settings *s, int argc, char **argv)
         if (option[k].text) *option[k].text = argv[i];
         if (option[k].number) MSI_TRY(parse_number(name, argv[i], option[k].low, option[k].high, option[k].number));
     }
+    MSI_TRY(parse_count("gpus", gpus, &s->bench.n_gpu));
     MSI_TRY(parse_count("repeat", repeat, &s->how.repeat));
     return parse_count("seeds", seeds, &s->how.n_seed);
 }
@@ -160,6 +165,13 @@ static void describe_host(msi_bench_host *host, double scale)
     if (f) fclose(f);
     if (msi_bench_device_name(host->gpu, sizeof host->gpu) && msi_bench_device_fp32_peak(&host->gpu_fp32_flops) != 0)
         host->gpu[0] = 0;
+}
+
+/* Devices are taken in turn. */
+static void choose_gpus(msi_bench_options *o)
+{
+    const int n_device = msi_bench_device_count();
+    for (int i = 0; i < o->n_gpu; i++) o->gpu[i] = n_device ? i % n_device : 0;
 }
 
 static int run_rows(const settings *s, const msi_bench_host *host, msi_bench_result *result, int *n_result, int *n_bad)
@@ -247,6 +259,7 @@ int main(int argc, char **argv)
     settings s = {.bench = {.scale = 1, .seed = 1}, .how = {.repeat = 5, .n_seed = 1, .energy_s = 1}, .factor = 1.1};
     int exit_code = 0, status = parse(&s, argc, argv);
     msi_log_setup(MSI_LOG_QUIET, 0);
+    choose_gpus(&s.bench);
     if (status == MSI_OK && s.help)
         fputs(usage, stdout);
     else if (status == MSI_OK && s.list)

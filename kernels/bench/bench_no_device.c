@@ -10,6 +10,11 @@ int msi_bench_device_name(char *name, size_t size)
     return 0;
 }
 
+int msi_bench_device_count(void)
+{
+    return 0;
+}
+
 int msi_bench_device_fp32_peak(double *flops)
 {
     *flops = 0;

@@ -17,6 +17,7 @@ const msi_bench_table *msi_bench_tables(int *n_table)
     table[n++] = msi_el56_rows_cpu_tile();
     table[n++] = msi_default_rows();
     table[n++] = msi_residual_rows();
+    table[n++] = msi_team_rows();
     table[n++] = msi_random_rows();
     table[n++] = msi_stacks_rows_cpu();
     table[n++] = msi_clean_rows();

@@ -12,12 +12,12 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/bench/array_el56.h"
+#include "kernels/bench/field_el56.h"
 #include "kernels/bench/field_rows.h"
 #include "kernels/bench/field_strategy.h"
 #include "kernels/bench/plan_regret.h"
 
-enum { MAX_ROWS = 256, NAME_BYTES = 48, N_CHECKED = 24 };
+enum { MAX_ROWS = 256, NAME_BYTES = 48 };
 
 /* A workload says how much of the observation is gridded, and to how many pixels a side. */
 typedef struct workload {
@@ -41,59 +41,11 @@ typedef struct detail {
     int n_plane, psf, predict;
 } detail;
 
-static int serves(const msi_bench_field *f, const workload *made_for, const detail *d)
-{
-    return made_for == d->workload && f->precision == d->precision && f->n_plane == d->n_plane;
-}
-
-/* The image's uv plane reaches a thousandth beyond the longest baseline at the highest frequency. */
-static int make_field(msi_bench_field *f, const detail *d, const msi_bench_options *options)
-{
-    const double first_hz = MSI_EL56_FREQ_HZ, last_hz = 130e6;
-    const int32_t n_chan = d->workload->n_chan;
-    msi_el56_array a;
-    MSI_TRY(msi_el56_array_make(&a, options, d->workload->n_time));
-    f->n_row = a.n_time * a.n_baseline;
-    f->n_chan = n_chan;
-    f->n_plane = d->n_plane;
-    f->precision = d->precision;
-    f->n_pixel = N_CHECKED;
-    f->seed = 1;
-    f->procedural = a.procedural;
-    for (int32_t c = 0; c < n_chan; c++)
-        f->freq_hz[c] = n_chan > 1 ? first_hz + (last_hz - first_hz) * c / (n_chan - 1) : first_hz;
-    const double highest = f->freq_hz[n_chan - 1] / first_hz;
-    const double cell_rad = 0.5 / (1.001 * highest * fmax(a.u_max_lambda, a.v_max_lambda));
-    f->geometry = (msi_image_geometry){d->workload->n_pixel, d->workload->n_pixel, cell_rad, cell_rad};
-    f->w_min_lambda = a.w_min_lambda;
-    f->w_max_lambda = a.w_max_lambda * highest;
-    int rc = msi_alloc(&f->uvw_m, 3 * f->n_row, sizeof *f->uvw_m, "uvw");
-    if (!rc) {
-        const double metres = MSI_SPEED_OF_LIGHT / first_hz;
-#pragma omp parallel for
-        for (int64_t i = 0; i < f->n_row; i++) {
-            f->uvw_m[3 * i] = (double)a.u[i] * metres;
-            f->uvw_m[3 * i + 1] = (double)a.v[i] * metres;
-            f->uvw_m[3 * i + 2] = (double)a.w[i] * metres;
-        }
-    }
-    msi_el56_array_free(&a);
-    return rc ? rc : msi_bench_field_fill(f);
-}
-
-/* Get the field of a row. One is kept, until a row of another workload, precision or number of planes asks. */
 static int get_field(msi_bench_field **out, const detail *d, const msi_bench_options *options)
 {
-    static msi_bench_field field;
-    static const workload *made_for;
-    if (!serves(&field, made_for, d)) {
-        made_for = NULL;
-        msi_bench_field_free(&field);
-        MSI_TRY(make_field(&field, d, options));
-        made_for = d->workload;
-    }
-    *out = &field;
-    return MSI_OK;
+    const workload *w = d->workload;
+    const msi_field_el56 wanted = {w->n_time, w->n_pixel, w->n_chan, d->n_plane, d->precision};
+    return msi_field_el56_get(out, &wanted, options);
 }
 
 static int set_up(void **state, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)

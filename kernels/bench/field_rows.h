@@ -11,6 +11,9 @@ msi_bench_table msi_default_rows(void);
 /* Rows residual/ and residual-small/: a deconvolution's major cycle by the default gridder's strategies. */
 msi_bench_table msi_residual_rows(void);
 
+/* Rows team/ and team-small/: images by several GPUs, or several workers of the CPU. */
+msi_bench_table msi_team_rows(void);
+
 /* Every strategy and direction on small fields drawn from a seed. */
 msi_bench_table msi_random_rows(void);
 
