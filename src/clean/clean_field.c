@@ -293,8 +293,8 @@ static int subtract_by_copies(const subtraction *s, int channel)
     msi_planes *model = f->channel_model[lane], *residual = f->channel_residual[lane];
     for (int p = 0; s->with_model && p < f->spec.n_pol; p++)
         MSI_TRY(msi_planes_copy(model, p, f->model, msi_clean_field_plane(f, channel, p), 1));
-    MSI_TRY(msi_clean_samples_residual(f->spec.samples, f->spec.first + channel, s->with_model ? model : NULL,
-                                       residual));
+    MSI_TRY(
+        msi_clean_samples_residual(f->spec.samples, f->spec.first + channel, s->with_model ? model : NULL, residual));
     for (int p = 0; p < f->spec.n_pol; p++)
         MSI_TRY(msi_planes_copy(f->residual, msi_clean_field_plane(f, channel, p), residual, p, 1));
     return MSI_OK;

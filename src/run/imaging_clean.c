@@ -51,8 +51,8 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
     k->dirty_peak_jy = 0;
     for (int c = 0; c < n_channel; c++)
         k->freq_hz[c] = 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
-    const msi_clean_field_spec spec = {r->options, k->samples, first, n_channel, r->n_plane, k->freq_hz,
-                                       n_lane(r, n_channel)};
+    const msi_clean_field_spec spec = {r->options, k->samples,          first, n_channel, r->n_plane,
+                                       k->freq_hz, n_lane(r, n_channel)};
     MSI_TRY(msi_clean_field_make(&k->field, &spec));
     k->shape = *msi_planes_shape_of(k->field.residual);
     if (k->field.n_cleaned < n_channel)

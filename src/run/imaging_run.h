@@ -29,9 +29,9 @@ typedef struct msi_imaging_run {
     msi_model_update *update;     /* NULL: MODEL_DATA is left as it is */
     msi_model_interval *modelled; /* [intervals_out] owned; NULL without update */
     msi_gpu_share gpus;
-    msi_ms_crew *crew;            /* opens and reads the sets; NULL once all is read */
-    msi_block_former *former;     /* by which the crew forms what it reads */
-    msi_outputs *outputs;         /* of the first rank, as is the writer; NULL on others */
+    msi_ms_crew *crew;        /* opens and reads the sets; NULL once all is read */
+    msi_block_former *former; /* by which the crew forms what it reads */
+    msi_outputs *outputs;     /* of the first rank, as is the writer; NULL on others */
     msi_image_writer *writer;
     msi_clean_mask mask;       /* that the user gives; empty: none */
     msi_clean_history history; /* of all that is cleaned */

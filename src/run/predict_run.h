@@ -25,9 +25,9 @@ typedef struct msi_predict_run {
     msi_model_images *models;
     double start_s, models_s; /* when it began; when the models were found */
     msi_gpu_share gpus;
-    msi_ms_crew *crew;        /* opens and reads the sets */
-    msi_ms_writer *writer;    /* NULL: this rank has no set */
-    int is_stopped;           /* the writer has been, after a failure */
+    msi_ms_crew *crew;     /* opens and reads the sets */
+    msi_ms_writer *writer; /* NULL: this rank has no set */
+    int is_stopped;        /* the writer has been, after a failure */
     msi_ms_reader *reader;
     msi_predict_scan scan;
     msi_model_bands bands;
