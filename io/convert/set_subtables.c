@@ -11,6 +11,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_child.h"
 
 /* ---- Which rows ---- */
 
@@ -207,8 +208,11 @@ static void end(passage *p)
     msi_free(p->id);
 }
 
+/* casacore copies cell by cell, some 20 us a row; POINTING may have millions. */
 static int append(ccc_table *to, const passage *p)
 {
+    static const double ROW_S = 1e-3;
+    msi_child_progress(MSI_CHILD_STEP_S + ROW_S * (double)p->n_row);
     return msi_set_written(ccc_subtable_append(to, p->name, p->from, p->row, p->n_row));
 }
 

@@ -8,6 +8,7 @@
 #include "core/status.h"
 #include "io/convert/set_maps.h"
 #include "io/ms/ms_block.h"
+#include "io/ms/ms_child.h"
 
 /* ---- Columns ---- */
 
@@ -113,6 +114,9 @@ int msi_uvfits_groups_make(msi_uvfits_groups *g, const msi_uvfits_rows *rows, co
     int status = msi_alloc(&order, rows->n_row, sizeof *order, "order of rows");
     if (!status) status = msi_alloc(&taken, n_window, sizeof *taken, "windows of a group");
     if (!status) {
+        /* Sorting takes a row some microseconds. */
+        static const double ROW_S = 1e-4;
+        msi_child_progress(MSI_CHILD_STEP_S + ROW_S * (double)rows->n_row);
         for (int64_t i = 0; i < rows->n_row; i++) order[i] = i;
         qsort_r(order, (size_t)rows->n_row, sizeof *order, compare_rows, (void *)rows);
         assign(g, rows, order, place, taken);

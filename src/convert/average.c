@@ -24,6 +24,7 @@ typedef struct sample_sum {
 typedef struct interval {
     msi_set_row first;     /* the row that began it; what its members identify is the interval's key */
     double longest_s;      /* that it may last */
+    double newest_s;       /* the latest TIME of its baseline so far */
     double begin_s, end_s; /* what its rows span */
     double latest_s;       /* where its bin ends */
     double weight, good_exposure_s, exposure_s;
@@ -38,6 +39,7 @@ struct msi_average {
     const msi_channel_groups *groups;
     msi_average_time time;
     double origin_s, previous_s; /* where bins begin; the latest TIME since */
+    int64_t n_back;              /* rows earlier than one of their baseline before */
     int64_t n_interval, n_interval_allocated;
     interval *interval;
     sample_sum *sum; /* [n_interval_allocated][n_group][n_corr] */
@@ -131,6 +133,7 @@ static int find(msi_average *a, const msi_set_row *r, interval **out)
     memset(*out, 0, sizeof **out);
     (*out)->first = *r;
     (*out)->longest_s = longest_of(a, r);
+    (*out)->newest_s = -INFINITY;
     enter(a, a->n_interval++);
     return MSI_OK;
 }
@@ -264,8 +267,8 @@ static void add_to_interval(interval *v, const msi_set_row *r, double weight)
 
 static void begin_interval(interval *v, const msi_set_row *r)
 {
-    const double longest_s = v->longest_s;
-    *v = (interval){.first = *r, .longest_s = longest_s};
+    const double longest_s = v->longest_s, newest_s = v->newest_s;
+    *v = (interval){.first = *r, .longest_s = longest_s, .newest_s = newest_s};
 }
 
 /* Bins are counted from the first row, and anew from a gap or a step back in time. */
@@ -293,6 +296,8 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
         if (v->n_row && (!(v->longest_s > 0) || v->latest_s != bin_end_s)) MSI_TRY(finish(a, v));
         if (!v->n_row) begin_interval(v, r);
         v->latest_s = bin_end_s;
+        a->n_back += r->time_s < v->newest_s;
+        v->newest_s = fmax(v->newest_s, r->time_s);
         add_to_interval(v, r, add_samples(a, a->sum + (v - a->interval) * n_sum, rows, i));
     }
     return MSI_OK;
@@ -335,6 +340,11 @@ void msi_average_take(msi_average *a, msi_set_rows *rows)
 {
     *rows = (msi_set_rows){a->n_out, a->n_group, a->n_corr, a->row, a->data, a->weight, a->flag};
     a->is_taken = 1;
+}
+
+int64_t msi_average_n_back(const msi_average *a)
+{
+    return a->n_back;
 }
 
 int64_t msi_average_bytes(const msi_average *a)

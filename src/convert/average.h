@@ -49,6 +49,10 @@ int msi_average_flush(msi_average *a, int all);
 /* msi_average_take - the finished rows; borrowed until more are added or finished. */
 void msi_average_take(msi_average *a, msi_set_rows *rows);
 
+/* msi_average_n_back - rows that were added after later ones of their baseline: they are averaged only with those that
+ * follow them. Of a baseline that has not been averaged for long it is not known. */
+int64_t msi_average_n_back(const msi_average *a);
+
 /* msi_average_bytes - memory that it holds. */
 int64_t msi_average_bytes(const msi_average *a);
 

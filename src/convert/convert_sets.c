@@ -38,6 +38,7 @@ typedef struct conversion {
     msi_average_time time;
     msi_set_output *out;
     int64_t n_stream, n_stream_allocated, n_read;
+    int64_t n_back; /* rows that are not in the order of time: msi_average_n_back */
     stream *stream;
     msi_set_row *row; /* [n_row_allocated] of the block */
     int64_t n_row_allocated;
@@ -199,6 +200,7 @@ static int end_others(conversion *c, const msi_average *but)
         int status = msi_average_flush(a, 1);
         if (!status) status = put_average(c, a);
         if (status) return status;
+        c->n_back += msi_average_n_back(a);
         c->stream[i].average = NULL;
         msi_average_free(a);
     }
@@ -328,6 +330,12 @@ static void say_end(const conversion *c)
 {
     const int64_t lost = msi_ms_reader_dropped(c->reader)->uvw_not_finite;
     say_sign(c);
+    if (c->n_back && (c->time.longest_s > 0 || c->time.loss > 0))
+        msi_stage_warn(
+            c->stage,
+            "%lld of %lld rows are earlier than one of their baseline before them, and are not averaged with "
+            "it: sort the set by TIME",
+            (long long)c->n_back, (long long)c->n_read);
     if (lost)
         msi_stage_warn(c->stage, "%lld sample%s left out whose u, v, w are not finite", (long long)lost,
                        msi_plural(lost));

@@ -9,12 +9,13 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_child.h"
 
 enum {
     BY_256 = 257,     /* the least code of two antennas */
     BY_2048 = 65536,  /* codes by 2048 begin above it */
     N_SPLIT = 3,      /* parameters in the place of BASELINE */
-    LOOK_EACH = 65536 /* groups between looks at the signal flag */
+    LOOK_EACH = 65536 /* groups between looks at the signal flag, and steps of the process's CPU time */
 };
 
 typedef struct antennas {
@@ -90,7 +91,10 @@ static int check_all(const msi_uv_file *h, FILE *f, const char *path, int *are_w
     MSI_TRY(msi_alloc(&group, head, 1, "parameters of a group"));
     for (int64_t i = 0; !status && i < h->primary.n_group; i++) {
         antennas a;
-        if (i % LOOK_EACH == 0 && (status = msi_interrupt_check())) break;
+        if (i % LOOK_EACH == 0) {
+            if ((status = msi_interrupt_check())) break;
+            msi_child_progress(MSI_CHILD_STEP_S);
+        }
         if (fseeko(f, h->data_begin + i * h->group_bytes, SEEK_SET) != 0 || fread(group, (size_t)head, 1, f) != 1) {
             status = read_failed(path, i);
             break;

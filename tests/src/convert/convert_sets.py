@@ -88,6 +88,20 @@ def check_average(s):
             s.must(n == 0, "%s: %s, %d rows differ" % (out, what, n))
 
 
+def check_disorder(s):
+    """Rows that are in no order of time cannot be averaged, which is told; in the order of baselines they are averaged."""
+    a = s.made("ordered.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 2)
+    lot = np.random.default_rng(1)
+    for title, order in (("shuffled", "rand"), ("by-baseline", "ANTENNA1,ANTENNA2,TIME")):
+        with table(a, ack=False) as t:
+            rows = lot.permutation(t.nrows()) if order == "rand" else t.sort(order).rownumbers()
+            t.selectrows(rows).copy(title + ".ms", deep=True).close()
+    told = {t: s.convert("-average-time", "8s", t + ".ms", t + "8.ms").stderr.decode() for t in ("shuffled", "by-baseline")}
+    s.must("of %d rows are earlier than one of their baseline" % Rows(a).n in told["shuffled"], "disorder is told")
+    s.must("earlier" not in told["by-baseline"] and Rows("by-baseline8.ms").n * 4 == Rows(a).n, "baseline by baseline")
+    s.must("earlier" not in s.convert("-average-time", "8s", a, "ordered8.ms").stderr.decode(), "order is not")
+
+
 def check_selection(s):
     """What is selected images as it does from the whole set, and subtables hold what is selected, numbered anew."""
     a = s.made("select.ms", *VLA, "-duration", "60s", "-spw", "1GHz", "2MHz", 6, "-spw", "1.5GHz", "-2MHz", 8, "-spw", "2GHz",
