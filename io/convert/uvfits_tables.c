@@ -7,6 +7,7 @@
 
 #include "core/format.h"
 #include "core/memory.h"
+#include "core/sidereal.h"
 #include "core/status.h"
 #include "io/convert/set_maps.h"
 #include "io/convert/uvfits_header.h"
@@ -144,15 +145,6 @@ static int mount_code(const char *mount)
     return 0;
 }
 
-/* Greenwich mean sidereal time of UT1 at 0h of a day (Aoki et al. 1982, A&A 105, 359, its linear terms), and what it goes on
- * by in a day of UT1. */
-static const double TURNS_PER_DAY = 1.00273781191135448;
-
-static double sidereal_deg(double mjd)
-{
-    return 360 * fmod(0.7790572732640 + TURNS_PER_DAY * (mjd - 51544.5), 1);
-}
-
 /* Positions are geocentric: the array's centre is the Earth's, so that no program turns them to a meridian of the array. */
 static void write_antenna_keys(table *t)
 {
@@ -164,8 +156,8 @@ static void write_antenna_keys(table *t)
     key_number(t, "ARRAYX", 0);
     key_number(t, "ARRAYY", 0);
     key_number(t, "ARRAYZ", 0);
-    key_number(t, "GSTIA0", sidereal_deg(l->day_mjd));
-    key_number(t, "DEGPDY", 360 * TURNS_PER_DAY);
+    key_number(t, "GSTIA0", 360 * msi_sidereal_turns(l->day_mjd));
+    key_number(t, "DEGPDY", 360 * MSI_TURNS_PER_DAY);
     key_number(t, "FREQ", l->window[0]->freq_hz[0]);
     key_text(t, "RDATE", date);
     key_number(t, "POLARX", 0);

@@ -241,8 +241,7 @@ static int put_split(copy *c)
     for (int64_t i = 0; !status && i < h->primary.n_group; i++) status = put_split_group(c, at, i, group);
     msi_free(group);
     if (!status) status = fill(c, 0);
-    const int64_t tables = (groups_end + MSI_UV_BLOCK - 1) / MSI_UV_BLOCK * MSI_UV_BLOCK;
-    return status ? status : put_stretch(c, tables, h->end);
+    return status ? status : put_stretch(c, msi_uv_in_blocks(groups_end), h->end);
 }
 
 static int put_all(copy *c)

@@ -13,11 +13,6 @@ enum { MOST_HDUS = 1024 };
 
 /* ---- Extensions ---- */
 
-static int64_t in_blocks(int64_t bytes)
-{
-    return (bytes + MSI_UV_BLOCK - 1) / MSI_UV_BLOCK * MSI_UV_BLOCK;
-}
-
 /* A FITS-IDI file has no primary data, and a table of visibilities among its extensions. */
 static int is_idi(FILE *f, int64_t at)
 {
@@ -28,7 +23,7 @@ static int is_idi(FILE *f, int64_t at)
         if (strcmp(u.name, "UV_DATA") == 0) return 1;
         const int64_t bytes = msi_uv_hdu_bytes(&u, &one);
         if (bytes < 0 || bytes > INT64_MAX - at - MSI_UV_BLOCK) return 0;
-        at += in_blocks(bytes);
+        at += msi_uv_in_blocks(bytes);
     }
     return 0;
 }
@@ -93,7 +88,7 @@ static int check_extensions(msi_uv_file *h, FILE *f, int64_t at, const char *pat
         if (bytes < 0 || bytes > h->file_bytes - at)
             return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: table %s is longer than the file", path,
                                  u.name);
-        at += in_blocks(bytes);
+        at += msi_uv_in_blocks(bytes);
     }
     return msi_error_set(MSI_EINPUT, "%s: more than %d extensions", path, MOST_HDUS);
 }
@@ -134,7 +129,7 @@ static int read_open(msi_uv_file *h, FILE *f, const char *path)
     if (u->is_groups && u->n_axis > 1 && u->axis[0] == 0) {
         MSI_TRY(check_groups(h, path));
         h->kind = MSI_UV_FITS;
-        return check_extensions(h, f, in_blocks(at + h->group_bytes * u->n_group), path);
+        return check_extensions(h, f, msi_uv_in_blocks(at + h->group_bytes * u->n_group), path);
     }
     if (u->n_axis == 0 && is_idi(f, at)) {
         h->kind = MSI_UV_IDI;

@@ -3,16 +3,10 @@
 
 #include <math.h>
 
+#include "core/sidereal.h"
+
 /* The cosine of the angle within which vectors are taken for the same. */
 static const double NEAR = 0.9;
-
-/* Greenwich mean sidereal time of UTC, to a second of time (Aoki et al. 1982, A&A 105, 359, its linear terms). Precession
- * and nutation are left out: they turn by a fraction of a degree, which no sign hangs on. */
-static double sidereal_rad(double mjd_s)
-{
-    const double days = mjd_s / 86400 - 51544.5;
-    return fmod(2 * MSI_PI * (0.7790572732640 + 1.00273781191135448 * days), 2 * MSI_PI);
-}
 
 void msi_uvw_sign_add(msi_uvw_sign *s, const double *antenna_m, double ra_rad, double dec_rad, const msi_set_row *row,
                       int64_t n_row)
@@ -21,7 +15,9 @@ void msi_uvw_sign_add(msi_uvw_sign *s, const double *antenna_m, double ra_rad, d
         const msi_set_row *r = &row[i];
         const double *p = antenna_m + 3 * (int64_t)r->antenna1, *q = antenna_m + 3 * (int64_t)r->antenna2;
         const double x = q[0] - p[0], y = q[1] - p[1], z = q[2] - p[2];
-        const double hour_rad = sidereal_rad(r->time_s) - ra_rad, sh = sin(hour_rad), ch = cos(hour_rad);
+        /* No sign hangs on the second between UTC and UT1, nor on precession and nutation. */
+        const double hour_rad = 2 * MSI_PI * msi_sidereal_turns(r->time_s / 86400) - ra_rad, sh = sin(hour_rad),
+                     ch = cos(hour_rad);
         const double u = sh * x + ch * y, toward = ch * x - sh * y;
         const double v = cos(dec_rad) * z - sin(dec_rad) * toward, w = sin(dec_rad) * z + cos(dec_rad) * toward;
         const double product = u * r->uvw_m[0] + v * r->uvw_m[1] + w * r->uvw_m[2];
