@@ -102,6 +102,13 @@ spin_count() {
         sed -n "s/.*GOMP_SPINCOUNT = '\(.*\)'/\1/p" | tail -1
 }
 [[ $(spin_count -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT) == 0 ]] || complain "threads spin while they wait"
+# It says so once, if a shell has started it; else it starts itself again.
+n_start() {
+    env "$@" OMP_DISPLAY_ENV=verbose "$msimage" "${good[@]}" absent.ms 2>&1 | grep -c "GOMP_SPINCOUNT ="
+}
+[[ $(n_start -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT _=shell) == 1 ]] || complain "starts itself again though a shell has"
+[[ $(n_start -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u _) == 2 ]] || complain "starts itself otherwise than twice"
+[[ $(spin_count -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u _) == 0 ]] || complain "threads spin where no shell has started them"
 [[ $(spin_count GOMP_SPINCOUNT=777) == 777 ]] || complain "threads wait otherwise than GOMP_SPINCOUNT says"
 
 # Garbage, the same on every run: never a signal, never an internal error.
