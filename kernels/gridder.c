@@ -20,6 +20,7 @@
 #include "kernels/method/simd_choice.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
+#include "kernels/store/gpu_samples.h"
 #endif
 
 #ifdef MSI_HAVE_CUDA
@@ -263,8 +264,50 @@ int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
 {
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
+    MSI_TRY(msi_gridder_bring_home(g));
     forget_samples(g);
     return msi_vis_store_add_all(&g->store, block, n_block);
+}
+
+/* ---- Samples on the GPU ----------------------------------------------------------------------------------------- */
+
+#ifdef MSI_HAVE_CUDA
+int msi_gridder_gpu_room(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_gpu_samples *room)
+{
+    const msi_vis_store *s = &g->store;
+    if (g->strategy->backend != MSI_BACKEND_CUDA || g->spec.n_plane != 1 || n_chan > MSI_STORE_MAX_CHAN ||
+        g->is_weighted || g->spec.store_bytes || g->spec.n_worker || (s->n_segment && !s->gpu))
+        return msi_error_set(MSI_EINTERNAL, "samples on the GPU for a gridder that cannot have them there");
+    forget_samples(g);
+    return msi_gpu_samples_room(&g->store, g->spec.device, n_row, n_chan, freq_hz, room);
+}
+
+int msi_gridder_gpu_keep(msi_gridder *g, const msi_gpu_figures *figures)
+{
+    return msi_gpu_samples_keep(&g->store, figures);
+}
+
+void msi_gridder_gpu_drop(msi_gridder *g)
+{
+    msi_gpu_samples_drop(&g->store);
+}
+
+int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *out)
+{
+    return msi_gpu_samples_get(&g->store, i, out);
+}
+#endif
+
+int msi_gridder_bring_home(msi_gridder *g)
+{
+#ifdef MSI_HAVE_CUDA
+    if (!g->store.gpu) return MSI_OK;
+    forget_samples(g);
+    return msi_gpu_samples_bring_home(&g->store);
+#else
+    (void)g;
+    return MSI_OK;
+#endif
 }
 
 static int64_t host_memory(const msi_gridder *g)
@@ -427,6 +470,13 @@ static void sum_weights(msi_gridder *g)
     enum { AT_ONCE = 512 };
     const int64_t n_segment = g->store.n_segment;
     if (g->weights.is_known) return;
+    if (g->store.gpu) {
+        /* There is one plane, and the weights are as they were added. */
+        g->weights.sum[0] = g->store.sum_weight[0];
+        g->weights.count[0] = g->store.n_sample;
+        g->weights.is_known = 1;
+        return;
+    }
     for (int p = 0; p < g->spec.n_plane; p++) {
         g->weights.sum[p] = 0;
         g->weights.count[p] = 0;
@@ -450,7 +500,7 @@ static void request_stored(msi_plan_request *r, const msi_vis_store *s)
     int64_t n_row = 0;
     for (int64_t i = 0; i < s->n_segment; i++) n_row += s->segment[i].n_row;
     request_foreseen(r, s->n_sample, n_row, s->w_min_lambda, s->w_max_lambda);
-    r->store = s;
+    r->store = s->gpu ? NULL : s;
 }
 
 static void add_times(msi_gridder_report *r, const msi_stage_times *t)
@@ -824,6 +874,7 @@ int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_wei
 {
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "density weighting asked of a gridder whose weights carry it already");
+    MSI_TRY(msi_gridder_bring_home(g));
     forget_samples(g);
     MSI_TRY(msi_density_weight(&g->store, density, rule));
     g->is_weighted = 1;

@@ -17,6 +17,7 @@
 #include "kernels/method/gridder_spec.h"
 #include "kernels/method/planes.h"
 #include "kernels/store/density.h"
+#include "kernels/store/gpu_samples.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,6 +52,32 @@ int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
  * by all threads. After a failure, any of the blocks may have been taken in.
  */
 int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block);
+
+/* ---- Samples on the GPU ----------------------------------------------------------------------------------------- */
+
+/*
+ * msi_gridder_gpu_room - have room for samples in the memory of a gridder's GPU, which a kernel then fills: for those
+ * that lie there already, or are to be taken in there. In a build without GPUs there is no such function.
+ * Given:    g  of one plane and on a GPU, without spec.store_bytes and workers, and all of whose samples, if any, came
+ *             this way; before msi_gridder_weight
+ *           freq_hz  [n_chan], at most MSI_STORE_MAX_CHAN
+ * Returned: *room  n_row rows, to be kept or dropped next
+ * Returns:  0, MSI_EGPU (no room there), MSI_ENOMEM, MSI_ERANGE (more than 2^32 rows), MSI_EINTERNAL (not such a gridder)
+ */
+int msi_gridder_gpu_room(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_gpu_samples *room);
+
+/* msi_gridder_gpu_keep - take the room in, filled, as msi_gridder_add does a block: figures are what it then holds.
+ * Returns: as msi_gridder_add. msi_gridder_gpu_drop - give it back. */
+int msi_gridder_gpu_keep(msi_gridder *g, const msi_gpu_figures *figures);
+void msi_gridder_gpu_drop(msi_gridder *g);
+
+/* msi_gridder_gpu_samples - look at the room that was kept as number i, from 0: of predictions its visibilities.
+ * Returns: 1; 0 where there are fewer, or samples are in host memory */
+int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *out);
+
+/* msi_gridder_bring_home - move samples on the GPU to host memory, for what reads them there (msi_density_add); nothing
+ * where they are there. Returns: 0, MSI_EGPU, MSI_ENOMEM; after a failure there are no samples */
+int msi_gridder_bring_home(msi_gridder *g);
 
 /*
  * msi_gridder_image - grid everything added so far, transform, correct, normalise by the sum of weights.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Large copies between a device and ordinary host memory. The driver stages them through pages of its own with one
- * thread, at a fifth of what the bus can do; here all threads copy to or from one of two registered buffers while the
- * bus is at work on the other.
+ * Copies between a device and memory wherever it lies. Large ones from and to ordinary host memory the driver stages
+ * through pages of its own with one thread, at a fifth of what the bus can do; here all threads copy to or from one of
+ * two registered buffers while the bus is at work on the other. Others go as they are.
  */
 #ifndef MSI_KERNELS_STAGED_COPY_CUDA_H
 #define MSI_KERNELS_STAGED_COPY_CUDA_H
@@ -26,17 +26,29 @@ class staged_copy {
         for (slot &s : slots) {
             if (s.done && cudaEventSynchronize(s.done) != cudaSuccess) cudaGetLastError();
             if (s.done && cudaEventDestroy(s.done) != cudaSuccess) cudaGetLastError();
-            if (s.is_registered && cudaHostUnregister(s.memory) != cudaSuccess) cudaGetLastError();
-            msi_free(s.memory);
+            msi_host_slot_give(&s.room);
         }
     }
 
-    /* begin - before uploads of so many bytes in all: few go out at once, and need no buffers.
-     * Returns: 0, MSI_ENOMEM, MSI_EGPU */
-    int begin(int64_t bytes)
+    /* begin - before uploads of so many bytes in all, which lie where `from` does: few go out at once, and need no
+     * buffers; neither do those from a GPU's memory or from registered memory. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    int begin(int64_t bytes, const void *from)
     {
-        is_staged = bytes >= LEAST_STAGED;
+        /* What a failure left is not sent. */
+        n_piece = 0;
+        filled = 0;
+        joined = {};
+        is_staged = bytes >= LEAST_STAGED && is_pageable(from);
         return is_staged ? make() : MSI_OK;
+    }
+
+    /* is_pageable - whether memory is the host's, and not registered. */
+    static bool is_pageable(const void *at)
+    {
+        cudaPointerAttributes a;
+        if (cudaPointerGetAttributes(&a, at) == cudaSuccess) return a.type == cudaMemoryTypeUnregistered;
+        cudaGetLastError();
+        return true;
     }
 
     /* upload - begin to copy n elements, which stay as they are until flush(); what follows where the last ones ended
@@ -46,12 +58,12 @@ class staged_copy {
         const char *next = reinterpret_cast<const char *>(from);
         char *target = reinterpret_cast<char *>(to);
         int64_t left = n * (int64_t)sizeof(T);
-        if (!is_staged) return on.upload(target, next, left);
+        if (!is_staged) return join(target, next, left);
         while (left > 0) {
             if (target != first_target + filled || filled == SLOT_BYTES || n_piece == MOST_PIECES)
                 MSI_TRY(start_slot(target));
             const int64_t bytes = std::min({left, SLOT_BYTES - filled, PIECE_BYTES});
-            piece[n_piece++] = {slots[at].memory + filled, next, bytes};
+            piece[n_piece++] = {slots[at].room.memory + filled, next, bytes};
             filled += bytes;
             next += bytes;
             target += bytes;
@@ -64,6 +76,7 @@ class staged_copy {
     int flush()
     {
         MSI_TRY(send());
+        MSI_TRY(send_joined());
         return on.wait();
     }
 
@@ -74,17 +87,18 @@ class staged_copy {
         return download_to(place, from, bytes);
     }
 
-    /* Host memory for what comes next: so many bytes of it lie together. */
+    /* Memory for what comes next: so many bytes of it lie together. */
     struct host_room {
         char *at;
         int64_t bytes;
     };
 
-    /* download_to - the same to host memory in pieces. Given: place(at), the host_room of byte `at` and those behind it;
-     * `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    /* download_to - the same to memory in pieces, all of one kind. Given: place(at), the host_room of byte `at` and those
+     * behind it; `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU */
     template <typename PLACE> int download_to(PLACE place, const void *from, int64_t bytes)
     {
-        if (bytes < LEAST_STAGED) return download_pieces(place, static_cast<const char *>(from), bytes);
+        if (bytes < LEAST_STAGED || !is_pageable(place(0).at))
+            return download_pieces(place, static_cast<const char *>(from), bytes);
         MSI_TRY(make());
         const int64_t n_part = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
         for (int64_t part = 0; part <= n_part; part++) {
@@ -95,11 +109,10 @@ class staged_copy {
     }
 
   private:
-    static constexpr int64_t SLOT_BYTES = 16 << 20, PIECE_BYTES = 256 << 10, LEAST_STAGED = 8 << 20;
+    static constexpr int64_t SLOT_BYTES = MSI_HOST_SLOT_BYTES, PIECE_BYTES = 64 << 10, LEAST_STAGED = 1 << 20;
     static constexpr int MOST_PIECES = 512;
     struct slot {
-        char *memory = nullptr;
-        bool is_registered = false;
+        msi_host_slot room = {};
         cudaEvent_t done = nullptr; /* what was begun with the memory */
     };
     const plan_stream &on;
@@ -109,16 +122,35 @@ class staged_copy {
     int64_t filled = 0;      /* so many bytes in all, */
     char *first_target = nullptr;
     bool is_staged = false;
+    struct {
+        char *to;
+        const char *from;
+        int64_t bytes;
+    } joined = {}; /* what is copied as it lies */
 
-    /* Memory that cannot be registered serves too, at the driver's pace. */
+    int send_joined()
+    {
+        const auto now = joined;
+        joined = {};
+        if (now.bytes) MSI_CUDA(cudaMemcpyAsync(now.to, now.from, (size_t)now.bytes, cudaMemcpyDefault, on.get()));
+        return MSI_OK;
+    }
+
+    /* What follows on both sides is copied together. */
+    int join(char *to, const char *from, int64_t bytes)
+    {
+        if (to != joined.to + joined.bytes || from != joined.from + joined.bytes) {
+            MSI_TRY(send_joined());
+            joined = {to, from, 0};
+        }
+        joined.bytes += bytes;
+        return MSI_OK;
+    }
+
     int make()
     {
         for (slot &s : slots) {
-            if (!s.memory) {
-                MSI_TRY(msi_alloc(&s.memory, SLOT_BYTES, 1, "GPU copies"));
-                s.is_registered = cudaHostRegister(s.memory, SLOT_BYTES, cudaHostRegisterDefault) == cudaSuccess;
-                if (!s.is_registered) cudaGetLastError();
-            }
+            if (!s.room.memory) MSI_TRY(msi_host_slot_take(&s.room));
             if (!s.done) MSI_CUDA(cudaEventCreateWithFlags(&s.done, cudaEventDisableTiming));
         }
         return MSI_OK;
@@ -132,7 +164,7 @@ class staged_copy {
         msi_host_copy(piece, n_piece);
         n_piece = 0;
         at = 1 - at;
-        MSI_TRY(on.upload(first_target, static_cast<const char *>(s.memory), filled));
+        MSI_TRY(on.upload(first_target, static_cast<const char *>(s.room.memory), filled));
         filled = 0;
         MSI_CUDA(cudaEventRecord(s.done, on.get()));
         return MSI_OK;
@@ -151,17 +183,18 @@ class staged_copy {
         for (int64_t i = 0; i < bytes;) {
             const host_room room = place(i);
             const int64_t n = std::min(bytes - i, room.bytes);
-            MSI_CUDA(cudaMemcpyAsync(room.at, from + i, (size_t)n, cudaMemcpyDeviceToHost, on.get()));
+            MSI_TRY(join(room.at, from + i, n));
             i += n;
         }
+        MSI_TRY(send_joined());
         return on.wait();
     }
 
     int fetch(slot &s, const void *from, int64_t part, int64_t bytes)
     {
         const int64_t first = part * SLOT_BYTES, n = std::min(bytes - first, SLOT_BYTES);
-        MSI_CUDA(cudaMemcpyAsync(s.memory, static_cast<const char *>(from) + first, (size_t)n, cudaMemcpyDeviceToHost,
-                                 on.get()));
+        MSI_CUDA(cudaMemcpyAsync(s.room.memory, static_cast<const char *>(from) + first, (size_t)n,
+                                 cudaMemcpyDeviceToHost, on.get()));
         MSI_CUDA(cudaEventRecord(s.done, on.get()));
         return MSI_OK;
     }
@@ -174,7 +207,7 @@ class staged_copy {
         for (int64_t i = 0; i < n;) {
             const host_room room = place(first + i);
             const int64_t some = std::min({n - i, room.bytes, PIECE_BYTES});
-            piece[n_out++] = {room.at, s.memory + i, some};
+            piece[n_out++] = {room.at, s.room.memory + i, some};
             i += some;
             if (n_out < MOST_PIECES && i < n) continue;
             msi_host_copy(piece, n_out);

@@ -99,7 +99,8 @@ template <typename T> class store_batches {
         MSI_TRY(d_raw.fit(n_plane * now.n_sample * (int64_t)(2 * sizeof(T)), "visibilities"));
         int64_t row = 0, sample = 0, at_freq = 0;
         MSI_TRY(staging.begin(now.n_row * 3 * (int64_t)sizeof(double) +
-                              n_plane * now.n_sample * (int64_t)(sizeof(float) + 2 * sizeof(T))));
+                                  n_plane * now.n_sample * (int64_t)(sizeof(float) + 2 * sizeof(T)),
+                              store->segment[now.first].uvw_m));
         for (int64_t i = 0; i < n_segment; i++) {
             const msi_vis_segment *s = &store->segment[now.first + i];
             views[i] = {sample, row, (int32_t)s->n_row, s->n_chan, (int32_t)at_freq};

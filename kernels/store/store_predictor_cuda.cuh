@@ -111,7 +111,7 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
         const int64_t bytes = n_image * msi_image_n_pixel(&plan->image) * (int64_t)sizeof(T);
         MSI_TRY(BATCHES::upload_taper(&taper));
         MSI_TRY(d_model.fit(bytes, "the model"));
-        MSI_TRY(BATCHES::staging.begin(bytes));
+        MSI_TRY(BATCHES::staging.begin(bytes, model->pixel));
         MSI_TRY(BATCHES::staging.upload(as<char>(d_model), static_cast<const char *>(model->pixel), bytes));
         return BATCHES::staging.flush();
     }

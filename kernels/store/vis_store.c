@@ -13,6 +13,9 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/store/vis_intake.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/store/gpu_samples.h"
+#endif
 
 /* Arenas double from the first size to the second: a small store stays small. */
 static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 20;
@@ -152,7 +155,13 @@ int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_
     return n_sample * sample_bytes(s) + n_row * UVW_BYTES;
 }
 
-static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
+int64_t msi_vis_store_rows_of_segment(const msi_vis_store *s, int32_t n_chan)
+{
+    const int64_t suits = SEGMENT_BYTES / msi_vis_store_bytes(s, n_chan, 1);
+    return suits > MSI_SEGMENT_ROWS ? MSI_SEGMENT_ROWS : suits < 1 ? 1 : suits;
+}
+
+int msi_vis_store_next_segment(msi_vis_store *s, msi_vis_segment **out)
 {
     if (s->n_segment == s->segment_capacity) {
         int64_t capacity = s->segment_capacity ? 2 * s->segment_capacity : 256;
@@ -162,10 +171,15 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
     if (s->n_segment >= (int64_t)1 << (32 - MSI_SEGMENT_SHIFT))
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "n_row: a store holds 2^32 rows of visibilities, and more came"), "n_row");
-    msi_vis_segment *g = &s->segment[s->n_segment];
-    g->n_row_max = SEGMENT_BYTES / msi_vis_store_bytes(s, setup->n_chan, 1);
-    if (g->n_row_max > MSI_SEGMENT_ROWS) g->n_row_max = MSI_SEGMENT_ROWS;
-    if (g->n_row_max < 1) g->n_row_max = 1;
+    *out = &s->segment[s->n_segment];
+    return MSI_OK;
+}
+
+static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
+{
+    msi_vis_segment *g;
+    MSI_TRY(msi_vis_store_next_segment(s, &g));
+    g->n_row_max = msi_vis_store_rows_of_segment(s, setup->n_chan);
     int64_t n = g->n_row_max * setup->n_chan * s->n_plane;
     g->n_row = 0;
     g->n_chan = setup->n_chan;
@@ -251,8 +265,19 @@ void msi_vis_store_zero(msi_vis_store *s, int plane)
     }
 }
 
+/* Frees what lies on a GPU. */
+static void free_far(msi_vis_store *s)
+{
+#ifdef MSI_HAVE_CUDA
+    msi_gpu_samples_free(s);
+#else
+    (void)s;
+#endif
+}
+
 void msi_vis_store_clear(msi_vis_store *s)
 {
+    free_far(s);
     struct msi_vis_arena **last = &s->spare;
     while (*last) last = &(*last)->next;
     *last = s->arena;
@@ -281,6 +306,7 @@ static void free_arenas(struct msi_vis_arena *a)
 
 void msi_vis_store_free(msi_vis_store *s)
 {
+    free_far(s);
     free_arenas(s->arena);
     free_arenas(s->spare);
     for (struct msi_vis_setup *p = s->setup, *next; p; p = next) {

@@ -37,6 +37,7 @@ typedef struct msi_vis_store {
     struct msi_vis_setup *setup;   /* linked list of distinct channel lists */
     struct msi_vis_arena *arena;   /* linked list of memory pieces, newest first */
     struct msi_vis_arena *spare;   /* pieces that msi_vis_store_clear left */
+    struct msi_gpu_pieces *gpu;    /* where all segments' arrays lie (gpu_samples.h); NULL: in host memory */
     struct msi_vis_intake *intake; /* room for what is found of the blocks at hand; NULL: none so far */
     int64_t memory_budget;         /* bytes in memory before arenas go to files */
     const char *temp_dir;

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/store/gpu_samples.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/gpu/gpu_memory.h"
+#include "kernels/store/vis_intake.h"
+
+/* Rows that go home at a time have about so many samples. */
+enum { HOME_SAMPLES = 1 << 20 };
+
+/* A piece's arrays lie one behind the other, each where a line of memory begins. */
+enum { LINE_BYTES = 256 };
+
+typedef struct piece {
+    struct piece *next;
+    msi_gpu_samples samples;
+    struct msi_vis_setup *setup;
+    void *memory;
+} piece;
+
+struct msi_gpu_pieces {
+    int device;
+    piece *first, *last; /* in the order in which they were made */
+};
+
+static int64_t in_lines(int64_t bytes)
+{
+    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+static msi_gpu_stream stream_of(const msi_vis_store *s)
+{
+    return (msi_gpu_stream){s->gpu->device, NULL};
+}
+
+/* Makes a piece's memory, and divides it. */
+static int make(const msi_vis_store *s, piece *p)
+{
+    const int64_t n = p->samples.n_row * p->samples.n_chan,
+                  uvw = in_lines(p->samples.n_row * 3 * (int64_t)sizeof(double)),
+                  weight = s->coordinates ? 0 : in_lines(n * (int64_t)sizeof(float));
+    const msi_gpu_stream on = stream_of(s);
+    MSI_TRY(msi_gpu_alloc(&p->memory, &on, uvw + weight + n * msi_complex_bytes(s->precision), "samples"));
+    p->samples.uvw_m = p->memory;
+    p->samples.weight = s->coordinates ? NULL : (float *)((char *)p->memory + uvw);
+    p->samples.vis = (char *)p->memory + uvw + weight;
+    return MSI_OK;
+}
+
+int msi_gpu_samples_room(msi_vis_store *s, int device, int64_t n_row, int32_t n_chan, const double *freq_hz,
+                         msi_gpu_samples *room)
+{
+    piece *p;
+    if (!s->gpu) {
+        MSI_TRY(msi_alloc(&s->gpu, 1, sizeof *s->gpu, "visibility store"));
+        s->gpu->device = device;
+    }
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "visibility store"));
+    p->samples.n_row = n_row;
+    p->samples.n_chan = n_chan;
+    int rc = msi_vis_store_setup(s, n_chan, freq_hz, &p->setup);
+    if (!rc) rc = make(s, p);
+    if (rc) {
+        msi_free(p);
+        return rc;
+    }
+    *(s->gpu->last ? &s->gpu->last->next : &s->gpu->first) = p;
+    s->gpu->last = p;
+    *room = p->samples;
+    return MSI_OK;
+}
+
+/* Lists the rows of a piece as segments of the store, which no host memory is carved for. */
+static int list_segments(msi_vis_store *s, const piece *p)
+{
+    const msi_gpu_samples *m = &p->samples;
+    const int64_t each = msi_vis_store_rows_of_segment(s, m->n_chan);
+    for (int64_t row = 0; row < m->n_row; row += each) {
+        msi_vis_segment *g;
+        MSI_TRY(msi_vis_store_next_segment(s, &g));
+        g->n_row = g->n_row_max = m->n_row - row < each ? m->n_row - row : each;
+        g->n_chan = m->n_chan;
+        g->freq_hz = p->setup->freq_hz;
+        g->uvw_m = m->uvw_m + 3 * row;
+        g->weight = m->weight ? m->weight + row * m->n_chan : NULL;
+        g->vis = (char *)m->vis + row * m->n_chan * msi_complex_bytes(s->precision);
+        s->n_segment++;
+    }
+    return MSI_OK;
+}
+
+int msi_gpu_samples_keep(msi_vis_store *s, const msi_gpu_figures *f)
+{
+    const int64_t n_before = s->n_segment;
+    const int rc = list_segments(s, s->gpu->last);
+    if (rc) {
+        s->n_segment = n_before;
+        msi_gpu_samples_drop(s);
+        return rc;
+    }
+    s->n_sample += f->n_sample;
+    s->n_outside += f->n_outside;
+    s->sum_weight[0] += f->sum_weight;
+    s->w_min_lambda = fmin(s->w_min_lambda, f->w_min_lambda);
+    s->w_max_lambda = fmax(s->w_max_lambda, f->w_max_lambda);
+    s->largest_weight = fmax(s->largest_weight, f->largest_weight);
+    s->largest_jy = fmax(s->largest_jy, f->largest_jy);
+    s->largest_product = fmax(s->largest_product, f->largest_product);
+    return MSI_OK;
+}
+
+static void free_piece(const msi_vis_store *s, piece *p)
+{
+    const msi_gpu_stream on = stream_of(s);
+    msi_gpu_release(p->memory, &on);
+    msi_free(p);
+}
+
+static void end_pieces(msi_vis_store *s)
+{
+    msi_free(s->gpu);
+    s->gpu = NULL;
+}
+
+void msi_gpu_samples_drop(msi_vis_store *s)
+{
+    piece *before = NULL;
+    for (piece *p = s->gpu->first; p != s->gpu->last; p = p->next) before = p;
+    free_piece(s, s->gpu->last);
+    *(before ? &before->next : &s->gpu->first) = NULL;
+    s->gpu->last = before;
+    if (!before) end_pieces(s);
+}
+
+int msi_gpu_samples_get(const msi_vis_store *s, int64_t i, msi_gpu_samples *out)
+{
+    const piece *p = s->gpu ? s->gpu->first : NULL;
+    for (; p && i > 0; i--) p = p->next;
+    if (p) *out = p->samples;
+    return p != NULL;
+}
+
+/* ---- Home ------------------------------------------------------------------------------------------------------- */
+
+/* Host memory for rows on their way. */
+typedef struct home_room {
+    double *uvw_m;
+    float *weight;
+    void *vis;
+} home_room;
+
+static void free_room(home_room *r)
+{
+    msi_free(r->uvw_m);
+    msi_free(r->weight);
+    msi_free(r->vis);
+}
+
+static int make_room(home_room *r, int64_t n_row, int64_t n_sample, int64_t vis_bytes)
+{
+    memset(r, 0, sizeof *r);
+    MSI_TRY(msi_alloc(&r->uvw_m, 3 * n_row, sizeof *r->uvw_m, "samples"));
+    MSI_TRY(msi_alloc(&r->weight, n_sample, sizeof *r->weight, "samples"));
+    return msi_alloc(&r->vis, n_sample, (size_t)vis_bytes, "samples");
+}
+
+/* Adds rows of a piece to a store in host memory, which takes them in as any block. */
+static int add_rows(msi_vis_store *to, const piece *p, const msi_gpu_stream *on, const home_room *r, int64_t row,
+                    int64_t n_row)
+{
+    const msi_gpu_samples *m = &p->samples;
+    const int64_t n_chan = m->n_chan, n = n_row * n_chan, each = msi_complex_bytes(to->precision);
+    const int is_fp32 = to->precision == MSI_FP32;
+    MSI_TRY(msi_gpu_download(on, r->uvw_m, m->uvw_m + 3 * row, n_row * 3 * (int64_t)sizeof(double)));
+    if (!to->coordinates) {
+        MSI_TRY(msi_gpu_download(on, r->weight, m->weight + row * n_chan, n * (int64_t)sizeof(float)));
+        MSI_TRY(msi_gpu_download(on, r->vis, (const char *)m->vis + row * n_chan * each, n * each));
+    }
+    const msi_vis_block block = {.n_row = n_row,
+                                 .n_chan = m->n_chan,
+                                 .n_plane = 1,
+                                 .uvw_m = r->uvw_m,
+                                 .freq_hz = p->setup->freq_hz,
+                                 .vis = is_fp32 ? NULL : r->vis,
+                                 .vis_f32 = is_fp32 ? r->vis : NULL,
+                                 .weight = r->weight};
+    return msi_vis_store_add(to, &block);
+}
+
+static int add_piece(msi_vis_store *to, const piece *p, const msi_gpu_stream *on)
+{
+    const int64_t suits = HOME_SAMPLES / p->samples.n_chan + 1, n_row = p->samples.n_row,
+                  most = suits < n_row ? suits : n_row;
+    home_room r;
+    int rc = make_room(&r, most, most * p->samples.n_chan, msi_complex_bytes(to->precision));
+    for (int64_t row = 0; !rc && row < n_row; row += most)
+        rc = add_rows(to, p, on, &r, row, n_row - row < most ? n_row - row : most);
+    free_room(&r);
+    return rc;
+}
+
+int msi_gpu_samples_bring_home(msi_vis_store *s)
+{
+    if (!s->gpu) return MSI_OK;
+    struct msi_gpu_pieces *pieces = s->gpu;
+    const msi_gpu_stream on = stream_of(s);
+    const int64_t n_outside = s->n_outside; /* whose weights are 0 there */
+    int rc = MSI_OK;
+    s->gpu = NULL;
+    msi_vis_store_clear(s);
+    s->n_outside = n_outside;
+    for (piece *p = pieces->first, *next; p; p = next) {
+        next = p->next;
+        if (!rc) rc = add_piece(s, p, &on);
+        msi_gpu_release(p->memory, &on);
+        msi_free(p);
+    }
+    msi_free(pieces);
+    if (rc) msi_vis_store_clear(s);
+    return rc;
+}
+
+void msi_gpu_samples_free(msi_vis_store *s)
+{
+    if (!s->gpu) return;
+    for (piece *p = s->gpu->first, *next; p; p = next) {
+        next = p->next;
+        free_piece(s, p);
+    }
+    end_pieces(s);
+}
