@@ -15,6 +15,7 @@
 
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_device.h"
+#include "lib/library_gpu.h"
 #endif
 
 _Static_assert((int)MSIMAGE_EINPUT == (int)MSI_EINPUT && (int)MSIMAGE_EOUTPUT == (int)MSI_EOUTPUT &&
@@ -64,8 +65,38 @@ static void hear_line(void *of, msi_log_level level, const char *line)
            line);
 }
 
-int msi_library_begin(const msimage_callbacks *callbacks, const char *stage)
+#ifdef MSI_HAVE_CUDA
+/* The thread's current device and OpenMP's threads before a call that uses a GPU; threads 0: another call. */
+static _Thread_local struct {
+    int device, n_thread;
+} before;
+#endif
+
+static void begin_gpu(int n_thread)
 {
+#ifdef MSI_HAVE_CUDA
+    before.n_thread = n_thread ? omp_get_max_threads() : 0;
+    if (!n_thread) return;
+    before.device = msi_library_gpu_device();
+    omp_set_num_threads(n_thread);
+#else
+    (void)n_thread;
+#endif
+}
+
+static void end_gpu(void)
+{
+#ifdef MSI_HAVE_CUDA
+    if (!before.n_thread) return;
+    msi_library_gpu_device_set(before.device);
+    omp_set_num_threads(before.n_thread);
+    before.n_thread = 0;
+#endif
+}
+
+int msi_library_begin(const msimage_callbacks *callbacks, int gpu_threads, const char *stage)
+{
+    begin_gpu(gpu_threads);
     msi_log_listen(hear_line, (void *)callbacks);
     msi_progress_own(callbacks->progress, callbacks->of);
     if (callbacks->progress && stage) msi_progress_begin(stage);
@@ -79,7 +110,19 @@ int msi_library_end(int rc)
     msi_progress_disown();
     msi_log_listen(NULL, NULL);
     msi_interrupt_ask(NULL, NULL);
+    end_gpu();
     return rc;
+}
+
+int msi_library_gpu_threads(msimage_backend backend, int n_thread)
+{
+#ifdef MSI_HAVE_CUDA
+    return backend != MSIMAGE_CPU && msi_gpu_available() ? msi_library_threads(n_thread) : 0;
+#else
+    (void)backend;
+    (void)n_thread;
+    return 0;
+#endif
 }
 
 int msi_library_spec(void *to, const void *from, size_t from_bytes, size_t bytes)

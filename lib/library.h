@@ -11,13 +11,18 @@
 
 /*
  * msi_library_begin - begin a call: log, progress and interrupts of the calling thread are the callbacks'.
- * Given:   stage  what the call's progress is called; static; NULL: it has none
+ * Given:   gpu_threads  threads of the host that copy for a GPU: that many are OpenMP's until msi_library_end, which puts
+ *                       them and the thread's current device back; 0: the call uses no GPU
+ *          stage        what the call's progress is called; static; NULL: it has none
  * Returns: 0, MSI_EINTERRUPTED
  */
-int msi_library_begin(const msimage_callbacks *callbacks, const char *stage);
+int msi_library_begin(const msimage_callbacks *callbacks, int gpu_threads, const char *stage);
 
 /* msi_library_end - end the call. Returns: rc */
 int msi_library_end(int rc);
+
+/* msi_library_gpu_threads - threads that an object of a backend has for a GPU; 0: it gets none. */
+int msi_library_gpu_threads(msimage_backend backend, int n_thread);
 
 /*
  * msi_library_spec - copy a specification that the caller compiled, perhaps against an older header.

@@ -5,6 +5,7 @@
 #include "core/status.h"
 #include "kernels/cleaner.h"
 #include "lib/library.h"
+#include "lib/library_gpu.h"
 #include "msimage/cleaner.h"
 
 _Static_assert((int)MSIMAGE_STOP_THRESHOLD == (int)MSI_CLEAN_STOP_THRESHOLD &&
@@ -19,8 +20,9 @@ _Static_assert((int)MSIMAGE_STOP_THRESHOLD == (int)MSI_CLEAN_STOP_THRESHOLD &&
 struct msimage_cleaner {
     msimage_callbacks callbacks;
     msi_cleaner *inner;
+    msi_library_gpu *gpu;   /* NULL where the host does the work */
     msi_planes_shape shape; /* of residual and model */
-    int n_psf;
+    int n_psf, n_thread;
     msi_array_place place;
     msi_planes *residual, *model; /* NULL: not made yet */
 };
@@ -48,6 +50,17 @@ static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s)
                               .scale_bias = s->scale_bias};
 }
 
+/* Find out where the work is done. */
+static int find_place(msimage_cleaner *c)
+{
+    c->shape = msi_cleaner_shape(c->inner);
+    c->place = (msi_array_place){c->shape.backend == MSI_BACKEND_CUDA, NULL};
+#ifdef MSI_HAVE_CUDA
+    if (c->place.on_gpu) return msi_library_gpu_create(&c->gpu, c->shape.device);
+#endif
+    return MSI_OK;
+}
+
 int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *spec, const msimage_callbacks *callbacks)
 {
     *out = NULL;
@@ -56,13 +69,13 @@ int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *sp
     msimage_cleaner *c;
     MSI_TRY(msi_alloc(&c, 1, sizeof *c, "cleaner"));
     if (callbacks) c->callbacks = *callbacks;
+    c->n_thread = msi_library_threads(s.n_thread);
     const msi_cleaner_spec inner = inner_spec(&s);
-    int rc = msi_library_begin(&c->callbacks, NULL);
+    int rc = msi_library_begin(&c->callbacks, msi_library_gpu_threads(s.backend, s.n_thread), NULL);
     if (!rc) rc = msi_cleaner_create(&c->inner, &inner);
+    if (!rc) rc = find_place(c);
     if (!msi_library_end(rc)) {
-        c->shape = msi_cleaner_shape(c->inner);
         c->n_psf = s.n_channel ? s.n_channel : 1;
-        c->place = (msi_array_place){c->shape.backend == MSI_BACKEND_CUDA, NULL};
         *out = c;
     } else {
         msimage_cleaner_free(c);
@@ -73,39 +86,46 @@ int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *sp
 void msimage_cleaner_free(msimage_cleaner *c)
 {
     if (!c) return;
+#ifdef MSI_HAVE_CUDA
+    const int device_before = c->gpu ? msi_library_gpu_device() : -1;
+    msi_library_gpu_free(c->gpu);
+#endif
     msi_cleaner_free(c->inner);
     msi_planes_free(c->residual);
     msi_planes_free(c->model);
     msi_free(c);
+#ifdef MSI_HAVE_CUDA
+    msi_library_gpu_device_set(device_before);
+#endif
 }
 
-/* Has the caller's images in planes of the cleaner, which are made where there are none. */
+/* Have the caller's images in planes of the cleaner, which are made where there are none. */
 static int put(const msimage_cleaner *c, msi_planes **planes, int n, const void *image)
 {
-    msi_host_array in = {0};
     msi_planes_shape shape = c->shape;
     shape.n = n;
     if (!*planes) MSI_TRY(msi_planes_create(planes, &shape));
-    int rc = msi_host_array_read(&in, &c->place, image, msi_planes_bytes(&shape));
-    if (!rc) rc = msi_planes_upload(*planes, 0, n, in.at);
-    msi_host_array_end(&in);
-    return rc;
+#ifdef MSI_HAVE_CUDA
+    if (c->gpu) {
+        MSI_TRY(msi_library_gpu_enter(c->gpu, NULL));
+        return msi_library_gpu_in(c->gpu, msi_planes_pixel(*planes, 0), image, msi_planes_bytes(&shape));
+    }
+#endif
+    return msi_planes_upload(*planes, 0, n, image);
 }
 
 static int get(const msimage_cleaner *c, const msi_planes *planes, void *image)
 {
-    msi_host_array out = {0};
-    int rc = msi_host_array_room(&out, &c->place, image, msi_planes_bytes(&c->shape));
-    if (!rc) rc = msi_planes_fetch(planes, 0, c->shape.n, out.at);
-    if (!rc) rc = msi_host_array_write(&out);
-    msi_host_array_end(&out);
-    return rc;
+#ifdef MSI_HAVE_CUDA
+    if (c->gpu) return msi_library_gpu_out(c->gpu, image, msi_planes_pixel(planes, 0), msi_planes_bytes(&c->shape));
+#endif
+    return msi_planes_fetch(planes, 0, c->shape.n, image);
 }
 
 int msimage_cleaner_psf(msimage_cleaner *c, const void *psf)
 {
     msi_planes *planes = NULL;
-    int rc = msi_library_begin(&c->callbacks, NULL);
+    int rc = msi_library_begin(&c->callbacks, c->gpu ? c->n_thread : 0, NULL);
     if (!rc) rc = put(c, &planes, c->n_psf, psf);
     if (!rc) rc = msi_cleaner_psf(c->inner, planes);
     msi_planes_free(planes);
@@ -115,7 +135,7 @@ int msimage_cleaner_psf(msimage_cleaner *c, const void *psf)
 int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask)
 {
     msi_host_array in = {0};
-    int rc = msi_library_begin(&c->callbacks, NULL);
+    int rc = msi_library_begin(&c->callbacks, c->gpu ? c->n_thread : 0, NULL);
     if (!rc) rc = msi_host_array_read(&in, &c->place, mask, c->shape.nx * c->shape.ny);
     if (!rc) rc = msi_cleaner_mask(c->inner, in.at);
     msi_host_array_end(&in);
@@ -138,7 +158,7 @@ int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model, const
                           msimage_clean_report *report)
 {
     msi_clean_report r = {0};
-    int rc = msi_library_begin(&c->callbacks, "minor cycle");
+    int rc = msi_library_begin(&c->callbacks, c->gpu ? c->n_thread : 0, "minor cycle");
     if (!rc) rc = minor(c, residual, model, limits, &r);
     if (!rc && report)
         *report = (msimage_clean_report){.stop = (msimage_clean_stop)r.stop,
@@ -153,7 +173,7 @@ int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model, const
 
 int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigma)
 {
-    int rc = msi_library_begin(&c->callbacks, NULL);
+    int rc = msi_library_begin(&c->callbacks, c->gpu ? c->n_thread : 0, NULL);
     if (!rc) rc = put(c, &c->residual, c->shape.n, residual);
     if (!rc) rc = msi_cleaner_noise(c->inner, c->residual, sigma);
     return msi_library_end(rc);

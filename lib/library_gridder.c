@@ -57,7 +57,9 @@ static msi_gridder_spec inner_spec(const msimage_gridder *g)
                               .m_center_rad = s->ignores_w ? 0 : g->m_rad,
                               .n_plane = g->n_plane,
                               .predict = s->task == MSIMAGE_PREDICT,
-                              .residual = s->task == MSIMAGE_RESIDUAL,
+                              /* What is made by planes stays on the GPU for whoever has it there. */
+                              .residual = s->task == MSIMAGE_RESIDUAL ||
+                                          (s->task == MSIMAGE_IMAGE && msi_library_gpu_threads(s->backend, 1)),
                               .strategy = s->strategy,
                               .accuracy = s->accuracy,
                               .precision = in_double ? MSI_PRECISION_FP64 : MSI_PRECISION_FP32,
@@ -68,6 +70,23 @@ static msi_gridder_spec inner_spec(const msimage_gridder *g)
                               .memory_bytes = s->memory_bytes,
                               .store_bytes = s->store_bytes,
                               .temp_dir = s->temp_dir};
+}
+
+static int gpu_threads(const msimage_gridder *g)
+{
+    return g->gpu ? g->n_thread : 0;
+}
+
+/* Find out where the work is done. */
+static int find_place(msimage_gridder *g)
+{
+    msi_gridder_report r;
+    msi_gridder_report_get(g->inner, &r);
+    g->place = (msi_array_place){r.backend == MSI_BACKEND_CUDA, g->spec.stream};
+#ifdef MSI_HAVE_CUDA
+    if (g->place.on_gpu) return msi_library_gpu_create(&g->gpu, g->spec.device);
+#endif
+    return MSI_OK;
 }
 
 int msimage_gridder_create(msimage_gridder **out, const msimage_gridder_spec *spec, const msimage_callbacks *callbacks)
@@ -88,13 +107,11 @@ int msimage_gridder_create(msimage_gridder **out, const msimage_gridder_spec *sp
     g->samples.w_min_lambda = HUGE_VAL;
     lay_out(g);
     const msi_gridder_spec inner = inner_spec(g);
-    int rc = msi_library_begin(&g->callbacks, NULL);
+    int rc = msi_library_begin(&g->callbacks, msi_library_gpu_threads(s.backend, s.n_thread), NULL);
     if (!rc) rc = msi_gridder_create(&g->inner, &inner);
+    if (!rc) rc = find_place(g);
     if (!msi_library_end(rc)) {
-        msi_gridder_report r;
-        msi_gridder_report_get(g->inner, &r);
         g->precision = msi_gridder_precision(g->inner);
-        g->place = (msi_array_place){r.backend == MSI_BACKEND_CUDA, s.stream};
         g->spec.strategy = g->spec.temp_dir = NULL;
         *out = g;
     } else {
@@ -106,13 +123,21 @@ int msimage_gridder_create(msimage_gridder **out, const msimage_gridder_spec *sp
 void msimage_gridder_free(msimage_gridder *g)
 {
     if (!g) return;
+#ifdef MSI_HAVE_CUDA
+    const int device_before = g->gpu ? msi_library_gpu_device() : -1;
+    msi_library_gpu_free(g->gpu);
+#endif
     msi_gridder_free(g->inner);
     msi_planes_free(g->model);
     msi_planes_free(g->residual);
     msi_planes_free(g->psf);
+    msi_planes_free(g->gpu_dirty);
     msi_free(g->dirty);
     msi_library_room_free(&g->room);
     msi_free(g);
+#ifdef MSI_HAVE_CUDA
+    msi_library_gpu_device_set(device_before);
+#endif
 }
 
 /* ---- Samples ---------------------------------------------------------------------------------------------------- */
@@ -139,16 +164,57 @@ static int samples_read(const msimage_gridder *g, const msimage_samples *s, msi_
     return MSI_OK;
 }
 
-int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples)
+void msi_library_forget_dirty(msimage_gridder *g)
+{
+    msi_free(g->dirty);
+    msi_planes_free(g->gpu_dirty);
+    g->dirty = NULL;
+    g->gpu_dirty = NULL;
+}
+
+/* Take samples in on the GPU, where that can have them. Given: freq_hz  in host memory. Returned: *is_taken */
+static int add_on_gpu(msimage_gridder *g, const msimage_samples *samples, const double *freq_hz, int *is_taken)
+{
+    *is_taken = 0;
+#ifdef MSI_HAVE_CUDA
+    msimage_samples s = *samples;
+    s.freq_hz = freq_hz;
+    if (!g->gpu || g->is_home || g->is_weighted || g->n_plane != 1 || g->spec.store_bytes || !s.n_row || !s.n_chan ||
+        s.n_chan > MSI_STORE_MAX_CHAN)
+        return MSI_OK;
+    MSI_TRY(msi_library_gpu_enter(g->gpu, g->spec.stream));
+    return msi_library_gpu_add(g, &s, is_taken);
+#else
+    (void)g;
+    (void)samples;
+    (void)freq_hz;
+    return MSI_OK;
+#endif
+}
+
+static int add(msimage_gridder *g, const msimage_samples *samples, const double *freq_hz)
 {
     msi_host_array a[N_SAMPLE_ARRAY] = {{0}};
     msimage_samples s;
-    int rc = msi_library_begin(&g->callbacks, "samples");
-    msi_free(g->dirty);
-    g->dirty = NULL;
-    if (!rc) rc = samples_read(g, samples, a, &s);
+    int is_taken;
+    MSI_TRY(msi_library_check(samples, freq_hz));
+    MSI_TRY(add_on_gpu(g, samples, freq_hz, &is_taken));
+    if (is_taken) return MSI_OK;
+    g->is_home |= samples->n_row && samples->n_chan;
+    int rc = samples_read(g, samples, a, &s);
     if (!rc) rc = msi_library_add(g, &s);
     samples_end(a);
+    return rc;
+}
+
+int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples)
+{
+    msi_host_array freq = {0};
+    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "samples");
+    msi_library_forget_dirty(g);
+    if (!rc) rc = msi_host_array_read(&freq, &g->place, samples->freq_hz, samples->n_chan * (int64_t)sizeof(double));
+    if (!rc) rc = add(g, samples, freq.at);
+    msi_host_array_end(&freq);
     return msi_library_end(rc);
 }
 
@@ -176,9 +242,10 @@ int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule)
     if (g->folds || g->spec.task == MSIMAGE_PREDICT || g->is_weighted)
         return msi_error_set(MSI_EARGUMENT, g->is_weighted ? "weight: the weights carry density weights already"
                                                            : "weight: this gridder keeps no weights");
-    int rc = msi_library_begin(&g->callbacks, "weights");
-    msi_free(g->dirty);
-    g->dirty = NULL;
+    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "weights");
+    msi_library_forget_dirty(g);
+    g->is_home = 1;
+    if (!rc) rc = msi_gridder_bring_home(g->inner);
     if (!rc) rc = weight(g, rule);
     g->is_weighted = !rc;
     return msi_library_end(rc);
@@ -189,27 +256,47 @@ int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *
     int64_t n[MSI_GRIDDER_MAX_PLANES];
     if (g->folds || g->spec.task == MSIMAGE_PREDICT)
         return msi_error_set(MSI_EARGUMENT, "sum_weight: this gridder keeps no weights");
-    int rc = msi_library_begin(&g->callbacks, NULL);
+    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), NULL);
     if (!rc) msi_gridder_weights(g->inner, sum_weight, n_vis ? n_vis : n);
     return msi_library_end(rc);
 }
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* An array of the caller's is made, and filled by a function that gives it work's images by the sums of weights. */
+/* A way to make images: of a model (NULL: none), into the caller's array. */
 typedef int make_images(msimage_gridder *g, const void *model, void *image);
 
-static int make(msimage_gridder *g, const char *stage, make_images *images, int n_plane, const void *model, void *image)
+/* What is asked for: in host memory, and the same wherever arrays lie where the work is done on a GPU. */
+typedef struct image_call {
+    const char *stage;
+    make_images *on_host, *on_gpu;
+    int n_plane;
+} image_call;
+
+static int make_on_host(msimage_gridder *g, const image_call *call, const void *model, void *image)
 {
     msi_host_array in = {0}, out = {0};
-    const int64_t bytes = msi_library_image_bytes(g, n_plane);
-    int rc = msi_library_begin(&g->callbacks, stage);
-    if (!rc) rc = msi_host_array_read(&in, &g->place, model, bytes);
+    const int64_t bytes = msi_library_image_bytes(g, call->n_plane);
+    int rc = msi_host_array_read(&in, &g->place, model, bytes);
     if (!rc) rc = msi_host_array_room(&out, &g->place, image, bytes);
-    if (!rc) rc = images(g, in.at, out.at);
+    if (!rc) rc = call->on_host(g, in.at, out.at);
     if (!rc) rc = msi_host_array_write(&out);
     msi_host_array_end(&in);
     msi_host_array_end(&out);
+    return rc;
+}
+
+static int make(msimage_gridder *g, const image_call *call, const void *model, void *image)
+{
+    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), call->stage);
+#ifdef MSI_HAVE_CUDA
+    if (!rc && g->gpu) {
+        rc = msi_library_gpu_enter(g->gpu, g->spec.stream);
+        if (!rc) rc = call->on_gpu(g, model, image);
+        return msi_library_end(rc);
+    }
+#endif
+    if (!rc) rc = make_on_host(g, call, model, image);
     return msi_library_end(rc);
 }
 
@@ -277,30 +364,31 @@ static int image_psf(msimage_gridder *g, const void *model, void *image)
     return rc;
 }
 
-/*
- * The residual of a model m is D - H m, H being the normal operator. A model is brought to a scale at which what it
- * predicts is a thousand times the data and more, so that nothing is lost in D - (D - s H m).
- */
-static double hessian_scale(const msimage_gridder *g, const void *model)
+double msi_library_hessian_scale(const msimage_gridder *g, double squares)
 {
-    const int64_t n = g->n_plane * msi_library_n_pixel(g);
-    const int is_fp32 = g->spec.precision == MSIMAGE_FP32;
-    double squares = 0;
     int exponent;
-#pragma omp parallel for schedule(static) reduction(+ : squares) num_threads(g->n_thread)
-    for (int64_t i = 0; i < n; i++) {
-        const double value = is_fp32 ? (double)((const float *)model)[i] : ((const double *)model)[i];
-        squares += isfinite(value) ? value * value : 0;
-    }
     if (g->samples.largest_jy == 0 || squares == 0) return 1;
     frexp(4096 * g->samples.largest_jy / sqrt(squares), &exponent);
     return ldexp(1, exponent);
 }
 
+static double scale_of(const msimage_gridder *g, const void *model)
+{
+    const int64_t n = g->n_plane * msi_library_n_pixel(g);
+    const int is_fp32 = g->spec.precision == MSIMAGE_FP32;
+    double squares = 0;
+#pragma omp parallel for schedule(static) reduction(+ : squares) num_threads(g->n_thread)
+    for (int64_t i = 0; i < n; i++) {
+        const double value = is_fp32 ? (double)((const float *)model)[i] : ((const double *)model)[i];
+        squares += isfinite(value) ? value * value : 0;
+    }
+    return msi_library_hessian_scale(g, squares);
+}
+
 static int hessian(msimage_gridder *g, const void *model, void *work)
 {
     const int64_t n = g->n_plane * msi_library_n_pixel(g);
-    const double scale = hessian_scale(g, model);
+    const double scale = scale_of(g, model);
     if (!g->dirty) {
         MSI_TRY(msi_alloc(&g->dirty, msi_library_work_bytes(g, g->n_plane), 1, "images"));
         const int rc = g->samples.largest_jy > 0 ? residual_of(g, NULL, 1, g->dirty) : MSI_OK;
@@ -340,77 +428,126 @@ static int check_task(const msimage_gridder *g, msimage_task task, const char *w
     return msi_error_set(MSI_EARGUMENT, "%s: this gridder was made for %s", what, name[g->spec.task]);
 }
 
+#ifdef MSI_HAVE_CUDA
+#define ON_GPU(name) msi_library_gpu_##name
+#else
+#define ON_GPU(name) NULL
+#endif
+
 int msimage_gridder_image(msimage_gridder *g, void *image)
 {
-    if (g->spec.task == MSIMAGE_RESIDUAL) return make(g, "image", image_residual, g->n_plane, NULL, image);
-    MSI_TRY(check_task(g, MSIMAGE_IMAGE, "image"));
-    return make(g, "image", image_once, g->n_plane, NULL, image);
+    const int is_once = g->spec.task == MSIMAGE_IMAGE;
+    const image_call call = {"image", is_once ? image_once : image_residual, ON_GPU(residual), g->n_plane};
+    if (g->spec.task != MSIMAGE_RESIDUAL) MSI_TRY(check_task(g, MSIMAGE_IMAGE, "image"));
+    return make(g, &call, NULL, image);
 }
 
 int msimage_gridder_psf(msimage_gridder *g, void *psf)
 {
     MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "psf"));
-    return make(g, "psf", image_psf, 1, NULL, psf);
+    const image_call call = {"psf", image_psf, ON_GPU(psf), 1};
+    return make(g, &call, NULL, psf);
 }
 
 int msimage_gridder_residual(msimage_gridder *g, const void *model, void *residual)
 {
     MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "residual"));
-    return make(g, "residual", image_residual, g->n_plane, model, residual);
+    const image_call call = {"residual", image_residual, ON_GPU(residual), g->n_plane};
+    return make(g, &call, model, residual);
 }
 
 int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product)
 {
     MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "hessian"));
     if (!model) return msi_error_set(MSI_EARGUMENT, "hessian: no model");
-    return make(g, "hessian", image_hessian, g->n_plane, model, product);
+    const image_call call = {"hessian", image_hessian, ON_GPU(hessian), g->n_plane};
+    return make(g, &call, model, product);
 }
 
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
-/* The kernels' gridder borrows the model while it predicts. */
-static int predict(msimage_gridder *g, const void *model)
+int msi_library_predict(msimage_gridder *g, const msi_image *model)
 {
-    msi_image image;
-    MSI_TRY(msi_image_alloc(&image, &g->geometry, g->n_plane, g->precision));
-    msi_library_model(g, model, 1, image.pixel, g->is_nan);
     /* Where samples are left out, the plan is that of the others, as an image's would be. */
     if (g->samples.n && g->samples.n_left_out)
         msi_gridder_expect(g->inner, g->samples.n, 0, g->samples.w_min_lambda, g->samples.w_max_lambda);
-    int rc = msi_gridder_model(g->inner, &image);
+    int rc = msi_gridder_model(g->inner, model);
     if (!rc && g->samples.n) rc = msi_gridder_predict(g->inner);
     msi_gridder_forget(g->inner);
-    msi_image_free(&image);
     return rc;
+}
+
+static int predict_on_host(msimage_gridder *g, const void *model)
+{
+    msi_host_array in = {0};
+    msi_image image = {0};
+    int rc = msi_host_array_read(&in, &g->place, model, msi_library_image_bytes(g, g->n_plane));
+    if (!rc) rc = msi_image_alloc(&image, &g->geometry, g->n_plane, g->precision);
+    if (!rc) {
+        msi_library_model(g, in.at, 1, image.pixel, g->is_nan);
+        rc = msi_library_predict(g, &image);
+    }
+    msi_image_free(&image);
+    msi_host_array_end(&in);
+    return rc;
+}
+
+static int predict(msimage_gridder *g, const void *model)
+{
+#ifdef MSI_HAVE_CUDA
+    if (g->gpu) {
+        MSI_TRY(msi_library_gpu_enter(g->gpu, g->spec.stream));
+        return msi_library_gpu_predict(g, model);
+    }
+#endif
+    return predict_on_host(g, model);
 }
 
 int msimage_gridder_predict(msimage_gridder *g, const void *model)
 {
-    msi_host_array in = {0};
     MSI_TRY(check_task(g, MSIMAGE_PREDICT, "predict"));
     if (!model) return msi_error_set(MSI_EARGUMENT, "predict: no model");
-    int rc = msi_library_begin(&g->callbacks, "prediction");
-    if (!rc) rc = msi_host_array_read(&in, &g->place, model, msi_library_image_bytes(g, g->n_plane));
-    if (!rc) rc = predict(g, in.at);
+    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "prediction");
+    if (!rc) rc = predict(g, model);
     g->is_predicted = !rc;
-    msi_host_array_end(&in);
+    g->n_fetched = 0;
     return msi_library_end(rc);
 }
 
-int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis)
+static int fetch_on_host(msimage_gridder *g, const msimage_samples *samples, void *vis)
 {
     msi_host_array a[N_SAMPLE_ARRAY] = {{0}}, out = {0};
     msimage_samples s;
-    MSI_TRY(check_task(g, MSIMAGE_PREDICT, "fetch"));
-    if (!g->is_predicted) return msi_error_set(MSI_EARGUMENT, "fetch: nothing has been predicted");
     const int64_t bytes = g->n_plane * samples->n_row * samples->n_chan * (g->spec.precision == MSIMAGE_FP32 ? 8 : 16);
-    int rc = msi_library_begin(&g->callbacks, "visibilities");
-    if (!rc) rc = samples_read(g, samples, a, &s);
+    int rc = samples_read(g, samples, a, &s);
     if (!rc) rc = msi_host_array_room(&out, &g->place, vis, bytes);
     if (!rc) rc = msi_library_fetch(g, &s, out.at);
     if (!rc) rc = msi_host_array_write(&out);
     samples_end(a);
     msi_host_array_end(&out);
+    return rc;
+}
+
+static int fetch(msimage_gridder *g, const msimage_samples *samples, void *vis)
+{
+#ifdef MSI_HAVE_CUDA
+    if (g->gpu && !g->is_home) {
+        if (!samples->n_row || !samples->n_chan) return MSI_OK;
+        MSI_TRY(msi_library_gpu_enter(g->gpu, g->spec.stream));
+        MSI_TRY(msi_library_gpu_fetch(g, samples, g->n_fetched, vis));
+        g->n_fetched++;
+        return MSI_OK;
+    }
+#endif
+    return fetch_on_host(g, samples, vis);
+}
+
+int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis)
+{
+    MSI_TRY(check_task(g, MSIMAGE_PREDICT, "fetch"));
+    if (!g->is_predicted) return msi_error_set(MSI_EARGUMENT, "fetch: nothing has been predicted");
+    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "visibilities");
+    if (!rc) rc = fetch(g, samples, vis);
     return msi_library_end(rc);
 }
 

@@ -12,12 +12,14 @@
 
 #include "kernels/gridder.h"
 #include "lib/library.h"
+#include "lib/library_gpu.h"
 #include "msimage/gridder.h"
 
 /* A pass over some samples comes to this. */
 typedef struct msi_sample_tally {
     int64_t n;                         /* that count */
     int64_t n_left_out;                /* that do not */
+    int64_t n_unknown;                 /* rows on the GPU whose coordinates are not finite */
     double w_min_lambda, w_max_lambda; /* of |w| */
     double largest_jy;                 /* part of a visibility */
 } msi_sample_tally;
@@ -35,6 +37,8 @@ struct msimage_gridder {
     msimage_gridder_spec spec; /* its strings are not to be looked at */
     msimage_callbacks callbacks;
     msi_gridder *inner;
+    msi_library_gpu *gpu;    /* NULL where the host does the work */
+    int is_home;             /* samples are in host memory, wherever the work is done */
     msi_precision precision; /* of the work */
     msi_array_place place;
     int n_plane, n_thread;
@@ -48,12 +52,27 @@ struct msimage_gridder {
     msi_sample_room room;
 
     /* These serve residuals. */
-    msi_planes *model, *residual, *psf;
-    void *dirty; /* [n_plane] images in the work's precision, by the sum of weights; NULL: not made yet */
+    msi_planes *model, *residual, *psf; /* the model serves predictions on the GPU too */
+    void *dirty;           /* [n_plane] images in the work's precision, by the sum of weights; NULL: not made yet */
+    msi_planes *gpu_dirty; /* the same on the GPU */
 
     /* These serve predictions. */
     int is_predicted, is_nan[MSI_GRIDDER_MAX_PLANES];
+    int64_t n_fetched; /* blocks on the GPU, since the prediction */
 };
+
+/*
+ * msi_library_hessian_scale - what a model is multiplied by, given the sum of its pixels' squares. The residual of a model
+ * m is D - H m, H being the normal operator. A model is brought to a scale at which what it predicts is a thousand times
+ * the data and more, so that nothing is lost in D - (D - s H m).
+ */
+double msi_library_hessian_scale(const msimage_gridder *g, double squares);
+
+/* msi_library_forget_dirty - free the image of the visibilities, which hessian keeps. */
+void msi_library_forget_dirty(msimage_gridder *g);
+
+/* msi_library_predict - predict by the kernels' gridder, which borrows the model meanwhile. */
+int msi_library_predict(msimage_gridder *g, const msi_image *model);
 
 /* ---- Pixels (library_pixels.c) ---------------------------------------------------------------------------------- */
 
@@ -78,6 +97,9 @@ void msi_library_model(const msimage_gridder *g, const void *from, double scale,
 void msi_library_pixels(const msimage_gridder *g, const void *from, const double *sum_weight, int n_plane, void *to);
 
 /* ---- Samples (library_samples.c) -------------------------------------------------------------------------------- */
+
+/* msi_library_check - whether samples can be. Given: freq_hz  theirs, in host memory. Returns: 0, MSI_EARGUMENT, MSI_ERANGE */
+int msi_library_check(const msimage_samples *samples, const double *freq_hz);
 
 /* msi_library_add - hand samples in host memory to the kernels' gridder. */
 int msi_library_add(msimage_gridder *g, const msimage_samples *samples);

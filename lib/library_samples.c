@@ -282,14 +282,14 @@ static int add_coordinates(msimage_gridder *g, const chunk *c)
     return msi_gridder_add(g->inner, &block);
 }
 
-static int check(const msimage_samples *s)
+int msi_library_check(const msimage_samples *s, const double *freq_hz)
 {
-    if (s->n_row < 0 || s->n_chan < 0 || (s->n_row > 0 && s->n_chan > 0 && (!s->uvw_m || !s->freq_hz)))
+    if (s->n_row < 0 || s->n_chan < 0 || (s->n_row > 0 && s->n_chan > 0 && (!s->uvw_m || !freq_hz)))
         return msi_error_set(MSI_EARGUMENT, "samples: %lld rows of %d channels, or no coordinates", (long long)s->n_row,
                              s->n_chan);
-    for (int32_t k = 0; k < s->n_chan; k++)
-        if (!(s->freq_hz[k] > 0 && isfinite(s->freq_hz[k])))
-            return msi_error_set(MSI_ERANGE, "freq_hz: channel %d is at %g Hz", k, s->freq_hz[k]);
+    for (int32_t k = 0; k < s->n_chan && freq_hz; k++)
+        if (!(freq_hz[k] > 0 && isfinite(freq_hz[k])))
+            return msi_error_set(MSI_ERANGE, "freq_hz: channel %d is at %g Hz", k, freq_hz[k]);
     return MSI_OK;
 }
 
@@ -297,7 +297,7 @@ static int check(const msimage_samples *s)
 static int for_each_chunk(msimage_gridder *g, const msimage_samples *s, void *fetched,
                           int (*visit)(msimage_gridder *g, const chunk *c))
 {
-    MSI_TRY(check(s));
+    MSI_TRY(msi_library_check(s, s->freq_hz));
     if (!s->n_row || !s->n_chan) return MSI_OK;
     const int64_t suits = s->n_chan < CHUNK_SAMPLES ? CHUNK_SAMPLES / s->n_chan : 1;
     const int64_t most = suits < s->n_row ? suits : s->n_row;

@@ -21,6 +21,10 @@ class Error(RuntimeError):
         self.status = status
 
 
+class DeviceMemoryError(Error, MemoryError):
+    """The memory of a GPU does not suffice."""
+
+
 def declarations(names: tuple, *source: str) -> str:
     """What headers declare, installed ones or those in a folder of the source tree, without what the preprocessor is told."""
     folders = (os.path.join(_HERE, "include"), os.path.join(_HERE, "..", "..", *source))
@@ -111,5 +115,7 @@ class Calls:
             raise raised
         if status == lib.MSIMAGE_ENOMEM:
             raise MemoryError(message)
+        if status == lib.MSIMAGE_EGPU and re.search("out of memory|cuFFT error 2\\b", message):  # CUDA's words
+            raise DeviceMemoryError(status, message)
         if status:
             raise Error(status, message)

@@ -186,14 +186,20 @@ def check_cleaner_arrays():
 
 
 def check_memory():
-    """A limit of memory is a MemoryError, and what was there before works on."""
+    """A limit of the host's memory is a MemoryError, and what was there before works on; a GPU needs none for its images."""
     case = next(cases())
     plan = plan_of(case)
     truth = plan.dirty()
+
+    def large():
+        return wgridder.vis2dirty(vis=case.vis, npix_x=4096, npix_y=4096, **case.arguments(epsilon=1e-4), **HOST)
+
     msimage._library.lib.msimage_memory_limit(1 << 20)
     try:
-        must_raise(MemoryError, lambda: wgridder.vis2dirty(vis=case.vis, npix_x=4096, npix_y=4096,
-                                                           **case.arguments(epsilon=1e-4), **HOST))
+        if HOST["backend"] == "cuda":
+            assert np.isfinite(large()).all()
+        else:
+            must_raise(MemoryError, large)
     finally:
         msimage._library.lib.msimage_memory_limit(0)
     assert distance(plan.dirty(), truth) <= 1e-13  # sums on a GPU are in any order
@@ -222,15 +228,13 @@ def check_threads():
 
 
 def check_fork():
-    """A process that is forked before the first call works, and so does the one that forked."""
-    case = next(cases())
-    if HOST["backend"] == "cuda":
-        return  # gpu_count(), which main() asks, starts the driver
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if np.isfinite(plan_of(case).dirty()).all() else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert np.isfinite(plan_of(case).dirty()).all()
+    """A process that is forked before its first call works, and so does the one that forked, at the same time."""
+    import subprocess
+
+    code = ("import os, sys; sys.path[:0] = %r; import numpy as np, plan_test as p; case = next(p.cases()); child = os.fork();"
+            "ok = np.isfinite(p.plan_of(case).dirty()).all(); child or os._exit(not ok);"
+            "sys.exit(not ok or os.waitpid(child, 0)[1])")
+    subprocess.run([sys.executable, "-B", "-c", code % (sys.path,), sys.argv[1]], check=True)
 
 
 def check_both():
@@ -255,6 +259,51 @@ def check_both():
             for made, here in ((product, truth), (vis, plan.predict(case.model)), (dirty, plan.dirty())):
                 assert type(made).__module__.split(".")[0] == name
                 assert distance(np.asarray(made.get() if name == "cupy" else made.cpu()), here) <= 1e-10, name
+
+
+def check_device_arrays():
+    """Arrays on the GPU that come by DLPack are read and written where they lie, in every argument."""
+    if HOST["backend"] != "cuda":
+        return
+    from device_array import DeviceArray
+
+    for case in cases():
+        size = {"npix_x": case.shape[0], "npix_y": case.shape[1]}
+        given = dict(case.arguments(epsilon=1e-11), **HOST)
+        far = {name: DeviceArray(a) if isinstance(a, np.ndarray) else a for name, a in given.items()}
+        here, there = plan_of(case), msimage.Plan(vis=DeviceArray(case.vis), **size, **far)
+        model, out, vis = DeviceArray(case.model), DeviceArray(np.zeros(case.shape)), DeviceArray(np.zeros_like(case.vis))
+        for name in ("hessian", "residual"):
+            assert getattr(there, name)(model, out) is out
+            assert distance(out.get(), getattr(here, name)(case.model)) <= 1e-12, name
+            assert distance(getattr(there, name)(model), getattr(here, name)(case.model)) <= 1e-12, name
+        assert there.dirty(out) is out and distance(out.get(), here.dirty()) <= 1e-12
+        assert there.predict(model, vis) is vis and distance(vis.get(), here.predict(case.model)) <= 1e-12
+        assert wgridder.vis2dirty(vis=DeviceArray(case.vis), dirty=out, do_wgridding=True, **far) is out
+        assert distance(out.get(), here.dirty()) <= 2e-11
+        assert wgridder.dirty2vis(dirty=model, vis=vis, do_wgridding=True, **far) is vis
+        assert distance(vis.get(), wgridder.dirty2vis(dirty=case.model, do_wgridding=True, **given)) <= 1e-12
+        assert model.asked and all(stream == 1 for stream in model.asked)
+        must_raise(RuntimeError, lambda: there.hessian(DeviceArray(case.model.astype("f4"))))
+        must_raise(RuntimeError, lambda: there.hessian(DeviceArray(case.model[:, :20])))
+
+
+def check_device_memory():
+    """A GPU whose memory does not suffice is a MemoryError that says so, and what was there before works on."""
+    if HOST["backend"] != "cuda":
+        return
+    from device_array import DeviceArray
+
+    case = next(cases())
+    plan = plan_of(case)
+    truth = plan.dirty()
+    # No device has room for such an image; the array that it would go to only says to be one.
+    out = DeviceArray(np.zeros((1, 1)), (1 << 19, 1 << 19))
+    large = dict(case.arguments(epsilon=1e-4), vis=case.vis, dirty=out, **HOST)
+    large.update(pixsize_x=1e-7, pixsize_y=1e-7)
+    assert "memory" in str(must_raise(MemoryError, lambda: wgridder.vis2dirty(**large)))
+    assert must_raise(msimage.Error, lambda: wgridder.vis2dirty(**large)).status == -5
+    assert distance(plan.dirty(), truth) <= 1e-13
 
 
 def check_interrupt():
@@ -423,5 +472,4 @@ def check_quiet():
 
 
 if __name__ == "__main__":
-    # What forks comes first, while the process has no threads.
-    run_checks(globals(), first="fork")
+    run_checks(globals())

@@ -62,12 +62,12 @@ def distance(value, truth):
     return np.linalg.norm(value.astype(truth.dtype) - truth) / np.linalg.norm(truth)
 
 
-def run_checks(names, first=None):
-    """Run the functions check_X of a test, given its globals(): TEST cpu|cuda [X..]; without X all, `first` before others."""
+def run_checks(names):
+    """Run the functions check_X of a test, given its globals(): TEST cpu|cuda [X..]; without X all."""
     if "cuda" in sys.argv[1:2] and not msimage.gpu_count():
         print("skipped: no GPU found")
         sys.exit(77)
     checks = {name[6:]: check for name, check in names.items() if name.startswith("check_")}
-    for name in sys.argv[2:] or sorted(checks, key=lambda name: name != first):
+    for name in sys.argv[2:] or checks:
         checks[name]()
         print("ok", name)

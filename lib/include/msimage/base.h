@@ -7,7 +7,10 @@
  * says why, of the calling thread.
  *
  * **Arrays** are in C order without gaps, in the host's memory or, where the library was built for GPUs, in a GPU's.
- * They are borrowed for the call. Complex numbers are pairs of real and imaginary part, as in C and C++.
+ * They are borrowed for the call. Complex numbers are pairs of real and imaginary part, as in C and C++. Where a GPU does
+ * the work, arrays in its memory, and managed ones, are read and written as they lie; only frequencies, samples of several
+ * image planes and samples whose density weights are asked for come to the host. Memory of the host that is registered
+ * with CUDA is copied by the bus alone, other memory by threads beside it.
  *
  * **Threads.** An object is used by one thread at a time; any number of objects may be at work in any number of threads.
  * The library works with OpenMP and leaves the caller's settings of it as they are. A process may be forked before

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The stream of an object of the library, its copies, and room for arrays that kernels cannot reach. */
+#ifndef MSI_LIB_LIBRARY_CUDA_CUH
+#define MSI_LIB_LIBRARY_CUDA_CUH
+
+#include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/staged_copy_cuda.h"
+#include "lib/library_gpu.h"
+#include "lib/library_gridder.h"
+
+struct msi_library_gpu {
+    enum { UVW, FREQ, VIS, WEIGHT, MASK, N_ARRAY };
+    plan_stream on;
+    int device = 0;
+    cudaEvent_t before = nullptr; /* what the caller's stream has begun */
+    staged_copy staging{on};
+    buffer array[N_ARRAY], image, tally;
+
+    ~msi_library_gpu()
+    {
+        on.leave();
+        if (before && cudaEventDestroy(before) != cudaSuccess) cudaGetLastError();
+    }
+
+    /* is_here - whether kernels read and write memory as it lies. */
+    bool is_here(const void *at) const
+    {
+        cudaPointerAttributes a;
+        if (cudaPointerGetAttributes(&a, at) == cudaSuccess)
+            return a.type == cudaMemoryTypeManaged || (a.type == cudaMemoryTypeDevice && a.device == device);
+        cudaGetLastError();
+        return false;
+    }
+
+    /* reach - have an array of the caller's where kernels read it: there already, or a copy in room. NULL stays NULL.
+     * Returns: 0, MSI_EGPU, MSI_ENOMEM */
+    template <typename T> int reach(const T *given, int64_t bytes, buffer &room, const T **at)
+    {
+        *at = given;
+        if (!given || is_here(given)) return MSI_OK;
+        MSI_TRY(room.fit(bytes, "a copy of an array"));
+        *at = as<T>(room);
+        return msi_library_gpu_in(this, room.get(), given, bytes);
+    }
+};
+
+#endif

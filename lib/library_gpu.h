@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What the library does on a GPU itself: samples and images go from the caller's arrays, wherever they lie, to what the
+ * kernels take, and back, without a pass of the host over their values. Arrays in the memory of the object's GPU are
+ * read and written as they lie; what was put on the caller's stream before a call is waited for there, by an event.
+ */
+#ifndef MSI_LIB_LIBRARY_GPU_H
+#define MSI_LIB_LIBRARY_GPU_H
+
+#include <stdint.h>
+
+#include "msimage/gridder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct msi_library_gpu msi_library_gpu;
+
+/* msi_library_gpu_create - an object's stream on its device. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+int msi_library_gpu_create(msi_library_gpu **out, int device);
+
+/* msi_library_gpu_free - NULL-safe. */
+void msi_library_gpu_free(msi_library_gpu *gpu);
+
+/* msi_library_gpu_enter - begin a call: what follows comes after what was put on a stream (cudaStream_t) before, and the
+ * device is the calling thread's current one. Returns: 0, MSI_EGPU */
+int msi_library_gpu_enter(msi_library_gpu *gpu, void *stream);
+
+/* msi_library_gpu_device - the calling thread's current device; -1: none. msi_library_gpu_device_set - make it that one
+ * again; -1 does nothing. */
+int msi_library_gpu_device(void);
+void msi_library_gpu_device_set(int device);
+
+/* msi_library_gpu_in - copy bytes of a caller's array to the device; msi_library_gpu_out - copy them back to one. Both
+ * return when that is done. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+int msi_library_gpu_in(msi_library_gpu *gpu, void *to, const void *from, int64_t bytes);
+int msi_library_gpu_out(msi_library_gpu *gpu, void *to, const void *from, int64_t bytes);
+
+/* ---- Pixels (library_pixels_cuda.cu) ---------------------------------------------------------------------------- */
+
+/* msi_library_gpu_reach - have [n_plane] images of the caller's where kernels read them, for what is called next.
+ * Returned: *at  in device memory. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+int msi_library_gpu_reach(msimage_gridder *g, const void *images, const void **at);
+
+/* msi_library_gpu_squares - sum the squares of a model's finite pixels. Given: model  in device memory */
+int msi_library_gpu_squares(msimage_gridder *g, const void *model, double *squares);
+
+/* msi_library_gpu_model - as msi_library_model. Given, returned: from, to  in device memory */
+int msi_library_gpu_model(msimage_gridder *g, const void *from, double scale, void *to, int *is_nan);
+
+/* Images in the work's precision and device memory, divided by the sums of weights: (from - less) / scale. */
+typedef struct msi_work_images {
+    const void *from, *less; /* [n_plane] images; less NULL: nothing */
+    double scale;
+    const double *sum_weight; /* [n_plane] */
+    int n_plane;
+} msi_work_images;
+
+/* msi_library_gpu_pixels - as msi_library_pixels. Returned: to  [n_plane] images of the caller's */
+int msi_library_gpu_pixels(msimage_gridder *g, const msi_work_images *images, void *to);
+
+/* ---- Images (library_images_gpu.c) ------------------------------------------------------------------------------- */
+
+/*
+ * msi_library_gpu_residual, msi_library_gpu_psf, msi_library_gpu_hessian, msi_library_gpu_predict - as the functions of
+ * the library of these names, after msi_library_gpu_enter.
+ * Given: model  the caller's; residual NULL: none; psf: not looked at. Returned: image  the caller's
+ */
+int msi_library_gpu_residual(msimage_gridder *g, const void *model, void *image);
+int msi_library_gpu_psf(msimage_gridder *g, const void *model, void *image);
+int msi_library_gpu_hessian(msimage_gridder *g, const void *model, void *image);
+int msi_library_gpu_predict(msimage_gridder *g, const void *model);
+
+/* ---- Samples (library_samples_cuda.cu) -------------------------------------------------------------------------- */
+
+/*
+ * msi_library_gpu_add - hand samples to the kernels' gridder in the device's memory.
+ * Given:    samples  the caller's, with freq_hz in host memory
+ * Returned: *is_taken  0: the device has no room, or samples are beyond the uv plane; msi_library_add serves then
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_ERANGE, MSI_EINTERRUPTED
+ */
+int msi_library_gpu_add(msimage_gridder *g, const msimage_samples *samples, int *is_taken);
+
+/* msi_library_gpu_fetch - predicted visibilities of the block that was added as number i, from 0. */
+int msi_library_gpu_fetch(msimage_gridder *g, const msimage_samples *samples, int64_t i, void *vis);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
