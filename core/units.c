@@ -63,6 +63,24 @@ int msi_parse_real(double *out, const char *what, const char *text)
     return MSI_OK;
 }
 
+int msi_parse_flux(double *out_jy, const char *what, const char *text)
+{
+    static const struct {
+        const char *name;
+        double jy;
+    } units[] = {{"", 1}, {"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {"nJy", 1e-9}};
+    double number;
+    const char *unit = leading_real(&number, text);
+    if (!unit)
+        return msi_error_set(MSI_EUSAGE, "%s %s: give a number of Jy, or with its unit, such as 2mJy", what, text);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(unit, units[i].name) == 0) {
+            *out_jy = number * units[i].jy;
+            return MSI_OK;
+        }
+    return msi_error_set(MSI_EUSAGE, "%s %s: %s is no unit; use Jy, mJy, uJy or nJy", what, text, unit);
+}
+
 int msi_parse_angle(double *out_rad, const char *what, const char *text)
 {
     double number;

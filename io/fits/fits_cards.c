@@ -28,7 +28,10 @@ int msi_fits_handle_open(msi_fits_handle *h, const char *path)
     *h = (msi_fits_handle){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (h->fd < 0) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
     int rc = MSI_OK;
+    unsigned char magic[2] = {0, 0};
     if (fstat(h->fd, &st) != 0 || !S_ISREG(st.st_mode)) rc = msi_error_set(MSI_EINPUT, "%s: not a plain file", path);
+    if (!rc && pread(h->fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b)
+        rc = msi_error_set(MSI_EINPUT, "%s: a compressed file; unpack it first (gunzip)", path);
     /* cfitsio gets a descriptor: no character of the name can mean anything to it, nor can it be too long for it. */
     char by_descriptor[64];
     snprintf(by_descriptor, sizeof by_descriptor, "/proc/self/fd/%d", h->fd);

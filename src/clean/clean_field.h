@@ -22,6 +22,7 @@ typedef struct msi_clean_field_spec {
     int n_channel, n_pol;
     const double *freq_hz; /* [n_channel] */
     int n_lane;            /* channels whose gridders may work side by side, on devices of their own; 0: 1 */
+    uint64_t mask_hash;    /* of the pixels of a mask that the user gives, for checkpoints; 0: none */
 } msi_clean_field_spec;
 
 enum { MSI_CLEAN_STOP_TEXT = 32 };

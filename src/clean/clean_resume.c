@@ -39,7 +39,7 @@ static msi_checkpoint_run run_of(const msi_clean_field *f)
     snprintf(
         text, sizeof text,
         "%lld %lld %.17g %.17g | %d %.17g %.17g %.17g %d | %lld %lld %d | %.17g %.17g | %lld %lld %.17g %.17g %.17g "
-        "%.17g %.17g %d %d %.17g | %d %.17g %d | %d %d %d %lld %.17g %.17g %d | %d %d %d %lld %lld | %s %d",
+        "%.17g %.17g %d %d %.17g | %d %.17g %d | %d %d %d %lld %.17g %.17g %d | %d %d %d %lld %lld | %d",
         (long long)o->geometry.nx, (long long)o->geometry.ny, o->geometry.cell_x_rad, o->geometry.cell_y_rad,
         (int)o->weighting.mode, o->weighting.robust, o->weighting.taper_fwhm_rad, o->weighting.grid_padding, o->n_pol,
         (long long)o->channels_out, (long long)o->intervals_out, (int)o->stokes_weight, o->accuracy, o->padding,
@@ -47,7 +47,7 @@ static msi_checkpoint_run run_of(const msi_clean_field *f)
         c->no_negative, c->stop_negative, c->border_percent, c->local_rms, c->local_rms_window,
         (int)c->local_rms_method, c->is_exact, c->multiscale, c->n_scale, (long long)c->max_scales, c->scale_bias,
         c->scale_gain, (int)c->shape, c->join_channels, c->join_pols, c->squared_join, (long long)c->fit_terms,
-        (long long)c->log_fit_terms, c->fits_mask ? c->fits_mask : "", c->continues);
+        (long long)c->log_fit_terms, c->continues);
     uint64_t options = msi_hash(0, text, (int64_t)strlen(text)), sets = 0;
     snprintf(text, sizeof text, "%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %d %d %.17g", c->multithresh,
              c->mask.sidelobe_threshold, c->mask.noise_threshold, c->mask.low_noise_threshold,
@@ -59,7 +59,7 @@ static msi_checkpoint_run run_of(const msi_clean_field *f)
     options = msi_hash(options, more, (int64_t)sizeof more);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_hash(options, centre, (int64_t)sizeof centre);
-    options = hash_text(options, c->casa_mask);
+    options = msi_hash(options, &f->spec.mask_hash, (int64_t)sizeof f->spec.mask_hash);
     options = hash_text(options, c->reuse_psf);
     options = hash_text(options, c->reuse_dirty);
     options = hash_text(options, c->local_rms_image);

@@ -45,6 +45,12 @@ static void judge_progress(msi_clean_group *g)
     if (g->n_idle == MOST_IDLE) g->stop = "stalled";
 }
 
+/* Whether there are pixels that may not be cleaned; without them only a residual that is zero has no peak. */
+static int is_masked(const msi_clean_group *g, const msi_clean_options *o)
+{
+    return o->fits_mask || o->casa_mask || o->multithresh || o->border_percent > 0 || g->in_mask;
+}
+
 int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
 {
     if (is_worse(g, peak)) return go_back(g);
@@ -52,7 +58,7 @@ int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
     g->peak = peak;
     const double allowed = g->threshold * (g->n_major ? NEAR : 1);
     if (!(fabs(peak) > 0)) {
-        g->stop = "mask empty";
+        g->stop = is_masked(g, o) ? "mask empty" : "nothing left";
     } else if (fabs(peak) <= allowed) {
         if (msi_clean_is_final(g, o))
             g->stop = "threshold";

@@ -138,6 +138,18 @@ int msi_read_real(msi_options *options, const msi_option *option, int n_argument
     return MSI_OK;
 }
 
+int msi_read_flux(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    double jy;
+    MSI_TRY(msi_parse_flux(&jy, spell(option).text, argument[0]));
+    if (jy < option->low || jy > option->high)
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give a flux from %g to %g Jy", option->name, argument[0], option->low,
+                             option->high);
+    memcpy(member(options, option), &jy, sizeof jy);
+    return MSI_OK;
+}
+
 int msi_read_png_range(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;

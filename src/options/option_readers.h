@@ -22,6 +22,7 @@ msi_option_reader msi_read_png_range; /* picture: A < B; sets png too */
 msi_option_reader msi_read_size;
 msi_option_reader msi_read_scale;
 msi_option_reader msi_read_shift;
+msi_option_reader msi_read_flux;
 msi_option_reader msi_read_pol;
 msi_option_reader msi_read_link_pol;
 msi_option_reader msi_read_weight;

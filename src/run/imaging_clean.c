@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/progress.h"
@@ -51,8 +52,16 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
     k->dirty_peak_jy = 0;
     for (int c = 0; c < n_channel; c++)
         k->freq_hz[c] = 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
-    const msi_clean_field_spec spec = {r->options, k->samples,          first, n_channel, r->n_plane,
-                                       k->freq_hz, n_lane(r, n_channel)};
+    const msi_clean_mask *mask = &r->mask;
+    const msi_clean_field_spec spec = {
+        .options = r->options,
+        .samples = k->samples,
+        .first = first,
+        .n_channel = n_channel,
+        .n_pol = r->n_plane,
+        .freq_hz = k->freq_hz,
+        .n_lane = n_lane(r, n_channel),
+        .mask_hash = mask->pixel ? msi_hash(0, mask->pixel, mask->n_plane * mask->nx * mask->ny) : 0};
     MSI_TRY(msi_clean_field_make(&k->field, &spec));
     k->shape = *msi_planes_shape_of(k->field.residual);
     if (k->field.n_cleaned < n_channel)

@@ -288,6 +288,17 @@ int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel,
     return -1;
 }
 
+/* What the names of all files end in, in the shell's words. */
+static const char *suffixes(const msi_outputs *o, int n_picture, char text[32])
+{
+    const msi_clean_options *c = &o->options->clean;
+    const char *const csv = c->niter ? ",csv" : "", *const png = n_picture ? ",png" : "",
+                      *const txt = c->niter && c->save_sources ? ",txt" : "";
+    if (!*csv && !*png && !*txt) return "fits";
+    snprintf(text, 32, "{fits%s%s%s}", csv, png, txt);
+    return text;
+}
+
 /* Names the files on the last line of a run; many by their pattern. */
 static void log_written(const msi_outputs *o)
 {
@@ -305,11 +316,9 @@ static void log_written(const msi_outputs *o)
         for (int i = 0; i < o->n; i++) strcat(strcat(text, i ? ", " : ""), o->list[i].name);
         msi_log_info("wrote %d files in %.2f s: %s", o->n, msi_wall_s(), text);
     } else {
+        char text[32];
         msi_log_info("wrote %d files in %.2f s: %s-*.%s", o->n, msi_wall_s(), o->options->name,
-                     n_picture                        ? "{fits,png}"
-                     : o->options->clean.save_sources ? "{fits,csv,txt}"
-                     : o->options->clean.niter        ? "{fits,csv}"
-                                                      : "fits");
+                     suffixes(o, n_picture, text));
         for (int i = 0; i < o->n; i++) msi_log_detail("wrote %s", o->list[i].name);
     }
 }

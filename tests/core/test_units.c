@@ -61,6 +61,16 @@ static void test_real(void **state)
 static void test_angle(void **state)
 {
     (void)state;
+    check(msi_parse_flux, "0.25", 0.25);
+    check(msi_parse_flux, "2Jy", 2);
+    check(msi_parse_flux, "-1.5mJy", -1.5e-3);
+    check(msi_parse_flux, "3e2uJy", 3e-4);
+    check(msi_parse_flux, "7nJy", 7e-9);
+    refuse(msi_parse_flux, "1jy");
+    refuse(msi_parse_flux, "mJy");
+    refuse(msi_parse_flux, "1 mJy");
+    refuse(msi_parse_flux, "0x1Jy");
+    refuse(msi_parse_flux, "");
     check(msi_parse_angle, "75asec", 75 * DEG / 3600);
     check(msi_parse_angle, "75arcsec", 75 * DEG / 3600);
     check(msi_parse_angle, "2masec", 2 * DEG / 3600e3);

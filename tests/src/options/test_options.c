@@ -333,6 +333,11 @@ static void test_refused_cleaning(void **state)
     refused_value("-subtract-model -data-column MODEL_DATA", "-subtract-model:", "less itself");
     refused_value("-niter 9 -subtract-model -continue", "-subtract-model:", "-continue subtracts");
     refused_value("-niter 9 -subtract-model -update-model-required", "-update-model-required:", "would replace");
+    assert_int_equal(parse(&o, "-size 64 64 -scale 1asec -niter 9 -threshold 0.5mJy a.ms"), MSI_OK);
+    assert_true(fabs(o.clean.threshold_jy - 5e-4) < 1e-18);
+    msi_options_free(&o);
+    refused_value("-niter 9 -threshold 1K", "-threshold 1K:", "mJy");
+    refused_value("-niter 9 -threshold -1mJy", "-threshold -1mJy:", "from 0");
     refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "larger than -auto-threshold 5");
     refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "one scale");
     refused_value("-mgain 0", "-mgain 0:", "0.01 to 1");

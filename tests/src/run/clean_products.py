@@ -210,7 +210,8 @@ def check_index(s):
     """The map of the spectral index is that of the fit to the models as the band's beam sees them, where these are bright."""
     words = ["-niter", 3000, "-auto-threshold", 4, "-channels-out", 4, "-join-channels"]
     for fit, find in (("-fit-spectral-log-pol", power_law), ("-fit-spectral-pol", straight_line)):
-        name, _ = s.clean(*words, fit, 2, "-png")
+        name, log = s.clean(*words, fit, 2, "-png", "-save-source-list")
+        s.must("%s-*.{fits,csv,png,txt}" % name in log, "the last line of the log names every kind of file")
         index, header = load(name + "-MFS-spectral-index.fits")
         band = load(name + "-MFS-image.fits")[1]
         s.must(header["BTYPE"] == "Spectral Index" and "BUNIT" not in header and header["BMAJ"] == band["BMAJ"] and

@@ -4,6 +4,7 @@
 that were put into them, against what predicting and imaging say, and against the definitions of the files."""
 import csv
 import glob
+import gzip
 import os
 import shutil
 import signal
@@ -232,6 +233,10 @@ def check_stops(s):
     inside = np.zeros_like(model, bool)
     inside[border:-border, border:-border] = True
     s.must(model[inside].any() and not model[~inside].any(), "no components in the border")
+    zero = s.made_at("zero.ms", VLA, ["-duration", "1min", "-integration", "30s", "-source", "60deg", "-45deg", "0Jy"])
+    name, log = s.clean(zero, "-niter", 100, "-threshold", "1mJy", size=64)
+    s.must(load(name + "-image.fits")[1]["MSISTOP"] == "nothing left" and not load(name + "-residual.fits")[0].any(),
+           "a set of zeros leaves nothing to clean, and no mask is told of")
     name, log = s.clean(ms, "-niter", 100)
     s.must("no threshold is given" in log and "-accuracy" not in log,
            "a warning where nothing but -niter ends cleaning, and none of the accuracy, which does not show")
@@ -373,6 +378,29 @@ def same_images(s, title, one, other, names):
     s.must(all(equal), "%s: %d of %d images are the same" % (title, sum(equal), len(names)))
 
 
+def check_resumed_mask(s):
+    """A mask whose pixels have changed is another one, whatever it is called; the same pixels under another name are it."""
+    words = ["-j", 2, "-size", 128, 128, "-scale", "%gasec" % CELL, "-backend", "cpu", "-niter", 3000, "-checkpoint", 0,
+             "-auto-threshold", 3, "-mgain", 0.5, "-no-update-model-required"]
+    mask, other, broken = s.path("resumed-mask.fits"), s.path("other-mask.fits"), s.path("resumed-mask")
+    name, _ = s.clean(s.ms("points"), size=128)
+    for path, first in ((mask, 20), (other, 21)):
+        with fits.open(name + "-dirty.fits") as f:
+            f[0].data[...] = 0
+            f[0].data[0, 0, first:110, 20:110] = 1
+            f.writeto(path)
+    held = Held([s.msimage, *[str(w) for w in words], "-fits-mask", mask, "-name", broken, s.ms("points")])
+    held.hold_after_line("cycle 2")
+    held.send(signal.SIGKILL)
+    held.end()
+    shutil.copy(mask, s.path("kept-mask.fits"))
+    shutil.copy(other, mask)
+    s.told("resumed with another mask of the name", s.launch("-quiet", *words, "-fits-mask", mask, "-resume", "-name", broken,
+                                                             s.ms("points")), 3, "options")
+    log = run(s.msimage, *words, "-fits-mask", s.path("kept-mask.fits"), "-resume", "-name", broken, s.ms("points"))
+    s.must("going on from the checkpoint" in log.stderr.decode(), "resumed with the same mask of another name")
+
+
 def check_resume(s):
     """A run that is killed goes on from its checkpoint, and ends in the same images to the bit."""
     for title, ms, options, kinds in (
@@ -410,6 +438,7 @@ def check_resume(s):
             same_images(s, title, whole, broken, ["%s-%s.fits" % (c, k) for c in kinds for k in made])
             for name in glob.glob(broken + "*"):
                 os.remove(name)
+    check_resumed_mask(s)
     with open(broken + ".clean", "wb") as f:
         f.write(b"no checkpoint")
     words += ["-name", broken]
@@ -566,6 +595,12 @@ def check_mask(s):
         f[0].header["CRPIX1"] -= 100
         f[0].data[...] = 0
         f.writeto(mask, overwrite=True)
+    packed = s.path("packed.fits.gz")
+    with open(mask, "rb") as plain, gzip.open(packed, "wb") as f:
+        f.write(plain.read())
+    done = s.launch("-quiet", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 9, "-threshold", 1,
+                    "-name", s.path("none"), "-fits-mask", packed, s.ms("points"))
+    s.told("a compressed mask", done, 3, "packed.fits.gz: a compressed file; unpack it first")
     cleaned, log = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
     s.must(load(cleaned + "-image.fits")[1]["MSISTOP"] == "mask empty" and not load(cleaned + "-model.fits")[0].any() and
            "mask.fits: the mask is 0 in all of the image, so that nothing is cleaned" in log, "a mask of nothing, and a warning")
