@@ -32,7 +32,8 @@ struct msi_clean_multiscale {
 
 /* A scale that takes part, and its peak of this round. */
 typedef struct scale_state {
-    int active;
+    int active; /* it is looked at; else `peak` is what it was when that was done last */
+    int stuck;  /* cleaning it does not lower its peak: it takes no part until the next call */
     msi_clean_peak peak;
 } scale_state;
 
@@ -368,11 +369,20 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     return apply_list(call, scale);
 }
 
-/* Leave out scales whose peaks are far below what is left of the chosen one's, until the next major cycle. */
-static void retire(const msi_cleaner *c, rounds *r, int chosen)
+/* Let those scales take part in the next round whose peaks, as they were found last, are near the one that was chosen
+ * for this round. Others come in again as soon as that has fallen to theirs. */
+static void activate(const msi_cleaner *c, rounds *r, int chosen)
 {
+    const double near = biased(c, r, chosen) * (1 - c->spec.gain);
     for (int s = 0; s < c->spec.n_scale; s++)
-        if (s != chosen && biased(c, r, s) <= biased(c, r, chosen) * (1 - c->spec.scale_gain)) r->scale[s].active = 0;
+        r->scale[s].active = !r->scale[s].stuck && (s == chosen || biased(c, r, s) > near);
+}
+
+/* Choose among all scales that are not stuck. */
+static int choose_of_all(rounds *r, int *best)
+{
+    for (int s = 0; s < r->call->c->spec.n_scale; s++) r->scale[s].active = !r->scale[s].stuck;
+    return choose_scale(r, best);
 }
 
 /* The peak of a scale as the report has it. */
@@ -400,13 +410,11 @@ static int run_rounds(rounds *r, int *best, msi_clean_end *end)
         int64_t n;
         r->n_last += part <= least;
         MSI_TRY(run_scale(r, chosen, part > least ? part : least, end, &n));
-        if (c->spec.n_scale > 1) retire(c, r, chosen);
+        activate(c, r, chosen);
         MSI_TRY(choose_scale(r, best));
         /* A scale whose peak does not move is left out, or it would be chosen for ever. */
-        if (!n || biased(c, r, chosen) > before * 0.999) {
-            r->scale[chosen].active = 0;
-            MSI_TRY(choose_scale(r, best));
-        }
+        r->scale[chosen].stuck = !n || biased(c, r, chosen) > before * 0.999;
+        if (r->scale[chosen].stuck) MSI_TRY(choose_of_all(r, best));
         if (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > 2 * call->peak_first)
             *end = MSI_CLEAN_END_DIVERGED;
     }
@@ -432,11 +440,10 @@ static int minor(msi_clean_call *call)
     rounds r = {.call = call};
     msi_clean_end end = MSI_CLEAN_END_BELOW;
     int best;
-    for (int s = 0; s < c->spec.n_scale; s++) r.scale[s].active = 1;
     for (int k = 0; k < c->n_plane; k++)
         MSI_TRY(c->ops->clear(c->e, c->multiscale->model[k], c->n_wide * c->complex_bytes));
     c->multiscale->has_model = 0;
-    MSI_TRY(choose_scale(&r, &best));
+    MSI_TRY(choose_of_all(&r, &best));
     msi_clean_peak peak = reported(c, &r, best);
     if (msi_clean_start(call, &peak)) return MSI_OK;
     MSI_TRY(run_rounds(&r, &best, &end));

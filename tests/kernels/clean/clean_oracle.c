@@ -239,7 +239,7 @@ typedef struct scale {
     double *kernel, bias, gain;
     response once[ORACLE_CHANNELS], twice[ORACLE_CHANNELS];
     double key;
-    int active;
+    int active, stuck;
 } scale;
 
 static void make_kernel(const oracle_rules *r, double width, scale *s)
@@ -284,6 +284,7 @@ static void make_scale(const clean_problem *p, const oracle_rules *r, int i, sca
     s->bias = i ? pow(r->bias, -log2(r->scale[i] / (2 * r->beam))) : 1;
     s->gain = i ? r->gain / peak : r->gain;
     s->active = 1;
+    s->stuck = 0;
 }
 
 static void free_scale(const clean_problem *p, scale *s)
@@ -372,12 +373,12 @@ int64_t oracle_multiscale(clean_problem *p, const oracle_rules *r, oracle_compon
         last += part <= threshold;
         n = clean_scale(p, r, chosen, &s[chosen], fmax(part, threshold), out, n);
         for (int i = 0; i < r->n_scale; i++)
-            if (i != chosen && s[i].key * s[i].bias <= part) s[i].active = 0;
+            s[i].active = !s[i].stuck && (i == chosen || s[i].key * s[i].bias > (1 - r->gain) * peak);
         best = choose(p, r, s, work, allow);
-        if (n == before || s[chosen].key * s[chosen].bias > 0.999 * peak) {
-            s[chosen].active = 0;
-            best = choose(p, r, s, work, allow);
-        }
+        s[chosen].stuck = n == before || s[chosen].key * s[chosen].bias > 0.999 * peak;
+        if (!s[chosen].stuck) continue;
+        for (int i = 0; i < r->n_scale; i++) s[i].active = !s[i].stuck;
+        best = choose(p, r, s, work, allow);
     }
     for (int i = 0; i < r->n_scale; i++) free_scale(p, &s[i]);
     free(work);
