@@ -87,9 +87,9 @@ template <typename T> struct pass {
     static int load(msi_clean_engine *e, const void *planes, int64_t stride, const void *factor)
     {
         e->has_factor = factor != nullptr;
+        const list_source<T> from = {e->n_plane, (const T *)planes, stride, (const T *)factor};
         k_load<T><<<clean_blocks(std::max<int64_t>(e->n_list, 1), BLOCK), BLOCK, 0, clean_stream(e)>>>(
-            list_of(e), e->n_plane, (const T *)planes, stride, (const T *)factor, (T *)e->residual, (T *)e->component,
-            (T *)e->factor);
+            list_of(e), from, (T *)e->residual, (T *)e->component, (T *)e->factor);
         MSI_CUDA(cudaGetLastError());
         return MSI_OK;
     }

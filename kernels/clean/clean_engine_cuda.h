@@ -98,16 +98,6 @@ __device__ __forceinline__ double quantity_of(const msi_clean_join *j, const dou
 {
     return msi_clean_quantity_f64(j, share, r, stride);
 }
-__device__ __forceinline__ float value_of(const msi_clean_join *j, const float *share, const float *fit, float gain,
-                                          const float *r, int64_t stride, int c, int p)
-{
-    return msi_clean_value_f32(j, share, fit, gain, r, stride, c, p);
-}
-__device__ __forceinline__ double value_of(const msi_clean_join *j, const double *share, const double *fit, double gain,
-                                           const double *r, int64_t stride, int c, int p)
-{
-    return msi_clean_value_f64(j, share, fit, gain, r, stride, c, p);
-}
 __device__ __forceinline__ int bin_of(float key, float threshold, float per)
 {
     return msi_clean_bin_f32(key, threshold, per);

@@ -10,37 +10,41 @@
  * and written by their owner alone, so posts are all that blocks wait for; a post's words carry the number of the
  * iteration, so that whoever sees it has it, in whatever order words arrive. Several copies of posts share the readers.
  */
-#include "kernels/clean/clean_engine_cuda.h"
-#include "kernels/clean/clean_log_fit.h"
+#include "kernels/clean/clean_loop_cuda.cuh"
 
 namespace {
 
 constexpr int THREADS = 512, WARPS = THREADS / 32, MOST_BLOCKS = 256, COPIES = 8, TILE_WIDTH = 32, ROWS = 8;
 
-template <typename T> struct exact_job {
-    msi_clean_join j;
-    const T *share, *fit;
-    const msi_clean_log_table *log;
+template <typename T> struct exact_job : loop_job<T> {
     T *residual, *model;
     int64_t residual_stride, model_stride;
-    const T *psf, *factor;
+    const T *factor;
     const uint8_t *allow;
     uint16_t *found;
     int64_t n_pixel;
-    int nx, ny, wide, high; /* wide, high: the patch */
-    T gain, threshold, diverged;
-    int stop_negative, n_iteration;
+    int wide, high; /* the patch */
     int tile_height, tiles_x, tiles_y, slots_of_row, n_slot;
     uint64_t *mail; /* [2][COPIES][n_word][gridDim.x] */
     uint32_t generation;
-    uint32_t *place;
-    T *value;
-    clean_loop_end *end;
 };
 
 template <typename T> struct best_pixel {
     T value;
     uint32_t place;
+};
+
+/* A lane's best so far, and its key. */
+template <typename T> struct lane_best {
+    best_pixel<T> pixel = {0, MSI_CLEAN_NOWHERE};
+    T key = 0;
+
+    __device__ __forceinline__ void take(T other, T value, int x, int y)
+    {
+        if (!(other > key)) return;
+        key = other;
+        pixel = {value, msi_clean_place((uint32_t)x, (uint32_t)y)};
+    }
 };
 
 /* A post's words: value, of a double two, and place, in pairs that are read at once; then the residuals of all planes
@@ -151,6 +155,7 @@ template <typename T> __device__ __forceinline__ block_view<T> lay_out(const exa
 
 /* A component to subtract, and the pixels that it reaches. */
 struct reach {
+    bool subtract;  /* else pixels are only looked at */
     int to_x, to_y; /* the PSF's pixel that falls on (0, 0) */
     int x0, x1, y0, y1;
 };
@@ -159,6 +164,7 @@ template <typename T> __device__ __forceinline__ reach reach_of(const exact_job<
 {
     const int x = (int)msi_clean_x(place), y = (int)msi_clean_y(place);
     reach r;
+    r.subtract = true;
     r.to_x = job.nx / 2 - x;
     r.to_y = job.ny / 2 - y;
     r.x0 = max(max(x - job.wide / 2, 0), -r.to_x);
@@ -168,10 +174,11 @@ template <typename T> __device__ __forceinline__ reach reach_of(const exact_job<
     return r;
 }
 
-/* Subtract from ROWS rows of a tile, a lane a column, and find the lane's best. One plane. */
+/* Subtract a component from the pixels that it reaches in a column of ROWS rows, a lane's, and find its best: of one
+ * plane. */
 template <typename T>
-__device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach &r, bool subtract, T component, int x,
-                                            int y0, best_pixel<T> *best, T *most)
+__device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach &r, T component, int x, int y0,
+                                            lane_best<T> *best)
 {
     T value[ROWS], psf[ROWS];
     bool allowed[ROWS], inside[ROWS];
@@ -180,7 +187,7 @@ __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach
         const int y = y0 + k;
         const bool in_image = x < job.nx && y < job.ny;
         const int64_t i = (int64_t)y * job.nx + x;
-        inside[k] = in_image && subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1;
+        inside[k] = in_image && r.subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1;
         value[k] = in_image ? job.residual[i] : T(0);
         psf[k] = inside[k] ? __ldg(job.psf + (int64_t)(y + r.to_y) * job.nx + x + r.to_x) : T(0);
         allowed[k] = in_image && (!job.allow || __ldg(job.allow + i));
@@ -192,21 +199,18 @@ __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach
             job.residual[(int64_t)(y0 + k) * job.nx + x] = value[k];
         }
         const T key = allowed[k] ? key_of(value[k], job.j.no_negative) : T(0);
-        if (key > *most) {
-            *most = key;
-            *best = {value[k], msi_clean_place((uint32_t)x, (uint32_t)(y0 + k))};
-        }
+        best->take(key, value[k], x, y0 + k);
     }
 }
 
 /* The same of several planes, or with a factor of local noise. */
 template <typename T>
-__device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach &r, bool subtract,
-                                               const T *component, int x, int y0, best_pixel<T> *best, T *most)
+__device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach &r, const T *component, int x,
+                                               int y0, lane_best<T> *best)
 {
     for (int y = y0; y < min(y0 + ROWS, job.ny) && x < job.nx; y++) {
         const int64_t i = (int64_t)y * job.nx + x;
-        if (subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1)
+        if (r.subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1)
             for (int c = 0; c < job.j.n_channel; c++) {
                 const T psf = __ldg(job.psf + c * job.n_pixel + (int64_t)(y + r.to_y) * job.nx + x + r.to_x);
                 for (int k = c * job.j.n_pol; k < (c + 1) * job.j.n_pol; k++) {
@@ -217,36 +221,31 @@ __device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const re
         if (job.allow && !__ldg(job.allow + i)) continue;
         T q = quantity_of(&job.j, job.share, job.residual + i, job.residual_stride);
         if (job.factor) q *= job.factor[i];
-        const T key = key_of(q, job.j.no_negative);
-        if (key > *most) {
-            *most = key;
-            *best = {q, msi_clean_place((uint32_t)x, (uint32_t)y)};
-        }
+        best->take(key_of(q, job.j.no_negative), q, x, y);
     }
 }
 
 /* A warp takes a tile. */
 template <typename T, bool ONE>
-__device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_view<T> &v, const reach &r,
-                                          bool subtract, int tx, int ty)
+__device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_view<T> &v, const reach &r, int tx,
+                                          int ty)
 {
-    best_pixel<T> best = {0, MSI_CLEAN_NOWHERE};
-    T most = 0;
+    lane_best<T> best;
     const int x = tx * TILE_WIDTH + (int)threadIdx.x % 32, slot = ty * job.slots_of_row + tx / (int)gridDim.x;
     for (int y = ty * job.tile_height; y < min((ty + 1) * job.tile_height, job.ny); y += ROWS)
         if (ONE)
-            rows_of_one(job, r, subtract, v.component[0], x, y, &best, &most);
+            rows_of_one(job, r, v.component[0], x, y, &best);
         else
-            rows_of_planes(job, r, subtract, v.component, x, y, &best, &most);
-    if (!is_best_of_warp(most, best.place)) return;
-    v.tile_value[slot] = best.value;
-    v.tile_place[slot] = best.place;
+            rows_of_planes(job, r, v.component, x, y, &best);
+    if (!is_best_of_warp(best.key, best.pixel.place)) return;
+    v.tile_value[slot] = best.pixel.value;
+    v.tile_place[slot] = best.pixel.place;
 }
 
 /* The block's tiles under a rectangle of pixels: tile (tx, ty) belongs to block (tx + SKEW ty) modulo their number.
  * Every warp counts them alike and takes its share. */
 template <typename T, bool ONE>
-__device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach &r, bool subtract)
+__device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach &r)
 {
     constexpr int SKEW = 17;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_block = gridDim.x;
@@ -260,7 +259,7 @@ __device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, cons
         for (; rows; rows &= rows - 1) {
             const int from = __ffs(rows) - 1;
             for (int tx = __shfl_sync(ALL, first, from); tx <= tx1; tx += n_block)
-                if (count++ % WARPS == warp) take_tile<T, ONE>(job, v, r, subtract, tx, base + from);
+                if (count++ % WARPS == warp) take_tile<T, ONE>(job, v, r, tx, base + from);
         }
     }
 }
@@ -335,31 +334,16 @@ __device__ __forceinline__ best_pixel<T> read_best(const exact_job<T> &job, cons
     return best;
 }
 
-/* Polarisation p's log-polynomial component. Returns false where there is none. */
-template <typename T> __device__ __noinline__ bool log_component(const exact_job<T> &job, const T *r, int p, T *out)
-{
-    double y[MSI_CLEAN_CHANNELS];
-    for (int c = 0; c < job.j.n_channel; c++) y[c] = (double)r[c * job.j.n_pol + p];
-    if (!msi_clean_log_fit(job.log, y)) return false;
-    for (int c = 0; c < job.j.n_channel; c++) out[c * job.j.n_pol + p] = (T)((double)job.gain * y[c]);
-    return true;
-}
-
 /* Make the winner's component from the residuals that its block posted: warp 0. */
 template <typename T>
-__device__ __forceinline__ void make_component(const exact_job<T> &job, const block_view<T> &v, uint32_t generation,
+__device__ __forceinline__ void read_component(const exact_job<T> &job, const block_view<T> &v, uint32_t generation,
                                                int block)
 {
     __shared__ T r[64];
     const int lane = threadIdx.x, n_plane = job.j.n_channel * job.j.n_pol;
-    bool done = false;
     for (int k = lane; k < n_plane; k += 32) r[k] = read_number(job, generation, 2 * PAIRS<T> + WORDS<T> * k, block);
     __syncwarp();
-    if (job.log && lane < job.j.n_pol) done = log_component(job, r, lane, v.component);
-    const unsigned fitted = __ballot_sync(ALL, done);
-    for (int k = lane; k < n_plane; k += 32)
-        if (!(fitted >> k % job.j.n_pol & 1))
-            v.component[k] = value_of(&job.j, job.share, job.fit, job.gain, r, 1, k / job.j.n_pol, k % job.j.n_pol);
+    make_component<T>(job, job.share, {r, 1}, v.component);
 }
 
 /* Set bit 0 of a number, by an addition-like access to its word that nobody waits for. */
@@ -388,7 +372,7 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
 {
     extern __shared__ __align__(16) char bytes[];
     const block_view<T> v = lay_out<T>(job, bytes);
-    reach r = {0, 0, 0, job.nx, 0, job.ny};
+    reach r = {false, 0, 0, 0, job.nx, 0, job.ny};
     best_pixel<T> winner;
     int iteration = 0, end;
     for (int slot = threadIdx.x; slot < job.n_slot; slot += THREADS) v.tile_value[slot] = 0;
@@ -398,7 +382,7 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
     for (;; iteration++) {
         const uint32_t generation = job.generation + (uint32_t)iteration;
         int block;
-        take_tiles<T, ONE>(job, v, r, iteration > 0);
+        take_tiles<T, ONE>(job, v, r);
         __syncthreads();
         const best_pixel<T> mine = best_of_block(job, v);
         if (threadIdx.x < 32) post_best<T, ONE>(job, generation, mine);
@@ -410,7 +394,7 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
         if (ONE) {
             if (threadIdx.x == 0) v.component[0] = job.gain * winner.value;
         } else if (threadIdx.x < 32) {
-            make_component(job, v, generation, block);
+            read_component(job, v, generation, block);
         }
         __syncthreads();
         if (block == (int)blockIdx.x) record(job, v, winner.place, iteration);
@@ -440,37 +424,23 @@ template <typename T> int lay_tiles(const msi_clean_engine *e, exact_job<T> *job
 template <typename T> exact_job<T> job_of(msi_clean_engine *e, const msi_clean_loop *loop)
 {
     exact_job<T> job = {};
-    job.j = e->s.join;
-    job.share = (const T *)e->share;
-    job.fit = (const T *)e->fit;
-    job.log = e->log;
+    static_cast<loop_job<T> &>(job) = loop_job_of<T>(e, loop);
     job.residual = (T *)loop->residual;
     job.model = (T *)loop->model;
     job.residual_stride = loop->residual_stride;
     job.model_stride = loop->model_stride;
-    job.psf = (const T *)loop->psf;
     job.factor = (const T *)loop->factor;
     job.allow = loop->allow;
     job.found = loop->found;
     job.n_pixel = e->n_pixel;
-    job.nx = (int)e->s.nx;
-    job.ny = (int)e->s.ny;
     job.wide = (int)(e->s.patch ? std::min(e->s.patch, e->s.nx) : e->s.nx);
     job.high = (int)(e->s.patch ? std::min(e->s.patch, e->s.ny) : e->s.ny);
     if (!e->s.patch || e->s.patch >= e->s.nx) job.wide = 2 * job.nx;
     if (!e->s.patch || e->s.patch >= e->s.ny) job.high = 2 * job.ny;
-    job.gain = (T)loop->gain;
-    job.threshold = (T)loop->threshold;
-    job.diverged = (T)loop->diverged;
-    job.stop_negative = loop->stop_negative;
-    job.n_iteration = (int)loop->n_iteration;
-    job.place = e->place;
-    job.value = (T *)e->value;
-    job.end = static_cast<clean_loop_end *>(e->state);
     return job;
 }
 
-/* Room for posts, of no generation yet; blocks of a loop must all run at once. */
+/* Posts get room when the first loop runs, of no generation yet; blocks of a loop must all run at once. */
 template <typename T, bool ONE> int run(msi_clean_engine *e, const msi_clean_loop *loop)
 {
     exact_job<T> job = job_of<T>(e, loop);
@@ -496,11 +466,8 @@ template <typename T, bool ONE> int run(msi_clean_engine *e, const msi_clean_loo
 
 int msi_clean_exact_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
 {
-    const bool one = e->n_plane == 1 && !e->fit && !loop->factor && msi_clean_signed(&e->s.join);
     MSI_TRY(msi_gpu_stream_enter(&e->on));
-    if (e->s.precision == MSI_FP32)
-        MSI_TRY(one ? (run<float, true>(e, loop)) : (run<float, false>(e, loop)));
-    else
-        MSI_TRY(one ? (run<double, true>(e, loop)) : (run<double, false>(e, loop)));
+    MSI_TRY(at_form(e, loop->factor != nullptr,
+                    [&](auto number, auto one) { return run<decltype(number), decltype(one)::value>(e, loop); }));
     return msi_clean_fetch_loop_cuda(e, done);
 }

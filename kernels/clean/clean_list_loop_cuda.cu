@@ -13,30 +13,19 @@
  * memory does not hold them.
  */
 #include "kernels/clean/clean_cluster_cuda.cuh"
-#include "kernels/clean/clean_engine_cuda.h"
-#include "kernels/clean/clean_log_fit.h"
+#include "kernels/clean/clean_loop_cuda.cuh"
 
 namespace {
 
 constexpr int MOST_BLOCKS = 16, MOST_WARPS = 32;
 
-template <typename T> struct list_job {
-    msi_clean_join j;
-    const T *share, *fit;
-    const msi_clean_log_table *log;
+template <typename T> struct list_job : loop_job<T> {
     const uint32_t *list;
     T *residual, *component;
     const T *factor;
     int64_t stride; /* of the list's planes */
     int n, per;     /* pixels, and of a block */
-    const T *psf;
-    int nx, ny;
     int64_t psf_stride;
-    T gain, threshold, diverged;
-    int stop_negative, n_iteration;
-    uint32_t *place;
-    T *value;
-    clean_loop_end *end;
 };
 
 /* A candidate. slot: its position in the whole list. */
@@ -208,32 +197,6 @@ __device__ __forceinline__ candidate<T> scan_planes(const list_job<T> &job, cons
     return best;
 }
 
-/* Make polarisation p's component of a log-polynomial. Returns false where there is none. */
-template <typename T>
-__device__ __noinline__ bool log_component(const list_job<T> &job, const T *r, int64_t stride, int p, T *out)
-{
-    double y[MSI_CLEAN_CHANNELS];
-    for (int c = 0; c < job.j.n_channel; c++) y[c] = (double)r[(c * job.j.n_pol + p) * stride];
-    if (!msi_clean_log_fit(job.log, y)) return false;
-    for (int c = 0; c < job.j.n_channel; c++) out[c * job.j.n_pol + p] = (T)((double)job.gain * y[c]);
-    return true;
-}
-
-/* Warp 0: the component of the block's candidate, into out [n_plane]. */
-template <typename T>
-__device__ __forceinline__ void make_component(const list_job<T> &job, const block_view<T> &v, int slot, T *out)
-{
-    const int lane = threadIdx.x, n_plane = job.j.n_channel * job.j.n_pol;
-    const T *r = v.residual + slot;
-    bool done = false;
-    if (job.log && lane < job.j.n_pol) done = log_component(job, r, v.stride, lane, out);
-    const unsigned fitted = __ballot_sync(ALL, done);
-    for (int k = lane; k < n_plane; k += 32)
-        if (!(fitted >> k % job.j.n_pol & 1))
-            out[k] = value_of(&job.j, v.share, job.fit, job.gain, r, v.stride, k / job.j.n_pol, k % job.j.n_pol);
-    __syncwarp();
-}
-
 /* Warp 0: send the block's candidate, and its component where there are several planes, to all blocks. */
 template <typename T, bool ONE>
 __device__ __forceinline__ void send_candidate(const list_job<T> &job, const block_view<T> &v, const candidate<T> &c,
@@ -243,7 +206,8 @@ __device__ __forceinline__ void send_candidate(const list_job<T> &job, const blo
     block_room<T> *room = v.room;
     T *mine = v.sent + (parity * MOST_BLOCKS + rank) * n_plane;
     const bool any = c.place != MSI_CLEAN_NOWHERE;
-    if (!ONE && any) make_component(job, v, (int)c.slot - v.first, mine);
+    if (!ONE && any) make_component<T>(job, v.share, {v.residual + ((int)c.slot - v.first), v.stride}, mine);
+    if (!ONE) __syncwarp();
     if (n_block == 1) {
         if (lane == 0) room->inbox[parity][0] = c;
         return;
@@ -422,28 +386,14 @@ template <class K> int prepare(K *kernel, size_t bytes, bool clusters)
 template <typename T> list_job<T> job_of(msi_clean_engine *e, const msi_clean_loop *loop)
 {
     list_job<T> job = {};
-    job.j = e->s.join;
-    job.share = (const T *)e->share;
-    job.fit = (const T *)e->fit;
-    job.log = e->log;
+    static_cast<loop_job<T> &>(job) = loop_job_of<T>(e, loop);
     job.list = e->list;
     job.residual = (T *)e->residual;
     job.component = (T *)e->component;
     job.factor = e->has_factor ? (const T *)e->factor : nullptr;
     job.stride = e->s.list_limit;
     job.n = (int)e->n_list;
-    job.psf = (const T *)loop->psf;
-    job.nx = (int)e->s.nx;
-    job.ny = (int)e->s.ny;
     job.psf_stride = e->n_pixel;
-    job.gain = (T)loop->gain;
-    job.threshold = (T)loop->threshold;
-    job.diverged = (T)loop->diverged;
-    job.stop_negative = loop->stop_negative;
-    job.n_iteration = (int)loop->n_iteration;
-    job.place = e->place;
-    job.value = (T *)e->value;
-    job.end = static_cast<clean_loop_end *>(e->state);
     return job;
 }
 
@@ -479,11 +429,8 @@ template <typename T, bool ONE> int run(msi_clean_engine *e, const msi_clean_loo
 
 int msi_clean_list_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
 {
-    const bool one = e->n_plane == 1 && !e->fit && !e->has_factor && msi_clean_signed(&e->s.join);
     MSI_TRY(msi_gpu_stream_enter(&e->on));
-    if (e->s.precision == MSI_FP32)
-        MSI_TRY(one ? (run<float, true>(e, loop)) : (run<float, false>(e, loop)));
-    else
-        MSI_TRY(one ? (run<double, true>(e, loop)) : (run<double, false>(e, loop)));
+    MSI_TRY(at_form(e, e->has_factor,
+                    [&](auto number, auto one) { return run<decltype(number), decltype(one)::value>(e, loop); }));
     return msi_clean_fetch_loop_cuda(e, done);
 }

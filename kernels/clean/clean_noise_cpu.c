@@ -88,36 +88,45 @@ int msi_clean_square_cpu(msi_clean_engine *e, const void *in, void *out, void *c
     return MSI_OK;
 }
 
-/* One line of n pixels, `step` apart: sums by running totals in double, which start anew nowhere; least values by
- * looking at each. */
-static void box_line(const msi_clean_engine *e, int64_t n, int64_t step, int64_t half, int least, const void *from,
-                     void *to, int64_t first)
+/* A line of an image: n pixels `step` apart, from `first` on. */
+typedef struct image_line {
+    int64_t first, n, step;
+} image_line;
+
+/* Sum the pixels up to `half` from each of a line, by running totals in double, which start anew nowhere. */
+static void sum_line(const msi_clean_engine *e, image_line l, int64_t half, const void *from, void *to)
 {
     double sum = 0;
-    for (int64_t i = 0; i < half && i < n; i++) sum += get(e, from, first + i * step);
-    for (int64_t i = 0; i < n; i++) {
-        if (!least) {
-            if (i + half < n) sum += get(e, from, first + (i + half) * step);
-            if (i - half > 0) sum -= get(e, from, first + (i - half - 1) * step);
-            set(e, to, first + i * step, sum);
-            continue;
-        }
+    for (int64_t i = 0; i < half && i < l.n; i++) sum += get(e, from, l.first + i * l.step);
+    for (int64_t i = 0; i < l.n; i++) {
+        if (i + half < l.n) sum += get(e, from, l.first + (i + half) * l.step);
+        if (i - half > 0) sum -= get(e, from, l.first + (i - half - 1) * l.step);
+        set(e, to, l.first + i * l.step, sum);
+    }
+}
+
+/* Find the least of the finite pixels up to `half` from each of a line, by looking at all of them. */
+static void least_of_line(const msi_clean_engine *e, image_line l, int64_t half, const void *from, void *to)
+{
+    for (int64_t i = 0; i < l.n; i++) {
         double low = INFINITY;
-        for (int64_t j = i > half ? i - half : 0; j <= i + half && j < n; j++) {
-            const double v = get(e, from, first + j * step);
+        for (int64_t j = i > half ? i - half : 0; j <= i + half && j < l.n; j++) {
+            const double v = get(e, from, l.first + j * l.step);
             if (isfinite(v) && v < low) low = v;
         }
-        set(e, to, first + i * step, low);
+        set(e, to, l.first + i * l.step, low);
     }
 }
 
 int msi_clean_box_cpu(msi_clean_engine *e, int64_t width, int least, void *image, void *work)
 {
+    void (*const line)(const msi_clean_engine *, image_line, int64_t, const void *, void *) =
+        least ? least_of_line : sum_line;
     const int64_t nx = e->s.nx, ny = e->s.ny, half = width / 2;
 #pragma omp parallel for num_threads(e->n_thread)
-    for (int64_t y = 0; y < ny; y++) box_line(e, nx, 1, half, least, image, work, y * nx);
+    for (int64_t y = 0; y < ny; y++) line(e, (image_line){y * nx, nx, 1}, half, image, work);
 #pragma omp parallel for num_threads(e->n_thread)
-    for (int64_t x = 0; x < nx; x++) box_line(e, ny, nx, half, least, work, image, x);
+    for (int64_t x = 0; x < nx; x++) line(e, (image_line){x, ny, nx}, half, work, image);
     return MSI_OK;
 }
 

@@ -161,18 +161,25 @@ __device__ __forceinline__ int64_t pixel_of(const listed &l, int64_t i)
     return (int64_t)msi_clean_y(l.list[i]) * l.nx + msi_clean_x(l.list[i]);
 }
 
-template <typename T>
-__global__ void k_load(listed l, int n_plane, const T *planes, int64_t stride, const T *factor, T *residual,
-                       T *component, T *list_factor)
+/* Images that a list is loaded from: planes `stride` pixels apart, and a factor of local noise, or NULL. */
+template <typename T> struct list_source {
+    int n_plane;
+    const T *planes;
+    int64_t stride;
+    const T *factor;
+};
+
+/* Fill the list's residuals and factors, and its components with zeros. */
+template <typename T> __global__ void k_load(listed l, list_source<T> from, T *residual, T *component, T *factor)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= l.n) return;
     const int64_t at = pixel_of(l, i);
-    for (int k = 0; k < n_plane; k++) {
-        residual[k * l.stride + i] = planes[k * stride + at];
+    for (int k = 0; k < from.n_plane; k++) {
+        residual[k * l.stride + i] = from.planes[k * from.stride + at];
         component[k * l.stride + i] = 0;
     }
-    if (factor) list_factor[i] = factor[at];
+    if (from.factor) factor[i] = from.factor[at];
 }
 
 template <typename T> __global__ void k_deposit(listed l, const T *component, T *image)

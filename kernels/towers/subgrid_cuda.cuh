@@ -99,68 +99,83 @@ template <typename T> __device__ void copy_roots(cplx<T> *to, const cplx<T> *fro
     for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = complex_cuda::read_only(from + i);
 }
 
+/* A block's rows between two steps: the number of remainder r and place b of a line. */
+template <typename T, int N> struct row_lines {
+    using block = row_block<T, N>;
+    using fft = typename block::fft;
+    cplx<T> *roots, *lines;
+    int64_t first; /* row of the block */
+
+    explicit __device__ row_lines(float4 *memory)
+        : roots((cplx<T> *)memory), lines(roots + fft::N_ROOT), first((int64_t)blockIdx.x * block::ROWS)
+    {
+    }
+    __device__ __forceinline__ cplx<T> &at(int line, int r, int b) const
+    {
+        return lines[line * block::LINE + r * fft::PITCH + b];
+    }
+};
+
 /* Transform rows: of.load (row, cell) is zero from cell B GIVEN on, of.store (row, frequency, value). */
 template <typename T, int N, int GIVEN, typename OF>
 __global__ void __launch_bounds__(row_block<T, N>::THREADS) k_rows_forward(OF of, int64_t n_row)
 {
-    using block = row_block<T, N>;
-    using fft = typename block::fft;
+    using fft = small_fft::steps<T, N>;
+    constexpr int ROWS = row_block<T, N>::ROWS;
     extern __shared__ float4 memory[];
-    cplx<T> *roots = (cplx<T> *)memory, *lines = roots + fft::N_ROOT;
-    int64_t first = (int64_t)blockIdx.x * block::ROWS;
+    const row_lines<T, N> m(memory);
     int line = threadIdx.x / fft::B, b = threadIdx.x % fft::B;
-    bool has = line < block::ROWS && first + line < n_row;
+    bool has = line < ROWS && m.first + line < n_row;
     cplx<T> x[fft::A];
 #pragma unroll
-    for (int a = 0; a < GIVEN; a++) x[a] = has ? of.load(first + line, fft::B * a + b) : cplx<T>{0, 0};
-    copy_roots(roots, of.job.roots_at(), fft::N_ROOT);
+    for (int a = 0; a < GIVEN; a++) x[a] = has ? of.load(m.first + line, fft::B * a + b) : cplx<T>{0, 0};
+    copy_roots(m.roots, of.job.roots_at(), fft::N_ROOT);
     __syncthreads();
     if (has) {
-        fft::template forward_first<GIVEN>(x, roots, b);
+        fft::template forward_first<GIVEN>(x, m.roots, b);
 #pragma unroll
-        for (int r = 0; r < fft::A; r++) lines[line * block::LINE + r * fft::PITCH + b] = x[r];
+        for (int r = 0; r < fft::A; r++) m.at(line, r, b) = x[r];
     }
     __syncthreads();
     line = threadIdx.x / fft::A;
     int r = threadIdx.x % fft::A;
-    if (first + line >= n_row) return;
+    if (m.first + line >= n_row) return;
     cplx<T> y[fft::B];
 #pragma unroll
-    for (int i = 0; i < fft::B; i++) y[i] = lines[line * block::LINE + r * fft::PITCH + i];
+    for (int i = 0; i < fft::B; i++) y[i] = m.at(line, r, i);
     fft::forward_second(y);
 #pragma unroll
-    for (int s = 0; s < fft::B; s++) of.store(first + line, r + fft::A * s, y[s]);
+    for (int s = 0; s < fft::B; s++) of.store(m.first + line, r + fft::A * s, y[s]);
 }
 
 /* Transform rows back: of.load (row, frequency), of.store (row, cell, value) of cells below B GIVEN. */
 template <typename T, int N, int GIVEN, typename OF>
 __global__ void __launch_bounds__(row_block<T, N>::THREADS) k_rows_inverse(OF of, int64_t n_row)
 {
-    using block = row_block<T, N>;
-    using fft = typename block::fft;
+    using fft = small_fft::steps<T, N>;
+    constexpr int ROWS = row_block<T, N>::ROWS;
     extern __shared__ float4 memory[];
-    cplx<T> *roots = (cplx<T> *)memory, *lines = roots + fft::N_ROOT;
-    int64_t first = (int64_t)blockIdx.x * block::ROWS;
+    const row_lines<T, N> m(memory);
     int line = threadIdx.x / fft::A, r = threadIdx.x % fft::A;
-    bool has = first + line < n_row;
+    bool has = m.first + line < n_row;
     cplx<T> y[fft::B];
 #pragma unroll
-    for (int s = 0; s < fft::B; s++) y[s] = has ? of.load(first + line, r + fft::A * s) : cplx<T>{0, 0};
-    copy_roots(roots, of.job.roots_at(), fft::N_ROOT);
+    for (int s = 0; s < fft::B; s++) y[s] = has ? of.load(m.first + line, r + fft::A * s) : cplx<T>{0, 0};
+    copy_roots(m.roots, of.job.roots_at(), fft::N_ROOT);
     __syncthreads();
-    fft::inverse_first(y, roots, r);
+    fft::inverse_first(y, m.roots, r);
 #pragma unroll
-    for (int i = 0; i < fft::B; i++) lines[line * block::LINE + r * fft::PITCH + i] = y[i];
+    for (int i = 0; i < fft::B; i++) m.at(line, r, i) = y[i];
     __syncthreads();
     line = threadIdx.x / fft::B;
     int b = threadIdx.x % fft::B;
-    if (line >= block::ROWS || first + line >= n_row) return;
+    if (line >= ROWS || m.first + line >= n_row) return;
     cplx<T> x[fft::A];
 #pragma unroll
-    for (int i = 0; i < fft::A; i++) x[i] = lines[line * block::LINE + i * fft::PITCH + b];
+    for (int i = 0; i < fft::A; i++) x[i] = m.at(line, i, b);
     fft::inverse_second(x);
 #pragma unroll
-    for (int a = 0; a < GIVEN; a++) of.store(first + line, fft::B * a + b, x[a]);
+    for (int a = 0; a < GIVEN; a++) of.store(m.first + line, fft::B * a + b, x[a]);
 }
 
 /* Rows of small planes, along u. */
@@ -294,6 +309,14 @@ template <typename T, int N> struct column_thread {
     {
         return s < B / 2 ? i + A * s : A - i + A * (B - 1 - s);
     }
+    /* Load what the block's threads share. Returned: how many planes of the stack hold something, and the slot of the
+     * first. */
+    __device__ __forceinline__ int begin(const stacks<T> &job, int64_t *slot)
+    {
+        copy_roots(roots, job.roots_at(), fft::N_ROOT);
+        copy_steps(job);
+        return list_planes(job, stack, plane, slot);
+    }
     /* Copy the block's steps from plane to plane; the others meet before they are read. */
     __device__ void copy_steps(const stacks<T> &job)
     {
@@ -384,10 +407,8 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
     constexpr int A = thread::A, B = thread::B;
     extern __shared__ float4 memory[];
     thread me(memory);
-    copy_roots(me.roots, job.roots_at(), thread::fft::N_ROOT);
-    me.copy_steps(job);
     int64_t slot;
-    const int n = list_planes(job, me.stack, me.plane, &slot), filled = job.shape.filled;
+    const int n = me.begin(job, &slot), filled = job.shape.filled;
     const cplx<T> *from = job.rows_at() + (slot * filled + me.i) * N + me.column;
     cplx<T> x[A], total[B] = {};
     const auto load = [&] {
@@ -425,10 +446,8 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
     constexpr int A = thread::A, B = thread::B;
     extern __shared__ float4 memory[];
     thread me(memory);
-    copy_roots(me.roots, job.roots_at(), thread::fft::N_ROOT);
-    me.copy_steps(job);
     int64_t slot;
-    const int n = list_planes(job, me.stack, me.plane, &slot), filled = job.shape.filled;
+    const int n = me.begin(job, &slot), filled = job.shape.filled;
     const cplx<T> *from = job.sum_at() + (me.stack * N + me.i) * N + me.column;
     cplx<T> x[A], total[B];
     if (me.i < B)

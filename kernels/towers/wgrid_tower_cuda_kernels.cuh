@@ -20,10 +20,6 @@ struct small_planes {
     uint32_t first_slot; /* of the batch */
     int first_w0;        /* of the tower */
 
-    __device__ int64_t image_cells(const msi_wgrid_geometry &) const
-    {
-        return 0;
-    }
     /* Column and row of a sample's core. */
     template <typename T> __device__ int2 core(const msi_wgrid_geometry &g, const record<T> &r) const
     {

@@ -106,26 +106,11 @@ int predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_st
     return predict_kept(kept, make, store, model, times);
 }
 
-template <typename T> int degrid_small(const msi_wgrid_degrid_call *c, const void *planes)
-{
-    const degrid_job<T> job = {static_cast<const tap_table<T> *>(c->taps),
-                               static_cast<const tap_table<T> *>(c->host_taps),
-                               static_cast<const wanted<T> *>(c->samples),
-                               true,
-                               static_cast<const cplx<T> *>(c->cells),
-                               static_cast<cplx<T> *>(c->value),
-                               c->adds != 0};
-    return degrid_items(c->plan->grid, job, *static_cast<const small_planes *>(planes),
-                        item_range{static_cast<const item *>(c->crowded), c->n_crowded},
-                        item_range{static_cast<const item *>(c->sparse), c->n_sparse},
-                        static_cast<cudaStream_t>(c->stream));
-}
-
 } // namespace
 
 int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes)
 {
-    return call->plan->precision == MSI_FP32 ? degrid_small<float>(call, planes) : degrid_small<double>(call, planes);
+    return degrid_call(*call, *static_cast<const small_planes *>(planes));
 }
 
 int msi_wgrid_tower_cuda_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,

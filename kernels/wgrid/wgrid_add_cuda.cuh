@@ -30,31 +30,25 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
         record<T> r = job.samples[sample].at;
         patch to = there.find(g, r); /* the same for all of an item */
         if (to.k_first >= to.k_end) continue;
-        for (int i = 0; i < n; i++) {
-            T z[3] = {__shfl_sync(~0u, r.zu, i), __shfl_sync(~0u, r.zv, i), __shfl_sync(~0u, r.zw, i)};
-            for (int t = lane; t < N_TAP; t += 32)
-                tap[warp][i][t] = tap_value<T, N_COEF, N_TAP>(table, t, t < WIDTH ? z[0] : t < 2 * WIDTH ? z[1] : z[2]);
-        }
+        lay_item_taps<T, N_COEF, WIDTH, N_TAP>(table, r, n, tap[warp]);
         __syncwarp();
         int column = lane % ROW, first_row = lane / ROW;
         int k_end = HAS_W ? to.k_end : 1;
-        for (int p = 0; p < job.n_image; p++) {
-            cplx<T> value = job.value_of(p, sample);
-            int64_t planes = p * there.image_cells(g) + to.origin + to.k_first * to.plane_cells;
-            for (int i = 0; i < n; i++) {
-                T re = __shfl_sync(~0u, value.re, i), im = __shfl_sync(~0u, value.im, i);
-                int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i);
-                if (column >= WIDTH || (re == 0 && im == 0)) continue;
-                T ku = tap[warp][i][column];
-                int iu = msi_wrap_cell(u0 + column + to.shift_u, to.n_u);
-                for (int j = first_row; j < WIDTH; j += ROWS) {
-                    T kuv = ku * tap[warp][i][WIDTH + j], a = re * kuv, b = im * kuv;
-                    int iv = msi_wrap_cell(v0 + j + to.shift_v, to.n_v);
-                    cplx<T> *cell = job.grid + planes + (int64_t)iv * to.n_u + iu;
-                    for (int w = to.k_first; w < k_end; w++, cell += to.plane_cells) {
-                        T kw = HAS_W ? tap[warp][i][2 * WIDTH + w] : (T)1;
-                        vector_add::add_one(cell, a * kw, b * kw);
-                    }
+        cplx<T> value = job.samples[sample].value;
+        int64_t planes = to.origin + to.k_first * to.plane_cells;
+        for (int i = 0; i < n; i++) {
+            T re = __shfl_sync(~0u, value.re, i), im = __shfl_sync(~0u, value.im, i);
+            int u0 = __shfl_sync(~0u, r.u0, i), v0 = __shfl_sync(~0u, r.v0, i);
+            if (column >= WIDTH || (re == 0 && im == 0)) continue;
+            T ku = tap[warp][i][column];
+            int iu = msi_wrap_cell(u0 + column + to.shift_u, to.n_u);
+            for (int j = first_row; j < WIDTH; j += ROWS) {
+                T kuv = ku * tap[warp][i][WIDTH + j], a = re * kuv, b = im * kuv;
+                int iv = msi_wrap_cell(v0 + j + to.shift_v, to.n_v);
+                cplx<T> *cell = job.grid + planes + (int64_t)iv * to.n_u + iu;
+                for (int w = to.k_first; w < k_end; w++, cell += to.plane_cells) {
+                    T kw = HAS_W ? tap[warp][i][2 * WIDTH + w] : (T)1;
+                    vector_add::add_one(cell, a * kw, b * kw);
                 }
             }
         }

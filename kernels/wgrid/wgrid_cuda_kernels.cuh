@@ -254,15 +254,11 @@ struct patch {
     int k_first, k_end;
 };
 
-/* Planes [low, high) of whole grids: cells [n_image][high - low][nv][nu]. */
+/* Planes [low, high) of whole grids: cells [high - low][nv][nu]. */
 struct whole_planes {
     static constexpr bool ALWAYS_W = false; /* there may be one plane and no w */
     int low, high;
 
-    __device__ int64_t image_cells(const msi_wgrid_geometry &g) const
-    {
-        return g.nu * g.nv * (high - low);
-    }
     template <typename T> __device__ patch find(const msi_wgrid_geometry &g, const record<T> &r) const
     {
         int64_t cells = g.nu * g.nv;
@@ -289,16 +285,8 @@ struct whole_planes {
 /* A job of the gridding kernels: samples that they read, and cells that they add to. */
 template <typename T> struct grid_job {
     const tap_table<T> *taps, *host_taps;
-    int n_image;
-    int64_t n_sample;
     const placed<T> *samples; /* in order */
-    const cplx<T> *value;     /* [n_image - 1][n_sample], of images but the first */
     cplx<T> *grid;
-
-    __device__ cplx<T> value_of(int image, int64_t sample) const
-    {
-        return image ? value[(image - 1) * n_sample + sample] : samples[sample].value;
-    }
 };
 
 /* Load the polynomials of all taps into shared memory: u, v, then w. */
@@ -317,6 +305,17 @@ template <typename T, int N_COEF, int N_TAP> __device__ T tap_value(const T (*ta
 #pragma unroll
     for (int k = 1; k < N_COEF; k++) p = p * z + table[k][t];
     return p;
+}
+
+/* Lay the taps of a sparse item's n samples, which lanes have: u, v, w, in tap [sample]. A warp. */
+template <typename T, int N_COEF, int WIDTH, int N_TAP>
+__device__ __forceinline__ void lay_item_taps(const T (*table)[N_TAP], const record<T> &r, int n, T (*tap)[N_TAP + 1])
+{
+    for (int i = 0; i < n; i++) {
+        const T z[3] = {__shfl_sync(~0u, r.zu, i), __shfl_sync(~0u, r.zv, i), __shfl_sync(~0u, r.zw, i)};
+        for (int t = threadIdx.x % 32; t < N_TAP; t += 32)
+            tap[i][t] = tap_value<T, N_COEF, N_TAP>(table, t, t < WIDTH ? z[0] : t < 2 * WIDTH ? z[1] : z[2]);
+    }
 }
 
 /* Items of a sorted batch: crowded ones, or sparse ones. */

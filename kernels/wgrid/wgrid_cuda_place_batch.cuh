@@ -88,7 +88,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
     /* job - what a gridding kernel reads of the batch, and the grid that it adds to. */
     grid_job<T> job(cplx<T> *grid) const
     {
-        return {as<tap_table<T>>(base::d_taps), &this->taps, 1, now.n_sample, as<placed<T>>(d_records), nullptr, grid};
+        return {as<tap_table<T>>(base::d_taps), &this->taps, as<placed<T>>(d_records), grid};
     }
 
     /* degrid_call - the same for degridding into value [n_placed], in order, from the planes of an image of a model. */

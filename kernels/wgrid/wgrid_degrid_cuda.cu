@@ -96,26 +96,11 @@ int predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *m
     return predict_kept(kept, make, store, model, times);
 }
 
-template <typename T> int degrid_whole(const msi_wgrid_degrid_call *c, int low, int high)
-{
-    const degrid_job<T> job = {static_cast<const tap_table<T> *>(c->taps),
-                               static_cast<const tap_table<T> *>(c->host_taps),
-                               static_cast<const wanted<T> *>(c->samples),
-                               true,
-                               static_cast<const cplx<T> *>(c->cells),
-                               static_cast<cplx<T> *>(c->value),
-                               c->adds != 0};
-    return degrid_items(
-        c->plan->grid, job, whole_planes{low, high}, item_range{static_cast<const item *>(c->crowded), c->n_crowded},
-        item_range{static_cast<const item *>(c->sparse), c->n_sparse}, static_cast<cudaStream_t>(c->stream));
-}
-
 } // namespace
 
 int msi_wgrid_degrid_whole(const msi_wgrid_degrid_call *call, int low, int high)
 {
-    return call->plan->precision == MSI_FP32 ? degrid_whole<float>(call, low, high)
-                                             : degrid_whole<double>(call, low, high);
+    return degrid_call(*call, whole_planes{low, high});
 }
 
 int msi_wgrid_cuda_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,

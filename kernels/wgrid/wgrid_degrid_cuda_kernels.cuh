@@ -61,11 +61,7 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
         patch from = there.find(g, r); /* the same for all of an item */
         if (from.k_first >= from.k_end) continue;
         __syncwarp();
-        for (int i = 0; i < n; i++) {
-            T z[3] = {__shfl_sync(~0u, r.zu, i), __shfl_sync(~0u, r.zv, i), __shfl_sync(~0u, r.zw, i)};
-            for (int t = lane; t < N_TAP; t += 32)
-                tap[warp][i][t] = tap_value<T, N_COEF, N_TAP>(table, t, t < WIDTH ? z[0] : t < 2 * WIDTH ? z[1] : z[2]);
-        }
+        lay_item_taps<T, N_COEF, WIDTH, N_TAP>(table, r, n, tap[warp]);
         __syncwarp();
         int k_end = HAS_W ? from.k_end : 1;
         int64_t planes = from.origin + from.k_first * from.plane_cells;

@@ -79,7 +79,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
     const PLANES &there;
     ring_memory<T, WIDTH, HAS_W> &m;
     const ring_block<FOUR> &block;
-    const int image, lane, warp;
+    const int lane, warp;
     const int row, pair; /* of tensor cores' operands */
     const int column;    /* cell of the operands' column `row`; that of column 2 pair is pair / 2 + 2 (pair % 2), of
                             the next 4 further */
@@ -99,7 +99,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
     {
         if (!block.has(batch)) return;
         const record<T> &own = m.samples[batch % 3].of.place(lane);
-        const cplx<T> value = m.samples[batch % 3].of.value(image, lane);
+        const cplx<T> value = m.samples[batch % 3].of.value(lane);
         ring_taps<T, WIDTH, HAS_W> &taps = m.taps[batch % 2];
         for (int part = warp; part < 4; part += shape::N_WARP) {
             if (part < 3) {
@@ -150,7 +150,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
         for (int k = 0; k < n; k++) {
             const int place = (now.z + k) % shape::PLACES;
             const bool adds = (unsigned)(now.w + k) < (unsigned)there.n_plane();
-            cplx<T> *cells = job.grid + image * there.image_cells(g) + (now.w + k) * plane_cells;
+            cplx<T> *cells = job.grid + (now.w + k) * plane_cells;
 #pragma unroll
             for (int s = 0; s < SLOTS; s++)
                 if (s * shape::SHARES + share == place) empty_slot(s, cells, adds);
@@ -234,37 +234,33 @@ __global__ void __launch_bounds__(32 * ring_shape<T, WIDTH, HAS_W>::N_WARP, ring
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4;
     for (int i = threadIdx.x; i < (int)(sizeof m.taps / sizeof(double)); i += blockDim.x) ((double *)m.taps)[i] = 0;
 
-    for (int p = 0; p < job.n_image; p++) {
-        ring_fetch<T, FOUR, PLANES> fetch = {g, job, there, block, p, shape::TILE, warp == 0};
-        ring_sums<T, WIDTH, HAS_W, PLANES> sums = {g,
-                                                   job,
-                                                   window,
-                                                   there,
-                                                   m,
-                                                   block,
-                                                   p,
-                                                   lane,
-                                                   warp,
-                                                   row,
-                                                   lane % 4,
-                                                   row / 4 + row / 2 % 2 * 2 + row % 2 * 4,
-                                                   warp % shape::BLOCKS_U * 8,
-                                                   warp / shape::BLOCKS_U % shape::BLOCKS_V * 16,
-                                                   warp / (shape::BLOCKS_U * shape::BLOCKS_V)};
+    ring_fetch<T, FOUR, PLANES> fetch = {g, job, there, block, shape::TILE, warp == 0};
+    ring_sums<T, WIDTH, HAS_W, PLANES> sums = {g,
+                                               job,
+                                               window,
+                                               there,
+                                               m,
+                                               block,
+                                               lane,
+                                               warp,
+                                               row,
+                                               lane % 4,
+                                               row / 4 + row / 2 % 2 * 2 + row % 2 * 4,
+                                               warp % shape::BLOCKS_U * 8,
+                                               warp / shape::BLOCKS_U % shape::BLOCKS_V * 16,
+                                               warp / (shape::BLOCKS_U * shape::BLOCKS_V)};
+    fetch.begin(m.samples);
+    __syncthreads();
+    sums.make_taps(0);
+    __syncthreads();
+    for (int batch = 0; block.has(batch); batch++) {
+        fetch.next(m.samples, batch);
+        sums.make_taps(batch + 1);
+        sums.add(batch);
+        fetch.finish(m.samples, batch);
         __syncthreads();
-        fetch.begin(m.samples);
-        __syncthreads();
-        sums.make_taps(0);
-        __syncthreads();
-        for (int batch = 0; block.has(batch); batch++) {
-            fetch.next(m.samples, batch);
-            sums.make_taps(batch + 1);
-            sums.add(batch);
-            fetch.finish(m.samples, batch);
-            __syncthreads();
-        }
-        sums.leave(shape::N_PLANE);
     }
+    sums.leave(shape::N_PLANE);
 }
 
 /* can_ring - whether blocks can hold their taps, whatever the window. */

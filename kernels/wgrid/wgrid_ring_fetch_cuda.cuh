@@ -25,18 +25,17 @@ constexpr int RING_BATCH = 32; /* a sample to a lane */
  * there has the place of its item's first one, and value 0. */
 template <typename T> struct batch_places {
     alignas(16) unsigned char memory[RING_BATCH * sizeof(placed<T>)];
-    alignas(16) cplx<T> other_value[RING_BATCH];
 
     __device__ const record<T> &place(int i) const
     {
         return reinterpret_cast<const placed<T> *>(memory)[i].at;
     }
-    __device__ cplx<T> value(int image, int i) const
+    __device__ cplx<T> value(int i) const
     {
-        return image ? other_value[i] : reinterpret_cast<const placed<T> *>(memory)[i].value;
+        return reinterpret_cast<const placed<T> *>(memory)[i].value;
     }
     /* Begin to copy a lane's sample to here, by n_warp warps together. */
-    __device__ void request(const grid_job<T> &job, int image, int64_t sample, bool has, int warp, int n_warp)
+    __device__ void request(const grid_job<T> &job, int64_t sample, bool has, int warp, int n_warp)
     {
         const int lane = threadIdx.x % 32;
         const char *from = reinterpret_cast<const char *>(job.samples + sample);
@@ -46,9 +45,6 @@ template <typename T> struct batch_places {
             if (i / 16 % n_warp == warp)
                 __pipeline_memcpy_async(into + i, from + i, 16,
                                         has || i + 16 < (int)sizeof(placed<T>) ? 0 : sizeof(cplx<T>));
-        if (image && warp == 0)
-            __pipeline_memcpy_async(other_value + lane, job.value + (image - 1) * job.n_sample + sample,
-                                    sizeof(cplx<T>), has ? 0 : sizeof(cplx<T>));
     }
 };
 
@@ -138,7 +134,6 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     const grid_job<T> &job;
     const PLANES &there;
     const ring_block<GROUP> &block;
-    int image;
     tile_shape tile;
     bool fetches; /* whether the calling warp is the one that fetches */
     uint32_t at = 0;
@@ -148,7 +143,7 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     /* Begin to copy the samples that were found. */
     __device__ void request(ring_samples<T> *samples, int batch)
     {
-        samples[batch % 3].of.request(job, image, at, has, 0, 1);
+        samples[batch % 3].of.request(job, at, has, 0, 1);
     }
     __device__ void wait()
     {

@@ -79,7 +79,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
     const even_taps<float, WIDTH> &window;
     const PLANES &there;
     tensor_memory<WIDTH, HAS_W> &m;
-    const int image, lane, warp, row, pair;
+    const int lane, warp, row, pair;
     int3 own = {};                   /* of a lane's sample: first taps of its tile, first w-plane */
     float sum[N_PLANE][2][4] = {};   /* [plane][re, im][mma's four] of this warp's columns .. */
     int exponent = LEAST_EXPONENT;   /* .. and in what unit, if tensor cores add to them */
@@ -152,7 +152,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
         const int in_u = in_ring_tile(r.u0, g.nu, WIDTH, ring::TILE.log_u);
         const int in_v = in_ring_tile(r.v0, g.nv, WIDTH, ring::TILE.log_v);
         own = {r.u0 - in_u, r.v0 - in_v, r.w0};
-        if (warp == 0) lay_values(r, m.of[batch % 2].value(image, lane), in_v);
+        if (warp == 0) lay_values(r, m.of[batch % 2].value(lane), in_v);
         if (warp == EIGHTS - 1) lay_factors(r, in_u);
     }
 
@@ -161,7 +161,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
     {
         for (; n > 0; n--, now.w++) {
             if ((unsigned)now.w < (unsigned)there.n_plane()) {
-                cplx<float> *cells = job.grid + image * there.image_cells(g) + now.w * plane_cells;
+                cplx<float> *cells = job.grid + now.w * plane_cells;
                 if (ring::SUMS_IN_MMA)
 #pragma unroll
                     for (int i = 0; i < 8; i++) sum[0][i / 4][i % 4] *= value_unit(exponent);
@@ -253,27 +253,24 @@ __global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::EIGHTS, tensor
     const ring_block<RING_GROUP> block(crowded, groups);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
-    for (int p = 0; p < job.n_image; p++) {
-        tensor_sums<WIDTH, HAS_W, PLANES> sums = {g, job, window, there, m, p, lane, warp, lane / 4, lane % 4};
-        uint32_t at; /* of a lane, the next batch's sample */
-        __syncthreads();
-        bool has = block.find(0, &at);
-        m.of[0].request(job, p, at, has, warp, EIGHTS);
-        __pipeline_commit();
-        has = block.find(1, &at);
-        for (int batch = 0; block.has(batch); batch++) {
-            __pipeline_wait_prior(0);
-            __syncthreads();
-            sums.lay_batch(batch);
-            m.of[(batch + 1) % 2].request(job, p, at, has, warp, EIGHTS);
-            __pipeline_commit();
-            has = block.find(batch + 2, &at);
-            __syncthreads();
-            for (int step = 0; step < 2 && 2 * batch + step < block.n_group; step++) sums.add_step(step, batch);
-        }
+    tensor_sums<WIDTH, HAS_W, PLANES> sums = {g, job, window, there, m, lane, warp, lane / 4, lane % 4};
+    uint32_t at; /* of a lane, the next batch's sample */
+    bool has = block.find(0, &at);
+    m.of[0].request(job, at, has, warp, EIGHTS);
+    __pipeline_commit();
+    has = block.find(1, &at);
+    for (int batch = 0; block.has(batch); batch++) {
         __pipeline_wait_prior(0);
-        sums.leave(tensor_ring<WIDTH, HAS_W>::N_PLANE);
+        __syncthreads();
+        sums.lay_batch(batch);
+        m.of[(batch + 1) % 2].request(job, at, has, warp, EIGHTS);
+        __pipeline_commit();
+        has = block.find(batch + 2, &at);
+        __syncthreads();
+        for (int step = 0; step < 2 && 2 * batch + step < block.n_group; step++) sums.add_step(step, batch);
     }
+    __pipeline_wait_prior(0);
+    sums.leave(tensor_ring<WIDTH, HAS_W>::N_PLANE);
 }
 
 template <int WIDTH, bool HAS_W, typename PLANES>

@@ -232,28 +232,23 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     if (t.own && any) flush(at, true);
 }
 
-/* A form's kernel, for launch_form. */
-template <class F> struct grid_kernel {
+/* Gridding has these kernels, for launch_form. */
+struct gridding {
     static constexpr int DEGRID = 0;
-    static constexpr size_t store_bytes()
+    template <class F> using store = grid_store<F>;
+    template <class F> static auto full()
     {
-        if constexpr (F::FULL)
-            return 0;
-        else
-            return sizeof(grid_store<F>);
+        return k_window_grid_full<F>;
     }
-    static auto kernel()
+    template <class F> static auto separable()
     {
-        if constexpr (F::FULL)
-            return k_window_grid_full<F>;
-        else
-            return k_window_grid<F>;
+        return k_window_grid<F>;
     }
 };
 
 template <class F> constexpr form_row form()
 {
-    return row_of<grid_kernel, F>();
+    return row_of<gridding, F>();
 }
 
 /* Each is the fastest, or nearly, for some number of images and taps. */

@@ -289,28 +289,23 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     }
 }
 
-/* A form's kernel, for launch_form. */
-template <class F> struct degrid_kernel {
+/* Degridding has these kernels, for launch_form. */
+struct degridding {
     static constexpr int DEGRID = 1;
-    static constexpr size_t store_bytes()
+    template <class F> using store = degrid_store<F>;
+    template <class F> static auto full()
     {
-        if constexpr (F::FULL)
-            return 0;
-        else
-            return sizeof(degrid_store<F>);
+        return k_window_degrid_full<F>;
     }
-    static auto kernel()
+    template <class F> static auto separable()
     {
-        if constexpr (F::FULL)
-            return k_window_degrid_full<F>;
-        else
-            return k_window_degrid<F>;
+        return k_window_degrid<F>;
     }
 };
 
 template <class F> constexpr form_row form()
 {
-    return row_of<degrid_kernel, F>();
+    return row_of<degridding, F>();
 }
 
 template <class F> constexpr form_row tensor()

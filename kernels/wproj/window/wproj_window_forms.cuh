@@ -97,18 +97,35 @@ template <typename T> int clear_values(const window_args<T> &a, int first_image,
     return MSI_OK;
 }
 
-/* Launch a form's kernel: KERNEL says which one, how much shared memory it takes, and whether it degrids. */
-template <template <class> class KERNEL, class F>
+/* Find a form's kernel, of a direction, and the shared memory that it takes. */
+template <class DIRECTION, class F> struct form_kernel {
+    static constexpr size_t store_bytes()
+    {
+        if constexpr (F::FULL)
+            return 0;
+        else
+            return sizeof(typename DIRECTION::template store<F>);
+    }
+    static auto kernel()
+    {
+        if constexpr (F::FULL)
+            return DIRECTION::template full<F>();
+        else
+            return DIRECTION::template separable<F>();
+    }
+};
+
+template <class DIRECTION, class F>
 int launch_form(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream)
 {
-    constexpr size_t STORE_BYTES = KERNEL<F>::store_bytes();
+    constexpr size_t STORE_BYTES = form_kernel<DIRECTION, F>::store_bytes();
     static_assert(STORE_BYTES <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
-    const auto kernel = KERNEL<F>::kernel();
+    const auto kernel = form_kernel<DIRECTION, F>::kernel();
     window_args<typename F::T> a;
-    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, KERNEL<F>::DEGRID);
+    fill_args<typename F::T, F::P>(&a, job, group, first_image, n_pass, DIRECTION::DEGRID);
     int threads;
     divide_window<F>(&a, job->kernels.max_taps, &threads);
-    if (KERNEL<F>::DEGRID) MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
+    if (DIRECTION::DEGRID) MSI_TRY(clear_values(a, first_image, n_pass * F::P, stream));
     MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)STORE_BYTES));
     kernel<<<(unsigned)count_blocks(a), threads, STORE_BYTES, stream>>>(a);
     MSI_CUDA(cudaGetLastError());
@@ -125,9 +142,9 @@ struct form_row {
     launch_fn launch;
 };
 
-template <template <class> class KERNEL, class F> constexpr form_row row_of()
+template <class DIRECTION, class F> constexpr form_row row_of()
 {
-    constexpr launch_fn launch = launch_form<KERNEL, F>;
+    constexpr launch_fn launch = launch_form<DIRECTION, F>;
     constexpr msi_precision precision = sizeof(typename F::T) == 4 ? MSI_FP32 : MSI_FP64;
     if constexpr (F::FULL)
         return {precision, 1, {F::P, 1, F::CV, 1, F::THREADS, 0, MSI_WINDOW_THREADS, 0}, launch};
