@@ -155,7 +155,6 @@ template <typename T> __device__ __forceinline__ block_view<T> lay_out(const exa
 
 /* A component to subtract, and the pixels that it reaches. */
 struct reach {
-    bool subtract;  /* else pixels are only looked at */
     int to_x, to_y; /* the PSF's pixel that falls on (0, 0) */
     int x0, x1, y0, y1;
 };
@@ -164,7 +163,6 @@ template <typename T> __device__ __forceinline__ reach reach_of(const exact_job<
 {
     const int x = (int)msi_clean_x(place), y = (int)msi_clean_y(place);
     reach r;
-    r.subtract = true;
     r.to_x = job.nx / 2 - x;
     r.to_y = job.ny / 2 - y;
     r.x0 = max(max(x - job.wide / 2, 0), -r.to_x);
@@ -177,8 +175,8 @@ template <typename T> __device__ __forceinline__ reach reach_of(const exact_job<
 /* Subtract a component from the pixels that it reaches in a column of ROWS rows, a lane's, and find its best: of one
  * plane. */
 template <typename T>
-__device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach &r, T component, int x, int y0,
-                                            lane_best<T> *best)
+__device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach &r, bool subtract, T component, int x,
+                                            int y0, lane_best<T> *best)
 {
     T value[ROWS], psf[ROWS];
     bool allowed[ROWS], inside[ROWS];
@@ -187,7 +185,7 @@ __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach
         const int y = y0 + k;
         const bool in_image = x < job.nx && y < job.ny;
         const int64_t i = (int64_t)y * job.nx + x;
-        inside[k] = in_image && r.subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1;
+        inside[k] = in_image && subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1;
         value[k] = in_image ? job.residual[i] : T(0);
         psf[k] = inside[k] ? __ldg(job.psf + (int64_t)(y + r.to_y) * job.nx + x + r.to_x) : T(0);
         allowed[k] = in_image && (!job.allow || __ldg(job.allow + i));
@@ -205,12 +203,12 @@ __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach
 
 /* The same of several planes, or with a factor of local noise. */
 template <typename T>
-__device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach &r, const T *component, int x,
-                                               int y0, lane_best<T> *best)
+__device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach &r, bool subtract,
+                                               const T *component, int x, int y0, lane_best<T> *best)
 {
     for (int y = y0; y < min(y0 + ROWS, job.ny) && x < job.nx; y++) {
         const int64_t i = (int64_t)y * job.nx + x;
-        if (r.subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1)
+        if (subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1)
             for (int c = 0; c < job.j.n_channel; c++) {
                 const T psf = __ldg(job.psf + c * job.n_pixel + (int64_t)(y + r.to_y) * job.nx + x + r.to_x);
                 for (int k = c * job.j.n_pol; k < (c + 1) * job.j.n_pol; k++) {
@@ -227,16 +225,16 @@ __device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const re
 
 /* A warp takes a tile. */
 template <typename T, bool ONE>
-__device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_view<T> &v, const reach &r, int tx,
-                                          int ty)
+__device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_view<T> &v, const reach &r,
+                                          bool subtract, int tx, int ty)
 {
     lane_best<T> best;
     const int x = tx * TILE_WIDTH + (int)threadIdx.x % 32, slot = ty * job.slots_of_row + tx / (int)gridDim.x;
     for (int y = ty * job.tile_height; y < min((ty + 1) * job.tile_height, job.ny); y += ROWS)
         if (ONE)
-            rows_of_one(job, r, v.component[0], x, y, &best);
+            rows_of_one(job, r, subtract, v.component[0], x, y, &best);
         else
-            rows_of_planes(job, r, v.component, x, y, &best);
+            rows_of_planes(job, r, subtract, v.component, x, y, &best);
     if (!is_best_of_warp(best.key, best.pixel.place)) return;
     v.tile_value[slot] = best.pixel.value;
     v.tile_place[slot] = best.pixel.place;
@@ -245,7 +243,7 @@ __device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_v
 /* The block's tiles under a rectangle of pixels: tile (tx, ty) belongs to block (tx + SKEW ty) modulo their number.
  * Every warp counts them alike and takes its share. */
 template <typename T, bool ONE>
-__device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach &r)
+__device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach &r, bool subtract)
 {
     constexpr int SKEW = 17;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_block = gridDim.x;
@@ -259,7 +257,7 @@ __device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, cons
         for (; rows; rows &= rows - 1) {
             const int from = __ffs(rows) - 1;
             for (int tx = __shfl_sync(ALL, first, from); tx <= tx1; tx += n_block)
-                if (count++ % WARPS == warp) take_tile<T, ONE>(job, v, r, tx, base + from);
+                if (count++ % WARPS == warp) take_tile<T, ONE>(job, v, r, subtract, tx, base + from);
         }
     }
 }
@@ -372,7 +370,7 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
 {
     extern __shared__ __align__(16) char bytes[];
     const block_view<T> v = lay_out<T>(job, bytes);
-    reach r = {false, 0, 0, 0, job.nx, 0, job.ny};
+    reach r = {0, 0, 0, job.nx, 0, job.ny};
     best_pixel<T> winner;
     int iteration = 0, end;
     for (int slot = threadIdx.x; slot < job.n_slot; slot += THREADS) v.tile_value[slot] = 0;
@@ -382,7 +380,7 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
     for (;; iteration++) {
         const uint32_t generation = job.generation + (uint32_t)iteration;
         int block;
-        take_tiles<T, ONE>(job, v, r);
+        take_tiles<T, ONE>(job, v, r, iteration > 0);
         __syncthreads();
         const best_pixel<T> mine = best_of_block(job, v);
         if (threadIdx.x < 32) post_best<T, ONE>(job, generation, mine);
