@@ -41,9 +41,10 @@ template <typename T> struct lane_best {
 
     __device__ __forceinline__ void take(T other, T value, int x, int y)
     {
-        if (!(other > key)) return;
-        key = other;
-        pixel = {value, msi_clean_place((uint32_t)x, (uint32_t)y)};
+        if (other > key) {
+            key = other;
+            pixel = {value, msi_clean_place((uint32_t)x, (uint32_t)y)};
+        }
     }
 };
 
