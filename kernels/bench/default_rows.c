@@ -2,7 +2,8 @@
 /*
  * Rows of the error-controlled gridder on an SKA-Low observation in the geometry of EL56-82: field/ has one channel,
  * field-8chan/ eight over 100 to 130 MHz, both with an image of 8192^2 pixels whose uv plane the longest baseline just
- * fits; field-small/, for the CPU, has ten of the 240 times and 2048^2 of those pixels. Samples, sort, FFTs and screens
+ * fits; field-small/, for the CPU, and field-tenth/, for the GPU, have ten of the 240 times and 2048^2 of those pixels,
+ * skalow/ eight, 16 channels and 4096^2 pixels of 4". Samples, sort, FFTs and screens
  * are timed apart; moving samples to a GPU and images back is not timed, allocating memory for the sort is. plan/ times
  * all plans that reach the accuracy, and tells what the chosen one loses.
  */
@@ -17,7 +18,7 @@
 #include "kernels/bench/field_strategy.h"
 #include "kernels/bench/plan_regret.h"
 
-enum { MAX_ROWS = 256, NAME_BYTES = 48 };
+enum { MAX_ROWS = 320, NAME_BYTES = 48 };
 
 /* A workload says how much of the observation is gridded, and to how many pixels a side. */
 typedef struct workload {
@@ -25,13 +26,19 @@ typedef struct workload {
     msi_backend backend;
     int64_t n_time, n_pixel;
     int32_t n_chan;
+    double cell_asec; /* a pixel's edge; 0: as the longest baseline asks for */
 } workload;
 
 static const workload workloads[] = {
-    {"field-small", "field-small: wgrid, EL56-82 geometry, 1.3 M visibilities, 2048^2", MSI_BACKEND_CPU, 10, 2048, 1},
-    {"field", "field: wgrid, EL56-82 geometry, 31.4 M visibilities, 8192^2", MSI_BACKEND_CUDA, 240, 8192, 1},
+    {"field-small", "field-small: wgrid, EL56-82 geometry, 1.3 M visibilities, 2048^2", MSI_BACKEND_CPU, 10, 2048, 1,
+     0},
+    {"field-tenth", "field-tenth: wgrid, EL56-82 geometry, 1.3 M visibilities, 2048^2", MSI_BACKEND_CUDA, 10, 2048, 1,
+     0},
+    {"field", "field: wgrid, EL56-82 geometry, 31.4 M visibilities, 8192^2", MSI_BACKEND_CUDA, 240, 8192, 1, 0},
     {"field-8chan", "field-8chan: wgrid, EL56-82 geometry, 8 channels, 251 M visibilities, 8192^2", MSI_BACKEND_CUDA,
-     240, 8192, 8}};
+     240, 8192, 8, 0},
+    {"skalow", "skalow: wgrid, EL56-82 geometry, 16 channels, 16.7 M visibilities, 4096^2 of 4\"", MSI_BACKEND_CUDA, 8,
+     4096, 16, 4}};
 
 typedef struct detail {
     const workload *workload;
@@ -44,7 +51,7 @@ typedef struct detail {
 static int get_field(msi_bench_field **out, const detail *d, const msi_bench_options *options)
 {
     const workload *w = d->workload;
-    const msi_field_el56 wanted = {w->n_time, w->n_pixel, w->n_chan, d->n_plane, d->precision};
+    const msi_field_el56 wanted = {w->n_time, w->n_pixel, w->n_chan, d->n_plane, d->precision, w->cell_asec};
     return msi_field_el56_get(out, &wanted, options);
 }
 

@@ -12,10 +12,11 @@ enum { N_CHECKED = 24 };
 static int is_same(const msi_field_el56 *a, const msi_field_el56 *b)
 {
     return a->n_time == b->n_time && a->n_pixel == b->n_pixel && a->n_chan == b->n_chan && a->n_plane == b->n_plane &&
-           a->precision == b->precision;
+           a->precision == b->precision && a->cell_asec == b->cell_asec;
 }
 
-/* The image's uv plane reaches a thousandth beyond the longest baseline at the highest frequency. */
+/* Where no pixel's size is given, the image's uv plane reaches a thousandth beyond the longest baseline at the highest
+ * frequency. */
 static int make_field(msi_bench_field *f, const msi_field_el56 *wanted, const msi_bench_options *options)
 {
     const double first_hz = MSI_EL56_FREQ_HZ, last_hz = 130e6;
@@ -32,7 +33,8 @@ static int make_field(msi_bench_field *f, const msi_field_el56 *wanted, const ms
     for (int32_t c = 0; c < n_chan; c++)
         f->freq_hz[c] = n_chan > 1 ? first_hz + (last_hz - first_hz) * c / (n_chan - 1) : first_hz;
     const double highest = f->freq_hz[n_chan - 1] / first_hz;
-    const double cell_rad = 0.5 / (1.001 * highest * fmax(a.u_max_lambda, a.v_max_lambda));
+    const double fitting_rad = 0.5 / (1.001 * highest * fmax(a.u_max_lambda, a.v_max_lambda));
+    const double cell_rad = wanted->cell_asec > 0 ? wanted->cell_asec / 206264.806 : fitting_rad;
     f->geometry = (msi_image_geometry){wanted->n_pixel, wanted->n_pixel, cell_rad, cell_rad};
     f->w_min_lambda = a.w_min_lambda;
     f->w_max_lambda = a.w_max_lambda * highest;

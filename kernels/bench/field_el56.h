@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Fields in the geometry of EL56-82, whose uv plane the longest baseline just fits. */
+/* Fields in the geometry of EL56-82, whose uv plane the longest baseline just fits unless a pixel's size is given. */
 #ifndef MSI_BENCH_FIELD_EL56_H
 #define MSI_BENCH_FIELD_EL56_H
 
@@ -12,6 +12,7 @@ typedef struct msi_field_el56 {
     int32_t n_chan;
     int n_plane;
     msi_precision precision;
+    double cell_asec; /* 0: as the longest baseline asks for */
 } msi_field_el56;
 
 /*

@@ -20,11 +20,15 @@ typedef struct msi_plan_regret msi_plan_regret;
 int msi_plan_regret_begin(msi_plan_regret **out, msi_bench_field *field, const msi_field_request *wanted);
 
 /*
- * msi_plan_regret_run - run every plan twice, take its second time, and print it; later calls run the chosen one alone.
+ * msi_plan_regret_run - run every plan that the model does not take for far worse than the chosen one, a few times, and
+ * print its least time; later calls run the chosen one alone.
  * Returned: *time  of the chosen plan; work->note: the regret
  * Returns:  0, what the strategies return
  */
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time);
+
+/* msi_plan_regret_found - by what part the chosen plan took longer than the best one. */
+double msi_plan_regret_found(const msi_plan_regret *r);
 
 /* msi_plan_regret_end - NULL-safe. */
 void msi_plan_regret_end(msi_plan_regret *r);

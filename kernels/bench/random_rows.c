@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Random inputs: every strategy, direction and precision of the plan API on a small field that the seed draws (size of
- * image and field, array, number of rows, channels and planes, values), held against direct sums.
+ * image and field, array, number of rows, channels and planes, values), held against direct sums. Rows plan/random time
+ * all plans of such a field that reach the accuracy; in the error's place stands what the chosen plan took longer than
+ * the best, of the worst seed.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +14,7 @@
 #include "kernels/bench/bench_random.h"
 #include "kernels/bench/field_rows.h"
 #include "kernels/bench/field_strategy.h"
+#include "kernels/bench/plan_regret.h"
 #include "kernels/method/geometry.h"
 
 enum { MAX_ROWS = 64, NAME_BYTES = 48, N_CHECKED = 120 };
@@ -123,6 +126,44 @@ static void free_state(void *state)
     msi_free(s);
 }
 
+typedef struct random_plans {
+    msi_plan_regret *regret;
+    msi_bench_field field;
+} random_plans;
+
+static int set_up_plans(void **state, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+{
+    const detail *d = row->detail;
+    random_plans *s;
+    MSI_TRY(msi_alloc(&s, 1, sizeof *s, "benchmark"));
+    *state = s;
+    MSI_TRY(draw_field(&s->field, options->seed, d));
+    const msi_field_request wanted = {d->strategy, d->predict, 0, d->accuracy, {0, 0}};
+    MSI_TRY(msi_plan_regret_begin(&s->regret, &s->field, &wanted));
+    work->n_vis = s->field.store.n_sample;
+    return MSI_OK;
+}
+
+static int run_plans(void *state, msi_bench_work *work, msi_bench_time *time)
+{
+    return msi_plan_regret_run(((random_plans *)state)->regret, work, time);
+}
+
+static int tell_regret(void *state, double *error)
+{
+    *error = msi_plan_regret_found(((random_plans *)state)->regret);
+    return MSI_OK;
+}
+
+static void free_plans(void *state)
+{
+    random_plans *s = state;
+    if (!s) return;
+    msi_plan_regret_end(s->regret);
+    msi_bench_field_free(&s->field);
+    msi_free(s);
+}
+
 typedef struct row_list {
     msi_bench_row row[MAX_ROWS];
     detail details[MAX_ROWS];
@@ -150,6 +191,22 @@ static void add_row(row_list *l, const detail *d)
     r->seeded = 1;
 }
 
+/* Add a row that times all plans of the strategy's method and backend. */
+static void add_plans(row_list *l, const detail *d)
+{
+    const int i = l->n;
+    add_row(l, d);
+    if (l->n == i) return;
+    msi_bench_row *r = &l->row[i];
+    snprintf(l->name[i], NAME_BYTES, "plan/random-%s-%s", r->direction, r->precision);
+    r->strategy = "all";
+    r->tolerance = HUGE_VAL; /* times are no matter of right or wrong */
+    r->set_up = set_up_plans;
+    r->run = run_plans;
+    r->verify = tell_regret;
+    r->free_state = free_plans;
+}
+
 /* A table's accuracy is bounded by its size, most of all where it holds squares that are not interpolated. */
 static double accuracy_of(const msi_strategy *s, msi_precision precision)
 {
@@ -168,6 +225,12 @@ static void add_rows(row_list *l)
                 const msi_precision precision = p ? MSI_FP64 : MSI_FP32;
                 add_row(l, &(detail){&strategy[k], precision, accuracy_of(&strategy[k], precision), predict});
             }
+    for (int k = 0; k < n; k++) {
+        if (strcmp(strategy[k].method, "wgrid") != 0 || strategy[k].backend != MSI_BACKEND_CUDA) continue;
+        for (int predict = 0; predict < 2; predict++)
+            add_plans(l, &(detail){&strategy[k], MSI_FP32, accuracy_of(&strategy[k], MSI_FP32), predict});
+        return;
+    }
 }
 
 msi_bench_table msi_random_rows(void)

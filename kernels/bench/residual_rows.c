@@ -5,6 +5,8 @@
  * like MeerKAT: 64 dishes, most in a core of 300 m, 900 times of 8 s and 16 channels over 856 to 1712 MHz at
  * declination -45 degrees; residual-small/, for the CPU, has 36 of the times and 1024^2 of the pixels.
  *
+ * Rows plan/meerkat time all plans of this field that reach the accuracy, as rows plan/ of default_rows.c do.
+ *
  * The model is a source at the image's centre, whose visibilities are all alike: what it leaves is the data's image
  * less the PSF times its flux, and both are known as direct sums.
  */
@@ -17,6 +19,7 @@
 #include "core/status.h"
 #include "kernels/bench/bench_random.h"
 #include "kernels/bench/field_rows.h"
+#include "kernels/bench/plan_regret.h"
 #include "kernels/bench/workload_field.h"
 #include "kernels/method/planes.h"
 #include "kernels/strategy.h"
@@ -49,6 +52,7 @@ typedef struct detail {
     const msi_strategy *strategy;
     msi_precision precision;
     double accuracy;
+    int predict; /* of rows plan/ */
 } detail;
 
 typedef struct state {
@@ -234,6 +238,36 @@ static void free_state(void *of)
     msi_free(s);
 }
 
+static int set_up_plans(void **of, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+{
+    const detail *d = row->detail;
+    msi_plan_regret *r = NULL;
+    msi_bench_field *f;
+    MSI_TRY(get_field(&f, d, options));
+    const msi_field_request wanted = {d->strategy, d->predict, 0, d->accuracy, {0, 0}};
+    const int rc = msi_plan_regret_begin(&r, f, &wanted);
+    *of = r;
+    work->n_vis = f->store.n_sample;
+    return rc;
+}
+
+static int run_plans(void *of, msi_bench_work *work, msi_bench_time *time)
+{
+    return msi_plan_regret_run(of, work, time);
+}
+
+static int verify_nothing(void *of, double *error)
+{
+    (void)of;
+    *error = 0; /* residual/ holds what plans compute against direct sums */
+    return MSI_OK;
+}
+
+static void free_plans(void *of)
+{
+    msi_plan_regret_end(of);
+}
+
 typedef struct row_list {
     msi_bench_row row[MAX_ROWS];
     detail details[MAX_ROWS];
@@ -246,7 +280,7 @@ static void add_row(row_list *l, const workload *w, const msi_strategy *strategy
     if (l->n == MAX_ROWS || !strategy->ops->residual || strategy->backend != w->backend) return;
     const int i = l->n++;
     const msi_precision precision = accuracy > 1e-6 ? MSI_FP32 : MSI_FP64;
-    l->details[i] = (detail){w, strategy, precision, accuracy};
+    l->details[i] = (detail){w, strategy, precision, accuracy, 0};
     snprintf(l->name[i], NAME_BYTES, "%s/%s-1e%.0f", w->name, strategy->name, log10(accuracy));
     l->row[i] = (msi_bench_row){.name = l->name[i],
                                 .workload = w->title,
@@ -264,15 +298,47 @@ static void add_row(row_list *l, const workload *w, const msi_strategy *strategy
                                 .no_energy = 1};
 }
 
+/* Make the last row added one that times all plans of its method and backend, in one direction. */
+static void turn_into_plans(row_list *l, int predict)
+{
+    const int i = l->n - 1;
+    msi_bench_row *r = &l->row[i];
+    l->details[i].predict = predict;
+    r->direction = predict ? "degrid" : "grid";
+    snprintf(l->name[i], NAME_BYTES, "plan/meerkat-%s-1e%.0f", r->direction, log10(l->details[i].accuracy));
+    r->strategy = "all";
+    r->set_up = set_up_plans;
+    r->run = run_plans;
+    r->verify = verify_nothing;
+    r->free_state = free_plans;
+}
+
+static void add_plans(row_list *l, const workload *w, double accuracy)
+{
+    int n_strategy;
+    const msi_strategy *strategy = msi_strategies(&n_strategy);
+    for (int predict = 0; predict < 2; predict++)
+        for (int k = 0; k < n_strategy; k++) {
+            const int n = l->n;
+            if (strategy[k].backend == w->backend) add_row(l, w, &strategy[k], accuracy);
+            if (l->n == n) continue;
+            turn_into_plans(l, predict);
+            break;
+        }
+}
+
 msi_bench_table msi_residual_rows(void)
 {
     static const double accuracies[] = {1e-4, 1e-5, 1e-8};
     static row_list l;
     int n_strategy;
     const msi_strategy *strategy = msi_strategies(&n_strategy);
-    if (l.n == 0)
+    if (l.n == 0) {
         for (size_t w = 0; w < sizeof workloads / sizeof workloads[0]; w++)
             for (size_t a = 0; a < sizeof accuracies / sizeof accuracies[0]; a++)
                 for (int k = 0; k < n_strategy; k++) add_row(&l, &workloads[w], &strategy[k], accuracies[a]);
+        for (size_t a = 0; a < sizeof accuracies / sizeof accuracies[0]; a++)
+            add_plans(&l, &workloads[1], accuracies[a]);
+    }
     return (msi_bench_table){l.row, l.n};
 }

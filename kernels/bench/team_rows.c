@@ -139,11 +139,14 @@ static int set_up(void **out, const msi_bench_row *row, const msi_bench_options 
     s->d = d;
     s->n_gpu = n_gpu;
     for (int i = 0; i < n_gpu; i++) s->device[i] = small ? 0 : options->gpu[i];
-    const msi_field_el56 wanted = {small ? 10 : 240, small ? 2048 : 8192,
+    const msi_field_el56 wanted = {small ? 10 : 240,
+                                   small ? 2048 : 8192,
                                    small      ? 1
                                    : d->grows ? 8 * n_gpu
                                               : 8,
-                                   d->n_plane, d->accuracy > 1e-6 ? MSI_FP32 : MSI_FP64};
+                                   d->n_plane,
+                                   d->accuracy > 1e-6 ? MSI_FP32 : MSI_FP64,
+                                   0};
     if (wanted.n_chan > MSI_BENCH_FIELD_MAX_CHAN)
         return msi_error_set(MSI_EUSAGE, "-gpus: %s has channels for %d", d->name, MSI_BENCH_FIELD_MAX_CHAN / 8);
     MSI_TRY(msi_field_el56_get(&s->field, &wanted, options));
