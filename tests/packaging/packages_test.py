@@ -15,6 +15,9 @@ import tempfile
 
 SOURCE, BUILD = (os.path.abspath(p) for p in sys.argv[1:3])
 PACKAGES = ("msimage", "libmsimage0", "libmsimage-dev", "libcasacore-c0", "libcasacore-c-dev", "python3-msimage")
+# There is one more where the build has found an MPI.
+if os.path.exists(BUILD + "/msimage-mp"):
+    PACKAGES += ("msimage-mp",)
 
 
 def output(*command, **options):
@@ -23,7 +26,7 @@ def output(*command, **options):
 
 def make(folder):
     """The packages by their names, each unpacked beside its control files."""
-    off = [f"-DCPACK_DEBIAN_{c}_PACKAGE_SHLIBDEPS=OFF" for c in ("MSIMAGE", "LIBMSIMAGE", "LIBCASACORE-C", "PYTHON3-MSIMAGE")]
+    off = [f"-DCPACK_DEBIAN_{c}_PACKAGE_SHLIBDEPS=OFF" for c in ("MSIMAGE", "MSIMAGE-MP", "LIBMSIMAGE", "LIBCASACORE-C", "PYTHON3-MSIMAGE")]
     output("cpack", "--config", BUILD + "/CPackConfig.cmake", "-G", "DEB", "-B", folder + "/made", "-DCPACK_STRIP_FILES=OFF",
            "-DCPACK_DEBIAN_COMPRESSION_TYPE=none", *off, cwd=folder, env=dict(os.environ, SOURCE_DATE_EPOCH="1700000000"))
     made = {}
@@ -49,7 +52,7 @@ def files_of(folder, name, version):
 def check_files(folder, version):
     """What each package holds stands in a list."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "files.txt"), encoding="utf-8") as f:
-        listed = sorted(line for line in f.read().splitlines() if line)
+        listed = sorted(line for line in f.read().splitlines() if line.split(":")[0] in PACKAGES)
     there = sorted(f"{name}: {path}" for name in PACKAGES for path in files_of(folder, name, version))
     more, less = sorted(set(there) - set(listed)), sorted(set(listed) - set(there))
     assert there == listed, "packages hold other files than tests/packaging/files.txt lists:\n" + "\n".join(
@@ -70,8 +73,9 @@ def check_policy(folder):
         for path in glob.glob(root + "/DEBIAN/p*"):
             subprocess.run(["sh", "-n", path], check=True)
             assert os.access(path, os.X_OK), path
-    programs = os.listdir(folder + "/msimage/usr/bin")
-    assert sorted(programs) == sorted(p[:-5] for p in os.listdir(folder + "/msimage/usr/share/man/man1"))
+    for name in [name for name in PACKAGES if os.path.isdir(f"{folder}/{name}/usr/bin")]:
+        programs = os.listdir(f"{folder}/{name}/usr/bin")
+        assert sorted(programs) == sorted(p[:-5] for p in os.listdir(f"{folder}/{name}/usr/share/man/man1")), name
 
 
 def check_owners(made):
@@ -100,6 +104,9 @@ def check_control(made, version):
                         ("python3-msimage", ("libmsimage0 " + exactly, "python3:any", "python3-numpy", "python3-cffi"))):
         assert set(wants) <= set(field(name, "Depends").split(", ")), name
     assert "casacore-data-tai-utc" in field("msimage", "Recommends")
+    if "msimage-mp" in PACKAGES:
+        assert "openmpi-bin" in field("msimage-mp", "Depends").split(", ")
+        assert "openmpi" not in field("msimage", "Depends")
 
 
 def check_binaries(folder):
