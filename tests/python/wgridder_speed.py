@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""wgridder_speed.py call|solver: times msimage.wgridder on a GPU; no test, and run by hand.
+
+call: arrays of the host and of the GPU, beside the time that registered memory takes to the GPU and back for their bytes, and
+the C functions alone. solver: an iteration of a solver, a model to visibilities and back to an image, beside ducc0's on the
+processor. Medians of seven calls after one that does not count; NTHREADS is the environment's, or 16.
+"""
+import ctypes
+import os
+import sys
+import time
+
+from program_suite import skip_without_modules
+
+skip_without_modules("cffi", "numpy")
+import msimage
+import numpy as np
+from device_array import DeviceArray, runtime
+from msimage import wgridder
+from msimage._arrays import Given
+from msimage._gridder import Samples, gridder
+from msimage._library import ffi, lib
+
+THREADS = int(os.environ.get("NTHREADS", "16"))
+ON_GPU = {"nthreads": THREADS, "backend": "cuda"}
+LIGHT_M_S = 299792458.0
+
+
+def median_s(call, n=7):
+    call()
+    taken = []
+    for _ in range(n):
+        begin = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - begin)
+    return sorted(taken)[n // 2]
+
+
+def observe(n_row, n_chan, npix, single):
+    """A field of 0.05 rad seen by baselines that crowd about the middle of the uv plane."""
+    rng = np.random.default_rng(1)
+    freq = np.linspace(1e9, 1.02e9, n_chan)
+    uvw = rng.standard_normal((n_row, 3))
+    uvw /= np.linalg.norm(uvw, axis=1)[:, None]
+    reach = rng.uniform(0, 1, (n_row, 1)) ** 1.5 * 0.45 * npix / 0.05 * LIGHT_M_S / freq[-1]
+    vis = rng.standard_normal((n_row, n_chan)) + 1j * rng.standard_normal((n_row, n_chan))
+    given = {"uvw": np.ascontiguousarray(uvw * reach * [1, 1, 0.3]), "freq": freq,
+             "wgt": rng.uniform(0.5, 1, (n_row, n_chan)).astype("f4" if single else "f8")}
+    how = {"pixsize_x": 0.05 / npix, "pixsize_y": 0.05 / npix, "epsilon": 1e-4 if single else 1e-7, "do_wgridding": True}
+    return given, how, vis.astype("c8" if single else "c16")
+
+
+def copy_s(n_bytes, back):
+    """What registered memory takes on its way to the GPU, or back."""
+    cuda, here, there = runtime(), ctypes.c_void_p(), ctypes.c_void_p()
+    cuda.cudaMallocHost.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    cuda.cudaFreeHost.argtypes = [ctypes.c_void_p]
+    assert cuda.cudaMallocHost(ctypes.byref(here), n_bytes) == 0 and cuda.cudaMalloc(ctypes.byref(there), n_bytes) == 0
+    taken = median_s(lambda: cuda.cudaMemcpy(here, there, n_bytes, 2) if back else cuda.cudaMemcpy(there, here, n_bytes, 1))
+    cuda.cudaFreeHost(here)
+    cuda.cudaFree(there)
+    return taken
+
+
+def c_call(given, how, vis, dirty):
+    """The C functions that an image of arrays of the host takes, without Python's checks."""
+    kept = gridder(lib.MSIMAGE_IMAGE, dirty.dtype, how["epsilon"], nx=dirty.shape[0], ny=dirty.shape[1], cell_x_rad=how["pixsize_x"],
+                   cell_y_rad=how["pixsize_y"], ignores_w=False, divides_by_n=True, **ON_GPU)
+    of, out = Given(vis), Given(dirty)
+    samples = Samples(given["uvw"], given["freq"], dirty.dtype, given["wgt"])
+    c_samples = samples.given(of)
+
+    def call():
+        g = ffi.new("msimage_gridder **")
+        assert lib.msimage_gridder_create(g, kept.spec, ffi.NULL) == 0
+        assert lib.msimage_gridder_add(g[0], c_samples) == 0 and lib.msimage_gridder_image(g[0], out.pointer()) == 0
+        lib.msimage_gridder_free(g[0])
+    return median_s(call, 15)
+
+
+def time_calls():
+    for n_row, n_chan, npix, single in ((250_000, 4, 1024, True), (250_000, 4, 2048, False), (1_000_000, 10, 4096, True),
+                                        (1_000_000, 10, 4096, False), (4_000_000, 10, 4096, True)):
+        given, how, vis = observe(n_row, n_chan, npix, single)
+        dirty = np.zeros((npix, npix), "f4" if single else "f8")
+        far, far_vis, far_dirty = {k: DeviceArray(a) for k, a in given.items()}, DeviceArray(vis), DeviceArray(dirty)
+        n_bytes = sum(a.nbytes for a in given.values())
+
+        def both(arrays, values, image):
+            return (median_s(lambda: wgridder.vis2dirty(vis=values, dirty=image, **arrays, **how, **ON_GPU)),
+                    median_s(lambda: wgridder.dirty2vis(vis=values, dirty=image, **arrays, **how, **ON_GPU)))
+
+        here, there = both(given, vis, dirty), both(far, far_vis, far_dirty)
+        copies = (copy_s(n_bytes + vis.nbytes, False) + copy_s(dirty.nbytes, True),
+                  copy_s(n_bytes + dirty.nbytes, False) + copy_s(vis.nbytes, True))
+        for name, a, b, c in zip(("vis2dirty", "dirty2vis"), here, there, copies):
+            print(f"{name}: {n_row * n_chan:.0e} {vis.dtype}, {npix}^2: host {1e3 * a:.2f} ms, GPU {1e3 * b:.2f}, copies {1e3 * c:.2f}: "
+                  f"{a / (b + c):.3f}")
+        print(f"    vis2dirty by C alone {1e3 * c_call(given, how, vis, dirty):.2f} ms")
+
+
+def time_solver():
+    try:
+        from ducc0 import wgridder as peer
+    except ImportError:
+        peer = None
+    for single in (True, False):
+        given, how, vis = observe(500_000, 4, 2048, single)
+        model = np.random.default_rng(2).standard_normal((2048, 2048)).astype("f4" if single else "f8")
+        far, far_vis, far_model, out = ({k: DeviceArray(a) for k, a in given.items()}, DeviceArray(vis), DeviceArray(model),
+                                        DeviceArray(model))
+        plan = msimage.Plan(npix_x=2048, npix_y=2048, dtype=model.dtype, **far, **how, **ON_GPU)
+
+        def iterate(module, arrays, image, values, product, **options):
+            module.dirty2vis(dirty=image, vis=values, **arrays, **how, **options)
+            module.vis2dirty(vis=values, dirty=product, **dict(arrays, wgt=None), **how, **options)
+
+        taken = {"Plan.hessian": median_s(lambda: plan.hessian(far_model, out)),
+                 "functions, arrays of the GPU": median_s(lambda: iterate(wgridder, far, far_model, far_vis, out, **ON_GPU)),
+                 "functions, arrays of the host": median_s(lambda: iterate(wgridder, given, model, vis, model.copy(), **ON_GPU))}
+        if peer:
+            taken["ducc0"] = median_s(lambda: iterate(peer, given, model, vis, model.copy(), nthreads=THREADS), 3)
+        for name, seconds in taken.items():
+            ratio = f", {taken['ducc0'] / seconds:.1f} times ducc0's speed" if peer else ""
+            print(f"2e6 {vis.dtype}, 2048^2, {name}: {1e3 * seconds:.2f} ms{ratio}")
+
+
+if __name__ == "__main__":
+    {"call": time_calls, "solver": time_solver}[sys.argv[1]]()
