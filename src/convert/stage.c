@@ -41,7 +41,8 @@ static void send_message(msi_stage *s, const message *m)
     _exit(1);
 }
 
-static void send_text(msi_stage *s, message m, const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static void send_text(msi_stage *s, message m, const char *format,
+                                                            va_list arguments)
 {
     vsnprintf(m.text, sizeof m.text, format, arguments);
     send_message(s, &m);
