@@ -7,24 +7,32 @@
 #include "core/format.h"
 #include "core/log.h"
 #include "core/status.h"
+#include "src/team/dealing.h"
 
 /* A further GPU is taken where it saves more than this: its context takes as long beside reading, which it slows. */
 static const double START_S = 0.3;
 
+/* Take this rank's of the first n GPUs of the host. */
 static void take_first(msi_gpu_share *share, int n)
 {
-    share->n = n;
-    for (int i = 0; i < n; i++) share->device[i] = i;
+    int all[MSI_MAX_GPUS];
+    n = n < MSI_MAX_GPUS ? n : MSI_MAX_GPUS;
+    for (int i = 0; i < n; i++) all[i] = i;
+    share->n = msi_deal_devices(all, n, share->team, share->device);
 }
 
-void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o)
+void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o, const msi_team *team)
 {
     const msi_gpus *asked = &o->gpus;
-    share->n_lane = 1;
-    take_first(share, asked->kind == MSI_GPUS_COUNT ? asked->n : 1);
-    if (asked->kind == MSI_GPUS_LIST) {
-        share->n = asked->n;
-        memcpy(share->device, asked->device, sizeof share->device);
+    *share = (msi_gpu_share){.team = team, .n_lane = 1};
+    if (asked->kind == MSI_GPUS_LIST)
+        share->n = msi_deal_devices(asked->device, asked->n, team, share->device);
+    else if (asked->kind == MSI_GPUS_COUNT)
+        take_first(share, asked->n);
+    else {
+        /* As if there were one for each rank, which is known later. */
+        share->n = 1;
+        share->device[0] = team->gpu_rank;
     }
     msi_backend_warm_up(o->backend, share->device, share->n);
 }
@@ -32,14 +40,16 @@ void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o)
 int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
 {
     const int is_named = o->gpus.kind == MSI_GPUS_COUNT || o->gpus.kind == MSI_GPUS_LIST;
-    if (o->backend == MSI_BACKEND_CPU || o->gpus.kind == MSI_GPUS_AUTO) return MSI_OK;
+    const int is_auto = o->gpus.kind == MSI_GPUS_AUTO;
+    if (o->backend == MSI_BACKEND_CPU || (is_auto && share->team->gpu_rank == 0)) return MSI_OK;
     const int n_device = msi_backend_n_device();
     for (int i = 0; is_named && i < share->n; i++)
         if (share->device[i] >= n_device)
             return msi_error_set(MSI_EGPU, "-gpus: GPU %d is asked for; %d of this host answer%s", share->device[i],
                                  n_device, n_device == 1 ? "s" : "");
-    if (is_named || n_device < 2) return MSI_OK;
-    take_first(share, n_device < MSI_MAX_GPUS ? n_device : MSI_MAX_GPUS);
+    if (is_named || n_device < 1) return MSI_OK;
+    take_first(share, n_device);
+    if (is_auto) share->n = 1;
     msi_backend_warm_up(o->backend, share->device, share->n);
     return MSI_OK;
 }
@@ -63,10 +73,11 @@ void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *o, const msi_gp
     if (w->gridder->backend != MSI_BACKEND_CUDA) return;
     share->n_lane = lanes(share->n, w);
     if (o->gpus.kind != MSI_GPUS_AUTO || w->one_gpu_s <= START_S) return;
-    msi_gpu_share best = *share, more;
-    const int n_device = msi_backend_n_device();
-    for (int n = 2; n <= n_device && n <= MSI_MAX_GPUS; n++) {
-        take_first(&more, n);
+    msi_gpu_share best = *share, own = *share;
+    take_first(&own, msi_backend_n_device());
+    for (int n = 2; n <= own.n; n++) {
+        msi_gpu_share more = own;
+        more.n = n;
         more.n_lane = lanes(n, w);
         if (msi_gpu_share_s(&more, w) + START_S * (n - best.n) < msi_gpu_share_s(&best, w)) best = more;
     }
@@ -78,7 +89,10 @@ void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *w)
 {
     char list[MSI_MAX_GPUS * 4 + 1] = "";
     size_t at = 0;
-    if (w->gridder->backend != MSI_BACKEND_CUDA || share->n == 1) return;
+    if (w->gridder->backend != MSI_BACKEND_CUDA) return;
+    if (share->n == 1 && share->team->gpu_size > 1)
+        msi_log_info("GPU %d: the first rank's; the ranks of a host take its GPUs in turns", share->device[0]);
+    if (share->n == 1) return;
     for (int i = 0; i < share->n; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", i ? "," : "", share->device[i]);
     if (share->n_lane > 1)

@@ -6,9 +6,11 @@
 
 #include "kernels/gridder.h"
 #include "src/options/options.h"
+#include "src/team/team.h"
 
 typedef struct msi_gpu_share {
-    int n; /* at least 1 */
+    const msi_team *team; /* of whose ranks those on one host have some of its GPUs each */
+    int n;                /* at least 1 */
     int device[MSI_MAX_GPUS];
     int n_lane; /* gridders of output channels that work side by side, each on a GPU of its own; 1: all GPUs work for
                    one after the other */
@@ -25,8 +27,8 @@ typedef struct msi_gpu_work {
 } msi_gpu_work;
 
 /* msi_gpu_share_start - begin to start the GPUs that are asked for by number; else the first one. Does not wait for
- * their driver. */
-void msi_gpu_share_start(msi_gpu_share *share, const msi_options *options);
+ * their driver. team is borrowed. */
+void msi_gpu_share_start(msi_gpu_share *share, const msi_options *options, const msi_team *team);
 
 /*
  * msi_gpu_share_check - learn how many GPUs there are, and take them where all are asked for.

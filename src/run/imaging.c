@@ -428,7 +428,7 @@ static int run_stages(msi_imaging_run *r)
     if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_check(o));
     /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
      * it. */
-    if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_gpu_share_start(&r->gpus, o);
+    if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_gpu_share_start(&r->gpus, o, r->team);
     MSI_TRY(image_intervals(r));
     if (o->dry_run) return MSI_OK;
     msi_progress_begin("writing");
@@ -444,6 +444,7 @@ int msi_run_image(const msi_options *options, msi_team *team, void (*forked)(voi
 {
     msi_team alone = MSI_TEAM_ALONE;
     msi_imaging_run r = {.options = options, .team = team ? team : &alone};
+    r.gpus = (msi_gpu_share){.team = r.team, .n = 1, .n_lane = 1};
     int rc = plan_planes(&r);
     if (!rc) rc = start_processes(&r, forked);
     msi_team_join(r.team);

@@ -208,7 +208,7 @@ static int plan_sets(msi_predict_run *r)
 {
     MSI_TRY(check_marks(r));
     /* Not before the fork: a GPU's context does not survive one. */
-    msi_gpu_share_start(&r->gpus, r->options);
+    msi_gpu_share_start(&r->gpus, r->options, r->team);
     MSI_TRY(open_reader(r));
     msi_predict_report_subject(r);
     MSI_TRY(msi_predict_check(r));

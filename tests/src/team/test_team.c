@@ -14,6 +14,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "src/run/gpu_share.h"
 #include "src/team/dealing.h"
 #include "src/team/team.h"
 
@@ -296,12 +297,32 @@ static void test_deal_devices(void **state)
     assert_memory_equal(own, device, sizeof device);
 }
 
+/* Whatever -gpus names, ranks that see the same GPUs have some of them each. */
+static void test_gpus(void **state)
+{
+    (void)state;
+    const msi_team second = {.rank = 1, .size = 4, .gpu_rank = 1, .gpu_size = 2};
+    msi_options o = {.backend = MSI_BACKEND_CPU, .gpus = {.kind = MSI_GPUS_AUTO}};
+    msi_gpu_share share;
+    msi_gpu_share_start(&share, &o, &second);
+    assert_true(share.n == 1 && share.device[0] == 1);
+    o.gpus = (msi_gpus){.kind = MSI_GPUS_COUNT, .n = 4};
+    msi_gpu_share_start(&share, &o, &second);
+    assert_true(share.n == 2 && share.device[0] == 1 && share.device[1] == 3);
+    o.gpus = (msi_gpus){.kind = MSI_GPUS_LIST, .n = 3, .device = {0, 6, 2}};
+    msi_gpu_share_start(&share, &o, &second);
+    assert_true(share.n == 1 && share.device[0] == 6);
+    o.gpus = (msi_gpus){.kind = MSI_GPUS_COUNT, .n = 1};
+    msi_gpu_share_start(&share, &o, &second);
+    assert_true(share.n == 1 && share.device[0] == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sum),          cmocka_unit_test(test_image), cmocka_unit_test(test_agree),
         cmocka_unit_test(test_cast),         cmocka_unit_test(test_same),  cmocka_unit_test(test_deal),
-        cmocka_unit_test(test_deal_devices),
+        cmocka_unit_test(test_deal_devices), cmocka_unit_test(test_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
