@@ -16,7 +16,7 @@ static const double START_S = 0.3;
 static void take_first(msi_gpu_share *share, int n)
 {
     int all[MSI_MAX_GPUS];
-    n = n < MSI_MAX_GPUS ? n : MSI_MAX_GPUS;
+    n = n < 1 ? 1 : n < MSI_MAX_GPUS ? n : MSI_MAX_GPUS;
     for (int i = 0; i < n; i++) all[i] = i;
     share->n = msi_deal_devices(all, n, share->team, share->device);
 }
