@@ -9,7 +9,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 
-/* What the threads of a run share. */
+/* The threads of a run share this. */
 typedef struct run {
     const msi_turns *turns;
     int n_omp; /* threads of OpenMP's for each */

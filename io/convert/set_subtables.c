@@ -59,7 +59,7 @@ static int keep_mapped(passage *p, const char *column, const int32_t *map, int32
     return MSI_OK;
 }
 
-/* Of a feed whose antenna and window an earlier set has, the output has a row already. */
+/* Drop feeds whose antenna and window an earlier set has: the output has their rows already. */
 static int drop_known_feeds(passage *p, const msi_set_map *map)
 {
     int is_there = 0, has_window = 0;

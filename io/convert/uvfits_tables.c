@@ -20,7 +20,7 @@ typedef struct table {
     int status; /* cfitsio's: after the first failure nothing more is done */
 } table;
 
-/* What a column is called, holds and is measured in. */
+/* A column has a name, a form (TFORM) and a unit. */
 typedef struct column {
     const char *name, *form, *unit;
 } column;

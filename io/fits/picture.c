@@ -29,7 +29,7 @@ static int is_signed(msi_pol pol)
     return pol == MSI_POL_Q || pol == MSI_POL_U || pol == MSI_POL_V;
 }
 
-/* Of n pixels about the middle one, 2 x half, or all. */
+/* Cut a range of 2 x half pixels about the middle one of n, or take all. */
 static void cut_about_middle(int64_t n, int64_t half, int64_t *first, int64_t *length)
 {
     *length = 2 * half < n ? 2 * half : n;

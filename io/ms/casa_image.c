@@ -14,7 +14,7 @@
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_set.h"
 
-/* What the process says first; pixels follow in pieces. */
+/* The process says this first; pixels follow in pieces. */
 typedef struct reply {
     int status;
     char message[MSI_MESSAGE_BYTES];

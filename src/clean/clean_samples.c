@@ -6,7 +6,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* What rank 0 asks the others for. */
+/* Rank 0 asks the others for one of these. */
 enum { DONE, RELEASE, PSF, DIRTY, RESIDUAL };
 
 typedef struct request {

@@ -51,7 +51,7 @@ static int check_place(const char *path, const msi_fits_header *h, const msi_ima
     return MSI_OK;
 }
 
-/* Of local noise, which serves all channels and polarisations, there is no id. */
+/* Hold a file against what the id names; local noise, which serves all channels and polarisations, has none. */
 static int check_kind(const char *path, const msi_fits_header *h, const msi_imaging_run *r, const msi_output_id *id)
 {
     if (!id) return MSI_OK;

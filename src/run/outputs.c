@@ -288,7 +288,7 @@ int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel,
     return -1;
 }
 
-/* What the names of all files end in, in the shell's words. */
+/* Write the endings of all files' names in the shell's words. */
 static const char *suffixes(const msi_outputs *o, int n_picture, char text[32])
 {
     const msi_clean_options *c = &o->options->clean;

@@ -16,7 +16,7 @@
 #include "kernels/strategy.h"
 #include "src/sky/sky_list.h"
 
-/* What is restored. */
+/* A restored image is made of these: options, sources, beam and geometry. */
 typedef struct restoring {
     const msi_options *options;
     const msi_restore_options *files;
