@@ -6,8 +6,17 @@
 #include <algorithm>
 
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_pool.h"
 
 namespace {
+
+/* no_memory - tell that there are not so many bytes for something. Returns: MSI_EGPU */
+inline int no_memory(cudaError_t e, double bytes, const char *what)
+{
+    return msi_error_about(msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s", 1e-9 * bytes, what,
+                                         cudaGetErrorString(e)),
+                           "backend");
+}
 
 /*
  * allocate - room for n elements at *out, for cudaFree; NULL there after a failure.
@@ -16,16 +25,20 @@ namespace {
  */
 template <typename T> int allocate(T **out, int64_t n, const char *what)
 {
+    const size_t bytes = (size_t)std::max<int64_t>(n, 1) * sizeof(T);
     *out = nullptr;
-    cudaError_t e = cudaMalloc((void **)out, (size_t)std::max<int64_t>(n, 1) * sizeof(T));
+    cudaError_t e = cudaMalloc((void **)out, bytes);
+    if (e == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        msi_gpu_pool_trim();
+        e = cudaMalloc((void **)out, bytes);
+    }
     if (e == cudaSuccess) return MSI_OK;
     cudaGetLastError();
-    return msi_error_about(msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s",
-                                         1e-9 * (double)n * sizeof(T), what, cudaGetErrorString(e)),
-                           "backend");
+    return no_memory(e, (double)n * sizeof(T), what);
 }
 
-/* Device memory that frees itself: every failure path of its owner is a plain return. */
+/* Device memory of the pool that frees itself: every failure path of its owner is a plain return. */
 class buffer {
   public:
     buffer() = default;
@@ -33,21 +46,22 @@ class buffer {
     buffer &operator=(const buffer &) = delete;
     ~buffer()
     {
-        cudaFree(p);
+        msi_gpu_pool_free(p);
     }
     /* fit - have at least so many bytes; what was there is lost where there are fewer. Returns: 0, MSI_EGPU */
     int fit(int64_t bytes, const char *what)
     {
         if (bytes <= size) return MSI_OK;
         release();
-        MSI_TRY(allocate(&p, bytes, what));
+        const cudaError_t e = msi_gpu_pool_alloc(&p, (size_t)bytes);
+        if (e != cudaSuccess) return no_memory(e, (double)bytes, what);
         size = bytes;
         return MSI_OK;
     }
     /* release - give back what there is. */
     void release()
     {
-        cudaFree(p);
+        msi_gpu_pool_free(p);
         p = nullptr;
         size = 0;
     }
@@ -57,7 +71,7 @@ class buffer {
     }
 
   private:
-    char *p = nullptr;
+    void *p = nullptr;
     int64_t size = 0;
 };
 
@@ -76,9 +90,11 @@ inline int64_t usable_of(size_t free_bytes)
 inline int usable_bytes(int64_t *bytes)
 {
     size_t free_bytes, total_bytes;
+    int device;
     *bytes = 0;
+    MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    *bytes = usable_of(free_bytes);
+    *bytes = usable_of(free_bytes + msi_gpu_pool_idle(device));
     return MSI_OK;
 }
 

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_pool.h"
 
 namespace {
 
@@ -150,6 +151,7 @@ int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes)
     const cudaError_t e = cudaMemGetInfo(free_bytes, total_bytes);
     if (before != device) MSI_CUDA(cudaSetDevice(before));
     MSI_CUDA(e);
+    *free_bytes += msi_gpu_pool_idle(device);
     return MSI_OK;
 }
 

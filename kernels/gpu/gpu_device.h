@@ -32,7 +32,7 @@ void msi_gpu_settle(void);
 
 /*
  * msi_gpu_memory - free and total memory of a device in bytes, 0 after a failure. While the device is being warmed up,
- * and before it has a context, all of it counts as free.
+ * and before it has a context, all of it counts as free; so does what the process keeps in a pool (gpu_pool.h).
  * Returns: 0, MSI_EGPU
  * Notes:   leaves the calling thread's current device as it was.
  */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_pool.h"
 
 namespace {
 
@@ -23,7 +24,12 @@ class fft_plan {
     int make(int64_t nv, int64_t nu, cufftType type_, cudaStream_t stream)
     {
         forget();
-        MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type_));
+        const cufftResult e = cufftPlan2d(&plan, (int)nv, (int)nu, type_);
+        if (e != CUFFT_SUCCESS) {
+            /* What cuFFT works in does not come from the pool. */
+            msi_gpu_pool_trim();
+            MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type_));
+        }
         type = type_;
         made = true;
         MSI_CUFFT(cufftSetStream(plan, stream));

@@ -103,6 +103,34 @@ cudaError_t __wrap_cudaMalloc(void **p, size_t n)
     return e;
 }
 
+cudaError_t __real_cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t pool, cudaStream_t stream);
+cudaError_t __wrap_cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t pool, cudaStream_t stream);
+cudaError_t __wrap_cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t pool, cudaStream_t stream)
+{
+    if (due_with("cudaMallocFromPoolAsync", cudaErrorMemoryAllocation)) return cudaErrorMemoryAllocation;
+    cudaError_t e = __real_cudaMallocFromPoolAsync(p, n, pool, stream);
+    n_live += e == cudaSuccess && *p;
+    return e;
+}
+
+/* What is asked for so is done without where there is none. */
+cudaError_t __real_cudaMallocAsync(void **p, size_t n, cudaStream_t stream);
+cudaError_t __wrap_cudaMallocAsync(void **p, size_t n, cudaStream_t stream);
+cudaError_t __wrap_cudaMallocAsync(void **p, size_t n, cudaStream_t stream)
+{
+    cudaError_t e = __real_cudaMallocAsync(p, n, stream);
+    n_live += e == cudaSuccess && *p;
+    return e;
+}
+
+cudaError_t __real_cudaFreeAsync(void *p, cudaStream_t stream);
+cudaError_t __wrap_cudaFreeAsync(void *p, cudaStream_t stream);
+cudaError_t __wrap_cudaFreeAsync(void *p, cudaStream_t stream)
+{
+    n_live -= p != NULL;
+    return __real_cudaFreeAsync(p, stream);
+}
+
 cudaError_t __real_cudaFree(void *p);
 cudaError_t __wrap_cudaFree(void *p);
 cudaError_t __wrap_cudaFree(void *p)

@@ -13,6 +13,7 @@
 
 #include "core/status.h"
 #include "kernels/gpu/gpu_device.h"
+#include "kernels/gpu/gpu_pool.h"
 #include "kernels/gpu/gpu_stream.h"
 #include "kernels/gridder.h"
 #include "tests/support/wgrid_cases.h"
@@ -35,6 +36,39 @@ static void test_devices(void **state)
     assert_int_equal(msi_gpu_memory(n, &free_bytes, &total_bytes), MSI_EGPU);
     assert_true(free_bytes == 0 && total_bytes == 0);
     assert_non_null(strstr(msi_gpu_describe(n), "no GPU"));
+}
+
+/* Memory that was given back is kept and counts as free, until it is asked for again or given to the driver. */
+static void test_pool(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)256 << 20, far_too_much = (size_t)1 << 50;
+    msi_gpu_stream s;
+    for (int d = msi_gpu_count() - 1; d >= 0; d--) {
+        void *p = NULL;
+        int has_pools = 0;
+        assert_int_equal(msi_gpu_stream_create(&s, d), MSI_OK);
+        assert_int_equal(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, d), cudaSuccess);
+        msi_gpu_pool_trim();
+        assert_int_equal(msi_gpu_pool_idle(d), 0);
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(msi_gpu_pool_alloc(&p, bytes), cudaSuccess);
+            assert_non_null(p);
+            assert_int_equal(cudaMemsetAsync(p, 1, bytes, (cudaStream_t)s.stream), cudaSuccess);
+            assert_true(msi_gpu_pool_idle(d) < bytes);
+            msi_gpu_pool_free(p);
+            assert_true(!has_pools || msi_gpu_pool_idle(d) >= bytes);
+        }
+        assert_int_equal(msi_gpu_pool_alloc(&p, far_too_much), cudaErrorMemoryAllocation);
+        assert_null(p);
+        assert_int_equal(cudaGetLastError(), cudaSuccess);
+        assert_int_equal(msi_gpu_pool_alloc(&p, bytes), cudaSuccess);
+        msi_gpu_pool_free(p);
+        msi_gpu_pool_trim();
+        assert_int_equal(msi_gpu_pool_idle(d), 0);
+        msi_gpu_stream_free(&s);
+    }
+    msi_gpu_pool_free(NULL);
 }
 
 static void test_streams(void **state)
@@ -155,8 +189,8 @@ static void test_predictions_at_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_streams),
-                                       cmocka_unit_test(test_device_that_is_not_there),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_pool),
+                                       cmocka_unit_test(test_streams), cmocka_unit_test(test_device_that_is_not_there),
                                        cmocka_unit_test(test_predictions_at_once)};
     if (!msi_gpu_available()) {
         printf("skipped: %s\n", msi_gpu_describe(0));

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Device memory that stays with the process when it is given back. cudaMalloc and cudaFree map and unmap pages, which
+ * takes a fifth of a millisecond a gigabyte and more, at every call of a plan for what the call before had as well. A
+ * device's pool keeps pages that nobody has at present, up to half of the device's memory; they count as free.
+ */
+#ifndef MSI_KERNELS_GPU_POOL_H
+#define MSI_KERNELS_GPU_POOL_H
+
+#include <cuda_runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * msi_gpu_pool_alloc - get memory of the current device, which any of its streams may use from now on.
+ * Returned: *out  given back by msi_gpu_pool_free; NULL after a failure
+ * Returns:  what CUDA says; its own record of the failure is cleared
+ */
+cudaError_t msi_gpu_pool_alloc(void **out, size_t bytes);
+
+/* msi_gpu_pool_free - wait for all that the current device does, and give back memory of it; NULL is fine. */
+void msi_gpu_pool_free(void *p);
+
+/* msi_gpu_pool_idle - the bytes of a device that its pool keeps and nobody has; 0 where there is no pool. */
+size_t msi_gpu_pool_idle(int device);
+
+/* msi_gpu_pool_trim - give those of the current device back to the driver, for allocations that go past the pool. */
+void msi_gpu_pool_trim(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
