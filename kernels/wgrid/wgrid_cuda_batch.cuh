@@ -156,14 +156,6 @@ template <typename T> class sample_batches : public store_batches<T> {
     }
 };
 
-/* Shared memory that a block may have on the current device; 0: unknown. */
-inline size_t shared_bytes()
-{
-    size_t bytes;
-    block_shared_bytes(&bytes);
-    return bytes;
-}
-
 } // namespace
 
 #endif

@@ -206,7 +206,8 @@ int launch_degrid_doubles(const msi_wgrid_geometry &g, const degrid_job<T> &job,
     using shape = doubles_shape<T, WIDTH, HAS_W>;
     constexpr size_t bytes = sizeof(doubles_memory<T, WIDTH, HAS_W>);
     static_assert(bytes <= 48 << 10, "more than every block may have");
-    const block_split split(crowded, shape::ITEM, shape::BLOCKS);
+    block_split split;
+    MSI_TRY(split.make(crowded, shape::ITEM, shape::BLOCKS));
     k_degrid_doubles<T, WIDTH, HAS_W, PLANES><<<split.blocks, 32 * shape::N_WARP, bytes, stream>>>(
         g, job, even_taps<T, WIDTH>(*job.host_taps, 1), there, crowded, split.groups);
     MSI_CUDA(cudaGetLastError());

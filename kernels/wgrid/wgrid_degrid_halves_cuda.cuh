@@ -304,7 +304,8 @@ int launch_degrid_halves(const msi_wgrid_geometry &g, const degrid_job<float> &j
 {
     if (!crowded.n) return MSI_OK;
     using shape = halves_shape<WIDTH, HAS_W>;
-    const block_split split(crowded, shape::ITEM, shape::BLOCKS);
+    block_split split;
+    MSI_TRY(split.make(crowded, shape::ITEM, shape::BLOCKS));
     k_degrid_halves<WIDTH, HAS_W, PLANES><<<split.blocks, 32 * shape::N_WARP, 0, stream>>>(
         g, job, even_taps<float, WIDTH>(*job.host_taps, TAP_TOP), there, crowded, split.groups);
     MSI_CUDA(cudaGetLastError());

@@ -151,7 +151,9 @@ template <typename T> class wgrid_imager : public kept_imager {
     int prepare()
     {
         int64_t usable;
-        samples.least_crowded = can_ring<T>(shared_bytes()) ? least_in_ring<T>(samples.g.width) : UNUSED;
+        size_t shared_bytes;
+        MSI_TRY(block_shared_bytes(&shared_bytes));
+        samples.least_crowded = can_ring<T>(shared_bytes) ? least_in_ring<T>(samples.g.width) : UNUSED;
         MSI_TRY(samples.upload_taps());
         MSI_TRY(samples.upload_taper(&taper));
         MSI_TRY(make_room());

@@ -278,7 +278,8 @@ int launch_ring(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANE
     if (!crowded.n) return MSI_OK;
     MSI_CUDA(cudaFuncSetAttribute(k_grid_ring<T, WIDTH, HAS_W, PLANES>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)bytes));
-    const block_split split(crowded, FOUR, shape::BLOCKS);
+    block_split split;
+    MSI_TRY(split.make(crowded, FOUR, shape::BLOCKS));
     k_grid_ring<T, WIDTH, HAS_W, PLANES><<<split.blocks, 32 * shape::N_WARP, bytes, stream>>>(
         g, job, even_taps<T, WIDTH>(*job.host_taps, 1), there, crowded, split.groups);
     MSI_CUDA(cudaGetLastError());

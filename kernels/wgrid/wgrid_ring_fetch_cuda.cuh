@@ -197,17 +197,19 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
 /* Divide items among blocks: `groups` of them to each, and blocks at least a few times as many as run at once, if
  * there are items enough. */
 struct block_split {
-    int groups;
-    unsigned blocks;
+    int groups = 0;
+    unsigned blocks = 0;
 
-    block_split(item_range crowded, int group, int blocks_at_once)
+    /* Returns: 0, MSI_EGPU */
+    int make(item_range crowded, int group, int blocks_at_once)
     {
-        int device = 0, processors = 1;
-        cudaGetDevice(&device);
-        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+        int device, processors;
+        MSI_CUDA(cudaGetDevice(&device));
+        MSI_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
         const int64_t each = crowded.n * group / ((int64_t)4 * processors * blocks_at_once) / RING_BATCH * RING_BATCH;
         groups = (int)(each < LEAST_IN_BLOCK ? LEAST_IN_BLOCK : each > MOST_IN_BLOCK ? MOST_IN_BLOCK : each) / group;
         blocks = (unsigned)((crowded.n + groups - 1) / groups);
+        return MSI_OK;
     }
 };
 

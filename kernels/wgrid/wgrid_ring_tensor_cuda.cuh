@@ -279,7 +279,8 @@ int launch_ring_tensor(const msi_wgrid_geometry &g, const grid_job<float> &job, 
 {
     if (!crowded.n) return MSI_OK;
     using ring = tensor_ring<WIDTH, HAS_W>;
-    const block_split split(crowded, RING_GROUP, ring::BLOCKS);
+    block_split split;
+    MSI_TRY(split.make(crowded, RING_GROUP, ring::BLOCKS));
     k_grid_ring_tensor<WIDTH, HAS_W, PLANES><<<split.blocks, 32 * ring::EIGHTS, 0, stream>>>(
         g, job, even_taps<float, WIDTH>(*job.host_taps, TAP_TOP), there, crowded, split.groups);
     MSI_CUDA(cudaGetLastError());
