@@ -234,6 +234,19 @@ template <typename T> struct added_rows {
     }
 };
 
+/* Transform sums back along u where they lie. */
+template <typename T> struct rows_in_place {
+    stacks<T> job;
+    __device__ cplx<T> load(int64_t row, int frequency) const
+    {
+        return job.sum_at()[row * job.shape.size + frequency];
+    }
+    __device__ void store(int64_t row, int cell, cplx<T> value) const
+    {
+        job.sum_at()[row * job.shape.size + cell] = value;
+    }
+};
+
 /* Cut subgrids out of the whole plane and transform them along u. */
 template <typename T> struct cut_rows {
     stacks<T> job;
@@ -535,6 +548,7 @@ template <typename T, int N, int GIVEN> int add_at(const stacks<T> &job, cudaStr
     MSI_TRY((launch_rows<T, N>(k_rows_forward<T, N, GIVEN, small_rows_forward<T>>, job, job.n_slot * job.shape.filled,
                                stream)));
     MSI_TRY((launch_columns<T, N>(k_sum_columns<T, N, GIVEN>, job, stream)));
+    if (!job.whole) return launch_rows<T, N>(k_rows_inverse<T, N, A, rows_in_place<T>>, job, job.n_stack * N, stream);
     return launch_rows<T, N>(k_rows_inverse<T, N, A, added_rows<T>>, job, job.n_stack * N, stream);
 }
 

@@ -6,8 +6,9 @@
  * A small plane holds the cells that samples reach; the margin about them is zeros that nobody stores or reads. Its
  * rows are transformed to the subgrid's size, then one kernel transforms columns of all planes of a subgrid, one after
  * the other, screens them and adds them up in registers, and transforms the sum's columns back; the sum's rows follow,
- * and go straight to the whole plane. A small plane's row transforms are written and read once, its transform never
- * leaves a multiprocessor. The way back takes the same steps backwards.
+ * and go straight to the whole plane, or stay for whoever makes its rows of them (transform/row_fft_cuda.h). A small
+ * plane's row transforms are written and read once, its transform never leaves a multiprocessor. The way back takes the
+ * same steps backwards.
  *
  * A subgrid's cell j lies j cells beyond its core's first tap, modulo the size: the margin before the core is its last
  * cells.
@@ -46,8 +47,8 @@ typedef struct msi_subgrid_job {
     const void *screens; /* of msi_subgrid_screens */
     void *small;         /* [n_slot][filled][pitch] */
     void *rows;          /* [n_slot][filled][size] workspace */
-    void *sum;           /* [n_stack][size][size] workspace */
-    void *whole;         /* [nv][nu] */
+    void *sum;           /* [n_stack][size][size] workspace, or what msi_subgrid_add leaves */
+    void *whole;         /* [nv][nu]; NULL: sums stay */
 } msi_subgrid_job;
 
 /* msi_subgrid_plane_cells, _row_cells, _screen_cells - compute cells of a small plane, of its rows' transforms, and of
@@ -88,7 +89,8 @@ int msi_subgrid_roots(const msi_subgrid_shape *shape, void *roots, int64_t *n);
 int msi_subgrid_screens(const msi_subgrid_shape *shape, const double *nu, void *screens, void *stream);
 
 /*
- * msi_subgrid_add - begin to transform and screen small planes, and to add them to the whole plane.
+ * msi_subgrid_add - begin to transform and screen small planes, and to add them to the whole plane. Without one
+ * subgrids stay in job->sum, cell j of a row and of a column j cells beyond the core's first tap, modulo the size.
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (there is no such size)
  * Notes:   summation order varies from run to run; cells of small planes between filled and pitch do not matter.
  */

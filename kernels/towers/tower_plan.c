@@ -262,12 +262,13 @@ static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, c
     double planes = load->n_plane[edge] * (1 + (g->w_width - 1.0) / t->height);
     double subgrids = fmin(load->n_subgrid[edge] * t->n_tower, load->n_subgrid[edge] + planes / t->n_plane);
     double full_cells = (double)g->nu * (double)g->nv, kept = 0.5 * (1 + (double)plan->image.nx / (double)g->nu);
-    double full =
-        fft_flop(full_cells) * kept / whole->fft_flop_s + (double)msi_image_n_pixel(&plan->image) * whole->pixel_s;
+    double full = cost->whole_flop_s > 0 ? fft_flop(full_cells) * kept / cost->whole_flop_s
+                                         : fft_flop(full_cells) * kept / whole->fft_flop_s +
+                                               (double)msi_image_n_pixel(&plan->image) * whole->pixel_s;
     double small_fft = fft_flop(cells) / cost->fft_flop_s, bytes = cells * (plan->precision == MSI_FP32 ? 8 : 16);
     double small = cells * (cost->cell_s + (bytes > (double)cost->near_bytes ? cost->far_cell_s : 0));
-    return planes * (small_fft * 0.5 * (1 + filled) + small) + subgrids * (small_fft + small) + t->n_tower * full +
-           plan->sample_cost_s;
+    return planes * (small_fft * 0.5 * (1 + filled) + small + cells * filled * cost->filled_s) +
+           subgrids * (small_fft + small + cost->subgrid_s) + t->n_tower * (full + cost->tower_s) + plan->sample_cost_s;
 }
 
 /* Lay the towers of a size and a core. Returns 0 where there are none. */

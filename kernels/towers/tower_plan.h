@@ -56,6 +56,9 @@ typedef struct msi_tower_cost {
     int64_t near_bytes;
     const int32_t *size; /* [n_size] even, at most MSI_TOWER_MAX_SIZE */
     int n_size;
+    /* Of a GPU; 0: none. Seconds a cell of a small plane's filled rows, a subgrid, a tower; and the rate of whole
+     * transforms with their screens, where towers have other ones than w-planes. */
+    double filled_s, subgrid_s, tower_s, whole_flop_s;
 } msi_tower_cost;
 
 /* The load counts subgrids, and planes of subgrids, that hold samples, by the core's edge in tiles. */

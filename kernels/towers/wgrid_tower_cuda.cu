@@ -84,15 +84,16 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     int make_tower(int tower, T *sum)
     {
         bool is_empty = true;
-        MSI_TRY(clear(as<cplx<T>>(d_whole), base::plane_cells()));
         stacks.begin_tower(tower);
+        cplx<T> *const whole = stacks.sums_fit() ? nullptr : as<cplx<T>>(d_whole);
+        if (whole) MSI_TRY(clear(whole, base::plane_cells()));
         stack_batch b;
         while (stacks.next_stacks(&b)) {
             MSI_TRY(grid_stacks(b));
-            MSI_TRY(add_stacks(b));
+            MSI_TRY(add_stacks(b, whole));
             is_empty = false;
         }
-        return is_empty ? MSI_OK : add_whole(tower, sum);
+        return is_empty ? MSI_OK : add_tower(tower, whole, sum);
     }
 
     int clear(cplx<T> *cells, int64_t n)
@@ -102,11 +103,11 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         return on.wait();
     }
 
-    /* Add the tower's whole plane to the image. */
-    int add_whole(int tower, T *sum)
+    /* Add the tower's whole plane to the image; where there is none, its subgrids. */
+    int add_tower(int tower, cplx<T> *whole, T *sum)
     {
         const stage_timer stage("transform", &times->transform_s);
-        MSI_TRY(stacks.add_whole(tower, as<cplx<T>>(d_whole), sum));
+        MSI_TRY(whole ? stacks.add_whole(tower, whole, sum) : stacks.add_sums(as<cplx<T>>(d_whole), sum));
         MSI_TRY(on.wait());
         return msi_interrupt_check();
     }
@@ -120,11 +121,11 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         return on.wait();
     }
 
-    /* Transform the small planes, add up those of a subgrid, and add subgrids to the whole plane. */
-    int add_stacks(const stack_batch &b)
+    /* Transform the small planes, add up those of a subgrid, and add subgrids to the whole plane, if there is one. */
+    int add_stacks(const stack_batch &b, cplx<T> *whole)
     {
         const stage_timer stage("transform", &times->transform_s);
-        const msi_subgrid_job job = stacks.job(b, as<cplx<T>>(d_whole));
+        const msi_subgrid_job job = stacks.job(b, whole);
         MSI_TRY(msi_subgrid_add(&job, on.get()));
         MSI_TRY(on.wait());
         return msi_interrupt_check();
@@ -174,14 +175,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
 /* Small planes are held up to this: with less at a time the kernels that grid have too little to do. */
 constexpr int64_t SMALL_BYTES = (int64_t)4 << 30;
 
-/* Sizes to choose from, which have kernels: columns of 320 leave fewer warps room than those of 256, for little. */
-constexpr int32_t SIZES[] = {64, 96, 128, 160, 192, 256, 384, 512};
-
 } // namespace
-
-/* Rates of one H200, rounded. */
-extern const msi_tower_cost msi_wgrid_tower_cuda_cost = {3.5e13,  3.5e-12, 3.5e-12,
-                                                         1 << 20, SIZES,   sizeof SIZES / sizeof *SIZES};
 
 int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan)
 {

@@ -97,8 +97,8 @@ template <typename T> class tower_stacks {
         int64_t plane = msi_subgrid_plane_cells(&shape) + msi_subgrid_row_cells(&shape);
         int64_t cells = n_small * plane + most_stacks(t, n_small) * sum_cells + msi_subgrid_screen_cells(&shape);
         return cells * (int64_t)sizeof(cplx<T>) +
-               t.n_tower *
-                   (core * (t.n_plane * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(core_start) + 4) + shape.nv);
+               t.n_tower * (core * (t.n_plane * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(core_start) + 4) +
+                            shape.nv + (t.n_sub_v + 1) * (int64_t)sizeof(uint32_t));
     }
 
     const msi_tower_plan towers;
@@ -115,6 +115,8 @@ template <typename T> class tower_stacks {
         MSI_TRY(d_slot.fit((n_core * towers.n_plane + 1) * (int64_t)sizeof(uint32_t), "subgrids"));
         MSI_TRY(d_start.fit((n_core + 1) * (int64_t)sizeof(core_start), "subgrids"));
         MSI_TRY(d_core_of.fit(n_core * (int64_t)sizeof(uint32_t), "subgrids"));
+        MSI_TRY(row_first.make(n_row_first(), "subgrids"));
+        MSI_TRY(d_row_first.fit(n_row_first() * (int64_t)sizeof(uint32_t), "subgrids"));
         MSI_TRY(d_row_used.fit((o.end_tower - o.first_tower) * shape.nv, "subgrids"));
         MSI_TRY(d_small.fit(n_small * msi_subgrid_plane_cells(&shape) * cell, "subgrids"));
         MSI_TRY(d_rows.fit(n_small * msi_subgrid_row_cells(&shape) * cell, "subgrids"));
@@ -175,7 +177,13 @@ template <typename T> class tower_stacks {
         tower = tower_;
         at_core = (tower - samples.order.first_tower) * n_core;
         end_core = at_core + n_core;
-        at_stack = std::lower_bound(stack_cores.at, stack_cores.at + n_stack, (uint32_t)at_core) - stack_cores.at;
+        tower_stack = at_stack = stack_before(at_core);
+    }
+
+    /* sums_fit - whether the sums of all stacks of the tower at hand may stay until add_sums. */
+    bool sums_fit() const
+    {
+        return msi_image_fft_takes_squares(fft) && stack_before(end_core) - tower_stack <= most_stacks(towers, n_small);
     }
 
     /* next_stacks - the next subgrids, as many as small planes are there for. Returns: false when there are no more */
@@ -203,7 +211,7 @@ template <typename T> class tower_stacks {
     {
         return as<cplx<T>>(d_small);
     }
-    /* job - the transforms of a batch */
+    /* job - the transforms of a batch; without a whole plane sums stay, for add_sums */
     msi_subgrid_job job(const stack_batch &b, cplx<T> *whole) const
     {
         msi_subgrid_job j = {};
@@ -217,7 +225,7 @@ template <typename T> class tower_stacks {
         j.screens = as<void>(d_screens);
         j.small = as<void>(d_small);
         j.rows = as<void>(d_rows);
-        j.sum = as<void>(d_sum);
+        j.sum = as<cplx<T>>(d_sum) + (whole ? 0 : (b.first_stack - tower_stack) * shape.size * shape.size);
         j.whole = whole;
         return j;
     }
@@ -237,6 +245,23 @@ template <typename T> class tower_stacks {
         return msi_image_fft_add(fft, whole, row_used(tower_), msi_tower_w(&samples.g, &towers, tower_), sum);
     }
 
+    /* add_sums - the same of the sums of the tower at hand, its whole plane being room to work in. */
+    int add_sums(cplx<T> *whole, T *sum) const
+    {
+        const sample_order &o = samples.order;
+        const uint32_t *first = as<uint32_t>(d_row_first) + (tower - o.first_tower) * (o.n_core_v + 1);
+        const msi_plane_squares squares = {d_sum.get(),
+                                           as<uint32_t>(d_core_of) + tower_stack,
+                                           first,
+                                           shape.size,
+                                           shape.core,
+                                           shape.n_core_u,
+                                           o.n_core_v,
+                                           shape.margin,
+                                           -shape.width - shape.margin};
+        return msi_image_fft_add_squares(fft, &squares, whole, msi_tower_w(&samples.g, &towers, tower), sum);
+    }
+
     /* make_whole - begin to make a tower's whole plane of a model [ny][nx]: what the stacks at hand lie on, or all. */
     int make_whole(int tower_, const msi_taper &taper, const T *model, bool all, cplx<T> *whole) const
     {
@@ -251,21 +276,43 @@ template <typename T> class tower_stacks {
     int tower = 0;
     bool is_found = false;
     int64_t at_core = 0, end_core = 0, at_stack = 0, n_stack = 0;
+    int64_t tower_stack = 0; /* the first of the tower at hand */
     host_array<core_start> starts;
     host_array<uint32_t> stack_cores; /* of all towers' cores, those that hold something */
-    buffer d_slot, d_start, d_core_of, d_row_used, d_roots, d_screens, d_small, d_rows, d_sum;
+    host_array<uint32_t> row_first; /* [n_tower][n_core_v + 1] first stacks of rows of cores, counted in their tower */
+    buffer d_slot, d_start, d_core_of, d_row_first, d_row_used, d_roots, d_screens, d_small, d_rows, d_sum;
+
+    int64_t n_row_first() const
+    {
+        const sample_order &o = samples.order;
+        return (int64_t)(o.end_tower - o.first_tower) * (o.n_core_v + 1);
+    }
+
+    /* Count the stacks before a core of all towers. */
+    int64_t stack_before(int64_t core) const
+    {
+        return std::lower_bound(stack_cores.at, stack_cores.at + n_stack, (uint32_t)core) - stack_cores.at;
+    }
 
     /* List the stacks, whose kernels count cores in their tower. */
     int list_stacks(int64_t n_core)
     {
-        const uint32_t in_tower = (uint32_t)samples.order.n_core();
+        const sample_order &o = samples.order;
+        const uint32_t in_tower = (uint32_t)o.n_core();
+        uint32_t *first = row_first.at;
+        int64_t before = 0; /* the tower */
         n_stack = 0;
-        for (int64_t c = 0; c < n_core; c++)
+        for (int64_t c = 0; c < n_core; c++) {
+            if (c % in_tower == 0) before = n_stack;
+            if (c % o.n_core_u == 0) *first++ = (uint32_t)(n_stack - before);
             if (starts.at[c + 1].slot > starts.at[c].slot) stack_cores.at[n_stack++] = (uint32_t)c;
+            if ((c + 1) % in_tower == 0) *first++ = (uint32_t)(n_stack - before);
+        }
         host_array<uint32_t> core_of;
         MSI_TRY(core_of.make(n_stack, "subgrids"));
         for (int64_t k = 0; k < n_stack; k++) core_of.at[k] = stack_cores.at[k] % in_tower;
         MSI_TRY(samples.on.upload(as<uint32_t>(d_core_of), core_of.at, n_stack));
+        MSI_TRY(samples.on.upload(as<uint32_t>(d_row_first), row_first.at, first - row_first.at));
         MSI_TRY(samples.on.wait());
         is_found = true;
         return MSI_OK;

@@ -11,7 +11,6 @@
 #include "core/status.h"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/method/plan_choice.h"
-#include "kernels/transform/row_fft_cuda.h"
 #include "kernels/transform/screen_cuda.cuh"
 #include "kernels/transform/small_fft_cuda.cuh"
 
@@ -31,9 +30,49 @@ struct image_columns {
     int first, second; /* P and Q */
 };
 
+/*
+ * The turns w (n - 1 - n_mid) of a screen as a power series in x = l^2 + m^2: n - 1 = -(x/2 + x^2/8 + x^3/16 + ..). In
+ * single precision its few terms are enough for most fields, and spare each pixel a root and a division of doubles.
+ */
+constexpr int TURN_TERMS = 9;
+struct turn_series {
+    double term[TURN_TERMS];
+
+    __device__ __forceinline__ double at(double x) const
+    {
+        double sum = term[TURN_TERMS - 1];
+#pragma unroll
+        for (int k = TURN_TERMS - 2; k >= 0; k--) sum = fma(sum, x, term[k]);
+        return sum;
+    }
+};
+
+/* Make the series of w_first. Returns whether it is as good as a float's turns are: within 1e-9. */
+bool make_turns(turn_series *out, const screen_geometry &g)
+{
+    const double l = 0.5 * (double)g.nx * g.cell_x_rad, m = 0.5 * (double)g.ny * g.cell_y_rad, most = l * l + m * m;
+    const double w = g.has_w ? g.w_first : 0;
+    double c = 0.5, power = most;
+    out->term[0] = -w * g.n_mid;
+    for (int k = 1; k < TURN_TERMS; k++) {
+        out->term[k] = -w * c;
+        c *= (2 * k - 1) / (2 * k + 2.0);
+        power *= most;
+    }
+    /* Coefficients fall. */
+    return most < 1 && fabs(w) * c * power <= 1e-9 * (1 - most);
+}
+
 template <typename T, int N> struct column_lanes {
     using fft = small_fft::steps<T, N>;
     static constexpr int COLUMNS = 128 / sizeof(cplx<T>), THREADS = COLUMNS * fft::A;
+    /* Blocks of a multiprocessor, which memory needs to be busy: a thread has 64 to 128 registers then, and twice as many
+     * in double precision. */
+    static constexpr int MOST_THREADS = (fft::B <= 8    ? 1024
+                                         : fft::B <= 12 ? 768
+                                                        : 512) /
+                                        (sizeof(T) == 4 ? 1 : 2),
+                         BLOCKS = MOST_THREADS > THREADS ? MOST_THREADS / THREADS : 1;
     cplx<T> *roots, *shared;
     int lane, i;         /* column of the block; point of the first step, or of the second */
     int64_t pixel, cell; /* the column's place along the image's rows, and the plane's */
@@ -55,8 +94,11 @@ template <typename T, int N> struct column_lanes {
         const int64_t j = blockIdx.y + c.first * (int64_t)(i + fft::A * s);
         return j >= c.g.ny - c.g.ny / 2 ? j - c.g.nv : j;
     }
-    /* Transform N points of a column, the first of them at `from`, a multiple of `step` apart. */
-    __device__ __forceinline__ void transform(const cplx<T> *from, int64_t step, cplx<T> (&y)[fft::B]) const
+    /* Transform N points of a column, the first of them at `from`, a multiple of `step` apart; call meanwhile() where
+     * the least numbers are held, and others are waited for. */
+    template <typename F>
+    __device__ __forceinline__ void transform(const cplx<T> *from, int64_t step, cplx<T> (&y)[fft::B],
+                                              F meanwhile) const
     {
         if (i < fft::B) {
             cplx<T> x[fft::A];
@@ -66,6 +108,7 @@ template <typename T, int N> struct column_lanes {
 #pragma unroll
             for (int r = 0; r < fft::A; r++) shared[(r * fft::B + i) * COLUMNS + lane] = x[r];
         }
+        meanwhile();
         __syncthreads();
 #pragma unroll
         for (int b = 0; b < fft::B; b++) y[b] = shared[(i * fft::B + b) * COLUMNS + lane];
@@ -106,7 +149,7 @@ __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first(i
     const lanes me(c.g, memory);
     const int64_t step = c.second * c.g.nu;
     cplx<T> *first = plane + (int64_t)blockIdx.y * c.g.nu + me.cell, y[fft::B];
-    me.transform(first, step, y);
+    me.transform(first, step, y, [] {});
     if (!me.has) return;
 #pragma unroll
     for (int s = 0; s < fft::B; s++) {
@@ -115,10 +158,10 @@ __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first(i
     }
 }
 
-/* The second step, screened and added to the image: block (columns, remainder r). */
-template <typename T, int Q>
-__global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
-    k_columns_second(image_columns c, const cplx<T> *plane, T *image)
+/* The second step, screened, by a series or not, and added to the image: block (columns, remainder r). */
+template <typename T, int Q, bool HAS_SERIES>
+__global__ void __launch_bounds__(column_lanes<T, Q>::THREADS, column_lanes<T, Q>::BLOCKS)
+    k_columns_second(image_columns c, turn_series series, const cplx<T> *plane, T *image)
 {
     using lanes = column_lanes<T, Q>;
     using fft = typename lanes::fft;
@@ -126,20 +169,26 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     const screen_geometry &g = c.g;
     const lanes me(g, memory);
     cplx<T> y[fft::B];
-    T before[fft::B]; /* of the image: on its way while the transform is done */
+    T before[fft::B]; /* of the image: on its way while the second half of the transform is done */
+    me.transform(plane + (int64_t)blockIdx.y * Q * g.nu + me.cell, g.nu, y, [&] {
 #pragma unroll
-    for (int s = 0; s < fft::B; s++) {
-        const int64_t j = me.image_row(c, s);
-        before[s] = me.has && j >= -(g.ny / 2) ? image[(j + g.ny / 2) * g.nx + me.pixel] : (T)0;
-    }
-    me.transform(plane + (int64_t)blockIdx.y * Q * g.nu + me.cell, g.nu, y);
+        for (int s = 0; s < fft::B; s++) {
+            const int64_t j = me.image_row(c, s);
+            before[s] = me.has && j >= -(g.ny / 2) ? image[(j + g.ny / 2) * g.nx + me.pixel] : (T)0;
+        }
+    });
     if (!me.has) return;
     const double l = -(double)(me.pixel - g.nx / 2) * g.cell_x_rad;
 #pragma unroll
     for (int s = 0; s < fft::B; s++) {
         const int64_t j = me.image_row(c, s);
         if (j < -(g.ny / 2)) continue;
-        const double nu = g.has_w ? msi_n_minus_1(l, (double)j * g.cell_y_rad) - g.n_mid : 0, turns = g.w_first * nu;
+        const double m = (double)j * g.cell_y_rad;
+        double turns;
+        if constexpr (HAS_SERIES)
+            turns = series.at(fma(m, m, l * l));
+        else
+            turns = g.has_w ? g.w_first * (msi_n_minus_1(l, m) - g.n_mid) : 0;
         T sine, cosine;
         sincos_turns((T)(turns - rint(turns)), &sine, &cosine);
         image[(j + g.ny / 2) * g.nx + me.pixel] = before[s] + y[s].re * cosine + y[s].im * sine;
@@ -253,9 +302,15 @@ template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T 
         constexpr int P = decltype(n)::value;
         return launch<T, P>(k_columns_first<T, P>, c, c.second, stream, plane);
     }));
+    turn_series series;
+    const bool has_series = make_turns(&series, c.g);
     return at_points(c.second, [&](auto n) {
         constexpr int Q = decltype(n)::value;
-        return launch<T, Q>(k_columns_second<T, Q>, c, c.first, stream, (const cplx<T> *)plane, image);
+        if constexpr (sizeof(T) == 4)
+            if (has_series)
+                return launch<T, Q>(k_columns_second<T, Q, true>, c, c.first, stream, series, (const cplx<T> *)plane,
+                                    image);
+        return launch<T, Q>(k_columns_second<T, Q, false>, c, c.first, stream, series, (const cplx<T> *)plane, image);
     });
 }
 
@@ -362,6 +417,28 @@ int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_
 {
     return fft->precision == MSI_FP32 ? add<float>(fft, plane, row_used, w_lambda, image)
                                       : add<double>(fft, plane, row_used, w_lambda, image);
+}
+
+int msi_image_fft_takes_squares(const msi_image_fft *fft)
+{
+    return fft->rows != NULL;
+}
+
+template <typename T>
+static int add_squares(const msi_image_fft *fft, const msi_plane_squares *squares, void *plane, double w_lambda,
+                       void *image)
+{
+    image_columns c = fft->columns;
+    c.g.w_first = w_lambda;
+    MSI_TRY(msi_row_fft_of_squares(fft->rows, squares, plane, c.g.nv, c.g.nx));
+    return add_columns<T>(c, (cplx<T> *)plane, (T *)image, fft->stream);
+}
+
+int msi_image_fft_add_squares(const msi_image_fft *fft, const msi_plane_squares *squares, void *plane, double w_lambda,
+                              void *image)
+{
+    return fft->precision == MSI_FP32 ? add_squares<float>(fft, squares, plane, w_lambda, image)
+                                      : add_squares<double>(fft, squares, plane, w_lambda, image);
 }
 
 template <typename T>

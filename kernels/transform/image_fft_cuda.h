@@ -12,6 +12,7 @@
 
 #include "core/image.h"
 #include "core/types.h"
+#include "kernels/transform/row_fft_cuda.h"
 #include "kernels/transform/taper_correction.h"
 
 #ifdef __cplusplus
@@ -47,6 +48,18 @@ void msi_image_fft_free(msi_image_fft *fft);
  * Returns:            0, MSI_EGPU
  */
 int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image);
+
+/* msi_image_fft_takes_squares - tell whether msi_image_fft_add_squares serves: where there are kernels for rows. */
+int msi_image_fft_takes_squares(const msi_image_fft *fft);
+
+/*
+ * msi_image_fft_add_squares - msi_image_fft_add of the plane that squares add up to, which is never there itself.
+ * Given:              plane [nv][nu]  in device memory, to work in
+ * Given and returned: image [ny][nx]  as there
+ * Returns:            0, MSI_EGPU
+ */
+int msi_image_fft_add_squares(const msi_image_fft *fft, const msi_plane_squares *squares, void *plane, double w_lambda,
+                              void *image);
 
 /*
  * msi_image_fft_spread - begin to make the plane of a model at w wavelengths: the model divided by the windows'

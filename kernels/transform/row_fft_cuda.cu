@@ -14,6 +14,7 @@
 #include "core/status.h"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/method/geometry.h"
 #include "kernels/transform/small_fft_cuda.cuh"
 
 namespace {
@@ -50,14 +51,35 @@ __device__ __forceinline__ void transform_and_turn(cplx<T> (&x)[R], const cplx<T
     for (int k = 1; k < R; k++) x[k] = small_fft::turned<FORWARD>(x[k], read_only(root + k * step));
 }
 
-template <int R, bool FORWARD, typename T>
-__device__ __forceinline__ void first_pass(const row_shape &s, const cplx<T> *row, const cplx<T> *root, cplx<T> *line)
+/* Points that lie in a row of global memory; on the way back, where only those that are kept are not zero. */
+template <typename T, bool FORWARD> struct row_in_memory {
+    const row_shape &s;
+    const cplx<T> *row;
+    __device__ __forceinline__ cplx<T> operator()(int k, int j) const
+    {
+        const int at = k * s.middle * LAST + j;
+        return FORWARD || s.is_kept(at) ? row[at] : cplx<T>{0, 0};
+    }
+};
+
+/* Points that lie in shared memory, each where the thread that reads it puts its result. */
+template <typename T> struct row_in_line {
+    const row_shape &s;
+    const cplx<T> *line;
+    __device__ __forceinline__ cplx<T> operator()(int k, int j) const
+    {
+        return line[k * s.pitch + j];
+    }
+};
+
+template <int R, bool FORWARD, typename T, typename POINTS>
+__device__ __forceinline__ void first_pass(const row_shape &s, const POINTS &points, const cplx<T> *root, cplx<T> *line)
 {
     const int step = s.middle * LAST;
     for (int j = threadIdx.x; j < step; j += THREADS) {
         cplx<T> x[R];
 #pragma unroll
-        for (int k = 0; k < R; k++) x[k] = FORWARD || s.is_kept(k * step + j) ? row[k * step + j] : cplx<T>{0, 0};
+        for (int k = 0; k < R; k++) x[k] = points(k, j);
         transform_and_turn<R, FORWARD>(x, root + j, step);
 #pragma unroll
         for (int k = 0; k < R; k++) line[k * s.pitch + j] = x[k];
@@ -99,6 +121,20 @@ template <int... R, typename F> __device__ __forceinline__ void at_number(int r,
     (void)((r == R ? (f(number<R>()), true) : false) || ...);
 }
 
+/* Transform a row's points in a block, and store it at `row`. */
+template <typename T, bool FORWARD, typename POINTS>
+__device__ __forceinline__ void transform_row(const row_shape &s, const row_roots<T> &roots, const POINTS &points,
+                                              cplx<T> *line, cplx<T> *row)
+{
+    at_number<16, 18, 20, 24, 28, 32>(
+        s.first, [&](auto r) { first_pass<decltype(r)::value, FORWARD>(s, points, roots.first, line); });
+    __syncthreads();
+    at_number<8, 9, 10, 12, 14, 15, 16, 18, 20, 21, 24, 25, 27, 28, 30, 32>(
+        s.middle, [&](auto r) { middle_pass<decltype(r)::value, FORWARD>(s, roots.middle, line); });
+    __syncthreads();
+    last_pass<FORWARD>(s, line, row);
+}
+
 /* Transform rows, a block each; used [row]: 0 where a row is left as it is, NULL where none is. */
 template <typename T, bool FORWARD>
 __global__ void __launch_bounds__(THREADS, 2)
@@ -106,14 +142,84 @@ __global__ void __launch_bounds__(THREADS, 2)
 {
     if (used && !used[blockIdx.x]) return;
     extern __shared__ float4 memory[];
+    cplx<T> *row = plane + (int64_t)blockIdx.x * s.n;
+    transform_row<T, FORWARD>(s, roots, row_in_memory<T, FORWARD>{s, row}, (cplx<T> *)memory, row);
+}
+
+constexpr int WARPS = THREADS / 32;
+
+/*
+ * The squares that a row of a plane is made of, a warp to each in turn. Cell u of the row lies at u + u / step of the
+ * line, step being the cells of one x1.
+ */
+template <typename T> struct row_of_squares {
+    const row_shape &s;
+    const msi_plane_squares &q;
+    cplx<T> *line;
+    int turn; /* of the warp that the next square is for */
+    float per_step;
+
+    __device__ row_of_squares(const row_shape &shape, const msi_plane_squares &squares, cplx<T> *line_)
+        : s(shape), q(squares), line(line_), turn(0), per_step(1.0f / (float)(shape.middle * LAST))
+    {
+    }
+    /* Halves keep quotients clear of rounding: u is less than 2^15. */
+    __device__ __forceinline__ cplx<T> *at(int u) const
+    {
+        const int cell = u < s.n ? u : u - s.n;
+        return line + cell + (int)(((float)cell + 0.5f) * per_step);
+    }
+    /* Add row `row` of squares [first, end), which share their rows. */
+    __device__ __forceinline__ void add(uint32_t first, uint32_t end, int row)
+    {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        for (uint32_t k = first + (uint32_t)((warp - turn + WARPS) % WARPS); k < end; k += WARPS) {
+            const cplx<T> *from = (const cplx<T> *)q.cell + ((int64_t)k * q.size + row) * q.size;
+            const int begin = msi_wrap_cell(q.first + (int)(q.place[k] % (uint32_t)q.n_across) * q.step, s.n);
+#pragma unroll 8
+            for (int cell = lane; cell < q.size; cell += 32) {
+                const cplx<T> x = read_only(from + cell);
+                const int across = cell + q.turned;
+                cplx<T> *to = at(begin + (across < q.size ? across : across - q.size));
+                atomicAdd(&to->re, x.re);
+                atomicAdd(&to->im, x.im);
+            }
+        }
+        turn = (turn + (int)(end - first)) % WARPS;
+    }
+};
+
+/* Transform the rows of a plane that squares add up to, a block each. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 2)
+    k_rows_of_squares(row_shape s, row_roots<T> roots, msi_plane_squares q, cplx<T> *plane)
+{
+    extern __shared__ float4 memory[];
     cplx<T> *line = (cplx<T> *)memory, *row = plane + (int64_t)blockIdx.x * s.n;
-    at_number<16, 18, 20, 24, 28, 32>(
-        s.first, [&](auto r) { first_pass<decltype(r)::value, FORWARD>(s, row, roots.first, line); });
+    const int n_line = (int)(((size_t)(s.first * s.pitch) * sizeof(cplx<T>) + sizeof(float4) - 1) / sizeof(float4));
+    for (int i = threadIdx.x; i < n_line; i += THREADS) memory[i] = {0, 0, 0, 0};
     __syncthreads();
-    at_number<8, 9, 10, 12, 14, 15, 16, 18, 20, 21, 24, 25, 27, 28, 30, 32>(
-        s.middle, [&](auto r) { middle_pass<decltype(r)::value, FORWARD>(s, roots.middle, line); });
+    row_of_squares<T> sum(s, q, line);
+    bool has_any = false;
+    for (int round = -1; round <= 1; round++) {
+        /* Rows from the first cell of the first square to this one, whose squares begin less than `size` before it. */
+        const int from = (int)blockIdx.x + round * (int)gridDim.x - q.first;
+        if (from < 0) continue;
+        const int low = from < q.size ? 0 : (from - q.size) / q.step + 1, high = min(from / q.step, q.n_down - 1);
+        for (int down = low; down <= high; down++) {
+            const uint32_t first = q.row_first[down], end = q.row_first[down + 1];
+            const int at = from - down * q.step - q.turned;
+            sum.add(first, end, at < 0 ? at + q.size : at);
+            has_any |= first < end;
+        }
+    }
+    if (!has_any) {
+        for (int i = threadIdx.x; i < s.n; i += THREADS)
+            if (s.is_kept(i)) row[i] = {0, 0};
+        return;
+    }
     __syncthreads();
-    last_pass<FORWARD>(s, line, row);
+    transform_row<T, true>(s, roots, row_in_line<T>{s, line}, line, row);
 }
 
 /* Make root [n_row][n]: exp(2 pi i row column / (n_row n)). */
@@ -164,6 +270,7 @@ template <typename T> static int make_roots(msi_row_fft *f)
     MSI_CUDA(cudaGetLastError());
     MSI_CUDA(cudaFuncSetAttribute(k_rows<T, true>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)f->bytes));
     MSI_CUDA(cudaFuncSetAttribute(k_rows<T, false>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)f->bytes));
+    MSI_CUDA(cudaFuncSetAttribute(k_rows_of_squares<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)f->bytes));
     return MSI_OK;
 }
 
@@ -181,7 +288,9 @@ int msi_row_fft_create(msi_row_fft **out, int64_t n, msi_precision precision, vo
     if (!divide(n, &s.first, &s.middle)) return MSI_OK;
     s.n = (int)n;
     s.pitch = s.middle * LAST + 1;
-    const size_t bytes = (size_t)s.first * (size_t)s.pitch * (size_t)msi_complex_bytes(precision);
+    /* Whole vectors, which are cleared as such. */
+    const size_t line = (size_t)s.first * (size_t)s.pitch * (size_t)msi_complex_bytes(precision);
+    const size_t bytes = (line + sizeof(float4) - 1) / sizeof(float4) * sizeof(float4);
     MSI_TRY(block_shared_bytes(&most));
     if (bytes > most) return MSI_OK;
     msi_row_fft *f;
@@ -220,6 +329,24 @@ int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, cons
 {
     return fft->precision == MSI_FP32 ? run<float, true>(fft, plane, n_row, row_used, kept)
                                       : run<double, true>(fft, plane, n_row, row_used, kept);
+}
+
+template <typename T>
+static int run_squares(const msi_row_fft *f, const msi_plane_squares &squares, void *plane, int64_t n_row, int64_t kept)
+{
+    row_shape s = f->shape;
+    s.kept = (int)kept;
+    const row_roots<T> roots = {(const cplx<T> *)f->roots, (const cplx<T> *)f->roots + s.n};
+    k_rows_of_squares<T><<<(unsigned)n_row, THREADS, f->bytes, f->stream>>>(s, roots, squares, (cplx<T> *)plane);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+int msi_row_fft_of_squares(const msi_row_fft *fft, const msi_plane_squares *squares, void *plane, int64_t n_row,
+                           int64_t kept)
+{
+    return fft->precision == MSI_FP32 ? run_squares<float>(fft, *squares, plane, n_row, kept)
+                                      : run_squares<double>(fft, *squares, plane, n_row, kept);
 }
 
 int msi_row_fft_backward(const msi_row_fft *fft, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept)

@@ -29,9 +29,6 @@
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_imager_cuda.cuh"
 
-/* Rates of one H200, rounded; only ratios matter. */
-extern const msi_cost_model msi_wgrid_cuda_cost = {5.5e12, 7e-12, 1e-10, 1e-12, 4};
-
 namespace {
 
 template <typename T> class planes_imager : public wgrid_imager<T> {

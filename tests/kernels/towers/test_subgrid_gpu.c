@@ -227,6 +227,27 @@ static double tolerance(msi_precision precision)
     return 10 * (precision == MSI_FP32 ? 6e-8 : 1.2e-16);
 }
 
+/* Find how far the whole plane is from `whole` when sums that stay are added to it. */
+static double error_of_sums(numbers *n, const msi_c64 *whole)
+{
+    msi_subgrid_job job = n->job;
+    job.whole = NULL;
+    assert_int_equal(msi_subgrid_add(&job, NULL), 0);
+    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+    msi_c64 *sum = numbers_to_host(job.sum, N_STACK * n->size_cells, n->shape.precision), *all = zeros(n->whole_cells);
+    memcpy(all, n->whole, (size_t)n->whole_cells * sizeof *all);
+    for (int k = 0; k < N_STACK; k++)
+        for (int64_t i = 0; i < n->size_cells; i++) {
+            msi_c64 *to = all + under(n, core_of[k], i);
+            to->re += sum[k * n->size_cells + i].re;
+            to->im += sum[k * n->size_cells + i].im;
+        }
+    const double error = distance(all, whole, n->whole_cells);
+    free(sum);
+    free(all);
+    return error;
+}
+
 static void check(int32_t size, int32_t core, msi_precision precision)
 {
     numbers n;
@@ -235,6 +256,7 @@ static void check(int32_t size, int32_t core, msi_precision precision)
     memcpy(whole, n.whole, (size_t)n.whole_cells * sizeof *whole);
     add_exactly(&n, whole);
     cut_exactly(&n, small);
+    assert_true(error_of_sums(&n, whole) <= tolerance(precision));
     assert_int_equal(msi_subgrid_add(&n.job, NULL), 0);
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
     msi_c64 *sum = numbers_to_host(n.job.whole, n.whole_cells, precision);

@@ -258,6 +258,121 @@ static void test_rows(void **state)
         check_both(4096, 48 * 48, 2051, 20, 1, (msi_precision)precision);
 }
 
+enum { SIZE = 64, STEP = 40, TURNED = 9, FIRST = -15, N_ACROSS = 103, N_DOWN = 58, N_SQUARE = 7 };
+
+/* Squares that overlap, and such as wrap round corners and edges; most rows have none. */
+static const uint32_t place[N_SQUARE] = {
+    0, N_ACROSS - 1, N_ACROSS + 1, 20 * N_ACROSS + 50, 20 * N_ACROSS + 51, 21 * N_ACROSS + 50, N_DOWN *N_ACROSS - 1};
+
+static int64_t under_square(int64_t step, int64_t cell, int64_t n)
+{
+    return (FIRST + step * STEP + (cell + TURNED) % SIZE + n) % n;
+}
+
+static void add_to_plane(const msi_c64 *square, int64_t nu, int64_t nv, msi_c64 *plane)
+{
+    for (int k = 0; k < N_SQUARE; k++)
+        for (int64_t i = 0; i < SIZE * SIZE; i++) {
+            const int64_t u = under_square(place[k] % N_ACROSS, i % SIZE, nu);
+            msi_c64 *to = plane + under_square(place[k] / N_ACROSS, i / SIZE, nv) * nu + u;
+            to->re += square[k * SIZE * SIZE + i].re;
+            to->im += square[k * SIZE * SIZE + i].im;
+        }
+}
+
+/* The image of a plane that squares add up to, which lies in what is no number. */
+static void check_squares(msi_precision precision)
+{
+    const int64_t nu = 4096, nv = 48 * 48, n = 2051 * 1100;
+    const msi_image_fft_shape shape = shape_of(nu, nv, 2051, 1100, 1, precision);
+    uint64_t seed = 5;
+    uint32_t row_first[N_DOWN + 1];
+    for (uint32_t down = 0, k = 0; down <= N_DOWN; row_first[down++] = k)
+        while (k < N_SQUARE && place[k] / N_ACROSS < down) k++;
+    msi_c64 *cell = random_numbers(&seed, N_SQUARE * SIZE * SIZE), *plane = zeros(nu * nv);
+    double *image = msi_test_alloc(n, sizeof *image);
+    add_to_plane(cell, nu, nv, plane);
+    void *d_cell = numbers_to_device(cell, N_SQUARE * SIZE * SIZE, precision), *d_plane = NULL, *d_image = NULL;
+    const size_t bytes = (size_t)(n * msi_image_pixel_bytes(precision)),
+                 plane_bytes = (size_t)(nu * nv * msi_complex_bytes(precision));
+    assert_int_equal(cudaMalloc(&d_plane, plane_bytes), cudaSuccess);
+    assert_int_equal(cudaMemset(d_plane, 0xff, plane_bytes), cudaSuccess);
+    assert_int_equal(cudaMalloc(&d_image, bytes), cudaSuccess);
+    assert_int_equal(cudaMemset(d_image, 0, bytes), cudaSuccess);
+    const msi_plane_squares squares = {.cell = d_cell,
+                                       .place = to_device(place, sizeof place),
+                                       .row_first = to_device(row_first, sizeof row_first),
+                                       .size = SIZE,
+                                       .step = STEP,
+                                       .n_across = N_ACROSS,
+                                       .n_down = N_DOWN,
+                                       .turned = TURNED,
+                                       .first = FIRST};
+    msi_image_fft *fft;
+    void *result = msi_test_alloc(n, sizeof(double));
+    assert_int_equal(msi_image_fft_create(&fft, &shape, NULL), 0);
+    assert_true(msi_image_fft_takes_squares(fft));
+    assert_int_equal(msi_image_fft_add_squares(fft, &squares, d_plane, W_LAMBDA, d_image), 0);
+    assert_int_equal(cudaMemcpy(result, d_image, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+    msi_image_fft_free(fft);
+    add_exactly(&shape, plane, image);
+    double apart = 0, size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double value = msi_image_value(result, precision, i);
+        apart += (value - image[i]) * (value - image[i]);
+        size += image[i] * image[i];
+    }
+    printf("  squares, fp%d: %.1e\n", precision == MSI_FP32 ? 32 : 64, sqrt(apart / size));
+    assert_true(sqrt(apart / size) <= tolerance(precision));
+    const void *const device[] = {d_cell, d_plane, d_image, squares.place, squares.row_first};
+    for (size_t i = 0; i < sizeof device / sizeof *device; i++) cudaFree((void *)device[i]);
+    free(cell);
+    free(plane);
+    free(image);
+    free(result);
+}
+
+static void test_squares(void **state)
+{
+    (void)state;
+    check_squares(MSI_FP32);
+    check_squares(MSI_FP64);
+}
+
+/* Screens that turn often, and a field whose screen no short series tells. */
+static void test_screens(void **state)
+{
+    (void)state;
+    for (int wide = 0; wide < 2; wide++) {
+        msi_image_fft_shape shape = shape_of(60, 48 * 48, 40, 1100, 1, MSI_FP32);
+        if (wide) shape.image.cell_y_rad = 1.8 / 1100;
+        uint64_t seed = 9;
+        const int64_t n = 40 * 1100;
+        msi_c64 *plane = random_numbers(&seed, 60 * 48 * 48);
+        double *image = msi_test_alloc(n, sizeof *image);
+        float *result = msi_test_alloc(n, sizeof *result);
+        void *d_plane = numbers_to_device(plane, 60 * 48 * 48, MSI_FP32), *d_image = to_device(result, n * 4);
+        msi_image_fft *fft;
+        assert_int_equal(msi_image_fft_create(&fft, &shape, NULL), 0);
+        assert_int_equal(msi_image_fft_add(fft, d_plane, NULL, W_LAMBDA, d_image), 0);
+        assert_int_equal(cudaMemcpy(result, d_image, (size_t)n * 4, cudaMemcpyDeviceToHost), cudaSuccess);
+        msi_image_fft_free(fft);
+        add_exactly(&shape, plane, image);
+        double apart = 0, size = 0;
+        for (int64_t i = 0; i < n; i++) {
+            apart += ((double)result[i] - image[i]) * ((double)result[i] - image[i]);
+            size += image[i] * image[i];
+        }
+        printf("  screens of a %s field: %.1e\n", wide ? "wide" : "narrow", sqrt(apart / size));
+        assert_true(sqrt(apart / size) <= tolerance(MSI_FP32));
+        cudaFree(d_plane);
+        cudaFree(d_image);
+        free(plane);
+        free(image);
+        free(result);
+    }
+}
+
 /* Padded sizes hold what is asked for, are little larger, and suit rows and columns alike. */
 static void test_padded_sizes(void **state)
 {
@@ -274,9 +389,8 @@ static void test_padded_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_padded_sizes),
+        cmocka_unit_test(test_sizes),   cmocka_unit_test(test_rows),         cmocka_unit_test(test_squares),
+        cmocka_unit_test(test_screens), cmocka_unit_test(test_padded_sizes),
     };
     if (!msi_gpu_available()) {
         printf("skipped: %s\n", msi_gpu_describe(0));

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/towers/wgrid_tower_cuda.h"
+
+#include <math.h>
+
+/* Sizes to choose from, which have kernels: columns of 320 leave fewer warps room than those of 256, for little. */
+static const int32_t sizes[] = {64, 96, 128, 160, 192, 256, 384, 512};
+
+/*
+ * Rates of one H200, rounded: least squares of what msimage-bench measures for the plans of rows plan/. Small planes
+ * take time as their filled rows do, transforms and all. A tower's whole plane goes through transforms of the project's
+ * own, which take half of what cuFFT and a screen take for a w-plane.
+ */
+const msi_tower_cost msi_wgrid_tower_cuda_cost = {.fft_flop_s = HUGE_VAL,
+                                                  .far_cell_s = 1e-12,
+                                                  .near_bytes = 1 << 20,
+                                                  .size = sizes,
+                                                  .n_size = sizeof sizes / sizeof *sizes,
+                                                  .filled_s = 1.15e-11,
+                                                  .subgrid_s = 8e-7,
+                                                  .tower_s = 3e-5,
+                                                  .whole_flop_s = 9.5e12};

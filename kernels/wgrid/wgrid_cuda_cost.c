@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/wgrid/wgrid_cuda.h"
+
+/* Rates of one H200, rounded, of what msimage-bench prints of rows plan/; only ratios matter. Whole transforms are
+ * cuFFT's. A sample's time has its sort in it; tensor cores make taps cheap. */
+const msi_cost_model msi_wgrid_cuda_cost = {
+    .fft_flop_s = 5.5e12, .pixel_s = 7e-12, .sample_s = 9e-11, .tap_s = 2e-13, .lanes = 4};
