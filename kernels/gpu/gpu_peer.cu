@@ -6,6 +6,7 @@
 
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_device.h"
+#include "kernels/gpu/gpu_pool.h"
 
 namespace {
 
@@ -71,7 +72,9 @@ int msi_gpu_peer_reaches(int device, int other)
     if (e == cudaSuccess) e = cudaDeviceEnablePeerAccess(other, 0);
     if (e != cudaSuccess) cudaGetLastError();
     if (cudaSetDevice(before) != cudaSuccess) cudaGetLastError();
-    return e == cudaSuccess || e == cudaErrorPeerAccessAlreadyEnabled;
+    /* What comes from a pool is open to other devices by a call of its own. */
+    return (e == cudaSuccess || e == cudaErrorPeerAccessAlreadyEnabled) &&
+           msi_gpu_pool_open(other, device) == cudaSuccess;
 }
 
 int msi_gpu_peer_copy(const msi_gpu_stream *on, void *to, const void *from, int from_device, int64_t bytes)

@@ -14,6 +14,7 @@ struct device_pool {
     std::mutex lock;
     cudaMemPool_t pool = nullptr;
     bool is_known = false;
+    bool is_open_to[MSI_GPU_MAX_DEVICES] = {};
 };
 
 device_pool pools[MSI_GPU_MAX_DEVICES];
@@ -93,10 +94,37 @@ cudaError_t msi_gpu_pool_alloc(void **out, size_t bytes)
 
 void msi_gpu_pool_free(void *p)
 {
-    if (!p) return;
+    int before;
+    cudaPointerAttributes of;
+    if (!p || told(cudaGetDevice(&before)) != cudaSuccess) return;
+    /* Memory goes back on its own device's stream, whichever device the caller is on. */
+    const bool is_elsewhere = told(cudaPointerGetAttributes(&of, p)) == cudaSuccess && of.device != before &&
+                              told(cudaSetDevice(of.device)) == cudaSuccess;
     /* Memory of a pool is free at once, whatever still works on it. */
     told(cudaDeviceSynchronize());
     told(cudaFreeAsync(p, nullptr));
+    if (is_elsewhere) told(cudaSetDevice(before));
+}
+
+cudaError_t msi_gpu_pool_open(int owner, int device)
+{
+    int before;
+    cudaMemPool_t pool;
+    if (owner >= MSI_GPU_MAX_DEVICES || device >= MSI_GPU_MAX_DEVICES) return cudaErrorInvalidDevice;
+    cudaError_t e = told(cudaGetDevice(&before));
+    if (e == cudaSuccess) e = told(cudaSetDevice(owner));
+    if (e != cudaSuccess) return e;
+    e = told(find_pool(&pool));
+    told(cudaSetDevice(before));
+    if (e != cudaSuccess || !pool) return e;
+    const std::lock_guard<std::mutex> guard(pools[owner].lock);
+    if (pools[owner].is_open_to[device]) return e;
+    cudaMemAccessDesc access = {};
+    access.location = {cudaMemLocationTypeDevice, device};
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    e = told(cudaMemPoolSetAccess(pool, &access, 1));
+    pools[owner].is_open_to[device] = e == cudaSuccess;
+    return e;
 }
 
 size_t msi_gpu_pool_idle(int device)

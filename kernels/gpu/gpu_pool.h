@@ -20,8 +20,15 @@ extern "C" {
  */
 cudaError_t msi_gpu_pool_alloc(void **out, size_t bytes);
 
-/* msi_gpu_pool_free - wait for all that the current device does, and give back memory of it; NULL is fine. */
+/* msi_gpu_pool_free - wait for all that the memory's device does, and give it back; NULL is fine. */
 void msi_gpu_pool_free(void *p);
+
+/*
+ * msi_gpu_pool_open - let kernels of `device`, which reaches `owner` as a peer, read and write what owner's pool holds
+ * and will hold.
+ * Returns: what CUDA says; its own record of the failure is cleared
+ */
+cudaError_t msi_gpu_pool_open(int owner, int device);
 
 /* msi_gpu_pool_idle - the bytes of a device that its pool keeps and nobody has; 0 where there is no pool. */
 size_t msi_gpu_pool_idle(int device);
