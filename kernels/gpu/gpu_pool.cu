@@ -94,11 +94,12 @@ cudaError_t msi_gpu_pool_alloc(void **out, size_t bytes)
 
 void msi_gpu_pool_free(void *p)
 {
-    int before;
+    int before = 0;
     cudaPointerAttributes of;
-    if (!p || told(cudaGetDevice(&before)) != cudaSuccess) return;
+    if (!p) return;
     /* Memory goes back on its own device's stream, whichever device the caller is on. */
-    const bool is_elsewhere = told(cudaPointerGetAttributes(&of, p)) == cudaSuccess && of.device != before &&
+    const bool is_elsewhere = told(cudaGetDevice(&before)) == cudaSuccess &&
+                              told(cudaPointerGetAttributes(&of, p)) == cudaSuccess && of.device != before &&
                               told(cudaSetDevice(of.device)) == cudaSuccess;
     /* Memory of a pool is free at once, whatever still works on it. */
     told(cudaDeviceSynchronize());

@@ -90,7 +90,8 @@ int msi_read_threads(msi_options *options, const msi_option *option, int n_argum
 
 static int refuse_gpus(const msi_option *option, const char *text)
 {
-    return msi_error_set(MSI_EUSAGE, "-%s %s: give auto, all, a number of GPUs from 1 to %d, or a list such as 0,2",
+    return msi_error_set(MSI_EUSAGE,
+                         "-%s %s: give one, auto, all, a number of GPUs from 1 to %d, or a list such as 0,2",
                          option->name, text, MSI_MAX_GPUS);
 }
 
@@ -119,7 +120,10 @@ int msi_read_gpus(msi_options *options, const msi_option *option, int n_argument
     const char *text = argument[0];
     int64_t n;
     if (strchr(text, ',')) return read_gpu_list(gpus, option, text);
-    gpus->kind = strcmp(text, "all") == 0 ? MSI_GPUS_ALL : strcmp(text, "auto") == 0 ? MSI_GPUS_AUTO : MSI_GPUS_COUNT;
+    gpus->kind = strcmp(text, "one") == 0    ? MSI_GPUS_ONE
+                 : strcmp(text, "auto") == 0 ? MSI_GPUS_AUTO
+                 : strcmp(text, "all") == 0  ? MSI_GPUS_ALL
+                                             : MSI_GPUS_COUNT;
     if (gpus->kind != MSI_GPUS_COUNT) return MSI_OK;
     if (msi_parse_integer(&n, option->name, text) || n < 1 || n > MSI_MAX_GPUS) return refuse_gpus(option, text);
     gpus->n = (int)n;

@@ -29,9 +29,9 @@ typedef struct msi_restore_options {
 
 enum { MSI_MAX_GPUS = 64 };
 
-/* The GPUs that are asked for. */
+/* The GPUs that are asked for. One is the first of the host, or that of a rank whose turn it is. */
 typedef struct msi_gpus {
-    enum { MSI_GPUS_AUTO, MSI_GPUS_ALL, MSI_GPUS_COUNT, MSI_GPUS_LIST } kind;
+    enum { MSI_GPUS_ONE, MSI_GPUS_AUTO, MSI_GPUS_ALL, MSI_GPUS_COUNT, MSI_GPUS_LIST } kind;
     int n;                    /* of a count, or of a list: */
     int device[MSI_MAX_GPUS]; /* [n] */
 } msi_gpus;

@@ -40,8 +40,8 @@ void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o, const msi_t
 int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
 {
     const int is_named = o->gpus.kind == MSI_GPUS_COUNT || o->gpus.kind == MSI_GPUS_LIST;
-    const int is_auto = o->gpus.kind == MSI_GPUS_AUTO;
-    if (o->backend == MSI_BACKEND_CPU || (is_auto && share->team->gpu_rank == 0)) return MSI_OK;
+    const int is_one = o->gpus.kind == MSI_GPUS_ONE || o->gpus.kind == MSI_GPUS_AUTO;
+    if (o->backend == MSI_BACKEND_CPU || (is_one && share->team->gpu_rank == 0)) return MSI_OK;
     const int n_device = msi_backend_n_device();
     for (int i = 0; is_named && i < share->n; i++)
         if (share->device[i] >= n_device)
@@ -49,7 +49,7 @@ int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
                                  n_device, n_device == 1 ? "s" : "");
     if (is_named || n_device < 1) return MSI_OK;
     take_first(share, n_device);
-    if (is_auto) share->n = 1;
+    if (is_one) share->n = 1;
     msi_backend_warm_up(o->backend, share->device, share->n);
     return MSI_OK;
 }
