@@ -98,6 +98,8 @@ int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options
 {
     msi_ms_opening opening = {.interval_begin = o->selection.interval_begin,
                               .interval_end = o->selection.interval_end,
+                              /* A member of a multi-MS may have none of what is selected of the whole. */
+                              .may_be_empty = o->members != NULL,
                               .coordinates_only = o->dry_run,
                               .share = what->share,
                               .n_share = what->n_share};

@@ -382,7 +382,7 @@ def check_resumed_mask(s):
     """A mask whose pixels have changed is another one, whatever it is called; the same pixels under another name are it."""
     words = ["-j", 2, "-size", 128, 128, "-scale", "%gasec" % CELL, "-backend", "cpu", "-niter", 3000, "-checkpoint", 0,
              "-auto-threshold", 3, "-mgain", 0.5, "-no-update-model-required"]
-    mask, other, broken = s.path("resumed-mask.fits"), s.path("other-mask.fits"), s.path("resumed-mask")
+    mask, other, broken = s.path("island.fits"), s.path("other-island.fits"), s.path("of-island")
     name, _ = s.clean(s.ms("points"), size=128)
     for path, first in ((mask, 20), (other, 21)):
         with fits.open(name + "-dirty.fits") as f:
@@ -393,11 +393,11 @@ def check_resumed_mask(s):
     held.hold_after_line("cycle 2")
     held.send(signal.SIGKILL)
     held.end()
-    shutil.copy(mask, s.path("kept-mask.fits"))
+    shutil.copy(mask, s.path("kept-island.fits"))
     shutil.copy(other, mask)
     s.told("resumed with another mask of the name", s.launch("-quiet", *words, "-fits-mask", mask, "-resume", "-name", broken,
                                                              s.ms("points")), 3, "options")
-    log = run(s.msimage, *words, "-fits-mask", s.path("kept-mask.fits"), "-resume", "-name", broken, s.ms("points"))
+    log = run(s.msimage, *words, "-fits-mask", s.path("kept-island.fits"), "-resume", "-name", broken, s.ms("points"))
     s.must("going on from the checkpoint" in log.stderr.decode(), "resumed with the same mask of another name")
 
 

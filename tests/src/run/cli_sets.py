@@ -131,6 +131,27 @@ def check_submss(s):
         s.must(abs(t.getcol("MODEL_DATA")).max() > 0, "and in the multi-MS")
 
 
+def check_members_of_windows(s):
+    """Members of a multi-MS may hold nothing of what is selected of the whole."""
+    source = s.made("windows.ms", *SET)
+    names = [s.path("windows%d.ms" % i) for i in range(2)]
+    with table(source, ack=False) as t:
+        for i, name in enumerate(names):
+            with t.query("DATA_DESC_ID = %d" % i) as chosen:
+                chosen.copy(name, deep=True).close()
+    path = s.path("multi.ms")
+    both = table(names, ack=False)
+    both.rename(path)
+    both.close()
+    images = []
+    for selected in (source, path):
+        done = s.launch(*IMAGE, "-name", "image", "-spws", 1, selected, cwd=s.folder)
+        s.must(done.returncode == 0, "a window of a multi-MS: exits %s: %s" % (done.returncode, done.stderr))
+        images.append(load(s.path("image-dirty.fits"))[0])
+    s.must(relative_error(*images) < 1e-12, "the image of a window of a multi-MS")
+    s.told("nothing of a multi-MS", s.launch(*IMAGE, "-field", 0, "-select-antenna", "1&1", path, cwd=s.folder), 3, "no row is selected")
+
+
 def check_forwarded(s):
     """A set whose columns lie in others' files has more rows than bytes, and is read."""
     ms = s.made("many.ms", *SET[:-10], "-spw", "1GHz", "1MHz", 1, "-duration", "15min", "-integration", "5s")
