@@ -72,6 +72,15 @@ static void check_sequence(const clean_problem *p, msi_cleaner_spec spec, const 
     free(value);
 }
 
+/* The exact method and the list method, each against the plain form of it. */
+static void check_both(const clean_problem *p, msi_cleaner_spec spec, const oracle_rules *r)
+{
+    spec.method = "hogbom";
+    check_sequence(p, spec, r, oracle_hogbom);
+    spec.method = "list";
+    check_sequence(p, spec, r, oracle_list);
+}
+
 /* fp32: near-ties may go another way, but what the model looks like does not. */
 static void check_single(const clean_problem *p, msi_cleaner_spec spec, const oracle_rules *r, oracle *definition)
 {
@@ -158,10 +167,7 @@ static void test_mask(void **state)
     msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
     oracle_rules r = {.gain = 0.2, .n_iteration = 3000, .threshold = 1e-4};
     spec.gain = r.gain;
-    spec.method = "hogbom";
-    check_sequence(&p, spec, &r, oracle_hogbom);
-    spec.method = "list";
-    check_sequence(&p, spec, &r, oracle_list);
+    check_both(&p, spec, &r);
     free(mask);
     clean_problem_free(&p);
 }
@@ -182,10 +188,7 @@ static void test_joined(void **state)
     for (int n_term = 0; n_term < 3; n_term++) {
         r.n_term = spec.n_term = n_term;
         spec.fit = n_term ? MSI_CLEAN_FIT_POLYNOMIAL : MSI_CLEAN_FIT_NONE;
-        spec.method = "hogbom";
-        check_sequence(&p, spec, &r, oracle_hogbom);
-        spec.method = "list";
-        check_sequence(&p, spec, &r, oracle_list);
+        check_both(&p, spec, &r);
     }
     free(mask);
     clean_problem_free(&p);
@@ -203,10 +206,7 @@ static void test_polarisations(void **state)
     msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
     for (int squared = 0; squared < 2; squared++) {
         r.squared = spec.squared_join = squared;
-        spec.method = "hogbom";
-        check_sequence(&p, spec, &r, oracle_hogbom);
-        spec.method = "list";
-        check_sequence(&p, spec, &r, oracle_list);
+        check_both(&p, spec, &r);
     }
     check_single(&p, spec, &r, oracle_list);
     free(mask);
@@ -237,10 +237,7 @@ static void test_searched_polarisations(void **state)
         msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
         spec.squared_join = table[i].squared;
         spec.no_negative = table[i].no_negative;
-        spec.method = "hogbom";
-        check_sequence(&p, spec, &r, oracle_hogbom);
-        spec.method = "list";
-        check_sequence(&p, spec, &r, oracle_list);
+        check_both(&p, spec, &r);
     }
     free(mask);
     clean_problem_free(&p);
