@@ -438,7 +438,6 @@ def check_resume(s):
             same_images(s, title, whole, broken, ["%s-%s.fits" % (c, k) for c in kinds for k in made])
             for name in glob.glob(broken + "*"):
                 os.remove(name)
-    check_resumed_mask(s)
     with open(broken + ".clean", "wb") as f:
         f.write(b"no checkpoint")
     words += ["-name", broken]
