@@ -330,8 +330,7 @@ static int subtract_channel(void *of, int64_t channel)
                                       f->channel_residual[c]);
 }
 
-/* One channel after the other, by all threads: a parallel region around them would have those inside it start their
- * threads anew. */
+/* One channel after the other, each of which tells how far it is: lanes tell of whole channels alone. */
 static int subtract_in_turn(subtraction *s)
 {
     const int n_channel = s->field->spec.n_channel;

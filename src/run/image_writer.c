@@ -46,10 +46,9 @@ static void *write_files(void *of)
 {
     batch *b = of;
     msi_image_writer *w = b->writer;
-    const int64_t plane_bytes = msi_image_n_pixel(&b->image.geometry) * msi_image_pixel_bytes(b->image.precision);
     for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n_file && !msi_first_error_status(&w->failure);) {
         const msi_image_file *f = &b->file[i];
-        const char *pixel = (const char *)b->image.pixel + f->plane * plane_bytes;
+        const void *pixel = msi_image_plane(&b->image, f->plane);
         int rc = msi_finite_check(&f->cause, f->id.kind, &f->spec, pixel, b->image.precision);
         if (!rc) rc = msi_outputs_write(w->outputs, &f->id, &f->spec, pixel, b->image.precision);
         msi_first_error_keep(&w->failure, rc);

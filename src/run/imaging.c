@@ -98,7 +98,7 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     return spec;
 }
 
-/* Share the work out, and tells of the plan. */
+/* Share the work out, and tell of the plan. */
 static void share_gpus(msi_imaging_run *r)
 {
     const msi_options *o = r->options;

@@ -132,7 +132,7 @@ static int put_masks(msi_cleaning *k, int channel, uint16_t *room, uint8_t *mask
     MSI_TRY(msi_image_alloc(&image, g, f->spec.n_pol, MSI_FP32));
     int rc = MSI_OK;
     for (int p = 0; !rc && p < f->spec.n_pol; p++) {
-        float *pixel = (float *)image.pixel + p * n_pixel;
+        float *pixel = msi_image_plane(&image, p);
         rc = msi_clean_group_mask(msi_clean_field_group(f, p), n_pixel, room, mask);
         for (int64_t i = 0; !rc && i < n_pixel; i++) pixel[i] = mask[i];
         image.sum_weight[p] = f->sum_weight[channel * f->spec.n_pol + p];

@@ -76,15 +76,10 @@ static int write_uv(msi_imaging_run *r, const msi_output_id *image_id, const msi
     return rc;
 }
 
-static const char *plane_of(const msi_image *image, int i)
-{
-    return (const char *)image->pixel +
-           i * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
-}
-
 static int fit_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *image, int psf)
 {
-    const msi_beam_psf of = {image->geometry, plane_of(image, psf), image->precision, msi_imaging_theoretic_beam(r)};
+    const msi_beam_psf of = {image->geometry, msi_image_plane(image, psf), image->precision,
+                             msi_imaging_theoretic_beam(r)};
     msi_beam_origin origin;
     MSI_TRY(msi_restoring_beam(beam, &origin, &r->options->clean.beam, &of));
     if (origin != MSI_BEAM_NONE)
@@ -111,7 +106,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
         spec.sum_weight = image->sum_weight[i];
         spec.sum_vis_weight = vis_weight[is_psf ? 0 : i];
         file[n] = (msi_image_file){id, i, spec, cause_of(r)};
-        if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
+        if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
     }
     if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
     return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
@@ -147,7 +142,7 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
         if (product->clean) spec.clean = product->clean[first + i];
         file[i] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)
-            MSI_TRY(write_uv(r, &id, &spec, plane_of(image, i), image->precision));
+            MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
     }
     return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
 }
