@@ -319,7 +319,7 @@ bool has_room(const msimage_gridder *g, const msimage_samples *s)
     return s->n_row * (24 + s->n_chan * each) <= (int64_t)(free_bytes / 4);
 }
 
-/* Takes samples in, or leaves them to the host. */
+/* Take samples in, or leave them to the host. */
 int keep(msimage_gridder *g, const sample_tally &t, int *is_taken)
 {
     const msi_gpu_figures figures = {t.n_sample,       t.n_outside,         t.w_min,          t.w_max, t.sum_weight,

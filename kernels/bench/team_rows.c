@@ -71,7 +71,7 @@ static void weigh(part *p, int n_plane)
     }
 }
 
-/* Gives each part its segments. */
+/* Give each part its segments. */
 static void cut_store(state *s)
 {
     const msi_vis_store *all = &s->field->store;

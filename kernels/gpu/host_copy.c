@@ -29,7 +29,7 @@ static char *take_kept(void)
     return p;
 }
 
-/* Tells whether memory is registered yet: a program that resets its device frees it. */
+/* Tell whether memory is registered yet: a program that resets its device frees it. */
 static int is_registered(const char *p)
 {
     struct cudaPointerAttributes a;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Copies within host memory by all of OpenMP's threads, since one alone is slower than a GPU's bus; and the memory beside
+/* Copy within host memory by all of OpenMP's threads, since one alone is slower than a GPU's bus; and the memory beside
  * the bus that they go through. */
 #ifndef MSI_KERNELS_HOST_COPY_H
 #define MSI_KERNELS_HOST_COPY_H

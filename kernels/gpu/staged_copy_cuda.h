@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Copies between a device and memory wherever it lies. Large ones from and to ordinary host memory the driver stages
+ * Copy between a device and memory wherever it lies. Large ones from and to ordinary host memory the driver stages
  * through pages of its own with one thread, at a fifth of what the bus can do; here all threads copy to or from one of
  * two registered buffers while the bus is at work on the other. Others go as they are.
  */

@@ -37,7 +37,7 @@ static msi_gpu_stream stream_of(const msi_vis_store *s)
     return (msi_gpu_stream){s->gpu->device, NULL};
 }
 
-/* Makes a piece's memory, and divides it. */
+/* Make a piece's memory, and divide it. */
 static int make(const msi_vis_store *s, piece *p)
 {
     const int64_t n = p->samples.n_row * p->samples.n_chan,
@@ -74,7 +74,7 @@ int msi_gpu_samples_room(msi_vis_store *s, int device, int64_t n_row, int32_t n_
     return MSI_OK;
 }
 
-/* Lists the rows of a piece as segments of the store, which no host memory is carved for. */
+/* List the rows of a piece as segments of the store, which no host memory is carved for. */
 static int list_segments(msi_vis_store *s, const piece *p)
 {
     const msi_gpu_samples *m = &p->samples;
@@ -168,7 +168,7 @@ static int make_room(home_room *r, int64_t n_row, int64_t n_sample, int64_t vis_
     return msi_alloc(&r->vis, n_sample, (size_t)vis_bytes, "samples");
 }
 
-/* Adds rows of a piece to a store in host memory, which takes them in as any block. */
+/* Add rows of a piece to a store in host memory, which takes them in as any block. */
 static int add_rows(msi_vis_store *to, const piece *p, const msi_gpu_stream *on, const home_room *r, int64_t row,
                     int64_t n_row)
 {

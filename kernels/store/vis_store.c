@@ -265,7 +265,7 @@ void msi_vis_store_zero(msi_vis_store *s, int plane)
     }
 }
 
-/* Frees what lies on a GPU. */
+/* Free what lies on a GPU. */
 static void free_far(msi_vis_store *s)
 {
 #ifdef MSI_HAVE_CUDA
