@@ -1,147 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/gridder.h"
+#include "kernels/gridder_state.h"
 
 #include <assert.h>
-#include <math.h>
 #include <omp.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <fftw3.h>
-
-#include "core/interrupt.h"
 #include "core/memory.h"
-#include "core/progress.h"
 #include "core/status.h"
-#include "kernels/store/vis_store.h"
-#include "kernels/strategy.h"
-#include "kernels/workers.h"
 #include "kernels/method/plan_choice.h"
-#include "kernels/method/simd_choice.h"
-#ifdef MSI_HAVE_CUDA
-#include "kernels/gpu/gpu_device.h"
-#include "kernels/store/gpu_samples.h"
-#endif
-
-#ifdef MSI_HAVE_CUDA
-enum { HAS_CUDA = 1 };
-#else
-enum { HAS_CUDA = 0 };
-#endif
 
 static_assert((int)MSI_STORE_MAX_PLANES >= (int)MSI_GRIDDER_MAX_PLANES - 1, "a store holds a gridder's planes");
-
-struct msi_gridder {
-    msi_gridder_spec spec; /* its strings are static, or owned as below */
-    char *temp_dir;
-    int *worker; /* [spec.n_worker] */
-    const msi_strategy *strategy;
-    msi_precision precision;
-    msi_vis_store store;
-    int is_weighted; /* the store's weights have been multiplied by density weights */
-    msi_gridder_report report;
-    msi_plan *plan;       /* of a gridder that predicts or makes residuals; NULL: not made yet */
-    msi_workers *workers; /* that the plan is shared out to; NULL: nobody */
-
-    /* These serve residuals. */
-    struct {
-        int is_known;
-        double sum[MSI_GRIDDER_MAX_PLANES]; /* of weights, as they stand */
-        int64_t count[MSI_GRIDDER_MAX_PLANES];
-    } weights;
-
-    /* These serve msi_gridder_predict. */
-    const msi_image *model;
-    struct {
-        int64_t n_sample, n_row; /* 0: what the store holds decides */
-        double w_min_lambda, w_max_lambda;
-    } expected;
-};
-
-/* Describes a GPU in one line, or says why there is none. */
-static const char *describe_gpu(int device)
-{
-#ifdef MSI_HAVE_CUDA
-    return msi_gpu_describe(device);
-#else
-    (void)device;
-    return "this build has no GPU backend";
-#endif
-}
-
-/* Fail where a gridder's GPUs are not all in this machine. */
-static int check_devices(const msi_strategy *strategy, const msi_gridder_spec *spec)
-{
-#ifdef MSI_HAVE_CUDA
-    for (int i = -1; strategy->backend == MSI_BACKEND_CUDA && i < spec->n_worker; i++) {
-        const int device = i < 0 ? spec->device : spec->worker[i];
-        if (device < 0 || device >= msi_gpu_count())
-            return msi_error_about(msi_error_set(MSI_EGPU, "device %d: %s", device, msi_gpu_describe(device)),
-                                   "backend");
-    }
-#else
-    (void)strategy;
-    (void)spec;
-#endif
-    return MSI_OK;
-}
-
-/* Waits until a gridder's GPU, if it uses one, has started. */
-static void await_device(const msi_strategy *strategy, int device)
-{
-#ifdef MSI_HAVE_CUDA
-    if (strategy->backend == MSI_BACKEND_CUDA) msi_gpu_await(device);
-#else
-    (void)strategy;
-    (void)device;
-#endif
-}
-
-/* Walks the rows of the table of a name (NULL: any) that a gridder may take, on any backend. */
-static const msi_strategy *next_strategy(const msi_strategy *last, const msi_gridder_spec *spec, const char *name)
-{
-    const msi_strategy *s = last;
-    do {
-        s = msi_strategy_next(s, spec->method, name, spec->predict);
-    } while (s && spec->residual && !s->ops->residual);
-    return s;
-}
-
-/* Find the first row of the table that is what was asked for and works on this machine. */
-static int first_strategy(const msi_strategy **out, const msi_gridder_spec *spec)
-{
-    const char *method = spec->method ? spec->method : MSI_METHOD_DEFAULT;
-    int known = 0, known_here = 0;
-    for (const msi_strategy *s = NULL; (s = next_strategy(s, spec, spec->strategy));) {
-        known = 1;
-        if (spec->backend != MSI_BACKEND_AUTO && spec->backend != s->backend) continue;
-        known_here = 1;
-        if (!msi_strategy_available(s)) continue;
-        *out = s;
-        return MSI_OK;
-    }
-    const int wants_gpu = spec->backend == MSI_BACKEND_CUDA;
-    const char *strategy = spec->strategy ? spec->strategy : MSI_STRATEGY_OPEN;
-    const char *what = spec->predict ? "predictions" : spec->residual ? "residuals" : "images";
-    if (wants_gpu && known && (known_here || !HAS_CUDA))
-        return msi_error_about(msi_error_set(MSI_EGPU, "backend cuda: %s", describe_gpu(spec->device)), "backend");
-    if (known)
-        return msi_error_about(msi_error_set(MSI_ERANGE, "backend %s: it has no strategy %s of method %s for %s",
-                                             wants_gpu ? "cuda" : "cpu", strategy, method, what),
-                               "backend");
-    if (spec->residual && msi_strategy_next(NULL, method, spec->strategy, 0))
-        return msi_error_about(
-            msi_error_set(MSI_ERANGE, "method %s: it makes images and predictions, but no residuals", method),
-            "method");
-    return msi_error_about(
-        msi_error_set(MSI_ERANGE, "strategy %s: method %s has none of this name for %s", strategy, method, what),
-        "strategy");
-}
-
-static int n_image(const msi_gridder_spec *s)
-{
-    return s->predict ? s->n_plane : (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
-}
 
 static int check_spec(const msi_gridder_spec *s)
 {
@@ -161,36 +29,13 @@ static int check_spec(const msi_gridder_spec *s)
     return MSI_OK;
 }
 
-/* Fails where a method cannot image beside the phase centre. */
-static int check_center(const msi_gridder_spec *s, const msi_strategy *strategy)
-{
-    const int is_shifted = s->l_center_rad != 0 || s->m_center_rad != 0;
-    if (!isfinite(s->l_center_rad) || !isfinite(s->m_center_rad))
-        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad: %g, %g", s->l_center_rad, s->m_center_rad);
-    if (is_shifted && strcmp(strategy->method, MSI_METHOD_DEFAULT) != 0)
-        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad: method %s images around the phase centre alone",
-                             strategy->method);
-    return MSI_OK;
-}
-
-static int keep_workers(msi_gridder *g, const int *worker, int n)
-{
-    int *own;
-    MSI_TRY(msi_alloc(&own, n, sizeof *own, "gridder"));
-    if (n) memcpy(own, worker, (size_t)n * sizeof *own);
-    msi_free(g->worker);
-    g->spec.worker = g->worker = own;
-    g->spec.n_worker = n;
-    return MSI_OK;
-}
-
 /* Make the lists and strings of a specification the gridder's own. */
 static int keep_spec(msi_gridder *g, const msi_gridder_spec *spec)
 {
     const size_t name_bytes = spec->temp_dir ? strlen(spec->temp_dir) + 1 : 0;
     g->spec = *spec;
     g->spec.n_worker = 0;
-    MSI_TRY(keep_workers(g, spec->worker, spec->n_worker));
+    MSI_TRY(msi_gridder_keep_workers(g, spec->worker, spec->n_worker));
     if (!spec->temp_dir) return MSI_OK;
     MSI_TRY(msi_alloc(&g->temp_dir, (int64_t)name_bytes, 1, "gridder"));
     memcpy(g->temp_dir, spec->temp_dir, name_bytes);
@@ -203,9 +48,9 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
     *out = NULL;
     MSI_TRY(check_spec(spec));
     const msi_strategy *strategy = NULL;
-    MSI_TRY(first_strategy(&strategy, spec));
-    MSI_TRY(check_devices(strategy, spec));
-    MSI_TRY(check_center(spec, strategy));
+    MSI_TRY(msi_strategy_first_for(&strategy, spec));
+    MSI_TRY(msi_gridder_check_devices(strategy, spec));
+    MSI_TRY(msi_strategy_check_center(spec, strategy));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
     int rc = keep_spec(g, spec);
@@ -230,29 +75,10 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
     return MSI_OK;
 }
 
-static void forget_plan(msi_gridder *g)
-{
-    msi_workers_free(g->workers);
-    g->workers = NULL;
-    if (g->plan) g->strategy->ops->free(g->plan);
-    g->plan = NULL;
-}
-
-/* Forgets what was made of samples that change. */
-static void forget_samples(msi_gridder *g)
+void msi_gridder_forget_samples(msi_gridder *g)
 {
     g->weights.is_known = 0;
-    if (g->spec.residual) forget_plan(g);
-}
-
-int msi_gridder_employ(msi_gridder *g, const int *worker, int n_worker)
-{
-    msi_gridder_spec spec = g->spec;
-    spec.worker = worker;
-    spec.n_worker = n_worker;
-    MSI_TRY(check_devices(g->strategy, &spec));
-    forget_plan(g);
-    return keep_workers(g, worker, n_worker);
+    if (g->spec.residual) msi_gridder_forget_plan(g);
 }
 
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)
@@ -265,245 +91,23 @@ int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
     MSI_TRY(msi_gridder_bring_home(g));
-    forget_samples(g);
+    msi_gridder_forget_samples(g);
     return msi_vis_store_add_all(&g->store, block, n_block);
 }
 
-/* ---- Samples on the GPU ----------------------------------------------------------------------------------------- */
-
-#ifdef MSI_HAVE_CUDA
-int msi_gridder_gpu_room(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_gpu_samples *room)
-{
-    const msi_vis_store *s = &g->store;
-    if (g->strategy->backend != MSI_BACKEND_CUDA || g->spec.n_plane != 1 || n_chan > MSI_STORE_MAX_CHAN ||
-        g->is_weighted || g->spec.store_bytes || g->spec.n_worker || (s->n_segment && !s->gpu))
-        return msi_error_set(MSI_EINTERNAL, "samples on the GPU for a gridder that cannot have them there");
-    forget_samples(g);
-    return msi_gpu_samples_room(&g->store, g->spec.device, n_row, n_chan, freq_hz, room);
-}
-
-int msi_gridder_gpu_keep(msi_gridder *g, const msi_gpu_figures *figures)
-{
-    return msi_gpu_samples_keep(&g->store, figures);
-}
-
-void msi_gridder_gpu_drop(msi_gridder *g)
-{
-    msi_gpu_samples_drop(&g->store);
-}
-
-int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *out)
-{
-    return msi_gpu_samples_get(&g->store, i, out);
-}
-#endif
-
-int msi_gridder_bring_home(msi_gridder *g)
-{
-#ifdef MSI_HAVE_CUDA
-    if (!g->store.gpu) return MSI_OK;
-    forget_samples(g);
-    return msi_gpu_samples_bring_home(&g->store);
-#else
-    (void)g;
-    return MSI_OK;
-#endif
-}
-
-static int64_t host_memory(const msi_gridder *g)
-{
-    int64_t limit = g->spec.memory_bytes ? g->spec.memory_bytes : msi_memory_limit();
-    return limit - msi_memory_in_use();
-}
-
-/* Prefers a plan that fits the room to one that does not, then the sooner or the smaller. Returns 1 where it is a. */
-static int is_better(const msi_gridder_report *a, const msi_gridder_report *b, int64_t room_bytes)
-{
-    int a_fits = a->least_grid_bytes <= room_bytes, b_fits = b->least_grid_bytes <= room_bytes;
-    if (a_fits != b_fits) return a_fits;
-    return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
-}
-
-/* A plan that a strategy offers. */
-typedef struct candidate {
-    const msi_strategy *strategy;
-    msi_plan *plan;
-    msi_gridder_report report;
-} candidate;
-
-static void drop(candidate *c)
-{
-    if (c->plan) c->strategy->ops->free(c->plan);
-    c->plan = NULL;
-}
-
-/*
- * Find the plan foreseen to be soonest, of all strategies of a name (NULL: any) on the gridder's backend that fit the
- * room. Where one cannot serve (MSI_ERANGE), another may; where none can, the last one's reason stands.
- * Returned: *best  its report is g's with the plan's figures; its plan NULL after a failure
- */
-static int soonest_plan(const msi_gridder *g, const msi_plan_request *request, const char *name, int64_t room_bytes,
-                        candidate *best)
-{
-    const msi_gridder_spec *spec = &g->spec;
-    int reason = MSI_OK;
-    *best = (candidate){.report = g->report};
-    for (const msi_strategy *s = NULL; (s = next_strategy(s, spec, name));) {
-        if (s->backend != g->strategy->backend) continue;
-        candidate c = {.strategy = s, .report = g->report};
-        c.report.strategy = s->name;
-        int rc = s->ops->plan(&c.plan, s, request, &c.report);
-        if (rc && rc != MSI_ERANGE) {
-            drop(best);
-            return rc;
-        }
-        if (rc) {
-            reason = rc;
-        } else if (best->plan && !is_better(&c.report, &best->report, room_bytes)) {
-            drop(&c);
-        } else {
-            drop(best);
-            *best = c;
-        }
-    }
-    if (best->plan) return MSI_OK;
-    return reason ? reason : msi_error_set(MSI_EINTERNAL, "no strategy serves the gridder's backend");
-}
-
-/* As above by the strategy asked for; but one that only w gives work to leaves it to the others where w matters
- * nowhere. */
-static int make_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
-{
-    const int rc = soonest_plan(g, request, g->spec.strategy, room_bytes, best);
-    if (rc != MSI_ERANGE || strcmp(msi_error_about_get(), "w_width") != 0) return rc;
-    return soonest_plan(g, request, NULL, room_bytes, best);
-}
-
-static msi_plan_request request_of(const msi_gridder *g)
-{
-    return (msi_plan_request){.spec = &g->spec,
-                              .precision = g->precision,
-                              .n_image = n_image(&g->spec),
-                              .host_bytes = host_memory(g),
-                              .keeps_model = g->expected.n_sample > 0};
-}
-
-/* Plans and strategies take OpenMP's number of threads; the caller's own setting is put back by end_threads. */
-static int begin_threads(const msi_gridder *g)
+int msi_gridder_begin_threads(const msi_gridder *g)
 {
     const int before = omp_get_max_threads();
     if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
     return before;
 }
 
-static void end_threads(int before)
+void msi_gridder_end_threads(int before)
 {
     omp_set_num_threads(before);
 }
 
-static void request_foreseen(msi_plan_request *r, int64_t n_sample, int64_t n_row, double w_min_lambda,
-                             double w_max_lambda)
-{
-    r->n_sample = n_sample;
-    r->n_row = n_row;
-    r->w_min_lambda = w_min_lambda;
-    r->w_max_lambda = w_max_lambda;
-}
-
-int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row)
-{
-    return msi_vis_store_bytes(&g->store, n_sample, n_row);
-}
-
-/* Counts the images in host memory: where cycles are run on the CPU, a model, residuals and the PSF. */
-static int64_t n_host_image(const msi_gridder *g)
-{
-    if (g->spec.predict) return 0;
-    if (!g->spec.residual) return n_image(&g->spec);
-    return g->strategy->backend == MSI_BACKEND_CPU ? 2 * g->spec.n_plane + 1 : 0;
-}
-
-int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
-                        msi_gridder_report *report)
-{
-    const msi_gridder_spec *s = &g->spec;
-    const int64_t all = msi_gridder_store_bytes(g, n_sample, n_row);
-    const int64_t in_memory = s->store_bytes && all > s->store_bytes ? s->store_bytes : all;
-    const int64_t image_bytes = n_host_image(g) * msi_image_n_pixel(&s->geometry) * msi_image_pixel_bytes(g->precision);
-    msi_plan_request request = request_of(g);
-    request.host_bytes -= in_memory;
-    request_foreseen(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
-    candidate best;
-    int rc = make_plan(g, &request, host_memory(g) - image_bytes, &best);
-    *report = best.report;
-    report->store_bytes = in_memory;
-    report->spilled_bytes = all - in_memory;
-    drop(&best);
-    return rc;
-}
-
-/* In the progress of an image, summing weights is one part of these. */
-enum { SUM_PARTS = 20 };
-
-/* A segment's weights of a plane. */
-typedef struct weight_part {
-    double sum;
-    int64_t count;
-} weight_part;
-
-static weight_part part_of(const msi_vis_segment *s, int plane)
-{
-    const float *weight = s->weight + msi_segment_index(s, plane, 0, 0);
-    double sum = 0;
-    int64_t count = 0;
-#pragma omp simd reduction(+ : sum, count)
-    for (int64_t k = 0; k < s->n_row * s->n_chan; k++) {
-        sum += (double)weight[k];
-        count += weight[k] > 0;
-    }
-    return (weight_part){sum, count};
-}
-
-/* Sum the weights and counts the samples of each plane of the store: segment by segment, whoever did which. */
-static void sum_weights(msi_gridder *g)
-{
-    enum { AT_ONCE = 512 };
-    const int64_t n_segment = g->store.n_segment;
-    if (g->weights.is_known) return;
-    if (g->store.gpu) {
-        /* There is one plane, and the weights are as they were added. */
-        g->weights.sum[0] = g->store.sum_weight[0];
-        g->weights.count[0] = g->store.n_sample;
-        g->weights.is_known = 1;
-        return;
-    }
-    for (int p = 0; p < g->spec.n_plane; p++) {
-        g->weights.sum[p] = 0;
-        g->weights.count[p] = 0;
-        for (int64_t first = 0; first < n_segment; first += AT_ONCE) {
-            const int64_t n = n_segment - first < AT_ONCE ? n_segment - first : AT_ONCE;
-            weight_part part[AT_ONCE];
-            msi_progress_at(p * n_segment + first, g->spec.n_plane * n_segment);
-#pragma omp parallel for schedule(dynamic, 4)
-            for (int64_t i = 0; i < n; i++) part[i] = part_of(&g->store.segment[first + i], p);
-            for (int64_t i = 0; i < n; i++) {
-                g->weights.sum[p] += part[i].sum;
-                g->weights.count[p] += part[i].count;
-            }
-        }
-    }
-    g->weights.is_known = 1;
-}
-
-static void request_stored(msi_plan_request *r, const msi_vis_store *s)
-{
-    int64_t n_row = 0;
-    for (int64_t i = 0; i < s->n_segment; i++) n_row += s->segment[i].n_row;
-    request_foreseen(r, s->n_sample, n_row, s->w_min_lambda, s->w_max_lambda);
-    r->store = s->gpu ? NULL : s;
-}
-
-static void add_times(msi_gridder_report *r, const msi_stage_times *t)
+void msi_gridder_add_times(msi_gridder_report *r, const msi_stage_times *t)
 {
     r->sort_s += t->sort_s;
     r->grid_s += t->grid_s;
@@ -512,213 +116,21 @@ static void add_times(msi_gridder_report *r, const msi_stage_times *t)
     r->transfer_s += t->transfer_s;
 }
 
-/* Make the plan foreseen to be soonest the gridder's own. */
-static int take_plan(msi_gridder *g, const msi_plan_request *request, msi_plan **plan)
+int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row)
 {
-    candidate best;
-    MSI_TRY(make_plan(g, request, request->host_bytes, &best));
-    *plan = best.plan;
-    g->strategy = best.strategy;
-    g->report = best.report;
-    return MSI_OK;
+    return msi_vis_store_bytes(&g->store, n_sample, n_row);
 }
 
-/* Tell whether others than the gridder's own device work; strategies without residuals have no workers for images. */
-static int has_workers(const msi_gridder *g)
+void msi_gridder_sum_weights(msi_gridder *g)
 {
-    const msi_gridder_spec *s = &g->spec;
-    if (s->n_worker == 0 || (s->n_worker == 1 && s->worker[0] == s->device)) return 0;
-    return s->predict || g->strategy->ops->residual != NULL;
-}
-
-/* Share a plan out to the workers that there are. */
-static int ready_workers(msi_gridder *g, const msi_plan_request *request, const msi_plan *plan, msi_workers **out)
-{
-    *out = NULL;
-    if (!has_workers(g)) return MSI_OK;
-    MSI_TRY(msi_workers_create(out, g->strategy, plan, request));
-    g->report.estimate_s *=
-        msi_gridder_shared(&g->report, g->spec.predict ? 0 : n_image(&g->spec), g->spec.n_worker).time;
-    return MSI_OK;
-}
-
-/* Make the plan for what the store holds, or for what is expected, unless there is one. */
-static int ready_plan(msi_gridder *g)
-{
-    if (g->plan) return MSI_OK;
-    await_device(g->strategy, g->spec.device);
-    msi_plan_request request = request_of(g);
-    if (g->expected.n_sample)
-        request_foreseen(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
-                         g->expected.w_max_lambda);
-    else
-        request_stored(&request, &g->store);
-    MSI_TRY(take_plan(g, &request, &g->plan));
-    const int rc = ready_workers(g, &request, g->plan, &g->workers);
-    if (rc) forget_plan(g);
-    return rc;
-}
-
-/* Do a job by the plan that is kept: model (NULL: none) and residual are the planes of its pixels; residual NULL:
- * images go to job->pixel in host memory, of a plan of the CPU or of workers. */
-static int do_job(msi_gridder *g, msi_residual_job *job, const msi_planes *model, msi_planes *residual)
-{
-    msi_stage_times times = {0};
-    const int threads_before = begin_threads(g);
-    int rc = ready_plan(g);
-    if (!rc && g->workers) {
-        rc = residual ? msi_workers_residual(g->workers, job, model, residual, &times)
-                      : msi_workers_image(g->workers, job, job->pixel, &times);
-    } else if (!rc) {
-        if (model) job->model = msi_planes_pixel(model, 0);
-        if (residual) job->pixel = msi_planes_pixel(residual, 0);
-        rc = g->strategy->ops->residual(g->plan, job, &times);
-    }
-    add_times(&g->report, &times);
-    end_threads(threads_before);
-    return rc;
-}
-
-/* Make images on the host by the plan that is kept. */
-static int image_by_job(msi_gridder *g, const int *store_plane, msi_image *out)
-{
-    msi_residual_job job = {
-        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
-    if (g->strategy->backend == MSI_BACKEND_CPU || has_workers(g)) {
-        job.pixel = out->pixel;
-        return do_job(g, &job, NULL, NULL);
-    }
-    msi_planes *planes;
-    MSI_TRY(msi_gridder_planes(g, out->n_plane, &planes));
-    int rc = do_job(g, &job, NULL, planes);
-    if (!rc) rc = msi_planes_fetch(planes, 0, out->n_plane, out->pixel);
-    msi_planes_free(planes);
-    return rc;
-}
-
-/* Make images on the host by a plan for them alone. */
-static int image_once(msi_gridder *g, const int *store_plane, msi_image *out)
-{
-    msi_plan *plan = NULL;
-    msi_workers *workers = NULL;
-    msi_stage_times times = {0};
-    const int threads_before = begin_threads(g);
-    await_device(g->strategy, g->spec.device);
-    msi_plan_request request = request_of(g);
-    request_stored(&request, &g->store);
-    int rc = take_plan(g, &request, &plan);
-    if (!rc) rc = ready_workers(g, &request, plan, &workers);
-    const msi_residual_job job = {
-        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
-    if (!rc)
-        rc = workers ? msi_workers_image(workers, &job, out->pixel, &times)
-                     : g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
-    add_times(&g->report, &times);
-    msi_workers_free(workers);
-    g->strategy->ops->free(plan);
-    end_threads(threads_before);
-    return rc;
-}
-
-int msi_gridder_image(msi_gridder *g, msi_image *out)
-{
-    memset(out, 0, sizeof *out);
-    const msi_gridder_spec *s = &g->spec;
-    if (s->predict) return msi_error_set(MSI_EINTERNAL, "an image asked of a gridder that predicts");
-    int store_plane[MSI_GRIDDER_MAX_PLANES];
-    msi_progress_share all = msi_progress_enter(0, 1, SUM_PARTS);
-    sum_weights(g);
-    msi_progress_leave(all);
-    MSI_TRY(msi_image_alloc(out, &s->geometry, n_image(s), g->precision));
-    for (int i = 0; i < out->n_plane; i++) {
-        int is_psf = s->psf_only || i == s->n_plane;
-        store_plane[i] = is_psf ? -1 : i;
-        out->sum_weight[i] = g->weights.sum[is_psf ? 0 : i];
-        out->n_vis[i] = g->weights.count[is_psf ? 0 : i];
-    }
-    if (!g->store.n_sample) {
-        for (int i = 0; i < out->n_plane; i++) msi_image_fill_nan(out, i);
-        return MSI_OK;
-    }
-    all = msi_progress_enter(1, SUM_PARTS, SUM_PARTS);
-    const int rc = (s->residual ? image_by_job : image_once)(g, store_plane, out);
-    msi_progress_leave(all);
-    for (int i = 0; i < out->n_plane; i++) out->sum_weight[i] /= g->store.weight_scale;
-    if (rc) msi_image_free(out);
-    return rc;
-}
-
-/* ---- Residuals -------------------------------------------------------------------------------------------------- */
-
-int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out)
-{
-    const int on_gpu = g->strategy->backend == MSI_BACKEND_CUDA;
-    const msi_planes_shape shape = {.nx = g->spec.geometry.nx,
-                                    .ny = g->spec.geometry.ny,
-                                    .n = n,
-                                    .precision = g->precision,
-                                    .backend = g->strategy->backend,
-                                    .device = on_gpu ? g->spec.device : 0};
-    await_device(g->strategy, g->spec.device);
-    return msi_planes_create(out, &shape);
-}
-
-/* Fails where planes are not those that a gridder makes, or not so many. */
-static int check_planes(const msi_gridder *g, const msi_planes *planes, int n, const char *what)
-{
-    const msi_planes_shape *s = msi_planes_shape_of(planes);
-    const int same_place =
-        s->backend == g->strategy->backend && (s->backend == MSI_BACKEND_CPU || s->device == g->spec.device);
-    if (same_place && s->n == n && s->nx == g->spec.geometry.nx && s->ny == g->spec.geometry.ny &&
-        s->precision == g->precision)
-        return MSI_OK;
-    return msi_error_set(MSI_EINTERNAL, "%s: %d planes of %lld x %lld pixels are not of the gridder's kind or not %d",
-                         what, s->n, (long long)s->nx, (long long)s->ny, n);
-}
-
-/* Nothing is known of an image without a sample. */
-static int fill_nan(const msi_gridder *g, msi_planes *planes, int n)
-{
-    msi_image none;
-    MSI_TRY(msi_image_alloc(&none, &g->spec.geometry, 1, g->precision));
-    msi_image_fill_nan(&none, 0);
-    int rc = MSI_OK;
-    for (int i = 0; !rc && i < n; i++) rc = msi_planes_upload(planes, i, 1, none.pixel);
-    msi_image_free(&none);
-    return rc;
-}
-
-/* Images planes of the store, or the PSF of the first one, less a model. */
-static int make_residual(msi_gridder *g, const int *store_plane, int n, const msi_planes *model, msi_planes *out)
-{
-    double sum[MSI_GRIDDER_MAX_PLANES];
-    if (!g->spec.residual)
-        return msi_error_set(MSI_EINTERNAL, "a residual asked of a gridder that was not made for it");
-    MSI_TRY(check_planes(g, out, n, "residual"));
-    if (model) MSI_TRY(check_planes(g, model, g->spec.n_plane, "model"));
-    if (!g->store.n_sample) return fill_nan(g, out, n);
-    sum_weights(g);
-    for (int i = 0; i < n; i++) sum[i] = g->weights.sum[store_plane[i] < 0 ? 0 : store_plane[i]];
-    msi_residual_job job = {.store = &g->store, .n_image = n, .store_plane = store_plane, .sum_weight = sum};
-    return do_job(g, &job, model, out);
-}
-
-int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *residual)
-{
-    int store_plane[MSI_GRIDDER_MAX_PLANES];
-    for (int i = 0; i < g->spec.n_plane; i++) store_plane[i] = i;
-    return make_residual(g, store_plane, g->spec.n_plane, model, residual);
-}
-
-int msi_gridder_psf(msi_gridder *g, msi_planes *psf)
-{
-    const int of_first_plane = -1;
-    return make_residual(g, &of_first_plane, 1, NULL, psf);
+    if (g->weights.is_known) return;
+    msi_vis_store_weights(&g->store, g->weights.sum, g->weights.count);
+    g->weights.is_known = 1;
 }
 
 void msi_gridder_weights(msi_gridder *g, double *sum_weight, int64_t *n_vis)
 {
-    sum_weights(g);
+    msi_gridder_sum_weights(g);
     for (int p = 0; p < g->spec.n_plane; p++) {
         sum_weight[p] = g->weights.sum[p] / g->store.weight_scale;
         n_vis[p] = g->weights.count[p];
@@ -733,13 +145,13 @@ void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double 
     g->expected.n_row = n_row;
     g->expected.w_min_lambda = w_min_lambda;
     g->expected.w_max_lambda = w_max_lambda;
-    forget_plan(g);
+    msi_gridder_forget_plan(g);
 }
 
 void msi_gridder_forget(msi_gridder *g)
 {
     memset(&g->expected, 0, sizeof g->expected);
-    forget_plan(g);
+    msi_gridder_forget_plan(g);
     g->model = NULL;
 }
 
@@ -756,7 +168,7 @@ int msi_gridder_model(msi_gridder *g, const msi_image *model)
         return msi_error_set(
             MSI_EINTERNAL, "model of %d planes of %lld x %lld pixels for a gridder of %d of %lld x %lld",
             model->n_plane, (long long)b->nx, (long long)b->ny, g->spec.n_plane, (long long)a->nx, (long long)a->ny);
-    forget_plan(g);
+    msi_gridder_forget_plan(g);
     g->model = model;
     return MSI_OK;
 }
@@ -766,16 +178,16 @@ int msi_gridder_predict(msi_gridder *g)
     const msi_vis_store *s = &g->store;
     if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction without a model");
     if (!s->n_sample) return MSI_OK;
-    const int threads_before = begin_threads(g), keeps_model = g->expected.n_sample > 0;
-    if (!keeps_model) forget_plan(g);
-    int rc = ready_plan(g);
+    const int threads_before = msi_gridder_begin_threads(g), keeps_model = g->expected.n_sample > 0;
+    if (!keeps_model) msi_gridder_forget_plan(g);
+    int rc = msi_gridder_ready_plan(g);
     msi_stage_times times = {0};
     if (!rc)
         rc = g->workers ? msi_workers_predict(g->workers, &g->store, g->model, &times)
                         : g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
     msi_vis_store_rewind(&g->store);
-    add_times(&g->report, &times);
-    end_threads(threads_before);
+    msi_gridder_add_times(&g->report, &times);
+    msi_gridder_end_threads(threads_before);
     return rc;
 }
 
@@ -786,7 +198,7 @@ int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const doubl
 
 void msi_gridder_clear(msi_gridder *g)
 {
-    forget_samples(g);
+    msi_gridder_forget_samples(g);
     msi_vis_store_clear(&g->store);
     g->is_weighted = 0;
 }
@@ -805,64 +217,11 @@ void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
 void msi_gridder_free(msi_gridder *g)
 {
     if (!g) return;
-    forget_plan(g);
+    msi_gridder_forget_plan(g);
     msi_vis_store_free(&g->store);
     msi_free(g->temp_dir);
     msi_free(g->worker);
     msi_free(g);
-}
-
-const char *msi_backend_describe(void)
-{
-    return describe_gpu(0);
-}
-
-int msi_backend_n_device(void)
-{
-#ifdef MSI_HAVE_CUDA
-    return msi_gpu_count();
-#else
-    return 0;
-#endif
-}
-
-void msi_backend_warm_up(msi_backend backend, const int *device, int n)
-{
-#ifdef MSI_HAVE_CUDA
-    for (int i = 0; i < n && backend != MSI_BACKEND_CPU; i++) msi_gpu_warm_up(device[i]);
-#else
-    (void)backend;
-    (void)device;
-    (void)n;
-#endif
-}
-
-void msi_backend_await(const int *device, int n)
-{
-#ifdef MSI_HAVE_CUDA
-    for (int i = 0; i < n; i++) msi_gpu_await(device[i]);
-#else
-    (void)device;
-    (void)n;
-#endif
-}
-
-void msi_backend_settle(void)
-{
-#ifdef MSI_HAVE_CUDA
-    msi_gpu_settle();
-#endif
-}
-
-const char *msi_backend_versions(void)
-{
-    static char text[256];
-#ifdef MSI_HAVE_CUDA
-    snprintf(text, sizeof text, "%s, %s, SIMD %s", fftw_version, msi_gpu_versions(), msi_simd_name());
-#else
-    snprintf(text, sizeof text, "%s, SIMD %s", fftw_version, msi_simd_name());
-#endif
-    return text;
 }
 
 int msi_density_add(msi_density *d, const msi_gridder *g)
@@ -875,7 +234,7 @@ int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_wei
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "density weighting asked of a gridder whose weights carry it already");
     MSI_TRY(msi_gridder_bring_home(g));
-    forget_samples(g);
+    msi_gridder_forget_samples(g);
     MSI_TRY(msi_density_weight(&g->store, density, rule));
     g->is_weighted = 1;
     return MSI_OK;

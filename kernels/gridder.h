@@ -14,6 +14,7 @@
 #include "core/image.h"
 #include "core/types.h"
 #include "core/vis_block.h"
+#include "kernels/backend.h"
 #include "kernels/method/gridder_spec.h"
 #include "kernels/method/planes.h"
 #include "kernels/store/density.h"
@@ -195,9 +196,6 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
 /* msi_gridder_free - NULL-safe. */
 void msi_gridder_free(msi_gridder *g);
 
-/* msi_backend_describe - one line: the GPU that AUTO would take, or why there is none. Borrowed, static. */
-const char *msi_backend_describe(void);
-
 /*
  * msi_gridder_shared - what workers of a gridder share out among themselves (gridder_spec.h), and what it gains.
  * Given:    report  of a plan; n_image  of the gridder, its PSF counted; 0: of predictions; n_worker
@@ -208,22 +206,6 @@ typedef struct msi_gridder_sharing {
     double time;
 } msi_gridder_sharing;
 msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_image, int n_worker);
-
-/* msi_backend_n_device - how many GPUs answer; 0 in a build without. Waits for their driver. */
-int msi_backend_n_device(void);
-
-/*
- * msi_backend_warm_up - begin in the background what GPUs take a third of a second for (their contexts, their FFT
- * library), so that it is over when visibilities have been read. Until one has a context, plans are foreseen as if
- * nobody else used its memory; msi_backend_await waits for device [n], as the first image or prediction does by itself.
- * Call msi_backend_settle before the process ends. All do nothing where backend is CPU or there is no GPU.
- */
-void msi_backend_warm_up(msi_backend backend, const int *device, int n);
-void msi_backend_await(const int *device, int n);
-void msi_backend_settle(void);
-
-/* msi_backend_versions - the libraries behind the backends with their versions, one line. Borrowed, static. */
-const char *msi_backend_versions(void);
 
 /* ---- Density weights ------------------------------------------------------------------------------------------- */
 

@@ -100,6 +100,13 @@ void msi_vis_store_free(msi_vis_store *s);
  */
 int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_row);
 
+/*
+ * msi_vis_store_weights - sum the weights and count the samples with one, as they stand: segment by segment, so that the
+ * sums do not depend on the number of threads.
+ * Returned: sum, count [n_plane]
+ */
+void msi_vis_store_weights(const msi_vis_store *s, double *sum, int64_t *count);
+
 /* msi_segment_index - the index of a sample in its segment's arrays of all planes. */
 static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plane, int64_t row, int32_t chan)
 {

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "kernels/backend.h"
+
+#include <stdio.h>
+
+#include <fftw3.h>
+
+#include "kernels/method/simd_choice.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/gpu/gpu_device.h"
+#endif
+
+const char *msi_backend_describe_device(int device)
+{
+#ifdef MSI_HAVE_CUDA
+    return msi_gpu_describe(device);
+#else
+    (void)device;
+    return "this build has no GPU backend";
+#endif
+}
+
+const char *msi_backend_describe(void)
+{
+    return msi_backend_describe_device(0);
+}
+
+int msi_backend_n_device(void)
+{
+#ifdef MSI_HAVE_CUDA
+    return msi_gpu_count();
+#else
+    return 0;
+#endif
+}
+
+void msi_backend_warm_up(msi_backend backend, const int *device, int n)
+{
+#ifdef MSI_HAVE_CUDA
+    for (int i = 0; i < n && backend != MSI_BACKEND_CPU; i++) msi_gpu_warm_up(device[i]);
+#else
+    (void)backend;
+    (void)device;
+    (void)n;
+#endif
+}
+
+void msi_backend_await(const int *device, int n)
+{
+#ifdef MSI_HAVE_CUDA
+    for (int i = 0; i < n; i++) msi_gpu_await(device[i]);
+#else
+    (void)device;
+    (void)n;
+#endif
+}
+
+void msi_backend_settle(void)
+{
+#ifdef MSI_HAVE_CUDA
+    msi_gpu_settle();
+#endif
+}
+
+const char *msi_backend_versions(void)
+{
+    static char text[256];
+#ifdef MSI_HAVE_CUDA
+    snprintf(text, sizeof text, "%s, %s, SIMD %s", fftw_version, msi_gpu_versions(), msi_simd_name());
+#else
+    snprintf(text, sizeof text, "%s, SIMD %s", fftw_version, msi_simd_name());
+#endif
+    return text;
+}
