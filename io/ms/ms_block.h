@@ -83,6 +83,11 @@ struct msi_ms_reader {
 /* msi_ms_reader_make - a reader of sets that are not opened yet. Returns: 0, MSI_ENOMEM. */
 int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path);
 
+/* msi_ms_reader_open_with - msi_ms_reader_open in one of several processes that open the same sets (ms_found.h), all of
+ * which find the same; NULL: in one alone. */
+int msi_ms_reader_open_with(msi_ms_reader **out, const char *const *paths, int n_path,
+                            const msi_ms_selection *selection, const struct msi_ms_partners *partners);
+
 /* msi_ms_reader_list - fill spw[n_spw] from the sets' setups. Returns: 0, MSI_ENOMEM. */
 int msi_ms_reader_list(msi_ms_reader *r);
 

@@ -94,6 +94,7 @@ static int start_worker(msi_ms_crew *crew, int k)
                               .most_order = MOST_ORDER,
                               .forming = crew->order.forming,
                               .slots = crew->worker[k].slots,
+                              .all_slots = crew->worker[0].slots,
                               .slot_bytes = crew->slot_bytes,
                               .is_first = k == 0};
         msi_ms_limit_memory(p.paths, p.n_path);
@@ -222,7 +223,7 @@ static int take_description(msi_ms_crew *crew, const msi_crew_reply *answer, msi
 {
     char *bytes;
     const int64_t n = answer->n_byte;
-    if (n < 1 || n > MSI_CREW_SLOTS * crew->slot_bytes) return claim(crew, "has found what cannot be");
+    if (n < 1 || n > msi_crew_description_bytes(crew->slot_bytes)) return claim(crew, "has found what cannot be");
     MSI_TRY(msi_alloc(&bytes, n, 1, "what the sets hold"));
     memcpy(bytes, crew->worker[0].slots, (size_t)n);
     const int status = msi_crew_hash(bytes, n) == answer->hash
@@ -232,22 +233,36 @@ static int take_description(msi_ms_crew *crew, const msi_crew_reply *answer, msi
     return status;
 }
 
+/* Take the same kind of reply of all processes, which either leave what they found, or have opened the sets. */
+static int recv_alike(msi_ms_crew *crew, msi_crew_reply *first)
+{
+    msi_crew_reply answer;
+    MSI_TRY(recv_reply(crew, &crew->worker[0], first));
+    if (first->kind != MSI_CREW_OPENED && first->kind != MSI_CREW_FOUND)
+        return claim(crew, "answers what it was not asked");
+    for (int k = 1; k < crew->n_worker; k++) {
+        MSI_TRY(recv_reply(crew, &crew->worker[k], &answer));
+        if (answer.kind != first->kind || answer.n_byte != first->n_byte || answer.hash != first->hash)
+            return msi_error_set(MSI_EINPUT, "%s: changes while it is read", crew->paths[0]);
+    }
+    return MSI_OK;
+}
+
 int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_reader **reader)
 {
     msi_crew_request open = {.kind = MSI_CREW_OPEN, .opening = *opening};
-    msi_crew_reply first, answer;
+    msi_crew_reply first;
     *reader = NULL;
     crew->is_reading = 0;
     forget_order(crew);
     crew->shared->opened_ppm = 0;
     send_all(crew, &open);
     crew->opening = crew->number;
-    MSI_TRY(recv_reply(crew, &crew->worker[0], &first));
-    if (first.kind != MSI_CREW_OPENED) return claim(crew, "answers what it was not asked");
-    for (int k = 1; k < crew->n_worker; k++) {
-        MSI_TRY(recv_reply(crew, &crew->worker[k], &answer));
-        if (answer.kind != MSI_CREW_OPENED || answer.n_byte != first.n_byte || answer.hash != first.hash)
-            return msi_error_set(MSI_EINPUT, "%s: changes while it is read", crew->paths[0]);
+    for (;;) {
+        MSI_TRY(recv_alike(crew, &first));
+        if (first.kind == MSI_CREW_OPENED) break;
+        const msi_crew_request shared = {.kind = MSI_CREW_SHARED, .number = crew->number};
+        for (int k = 0; k < crew->n_worker; k++) msi_child_send(&crew->worker[k].child, &shared, sizeof shared);
     }
     MSI_TRY(take_description(crew, &first, reader));
     (*reader)->selection.coordinates_only = opening->coordinates_only;

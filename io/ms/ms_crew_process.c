@@ -9,7 +9,11 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "io/ms/ms_description.h"
+#include "io/ms/ms_found.h"
 #include "io/ms/ms_limit.h"
+
+/* What a process has found lies in its last slots, in turn: others may still read what it left before. */
+enum { N_EXCHANGED = 2 };
 
 /* ---- Both sides ---- */
 
@@ -47,6 +51,12 @@ int64_t msi_crew_lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reade
     b->weight = take_bytes(slot, &at, n_sample * (int64_t)sizeof *b->weight);
     b->flag = take_bytes(slot, &at, n_sample);
     return at;
+}
+
+/* The slots behind it serve what the processes exchange. */
+int64_t msi_crew_description_bytes(int64_t slot_bytes)
+{
+    return (MSI_CREW_SLOTS - N_EXCHANGED) * slot_bytes;
 }
 
 uint64_t msi_crew_hash(const char *bytes, int64_t n)
@@ -87,28 +97,72 @@ static void hear(void *of, const char *stage, double fraction)
     shared->opened_ppm = (int64_t)(1e6 * fraction);
 }
 
-static int open_sets(const msi_crew_process *p, const msi_crew_request *q, msi_ms_reader **r)
+/* An exchange is a part of an opening. */
+typedef struct exchange {
+    const msi_crew_process *process;
+    const msi_crew_request *open;
+    msi_crew_request *next; /* what the parent wants instead, where it has cut the opening off */
+    int is_cut_off;
+    int64_t n_done;
+} exchange;
+
+/* Bytes that are exchanged have their number in front. */
+enum { EXCHANGE_HEAD = 64 };
+
+/* Leave bytes for the other processes; wait until all have. */
+static int exchange_bytes(void *of, const char *bytes, int64_t n_byte, const char **all, int64_t *n_all)
 {
+    exchange *x = of;
+    const msi_crew_process *p = x->process;
+    const int64_t room = p->slot_bytes - EXCHANGE_HEAD;
+    const int64_t at = (MSI_CREW_SLOTS - N_EXCHANGED + x->n_done++ % N_EXCHANGED) * p->slot_bytes;
+    if (n_byte > room) return msi_error_set(MSI_ENOMEM, "what the sets hold is too much to hand over");
+    memcpy(p->slots + at, &n_byte, sizeof n_byte);
+    memcpy(p->slots + at + EXCHANGE_HEAD, bytes, (size_t)n_byte);
+    send_reply(p, &(msi_crew_reply){.kind = MSI_CREW_FOUND, .number = x->open->number});
+    do {
+        recv_request(p, x->next);
+        x->is_cut_off = x->next->kind == MSI_CREW_OPEN || x->next->kind == MSI_CREW_BEGIN;
+        if (x->is_cut_off) return msi_error_set(MSI_EINTERRUPTED, "the opening of the sets is cut off");
+    } while (x->next->kind != MSI_CREW_SHARED || x->next->number != x->open->number);
+    for (int k = 0; k < x->open->n_part; k++) {
+        const char *slot = p->all_slots + k * MSI_CREW_SLOTS * p->slot_bytes + at;
+        memcpy(&n_all[k], slot, sizeof n_all[k]);
+        if (n_all[k] < 0 || n_all[k] > room) n_all[k] = 0;
+        all[k] = slot + EXCHANGE_HEAD;
+    }
+    return MSI_OK;
+}
+
+/* Returned: *q  the parent's next request, where *is_done is 0 */
+static int open_sets(const msi_crew_process *p, msi_crew_request *q, msi_ms_reader **r, int *is_done)
+{
+    const msi_crew_request open = *q;
     msi_ms_selection selection = p->selection;
-    selection.interval_begin = q->opening.interval_begin;
-    selection.interval_end = q->opening.interval_end;
-    selection.may_be_empty = q->opening.may_be_empty;
-    selection.coordinates_only = q->opening.coordinates_only;
-    selection.keep_flagged_rows = q->opening.keep_flagged_rows;
+    selection.interval_begin = open.opening.interval_begin;
+    selection.interval_end = open.opening.interval_end;
+    selection.may_be_empty = open.opening.may_be_empty;
+    selection.coordinates_only = open.opening.coordinates_only;
+    selection.keep_flagged_rows = open.opening.keep_flagged_rows;
     msi_ms_reader_free(*r);
     *r = NULL;
     msi_child_progress(MSI_CHILD_STEP_S);
     if (p->is_first) msi_progress_listen(hear, p->shared);
     msi_progress_begin("opening");
-    MSI_TRY(msi_ms_reader_open(r, p->paths, p->n_path, &selection));
-    (*r)->share = q->opening.share;
-    (*r)->n_share = q->opening.n_share;
+    exchange x = {.process = p, .open = &open, .next = q};
+    const msi_ms_partners partners = {.part = open.part, .n_part = open.n_part, .of = &x, .exchange = exchange_bytes};
+    const int status = msi_ms_reader_open_with(r, p->paths, p->n_path, &selection, &partners);
+    *is_done = !x.is_cut_off;
+    if (x.is_cut_off) return MSI_OK;
+    MSI_TRY(status);
+    (*r)->share = open.opening.share;
+    (*r)->n_share = open.opening.n_share;
     msi_progress_end();
     char *bytes;
-    msi_crew_reply answer = {.kind = MSI_CREW_OPENED, .number = q->number};
+    msi_crew_reply answer = {.kind = MSI_CREW_OPENED, .number = open.number};
     MSI_TRY(msi_ms_description_pack(*r, &bytes, &answer.n_byte));
     answer.hash = msi_crew_hash(bytes, answer.n_byte);
-    const int fits = answer.n_byte <= MSI_CREW_SLOTS * p->slot_bytes;
+    const int fits = answer.n_byte <= msi_crew_description_bytes(p->slot_bytes);
     if (fits && p->is_first) memcpy(p->slots, bytes, (size_t)answer.n_byte);
     msi_free(bytes);
     if (!fits) return msi_error_set(MSI_ENOMEM, "what the sets hold is too much to hand over");
@@ -209,10 +263,11 @@ _Noreturn void msi_crew_process_run(const msi_crew_process *p)
     for (;;) {
         if (is_done) recv_request(p, &q);
         const int64_t number = q.number;
+        const msi_crew_request_kind kind = q.kind;
         int status = MSI_OK;
         is_done = 1;
-        if (q.kind == MSI_CREW_OPEN) status = open_sets(p, &q, &r);
-        if (q.kind == MSI_CREW_BEGIN) status = read_all(p, r, &q, &is_done);
+        if (kind == MSI_CREW_OPEN) status = open_sets(p, &q, &r, &is_done);
+        if (kind == MSI_CREW_BEGIN) status = read_all(p, r, &q, &is_done);
         if (status != MSI_OK) send_failure(p, number, status);
     }
 }

@@ -10,18 +10,29 @@
 
 enum { MSI_CREW_SLOTS = 4 }; /* each process has so many */
 
-typedef enum msi_crew_request_kind { MSI_CREW_OPEN, MSI_CREW_BEGIN, MSI_CREW_FREED } msi_crew_request_kind;
+typedef enum msi_crew_request_kind {
+    MSI_CREW_OPEN,
+    MSI_CREW_SHARED, /* all have left what they found; of the OPEN that they are at */
+    MSI_CREW_BEGIN,
+    MSI_CREW_FREED
+} msi_crew_request_kind;
 
 /* The parent sends requests to a process. */
 typedef struct msi_crew_request {
     msi_crew_request_kind kind;
-    int64_t number;         /* of this OPEN or BEGIN, or of the BEGIN whose slot is FREED */
+    int64_t number;         /* of this OPEN or BEGIN, of the OPEN that is SHARED, of the BEGIN whose slot is FREED */
     msi_ms_opening opening; /* OPEN */
-    int part, n_part;       /* BEGIN: it reads the blocks part, part + n_part .. */
+    int part, n_part;       /* OPEN: its part of the rows; BEGIN: it reads the blocks part, part + n_part .. */
     int64_t n_order;        /* BEGIN: bytes of the order by which it forms them; 0: it leaves them as read */
 } msi_crew_request;
 
-typedef enum msi_crew_reply_kind { MSI_CREW_OPENED, MSI_CREW_BLOCK, MSI_CREW_END, MSI_CREW_FAILED } msi_crew_reply_kind;
+typedef enum msi_crew_reply_kind {
+    MSI_CREW_FOUND, /* on the way to OPENED: it has left what it found in its part of a set's rows */
+    MSI_CREW_OPENED,
+    MSI_CREW_BLOCK,
+    MSI_CREW_END,
+    MSI_CREW_FAILED
+} msi_crew_reply_kind;
 
 /* A process sends replies to the parent. */
 typedef struct msi_crew_reply {
@@ -57,7 +68,8 @@ typedef struct msi_crew_process {
     msi_crew_shared *shared;
     const char *order; /* [most_order] shared */
     int64_t most_order;
-    char *slots; /* [MSI_CREW_SLOTS][slot_bytes], shared */
+    char *slots;     /* [MSI_CREW_SLOTS][slot_bytes], shared */
+    char *all_slots; /* [n_process] of them, of all processes */
     int64_t slot_bytes;
     const msi_ms_forming *forming; /* NULL: none */
     int is_first;                  /* it leaves the description */
@@ -69,6 +81,9 @@ _Noreturn void msi_crew_process_run(const msi_crew_process *process);
 /* msi_crew_lay_out - place the arrays of the largest block of the reader in a slot, which may be NULL. Returns its
  * bytes. */
 int64_t msi_crew_lay_out(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r, const msi_crew_order *order);
+
+/* msi_crew_description_bytes - room for what the first process has found, at the beginning of its slots. */
+int64_t msi_crew_description_bytes(int64_t slot_bytes);
 
 /* msi_crew_hash - FNV-1a of n bytes. */
 uint64_t msi_crew_hash(const char *bytes, int64_t n);

@@ -13,6 +13,7 @@
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_child.h"
 #include "io/ms/ms_crew.h"
+#include "io/ms/ms_found.h"
 #include "io/ms/ms_paths.h"
 
 /* ---- Open ---- */
@@ -46,7 +47,7 @@ static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
     all->end_mjd_s = end_mjd_s;
 }
 
-static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection)
+static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, const msi_ms_partners *partners)
 {
     msi_ms_set *set = &r->set[i];
     MSI_TRY(msi_ms_set_open(set));
@@ -54,7 +55,7 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection)
     if (!selection->data_column && strcmp(set->data_column, r->set[0].data_column) != 0)
         return msi_error_set(MSI_EINPUT, "%s would be read from %s, %s from %s: name the data column", r->set[0].path,
                              r->set[0].data_column, set->path, set->data_column);
-    MSI_TRY(msi_ms_set_select(set, selection));
+    MSI_TRY(msi_ms_set_select(set, selection, partners));
     msi_observation o;
     MSI_TRY(msi_ms_set_observe(set, &o));
     join_observation(r, i, &o);
@@ -96,6 +97,12 @@ int msi_ms_reader_list(msi_ms_reader *r)
 
 int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection)
 {
+    return msi_ms_reader_open_with(out, paths, n_path, selection, NULL);
+}
+
+int msi_ms_reader_open_with(msi_ms_reader **out, const char *const *paths, int n_path,
+                            const msi_ms_selection *selection, const msi_ms_partners *partners)
+{
     msi_ms_reader *r;
     *out = NULL;
     MSI_TRY(msi_ms_reader_make(&r, paths, n_path));
@@ -103,7 +110,7 @@ int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path
     int status = MSI_OK;
     for (int i = 0; i < n_path && status == MSI_OK; i++) {
         const msi_progress_share all = msi_progress_enter(i, i + 1, n_path);
-        status = open_set(r, i, selection);
+        status = open_set(r, i, selection, partners);
         msi_progress_leave(all);
     }
     if (status == MSI_OK && !r->n_row && !selection->interval_end)

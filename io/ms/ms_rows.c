@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -12,6 +11,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_child.h"
+#include "io/ms/ms_found.h"
 #include "io/ms/ms_store.h"
 
 enum { INDEX_ROWS = 16384 };
@@ -25,43 +25,14 @@ typedef struct index_block {
     double time_s[INDEX_ROWS];
 } index_block;
 
-/* Distinct times, sorted. */
-typedef struct time_list {
-    double *time_s;
-    int64_t n, n_allocated;
-} time_list;
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void times_sort(time_list *t)
-{
-    int64_t n = 0;
-    if (t->n > 0) qsort(t->time_s, (size_t)t->n, sizeof *t->time_s, compare_doubles);
-    for (int64_t i = 0; i < t->n; i++)
-        if (n == 0 || t->time_s[i] != t->time_s[n - 1]) t->time_s[n++] = t->time_s[i];
-    t->n = n;
-}
-
-static int times_add(time_list *t, const double *time_s, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        if (t->n > 0 && time_s[i] == t->time_s[t->n - 1]) continue;
-        if (t->n == t->n_allocated) {
-            times_sort(t);
-            if (t->n * 2 >= t->n_allocated) {
-                const int64_t more = t->n_allocated > 0 ? 2 * t->n_allocated : 4096;
-                MSI_TRY(msi_grow(&t->time_s, t->n, more, sizeof *t->time_s, "distinct times"));
-                t->n_allocated = more;
-            }
-        }
-        t->time_s[t->n++] = time_s[i];
-    }
-    return MSI_OK;
-}
+/* A filter decides which rows are selected. */
+typedef struct row_filter {
+    uint8_t *setup; /* [n_setup] wanted */
+    uint8_t *field; /* [n_field] wanted */
+    double first_s, last_s;
+    const int64_t *listed; /* ascending rows; NULL: all */
+    int64_t n_listed, next_listed;
+} row_filter;
 
 static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *time_s)
 {
@@ -73,41 +44,51 @@ static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *tim
     return MSI_OK;
 }
 
-/* List the distinct times of all rows. */
-static int list_times(const msi_ms_set *set, index_block *b, time_list *times)
+static int64_t least(int64_t a, int64_t b)
 {
-    if (set->store) return times_add(times, set->store->file->time_s, set->store->file->header->n_time);
-    for (int64_t row = 0; row < set->n_table_row; row += INDEX_ROWS) {
-        const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
+    return a < b ? a : b;
+}
+
+/* List the distinct times of all rows. */
+static int list_times(const msi_ms_set *set, index_block *b, const msi_ms_partners *partners, msi_ms_found *found)
+{
+    int64_t row, end;
+    if (set->store) {
+        MSI_TRY(msi_ms_times_add(&found->all, set->store->file->time_s, set->store->file->header->n_time));
+        return msi_ms_found_gather(found, set, NULL);
+    }
+    for (msi_ms_found_part(set, partners, &row, &end); row < end; row += INDEX_ROWS) {
+        const int64_t n = least(end - row, INDEX_ROWS);
         msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(read_times(set, row, n, b->time_s));
-        MSI_TRY(times_add(times, b->time_s, n));
+        MSI_TRY(msi_ms_times_add(&found->all, b->time_s, n));
     }
-    return MSI_OK;
+    return msi_ms_found_gather(found, set, partners);
 }
 
 /* Find the first and last TIME of the selection's timesteps. A set that has fewer than others has no row in the last
  * of several intervals. */
-static int interval_times(const msi_ms_set *set, const msi_ms_selection *selection, index_block *b, double *first,
-                          double *last)
+static int interval_times(const msi_ms_set *set, const msi_ms_selection *selection, index_block *b,
+                          const msi_ms_partners *partners, row_filter *filter)
 {
     const int64_t begin = selection->interval_begin;
     int64_t end = selection->interval_end;
-    time_list times = {0};
-    int status = list_times(set, b, &times);
-    times_sort(&times);
+    msi_ms_found found;
+    int status = msi_ms_found_make(&found, set->n_setup);
+    if (status == MSI_OK) status = list_times(set, b, partners, &found);
+    const msi_ms_times times = found.all;
     if (selection->may_be_empty && end > times.n) end = begin < times.n ? times.n : begin;
     if (status == MSI_OK && selection->may_be_empty && begin == end) {
-        *first = INFINITY;
-        *last = -INFINITY;
+        filter->first_s = INFINITY;
+        filter->last_s = -INFINITY;
     } else if (status == MSI_OK && (begin < 0 || begin >= end || end > times.n)) {
         status = msi_error_set(MSI_EINPUT, "%s: timesteps %lld to %lld (end exclusive) of %lld", set->path,
                                (long long)begin, (long long)end, (long long)times.n);
     } else if (status == MSI_OK) {
-        *first = times.time_s[begin];
-        *last = times.time_s[end - 1];
+        filter->first_s = times.time_s[begin];
+        filter->last_s = times.time_s[end - 1];
     }
-    msi_free(times.time_s);
+    msi_ms_found_free(&found);
     return status;
 }
 
@@ -144,15 +125,6 @@ static int read_index(const msi_ms_set *set, int64_t row, int64_t n, index_block
     return read_times(set, row, n, b->time_s);
 }
 
-/* A filter decides which rows are selected. */
-typedef struct row_filter {
-    uint8_t *setup; /* [n_setup] wanted */
-    uint8_t *field; /* [n_field] wanted */
-    double first_s, last_s;
-    const int64_t *listed; /* ascending rows; NULL: all */
-    int64_t n_listed, next_listed;
-} row_filter;
-
 static int is_listed(row_filter *f, int64_t row)
 {
     if (!f->listed) return 1;
@@ -162,39 +134,20 @@ static int is_listed(row_filter *f, int64_t row)
 
 /* Rows that are being selected. */
 typedef struct row_scan {
-    msi_ms_set *set;
+    const msi_ms_set *set;
     row_filter *filter;
-    time_list times, selected; /* of all rows, of the selected ones */
-    int64_t n_allocated;
+    msi_ms_found found;
 } row_scan;
-
-static int add_rows(row_scan *s, const msi_ms_run *r)
-{
-    msi_ms_set *set = s->set;
-    msi_ms_run *last = set->n_run > 0 ? &set->run[set->n_run - 1] : NULL;
-    if (last && last->row + last->n_row == r->row && last->data_desc_id == r->data_desc_id &&
-        last->field_id == r->field_id) {
-        last->n_row += r->n_row;
-        return MSI_OK;
-    }
-    if (!set->run || set->n_run == s->n_allocated) {
-        const int64_t more = s->n_allocated > 0 ? 2 * s->n_allocated : 256;
-        MSI_TRY(msi_grow(&set->run, set->n_run, more, sizeof *set->run, "row ranges"));
-        s->n_allocated = more;
-    }
-    set->run[set->n_run++] = *r;
-    return MSI_OK;
-}
 
 /* Take rows of one time that follow each other, as far as they are selected; where rows are listed, one at a time. */
 static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
 {
     row_filter *f = s->filter;
     if (!f->setup[r->data_desc_id] || !f->field[r->field_id] || !is_listed(f, r->row)) return MSI_OK;
-    s->set->setup[r->data_desc_id].is_used = 1;
+    s->found.is_used[r->data_desc_id] = 1;
     if (time_s < f->first_s || time_s > f->last_s) return MSI_OK;
-    MSI_TRY(add_rows(s, r));
-    return times_add(&s->selected, &time_s, 1);
+    MSI_TRY(msi_ms_found_add(&s->found, r));
+    return msi_ms_times_add(&s->found.selected, &time_s, 1);
 }
 
 /* Return the end of the rows from `first` on that share time, field and data description; listed ones stand alone. */
@@ -207,23 +160,24 @@ static int64_t end_of_alike(const row_scan *s, const index_block *b, int64_t fir
     return end;
 }
 
-static int scan_table(row_scan *s, index_block *b)
+static int scan_table(row_scan *s, index_block *b, const msi_ms_partners *partners)
 {
-    const int64_t n_all = s->set->n_table_row;
-    for (int64_t row = 0; row < n_all; row += INDEX_ROWS) {
-        const int64_t n = n_all - row < INDEX_ROWS ? n_all - row : INDEX_ROWS;
+    int64_t begin, end_row;
+    msi_ms_found_part(s->set, partners, &begin, &end_row);
+    for (int64_t row = begin; row < end_row; row += INDEX_ROWS) {
+        const int64_t n = least(end_row - row, INDEX_ROWS);
         MSI_TRY(msi_interrupt_check());
-        msi_progress_at(row, n_all);
+        msi_progress_at(row - begin, end_row - begin);
         msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(read_index(s->set, row, n, b));
-        MSI_TRY(times_add(&s->times, b->time_s, n));
+        MSI_TRY(msi_ms_times_add(&s->found.all, b->time_s, n));
         for (int64_t i = 0, end; i < n; i = end) {
             end = end_of_alike(s, b, i, n);
             const msi_ms_run alike = {row + i, end - i, b->ddid[i], b->field[i]};
             MSI_TRY(take_rows(s, &alike, b->time_s[i]));
         }
     }
-    return MSI_OK;
+    return msi_ms_found_gather(&s->found, s->set, partners);
 }
 
 static int scan_store(row_scan *s)
@@ -234,21 +188,27 @@ static int scan_store(row_scan *s)
         const msi_ms_run rows = {r->row, r->n_row, r->data_desc_id, r->field_id};
         MSI_TRY(take_rows(s, &rows, f->time_s[r->time]));
     }
-    return times_add(&s->times, f->time_s, f->header->n_time);
+    MSI_TRY(msi_ms_times_add(&s->found.all, f->time_s, f->header->n_time));
+    return msi_ms_found_gather(&s->found, s->set, NULL);
 }
 
-static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b)
+static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b, const msi_ms_partners *partners)
 {
     row_scan s = {.set = set, .filter = f};
-    const int status = set->store ? scan_store(&s) : scan_table(&s, b);
-    times_sort(&s.times);
-    times_sort(&s.selected);
-    set->n_time = s.times.n;
-    set->n_selected_time = s.selected.n;
-    set->start_mjd_s = s.selected.n > 0 ? s.selected.time_s[0] : INFINITY;
-    set->end_mjd_s = s.selected.n > 0 ? s.selected.time_s[s.selected.n - 1] : -INFINITY;
-    msi_free(s.times.time_s);
-    msi_free(s.selected.time_s);
+    int status = msi_ms_found_make(&s.found, set->n_setup);
+    if (status == MSI_OK) status = set->store ? scan_store(&s) : scan_table(&s, b, partners);
+    if (status == MSI_OK) {
+        const msi_ms_times *selected = &s.found.selected;
+        set->n_time = s.found.all.n;
+        set->n_selected_time = selected->n;
+        set->start_mjd_s = selected->n > 0 ? selected->time_s[0] : INFINITY;
+        set->end_mjd_s = selected->n > 0 ? selected->time_s[selected->n - 1] : -INFINITY;
+        for (int i = 0; i < set->n_setup; i++) set->setup[i].is_used |= s.found.is_used[i];
+        set->run = s.found.run;
+        set->n_run = s.found.n_run;
+        s.found.run = NULL;
+    }
+    msi_ms_found_free(&s.found);
     return status;
 }
 
@@ -404,7 +364,7 @@ static int take_empty(msi_ms_set *set, const msi_ms_selection *selection, const 
     return msi_error_set(MSI_EINPUT, "%s: no row is selected (fields with rows: %s)", set->path, text);
 }
 
-int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
+int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection, const msi_ms_partners *partners)
 {
     static const int field_0 = 0;
     index_block *block = NULL;
@@ -425,10 +385,10 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection)
     filter.listed = rows;
     filter.n_listed = n_row;
     if (selection->interval_end > 0) {
-        status = interval_times(set, selection, block, &filter.first_s, &filter.last_s);
+        status = interval_times(set, selection, block, partners, &filter);
         if (status != MSI_OK) goto out;
     }
-    if ((status = scan_rows(set, &filter, block)) != MSI_OK) goto out;
+    if ((status = scan_rows(set, &filter, block, partners)) != MSI_OK) goto out;
     count_rows(set, 0);
     if (set->n_row > 0) {
         status = msi_ms_channels_select(set, selection, ranges, n_range);

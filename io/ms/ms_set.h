@@ -8,6 +8,8 @@
 #include "io/casacore-c/casacore_c.h"
 #include "io/ms/ms_reader.h"
 
+struct msi_ms_partners;
+
 /* A row of SPECTRAL_WINDOW. */
 typedef struct msi_ms_window {
     int32_t n_chan;
@@ -92,9 +94,10 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection);
 
 /*
  * msi_ms_set_select - check the index columns of every row, and find the selected rows and channels.
+ * Given:   partners  that look at the same set, each at a part of its rows (ms_found.h); NULL: none
  * Returns: 0, MSI_EINPUT (also where nothing is selected), MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection);
+int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection, const struct msi_ms_partners *partners);
 
 /*
  * msi_ms_channels_select - the channels of each setup that has selected rows; setups left without one lose their rows.

@@ -254,6 +254,46 @@ static void test_refused(void **state)
     nobody_is_left();
 }
 
+/* Write FIELD_ID of a row. */
+static void put_field(int64_t row, int64_t id)
+{
+    ccc_table *t;
+    assert_int_equal(ccc_table_open(&t, path, CCC_UPDATE, CCC_LOCK_HOLD), CCC_OK);
+    assert_int_equal(ccc_put_int(t, "FIELD_ID", row, id), CCC_OK);
+    assert_int_equal(ccc_table_close(t), CCC_OK);
+}
+
+/* A row that one process alone looks at, in the first part of the index, the middle, or the last: its line is the
+ * reader's own, and the others, which wait for it, open the set again once it is repaired. */
+static void test_index(void **state)
+{
+    (void)state;
+    const msi_ms_selection s = {0}, intervals = {.interval_begin = 1, .interval_end = 4};
+    const msi_ms_opening opening = {0};
+    const int64_t n_row = fixture_n_row(&fixture), bad[] = {1, n_row / 2, n_row - 1};
+    char whole[sizeof path], line[1024];
+    msi_ms_reader *r;
+    strcpy(whole, path);
+    snprintf(path, sizeof path, "%s/index.ms", temp_folder);
+    fixture_make(&fixture, path);
+    msi_ms_crew *crew = start(&s, 3);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        put_field(bad[i], 7);
+        assert_int_equal(msi_ms_reader_open(&r, paths, 1, &s), MSI_EINPUT);
+        snprintf(line, sizeof line, "%s", msi_error_get());
+        assert_non_null(strstr(line, "column FIELD_ID"));
+        assert_int_equal(msi_ms_crew_open(crew, &opening, &r), MSI_EINPUT);
+        assert_null(r);
+        assert_string_equal(msi_error_get(), line);
+        put_field(bad[i], 0);
+        assert_in_range(same_blocks(crew, &s), 6, 16);
+        assert_true(same_blocks(crew, &intervals) > 0);
+    }
+    msi_ms_crew_free(crew);
+    strcpy(path, whole);
+    nobody_is_left();
+}
+
 /* Where that is allowed, an interval without a row of the selection is empty, and has the times of other rows. */
 static void test_empty(void **state)
 {
@@ -553,10 +593,10 @@ static void test_not_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),       cmocka_unit_test(test_damaged), cmocka_unit_test(test_again),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_empty),   cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_wide),       cmocka_unit_test(test_limits),  cmocka_unit_test(test_formed),
-        cmocka_unit_test(test_not_formed),
+        cmocka_unit_test(test_same),    cmocka_unit_test(test_damaged),    cmocka_unit_test(test_again),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_index),      cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_ends),    cmocka_unit_test(test_wide),       cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_formed),  cmocka_unit_test(test_not_formed),
     };
     return cmocka_run_group_tests(tests, make_set, temp_folder_teardown);
 }
