@@ -36,9 +36,12 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     {
     }
 
-    static int64_t counter_bytes(const msi_wgrid_plan &plan, const msi_tower_plan &towers)
+    static int counter_bytes(const msi_wgrid_plan &plan, const msi_tower_plan &towers, int64_t *bytes)
     {
-        return ::counter_bytes(order_for_rings<T>(plan, order_of_towers(plan, towers)));
+        sample_order order;
+        MSI_TRY(order_for_rings<T>(&order, plan, order_of_towers(plan, towers)));
+        *bytes = ::counter_bytes(order);
+        return MSI_OK;
     }
 
   private:
@@ -53,7 +56,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     int make_room() override
     {
         MSI_TRY(d_whole.fit(base::plane_cells() * (int64_t)sizeof(cplx<T>), "a w-plane"));
-        samples.order = order_for_rings<T>(*base::plan, order_of_towers(*base::plan, towers));
+        MSI_TRY(order_for_rings<T>(&samples.order, *base::plan, order_of_towers(*base::plan, towers)));
         towers_at_once = samples.order.end_tower;
         return stacks.make_stacks();
     }
@@ -191,50 +194,58 @@ int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan)
     }
 }
 
-int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
+int msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t *n)
 {
     const msi_subgrid_shape shape = shape_of(*plan, *towers);
     int64_t plane =
                 (msi_subgrid_plane_cells(&shape) + msi_subgrid_row_cells(&shape)) * msi_complex_bytes(plan->precision),
             bytes = SMALL_BYTES;
     size_t free_bytes, total_bytes;
-    if (msi_gpu_memory(plan->device, &free_bytes, &total_bytes) == MSI_OK && bytes > (int64_t)free_bytes / 8)
-        bytes = (int64_t)free_bytes / 8;
-    int64_t n = bytes / plane, all = towers->n_sub_u * towers->n_sub_v * towers->n_plane;
-    if (n > all) n = all;
-    return n < towers->n_plane ? towers->n_plane : n;
+    MSI_TRY(msi_gpu_memory(plan->device, &free_bytes, &total_bytes));
+    bytes = std::min(bytes, (int64_t)free_bytes / 8);
+    const int64_t all = towers->n_sub_u * towers->n_sub_v * towers->n_plane;
+    *n = std::max<int64_t>(std::min(bytes / plane, all), towers->n_plane);
+    return MSI_OK;
 }
 
-int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts)
+int msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts,
+                               int64_t *n)
 {
     int64_t all = (int64_t)towers->n_tower * n_image,
             bytes = all * plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
     size_t free_bytes, total_bytes;
-    if (!lasts || msi_gpu_memory(plan->device, &free_bytes, &total_bytes) != MSI_OK) return 1;
-    return bytes <= (int64_t)free_bytes / 3 ? all : 1;
+    *n = 1;
+    if (!lasts) return MSI_OK;
+    MSI_TRY(msi_gpu_memory(plan->device, &free_bytes, &total_bytes));
+    if (bytes <= (int64_t)free_bytes / 3) *n = all;
+    return MSI_OK;
 }
 
 /* Device bytes of a request's samples with their counters, and of small planes. */
 template <typename T>
-int64_t stack_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *r,
-                    int64_t n_small)
+int stack_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *r, int64_t n_small,
+                int64_t *bytes)
 {
-    return tower_stacks<T>::bytes(*plan, *towers, n_small) + tower_imager<T>::counter_bytes(*plan, *towers) +
-           r->n_sample *
-               wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1, r->spec->residual);
+    MSI_TRY(tower_imager<T>::counter_bytes(*plan, *towers, bytes));
+    *bytes += tower_stacks<T>::bytes(*plan, *towers, n_small) +
+              r->n_sample * wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1,
+                                                          r->spec->residual);
+    return MSI_OK;
 }
 
-void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
-                                const msi_plan_request *request, int64_t n_small, int64_t *host, int64_t *device)
+int msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
+                               const msi_plan_request *request, int64_t n_small, int64_t *host, int64_t *device)
 {
     const int keeps_model = request->spec->predict && request->keeps_model;
     const int64_t whole = plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
-    const int64_t n_whole = msi_wgrid_tower_cuda_whole(plan, towers, request->n_image, keeps_model);
+    int64_t n_whole, stacks;
+    MSI_TRY(msi_wgrid_tower_cuda_whole(plan, towers, request->n_image, keeps_model, &n_whole));
+    MSI_TRY(plan->precision == MSI_FP32 ? stack_bytes<float>(plan, towers, request, n_small, &stacks)
+                                        : stack_bytes<double>(plan, towers, request, n_small, &stacks));
     *host = towers->n_sub_u * towers->n_sub_v * (int64_t)(sizeof(core_start) + sizeof(uint32_t));
     /* cuFFT works in another plane */
-    *device = (n_whole + 1) * whole + msi_wgrid_cuda_image_bytes(plan, request) +
-              (plan->precision == MSI_FP32 ? stack_bytes<float>(plan, towers, request, n_small)
-                                           : stack_bytes<double>(plan, towers, request, n_small));
+    *device = (n_whole + 1) * whole + msi_wgrid_cuda_image_bytes(plan, request) + stacks;
+    return MSI_OK;
 }
 
 int msi_wgrid_tower_cuda_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,

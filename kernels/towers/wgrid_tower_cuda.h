@@ -19,20 +19,27 @@ extern const msi_tower_cost msi_wgrid_tower_cuda_cost;
  */
 int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan);
 
-/* msi_wgrid_tower_cuda_small - how many small planes to hold at once: at least those of one subgrid. */
-int64_t msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers);
+/*
+ * msi_wgrid_tower_cuda_small - how many small planes to hold at once: at least those of one subgrid.
+ * Returned: *n
+ * Returns:  0, MSI_EGPU
+ */
+int msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t *n);
 
 /*
  * msi_wgrid_tower_cuda_whole - how many whole planes to hold at once: one; or, where they last from filling to filling
  * of a store that is degridded, those of all towers and n_image images, if they take no more than a third of the
  * device's free memory.
+ * Returned: *n
+ * Returns:  0, MSI_EGPU
  */
-int64_t msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts);
+int msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts,
+                               int64_t *n);
 
 /* msi_wgrid_tower_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory for what
- * a request asks, n_small planes being held. */
-void msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
-                                const msi_plan_request *request, int64_t n_small, int64_t *host, int64_t *device);
+ * a request asks, n_small planes being held. Returns: 0, MSI_EGPU */
+int msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
+                               const msi_plan_request *request, int64_t n_small, int64_t *host, int64_t *device);
 
 /*
  * msi_wgrid_tower_cuda_image - grid, transform and correct, n_small small planes at a time; see msi_strategy.

@@ -121,12 +121,13 @@ template <typename T> class tower_stacks {
         MSI_TRY(d_small.fit(n_small * msi_subgrid_plane_cells(&shape) * cell, "subgrids"));
         MSI_TRY(d_rows.fit(n_small * msi_subgrid_row_cells(&shape) * cell, "subgrids"));
         MSI_TRY(d_sum.fit(most_stacks(towers, n_small) * sum_cells * cell, "subgrids"));
-        MSI_TRY(make_roots());
-        MSI_TRY(make_screens());
         const msi_wgrid_geometry &g = samples.g;
         const msi_image_fft_shape whole = {samples.plan->image,    g.nu, g.nv, g.n_mid, g.w_width > 1,
                                            samples.plan->precision};
-        return fft ? MSI_OK : msi_image_fft_create(&fft, &whole, samples.on.get());
+        if (!fft) MSI_TRY(msi_image_fft_create(&fft, &whole, samples.on.get()));
+        MSI_TRY(make_roots());
+        /* Room to work in is given back here, which cannot fail: the next call meets a device that does. */
+        return make_screens();
     }
 
     /* find_stacks - which subgrids and planes the sorted batch of samples touches in the towers of its order, unless it

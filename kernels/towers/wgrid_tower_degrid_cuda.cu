@@ -21,8 +21,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
     tower_degridder(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int n_image_, int64_t n_small_,
                     bool lasts)
         : base(n_image_, plan_, order_of_towers(*plan_, *towers_)), towers(*towers_), stacks(*this, towers_, n_small_),
-          n_whole(msi_wgrid_tower_cuda_whole(plan_, towers_, n_image_, lasts)),
-          keeps(lasts && n_whole == (int64_t)towers_->n_tower * n_image_)
+          keeps(lasts)
     {
     }
 
@@ -33,14 +32,16 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
     using base::times;
     const msi_tower_plan &towers;
     tower_stacks<T> stacks;
-    int64_t n_whole;
-    bool keeps;                  /* whole planes from filling to filling */
+    int64_t n_whole = 1;
+    bool keeps;                  /* whole planes from filling to filling, where there is room */
     host_array<uint8_t> is_made; /* [n_tower][n_image], of planes that are kept */
     buffer d_whole;
 
-    sample_order make_order() override
+    int make_order() override
     {
-        return order_for_rings<T>(*base::plan, base::order);
+        MSI_TRY(msi_wgrid_tower_cuda_whole(base::plan, &towers, n_image, keeps, &n_whole));
+        keeps &= n_whole == (int64_t)towers.n_tower * n_image;
+        return order_for_rings<T>(&this->order, *base::plan, base::order);
     }
 
     int make_room() override

@@ -36,9 +36,11 @@ typedef struct tower_backend {
     int uses_threads;                  /* the cost is that of one of OpenMP's threads */
     int64_t (*padded_size)(int64_t n); /* as msi_wgrid_request */
     int (*lay_tiles)(msi_wgrid_plan *plan);
-    int64_t (*resident)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request);
-    void (*bytes)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
-                  int64_t n_resident, int64_t *host, int64_t *device);
+    /* A device may fail to tell what it has. */
+    int (*resident)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
+                    int64_t *n_resident);
+    int (*bytes)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
+                 int64_t n_resident, int64_t *host, int64_t *device);
     msi_wgrid_form form;
 } tower_backend;
 
@@ -63,8 +65,8 @@ static int cpu_lay_tiles(msi_wgrid_plan *plan)
     return MSI_OK;
 }
 
-static void cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
-                      int64_t n_resident, int64_t *host, int64_t *device)
+static int cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
+                     int64_t n_resident, int64_t *host, int64_t *device)
 {
     int n_thread = msi_plan_threads(request);
     const int64_t images = msi_wgrid_tower_cpu_bytes(plan, towers, n_thread);
@@ -73,14 +75,18 @@ static void cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
     *host = s->predict ? predicts : s->residual && predicts > images ? predicts : images;
     *host += msi_wgrid_cpu_image_bytes(plan) + msi_wgrid_cpu_samples_bytes(plan, request);
     *device = 0;
+    return MSI_OK;
 }
 
 /* Every tower's plane of every image stays where that leaves half of the memory. */
-static int64_t cpu_resident(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request)
+static int cpu_resident(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
+                        int64_t *n_resident)
 {
     int64_t rest, device, all = (int64_t)request->n_image * towers->n_tower;
-    cpu_bytes(plan, towers, request, 0, &rest, &device);
-    return request->keeps_model && all * msi_wgrid_plane_bytes(plan) < (request->host_bytes - rest) / 2 ? all : 1;
+    MSI_TRY(cpu_bytes(plan, towers, request, 0, &rest, &device));
+    const int keeps_all = request->keeps_model && all * msi_wgrid_plane_bytes(plan) < (request->host_bytes - rest) / 2;
+    *n_resident = keeps_all ? all : 1;
+    return MSI_OK;
 }
 
 static int cpu_image(const msi_plan *p, const msi_vis_store *store, const int *store_plane, msi_image *image,
@@ -113,10 +119,11 @@ static const tower_backend cpu = {.whole = &msi_wgrid_cpu_cost,
  */
 
 #ifdef MSI_HAVE_CUDA
-static int64_t cuda_resident(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request)
+static int cuda_resident(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
+                         int64_t *n_resident)
 {
     (void)request;
-    return msi_wgrid_tower_cuda_small(plan, towers);
+    return msi_wgrid_tower_cuda_small(plan, towers, n_resident);
 }
 
 static int cuda_image(const msi_plan *p, const msi_vis_store *store, const int *store_plane, msi_image *image,
@@ -198,21 +205,12 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
     return p->towers.size ? MSI_OK : rc;
 }
 
-static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request, msi_gridder_report *r)
+/* Tell what a plan takes. */
+static int report(const tower_plan *p, const tower_backend *backend, const msi_plan_request *request,
+                  msi_gridder_report *r)
 {
-    const tower_backend *backend = backend_of(strategy->backend);
-    tower_plan *p;
-    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
-    int rc = choose(p, backend, request);
-    if (rc) {
-        msi_free(p);
-        return rc;
-    }
     const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
     const msi_wgrid_plan *wgrid = &p->common.wgrid;
-    p->common.form = &backend->form;
-    p->common.keeps_model = request->keeps_model;
-    p->common.n_resident = backend->resident(wgrid, &p->towers, request);
     msi_wgrid_plan_report(wgrid, r);
     r->n_w_resident = 1;
     r->n_tower = p->towers.n_tower;
@@ -220,10 +218,26 @@ static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_req
     r->subgrid = p->towers.size;
     r->error_estimate = hypot(wgrid->error_estimate, p->towers.error);
     r->estimate_s = p->towers.cost_s * request->n_image / n_unit;
+    const int64_t least = backend->uses_threads ? 1 : p->common.n_resident;
     int64_t device;
-    backend->bytes(wgrid, &p->towers, request, backend->uses_threads ? 1 : p->common.n_resident, &r->least_grid_bytes,
-                   &device);
-    backend->bytes(wgrid, &p->towers, request, p->common.n_resident, &r->grid_bytes, &r->device_bytes);
+    MSI_TRY(backend->bytes(wgrid, &p->towers, request, least, &r->least_grid_bytes, &device));
+    return backend->bytes(wgrid, &p->towers, request, p->common.n_resident, &r->grid_bytes, &r->device_bytes);
+}
+
+static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request, msi_gridder_report *r)
+{
+    const tower_backend *backend = backend_of(strategy->backend);
+    tower_plan *p;
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
+    int rc = choose(p, backend, request);
+    if (!rc) rc = backend->resident(&p->common.wgrid, &p->towers, request, &p->common.n_resident);
+    if (!rc) rc = report(p, backend, request, r);
+    if (rc) {
+        msi_free(p);
+        return rc;
+    }
+    p->common.form = &backend->form;
+    p->common.keeps_model = request->keeps_model;
     *out = &p->common;
     return MSI_OK;
 }
@@ -240,10 +254,13 @@ static int share(msi_plan **out, const msi_plan *whole, const msi_plan_request *
         *p = *(const tower_plan *)whole;
         p->common.model_cache = p->common.samples = NULL;
         p->common.wgrid.device = request->spec->device;
-        p->common.n_resident = backend->resident(&p->common.wgrid, &p->towers, request);
         p->towers.first_core = cut[share];
         p->towers.end_core = cut[share + 1];
-        *out = &p->common;
+        rc = backend->resident(&p->common.wgrid, &p->towers, request, &p->common.n_resident);
+        if (rc)
+            msi_free(p);
+        else
+            *out = &p->common;
     }
     msi_free(cut);
     return rc;

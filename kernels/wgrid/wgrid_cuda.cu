@@ -51,7 +51,7 @@ template <typename T> class planes_imager : public wgrid_imager<T> {
 
     int make_room() override
     {
-        samples.order = order_for_rings<T>(*base::plan);
+        MSI_TRY(order_for_rings<T>(&samples.order, *base::plan));
         MSI_TRY(d_grid.fit(n_resident * plane_cells() * (int64_t)sizeof(cplx<T>), "w-planes"));
         return fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get());
     }
@@ -135,16 +135,19 @@ int make_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int
 }
 
 /* Device bytes of a request's samples with their counters. */
-template <typename T> int64_t sample_bytes(const msi_wgrid_plan *plan, const msi_plan_request *r)
+template <typename T> int sample_bytes(const msi_wgrid_plan *plan, const msi_plan_request *r, int64_t *bytes)
 {
-    return r->n_sample *
-               wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1, r->spec->residual) +
-           counter_bytes(order_for_rings<T>(*plan));
+    sample_order order;
+    MSI_TRY(order_for_rings<T>(&order, *plan));
+    *bytes = r->n_sample * wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1,
+                                                         r->spec->residual) +
+             counter_bytes(order);
+    return MSI_OK;
 }
 
-int64_t sample_bytes(const msi_wgrid_plan *plan, const msi_plan_request *r)
+int sample_bytes(const msi_wgrid_plan *plan, const msi_plan_request *r, int64_t *bytes)
 {
-    return plan->precision == MSI_FP32 ? sample_bytes<float>(plan, r) : sample_bytes<double>(plan, r);
+    return plan->precision == MSI_FP32 ? sample_bytes<float>(plan, r, bytes) : sample_bytes<double>(plan, r, bytes);
 }
 
 int64_t plane_bytes(const msi_wgrid_plan *plan)
@@ -171,12 +174,14 @@ int msi_wgrid_cuda_check(const msi_wgrid_plan *plan)
                            "backend");
 }
 
-void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident,
-                          int64_t *host, int64_t *device)
+int msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
+                         int64_t *device)
 {
+    int64_t samples;
+    MSI_TRY(sample_bytes(plan, request, &samples));
     *host = 0;
-    *device = n_gridded(request) * n_resident * plane_bytes(plan) + msi_wgrid_cuda_image_bytes(plan, request) +
-              sample_bytes(plan, request);
+    *device = n_gridded(request) * n_resident * plane_bytes(plan) + msi_wgrid_cuda_image_bytes(plan, request) + samples;
+    return MSI_OK;
 }
 
 int64_t msi_wgrid_cuda_image_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request)
@@ -186,17 +191,20 @@ int64_t msi_wgrid_cuda_image_bytes(const msi_wgrid_plan *plan, const msi_plan_re
     return (request->spec->residual ? 2 * request->spec->n_plane + 1 : request->n_image) * image;
 }
 
-int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request)
+int msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t *n)
 {
     size_t free_bytes, total_bytes;
-    if (msi_gpu_memory(plan->device, &free_bytes, &total_bytes) != MSI_OK) return 1;
+    int64_t samples;
+    MSI_TRY(msi_gpu_memory(plan->device, &free_bytes, &total_bytes));
+    MSI_TRY(sample_bytes(plan, request, &samples));
     const int64_t usable = usable_of(free_bytes), plane = plane_bytes(plan), all = plan->grid.n_w;
     const int64_t images = std::min(msi_wgrid_cuda_image_bytes(plan, request), usable / 4);
-    const int64_t batch = std::min(sample_bytes(plan, request), usable / 3);
+    const int64_t batch = std::min(samples, usable / 3);
     const int64_t left = usable - batch - 2 * plane - images;
     /* Every plane for every image where that fits, else as many for one image at a time. */
     const int64_t together = left / n_gridded(request) / plane;
-    return std::clamp<int64_t>(together < all ? left / plane : together, 1, all);
+    *n = std::clamp<int64_t>(together < all ? left / plane : together, 1, all);
+    return MSI_OK;
 }
 
 int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,

@@ -21,11 +21,12 @@ int msi_wgrid_cuda_check(const msi_wgrid_plan *plan);
  * msi_wgrid_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory for what a
  * request asks, with n_resident w-planes held. msi_wgrid_cuda_image_bytes - of the latter, those of images.
  * msi_wgrid_cuda_resident - how many w-planes fit the free memory of the plan's device: at least 1, at most all.
+ * Returns: 0, MSI_EGPU
  */
-void msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident,
-                          int64_t *host, int64_t *device);
+int msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
+                         int64_t *device);
 int64_t msi_wgrid_cuda_image_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request);
-int64_t msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request);
+int msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t *n);
 
 /* msi_wgrid_cuda_image - as msi_wgrid_cpu_image; also MSI_EGPU. Samples are put in order once for all
  * images, if the device holds them all. */

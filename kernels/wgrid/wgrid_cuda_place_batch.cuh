@@ -20,39 +20,53 @@ inline int64_t counter_bytes(const sample_order &o)
     return (o.n_key() + COUNT_CHUNK) * (int64_t)sizeof(uint32_t);
 }
 
-/* can_count - whether samples can be counted in an order. Counters may take an eighth of the device's memory, and half
- * of what is free; they are summed by chunks, which must end before keys do. */
-inline bool can_count(int device, const sample_order &o)
+/* most_counted - the bytes that counters of a device may take: an eighth of its memory, and half of what is free.
+ * Returns: 0, MSI_EGPU */
+inline int most_counted(int device, int64_t *bytes)
 {
     size_t free_bytes, total_bytes;
-    msi_gpu_memory(device, &free_bytes, &total_bytes);
-    const int64_t most = std::max<int64_t>((int64_t)std::min(total_bytes / 8, free_bytes / 2), 1 << 24);
-    return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most;
+    MSI_TRY(msi_gpu_memory(device, &free_bytes, &total_bytes));
+    *bytes = std::max<int64_t>((int64_t)std::min(total_bytes / 8, free_bytes / 2), 1 << 24);
+    return MSI_OK;
 }
 
-/* The order for whole planes: in small tiles, unless there are too many to be counted. */
-template <typename T> sample_order order_for_rings(const msi_wgrid_plan &plan)
+/* can_count - whether samples can be counted in an order. Counters are summed by chunks, which must end before keys do. */
+inline bool can_count(const sample_order &o, int64_t most_bytes)
+{
+    return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most_bytes;
+}
+
+/* order_for_rings - the order for whole planes: in small tiles, unless there are too many to be counted.
+ * Returns: 0, MSI_EGPU */
+template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan)
 {
     const tile_shape tile = ring_tile<T>(plan.grid.width);
+    int64_t most;
+    MSI_TRY(most_counted(plan.device, &most));
     sample_order o = order_by_tile(plan.grid, tile.log_u, tile.log_v);
-    for (int log = log_of(TILE); !can_count(plan.device, o); log++) o = order_by_tile(plan.grid, log, log);
-    return o;
+    for (int log = log_of(TILE); !can_count(o, most); log++) o = order_by_tile(plan.grid, log, log);
+    *out = o;
+    return MSI_OK;
 }
 
-/* The order for towers, whose cores have tiles of the plan's size in `large`: the same cores, and as many
- * towers at once as can be counted. */
-template <typename T> sample_order order_for_rings(const msi_wgrid_plan &plan, const sample_order &large)
+/* order_for_rings - the order for towers, whose cores have tiles of the plan's size in `large`: the same cores, and as
+ * many towers at once as can be counted. Returns: 0, MSI_EGPU */
+template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan, const sample_order &large)
 {
     const tile_shape tile = ring_tile<T>(plan.grid.width);
+    const int32_t n_tower = large.end_tower;
+    int64_t most;
+    MSI_TRY(most_counted(plan.device, &most));
     sample_order o = large;
     o.edge_u <<= large.log_u - tile.log_u;
     o.edge_v <<= large.log_v - tile.log_v;
     o.log_u = tile.log_u;
     o.log_v = tile.log_v;
     o.end_tower = 1;
-    if (!can_count(plan.device, o)) o = large;
-    for (o.end_tower = large.end_tower; o.end_tower > 1 && !can_count(plan.device, o);) o.end_tower--;
-    return o;
+    if (!can_count(o, most)) o = large;
+    for (o.end_tower = n_tower; o.end_tower > 1 && !can_count(o, most);) o.end_tower--;
+    *out = o;
+    return MSI_OK;
 }
 
 template <typename T> class placed_batches : public sample_batches<T> {

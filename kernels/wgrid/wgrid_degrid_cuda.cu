@@ -38,9 +38,9 @@ template <typename T> class degridder : public wgrid_predictor<T> {
     buffer d_grid;
     fft_plan fft; /* of a plane [nv][nu] */
 
-    sample_order make_order() override
+    int make_order() override
     {
-        return order_for_rings<T>(*base::plan);
+        return order_for_rings<T>(&this->order, *base::plan);
     }
 
     int make_room() override

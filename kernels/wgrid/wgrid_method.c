@@ -75,15 +75,16 @@ typedef struct wgrid_backend {
     const msi_cost_model *cost;
     int uses_threads;                         /* the cost is that of one of OpenMP's threads */
     int (*check)(const msi_wgrid_plan *plan); /* returns 0 where it can do what is planned; NULL: it always can */
-    /* Give the bytes of host memory beside the store, and of device memory, with n_resident w-planes at once. */
-    void (*bytes)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
-                  int64_t *device);
-    int64_t (*resident)(const msi_wgrid_plan *plan, const msi_plan_request *request); /* w-planes to have at once */
+    /* Give the bytes of host memory beside the store, and of device memory, with n_resident w-planes at once; and how
+     * many w-planes to have at once. A device may fail to tell what it has. */
+    int (*bytes)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
+                 int64_t *device);
+    int (*resident)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t *n_resident);
     msi_wgrid_form form;
 } wgrid_backend;
 
-static void cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
-                      int64_t *device)
+static int cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
+                     int64_t *device)
 {
     /* Planes that are kept from filling to filling are those of every image. */
     int64_t n_w_plane =
@@ -91,16 +92,18 @@ static void cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *reques
     *host = n_w_plane * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
             msi_wgrid_cpu_samples_bytes(plan, request);
     *device = 0;
+    return MSI_OK;
 }
 
-static int64_t cpu_resident(const msi_wgrid_plan *plan, const msi_plan_request *request)
+static int cpu_resident(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t *n_resident)
 {
     int64_t rest, device, n_w = plan->grid.n_w;
-    cpu_bytes(plan, request, 0, &rest, &device);
+    MSI_TRY(cpu_bytes(plan, request, 0, &rest, &device));
     int64_t left = request->host_bytes - rest;
     /* All planes of all images are kept where that leaves half of the memory. */
-    if (request->keeps_model && request->n_image * n_w * msi_wgrid_cpu_plane_bytes(plan) < left / 2) return n_w;
-    return msi_wgrid_cpu_resident(plan, request->n_sample, left);
+    const int keeps_all = request->keeps_model && request->n_image * n_w * msi_wgrid_cpu_plane_bytes(plan) < left / 2;
+    *n_resident = keeps_all ? n_w : msi_wgrid_cpu_resident(plan, request->n_sample, left);
+    return MSI_OK;
 }
 
 static int cpu_image(const msi_plan *p, const msi_vis_store *store, const int *store_plane, msi_image *image,
@@ -153,6 +156,19 @@ static const wgrid_backend cuda = {.cost = &msi_wgrid_cuda_cost,
                                             .forget_samples = msi_wgrid_cuda_forget_samples}};
 #endif
 
+/* Tell what a plan takes. */
+static int report(const msi_plan *p, const wgrid_backend *backend, const msi_plan_request *request,
+                  msi_gridder_report *r)
+{
+    const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
+    int64_t device;
+    msi_wgrid_plan_report(&p->wgrid, r);
+    r->n_w_resident = p->n_resident;
+    r->estimate_s = p->wgrid.cost_s * request->n_image / n_unit;
+    MSI_TRY(backend->bytes(&p->wgrid, request, 1, &r->least_grid_bytes, &device));
+    return backend->bytes(&p->wgrid, request, p->n_resident, &r->grid_bytes, &r->device_bytes);
+}
+
 static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request, msi_gridder_report *r)
 {
     const msi_gridder_spec *s = request->spec;
@@ -168,20 +184,14 @@ static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_req
         msi_wgrid_request_of(request, s->plan_for == MSI_BACKEND_CPU ? &msi_wgrid_cpu_cost : backend->cost);
     int rc = msi_wgrid_plan_make(&p->wgrid, &wanted);
     if (!rc && backend->check) rc = backend->check(&p->wgrid);
+    if (!rc) rc = backend->resident(&p->wgrid, request, &p->n_resident);
+    if (!rc) rc = report(p, backend, request, r);
     if (rc) {
         msi_free(p);
         return rc;
     }
     p->form = &backend->form;
     p->keeps_model = request->keeps_model;
-    p->n_resident = backend->resident(&p->wgrid, request);
-    const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
-    int64_t device;
-    msi_wgrid_plan_report(&p->wgrid, r);
-    r->n_w_resident = p->n_resident;
-    r->estimate_s = p->wgrid.cost_s * request->n_image / n_unit;
-    backend->bytes(&p->wgrid, request, 1, &r->least_grid_bytes, &device);
-    backend->bytes(&p->wgrid, request, p->n_resident, &r->grid_bytes, &r->device_bytes);
     *out = p;
     return MSI_OK;
 }

@@ -23,8 +23,8 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
     using base::now;
     using base::on;
 
-    /* make_order - the order in which samples are degridded, before anything else takes memory. */
-    virtual sample_order make_order() = 0;
+    /* make_order - base::order, in which samples are degridded, before anything else takes memory. */
+    virtual int make_order() = 0;
     /* make_room - planes and what transforms them; batches get what is left. */
     virtual int make_room() = 0;
     /* degrid_batch - the sums of samples that are in order over planes, by degrid_items. */
@@ -57,7 +57,7 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
     {
         int64_t usable;
         base::least_crowded = least_in_ring<T>(g.width);
-        base::order = make_order();
+        MSI_TRY(make_order());
         at_once = base::order.end_tower;
         MSI_TRY(base::upload_taps());
         MSI_TRY(base::upload_model(model));

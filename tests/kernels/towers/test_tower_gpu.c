@@ -69,13 +69,21 @@ static void job_free(job *j)
     msi_case_free(&j->data);
 }
 
-static void image_of(job *j, int64_t n_small, msi_image *image)
+/* Small planes that go at once. */
+static int64_t n_small(const job *j)
+{
+    int64_t n = 0;
+    assert_int_equal(msi_wgrid_tower_cuda_small(&j->plan, &j->towers, &n), 0);
+    return n;
+}
+
+static void image_of(job *j, int64_t n_planes, msi_image *image)
 {
     const int store_plane[3] = {0, 1, -1};
     msi_stage_times times = {0};
     assert_int_equal(msi_image_alloc(image, &j->data.geometry, 3, j->plan.precision), 0);
     for (int p = 0; p < 3; p++) image->sum_weight[p] = j->sum_weight[p % 2];
-    if (msi_wgrid_tower_cuda_image(&j->plan, &j->towers, &j->store, store_plane, n_small, image, &times))
+    if (msi_wgrid_tower_cuda_image(&j->plan, &j->towers, &j->store, store_plane, n_planes, image, &times))
         fail_msg("%s", msi_error_get());
 }
 
@@ -95,7 +103,7 @@ static void check_images(double accuracy, msi_precision precision, double roundi
     msi_image one, all;
     job_make(&j, accuracy, precision, 0);
     image_of(&j, j.towers.n_plane, &one);
-    image_of(&j, msi_wgrid_tower_cuda_small(&j.plan, &j.towers), &all);
+    image_of(&j, n_small(&j), &all);
     for (int p = 0; p < 3; p++) {
         double error = msi_case_error(&j.data, &one, p, p < 2 ? p : -1, MSI_CASE_PIXELS, 3);
         printf("  accuracy %.0e, plane %d: %.2e; %d towers of %d planes, subgrids of %d\n", accuracy, p, error,
@@ -248,7 +256,7 @@ static void check_predictions(double accuracy, msi_precision precision)
     job_make(&j, accuracy, precision, 1);
     for (int p = 0; p < 2; p++) msi_case_pixels_draw(&pixels[p], &j.data.geometry, 100, 9 + (uint64_t)p);
     msi_case_model(&model, &j.data.geometry, 2, pixels, precision);
-    predict(&j, &model, msi_wgrid_tower_cuda_small(&j.plan, &j.towers), NULL, vis);
+    predict(&j, &model, n_small(&j), NULL, vis);
     predict(&j, &model, j.towers.n_plane, NULL, again);
     assert_memory_equal(vis, again, (size_t)n * sizeof *vis);
     for (int filling = 0; filling < 2; filling++) {
