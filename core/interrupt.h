@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* msi_interrupt_install - from now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM only set
- * the flag; SIGPIPE and SIGXFSZ are ignored, so that a closed pipe and a file-size limit arrive as errors of the write.
+/* msi_interrupt_install - let SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM set the flag
+ * alone; SIGPIPE and SIGXFSZ are ignored, so that a closed pipe and a file-size limit arrive as errors of the write.
  */
 void msi_interrupt_install(void);
 
@@ -20,7 +20,7 @@ int msi_interrupt_signal(void);
 int msi_interrupt_check(void);
 
 /*
- * msi_interrupt_ask - from now on the calling thread stops where a function of its caller says so, as if a signal had
+ * msi_interrupt_ask - let the calling thread stop where a function of its caller says so, as if a signal had
  * arrived. For a library, whose callers keep their own signals.
  * Given: ask  asked at most fifty times a second, by this thread alone; not 0: stop. NULL: nobody is asked any more
  */

@@ -15,7 +15,7 @@ static struct {
     int is_silent;
 } state = {MSI_LOG_NORMAL, 0, 0, 0};
 
-/* Who hears the calling thread's lines; NULL: stderr. */
+/* A listener hears the calling thread's lines; NULL: stderr does. */
 static _Thread_local struct {
     msi_log_hear *hear;
     void *of;

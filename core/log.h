@@ -10,7 +10,7 @@ extern "C" {
 
 typedef enum msi_log_level { MSI_LOG_QUIET, MSI_LOG_NORMAL, MSI_LOG_VERBOSE } msi_log_level;
 
-/* msi_log_setup - which lines are shown, and whether each starts with the UTC time and the seconds since the start. */
+/* msi_log_setup - set which lines are shown, and whether each starts with the UTC time and the seconds since then. */
 void msi_log_setup(msi_log_level level, int with_time);
 
 /* msi_log_info - a line of the ordinary log; msi_log_detail - shown with -verbose; msi_log_warning - always shown;
@@ -21,7 +21,7 @@ void msi_log_warning(const char *format, ...) __attribute__((format(printf, 1, 2
 void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * msi_log_listen - from now on the calling thread's lines go to a function and not to stderr. For a library, which
+ * msi_log_listen - let the calling thread's lines go to a function and not to stderr. For a library, which
  * prints nothing by itself.
  * Given: hear  level: MSI_LOG_NORMAL for information, MSI_LOG_VERBOSE for detail, MSI_LOG_QUIET for warnings, which are
  *              always told; line  without its end, borrowed for the call. NULL: to stderr again

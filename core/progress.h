@@ -30,11 +30,11 @@ typedef struct msi_progress_share {
 void msi_progress_begin(const char *stage);
 void msi_progress_end(void);
 
-/* msi_progress_at - how far the present share is: done of total, in any unit. A step back shows nothing. */
+/* msi_progress_at - tell how far the present share is: done of total, in any unit. A step back shows nothing. */
 void msi_progress_at(int64_t done, int64_t total);
 
 /*
- * msi_progress_enter - what follows is parts [first, end) of a total that make up the present share.
+ * msi_progress_enter - let what follows be parts [first, end) of a total that make up the present share.
  * Returns: the present share, for msi_progress_leave, which shows that what was entered is over and goes back to it
  */
 msi_progress_share msi_progress_enter(int64_t first, int64_t end, int64_t total);
@@ -50,7 +50,7 @@ void msi_progress_hush(int hushed);
 void msi_progress_listen(void (*hear)(void *of, const char *stage, double fraction), void *of);
 
 /*
- * msi_progress_own - from now on what the calling thread does has stages of its own: nothing of them is shown, and only
+ * msi_progress_own - give what the calling thread does stages of its own: nothing of them is shown, and only
  * hear is told. For a library, whose callers work in several threads.
  * Given: hear  as above; NULL: nobody hears of the thread's stages
  */

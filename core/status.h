@@ -41,7 +41,7 @@ int msi_error_set(int status, const char *format, ...) __attribute__((format(pri
  */
 int msi_error_about(int status, const char *member);
 
-/* msi_error_about_get - what the last failure of this thread is about; "" where nobody said. */
+/* msi_error_about_get - tell what the last failure of this thread is about; "" where nobody said. */
 const char *msi_error_about_get(void);
 
 /*

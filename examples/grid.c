@@ -105,7 +105,7 @@ static msi_vis_block block_of(const observation *o, int t)
                            .weight = o->weight[t][0]};
 }
 
-/* What the image is at one pixel, exactly: the weighted mean of V exp(-2 pi i (u l + v m + w (n - 1))). */
+/* Compute the image at one pixel, exactly: the weighted mean of V exp(-2 pi i (u l + v m + w (n - 1))). */
 static double direct_sum(const observation *o, int x, int y)
 {
     const double l = (N_PIXEL / 2 - x) * CELL_RAD, m = (y - N_PIXEL / 2) * CELL_RAD;

@@ -15,7 +15,7 @@ const char *msi_backend_describe(void);
 /* msi_backend_describe_device - one line: a GPU, or why it is not there. Borrowed, static. */
 const char *msi_backend_describe_device(int device);
 
-/* msi_backend_n_device - how many GPUs answer; 0 in a build without. Waits for their driver. */
+/* msi_backend_n_device - count the GPUs that answer; 0 in a build without. Waits for their driver. */
 int msi_backend_n_device(void);
 
 /*

@@ -108,7 +108,7 @@ int msi_cleaner_mean(msi_cleaner *c, const msi_planes *part, msi_planes *channel
 int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *part);
 
 /*
- * msi_cleaner_n_term - how many terms a spectrum has: 1 without a fit, or with a forced one.
+ * msi_cleaner_n_term - count the terms of a spectrum: 1 without a fit, or with a forced one.
  * Returned: *reference_hz    at which the first term is the value: the mean of frequencies by weight; 0: not known
  *           *is_logarithmic  terms are a_k of a_0 10^(a_1 x + a_2 x^2 ..), x = log10(frequency / reference); else of
  *                            a_0 + a_1 x + a_2 x^2 .., x = frequency / reference - 1

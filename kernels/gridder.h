@@ -147,7 +147,7 @@ void msi_gridder_forget(msi_gridder *g);
  */
 int msi_gridder_model(msi_gridder *g, const msi_image *model);
 
-/* msi_gridder_precision - of the images made, and the one that models must have; chosen by msi_gridder_create. */
+/* msi_gridder_precision - tell that of the images, which models must have too; chosen by msi_gridder_create. */
 msi_precision msi_gridder_precision(const msi_gridder *g);
 
 /*
@@ -179,7 +179,7 @@ void msi_gridder_clear(msi_gridder *g);
 void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report);
 
 /*
- * msi_gridder_store_bytes - what the store takes for samples and rows, in memory and file together.
+ * msi_gridder_store_bytes - count what the store takes for samples and rows, in memory and file together.
  * Returns: bytes
  */
 int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row);
@@ -197,7 +197,7 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
 void msi_gridder_free(msi_gridder *g);
 
 /*
- * msi_gridder_shared - what workers of a gridder share out among themselves (gridder_spec.h), and what it gains.
+ * msi_gridder_shared - tell what workers of a gridder share out among themselves (gridder_spec.h), and what it gains.
  * Given:    report  of a plan; n_image  of the gridder, its PSF counted; 0: of predictions; n_worker
  * Returned: what  "images", "samples"; time  of that of one worker, as foreseen
  */

@@ -67,7 +67,7 @@ static int soonest_plan(const msi_gridder *g, const msi_plan_request *request, c
     return reason ? reason : msi_error_set(MSI_EINTERNAL, "no strategy serves the gridder's backend");
 }
 
-/* As above by the strategy asked for; but one that only w gives work to leaves it to the others where w matters
+/* Do so by the strategy asked for; but one that only w gives work to leaves it to the others where w matters
  * nowhere. */
 static int make_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
 {

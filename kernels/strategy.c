@@ -11,7 +11,7 @@
 #include "kernels/gpu/gpu_device.h"
 #endif
 
-/* In the order in which AUTO prefers them. */
+/* AUTO prefers them in this order. */
 static const msi_strategy strategies[] = {
 #ifdef MSI_HAVE_CUDA
     {.method = "wgrid", .name = "planes", .backend = MSI_BACKEND_CUDA, .ops = &msi_wgrid_cuda_ops},

@@ -58,10 +58,10 @@ static int has_images_enough(int n_image, int n_worker)
     return n_image % n_worker == 0 || n_image >= 4 * n_worker;
 }
 
-/* Of the work for some samples, the part that every worker does for itself: transforms of planes that several touch. */
+/* Every worker does this part of the work for some samples itself: transforms of planes that several touch. */
 static const double OWN_PART = 0.1;
 
-/* Of a prediction, what every worker makes of the model: all planes. */
+/* Every worker does this part of a prediction itself: it makes all planes of the model. */
 static const double MODEL_PART = 0.6;
 
 msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_image, int n_worker)

@@ -39,7 +39,7 @@ int msi_workers_residual(msi_workers *t, const msi_residual_job *job, const msi_
 /* msi_workers_image - do a job without a model into host memory: pixel [job->n_image][ny][nx]. */
 int msi_workers_image(msi_workers *t, const msi_residual_job *job, void *pixel, msi_stage_times *times);
 
-/* msi_workers_predict - as msi_strategy_ops.predict. */
+/* msi_workers_predict - predict as msi_strategy_ops.predict does. */
 int msi_workers_predict(msi_workers *t, struct msi_vis_store *store, const msi_image *model, msi_stage_times *times);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the installed library's functions share: callbacks in force during a call, and arrays wherever they lie. */
+/* The installed library's functions share this: callbacks in force during a call, and arrays wherever they lie. */
 #ifndef MSI_LIB_LIBRARY_H
 #define MSI_LIB_LIBRARY_H
 

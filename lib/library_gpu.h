@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the library does on a GPU itself: samples and images go from the caller's arrays, wherever they lie, to what the
+ * The library does this on a GPU itself: samples and images go from the caller's arrays, wherever they lie, to what the
  * kernels take, and back, without a pass of the host over their values. Arrays in the memory of the object's GPU are
  * read and written as they lie; what was put on the caller's stream before a call is waited for there, by an event.
  */
@@ -46,7 +46,7 @@ int msi_library_gpu_reach(msimage_gridder *g, const void *images, const void **a
 /* msi_library_gpu_squares - sum the squares of a model's finite pixels. Given: model  in device memory */
 int msi_library_gpu_squares(msimage_gridder *g, const void *model, double *squares);
 
-/* msi_library_gpu_model - as msi_library_model. Given, returned: from, to  in device memory */
+/* msi_library_gpu_model - do as msi_library_model. Given, returned: from, to  in device memory */
 int msi_library_gpu_model(msimage_gridder *g, const void *from, double scale, void *to, int *is_nan);
 
 /* Images in the work's precision and device memory, divided by the sums of weights: (from - less) / scale. */
@@ -57,7 +57,7 @@ typedef struct msi_work_images {
     int n_plane;
 } msi_work_images;
 
-/* msi_library_gpu_pixels - as msi_library_pixels. Returned: to  [n_plane] images of the caller's */
+/* msi_library_gpu_pixels - do as msi_library_pixels. Returned: to  [n_plane] images of the caller's */
 int msi_library_gpu_pixels(msimage_gridder *g, const msi_work_images *images, void *to);
 
 /* ---- Images (library_images_gpu.c) ------------------------------------------------------------------------------- */

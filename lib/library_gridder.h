@@ -62,7 +62,7 @@ struct msimage_gridder {
 };
 
 /*
- * msi_library_hessian_scale - what a model is multiplied by, given the sum of its pixels' squares. The residual of a model
+ * msi_library_hessian_scale - find a model's factor, given the sum of its pixels' squares. The residual of a model
  * m is D - H m, H being the normal operator. A model is brought to a scale at which what it predicts is a thousand times
  * the data and more, so that nothing is lost in D - (D - s H m).
  */
@@ -76,10 +76,10 @@ int msi_library_predict(msimage_gridder *g, const msi_image *model);
 
 /* ---- Pixels (library_pixels.c) ---------------------------------------------------------------------------------- */
 
-/* msi_library_n_pixel - of all planes. */
+/* msi_library_n_pixel - count the pixels of all planes. */
 int64_t msi_library_n_pixel(const msimage_gridder *g);
 
-/* msi_library_image_bytes - of the caller's images, all planes; msi_library_work_bytes - in the work's precision. */
+/* msi_library_image_bytes - count those of the caller's images; msi_library_work_bytes - in the work's precision. */
 int64_t msi_library_image_bytes(const msimage_gridder *g, int n_plane);
 int64_t msi_library_work_bytes(const msimage_gridder *g, int n_plane);
 

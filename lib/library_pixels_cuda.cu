@@ -6,7 +6,7 @@ namespace {
 
 constexpr int THREADS = 256;
 
-/* What pixels of a gridder are. */
+/* Describes a gridder's pixels. */
 struct pixel_rule {
     int64_t nx, ny;
     double cell_x_rad, cell_y_rad, l_rad, m_rad;
@@ -22,7 +22,7 @@ struct pixel_rule {
     }
 };
 
-/* What is seen of a model on its way. */
+/* Gathers what is seen of a model on its way. */
 struct model_tally {
     double squares;
     uint32_t is_nan[MSI_GRIDDER_MAX_PLANES];

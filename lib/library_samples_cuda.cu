@@ -16,7 +16,7 @@ constexpr int THREADS = 256, BLOCKS = 264;
 /* Rows that come at a time have about so many bytes. */
 constexpr int64_t CHUNK_BYTES = 256 << 20;
 
-/* What the convention makes of samples. */
+/* Tells what the convention makes of samples. */
 struct sample_rule {
     double scale, l_rad, m_rad, cell_x_rad, cell_y_rad;
     bool is_xy, ignores_w, folds, predicts;
@@ -81,7 +81,7 @@ __device__ bool weighs(double weight)
     return weight < 0 || weight > 0;
 }
 
-/* What samples come to. */
+/* Sums up samples. */
 struct sample_tally {
     int64_t n, n_left_out, n_beyond, n_unknown, n_bad;
     int64_t n_sample, n_outside;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the system allows the process: a stack for its functions, threads for its loops. */
+/* Ask what the system allows the process: a stack for its functions, threads for its loops. */
 #ifndef MSI_SRC_PROCESS_LIMITS_H
 #define MSI_SRC_PROCESS_LIMITS_H
 

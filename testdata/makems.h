@@ -31,7 +31,7 @@ typedef struct msi_makems_source {
     double spectral_index;
 } msi_makems_source;
 
-/* Where DATA, CORRECTED_DATA, FLAG and WEIGHT_SPECTRUM are stored; UVW, WEIGHT and SIGMA are tiled too unless STANDARD.
+/* Says where DATA, CORRECTED_DATA, FLAG, WEIGHT_SPECTRUM are stored; UVW, WEIGHT, SIGMA are tiled unless STANDARD.
  */
 typedef enum msi_makems_storage {
     MSI_MAKEMS_TILED_SHAPE,

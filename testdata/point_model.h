@@ -17,7 +17,7 @@ typedef struct msi_point_source {
     double spectral_index; /* all four go as (freq / reference)^index */
 } msi_point_source;
 
-/* What a model is made of. */
+/* Holds what a model is made of. */
 typedef struct msi_point_spec {
     const msi_point_source *source; /* [n_source] */
     int n_source;

@@ -46,7 +46,7 @@ static void observe(void)
             }
 }
 
-/* What the image is at a pixel by definition: the mean of V exp(-i phase). */
+/* Compute the image at a pixel by definition: the mean of V exp(-i phase). */
 static double direct_sum(int x, int y)
 {
     double sum = 0;

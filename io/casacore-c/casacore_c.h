@@ -193,7 +193,7 @@ typedef struct ccc_column_info {
     int64_t tile_shape[CCC_MAX_DIM];
 } ccc_column_info;
 
-/* ccc_column_describe - what a column holds and where it is stored. Returns: 0, CCC_ENOTFOUND. */
+/* ccc_column_describe - tell what a column holds and where it is stored. Returns: 0, CCC_ENOTFOUND. */
 int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info);
 
 /*
@@ -204,7 +204,7 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
  */
 int ccc_table_managers(ccc_table *t, int32_t **numbers, int64_t *n);
 
-/* ccc_column_comment - what a column's description says of it. Returned: *out, freed by ccc_free; "" where it says
+/* ccc_column_comment - copy what a column's description says of it. Returned: *out, freed by ccc_free; "" where it says
  * nothing. Returns: 0, CCC_ENOTFOUND. */
 int ccc_column_comment(ccc_table *t, const char *column, char **out);
 
@@ -216,8 +216,8 @@ int ccc_column_comment(ccc_table *t, const char *column, char **out);
 int ccc_cell_shape(ccc_table *t, const char *column, int64_t row, int *ndim, int64_t shape[CCC_MAX_DIM]);
 
 /*
- * ccc_rows_alike - how many rows from `row` on, of at most n_row, have cells of the same shape as `row` (or, like it,
- * cells without a value).
+ * ccc_rows_alike - count how many rows from `row` on, of at most n_row, have cells of the same shape as `row` (or, like
+ * it, cells without a value).
  * Returned: *n_alike  at least 1; *ndim, shape[] as ccc_cell_shape gives them for `row`
  * Returns:  as ccc_cell_shape; CCC_EARGUMENT also where n_row < 1
  */
@@ -241,7 +241,7 @@ int ccc_rows_alike(ccc_table *t, const char *column, int64_t row, int64_t n_row,
 int ccc_get_range(ccc_table *t, const char *column, int64_t row, int64_t n_row, const ccc_slice *slice, ccc_type type,
                   void *out, int64_t n_out);
 
-/* ccc_get_rows - as ccc_get_range, of the listed rows, which must ascend. */
+/* ccc_get_rows - read as ccc_get_range does, the listed rows, which must ascend. */
 int ccc_get_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t n_row, const ccc_slice *slice,
                  ccc_type type, void *out, int64_t n_out);
 
@@ -275,7 +275,7 @@ int ccc_get_strings(ccc_table *t, const char *column, int64_t row, char ***out, 
 int ccc_put_range(ccc_table *t, const char *column, int64_t row, int64_t n_row, int ndim, const int64_t *shape,
                   const ccc_slice *slice, ccc_type type, const void *in);
 
-/* ccc_put_rows - as ccc_put_range, to the listed rows, which must ascend. */
+/* ccc_put_rows - write as ccc_put_range does, to the listed rows, which must ascend. */
 int ccc_put_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t n_row, int ndim, const int64_t *shape,
                  const ccc_slice *slice, ccc_type type, const void *in);
 
@@ -324,7 +324,7 @@ int ccc_put_strings(ccc_table *t, const char *column, int64_t row, int ndim, con
 int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *n);
 
 /*
- * ccc_keyword_type - what a keyword's value is.
+ * ccc_keyword_type - tell what a keyword's value is.
  * Returned: *type; *n  number of its elements (1 for a scalar) or, of a record, fields; n may be NULL
  * Returns:  0, CCC_ENOTFOUND
  */
@@ -506,7 +506,7 @@ int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t
 
 enum { CCC_IMAGE_PARAMETERS = 20 };
 
-/* How the first two axes of a CASA image lie on the sky: the words of FITS, with pixels counted from 0. */
+/* Tells how the first two axes of a CASA image lie on the sky: words of FITS, with pixels counted from 0. */
 typedef struct ccc_image_axes {
     char system[32];     /* J2000, ICRS, B1950, GALACTIC .. */
     char projection[16]; /* SIN, TAN .. */

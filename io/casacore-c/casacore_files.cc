@@ -35,9 +35,9 @@ uint64_t number_at(const unsigned char *p, int n_byte, bool big)
 }
 
 /*
- * What a file of casacore's must have by its beginning. Each begins with an object that has the object's length; those
- * of the Standard and Incremental storage manager go on with buckets whose number and size are in that object, behind
- * the manager's name and version, and (since version 3 and 5) one byte for the byte order.
+ * Compute a casacore file's least size from its beginning. Each begins with an object that has the object's length;
+ * those of the Standard and Incremental storage manager go on with buckets whose number and size are in that object,
+ * behind the manager's name and version, and (since version 3 and 5) one byte for the byte order.
  */
 int64_t size_by_header(const std::string &path, const std::string &shown)
 {

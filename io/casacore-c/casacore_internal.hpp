@@ -236,11 +236,11 @@ int64_t file_size(const std::string &path);
 /* Fail where one of the table's files is none, but a FIFO or a device: opening it would wait for ever. */
 void check_kinds(const std::string &real, const std::string &shown);
 
-/* As check_kinds; and where a file of the table in directory `real` is shorter than it says; `shown` is its name in
- * messages. */
+/* Throw as check_kinds does, and where a file of the table in directory `real` is shorter than it says; `shown` is its
+ * name in messages. */
 void check_files(const std::string &real, const std::string &shown);
 
-/* As check_files, of the files that hold the tiles of an open table whose storage managers these are. */
+/* Check as check_files does the files that hold the tiles of an open table with these storage managers. */
 void check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown);
 
 /* Read the number of rows from table.dat; -1 where it has none in the expected place. */

@@ -68,7 +68,7 @@ int msi_set_output_describe(msi_set_output *out, const msi_ms_reader *reader, co
 /* msi_set_output_put - append rows. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM. */
 int msi_set_output_put(msi_set_output *out, const msi_set_rows *rows);
 
-/* msi_set_output_n_row - how many have been put. */
+/* msi_set_output_n_row - count the rows that have been put. */
 int64_t msi_set_output_n_row(const msi_set_output *out);
 
 /* msi_set_output_antenna_m - geocentric positions [..][3] by the output's numbers of antennas; borrowed. */

@@ -61,7 +61,7 @@ static int compare_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* By time, antennas and field, but for those in the order of the set. */
+/* Order rows by time, antennas and field, but for those in the order of the set. */
 static int compare_keys(const msi_uvfits_rows *r, int64_t i, int64_t k)
 {
     int by = compare_numbers(r->time_s[i], r->time_s[k]);

@@ -5,7 +5,7 @@
 
 #include "io/ms/ms_reader.h"
 
-/* What all rows of a set have beside their samples. Arrays are owned. */
+/* Describes all rows of a set without their samples. Arrays are owned. */
 typedef struct msi_uvfits_rows {
     int64_t n_row;
     double *time_s, *exposure_s; /* [n_row] TIME in MJD seconds, EXPOSURE */
@@ -14,7 +14,7 @@ typedef struct msi_uvfits_rows {
     uint8_t *flag_row;
 } msi_uvfits_rows;
 
-/* Which group a row goes to. Arrays are owned. */
+/* Tells which group a row goes to. Arrays are owned. */
 typedef struct msi_uvfits_groups {
     int64_t n_group;
     int64_t *group; /* [n_row] ascending in time, antennas, field */

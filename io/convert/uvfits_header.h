@@ -10,7 +10,7 @@
 
 #include "io/ms/ms_reader.h"
 
-/* How visibilities lie in the file: a group holds every window, a window its channels, a channel its correlations, and a
+/* Tells how visibilities lie: a group holds every window, a window its channels, a channel its correlations, and a
  * correlation real part, imaginary part and weight. */
 typedef struct msi_uvfits_layout {
     const msi_ms_reader *reader; /* of one set; borrowed */
@@ -40,7 +40,7 @@ int msi_uvfits_n_parameter(const msi_uvfits_layout *l);
 /* msi_uvfits_has_wide_antennas - whether antennas have a parameter each: a code by 256 does not hold them. */
 int msi_uvfits_has_wide_antennas(const msi_uvfits_layout *l);
 
-/* msi_uvfits_group_bytes - of one group. */
+/* msi_uvfits_group_bytes - count the bytes of one group. */
 int64_t msi_uvfits_group_bytes(const msi_uvfits_layout *l);
 
 /*

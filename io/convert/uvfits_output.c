@@ -158,7 +158,7 @@ static int plan(output *o)
     return msi_alloc(&o->bytes, n_value, sizeof *o->bytes, "a group");
 }
 
-/* Where the filling of the groups' last block ends. */
+/* Find where the filling of the groups' last block ends. */
 static int64_t tables_begin(const output *o)
 {
     const int64_t end = o->layout.data_begin + o->layout.n_group * msi_uvfits_group_bytes(&o->layout);

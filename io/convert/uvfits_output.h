@@ -16,7 +16,7 @@ typedef struct msi_uvfits_output_spec {
     void *arg;
 } msi_uvfits_output_spec;
 
-/* What became of a set. */
+/* Counts what became of a set. */
 typedef struct msi_uvfits_report {
     int64_t n_row, n_group;
     int32_t n_window;

@@ -17,7 +17,7 @@ void msi_fits_put_string(fitsfile *f, const char *key, const char *value, const 
 /* msi_fits_put_number - nothing for what is not finite. */
 void msi_fits_put_number(fitsfile *f, const char *key, double value, const char *comment, int *status);
 
-/* msi_fits_put_history - as many cards as the text needs; joined together they are the text again. */
+/* msi_fits_put_history - write as many cards as the text needs; joined together they are the text again. */
 void msi_fits_put_history(fitsfile *f, const char *text, int *status);
 
 /*

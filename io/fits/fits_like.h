@@ -6,7 +6,7 @@
 #include "core/beam.h"
 #include "io/fits/publish.h"
 
-/* What differs from the other image's header. */
+/* Names what differs from the other image's header. */
 typedef struct msi_fits_change {
     const char *unit; /* BUNIT */
     msi_beam beam;    /* known */

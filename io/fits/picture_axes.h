@@ -33,7 +33,7 @@ void msi_picture_format_direction(char lng[64], char lat[64], const msi_sky_axes
  * Of a pair '^c' the character c is raised and small. */
 void msi_picture_text(cairo_t *cr, double x, double y, double align, const char *text);
 
-/* msi_picture_text_width - of the same. */
+/* msi_picture_text_width - measure the same text. */
 double msi_picture_text_width(cairo_t *cr, const char *text);
 
 #endif

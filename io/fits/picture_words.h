@@ -11,7 +11,7 @@
 
 enum { MSI_PICTURE_WORDS = 384 }; /* bytes of a line */
 
-/* msi_words_title - whose picture it is: object, telescope, frequency, channel, polarisation, where they are known. */
+/* msi_words_title - say whose picture it is: object, telescope, frequency, channel, polarisation, where known. */
 void msi_words_title(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec);
 
 /* msi_words_add - ", " and a part; nothing for an empty one. */

@@ -25,7 +25,7 @@ struct msi_ms_buffer {
     void *formed; /* in a slot of a crew: instead of the three above */
 };
 
-/* Where the samples of a row lie in a visibility store: the row of those that have some, -1 where it has none. */
+/* Find the samples of a row in a visibility store: the row of those that have some, -1 where it has none. */
 typedef struct msi_ms_source {
     const struct msi_msv_chunk *chunk;
     int64_t row;

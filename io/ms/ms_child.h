@@ -26,12 +26,12 @@ typedef struct msi_child {
  */
 int msi_child_fork(msi_child *child, const char *what, int *is_child);
 
-/* msi_child_limit_memory - in the child: so much address space beyond what it has. An allocation beyond it fails.
+/* msi_child_limit_memory - allow the child so much address space beyond what it has. An allocation beyond it fails.
  * Returns: 1, or 0 where a lower limit holds already or none can be set. */
 int msi_child_limit_memory(int64_t bytes);
 
 /*
- * msi_child_watch - in the child: from now on it ends by SIGPROF where msi_child_progress is not called in time. CPU
+ * msi_child_watch - let the child that calls end by SIGPROF where msi_child_progress is not called in time. CPU
  * time is what counts, not the clock: a machine with other work, or a slow disk, is no lack of progress.
  */
 void msi_child_watch(void);

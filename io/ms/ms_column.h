@@ -50,7 +50,7 @@ typedef struct msi_ms_column {
     char mark[512], marked_selection[MSI_MS_MAX_SELECTION]; /* of the earlier run */
 } msi_ms_column;
 
-/* msi_ms_column_check - what is wrong with a specification whatever the set. Returns: 0, MSI_EARGUMENT. */
+/* msi_ms_column_check - refuse what is wrong with a specification whatever the set. Returns: 0, MSI_EARGUMENT. */
 int msi_ms_column_check(const msi_ms_write_spec *spec);
 
 /*

@@ -38,7 +38,7 @@ int msi_ms_column_drop_tidy(ccc_table *t);
 /* msi_ms_column_drop_abandon - the same for a run whose process is gone; c is as that left it. */
 void msi_ms_column_drop_abandon(msi_ms_column *c, const char *path);
 
-/* msi_ms_column_drop_links - how many links of a file of the set there are in the folder: 0 or 1. */
+/* msi_ms_column_drop_links - count how many links of a file of the set there are in the folder: 0 or 1. */
 int msi_ms_column_drop_links(int set_fd, const char *name);
 
 #endif

@@ -79,7 +79,7 @@ int msi_ms_crew_take(msi_ms_crew *crew, msi_ms_reader *reader, int most, msi_ms_
 /* msi_ms_crew_rewind - the next block is the first. */
 void msi_ms_crew_rewind(msi_ms_crew *crew);
 
-/* msi_ms_crew_size - how many processes; 0 for NULL. */
+/* msi_ms_crew_size - count the processes; 0 for NULL. */
 int msi_ms_crew_size(const msi_ms_crew *crew);
 
 /* msi_ms_crew_free - end the processes; NULL is fine. */

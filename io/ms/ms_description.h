@@ -8,7 +8,7 @@
 #include "io/ms/ms_reader.h"
 
 /*
- * msi_ms_description_pack - what the functions of ms_reader.h tell of an open reader, as bytes.
+ * msi_ms_description_pack - pack what the functions of ms_reader.h tell of an open reader, as bytes.
  * Returned: *out [*n]  owned, msi_free; NULL on failure
  * Returns:  0, MSI_ENOMEM
  */

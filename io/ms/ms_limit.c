@@ -11,7 +11,7 @@
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
 
-/* What libraries and buffers of blocks take beside what grows with the sets; and what grows, some 100 bytes a row of at
+/* Libraries and buffers of blocks take this beside what grows with the sets; and what grows, some 100 bytes a row of at
  * least 24 bytes, with room to spare. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 

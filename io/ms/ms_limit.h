@@ -3,7 +3,7 @@
 #ifndef MSI_IO_MS_LIMIT_H
 #define MSI_IO_MS_LIMIT_H
 
-/* msi_ms_limit_memory - in a forked child: from now on it may take what msi_memory_limit allows, or what files of the
+/* msi_ms_limit_memory - let a forked child that calls take what msi_memory_limit allows, or what files of the
  * size of these sets can need where that is less. */
 void msi_ms_limit_memory(const char *const *paths, int n_path);
 

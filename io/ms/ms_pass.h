@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where packing or unpacking stands; what is passed takes a multiple of 8 bytes. */
+/* Holds where packing or unpacking stands; what is passed takes a multiple of 8 bytes. */
 typedef struct msi_ms_cursor {
     char *to;         /* packing: NULL while only the length is asked for */
     const char *from; /* unpacking: not NULL; aligned as any array may need */

@@ -289,7 +289,7 @@ static int find_buffer(msi_ms_reader *r, msi_ms_block *block)
     return MSI_OK;
 }
 
-/* Where a share of the samples begins. */
+/* Find where a share of the samples begins. */
 static int64_t share_begin(const msi_ms_reader *r, int share)
 {
     return r->n_sample / r->n_share * share + r->n_sample % r->n_share * share / r->n_share;

@@ -19,7 +19,7 @@ struct msi_ms_store {
 /* msi_ms_store_open - open the store that a set's path leads to. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
 int msi_ms_store_open(msi_ms_set *set);
 
-/* msi_ms_store_describe - as msi_ms_set_describe. MSI_EINPUT also where the selection needs a set's tables. */
+/* msi_ms_store_describe - do as msi_ms_set_describe. MSI_EINPUT also where the selection needs a set's tables. */
 int msi_ms_store_describe(msi_ms_set *set, const msi_ms_selection *selection);
 
 /* msi_ms_store_observe - the part of msi_ms_set_observe that subtables tell; field_id: of the first row, or -1. */
@@ -37,7 +37,7 @@ int msi_ms_store_samples(const msi_ms_reader *r, const msi_ms_group *g, struct m
                          const msi_c32 **data);
 
 /*
- * msi_ms_store_about - what a store keeps of the set of a reader, whose only one it is, with the selected channels.
+ * msi_ms_store_about - pack what a store keeps of a reader's set, whose only one it is, with the selected channels.
  * Returned: *out [*n]  for msi_msv_origin; owned, msi_free; NULL on failure
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */

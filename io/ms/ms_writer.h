@@ -56,8 +56,8 @@ typedef enum msi_ms_write_op {
 } msi_ms_write_op;
 
 /*
- * What is written. Rows and channels that are not submitted keep what they have in a column that is there; in a new one
- * they are 0 or, with add and subtract, the input column's, so that it is whole.
+ * Says what is written. Rows and channels that are not submitted keep what they have in a column that is there; in a
+ * new one they are 0 or, with add and subtract, the input column's, so that it is whole.
  */
 typedef struct msi_ms_write_spec {
     const char *column; /* "MODEL_DATA" or another name; no other standard column, but CORRECTED_DATA where it is
@@ -97,7 +97,7 @@ int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_pat
  */
 int msi_ms_writer_marked(const msi_ms_writer *w, int set, const char **text, const char **selection);
 
-/* msi_ms_writer_disk_bytes - what prepare will take of the file system of one set; 0 where it is written in place. */
+/* msi_ms_writer_disk_bytes - count what prepare will take of one set's file system; 0 where it is written in place. */
 int64_t msi_ms_writer_disk_bytes(const msi_ms_writer *w, int set);
 
 /*

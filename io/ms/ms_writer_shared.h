@@ -49,7 +49,7 @@ typedef struct msi_writer_shared {
 } msi_writer_shared;
 
 /*
- * msi_writer_child_run - what the child does, from the fork to its end; it never returns.
+ * msi_writer_child_run - do the child's work, from the fork to its end; it never returns.
  * Given: paths [shared->n_set]
  */
 _Noreturn void msi_writer_child_run(msi_writer_shared *shared, const msi_child *parent, const char *const *paths,

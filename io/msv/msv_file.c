@@ -90,7 +90,7 @@ int msi_msv_set_changed(const msi_msv_header *h)
 
 /* ---- Index ---- */
 
-/* Where the parts of the index lie; 0 where they do not fill it. */
+/* Find where the parts of the index lie; 0 where they do not fill it. */
 static int lay_out_index(msi_msv_file *f)
 {
     const msi_msv_header *h = f->header;

@@ -43,7 +43,7 @@ typedef struct msi_msv_run {
     int32_t time; /* number of its time */
 } msi_msv_run;
 
-/* How the samples' flags and weights are stored. */
+/* Tells how the samples' flags and weights are stored. */
 enum {
     MSI_MSV_NO_FLAG = 0,     /* none is set */
     MSI_MSV_FLAG_BITS = 1,   /* a bit each, each row from a byte on, the lowest bit first */
@@ -62,7 +62,7 @@ typedef struct msi_msv_chunk {
     msi_crc4 rows_crc, samples_crc;
 } msi_msv_chunk;
 
-/* What a row is to the samples. Those of rows that no image takes are not stored. */
+/* Describes what a row is to the samples. Those of rows that no image takes are not stored. */
 enum {
     MSI_MSV_ROW_DATA = 0,    /* its samples are stored */
     MSI_MSV_ROW_FLAGGED = 1, /* FLAG_ROW */
@@ -89,7 +89,7 @@ static inline int64_t msi_msv_aligned(int64_t bytes)
     return (bytes + MSI_MSV_ALIGNMENT - 1) / MSI_MSV_ALIGNMENT * MSI_MSV_ALIGNMENT;
 }
 
-/* msi_msv_lay_out - where the arrays of a chunk lie. */
+/* msi_msv_lay_out - find where the arrays of a chunk lie. */
 static inline msi_msv_layout msi_msv_lay_out(const msi_msv_chunk *c, int32_t n_chan, int32_t n_corr)
 {
     const int64_t n_row = c->n_row, n_data = c->n_data_row, n = (int64_t)n_chan * n_corr;

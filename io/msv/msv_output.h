@@ -32,7 +32,7 @@ int msi_msv_output_make(msi_msv_output **out, const char *path, const char *name
 /* msi_msv_output_put - write a chunk of rows. Returns: 0, MSI_EOUTPUT (the disk is full ..), MSI_ENOMEM. */
 int msi_msv_output_put(msi_msv_output *out, const msi_msv_rows *rows);
 
-/* What the rows have in common, and of which set they are. */
+/* Describes what the rows have in common, and of which set they are. */
 typedef struct msi_msv_origin {
     const char *about; /* [about_bytes] */
     int64_t about_bytes;
@@ -43,7 +43,7 @@ typedef struct msi_msv_origin {
 /* msi_msv_output_finish - write index and header. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINPUT (no row was put). */
 int msi_msv_output_finish(msi_msv_output *out, const msi_msv_origin *origin);
 
-/* What has been written. */
+/* Counts what has been written. */
 typedef struct msi_msv_tally {
     int64_t n_row, n_data_row, bytes;
 } msi_msv_tally;

@@ -76,7 +76,7 @@ typedef struct msi_bench_result {
     uint64_t at_seed; /* and the one that erred most */
 } msi_bench_result;
 
-/* How a row is measured. */
+/* Says how a row is measured. */
 typedef struct msi_bench_how {
     int repeat;      /* runs after the first, whose medians count */
     int verify;      /* hold the last run against the reference */

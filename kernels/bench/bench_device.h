@@ -12,7 +12,7 @@ extern "C" {
 /* msi_bench_device_name - 1 and the name of device 0, or 0 where no GPU can be used. */
 int msi_bench_device_name(char *name, size_t size);
 
-/* msi_bench_device_count - how many GPUs there are. */
+/* msi_bench_device_count - count the GPUs. */
 int msi_bench_device_count(void);
 
 /* msi_bench_device_fp32_peak - operations a second of a kernel of nothing but independent fp32 multiply-adds, each

@@ -219,8 +219,8 @@ static double residual_at(const bench_state *s, int64_t x, int64_t y)
     return sum;
 }
 
-/* Of lists: the last component is the gain times what the others leave there. Of images: the residual left. Multiscale
- * cleaning is held against its definition by tests. */
+/* Check lists: the last component is the gain times what the others leave there. Of images: the residual left.
+ * Multiscale cleaning is held against its definition by tests. */
 static int verify(void *in, double *error)
 {
     bench_state *s = in;

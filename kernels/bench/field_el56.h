@@ -5,8 +5,8 @@
 
 #include "kernels/bench/workload_field.h"
 
-/* How much of the observation is gridded, at what pixels. Of several channels the first is at 100 MHz, the last at
- * 130. */
+/* Tells how much of the observation is gridded, at what pixels: of several channels the first is at 100 MHz, the last
+ * at 130. */
 typedef struct msi_field_el56 {
     int64_t n_time, n_pixel; /* pixels a side */
     int32_t n_chan;

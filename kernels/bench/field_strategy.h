@@ -19,7 +19,7 @@ typedef struct msi_field_strategy {
     double wall_s;
 } msi_field_strategy;
 
-/* What a strategy is to do with a field, whose precision it takes. */
+/* Tells what a strategy is to do with a field, whose precision it takes. */
 typedef struct msi_field_request {
     const msi_strategy *strategy;
     int predict, psf; /* psf: one more image */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * How weights are looked up: nearest sub-offset, linear interpolation, interpolation by the texture unit; time, and the
- * grid's distance from one made with kernels tabulated 64 times as finely. Random samples of a 2048^2 image of 4
- * degrees; the time includes putting them in order.
+ * Compare how weights are looked up: nearest sub-offset, linear interpolation, interpolation by the texture unit; time,
+ * and the grid's distance from one made with kernels tabulated 64 times as finely. Random samples of a 2048^2 image of
+ * 4 degrees; the time includes putting them in order.
  */
 #include <math.h>
 #include <stdio.h>

@@ -34,7 +34,7 @@ MSI_HD double msi_stacks_real(uint64_t stream, uint64_t i)
     return (double)(msi_points_bits(stream, i) >> 40) * 0x1p-23 - 1;
 }
 
-/* msi_stacks_uvw - where visibility i of all lies, number k of n in its subgrid. */
+/* msi_stacks_uvw - place visibility i of all, number k of n in its subgrid. */
 MSI_HD msi_stack_uvw msi_stacks_uvw(msi_stacks_case which, uint64_t i, int64_t k, int64_t n)
 {
     const double half = MSI_STACKS_HALF_CELLS, below_one = 1 - 0x1p-14;

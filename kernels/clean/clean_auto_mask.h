@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* How masks are made; msi_auto_mask_defaults fills it. */
+/* Tells how masks are made; msi_auto_mask_defaults fills it. */
 typedef struct msi_auto_mask_spec {
     double sidelobe_threshold; /* times sidelobe_level and the largest |residual| */
     double noise_threshold;    /* times the noise; low_noise: of what the mask grows within */

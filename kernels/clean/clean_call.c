@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What all methods do in a call: the first peak, chunks of iterations, records, and the reason to stop. */
+/* All methods do this in a call: the first peak, chunks of iterations, records, and the reason to stop. */
 #include <math.h>
 #include <string.h>
 

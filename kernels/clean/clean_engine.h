@@ -62,7 +62,7 @@ typedef struct msi_clean_peak {
     int64_t x, y;
 } msi_clean_peak;
 
-/* Where a quantity is searched: allow [ny][nx] bytes, 0 where not; NULL: everywhere. */
+/* Says where a quantity is searched: allow [ny][nx] bytes, 0 where not; NULL: everywhere. */
 typedef struct msi_clean_search {
     const void *quantity; /* [ny][nx] */
     const uint8_t *allow;
@@ -80,7 +80,7 @@ typedef enum msi_clean_end {
     MSI_CLEAN_END_DIVERGED /* key > diverged */
 } msi_clean_end;
 
-/* What a loop is given. */
+/* A loop is given this. */
 typedef struct msi_clean_loop {
     const void *psf; /* [n_channel][ny][nx] */
     double gain, threshold, diverged;
@@ -94,7 +94,7 @@ typedef struct msi_clean_loop {
     uint16_t *found;    /* bit 0 is set where components are found; NULL: not */
 } msi_clean_loop;
 
-/* What came of it. */
+/* A loop gives back this. */
 typedef struct msi_clean_looped {
     msi_clean_end end;
     int64_t n_iteration;
@@ -103,7 +103,7 @@ typedef struct msi_clean_looped {
     const void *value;     /* [n_iteration][n_plane], components, likewise */
 } msi_clean_looped;
 
-/* What is allowed, from masks. */
+/* Masks allow this to be searched. */
 typedef struct msi_clean_allow {
     int64_t border_x, border_y; /* pixels where nothing is */
     const uint8_t *mask;        /* NULL: everywhere */
@@ -113,7 +113,7 @@ typedef struct msi_clean_allow {
 
 typedef struct msi_clean_fft msi_clean_fft; /* a transform of images padded with zeros */
 
-/* How an image is laid into a transform, or taken out. */
+/* Tells how an image is laid into a transform, or taken out. */
 typedef enum msi_clean_origin {
     MSI_CLEAN_CORNER, /* pixel (0, 0) at the transform's origin: residuals, models */
     MSI_CLEAN_MIDDLE  /* pixel (nx/2, ny/2) there, the rest around it cyclically: point spread functions, kernels */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the files of the CPU's engine share. */
+/* The files of the CPU's engine share this. */
 #ifndef MSI_CLEAN_ENGINE_CPU_H
 #define MSI_CLEAN_ENGINE_CPU_H
 
@@ -19,7 +19,7 @@ struct msi_clean_engine {
     int64_t n_list;
     void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
     int has_factor;
-    /* What a loop has done: */
+    /* Counts what a loop has done. */
     uint32_t *place; /* [MSI_CLEAN_CHUNK] */
     void *value;     /* [MSI_CLEAN_CHUNK][n_plane] */
     /* Exact loops keep the best pixel of pieces of rows, and of rows: */
@@ -28,7 +28,7 @@ struct msi_clean_engine {
     msi_clean_best *of_thread;
 };
 
-/* msi_clean_real_bytes - of a pixel. */
+/* msi_clean_real_bytes - count the bytes of a pixel. */
 static inline int64_t msi_clean_real_bytes(const msi_clean_engine *e)
 {
     return e->s.precision == MSI_FP32 ? 4 : 8;

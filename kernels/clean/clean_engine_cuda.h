@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the files of the GPU's engine share. */
+/* The files of the GPU's engine share this. */
 #ifndef MSI_CLEAN_ENGINE_CUDA_H
 #define MSI_CLEAN_ENGINE_CUDA_H
 
@@ -19,7 +19,7 @@ struct msi_clean_engine {
     int64_t n_list;
     void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
     bool has_factor;
-    /* What a loop has done, there and on the host: */
+    /* Counts what a loop has done, there and on the host. */
     uint32_t *place, *place_host;
     void *value, *value_host;
     void *state; /* a loop's end, and partial results of passes */
@@ -41,7 +41,7 @@ static inline int64_t clean_real_bytes(const msi_clean_engine *e)
     return e->s.precision == MSI_FP32 ? 4 : 8;
 }
 
-/* What loops write at their end. */
+/* Loops write this at their end. */
 struct clean_loop_end {
     int64_t n_iteration;
     double key, value;

@@ -132,7 +132,7 @@ __device__ __forceinline__ T read_number(const exact_job<T> &job, uint32_t gener
     return number_of(low, WORDS<T> == 2 ? read_post(job, generation, word + 1, block) : 0, T(0));
 }
 
-/* What a block shares. tile_value and tile_place [n_slot] follow it, then component [n_plane]. */
+/* A block shares this. tile_value and tile_place [n_slot] follow it, then component [n_plane]. */
 template <typename T> struct block_room {
     best_pixel<T> of_warp[WARPS];
     int of_block[WARPS];

@@ -110,7 +110,7 @@ template <typename T> int lay(msi_clean_engine *e, const layout &l, const void *
     return MSI_OK;
 }
 
-/* From real rows to the spectrum. */
+/* Transform real rows to the spectrum. */
 int transform(msi_clean_engine *e, msi_clean_fft *f, void *spectrum)
 {
     if (is_single(e))

@@ -56,13 +56,13 @@ template <typename T> __device__ __forceinline__ candidate<T> best_of_warp(candi
     return c;
 }
 
-/* What a block's shared memory begins with. */
+/* A block's shared memory begins with this. */
 template <typename T> struct block_room {
     candidate<T> inbox[2][MOST_BLOCKS], of_warp[MOST_WARPS];
     uint64_t barrier[2];
 };
 
-/* Where a block's part of the list is, and what else follows block_room. */
+/* Finds a block's part of the list, and what else follows block_room. */
 template <typename T> struct block_view {
     block_room<T> *room;
     T *sent;     /* [2][MOST_BLOCKS][n_plane], components */
@@ -311,7 +311,7 @@ template <typename T, bool ONE, bool IN_SHARED> __global__ void __launch_bounds_
     if (gridDim.x > 1) clean_cluster::meet();
 }
 
-/* How a list is spread over blocks. */
+/* Tells how a list is spread over blocks. */
 struct list_shape {
     int n_block, per, n_thread;
     size_t shared_bytes;

@@ -12,7 +12,7 @@ static const char HOGBOM[] = "exact: each component is subtracted from the image
 static const char LIST[] = "the brightest pixels are cleaned by themselves, then subtracted by one convolution";
 static const char MULTISCALE[] = "components of several widths, each found on residuals convolved to it";
 
-/* In the order in which AUTO prefers them. */
+/* AUTO prefers them in this order. */
 static const msi_clean_method methods[] = {
 #ifdef MSI_HAVE_CUDA
     {"list", LIST, MSI_BACKEND_CUDA, &msi_clean_list_ops, &msi_clean_engine_cuda},

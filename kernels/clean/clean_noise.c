@@ -28,8 +28,8 @@ int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *si
     return MSI_OK;
 }
 
-/* How likely a chi variable of k degrees of freedom exceeds x: the sum that integration by parts gives, down to one
- * degree or two. */
+/* Compute the chance that a chi variable of k degrees of freedom exceeds x: the sum that integration by parts gives,
+ * down to one degree or two. */
 static double chi_exceeds(int k, double x)
 {
     const double half = 0.5 * x * x;

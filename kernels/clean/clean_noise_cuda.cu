@@ -28,7 +28,7 @@ double value_of_ordered(uint64_t u)
     return v;
 }
 
-/* What is looked for among: values, or their distances from `middle`, whose bits above `shift` + DIGIT are `prefix`. */
+/* Names what is searched: values, or their distances from `middle`, whose bits above `shift` + DIGIT are `prefix`. */
 struct digit_search {
     double middle;
     int distances, shift;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What channels are made of: parts, and spectra whose means over a channel are its values. */
+/* Channels are made of parts, and spectra whose means over a channel are its values. */
 #ifndef MSI_CLEAN_PARTS_H
 #define MSI_CLEAN_PARTS_H
 

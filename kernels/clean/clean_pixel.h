@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What backends do with a pixel, written once. Every multiply-add is an explicit fma, so that all of them round alike,
+ * All backends do this with a pixel. Every multiply-add is an explicit fma, so that all of them round alike,
  * and no expression leaves a compiler another to fuse.
  */
 #ifndef MSI_CLEAN_PIXEL_H
@@ -31,10 +31,10 @@ MSI_CLEAN_FN uint32_t msi_clean_y(uint32_t place)
 }
 #define MSI_CLEAN_NOWHERE 0xffffffffu
 
-/* How many bins divide what lies between a threshold and the peak, where lists are cut. */
+/* So many bins divide what lies between a threshold and the peak, where lists are cut. */
 enum { MSI_CLEAN_BINS = 1024 };
 
-/* How planes are joined into the quantity that is searched. share [n_channel] are w_c / sum w, in the planes'
+/* Tells how planes are joined into what is searched. share [n_channel] are w_c / sum w, in the planes'
  * precision. */
 typedef struct msi_clean_join {
     int n_channel, n_pol;
@@ -49,7 +49,7 @@ MSI_CLEAN_FN int msi_clean_searched(const msi_clean_join *j, int pol)
     return !j->searched || (j->searched >> pol & 1);
 }
 
-/* How many polarisations are searched. */
+/* Count the polarisations that are searched. */
 MSI_CLEAN_FN int msi_clean_n_searched(const msi_clean_join *j)
 {
     int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* One precision of clean_pixel.h, which includes it with REAL, NAME, FMA, SQRT, FABS and REAL_MAX set. */
 
-/* What a quantity counts in the search: 0 where it is not finite, or of the wrong sign. */
+/* Tell what a quantity counts in the search: 0 where it is not finite, or of the wrong sign. */
 MSI_CLEAN_FN REAL NAME(msi_clean_key)(REAL q, int no_negative)
 {
     const REAL size = no_negative ? q : FABS(q);

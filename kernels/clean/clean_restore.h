@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* How planes are restored: with one beam, which a caller calls once for each. */
+/* Tells how planes are restored: with one beam, which a caller calls once for each. */
 typedef struct msi_restore_spec {
     msi_beam beam; /* known */
     double cell_x_rad, cell_y_rad;

@@ -9,7 +9,7 @@
 /* msi_clean_scales_set - complete and check spec.scale. Returns: 0, MSI_EARGUMENT */
 int msi_clean_scales_set(msi_cleaner *c);
 
-/* msi_clean_scale_bias - what a peak at scale i counts: bias^-log2(s / (2 beam)), 1 at scale 0. */
+/* msi_clean_scale_bias - tell what a peak at scale i counts: bias^-log2(s / (2 beam)), 1 at scale 0. */
 double msi_clean_scale_bias(const msi_cleaner_spec *s, int i);
 
 /* msi_clean_kernel_half - pixels that scale i's kernel reaches from its middle. */

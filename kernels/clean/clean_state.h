@@ -43,7 +43,7 @@ typedef struct msi_clean_method_ops msi_clean_method_ops;
 
 extern const msi_clean_method_ops msi_clean_hogbom_ops, msi_clean_list_ops, msi_clean_multiscale_ops;
 
-/* What channels are made of. Without parts every channel is its own. */
+/* Channels are made of these parts. Without parts every channel is its own. */
 typedef struct msi_clean_parts {
     int n;
     int *channel;             /* [n] */
@@ -72,7 +72,7 @@ struct msi_cleaner {
     uint8_t *mask, *allow;
     uint16_t *found;
     void *quantity, *factor; /* factor: made when it is first asked for */
-    /* Of lists: the padded transform, the spectra of the PSFs, and one to work in. */
+    /* Lists need the padded transform, the spectra of the PSFs, and one to work in. */
     msi_clean_fft *wide;
     int64_t n_wide;
     void *psf_hat[MSI_CLEAN_CHANNELS], *work;
@@ -146,13 +146,13 @@ void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_p
 int msi_clean_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
                    msi_clean_range range, double *cut);
 
-/* What msi_cleaner_mean, msi_cleaner_expand and msi_cleaner_terms do, on the engine's planes; n_pol of them follow each
- * other in a channel or part. */
+/* These do as msi_cleaner_mean, msi_cleaner_expand, msi_cleaner_terms, on the engine's planes; n_pol of them follow
+ * each other in a channel or part. */
 int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean_planes *channel, int n_pol);
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part);
 void msi_clean_terms(const msi_cleaner *c, const double *value, double *term);
 
-/* What msi_cleaner_noise, msi_cleaner_sigmas and msi_cleaner_local_rms do. */
+/* These do what msi_cleaner_noise, msi_cleaner_sigmas and msi_cleaner_local_rms promise. */
 int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *sigma);
 double msi_clean_sigmas(const msi_cleaner *c, double n_sigma);
 int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *how,

@@ -20,7 +20,7 @@ enum {
     MSI_CLEAN_MAX_PART = 4096
 };
 
-/* What a component's values in the channels are made of. */
+/* Tells what a component's values in the channels are made of. */
 typedef enum msi_clean_fit {
     MSI_CLEAN_FIT_NONE,       /* the residuals at its pixel */
     MSI_CLEAN_FIT_POLYNOMIAL, /* their polynomial of n_term coefficients in frequency, least squares with the weights */
@@ -104,7 +104,7 @@ typedef struct msi_clean_component {
     int32_t x, y, scale;
 } msi_clean_component;
 
-/* How far a call of msi_cleaner_minor goes. */
+/* Tells how far a call of msi_cleaner_minor goes. */
 typedef struct msi_clean_limits {
     double threshold;    /* Jy/beam, of the joined quantity; 0 or more */
     double mgain;        /* the part of the peak that is cleaned before a major cycle; 0: 1, no limit */
@@ -129,7 +129,7 @@ typedef struct msi_clean_report {
     double scale_flux[MSI_CLEAN_MAX_SCALE];
 } msi_clean_report;
 
-/* How local noise is measured. */
+/* Tells how local noise is measured. */
 typedef struct msi_clean_local_rms {
     double window_pixel; /* width; > 0 */
     int box;             /* mean square over a square of that width; else over four squares one after the other, which

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * How many bytes the L2 cache of a device fetches from its memory at a time. The limit is the device's and concerns
+ * Set how many bytes the L2 cache of a device fetches from its memory at a time. The limit is the device's and concerns
  * whatever runs on it, so it is lowered while anyone wants it low, and put back when the last one is done.
  */
 #ifndef MSI_KERNELS_GPU_FETCH_H

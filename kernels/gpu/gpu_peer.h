@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What one GPU has of another's memory: over links between them where the devices can reach each other, else by way of
+ * GPUs reach each other's memory: over links between them where the devices can reach each other, else by way of
  * the host. As gpu_memory.h, every function works on the device of a stream and returns when what it began is done.
  */
 #ifndef MSI_KERNELS_GPU_PEER_H

@@ -15,7 +15,7 @@ extern "C" {
 typedef enum msi_backend { MSI_BACKEND_AUTO, MSI_BACKEND_CPU, MSI_BACKEND_CUDA } msi_backend;
 typedef enum msi_precision_choice { MSI_PRECISION_AUTO, MSI_PRECISION_FP32, MSI_PRECISION_FP64 } msi_precision_choice;
 
-/* How a value is had of w-projection's tabulated kernels: of the nearest sub-cell, or interpolated between two, by
+/* Tells how w-projection's tabulated kernels give a value: of the nearest sub-cell, or interpolated between two, by
  * arithmetic or by texture units. */
 typedef enum msi_kernel_lookup {
     MSI_KERNEL_AUTO,

@@ -55,7 +55,7 @@ const msi_planes_shape *msi_planes_shape_of(const msi_planes *p);
 int64_t msi_planes_bytes(const msi_planes_shape *shape);
 
 /*
- * msi_planes_pixel - where a plane's pixels [ny][nx] lie, for kernels of the backend. The planes follow each other.
+ * msi_planes_pixel - find a plane's pixels [ny][nx], for kernels of the backend. The planes follow each other.
  * Returns: an address in the host's memory, or in that of the device. Borrowed
  */
 void *msi_planes_pixel(const msi_planes *p, int plane);

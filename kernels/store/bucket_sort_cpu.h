@@ -45,7 +45,7 @@ typedef struct msi_tile_work {
 /* msi_tile_work_sort - sort by runs, most first, so that threads that take one tile after the other end together. */
 void msi_tile_work_sort(msi_tile_work *work, int64_t n);
 
-/* How far a parallel loop over works is. */
+/* Counts how far a parallel loop over works is. */
 typedef struct msi_tile_progress {
     const msi_tile_work *work;
     int64_t n_run;              /* of all works */

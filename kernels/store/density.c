@@ -251,14 +251,14 @@ static double scale_of(const msi_vis_store *s, const msi_weighting *rule)
     return ldexp(1, 96 - exponent);
 }
 
-/* What a weight is multiplied by. */
+/* Tells what a weight is multiplied by. */
 typedef struct factors {
     const msi_density *density; /* NULL for natural weights */
     const msi_weighting *rule;
     double briggs, taper, scale; /* s^2; of the uv distance's square; of all weights */
 } factors;
 
-/* Of the sample at (u, v) wavelengths. */
+/* Compute the factor of the sample at (u, v) wavelengths. */
 static inline double factor_of(const factors *f, double u, double v)
 {
     double factor = f->scale;

@@ -22,7 +22,7 @@ typedef struct msi_gpu_samples {
     void *vis;     /* [n_row][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_gpu_samples;
 
-/* What samples come to, as msi_vis_store has it of all. */
+/* Sums up some samples, as msi_vis_store has it of all. */
 typedef struct msi_gpu_figures {
     int64_t n_sample, n_outside;
     double w_min_lambda, w_max_lambda;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the sources of the store share: vis_intake.c takes blocks in, gpu_samples.c what is on a GPU, vis_store.c has the
- * memory. */
+/* The sources of the store share this: vis_intake.c takes blocks in, gpu_samples.c what is on a GPU, vis_store.c has
+ * the memory. */
 #ifndef MSI_KERNELS_VIS_INTAKE_H
 #define MSI_KERNELS_VIS_INTAKE_H
 

@@ -94,7 +94,7 @@ void msi_vis_store_clear(msi_vis_store *s);
 void msi_vis_store_free(msi_vis_store *s);
 
 /*
- * msi_vis_store_bytes - what a store keeps of samples and rows, beside the unused ends of its pieces.
+ * msi_vis_store_bytes - count what a store keeps of samples and rows, beside the unused ends of its pieces.
  * Given:   s  for its planes, precision and kind; n_sample, n_row  of any number of blocks
  * Returns: bytes, in memory and file together
  */

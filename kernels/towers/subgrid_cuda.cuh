@@ -205,7 +205,7 @@ template <typename T> struct small_rows_inverse {
     }
 };
 
-/* From a core's first tap to a cell of its subgrid. */
+/* Find a cell of its subgrid from a core's first tap. */
 __device__ inline int offset_of(const msi_subgrid_shape &s, int cell)
 {
     return cell < s.size - s.margin ? cell : cell - s.size;
@@ -378,7 +378,7 @@ template <typename T, int N> struct column_thread {
         other = -other;
     }
 
-    /* From points of remainder i, of which the last are zero, to the other threads. */
+    /* Pass points of remainder i, of which the last are zero, to the other threads. */
     template <int GIVEN> __device__ __forceinline__ void forward_first(cplx<T> (&x)[A])
     {
         if (i < B) {
@@ -388,7 +388,7 @@ template <typename T, int N> struct column_thread {
         }
         __syncthreads();
     }
-    /* From there to pixels i + A s. */
+    /* Take them from there as pixels i + A s. */
     __device__ __forceinline__ void forward_second(cplx<T> (&y)[B])
     {
 #pragma unroll

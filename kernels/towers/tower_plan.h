@@ -40,7 +40,7 @@ typedef struct msi_tower_plan {
     int32_t n_plane; /* planes of a tower: height + w_width - 1 */
     int32_t n_tower;
     int64_t n_sub_u, n_sub_v; /* subgrids */
-    /* Of the subgrids of all towers, numbered tower by tower and row by row, those whose samples are taken: all, or a
+    /* Subgrids of all towers are numbered tower by tower and row by row; samples are taken of these: all, or a
      * share of msi_tower_cut. */
     int64_t first_core, end_core;
     int bend_order; /* of msi_tower_bend */

@@ -20,14 +20,14 @@ extern const msi_tower_cost msi_wgrid_tower_cuda_cost;
 int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan);
 
 /*
- * msi_wgrid_tower_cuda_small - how many small planes to hold at once: at least those of one subgrid.
+ * msi_wgrid_tower_cuda_small - choose how many small planes to hold at once: at least those of one subgrid.
  * Returned: *n
  * Returns:  0, MSI_EGPU
  */
 int msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t *n);
 
 /*
- * msi_wgrid_tower_cuda_whole - how many whole planes to hold at once: one; or, where they last from filling to filling
+ * msi_wgrid_tower_cuda_whole - choose how many whole planes to hold: one; or, where they last from filling to filling
  * of a store that is degridded, those of all towers and n_image images, if they take no more than a third of the
  * device's free memory.
  * Returned: *n
@@ -49,7 +49,7 @@ int msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan 
 int msi_wgrid_tower_cuda_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
                                const int *store_plane, int64_t n_small, msi_image *image, msi_stage_times *times);
 
-/* msi_wgrid_tower_cuda_residual - as msi_wgrid_cuda_residual. */
+/* msi_wgrid_tower_cuda_residual - do as msi_wgrid_cuda_residual. */
 int msi_wgrid_tower_cuda_residual(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_residual_job *job,
                                   int64_t n_small, void **kept, msi_stage_times *times);
 void msi_wgrid_tower_cuda_forget_samples(void *kept);

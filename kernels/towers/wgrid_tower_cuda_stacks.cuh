@@ -130,8 +130,8 @@ template <typename T> class tower_stacks {
         return make_screens();
     }
 
-    /* find_stacks - which subgrids and planes the sorted batch of samples touches in the towers of its order, unless it
-     * is known; then begin_tower and next_stacks hand them out. */
+    /* find_stacks - find the subgrids and planes that the sorted batch of samples touches in its order's towers, unless
+     * it is known; then begin_tower and next_stacks hand them out. */
     int find_stacks()
     {
         if (is_found) return MSI_OK;
@@ -323,7 +323,7 @@ template <typename T> class tower_stacks {
     {
         return as<uint32_t>(d_slot) + (tower - samples.order.first_tower) * samples.order.n_core() * towers.n_plane;
     }
-    /* Which rows of a tower's whole plane stacks lie on [nv]. */
+    /* Tells on which rows of a tower's whole plane stacks lie [nv]. */
     const uint8_t *row_used(int tower_) const
     {
         return as<uint8_t>(d_row_used) + (tower_ - samples.order.first_tower) * shape.nv;

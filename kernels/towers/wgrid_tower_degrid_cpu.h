@@ -6,7 +6,7 @@
 #include "kernels/towers/tower_plan.h"
 #include "kernels/method/method.h"
 
-/* msi_wgrid_tower_cpu_predict_bytes - as msi_wgrid_tower_cpu_bytes, with n_plane whole planes in memory. */
+/* msi_wgrid_tower_cpu_predict_bytes - count as msi_wgrid_tower_cpu_bytes, with n_plane whole planes in memory. */
 int64_t msi_wgrid_tower_cpu_predict_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_thread,
                                           int64_t n_plane);
 

@@ -20,7 +20,7 @@ class fft_plan {
     {
         forget();
     }
-    /* make - for a plane [nv][nu], CUFFT_C2C or CUFFT_Z2Z, on a stream of the current device. Returns: 0, MSI_EGPU */
+    /* make - plan a plane [nv][nu], CUFFT_C2C or CUFFT_Z2Z, on a stream of the current device. Returns: 0, MSI_EGPU */
     int make(int64_t nv, int64_t nu, cufftType type_, cudaStream_t stream)
     {
         forget();

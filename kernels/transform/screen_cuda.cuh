@@ -53,7 +53,7 @@ __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, cons
     image[y * g.nx + x] = l * l + m * m < 1 ? (T)value : (T)nan("");
 }
 
-/* What a plane at w wavelengths has of a model image [ny][nx] at pixel (x, y): divided by the windows' transforms,
+/* Lay a model image's [ny][nx] pixel (x, y) into a plane at w wavelengths: divided by the windows' transforms,
  * turned by exp(+2 pi i w (n - 1 - n_mid)). */
 template <typename T>
 __device__ __forceinline__ cplx<T> screened_model(const screen_geometry &g, const msi_taper &taper, const T *model,

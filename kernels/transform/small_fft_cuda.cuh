@@ -227,7 +227,7 @@ template <typename T, int N> struct steps {
     static_assert(B >= 4 && A <= 32, "no thread holds so many numbers");
     /* Rows of roots begin in different banks of shared memory. */
     static constexpr int PITCH = B + 1, N_ROOT = A * PITCH;
-    /* What a thread has of A points where those beyond the middle, but for a few, are zero. */
+    /* Holds a thread's part of A points where those beyond the middle, but for a few, are zero. */
     static constexpr int HALF = A / 2 + 1;
 
     template <int GIVEN>

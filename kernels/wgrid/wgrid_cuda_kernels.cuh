@@ -50,7 +50,7 @@ template <> struct alignas(64) placed<double> {
     }
 };
 
-/* Which visibility a sample becomes, turned by the field's mean n - 1, and conjugated where w < 0. */
+/* Turn a sample's visibility by the field's mean n - 1, and conjugate it where w < 0. */
 template <typename T> struct destination;
 template <> struct destination<float> {
     uint32_t index;
@@ -153,7 +153,7 @@ struct item {
 };
 
 /*
- * How samples are ordered: by tower (first w-planes that are gridded together), core (rectangle of tiles), tile, first
+ * Samples are ordered by tower (first w-planes that are gridded together), core (rectangle of tiles), tile, first
  * w-plane. Whole planes are one tower, and every tile is a core.
  */
 struct sample_order {
@@ -244,7 +244,7 @@ struct item_rule {
 };
 
 /*
- * Where the cells of an item's footprints lie in planes that follow each other: the cell of grid coordinates (u, v) for
+ * Finds the cells of an item's footprints in planes that follow each other: the cell of grid coordinates (u, v) for
  * tap k along w at [origin + k plane_cells + msi_wrap_cell(v + shift_v, n_v) n_u + msi_wrap_cell(u + shift_u, n_u)];
  * only taps k_first .. k_end - 1 meet planes that are there.
  */

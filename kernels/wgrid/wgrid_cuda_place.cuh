@@ -266,7 +266,7 @@ template <typename T> __host__ __device__ constexpr int data_pitch(int n_image)
     return n_image < N ? n_image : (n_image + N - 1) / N * N;
 }
 
-/* Where samples of a batch go, in order. */
+/* Tells where samples of a batch go, in order. */
 template <typename T> struct sample_places {
     placed<T> *samples;
     cplx<T> *data; /* [n_sample][pitch] visibilities, turned and not weighted; NULL: samples have their values */
@@ -287,7 +287,7 @@ template <typename T> __device__ cplx<T> times(cplx<T> a, cplx<T> b)
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* What the raw [n_plane][n_sample] visibilities of a sample become: conjugated where w < 0 and turned. */
+/* Make of a sample's raw [n_plane][n_sample] visibilities those gridded: conjugated where w < 0, and turned. */
 template <typename T> struct raw_samples {
     plane_map map;
     const cplx<T> *vis;
@@ -372,7 +372,7 @@ __global__ void __launch_bounds__(256)
     });
 }
 
-/* What samples in order have of one plane. */
+/* Holds what samples in order have of one plane. */
 template <typename T> struct plane_data {
     const cplx<T> *data;  /* visibilities, */
     const float *weight;  /* and weights, */

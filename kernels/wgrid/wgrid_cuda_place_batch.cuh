@@ -99,7 +99,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
                          sizeof(placed<T>) + 7 * sizeof(uint32_t) + sizeof(item) + 3 * sizeof(double));
     }
 
-    /* job - what a gridding kernel reads of the batch, and the grid that it adds to. */
+    /* job - name what a gridding kernel reads of the batch, and the grid that it adds to. */
     grid_job<T> job(cplx<T> *grid) const
     {
         return {as<tap_table<T>>(base::d_taps), &this->taps, as<placed<T>>(d_records), grid};

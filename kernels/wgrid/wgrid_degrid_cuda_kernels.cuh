@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     }
 }
 
-/* Where a block that degrids crowded items stands: it holds N_PLANE w-planes of a tile's cells, plane p in place p
+/* Places a block that degrids crowded items: it holds N_PLANE w-planes of a tile's cells, plane p in place p
  * modulo N_PLANE of a ring. */
 template <int N_PLANE, typename PLANES> struct degrid_stand {
     const msi_wgrid_geometry &g;

@@ -26,7 +26,7 @@ typedef struct msi_wgrid_form {
     void (*forget_samples)(void *samples);
 } msi_wgrid_form;
 
-/* What the plans of whole planes and of w-towers begin with. */
+/* The plans of whole planes and of w-towers begin with this. */
 struct msi_plan {
     msi_wgrid_plan wgrid;
     const msi_wgrid_form *form;
@@ -43,7 +43,7 @@ int msi_wgrid_image(msi_plan *plan, const msi_vis_store *store, const int *store
 int msi_wgrid_predict(msi_plan *plan, msi_vis_store *store, const msi_image *model, msi_stage_times *times);
 int msi_wgrid_residual(msi_plan *plan, const msi_residual_job *job, msi_stage_times *times);
 
-/* msi_wgrid_cpu_residual, msi_wgrid_cpu_forget_samples - of any form on the CPU, by its other functions: the samples
+/* msi_wgrid_cpu_residual, msi_wgrid_cpu_forget_samples - serve any form on the CPU, by its other functions: the samples
  * are put in order once. */
 int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, void **samples, msi_stage_times *times);
 void msi_wgrid_cpu_forget_samples(void *samples);

@@ -88,7 +88,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
     /* [place of the ring][re, im][rows 0 .. 7, 8 .. 15][columns 2 pair, 2 pair + 1] */
     double sum[SLOTS][2][2][2] = {};
     int4 now = {INT32_MIN, 0, 0, 0}; /* where the sums stand, as samples do */
-    /* Where this thread adds in a plane: in both blocks of eight rows the first cell, and from there to the others. */
+    /* This thread adds there in a plane: in both blocks of eight rows the first cell, and from there to the others. */
     uint32_t cell[2] = {};
     int onward[3] = {};
     int64_t plane_cells = 0;

@@ -43,7 +43,7 @@ int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form for
                              int n_image);
 
 /*
- * msi_wproj_cuda_image - as msi_wproj_cpu_image; up to eight images in one pass while they fit.
+ * msi_wproj_cuda_image - do as msi_wproj_cpu_image; up to eight images in one pass while they fit.
  *
  * Given:   work, form; store, store_plane [image->n_plane], image and times as there
  * Returns: 0, MSI_EGPU, MSI_ENOMEM, MSI_ERANGE (kernels of more than 2^31 values by tiles; full ones that are to be

@@ -31,7 +31,7 @@ int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_
                                   int n_image);
 
 /*
- * msi_wproj_cuda_predict - as msi_wproj_cpu_predict.
+ * msi_wproj_cuda_predict - do as msi_wproj_cpu_predict.
  *
  * Given:              work, its plan and kernels borrowed as long as *kept lives; form, store, model, times as there
  * Given and returned: kept  memory of the model from call to call: NULL in *kept at first, freed by

@@ -143,7 +143,7 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .shape = c->shape};
 }
 
-/* Where the polarisation that lists of sources are of stands in a group's components; -1: nowhere. */
+/* Find in a group's components the polarisation that lists of sources are of; -1: it is not there. */
 static int source_pol(const msi_clean_field *f, const msi_clean_group *g)
 {
     msi_plane planes[MSI_MAX_PLANES];
@@ -285,7 +285,7 @@ typedef struct subtraction {
     int with_model;
 } subtraction;
 
-/* By way of planes in the gridder's order, the lane's own. */
+/* Go by way of planes in the gridder's order, the lane's own. */
 static int subtract_by_copies(const subtraction *s, int channel)
 {
     msi_clean_field *f = s->field;

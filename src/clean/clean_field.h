@@ -121,7 +121,7 @@ int msi_clean_field_masks(msi_clean_field *field, const msi_beam *beam, double s
  */
 int msi_clean_group_mask(msi_clean_group *group, int64_t n_pixel, uint16_t *room, uint8_t *mask);
 
-/* msi_clean_field_plane - where an image lies among the field's planes. */
+/* msi_clean_field_plane - find an image among the field's planes. */
 int msi_clean_field_plane(const msi_clean_field *field, int channel, int pol);
 
 /* msi_clean_field_group - the group that has a polarisation. */

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* How far the peak falls in a cycle, in logarithms; 0 where it does not. */
+/* Measure how far the peak falls in a cycle, in logarithms; 0 where it does not. */
 static double decay_of(const msi_clean_group *g)
 {
     const double peak = fabs(g->peak);

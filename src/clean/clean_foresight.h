@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How much of cleaning is left, by the decay of the residual's peak. */
+/* Foresee how much of cleaning is left, by the decay of the residual's peak. */
 #ifndef MSI_SRC_CLEAN_FORESIGHT_H
 #define MSI_SRC_CLEAN_FORESIGHT_H
 

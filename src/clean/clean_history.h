@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How a deconvolution converged: a step for each call of the minor cycle and scale, as a table and as a picture. */
+/* Record how a deconvolution converged: a step for each call of the minor cycle and scale; table and picture. */
 #ifndef MSI_SRC_CLEAN_HISTORY_H
 #define MSI_SRC_CLEAN_HISTORY_H
 

@@ -21,7 +21,7 @@ int msi_clean_save(msi_clean_field *field, const msi_clean_history *history, con
  */
 int msi_clean_load(msi_clean_field *field, msi_clean_history *history, const char *path, int *found);
 
-/* msi_clean_checkpoint_bytes - of the file. */
+/* msi_clean_checkpoint_bytes - count the bytes of the file. */
 int64_t msi_clean_checkpoint_bytes(const msi_image_geometry *geometry, int n_plane, int n_group,
                                    msi_precision precision);
 

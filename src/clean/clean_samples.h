@@ -19,7 +19,7 @@ typedef struct msi_clean_samples {
     int64_t n_channel;     /* output channels of the run */
     int n_plane;           /* of each */
     msi_image_geometry geometry;
-    /* Of all ranks, [n_channel][n_plane]: sums of weights, before density weighting too, and samples with a weight. */
+    /* Counts for all ranks, [n_channel][n_plane]: sums of weights, before density weighting too, samples with one. */
     double *sum_weight, *sum_vis_weight;
     int64_t *n_vis;
 } msi_clean_samples;
@@ -33,8 +33,8 @@ typedef struct msi_clean_samples {
 int msi_clean_samples_count(msi_clean_samples *samples);
 
 /*
- * msi_clean_samples_residual, msi_clean_samples_psf - as msi_gridder_residual and msi_gridder_psf, of an output channel's
- * samples on all ranks; called by rank 0. Images of ranks are averaged by their weights, in the ranks' order.
+ * msi_clean_samples_residual, msi_clean_samples_psf - do as msi_gridder_residual and msi_gridder_psf, of an output
+ * channel's samples on all ranks; called by rank 0. Images of ranks are averaged by their weights, in the ranks' order.
  * Given:   model  left as it is; NULL: nothing is subtracted
  * Returns: as those, or what another rank has failed with
  * Notes:   of several ranks one channel after the other; of one alone, channels may be made side by side in threads.

@@ -5,7 +5,7 @@
 
 #include "src/clean/source_list.h"
 
-/* Whose components they are. */
+/* Tells whose components they are. */
 typedef struct msi_clean_sources_spec {
     int n_channel, n_pol; /* of the cleaner */
     int pol;              /* the one of n_pol whose values are kept */
@@ -20,7 +20,7 @@ typedef struct msi_clean_sources {
     int64_t room;
 } msi_clean_sources;
 
-/* msi_clean_sources_bytes - what a call's components take: as many as one major cycle may have. */
+/* msi_clean_sources_bytes - count what a call's components take: as many as one major cycle may have. */
 int64_t msi_clean_sources_bytes(void);
 
 /*

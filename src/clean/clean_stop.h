@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* When a group's cleaning goes on, goes back, or ends. */
+/* Decide when a group's cleaning goes on, goes back, or ends. */
 #ifndef MSI_SRC_CLEAN_STOP_H
 #define MSI_SRC_CLEAN_STOP_H
 

@@ -193,7 +193,7 @@ typedef struct source {
     double flux;
 } source;
 
-/* By scale, the brightest first; of equal ones that of the lower pixel. */
+/* Order by scale, the brightest first; of equal ones that of the lower pixel. */
 static int compare_sources(const void *a, const void *b)
 {
     const source *p = a, *q = b;
@@ -227,7 +227,7 @@ static void format_angle(char *text, size_t size, double value, const char *sepa
              decimals + 3, decimals, seconds);
 }
 
-/* As many decimals of an angle as make rounding less than a hundredth of a pixel, at least three. */
+/* Count the decimals of an angle that make rounding less than a hundredth of a pixel, at least three. */
 static int decimals_of(double pixel)
 {
     int n = 3;

@@ -37,7 +37,7 @@ void msi_source_list_drop(msi_source_list *l);
 /* msi_source_list_n - sources kept. */
 int64_t msi_source_list_n(const msi_source_list *l);
 
-/* msi_source_list_bytes, _save, _load - what is kept, as bytes for a checkpoint.
+/* msi_source_list_bytes, _save, _load - pass what is kept as bytes for a checkpoint.
  * Returned by save: to [msi_source_list_bytes]. Returns by load: 0, MSI_ENOMEM, MSI_EINPUT (no list of so many channels)
  */
 int64_t msi_source_list_bytes(const msi_source_list *l);

@@ -20,7 +20,7 @@
 #include "io/ms/ms_child.h"
 #include "src/convert/uv_baselines.h"
 
-/* What msfits may take for a file: memory and disk by its size, CPU time at a fiftieth of the usual speed, and ten times
+/* Says what msfits may take: memory and disk by its size, CPU time at a fiftieth of the usual speed, and ten times
  * what a set without rows takes. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 static const double LEAST_S = 5, SECONDS_PER_BYTE = 1e-6;
@@ -38,7 +38,7 @@ static void limit(int64_t file_bytes, int64_t memory_bytes)
     msi_child_progress(LEAST_S + SECONDS_PER_BYTE * (double)file_bytes);
 }
 
-/* What casacore warns of and nothing here hangs on: tables of the Earth's rotation, which change no visibility, and
+/* Casacore warns of this, and nothing here hangs on it: tables of the Earth's rotation, which change no visibility, and
  * velocities and lines that most files do not name. */
 static int is_idle(const char *warning)
 {

@@ -38,7 +38,7 @@ static int read_time(msi_options *options, const msi_option *option, int n_argum
     return MSI_OK;
 }
 
-/* In the order of the help. A row without a reader is msimage's of that name. */
+/* The help has this order. A row without a reader is msimage's of that name. */
 static const msi_option rows[] = {
     {.name = "average-time",
      .arguments = "TIME",

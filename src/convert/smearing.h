@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What averaging takes from a source away from the phase centre. A baseline whose phase turns by x turns while it is
+ * Compute what averaging takes from a source off the phase centre. A baseline whose phase turns by x turns while it is
  * averaged keeps sin(pi x) / (pi x) of the amplitude (Bridle and Schwab, in Synthesis Imaging in Radio Astronomy II,
  * 1999, chapter 18).
  */

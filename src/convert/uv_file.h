@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the headers of a UVFITS or FITS-IDI file say, and whether casacore can be given the file. */
+/* Read the headers of a UVFITS or FITS-IDI file, and tell whether casacore can be given the file. */
 #ifndef MSI_SRC_UV_FILE_H
 #define MSI_SRC_UV_FILE_H
 

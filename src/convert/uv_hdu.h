@@ -20,7 +20,7 @@ static inline int64_t msi_uv_in_blocks(int64_t bytes)
     return (bytes + MSI_UV_BLOCK - 1) / MSI_UV_BLOCK * MSI_UV_BLOCK;
 }
 
-/* What a header says of the data behind it. */
+/* Holds what a header says of the data behind it. */
 typedef struct msi_uv_hdu {
     char extension[9], name[72]; /* XTENSION, EXTNAME; "" where there is none */
     int bitpix, n_axis, is_groups;

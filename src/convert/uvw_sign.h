@@ -5,7 +5,7 @@
 
 #include "io/convert/set_output.h"
 
-/* What is known so far. Zero-initialised at first. */
+/* Holds what is known so far. Zero-initialised at first. */
 typedef struct msi_uvw_sign {
     double product, stored, computed; /* sums over rows of u u' + v v' + w w', of stored and computed coordinates */
     int64_t n_along, n_against;       /* rows whose vectors lie within 26 degrees of each other, or of the opposite */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the user asks of deconvolution. */
+/* Holds what the user asks of deconvolution. */
 #ifndef MSI_SRC_CLEAN_OPTIONS_H
 #define MSI_SRC_CLEAN_OPTIONS_H
 
@@ -55,7 +55,7 @@ typedef struct msi_clean_options {
     int save_sources; /* scales are gaussians then */
 } msi_clean_options;
 
-/* msi_clean_options_check - what no option of deconvolution can check by itself. Returns: 0, MSI_EUSAGE */
+/* msi_clean_options_check - check what no option of deconvolution can by itself. Returns: 0, MSI_EUSAGE */
 int msi_clean_options_check(const struct msi_options *options);
 
 /* msi_clean_options_searched - the bits of the image planes that -link-polarizations searches, as msi_cleaner_spec has

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How many threads this process can run at once. */
+/* Count the threads that this process can run at once. */
 #ifndef MSI_SRC_CPU_COUNT_H
 #define MSI_SRC_CPU_COUNT_H
 

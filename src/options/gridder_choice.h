@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From the words of -gridder, -strategy and their like to a gridder, and from a gridder's plan to a line of the log. */
+/* Make a gridder of the words of -gridder, -strategy and their like, and a line of the log of a gridder's plan. */
 #ifndef MSI_SRC_GRIDDER_CHOICE_H
 #define MSI_SRC_GRIDDER_CHOICE_H
 
@@ -18,10 +18,10 @@ const char *msi_gridder_choice_strategies(void);
 /* msi_gridder_choice_check - whether the words go together. Returns: 0, MSI_EUSAGE */
 int msi_gridder_choice_check(const msi_options *options);
 
-/* msi_gridder_choice_accuracy - what -accuracy is where it is not given. */
+/* msi_gridder_choice_accuracy - tell -accuracy's value where it is not given. */
 double msi_gridder_choice_accuracy(const char *method);
 
-/* msi_gridder_choice_spec - what all gridders of a run have in common; the rest is zero. */
+/* msi_gridder_choice_spec - fill in what all gridders of a run have in common; the rest is zero. */
 msi_gridder_spec msi_gridder_choice_spec(const msi_options *options);
 
 /* msi_gridder_choice_print - the line that begins with "gridder:"; and one that says where another strategy serves than

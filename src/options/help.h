@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What msimage says about its command line. */
+/* Say what there is to say about msimage's command line. */
 #ifndef MSI_SRC_HELP_H
 #define MSI_SRC_HELP_H
 
 #include <stdio.h>
 
-/* msi_help_usage - how to begin, in a few lines, for a command line without arguments. */
+/* msi_help_usage - tell how to begin, in a few lines, for a command line without arguments. */
 void msi_help_usage(FILE *out);
 
 /*

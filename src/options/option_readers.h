@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How the arguments of each kind of option are read; the option table names these functions. */
+/* Read the arguments of each kind of option; the option table names these functions. */
 #ifndef MSI_SRC_OPTION_READERS_H
 #define MSI_SRC_OPTION_READERS_H
 
 #include "src/options/option_table.h"
 
-/* By type, into the member at the row's offset. */
+/* These read by type, into the member at the row's offset. */
 msi_option_reader msi_read_flag;      /* int: the row's `high` */
 msi_option_reader msi_read_text;      /* const char *: not empty */
 msi_option_reader msi_read_count;     /* int64_t in [low, high] */
@@ -18,7 +18,7 @@ msi_option_reader msi_read_word;      /* const char *: one of the choices */
 msi_option_reader msi_read_range;     /* two int64_t one after the other: A < B */
 msi_option_reader msi_read_png_range; /* picture: A < B; sets png too */
 
-/* By option. */
+/* Each of these reads one option. */
 msi_option_reader msi_read_size;
 msi_option_reader msi_read_scale;
 msi_option_reader msi_read_shift;

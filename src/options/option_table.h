@@ -86,7 +86,7 @@ msi_option_group msi_option_group_of(const msi_option *option);
 /* msi_option_find - the row of a name or alias without its dashes; NULL if there is none. */
 const msi_option *msi_option_find(const char *name);
 
-/* msi_option_arity - how many arguments follow, given the first one (NULL: none follows). */
+/* msi_option_arity - tell how many arguments follow, given the first one (NULL: none follows). */
 int msi_option_arity(const msi_option *option, const char *first);
 
 /* msi_option_choices - the words that the first argument may be, separated by |; NULL: any. Borrowed, static. */
@@ -99,7 +99,7 @@ const char *msi_option_choices(const msi_option *option);
  */
 const char *msi_option_choice_words(char *out, size_t size, const msi_option *option);
 
-/* msi_option_default - how the default is told; NULL where there is nothing to tell. */
+/* msi_option_default - tell the default; NULL where there is nothing to tell. */
 const char *msi_option_default(const msi_option *option);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the user asks for: the command line, parsed and checked. */
+/* Holds what the user asks for: the command line, parsed and checked. */
 #ifndef MSI_SRC_OPTIONS_H
 #define MSI_SRC_OPTIONS_H
 
@@ -21,7 +21,7 @@ typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi
 
 enum { MSI_MAX_POL = 12, MSI_MAX_NOTE = 64 };
 
-/* What -restore or -restore-list asks for: no Measurement Set is looked at then. */
+/* Holds what -restore or -restore-list asks for: no Measurement Set is looked at then. */
 typedef struct msi_restore_options {
     const char *residual, *model, *out; /* files; NULL: images are made or predicted */
     int is_list;                        /* the model is a list of sources */
@@ -150,7 +150,7 @@ int msi_options_expand(msi_options *options);
 /* msi_options_hash - a number that another command line hardly has. */
 uint64_t msi_options_hash(const msi_options *options);
 
-/* msi_options_log - what became of WSClean's options that were given, a line each, to the log. */
+/* msi_options_log - tell what became of WSClean's options that were given, a line each, to the log. */
 void msi_options_log(const msi_options *options);
 
 /* msi_options_free - free what is owned and zero the struct. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a user can do about a failure: io and kernels name the cause, and options answer it. */
+/* Tell what a user can do about a failure: io and kernels name the cause, and options answer it. */
 #ifndef MSI_SRC_REMEDY_H
 #define MSI_SRC_REMEDY_H
 

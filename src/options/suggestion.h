@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a misspelt option may have meant. */
+/* Guess what a misspelt option may have meant. */
 #ifndef MSI_SRC_SUGGESTION_H
 #define MSI_SRC_SUGGESTION_H
 

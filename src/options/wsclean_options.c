@@ -32,7 +32,7 @@
 #define ATERMS       "a-terms are not known yet; what is the same for all directions can be applied to the data before"
 #define FACETS       "there are no facets, the whole image is exact in w; apply solutions to the data before"
 
-/* By what they are about. */
+/* The rows are ordered by what they are about. */
 const msi_wsclean_option msi_wsclean_table[] = {
     SAME("version"),
     SAME("j"),
@@ -93,7 +93,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("oversampling", 1, "the window is computed as finely as -accuracy needs"),
     REFUSED("direct-ft", 0, "no direct sum is made; -accuracy 1e-12 comes as near to it as double precision allows"),
 
-    /* What is written. */
+    /* These say what is written. */
     SAME("no-update-model-required"),
     SAME("update-model-required"),
     REFUSED("store-imaging-weights", 0, "imaging writes into no set; -save-weights writes the gridded weights as FITS"),

@@ -5,7 +5,7 @@
 
 #include "core/types.h"
 
-/* Of the accuracy, what may be lost by taking two centres for one. */
+/* So much of the accuracy may be lost by taking two centres for one. */
 #define MSI_LOST_TO_CENTRE 1e-3
 
 /* A shift consists of a rotation of uvw and the path difference that goes with it. */

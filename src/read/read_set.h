@@ -60,7 +60,7 @@ int msimage_read_open(msimage_read **out, const char *const *paths, int n_path, 
 int msimage_read_next(msimage_read *r, msimage_read_block *block);
 
 /*
- * msimage_read_values - what was measured in the block that was read last.
+ * msimage_read_values - copy what was measured in the block that was read last.
  * Returned: vis [n_pol][n_row][n_chan] complex of floats, Jy; weight as many floats; flag as many, 0 or 1
  * Returns:  0, MSI_ENOMEM
  * Notes:    a correlation as stored (n_pol of the specification is 0) comes as it is, with its flag. Of what is formed,

@@ -40,13 +40,13 @@ typedef struct msi_forming_order {
 typedef struct msi_block_former msi_block_former;
 
 /*
- * msi_block_former_create - what processes form by, before they are forked; with nothing in it.
+ * msi_block_former_create - make what processes form by, before they are forked; with nothing in it.
  * Returned: *out  freed by msi_block_former_free; NULL on failure
  * Returns:  0, MSI_ENOMEM
  */
 int msi_block_former_create(msi_block_former **out);
 
-/* msi_block_former_forming - what a crew is started with; borrowed. */
+/* msi_block_former_forming - name what a crew is started with; borrowed. */
 const msi_ms_forming *msi_block_former_forming(msi_block_former *former);
 
 /* msi_block_former_free - NULL is fine. */
@@ -60,7 +60,7 @@ void msi_block_former_free(msi_block_former *former);
 int msi_forming_order_make(msi_forming_order **out, int64_t *n_byte, const msi_forming_spec *spec);
 
 /*
- * msi_formed_tally - what was counted when a block was formed, for its samples of all output channels.
+ * msi_formed_tally - read what was counted when a block was formed, for its samples of all output channels.
  * Returns: 0, MSI_EINPUT (what cannot have been counted)
  */
 int msi_formed_tally(const msi_ms_block *block, msi_sample_tally *tally);

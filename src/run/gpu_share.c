@@ -30,7 +30,7 @@ void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o, const msi_t
     else if (asked->kind == MSI_GPUS_COUNT)
         take_first(share, asked->n);
     else {
-        /* As if there were one for each rank, which is known later. */
+        /* Plan as if there were one for each rank, which is known later. */
         share->n = 1;
         share->device[0] = team->gpu_rank;
     }

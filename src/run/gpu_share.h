@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How a run shares its gridders' work out among the GPUs of its host (-gpus): output channels one each where there are
+/* A run shares its gridders' work out among the GPUs of its host (-gpus): output channels one each where there are
  * as many, else the images or the samples of each one. */
 #ifndef MSI_SRC_GPU_SHARE_H
 #define MSI_SRC_GPU_SHARE_H

@@ -132,7 +132,7 @@ static int make_plan(msi_imaging_run *r)
     msi_imaging_scan_bound(&need.scan, r->reader);
     if (o->dry_run && !r->team->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
-        /* By the memory that is free now; a run does not wait for a GPU's answer, and sees to it after reading. */
+        /* The memory decides that is free now; a run does not wait for a GPU's answer, and sees to it after reading. */
         msi_backend_await(r->gpus.device, r->gpus.n);
     }
     const msi_imaging_scan whole = need.scan;

@@ -6,9 +6,9 @@
 #include "src/run/imaging_run.h"
 
 /*
- * msi_imaging_channels_at_once - how many channels to image at the same time: on GPUs one each where they share
- * channels out; by a thread each, as many as there are threads, on the CPU, where there are channels enough for them and their grids take no more than a quarter of the
- * memory; else one, by all threads. A small image has little for many threads to share.
+ * msi_imaging_channels_at_once - choose how many channels to image together: on GPUs one each where they share channels
+ * out; on the CPU one by each thread, where there are channels enough for them and their grids take no more than a
+ * quarter of the memory; else one, by all threads. A small image has little for many threads to share.
  * Given: run  planned
  */
 int msi_imaging_channels_at_once(const msi_imaging_run *run);

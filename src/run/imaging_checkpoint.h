@@ -14,7 +14,7 @@
 int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, int64_t first);
 
 /*
- * msi_imaging_checkpoint_load - with -resume read it back into the field, and say whether there was one; without, say
+ * msi_imaging_checkpoint_load - read it back into the field with -resume, and say whether there was one; else say
  * so where an earlier run has left one.
  * Returned: *found  the field is what it was at the checkpoint
  * Returns:  as msi_clean_load

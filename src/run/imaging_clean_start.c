@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the cycles of a field begin with: PSFs and beams, dirty images, and the models that are there already. */
+/* Make what the cycles of a field begin with: PSFs and beams, dirty images, and the models that are there already. */
 #include "src/run/imaging_cleaning.h"
 
 #include <math.h>

@@ -20,10 +20,10 @@ typedef struct msi_cleaning {
     double (*vis_weight)[MSI_GRIDDER_MAX_PLANES];
     int has_first_residual;
     double dirty_peak_jy; /* of all dirty images that were written; 0: none */
-    /* Of each channel's images: the residual's peak, the model's flux. */
+    /* Each channel's images have these: the residual's peak, the model's flux. */
     double (*peak_jy)[MSI_MAX_PLANES], (*flux_jy)[MSI_MAX_PLANES];
 
-    /* Of all channels, where there are several: means of their images, and what cleaning came to. */
+    /* All channels, where there are several, have these: means of their images, and what cleaning came to. */
     msi_image sum[MSI_CLEANING_KINDS]; /* empty where nothing has been added */
     double sum_vis_weight[MSI_GRIDDER_MAX_PLANES];
     msi_fits_clean clean[MSI_MAX_PLANES];
@@ -84,7 +84,7 @@ int msi_cleaning_put_cleaned(msi_cleaning *k);
 int msi_cleaning_restore(const msi_cleaning *k, const msi_beam *beam, int first, msi_planes *residual,
                          const msi_planes *model);
 
-/* msi_cleaning_cards - what cleaning a group came to, for headers; peak and flux are the images' and come later. */
+/* msi_cleaning_cards - tell headers what cleaning a group came to; peak and flux are the images' and come later. */
 msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *group);
 
 /* msi_cleaning_look_at_plane - find the pixel farthest from zero, with its sign, and the sum of all finite ones. */

@@ -14,7 +14,7 @@ typedef struct msi_imaging_product {
     const msi_fits_clean *clean; /* [planes] what cleaning came to; NULL: nothing is said of it */
 } msi_imaging_product;
 
-/* What headers say of the samples of a plane, on all ranks. */
+/* Holds what headers say of the samples of a plane, on all ranks. */
 typedef struct msi_imaging_sums {
     double weight, vis_weight; /* with density weights, and before */
     int64_t n_vis;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What imaging will take, before it starts: memory, disk, time. */
+/* Foresee what imaging will take, before it starts: memory, disk, time. */
 #ifndef MSI_SRC_IMAGING_PLAN_H
 #define MSI_SRC_IMAGING_PLAN_H
 
@@ -37,7 +37,7 @@ typedef struct msi_imaging_plan {
     msi_gridder_report gridder; /* of one output channel */
 } msi_imaging_plan;
 
-/* msi_imaging_scan_bound - what is known of the samples without reading them: |w| from the antennas' positions and the
+/* msi_imaging_scan_bound - bound the samples without reading them: |w| from the antennas' positions and the
  * highest frequency selected. */
 void msi_imaging_scan_bound(msi_imaging_scan *scan, const msi_ms_reader *reader);
 
@@ -50,7 +50,7 @@ void msi_imaging_scan_bound(msi_imaging_scan *scan, const msi_ms_reader *reader)
 int msi_imaging_scan_read(msi_imaging_scan *scan, msi_ms_reader *reader, const msi_image_geometry *geometry,
                           double ra_rad, double dec_rad);
 
-/* msi_imaging_gridder_bytes - of the memory limit, what is left to images, stores and grids. */
+/* msi_imaging_gridder_bytes - tell what the memory limit leaves to images, stores and grids. */
 int64_t msi_imaging_gridder_bytes(const msi_options *options);
 
 /*

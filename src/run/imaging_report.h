@@ -11,14 +11,14 @@ typedef struct msi_imaging_times {
     double start_s, opened_s, loaded_s, weighed_s, imaged_s;
 } msi_imaging_times;
 
-/* What is imaged, as far as it is known before samples are read: sets, fields, band, times, image, resolution; and a
- * warning where pixels are needlessly fine. Of an interval after the first, its times. */
+/* Report what is imaged, as far as it is known before samples are read: sets, fields, band, times, image, resolution;
+ * and a warning where pixels are needlessly fine. Of an interval after the first, its times. */
 void msi_imaging_report_subject(const msi_imaging_run *run);
 
 /* Memory, disk and the gridder, as planned. */
 void msi_imaging_report_plan(const msi_imaging_plan *plan, const msi_options *options);
 
-/* What a dry run found, and how long a run would take. */
+/* Report what a dry run found, and how long a run would take. */
 void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan);
 
 /* Samples loaded, and samples dropped by reason; a warning where pixels are so coarse that samples are lost. */

@@ -59,7 +59,7 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
 int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, const msi_output_id *id);
 
 /*
- * msi_outputs_text - where a file that is no image is to be written.
+ * msi_outputs_text - name a file to write that is no image.
  * Returned: *publish, borrowed
  * Returns:  its number there; -1 where none was planned
  */

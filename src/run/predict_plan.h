@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What predicting will take, before it starts: which coordinates there are, how many at a time, memory and time. */
+/* Foresee what predicting will take: which coordinates there are, how many at a time, memory and time. */
 #ifndef MSI_SRC_PREDICT_PLAN_H
 #define MSI_SRC_PREDICT_PLAN_H
 
@@ -48,7 +48,7 @@ typedef struct msi_predict_plan {
 int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const msi_model_images *models);
 
 /*
- * msi_predict_gridder_spec - what a gridder of n_plane real planes is made of.
+ * msi_predict_gridder_spec - specify a gridder of n_plane real planes.
  * Given: reserved_bytes  of the memory limit, not for the gridder to use
  */
 msi_gridder_spec msi_predict_gridder_spec(const msi_options *options, const msi_model_images *models, int n_plane,

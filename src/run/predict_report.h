@@ -11,13 +11,13 @@ typedef struct msi_predict_times {
     double start_s, models_s, planned_s, prepared_s, looped_s, finished_s;
 } msi_predict_times;
 
-/* What is predicted: sets, fields, columns, band, times. */
+/* Report what is predicted: sets, fields, columns, band, times. */
 void msi_predict_report_subject(const msi_predict_run *run);
 
 /* Memory, disk and the gridder, as planned; what there is to predict; and for a dry run how long it would take. */
 void msi_predict_report_plan(const msi_predict_run *run);
 
-/* What was written, and the time each stage took. */
+/* Report what was written, and the time each stage took. */
 void msi_predict_report_done(const msi_predict_run *run, const msi_predict_loop *loop, const msi_predict_times *times);
 
 #endif

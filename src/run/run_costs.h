@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What reading and writing cost, as measured, and the memory that no plan counts. */
+/* Reading and writing cost this, as measured; and this memory no plan counts. */
 #ifndef MSI_SRC_RUN_COSTS_H
 #define MSI_SRC_RUN_COSTS_H
 

@@ -18,7 +18,7 @@
 
 typedef struct msi_team msi_team;
 
-/* How ranks reach each other. gather, swap and cast are called by every rank, in the same order; they return 0, or
+/* Ranks reach each other by these. gather, swap and cast are called by every rank, in the same order; they return 0, or
  * MSI_EINTERRUPTED where a signal came first, after which nothing can be exchanged. */
 typedef struct msi_team_link {
     /* join - after the last fork of this process: from now on team->rank and team->size are known. */

@@ -175,7 +175,7 @@ static void end(msi_team *t)
 
 void msi_team_begin(msi_team *t)
 {
-    /* Of Open MPI, of MPICH and others by PMI, of Slurm. */
+    /* Open MPI sets these, MPICH and others by PMI, Slurm. */
     static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
     static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
     static const char *const n_here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};

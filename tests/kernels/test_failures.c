@@ -32,7 +32,7 @@ typedef struct scenario {
     msi_case_data first, second; /* of different channels */
 } scenario;
 
-/* Where a run stood when it failed. */
+/* Tells where a run stood when it failed. */
 typedef enum stage { CREATE, ADD, WEIGHT, IMAGE, DONE } stage;
 
 static msi_gridder_spec spec_of(const scenario *s)
@@ -71,7 +71,7 @@ static int add_and_weigh(const scenario *s, msi_gridder *g, stage *at)
     return rc;
 }
 
-/* What two models leave, one after the other, of samples that are put in order once; the last one's image. */
+/* Image what two models leave, one after the other, of samples that are put in order once; keep the last. */
 static int make_residual(const scenario *s, msi_gridder *g, msi_image *image)
 {
     const int n = s->first.block.n_plane;
@@ -135,7 +135,7 @@ static size_t pixel_bytes(const msi_image *image)
     return (size_t)(msi_image_n_pixel(&image->geometry) * image->n_plane * msi_image_pixel_bytes(image->precision));
 }
 
-/* On the CPU to the bit: no sum depends on the number of threads. On a GPU sums of atomics come in any order. */
+/* Compare bits on the CPU: no sum depends on the number of threads. On a GPU sums of atomics come in any order. */
 static void check_image(const scenario *s, const msi_image *image, const msi_image *truth)
 {
     assert_int_equal(image->n_plane, truth->n_plane);

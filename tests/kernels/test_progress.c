@@ -18,7 +18,7 @@
 
 static msi_backend backend;
 
-/* What a stage told of itself. */
+/* Holds what a stage told of itself. */
 typedef struct heard {
     const char *stage;
     int n;

@@ -447,7 +447,7 @@ static void test_threads(void **state)
     assert_int_equal(omp_get_max_threads(), 3);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, image[i]), 0);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
-    /* On a GPU sums are in any order. */
+    /* Sums on a GPU are in any order. */
     const double most = backend == MSIMAGE_CUDA ? 1e-13 : 1e-14;
     for (int i = 0; i < 2; i++) assert_true(distance(image[i], image[2], N_PIXEL) <= most);
 }

@@ -23,7 +23,7 @@ enum { N_ROW = 700, N_CHAN = 3, N_X = 64, N_Y = 48, N_PIXEL = N_X * N_Y, N_SAMPL
 
 static const double LIGHT_M_S = 299792458.0, CELL_RAD = 2e-3;
 
-/* What an array is made of, for samples and for images, in either precision. */
+/* Tells what an array is made of, for samples and for images, in either precision. */
 typedef struct arrays {
     double uvw_m[N_ROW][3], freq_hz[N_CHAN];
     double vis[2 * N_SAMPLE], weight[N_SAMPLE], model[N_PIXEL];
@@ -52,7 +52,7 @@ static void observe(arrays *a, double reach)
     a->uvw_m[9][1] = INFINITY;
 }
 
-/* Where an array is put. */
+/* Tells where an array is put. */
 typedef enum place { HOST, REGISTERED, DEVICE, MANAGED } place;
 
 static void *put(place where, const void *from, size_t bytes)

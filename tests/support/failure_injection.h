@@ -12,7 +12,7 @@ typedef enum failure_mode {
     FAILURE_FROM  /* and every one after it */
 } failure_mode;
 
-/* failure_arm - from now on calls are counted, and call number n fails, counted from 1 over all threads; 0: none. */
+/* failure_arm - count calls from now on, and call number n fails, counted from 1 over all threads; 0: none. */
 void failure_arm(int64_t n, failure_mode mode);
 
 /* failure_disarm - calls go through again. Returns how many there were since failure_arm. */
@@ -21,10 +21,10 @@ int64_t failure_disarm(void);
 /* failure_first - the function whose call was the first to fail since failure_arm; NULL where none did. */
 const char *failure_first(void);
 
-/* failure_seen - how often a function was called while armed, since the program began. */
+/* failure_seen - tell how often a function was called while armed, since the program began. */
 int64_t failure_seen(const char *function);
 
-/* failure_due - for a wrapper: count a call of a function; 1 where it has to fail. */
+/* failure_due - count a call of a function; 1 where it has to fail. */
 int failure_due(const char *function);
 
 #endif

@@ -48,8 +48,8 @@ void msi_case_free(msi_case_data *d);
  */
 int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec);
 
-/* What a test of the default gridder is asked for. Brief is for tools that slow a program down a hundredfold: every
- * kernel once, nothing large. */
+/* Holds what a test of the default gridder is asked for. Brief is for tools that slow a program down a hundredfold:
+ * every kernel once, nothing large. */
 typedef struct msi_case_choice {
     msi_backend backend;
     const char *strategy;         /* static */
@@ -69,7 +69,7 @@ msi_gridder_spec msi_case_spec(const msi_case_choice *chosen, const msi_image_ge
 /* msi_case_w_range - the least and largest |w| of a case's samples, in wavelengths. */
 void msi_case_w_range(const msi_case_data *d, double *w_min_lambda, double *w_max_lambda);
 
-/* msi_case_request - what the default gridder plans for a store's samples. */
+/* msi_case_request - ask what the default gridder plans for a store's samples. */
 msi_wgrid_request msi_case_request(const msi_image_geometry *image, const msi_vis_store *store, double accuracy,
                                    msi_precision precision, const msi_cost_model *cost);
 
@@ -116,7 +116,7 @@ void msi_case_model(msi_image *model, const msi_image_geometry *g, int n_plane, 
                     msi_precision precision);
 
 /*
- * msi_case_predict - what a gridder predicts for a case's coordinates from a model; plan and ranges are the case's own.
+ * msi_case_predict - predict for a case's coordinates from a model; plan and ranges are the case's own.
  * Returned: vis [n_plane][n_row][n_chan]. Fails the test on an error.
  */
 void msi_case_predict(const msi_case_data *d, const msi_gridder_spec *spec, const msi_image *model, msi_c64 *vis,
@@ -137,7 +137,7 @@ void msi_field_free(msi_field *f);
 void msi_field_truth(msi_field *f);
 void msi_field_predict(msi_field *f, const msi_gridder_spec *spec, msi_gridder_report *report);
 
-/* msi_vis_distance - how far vis lie from others, over the latter's rms: the rms, and *worst the largest; n of them. */
+/* msi_vis_distance - measure how far n vis lie from others, over the latter's rms: the rms, and *worst the largest. */
 double msi_vis_distance(const msi_c64 *vis, const msi_c64 *truth, int64_t n, double *worst);
 
 /* msi_test_alloc - zeroed, for free(); fails the test where there is no memory. */
@@ -146,7 +146,7 @@ void *msi_test_alloc(int64_t n, size_t size);
 /* msi_random - uniform in [0, 1), a counter hashed (SplitMix64). */
 double msi_random(uint64_t *state);
 
-/* msi_random_whole - from, from + 1, .. or to. */
+/* msi_random_whole - draw from, from + 1, .. or to. */
 int64_t msi_random_whole(uint64_t *state, int64_t from, int64_t to);
 
 /*
@@ -157,7 +157,7 @@ int64_t msi_random_whole(uint64_t *state, int64_t from, int64_t to);
 msi_case msi_case_adjoint(uint64_t seed, int64_t step, int64_t most_steps, double decades, int64_t most_rows,
                           uint64_t *random);
 
-/* msi_pixel_at - in double, whatever the image's precision. */
+/* msi_pixel_at - read a pixel in double, whatever the image's precision. */
 double msi_pixel_at(const msi_image *image, int64_t at);
 
 /* msi_image_difference - relative L2 difference of a plane of an image from that of another. Fails the test where one

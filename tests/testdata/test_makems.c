@@ -519,7 +519,7 @@ static void nothing_is_overwritten(void **state)
     assert_int_equal(msi_makems_write(path_of("absent/set.ms"), &spec), MSI_EOUTPUT);
 }
 
-/* How many entries the tests' folder has whose name contains a word. */
+/* Count the entries of the tests' folder whose name contains a word. */
 static int count_entries(const char *word)
 {
     char command[512], line[16] = "";

@@ -42,7 +42,7 @@ MSI_HD int64_t msi_wkernel_distances(int32_t half, int32_t oversample)
     return (int64_t)half * oversample + oversample / 2 + 1;
 }
 
-/* msi_wkernel_distance - how far tap t lies from a sample at sub-offset s, in sub-cells. */
+/* msi_wkernel_distance - compute how far tap t lies from a sample at sub-offset s, in sub-cells. */
 MSI_HD int64_t msi_wkernel_distance(int32_t tap, int32_t sub, int32_t oversample)
 {
     int64_t q = (int64_t)tap * oversample - sub;

@@ -16,8 +16,8 @@ extern "C" {
 msi_c64 msi_wproj_reference_tap(const msi_wproj_geometry *geometry, const msi_wkernel_set *kernels,
                                 const msi_wproj_place *place, int32_t tu, int32_t tv);
 
-/* msi_wproj_reference_value - what a sample adds, in Jy: its visibility weighted, conjugated with its coordinates, its
- * residual phase taken out. */
+/* msi_wproj_reference_value - form what a sample adds, in Jy: its visibility weighted, conjugated with its coordinates,
+ * its residual phase taken out. */
 msi_c64 msi_wproj_reference_value(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                   const msi_wproj_place *place);
 
@@ -25,7 +25,7 @@ msi_c64 msi_wproj_reference_value(const msi_wproj_span *span, const msi_vis_segm
 void msi_wproj_reference_store(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                const msi_wproj_place *place, msi_c64 sum);
 
-/* msi_wproj_reference_place - where a sample of the span's slice goes. */
+/* msi_wproj_reference_place - find where a sample of the span's slice goes. */
 msi_wproj_place msi_wproj_reference_place(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row,
                                           int32_t chan);
 

@@ -74,7 +74,7 @@ bool shape_strips(msi_wproj_points_strips *strips, const msi_wproj_job *job, int
 void fetch_granules(msi_gather *g);
 void fetch_as_before(msi_gather *g);
 
-/* launch_strips - by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
+/* launch_strips - gather by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
 int launch_strips(const msi_gather *g, const msi_wproj_job *job);
 
 } /* namespace points */

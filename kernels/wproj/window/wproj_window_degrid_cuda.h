@@ -19,7 +19,7 @@ extern "C" {
  */
 int msi_window_degrid_cuda(const msi_wproj_job *job, const msi_window_shape *shape, void *stream);
 
-/* msi_window_degrid_shapes - as msi_window_grid_shapes. */
+/* msi_window_degrid_shapes - list shapes as msi_window_grid_shapes does. */
 int msi_window_degrid_shapes(const msi_wproj_job *job, msi_window_shape *shape);
 
 #ifdef __cplusplus

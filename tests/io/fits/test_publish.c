@@ -219,7 +219,7 @@ static void directory_gone_meanwhile(void **state)
     assert_int_equal(rmdir("sub"), 0);
 }
 
-/* In a child: the flag of an arrived signal stays for the life of a process. */
+/* Run in a child: the flag of an arrived signal stays for the life of a process. */
 static void interrupt_publishes_nothing(void **state)
 {
     (void)state;

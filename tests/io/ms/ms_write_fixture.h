@@ -59,7 +59,7 @@ msi_c32 ws_data(int64_t row, int chan, int corr);      /* of DATA */
 msi_c32 ws_old_value(int64_t row, int chan, int corr); /* of ws_add_column */
 msi_c32 ws_gap_value(int64_t row, int chan, int corr); /* the same with `gap`, and zeros there */
 
-/* Which samples have been submitted, by row x 64 + channel; ws_forget, a set-up function, says none. */
+/* Marks which samples have been submitted, by row x 64 + channel; ws_forget, a set-up function, says none. */
 enum { WS_MOST_SAMPLES = 1 << 16 };
 extern uint8_t ws_was_written[WS_MOST_SAMPLES];
 int ws_forget(void **state);

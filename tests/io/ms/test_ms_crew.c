@@ -83,7 +83,7 @@ static void same_block(const msi_ms_block *a, const msi_ms_block *b)
     assert_memory_equal(a->flag, b->flag, n);
 }
 
-/* What two readers have found. */
+/* Compare what two readers have found. */
 static void same_findings(const msi_ms_reader *a, const msi_ms_reader *b)
 {
     assert_memory_equal(msi_ms_reader_observation(a), msi_ms_reader_observation(b), sizeof(msi_observation));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How runs of the writer end: complete, stopped, refused, without space, locked out; and what they leave. */
+/* Tests how runs of the writer end: complete, stopped, refused, without space, locked out; and what they leave. */
 #include "tests/io/ms/ms_write_fixture.h"
 
 #include <grp.h>

@@ -21,7 +21,7 @@ enum { N_CHAN = 5, N_CORR = 2, N_SAMPLE = N_CHAN * N_CORR, N_ROW = 7 };
 
 /* ---- CRC-32C ---- */
 
-/* By its definition: a bit at a time. */
+/* Compute a CRC by its definition: a bit at a time. */
 static uint32_t crc_by_bits(const unsigned char *p, int64_t n)
 {
     uint32_t crc = 0xffffffffU;

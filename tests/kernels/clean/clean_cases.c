@@ -191,7 +191,7 @@ double *clean_run_fetch(const clean_run *run, const msi_planes *planes)
     const int n = msi_planes_shape_of(planes)->n;
     assert_int_equal(msi_planes_fetch(planes, 0, n, value), 0);
     if (run->precision == MSI_FP64) return value;
-    /* From the last: singles lie in the lower half. */
+    /* Begin with the last: singles lie in the lower half. */
     for (int64_t i = run->n_value - 1; i >= 0; i--) {
         float single;
         memcpy(&single, (char *)value + i * 4, sizeof single);

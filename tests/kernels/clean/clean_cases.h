@@ -59,7 +59,7 @@ void clean_run_free(clean_run *run);
 /* clean_planes_upload, clean_planes_of - planes of a problem's values. */
 msi_planes *clean_planes_of(const clean_problem *p, const double *value, int n, msi_precision precision);
 
-/* clean_largest_distance - of two arrays, where both are finite; infinite where only one is. */
+/* clean_largest_distance - measure it for two arrays, where both are finite; infinite where only one is. */
 double clean_largest_distance(const double *a, const double *b, int64_t n);
 
 #endif

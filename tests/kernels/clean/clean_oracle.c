@@ -296,7 +296,7 @@ static void free_scale(const clean_problem *p, scale *s)
     free(s->kernel);
 }
 
-/* What a scale may find: nothing nearer to the border than half its width. */
+/* Tell what a scale may find: nothing nearer to the border than half its width. */
 static void allow_scale(const clean_problem *p, int64_t half, uint8_t *allow)
 {
     for (int64_t i = 0; i < pixels(p); i++) {

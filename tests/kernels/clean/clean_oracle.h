@@ -10,7 +10,7 @@
 
 enum { ORACLE_CHANNELS = 8, ORACLE_SCALES = 8 };
 
-/* What is cleaned. Planes are [n_channel][n_pol][ny][nx]. */
+/* Holds what is cleaned. Planes are [n_channel][n_pol][ny][nx]. */
 typedef struct clean_problem {
     int64_t nx, ny;
     int n_channel, n_pol;

@@ -29,7 +29,7 @@ static void compare_components(const clean_problem *p, const oracle_component *w
         if (is[i].x != want[i].x || is[i].y != want[i].y || is[i].scale != want[i].scale)
             fail_msg("component %lld at (%d, %d), scale %d, not at (%lld, %lld), scale %d", (long long)i, is[i].x,
                      is[i].y, is[i].scale, (long long)want[i].x, (long long)want[i].y, want[i].scale);
-        /* Of the first peak, which is near 1; convolutions through transforms err by some units of 1e-16. */
+        /* It is of the first peak, which is near 1; convolutions through transforms err by some units of 1e-16. */
         for (int k = 0; k < n_plane; k++)
             if (!(fabs(value[i * n_plane + k] - want[i].value[k]) <= 1e-12))
                 fail_msg("component %lld: %.17g in plane %d, not %.17g", (long long)i, value[i * n_plane + k], k,

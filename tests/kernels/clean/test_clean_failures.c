@@ -31,7 +31,7 @@ typedef struct scenario {
     int local_rms;
 } scenario;
 
-/* What a run leaves, in the planes' precision: the restored image, and the model's parts. */
+/* Holds what a run leaves, in the planes' precision: the restored image, and the model's parts. */
 typedef struct outcome {
     double image[MOST * N_PIXEL], part[PARTS * N_PIXEL];
 } outcome;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What cleaners measure of noise. test_clean_noise cpu|cuda */
+/* Tests what cleaners measure of noise. test_clean_noise cpu|cuda */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -83,7 +83,7 @@ static void fetch(const msi_planes *p, double *out)
     free(single);
 }
 
-/* Where part i belongs. */
+/* Find where part i belongs. */
 static int channel_of(int i, int n_part, int n_channel)
 {
     return i * n_channel / n_part;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What cleaners find of known skies, why they stop, and what they refuse. test_clean_sky cpu|cuda */
+/* Tests what cleaners find of known skies, why they stop, and what they refuse. test_clean_sky cpu|cuda */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -105,7 +105,7 @@ static void test_sum_of_gaussians(void **state)
                 const msi_precision precision = wide ? MSI_FP64 : MSI_FP32;
                 msi_planes *model = planes_of(&s, s.model, precision), *image = planes_of(&s, s.residual, precision);
                 msi_planes *residual = planes_of(&s, s.residual, precision);
-                /* In place, where the image is the residual; or beside it, where the other planes stay. */
+                /* Restore in place, where the image is the residual; or beside it, where the other planes stay. */
                 if (msi_restore(image, k ? image : residual, model, &beams[b])) fail_msg("%s", msi_error_get());
                 double *got = fetch(image);
                 /* Some 40 sources of 1/2 Jy: rounding of the transforms, log2(n) steps of the sum's norm, about 10. */

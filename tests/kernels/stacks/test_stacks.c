@@ -132,7 +132,7 @@ static void free_stacks(stacks *t)
     for (int k = 0; k < 3; k++) free(t->table[k]);
 }
 
-/* From the first coordinate whose footprint fits to the last, both included. */
+/* Draw from the first coordinate whose footprint fits to the last, both included. */
 static double random_coordinate(int32_t size)
 {
     const int32_t least = (3 - size / 2) * SUB, steps = (size - 7) * SUB;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the store keeps of blocks: the same whether they come one by one or together, and by however many threads. */
+/* Tests what the store keeps of blocks: the same whether they come one by one or together, by any number of threads. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

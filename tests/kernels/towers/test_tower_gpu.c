@@ -87,7 +87,7 @@ static void image_of(job *j, int64_t n_planes, msi_image *image)
         fail_msg("%s", msi_error_get());
 }
 
-/* How far two images lie apart, each plane over the rms of its own, at most. */
+/* Measure how far two images lie apart, each plane over the rms of its own, at most. */
 static double distance(const msi_image *a, const msi_image *b)
 {
     double worst = 0;
@@ -158,7 +158,7 @@ static void test_slabs(void **state)
     check_slabs(1e-7, MSI_FP64, 1.1e-16);
 }
 
-/* What a model leaves of a job's samples, by whole planes or by towers, twice, for what the first call keeps. */
+/* Image what a model leaves of a job's samples, by planes or by towers, twice, for what the first call keeps. */
 static void residual_of(job *j, int by_towers, int64_t n_resident, int64_t batch_samples, const msi_image *model,
                         msi_image *image)
 {

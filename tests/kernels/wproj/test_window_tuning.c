@@ -39,7 +39,7 @@ static const char *path_in_folder(const char *name)
     return path;
 }
 
-/* With n_timing timings. */
+/* Run with n_timing timings. */
 static msi_window_shape choose_for(int64_t n_timing, const msi_window_case *what, clock_state *c, const char *path)
 {
     msi_window_shape s;

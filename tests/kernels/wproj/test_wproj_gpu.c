@@ -272,7 +272,7 @@ static msi_gridder_spec spec_of(const msi_case_data *data, double accuracy, cons
     return spec;
 }
 
-/* By plans that are made for the GPU. */
+/* Predict by plans that are made for the GPU. */
 static void check_image(const msi_case *c, double accuracy, const char *strategy, msi_kernel_lookup kernel)
 {
     msi_case_data data;

@@ -13,7 +13,7 @@
 enum { MSI_N_WPROJ_CASE = 6 };
 extern const msi_case msi_wproj_cases[MSI_N_WPROJ_CASE];
 
-/* msi_wproj_spec - of a gridder of a strategy on the CPU. */
+/* msi_wproj_spec - specify a gridder of a strategy on the CPU. */
 msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const char *strategy);
 
 /*

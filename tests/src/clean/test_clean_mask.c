@@ -80,7 +80,7 @@ static void make(const recipe *r)
     assert_int_equal(status, 0);
 }
 
-/* Where a pixel of the image lies on the mask: offsets l and m to a direction, as a vector, to offsets in the mask's
+/* Find a pixel of the image on the mask: offsets l and m to a direction, as a vector, to offsets in the mask's
  * plane. Returns 0 where it is beyond the horizon. */
 static int position(const recipe *r, const msi_mask_target *t, int64_t x, int64_t y, double at[2])
 {

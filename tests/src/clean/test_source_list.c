@@ -43,8 +43,8 @@ static void write_list(const msi_source_list *l, const msi_source_sky *sky, char
     unlink(path);
 }
 
-/* At the image's centre, 1 h and -30 deg, and to the north of it; offsets of 0.01 deg are 36 arcsec. A scale of 16
- * pixels is a gaussian of sigma 3 pixels, 2.35482 x 3 x 36 = 254.3206 arcsec wide. */
+/* Components lie at the image's centre, 1 h and -30 deg, and north of it; offsets of 0.01 deg are 36 arcsec. A scale of
+ * 16 pixels is a gaussian of sigma 3 pixels, 2.35482 x 3 x 36 = 254.3206 arcsec wide. */
 static void file_is_as_its_readers_want_it(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which files are the models of a run, where their pixels go, and which models are refused. */
+/* Tests which files are the models of a run, where their pixels go, and which models are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -59,7 +59,7 @@ static void make(msi_phase_shift *shift, const struct shift_case *c)
     msi_phase_shift_make(shift, c->ra, c->dec, c->ra + c->by_ra, c->dec + c->by_dec);
 }
 
-/* How far the shift goes, as |(l, m, n - 1)|. */
+/* Compute how far the shift goes, as |(l, m, n - 1)|. */
 static double length(const msi_phase_shift *s)
 {
     return sqrt(s->direction[0] * s->direction[0] + s->direction[1] * s->direction[1] +

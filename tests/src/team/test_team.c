@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What ranks agree on and add up, where threads are the ranks: sums against those of one in the ranks' order, failures of
- * some of them, sets that are dealt. */
+/* Tests what ranks agree on and add up; threads are the ranks: sums against those of one in the ranks' order, failures
+ * of some of them, sets that are dealt. */
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
