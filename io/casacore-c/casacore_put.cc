@@ -24,7 +24,10 @@ void write_native(ccc_table *t, const char *column, const Rows &rows, const cc::
         return;
     }
     cc::ArrayColumn<T> c(t->table, column);
-    if (!slicer && !is_fixed(c.columnDesc()) && !(is_in_one_cube(t, column) && c.shape(rows.row(0)).isEqual(shape))) {
+    /* What casacore knows of cubes takes long to ask for, and says nothing of rows that are new. */
+    const bool is_new = !slicer && !is_fixed(c.columnDesc()) && !c.isDefined(rows.row(0));
+    if (!slicer && !is_fixed(c.columnDesc()) &&
+        (is_new || !is_in_one_cube(t, column) || !c.shape(rows.row(0)).isEqual(shape))) {
         for (int64_t i = 0; i < rows.n; i++) {
             const int64_t row = rows.row(i);
             if (c.isDefined(row) && c.shape(row).isEqual(shape)) continue;

@@ -144,12 +144,15 @@ static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
     return MSI_OK;
 }
 
-/* Give WEIGHT of n rows to all channels of the span. */
+/* Give WEIGHT of n rows to all channels of the span: what is there is copied behind itself until they have it. */
 static void spread_weight(const msi_ms_setup *s, const float *row_weight, int64_t n, float *out)
 {
-    for (int64_t i = 0; i < n; i++)
-        for (int32_t c = 0; c < s->n_span; c++, out += s->n_corr)
-            memcpy(out, row_weight + i * s->n_corr, (size_t)s->n_corr * sizeof *out);
+    const int64_t n_all = (int64_t)s->n_span * s->n_corr;
+    for (int64_t i = 0; i < n; i++, out += n_all) {
+        memcpy(out, row_weight + i * s->n_corr, (size_t)s->n_corr * sizeof *out);
+        for (int64_t has = s->n_corr; has < n_all; has *= 2)
+            memcpy(out + has, out, (size_t)(has < n_all - has ? has : n_all - has) * sizeof *out);
+    }
 }
 
 static int read_weight(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice *slice, float *out)
