@@ -8,63 +8,118 @@
 #include "core/status.h"
 #include "io/convert/set_maps.h"
 #include "io/convert/set_subtables.h"
+#include "io/convert/set_table.h"
 
 enum {
-    TILE_BYTES = 1 << 20, /* of visibilities */
-    SPARSE = 8            /* rows between those that are wanted are read with them up to so many times as many */
+    SPARSE = 8,           /* rows between those that are wanted are read with them up to so many times as many */
+    HELD_BYTES = 4 << 20, /* of visibilities wait for others, as a call of casacore takes as long as hundreds of rows */
+    OFTEN = 8             /* one change of a value in fewer rows than this is one in each */
 };
+
+/* Rows of one shape that are not written yet. */
+typedef struct held_rows {
+    int64_t n, n_allocated;
+    int32_t n_chan, n_corr;
+    msi_set_row *row;
+    msi_c32 *data;
+    float *weight;
+    uint8_t *flag;
+} held_rows;
 
 struct msi_set_output {
     ccc_table *table;
     msi_set_maps *maps;
     int has_weight_spectrum, has_keywords;
-    int64_t n_row;
+    int are_times_own; /* times of rows are stored row by row */
+    int64_t n_row;     /* written */
+    msi_set_row last;  /* of them */
+    held_rows held;
     double *antenna_m; /* [n_antenna][3] */
     int64_t n_antenna;
     char *column, *between; /* room for a column of rows */
     int64_t n_column_allocated, n_between_allocated;
 };
 
+/* ---- Columns ---- */
+
+/* A column of the main table, and where its values are in msi_set_row. */
+typedef struct row_column {
+    const char *name;
+    ccc_type type;
+    size_t offset;
+    int n;         /* elements; 0: of a correlation each */
+    int is_needed; /* of a set that is read */
+    enum { OF_ROW, OF_TIME, STEADY } kind;
+} row_column;
+
+#define AT(member) offsetof(msi_set_row, member)
+
+/* Columns of a row that a block has not. */
+static const row_column row_columns[] = {
+    {"ANTENNA1", CCC_INT32, AT(antenna1), 1, 1, OF_ROW},
+    {"ANTENNA2", CCC_INT32, AT(antenna2), 1, 1, OF_ROW},
+    {"FEED1", CCC_INT32, AT(feed1), 1, 0, STEADY},
+    {"FEED2", CCC_INT32, AT(feed2), 1, 0, STEADY},
+    {"ARRAY_ID", CCC_INT32, AT(array), 1, 0, STEADY},
+    {"OBSERVATION_ID", CCC_INT32, AT(observation), 1, 0, STEADY},
+    {"PROCESSOR_ID", CCC_INT32, AT(processor), 1, 0, STEADY},
+    {"SCAN_NUMBER", CCC_INT32, AT(scan), 1, 0, STEADY},
+    {"STATE_ID", CCC_INT32, AT(state), 1, 0, STEADY},
+    {"FLAG_ROW", CCC_BOOL, AT(flag_row), 1, 0, OF_ROW},
+    {"TIME_CENTROID", CCC_DOUBLE, AT(centroid_s), 1, 0, OF_TIME},
+    {"INTERVAL", CCC_DOUBLE, AT(interval_s), 1, 1, OF_TIME},
+    {"EXPOSURE", CCC_DOUBLE, AT(exposure_s), 1, 0, OF_TIME},
+    {"WEIGHT", CCC_FLOAT, AT(weight), 0, 1, OF_ROW},
+    {"SIGMA", CCC_FLOAT, AT(sigma), 0, 0, OF_ROW},
+};
+
+/* The others. */
+static const row_column block_columns[] = {{"TIME", CCC_DOUBLE, AT(time_s), 1, 1, OF_TIME},
+                                           {"FIELD_ID", CCC_INT32, AT(field), 1, 1, STEADY},
+                                           {"DATA_DESC_ID", CCC_INT32, AT(data_desc), 1, 1, STEADY},
+                                           {"UVW", CCC_DOUBLE, AT(uvw_m), 3, 1, OF_ROW}};
+
+enum {
+    N_ROW_COLUMN = sizeof row_columns / sizeof *row_columns,
+    N_BLOCK_COLUMN = sizeof block_columns / sizeof *block_columns,
+    N_COLUMN = N_ROW_COLUMN + N_BLOCK_COLUMN
+};
+
+static const row_column *column_of(int i)
+{
+    return i < N_ROW_COLUMN ? &row_columns[i] : &block_columns[i - N_ROW_COLUMN];
+}
+
+static int is_steady(const msi_set_output *o, const row_column *c)
+{
+    return c->kind == STEADY || (c->kind == OF_TIME && !o->are_times_own);
+}
+
+static size_t bytes_of(ccc_type type)
+{
+    return type == CCC_BOOL ? 1 : type == CCC_DOUBLE ? sizeof(double) : sizeof(int32_t);
+}
+
 /* ---- Make ---- */
-
-static void tiled(ccc_storage *s, const char *const *column, const char *type, int64_t n0, int64_t n1)
-{
-    const int64_t row_bytes = n0 * n1 * (int64_t)sizeof(msi_c32);
-    const int64_t rows = TILE_BYTES / row_bytes > 1 ? TILE_BYTES / row_bytes : 1;
-    *s = (ccc_storage){.type = type, .n_column = 1, .columns = column, .tile_ndim = n1 > 0 ? 3 : 2};
-    s->tile_shape[0] = n0;
-    s->tile_shape[1] = n1;
-    s->tile_shape[2] = rows;
-}
-
-static void tiled_rows(ccc_storage *s, const char *const *column, const char *type, int64_t n0)
-{
-    *s = (ccc_storage){.type = type, .n_column = 1, .columns = column, .tile_ndim = 2};
-    s->tile_shape[0] = n0;
-    s->tile_shape[1] = TILE_BYTES / 8 / (8 * n0);
-}
 
 static int make_table(msi_set_output *out, const char *path, const msi_ms_reader *reader,
                       const msi_set_output_spec *spec)
 {
-    static const char *const names[] = {"DATA", "FLAG", "WEIGHT", "SIGMA", "UVW", "WEIGHT_SPECTRUM"};
-    enum { DATA, FLAG, WEIGHT, SIGMA, UVW, SPECTRUM, N };
-    ccc_storage storage[N];
-    ccc_column_spec column[] = {{.name = "DATA", .type = CCC_COMPLEX, .ndim = 2},
-                                {.name = "WEIGHT_SPECTRUM", .type = CCC_FLOAT, .ndim = 2}};
-    int64_t n_chan = 1, n_corr = 1;
+    const char *steady[N_COLUMN];
+    msi_set_table_spec table = {.n_corr = 1,
+                                .n_chan = 1,
+                                .is_one_shape = 1,
+                                .has_weight_spectrum = spec->has_weight_spectrum,
+                                .steady = steady};
     for (int i = 0; i < reader->n_spw; i++) {
-        if (spec->groups[i].n_group > n_chan) n_chan = spec->groups[i].n_group;
-        if (reader->spw[i].n_corr > n_corr) n_corr = reader->spw[i].n_corr;
+        const int32_t n_chan = spec->groups[i].n_group, n_corr = reader->spw[i].n_corr;
+        if (n_chan != spec->groups[0].n_group || n_corr != reader->spw[0].n_corr) table.is_one_shape = 0;
+        if (n_chan > table.n_chan) table.n_chan = n_chan;
+        if (n_corr > table.n_corr) table.n_corr = n_corr;
     }
-    tiled(&storage[DATA], &names[DATA], "TiledShapeStMan", n_corr, n_chan);
-    tiled(&storage[FLAG], &names[FLAG], "TiledShapeStMan", n_corr, n_chan);
-    tiled(&storage[SPECTRUM], &names[SPECTRUM], "TiledShapeStMan", n_corr, n_chan);
-    tiled_rows(&storage[WEIGHT], &names[WEIGHT], "TiledShapeStMan", n_corr);
-    tiled_rows(&storage[SIGMA], &names[SIGMA], "TiledShapeStMan", n_corr);
-    tiled_rows(&storage[UVW], &names[UVW], "TiledColumnStMan", 3);
-    const int with = spec->has_weight_spectrum != 0;
-    return msi_set_written(ccc_ms_create(&out->table, path, column, 1 + with, storage, N - !with));
+    for (int i = 0; i < N_COLUMN; i++)
+        if (is_steady(out, column_of(i))) steady[table.n_steady++] = column_of(i)->name;
+    return msi_set_table_make(&out->table, path, &table);
 }
 
 /* Frames and units of the columns are those of the first set that has rows. */
@@ -113,6 +168,7 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
     *out = NULL;
     MSI_TRY(msi_alloc(&o, 1, sizeof *o, "the new set"));
     o->has_weight_spectrum = spec->has_weight_spectrum;
+    o->are_times_own = spec->are_times_own;
     int status = msi_set_maps_make(&o->maps, reader->n_set);
     if (!status) status = make_table(o, path, reader, spec);
     for (int i = 0; !status && i < reader->n_set; i++) status = take_set(o, reader, i, spec);
@@ -126,40 +182,6 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
 }
 
 /* ---- What rows have beside their samples ---- */
-
-/* A column of the main table, and where its values go in msi_set_row. */
-typedef struct row_column {
-    const char *name;
-    ccc_type type;
-    size_t offset;
-    int n; /* elements; 0: of a correlation each */
-    int is_needed;
-} row_column;
-
-#define AT(member) offsetof(msi_set_row, member)
-
-static const row_column row_columns[] = {
-    {"ANTENNA1", CCC_INT32, AT(antenna1), 1, 1},
-    {"ANTENNA2", CCC_INT32, AT(antenna2), 1, 1},
-    {"FEED1", CCC_INT32, AT(feed1), 1, 0},
-    {"FEED2", CCC_INT32, AT(feed2), 1, 0},
-    {"ARRAY_ID", CCC_INT32, AT(array), 1, 0},
-    {"OBSERVATION_ID", CCC_INT32, AT(observation), 1, 0},
-    {"PROCESSOR_ID", CCC_INT32, AT(processor), 1, 0},
-    {"SCAN_NUMBER", CCC_INT32, AT(scan), 1, 0},
-    {"STATE_ID", CCC_INT32, AT(state), 1, 0},
-    {"FLAG_ROW", CCC_BOOL, AT(flag_row), 1, 0},
-    {"TIME_CENTROID", CCC_DOUBLE, AT(centroid_s), 1, 0},
-    {"INTERVAL", CCC_DOUBLE, AT(interval_s), 1, 1},
-    {"EXPOSURE", CCC_DOUBLE, AT(exposure_s), 1, 0},
-    {"WEIGHT", CCC_FLOAT, AT(weight), 0, 1},
-    {"SIGMA", CCC_FLOAT, AT(sigma), 0, 0},
-};
-
-static size_t bytes_of(ccc_type type)
-{
-    return type == CCC_BOOL ? 1 : type == CCC_DOUBLE ? sizeof(double) : sizeof(int32_t);
-}
 
 static int grow(char **room, int64_t *n_allocated, int64_t bytes)
 {
@@ -211,8 +233,7 @@ int msi_set_output_describe(msi_set_output *o, const msi_ms_reader *reader, cons
     ccc_table *t = reader->set[b->set].table;
     memset(row, 0, (size_t)b->n_row * sizeof *row);
     for (int64_t i = 0; i < b->n_row; i++) row[i].centroid_s = b->time_s[i];
-    for (size_t c = 0; c < sizeof row_columns / sizeof *row_columns; c++)
-        MSI_TRY(describe_column(o, t, &row_columns[c], b, row));
+    for (int c = 0; c < N_ROW_COLUMN; c++) MSI_TRY(describe_column(o, t, &row_columns[c], b, row));
     for (int64_t i = 0; i < b->n_row; i++) {
         msi_set_row *r = &row[i];
         r->antenna1 = mapped(m->antenna, m->n_antenna, r->antenna1);
@@ -230,40 +251,112 @@ int msi_set_output_describe(msi_set_output *o, const msi_ms_reader *reader, cons
 
 /* ---- Put ---- */
 
-static int put_column(msi_set_output *o, const msi_set_rows *rows, const row_column *c)
+static int put_rows(msi_set_output *o, const msi_set_rows *rows, const row_column *c, int64_t first, int64_t n)
 {
-    const int64_t n = rows->n_row, n_element = c->n ? c->n : rows->n_corr;
+    const int64_t n_element = c->n ? c->n : rows->n_corr;
     const size_t size = bytes_of(c->type) * (size_t)n_element;
     const int ndim = c->n != 1;
     MSI_TRY(grow(&o->column, &o->n_column_allocated, n * (int64_t)size));
-    for (int64_t i = 0; i < n; i++) memcpy(o->column + (size_t)i * size, (const char *)&rows->row[i] + c->offset, size);
-    return msi_set_written(
-        ccc_put_range(o->table, c->name, o->n_row, n, ndim, ndim ? &n_element : NULL, NULL, c->type, o->column));
+    for (int64_t i = 0; i < n; i++)
+        memcpy(o->column + (size_t)i * size, (const char *)&rows->row[first + i] + c->offset, size);
+    return msi_set_written(ccc_put_range(o->table, c->name, o->n_row + first, n, ndim, ndim ? &n_element : NULL, NULL,
+                                         c->type, o->column));
 }
 
-int msi_set_output_put(msi_set_output *o, const msi_set_rows *rows)
+/* Ask whether a steady value is another than that of the row before. */
+static int changes(const msi_set_output *o, const msi_set_rows *rows, const row_column *c, int64_t i)
 {
-    static const row_column others[] = {{"TIME", CCC_DOUBLE, AT(time_s), 1, 1},
-                                        {"FIELD_ID", CCC_INT32, AT(field), 1, 1},
-                                        {"DATA_DESC_ID", CCC_INT32, AT(data_desc), 1, 1},
-                                        {"UVW", CCC_DOUBLE, AT(uvw_m), 3, 1}};
+    if (o->n_row + i == 0) return 1;
+    const msi_set_row *before = i > 0 ? &rows->row[i - 1] : &o->last;
+    return memcmp((const char *)before + c->offset, (const char *)&rows->row[i] + c->offset, bytes_of(c->type)) != 0;
+}
+
+static int put_changes(msi_set_output *o, const msi_set_rows *rows, const row_column *c)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < rows->n_row; i++) n += changes(o, rows, c, i);
+    if (n * OFTEN > rows->n_row) return put_rows(o, rows, c, 0, rows->n_row);
+    for (int64_t i = 0; n > 0; i++) {
+        if (!changes(o, rows, c, i)) continue;
+        MSI_TRY(put_rows(o, rows, c, i, 1));
+        n--;
+    }
+    return MSI_OK;
+}
+
+static int write_rows(msi_set_output *o, const msi_set_rows *rows)
+{
     const int64_t shape[] = {rows->n_corr, rows->n_chan}, at = o->n_row, n = rows->n_row;
     if (n == 0) return MSI_OK;
     MSI_TRY(msi_set_written(ccc_table_add_rows(o->table, n)));
-    for (size_t c = 0; c < sizeof row_columns / sizeof *row_columns; c++) MSI_TRY(put_column(o, rows, &row_columns[c]));
-    for (size_t c = 0; c < sizeof others / sizeof *others; c++) MSI_TRY(put_column(o, rows, &others[c]));
+    for (int i = 0; i < N_COLUMN; i++) {
+        const row_column *c = column_of(i);
+        MSI_TRY(is_steady(o, c) ? put_changes(o, rows, c) : put_rows(o, rows, c, 0, n));
+    }
     MSI_TRY(msi_set_written(ccc_put_range(o->table, "DATA", at, n, 2, shape, NULL, CCC_COMPLEX, rows->data)));
     MSI_TRY(msi_set_written(ccc_put_range(o->table, "FLAG", at, n, 2, shape, NULL, CCC_BOOL, rows->flag)));
     if (o->has_weight_spectrum)
         MSI_TRY(msi_set_written(
             ccc_put_range(o->table, "WEIGHT_SPECTRUM", at, n, 2, shape, NULL, CCC_FLOAT, rows->weight)));
+    o->last = rows->row[n - 1];
     o->n_row += n;
     return MSI_OK;
 }
 
+/* ---- Rows that wait ---- */
+
+static int write_held(msi_set_output *o)
+{
+    held_rows *h = &o->held;
+    const msi_set_rows rows = {h->n, h->n_chan, h->n_corr, h->row, h->data, h->weight, h->flag};
+    h->n = 0;
+    return write_rows(o, &rows);
+}
+
+static int hold(msi_set_output *o, const msi_set_rows *rows)
+{
+    held_rows *h = &o->held;
+    const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr, n = h->n + rows->n_row;
+    if (h->n_allocated < n || h->n_chan != rows->n_chan || h->n_corr != rows->n_corr) {
+        const int64_t more = 2 * n;
+        h->n_allocated = 0;
+        MSI_TRY(msi_grow(&h->row, h->n, more, sizeof *h->row, "rows"));
+        MSI_TRY(msi_grow(&h->data, h->n * n_sample, more * n_sample, sizeof *h->data, "rows"));
+        MSI_TRY(msi_grow(&h->weight, h->n * n_sample, more * n_sample, sizeof *h->weight, "rows"));
+        MSI_TRY(msi_grow(&h->flag, h->n * n_sample, more * n_sample, sizeof *h->flag, "rows"));
+        h->n_allocated = more;
+        h->n_chan = rows->n_chan;
+        h->n_corr = rows->n_corr;
+    }
+    memcpy(h->row + h->n, rows->row, (size_t)rows->n_row * sizeof *h->row);
+    memcpy(h->data + h->n * n_sample, rows->data, (size_t)(rows->n_row * n_sample) * sizeof *h->data);
+    memcpy(h->weight + h->n * n_sample, rows->weight, (size_t)(rows->n_row * n_sample) * sizeof *h->weight);
+    memcpy(h->flag + h->n * n_sample, rows->flag, (size_t)(rows->n_row * n_sample));
+    h->n = n;
+    return MSI_OK;
+}
+
+/* Ask whether rows make a call of casacore worth its time. */
+static int are_many(const msi_set_rows *rows, int64_t n)
+{
+    return n * rows->n_chan * rows->n_corr * (int64_t)sizeof(msi_c32) >= HELD_BYTES;
+}
+
+int msi_set_output_put(msi_set_output *o, const msi_set_rows *rows)
+{
+    const held_rows *h = &o->held;
+    if (rows->n_row == 0) return MSI_OK;
+    const int is_alike = h->n_chan == rows->n_chan && h->n_corr == rows->n_corr;
+    const int goes_alone = are_many(rows, rows->n_row);
+    if (h->n && (goes_alone || !is_alike)) MSI_TRY(write_held(o));
+    if (goes_alone) return write_rows(o, rows);
+    MSI_TRY(hold(o, rows));
+    return are_many(rows, h->n) ? write_held(o) : MSI_OK;
+}
+
 int64_t msi_set_output_n_row(const msi_set_output *o)
 {
-    return o->n_row;
+    return o->n_row + o->held.n;
 }
 
 const double *msi_set_output_antenna_m(const msi_set_output *o)
@@ -273,6 +366,7 @@ const double *msi_set_output_antenna_m(const msi_set_output *o)
 
 int msi_set_output_finish(msi_set_output *o)
 {
+    MSI_TRY(write_held(o));
     ccc_table *t = o->table;
     o->table = NULL;
     return msi_set_written(ccc_table_close(t));
@@ -284,6 +378,10 @@ void msi_set_output_free(msi_set_output *o)
     ccc_table_close(o->table);
     msi_set_maps_free(o->maps);
     msi_free(o->antenna_m);
+    msi_free(o->held.row);
+    msi_free(o->held.data);
+    msi_free(o->held.weight);
+    msi_free(o->held.flag);
     msi_free(o->column);
     msi_free(o->between);
     msi_free(o);

@@ -36,7 +36,8 @@ typedef struct msi_channel_groups {
 typedef struct msi_set_output_spec {
     const msi_channel_groups *groups; /* [msi_ms_reader_n_spw] */
     int has_weight_spectrum;
-    int is_shifted; /* every field gets this phase centre, in its own frame */
+    int are_times_own; /* rows of one moment may have times that differ, as averages have */
+    int is_shifted;    /* every field gets this phase centre, in its own frame */
     double ra_rad, dec_rad;
     const char *application, *command; /* for HISTORY */
     /* It is told of a set's subtable whose files are missing, and which is left out; NULL: nobody. */
@@ -65,7 +66,7 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
 int msi_set_output_describe(msi_set_output *out, const msi_ms_reader *reader, const msi_ms_block *block,
                             msi_set_row *row);
 
-/* msi_set_output_put - append rows. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM. */
+/* msi_set_output_put - append rows, which may wait for others until they are written. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM. */
 int msi_set_output_put(msi_set_output *out, const msi_set_rows *rows);
 
 /* msi_set_output_n_row - count the rows that have been put. */

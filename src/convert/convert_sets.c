@@ -279,6 +279,7 @@ static int make_output(conversion *c)
     const msi_options *o = &c->job->options->shared;
     const msi_set_output_spec spec = {.groups = c->groups,
                                       .has_weight_spectrum = c->has_spectrum,
+                                      .are_times_own = c->averages,
                                       .is_shifted = o->shift_set,
                                       .ra_rad = o->shift_ra_rad,
                                       .dec_rad = o->shift_dec_rad,
