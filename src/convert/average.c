@@ -7,9 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/convert/smearing.h"
-
-/* Beyond this a visibility is none, as in imaging. */
-#define MOST_JY 1e30F
+#include "src/convert/sum_rows.h"
 
 enum { NOTHING, BAD, GOOD };
 
@@ -210,8 +208,8 @@ static int finish(msi_average *a, interval *v)
 /* Add one sample; return 1 where it is good. */
 static int add_sample(sample_sum *s, msi_c32 v, float weight, int flag, int row_flagged)
 {
-    const int good =
-        !flag && !row_flagged && weight > 0 && isfinite(weight) && fabsf(v.re) < MOST_JY && fabsf(v.im) < MOST_JY;
+    const int good = !flag && !row_flagged && weight > 0 && isfinite(weight) && fabsf(v.re) < MSI_SUM_MOST_JY &&
+                     fabsf(v.im) < MSI_SUM_MOST_JY;
     if (good) {
         if (s->kind != GOOD) *s = (sample_sum){.kind = GOOD};
         /* The product of two floats is exact in double: a single sample comes out as it went in. */
@@ -229,20 +227,46 @@ static int add_sample(sample_sum *s, msi_c32 v, float weight, int flag, int row_
     return good;
 }
 
-/* Add the samples of a row; return the sum of the weights of the good ones. */
-static double add_samples(const msi_average *a, sample_sum *sum, const msi_set_rows *rows, int64_t i)
+/* Add the samples of a row one by one; return the sum of the weights of the good ones. */
+static double add_each(const msi_average *a, sample_sum *sum, const msi_sum_row *row, int row_flagged)
 {
-    const int64_t at = i * a->n_chan * a->n_corr;
-    const int row_flagged = rows->row[i].flag_row;
     double total = 0;
     for (int32_t g = 0; g < a->n_group; g++, sum += a->n_corr)
         for (int32_t c = a->groups->first[g]; c < a->groups->first[g + 1]; c++)
             for (int32_t p = 0; p < a->n_corr; p++) {
-                const int64_t k = at + (int64_t)c * a->n_corr + p;
-                if (add_sample(&sum[p], rows->data[k], rows->weight[k], rows->flag[k], row_flagged))
-                    total += rows->weight[k];
+                const int64_t k = (int64_t)c * a->n_corr + p;
+                if (add_sample(&sum[p], row->data[k], row->weight[k], row->flag[k], row_flagged))
+                    total += row->weight[k];
             }
     return total;
+}
+
+/* The same of a row whose samples are all good. */
+static double add_good(const msi_average *a, sample_sum *sum, const msi_sum_row *row)
+{
+    double total = 0;
+    for (int32_t g = 0; g < a->n_group; g++, sum += a->n_corr) {
+        const int32_t first = a->groups->first[g], n = a->groups->first[g + 1] - first;
+        msi_sum_group of_group;
+        msi_sum_channels(&of_group, row, first, n);
+        for (int32_t p = 0; p < a->n_corr; p++) {
+            if (sum[p].kind != GOOD) sum[p] = (sample_sum){.kind = GOOD};
+            sum[p].re += of_group.value[2 * p];
+            sum[p].im += of_group.value[2 * p + 1];
+            sum[p].weight += of_group.weight[p];
+            sum[p].n += n;
+            total += of_group.weight[p];
+        }
+    }
+    return total;
+}
+
+static double add_samples(const msi_average *a, sample_sum *sum, const msi_set_rows *rows, int64_t i)
+{
+    const int64_t at = i * a->n_chan * a->n_corr;
+    const msi_sum_row row = {a->n_chan, a->n_corr, rows->data + at, rows->weight + at, rows->flag + at};
+    const int row_flagged = rows->row[i].flag_row;
+    return !row_flagged && msi_sum_all_good(&row) ? add_good(a, sum, &row) : add_each(a, sum, &row, row_flagged);
 }
 
 static void add_to_interval(interval *v, const msi_set_row *r, double weight)
