@@ -124,15 +124,16 @@ int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t 
 void msi_gridder_sum_weights(msi_gridder *g)
 {
     if (g->weights.is_known) return;
-    msi_vis_store_weights(&g->store, g->weights.sum, g->weights.count);
+    msi_vis_store_weights(&g->store, g->weights.sum, g->weights.largest, g->weights.count);
     g->weights.is_known = 1;
 }
 
-void msi_gridder_weights(msi_gridder *g, double *sum_weight, int64_t *n_vis)
+void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis)
 {
     msi_gridder_sum_weights(g);
     for (int p = 0; p < g->spec.n_plane; p++) {
         sum_weight[p] = g->weights.sum[p] / g->store.weight_scale;
+        if (largest_weight) largest_weight[p] = g->weights.largest[p] / g->store.weight_scale;
         n_vis[p] = g->weights.count[p];
     }
 }

@@ -121,10 +121,10 @@ int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *re
 int msi_gridder_psf(msi_gridder *g, msi_planes *psf);
 
 /*
- * msi_gridder_weights - sums of weights and numbers of samples, as they stand.
- * Returned: sum_weight, n_vis [n_plane]
+ * msi_gridder_weights - sums of weights, largest weights and numbers of samples, as they stand.
+ * Returned: sum_weight, largest_weight, n_vis [n_plane]; largest_weight may be NULL
  */
-void msi_gridder_weights(msi_gridder *g, double *sum_weight, int64_t *n_vis);
+void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis);
 
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 

@@ -27,7 +27,7 @@ struct msi_gridder {
     /* These serve residuals. */
     struct {
         int is_known;
-        double sum[MSI_GRIDDER_MAX_PLANES]; /* of weights, as they stand */
+        double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES]; /* of weights, as they stand */
         int64_t count[MSI_GRIDDER_MAX_PLANES];
     } weights;
 

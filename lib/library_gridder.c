@@ -257,7 +257,7 @@ int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *
     if (g->folds || g->spec.task == MSIMAGE_PREDICT)
         return msi_error_set(MSI_EARGUMENT, "sum_weight: this gridder keeps no weights");
     int rc = msi_library_begin(&g->callbacks, gpu_threads(g), NULL);
-    if (!rc) msi_gridder_weights(g->inner, sum_weight, n_vis ? n_vis : n);
+    if (!rc) msi_gridder_weights(g->inner, sum_weight, NULL, n_vis ? n_vis : n);
     return msi_library_end(rc);
 }
 
@@ -334,7 +334,7 @@ static int residual_of(msimage_gridder *g, const void *model, double scale, void
 static void sums(msimage_gridder *g, double *sum_weight)
 {
     int64_t n[MSI_GRIDDER_MAX_PLANES];
-    msi_gridder_weights(g->inner, sum_weight, n);
+    msi_gridder_weights(g->inner, sum_weight, NULL, n);
 }
 
 static int image_residual(msimage_gridder *g, const void *model, void *image)

@@ -13,7 +13,7 @@ static int give_planes(msimage_gridder *g, const msi_planes *from, const msi_pla
 {
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
-    msi_gridder_weights(g->inner, sum_weight, n_vis);
+    msi_gridder_weights(g->inner, sum_weight, NULL, n_vis);
     const msi_work_images images = {.from = msi_planes_pixel(from, 0),
                                     .less = less ? msi_planes_pixel(less, 0) : NULL,
                                     .scale = scale,

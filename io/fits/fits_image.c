@@ -214,6 +214,14 @@ static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
     msi_fits_put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of this image's model", status);
 }
 
+/* Say which channels or times were asked for, where not all were. */
+static void put_range(fitsfile *f, const char *first_key, const char *end_key, int64_t begin, int64_t end, int *status)
+{
+    if (end <= begin) return;
+    msi_fits_put_number(f, first_key, (double)begin, "First selected, counted from 0", status);
+    msi_fits_put_number(f, end_key, (double)end, "End of the selection, exclusive", status);
+}
+
 static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
     char date[32];
@@ -226,7 +234,12 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
     msi_fits_put_string(f, "WSCWEIGH", spec->weighting, "Weighting", status);
     if (spec->has_field)
         msi_fits_put_number(f, "WSCFIELD", spec->field_id, "First field imaged, by its row in FIELD", status);
+    put_range(f, "WSCCHANS", "WSCCHANE", spec->channel_begin, spec->channel_end, status);
+    put_range(f, "WSCTIMES", "WSCTIMEE", spec->interval_begin, spec->interval_end, status);
     msi_fits_put_number(f, "WSCNVIS", (double)spec->n_vis, "Samples gridded", status);
+    if (spec->largest_weight > 0)
+        msi_fits_put_number(f, "WSCENVIS", spec->sum_weight / spec->largest_weight,
+                            "Sum of the weights over the largest", status);
     msi_fits_put_number(f, "WSCIMGWG", spec->sum_weight, "Sum of the weights gridded", status);
     msi_fits_put_number(f, "WSCNORMF", spec->sum_weight, "What the image was divided by", status);
     msi_fits_put_number(f, "WSCVWSUM", spec->sum_vis_weight, "Sum of the weights as stored", status);

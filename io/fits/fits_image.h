@@ -58,13 +58,16 @@ typedef struct msi_fits_spec {
     const char *unit;           /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
     msi_beam beam;              /* written for images in Jy/beam, the PSF and spectral indices */
     msi_fits_clean clean;
-    int64_t n_vis;            /* samples gridded (WSCNVIS) */
-    double sum_weight;        /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
-    double sum_vis_weight;    /* sum of the same samples' weights before density weighting (WSCVWSUM) */
-    const char *weighting;    /* natural, uniform, briggs 0 .. (WSCWEIGH) */
-    const char *data_column;  /* (WSCDATAC) */
-    int has_field, field_id;  /* the first field imaged, where it is known by number (WSCFIELD) */
-    const char *command_line; /* of any length (HISTORY) */
+    int64_t n_vis;           /* samples gridded (WSCNVIS) */
+    double sum_weight;       /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
+    double largest_weight;   /* largest of these weights (WSCENVIS is their sum in units of it); 0: unknown */
+    double sum_vis_weight;   /* sum of the same samples' weights before density weighting (WSCVWSUM) */
+    const char *weighting;   /* natural, uniform, briggs 0 .. (WSCWEIGH) */
+    const char *data_column; /* (WSCDATAC) */
+    int has_field, field_id; /* the first field imaged, where it is known by number (WSCFIELD) */
+    int64_t channel_begin, channel_end;   /* selected, end exclusive (WSCCHANS, WSCCHANE); 0, 0: all */
+    int64_t interval_begin, interval_end; /* likewise of times (WSCTIMES, WSCTIMEE) */
+    const char *command_line;             /* of any length (HISTORY) */
 } msi_fits_spec;
 
 /*

@@ -103,9 +103,9 @@ int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_
 /*
  * msi_vis_store_weights - sum the weights and count the samples with one, as they stand: segment by segment, so that the
  * sums do not depend on the number of threads.
- * Returned: sum, count [n_plane]
+ * Returned: sum, largest, count [n_plane]; 0 without a sample
  */
-void msi_vis_store_weights(const msi_vis_store *s, double *sum, int64_t *count);
+void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest, int64_t *count);
 
 /* msi_segment_index - the index of a sample in its segment's arrays of all planes. */
 static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plane, int64_t row, int32_t chan)

@@ -25,17 +25,20 @@ int msi_clean_samples_count(msi_clean_samples *s)
     const int64_t n = s->n_channel * s->n_plane;
     int rc = msi_alloc(&s->sum_weight, n, sizeof *s->sum_weight, "sums of weights");
     if (!rc) rc = msi_alloc(&s->sum_vis_weight, n, sizeof *s->sum_vis_weight, "sums of weights");
+    if (!rc) rc = msi_alloc(&s->largest_weight, n, sizeof *s->largest_weight, "largest weights");
     if (!rc) rc = msi_alloc(&s->n_vis, n, sizeof *s->n_vis, "numbers of samples");
     for (int64_t c = 0; !rc && c < s->n_channel; c++) {
         msi_gridder_report report;
         msi_gridder_report_get(s->gridder[c], &report);
         memcpy(s->sum_vis_weight + c * s->n_plane, report.sum_vis_weight,
                (size_t)s->n_plane * sizeof *s->sum_vis_weight);
-        msi_gridder_weights(s->gridder[c], s->sum_weight + c * s->n_plane, s->n_vis + c * s->n_plane);
+        msi_gridder_weights(s->gridder[c], s->sum_weight + c * s->n_plane, s->largest_weight + c * s->n_plane,
+                            s->n_vis + c * s->n_plane);
     }
     MSI_TRY(msi_team_agree(s->team, rc));
     MSI_TRY(msi_team_sum(s->team, s->sum_weight, n, MSI_FP64));
     MSI_TRY(msi_team_sum(s->team, s->sum_vis_weight, n, MSI_FP64));
+    MSI_TRY(msi_team_largest(s->team, s->largest_weight, n));
     return msi_team_count(s->team, s->n_vis, (int)n);
 }
 
@@ -43,8 +46,9 @@ void msi_clean_samples_free(msi_clean_samples *s)
 {
     msi_free(s->sum_weight);
     msi_free(s->sum_vis_weight);
+    msi_free(s->largest_weight);
     msi_free(s->n_vis);
-    s->sum_weight = s->sum_vis_weight = NULL;
+    s->sum_weight = s->sum_vis_weight = s->largest_weight = NULL;
     s->n_vis = NULL;
 }
 
@@ -88,7 +92,7 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
     if (!rc) rc = make_own(s, q, own);
     if (!rc) rc = msi_planes_fetch(planes, 0, shape->n, image.pixel);
     rc = msi_team_agree(s->team, rc);
-    msi_gridder_weights(s->gridder[q->channel], sum_weight, n_vis);
+    msi_gridder_weights(s->gridder[q->channel], sum_weight, NULL, n_vis);
     for (int p = 0; !rc && p < shape->n; p++) {
         image.sum_weight[p] = sum_weight[p];
         image.n_vis[p] = n_vis[p];

@@ -19,8 +19,9 @@ typedef struct msi_clean_samples {
     int64_t n_channel;     /* output channels of the run */
     int n_plane;           /* of each */
     msi_image_geometry geometry;
-    /* Counts for all ranks, [n_channel][n_plane]: sums of weights, before density weighting too, samples with one. */
-    double *sum_weight, *sum_vis_weight;
+    /* Counts for all ranks, [n_channel][n_plane]: sums of weights, before density weighting too, the largest weight,
+     * samples with a weight. */
+    double *sum_weight, *sum_vis_weight, *largest_weight;
     int64_t *n_vis;
 } msi_clean_samples;
 

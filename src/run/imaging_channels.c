@@ -14,14 +14,14 @@
 /* The multi-frequency image: images are means, so it is that of the channels, each with its weight. */
 typedef struct mfs_image {
     msi_image image; /* empty until the first channel comes */
-    double vis_weight[MSI_GRIDDER_MAX_PLANES];
+    msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES];
 } mfs_image;
 
-static int mfs_add(mfs_image *mfs, const msi_image *image, const double *vis_weight)
+static int mfs_add(mfs_image *mfs, const msi_image *image, const msi_imaging_weight *weight)
 {
     if (!mfs->image.pixel) MSI_TRY(msi_image_alloc(&mfs->image, &image->geometry, image->n_plane, image->precision));
     msi_image_add(&mfs->image, image);
-    for (int p = 0; p < image->n_plane; p++) mfs->vis_weight[p] += vis_weight[p];
+    for (int p = 0; p < image->n_plane; p++) msi_imaging_weight_add(&mfs->weight[p], &weight[p]);
     return MSI_OK;
 }
 
@@ -30,7 +30,7 @@ static int mfs_write(mfs_image *mfs, msi_imaging_run *r)
     /* A plane without a sample in any channel is unknown, not zero. */
     for (int p = 0; p < mfs->image.n_plane; p++)
         if (!mfs->image.n_vis[p]) msi_image_fill_nan(&mfs->image, p);
-    return msi_imaging_files_write(r, MSI_OUTPUT_MFS, &mfs->image, mfs->vis_weight);
+    return msi_imaging_files_write(r, MSI_OUTPUT_MFS, &mfs->image, mfs->weight);
 }
 
 int msi_imaging_channels_at_once(const msi_imaging_run *r)
@@ -42,20 +42,43 @@ int msi_imaging_channels_at_once(const msi_imaging_run *r)
     return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
 }
 
-/* The image of a channel goes onto the log, into the sum and onto the disk. */
-static int finish_channel(msi_imaging_run *r, int64_t channel, msi_image *image, mfs_image *mfs,
-                          msi_gridder_report *report)
+/* A channel's image from its gridder to its turn. */
+typedef struct made_image {
+    msi_image image;
+    msi_gridder_report report;
+    double largest_weight[MSI_GRIDDER_MAX_PLANES];
+    int rc; /* of its making */
+} made_image;
+
+/* Make the image of a channel, and look at what its gridder knows. */
+static void make_image(msi_gridder *g, made_image *m)
 {
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+    m->rc = msi_gridder_image(g, &m->image);
+    msi_gridder_report_get(g, &m->report);
+    if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
+}
+
+/* The image of a channel goes onto the log, into the sum and onto the disk. */
+static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made, mfs_image *mfs)
+{
+    msi_image *image = &made->image;
+    msi_gridder_report *report = &made->report;
+    msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES] = {{0}};
     int64_t most = 0;
     MSI_TRY(msi_team_image(r->team, image));
     MSI_TRY(msi_team_sum(r->team, report->sum_vis_weight, r->n_plane, MSI_FP64));
+    MSI_TRY(msi_team_largest(r->team, made->largest_weight, r->n_plane));
+    for (int p = 0; p < r->n_plane; p++)
+        weight[p] = (msi_imaging_weight){.largest = made->largest_weight[p], .vis_sum = report->sum_vis_weight[p]};
     for (int p = 0; p < image->n_plane; p++) most = image->n_vis[p] > most ? image->n_vis[p] : most;
     r->n_gridded += most;
     if (r->options->channels_out > 1 && !most)
         msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)channel);
     msi_imaging_report_channel(channel, most, report);
-    if (r->options->channels_out > 1) MSI_TRY(mfs_add(mfs, image, report->sum_vis_weight));
-    return msi_imaging_files_write(r, channel, image, report->sum_vis_weight);
+    if (r->options->channels_out > 1) MSI_TRY(mfs_add(mfs, image, weight));
+    return msi_imaging_files_write(r, channel, image, weight);
 }
 
 /* The weights of all channels together are read off the gridders at the end. */
@@ -80,31 +103,22 @@ static int64_t n_part(const msi_imaging_run *r)
 static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
 {
     for (int64_t c = 0; c < r->options->channels_out; c++) {
-        msi_image image = {0};
-        msi_gridder_report report;
+        made_image made = {0};
         const msi_progress_share all = msi_progress_enter(WRITE_PARTS * c, WRITE_PARTS * (c + 1), n_part(r));
         msi_progress_share gridding = msi_progress_enter(0, WRITE_PARTS - 1, WRITE_PARTS);
-        int rc = msi_gridder_image(r->gridder[c], &image);
+        make_image(r->gridder[c], &made);
         msi_progress_leave(gridding);
-        msi_gridder_report_get(r->gridder[c], &report);
         gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
-        rc = msi_team_agree(r->team, rc);
-        if (!rc) rc = finish_channel(r, c, &image, mfs, &report);
+        int rc = msi_team_agree(r->team, made.rc);
+        if (!rc) rc = finish_channel(r, c, &made, mfs);
         msi_progress_leave(gridding);
         msi_progress_leave(all);
-        msi_image_free(&image);
+        msi_image_free(&made.image);
         forget_gridder(r, c);
         if (rc) return rc;
     }
     return MSI_OK;
 }
-
-/* A channel's image from its gridder to its turn. */
-typedef struct made_image {
-    msi_image image;
-    msi_gridder_report report;
-    int rc; /* of its making */
-} made_image;
 
 /* Channels that are imaged side by side. */
 typedef struct channel_lanes {
@@ -118,8 +132,7 @@ static int image_channel(void *of, int64_t c)
 {
     channel_lanes *l = of;
     made_image *m = &l->made[c % l->n];
-    m->rc = msi_gridder_image(l->run->gridder[c], &m->image);
-    msi_gridder_report_get(l->run->gridder[c], &m->report);
+    make_image(l->run->gridder[c], m);
     forget_gridder(l->run, c);
     return MSI_OK;
 }
@@ -130,7 +143,7 @@ static int hand_over(void *of, int64_t c)
     channel_lanes *l = of;
     made_image *m = &l->made[c % l->n];
     int rc = msi_team_agree(l->run->team, m->rc);
-    if (!rc) rc = finish_channel(l->run, c, &m->image, l->mfs, &m->report);
+    if (!rc) rc = finish_channel(l->run, c, m, l->mfs);
     msi_image_free(&m->image);
     return rc;
 }

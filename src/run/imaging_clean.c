@@ -23,7 +23,7 @@
 static void begin_channel(msi_cleaning *k, int channel)
 {
     const msi_clean_field *f = &k->field;
-    const double *vis_weight = k->samples->sum_vis_weight + (k->first + channel) * f->spec.n_pol;
+    const int64_t first = (k->first + channel) * f->spec.n_pol;
     int64_t most = 0;
     for (int p = 0; p < f->spec.n_pol; p++) {
         const int64_t n = f->n_vis[channel * f->spec.n_pol + p];
@@ -32,8 +32,9 @@ static void begin_channel(msi_cleaning *k, int channel)
     if (msi_cleaning_has_mfs(k) && !most)
         msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)k->first + channel);
     for (int p = 0; p < f->spec.n_pol; p++) {
-        k->vis_weight[channel][p] = vis_weight[p];
-        k->sum_vis_weight[p] += vis_weight[p];
+        k->weight[channel][p] = (msi_imaging_weight){.largest = k->samples->largest_weight[first + p],
+                                                     .vis_sum = k->samples->sum_vis_weight[first + p]};
+        msi_imaging_weight_add(&k->band_weight[p], &k->weight[channel][p]);
     }
 }
 
@@ -192,7 +193,7 @@ static int make_cleaning(msi_cleaning **out, msi_imaging_run *r, int n_channel)
     k->run = r;
     MSI_TRY(msi_alloc(&k->freq_hz, n_channel, sizeof *k->freq_hz, "channels"));
     MSI_TRY(msi_alloc(&k->beam, n_channel, sizeof *k->beam, "channels"));
-    MSI_TRY(msi_alloc(&k->vis_weight, n_channel, sizeof *k->vis_weight, "channels"));
+    MSI_TRY(msi_alloc(&k->weight, n_channel, sizeof *k->weight, "channels"));
     MSI_TRY(msi_alloc(&k->peak_jy, n_channel, sizeof *k->peak_jy, "channels"));
     return msi_alloc(&k->flux_jy, n_channel, sizeof *k->flux_jy, "channels");
 }
@@ -203,7 +204,7 @@ static void free_cleaning(msi_cleaning *k)
     for (int i = 0; i < MSI_CLEANING_KINDS; i++) msi_image_free(&k->sum[i]);
     msi_free(k->freq_hz);
     msi_free(k->beam);
-    msi_free(k->vis_weight);
+    msi_free(k->weight);
     msi_free(k->peak_jy);
     msi_free(k->flux_jy);
     msi_free(k);

@@ -97,7 +97,7 @@ int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *plan
         clean[p] = msi_cleaning_cards(k, msi_clean_field_group(f, p));
     for (int c = 0; c < f->spec.n_channel; c++) {
         msi_image image = {0};
-        const msi_imaging_product product = {k->first + c, kind, k->beam[c], k->vis_weight[c],
+        const msi_imaging_product product = {k->first + c, kind, k->beam[c], k->weight[c],
                                              is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean};
         MSI_TRY(fetch(k, c, planes, &image));
         if (kind != MSI_FITS_MODEL) look_at_image(k, c, kind, &image);
@@ -126,7 +126,7 @@ static int put_masks(msi_cleaning *k, int channel, uint16_t *room, uint8_t *mask
 {
     const msi_clean_field *f = &k->field;
     const msi_image_geometry *g = &k->run->options->geometry;
-    const msi_imaging_product product = {k->first + channel, MSI_FITS_MASK, {0, 0, 0}, k->vis_weight[channel], NULL};
+    const msi_imaging_product product = {k->first + channel, MSI_FITS_MASK, {0, 0, 0}, k->weight[channel], NULL};
     const int64_t n_pixel = msi_image_n_pixel(g);
     msi_image image;
     MSI_TRY(msi_image_alloc(&image, g, f->spec.n_pol, MSI_FP32));
@@ -180,7 +180,7 @@ static int put_index(msi_cleaning *k)
 {
     if (msi_outputs_index_plane(k->run->options) < 0) return MSI_OK;
     MSI_TRY(msi_cleaning_find_band_beam(k));
-    const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->sum_vis_weight, k->clean};
+    const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->band_weight, k->clean};
     return msi_imaging_index_put(k->run, &k->field, &product);
 }
 

@@ -26,10 +26,11 @@ static int put_weights(msi_imaging_run *r, const msi_clean_samples *s)
     if (!r->options->save_weights) return MSI_OK;
     for (int64_t c = 0; c < s->n_channel; c++) {
         const int64_t i = c * s->n_plane;
-        const msi_imaging_sums of_channel = {s->sum_weight[i], s->sum_vis_weight[i], s->n_vis[i]};
+        const msi_imaging_sums of_channel = {
+            s->sum_weight[i], {.largest = s->largest_weight[i], .vis_sum = s->sum_vis_weight[i]}, s->n_vis[i]};
         MSI_TRY(msi_imaging_files_weights(r, c, &of_channel));
-        all.weight += of_channel.weight;
-        all.vis_weight += of_channel.vis_weight;
+        all.sum_weight += of_channel.sum_weight;
+        msi_imaging_weight_add(&all.weight, &of_channel.weight);
         all.n_vis += of_channel.n_vis;
     }
     return s->n_channel > 1 ? msi_imaging_files_weights(r, MSI_OUTPUT_MFS, &all) : MSI_OK;

@@ -86,8 +86,7 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
         if (channel == 0) k->sidelobe = sidelobe_level(&image, &k->beam[0]);
     }
     if (!rc) rc = msi_cleaning_add_to_sum(k, MSI_FITS_PSF, &image);
-    const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->vis_weight[channel],
-                                         NULL};
+    const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->weight[channel], NULL};
     if (!rc) rc = msi_imaging_files_put(r, &product, &image);
     msi_image_free(&image);
     return rc;

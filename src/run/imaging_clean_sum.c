@@ -27,7 +27,7 @@ static int put_sum(msi_cleaning *k, msi_fits_kind kind, const msi_beam *beam)
 {
     msi_image *sum = &k->sum[kind];
     const int has_cards = kind == MSI_FITS_RESIDUAL || kind == MSI_FITS_MODEL || kind == MSI_FITS_IMAGE;
-    const msi_imaging_product product = {MSI_OUTPUT_MFS, kind, *beam, k->sum_vis_weight, has_cards ? k->clean : NULL};
+    const msi_imaging_product product = {MSI_OUTPUT_MFS, kind, *beam, k->band_weight, has_cards ? k->clean : NULL};
     for (int p = 0; p < sum->n_plane; p++)
         if (!sum->n_vis[p]) msi_image_fill_nan(sum, p);
     return msi_imaging_files_put(k->run, &product, sum);

@@ -4,6 +4,7 @@
 #define MSI_SRC_IMAGING_CLEANING_H
 
 #include "src/clean/clean_field.h"
+#include "src/run/imaging_files.h"
 #include "src/run/imaging_run.h"
 
 enum { MSI_CLEANING_KINDS = MSI_FITS_IMAGE + 1 };
@@ -17,7 +18,7 @@ typedef struct msi_cleaning {
     double *freq_hz; /* [field.spec.n_channel], as the following */
     msi_beam *beam;
     double sidelobe; /* of the first PSF */
-    double (*vis_weight)[MSI_GRIDDER_MAX_PLANES];
+    msi_imaging_weight (*weight)[MSI_GRIDDER_MAX_PLANES];
     int has_first_residual;
     double dirty_peak_jy; /* of all dirty images that were written; 0: none */
     /* Each channel's images have these: the residual's peak, the model's flux. */
@@ -25,7 +26,7 @@ typedef struct msi_cleaning {
 
     /* All channels, where there are several, have these: means of their images, and what cleaning came to. */
     msi_image sum[MSI_CLEANING_KINDS]; /* empty where nothing has been added */
-    double sum_vis_weight[MSI_GRIDDER_MAX_PLANES];
+    msi_imaging_weight band_weight[MSI_GRIDDER_MAX_PLANES];
     msi_fits_clean clean[MSI_MAX_PLANES];
     msi_planes_shape shape;
     int has_band_beam;

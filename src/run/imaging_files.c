@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/imaging_files.h"
 
+#include <math.h>
+
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -25,6 +27,10 @@ static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
                            .weighting = r->weighting,
                            .has_field = !o->selection.all_fields,
                            .field_id = o->selection.n_field ? o->selection.fields[0] : 0,
+                           .channel_begin = o->selection.channel_begin,
+                           .channel_end = o->selection.channel_end,
+                           .interval_begin = o->selection.interval_begin,
+                           .interval_end = o->selection.interval_end,
                            .data_column = msi_ms_reader_data_column(r->reader),
                            .command_line = o->command_line};
 }
@@ -89,7 +95,20 @@ static int fit_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *i
     return MSI_OK;
 }
 
-int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *image, const double *vis_weight)
+void msi_imaging_weight_add(msi_imaging_weight *all, const msi_imaging_weight *more)
+{
+    all->largest = fmax(all->largest, more->largest);
+    all->vis_sum += more->vis_sum;
+}
+
+static void tell_weight(msi_fits_spec *spec, double sum_weight, const msi_imaging_weight *weight)
+{
+    spec->sum_weight = sum_weight;
+    spec->largest_weight = weight->largest;
+    spec->sum_vis_weight = weight->vis_sum;
+}
+
+int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *image, const msi_imaging_weight *weight)
 {
     const msi_options *o = r->options;
     const int psf = o->make_psf_only ? 0 : r->n_plane;
@@ -103,8 +122,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
         const int is_psf = i == psf;
         const msi_output_id id = {r->interval, channel, is_psf ? 0 : i, is_psf ? MSI_FITS_PSF : MSI_FITS_DIRTY};
         spec.n_vis = image->n_vis[i];
-        spec.sum_weight = image->sum_weight[i];
-        spec.sum_vis_weight = vis_weight[is_psf ? 0 : i];
+        tell_weight(&spec, image->sum_weight[i], &weight[is_psf ? 0 : i]);
         file[n] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
     }
@@ -116,8 +134,7 @@ int msi_imaging_files_weights(msi_imaging_run *r, int64_t channel, const msi_ima
 {
     msi_fits_spec spec = fits_spec(r, channel);
     spec.n_vis = sums->n_vis;
-    spec.sum_weight = sums->weight;
-    spec.sum_vis_weight = sums->vis_weight;
+    tell_weight(&spec, sums->sum_weight, &sums->weight);
     return write_weights(r, channel, &spec);
 }
 
@@ -137,8 +154,7 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
     for (int i = 0; i < image->n_plane; i++) {
         const msi_output_id id = {r->interval, product->channel, first + i, product->kind};
         spec.n_vis = image->n_vis[i];
-        spec.sum_weight = image->sum_weight[i];
-        spec.sum_vis_weight = product->vis_weight[first + i];
+        tell_weight(&spec, image->sum_weight[i], &product->weight[first + i]);
         if (product->clean) spec.clean = product->clean[first + i];
         file[i] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)

@@ -5,18 +5,28 @@
 
 #include "src/run/imaging_run.h"
 
+/* What headers say of a plane's weights on all ranks, beside their sum. */
+typedef struct msi_imaging_weight {
+    double largest; /* with density weights */
+    double vis_sum; /* sum of the weights before density weighting */
+} msi_imaging_weight;
+
+/* msi_imaging_weight_add - take the weights of other samples in, too. */
+void msi_imaging_weight_add(msi_imaging_weight *all, const msi_imaging_weight *more);
+
 /* Images of one kind: of all planes of an output channel, or its PSF. */
 typedef struct msi_imaging_product {
     int64_t channel; /* or MSI_OUTPUT_MFS */
     msi_fits_kind kind;
     msi_beam beam;
-    const double *vis_weight;    /* [planes] sums of the weights before density weighting */
-    const msi_fits_clean *clean; /* [planes] what cleaning came to; NULL: nothing is said of it */
+    const msi_imaging_weight *weight; /* [planes] */
+    const msi_fits_clean *clean;      /* [planes] what cleaning came to; NULL: nothing is said of it */
 } msi_imaging_product;
 
 /* Holds what headers say of the samples of a plane, on all ranks. */
 typedef struct msi_imaging_sums {
-    double weight, vis_weight; /* with density weights, and before */
+    double sum_weight; /* with density weights */
+    msi_imaging_weight weight;
     int64_t n_vis;
 } msi_imaging_sums;
 
@@ -46,11 +56,11 @@ int msi_imaging_files_beam(const msi_imaging_run *run, msi_beam *beam, const msi
  *
  * Given:   channel     or MSI_OUTPUT_MFS
  *          image       [n_plane planes, then the PSF where there is one]; taken over, and empty afterwards
- *          vis_weight  [image->n_plane] sum of the weights before density weighting
+ *          weight      [image->n_plane]
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED; also what the image before this one failed with
  * Notes:   files are being written when this returns; run->writer tells when they are. The beam fitted to the PSF goes
  * into all headers; a PSF to which none fits is a warning.
  */
-int msi_imaging_files_write(msi_imaging_run *run, int64_t channel, msi_image *image, const double *vis_weight);
+int msi_imaging_files_write(msi_imaging_run *run, int64_t channel, msi_image *image, const msi_imaging_weight *weight);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/team/team.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,6 +126,16 @@ int msi_team_gather(msi_team *t, const void *mine, int64_t n_byte, void **all)
         *all = NULL;
     }
     return rc;
+}
+
+int msi_team_largest(msi_team *t, double *value, int64_t n)
+{
+    double *all;
+    if (t->size == 1) return MSI_OK;
+    MSI_TRY(msi_team_gather(t, value, n * (int64_t)sizeof *value, (void **)&all));
+    for (int64_t i = 0; i < t->size * n; i++) value[i % n] = fmax(value[i % n], all[i]);
+    msi_free(all);
+    return MSI_OK;
 }
 
 int msi_team_count(msi_team *t, int64_t *count, int n)

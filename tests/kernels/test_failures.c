@@ -78,7 +78,7 @@ static int make_residual(const scenario *s, msi_gridder *g, msi_image *image)
     const int64_t n_pixel = n * msi_image_n_pixel(&s->first.geometry);
     msi_planes *model = NULL, *residual = NULL;
     int rc = msi_image_alloc(image, &s->first.geometry, n, msi_gridder_precision(g));
-    if (!rc) msi_gridder_weights(g, image->sum_weight, image->n_vis);
+    if (!rc) msi_gridder_weights(g, image->sum_weight, NULL, image->n_vis);
     if (!rc) rc = msi_gridder_planes(g, n, &model);
     if (!rc) rc = msi_gridder_planes(g, n, &residual);
     for (int times = 1; !rc && times < 3; times++) {

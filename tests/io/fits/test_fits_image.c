@@ -66,11 +66,15 @@ static msi_fits_spec plain_spec(void)
                            .beam = {1.5 * MSI_PI / 180, 0.5 * MSI_PI / 180, 30 * MSI_PI / 180},
                            .n_vis = 49255,
                            .sum_weight = 34265.4825338582,
+                           .largest_weight = 0.25,
                            .sum_vis_weight = 4704821,
                            .weighting = "uniform",
                            .data_column = "CORRECTED_DATA",
                            .has_field = 1,
                            .field_id = 4,
+                           .channel_begin = 3,
+                           .channel_end = 9,
+                           .interval_end = 2,
                            .command_line = "msimage -size 30 21 mwa.ms"};
 }
 
@@ -173,7 +177,12 @@ static const char *const wanted_cards[] = {
     "WSCDATAC= 'CORRECTED_DATA'",
     "WSCWEIGH= 'uniform '",
     "WSCFIELD=                  4.0",
+    "WSCCHANS=                  3.0",
+    "WSCCHANE=                  9.0",
+    "WSCTIMES=                  0.0",
+    "WSCTIMEE=                  2.0",
     "WSCNVIS =              49255.0",
+    "WSCENVIS=     137061.930135433",
     "WSCIMGWG=     34265.4825338582",
     "WSCNORMF=     34265.4825338582",
     "WSCVWSUM=            4704821.0",
@@ -245,9 +254,10 @@ static void unknowns_have_no_card(void **state)
     assert_int_equal(put("a.fits", &spec, pixels, MSI_FP32), MSI_OK);
     char card[200][CARD + 1];
     int n = get_cards("a.fits", card, 200);
-    static const char *const unwanted[] = {"OBJECT",  "TELESCOP", "OBSERVER", "BMAJ",    "SPECSYS", "RESTFRQ",
-                                           "VELREF",  "DATE-OBS", "MJD-OBS",  "TIMESYS", "OBSGEO",  "HISTORY",
-                                           "EQUINOX", "WSCDATAC", "WSCIMGWG", "WSCFIELD"};
+    static const char *const unwanted[] = {"OBJECT",   "TELESCOP", "OBSERVER", "BMAJ",     "SPECSYS",
+                                           "RESTFRQ",  "VELREF",   "DATE-OBS", "MJD-OBS",  "TIMESYS",
+                                           "OBSGEO",   "HISTORY",  "EQUINOX",  "WSCDATAC", "WSCIMGWG",
+                                           "WSCFIELD", "WSCENVIS", "WSCCHANS", "WSCTIMES"};
     for (size_t i = 0; i < sizeof unwanted / sizeof unwanted[0]; i++) assert_no_card(card, n, unwanted[i]);
     assert_card(card, n, "RADESYS = 'ICRS    '");
     assert_card(card, n, "BUNIT   = 'Jy/pixel'");

@@ -71,7 +71,7 @@ def check_magnitudes(s):
             s.must(error <= 2e-5 + FITS_FLOOR, "%s: error %.1e" % (title, error))
             psf = found["o%s-psf.fits" % mfs][0]
             s.must(abs(psf[SIZE // 2, SIZE // 2] - 1) < 2e-5 and np.isfinite(psf).all(), "%s: PSF" % title)
-            for card, value in (("WSCVWSUM", at.weight.sum()), ("WSCIMGWG", want.sum())):
+            for card, value in (("WSCVWSUM", at.weight.sum()), ("WSCIMGWG", want.sum()), ("WSCENVIS", want.sum() / want.max())):
                 s.must(abs(header[card] / value - 1) < 1e-6, "%s: %s %g of %g" % (title, card, header[card], value))
             if mode == "natural":
                 s.must(("leave the range of fp32" in log) == scaled, "%s: told %s" % (title, scaled))

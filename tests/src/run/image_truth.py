@@ -60,9 +60,11 @@ class Truth(Suite):
         limit = 2 * accuracy + FITS_FLOOR + (0 if weight is None else WEIGHT_FLOOR)
         self.must(error <= limit, "%-44s error %.2e, limit %.2e, %d samples" % (title, error, limit, len(samples.vis)))
         total = (samples.weight if weight is None else weight).sum()
-        if header["WSCNVIS"] != len(samples.vis) or abs(header["WSCIMGWG"] / total - 1) > 1e-6:
-            self.must(False, "%s: WSCNVIS %g for %d, WSCIMGWG %g for %g" %
-                      (title, header["WSCNVIS"], len(samples.vis), header["WSCIMGWG"], total))
+        effective = total / (samples.weight if weight is None else weight).max()
+        if header["WSCNVIS"] != len(samples.vis) or max(abs(header["WSCIMGWG"] / total - 1),
+                                                        abs(header["WSCENVIS"] / effective - 1)) > 1e-6:
+            self.must(False, "%s: WSCNVIS %g for %d, WSCIMGWG %g for %g, WSCENVIS %g for %g" %
+                      (title, header["WSCNVIS"], len(samples.vis), header["WSCIMGWG"], total, header["WSCENVIS"], effective))
         return data, header
 
     def check(self, title, sets, size, cell_asec, accuracy, options=(), pols=("I",), weighting=None, centre=None,

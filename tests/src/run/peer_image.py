@@ -48,7 +48,8 @@ def compare(title, ours, theirs, failures):
             print("%s: %s is %r, by WSClean %r  FAILED" % (title, key, ha.get(key), hb.get(key)))
     # Degrees are float64 as text; WSClean gives Stokes I four times the weight of a hand, and sums it in float32.
     for key, most, factor in (("CRVAL1", 1e-9, 1), ("CRVAL2", 1e-9, 1), ("CDELT1", 1e-12, 1), ("CDELT2", 1e-12, 1),
-                                   ("CRVAL3", 1, 1), ("WSCIMGWG", 1e-6 * hb["WSCIMGWG"], 4), ("WSCNVIS", 0.5, 1)):
+                                   ("CRVAL3", 1, 1), ("WSCIMGWG", 1e-6 * hb["WSCIMGWG"], 4), ("WSCNVIS", 0.5, 1),
+                                   ("WSCENVIS", 1e-6 * hb["WSCENVIS"], 1)):
         if abs(factor * ha[key] - hb[key]) > most:
             failures += 1
             print("%s: %s is %.12g, by WSClean %.12g  FAILED" % (title, key, ha[key], hb[key]))

@@ -22,7 +22,7 @@ ACCURACY = 1e-8
 # Each image is off by the accuracy at most, and rounded to single precision in its file.
 TOLERANCE = 2 * (ACCURACY + FITS_FLOOR)
 # What counts all samples. Sums of a million terms in double precision, of weights that are rounded to single.
-SUMS, SUM_TOLERANCE = ("WSCNVIS", "WSCIMGWG", "WSCVWSUM"), 1e-7
+SUMS, SUM_TOLERANCE = ("WSCNVIS", "WSCIMGWG", "WSCVWSUM", "WSCENVIS"), 1e-7
 COMMON = ["-quiet", "-overwrite", "-backend", "cpu", "-accuracy", ACCURACY, "-size", 96, 96, "-scale", "2.5asec"]
 
 
