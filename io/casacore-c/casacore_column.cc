@@ -139,7 +139,7 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
         info->is_fixed_shape = !d.isScalar() && d.isFixedShape();
         if (info->is_fixed_shape) {
             info->ndim = static_cast<int>(d.shape().size());
-            store_shape(d.shape(), info->shape);
+            store_shape(t->path + ": column " + column, d.shape(), info->shape);
         }
         const cc::Record manager = manager_of(t->table, column);
         if (manager.nfields() == 0) return;
@@ -199,6 +199,6 @@ int ccc_rows_alike(ccc_table *t, const char *column, int64_t row, int64_t n_row,
         const Alike &a = alike_from(t, column, c, row, n_row);
         *n_alike = std::min(a.end - row, n_row);
         *ndim = a.defined ? static_cast<int>(a.shape.size()) : -1;
-        if (a.defined) store_shape(a.shape, shape);
+        if (a.defined) store_shape(t->path + ": column " + column + ", row " + std::to_string(row), a.shape, shape);
     });
 }

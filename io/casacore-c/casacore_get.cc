@@ -70,9 +70,9 @@ void get(ccc_table *t, const char *column, const Rows &rows, const ccc_slice *sl
     const ccc_type stored = type_of(c.columnDesc().dataType());
     const cc::IPosition cell = shape_of(t, column, c, rows);
     if (slice && c.columnDesc().isScalar())
-        throw Failure(CCC_ESHAPE, std::string(column) + ": a slice of a scalar column");
+        throw Failure(CCC_ESHAPE, t->path + ": column " + column + ": a slice of a scalar column");
     std::unique_ptr<cc::Slicer> slicer;
-    if (slice) slicer = std::make_unique<cc::Slicer>(slicer_of(*slice, cell));
+    if (slice) slicer = std::make_unique<cc::Slicer>(slicer_of(t->path + ": column " + column, *slice, cell));
     int64_t n = rows.n;
     for (size_t i = 0; i < cell.size(); i++) n *= slicer ? slicer->length()[i] : cell[i];
     if (n != n_out)

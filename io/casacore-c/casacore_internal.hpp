@@ -148,11 +148,13 @@ ccc_type type_of(cc::DataType type);
 const char *name_of(ccc_type type);
 
 cc::IPosition position(int ndim, const int64_t *values);
-void store_shape(const cc::IPosition &shape, int64_t *out);
+
+/* Fail, naming where it is, unless C can hold the shape. */
+void store_shape(const std::string &where, const cc::IPosition &shape, int64_t *out);
 std::string text_of(const cc::IPosition &shape);
 
-/* Fail unless the slice lies in cells of this shape. */
-cc::Slicer slicer_of(const ccc_slice &s, const cc::IPosition &cell);
+/* Fail, naming where that is, unless the slice lies in cells of this shape. */
+cc::Slicer slicer_of(const std::string &where, const ccc_slice &s, const cc::IPosition &cell);
 
 std::vector<std::string> strings_in(const cc::Array<cc::String> &array);
 

@@ -84,7 +84,8 @@ void put(ccc_table *t, const char *column, const Rows &rows, const Values &given
             cc::IPosition cell;
             if (!cell_shape(c, rows.row(i), cell))
                 throw Failure(CCC_ESHAPE, where + ", row " + std::to_string(rows.row(i)) + ": the cell has no value");
-            slicer = std::make_unique<cc::Slicer>(slicer_of(*slice, cell));
+            slicer =
+                std::make_unique<cc::Slicer>(slicer_of(where + ", row " + std::to_string(rows.row(i)), *slice, cell));
             if (is_fixed(d)) break;
         }
         if (!slicer->length().isEqual(values))

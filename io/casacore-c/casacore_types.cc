@@ -63,9 +63,10 @@ cc::IPosition ccc::position(int ndim, const int64_t *values)
     return out;
 }
 
-void ccc::store_shape(const cc::IPosition &shape, int64_t *out)
+void ccc::store_shape(const std::string &where, const cc::IPosition &shape, int64_t *out)
 {
-    if (shape.size() > CCC_MAX_DIM) throw Failure(CCC_ESHAPE, "an array of more than 8 dimensions");
+    if (shape.size() > CCC_MAX_DIM)
+        throw Failure(CCC_ESHAPE, where + ": an array of " + std::to_string(shape.size()) + " dimensions");
     for (size_t i = 0; i < shape.size(); i++) out[i] = shape[i];
 }
 
@@ -76,15 +77,15 @@ std::string ccc::text_of(const cc::IPosition &shape)
     return s + "]";
 }
 
-cc::Slicer ccc::slicer_of(const ccc_slice &s, const cc::IPosition &cell)
+cc::Slicer ccc::slicer_of(const std::string &where, const ccc_slice &s, const cc::IPosition &cell)
 {
     if (s.ndim != static_cast<int>(cell.size()))
         throw Failure(CCC_ESHAPE,
-                      "a slice of " + std::to_string(s.ndim) + " axes from cells of shape " + text_of(cell));
+                      where + ": a slice of " + std::to_string(s.ndim) + " axes from cells of shape " + text_of(cell));
     for (int i = 0; i < s.ndim; i++)
         if (s.start[i] < 0 || s.count[i] < 1 || s.stride[i] < 1 ||
             s.start[i] + (s.count[i] - 1) * s.stride[i] >= cell[i])
-            throw Failure(CCC_ESHAPE, "a slice outside cells of shape " + text_of(cell));
+            throw Failure(CCC_ESHAPE, where + ": a slice outside cells of shape " + text_of(cell));
     return cc::Slicer(position(s.ndim, s.start), position(s.ndim, s.count), position(s.ndim, s.stride));
 }
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/hash.h"
 #include "core/interrupt.h"
@@ -36,6 +37,14 @@ int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path
     return MSI_OK;
 }
 
+/* Tell whether two names are of one time scale. */
+static int is_one_scale(const char *a, const char *b)
+{
+    const int is_tai[] = {!strcasecmp(a, "TAI") || !strcasecmp(a, "IAT"),
+                          !strcasecmp(b, "TAI") || !strcasecmp(b, "IAT")};
+    return strcasecmp(a, b) == 0 || (is_tai[0] && is_tai[1]);
+}
+
 /* Make one observation of all sets: the first's that has selected rows, with the times of all. */
 static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
 {
@@ -58,6 +67,9 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
     MSI_TRY(msi_ms_set_select(set, selection, partners));
     msi_observation o;
     MSI_TRY(msi_ms_set_observe(set, &o));
+    if (i > 0 && !is_one_scale(r->observation.time_scale, o.time_scale))
+        return msi_error_set(MSI_EINPUT, "times of %s are %s, of %s %s: sets of different time scales are not joined",
+                             r->set[0].path, r->observation.time_scale, set->path, o.time_scale);
     join_observation(r, i, &o);
     r->n_row += set->n_row;
     if (set->n_time > r->n_time) r->n_time = set->n_time;

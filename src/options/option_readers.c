@@ -466,11 +466,11 @@ int msi_read_spws(msi_options *options, const msi_option *option, int n_argument
 int msi_read_name(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
-    const char *name = argument[0];
-    size_t length = strlen(name);
-    if (length == 0 || name[length - 1] == '/')
-        return msi_error_set(MSI_EUSAGE, "-%s %s: give the beginning of a file's name, such as %smyimage", option->name,
-                             name, name);
+    const char *name = argument[0], *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    const int is_folder = strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
+    if (*last == 0 || is_folder)
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give the beginning of a file's name, such as %s%smyimage",
+                             option->name, name, name, is_folder ? "/" : "");
     options->name = name;
     return MSI_OK;
 }

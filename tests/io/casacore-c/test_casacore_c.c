@@ -194,7 +194,7 @@ static void test_shapes(void **state)
     FAILS(CCC_EARGUMENT, "rows", ccc_get_range(t, "VALUE", -1, 1, NULL, CCC_FLOAT, values, 1));
     FAILS(CCC_EARGUMENT, "rows", ccc_get_range(t, "VALUE", INT64_MAX, INT64_MAX, NULL, CCC_FLOAT, values, 1));
     const ccc_slice outside = {.ndim = 2, .start = {0, 0}, .count = {4, 7}, .stride = {1, 1}};
-    FAILS(CCC_ESHAPE, "slice", ccc_get_range(t, "CUBE", 0, 1, &outside, CCC_COMPLEX, values, 28));
+    FAILS(CCC_ESHAPE, "column CUBE: a slice", ccc_get_range(t, "CUBE", 0, 1, &outside, CCC_COMPLEX, values, 28));
     FAILS(CCC_ETYPE, "holds complex", ccc_get_range(t, "CUBE", 0, 1, NULL, CCC_FLOAT, values, 24));
     FAILS(CCC_ETYPE, "string", ccc_get_range(t, "WORD", 0, 1, NULL, CCC_FLOAT, values, 1));
     FAILS(CCC_ENOTFOUND, "no column NONE", ccc_get_range(t, "NONE", 0, 1, NULL, CCC_FLOAT, values, 1));

@@ -401,6 +401,8 @@ static void test_refused_values(void **state)
     refused_value("-taper-gaussian 2", "-taper-gaussian 2:", "2asec or 2deg?");
     refused_value("-name ~", "-name ", "beginning of a file's name");
     refused_value("-name out/", "-name out/:", "out/myimage");
+    refused_value("-name .", "-name .:", "./myimage");
+    refused_value("-name out/..", "-name out/..:", "out/../myimage");
     refused_value("-name -png", "-name: an argument is missing before -png", "-name PREFIX");
     refused_value("-taql ~", "-taql:", "empty");
     refused_value("-padding 1", "-padding 1:", "1.1 to 4");

@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 
-from casacore.tables import makescacoldesc, maketabdesc, table
+import numpy as np
+from casacore.tables import makearrcoldesc, makescacoldesc, maketabdesc, table
 
 from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read
 from program_suite import ODD_NAMES, ImagingSuite, fresh_copy, main, with_small_files
@@ -110,6 +111,24 @@ def check_output_in_a_set(s):
     os.remove(link)
 
 
+def check_time_scales(s):
+    """Sets whose times are of different scales are not joined; two names of one scale are one."""
+    good, other = s.make("good.ms"), fresh_copy(s.make("good.ms"), s.path("scaled.ms"))
+
+    def rename(scale):
+        with table(other, readonly=False, ack=False) as t:
+            for column in ("TIME", "TIME_CENTROID"):
+                info = t.getcolkeyword(column, "MEASINFO")
+                t.putcolkeyword(column, "MEASINFO", {**info, "Ref": scale})
+
+    rename("TAI")
+    for paths in ((good, other), (other, good)):
+        s.refused("times in UTC and TAI", 3, "good.ms.*time scale.*", *IMAGE, *paths)
+    s.imaged("times in TAI", other)
+    rename("utc")
+    s.imaged("times in UTC, spelt in two ways", good, other)
+
+
 def check_truncation(s):
     """Cut files at several lengths: refused by name, or, where nothing needed was cut, imaged right."""
     for storage in ("tiledshape", "tiledcolumn", "standard"):
@@ -192,6 +211,12 @@ def check_contents(s):
               3, "nosuch.ms")
     s.refused("no such column", 3, "NOSUCH.*DATA", *IMAGE, "-data-column", "NOSUCH", good)
     s.refused("a column that is no visibilities", 3, "UVW", *IMAGE, "-data-column", "UVW", good)
+    wide = fresh_copy(good, s.path("wide.ms"))
+    with table(wide, readonly=False, ack=False) as t:
+        t.addcols(maketabdesc([makearrcoldesc("WIDE", 0j, valuetype="complex")]))
+        t.putcell("WIDE", 0, np.ones((1,) * 9, np.complex64))
+    s.refused("a column of arrays of nine dimensions", 3, "wide.ms: column WIDE, row 0: .*9 dimensions", *IMAGE,
+              "-data-column", "WIDE", wide)
     s.refused("a column of model that is not there", 3, "MODEL_DATA.*DATA", *IMAGE, "-data-column", "MODEL_DATA", good)
     s.refused("no such field", 3, "field", *IMAGE, "-field", 7, good)
     s.refused("no field of that name", 3, "nosuch", *IMAGE, "-select-field", "nosuch", good)
