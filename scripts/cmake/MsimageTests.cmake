@@ -5,21 +5,22 @@ find_program(MSIMAGE_PYTHON python3 HINTS /usr/bin)
 set(MSIMAGE_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support)
 
 # msimage_add_test(NAME LABEL TIMEOUT COMMAND..): an entry of CTest. Scripts find the modules of tests/support; the leak
-# checker of a sanitizer build knows what libraries keep.
+# checker of a sanitizer build knows what libraries keep. Threads that wait do not spin: beside other tests they would take
+# several times the processor time of the work itself.
 function(msimage_add_test name label timeout)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT ${timeout}
-    ENVIRONMENT LSAN_OPTIONS=suppressions=${MSIMAGE_TEST_SUPPORT}/lsan.supp:print_suppressions=0
+    ENVIRONMENT "LSAN_OPTIONS=suppressions=${MSIMAGE_TEST_SUPPORT}/lsan.supp:print_suppressions=0;OMP_WAIT_POLICY=passive"
     ENVIRONMENT_MODIFICATION PYTHONPATH=path_list_prepend:${MSIMAGE_TEST_SUPPORT})
 endfunction()
 
-# msimage_test(NAME SOURCES f.. [LIBRARIES l..] [RUNS run..] [LABEL l] [TIMEOUT s] [THREADED] [CUDA])
+# msimage_test(NAME SOURCES f.. [LIBRARIES l..] [RUNS run..] [LABEL l] [TIMEOUT s] [CUDA])
 # One program in C, and an entry of CTest for each of its runs (without RUNS, one run without arguments). A run is its
 # arguments, "cpu subgrid", and may end in the label that it bears, "--large:slow"; without that it bears LABEL (unit),
 # or gpu if one of its arguments is cuda. The entry is NAME[_VARIANT][_gpu], where the arguments but cpu and cuda are the
-# variant. THREADED: runs on the CPU use every core, and run alone. CUDA: built where there is a toolkit; every run is the GPU's.
+# variant. CUDA: built where there is a toolkit; every run is the GPU's.
 function(msimage_test name)
-  cmake_parse_arguments(_T "THREADED;CUDA" "LABEL;TIMEOUT" "SOURCES;LIBRARIES;RUNS" ${ARGN})
+  cmake_parse_arguments(_T "CUDA" "LABEL;TIMEOUT" "SOURCES;LIBRARIES;RUNS" ${ARGN})
   if(_T_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "msimage_test(${name}): unknown arguments ${_T_UNPARSED_ARGUMENTS}")
   endif()
@@ -61,9 +62,6 @@ function(msimage_test name)
       set(_label ${_T_LABEL})
     endif()
     msimage_add_test(${_entry} ${_label} ${_T_TIMEOUT} ${name} ${_arguments})
-    if(_T_THREADED AND NOT _on_gpu)
-      set_tests_properties(${_entry} PROPERTIES RUN_SERIAL ON)
-    endif()
   endforeach()
 endfunction()
 
