@@ -261,7 +261,7 @@ static int place_all(msi_vis_store *s)
 /* Copy weights, and nothing that is no weight. */
 static void copy_weights(const float *restrict from, float *restrict to, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) to[i] = (from[i] > 0) & (from[i] <= FLT_MAX) ? from[i] : 0;
+    for (int64_t i = 0; i < n; i++) to[i] = ((from[i] > 0) & (from[i] <= FLT_MAX)) ? from[i] : 0;
 }
 
 static void copy_values(const msi_vis_store *s, const msi_vis_block *b, int64_t from, void *to, int64_t n)
