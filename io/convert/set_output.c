@@ -30,6 +30,7 @@ struct msi_set_output {
     ccc_table *table;
     msi_set_maps *maps;
     int has_weight_spectrum, has_keywords;
+    int described;     /* the set whose rows were described last; -1: none */
     int are_times_own; /* times of rows are stored row by row */
     int64_t n_row;     /* written */
     msi_set_row last;  /* of them */
@@ -169,6 +170,7 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
     MSI_TRY(msi_alloc(&o, 1, sizeof *o, "the new set"));
     o->has_weight_spectrum = spec->has_weight_spectrum;
     o->are_times_own = spec->are_times_own;
+    o->described = -1;
     int status = msi_set_maps_make(&o->maps, reader->n_set);
     if (!status) status = make_table(o, path, reader, spec);
     for (int i = 0; !status && i < reader->n_set; i++) status = take_set(o, reader, i, spec);
@@ -227,9 +229,21 @@ static int32_t mapped(const int32_t *map, int32_t n, int32_t id)
     return id >= 0 && id < n ? map[id] : id;
 }
 
+/* Open the table of a set whose blocks another process reads; of several sets, one at a time. */
+static int open_rows(msi_set_output *o, const msi_ms_reader *reader, int set)
+{
+    if (o->described >= 0 && o->described != set) {
+        ccc_table_close(reader->set[o->described].table);
+        reader->set[o->described].table = NULL;
+    }
+    o->described = set;
+    return msi_ms_set_open(&reader->set[set]);
+}
+
 int msi_set_output_describe(msi_set_output *o, const msi_ms_reader *reader, const msi_ms_block *b, msi_set_row *row)
 {
     const msi_set_map *m = msi_set_maps_of(o->maps, b->set);
+    MSI_TRY(open_rows(o, reader, b->set));
     ccc_table *t = reader->set[b->set].table;
     memset(row, 0, (size_t)b->n_row * sizeof *row);
     for (int64_t i = 0; i < b->n_row; i++) row[i].centroid_s = b->time_s[i];

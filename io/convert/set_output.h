@@ -59,7 +59,8 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
 
 /*
  * msi_set_output_describe - read what the rows of a block have beside their samples.
- * Given:    block  the reader's last
+ * Given:    reader  the output's, whose tables are opened as they are needed
+ *           block   the reader's last, or that of another reader of the same sets and selection
  * Returned: row [block->n_row]
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */

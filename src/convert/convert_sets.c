@@ -11,15 +11,21 @@
 #include "io/convert/set_output.h"
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_block.h"
+#include "io/ms/ms_crew.h"
 #include "io/ms/ms_limit.h"
+#include "io/ms/ms_paths.h"
 #include "src/convert/average.h"
 #include "src/convert/smearing.h"
 #include "src/convert/smearing_report.h"
 #include "src/convert/uvw_sign.h"
+#include "src/options/cpu_count.h"
 #include "src/preprocess/phase_shift.h"
 
 /* Averages under way take this part of the memory allowed; then all but the present one end early. */
 static const int64_t AVERAGES_SHARE = 4;
+
+/* Of less to read, starting a process costs more than it saves. */
+static const int64_t WORTH_PROCESS = 50000000;
 
 /* The rows of one setup and field of the output. */
 typedef struct stream {
@@ -32,6 +38,8 @@ typedef struct conversion {
     msi_stage *stage;
     const msi_sets_job *job;
     msi_ms_reader *reader;
+    msi_ms_crew *crew;     /* processes that read blocks beside what this one does with them; NULL: none */
+    msi_ms_reader *beside; /* whose blocks they are */
     msi_ms_selection selection;
     msi_channel_groups *groups; /* [n_spw] */
     int averages, has_spectrum;
@@ -232,7 +240,7 @@ static int take_block(conversion *c, msi_ms_block *b)
 
 /* ---- The whole ---- */
 
-static int open_reader(conversion *c)
+static void select_all(conversion *c)
 {
     const msi_convert_options *o = c->job->options;
     c->selection = o->shared.selection;
@@ -240,6 +248,25 @@ static int open_reader(conversion *c)
     /* A member of a multi-MS may have none of what is selected of the whole. */
     c->selection.may_be_empty = o->shared.members != NULL;
     c->selection.coordinates_only = !c->job->to;
+}
+
+static int n_reader(const msi_sets_job *job)
+{
+    if (job->options->shared.n_reader) return (int)job->options->shared.n_reader;
+    return msi_cpu_count() > 1 && msi_ms_paths_bytes(job->paths, job->n_path) >= WORTH_PROCESS;
+}
+
+/* Processes are forked before this one has anything open. */
+static int start_readers(conversion *c)
+{
+    const msi_sets_job *job = c->job;
+    const int n = job->to ? n_reader(job) : 0;
+    return n ? msi_ms_crew_start(&c->crew, job->paths, job->n_path, &c->selection, n, NULL) : MSI_OK;
+}
+
+static int open_reader(conversion *c)
+{
+    const msi_convert_options *o = c->job->options;
     msi_ms_reader *r;
     MSI_TRY(msi_ms_reader_open(&r, c->job->paths, c->job->n_path, &c->selection));
     c->reader = r;
@@ -247,6 +274,20 @@ static int open_reader(conversion *c)
     c->averages = o->average_time_s > 0 || o->smearing_loss > 0;
     MSI_TRY(plan_channels(c));
     c->has_spectrum |= c->averages;
+    return MSI_OK;
+}
+
+/* Find whose blocks are taken. */
+static int open_blocks(conversion *c, msi_ms_reader **from)
+{
+    const msi_ms_opening opening = {.interval_begin = c->selection.interval_begin,
+                                    .interval_end = c->selection.interval_end,
+                                    .may_be_empty = c->selection.may_be_empty,
+                                    .keep_flagged_rows = 1};
+    *from = c->reader;
+    if (!c->crew) return MSI_OK;
+    MSI_TRY(msi_ms_crew_open(c->crew, &opening, &c->beside));
+    *from = c->beside;
     return MSI_OK;
 }
 
@@ -293,9 +334,11 @@ static int make_output(conversion *c)
 static int read_all(conversion *c)
 {
     msi_ms_block block = {0};
+    msi_ms_reader *from;
     c->last_set = -1;
+    MSI_TRY(open_blocks(c, &from));
     for (;;) {
-        MSI_TRY(msi_ms_reader_next(c->reader, &block));
+        MSI_TRY(msi_ms_reader_next(from, &block));
         if (!block.n_row) break;
         MSI_TRY(take_block(c, &block));
         c->n_read += block.n_row;
@@ -329,7 +372,7 @@ static void say_sign(const conversion *c)
 
 static void say_end(const conversion *c)
 {
-    const int64_t lost = msi_ms_reader_dropped(c->reader)->uvw_not_finite;
+    const int64_t lost = msi_ms_reader_dropped(c->beside ? c->beside : c->reader)->uvw_not_finite;
     say_sign(c);
     if (c->n_back && (c->time.longest_s > 0 || c->time.loss > 0))
         msi_stage_warn(
@@ -353,6 +396,8 @@ static void free_conversion(conversion *c)
     msi_free(c->row);
     msi_free(c->turned);
     msi_set_output_free(c->out);
+    msi_ms_crew_free(c->crew);
+    msi_ms_reader_free(c->beside);
     msi_ms_reader_free(c->reader);
 }
 
@@ -374,8 +419,10 @@ static int convert(conversion *c)
 int msi_convert_sets(msi_stage *stage, const void *of)
 {
     conversion c = {.stage = stage, .job = of};
+    select_all(&c);
+    int status = start_readers(&c);
     msi_ms_limit_memory(c.job->paths, c.job->n_path);
-    int status = open_reader(&c);
+    if (!status) status = open_reader(&c);
     status = status ? msi_ms_limit_explain(status, c.job->name) : convert(&c);
     free_conversion(&c);
     return status;

@@ -52,13 +52,17 @@ INLINE void sum_any(msi_sum_group *sum, const msi_sum_row *row, int32_t first, i
     const int64_t at = (int64_t)first * row->n_corr;
     switch (row->n_corr) {
     case 1:
-        return sum_channels(sum, row->data + at, row->weight + at, n, 1);
+        sum_channels(sum, row->data + at, row->weight + at, n, 1);
+        break;
     case 2:
-        return sum_channels(sum, row->data + at, row->weight + at, n, 2);
+        sum_channels(sum, row->data + at, row->weight + at, n, 2);
+        break;
     case 4:
-        return sum_channels(sum, row->data + at, row->weight + at, n, 4);
+        sum_channels(sum, row->data + at, row->weight + at, n, 4);
+        break;
     default:
-        return sum_channels(sum, row->data + at, row->weight + at, n, row->n_corr);
+        sum_channels(sum, row->data + at, row->weight + at, n, row->n_corr);
+        break;
     }
 }
 

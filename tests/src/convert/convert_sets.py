@@ -57,10 +57,23 @@ def check_copy(s):
 
 def check_average(s):
     """Compare averages in time and frequency with numpy in double precision, with every kind of bad sample."""
-    a = spoil(s.made("average.ms", *HOSTILE))
+    check_averages(s, spoil(s.made("average.ms", *HOSTILE)), ((4, 1), (1, 3), (4, 4), (7, 100)))
+
+
+def check_average_good(s):
+    """Likewise rows without a bad sample among others, which are summed in another way; of one, two and four correlations."""
+    good = [*VLA, "-duration", "20s", "-spw", "1.4GHz", "1MHz", 10, "-flags", 0.005, "-weights", "radiometer"]
+    for corr in ("XX", "RR,LL", "XX,XY,YX,YY"):
+        a = s.made("good-%s.ms" % corr.replace(",", "-"), *good, "-pol", corr)
+        flagged = [f.any() for f in Rows(a).flag]
+        s.must(0.02 < np.mean(flagged) < 0.9, "%s: rows of both kinds" % corr)
+        check_averages(s, a, ((4, 3),))
+
+
+def check_averages(s, a, ways):
     x = Rows(a)
-    for n_time, n_chan in ((4, 1), (1, 3), (4, 4), (7, 100)):
-        out = "averaged-%d-%d.ms" % (n_time, n_chan)
+    for n_time, n_chan in ways:
+        out = "%s-%d-%d.ms" % (os.path.basename(a)[:-3], n_time, n_chan)
         s.convert("-quiet", "-average-time", "%ds" % (2 * n_time), "-average-channels", n_chan, a, out)
         y = Rows(out)
         groups = [(i, min(i + n_chan, 10)) for i in range(0, 10, n_chan)]
@@ -86,6 +99,21 @@ def check_average(s):
                 bad[what] = bad.get(what, 0) + (not ok)
         for what, n in bad.items():
             s.must(n == 0, "%s: %s, %d rows differ" % (out, what, n))
+
+
+def check_readers(s):
+    """Sets that other processes read become the same set, row by row."""
+    a = spoil(s.made("read-0.ms", *HOSTILE))
+    b = s.made("read-1.ms", *VLA, "-duration", "20s", "-spw", "1.5GHz", "1MHz", 6, "-weights", "radiometer")
+    for words in ([], ["-average-time", "6s", "-average-channels", 3], ["-shift", "61deg", "43deg", "-maxuvw-m", 800]):
+        s.convert("-quiet", "-overwrite", *words, a, b, "alone.ms")
+        for n in (1, 3):
+            s.convert("-quiet", "-overwrite", *words, "-readers", n, a, b, "beside.ms")
+            x, y = Rows("alone.ms"), Rows("beside.ms")
+            same = x.n == y.n and all(np.array_equal(getattr(x, k), getattr(y, k)) for k in SCALARS)
+            same = same and all(np.array_equal(p, q, equal_nan=p.dtype.kind in "fc") for k in ("data", "weight", "flag")
+                                for p, q in zip(getattr(x, k), getattr(y, k)))
+            s.must(same and x.n > 0, "-readers %d %s" % (n, " ".join(map(str, words))))
 
 
 def check_disorder(s):
