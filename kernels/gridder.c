@@ -43,14 +43,10 @@ static int keep_spec(msi_gridder *g, const msi_gridder_spec *spec)
     return MSI_OK;
 }
 
-int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
+int msi_gridder_create_early(msi_gridder **out, const msi_gridder_spec *spec)
 {
     *out = NULL;
     MSI_TRY(check_spec(spec));
-    const msi_strategy *strategy = NULL;
-    MSI_TRY(msi_strategy_first_for(&strategy, spec));
-    MSI_TRY(msi_gridder_check_devices(strategy, spec));
-    MSI_TRY(msi_strategy_check_center(spec, strategy));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
     int rc = keep_spec(g, spec);
@@ -58,21 +54,45 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
         msi_gridder_free(g);
         return rc;
     }
-    g->spec.method = strategy->method;
-    g->spec.strategy = msi_strategy_is_open(spec->strategy) ? NULL : strategy->name;
-    g->strategy = strategy;
     g->precision = spec->precision == MSI_PRECISION_AUTO   ? msi_precision_for(spec->accuracy)
                    : spec->precision == MSI_PRECISION_FP32 ? MSI_FP32
                                                            : MSI_FP64;
-    g->report.method = strategy->method;
-    g->report.strategy = strategy->name;
-    g->report.backend = strategy->backend;
     g->report.precision = g->precision;
     msi_vis_store_init(&g->store, spec->n_plane, g->precision, 0.5 / spec->geometry.cell_x_rad,
                        0.5 / spec->geometry.cell_y_rad, spec->store_bytes, g->temp_dir);
     g->store.coordinates = spec->predict;
     *out = g;
     return MSI_OK;
+}
+
+int msi_gridder_settle(msi_gridder *g, const msi_gridder_spec *spec)
+{
+    const msi_strategy *strategy = NULL;
+    MSI_TRY(msi_strategy_first_for(&strategy, spec));
+    MSI_TRY(msi_gridder_check_devices(strategy, spec));
+    MSI_TRY(msi_strategy_check_center(spec, strategy));
+    MSI_TRY(msi_gridder_keep_workers(g, spec->worker, spec->n_worker));
+    g->spec.device = spec->device;
+    g->spec.n_thread = spec->n_thread;
+    g->spec.store_bytes = g->store.memory_budget = spec->store_bytes;
+    g->spec.method = strategy->method;
+    g->spec.strategy = msi_strategy_is_open(spec->strategy) ? NULL : strategy->name;
+    g->strategy = strategy;
+    g->report.method = strategy->method;
+    g->report.strategy = strategy->name;
+    g->report.backend = strategy->backend;
+    return MSI_OK;
+}
+
+int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
+{
+    MSI_TRY(msi_gridder_create_early(out, spec));
+    const int rc = msi_gridder_settle(*out, spec);
+    if (rc) {
+        msi_gridder_free(*out);
+        *out = NULL;
+    }
+    return rc;
 }
 
 void msi_gridder_forget_samples(msi_gridder *g)

@@ -36,6 +36,21 @@ typedef struct msi_gridder msi_gridder;
  */
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec);
 
+/*
+ * msi_gridder_create_early - make a gridder that takes samples before it is known what there is to grid them with: no
+ * device is waited for. Until it is settled, it only takes samples, reports on them, and is freed.
+ * Given, returned: as msi_gridder_create
+ * Returns:  0, MSI_ERANGE (a member outside its range), MSI_ENOMEM
+ */
+int msi_gridder_create_early(msi_gridder **out, const msi_gridder_spec *spec);
+
+/*
+ * msi_gridder_settle - choose the strategy of a gridder that was made early.
+ * Given:   spec  of its making, but with any device, workers, n_thread and store_bytes; the last holds for samples to come
+ * Returns: 0, MSI_ERANGE, MSI_EGPU, MSI_ENOMEM, as msi_gridder_create
+ */
+int msi_gridder_settle(msi_gridder *g, const msi_gridder_spec *spec);
+
 /* msi_gridder_employ - share the work out among others than spec.worker from now on. Returns: 0, MSI_EGPU, MSI_ENOMEM */
 int msi_gridder_employ(msi_gridder *g, const int *worker, int n_worker);
 

@@ -163,18 +163,43 @@ static int make_plan(msi_imaging_run *r)
     return rc;
 }
 
-static int make_gridders(msi_imaging_run *r)
+/* So many bytes of samples are read in less time than a GPU takes to say that it is there, and what memory it has. */
+static const int64_t EARLY_BYTES = (int64_t)1 << 30;
+
+/* No plan for an image needs so much host memory a pixel. */
+enum { MOST_PIXEL_BYTES = 128 };
+
+/* Few samples are read before the plan is made, where that may have to wait for a GPU, and memory is no question. */
+static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
 {
     const msi_options *o = r->options;
+    const int64_t n_image = (r->n_plane + 1) * o->channels_out;
+    const int64_t samples =
+        msi_gridder_store_bytes(g, msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
+    const int64_t images = MOST_PIXEL_BYTES * n_image * msi_image_n_pixel(&o->geometry);
+    return o->backend != MSI_BACKEND_CPU && !o->dry_run && r->team->size == 1 && !r->is_empty &&
+           samples <= EARLY_BYTES && samples + images <= msi_memory_limit() / 2;
+}
+
+static int open_gridders(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    const msi_gridder_spec spec = gridder_spec(r);
     MSI_TRY(msi_alloc(&r->gridder, o->channels_out, sizeof(msi_gridder *), "gridders"));
     MSI_TRY(msi_alloc(&r->density, o->channels_out, sizeof(msi_density *), "density weights"));
-    for (int64_t c = 0; c < o->channels_out; c++) {
+    for (int64_t c = 0; c < o->channels_out; c++) MSI_TRY(msi_gridder_create_early(&r->gridder[c], &spec));
+    return MSI_OK;
+}
+
+static int settle_gridders(msi_imaging_run *r)
+{
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
         msi_gridder_spec spec = gridder_spec(r);
         if (r->plan.gridder.backend == MSI_BACKEND_CUDA)
             msi_gpu_share_gridder(&r->gpus, c, &spec);
         else if (!spec.residual && msi_imaging_channels_at_once(r) > 1)
             spec.n_thread = 1;
-        MSI_TRY(msi_gridder_create(&r->gridder[c], &spec));
+        MSI_TRY(msi_gridder_settle(r->gridder[c], &spec));
     }
     return MSI_OK;
 }
@@ -271,10 +296,14 @@ static int image_interval(msi_imaging_run *r)
     if (r->is_empty && r->options->dry_run) return MSI_OK;
     if (!r->is_empty) msi_imaging_report_subject(r);
     if (r->interval == 0 && r->outputs) MSI_TRY(msi_imaging_reuse_check(r));
+    r->plan = (msi_imaging_plan){0};
+    MSI_TRY(open_gridders(r));
+    const int is_early = reads_first(r, r->gridder[0]);
+    if (is_early) MSI_TRY(load(r));
     MSI_TRY(make_plan(r));
     if (r->options->dry_run) return MSI_OK;
-    MSI_TRY(make_gridders(r));
-    if (!r->is_empty) MSI_TRY(load(r));
+    MSI_TRY(settle_gridders(r));
+    if (!is_early && !r->is_empty) MSI_TRY(load(r));
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh(r));
     t.weighed_s = msi_wall_s();

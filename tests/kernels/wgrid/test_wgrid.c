@@ -438,6 +438,45 @@ static void test_strings_are_copied_and_weights_multiplied_once(void **state)
     msi_case_free(&data);
 }
 
+/* Samples that came before it was known what to grid them with make the same image; what serves none is refused then. */
+static void test_early(void **state)
+{
+    (void)state;
+    const msi_case c = {.name = "early",
+                        .nx = 64,
+                        .ny = 64,
+                        .field_x_rad = 0.05,
+                        .w_ratio = 0.5,
+                        .n_row = 300,
+                        .n_chan = 2,
+                        .band = 1.1};
+    msi_case_data data;
+    msi_image early, other;
+    msi_gridder_report report;
+    msi_gridder *g;
+    msi_case_make(&data, &c, 5);
+    msi_gridder_spec spec = msi_case_spec(&chosen, &data.geometry, data.block.n_plane, 1e-4), wrong = spec;
+    msi_case_image(&data, &spec, &other, &report);
+    assert_int_equal(msi_gridder_create_early(&g, &spec), 0);
+    assert_int_equal(msi_gridder_precision(g), other.precision);
+    assert_int_equal(msi_gridder_add(g, &data.block), 0);
+    wrong.strategy = "nonsense";
+    assert_int_equal(msi_gridder_settle(g, &wrong), MSI_ERANGE);
+    assert_int_equal(msi_gridder_settle(g, &spec), 0);
+    assert_int_equal(msi_gridder_image(g, &early), 0);
+    assert_true(msi_image_difference(&early, &other, 0) <= 1e-6);
+    assert_true(early.n_vis[0] == other.n_vis[0] && early.sum_weight[0] == other.sum_weight[0]);
+    msi_gridder_free(g);
+    assert_int_equal(msi_gridder_create_early(&g, &spec), 0);
+    msi_gridder_free(g);
+    spec.accuracy = NAN;
+    assert_int_equal(msi_gridder_create_early(&g, &spec), MSI_ERANGE);
+    assert_null(g);
+    msi_image_free(&early);
+    msi_image_free(&other);
+    msi_case_free(&data);
+}
+
 /* Two backends differ by rounding and by nothing else than twice the accuracy. */
 static void test_cpu_and_gpu_agree(void **state)
 {
@@ -485,10 +524,9 @@ static void test_gpu_numbers(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest common[] = {
-        cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_crowded_cells),
-        cmocka_unit_test(test_planes_and_psf),
-        cmocka_unit_test(test_outside_is_counted),
+        cmocka_unit_test(test_accuracy),       cmocka_unit_test(test_crowded_cells),
+        cmocka_unit_test(test_planes_and_psf), cmocka_unit_test(test_outside_is_counted),
+        cmocka_unit_test(test_early),
     };
     const struct CMUnitTest planes[] = {
         cmocka_unit_test(test_empty_is_nan),
