@@ -46,9 +46,11 @@ int msi_process_limits_threads(int n_thread)
     pthread_mutex_unlock(&gate);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
     if (n == wanted) return MSI_OK;
+    struct rlimit space;
+    const int has_space = getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY;
     return msi_error_set(
         MSI_ENOMEM,
         "%d threads and processes can be started; -j %d takes up to %d, and a smaller -j fewer (ulimit "
-        "-u)",
-        n, n_thread, wanted);
+        "-u%s)",
+        n, n_thread, wanted, has_space ? "" : ", or -v, of which their stacks are a part");
 }

@@ -196,6 +196,27 @@ def limited(kind, most):
     return limit
 
 
+def check_working_folder(s):
+    """A folder that is gone, or whose name is longer than casacore takes, is told of; one at its limit serves."""
+    good = s.made("good.ms", *SET)
+    words = ["-quiet", *IMAGE, "-overwrite", "-name", s.path("o"), good]
+
+    def inside(folder, gone=False):
+        def enter():
+            os.chdir(s.folder)
+            for name in folder:
+                os.makedirs(name, exist_ok=True)
+                os.chdir(name)
+            if gone:
+                os.rmdir(os.getcwd())
+        return enter
+
+    s.told("a folder that is gone", s.launch(*words, preexec_fn=inside(["gone"], True)), 3, "the working folder is gone")
+    s.told("a folder of 2 kB", s.launch(*words, preexec_fn=inside(10 * ["n" * 200])), 3, "more than 1023 bytes")
+    done = s.launch(*words, preexec_fn=inside(["n" * 200, "n" * 200]))
+    s.must(done.returncode == 0, "a folder of 400 bytes: exits %s: %s" % (done.returncode, done.stderr))
+
+
 def check_limits(s):
     with s.where_nobody_reaches("limits of processes, threads and the stack") as folder:
         if not folder:
@@ -209,6 +230,12 @@ def check_limits(s):
         for kb in (64, 256):
             done = s.launch(*words, preexec_fn=limited(resource.RLIMIT_STACK, kb << 10))
             s.told("%d kB of stack" % kb, done, 5, "the stack is limited to %d kB" % kb)
+        hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        if not sanitized(s.msimage) and hard in (resource.RLIM_INFINITY, max(hard, 2 << 30)):
+            def narrow():
+                resource.setrlimit(resource.RLIMIT_STACK, (2 << 30, hard))
+                resource.setrlimit(resource.RLIMIT_AS, (10 << 30, 10 << 30))
+            s.told("13 stacks of 2 GB in 10 GB", s.launch("-j", 4, *words, preexec_fn=narrow), 5, "ulimit -u, or -v")
         # A low limit that may be raised is raised.
         done = s.launch(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 8 << 20)))
         s.must(done.returncode == 0, "64 kB of stack, 8 MB allowed: exits %s: %s" % (done.returncode, done.stderr))
