@@ -13,15 +13,25 @@
 #include "core/status.h"
 #include "io/msv/msv_file.h"
 
+/* Ask access() about the file that describes the table in a folder. */
+static int has_table(const char *path, int mode)
+{
+    char *table;
+    if (asprintf(&table, "%s/table.dat", path) < 0) return 0;
+    const int has = access(table, mode) == 0;
+    free(table);
+    return has;
+}
+
+int msi_ms_path_is_table(const char *path)
+{
+    return has_table(path, F_OK);
+}
+
 int msi_ms_paths_exist(const char *const *paths, int n_path)
 {
-    for (int i = 0; i < n_path; i++) {
-        char *table;
-        if (asprintf(&table, "%s/table.dat", paths[i]) < 0) return 0;
-        const int is_there = access(msi_msv_is_file(paths[i]) ? paths[i] : table, R_OK) == 0;
-        free(table);
-        if (!is_there) return 0;
-    }
+    for (int i = 0; i < n_path; i++)
+        if (msi_msv_is_file(paths[i]) ? access(paths[i], R_OK) != 0 : !has_table(paths[i], R_OK)) return 0;
     return 1;
 }
 

@@ -14,6 +14,7 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_paths.h"
 
 struct msi_workspace {
     char out[PATH_MAX], parent[PATH_MAX], folder[PATH_MAX];
@@ -59,11 +60,9 @@ static int is_within(const char *path, const char *other)
 static int check_replaced(const char *out)
 {
     struct stat info;
-    char table[PATH_MAX + 16];
     if (lstat(out, &info) != 0) return MSI_OK;
     if (S_ISREG(info.st_mode)) return MSI_OK;
-    snprintf(table, sizeof table, "%s/table.dat", out);
-    if (S_ISDIR(info.st_mode) && access(table, F_OK) == 0) return MSI_OK;
+    if (S_ISDIR(info.st_mode) && msi_ms_path_is_table(out)) return MSI_OK;
     return msi_error_set(MSI_EOUTPUT, "%s: is neither a file nor a Measurement Set, and is not replaced", out);
 }
 
