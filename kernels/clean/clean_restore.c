@@ -61,7 +61,7 @@ static int prepare(restorer *r, const msi_planes_shape *shape, const msi_restore
     const msi_clean_setup setup = {.nx = shape->nx,
                                    .ny = shape->ny,
                                    .precision = shape->precision,
-                                   .join = {1, 1, 0, 0},
+                                   .join = {1, 1, 0, 0, 0},
                                    .share = {1},
                                    .device = shape->device,
                                    .n_thread = s->n_thread};
