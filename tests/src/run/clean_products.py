@@ -18,7 +18,7 @@ from astropy.wcs import WCS, FITSFixedWarning
 from casacore.tables import table
 
 from held_program import Held
-from image_oracle import ASEC, Frame, load
+from image_oracle import ASEC, Frame, load, read
 from program_suite import VLA, Suite, main, run
 
 warnings.simplefilter("ignore", FITSFixedWarning)  # what astropy adds to a header
@@ -216,6 +216,8 @@ def check_index(s):
         band = load(name + "-MFS-image.fits")[1]
         s.must(header["BTYPE"] == "Spectral Index" and "BUNIT" not in header and header["BMAJ"] == band["BMAJ"] and
                header["CRVAL3"] == band["CRVAL3"], "%s: cards" % fit)
+        every = read(s.ms()).weight
+        s.near("%s: effective samples of the band" % fit, band["WSCENVIS"], every.sum() / every.max(), 1e-6 * every.size)
         models = [load("%s-%04d-model.fits" % (name, c)) for c in range(4)]
         freq, weight = (np.array([h[card] for _, h in models]) for card in ("CRVAL3", "WSCIMGWG"))
         planes = np.array([restored(m, band) for m, _ in models])
