@@ -426,6 +426,46 @@ static void test_fillings(void **state)
     }
 }
 
+/* Grid by form g of the GPU's, or by the CPU where g is N_GRID. Returns 0 where that form does not serve the plan. */
+static int grid_by(msi_wproj_parts *d, const msi_wproj_cuda_work *work, int g, msi_image *image)
+{
+    const int plane = 0;
+    msi_stage_times times = {0};
+    int rc;
+    if (g == N_GRID) {
+        if (d->plan.texture) return 0;
+        rc = msi_wproj_cpu_image(&d->plan, &d->kernels, MSI_WPROJ_CPU_TILE, &d->store, &plane, image, &times);
+    } else {
+        if (!grids(&d->plan, g) || (d->plan.texture && g == 0)) return 0;
+        rc = msi_wproj_cuda_image(work, grid_forms[g], &d->store, &plane, image, &times);
+    }
+    if (rc) fail_msg("%s", msi_error_get());
+    return 1;
+}
+
+/* Degrid as grid_by grids: by form p, or by the CPU where p is N_DEGRID. Returned: vis, of the store's first segment. */
+static int degrid_by(msi_wproj_parts *d, const msi_wproj_cuda_work *work, int p, msi_vis_store *predicted,
+                     const msi_image *model, msi_c64 *vis)
+{
+    msi_stage_times times = {0};
+    int rc;
+    if (p == N_DEGRID) {
+        if (d->plan.texture) return 0;
+        rc = msi_wproj_cpu_predict(&d->plan, &d->kernels, MSI_WPROJ_CPU_TILE, predicted, model, &times);
+    } else {
+        if (!degrids(&d->plan, p)) return 0;
+        rc = msi_wproj_cuda_predict(work, degrid_forms[p], predicted, model, NULL, &times);
+    }
+    if (rc) fail_msg("%s", msi_error_get());
+    const msi_vis_segment *s = &predicted->segment[0];
+    const msi_c64 *in_double = s->vis;
+    const msi_c32 *in_float = s->vis;
+    for (int64_t i = 0; i < s->n_row * s->n_chan; i++)
+        vis[i] =
+            predicted->precision == MSI_FP64 ? in_double[i] : (msi_c64){(double)in_float[i].re, (double)in_float[i].im};
+    return 1;
+}
+
 /* The largest |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of everything that degrids by a plan with everything that grids
  * by it, with weights 1, on the GPU and the CPU; the kernels are the device's. */
 static double adjointness(uint64_t seed, msi_precision precision, msi_wproj_form form, msi_kernel_lookup lookup)
@@ -438,7 +478,6 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_wproj_form
     msi_wkernel_spec spec;
     msi_image model, image;
     msi_vis_store predicted;
-    msi_stage_times times = {0};
     double *w_lambda, of_image[N_GRID + 1], worst = 0;
     int n_image = 0;
     msi_parts_store(&d, &c, precision, seed);
@@ -460,37 +499,14 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_wproj_form
     const msi_wproj_cuda_work work = {0, &d.plan, &kernels, 0};
     msi_case_noise(&model, &d.data.geometry, precision, &random);
     allocate(&d, 1, &plane, &image);
-    for (int g = 0; g <= N_GRID; g++) {
-        int rc;
-        if (g == N_GRID) {
-            if (d.plan.texture) continue;
-            rc = msi_wproj_cpu_image(&d.plan, &d.kernels, MSI_WPROJ_CPU_TILE, &d.store, &plane, &image, &times);
-        } else {
-            if (!grids(&d.plan, g) || (d.plan.texture && g == 0)) continue;
-            rc = msi_wproj_cuda_image(&work, grid_forms[g], &d.store, &plane, &image, &times);
-        }
-        if (rc) fail_msg("%s", msi_error_get());
-        of_image[n_image++] = msi_image_product(&model, &image) * image.sum_weight[0];
-    }
+    for (int g = 0; g <= N_GRID; g++)
+        if (grid_by(&d, &work, g, &image))
+            of_image[n_image++] = msi_image_product(&model, &image) * image.sum_weight[0];
     msi_parts_coordinates(&d, &predicted);
     msi_c64 *vis = msi_test_alloc(n, sizeof *vis);
     for (int p = 0; p <= N_DEGRID; p++) {
-        int rc;
         double norm;
-        if (p == N_DEGRID) {
-            if (d.plan.texture) continue;
-            rc = msi_wproj_cpu_predict(&d.plan, &d.kernels, MSI_WPROJ_CPU_TILE, &predicted, &model, &times);
-        } else {
-            if (!degrids(&d.plan, p)) continue;
-            rc = msi_wproj_cuda_predict(&work, degrid_forms[p], &predicted, &model, NULL, &times);
-        }
-        if (rc) fail_msg("%s", msi_error_get());
-        const msi_vis_segment *s = &predicted.segment[0];
-        for (int64_t i = 0; i < n; i++)
-            if (precision == MSI_FP64)
-                vis[i] = ((const msi_c64 *)s->vis)[i];
-            else
-                vis[i] = (msi_c64){(double)((const msi_c32 *)s->vis)[i].re, (double)((const msi_c32 *)s->vis)[i].im};
+        if (!degrid_by(&d, &work, p, &predicted, &model, vis)) continue;
         double of_vis = msi_vis_product(vis, d.data.vis, n, &norm);
         for (int g = 0; g < n_image; g++) worst = fmax(worst, fabs(of_vis - of_image[g]) / norm);
     }

@@ -373,6 +373,11 @@ static void test_refused_values(void **state)
     }
     refused_value("-backend cpu -gpus 2", "-gpus:", "-backend cpu");
     refused_value("-backend gpu", "-backend gpu:", "auto|cpu|cuda");
+}
+
+static void test_refused_selections(void **state)
+{
+    (void)state;
     refused_value("-weight robust", "-weight robust:", "natural|uniform|briggs");
     refused_value("-weight briggs", "-weight a.ms:", "");
     refused_value("-weight briggs x", "-weight x:", "number");
@@ -685,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_refused_sizes_and_scales),
         cmocka_unit_test(test_refused_cleaning),
         cmocka_unit_test(test_refused_values),
+        cmocka_unit_test(test_refused_selections),
         cmocka_unit_test(test_wsclean_table),
         cmocka_unit_test(test_wsclean_lines),
         cmocka_unit_test(test_suggestions),
