@@ -302,6 +302,7 @@ template <typename T, int N> struct column_thread {
     static constexpr int A = fft::A, B = fft::B, C = block::COLUMNS, HALF_SIZE = N / 2 + 1;
     cplx<T> *roots, *steps, *shared; /* shared: one of the two buffers */
     int other;                       /* from it to the other */
+    const cplx<T> *up, *down;        /* steps of pixel 0, and of the last one, which is a mirrored row's */
     uint16_t *plane;
     int64_t stack;
     int c, i, column;
@@ -311,6 +312,8 @@ template <typename T, int N> struct column_thread {
           plane((uint16_t *)(shared + 2 * block::BUFFER)), stack(blockIdx.x / block::GROUPS), c(threadIdx.x % C),
           i(threadIdx.x / C), column(blockIdx.x % block::GROUPS * C + c)
     {
+        up = steps + i * C + c;
+        down = steps + (A - i) * C + c;
     }
     /* The column of screens, which are even. */
     static __device__ __forceinline__ int screened(int x)
@@ -337,21 +340,42 @@ template <typename T, int N> struct column_thread {
         for (int k = threadIdx.x; k < block::N_STEP; k += blockDim.x)
             steps[k] = complex_cuda::read_only(from + k / C * HALF_SIZE + screened(column - c + k % C));
     }
-    /* Turn pixels from the screen of the plane before to that of this one. */
-    __device__ __forceinline__ void step_to(int plane_, const stacks<T> &job, cplx<T> (&pixel)[B]) const
+    /* Call f(s, the step from the screen of the plane before to that of this one) for all pixels. */
+    template <typename F> __device__ __forceinline__ void for_each_step(int plane_, const stacks<T> &job, F f) const
     {
         if (plane_ % STEPS_ROUNDED) {
 #pragma unroll
-            for (int s = 0; s < B; s++) pixel[s] = small_fft::turned<false>(pixel[s], steps[screen_row(s) * C + c]);
+            for (int s = 0; s < B; s++) f(s, s < B / 2 ? up[A * s * C] : down[A * (B - 1 - s) * C]);
         } else {
             const cplx<T> *exact = job.screens_at() +
                                    (int64_t)((job.shape.n_plane + 1) / 2 + 1) * HALF_SIZE * HALF_SIZE +
                                    screened(column);
 #pragma unroll
-            for (int s = 0; s < B; s++)
-                pixel[s] =
-                    small_fft::turned<false>(pixel[s], complex_cuda::read_only(exact + screen_row(s) * HALF_SIZE));
+            for (int s = 0; s < B; s++) f(s, complex_cuda::read_only(exact + screen_row(s) * HALF_SIZE));
         }
+    }
+    /* Turn pixels from the screen of the plane before to that of this one. */
+    __device__ __forceinline__ void step_to(int plane_, const stacks<T> &job, cplx<T> (&pixel)[B]) const
+    {
+        for_each_step(plane_, job, [&](int s, cplx<T> step) { pixel[s] = small_fft::turned<false>(pixel[s], step); });
+    }
+    /* Turn pixels likewise, and add this plane's own. */
+    __device__ __forceinline__ void step_and_add(int plane_, const stacks<T> &job, const cplx<T> (&own)[B],
+                                                 cplx<T> (&sum)[B]) const
+    {
+        for_each_step(plane_, job, [&](int s, cplx<T> step) {
+            const cplx<T> x = sum[s];
+            sum[s] = {own[s].re + x.re * step.re - x.im * step.im, own[s].im + x.im * step.re + x.re * step.im};
+        });
+    }
+    /* Set the block's part of a small plane, whose rows have been transformed, to zero for the samples to come. */
+    __device__ __forceinline__ void clear_small(const stacks<T> &job, int64_t slot) const
+    {
+        const int n = job.shape.filled * job.shape.pitch * (int)sizeof(cplx<T>) / (int)sizeof(float4);
+        const int part = (n + block::GROUPS - 1) / block::GROUPS, first = blockIdx.x % block::GROUPS * part;
+        float4 *cells = (float4 *)job.small_at() + slot * n;
+        for (int k = first + threadIdx.x; k < min(first + part, n); k += block::THREADS)
+            __stcs(cells + k, float4{0, 0, 0, 0});
     }
     /* Turn pixels by a plane's own screen, or back. */
     template <bool BACK>
@@ -412,7 +436,8 @@ template <typename T, int N> struct column_thread {
     }
 };
 
-/* Transform columns of rows, screen them, add up the planes of a stack and transform the sum's columns back. */
+/* Transform columns of rows, screen them, add up the planes of a stack and transform the sum's columns back. Small
+ * planes, whose rows these are, become zero. */
 template <typename T, int N, int GIVEN>
 __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N>::BLOCKS) k_sum_columns(stacks<T> job)
 {
@@ -431,15 +456,15 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
         from += (int64_t)filled * N;
     };
     load();
-    int at = me.plane[0];
+    int at = me.plane[0] - 1; /* nothing is summed yet, and may be turned */
     for (int k = 0; k < n; k++) {
         me.template forward_first<GIVEN>(x);
         if (A <= 16 && k + 1 < n) load();
+        me.clear_small(job, slot + k);
         cplx<T> y[B];
         me.forward_second(y);
-        for (const int next = me.plane[k]; at < next;) me.step_to(++at, job, total);
-#pragma unroll
-        for (int s = 0; s < B; s++) total[s] = cplx<T>{total[s].re + y[s].re, total[s].im + y[s].im};
+        for (const int last = me.plane[k] - 1; at < last;) me.step_to(++at, job, total);
+        me.step_and_add(++at, job, y, total);
         if (A > 16 && k + 1 < n) load();
     }
     me.template screen<false>(at, job, total);

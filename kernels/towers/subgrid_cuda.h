@@ -45,7 +45,7 @@ typedef struct msi_subgrid_job {
     int64_t n_stack, n_slot;
     const void *roots;   /* of msi_subgrid_roots */
     const void *screens; /* of msi_subgrid_screens */
-    void *small;         /* [n_slot][filled][pitch] */
+    void *small;         /* [n_slot][filled][pitch], in whole vectors of 16 bytes */
     void *rows;          /* [n_slot][filled][size] workspace */
     void *sum;           /* [n_stack][size][size] workspace, or what msi_subgrid_add leaves */
     void *whole;         /* [nv][nu]; NULL: sums stay */
@@ -90,7 +90,8 @@ int msi_subgrid_screens(const msi_subgrid_shape *shape, const double *nu, void *
 
 /*
  * msi_subgrid_add - begin to transform and screen small planes, and to add them to the whole plane. Without one
- * subgrids stay in job->sum, cell j of a row and of a column j cells beyond the core's first tap, modulo the size.
+ * subgrids stay in job->sum, cell j of a row and of a column j cells beyond the core's first tap, modulo the size. The
+ * small planes are zero then, so that more samples may be gridded on them.
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (there is no such size)
  * Notes:   summation order varies from run to run; cells of small planes between filled and pitch do not matter.
  */

@@ -93,7 +93,8 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         stack_batch b;
         while (stacks.next_stacks(&b)) {
             MSI_TRY(grid_stacks(b));
-            MSI_TRY(add_stacks(b, whole));
+            MSI_TRY(stacks.add_small(b, whole));
+            MSI_TRY(msi_interrupt_check());
             is_empty = false;
         }
         return is_empty ? MSI_OK : add_tower(tower, whole, sum);
@@ -118,20 +119,10 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     /* Grid a batch's samples onto its small planes. */
     int grid_stacks(const stack_batch &b)
     {
-        MSI_TRY(clear(stacks.small(), b.n_slot * msi_subgrid_plane_cells(&stacks.shape)));
+        MSI_TRY(stacks.clear_small(b.n_slot));
         const stage_timer stage("grid", &times->grid_s);
         MSI_TRY(grid_items(samples.g, samples.job(stacks.small()), stacks.planes(b), b.crowded, b.sparse, on.get()));
         return on.wait();
-    }
-
-    /* Transform the small planes, add up those of a subgrid, and add subgrids to the whole plane, if there is one. */
-    int add_stacks(const stack_batch &b, cplx<T> *whole)
-    {
-        const stage_timer stage("transform", &times->transform_s);
-        const msi_subgrid_job job = stacks.job(b, whole);
-        MSI_TRY(msi_subgrid_add(&job, on.get()));
-        MSI_TRY(on.wait());
-        return msi_interrupt_check();
     }
 
     /* A sample belongs to one subgrid of one tower, so that each is written once. */

@@ -212,6 +212,29 @@ template <typename T> class tower_stacks {
     {
         return as<cplx<T>>(d_small);
     }
+    /* clear_small - have zeros in the first n_slot small planes, for samples that are gridded next: those that add_small
+     * transformed have them. Returns: 0, MSI_EGPU */
+    int clear_small(int64_t n_slot)
+    {
+        const int64_t before = n_clear, cells = msi_subgrid_plane_cells(&shape);
+        n_gridded = std::max(n_slot, before);
+        n_clear = 0;
+        if (n_slot <= before) return MSI_OK;
+        const stage_timer stage("clear", &samples.times->transform_s);
+        MSI_TRY(samples.on.clear(small() + before * cells, (n_slot - before) * cells));
+        return samples.on.wait();
+    }
+    /* add_small - transform the small planes, add up those of a subgrid, and add subgrids to the whole plane, if there
+     * is one. Returns: 0, MSI_EGPU */
+    int add_small(const stack_batch &b, cplx<T> *whole)
+    {
+        const stage_timer stage("transform", &samples.times->transform_s);
+        const msi_subgrid_job of = job(b, whole);
+        MSI_TRY(msi_subgrid_add(&of, samples.on.get()));
+        MSI_TRY(samples.on.wait());
+        n_clear = n_gridded;
+        return MSI_OK;
+    }
     /* job - the transforms of a batch; without a whole plane sums stay, for add_sums */
     msi_subgrid_job job(const stack_batch &b, cplx<T> *whole) const
     {
@@ -236,6 +259,7 @@ template <typename T> class tower_stacks {
     {
         const stage_timer stage("transform", &samples.times->transform_s);
         const msi_subgrid_job to = job(b, whole);
+        n_clear = 0;
         MSI_TRY(msi_subgrid_cut(&to, samples.on.get()));
         return samples.on.wait();
     }
@@ -277,7 +301,8 @@ template <typename T> class tower_stacks {
     int tower = 0;
     bool is_found = false;
     int64_t at_core = 0, end_core = 0, at_stack = 0, n_stack = 0;
-    int64_t tower_stack = 0; /* the first of the tower at hand */
+    int64_t tower_stack = 0;            /* the first of the tower at hand */
+    int64_t n_clear = 0, n_gridded = 0; /* small planes that are zero; that will be once gridded ones are transformed */
     host_array<core_start> starts;
     host_array<uint32_t> stack_cores; /* of all towers' cores, those that hold something */
     host_array<uint32_t> row_first; /* [n_tower][n_core_v + 1] first stacks of rows of cores, counted in their tower */
