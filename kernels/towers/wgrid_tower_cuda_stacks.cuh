@@ -6,6 +6,8 @@
 #ifndef MSI_KERNELS_WGRID_TOWER_CUDA_STACKS_CUH
 #define MSI_KERNELS_WGRID_TOWER_CUDA_STACKS_CUH
 
+#include <algorithm>
+
 #include <cub/device/device_scan.cuh>
 
 #include "core/progress.h"
