@@ -2,6 +2,7 @@
 #include "lib/library.h"
 
 #include <omp.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -15,6 +16,7 @@
 
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_device.h"
+#include "kernels/gpu/gpu_pool.h"
 #include "lib/library_gpu.h"
 #endif
 
@@ -53,6 +55,39 @@ void msimage_memory_limit(int64_t bytes)
     msi_memory_limit_set(bytes);
 }
 
+/* ---- Memory of GPUs --------------------------------------------------------------------------------------------- */
+
+#ifdef MSI_HAVE_CUDA
+/* What may stay with the library between calls, in bytes of each device: at first as much as calls of middling size come
+ * back for, which is little beside what devices have. */
+enum { KEPT_AT_FIRST = 1 << 29 };
+static atomic_int_least64_t most_kept = KEPT_AT_FIRST;
+
+void msi_library_gpu_settle(void)
+{
+    msi_gpu_pool_shrink((size_t)most_kept);
+}
+#endif
+
+void msimage_gpu_memory_keep(int64_t bytes)
+{
+#ifdef MSI_HAVE_CUDA
+    most_kept = bytes < 0 ? KEPT_AT_FIRST : bytes;
+    msi_library_gpu_settle();
+#else
+    (void)bytes;
+#endif
+}
+
+void msimage_gpu_memory_release(void)
+{
+#ifdef MSI_HAVE_CUDA
+    msi_gpu_pool_shrink(0);
+#endif
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------------ */
+
 /* The log's levels as the caller knows them. */
 static void hear_line(void *of, msi_log_level level, const char *line)
 {
@@ -88,6 +123,7 @@ static void end_gpu(void)
 {
 #ifdef MSI_HAVE_CUDA
     if (!before.n_thread) return;
+    msi_library_gpu_settle();
     msi_library_gpu_device_set(before.device);
     omp_set_num_threads(before.n_thread);
     before.n_thread = 0;

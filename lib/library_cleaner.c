@@ -95,6 +95,7 @@ void msimage_cleaner_free(msimage_cleaner *c)
     msi_planes_free(c->model);
     msi_free(c);
 #ifdef MSI_HAVE_CUDA
+    if (device_before >= 0) msi_library_gpu_settle();
     msi_library_gpu_device_set(device_before);
 #endif
 }

@@ -13,7 +13,7 @@ struct msi_library_gpu {
     plan_stream on;
     int device = 0;
     cudaEvent_t before = nullptr; /* what the caller's stream has begun */
-    staged_copy staging{on};
+    staged_copy staging{on, staged_copy::MOST_SLOTS};
     buffer array[N_ARRAY], image, tally;
 
     ~msi_library_gpu()
@@ -32,15 +32,24 @@ struct msi_library_gpu {
         return false;
     }
 
-    /* reach - have an array of the caller's where kernels read it: there already, or a copy in room. NULL stays NULL.
-     * Returns: 0, MSI_EGPU, MSI_ENOMEM */
+    /* reach - have an array of the caller's where kernels on the stream read it: there already, or a copy in room, which
+     * may be under way until the stream was waited for. NULL stays NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM */
     template <typename T> int reach(const T *given, int64_t bytes, buffer &room, const T **at)
     {
         *at = given;
         if (!given || is_here(given)) return MSI_OK;
         MSI_TRY(room.fit(bytes, "a copy of an array"));
         *at = as<T>(room);
-        return msi_library_gpu_in(this, room.get(), given, bytes);
+        MSI_TRY(staging.begin(bytes, given));
+        MSI_TRY(staging.upload(as<char>(room), reinterpret_cast<const char *>(given), bytes));
+        return staging.push();
+    }
+
+    /* settle - wait for what was begun with the caller's arrays, where a failure ends a call. Returns: rc */
+    int settle(int rc) const
+    {
+        if (rc && cudaStreamSynchronize(on.get()) != cudaSuccess) cudaGetLastError();
+        return rc;
     }
 };
 

@@ -136,6 +136,7 @@ void msimage_gridder_free(msimage_gridder *g)
     msi_library_room_free(&g->room);
     msi_free(g);
 #ifdef MSI_HAVE_CUDA
+    if (device_before >= 0) msi_library_gpu_settle();
     msi_library_gpu_device_set(device_before);
 #endif
 }

@@ -152,7 +152,7 @@ int msi_library_gpu_reach(msimage_gridder *g, const void *images, const void **a
     const char *there;
     MSI_TRY(g->gpu->reach(static_cast<const char *>(images), bytes_of(g, g->n_plane), g->gpu->image, &there));
     *at = there;
-    return MSI_OK;
+    return g->gpu->on.wait();
 }
 
 int msi_library_gpu_squares(msimage_gridder *g, const void *model, double *squares)

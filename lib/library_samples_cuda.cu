@@ -115,8 +115,8 @@ struct sample_tally {
     }
 };
 
-/* Add up a block's tallies: out [blocks]. */
-__device__ void give_tally(sample_tally own, sample_tally *out)
+/* Add up a block's tallies, and those of chunks before. Returned: out [blocks] */
+__device__ void give_tally(sample_tally own, bool is_first, sample_tally *out)
 {
     __shared__ sample_tally of_warp[THREADS / 32];
     constexpr int WORDS = sizeof(sample_tally) / sizeof(int);
@@ -130,6 +130,7 @@ __device__ void give_tally(sample_tally own, sample_tally *out)
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (int warp = 1; warp < THREADS / 32; warp++) own.add(of_warp[warp]);
+    if (!is_first) own.add(out[blockIdx.x]);
     out[blockIdx.x] = own;
 }
 
@@ -182,7 +183,7 @@ __device__ void take_value(const sample_rule &rule, const caller_rows<R> &from, 
 
 template <typename R, typename T>
 __global__ void __launch_bounds__(THREADS)
-    k_take(sample_rule rule, caller_rows<R> from, msi_gpu_samples to, sample_tally *tally)
+    k_take(sample_rule rule, caller_rows<R> from, msi_gpu_samples to, bool is_first, sample_tally *tally)
 {
     const int64_t n = from.n_row * from.n_chan;
     sample_tally t = sample_tally::none();
@@ -209,7 +210,7 @@ __global__ void __launch_bounds__(THREADS)
         t.wanted_w_min = fmin(t.wanted_w_min, is_wanted ? w : (double)INFINITY);
         t.wanted_w_max = fmax(t.wanted_w_max, is_wanted ? w : 0);
     }
-    give_tally(t, tally);
+    give_tally(t, is_first, tally);
 }
 
 /* Give predicted visibilities to the caller turned back, weighted and masked. Given: from.uvw_m  NULL: all are known */
@@ -291,11 +292,11 @@ int take(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &ro
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(reach_rows(gpu, s, first, n_row, &from));
         k_take<R, T><<<BLOCKS, THREADS, 0, gpu->on.get()>>>(
-            rule_of(g), from, rows_of(room, first, n_row, 2 * sizeof(T)), as<sample_tally>(gpu->tally));
+            rule_of(g), from, rows_of(room, first, n_row, 2 * sizeof(T)), first == 0, as<sample_tally>(gpu->tally));
         MSI_CUDA(cudaGetLastError());
-        MSI_TRY(gpu->on.download(part, as<sample_tally>(gpu->tally), BLOCKS));
-        for (const sample_tally &t : part) all->add(t);
     }
+    MSI_TRY(gpu->on.download(part, as<sample_tally>(gpu->tally), BLOCKS));
+    for (const sample_tally &t : part) all->add(t);
     return MSI_OK;
 }
 
@@ -372,7 +373,7 @@ int msi_library_gpu_add(msimage_gridder *g, const msimage_samples *samples, int 
     if (rc) return rc == MSI_EGPU ? MSI_OK : rc;
     *is_taken = 1;
     sample_tally all = sample_tally::none();
-    const int failed = take_any(g, samples, room, &all);
+    const int failed = g->gpu->settle(take_any(g, samples, room, &all));
     if (!failed) return keep(g, all, is_taken);
     msi_gridder_gpu_drop(g->inner);
     return failed;
@@ -388,7 +389,7 @@ int msi_library_gpu_fetch(msimage_gridder *g, const msimage_samples *samples, in
                              (long long)s.n_row, s.n_chan);
     s.vis = nullptr;
     if (!g->samples.n_unknown) s.uvw_m = nullptr;
-    if (g->spec.precision == MSIMAGE_FP32)
-        return to_fp32 ? give<float, float>(g, &s, all, vis) : give<float, double>(g, &s, all, vis);
-    return to_fp32 ? give<double, float>(g, &s, all, vis) : give<double, double>(g, &s, all, vis);
+    const auto give_any = g->spec.precision == MSIMAGE_FP32 ? (to_fp32 ? give<float, float> : give<float, double>)
+                                                            : (to_fp32 ? give<double, float> : give<double, double>);
+    return g->gpu->settle(give_any(g, &s, all, vis));
 }

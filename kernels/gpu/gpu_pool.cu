@@ -76,6 +76,30 @@ cudaError_t get(void **out, size_t bytes, cudaMemPool_t pool)
     return waited;
 }
 
+/* Count the bytes that a pool keeps and nobody has; 0 after a failure. Returned: *used  what somebody has */
+uint64_t idle_of(cudaMemPool_t pool, uint64_t *used)
+{
+    uint64_t kept = 0;
+    *used = 0;
+    if (told(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &kept)) != cudaSuccess) return 0;
+    if (told(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, used)) != cudaSuccess) return 0;
+    return kept > *used ? kept - *used : 0;
+}
+
+/* Give back what a pool keeps beyond so many bytes. */
+void shrink(device_pool &p, int device, size_t kept)
+{
+    int before;
+    uint64_t used;
+    const std::lock_guard<std::mutex> guard(p.lock);
+    if (!p.pool || idle_of(p.pool, &used) <= kept) return;
+    if (told(cudaGetDevice(&before)) != cudaSuccess || told(cudaSetDevice(device)) != cudaSuccess) return;
+    /* What has been given back is nobody's once its stream has been waited for. */
+    told(cudaDeviceSynchronize());
+    told(cudaMemPoolTrimTo(p.pool, used + kept));
+    told(cudaSetDevice(before));
+}
+
 } // namespace
 
 cudaError_t msi_gpu_pool_alloc(void **out, size_t bytes)
@@ -130,14 +154,11 @@ cudaError_t msi_gpu_pool_open(int owner, int device)
 
 size_t msi_gpu_pool_idle(int device)
 {
-    uint64_t kept = 0, used = 0;
     if (device < 0 || device >= MSI_GPU_MAX_DEVICES) return 0;
     device_pool &p = pools[device];
     const std::lock_guard<std::mutex> guard(p.lock);
-    if (!p.pool) return 0;
-    if (told(cudaMemPoolGetAttribute(p.pool, cudaMemPoolAttrReservedMemCurrent, &kept)) != cudaSuccess) return 0;
-    if (told(cudaMemPoolGetAttribute(p.pool, cudaMemPoolAttrUsedMemCurrent, &used)) != cudaSuccess) return 0;
-    return kept > used ? (size_t)(kept - used) : 0;
+    uint64_t used;
+    return p.pool ? (size_t)idle_of(p.pool, &used) : 0;
 }
 
 void msi_gpu_pool_trim(void)
@@ -150,4 +171,9 @@ void msi_gpu_pool_trim(void)
     /* What has been given back is nobody's once its stream has been waited for. */
     told(cudaDeviceSynchronize());
     told(cudaMemPoolTrimTo(p.pool, 0));
+}
+
+void msi_gpu_pool_shrink(size_t kept)
+{
+    for (int device = 0; device < MSI_GPU_MAX_DEVICES; device++) shrink(pools[device], device, kept);
 }

@@ -16,8 +16,12 @@ typedef struct msi_host_piece {
     int64_t bytes;
 } msi_host_piece;
 
-/* msi_host_copy - copy n pieces, none of which overlaps another's target. */
-void msi_host_copy(const msi_host_piece *piece, int n);
+/*
+ * msi_host_copy - copy n pieces, none of which overlaps another's target.
+ * Given: for_bus  the bus reads the targets next: they are written past the caches, since a bus that has to fetch lines
+ *                 out of the cores' caches reads at half its pace
+ */
+void msi_host_copy(const msi_host_piece *piece, int n, int for_bus);
 
 enum { MSI_HOST_SLOT_BYTES = 4 << 20 };
 

@@ -2,7 +2,10 @@
 /*
  * Copy between a device and memory wherever it lies. Large ones from and to ordinary host memory the driver stages
  * through pages of its own with one thread, at a fifth of what the bus can do; here all threads copy to or from one of
- * two registered buffers while the bus is at work on the other. Others go as they are.
+ * some registered buffers while the bus is at work on the others. Others go as they are.
+ *
+ * The bus writes at half its pace to lines that the cores' caches hold. Copies back are therefore small parts that go
+ * round all of the buffers: where these are more than the caches, a part has left them when its turn comes again.
  */
 #ifndef MSI_KERNELS_STAGED_COPY_CUDA_H
 #define MSI_KERNELS_STAGED_COPY_CUDA_H
@@ -18,7 +21,8 @@ namespace {
 /* A staged_copy copies on a stream, and frees itself. What was added goes out with the last flush. */
 class staged_copy {
   public:
-    explicit staged_copy(const plan_stream &on_) : on(on_) {}
+    /* Given: n_buffer  2 .. MOST_SLOTS: more are quicker, and take longer to be registered when a process first does */
+    explicit staged_copy(const plan_stream &on_, int n_buffer = 2) : on(on_), n_slot(n_buffer) {}
     staged_copy(const staged_copy &) = delete;
     staged_copy &operator=(const staged_copy &) = delete;
     ~staged_copy()
@@ -39,7 +43,7 @@ class staged_copy {
         filled = 0;
         joined = {};
         is_staged = bytes >= LEAST_STAGED && is_pageable(from);
-        return is_staged ? make() : MSI_OK;
+        return is_staged ? make(slots[at]) : MSI_OK;
     }
 
     /* is_pageable - whether memory is the host's, and not registered. */
@@ -72,11 +76,18 @@ class staged_copy {
         return MSI_OK;
     }
 
+    /* push - send what is left. Ordinary memory may be changed then; other memory once the stream was waited for.
+     * Returns: 0, MSI_EGPU */
+    int push()
+    {
+        MSI_TRY(send());
+        return send_joined();
+    }
+
     /* flush - send what is left, and wait until all has arrived. Returns: 0, MSI_EGPU */
     int flush()
     {
-        MSI_TRY(send());
-        MSI_TRY(send_joined());
+        MSI_TRY(push());
         return on.wait();
     }
 
@@ -99,14 +110,17 @@ class staged_copy {
     {
         if (bytes < LEAST_STAGED || !is_pageable(place(0).at))
             return download_pieces(place, static_cast<const char *>(from), bytes);
-        MSI_TRY(make());
-        const int64_t n_part = (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
-        for (int64_t part = 0; part <= n_part; part++) {
-            if (part < n_part) MSI_TRY(fetch(slots[part % 2], from, part, bytes));
-            if (part > 0) MSI_TRY(unpack(slots[(part - 1) % 2], place, part - 1, bytes));
+        const int64_t each = SLOT_BYTES / (n_slot / 2), n_part = (bytes + each - 1) / each, first = n_fetched;
+        const int ahead = n_slot - 1;
+        n_fetched += n_part;
+        for (int64_t i = 0; i < n_part + ahead; i++) {
+            if (i < n_part) MSI_TRY(fetch(part_of(first + i, i * each, each, bytes), from));
+            if (i >= ahead) MSI_TRY(unpack(part_of(first + i - ahead, (i - ahead) * each, each, bytes), place));
         }
         return MSI_OK;
     }
+
+    static constexpr int MOST_SLOTS = 8;
 
   private:
     static constexpr int64_t SLOT_BYTES = MSI_HOST_SLOT_BYTES, PIECE_BYTES = 64 << 10, LEAST_STAGED = 1 << 20;
@@ -115,8 +129,15 @@ class staged_copy {
         msi_host_slot room = {};
         cudaEvent_t done = nullptr; /* what was begun with the memory */
     };
+    /* Some bytes on their way to the host, and where they stop over. */
+    struct part {
+        slot *by;
+        int64_t room_at, first, bytes;
+    };
     const plan_stream &on;
-    slot slots[2];
+    const int n_slot;
+    slot slots[MOST_SLOTS];
+    int64_t n_fetched = 0; /* parts */
     msi_host_piece piece[MOST_PIECES];
     int n_piece = 0, at = 0; /* pieces for slot `at`, */
     int64_t filled = 0;      /* so many bytes in all, */
@@ -147,12 +168,10 @@ class staged_copy {
         return MSI_OK;
     }
 
-    int make()
+    static int make(slot &s)
     {
-        for (slot &s : slots) {
-            if (!s.room.memory) MSI_TRY(msi_host_slot_take(&s.room));
-            if (!s.done) MSI_CUDA(cudaEventCreateWithFlags(&s.done, cudaEventDisableTiming));
-        }
+        if (!s.room.memory) MSI_TRY(msi_host_slot_take(&s.room));
+        if (!s.done) MSI_CUDA(cudaEventCreateWithFlags(&s.done, cudaEventDisableTiming));
         return MSI_OK;
     }
 
@@ -161,9 +180,9 @@ class staged_copy {
         if (!n_piece) return MSI_OK;
         slot &s = slots[at];
         MSI_CUDA(cudaEventSynchronize(s.done));
-        msi_host_copy(piece, n_piece);
+        msi_host_copy(piece, n_piece, 1);
         n_piece = 0;
-        at = 1 - at;
+        at = (at + 1) % n_slot;
         MSI_TRY(on.upload(first_target, static_cast<const char *>(s.room.memory), filled));
         filled = 0;
         MSI_CUDA(cudaEventRecord(s.done, on.get()));
@@ -173,6 +192,7 @@ class staged_copy {
     int start_slot(char *target)
     {
         MSI_TRY(send());
+        MSI_TRY(make(slots[at]));
         first_target = target;
         filled = 0;
         return MSI_OK;
@@ -190,27 +210,32 @@ class staged_copy {
         return on.wait();
     }
 
-    int fetch(slot &s, const void *from, int64_t part, int64_t bytes)
+    /* Part number i: it begins with byte `first` of all, and is `each` bytes unless the end comes sooner. */
+    part part_of(int64_t i, int64_t first, int64_t each, int64_t bytes)
     {
-        const int64_t first = part * SLOT_BYTES, n = std::min(bytes - first, SLOT_BYTES);
-        MSI_CUDA(cudaMemcpyAsync(s.room.memory, static_cast<const char *>(from) + first, (size_t)n,
-                                 cudaMemcpyDeviceToHost, on.get()));
-        MSI_CUDA(cudaEventRecord(s.done, on.get()));
+        return {&slots[i % n_slot], i / n_slot % (SLOT_BYTES / each) * each, first, std::min(each, bytes - first)};
+    }
+
+    int fetch(const part &p, const void *from)
+    {
+        MSI_TRY(make(*p.by));
+        MSI_CUDA(cudaMemcpyAsync(p.by->room.memory + p.room_at, static_cast<const char *>(from) + p.first,
+                                 (size_t)p.bytes, cudaMemcpyDeviceToHost, on.get()));
+        MSI_CUDA(cudaEventRecord(p.by->done, on.get()));
         return MSI_OK;
     }
 
-    template <typename PLACE> int unpack(slot &s, PLACE &place, int64_t part, int64_t bytes)
+    template <typename PLACE> int unpack(const part &p, PLACE &place)
     {
-        const int64_t first = part * SLOT_BYTES, n = std::min(bytes - first, SLOT_BYTES);
         int n_out = 0;
-        MSI_CUDA(cudaEventSynchronize(s.done));
-        for (int64_t i = 0; i < n;) {
-            const host_room room = place(first + i);
-            const int64_t some = std::min({n - i, room.bytes, PIECE_BYTES});
-            piece[n_out++] = {room.at, s.room.memory + i, some};
+        MSI_CUDA(cudaEventSynchronize(p.by->done));
+        for (int64_t i = 0; i < p.bytes;) {
+            const host_room room = place(p.first + i);
+            const int64_t some = std::min({p.bytes - i, room.bytes, PIECE_BYTES});
+            piece[n_out++] = {room.at, p.by->room.memory + p.room_at + i, some};
             i += some;
-            if (n_out < MOST_PIECES && i < n) continue;
-            msi_host_copy(piece, n_out);
+            if (n_out < MOST_PIECES && i < p.bytes) continue;
+            msi_host_copy(piece, n_out, 0);
             n_out = 0;
         }
         return MSI_OK;

@@ -17,11 +17,12 @@ Arrays are NumPy's, or on a GPU anything that speaks DLPack, such as those of Cu
 other threads of Python run; Ctrl-C ends a call by KeyboardInterrupt.
 """
 from . import wgridder
-from ._library import Error, gpu_count, libraries, version
+from ._library import Error, gpu_count, keep_memory, libraries, release_memory, version
 from ._plan import Plan
 from ._cleaner import Cleaner, CleanReport
 from ._ms import Block, read_ms
 from ._picture import picture
 
 __version__ = version()
-__all__ = ["wgridder", "Plan", "Cleaner", "CleanReport", "Error", "gpu_count", "libraries", "picture", "version", "Block", "read_ms"]
+__all__ = ["wgridder", "Plan", "Cleaner", "CleanReport", "Error", "gpu_count", "keep_memory", "libraries", "picture", "release_memory",
+           "version", "Block", "read_ms"]

@@ -20,6 +20,8 @@ class _Tensor(ctypes.Structure):
 
 
 _CODES = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+# DLPack's numbers of places: ordinary memory, and what is registered with CUDA.
+_HOST = (1, 3)
 _CUDA = 2
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
@@ -32,14 +34,24 @@ def is_on_gpu(array: Any) -> bool:
     return not isinstance(array, np.ndarray) and device is not None and int(device()[0]) == _CUDA
 
 
+def viewed(array: Any) -> Any:
+    """An array that lies in the host's memory as NumPy's, without a copy; one of a GPU as it is."""
+    if isinstance(array, np.ndarray) or int(array.__dlpack_device__()[0]) not in _HOST:
+        return array
+    if _library_of(array) == "torch":
+        return array.detach().resolve_conj().numpy()
+    return np.from_dlpack(array)
+
+
 class Given:
     """An array, for the length of a call: its type, shape, address, and what keeps it alive."""
 
     def __init__(self, array: Any):
         if isinstance(array, np.ndarray):
             self.kept = array
-            self.dtype, self.shape, self.address = array.dtype, array.shape, array.ctypes.data
-            self.is_contiguous, self.is_writeable = array.flags.c_contiguous, array.flags.writeable
+            flags = array.flags
+            self.dtype, self.shape, self.address = array.dtype, array.shape, array.__array_interface__["data"][0]
+            self.is_contiguous, self.is_writeable = flags.c_contiguous, flags.writeable
             self.device: Optional[int] = None
             return
         # 1 is CUDA's default stream, which the library waits for.
@@ -52,7 +64,8 @@ class Given:
         for i in reversed(range(t.ndim)):
             packed &= not t.strides or t.shape[i] <= 1 or t.strides[i] == step
             step *= t.shape[i]
-        self.is_contiguous, self.is_writeable, self.device = packed, True, int(t.device_id)
+        self.is_contiguous, self.is_writeable = packed, _library_of(array) not in ("jax", "jaxlib")
+        self.device = int(t.device_id)
 
     def pointer(self, kind: str = "void *") -> Any:
         """The address for cffi."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ._arrays import Given
-from ._gridder import BACKENDS, array_argument, has, require
+from ._gridder import BACKENDS, UINT8, array_argument, has, other_array, require
 from ._library import Calls, ffi, lib
 
 _STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
@@ -47,7 +47,7 @@ class Cleaner:
         self._call = Calls()
         name = ffi.new("char[]", method.encode())
         if beam is None and method == "multiscale":
-            beam = 2 * float(np.sqrt((np.asarray(psf) > 0.5).sum() / np.pi))
+            beam = 2 * float(np.sqrt(float((array_argument(psf, "psf") > 0.5).sum()) / np.pi))
         widths = ffi.NULL if scales is None else ffi.new("double[]", [float(s) for s in scales])
         # Images are [x][y]: rows of the library's are those of constant x.
         spec = ffi.new("msimage_cleaner_spec *", {
@@ -62,13 +62,13 @@ class Cleaner:
         self._call(lib.msimage_cleaner_psf, self._c, given.pointer())
         if mask is not None:
             allowed = Given(array_argument(mask, "mask"))
-            has(allowed, "mask", np.uint8, self.shape)
+            has(allowed, "mask", UINT8, self.shape)
             self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t *"))
 
     def _images(self, *images: Any) -> list:
         given = []
         for name, image in zip(("residual", "model"), images):
-            one = Given(image)
+            one = Given(other_array(image, name))
             has(one, name, self.dtype, self.shape)
             if not one.is_contiguous or not one.is_writeable:
                 raise ValueError(f"{name}: the array has gaps or is not writeable")

@@ -8,9 +8,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ._arrays import Given, packed
+from ._arrays import Given, packed, viewed
 from ._library import Calls, ffi, lib
 
+FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
 REALS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
 COMPLEXES = {real: cplx for cplx, real in REALS.items()}
 BACKENDS = {"auto": lib.MSIMAGE_AUTO, "cpu": lib.MSIMAGE_CPU, "cuda": lib.MSIMAGE_CUDA}
@@ -18,9 +19,16 @@ BACKENDS = {"auto": lib.MSIMAGE_AUTO, "cpu": lib.MSIMAGE_CPU, "cuda": lib.MSIMAG
 
 def array_argument(array: Any, name: str) -> Any:
     """An argument that must be an array."""
-    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__"):
+    if isinstance(array, np.ndarray):
+        return packed(array)
+    return packed(other_array(array, name))
+
+
+def other_array(array: Any, name: str) -> Any:
+    """An argument that must be an array, as it lies: NumPy's where that is the host's memory."""
+    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack_device__"):
         raise TypeError(f"{name}: an array is needed, not {type(array).__name__}")
-    return packed(array)
+    return viewed(array)
 
 
 def whole_argument(value: Any, name: str) -> int:
@@ -46,10 +54,13 @@ def require(holds: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
-def has(array: Given, name: str, dtype: Any, shape: tuple) -> None:
+def has(array: Given, name: str, dtype: np.dtype, shape: tuple) -> None:
     """An array must be of a type and a shape."""
-    require(array.dtype == np.dtype(dtype), f"{name}: its type is {array.dtype}, not {np.dtype(dtype)}")
-    require(array.shape == shape, f"{name}: its shape is {array.shape}, not {shape}")
+    # What a type is called takes NumPy longer than all else here, so messages are made where they are wanted.
+    if array.dtype != dtype:
+        raise RuntimeError(f"{name}: its type is {array.dtype}, not {dtype}")
+    if array.shape != shape:
+        raise RuntimeError(f"{name}: its shape is {array.shape}, not {shape}")
 
 
 class Samples:
@@ -63,15 +74,15 @@ class Samples:
             uvw = packed(uvw * (np.array(signs) if isinstance(uvw, np.ndarray) else _like(signs, uvw)))
         self.uvw, self.freq = Given(uvw), Given(freq)
         n_row, n_chan = (self.uvw.shape or (0,))[0], (self.freq.shape or (0,))[0]
-        has(self.uvw, "uvw", np.float64, (n_row, 3))
-        has(self.freq, "freq", np.float64, (n_chan,))
+        has(self.uvw, "uvw", FLOAT64, (n_row, 3))
+        has(self.freq, "freq", FLOAT64, (n_chan,))
         self.shape, self.real = (n_row, n_chan), real
         self.wgt = None if wgt is None else Given(array_argument(wgt, "wgt"))
         self.mask = None if mask is None else Given(array_argument(mask, "mask"))
         if self.wgt:
             has(self.wgt, "wgt", real, self.shape)
         if self.mask:
-            has(self.mask, "mask", np.uint8, self.shape)
+            has(self.mask, "mask", UINT8, self.shape)
 
     def given(self, vis: Optional[Given] = None, weighted: bool = True) -> Any:
         """The samples for a call, with visibilities or without."""

@@ -7,7 +7,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ._arrays import Given, empty, finished
-from ._gridder import COMPLEXES, REALS, Gridder, Samples, array_argument, gridder, has, require
+from ._gridder import COMPLEXES, REALS, Gridder, Samples, array_argument, gridder, has, other_array, require
 from ._library import ffi, lib
 
 
@@ -61,7 +61,7 @@ class Plan:
             has(given, "model", self.dtype, self.shape)
             arguments.append(given.pointer())
         out = empty(self.shape, self.dtype, model if out is None else out) if out is None else out
-        into = Given(out)
+        into = Given(other_array(out, "out"))
         has(into, "out", self.dtype, self.shape)
         if not into.is_contiguous or not into.is_writeable:
             raise ValueError("out: the array has gaps or is not writeable")
@@ -95,7 +95,7 @@ class Plan:
             self._predictor.call(lib.msimage_gridder_add, self._predictor.c, samples)
         g = self._predictor
         out = empty(self._samples.shape, COMPLEXES[self.dtype], model) if out is None else out
-        into = Given(out)
+        into = Given(other_array(out, "out"))
         has(into, "out", COMPLEXES[self.dtype], self._samples.shape)
         if not into.is_contiguous or not into.is_writeable:
             raise ValueError("out: the array has gaps or is not writeable")

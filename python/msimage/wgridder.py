@@ -23,8 +23,8 @@ from typing import Any, Optional
 import numpy as np
 
 from ._arrays import Given, empty, finished
-from ._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, flag_argument, gridder, has, require,
-                       whole_argument)
+from ._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, flag_argument, gridder, has, other_array,
+                       require, whole_argument)
 from ._library import lib
 
 __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
@@ -40,28 +40,32 @@ def _check_accuracy(epsilon: float, sigma_min: float, sigma_max: float, wgriddin
     else:
         least = max(1e-14, 1.5e-14 * wgridding)
     reach = [e * (3.5 if wgridding else 1) for s, e in _REACH if s <= sigma_max]
-    require(bool(epsilon >= least) and sigma_max >= sigma_min and sigma_min <= 2.5 and bool(reach)
-            and epsilon >= (reach[-1] if sigma_max < 2.5 else least),
-            f"no window reaches epsilon {epsilon} with sigma from {sigma_min} to {sigma_max} in this precision")
+    if not (epsilon >= least and sigma_max >= sigma_min and sigma_min <= 2.5 and reach
+            and epsilon >= (reach[-1] if sigma_max < 2.5 else least)):
+        raise RuntimeError(f"no window reaches epsilon {epsilon} with sigma from {sigma_min} to {sigma_max} in this precision")
 
 
 class _Request:
     """The arguments that all functions share, checked."""
 
     def __init__(self, options: dict):
+        # Most arguments are of their type already, and a call may take only milliseconds.
         for name in ("do_wgridding", "flip_u", "flip_v", "flip_w", "divide_by_n", "allow_nshift",
                      "double_precision_accumulation"):
-            options[name] = flag_argument(options[name], name)
+            if type(options[name]) is not bool:
+                options[name] = flag_argument(options[name], name)
         for name in ("nthreads", "verbosity", "device"):
             options[name] = whole_argument(options[name], name)
         for name in ("pixsize_x", "pixsize_y", "epsilon", "sigma_min", "sigma_max", "center_x", "center_y"):
+            if type(options[name]) is float:
+                continue
             if isinstance(options[name], (str, bytes)):
                 raise TypeError(f"{name}: a number is needed")
             options[name] = float(options[name])
         self.o = options
         for name in ("pixsize_x", "pixsize_y"):
-            require(options[name] > 0, f"{name} must be positive")
-            require(np.isfinite(options[name]), f"{name} must be finite")
+            if not 0 < options[name] < np.inf:
+                raise RuntimeError(f"{name} must be positive and finite")
 
     def samples(self, uvw: Any, freq: Any, real: np.dtype) -> Samples:
         """The samples; ducc0 wants rising frequencies."""
@@ -69,8 +73,8 @@ class _Request:
         s = Samples(uvw, freq, real, o["wgt"], o["mask"], (o["flip_u"], o["flip_v"], o["flip_w"]))
         hz = s.freq.kept if isinstance(s.freq.kept, np.ndarray) else None
         if hz is not None and len(hz):
-            require(bool(np.all(hz > 0)), "freq: channels must have positive frequencies")
-            require(bool(np.all(np.diff(hz) >= 0)), "freq: channels must be in ascending order")
+            require(hz.min() > 0, "freq: channels must have positive frequencies")
+            require((hz[1:] >= hz[:-1]).all(), "freq: channels must be in ascending order")
         return s
 
     def gridder(self, task: int, real: np.dtype, shape: tuple) -> Gridder:
@@ -78,7 +82,8 @@ class _Request:
         o = self.o
         _check_accuracy(o["epsilon"], o["sigma_min"], o["sigma_max"], o["do_wgridding"], real)
         for name, n in zip(("npix_x", "npix_y"), shape):
-            require(n > 0 and n % 2 == 0, f"{name}: {n} pixels; it must be even, and not 0")
+            if n <= 0 or n % 2:
+                raise RuntimeError(f"{name}: {n} pixels; it must be even, and not 0")
         return gridder(task, real, o["epsilon"], nthreads=o["nthreads"], backend=o["backend"], device=o["device"],
                        nx=shape[0], ny=shape[1], cell_x_rad=o["pixsize_x"], cell_y_rad=o["pixsize_y"],
                        center_x_rad=o["center_x"], center_y_rad=o["center_y"],
@@ -93,26 +98,27 @@ class _Request:
 
 
 def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
-    """The caller's array, or a new one; and what is written to."""
+    """The caller's array, or a new one; what is written to; and where that goes afterwards, if anywhere."""
     if out is None:
         out = empty(shape, dtype, like)
-        return out, Given(out)
-    if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack__"):
-        raise TypeError(f"{name}: an array is needed, not {type(out).__name__}")
-    given = Given(out)
+        return out, Given(out), None
+    there = other_array(out, name)
+    given = Given(there)
     has(given, name, dtype, shape)
     if not given.is_writeable:
         raise ValueError(f"{name}: the array is not writeable")
     if given.is_contiguous:
-        return out, given
-    return out, Given(empty(shape, dtype, like))
+        return out, given, None
+    if given.device is not None:
+        raise ValueError(f"{name}: the array has gaps")
+    return out, Given(np.empty(shape, dtype)), there
 
 
-def _finish(out: Any, given: Given, like: Any) -> Any:
+def _finish(out: Any, given: Given, there: Any, like: Any) -> Any:
     """Where the caller's array has gaps, what was made goes there."""
-    if not isinstance(given.kept, np.ndarray) or given.kept is out:
+    if there is None:
         return finished(out, like)
-    out[...] = given.kept
+    there[...] = given.kept
     return out
 
 
@@ -121,36 +127,38 @@ def _image(vis: Any, uvw: Any, freq: Any, npix_x: int, npix_y: int, dirty: Any, 
     npix_x, npix_y = whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y")
     vis = array_argument(vis, "vis")
     given = Given(vis)
-    require(given.dtype in REALS, f"vis: its type is {given.dtype}, neither complex64 nor complex128")
+    if given.dtype not in REALS:
+        raise RuntimeError(f"vis: its type is {given.dtype}, neither complex64 nor complex128")
     real = REALS[given.dtype]
     samples = request.samples(uvw, freq, real)
     has(given, "vis", given.dtype, samples.shape)
     shape = (npix_x, npix_y)
     if dirty is not None and len(getattr(dirty, "shape", ())) == 2:
         shape = (npix_x or dirty.shape[0], npix_y or dirty.shape[1])
-    out, into = _result(dirty, "dirty", shape, real, vis)
+    out, into, there = _result(dirty, "dirty", shape, real, vis)
     g = request.gridder(lib.MSIMAGE_IMAGE, real, shape)
     g.call(lib.msimage_gridder_add, g.c, samples.given(given))
     g.call(lib.msimage_gridder_image, g.c, into.pointer())
     request.done(g)
-    return _finish(out, into, vis)
+    return _finish(out, into, there, vis)
 
 
 def _visibilities(dirty: Any, uvw: Any, freq: Any, vis: Any, options: dict) -> Any:
     request = _Request(options)
     dirty = array_argument(dirty, "dirty")
     given = Given(dirty)
-    require(given.dtype in COMPLEXES, f"dirty: its type is {given.dtype}, neither float32 nor float64")
-    require(len(given.shape) == 2, f"dirty: it has {len(given.shape)} dimensions, not 2")
+    if given.dtype not in COMPLEXES:
+        raise RuntimeError(f"dirty: its type is {given.dtype}, neither float32 nor float64")
+    require(len(given.shape) == 2, "dirty: it has not 2 dimensions")
     samples = request.samples(uvw, freq, given.dtype)
-    out, into = _result(vis, "vis", samples.shape, COMPLEXES[given.dtype], dirty)
+    out, into, there = _result(vis, "vis", samples.shape, COMPLEXES[given.dtype], dirty)
     g = request.gridder(lib.MSIMAGE_PREDICT, given.dtype, given.shape)
     c_samples = samples.given()
     g.call(lib.msimage_gridder_add, g.c, c_samples)
     g.call(lib.msimage_gridder_predict, g.c, given.pointer())
     g.call(lib.msimage_gridder_fetch, g.c, c_samples, into.pointer())
     request.done(g)
-    return _finish(out, into, dirty)
+    return _finish(out, into, there, dirty)
 
 
 def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Optional[np.ndarray] = None, npix_x: int = 0,

@@ -385,6 +385,10 @@ static void test_refusals(void **state)
     assert_int_equal(msimage_gridder_residual(g, NULL, image), MSIMAGE_EARGUMENT);
     assert_int_equal(msimage_gridder_predict(g, image), MSIMAGE_EARGUMENT);
     assert_int_equal(msimage_gridder_psf(g, image), MSIMAGE_EARGUMENT);
+    /* These are for GPUs, and do nothing where there is none. */
+    msimage_gpu_memory_release();
+    msimage_gpu_memory_keep(0);
+    msimage_gpu_memory_keep(-1);
     o.freq_hz[1] = 0;
     assert_int_equal(msimage_gridder_add(g, &o.samples), MSIMAGE_ERANGE);
     /* Of nothing there is an image without flux. */

@@ -452,6 +452,106 @@ static void test_memory(void **state)
     msimage_gridder_free(small);
 }
 
+/* Samples and an image that go in chunks and parts. */
+typedef struct large {
+    int64_t n_row;
+    int n;
+    double *uvw_m, freq_hz[1];
+    float *vis, *weight, *image;
+    uint8_t *mask;
+} large;
+
+static void observe_large(large *a)
+{
+    uint64_t seed = 5;
+    const double span_m = 0.9 * LIGHT_M_S / 1e9 / CELL_RAD;
+    a->freq_hz[0] = 1e9;
+    a->uvw_m = malloc((size_t)a->n_row * 3 * sizeof *a->uvw_m);
+    a->vis = malloc((size_t)a->n_row * 2 * sizeof *a->vis);
+    a->weight = malloc((size_t)a->n_row * sizeof *a->weight);
+    a->mask = malloc((size_t)a->n_row);
+    a->image = malloc((size_t)a->n * (size_t)a->n * sizeof *a->image);
+    assert_true(a->uvw_m && a->vis && a->weight && a->mask && a->image);
+    for (int64_t i = 0; i < 7 * a->n_row; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        const double drawn = (double)(seed >> 40) / (1 << 24) - 0.5;
+        const int64_t row = i / 7, k = i % 7;
+        if (k < 3) a->uvw_m[3 * row + k] = drawn * (k < 2 ? span_m : 1);
+        if (k == 3 || k == 4) a->vis[2 * row + k - 3] = (float)drawn;
+        if (k == 5) a->weight[row] = (float)(1 + drawn);
+        if (k == 6) a->mask[row] = drawn < 0.4;
+    }
+    for (int64_t i = 0; i < (int64_t)a->n * a->n; i++) a->image[i] = (float)(i % 1013 == 0);
+}
+
+static void make_large(const large *a, place where, float *image, float *vis)
+{
+    const size_t n = (size_t)a->n_row, pixels = (size_t)a->n * (size_t)a->n;
+    const msimage_samples samples = {.n_row = a->n_row,
+                                     .n_chan = 1,
+                                     .uvw_m = put(where, a->uvw_m, n * 3 * sizeof *a->uvw_m),
+                                     .freq_hz = a->freq_hz,
+                                     .vis = put(where, a->vis, n * 2 * sizeof *a->vis),
+                                     .weight = put(where, a->weight, n * sizeof *a->weight),
+                                     .mask = put(where, a->mask, n)};
+    float *made = put(where, a->image, pixels * sizeof *made), *model = put(where, a->image, pixels * sizeof *model),
+          *predicted = put(where, a->vis, n * 2 * sizeof *predicted);
+    way w = way_of(MSIMAGE_XY, MSIMAGE_FP32, MSIMAGE_CUDA);
+    w.spec.nx = w.spec.ny = a->n;
+    w.spec.accuracy = 1e-4;
+    msimage_gridder *g = gridder(&w, MSIMAGE_IMAGE, &samples);
+    must(msimage_gridder_image(g, made));
+    msimage_gridder_free(g);
+    g = gridder(&w, MSIMAGE_PREDICT, &samples);
+    must(msimage_gridder_predict(g, model));
+    must(msimage_gridder_fetch(g, &samples, predicted));
+    msimage_gridder_free(g);
+    assert_int_equal(cudaMemcpy(image, made, pixels * sizeof *image, cudaMemcpyDefault), cudaSuccess);
+    assert_int_equal(cudaMemcpy(vis, predicted, n * 2 * sizeof *vis, cudaMemcpyDefault), cudaSuccess);
+    const void *const all[] = {samples.uvw_m, samples.vis, samples.weight, samples.mask, made, model, predicted};
+    for (int i = 0; i < 7; i++) take_away(where, all[i]);
+}
+
+static double distance_of_floats(const float *a, const float *truth, int64_t n)
+{
+    double error = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        error += pow((double)a[i] - (double)truth[i], 2);
+        norm += pow((double)truth[i], 2);
+    }
+    return sqrt(error / norm);
+}
+
+/* Arrays of the host that take several chunks and all of the copies' buffers give what arrays of the GPU give. */
+static void test_large(void **state)
+{
+    (void)state;
+    large a = {.n_row = 4500001, .n = 1000};
+    observe_large(&a);
+    const int64_t pixels = (int64_t)a.n * a.n;
+    float *image[3], *vis[3];
+    const place where[3] = {DEVICE, HOST, REGISTERED};
+    for (int k = 0; k < 3; k++) {
+        image[k] = malloc((size_t)pixels * sizeof **image);
+        vis[k] = malloc((size_t)a.n_row * 2 * sizeof **vis);
+        assert_true(image[k] && vis[k]);
+        make_large(&a, where[k], image[k], vis[k]);
+    }
+    for (int k = 1; k < 3; k++) {
+        assert_true(distance_of_floats(image[k], image[0], pixels) <= 1e-5);
+        assert_true(distance_of_floats(vis[k], vis[0], 2 * a.n_row) <= 1e-6);
+    }
+    for (int k = 0; k < 3; k++) {
+        free(image[k]);
+        free(vis[k]);
+    }
+    free(a.uvw_m);
+    free(a.vis);
+    free(a.weight);
+    free(a.mask);
+    free(a.image);
+}
+
 /* Images in a GPU's memory are cleaned as those of the host are. */
 static void test_cleaner(void **state)
 {
@@ -526,7 +626,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_places),   cmocka_unit_test(test_ways_home), cmocka_unit_test(test_fetches),
         cmocka_unit_test(test_resident), cmocka_unit_test(test_stream),    cmocka_unit_test(test_current_device),
-        cmocka_unit_test(test_memory),   cmocka_unit_test(test_cleaner),   cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_memory),   cmocka_unit_test(test_large),     cmocka_unit_test(test_cleaner),
+        cmocka_unit_test(test_beside),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,48 @@ def check_not_finite():
     assert distance(plan.dirty(), image) <= 1e-13
 
 
+class Foreign:
+    """An array of the host's memory that another library has, as DLPack shows it."""
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+def check_foreign_arrays():
+    """Arrays of other libraries in the host's memory are read where they lie; JAX's, which never change, are not written to."""
+    case = next(cases())
+    given = dict(case.arguments(epsilon=1e-11), **HOST)
+    size = {"npix_x": case.shape[0], "npix_y": case.shape[1]}
+    truth = plan_of(case, do_wgridding=False)
+    kinds = [Foreign]
+    try:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        kinds.append(lambda a: jax.device_put(a, jax.devices("cpu")[0]))
+    except ImportError:
+        pass
+    for kind in kinds:
+        there = {name: kind(a) if isinstance(a, np.ndarray) else a for name, a in given.items()}
+        dirty = wgridder.vis2dirty(vis=kind(case.vis), **size, **there)
+        assert isinstance(dirty, np.ndarray) and distance(dirty, truth.dirty()) <= 2e-11
+        vis = wgridder.dirty2vis(dirty=kind(case.model), **there)
+        assert distance(vis, wgridder.dirty2vis(dirty=case.model, **given)) <= 1e-13
+        plan = msimage.Plan(vis=kind(case.vis), do_wgridding=False, **size, **there)
+        assert distance(plan.dirty(), truth.dirty()) <= 1e-13
+        assert distance(plan.hessian(kind(case.model)), truth.hessian(case.model)) <= 1e-13
+        assert "wgt" in str(must_raise(RuntimeError, lambda: wgridder.vis2dirty(vis=kind(case.vis), **size, **dict(there, wgt=kind(case.mask)))))
+    for kind in kinds[1:]:
+        must_raise(ValueError, lambda: plan.dirty(kind(np.zeros(case.shape))))
+        must_raise(ValueError, lambda: wgridder.vis2dirty(vis=case.vis, dirty=kind(np.zeros(case.shape)), **given))
+
+
 def check_cleaner_arrays():
     """What a cleaner is given must be images of its shape and type that can be written to; the refused ones stay as they are."""
     rng = np.random.default_rng(5)
@@ -304,6 +346,19 @@ def check_device_memory():
     assert "memory" in str(must_raise(MemoryError, lambda: wgridder.vis2dirty(**large)))
     assert must_raise(msimage.Error, lambda: wgridder.vis2dirty(**large)).status == -5
     assert distance(plan.dirty(), truth) <= 1e-13
+
+
+def check_kept_memory():
+    """Whatever of a GPU's memory is kept between calls or given back, a plan keeps its own, and results stay."""
+    case = next(cases())
+    plan = plan_of(case)
+    truth = plan.dirty()
+    for kept in (0, 1 << 30, -1):
+        msimage.keep_memory(kept)
+        msimage.release_memory()
+        assert distance(plan.dirty(), truth) <= 1e-13
+        assert distance(plan_of(case).dirty(), truth) <= 1e-13
+    must_raise((TypeError, ValueError), lambda: msimage.keep_memory("all"))
 
 
 def check_interrupt():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""wgridder_speed.py call|solver: times msimage.wgridder on a GPU; no test, and run by hand.
+"""wgridder_speed.py call|solver [CASE..]: times msimage.wgridder on a GPU; no test, and run by hand.
 
 call: arrays of the host and of the GPU, beside the time that registered memory takes to the GPU and back for their bytes, and
 the C functions alone. solver: an iteration of a solver, a model to visibilities and back to an image, beside ducc0's on the
-processor. Medians of seven calls after one that does not count; NTHREADS is the environment's, or 16.
+processor. What is compared is called in turns, after one call of each that does not count, and medians are taken; NTHREADS is the
+environment's, or 16.
 """
 import ctypes
 import os
@@ -36,6 +37,18 @@ def median_s(call, n=7):
     return sorted(taken)[n // 2]
 
 
+def in_turns_s(calls, n):
+    """The median time of each call; they are made in turns, forwards and backwards, so that a slow moment is everyone's."""
+    taken = [[] for _ in calls]
+    for i in range(-1, n):
+        for k in range(len(calls)) if i % 2 else reversed(range(len(calls))):
+            begin = time.perf_counter()
+            calls[k]()
+            if i >= 0:
+                taken[k].append(time.perf_counter() - begin)
+    return [sorted(t)[n // 2] for t in taken]
+
+
 def observe(n_row, n_chan, npix, single):
     """A field of 0.05 rad seen by baselines that crowd about the middle of the uv plane."""
     rng = np.random.default_rng(1)
@@ -62,41 +75,49 @@ def copy_s(n_bytes, back):
     return taken
 
 
-def c_call(given, how, vis, dirty):
-    """The C functions that an image of arrays of the host takes, without Python's checks."""
-    kept = gridder(lib.MSIMAGE_IMAGE, dirty.dtype, how["epsilon"], nx=dirty.shape[0], ny=dirty.shape[1], cell_x_rad=how["pixsize_x"],
+def c_call(task, given, how, vis, dirty):
+    """The C functions that an image or a prediction takes, without Python's checks."""
+    kept = gridder(task, dirty.dtype, how["epsilon"], nx=dirty.shape[0], ny=dirty.shape[1], cell_x_rad=how["pixsize_x"],
                    cell_y_rad=how["pixsize_y"], ignores_w=False, divides_by_n=True, **ON_GPU)
-    of, out = Given(vis), Given(dirty)
+    of, image = Given(vis), Given(dirty)
     samples = Samples(given["uvw"], given["freq"], dirty.dtype, given["wgt"])
-    c_samples = samples.given(of)
+    c_samples = samples.given(of if task == lib.MSIMAGE_IMAGE else None)
 
     def call():
         g = ffi.new("msimage_gridder **")
         assert lib.msimage_gridder_create(g, kept.spec, ffi.NULL) == 0
-        assert lib.msimage_gridder_add(g[0], c_samples) == 0 and lib.msimage_gridder_image(g[0], out.pointer()) == 0
+        assert lib.msimage_gridder_add(g[0], c_samples) == 0
+        if task == lib.MSIMAGE_IMAGE:
+            assert lib.msimage_gridder_image(g[0], image.pointer()) == 0
+        else:
+            assert lib.msimage_gridder_predict(g[0], image.pointer()) == 0
+            assert lib.msimage_gridder_fetch(g[0], c_samples, of.pointer()) == 0
         lib.msimage_gridder_free(g[0])
-    return median_s(call, 15)
+    return call
+
+
+# Rows, channels, pixels along an axis, and whether numbers are single.
+CASES = ((250_000, 4, 1024, True), (250_000, 4, 2048, False), (1_000_000, 10, 4096, True), (1_000_000, 10, 4096, False),
+         (4_000_000, 10, 4096, True))
 
 
 def time_calls():
-    for n_row, n_chan, npix, single in ((250_000, 4, 1024, True), (250_000, 4, 2048, False), (1_000_000, 10, 4096, True),
-                                        (1_000_000, 10, 4096, False), (4_000_000, 10, 4096, True)):
+    for n_row, n_chan, npix, single in [CASES[int(i)] for i in sys.argv[2:]] or CASES:
         given, how, vis = observe(n_row, n_chan, npix, single)
         dirty = np.zeros((npix, npix), "f4" if single else "f8")
         far, far_vis, far_dirty = {k: DeviceArray(a) for k, a in given.items()}, DeviceArray(vis), DeviceArray(dirty)
         n_bytes = sum(a.nbytes for a in given.values())
-
-        def both(arrays, values, image):
-            return (median_s(lambda: wgridder.vis2dirty(vis=values, dirty=image, **arrays, **how, **ON_GPU)),
-                    median_s(lambda: wgridder.dirty2vis(vis=values, dirty=image, **arrays, **how, **ON_GPU)))
-
-        here, there = both(given, vis, dirty), both(far, far_vis, far_dirty)
-        copies = (copy_s(n_bytes + vis.nbytes, False) + copy_s(dirty.nbytes, True),
-                  copy_s(n_bytes + dirty.nbytes, False) + copy_s(vis.nbytes, True))
-        for name, a, b, c in zip(("vis2dirty", "dirty2vis"), here, there, copies):
-            print(f"{name}: {n_row * n_chan:.0e} {vis.dtype}, {npix}^2: host {1e3 * a:.2f} ms, GPU {1e3 * b:.2f}, copies {1e3 * c:.2f}: "
-                  f"{a / (b + c):.3f}")
-        print(f"    vis2dirty by C alone {1e3 * c_call(given, how, vis, dirty):.2f} ms")
+        for name, task, there, back in (("vis2dirty", lib.MSIMAGE_IMAGE, n_bytes + vis.nbytes, dirty.nbytes),
+                                        ("dirty2vis", lib.MSIMAGE_PREDICT, n_bytes + dirty.nbytes, vis.nbytes)):
+            function = getattr(wgridder, name)
+            here_s, far_s, c_here_s, c_far_s = in_turns_s(
+                [lambda: function(vis=vis, dirty=dirty, **given, **how, **ON_GPU),
+                 lambda: function(vis=far_vis, dirty=far_dirty, **far, **how, **ON_GPU),
+                 c_call(task, given, how, vis, dirty), c_call(task, far, how, far_vis, far_dirty)], 21 if npix < 4096 else 7)
+            copies_s = copy_s(there, False) + copy_s(back, True)
+            print(f"{name}: {n_row * n_chan:.0e} {vis.dtype}, {npix}^2: host {1e3 * here_s:.2f} ms, GPU {1e3 * far_s:.2f}, copies "
+                  f"{1e3 * copies_s:.2f}: {here_s / (far_s + copies_s):.3f}; by C {1e3 * c_here_s:.2f} and {1e3 * c_far_s:.2f} ms, "
+                  f"Python's {here_s / c_here_s:.3f} and {far_s / c_far_s:.3f} of it", flush=True)
 
 
 def time_solver():

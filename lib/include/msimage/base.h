@@ -95,6 +95,16 @@ MSIMAGE_API int msimage_gpu_count(void);
  */
 MSIMAGE_API void msimage_memory_limit(int64_t bytes);
 
+/**
+ * Sets how much memory of each GPU may stay with the library between calls, for the next one. Other users of the GPU, of this
+ * process too, see it as taken. What is kept beyond that now goes back to the GPU at once.
+ * @param bytes 0: nothing; negative: what it was at first, 512 MiB
+ */
+MSIMAGE_API void msimage_gpu_memory_keep(int64_t bytes);
+
+/** Gives the GPUs all memory back that stays with the library and no object has. The next call may keep some again. */
+MSIMAGE_API void msimage_gpu_memory_release(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,6 +15,7 @@
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/gpu/gpu_pool.h"
 #include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/host_copy.h"
 #include "kernels/gridder.h"
 #include "tests/support/wgrid_cases.h"
 
@@ -69,6 +70,59 @@ static void test_pool(void **state)
         msi_gpu_stream_free(&s);
     }
     msi_gpu_pool_free(NULL);
+}
+
+/* Give back what is kept beyond a size: that and no more stays, and what somebody has is left alone. */
+static void test_pool_shrinks(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)256 << 20;
+    msi_gpu_stream s;
+    for (int d = msi_gpu_count() - 1; d >= 0; d--) {
+        void *p = NULL, *other = NULL;
+        int has_pools = 0, now = -1;
+        assert_int_equal(msi_gpu_stream_create(&s, d), MSI_OK);
+        assert_int_equal(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, d), cudaSuccess);
+        assert_int_equal(msi_gpu_pool_alloc(&other, bytes), cudaSuccess);
+        assert_int_equal(cudaMemset(other, 7, bytes), cudaSuccess);
+        assert_int_equal(msi_gpu_pool_alloc(&p, bytes), cudaSuccess);
+        msi_gpu_pool_free(p);
+        assert_int_equal(cudaSetDevice(0), cudaSuccess);
+        msi_gpu_pool_shrink(2 * bytes);
+        assert_true(!has_pools || msi_gpu_pool_idle(d) >= bytes);
+        msi_gpu_pool_shrink(bytes / 4);
+        assert_true(msi_gpu_pool_idle(d) <= bytes / 4);
+        msi_gpu_pool_shrink(0);
+        assert_int_equal(msi_gpu_pool_idle(d), 0);
+        assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+        assert_int_equal(now, 0);
+        unsigned char last = 0;
+        assert_int_equal(cudaMemcpy(&last, (char *)other + bytes - 1, 1, cudaMemcpyDeviceToHost), cudaSuccess);
+        assert_int_equal(last, 7);
+        msi_gpu_pool_free(other);
+        msi_gpu_stream_free(&s);
+    }
+}
+
+/* Pieces arrive whole wherever they begin and end, and nothing beside them is written to. */
+static void test_host_copies(void **state)
+{
+    (void)state;
+    enum { ROOM = 400, MOST = 200 };
+    static char from[ROOM], to[2][ROOM];
+    for (int i = 0; i < ROOM; i++) from[i] = (char)(i * 7 + 3);
+    for (int for_bus = 0; for_bus < 2; for_bus++)
+        for (int begin = 0; begin < 70; begin++)
+            for (int bytes = 0; bytes <= MOST; bytes += bytes < 70 ? 1 : 13) {
+                memset(to, 0, sizeof to);
+                const msi_host_piece piece[2] = {{to[0] + begin, from + 5, bytes}, {to[1] + 70, from + begin, bytes}};
+                msi_host_copy(piece, 2, for_bus);
+                for (int i = 0; i < ROOM; i++) {
+                    const int first = i >= begin && i < begin + bytes, second = i >= 70 && i < 70 + bytes;
+                    assert_int_equal(to[0][i], first ? from[5 + i - begin] : 0);
+                    assert_int_equal(to[1][i], second ? from[begin + i - 70] : 0);
+                }
+            }
 }
 
 static void test_streams(void **state)
@@ -189,8 +243,12 @@ static void test_predictions_at_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_pool),
-                                       cmocka_unit_test(test_streams), cmocka_unit_test(test_device_that_is_not_there),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
+                                       cmocka_unit_test(test_pool),
+                                       cmocka_unit_test(test_pool_shrinks),
+                                       cmocka_unit_test(test_host_copies),
+                                       cmocka_unit_test(test_streams),
+                                       cmocka_unit_test(test_device_that_is_not_there),
                                        cmocka_unit_test(test_predictions_at_once)};
     if (!msi_gpu_available()) {
         printf("skipped: %s\n", msi_gpu_describe(0));
