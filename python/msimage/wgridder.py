@@ -86,7 +86,8 @@ class _Request:
                 raise RuntimeError(f"{name}: {n} pixels; it must be even, and not 0")
         return gridder(task, real, o["epsilon"], nthreads=o["nthreads"], backend=o["backend"], device=o["device"],
                        nx=shape[0], ny=shape[1], cell_x_rad=o["pixsize_x"], cell_y_rad=o["pixsize_y"],
-                       center_x_rad=o["center_x"], center_y_rad=o["center_y"],
+                       center_x_rad=-o["center_x"] if o["flip_u"] else o["center_x"],
+                       center_y_rad=-o["center_y"] if o["flip_v"] else o["center_y"],
                        ignores_w=not o["do_wgridding"], divides_by_n=o["divide_by_n"],
                        sums_in_double=o["double_precision_accumulation"],
                        least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
@@ -183,7 +184,7 @@ def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Option
     nthreads : threads of the host; 0: all
     verbosity : 1 prints a line
     mask : uint8 [row, channel]; 0 leaves a sample out
-    flip_u, flip_v, flip_w : change the sign of a coordinate
+    flip_u, flip_v, flip_w : change the sign of a coordinate; flip_u that of center_x too, flip_v that of center_y, as in ducc0
     divide_by_n : divide by n, where w counts
     dirty : real [npix_x, npix_y], written to and returned
     sigma_min, sigma_max : bounds of the oversampling

@@ -37,11 +37,11 @@ class Case:
 
     def kernel(self, do_wgridding=False, divide_by_n=True, flip_u=False, flip_v=False, flip_w=False, center_x=0.0,
                center_y=0.0, **_):
-        """exp(+2 pi i ..) [sample, pixel], divided by n where that is asked for."""
-        x = center_x + (np.arange(self.shape[0]) - self.shape[0] // 2) * self.pixsize[0]
-        y = center_y + (np.arange(self.shape[1]) - self.shape[1] // 2) * self.pixsize[1]
-        x, y = (a.ravel() for a in np.meshgrid(x, y, indexing="ij"))
+        """exp(+2 pi i ..) [sample, pixel], divided by n where that is asked for; a flip mirrors the centre too, as ducc0 has it."""
         signs = [-1 if flip else 1 for flip in (flip_u, flip_v, flip_w)]
+        x = signs[0] * center_x + (np.arange(self.shape[0]) - self.shape[0] // 2) * self.pixsize[0]
+        y = signs[1] * center_y + (np.arange(self.shape[1]) - self.shape[1] // 2) * self.pixsize[1]
+        x, y = (a.ravel() for a in np.meshgrid(x, y, indexing="ij"))
         u, v, w = (np.outer(self.uvw[:, i] * signs[i], self.freq / LIGHT_M_S).reshape(-1, 1) for i in range(3))
         n_1 = -(x * x + y * y) / (1 + np.sqrt(1 - x * x - y * y)) if do_wgridding else 0 * x
         turns = u * x + v * y - w * n_1

@@ -63,7 +63,9 @@ def check_options():
         compare(case, 1e-9, (weighted, masked, by_n, wgridding), divide_by_n=by_n, do_wgridding=wgridding)
     for flips in itertools.product((False, True), repeat=3):
         case = Case(rng, (32, 30), (0.01, 0.012))
-        compare(case, 1e-10, flips, flip_u=flips[0], flip_v=flips[1], flip_w=flips[2], do_wgridding=True)
+        for center, wgridding in (((0.0, 0.0), True), ((0.07, 0.2), True), ((0.07, -0.2), False)):
+            compare(case, 1e-10, (flips, center), flip_u=flips[0], flip_v=flips[1], flip_w=flips[2], do_wgridding=wgridding,
+                    center_x=center[0], center_y=center[1])
     for center, wgridding, single in itertools.product(((0.1, 0.0), (-0.03, 0.3), (0.4, 0.35)), (False, True), (False, True)):
         case = Case(rng, (32, 46), (0.005, 0.006), masked=True, weighted=True, single=single)
         compare(case, 1e-5 if single else 1e-8, (center, wgridding, single), center_x=center[0], center_y=center[1],
