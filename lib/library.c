@@ -58,22 +58,31 @@ void msimage_memory_limit(int64_t bytes)
 /* ---- Memory of GPUs --------------------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
-/* What may stay with the library between calls, in bytes of each device: at first as much as calls of middling size come
- * back for, which is little beside what devices have. */
-enum { KEPT_AT_FIRST = 1 << 29 };
-static atomic_int_least64_t most_kept = KEPT_AT_FIRST;
+/* What may stay with the library between calls, in bytes of each device; negative: what stays at first. */
+static atomic_int_least64_t most_kept = -1;
+
+/* What stays at first: as much as calls of middling size come back for, and little beside the device's. */
+static int64_t little_of(int device)
+{
+    static atomic_int_least64_t known = -1;
+    size_t free_bytes, total_bytes;
+    if (known < 0 && (device < 0 || msi_gpu_memory(device, &free_bytes, &total_bytes))) return 0;
+    if (known < 0) known = (int64_t)(total_bytes / 16);
+    return known;
+}
 
 void msi_library_gpu_settle(void)
 {
-    msi_gpu_pool_shrink((size_t)most_kept);
+    const int64_t kept = most_kept;
+    msi_gpu_pool_shrink((size_t)(kept < 0 ? little_of(msi_library_gpu_device()) : kept));
 }
 #endif
 
 void msimage_gpu_memory_keep(int64_t bytes)
 {
 #ifdef MSI_HAVE_CUDA
-    most_kept = bytes < 0 ? KEPT_AT_FIRST : bytes;
-    msi_library_gpu_settle();
+    most_kept = bytes < 0 ? -1 : bytes;
+    if (bytes >= 0) msi_gpu_pool_shrink((size_t)bytes);
 #else
     (void)bytes;
 #endif

@@ -74,8 +74,8 @@ def gpu_count() -> int:
 def release_memory() -> None:
     """Give the GPUs all memory back that stays with the library and no plan, cleaner or call has.
 
-    Some stays between calls, for the next one: up to 512 MiB of each GPU, or what `keep_memory` says. CuPy, JAX and PyTorch in the
-    same process see it as taken.
+    Some stays between calls, for the next one: up to a sixteenth of each GPU's memory, or what `keep_memory` says. CuPy, JAX and
+    PyTorch in the same process see it as taken.
     """
     lib.msimage_gpu_memory_release()
 
@@ -85,8 +85,8 @@ def keep_memory(nbytes: int) -> None:
 
     Parameters
     ----------
-    nbytes : 0: nothing; negative: what it was at first, 512 MiB. Where calls of wgridder take more, keeping that makes the next ones
-        sooner: the GPU needs about 0.2 ms to hand out a gigabyte, and as much to take it back
+    nbytes : 0: nothing; negative: what it was at first, a sixteenth of the GPU's memory. Calls of wgridder that take more than what
+        is kept have it handed out and taken back by the GPU each time, which can take milliseconds a gigabyte
     """
     lib.msimage_gpu_memory_keep(int(nbytes))
 

@@ -97,8 +97,8 @@ MSIMAGE_API void msimage_memory_limit(int64_t bytes);
 
 /**
  * Sets how much memory of each GPU may stay with the library between calls, for the next one. Other users of the GPU, of this
- * process too, see it as taken. What is kept beyond that now goes back to the GPU at once.
- * @param bytes 0: nothing; negative: what it was at first, 512 MiB
+ * process too, see it as taken. What is kept beyond that goes back to the GPU at once.
+ * @param bytes 0: nothing; negative: what it was at first, a sixteenth of the GPU's memory
  */
 MSIMAGE_API void msimage_gpu_memory_keep(int64_t bytes);
 
