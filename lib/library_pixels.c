@@ -74,7 +74,8 @@ void msi_library_pixels(const msimage_gridder *g, const void *from, const double
             for (int64_t x = 0; x < nx; x++) {
                 const int64_t i = (p * ny + y) * nx + x;
                 const double n2 = inside(g, x, y), value = get(from, from_fp32, i) * factor;
-                const int is_void = g->is_xy && (!(n2 > 0) || factor == 0);
+                /* The kernels' own look at the horizon may round otherwise: what they left out is NaN. */
+                const int is_void = g->is_xy && (!(n2 > 0) || isnan(value) || factor == 0);
                 put(to, to_fp32, i, is_void ? 0 : g->spec.divides_by_n && n2 > 0 ? value / sqrt(n2) : value);
             }
     }

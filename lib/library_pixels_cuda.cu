@@ -82,7 +82,8 @@ __global__ void __launch_bounds__(THREADS)
     const double factor = rule.is_xy ? sums.of[blockIdx.y] : 1, n2 = rule.inside(i);
     const T made = less ? from[at] - less[at] : from[at];
     const double value = (double)made / scale * factor;
-    const bool is_void = rule.is_xy && (!(n2 > 0) || factor == 0);
+    /* The kernels' own look at the horizon rounds otherwise: what they left out is NaN. */
+    const bool is_void = rule.is_xy && (!(n2 > 0) || isnan(made) || factor == 0);
     to[at] = (R)(is_void ? 0 : rule.divides && n2 > 0 ? value / sqrt(n2) : value);
 }
 
