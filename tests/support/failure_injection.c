@@ -2,6 +2,7 @@
 #include "tests/support/failure_injection.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include <fftw3.h>
 
-enum { MAX_FUNCTIONS = 64 };
+enum { MAX_FUNCTIONS = 64, MAX_PATHS = 1 << 16, MAX_DEPTH = 24 };
 
 /* Forked processes share the state, so that calls are counted, and fail, in whichever of them. It has no lock, which a
  * process could hold when it is killed. Names are string constants, which have one address in all. */
@@ -22,6 +23,8 @@ typedef struct injection {
     int64_t fail_at;
     failure_mode fail_mode;
     _Atomic(const char *) first;
+    int traced;
+    uint64_t path[MAX_PATHS]; /* of calls 1 .., as a hash of their return addresses */
 } injection;
 
 static injection *shared; /* NULL until it is first armed */
@@ -39,7 +42,44 @@ void failure_arm(int64_t n, failure_mode mode)
     shared->fail_at = n;
     shared->fail_mode = mode;
     shared->first = NULL;
+    shared->traced = 0;
     shared->armed = 1;
+}
+
+void failure_trace(void)
+{
+    void *address[1];
+    (void)backtrace(address, 1); /* its first call loads a library */
+    failure_arm(0, FAILURE_ONCE);
+    shared->traced = 1;
+}
+
+/* Fowler, Noll and Vo's hash of the addresses that a call returns to. */
+static uint64_t path_here(void)
+{
+    void *address[MAX_DEPTH];
+    const int n = backtrace(address, MAX_DEPTH);
+    uint64_t hash = 0xcbf29ce484222325;
+    for (int i = 0; i < n; i++) hash = (hash ^ (uint64_t)(uintptr_t)address[i]) * 0x100000001b3;
+    return hash;
+}
+
+static int is_only_in(int64_t n, int64_t first, int64_t end)
+{
+    for (int64_t i = first; i < end; i++)
+        if (i != n - 1 && shared->path[i] == shared->path[n - 1]) return 0;
+    return 1;
+}
+
+int failure_is_first(int64_t n)
+{
+    return n > MAX_PATHS || is_only_in(n, 0, n);
+}
+
+int failure_is_last(int64_t n)
+{
+    const int64_t n_call = shared->n_call;
+    return n > MAX_PATHS || is_only_in(n, n, n_call < MAX_PATHS ? n_call : MAX_PATHS);
 }
 
 int64_t failure_disarm(void)
@@ -76,6 +116,7 @@ int failure_due(const char *function)
     if (!shared || !shared->armed) return 0;
     shared->n_call_of[place_of(function)]++;
     const int64_t n = ++shared->n_call, at = shared->fail_at;
+    if (shared->traced && n <= MAX_PATHS) shared->path[n - 1] = path_here();
     const int due = at && (n == at || (shared->fail_mode == FAILURE_FROM && n > at));
     const char *none = NULL;
     if (due) atomic_compare_exchange_strong(&shared->first, &none, function);

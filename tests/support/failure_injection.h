@@ -15,6 +15,15 @@ typedef enum failure_mode {
 /* failure_arm - count calls from now on, and call number n fails, counted from 1 over all threads; 0: none. */
 void failure_arm(int64_t n, failure_mode mode);
 
+/* failure_trace - as failure_arm(0, ..), and the path of each call is remembered: the functions that stand above it, and
+ * where in them. */
+void failure_trace(void);
+
+/* failure_is_first, failure_is_last - whether call n of failure_trace was the first, or the last, of those that came along its path; of
+ * calls beyond what is remembered, every one. */
+int failure_is_first(int64_t n);
+int failure_is_last(int64_t n);
+
 /* failure_disarm - calls go through again. Returns how many there were since failure_arm. */
 int64_t failure_disarm(void);
 
