@@ -7,7 +7,8 @@
 #include "kernels/clean/clean_engine_cpu.h"
 #include "kernels/clean/clean_log_fit.h"
 
-enum { LEAST_SHARE = 4096 }; /* pixels that are worth a thread */
+/* Pixels of the image, and of a list, that are worth a thread: a list is met twice an iteration. */
+enum { LEAST_SHARE = 4096, LEAST_LIST_SHARE = 16384 };
 
 static double element_value(const msi_clean_engine *e, const void *array, int64_t i)
 {
@@ -103,7 +104,7 @@ int msi_clean_list_loop_cpu(msi_clean_engine *e, const msi_clean_loop *loop, msi
     msi_clean_list_step step = {
         &e->s.join, e->share, e->list, e->residual, e->s.list_limit, e->has_factor ? e->factor : NULL, loop->psf,
         e->s.nx,    e->s.ny,  0,       NULL};
-    const int64_t worth = e->n_list * e->n_plane / LEAST_SHARE + 1;
+    const int64_t worth = e->n_list * e->n_plane / LEAST_LIST_SHARE + 1;
     int n_thread = worth < e->n_thread ? (int)worth : e->n_thread, over = 0;
     void (*run)(const msi_clean_list_step *, int64_t, int64_t, msi_clean_best *) =
         e->s.precision == MSI_FP32 ? e->simd->list_f32 : e->simd->list_f64;

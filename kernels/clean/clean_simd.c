@@ -2,19 +2,27 @@
 /* Compiled once for each instruction set, with MSI_ISA its name. */
 #include "kernels/clean/clean_simd.h"
 
+#include <stddef.h>
+
 #include "kernels/method/simd_compile.h"
+
+/* Pixels are taken in pieces that stay in the first cache; a piece is a whole number of the longest vectors. */
+enum { MSI_CLEAN_PIECE = 128, MSI_CLEAN_LANES = 16 };
 
 #define REAL   float
 #define SUFFIX f32
 #define FMA    fmaf
+#define SQRT   sqrtf
 #include "kernels/clean/clean_simd_body.h"
 #undef REAL
 #undef SUFFIX
 #undef FMA
+#undef SQRT
 
 #define REAL   double
 #define SUFFIX f64
 #define FMA    fma
+#define SQRT   sqrt
 #include "kernels/clean/clean_simd_body.h"
 
 extern const msi_clean_simd_table MSI_CAT(msi_clean_simd, _table, MSI_ISA);

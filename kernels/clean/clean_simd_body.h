@@ -1,29 +1,106 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of clean_simd.c, which includes it with REAL, SUFFIX and FMA set. */
+/* One precision of clean_simd.c, which includes it with REAL, SUFFIX, FMA and SQRT set. */
+
+/*
+ * Joined quantities of n pixels, as msi_clean_quantity gives one: loops over pixels are inside, so that they run in
+ * vectors, and each pixel's sums keep their order.
+ * Given: r  values in the first plane, stride to the next plane's
+ */
+ALWAYS_INLINE void NAME(take_quantities)(const msi_clean_join *j, const REAL *share, const REAL *r, int64_t stride,
+                                         int n, REAL *restrict q)
+{
+    REAL sum[MSI_CLEAN_PIECE];
+    const int is_signed = msi_clean_signed(j);
+    for (int i = 0; i < n; i++) q[i] = 0;
+    for (int p = 0; p < j->n_pol; p++) {
+        if (!msi_clean_searched(j, p)) continue;
+        for (int i = 0; i < n; i++) sum[i] = 0;
+        for (int c = 0; c < j->n_channel; c++) {
+            const REAL *restrict value = r + ((int64_t)c * j->n_pol + p) * stride, w = share[c];
+            if (w == 0) continue;
+            for (int i = 0; i < n && j->squared; i++) {
+                const REAL weighted = w * value[i];
+                q[i] = FMA(weighted, value[i], q[i]);
+            }
+            for (int i = 0; i < n && !j->squared; i++) sum[i] = FMA(w, value[i], sum[i]);
+        }
+        for (int i = 0; i < n && is_signed; i++) q[i] = sum[i];
+        for (int i = 0; i < n && !is_signed && !j->squared; i++) q[i] = FMA(sum[i], sum[i], q[i]);
+    }
+    for (int i = 0; i < n && !is_signed; i++) q[i] = SQRT(q[i]);
+}
+
+/*
+ * Let the best of n pixels be *best if it is better.
+ * Given: q       their quantities
+ *        factor  of local noise, NULL without
+ *        allow   NULL: all may be found
+ *        at      of the first
+ */
+ALWAYS_INLINE void NAME(take_best)(const REAL *q, const REAL *factor, const uint8_t *allow, int no_negative, int n,
+                                   int64_t at, msi_clean_best *best)
+{
+    REAL value[MSI_CLEAN_PIECE], key[MSI_CLEAN_PIECE], lane[MSI_CLEAN_LANES] = {0}, most = (REAL)best->key;
+    for (int i = 0; i < n; i++) value[i] = q[i];
+    for (int i = 0; i < n && factor; i++) value[i] *= factor[i];
+    for (int i = 0; i < n; i++) key[i] = NAME(msi_clean_key)(value[i], no_negative);
+    for (int i = 0; i < n && allow; i++) key[i] = allow[i] ? key[i] : 0;
+    for (int i = n; i % MSI_CLEAN_LANES; i++) key[i] = 0;
+    for (int i = 0; i < n; i += MSI_CLEAN_LANES)
+        for (int k = 0; k < MSI_CLEAN_LANES; k++) lane[k] = key[i + k] > lane[k] ? key[i + k] : lane[k];
+    for (int k = 1; k < MSI_CLEAN_LANES; k++) lane[0] = lane[k] > lane[0] ? lane[k] : lane[0];
+    if (!(lane[0] > most)) return;
+    for (int i = 0;; i++)
+        if (key[i] == lane[0]) {
+            *best = (msi_clean_best){key[i], value[i], at + i};
+            return;
+        }
+}
+
+/* The PSF of a component at s->place on n pixels of the list: 0 beyond the PSF's edges. Indices count from the PSF's
+ * middle, so that 32 bits hold those of the largest image. */
+ALWAYS_INLINE void NAME(take_psf)(const msi_clean_list_step *s, const uint32_t *list, int n, const REAL *psf,
+                                  REAL *restrict p)
+{
+    const int32_t nx = (int32_t)s->nx, ny = (int32_t)s->ny, left = nx / 2, low = ny / 2;
+    const int32_t place_x = (int32_t)msi_clean_x(s->place), place_y = (int32_t)msi_clean_y(s->place);
+    const REAL *middle = psf + (int64_t)low * nx + left;
+    int32_t at[MSI_CLEAN_PIECE], inside[MSI_CLEAN_PIECE];
+    for (int i = 0; i < n; i++) {
+        const int32_t x = (int32_t)msi_clean_x(list[i]) - place_x, y = (int32_t)msi_clean_y(list[i]) - place_y;
+        inside[i] = (x >= -left) & (x < nx - left) & (y >= -low) & (y < ny - low);
+        at[i] = inside[i] ? y * nx + x : 0;
+    }
+    for (int i = 0; i < n; i++) p[i] = middle[at[i]];
+    for (int i = 0; i < n; i++) p[i] = inside[i] ? p[i] : 0;
+}
+
+/* Subtract a component from n pixels of the list. */
+ALWAYS_INLINE void NAME(subtract_piece)(const msi_clean_list_step *s, const uint32_t *list, int n, REAL *residual)
+{
+    const REAL *component = s->component;
+    const int n_pol = s->join->n_pol;
+    REAL p[MSI_CLEAN_PIECE];
+    for (int c = 0; c < s->join->n_channel; c++) {
+        NAME(take_psf)(s, list, n, (const REAL *)s->psf + c * s->nx * s->ny, p);
+        for (int k = c * n_pol; k < (c + 1) * n_pol; k++) {
+            REAL *restrict r = residual + k * s->list_stride;
+            const REAL minus = -component[k];
+            for (int i = 0; i < n; i++) r[i] = FMA(minus, p[i], r[i]);
+        }
+    }
+}
 
 static void NAME(list)(const msi_clean_list_step *s, int64_t first, int64_t end, msi_clean_best *best)
 {
-    const int n_channel = s->join->n_channel, n_pol = s->join->n_pol;
-    const REAL *share = s->share, *factor = s->factor, *psf = s->psf, *component = s->component;
-    REAL *residual = s->residual, most = 0;
-    const int64_t to_x = s->nx / 2 - msi_clean_x(s->place), to_y = s->ny / 2 - msi_clean_y(s->place);
+    REAL q[MSI_CLEAN_PIECE];
     *best = (msi_clean_best){0, 0, first};
-    for (int64_t i = first; i < end; i++) {
-        REAL *r = residual + i;
-        const int64_t x = msi_clean_x(s->list[i]) + to_x, y = msi_clean_y(s->list[i]) + to_y;
-        if (component && x >= 0 && x < s->nx && y >= 0 && y < s->ny)
-            for (int c = 0; c < n_channel; c++) {
-                const REAL p = psf[(c * s->ny + y) * s->nx + x];
-                for (int k = c * n_pol; k < (c + 1) * n_pol; k++)
-                    r[k * s->list_stride] = FMA(-component[k], p, r[k * s->list_stride]);
-            }
-        REAL q = NAME(msi_clean_quantity)(s->join, share, r, s->list_stride);
-        if (factor) q *= factor[i];
-        const REAL key = NAME(msi_clean_key)(q, s->join->no_negative);
-        if (key > most) {
-            most = key;
-            *best = (msi_clean_best){key, q, i};
-        }
+    for (int64_t i = first; i < end; i += MSI_CLEAN_PIECE) {
+        const int n = end - i < MSI_CLEAN_PIECE ? (int)(end - i) : MSI_CLEAN_PIECE;
+        REAL *residual = (REAL *)s->residual + i;
+        if (s->component) NAME(subtract_piece)(s, s->list + i, n, residual);
+        NAME(take_quantities)(s->join, s->share, residual, s->list_stride, n, q);
+        NAME(take_best)(q, s->factor ? (const REAL *)s->factor + i : NULL, NULL, s->join->no_negative, n, i, best);
     }
 }
 
@@ -40,19 +117,15 @@ static void NAME(subtract)(const msi_clean_row_step *s, int64_t n)
         }
 }
 
-static void NAME(search)(const msi_clean_row_step *s, int64_t n, msi_clean_best *best)
+static void NAME(search)(const msi_clean_row_step *s, int64_t n_all, msi_clean_best *best)
 {
-    const REAL *share = s->share, *factor = s->factor, *r = s->residual;
-    REAL most = 0;
+    REAL q[MSI_CLEAN_PIECE];
     *best = (msi_clean_best){0, 0, 0};
-    for (int64_t i = 0; i < n; i++) {
-        if (s->allow && !s->allow[i]) continue;
-        REAL q = NAME(msi_clean_quantity)(s->join, share, r + i, s->stride);
-        if (factor) q *= factor[i];
-        const REAL key = NAME(msi_clean_key)(q, s->join->no_negative);
-        if (key > most) {
-            most = key;
-            *best = (msi_clean_best){key, q, i};
-        }
+    for (int64_t i = 0; i < n_all; i += MSI_CLEAN_PIECE) {
+        const int n = n_all - i < MSI_CLEAN_PIECE ? (int)(n_all - i) : MSI_CLEAN_PIECE;
+        NAME(take_quantities)(s->join, s->share, (const REAL *)s->residual + i, s->stride, n, q);
+        NAME(take_best)
+        (q, s->factor ? (const REAL *)s->factor + i : NULL, s->allow ? s->allow + i : NULL, s->join->no_negative, n, i,
+         best);
     }
 }
