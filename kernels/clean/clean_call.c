@@ -21,6 +21,7 @@ int64_t msi_clean_fft_size(int64_t n)
     }
 }
 
+/* What one scale leaves is mended by the next ones: components lie where their own scale or a neighbour was found. */
 int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, const uint8_t **allow)
 {
     msi_cleaner *c = call->c;
@@ -30,7 +31,7 @@ int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, c
                                   .border_y = border_y > half_width ? border_y : half_width,
                                   .mask = c->has_mask ? c->mask : NULL,
                                   .found = call->limits->only_found ? c->found : NULL,
-                                  .bit = scale};
+                                  .bits = (uint16_t)(7U << scale >> 1)};
     *allow = from.border_x || from.border_y || from.mask || from.found ? c->allow : NULL;
     return *allow ? c->ops->allow(c->e, &from, c->allow) : MSI_OK;
 }

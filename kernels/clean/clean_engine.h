@@ -107,8 +107,8 @@ typedef struct msi_clean_looped {
 typedef struct msi_clean_allow {
     int64_t border_x, border_y; /* pixels where nothing is */
     const uint8_t *mask;        /* NULL: everywhere */
-    const uint16_t *found;      /* NULL: everywhere; else where this bit is set */
-    int bit;
+    const uint16_t *found;      /* NULL: everywhere; else where one of these bits is set */
+    uint16_t bits;
 } msi_clean_allow;
 
 typedef struct msi_clean_fft msi_clean_fft; /* a transform of images padded with zeros */

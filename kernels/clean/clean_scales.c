@@ -14,6 +14,10 @@ static double shorter_edge(const msi_cleaner_spec *s)
     return (double)(s->nx < s->ny ? s->nx : s->ny);
 }
 
+/* Doubling may end far below half the image, and a source as wide as the image holds would find no scale of its own. One
+ * more is as wide as leaves its components room, where that is not near the last one. */
+static const double WIDEST = 0.8, APART = 1.2;
+
 static void make_list(msi_cleaner *c)
 {
     msi_cleaner_spec *s = &c->spec;
@@ -22,6 +26,8 @@ static void make_list(msi_cleaner *c)
     c->scale[s->n_scale++] = 0;
     for (double width = 4 * s->beam_pixel; width < shorter_edge(s) / 2 && s->n_scale < most; width *= 2)
         c->scale[s->n_scale++] = width;
+    const double last = WIDEST * shorter_edge(s) / 2;
+    if (s->n_scale < most && last > APART * c->scale[s->n_scale - 1]) c->scale[s->n_scale++] = last;
 }
 
 int msi_clean_scales_set(msi_cleaner *c)

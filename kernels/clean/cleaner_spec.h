@@ -64,7 +64,7 @@ typedef struct msi_cleaner_spec {
     int n_term;             /* of the fit; at most MSI_CLEAN_MAX_TERM */
     const double *spectrum; /* [n_channel], of MSI_CLEAN_FIT_FORCED */
     const double *scale;    /* multiscale: [n_scale] full widths in pixels, the first 0, rising; NULL: 0, 4 b, 8 b ..
-                               below half the image, b = beam_pixel */
+                               below half the image, b = beam_pixel, and 0.4 of it where that is 1.2 times the last */
     int n_scale;            /* 0: as many as there are; at most MSI_CLEAN_MAX_SCALE */
     double beam_pixel;      /* multiscale: width of the beam */
     double scale_bias;      /* 0: 0.6; a scale's peak counts scale_bias^-log2(s / (2 beam_pixel)) times */
@@ -109,7 +109,7 @@ typedef struct msi_clean_limits {
     double threshold;    /* Jy/beam, of the joined quantity; 0 or more */
     double mgain;        /* the part of the peak that is cleaned before a major cycle; 0: 1, no limit */
     int64_t n_iteration; /* at most */
-    int only_found;      /* components lie where earlier calls found some, of the same scale */
+    int only_found;      /* components lie where earlier calls found some, of the same scale or the next */
     int local_rms;       /* peaks and lists count relative to the noise that msi_cleaner_local_rms measured last */
     msi_clean_component *component; /* [component_room] unless NULL: those found are added here, in order, */
     void *value;                    /* [component_room][n_channel][n_pol], precision of the planes, unless NULL: Jy */

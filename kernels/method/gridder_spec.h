@@ -81,7 +81,8 @@ typedef struct msi_gridder_report {
     double sum_vis_weight[MSI_GRIDDER_MAX_PLANES]; /* of the samples stored, before density weighting */
     int64_t n_sample;                              /* samples stored (weight > 0 in some plane) */
     int64_t n_outside;                             /* samples dropped because |u| or |v| is beyond 1 / (2 cell) */
-    double weight_scale; /* a power of two that the stored weights carry; 1 for ordinary data */
+    double longest_lambda; /* length of (u, v, w) of the samples stored; 0: not known, as of those on the GPU */
+    double weight_scale;   /* a power of two that the stored weights carry; 1 for ordinary data */
     int64_t store_bytes, spilled_bytes, grid_bytes, device_bytes;
     int64_t least_grid_bytes;                                  /* with one w-plane in memory at a time */
     double sort_s, grid_s, transform_s, correct_s, transfer_s; /* wall seconds so far */

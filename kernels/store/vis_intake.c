@@ -19,6 +19,7 @@ enum { SHARE_SAMPLES = 8192 }; /* a thread takes rows of about so many at a time
 typedef struct tally {
     int64_t n_sample, n_outside;
     double w_min, w_max;
+    double longest2; /* square of the longest baseline, in wavelengths */
 } tally;
 
 /* A range with its least and highest frequency. */
@@ -94,6 +95,13 @@ static double limit_hz(const msi_vis_store *s, const double *uvw_m)
     return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
 }
 
+/* The square of a row's baseline at a frequency, in wavelengths. */
+static inline double baseline2(const double *uvw_m, double freq_hz)
+{
+    const double f = freq_hz / MSI_SPEED_OF_LIGHT;
+    return (uvw_m[0] * uvw_m[0] + uvw_m[1] * uvw_m[1] + uvw_m[2] * uvw_m[2]) * f * f;
+}
+
 static int sample_used(const msi_vis_range *in, int64_t row, int32_t chan)
 {
     const msi_vis_block *b = in->block;
@@ -128,6 +136,7 @@ static int64_t tally_row(const msi_vis_store *s, const msi_vis_range *in, int64_
         n_stored++;
         t->w_min = smaller(t->w_min, w * freq_hz[c]);
         t->w_max = larger(t->w_max, w * freq_hz[c]);
+        t->longest2 = larger(t->longest2, baseline2(uvw, freq_hz[c]));
     }
     t->n_sample += n_stored;
     return n_stored;
@@ -155,6 +164,7 @@ static void select_rows(const msi_vis_store *s, share *h)
             const double w = fabs(range->in.block->uvw_m[3 * row + 2]) / MSI_SPEED_OF_LIGHT;
             t->w_min = smaller(t->w_min, w * range->least_hz);
             t->w_max = larger(t->w_max, w * range->most_hz);
+            t->longest2 = larger(t->longest2, baseline2(range->in.block->uvw_m + 3 * row, range->most_hz));
             t->n_sample += range->in.n_chan;
             h->kept[h->n_kept++] = row;
         } else if (tally_row(s, &range->in, row, t)) {
@@ -250,6 +260,7 @@ static int place_all(msi_vis_store *s)
             s->n_outside += h->tally.n_outside;
             s->w_min_lambda = smaller(s->w_min_lambda, h->tally.w_min);
             s->w_max_lambda = larger(s->w_max_lambda, h->tally.w_max);
+            s->longest_lambda = larger(s->longest_lambda, sqrt(h->tally.longest2));
         }
         MSI_TRY(place_rows(s, i, row, n_row));
     }

@@ -289,7 +289,7 @@ void msi_vis_store_clear(msi_vis_store *s)
     s->largest_weight = s->largest_jy = s->largest_product = 0;
     s->weight_scale = 1;
     s->w_min_lambda = HUGE_VAL;
-    s->w_max_lambda = 0;
+    s->w_max_lambda = s->longest_lambda = 0;
 }
 
 static void free_arenas(struct msi_vis_arena *a)

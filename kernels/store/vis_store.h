@@ -46,6 +46,7 @@ typedef struct msi_vis_store {
     int64_t n_outside;
     double sum_weight[MSI_STORE_MAX_PLANES]; /* [n_plane] as added, of the samples kept */
     double w_min_lambda, w_max_lambda;       /* of |w| over stored samples */
+    double longest_lambda;           /* the longest baseline of stored samples; 0 where they came to lie on the GPU */
     const struct msi_buckets *order; /* that the samples are in already, borrowed; NULL: they are sorted when needed */
     /* The largest of any plane as added: a weight, a part of a visibility in Jy, and the product of both. */
     double largest_weight, largest_jy, largest_product;

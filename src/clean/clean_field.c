@@ -240,8 +240,9 @@ int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *room, ui
     return MSI_OK;
 }
 
-/* Before a PSF is there, beams are taken to have the width that pixels are chosen for. */
-static const double USUAL_BEAM_PIXEL = 4;
+/* Before a PSF is there, beams are taken to have the width that pixels are chosen for; and the longest baseline, by which
+ * there are scales, one of the least that pixels are. */
+static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2;
 
 int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
                             msi_clean_field_bytes *bytes)
@@ -262,7 +263,7 @@ int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_
         .cell_x_rad = geometry->cell_x_rad,
         .cell_y_rad = geometry->cell_y_rad,
         .n = n_pol};
-    msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, USUAL_BEAM_PIXEL);
+    msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, LEAST_BEAM_PIXEL);
     int64_t host, device, restore_host, restore_device;
     cleaner.precision = shape.precision;
     cleaner.backend = shape.backend;

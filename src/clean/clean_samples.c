@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/clean/clean_samples.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -32,10 +33,12 @@ int msi_clean_samples_count(msi_clean_samples *s)
         msi_gridder_report_get(s->gridder[c], &report);
         memcpy(s->sum_vis_weight + c * s->n_plane, report.sum_vis_weight,
                (size_t)s->n_plane * sizeof *s->sum_vis_weight);
+        s->longest_lambda = fmax(s->longest_lambda, report.longest_lambda);
         msi_gridder_weights(s->gridder[c], s->sum_weight + c * s->n_plane, s->largest_weight + c * s->n_plane,
                             s->n_vis + c * s->n_plane);
     }
     MSI_TRY(msi_team_agree(s->team, rc));
+    MSI_TRY(msi_team_largest(s->team, &s->longest_lambda, 1));
     MSI_TRY(msi_team_sum(s->team, s->sum_weight, n, MSI_FP64));
     MSI_TRY(msi_team_sum(s->team, s->sum_vis_weight, n, MSI_FP64));
     MSI_TRY(msi_team_largest(s->team, s->largest_weight, n));

@@ -23,6 +23,7 @@ typedef struct msi_clean_samples {
      * samples with a weight. */
     double *sum_weight, *sum_vis_weight, *largest_weight;
     int64_t *n_vis;
+    double longest_lambda; /* the longest baseline of the samples; 0: not known */
 } msi_clean_samples;
 
 /*

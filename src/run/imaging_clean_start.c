@@ -94,10 +94,12 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
 
 double msi_cleaning_beam_pixel(const msi_cleaning *k)
 {
-    const msi_image_geometry *g = &k->run->options->geometry;
+    const msi_options *o = k->run->options;
+    const msi_image_geometry *g = &o->geometry;
+    const double cell_rad = sqrt(g->cell_x_rad * g->cell_y_rad), longest = k->samples->longest_lambda;
+    if (longest > 1) return fmax(1, fmax(1 / longest, o->weighting.taper_fwhm_rad) / cell_rad);
     for (int c = 0; c < k->field.spec.n_channel; c++)
-        if (msi_beam_known(&k->beam[c]))
-            return sqrt(k->beam[c].major_rad * k->beam[c].minor_rad / (g->cell_x_rad * g->cell_y_rad));
+        if (msi_beam_known(&k->beam[c])) return sqrt(k->beam[c].major_rad * k->beam[c].minor_rad) / cell_rad;
     return 3;
 }
 

@@ -58,7 +58,8 @@ int msi_cleaning_make_dirty(msi_cleaning *k);
  */
 int msi_cleaning_begin_models(msi_cleaning *k, int *resumed);
 
-/* msi_cleaning_beam_pixel - the beam's width in pixels, of the first channel that has one; 3 where none has. */
+/* msi_cleaning_beam_pixel - the width in pixels that scales and windows go by: the wavelength over the longest baseline of
+ * the samples, or a taper's where that is larger; where it is unknown, the beam's of the first channel that has one. */
 double msi_cleaning_beam_pixel(const msi_cleaning *k);
 
 /* ---- Its files: imaging_clean_files.c ---- */

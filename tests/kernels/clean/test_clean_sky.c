@@ -209,6 +209,39 @@ static void check_stops(const clean_problem *p, const char *method)
     free((void *)none);
 }
 
+/* Within what was found a scale lies where it was found, or a neighbour of its was; not where another scale was. */
+static void test_found_scales(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 96, .ny = 96, .n_channel = 1, .n_pol = 1};
+    static const double scale[] = {0, 6, 12, 24};
+    enum { AT = 50 * 96 + 46 };
+    static uint16_t found[96 * 96];
+    clean_problem_make(&p, 800, 27);
+    clean_problem_add(&p, &(clean_source){.x = 46, .y = 50, .flux = {1}});
+    for (int s = 0; s < 4; s++) {
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        clean_run run;
+        spec.method = "multiscale";
+        spec.scale = scale;
+        spec.n_scale = 4;
+        spec.beam_pixel = 2;
+        clean_run_make(&run, &p, &spec);
+        found[AT] = (uint16_t)(1U << s);
+        assert_int_equal(msi_cleaner_found_set(run.c, found), 0);
+        const msi_clean_report r = clean(&run, (msi_clean_limits){.only_found = 1, .n_iteration = 40});
+        int64_t n_near = 0;
+        for (int k = 0; k < 4; k++) n_near += abs(k - s) <= 1 ? r.scale_count[k] : 0;
+        assert_int_equal(r.peak_x, 46);
+        assert_int_equal(r.peak_y, 50);
+        assert_int_equal(n_near, r.n_iteration);
+        /* The source is a point: of those that may be, the least scale is the one. */
+        assert_true(r.scale_count[s ? s - 1 : 0] > 0);
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
 /* A signal ends a call with its code; the cleaner then works as before. */
 static void check_interrupt(const clean_problem *p, const char *method)
 {
@@ -428,13 +461,18 @@ static void test_other_planes(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_points),      cmocka_unit_test(test_gaussian),
-        cmocka_unit_test(test_stops),       cmocka_unit_test(test_opposite_polarisations),
-        cmocka_unit_test(test_power_law),   cmocka_unit_test(test_divergence),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_short_lists),
-        cmocka_unit_test(test_memory),      cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_other_planes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_points),
+                                       cmocka_unit_test(test_gaussian),
+                                       cmocka_unit_test(test_stops),
+                                       cmocka_unit_test(test_found_scales),
+                                       cmocka_unit_test(test_opposite_polarisations),
+                                       cmocka_unit_test(test_power_law),
+                                       cmocka_unit_test(test_divergence),
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_short_lists),
+                                       cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_no_memory),
+                                       cmocka_unit_test(test_other_planes)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
