@@ -162,3 +162,15 @@ int msi_gridder_ready_plan(msi_gridder *g)
     if (rc) msi_gridder_forget_plan(g);
     return rc;
 }
+
+int msi_gridder_refine(msi_gridder *g, double accuracy)
+{
+    const double before = g->spec.accuracy;
+    if (accuracy >= before) return MSI_OK;
+    msi_gridder_forget_plan(g);
+    g->spec.accuracy = accuracy;
+    const int threads_before = msi_gridder_begin_threads(g), rc = msi_gridder_ready_plan(g);
+    msi_gridder_end_threads(threads_before);
+    if (rc) g->spec.accuracy = before;
+    return rc;
+}

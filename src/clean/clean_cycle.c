@@ -227,6 +227,49 @@ static int record(const cycles *k)
     return MSI_OK;
 }
 
+/* ---- Accuracy ---- */
+
+/* The threshold that cleaning ends at, by the noise as it is. */
+static double end_of(const cycles *k, const msi_clean_group *g)
+{
+    const msi_clean_options *o = k->options;
+    return fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, o->auto_threshold) * g->noise);
+}
+
+/* Errors of a residual may be this part of what it goes down to; without a threshold, of the noise. An error is a part of
+ * the whole model's image, whose peak was the first one. */
+static double accuracy_needed(const cycles *k)
+{
+    static const double PART = 0.1;
+    double least = 1;
+    for (int i = 0; i < k->field->n_group; i++) {
+        const msi_clean_group *g = &k->field->group[i];
+        if (g->stop || !g->cleaner) continue;
+        const double end = end_of(k, g), peak = fmax(g->first_peak, fabs(g->dirty_peak));
+        least = fmin(least, PART * (end > 0 ? end : g->noise) / peak);
+    }
+    return least;
+}
+
+/* Make the residuals that follow as accurate as the threshold asks for, as far as their precision goes: by half as much
+ * again, for the noise will fall a little yet. What cannot be planned is left as it is. */
+static int refine(const cycles *k)
+{
+    static const double MARGIN = 0.5, FINEST_FP32 = 1.5e-6, FINEST_FP64 = 1e-12;
+    msi_clean_field *f = k->field;
+    const int single = msi_planes_shape_of(f->residual)->precision == MSI_FP32;
+    const double needed = accuracy_needed(k), best = fmax(single ? FINEST_FP32 : FINEST_FP64, MARGIN * needed);
+    if (!f->spec.options->accuracy_follows || f->cannot_refine || needed >= f->accuracy || best >= f->accuracy)
+        return MSI_OK;
+    const int rc = msi_clean_field_refine(f, best);
+    if (!rc) msi_log_info("accuracy: %.1e from here on, for a residual of %.1e of the first peak", best, 10 * needed);
+    if (!rc || f->spec.samples->team->size > 1 || (rc != MSI_ERANGE && rc != MSI_ENOMEM)) return rc;
+    f->cannot_refine = 1;
+    msi_log_warning("accuracy: %.1e is kept, where %.1e would suit the residual: %s", f->accuracy, best,
+                    msi_error_get());
+    return MSI_OK;
+}
+
 /* The most cycles that a group of the field will make yet. */
 static double cycles_left(const cycles *k)
 {
@@ -235,8 +278,7 @@ static double cycles_left(const cycles *k)
     for (int i = 0; i < k->field->n_group; i++) {
         const msi_clean_group *g = &k->field->group[i];
         if (!g->cleaner) continue;
-        const double end = fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, o->auto_threshold) * g->noise);
-        most = fmax(most, msi_clean_cycles_left(g, o, end));
+        most = fmax(most, msi_clean_cycles_left(g, o, end_of(k, g)));
     }
     return most;
 }
@@ -259,7 +301,8 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
         if (!n_open) return MSI_OK;
         k.minor_s = msi_wall_s() - start_s;
         const msi_progress_share all = msi_progress_enter(from, to > from ? to : from + 1, PARTS);
-        const int rc = msi_clean_field_subtract(f, 1);
+        int rc = refine(&k);
+        if (!rc) rc = msi_clean_field_subtract(f, 1);
         msi_progress_leave(all);
         MSI_TRY(rc);
         k.major_s = msi_wall_s() - start_s - k.minor_s;

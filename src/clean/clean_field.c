@@ -89,6 +89,7 @@ int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
 {
     const int n = spec->n_channel * spec->n_pol;
     *f = (msi_clean_field){.spec = *spec,
+                           .accuracy = spec->options->accuracy,
                            .n_cleaned = n_cleaned(spec),
                            .by_pol = spec->n_channel > 1 && spec->n_pol > 1 && !spec->options->clean.join_pols};
     f->sum_weight = spec->samples->sum_weight + spec->first * spec->n_pol;
@@ -298,6 +299,15 @@ static int subtract_by_copies(const subtraction *s, int channel)
         msi_clean_samples_residual(f->spec.samples, f->spec.first + channel, s->with_model ? model : NULL, residual));
     for (int p = 0; p < f->spec.n_pol; p++)
         MSI_TRY(msi_planes_copy(f->residual, msi_clean_field_plane(f, channel, p), residual, p, 1));
+    return MSI_OK;
+}
+
+int msi_clean_field_refine(msi_clean_field *f, double accuracy)
+{
+    for (int c = 0; c < f->spec.n_channel; c++)
+        if (f->n_vis[c * f->spec.n_pol])
+            MSI_TRY(msi_clean_samples_refine(f->spec.samples, f->spec.first + c, accuracy));
+    f->accuracy = accuracy;
     return MSI_OK;
 }
 

@@ -55,6 +55,8 @@ typedef struct msi_clean_group {
 
 typedef struct msi_clean_field {
     msi_clean_field_spec spec;
+    double accuracy;   /* of the residuals: that of the options, or a better one that cleaning came to need */
+    int cannot_refine; /* no better one can be had */
     int n_cleaned; /* channels that are cleaned: n_channel, or as few as -deconvolution-channels says, means of those */
     int by_pol;    /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; else
                       [n_channel][n_pol] */
@@ -91,6 +93,12 @@ int msi_clean_field_cleaners(msi_clean_field *field, const msi_planes *psf, doub
  * Returns: as msi_clean_samples_residual
  */
 int msi_clean_field_subtract(msi_clean_field *field, int with_model);
+
+/*
+ * msi_clean_field_refine - make residuals to a better accuracy from now on.
+ * Returns: as msi_clean_samples_refine; field->accuracy is that of the residuals then
+ */
+int msi_clean_field_refine(msi_clean_field *field, double accuracy);
 
 /*
  * msi_clean_field_take - make the planes of the channels that are cleaned of those that are imaged, after these were

@@ -15,7 +15,7 @@ typedef struct counters {
     char stop[MSI_CLEAN_STOP_TEXT]; /* "": it goes on */
     int32_t in_mask, n_back, n_idle, n_major;
     double dirty_peak, dirty_noise, first_peak, mgain, noise, threshold, peak, peak_before, noise_before, best_peak,
-        flux_jy, flux_before;
+        flux_jy, flux_before, accuracy; /* the last of the field */
     int64_t n_minor;
 } counters;
 
@@ -109,8 +109,10 @@ static int save_sources(msi_checkpoint_writer *w, const msi_source_list *list, i
     return rc;
 }
 
-static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int index, void *room, int64_t bytes)
+static int save_group(msi_checkpoint_writer *w, const msi_clean_field *f, int index, void *room)
 {
+    const msi_clean_group *g = &f->group[index];
+    const int64_t bytes = found_bytes(f);
     counters c = {.in_mask = g->in_mask,
                   .n_back = g->n_back,
                   .n_idle = g->n_idle,
@@ -127,6 +129,7 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_group *g, int in
                   .best_peak = g->best_peak,
                   .flux_jy = g->flux_jy,
                   .flux_before = g->flux_before,
+                  .accuracy = f->accuracy,
                   .n_minor = g->n_minor};
     if (g->stop) snprintf(c.stop, sizeof c.stop, "%s", g->stop);
     MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
@@ -147,7 +150,7 @@ static int save_sections(msi_checkpoint_writer *w, const msi_clean_field *f, con
         MSI_TRY(msi_planes_fetch(msi_clean_field_model(f), p, 1, room));
         MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
     }
-    for (int i = 0; i < f->n_group; i++) MSI_TRY(save_group(w, &f->group[i], i, room, found_bytes(f)));
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(save_group(w, f, i, room));
     for (int p = 0; f->first_residual && p < n_residual(f); p++)
         MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_FIRST, p, (char *)f->first_residual + p * plane_bytes(f),
                                    plane_bytes(f)));
@@ -205,8 +208,10 @@ static int load_sources(const msi_checkpoint *from, msi_source_list *list, int i
     return rc;
 }
 
-static int load_group(const msi_checkpoint *from, msi_clean_group *g, int index, void *room, int64_t bytes)
+static int load_group(const msi_checkpoint *from, msi_clean_field *f, int index, void *room)
 {
+    msi_clean_group *g = &f->group[index];
+    const int64_t bytes = found_bytes(f);
     counters c;
     MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
     g->in_mask = c.in_mask;
@@ -223,6 +228,7 @@ static int load_group(const msi_checkpoint *from, msi_clean_group *g, int index,
     g->best_peak = c.best_peak;
     g->flux_jy = c.flux_jy;
     g->flux_before = c.flux_before;
+    if (c.accuracy < f->accuracy) MSI_TRY(msi_clean_field_refine(f, c.accuracy));
     g->n_minor = c.n_minor;
     memcpy(g->stop_text, c.stop, sizeof g->stop_text);
     g->stop_text[sizeof g->stop_text - 1] = 0;
@@ -258,7 +264,7 @@ static int load_sections(const msi_checkpoint *from, msi_clean_field *f, msi_cle
         MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
         MSI_TRY(msi_planes_upload(msi_clean_field_model(f), p, 1, room));
     }
-    for (int i = 0; i < f->n_group; i++) MSI_TRY(load_group(from, &f->group[i], i, room, found_bytes(f)));
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(load_group(from, f, i, room));
     /* The residual is made anew afterwards: until then it is the first one. */
     for (int p = 0; f->spec.options->clean.save_first_residual && p < n_residual(f); p++) {
         MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FIRST, p, room, plane_bytes(f)));

@@ -8,10 +8,11 @@
 #include "core/status.h"
 
 /* Rank 0 asks the others for one of these. */
-enum { DONE, RELEASE, PSF, DIRTY, RESIDUAL };
+enum { DONE, RELEASE, REFINE, PSF, DIRTY, RESIDUAL };
 
 typedef struct request {
     int64_t what, channel;
+    double accuracy; /* of REFINE */
 } request;
 
 /* The planes that a rank works with: those of its caller on rank 0, its own on others. */
@@ -126,7 +127,7 @@ static int tell(msi_clean_samples *s, request *q)
 
 int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes *model, msi_planes *residual)
 {
-    request q = {model ? RESIDUAL : DIRTY, channel};
+    request q = {model ? RESIDUAL : DIRTY, channel, 0};
     const working_planes own = {.model = model, .residual = residual};
     MSI_TRY(tell(s, &q));
     return make_image(s, &q, &own);
@@ -134,22 +135,35 @@ int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes
 
 int msi_clean_samples_psf(msi_clean_samples *s, int64_t channel, msi_planes *psf)
 {
-    request q = {PSF, channel};
+    request q = {PSF, channel, 0};
     const working_planes own = {.psf = psf};
     MSI_TRY(tell(s, &q));
     return make_image(s, &q, &own);
 }
 
+/* All ranks know whether all of them can. */
+static int refine(msi_clean_samples *s, const request *q)
+{
+    return msi_team_agree(s->team, msi_gridder_refine(s->gridder[q->channel], q->accuracy));
+}
+
+int msi_clean_samples_refine(msi_clean_samples *s, int64_t channel, double accuracy)
+{
+    request q = {REFINE, channel, accuracy};
+    MSI_TRY(tell(s, &q));
+    return refine(s, &q);
+}
+
 int msi_clean_samples_release(msi_clean_samples *s, int64_t channel)
 {
-    request q = {RELEASE, channel};
+    request q = {RELEASE, channel, 0};
     release(s, channel);
     return tell(s, &q);
 }
 
 int msi_clean_samples_done(msi_clean_samples *s)
 {
-    return tell(s, &(request){DONE, 0});
+    return tell(s, &(request){DONE, 0, 0});
 }
 
 static int make_planes(msi_clean_samples *s, working_planes *own)
@@ -162,13 +176,15 @@ static int make_planes(msi_clean_samples *s, working_planes *own)
 int msi_clean_samples_serve(msi_clean_samples *s)
 {
     working_planes own = {0};
-    request q = {RELEASE, 0};
+    request q = {RELEASE, 0, 0};
     int rc = make_planes(s, &own);
     while (!rc) {
         rc = tell(s, &q);
         if (rc || q.what == DONE) break;
         if (q.what == RELEASE)
             release(s, q.channel);
+        else if (q.what == REFINE)
+            rc = refine(s, &q);
         else
             rc = make_image(s, &q, &own);
     }

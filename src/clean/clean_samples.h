@@ -44,6 +44,13 @@ int msi_clean_samples_count(msi_clean_samples *samples);
 int msi_clean_samples_residual(msi_clean_samples *samples, int64_t channel, msi_planes *model, msi_planes *residual);
 int msi_clean_samples_psf(msi_clean_samples *samples, int64_t channel, msi_planes *psf);
 
+/*
+ * msi_clean_samples_refine - make an output channel's images to a better accuracy from now on (msi_gridder_refine);
+ * called by rank 0.
+ * Returns: as that, or what another rank has failed with
+ */
+int msi_clean_samples_refine(msi_clean_samples *samples, int64_t channel, double accuracy);
+
 /* msi_clean_samples_release - free an output channel's gridder on all ranks; called by rank 0. Returns: 0, or what
  * another rank has failed with */
 int msi_clean_samples_release(msi_clean_samples *samples, int64_t channel);

@@ -252,6 +252,7 @@ static void fill_in(msi_options *o)
 {
     if (o->make_psf_only || o->clean.niter) o->make_psf = 1;
     /* Cleaning goes deeper than a dirty image shows. */
+    o->accuracy_follows = o->clean.niter && !(o->accuracy > 0);
     if (!(o->accuracy > 0)) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
     /* The default of field 0 would contradict fields chosen by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;

@@ -73,6 +73,7 @@ typedef struct msi_options {
     const char *only_clean; /* the first option of deconvolution given but -niter; NULL: none */
 
     double accuracy;          /* 1e-12 .. 1e-2 */
+    int accuracy_follows;     /* it was not given: residuals of a deep image are made to a better one */
     const char *gridder;      /* a method of kernels/strategy.h */
     const char *strategy;     /* one that the method has in this kind of run, or MSI_STRATEGY_OPEN */
     int64_t n_slice;          /* of w-projection; 0: chosen from the accuracy */

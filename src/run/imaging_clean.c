@@ -75,15 +75,14 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
 /* An image has errors of the accuracy everywhere, which a deep residual shows. */
 static void warn_of_accuracy(const msi_cleaning *k)
 {
-    const msi_options *o = k->run->options;
     for (int i = 0; i < k->field.n_group; i++) {
         const msi_clean_group *g = &k->field.group[i];
         const double first = k->dirty_peak_jy > 0 ? k->dirty_peak_jy : g->first_peak;
         const double reached = first > 0 ? fmax(g->threshold, fabs(g->peak)) / first : 1;
-        if (!g->cleaner || 0.1 * reached >= o->accuracy) continue;
+        if (!g->cleaner || 0.1 * reached >= k->field.accuracy) continue;
         msi_log_warning(
             "the residual is down to %.1e of the first peak, where -accuracy %g may show; -accuracy %.0e suits it",
-            reached, o->accuracy, fmax(1e-12, 0.1 * reached));
+            reached, k->field.accuracy, fmax(1e-12, 0.1 * reached));
         return;
     }
 }

@@ -146,8 +146,9 @@ static void add_images_beside(msi_imaging_plan *plan, const msi_options *o, int6
     const int most = n_image < MSI_IMAGES_BESIDE && !o->clean.niter ? (int)n_image : MSI_IMAGES_BESIDE;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
-    while (plan->n_beside < most && plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES +
-                                            bytes <= msi_memory_limit()) {
+    while (plan->n_beside < most &&
+           plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES + bytes <=
+               msi_memory_limit()) {
         plan->n_beside++;
         plan->image_bytes += bytes;
     }
@@ -187,6 +188,8 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
+    /* What residuals are made of stays on the device, of every channel that is joined. */
+    if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
     if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
     add_images_beside(plan, o, plan->one_image_bytes);
     MSI_TRY(share_memory(plan, o));

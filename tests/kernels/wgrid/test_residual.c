@@ -273,6 +273,42 @@ static void test_calls(void **state)
     msi_field_free(&f);
 }
 
+/* Residuals and PSFs of a gridder that is refined, before its first image or after, are those of one that was made for the
+ * accuracy; what no plan reaches leaves it as it is. */
+static void test_refined(void **state)
+{
+    (void)state;
+    const double coarse = 1e-3, fine = 1e-5;
+    msi_field f;
+    field_make(&f, &cases[0]);
+    const msi_gridder_spec coarse_spec = spec_of(&f, coarse), spec = spec_of(&f, fine);
+    if (!msi_case_serves(&f.data, &coarse_spec) || !msi_case_serves(&f.data, &spec)) {
+        msi_field_free(&f);
+        skip();
+    }
+    cycle c, wanted, early;
+    cycle_make(&c, &f, &coarse_spec);
+    cycle_make(&early, &f, &coarse_spec);
+    cycle_make(&wanted, &f, &spec);
+    cycle_run(&wanted, 1);
+    cycle_run(&c, 1);
+    assert_true(msi_image_difference(&c.made, &wanted.made, 0) > fine);
+    check(msi_gridder_refine(c.g, fine));
+    check(msi_gridder_refine(early.g, fine));
+    cycle_run(&c, 1);
+    cycle_run(&early, 1);
+    check_alike(&c.made, &wanted.made);
+    check_alike(&early.made, &wanted.made);
+    check(msi_gridder_refine(c.g, coarse));
+    assert_true(msi_gridder_refine(c.g, 1e-16) != MSI_OK);
+    cycle_run(&c, 1);
+    check_alike(&c.made, &wanted.made);
+    cycle_free(&c);
+    cycle_free(&early);
+    cycle_free(&wanted);
+    msi_field_free(&f);
+}
+
 /* A gridder without a sample knows nothing; what cannot make residuals says so when it is made. */
 static void test_refusals(void **state)
 {
@@ -311,7 +347,8 @@ static void test_refusals(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_direct_sum), cmocka_unit_test(test_separate_gridders),
-                                       cmocka_unit_test(test_calls), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_calls), cmocka_unit_test(test_refined),
+                                       cmocka_unit_test(test_refusals)};
     const int rc = msi_case_choose(argc, argv, &chosen);
     return rc ? rc : cmocka_run_group_tests(tests, NULL, NULL);
 }

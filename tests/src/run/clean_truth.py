@@ -331,12 +331,21 @@ def check_dynamic_range(s):
     bright = [(301, 270, 1, 0, 0, 0, 0), (200, 330, 1e-4, 0, 0, 0, 0)]
     ms = s.made_at("bright.ms", VLA, [*ARRAY, *ONE_BAND, "-noise", "0.0003Jy", *sources(bright)])
     for options in ([], ["-weight", "briggs", 0], ["-multiscale"]):
-        name, _ = s.clean(ms, "-niter", 100000, "-threshold", 5e-6, *options)
+        name, log = s.clean(ms, "-niter", 100000, "-threshold", 5e-6, *options)
         residual = load(name + "-residual.fits")[0]
         image = load(name + "-image.fits")[0]
         s.must(1 / residual.std() > 1e5 and np.abs(residual).max() < 1e-5, "%s: dynamic range %.3g, to the highest pixel %.3g" %
                (" ".join(map(str, options)) or "natural", 1 / residual.std(), 1 / np.abs(residual).max()))
         s.near("a source of 1e-4 beside it", image[330, 200], 1e-4, 1e-5)
+        s.must("accuracy: 1.5e-06 from here on" in log, "the accuracy follows the threshold")
+        if options:
+            continue
+        # The residual is that of the data less the predicted model, to the accuracy that was come to in both directions.
+        run(s.msimage, "-quiet", "-accuracy", 1e-8, "-predict", "-name", name, "-predict-op", "subtract", "-data-column", "DATA",
+            "-output-column", "LEFT", ms)
+        exact, _ = s.clean(ms, "-accuracy", 1e-8, "-data-column", "LEFT")
+        error = np.std(load(exact + "-dirty.fits")[0] - residual) / np.std(load(name + "-dirty.fits")[0])
+        s.must(error < 2 * 1.5e-6, "its residual is the data less the model to %.1e" % error)
 
 
 def check_extended(s):
