@@ -189,21 +189,34 @@ static int work_at_images(void *of, int64_t number)
     return msi_planes_fetch(w->part, 0, own.n_image, j->pixel + first * image_bytes);
 }
 
-/* Add up what workers have made of their samples, in their order. */
-static int add_parts(const workers_job *j)
+/* Add up what workers have made of their samples, in their order, where residuals lie. */
+static int add_residuals(const workers_job *j)
 {
     const msi_workers *t = j->workers;
     const int n = j->job->n_image;
-    msi_planes *sum = j->residual ? j->residual : t->w[0].part;
-    if (sum != t->w[0].part) MSI_TRY(msi_planes_copy(sum, 0, t->w[0].part, 0, n));
-    for (int i = 1; i < t->n; i++) MSI_TRY(msi_planes_add(sum, 0, t->w[i].part, 0, n));
-    return j->residual ? MSI_OK : msi_planes_fetch(sum, 0, n, j->pixel);
+    MSI_TRY(msi_planes_copy(j->residual, 0, t->w[0].part, 0, n));
+    for (int i = 1; i < t->n; i++) MSI_TRY(msi_planes_add(j->residual, 0, t->w[i].part, 0, n));
+    return MSI_OK;
+}
+
+/* Add up a worker's slice of all images, each pixel in one order of workers, and take it to the host by its own link. */
+static int add_slice(void *of, int64_t number)
+{
+    const workers_job *j = of;
+    const msi_workers *t = j->workers;
+    worker *own = &j->workers->w[number];
+    const int64_t n_pixel = j->job->n_image * t->shape.nx * t->shape.ny;
+    const int64_t first = n_pixel * number / t->n, n = n_pixel * (number + 1) / t->n - first;
+    for (int i = 0; i < t->n; i++)
+        if (i != number) MSI_TRY(msi_planes_add_pixels(own->part, t->w[i].part, first, n));
+    return msi_planes_fetch_pixels(own->part, first, n, j->pixel + first * msi_image_pixel_bytes(t->shape.precision));
 }
 
 static int make_images(workers_job *j)
 {
     MSI_TRY(work_all(j, work_at_images));
-    return j->workers->shares_samples ? add_parts(j) : MSI_OK;
+    if (!j->workers->shares_samples) return MSI_OK;
+    return j->residual ? add_residuals(j) : work_all(j, add_slice);
 }
 
 int msi_workers_residual(msi_workers *t, const msi_residual_job *job, const msi_planes *model, msi_planes *residual,

@@ -153,21 +153,47 @@ int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_f
     return MSI_OK;
 }
 
+/* Add n pixels that lie elsewhere to as many of planes. */
+static int add_pixels(msi_planes *p, void *to, const void *from, int from_device, int64_t n)
+{
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) return msi_gpu_peer_add(&p->on, to, from, from_device, n, p->shape.precision);
+#endif
+    (void)from_device;
+    if (p->shape.precision == MSI_FP32)
+        for (int64_t i = 0; i < n; i++) ((float *)to)[i] += ((const float *)from)[i];
+    else
+        for (int64_t i = 0; i < n; i++) ((double *)to)[i] += ((const double *)from)[i];
+    return MSI_OK;
+}
+
 int msi_planes_add(msi_planes *p, int first, const msi_planes *from, int from_first, int n)
 {
-    const int64_t n_value = n * p->shape.nx * p->shape.ny;
     transit t = {0};
     MSI_TRY(check_alike(p, from));
     MSI_TRY(find(from, from_first, n, &t.from, &t.bytes));
     MSI_TRY(find(p, first, n, &t.to, &t.bytes));
-#ifdef MSI_HAVE_CUDA
-    if (on_gpu(p)) return msi_gpu_peer_add(&p->on, t.to, t.from, from->shape.device, n_value, p->shape.precision);
-#endif
-    if (p->shape.precision == MSI_FP32)
-        for (int64_t i = 0; i < n_value; i++) ((float *)t.to)[i] += ((const float *)t.from)[i];
-    else
-        for (int64_t i = 0; i < n_value; i++) ((double *)t.to)[i] += ((const double *)t.from)[i];
+    return add_pixels(p, t.to, t.from, from->shape.device, n * p->shape.nx * p->shape.ny);
+}
+
+/* Find n pixels from one on, all planes counted as one. */
+static int find_pixels(const msi_planes *p, int64_t first, int64_t n, void **at)
+{
+    const msi_planes_shape *s = &p->shape;
+    if (first < 0 || n < 0 || first + n > s->n * s->nx * s->ny)
+        return msi_error_set(MSI_EINTERNAL, "pixels %lld to %lld of %d planes of %lld x %lld", (long long)first,
+                             (long long)(first + n), s->n, (long long)s->nx, (long long)s->ny);
+    *at = (char *)p->pixel + first * msi_image_pixel_bytes(s->precision);
     return MSI_OK;
+}
+
+int msi_planes_add_pixels(msi_planes *p, const msi_planes *from, int64_t first, int64_t n)
+{
+    transit t = {0};
+    MSI_TRY(check_alike(p, from));
+    MSI_TRY(find_pixels(from, first, n, &t.from));
+    MSI_TRY(find_pixels(p, first, n, &t.to));
+    return n ? add_pixels(p, t.to, t.from, from->shape.device, n) : MSI_OK;
 }
 
 int msi_planes_upload(msi_planes *p, int first, int n, const void *pixel)
@@ -187,6 +213,18 @@ int msi_planes_fetch(const msi_planes *p, int first, int n, void *pixel)
     void *at = NULL;
     int64_t bytes = 0;
     MSI_TRY(find(p, first, n, &at, &bytes));
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) return msi_gpu_download(&p->on, pixel, at, bytes);
+#endif
+    memcpy(pixel, at, (size_t)bytes);
+    return MSI_OK;
+}
+
+int msi_planes_fetch_pixels(const msi_planes *p, int64_t first, int64_t n, void *pixel)
+{
+    const int64_t bytes = n * msi_image_pixel_bytes(p->shape.precision);
+    void *at = NULL;
+    MSI_TRY(find_pixels(p, first, n, &at));
 #ifdef MSI_HAVE_CUDA
     if (on_gpu(p)) return msi_gpu_download(&p->on, pixel, at, bytes);
 #endif

@@ -77,6 +77,14 @@ int msi_planes_fetch(const msi_planes *p, int first, int n, void *pixel);
 int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
 int msi_planes_add(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
 
+/*
+ * msi_planes_add_pixels, msi_planes_fetch_pixels - the same of pixels [first, first + n) of all planes, [n][ny][nx].
+ * Returned: pixel [n] of the planes' precision
+ * Returns:  0, MSI_EGPU, MSI_EINTERNAL (pixels that are not there)
+ */
+int msi_planes_add_pixels(msi_planes *p, const msi_planes *from, int64_t first, int64_t n);
+int msi_planes_fetch_pixels(const msi_planes *p, int64_t first, int64_t n, void *pixel);
+
 /* msi_planes_zero - set planes [first, first + n) to zero. Returns: 0, MSI_EGPU, MSI_EINTERNAL */
 int msi_planes_zero(msi_planes *p, int first, int n);
 

@@ -216,19 +216,20 @@ static void test_without_links(void **state)
     if (!chosen.on_gpu) skip();
     msi_gpu_peer_allow(0);
     check_workers(residual_by, "residuals through the host");
+    check_workers(image_by, "images through the host");
     msi_gpu_peer_allow(1);
 }
 #endif
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_images),       cmocka_unit_test(test_residuals),
-                                       cmocka_unit_test(test_direct_sum),   cmocka_unit_test(test_predictions),
-                                       cmocka_unit_test(test_little_work),
+    /* Links that are once enabled stay so: what does without them comes first. */
+    const struct CMUnitTest tests[] = {
 #ifdef MSI_HAVE_CUDA
-                                       cmocka_unit_test(test_without_links)
+        cmocka_unit_test(test_without_links),
 #endif
-    };
+        cmocka_unit_test(test_images),        cmocka_unit_test(test_residuals),  cmocka_unit_test(test_direct_sum),
+        cmocka_unit_test(test_predictions),   cmocka_unit_test(test_little_work)};
     const int rc = msi_case_choose(argc, argv, &chosen);
     if (rc) return rc;
 #ifdef MSI_HAVE_CUDA
