@@ -2,19 +2,13 @@
 #include "kernels/gpu/gpu_memory.h"
 
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/staged_copy_cuda.h"
 
 namespace {
 
 cudaStream_t stream_of(const msi_gpu_stream *on)
 {
     return static_cast<cudaStream_t>(on->stream);
-}
-
-int copy(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes, cudaMemcpyKind way)
-{
-    MSI_TRY(msi_gpu_stream_enter(on));
-    MSI_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, way, stream_of(on)));
-    return msi_gpu_stream_wait(on);
 }
 
 } // namespace
@@ -38,12 +32,20 @@ void msi_gpu_release(void *p, const msi_gpu_stream *on)
 
 int msi_gpu_upload(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes)
 {
-    return copy(on, to, from, bytes, cudaMemcpyHostToDevice);
+    MSI_TRY(msi_gpu_stream_enter(on));
+    const plan_stream stream(*on);
+    staged_copy staged(stream);
+    MSI_TRY(staged.begin(bytes, from));
+    MSI_TRY(staged.upload(static_cast<char *>(to), static_cast<const char *>(from), bytes));
+    return staged.flush();
 }
 
 int msi_gpu_download(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes)
 {
-    return copy(on, to, from, bytes, cudaMemcpyDeviceToHost);
+    MSI_TRY(msi_gpu_stream_enter(on));
+    const plan_stream stream(*on);
+    staged_copy staged(stream);
+    return staged.download(to, from, bytes);
 }
 
 int msi_gpu_zero(const msi_gpu_stream *on, void *p, int64_t bytes)

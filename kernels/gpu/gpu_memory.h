@@ -25,7 +25,7 @@ void msi_gpu_release(void *p, const msi_gpu_stream *on);
 
 /*
  * msi_gpu_upload, msi_gpu_download - copy bytes from host to device memory, and back; msi_gpu_zero - set them to zero.
- * Returns: 0, MSI_EGPU
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU
  */
 int msi_gpu_upload(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes);
 int msi_gpu_download(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes);

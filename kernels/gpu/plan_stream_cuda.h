@@ -15,6 +15,8 @@ namespace {
 class plan_stream {
   public:
     plan_stream() = default;
+    /* A plan_stream of another's stream, which outlasts it. */
+    explicit plan_stream(const msi_gpu_stream &other) : on(other) {}
     plan_stream(const plan_stream &) = delete;
     plan_stream &operator=(const plan_stream &) = delete;
     ~plan_stream()

@@ -231,41 +231,76 @@ static int64_t n_plane_of(const core_table *c, int64_t core)
     return n;
 }
 
-/* Cut where the cost of the subgrids before is nearest to a share's. */
-static void cut_cores(const core_table *c, double sample_cost, double plane_cost, int n_share, int64_t *cut)
+/* Subgrids of all towers, one tower after the other. */
+typedef struct core_costs {
+    int64_t n_core, in_tower;
+    double tower_s; /* of a tower that a share has anything in */
+    double *own_s;  /* [n_core] 0: holds nothing */
+} core_costs;
+
+/* Give each share but the last as many subgrids as take at most most_s. Returns what the dearest share takes. */
+static double cut_at(const core_costs *c, double most_s, int n_share, int64_t *cut)
 {
-    double all = 0, before = 0;
-    for (int64_t i = 0; i < c->n_core; i++)
-        all += sample_cost * (double)c->n_sample[i] + plane_cost * (double)n_plane_of(c, i);
+    double share_s = 0, dearest_s = 0;
+    int64_t tower = -1; /* the last one of this share */
     int share = 0;
     cut[0] = 0;
     for (int64_t i = 0; i < c->n_core; i++) {
-        const double own = sample_cost * (double)c->n_sample[i] + plane_cost * (double)n_plane_of(c, i);
-        while (share + 1 < n_share && before + own / 2 >= all * (share + 1) / n_share) cut[++share] = i;
-        before += own;
+        if (c->own_s[i] == 0) continue;
+        double more_s = c->own_s[i] + (i / c->in_tower == tower ? 0 : c->tower_s);
+        if (share + 1 < n_share && share_s > 0 && share_s + more_s > most_s) {
+            cut[++share] = i;
+            share_s = 0;
+            more_s = c->own_s[i] + c->tower_s;
+        }
+        tower = i / c->in_tower;
+        share_s += more_s;
+        dearest_s = fmax(dearest_s, share_s);
     }
     while (share < n_share) cut[++share] = c->n_core;
+    return dearest_s;
+}
+
+/* Find the cut whose dearest share is cheapest. */
+static void cut_cores(const core_costs *c, int n_share, int64_t *cut)
+{
+    enum { N_HALVING = 40 };
+    double low_s = 0, high_s = cut_at(c, HUGE_VAL, n_share, cut);
+    for (int k = 0; k < N_HALVING; k++) {
+        const double most_s = 0.5 * (low_s + high_s);
+        if (cut_at(c, most_s, n_share, cut) <= most_s)
+            high_s = most_s;
+        else
+            low_s = most_s;
+    }
+    cut_at(c, high_s, n_share, cut);
 }
 
 int msi_tower_cut(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store, int n_share,
                   int64_t *cut)
 {
-    core_table cores = {.n_core = towers->n_tower * towers->n_sub_u * towers->n_sub_v,
-                        .n_word = (towers->n_plane + 63) / 64};
+    const int64_t in_tower = towers->n_sub_u * towers->n_sub_v, n_core = towers->n_tower * in_tower;
+    core_table cores = {.n_core = n_core, .n_word = (towers->n_plane + 63) / 64};
+    core_costs costs = {.n_core = n_core, .in_tower = in_tower, .tower_s = towers->tower_s};
     const choice c = choose_samples(&plan->grid, store);
     place *places = NULL;
-    int64_t n_place = 0, n_plane = 0;
+    int64_t n_place = 0;
     int rc = find_places(&places, &n_place, &c);
-    if (!rc) rc = msi_alloc(&cores.n_sample, cores.n_core, sizeof *cores.n_sample, "w-tower plan");
-    if (!rc) rc = msi_alloc(&cores.plane, cores.n_core * cores.n_word, sizeof *cores.plane, "w-tower plan");
+    if (!rc) rc = msi_alloc(&cores.n_sample, n_core, sizeof *cores.n_sample, "w-tower plan");
+    if (!rc) rc = msi_alloc(&cores.plane, n_core * cores.n_word, sizeof *cores.plane, "w-tower plan");
+    if (!rc) rc = msi_alloc(&costs.own_s, n_core, sizeof *costs.own_s, "w-tower plan");
     if (!rc) {
+        const double sample_s = plan->sample_cost_s / (double)(n_place + 1);
         fill_cores(&cores, plan, towers, places, n_place);
-        for (int64_t i = 0; i < cores.n_core; i++) n_plane += n_plane_of(&cores, i);
-        const double samples_s = plan->sample_cost_s, planes_s = towers->cost_s - samples_s;
-        cut_cores(&cores, samples_s / (double)(n_place + 1), planes_s / (double)(n_plane + 1), n_share, cut);
+        for (int64_t i = 0; i < n_core; i++)
+            if (cores.n_sample[i])
+                costs.own_s[i] = sample_s * (double)cores.n_sample[i] +
+                                 towers->plane_s * (double)n_plane_of(&cores, i) + towers->subgrid_s;
+        cut_cores(&costs, n_share, cut);
     }
     msi_free(places);
     msi_free(cores.n_sample);
     msi_free(cores.plane);
+    msi_free(costs.own_s);
     return rc;
 }

@@ -252,23 +252,30 @@ static double fft_flop(double cells)
     return 5 * cells * log2(cells);
 }
 
-static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, const msi_tower_load *load,
-                          const msi_cost_model *whole, const msi_tower_cost *cost)
+/* Estimate what planes, subgrids and towers take. */
+static void cost_parts(msi_tower_plan *t, const msi_wgrid_plan *plan, const msi_cost_model *whole,
+                       const msi_tower_cost *cost)
 {
     const msi_wgrid_geometry *g = &plan->grid;
-    int32_t edge = t->core / g->tile;
     double cells = (double)t->size * t->size, filled = (double)(t->core + g->width - 1) / t->size;
-    /* A subgrid's planes at the border of two towers belong to both. */
-    double planes = load->n_plane[edge] * (1 + (g->w_width - 1.0) / t->height);
-    double subgrids = fmin(load->n_subgrid[edge] * t->n_tower, load->n_subgrid[edge] + planes / t->n_plane);
     double full_cells = (double)g->nu * (double)g->nv, kept = 0.5 * (1 + (double)plan->image.nx / (double)g->nu);
     double full = cost->whole_flop_s > 0 ? fft_flop(full_cells) * kept / cost->whole_flop_s
                                          : fft_flop(full_cells) * kept / whole->fft_flop_s +
                                                (double)msi_image_n_pixel(&plan->image) * whole->pixel_s;
     double small_fft = fft_flop(cells) / cost->fft_flop_s, bytes = cells * (plan->precision == MSI_FP32 ? 8 : 16);
     double small = cells * (cost->cell_s + (bytes > (double)cost->near_bytes ? cost->far_cell_s : 0));
-    return planes * (small_fft * 0.5 * (1 + filled) + small + cells * filled * cost->filled_s) +
-           subgrids * (small_fft + small + cost->subgrid_s) + t->n_tower * (full + cost->tower_s) + plan->sample_cost_s;
+    t->plane_s = small_fft * 0.5 * (1 + filled) + small + cells * filled * cost->filled_s;
+    t->subgrid_s = small_fft + small + cost->subgrid_s;
+    t->tower_s = full + cost->tower_s;
+}
+
+static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, const msi_tower_load *load)
+{
+    int32_t edge = t->core / plan->grid.tile;
+    /* A subgrid's planes at the border of two towers belong to both. */
+    double planes = load->n_plane[edge] * (1 + (plan->grid.w_width - 1.0) / t->height);
+    double subgrids = fmin(load->n_subgrid[edge] * t->n_tower, load->n_subgrid[edge] + planes / t->n_plane);
+    return planes * t->plane_s + subgrids * t->subgrid_s + t->n_tower * t->tower_s + plan->sample_cost_s;
 }
 
 /* Lay the towers of a size and a core. Returns 0 where there are none. */
@@ -325,7 +332,8 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
             if (!lay_towers(&t, g, &r, cost->size[i], edge * g->tile)) continue;
             t.error = error;
             t.bend_order = order;
-            t.cost_s = towers_cost(&t, plan, load, whole, cost);
+            cost_parts(&t, plan, whole, cost);
+            t.cost_s = towers_cost(&t, plan, load);
             if (t.cost_s < out->cost_s) *out = t;
         }
     if (!out->size)

@@ -46,6 +46,8 @@ typedef struct msi_tower_plan {
     int bend_order; /* of msi_tower_bend */
     double error;   /* relative L2, at most, of screens' parts that wrap round */
     double cost_s;  /* the model's estimate for one image plane on one unit of the backend, samples and all */
+    double plane_s, subgrid_s, tower_s; /* of it, what a plane of a subgrid takes that holds something, a subgrid beside
+                                           its planes, and a tower beside its subgrids */
 } msi_tower_plan;
 
 /* A backend's cost of subgrids has rounded rates, as msi_cost_model, and the sizes that there are. */
@@ -87,9 +89,9 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
                         const msi_cost_model *whole, const msi_tower_cost *cost);
 
 /*
- * msi_tower_cut - cut the subgrids of all towers into shares of like cost, for as many devices: of the plan's cost,
- * samples take theirs where they lie, and planes of subgrids the rest. What samples look like is learnt from some of
- * them, the same ones each time.
+ * msi_tower_cut - cut the subgrids of all towers into shares for as many devices, so that the dearest share is as cheap
+ * as can be: by the plan's costs of samples, planes, subgrids, and of the towers that a share has anything in. What
+ * samples look like is learnt from some of them, the same ones each time.
  * Returned: cut [n_share + 1]  share k is subgrids [cut[k], cut[k + 1]), as msi_tower_plan.first_core numbers them
  * Returns:  0, MSI_ENOMEM
  */
