@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows stacks/ on a GPU: every form, number, case and precision. */
+/* Rows stacks/ on a GPU: every form, number, case and precision. Rows ..-team are by -gpus, each of which has a run of
+ * the subgrids, with nothing to be added up; wall time. */
 #include <stdio.h>
 
 #include <algorithm>
 
+#include "core/log.h"
+#include "core/turns.h"
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/workload_stacks.h"
 #include "kernels/stacks/stack_degrid_cuda.h"
@@ -12,7 +15,8 @@
 namespace {
 
 constexpr int64_t N_VERIFIED = 4096;
-constexpr int64_t N_CELL = (int64_t)MSI_STACKS_SUBGRIDS * MSI_STACK_PLANES * MSI_STACKS_SIZE * MSI_STACKS_SIZE;
+constexpr int64_t N_CELL = (int64_t)MSI_STACK_PLANES * MSI_STACKS_SIZE * MSI_STACKS_SIZE; /* of a subgrid */
+constexpr int ROUNDS = 10; /* that a team is timed over: threads start once */
 
 struct detail {
     msi_stack_form form;
@@ -20,23 +24,30 @@ struct detail {
     msi_precision precision;
     int64_t n; /* a subgrid, on average */
     int32_t group;
+    bool team;
 };
 
+/* A state is one device's. */
 struct state {
     const detail *d;
-    int64_t first_vis[MSI_STACKS_SUBGRIDS + 1];
+    int device, n_part;
+    state *part[MSI_BENCH_MAX_GPUS];            /* of the first device: those of all n_part, itself first */
+    int64_t all_first[MSI_STACKS_SUBGRIDS + 1]; /* first visibilities of all subgrids */
+    int first_subgrid, n_subgrid;
+    int64_t first_vis[MSI_STACKS_SUBGRIDS + 1]; /* [n_subgrid + 1] of the device's */
     msi_stack_job job;
     msi_stack *stack;
     buffer grid, kernel_u, kernel_v, kernel_w, uvw, value;
     run_timer timer;
 };
 
-/* Draw real numbers of a stream. */
+/* Draw real numbers of a stream, from number `first` on. */
 struct put_real {
     uint64_t stream;
+    int64_t first;
     template <typename T> __device__ void operator()(T *out, int64_t i) const
     {
-        *out = (T)msi_stacks_real(stream, (uint64_t)i);
+        *out = (T)msi_stacks_real(stream, (uint64_t)(first + i));
     }
 };
 
@@ -52,31 +63,42 @@ struct put_uvw {
 
 int make_reals(buffer *out, int64_t n, uint64_t stream, msi_precision precision)
 {
-    return make_filled<float, double>(out, n, precision, put_real{stream});
+    return make_filled<float, double>(out, n, precision, put_real{stream, 0});
 }
 
-int make_job(state *s, int64_t n)
+/* Take part k of the subgrids. */
+void take_subgrids(state *s, int64_t n, int k, int n_part)
+{
+    msi_stacks_counts(s->d->which, n, s->all_first);
+    s->first_subgrid = MSI_STACKS_SUBGRIDS * k / n_part;
+    s->n_subgrid = MSI_STACKS_SUBGRIDS * (k + 1) / n_part - s->first_subgrid;
+    for (int g = 0; g <= s->n_subgrid; g++)
+        s->first_vis[g] = s->all_first[s->first_subgrid + g] - s->all_first[s->first_subgrid];
+}
+
+int make_job(state *s)
 {
     const detail *d = s->d;
     msi_stack_job &job = s->job;
     const int64_t n_uv = (int64_t)MSI_STACK_OVERSAMPLE * MSI_STACK_TAPS;
     const int64_t n_w = (int64_t)MSI_STACK_OVERSAMPLE * MSI_STACK_PLANES;
-    msi_stacks_counts(d->which, n, s->first_vis);
-    const int64_t n_vis = s->first_vis[MSI_STACKS_SUBGRIDS];
+    const int64_t n_vis = s->first_vis[s->n_subgrid], before = s->all_first[s->first_subgrid];
     job = {};
     job.precision = d->precision;
-    job.n_subgrid = MSI_STACKS_SUBGRIDS;
+    job.n_subgrid = s->n_subgrid;
     job.size = MSI_STACKS_SIZE;
     job.first_vis = s->first_vis;
-    MSI_TRY(make_reals(&s->grid, 2 * N_CELL, MSI_STACKS_GRID, d->precision));
+    const put_real cells = {MSI_STACKS_GRID, 2 * N_CELL * s->first_subgrid};
+    MSI_TRY((make_filled<float, double>(&s->grid, 2 * N_CELL * s->n_subgrid, d->precision, cells)));
     MSI_TRY(make_reals(&s->kernel_u, n_uv, MSI_STACKS_TABLE_U, d->precision));
     MSI_TRY(make_reals(&s->kernel_v, n_uv, MSI_STACKS_TABLE_V, d->precision));
     MSI_TRY(make_reals(&s->kernel_w, n_w, MSI_STACKS_TABLE_W, d->precision));
     MSI_TRY(s->uvw.fit(n_vis * (int64_t)sizeof(msi_stack_uvw), "coordinates"));
     MSI_TRY(s->value.fit(n_vis * (int64_t)sizeof(msi_c64), "visibilities"));
-    for (int g = 0; g < MSI_STACKS_SUBGRIDS; g++) {
+    for (int g = 0; g < s->n_subgrid; g++) {
         const int64_t first = s->first_vis[g], n_here = s->first_vis[g + 1] - first;
-        if (n_here > 0) MSI_TRY(fill(as<msi_stack_uvw>(s->uvw) + first, n_here, put_uvw{d->which, first, n_here}));
+        const put_uvw put = {d->which, before + first, n_here};
+        if (n_here > 0) MSI_TRY(fill(as<msi_stack_uvw>(s->uvw) + first, n_here, put));
     }
     job.grid = as<void>(s->grid);
     job.kernel_u = as<void>(s->kernel_u);
@@ -87,21 +109,59 @@ int make_job(state *s, int64_t n)
     return MSI_OK;
 }
 
+int set_up_part(state *s, const msi_bench_options *options, int k, int n_part)
+{
+    const msi_gpu_stream gpu = {s->device, nullptr};
+    MSI_TRY(msi_gpu_stream_enter(&gpu));
+    take_subgrids(s, std::max<int64_t>(1, (int64_t)((double)s->d->n * options->scale)), k, n_part);
+    MSI_TRY(make_job(s));
+    MSI_TRY(msi_stack_create(&s->stack, &gpu, &s->job, s->d->form, s->d->group));
+    MSI_TRY(msi_stack_check(s->stack, &s->job));
+    return s->timer.make();
+}
+
 int set_up(void **out, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
 {
     static const char *const form[] = {"one a block", "a warp a group", "two warps a group", "streamed", "by tile"};
     state *s = new state{};
     *out = s;
     s->d = (const detail *)row->detail;
-    const int64_t n = std::max<int64_t>(1, (int64_t)((double)s->d->n * options->scale));
-    MSI_TRY(make_job(s, n));
-    const msi_gpu_stream gpu = {0, nullptr};
-    MSI_TRY(msi_stack_create(&s->stack, &gpu, &s->job, s->d->form, s->d->group));
-    MSI_TRY(msi_stack_check(s->stack, &s->job));
-    MSI_TRY(s->timer.make());
-    work->n_vis = s->first_vis[MSI_STACKS_SUBGRIDS];
+    s->n_part = s->d->team ? std::clamp<int>(options->n_gpu, 1, MSI_STACKS_SUBGRIDS) : 1;
+    for (int k = 0; k < s->n_part; k++) {
+        state *p = s->part[k] = k ? new state{} : s;
+        p->d = s->d;
+        p->device = s->d->team ? options->gpu[k] : 0;
+        MSI_TRY(set_up_part(p, options, k, s->n_part));
+    }
+    work->n_vis = s->all_first[MSI_STACKS_SUBGRIDS];
     work->n_addition = (double)work->n_vis * MSI_STACK_TAPS * MSI_STACK_TAPS * MSI_STACK_PLANES;
-    snprintf(work->note, sizeof work->note, "%s", form[msi_stack_form_of(s->stack)]);
+    const int n = s->d->team ? snprintf(work->note, sizeof work->note, "%d GPUs; ", s->n_part) : 0;
+    snprintf(work->note + n, sizeof work->note - (size_t)n, "%s", form[msi_stack_form_of(s->stack)]);
+    return MSI_OK;
+}
+
+/* Do some rounds of a device's subgrids. */
+int do_rounds(void *of, int64_t k)
+{
+    const state *s = ((const state *)of)->part[k];
+    const msi_gpu_stream gpu = {s->device, nullptr};
+    MSI_TRY(msi_gpu_stream_enter(&gpu));
+    for (int i = 0; i < ROUNDS; i++) {
+        MSI_TRY(msi_stack_sort(s->stack, &s->job));
+        MSI_TRY(msi_stack_degrid(s->stack, &s->job));
+    }
+    return msi_gpu_stream_wait(&gpu);
+}
+
+int run_team(state *s, msi_bench_time *time)
+{
+    msi_turns all = {};
+    all.n_item = all.n_thread = s->n_part;
+    all.work = do_rounds;
+    all.of = s;
+    const double start = msi_wall_s();
+    MSI_TRY(msi_turns_run(&all));
+    time->kernel_ms = 1e3 * (msi_wall_s() - start) / ROUNDS;
     return MSI_OK;
 }
 
@@ -111,6 +171,7 @@ int run(void *state_, msi_bench_work *, msi_bench_time *time)
 {
     state *s = (state *)state_;
     msi_bench_time sorting = {}, both = {};
+    if (s->d->team) return run_team(s, time);
     MSI_TRY(s->timer.begin());
     MSI_TRY(msi_stack_sort(s->stack, &s->job));
     MSI_TRY(s->timer.end(&sorting));
@@ -124,21 +185,32 @@ int run(void *state_, msi_bench_work *, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* Check visibilities spread over the whole list. */
+/* Check visibilities spread over the whole list of each device. */
 int verify(void *state_, double *error)
 {
     state *s = (state *)state_;
-    const int64_t n = s->first_vis[MSI_STACKS_SUBGRIDS];
-    auto exact = [=](int64_t i) { return msi_stacks_reference(s->d->which, s->first_vis, i); };
-    return distance(s->job.value, n, s->d->precision, std::min(n, N_VERIFIED), exact, error);
+    *error = 0;
+    for (int k = 0; k < s->n_part; k++) {
+        const state *p = s->part[k];
+        const int64_t n = p->first_vis[p->n_subgrid], before = s->all_first[p->first_subgrid];
+        const auto exact = [=](int64_t i) { return msi_stacks_reference(s->d->which, s->all_first, before + i); };
+        double own;
+        MSI_TRY(distance(p->job.value, n, s->d->precision, std::min(n, N_VERIFIED), exact, &own));
+        *error = std::max(*error, own);
+    }
+    return MSI_OK;
 }
 
 void free_state(void *state_)
 {
     state *s = (state *)state_;
-    if (!s) return;
-    msi_stack_free(s->stack);
-    delete s;
+    for (int k = s ? s->n_part - 1 : -1; k >= 0; k--) {
+        state *p = s->part[k];
+        if (!p) continue;
+        if (cudaSetDevice(p->device) != cudaSuccess) cudaGetLastError();
+        msi_stack_free(p->stack);
+        delete p;
+    }
 }
 
 typedef row_list<detail> stack_rows;
@@ -184,18 +256,20 @@ void add_rows(stack_rows *l, msi_precision precision)
         for (int64_t n : numbers)
             for (msi_stack_form form : forms) {
                 const bool sorted = form == MSI_STACK_TILE || form == MSI_STACK_STREAM;
-                if (sorted || n == 16384 || n == 262144 || n == 1000000) add_row(l, "", {form, which, precision, n, 0});
+                if (sorted || n == 16384 || n == 262144 || n == 1000000)
+                    add_row(l, "", {form, which, precision, n, 0, false});
             }
     for (msi_stacks_case which : {MSI_STACKS_RANDOM, MSI_STACKS_LINE, MSI_STACKS_GROWING})
-        for (int64_t n : {16384, 1000000}) add_row(l, "", {MSI_STACK_AUTO, which, precision, n, 0});
+        for (int64_t n : {16384, 1000000}) add_row(l, "", {MSI_STACK_AUTO, which, precision, n, 0, false});
+    add_row(l, "-team", {MSI_STACK_AUTO, MSI_STACKS_RANDOM, precision, 1000000, 0, true});
     /* Small numbers show where one form becomes faster than another. */
     for (int64_t n : {16, 64, 256, 1024, 4096})
-        for (msi_stack_form form : forms) add_row(l, "", {form, MSI_STACKS_RANDOM, precision, n, 0});
+        for (msi_stack_form form : forms) add_row(l, "", {form, MSI_STACKS_RANDOM, precision, n, 0, false});
     for (int32_t group : {1, 4, 8, 16}) {
         char after[16];
         snprintf(after, sizeof after, "-by-%d", group);
         for (msi_stack_form form : {MSI_STACK_WARP, MSI_STACK_ZREDUCE})
-            add_row(l, after, {form, MSI_STACKS_RANDOM, precision, 65536, group});
+            add_row(l, after, {form, MSI_STACKS_RANDOM, precision, 65536, group, false});
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Rows tracks/ and merged/: the moving window on tracks of baselines. Kernels, values and grids are random numbers,
- * functions of their index, so that the reference needs no copy of them.
+ * functions of their index, so that the reference needs no copy of them. Rows ..-team are by -gpus: each device has a
+ * run of the tracks and a grid of its own, and adds up a slice of all grids; wall time, the sum counted.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,10 @@
 
 #include "kernels/bench/workload_tracks.h"
 #include "kernels/wproj/window/wproj_window_degrid_cuda.h"
+#include "core/log.h"
+#include "core/turns.h"
 #include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/gpu_peer.h"
 #include "kernels/wproj/window/window_operands_cuda.h"
 #include "kernels/wproj/window/window_tuning.h"
 
@@ -21,6 +25,7 @@ namespace {
 typedef enum array { ROMEIN, MERRY } array;
 typedef enum order { TRACKS, TIMES, PLACES } order;
 typedef enum choice { MEASURED, GUESSED, UNCOARSENED } choice;
+typedef enum sharing { ALONE, SLICES, GATHERED } sharing; /* where a team's sum ends: in slices, or on the first GPU */
 
 typedef struct detail {
     array layout;
@@ -29,6 +34,7 @@ typedef struct detail {
     order in;
     choice shape;
     const char *note;
+    sharing team;
 } detail;
 
 constexpr int ROMEIN_TIMES = 2160, MAX_STREAM = 2, PIECES = 8, N_TILE = 24, TILE = 4, N_CHECKED = 3000, MAX_IMAGES = 4;
@@ -36,11 +42,14 @@ constexpr int64_t MOST_MEASURED = 1 << 22;
 constexpr int64_t WORK = (int64_t)3 << 36; /* additions of a row of wide kernels, which take part of the tracks */
 constexpr uint64_t TABLE_SEED = 1ull << 40, VALUE_SEED = 2ull << 40, GRID_SEED = 3ull << 40;
 
+/* A state is one device's. */
 struct state {
     const detail *d;
+    int device, n_part;
+    state *part[MSI_BENCH_MAX_GPUS]; /* of the first device: those of all n_part, itself first */
     msi_tracks tracks;
-    int64_t n;
-    std::vector<msi_wproj_sample> sample; /* in the row's order */
+    int64_t first, n;                     /* of the row's samples, the device's */
+    std::vector<msi_wproj_sample> sample; /* [n] in the row's order */
     msi_wproj_job job;
     int64_t per_plane; /* table elements */
     void *d_sample, *d_value, *d_grid, *d_table, *d_taps, *d_offset;
@@ -113,7 +122,8 @@ void reorder(state *s)
     }
 }
 
-int make_samples(state *s, double scale)
+/* Make samples, and take part k of them. */
+int make_samples(state *s, double scale, int k, int n_part)
 {
     const detail *d = s->d;
     MSI_TRY(d->layout == ROMEIN ? msi_tracks_romein(&s->tracks, ROMEIN_TIMES, d->merge)
@@ -122,7 +132,10 @@ int make_samples(state *s, double scale)
     s->n = d->layout == ROMEIN && d->taps > 16 ? std::min(s->tracks.n, WORK / cells) : s->tracks.n;
     s->sample.assign(s->tracks.sample, s->tracks.sample + s->n);
     reorder(s);
-    s->n = std::max<int64_t>(1, (int64_t)((double)s->n * scale));
+    const int64_t all = std::max<int64_t>(n_part, (int64_t)((double)s->n * scale));
+    s->first = all * k / n_part;
+    s->n = all * (k + 1) / n_part - s->first;
+    s->sample.erase(s->sample.begin(), s->sample.begin() + s->first);
     s->sample.resize((size_t)s->n);
     return MSI_OK;
 }
@@ -157,7 +170,7 @@ int allocate(state *s)
     MSI_CUDA(cudaMemcpy(s->d_taps, taps.data(), taps.size() * sizeof taps[0], cudaMemcpyHostToDevice));
     MSI_CUDA(cudaMemcpy(s->d_offset, offset.data(), offset.size() * sizeof offset[0], cudaMemcpyHostToDevice));
     MSI_TRY(fill(s->d_table, 2 * n_table, TABLE_SEED));
-    MSI_TRY(fill(s->job.value, 2 * n_value, VALUE_SEED));
+    MSI_TRY(fill(s->job.value, 2 * n_value, VALUE_SEED + 2 * (uint64_t)(s->first * d->n_image)));
     MSI_TRY(fill(s->d_grid, 2 * n_grid, GRID_SEED));
     s->job.precision = MSI_FP32;
     s->job.n_image = d->n_image;
@@ -261,38 +274,134 @@ int choose_shape(state *s)
     return rc;
 }
 
-int set_up(void **out, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+/* Set a device's part up. The shape that the first has found serves all. */
+int set_up_part(state *s, const msi_bench_options *options, int k, const state *lead)
 {
-    state *s = new state{};
-    *out = s;
-    s->d = static_cast<const detail *>(row->detail);
-    MSI_TRY(make_samples(s, options->scale));
+    MSI_CUDA(cudaSetDevice(s->device));
+    MSI_TRY(make_samples(s, options->scale, k, lead->n_part));
     MSI_TRY(allocate(s));
     for (cudaStream_t &stream : s->stream) MSI_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (cudaEvent_t *event : {&s->begin, &s->end, &s->done[0], &s->done[1]}) MSI_CUDA(cudaEventCreate(event));
     if (s->d->degrid) MSI_TRY(msi_window_operands_create(&s->operands, &s->job, nullptr));
     s->job.kernels.operands = s->operands;
     MSI_CUDA(cudaDeviceSynchronize());
-    MSI_TRY(choose_shape(s));
-    const double part = (double)s->n / (double)s->tracks.n;
+    s->shape = lead->shape;
+    return k ? MSI_OK : choose_shape(s);
+}
+
+int set_up(void **out, const msi_bench_row *row, const msi_bench_options *options, msi_bench_work *work)
+{
+    state *s = new state{};
+    int64_t n = 0;
+    *out = s;
+    s->d = static_cast<const detail *>(row->detail);
+    s->n_part = s->d->team ? std::max(options->n_gpu, 1) : 1;
+    for (int k = 0; k < s->n_part; k++) {
+        state *p = s->part[k] = k ? new state{} : s;
+        p->d = s->d;
+        p->device = s->d->team ? options->gpu[k] : 0;
+        MSI_TRY(set_up_part(p, options, k, s));
+        n += p->n;
+    }
+    MSI_CUDA(cudaSetDevice(s->device));
+    const double part = (double)n / (double)s->tracks.n;
     work->n_vis = (int64_t)((double)s->tracks.n_before_merging * part);
-    work->n_addition = (double)s->n * s->d->taps * s->d->taps * s->d->n_image;
+    work->n_addition = (double)n * s->d->taps * s->d->taps * s->d->n_image;
+    return MSI_OK;
+}
+
+int64_t grid_numbers(const state *s)
+{
+    return 2 * (int64_t)s->tracks.grid * s->tracks.grid * s->d->n_image;
+}
+
+int clear_grid(const state *s)
+{
+    MSI_CUDA(cudaSetDevice(s->device));
+    MSI_CUDA(cudaMemset(s->d_grid, 0, (size_t)grid_numbers(s) * sizeof(float)));
+    MSI_CUDA(cudaDeviceSynchronize());
+    return MSI_OK;
+}
+
+/* ---- Teams ------------------------------------------------------------------------------------------------------ */
+
+int grid_part(void *of, int64_t k)
+{
+    const state *p = static_cast<const state *>(of)->part[k];
+    MSI_CUDA(cudaSetDevice(p->device));
+    MSI_TRY(launch_all(p));
+    MSI_CUDA(cudaStreamSynchronize(p->stream[0]));
+    return MSI_OK;
+}
+
+/* A device's slice of a grid begins at this number. */
+int64_t slice_at(const state *lead, int64_t k)
+{
+    return grid_numbers(lead) * k / lead->n_part;
+}
+
+float *slice_of(const state *p, int64_t first)
+{
+    return static_cast<float *>(p->d_grid) + first;
+}
+
+/* Add the other devices' grids to a device's own in its slice. */
+int add_slice(void *of, int64_t k)
+{
+    const state *lead = static_cast<const state *>(of), *own = lead->part[k];
+    const msi_gpu_stream on = {own->device, own->stream[0]};
+    const int64_t first = slice_at(lead, k), n = slice_at(lead, k + 1) - first;
+    for (int i = 0; i < lead->n_part; i++) {
+        const state *p = lead->part[i];
+        if (p != own) MSI_TRY(msi_gpu_peer_add(&on, slice_of(own, first), slice_of(p, first), p->device, n, MSI_FP32));
+    }
+    return MSI_OK;
+}
+
+int gather_slices(const state *lead)
+{
+    const msi_gpu_stream on = {lead->device, lead->stream[0]};
+    for (int k = 1; k < lead->n_part; k++) {
+        const int64_t first = slice_at(lead, k), bytes = (slice_at(lead, k + 1) - first) * (int64_t)sizeof(float);
+        const state *p = lead->part[k];
+        MSI_TRY(msi_gpu_peer_copy(&on, slice_of(lead, first), slice_of(p, first), p->device, bytes));
+    }
+    return MSI_OK;
+}
+
+int run_team(state *s, double *ms)
+{
+    msi_turns all = {};
+    all.n_item = all.n_thread = s->n_part;
+    all.of = s;
+    const double start = msi_wall_s();
+    all.work = grid_part;
+    MSI_TRY(msi_turns_run(&all));
+    all.work = add_slice;
+    if (s->n_part > 1) MSI_TRY(msi_turns_run(&all));
+    if (s->d->team == GATHERED) MSI_TRY(gather_slices(s));
+    *ms = 1e3 * (msi_wall_s() - start);
     return MSI_OK;
 }
 
 int run(void *in, msi_bench_work *work, msi_bench_time *time)
 {
     state *s = static_cast<state *>(in);
-    if (!s->d->degrid)
-        MSI_CUDA(cudaMemset(s->d_grid, 0, (size_t)s->tracks.grid * s->tracks.grid * s->d->n_image * sizeof(msi_c32)));
+    for (int k = 0; k < s->n_part && !s->d->degrid; k++) MSI_TRY(clear_grid(s->part[k]));
+    MSI_CUDA(cudaSetDevice(s->device));
     MSI_CUDA(cudaDeviceSynchronize());
     time->sort_ms = 0;
-    MSI_TRY(time_once(s, &time->kernel_ms));
-    snprintf(work->note, sizeof work->note, "%s; %s%d x %d x %d cells, %d images a thread, groups of %d", s->d->note,
+    MSI_TRY(s->d->team ? run_team(s, &time->kernel_ms) : time_once(s, &time->kernel_ms));
+    int n = 0;
+    if (s->d->team) n = snprintf(work->note, sizeof work->note, "%d GPUs; ", s->n_part);
+    snprintf(work->note + n, sizeof work->note - (size_t)n,
+             "%s; %s%d x %d x %d cells, %d images a thread, groups of %d", s->d->note,
              s->shape.variant == MSI_WINDOW_TENSOR ? "tensor cores, " : "", (int)s->shape.coarsen_u,
              (int)s->shape.coarsen_v, (int)s->shape.blocks_v, (int)s->shape.images, (int)s->shape.n_vis);
     return MSI_OK;
 }
+
+/* ---- References ------------------------------------------------------------------------------------------------- */
 
 void add_to(msi_c64 *sum, msi_c64 x)
 {
@@ -323,12 +432,40 @@ void add_sample(const state *s, int64_t i, int32_t u, int32_t v, square *sum)
     const int du = u - x.u + d->taps / 2, dv = v - x.v + d->taps / 2;
     if (du <= -TILE || dv <= -TILE || du >= d->taps || dv >= d->taps) return;
     msi_c64 value[MAX_IMAGES];
-    for (int p = 0; p < d->n_image; p++) value[p] = complex_at(VALUE_SEED, i * d->n_image + p);
+    for (int p = 0; p < d->n_image; p++) value[p] = complex_at(VALUE_SEED, (s->first + i) * d->n_image + p);
     for (int b = std::max(0, -dv); b < std::min(TILE, d->taps - dv); b++)
         for (int a = std::max(0, -du); a < std::min(TILE, d->taps - du); a++) {
             const msi_c64 k = kernel_at(s, x, du + a, dv + b);
             for (int p = 0; p < d->n_image; p++) add_to(&sum->cell[b][a][p], times(k, value[p]));
         }
+}
+
+/* Sum what a square of cells is to hold, of all devices' samples. */
+void sum_square(const state *s, int32_t u, int32_t v, square *truth)
+{
+    const detail *d = s->d;
+    for (int k = 0; k < s->n_part; k++) {
+        const state *own = s->part[k];
+#pragma omp parallel
+        {
+            square part = {};
+#pragma omp for nowait
+            for (int64_t i = 0; i < own->n; i++) add_sample(own, i, u, v, &part);
+#pragma omp critical
+            for (int b = 0; b < TILE; b++)
+                for (int a = 0; a < TILE; a++)
+                    for (int p = 0; p < d->n_image; p++) add_to(&truth->cell[b][a][p], part.cell[b][a][p]);
+        }
+    }
+}
+
+/* Find the device that has the sum of a cell. */
+const state *holder_of(const state *s, int64_t cell)
+{
+    int k = 0;
+    if (s->d->team != SLICES) return s;
+    while (2 * cell * s->d->n_image >= slice_at(s, k + 1)) k++;
+    return s->part[k];
 }
 
 /* Check a few squares of cells about samples, each against the sum of all samples that touch it. */
@@ -337,24 +474,16 @@ int verify_grid(state *s, squares *sum)
     const detail *d = s->d;
     const int64_t n_grid = s->tracks.grid;
     for (int t = 0; t < N_TILE; t++) {
-        const msi_wproj_sample &about = s->sample[(size_t)((s->n - 1) * t / (N_TILE - 1))];
+        const state *own = s->part[t % s->n_part];
+        const msi_wproj_sample &about = own->sample[(size_t)((own->n - 1) * t / (N_TILE - 1))];
         square truth = {};
-#pragma omp parallel
-        {
-            square part = {};
-#pragma omp for nowait
-            for (int64_t i = 0; i < s->n; i++) add_sample(s, i, about.u, about.v, &part);
-#pragma omp critical
-            for (int b = 0; b < TILE; b++)
-                for (int a = 0; a < TILE; a++)
-                    for (int p = 0; p < d->n_image; p++) add_to(&truth.cell[b][a][p], part.cell[b][a][p]);
-        }
+        sum_square(s, about.u, about.v, &truth);
         for (int b = 0; b < TILE; b++)
             for (int a = 0; a < TILE; a++) {
                 msi_c32 got[MAX_IMAGES];
                 const int64_t at = msi_wproj_wrap(about.v + b, n_grid) * n_grid + msi_wproj_wrap(about.u + a, n_grid);
-                MSI_CUDA(cudaMemcpy(got, (msi_c32 *)s->d_grid + at * d->n_image, (size_t)d->n_image * sizeof(msi_c32),
-                                    cudaMemcpyDeviceToHost));
+                MSI_CUDA(cudaMemcpy(got, (msi_c32 *)holder_of(s, at)->d_grid + at * d->n_image,
+                                    (size_t)d->n_image * sizeof(msi_c32), cudaMemcpyDeviceToHost));
                 for (int p = 0; p < d->n_image; p++) sum->compare({got[p].re, got[p].im}, truth.cell[b][a][p]);
             }
     }
@@ -405,10 +534,9 @@ int verify(void *in, double *error)
     return MSI_OK;
 }
 
-void free_state(void *in)
+void free_part(state *s)
 {
-    state *s = static_cast<state *>(in);
-    if (!s) return;
+    if (cudaSetDevice(s->device) != cudaSuccess) cudaGetLastError();
     for (void *p : {s->d_sample, s->d_value, s->d_grid, s->d_table, s->d_taps, s->d_offset}) cudaFree(p);
     msi_window_operands_free(s->operands);
     cudaFreeHost(s->h_sample);
@@ -421,17 +549,28 @@ void free_state(void *in)
     delete s;
 }
 
+void free_state(void *in)
+{
+    state *s = static_cast<state *>(in);
+    if (!s) return;
+    for (int k = s->n_part - 1; k > 0; k--)
+        if (s->part[k]) free_part(s->part[k]);
+    if (cudaSetDevice(0) != cudaSuccess) cudaGetLastError();
+    free_part(s);
+}
+
 const char romein[] = "tracks: 946 baselines, 16 channels, 2160 times; 2048^2, 4 polarisations, full tables";
 const char merry[] = "merged: 2016 baselines, 3600 times; 4096^2, separable kernels";
 
-constexpr detail full_tables(int taps, int merge, int n_stream, int mapped, order in, choice shape, const char *note)
+constexpr detail full_tables(int taps, int merge, int n_stream, int mapped, order in, choice shape, const char *note,
+                             sharing team = ALONE)
 {
-    return {ROMEIN, merge, 4, taps, 1, 0, n_stream, mapped, in, shape, note};
+    return {ROMEIN, merge, 4, taps, 1, 0, n_stream, mapped, in, shape, note, team};
 }
 
 constexpr detail separable(int n_image, int taps, int degrid, int merge, order in, choice shape, const char *note)
 {
-    return {MERRY, merge, n_image, taps, 0, degrid, 1, 0, in, shape, note};
+    return {MERRY, merge, n_image, taps, 0, degrid, 1, 0, in, shape, note, ALONE};
 }
 
 const detail full_16 = full_tables(16, 0, 1, 0, TRACKS, MEASURED, "one stream");
@@ -445,6 +584,8 @@ const detail full_32 = full_tables(32, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_48 = full_tables(48, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_64 = full_tables(64, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_64_two = full_tables(64, 0, 2, 0, TRACKS, MEASURED, "two streams");
+const detail full_16_team = full_tables(16, 0, 1, 0, TRACKS, MEASURED, "the sum in slices", SLICES);
+const detail full_64_team = full_tables(64, 0, 1, 0, TRACKS, MEASURED, "the sum on the first", GATHERED);
 const detail full_96 = full_tables(96, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_128 = full_tables(128, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_192 = full_tables(192, 0, 1, 0, TRACKS, MEASURED, "one stream");
@@ -488,6 +629,8 @@ const msi_bench_row rows[] = {ROW("tracks/16", romein, "grid", full_16),
                               ROW("tracks/48", romein, "grid", full_48),
                               ROW("tracks/64", romein, "grid", full_64),
                               ROW("tracks/64-two-streams", romein, "grid", full_64_two),
+                              ROW("tracks/16-team", romein, "grid", full_16_team),
+                              ROW("tracks/64-team", romein, "grid", full_64_team),
                               ROW("tracks/96", romein, "grid", full_96),
                               ROW("tracks/128", romein, "grid", full_128),
                               ROW("tracks/192", romein, "grid", full_192),
