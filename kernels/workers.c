@@ -13,6 +13,8 @@
 /* A worker has its own device, plan and planes. */
 typedef struct worker {
     msi_gridder_spec spec; /* the gridder's, with the worker's device, and no workers of its own */
+    double speed;          /* of its device beside the others' */
+    double first;          /* of all work, the part before its own */
     msi_plan *plan;
     msi_planes *model, *part; /* NULL until a job needs them */
 } worker;
@@ -74,20 +76,53 @@ msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_i
     return (msi_gridder_sharing){"images", (double)most_images / n_image};
 }
 
-static int first_image(const msi_workers *t, int n_image, int i)
+/* Find where a worker's part of n things begins; that of worker t->n is where they end. */
+static int64_t first_of(const msi_workers *t, int64_t n, int i)
 {
-    return (int)((int64_t)n_image * i / t->n);
+    return i < t->n ? (int64_t)((double)n * t->w[i].first + 0.5) : n;
 }
 
-static int make_plan(msi_workers *t, int i, const msi_plan *whole, const msi_plan_request *request)
+/* Measure the parts of all work: as large as devices are fast. */
+static int find_parts(msi_workers *t)
+{
+    double all = 0;
+    for (int i = 0; i < t->n; i++) {
+        t->w[i].speed = 1;
+#ifdef MSI_HAVE_CUDA
+        if (t->shape.backend == MSI_BACKEND_CUDA) MSI_TRY(msi_gpu_speed(t->w[i].spec.device, &t->w[i].speed));
+#endif
+        t->w[i].first = all;
+        all += t->w[i].speed;
+    }
+    for (int i = 0; i < t->n; i++) t->w[i].first /= all;
+    return MSI_OK;
+}
+
+/* Share the samples out. */
+static int share_samples(msi_workers *t, const msi_plan *whole, const msi_plan_request *request)
+{
+    msi_share *share;
+    msi_plan **plan;
+    MSI_TRY(msi_alloc(&share, t->n, sizeof *share, "workers"));
+    int rc = msi_alloc(&plan, t->n, sizeof *plan, "workers");
+    for (int i = 0; i < t->n; i++) share[i] = (msi_share){t->w[i].spec.device, t->w[i].speed};
+    if (!rc) {
+        rc = t->strategy->ops->share(plan, whole, request, share, t->n);
+        for (int i = 0; i < t->n; i++) t->w[i].plan = plan[i];
+        msi_free(plan);
+    }
+    msi_free(share);
+    return rc;
+}
+
+static int make_plan(msi_workers *t, int i, const msi_plan_request *request)
 {
     worker *w = &t->w[i];
     msi_plan_request own = *request;
     msi_gridder_report report = {0};
     own.spec = &w->spec;
-    if (t->shares_samples) return t->strategy->ops->share(&w->plan, whole, &own, i, t->n);
     if (!request->spec->predict)
-        own.n_image = first_image(t, request->n_image, i + 1) - first_image(t, request->n_image, i);
+        own.n_image = (int)(first_of(t, request->n_image, i + 1) - first_of(t, request->n_image, i));
     if (own.n_image < 1) own.n_image = 1;
     return t->strategy->ops->plan(&w->plan, t->strategy, &own, &report);
 }
@@ -105,17 +140,18 @@ int msi_workers_create(msi_workers **out, const msi_strategy *strategy, const ms
     t->shares_samples = !s->predict && strategy->ops->share && t->n > 1 && !has_images_enough(request->n_image, t->n);
     t->shape = (msi_planes_shape){
         .nx = s->geometry.nx, .ny = s->geometry.ny, .precision = request->precision, .backend = strategy->backend};
-    int rc = MSI_OK;
-    for (int i = 0; !rc && i < t->n; i++) {
+    for (int i = 0; i < t->n; i++) {
         t->w[i].spec = *s;
         t->w[i].spec.device = on_gpu ? s->worker[i] : s->device;
         t->w[i].spec.n_worker = 0;
         t->w[i].spec.residual = !s->predict;
-#ifdef MSI_HAVE_CUDA
-        if (on_gpu) msi_gpu_await(s->worker[i]);
-#endif
-        rc = make_plan(t, i, whole, request);
     }
+    int rc = find_parts(t);
+#ifdef MSI_HAVE_CUDA
+    for (int i = 0; on_gpu && i < t->n; i++) msi_gpu_await(s->worker[i]);
+#endif
+    if (!rc && t->shares_samples) rc = share_samples(t, whole, request);
+    for (int i = 0; !rc && !t->shares_samples && i < t->n; i++) rc = make_plan(t, i, request);
     if (rc)
         msi_workers_free(t);
     else
@@ -173,10 +209,10 @@ static int work_at_images(void *of, int64_t number)
     const int i = (int)number;
     worker *w = &j->workers->w[i];
     msi_stage_times own_times = {0};
-    const int n = j->job->n_image, first = t->shares_samples ? 0 : first_image(t, n, i);
+    const int n = j->job->n_image, first = t->shares_samples ? 0 : (int)first_of(t, n, i);
     const int64_t image_bytes = t->shape.nx * t->shape.ny * msi_image_pixel_bytes(t->shape.precision);
     msi_residual_job own = *j->job;
-    own.n_image = t->shares_samples ? n : first_image(t, n, i + 1) - first;
+    own.n_image = t->shares_samples ? n : (int)first_of(t, n, i + 1) - first;
     own.store_plane += first;
     own.sum_weight += first;
     if (!own.n_image) return MSI_OK;
@@ -235,13 +271,13 @@ int msi_workers_image(msi_workers *t, const msi_residual_job *job, void *pixel, 
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
 /* Find the first segment of a worker: the one that begins nearest to its part of all samples. */
-static int64_t first_segment(const msi_vis_store *s, int i, int n_worker)
+static int64_t first_segment(const msi_workers *t, const msi_vis_store *s, int i)
 {
     int64_t all = 0, before = 0;
     for (int64_t k = 0; k < s->n_segment; k++) all += s->segment[k].n_row * s->segment[k].n_chan;
     for (int64_t k = 0; k < s->n_segment; k++) {
         const int64_t own = s->segment[k].n_row * s->segment[k].n_chan;
-        if (2 * before + own > 2 * (all / n_worker) * i && i < n_worker) return k;
+        if (2 * before + own > 2 * first_of(t, all, i) && i < t->n) return k;
         before += own;
     }
     return s->n_segment;
@@ -253,7 +289,7 @@ static int work_at_prediction(void *of, int64_t i)
     const msi_workers *t = j->workers;
     msi_vis_store own = *j->store;
     msi_stage_times own_times = {0};
-    const int64_t first = first_segment(j->store, (int)i, t->n), end = first_segment(j->store, (int)i + 1, t->n);
+    const int64_t first = first_segment(t, j->store, (int)i), end = first_segment(t, j->store, (int)i + 1);
     own.segment += first;
     own.n_segment = end - first;
     own.n_sample = 0;

@@ -3,8 +3,9 @@
  * Workers do the jobs of one gridder, each by a plan of its own on a device of its own, in a thread of its
  * own. What is shared out depends on what there is enough of: images, where each worker makes some of them; else the
  * samples of every image, cut so that a worker transforms what its own samples touch (msi_strategy_ops.share), and
- * whose images are added up in the order of workers; for predictions samples, in the order in which they are stored.
- * Several workers may have one device. On the CPU devices are a matter of counting.
+ * whose images are added up, every pixel in one order of workers; for predictions samples, in the order in which they
+ * are stored. Parts are as large as devices are fast. Several workers may have one device. On the CPU devices are a
+ * matter of counting.
  */
 #ifndef MSI_KERNELS_WORKERS_H
 #define MSI_KERNELS_WORKERS_H

@@ -82,10 +82,10 @@ extern "C" void msi_bench_device_wait(void)
     cudaDeviceSynchronize();
 }
 
-extern "C" void msi_bench_device_pci_bus(char *bus, int size)
+extern "C" void msi_bench_device_pci_bus(int device, char *bus, int size)
 {
     bus[0] = 0;
-    if (cudaDeviceGetPCIBusId(bus, size, 0) != cudaSuccess) {
+    if (cudaDeviceGetPCIBusId(bus, size, device) != cudaSuccess) {
         cudaGetLastError();
         bus[0] = 0;
     }

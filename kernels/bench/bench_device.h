@@ -22,10 +22,13 @@ int msi_bench_device_fp32_peak(double *flops);
 /* msi_bench_device_wait - until the device has done everything given to it. */
 void msi_bench_device_wait(void);
 
-/* msi_bench_device_pci_bus - "0000:c1:00.0" of device 0, or "". */
-void msi_bench_device_pci_bus(char *bus, int size);
+/* msi_bench_device_pci_bus - "0000:c1:00.0" of a device, or "". */
+void msi_bench_device_pci_bus(int device, char *bus, int size);
 
-/* msi_bench_energy_joule - the device's total-energy counter by NVML, loaded at run time; NaN where there is none. */
+/* msi_bench_energy_of - count the energy of the first n_device GPUs; until then, of one. */
+void msi_bench_energy_of(int n_device);
+
+/* msi_bench_energy_joule - the devices' total-energy counters by NVML, loaded at run time; NaN where there is none. */
 double msi_bench_energy_joule(void);
 
 #ifdef __cplusplus

@@ -30,7 +30,8 @@ static const char usage[] =
     "  -repeat N       runs of a row after the first; their medians count (default 5)\n"
     "  -verify         hold every row against a reference in double precision; exit 70 when one is off\n"
     "  -seeds N        inputs drawn for the rows random/.., which are always held against direct sums (default 1)\n"
-    "  -energy S       seconds of runs that a row's energy is taken over; 0: not taken (default 1)\n"
+    "  -energy S       seconds of runs that a row's energy is taken over, of all GPUs of -gpus; 0: not taken (default "
+    "1)\n"
     "  -json FILE      write the results\n"
     "  -compare FILE   print ratios to an earlier run's results; exit 1 when one is slower by more than -factor\n"
     "  -factor X       times that a row may take of its earlier time (default 1.1)\n"
@@ -172,6 +173,7 @@ static void choose_gpus(msi_bench_options *o)
 {
     const int n_device = msi_bench_device_count();
     for (int i = 0; i < o->n_gpu; i++) o->gpu[i] = n_device ? i % n_device : 0;
+    if (o->n_gpu && n_device) msi_bench_energy_of(o->n_gpu < n_device ? o->n_gpu : n_device);
 }
 
 static int run_rows(const settings *s, const msi_bench_host *host, msi_bench_result *result, int *n_result, int *n_bad)

@@ -23,7 +23,8 @@ int msi_bench_device_fp32_peak(double *flops)
 
 void msi_bench_device_wait(void) {}
 
-void msi_bench_device_pci_bus(char *bus, int size)
+void msi_bench_device_pci_bus(int device, char *bus, int size)
 {
+    (void)device;
     if (size) bus[0] = 0;
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t N_VERIFIED = 4096;
 constexpr int64_t N_CELL = (int64_t)MSI_STACK_PLANES * MSI_STACKS_SIZE * MSI_STACKS_SIZE; /* of a subgrid */
-constexpr int ROUNDS = 10; /* that a team is timed over: threads start once */
+constexpr int ROUNDS = 40; /* that a team is timed over: threads start once */
 
 struct detail {
     msi_stack_form form;

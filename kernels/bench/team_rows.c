@@ -228,7 +228,6 @@ msi_bench_table msi_team_rows(void)
         r->run = run;
         r->verify = verify;
         r->free_state = free_state;
-        r->no_energy = 1;
     }
     return (msi_bench_table){row, n};
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Rows tracks/ and merged/: the moving window on tracks of baselines. Kernels, values and grids are random numbers,
- * functions of their index, so that the reference needs no copy of them. Rows ..-team are by -gpus: each device has a
- * run of the tracks and a grid of its own, and adds up a slice of all grids; wall time, the sum counted.
+ * functions of their index, so that the reference needs no copy of them. Rows ..-team are by -gpus: each device has some
+ * of the baselines and a grid of its own, and adds up a slice of all grids; wall time, the sum counted.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,6 @@ namespace {
 typedef enum array { ROMEIN, MERRY } array;
 typedef enum order { TRACKS, TIMES, PLACES } order;
 typedef enum choice { MEASURED, GUESSED, UNCOARSENED } choice;
-typedef enum sharing { ALONE, SLICES, GATHERED } sharing; /* where a team's sum ends: in slices, or on the first GPU */
 
 typedef struct detail {
     array layout;
@@ -34,13 +33,14 @@ typedef struct detail {
     order in;
     choice shape;
     const char *note;
-    sharing team;
+    int team;
 } detail;
 
 constexpr int ROMEIN_TIMES = 2160, MAX_STREAM = 2, PIECES = 8, N_TILE = 24, TILE = 4, N_CHECKED = 3000, MAX_IMAGES = 4;
 constexpr int64_t MOST_MEASURED = 1 << 22;
 constexpr int64_t WORK = (int64_t)3 << 36; /* additions of a row of wide kernels, which take part of the tracks */
 constexpr uint64_t TABLE_SEED = 1ull << 40, VALUE_SEED = 2ull << 40, GRID_SEED = 3ull << 40;
+constexpr uint64_t PART_SEED = 1ull << 33; /* from one device's values to the next one's */
 
 /* A state is one device's. */
 struct state {
@@ -48,8 +48,9 @@ struct state {
     int device, n_part;
     state *part[MSI_BENCH_MAX_GPUS]; /* of the first device: those of all n_part, itself first */
     msi_tracks tracks;
-    int64_t first, n;                     /* of the row's samples, the device's */
-    std::vector<msi_wproj_sample> sample; /* [n] in the row's order */
+    int64_t n;
+    std::vector<msi_wproj_sample> sample; /* [n] the device's, in the row's order */
+    uint64_t value_seed;
     msi_wproj_job job;
     int64_t per_plane; /* table elements */
     void *d_sample, *d_value, *d_grid, *d_table, *d_taps, *d_offset;
@@ -122,7 +123,20 @@ void reorder(state *s)
     }
 }
 
-/* Make samples, and take part k of them. */
+/* Leave device k its baselines: in turns, since they take their time by their lengths. */
+void take_baselines(state *s, int k, int n_part)
+{
+    const int64_t each = s->tracks.n / s->tracks.n_baseline, n_baseline = (s->n + each - 1) / each;
+    int64_t n = 0;
+    for (int64_t b = k; b < n_baseline; b += n_part) {
+        const int64_t first = b * each, here = std::min(each, s->n - first);
+        std::copy_n(s->sample.begin() + first, here, s->sample.begin() + n);
+        n += here;
+    }
+    s->n = n;
+    s->value_seed = VALUE_SEED + (uint64_t)k * PART_SEED;
+}
+
 int make_samples(state *s, double scale, int k, int n_part)
 {
     const detail *d = s->d;
@@ -132,10 +146,9 @@ int make_samples(state *s, double scale, int k, int n_part)
     s->n = d->layout == ROMEIN && d->taps > 16 ? std::min(s->tracks.n, WORK / cells) : s->tracks.n;
     s->sample.assign(s->tracks.sample, s->tracks.sample + s->n);
     reorder(s);
-    const int64_t all = std::max<int64_t>(n_part, (int64_t)((double)s->n * scale));
-    s->first = all * k / n_part;
-    s->n = all * (k + 1) / n_part - s->first;
-    s->sample.erase(s->sample.begin(), s->sample.begin() + s->first);
+    s->n = std::max<int64_t>(1, (int64_t)((double)s->n * scale));
+    s->value_seed = VALUE_SEED;
+    if (n_part > 1) take_baselines(s, k, n_part);
     s->sample.resize((size_t)s->n);
     return MSI_OK;
 }
@@ -170,7 +183,7 @@ int allocate(state *s)
     MSI_CUDA(cudaMemcpy(s->d_taps, taps.data(), taps.size() * sizeof taps[0], cudaMemcpyHostToDevice));
     MSI_CUDA(cudaMemcpy(s->d_offset, offset.data(), offset.size() * sizeof offset[0], cudaMemcpyHostToDevice));
     MSI_TRY(fill(s->d_table, 2 * n_table, TABLE_SEED));
-    MSI_TRY(fill(s->job.value, 2 * n_value, VALUE_SEED + 2 * (uint64_t)(s->first * d->n_image)));
+    MSI_TRY(fill(s->job.value, 2 * n_value, s->value_seed));
     MSI_TRY(fill(s->d_grid, 2 * n_grid, GRID_SEED));
     s->job.precision = MSI_FP32;
     s->job.n_image = d->n_image;
@@ -325,12 +338,14 @@ int clear_grid(const state *s)
 
 /* ---- Teams ------------------------------------------------------------------------------------------------------ */
 
-int grid_part(void *of, int64_t k)
+/* Launches return at once, so that one thread has all devices work. */
+int grid_parts(const state *lead)
 {
-    const state *p = static_cast<const state *>(of)->part[k];
-    MSI_CUDA(cudaSetDevice(p->device));
-    MSI_TRY(launch_all(p));
-    MSI_CUDA(cudaStreamSynchronize(p->stream[0]));
+    for (int k = 0; k < lead->n_part; k++) {
+        MSI_CUDA(cudaSetDevice(lead->part[k]->device));
+        MSI_TRY(launch_all(lead->part[k]));
+    }
+    for (int k = 0; k < lead->n_part; k++) MSI_CUDA(cudaStreamSynchronize(lead->part[k]->stream[0]));
     return MSI_OK;
 }
 
@@ -358,28 +373,15 @@ int add_slice(void *of, int64_t k)
     return MSI_OK;
 }
 
-int gather_slices(const state *lead)
-{
-    const msi_gpu_stream on = {lead->device, lead->stream[0]};
-    for (int k = 1; k < lead->n_part; k++) {
-        const int64_t first = slice_at(lead, k), bytes = (slice_at(lead, k + 1) - first) * (int64_t)sizeof(float);
-        const state *p = lead->part[k];
-        MSI_TRY(msi_gpu_peer_copy(&on, slice_of(lead, first), slice_of(p, first), p->device, bytes));
-    }
-    return MSI_OK;
-}
-
 int run_team(state *s, double *ms)
 {
-    msi_turns all = {};
-    all.n_item = all.n_thread = s->n_part;
-    all.of = s;
+    msi_turns sum = {};
+    sum.n_item = sum.n_thread = s->n_part;
+    sum.work = add_slice;
+    sum.of = s;
     const double start = msi_wall_s();
-    all.work = grid_part;
-    MSI_TRY(msi_turns_run(&all));
-    all.work = add_slice;
-    if (s->n_part > 1) MSI_TRY(msi_turns_run(&all));
-    if (s->d->team == GATHERED) MSI_TRY(gather_slices(s));
+    MSI_TRY(grid_parts(s));
+    if (s->n_part > 1) MSI_TRY(msi_turns_run(&sum));
     *ms = 1e3 * (msi_wall_s() - start);
     return MSI_OK;
 }
@@ -432,7 +434,7 @@ void add_sample(const state *s, int64_t i, int32_t u, int32_t v, square *sum)
     const int du = u - x.u + d->taps / 2, dv = v - x.v + d->taps / 2;
     if (du <= -TILE || dv <= -TILE || du >= d->taps || dv >= d->taps) return;
     msi_c64 value[MAX_IMAGES];
-    for (int p = 0; p < d->n_image; p++) value[p] = complex_at(VALUE_SEED, (s->first + i) * d->n_image + p);
+    for (int p = 0; p < d->n_image; p++) value[p] = complex_at(s->value_seed, i * d->n_image + p);
     for (int b = std::max(0, -dv); b < std::min(TILE, d->taps - dv); b++)
         for (int a = std::max(0, -du); a < std::min(TILE, d->taps - du); a++) {
             const msi_c64 k = kernel_at(s, x, du + a, dv + b);
@@ -463,7 +465,6 @@ void sum_square(const state *s, int32_t u, int32_t v, square *truth)
 const state *holder_of(const state *s, int64_t cell)
 {
     int k = 0;
-    if (s->d->team != SLICES) return s;
     while (2 * cell * s->d->n_image >= slice_at(s, k + 1)) k++;
     return s->part[k];
 }
@@ -563,14 +564,14 @@ const char romein[] = "tracks: 946 baselines, 16 channels, 2160 times; 2048^2, 4
 const char merry[] = "merged: 2016 baselines, 3600 times; 4096^2, separable kernels";
 
 constexpr detail full_tables(int taps, int merge, int n_stream, int mapped, order in, choice shape, const char *note,
-                             sharing team = ALONE)
+                             int team = 0)
 {
     return {ROMEIN, merge, 4, taps, 1, 0, n_stream, mapped, in, shape, note, team};
 }
 
 constexpr detail separable(int n_image, int taps, int degrid, int merge, order in, choice shape, const char *note)
 {
-    return {MERRY, merge, n_image, taps, 0, degrid, 1, 0, in, shape, note, ALONE};
+    return {MERRY, merge, n_image, taps, 0, degrid, 1, 0, in, shape, note, 0};
 }
 
 const detail full_16 = full_tables(16, 0, 1, 0, TRACKS, MEASURED, "one stream");
@@ -584,8 +585,8 @@ const detail full_32 = full_tables(32, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_48 = full_tables(48, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_64 = full_tables(64, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_64_two = full_tables(64, 0, 2, 0, TRACKS, MEASURED, "two streams");
-const detail full_16_team = full_tables(16, 0, 1, 0, TRACKS, MEASURED, "the sum in slices", SLICES);
-const detail full_64_team = full_tables(64, 0, 1, 0, TRACKS, MEASURED, "the sum on the first", GATHERED);
+const detail full_16_team = full_tables(16, 0, 1, 0, TRACKS, MEASURED, "the sum in slices", 1);
+const detail full_64_team = full_tables(64, 0, 1, 0, TRACKS, MEASURED, "the sum in slices", 1);
 const detail full_96 = full_tables(96, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_128 = full_tables(128, 0, 1, 0, TRACKS, MEASURED, "one stream");
 const detail full_192 = full_tables(192, 0, 1, 0, TRACKS, MEASURED, "one stream");

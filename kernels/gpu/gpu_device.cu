@@ -174,6 +174,15 @@ const char *msi_gpu_describe(int device)
     return text;
 }
 
+int msi_gpu_speed(int device, double *speed)
+{
+    int n = 0, clock_khz = 0;
+    MSI_CUDA(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device));
+    MSI_CUDA(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, device));
+    *speed = (double)n * (clock_khz > 0 ? clock_khz : 1);
+    return MSI_OK;
+}
+
 const char *msi_gpu_versions(void)
 {
     static char text[96];

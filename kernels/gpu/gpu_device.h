@@ -41,6 +41,13 @@ int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes);
 /* msi_gpu_describe - one line on a device, or on why there is none. Borrowed, static, until the next call. */
 const char *msi_gpu_describe(int device);
 
+/*
+ * msi_gpu_speed - how fast a device is beside others: its multiprocessors times their clock.
+ * Returned: *speed, above 0
+ * Returns:  0, MSI_EGPU
+ */
+int msi_gpu_speed(int device, double *speed);
+
 /* msi_gpu_versions - CUDA's and cuFFT's versions, one line. Borrowed, static. */
 const char *msi_gpu_versions(void);
 

@@ -56,6 +56,12 @@ typedef struct msi_plan msi_plan;
 
 typedef struct msi_strategy msi_strategy;
 
+/* A share of a plan's work is as large as its device is fast, beside those of the others. */
+typedef struct msi_share {
+    int device; /* a GPU's CUDA ordinal */
+    double speed;
+} msi_share;
+
 /*
  * The functions of a strategy. One table may serve several rows of strategies: plan() sees which one it is asked for.
  * Functions return 0 or a code of core/status.h and set its line.
@@ -89,11 +95,13 @@ typedef struct msi_strategy_ops {
      */
     int (*residual)(msi_plan *plan, const msi_residual_job *job, msi_stage_times *times);
     /*
-     * Make a plan that does residual's jobs for a share of the samples alone: over all shares the images add up.
-     * Given: whole, the plan to share out, of a store; request, as that plan's but for spec.device; share 0 ..
-     * n_share - 1. Returned: *out. Returns 0, MSI_ENOMEM. NULL: samples cannot be shared so that transforms are, too.
+     * Make plans that do residual's jobs for a share of the samples each: over all shares the images add up.
+     * Given: whole, the plan to share out, of a store; request, that plan's; share [n_share]. Returned: out [n_share],
+     * those that were made before a failure. Returns 0, MSI_ENOMEM. NULL: samples cannot be shared so that transforms
+     * are, too.
      */
-    int (*share)(msi_plan **out, const msi_plan *whole, const msi_plan_request *request, int share, int n_share);
+    int (*share)(msi_plan **out, const msi_plan *whole, const msi_plan_request *request, const msi_share *share,
+                 int n_share);
 } msi_strategy_ops;
 
 /* The method of msi_gridder_spec.method NULL, and the word that leaves msi_gridder_spec.strategy open as NULL does. */

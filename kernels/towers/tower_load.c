@@ -8,8 +8,9 @@
 #include "core/status.h"
 #include "kernels/towers/tower_plan.h"
 
-/* Of many samples so many are looked at, of fewer one in eight; more would take longer than they teach. */
-enum { MOST_LOOKED_AT = 500000, LEAST_LOOKED_AT = 50000, ONE_IN = 8 };
+/* Of many samples so many are looked at, of fewer one in eight; more would take longer than they teach. For shares more
+ * are: the planes of subgrids with few samples, which lie side by side, are missed together. */
+enum { MOST_LOOKED_AT = 500000, MOST_FOR_SHARES = 8 * MOST_LOOKED_AT, LEAST_LOOKED_AT = 50000, ONE_IN = 8 };
 
 /* A place is where a sample lies. */
 typedef struct place {
@@ -34,10 +35,10 @@ typedef struct choice {
     int64_t thin;
 } choice;
 
-static choice choose_samples(const msi_wgrid_geometry *g, const msi_vis_store *store)
+static choice choose_samples(const msi_wgrid_geometry *g, const msi_vis_store *store, int64_t most)
 {
     int64_t n = store->n_sample / ONE_IN;
-    n = n > MOST_LOOKED_AT ? MOST_LOOKED_AT : n < LEAST_LOOKED_AT ? LEAST_LOOKED_AT : n;
+    n = n > most ? most : n < LEAST_LOOKED_AT ? LEAST_LOOKED_AT : n;
     return (choice){g, store, 1 + store->n_sample / n};
 }
 
@@ -94,14 +95,18 @@ static void see_tiles(const occupancy *o, const place *p, int64_t n)
     for (int64_t i = 0; i < n; i++) __atomic_store_n(&o->number[p[i].tile], 1, __ATOMIC_RELAXED);
 }
 
+/* Set a bit while others are being set; most are set already. */
+static void set_bit(uint64_t *bits, int64_t k)
+{
+    const uint64_t bit = (uint64_t)1 << k % 64;
+    if (!(__atomic_load_n(&bits[k / 64], __ATOMIC_RELAXED) & bit))
+        __atomic_fetch_or(&bits[k / 64], bit, __ATOMIC_RELAXED);
+}
+
 static void see_planes(const occupancy *o, const place *p, int64_t n)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t *word = &o->bit[(o->number[p[i].tile] - 1) * o->n_word + p[i].w0 / 64];
-        const uint64_t bit = (uint64_t)1 << p[i].w0 % 64;
-        if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)) __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
-    }
+    for (int64_t i = 0; i < n; i++) set_bit(&o->bit[(o->number[p[i].tile] - 1) * o->n_word], p[i].w0);
 }
 
 static int find_occupancy(occupancy *o, const place *p, int64_t n)
@@ -190,7 +195,7 @@ int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const m
         return MSI_OK;
     }
     occupancy o = {.g = g, .n_word = (g->n_w - g->w_width + 64) / 64};
-    const choice c = choose_samples(g, store);
+    const choice c = choose_samples(g, store, MOST_LOOKED_AT);
     place *places = NULL;
     int64_t n_place = 0;
     int rc = find_places(&places, &n_place, &c);
@@ -205,30 +210,24 @@ int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const m
 
 /* ---- Shares ----------------------------------------------------------------------------------------------------- */
 
-/* Subgrids of all towers: how many of the samples looked at each has, and which of its planes they touch. */
+/* Subgrids of all towers: how many of the samples looked at each has, and in which first planes. */
 typedef struct core_table {
     int64_t n_core, n_word;
     int64_t *n_sample; /* [n_core] */
-    uint64_t *plane;   /* [n_core][n_word] */
+    uint64_t *first;   /* [n_core][n_word] */
 } core_table;
 
-static void fill_cores(core_table *c, const msi_wgrid_plan *plan, const msi_tower_plan *t, const place *p, int64_t n)
+static void fill_cores(const core_table *c, const msi_wgrid_plan *plan, const msi_tower_plan *t, const place *p,
+                       int64_t n)
 {
     const int64_t n_tile_u = plan->grid.n_tile_u, edge = t->core / plan->grid.tile;
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
         const int64_t su = p[i].tile % n_tile_u / edge, sv = p[i].tile / n_tile_u / edge, tower = p[i].w0 / t->height;
-        const int64_t core = (tower * t->n_sub_v + sv) * t->n_sub_u + su;
-        c->n_sample[core]++;
-        for (int64_t k = p[i].w0 - tower * t->height, end = k + plan->grid.w_width; k < end; k++)
-            c->plane[core * c->n_word + k / 64] |= (uint64_t)1 << k % 64;
+        const int64_t core = (tower * t->n_sub_v + sv) * t->n_sub_u + su, k = p[i].w0 - tower * t->height;
+        __atomic_fetch_add(&c->n_sample[core], 1, __ATOMIC_RELAXED);
+        set_bit(&c->first[core * c->n_word], k);
     }
-}
-
-static int64_t n_plane_of(const core_table *c, int64_t core)
-{
-    int64_t n = 0;
-    for (int64_t k = 0; k < c->n_word; k++) n += __builtin_popcountll(c->plane[core * c->n_word + k]);
-    return n;
 }
 
 /* Subgrids of all towers, one tower after the other. */
@@ -238,69 +237,70 @@ typedef struct core_costs {
     double *own_s;  /* [n_core] 0: holds nothing */
 } core_costs;
 
-/* Give each share but the last as many subgrids as take at most most_s. Returns what the dearest share takes. */
-static double cut_at(const core_costs *c, double most_s, int n_share, int64_t *cut)
+/* Give each share but the last as many subgrids as take its device at most most_s. Returns what the last to end takes. */
+static double cut_at(const core_costs *c, double most_s, const msi_share *to, int n_share, int64_t *cut)
 {
-    double share_s = 0, dearest_s = 0;
+    double share_s = 0, last_s = 0;
     int64_t tower = -1; /* the last one of this share */
     int share = 0;
     cut[0] = 0;
     for (int64_t i = 0; i < c->n_core; i++) {
         if (c->own_s[i] == 0) continue;
         double more_s = c->own_s[i] + (i / c->in_tower == tower ? 0 : c->tower_s);
-        if (share + 1 < n_share && share_s > 0 && share_s + more_s > most_s) {
+        if (share + 1 < n_share && share_s > 0 && share_s + more_s > most_s * to[share].speed) {
             cut[++share] = i;
             share_s = 0;
             more_s = c->own_s[i] + c->tower_s;
         }
         tower = i / c->in_tower;
         share_s += more_s;
-        dearest_s = fmax(dearest_s, share_s);
+        last_s = fmax(last_s, share_s / to[share].speed);
     }
     while (share < n_share) cut[++share] = c->n_core;
-    return dearest_s;
+    return last_s;
 }
 
-/* Find the cut whose dearest share is cheapest. */
-static void cut_cores(const core_costs *c, int n_share, int64_t *cut)
+/* Find the cut that ends soonest. */
+static void cut_cores(const core_costs *c, const msi_share *to, int n_share, int64_t *cut)
 {
     enum { N_HALVING = 40 };
-    double low_s = 0, high_s = cut_at(c, HUGE_VAL, n_share, cut);
+    double low_s = 0, high_s = cut_at(c, HUGE_VAL, to, n_share, cut);
     for (int k = 0; k < N_HALVING; k++) {
         const double most_s = 0.5 * (low_s + high_s);
-        if (cut_at(c, most_s, n_share, cut) <= most_s)
+        if (cut_at(c, most_s, to, n_share, cut) <= most_s)
             high_s = most_s;
         else
             low_s = most_s;
     }
-    cut_at(c, high_s, n_share, cut);
+    cut_at(c, high_s, to, n_share, cut);
 }
 
-int msi_tower_cut(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store, int n_share,
-                  int64_t *cut)
+int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
+                  const msi_share *share, int n_share)
 {
     const int64_t in_tower = towers->n_sub_u * towers->n_sub_v, n_core = towers->n_tower * in_tower;
-    core_table cores = {.n_core = n_core, .n_word = (towers->n_plane + 63) / 64};
+    core_table cores = {.n_core = n_core, .n_word = (towers->height + 63) / 64};
     core_costs costs = {.n_core = n_core, .in_tower = in_tower, .tower_s = towers->tower_s};
-    const choice c = choose_samples(&plan->grid, store);
+    const choice c = choose_samples(&plan->grid, store, MOST_FOR_SHARES);
     place *places = NULL;
     int64_t n_place = 0;
     int rc = find_places(&places, &n_place, &c);
     if (!rc) rc = msi_alloc(&cores.n_sample, n_core, sizeof *cores.n_sample, "w-tower plan");
-    if (!rc) rc = msi_alloc(&cores.plane, n_core * cores.n_word, sizeof *cores.plane, "w-tower plan");
+    if (!rc) rc = msi_alloc(&cores.first, n_core * cores.n_word, sizeof *cores.first, "w-tower plan");
     if (!rc) rc = msi_alloc(&costs.own_s, n_core, sizeof *costs.own_s, "w-tower plan");
     if (!rc) {
         const double sample_s = plan->sample_cost_s / (double)(n_place + 1);
         fill_cores(&cores, plan, towers, places, n_place);
-        for (int64_t i = 0; i < n_core; i++)
-            if (cores.n_sample[i])
-                costs.own_s[i] = sample_s * (double)cores.n_sample[i] +
-                                 towers->plane_s * (double)n_plane_of(&cores, i) + towers->subgrid_s;
-        cut_cores(&costs, n_share, cut);
+        for (int64_t i = 0; i < n_core; i++) {
+            const int64_t n = count_planes(cores.first + i * cores.n_word, cores.n_word, plan->grid.w_width);
+            if (n)
+                costs.own_s[i] = sample_s * (double)cores.n_sample[i] + towers->plane_s * (double)n + towers->subgrid_s;
+        }
+        cut_cores(&costs, share, n_share, cut);
     }
     msi_free(places);
     msi_free(cores.n_sample);
-    msi_free(cores.plane);
+    msi_free(cores.first);
     msi_free(costs.own_s);
     return rc;
 }

@@ -89,14 +89,15 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
                         const msi_cost_model *whole, const msi_tower_cost *cost);
 
 /*
- * msi_tower_cut - cut the subgrids of all towers into shares for as many devices, so that the dearest share is as cheap
+ * msi_tower_cut - cut the subgrids of all towers into shares for as many devices, so that the last to end ends as soon
  * as can be: by the plan's costs of samples, planes, subgrids, and of the towers that a share has anything in. What
  * samples look like is learnt from some of them, the same ones each time.
+ * Given:    share [n_share]  whose speeds count
  * Returned: cut [n_share + 1]  share k is subgrids [cut[k], cut[k + 1]), as msi_tower_plan.first_core numbers them
  * Returns:  0, MSI_ENOMEM
  */
-int msi_tower_cut(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store, int n_share,
-                  int64_t *cut);
+int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
+                  const msi_share *share, int n_share);
 
 /*
  * msi_tower_bend - bend a direction cosine of the padded field beyond the image so that it repeats itself.

@@ -63,7 +63,7 @@ static const msi_option rows[] = {
      AT(backend)},
     {.name = "gpus",
      .arguments = "WHICH",
-     .fallback = "one",
+     .fallback = "auto",
      .help = "GPUs of this host that share the work: one, all, the first N, or a list such as 0,2, where one named "
              "twice has two parts of it. auto takes more than one where the plan foresees that it gains.",
      .read = msi_read_gpus,

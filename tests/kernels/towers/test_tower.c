@@ -342,6 +342,70 @@ static void test_no_samples(void **state)
     msi_gridder_free(g);
 }
 
+/* Count the samples of every subgrid of every tower, as tower_plan.h numbers them. Returns how many the fullest has. */
+static int64_t count_cores(const job *j, int64_t *n)
+{
+    const msi_wgrid_geometry *g = &j->plan.grid;
+    const msi_tower_plan *t = &j->towers;
+    int64_t most = 0;
+    for (int64_t i = 0; i < j->data.block.n_row; i++) {
+        const double *uvw = j->data.uvw_m + 3 * i, lambda_per_m = j->data.freq_hz[0] / MSI_SPEED_OF_LIGHT;
+        const double sign = uvw[2] < 0 ? -lambda_per_m : lambda_per_m;
+        const double u = -sign * uvw[0] * (double)g->nu * j->data.geometry.cell_x_rad;
+        const double v = sign * uvw[1] * (double)g->nv * j->data.geometry.cell_y_rad;
+        const double w = (sign * uvw[2] - g->w_first) / g->w_step;
+        const int64_t su = ((int64_t)ceil(u - 0.5 * g->width) + g->nu / 2 + g->width) / t->core;
+        const int64_t sv = ((int64_t)ceil(v - 0.5 * g->width) + g->nv / 2 + g->width) / t->core;
+        const int64_t tower = (int64_t)ceil(w - 0.5 * g->w_width) / t->height;
+        int64_t *own = &n[(tower * t->n_sub_v + sv) * t->n_sub_u + su];
+        if (++*own > most) most = *own;
+    }
+    return most;
+}
+
+/* Shares are as large as devices are fast, but for a subgrid; where whole towers are what takes time, none is made by two
+ * where it need not be. */
+static void test_shares(void **state)
+{
+    (void)state;
+    static const msi_share share[][4] = {
+        {{0, 1}, {1, 1}}, {{0, 1}, {1, 1}, {2, 1}, {3, 1}}, {{0, 2}, {1, 1}}, {{0, 1}, {1, 3}, {2, 1}}};
+    static const int n_share[] = {2, 4, 2, 3};
+    const msi_case c = {.name = "shares",
+                        .nx = 400,
+                        .ny = 360,
+                        .field_x_rad = 0.2,
+                        .w_ratio = 1.0,
+                        .n_row = 20000,
+                        .n_chan = 1,
+                        .layout = CONCENTRATED};
+    job j;
+    job_make(&j, &c, 1e-4, 0);
+    assert_int_equal(plan_towers(&j, 1e-4, 128), 0);
+    const int64_t in_tower = j.towers.n_sub_u * j.towers.n_sub_v, n_core = j.towers.n_tower * in_tower;
+    int64_t *n = msi_test_alloc(n_core, sizeof *n), cut[5];
+    const int64_t most = count_cores(&j, n), n_row = c.n_row;
+    assert_true(j.towers.n_tower >= 4);
+    j.towers.plane_s = j.towers.subgrid_s = j.towers.tower_s = 0;
+    for (size_t i = 0; i < sizeof n_share / sizeof *n_share; i++) {
+        double all = 0;
+        for (int k = 0; k < n_share[i]; k++) all += share[i][k].speed;
+        assert_int_equal(msi_tower_cut(cut, &j.plan, &j.towers, &j.store, share[i], n_share[i]), 0);
+        assert_true(cut[0] == 0 && cut[n_share[i]] == n_core);
+        for (int k = 0; k < n_share[i]; k++) {
+            int64_t own = 0;
+            for (int64_t at = cut[k]; at < cut[k + 1]; at++) own += n[at];
+            assert_true(fabs((double)own - (double)n_row * share[i][k].speed / all) <= (double)(n_share[i] * most + 5));
+        }
+    }
+    j.towers.tower_s = 1e6 * j.plan.sample_cost_s;
+    assert_int_equal(msi_tower_cut(cut, &j.plan, &j.towers, &j.store, share[0], 2), 0);
+    assert_int_equal(cut[1] % in_tower, 0);
+    assert_int_equal(cut[1] / in_tower, (j.towers.n_tower + 1) / 2);
+    free(n);
+    job_free(&j);
+}
+
 static void test_auto_takes_towers(void **state)
 {
     (void)state;
@@ -381,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_predict_at_seams),
         cmocka_unit_test(test_refuses_what_it_cannot),
         cmocka_unit_test(test_no_samples),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_auto_takes_towers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

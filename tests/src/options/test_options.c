@@ -187,10 +187,10 @@ static void test_other_options(void **state)
     assert_int_equal(o.precision, MSI_PRECISION_FP64);
     assert_int_equal(o.backend, MSI_BACKEND_CUDA);
     assert_int_equal(o.log_level, MSI_LOG_QUIET);
-    assert_int_equal(o.gpus.kind, MSI_GPUS_ONE);
-    msi_options_free(&o);
-    o = parsed("-gpus auto");
     assert_int_equal(o.gpus.kind, MSI_GPUS_AUTO);
+    msi_options_free(&o);
+    o = parsed("-gpus one");
+    assert_int_equal(o.gpus.kind, MSI_GPUS_ONE);
     msi_options_free(&o);
     o = parsed("-gpus all");
     assert_int_equal(o.gpus.kind, MSI_GPUS_ALL);
