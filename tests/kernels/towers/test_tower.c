@@ -382,14 +382,8 @@ static void test_shares(void **state)
     static const msi_share share[][4] = {
         {{0, 1}, {1, 1}}, {{0, 1}, {1, 1}, {2, 1}, {3, 1}}, {{0, 2}, {1, 1}}, {{0, 1}, {1, 3}, {2, 1}}};
     static const int n_share[] = {2, 4, 2, 3};
-    const msi_case c = {.name = "shares",
-                        .nx = 400,
-                        .ny = 360,
-                        .field_x_rad = 0.2,
-                        .w_ratio = 1.0,
-                        .n_row = 20000,
-                        .n_chan = 1,
-                        .layout = CONCENTRATED};
+    const msi_case c = {
+        .name = "shares", .nx = 400, .ny = 360, .field_x_rad = 0.2, .w_ratio = 1.0, .n_row = 20000, .n_chan = 1};
     job j;
     job_make(&j, &c, 1e-4, 0);
     assert_int_equal(plan_towers(&j, 1e-4, 128), 0);
