@@ -13,14 +13,14 @@ SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "
 RUNS = {"output channels": ["-channels-out", 4],
         "images": ["-pol", "XX,YY"],
         "samples": ["-strategy", "subgrid", "-accuracy", "1e-3"],
-        "cycles": ["-niter", 100, "-mgain", 0.8]}
+        "cycles": ["-niter", 100, "-mgain", 0.8, "-threshold", "1mJy"]}
 MOMENTS = 6
 LIBRARY = os.path.abspath(sys.argv.pop(3))
 
 
 class LostGpu(ImagingSuite):
     def words(self, words):
-        return ["-backend", "cuda", "-gpus", self.gpus, "-name", "image", "-size", 512, 512, "-scale", "8asec", *words,
+        return ["-backend", "cuda", "-gpus", self.gpus, "-name", "image", "-size", 512, 512, "-scale", "2asec", *words,
                 self.made("set.ms", *SET)]
 
     def choose_gpus(self):
