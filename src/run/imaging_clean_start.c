@@ -63,37 +63,6 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
     return level;
 }
 
-/* The largest modulus of a PSF near its edges. */
-static double edge_level(const msi_image *psf)
-{
-    static const double MIDDLE = 0.45; /* of the width, on either side */
-    const msi_image_geometry *g = &psf->geometry;
-    double level = 0;
-#pragma omp parallel for schedule(static) reduction(max : level)
-    for (int64_t y = 0; y < g->ny; y++)
-        for (int64_t x = 0; x < g->nx; x++) {
-            const double u = fabs((double)(x - g->nx / 2)) / (double)g->nx,
-                         v = fabs((double)(y - g->ny / 2)) / (double)g->ny;
-            if (u > MIDDLE || v > MIDDLE)
-                level = fmax(level, fabs(msi_image_value(psf->pixel, psf->precision, y * g->nx + x)));
-        }
-    return level;
-}
-
-/*
- * Let minor iterations go no deeper than the sidelobes that they leave. A PSF as large as the image reaches half an image
- * from a component; beyond, the component's sidelobes stand until the next major cycle, and the bias of wide scales can
- * lift them above what is left of the component: cleaned as emission, they take many cycles to mend.
- */
-static void limit_mgain(msi_cleaning *k)
-{
-    static const double BIASED = 1.75; /* what a bias adds to sidelobes, with room */
-    const double most = 1 - fmin(0.9, BIASED * k->edge_level);
-    if (!k->run->options->clean.multiscale || most >= k->run->options->clean.mgain) return;
-    for (int i = 0; i < k->field.n_group; i++) k->field.group[i].mgain = most;
-    msi_log_info("mgain: %.2f, for sidelobes of %.2g at the edges of the PSF", most, k->edge_level);
-}
-
 /* Make the PSF of a channel, or take an earlier run's, find its beam, and write it. */
 static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
 {
@@ -115,7 +84,6 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
         image.n_vis[0] = k->field.n_vis[channel * k->field.spec.n_pol];
         rc = msi_imaging_files_beam(r, &k->beam[channel], &image);
         if (channel == 0) k->sidelobe = sidelobe_level(&image, &k->beam[0]);
-        k->edge_level = fmax(k->edge_level, edge_level(&image));
     }
     if (!rc) rc = msi_cleaning_add_to_sum(k, MSI_FITS_PSF, &image);
     const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->weight[channel], NULL};
@@ -139,7 +107,6 @@ int msi_cleaning_make_psfs(msi_cleaning *k)
 {
     const int n = k->field.spec.n_channel;
     msi_planes *psf;
-    k->edge_level = 0;
     MSI_TRY(msi_gridder_planes(k->samples->gridder[k->first], n, &psf));
     int rc = MSI_OK;
     for (int c = 0; !rc && c < n; c++) {
@@ -149,7 +116,6 @@ int msi_cleaning_make_psfs(msi_cleaning *k)
     }
     if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, msi_cleaning_beam_pixel(k));
     msi_planes_free(psf);
-    limit_mgain(k);
     const uint8_t *mask = msi_clean_mask_of(&k->run->mask, k->run->mask.n_plane > 1 ? k->first : 0);
     for (int i = 0; !rc && mask && i < k->field.n_group; i++)
         if (k->field.group[i].cleaner) rc = msi_cleaner_mask(k->field.group[i].cleaner, mask);

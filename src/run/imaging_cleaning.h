@@ -17,8 +17,7 @@ typedef struct msi_cleaning {
     int64_t first;
     double *freq_hz; /* [field.spec.n_channel], as the following */
     msi_beam *beam;
-    double sidelobe;   /* of the first PSF */
-    double edge_level; /* of all PSFs: the largest modulus near the edges */
+    double sidelobe; /* of the first PSF */
     msi_imaging_weight (*weight)[MSI_GRIDDER_MAX_PLANES];
     int has_first_residual;
     double dirty_peak_jy; /* of all dirty images that were written; 0: none */
