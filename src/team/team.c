@@ -40,14 +40,14 @@ static int cut_off(msi_team *t, int status)
 /* All ranks take over the message of one. */
 static int take_message(msi_team *t, int from, int status)
 {
-    char *all, mine[MSI_MESSAGE_BYTES] = "";
-    snprintf(mine, sizeof mine, "%s", msi_error_get());
-    if (msi_alloc(&all, t->size, sizeof mine, "messages of ranks") != MSI_OK) return cut_off(t, MSI_ENOMEM);
-    const int rc = t->link->gather(t, mine, sizeof mine, all);
+    char *all, own[MSI_MESSAGE_BYTES] = "";
+    snprintf(own, sizeof own, "%s", msi_error_get());
+    if (msi_alloc(&all, t->size, sizeof own, "messages of ranks") != MSI_OK) return cut_off(t, MSI_ENOMEM);
+    const int rc = t->link->gather(t, own, sizeof own, all);
     if (rc)
         status = cut_off(t, rc);
     else
-        msi_error_set(status, "%s", all + (size_t)from * sizeof mine);
+        msi_error_set(status, "%s", all + (size_t)from * sizeof own);
     msi_free(all);
     return status;
 }
@@ -113,12 +113,12 @@ int msi_team_cast(msi_team *t, void *data, int64_t n_byte)
     return rc ? cut_off(t, rc) : MSI_OK;
 }
 
-int msi_team_gather(msi_team *t, const void *mine, int64_t n_byte, void **all)
+int msi_team_gather(msi_team *t, const void *own, int64_t n_byte, void **all)
 {
     int rc = msi_team_agree(t, msi_alloc(all, t->size * n_byte, 1, "values of ranks"));
-    if (!rc && t->size == 1) memcpy(*all, mine, (size_t)n_byte);
+    if (!rc && t->size == 1) memcpy(*all, own, (size_t)n_byte);
     if (!rc && t->size > 1) {
-        rc = t->link->gather(t, mine, n_byte, *all);
+        rc = t->link->gather(t, own, n_byte, *all);
         if (rc) rc = cut_off(t, rc);
     }
     if (rc) {
@@ -176,16 +176,16 @@ static int combine_all(msi_team *t, char *array, int64_t n, msi_precision precis
     const int64_t each = even < SLICE ? even : SLICE;
     char *room = NULL;
     MSI_TRY(msi_team_agree(t, msi_alloc(&room, (2 * t->size + 1) * each, (size_t)bytes, "slices of ranks")));
-    char *mine = room, *theirs = mine + t->size * each * bytes, *slice = theirs + t->size * each * bytes;
+    char *own = room, *theirs = own + t->size * each * bytes, *slice = theirs + t->size * each * bytes;
     int rc = MSI_OK;
     for (int64_t at = 0; !rc && at < n; at += t->size * each) {
         const int64_t here = n - at < t->size * each ? n - at : t->size * each;
-        memcpy(mine, array + at * bytes, (size_t)(here * bytes));
-        rc = t->link->swap(t, mine, each * bytes, theirs);
+        memcpy(own, array + at * bytes, (size_t)(here * bytes));
+        rc = t->link->swap(t, own, each * bytes, theirs);
         if (rc) break;
         combine(slice, theirs, each, precision, t, weight);
-        rc = t->link->gather(t, slice, each * bytes, mine);
-        if (!rc) memcpy(array + at * bytes, mine, (size_t)(here * bytes));
+        rc = t->link->gather(t, slice, each * bytes, own);
+        if (!rc) memcpy(array + at * bytes, own, (size_t)(here * bytes));
     }
     msi_free(room);
     return rc ? cut_off(t, rc) : MSI_OK;
@@ -210,10 +210,10 @@ typedef struct image_sums {
 
 static int combine_plane(msi_team *t, msi_image *image, int plane, double *weight)
 {
-    const image_sums mine = {image->sum_weight[plane], image->n_vis[plane]};
+    const image_sums own = {image->sum_weight[plane], image->n_vis[plane]};
     const int64_t n = msi_image_n_pixel(&image->geometry);
     image_sums *all;
-    MSI_TRY(msi_team_gather(t, &mine, sizeof mine, (void **)&all));
+    MSI_TRY(msi_team_gather(t, &own, sizeof own, (void **)&all));
     image_sums sum = {0, 0};
     for (int k = 0; k < t->size; k++) {
         sum.sum_weight += all[k].sum_weight;

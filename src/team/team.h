@@ -24,11 +24,11 @@ typedef struct msi_team_link {
     /* join - after the last fork of this process: from now on team->rank and team->size are known. */
     void (*join)(msi_team *team);
 
-    /* gather - mine [n_byte] of every rank to every rank: all [size][n_byte]. */
-    int (*gather)(msi_team *team, const void *mine, int64_t n_byte, void *all);
+    /* gather - own [n_byte] of every rank to every rank: all [size][n_byte]. */
+    int (*gather)(msi_team *team, const void *own, int64_t n_byte, void *all);
 
-    /* swap - part k of mine [size][n_byte] to rank k; theirs [size][n_byte] has what each rank had for this one. */
-    int (*swap)(msi_team *team, const void *mine, int64_t n_byte, void *theirs);
+    /* swap - part k of own [size][n_byte] to rank k; theirs [size][n_byte] has what each rank had for this one. */
+    int (*swap)(msi_team *team, const void *own, int64_t n_byte, void *theirs);
 
     /* cast - data [n_byte] of rank 0 to every rank. */
     int (*cast)(msi_team *team, void *data, int64_t n_byte);
@@ -101,7 +101,7 @@ int msi_team_largest(msi_team *team, double *value, int64_t n);
  * Returned: *all [size][n_byte]  freed by msi_free; NULL on failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_team_gather(msi_team *team, const void *mine, int64_t n_byte, void **all);
+int msi_team_gather(msi_team *team, const void *own, int64_t n_byte, void **all);
 
 /*
  * msi_team_cast - give every rank the bytes of rank 0.

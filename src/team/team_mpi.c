@@ -49,22 +49,22 @@ static int await(MPI_Request *request)
     }
 }
 
-static int gather(msi_team *t, const void *mine, int64_t n_byte, void *all)
+static int gather(msi_team *t, const void *own, int64_t n_byte, void *all)
 {
     MPI_Request request;
     (void)t;
     pthread_mutex_lock(&gate);
-    MPI_Iallgather(mine, (int)n_byte, MPI_BYTE, all, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
+    MPI_Iallgather(own, (int)n_byte, MPI_BYTE, all, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
     pthread_mutex_unlock(&gate);
     return await(&request);
 }
 
-static int swap(msi_team *t, const void *mine, int64_t n_byte, void *theirs)
+static int swap(msi_team *t, const void *own, int64_t n_byte, void *theirs)
 {
     MPI_Request request;
     (void)t;
     pthread_mutex_lock(&gate);
-    MPI_Ialltoall(mine, (int)n_byte, MPI_BYTE, theirs, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
+    MPI_Ialltoall(own, (int)n_byte, MPI_BYTE, theirs, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
     pthread_mutex_unlock(&gate);
     return await(&request);
 }

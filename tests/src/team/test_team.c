@@ -24,36 +24,36 @@ enum { MOST = 5 };
 
 static struct {
     pthread_barrier_t barrier;
-    const char *mine[MOST];
+    const char *own[MOST];
     int n_alarm, n_calm, n_wrong;
     pthread_mutex_t mutex;
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Exchange: of each rank the part for this one, or all of it. */
-static int exchange(msi_team *t, const void *mine, int64_t n_byte, void *all, int64_t step)
+static int exchange(msi_team *t, const void *own, int64_t n_byte, void *all, int64_t step)
 {
-    shared.mine[t->rank] = mine;
+    shared.own[t->rank] = own;
     pthread_barrier_wait(&shared.barrier);
-    for (int k = 0; k < t->size; k++) memcpy((char *)all + k * n_byte, shared.mine[k] + t->rank * step, (size_t)n_byte);
+    for (int k = 0; k < t->size; k++) memcpy((char *)all + k * n_byte, shared.own[k] + t->rank * step, (size_t)n_byte);
     pthread_barrier_wait(&shared.barrier);
     return MSI_OK;
 }
 
-static int gather(msi_team *t, const void *mine, int64_t n_byte, void *all)
+static int gather(msi_team *t, const void *own, int64_t n_byte, void *all)
 {
-    return exchange(t, mine, n_byte, all, 0);
+    return exchange(t, own, n_byte, all, 0);
 }
 
-static int swap(msi_team *t, const void *mine, int64_t n_byte, void *theirs)
+static int swap(msi_team *t, const void *own, int64_t n_byte, void *theirs)
 {
-    return exchange(t, mine, n_byte, theirs, n_byte);
+    return exchange(t, own, n_byte, theirs, n_byte);
 }
 
 static int cast(msi_team *t, void *data, int64_t n_byte)
 {
-    shared.mine[t->rank] = data;
+    shared.own[t->rank] = data;
     pthread_barrier_wait(&shared.barrier);
-    if (t->rank) memcpy(data, shared.mine[0], (size_t)n_byte);
+    if (t->rank) memcpy(data, shared.own[0], (size_t)n_byte);
     pthread_barrier_wait(&shared.barrier);
     return MSI_OK;
 }
