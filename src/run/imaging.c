@@ -178,7 +178,7 @@ static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
         msi_gridder_store_bytes(g, msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
     const int64_t images = MOST_OTHER_BYTES + MOST_PIXEL_BYTES * n_image * msi_image_n_pixel(&o->geometry);
     return o->backend != MSI_BACKEND_CPU && !o->dry_run && r->team->size == 1 && !r->is_empty &&
-           samples <= EARLY_BYTES && samples + images <= msi_memory_limit() / 2;
+           samples <= EARLY_BYTES && samples + images + MSI_UNPLANNED_BYTES <= msi_memory_limit() / 2;
 }
 
 static int open_gridders(msi_imaging_run *r)
