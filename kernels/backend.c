@@ -5,6 +5,7 @@
 
 #include <fftw3.h>
 
+#include "core/status.h"
 #include "kernels/method/simd_choice.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
@@ -30,6 +31,17 @@ int msi_backend_n_device(void)
 #ifdef MSI_HAVE_CUDA
     return msi_gpu_count();
 #else
+    return 0;
+#endif
+}
+
+int64_t msi_backend_device_bytes(int device)
+{
+#ifdef MSI_HAVE_CUDA
+    size_t free_bytes, total_bytes;
+    return msi_gpu_memory(device, &free_bytes, &total_bytes) == MSI_OK ? (int64_t)free_bytes : 0;
+#else
+    (void)device;
     return 0;
 #endif
 }

@@ -18,6 +18,10 @@ const char *msi_backend_describe_device(int device);
 /* msi_backend_n_device - count the GPUs that answer; 0 in a build without. Waits for their driver. */
 int msi_backend_n_device(void);
 
+/* msi_backend_device_bytes - memory of a GPU that is free, all of it while the GPU is being warmed up; 0 where that cannot
+ * be told. Waits for the driver. */
+int64_t msi_backend_device_bytes(int device);
+
 /*
  * msi_backend_warm_up - begin in the background what GPUs take a third of a second for (their contexts, their FFT
  * library), so that it is over when visibilities have been read. Until one has a context, plans are foreseen as if

@@ -55,31 +55,39 @@ int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
     return MSI_OK;
 }
 
-/* Choose how many channels are made side by side. */
-static int lanes(int n_gpu, const msi_gpu_work *w)
+static int lanes_fit(int n_lane, const msi_gpu_work *w)
 {
-    const int fits = (n_gpu - 1) * w->lane_bytes <= w->room_bytes;
-    return n_gpu > 1 && w->n_channel >= n_gpu && fits ? n_gpu : 1;
+    return w->n_channel >= n_lane && (n_lane - 1) * w->lane_bytes <= w->room_bytes;
+}
+
+/* Choose how many channels are made side by side: two on each GPU where both have room to spare. Gridders of residuals
+ * keep their plans and samples on a GPU, and wait for nothing but it. */
+static int lanes(int n_gpu, int is_residual, const msi_gpu_work *w)
+{
+    const int both_fit = 2 * w->gridder->device_bytes <= w->gpu_bytes / 2;
+    if (both_fit && !is_residual && lanes_fit(2 * n_gpu, w)) return 2 * n_gpu;
+    return n_gpu > 1 && lanes_fit(n_gpu, w) ? n_gpu : 1;
 }
 
 double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *w)
 {
     if (share->n_lane == 1) return w->one_gpu_s * msi_gridder_shared(w->gridder, w->n_image, share->n).time;
-    const int64_t each = (w->n_channel + share->n_lane - 1) / share->n_lane;
+    const int64_t each = (w->n_channel + share->n - 1) / share->n;
     return w->one_gpu_s * (double)each / (double)w->n_channel;
 }
 
 void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
     if (w->gridder->backend != MSI_BACKEND_CUDA) return;
-    share->n_lane = lanes(share->n, w);
+    const int is_residual = o->clean.niter > 0;
+    share->n_lane = lanes(share->n, is_residual, w);
     if (o->gpus.kind != MSI_GPUS_AUTO || w->one_gpu_s <= START_S) return;
     msi_gpu_share best = *share, own = *share;
     take_first(&own, msi_backend_n_device());
     for (int n = 2; n <= own.n; n++) {
         msi_gpu_share more = own;
         more.n = n;
-        more.n_lane = lanes(n, w);
+        more.n_lane = lanes(n, is_residual, w);
         if (msi_gpu_share_s(&more, w) + START_S * (n - best.n) < msi_gpu_share_s(&best, w)) best = more;
     }
     *share = best;
@@ -93,11 +101,14 @@ void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *w)
     if (w->gridder->backend != MSI_BACKEND_CUDA) return;
     if (share->n == 1 && share->team->gpu_size > 1)
         msi_log_info("GPU %d: the first rank's; the ranks of a host take its GPUs in turns", share->device[0]);
+    if (share->n == 1 && share->n_lane > 1)
+        msi_log_detail("GPU %d: %d output channels at a time", share->device[0], share->n_lane);
     if (share->n == 1) return;
     for (int i = 0; i < share->n; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", i ? "," : "", share->device[i]);
     if (share->n_lane > 1)
-        msi_log_info("GPUs %s: %lld output channels, each on one of them", list, (long long)w->n_channel);
+        msi_log_info("GPUs %s: %lld output channels, each on one of them, %d at a time", list, (long long)w->n_channel,
+                     share->n_lane);
     else
         msi_log_info("GPUs %s: they share the %s%s", list, msi_gridder_shared(w->gridder, w->n_image, share->n).what,
                      w->n_channel > 1 ? " of one output channel after the other" : "");
@@ -115,7 +126,7 @@ void msi_gpu_share_gridder(const msi_gpu_share *share, int64_t channel, msi_grid
         spec->worker = &share->device[channel % n_lane];
         spec->n_worker = 1;
     } else {
-        spec->device = share->device[channel % n_lane];
+        spec->device = share->device[channel % share->n];
         spec->n_worker = 0;
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A run shares its gridders' work out among the GPUs of its host (-gpus): output channels one each where there are
- * as many, else the images or the samples of each one. */
+ * as many, or two each, so that a GPU transforms one while the host plans and copies the other; else the images or the
+ * samples of each one. */
 #ifndef MSI_SRC_GPU_SHARE_H
 #define MSI_SRC_GPU_SHARE_H
 
@@ -12,8 +13,8 @@ typedef struct msi_gpu_share {
     const msi_team *team; /* of whose ranks those on one host have some of its GPUs each */
     int n;                /* at least 1 */
     int device[MSI_MAX_GPUS];
-    int n_lane; /* gridders of output channels that work side by side, each on a GPU of its own; 1: all GPUs work for
-                   one after the other */
+    int n_lane; /* gridders of output channels that work side by side, as many on each GPU; 1: all GPUs work for one
+                   after the other */
 } msi_gpu_share;
 
 /* The work to be shared, of one interval. */
@@ -22,6 +23,7 @@ typedef struct msi_gpu_work {
     int64_t n_channel;
     int n_image;        /* of an output channel, the PSF counted */
     double one_gpu_s;   /* time of all channels by one GPU */
+    int64_t gpu_bytes;  /* memory of a GPU */
     int64_t lane_bytes; /* host memory that a lane more takes, */
     int64_t room_bytes; /* of what is left */
 } msi_gpu_work;

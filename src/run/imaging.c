@@ -108,6 +108,7 @@ static void share_gpus(msi_imaging_run *r)
                                .n_channel = o->channels_out,
                                .n_image = r->n_plane + (o->make_psf && !o->clean.niter),
                                .one_gpu_s = p->image_s,
+                               .gpu_bytes = msi_backend_device_bytes(r->gpus.device[0]),
                                .lane_bytes = o->clean.niter ? 0 : p->one_image_bytes,
                                .room_bytes = msi_memory_limit() - planned};
     msi_gpu_share_plan(&r->gpus, o, &work);
