@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/preprocess/stokes.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,6 +147,59 @@ static void remember_largest(msi_sample_tally *tally, double largest, const msi_
     tally->largest_row = b->ms_row[i / n_chan % b->n_row];
 }
 
+/* A row of a plane: what it is formed of, and where it goes. */
+typedef struct plane_row {
+    const msi_mix *mix;
+    const msi_c32 *data; /* [n_chan][n_corr], as weights and flags */
+    const float *weight;
+    const uint8_t *flag;
+    int32_t n_chan, n_corr;
+    msi_c64 *vis; /* [n_chan] */
+    float *sample_weight;
+} plane_row;
+
+/* Form a row as if no sample were left out, without a branch. Return 0 where one is, which mix_sample must tell then.
+ * One correlation counts as itself and nothing of itself. */
+static inline int mix_whole_row(const plane_row *r, double *largest)
+{
+    static const float LARGEST = 1e30f;
+    const msi_mix *m = r->mix;
+    const int a = m->corr[0], b = m->corr[m->n - 1], is_mean = m->weight == MSI_STOKES_WEIGHT_MEAN;
+    const msi_c64 f = m->factor[0], g = m->n > 1 ? m->factor[1] : (msi_c64){0, 0};
+    double most = 0;
+    int is_whole = 1;
+    for (int32_t c = 0; c < r->n_chan; c++) {
+        const int64_t at = (int64_t)c * r->n_corr;
+        const float re = r->data[at + a].re, im = r->data[at + a].im, wa = r->weight[at + a];
+        const float re2 = r->data[at + b].re, im2 = r->data[at + b].im, wb = r->weight[at + b];
+        is_whole &= !(r->flag[at + a] | r->flag[at + b]) & (wa > 0) & (wa <= FLT_MAX) & (wb > 0) & (wb <= FLT_MAX) &
+                    (fabsf(re) <= LARGEST) & (fabsf(im) <= LARGEST) & (fabsf(re2) <= LARGEST) & (fabsf(im2) <= LARGEST);
+        const float mean = (float)(((double)wa + (double)wb) / 2), least = wb < wa ? wb : wa;
+        const float w = is_mean ? mean : least;
+        const msi_c64 v = {0.0 + (f.re * (double)re - f.im * (double)im) + (g.re * (double)re2 - g.im * (double)im2),
+                           0.0 + (f.re * (double)im + f.im * (double)re) + (g.re * (double)im2 + g.im * (double)re2)};
+        r->vis[c] = v;
+        r->sample_weight[c] = w;
+        most = larger(most, larger((double)w * fabs(v.re), (double)w * fabs(v.im)));
+    }
+    if (is_whole) *largest = larger(*largest, most);
+    return is_whole;
+}
+
+/* Form a row sample by sample, and count why they are left out. */
+static void mix_row(const plane_row *r, double *largest, int64_t count[N_REASON])
+{
+    for (int32_t c = 0; c < r->n_chan; c++) {
+        const int64_t at = (int64_t)c * r->n_corr;
+        msi_c64 *vis = &r->vis[c];
+        float *weight = &r->sample_weight[c];
+        count[mix_sample(r->mix, r->data + at, r->weight + at, r->flag + at, vis, weight)]++;
+        /* Compared with what they rarely exceed; which part is larger, no processor foresees. */
+        *largest = larger(*largest, (double)*weight * fabs(vis->re));
+        *largest = larger(*largest, (double)*weight * fabs(vis->im));
+    }
+}
+
 void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels, msi_c64 *vis,
                      float *weight, msi_sample_tally *tally)
 {
@@ -155,23 +209,18 @@ void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi
 #pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large) \
     reduction(max : largest)
     for (int64_t row = 0; row < b->n_row; row++) {
-        int64_t count[N_REASON] = {0};
-        for (int32_t c = 0; c < n_chan; c++) {
-            int64_t from = (row * b->n_chan + channels.first + c) * b->n_corr;
-            for (int p = 0; p < n_plane; p++) {
-                int64_t to = ((int64_t)p * b->n_row + row) * n_chan + c;
-                enum drop_reason why =
-                    mix_sample(&mix[p], b->data + from, b->weight + from, b->flag + from, &vis[to], &weight[to]);
-                /* Compared with what they rarely exceed; which part is larger, no processor foresees. */
-                largest = larger(largest, (double)weight[to] * fabs(vis[to].re));
-                largest = larger(largest, (double)weight[to] * fabs(vis[to].im));
-                if (p == 0) count[why]++;
-            }
+        const int64_t from = (row * b->n_chan + channels.first) * b->n_corr;
+        int64_t first[N_REASON] = {0}, others[N_REASON] = {0};
+        for (int p = 0; p < n_plane; p++) {
+            const int64_t to = ((int64_t)p * b->n_row + row) * n_chan;
+            const plane_row r = {&mix[p], b->data + from, b->weight + from, b->flag + from,
+                                 n_chan,  b->n_corr,      vis + to,         weight + to};
+            if (!mix_whole_row(&r, &largest)) mix_row(&r, &largest, p == 0 ? first : others);
         }
-        flagged += count[FLAGGED];
-        bad_weight += count[WEIGHT];
-        not_finite += count[NOT_FINITE];
-        too_large += count[TOO_LARGE];
+        flagged += first[FLAGGED];
+        bad_weight += first[WEIGHT];
+        not_finite += first[NOT_FINITE];
+        too_large += first[TOO_LARGE];
     }
     tally->flagged += flagged;
     tally->weight += bad_weight;
