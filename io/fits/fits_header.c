@@ -3,10 +3,12 @@
 
 #include <endian.h>
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/first_error.h"
 #include "core/interrupt.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -14,8 +16,10 @@
 enum {
     CARD = 80,
     BLOCK = 2880,
-    HISTORY_TEXT = 72,   /* what a HISTORY card holds */
-    CHUNK_PIXELS = 16384 /* written between two looks at the interrupt flag */
+    HISTORY_TEXT = 72,      /* what a HISTORY card holds */
+    CHUNK_PIXELS = 16384,   /* written between two looks at the interrupt flag */
+    TURN_CHUNKS = 32,       /* a thread writes so many that follow each other: 2 MB */
+    WORTH_THREADS = 8 << 20 /* pixels; of fewer, threads take longer to start than to write */
 };
 
 /* A card's value or text may hold printing ASCII only; anything else becomes \xNN. Caller frees; NULL without memory.
@@ -122,23 +126,36 @@ void msi_fits_close_header(fitsfile *f, void **memory)
     free(*memory);
 }
 
-/* Write the pixels as big-endian float32, padded with zeros to whole blocks. */
-int msi_fits_write_pixels(msi_publish *p, int i, int64_t n_pixel, const void *pixel, msi_precision precision)
+/* Write pixels [first, first + n) of a file whose pixels begin at byte `at`. */
+static int write_chunk(const msi_publish *p, int i, int64_t at, int64_t first, int64_t n, const void *pixel,
+                       msi_precision precision)
 {
     uint32_t chunk[CHUNK_PIXELS];
-    for (int64_t first = 0; first < n_pixel; first += CHUNK_PIXELS) {
-        MSI_TRY(msi_interrupt_check());
-        msi_progress_at(first, n_pixel);
-        int64_t n = n_pixel - first < CHUNK_PIXELS ? n_pixel - first : CHUNK_PIXELS;
-        for (int64_t k = 0; k < n; k++) {
-            float value =
-                precision == MSI_FP32 ? ((const float *)pixel)[first + k] : (float)((const double *)pixel)[first + k];
-            uint32_t bits;
-            memcpy(&bits, &value, sizeof bits);
-            chunk[k] = htobe32(bits);
-        }
-        MSI_TRY(msi_publish_write(p, i, chunk, (size_t)n * sizeof *chunk));
+    for (int64_t k = 0; k < n; k++) {
+        float value =
+            precision == MSI_FP32 ? ((const float *)pixel)[first + k] : (float)((const double *)pixel)[first + k];
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        chunk[k] = htobe32(bits);
     }
+    return msi_publish_write_at(p, i, at + first * (int64_t)sizeof *chunk, chunk, (size_t)n * sizeof *chunk);
+}
+
+/* A file that grows is filled by one thread as fast as by many on most disks, and in memory by many. */
+int msi_fits_write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel, const void *pixel,
+                          msi_precision precision)
+{
     static const char zeros[BLOCK];
-    return msi_publish_write(p, i, zeros, (size_t)(BLOCK - n_pixel * 4 % BLOCK) % BLOCK);
+    const int64_t bytes = n_pixel * (int64_t)sizeof(float);
+    msi_first_error failure = {0};
+#pragma omp parallel for schedule(dynamic, TURN_CHUNKS) if (n_pixel > WORTH_THREADS)
+    for (int64_t first = 0; first < n_pixel; first += CHUNK_PIXELS) {
+        const int64_t n = n_pixel - first < CHUNK_PIXELS ? n_pixel - first : CHUNK_PIXELS;
+        if (msi_first_error_status(&failure)) continue;
+        msi_first_error_keep(&failure, msi_interrupt_check());
+        if (omp_get_thread_num() == 0) msi_progress_at(first, n_pixel);
+        msi_first_error_keep(&failure, write_chunk(p, i, at, first, n, pixel, precision));
+    }
+    MSI_TRY(msi_first_error_raise(&failure));
+    return msi_publish_write_at(p, i, at + bytes, zeros, (size_t)(BLOCK - bytes % BLOCK) % BLOCK);
 }

@@ -302,7 +302,8 @@ int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void 
     if ((rc = make_header_alone(p, i, spec, &header, &header_size))) goto out;
     if ((rc = msi_publish_begin(p, i, &fd))) goto out;
     if ((rc = msi_publish_write(p, i, header, header_size))) goto out;
-    if ((rc = msi_fits_write_pixels(p, i, msi_image_n_pixel(&spec->geometry), pixel, precision))) goto out;
+    if ((rc = msi_fits_write_pixels(p, i, (int64_t)header_size, msi_image_n_pixel(&spec->geometry), pixel, precision)))
+        goto out;
     rc = msi_publish_seal(p, i);
 out:
     free(header);

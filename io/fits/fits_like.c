@@ -67,7 +67,7 @@ static int write_all(msi_publish *p, int i, const char *header, size_t size, int
     int fd;
     MSI_TRY(msi_publish_begin(p, i, &fd));
     MSI_TRY(msi_publish_write(p, i, header, size));
-    MSI_TRY(msi_fits_write_pixels(p, i, n_pixel, pixel, MSI_FP32));
+    MSI_TRY(msi_fits_write_pixels(p, i, (int64_t)size, n_pixel, pixel, MSI_FP32));
     return msi_publish_seal(p, i);
 }
 

@@ -215,6 +215,20 @@ int msi_publish_write(msi_publish *p, int i, const void *data, size_t n)
     return MSI_OK;
 }
 
+int msi_publish_write_at(const msi_publish *p, int i, int64_t at, const void *data, size_t n)
+{
+    const char *from = data;
+    while (n) {
+        const ssize_t done = pwrite(p->o[i].fd, from, n, at);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return msi_publish_fail(p, i, errno, NULL);
+        from += done;
+        at += done;
+        n -= (size_t)done;
+    }
+    return MSI_OK;
+}
+
 int msi_publish_seal(msi_publish *p, int i)
 {
     output *o = &p->o[i];

@@ -4,6 +4,7 @@
 #define MSI_IO_PUBLISH_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * A run's outputs, numbered as they were given to msi_publish_plan. For each: msi_publish_begin, the writing,
@@ -38,6 +39,9 @@ int msi_publish_begin(msi_publish *p, int i, int *fd);
 
 /* msi_publish_write - write all n bytes to output i's temporary. Returns 0, MSI_EOUTPUT. */
 int msi_publish_write(msi_publish *p, int i, const void *data, size_t n);
+
+/* msi_publish_write_at - likewise from byte `at` of it on; threads may write at several places. */
+int msi_publish_write_at(const msi_publish *p, int i, int64_t at, const void *data, size_t n);
 
 /*
  * msi_publish_fail - record that writing output i failed.

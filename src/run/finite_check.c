@@ -22,6 +22,8 @@ static int64_t n_large(const void *pixel, msi_precision precision, int64_t first
     return n_f32 + n_f64;
 }
 
+enum { WORTH_THREADS = 8 << 20 }; /* pixels; of fewer, threads take longer to start than to look */
+
 /* Count the pixels of row y that may be NaN and are. */
 static int64_t n_beyond(const msi_image_geometry *g, const void *pixel, msi_precision precision, int64_t y)
 {
@@ -44,6 +46,7 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
     /* Without a beam nothing is known of a restored image. */
     if (kind == MSI_FITS_INDEX) return MSI_OK; /* of the finite ones, and NaN elsewhere */
     if (kind == MSI_FITS_IMAGE && !msi_beam_known(&spec->beam)) return MSI_OK;
+#pragma omp parallel for schedule(static) reduction(+ : n) if (g->nx * g->ny > WORTH_THREADS)
     for (int64_t y = 0; y < g->ny; y++) {
         const int64_t of_row = n_large(pixel, precision, y * g->nx, g->nx);
         if (of_row) n += of_row - (is_sky ? n_beyond(g, pixel, precision, y) : 0);

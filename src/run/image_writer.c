@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/image_writer.h"
 
+#include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -56,10 +57,13 @@ static void *write_files(void *of)
     return NULL;
 }
 
-/* A writer works beside the stage that is shown, and so says nothing of how far it is. */
+/* A writer works beside the stage that is shown, and so says nothing of how far it is. One of few has the threads of
+ * those that are not there. */
 static void *write_beside(void *of)
 {
+    const batch *b = of;
     msi_progress_hush(1);
+    omp_set_num_threads(b->writer->most_threads > b->n_file ? b->writer->most_threads / b->n_file : 1);
     return write_files(of);
 }
 
