@@ -94,7 +94,7 @@ void put(ccc_table *t, const char *column, const Rows &rows, const Values &given
     t->alike.erase(column);
     with_type(type, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        write_native(t, column, rows, slicer.get(), values, const_cast<T *>(static_cast<const T *>(in)));
+        write_native(t, column, rows, slicer.get(), values, const_cast<T *>(static_cast<const T *>(given.in)));
     });
 }
 
