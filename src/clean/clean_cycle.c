@@ -57,10 +57,31 @@ static void set_threshold(const cycles *k, msi_clean_group *g)
     g->threshold = fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, sigmas) * g->noise);
 }
 
+/* The threshold that cleaning ends at, by the noise as it is. */
+static double end_of(const cycles *k, const msi_clean_group *g)
+{
+    const msi_clean_options *o = k->options;
+    return fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, o->auto_threshold) * g->noise);
+}
+
+/*
+ * A PSF as large as the image reaches half an image from a component; beyond, the component's sidelobes stand until the next
+ * major cycle, and the bias of wide scales can lift them above what is left of the component: cleaned as emission, they
+ * take many cycles to mend. Where that would show, in a residual that goes far below the first peak, a cycle of several
+ * scales ends above them.
+ */
+static double depth_of(const cycles *k, const msi_clean_group *g)
+{
+    static const double BIASED = 1.75; /* what a bias adds to sidelobes, with room */
+    static const double FAR_BELOW = 1e-4;
+    if (!k->options->multiscale || end_of(k, g) > FAR_BELOW * g->first_peak) return g->mgain;
+    return fmin(g->mgain, 1 - fmin(0.9, BIASED * k->field->edge_level));
+}
+
 static msi_clean_limits limits_of(const cycles *k, const msi_clean_group *g)
 {
     return (msi_clean_limits){.threshold = g->threshold,
-                              .mgain = g->mgain,
+                              .mgain = depth_of(k, g),
                               .n_iteration = k->options->niter - g->n_minor,
                               .only_found = g->in_mask,
                               .local_rms = is_local(k, g)};
@@ -228,13 +249,6 @@ static int record(const cycles *k)
 }
 
 /* ---- Accuracy ---- */
-
-/* The threshold that cleaning ends at, by the noise as it is. */
-static double end_of(const cycles *k, const msi_clean_group *g)
-{
-    const msi_clean_options *o = k->options;
-    return fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, o->auto_threshold) * g->noise);
-}
 
 /* Errors of a residual may be this part of what it goes down to; without a threshold, of the noise. An error is a part of
  * the whole model's image, whose peak was the first one. */

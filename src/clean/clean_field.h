@@ -57,6 +57,7 @@ typedef struct msi_clean_field {
     msi_clean_field_spec spec;
     double accuracy;   /* of the residuals: that of the options, or a better one that cleaning came to need */
     int cannot_refine; /* no better one can be had */
+    double edge_level; /* of all PSFs: the largest modulus near their edges; 0: not known */
     int n_cleaned; /* channels that are cleaned: n_channel, or as few as -deconvolution-channels says, means of those */
     int by_pol;    /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; else
                       [n_channel][n_pol] */

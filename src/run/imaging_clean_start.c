@@ -63,6 +63,23 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
     return level;
 }
 
+/* The largest modulus of a PSF near its edges. */
+static double edge_level(const msi_image *psf)
+{
+    static const double MIDDLE = 0.45; /* of the width, on either side */
+    const msi_image_geometry *g = &psf->geometry;
+    double level = 0;
+#pragma omp parallel for schedule(static) reduction(max : level)
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const double u = fabs((double)(x - g->nx / 2)) / (double)g->nx,
+                         v = fabs((double)(y - g->ny / 2)) / (double)g->ny;
+            if (u > MIDDLE || v > MIDDLE)
+                level = fmax(level, fabs(msi_image_value(psf->pixel, psf->precision, y * g->nx + x)));
+        }
+    return level;
+}
+
 /* Make the PSF of a channel, or take an earlier run's, find its beam, and write it. */
 static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
 {
@@ -84,6 +101,7 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
         image.n_vis[0] = k->field.n_vis[channel * k->field.spec.n_pol];
         rc = msi_imaging_files_beam(r, &k->beam[channel], &image);
         if (channel == 0) k->sidelobe = sidelobe_level(&image, &k->beam[0]);
+        k->field.edge_level = fmax(k->field.edge_level, edge_level(&image));
     }
     if (!rc) rc = msi_cleaning_add_to_sum(k, MSI_FITS_PSF, &image);
     const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->weight[channel], NULL};
@@ -107,6 +125,7 @@ int msi_cleaning_make_psfs(msi_cleaning *k)
 {
     const int n = k->field.spec.n_channel;
     msi_planes *psf;
+    k->field.edge_level = 0;
     MSI_TRY(msi_gridder_planes(k->samples->gridder[k->first], n, &psf));
     int rc = MSI_OK;
     for (int c = 0; !rc && c < n; c++) {
