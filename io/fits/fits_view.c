@@ -150,7 +150,7 @@ static int read_plane(msi_fits_view *v, const msi_fits_handle *h, const char *pa
     v->n_plane = 1;
     for (int k = 2; k < n_axis; k++) v->n_plane *= axis[k]; /* no more than the file's bytes */
     if (v->plane >= v->n_plane)
-        return msi_error_set(MSI_EUSAGE, "%s: has no plane %lld; it has %lld, counted from 0", path,
+        return msi_error_set(MSI_EARGUMENT, "%s: has no plane %lld; it has %lld, counted from 0", path,
                              (long long)v->plane, (long long)v->n_plane);
     text_of(h->f, "OBJECT", v->object);
     text_of(h->f, "TELESCOP", v->telescope);

@@ -28,7 +28,7 @@ typedef struct msi_fits_view {
  * Given:    path   taken literally
  *           plane  counted from 0 through all axes beyond the first two
  * Returned: *view  freed by msi_fits_view_free; empty on failure
- * Returns:  0, MSI_EINPUT (no FITS image, a compressed or truncated one), MSI_EUSAGE (no such plane), MSI_ENOMEM,
+ * Returns:  0, MSI_EINPUT (no FITS image, a compressed or truncated one), MSI_EARGUMENT (no such plane), MSI_ENOMEM,
  *           MSI_EINTERRUPTED
  */
 int msi_fits_view_read(msi_fits_view *view, const char *path, int64_t plane);
