@@ -4,7 +4,7 @@
 #define MSI_CORE_EXIT_CODE_H
 
 /*
- * msi_exit_code - the process exit code that stands for a status of core/status.h.
+ * msi_exit_code - return the process exit code that stands for a status of core/status.h.
  * Returns: 0 done, 2 usage, 3 input, 4 output, 5 memory or GPU, 6 locked, 70 internal or out of range; an interrupted
  *          run exits 128 + the signal's number
  */

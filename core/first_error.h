@@ -18,7 +18,7 @@ typedef struct msi_first_error {
  */
 void msi_first_error_keep(msi_first_error *e, int status);
 
-/* msi_first_error_status - the status of the first failure, 0 while there is none; while other threads keep theirs. */
+/* msi_first_error_status - give the first failure's status, 0 while there is none; while other threads keep theirs. */
 int msi_first_error_status(const msi_first_error *e);
 
 /*

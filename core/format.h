@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* msi_plural - the "s" of a word that is counted: "" for 1. */
+/* msi_plural - return the "s" of a word that is counted: "" for 1. */
 static inline const char *msi_plural(int64_t n)
 {
     return n == 1 ? "" : "s";
@@ -36,7 +36,7 @@ const char *msi_format_duration(char text[MSI_FORMAT_SIZE], double s);
 /* msi_format_direction - "08h24m07.00s -42d59m48.0s"; seconds are rounded as a whole, so that none reads 60. */
 const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, double dec_rad);
 
-/* msi_format_date - "2013-02-27 14:03:12" of MJD seconds; "?" where that is no date of the years 1 to 9999. */
+/* msi_format_date - return "2013-02-27 14:03:12" of MJD seconds; "?" where that is no date of the years 1 to 9999. */
 const char *msi_format_date(char text[MSI_FORMAT_SIZE], double mjd_s);
 
 #endif

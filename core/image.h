@@ -44,7 +44,7 @@ void msi_image_fill_nan(msi_image *image, int plane);
  */
 void msi_image_add(msi_image *sum, const msi_image *image);
 
-/* msi_image_pixel_bytes - bytes of a pixel. */
+/* msi_image_pixel_bytes - return the bytes of a pixel. */
 static inline int64_t msi_image_pixel_bytes(msi_precision precision)
 {
     return precision == MSI_FP32 ? 4 : 8;
@@ -56,13 +56,13 @@ static inline double msi_image_value(const void *pixel, msi_precision precision,
     return precision == MSI_FP32 ? (double)((const float *)pixel)[i] : ((const double *)pixel)[i];
 }
 
-/* msi_image_n_pixel - pixels of one plane. */
+/* msi_image_n_pixel - return the pixels of one plane. */
 static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
 {
     return g->nx * g->ny;
 }
 
-/* msi_image_plane - the pixels of one plane: [ny][nx] of the image's precision. */
+/* msi_image_plane - return the pixels of one plane: [ny][nx] of the image's precision. */
 static inline void *msi_image_plane(const msi_image *image, int plane)
 {
     return (char *)image->pixel + plane * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);

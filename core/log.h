@@ -13,8 +13,8 @@ typedef enum msi_log_level { MSI_LOG_QUIET, MSI_LOG_NORMAL, MSI_LOG_VERBOSE } ms
 /* msi_log_setup - set which lines are shown, and whether each starts with the UTC time and the seconds since then. */
 void msi_log_setup(msi_log_level level, int with_time);
 
-/* msi_log_info - a line of the ordinary log; msi_log_detail - shown with -verbose; msi_log_warning - always shown;
- * msi_log_advice - a warning that -quiet leaves out: the result is right, but perhaps not what was meant. */
+/* msi_log_info - print a line of the ordinary log; msi_log_detail - shown with -verbose; msi_log_warning - always
+ * shown; msi_log_advice - a warning that -quiet leaves out: the result is right, but perhaps not what was meant. */
 void msi_log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void msi_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void msi_log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -42,10 +42,10 @@ void msi_log_bar_end(void);
 void msi_log_silence(int is_silent);
 int msi_log_is_silent(void);
 
-/* msi_log_is_timed - whether lines begin with the time. */
+/* msi_log_is_timed - tell whether lines begin with the time. */
 int msi_log_is_timed(void);
 
-/* msi_wall_s - seconds since the process's first call; monotonic. */
+/* msi_wall_s - return the seconds since the process's first call; monotonic. */
 double msi_wall_s(void);
 
 #ifdef __cplusplus

@@ -28,16 +28,16 @@ int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *wha
 /* msi_free - free what msi_alloc gave; NULL is fine. */
 void msi_free(void *p);
 
-/* msi_memory_limit_set - bytes that msi_alloc may have out at once; 0, as at first, means msi_memory_physical. */
+/* msi_memory_limit_set - set what msi_alloc may have out at once, bytes; 0, as at first, means msi_memory_physical. */
 void msi_memory_limit_set(int64_t bytes);
 
-/* msi_memory_limit - the limit that holds, in bytes; never 0. */
+/* msi_memory_limit - return the limit that holds, in bytes; never 0. */
 int64_t msi_memory_limit(void);
 
-/* msi_memory_physical - bytes of RAM of this machine, or of this batch job or container where its limit is lower. */
+/* msi_memory_physical - count this machine's RAM in bytes, or this batch job's or container's where that is less. */
 int64_t msi_memory_physical(void);
 
-/* msi_memory_in_use - bytes that msi_alloc has out now. */
+/* msi_memory_in_use - return the bytes that msi_alloc has out now. */
 int64_t msi_memory_in_use(void);
 
 #ifdef __cplusplus

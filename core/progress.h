@@ -40,7 +40,7 @@ void msi_progress_at(int64_t done, int64_t total);
 msi_progress_share msi_progress_enter(int64_t first, int64_t end, int64_t total);
 void msi_progress_leave(msi_progress_share before);
 
-/* msi_progress_hush - whether what the calling thread does is none of the stage's progress: it works beside others. */
+/* msi_progress_hush - say whether a thread's work is none of the stage's progress: the caller works beside others. */
 void msi_progress_hush(int hushed);
 
 /*

@@ -58,7 +58,7 @@ int msi_error_append(int status, const char *format, ...) __attribute__((format(
 #define msi_error_about(status, about) ((void)(msi_error_about)(status, about), (status))
 #endif
 
-/* msi_error_get - the last message set on this thread; "" if none. Borrowed. */
+/* msi_error_get - return the last message set on this thread; "" if none. Borrowed. */
 const char *msi_error_get(void);
 
 /* Return at once when expr fails. For use before anything is acquired; `goto out` after. */

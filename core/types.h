@@ -15,7 +15,7 @@ typedef struct msi_c64 {
 
 typedef enum msi_precision { MSI_FP32, MSI_FP64 } msi_precision;
 
-/* msi_complex_bytes - bytes of a complex number. */
+/* msi_complex_bytes - return the bytes of a complex number. */
 static inline int64_t msi_complex_bytes(msi_precision precision)
 {
     return precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);

@@ -44,7 +44,8 @@ int msi_parse_integer(int64_t *out, const char *what, const char *text)
     return MSI_OK;
 }
 
-/* The number that text begins with; NULL where it begins with none. Keeps strtod from taking inf, nan, 0x and blanks.
+/* Return the number that text begins with; NULL where it begins with none. Keeps strtod from taking inf, nan, 0x and
+ * blanks.
  */
 static const char *leading_real(double *out, const char *text)
 {

@@ -16,12 +16,12 @@ int msi_parse_integer(int64_t *out, const char *what, const char *text);
 /* msi_parse_real - decimal, with or without exponent; finite. Returns 0 or MSI_EUSAGE. */
 int msi_parse_real(double *out, const char *what, const char *text);
 
-/* msi_parse_flux - a number of Jy, or with its unit attached: Jy, mJy, uJy, nJy. Returned: *out_jy, finite. Returns: 0 or
- * MSI_EUSAGE */
+/* msi_parse_flux - read a number of Jy, or with its unit attached: Jy, mJy, uJy, nJy. Returned: *out_jy, finite.
+ * Returns: 0 or MSI_EUSAGE */
 int msi_parse_flux(double *out_jy, const char *what, const char *text);
 
 /*
- * msi_parse_angle - a number with its unit attached: masec (marcsec), asec (arcsec), amin (arcmin), deg (degree,
+ * msi_parse_angle - read a number with its unit attached: masec (marcsec), asec (arcsec), amin (arcmin), deg (degree,
  * degrees), rad (radian, radians), in upper or lower case. A bare number is refused: other programs disagree on what it
  * means.
  * Returned: *out_rad, finite

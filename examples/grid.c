@@ -37,7 +37,7 @@ typedef struct observation {
     float weight[N_TIME][N_ROW][N_CHAN];
 } observation;
 
-/* The phase of a direction, in turns: u l + v m + w (n - 1), with u, v, w in metres. */
+/* Compute the phase of a direction, in turns: u l + v m + w (n - 1), with u, v, w in metres. */
 static double turns(const double *uvw_m, double freq_hz, double l, double m)
 {
     const double r2 = l * l + m * m, n_minus_1 = -r2 / (1 + sqrt(1 - r2));
@@ -92,7 +92,8 @@ static void observe(observation *o)
     }
 }
 
-/* The block of one time. The gridder copies what it needs, so that a real program can use one buffer again and again.
+/* Describe the block of one time. The gridder copies what it needs, so that a real program can use one buffer again and
+ * again.
  */
 static msi_vis_block block_of(const observation *o, int t)
 {
@@ -143,7 +144,7 @@ static int compare_pixels(const observation *o, const msi_image *image)
     return MSI_OK;
 }
 
-/* Visibilities to an image. */
+/* Turn visibilities to an image. */
 static int make_image(const observation *o, msi_backend backend, msi_image *image)
 {
     /* What is not set takes its default; the method is the w-gridder, its strategy and precision are chosen. */
@@ -192,7 +193,7 @@ static int compare_visibilities(msi_gridder *gridder, const observation *o)
     return MSI_OK;
 }
 
-/* An image to visibilities. */
+/* Turn an image to visibilities. */
 static int predict(const observation *o, msi_backend backend)
 {
     const msi_gridder_spec spec = {.geometry = {N_PIXEL, N_PIXEL, CELL_RAD, CELL_RAD},

@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-/* msi_backend_describe - one line: the GPU that AUTO would take, or why there is none. Borrowed, static. */
+/* msi_backend_describe - give one line: the GPU that AUTO would take, or why there is none. Borrowed, static. */
 const char *msi_backend_describe(void);
 
-/* msi_backend_describe_device - one line: a GPU, or why it is not there. Borrowed, static. */
+/* msi_backend_describe_device - give one line: a GPU, or why it is not there. Borrowed, static. */
 const char *msi_backend_describe_device(int device);
 
 /* msi_backend_n_device - count the GPUs that answer; 0 in a build without. Waits for their driver. */
@@ -32,7 +32,7 @@ void msi_backend_warm_up(msi_backend backend, const int *device, int n);
 void msi_backend_await(const int *device, int n);
 void msi_backend_settle(void);
 
-/* msi_backend_versions - the libraries behind the backends with their versions, one line. Borrowed, static. */
+/* msi_backend_versions - name the libraries behind the backends with their versions, one line. Borrowed, static. */
 const char *msi_backend_versions(void);
 
 #ifdef __cplusplus

@@ -41,11 +41,11 @@ void msi_cleaner_free(msi_cleaner *c);
  */
 msi_planes_shape msi_cleaner_shape(const msi_cleaner *c);
 
-/* msi_cleaner_scales - the full widths in pixels of the cleaner's scales, [*n]. Borrowed. */
+/* msi_cleaner_scales - return the full widths in pixels of the cleaner's scales, [*n]. Borrowed. */
 const double *msi_cleaner_scales(const msi_cleaner *c, int *n);
 
 /*
- * msi_cleaner_foresee - bytes that a cleaner takes beside the planes it is given, on the host and on the GPU.
+ * msi_cleaner_foresee - count bytes that a cleaner takes beside the planes it is given, on the host and on the GPU.
  * Returns: 0, MSI_EARGUMENT as msi_cleaner_create
  */
 int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *device);
@@ -132,8 +132,8 @@ void msi_cleaner_terms(const msi_cleaner *c, const double *value, double *term);
 int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma);
 
 /*
- * msi_cleaner_sigmas - the threshold for which pure noise of msi_cleaner_noise = 1 exceeds the joined quantity as
- * seldom as a normal variable exceeds n_sigma on either side. n_sigma itself for one searched polarisation.
+ * msi_cleaner_sigmas - compute the threshold for which pure noise of msi_cleaner_noise = 1 exceeds the joined quantity
+ * as seldom as a normal variable exceeds n_sigma on either side. n_sigma itself for one searched polarisation.
  */
 double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma);
 

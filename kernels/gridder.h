@@ -143,7 +143,7 @@ int msi_gridder_psf(msi_gridder *g, msi_planes *psf);
 int msi_gridder_refine(msi_gridder *g, double accuracy);
 
 /*
- * msi_gridder_weights - sums of weights, largest weights and numbers of samples, as they stand.
+ * msi_gridder_weights - give sums of weights, largest weights and numbers of samples, as they stand.
  * Returned: sum_weight, largest_weight, n_vis [n_plane]; largest_weight may be NULL
  */
 void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis);

@@ -12,10 +12,10 @@
 extern "C" {
 #endif
 
-/* msi_strategies - the table; *n entries, in the order in which AUTO prefers them. */
+/* msi_strategies - return the table; *n entries, in the order in which AUTO prefers them. */
 const msi_strategy *msi_strategies(int *n);
 
-/* msi_strategy_serves - 1 where a strategy goes that way: predict 0: it makes images; 1: it predicts visibilities. */
+/* msi_strategy_serves - return 1 where a strategy goes that way: predict 0: makes images; 1: predicts visibilities. */
 static inline int msi_strategy_serves(const msi_strategy *strategy, int predict)
 {
     return predict ? strategy->ops->predict != NULL : strategy->ops->image != NULL;
@@ -30,7 +30,7 @@ static inline int msi_strategy_serves(const msi_strategy *strategy, int predict)
  */
 const msi_strategy *msi_strategy_next(const msi_strategy *last, const char *method, const char *name, int predict);
 
-/* msi_strategy_find - the row of a method, a strategy and CPU or CUDA; NULL where none was compiled in. */
+/* msi_strategy_find - find the row of a method, a strategy and CPU or CUDA; NULL where none was compiled in. */
 const msi_strategy *msi_strategy_find(const char *method, const char *name, msi_backend backend);
 
 /* msi_strategy_next_for - walk the rows of a name (NULL: any) that a gridder may take, on any backend; as above. */
@@ -46,7 +46,7 @@ int msi_strategy_first_for(const msi_strategy **out, const msi_gridder_spec *spe
 /* msi_strategy_check_center - fail where a method cannot image beside the phase centre. Returns: 0, MSI_ERANGE */
 int msi_strategy_check_center(const msi_gridder_spec *s, const msi_strategy *strategy);
 
-/* msi_strategy_available - 1 where this process can use the strategy's backend, else 0. */
+/* msi_strategy_available - return 1 where this process can use the strategy's backend, else 0. */
 int msi_strategy_available(const msi_strategy *strategy);
 
 #ifdef __cplusplus

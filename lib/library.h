@@ -24,7 +24,7 @@ int msi_library_end(int rc);
 /* msi_library_gpu_settle - give the memory back to GPUs that calls leave behind, but for what may stay. */
 void msi_library_gpu_settle(void);
 
-/* msi_library_gpu_threads - threads that an object of a backend has for a GPU; 0: it gets none. */
+/* msi_library_gpu_threads - return the threads that an object of a backend has for a GPU; 0: it gets none. */
 int msi_library_gpu_threads(msimage_backend backend, int n_thread);
 
 /*

@@ -22,7 +22,7 @@ struct msi_library_gpu {
         if (before && cudaEventDestroy(before) != cudaSuccess) cudaGetLastError();
     }
 
-    /* is_here - whether kernels read and write memory as it lies. */
+    /* is_here - tell whether kernels read and write memory as it lies. */
     bool is_here(const void *at) const
     {
         cudaPointerAttributes a;

@@ -17,7 +17,7 @@ extern "C" {
 
 typedef struct msi_library_gpu msi_library_gpu;
 
-/* msi_library_gpu_create - an object's stream on its device. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+/* msi_library_gpu_create - make an object's stream on its device. Returns: 0, MSI_EGPU, MSI_ENOMEM */
 int msi_library_gpu_create(msi_library_gpu **out, int device);
 
 /* msi_library_gpu_free - NULL-safe. */
@@ -27,8 +27,8 @@ void msi_library_gpu_free(msi_library_gpu *gpu);
  * device is the calling thread's current one. Returns: 0, MSI_EGPU */
 int msi_library_gpu_enter(msi_library_gpu *gpu, void *stream);
 
-/* msi_library_gpu_device - the calling thread's current device; -1: none. msi_library_gpu_device_set - make it that one
- * again; -1 does nothing. */
+/* msi_library_gpu_device - return the calling thread's current device; -1: none. msi_library_gpu_device_set - make it
+ * that one again; -1 does nothing. */
 int msi_library_gpu_device(void);
 void msi_library_gpu_device_set(int device);
 

@@ -84,21 +84,21 @@ int64_t msi_library_image_bytes(const msimage_gridder *g, int n_plane);
 int64_t msi_library_work_bytes(const msimage_gridder *g, int n_plane);
 
 /*
- * msi_library_model - a model as the kernels take it: in the work's precision, divided by n where that is asked for.
+ * msi_library_model - make a model the kernels' way: in the work's precision, divided by n where that is asked for.
  * Given:    scale  that it is multiplied by
  * Returned: model  [n_plane] images; is_nan [n_plane] whether one has a value that is not finite, which is then 0
  */
 void msi_library_model(const msimage_gridder *g, const void *from, double scale, void *model, int *is_nan);
 
 /*
- * msi_library_pixels - images as the caller takes them.
+ * msi_library_pixels - describe images as the caller takes them.
  * Given: from  [n_plane] images in the work's precision, divided by the sums of weights; sum_weight [n_plane]
  */
 void msi_library_pixels(const msimage_gridder *g, const void *from, const double *sum_weight, int n_plane, void *to);
 
 /* ---- Samples (library_samples.c) -------------------------------------------------------------------------------- */
 
-/* msi_library_check - whether samples can be. Given: freq_hz  theirs, in host memory. Returns: 0, MSI_EARGUMENT, MSI_ERANGE */
+/* msi_library_check - check samples. Given: freq_hz  theirs, in host memory. Returns: 0, MSI_EARGUMENT, MSI_ERANGE */
 int msi_library_check(const msimage_samples *samples, const double *freq_hz);
 
 /* msi_library_add - hand samples in host memory to the kernels' gridder. */

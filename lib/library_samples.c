@@ -48,7 +48,7 @@ static int make_room(msi_sample_room *room, int64_t n_row, int64_t n_sample, int
     return MSI_OK;
 }
 
-/* The kernels' coordinates of a row, in metres. Returns 0 where one is not finite; they are then 0. */
+/* Compute the kernels' coordinates of a row, in metres. Returns 0 where one is not finite; they are then 0. */
 static int coordinates(const msimage_gridder *g, const double *uvw, double *to)
 {
     const double u = uvw[0] / g->scale, v = uvw[1] / g->scale, w = g->spec.ignores_w ? 0 : uvw[2];
@@ -92,7 +92,7 @@ static int weighs(double weight)
     return weight < 0 || weight > 0;
 }
 
-/* Periods of the uv plane at which a sample lies along an axis. */
+/* Count the periods of the uv plane at which a sample lies along an axis. */
 static double periods(double coordinate_m, double freq_hz, double cell_rad)
 {
     return coordinate_m * freq_hz / MSI_SPEED_OF_LIGHT * cell_rad;
@@ -104,7 +104,7 @@ static int is_beyond(const msimage_gridder *g, const double *uvw, double freq_hz
            fabs(periods(uvw[1], freq_hz, g->geometry.cell_y_rad)) > EDGE;
 }
 
-/* The coordinate whole periods away that lies in the uv plane, as the store tells. */
+/* Return the coordinate whole periods away that lies in the uv plane, as the store tells. */
 static double brought_back(double coordinate_m, double freq_hz, double cell_rad)
 {
     const double at = periods(coordinate_m, freq_hz, cell_rad);

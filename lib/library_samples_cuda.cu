@@ -21,7 +21,7 @@ struct sample_rule {
     double scale, l_rad, m_rad, cell_x_rad, cell_y_rad;
     bool is_xy, ignores_w, folds, predicts;
 
-    /* The kernels' coordinates of a row, in metres. Returns whether all are finite; they are 0 otherwise. */
+    /* Compute the kernels' coordinates of a row, in metres. Returns whether all are finite; they are 0 otherwise. */
     __device__ bool coordinates(const double *uvw, double *to) const
     {
         const double u = uvw[0] / scale, v = uvw[1] / scale, w = ignores_w ? 0 : uvw[2];
@@ -32,7 +32,7 @@ struct sample_rule {
         return is_known;
     }
 
-    /* The factor that turns a visibility to the image's centre: cosine and sine. */
+    /* Compute the factor that turns a visibility to the image's centre: cosine and sine. */
     __device__ double2 turn(const double *uvw, double freq_hz) const
     {
         if (l_rad == 0 && m_rad == 0) return {1, 0};
@@ -50,7 +50,7 @@ struct sample_rule {
                fabs(uvw[1] * freq_hz / MSI_SPEED_OF_LIGHT * cell_y_rad) > edge;
     }
 
-    /* The highest frequency at which the kernels' store has a row's samples. */
+    /* Find the highest frequency at which the kernels' store has a row's samples. */
     __device__ double limit_hz(const double *uvw) const
     {
         const double u = fabs(uvw[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw[1]) / MSI_SPEED_OF_LIGHT;
@@ -261,7 +261,7 @@ int reach_rows(msi_library_gpu *gpu, const msimage_samples *s, int64_t first, in
     return gpu->reach(s->mask ? s->mask + i : nullptr, n, room[msi_library_gpu::MASK], &at->mask);
 }
 
-/* Rows of a chunk: all where none has to come. */
+/* Count the rows of a chunk: all where none has to come. */
 int64_t rows_at_once(const msi_library_gpu *gpu, const msimage_samples *s, const void *out)
 {
     const void *const arrays[] = {s->uvw_m, s->vis, s->weight, s->mask, out};
@@ -271,7 +271,7 @@ int64_t rows_at_once(const msi_library_gpu *gpu, const msimage_samples *s, const
     return s->n_row;
 }
 
-/* Rows of a room, from `first` on. */
+/* Return the rows of a room, from `first` on. */
 msi_gpu_samples rows_of(const msi_gpu_samples &all, int64_t first, int64_t n_row, int64_t complex_bytes)
 {
     const int64_t i = first * all.n_chan;

@@ -40,8 +40,8 @@ int msi_layout_vla(msi_layout *out, char config);
 int msi_layout_meerkat(msi_layout *out, uint64_t seed);
 
 /*
- * msi_layout_skalow - stations of 38 m: half of them in a dense disc of 500 m radius (wider where more than 512 have to
- * fit), the others on three logarithmic spiral arms out to 37 km.
+ * msi_layout_skalow - make stations of 38 m: half of them in a dense disc of 500 m radius (wider where more than 512
+ * have to fit), the others on three logarithmic spiral arms out to 37 km.
  *
  * Given:    n_station  2 to 10000; seed  of the positions
  * Returns:  0, MSI_EUSAGE, MSI_ENOMEM
@@ -49,14 +49,14 @@ int msi_layout_meerkat(msi_layout *out, uint64_t seed);
 int msi_layout_skalow(msi_layout *out, int n_station, uint64_t seed);
 
 /*
- * msi_layout_read - stations from a text file: lines `X Y Z diameter name`, geocentric metres; empty lines and lines
- * that begin with # are passed over. The telescope is called by the file's name without folder and extension.
+ * msi_layout_read - read stations from a text file: lines `X Y Z diameter name`, geocentric metres; empty lines and
+ * lines that begin with # are passed over. The telescope is called by the file's name without folder and extension.
  *
  * Returns:  0, MSI_EINPUT (not readable, a line that is not such, fewer than 2 stations), MSI_ENOMEM
  */
 int msi_layout_read(msi_layout *out, const char *path);
 
-/* msi_layout_longest_m - the largest distance between two stations. */
+/* msi_layout_longest_m - return the largest distance between two stations. */
 double msi_layout_longest_m(const msi_layout *layout);
 
 /* msi_layout_free - free the stations and leave the struct empty. */

@@ -8,7 +8,7 @@
 
 #include "core/types.h"
 
-/* The finaliser of the SplitMix64 generator: a bijection of 64 bits in which every input bit reaches every output bit.
+/* Apply SplitMix64's finaliser: a bijection of 64 bits in which every input bit reaches every output bit.
  */
 static inline uint64_t msi_random_mix(uint64_t z)
 {
@@ -29,7 +29,7 @@ static inline double msi_random_uniform(uint64_t seed, uint64_t stream, uint64_t
     return ((double)(msi_random_bits(seed, stream, index) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Two independent normal deviates of mean 0 and variance 1 (Box and Muller). */
+/* Draw two independent normal deviates of mean 0 and variance 1 (Box and Muller). */
 static inline msi_c64 msi_random_normal_pair(uint64_t seed, uint64_t stream, uint64_t index)
 {
     double radius = sqrt(-2 * log(msi_random_uniform(seed, stream, 2 * index)));

@@ -110,11 +110,11 @@ typedef struct msi_makems_spec {
  */
 int msi_makems_write(const char *path, const msi_makems_spec *spec);
 
-/* msi_makems_start - the start time that a zero start_mjd_s stands for: the first field's hour angle is hour_angle_rad
- * then. */
+/* msi_makems_start - return the start time that a zero start_mjd_s stands for: the first field's hour angle is
+ * hour_angle_rad then. */
 double msi_makems_start(const msi_makems_spec *spec, double hour_angle_rad);
 
-/* msi_makems_n_baseline - rows of one timestep and spw. msi_makems_n_row - rows of the set. */
+/* msi_makems_n_baseline - return the rows of one timestep and spw. msi_makems_n_row - rows of the set. */
 int64_t msi_makems_n_baseline(const msi_makems_spec *spec);
 int64_t msi_makems_n_row(const msi_makems_spec *spec);
 

@@ -255,7 +255,7 @@ static void fill_exact(const msi_makems_sampler *p, msi_makems_block *b)
     }
 }
 
-/* The two feeds (0 for X or R, 1 for Y or L) that a correlation multiplies. */
+/* Find the two feeds (0 for X or R, 1 for Y or L) that a correlation multiplies. */
 static void feeds_of(msi_pol corr, int feed[2])
 {
     int pair = corr >= MSI_POL_XX ? corr - MSI_POL_XX : corr >= MSI_POL_RR ? corr - MSI_POL_RR : 0;

@@ -20,10 +20,10 @@ int msi_quantity_freq(double *out, const char *what, const char *text);
 int msi_quantity_time(double *out, const char *what, const char *text);
 int msi_quantity_flux(double *out, const char *what, const char *text);
 
-/* msi_quantity_is_flux - whether text is a number with a unit of flux. */
+/* msi_quantity_is_flux - tell whether text is a number with a unit of flux. */
 int msi_quantity_is_flux(const char *text);
 
-/* msi_quantity_count - an integer from min to max. */
+/* msi_quantity_count - read an integer from min to max. */
 int msi_quantity_count(int64_t *out, const char *what, const char *text, int64_t min, int64_t max);
 
 /* msi_quantity_date - 2024-01-31T12:34:56 or 2024-01-31, UTC, as MJD seconds. */

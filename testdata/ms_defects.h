@@ -30,10 +30,10 @@ typedef enum msi_ms_defect {
     MSI_N_DEFECT
 } msi_ms_defect;
 
-/* msi_ms_defect_name - the name of a defect on the command line, such as "nan-vis". Borrowed. */
+/* msi_ms_defect_name - return the name of a defect on the command line, such as "nan-vis". Borrowed. */
 const char *msi_ms_defect_name(msi_ms_defect defect);
 
-/* msi_ms_defect_find - the defect of a name. Returns: 0, MSI_EUSAGE (the message lists the names). */
+/* msi_ms_defect_find - find the defect of a name. Returns: 0, MSI_EUSAGE (the message lists the names). */
 int msi_ms_defect_find(msi_ms_defect *out, const char *name);
 
 /*

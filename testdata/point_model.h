@@ -41,7 +41,7 @@ typedef struct msi_point_model msi_point_model;
 int msi_point_model_create(msi_point_model **out, const msi_point_spec *spec);
 
 /*
- * msi_point_model_evaluate - the visibilities of some rows, on all cores.
+ * msi_point_model_evaluate - compute the visibilities of some rows, on all cores.
  *
  * Given:    uvw_m [n_row][3]  metres
  * Returned: vis [n_row][n_chan][n_corr]  Jy

@@ -23,7 +23,7 @@
 double msi_sky_gmst(double mjd_s);
 
 /*
- * msi_sky_time_of - the first time, at or after a given one, at which a right ascension has an hour angle.
+ * msi_sky_time_of - find the first time, at or after a given one, at which a right ascension has an hour angle.
  *
  * Given:    ra_rad, hour_angle_rad; longitude_rad  east, at which the hour angle is meant
  *           after_mjd_s  MJD seconds
@@ -31,11 +31,11 @@ double msi_sky_gmst(double mjd_s);
  */
 double msi_sky_time_of(double ra_rad, double hour_angle_rad, double longitude_rad, double after_mjd_s);
 
-/* msi_sky_elevation - radians above the horizon of hour angle and declination at a latitude. */
+/* msi_sky_elevation - compute the radians above the horizon of hour angle and declination at a latitude. */
 double msi_sky_elevation(double hour_angle_rad, double dec_rad, double latitude_rad);
 
 /*
- * msi_sky_uvw - a geocentric vector in the frame of a direction: u east, v north, w towards it.
+ * msi_sky_uvw - express a geocentric vector in the frame of a direction: u east, v north, w towards it.
  *
  * Given:    itrf_m [3]  a station, or a baseline antenna 2 - antenna 1 (then uvw is what UVW of a Measurement Set
  *                       holds)
@@ -47,14 +47,14 @@ double msi_sky_elevation(double hour_angle_rad, double dec_rad, double latitude_
 void msi_sky_uvw(const double itrf_m[3], double greenwich_hour_angle_rad, double dec_rad, double uvw_m[3]);
 
 /*
- * msi_sky_to_lm - a direction on the SIN tangent plane about a centre.
+ * msi_sky_to_lm - project a direction on the SIN tangent plane about a centre.
  *
  * Returned: *l (east), *m (north)
  * Returns:  0, MSI_ERANGE (more than 90 degrees from the centre)
  */
 int msi_sky_to_lm(double ra_rad, double dec_rad, double ra0_rad, double dec0_rad, double *l, double *m);
 
-/* msi_sky_from_lm - the inverse; l^2 + m^2 < 1. Returned: *ra_rad 0 to 2 pi, *dec_rad. */
+/* msi_sky_from_lm - do the inverse; l^2 + m^2 < 1. Returned: *ra_rad 0 to 2 pi, *dec_rad. */
 void msi_sky_from_lm(double l, double m, double ra0_rad, double dec0_rad, double *ra_rad, double *dec_rad);
 
 #endif

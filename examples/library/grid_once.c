@@ -23,7 +23,7 @@ static const struct {
 static double uvw_m[N_ROW][3], freq_hz[N_CHAN], vis[N_ROW][N_CHAN][2], predicted[N_ROW][N_CHAN][2];
 static double image[N_PIXEL][N_PIXEL], model[N_PIXEL][N_PIXEL];
 
-/* The phase of a pixel's direction: 2 pi f/c (u l + v m + w (n - 1)). */
+/* Compute the phase of a pixel's direction: 2 pi f/c (u l + v m + w (n - 1)). */
 static double phase(int row, int chan, int x, int y)
 {
     const double l = (N_PIXEL / 2 - x) * CELL_RAD, m = (y - N_PIXEL / 2) * CELL_RAD, r2 = l * l + m * m;

@@ -72,7 +72,7 @@ static int deconvolve(msimage_gridder *g, msimage_cleaner *c)
     return EXIT_SUCCESS;
 }
 
-/* The fluxes within two pixels of each source. */
+/* Compare the fluxes within two pixels of each source. */
 static int compare(void)
 {
     int is_wrong = 0;

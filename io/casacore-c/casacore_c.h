@@ -45,7 +45,7 @@ enum ccc_status {
     CCC_EREADONLY = -8  /* the table, its files or its directory cannot be written */
 };
 
-/* ccc_error - the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
+/* ccc_error - return the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
 const char *ccc_error(void);
 
 /* ccc_version - casacore's version, such as "3.5.0". Borrowed. */
@@ -89,7 +89,7 @@ typedef enum ccc_lock {
     CCC_LOCK_HOLD  /* a read or write lock is taken at once and held until close; never waits: CCC_ELOCKED */
 } ccc_lock;
 
-/* ccc_table_exists - 1 when path is a directory that holds a casacore table, else 0. */
+/* ccc_table_exists - return 1 when path is a directory that holds a casacore table, else 0. */
 int ccc_table_exists(const char *path);
 
 /*
@@ -146,34 +146,34 @@ int ccc_table_forget_changes(ccc_table *t);
 /* ccc_table_resync - see what another process wrote since this table was opened. Returns: 0, CCC_EFAILED. */
 int ccc_table_resync(ccc_table *t);
 
-/* ccc_table_is_root - 1 for a table with rows and columns of its own, 0 for one that refers to those of others, or for
- * NULL. */
+/* ccc_table_is_root - return 1 for a table with rows and columns of its own, 0 for one that refers to those of others,
+ * or for NULL. */
 int ccc_table_is_root(const ccc_table *t);
 
 /*
- * ccc_table_parts - the tables that hold the rows: the table itself, the one that it refers to, or, of a concatenation
- * such as a multi-MS, several.
+ * ccc_table_parts - list the tables that hold the rows: the table itself, the one that it refers to, or, of a
+ * concatenation such as a multi-MS, several.
  * Returned: *names [*n]  paths; one block of memory, freed by one ccc_free; NULL on failure
  * Returns:  0, CCC_ENOMEM
  */
 int ccc_table_parts(const ccc_table *t, char ***names, int64_t *n);
 
-/* ccc_table_path - the table's directory, absolute. Borrowed, valid until ccc_table_close; "" for NULL. */
+/* ccc_table_path - return the table's directory, absolute. Borrowed, valid until ccc_table_close; "" for NULL. */
 const char *ccc_table_path(const ccc_table *t);
 
 /* ---- Rows and columns ------------------------------------------------------------------------------------------ */
 
-/* ccc_table_n_row - number of rows; 0 for NULL. */
+/* ccc_table_n_row - return the number of rows; 0 for NULL. */
 int64_t ccc_table_n_row(const ccc_table *t);
 
 /* ccc_table_add_rows - append n rows. Returns: 0, CCC_EARGUMENT (n < 0), CCC_EREADONLY, CCC_EFAILED. */
 int ccc_table_add_rows(ccc_table *t, int64_t n);
 
-/* ccc_table_has_column - 1 or 0; 0 also where either is NULL. */
+/* ccc_table_has_column - return 1 or 0; 0 also where either is NULL. */
 int ccc_table_has_column(const ccc_table *t, const char *column);
 
 /*
- * ccc_table_columns - the names of the columns.
+ * ccc_table_columns - list the names of the columns.
  * Returned: *names [*n]  one block of memory, freed by one ccc_free
  * Returns:  0
  */
@@ -197,8 +197,8 @@ typedef struct ccc_column_info {
 int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info);
 
 /*
- * ccc_table_managers - the numbers N of the storage managers, whose files are table.fN, table.fN_TSM0 ..; one that is
- * added gets a higher number than all.
+ * ccc_table_managers - list the numbers N of the storage managers, whose files are table.fN, table.fN_TSM0 ..; one that
+ * is added gets a higher number than all.
  * Returned: *numbers [*n]  ascending, freed by ccc_free; NULL on failure
  * Returns:  0, CCC_EFAILED
  */
@@ -317,7 +317,7 @@ int ccc_put_strings(ccc_table *t, const char *column, int64_t row, int ndim, con
  */
 
 /*
- * ccc_keyword_names - names at the top level.
+ * ccc_keyword_names - list names at the top level.
  * Returned: *names [*n]  one block of memory, freed by one ccc_free
  * Returns:  0, CCC_ENOTFOUND (no such column)
  */
@@ -331,8 +331,8 @@ int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *
 int ccc_keyword_type(ccc_table *t, const char *column, const char *name, ccc_type *type, int64_t *n);
 
 /*
- * ccc_keyword_get_string, _strings, _double, _int, _ints - the value of a keyword. _double takes any real number, _int
- * any integer and booleans.
+ * ccc_keyword_get_string, _strings, _double, _int, _ints - get the value of a keyword. _double takes any real number,
+ * _int any integer and booleans.
  * Returned: *out  of strings and lists one block of memory, freed by one ccc_free, and NULL on failure; [*n] of lists
  * Returns:  0, CCC_ENOTFOUND, CCC_ETYPE
  */
@@ -434,7 +434,7 @@ int ccc_column_rename(ccc_table *t, const char *old_name, const char *new_name);
 /* ---- Copies ---------------------------------------------------------------------------------------------------- */
 
 /*
- * ccc_subtable_names - the names of the keywords that lead to subtables.
+ * ccc_subtable_names - list the names of the keywords that lead to subtables.
  * Returned: *names [*n]  one block of memory, freed by one ccc_free; NULL on failure
  * Returns:  0, CCC_ENOMEM
  */
@@ -485,7 +485,7 @@ typedef struct ccc_chan_range {
 } ccc_chan_range;
 
 /*
- * ccc_ms_select - the rows and channels that expressions select.
+ * ccc_ms_select - find the rows and channels that expressions select.
  *
  * Returned: *rows  [*n_row] ascending; *ranges [*n_range] channels by spectral window, empty without a spw expression.
  *           Both freed by ccc_free. ranges and n_range may be NULL.
@@ -495,7 +495,7 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
                   ccc_chan_range **ranges, int64_t *n_range);
 
 /*
- * ccc_table_query - the rows for which a TaQL condition, such as "ANTENNA1 != ANTENNA2 and UVW[3] > 0", is true.
+ * ccc_table_query - find the rows for which a TaQL condition, such as "ANTENNA1 != ANTENNA2 and UVW[3] > 0", is true.
  * Returned: *rows  [*n_row] ascending, freed by ccc_free
  * Returns:  0, CCC_EFAILED (it cannot be parsed)
  * Notes:    indices count from 1, so that UVW[3] is w.

@@ -19,7 +19,7 @@ typedef struct msi_set_map {
 
 typedef struct msi_set_maps msi_set_maps;
 
-/* msi_set_read, msi_set_written - the status for what a ccc function returned that reads a set, or that writes one. */
+/* msi_set_read, msi_set_written - give the status for what a ccc function returned that reads, or writes, a set. */
 static inline int msi_set_read(int ccc_status)
 {
     return ccc_status == CCC_OK ? MSI_OK : msi_ms_failed(ccc_status);
@@ -31,7 +31,7 @@ static inline int msi_set_written(int ccc_status)
     return msi_error_set(ccc_status == CCC_ENOMEM ? MSI_ENOMEM : MSI_EOUTPUT, "%s", ccc_error());
 }
 
-/* msi_set_maps_make - an empty list of what the output has. Returned: *out  owned, msi_set_maps_free. Returns: 0,
+/* msi_set_maps_make - make an empty list of what the output has. Returned: *out  owned, msi_set_maps_free. Returns: 0,
  * MSI_ENOMEM. */
 int msi_set_maps_make(msi_set_maps **out, int n_set);
 

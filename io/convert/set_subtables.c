@@ -104,7 +104,7 @@ static int drop_selected(passage *p, const msi_set_map *earlier)
     return status;
 }
 
-/* Whether two sets have one subtable: members of a multi-MS have links to that of one of them. */
+/* Tell whether two sets have one subtable: members of a multi-MS have links to that of one of them. */
 static int is_shared(const msi_ms_reader *r, int a, int b, const char *name)
 {
     char path[2][PATH_MAX];
@@ -372,7 +372,7 @@ static int32_t next_source(ccc_table *to)
     return next;
 }
 
-/* Whether a subtable that the set's keywords name is gone, as users remove large ones that they do not need. */
+/* Tell whether a subtable that the set's keywords name is gone, as users remove large ones that they do not need. */
 static int is_gone(const msi_subtables_source *s, const char *name)
 {
     ccc_table *t;

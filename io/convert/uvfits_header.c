@@ -45,7 +45,7 @@ static void put_number(cards *c, const char *key, double value)
     put(c, "%-8s= %20.13E", key, value);
 }
 
-/* Values of 15 digits and more, such as frequencies. */
+/* Put values of 15 digits and more, such as frequencies. */
 static void put_precise(cards *c, const char *key, double value)
 {
     put(c, "%-8s= %24.16E", key, value);

@@ -34,10 +34,10 @@ typedef struct msi_uvfits_layout {
  */
 int msi_uvfits_layout_make(msi_uvfits_layout *l, const msi_ms_reader *reader, const char *name);
 
-/* msi_uvfits_n_parameter - parameters of a group. */
+/* msi_uvfits_n_parameter - return the parameters of a group. */
 int msi_uvfits_n_parameter(const msi_uvfits_layout *l);
 
-/* msi_uvfits_has_wide_antennas - whether antennas have a parameter each: a code by 256 does not hold them. */
+/* msi_uvfits_has_wide_antennas - tell whether antennas have a parameter each: a code by 256 does not hold them. */
 int msi_uvfits_has_wide_antennas(const msi_uvfits_layout *l);
 
 /* msi_uvfits_group_bytes - count the bytes of one group. */

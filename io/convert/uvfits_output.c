@@ -42,7 +42,7 @@ static uint32_t in_file_order(double value)
     return htobe32(bits);
 }
 
-/* A date in two parts of single precision: the first is exact, and what remains is below 1/4096 day. */
+/* Split a date in two parts of single precision: the first is exact, and what remains is below 1/4096 day. */
 static void split_date(double days, double part[2])
 {
     part[0] = floor(days * 4096) / 4096;
@@ -71,7 +71,7 @@ static int64_t put_parameters(const output *o, int64_t row, uint32_t *to)
     return n;
 }
 
-/* A sample: its real part, imaginary part, and weight, which is negative where it is flagged. */
+/* Put a sample: its real part, imaginary part, and weight, which is negative where it is flagged. */
 static void put_sample(output *o, const msi_c32 *v, float weight, int is_flagged, uint32_t to[3])
 {
     const int is_number = isfinite(v->re) && isfinite(v->im) && isfinite(weight);

@@ -64,14 +64,14 @@ static void key_text(table *t, const char *key, const char *value)
 
 /* ---- What the set's subtables hold beyond the reader ---- */
 
-/* A text of a subtable, "" where there is none. Returned: *text  freed by ccc_free. */
+/* Read a text of a subtable, "" where there is none. Returned: *text  freed by ccc_free. */
 static const char *text_of(ccc_table *t, const char *name, int64_t row, char **text)
 {
     *text = NULL;
     return ccc_get_string(t, name, row, text) == CCC_OK ? *text : "";
 }
 
-/* The longest text of a column, but no less than a width. */
+/* Find the longest text of a column, but no less than a width. */
 static int64_t text_width(ccc_table *t, const char *name, int64_t n_row, int64_t width)
 {
     for (int64_t i = 0; i < n_row; i++) {
@@ -89,7 +89,7 @@ static double number_of(ccc_table *t, const char *name, int64_t row)
     return ccc_get_range(t, name, row, 1, NULL, CCC_DOUBLE, &value, 1) == CCC_OK && isfinite(value) ? value : 0;
 }
 
-/* The first rest frequency of a source, 0 where none is known. */
+/* Find the first rest frequency of a source, 0 where none is known. */
 static double rest_frequency(ccc_table *sources, int source_id)
 {
     for (int64_t i = 0; sources && i < ccc_table_n_row(sources); i++) {

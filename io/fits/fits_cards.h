@@ -38,22 +38,22 @@ void msi_fits_handle_close(msi_fits_handle *h);
 int msi_fits_find_image(const msi_fits_handle *h, const char *path, int *n_axis, LONGLONG axis[MSI_FITS_MAX_AXES],
                         int *bitpix);
 
-/* msi_fits_check_size - whether every pixel of what msi_fits_find_image found is in the file. Returns 0, MSI_EINPUT. */
+/* msi_fits_check_size - check that every pixel of what msi_fits_find_image found is there. Returns 0, MSI_EINPUT. */
 int msi_fits_check_size(const msi_fits_handle *h, const char *path, int n_axis, const LONGLONG *axis, int bitpix);
 
-/* msi_fits_get_number - a card's number: `absent` without the card. Returns 0, MSI_EINPUT (none, or not finite). */
+/* msi_fits_get_number - read a card's number: `absent` without it. Returns 0, MSI_EINPUT (none, or not finite). */
 int msi_fits_get_number(fitsfile *f, const char *path, const char *key, double absent, double *value);
 
-/* msi_fits_get_text - a card's text without trailing blanks, "" where there is none. */
+/* msi_fits_get_text - read a card's text without trailing blanks, "" where there is none. */
 void msi_fits_get_text(fitsfile *f, const char *key, char text[FLEN_VALUE]);
 
-/* msi_fits_get_axis - the cards of axis n, counted from 1. Returns 0, MSI_EINPUT. */
+/* msi_fits_get_axis - read the cards of axis n, counted from 1. Returns 0, MSI_EINPUT. */
 int msi_fits_get_axis(fitsfile *f, const char *path, int n, msi_axis_cards *a);
 
 /* msi_fits_unit_factor - degrees (is_angle) or hertz in a unit; 0 for one not known. No unit is the standard's own. */
 double msi_fits_unit_factor(const char *unit, int is_angle);
 
-/* msi_fits_failed - the status for one of cfitsio, with a message: "PATH: fails DOING: .." */
+/* msi_fits_failed - return the status for one of cfitsio, with a message: "PATH: fails DOING: .." */
 int msi_fits_failed(const char *path, int status, const char *doing);
 
 #endif

@@ -11,17 +11,17 @@
 /* Cards at the end of a header that cfitsio makes in memory; *status is cfitsio's, and none is written after a failure.
  * Texts may be of any characters; those that cards cannot hold are written as \xNN. */
 
-/* msi_fits_put_string - nothing for an empty text, or NULL. */
+/* msi_fits_put_string - put a card, nothing for an empty text, or NULL. */
 void msi_fits_put_string(fitsfile *f, const char *key, const char *value, const char *comment, int *status);
 
-/* msi_fits_put_number - nothing for what is not finite. */
+/* msi_fits_put_number - put a card, nothing for what is not finite. */
 void msi_fits_put_number(fitsfile *f, const char *key, double value, const char *comment, int *status);
 
 /* msi_fits_put_history - write as many cards as the text needs; joined together they are the text again. */
 void msi_fits_put_history(fitsfile *f, const char *text, int *status);
 
 /*
- * msi_fits_header_text - the header as it stands in a file, padded to whole blocks.
+ * msi_fits_header_text - give the header as it stands in a file, padded to whole blocks.
  * Given:    status  of cfitsio; nothing is done after a failure
  * Returned: *header  freed by free; *size in bytes
  * Returns:  a status of cfitsio

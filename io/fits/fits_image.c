@@ -248,7 +248,7 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
 }
 
 /*
- * The header, padded with blanks to whole blocks. cfitsio makes it in memory, of a file that never exists: when it
+ * Make the header, padded with blanks to whole blocks. cfitsio makes it in memory, of a file that never exists: when it
  * writes files itself, the error of the last flush is lost, and with it the end of a file on a full disk.
  * Returned: *header  to be freed; *size in bytes. Returns a status of cfitsio.
  */

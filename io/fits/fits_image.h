@@ -24,7 +24,7 @@ typedef enum msi_fits_kind {
     MSI_FITS_UV_IMAG
 } msi_fits_kind;
 
-/* msi_fits_is_brightness - whether pixels of a kind are in Jy, per beam or per pixel. */
+/* msi_fits_is_brightness - tell whether pixels of a kind are in Jy, per beam or per pixel. */
 static inline int msi_fits_is_brightness(msi_fits_kind kind)
 {
     return kind == MSI_FITS_DIRTY || (kind >= MSI_FITS_MODEL && kind <= MSI_FITS_IMAGE);
@@ -139,11 +139,11 @@ typedef struct msi_fits_file msi_fits_file;
  */
 int msi_fits_open(msi_fits_file **out, const char *path);
 
-/* msi_fits_header_get - the header of an open file; borrowed until msi_fits_close. */
+/* msi_fits_header_get - get the header of an open file; borrowed until msi_fits_close. */
 const msi_fits_header *msi_fits_header_get(const msi_fits_file *file);
 
 /*
- * msi_fits_read_plane - the pixels of a plane, freq < n_freq and pol < n_pol.
+ * msi_fits_read_plane - read the pixels of a plane, freq < n_freq and pol < n_pol.
  * Returned: pixel [ny] rows of nx float or double, row_pixels >= nx apart
  * Returns:  0, MSI_EINPUT (truncated or corrupt), MSI_ENOMEM, MSI_EINTERRUPTED
  */

@@ -145,8 +145,8 @@ static int read_other_axes(msi_fits_file *file)
 }
 
 /*
- * The header, card by card: wcslib's parser of whole headers writes beyond its buffers on some broken ones (7.12). The
- * plain projections accepted here are few enough to be recognised without it.
+ * Read the header, card by card: wcslib's parser of whole headers writes beyond its buffers on some broken ones (7.12).
+ * The plain projections accepted here are few enough to be recognised without it.
  */
 static int read_header(msi_fits_file *file)
 {

@@ -14,7 +14,7 @@
 
 enum { CHUNK_PIXELS = 4 * 1024 * 1024 };
 
-/* A number for a picture: a card that is none counts as absent. */
+/* Read a number for a picture: a card that is none counts as absent. */
 static double number_of(fitsfile *f, const char *path, const char *key, double absent)
 {
     double value;

@@ -22,7 +22,7 @@ enum { MSI_PICTURE_LABEL_SIZE = 15 };
 /* msi_picture_draw_axes - border, grid lines at round coordinates, their labels, axis titles. */
 void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f);
 
-/* msi_picture_draw_border - the border and the axes' titles; widest_left is the width of the labels at the left. */
+/* msi_picture_draw_border - draw border and axes' titles; widest_left is the width of the labels at the left. */
 void msi_picture_draw_border(cairo_t *cr, const msi_picture_frame *f, const char *title_x, const char *title_y,
                              double widest_left);
 

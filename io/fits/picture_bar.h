@@ -8,7 +8,7 @@
 #include "io/fits/picture_axes.h"
 #include "io/fits/picture_colour.h"
 
-/* msi_picture_draw_bar - the bar to the right of the frame, with ticks at round values and the unit. */
+/* msi_picture_draw_bar - draw the bar to the right of the frame, with ticks at round values and the unit. */
 void msi_picture_draw_bar(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch,
                           const uint32_t colour[MSI_N_COLOUR], const char *unit);
 

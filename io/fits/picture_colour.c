@@ -116,7 +116,7 @@ static uint32_t srgb_byte(double linear)
     return (uint32_t)lround(255 * (v < 0 ? 0 : v > 1 ? 1 : v));
 }
 
-/* The colour of a lightness, hue and chroma; where the display has no such colour, the nearest paler one. */
+/* Compute the colour of a lightness, hue and chroma; where the display has no such colour, the nearest paler one. */
 static uint32_t colour_of(double lightness, double chroma, double hue_deg)
 {
     const double hue = hue_deg * MSI_PI / 180;

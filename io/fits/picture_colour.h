@@ -36,8 +36,8 @@ msi_stretch msi_stretch_range(msi_picture_values kind, double low, double high);
 double msi_stretch_apply(const msi_stretch *s, double v);
 
 /*
- * msi_colour_map - colours of even steps in perceived lightness, from near black through violet, red and orange to pale
- * yellow; for signed values from dark blue through white to dark red.
+ * msi_colour_map - give colours of even steps in perceived lightness, from near black through violet, red and orange to
+ * pale yellow; for signed values from dark blue through white to dark red.
  * Returned: rgb [MSI_N_COLOUR]  0x00RRGGBB, sRGB
  */
 void msi_colour_map(uint32_t rgb[MSI_N_COLOUR], msi_picture_values kind);

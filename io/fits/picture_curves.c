@@ -25,14 +25,14 @@ static void set_colour(cairo_t *cr, int colour)
     cairo_set_source_rgb(cr, (c >> 16 & 255) / 255.0, (c >> 8 & 255) / 255.0, (c & 255) / 255.0);
 }
 
-/* A value as the axis has it; NaN where it has none. */
+/* Return a value as the axis has it; NaN where it has none. */
 static double on_axis(double v, int logarithmic)
 {
     if (!logarithmic) return isfinite(v) ? v : NAN;
     return v > 0 && isfinite(v) ? log10(v) : NAN;
 }
 
-/* The range of a panel's values, or of x where panel is -1, with a little room. */
+/* Find the range of a panel's values, or of x where panel is -1, with a little room. */
 static range find_range(const msi_picture_curves *c, int panel)
 {
     range r = {INFINITY, -INFINITY};
@@ -85,7 +85,7 @@ static void draw_curve(cairo_t *cr, const msi_picture_frame *f, const msi_pictur
     cairo_set_dash(cr, dash, 0, 0);
 }
 
-/* Lines and labels at powers of ten; of the narrow range between two, at 2 and 5 times them, too. */
+/* Draw lines and labels at powers of ten; of the narrow range between two, at 2 and 5 times them, too. */
 static double draw_decades(cairo_t *cr, const msi_picture_frame *f, range y)
 {
     static const int times[] = {1, 2, 5};
@@ -110,7 +110,7 @@ static double draw_decades(cairo_t *cr, const msi_picture_frame *f, range y)
     return widest;
 }
 
-/* The axes of a frame: nx x ny canvas pixels, whose first centre lies half a pixel within. */
+/* Draw the axes of a frame: nx x ny canvas pixels, whose first centre lies half a pixel within. */
 static void draw_axes(cairo_t *cr, const msi_picture_curves *c, int panel, const msi_picture_frame *f, range x, range y)
 {
     msi_linear_axis axis[2];

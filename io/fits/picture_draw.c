@@ -104,7 +104,7 @@ static void trace_beam(cairo_t *cr, double x, double y, double major, double min
     cairo_restore(cr);
 }
 
-/* The ellipse where a PSF should fall to a half, dark on light, so that it is seen on any colour. */
+/* Draw the ellipse where a PSF should fall to a half, dark on light, so that it is seen on any colour. */
 static void outline_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p, double major, double minor)
 {
     const double x = f->left + ((double)(p->window.nx / 2) + 0.5) * f->scale;
@@ -140,7 +140,7 @@ static void draw_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture
     cairo_fill(cr);
 }
 
-/* A line from the frame's left on; a long one is set smaller. */
+/* Draw a line from the frame's left on; a long one is set smaller. */
 static void draw_words(cairo_t *cr, const msi_picture_frame *f, double y, double size, const char *text)
 {
     const double room = f->width + MARGIN_RIGHT - 16;

@@ -8,7 +8,8 @@
 
 enum { MOST_LINES = 8, TICK = 6 };
 
-/* The smallest of 1, 2 and 5 times a power of ten that gives no more than MOST_LINES; *decimals are what it needs. */
+/* Choose the smallest of 1, 2 and 5 times a power of ten that gives no more than MOST_LINES; *decimals are what it
+ * needs. */
 static double choose_step(double range, int *decimals)
 {
     const double least = range / MOST_LINES, power = pow(10, floor(log10(least))), m = least / power;

@@ -28,7 +28,7 @@ void msi_words_add_beam(char line[MSI_PICTURE_WORDS], const msi_beam *beam);
 /* msi_words_angle - 2.15″ and the like: °, ′, ″, mas or µas. */
 void msi_words_angle(double rad, char *text, size_t size);
 
-/* msi_words_peak - the value of the largest size among the pixels; NaN where there is none. */
+/* msi_words_peak - find the value of the largest size among the pixels; NaN where there is none. */
 double msi_words_peak(int64_t n_pixel, const void *pixel, msi_precision precision);
 
 #endif

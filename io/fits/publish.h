@@ -25,7 +25,7 @@ typedef struct msi_publish msi_publish;
  */
 int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int overwrite);
 
-/* msi_publish_n - the number of outputs. msi_publish_name - the final name of one, borrowed. */
+/* msi_publish_n - return the number of outputs. msi_publish_name - the final name of one, borrowed. */
 int msi_publish_n(const msi_publish *p);
 const char *msi_publish_name(const msi_publish *p, int i);
 

@@ -22,7 +22,7 @@ typedef struct msi_sky_axes {
 } msi_sky_axes;
 
 /*
- * msi_sky_wcs_create - the SIN projection of an image on the sky.
+ * msi_sky_wcs_create - make the SIN projection of an image on the sky.
  *
  * Given:    geometry; ra_rad, dec_rad  image centre, at pixel (nx/2, ny/2) 0-based
  *           frame   as Measurement Sets name directions' frames (J2000, ICRS, B1950, APP, GALACTIC ..)
@@ -34,7 +34,7 @@ int msi_sky_wcs_create(msi_sky_wcs **out, const msi_image_geometry *geometry, do
                        const char *frame, double mjd);
 
 /*
- * msi_sky_wcs_frame - a Measurement Set's name for the frame that a header gives.
+ * msi_sky_wcs_frame - give a Measurement Set's name for the frame that a header gives.
  *
  * Given:    ctype_lng, ctype_lat  CTYPE of the two sky axes; radesys  "" where absent, equinox  0 where absent: the
  *           standard infers the one from the other
@@ -60,7 +60,7 @@ typedef struct msi_sky_cards {
 } msi_sky_cards;
 
 /*
- * msi_sky_wcs_of_cards - coordinates of a header, longitude on the first axis.
+ * msi_sky_wcs_of_cards - make coordinates of a header, longitude on the first axis.
  * Returned: *out  NULL where wcslib makes no sky coordinates of them; freed by msi_sky_wcs_free
  * Returns:  0, MSI_ENOMEM
  */
@@ -76,7 +76,7 @@ const msi_sky_axes *msi_sky_wcs_axes(const msi_sky_wcs *w);
  */
 int msi_sky_wcs_pixel_to_sky(const msi_sky_wcs *w, const double pixel[2], double sky[2]);
 
-/* msi_sky_wcs_sky_to_pixel - the inverse; 0 where the direction is on the other half of the sky (pixel is NaN). */
+/* msi_sky_wcs_sky_to_pixel - do the inverse; 0 where the direction is on the other half of the sky (pixel is NaN). */
 int msi_sky_wcs_sky_to_pixel(const msi_sky_wcs *w, const double sky[2], double pixel[2]);
 
 void msi_sky_wcs_free(msi_sky_wcs *w);

@@ -80,7 +80,7 @@ struct msi_ms_reader {
     int lends;                /* msi_ms_block.data may lie in a visibility store instead of the block's buffer */
 };
 
-/* msi_ms_reader_make - a reader of sets that are not opened yet. Returns: 0, MSI_ENOMEM. */
+/* msi_ms_reader_make - make a reader of sets that are not opened yet. Returns: 0, MSI_ENOMEM. */
 int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path);
 
 /* msi_ms_reader_open_with - msi_ms_reader_open in one of several processes that open the same sets (ms_found.h), all of
@@ -99,7 +99,7 @@ int msi_ms_reader_list(msi_ms_reader *r);
  */
 int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block);
 
-/* msi_ms_block_piece - the next planned stretch of rows of a group, NULL behind the last; *i, 0 at first, keeps the place.
+/* msi_ms_block_piece - give the next planned stretch of a group's rows, NULL behind the last; *i, 0 at first, counts.
  */
 const msi_ms_run *msi_ms_block_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i);
 
@@ -109,7 +109,7 @@ typedef struct msi_ms_row_kind {
     double uvw_m[3];
 } msi_ms_row_kind;
 
-/* msi_ms_block_keeps - 1 where a row of a group is to be read; 0 where it is not, and counted as left out. */
+/* msi_ms_block_keeps - return 1 where a row of a group is to be read; 0 where it is not, and counted as left out. */
 int msi_ms_block_keeps(msi_ms_reader *r, const msi_ms_group *g, const msi_ms_row_kind *row);
 
 /* msi_ms_block_describe - fill the block with what its set, setup and field say, and with n_row rows of the buffer. */

@@ -18,8 +18,8 @@ typedef struct msi_child {
 #define MSI_CHILD_NONE ((msi_child){0, -1, -1})
 
 /*
- * msi_child_fork - one more process. Before any thread is started. Signals to stop are the parent's alone to follow;
- * nothing of the parent's stays open in the child but what is mapped.
+ * msi_child_fork - fork one more process. Before any thread is started. Signals to stop are the parent's alone to
+ * follow; nothing of the parent's stays open in the child but what is mapped.
  * Given:    what  "to write with", for messages
  * Returned: *child  of the side that returns; *is_child
  * Returns:  0, MSI_ENOMEM (no process, or no file in memory, to be had)
@@ -53,7 +53,7 @@ int msi_child_receive(const msi_child *child, void *message, size_t size);
 void msi_child_doze(const msi_child *child);
 
 /*
- * msi_child_await - the next message of this size, looking at the signal flag meanwhile.
+ * msi_child_await - wait for the next message of this size, looking at the signal flag meanwhile.
  * Given:    wait  0: only what is there already
  * Returned: *got  1 a message, 0 none is there yet, -1 the other side is gone
  * Returns:  0, MSI_EINTERRUPTED
@@ -69,7 +69,7 @@ int msi_child_await(const msi_child *child, int wait, void *message, size_t size
 int msi_child_end_text(msi_child *child, const char *path, const char *what, char *text, size_t size);
 
 /*
- * msi_child_status_text - the line of msi_child_end_text for a process that has been waited for.
+ * msi_child_status_text - return the line of msi_child_end_text for a process that has been waited for.
  * Given: output_fd  as in msi_child; wait_status  waitpid's
  */
 void msi_child_status_text(int output_fd, int wait_status, const char *path, const char *what, char *text, size_t size);

@@ -98,10 +98,10 @@ int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int 
 /* msi_ms_column_keep_mode - give an open file the owner and mode that table.dat had, where the system lets it. */
 void msi_ms_column_keep_mode(const msi_ms_column *c, int fd);
 
-/* msi_ms_column_is_shared - 1 where a data file of the column is a symbolic link, or has another name somewhere. */
+/* msi_ms_column_is_shared - return 1 where a data file of the column is a symbolic link, or has another name. */
 int msi_ms_column_is_shared(const msi_ms_column *c, const char *path);
 
-/* msi_ms_write_failed - the status for what a ccc function returned while writing, with its message. */
+/* msi_ms_write_failed - return the status for what a ccc function returned while writing, with its message. */
 int msi_ms_write_failed(int ccc_status);
 
 #define MSI_CCC_WRITE(expr)                                                                                            \

@@ -35,7 +35,7 @@ int msi_ms_column_drop(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM */
 int msi_ms_column_drop_tidy(ccc_table *t);
 
-/* msi_ms_column_drop_abandon - the same for a run whose process is gone; c is as that left it. */
+/* msi_ms_column_drop_abandon - do the same for a run whose process is gone; c is as that left it. */
 void msi_ms_column_drop_abandon(msi_ms_column *c, const char *path);
 
 /* msi_ms_column_drop_links - count how many links of a file of the set there are in the folder: 0 or 1. */

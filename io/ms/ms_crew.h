@@ -17,8 +17,8 @@ typedef struct msi_ms_crew msi_ms_crew;
 typedef struct msi_ms_forming {
     void *of; /* of each process its own, as it was when they were forked */
 
-    /* bytes - the room that n_row rows of a setup may need, at most: what more rows need is no less. Called in the
-     * processes and in the caller's. */
+    /* bytes - return the room that n_row rows of a setup may need, at most: what more rows need is no less. Called in
+     * the processes and in the caller's. */
     int64_t (*bytes)(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz);
 
     /* form - called in the processes. Given and returned: uvw_m [n_row][3]  the block's. Returned: formed  of that

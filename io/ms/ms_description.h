@@ -15,7 +15,7 @@
 int msi_ms_description_pack(const msi_ms_reader *r, char **out, int64_t *n);
 
 /*
- * msi_ms_description_unpack - a reader that has found what the bytes say, and has no table open.
+ * msi_ms_description_unpack - make a reader that has found what the bytes say, and has no table open.
  *
  * Given:    paths [n_path]  of the sets; bytes [n], aligned as any array may need: from a process that has read damaged
  *                           files, so that they may say anything

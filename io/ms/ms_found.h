@@ -33,13 +33,13 @@ typedef struct msi_ms_found {
 /* msi_ms_times_add - list times that are not the last one again. Returns: 0, MSI_ENOMEM. */
 int msi_ms_times_add(msi_ms_times *times, const double *time_s, int64_t n);
 
-/* msi_ms_found_make - nothing yet, of a set of so many setups; freed by msi_ms_found_free. Returns: 0, MSI_ENOMEM. */
+/* msi_ms_found_make - begin, of a set of so many setups, empty; freed by msi_ms_found_free. Returns: 0, MSI_ENOMEM. */
 int msi_ms_found_make(msi_ms_found *found, int n_setup);
 
 /* msi_ms_found_add - append rows, which lie behind those before. Returns: 0, MSI_ENOMEM. */
 int msi_ms_found_add(msi_ms_found *found, const msi_ms_run *rows);
 
-/* msi_ms_found_part - which of the set's rows are this process's to look at: [*begin, *end); all of them without
+/* msi_ms_found_part - tell which of the set's rows are this process's to look at: [*begin, *end); all of them without
  * partners. */
 void msi_ms_found_part(const msi_ms_set *set, const msi_ms_partners *partners, int64_t *begin, int64_t *end);
 

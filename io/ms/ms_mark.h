@@ -13,7 +13,7 @@
  * flushes.
  */
 
-/* msi_ms_mark_read - 1 where the column is marked, with a text of the mark, and the selection apart; else 0. */
+/* msi_ms_mark_read - return 1 where the column is marked, with a text of the mark, and the selection apart; else 0. */
 int msi_ms_mark_read(ccc_table *t, const char *column, char *text, size_t size, char *selection, size_t selection_size);
 
 /* msi_ms_mark_put - mark the column. Returns: 0, CCC codes. */
@@ -25,7 +25,7 @@ int msi_ms_mark_remove(ccc_table *t, const char *column);
 /* msi_ms_mark_origin - say in the column's keyword MSIMAGE_MODEL what was written into it, and when. */
 int msi_ms_mark_origin(ccc_table *t, const char *column, const char *model);
 
-/* msi_ms_mark_has_origin - 1 where the column was written by this program. */
+/* msi_ms_mark_has_origin - return 1 where the column was written by this program. */
 int msi_ms_mark_has_origin(ccc_table *t, const char *column);
 
 #endif

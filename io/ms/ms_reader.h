@@ -107,7 +107,7 @@ int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r);       /* likewise
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far */
 
 /*
- * msi_ms_reader_field - the fields that have selected rows, one by one, set by set.
+ * msi_ms_reader_field - give the fields that have selected rows, one by one, set by set.
  * Given and returned: *at  0 at first; what the next call goes on from
  * Returned: *id, *name  of the next field; name is borrowed from the reader
  * Returns:  1, or 0 where there is none left
@@ -117,15 +117,15 @@ int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char
 /* msi_ms_reader_fingerprint - a number that another selection of rows and channels, or other sets, hardly have. */
 uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);
 
-/* msi_ms_reader_n_process - processes that read for it; 0 where the caller's does. */
+/* msi_ms_reader_n_process - return the processes that read for it; 0 where the caller's does. */
 int msi_ms_reader_n_process(const msi_ms_reader *r);
 
-/* msi_ms_reader_one_centre - 1 when all selected fields and sets share one phase centre (to 1e-9 rad), else 0. */
+/* msi_ms_reader_one_centre - return 1 if all selected fields and sets share a phase centre (to 1e-9 rad), else 0. */
 int msi_ms_reader_one_centre(const msi_ms_reader *r);
 
 /*
- * msi_ms_reader_next - the next block; rows that are autocorrelations, row-flagged or have a UVW that is not finite are
- * left out and counted.
+ * msi_ms_reader_next - read the next block; rows that are autocorrelations, row-flagged or have a UVW that is not
+ * finite are left out and counted.
  * Returned: *block; block->n_row == 0 after the last one
  * Returns:  0, MSI_EINPUT (also where a row's cells have not the shape of its spectral setup), MSI_ENOMEM,
  *           MSI_EINTERRUPTED

@@ -73,7 +73,7 @@ typedef struct msi_ms_set {
     double start_mjd_s, end_mjd_s; /* of the selected rows; where there may be none and is none, of the interval */
 } msi_ms_set;
 
-/* msi_ms_failed - the status for what a ccc function returned, with its message. */
+/* msi_ms_failed - return the status for what a ccc function returned, with its message. */
 int msi_ms_failed(int ccc_status);
 
 #define MSI_CCC(expr)                                                                                                  \
@@ -100,7 +100,7 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection);
 int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection, const struct msi_ms_partners *partners);
 
 /*
- * msi_ms_channels_select - the channels of each setup that has selected rows; setups left without one lose their rows.
+ * msi_ms_channels_select - find the channels of setups that have selected rows; setups left with none lose their rows.
  * Given:   ranges [n_range] of an MSSelection, none where n_range is 0
  * Returns: 0, MSI_EINPUT (a frequency that is none; no channel is selected), MSI_ENOMEM
  */

@@ -22,7 +22,7 @@ int msi_ms_store_open(msi_ms_set *set);
 /* msi_ms_store_describe - do as msi_ms_set_describe. MSI_EINPUT also where the selection needs a set's tables. */
 int msi_ms_store_describe(msi_ms_set *set, const msi_ms_selection *selection);
 
-/* msi_ms_store_observe - the part of msi_ms_set_observe that subtables tell; field_id: of the first row, or -1. */
+/* msi_ms_store_observe - read the part of msi_ms_set_observe that subtables tell; field_id: of the first row, or -1. */
 void msi_ms_store_observe(const msi_ms_set *set, int field_id, msi_observation *observation);
 
 /*

@@ -90,7 +90,7 @@ typedef struct msi_ms_writer msi_ms_writer;
 int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_path, const msi_ms_write_spec *spec);
 
 /*
- * msi_ms_writer_marked - whether an earlier run left the column of a set incomplete.
+ * msi_ms_writer_marked - tell whether an earlier run left the column of a set incomplete.
  * Returned: *text  "MODEL_DATA, 2024-05-06T07:08:09Z, msimage 0.1.0, MODEL", *selection what that run had selected;
  *           borrowed, NULL where there is no mark
  * Returns:  1 or 0
@@ -136,7 +136,7 @@ int msi_ms_writer_finish(msi_ms_writer *w);
 void msi_ms_writer_stop(msi_ms_writer *w);
 
 /*
- * msi_ms_writer_left_mark - whether this run leaves the column of a set incomplete, and marked so.
+ * msi_ms_writer_left_mark - tell whether this run leaves the column of a set incomplete, and marked so.
  * Given:   w  failed, stopped or finished; before that the answer is of the moment
  * Returns: 1 or 0
  */

@@ -55,7 +55,7 @@ typedef struct msi_writer_shared {
 _Noreturn void msi_writer_child_run(msi_writer_shared *shared, const msi_child *parent, const char *const *paths,
                                     const msi_ms_write_spec *spec);
 
-/* msi_writer_send - one message; 0, or -1 where nobody is there to read it. */
+/* msi_writer_send - send one message; 0, or -1 where nobody is there to read it. */
 int msi_writer_send(const msi_child *other, msi_writer_kind kind, int slot);
 
 #endif

@@ -18,7 +18,7 @@ enum { MSI_CRC4_UNIT = 32 };
 /* msi_crc4_of - the CRC-32C of each quarter of n bytes. Given: n  a multiple of MSI_CRC4_UNIT; bytes  aligned to 8. */
 msi_crc4 msi_crc4_of(const void *bytes, int64_t n);
 
-/* msi_crc4_same - 1 where all four are equal, else 0. */
+/* msi_crc4_same - return 1 where all four are equal, else 0. */
 int msi_crc4_same(const msi_crc4 *a, const msi_crc4 *b);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "io/msv/msv_format.h"
 
-/* msi_msv_is_file - 1 where a path leads to a file, which a Measurement Set is not, else 0. */
+/* msi_msv_is_file - return 1 where a path leads to a file, which a Measurement Set is not, else 0. */
 int msi_msv_is_file(const char *path);
 
-/* msi_msv_is_store - 1 where a file begins as a visibility store does, else 0. */
+/* msi_msv_is_store - return 1 where a file begins as a visibility store does, else 0. */
 int msi_msv_is_store(const char *path);
 
 /*
@@ -18,7 +18,7 @@ int msi_msv_is_store(const char *path);
  */
 int msi_msv_header_read(const char *path, msi_msv_header *header);
 
-/* msi_msv_set_changed - 1 where the set that a store was made of is still there, and is not as it was then; else 0. */
+/* msi_msv_set_changed - return 1 where the set that a store was made of is there, and is not as it was; else 0. */
 int msi_msv_set_changed(const msi_msv_header *header);
 
 /* A store that is mapped. Everything is borrowed from the map. */
@@ -52,10 +52,10 @@ int msi_msv_file_rows(const msi_msv_file *f, const msi_msv_chunk *chunk, int32_t
                       msi_msv_layout *layout);
 int msi_msv_file_samples(const msi_msv_file *f, const msi_msv_chunk *chunk, const msi_msv_layout *layout);
 
-/* msi_msv_file_run - the run that holds a row of the set, which is to be one of the store's; NULL where none does. */
+/* msi_msv_file_run - find the run that holds a row of the set, which is to be one of the store's; NULL for none. */
 const msi_msv_run *msi_msv_file_run(const msi_msv_file *f, int64_t row);
 
-/* msi_msv_file_chunk - the chunk that holds a row of a setup and field, counted among those; NULL where none does. */
+/* msi_msv_file_chunk - find the chunk that holds a row of a setup and field, counted among those; NULL for none. */
 const msi_msv_chunk *msi_msv_file_chunk(const msi_msv_file *f, int32_t data_desc_id, int32_t field_id, int64_t ordinal);
 
 /* msi_msv_file_damaged - say what is not what was written. Returns: MSI_EINPUT. */

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * msi_set_state - a number made of names, sizes and times of change of the files of a set and its subtables; locks and
- * HISTORY are left out.
+ * msi_set_state - return a number made of names, sizes and times of change of the files of a set and its subtables;
+ * locks and HISTORY are left out.
  * Returned: *state
  * Returns:  1; 0 where there is no folder of that name that can be read
  */

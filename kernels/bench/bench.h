@@ -61,7 +61,7 @@ typedef struct msi_bench_table {
     int n_row;
 } msi_bench_table;
 
-/* msi_bench_tables - the tables that this program was built with. */
+/* msi_bench_tables - return the tables that this program was built with. */
 const msi_bench_table *msi_bench_tables(int *n_table);
 
 /* The figures measured of a row. Those that do not apply are NaN. */
@@ -93,7 +93,7 @@ enum { MSI_BENCH_MAX_REPEAT = 1000, MSI_BENCH_MAX_SEED = 10000 };
  */
 int msi_bench_measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_how *how);
 
-/* msi_bench_failed - 1 where a row was held against its reference and is off by more than it may be. */
+/* msi_bench_failed - return 1 where a row was held against its reference and is off by more than it may be. */
 int msi_bench_failed(const msi_bench_result *r, const msi_bench_how *how);
 
 /* The machine that rows were measured on. */
@@ -111,7 +111,7 @@ void msi_bench_print(const msi_bench_host *host, const msi_bench_result *result,
 /* msi_bench_write_json - Returns: 0, MSI_EOUTPUT. */
 int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi_bench_result *result, int n);
 
-/* msi_bench_read - an earlier run's file. Returned: *text, freed by msi_free. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
+/* msi_bench_read - read an earlier run. Returned: *text, freed by msi_free. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
 int msi_bench_read(const char *path, char **text);
 
 /*

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* msi_bench_device_name - 1 and the name of device 0, or 0 where no GPU can be used. */
+/* msi_bench_device_name - return 1 and the name of device 0, or 0 where no GPU can be used. */
 int msi_bench_device_name(char *name, size_t size);
 
 /* msi_bench_device_count - count the GPUs. */
@@ -28,7 +28,7 @@ void msi_bench_device_pci_bus(int device, char *bus, int size);
 /* msi_bench_energy_of - count the energy of the first n_device GPUs; until then, of one. */
 void msi_bench_energy_of(int n_device);
 
-/* msi_bench_energy_joule - the devices' total-energy counters by NVML, loaded at run time; NaN where there is none. */
+/* msi_bench_energy_joule - read the devices' total-energy counters by NVML, loaded at run time; NaN without any. */
 double msi_bench_energy_joule(void);
 
 #ifdef __cplusplus

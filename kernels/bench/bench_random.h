@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* msi_bench_uniform - a counter hashed (SplitMix64, a bijection), in [0, 1). */
+/* msi_bench_uniform - return a counter hashed (SplitMix64, a bijection), in [0, 1). */
 static inline double msi_bench_uniform(uint64_t counter)
 {
     uint64_t z = (counter + 1) * 0x9e3779b97f4a7c15u;

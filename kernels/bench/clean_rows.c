@@ -39,7 +39,7 @@ typedef struct bench_state {
     msi_clean_report report;
 } bench_state;
 
-/* The point spread function at an offset: a gaussian core, and waves under a wide one. */
+/* Return the point spread function at an offset: a gaussian core, and waves under a wide one. */
 static double psf_at(int64_t dx, int64_t dy)
 {
     const double x = (double)dx, y = (double)dy, r2 = x * x + y * y;
@@ -56,7 +56,7 @@ static float psf_pixel(const bench_state *s, int64_t i)
     return (float)psf_at(i % s->d->n_pixel - s->d->n_pixel / 2, i / s->d->n_pixel - s->d->n_pixel / 2);
 }
 
-/* Islands of bright pixels, no two alike; channels differ by a few percent. */
+/* Make islands of bright pixels, no two alike; channels differ by a few percent. */
 static void make_sky(bench_state *s)
 {
     const int64_t n = s->d->n_pixel, n_island = s->d->n_list / (ISLAND * ISLAND) + 1, inner = n * 3 / 4;
@@ -204,8 +204,8 @@ static int run(void *in, msi_bench_work *work, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* A pixel's mean residual over channels, from the sky and the components, in double. The fit of channels is their mean.
- * A list's pixels see the whole PSF. */
+/* Compute a pixel's mean residual over channels, from the sky and the components, in double. The fit of channels is
+ * their mean. A list's pixels see the whole PSF. */
 static double residual_at(const bench_state *s, int64_t x, int64_t y)
 {
     const int64_t n = s->d->n_pixel, half = s->d->patch / 2;

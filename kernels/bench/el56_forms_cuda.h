@@ -23,11 +23,11 @@ typedef enum el56_layout {
 
 typedef struct el56_tables el56_tables;
 
-/* el56_tables_create - kernels of the workload in a layout, on the device. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+/* el56_tables_create - make kernels of the workload in a layout, on the device. Returns: 0, MSI_EGPU, MSI_ENOMEM */
 int el56_tables_create(el56_tables **out, const msi_el56 *e, el56_layout layout);
 void el56_tables_free(el56_tables *t);
 
-/* el56_grid_naive - a block for each sample in the order given, every addition atomic, indices computed by each. */
+/* el56_grid_naive - run a block for each sample in the order given, additions atomic, indices computed by each. */
 int el56_grid_naive(el56_tables *t, const msi_wproj_samples_f32 *samples, msi_c32 *grid, cudaStream_t stream);
 
 /*

@@ -16,7 +16,7 @@ typedef struct msi_field_el56 {
 } msi_field_el56;
 
 /*
- * msi_field_el56_get - the field that was got last, or a new one where that is another.
+ * msi_field_el56_get - return the field that was got last, or a new one where that is another.
  * Returned: *out, borrowed, until the next call
  * Returns:  0, MSI_EINPUT (layouts), MSI_ENOMEM
  */

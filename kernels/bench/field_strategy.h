@@ -55,7 +55,7 @@ msi_bench_row msi_field_strategy_row(const msi_strategy *strategy, msi_precision
 /* msi_field_strategy_serves - tell whether a strategy images, or predicts. */
 int msi_field_strategy_serves(const msi_strategy *strategy, int predict);
 
-/* msi_field_strategy_additions - cells that the samples of all images touch, by the widest kernel. */
+/* msi_field_strategy_additions - count cells that the samples of all images touch, by the widest kernel. */
 double msi_field_strategy_additions(const msi_field_strategy *s);
 
 #endif

@@ -64,7 +64,8 @@ typedef struct state {
     msi_planes *model, *residual;
 } state;
 
-/* Dishes in the plane of the horizon, east and north in metres: a gaussian core, the others log-uniform in radius. */
+/* Lay dishes in the plane of the horizon, east and north in metres: a gaussian core, the others log-uniform in
+ * radius. */
 static void lay_dishes(double (*dish)[2])
 {
     for (uint64_t i = 0; i < N_DISH; i++) {
@@ -76,7 +77,7 @@ static void lay_dishes(double (*dish)[2])
     }
 }
 
-/* Baselines of all times, from the middle of a track of which all times are two hours. Returns the largest |w|. */
+/* Make baselines of all times, from the middle of a track of which all times are two hours. Returns the largest |w|. */
 static double track(double *uvw_m, int64_t n_time)
 {
     double dish[N_DISH][2], most = 0;

@@ -68,8 +68,8 @@ static inline msi_el56_place msi_el56_locate(const msi_el56 *e, int64_t i)
 }
 
 /*
- * msi_el56_get - the workload at a scale, or with `scatter` scattered samples, at that scale too; kept until another is
- * asked for, which changes `serial`.
+ * msi_el56_get - return the workload at a scale, or with `scatter` scattered samples, at that scale too; kept until
+ * another is asked for, which changes `serial`.
  * Returned: *out borrowed. Returns: 0, MSI_EINPUT (layouts), MSI_ENOMEM
  */
 int msi_el56_get(const msi_el56 **out, const msi_bench_options *options, const msi_el56_scatter *scatter);

@@ -179,8 +179,8 @@ static msi_c64 product(msi_c64 a, msi_c64 b)
 }
 
 /*
- * One row in the sums of all planes at all pixels. From one channel to the next, evenly spaced, a phase turns by the
- * same angle.
+ * Add one row in the sums of all planes at all pixels. From one channel to the next, evenly spaced, a phase turns by
+ * the same angle.
  */
 static void add_row(const msi_bench_field *f, const direction *d, int64_t row, double *sum)
 {

@@ -50,7 +50,7 @@ typedef struct msi_bench_field {
     double *truth; /* [n_plane + 1][checked.n], the PSF last; NULL until an image was held against it */
 } msi_bench_field;
 
-/* msi_bench_field_fill - the store, weights and visibilities of a field whose first members are set. Returns: 0,
+/* msi_bench_field_fill - make the store, weights and visibilities of a field whose first members are set. Returns: 0,
  * MSI_ENOMEM
  */
 int msi_bench_field_fill(msi_bench_field *f);
@@ -67,8 +67,8 @@ void msi_bench_field_use(msi_bench_field *f, int to_predict);
  */
 int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double *error);
 
-/* msi_bench_field_residual_error - the same of images from which a source of centre_jy was subtracted: one at the
- * centre pixel of plane 0, which leaves that much less of the PSF. */
+/* msi_bench_field_residual_error - return the same of images from which a source of centre_jy was subtracted: one at
+ * the centre pixel of plane 0, which leaves that much less of the PSF. */
 int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double centre_jy,
                                    double *error);
 

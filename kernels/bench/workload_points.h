@@ -29,7 +29,7 @@ MSI_HD uint64_t msi_points_bits(uint64_t stream, uint64_t i)
     return x ^ (x >> 31);
 }
 
-/* msi_points_value - a complex number of the square [-1, 1) x [-1, 1), exact in float32. */
+/* msi_points_value - return a complex number of the square [-1, 1) x [-1, 1), exact in float32. */
 MSI_HD msi_c32 msi_points_value(uint64_t stream, uint64_t i)
 {
     uint64_t bits = msi_points_bits(stream, i);
@@ -58,8 +58,8 @@ MSI_HD msi_wproj_sample msi_points_sample(uint64_t i)
 msi_c64 msi_points_reference(int32_t taps, uint64_t i, const msi_gather_phase *phase);
 
 /*
- * msi_points_bound_ms - the least time in which n points can be read: those 32-byte sectors of the image that any
- * footprint touches, once, with samples and values, at the bandwidth of the memory.
+ * msi_points_bound_ms - return the least time in which n points can be read: those 32-byte sectors of the image that
+ * any footprint touches, once, with samples and values, at the bandwidth of the memory.
  */
 double msi_points_bound_ms(int32_t taps, int64_t n, msi_precision precision, double bytes_per_s);
 

@@ -28,7 +28,7 @@ typedef enum msi_stacks_case {
     MSI_STACKS_GROWING /* random; each subgrid has more than the one before, growing linearly from nearly none */
 } msi_stacks_case;
 
-/* msi_stacks_real - a number of [-1, 1), exact in float32. */
+/* msi_stacks_real - return a number of [-1, 1), exact in float32. */
 MSI_HD double msi_stacks_real(uint64_t stream, uint64_t i)
 {
     return (double)(msi_points_bits(stream, i) >> 40) * 0x1p-23 - 1;
@@ -51,7 +51,7 @@ MSI_HD msi_stack_uvw msi_stacks_uvw(msi_stacks_case which, uint64_t i, int64_t k
     return x;
 }
 
-/* msi_stacks_counts - first_vis of a job with n visibilities a subgrid on average. */
+/* msi_stacks_counts - make first_vis of a job with n visibilities a subgrid on average. */
 void msi_stacks_counts(msi_stacks_case which, int64_t n, int64_t first_vis[MSI_STACKS_SUBGRIDS + 1]);
 
 /* msi_stacks_reference - visibility i of all, summed in double. */

@@ -19,15 +19,15 @@ static inline msi_clean_gaussian msi_clean_beam_gaussian(const msi_beam *b, doub
                                 .yy = cell_y_rad * cell_y_rad * (along * cos_pa * cos_pa + across * sin_pa * sin_pa)};
 }
 
-/* msi_clean_beam_padded - the edge of a transform in which an image of n pixels is convolved with a beam. Along an axis
- * it has fallen to e-44, less than rounding of doubles, at four widths. */
+/* msi_clean_beam_padded - return the edge of a transform in which an image of n pixels is convolved with a beam. Along
+ * an axis it has fallen to e-44, less than rounding of doubles, at four widths. */
 static inline int64_t msi_clean_beam_padded(int64_t n, const msi_beam *b, double cell_rad)
 {
     const double reach = ceil(4 * fmax(b->major_rad, b->minor_rad) / cell_rad);
     return msi_clean_fft_size(n + (reach < (double)n ? (int64_t)reach : n));
 }
 
-/* msi_clean_beam_is - whether a beam and pixels are numbers to work with. */
+/* msi_clean_beam_is - tell whether a beam and pixels are numbers to work with. */
 static inline int msi_clean_beam_is(const msi_beam *b, double cell_x_rad, double cell_y_rad)
 {
     return msi_beam_known(b) && isfinite(b->major_rad + b->minor_rad + b->pa_rad) && cell_x_rad > 0 && cell_y_rad > 0 &&

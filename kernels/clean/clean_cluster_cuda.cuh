@@ -15,7 +15,7 @@ namespace clean_cluster {
 
 #ifdef __CUDACC__
 
-/* The address of the same place in another block's shared memory. */
+/* Return the address of the same place in another block's shared memory. */
 __device__ __forceinline__ uint32_t address_in(const void *p, uint32_t block)
 {
     uint32_t there = 0;

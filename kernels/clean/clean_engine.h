@@ -126,7 +126,7 @@ typedef struct msi_clean_gaussian {
     double xx, xy, yy;
 } msi_clean_gaussian;
 
-/* msi_clean_gaussian_at - its gaussian at element (u, v) of a transform of nx x ny. */
+/* msi_clean_gaussian_at - return its gaussian at element (u, v) of a transform of nx x ny. */
 MSI_CLEAN_FN double msi_clean_gaussian_at(const msi_clean_gaussian *g, int64_t u, int64_t v, int64_t nx, int64_t ny)
 {
     const double x = (double)(2 * u > nx ? u - nx : u), y = (double)(2 * v > ny ? v - ny : v);

@@ -109,8 +109,8 @@ __device__ __forceinline__ int bin_of(double key, double threshold, double per)
 
 constexpr unsigned ALL = 0xffffffffu;
 
-/* Whether this lane has the largest key of its warp, at the least place where several have: one lane does. Keys are
- * >= 0, whose bits are in their order. */
+/* Tell whether this lane has the largest key of its warp, at the least place where several have: one lane does. Keys
+ * are >= 0, whose bits are in their order. */
 __device__ __forceinline__ bool is_best_of_warp(float key, uint32_t place)
 {
     const unsigned bits = __float_as_uint(key), most = __reduce_max_sync(ALL, bits);

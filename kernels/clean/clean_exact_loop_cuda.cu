@@ -202,7 +202,7 @@ __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach
     }
 }
 
-/* The same of several planes, or with a factor of local noise. */
+/* Do the same of several planes, or with a factor of local noise. */
 template <typename T>
 __device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach &r, bool subtract,
                                                const T *component, int x, int y0, lane_best<T> *best)
@@ -241,8 +241,8 @@ __device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_v
     v.tile_place[slot] = best.pixel.place;
 }
 
-/* The block's tiles under a rectangle of pixels: tile (tx, ty) belongs to block (tx + SKEW ty) modulo their number.
- * Every warp counts them alike and takes its share. */
+/* Take the block's tiles under a rectangle of pixels: tile (tx, ty) belongs to block (tx + SKEW ty) modulo their
+ * number. Every warp counts them alike and takes its share. */
 template <typename T, bool ONE>
 __device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach &r, bool subtract)
 {
@@ -263,7 +263,7 @@ __device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, cons
     }
 }
 
-/* The block's best, in all lanes of warp 0. */
+/* Find the block's best, in all lanes of warp 0. */
 template <typename T>
 __device__ __forceinline__ best_pixel<T> best_of_block(const exact_job<T> &job, const block_view<T> &v)
 {
@@ -309,7 +309,7 @@ __device__ __forceinline__ void post_best(const exact_job<T> &job, uint32_t gene
     }
 }
 
-/* The best of all blocks, in all threads; *block is whose. */
+/* Read the best of all blocks, in all threads; *block is whose. */
 template <typename T>
 __device__ __forceinline__ best_pixel<T> read_best(const exact_job<T> &job, const block_view<T> &v, uint32_t generation,
                                                    int *block)

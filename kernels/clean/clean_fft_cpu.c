@@ -73,7 +73,7 @@ void msi_clean_fft_free_cpu(msi_clean_engine *e, msi_clean_fft *f)
     msi_free(f);
 }
 
-/* The transform's element that pixel i of n falls on. */
+/* Return the transform's element that pixel i of n falls on. */
 static int64_t laid(int64_t i, int64_t n, int64_t padded, msi_clean_origin origin)
 {
     if (origin == MSI_CLEAN_CORNER) return i;

@@ -60,7 +60,7 @@ static REAL IN(bins_per)(const msi_clean_range *range)
     return wide > 0 ? MSI_CLEAN_BINS / wide : 0;
 }
 
-/* The bin of pixel i, -1 where it is not for the list. */
+/* Return the bin of pixel i, -1 where it is not for the list. */
 static inline int IN(bin_of)(const msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range,
                              REAL per, int64_t i)
 {

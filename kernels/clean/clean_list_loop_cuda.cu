@@ -45,7 +45,7 @@ __device__ __forceinline__ uint4 words_of(const candidate<double> &c)
     return make_uint4((unsigned)bits, (unsigned)(bits >> 32), c.place, c.slot);
 }
 
-/* The best of a warp's candidates, in all lanes; *lane: whose it was. */
+/* Find the best of a warp's candidates, in all lanes; *lane: whose it was. */
 template <typename T> __device__ __forceinline__ candidate<T> best_of_warp(candidate<T> c, int no_negative, int *lane)
 {
     const bool best = is_best_of_warp(key_of(c.value, no_negative), c.place);
@@ -162,7 +162,7 @@ __device__ __forceinline__ candidate<T> scan_one(const list_job<T> &job, const b
     return best;
 }
 
-/* The same of several planes. */
+/* Do the same of several planes. */
 template <typename T>
 __device__ __forceinline__ candidate<T> scan_planes(const list_job<T> &job, const block_view<T> &v, bool subtract,
                                                     const component_at<T> &c)

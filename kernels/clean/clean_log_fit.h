@@ -43,7 +43,7 @@ typedef struct msi_clean_log_state {
     double b[MSI_CLEAN_LOG_TERMS], value[MSI_CLEAN_CHANNELS], squares;
 } msi_clean_log_state;
 
-/* The spectrum of b at x. */
+/* Return the spectrum of b at x. */
 MSI_CLEAN_FN double msi_clean_log_at(const double *b, int n_term, double x)
 {
     double sum = 0;
@@ -87,7 +87,7 @@ MSI_CLEAN_FN int msi_clean_log_solve(int k, double n[MSI_CLEAN_LOG_TERMS][MSI_CL
     return 1;
 }
 
-/* The normal equations of a step: of the spectrum's logarithm where `first`, with weights w y^2, else of itself. */
+/* Make a step's normal equations: of the spectrum's logarithm where `first`, with weights w y^2, else of itself. */
 MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *y, const msi_clean_log_state *s,
                                     int first, double damp, double *step)
 {

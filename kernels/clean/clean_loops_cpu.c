@@ -45,7 +45,7 @@ static void make_component(const msi_clean_engine *e, double gain, const void *r
     }
 }
 
-/* Whether a loop ends at this peak; thresholds are compared in the planes' precision. */
+/* Tell whether a loop ends at this peak; thresholds are compared in the planes' precision. */
 static int ends(const msi_clean_engine *e, const msi_clean_loop *loop, const msi_clean_best *best, msi_clean_end *end)
 {
     const int single = e->s.precision == MSI_FP32;
@@ -75,7 +75,7 @@ static const void *element(const msi_clean_engine *e, const void *array, int64_t
     return (const char *)array + i * msi_clean_real_bytes(e);
 }
 
-/* The first of the best of all threads. */
+/* Find the first of the best of all threads. */
 static msi_clean_best best_of(const msi_clean_best *of, int n)
 {
     msi_clean_best best = of[0];

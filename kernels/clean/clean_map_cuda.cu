@@ -16,7 +16,7 @@ __device__ __forceinline__ double fused(double a, double b, double c)
     return fma(a, b, c);
 }
 
-/* The map of a pixel, whose values begin at `in` and `out`. */
+/* Compute the map of a pixel, whose values begin at `in` and `out`. */
 template <typename T>
 __device__ __noinline__ bool log_map(const msi_clean_map &m, const msi_clean_log_table *table, const T *in, T *out)
 {

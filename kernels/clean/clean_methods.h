@@ -5,7 +5,7 @@
 
 #include "kernels/clean/clean_state.h"
 
-/* msi_clean_method_find - the row of a method and a backend, AUTO: the first that this process can use; NULL where
+/* msi_clean_method_find - find the row of a method and a backend, AUTO: the first that this process can use; NULL where
  * there is none. */
 const msi_clean_method *msi_clean_method_find(const char *name, msi_backend backend);
 

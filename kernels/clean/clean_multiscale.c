@@ -267,7 +267,7 @@ static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
     return c->ops->peak(c->e, &search, peak);
 }
 
-/* The peak of a scale as scales are compared. */
+/* Return the peak of a scale as scales are compared. */
 static double biased(const msi_cleaner *c, const rounds *r, int scale)
 {
     return r->scale[scale].peak.key * c->multiscale->bias[scale];
@@ -385,7 +385,7 @@ static int choose_of_all(rounds *r, int *best)
     return choose_scale(r, best);
 }
 
-/* The peak of a scale as the report has it. */
+/* Return the peak of a scale as the report has it. */
 static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int scale)
 {
     msi_clean_peak peak = {0, 0, 0, 0};
@@ -396,8 +396,8 @@ static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int scale)
     return peak;
 }
 
-/* Rounds until the biased peak is at the threshold; the last ones, which go down to it, are limited, since each leaves
- * but a few pixels to the next. */
+/* Run rounds until the biased peak is at the threshold; the last ones, which go down to it, are limited, since each
+ * leaves but a few pixels to the next. */
 static int run_rounds(rounds *r, int *best, msi_clean_end *end)
 {
     msi_clean_call *call = r->call;

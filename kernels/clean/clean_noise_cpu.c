@@ -47,7 +47,7 @@ static double select_rank(double *v, int64_t n, int64_t k)
     return v[k];
 }
 
-/* The median; of an even number the mean of both in the middle. */
+/* Find the median; of an even number the mean of both in the middle. */
 static double median_of(double *v, int64_t n)
 {
     const double upper = select_rank(v, n, n / 2);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int BLOCK = 256, DIGIT = 10, DIGITS = 1 << DIGIT;
 
-/* An integer that orders as its value does: all bits of negative ones are turned, the sign of others. */
+/* Return an integer that orders as its value does: all bits of negative ones are turned, the sign of others. */
 __device__ __forceinline__ uint64_t ordered(double v)
 {
     const uint64_t bits = (uint64_t)__double_as_longlong(v);
@@ -53,7 +53,7 @@ template <typename T> __global__ void k_digits(const T *image, int64_t n, digit_
         if (mine[b]) atomicAdd(&bins[b], (unsigned long long)mine[b]);
 }
 
-/* The value of a rank, counted from 0; *n becomes the number of finite values. rank < 0: only count them. */
+/* Find the value of a rank, counted from 0; *n becomes the number of finite values. rank < 0: only count them. */
 template <typename T>
 int value_of_rank(msi_clean_engine *e, const T *image, digit_search s, int64_t rank, double *value, int64_t *n)
 {
@@ -169,7 +169,8 @@ template <typename T> struct noise_images {
     int64_t n;
 };
 
-/* The local rms in place of sums of squares; the least of finite pixels as bits, which order as positive values do. */
+/* Write the local rms in place of sums of squares; the least of finite pixels as bits, which order as positive values
+ * do. */
 template <typename T> __global__ void k_rms(noise_images<T> in, unsigned long long *least)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

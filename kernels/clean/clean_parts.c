@@ -109,7 +109,8 @@ static double x_of(const msi_clean_parts *p, int i)
     return log10(p->freq_hz[i] / p->mean_hz);
 }
 
-/* The mean over a channel of the product of polynomials x - a and ((x - a) (x - b) - c), as often as these say. */
+/* Compute the mean over a channel of the product of polynomials x - a and ((x - a) (x - b) - c), as often as these
+ * say. */
 static double moment(const measure *m, const double a[2], double c, const int times[3])
 {
     double sum = 0;
@@ -144,8 +145,8 @@ static void diagonalise(double m[3][3], double v[3][3])
         }
 }
 
-/* The three nodes of Gauss's quadrature for a channel of many parts: means of polynomials up to x^5 are exact. From the
- * recurrence of its orthogonal polynomials, after G. H. Golub and J. H. Welsch, Math. Comp. 23, 221 (1969). */
+/* Compute the three nodes of Gauss's quadrature for a channel of many parts: means of polynomials up to x^5 are exact.
+ * From the recurrence of its orthogonal polynomials, after G. H. Golub and J. H. Welsch, Math. Comp. 23, 221 (1969). */
 static void gauss(const measure *m, double node[3], double part[3])
 {
     double a[3] = {0}, b[2], v[3][3];

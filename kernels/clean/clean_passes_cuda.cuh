@@ -19,7 +19,7 @@ template <typename T> struct best_pixel {
     uint32_t place;
 };
 
-/* The better of two, by key and then by place. */
+/* Return the better of two, by key and then by place. */
 template <typename T> __device__ __forceinline__ bool better(const best_pixel<T> &a, const best_pixel<T> &b)
 {
     return a.key > b.key || (a.key == b.key && a.place < b.place);
@@ -84,7 +84,7 @@ template <typename T> struct selection {
     int first_bin;
 };
 
-/* The bin of pixel i, -1 where it is not for the list. */
+/* Return the bin of pixel i, -1 where it is not for the list. */
 template <typename T> __device__ __forceinline__ int bin_at(const selection<T> &c, int64_t i)
 {
     const T key = key_at(c.s, i);

@@ -16,7 +16,7 @@
 #define MSI_CLEAN_FN static inline __attribute__((unused, always_inline))
 #endif
 
-/* A pixel's place in one word, y above x. Words are in the order of pixels' indices. */
+/* Return a pixel's place in one word, y above x. Words are in the order of pixels' indices. */
 MSI_CLEAN_FN uint32_t msi_clean_place(uint32_t x, uint32_t y)
 {
     return y << 16 | x;
@@ -43,7 +43,7 @@ typedef struct msi_clean_join {
     unsigned searched; /* bit p: polarisation p is searched; 0: all are */
 } msi_clean_join;
 
-/* Whether components are searched for in a polarisation. */
+/* Tell whether components are searched for in a polarisation. */
 MSI_CLEAN_FN int msi_clean_searched(const msi_clean_join *j, int pol)
 {
     return !j->searched || (j->searched >> pol & 1);

@@ -9,7 +9,7 @@ MSI_CLEAN_FN REAL NAME(msi_clean_key)(REAL q, int no_negative)
 }
 
 /*
- * The joined quantity of a pixel, without the factor of local noise.
+ * Compute the joined quantity of a pixel, without the factor of local noise.
  * Given: r  its value in the first plane, stride to the next plane's
  */
 MSI_CLEAN_FN REAL NAME(msi_clean_quantity)(const msi_clean_join *j, const REAL *share, const REAL *r, int64_t stride)
@@ -34,7 +34,7 @@ MSI_CLEAN_FN REAL NAME(msi_clean_quantity)(const msi_clean_join *j, const REAL *
     return SQRT(squares);
 }
 
-/* The bin of a key at or above the threshold; per = bins over (peak - threshold). */
+/* Return the bin of a key at or above the threshold; per = bins over (peak - threshold). */
 MSI_CLEAN_FN int NAME(msi_clean_bin)(REAL key, REAL threshold, REAL per)
 {
     const REAL above = key - threshold;
@@ -43,7 +43,7 @@ MSI_CLEAN_FN int NAME(msi_clean_bin)(REAL key, REAL threshold, REAL per)
 }
 
 /*
- * A component's value in channel c, polarisation p: the gain times the residual, or times its linear fit.
+ * Compute a component's value in channel c, polarisation p: the gain times the residual, or times its linear fit.
  * Given: fit  [n_channel][n_channel], NULL without
  *        r    as of msi_clean_quantity
  */

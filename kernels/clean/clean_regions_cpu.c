@@ -22,7 +22,7 @@ int msi_clean_threshold_cpu(msi_clean_engine *e, const void *image, double value
     return MSI_OK;
 }
 
-/* The neighbours of pixel i along edges, *n of them. */
+/* Find the neighbours of pixel i along edges, *n of them. */
 static int find_neighbours(const msi_clean_engine *e, int64_t i, int64_t at[4])
 {
     const int64_t nx = e->s.nx, x = i % nx;

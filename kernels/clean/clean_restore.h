@@ -30,7 +30,7 @@ typedef struct msi_restore_spec {
 int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes *model, const msi_restore_spec *spec);
 
 /*
- * msi_restore_foresee - bytes that msi_restore takes beside the planes, on the host and on the GPU.
+ * msi_restore_foresee - count bytes that msi_restore takes beside the planes, on the host and on the GPU.
  * Given: shape  of the planes
  */
 void msi_restore_foresee(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device);

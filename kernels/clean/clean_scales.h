@@ -12,7 +12,7 @@ int msi_clean_scales_set(msi_cleaner *c);
 /* msi_clean_scale_bias - tell what a peak at scale i counts: bias^-log2(s / (2 beam)), 1 at scale 0. */
 double msi_clean_scale_bias(const msi_cleaner_spec *s, int i);
 
-/* msi_clean_kernel_half - pixels that scale i's kernel reaches from its middle. */
+/* msi_clean_kernel_half - count pixels that scale i's kernel reaches from its middle. */
 int64_t msi_clean_kernel_half(const msi_cleaner_spec *s, int i);
 
 /* msi_clean_kernel - make the kernel of scale i. Returned: kernel [2 half + 1][2 half + 1], of sum 1 */

@@ -16,7 +16,7 @@ static int too_few(int n_term)
         "n_term");
 }
 
-/* The largest |x| of parts whose channel has weight: powers of x / widest are of one size. */
+/* Find the largest |x| of parts whose channel has weight: powers of x / widest are of one size. */
 static double find_widest(const msi_clean_bands *b)
 {
     double widest = 0;
@@ -35,8 +35,8 @@ static void make_powers(const msi_clean_bands *b, double widest, int k, double *
     }
 }
 
-/* The inverse of X (weighted least squares) through X = Q R, Q orthonormal under the weights, by Gram and Schmidt twice,
- * which keeps what powers would lose to rounding: term = R^-1 Q^T W. */
+/* Compute the inverse of X (weighted least squares) through X = Q R, Q orthonormal under the weights, by Gram and
+ * Schmidt twice, which keeps what powers would lose to rounding: term = R^-1 Q^T W. */
 static int invert(const msi_clean_bands *b, int n_term, double x[K][N], double *term)
 {
     double q[K][N], r[K][K] = {{0}}, all = 0;

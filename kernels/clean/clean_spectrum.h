@@ -14,8 +14,8 @@ typedef struct msi_clean_bands {
 } msi_clean_bands;
 
 /*
- * msi_clean_polynomial - the matrices of the least-squares polynomial of n_term coefficients in x = freq / mean - 1,
- * whose means over channels fit values y with the channels' weights.
+ * msi_clean_polynomial - make the matrices of the least-squares polynomial of n_term coefficients in x = freq / mean -
+ * 1, whose means over channels fit values y with the channels' weights.
  * Given:    b  channels of weight 0 are evaluated, not fitted
  * Returned: term   [n_term][n_channel]     term y are its coefficients
  *           fit    [n_channel][n_channel]  fit y are its means over channels; F = X (X^T W X)^-1 X^T W
@@ -25,8 +25,8 @@ typedef struct msi_clean_bands {
 int msi_clean_polynomial(const msi_clean_bands *b, int n_term, double *term, double *fit, double *expand);
 
 /*
- * msi_clean_forced - the matrix of a forced spectrum: a = sum w y / sum w f, values a f. It is not the least-squares
- * fit, which would leave a peak in the weighted mean where it is found again.
+ * msi_clean_forced - make the matrix of a forced spectrum: a = sum w y / sum w f, values a f. It is not the
+ * least-squares fit, which would leave a peak in the weighted mean where it is found again.
  * Returns:  0, MSI_EARGUMENT (the weighted mean of the spectrum is 0)
  */
 int msi_clean_forced(int n, const double *weight, const double *spectrum, double *fit);

@@ -86,28 +86,28 @@ static inline void *msi_clean_plane(const msi_cleaner *c, const msi_clean_planes
     return (char *)planes->pixel + k * planes->stride * c->real_bytes;
 }
 
-/* msi_clean_takes_part - whether the channel of a plane has weight. */
+/* msi_clean_takes_part - tell whether the channel of a plane has weight. */
 static inline int msi_clean_takes_part(const msi_cleaner *c, int plane)
 {
     return c->setup.share[plane / c->spec.n_pol] != 0;
 }
 
-/* msi_clean_plane_searched - whether the polarisation of a plane is searched. */
+/* msi_clean_plane_searched - tell whether the polarisation of a plane is searched. */
 static inline int msi_clean_plane_searched(const msi_cleaner *c, int plane)
 {
     return msi_clean_searched(&c->setup.join, plane % c->spec.n_pol);
 }
 
-/* msi_clean_factor_of - the factor of local noise that a call is under, NULL without. */
+/* msi_clean_factor_of - return the factor of local noise that a call is under, NULL without. */
 static inline const void *msi_clean_factor_of(const msi_clean_call *call)
 {
     return call->limits->local_rms ? call->c->factor : NULL;
 }
 
-/* msi_clean_rounded - a threshold as the engine compares it. */
+/* msi_clean_rounded - return a threshold as the engine compares it. */
 double msi_clean_rounded(const msi_cleaner *c, double value);
 
-/* msi_clean_fft_size - the least even number from n on that has no prime factor above 7. */
+/* msi_clean_fft_size - return the least even number from n on that has no prime factor above 7. */
 int64_t msi_clean_fft_size(int64_t n);
 
 /* msi_clean_fft_work - spectra that a transform takes to work in: cuFFT one for each of both directions, at most. */

@@ -81,7 +81,7 @@ typedef struct msi_clean_method {
     const struct msi_clean_engine_ops *engine;
 } msi_clean_method;
 
-/* msi_clean_methods - every method and backend compiled in, *n rows. */
+/* msi_clean_methods - list every method and backend compiled in, *n rows. */
 const msi_clean_method *msi_clean_methods(int *n);
 
 /* Why minor iterations ended. */
@@ -96,7 +96,7 @@ typedef enum msi_clean_stop {
     MSI_CLEAN_N_STOP
 } msi_clean_stop;
 
-/* msi_clean_stop_word - one or two words for a log or a header, such as "threshold". Static. */
+/* msi_clean_stop_word - return one or two words for a log or a header, such as "threshold". Static. */
 const char *msi_clean_stop_word(msi_clean_stop stop);
 
 /* A component: a pixel, the index of its scale, and where its values stand. */

@@ -15,8 +15,8 @@ namespace box_copy {
 constexpr int MOST_ELEMENTS = 256; /* of a box, along an axis */
 
 /*
- * describe - boxes of `columns` x `rows` elements of 8 bytes, row after row in shared memory, of an image of nu x nv
- * elements; elements beyond its edges are zeros.
+ * describe - describe boxes of `columns` x `rows` elements of 8 bytes, row after row in shared memory, of an image of
+ * nu x nv elements; elements beyond its edges are zeros.
  * Returns: whether the hardware knows such boxes
  */
 inline bool describe(CUtensorMap *box, const void *image, int64_t nu, int64_t nv, int columns, int rows)

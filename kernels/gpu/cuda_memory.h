@@ -80,13 +80,13 @@ template <typename T> T *as(const buffer &b)
     return static_cast<T *>(b.get());
 }
 
-/* usable_of - the part of free memory that a plan may take, in bytes. */
+/* usable_of - return the part of free memory that a plan may take, in bytes. */
 inline int64_t usable_of(size_t free_bytes)
 {
     return (int64_t)(0.9 * (double)free_bytes);
 }
 
-/* usable_bytes - the part of the current device's free memory that a plan may take. Returns: 0, MSI_EGPU */
+/* usable_bytes - return the part of the current device's free memory that a plan may take. Returns: 0, MSI_EGPU */
 inline int usable_bytes(int64_t *bytes)
 {
     size_t free_bytes, total_bytes;

@@ -12,10 +12,10 @@ extern "C" {
 
 enum { MSI_GPU_MAX_DEVICES = 64 };
 
-/* msi_gpu_count - number of devices that answer; 0 where there is no driver. */
+/* msi_gpu_count - return the number of devices that answer; 0 where there is no driver. */
 int msi_gpu_count(void);
 
-/* msi_gpu_available - 1 where any device answers. */
+/* msi_gpu_available - return 1 where any device answers. */
 int msi_gpu_available(void);
 
 /*
@@ -42,7 +42,7 @@ int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes);
 const char *msi_gpu_describe(int device);
 
 /*
- * msi_gpu_speed - how fast a device is beside others: its multiprocessors times their clock.
+ * msi_gpu_speed - tell how fast a device is beside others: its multiprocessors times their clock.
  * Returned: *speed, above 0
  * Returns:  0, MSI_EGPU
  */

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /*
- * msi_gpu_alloc - bytes of the stream's device, with whatever they held before.
+ * msi_gpu_alloc - allocate bytes of the stream's device, with whatever they held before.
  * Given:    what  the room is for, as an error names it
  * Returned: *out  a device address, freed by msi_gpu_release; NULL after a failure
  * Returns:  0, MSI_EGPU

@@ -19,7 +19,7 @@ extern "C" {
  * way through the host, for machines where links fail, and for tests. */
 void msi_gpu_peer_allow(int allowed);
 
-/* msi_gpu_peer_reaches - 1 where a device may read another's memory directly, or is the same, else 0. */
+/* msi_gpu_peer_reaches - return 1 where a device may read another's memory directly, or is the same, else 0. */
 int msi_gpu_peer_reaches(int device, int other);
 
 /*

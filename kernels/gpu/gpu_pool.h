@@ -30,7 +30,7 @@ void msi_gpu_pool_free(void *p);
  */
 cudaError_t msi_gpu_pool_open(int owner, int device);
 
-/* msi_gpu_pool_idle - the bytes of a device that its pool keeps and nobody has; 0 where there is no pool. */
+/* msi_gpu_pool_idle - return the bytes of a device that its pool keeps and nobody has; 0 where there is no pool. */
 size_t msi_gpu_pool_idle(int device);
 
 /* msi_gpu_pool_trim - give those of the current device back to the driver, for allocations that go past the pool. */

@@ -14,7 +14,7 @@ typedef struct msi_gpu_stream {
 } msi_gpu_stream;
 
 /*
- * msi_gpu_stream_create - a stream that does not wait for the device's default one. Makes the device the calling
+ * msi_gpu_stream_create - make a stream that does not wait for the device's default one. Makes the device the calling
  * thread's current one.
  * Returned: *s, freed by msi_gpu_stream_free; its stream is NULL after a failure
  * Returns:  0, MSI_EGPU (no such device, or it has no memory left)

@@ -15,7 +15,7 @@ namespace {
 class plan_stream {
   public:
     plan_stream() = default;
-    /* A plan_stream of another's stream, which outlasts it. */
+    /* Make a plan_stream of another's stream, which outlasts it. */
     explicit plan_stream(const msi_gpu_stream &other) : on(other) {}
     plan_stream(const plan_stream &) = delete;
     plan_stream &operator=(const plan_stream &) = delete;

@@ -46,7 +46,7 @@ class staged_copy {
         return is_staged ? make(slots[at]) : MSI_OK;
     }
 
-    /* is_pageable - whether memory is the host's, and not registered. */
+    /* is_pageable - tell whether memory is the host's, and not registered. */
     static bool is_pageable(const void *at)
     {
         cudaPointerAttributes a;
@@ -104,8 +104,8 @@ class staged_copy {
         int64_t bytes;
     };
 
-    /* download_to - the same to memory in pieces, all of one kind. Given: place(at), the host_room of byte `at` and those
-     * behind it; `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    /* download_to - do the same to memory in pieces, all of one kind. Given: place(at), the host_room of byte `at` and
+     * those behind it; `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU */
     template <typename PLACE> int download_to(PLACE place, const void *from, int64_t bytes)
     {
         if (bytes < LEAST_STAGED || !is_pageable(place(0).at))

@@ -20,7 +20,7 @@ __host__ __device__ constexpr int power_of_two(int n)
     return p;
 }
 
-/* A step of a transposed sum: of N numbers, every lane sends the half that its partner keeps. */
+/* Do a step of a transposed sum: of N numbers, every lane sends the half that its partner keeps. */
 template <int N, int BIT, typename T> __device__ __forceinline__ T fold(const T *x, int lane)
 {
     if constexpr (BIT == 0) {

@@ -57,7 +57,7 @@ MSI_HD void msi_first_tap(double x, int width, int32_t *t0, double *z)
     *z = 2 * (first - edge) - 1;
 }
 
-/* msi_uv_outside - 1 where the sample lies outside the uv plane that the image can hold. u, v in metres. */
+/* msi_uv_outside - return 1 where the sample lies outside the uv plane that the image can hold. u, v in metres. */
 MSI_HD int msi_uv_outside(const msi_wgrid_geometry *g, double u_m, double v_m, double freq_hz)
 {
     return fabs(u_m * freq_hz * g->u_cells_per_m_hz) > g->u_limit ||

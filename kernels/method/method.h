@@ -27,7 +27,7 @@ typedef struct msi_plan_request {
     int keeps_model; /* the plan serves several fillings of the store with one model: keep what is made of it */
 } msi_plan_request;
 
-/* msi_plan_threads - threads of the host that a plan's work is spread over. */
+/* msi_plan_threads - return the threads of the host that a plan's work is spread over. */
 int msi_plan_threads(const msi_plan_request *request);
 
 /* Stages of an image or a prediction add their wall seconds to these. */
@@ -108,7 +108,7 @@ typedef struct msi_strategy_ops {
 #define MSI_METHOD_DEFAULT "wgrid"
 #define MSI_STRATEGY_OPEN  "auto"
 
-/* msi_strategy_is_open - 1 where the choice of a strategy is left to the gridder. */
+/* msi_strategy_is_open - return 1 where the choice of a strategy is left to the gridder. */
 static inline int msi_strategy_is_open(const char *name)
 {
     return !name || strcmp(name, MSI_STRATEGY_OPEN) == 0;

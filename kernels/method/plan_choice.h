@@ -29,20 +29,20 @@ typedef struct msi_cost_model {
 msi_precision msi_precision_for(double accuracy);
 
 /*
- * msi_fft_size - the padded size of an axis.
+ * msi_fft_size - return the padded size of an axis.
  * Returns: the even product of 2, 3, 5 and 7 from n to 1.06 n whose two-dimensional transform takes least; the next one
  *          above where there is none
  */
 int64_t msi_fft_size(int64_t n);
 
 /*
- * msi_field_n_range - the least n - 1 in the field, which is that of its farthest corner.
+ * msi_field_n_range - return the least n - 1 in the field, which is that of its farthest corner.
  * Returns: -1 <= n - 1 <= 0; -1 where the field reaches the horizon
  */
 double msi_field_n_range(const msi_image_geometry *image);
 
 /*
- * msi_field_n_span - the least and the largest n - 1 in a field whose pixel (nx/2, ny/2) lies in direction (l, m).
+ * msi_field_n_span - find the least and largest n - 1 in a field whose pixel (nx/2, ny/2) lies in direction (l, m).
  * Returned: *least, *most; -1 <= n - 1 <= 0
  */
 void msi_field_n_span(const msi_image_geometry *image, double l, double m, double *least, double *most);

@@ -48,10 +48,10 @@ int msi_planes_view(msi_planes **out, msi_planes *of, int first, int n);
 /* msi_planes_free - NULL-safe. */
 void msi_planes_free(msi_planes *p);
 
-/* msi_planes_shape_of - the shape that planes were made with. Borrowed. */
+/* msi_planes_shape_of - return the shape that planes were made with. Borrowed. */
 const msi_planes_shape *msi_planes_shape_of(const msi_planes *p);
 
-/* msi_planes_bytes - bytes of all planes of a shape, in the memory of its backend. */
+/* msi_planes_bytes - return the bytes of all planes of a shape, in the memory of its backend. */
 int64_t msi_planes_bytes(const msi_planes_shape *shape);
 
 /*
@@ -78,7 +78,7 @@ int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_f
 int msi_planes_add(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
 
 /*
- * msi_planes_add_pixels, msi_planes_fetch_pixels - the same of pixels [first, first + n) of all planes, [n][ny][nx].
+ * msi_planes_add_pixels, msi_planes_fetch_pixels - do so for pixels [first, first + n) of all planes, [n][ny][nx].
  * Returned: pixel [n] of the planes' precision
  * Returns:  0, MSI_EGPU, MSI_EINTERNAL (pixels that are not there)
  */

@@ -28,7 +28,7 @@ msi_simd msi_simd_best(void);
 /* msi_simd_name - its name: base, avx2, avx512. Static. */
 const char *msi_simd_name(void);
 
-/* msi_simd_all - every instruction set that this processor runs, the widest first, for tests. Returns how many. */
+/* msi_simd_all - list every instruction set that this processor runs, the widest first, for tests. Returns how many. */
 int msi_simd_all(msi_simd out[MSI_N_SIMD]);
 
 /* msi_simd_use - take this instruction set from now on, for tests; MSI_N_SIMD: the best again. */

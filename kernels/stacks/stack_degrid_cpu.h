@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 /*
- * msi_stack_job_check - whether a job's sizes and counts are valid; no array but first_vis is looked at.
+ * msi_stack_job_check - check whether a job's sizes and counts are valid; no array but first_vis is looked at.
  * Returns: 0, MSI_ERANGE
  */
 int msi_stack_job_check(const msi_stack_job *job);

@@ -67,7 +67,7 @@ int msi_stack_check(msi_stack *s, const msi_stack_job *job);
 int msi_stack_sort(msi_stack *s, const msi_stack_job *job);
 
 /*
- * msi_stack_degrid - the sums that msi_stack_cpu_degrid gives.
+ * msi_stack_degrid - compute the sums that msi_stack_cpu_degrid gives.
  * Given:    job, with the precision, size and counts of the one at create
  * Returned: job->value, overwritten; 0 for a visibility whose footprint leaves its subgrid
  * Returns:  0, MSI_EGPU

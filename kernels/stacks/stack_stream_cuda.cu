@@ -96,7 +96,7 @@ __device__ __forceinline__ void copy_rows(void *to, const CUtensorMap *map, int 
                  : "memory");
 }
 
-/* Whether a subgrid's visibilities are in order, which they may be before the sort ends. */
+/* Tell whether a subgrid's visibilities are in order, which they may be before the sort ends. */
 __device__ __forceinline__ bool is_ready(const msi_stack_sorted &s, int subgrid)
 {
     uint32_t n;

@@ -13,14 +13,14 @@
 extern "C" {
 #endif
 
-/* msi_stack_stream_serves - whether the current device runs what was compiled for compute capability 9.0 or later, and
- * has shared memory enough (a block needs 113 KB). */
+/* msi_stack_stream_serves - tell whether the current device runs what was compiled for compute capability 9.0 or later,
+ * and has shared memory enough (a block needs 113 KB). */
 int msi_stack_stream_serves(void);
 
 typedef struct msi_stack_stream msi_stack_stream;
 
 /*
- * msi_stack_stream_create - the device memory that the blocks of a launch share.
+ * msi_stack_stream_create - allocate the device memory that the blocks of a launch share.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  *           job: a checked one; its counts alone are looked at
  * Returned: *out, freed by msi_stack_stream_free; *tile, *most: of the sorter whose order it takes

@@ -16,7 +16,7 @@ extern "C" {
 typedef struct msi_stack_tiles msi_stack_tiles;
 
 /*
- * msi_stack_tiles_create - the shape of tiles for a job, and the device memory that the blocks of a launch share.
+ * msi_stack_tiles_create - make the shape of tiles for a job, and the device memory that the blocks of a launch share.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  *           job: a checked one; its size and counts alone are looked at
  * Returned: *out, freed by msi_stack_tiles_free; *tile, *most: of the sorter whose order it takes

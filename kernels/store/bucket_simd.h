@@ -20,7 +20,7 @@ typedef struct msi_bucket_simd_table {
     void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
 } msi_bucket_simd_table;
 
-/* msi_bucket_simd - the table of the instruction set that msi_simd_best names. */
+/* msi_bucket_simd - return the table of the instruction set that msi_simd_best names. */
 const msi_bucket_simd_table *msi_bucket_simd(void);
 
 #endif

@@ -19,7 +19,8 @@ struct msi_density {
     double sum_weight;
 };
 
-/* The cells along an axis of n pixels: f n raised to a multiple of 4, or n itself where f is 1; then a part of it. */
+/* Count the cells along an axis of n pixels: f n raised to a multiple of 4, or n itself where f is 1; then a part of
+ * it. */
 static int64_t axis_cells(int64_t n, double padding, double super_weight)
 {
     if (padding > 1) n = ((int64_t)ceil(padding * (double)n) + 3) / 4 * 4;

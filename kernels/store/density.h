@@ -36,7 +36,7 @@ typedef struct msi_density_grid {
 msi_density_grid msi_density_grid_of(const msi_image_geometry *geometry, const msi_weighting *rule);
 
 /*
- * msi_density_create - an empty grid of summed weights, half of the uv plane: the other half mirrors it.
+ * msi_density_create - make an empty grid of summed weights, half of the uv plane: the other half mirrors it.
  * Given:   rule  its grid_padding and super_weight
  * Source:  Briggs 1995 for the weights.
  * Returns: 0, MSI_ENOMEM
@@ -55,7 +55,7 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
 int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 
 /*
- * msi_density_sums - the summed weights, borrowed.
+ * msi_density_sums - return the summed weights, borrowed.
  * Returned: *grid; [nv / 2][nu] float64 sums, cell 0 of v first, cell 0 of u in column nu / 2
  */
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);

@@ -33,7 +33,7 @@ template <typename T> class store_batches {
     buffer d_segments, d_freq, d_uvw, d_weight, d_raw;
     staged_copy staging{on};
 
-    /* The batch that begins at segment `first`: at least one segment, at most batch_samples. */
+    /* Cut the batch that begins at segment `first`: at least one segment, at most batch_samples. */
     store_batch cut_batch(int64_t first) const
     {
         store_batch b = {first, first, 0, 0};

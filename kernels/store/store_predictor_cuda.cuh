@@ -100,7 +100,7 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
     /* predict_batch - the batch's visibilities d_raw [n_image][n_sample]. */
     virtual int predict_batch() = 0;
 
-    /* The model's image on the device [ny][nx]. */
+    /* Return the model's image on the device [ny][nx]. */
     const T *model_image(int image) const
     {
         return as<T>(d_model) + image * msi_image_n_pixel(&plan->image);

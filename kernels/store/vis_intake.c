@@ -95,7 +95,7 @@ static double limit_hz(const msi_vis_store *s, const double *uvw_m)
     return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
 }
 
-/* The square of a row's baseline at a frequency, in wavelengths. */
+/* Return the square of a row's baseline at a frequency, in wavelengths. */
 static inline double baseline2(const double *uvw_m, double freq_hz)
 {
     const double f = freq_hz / MSI_SPEED_OF_LIGHT;

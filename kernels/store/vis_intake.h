@@ -32,11 +32,11 @@ int msi_vis_store_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz,
 int msi_vis_store_reserve(msi_vis_store *s, struct msi_vis_setup *setup, int64_t n_row, int64_t *segment, int64_t *row,
                           int64_t *n);
 
-/* msi_vis_store_rows_of_segment - rows that a segment of so many channels has room for. */
+/* msi_vis_store_rows_of_segment - return the rows that a segment of so many channels has room for. */
 int64_t msi_vis_store_rows_of_segment(const msi_vis_store *s, int32_t n_chan);
 
-/* msi_vis_store_next_segment - the segment that becomes part of the store when n_segment grows. Returns: 0, MSI_ENOMEM,
- * MSI_ERANGE (more than the store numbers) */
+/* msi_vis_store_next_segment - return the segment that becomes part of the store when n_segment grows. Returns: 0,
+ * MSI_ENOMEM, MSI_ERANGE (more than the store numbers) */
 int msi_vis_store_next_segment(msi_vis_store *s, msi_vis_segment **out);
 
 /* msi_vis_intake_free - NULL is fine. */

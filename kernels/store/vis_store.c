@@ -142,7 +142,7 @@ int msi_vis_store_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz,
     return MSI_OK;
 }
 
-/* Bytes of a sample in all planes: its visibilities, and its weights but in a store of coordinates. */
+/* Return the bytes of a sample in all planes: its visibilities, and its weights but in a store of coordinates. */
 static int64_t sample_bytes(const msi_vis_store *s)
 {
     return s->n_plane * (msi_complex_bytes(s->precision) + (s->coordinates ? 0 : (int64_t)sizeof(float)));

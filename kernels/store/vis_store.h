@@ -108,7 +108,7 @@ int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_
  */
 void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest, int64_t *count);
 
-/* msi_segment_index - the index of a sample in its segment's arrays of all planes. */
+/* msi_segment_index - return the index of a sample in its segment's arrays of all planes. */
 static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plane, int64_t row, int32_t chan)
 {
     return (plane * segment->n_row_max + row) * segment->n_chan + chan;

@@ -211,7 +211,7 @@ __device__ inline int offset_of(const msi_subgrid_shape &s, int cell)
     return cell < s.size - s.margin ? cell : cell - s.size;
 }
 
-/* The whole plane's cell under one of a row of all stacks' subgrids. */
+/* Return the whole plane's cell under one of a row of all stacks' subgrids. */
 template <typename T> __device__ cplx<T> *cell_under(const stacks<T> &job, int64_t row, int cell)
 {
     const msi_subgrid_shape &s = job.shape;
@@ -282,7 +282,7 @@ template <typename T, int N> struct column_block {
         (size_t)(2 * BUFFER + fft::N_ROOT + N_STEP) * sizeof(cplx<T>); /* and planes' list */
 };
 
-/* A stack's planes that hold something, in shared memory: plane [n]. Returned: n and the slot of the first. */
+/* List a stack's planes that hold something, in shared memory: plane [n]. Returned: n and the slot of the first. */
 __device__ inline int list_planes(const msi_subgrid_job &job, int64_t stack, uint16_t *plane, int64_t *slot)
 {
     const int n_plane = job.shape.n_plane;
@@ -315,12 +315,12 @@ template <typename T, int N> struct column_thread {
         up = steps + i * C + c;
         down = steps + (A - i) * C + c;
     }
-    /* The column of screens, which are even. */
+    /* Return the column of screens, which are even. */
     static __device__ __forceinline__ int screened(int x)
     {
         return x <= N / 2 ? x : N - x;
     }
-    /* The row of screens for pixel s, of row i + A s. */
+    /* Return the row of screens for pixel s, of row i + A s. */
     __device__ __forceinline__ int screen_row(int s) const
     {
         return s < B / 2 ? i + A * s : A - i + A * (B - 1 - s);
@@ -420,7 +420,7 @@ template <typename T, int N> struct column_thread {
         change_buffers();
         fft::forward_second(y);
     }
-    /* The way back; x is set where i < B. */
+    /* Go the way back; x is set where i < B. */
     __device__ __forceinline__ void inverse(cplx<T> (&y)[B], cplx<T> (&x)[A])
     {
         fft::inverse_first(y, roots, i);

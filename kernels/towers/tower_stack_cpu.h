@@ -31,8 +31,8 @@ typedef struct msi_tower_stacks {
 int msi_tower_stacks_create(msi_tower_stacks *s, const msi_wgrid_plan *plan, const msi_tower_plan *towers);
 void msi_tower_stacks_free(msi_tower_stacks *s);
 
-/* msi_tower_plane_bytes - bytes of a small plane; msi_tower_stacks_bytes - of all that create allocates for n_thread
- * threads. */
+/* msi_tower_plane_bytes - return the bytes of a small plane; msi_tower_stacks_bytes - of all that create allocates for
+ * n_thread threads. */
 int64_t msi_tower_plane_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers);
 int64_t msi_tower_stacks_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_thread);
 

@@ -62,7 +62,7 @@ void msi_wgrid_tower_cuda_forget_samples(void *kept);
 int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes);
 
 /*
- * msi_wgrid_tower_cuda_predict - the transpose; as msi_wgrid_cuda_predict. kept, unless NULL: whole planes, as
+ * msi_wgrid_tower_cuda_predict - do the transpose; as msi_wgrid_cuda_predict. kept, unless NULL: whole planes, as
  * many as msi_wgrid_tower_cuda_whole says.
  */
 int msi_wgrid_tower_cuda_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,

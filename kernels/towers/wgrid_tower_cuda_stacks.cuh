@@ -183,13 +183,13 @@ template <typename T> class tower_stacks {
         tower_stack = at_stack = stack_before(at_core);
     }
 
-    /* sums_fit - whether the sums of all stacks of the tower at hand may stay until add_sums. */
+    /* sums_fit - tell whether the sums of all stacks of the tower at hand may stay until add_sums. */
     bool sums_fit() const
     {
         return msi_image_fft_takes_squares(fft) && stack_before(end_core) - tower_stack <= most_stacks(towers, n_small);
     }
 
-    /* next_stacks - the next subgrids, as many as small planes are there for. Returns: false when there are no more */
+    /* next_stacks - take the next subgrids, as many as have small planes. Returns: false when there are no more */
     bool next_stacks(stack_batch *b)
     {
         msi_progress_at(at_core - (end_core - samples.order.n_core()), samples.order.n_core());
@@ -237,7 +237,7 @@ template <typename T> class tower_stacks {
         n_clear = n_gridded;
         return MSI_OK;
     }
-    /* job - the transforms of a batch; without a whole plane sums stay, for add_sums */
+    /* job - describe the transforms of a batch; without a whole plane sums stay, for add_sums */
     msi_subgrid_job job(const stack_batch &b, cplx<T> *whole) const
     {
         msi_subgrid_job j = {};
@@ -272,7 +272,7 @@ template <typename T> class tower_stacks {
         return msi_image_fft_add(fft, whole, row_used(tower_), msi_tower_w(&samples.g, &towers, tower_), sum);
     }
 
-    /* add_sums - the same of the sums of the tower at hand, its whole plane being room to work in. */
+    /* add_sums - do the same of the sums of the tower at hand, its whole plane being room to work in. */
     int add_sums(cplx<T> *whole, T *sum) const
     {
         const sample_order &o = samples.order;

@@ -134,7 +134,7 @@ static void degrid_item(const tower_degridder *d, int image, int64_t tower, cons
     }
 }
 
-/* The model's rows that a tower's subgrids cut. */
+/* List the model's rows that a tower's subgrids cut. */
 static void want_rows(tower_degridder *d, int64_t n_item)
 {
     const msi_wgrid_geometry *g = d->g;

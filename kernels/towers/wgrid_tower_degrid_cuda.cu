@@ -51,7 +51,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
         return stacks.make_stacks();
     }
 
-    /* The model's whole plane at a tower's w. */
+    /* Make the model's whole plane at a tower's w. */
     int ready_whole(int tower, int image, cplx<T> **whole)
     {
         int64_t at = keeps ? (int64_t)tower * n_image + image : 0;

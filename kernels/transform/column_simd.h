@@ -58,7 +58,7 @@ typedef struct msi_column_simd_table {
     void (*taper)(const msi_taper_column *column);
 } msi_column_simd_table;
 
-/* msi_column_simd - the table of the instruction set that msi_simd_best names. */
+/* msi_column_simd - return the table of the instruction set that msi_simd_best names. */
 const msi_column_simd_table *msi_column_simd(void);
 
 #endif

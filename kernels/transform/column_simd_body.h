@@ -40,7 +40,7 @@ static void NAME(screen_column)(const msi_screen_column *c)
     }
 }
 
-/* The transpose of screen_column; rows y and ny - y share one sine and cosine here too. */
+/* Do the transpose of screen_column; rows y and ny - y share one sine and cosine here too. */
 static void NAME(spread_column)(const msi_spread_column *c)
 {
     CPLX *out = c->out;

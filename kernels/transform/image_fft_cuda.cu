@@ -87,8 +87,8 @@ template <typename T, int N> struct column_lanes {
             roots[k] = root<T>(k / fft::PITCH * (k % fft::PITCH) % N, N);
         __syncthreads();
     }
-    /* The row of frequency r + P (i + A s), r being blockIdx.y, counted from the image's middle: below -ny/2 where it is
-     * none of the image's. */
+    /* Return the row of frequency r + P (i + A s), r being blockIdx.y, counted from the image's middle: below -ny/2
+     * where it is none of the image's. */
     __device__ __forceinline__ int64_t image_row(const image_columns &c, int s) const
     {
         const int64_t j = blockIdx.y + c.first * (int64_t)(i + fft::A * s);
@@ -114,7 +114,7 @@ template <typename T, int N> struct column_lanes {
         for (int b = 0; b < fft::B; b++) y[b] = shared[(i * fft::B + b) * COLUMNS + lane];
         fft::forward_second(y);
     }
-    /* The way back, from numbers y of points i + A s: x is set where i < B, of points B a + i. */
+    /* Go the way back, from numbers y of points i + A s: x is set where i < B, of points B a + i. */
     __device__ __forceinline__ void transform_back(cplx<T> (&y)[fft::B], cplx<T> (&x)[fft::A]) const
     {
         fft::inverse_first(y, roots, i);
@@ -139,7 +139,7 @@ template <typename T, int N> struct column_lanes {
     }
 };
 
-/* The first step: block (columns, remainder b). */
+/* Do the first step: block (columns, remainder b). */
 template <typename T, int P>
 __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first(image_columns c, cplx<T> *plane)
 {
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first(i
     }
 }
 
-/* The second step, screened, by a series or not, and added to the image: block (columns, remainder r). */
+/* Do the second step, screened, by a series or not, and added to the image: block (columns, remainder r). */
 template <typename T, int Q, bool HAS_SERIES>
 __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS, column_lanes<T, Q>::BLOCKS)
     k_columns_second(image_columns c, turn_series series, const cplx<T> *plane, T *image)
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS, column_lanes<T, Q
     }
 }
 
-/* The second step's transpose: screened pixels of a model, block (columns, remainder r). */
+/* Do the second step's transpose: screened pixels of a model, block (columns, remainder r). */
 template <typename T, int Q>
 __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     k_columns_second_back(image_columns c, msi_taper taper, const T *model, cplx<T> *plane)
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     me.store(x, plane + (int64_t)blockIdx.y * Q * g.nu + me.cell, g.nu);
 }
 
-/* The first step's transpose: block (columns, remainder b). */
+/* Do the first step's transpose: block (columns, remainder b). */
 template <typename T, int P>
 __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first_back(image_columns c, cplx<T> *plane)
 {

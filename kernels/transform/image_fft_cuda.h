@@ -73,7 +73,7 @@ int msi_image_fft_spread(const msi_image_fft *fft, const msi_taper *taper, const
                          const uint8_t *row_used, void *plane);
 
 /*
- * msi_image_fft_size - the padded size of an axis for these transforms.
+ * msi_image_fft_size - return the padded size of an axis for these transforms.
  * Returns: the least size from n on that kernels of the project's own serve in both directions, if it is at most 1.07
  *          of msi_fft_size(n); else that
  */

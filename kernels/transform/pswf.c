@@ -46,9 +46,9 @@ static double series_value(const msi_pswf *window, double s)
 }
 
 /*
- * The eigenvector of the smallest eigenvalue of the tridiagonal matrix that the prolate differential operator is in
- * the basis of normalised even Legendre polynomials, by inverse iteration (the eigenvalues grow at least as 1 : 5, so
- * 25 steps reach rounding).
+ * Find the eigenvector of the smallest eigenvalue of the tridiagonal matrix that the prolate differential operator is
+ * in the basis of normalised even Legendre polynomials, by inverse iteration (the eigenvalues grow at least as 1 : 5,
+ * so 25 steps reach rounding).
  */
 static void solve_series(msi_pswf *window, double c)
 {

@@ -213,7 +213,7 @@ template <int N, bool FORWARD, int GIVEN, typename T> __device__ __forceinline__
 
 /* ---- The two steps ---------------------------------------------------------------------------------------------- */
 
-/* The greatest even B of at most 16 numbers with N = A B, A >= B. */
+/* Return the greatest even B of at most 16 numbers with N = A B, A >= B. */
 constexpr int inner_of(int n)
 {
     for (int b = 16; b > 1; b -= 2)

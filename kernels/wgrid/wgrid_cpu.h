@@ -16,7 +16,7 @@ extern const msi_cost_model msi_wgrid_cpu_cost;
 /* msi_wgrid_cpu_resident - choose how many w-planes to hold at once within `bytes` of memory; at least 1. */
 int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes);
 
-/* msi_wgrid_cpu_plane_bytes - bytes of one w-plane; _image_bytes - bytes of one image's sums before correction. */
+/* msi_wgrid_cpu_plane_bytes - count a w-plane's bytes; _image_bytes - those of one image's sums before correction. */
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan);
 int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan);
 

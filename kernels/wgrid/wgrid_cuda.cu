@@ -155,7 +155,7 @@ int64_t plane_bytes(const msi_wgrid_plan *plan)
     return plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
 }
 
-/* Images of w-planes that are held together: one after the other is gridded, all are degridded. */
+/* Count images of w-planes that are held together: one after the other is gridded, all are degridded. */
 int n_gridded(const msi_plan_request *r)
 {
     return r->spec->predict ? r->n_image : 1;

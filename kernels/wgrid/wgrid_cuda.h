@@ -12,7 +12,7 @@ extern "C" {
 extern const msi_cost_model msi_wgrid_cuda_cost;
 
 /*
- * msi_wgrid_cuda_check - whether the kernels can number a plan's w-planes and the cells of one.
+ * msi_wgrid_cuda_check - tell whether the kernels can number a plan's w-planes and the cells of one.
  * Returns: 0, MSI_ERANGE
  */
 int msi_wgrid_cuda_check(const msi_wgrid_plan *plan);

@@ -102,7 +102,7 @@ template <typename T> class sample_batches : public store_batches<T> {
         return on.upload(as<tap_table<T>>(d_taps), &taps, 1);
     }
 
-    /* upload_taper - the factors of correction. Returned: *device, whose arrays are on the device and owned here. */
+    /* upload_taper - upload factors of correction. Returned: *device, whose arrays are on the device and owned here. */
     int upload_taper(msi_taper *device)
     {
         msi_taper host;
@@ -129,13 +129,13 @@ template <typename T> class sample_batches : public store_batches<T> {
                 g.w_first, g.w_step, g.n_mid, g.w_width > 1, g.l_center_rad, g.m_center_rad};
     }
 
-    /* Blocks of 32 x 8 threads that cover the image. */
+    /* Count the blocks of 32 x 8 threads that cover the image. */
     dim3 pixel_blocks() const
     {
         return dim3((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
     }
 
-    /* Blocks that share out the batch's segments. */
+    /* Count the blocks that share out the batch's segments. */
     dim3 segment_blocks() const
     {
         return dim3((unsigned)(now.end - now.first), 8);

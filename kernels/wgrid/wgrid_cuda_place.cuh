@@ -259,7 +259,7 @@ template <typename T> struct alignas(sizeof(float) * data_sector<T>::N) weight_g
     float of[data_sector<T>::N];
 };
 
-/* Elements from sample to sample of the data of n_image planes: whole sectors, unless they fill none. */
+/* Count the elements from sample to sample of the data of n_image planes: whole sectors, unless they fill none. */
 template <typename T> __host__ __device__ constexpr int data_pitch(int n_image)
 {
     constexpr int N = data_sector<T>::N;
@@ -274,7 +274,7 @@ template <typename T> struct sample_places {
     int pitch;     /* data_pitch */
 };
 
-/* exp(-2 pi i turns) for whole and broken turns alike. */
+/* Compute exp(-2 pi i turns) for whole and broken turns alike. */
 template <typename T> __device__ cplx<T> turn_back(double turns)
 {
     T sine, cosine;

@@ -20,7 +20,7 @@ inline int64_t counter_bytes(const sample_order &o)
     return (o.n_key() + COUNT_CHUNK) * (int64_t)sizeof(uint32_t);
 }
 
-/* most_counted - the bytes that counters of a device may take: an eighth of its memory, and half of what is free.
+/* most_counted - limit the bytes of a device's counters: an eighth of its memory, and half of what is free.
  * Returns: 0, MSI_EGPU */
 inline int most_counted(int device, int64_t *bytes)
 {
@@ -30,13 +30,13 @@ inline int most_counted(int device, int64_t *bytes)
     return MSI_OK;
 }
 
-/* can_count - whether samples can be counted in an order. Counters are summed by chunks, which must end before keys do. */
+/* can_count - tell whether an order can be counted in. Counters are summed by chunks, which must end before keys do. */
 inline bool can_count(const sample_order &o, int64_t most_bytes)
 {
     return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most_bytes;
 }
 
-/* order_for_rings - the order for whole planes: in small tiles, unless there are too many to be counted.
+/* order_for_rings - set the order for whole planes: in small tiles, unless there are too many to be counted.
  * Returns: 0, MSI_EGPU */
 template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan)
 {
@@ -49,8 +49,8 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     return MSI_OK;
 }
 
-/* order_for_rings - the order for towers, whose cores have tiles of the plan's size in `large`: the same cores, and as
- * many towers at once as can be counted. Returns: 0, MSI_EGPU */
+/* order_for_rings - set the order for towers, whose cores have tiles of the plan's size in `large`: the same cores, and
+ * as many towers at once as can be counted. Returns: 0, MSI_EGPU */
 template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan, const sample_order &large)
 {
     const tile_shape tile = ring_tile<T>(plan.grid.width);
@@ -91,7 +91,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
     int64_t n_placed = 0; /* samples that have a place */
 
-    /* Bytes of a sample of a batch of n_plane planes while the data of n_kept are kept in order; counters come on top.
+    /* Count a sample's bytes in a batch of n_plane planes while data of n_kept are kept in order; counters come on top.
      */
     static int64_t sample_bytes(int n_plane, int n_kept)
     {
@@ -105,7 +105,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return {as<tap_table<T>>(base::d_taps), &this->taps, as<placed<T>>(d_records), grid};
     }
 
-    /* degrid_call - the same for degridding into value [n_placed], in order, from the planes of an image of a model. */
+    /* degrid_call - do so for degridding into value [n_placed], in order, from the planes of an image of a model. */
     msi_wgrid_degrid_call degrid_call(const cplx<T> *cells, cplx<T> *value, bool adds) const
     {
         const item_range crowded = base::crowded(), sparse = base::sparse();
@@ -136,8 +136,8 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return on.wait();
     }
 
-    /* make_values - the values that are gridded, of a plane whose data are kept, less model [n_placed] where there is
-     * one; -1: of the PSF of plane 0. */
+    /* make_values - make the values that are gridded, of a plane whose data are kept, less model [n_placed] where there
+     * is one; -1: of the PSF of plane 0. */
     int make_values(int plane, const cplx<T> *model)
     {
         const int of = std::max(plane, 0);
@@ -192,7 +192,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
                 as<float>(base::d_weight), now.n_sample};
     }
 
-    /* Keys and ranks of the batch's samples, where keys begin, items; room for the samples themselves. */
+    /* Find keys and ranks of the batch's samples, where keys begin, items; room for the samples themselves. */
     template <class COUNTED> int count_batch(const COUNTED &counted)
     {
         const int64_t count = now.n_sample, chunks = (order.n_key() + COUNT_CHUNK - 1) / COUNT_CHUNK;

@@ -16,7 +16,7 @@ __device__ inline float unit_of(int n)
     return __uint_as_float((uint32_t)(n + 127) << 23);
 }
 
-/* Taps of a window, split, as rows of halves that begin `at` cells into 8 EIGHTS cells; at < 2^LOG. */
+/* Lay taps of a window, split, as rows of halves that begin `at` cells into 8 EIGHTS cells; at < 2^LOG. */
 template <int WIDTH, int EIGHTS, int LOG>
 __device__ void lay_row(const float (&tap)[WIDTH], int at, uint4 *high, uint4 *low, int stride)
 {

@@ -67,7 +67,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return correct();
     }
 
-    /* make_on_host - the images of a store in host memory, as many at a time as there is room for. */
+    /* make_on_host - make the images of a store in host memory, as many at a time as there is room for. */
     int make_on_host(const msi_vis_store *store_, const int *store_plane, msi_image *image, msi_stage_times *times_)
     {
         buffer d_images;
@@ -109,12 +109,12 @@ template <typename T> class wgrid_imager : public kept_imager {
     /* make_room - once: planes and what transforms them, and samples.order where it is another than that of degridding.
      */
     virtual int make_room() = 0;
-    /* Parts of the order that samples are put in one after the other, each with all its keys counted. */
+    /* Count parts of the order that samples are put in one after the other, each with all its keys counted. */
     virtual int n_part() const
     {
         return 1;
     }
-    /* The order of a part: samples of others have no key. */
+    /* Set the order of a part: samples of others have no key. */
     virtual void set_part(int) {}
     /* grid_images - grid the part's values, transform, screen, and add to an image's sum [ny][nx]. */
     virtual int add_image(T *sum) = 0;
@@ -246,7 +246,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return on.wait();
     }
 
-    /* Images whose sums are held at once beside planes and samples: they may take a quarter of the free memory. */
+    /* Count images whose sums are held at once beside planes and samples: at most a quarter of the free memory. */
     int images_at_once(int n, int *most) const
     {
         int64_t usable;

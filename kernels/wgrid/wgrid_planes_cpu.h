@@ -49,10 +49,10 @@ typedef struct msi_ring_step {
 int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident);
 void msi_wgrid_planes_free(msi_wgrid_planes *p);
 
-/* msi_wgrid_plane_bytes - bytes of one plane, guards included. */
+/* msi_wgrid_plane_bytes - return the bytes of one plane, guards included. */
 int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan);
 
-/* msi_plane_of - the first cell of a w-plane in the ring; borrowed. */
+/* msi_plane_of - return the first cell of a w-plane in the ring; borrowed. */
 static inline char *msi_plane_of(const msi_wgrid_planes *p, int64_t w_plane)
 {
     return p->plane[w_plane % p->n_resident];
@@ -64,7 +64,7 @@ static inline uint8_t *msi_plane_rows(const msi_wgrid_planes *p, int64_t w_plane
     return p->row_used + w_plane % p->n_resident * p->n_row;
 }
 
-/* msi_plane_cell - the address `cells` cells beyond base. */
+/* msi_plane_cell - return the address `cells` cells beyond base. */
 static inline void *msi_plane_cell(const msi_wgrid_planes *p, char *base, int64_t cells)
 {
     return base + cells * (int64_t)p->cell_bytes;
@@ -76,7 +76,7 @@ static inline double msi_wgrid_plane_w(const msi_wgrid_geometry *g, int64_t w_pl
     return g->w_width > 1 ? g->w_first + (double)w_plane * g->w_step : 0;
 }
 
-/* msi_bucket_of - the bucket of a first w-plane and a tile; tiles follow row by row. */
+/* msi_bucket_of - return the bucket of a first w-plane and a tile; tiles follow row by row. */
 static inline int64_t msi_bucket_of(const msi_wgrid_geometry *g, int64_t w0, int64_t tile)
 {
     return w0 * g->n_tile_u * g->n_tile_v + tile;

@@ -30,7 +30,7 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
     /* degrid_batch - the sums of samples that are in order over planes, by degrid_items. */
     virtual int degrid_batch() = 0;
 
-    /* A job for degrid_items: an image's visibilities from its cells. */
+    /* Make a job for degrid_items: an image's visibilities from its cells. */
     degrid_job<T> sums_of(int image, const cplx<T> *cells, bool add) const
     {
         return {as<tap_table<T>>(base::d_taps),

@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(32 * ring_shape<T, WIDTH, HAS_W>::N_WARP, ring
     sums.leave(shape::N_PLANE);
 }
 
-/* can_ring - whether blocks can hold their taps, whatever the window. */
+/* can_ring - tell whether blocks can hold their taps, whatever the window. */
 template <typename T> bool can_ring(size_t shared_bytes)
 {
     return sizeof(ring_memory<T, MSI_PSWF_MAX_WIDTH, true>) <= shared_bytes;

@@ -163,7 +163,7 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
         if (block.has(batch)) samples[batch % 3].stand[threadIdx.x % 32] = stand;
     }
 
-    /* Batches 0 and 1; a block's other warps see them after a barrier. */
+    /* Begin batches 0 and 1; a block's other warps see them after a barrier. */
     __device__ void begin(ring_samples<T> *samples)
     {
         if (!fetches) return;

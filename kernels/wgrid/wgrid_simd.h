@@ -74,7 +74,7 @@ typedef struct msi_wgrid_simd_table {
     void (*turn_f64)(const msi_c64 *cell, const msi_c64 *screen, double sign, int64_t n, msi_c64 *out);
 } msi_wgrid_simd_table;
 
-/* msi_wgrid_simd - the table of the instruction set that msi_simd_best names. */
+/* msi_wgrid_simd - return the table of the instruction set that msi_simd_best names. */
 const msi_wgrid_simd_table *msi_wgrid_simd(void);
 
 #endif

@@ -56,19 +56,19 @@ void msi_wproj_box_destroy(msi_wproj_box *s);
  * 0 where it has none. */
 int msi_wproj_box_open(msi_wproj_box *s, int32_t slice);
 
-/* msi_wproj_bucket - the bucket of a slice and a tile; a slice's tiles follow row by row. */
+/* msi_wproj_bucket - return the bucket of a slice and a tile; a slice's tiles follow row by row. */
 static inline int64_t msi_wproj_bucket(const msi_wproj_box *s, int32_t slice, int64_t tile)
 {
     return slice * s->sort.n_tile_u * s->sort.n_tile_v + tile;
 }
 
-/* msi_wproj_tile_first - the first cell of a tile (of its column or row) in which a sample may lie. */
+/* msi_wproj_tile_first - return the first cell of a tile (of its column or row) in which a sample may lie. */
 static inline int64_t msi_wproj_tile_first(const msi_wproj_box *s, int64_t tile, int64_t n_grid)
 {
     return tile * s->sort.tile - n_grid / 2 - s->sort.width;
 }
 
-/* msi_wproj_cell_at - the address so many cells behind base. */
+/* msi_wproj_cell_at - return the address so many cells behind base. */
 static inline void *msi_wproj_cell_at(const msi_wproj_box *s, char *base, int64_t cells)
 {
     return base + cells * (int64_t)s->cell_bytes;
@@ -81,7 +81,7 @@ static inline void *msi_wproj_cell_at(const msi_wproj_box *s, char *base, int64_
 void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum);
 
 /*
- * msi_wproj_box_from_model - the transpose: a model times 1 / taper, screened and transformed, fills the open box.
+ * msi_wproj_box_from_model - do the transpose: a model times 1 / taper, screened and transformed, fills the open box.
  * Given: model [ny][nx] float or double as the plan's precision says, Jy/pixel
  */
 void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model);

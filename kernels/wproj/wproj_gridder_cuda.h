@@ -34,8 +34,8 @@ typedef struct msi_wproj_cuda_work {
  */
 int msi_wproj_cuda_table_bytes(int device, int64_t *bytes);
 
-/* msi_wproj_cuda_check - whether the device can work by a plan. Returns: 0, MSI_ERANGE (a larger grid or more w-planes
- * than its indices hold) */
+/* msi_wproj_cuda_check - tell whether the device can work by a plan. Returns: 0, MSI_ERANGE (a larger grid or more
+ * w-planes than its indices hold) */
 int msi_wproj_cuda_check(const msi_wproj_plan *plan);
 
 /* msi_wproj_cuda_bytes - device memory for n_image images at once, and all samples of n_plane planes. */

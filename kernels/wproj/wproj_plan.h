@@ -76,7 +76,7 @@ typedef struct msi_wproj_plan {
 } msi_wproj_plan;
 
 /*
- * msi_wproj_plan_make - the cheapest plan that reaches the accuracy.
+ * msi_wproj_plan_make - find the cheapest plan that reaches the accuracy.
  *
  * Given:    request  borrowed for the call
  * Returned: *plan, freed by msi_wproj_plan_free
@@ -98,14 +98,14 @@ int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *request);
 void msi_wproj_plan_free(msi_wproj_plan *plan);
 
 /*
- * msi_wproj_kernel_spec - the spec that the plan's kernels are made by.
+ * msi_wproj_kernel_spec - return the spec that the plan's kernels are made by.
  * Returned: *spec, pointing into the plan and to *w_lambda [n_plane], which the caller frees with msi_free
  * Returns:  0, MSI_ENOMEM
  */
 int msi_wproj_kernel_spec(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda);
 
 /*
- * msi_wproj_factors - the factor of a pixel's sum along x (axis 0) or y (axis 1): 1 / taper, and nothing else.
+ * msi_wproj_factors - return the factor of a pixel's sum along x (axis 0) or y (axis 1): 1 / taper, and nothing else.
  * Returned: *factor [nx or ny], freed by msi_free
  * Returns:  0, MSI_ENOMEM
  */

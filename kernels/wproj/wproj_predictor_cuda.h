@@ -22,8 +22,8 @@ typedef enum msi_wproj_predict_form {
 
 extern const msi_wproj_cost msi_wproj_cuda_gather_cost, msi_wproj_cuda_scatter_cost;
 
-/* msi_wproj_predictor_check - whether the device can work by a plan. Returns: 0, MSI_ERANGE (more cells, w-planes or
- * kernels than its indices hold) */
+/* msi_wproj_predictor_check - tell whether the device can work by a plan. Returns: 0, MSI_ERANGE (more cells, w-planes
+ * or kernels than its indices hold) */
 int msi_wproj_predictor_check(const msi_wproj_plan *plan, msi_wproj_predict_form form);
 
 /* msi_wproj_predictor_bytes - device memory for n_image images of n_sample samples. */

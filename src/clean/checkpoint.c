@@ -42,7 +42,7 @@ struct msi_checkpoint_writer {
     int64_t n_section;
 };
 
-/* 1 where a file begins as a checkpoint does or there is none, 0 where it is another's. */
+/* Return 1 where a file begins as a checkpoint does or there is none, 0 where it is another's. */
 static int may_replace(const char *path)
 {
     char begin[sizeof MAGIC] = {0};

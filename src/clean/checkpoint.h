@@ -54,7 +54,7 @@ int msi_checkpoint_commit(msi_checkpoint_writer *w);
 /* msi_checkpoint_discard - remove what was begun, and free it; NULL is fine. */
 void msi_checkpoint_discard(msi_checkpoint_writer *w);
 
-/* msi_checkpoint_bytes - bytes of a file of n_section sections with so many bytes in all. */
+/* msi_checkpoint_bytes - return the bytes of a file of n_section sections with so many bytes in all. */
 int64_t msi_checkpoint_bytes(int64_t n_section, int64_t data_bytes);
 
 typedef struct msi_checkpoint msi_checkpoint;
@@ -68,7 +68,7 @@ typedef struct msi_checkpoint msi_checkpoint;
  */
 int msi_checkpoint_open(msi_checkpoint **out, const char *path, const msi_checkpoint_run *run);
 
-/* msi_checkpoint_size - bytes of a section; -1 where there is none. */
+/* msi_checkpoint_size - return the bytes of a section; -1 where there is none. */
 int64_t msi_checkpoint_size(const msi_checkpoint *c, msi_checkpoint_kind kind, int64_t index);
 
 /*

@@ -57,7 +57,7 @@ static void set_threshold(const cycles *k, msi_clean_group *g)
     g->threshold = fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, sigmas) * g->noise);
 }
 
-/* The threshold that cleaning ends at, by the noise as it is. */
+/* Find the threshold that cleaning ends at, by the noise as it is. */
 static double end_of(const cycles *k, const msi_clean_group *g)
 {
     const msi_clean_options *o = k->options;
@@ -284,7 +284,7 @@ static int refine(const cycles *k)
     return MSI_OK;
 }
 
-/* The most cycles that a group of the field will make yet. */
+/* Count the most cycles that a group of the field will make yet. */
 static double cycles_left(const cycles *k)
 {
     const msi_clean_options *o = k->options;

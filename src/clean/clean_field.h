@@ -124,7 +124,7 @@ int msi_clean_field_keep_first(msi_clean_field *field);
 int msi_clean_field_masks(msi_clean_field *field, const msi_beam *beam, double sidelobe);
 
 /*
- * msi_clean_group_mask - the mask of a group as it stands: that of -auto-multithresh, else where components were found.
+ * msi_clean_group_mask - give a group's mask as it stands: that of -auto-multithresh, else where components were found.
  * Given:    room [ny][nx] words
  * Returned: mask [ny][nx], 0 or 1
  */

@@ -32,7 +32,7 @@ void msi_clean_history_free(msi_clean_history *h)
 
 /* ---- The table ---- */
 
-/* A number and a comma; nothing before the comma where it is not known. */
+/* Put a number and a comma; nothing before the comma where it is not known. */
 static int put_number(char *line, int size, double value)
 {
     return isfinite(value) ? snprintf(line, (size_t)size, "%.9g,", value) : snprintf(line, (size_t)size, ",");

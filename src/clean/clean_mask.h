@@ -31,13 +31,13 @@ typedef struct msi_mask_target {
  */
 int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
 
-/* msi_clean_mask_casa - the same of a CASA image. Before any thread is started. Returns: as above */
+/* msi_clean_mask_casa - read the same of a CASA image. Before any thread is started. Returns: as above */
 int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
 
-/* msi_clean_mask_of - the plane of an output channel; NULL for a mask that was not read. */
+/* msi_clean_mask_of - return the plane of an output channel; NULL for a mask that was not read. */
 const uint8_t *msi_clean_mask_of(const msi_clean_mask *mask, int64_t channel);
 
-/* msi_clean_mask_part - the fraction of a channel's pixels that may be cleaned. */
+/* msi_clean_mask_part - return the fraction of a channel's pixels that may be cleaned. */
 double msi_clean_mask_part(const msi_clean_mask *mask, int64_t channel);
 
 /* msi_clean_mask_free - leave it empty; NULL is fine. */

@@ -11,7 +11,7 @@
 
 enum { TEXT = 64 };
 
-/* The unit that suits a brightness or a flux. */
+/* Choose the unit that suits a brightness or a flux. */
 static msi_unit jy_unit(double jy)
 {
     static const msi_unit unit[] = {{"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {"nJy", 1e-9}};

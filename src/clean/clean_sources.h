@@ -24,7 +24,7 @@ typedef struct msi_clean_sources {
 int64_t msi_clean_sources_bytes(void);
 
 /*
- * msi_clean_sources_create - an empty list, with room for the components of a call.
+ * msi_clean_sources_create - make an empty list, with room for the components of a call.
  * Returned: *out  freed by msi_clean_sources_free; NULL on failure
  * Returns:  0, MSI_ENOMEM
  */

@@ -45,7 +45,7 @@ static void judge_progress(msi_clean_group *g)
     if (g->n_idle == MOST_IDLE) g->stop = "stalled";
 }
 
-/* Whether there are pixels that may not be cleaned; without them only a residual that is zero has no peak. */
+/* Tell whether there are pixels that may not be cleaned; without them only a residual that is zero has no peak. */
 static int is_masked(const msi_clean_group *g, const msi_clean_options *o)
 {
     return o->fits_mask || o->casa_mask || o->multithresh || o->border_percent > 0 || g->in_mask;

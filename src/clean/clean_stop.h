@@ -16,7 +16,7 @@ int msi_clean_judge(msi_clean_group *group, const msi_clean_options *options, do
 /* msi_clean_judge_minor - the same right after minor iterations, before a residual is made. Returns: as above */
 int msi_clean_judge_minor(msi_clean_group *group);
 
-/* msi_clean_final - whether the group's threshold is the one at which it ends, or -auto-mask's. */
+/* msi_clean_final - tell whether the group's threshold is the one at which it ends, or -auto-mask's. */
 int msi_clean_is_final(const msi_clean_group *group, const msi_clean_options *options);
 
 #endif

@@ -217,7 +217,7 @@ static int find_terms(const msi_source_list *l, const msi_source_sky *sky, int64
     return MSI_OK;
 }
 
-/* Degrees as hours or degrees, minutes and seconds; rounded as one number, so that no 60 appears. */
+/* Write degrees as hours or degrees, minutes and seconds; rounded as one number, so that no 60 appears. */
 static void format_angle(char *text, size_t size, double value, const char *separator, int decimals)
 {
     const double parts = pow(10, decimals), units = floor(fabs(value) * 3600 * parts + 0.5);

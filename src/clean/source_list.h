@@ -10,7 +10,7 @@
 typedef struct msi_source_list msi_source_list;
 
 /*
- * msi_source_list_create - an empty list of components with a value for each channel.
+ * msi_source_list_create - make an empty list of components with a value for each channel.
  * Returned: *out  freed by msi_source_list_free; NULL on failure
  * Returns:  0, MSI_ENOMEM
  */
@@ -34,7 +34,7 @@ int msi_source_list_keep(msi_source_list *l);
 /* msi_source_list_drop - forget what was added since the last msi_source_list_keep. */
 void msi_source_list_drop(msi_source_list *l);
 
-/* msi_source_list_n - sources kept. */
+/* msi_source_list_n - count the sources kept. */
 int64_t msi_source_list_n(const msi_source_list *l);
 
 /* msi_source_list_bytes, _save, _load - pass what is kept as bytes for a checkpoint.

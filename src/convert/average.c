@@ -241,7 +241,7 @@ static double add_each(const msi_average *a, sample_sum *sum, const msi_sum_row 
     return total;
 }
 
-/* The same of a row whose samples are all good. */
+/* Add the same of a row whose samples are all good. */
 static double add_good(const msi_average *a, sample_sum *sum, const msi_sum_row *row)
 {
     double total = 0;

@@ -26,7 +26,7 @@ typedef struct msi_average_time {
 } msi_average_time;
 
 /*
- * msi_average_make - an average of one spectral setup and field.
+ * msi_average_make - make an average of one spectral setup and field.
  * Given:    n_chan, n_corr  of the rows; groups  of channels, borrowed
  * Returned: *out  owned, msi_average_free
  * Returns:  0, MSI_ENOMEM
@@ -46,11 +46,11 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows);
  * Returns: 0, MSI_ENOMEM. */
 int msi_average_flush(msi_average *a, int all);
 
-/* msi_average_take - the finished rows; borrowed until more are added or finished. */
+/* msi_average_take - take the finished rows; borrowed until more are added or finished. */
 void msi_average_take(msi_average *a, msi_set_rows *rows);
 
-/* msi_average_n_back - rows that were added after later ones of their baseline: they are averaged only with those that
- * follow them. Of a baseline that has not been averaged for long it is not known. */
+/* msi_average_n_back - count rows that were added after later ones of their baseline: they are averaged only with those
+ * that follow them. Of a baseline that has not been averaged for long it is not known. */
 int64_t msi_average_n_back(const msi_average *a);
 
 /* msi_average_bytes - memory that it holds. */

@@ -33,7 +33,7 @@ static int is_folder(const char *path)
     return stat(path, &info) != 0 || S_ISDIR(info.st_mode);
 }
 
-/* UVFITS by its name. */
+/* Know UVFITS by its name. */
 static int becomes_fits(const char *out)
 {
     static const char *const endings[] = {".uvfits", ".uvf", ".fits"};

@@ -6,7 +6,7 @@
 #include "src/convert/convert_options.h"
 #include "src/convert/stage.h"
 
-/* msi_convert_is_store - 1 where an output's name says that it is to be a visibility store: it ends in .msv. */
+/* msi_convert_is_store - return 1 where an output's name says that it is to be a visibility store: it ends in .msv. */
 int msi_convert_is_store(const char *out);
 
 /* msi_convert_store_check - say which options and inputs a store has no use for. Returns: 0, MSI_EUSAGE. */

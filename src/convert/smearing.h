@@ -10,11 +10,11 @@
 /* msi_smearing_loss - 1 - sin(pi x) / (pi x) of x turns. */
 double msi_smearing_loss(double turns);
 
-/* msi_smearing_turns - the number of turns, at most 1, that loses so much of 0 .. 1. */
+/* msi_smearing_turns - return the number of turns, at most 1, that loses so much of 0 .. 1. */
 double msi_smearing_turns(double loss);
 
 /*
- * msi_smearing_time_turns - turns of a source's phase on a baseline in a time, where the Earth turns it fastest.
+ * msi_smearing_time_turns - count the turns of a source's phase on a baseline in a time, at the Earth's fastest.
  * Given: baseline_m, radius_rad  from the phase centre; time_s; freq_hz
  */
 double msi_smearing_time_turns(double baseline_m, double radius_rad, double time_s, double freq_hz);

@@ -105,7 +105,7 @@ static int reason_of(const char *text, const char *folder)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? EFBIG : 0;
 }
 
-/* Whether the work met the limit that it has set itself: nobody else limits files. */
+/* Tell whether the work met the limit that it has set itself: nobody else limits files. */
 static int is_own_limit(const msi_stage_spec *spec, const char *text)
 {
     struct rlimit limit;

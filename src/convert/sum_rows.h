@@ -23,7 +23,7 @@ typedef struct msi_sum_group {
     double value[2 * MSI_MAX_CORR], weight[MSI_MAX_CORR];
 } msi_sum_group;
 
-/* msi_sum_all_good - 1 where no sample is flagged, all weights are positive and finite, all values finite; else 0. */
+/* msi_sum_all_good - return 1 where no sample is flagged, weights are positive and finite, values finite; else 0. */
 int msi_sum_all_good(const msi_sum_row *row);
 
 /* msi_sum_channels - sum channels [first, first + n) of a row in double precision, in the order of channels. A product

@@ -200,7 +200,7 @@ static int put_split_header(copy *c, int at)
     return fill(c, ' ');
 }
 
-/* A number in the file's form. */
+/* Put a number in the file's form. */
 static void put_number(const msi_uv_file *h, int64_t value, unsigned char *to)
 {
     const int size = element_bytes(h);

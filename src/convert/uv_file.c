@@ -58,7 +58,7 @@ static int check_antennas(const msi_uv_file *h, const msi_uv_hdu *u, const char 
                          (long long)u->axis[1], MOST_BY_256);
 }
 
-/* Whether nothing but zeros or blanks, as tapes were filled with, stands from here to the end. */
+/* Tell whether nothing but zeros or blanks, as tapes were filled with, stands from here to the end. */
 static int is_filling(FILE *f, int64_t at)
 {
     char block[MSI_UV_BLOCK];

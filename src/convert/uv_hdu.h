@@ -39,12 +39,12 @@ typedef struct msi_uv_hdu {
  * end of the file; -1 where no header is, or one without an end. */
 int msi_uv_hdu_read(FILE *f, msi_uv_hdu *u, int64_t *at);
 
-/* msi_uv_hdu_bytes - bytes of the data, without the filling of their last block; -1 where a header cannot be right.
+/* msi_uv_hdu_bytes - count the data's bytes, without the filling of the last block; -1 where a header cannot be right.
  * Returned: *one_group  of them, those of one group. */
 int64_t msi_uv_hdu_bytes(const msi_uv_hdu *u, int64_t *one_group);
 
-/* msi_uv_hdu_indexed - the number behind a keyword's stem in a card, such as 3 of NAXIS3; 0 where it is another keyword, or
- * the number is above `most`. */
+/* msi_uv_hdu_indexed - return the number behind a keyword's stem in a card, such as 3 of NAXIS3; 0 where it is another
+ * keyword, or the number is above `most`. */
 int msi_uv_hdu_indexed(const char *card, const char *stem, int most);
 
 #endif

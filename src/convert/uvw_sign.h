@@ -18,8 +18,8 @@ typedef struct msi_uvw_sign {
 void msi_uvw_sign_add(msi_uvw_sign *s, const double *antenna_m, double ra_rad, double dec_rad, const msi_set_row *row,
                       int64_t n_row);
 
-/* msi_uvw_sign_cosine - 1 where uvw are those of the positions, ANTENNA2 less ANTENNA1; -1 where they are the opposite;
- * between them where they are neither, and 0 where nothing could be compared. */
+/* msi_uvw_sign_cosine - return 1 where uvw are those of the positions, ANTENNA2 less ANTENNA1; -1 where they are the
+ * opposite; between them where they are neither, and 0 where nothing could be compared. */
 double msi_uvw_sign_cosine(const msi_uvw_sign *s);
 
 #endif

@@ -18,10 +18,10 @@ int msi_workspace_check(const char *out, const char *const *inputs, int n_input,
  * MSI_EOUTPUT, MSI_ENOMEM. */
 int msi_workspace_make(msi_workspace **out, const char *path, int overwrite);
 
-/* msi_workspace_path - the path of something in the folder. Returns: 0, MSI_EOUTPUT (too long). */
+/* msi_workspace_path - return the path of something in the folder. Returns: 0, MSI_EOUTPUT (too long). */
 int msi_workspace_path(const msi_workspace *w, const char *name, char *path, size_t size);
 
-/* msi_workspace_folder - the folder itself; borrowed. */
+/* msi_workspace_folder - return the folder itself; borrowed. */
 const char *msi_workspace_folder(const msi_workspace *w);
 
 /*

@@ -29,7 +29,7 @@ typedef struct msi_model_names {
  */
 int msi_model_names_find(msi_model_names *out, const char *name);
 
-/* msi_model_names_list - all files of that form, in no order, none chosen. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
+/* msi_model_names_list - list all files of that form, in no order, none chosen. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
 int msi_model_names_list(msi_model_names *out, const char *name);
 
 void msi_model_names_free(msi_model_names *names);

@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "src/options/options.h"
 
-/* The channels that are cleaned together. */
+/* Count the channels that are cleaned together. */
 static int64_t n_cleaned(const msi_options *o)
 {
     const int64_t n = o->clean.deconvolution_channels;
@@ -25,7 +25,7 @@ unsigned msi_clean_options_searched(const msi_options *o)
     return bits;
 }
 
-/* The option by which polarisations are joined. */
+/* Name the option by which polarisations are joined. */
 static const char *pol_joiner(const msi_clean_options *c)
 {
     return c->link_pols ? "link-polarizations" : "join-polarizations";
@@ -42,7 +42,7 @@ static int check_linked(const msi_options *o)
                          msi_pol_name((msi_pol)pol));
 }
 
-/* Whether what is searched has a sign: one polarisation. */
+/* Tell whether what is searched has a sign: one polarisation. */
 static int has_sign(const msi_options *o)
 {
     const unsigned searched = msi_clean_options_searched(o);

@@ -62,7 +62,7 @@ int msi_clean_options_check(const struct msi_options *options);
  * them; 0: all. */
 unsigned msi_clean_options_searched(const struct msi_options *options);
 
-/* msi_clean_options_updates - whether MODEL_DATA is written: where the user says so, or gave -mgain below 1, and
+/* msi_clean_options_updates - tell whether MODEL_DATA is written: where the user says so, or gave -mgain below 1, and
  * it is not what is subtracted. */
 int msi_clean_options_updates(const struct msi_options *options);
 

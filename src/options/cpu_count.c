@@ -22,7 +22,7 @@ static int affinity_count(void)
     return n > 0 ? n : 1;
 }
 
-/* The quota in one cgroup's folder, in processors rounded up; INT_MAX where there is none. */
+/* Read the quota in one cgroup's folder, in processors rounded up; INT_MAX where there is none. */
 static int quota_in(const char *folder)
 {
     char path[PATH_MAX];

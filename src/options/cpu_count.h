@@ -3,8 +3,8 @@
 #ifndef MSI_SRC_CPU_COUNT_H
 #define MSI_SRC_CPU_COUNT_H
 
-/* msi_cpu_count - processors of the affinity mask, or the CPU quota of the control group (rounded up) where that is
- * fewer; at least 1. */
+/* msi_cpu_count - count processors of the affinity mask, or the CPU quota of the control group (rounded up) where that
+ * is fewer; at least 1. */
 int msi_cpu_count(void);
 
 /*

@@ -39,7 +39,7 @@ void msi_help_usage(FILE *out)
           out);
 }
 
-/* Words from column `at` on, broken before LINE_WIDTH, continued at TEXT_COLUMN; returns the column reached. */
+/* Print words from column `at` on, broken before LINE_WIDTH, continued at TEXT_COLUMN; returns the column reached. */
 static int print_words(FILE *out, int at, const char *text)
 {
     size_t length;

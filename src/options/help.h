@@ -9,7 +9,7 @@
 void msi_help_usage(FILE *out);
 
 /*
- * msi_help_print - the help, at most 100 characters a line.
+ * msi_help_print - print the help, at most 100 characters a line.
  * Given:    topic  NULL: all of it; else a section's key or an option's name with or without dashes
  * Returns:  0, MSI_EUSAGE (there is no such topic)
  * Notes:    errors of writing stay with the stream: check it with ferror

@@ -152,7 +152,7 @@ void msi_manual_bash(FILE *out)
           out);
 }
 
-/* The first sentence, inside single quotes and inside the brackets of an _arguments specification. */
+/* Print the first sentence, inside single quotes and inside the brackets of an _arguments specification. */
 static void zsh_summary(FILE *out, const char *help)
 {
     const char *end = strstr(help, ". ");

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-/* msi_manual_options - the option sections of the man page, in man(7) macros. */
+/* msi_manual_options - print the option sections of the man page, in man(7) macros. */
 void msi_manual_options(FILE *out);
 
-/* msi_manual_bash, msi_manual_zsh - a completion script. */
+/* msi_manual_bash, msi_manual_zsh - print a completion script. */
 void msi_manual_bash(FILE *out);
 void msi_manual_zsh(FILE *out);
 

@@ -95,7 +95,7 @@ static int refuse_gpus(const msi_option *option, const char *text)
                          option->name, text, MSI_MAX_GPUS);
 }
 
-/* A list of GPUs such as 0,2. */
+/* Read a list of GPUs such as 0,2. */
 static int read_gpu_list(msi_gpus *gpus, const msi_option *option, const char *list)
 {
     const char *word;
@@ -183,7 +183,7 @@ int msi_read_angle(msi_options *options, const msi_option *option, int n_argumen
     return MSI_OK;
 }
 
-/* The index of text among the option's choices, or a negative status. */
+/* Find the index of text among the option's choices, or a negative status. */
 static int choice_index(const msi_option *option, const char *text)
 {
     size_t length;
@@ -259,7 +259,7 @@ int msi_read_shift(msi_options *options, const msi_option *option, int n_argumen
     return MSI_OK;
 }
 
-/* The Stokes parameter or correlation that text begins with; its length, or 0 where it begins with none. */
+/* Read the Stokes parameter or correlation that text begins with; its length, or 0 where it begins with none. */
 static int leading_pol(msi_pol *pol, const char *text)
 {
     for (int i = MSI_POL_I; i <= MSI_POL_YY; i++) {
@@ -411,7 +411,7 @@ int msi_read_scales(msi_options *options, const msi_option *option, int n_argume
     return MSI_OK;
 }
 
-/* A list such as 0,2,5 without repeats; replaces *list, which is owned. */
+/* Read a list such as 0,2,5 without repeats; replaces *list, which is owned. */
 static int read_ids(const int **list, int *n_list, const msi_option *option, const char *text)
 {
     int64_t n_max = 1;

@@ -77,23 +77,23 @@ extern const msi_option_table msi_table_image, msi_table_samples, msi_table_weig
 /* msi_option_count - the number of all options; aliases do not count. */
 int msi_option_count(void);
 
-/* msi_option_at - the i-th option of all, those of a group side by side, in the order of help; NULL past the last. */
+/* msi_option_at - give the i-th option, those of a group side by side, in the order of help; NULL past the last. */
 const msi_option *msi_option_at(int i);
 
 /* msi_option_group_of - the group of a row that msi_option_at or msi_option_find gave; MSI_N_GROUP of another. */
 msi_option_group msi_option_group_of(const msi_option *option);
 
-/* msi_option_find - the row of a name or alias without its dashes; NULL if there is none. */
+/* msi_option_find - find the row of a name or alias without its dashes; NULL if there is none. */
 const msi_option *msi_option_find(const char *name);
 
 /* msi_option_arity - tell how many arguments follow, given the first one (NULL: none follows). */
 int msi_option_arity(const msi_option *option, const char *first);
 
-/* msi_option_choices - the words that the first argument may be, separated by |; NULL: any. Borrowed, static. */
+/* msi_option_choices - return the words that the first argument may be, separated by |; NULL: any. Borrowed, static. */
 const char *msi_option_choices(const msi_option *option);
 
 /*
- * msi_option_choice_words - the words that the first argument must be one of, as help and manual tell them.
+ * msi_option_choice_words - return the words that the first argument must be one of, as help and manual tell them.
  * Returned: out, such as "auto, cpu or cuda", cut to size; "" where there are none, or other words may stand there
  * Returns:  out
  */
@@ -103,7 +103,7 @@ const char *msi_option_choice_words(char *out, size_t size, const msi_option *op
 const char *msi_option_default(const msi_option *option);
 
 /*
- * msi_option_word - the i-th of the words in a list such as "W H" or "auto|cpu|cuda".
+ * msi_option_word - return the i-th of the words in a list such as "W H" or "auto|cpu|cuda".
  * Given:    list (NULL: empty), separator, i
  * Returned: *length of the word
  * Returns:  where it begins; NULL past the last

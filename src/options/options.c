@@ -15,7 +15,7 @@
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"
 
-/* The name in a word of the command line, behind its one dash or two; "" where there is no dash. */
+/* Find the name in a word of the command line, behind its one dash or two; "" where there is no dash. */
 static const char *name_of(const char *word)
 {
     return word[0] == '-' ? word + (word[1] == '-' ? 2 : 1) : "";
@@ -82,7 +82,7 @@ static int read_own(msi_options *options, const msi_option *o, int n, const char
     return o->read(options, o, n, argument);
 }
 
-/* An option that only WSClean has: refused, given to the one that it means, or nothing but noted. */
+/* Read an option that only WSClean has: refused, given to the one that it means, or nothing but noted. */
 static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int argc, const char *const *argv, int *i)
 {
     static const char *const arguments[] = {"", "VALUE", "VALUE VALUE", "VALUE VALUE VALUE"};
@@ -97,7 +97,7 @@ static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int a
     return w->is == MSI_WSCLEAN_MAPPED ? read_own(options, msi_option_find(w->own), n, argument) : MSI_OK;
 }
 
-/* One option and its arguments; *i stands at the option and is left at the last word taken. */
+/* Read one option and its arguments; *i stands at the option and is left at the last word taken. */
 static int read_option(msi_options *options, int argc, const char *const *argv, int *i)
 {
     const char *name = name_of(argv[*i]);

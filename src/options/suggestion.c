@@ -31,7 +31,8 @@ static int edit_distance(const char *a, int n_a, const char *b, int n_b)
     return d[n_a][n_b];
 }
 
-/* The distance of two words, FAR where they are not the same stem: one letter in three may differ, never the first. */
+/* Measure the distance of two words, FAR where they are not the same stem: one letter in three may differ, never the
+ * first. */
 static int word_distance(const char *a, int n_a, const char *b, int n_b)
 {
     const int shorter = least_of(n_a, n_b);
@@ -67,7 +68,8 @@ static int name_distance(const char *name, const char *other)
     }
 }
 
-/* The i-th name that there is: the option table's first, then those that WSClean alone has; NULL past the last. */
+/* Return the i-th name that there is: the option table's first, then those that WSClean alone has; NULL past the
+ * last. */
 static const char *name_at(int i)
 {
     const msi_option *o = msi_option_at(i);

@@ -27,11 +27,11 @@ typedef struct msi_wsclean_option {
 extern const msi_wsclean_option msi_wsclean_table[];
 extern const int msi_wsclean_count;
 
-/* msi_wsclean_find - the row of a name without its dashes; NULL if WSClean has no such option. */
+/* msi_wsclean_find - find the row of a name without its dashes; NULL if WSClean has no such option. */
 const msi_wsclean_option *msi_wsclean_find(const char *name);
 
 /*
- * msi_wsclean_describe - one line about an option that is not the same here: accepted and why, taken as which, or
+ * msi_wsclean_describe - write one line about an option that is not the same here: accepted and why, taken as which, or
  * refused and why.
  * Returned: out, cut to size
  */

@@ -142,7 +142,7 @@ static int draw_one(msi_publish *p, int i, const options *o)
     return rc;
 }
 
-/* All pictures or none. */
+/* Draw all pictures or none. */
 static int draw_all(const options *o, const char *const *name)
 {
     msi_publish *p;

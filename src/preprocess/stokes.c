@@ -129,7 +129,7 @@ static inline double larger(double a, double b)
     return b > a ? b : a;
 }
 
-/* The larger part of a value times its weight. */
+/* Return the larger part of a value times its weight. */
 static inline double product(msi_c64 value, float weight)
 {
     return larger((double)weight * fabs(value.re), (double)weight * fabs(value.im));

@@ -133,7 +133,7 @@ int msimage_read_next(msimage_read *r, msimage_read_block *block)
     return MSI_OK;
 }
 
-/* The correlations, one after the other, of [n_row][n_chan][n_corr]. */
+/* Copy the correlations, one after the other, of [n_row][n_chan][n_corr]. */
 static void copy_stored(const msi_ms_block *b, msi_c32 *vis, float *weight, uint8_t *flag)
 {
     const int64_t n = b->n_row * b->n_chan;

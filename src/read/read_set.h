@@ -68,11 +68,11 @@ int msimage_read_next(msimage_read *r, msimage_read_block *block);
  */
 int msimage_read_values(msimage_read *r, float *vis, float *weight, uint8_t *flag);
 
-/* msimage_read_n_row, msimage_read_column - rows that are selected, in all sets; the column that is read, borrowed. */
+/* msimage_read_n_row, msimage_read_column - count the rows selected, in all sets; name the column read, borrowed. */
 int64_t msimage_read_n_row(const msimage_read *r);
 const char *msimage_read_column(const msimage_read *r);
 
-/* msimage_read_error - the last failure of the calling thread in one line. Borrowed until the thread's next one. */
+/* msimage_read_error - tell the calling thread's last failure in one line. Borrowed until the thread's next one. */
 const char *msimage_read_error(void);
 
 /* msimage_read_free - close the sets; NULL is fine. */

@@ -46,7 +46,7 @@ static int64_t tally_bytes(void)
     return aligned((int64_t)sizeof(msi_sample_tally));
 }
 
-/* The channels that a list of frequencies reaches into. */
+/* Find the channels that a list of frequencies reaches into. */
 static msi_output_channels channels_met(const msi_forming_order *o, int32_t n_chan, const double *freq_hz,
                                         int64_t *first, int64_t *end)
 {

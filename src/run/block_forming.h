@@ -82,7 +82,7 @@ typedef struct msi_formed_walk {
 /* msi_formed_first - begin with the first part of a formed block. */
 void msi_formed_first(msi_formed_walk *walk, const msi_forming_order *order, const msi_ms_block *block);
 
-/* msi_formed_next - the next part, which borrows from the block and the order. Returns: 1; 0 behind the last one. */
+/* msi_formed_next - give the next part, which borrows from block and order. Returns: 1; 0 behind the last one. */
 int msi_formed_next(msi_formed_walk *walk, msi_formed_part *part);
 
 #endif

@@ -6,7 +6,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* An array of size-byte elements, array being the address of the pointer to it. */
+/* Fit an array of size-byte elements, array being the address of the pointer to it. */
 static int fit(void *array, int64_t *n_held, int64_t n, size_t size)
 {
     void *old;

@@ -41,7 +41,7 @@ int msi_gpu_share_check(msi_gpu_share *share, const msi_options *options);
 /* msi_gpu_share_plan - choose the lanes; of -gpus auto, take more GPUs where they gain more than their start takes. */
 void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *options, const msi_gpu_work *work);
 
-/* msi_gpu_share_s - the time of the work by the GPUs as planned. */
+/* msi_gpu_share_s - return the time of the work by the GPUs as planned. */
 double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *work);
 
 /* msi_gpu_share_report - log which GPUs work at what, where there are several. */

@@ -98,8 +98,8 @@ static int64_t n_part(const msi_imaging_run *r)
     return WRITE_PARTS * r->options->channels_out + (r->options->channels_out > 1);
 }
 
-/* Each channel by all threads. No parallel region may stand around this, not even one of a single thread: those inside
- * it would start their threads anew every time. */
+/* Image each channel by all threads. No parallel region may stand around this, not even one of a single thread: those
+ * inside it would start their threads anew every time. */
 static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
 {
     for (int64_t c = 0; c < r->options->channels_out; c++) {
@@ -148,7 +148,7 @@ static int hand_over(void *of, int64_t c)
     return rc;
 }
 
-/* Channels side by side: a thread, or a GPU, each. */
+/* Image channels side by side: a thread, or a GPU, each. */
 static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
 {
     channel_lanes l = {.run = r, .mfs = mfs, .n = at_once};

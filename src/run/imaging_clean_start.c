@@ -42,7 +42,7 @@ static int read_planes(msi_cleaning *k, const reused_planes *from)
     return MSI_OK;
 }
 
-/* The largest value of a PSF beside its main lobe: the depth of its lowest pixel, or what exceeds the beam. */
+/* Find the largest value of a PSF beside its main lobe: the depth of its lowest pixel, or what exceeds the beam. */
 static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
 {
     const msi_image_geometry *g = &psf->geometry;
@@ -63,7 +63,7 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
     return level;
 }
 
-/* The largest modulus of a PSF near its edges. */
+/* Find the largest modulus of a PSF near its edges. */
 static double edge_level(const msi_image *psf)
 {
     static const double MIDDLE = 0.45; /* of the width, on either side */

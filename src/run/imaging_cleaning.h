@@ -33,7 +33,7 @@ typedef struct msi_cleaning {
     msi_beam band_beam; /* of the mean PSF */
 } msi_cleaning;
 
-/* msi_cleaning_has_mfs - whether there are images of all channels together beside those of each. */
+/* msi_cleaning_has_mfs - tell whether there are images of all channels together beside those of each. */
 static inline int msi_cleaning_has_mfs(const msi_cleaning *k)
 {
     return k->run->options->channels_out > 1;
@@ -58,7 +58,7 @@ int msi_cleaning_make_dirty(msi_cleaning *k);
  */
 int msi_cleaning_begin_models(msi_cleaning *k, int *resumed);
 
-/* msi_cleaning_beam_pixel - the width in pixels that scales and windows go by: the wavelength over the longest baseline of
+/* msi_cleaning_beam_pixel - give a beam in pixels for scales and windows: the wavelength over the longest baseline of
  * the samples, or a taper's where that is larger; where it is unknown, the beam's of the first channel that has one. */
 double msi_cleaning_beam_pixel(const msi_cleaning *k);
 

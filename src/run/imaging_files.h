@@ -37,7 +37,7 @@ typedef struct msi_imaging_sums {
  */
 int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *product, msi_image *image);
 
-/* msi_imaging_files_put_plane - the same of an image that has one of the run's planes alone. */
+/* msi_imaging_files_put_plane - put the same of an image that has one of the run's planes alone. */
 int msi_imaging_files_put_plane(msi_imaging_run *run, const msi_imaging_product *product, int plane, msi_image *image);
 
 /*

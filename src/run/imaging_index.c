@@ -83,7 +83,7 @@ static int gather(index_map *m)
     return MSI_OK;
 }
 
-/* The logarithmic slope of a spectrum at its reference frequency; NaN where it has none of one sign. */
+/* Compute the logarithmic slope of a spectrum at its reference frequency; NaN where it has none of one sign. */
 static double index_of(const index_map *m, const double *value, int is_logarithmic)
 {
     double term[MSI_CLEAN_MAX_TERM];

@@ -92,7 +92,8 @@ static int64_t one_image_bytes(const msi_imaging_need *need, msi_precision preci
     return n_image * msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision);
 }
 
-/* Bytes of all that has the images' size: they themselves, densities, and what -save-uv and -save-weights hold. */
+/* Count the bytes of all that has the images' size: they themselves, densities, and what -save-uv and -save-weights
+ * hold. */
 static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;

@@ -26,14 +26,14 @@ static const char *format_pair(char text[MSI_FORMAT_SIZE], double x_rad, double 
     return text;
 }
 
-/* The angle that n pixels span about the centre of a SIN projection. */
+/* Find the angle that n pixels span about the centre of a SIN projection. */
 static double span_rad(int64_t n, double cell_rad)
 {
     return 2 * asin(fmin(1, 0.5 * (double)n * cell_rad));
 }
 
-/* The longest baseline that there can be, in wavelengths: UVW are not read yet, so it goes by the antennas' positions.
- * 0 where those are unknown. */
+/* Find the longest baseline that there can be, in wavelengths: UVW are not read yet, so it goes by the antennas'
+ * positions. 0 where those are unknown. */
 static double longest_lambda(const msi_imaging_run *run)
 {
     const double limit = run->options->selection.max_uv_lambda;
@@ -50,7 +50,7 @@ double msi_imaging_theoretic_beam(const msi_imaging_run *run)
     return longest > 1 ? 1 / longest : 0;
 }
 
-/* An angle in words of the option, which knows no spaces. */
+/* Write an angle in words of the option, which knows no spaces. */
 static const char *format_scale(char text[MSI_FORMAT_SIZE], double rad)
 {
     snprintf(text, MSI_FORMAT_SIZE, "-scale %.3gasec", rad * 648000 / MSI_PI);

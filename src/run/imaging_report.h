@@ -21,16 +21,16 @@ void msi_imaging_report_plan(const msi_imaging_plan *plan, const msi_options *op
 /* Report what a dry run found, and how long a run would take. */
 void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan);
 
-/* Samples loaded, and samples dropped by reason; a warning where pixels are so coarse that samples are lost. */
+/* Report samples loaded, and samples dropped by reason; a warning where pixels are so coarse that samples are lost. */
 void msi_imaging_report_loaded(const msi_imaging_run *run);
 
-/* The rule by which samples were weighted. */
+/* Report the rule by which samples were weighted. */
 void msi_imaging_report_weights(const msi_imaging_run *run);
 
-/* The image of an output channel: n_sample of the plane that has most, the plan, and the time each step took. */
+/* Report the image of an output channel: n_sample of the plane that has most, the plan, and the time each step took. */
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *report);
 
-/* msi_imaging_theoretic_beam - the wavelength over the longest baseline, in radians; 0 where that is not known. */
+/* msi_imaging_theoretic_beam - give the wavelength over the longest baseline, in radians; 0 where it is unknown. */
 double msi_imaging_theoretic_beam(const msi_imaging_run *run);
 
 void msi_imaging_report_beam(const msi_beam *beam);

@@ -150,7 +150,7 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
     return MSI_OK;
 }
 
-/* A list of sources for each sequence of cycles. */
+/* Add a list of sources for each sequence of cycles. */
 static int add_sources(msi_outputs *o, int64_t interval)
 {
     const msi_options *opt = o->options;

@@ -32,11 +32,11 @@ typedef struct msi_outputs msi_outputs;
  */
 int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_plane *planes, int n_plane);
 
-/* msi_outputs_has_mask - whether masks are among the files of cleaned images. */
+/* msi_outputs_has_mask - tell whether masks are among the files of cleaned images. */
 int msi_outputs_has_mask(const msi_options *options);
 
-/* msi_outputs_index_plane - the plane that a map of spectral indices is made of: Stokes I, where spectra of two terms
- * and more are fitted to joined channels; -1: no map is made. */
+/* msi_outputs_index_plane - return the plane that a map of spectral indices is made of: Stokes I, where spectra of two
+ * terms and more are fitted to joined channels; -1: no map is made. */
 int msi_outputs_index_plane(const msi_options *options);
 
 int msi_outputs_n(const msi_outputs *o);
@@ -52,7 +52,7 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
                       msi_precision precision);
 
 /*
- * msi_outputs_path - the name that an image of a run with the same options, but another -name, has.
+ * msi_outputs_path - give the name that an image of a run with the same options, but another -name, has.
  * Returned: *path  owned by the caller, msi_free
  * Returns:  0, MSI_ENOMEM
  */
@@ -65,7 +65,7 @@ int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, cons
  */
 int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **publish);
 
-/* msi_outputs_sources - the same of the sources of an interval and channel, the first one where they are joined. */
+/* msi_outputs_sources - do so for the sources of an interval and channel, the first one where they are joined. */
 int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel, msi_publish **publish);
 
 /* msi_outputs_commit - every file gets its name, all at the end; the log says which. */

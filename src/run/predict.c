@@ -120,7 +120,7 @@ static int open_reader(msi_predict_run *r)
 
 /* ---- Plan ---- */
 
-/* The band that all samples are of; -1 where there are several. */
+/* Find the band that all samples are of; -1 where there are several. */
 static int64_t only_band(const msi_predict_run *r)
 {
     int64_t only = -1;

@@ -159,7 +159,7 @@ static int degrid(run *r)
 
 /* ---- Drain ---- */
 
-/* The correlations of a block, [n_row][n_chan][n_corr]. */
+/* Form the correlations of a block, [n_row][n_chan][n_corr]. */
 static int form_block(run *r, const msi_ms_block *block, msi_c32 *out)
 {
     const msi_model_bands *bands = r->loop->bands;
@@ -185,7 +185,7 @@ static int form_block(run *r, const msi_ms_block *block, msi_c32 *out)
     return MSI_OK;
 }
 
-/* Blocks from the first on that lie behind one another in one set and setup, and so are written at once. */
+/* Count the blocks from the first on that lie behind one another in one set and setup, and so are written at once. */
 static int64_t n_together(const filled_blocks *filling, int64_t first, int64_t most_bytes, msi_ms_block *all)
 {
     *all = filling->block[first];
@@ -229,7 +229,7 @@ static int drain(run *r)
     return MSI_OK;
 }
 
-/* One filling: what the plan holds in memory at once. */
+/* Run one filling: what the plan holds in memory at once. */
 static int run_filling(run *r)
 {
     enum { FILLED = 1, DEGRIDDED = 7, N_PART = 10 }; /* of a filling's progress */

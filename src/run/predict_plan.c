@@ -116,7 +116,7 @@ static void find_largest(msi_predict_plan *plan, budget *b, const msi_model_band
     b->sample_bytes = planes / selected;
 }
 
-/* The part of a band that one filling holds. */
+/* Find the part of a band that one filling holds. */
 static int64_t in_band(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band)
 {
     const double part = fmin(1, (double)plan->fill_sample / (double)scan->n_sample);
@@ -131,7 +131,7 @@ void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *sc
         msi_gridder_expect(gridder, in_band(plan, scan, band), plan->fill_row, scan->w_min_lambda, scan->w_max_lambda);
 }
 
-/* The plan for n_filling fillings of equal size. */
+/* Make the plan for n_filling fillings of equal size. */
 static int foresee(msi_predict_plan *plan, msi_gridder *g, const budget *b, int64_t n_filling)
 {
     const msi_predict_scan *scan = b->scan;
@@ -179,7 +179,7 @@ static int choose_filling(msi_predict_plan *plan, msi_gridder *g, const budget *
                          (long long)plan->gridder.nu, (long long)plan->gridder.nv, 1e-9 * (double)limit);
 }
 
-/* Bytes that the writer will be given. */
+/* Count the bytes that the writer will be given. */
 static double written_bytes(const msi_ms_reader *reader)
 {
     double bytes = 0;

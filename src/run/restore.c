@@ -53,7 +53,8 @@ static int find_pixels(const char *path, const msi_fits_view *v, msi_image_geome
     return MSI_OK;
 }
 
-/* The largest distance between pixels of two images on the sky, in pixels; infinite where one alone is on the sky. */
+/* Find the largest distance between pixels of two images on the sky, in pixels; infinite where one alone is on the
+ * sky. */
 static double farthest(const msi_fits_view *a, const msi_fits_view *b, const msi_image_geometry *g)
 {
     double most = 0;

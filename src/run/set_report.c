@@ -70,8 +70,8 @@ static void report_fields(const msi_ms_reader *reader)
     msi_set_report_line(n == 1 ? "field" : "fields", "%s%s", text, more);
 }
 
-/* Channels of distinct spectral windows: those of several sets, or of one window in several polarisation setups, count
- * once. */
+/* Count channels of distinct spectral windows: those of several sets, or of one window in several polarisation setups,
+ * count once. */
 static int64_t count_channels(const msi_ms_reader *reader, int64_t *n_window)
 {
     int64_t n = 0;

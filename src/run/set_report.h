@@ -8,7 +8,7 @@
 #include "io/ms/ms_reader.h"
 #include "src/options/options.h"
 
-/* msi_set_report_line - a line of the block: a label, such as "band", and what stands in the column beside it. */
+/* msi_set_report_line - give a line of the block: a label, such as "band", and what stands in the column beside it. */
 void msi_set_report_line(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -17,10 +17,10 @@ void msi_set_report_line(const char *label, const char *format, ...) __attribute
  */
 void msi_set_report(const msi_ms_reader *reader, const msi_options *options, const char *data);
 
-/* msi_set_report_times - the line of the times alone, as each interval has its own. */
+/* msi_set_report_times - give the line of the times alone, as each interval has its own. */
 void msi_set_report_times(const msi_ms_reader *reader);
 
-/* msi_set_report_highest_hz - the highest of the selected frequencies. */
+/* msi_set_report_highest_hz - return the highest of the selected frequencies. */
 double msi_set_report_highest_hz(const msi_ms_reader *reader);
 
 /*

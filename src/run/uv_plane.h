@@ -17,8 +17,8 @@ int msi_uv_plane(const msi_image_geometry *geometry, const void *pixel, msi_prec
                  double **im);
 
 /*
- * msi_uv_weights - the weights that gridders hold, on the uv grid of a rule's densities: each sample in its cell and in
- * that cell's mirror image.
+ * msi_uv_weights - make the weights that gridders hold, on the uv grid of a rule's densities: each sample in its cell
+ * and in that cell's mirror image.
  *
  * Given:    gridder [n_gridder], weighed
  * Returned: *weight [nv][nu] float64 of msi_density_grid_of, owned, msi_free; cell (nu/2, nv/2) begins at u = v = 0, u

@@ -64,7 +64,7 @@ static int read_number(const reading *r, const char *text, double *value)
     return *text && !*trim(end) && isfinite(*value) ? MSI_OK : wrong(r, "no number", text);
 }
 
-/* The value behind a column's name in the first line, such as '1.4e9'; NULL where there is none. */
+/* Read the value behind a column's name in the first line, such as '1.4e9'; NULL where there is none. */
 static char *default_of(char *name)
 {
     char *value = strchr(name, '=');
@@ -108,7 +108,8 @@ static int read_column(reading *r, char *field)
     return MSI_OK;
 }
 
-/* The columns within a first line "Format = .." of WSClean, or "# (..) = format" of makesourcedb; NULL: it is neither. */
+/* Find the columns within a first line "Format = .." of WSClean, or "# (..) = format" of makesourcedb; NULL: it is
+ * neither. */
 static char *columns_of(char *line)
 {
     char *open = strchr(line, '('), *close = strrchr(line, ')'), *equals = strchr(line, '=');

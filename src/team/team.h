@@ -93,11 +93,11 @@ int msi_team_sum(msi_team *team, void *array, int64_t n, msi_precision precision
 /* msi_team_count - likewise of whole numbers, a few. */
 int msi_team_count(msi_team *team, int64_t *count, int n);
 
-/* msi_team_largest - the largest of all ranks for each of n values, likewise. */
+/* msi_team_largest - find the largest of all ranks for each of n values, likewise. */
 int msi_team_largest(msi_team *team, double *value, int64_t n);
 
 /*
- * msi_team_gather - the bytes of every rank.
+ * msi_team_gather - gather the bytes of every rank.
  * Returned: *all [size][n_byte]  freed by msi_free; NULL on failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */

@@ -120,7 +120,7 @@ static void heed(msi_team *t, int is_heeded)
 
 /* ---- Begin and end ---- */
 
-/* The first of these variables that is set, as a number; `otherwise` where none is. */
+/* Read the first of these variables that is set, as a number; `otherwise` where none is. */
 static int number_of(const char *const *name, int otherwise)
 {
     for (; *name; name++) {

@@ -152,7 +152,7 @@ static void test_control_characters_are_escaped(void **state)
     msi_log_setup(MSI_LOG_NORMAL, 0);
 }
 
-/* Lines of every length about those of the buffers. */
+/* Log lines of every length about those of the buffers. */
 static void test_long_lines(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ static void show_hushed(void)
     msi_progress_hush(0);
 }
 
-/* A stage of 25 s, a per cent at a time. */
+/* Show a stage of 25 s, a per cent at a time. */
 static void show_slowly(void)
 {
     msi_progress_begin("gridding");

@@ -58,7 +58,7 @@ static msi_gridder *gridder_of(const msi_field *f, const msi_gridder_spec *spec)
     return g;
 }
 
-/* The difference that the order of sums makes. */
+/* Estimate the difference that the order of sums makes. */
 static double rounding(const msi_image *image)
 {
     return image->precision == MSI_FP32 ? 3e-6 : 1e-13;
@@ -73,7 +73,7 @@ static void check_alike(const msi_image *made, const msi_image *alone, const cha
     }
 }
 
-/* Images and the PSF, once. */
+/* Make images and the PSF, once. */
 static void image_by(const msi_field *f, int n_worker, double accuracy, msi_image *out)
 {
     msi_gridder_spec spec = spec_of(f, n_worker, accuracy);
@@ -83,7 +83,7 @@ static void image_by(const msi_field *f, int n_worker, double accuracy, msi_imag
     msi_gridder_free(g);
 }
 
-/* Residuals of a model, twice, then the PSF. */
+/* Make residuals of a model, twice, then the PSF. */
 static void residual_by(const msi_field *f, int n_worker, double accuracy, msi_image *out)
 {
     msi_gridder_spec spec = spec_of(f, n_worker, accuracy);

@@ -74,7 +74,8 @@ static msimage_gridder_spec spec_of(msimage_task task, msimage_convention conven
                                   .strategy = "planes"};
 }
 
-/* The direction of a pixel, and exp(+2 pi i phase) of a sample there: the kernel of the image, by the definition. */
+/* Compute the direction of a pixel, and exp(+2 pi i phase) of a sample there: the kernel of the image, by the
+ * definition. */
 static double complex kernel(const msimage_gridder_spec *s, const observation *o, int row, int c, int i, int j,
                              double *n)
 {
@@ -142,7 +143,7 @@ static void predict_by(const msimage_gridder_spec *spec, const observation *o, c
     msimage_gridder_free(g);
 }
 
-/* Both conventions, with w and without, divided by n, beside the centre, beyond the uv plane. */
+/* Image by both conventions, with w and without, divided by n, beside the centre, beyond the uv plane. */
 static void test_images(void **state)
 {
     (void)state;
@@ -269,7 +270,7 @@ static void test_residual_and_hessian(void **state)
     }
 }
 
-/* Predictions from one gridder, model after model, in blocks. */
+/* Make predictions from one gridder, model after model, in blocks. */
 static void test_predictions_again(void **state)
 {
     (void)state;
@@ -347,7 +348,7 @@ static void test_callbacks(void **state)
     msimage_gridder_free(g);
 }
 
-/* Specifications and calls that cannot be. */
+/* Try specifications and calls that cannot be. */
 static void test_refusals(void **state)
 {
     (void)state;

@@ -74,7 +74,7 @@ static void take_away(place where, const void *p)
     if (where == DEVICE || where == MANAGED) assert_int_equal(cudaFree((void *)p), cudaSuccess);
 }
 
-/* Numbers as floats or doubles, in a place. */
+/* Put numbers as floats or doubles, in a place. */
 static void *put_reals(place where, const double *from, int n, msimage_precision precision)
 {
     float *single = malloc((size_t)n * sizeof *single);

@@ -24,7 +24,7 @@ void msi_direct_sum(const msi_vis_block *block, int plane, const msi_image_geome
                     double *value);
 
 /*
- * msi_direct_visibility - the visibilities of some pixels: sum over them of flux exp(+2 pi i (u l + v m + w (n - 1))).
+ * msi_direct_visibility - sum the visibilities of some pixels: flux exp(+2 pi i (u l + v m + w (n - 1))) over them.
  *
  * Given:    block (its coordinates), pixels, flux_jy [pixels->n]
  * Returned: vis [n_row][n_chan] Jy

@@ -100,7 +100,7 @@ int64_t failure_seen(const char *function)
     return 0;
 }
 
-/* The place of a function in the list, where it is put if it is new. */
+/* Find the place of a function in the list, where it is put if it is new. */
 static int place_of(const char *function)
 {
     for (int i = 0; i < MAX_FUNCTIONS - 1; i++) {

@@ -9,15 +9,15 @@ extern char temp_folder[256];
 int temp_folder_setup(void **state);
 int temp_folder_teardown(void **state);
 
-/* temp_folder_enter, temp_folder_leave - set-up and tear-down of a program whose tests also run in that folder. */
+/* temp_folder_enter, temp_folder_leave - set up and tear down a program whose tests also run in that folder. */
 int temp_folder_enter(void **state);
 int temp_folder_leave(void **state);
 
-/* fixture_temp - a new empty directory below TMPDIR, whose name is `path` from now on; fixture_remove deletes it. */
+/* fixture_temp - make a new empty directory below TMPDIR, named `path` from now on; fixture_remove deletes it. */
 void fixture_temp(char *path, int size);
 void fixture_remove(const char *path);
 
-/* temp_folder_n_file - entries of a directory, hidden ones too; -1 where it cannot be read. */
+/* temp_folder_n_file - count the entries of a directory, hidden ones too; -1 where it cannot be read. */
 int temp_folder_n_file(const char *path);
 
 /* temp_folder_n_open - file descriptors that this process has open. */

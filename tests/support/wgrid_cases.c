@@ -49,7 +49,7 @@ static double gaussian(uint64_t *state)
     return r * cos(2 * MSI_PI * msi_random(state));
 }
 
-/* A case whose omitted members have their values. */
+/* Return a case whose omitted members have their values. */
 static msi_case whole_case(const msi_case *c)
 {
     msi_case whole = *c;
@@ -104,7 +104,7 @@ void msi_case_free(msi_case_data *d)
     memset(d, 0, sizeof *d);
 }
 
-/* Whether a strategy of the default gridder is compiled in and its backend is there. */
+/* Tell whether a strategy of the default gridder is compiled in and its backend is there. */
 static int is_available(const char *strategy, msi_backend backend)
 {
     const msi_strategy *s = msi_strategy_find("wgrid", strategy, backend);

@@ -43,7 +43,7 @@ void msi_case_make(msi_case_data *d, const msi_case *given, uint64_t seed);
 void msi_case_free(msi_case_data *d);
 
 /*
- * msi_case_serves - whether the strategy asked for has a plan for a case; only MSI_ERANGE is a reason not to. The
+ * msi_case_serves - tell whether the strategy asked for has a plan for a case; only MSI_ERANGE is a reason not to. The
  * default gridder's w-planes must have one.
  */
 int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec);
@@ -66,14 +66,14 @@ int msi_case_choose(int argc, char **argv, msi_case_choice *chosen);
 msi_gridder_spec msi_case_spec(const msi_case_choice *chosen, const msi_image_geometry *geometry, int n_plane,
                                double accuracy);
 
-/* msi_case_w_range - the least and largest |w| of a case's samples, in wavelengths. */
+/* msi_case_w_range - find the least and largest |w| of a case's samples, in wavelengths. */
 void msi_case_w_range(const msi_case_data *d, double *w_min_lambda, double *w_max_lambda);
 
 /* msi_case_request - ask what the default gridder plans for a store's samples. */
 msi_wgrid_request msi_case_request(const msi_image_geometry *image, const msi_vis_store *store, double accuracy,
                                    msi_precision precision, const msi_cost_model *cost);
 
-/* msi_case_image - one image of everything in the case by a gridder. Fails the test on an error. */
+/* msi_case_image - make one image of everything in the case by a gridder. Fails the test on an error. */
 void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_image *image, msi_gridder_report *report);
 
 enum { MSI_CASE_PIXELS = 300 };
@@ -85,7 +85,7 @@ typedef struct msi_case_truth {
 } msi_case_truth;
 
 /*
- * msi_case_truth_make - the direct sum of a case's visibilities at n_pixel pixels (MSI_CASE_PIXELS at most).
+ * msi_case_truth_make - compute the direct sum of a case's visibilities at n_pixel pixels (MSI_CASE_PIXELS at most).
  * Given: store_plane  plane of the visibilities (-1: the PSF)
  */
 void msi_case_truth_make(msi_case_truth *truth, const msi_case_data *d, int store_plane, int64_t n_pixel,
@@ -111,7 +111,7 @@ typedef struct msi_case_pixels {
 
 void msi_case_pixels_draw(msi_case_pixels *p, const msi_image_geometry *g, int64_t n, uint64_t seed);
 
-/* msi_case_model - an image of n_plane sets of pixels, NaN beyond the horizon. Freed by msi_image_free. */
+/* msi_case_model - make an image of n_plane sets of pixels, NaN beyond the horizon. Freed by msi_image_free. */
 void msi_case_model(msi_image *model, const msi_image_geometry *g, int n_plane, const msi_case_pixels *pixels,
                     msi_precision precision);
 
@@ -133,7 +133,7 @@ typedef struct msi_field {
 void msi_field_make(msi_field *f, const msi_case *c, int64_t n_pixel, uint64_t seed);
 void msi_field_free(msi_field *f);
 
-/* msi_field_truth - the exact sums; msi_field_predict - by a gridder. */
+/* msi_field_truth - compute the exact sums; msi_field_predict - by a gridder. */
 void msi_field_truth(msi_field *f);
 void msi_field_predict(msi_field *f, const msi_gridder_spec *spec, msi_gridder_report *report);
 
@@ -164,8 +164,8 @@ double msi_pixel_at(const msi_image *image, int64_t at);
  * alone is NaN. */
 double msi_image_difference(const msi_image *image, const msi_image *truth, int plane);
 
-/* msi_case_noise - a model of one plane, uniform in -0.5 .. 0.5 wherever there is sky. msi_image_product - sum of the
- * products of two images' first planes where there is. */
+/* msi_case_noise - make a model of one plane, uniform in -0.5 .. 0.5 wherever there is sky. msi_image_product - sum of
+ * the products of two images' first planes where there is. */
 void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random);
 double msi_image_product(const msi_image *a, const msi_image *b);
 

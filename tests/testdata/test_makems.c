@@ -217,7 +217,7 @@ static void assert_keyword(ccc_table *t, const char *column, const char *name, c
     ccc_free(text);
 }
 
-/* The first of a cell's words, of which there are n. */
+/* Check the first of a cell's words, of which there are n. */
 static void assert_words(ccc_table *ms, const char *subtable, const char *column, int64_t n, const char *first)
 {
     ccc_table *t;
@@ -394,7 +394,7 @@ typedef struct spoilt_row {
     uint8_t flag[20];
 } spoilt_row;
 
-/* The first axis of the first cell of a subtable's column. */
+/* Read the first axis of the first cell of a subtable's column. */
 static int64_t first_axis(ccc_table *ms, const char *subtable, const char *column)
 {
     int64_t shape[CCC_MAX_DIM];

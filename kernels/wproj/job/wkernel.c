@@ -32,8 +32,8 @@ static double taper_at(const msi_pswf *w, double x)
     return msi_pswf_transform(w, x) / w->transform_at_0;
 }
 
-/* n - 1 inside the image, continued outside by its parabola: an edge that only the tangent crosses has a kink in its
- * second derivative, whose transform doubles the supports at an accuracy of 1e-3. Near the horizon the curvature is
+/* n - return 1 inside the image, continued outside by its parabola: an edge that only the tangent crosses has a kink in
+ * its second derivative, whose transform doubles the supports at an accuracy of 1e-3. Near the horizon the curvature is
  * held, since nothing there is kept. */
 static double screen(double l, double m, double half_l, double half_m)
 {
@@ -222,7 +222,7 @@ static void judge_axis(const msi_wkernel_spec *spec, const axis *a, double w, se
     for (int i = 0; i <= 2; i++) judge_profile(spec, a, 0.5 * i * a->half_m, w, s);
 }
 
-/* The least half-support from which on no larger one leaves more than is allowed; most + 1: none. */
+/* Find the least half-support from which on no larger one leaves more than is allowed; most + 1: none. */
 static int32_t least_support(const search *s, double allowed)
 {
     int32_t h = s->most + 1;

@@ -84,13 +84,13 @@ typedef struct msi_wkernel_set {
     int on_device;     /* 1: table is device memory, of wkernel_cuda.h; the arrays are not */
 } msi_wkernel_set;
 
-/* msi_wkernel_taps - taps along one axis. */
+/* msi_wkernel_taps - return the taps along one axis. */
 MSI_HD int32_t msi_wkernel_taps(int32_t half)
 {
     return 2 * half + 1;
 }
 
-/* msi_wkernel_elements - elements of one plane's table along one axis (separable) or in all (full). */
+/* msi_wkernel_elements - return the elements of one plane's table along one axis (separable) or in all (full). */
 MSI_HD int64_t msi_wkernel_elements(int full, int32_t oversample, int32_t half)
 {
     int64_t axis = (int64_t)(oversample + 1) * msi_wkernel_taps(half);
@@ -111,7 +111,7 @@ MSI_HD int64_t msi_wkernel_square(int64_t offset, int32_t half, int32_t oversamp
 }
 
 /*
- * msi_wkernel_supports - the half-support of every plane: the least for which what is cut off stays below
+ * msi_wkernel_supports - return the half-support of every plane: the least for which what is cut off stays below
  * spec->truncation at the worst place of the image and the worst fraction of a cell, both axes together.
  * Returned: half [n_plane], not falling with w; *error the largest that was left, where not NULL
  * Returns:  0, MSI_ERANGE (half_limit does not suffice), MSI_ENOMEM
@@ -119,7 +119,7 @@ MSI_HD int64_t msi_wkernel_square(int64_t offset, int32_t half, int32_t oversamp
 int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *error);
 
 /*
- * msi_wkernel_make - supports and tables.
+ * msi_wkernel_make - make supports and tables.
  * Returned: *set, freed by msi_wkernel_free
  * Returns:  0, MSI_ERANGE (half_limit does not suffice), MSI_ENOMEM
  */
@@ -129,7 +129,7 @@ int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec);
 void msi_wkernel_free(msi_wkernel_set *set);
 
 /*
- * msi_wkernel_layout - offsets and n_element from supports, form and oversampling, without a table.
+ * msi_wkernel_layout - set offsets and n_element from supports, form and oversampling, without a table.
  * Given:    half [n_plane], copied
  * Returned: *set with its arrays, freed by msi_wkernel_free
  * Returns:  0, MSI_ENOMEM

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /*
- * msi_wkernel_make_cuda - tables in device memory.
+ * msi_wkernel_make_cuda - make tables in device memory.
  *
  * Given:    gpu, on whose device and stream they are made; spec, its supports prescribed (spec->half)
  * Returned: *set, freed by msi_wkernel_free_cuda; set->on_device is 1
@@ -32,7 +32,7 @@ typedef struct msi_wkernel_mirror {
 } msi_wkernel_mirror;
 
 /*
- * msi_wkernel_mirror_make - a set's mirror; a table that is on the device already is borrowed.
+ * msi_wkernel_mirror_make - make a set's mirror; a table that is on the device already is borrowed.
  * Given:    gpu, on whose device and stream it is made; lookup: MSI_WPROJ_NEAREST or MSI_WPROJ_LINEAR
  * Returned: *mirror, freed by msi_wkernel_mirror_free
  * Returns:  0, MSI_EGPU

@@ -27,7 +27,7 @@ typedef struct msi_wkernel_nodes {
 } msi_wkernel_nodes;
 
 /*
- * msi_wkernel_nodes_make - nodes that suffice for every plane of a spec, for kernels of up to half_max cells to a side.
+ * msi_wkernel_nodes_make - find nodes enough for every plane of a spec, for kernels of up to half_max cells to a side.
  * Returned: *nodes, freed by msi_wkernel_nodes_free, which is NULL-safe in its members
  * Returns:  0, MSI_ENOMEM
  * Notes:    with x_i, g_i nodes and weights, K(t) = sum_i g_i exp(-2 pi i w part_i) cos(2 pi x_i t) along one axis, and
@@ -36,7 +36,7 @@ typedef struct msi_wkernel_nodes {
 int msi_wkernel_nodes_make(msi_wkernel_nodes *nodes, const msi_wkernel_spec *spec, int32_t half_max);
 void msi_wkernel_nodes_free(msi_wkernel_nodes *nodes);
 
-/* msi_wkernel_distances - distances |t - s / oversample| in sub-cells that occur in a kernel: 0 .. that less 1. */
+/* msi_wkernel_distances - count distances |t - s / oversample| in sub-cells that a kernel has: 0 .. that less 1. */
 MSI_HD int64_t msi_wkernel_distances(int32_t half, int32_t oversample)
 {
     return (int64_t)half * oversample + oversample / 2 + 1;

@@ -73,9 +73,9 @@ MSI_HD int32_t msi_wproj_sub_f32(float g, int32_t cell, int32_t oversample)
 }
 
 /*
- * msi_wproj_sub_linear - the lower of the two sub-offsets about g; *frac in [0, 1] is the upper one's part. It is held
- * to the 24 bits that every strategy's samples have room for: a kernel moves by 3e-8 of a sub-cell at most, and all
- * strategies take the same.
+ * msi_wproj_sub_linear - return the lower of the two sub-offsets about g; *frac in [0, 1] is the upper one's part. It
+ * is held to the 24 bits that every strategy's samples have room for: a kernel moves by 3e-8 of a sub-cell at most, and
+ * all strategies take the same.
  */
 MSI_HD int32_t msi_wproj_sub_linear(double g, int32_t cell, int32_t oversample, double *frac)
 {
@@ -106,7 +106,7 @@ MSI_HD double msi_wproj_plane_w(const msi_wproj_geometry *g, int32_t plane)
     return g->plane_scale > 0 ? (g->plane_sqrt ? p * p : p) / g->plane_scale : 0;
 }
 
-/* msi_wproj_slice - the slice that |w| in wavelengths lies in; a slice's upper end belongs to it. */
+/* msi_wproj_slice - return the slice that |w| in wavelengths lies in; a slice's upper end belongs to it. */
 MSI_HD int32_t msi_wproj_slice(const msi_wproj_geometry *g, double w_abs)
 {
     if (g->n_slice <= 1) return 0;
@@ -114,7 +114,7 @@ MSI_HD int32_t msi_wproj_slice(const msi_wproj_geometry *g, double w_abs)
     return s < 0 ? 0 : s < g->n_slice ? (int32_t)s : g->n_slice - 1;
 }
 
-/* msi_wproj_slice_w - the |w| in wavelengths of a slice's centre. */
+/* msi_wproj_slice_w - return the |w| in wavelengths of a slice's centre. */
 MSI_HD double msi_wproj_slice_w(const msi_wproj_geometry *g, int32_t slice)
 {
     return g->slice_first + (slice + 0.5) * g->slice_step;
@@ -154,7 +154,7 @@ MSI_HD void msi_wproj_locate_in(const msi_wproj_geometry *g, const double *uvw_m
     p->turns = (r < 0 ? r + plane_w : r - plane_w) * g->n_mid;
 }
 
-/* msi_wproj_wrap - a cell of the unbounded plane in 0 .. n - 1, 0 being u = 0: footprints wrap round the grid. */
+/* msi_wproj_wrap - bring a cell of the unbounded plane to 0 .. n - 1, 0 being u = 0: footprints wrap round. */
 MSI_HD int64_t msi_wproj_wrap(int64_t cell, int64_t n)
 {
     int64_t r = cell % n;

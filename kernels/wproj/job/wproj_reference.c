@@ -37,7 +37,7 @@ msi_c64 msi_wproj_reference_tap(const msi_wproj_geometry *g, const msi_wkernel_s
     return sum;
 }
 
-/* exp(-2 pi i turns) */
+/* Compute exp(-2 pi i turns) */
 static msi_c64 turn(double turns)
 {
     return (msi_c64){cos(2 * MSI_PI * turns), -sin(2 * MSI_PI * turns)};

@@ -21,7 +21,7 @@ msi_c64 msi_wproj_reference_tap(const msi_wproj_geometry *geometry, const msi_wk
 msi_c64 msi_wproj_reference_value(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                   const msi_wproj_place *place);
 
-/* msi_wproj_reference_store - the transpose: a sum over a footprint becomes the sample's visibility in the store. */
+/* msi_wproj_reference_store - do the transpose: a sum over a footprint becomes the sample's visibility in the store. */
 void msi_wproj_reference_store(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                const msi_wproj_place *place, msi_c64 sum);
 
@@ -29,7 +29,7 @@ void msi_wproj_reference_store(const msi_wproj_span *span, const msi_vis_segment
 msi_wproj_place msi_wproj_reference_place(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row,
                                           int32_t chan);
 
-/* msi_c64_times - a b. */
+/* msi_c64_times - compute a b. */
 static inline msi_c64 msi_c64_times(msi_c64 a, msi_c64 b)
 {
     return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};

@@ -26,8 +26,8 @@ enum { AT_ONCE = 4 };
 #define SWAP_PAIRS_8 1, 0, 3, 2, 5, 4, 7, 6
 #endif
 
-/* exp(-2 pi i turns) of the phase that rounding w to a plane leaves; it is small wherever planes are close enough to be
- * of use. */
+/* Compute exp(-2 pi i turns) of the phase that rounding w to a plane leaves; it is small wherever planes are close
+ * enough to be of use. */
 ALWAYS_INLINE msi_c64 residual_phase(double turns)
 {
     double a = -2 * MSI_PI * turns, b = a * a;

@@ -32,8 +32,8 @@ typedef struct msi_wproj_cells {
     int64_t n_u, n_v; /* degridding only */
 } msi_wproj_cells;
 
-/* msi_wproj_first_cell - the cell in which a footprint begins. Past 2^53 periods the fraction of one is noise, and
- * noise differs between compilations; it must not lead out of the cells. */
+/* msi_wproj_first_cell - return the cell in which a footprint begins. Past 2^53 periods the fraction of one is noise,
+ * and noise differs between compilations; it must not lead out of the cells. */
 static inline int64_t msi_wproj_first_cell(const msi_wproj_cells *c, const msi_wproj_place *p, int32_t half)
 {
     int64_t u = p->u - half - c->u_origin, v = p->v - half - c->v_origin;
@@ -56,7 +56,7 @@ typedef struct msi_wproj_simd_table {
     msi_wproj_degrid_fn degrid_f32, degrid_f64;
 } msi_wproj_simd_table;
 
-/* msi_wproj_simd - the table of the instruction set that msi_simd_best stands for. */
+/* msi_wproj_simd - return the table of the instruction set that msi_simd_best stands for. */
 const msi_wproj_simd_table *msi_wproj_simd(void);
 
 #endif

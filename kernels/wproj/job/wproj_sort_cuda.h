@@ -33,7 +33,7 @@ enum {
     MSI_WPROJ_MAX_IMAGE = 8
 };
 
-/* msi_wproj_pack_cell, msi_wproj_pack_kernel - the two words of a head. */
+/* msi_wproj_pack_cell, msi_wproj_pack_kernel - pack the two words of a head. */
 MSI_HD uint32_t msi_wproj_pack_cell(int32_t u, int32_t v)
 {
     return (uint32_t)v << 16 | (uint32_t)u;
@@ -119,7 +119,7 @@ typedef struct msi_wproj_bins {
     int64_t n_bin;                      /* in all */
 } msi_wproj_bins;
 
-/* msi_wproj_bins_make - bins of at least 2^least_shift cells, and no more than 2^24 of them, for a box of nu x nv. */
+/* msi_wproj_bins_make - make bins of at least 2^least_shift cells, no more than 2^24 of them, for a box of nu x nv. */
 void msi_wproj_bins_make(msi_wproj_bins *bins, int32_t nu, int32_t nv, const int32_t *half, int32_t n_plane,
                          int32_t least_shift);
 
@@ -141,7 +141,7 @@ typedef struct msi_wproj_sorter msi_wproj_sorter;
 int64_t msi_wproj_sorter_bytes(const msi_wproj_sorter_spec *spec);
 
 /*
- * msi_wproj_sorter_create - all device memory that sorting needs.
+ * msi_wproj_sorter_create - allocate all device memory that sorting needs.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives. spec->half is read now
  * Returned: *out, freed by msi_wproj_sorter_free
  * Returns:  0, MSI_EGPU, MSI_ERANGE (box, planes or samples beyond what a head or an index holds)
@@ -150,15 +150,15 @@ int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_gpu_stream *gpu, c
 void msi_wproj_sorter_free(msi_wproj_sorter *s);
 
 /*
- * msi_wproj_locate_f32 - the list of a regular array: runs of up to `run` neighbours in time merged, in no particular
- * order; with run 1 one entry a sample, in the samples' order.
+ * msi_wproj_locate_f32 - make the list of a regular array: runs of up to `run` neighbours in time merged, in no
+ * particular order; with run 1 one entry a sample, in the samples' order.
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (merging in fp64)
  * Notes:   waits for the stream, to learn how many entries are left, unless run is 1.
  */
 int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples_f32 *samples, int32_t run);
 
 /*
- * msi_wproj_locate - the list of a store's samples of one slice, in no particular order.
+ * msi_wproj_locate - make the list of a store's samples of one slice, in no particular order.
  * Given:   geometry; origin_u, origin_v: the box's first cell in the geometry's unbounded plane of cells
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (images unlike the sorter's)
  * Notes:   waits for the stream. Every footprint of the slice must lie inside the box: msi_wproj_extents finds one.
@@ -172,7 +172,7 @@ typedef struct msi_wproj_box_extent {
     int64_t n; /* 0: low and high are as far from each other as can be, the wrong way */
 } msi_wproj_box_extent;
 
-/* msi_wproj_nothing - the extent of no samples, which msi_wproj_extents enlarges. */
+/* msi_wproj_nothing - return the extent of no samples, which msi_wproj_extents enlarges. */
 static inline msi_wproj_box_extent msi_wproj_nothing(void)
 {
     msi_wproj_box_extent e = {INT32_MAX, INT32_MAX, INT32_MIN, INT32_MIN, 0};
@@ -180,7 +180,7 @@ static inline msi_wproj_box_extent msi_wproj_nothing(void)
 }
 
 /*
- * msi_wproj_extents - the extent that each slice's samples cover.
+ * msi_wproj_extents - find the extent that each slice's samples cover.
  * Given:              gpu; half [n_plane], host
  * Given and returned: extent [geometry->n_slice], host: enlarged by these samples
  * Returns: 0, MSI_EGPU
@@ -203,10 +203,10 @@ typedef struct msi_wproj_sorted {
     msi_wproj_bins bins;
 } msi_wproj_sorted;
 
-/* msi_wproj_list - the list as it is. */
+/* msi_wproj_list - give the list as it is. */
 void msi_wproj_list(const msi_wproj_sorter *s, msi_wproj_sorted *list);
 
-/* msi_wproj_sort_bins - the list in order of bins. Returns: 0, MSI_EGPU */
+/* msi_wproj_sort_bins - make the list in order of bins. Returns: 0, MSI_EGPU */
 int msi_wproj_sort_bins(msi_wproj_sorter *s, msi_wproj_sorted *sorted);
 
 /*

@@ -32,8 +32,8 @@ typedef struct msi_wproj_points_classes {
     msi_wproj_points_class of[MSI_WPROJ_POINTS_MAX_CLASS];
 } msi_wproj_points_classes;
 
-/* msi_wproj_points_kernel - the kernel's square among all of a set, and 1 in the top bit where the sample conjugates
- * it. */
+/* msi_wproj_points_kernel - return the kernel's square among all of a set, and 1 in the top bit where the sample
+ * conjugates it. */
 MSI_HD uint32_t msi_wproj_points_kernel(const msi_wproj_sample *s, int32_t oversample)
 {
     uint32_t squares = (uint32_t)(oversample + 1);
@@ -55,7 +55,7 @@ MSI_HD int32_t msi_wproj_points_wrap(int32_t x, int32_t n)
 typedef struct msi_wproj_points_sorter msi_wproj_points_sorter;
 
 /*
- * msi_wproj_points_sorter_create - classes of planes, and device memory for n samples.
+ * msi_wproj_points_sorter_create - make classes of planes, and device memory for n samples.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives, and all work is put into it
  *           job: nu, nv, n_vis and kernels (full); the kernels' arrays are read now
  * Returned: *out, freed by msi_wproj_points_sorter_free

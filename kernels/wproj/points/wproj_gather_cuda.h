@@ -64,7 +64,7 @@ int msi_gather_sort(msi_gather *g, const msi_wproj_job *job);
 int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job);
 
 /*
- * msi_gather_degrid_phase - the same with an evaluated function in the table's place; for the benchmark and tests.
+ * msi_gather_degrid_phase - do the same with an evaluated function in the table's place; for the benchmark and tests.
  * Returns: 0, MSI_EGPU, MSI_ERANGE (a form other than MSI_GATHER_TILE)
  */
 int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase);

@@ -63,7 +63,7 @@ template <typename T> void describe_tiles(tile_boxes *boxes, const msi_gather *g
 extern const int STRIP_ITEM; /* most visibilities of an item */
 
 /*
- * shape_strips - strips and bins for MSI_GATHER_STRIP.
+ * shape_strips - shape strips and bins for MSI_GATHER_STRIP.
  * Given:   n_block: multiprocessors of the GPU
  * Returns: whether this form is for such a job
  */

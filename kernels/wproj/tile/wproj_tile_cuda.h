@@ -32,7 +32,7 @@ typedef struct msi_wproj_tile_spec {
 typedef struct msi_wproj_tile msi_wproj_tile;
 
 /*
- * msi_wproj_tile_create - kernels on the device, and the memory that a box needs.
+ * msi_wproj_tile_create - make kernels on the device, and the memory that a box needs.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  * Returned: *out, freed by msi_wproj_tile_free
  * Returns:  0, MSI_EGPU, MSI_ERANGE (more kernel values than 2^31), MSI_EINTERNAL (a form that does not take them)

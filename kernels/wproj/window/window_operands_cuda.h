@@ -33,11 +33,11 @@ typedef struct msi_window_operands {
     float *largest; /* the largest part of any weight, which scales the weights along u */
 } msi_window_operands;
 
-/* msi_window_operands_bytes - bytes of device memory for operands of kernels of up to max_taps; 0: none are made. */
+/* msi_window_operands_bytes - count the device's bytes for operands of kernels of up to max_taps; 0: none are made. */
 int64_t msi_window_operands_bytes(int32_t n_plane, int32_t oversample, int32_t max_taps);
 
 /*
- * msi_window_operands_create - operands of a job's kernels, max_taps and narrower.
+ * msi_window_operands_create - make operands of a job's kernels, max_taps and narrower.
  *
  * Given:    job->precision, job->kernels; stream, a cudaStream_t of the current device, on which they are made
  * Returned: *out, freed by msi_window_operands_free; NULL where tensor cores do not take such kernels: full tables,

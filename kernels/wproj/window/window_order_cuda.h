@@ -63,7 +63,7 @@ void msi_window_order_free(msi_window_order *o);
 int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_image);
 
 /*
- * msi_window_order_take - a block's samples that lie in a slice, ordered; those without weight in any plane left out.
+ * msi_window_order_take - order a block's samples that lie in a slice; those without weight in any plane left out.
  *
  * Given:    image_plane [n_image] host: the block's plane of each image, -1: the PSF, with plane 0's weights
  * Returned: *ordered, valid until the next call

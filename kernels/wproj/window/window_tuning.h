@@ -34,9 +34,9 @@ typedef struct msi_window_trials {
 } msi_window_trials;
 
 /*
- * msi_window_tuning_choose - the shape of a case, better known from call to call: the one in the cache, or a guess,
- * against which untried candidates are measured, the most promising first, and then sizes of work groups, until all are
- * tried or n_timing is used up. How far it came goes into the cache, and the next call goes on from there.
+ * msi_window_tuning_choose - choose the shape of a case, better known from call to call: the one in the cache, or a
+ * guess, against which untried candidates are measured, the most promising first, and then sizes of work groups, until
+ * all are tried or n_timing is used up. How far it came goes into the cache, and the next call goes on from there.
  *
  * Given:    trials  borrowed for the call
  * Returned: *shape, one of the candidates with n_vis set
@@ -46,7 +46,7 @@ typedef struct msi_window_trials {
  */
 int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_trials *trials);
 
-/* msi_window_tuning_is_candidate - 1 where a shape is one that msi_window_tuning_choose might return. */
+/* msi_window_tuning_is_candidate - return 1 where a shape is one that msi_window_tuning_choose might return. */
 int msi_window_tuning_is_candidate(const msi_window_shape *shape, const msi_window_shape *candidate, int n);
 
 /* msi_window_tuning_guess - the shape that takes the fewest instructions, or the first of equals. */

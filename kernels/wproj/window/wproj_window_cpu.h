@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* msi_wproj_window_bytes - bytes of span->scratch that the functions below need for half-supports up to half_max. */
+/* msi_wproj_window_bytes - size span->scratch for the functions below and half-supports up to half_max, in bytes. */
 int64_t msi_wproj_window_bytes(int32_t half_max);
 
 /* msi_wproj_window_grid_f32, .._f64 - msi_wproj_grid_fn. msi_wproj_window_degrid_f32, .._f64 - msi_wproj_degrid_fn.

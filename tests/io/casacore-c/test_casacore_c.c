@@ -91,7 +91,7 @@ static void fill_table(ccc_table *t)
     }
 }
 
-/* A new table with values; its path is put into `path`. */
+/* Make a new table with values; its path is put into `path`. */
 static ccc_table *filled_table(char *path, size_t size, const char *name)
 {
     ccc_table *t;
@@ -418,7 +418,7 @@ static void test_open_fails(void **state)
     OK(ccc_table_close(NULL));
 }
 
-/* Names in which casacore, a shell or printf would see a meaning. */
+/* Use names in which casacore, a shell or printf would see a meaning. */
 static void test_names(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ static int put(const char *name, const msi_fits_spec *spec, const void *pixel, m
     return rc;
 }
 
-/* The header's cards, each terminated; how many before END. */
+/* Read the header's cards, each terminated; how many before END. */
 static int get_cards(const char *name, char card[][CARD + 1], int room)
 {
     FILE *f = fopen(name, "rb");

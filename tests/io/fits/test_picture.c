@@ -62,7 +62,8 @@ static int draw(const msi_image_geometry *g, double dec_deg, const char *frame, 
     return rc;
 }
 
-/* Fields from milliarcseconds to the whole sky, also over both poles; images of one pixel, without value, constant. */
+/* Draw fields from milliarcseconds to the whole sky, also over both poles; images of one pixel, without value,
+ * constant. */
 static void every_field_is_drawn(void **state)
 {
     (void)state;
@@ -153,8 +154,8 @@ static int count(cairo_surface_t *s, int x0, int y0, int side, unsigned colour)
     return n;
 }
 
-/* Stokes Q of +1 in the upper half and -2 in the lower, zero about the middle: red above, white, blue below, each as
- * far from white as its size says. */
+/* Draw Stokes Q of +1 in the upper half and -2 in the lower, zero about the middle: red above, white, blue below, each
+ * as far from white as its size says. */
 static void zero_is_white(void **state)
 {
     (void)state;

@@ -32,7 +32,7 @@ int ws_has_name(const char *path, const char *name)
     return lstat(file, &info) == 0;
 }
 
-/* The hash, time of change included, of all files but table.dat, table.lock and the data files of manager n. */
+/* Compute the hash, time of change included, of all files but table.dat, table.lock and the data files of manager n. */
 uint64_t ws_hash_others(const char *path, int n)
 {
     char column[32];
@@ -183,7 +183,7 @@ msi_c32 ws_gap_value(int64_t row, int chan, int corr)
     return row % 10 == 3 ? ws_zero(row, chan, corr) : ws_old_value(row, chan, corr);
 }
 
-/* Every sample of the column: where it was written `input` + sign x the new value, else `rest`. */
+/* Check every sample of the column: where it was written `input` + sign x the new value, else `rest`. */
 void ws_check_column(const written_set *m, const char *column, ws_content input, float sign, ws_content rest)
 {
     ccc_table *t;

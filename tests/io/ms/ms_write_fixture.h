@@ -39,8 +39,8 @@ extern const ms_fixture ws_mixed; /* setups of different shapes in neighbouring 
 extern const msi_ms_write_spec ws_replace;
 extern const msi_ms_selection ws_everything;
 
-/* ws_make - a new set; ws_add_column - add a column of old values, with a manager of its own; `gap` leaves every tenth
- * row without a value, extra_chan makes the cells wider than DATA's. */
+/* ws_make - make a new set; ws_add_column - add a column of old values, with a manager of its own; `gap` leaves every
+ * tenth row without a value, extra_chan makes the cells wider than DATA's. */
 void ws_make(written_set *m, const ms_fixture *f);
 void ws_add_column(written_set *m, const char *column, ccc_type type, const char *manager, int gap, int extra_chan);
 
@@ -68,7 +68,7 @@ int ws_forget(void **state);
 int ws_submit_all(msi_ms_writer *w, const char *const *paths, int n_path, const msi_ms_selection *s);
 void ws_predict(const written_set *m, const msi_ms_write_spec *spec, const msi_ms_selection *s);
 
-/* ws_check_column - every sample: where it was submitted it is `input` + sign x the new value, else `rest`. */
+/* ws_check_column - check every sample: where it was submitted it is `input` + sign x the new value, else `rest`. */
 void ws_check_column(const written_set *m, const char *column, ws_content input, float sign, ws_content rest);
 
 #endif

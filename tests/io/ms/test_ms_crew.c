@@ -55,7 +55,7 @@ static msi_ms_opening opening_of(const msi_ms_selection *s)
     return (msi_ms_opening){.interval_begin = s->interval_begin, .interval_end = s->interval_end};
 }
 
-/* A reader of the crew's. */
+/* Open a reader of the crew's. */
 static msi_ms_reader *open_by(msi_ms_crew *crew, const msi_ms_selection *s)
 {
     msi_ms_reader *r;
@@ -111,7 +111,7 @@ static void same_findings(const msi_ms_reader *a, const msi_ms_reader *b)
     }
 }
 
-/* All blocks of the crew's reader against those of a reader in this process, twice. Returned: how many. */
+/* Compare all blocks of the crew's reader against those of a reader in this process, twice. Returned: how many. */
 static int same_blocks(msi_ms_crew *crew, const msi_ms_selection *s)
 {
     int n = 0;
@@ -165,7 +165,7 @@ static void test_same(void **state)
     nobody_is_left();
 }
 
-/* A cell of another shape in the midst of the set: what was read before it, then the reader's own line. */
+/* Put a cell of another shape in the midst of the set: what was read before it, then the reader's own line. */
 static void test_damaged(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static void test_empty(void **state)
     nobody_is_left();
 }
 
-/* The process that was forked first. */
+/* Find the process that was forked first. */
 static pid_t first_child(void)
 {
     char name[64];
@@ -448,7 +448,7 @@ static void test_limits(void **state)
     nobody_is_left();
 }
 
-/* A block of one row that is larger than any block of several. */
+/* Read a block of one row that is larger than any block of several. */
 static void test_wide(void **state)
 {
     (void)state;
@@ -500,7 +500,7 @@ static int grow(void *of, const void *order, const msi_ms_block *b, double *uvw_
     return MSI_OK;
 }
 
-/* A block that was formed, against what it was formed of. */
+/* Compare a block that was formed, against what it was formed of. */
 static void same_formed(void *of, const growth *g, const msi_ms_block *read, const msi_ms_block *formed)
 {
     const size_t n_row = (size_t)read->n_row, n = n_row * (size_t)read->n_chan;

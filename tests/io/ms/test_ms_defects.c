@@ -35,7 +35,7 @@ static const ms_fixture tiled = {.n_antenna = 4,
         if (ok_status_ != CCC_OK) fail_msg("%d: %s", ok_status_, ccc_error());                                         \
     } while (0)
 
-/* A shell command in which $1 and $2 stand for the given words. */
+/* Run a shell command in which $1 and $2 stand for the given words. */
 static void shell(const char *command, const char *first, const char *second)
 {
     const pid_t child = fork();
@@ -48,7 +48,7 @@ static void shell(const char *command, const char *first, const char *second)
     assert_int_equal(status, 0);
 }
 
-/* A fresh copy of a good set, at `path`. */
+/* Make a fresh copy of a good set, at `path`. */
 static void fresh(const char *from)
 {
     fixture_remove(path);
@@ -157,7 +157,7 @@ static void test_subtables(void **state)
     fails("subtable POLARIZATION is missing");
 }
 
-/* A set whose main table or a subtable has no rows. */
+/* Read a set whose main table or a subtable has no rows. */
 static void test_no_rows(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void test_spectral(void **state)
     fails("CORR_TYPE 60");
 }
 
-/* A cell of another shape, or none, in the middle of the set. */
+/* Put a cell of another shape, or none, in the middle of the set. */
 static void test_cells(void **state)
 {
     (void)state;

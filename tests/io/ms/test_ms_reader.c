@@ -50,7 +50,7 @@ static void next(msi_ms_reader *r, msi_ms_block *b)
     if (msi_ms_reader_next(r, b) != MSI_OK) fail_msg("%s", msi_error_get());
 }
 
-/* One block against what the fixture wrote. */
+/* Compare one block against what the fixture wrote. */
 static void check_block(const ms_fixture *f, const msi_ms_block *b, const msi_ms_selection *s)
 {
     const int factor = f->with_corrected && !s->data_column ? 2 : 1;

@@ -34,7 +34,8 @@ typedef struct counts {
     double sum_weight;
 } counts;
 
-/* Samples with both parallel hands usable, as WSClean counts them, and the sum of the smaller of their weights. */
+/* Count samples with both parallel hands usable, as WSClean counts them, and the sum of the smaller of their
+ * weights. */
 static counts count(msi_ms_reader *r)
 {
     counts c = {0};

@@ -45,7 +45,7 @@ static void test_new(void **state)
     }
 }
 
-/* Rows of one field, some channels: the rest of a new column is ws_zero, of one that is there what it was. */
+/* Write rows of one field, some channels: the rest of a new column is ws_zero, of one that is there what it was. */
 static void test_selection(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void test_selection(void **state)
     }
 }
 
-/* A column with cells that have no value: they become ws_zero, or what is predicted. */
+/* Write a column with cells that have no value: they become ws_zero, or what is predicted. */
 static void test_gaps(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void test_add_subtract(void **state)
     }
 }
 
-/* Blocks that bring other channels of the same rows, as separate output channels do. */
+/* Write blocks that bring other channels of the same rows, as separate output channels do. */
 static void test_channels_apart(void **state)
 {
     (void)state;

@@ -119,7 +119,7 @@ static void test_mark(void **state)
     assert_false(ws_is_marked(m.path));
 }
 
-/* Two writers; a reader that holds a lock. */
+/* Run two writers; a reader that holds a lock. */
 static void test_locked(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void test_read_only(void **state)
     assert_int_equal(WEXITSTATUS(how), 4);
 }
 
-/* No room for the column: told before anything is computed, and nothing is left. */
+/* Leave no room for the column: told before anything is computed, and nothing is left. */
 static void test_no_space(void **state)
 {
     (void)state;

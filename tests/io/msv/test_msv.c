@@ -96,7 +96,7 @@ static int put(msi_msv_output *out, const input *in, int data_desc_id, int field
 static char path[512], set_path[512];
 static const char about[] = "what the rows have in common";
 
-/* Two setups whose rows lie among each other, and one field of another. */
+/* Make two setups whose rows lie among each other, and one field of another. */
 static void make_store(void)
 {
     msi_msv_output *out;
@@ -121,7 +121,7 @@ static void make_store(void)
     msi_msv_output_free(out);
 }
 
-/* The row that the store has in a place, against the input. */
+/* Compare the row that the store has in a place, against the input. */
 static void check_row(const msi_msv_file *f, const input *in, int i, int data_desc_id, int field_id, int64_t ordinal)
 {
     const msi_msv_run *run = msi_msv_file_run(f, in->row[i]);
@@ -215,7 +215,7 @@ static int64_t file_bytes(unsigned char **bytes)
     return s.st_size;
 }
 
-/* Every byte of the file, by one bit and by all. */
+/* Flip every byte of the file, by one bit and by all. */
 static void test_flipped_bytes(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void test_cut_and_grown(void **state)
     }
 }
 
-/* A header that says anything, with its CRC right. */
+/* Put a header that says anything, with its CRC right. */
 static void put_header(const msi_msv_header *changed)
 {
     msi_msv_header h = *changed;

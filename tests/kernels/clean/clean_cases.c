@@ -37,7 +37,7 @@ static int64_t all_pixels(const clean_problem *p)
     return p->nx * p->ny * p->n_channel * p->n_pol;
 }
 
-/* The mean of cosines of samples whose density falls from the middle of the uv plane outwards. */
+/* Compute the mean of cosines of samples whose density falls from the middle of the uv plane outwards. */
 static void make_psf(const clean_problem *p, int c, int n_sample, uint64_t seed, double *psf)
 {
     const double scale = p->freq_hz[c] / p->freq_hz[0], turn = 2 * MSI_PI;

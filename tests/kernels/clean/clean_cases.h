@@ -16,11 +16,11 @@ typedef struct clean_source {
     double x, y, sigma, flux[ORACLE_CHANNELS * 4];
 } clean_source;
 
-/* clean_random - a number in [-0.5, 0.5). */
+/* clean_random - return a number in [-0.5, 0.5). */
 double clean_random(uint64_t *seed);
 
-/* clean_problem_make - PSFs for shape (nx, ny, n_channel, n_pol, weights and frequencies set); residual and model zero.
- * Each channel's samples lie farther out by its frequency. */
+/* clean_problem_make - make PSFs for shape (nx, ny, n_channel, n_pol, weights and frequencies set); residual and model
+ * zero. Each channel's samples lie farther out by its frequency. */
 void clean_problem_make(clean_problem *p, int n_sample, uint64_t seed);
 
 /* clean_problem_add - add a source to the residual, through the PSFs. */
@@ -49,7 +49,7 @@ typedef struct clean_run {
     int64_t n_value; /* of all planes */
 } clean_run;
 
-/* clean_run_make - a cleaner with a problem's PSFs, mask and planes. */
+/* clean_run_make - make a cleaner with a problem's PSFs, mask and planes. */
 void clean_run_make(clean_run *run, const clean_problem *p, const msi_cleaner_spec *spec);
 
 /* clean_run_fetch - copy planes out, in double. Returned: freed by free. */

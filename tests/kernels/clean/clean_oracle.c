@@ -109,7 +109,7 @@ static void psf_responses(const clean_problem *p, response *out)
         out[c] = (response){p->psf + c * pixels(p), p->nx, p->ny, p->nx / 2, p->ny / 2};
 }
 
-/* The pixel of the largest quantity where allow is set; -1: none. */
+/* Find the pixel of the largest quantity where allow is set; -1: none. */
 static int64_t peak_of(const clean_problem *p, const oracle_rules *r, const double *planes, const uint8_t *allow,
                        double *key)
 {
@@ -155,7 +155,7 @@ int64_t oracle_hogbom(clean_problem *p, const oracle_rules *r, oracle_component 
     return n;
 }
 
-/* The pixels at or above a threshold. Returns how many. */
+/* List the pixels at or above a threshold. Returns how many. */
 static int64_t list_of(const clean_problem *p, const oracle_rules *r, const double *planes, const uint8_t *allow,
                        double threshold, uint8_t *in)
 {
@@ -214,7 +214,7 @@ static response convolve_full(const response *f, const double *kernel, int64_t h
     return out;
 }
 
-/* The same, cut to the image. */
+/* Do the same, cut to the image. */
 static void convolve_image(const clean_problem *p, const double *plane, const double *kernel, int64_t half, double *out)
 {
     const response in = {plane, p->nx, p->ny, 0, 0}, all = convolve_full(&in, kernel, half);
@@ -341,7 +341,7 @@ static int64_t clean_scale(clean_problem *p, const oracle_rules *r, int i, const
     return n;
 }
 
-/* The scale of the largest biased peak. */
+/* Choose the scale of the largest biased peak. */
 static int choose(const clean_problem *p, const oracle_rules *r, scale *s, double *work, uint8_t *allow)
 {
     int best = -1;

@@ -211,7 +211,7 @@ static msi_auto_mask_spec spec_of(void)
 
 /* ---- Tests ---- */
 
-/* Two updates of shrinking residuals, beside the definition. */
+/* Compare two updates of shrinking residuals, beside the definition. */
 static void compare(const msi_auto_mask_spec *s, msi_precision precision)
 {
     enum { NX = 61, NY = 50, N = NX * NY };

@@ -20,7 +20,7 @@ static msi_clean_limits limits_of(const oracle_rules *r)
     return (msi_clean_limits){.threshold = r->threshold, .mgain = r->mgain, .n_iteration = r->n_iteration};
 }
 
-/* The same pixels and scales in the same order, with values that differ by rounding alone. */
+/* Expect the same pixels and scales in the same order, with values that differ by rounding alone. */
 static void compare_components(const clean_problem *p, const oracle_component *want, const msi_clean_component *is,
                                const double *value, int64_t n)
 {
@@ -72,7 +72,7 @@ static void check_sequence(const clean_problem *p, msi_cleaner_spec spec, const 
     free(value);
 }
 
-/* The exact method and the list method, each against the plain form of it. */
+/* Run the exact method and the list method, each against the plain form of it. */
 static void check_both(const clean_problem *p, msi_cleaner_spec spec, const oracle_rules *r)
 {
     spec.method = "hogbom";
@@ -172,8 +172,8 @@ static void test_mask(void **state)
     clean_problem_free(&p);
 }
 
-/* Channels joined, one of them without weight and not a number, with a polynomial through the others; polarisations
- * joined, by mean channels and by squared ones; local noise is a factor here. */
+/* Clean channels joined, one of them without weight and not a number, with a polynomial through the others;
+ * polarisations joined, by mean channels and by squared ones; local noise is a factor here. */
 static void test_joined(void **state)
 {
     (void)state;

@@ -165,7 +165,7 @@ static void check_outcome(const scenario *s, const outcome *got, const outcome *
 
 enum { MOST_CALLS = 1 << 16 };
 
-/* Whether call n is to fail; where all after it fail too, the last of a path adds nothing to the first. */
+/* Tell whether call n is to fail; where all after it fail too, the last of a path adds nothing to the first. */
 static int is_tried(const scenario *s, int64_t n, failure_mode mode)
 {
     return s->all || failure_is_first(n) || (mode == FAILURE_ONCE && failure_is_last(n));

@@ -102,8 +102,8 @@ static void test_noise_of_searched(void **state)
     clean_problem_free(&p);
 }
 
-/* Tables of the chi-square distribution: 0.0027 (3 sigma) is exceeded at 11.829 by 2 degrees, at 16.251 by 4; 6.334e-5
- * (4 sigma) at 19.334 by 2. */
+/* Compare with tables of the chi-square distribution: 0.0027 (3 sigma) is exceeded at 11.829 by 2 degrees, at 16.251 by
+ * 4; 6.334e-5 (4 sigma) at 19.334 by 2. */
 static void test_sigmas(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void test_sigmas(void **state)
     }
 }
 
-/* The mean square of a box around a pixel, clipped at the edges. */
+/* Compute the mean square of a box around a pixel, clipped at the edges. */
 static double box_rms(const clean_problem *p, int64_t x, int64_t y, int64_t half, double *least)
 {
     double sum = 0;

@@ -89,7 +89,7 @@ static int channel_of(int i, int n_part, int n_channel)
     return i * n_channel / n_part;
 }
 
-/* Means by weight, of two polarisations and of PSFs; a part without weight may be anything. */
+/* Compute means by weight, of two polarisations and of PSFs; a part without weight may be anything. */
 static void test_mean(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void test_both_signs(void **state)
     assert_true(largest(got[0], got[1], N * N_PIXEL) == 0);
 }
 
-/* A source of one pixel, with a PSF that is one: its component is the mean of its spectrum over each channel, and
+/* Clean a source of one pixel, with a PSF that is one: its component is the mean of its spectrum over each channel, and
  * nothing is left. Fits through the middle of channels leave their curvature. */
 static void test_components(void **state)
 {

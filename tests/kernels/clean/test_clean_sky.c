@@ -167,7 +167,7 @@ static clean_run run_of(const clean_problem *p, const char *method)
     return run;
 }
 
-/* Every reason to stop, by every method; residual and model are those of as many components as were reported. */
+/* Meet every reason to stop, by every method; residual and model are those of as many components as were reported. */
 static void check_stops(const clean_problem *p, const char *method)
 {
     const uint8_t *none = calloc((size_t)(p->nx * p->ny), 1);

@@ -71,7 +71,7 @@ static double *random_values(int64_t n)
     return x;
 }
 
-/* The table's row for a coordinate and the first of its taps. */
+/* Find the table's row for a coordinate and the first of its taps. */
 static int32_t nearest(double x, int32_t taps, int32_t *first)
 {
     const long long steps = llrint(x * SUB), whole = (steps - ((steps % SUB + SUB) % SUB)) / SUB;
@@ -79,7 +79,8 @@ static int32_t nearest(double x, int32_t taps, int32_t *first)
     return (int32_t)(steps - whole * SUB);
 }
 
-/* The sum for one visibility; *scale gains the squares of its terms; *outside: the footprint leaves the subgrid. */
+/* Compute the sum for one visibility; *scale gains the squares of its terms; *outside: the footprint leaves the
+ * subgrid. */
 static msi_c64 exact_value(const stacks *t, int32_t subgrid, const msi_stack_uvw *x, double *scale, int *outside)
 {
     const int32_t size = t->job.size;
@@ -107,7 +108,7 @@ static msi_c64 exact_value(const stacks *t, int32_t subgrid, const msi_stack_uvw
     return (msi_c64){(double)re, (double)im};
 }
 
-/* A stack of n subgrids of a size; counts are the caller's, uvw zero. */
+/* Make a stack of n subgrids of a size; counts are the caller's, uvw zero. */
 static void make_stacks(stacks *t, int32_t size, int32_t n, const int64_t *count)
 {
     memset(t, 0, sizeof *t);
@@ -385,7 +386,7 @@ static void test_random(void **state)
     }
 }
 
-/* Every first cell of the largest subgrid's border and of its tiles' borders. */
+/* Try every first cell of the largest subgrid's border and of its tiles' borders. */
 static void test_largest(void **state)
 {
     (void)state;

@@ -76,7 +76,7 @@ static void weighed_free(weighed *s)
     msi_case_free(&s->data);
 }
 
-/* The definitions, from the original weight of sample i. */
+/* Apply the definitions, from the original weight of sample i. */
 static double weight_by(const msi_weighting *rule, const weighed *s, int64_t i)
 {
     double u, v, w = s->original[i];

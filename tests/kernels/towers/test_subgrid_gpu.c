@@ -133,7 +133,7 @@ static void free_numbers(numbers *n)
     fftw_destroy_plan(n->inverse);
 }
 
-/* exp(-2 pi i dw nu) / size^2 at a pixel of a plane's transform. */
+/* Compute exp(-2 pi i dw nu) / size^2 at a pixel of a plane's transform. */
 static msi_c64 screen(const numbers *n, int plane, int64_t pixel)
 {
     const int64_t size = n->shape.size, x = pixel % size, y = pixel / size, half = size / 2 + 1;
@@ -142,7 +142,8 @@ static msi_c64 screen(const numbers *n, int plane, int64_t pixel)
     return (msi_c64){cos(2 * MSI_PI * turns) / (double)n->size_cells, -sin(2 * MSI_PI * turns) / (double)n->size_cells};
 }
 
-/* The whole plane's cell under a subgrid's, which lies MARGIN cells before it where the last cells are the margin. */
+/* Return the whole plane's cell under a subgrid's, which lies MARGIN cells before it where the last cells are the
+ * margin. */
 static int64_t under(const numbers *n, uint32_t core, int64_t cell)
 {
     const msi_subgrid_shape *s = &n->shape;
@@ -289,7 +290,7 @@ static void check(int32_t size, int32_t core, msi_precision precision)
     free_numbers(&n);
 }
 
-/* Cores that leave half of a subgrid empty, and such as fill nearly all of it. */
+/* Try cores that leave half of a subgrid empty, and such as fill nearly all of it. */
 static void test_every_size(void **state)
 {
     (void)state;

@@ -126,7 +126,7 @@ static const msi_case field = {.name = "seams",
                                .n_row = 1500,
                                .n_chan = 1};
 
-/* Every size that holds a tower, with all samples at the seams. */
+/* Try every size that holds a tower, with all samples at the seams. */
 static void test_seams(void **state)
 {
     (void)state;

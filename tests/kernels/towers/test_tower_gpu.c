@@ -95,8 +95,8 @@ static double distance(const msi_image *a, const msi_image *b)
     return worst;
 }
 
-/* Each plane and the PSF within the accuracy, with room for one subgrid's planes or for all; what differs between the
- * two is the order of sums: rounding of a float or double, times what the windows' corners amplify (1e2). */
+/* Check each plane and the PSF within the accuracy, with room for one subgrid's planes or for all; what differs between
+ * the two is the order of sums: rounding of a float or double, times what the windows' corners amplify (1e2). */
 static void check_images(double accuracy, msi_precision precision, double rounding)
 {
     job j;
@@ -190,8 +190,8 @@ static void residual_of(job *j, int by_towers, int64_t n_resident, int64_t batch
     msi_planes_free(to);
 }
 
-/* Residuals with all samples on the device and with a segment at a time, with all w-planes and with slabs, by whole
- * planes and by towers: but for towers, whose accuracy is their own, they differ by the order of sums. */
+/* Make residuals with all samples on the device and with a segment at a time, with all w-planes and with slabs, by
+ * whole planes and by towers: but for towers, whose accuracy is their own, they differ by the order of sums. */
 static void check_residuals(double accuracy, msi_precision precision, double rounding)
 {
     job j;

@@ -40,7 +40,7 @@ static void add_exactly(const msi_image_fft_shape *s, msi_c64 *plane, double *im
         }
 }
 
-/* Some 18 butterflies' roundings, sqrt(18) by chance, and those of screens and roots. */
+/* Allow some 18 butterflies' roundings, sqrt(18) by chance, and those of screens and roots. */
 static double tolerance(msi_precision precision)
 {
     return 10 * (precision == MSI_FP32 ? 6e-8 : 1.2e-16);
@@ -92,7 +92,7 @@ static void check(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w, msi
     free(result);
 }
 
-/* A correction that is no symmetry of the image, so that pixels that change places show. */
+/* Make a correction that is no symmetry of the image, so that pixels that change places show. */
 static msi_taper random_taper(uint64_t *seed, int64_t nx, int64_t ny, double *along)
 {
     msi_taper t = {.has_w = 1, .n_term = 2, .term = {2, 0.5}, .w_scale = 3, .n_mid = -0.01};
@@ -171,7 +171,7 @@ static void check_both(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w
     check_spread(nu, nv, nx, ny, has_w, precision);
 }
 
-/* Columns of every size that has kernels, and of one that has none; images as large as the plane. */
+/* Transform columns of every size that has kernels, and of one that has none; images as large as the plane. */
 static void test_sizes(void **state)
 {
     (void)state;
@@ -243,7 +243,7 @@ static void check_rows(int64_t n, int64_t kept, int forward, msi_precision preci
     free(rows);
 }
 
-/* Rows of every length of three passes, up to what a block of this GPU holds. */
+/* Transform rows of every length of three passes, up to what a block of this GPU holds. */
 static void test_rows(void **state)
 {
     (void)state;
@@ -280,7 +280,7 @@ static void add_to_plane(const msi_c64 *square, int64_t nu, int64_t nv, msi_c64 
         }
 }
 
-/* The image of a plane that squares add up to, which lies in what is no number. */
+/* Check the image of a plane that squares add up to, which lies in what is no number. */
 static void check_squares(msi_precision precision)
 {
     const int64_t nu = 4096, nv = 48 * 48, n = 2051 * 1100;
@@ -339,7 +339,7 @@ static void test_squares(void **state)
     check_squares(MSI_FP64);
 }
 
-/* Screens that turn often, and a field whose screen no short series tells. */
+/* Apply screens that turn often, and a field whose screen no short series tells. */
 static void test_screens(void **state)
 {
     (void)state;

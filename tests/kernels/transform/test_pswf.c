@@ -30,8 +30,8 @@ static void test_polynomials_follow_the_window(void **state)
         }
 }
 
-/* The transform by the eigenvalue relation against a sum over the window (midpoint rule, its edge term below 1e-4 of
- * the window's value there). */
+/* Compare the transform by the eigenvalue relation against a sum over the window (midpoint rule, its edge term below
+ * 1e-4 of the window's value there). */
 static void test_transform_is_the_integral(void **state)
 {
     (void)state;

@@ -29,14 +29,14 @@ static const msi_case field = {
 static const double accuracies[] = {1e-2, 1e-4, 1e-5, 1e-8, 1e-12};
 enum { N_ACCURACY = sizeof accuracies / sizeof *accuracies };
 
-/* Turns of a sample's phase at the image's centre, by which the caller turns visibilities. */
+/* Compute the turns of a sample's phase at the image's centre, by which the caller turns visibilities. */
 static long double turns_to(const msi_vis_block *b, int64_t i, direction to)
 {
     const double *uvw = b->uvw_m + 3 * (i / b->n_chan);
     return (uvw[0] * (long double)to.l + uvw[1] * (long double)to.m) * b->freq_hz[i % b->n_chan] / MSI_SPEED_OF_LIGHT;
 }
 
-/* Turns of a sample's phase at a pixel, by the definition. */
+/* Compute the turns of a sample's phase at a pixel, by the definition. */
 static long double turns_at(const msi_case_data *d, int64_t i, direction center, int64_t x, int64_t y)
 {
     const msi_image_geometry *g = &d->geometry;

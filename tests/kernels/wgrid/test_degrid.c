@@ -52,7 +52,7 @@ static const double WORST = 20;
 
 static msi_case_choice chosen;
 
-/* All planes within the accuracy. Returns whether the strategy serves the field. */
+/* Expect all planes within the accuracy. Returns whether the strategy serves the field. */
 static int check_field(msi_field *f, const char *name, double accuracy, msi_precision_choice precision)
 {
     msi_gridder_report report;
@@ -134,8 +134,8 @@ static void test_beyond_the_uv_plane(void **state)
     msi_field_free(&f);
 }
 
-/* Samples on the very borders of cells, and so of tiles: rounding decides to which side a footprint goes, and must do
- * so alike wherever it is asked. Imaging and predicting, both within the accuracy. */
+/* Predict samples on the very borders of cells, and so of tiles: rounding decides to which side a footprint goes, and
+ * must do so alike wherever it is asked. Imaging and predicting, both within the accuracy. */
 static void test_borders_of_cells(void **state)
 {
     (void)state;
@@ -206,8 +206,8 @@ static void test_planes(void **state)
     msi_field_free(&f);
 }
 
-/* One visibility of one pixel, which lies in a corner or at the centre. Nothing averages: the window's error at the
- * worst fraction of a cell is up to sqrt(2) a axis more than the accuracy, which is its rms. */
+/* Predict one visibility of one pixel, which lies in a corner or at the centre. Nothing averages: the window's error at
+ * the worst fraction of a cell is up to sqrt(2) a axis more than the accuracy, which is its rms. */
 static void test_one_sample(void **state)
 {
     (void)state;
@@ -274,10 +274,10 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_backend pr
     return fabs(of_vis - of_image) / norm;
 }
 
-/* The same windows, planes and factors on both sides, so that only rounding is left whatever the accuracy: of 32-bit
- * sums 2^-24 each, some hundred of them a value in random order, amplified by what the windows' transforms divide out
- * (2e-7 to 6e-7 of a whole image, see msi_precision_for); in 64 bits 2^29 times less, or what a plan allows (see
- * MOST_FP64_ROUNDING in wgrid_plan.c) where a window is divided out by far. */
+/* Use the same windows, planes and factors on both sides, so that only rounding is left whatever the accuracy: of
+ * 32-bit sums 2^-24 each, some hundred of them a value in random order, amplified by what the windows' transforms
+ * divide out (2e-7 to 6e-7 of a whole image, see msi_precision_for); in 64 bits 2^29 times less, or what a plan allows
+ * (see MOST_FP64_ROUNDING in wgrid_plan.c) where a window is divided out by far. */
 static void check_adjoint(msi_backend predicts, msi_backend images)
 {
     for (int fp64 = 0; fp64 < 2; fp64++) {
@@ -345,7 +345,7 @@ static void block_list_make(block_list *b)
     msi_case_pixels_draw(&b->pixels, &b->data[0].geometry, 12, 8);
 }
 
-/* The next block of one of the lists; 0 at the end of all. */
+/* Give the next block of one of the lists; 0 at the end of all. */
 static int block_list_next(block_list *b, uint64_t *seed, msi_vis_block *block)
 {
     int k = (int)msi_random_whole(seed, 0, 2);
@@ -579,7 +579,7 @@ static void test_threads(void **state)
     msi_field_free(&f);
 }
 
-/* Every instruction set that this processor has, at all accuracies: widths of less, one and more of its vectors. */
+/* Run every instruction set that this processor has, at all accuracies: widths of less, one and more of its vectors. */
 static void test_instruction_sets(void **state)
 {
     (void)state;

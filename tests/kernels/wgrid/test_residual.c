@@ -146,8 +146,9 @@ static void test_direct_sum(void **state)
     }
 }
 
-/* The visibilities that a gridder of its own predicts, subtracted in double and imaged by a third one: the same but for
- * the orders of sums, which rounding tells apart: of 32 bits some 1e-6 of an image, of 64 that much less. */
+/* Compare with the visibilities that a gridder of its own predicts, subtracted in double and imaged by a third one: the
+ * same but for the orders of sums, which rounding tells apart: of 32 bits some 1e-6 of an image, of 64 that much
+ * less. */
 static void check_separate(double accuracy, const msi_weighting *rule)
 {
     msi_field f;
@@ -206,7 +207,7 @@ static void test_separate_gridders(void **state)
     if (!chosen.brief) check_separate(1e-8, &briggs);
 }
 
-/* Two images of the same sums: alike to the bit on the CPU, to the order of atomics on a GPU. */
+/* Compare two images of the same sums: alike to the bit on the CPU, to the order of atomics on a GPU. */
 static void check_alike(const msi_image *a, const msi_image *b)
 {
     const size_t bytes = (size_t)(msi_image_n_pixel(&a->geometry) * a->n_plane * msi_image_pixel_bytes(a->precision));

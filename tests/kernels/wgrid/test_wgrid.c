@@ -42,7 +42,7 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 
 static msi_case_choice chosen;
 
-/* One accuracy of a case whose direct sum is known. Returns whether the strategy serves it. */
+/* Check one accuracy of a case whose direct sum is known. Returns whether the strategy serves it. */
 static int check_accuracy(const msi_case_data *data, const msi_case_truth *truth, const char *name, double accuracy,
                           msi_precision_choice precision)
 {
@@ -255,7 +255,7 @@ static void test_memory(void **state)
     msi_case_free(&data);
 }
 
-/* Every instruction set that this processor has, at widths of one vector, less and more, in both precisions. */
+/* Run every instruction set that this processor has, at widths of one vector, less and more, in both precisions. */
 static void test_instruction_sets(void **state)
 {
     (void)state;

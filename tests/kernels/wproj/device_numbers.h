@@ -9,7 +9,7 @@
 msi_c64 *random_numbers(uint64_t *seed, int64_t n);
 msi_c64 *zeros(int64_t n);
 
-/* Copies on the device, freed by cudaFree, and on the host, freed by free. */
+/* Make copies on the device, freed by cudaFree, and on the host, freed by free. */
 void *to_device(const void *from, int64_t bytes);
 void *numbers_to_device(const msi_c64 *x, int64_t n, msi_precision precision);
 msi_c64 *numbers_to_host(const void *from, int64_t n, msi_precision precision);

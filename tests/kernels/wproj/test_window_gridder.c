@@ -109,7 +109,7 @@ static void free_block(block_data *b)
     free(b->kernels.table);
 }
 
-/* exp(-2 pi i turns) */
+/* Compute exp(-2 pi i turns) */
 static msi_c64 turned(double turns)
 {
     return (msi_c64){cos(2 * MSI_PI * turns), -sin(2 * MSI_PI * turns)};

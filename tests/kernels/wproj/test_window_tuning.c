@@ -221,7 +221,7 @@ static void test_guess_has_the_least_padding(void **state)
     assert_true(msi_window_tuning_guess(&some_case, candidates, 2).n_vis > 0);
 }
 
-/* Shapes that were measured, the fastest of each list first. */
+/* Try shapes that were measured, the fastest of each list first. */
 static void test_guess_follows_measurements(void **state)
 {
     (void)state;

@@ -44,9 +44,9 @@ static const msi_pswf *window_of(const msi_wkernel_spec *s, int axis)
 
 enum { PANELS = 48, NODES = 2 * 4 * PANELS };
 
-/* Four-point Gauss quadrature on panels of [0, edge] and [edge, band]: with x in cycles a cell and weights that hold
- * the taper and the even function's other half. For the few turns that the phases here make in a panel's width of 1/48
- * it is good to better than 1e-13. */
+/* Integrate by four-point Gauss quadrature on panels of [0, edge] and [edge, band]: with x in cycles a cell and weights
+ * that hold the taper and the even function's other half. For the few turns that the phases here make in a panel's
+ * width of 1/48 it is good to better than 1e-13. */
 static void quadrature(const msi_wkernel_spec *s, int axis, long double *x, long double *weight)
 {
     const msi_pswf *w = window_of(s, axis);
@@ -296,7 +296,7 @@ static void test_cutting_off(void **state)
     }
 }
 
-/* Both axes of a full kernel together: the response to a sample at a corner of the image. */
+/* Check both axes of a full kernel together: the response to a sample at a corner of the image. */
 static void test_full_response(void **state)
 {
     (void)state;

@@ -63,7 +63,7 @@ static void test_choices(void **state)
     }
 }
 
-/* The gridder's options: slices and lookup as asked for, by every strategy of images; what a strategy cannot do is
+/* Try the gridder's options: slices and lookup as asked for, by every strategy of images; what a strategy cannot do is
  * refused by name. */
 static void test_options(void **state)
 {
@@ -205,8 +205,8 @@ static void test_planes_and_psf(void **state)
     msi_case_free(&data);
 }
 
-/* One sample anywhere, where nothing averages: the image is a wave of amplitude |V|, and no pixel of it errs by more
- * than the plan's errors together. */
+/* Grid one sample anywhere, where nothing averages: the image is a wave of amplitude |V|, and no pixel of it errs by
+ * more than the plan's errors together. */
 static void test_one_sample(void **state)
 {
     (void)state;

@@ -27,7 +27,7 @@ static double difference_of_cells(const void *a, const void *b, int64_t n, int f
     return norm > 0 ? sqrt(difference / norm) : sqrt(difference);
 }
 
-/* A form's cells against the plain ones, slice by slice. */
+/* Compare a form's cells against the plain ones, slice by slice. */
 static void compare_slices(msi_wproj_parts *d, msi_wproj_cpu_form form, const char *name)
 {
     msi_wproj_box fast, plain;
@@ -52,7 +52,7 @@ static void compare_slices(msi_wproj_parts *d, msi_wproj_cpu_form form, const ch
     msi_wproj_box_destroy(&plain);
 }
 
-/* A form's visibilities of a model against those that every sample gathers. */
+/* Compare a form's visibilities of a model against those that every sample gathers. */
 static void compare_degridding(msi_wproj_parts *d, msi_wproj_cpu_form form, const char *name, const msi_image *model)
 {
     static const char *const of_form[] = {"", "gather", "window", "scatter"};
@@ -113,7 +113,7 @@ static void test_fast_against_plain(void **state)
     msi_simd_use(MSI_N_SIMD);
 }
 
-/* Supports of several vectors, as one slice of large w has them. */
+/* Try supports of several vectors, as one slice of large w has them. */
 static void test_long_rows(void **state)
 {
     (void)state;
@@ -208,8 +208,8 @@ static void test_predict_everywhere(void **state)
     msi_case_free(&data);
 }
 
-/* The largest |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of every strategy that degrids with every one that grids, with
- * weights 1. */
+/* Find the largest |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of every strategy that degrids with every one that grids,
+ * with weights 1. */
 static double adjointness(uint64_t seed, msi_precision precision)
 {
     static const char *const degrids[] = {"tile", "window", "gather", "scatter"}, *const grids[] = {"tile", "window"};
@@ -251,7 +251,7 @@ static double adjointness(uint64_t seed, msi_precision precision)
     return worst;
 }
 
-/* The same kernels and factors on both sides, so that only rounding is left, whatever the accuracy. */
+/* Use the same kernels and factors on both sides, so that only rounding is left, whatever the accuracy. */
 static void test_adjoint(void **state)
 {
     (void)state;

@@ -34,7 +34,7 @@ static const char *const degrid_names[N_DEGRID] = {"window", "gather", "scatter"
 
 static int brief;
 
-/* A case; in brief, with a tenth of its rows. */
+/* Make a case; in brief, with a tenth of its rows. */
 static msi_case sized(msi_case c)
 {
     if (brief) c.n_row /= 10;
@@ -93,8 +93,8 @@ static void compare(const msi_wproj_parts *d, const char *name, int n_image, con
     msi_image_free(&gpu);
 }
 
-/* Visibilities on the GPU, every form that the plan's kernels serve, against the CPU's. The model's transform and a
- * footprint's sum are each rounded on either side, as a gridder's are. */
+/* Compare visibilities on the GPU, every form that the plan's kernels serve, against the CPU's. The model's transform
+ * and a footprint's sum are each rounded on either side, as a gridder's are. */
 static void compare_degridding(const msi_wproj_parts *d, const char *name, const msi_image *model)
 {
     msi_vis_store cpu, gpu;
@@ -118,7 +118,7 @@ static void compare_degridding(const msi_wproj_parts *d, const char *name, const
     msi_vis_store_free(&gpu);
 }
 
-/* Every form, spacing and lookup; three segments, one of a few rows; several planes and the PSF. */
+/* Run every form, spacing and lookup; three segments, one of a few rows; several planes and the PSF. */
 static void test_same_plan(void **state)
 {
     (void)state;
@@ -214,8 +214,8 @@ static void test_crowded_cells(void **state)
     msi_parts_free(&twice);
 }
 
-/* Tables computed on the device against the host's: sums of some hundred terms that add up to 1 at most, in double; in
- * fp32 rounded once, to either of two neighbours. */
+/* Compare tables computed on the device against the host's: sums of some hundred terms that add up to 1 at most, in
+ * double; in fp32 rounded once, to either of two neighbours. */
 static void test_kernels(void **state)
 {
     (void)state;
@@ -315,7 +315,7 @@ static void test_image(void **state)
         }
 }
 
-/* Predictions by plans for the GPU; samples at the edge of the uv plane and beyond it too. */
+/* Check predictions by plans for the GPU; samples at the edge of the uv plane and beyond it too. */
 static void check_predict(const msi_case *c, double accuracy, const char *strategy, int far)
 {
     msi_case_data data;
@@ -376,7 +376,7 @@ static void test_predict(void **state)
     for (int form = 0; form < N_DEGRID; form++) check_predict(&outside, 1e-2, degrid_names[form], 1);
 }
 
-/* One plan for several fillings of the store: what is kept of the model serves them all. */
+/* Use one plan for several fillings of the store: what is kept of the model serves them all. */
 static void test_fillings(void **state)
 {
     (void)state;
@@ -466,8 +466,8 @@ static int degrid_by(msi_wproj_parts *d, const msi_wproj_cuda_work *work, int p,
     return 1;
 }
 
-/* The largest |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of everything that degrids by a plan with everything that grids
- * by it, with weights 1, on the GPU and the CPU; the kernels are the device's. */
+/* Find the largest |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of everything that degrids by a plan with everything that
+ * grids by it, with weights 1, on the GPU and the CPU; the kernels are the device's. */
 static double adjointness(uint64_t seed, msi_precision precision, msi_wproj_form form, msi_kernel_lookup lookup)
 {
     const int plane = 0;
@@ -519,7 +519,7 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_wproj_form
     return worst;
 }
 
-/* The same kernels and factors on both sides, so that only rounding is left. */
+/* Use the same kernels and factors on both sides, so that only rounding is left. */
 static void test_adjoint(void **state)
 {
     (void)state;

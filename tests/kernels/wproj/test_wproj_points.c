@@ -265,7 +265,7 @@ static const struct {
                   {"gather, form chosen", gather_auto},        {"scatter", scatter},
                   {"window, sorted", window_sorted},           {"window in the order given", window_given}};
 
-/* Every strategy and precision; what the values held before must not matter. */
+/* Run every strategy and precision; what the values held before must not matter. */
 static void check(points *t, const char *what, int number)
 {
     fill_points(t);
@@ -307,7 +307,7 @@ static void test_random(void **state)
     }
 }
 
-/* Both parities of every size of the benchmark; kernels as wide as the grid. */
+/* Run both parities of every size of the benchmark; kernels as wide as the grid. */
 static void test_sizes(void **state)
 {
     (void)state;

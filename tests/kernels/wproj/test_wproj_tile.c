@@ -96,7 +96,7 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 
 static int n_seed = 20;
 
-/* Numbers that are the same everywhere: SplitMix64. Uniform in [0, 1). */
+/* Draw numbers that are the same everywhere: SplitMix64. Uniform in [0, 1). */
 static double draw(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
@@ -143,7 +143,7 @@ typedef struct problem {
     void *memory[5];
 } problem;
 
-/* Values that fall off towards the edge, even in u and v where the kernel is full. */
+/* Make values that fall off towards the edge, even in u and v where the kernel is full. */
 static void make_kernels(problem *p, uint64_t *seed)
 {
     const tile_case *c = p->c;
@@ -302,7 +302,7 @@ static void free_problem(problem *p)
     free(p->kernels.table);
 }
 
-/* One run a sample of the slice. Returned: how many; *extent what those that some image weighs cover. */
+/* Make one run a sample of the slice. Returned: how many; *extent what those that some image weighs cover. */
 static int64_t runs_of_slice(const problem *p, int32_t slice, msi_run *run, msi_wproj_box_extent *extent)
 {
     int64_t n = 0;
@@ -349,8 +349,8 @@ static double distance(const void *x, msi_precision precision, const msi_c64 *tr
     return size > 0 ? sqrt(difference / size) : sqrt(difference);
 }
 
-/* An image's total over what values of random phase give on average: where all samples share a cell, what rounding
- * leaves is of the average, and that of a small total larger by as much. At most 1. */
+/* Compute an image's total over what values of random phase give on average: where all samples share a cell, what
+ * rounding leaves is of the average, and that of a small total larger by as much. At most 1. */
 static double luck(const problem *p, int image)
 {
     int from = p->samples.store_plane[image];

@@ -47,7 +47,7 @@ static void make_kernels(job_data *d, uint64_t *seed)
     d->table = random_numbers(seed, d->n_table);
 }
 
-/* A track that creeps, jumps, stays, and leaves the grid's edge. */
+/* Make a track that creeps, jumps, stays, and leaves the grid's edge. */
 static void make_samples(job_data *d, uint64_t *seed)
 {
     const msi_wproj_kernels *k = &d->job.kernels;
@@ -130,7 +130,7 @@ static void find_truth(job_data *d)
     }
 }
 
-/* The job's table, and what is made of it. */
+/* Upload the job's table, and what is made of it. */
 static void upload_table(job_data *d)
 {
     msi_wproj_job *j = &d->job;

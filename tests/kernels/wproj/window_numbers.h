@@ -10,8 +10,8 @@
 #include "tests/support/wgrid_cases.h"
 
 /*
- * Sums of some thousand products in another order: each addition rounds by 2^-24 of a partial sum, whose terms are
- * random, so the error stays near 1e-7 sqrt(10); ten times that. In double likewise.
+ * Allow for sums of some thousand products in another order: each addition rounds by 2^-24 of a partial sum, whose
+ * terms are random, so the error stays near 1e-7 sqrt(10); ten times that. In double likewise.
  */
 static inline double tolerance(msi_precision precision)
 {

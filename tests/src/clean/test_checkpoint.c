@@ -32,7 +32,7 @@ static char *name(const char *what)
     return path;
 }
 
-/* A checkpoint of counters, a model of n values and a short mask; only some sections where `until` is below 3. */
+/* Save a checkpoint of counters, a model of n values and a short mask; only some sections where `until` is below 3. */
 static int save(const char *at, int64_t n, double value, int until)
 {
     const counters c = {3, 1000, value};
@@ -127,7 +127,7 @@ static void refuse(const char *at, const char *bytes, size_t n, const msi_checkp
     free(after);
 }
 
-/* Every bit of every byte, every length, what stands behind it, and sections that change places. */
+/* Damage every bit of every byte, every length, what stands behind it, and sections that change places. */
 static void every_damage_is_found(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@ enum { N_ROW = 3, N_CHAN = 4, FIRST = 2, N_OUT = 7, N_SAMPLE = N_ROW * N_CHAN, N
 
 static const msi_pol stokes[] = {MSI_POL_I, MSI_POL_Q, MSI_POL_U, MSI_POL_V};
 
-/* Integers: exact in float32, as are their sums. */
+/* Draw integers: exact in float32, as are their sums. */
 static double complex value(int plane, int sample)
 {
     return 7 * sample + plane + 1 - I * (5 * plane * sample - 3);
@@ -49,7 +49,7 @@ static double complex got(const formed *f, int n_corr, int sample, int k)
     return (double)v.re + I * (double)v.im;
 }
 
-/* The coherency matrices of both kinds of feeds, all hands. */
+/* Make the coherency matrices of both kinds of feeds, all hands. */
 static void stokes_make_all_hands(void **state)
 {
     (void)state;

@@ -220,7 +220,7 @@ static void polarisations_by_name(void **state)
     make("a-V-model.fits", &(recipe){.stokes = 4, .offset = 4e5});
     make("a-I-model.fits", &(recipe){.stokes = 1, .offset = 1e5});
     make("a-Q-model.fits", &(recipe){.no_axes = 1, .offset = 2e5, .card = {"RESTFRQ = 1e9"}});
-    /* Names that only look alike. */
+    /* Make names that only look alike. */
     make("a-b-model.fits", &(recipe){.nx = 30});
     make("ab-I-model.fits", &(recipe){.nx = 30});
     make("a-I-dirty.fits", &(recipe){.nx = 30});
@@ -323,7 +323,7 @@ static void channel_images(void **state)
     refused("a", "a-0001-model.fits", "2 planes along FREQ");
 }
 
-/* One file with planes along both axes, in either order. */
+/* Read one file with planes along both axes, in either order. */
 static void cubes(void **state)
 {
     (void)state;
@@ -430,7 +430,7 @@ static void bad_headers(void **state)
     msi_model_images_free(m);
 }
 
-/* Names of any characters, and as long as a path may be. */
+/* Use names of any characters, and as long as a path may be. */
 static void odd_names(void **state)
 {
     (void)state;

@@ -61,7 +61,7 @@ static void check(const char *where, const char *text, const char *what, int exp
     if (n != expected) fail_msg("%s: \"%s\" is there %d times, not %d", where, what, n, expected);
 }
 
-/* Words that end a line, or are followed by a blank, once. */
+/* Check words that end a line, or are followed by a blank, once. */
 static void check_word(const char *where, const char *text, const char *words)
 {
     char spaced[130], ended[130];

@@ -23,7 +23,7 @@ enum { MAX_WORDS = 64 };
 
 static char words_text[4096];
 
-/* A command line in which words are separated by blanks and ~ stands for an empty word. */
+/* Parse a command line in which words are separated by blanks and ~ stands for an empty word. */
 static int parse(msi_options *o, const char *line)
 {
     static const char *argv[MAX_WORDS + 1];
@@ -594,7 +594,7 @@ static void test_command_line_is_quoted(void **state)
     msi_options_free(&o);
 }
 
-/* Words that reach deep into the readers, and bytes that belong nowhere; the same ones on every run. */
+/* Parse words that reach deep into the readers, and bytes that belong nowhere; the same ones on every run. */
 static void test_garbage_is_refused_in_order(void **state)
 {
     (void)state;

@@ -49,7 +49,8 @@ static msi_ms_reader *open_set(msi_makems_spw *spw, int n_spw, const msi_ms_sele
     return reader;
 }
 
-/* Number of channels of all spectral windows in output channel i; each must belong to one output channel alone. */
+/* Return the number of channels of all spectral windows in output channel i; each must belong to one output channel
+ * alone. */
 static int members(const msi_output_channels *c, const msi_ms_reader *reader, int64_t i)
 {
     int n = 0;
@@ -110,7 +111,7 @@ static void test_one_window(void **state)
     msi_ms_reader_free(r);
 }
 
-/* A descending window whose channels lie between those of another, and one that repeats some of its frequencies. */
+/* Try a descending window whose channels lie between those of another, and one that repeats some of its frequencies. */
 static void test_interleaved_windows(void **state)
 {
     (void)state;

@@ -70,13 +70,13 @@ static int64_t total(const msi_sample_tally *d)
     return d->flagged + d->weight + d->data_not_finite + d->data_too_large;
 }
 
-/* Stokes visibilities of a sample that have nothing in common; exact in float32, as are their sums. */
+/* Return Stokes visibilities of a sample that have nothing in common; exact in float32, as are their sums. */
 static void stokes_of(int sample, double complex stokes[N_STOKES])
 {
     for (int s = 0; s < N_STOKES; s++) stokes[s] = 8.0 * sample + s + I * (3.0 - 5.0 * s * sample);
 }
 
-/* The correlations that feeds see of Stokes I Q U V: the coherency matrix. */
+/* Compute the correlations that feeds see of Stokes I Q U V: the coherency matrix. */
 static void correlate(const double complex s[N_STOKES], int is_circular, double complex out[MSI_MAX_CORR])
 {
     double complex diagonal = is_circular ? s[3] : s[1];
@@ -247,7 +247,7 @@ static void test_dropped(void **state)
         }
 }
 
-/* One hand flagged, the other not a number and not flagged: nothing of it may reach the grid. */
+/* Have one hand flagged, the other not a number and not flagged: nothing of it may reach the grid. */
 static void test_flag_hides_nothing(void **state)
 {
     (void)state;

@@ -115,7 +115,7 @@ static int run(const char *const *words)
     return rc;
 }
 
-/* The function that failed first, for messages. */
+/* Name the function that failed first, for messages. */
 static const char *culprit(void)
 {
     return failure_first() ? failure_first() : "nothing";
@@ -207,7 +207,7 @@ static void check_all(const char *const *words)
     forget_products(truth, n_truth);
 }
 
-/* Channels and planes, with selections of every kind. */
+/* Image channels and planes, with selections of every kind. */
 static void test_images(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void test_spilled(void **state)
     check_all(words);
 }
 
-/* Densities of each channel; pictures. */
+/* Draw densities of each channel; pictures. */
 static void test_pictures(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void test_pictures(void **state)
     check_all(words);
 }
 
-/* Two major cycles, each with a checkpoint. */
+/* Run two major cycles, each with a checkpoint. */
 static void test_cleaned(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The files in the folder, hidden ones too, sorted and with blanks between. */
+/* List the files in the folder, hidden ones too, sorted and with blanks between. */
 static void list(char *out, size_t size)
 {
     char *name[MAX_FILES];

@@ -18,7 +18,8 @@
 static const double DEG = MSI_PI / 180;
 static const double CELL = 1e-5;
 
-/* A gaussian PSF of the given beam in cells of the y axis, times `peak`, plus a ring of sidelobes of amplitude `ring`.
+/* Make a gaussian PSF of the given beam in cells of the y axis, times `peak`, plus a ring of sidelobes of amplitude
+ * `ring`.
  */
 static void make_psf(double *psf, const msi_image_geometry *g, const msi_beam *beam, double peak, double ring)
 {

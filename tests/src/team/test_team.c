@@ -112,7 +112,7 @@ static void run_on(int n, void (*run)(msi_team *team, void *of), void *of)
 
 /* ---- Sums ---- */
 
-/* A value whose sum depends on the order in which it is taken. */
+/* Return a value whose sum depends on the order in which it is taken. */
 static double value_of(int rank, int64_t i)
 {
     return ldexp(1 + (double)((i * 37 + rank * 11) % 101) / 101, (int)((i * 7 + rank * 13) % 60) - 30);
@@ -138,7 +138,7 @@ static void sum(msi_team *t, void *of)
     msi_free(array);
 }
 
-/* Arrays shorter than the team, of no whole number of slices, and longer than all slices of a turn. */
+/* Sum arrays shorter than the team, of no whole number of slices, and longer than all slices of a turn. */
 static void test_sum(void **state)
 {
     (void)state;
@@ -317,8 +317,8 @@ static void test_gpus(void **state)
     assert_true(share.n == 1 && share.device[0] == 0);
 }
 
-/* Channels side by side: two on a GPU where memory of the GPU and of the host has room for both, and channels are as
- * many; of gridders that are cleaned, one. */
+/* Run channels side by side: two on a GPU where memory of the GPU and of the host has room for both, and channels are
+ * as many; of gridders that are cleaned, one. */
 static void test_lanes(void **state)
 {
     (void)state;
