@@ -33,7 +33,7 @@ enum { MSI_FORMAT_SIZE = 48 }; /* bytes that a text below needs at most, its end
 const char *msi_format_angle(char text[MSI_FORMAT_SIZE], double rad);
 const char *msi_format_duration(char text[MSI_FORMAT_SIZE], double s);
 
-/* msi_format_direction - "08h24m07.00s -42d59m48.0s"; seconds are rounded as a whole, so that none reads 60. */
+/* msi_format_direction - return "08h24m07.00s -42d59m48.0s"; seconds are rounded as a whole, so that none reads 60. */
 const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, double dec_rad);
 
 /* msi_format_date - return "2013-02-27 14:03:12" of MJD seconds; "?" where that is no date of the years 1 to 9999. */

@@ -50,7 +50,7 @@ static inline int64_t msi_image_pixel_bytes(msi_precision precision)
     return precision == MSI_FP32 ? 4 : 8;
 }
 
-/* msi_image_value - element i of an array of pixels. */
+/* msi_image_value - return element i of an array of pixels. */
 static inline double msi_image_value(const void *pixel, msi_precision precision, int64_t i)
 {
     return precision == MSI_FP32 ? (double)((const float *)pixel)[i] : ((const double *)pixel)[i];

@@ -16,7 +16,7 @@ void msi_interrupt_install(void);
 /* msi_interrupt_signal - return the number of the signal that arrived, 0 while none has. */
 int msi_interrupt_signal(void);
 
-/* msi_interrupt_check - MSI_OK, or MSI_EINTERRUPTED with the message set. */
+/* msi_interrupt_check - return MSI_OK, or MSI_EINTERRUPTED with the message set. */
 int msi_interrupt_check(void);
 
 /*

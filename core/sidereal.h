@@ -8,7 +8,7 @@
 /* So many turns the Earth makes in a day of UT1. */
 #define MSI_TURNS_PER_DAY 1.00273781191135448
 
-/* msi_sidereal_turns - sidereal time at Greenwich in turns, 0 .. 1. Given: mjd  of UT1. */
+/* msi_sidereal_turns - return sidereal time at Greenwich in turns, 0 .. 1. Given: mjd  of UT1. */
 static inline double msi_sidereal_turns(double mjd)
 {
     const double turns = 0.7790572732640 + MSI_TURNS_PER_DAY * (mjd - 51544.5);

@@ -10,10 +10,10 @@
  * option's spelling, and ends with the remedy.
  */
 
-/* msi_parse_integer - decimal, signed. Returns 0 or MSI_EUSAGE. */
+/* msi_parse_integer - read a decimal number, signed. Returns 0 or MSI_EUSAGE. */
 int msi_parse_integer(int64_t *out, const char *what, const char *text);
 
-/* msi_parse_real - decimal, with or without exponent; finite. Returns 0 or MSI_EUSAGE. */
+/* msi_parse_real - read a decimal number, with or without exponent; finite. Returns 0 or MSI_EUSAGE. */
 int msi_parse_real(double *out, const char *what, const char *text);
 
 /* msi_parse_flux - read a number of Jy, or with its unit attached: Jy, mJy, uJy, nJy. Returned: *out_jy, finite.

@@ -44,7 +44,7 @@ static double turns(const double *uvw_m, double freq_hz, double l, double m)
     return (uvw_m[0] * l + uvw_m[1] * m + uvw_m[2] * n_minus_1) * freq_hz / MSI_SPEED_OF_LIGHT;
 }
 
-/* V = sum of S exp(+2 pi i (u l + v m + w (n - 1))) over the sources. */
+/* Compute V = sum of S exp(+2 pi i (u l + v m + w (n - 1))) over the sources. */
 static msi_c64 visibility(const double *uvw_m, double freq_hz)
 {
     msi_c64 sum = {0, 0};

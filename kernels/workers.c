@@ -201,7 +201,7 @@ static int ready_model(const workers_job *j, int i, const void **pixel)
     return MSI_OK;
 }
 
-/* A worker's images, or its part of all, made on its device. */
+/* Make a worker's images, or its part of all, on its device. */
 static int work_at_images(void *of, int64_t number)
 {
     const workers_job *j = of;

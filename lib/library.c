@@ -61,7 +61,7 @@ void msimage_memory_limit(int64_t bytes)
 /* What may stay with the library between calls, in bytes of each device; negative: what stays at first. */
 static atomic_int_least64_t most_kept = -1;
 
-/* What stays at first: as much as calls of middling size come back for, and little beside the device's. */
+/* Tell what stays at first: as much as calls of middling size come back for, and little beside the device's. */
 static int64_t little_of(int device)
 {
     static atomic_int_least64_t known = -1;
@@ -97,7 +97,7 @@ void msimage_gpu_memory_release(void)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------ */
 
-/* The log's levels as the caller knows them. */
+/* Pass a line on, its level as the caller knows it. */
 static void hear_line(void *of, msi_log_level level, const char *line)
 {
     const msimage_callbacks *c = of;

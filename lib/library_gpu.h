@@ -82,7 +82,7 @@ int msi_library_gpu_predict(msimage_gridder *g, const void *model);
  */
 int msi_library_gpu_add(msimage_gridder *g, const msimage_samples *samples, int *is_taken);
 
-/* msi_library_gpu_fetch - predicted visibilities of the block that was added as number i, from 0. */
+/* msi_library_gpu_fetch - fetch the predicted visibilities of the block that was added as number i, from 0. */
 int msi_library_gpu_fetch(msimage_gridder *g, const msimage_samples *samples, int64_t i, void *vis);
 
 #ifdef __cplusplus

@@ -104,7 +104,7 @@ int msi_library_check(const msimage_samples *samples, const double *freq_hz);
 /* msi_library_add - hand samples in host memory to the kernels' gridder. */
 int msi_library_add(msimage_gridder *g, const msimage_samples *samples);
 
-/* msi_library_fetch - predicted visibilities in host memory, as the caller takes them. */
+/* msi_library_fetch - fetch the predicted visibilities in host memory, as the caller takes them. */
 int msi_library_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis);
 
 void msi_library_room_free(msi_sample_room *room);

@@ -21,7 +21,7 @@ typedef struct msi_layout {
 } msi_layout;
 
 /*
- * msi_layout_vla - 27 antennas on a three-armed Y; distance along an arm grows as the power 1.716 of the antenna's
+ * msi_layout_vla - make 27 antennas on a three-armed Y; distance along an arm grows as the power 1.716 of the antenna's
  * number.
  *
  * Given:    config  'A' (arms of 21 km), 'B' (6.4 km), 'C' (1.9 km) or 'D' (0.6 km)

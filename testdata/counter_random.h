@@ -23,7 +23,7 @@ static inline uint64_t msi_random_bits(uint64_t seed, uint64_t stream, uint64_t 
     return msi_random_mix(msi_random_mix(msi_random_mix(seed) ^ stream) ^ index);
 }
 
-/* Uniform in the open interval (0, 1). */
+/* Draw a number uniform in the open interval (0, 1). */
 static inline double msi_random_uniform(uint64_t seed, uint64_t stream, uint64_t index)
 {
     return ((double)(msi_random_bits(seed, stream, index) >> 11) + 0.5) * 0x1p-53;

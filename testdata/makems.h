@@ -118,7 +118,7 @@ double msi_makems_start(const msi_makems_spec *spec, double hour_angle_rad);
 int64_t msi_makems_n_baseline(const msi_makems_spec *spec);
 int64_t msi_makems_n_row(const msi_makems_spec *spec);
 
-/* msi_makems_reference_freq - reference_freq_hz, or what 0 stands for. */
+/* msi_makems_reference_freq - return reference_freq_hz, or what 0 stands for. */
 double msi_makems_reference_freq(const msi_makems_spec *spec);
 
 /*

@@ -26,7 +26,7 @@ int msi_quantity_is_flux(const char *text);
 /* msi_quantity_count - read an integer from min to max. */
 int msi_quantity_count(int64_t *out, const char *what, const char *text, int64_t min, int64_t max);
 
-/* msi_quantity_date - 2024-01-31T12:34:56 or 2024-01-31, UTC, as MJD seconds. */
+/* msi_quantity_date - read 2024-01-31T12:34:56 or 2024-01-31, UTC, as MJD seconds. */
 int msi_quantity_date(double *mjd_s, const char *what, const char *text);
 
 #endif

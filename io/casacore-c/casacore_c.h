@@ -48,7 +48,7 @@ enum ccc_status {
 /* ccc_error - return the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
 const char *ccc_error(void);
 
-/* ccc_version - casacore's version, such as "3.5.0". Borrowed. */
+/* ccc_version - return casacore's version, such as "3.5.0". Borrowed. */
 const char *ccc_version(void);
 
 /* ccc_free - frees what a function below allocated for the caller; NULL is fine. */

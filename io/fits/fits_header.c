@@ -66,7 +66,7 @@ void msi_fits_put_number(fitsfile *f, const char *key, double value, const char 
 }
 
 /*
- * HISTORY cards of `text`. A card's trailing blanks are not significant, so none is broken after a blank: the cards
+ * Put HISTORY cards of `text`. A card's trailing blanks are not significant, so none is broken after a blank: the cards
  * joined together are the text again.
  */
 void msi_fits_put_history(fitsfile *f, const char *text, int *status)

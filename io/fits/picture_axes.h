@@ -19,7 +19,7 @@ typedef struct msi_picture_frame {
 
 enum { MSI_PICTURE_LABEL_SIZE = 15 };
 
-/* msi_picture_draw_axes - border, grid lines at round coordinates, their labels, axis titles. */
+/* msi_picture_draw_axes - draw border, grid lines at round coordinates, their labels, axis titles. */
 void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f);
 
 /* msi_picture_draw_border - draw border and axes' titles; widest_left is the width of the labels at the left. */

@@ -32,7 +32,7 @@ int msi_stretch_fit(msi_stretch *s, msi_picture_values kind, const float *value,
  * of the two by size. */
 msi_stretch msi_stretch_range(msi_picture_values kind, double low, double high);
 
-/* msi_stretch_apply - position of v in [0, 1]. */
+/* msi_stretch_apply - return the position of v in [0, 1]. */
 double msi_stretch_apply(const msi_stretch *s, double v);
 
 /*

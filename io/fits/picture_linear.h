@@ -11,7 +11,7 @@ typedef struct msi_linear_axis {
     const char *title;            /* with the unit */
 } msi_linear_axis;
 
-/* msi_picture_draw_linear - border, grid lines at round values, their labels, titles, of axes x and y. */
+/* msi_picture_draw_linear - draw border, grid lines at round values, their labels, titles, of axes x and y. */
 void msi_picture_draw_linear(cairo_t *cr, const msi_picture_frame *f, const msi_linear_axis axis[2]);
 
 #endif

@@ -14,7 +14,7 @@ enum { MSI_PICTURE_WORDS = 384 }; /* bytes of a line */
 /* msi_words_title - say whose picture it is: object, telescope, frequency, channel, polarisation, where known. */
 void msi_words_title(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec);
 
-/* msi_words_add - ", " and a part; nothing for an empty one. */
+/* msi_words_add - add ", " and a part; nothing for an empty one. */
 void msi_words_add(char line[MSI_PICTURE_WORDS], const char *part);
 
 /* The following add their part, or nothing where it is unknown: 1.4 GHz; band 54 MHz; Stokes Q or XX; peak 1.2
@@ -25,7 +25,7 @@ void msi_words_add_pol(char line[MSI_PICTURE_WORDS], msi_pol pol);
 void msi_words_add_peak(char line[MSI_PICTURE_WORDS], double peak, const char *unit);
 void msi_words_add_beam(char line[MSI_PICTURE_WORDS], const msi_beam *beam);
 
-/* msi_words_angle - 2.15″ and the like: °, ′, ″, mas or µas. */
+/* msi_words_angle - write 2.15″ and the like: °, ′, ″, mas or µas. */
 void msi_words_angle(double rad, char *text, size_t size);
 
 /* msi_words_peak - find the value of the largest size among the pixels; NaN where there is none. */

@@ -70,7 +70,7 @@ int msi_sky_wcs_of_cards(msi_sky_wcs **out, const msi_sky_cards *cards);
 const msi_sky_axes *msi_sky_wcs_axes(const msi_sky_wcs *w);
 
 /*
- * msi_sky_wcs_pixel_to_sky - sky position of a 0-based pixel position.
+ * msi_sky_wcs_pixel_to_sky - find the sky position of a 0-based pixel position.
  * Returned: sky [2]  longitude in [0, 360) and latitude, degrees
  * Returns:  1, or 0 beyond the horizon (sky is NaN)
  */

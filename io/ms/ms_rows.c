@@ -235,7 +235,7 @@ static int wanted_ids(const msi_ms_set *set, const char *what, int all, const in
     return MSI_OK;
 }
 
-/* "0, 2" .. of the fields that have rows, for the message that none is selected. */
+/* Write "0, 2" .. of the fields that have rows, for the message that none is selected. */
 static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, size_t size)
 {
     size_t used = 0;

@@ -68,7 +68,7 @@ static int write_at(msi_msv_output *o, const void *bytes, int64_t n, int64_t at)
     return MSI_OK;
 }
 
-/* Room for n elements and one more. */
+/* Make room for n elements and one more. */
 static int make_room(void *array, int64_t *n_allocated, int64_t n, size_t size)
 {
     if (n < *n_allocated) return MSI_OK;
@@ -78,7 +78,7 @@ static int make_room(void *array, int64_t *n_allocated, int64_t n, size_t size)
     return MSI_OK;
 }
 
-/* Zeroed room for a chunk or the index. */
+/* Make zeroed room for a chunk or the index. */
 static int clear_room(msi_msv_output *o, int64_t bytes)
 {
     if (o->n_room < bytes) {

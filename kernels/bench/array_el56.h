@@ -24,7 +24,7 @@ typedef struct msi_el56_array {
 } msi_el56_array;
 
 /*
- * msi_el56_array_make - options->scale of the times; below one time, of the stations too.
+ * msi_el56_array_make - make options->scale of the times; below one time, of the stations too.
  * Given:    n_time  of the whole, at most 240
  * Returned: *a, freed by msi_el56_array_free
  * Returns:  0, MSI_EINPUT (layouts), MSI_ENOMEM
@@ -32,7 +32,7 @@ typedef struct msi_el56_array {
 int msi_el56_array_make(msi_el56_array *a, const msi_bench_options *options, int64_t n_time);
 void msi_el56_array_free(msi_el56_array *a);
 
-/* msi_el56_read_table - n lines of `columns` numbers of a file of a folder. Returns: 0, MSI_EINPUT */
+/* msi_el56_read_table - read n lines of `columns` numbers of a file of a folder. Returns: 0, MSI_EINPUT */
 int msi_el56_read_table(const char *dir, const char *name, double *out, int n, int columns);
 
 #ifdef __cplusplus

@@ -19,10 +19,10 @@ int msi_bench_device_count(void);
  * counted as two. Returns: 0, MSI_EGPU. */
 int msi_bench_device_fp32_peak(double *flops);
 
-/* msi_bench_device_wait - until the device has done everything given to it. */
+/* msi_bench_device_wait - wait until the device has done everything given to it. */
 void msi_bench_device_wait(void);
 
-/* msi_bench_device_pci_bus - "0000:c1:00.0" of a device, or "". */
+/* msi_bench_device_pci_bus - return "0000:c1:00.0" of a device, or "". */
 void msi_bench_device_pci_bus(int device, char *bus, int size);
 
 /* msi_bench_energy_of - count the energy of the first n_device GPUs; until then, of one. */

@@ -28,7 +28,7 @@ typedef struct msi_field_request {
 } msi_field_request;
 
 /*
- * msi_field_strategy_begin - plan, and room for what is made.
+ * msi_field_strategy_begin - make a plan, and room for what is made.
  * Given:    field  borrowed
  * Returned: *s, freed by msi_field_strategy_end, also after a failure
  * Returns:  0, MSI_ERANGE (no plan), MSI_ENOMEM, MSI_EGPU

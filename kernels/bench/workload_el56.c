@@ -82,7 +82,7 @@ static int make_values(msi_el56 *e)
 }
 
 /*
- * k(x), x = j / oversample cells, j = 0 .. n - 1: integral over eta in (-1, 1) of taper(eta) exp(2 pi i w (n - 1))
+ * Form k(x), x = j / oversample cells, j = 0 .. n - 1: integral over eta in (-1, 1) of taper(eta) exp(2 pi i w (n - 1))
  * cos(pi x eta) with l = eta field / 2, by the midpoint rule; even in eta, so half of it serves. Cosines of equally
  * spaced x follow from each other.
  */

@@ -72,7 +72,7 @@ int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, cons
 int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double centre_jy,
                                    double *error);
 
-/* msi_bench_field_model - n_plane images of MSI_BENCH_FIELD_SOURCES pixels, the rest 0. Returned: *model, freed by
+/* msi_bench_field_model - make n_plane images of MSI_BENCH_FIELD_SOURCES pixels, the rest 0. Returned: *model, freed by
  * msi_image_free
  */
 int msi_bench_field_model(const msi_bench_field *f, msi_image *model);

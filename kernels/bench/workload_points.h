@@ -20,7 +20,7 @@ enum { MSI_POINTS_CELLS = 8192, MSI_POINTS_OVERSAMPLE = 8 };
 
 enum { MSI_POINTS_IMAGE = 1, MSI_POINTS_TABLE = 2, MSI_POINTS_PLACE = 3 }; /* streams of random numbers */
 
-/* msi_points_bits - 64 random bits: number i of a stream (SplitMix64's finaliser). */
+/* msi_points_bits - return 64 random bits: number i of a stream (SplitMix64's finaliser). */
 MSI_HD uint64_t msi_points_bits(uint64_t stream, uint64_t i)
 {
     uint64_t x = (stream << 56) + (i + 1) * 0x9e3779b97f4a7c15u;

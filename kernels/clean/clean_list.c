@@ -73,7 +73,7 @@ static int apply_list(msi_clean_call *call)
     return c->ops->mark(c->e, c->found, 0);
 }
 
-/* One list: select, clean, apply. *n iterations were made. */
+/* Run one list: select, clean, apply. *n iterations were made. */
 static int run_round(msi_clean_call *call, const msi_clean_search *search, const msi_clean_peak *peak,
                      msi_clean_end *end, int64_t *n)
 {

@@ -10,7 +10,7 @@
 
 enum { MSI_CLEAN_LOG_TERMS = 8, MSI_CLEAN_LOG_STEPS = 40 };
 
-/* Natural logarithm of x > 0, to a few units of the last place: 2 artanh((m - 1) / (m + 1)) of the mantissa. */
+/* Give the natural logarithm of x > 0, to some units of the last place: 2 artanh((m - 1) / (m + 1)) of the mantissa. */
 MSI_CLEAN_FN double msi_clean_log(double x)
 {
     int exponent;
@@ -26,7 +26,7 @@ MSI_CLEAN_FN double msi_clean_log(double x)
     return fma((double)exponent, 0.69314718055994530942, sum);
 }
 
-/* e^x, likewise; 0 or infinite far outside. */
+/* Return e^x, likewise; 0 or infinite far outside. */
 MSI_CLEAN_FN double msi_clean_exp(double x)
 {
     if (!(x > -700)) return 0;

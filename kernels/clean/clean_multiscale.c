@@ -219,7 +219,7 @@ static int set_psf(msi_cleaner *c)
     return make_gains(c);
 }
 
-/* The PSFs of a scale's list, made when it is first chosen. */
+/* Make the PSFs of a scale's list when it is first chosen. */
 static int make_scale_psf(msi_cleaner *c, int scale)
 {
     msi_clean_multiscale *m = c->multiscale;

@@ -25,7 +25,7 @@ static double find_widest(const msi_clean_bands *b)
     return widest > 0 ? widest : 1;
 }
 
-/* x^k, x in units of the widest, and its means over channels. */
+/* Make x^k, x in units of the widest, and its means over channels. */
 static void make_powers(const msi_clean_bands *b, double widest, int k, double *part, double channel[N])
 {
     for (int c = 0; c < b->n_channel; c++) channel[c] = 0;

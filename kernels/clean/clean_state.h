@@ -80,7 +80,7 @@ struct msi_cleaner {
     msi_clean_parts parts;
 };
 
-/* msi_clean_plane - plane k of planes in the engine's memory. */
+/* msi_clean_plane - return plane k of planes in the engine's memory. */
 static inline void *msi_clean_plane(const msi_cleaner *c, const msi_clean_planes *planes, int k)
 {
     return (char *)planes->pixel + k * planes->stride * c->real_bytes;

@@ -19,7 +19,7 @@ inline int no_memory(cudaError_t e, double bytes, const char *what)
 }
 
 /*
- * allocate - room for n elements at *out, for cudaFree; NULL there after a failure.
+ * allocate - allocate room for n elements at *out, for cudaFree; NULL there after a failure.
  * Given:   what  the room is for, as an error names it
  * Returns: 0, MSI_EGPU
  */
@@ -102,7 +102,7 @@ inline int usable_bytes(int64_t *bytes)
 constexpr size_t LEAST_SHARED_BYTES = 99 << 10;
 
 /*
- * block_shared_bytes - shared memory that a block may have on the device in use; 0 after a failure.
+ * block_shared_bytes - return the shared memory that a block may have on the device in use; 0 after a failure.
  * Returns: 0, MSI_EGPU
  */
 inline int block_shared_bytes(size_t *bytes)

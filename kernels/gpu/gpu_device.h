@@ -48,7 +48,7 @@ const char *msi_gpu_describe(int device);
  */
 int msi_gpu_speed(int device, double *speed);
 
-/* msi_gpu_versions - CUDA's and cuFFT's versions, one line. Borrowed, static. */
+/* msi_gpu_versions - return CUDA's and cuFFT's versions, one line. Borrowed, static. */
 const char *msi_gpu_versions(void);
 
 #ifdef __cplusplus

@@ -33,7 +33,7 @@ inline bool find_encoder(PFN_cuTensorMapEncodeTiled_v12000 *encode)
 #ifdef __CUDACC__
 
 /*
- * room_for - dynamic shared memory that a block of a kernel may have on the device in use.
+ * room_for - return the dynamic shared memory that a block of a kernel may have on the device in use.
  * Returns: bytes; 0 where the kernel was compiled for an older architecture and then translated, and is empty
  */
 template <class K> size_t room_for(K *kernel)

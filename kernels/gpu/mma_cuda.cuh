@@ -109,7 +109,7 @@ __device__ __forceinline__ void multiply_add_k16(double (&c)[4], const double *a
 #endif
 }
 
-/* c += a b of doubles: a is 16 x 4 FOURS, b 4 FOURS x 8, laid out as for multiply_add_k16. */
+/* Compute c += a b of doubles: a is 16 x 4 FOURS, b 4 FOURS x 8, laid out as for multiply_add_k16. */
 template <int FOURS>
 __device__ __forceinline__ void multiply_add_fours(double (&c)[4], const double *a, const double *b)
 {

@@ -41,7 +41,7 @@ class plan_stream {
     {
         if (cudaSetDevice(on.device) != cudaSuccess) cudaGetLastError();
     }
-    /* wait - until all that was begun is done. Returns: 0, MSI_EGPU */
+    /* wait - wait until all that was begun is done. Returns: 0, MSI_EGPU */
     int wait() const
     {
         return msi_gpu_stream_wait(&on);

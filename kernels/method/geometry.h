@@ -94,7 +94,7 @@ MSI_HD double msi_wrap(double x, int64_t n)
     return r < half ? r : half;
 }
 
-/* msi_wrap_cell - cell x of a grid of n cells that repeats itself, -n <= x < 2n, as one of 0 .. n - 1. */
+/* msi_wrap_cell - return cell x of a grid of n cells that repeats itself, -n <= x < 2n, as one of 0 .. n - 1. */
 MSI_HD int msi_wrap_cell(int x, int n)
 {
     return x < 0 ? x + n : x >= n ? x - n : x;
@@ -141,7 +141,7 @@ MSI_HD int msi_locate_wrapped(const msi_wgrid_geometry *g, const double *uvw_m, 
     return msi_locate_any(g, uvw_m, freq_hz, 1, f, w_lambda);
 }
 
-/* msi_bucket - index of the bucket (w0 slowest, then tile row, then tile column) that a footprint belongs to. */
+/* msi_bucket - return index of the bucket (w0 slowest, then tile row, then tile column) that a footprint belongs to. */
 MSI_HD int64_t msi_bucket(const msi_wgrid_geometry *g, const msi_footprint *f)
 {
     int64_t tu = (f->u0 + g->nu / 2 + g->width) / g->tile;

@@ -20,7 +20,7 @@ extern "C" {
 int msi_stack_job_check(const msi_stack_job *job);
 
 /*
- * msi_stack_cpu_degrid - value[i] = sum over j, k, l of kernel_w[sub_w][l] kernel_v[sub_v][k] kernel_u[sub_u][j]
+ * msi_stack_cpu_degrid - form value[i] = sum over j, k, l of kernel_w[sub_w][l] kernel_v[sub_v][k] kernel_u[sub_u][j]
  *                        grid[s][l][v0 + k][u0 + j], s the subgrid of visibility i.
  * Returned: job->value; 0 for a visibility whose footprint leaves its subgrid
  * Returns:  0, MSI_ERANGE (a footprint leaves its subgrid; the others were computed), MSI_EINTERRUPTED

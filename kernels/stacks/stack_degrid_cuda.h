@@ -33,7 +33,7 @@ msi_stack_form msi_stack_form_for(double vis_per_subgrid);
 typedef struct msi_stack msi_stack;
 
 /*
- * msi_stack_create - device memory for a form.
+ * msi_stack_create - allocate device memory for a form.
  * Given:   gpu: copied; its stream is borrowed as long as *out lives
  *          job: precision, size and counts; its pointers to device memory are not looked at but for MSI_STACK_AUTO
  *          form: MSI_STACK_AUTO for the best that the GPU can do, by the visibilities of those subgrids that have any

@@ -83,7 +83,7 @@ MSI_HD int32_t msi_stack_sub_w(msi_stack_place p)
 }
 
 /*
- * msi_stack_steps - x [cells] in whole sub-positions from `least` cells on, rounded to the nearest.
+ * msi_stack_steps - return x [cells] in whole sub-positions from `least` cells on, rounded to the nearest.
  * Returned: *outside is set where that is below 0 or not below n cells (or x is not a number), and 0 stands for it.
  */
 MSI_HD uint64_t msi_stack_steps(double x, int32_t least, int32_t n, msi_stack_place *outside)

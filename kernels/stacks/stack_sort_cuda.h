@@ -45,7 +45,7 @@ typedef struct msi_stack_sorted {
 typedef struct msi_stack_sorter msi_stack_sorter;
 
 /*
- * msi_stack_sorter_create - device memory to sort the job's visibilities.
+ * msi_stack_sorter_create - allocate device memory to sort the job's visibilities.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  *           job: a checked one; precision, grid, tables and values are not looked at
  *           most: visibilities of an item; INT32_MAX where items are not needed: there may be none then

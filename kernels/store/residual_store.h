@@ -23,7 +23,7 @@ typedef struct msi_residual_store {
 int msi_residual_store_make(msi_residual_store **out, const msi_vis_store *store, const msi_wgrid_geometry *geometry);
 void msi_residual_store_free(msi_residual_store *s);
 
-/* msi_residual_store_bytes - host bytes of n_sample samples of n_plane planes, beside their order. */
+/* msi_residual_store_bytes - count the host bytes of n_sample samples of n_plane planes, beside their order. */
 int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision precision);
 
 /* msi_residual_store_subtract - make what is left, the data less them, of predicted visibilities. */

@@ -54,7 +54,7 @@ template <typename T> class store_batches {
         return on.enter();
     }
 
-    /* upload_batch - coordinates, and the weights and visibilities of n_plane planes; none for degridding. */
+    /* upload_batch - upload coordinates, and the weights and visibilities of n_plane planes; none for degridding. */
     int upload_batch(int n_plane)
     {
         const stage_timer stage("transfer", &times->transfer_s);

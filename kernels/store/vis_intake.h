@@ -25,7 +25,7 @@ typedef struct msi_vis_range {
 int msi_vis_store_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz, struct msi_vis_setup **out);
 
 /*
- * msi_vis_store_reserve - room for the next rows of a setup, as far as a segment has it; it counts as filled.
+ * msi_vis_store_reserve - make room for the next rows of a setup, as far as a segment has it; it counts as filled.
  * Returned: *segment, *row, *n  the rows [*row, *row + *n) of that segment; 1 <= *n <= n_row
  * Returns:  as msi_vis_store_add
  */

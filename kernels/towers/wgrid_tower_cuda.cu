@@ -212,7 +212,7 @@ int msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan 
     return MSI_OK;
 }
 
-/* Device bytes of a request's samples with their counters, and of small planes. */
+/* Count the device bytes of a request's samples with their counters, and of small planes. */
 template <typename T>
 int stack_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *r, int64_t n_small,
                 int64_t *bytes)

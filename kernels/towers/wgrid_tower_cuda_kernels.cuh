@@ -20,7 +20,7 @@ struct small_planes {
     uint32_t first_slot; /* of the batch */
     int first_w0;        /* of the tower */
 
-    /* Column and row of a sample's core. */
+    /* Return the column and row of a sample's core. */
     template <typename T> __device__ int2 core(const msi_wgrid_geometry &g, const record<T> &r) const
     {
         int to_u = (int)(g.nu / 2) + g.width, to_v = (int)(g.nv / 2) + g.width;

@@ -91,7 +91,7 @@ template <typename T> class tower_stacks {
         msi_image_fft_free(fft);
     }
 
-    /* Device bytes of everything here but samples. */
+    /* Count the device bytes of everything here but samples. */
     static int64_t bytes(const msi_wgrid_plan &plan, const msi_tower_plan &t, int64_t n_small)
     {
         const msi_subgrid_shape shape = shape_of(plan, t);

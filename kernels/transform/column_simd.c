@@ -24,7 +24,7 @@ enum { SCREEN_STRIP = 256 };
 #include "kernels/transform/turns_simd_body.h"
 #include "kernels/transform/column_simd_body.h"
 
-/* msi_taper_w of many pixels at once: Clenshaw's recurrence with pixels in the inner loop, which vectorises. */
+/* Compute msi_taper_w of many pixels: Clenshaw's recurrence with pixels in the inner loop, which vectorises. */
 static void taper_column(const msi_taper_column *c)
 {
     enum { STRIP = MSI_TAPER_STRIP };

@@ -16,7 +16,7 @@
 
 namespace {
 
-/* exp(2 pi i k / n), 0 <= k < n: of angles in half a turn either way less is lost to rounding. */
+/* Compute exp(2 pi i k / n), 0 <= k < n: of angles in half a turn either way less is lost to rounding. */
 template <typename T> __device__ __forceinline__ cplx<T> root(int k, int n)
 {
     cplx<T> w;

@@ -91,20 +91,20 @@ template <typename T> __device__ __forceinline__ cplx<T> scaled(T factor, cplx<T
     return {factor * a.re, factor * a.im};
 }
 
-/* x times w, or with CONJUGATE its conjugate. */
+/* Return x times w, or with CONJUGATE its conjugate. */
 template <bool CONJUGATE, typename T> __device__ __forceinline__ cplx<T> turned(cplx<T> x, cplx<T> w)
 {
     return CONJUGATE ? cplx<T>{x.re * w.re + x.im * w.im, x.im * w.re - x.re * w.im}
                      : cplx<T>{x.re * w.re - x.im * w.im, x.im * w.re + x.re * w.im};
 }
 
-/* x times -i forwards, i backwards. */
+/* Return x times -i forwards, i backwards. */
 template <bool FORWARD, typename T> __device__ __forceinline__ cplx<T> quarter_turned(cplx<T> x)
 {
     return FORWARD ? cplx<T>{x.im, -x.re} : cplx<T>{-x.im, x.re};
 }
 
-/* x times exp(-+2 pi i K / N). */
+/* Return x times exp(-+2 pi i K / N). */
 template <int K, int N, bool FORWARD, typename T> __device__ __forceinline__ cplx<T> turned_by(cplx<T> x)
 {
     if constexpr (K == 0) {

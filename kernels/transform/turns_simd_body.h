@@ -3,7 +3,7 @@
  */
 
 /*
- * Sine and cosine of 2 pi x for |x| <= 1/2, by Taylor series about the nearest quarter turn; the omitted terms are
+ * Give sine and cosine of 2 pi x for |x| <= 1/2, by Taylor series about the nearest quarter turn; the omitted terms are
  * below 4e-9 (float) and 1e-19 (double) at an eighth of a turn. Branch-free, so that loops over it vectorise.
  */
 ALWAYS_INLINE void NAME(sincos_turns)(REAL x, REAL *sine, REAL *cosine)
@@ -41,7 +41,7 @@ ALWAYS_INLINE void NAME(sincos_turns)(REAL x, REAL *sine, REAL *cosine)
     *cosine = cosine_sign * (swap ? s : c);
 }
 
-/* x modulo one turn, in [-1/2, 1/2]. */
+/* Return x modulo one turn, in [-1/2, 1/2]. */
 ALWAYS_INLINE REAL NAME(fraction)(double turns)
 {
     return (REAL)(turns - rint(turns));

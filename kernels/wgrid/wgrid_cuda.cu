@@ -134,7 +134,7 @@ int make_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int
     return planes_imager<T>(plan, n_resident, image->n_plane > 1, false).make_on_host(store, store_plane, image, times);
 }
 
-/* Device bytes of a request's samples with their counters. */
+/* Count the device bytes of a request's samples with their counters. */
 template <typename T> int sample_bytes(const msi_wgrid_plan *plan, const msi_plan_request *r, int64_t *bytes)
 {
     sample_order order;

@@ -10,7 +10,7 @@ namespace {
 constexpr int LEAST_EXPONENT = 27; /* of a unit's largest value, as floats have it; at most 254, of the largest float */
 constexpr float TAP_TOP = 64;      /* largest tap: its products with values and taps are halves, small ones normal */
 
-/* 2^n, -127 < n < 128. */
+/* Return 2^n, -127 < n < 128. */
 __device__ inline float unit_of(int n)
 {
     return __uint_as_float((uint32_t)(n + 127) << 23);

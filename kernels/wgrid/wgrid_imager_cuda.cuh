@@ -90,7 +90,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Device bytes of a sample of a store of n_plane planes. */
+    /* Count the device bytes of a sample of a store of n_plane planes. */
     static int64_t sample_bytes(int n_plane, bool keeps_parts, bool stays)
     {
         return placed_batches<T>::sample_bytes(n_plane, keeps_parts ? n_plane : 0) +
@@ -147,7 +147,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Planes first; batches get what is left. */
+    /* Make planes first; batches get what is left. */
     int prepare()
     {
         int64_t usable;

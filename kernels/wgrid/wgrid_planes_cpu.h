@@ -70,7 +70,7 @@ static inline void *msi_plane_cell(const msi_wgrid_planes *p, char *base, int64_
     return base + cells * (int64_t)p->cell_bytes;
 }
 
-/* msi_wgrid_plane_w - w of a w-plane in wavelengths, 0 where w is left out. */
+/* msi_wgrid_plane_w - return w of a w-plane in wavelengths, 0 where w is left out. */
 static inline double msi_wgrid_plane_w(const msi_wgrid_geometry *g, int64_t w_plane)
 {
     return g->w_width > 1 ? g->w_first + (double)w_plane * g->w_step : 0;

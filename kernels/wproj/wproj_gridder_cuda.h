@@ -29,7 +29,7 @@ typedef struct msi_wproj_cuda_work {
 } msi_wproj_cuda_work;
 
 /*
- * msi_wproj_cuda_table_bytes - device memory that kernels may take, for a plan to go by.
+ * msi_wproj_cuda_table_bytes - count the device memory that kernels may take, for a plan to go by.
  * Returned: *bytes. Returns: 0, MSI_EGPU
  */
 int msi_wproj_cuda_table_bytes(int device, int64_t *bytes);
@@ -38,7 +38,7 @@ int msi_wproj_cuda_table_bytes(int device, int64_t *bytes);
  * w-planes than its indices hold) */
 int msi_wproj_cuda_check(const msi_wproj_plan *plan);
 
-/* msi_wproj_cuda_bytes - device memory for n_image images at once, and all samples of n_plane planes. */
+/* msi_wproj_cuda_bytes - count the device memory for n_image images at once, and all samples of n_plane planes. */
 int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int64_t n_sample, int n_plane,
                              int n_image);
 

@@ -26,7 +26,7 @@ extern const msi_wproj_cost msi_wproj_cuda_gather_cost, msi_wproj_cuda_scatter_c
  * or kernels than its indices hold) */
 int msi_wproj_predictor_check(const msi_wproj_plan *plan, msi_wproj_predict_form form);
 
-/* msi_wproj_predictor_bytes - device memory for n_image images of n_sample samples. */
+/* msi_wproj_predictor_bytes - count the device memory for n_image images of n_sample samples. */
 int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form, int64_t n_sample,
                                   int n_image);
 

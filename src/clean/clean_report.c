@@ -38,7 +38,7 @@ const char *msi_clean_pol_name(const msi_clean_field *f, const msi_clean_group *
     return planes[g->pol].imaginary ? imaginary[planes[g->pol].pol] : msi_pol_name(planes[g->pol].pol);
 }
 
-/* "channel 3 Q: ", as far as there are several. */
+/* Write "channel 3 Q: ", as far as there are several. */
 static const char *name_group(char text[TEXT], const char *what, const msi_clean_field *f, const msi_clean_group *g)
 {
     const char *pol = f->n_group > 1 ? msi_clean_pol_name(f, g) : "";

@@ -27,7 +27,7 @@ static int go_back(msi_clean_group *g)
     return 1;
 }
 
-/* The last cycle's outcome, where there was one. */
+/* Judge the last cycle's outcome, where there was one. */
 static int is_worse(const msi_clean_group *g, double peak)
 {
     if (!(g->peak_before > 0)) return 0;

@@ -53,7 +53,7 @@ void msi_average_take(msi_average *a, msi_set_rows *rows);
  * that follow them. Of a baseline that has not been averaged for long it is not known. */
 int64_t msi_average_n_back(const msi_average *a);
 
-/* msi_average_bytes - memory that it holds. */
+/* msi_average_bytes - return the memory that it holds. */
 int64_t msi_average_bytes(const msi_average *a);
 
 /* msi_average_free - NULL is fine. */

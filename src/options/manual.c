@@ -7,7 +7,7 @@
 
 enum { MAX_CHOICES = 256 };
 
-/* Text with the characters escaped that roff would take for its own, or typeset as others. */
+/* Write text with the characters escaped that roff would take for its own, or typeset as others. */
 static void roff_text(FILE *out, const char *text)
 {
     for (const char *p = text; *p; p++) switch (*p) {

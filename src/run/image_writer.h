@@ -40,7 +40,7 @@ int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_
  */
 int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_beside);
 
-/* msi_image_writer_wait - until all images are written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED,
+/* msi_image_writer_wait - wait until all images are written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED,
  * MSI_EINPUT (a value that a file cannot hold). */
 int msi_image_writer_wait(msi_image_writer *w);
 

@@ -17,7 +17,7 @@ static const double MOST_PIXELS = 20;
 
 /* ---- What is imaged ---- */
 
-/* "75 arcsec", or "75 x 60 arcsec" where pixels are no squares. */
+/* Write "75 arcsec", or "75 x 60 arcsec" where pixels are no squares. */
 static const char *format_pair(char text[MSI_FORMAT_SIZE], double x_rad, double y_rad)
 {
     const msi_unit unit = msi_angle_unit(fmax(x_rad, y_rad));

@@ -15,7 +15,7 @@ typedef struct msi_imaging_times {
  * and a warning where pixels are needlessly fine. Of an interval after the first, its times. */
 void msi_imaging_report_subject(const msi_imaging_run *run);
 
-/* Memory, disk and the gridder, as planned. */
+/* Report memory, disk and the gridder, as planned. */
 void msi_imaging_report_plan(const msi_imaging_plan *plan, const msi_options *options);
 
 /* Report what a dry run found, and how long a run would take. */

@@ -172,7 +172,7 @@ static int predict_apart(int caller, const msi_options *o, int64_t interval, con
     return a.status ? msi_error_set(a.status, "%s", a.message) : MSI_OK;
 }
 
-/* The process: waits for the intervals, predicts, answers. The other side's end is its end. */
+/* The process waits for the intervals, predicts, answers. The other side's end is its end. */
 static void serve(int caller, const msi_options *o, void (*forked)(void))
 {
     static answer a;

@@ -127,7 +127,7 @@ static int add_cleaned(msi_outputs *o, msi_output_id id)
                                                                                            : MSI_OK;
 }
 
-/* Everything that one interval and channel yields. */
+/* Add everything that one interval and channel yields. */
 static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
 {
     const msi_options *opt = o->options;

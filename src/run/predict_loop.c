@@ -129,7 +129,7 @@ static int fill(run *r)
 
 /* ---- Degrid ---- */
 
-/* One of several bands: its model comes and goes, and with it what the gridder made of it. */
+/* Degrid one of several bands: its model comes and goes, and with it what the gridder made of it. */
 static int degrid_with_model(run *r, int64_t i)
 {
     const msi_model_band *band = &r->loop->bands->band[i];

@@ -69,7 +69,7 @@ void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *sc
  */
 int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need);
 
-/* msi_predict_unplanned_bytes - memory that no plan counts: libraries, buffers of blocks and of threads, the writer's
+/* msi_predict_unplanned_bytes - tell what no plan counts: libraries, buffers of blocks and of threads, the writer's
  * slots. */
 int64_t msi_predict_unplanned_bytes(void);
 

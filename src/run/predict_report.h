@@ -14,7 +14,7 @@ typedef struct msi_predict_times {
 /* Report what is predicted: sets, fields, columns, band, times. */
 void msi_predict_report_subject(const msi_predict_run *run);
 
-/* Memory, disk and the gridder, as planned; what there is to predict; and for a dry run how long it would take. */
+/* Report memory, disk, the gridder, as planned; what there is to predict; and for a dry run how long it would take. */
 void msi_predict_report_plan(const msi_predict_run *run);
 
 /* Report what was written, and the time each stage took. */

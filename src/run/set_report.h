@@ -12,7 +12,7 @@
 void msi_set_report_line(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * msi_set_report - sets, telescope, fields, data, band, times.
+ * msi_set_report - report sets, telescope, fields, data, band, times.
  * Given: data  what is done with the data: the column and the images' polarisations
  */
 void msi_set_report(const msi_ms_reader *reader, const msi_options *options, const char *data);
@@ -24,7 +24,7 @@ void msi_set_report_times(const msi_ms_reader *reader);
 double msi_set_report_highest_hz(const msi_ms_reader *reader);
 
 /*
- * msi_set_report_names - "a, b and c" where that fits on a line, else "a and 2 more".
+ * msi_set_report_names - return "a, b and c" where that fits on a line, else "a and 2 more".
  * Given:    names [n], n >= 1
  * Returned: text
  */

@@ -7,7 +7,7 @@
 #include "kernels/gridder.h"
 
 /*
- * msi_uv_plane - V(u, v) = sum I(l, m) exp(+2 pi i (u l + v m)) over the image's pixels, NaN taken as 0.
+ * msi_uv_plane - compute V(u, v) = sum I(l, m) exp(+2 pi i (u l + v m)) over the image's pixels, NaN taken as 0.
  *
  * Given:    pixel [ny][nx] of the given precision
  * Returned: *re, *im [ny][nx] float64, owned, msi_free; pixel (nx/2, ny/2) is u = v = 0, u grows with x, v with y

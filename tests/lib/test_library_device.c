@@ -240,7 +240,7 @@ static void test_places(void **state)
     }
 }
 
-/* Density weights, several planes, blocks of other channels and blocks from elsewhere: what is on the GPU goes home. */
+/* Use density weights, several planes, other channels' blocks and some from elsewhere: what is on the GPU goes home. */
 static void test_ways_home(void **state)
 {
     (void)state;

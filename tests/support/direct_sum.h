@@ -13,7 +13,7 @@ typedef struct msi_pixels {
 } msi_pixels;
 
 /*
- * msi_direct_sum - dirty image values at chosen pixels, normalised by the sum of weights of the samples used.
+ * msi_direct_sum - compute dirty image values at chosen pixels, normalised by the sum of weights of the samples used.
  *
  * Given:    block, plane of it (-1: the PSF of plane 0), pixels
  * Returned: value [pixels->n]

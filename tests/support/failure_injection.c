@@ -54,7 +54,7 @@ void failure_trace(void)
     shared->traced = 1;
 }
 
-/* Fowler, Noll and Vo's hash of the addresses that a call returns to. */
+/* Compute Fowler, Noll and Vo's hash of the addresses that a call returns to. */
 static uint64_t path_here(void)
 {
     void *address[MAX_DEPTH];

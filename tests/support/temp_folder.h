@@ -20,7 +20,7 @@ void fixture_remove(const char *path);
 /* temp_folder_n_file - count the entries of a directory, hidden ones too; -1 where it cannot be read. */
 int temp_folder_n_file(const char *path);
 
-/* temp_folder_n_open - file descriptors that this process has open. */
+/* temp_folder_n_open - count the file descriptors that this process has open. */
 int temp_folder_n_open(void);
 
 #endif

@@ -38,7 +38,7 @@ typedef struct msi_case_data {
     float *weight;
 } msi_case_data;
 
-/* msi_case_make - random, the same for the same seed: gaussian visibilities, weights in 0.1 .. 2 and some 0. */
+/* msi_case_make - draw a case, the same for the same seed: gaussian visibilities, weights in 0.1 .. 2 and some 0. */
 void msi_case_make(msi_case_data *d, const msi_case *given, uint64_t seed);
 void msi_case_free(msi_case_data *d);
 
@@ -140,7 +140,7 @@ void msi_field_predict(msi_field *f, const msi_gridder_spec *spec, msi_gridder_r
 /* msi_vis_distance - measure how far n vis lie from others, over the latter's rms: the rms, and *worst the largest. */
 double msi_vis_distance(const msi_c64 *vis, const msi_c64 *truth, int64_t n, double *worst);
 
-/* msi_test_alloc - zeroed, for free(); fails the test where there is no memory. */
+/* msi_test_alloc - allocate zeroed memory, for free(); fails the test where there is no memory. */
 void *msi_test_alloc(int64_t n, size_t size);
 
 /* msi_random - uniform in [0, 1), a counter hashed (SplitMix64). */
@@ -169,7 +169,7 @@ double msi_image_difference(const msi_image *image, const msi_image *truth, int 
 void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random);
 double msi_image_product(const msi_image *a, const msi_image *b);
 
-/* msi_vis_product - Re <a, b>; *norm is |a| |b|. */
+/* msi_vis_product - return Re <a, b>; *norm is |a| |b|. */
 double msi_vis_product(const msi_c64 *a, const msi_c64 *b, int64_t n, double *norm);
 
 #endif

@@ -173,7 +173,7 @@ static void uvw_of_known_baselines(void **state)
     assert_near(uvw[2], -1, 1e-16);
 }
 
-/* Unit vector to a direction, in the frame of geocentric positions at a sidereal time. */
+/* Find the unit vector to a direction, in the frame of geocentric positions at a sidereal time. */
 static void towards(double ra_rad, double dec_rad, double gmst_rad, double out[3])
 {
     out[0] = cos(dec_rad) * cos(ra_rad - gmst_rad);
@@ -241,7 +241,7 @@ static double shortest_m(const msi_layout *layout)
     return shortest;
 }
 
-/* Height over the ellipsoid, roughly: stations must stand on the Earth. */
+/* Compute the height over the ellipsoid, roughly: stations must stand on the Earth. */
 static double height_m(const double itrf_m[3])
 {
     double equator_m = hypot(itrf_m[0], itrf_m[1]) / 6378137.0, pole_m = itrf_m[2] / 6356752.3;

@@ -97,7 +97,7 @@ MSI_HD int64_t msi_wkernel_elements(int full, int32_t oversample, int32_t half)
     return full ? axis * axis : axis;
 }
 
-/* msi_wkernel_row - element of tap -half of a separable plane's row for a sub-offset; taps follow each other. */
+/* msi_wkernel_row - give tap -half's element of a separable plane's row for a sub-offset; taps follow each other. */
 MSI_HD int64_t msi_wkernel_row(int64_t offset, int32_t half, int32_t oversample, int32_t sub)
 {
     return offset + (int64_t)(sub + oversample / 2) * msi_wkernel_taps(half);

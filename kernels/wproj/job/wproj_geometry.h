@@ -99,7 +99,7 @@ MSI_HD int32_t msi_wproj_plane_f32(float r_abs, float plane_scale, int32_t plane
     return p < (float)n_plane ? (int32_t)p : n_plane - 1;
 }
 
-/* msi_wproj_plane_w - |r| in wavelengths that plane p stands for. */
+/* msi_wproj_plane_w - return |r| in wavelengths that plane p stands for. */
 MSI_HD double msi_wproj_plane_w(const msi_wproj_geometry *g, int32_t plane)
 {
     double p = plane;

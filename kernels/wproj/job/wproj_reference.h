@@ -35,7 +35,7 @@ static inline msi_c64 msi_c64_times(msi_c64 a, msi_c64 b)
     return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* msi_wproj_cell_get - cell `at` of cells in fp32 or fp64. */
+/* msi_wproj_cell_get - return cell `at` of cells in fp32 or fp64. */
 static inline msi_c64 msi_wproj_cell_get(const void *cells, int64_t at, int fp32)
 {
     if (!fp32) return ((const msi_c64 *)cells)[at];

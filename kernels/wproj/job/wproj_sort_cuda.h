@@ -137,7 +137,7 @@ typedef struct msi_wproj_sorter_spec {
 
 typedef struct msi_wproj_sorter msi_wproj_sorter;
 
-/* msi_wproj_sorter_bytes - device memory that a sorter takes, CUB's (about 3 % of it) apart. */
+/* msi_wproj_sorter_bytes - count the device memory that a sorter takes, CUB's (about 3 % of it) apart. */
 int64_t msi_wproj_sorter_bytes(const msi_wproj_sorter_spec *spec);
 
 /*

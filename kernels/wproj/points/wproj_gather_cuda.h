@@ -37,7 +37,7 @@ enum { MSI_GATHER_PHASE_SCALE = 1024 };
 typedef struct msi_gather msi_gather;
 
 /*
- * msi_gather_create - tiles, and device memory to sort job->n_vis samples.
+ * msi_gather_create - make tiles, and device memory to sort job->n_vis samples.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  *           job: all but its pointers to samples, values and grid; full kernels
  * Returned: *out, freed by msi_gather_free
@@ -56,7 +56,7 @@ msi_gather_form msi_gather_form_of(const msi_gather *g);
 int msi_gather_sort(msi_gather *g, const msi_wproj_job *job);
 
 /*
- * msi_gather_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
+ * msi_gather_degrid - compute value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
  * Given:    job, of the samples that were sorted
  * Returned: job->value, overwritten
  * Returns:  0, MSI_EGPU

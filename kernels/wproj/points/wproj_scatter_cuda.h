@@ -14,7 +14,7 @@ extern "C" {
 typedef struct msi_scatter msi_scatter;
 
 /*
- * msi_scatter_create - device memory to sort job->n_vis samples.
+ * msi_scatter_create - allocate device memory to sort job->n_vis samples.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  *           job: all but its pointers to samples, values and grid; full kernels
  * Returned: *out, freed by msi_scatter_free
@@ -27,7 +27,7 @@ void msi_scatter_free(msi_scatter *s);
 int msi_scatter_sort(msi_scatter *s, const msi_wproj_job *job);
 
 /*
- * msi_scatter_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
+ * msi_scatter_degrid - compute value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
  * Given:    job, of the samples that were sorted
  * Returned: job->value, overwritten
  * Returns:  0, MSI_EGPU

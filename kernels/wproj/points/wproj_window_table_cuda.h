@@ -14,7 +14,7 @@ extern "C" {
 typedef struct msi_window_table msi_window_table;
 
 /*
- * msi_window_table_create - device memory to sort job->n_vis samples.
+ * msi_window_table_create - allocate device memory to sort job->n_vis samples.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  *           job: all but its pointers to samples, values and grid; full kernels
  * Returned: *out, freed by msi_window_table_free
@@ -28,7 +28,7 @@ void msi_window_table_free(msi_window_table *w);
 int msi_window_table_sort(msi_window_table *w, const msi_wproj_job *job);
 
 /*
- * msi_window_table_degrid - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
+ * msi_window_table_degrid - compute value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
  * Given:    job; sorted: 0 to take the samples as they stand, else in the order of the last sort
  * Returned: job->value, overwritten
  * Returns:  0, MSI_EGPU

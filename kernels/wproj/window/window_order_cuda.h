@@ -48,7 +48,7 @@ typedef struct msi_window_ordered {
 typedef struct msi_window_order msi_window_order;
 
 /*
- * msi_window_order_create - device memory for up to `capacity` samples of a slice.
+ * msi_window_order_create - allocate device memory for up to `capacity` samples of a slice.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  *           geometry, copied; half [geometry->n_plane], host, read now
  * Returned: *out, freed by msi_window_order_free
@@ -59,7 +59,7 @@ int msi_window_order_create(msi_window_order **out, const msi_gpu_stream *gpu, i
                             int n_image);
 void msi_window_order_free(msi_window_order *o);
 
-/* msi_window_order_bytes - device memory that msi_window_order_create takes. */
+/* msi_window_order_bytes - count the device memory that msi_window_order_create takes. */
 int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_image);
 
 /*

@@ -30,7 +30,7 @@ typedef struct msi_window_shape {
 } msi_window_shape;
 
 /*
- * msi_window_grid_cuda - grid[v][u][p] += value[i][p] K_i(u, v) over all samples.
+ * msi_window_grid_cuda - compute grid[v][u][p] += value[i][p] K_i(u, v) over all samples.
  *
  * Given:   stream, a cudaStream_t of the current device
  * Returns: 0, MSI_ERANGE (a shape that is not compiled in, kernels wider than the grid), MSI_EGPU

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /*
- * msi_window_degrid_cuda - value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
+ * msi_window_degrid_cuda - compute value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
  *
  * Given:   as msi_window_grid_cuda
  * Returned: job->value, overwritten

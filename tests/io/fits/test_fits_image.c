@@ -598,7 +598,7 @@ static void impossible_coordinates_are_refused(void **state)
     assert_int_equal(n_left(), 0);
 }
 
-/* 2.4 GB of pixels: the last ones are where a 32-bit count would have put others. */
+/* Write 2.4 GB of pixels: the last ones are where a 32-bit count would have put others. */
 static void beyond_2_gib(void **state)
 {
     (void)state;

@@ -143,7 +143,7 @@ static void nobody_is_left(void)
     assert_true(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
 }
 
-/* Fewer and more processes than slots and blocks; one interval after the other. */
+/* Run fewer and more processes than slots and blocks; one interval after the other. */
 static void test_same(void **state)
 {
     (void)state;
@@ -263,7 +263,7 @@ static void put_field(int64_t row, int64_t id)
     assert_int_equal(ccc_table_close(t), CCC_OK);
 }
 
-/* A row that one process alone looks at, in the first part of the index, the middle, or the last: its line is the
+/* Spoil a row that one process alone looks at, in the index's first part, middle, or last: its line is the
  * reader's own, and the others, which wait for it, open the set again once it is repaired. */
 static void test_index(void **state)
 {
@@ -380,7 +380,7 @@ static void test_ends(void **state)
     nobody_is_left();
 }
 
-/* A child whose limits are set in `limit`, and which then does `work`; the signal that ends it, or 0. */
+/* Run a child whose limits are set in `limit`, and which does `work`; the signal that ends it, or 0. */
 static int end_of(void (*limit)(void), void (*work)(void))
 {
     msi_child child;

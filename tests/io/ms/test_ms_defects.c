@@ -182,7 +182,7 @@ static void test_no_rows(void **state)
     }
 }
 
-/* Every file of the main table and of SPECTRAL_WINDOW, cut at several lengths. */
+/* Cut every file of the main table and of SPECTRAL_WINDOW at several lengths. */
 static void cut_files(const char *from, const char *below)
 {
     char dir[600];

@@ -192,7 +192,7 @@ static void test_column(void **state)
     check_set(&f, &s, every_row);
 }
 
-/* Different channel counts, correlations and directions, by timestep and row by row. */
+/* Try different channel counts, correlations and directions, by timestep and row by row. */
 static void test_setups(void **state)
 {
     (void)state;

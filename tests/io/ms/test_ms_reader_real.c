@@ -17,7 +17,7 @@
 
 static char data_dir[1024];
 
-/* Path of an unpacked set, or skip. */
+/* Find the path of an unpacked set, or skip. */
 static void unpack(const char *name, char *path, size_t size)
 {
     char archive[2048], command[4096];

@@ -37,7 +37,7 @@ static double key_of(double q, int no_negative)
     return isfinite(key) && key > 0 ? key : 0;
 }
 
-/* Weighted least squares by the normal equations, in long double: replaces y by the fitted polynomial. */
+/* Solve weighted least squares by the normal equations, in long double: replaces y by the fitted polynomial. */
 static void fit(const clean_problem *p, int n_term, double *y)
 {
     long double a[9][10] = {{0}};
@@ -197,7 +197,7 @@ int64_t oracle_list(clean_problem *p, const oracle_rules *r, oracle_component *o
     return n;
 }
 
-/* Full linear convolution: out is (f->nx + 2 half) wide, and as much higher. */
+/* Do the full linear convolution: out is (f->nx + 2 half) wide, and as much higher. */
 static response convolve_full(const response *f, const double *kernel, int64_t half)
 {
     response out = {NULL, f->nx + 2 * half, f->ny + 2 * half, f->mx + half, f->my + half};

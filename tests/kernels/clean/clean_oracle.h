@@ -46,7 +46,7 @@ int64_t oracle_hogbom(clean_problem *p, const oracle_rules *rules, oracle_compon
 int64_t oracle_list(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 int64_t oracle_multiscale(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 
-/* oracle_convolve - out = in (*) psf of one plane, the PSF's middle at (nx/2, ny/2), zero beyond both images. */
+/* oracle_convolve - form out = in (*) psf of one plane, the PSF's middle at (nx/2, ny/2), zero beyond both images. */
 void oracle_convolve(const clean_problem *p, const double *in, const double *psf, double *out);
 
 #endif

@@ -117,7 +117,7 @@ static void check_single(const clean_problem *p, msi_cleaner_spec spec, const or
     free(want);
 }
 
-/* Ten thousand iterations on one plane, far below the noise: of the middle half of the image, where cleaning converges
+/* Run 10000 iterations on one plane, far below the noise: of the middle half of the image, where cleaning converges
  * since the PSF reaches from every pixel to every other. */
 static void test_one_plane(void **state)
 {
@@ -153,7 +153,7 @@ static void test_one_plane(void **state)
     clean_problem_free(&p);
 }
 
-/* Masked, on an odd size. */
+/* Clean under a mask, on an odd size. */
 static void test_mask(void **state)
 {
     (void)state;

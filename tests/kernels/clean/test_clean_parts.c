@@ -123,7 +123,7 @@ static void test_mean(void **state)
         }
 }
 
-/* Spectra, one for each pixel, in the parts; and their means over channels. */
+/* Make spectra, one for each pixel, in the parts; and their means over channels. */
 static void make_spectra(int n_part, int n_channel, double (*spectrum)(int pixel, double freq_hz), double *part,
                          double *channel)
 {

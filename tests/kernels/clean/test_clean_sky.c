@@ -22,7 +22,7 @@ static msi_clean_report clean(clean_run *run, msi_clean_limits limits)
     return report;
 }
 
-/* Minor calls until the peak is at the threshold: between them a major cycle would only repeat what residuals hold. */
+/* Clean until the peak is at the threshold: between them a major cycle would only repeat what residuals hold. */
 static msi_clean_report clean_down(clean_run *run, double threshold)
 {
     msi_clean_report report = {0};

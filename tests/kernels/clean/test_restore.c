@@ -65,7 +65,7 @@ static double *fetch(const msi_planes *p)
     return out;
 }
 
-/* residual + sum of gaussians: the position angle from north through east, east to lower x. */
+/* Compute residual + sum of gaussians: the position angle from north through east, east to lower x. */
 static double *direct(const sky *s, const msi_restore_spec *how)
 {
     const int64_t n = s->nx * s->ny;

@@ -197,7 +197,7 @@ static void close_job(msi_stack_job *job)
     free(job->value);
 }
 
-/* L2 distance of the values on the host from the truth; those outside must be zero. */
+/* Compute the L2 distance of the values on the host from the truth; those outside must be zero. */
 static double error_of(const stacks *t, int *n_outside)
 {
     double difference = 0, scale = 0;
@@ -439,7 +439,7 @@ static void test_dense(void **state)
     free_stacks(&t);
 }
 
-/* So many subgrids that units of work differ in height; some are empty. */
+/* Run so many subgrids that units of work differ in height; some are empty. */
 static void test_many(void **state)
 {
     (void)state;

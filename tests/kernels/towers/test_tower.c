@@ -101,7 +101,7 @@ static void move_to_seams(job *j)
     }
 }
 
-/* Error of an image by the job's towers. */
+/* Compute the error of an image by the job's towers. */
 static double image_error(job *j)
 {
     msi_image image;

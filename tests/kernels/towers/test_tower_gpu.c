@@ -69,7 +69,7 @@ static void job_free(job *j)
     msi_case_free(&j->data);
 }
 
-/* Small planes that go at once. */
+/* Count the small planes that go at once. */
 static int64_t n_small(const job *j)
 {
     int64_t n = 0;

@@ -50,7 +50,7 @@ static void test_transform_is_the_integral(void **state)
     }
 }
 
-/* Error of an exponential-of-semicircle window exp(beta (sqrt(1 - s^2) - 1)), the usual choice, computed the same way.
+/* Compute an exponential-of-semicircle window's error, exp(beta (sqrt(1 - s^2) - 1)), the usual choice, likewise.
  */
 static double semicircle_error(int width, double sigma)
 {

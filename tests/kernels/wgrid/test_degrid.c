@@ -173,7 +173,7 @@ static void test_borders_of_cells(void **state)
     msi_field_free(&f);
 }
 
-/* Several planes of one model, one of them empty: its visibilities are 0. */
+/* Predict several planes of one model, one of them empty: its visibilities are 0. */
 static void test_planes(void **state)
 {
     (void)state;

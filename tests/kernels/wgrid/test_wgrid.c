@@ -134,7 +134,7 @@ static void test_crowded_cells(void **state)
     }
 }
 
-/* Several planes and the PSF in one call, each with its own weights. */
+/* Image several planes and the PSF in one call, each with its own weights. */
 static void test_planes_and_psf(void **state)
 {
     (void)state;

@@ -121,7 +121,7 @@ static int is_in_slice(const block_data *b, int row, int chan, int32_t slice)
     return msi_wproj_slice(&b->geometry, w) == slice;
 }
 
-/* Plain sums over a slice's samples: images are the block's planes and the PSF. */
+/* Form plain sums over a slice's samples: images are the block's planes and the PSF. */
 static void grid_plainly(const block_data *b, int32_t slice, msi_c64 *grid)
 {
     const int n_image = N_BLOCK_PLANE + 1;
@@ -237,7 +237,7 @@ static void test_blocks_of_visibilities(void **state)
 
 enum { MANY_ROW = 100000, N_MANY = MANY_ROW * N_CHAN };
 
-/* Many samples of one class, on the device. */
+/* Make many samples of one class, on the device. */
 static void make_many(block_data *b, msi_window_block *many)
 {
     make_block(b, 1, MSI_FP32, 0, 0);

@@ -148,7 +148,7 @@ static void test_lookups(void **state)
     msi_case_free(&d.data);
 }
 
-/* Fewer sub-cells than the accuracy asks for: the estimate says so, and still holds. */
+/* Try fewer sub-cells than the accuracy asks for: the estimate says so, and still holds. */
 static void test_coarse_oversampling(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void test_coarse_oversampling(void **state)
     }
 }
 
-/* Several planes and the PSF in one call; the PSF at the phase centre is 1. */
+/* Image several planes and the PSF in one call; the PSF at the phase centre is 1. */
 static void test_planes_and_psf(void **state)
 {
     (void)state;

@@ -167,7 +167,7 @@ static void test_predict(void **state)
         }
 }
 
-/* Beyond the uv plane that the image can hold, at its edge, and past all reason. */
+/* Try beyond the uv plane that the image can hold, at its edge, and past all reason. */
 static void test_predict_everywhere(void **state)
 {
     (void)state;

@@ -67,7 +67,7 @@ static int32_t wrapped(int64_t x, int32_t n)
     return (int32_t)((x % n + n) % n);
 }
 
-/* Long double, lest the truth's own rounding count. */
+/* Sum in long double, lest the truth's own rounding count. */
 static msi_c64 exact_value(const points *t, const msi_wproj_sample *s, int32_t image)
 {
     const int32_t taps = t->taps[s->plane], os = t->oversample;
@@ -172,7 +172,7 @@ static void free_job(msi_wproj_job *job)
     cudaFree((void *)job->kernels.table);
 }
 
-/* Relative L2 distance of what the device holds from the truth. */
+/* Compute the relative L2 distance of what the device holds from the truth. */
 static double error_of(const points *t, const msi_wproj_job *job)
 {
     const int64_t n = t->n * t->n_image;
@@ -325,7 +325,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* Many samples in a small grid: tiles are cut into pieces, runs of one kernel into groups. */
+/* Grid many samples in a small grid: tiles are cut into pieces, runs of one kernel into groups. */
 static void test_crowded(void **state)
 {
     (void)state;

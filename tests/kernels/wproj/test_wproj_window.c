@@ -197,7 +197,7 @@ static msi_c64 *run_shape(job_data *d, int degrid, const msi_window_shape *shape
     return x;
 }
 
-/* <x, y> over n numbers, and the product of the norms. */
+/* Compute <x, y> over n numbers, and the product of the norms. */
 static msi_c64 inner_product(const msi_c64 *x, const msi_c64 *y, int64_t n, double *norms)
 {
     msi_c64 sum = {0, 0};

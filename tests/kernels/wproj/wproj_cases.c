@@ -39,7 +39,7 @@ msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const c
                               .strategy = strategy};
 }
 
-/* Largest error over n pixels: corners, edges and centre first. */
+/* Compute the largest error over n pixels: corners, edges and centre first. */
 static double largest_error(const msi_case_data *d, const msi_image *image, int64_t n, uint64_t seed)
 {
     int64_t nx = d->geometry.nx, ny = d->geometry.ny;

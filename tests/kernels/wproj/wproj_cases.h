@@ -53,7 +53,7 @@ msi_wproj_request msi_parts_request(const msi_wproj_parts *d, double accuracy, m
 void msi_parts_coordinates(const msi_wproj_parts *d, msi_vis_store *store);
 double msi_store_difference(const msi_vis_store *a, const msi_vis_store *b);
 
-/* msi_parts_image - plane 0, tile by tile. Freed by msi_image_free. */
+/* msi_parts_image - image plane 0, tile by tile. Freed by msi_image_free. */
 void msi_parts_image(const msi_wproj_parts *d, msi_image *image);
 
 /* A request may ask for these. */

@@ -121,7 +121,7 @@ static msi_model_images *find(const char *name)
     return m;
 }
 
-/* Refused with one line that begins with `begin` and holds `holds`; and nothing stays in memory. */
+/* Expect a refusal with one line that begins with `begin` and holds `holds`; and nothing stays in memory. */
 static void refused(const char *name, const char *begin, const char *holds)
 {
     msi_model_images *m;
@@ -182,7 +182,7 @@ static void one_model(void **state)
     assert_true(msi_memory_in_use() == 0);
 }
 
-/* Odd and tiny sizes, and a centre of projection elsewhere: exact, in an even image about that centre. */
+/* Try odd and tiny sizes, and a centre of projection elsewhere: exact, in an even image about that centre. */
 static void pixels_are_placed(void **state)
 {
     (void)state;

@@ -420,7 +420,7 @@ static void test_refused_selections(void **state)
     refused("", "no Measurement Set", "");
 }
 
-/* WSClean's options: names once each; those that are the same here have a row, those that are not have none. */
+/* Try WSClean's options: names once each; those that are the same here have a row, those that are not have none. */
 static void test_wsclean_table(void **state)
 {
     (void)state;

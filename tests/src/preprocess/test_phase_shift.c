@@ -46,7 +46,7 @@ static long double dot(vec a, vec b)
     return a.x * b.x + a.y * b.y + a.z * b.z;
 }
 
-/* East, north and centre of a phase centre. */
+/* Find east, north and centre of a phase centre. */
 static void frame(vec out[3], long double ra, long double dec)
 {
     out[0] = (vec){-sinl(ra), cosl(ra), 0};
@@ -131,7 +131,7 @@ static void test_direction(void **state)
     }
 }
 
-/* Phase by which a sample at uvw turns, in long double. */
+/* Compute the phase by which a sample at uvw turns, in long double. */
 static long double turns_of(const struct shift_case *c, const double *uvw_m, double freq)
 {
     vec from[3];

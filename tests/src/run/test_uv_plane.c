@@ -17,7 +17,7 @@
 enum { NX = 18, NY = 12 };
 static const msi_image_geometry geometry = {NX, NY, 2e-5, 3e-5};
 
-/* V(u, v) = sum I exp(+2 pi i (u l + v m)), u and v a pixel of the uv plane, by the definition. */
+/* Compute V(u, v) = sum I exp(+2 pi i (u l + v m)), u and v a pixel of the uv plane, by the definition. */
 static void direct(const double *pixel, int x, int y, double *re, double *im)
 {
     double u = (x - NX / 2) / (NX * geometry.cell_x_rad), v = (y - NY / 2) / (NY * geometry.cell_y_rad);
