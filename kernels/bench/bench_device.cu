@@ -42,7 +42,7 @@ int time_multiply_add(int blocks, cudaEvent_t from, cudaEvent_t to, double *flop
     return MSI_OK;
 }
 
-} /* namespace */
+} // namespace
 
 extern "C" int msi_bench_device_name(char *name, size_t size)
 {

@@ -66,7 +66,7 @@ int bits_for(int64_t n)
     return bits;
 }
 
-} /* namespace */
+} // namespace
 
 struct el56_bucket_sorter {
     int64_t entry_capacity;

@@ -201,7 +201,7 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_fixed(bucket_job<WEIGHTS, R
     grid_entries(job, low + n * part / fixed.n_warp, low + n * (part + 1) / fixed.n_warp, stages[threadIdx.x / 32]);
 }
 
-} /* namespace */
+} // namespace
 
 struct el56_tables {
     el56_layout layout;

@@ -389,7 +389,7 @@ constexpr int N_ROW = sizeof table / sizeof table[0];
 const char workload_name[] = MSI_EL56_TITLE;
 const char scatter_name[] = "el56: w-projection, samples scattered about 1024 x 1024 cells";
 
-} /* namespace */
+} // namespace
 
 extern "C" msi_bench_table msi_el56_rows_cuda(void)
 {

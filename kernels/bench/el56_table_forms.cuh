@@ -134,6 +134,6 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_dynamic(bucket_job<WEIGHTS,
     }
 }
 
-} /* namespace el56_forms */
+} // namespace el56_forms
 
 #endif

@@ -251,7 +251,7 @@ const msi_bench_row rows[] = {ROW("window", 1e-5, exact),
                               ROW("window-frozen-16", 2, frozen_16),
                               ROW("window-frozen-40", 2, frozen_40)};
 
-} /* namespace */
+} // namespace
 
 extern "C" msi_bench_table msi_el56_window_rows_cuda(void)
 {

@@ -263,7 +263,7 @@ void add_phases(point_rows *l)
         }
 }
 
-} /* namespace */
+} // namespace
 
 extern "C" msi_bench_table msi_points_rows_cuda(void)
 {

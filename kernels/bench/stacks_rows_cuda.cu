@@ -273,7 +273,7 @@ void add_rows(stack_rows *l, msi_precision precision)
     }
 }
 
-} /* namespace */
+} // namespace
 
 extern "C" msi_bench_table msi_stacks_rows_cuda(void)
 {

@@ -71,6 +71,6 @@ __device__ __forceinline__ void prefetch(const CUtensorMap *box, int u, int v)
 
 #endif
 
-} /* namespace box_copy */
+} // namespace box_copy
 
 #endif

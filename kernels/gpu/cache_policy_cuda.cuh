@@ -48,6 +48,6 @@ __device__ __forceinline__ void store(double *to, double x, uint64_t policy)
 #endif
 }
 
-} /* namespace cache_policy */
+} // namespace cache_policy
 
 #endif

@@ -102,6 +102,6 @@ __device__ __forceinline__ void arrive_and_expect(uint64_t *barrier, uint32_t by
 
 #endif
 
-} /* namespace hopper */
+} // namespace hopper
 
 #endif

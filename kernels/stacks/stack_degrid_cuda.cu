@@ -213,7 +213,7 @@ unsigned blocks_for(uint32_t n, uint32_t each)
     return (unsigned)(((uint64_t)n + each - 1) / each);
 }
 
-} /* namespace */
+} // namespace
 
 struct msi_stack {
     msi_gpu_stream gpu;

@@ -411,7 +411,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid
 #endif
 }
 
-} /* namespace */
+} // namespace
 
 struct msi_stack_sorter {
     msi_gpu_stream gpu;

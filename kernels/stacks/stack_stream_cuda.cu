@@ -357,7 +357,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 #endif
 }
 
-} /* namespace */
+} // namespace
 
 struct msi_stack_stream {
     msi_gpu_stream gpu;

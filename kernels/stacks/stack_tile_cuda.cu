@@ -322,7 +322,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) k_stack_tiles(const __g
     if (threadIdx.x == 0 && atomicAdd(&a.next[1], 1u) == gridDim.x - 1) a.next[0] = a.next[1] = 0;
 }
 
-} /* namespace */
+} // namespace
 
 struct msi_stack_tiles {
     msi_gpu_stream gpu;

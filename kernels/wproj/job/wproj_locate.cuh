@@ -55,6 +55,6 @@ __device__ inline bool has_weight(const msi_wproj_samples &s, int64_t at)
     return false;
 }
 
-} /* namespace wproj_locate */
+} // namespace wproj_locate
 
 #endif

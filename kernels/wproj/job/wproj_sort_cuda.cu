@@ -46,7 +46,7 @@ unsigned blocks_for(int64_t n)
     return (unsigned)((n + BLOCK - 1) / BLOCK);
 }
 
-} /* namespace */
+} // namespace
 
 extern "C" void msi_wproj_bins_make(msi_wproj_bins *b, int32_t nu, int32_t nv, const int32_t *half, int32_t n_plane,
                                     int32_t least_shift)

@@ -332,6 +332,6 @@ __global__ __launch_bounds__(BLOCK) void k_merge(reordering o, const uint64_t *k
     }
 }
 
-} /* namespace wproj_sort */
+} // namespace wproj_sort
 
 #endif

@@ -83,6 +83,6 @@ __device__ __forceinline__ tap_walk start_walk(int lane, int lanes, int width, i
     return w;
 }
 
-} /* namespace points */
+} // namespace points
 
 #endif

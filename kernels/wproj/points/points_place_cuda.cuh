@@ -261,6 +261,6 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_const
     write_places(a, s);
 }
 
-} /* namespace points_place */
+} // namespace points_place
 
 #endif

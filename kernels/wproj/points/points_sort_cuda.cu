@@ -99,7 +99,7 @@ __global__ __launch_bounds__(SCAN) void k_points_items(const uint32_t *first, in
     if (threadIdx.x == 0) *n_item = done;
 }
 
-} /* namespace */
+} // namespace
 
 struct msi_wproj_points_sorter {
     msi_gpu_stream gpu;

@@ -310,7 +310,7 @@ int fill_gather(msi_gather *g, const msi_wproj_job *job, msi_gather_form form)
     return msi_wproj_points_sorter_tiles(g->sorter);
 }
 
-} /* namespace */
+} // namespace
 
 extern "C" void msi_gather_free(msi_gather *g)
 {

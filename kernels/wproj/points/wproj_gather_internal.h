@@ -77,6 +77,6 @@ void fetch_as_before(msi_gather *g);
 /* launch_strips - gather by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
 int launch_strips(const msi_gather *g, const msi_wproj_job *job);
 
-} /* namespace points */
+} // namespace points
 
 #endif

@@ -78,7 +78,7 @@ int launch_phase(const msi_gather *g, const msi_wproj_job *job, const msi_gather
     return launch_tiles<MOST, S>(a, shared, &boxes, g->n_block, (cudaStream_t)g->gpu.stream);
 }
 
-} /* namespace */
+} // namespace
 
 extern "C" int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase)
 {

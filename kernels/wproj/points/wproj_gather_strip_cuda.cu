@@ -557,7 +557,7 @@ template <typename T> bool shape(msi_wproj_points_strips *strips, const msi_wpro
     return true;
 }
 
-} /* namespace */
+} // namespace
 
 const int points::STRIP_ITEM = CAPACITY;
 

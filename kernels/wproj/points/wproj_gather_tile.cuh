@@ -468,6 +468,6 @@ int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, til
     return MSI_OK;
 }
 
-} /* namespace points */
+} // namespace points
 
 #endif

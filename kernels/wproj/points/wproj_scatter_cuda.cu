@@ -196,7 +196,7 @@ int launch_scatter(const msi_wproj_job *job, const msi_wproj_points_classes *cla
     return MSI_OK;
 }
 
-} /* namespace */
+} // namespace
 
 struct msi_scatter {
     msi_gpu_stream gpu;

@@ -180,7 +180,7 @@ int launch_window(const msi_wproj_job *job, const uint32_t *index, int n_multipr
     return MSI_OK;
 }
 
-} /* namespace */
+} // namespace
 
 struct msi_window_table {
     msi_gpu_stream gpu;

@@ -174,7 +174,7 @@ msi_wproj_tile_form choose(const msi_wproj_tile_spec *s)
     return s->form;
 }
 
-} /* namespace */
+} // namespace
 
 struct msi_wproj_tile {
     msi_gpu_stream gpu;

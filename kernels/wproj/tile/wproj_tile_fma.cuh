@@ -221,6 +221,6 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_fma(tile_view t, table_view
     }
 }
 
-} /* namespace wproj_tile */
+} // namespace wproj_tile
 
 #endif

@@ -140,6 +140,6 @@ __device__ inline bool touches_tile(int du, int dv, int half)
     return abs(2 * du + TILE - 1) <= reach && abs(2 * dv + TILE - 1) <= reach;
 }
 
-} /* namespace wproj_tile */
+} // namespace wproj_tile
 
 #endif

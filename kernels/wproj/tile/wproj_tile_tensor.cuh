@@ -285,6 +285,6 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_tensor(tile_view t, tensor_
     }
 }
 
-} /* namespace wproj_tile */
+} // namespace wproj_tile
 
 #endif
