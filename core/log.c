@@ -54,7 +54,7 @@ static void clear_bar(void)
     state.bar_shown = 0;
 }
 
-/* Length of the character of UTF-8 at the start of s if it may stand on a terminal as it is; 0 for a control character
+/* Give the length of the UTF-8 character at the start of s if it may stand on a terminal; 0 for a control character
  * (of C0 or C1) and for a byte that is no UTF-8. Overlong forms are none. */
 static int plain_length(const unsigned char *s)
 {

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /*
- * msi_alloc - n * size zero-initialised bytes, aligned to 64, counted under `what`.
+ * msi_alloc - allocate n * size zero-initialised bytes, aligned to 64, counted under `what`.
  * Given:    what  names the use in the message when it fails
  * Returned: *out  owned by the caller, freed by msi_free; NULL on failure
  * Returns:  0, MSI_ENOMEM (also where n * size overflows or the limit of msi_memory_limit_set would be passed)

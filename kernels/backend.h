@@ -18,7 +18,7 @@ const char *msi_backend_describe_device(int device);
 /* msi_backend_n_device - count the GPUs that answer; 0 in a build without. Waits for their driver. */
 int msi_backend_n_device(void);
 
-/* msi_backend_device_bytes - memory of a GPU that is free, all of it while the GPU is being warmed up; 0 where that cannot
+/* msi_backend_device_bytes - tell a GPU's free memory, all of it while the GPU is being warmed up; 0 where that cannot
  * be told. Waits for the driver. */
 int64_t msi_backend_device_bytes(int device);
 

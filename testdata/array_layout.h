@@ -31,7 +31,7 @@ typedef struct msi_layout {
 int msi_layout_vla(msi_layout *out, char config);
 
 /*
- * msi_layout_meerkat - 64 dishes: 70 % in a gaussian core of 300 m standard deviation, the others log-uniform in radius
+ * msi_layout_meerkat - lay 64 dishes: 70 % in a gaussian core of 300 m standard deviation, others log-uniform in radius
  * out to 4 km, so that no baseline is longer than 8 km.
  *
  * Given:    seed  of the positions

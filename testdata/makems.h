@@ -122,7 +122,7 @@ int64_t msi_makems_n_row(const msi_makems_spec *spec);
 double msi_makems_reference_freq(const msi_makems_spec *spec);
 
 /*
- * msi_makems_random_sources - n sources scattered over a square field: fluxes of 0.1 to 1 Jy with N(>S) going as 1/S,
+ * msi_makems_random_sources - scatter n sources over a square field: fluxes of 0.1 to 1 Jy with N(>S) going as 1/S,
  * some polarised, spectral indices about -0.7.
  *
  * Given:    n, seed; ra_rad, dec_rad, width_rad  centre and side of the field

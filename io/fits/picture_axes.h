@@ -26,10 +26,10 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f);
 void msi_picture_draw_border(cairo_t *cr, const msi_picture_frame *f, const char *title_x, const char *title_y,
                              double widest_left);
 
-/* msi_picture_format_direction - longitude and latitude of an image's centre to the microarcsecond, as labels are. */
+/* msi_picture_format_direction - write an image centre's longitude and latitude to the microarcsecond, like labels. */
 void msi_picture_format_direction(char lng[64], char lat[64], const msi_sky_axes *a);
 
-/* msi_picture_text - text at (x, y); align 0: x is its left end, 0.5: its middle, 1: its right end; y is the baseline.
+/* msi_picture_text - draw at (x, y); align 0: x is the text's left end, 0.5: middle, 1: right end; y is the baseline.
  * Of a pair '^c' the character c is raised and small. */
 void msi_picture_text(cairo_t *cr, double x, double y, double align, const char *text);
 

@@ -111,7 +111,7 @@ int msi_ms_channels_select(msi_ms_set *set, const msi_ms_selection *selection, c
  * MSI_ENOMEM. */
 int msi_ms_set_observe(msi_ms_set *set, msi_observation *observation);
 
-/* msi_ms_set_rest_frequency - SOURCE::REST_FREQUENCY of a source; 0 where there is none. Returns: 0, MSI_ENOMEM. */
+/* msi_ms_set_rest_frequency - read a source's SOURCE::REST_FREQUENCY; 0 where there is none. Returns: 0, MSI_ENOMEM. */
 int msi_ms_set_rest_frequency(msi_ms_set *set, int source_id, double *rest_hz);
 
 /* msi_ms_set_free - close and free all that the set holds; leaves it empty. */

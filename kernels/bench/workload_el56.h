@@ -75,8 +75,8 @@ static inline msi_el56_place msi_el56_locate(const msi_el56 *e, int64_t i)
 int msi_el56_get(const msi_el56 **out, const msi_bench_options *options, const msi_el56_scatter *scatter);
 
 /*
- * msi_el56_error - relative L2 distance from the reference, over the sampled tiles, of a grid of the box [nv][nu],
- * msi_c32 or msi_c64.
+ * msi_el56_error - compare (relative L2) a grid of the box [nv][nu], msi_c32 or msi_c64, with the reference, over the
+ * sampled tiles.
  */
 int msi_el56_error(const msi_el56 *e, const void *grid, msi_precision precision, double *error);
 

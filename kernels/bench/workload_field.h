@@ -60,7 +60,7 @@ void msi_bench_field_free(msi_bench_field *f);
 void msi_bench_field_use(msi_bench_field *f, int to_predict);
 
 /*
- * msi_bench_field_image_error - relative L2 distance of an image's worst plane from direct sums at the checked pixels:
+ * msi_bench_field_image_error - compare (relative L2) an image's worst plane with direct sums at the checked pixels:
  * relative to their rms, or to that of the image if samples did not interfere, where a few happen to cancel.
  * Given:   image  of the field's geometry; store_plane [image->n_plane], -1: the PSF of plane 0
  * Returns: 0, MSI_ENOMEM
@@ -77,7 +77,7 @@ int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, c
  */
 int msi_bench_field_model(const msi_bench_field *f, msi_image *model);
 
-/* msi_bench_field_vis_error - relative L2 distance of what was predicted from that model, at visibilities all over the
+/* msi_bench_field_vis_error - compare (relative L2) what was predicted with that model, at visibilities all over the
  * store.
  */
 void msi_bench_field_vis_error(const msi_bench_field *f, const msi_image *model, double *error);

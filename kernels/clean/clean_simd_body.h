@@ -2,7 +2,7 @@
 /* One precision of clean_simd.c, which includes it with REAL, SUFFIX, FMA and SQRT set. */
 
 /*
- * Joined quantities of n pixels, as msi_clean_quantity gives one: loops over pixels are inside, so that they run in
+ * Join quantities of n pixels, as msi_clean_quantity does of one: loops over pixels are inside, so that they run in
  * vectors, and each pixel's sums keep their order.
  * Given: r  values in the first plane, stride to the next plane's
  */

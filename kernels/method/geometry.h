@@ -84,7 +84,7 @@ MSI_HD double msi_product(double a, double b)
 }
 
 /*
- * msi_wrap - x moved by whole periods of n cells into [-n/2, n/2]: pixels are integers, so the uv plane repeats itself.
+ * msi_wrap - move x by whole periods of n cells into [-n/2, n/2]: pixels are integers, so the uv plane repeats itself.
  * Exact up to 2^53 periods; the last step holds what lies beyond, whose phase no double knows.
  */
 MSI_HD double msi_wrap(double x, int64_t n)

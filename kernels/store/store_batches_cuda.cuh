@@ -70,7 +70,7 @@ template <typename T> class store_batches {
         return rc;
     }
 
-    /* download_batch - predicted visibilities of the batch, value [n_image][n_sample] on the device, into the store. */
+    /* download_batch - fetch the batch's visibilities, value [n_image][n_sample] on the device, into the store. */
     int download_batch(const T *value, int n_image)
     {
         const stage_timer stage("transfer", &times->transfer_s);

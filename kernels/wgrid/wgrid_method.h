@@ -48,7 +48,7 @@ int msi_wgrid_residual(msi_plan *plan, const msi_residual_job *job, msi_stage_ti
 int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, void **samples, msi_stage_times *times);
 void msi_wgrid_cpu_forget_samples(void *samples);
 
-/* msi_wgrid_cpu_samples_bytes - host bytes of the order of a request's samples, and of what residuals keep of them. */
+/* msi_wgrid_cpu_samples_bytes - count host bytes of a request's samples' order, and of what residuals keep of them. */
 int64_t msi_wgrid_cpu_samples_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request);
 
 #endif

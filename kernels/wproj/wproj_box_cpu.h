@@ -86,7 +86,7 @@ void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum);
  */
 void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model);
 
-/* msi_wproj_box_bytes - host memory that a slice of the whole plane takes, kernels and sorted samples included. */
+/* msi_wproj_box_bytes - count the host bytes of a whole plane's slice, with kernels and sorted samples. */
 int64_t msi_wproj_box_bytes(const msi_wproj_plan *plan, int64_t n_sample);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 #include "src/clean/clean_field.h"
 
 /*
- * msi_clean_cycles_left - major cycles that a group will make yet, if its peak falls in each as it did in the last one;
+ * msi_clean_cycles_left - foresee a group's major cycles yet to come, if its peak falls in each as in the last one;
  * before the first one, or after one that was taken back, as -mgain asks for.
  * Given:   group      judged by its exact residual
  *          threshold  Jy/beam at which it ends, -auto-mask reached or not; 0: none

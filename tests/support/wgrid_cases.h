@@ -91,12 +91,12 @@ typedef struct msi_case_truth {
 void msi_case_truth_make(msi_case_truth *truth, const msi_case_data *d, int store_plane, int64_t n_pixel,
                          uint64_t seed);
 
-/* msi_case_truth_error - relative L2 difference of a plane of an image from the direct sum. Fails the test where one
+/* msi_case_truth_error - compare (relative L2) a plane of an image with the direct sum. Fails the test where one
  * alone is NaN. */
 double msi_case_truth_error(const msi_case_truth *truth, const msi_image *image, int plane);
 
 /*
- * msi_case_error - relative L2 difference between a plane of an image and the direct sum, both of the above for one
+ * msi_case_error - compare (relative L2) a plane of an image with the direct sum, both of the above for one
  * image.
  * Given: plane of the image; store_plane its plane of the visibilities (-1: the PSF)
  */
@@ -160,7 +160,7 @@ msi_case msi_case_adjoint(uint64_t seed, int64_t step, int64_t most_steps, doubl
 /* msi_pixel_at - read a pixel in double, whatever the image's precision. */
 double msi_pixel_at(const msi_image *image, int64_t at);
 
-/* msi_image_difference - relative L2 difference of a plane of an image from that of another. Fails the test where one
+/* msi_image_difference - compare (relative L2) a plane of an image with that of another. Fails the test where one
  * alone is NaN. */
 double msi_image_difference(const msi_image *image, const msi_image *truth, int plane);
 

@@ -103,7 +103,7 @@ MSI_HD int64_t msi_wkernel_row(int64_t offset, int32_t half, int32_t oversample,
     return offset + (int64_t)(sub + oversample / 2) * msi_wkernel_taps(half);
 }
 
-/* msi_wkernel_square - element of taps (-half, -half) of a full plane's square for a pair of sub-offsets; u fastest. */
+/* msi_wkernel_square - find taps (-half, -half) of a full plane's square for a pair of sub-offsets; u fastest. */
 MSI_HD int64_t msi_wkernel_square(int64_t offset, int32_t half, int32_t oversample, int32_t sub_u, int32_t sub_v)
 {
     int64_t taps = msi_wkernel_taps(half);

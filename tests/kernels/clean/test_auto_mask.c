@@ -172,7 +172,7 @@ static void add_blob(double *r, int64_t nx, int64_t ny, const double at[4])
     }
 }
 
-/* Noise, sources broad and bright, one that falls off slowly, one of two pixels, a negative one, and pixels without a
+/* Add noise, sources broad and bright, one that falls slowly, one of two pixels, a negative one, and pixels without a
  * value. */
 static double *make_residual(int64_t nx, int64_t ny, double part, uint64_t seed)
 {

@@ -348,7 +348,7 @@ static int has_strips(void)
 }
 
 /*
- * Small kernels: a grid narrower than a strip, strips and bins that are cut off, rows that wrap, samples so crowded
+ * Try small kernels: a grid narrower than a strip, strips and bins that are cut off, rows that wrap, samples so crowded
  * that a bin's are cut into items and meet in one row, and so few that shared memory does not hold the rows from one to
  * the next. Sorting once more with the same plan must not count what was before.
  */
