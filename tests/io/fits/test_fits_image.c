@@ -23,6 +23,7 @@
 #include "core/pol.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"
+#include "io/fits/fits_view.h"
 #include "io/fits/sky_wcs.h"
 #include "tests/support/temp_folder.h"
 
@@ -356,6 +357,22 @@ static void what_is_written_is_read(void **state)
     }
 }
 
+static void planes_are_counted(void **state)
+{
+    (void)state;
+    const msi_fits_spec spec = plain_spec();
+    msi_fits_view view;
+    assert_int_equal(put("one.fits", &spec, pixels, MSI_FP32), MSI_OK);
+    assert_int_equal(msi_fits_view_read(&view, "one.fits", 0), MSI_OK);
+    assert_int_equal(view.n_plane, 1);
+    assert_true(view.pixel[NX * 3 + 7] == pixels[3][7] && isnan(view.pixel[NX * 4 + 2]));
+    msi_fits_view_free(&view);
+    /* The caller asked for what is not there: the file is good. */
+    assert_int_equal(msi_fits_view_read(&view, "one.fits", 1), MSI_EARGUMENT);
+    assert_string_equal(msi_error_get(), "one.fits: has no plane 1; it has 1, counted from 0");
+    assert_null(view.pixel);
+}
+
 static void doubles_become_floats(void **state)
 {
     (void)state;
@@ -638,6 +655,7 @@ int main(int argc, char **argv)
         TEST(dates_carry_over),
         TEST(history_holds_the_whole_command_line),
         TEST(what_is_written_is_read),
+        TEST(planes_are_counted),
         TEST(doubles_become_floats),
         TEST(sky_positions_are_those_of_the_gridder),
         TEST(bad_files_are_refused),
