@@ -76,6 +76,13 @@ class staged_copy {
         return MSI_OK;
     }
 
+    /* apart - tell that what comes next goes to another allocation: it may begin where this one ends, and no copy reaches
+     * from one into the other. Returns: 0, MSI_EGPU */
+    int apart()
+    {
+        return push();
+    }
+
     /* push - send what is left. Ordinary memory may be changed then; other memory once the stream was waited for.
      * Returns: 0, MSI_EGPU */
     int push()
@@ -184,6 +191,7 @@ class staged_copy {
         n_piece = 0;
         at = (at + 1) % n_slot;
         MSI_TRY(on.upload(first_target, static_cast<const char *>(s.room.memory), filled));
+        first_target = nullptr;
         filled = 0;
         MSI_CUDA(cudaEventRecord(s.done, on.get()));
         return MSI_OK;

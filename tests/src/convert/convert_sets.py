@@ -57,7 +57,7 @@ def check_copy(s):
 
 def check_average(s):
     """Compare averages in time and frequency with numpy in double precision, with every kind of bad sample."""
-    check_averages(s, spoil(s.made("average.ms", *HOSTILE)), ((4, 1), (1, 3), (4, 4), (7, 100)))
+    must_average(s, spoil(s.made("average.ms", *HOSTILE)), ((4, 1), (1, 3), (4, 4), (7, 100)))
 
 
 def check_average_good(s):
@@ -67,10 +67,10 @@ def check_average_good(s):
         a = s.made("good-%s.ms" % corr.replace(",", "-"), *good, "-pol", corr)
         flagged = [f.any() for f in Rows(a).flag]
         s.must(0.02 < np.mean(flagged) < 0.9, "%s: rows of both kinds" % corr)
-        check_averages(s, a, ((4, 3),))
+        must_average(s, a, ((4, 3),))
 
 
-def check_averages(s, a, ways):
+def must_average(s, a, ways):
     x = Rows(a)
     for n_time, n_chan in ways:
         out = "%s-%d-%d.ms" % (os.path.basename(a)[:-3], n_time, n_chan)
