@@ -14,11 +14,13 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_child.h"
 #include "io/ms/ms_paths.h"
 
 struct msi_workspace {
     char out[PATH_MAX], parent[PATH_MAX], folder[PATH_MAX];
     int overwrite;
+    msi_child keeper;
 };
 
 enum { OPEN_FOLDERS = 16 };
@@ -81,17 +83,67 @@ int msi_workspace_check(const char *out, const char *const *inputs, int n_input,
     return check_replaced(plain);
 }
 
+/* ---- The keeper ---- */
+
+/* A program that is killed cannot remove its folder, so another process makes it, and removes it after the program's end.
+ * One that still writes there fails as soon as it finds its files gone; until then it may make new ones. */
+enum { KEEPER_TRIES = 1200, KEEPER_PAUSE_US = 50000 };
+
+typedef struct kept_folder {
+    int failed; /* errno, or 0 */
+    char name[PATH_MAX];
+} kept_folder;
+
+static _Noreturn void keep(const msi_child *program, const char *pattern)
+{
+    char done;
+    kept_folder made = {0};
+    strcpy(made.name, pattern);
+    if (!mkdtemp(made.name)) made.failed = errno;
+    int is_left =
+        msi_child_send(program, &made, sizeof made) != 0 || msi_child_receive(program, &done, sizeof done) != 0;
+    if (made.failed) is_left = 0;
+    for (int i = 0; is_left && i < KEEPER_TRIES && access(made.name, F_OK) == 0; i++) {
+        if (i) usleep(KEEPER_PAUSE_US);
+        msi_workspace_remove(made.name);
+    }
+    _exit(0);
+}
+
+/* Let the keeper end, which removes the folder unless the program has told it that it did so, as far as it can be. */
+static void dismiss(msi_child *keeper)
+{
+    msi_child_close(keeper);
+    if (keeper->pid) msi_child_wait(keeper);
+}
+
+static int make_folder(msi_workspace *w)
+{
+    int is_child, got;
+    kept_folder made;
+    if (snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)
+        return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", w->out);
+    int status = msi_child_fork(&w->keeper, "to clean up after this one", &is_child);
+    if (is_child) keep(&w->keeper, w->folder);
+    if (!status) status = msi_child_await(&w->keeper, 1, &made, sizeof made, &got);
+    if (!status && got < 0) status = msi_error_set(MSI_ENOMEM, "the process that cleans up ended too soon");
+    if (!status && made.failed)
+        status = msi_error_set(MSI_EOUTPUT, "%s: no folder can be made there: %s", w->parent, strerror(made.failed));
+    if (!status)
+        memcpy(w->folder, made.name, sizeof w->folder);
+    else
+        dismiss(&w->keeper);
+    return status;
+}
+
 int msi_workspace_make(msi_workspace **out, const char *path, int overwrite)
 {
     msi_workspace *w;
     *out = NULL;
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "names of files"));
-    int status = split(path, w->out, w->parent);
     w->overwrite = overwrite;
-    if (!status && snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)
-        status = msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", path);
-    if (!status && !mkdtemp(w->folder))
-        status = msi_error_set(MSI_EOUTPUT, "%s: no folder can be made there: %s", w->parent, strerror(errno));
+    int status = split(path, w->out, w->parent);
+    if (!status) status = make_folder(w);
     if (status)
         msi_free(w);
     else
@@ -185,6 +237,9 @@ void msi_workspace_remove(const char *path)
 void msi_workspace_free(msi_workspace *w)
 {
     if (!w) return;
+    const char done = 1;
     msi_workspace_remove(w->folder);
+    msi_child_send(&w->keeper, &done, sizeof done);
+    dismiss(&w->keeper);
     msi_free(w);
 }

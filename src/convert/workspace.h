@@ -14,7 +14,8 @@ typedef struct msi_workspace msi_workspace;
  */
 int msi_workspace_check(const char *out, const char *const *inputs, int n_input, int overwrite);
 
-/* msi_workspace_make - make the folder beside the output `path`. Returned: *out  owned, msi_workspace_free. Returns: 0,
+/* msi_workspace_make - make the folder beside the output `path`; a process of its own removes it, should this one be
+ * killed. Before any thread is started. Returned: *out  owned, msi_workspace_free. Returns: 0,
  * MSI_EOUTPUT, MSI_ENOMEM. */
 int msi_workspace_make(msi_workspace **out, const char *path, int overwrite);
 
