@@ -17,6 +17,7 @@ struct msi_density {
     double cells_per_lambda_u, cells_per_lambda_v;
     double *sum; /* [nv / 2][nu]; row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell */
     double sum_weight;
+    double *limited; /* [nv / 2][nu] factors of cells after msi_density_limit; NULL: none has a limit */
 };
 
 /* Count the cells along an axis of n pixels: f n raised to a multiple of 4, or n itself where f is 1; then a part of
@@ -221,6 +222,7 @@ void msi_density_free(msi_density *d)
 {
     if (!d) return;
     msi_free(d->sum);
+    msi_free(d->limited);
     msi_free(d);
 }
 
@@ -232,6 +234,56 @@ static double briggs_scale(const msi_density *d, double robust)
     for (int64_t i = 0; i < d->grid.nv / 2 * d->grid.nu; i++) squares += d->sum[i] * d->sum[i];
     double s = 5 * pow(10, -robust);
     return squares > 0 ? s * s * d->sum_weight / squares : 0;
+}
+
+/* Compute a cell's factor of the rule, uniform or Briggs, from its sum of weights. */
+static inline double cell_factor(const msi_weighting *rule, double briggs, double sum)
+{
+    if (rule->mode == MSI_WEIGHT_BRIGGS) return 1 / (1 + sum * briggs);
+    return sum > 0 ? 1 / sum : 0;
+}
+
+/* Limit the factors of a row of cells; total, count: [nu] scratch. */
+static void limit_row(msi_density *d, const msi_weighting *rule, double briggs, int64_t y, double *total, double *count)
+{
+    const int64_t nu = d->grid.nu, half_nv = d->grid.nv / 2, half = rule->rank_size / 2;
+    memset(total, 0, sizeof *total * (size_t)nu);
+    memset(count, 0, sizeof *count * (size_t)nu);
+    for (int64_t row = y > half ? y - half : 0; row < half_nv && row < y + half; row++)
+        for (int64_t x = 0; x < nu; x++) {
+            const double factor = cell_factor(rule, briggs, d->sum[row * nu + x]);
+            total[x] += factor;
+            count[x] += factor > 0;
+        }
+    for (int64_t x = 0; x < nu; x++) {
+        double factor = cell_factor(rule, briggs, d->sum[y * nu + x]), sum = 0, n = 0;
+        if (factor > 0) {
+            for (int64_t column = x > half ? x - half : 0; column < nu && column < x + half; column++) {
+                sum += total[column];
+                n += count[column];
+            }
+            factor = fmin(factor, rule->rank_level * sum / n);
+        }
+        d->limited[y * nu + x] = factor;
+    }
+}
+
+int msi_density_limit(msi_density *d, const msi_weighting *rule)
+{
+    if (rule->mode == MSI_WEIGHT_NATURAL || !(rule->rank_level >= 1)) return MSI_OK;
+    const double briggs = rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(d, rule->robust) : 0;
+    const int64_t nu = d->grid.nu, n_row = d->grid.nv / 2;
+    const int n_thread = omp_get_max_threads();
+    double *scratch;
+    if (!d->limited) MSI_TRY(msi_alloc(&d->limited, n_row * nu, sizeof *d->limited, "density weights"));
+    MSI_TRY(msi_alloc(&scratch, 2 * n_thread * nu, sizeof *scratch, "density weights"));
+#pragma omp parallel for schedule(static) num_threads(n_thread)
+    for (int64_t y = 0; y < n_row; y++) {
+        double *own = scratch + 2 * omp_get_thread_num() * nu;
+        limit_row(d, rule, briggs, y, own, own + nu);
+    }
+    msi_free(scratch);
+    return MSI_OK;
 }
 
 /*
@@ -265,12 +317,13 @@ static inline double factor_of(const factors *f, double u, double v)
     double factor = f->scale;
     if (f->rule->mode != MSI_WEIGHT_NATURAL) {
         uv_cell cell;
-        const int is_inside = find_cell(f->density, u, v, &cell);
-        const double sum = is_inside ? f->density->sum[cell.row * f->density->grid.nu + cell.column] : 0;
-        if (f->rule->mode == MSI_WEIGHT_BRIGGS)
-            factor /= 1 + sum * f->briggs;
+        const msi_density *d = f->density;
+        const int is_inside = find_cell(d, u, v, &cell);
+        const int64_t i = is_inside ? cell.row * d->grid.nu + cell.column : 0;
+        if (is_inside && d->limited)
+            factor *= d->limited[i];
         else
-            factor = sum > 0 ? factor / sum : 0;
+            factor *= cell_factor(f->rule, f->briggs, is_inside ? d->sum[i] : 0);
     }
     return f->taper > 0 ? factor * exp(-f->taper * (u * u + v * v)) : factor;
 }
@@ -297,6 +350,8 @@ int msi_density_weight(msi_vis_store *store, const msi_density *density, const m
 {
     if (!density && rule->mode != MSI_WEIGHT_NATURAL)
         return msi_error_set(MSI_EINTERNAL, "density weighting without a density");
+    if (rule->mode != MSI_WEIGHT_NATURAL && rule->rank_level >= 1 && !density->limited)
+        return msi_error_set(MSI_EINTERNAL, "density weighting without the limits of its factors");
     double scale = rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(density, rule->robust) : 0;
     /* The taper's image is a gaussian of the FWHM: exp(-(pi FWHM r)^2 / (4 ln 2)) at uv distance r. */
     double taper = MSI_PI * rule->taper_fwhm_rad;

@@ -22,6 +22,8 @@ typedef struct msi_weighting {
     double taper_fwhm_rad; /* gaussian uv taper whose image is a gaussian of this FWHM; 0: none */
     double grid_padding;   /* the uv grid of the densities is that of an image this many times as large; 0: 1 */
     double super_weight;   /* cells of that grid this many times as large; 0: 1 */
+    double rank_level; /* uniform, Briggs: a cell's factor is this many times the local mean at most; < 1: no limit */
+    int64_t rank_size; /* the mean is over the square of this edge in cells around the cell, 2 or more */
 } msi_weighting;
 
 /* The whole uv grid of summed weights, both halves: cells along u and v, even. */
@@ -60,13 +62,26 @@ int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
  */
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
 
+/*
+ * msi_density_limit - limit the factors of cells, uniform's 1 / Wc and Briggs' 1 / (1 + Wc s^2), to rule->rank_level times
+ * their mean around the cell; once all weights are added, and again after a change of the sums or of the rule.
+ * Given:   rule  with the mode and robustness that msi_density_weight gets; nothing is done where rank_level is below 1
+ * Returns: 0, MSI_ENOMEM
+ * Notes:   the mean is over the factors that are not 0 (uniform's of empty cells are, Briggs' are 1) of columns x - h to
+ *          x + h - 1 and rows y - h to y + h - 1 with h = rank_size / 2, cut at the edges of the kept half plane.
+ *          Needs another grid of the sums' size.
+ * Source:  WSClean's -weighting-rank-filter, whose level is 3 and size 16 unless given; its weights, written by
+ *          -store-imaging-weights, are met to 1e-7.
+ */
+int msi_density_limit(msi_density *d, const msi_weighting *rule);
+
 /* msi_density_free - NULL-safe. */
 void msi_density_free(msi_density *d);
 
 /*
  * msi_density_weight - multiply every weight of a store, in all planes, by density weighting and taper.
- * Given:   density  may be NULL for natural weighting
- * Returns: 0, MSI_EINTERNAL (a rule that needs a density, without one)
+ * Given:   density  may be NULL for natural weighting; after msi_density_limit where the rule has a rank_level
+ * Returns: 0, MSI_EINTERNAL (a rule that needs a density, or its limits, without one)
  * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w). Where sums of weighted
  *          visibilities would leave the range of single precision, all weights are multiplied by one power of two too
  *          (msi_vis_store.weight_scale).

@@ -179,6 +179,12 @@ static int check_imaging(const msi_options *o)
         return msi_error_set(
             MSI_EUSAGE, "-scale: %lld pixels of %.6gdeg span %.6gdeg, more than half the sky; give a smaller scale",
             (long long)longer, cell_deg, span_deg);
+    if (o->weighting.rank_level > 0 && o->weighting.rank_level < 1)
+        return msi_error_set(
+            MSI_EUSAGE,
+            "-weighting-rank-filter %g: a limit below the mean would lower ordinary weights; give 1 or "
+            "more, or 0 for no limit",
+            o->weighting.rank_level);
     const msi_ms_selection *s = &o->selection;
     MSI_TRY(msi_options_check_selection(s));
     if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)

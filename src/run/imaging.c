@@ -278,7 +278,10 @@ static int weigh(msi_imaging_run *r)
         r->n_kept += report.n_sample;
         /* The first use of a density is where those of all ranks become one. */
         msi_density *d = r->density[o->mf_weighting ? 0 : c];
-        if (d && (c == 0 || !o->mf_weighting)) MSI_TRY(msi_shared_density(r->team, d, &o->weighting, &rule));
+        if (d && (c == 0 || !o->mf_weighting)) {
+            MSI_TRY(msi_shared_density(r->team, d, &o->weighting, &rule));
+            MSI_TRY(msi_density_limit(d, &rule));
+        }
         MSI_TRY(msi_gridder_weight(r->gridder[c], d, &rule));
         msi_progress_leave(all);
     }

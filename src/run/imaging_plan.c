@@ -100,10 +100,12 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     const int64_t n_pixel = msi_image_n_pixel(&o->geometry);
     const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
     const int64_t density_bytes = density.nu * (density.nv / 2) * 8;
+    const int n_grid = o->weighting.rank_level >= 1 ? 2 : 1; /* sums, and factors with their limits */
     /* Of several channels there are the images of all; of cleaned ones, each kind of them. */
     const int n_kind = o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2;
     int64_t bytes = one_image_bytes(need, precision) * n_kind;
-    if (o->weighting.mode != MSI_WEIGHT_NATURAL) bytes += density_bytes * (o->mf_weighting ? 1 : o->channels_out);
+    if (o->weighting.mode != MSI_WEIGHT_NATURAL)
+        bytes += density_bytes * n_grid * (o->mf_weighting ? 1 : o->channels_out);
     /* Beside the images, one after the other: a grid of weights and its two halves joined; a complex plane and its
      * parts. */
     if (o->save_uv)

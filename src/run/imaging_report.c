@@ -204,6 +204,9 @@ void msi_imaging_report_weights(const msi_imaging_run *run)
     const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);
     msi_log_info("weight grid: %lld x %lld cells of %.6g x %.6g wavelengths", (long long)grid.nu, (long long)grid.nv,
                  1 / (o->geometry.cell_x_rad * (double)grid.nu), 1 / (o->geometry.cell_y_rad * (double)grid.nv));
+    if (o->weighting.rank_level >= 1)
+        msi_log_info("weight filter: at most %g times the mean over %lld x %lld cells", o->weighting.rank_level,
+                     (long long)o->weighting.rank_size, (long long)o->weighting.rank_size);
 }
 
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *r)

@@ -164,6 +164,15 @@ def _append(out, rows, column, freq, wanted, parts, present, field, uv_limits, m
                weight=weight[keep].mean(-1) if mean_weight else weight[keep].min(-1), freq=freq[wanted][chan], time=rows.getcol("TIME")[row])
 
 
+def limited(factor, level, size):
+    """Factors of cells, at most level times their mean over the cells around that have one."""
+    out, half = factor.copy(), size // 2
+    for y, x in np.argwhere(factor > 0):
+        around = factor[max(0, y - half):y + half, max(0, x - half):x + half]
+        out[y, x] = min(factor[y, x], level * around[around > 0].mean())
+    return out
+
+
 class Frame:
     """An image's pixels on the sky: size, pixel size in radians, centre in radians."""
 
@@ -212,8 +221,10 @@ class Frame:
         np.add.at(grid, (nv - 1 - row, nu - 1 - column), weight)
         return grid
 
-    def weigh(self, samples, mode, robust=0.0, taper=0.0, padding=1.0, super_weight=1.0, density_of=None):
+    def weigh(self, samples, mode, robust=0.0, taper=0.0, padding=1.0, super_weight=1.0, density_of=None, rank=None):
         """Weights after density weighting and taper; densities of other samples where density_of gives them.
+
+        rank (level, size): a cell's factor is at most level times the mean of the factors that are not 0 around it.
 
         Where those have nothing in a sample's cell, Briggs leaves its weight as it is, and uniform leaves it out.
         """
@@ -222,13 +233,16 @@ class Frame:
             source = samples if density_of is None else density_of
             grid = self.plane(source, source.weight, padding, super_weight)
             column, row, _ = self.cells(samples, padding, super_weight)
-            density = grid[row, column]
             if mode == "uniform":
-                weight = np.divide(weight, density, out=np.zeros_like(weight), where=density > 0)
+                factor = np.divide(1, grid, out=np.zeros_like(grid), where=grid > 0)
             else:
                 # One half of the plane counts: each of the two holds all that there is.
                 s2 = (5 * 10**-robust)**2 / ((grid**2).sum() / 2 / source.weight.sum())
-                weight /= 1 + density * s2
+                factor = 1 / (1 + grid * s2)
+            if rank:
+                half = len(grid) // 2  # cells of samples lie in the half of v >= 0
+                factor[half:] = limited(factor[half:], *rank)
+            weight = weight * factor[row, column]
         if taper:
             u, v = (samples.baseline @ self.axes[:2].T).T
             weight *= np.exp(-(np.pi * taper)**2 / (4 * np.log(2)) * (u * u + v * v))

@@ -76,14 +76,38 @@ static void weighed_free(weighed *s)
     msi_case_free(&s->data);
 }
 
+/* Compute what a cell multiplies the weights of its samples by. */
+static double cell_factor(const msi_weighting *rule, const weighed *s, int64_t cell)
+{
+    const double f = 5 * pow(10, -rule->robust);
+    if (rule->mode == MSI_WEIGHT_BRIGGS) return 1 / (1 + s->density[cell] * f * f / s->mean_density);
+    return s->density[cell] > 0 ? 1 / s->density[cell] : 0;
+}
+
+/* The same, at most a level times the mean of those around it that are not 0. */
+static double limited_factor(const msi_weighting *rule, const weighed *s, int64_t cell)
+{
+    const int64_t half = rule->rank_size / 2, x = cell % NX, y = cell / NX;
+    const double factor = cell_factor(rule, s, cell);
+    double sum = 0, n = 0;
+    if (!(rule->rank_level >= 1)) return factor;
+    for (int64_t row = 0; row < NY / 2; row++)
+        for (int64_t column = 0; column < NX; column++) {
+            const double one = cell_factor(rule, s, row * NX + column);
+            if (row < y - half || row >= y + half || column < x - half || column >= x + half || !(one > 0)) continue;
+            sum += one;
+            n += 1;
+        }
+    return n > 0 && factor > rule->rank_level * sum / n ? rule->rank_level * sum / n : factor;
+}
+
 /* Apply the definitions, from the original weight of sample i. */
 static double weight_by(const msi_weighting *rule, const weighed *s, int64_t i)
 {
     double u, v, w = s->original[i];
     sample_uv(s, i, &u, &v);
-    const double f = 5 * pow(10, -rule->robust), t = rule->taper_fwhm_rad;
-    if (rule->mode == MSI_WEIGHT_UNIFORM) w = w > 0 ? w / s->density[s->cell[i]] : 0;
-    if (rule->mode == MSI_WEIGHT_BRIGGS) w /= 1 + s->density[s->cell[i]] * f * f / s->mean_density;
+    const double t = rule->taper_fwhm_rad;
+    if (rule->mode != MSI_WEIGHT_NATURAL) w *= limited_factor(rule, s, s->cell[i]);
     return w * exp(-MSI_PI * MSI_PI * t * t * (u * u + v * v) / (4 * log(2)));
 }
 
@@ -99,6 +123,8 @@ static void check_rule(weighed *s, const msi_weighting *rule)
     assert_int_equal(msi_gridder_add(g, &s->data.block), 0);
     assert_int_equal(msi_density_create(&d, &s->data.geometry, rule), 0);
     assert_int_equal(msi_density_add(d, g), 0);
+    if (rule->rank_level >= 1) assert_int_equal(msi_gridder_weight(g, d, rule), MSI_EINTERNAL);
+    assert_int_equal(msi_density_limit(d, rule), 0);
     assert_int_equal(msi_gridder_weight(g, d, rule), 0);
     assert_int_equal(msi_gridder_image(g, &image), 0);
 
@@ -120,6 +146,9 @@ static void test_weights_are_their_definitions(void **state)
     (void)state;
     const msi_weighting rules[] = {{.mode = MSI_WEIGHT_UNIFORM},
                                    {.mode = MSI_WEIGHT_BRIGGS, .robust = 0.5},
+                                   {.mode = MSI_WEIGHT_UNIFORM, .rank_level = 1, .rank_size = 16},
+                                   {.mode = MSI_WEIGHT_UNIFORM, .rank_level = 1.5, .rank_size = 5},
+                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = -1, .rank_level = 1, .rank_size = 4},
                                    {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 2e-3},
                                    {.mode = MSI_WEIGHT_BRIGGS, .robust = -1, .taper_fwhm_rad = 1e-3}};
     weighed s;

@@ -164,6 +164,10 @@ static void test_weight_options(void **state)
     o = parsed("-weight briggs 2 -weight uniform -no-mf-weighting -mf-weighting");
     assert_int_equal(o.weighting.mode, MSI_WEIGHT_UNIFORM);
     assert_true(o.weighting.robust == 0 && o.mf_weighting);
+    assert_true(o.weighting.rank_level == 0 && o.weighting.rank_size == 16);
+    msi_options_free(&o);
+    o = parsed("-weighting-rank-filter 3 -weighting-rank-filter-size 8");
+    assert_true(o.weighting.rank_level == 3 && o.weighting.rank_size == 8);
     msi_options_free(&o);
 }
 
@@ -382,6 +386,7 @@ static void test_refused_selections(void **state)
     refused_value("-weight briggs", "-weight a.ms:", "");
     refused_value("-weight briggs x", "-weight x:", "number");
     refused_value("-weight briggs 11", "-weight briggs 11:", "-10 to 10");
+    refused_value("-weighting-rank-filter 0.5", "-weighting-rank-filter 0.5:", "0 for no limit");
     refused_value("-pol ~", "-pol ", "IQUV");
     refused_value("-pol IX", "-pol IX:", "IQUV");
     refused_value("-pol I,", "-pol I,:", "IQUV");

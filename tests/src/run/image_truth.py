@@ -310,6 +310,26 @@ def check_density_grids(s):
                 ones(s, title, plane, name)
 
 
+def check_rank_filter(s):
+    """Factors of cells with a limit: of the mean over cells with samples for uniform weights, over all for Briggs."""
+    path = on_axes(s)
+    frame = Frame(250, 200, 5 * ASEC, *np.radians(VLA))
+    samples = frame.inside(read(path))
+    for mode, level, size in (({"mode": "uniform"}, 1, 16), ({"mode": "uniform", "taper": 20 * ASEC}, 1.5, 5),
+                              ({"mode": "briggs", "robust": -1}, 1, 4), ({"mode": "uniform"}, 1e9, 2)):
+        title = "rank filter %g, size %d, %s" % (level, size, mode["mode"])
+        weight = frame.weigh(samples, **mode, padding=1.2, rank=(level, size))
+        n_lower = int((weight < 0.999 * frame.weigh(samples, **mode, padding=1.2)).sum())
+        s.must((n_lower > 100) == (level < 10), "%s: %d of %d weights are lowered" % (title, n_lower, len(weight)))
+        name = s.path("image%d" % next(s.number))
+        taper = ["-taper-gaussian", "%.15grad" % mode["taper"]] if "taper" in mode else []
+        run(s.msimage, "-quiet", "-j", 2, "-size", 250, 200, "-scale", "5asec", "-name", name, "-weight", mode["mode"],
+            *([mode["robust"]] if "robust" in mode else []), *taper, "-weight-padding", 1.2, "-weighting-rank-filter", level,
+            "-weighting-rank-filter-size", size, "-save-weights", "-make-psf", "-accuracy", 1e-5, path)
+        s.held(title, name + "-dirty.fits", frame, samples, 1e-5, weight)
+        saved_weights(s, title, name, frame.plane(samples, weight, padding=1.2), frame)
+
+
 def ones(s, title, plane, name):
     """Uniform weights sum to one in every cell that holds samples, in the oracle and in the file."""
     for whose, sums in (("by definition", plane), ("in the file", load(name + "-weights.fits")[0])):
