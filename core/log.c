@@ -17,13 +17,13 @@ static struct {
 
 /* A listener hears the calling thread's lines; NULL: stderr does. */
 static _Thread_local struct {
-    msi_log_hear *hear;
+    msi_log_listener *call;
     void *of;
 } listener;
 
-void msi_log_listen(msi_log_hear *hear, void *of)
+void msi_log_listen(msi_log_listener *call, void *of)
 {
-    listener.hear = hear;
+    listener.call = call;
     listener.of = of;
 }
 
@@ -109,10 +109,10 @@ static void line(msi_log_level level, const char *prefix, const char *format, va
 
 static void line(msi_log_level level, const char *prefix, const char *format, va_list ap)
 {
-    if (listener.hear) {
+    if (listener.call) {
         char text[1024];
         vsnprintf(text, sizeof text, format, ap);
-        listener.hear(listener.of, level, text);
+        listener.call(listener.of, level, text);
         return;
     }
     if (state.is_silent) return;
@@ -142,12 +142,12 @@ static void line(msi_log_level level, const char *prefix, const char *format, va
 
 void msi_log_info(const char *format, ...)
 {
-    if (listener.hear || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_NORMAL, "");
+    if (listener.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_NORMAL, "");
 }
 
 void msi_log_detail(const char *format, ...)
 {
-    if (listener.hear || state.level >= MSI_LOG_VERBOSE) MSI_LOG_LINE(MSI_LOG_VERBOSE, "");
+    if (listener.call || state.level >= MSI_LOG_VERBOSE) MSI_LOG_LINE(MSI_LOG_VERBOSE, "");
 }
 
 void msi_log_warning(const char *format, ...)
@@ -157,7 +157,7 @@ void msi_log_warning(const char *format, ...)
 
 void msi_log_advice(const char *format, ...)
 {
-    if (listener.hear || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: warning: ");
+    if (listener.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: warning: ");
 }
 
 static void error_line(const char *format, ...) __attribute__((format(printf, 1, 2)));

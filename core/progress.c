@@ -12,7 +12,7 @@ typedef struct progress {
     int on_terminal;
     double started_s, drawn_s, fraction;
     int last_tenth;
-    void (*hear)(void *of, const char *stage, double fraction);
+    void (*listener)(void *of, const char *stage, double fraction);
     void *of;
 } progress;
 
@@ -47,9 +47,9 @@ static void show(progress *p, double now_s, int is_over)
     msi_log_info("%s: %d %%, ETA %.0f s", p->stage, tenth * 10, left_s);
 }
 
-static void hear(const progress *p)
+static void notify(const progress *p)
 {
-    if (p->hear) p->hear(p->of, p->stage, p->fraction);
+    if (p->listener) p->listener(p->of, p->stage, p->fraction);
 }
 
 void msi_progress_begin(const char *stage)
@@ -59,7 +59,7 @@ void msi_progress_begin(const char *stage)
     p->stage = stage;
     p->share = (msi_progress_share){0, 1};
     p->fraction = 0;
-    hear(p);
+    notify(p);
     if (has_own) return;
     p->on_terminal = !msi_log_is_timed() && isatty(STDERR_FILENO);
     p->started_s = msi_wall_s();
@@ -72,7 +72,7 @@ void msi_progress_end(void)
     progress *p = here();
     if (is_hushed || !p->stage) return;
     p->fraction = 1;
-    hear(p);
+    notify(p);
     if (!has_own) show(p, msi_wall_s(), 1);
     p->stage = NULL;
 }
@@ -82,7 +82,7 @@ static void advance(progress *p, double fraction)
     if (fraction > 1) fraction = 1;
     if (!(fraction > p->fraction)) return;
     p->fraction = fraction;
-    hear(p);
+    notify(p);
     if (!has_own) show(p, msi_wall_s(), 0);
 }
 
@@ -118,15 +118,15 @@ void msi_progress_hush(int hushed)
     is_hushed = hushed;
 }
 
-void msi_progress_listen(void (*hear_step)(void *of, const char *stage, double fraction), void *of)
+void msi_progress_listen(void (*listener)(void *of, const char *stage, double fraction), void *of)
 {
-    program.hear = hear_step;
+    program.listener = listener;
     program.of = of;
 }
 
-void msi_progress_own(void (*hear_step)(void *of, const char *stage, double fraction), void *of)
+void msi_progress_own(void (*listener)(void *of, const char *stage, double fraction), void *of)
 {
-    own = (progress){.hear = hear_step, .of = of};
+    own = (progress){.listener = listener, .of = of};
     has_own = 1;
 }
 

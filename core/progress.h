@@ -45,16 +45,16 @@ void msi_progress_hush(int hushed);
 
 /*
  * msi_progress_listen - hand every step to a function as well, for programs that show progress by themselves.
- * Given: hear  NULL: nobody; fraction  0 at a stage's beginning, never less than before, 1 at its end
+ * Given: listener  NULL: nobody; fraction  0 at a stage's beginning, never less than before, 1 at its end
  */
-void msi_progress_listen(void (*hear)(void *of, const char *stage, double fraction), void *of);
+void msi_progress_listen(void (*listener)(void *of, const char *stage, double fraction), void *of);
 
 /*
  * msi_progress_own - give what the calling thread does stages of its own: nothing of them is shown, and only
- * hear is told. For a library, whose callers work in several threads.
- * Given: hear  as above; NULL: nobody hears of the thread's stages
+ * the listener is told. For a library, whose callers work in several threads.
+ * Given: listener  as above; NULL: nobody hears of the thread's stages
  */
-void msi_progress_own(void (*hear)(void *of, const char *stage, double fraction), void *of);
+void msi_progress_own(void (*listener)(void *of, const char *stage, double fraction), void *of);
 
 /* msi_progress_disown - the calling thread's stages are the program's again. */
 void msi_progress_disown(void);

@@ -227,10 +227,10 @@ double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma)
     return msi_clean_sigmas(c, n_sigma);
 }
 
-int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *how, double *least)
+int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *options, double *least)
 {
     msi_clean_planes residual;
     *least = 0;
     MSI_TRY(take_planes(c, "residual", planes, c->n_plane, &residual));
-    return settle(c, msi_clean_local_noise(c, &residual, how, least));
+    return settle(c, msi_clean_local_noise(c, &residual, options, least));
 }

@@ -144,7 +144,7 @@ double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma);
  * Returned: *least, of the pixels, Jy/beam
  * Returns:  0, MSI_EARGUMENT (window), MSI_EINPUT (no finite pixel, or noise that is zero), MSI_EGPU, MSI_ENOMEM
  */
-int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *how, double *least);
+int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *options, double *least);
 
 #ifdef __cplusplus
 }

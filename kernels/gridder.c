@@ -110,7 +110,7 @@ int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
 {
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
-    MSI_TRY(msi_gridder_bring_home(g));
+    MSI_TRY(msi_gridder_move_to_host(g));
     msi_gridder_forget_samples(g);
     return msi_vis_store_add_all(&g->store, block, n_block);
 }
@@ -255,7 +255,7 @@ int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_wei
 {
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "density weighting asked of a gridder whose weights carry it already");
-    MSI_TRY(msi_gridder_bring_home(g));
+    MSI_TRY(msi_gridder_move_to_host(g));
     msi_gridder_forget_samples(g);
     MSI_TRY(msi_density_weight(&g->store, density, rule));
     g->is_weighted = 1;

@@ -91,9 +91,9 @@ void msi_gridder_gpu_drop(msi_gridder *g);
  * Returns: 1; 0 where there are fewer, or samples are in host memory */
 int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *out);
 
-/* msi_gridder_bring_home - move samples on the GPU to host memory, for what reads them there (msi_density_add); nothing
+/* msi_gridder_move_to_host - move samples on the GPU to host memory, for what reads them there (msi_density_add); nothing
  * where they are there. Returns: 0, MSI_EGPU, MSI_ENOMEM; after a failure there are no samples */
-int msi_gridder_bring_home(msi_gridder *g);
+int msi_gridder_move_to_host(msi_gridder *g);
 
 /*
  * msi_gridder_image - grid everything added so far, transform, correct, normalise by the sum of weights.

@@ -31,12 +31,12 @@ int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *ou
 }
 #endif
 
-int msi_gridder_bring_home(msi_gridder *g)
+int msi_gridder_move_to_host(msi_gridder *g)
 {
 #ifdef MSI_HAVE_CUDA
     if (!g->store.gpu) return MSI_OK;
     msi_gridder_forget_samples(g);
-    return msi_gpu_samples_bring_home(&g->store);
+    return msi_gpu_samples_move_to_host(&g->store);
 #else
     (void)g;
     return MSI_OK;

@@ -180,7 +180,7 @@ static int add_on_gpu(msimage_gridder *g, const msimage_samples *samples, const 
 #ifdef MSI_HAVE_CUDA
     msimage_samples s = *samples;
     s.freq_hz = freq_hz;
-    if (!g->gpu || g->is_home || g->is_weighted || g->n_plane != 1 || g->spec.store_bytes || !s.n_row || !s.n_chan ||
+    if (!g->gpu || g->is_on_host || g->is_weighted || g->n_plane != 1 || g->spec.store_bytes || !s.n_row || !s.n_chan ||
         s.n_chan > MSI_STORE_MAX_CHAN)
         return MSI_OK;
     MSI_TRY(msi_library_gpu_enter(g->gpu, g->spec.stream));
@@ -201,7 +201,7 @@ static int add(msimage_gridder *g, const msimage_samples *samples, const double 
     MSI_TRY(msi_library_check(samples, freq_hz));
     MSI_TRY(add_on_gpu(g, samples, freq_hz, &is_taken));
     if (is_taken) return MSI_OK;
-    g->is_home |= samples->n_row && samples->n_chan;
+    g->is_on_host |= samples->n_row && samples->n_chan;
     int rc = samples_read(g, samples, a, &s);
     if (!rc) rc = msi_library_add(g, &s);
     samples_end(a);
@@ -245,8 +245,8 @@ int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule)
                                                            : "weight: this gridder keeps no weights");
     int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "weights");
     msi_library_forget_dirty(g);
-    g->is_home = 1;
-    if (!rc) rc = msi_gridder_bring_home(g->inner);
+    g->is_on_host = 1;
+    if (!rc) rc = msi_gridder_move_to_host(g->inner);
     if (!rc) rc = weight(g, rule);
     g->is_weighted = !rc;
     return msi_library_end(rc);
@@ -532,7 +532,7 @@ static int fetch_on_host(msimage_gridder *g, const msimage_samples *samples, voi
 static int fetch(msimage_gridder *g, const msimage_samples *samples, void *vis)
 {
 #ifdef MSI_HAVE_CUDA
-    if (g->gpu && !g->is_home) {
+    if (g->gpu && !g->is_on_host) {
         if (!samples->n_row || !samples->n_chan) return MSI_OK;
         MSI_TRY(msi_library_gpu_enter(g->gpu, g->spec.stream));
         MSI_TRY(msi_library_gpu_fetch(g, samples, g->n_fetched, vis));

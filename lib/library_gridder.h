@@ -38,7 +38,7 @@ struct msimage_gridder {
     msimage_callbacks callbacks;
     msi_gridder *inner;
     msi_library_gpu *gpu;    /* NULL where the host does the work */
-    int is_home;             /* samples are in host memory, wherever the work is done */
+    int is_on_host;          /* samples are in host memory, wherever the work is done */
     msi_precision precision; /* of the work */
     msi_array_place place;
     int n_plane, n_thread;

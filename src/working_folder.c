@@ -9,7 +9,7 @@
 
 enum { CASACORE_PATH = 1024, EXIT_INPUT = 3 };
 
-static void say(const char *text)
+static void print(const char *text)
 {
     /* Where standard error is gone, too, the exit status tells. */
     if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
@@ -21,9 +21,9 @@ static void check_working_folder(int n_argument, char **argument, char **environ
     (void)environment;
     if (getcwd(path, sizeof path)) return;
     const char *name = n_argument > 0 ? argument[0] : "msimage", *slash = strrchr(name, '/');
-    say(slash ? slash + 1 : name);
-    say(": error: the working folder is gone, or cannot be reached, or its name has more than 1023 bytes; begin in "
-        "another\n");
+    print(slash ? slash + 1 : name);
+    print(": error: the working folder is gone, or cannot be reached, or its name has more than 1023 bytes; begin in "
+          "another\n");
     _exit(EXIT_INPUT);
 }
 

@@ -69,7 +69,7 @@ static int is_on_sky(msi_fits_kind kind)
     return kind < MSI_FITS_WEIGHTS;
 }
 
-static void put_what(fitsfile *f, const msi_fits_spec *spec, int *status)
+static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
     static const char *const unit[] = {[MSI_FITS_DIRTY] = "Jy/beam",
                                        [MSI_FITS_PSF] = "Jy/beam",
@@ -262,7 +262,7 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     *header = NULL;
     if (fits_create_memfile(&f, &memory, &memory_size, BLOCK, realloc, &status)) return status;
     fits_create_imgll(f, FLOAT_IMG, 4, axis, &status);
-    put_what(f, spec, &status);
+    put_quantity(f, spec, &status);
     put_axes(f, spec, sky, &status);
     put_observation(f, spec, &status);
     put_making(f, spec, &status);

@@ -392,24 +392,24 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     if (status == MSI_EINPUT && strcmp(info.manager_type, "TiledDataStMan") == 0)
         status = msi_error_append(status, "; name another output column");
     if (status == MSI_OK) {
-        c->way = !is_there                                       ? MSI_COLUMN_NEW
-                 : can_be_overwritten(&info) && n_undefined == 0 ? MSI_COLUMN_IN_PLACE
-                                                                 : MSI_COLUMN_SWAPPED;
+        c->method = !is_there                                       ? MSI_COLUMN_NEW
+                    : can_be_overwritten(&info) && n_undefined == 0 ? MSI_COLUMN_IN_PLACE
+                                                                    : MSI_COLUMN_SWAPPED;
         choose_tile(c, &like, &s);
         c->is_fixed_shape = like.is_fixed_shape;
         if (s.n > 0) memcpy(c->cell_shape, s.cell[0], sizeof c->cell_shape);
-        if (c->way != MSI_COLUMN_IN_PLACE) c->disk_bytes = bytes_of(c, &s);
+        if (c->method != MSI_COLUMN_IN_PLACE) c->disk_bytes = bytes_of(c, &s);
     }
     msi_free(s.cell);
     msi_free(s.n_row);
     MSI_TRY(status);
-    if (c->way != MSI_COLUMN_IN_PLACE) MSI_TRY(check_strays(t));
-    if (c->way == MSI_COLUMN_SWAPPED) {
+    if (c->method != MSI_COLUMN_IN_PLACE) MSI_TRY(check_strays(t));
+    if (c->method == MSI_COLUMN_SWAPPED) {
         MSI_TRY(check_rename(t, spec->column, &info));
         choose_old_name(c, t, spec->column);
         c->is_lossy = is_lossy(&info);
     }
-    if (c->way == MSI_COLUMN_IN_PLACE) {
+    if (c->method == MSI_COLUMN_IN_PLACE) {
         c->manager_file = info.manager_file;
         MSI_TRY(check_files(c, ccc_table_path(t)));
         c->is_shared = msi_ms_column_is_shared(c, ccc_table_path(t));

@@ -14,7 +14,7 @@ enum {
 };
 
 /* ms_writer.h describes the three ways. */
-typedef enum msi_ms_column_way { MSI_COLUMN_NEW, MSI_COLUMN_SWAPPED, MSI_COLUMN_IN_PLACE } msi_ms_column_way;
+typedef enum msi_ms_column_method { MSI_COLUMN_NEW, MSI_COLUMN_SWAPPED, MSI_COLUMN_IN_PLACE } msi_ms_column_method;
 
 /* A column passes these stages in this order. */
 typedef enum msi_ms_column_stage {
@@ -27,7 +27,7 @@ typedef enum msi_ms_column_stage {
 
 /* A column lies in shared memory and holds no pointers, so that the parent can tidy up for a child that is gone. */
 typedef struct msi_ms_column {
-    msi_ms_column_way way;
+    msi_ms_column_method method;
     volatile int stage;   /* msi_ms_column_stage */
     volatile int touched; /* written in place: values have been written */
     int was_marked;       /* by an earlier run */

@@ -90,7 +90,7 @@ static void keep_mode(const msi_ms_column *c, const char *path)
     DIR *d = opendir(path);
     if (!d) return;
     for (const struct dirent *e; (e = readdir(d));) {
-        const int is_made = c->way != MSI_COLUMN_IN_PLACE && is_file_of(e->d_name, c->manager_file, 1);
+        const int is_made = c->method != MSI_COLUMN_IN_PLACE && is_file_of(e->d_name, c->manager_file, 1);
         if (!is_made && strcmp(e->d_name, "table.dat") != 0) continue;
         const int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0) continue;
@@ -173,7 +173,7 @@ static int reserve(const msi_ms_column *c, const char *path)
  * they put, such as CASA for CHANNEL_SELECTION. */
 static int add_column(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
-    const int is_swapped = c->way == MSI_COLUMN_SWAPPED;
+    const int is_swapped = c->method == MSI_COLUMN_SWAPPED;
     char *old_comment = NULL;
     ccc_column_spec column = {.name = spec->column,
                               .type = CCC_COMPLEX,
@@ -217,7 +217,7 @@ static int make_column(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
 int msi_ms_column_prepare(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
     MSI_TRY(msi_ms_column_drop_tidy(t));
-    if (c->way != MSI_COLUMN_IN_PLACE) return make_column(c, t, spec);
+    if (c->method != MSI_COLUMN_IN_PLACE) return make_column(c, t, spec);
     c->stage = MSI_COLUMN_MARKED;
     MSI_CCC_WRITE(msi_ms_mark_put(t, spec->column, spec->description ? spec->description : "",
                                   spec->selection ? spec->selection : ""));
@@ -231,7 +231,7 @@ int msi_ms_column_complete(msi_ms_column *c, ccc_table *t, const msi_ms_write_sp
     char header[32];
     MSI_CCC_WRITE(msi_ms_mark_origin(t, spec->column, spec->description ? spec->description : ""));
     MSI_CCC_WRITE(msi_ms_mark_remove(t, spec->column));
-    if (c->way == MSI_COLUMN_IN_PLACE) {
+    if (c->method == MSI_COLUMN_IN_PLACE) {
         MSI_TRY(replace_header(c, t));
     } else {
         c->stage = MSI_COLUMN_JOINING;

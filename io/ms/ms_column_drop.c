@@ -139,7 +139,7 @@ int msi_ms_column_drop_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_s
         if (!strncmp(names[i], head, (size_t)length) && is_aside(t, names[i])) status = take(c, t, names[i]);
     ccc_free(names);
     MSI_TRY(status);
-    if (c->way == MSI_COLUMN_SWAPPED) {
+    if (c->method == MSI_COLUMN_SWAPPED) {
         MSI_TRY(take(c, t, spec->column));
         snprintf(c->old_columns[c->n_old - 1], MSI_COLUMN_NAME, "%s", c->old_name);
     }

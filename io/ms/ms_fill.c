@@ -42,7 +42,7 @@ static int is_written(const msi_ms_fill *f, int64_t row)
 
 static int mark_written(msi_ms_fill *f, const rows *r)
 {
-    if (f->column->way == MSI_COLUMN_IN_PLACE) return MSI_OK;
+    if (f->column->method == MSI_COLUMN_IN_PLACE) return MSI_OK;
     if (!f->is_written) MSI_TRY(msi_alloc(&f->is_written, f->column->n_row / 8 + 1, 1, "a bit for each row"));
     for (int64_t i = 0; i < r->n; i++) f->is_written[r->row[i] >> 3] |= (uint8_t)(1u << (r->row[i] & 7));
     return MSI_OK;
@@ -87,8 +87,9 @@ static int get(msi_ms_fill *f, const char *column, const rows *r, int undefined_
  */
 static int get_base(msi_ms_fill *f, const rows *r, msi_c32 *cells)
 {
-    if (f->column->way == MSI_COLUMN_IN_PLACE || is_written(f, r->row[0])) return get(f, f->spec->column, r, 0, cells);
-    if (f->column->way == MSI_COLUMN_SWAPPED) return get(f, f->column->old_name, r, 1, cells);
+    if (f->column->method == MSI_COLUMN_IN_PLACE || is_written(f, r->row[0]))
+        return get(f, f->spec->column, r, 0, cells);
+    if (f->column->method == MSI_COLUMN_SWAPPED) return get(f, f->column->old_name, r, 1, cells);
     if (f->spec->op != MSI_MS_WRITE_REPLACE) return get(f, f->spec->input_column, r, 1, cells);
     memset(cells, 0, (size_t)size_of(r) * sizeof *cells);
     return MSI_OK;
@@ -183,7 +184,7 @@ int msi_ms_fill_put(msi_ms_fill *f, const msi_ms_values *v)
 int msi_ms_fill_rest(msi_ms_fill *f)
 {
     const msi_ms_column *c = f->column;
-    if (c->way == MSI_COLUMN_IN_PLACE || (c->way == MSI_COLUMN_NEW && f->spec->op == MSI_MS_WRITE_REPLACE))
+    if (c->method == MSI_COLUMN_IN_PLACE || (c->method == MSI_COLUMN_NEW && f->spec->op == MSI_MS_WRITE_REPLACE))
         return MSI_OK; /* it is there already, or zeros since the column was made */
     int64_t *list = NULL, n_alike, cell[CCC_MAX_DIM];
     int ndim, status = msi_alloc(&list, NUMBERS_AT_ONCE, sizeof *list, "row numbers");

@@ -161,7 +161,7 @@ static int fork_child(msi_ms_writer *w)
     return MSI_OK;
 }
 
-static void log_ways(const msi_ms_writer *w)
+static void log_methods(const msi_ms_writer *w)
 {
     for (int i = 0; i < w->n_set; i++) {
         const msi_ms_column *c = &w->shared->column[i];
@@ -174,7 +174,7 @@ static void log_ways(const msi_ms_writer *w)
             msi_log_warning(
                 "%s: files of %s are linked: what is written there changes every copy of the set that has them",
                 w->paths[i], w->spec.column);
-        if (c->way == MSI_COLUMN_SWAPPED)
+        if (c->method == MSI_COLUMN_SWAPPED)
             msi_log_info("%s: %s %s: a new column takes its place, the old one stays as %s; %.1f MB more on disk",
                          w->paths[i], w->spec.column,
                          c->is_lossy ? "is stored with loss (DyscoStMan), which a model would not survive exactly"
@@ -207,7 +207,7 @@ int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_pat
         msi_ms_writer_free(w);
         return status;
     }
-    log_ways(w);
+    log_methods(w);
     *out = w;
     return MSI_OK;
 }

@@ -133,7 +133,7 @@ static int prepare_all(holder *h)
     for (int in_place = 0; in_place < 2; in_place++)
         for (int i = 0; i < h->shared->n_set; i++) {
             msi_ms_column *c = &h->shared->column[i];
-            if ((c->way == MSI_COLUMN_IN_PLACE) != in_place) continue;
+            if ((c->method == MSI_COLUMN_IN_PLACE) != in_place) continue;
             MSI_TRY(msi_ms_column_prepare(c, h->table[i], h->spec));
             MSI_TRY(msi_ms_column_files(c, h->paths[i], &h->fd[i], &h->n_fd[i]));
         }

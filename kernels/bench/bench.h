@@ -77,12 +77,12 @@ typedef struct msi_bench_result {
 } msi_bench_result;
 
 /* Says how a row is measured. */
-typedef struct msi_bench_how {
+typedef struct msi_bench_protocol {
     int repeat;      /* runs after the first, whose medians count */
     int verify;      /* hold the last run against the reference */
     int n_seed;      /* of seeded rows */
     double energy_s; /* of runs that energy is taken over; 0: not taken */
-} msi_bench_how;
+} msi_bench_protocol;
 
 enum { MSI_BENCH_MAX_REPEAT = 1000, MSI_BENCH_MAX_SEED = 10000 };
 
@@ -91,10 +91,10 @@ enum { MSI_BENCH_MAX_REPEAT = 1000, MSI_BENCH_MAX_SEED = 10000 };
  * Given and returned: *r, whose row is set; after a failure its figures are NaN
  * Returns: 0, what the row's functions return
  */
-int msi_bench_measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_how *how);
+int msi_bench_measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_protocol *protocol);
 
 /* msi_bench_failed - return 1 where a row was held against its reference and is off by more than it may be. */
-int msi_bench_failed(const msi_bench_result *r, const msi_bench_how *how);
+int msi_bench_failed(const msi_bench_result *r, const msi_bench_protocol *protocol);
 
 /* The machine that rows were measured on. */
 typedef struct msi_bench_host {

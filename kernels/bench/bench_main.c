@@ -47,7 +47,7 @@ static const char usage[] =
 
 typedef struct settings {
     msi_bench_options bench;
-    msi_bench_how how;
+    msi_bench_protocol protocol;
     const char *pattern, *json, *compare;
     double factor;
     int list, help;
@@ -70,7 +70,7 @@ static int parse_count(const char *option, double number, int *out)
 
 static int parse(settings *s, int argc, char **argv)
 {
-    double repeat = s->how.repeat, seeds = s->how.n_seed, gpus = 1;
+    double repeat = s->protocol.repeat, seeds = s->protocol.n_seed, gpus = 1;
     const struct {
         const char *name;
         int *flag;
@@ -79,7 +79,7 @@ static int parse(settings *s, int argc, char **argv)
         double low, high;
     } option[] = {{"list", &s->list, NULL, NULL, 0, 0},
                   {"help", &s->help, NULL, NULL, 0, 0},
-                  {"verify", &s->how.verify, NULL, NULL, 0, 0},
+                  {"verify", &s->protocol.verify, NULL, NULL, 0, 0},
                   {"run", NULL, &s->pattern, NULL, 0, 0},
                   {"layouts", NULL, &s->bench.layout_dir, NULL, 0, 0},
                   {"json", NULL, &s->json, NULL, 0, 0},
@@ -88,7 +88,7 @@ static int parse(settings *s, int argc, char **argv)
                   {"repeat", NULL, NULL, &repeat, 1, MSI_BENCH_MAX_REPEAT},
                   {"gpus", NULL, NULL, &gpus, 1, MSI_BENCH_MAX_GPUS},
                   {"seeds", NULL, NULL, &seeds, 1, MSI_BENCH_MAX_SEED},
-                  {"energy", NULL, NULL, &s->how.energy_s, 0, 60},
+                  {"energy", NULL, NULL, &s->protocol.energy_s, 0, 60},
                   {"factor", NULL, NULL, &s->factor, 1e-3, 1e6}};
     const int n_option = sizeof option / sizeof option[0];
     for (int i = 1; i < argc; i++) {
@@ -106,8 +106,8 @@ static int parse(settings *s, int argc, char **argv)
         if (option[k].number) MSI_TRY(parse_number(name, argv[i], option[k].low, option[k].high, option[k].number));
     }
     MSI_TRY(parse_count("gpus", gpus, &s->bench.n_gpu));
-    MSI_TRY(parse_count("repeat", repeat, &s->how.repeat));
-    return parse_count("seeds", seeds, &s->how.n_seed);
+    MSI_TRY(parse_count("repeat", repeat, &s->protocol.repeat));
+    return parse_count("seeds", seeds, &s->protocol.n_seed);
 }
 
 /* Tell whether a name matches one of the patterns, which commas separate; all names do where there are none. */
@@ -200,7 +200,7 @@ static int run_rows(const settings *s, const msi_bench_host *host, msi_bench_res
     msi_bench_print_head(host, name_width);
     for (int i = 0; i < *n_result; i++) {
         const char *name = result[i].row->name;
-        int status = msi_bench_measure(&result[i], &s->bench, &s->how);
+        int status = msi_bench_measure(&result[i], &s->bench, &s->protocol);
         if (status == MSI_EINPUT || status == MSI_EINTERRUPTED) return status;
         if (status != MSI_OK) {
             *n_bad += 1;
@@ -208,7 +208,7 @@ static int run_rows(const settings *s, const msi_bench_host *host, msi_bench_res
             continue;
         }
         msi_bench_print(host, &result[i], name_width);
-        if (msi_bench_failed(&result[i], &s->how)) {
+        if (msi_bench_failed(&result[i], &s->protocol)) {
             *n_bad += 1;
             printf("  ERROR: relative L2 error %.2e, allowed %.1e\n", result[i].error, result[i].row->tolerance);
         }
@@ -258,7 +258,8 @@ static int bench(const settings *s, int *exit_code)
 
 int main(int argc, char **argv)
 {
-    settings s = {.bench = {.scale = 1, .seed = 1}, .how = {.repeat = 5, .n_seed = 1, .energy_s = 1}, .factor = 1.1};
+    settings s = {
+        .bench = {.scale = 1, .seed = 1}, .protocol = {.repeat = 5, .n_seed = 1, .energy_s = 1}, .factor = 1.1};
     int exit_code = 0, status = parse(&s, argc, argv);
     msi_log_setup(MSI_LOG_QUIET, 0);
     choose_gpus(&s.bench);

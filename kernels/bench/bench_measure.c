@@ -91,13 +91,13 @@ static int measure_energy(void *state, double energy_s, msi_bench_result *r)
     return MSI_OK;
 }
 
-static int measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_how *how)
+static int measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_protocol *protocol)
 {
     void *state = NULL;
     int rc = r->row->set_up(&state, r->row, options, &r->work);
-    if (!rc) rc = time_row(state, how->repeat, r);
-    if (!rc) rc = measure_energy(state, how->energy_s, r);
-    if (!rc && how->verify) rc = r->row->verify(state, &r->error);
+    if (!rc) rc = time_row(state, protocol->repeat, r);
+    if (!rc) rc = measure_energy(state, protocol->energy_s, r);
+    if (!rc && protocol->verify) rc = r->row->verify(state, &r->error);
     r->row->free_state(state);
     return rc;
 }
@@ -149,18 +149,18 @@ static int measure_seeds(msi_bench_result *r, const msi_bench_options *options, 
     return MSI_OK;
 }
 
-int msi_bench_measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_how *how)
+int msi_bench_measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_protocol *protocol)
 {
     const msi_bench_row *row = r->row;
     *r = (msi_bench_result){.row = row, .joule_per_mvis = NAN, .error = NAN};
-    int rc = row->seeded ? measure_seeds(r, options, how->n_seed) : measure(r, options, how);
+    int rc = row->seeded ? measure_seeds(r, options, protocol->n_seed) : measure(r, options, protocol);
     if (rc)
         *r =
             (msi_bench_result){.row = row, .time = {NAN, NAN, NAN}, .all_ms = NAN, .joule_per_mvis = NAN, .error = NAN};
     return rc;
 }
 
-int msi_bench_failed(const msi_bench_result *r, const msi_bench_how *how)
+int msi_bench_failed(const msi_bench_result *r, const msi_bench_protocol *protocol)
 {
-    return (how->verify || r->row->seeded) && !(r->error <= r->row->tolerance);
+    return (protocol->verify || r->row->seeded) && !(r->error <= r->row->tolerance);
 }

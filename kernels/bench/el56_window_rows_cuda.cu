@@ -168,12 +168,12 @@ int choose_shapes(state *s)
         m.job.n_vis = std::min(m.job.n_vis, MEASURED);
         msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
         const int n = msi_window_grid_shapes(&m.job, shape);
-        const msi_window_case what = {"", 0, MSI_FP32, 1, 0, MSI_WPROJ_NEAREST, s->taps[c]};
+        const msi_window_case problem = {"", 0, MSI_FP32, 1, 0, MSI_WPROJ_NEAREST, s->taps[c]};
         const msi_window_trials trials = {shape, n, INT32_MAX, time_shape, &m, "/dev/null/none"};
         if (s->d->guessed)
-            s->shape[c] = msi_window_tuning_guess(&what, shape, n);
+            s->shape[c] = msi_window_tuning_estimate(&problem, shape, n);
         else
-            MSI_TRY(msi_window_tuning_choose(&s->shape[c], &what, &trials));
+            MSI_TRY(msi_window_tuning_choose(&s->shape[c], &problem, &trials));
         if (s->d->n_group) s->shape[c].n_vis = s->d->n_group;
     }
     return MSI_OK;

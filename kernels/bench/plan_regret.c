@@ -158,7 +158,7 @@ int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time
     return MSI_OK;
 }
 
-double msi_plan_regret_found(const msi_plan_regret *r)
+double msi_plan_regret_measured(const msi_plan_regret *r)
 {
     return r->regret;
 }

@@ -27,8 +27,8 @@ int msi_plan_regret_begin(msi_plan_regret **out, msi_bench_field *field, const m
  */
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time);
 
-/* msi_plan_regret_found - tell by what part the chosen plan took longer than the best one. */
-double msi_plan_regret_found(const msi_plan_regret *r);
+/* msi_plan_regret_measured - tell by what part the chosen plan took longer than the best one. */
+double msi_plan_regret_measured(const msi_plan_regret *r);
 
 /* msi_plan_regret_end - NULL-safe. */
 void msi_plan_regret_end(msi_plan_regret *r);

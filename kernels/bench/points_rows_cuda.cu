@@ -18,7 +18,7 @@ constexpr int64_t VERIFIED_TAPS = 1 << 24;
 enum strategy { GATHER, SCATTER, WINDOW };
 
 struct detail {
-    strategy how;
+    strategy method;
     msi_gather_form form;
     int unsorted;
     int32_t taps;
@@ -108,9 +108,9 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     work->n_addition = (double)work->n_vis * s->d->taps * s->d->taps;
     MSI_TRY(make_job(s, work->n_vis));
     const msi_gpu_stream gpu = {0, nullptr};
-    if (s->d->how == GATHER) MSI_TRY(msi_gather_create(&s->gather, &gpu, &s->job, s->d->form));
-    if (s->d->how == SCATTER) MSI_TRY(msi_scatter_create(&s->scatter, &gpu, &s->job));
-    if (s->d->how == WINDOW) MSI_TRY(msi_window_table_create(&s->window, &gpu, &s->job));
+    if (s->d->method == GATHER) MSI_TRY(msi_gather_create(&s->gather, &gpu, &s->job, s->d->form));
+    if (s->d->method == SCATTER) MSI_TRY(msi_scatter_create(&s->scatter, &gpu, &s->job));
+    if (s->d->method == WINDOW) MSI_TRY(msi_window_table_create(&s->window, &gpu, &s->job));
     MSI_TRY(s->timer.make());
     describe(s, work);
     return MSI_OK;
@@ -194,7 +194,7 @@ void add_row(point_rows *l, const char *what, const char *after, const detail &d
     msi_bench_row row = {};
     row.workload = "points: degridding random points, 8192^2 cells, tabulated kernels of 8x8 sub-positions";
     row.method = "wproj";
-    row.strategy = strategy_name[d.how];
+    row.strategy = strategy_name[d.method];
     row.direction = "degrid";
     row.backend = "cuda";
     row.precision = precision;
@@ -203,7 +203,7 @@ void add_row(point_rows *l, const char *what, const char *after, const detail &d
     row.run = run;
     row.verify = verify;
     row.free_state = free_state;
-    row.no_energy = d.how == GATHER && d.taps <= 8;
+    row.no_energy = d.method == GATHER && d.taps <= 8;
     l->add(row, d, "points/%s-%d-%s%s", what, d.taps, precision, after);
 }
 
@@ -223,10 +223,10 @@ void add_sizes(point_rows *l, msi_precision precision)
         add_row(l, "gather-place", "", d);
         d.form = MSI_GATHER_GIVEN;
         add_row(l, "gather-unsorted", "", d);
-        d.how = SCATTER;
+        d.method = SCATTER;
         add_row(l, "scatter", "", d);
         if (taps < 32) continue;
-        d.how = WINDOW;
+        d.method = WINDOW;
         add_row(l, "window", "", d);
         d.unsorted = 1;
         add_row(l, "window-unsorted", "", d);
@@ -244,7 +244,7 @@ void add_numbers(point_rows *l, msi_precision precision)
             if (k.n * taps * taps > 2e11) continue;
             detail d = {GATHER, MSI_GATHER_AUTO, 0, taps, precision, k.n, 0, {}};
             add_row(l, "gather", k.name, d);
-            d.how = WINDOW;
+            d.method = WINDOW;
             add_row(l, "window", k.name, d);
         }
 }

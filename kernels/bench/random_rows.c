@@ -149,9 +149,9 @@ static int run_plans(void *state, msi_bench_work *work, msi_bench_time *time)
     return msi_plan_regret_run(((random_plans *)state)->regret, work, time);
 }
 
-static int tell_regret(void *state, double *error)
+static int verify_regret(void *state, double *error)
 {
-    *error = msi_plan_regret_found(((random_plans *)state)->regret);
+    *error = msi_plan_regret_measured(((random_plans *)state)->regret);
     return MSI_OK;
 }
 
@@ -203,7 +203,7 @@ static void add_plans(row_list *l, const detail *d)
     r->tolerance = HUGE_VAL; /* times are no matter of right or wrong */
     r->set_up = set_up_plans;
     r->run = run_plans;
-    r->verify = tell_regret;
+    r->verify = verify_regret;
     r->free_state = free_plans;
 }
 

@@ -262,7 +262,7 @@ int choose_shape(state *s)
     msi_window_shape shape[MSI_WINDOW_MAX_SHAPES];
     const int n = d->degrid ? msi_window_degrid_shapes(&s->job, shape) : msi_window_grid_shapes(&s->job, shape);
     if (n == 0) return msi_error_set(MSI_EINTERNAL, "no shape for %d images", d->n_image);
-    const msi_window_case what = {"", d->degrid, MSI_FP32, d->n_image, d->full, MSI_WPROJ_NEAREST, d->taps};
+    const msi_window_case problem = {"", d->degrid, MSI_FP32, d->n_image, d->full, MSI_WPROJ_NEAREST, d->taps};
     if (d->shape == UNCOARSENED) {
         for (int i = 1; i < n; i++)
             if (shape[i].coarsen_u * shape[i].coarsen_v * shape[i].blocks_v <
@@ -273,7 +273,7 @@ int choose_shape(state *s)
         return MSI_OK;
     }
     if (d->shape == GUESSED) {
-        s->shape = msi_window_tuning_guess(&what, shape, n);
+        s->shape = msi_window_tuning_estimate(&problem, shape, n);
         return MSI_OK;
     }
     /* Every run of the program measures anew, since a path that cannot be written keeps nothing. */
@@ -281,7 +281,7 @@ int choose_shape(state *s)
     int64_t all = s->job.n_vis;
     s->job.n_vis = s->n = std::min(all, MOST_MEASURED);
     const msi_window_trials trials = {shape, n, INT32_MAX, time_shape, s, "/dev/null/none"};
-    int rc = msi_window_tuning_choose(&best, &what, &trials);
+    int rc = msi_window_tuning_choose(&best, &problem, &trials);
     s->job.n_vis = s->n = all;
     s->shape = best;
     return rc;

@@ -160,7 +160,7 @@ static int smooth_and_cut(msi_auto_mask *m, uint8_t *mask)
     const msi_clean_search search = {m->smooth, NULL};
     msi_clean_peak peak;
     if (!m->fft) return MSI_OK;
-    MSI_TRY(m->ops->tell(m->e, mask, m->smooth));
+    MSI_TRY(m->ops->mask_to_image(m->e, mask, m->smooth));
     MSI_TRY(m->ops->forward(m->e, m->fft, m->smooth, 0, MSI_CLEAN_CORNER, m->work));
     MSI_TRY(m->ops->product(m->e, m->fft, m->work, m->beam, 0, m->work));
     MSI_TRY(m->ops->inverse(m->e, m->fft, m->work, MSI_CLEAN_CORNER, MSI_CLEAN_SET, m->smooth));

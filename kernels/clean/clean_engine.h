@@ -211,10 +211,10 @@ struct msi_clean_engine_ops {
     int (*prune)(msi_clean_engine *e, int64_t least, uint8_t *mask);
     /* grow: n times by the neighbours that are in `within`. */
     int (*grow)(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
-    /* unite: mask or other. intersect: mask and other. tell: image = the mask as numbers. */
+    /* unite: mask or other. intersect: mask and other. mask_to_image: image = the mask as numbers. */
     int (*unite)(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
     int (*intersect)(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
-    int (*tell)(msi_clean_engine *e, const uint8_t *mask, void *image);
+    int (*mask_to_image)(msi_clean_engine *e, const uint8_t *mask, void *image);
 };
 typedef struct msi_clean_engine_ops msi_clean_engine_ops;
 

@@ -150,9 +150,9 @@ static int engine_peak(msi_clean_engine *e, const msi_clean_search *s, msi_clean
 #pragma omp parallel num_threads(e->n_thread)
     {
         const int64_t t = omp_get_thread_num(), n = omp_get_num_threads();
-        msi_clean_best mine = CALL(peak, s, e->n_pixel * t / n, e->n_pixel * (t + 1) / n);
+        msi_clean_best part = CALL(peak, s, e->n_pixel * t / n, e->n_pixel * (t + 1) / n);
 #pragma omp critical(msi_clean_peak)
-        if (mine.key > best.key || (mine.key == best.key && mine.at < best.at)) best = mine;
+        if (part.key > best.key || (part.key == best.key && part.at < best.at)) best = part;
     }
     *peak = (msi_clean_peak){best.key, best.value, best.at % e->s.nx, best.at / e->s.nx};
     return MSI_OK;
@@ -165,10 +165,10 @@ static int engine_bins(msi_clean_engine *e, const msi_clean_search *s, const msi
 #pragma omp parallel num_threads(e->n_thread)
     {
         const int64_t t = omp_get_thread_num(), n = omp_get_num_threads();
-        int64_t mine[MSI_CLEAN_BINS] = {0};
-        CALL(bins, s, range, e->n_pixel * t / n, e->n_pixel * (t + 1) / n, mine);
+        int64_t part[MSI_CLEAN_BINS] = {0};
+        CALL(bins, s, range, e->n_pixel * t / n, e->n_pixel * (t + 1) / n, part);
 #pragma omp critical(msi_clean_bins)
-        for (int b = 0; b < MSI_CLEAN_BINS; b++) bins[b] += mine[b];
+        for (int b = 0; b < MSI_CLEAN_BINS; b++) bins[b] += part[b];
     }
     return MSI_OK;
 }
@@ -238,5 +238,5 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .grow = msi_clean_grow_cpu,
     .unite = msi_clean_unite_cpu,
     .intersect = msi_clean_intersect_cpu,
-    .tell = msi_clean_tell_cpu,
+    .mask_to_image = msi_clean_mask_to_image_cpu,
 };

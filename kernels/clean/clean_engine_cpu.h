@@ -47,7 +47,7 @@ int msi_clean_product_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *a, 
 int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components, const void *kernel, const void *psf,
                          void *model);
 int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
-                          msi_clean_put how, void *image);
+                          msi_clean_put mode, void *image);
 int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n);
 int msi_clean_square_cpu(msi_clean_engine *e, const void *in, void *out, void *count);
 int msi_clean_box_cpu(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
@@ -58,6 +58,6 @@ int msi_clean_prune_cpu(msi_clean_engine *e, int64_t least, uint8_t *mask);
 int msi_clean_grow_cpu(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
 int msi_clean_unite_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
 int msi_clean_intersect_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
-int msi_clean_tell_cpu(msi_clean_engine *e, const uint8_t *mask, void *image);
+int msi_clean_mask_to_image_cpu(msi_clean_engine *e, const uint8_t *mask, void *image);
 
 #endif

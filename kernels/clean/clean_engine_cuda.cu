@@ -383,4 +383,4 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
                                                            msi_clean_grow_cuda,
                                                            msi_clean_unite_cuda,
                                                            msi_clean_intersect_cuda,
-                                                           msi_clean_tell_cuda};
+                                                           msi_clean_mask_to_image_cuda};

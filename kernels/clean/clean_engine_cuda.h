@@ -75,7 +75,7 @@ int msi_clean_prune_cuda(msi_clean_engine *e, int64_t least, uint8_t *mask);
 int msi_clean_grow_cuda(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
 int msi_clean_unite_cuda(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
 int msi_clean_intersect_cuda(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
-int msi_clean_tell_cuda(msi_clean_engine *e, const uint8_t *mask, void *image);
+int msi_clean_mask_to_image_cuda(msi_clean_engine *e, const uint8_t *mask, void *image);
 
 namespace {
 

@@ -383,8 +383,8 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
         int block;
         take_tiles<T, ONE>(job, v, r, iteration > 0);
         __syncthreads();
-        const best_pixel<T> mine = best_of_block(job, v);
-        if (threadIdx.x < 32) post_best<T, ONE>(job, generation, mine);
+        const best_pixel<T> block_best = best_of_block(job, v);
+        if (threadIdx.x < 32) post_best<T, ONE>(job, generation, block_best);
         __syncthreads();
         winner = read_best(job, v, generation, &block);
         end = end_at(key_of(winner.value, job.j.no_negative), winner.value, job.threshold, job.diverged,

@@ -217,21 +217,21 @@ int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components
 }
 
 static void put(const msi_clean_engine *e, void *image, int64_t to, const void *spectrum, int64_t from, double factor,
-                msi_clean_put how)
+                msi_clean_put mode)
 {
     if (e->s.precision == MSI_FP32) {
         float *out = (float *)image + to;
         const float v = ((const float *)spectrum)[from];
-        *out = fmaf(how == MSI_CLEAN_SUBTRACT ? -(float)factor : (float)factor, v, how == MSI_CLEAN_SET ? 0 : *out);
+        *out = fmaf(mode == MSI_CLEAN_SUBTRACT ? -(float)factor : (float)factor, v, mode == MSI_CLEAN_SET ? 0 : *out);
     } else {
         double *out = (double *)image + to;
         const double v = ((const double *)spectrum)[from];
-        *out = fma(how == MSI_CLEAN_SUBTRACT ? -factor : factor, v, how == MSI_CLEAN_SET ? 0 : *out);
+        *out = fma(mode == MSI_CLEAN_SUBTRACT ? -factor : factor, v, mode == MSI_CLEAN_SET ? 0 : *out);
     }
 }
 
 int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
-                          msi_clean_put how, void *image)
+                          msi_clean_put mode, void *image)
 {
     const int64_t nx = e->s.nx, ny = e->s.ny;
     const double factor = 1 / ((double)f->nx * (double)f->ny);
@@ -241,7 +241,7 @@ int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum,
     for (int64_t y = 0; y < ny; y++) {
         const int64_t row = laid(y, ny, f->ny, origin) * f->pitch * 2;
         for (int64_t x = 0; x < nx; x++)
-            put(e, image, y * nx + x, spectrum, row + laid(x, nx, f->nx, origin), factor, how);
+            put(e, image, y * nx + x, spectrum, row + laid(x, nx, f->nx, origin), factor, mode);
     }
     return MSI_OK;
 }

@@ -57,12 +57,12 @@ __device__ __forceinline__ double fused(double a, double b, double c)
     return fma(a, b, c);
 }
 
-template <typename T> __global__ void k_put(layout l, const T *from, T factor, int how, T *image)
+template <typename T> __global__ void k_put(layout l, const T *from, T factor, int mode, T *image)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= l.nx * l.ny) return;
-    image[i] = fused(how == MSI_CLEAN_SUBTRACT ? -factor : factor, from[laid(l, i % l.nx, i / l.nx)],
-                     how == MSI_CLEAN_SET ? T(0) : image[i]);
+    image[i] = fused(mode == MSI_CLEAN_SUBTRACT ? -factor : factor, from[laid(l, i % l.nx, i / l.nx)],
+                     mode == MSI_CLEAN_SET ? T(0) : image[i]);
 }
 
 template <typename C> __device__ __forceinline__ C times(C a, C b)

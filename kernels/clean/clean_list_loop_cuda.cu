@@ -204,9 +204,9 @@ __device__ __forceinline__ void send_candidate(const list_job<T> &job, const blo
 {
     const int lane = threadIdx.x, n_block = gridDim.x, rank = blockIdx.x, n_plane = job.j.n_channel * job.j.n_pol;
     block_room<T> *room = v.room;
-    T *mine = v.sent + (parity * MOST_BLOCKS + rank) * n_plane;
+    T *component = v.sent + (parity * MOST_BLOCKS + rank) * n_plane;
     const bool any = c.place != MSI_CLEAN_NOWHERE;
-    if (!ONE && any) make_component<T>(job, v.share, {v.residual + ((int)c.slot - v.first), v.stride}, mine);
+    if (!ONE && any) make_component<T>(job, v.share, {v.residual + ((int)c.slot - v.first), v.stride}, component);
     if (!ONE) __syncwarp();
     if (n_block == 1) {
         if (lane == 0) room->inbox[parity][0] = c;
@@ -219,7 +219,7 @@ __device__ __forceinline__ void send_candidate(const list_job<T> &job, const blo
     if (!ONE)
         for (int i = lane; i < n_block * n_plane; i += 32) {
             const int to = i / n_plane, k = i % n_plane;
-            clean_cluster::send(clean_cluster::address_in(mine + k, to), any ? mine[k] : T(0),
+            clean_cluster::send(clean_cluster::address_in(component + k, to), any ? component[k] : T(0),
                                 clean_cluster::address_in(&room->barrier[parity], to));
         }
 }
@@ -234,13 +234,13 @@ template <typename T, bool ONE> __device__ __forceinline__ void expect(const lis
 /* Find the winner of all blocks, in all threads; *rank is its block. */
 template <typename T, bool ONE>
 __device__ __forceinline__ candidate<T> find_winner(const list_job<T> &job, const block_view<T> &v,
-                                                    const candidate<T> &mine, int iteration, int *rank)
+                                                    const candidate<T> &best, int iteration, int *rank)
 {
     const int parity = iteration & 1, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const candidate<T> none = {0, MSI_CLEAN_NOWHERE, 0};
     block_room<T> *room = v.room;
     int from;
-    if (is_best_of_warp(key_of(mine.value, job.j.no_negative), mine.place)) room->of_warp[warp] = mine;
+    if (is_best_of_warp(key_of(best.value, job.j.no_negative), best.place)) room->of_warp[warp] = best;
     __syncthreads();
     if (warp == 0)
         send_candidate<T, ONE>(
@@ -291,10 +291,10 @@ template <typename T, bool ONE, bool IN_SHARED> __global__ void __launch_bounds_
     for (;; iteration++) {
         int rank;
         const bool subtract = iteration > 0;
-        const candidate<T> mine = !ONE                            ? scan_planes(job, v, subtract, c)
+        const candidate<T> best = !ONE                            ? scan_planes(job, v, subtract, c)
                                   : job.per > 4 * (int)blockDim.x ? scan_one<8>(job, v, subtract, c)
                                                                   : scan_one<4>(job, v, subtract, c);
-        winner = find_winner<T, ONE>(job, v, mine, iteration, &rank);
+        winner = find_winner<T, ONE>(job, v, best, iteration, &rank);
         end = end_at(key_of(winner.value, job.j.no_negative), winner.value, job.threshold, job.diverged,
                      job.stop_negative);
         if (end >= 0 || iteration == job.n_iteration) break;

@@ -315,7 +315,7 @@ static int convolve_residuals(msi_clean_call *call, int scale, msi_clean_planes 
     *planes = (msi_clean_planes){m->planes, c->n_pixel};
     if (c->spec.squared_join && !c->spec.search_pol) return convolve_searched(c, scale);
     for (int k = 0; k < c->n_plane; k++) {
-        if (!msi_clean_takes_part(c, k)) continue;
+        if (!msi_clean_plane_has_weight(c, k)) continue;
         MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &call->residual, k), 0, MSI_CLEAN_CORNER,
                                 m->narrow_work));
         MSI_TRY(c->ops->product(c->e, m->narrow, m->narrow_work, m->kernel_narrow[scale], 0, m->narrow_work));
@@ -331,7 +331,7 @@ static int apply_list(msi_clean_call *call, int scale)
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
     for (int k = 0; k < c->n_plane; k++) {
-        if (!msi_clean_takes_part(c, k)) continue;
+        if (!msi_clean_plane_has_weight(c, k)) continue;
         MSI_TRY(c->ops->forward(c->e, c->wide, NULL, k, MSI_CLEAN_CORNER, c->work));
         MSI_TRY(c->ops->spread(c->e, c->wide, c->work, m->kernel_wide[scale], c->psf_hat[k / c->spec.n_pol],
                                scale ? m->model[k] : NULL));
@@ -428,7 +428,7 @@ static int apply_model(msi_clean_call *call)
     msi_clean_multiscale *m = c->multiscale;
     if (!m->has_model) return MSI_OK;
     for (int k = 0; k < c->n_plane; k++)
-        if (msi_clean_takes_part(c, k))
+        if (msi_clean_plane_has_weight(c, k))
             MSI_TRY(c->ops->inverse(c->e, c->wide, m->model[k], MSI_CLEAN_CORNER, MSI_CLEAN_ADD,
                                     msi_clean_plane(c, &call->model, k)));
     return MSI_OK;

@@ -70,11 +70,11 @@ static int64_t box_of_gaussian(double fwhm)
     return width | 1;
 }
 
-static int blur(msi_cleaner *c, const msi_clean_local_rms *how, void *image, void *work)
+static int blur(msi_cleaner *c, const msi_clean_local_rms *options, void *image, void *work)
 {
-    const int64_t box = (int64_t)ceil(how->window_pixel) | 1;
-    if (how->box) return c->ops->box(c->e, box, 0, image, work);
-    for (int i = 0; i < 4; i++) MSI_TRY(c->ops->box(c->e, box_of_gaussian(how->window_pixel), 0, image, work));
+    const int64_t box = (int64_t)ceil(options->window_pixel) | 1;
+    if (options->box) return c->ops->box(c->e, box, 0, image, work);
+    for (int i = 0; i < 4; i++) MSI_TRY(c->ops->box(c->e, box_of_gaussian(options->window_pixel), 0, image, work));
     return MSI_OK;
 }
 
@@ -83,8 +83,8 @@ typedef struct images {
     void *mean, *count, *least, *work;
 } images;
 
-static int measure(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *how, const images *i,
-                   double *least)
+static int measure(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *options,
+                   const images *i, double *least)
 {
     const msi_clean_engine_ops *o = c->ops;
     const int64_t bytes = c->n_pixel * c->real_bytes;
@@ -92,31 +92,31 @@ static int measure(msi_cleaner *c, const msi_clean_planes *residual, const msi_c
     while (!msi_clean_searched(&c->setup.join, first)) first++;
     MSI_TRY(o->mean(c->e, residual->pixel, residual->stride, first, i->mean));
     MSI_TRY(o->square(c->e, i->mean, c->factor, i->count));
-    MSI_TRY(blur(c, how, c->factor, i->work));
-    MSI_TRY(blur(c, how, i->count, i->work));
-    if (how->with_min) {
+    MSI_TRY(blur(c, options, c->factor, i->work));
+    MSI_TRY(blur(c, options, i->count, i->work));
+    if (options->with_min) {
         MSI_TRY(o->copy(c->e, i->least, i->mean, bytes));
-        MSI_TRY(o->box(c->e, (int64_t)ceil(how->window_pixel) | 1, 1, i->least, i->work));
+        MSI_TRY(o->box(c->e, (int64_t)ceil(options->window_pixel) | 1, 1, i->least, i->work));
     }
-    return o->factor(c->e, i->mean, i->count, how->with_min ? i->least : NULL, c->factor, least);
+    return o->factor(c->e, i->mean, i->count, options->with_min ? i->least : NULL, c->factor, least);
 }
 
-int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *how,
+int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *options,
                           double *least)
 {
     const int64_t bytes = c->n_pixel * c->real_bytes;
     images i = {0};
     *least = 0;
     c->has_factor = 0;
-    if (!(how->window_pixel > 0) || !isfinite(how->window_pixel))
-        return msi_error_about(msi_error_set(MSI_EARGUMENT, "local noise: the window is %g pixels", how->window_pixel),
-                               "local_rms");
+    if (!(options->window_pixel > 0) || !isfinite(options->window_pixel))
+        return msi_error_about(
+            msi_error_set(MSI_EARGUMENT, "local noise: the window is %g pixels", options->window_pixel), "local_rms");
     if (!c->factor) MSI_TRY(c->ops->alloc(c->e, &c->factor, bytes, "local noise"));
     int rc = c->ops->alloc(c->e, &i.mean, bytes, "local noise");
     if (!rc) rc = c->ops->alloc(c->e, &i.count, bytes, "local noise");
     if (!rc) rc = c->ops->alloc(c->e, &i.work, bytes, "local noise");
-    if (!rc && how->with_min) rc = c->ops->alloc(c->e, &i.least, bytes, "local noise");
-    if (!rc) rc = measure(c, residual, how, &i, least);
+    if (!rc && options->with_min) rc = c->ops->alloc(c->e, &i.least, bytes, "local noise");
+    if (!rc) rc = measure(c, residual, options, &i, least);
     c->ops->release(c->e, i.mean);
     c->ops->release(c->e, i.count);
     c->ops->release(c->e, i.least);

@@ -37,8 +37,8 @@ struct digit_search {
 
 template <typename T> __global__ void k_digits(const T *image, int64_t n, digit_search s, unsigned long long *bins)
 {
-    __shared__ unsigned mine[DIGITS];
-    for (int b = threadIdx.x; b < DIGITS; b += blockDim.x) mine[b] = 0;
+    __shared__ unsigned block_bins[DIGITS];
+    for (int b = threadIdx.x; b < DIGITS; b += blockDim.x) block_bins[b] = 0;
     __syncthreads();
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
         const T v = image[i];
@@ -46,11 +46,11 @@ template <typename T> __global__ void k_digits(const T *image, int64_t n, digit_
         const uint64_t u = s.distances ? ordered(fabs((double)v - s.middle)) : ordered((double)v);
         const int above = s.shift + DIGIT;
         if (above < 64 && u >> above != s.prefix) continue;
-        atomicAdd(&mine[u >> s.shift & (DIGITS - 1)], 1u);
+        atomicAdd(&block_bins[u >> s.shift & (DIGITS - 1)], 1u);
     }
     __syncthreads();
     for (int b = threadIdx.x; b < DIGITS; b += blockDim.x)
-        if (mine[b]) atomicAdd(&bins[b], (unsigned long long)mine[b]);
+        if (block_bins[b]) atomicAdd(&bins[b], (unsigned long long)block_bins[b]);
 }
 
 /* Find the value of a rank, counted from 0; *n becomes the number of finite values. rank < 0: only count them. */

@@ -26,11 +26,11 @@ template <typename T> __device__ __forceinline__ bool better(const best_pixel<T>
 }
 
 /* Leave the best of a block in *out. */
-template <typename T> __device__ void reduce_block(const best_pixel<T> &mine, best_pixel<T> *out)
+template <typename T> __device__ void reduce_block(const best_pixel<T> &thread_best, best_pixel<T> *out)
 {
     __shared__ best_pixel<T> of_warp[32];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (is_best_of_warp(mine.key, mine.place)) of_warp[warp] = mine;
+    if (is_best_of_warp(thread_best.key, thread_best.place)) of_warp[warp] = thread_best;
     __syncthreads();
     if (warp) return;
     best_pixel<T> other = {0, 0, MSI_CLEAN_NOWHERE};
@@ -93,16 +93,16 @@ template <typename T> __device__ __forceinline__ int bin_at(const selection<T> &
 
 template <typename T> __global__ void k_bins(selection<T> c, unsigned long long *bins)
 {
-    __shared__ unsigned mine[MSI_CLEAN_BINS];
-    for (int b = threadIdx.x; b < MSI_CLEAN_BINS; b += blockDim.x) mine[b] = 0;
+    __shared__ unsigned block_bins[MSI_CLEAN_BINS];
+    for (int b = threadIdx.x; b < MSI_CLEAN_BINS; b += blockDim.x) block_bins[b] = 0;
     __syncthreads();
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < c.s.n; i += (int64_t)gridDim.x * blockDim.x) {
         const int bin = bin_at(c, i);
-        if (bin >= 0) atomicAdd(&mine[bin], 1u);
+        if (bin >= 0) atomicAdd(&block_bins[bin], 1u);
     }
     __syncthreads();
     for (int b = threadIdx.x; b < MSI_CLEAN_BINS; b += blockDim.x)
-        if (mine[b]) atomicAdd(&bins[b], (unsigned long long)mine[b]);
+        if (block_bins[b]) atomicAdd(&bins[b], (unsigned long long)block_bins[b]);
 }
 
 template <typename T> __global__ void k_count(selection<T> c, int64_t *count)

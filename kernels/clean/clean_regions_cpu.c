@@ -107,7 +107,7 @@ int msi_clean_intersect_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *
     return MSI_OK;
 }
 
-int msi_clean_tell_cpu(msi_clean_engine *e, const uint8_t *mask, void *image)
+int msi_clean_mask_to_image_cpu(msi_clean_engine *e, const uint8_t *mask, void *image)
 {
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {

@@ -18,7 +18,7 @@ template <typename T> __global__ void k_threshold(const T *image, int64_t n, dou
     mask[i] = isfinite(v) && (below ? v < value : v > value);
 }
 
-template <typename T> __global__ void k_tell(const uint8_t *mask, int64_t n, T *image)
+template <typename T> __global__ void k_mask_to_image(const uint8_t *mask, int64_t n, T *image)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) image[i] = mask[i] ? T(1) : T(0);
@@ -172,14 +172,14 @@ int msi_clean_intersect_cuda(msi_clean_engine *e, const uint8_t *other, uint8_t 
     return MSI_OK;
 }
 
-int msi_clean_tell_cuda(msi_clean_engine *e, const uint8_t *mask, void *image)
+int msi_clean_mask_to_image_cuda(msi_clean_engine *e, const uint8_t *mask, void *image)
 {
     const unsigned n_block = clean_blocks(e->n_pixel, BLOCK);
     MSI_TRY(msi_gpu_stream_enter(&e->on));
     if (e->s.precision == MSI_FP32)
-        k_tell<<<n_block, BLOCK, 0, clean_stream(e)>>>(mask, e->n_pixel, (float *)image);
+        k_mask_to_image<<<n_block, BLOCK, 0, clean_stream(e)>>>(mask, e->n_pixel, (float *)image);
     else
-        k_tell<<<n_block, BLOCK, 0, clean_stream(e)>>>(mask, e->n_pixel, (double *)image);
+        k_mask_to_image<<<n_block, BLOCK, 0, clean_stream(e)>>>(mask, e->n_pixel, (double *)image);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

@@ -86,8 +86,8 @@ static inline void *msi_clean_plane(const msi_cleaner *c, const msi_clean_planes
     return (char *)planes->pixel + k * planes->stride * c->real_bytes;
 }
 
-/* msi_clean_takes_part - tell whether the channel of a plane has weight. */
-static inline int msi_clean_takes_part(const msi_cleaner *c, int plane)
+/* msi_clean_plane_has_weight - tell whether the channel of a plane has weight. */
+static inline int msi_clean_plane_has_weight(const msi_cleaner *c, int plane)
 {
     return c->setup.share[plane / c->spec.n_pol] != 0;
 }
@@ -155,7 +155,7 @@ void msi_clean_terms(const msi_cleaner *c, const double *value, double *term);
 /* These do what msi_cleaner_noise, msi_cleaner_sigmas and msi_cleaner_local_rms promise. */
 int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *sigma);
 double msi_clean_sigmas(const msi_cleaner *c, double n_sigma);
-int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *how,
+int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *options,
                           double *least);
 
 #endif

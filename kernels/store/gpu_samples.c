@@ -147,20 +147,20 @@ int msi_gpu_samples_get(const msi_vis_store *s, int64_t i, msi_gpu_samples *out)
 /* ---- Home ------------------------------------------------------------------------------------------------------- */
 
 /* Host memory for rows on their way. */
-typedef struct home_room {
+typedef struct host_buffers {
     double *uvw_m;
     float *weight;
     void *vis;
-} home_room;
+} host_buffers;
 
-static void free_room(home_room *r)
+static void free_room(host_buffers *r)
 {
     msi_free(r->uvw_m);
     msi_free(r->weight);
     msi_free(r->vis);
 }
 
-static int make_room(home_room *r, int64_t n_row, int64_t n_sample, int64_t vis_bytes)
+static int make_room(host_buffers *r, int64_t n_row, int64_t n_sample, int64_t vis_bytes)
 {
     memset(r, 0, sizeof *r);
     MSI_TRY(msi_alloc(&r->uvw_m, 3 * n_row, sizeof *r->uvw_m, "samples"));
@@ -169,7 +169,7 @@ static int make_room(home_room *r, int64_t n_row, int64_t n_sample, int64_t vis_
 }
 
 /* Add rows of a piece to a store in host memory, which takes them in as any block. */
-static int add_rows(msi_vis_store *to, const piece *p, const msi_gpu_stream *on, const home_room *r, int64_t row,
+static int add_rows(msi_vis_store *to, const piece *p, const msi_gpu_stream *on, const host_buffers *r, int64_t row,
                     int64_t n_row)
 {
     const msi_gpu_samples *m = &p->samples;
@@ -195,7 +195,7 @@ static int add_piece(msi_vis_store *to, const piece *p, const msi_gpu_stream *on
 {
     const int64_t suits = HOME_SAMPLES / p->samples.n_chan + 1, n_row = p->samples.n_row,
                   most = suits < n_row ? suits : n_row;
-    home_room r;
+    host_buffers r;
     int rc = make_room(&r, most, most * p->samples.n_chan, msi_complex_bytes(to->precision));
     for (int64_t row = 0; !rc && row < n_row; row += most)
         rc = add_rows(to, p, on, &r, row, n_row - row < most ? n_row - row : most);
@@ -203,7 +203,7 @@ static int add_piece(msi_vis_store *to, const piece *p, const msi_gpu_stream *on
     return rc;
 }
 
-int msi_gpu_samples_bring_home(msi_vis_store *s)
+int msi_gpu_samples_move_to_host(msi_vis_store *s)
 {
     if (!s->gpu) return MSI_OK;
     struct msi_gpu_pieces *pieces = s->gpu;

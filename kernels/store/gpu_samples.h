@@ -2,7 +2,7 @@
 /*
  * A store whose samples were put into a GPU's memory by who has them there: its segments' arrays are parts of pieces in
  * that memory, of one plane each, and nothing on the host reads them. A store is all of this kind or not at all; where
- * something on the host must read it, msi_gpu_samples_bring_home makes it an ordinary one.
+ * something on the host must read it, msi_gpu_samples_move_to_host makes it an ordinary one.
  */
 #ifndef MSI_KERNELS_GPU_SAMPLES_H
 #define MSI_KERNELS_GPU_SAMPLES_H
@@ -47,9 +47,9 @@ void msi_gpu_samples_drop(msi_vis_store *store);
 /* msi_gpu_samples_get - look at piece i of those that were kept. Returns: 1; 0 where there are fewer */
 int msi_gpu_samples_get(const msi_vis_store *store, int64_t i, msi_gpu_samples *out);
 
-/* msi_gpu_samples_bring_home - move all samples to host memory; those of an ordinary store are there.
+/* msi_gpu_samples_move_to_host - move all samples to host memory; those of an ordinary store are there.
  * Returns: 0, MSI_EGPU, MSI_ENOMEM, MSI_EOUTPUT; after a failure the store is empty */
-int msi_gpu_samples_bring_home(msi_vis_store *store);
+int msi_gpu_samples_move_to_host(msi_vis_store *store);
 
 /* msi_gpu_samples_free - free all pieces; the store's segments are nowhere then. */
 void msi_gpu_samples_free(msi_vis_store *store);

@@ -186,7 +186,8 @@ template <typename T> class tower_stacks {
     /* sums_fit - tell whether the sums of all stacks of the tower at hand may stay until add_sums. */
     bool sums_fit() const
     {
-        return msi_image_fft_takes_squares(fft) && stack_before(end_core) - tower_stack <= most_stacks(towers, n_small);
+        return msi_image_fft_can_add_squares(fft) &&
+               stack_before(end_core) - tower_stack <= most_stacks(towers, n_small);
     }
 
     /* next_stacks - take the next subgrids, as many as have small planes. Returns: false when there are no more */

@@ -419,7 +419,7 @@ int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_
                                       : add<double>(fft, plane, row_used, w_lambda, image);
 }
 
-int msi_image_fft_takes_squares(const msi_image_fft *fft)
+int msi_image_fft_can_add_squares(const msi_image_fft *fft)
 {
     return fft->rows != NULL;
 }

@@ -49,8 +49,8 @@ void msi_image_fft_free(msi_image_fft *fft);
  */
 int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image);
 
-/* msi_image_fft_takes_squares - tell whether msi_image_fft_add_squares serves: where there are kernels for rows. */
-int msi_image_fft_takes_squares(const msi_image_fft *fft);
+/* msi_image_fft_can_add_squares - tell whether msi_image_fft_add_squares serves: where there are kernels for rows. */
+int msi_image_fft_can_add_squares(const msi_image_fft *fft);
 
 /*
  * msi_image_fft_add_squares - msi_image_fft_add of the plane that squares add up to, which is never there itself.

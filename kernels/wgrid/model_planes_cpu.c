@@ -212,7 +212,7 @@ void msi_model_planes_finish(msi_model_planes *m, int image, int64_t w_plane)
     }
 }
 
-void msi_model_planes_want_guards(msi_model_planes *m)
+void msi_model_planes_request_guards(msi_model_planes *m)
 {
     int64_t nv = m->planes.g->nv;
     for (int64_t r = 0; r < G; r++) {

@@ -48,8 +48,8 @@ void msi_model_planes_fill(msi_model_planes *m, int image, int64_t plane, double
 /* msi_model_planes_finish - transform the rows of m->wanted that are not yet; guards are copies of the other end. */
 void msi_model_planes_finish(msi_model_planes *m, int image, int64_t plane);
 
-/* msi_model_planes_want_guards - add to m->wanted, for guard rows there, the rows that they are copies of. */
-void msi_model_planes_want_guards(msi_model_planes *m);
+/* msi_model_planes_request_guards - add to m->wanted, for guard rows there, the rows that they are copies of. */
+void msi_model_planes_request_guards(msi_model_planes *m);
 
 /* msi_model_plane_number - return the number of an image's w-plane in m->planes.plane. */
 static inline int64_t msi_model_plane_number(const msi_model_planes *m, int image, int64_t plane)

@@ -74,7 +74,7 @@ static int want_rows(degridder *d, int64_t w_plane)
             memset(d->model.wanted + row, 1, (size_t)(end - row));
             any = 1;
         }
-    msi_model_planes_want_guards(&d->model);
+    msi_model_planes_request_guards(&d->model);
     return any;
 }
 

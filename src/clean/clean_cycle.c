@@ -172,7 +172,7 @@ static int clean_group(const cycles *k, msi_clean_group *g)
 
 static int take_back(const cycles *k, msi_clean_group *g)
 {
-    msi_clean_report_back(k->spec->what, k->field, g);
+    msi_clean_report_back(k->spec->label, k->field, g);
     g->flux_jy = g->flux_before;
     g->peak_before = 0;
     if (g->sources) msi_source_list_drop(g->sources->list);
@@ -321,10 +321,10 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
         MSI_TRY(rc);
         k.major_s = msi_wall_s() - start_s - k.minor_s;
         MSI_TRY(record(&k));
-        msi_clean_report_cycle(spec->what, f, k.minor_s, k.major_s);
+        msi_clean_report_cycle(spec->label, f, k.minor_s, k.major_s);
         if (n_cycle == 0 && spec->first) MSI_TRY(spec->first(spec->of));
         MSI_TRY(judge_all(&k));
-        msi_clean_report_left(spec->what, cycles_left(&k), k.minor_s + k.major_s);
+        msi_clean_report_left(spec->label, cycles_left(&k), k.minor_s + k.major_s);
         if (spec->cycle) MSI_TRY(spec->cycle(spec->of));
     }
 }

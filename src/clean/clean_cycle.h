@@ -8,7 +8,7 @@
 
 /* Cycles are told of this beside the field. Members may be NULL or zero. */
 typedef struct msi_clean_cycle_spec {
-    const char *what;  /* begins a group's lines in the log, such as "channel 3"; "": nothing */
+    const char *label; /* begins a group's lines in the log, such as "channel 3"; "": nothing */
     const char *image; /* begins the name of its steps in the history, such as "0003" */
     double beam_pixel; /* for windows of local noise */
     const void *rms;   /* [ny][nx] of the planes' precision: local noise that is given, Jy/beam */

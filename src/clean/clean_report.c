@@ -39,10 +39,10 @@ const char *msi_clean_pol_name(const msi_clean_field *f, const msi_clean_group *
 }
 
 /* Write "channel 3 Q: ", as far as there are several. */
-static const char *name_group(char text[TEXT], const char *what, const msi_clean_field *f, const msi_clean_group *g)
+static const char *name_group(char text[TEXT], const char *label, const msi_clean_field *f, const msi_clean_group *g)
 {
     const char *pol = f->n_group > 1 ? msi_clean_pol_name(f, g) : "";
-    snprintf(text, TEXT, "%s%s%s%s", what, *what && *pol ? " " : "", pol, *what || *pol ? ": " : "");
+    snprintf(text, TEXT, "%s%s%s%s", label, *label && *pol ? " " : "", pol, *label || *pol ? ": " : "");
     return text;
 }
 
@@ -54,7 +54,7 @@ static const char *peak_word(const msi_clean_group *g)
     return n_scale > 1 ? "biased peak" : "peak";
 }
 
-void msi_clean_report_cycle(const char *what, msi_clean_field *f, double minor_s, double major_s)
+void msi_clean_report_cycle(const char *label, msi_clean_field *f, double minor_s, double major_s)
 {
     char name[TEXT], peak[TEXT], least[TEXT], noise[TEXT], flux[TEXT];
     for (int i = 0; i < f->n_group; i++) {
@@ -63,7 +63,7 @@ void msi_clean_report_cycle(const char *what, msi_clean_field *f, double minor_s
         g->n_told = g->n_major;
         msi_log_info("%scycle %d%s: %s %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
                      "%.2f s + %.2f s",
-                     name_group(name, what, f, g), g->n_major, g->in_mask ? " in the mask" : "", peak_word(g),
+                     name_group(name, label, f, g), g->n_major, g->in_mask ? " in the mask" : "", peak_word(g),
                      format_jy(peak, g->report.peak_before),
                      format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold),
                      (long long)g->report.n_iteration, msi_plural(g->report.n_iteration), format_jy(flux, g->flux_jy),
@@ -71,23 +71,23 @@ void msi_clean_report_cycle(const char *what, msi_clean_field *f, double minor_s
     }
 }
 
-void msi_clean_report_back(const char *what, const msi_clean_field *f, const msi_clean_group *g)
+void msi_clean_report_back(const char *label, const msi_clean_field *f, const msi_clean_group *g)
 {
     char name[TEXT], before[TEXT];
     msi_log_warning("%scycle %d made the residual worse than its peak of %s/beam before, and is taken back; the next "
                     "one cleans %.2g of the peak",
-                    name_group(name, what, f, g), g->n_major, format_jy(before, g->peak_before), g->mgain);
+                    name_group(name, label, f, g), g->n_major, format_jy(before, g->peak_before), g->mgain);
 }
 
-void msi_clean_report_left(const char *what, double n_cycle, double cycle_s)
+void msi_clean_report_left(const char *label, double n_cycle, double cycle_s)
 {
     char time[MSI_FORMAT_SIZE];
     if (!(n_cycle > 1) || isinf(n_cycle)) return;
-    msi_log_info("%s%sabout %.0f more cycles by the decay of the peak, %s", what, *what ? ": " : "", n_cycle,
+    msi_log_info("%s%sabout %.0f more cycles by the decay of the peak, %s", label, *label ? ": " : "", n_cycle,
                  msi_format_duration(time, n_cycle * cycle_s));
 }
 
-void msi_clean_report_end(const char *what, const msi_clean_field *f)
+void msi_clean_report_end(const char *label, const msi_clean_field *f)
 {
     char name[TEXT], peak[TEXT], noise[TEXT], flux[TEXT], threshold[TEXT];
     for (int i = 0; i < f->n_group; i++) {
@@ -95,7 +95,7 @@ void msi_clean_report_end(const char *what, const msi_clean_field *f)
         if (!g->cleaner) continue;
         msi_log_info("%scleaned: %s after %d cycle%s and %lld component%s; model %s, residual's %s %s/beam, threshold "
                      "%s/beam, noise %s/beam",
-                     name_group(name, what, f, g), g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor,
+                     name_group(name, label, f, g), g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor,
                      msi_plural(g->n_minor), format_jy(flux, g->flux_jy), peak_word(g), format_jy(peak, g->peak),
                      format_jy(threshold, g->threshold), format_jy(noise, g->noise));
     }

@@ -11,7 +11,7 @@
 enum { DONE, RELEASE, REFINE, PSF, DIRTY, RESIDUAL };
 
 typedef struct request {
-    int64_t what, channel;
+    int64_t kind, channel;
     double accuracy; /* of REFINE */
 } request;
 
@@ -67,8 +67,8 @@ static int is_alone(const msi_clean_samples *s)
 static int make_own(msi_clean_samples *s, const request *q, const working_planes *own)
 {
     msi_gridder *g = s->gridder[q->channel];
-    if (q->what == PSF) return msi_gridder_psf(g, own->psf);
-    return msi_gridder_residual(g, q->what == RESIDUAL ? own->model : NULL, own->residual);
+    if (q->kind == PSF) return msi_gridder_psf(g, own->psf);
+    return msi_gridder_residual(g, q->kind == RESIDUAL ? own->model : NULL, own->residual);
 }
 
 /* The model is rank 0's. */
@@ -84,7 +84,7 @@ static int spread_model(msi_clean_samples *s, const working_planes *own, msi_ima
 /* Each rank makes its part of an image; rank 0 gets that of all. */
 static int make_image(msi_clean_samples *s, const request *q, const working_planes *own)
 {
-    msi_planes *planes = q->what == PSF ? own->psf : own->residual;
+    msi_planes *planes = q->kind == PSF ? own->psf : own->residual;
     const msi_planes_shape *shape = msi_planes_shape_of(planes);
     const int64_t first = q->channel * s->n_plane;
     msi_image image = {0};
@@ -92,7 +92,7 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
     if (is_alone(s)) return make_own(s, q, own);
     int rc = msi_team_agree(s->team, msi_image_alloc(&image, &s->geometry, shape->n, shape->precision));
-    if (!rc && q->what == RESIDUAL) rc = spread_model(s, own, &image);
+    if (!rc && q->kind == RESIDUAL) rc = spread_model(s, own, &image);
     if (!rc) rc = make_own(s, q, own);
     if (!rc) rc = msi_planes_fetch(planes, 0, shape->n, image.pixel);
     rc = msi_team_agree(s->team, rc);
@@ -118,7 +118,7 @@ static void release(msi_clean_samples *s, int64_t channel)
 /* ---- Asking and answering ---- */
 
 /* Rank 0 says what is to be done, or learns that another rank has failed. */
-static int tell(msi_clean_samples *s, request *q)
+static int send_request(msi_clean_samples *s, request *q)
 {
     if (is_alone(s)) return MSI_OK;
     MSI_TRY(msi_team_agree(s->team, MSI_OK));
@@ -129,7 +129,7 @@ int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes
 {
     request q = {model ? RESIDUAL : DIRTY, channel, 0};
     const working_planes own = {.model = model, .residual = residual};
-    MSI_TRY(tell(s, &q));
+    MSI_TRY(send_request(s, &q));
     return make_image(s, &q, &own);
 }
 
@@ -137,7 +137,7 @@ int msi_clean_samples_psf(msi_clean_samples *s, int64_t channel, msi_planes *psf
 {
     request q = {PSF, channel, 0};
     const working_planes own = {.psf = psf};
-    MSI_TRY(tell(s, &q));
+    MSI_TRY(send_request(s, &q));
     return make_image(s, &q, &own);
 }
 
@@ -150,7 +150,7 @@ static int refine(msi_clean_samples *s, const request *q)
 int msi_clean_samples_refine(msi_clean_samples *s, int64_t channel, double accuracy)
 {
     request q = {REFINE, channel, accuracy};
-    MSI_TRY(tell(s, &q));
+    MSI_TRY(send_request(s, &q));
     return refine(s, &q);
 }
 
@@ -158,12 +158,12 @@ int msi_clean_samples_release(msi_clean_samples *s, int64_t channel)
 {
     request q = {RELEASE, channel, 0};
     release(s, channel);
-    return tell(s, &q);
+    return send_request(s, &q);
 }
 
 int msi_clean_samples_done(msi_clean_samples *s)
 {
-    return tell(s, &(request){DONE, 0, 0});
+    return send_request(s, &(request){DONE, 0, 0});
 }
 
 static int make_planes(msi_clean_samples *s, working_planes *own)
@@ -179,11 +179,11 @@ int msi_clean_samples_serve(msi_clean_samples *s)
     request q = {RELEASE, 0, 0};
     int rc = make_planes(s, &own);
     while (!rc) {
-        rc = tell(s, &q);
-        if (rc || q.what == DONE) break;
-        if (q.what == RELEASE)
+        rc = send_request(s, &q);
+        if (rc || q.kind == DONE) break;
+        if (q.kind == RELEASE)
             release(s, q.channel);
-        else if (q.what == REFINE)
+        else if (q.kind == REFINE)
             rc = refine(s, &q);
         else
             rc = make_image(s, &q, &own);

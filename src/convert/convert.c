@@ -182,7 +182,7 @@ static int make_all(inputs *in, msi_workspace *w)
     return msi_workspace_publish(w, "out.uvfits");
 }
 
-static int say_files(const inputs *in)
+static int log_files(const inputs *in)
 {
     for (int i = 0; i < in->o->shared.n_ms; i++)
         msi_log_info("%s: %s, %lld bytes", in->path[i], in->header[i].kind == MSI_UV_FITS ? "UVFITS" : "FITS-IDI",
@@ -196,7 +196,7 @@ static int convert(inputs *in)
     msi_workspace *w;
     MSI_TRY(look(in));
     if (o->shared.dry_run)
-        return in->n_made                     ? say_files(in)
+        return in->n_made                     ? log_files(in)
                : msi_convert_is_store(o->out) ? make_store(o, NULL, NULL)
                                               : make_set(in, NULL, NULL);
     MSI_TRY(msi_workspace_make(&w, o->out, o->shared.overwrite));

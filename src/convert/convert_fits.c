@@ -48,7 +48,7 @@ static int is_idle(const char *warning)
     return 0;
 }
 
-static void say_warnings(msi_stage *stage, const char *path, char **warnings, int64_t n)
+static void log_warnings(msi_stage *stage, const char *path, char **warnings, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (!is_idle(warnings[i])) msi_stage_warn(stage, "%s: casacore says: %.500s", path, warnings[i]);
@@ -186,7 +186,7 @@ int msi_import_fits(msi_stage *stage, const void *of)
     const int status = job.header->kind == MSI_UV_FITS ? ccc_uvfits_import(fits, set, &warnings, &n)
                                                        : ccc_fitsidi_import(fits, set, &warnings, &n);
     if (fits != path) unlink(fits);
-    say_warnings(stage, job.fits, warnings, n);
+    log_warnings(stage, job.fits, warnings, n);
     if (status == CCC_ENOMEM)
         return msi_error_set(MSI_EINPUT,
                              "truncated or corrupt: %s: reading it asks for more memory than a file of its "
@@ -203,9 +203,9 @@ static void tell_progress(void *stage, int64_t done, int64_t total)
     msi_stage_at(stage, done, total);
 }
 
-static void say_exported(msi_stage *stage, const msi_uvfits_report *r)
+static void log_exported(msi_stage *stage, const msi_uvfits_report *r)
 {
-    msi_stage_say(stage, MSI_LOG_NORMAL, "%lld row%s became %lld group%s of %d window%s", (long long)r->n_row,
+    msi_stage_log(stage, MSI_LOG_NORMAL, "%lld row%s became %lld group%s of %d window%s", (long long)r->n_row,
                   msi_plural(r->n_row), (long long)r->n_group, msi_plural(r->n_group), r->n_window,
                   msi_plural(r->n_window));
     if (r->n_filled)
@@ -247,6 +247,6 @@ int msi_export_fits(msi_stage *stage, const void *of)
     int status = msi_uvfits_write(reader, &spec, &report);
     msi_ms_reader_free(reader);
     if (!status) status = check_exported(job, &report);
-    if (!status) say_exported(stage, &report);
+    if (!status) log_exported(stage, &report);
     return status;
 }

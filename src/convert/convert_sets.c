@@ -291,7 +291,7 @@ static int open_blocks(conversion *c, msi_ms_reader **from)
     return MSI_OK;
 }
 
-static void say_what(const conversion *c)
+static void log_input(const conversion *c)
 {
     const msi_ms_reader *r = c->reader;
     const msi_observation *o = msi_ms_reader_observation(r);
@@ -301,12 +301,12 @@ static void say_what(const conversion *c)
         n_in += msi_ms_reader_spw(r, i)->n_chan;
         n_out += c->groups[i].n_group;
     }
-    msi_stage_say(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->job->name,
+    msi_stage_log(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->job->name,
                   o->telescope, msi_format_date(start, o->start_mjd_s), msi_format_date(end, o->end_mjd_s),
                   msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r), msi_plural(msi_ms_reader_n_row(r)),
                   msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
     if (n_out < n_in)
-        msi_stage_say(c->stage, MSI_LOG_NORMAL, "%lld channels are averaged to %lld", (long long)n_in,
+        msi_stage_log(c->stage, MSI_LOG_NORMAL, "%lld channels are averaged to %lld", (long long)n_in,
                       (long long)n_out);
 }
 
@@ -351,7 +351,7 @@ static int read_all(conversion *c)
 
 /* Say of files which way their baselines point. No sign is wrong by itself: it has to suit the visibilities' phases, which
  * an image tells, not the antennas. */
-static void say_sign(const conversion *c)
+static void log_uvw_sign(const conversion *c)
 {
     static const char flip[] = "-flip-uvw changes their sign, should the image be mirrored";
     const msi_uvw_sign *s = &c->sign;
@@ -364,16 +364,16 @@ static void say_sign(const conversion *c)
             "other way: no image of both is right",
             (long long)s->n_along, (long long)s->n_against);
     else if (fabs(cosine) > 0.9)
-        msi_stage_say(c->stage, MSI_LOG_NORMAL, "u, v, w point from %s, by the antennas' positions (cosine %.6f); %s",
+        msi_stage_log(c->stage, MSI_LOG_NORMAL, "u, v, w point from %s, by the antennas' positions (cosine %.6f); %s",
                       cosine > 0 ? "ANTENNA1 to ANTENNA2" : "ANTENNA2 to ANTENNA1", cosine, flip);
     else
         msi_stage_warn(c->stage, "u, v, w are not those of the antennas' positions (cosine %.3f); %s", cosine, flip);
 }
 
-static void say_end(const conversion *c)
+static void log_result(const conversion *c)
 {
     const int64_t lost = msi_ms_reader_dropped(c->beside ? c->beside : c->reader)->uvw_not_finite;
-    say_sign(c);
+    log_uvw_sign(c);
     if (c->n_back && (c->time.longest_s > 0 || c->time.loss > 0))
         msi_stage_warn(
             c->stage,
@@ -383,7 +383,7 @@ static void say_end(const conversion *c)
     if (lost)
         msi_stage_warn(c->stage, "%lld sample%s left out whose u, v, w are not finite", (long long)lost,
                        msi_plural(lost));
-    msi_stage_say(c->stage, MSI_LOG_NORMAL, "%lld row%s became %lld", (long long)c->n_read, msi_plural(c->n_read),
+    msi_stage_log(c->stage, MSI_LOG_NORMAL, "%lld row%s became %lld", (long long)c->n_read, msi_plural(c->n_read),
                   (long long)msi_set_output_n_row(c->out));
 }
 
@@ -406,13 +406,13 @@ static int convert(conversion *c)
     const msi_sets_job *job = c->job;
     if (job->is_exported && job->options->average_channels <= 1 && c->reader->n_set == 1)
         MSI_TRY(msi_uvfits_check(c->reader, job->name));
-    say_what(c);
+    log_input(c);
     MSI_TRY(msi_smearing_report(c->stage, c->reader, c->groups, c->job->options, &c->time));
     if (!c->job->to) return MSI_OK;
     MSI_TRY(make_output(c));
     MSI_TRY(read_all(c));
     MSI_TRY(msi_set_output_finish(c->out));
-    say_end(c);
+    log_result(c);
     return MSI_OK;
 }
 

@@ -74,12 +74,12 @@ static int open_reader(conversion *c)
     return msi_ms_reader_open(&c->reader, &c->path, 1, &c->selection);
 }
 
-static void say_what(const conversion *c)
+static void log_input(const conversion *c)
 {
     const msi_ms_reader *r = c->reader;
     const msi_observation *o = msi_ms_reader_observation(r);
     char start[MSI_FORMAT_SIZE], end[MSI_FORMAT_SIZE];
-    msi_stage_say(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->path,
+    msi_stage_log(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->path,
                   o->telescope, msi_format_date(start, o->start_mjd_s), msi_format_date(end, o->end_mjd_s),
                   msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r), msi_plural(msi_ms_reader_n_row(r)),
                   msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
@@ -142,7 +142,7 @@ static int finish(conversion *c)
     return status;
 }
 
-static void say_end(const conversion *c)
+static void log_result(const conversion *c)
 {
     const msi_msv_tally t = msi_msv_output_tally(c->out);
     const int64_t lost = msi_ms_reader_dropped(c->reader)->uvw_not_finite, bare = t.n_row - t.n_data_row;
@@ -150,10 +150,10 @@ static void say_end(const conversion *c)
         msi_stage_warn(c->stage, "%lld sample%s left out whose u, v, w are not finite", (long long)lost,
                        msi_plural(lost));
     if (bare)
-        msi_stage_say(c->stage, MSI_LOG_NORMAL,
+        msi_stage_log(c->stage, MSI_LOG_NORMAL,
                       "%lld of %lld rows are autocorrelations or flagged, and stored without samples", (long long)bare,
                       (long long)t.n_row);
-    msi_stage_say(c->stage, MSI_LOG_NORMAL, "%lld row%s of %.3f GB in the main table became %.3f GB",
+    msi_stage_log(c->stage, MSI_LOG_NORMAL, "%lld row%s of %.3f GB in the main table became %.3f GB",
                   (long long)t.n_row, msi_plural(t.n_row), 1e-9 * (double)msi_ms_paths_bytes(&c->path, 1),
                   1e-9 * (double)t.bytes);
 }
@@ -164,12 +164,12 @@ int msi_convert_store(msi_stage *stage, const void *of)
     conversion c = {.stage = stage, .job = job, .path = job->options->shared.ms_paths[0]};
     msi_ms_limit_memory(&c.path, 1);
     int status = msi_ms_limit_explain(open_reader(&c), c.path);
-    if (!status) say_what(&c);
+    if (!status) log_input(&c);
     if (!status && job->to) {
         status = msi_msv_output_make(&c.out, job->to, job->options->out);
         if (!status) status = put_blocks(&c);
         if (!status) status = finish(&c);
-        if (!status) say_end(&c);
+        if (!status) log_result(&c);
     }
     msi_msv_output_free(c.out);
     msi_ms_reader_free(c.reader);

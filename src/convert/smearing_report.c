@@ -79,14 +79,14 @@ int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_chan
                              o->shared.ms_paths[0]);
     time->radius_rad = radius_rad;
     if (!(radius_rad > 0) || !(longest_m > 0)) return MSI_OK;
-    msi_stage_say(stage, MSI_LOG_NORMAL, "amplitude lost by averaging, %s from the phase centre, at most:",
+    msi_stage_log(stage, MSI_LOG_NORMAL, "amplitude lost by averaging, %s from the phase centre, at most:",
                   msi_format_angle(angle, radius_rad));
     double baseline_m = longest_m;
     for (int i = 0; i < N_LENGTH; i++, baseline_m /= 2) {
         const double s = time_on(time, baseline_m);
         const double by_time = msi_smearing_loss(msi_smearing_time_turns(baseline_m, radius_rad, s, b.highest_hz));
         const double by_band = msi_smearing_loss(msi_smearing_band_turns(baseline_m, radius_rad, b.widest_hz));
-        msi_stage_say(stage, MSI_LOG_NORMAL, "  baselines of %8.6g m: %6.3g %% by %s, %6.3g %% by channels of %.6g kHz",
+        msi_stage_log(stage, MSI_LOG_NORMAL, "  baselines of %8.6g m: %6.3g %% by %s, %6.3g %% by channels of %.6g kHz",
                       baseline_m, 100 * by_time, msi_format_duration(duration, s), 100 * by_band, 1e-3 * b.widest_hz);
     }
     return MSI_OK;

@@ -48,7 +48,7 @@ __attribute__((format(printf, 3, 0))) static void send_text(msi_stage *s, messag
     send_message(s, &m);
 }
 
-void msi_stage_say(msi_stage *s, msi_log_level level, const char *format, ...)
+void msi_stage_log(msi_stage *s, msi_log_level level, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

@@ -43,7 +43,7 @@ typedef struct msi_clean_options {
     int multithresh;
     msi_auto_mask_spec mask; /* of multithresh; its beam and what follows from the image is left 0 */
     int64_t grow_iterations; /* mask.grow_iterations */
-    msi_beam_wish beam;
+    msi_beam_choice beam;
     int mgain_given;
 
     int continues;                       /* from the models of NAME */

@@ -7,7 +7,7 @@
 #include "core/format.h"
 #include "core/log.h"
 #include "core/status.h"
-#include "src/team/dealing.h"
+#include "src/team/assignment.h"
 
 /* A further GPU is taken where it saves more than this: so much longer, measured, is a command of a second by two that
  * has nothing to share. A tenth of it is the second context's end, the rest its start, which delays the first one's. */
@@ -19,7 +19,7 @@ static void take_first(msi_gpu_share *share, int n)
     int all[MSI_MAX_GPUS];
     n = n < 1 ? 1 : n < MSI_MAX_GPUS ? n : MSI_MAX_GPUS;
     for (int i = 0; i < n; i++) all[i] = i;
-    share->n = msi_deal_devices(all, n, share->team, share->device);
+    share->n = msi_assign_devices(all, n, share->team, share->device);
 }
 
 void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o, const msi_team *team)
@@ -27,7 +27,7 @@ void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o, const msi_t
     const msi_gpus *asked = &o->gpus;
     *share = (msi_gpu_share){.team = team, .n_lane = 1};
     if (asked->kind == MSI_GPUS_LIST)
-        share->n = msi_deal_devices(asked->device, asked->n, team, share->device);
+        share->n = msi_assign_devices(asked->device, asked->n, team, share->device);
     else if (asked->kind == MSI_GPUS_COUNT)
         take_first(share, asked->n);
     else {

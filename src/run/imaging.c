@@ -64,8 +64,8 @@ static int open_reader(msi_imaging_run *r)
 {
     msi_interval t;
     msi_progress_begin("opening");
-    const msi_open_what what = {r->interval, r->team->rank, r->options->dry_run ? 0 : r->team->size};
-    MSI_TRY(msi_open_sets_interval(&t, r->crew, r->options, &what));
+    const msi_open_request request = {r->interval, r->team->rank, r->options->dry_run ? 0 : r->team->size};
+    MSI_TRY(msi_open_sets_interval(&t, r->crew, r->options, &request));
     msi_progress_end();
     r->reader = t.reader;
     r->is_empty = t.is_empty;
@@ -400,7 +400,7 @@ static int read_mask(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_interval t;
-    MSI_TRY(msi_open_sets_interval(&t, r->crew, o, &(msi_open_what){0}));
+    MSI_TRY(msi_open_sets_interval(&t, r->crew, o, &(msi_open_request){0}));
     r->reader = t.reader;
     int rc = choose_centre(r);
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
@@ -439,7 +439,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     if (msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
     /* What the images are cleaned by, and predicted of them, is the first rank's alone. */
-    const int is_first = r->team->told_rank == 0;
+    const int is_first = r->team->env_rank == 0;
     if (msi_clean_options_updates(o) && !o->dry_run && is_first) MSI_TRY(start_update(r, forked));
     MSI_TRY(msi_block_former_create(&r->former));
     MSI_TRY(msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former)));
@@ -450,7 +450,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
 static int check_team(const msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    if (o->clean.niter && (r->team->size > 1 || r->team->told_rank)) MSI_TRY(msi_team_told(r->team));
+    if (o->clean.niter && (r->team->size > 1 || r->team->env_rank)) MSI_TRY(msi_team_check_environment(r->team));
     return msi_team_same(r->team, msi_options_hash(o), "was given another command line");
 }
 

@@ -121,17 +121,17 @@ static int save_checkpoint(void *of)
     return msi_imaging_checkpoint_save(k->run, &k->field, k->first);
 }
 
-/* Run the field's cycles; what they are of begins lines of the log, and the names of steps in the history. */
-static int run_cycles(msi_cleaning *k, const char *what, int resumed)
+/* Run the field's cycles; their label begins lines of the log, and the names of steps in the history. */
+static int run_cycles(msi_cleaning *k, const char *label, int resumed)
 {
     const msi_imaging_run *r = k->run;
     char image[32] = "";
     int n = 0;
     if (r->options->intervals_out > 1) n = snprintf(image, sizeof image, "t%04d", (int)r->interval);
-    if (*what) snprintf(image + n, sizeof image - (size_t)n, "%s%04d", n ? "-" : "", (int)k->first);
+    if (*label) snprintf(image + n, sizeof image - (size_t)n, "%s%04d", n ? "-" : "", (int)k->first);
     msi_image rms = {0};
     if (r->options->clean.local_rms_image) MSI_TRY(read_rms(k, &rms));
-    const msi_clean_cycle_spec cycle = {.what = what,
+    const msi_clean_cycle_spec cycle = {.label = label,
                                         .image = image,
                                         .beam_pixel = msi_cleaning_beam_pixel(k),
                                         .rms = rms.pixel,
@@ -149,17 +149,17 @@ static int run_cycles(msi_cleaning *k, const char *what, int resumed)
 
 static int clean_field(msi_cleaning *k)
 {
-    char what[32] = "";
+    char label[32] = "";
     int resumed = 0;
     if (msi_cleaning_has_mfs(k) && k->field.spec.n_channel == 1)
-        snprintf(what, sizeof what, "channel %d", (int)k->first);
+        snprintf(label, sizeof label, "channel %d", (int)k->first);
     msi_progress_begin("imaging");
     MSI_TRY(msi_cleaning_make_psfs(k));
     MSI_TRY(msi_cleaning_make_dirty(k));
     MSI_TRY(msi_cleaning_begin_models(k, &resumed));
     msi_progress_end();
-    MSI_TRY(run_cycles(k, what, resumed));
-    msi_clean_report_end(what, &k->field);
+    MSI_TRY(run_cycles(k, label, resumed));
+    msi_clean_report_end(label, &k->field);
     warn_of_accuracy(k);
     for (int p = 0; p < k->field.spec.n_pol; p++) {
         const msi_fits_clean c = msi_cleaning_cards(k, msi_clean_field_group(&k->field, p));

@@ -101,7 +101,7 @@ void msi_imaging_weight_add(msi_imaging_weight *all, const msi_imaging_weight *m
     all->vis_sum += more->vis_sum;
 }
 
-static void tell_weight(msi_fits_spec *spec, double sum_weight, const msi_imaging_weight *weight)
+static void put_weight(msi_fits_spec *spec, double sum_weight, const msi_imaging_weight *weight)
 {
     spec->sum_weight = sum_weight;
     spec->largest_weight = weight->largest;
@@ -122,7 +122,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
         const int is_psf = i == psf;
         const msi_output_id id = {r->interval, channel, is_psf ? 0 : i, is_psf ? MSI_FITS_PSF : MSI_FITS_DIRTY};
         spec.n_vis = image->n_vis[i];
-        tell_weight(&spec, image->sum_weight[i], &weight[is_psf ? 0 : i]);
+        put_weight(&spec, image->sum_weight[i], &weight[is_psf ? 0 : i]);
         file[n] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
     }
@@ -134,7 +134,7 @@ int msi_imaging_files_weights(msi_imaging_run *r, int64_t channel, const msi_ima
 {
     msi_fits_spec spec = fits_spec(r, channel);
     spec.n_vis = sums->n_vis;
-    tell_weight(&spec, sums->sum_weight, &sums->weight);
+    put_weight(&spec, sums->sum_weight, &sums->weight);
     return write_weights(r, channel, &spec);
 }
 
@@ -154,7 +154,7 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
     for (int i = 0; i < image->n_plane; i++) {
         const msi_output_id id = {r->interval, product->channel, first + i, product->kind};
         spec.n_vis = image->n_vis[i];
-        tell_weight(&spec, image->sum_weight[i], &product->weight[first + i]);
+        put_weight(&spec, image->sum_weight[i], &product->weight[first + i]);
         if (product->clean) spec.clean = product->clean[first + i];
         file[i] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)

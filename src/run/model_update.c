@@ -138,10 +138,10 @@ static int await_answer(int from, int caller, pid_t process, answer *a)
 {
     enum { LOOK_MS = 100 };
     struct pollfd look[] = {{.fd = from, .events = POLLIN}, {.fd = caller}};
-    for (int told = 0;;) {
+    for (int is_sent = 0;;) {
         const int n = poll(look, caller < 0 ? 1 : 2, LOOK_MS);
         const int stop = look[1].revents & (POLLHUP | POLLERR) ? SIGTERM : msi_interrupt_signal();
-        if (stop && !told) told = kill(process, stop) == 0;
+        if (stop && !is_sent) is_sent = kill(process, stop) == 0;
         if (n > 0 && look[0].revents) return read_all(from, a, sizeof *a);
     }
 }

@@ -94,19 +94,19 @@ static int open_part(msi_interval *t, msi_ms_crew *crew, const msi_options *o, m
     return rc;
 }
 
-int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *o, const msi_open_what *what)
+int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *o, const msi_open_request *request)
 {
     msi_ms_opening opening = {.interval_begin = o->selection.interval_begin,
                               .interval_end = o->selection.interval_end,
                               /* A member of a multi-MS may have none of what is selected of the whole. */
                               .may_be_empty = o->members != NULL,
                               .coordinates_only = o->dry_run,
-                              .share = what->share,
-                              .n_share = what->n_share};
+                              .share = request->share,
+                              .n_share = request->n_share};
     memset(t, 0, sizeof *t);
     t->begin = opening.interval_begin;
     t->end = opening.interval_end;
-    if (o->intervals_out > 1) return open_part(t, crew, o, &opening, what->interval);
+    if (o->intervals_out > 1) return open_part(t, crew, o, &opening, request->interval);
     MSI_TRY(msi_ms_crew_open(crew, &opening, &t->reader));
     t->observation = *msi_ms_reader_observation(t->reader);
     return MSI_OK;

@@ -34,16 +34,17 @@ typedef struct msi_interval {
 } msi_interval;
 
 /* A run may open part of the selected rows: an interval, or a rank's share. */
-typedef struct msi_open_what {
+typedef struct msi_open_request {
     int64_t interval;   /* of options->intervals_out, counted from 0 */
     int share, n_share; /* as in msi_ms_opening */
-} msi_open_what;
+} msi_open_request;
 
 /*
  * msi_open_sets_interval - open the selected rows of an interval.
  * Returned: *t        its reader reads coordinates alone on a dry run; NULL on failure
  * Returns:  0, MSI_EUSAGE (more intervals than times) or any code of msi_ms_crew_open
  */
-int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *options, const msi_open_what *what);
+int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *options,
+                           const msi_open_request *request);
 
 #endif

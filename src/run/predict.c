@@ -18,7 +18,7 @@
 #include "src/run/predict_loop.h"
 #include "src/run/predict_report.h"
 #include "src/run/predict_run.h"
-#include "src/team/dealing.h"
+#include "src/team/assignment.h"
 
 /* ---- Open ---- */
 
@@ -56,14 +56,14 @@ static int check_marks(const msi_predict_run *r)
 }
 
 /* Choose the sets of this rank among those of the run, before MPI tells which it is: a writer is forked first. */
-static int deal_sets(msi_predict_run *r)
+static int assign_sets(msi_predict_run *r)
 {
     const msi_options *all = r->all;
     int64_t *bytes;
     int *rank = NULL, a, b;
     r->own = *all;
     r->options = &r->own;
-    if (r->team->told_size == 1) return MSI_OK;
+    if (r->team->env_size == 1) return MSI_OK;
     if (msi_ms_paths_same(all->ms_paths, all->n_ms, &a, &b))
         return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", all->ms_paths[a],
                              all->ms_paths[b]);
@@ -71,11 +71,11 @@ static int deal_sets(msi_predict_run *r)
     for (int i = 0; i < all->n_ms; i++) bytes[i] = msi_ms_paths_bytes(&all->ms_paths[i], 1);
     int rc = msi_alloc(&rank, all->n_ms, sizeof *rank, "sets");
     if (!rc) rc = msi_alloc(&r->paths, all->n_ms, sizeof *r->paths, "sets");
-    if (!rc) rc = msi_deal(bytes, all->n_ms, r->team->told_size, rank);
+    if (!rc) rc = msi_assign_sets(bytes, all->n_ms, r->team->env_size, rank);
     r->own.n_ms = 0;
     r->own.ms_paths = r->paths;
     for (int i = 0; !rc && i < all->n_ms; i++)
-        if (rank[i] == r->team->told_rank) r->paths[r->own.n_ms++] = all->ms_paths[i];
+        if (rank[i] == r->team->env_rank) r->paths[r->own.n_ms++] = all->ms_paths[i];
     msi_free(bytes);
     msi_free(rank);
     return rc;
@@ -181,13 +181,13 @@ static int make_plan(msi_predict_run *r)
 
 /* ---- Run ---- */
 
-/* Fail where ranks are not those that sets were dealt to, or would read columns of different names. */
+/* Fail where ranks are not those that sets were assigned to, or would read columns of different names. */
 static int check_team(const msi_predict_run *r)
 {
     const msi_team *t = r->team;
     char *all, *first = NULL, *other = NULL;
-    if (t->size == 1 && t->told_size == 1) return MSI_OK;
-    MSI_TRY(msi_team_told(r->team));
+    if (t->size == 1 && t->env_size == 1) return MSI_OK;
+    MSI_TRY(msi_team_check_environment(r->team));
     MSI_TRY(msi_team_same(r->team, msi_options_hash(r->options), "was given another command line"));
     MSI_TRY(msi_team_gather(r->team, r->input, sizeof r->input, (void **)&all));
     for (int k = 0; k < t->size; k++) {
@@ -295,10 +295,10 @@ static int start(msi_predict_run *r)
     const msi_options *all = r->all;
     r->start_s = msi_wall_s();
     MSI_TRY(msi_open_sets_have_columns(all, "it has no columns to write to; predict into its Measurement Set"));
-    MSI_TRY(deal_sets(r));
-    if (r->team->told_size > all->n_ms)
+    MSI_TRY(assign_sets(r));
+    if (r->team->env_size > all->n_ms)
         msi_log_info("ranks: %d of %d have nothing to do: a set has one writer, and there %s %d",
-                     r->team->told_size - all->n_ms, r->team->told_size, all->n_ms == 1 ? "is" : "are", all->n_ms);
+                     r->team->env_size - all->n_ms, r->team->env_size, all->n_ms == 1 ? "is" : "are", all->n_ms);
     if (r->own.n_ms < all->n_ms)
         msi_log_info("ranks: the first writes %d of %d sets, of which this log tells", r->own.n_ms, all->n_ms);
     if (!r->own.n_ms) return MSI_OK;

@@ -201,16 +201,16 @@ static void refine(const lobe *l, solver *solve, double q[3])
 }
 
 int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
-                const msi_psf_fit_how *how)
+                const msi_psf_fit_constraints *constraints)
 {
-    solver *const solve = how->circular ? solve_circle : solve_ellipse;
+    solver *const solve = constraints->circular ? solve_circle : solve_ellipse;
     *beam = (msi_beam){NAN, NAN, NAN};
     double centre = value_at(geometry, psf, precision, 0, 0);
     if (!(centre > 0) || !isfinite(centre))
         return msi_error_set(MSI_ERANGE, "no beam: the PSF is %g at its centre", centre);
     lobe l = {0, NULL, 0};
     double q[3] = {0};
-    int rc = collect(&l, geometry, psf, precision, how->box_rad);
+    int rc = collect(&l, geometry, psf, precision, constraints->box_rad);
     if (rc) goto out;
     int solvable = start_values(&l, solve, q);
     if (solvable) refine(&l, solve, q);

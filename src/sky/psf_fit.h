@@ -7,11 +7,11 @@
 #include "core/image.h"
 
 /* A fit may be bound; 0: it is not. */
-typedef struct msi_psf_fit_how {
+typedef struct msi_psf_fit_constraints {
     int circular;   /* one width is fitted: b = 0, a = c */
     double box_rad; /* pixels farther than half of this from the centre, east or north, are left out but for its
                        neighbours */
-} msi_psf_fit_how;
+} msi_psf_fit_constraints;
 
 /*
  * msi_psf_fit - fit exp(-(a e^2 + 2 b e n + c n^2)) to a PSF by least squares, e east and n north of the centre.
@@ -30,6 +30,6 @@ typedef struct msi_psf_fit_how {
  *           above 0.35 as here.
  */
 int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
-                const msi_psf_fit_how *how);
+                const msi_psf_fit_constraints *constraints);
 
 #endif

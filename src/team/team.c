@@ -91,14 +91,15 @@ int msi_team_same(msi_team *t, uint64_t value, const char *what)
     return msi_error_set(MSI_EINPUT, "rank %d of %d %s than rank 0", other, t->size, what);
 }
 
-int msi_team_told(msi_team *t)
+int msi_team_check_environment(msi_team *t)
 {
-    const int is_told = t->rank == t->told_rank && t->size == t->told_size;
-    return msi_team_agree(t, is_told ? MSI_OK
-                                     : msi_error_set(MSI_EUSAGE,
-                                                     "what has started rank %d of %d has not told it its number by the "
-                                                     "environment; use mpirun or srun",
-                                                     t->rank, t->size));
+    const int is_agreed = t->rank == t->env_rank && t->size == t->env_size;
+    return msi_team_agree(t, is_agreed
+                                 ? MSI_OK
+                                 : msi_error_set(MSI_EUSAGE,
+                                                 "what has started rank %d of %d has not told it its number by the "
+                                                 "environment; use mpirun or srun",
+                                                 t->rank, t->size));
 }
 
 /* ---- Exchanges ---- */

@@ -45,7 +45,7 @@ typedef struct msi_team_link {
 
 struct msi_team {
     int rank, size;            /* 0 and 1 before join */
-    int told_rank, told_size;  /* what the environment tells of them before join: 0 and 1 where it tells nothing */
+    int env_rank, env_size;    /* what the environment tells of them before join: 0 and 1 where it tells nothing */
     int gpu_rank, gpu_size;    /* likewise among the ranks of its host that see the same GPUs */
     const msi_team_link *link; /* NULL: there is one rank for ever */
     int is_settled;            /* a failure is agreed on: every rank is on its way out */
@@ -53,7 +53,7 @@ struct msi_team {
     int is_done;               /* the results have their names: a signal comes too late */
 };
 
-#define MSI_TEAM_ALONE ((msi_team){.size = 1, .told_size = 1, .gpu_size = 1})
+#define MSI_TEAM_ALONE ((msi_team){.size = 1, .env_size = 1, .gpu_size = 1})
 
 /*
  * msi_team_begin - make the team of the program, before it looks at its command line. Of msimage it has one rank, of
@@ -112,11 +112,11 @@ int msi_team_gather(msi_team *team, const void *own, int64_t n_byte, void **all)
 int msi_team_cast(msi_team *team, void *data, int64_t n_byte);
 
 /*
- * msi_team_told - fail where what has started the ranks did not tell each its number by the environment, by which some
+ * msi_team_check_environment - fail where what has started the ranks did not tell each its number by the environment, by which some
  * of its work was chosen before it joined the others.
  * Returns: 0, MSI_EUSAGE on every rank
  */
-int msi_team_told(msi_team *team);
+int msi_team_check_environment(msi_team *team);
 
 /*
  * msi_team_image - make one image of the images of all ranks: pixels are means over samples, each with its weight.

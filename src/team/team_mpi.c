@@ -188,9 +188,9 @@ void msi_team_begin(msi_team *t)
                                        .heed = heed,
                                        .end = end};
     *t = MSI_TEAM_ALONE;
-    t->told_rank = number_of(rank, 0);
-    t->told_size = number_of(size, 1);
+    t->env_rank = number_of(rank, 0);
+    t->env_size = number_of(size, 1);
     t->link = &link;
-    msi_log_silence(t->told_rank > 0);
+    msi_log_silence(t->env_rank > 0);
     msi_cpu_share_set(number_of(n_here, 1));
 }

@@ -383,12 +383,12 @@ template <typename T> struct reader {
 
 /* Sum a lane's part of a visibility. WRAPS: the footprint may go on from the ring's end to its beginning. */
 template <bool WRAPS, typename T>
-__device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t what, int within)
+__device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t packed, int within)
 {
     using G = geometry<T>;
     constexpr uint32_t CELLS = G::RING * G::COLUMNS;
-    const uint32_t first = (what & ((1u << CELL_BITS) - 1)) + within / TAPS * G::COLUMNS + within % TAPS;
-    const cplx<T> *table = s.table + (what >> CELL_BITS & ((1u << KERNEL_BITS) - 1)) * TAPS * TAPS + within;
+    const uint32_t first = (packed & ((1u << CELL_BITS) - 1)) + within / TAPS * G::COLUMNS + within % TAPS;
+    const cplx<T> *table = s.table + (packed >> CELL_BITS & ((1u << KERNEL_BITS) - 1)) * TAPS * TAPS + within;
     /* With conjugated weights the imaginary parts of the sums' products change their signs: once, at the end. */
     cplx<T> with_re = {0, 0}, with_im = {0, 0};
 #pragma unroll
@@ -401,7 +401,7 @@ __device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t what,
         with_im.re += c.im * g.im;
         with_im.im -= c.re * g.im;
     }
-    const uint32_t sign = what & CONJUGATE;
+    const uint32_t sign = packed & CONJUGATE;
     return {with_re.re + flip(with_im.re, sign), with_re.im + flip(with_im.im, sign)};
 }
 
@@ -428,16 +428,16 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
             const uint32_t begin = x.base + first_row;
             cplx<T> sum[PAIRS];
             if (spread + TAPS + 2 * GROUP <= G::RING) {
-                uint32_t what[PAIRS];
+                uint32_t packed[PAIRS];
 #pragma unroll
-                for (int e = 0; e < PAIRS; e++) what[e] = list[min(p + 2 * e + half, last)].x;
+                for (int e = 0; e < PAIRS; e++) packed[e] = list[min(p + 2 * e + half, last)].x;
                 at.advance(begin / GROUP, (begin + spread + TAPS - 1) / GROUP + 1);
                 if (begin % G::RING + spread + TAPS <= G::RING) {
 #pragma unroll
-                    for (int e = 0; e < PAIRS; e++) sum[e] = weigh<false>(s, what[e], within);
+                    for (int e = 0; e < PAIRS; e++) sum[e] = weigh<false>(s, packed[e], within);
                 } else {
 #pragma unroll
-                    for (int e = 0; e < PAIRS; e++) sum[e] = weigh<true>(s, what[e], within);
+                    for (int e = 0; e < PAIRS; e++) sum[e] = weigh<true>(s, packed[e], within);
                 }
             } else {
                 /* The ring does not hold rows that are so far apart together. */

@@ -258,11 +258,11 @@ __global__ __launch_bounds__(32 * WARPS) void k_grid_tensor(tile_view t, tensor_
             const unsigned votes = __ballot_sync(~0u, touches);
             if (touches) {
                 uint32_t at = head + n_queued + (uint32_t)__popc(votes & ((1u << lane) - 1));
-                queued<LINEAR> mine;
-                enqueue(&mine, q.sample, k, q.sub, table.middle, du, dv);
-                mine.sample.z = __float_as_uint(scale_in * __uint_as_float(q.sample.z));
-                mine.sample.w = __float_as_uint(sign_in * __uint_as_float(q.sample.w));
-                queue[at % QUEUE] = mine;
+                queued<LINEAR> entry;
+                enqueue(&entry, q.sample, k, q.sub, table.middle, du, dv);
+                entry.sample.z = __float_as_uint(scale_in * __uint_as_float(q.sample.z));
+                entry.sample.w = __float_as_uint(sign_in * __uint_as_float(q.sample.w));
+                queue[at % QUEUE] = entry;
             }
             n_queued += (uint32_t)__popc(votes);
             __syncwarp();

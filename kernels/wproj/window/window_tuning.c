@@ -91,7 +91,8 @@ static int cache_path(char *path, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
-static int recall(progress *p, const char *path, const msi_window_case *what, const msi_window_shape *candidate, int n)
+static int recall(progress *p, const char *path, const msi_window_case *problem, const msi_window_shape *candidate,
+                  int n)
 {
     FILE *f = fopen(path, "re");
     if (!f) return 0;
@@ -99,7 +100,7 @@ static int recall(progress *p, const char *path, const msi_window_case *what, co
     int found = 0;
     for (int i = 0; i < MAX_CACHE_LINES && !found && fgets(line, sizeof line, f); i++) {
         progress x;
-        found = read_line(line, what, &x) && msi_window_tuning_is_candidate(&x.best, candidate, n) &&
+        found = read_line(line, problem, &x) && msi_window_tuning_is_candidate(&x.best, candidate, n) &&
                 x.n_trial == n + N_GROUP && x.n_tried > 0 && x.n_tried <= x.n_trial;
         if (found) *p = x;
     }
@@ -120,20 +121,20 @@ static void make_folders(const char *path)
 }
 
 /* Copy other cases' lines, without those that cannot be read. */
-static void copy_lines(FILE *to, const char *path, const msi_window_case *what)
+static void copy_lines(FILE *to, const char *path, const msi_window_case *problem)
 {
     FILE *from = fopen(path, "re");
     if (!from) return;
     char line[MAX_LINE];
     for (int i = 0; i < MAX_CACHE_LINES - 1 && fgets(line, sizeof line, from); i++) {
         progress p;
-        if (strncmp(line, "window-3 ", 9) == 0 && line[strlen(line) - 1] == '\n' && !read_line(line, what, &p))
+        if (strncmp(line, "window-3 ", 9) == 0 && line[strlen(line) - 1] == '\n' && !read_line(line, problem, &p))
             fputs(line, to);
     }
     fclose(from);
 }
 
-static void remember(const char *path, const msi_window_case *what, const progress *p)
+static void remember(const char *path, const msi_window_case *problem, const progress *p)
 {
     char temporary[PATH_MAX];
     if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary) return;
@@ -148,8 +149,8 @@ static void remember(const char *path, const msi_window_case *what, const progre
         msi_log_detail("window tuning: %s cannot be written; it will be measured again", path);
         return;
     }
-    copy_lines(f, path, what);
-    write_line(f, what, p);
+    copy_lines(f, path, problem);
+    write_line(f, problem, p);
     int failed = ferror(f);
     if (fclose(f) != 0 || failed || rename(temporary, path) != 0) unlink(temporary);
 }
@@ -181,12 +182,12 @@ static double estimate(const msi_window_shape *s, int32_t taps)
 }
 
 /* Sort candidates into the order in which they are worth a trial. */
-static void sort_candidates(msi_window_shape *sorted, const msi_window_case *what, const msi_window_shape *candidate,
+static void sort_candidates(msi_window_shape *sorted, const msi_window_case *problem, const msi_window_shape *candidate,
                             int n)
 {
     double cost[MSI_WINDOW_MAX_SHAPES];
     for (int i = 0; i < n; i++) {
-        const double own = what->full ? -candidate[i].images : estimate(&candidate[i], what->taps);
+        const double own = problem->full ? -candidate[i].images : estimate(&candidate[i], problem->taps);
         int at = i;
         for (; at > 0 && cost[at - 1] > own; at--) {
             cost[at] = cost[at - 1];
@@ -221,26 +222,26 @@ static int go_on(progress *p, const msi_window_shape *sorted, const msi_window_t
     return MSI_OK;
 }
 
-int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_trials *trials)
+int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *problem, const msi_window_trials *trials)
 {
     const int n = trials->n;
     const char *path = trials->path;
     char own_path[PATH_MAX];
     if (!path && cache_path(own_path, sizeof own_path)) path = own_path;
     msi_window_shape sorted[MSI_WINDOW_MAX_SHAPES];
-    sort_candidates(sorted, what, trials->candidate, n);
+    sort_candidates(sorted, problem, trials->candidate, n);
     progress p = {sorted[0], 1, n + N_GROUP};
     int n_timed;
-    if (path) recall(&p, path, what, trials->candidate, n);
+    if (path) recall(&p, path, problem, trials->candidate, n);
     MSI_TRY(go_on(&p, sorted, trials, &n_timed));
     *shape = p.best;
-    if (path && n_timed) remember(path, what, &p);
+    if (path && n_timed) remember(path, problem, &p);
     return MSI_OK;
 }
 
-msi_window_shape msi_window_tuning_guess(const msi_window_case *what, const msi_window_shape *candidate, int n)
+msi_window_shape msi_window_tuning_estimate(const msi_window_case *problem, const msi_window_shape *candidate, int n)
 {
     msi_window_shape sorted[MSI_WINDOW_MAX_SHAPES];
-    sort_candidates(sorted, what, candidate, n);
+    sort_candidates(sorted, problem, candidate, n);
     return sorted[0];
 }

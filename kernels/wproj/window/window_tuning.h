@@ -44,13 +44,13 @@ typedef struct msi_window_trials {
  * Notes:    a cache that cannot be read or written, lines in it that mean nothing and shapes that are no longer
  *           compiled in are as good as none. Processes may share the file: it is replaced in one step.
  */
-int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *what, const msi_window_trials *trials);
+int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *problem, const msi_window_trials *trials);
 
 /* msi_window_tuning_is_candidate - return 1 where a shape is one that msi_window_tuning_choose might return. */
 int msi_window_tuning_is_candidate(const msi_window_shape *shape, const msi_window_shape *candidate, int n);
 
-/* msi_window_tuning_guess - the shape that takes the fewest instructions, or the first of equals. */
-msi_window_shape msi_window_tuning_guess(const msi_window_case *what, const msi_window_shape *candidate, int n);
+/* msi_window_tuning_estimate - the shape that takes the fewest instructions, or the first of equals. */
+msi_window_shape msi_window_tuning_estimate(const msi_window_case *problem, const msi_window_shape *candidate, int n);
 
 #ifdef __cplusplus
 }

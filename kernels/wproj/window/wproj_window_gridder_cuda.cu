@@ -143,7 +143,7 @@ int64_t count_timings(int64_t n_expected, int64_t n_vis, int64_t *n_measured)
 
 /* Measure on the job's own samples: with values of zero, which leave the grid as it is, or into the memory of the
  * values to be degridded. Where there is no memory for zeros nothing is measured. */
-int measure_shapes(const measurement *of, const msi_window_case *what, const msi_window_shape *candidate, int n,
+int measure_shapes(const measurement *of, const msi_window_case *problem, const msi_window_shape *candidate, int n,
                    int64_t n_timing, msi_window_shape *shape)
 {
     measurement m = *of;
@@ -159,7 +159,7 @@ int measure_shapes(const measurement *of, const msi_window_case *what, const msi
         }
     }
     const msi_window_trials trials = {candidate, n, n_timing, measure, &m, nullptr};
-    int rc = msi_window_tuning_choose(shape, what, &trials);
+    int rc = msi_window_tuning_choose(shape, problem, &trials);
     if (zero) cudaFreeAsync(zero, m.stream);
     return rc;
 }
@@ -177,14 +177,14 @@ int choose_shape(msi_window_gridder *g, const msi_wproj_job *job, int degrid, in
     if (n == 0) return msi_error_set(MSI_EINTERNAL, "the window strategy has no form for %d images", job->n_image);
     /* A form that took one grid need not take another. */
     if (!msi_window_tuning_is_candidate(known, candidate, n) || n_timing > 1) {
-        const msi_window_case what = {g->device,
-                                      degrid,
-                                      job->precision,
-                                      job->n_image,
-                                      job->kernels.full,
-                                      job->kernels.lookup,
-                                      job->kernels.max_taps};
-        MSI_TRY(measure_shapes(&m, &what, candidate, n, n_timing, known));
+        const msi_window_case problem = {g->device,
+                                         degrid,
+                                         job->precision,
+                                         job->n_image,
+                                         job->kernels.full,
+                                         job->kernels.lookup,
+                                         job->kernels.max_taps};
+        MSI_TRY(measure_shapes(&m, &problem, candidate, n, n_timing, known));
         *is_measured = *is_measured || n_timing > 1;
     }
     *shape = *known;

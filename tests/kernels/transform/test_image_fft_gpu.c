@@ -311,7 +311,7 @@ static void check_squares(msi_precision precision)
     msi_image_fft *fft;
     void *result = msi_test_alloc(n, sizeof(double));
     assert_int_equal(msi_image_fft_create(&fft, &shape, NULL), 0);
-    assert_true(msi_image_fft_takes_squares(fft));
+    assert_true(msi_image_fft_can_add_squares(fft));
     assert_int_equal(msi_image_fft_add_squares(fft, &squares, d_plane, W_LAMBDA, d_image), 0);
     assert_int_equal(cudaMemcpy(result, d_image, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
     msi_image_fft_free(fft);

@@ -40,17 +40,17 @@ static const char *path_in_folder(const char *name)
 }
 
 /* Run with n_timing timings. */
-static msi_window_shape choose_for(int64_t n_timing, const msi_window_case *what, clock_state *c, const char *path)
+static msi_window_shape choose_for(int64_t n_timing, const msi_window_case *problem, clock_state *c, const char *path)
 {
     msi_window_shape s;
     const msi_window_trials trials = {candidates, 2, n_timing, fake_time, c, path};
-    assert_int_equal(msi_window_tuning_choose(&s, what, &trials), MSI_OK);
+    assert_int_equal(msi_window_tuning_choose(&s, problem, &trials), MSI_OK);
     return s;
 }
 
-static msi_window_shape choose(const msi_window_case *what, clock_state *c, const char *path)
+static msi_window_shape choose(const msi_window_case *problem, clock_state *c, const char *path)
 {
-    return choose_for(1000, what, c, path);
+    return choose_for(1000, problem, c, path);
 }
 
 static void test_fastest_is_remembered(void **state)
@@ -216,9 +216,9 @@ static void test_guess_has_the_least_padding(void **state)
     const msi_window_shape two[] = {{1, 8, 8, 1, 64, 64, 0, 0}, {1, 4, 4, 2, 32, 32, 0, 0}};
     msi_window_case small = some_case;
     small.taps = 28;
-    assert_int_equal(msi_window_tuning_guess(&small, two, 2).tile_u, 32);
-    assert_int_equal(msi_window_tuning_guess(&small, candidates, 2).tile_u, 64);
-    assert_true(msi_window_tuning_guess(&some_case, candidates, 2).n_vis > 0);
+    assert_int_equal(msi_window_tuning_estimate(&small, two, 2).tile_u, 32);
+    assert_int_equal(msi_window_tuning_estimate(&small, candidates, 2).tile_u, 64);
+    assert_true(msi_window_tuning_estimate(&some_case, candidates, 2).n_vis > 0);
 }
 
 /* Try shapes that were measured, the fastest of each list first. */
@@ -240,16 +240,16 @@ static void test_guess_follows_measurements(void **state)
         int degrid_alone; /* with one image */
     } expected[] = {{12, 2, 3, 0}, {28, 0, 3, 1}, {44, 1, 3, 2}, {60, 1, 3, 1}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        msi_window_case what = some_case;
-        what.full = 0;
-        what.taps = expected[i].taps;
-        msi_window_shape s = msi_window_tuning_guess(&what, grid, 4);
+        msi_window_case problem = some_case;
+        problem.full = 0;
+        problem.taps = expected[i].taps;
+        msi_window_shape s = msi_window_tuning_estimate(&problem, grid, 4);
         assert_int_equal(s.coarsen_u, grid[expected[i].grid].coarsen_u);
         assert_int_equal(s.tile_u, grid[expected[i].grid].tile_u);
         assert_int_equal(s.images, 4);
-        s = msi_window_tuning_guess(&what, degrid, 3);
+        s = msi_window_tuning_estimate(&problem, degrid, 3);
         assert_int_equal(s.tile_u, degrid[expected[i].degrid_alone].tile_u);
-        s = msi_window_tuning_guess(&what, degrid + 2, 3);
+        s = msi_window_tuning_estimate(&problem, degrid + 2, 3);
         assert_int_equal(s.images, degrid[expected[i].degrid].images);
         assert_int_equal(s.variant, MSI_WINDOW_TENSOR);
     }

@@ -34,7 +34,7 @@ static void make_psf(double *psf, const msi_image_geometry *g, const msi_beam *b
     }
 }
 
-static const msi_psf_fit_how unbound;
+static const msi_psf_fit_constraints unbound;
 
 static double angle_off(double a, double b)
 {
@@ -144,7 +144,7 @@ static void circles_have_one_width(void **state)
     (void)state;
     msi_image_geometry g = {64, 64, CELL, CELL};
     static double psf[4096];
-    const msi_psf_fit_how circle = {.circular = 1};
+    const msi_psf_fit_constraints circle = {.circular = 1};
     msi_beam round = {6 * CELL, 6 * CELL, 0}, oval = {9 * CELL, 5 * CELL, 70 * DEG}, got;
     make_psf(psf, &g, &round, 1, 0.2);
     assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64, &circle), MSI_OK);
@@ -161,12 +161,12 @@ static void a_box_limits_what_is_fitted(void **state)
     msi_image_geometry g = {64, 64, CELL, CELL};
     static double psf[4096];
     msi_beam core = {4 * CELL, 4 * CELL, 0}, all, inner;
-    const msi_psf_fit_how narrow = {.box_rad = 6 * CELL};
+    const msi_psf_fit_constraints narrow = {.box_rad = 6 * CELL};
     make_psf(psf, &g, &core, 1, 0);
     for (int i = 0; i < 4096; i++)
         if (hypot(i % 64 - 32, i / 64 - 32) > 3) psf[i] = hypot(i % 64 - 32, i / 64 - 32) < 12 ? 0.4 : 0;
     psf[32 * 64 + 35] = psf[32 * 64 + 29] = psf[35 * 64 + 32] = psf[29 * 64 + 32] = 0.36;
-    assert_int_equal(msi_psf_fit(&inner, &g, psf, MSI_FP64, &(msi_psf_fit_how){.box_rad = 4 * CELL}), MSI_OK);
+    assert_int_equal(msi_psf_fit(&inner, &g, psf, MSI_FP64, &(msi_psf_fit_constraints){.box_rad = 4 * CELL}), MSI_OK);
     assert_true(fabs(inner.major_rad / core.major_rad - 1) < 1e-9);
     assert_int_equal(msi_psf_fit(&all, &g, psf, MSI_FP64, &unbound), MSI_OK);
     assert_true(all.major_rad > 1.5 * core.major_rad);
@@ -183,22 +183,22 @@ static void beams_are_what_was_asked_for(void **state)
     msi_beam beam;
     msi_beam_origin origin;
     make_psf(image, &psf.geometry, &wanted, 1, 0);
-    assert_int_equal(msi_restoring_beam(&beam, &origin, &(msi_beam_wish){0}, &psf), MSI_OK);
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &(msi_beam_choice){0}, &psf), MSI_OK);
     assert_true(origin == MSI_BEAM_FITTED && fabs(beam.major_rad / wanted.major_rad - 1) < 1e-9);
-    msi_beam_wish wish = {.given = given, .circular = 1, .theoretic = 1, .no_fit = 1};
-    assert_int_equal(msi_restoring_beam(&beam, &origin, &wish, &psf), MSI_OK);
+    msi_beam_choice choice = {.given = given, .circular = 1, .theoretic = 1, .no_fit = 1};
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &choice, &psf), MSI_OK);
     assert_true(origin == MSI_BEAM_GIVEN && beam.major_rad == given.major_rad && beam.pa_rad == 1);
-    wish.given = (msi_beam){0};
-    assert_int_equal(msi_restoring_beam(&beam, &origin, &wish, &psf), MSI_OK);
+    choice.given = (msi_beam){0};
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &choice, &psf), MSI_OK);
     assert_true(origin == MSI_BEAM_NONE && !msi_beam_known(&beam));
     psf.theoretic_rad = 5 * CELL;
-    assert_int_equal(msi_restoring_beam(&beam, &origin, &wish, &psf), MSI_OK);
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &choice, &psf), MSI_OK);
     assert_true(origin == MSI_BEAM_THEORETIC && beam.major_rad == 5 * CELL && beam.minor_rad == 5 * CELL);
-    wish.theoretic = 0;
-    assert_int_equal(msi_restoring_beam(&beam, &origin, &wish, &psf), MSI_OK);
+    choice.theoretic = 0;
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &choice, &psf), MSI_OK);
     assert_true(origin == MSI_BEAM_NONE && !msi_beam_known(&beam));
     for (int i = 0; i < 4096; i++) image[i] = 1;
-    assert_int_equal(msi_restoring_beam(&beam, &origin, &(msi_beam_wish){0}, &psf), MSI_OK);
+    assert_int_equal(msi_restoring_beam(&beam, &origin, &(msi_beam_choice){0}, &psf), MSI_OK);
     assert_true(origin == MSI_BEAM_NONE && !msi_beam_known(&beam));
 }
 

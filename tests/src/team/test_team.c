@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Tests what ranks agree on and add up; threads are the ranks: sums against those of one in the ranks' order, failures
- * of some of them, sets that are dealt. */
+ * of some of them, sets that are assigned. */
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/run/gpu_share.h"
-#include "src/team/dealing.h"
+#include "src/team/assignment.h"
 #include "src/team/team.h"
 
 enum { MOST = 5 };
@@ -262,38 +262,38 @@ static void test_same(void **state)
 
 /* ---- Dealing ---- */
 
-static void test_deal(void **state)
+static void test_assign_sets(void **state)
 {
     (void)state;
     static const int64_t bytes[] = {3, 9, 0, 4, 5};
     int rank[5];
     /* 9 to 0; 5 to 1; 4 to 1; at 9 each, 3 to 0; what has no size to 1. */
     static const int want[] = {0, 0, 1, 1, 1};
-    assert_int_equal(msi_deal(bytes, 5, 2, rank), MSI_OK);
+    assert_int_equal(msi_assign_sets(bytes, 5, 2, rank), MSI_OK);
     for (int i = 0; i < 5; i++) assert_int_equal(rank[i], want[i]);
     /* More ranks than sets, all of one size: one each, from the first on. */
     static const int64_t none[] = {0, 0, 0};
-    assert_int_equal(msi_deal(none, 3, 7, rank), MSI_OK);
+    assert_int_equal(msi_assign_sets(none, 3, 7, rank), MSI_OK);
     for (int i = 0; i < 3; i++) assert_int_equal(rank[i], i);
 }
 
 /* Each device is of one rank, in turns; where ranks are more, each has one. */
-static void test_deal_devices(void **state)
+static void test_assign_devices(void **state)
 {
     (void)state;
     static const int device[] = {7, 3, 5, 0, 2};
     int own[5];
     msi_team t = {.gpu_rank = 1, .gpu_size = 2};
-    assert_int_equal(msi_deal_devices(device, 5, &t, own), 2);
+    assert_int_equal(msi_assign_devices(device, 5, &t, own), 2);
     assert_true(own[0] == 3 && own[1] == 0);
     t.gpu_rank = 0;
-    assert_int_equal(msi_deal_devices(device, 5, &t, own), 3);
+    assert_int_equal(msi_assign_devices(device, 5, &t, own), 3);
     assert_true(own[0] == 7 && own[1] == 5 && own[2] == 2);
     t = (msi_team){.gpu_rank = 3, .gpu_size = 4};
-    assert_int_equal(msi_deal_devices(device, 2, &t, own), 1);
+    assert_int_equal(msi_assign_devices(device, 2, &t, own), 1);
     assert_int_equal(own[0], 3);
     t = (msi_team){.gpu_rank = 0, .gpu_size = 1};
-    assert_int_equal(msi_deal_devices(device, 5, &t, own), 5);
+    assert_int_equal(msi_assign_devices(device, 5, &t, own), 5);
     assert_memory_equal(own, device, sizeof device);
 }
 
@@ -360,9 +360,15 @@ static void test_lanes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum),          cmocka_unit_test(test_image), cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_cast),         cmocka_unit_test(test_same),  cmocka_unit_test(test_deal),
-        cmocka_unit_test(test_deal_devices), cmocka_unit_test(test_gpus),  cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_image),
+        cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_assign_sets),
+        cmocka_unit_test(test_assign_devices),
+        cmocka_unit_test(test_gpus),
+        cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
