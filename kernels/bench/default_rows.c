@@ -112,23 +112,6 @@ static int set_up_plans(void **state, const msi_bench_row *row, const msi_bench_
     return rc;
 }
 
-static int run_plans(void *state, msi_bench_work *work, msi_bench_time *time)
-{
-    return msi_plan_regret_run(state, work, time);
-}
-
-static int verify_nothing(void *state, double *error)
-{
-    (void)state;
-    *error = 0; /* field/ holds what plans compute against direct sums */
-    return MSI_OK;
-}
-
-static void free_plans(void *state)
-{
-    msi_plan_regret_end(state);
-}
-
 typedef struct row_list {
     msi_bench_row row[MAX_ROWS];
     detail details[MAX_ROWS];
@@ -170,11 +153,8 @@ static void add_plans(row_list *l, const workload *w, double accuracy, int predi
         const int i = l->n;
         add_row(l, &d);
         snprintf(l->name[i], NAME_BYTES, "plan/%s-%s-1e%.0f", w->name, predict ? "degrid" : "grid", log10(accuracy));
-        l->row[i].strategy = "all";
         l->row[i].set_up = set_up_plans;
-        l->row[i].run = run_plans;
-        l->row[i].verify = verify_nothing;
-        l->row[i].free_state = free_plans;
+        msi_plan_regret_row(&l->row[i]);
         return;
     }
 }

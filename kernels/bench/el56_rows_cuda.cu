@@ -27,7 +27,7 @@ constexpr int RUN = 32;
 /* The parameters of a row; every member has a default. */
 struct detail {
     const char *note;
-    gridding_form form = TILES;
+    gridding_form gridding = TILES;
     merging merge = IN_TIME;
     /* of buckets */
     el56_layout layout = EL56_EVEN;
@@ -192,9 +192,9 @@ int prepare(state *s)
     MSI_TRY(device_samples(&s->samples, e, s->d->given));
     MSI_CUDA(cudaMalloc(&s->grid, grid_bytes(s)));
     MSI_TRY(s->timer.make());
-    if (s->d->form != NAIVE) MSI_TRY(msi_wproj_sorter_create(&s->sorter, &default_stream, &sorter));
-    if (s->d->form == TILES) return make_tile(s);
-    if (s->d->form == BUCKETS)
+    if (s->d->gridding != NAIVE) MSI_TRY(msi_wproj_sorter_create(&s->sorter, &default_stream, &sorter));
+    if (s->d->gridding == TILES) return make_tile(s);
+    if (s->d->gridding == BUCKETS)
         MSI_TRY(el56_bucket_sorter_create(&s->bucket_sorter, e->n_vis, e->kernels.half, e->kernels.n_plane));
     return el56_tables_create(&s->tables, e, s->d->layout);
 }
@@ -218,22 +218,22 @@ int grid_once(state *s, int64_t *n_left, msi_bench_time *time)
     msi_wproj_sorted sorted = {};
     MSI_TRY(s->timer.begin());
     *n_left = s->e->n_vis;
-    if (d->form != NAIVE) MSI_TRY(msi_wproj_locate_f32(s->sorter, &s->samples, d->merge == IN_TIME ? RUN : 1));
-    if (d->form == TILES)
+    if (d->gridding != NAIVE) MSI_TRY(msi_wproj_locate_f32(s->sorter, &s->samples, d->merge == IN_TIME ? RUN : 1));
+    if (d->gridding == TILES)
         MSI_TRY(d->merge == BY_KEY ? msi_wproj_sort_kernels(s->sorter, &sorted)
                                    : msi_wproj_sort_bins(s->sorter, &sorted));
-    if (d->form == BUCKETS) {
+    if (d->gridding == BUCKETS) {
         msi_wproj_list(s->sorter, &sorted);
         const el56_tiling tiling = {s->e->nu, s->e->nv, 32, 16, d->by_class};
         MSI_TRY(el56_sort_buckets(s->bucket_sorter, &sorted, &tiling, 0, &buckets));
     }
     MSI_TRY(s->timer.sorted());
-    if (d->form != NAIVE) *n_left = sorted.n;
+    if (d->gridding != NAIVE) *n_left = sorted.n;
     MSI_CUDA(cudaMemsetAsync(s->grid, 0, grid_bytes(s)));
     msi_c32 *grid = static_cast<msi_c32 *>(s->grid);
-    if (d->form == NAIVE) MSI_TRY(el56_grid_naive(s->tables, &s->samples, grid, 0));
-    if (d->form == TILES) MSI_TRY(msi_wproj_tile_grid(s->tile, &sorted, s->grid));
-    if (d->form == BUCKETS)
+    if (d->gridding == NAIVE) MSI_TRY(el56_grid_naive(s->tables, &s->samples, grid, 0));
+    if (d->gridding == TILES) MSI_TRY(msi_wproj_tile_grid(s->tile, &sorted, s->grid));
+    if (d->gridding == BUCKETS)
         MSI_TRY(el56_grid_buckets(s->tables, &buckets, d->stored ? nullptr : &s->samples, d->fixed, grid, 0));
     return s->timer.end(time);
 }
@@ -272,7 +272,7 @@ detail buckets(const char *note, merging merge, el56_layout layout, int stored, 
 {
     detail d;
     d.note = note;
-    d.form = BUCKETS;
+    d.gridding = BUCKETS;
     d.merge = merge;
     d.layout = layout;
     d.stored = stored;
@@ -296,7 +296,7 @@ detail tiles(const char *note, merging merge, msi_wproj_tile_form form = MSI_WPR
 detail naive()
 {
     detail d = buckets("a block a visibility, strided table", NOTHING, EL56_STRIDED, 0, 0, 0);
-    d.form = NAIVE;
+    d.gridding = NAIVE;
     return d;
 }
 

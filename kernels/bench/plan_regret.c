@@ -167,3 +167,28 @@ void msi_plan_regret_end(msi_plan_regret *r)
 {
     msi_free(r);
 }
+
+static int run_plans(void *state, msi_bench_work *work, msi_bench_time *time)
+{
+    return msi_plan_regret_run(state, work, time);
+}
+
+static int verify_nothing(void *state, double *error)
+{
+    (void)state;
+    *error = 0;
+    return MSI_OK;
+}
+
+static void free_plans(void *state)
+{
+    msi_plan_regret_end(state);
+}
+
+void msi_plan_regret_row(msi_bench_row *row)
+{
+    row->strategy = "all";
+    row->run = run_plans;
+    row->verify = verify_nothing;
+    row->free_state = free_plans;
+}

@@ -7,6 +7,7 @@
 #ifndef MSI_BENCH_PLAN_REGRET_H
 #define MSI_BENCH_PLAN_REGRET_H
 
+#include "kernels/bench/bench.h"
 #include "kernels/bench/field_strategy.h"
 
 typedef struct msi_plan_regret msi_plan_regret;
@@ -26,6 +27,12 @@ int msi_plan_regret_begin(msi_plan_regret **out, msi_bench_field *field, const m
  * Returns:  0, what the strategies return
  */
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time);
+
+/*
+ * msi_plan_regret_row - make a row one that runs all plans: of its functions those behind set_up, which leaves an
+ * msi_plan_regret as the state. It verifies nothing: rows of one strategy hold results against direct sums.
+ */
+void msi_plan_regret_row(msi_bench_row *row);
 
 /* msi_plan_regret_measured - tell by what part the chosen plan took longer than the best one. */
 double msi_plan_regret_measured(const msi_plan_regret *r);

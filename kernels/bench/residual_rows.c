@@ -252,23 +252,6 @@ static int set_up_plans(void **of, const msi_bench_row *row, const msi_bench_opt
     return rc;
 }
 
-static int run_plans(void *of, msi_bench_work *work, msi_bench_time *time)
-{
-    return msi_plan_regret_run(of, work, time);
-}
-
-static int verify_nothing(void *of, double *error)
-{
-    (void)of;
-    *error = 0; /* residual/ holds what plans compute against direct sums */
-    return MSI_OK;
-}
-
-static void free_plans(void *of)
-{
-    msi_plan_regret_end(of);
-}
-
 typedef struct row_list {
     msi_bench_row row[MAX_ROWS];
     detail details[MAX_ROWS];
@@ -307,11 +290,8 @@ static void turn_into_plans(row_list *l, int predict)
     l->details[i].predict = predict;
     r->direction = predict ? "degrid" : "grid";
     snprintf(l->name[i], NAME_BYTES, "plan/meerkat-%s-1e%.0f", r->direction, log10(l->details[i].accuracy));
-    r->strategy = "all";
     r->set_up = set_up_plans;
-    r->run = run_plans;
-    r->verify = verify_nothing;
-    r->free_state = free_plans;
+    msi_plan_regret_row(r);
 }
 
 static void add_plans(row_list *l, const workload *w, double accuracy)

@@ -20,8 +20,8 @@
 #include "core/status.h"
 #include "src/options/options.h"
 #include "src/options/remedy.h"
-#include "src/run/imaging.h"
-#include "src/run/predict.h"
+#include "src/imaging/imaging.h"
+#include "src/predict/predict.h"
 
 enum { MOST_WORDS = 64 };
 

@@ -16,7 +16,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/run/imaging.h"
+#include "src/imaging/imaging.h"
 #include "src/options/options.h"
 #include "testdata/makems.h"
 #include "tests/support/failure_injection.h"

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/imaging/imaging_files.h"
+
+#include <math.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/imaging/imaging_report.h"
+#include "src/run/uv_plane.h"
+#include "src/sky/restoring_beam.h"
+
+static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
+{
+    const msi_options *o = r->options;
+    const int is_mfs = channel == MSI_OUTPUT_MFS;
+    const double low = r->channels.low_hz[is_mfs ? 0 : channel];
+    const double high = r->channels.high_hz[is_mfs ? o->channels_out - 1 : channel];
+    return (msi_fits_spec){.geometry = o->geometry,
+                           .observation = &r->observation,
+                           .ra_rad = r->ra_rad,
+                           .dec_rad = r->dec_rad,
+                           .freq_hz = 0.5 * (low + high),
+                           .bandwidth_hz = high - low,
+                           .channel = is_mfs ? -1 : channel,
+                           .n_channel = o->channels_out,
+                           .weighting = r->weighting,
+                           .has_field = !o->selection.all_fields,
+                           .field_id = o->selection.n_field ? o->selection.fields[0] : 0,
+                           .channel_begin = o->selection.channel_begin,
+                           .channel_end = o->selection.channel_end,
+                           .interval_begin = o->selection.interval_begin,
+                           .interval_end = o->selection.interval_end,
+                           .data_column = msi_ms_reader_data_column(r->reader),
+                           .command_line = o->command_line};
+}
+
+static msi_finite_cause cause_of(const msi_imaging_run *r)
+{
+    return (msi_finite_cause){r->options->ms_paths[r->tally.largest_set], r->tally.largest_row,
+                              r->tally.largest_product};
+}
+
+static int write_finite(msi_imaging_run *r, const msi_output_id *id, const msi_fits_spec *spec, const double *pixel)
+{
+    const msi_finite_cause cause = cause_of(r);
+    MSI_TRY(msi_finite_check(&cause, id->kind, spec, pixel, MSI_FP64));
+    return msi_outputs_write(r->outputs, id, spec, pixel, MSI_FP64);
+}
+
+/* Write the weights as gridded, on the uv grid of their densities: both halves of the plane. */
+static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spec *spec)
+{
+    const msi_options *o = r->options;
+    const int is_mfs = channel == MSI_OUTPUT_MFS;
+    const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);
+    double *weight;
+    MSI_TRY(msi_uv_weights(&o->geometry, &o->weighting, r->gridder + (is_mfs ? 0 : channel),
+                           is_mfs ? o->channels_out : 1, &weight));
+    int rc = msi_team_sum(r->team, weight, grid.nu * grid.nv, MSI_FP64);
+    msi_fits_spec of_grid = *spec;
+    of_grid.geometry.nx = grid.nu;
+    of_grid.geometry.ny = grid.nv;
+    const msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
+    if (!rc && r->outputs) rc = write_finite(r, &id, &of_grid, weight);
+    msi_free(weight);
+    return rc;
+}
+
+static int write_uv(msi_imaging_run *r, const msi_output_id *image_id, const msi_fits_spec *spec, const void *pixel,
+                    msi_precision precision)
+{
+    double *re, *im;
+    MSI_TRY(msi_uv_plane(&r->options->geometry, pixel, precision, &re, &im));
+    msi_output_id id = *image_id;
+    id.kind = MSI_FITS_UV_REAL;
+    int rc = write_finite(r, &id, spec, re);
+    id.kind = MSI_FITS_UV_IMAG;
+    if (!rc) rc = write_finite(r, &id, spec, im);
+    msi_free(re);
+    msi_free(im);
+    return rc;
+}
+
+static int fit_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *image, int psf)
+{
+    const msi_beam_psf of = {image->geometry, msi_image_plane(image, psf), image->precision,
+                             msi_imaging_theoretic_beam(r)};
+    msi_beam_origin origin;
+    MSI_TRY(msi_restoring_beam(beam, &origin, &r->options->clean.beam, &of));
+    if (origin != MSI_BEAM_NONE)
+        msi_imaging_report_beam(beam);
+    else if (!r->options->clean.beam.no_fit)
+        msi_log_warning("%s", msi_error_get());
+    return MSI_OK;
+}
+
+void msi_imaging_weight_add(msi_imaging_weight *all, const msi_imaging_weight *more)
+{
+    all->largest = fmax(all->largest, more->largest);
+    all->vis_sum += more->vis_sum;
+}
+
+static void put_weight(msi_fits_spec *spec, double sum_weight, const msi_imaging_weight *weight)
+{
+    spec->sum_weight = sum_weight;
+    spec->largest_weight = weight->largest;
+    spec->sum_vis_weight = weight->vis_sum;
+}
+
+int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *image, const msi_imaging_weight *weight)
+{
+    const msi_options *o = r->options;
+    const int psf = o->make_psf_only ? 0 : r->n_plane;
+    msi_fits_spec spec = fits_spec(r, channel);
+    msi_image_file file[MSI_IMAGE_MAX_FILES];
+    /* The other ranks have their part in the weights alone. */
+    if (!r->outputs) return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;
+    if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(r, &spec.beam, image, psf));
+    /* The PSF, which is the last plane, comes first. */
+    for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {
+        const int is_psf = i == psf;
+        const msi_output_id id = {r->interval, channel, is_psf ? 0 : i, is_psf ? MSI_FITS_PSF : MSI_FITS_DIRTY};
+        spec.n_vis = image->n_vis[i];
+        put_weight(&spec, image->sum_weight[i], &weight[is_psf ? 0 : i]);
+        file[n] = (msi_image_file){id, i, spec, cause_of(r)};
+        if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
+    }
+    if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
+    return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
+}
+
+int msi_imaging_files_weights(msi_imaging_run *r, int64_t channel, const msi_imaging_sums *sums)
+{
+    msi_fits_spec spec = fits_spec(r, channel);
+    spec.n_vis = sums->n_vis;
+    put_weight(&spec, sums->sum_weight, &sums->weight);
+    return write_weights(r, channel, &spec);
+}
+
+int msi_imaging_files_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *psf)
+{
+    *beam = (msi_beam){0};
+    return psf->n_vis[0] > 0 ? fit_beam(r, beam, psf, 0) : MSI_OK;
+}
+
+/* Write the planes of an image, which are those of the run from the first one on. */
+static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, int first, msi_image *image)
+{
+    const msi_options *o = r->options;
+    msi_fits_spec spec = fits_spec(r, product->channel);
+    msi_image_file file[MSI_IMAGE_MAX_FILES];
+    spec.beam = product->beam;
+    for (int i = 0; i < image->n_plane; i++) {
+        const msi_output_id id = {r->interval, product->channel, first + i, product->kind};
+        spec.n_vis = image->n_vis[i];
+        put_weight(&spec, image->sum_weight[i], &product->weight[first + i]);
+        if (product->clean) spec.clean = product->clean[first + i];
+        file[i] = (msi_image_file){id, i, spec, cause_of(r)};
+        if (o->save_uv && id.kind == MSI_FITS_DIRTY)
+            MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
+    }
+    return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
+}
+
+int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product, msi_image *image)
+{
+    return put_planes(r, product, 0, image);
+}
+
+int msi_imaging_files_put_plane(msi_imaging_run *r, const msi_imaging_product *product, int plane, msi_image *image)
+{
+    return put_planes(r, product, plane, image);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/imaging/imaging_plan.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "src/preprocess/phase_shift.h"
+#include "src/clean/clean_field.h"
+#include "src/clean/clean_resume.h"
+#include "src/run/image_writer.h"
+#include "src/run/run_costs.h"
+#include "src/run/set_report.h"
+
+/* ---- The samples ---- */
+
+static double longest_baseline_lambda(const msi_ms_reader *reader)
+{
+    const double longest_m = msi_ms_reader_observation(reader)->longest_baseline_m;
+    return longest_m * msi_set_report_highest_hz(reader) / MSI_SPEED_OF_LIGHT;
+}
+
+void msi_imaging_scan_bound(msi_imaging_scan *scan, const msi_ms_reader *reader)
+{
+    *scan = (msi_imaging_scan){.n_row = msi_ms_reader_n_row(reader),
+                               .n_sample = msi_ms_reader_n_sample(reader),
+                               .w_max_lambda = longest_baseline_lambda(reader)};
+}
+
+static void scan_row(msi_imaging_scan *scan, const msi_ms_block *b, const msi_image_geometry *g, const double uvw_m[3])
+{
+    for (int32_t c = 0; c < b->n_chan; c++) {
+        const double f = b->freq_hz[c] / MSI_SPEED_OF_LIGHT;
+        if (fabs(uvw_m[0] * f * g->cell_x_rad) > 0.5 || fabs(uvw_m[1] * f * g->cell_y_rad) > 0.5) {
+            scan->n_outside++;
+            continue;
+        }
+        scan->n_sample++;
+        scan->w_min_lambda = fmin(scan->w_min_lambda, fabs(uvw_m[2]) * f);
+        scan->w_max_lambda = fmax(scan->w_max_lambda, fabs(uvw_m[2]) * f);
+    }
+}
+
+int msi_imaging_scan_read(msi_imaging_scan *scan, msi_ms_reader *reader, const msi_image_geometry *geometry,
+                          double ra_rad, double dec_rad)
+{
+    *scan = (msi_imaging_scan){.w_min_lambda = HUGE_VAL};
+    msi_ms_block b = {0};
+    msi_progress_begin("scanning");
+    for (;;) {
+        MSI_TRY(msi_ms_reader_next(reader, &b));
+        if (!b.n_row) break;
+        msi_phase_shift shift;
+        msi_phase_shift_make(&shift, b.ra_rad, b.dec_rad, ra_rad, dec_rad);
+        for (int64_t row = 0; row < b.n_row; row++) {
+            double uvw_m[3];
+            msi_phase_shift_rotate(&shift, 1, b.uvw_m + 3 * row, uvw_m);
+            scan_row(scan, &b, geometry, uvw_m);
+        }
+        scan->n_row += b.n_row;
+        msi_progress_at(scan->n_row, msi_ms_reader_n_row(reader));
+        MSI_TRY(msi_interrupt_check());
+    }
+    msi_progress_end();
+    return MSI_OK;
+}
+
+/* ---- The plan ---- */
+
+int64_t msi_imaging_gridder_bytes(const msi_options *o)
+{
+    return o->memory_limit_bytes > MSI_UNPLANNED_BYTES ? o->memory_limit_bytes - MSI_UNPLANNED_BYTES : 1;
+}
+
+/* No grid, and so no plan, exists for an image beyond any machine; that is a lack of memory all the same. */
+static int check_size(const msi_image_geometry *g)
+{
+    const double image_gb = 4e-9 * (double)g->nx * (double)g->ny;
+    if (image_gb <= 1e-9 * (double)msi_memory_physical()) return MSI_OK;
+    return msi_error_set(MSI_ENOMEM, "an image of %lld x %lld needs more than %.3f GB of memory; the limit is %.3f GB",
+                         (long long)g->nx, (long long)g->ny, image_gb, 1e-9 * (double)msi_memory_limit());
+}
+
+static int64_t one_image_bytes(const msi_imaging_need *need, msi_precision precision)
+{
+    const msi_options *o = need->options;
+    const int n_image = o->make_psf_only ? 1 : need->n_plane + o->make_psf;
+    return n_image * msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision);
+}
+
+/* Count the bytes of all that has the images' size: they themselves, densities, and what -save-uv and -save-weights
+ * hold. */
+static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision)
+{
+    const msi_options *o = need->options;
+    const int64_t n_pixel = msi_image_n_pixel(&o->geometry);
+    const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
+    const int64_t density_bytes = density.nu * (density.nv / 2) * 8;
+    const int n_grid = o->weighting.rank_level >= 1 ? 2 : 1; /* sums, and factors with their limits */
+    /* Of several channels there are the images of all; of cleaned ones, each kind of them. */
+    const int n_kind = o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2;
+    int64_t bytes = one_image_bytes(need, precision) * n_kind;
+    if (o->weighting.mode != MSI_WEIGHT_NATURAL)
+        bytes += density_bytes * n_grid * (o->mf_weighting ? 1 : o->channels_out);
+    /* Beside the images, one after the other: a grid of weights and its two halves joined; a complex plane and its
+     * parts. */
+    if (o->save_uv)
+        bytes += n_pixel * 32;
+    else if (o->save_weights)
+        bytes += 3 * density_bytes;
+    return bytes;
+}
+
+/* Cleaning holds this beside the images that are written: planes and cleaners of a field, where the work is done. */
+static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
+{
+    const msi_options *o = need->options;
+    const msi_clean_options *c = &o->clean;
+    const int n_channel = c->join_channels ? (int)o->channels_out : 1;
+    const int64_t n_cleaned = c->deconvolution_channels ? c->deconvolution_channels : n_channel;
+    double *freq_hz;
+    MSI_TRY(msi_alloc(&freq_hz, n_channel, sizeof *freq_hz, "frequencies"));
+    for (int i = 0; i < n_channel; i++) freq_hz[i] = 0.5 * (need->channels->low_hz[i] + need->channels->high_hz[i]);
+    const msi_clean_field_spec field = {
+        .options = o, .n_channel = n_channel, .n_pol = need->n_plane, .freq_hz = freq_hz};
+    msi_clean_field_bytes bytes;
+    const int rc = msi_clean_field_foresee(&field, &plan->gridder, &bytes);
+    msi_free(freq_hz);
+    MSI_TRY(rc);
+    plan->image_bytes += bytes.host;
+    plan->device_bytes += bytes.device;
+    /* A checkpoint beside the one that it replaces. */
+    const int64_t n_plane = n_cleaned + (c->save_first_residual ? o->channels_out : 0);
+    plan->output_bytes += 2 * msi_clean_checkpoint_bytes(&o->geometry, (int)n_plane * need->n_plane,
+                                                         c->join_pols ? 1 : need->n_plane, plan->gridder.precision);
+    return MSI_OK;
+}
+
+/* Images more, which are written while the next ones are computed, count where they do not push visibilities to disk.
+ * A run's only image is there anyway, and is written while the gridder is freed. */
+static void add_images_beside(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
+{
+    const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out;
+    const int is_only = n_image == 1 && !o->clean.niter;
+    const int most = n_image < MSI_IMAGES_BESIDE && !o->clean.niter ? (int)n_image : MSI_IMAGES_BESIDE;
+    if (omp_get_max_threads() == 1) return;
+    if (is_only) bytes = 0;
+    while (plan->n_beside < most &&
+           plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES + bytes <=
+               msi_memory_limit()) {
+        plan->n_beside++;
+        plan->image_bytes += bytes;
+    }
+}
+
+/* All that must be in memory whatever happens is there; the stores take what is left, and a file the rest. */
+static int share_memory(msi_imaging_plan *plan, const msi_options *o)
+{
+    const msi_gridder_report *r = &plan->gridder;
+    const int64_t limit = msi_memory_limit(), least = r->least_grid_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES;
+    if (least > limit)
+        return msi_error_set(MSI_ENOMEM,
+                             "an image of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
+                             (long long)o->geometry.nx, (long long)o->geometry.ny, 1e-9 * (double)least,
+                             (long long)r->nu, (long long)r->nv, 1e-9 * (double)limit);
+    const int64_t left = limit - plan->image_bytes - MSI_UNPLANNED_BYTES;
+    const int64_t grid = plan->store_bytes + plan->grid_bytes <= left ? plan->grid_bytes : r->least_grid_bytes;
+    plan->store_budget_bytes = left - grid > o->channels_out ? left - grid : o->channels_out;
+    if (plan->store_bytes > plan->store_budget_bytes) {
+        plan->spilled_bytes = plan->store_bytes - plan->store_budget_bytes;
+        plan->store_bytes = plan->store_budget_bytes;
+    }
+    return MSI_OK;
+}
+
+int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
+{
+    const msi_options *o = need->options;
+    const msi_imaging_scan *scan = &need->scan;
+    msi_gridder_report *r = &plan->gridder;
+    *plan = (msi_imaging_plan){.output_bytes = need->output_bytes};
+    MSI_TRY(check_size(&o->geometry));
+    MSI_TRY(msi_gridder_foresee(need->gridder, scan->n_sample / o->channels_out, scan->n_row, scan->w_min_lambda,
+                                scan->w_max_lambda, r));
+    plan->one_image_bytes = one_image_bytes(need, r->precision);
+    plan->image_bytes = image_bytes(need, r->precision);
+    plan->grid_bytes = r->grid_bytes;
+    plan->device_bytes = r->device_bytes;
+    plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
+    /* What residuals are made of stays on the device, of every channel that is joined. */
+    if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
+    if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
+    add_images_beside(plan, o, plan->one_image_bytes);
+    MSI_TRY(share_memory(plan, o));
+    plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
+    plan->image_s = r->estimate_s * (double)o->channels_out;
+    return MSI_OK;
+}

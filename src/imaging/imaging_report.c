@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/imaging/imaging_report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/format.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/pol.h"
+#include "src/options/gridder_choice.h"
+#include "src/run/set_report.h"
+
+/* A beam of more pixels shows no more than one of fewer. */
+static const double MOST_PIXELS = 20;
+
+/* ---- What is imaged ---- */
+
+/* Write "75 arcsec", or "75 x 60 arcsec" where pixels are no squares. */
+static const char *format_pair(char text[MSI_FORMAT_SIZE], double x_rad, double y_rad)
+{
+    const msi_unit unit = msi_angle_unit(fmax(x_rad, y_rad));
+    if (fabs(x_rad - y_rad) <= 1e-6 * x_rad) return msi_format_angle(text, x_rad);
+    snprintf(text, MSI_FORMAT_SIZE, "%.4g x %.4g %s", x_rad / unit.size, y_rad / unit.size, unit.name);
+    return text;
+}
+
+/* Find the angle that n pixels span about the centre of a SIN projection. */
+static double span_rad(int64_t n, double cell_rad)
+{
+    return 2 * asin(fmin(1, 0.5 * (double)n * cell_rad));
+}
+
+/* Find the longest baseline that there can be, in wavelengths: UVW are not read yet, so it goes by the antennas'
+ * positions. 0 where those are unknown. */
+static double longest_lambda(const msi_imaging_run *run)
+{
+    const double limit = run->options->selection.max_uv_lambda;
+    const double limit_m = run->options->selection.max_uvw_m;
+    const double antennas_m = msi_ms_reader_observation(run->reader)->longest_baseline_m;
+    const double longest_m = limit_m > 0 && limit_m < antennas_m ? limit_m : antennas_m;
+    const double longest = longest_m * msi_set_report_highest_hz(run->reader) / MSI_SPEED_OF_LIGHT;
+    return limit > 0 && limit < longest ? limit : longest;
+}
+
+double msi_imaging_theoretic_beam(const msi_imaging_run *run)
+{
+    const double longest = longest_lambda(run);
+    return longest > 1 ? 1 / longest : 0;
+}
+
+/* Write an angle in words of the option, which knows no spaces. */
+static const char *format_scale(char text[MSI_FORMAT_SIZE], double rad)
+{
+    snprintf(text, MSI_FORMAT_SIZE, "-scale %.3gasec", rad * 648000 / MSI_PI);
+    return text;
+}
+
+static void report_resolution(const msi_imaging_run *run)
+{
+    const msi_image_geometry *g = &run->options->geometry;
+    const double longest = longest_lambda(run);
+    /* A beam beyond a radian is none. */
+    if (!(longest > 1)) return;
+    const double beam_rad = 1 / longest, n_pixel = beam_rad / fmax(g->cell_x_rad, g->cell_y_rad);
+    const double longest_m = longest * MSI_SPEED_OF_LIGHT / msi_set_report_highest_hz(run->reader);
+    char resolution[MSI_FORMAT_SIZE], pixel[MSI_FORMAT_SIZE], scale[MSI_FORMAT_SIZE];
+    msi_format_angle(resolution, beam_rad);
+    msi_set_report_line("resolution", "at best %s, %.*f pixels (wavelength / longest baseline, %.4g %s)", resolution,
+                        n_pixel < 10, n_pixel, longest_m < 1e4 ? longest_m : 1e-3 * longest_m,
+                        longest_m < 1e4 ? "m" : "km");
+    if (beam_rad > MOST_PIXELS * fmin(g->cell_x_rad, g->cell_y_rad))
+        msi_log_advice("pixels of %s are needlessly fine for a resolution of %s; 4 pixels a beam are %s",
+                       format_pair(pixel, g->cell_x_rad, g->cell_y_rad), resolution, format_scale(scale, beam_rad / 4));
+}
+
+/* Pixels are too coarse where samples are lost by them: a beam of the longest baseline has fewer than two. */
+static void warn_of_coarse_pixels(const msi_imaging_run *run, int64_t n_outside)
+{
+    const msi_image_geometry *g = &run->options->geometry;
+    const double longest = longest_lambda(run);
+    char pixel[MSI_FORMAT_SIZE], scale[MSI_FORMAT_SIZE] = "a smaller -scale";
+    if (!n_outside) return;
+    if (longest > 0 && 0.5 / longest < fmin(g->cell_x_rad, g->cell_y_rad)) format_scale(scale, 0.49 / longest);
+    msi_log_warning("pixels of %s are too coarse: %lld sample%s outside the uv plane that they can hold; %s keeps %s",
+                    format_pair(pixel, g->cell_x_rad, g->cell_y_rad), (long long)n_outside,
+                    n_outside == 1 ? " lies" : "s lie", scale, n_outside == 1 ? "it" : "all");
+}
+
+void msi_imaging_report_subject(const msi_imaging_run *run)
+{
+    const msi_options *o = run->options;
+    const msi_image_geometry *g = &o->geometry;
+    if (run->interval > 0) {
+        msi_set_report_times(run->reader);
+        return;
+    }
+    char data[160], pols[MSI_MAX_POL * 4] = "";
+    for (int i = 0; i < o->n_pol; i++) {
+        strcat(pols, i ? " " : "");
+        strcat(pols, msi_pol_name(o->pol[i]));
+    }
+    snprintf(data, sizeof data, "%s%s, imaged in %s", msi_ms_reader_data_column(run->reader),
+             run->options->subtract_model ? " less MODEL_DATA" : "", pols);
+    msi_set_report(run->reader, o, data);
+    char pixel[MSI_FORMAT_SIZE], field[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE];
+    msi_set_report_line("centre", "%s %s", msi_format_direction(centre, run->ra_rad, run->dec_rad),
+                        msi_ms_reader_observation(run->reader)->dir_frame);
+    msi_set_report_line("image", "%lld x %lld pixels of %s, field of view %s", (long long)g->nx, (long long)g->ny,
+                        format_pair(pixel, g->cell_x_rad, g->cell_y_rad),
+                        format_pair(field, span_rad(g->nx, g->cell_x_rad), span_rad(g->ny, g->cell_y_rad)));
+    report_resolution(run);
+}
+
+/* ---- The plan ---- */
+
+void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
+{
+    const msi_gridder_report *r = &p->gridder;
+    msi_gridder_choice_print(o, r);
+    msi_log_info("memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB; limit %.3f GB",
+                 1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
+                 1e-9 * (double)msi_memory_limit());
+    if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: up to %.3f GB", 1e-9 * (double)p->device_bytes);
+    if (p->spilled_bytes)
+        msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
+                     1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the folder of the images");
+    msi_log_info("disk: images %.3f GB", 1e-9 * (double)p->output_bytes);
+}
+
+/* ---- Samples ---- */
+
+/* Reasons to drop samples, in words; those that none was dropped for are left out. */
+typedef struct reasons {
+    char text[640];
+} reasons;
+
+static void add_reason(reasons *r, int64_t n, const char *what)
+{
+    const size_t length = strlen(r->text);
+    if (n) snprintf(r->text + length, sizeof r->text - length, "%s%lld %s", length ? ", " : "", (long long)n, what);
+}
+
+static void add_reader_reasons(reasons *r, const msi_ms_dropped *d)
+{
+    add_reason(r, d->autocorrelation, "autocorrelation");
+    add_reason(r, d->flag_row, "FLAG_ROW");
+    add_reason(r, d->uvw_not_finite, "UVW not finite");
+    add_reason(r, d->uv_limits, "outside the uv limits");
+}
+
+void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan)
+{
+    reasons dropped = {""};
+    add_reader_reasons(&dropped, msi_ms_reader_dropped(run->reader));
+    add_reason(&dropped, scan->n_outside, "outside the uv grid");
+    msi_log_info("rows: %lld kept; samples dropped: %s; flags and weights are not read by a dry run",
+                 (long long)scan->n_row, *dropped.text ? dropped.text : "none");
+    msi_log_info("samples: up to %lld; |w| %.1f to %.1f wavelengths", (long long)scan->n_sample, scan->w_min_lambda,
+                 scan->w_max_lambda);
+    warn_of_coarse_pixels(run, scan->n_outside);
+    msi_log_info("time: about %.0f s to read, %.0f s to image", ceil(run->plan.read_s), ceil(run->plan.image_s));
+}
+
+void msi_imaging_report_loaded(const msi_imaging_run *run)
+{
+    const msi_sample_tally *s = &run->tally;
+    reasons dropped = {""};
+    add_reader_reasons(&dropped, &run->dropped);
+    add_reason(&dropped, s->flagged, "FLAG");
+    add_reason(&dropped, s->weight, "weight not positive or not finite");
+    add_reason(&dropped, s->data_not_finite, "data not finite");
+    add_reason(&dropped, s->data_too_large, "data beyond 1e30");
+    add_reason(&dropped, run->n_outside, "outside the uv grid");
+    msi_log_info("samples: %lld kept; dropped: %s", (long long)run->n_loaded, *dropped.text ? dropped.text : "none");
+    warn_of_coarse_pixels(run, run->n_outside);
+}
+
+/* Weights that are scaled are told of once, for all channels by the first one's power of two. */
+static void report_scale(const msi_imaging_run *run)
+{
+    for (int64_t c = 0; c < run->options->channels_out; c++) {
+        msi_gridder_report report;
+        int exponent;
+        msi_gridder_report_get(run->gridder[c], &report);
+        if (report.weight_scale == 1) continue;
+        frexp(report.weight_scale, &exponent);
+        msi_log_info("weights are gridded times 2^%d: visibilities times weights, up to %.1e, leave the range of fp32; "
+                     "headers have the sums of weights as they are",
+                     exponent - 1, run->tally.largest_product);
+        return;
+    }
+}
+
+void msi_imaging_report_weights(const msi_imaging_run *run)
+{
+    const msi_options *o = run->options;
+    const int is_natural = o->weighting.mode == MSI_WEIGHT_NATURAL;
+    msi_log_info("weights: %s%s%s", run->weighting, o->weighting.taper_fwhm_rad > 0 ? ", gaussian taper" : "",
+                 !is_natural && o->mf_weighting && o->channels_out > 1 ? ", densities over all output channels" : "");
+    report_scale(run);
+    if (is_natural) return;
+    const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);
+    msi_log_info("weight grid: %lld x %lld cells of %.6g x %.6g wavelengths", (long long)grid.nu, (long long)grid.nv,
+                 1 / (o->geometry.cell_x_rad * (double)grid.nu), 1 / (o->geometry.cell_y_rad * (double)grid.nv));
+    if (o->weighting.rank_level >= 1)
+        msi_log_info("weight filter: at most %g times the mean over %lld x %lld cells", o->weighting.rank_level,
+                     (long long)o->weighting.rank_size, (long long)o->weighting.rank_size);
+}
+
+void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *r)
+{
+    msi_log_detail("channel %lld: %lld sample%s, %s %s, width %d, grid %lld x %lld, %lld transforms or planes %.4g "
+                   "wavelengths apart; "
+                   "sort %.2f s, grid %.2f s, FFT and w-screens %.2f s, correction %.2f s, transfer %.2f s",
+                   (long long)channel, (long long)n_sample, msi_plural(n_sample), r->method, r->strategy, r->width,
+                   (long long)r->nu, (long long)r->nv, (long long)r->n_w, r->w_step, r->sort_s, r->grid_s,
+                   r->transform_s, r->correct_s, r->transfer_s);
+}
+
+void msi_imaging_report_beam(const msi_beam *beam)
+{
+    const msi_unit unit = msi_angle_unit(beam->major_rad);
+    msi_log_info("beam: %.4g x %.4g %s, position angle %.1f deg", beam->major_rad / unit.size,
+                 beam->minor_rad / unit.size, unit.name, beam->pa_rad * 180 / MSI_PI);
+}
+
+void msi_imaging_report_times(const msi_imaging_times *t)
+{
+    msi_log_info("time: open %.2f s, read %.2f s, weights %.2f s, images and files %.2f s", t->opened_s - t->start_s,
+                 t->loaded_s - t->opened_s, t->weighed_s - t->loaded_s, t->imaged_s - t->weighed_s);
+}

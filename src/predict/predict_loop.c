@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/predict/predict_loop.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "src/preprocess/correlations.h"
+#include "src/preprocess/phase_shift.h"
+#include "src/run/block_workspace.h"
+
+/* The gridders hold these blocks, added in this order. */
+typedef struct filled_blocks {
+    int64_t n_block, block_capacity;
+    msi_ms_block *block; /* [n_block] with ms_row and uvw_m of the arrays below, and no data */
+    int64_t n_row, n_sample;
+    int64_t *ms_row; /* [n_row] */
+    double *uvw_m;   /* [n_row][3] about the field's own centre */
+} filled_blocks;
+
+typedef struct run {
+    msi_predict_loop *loop;
+    msi_ms_block next; /* read, not yet added; n_row is 0 after the last one */
+    filled_blocks filling;
+    msi_block_workspace workspace; /* for one block */
+} run;
+
+/* ---- Fill ---- */
+
+static int shift_of(const run *r, const msi_ms_block *block, msi_phase_shift *shift)
+{
+    const msi_model_images *models = r->loop->models;
+    msi_phase_shift_make(shift, block->ra_rad, block->dec_rad, models->ra_rad, models->dec_rad);
+    const double *d = shift->direction;
+    return sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]) > r->loop->no_turn_rad;
+}
+
+/* A record keeps what is needed of a block again when it is written. */
+static int keep_block(run *r, const msi_ms_block *block)
+{
+    filled_blocks *filling = &r->filling;
+    if (filling->n_block == filling->block_capacity) {
+        const int64_t capacity = filling->block_capacity ? 2 * filling->block_capacity : 256;
+        MSI_TRY(msi_grow(&filling->block, filling->n_block, capacity, sizeof *filling->block, "list of blocks"));
+        filling->block_capacity = capacity;
+    }
+    msi_ms_block *kept = &filling->block[filling->n_block++];
+    *kept = *block;
+    kept->ms_row = filling->ms_row + filling->n_row;
+    kept->uvw_m = filling->uvw_m + 3 * filling->n_row;
+    kept->time_s = NULL;
+    kept->flag = NULL;
+    kept->buffer = NULL;
+    memcpy(filling->ms_row + filling->n_row, block->ms_row, sizeof *block->ms_row * (size_t)block->n_row);
+    memcpy(filling->uvw_m + 3 * filling->n_row, block->uvw_m, sizeof *block->uvw_m * 3 * (size_t)block->n_row);
+    filling->n_row += block->n_row;
+    filling->n_sample += block->n_row * block->n_chan;
+    return MSI_OK;
+}
+
+/* Some channels of a block lie in a band of the models: n_chan of them from the first on. */
+typedef struct band_part {
+    int64_t band, stop; /* bands to look at: up to stop, which is 0 before the first part */
+    int32_t first, n_chan;
+} band_part;
+
+/* Go on to the next band that has channels of a block; 0 after the last. */
+static int next_part(const msi_model_bands *bands, const msi_ms_block *block, band_part *at)
+{
+    if (at->stop == 0)
+        msi_output_channels_met(&bands->channels, block->freq_hz, block->n_chan, &at->band, &at->stop);
+    else
+        at->band++;
+    for (; at->band < at->stop; at->band++) {
+        int32_t end;
+        msi_output_channels_range(&bands->channels, at->band, block->freq_hz, block->n_chan, &at->first, &end);
+        at->n_chan = end - at->first;
+        if (at->n_chan > 0) return 1;
+    }
+    return 0;
+}
+
+static int add_block(run *r, const msi_ms_block *block)
+{
+    const msi_model_bands *bands = r->loop->bands;
+    const double *uvw_m = block->uvw_m;
+    msi_phase_shift shift;
+    if (shift_of(r, block, &shift)) {
+        MSI_TRY(msi_block_workspace_fit(&r->workspace, block->n_row, 0, 0));
+        msi_phase_shift_rotate(&shift, block->n_row, block->uvw_m, r->workspace.uvw_m);
+        uvw_m = r->workspace.uvw_m;
+    }
+    band_part at = {0};
+    while (next_part(bands, block, &at)) {
+        msi_vis_block part = {.n_row = block->n_row,
+                              .n_chan = at.n_chan,
+                              .n_plane = bands->band[at.band].n_image * r->loop->models->n_plane,
+                              .uvw_m = uvw_m,
+                              .freq_hz = block->freq_hz + at.first};
+        MSI_TRY(msi_gridder_add(r->loop->gridder[at.band], &part));
+    }
+    return keep_block(r, block);
+}
+
+static int fill(run *r)
+{
+    const msi_predict_plan *plan = r->loop->plan;
+    filled_blocks *filling = &r->filling;
+    const double start = msi_wall_s();
+    filling->n_block = filling->n_row = filling->n_sample = 0;
+    while (r->next.n_row) {
+        const msi_ms_block *block = &r->next;
+        if (filling->n_block && (filling->n_sample + block->n_row * block->n_chan > plan->fill_sample ||
+                                 filling->n_row + block->n_row > plan->fill_row))
+            break;
+        MSI_TRY(add_block(r, block));
+        msi_progress_at(filling->n_row, plan->fill_row);
+        MSI_TRY(msi_interrupt_check());
+        MSI_TRY(msi_ms_reader_next(r->loop->reader, &r->next));
+    }
+    r->loop->done.read_s += msi_wall_s() - start;
+    return MSI_OK;
+}
+
+/* ---- Degrid ---- */
+
+/* Degrid one of several bands: its model comes and goes, and with it what the gridder made of it. */
+static int degrid_with_model(run *r, int64_t i)
+{
+    const msi_model_band *band = &r->loop->bands->band[i];
+    msi_gridder *g = r->loop->gridder[i];
+    msi_image model;
+    MSI_TRY(msi_model_images_take(r->loop->models, band->first, band->n_image, msi_gridder_precision(g), &model));
+    int rc = msi_gridder_model(g, &model);
+    if (!rc) rc = msi_gridder_predict(g);
+    msi_gridder_forget(g);
+    msi_image_free(&model);
+    return rc;
+}
+
+static int degrid(run *r)
+{
+    const double start = msi_wall_s();
+    for (int64_t i = 0; i < r->loop->bands->channels.n; i++) {
+        if (!r->loop->gridder[i]) continue;
+        const msi_progress_share all = msi_progress_enter(i, i + 1, r->loop->bands->channels.n);
+        MSI_TRY(r->loop->plan->n_band == 1 ? msi_gridder_predict(r->loop->gridder[i]) : degrid_with_model(r, i));
+        msi_progress_leave(all);
+        MSI_TRY(msi_interrupt_check());
+    }
+    r->loop->done.degrid_s += msi_wall_s() - start;
+    return MSI_OK;
+}
+
+/* ---- Drain ---- */
+
+/* Form the correlations of a block, [n_row][n_chan][n_corr]. */
+static int form_block(run *r, const msi_ms_block *block, msi_c32 *out)
+{
+    const msi_model_bands *bands = r->loop->bands;
+    const msi_model_images *models = r->loop->models;
+    msi_unmix unmix[MSI_MAX_CORR];
+    msi_phase_shift shift;
+    const int turns = shift_of(r, block, &shift);
+    MSI_TRY(msi_unmix_make(unmix, models->pol, models->n_plane, block->corr, block->n_corr));
+    band_part at = {0};
+    while (next_part(bands, block, &at)) {
+        const msi_model_band *band = &bands->band[at.band];
+        const double *freq_hz = block->freq_hz + at.first;
+        const int32_t n_chan = at.n_chan;
+        MSI_TRY(msi_block_workspace_fit(&r->workspace, 0, block->n_row * n_chan * band->n_image * models->n_plane, 0));
+        MSI_TRY(msi_gridder_fetch(r->loop->gridder[at.band], block->n_row, n_chan, freq_hz, r->workspace.vis));
+        msi_model_band_blend(band, models->n_plane, block->n_row, n_chan, freq_hz, r->workspace.vis);
+        if (turns)
+            msi_phase_shift_predicted(&shift, block->n_row, n_chan, models->n_plane, freq_hz, block->uvw_m,
+                                      r->workspace.vis);
+        msi_correlations_form(unmix, block->n_corr, block->n_row, (msi_channel_range){at.first, n_chan},
+                              r->workspace.vis, block->n_chan, out);
+    }
+    return MSI_OK;
+}
+
+/* Count the blocks from the first on that lie behind one another in one set and setup, and so are written at once. */
+static int64_t n_together(const filled_blocks *filling, int64_t first, int64_t most_bytes, msi_ms_block *all)
+{
+    *all = filling->block[first];
+    int64_t n = 1;
+    for (; first + n < filling->n_block; n++) {
+        const msi_ms_block *block = &filling->block[first + n];
+        const int64_t row_bytes = (int64_t)sizeof(msi_c32) * block->n_chan * block->n_corr;
+        if (block->set != all->set || block->data_desc_id != all->data_desc_id ||
+            block->chan_index != all->chan_index || block->ms_row[0] <= all->ms_row[all->n_row - 1] ||
+            (all->n_row + block->n_row) * row_bytes > most_bytes)
+            break;
+        all->n_row += block->n_row;
+    }
+    return n;
+}
+
+static int drain(run *r)
+{
+    msi_predict_loop *loop = r->loop;
+    const filled_blocks *filling = &r->filling;
+    const double start = msi_wall_s();
+    for (int64_t first = 0, n; first < filling->n_block; first += n) {
+        msi_ms_block all;
+        msi_c32 *values;
+        n = n_together(filling, first, loop->plan->slot_bytes, &all);
+        MSI_TRY(msi_ms_writer_slot(loop->writer, &all, &values));
+        for (int64_t i = first; i < first + n; i++) {
+            const msi_ms_block *block = &filling->block[i];
+            MSI_TRY(form_block(r, block, values));
+            values += block->n_row * block->n_chan * block->n_corr;
+        }
+        MSI_TRY(msi_ms_writer_submit(loop->writer));
+        MSI_TRY(msi_interrupt_check());
+        loop->done.n_row += all.n_row;
+        loop->done.n_sample += all.n_row * all.n_chan;
+        msi_progress_at(first + n, filling->n_block);
+    }
+    for (int64_t i = 0; i < loop->bands->channels.n; i++)
+        if (loop->gridder[i]) msi_gridder_clear(loop->gridder[i]);
+    loop->done.write_s += msi_wall_s() - start;
+    return MSI_OK;
+}
+
+/* Run one filling: what the plan holds in memory at once. */
+static int run_filling(run *r)
+{
+    enum { FILLED = 1, DEGRIDDED = 7, N_PART = 10 }; /* of a filling's progress */
+    const msi_predict_loop *loop = r->loop;
+    const msi_progress_share all =
+        msi_progress_enter(loop->done.n_row, loop->done.n_row + loop->plan->fill_row, loop->n_row);
+    msi_progress_share part = msi_progress_enter(0, FILLED, N_PART);
+    MSI_TRY(fill(r));
+    msi_progress_leave(part);
+    part = msi_progress_enter(FILLED, DEGRIDDED, N_PART);
+    MSI_TRY(degrid(r));
+    msi_progress_leave(part);
+    part = msi_progress_enter(DEGRIDDED, N_PART, N_PART);
+    MSI_TRY(drain(r));
+    msi_progress_leave(part);
+    msi_progress_leave(all);
+    return MSI_OK;
+}
+
+int msi_predict_loop_run(msi_predict_loop *loop)
+{
+    run r = {.loop = loop};
+    /* Outside of degridding one core is left to the reader, or to the writer: OpenMP's threads spin while they wait. */
+    const int n_thread = omp_get_max_threads();
+    omp_set_num_threads(n_thread > 1 ? n_thread - 1 : 1);
+    int rc = msi_alloc(&r.filling.ms_row, loop->plan->fill_row, sizeof *r.filling.ms_row, "rows at a time");
+    if (!rc) rc = msi_alloc(&r.filling.uvw_m, 3 * loop->plan->fill_row, sizeof *r.filling.uvw_m, "rows at a time");
+    if (!rc) rc = msi_ms_reader_next(loop->reader, &r.next);
+    msi_progress_begin("predicting");
+    while (!rc && r.next.n_row) {
+        rc = run_filling(&r);
+        loop->done.n_filling++;
+    }
+    if (!rc) msi_progress_end();
+    omp_set_num_threads(n_thread);
+    msi_free(r.filling.block);
+    msi_free(r.filling.ms_row);
+    msi_free(r.filling.uvw_m);
+    msi_block_workspace_free(&r.workspace);
+    return rc;
+}

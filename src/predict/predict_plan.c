@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/predict/predict_plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/interrupt.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "io/ms/ms_writer.h"
+#include "src/options/gridder_choice.h"
+#include "src/preprocess/phase_shift.h"
+#include "src/run/run_costs.h"
+
+/* Bytes of values handed to the writer at a time. */
+enum { LARGEST_SLOT = 32 << 20, SMALLEST_SLOT = 1 << 20 };
+_Static_assert(LARGEST_SLOT <= MSI_MS_WRITER_BLOCK_BYTES, "a filling of a slot is a block to the writer");
+
+/* A model that stays in memory is filled so often: enough for a GPU to be busy, and few bytes wait to be written. */
+static const int64_t FEW_SAMPLES = 4 << 20;
+
+/* With less at a time nothing is gained any more. */
+static const int64_t LEAST_SAMPLES = 1 << 12;
+
+/* A row takes this beside the store's part: its number, its uvw about the field's centre. */
+enum { ROW_BYTES = 8 + 24 };
+
+static void scan_block(msi_predict_scan *s, const msi_ms_block *b, const msi_model_images *m)
+{
+    msi_phase_shift shift;
+    msi_phase_shift_make(&shift, b->ra_rad, b->dec_rad, m->ra_rad, m->dec_rad);
+    const double low = b->freq_hz[0] / MSI_SPEED_OF_LIGHT, high = b->freq_hz[b->n_chan - 1] / MSI_SPEED_OF_LIGHT;
+    for (int64_t row = 0; row < b->n_row; row++) {
+        const double *uvw = b->uvw_m + 3 * row;
+        double turned[3];
+        msi_phase_shift_rotate(&shift, 1, uvw, turned);
+        s->w_min_lambda = fmin(s->w_min_lambda, fabs(turned[2]) * low);
+        s->w_max_lambda = fmax(s->w_max_lambda, fabs(turned[2]) * high);
+        s->longest_lambda = fmax(s->longest_lambda, sqrt(uvw[0] * uvw[0] + uvw[1] * uvw[1] + uvw[2] * uvw[2]) * high);
+    }
+    s->n_row += b->n_row;
+    s->n_sample += b->n_row * b->n_chan;
+    /* n - 1 = -2 sin^2(angle / 2). */
+    s->farthest_rad = fmax(s->farthest_rad, 2 * asin(fmin(1, sqrt(fmax(0, -0.5 * shift.direction[2])))));
+}
+
+int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const msi_model_images *models)
+{
+    *scan = (msi_predict_scan){.w_min_lambda = HUGE_VAL};
+    msi_ms_block block = {0};
+    msi_progress_begin("scanning");
+    for (;;) {
+        MSI_TRY(msi_ms_reader_next(reader, &block));
+        MSI_TRY(msi_interrupt_check());
+        if (!block.n_row) break;
+        scan_block(scan, &block, models);
+        msi_progress_at(scan->n_row, msi_ms_reader_n_row(reader));
+    }
+    msi_progress_end();
+    scan->n_dropped = msi_ms_reader_dropped(reader)->uvw_not_finite;
+    if (!scan->n_row) return msi_error_set(MSI_EINPUT, "nothing to predict: no selected row has a finite UVW");
+    msi_ms_reader_rewind(reader);
+    return MSI_OK;
+}
+
+static int64_t slot_bytes(void)
+{
+    const int64_t part = msi_memory_limit() / 64;
+    return part > LARGEST_SLOT ? LARGEST_SLOT : part < SMALLEST_SLOT ? SMALLEST_SLOT : part;
+}
+
+int64_t msi_predict_unplanned_bytes(void)
+{
+    return MSI_UNPLANNED_BYTES + MSI_MS_WRITER_SLOTS * slot_bytes();
+}
+
+/* Models this faint lose accuracy in single precision, whose numbers are no longer whole below 1e-38. */
+static const double FAINT_JY = 1e-28;
+
+msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_images *models, int n_plane,
+                                          int64_t reserved_bytes)
+{
+    const int64_t left = msi_memory_limit() - reserved_bytes;
+    msi_gridder_spec spec = msi_gridder_choice_spec(o);
+    spec.geometry = models->geometry;
+    spec.n_plane = n_plane;
+    spec.predict = 1;
+    spec.memory_bytes = left > 1 ? left : 1;
+    spec.temp_dir = o->temp_dir;
+    if (spec.precision == MSI_PRECISION_AUTO && models->least_peak_jy > 0 && models->least_peak_jy < FAINT_JY)
+        spec.precision = MSI_PRECISION_FP64;
+    return spec;
+}
+
+/* A filling is as large as the budget allows. */
+typedef struct budget {
+    const msi_predict_scan *scan;
+    const msi_model_band *largest; /* the band whose grids need most */
+    double sample_bytes;           /* of the stores, on average over the bands */
+    int64_t left;                  /* memory for stores and grids */
+} budget;
+
+static void find_largest(msi_predict_plan *plan, budget *b, const msi_model_bands *bands, int n_plane)
+{
+    double planes = 0, selected = 0;
+    for (int64_t i = 0; i < bands->channels.n; i++) {
+        const msi_model_band *band = &bands->band[i];
+        if (!band->n_sample) continue;
+        plan->n_band++;
+        planes += (double)(band->n_image * n_plane) * (double)band->n_sample;
+        selected += (double)band->n_sample;
+        if (!b->largest || band->n_image * band->n_sample > b->largest->n_image * b->largest->n_sample)
+            b->largest = band;
+    }
+    b->sample_bytes = planes / selected;
+}
+
+/* Find the part of a band that one filling holds. */
+static int64_t in_band(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band)
+{
+    const double part = fmin(1, (double)plan->fill_sample / (double)scan->n_sample);
+    return (int64_t)ceil((double)band->n_sample * part);
+}
+
+void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band,
+                        msi_gridder *gridder)
+{
+    /* A band among others gives its grids back after each filling, and so has nothing to expect. */
+    if (plan->n_band == 1)
+        msi_gridder_expect(gridder, in_band(plan, scan, band), plan->fill_row, scan->w_min_lambda, scan->w_max_lambda);
+}
+
+/* Make the plan for n_filling fillings of equal size. */
+static int foresee(msi_predict_plan *plan, msi_gridder *g, const budget *b, int64_t n_filling)
+{
+    const msi_predict_scan *scan = b->scan;
+    msi_gridder_report *r = &plan->gridder;
+    plan->n_filling = n_filling;
+    plan->fill_sample = n_filling == 1 ? scan->n_sample : scan->n_sample / n_filling + MSI_MS_BLOCK_SAMPLES;
+    plan->fill_row = n_filling == 1 ? scan->n_row : scan->n_row / n_filling + MSI_MS_BLOCK_SAMPLES;
+    if (plan->fill_sample > scan->n_sample) plan->fill_sample = scan->n_sample;
+    if (plan->fill_row > scan->n_row) plan->fill_row = scan->n_row;
+    plan->store_bytes = (int64_t)(b->sample_bytes * (double)plan->fill_sample) + plan->fill_row * ROW_BYTES +
+                        msi_gridder_store_bytes(g, 0, plan->fill_row);
+    msi_predict_expect(plan, scan, b->largest, g);
+    MSI_TRY(msi_gridder_foresee(g, in_band(plan, scan, b->largest), plan->fill_row, scan->w_min_lambda,
+                                scan->w_max_lambda, r));
+    plan->grid_bytes = r->grid_bytes;
+    plan->device_bytes = r->device_bytes;
+    return MSI_OK;
+}
+
+/* Grids do with half of the memory: fewer planes at once cost less time than more fillings. */
+static int fits(const msi_predict_plan *plan, const budget *b)
+{
+    int64_t grids = plan->grid_bytes < b->left / 2 ? plan->grid_bytes : b->left / 2;
+    if (grids < plan->gridder.least_grid_bytes) grids = plan->gridder.least_grid_bytes;
+    return plan->store_bytes + grids <= b->left;
+}
+
+static int choose_filling(msi_predict_plan *plan, msi_gridder *g, const budget *b, const msi_image_geometry *geometry)
+{
+    const int64_t n_sample = b->scan->n_sample;
+    if (plan->n_band == 1) {
+        MSI_TRY(foresee(plan, g, b, (n_sample + FEW_SAMPLES - 1) / FEW_SAMPLES));
+        if (plan->gridder.n_w_resident >= plan->gridder.n_w && fits(plan, b)) return MSI_OK;
+    }
+    for (int64_t n_filling = 1;; n_filling *= 2) {
+        MSI_TRY(foresee(plan, g, b, n_filling));
+        if (fits(plan, b)) return MSI_OK;
+        if (n_sample / n_filling < LEAST_SAMPLES) break;
+    }
+    const int64_t limit = msi_memory_limit();
+    return msi_error_set(MSI_ENOMEM,
+                         "a model of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
+                         (long long)geometry->nx, (long long)geometry->ny,
+                         1e-9 * (double)(limit - b->left + plan->store_bytes + plan->gridder.least_grid_bytes),
+                         (long long)plan->gridder.nu, (long long)plan->gridder.nv, 1e-9 * (double)limit);
+}
+
+/* Count the bytes that the writer will be given. */
+static double written_bytes(const msi_ms_reader *reader)
+{
+    double bytes = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(reader, i);
+        bytes += (double)sizeof(msi_c32) * (double)spw->n_row * spw->n_chan * spw->n_corr;
+    }
+    return bytes;
+}
+
+int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
+{
+    const msi_model_images *models = need->models;
+    const msi_predict_scan *scan = need->scan;
+    int64_t reserved = msi_predict_unplanned_bytes();
+    memset(plan, 0, sizeof *plan);
+    budget b = {.scan = scan};
+    find_largest(plan, &b, need->bands, models->n_plane);
+    if (!b.largest) return msi_error_set(MSI_EINTERNAL, "no channel of the sets belongs to a model");
+    msi_gridder_spec spec =
+        msi_predict_gridder_spec(need->options, models, b.largest->n_image * models->n_plane, reserved);
+    msi_gridder *g;
+    MSI_TRY(msi_gridder_create(&g, &spec));
+    const int64_t pixel_bytes = msi_image_pixel_bytes(msi_gridder_precision(g));
+    b.sample_bytes *= (double)msi_gridder_store_bytes(g, 1, 0) / spec.n_plane;
+    plan->slot_bytes = slot_bytes();
+    plan->image_bytes = spec.n_plane * msi_image_n_pixel(&models->geometry) * pixel_bytes;
+    if (!need->model_in_memory) {
+        /* Once more, with the memory that the model will take. */
+        msi_gridder_free(g);
+        reserved += plan->image_bytes;
+        spec = msi_predict_gridder_spec(need->options, models, spec.n_plane, reserved);
+        MSI_TRY(msi_gridder_create(&g, &spec));
+    }
+    b.left = msi_memory_limit() - msi_memory_in_use() - reserved;
+    int rc = choose_filling(plan, g, &b, &models->geometry);
+    msi_gridder_free(g);
+    plan->read_s = 2 * (double)scan->n_row / MSI_READ_ROWS_PER_S;
+    plan->degrid_s = plan->gridder.estimate_s * (double)plan->n_filling * (double)plan->n_band;
+    plan->write_s = written_bytes(need->reader) / MSI_WRITE_BYTES_PER_S;
+    return rc;
+}
