@@ -9,14 +9,18 @@
 #include "src/convert/smearing.h"
 #include "src/convert/sum_rows.h"
 
-enum { NOTHING, BAD, GOOD };
+/* What an averaged sample knows of those that are not good while there is no other. */
+typedef struct bad_samples {
+    int32_t n; /* 0: there is a good one */
+    uint8_t flag;
+} bad_samples;
 
-/* Sums of one averaged sample: of the good ones by weight or, while there is none, of the others as they are. */
-typedef struct sample_sum {
-    double re, im, weight;
-    int32_t n;
-    uint8_t kind, flag;
-} sample_sum;
+/* Sums of averaged samples: of the good ones by weight or, where there is none, of the others as they are. */
+typedef struct sums {
+    double *value;    /* [n_group][n_corr][2] real and imaginary part */
+    double *weight;   /* [n_group][n_corr] */
+    bad_samples *bad; /* likewise */
+} sums;
 
 /* A baseline's interval under way. It stays for the next one when it is finished. */
 typedef struct interval {
@@ -28,7 +32,7 @@ typedef struct interval {
     double weight, good_exposure_s, exposure_s;
     double uvw_m[3], centroid_s;             /* sums by weight */
     double plain_uvw_m[3], plain_centroid_s; /* sums */
-    int64_t n_row;
+    int64_t n_row, n_bad;                    /* n_bad: averaged samples without a good one */
     int all_flag_row;
 } interval;
 
@@ -40,8 +44,12 @@ struct msi_average {
     int64_t n_back;              /* rows earlier than one of their baseline before */
     int64_t n_interval, n_interval_allocated;
     interval *interval;
-    sample_sum *sum; /* [n_interval_allocated][n_group][n_corr] */
-    int64_t *table;  /* [n_table] a hash table of interval numbers + 1; 0: empty */
+    double *sum;      /* [n_interval_allocated][3][n_group][n_corr]: values, weights */
+    bad_samples *bad; /* [n_interval_allocated][n_group][n_corr] */
+    double *row_sum;  /* [3][n_group][n_corr] of one row */
+    msi_c32 *good;    /* [n_chan][n_corr] of one row */
+    float *good_weight;
+    int64_t *table; /* [n_table] a hash table of interval numbers + 1; 0: empty */
     int64_t n_table;
     int64_t n_out, n_out_allocated;
     msi_set_row *row;
@@ -54,15 +62,36 @@ struct msi_average {
 int msi_average_make(msi_average **out, int32_t n_chan, int32_t n_corr, const msi_channel_groups *groups,
                      const msi_average_time *time)
 {
-    MSI_TRY(msi_alloc(out, 1, sizeof **out, "an average"));
-    **out = (msi_average){.n_chan = n_chan,
-                          .n_corr = n_corr,
-                          .n_group = groups->n_group,
-                          .groups = groups,
-                          .time = *time,
-                          .origin_s = NAN,
-                          .previous_s = NAN};
-    return MSI_OK;
+    const int64_t n_sample = (int64_t)n_chan * n_corr;
+    msi_average *a;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&a, 1, sizeof *a, "an average"));
+    *a = (msi_average){.n_chan = n_chan,
+                       .n_corr = n_corr,
+                       .n_group = groups->n_group,
+                       .groups = groups,
+                       .time = *time,
+                       .origin_s = NAN,
+                       .previous_s = NAN};
+    int status = msi_alloc(&a->row_sum, 3 * (int64_t)a->n_group * n_corr, sizeof *a->row_sum, "sums of a row");
+    if (!status) status = msi_alloc(&a->good, n_sample, sizeof *a->good, "samples of a row");
+    if (!status) status = msi_alloc(&a->good_weight, n_sample, sizeof *a->good_weight, "samples of a row");
+    if (status)
+        msi_average_free(a);
+    else
+        *out = a;
+    return status;
+}
+
+static int64_t n_cell(const msi_average *a)
+{
+    return (int64_t)a->n_group * a->n_corr;
+}
+
+static sums sums_of(const msi_average *a, const interval *v)
+{
+    const int64_t n = n_cell(a), i = v - a->interval;
+    return (sums){a->sum + 3 * i * n, a->sum + (3 * i + 2) * n, a->bad + i * n};
 }
 
 /* ---- Intervals ---- */
@@ -93,9 +122,10 @@ static void enter(msi_average *a, int64_t i)
 static int grow_intervals(msi_average *a)
 {
     const int64_t more = a->n_interval_allocated ? 2 * a->n_interval_allocated : 256;
-    const int64_t n_sum = (int64_t)a->n_group * a->n_corr;
-    MSI_TRY(msi_grow(&a->interval, a->n_interval, more, sizeof *a->interval, "intervals under way"));
-    MSI_TRY(msi_grow(&a->sum, a->n_interval * n_sum, more * n_sum, sizeof *a->sum, "sums of visibilities"));
+    const int64_t n_sum = n_cell(a), n = a->n_interval;
+    MSI_TRY(msi_grow(&a->interval, n, more, sizeof *a->interval, "intervals under way"));
+    MSI_TRY(msi_grow(&a->sum, 3 * n * n_sum, 3 * more * n_sum, sizeof *a->sum, "sums of visibilities"));
+    MSI_TRY(msi_grow(&a->bad, n * n_sum, more * n_sum, sizeof *a->bad, "sums of visibilities"));
     a->n_interval_allocated = more;
     msi_free(a->table);
     a->table = NULL;
@@ -141,7 +171,7 @@ static int find(msi_average *a, const msi_set_row *r, interval **out)
 static int grow_out(msi_average *a)
 {
     const int64_t more = a->n_out_allocated ? 2 * a->n_out_allocated : 256, n = a->n_out;
-    const int64_t n_sample = (int64_t)a->n_group * a->n_corr;
+    const int64_t n_sample = n_cell(a);
     MSI_TRY(msi_grow(&a->row, n, more, sizeof *a->row, "averaged rows"));
     MSI_TRY(msi_grow(&a->data, n * n_sample, more * n_sample, sizeof *a->data, "averaged visibilities"));
     MSI_TRY(msi_grow(&a->weight, n * n_sample, more * n_sample, sizeof *a->weight, "averaged weights"));
@@ -164,40 +194,53 @@ static void finish_row(const interval *v, msi_set_row *r)
 }
 
 /* Averaged rows have the mean weight of their good channels. */
-static void finish_weights(const msi_average *a, const sample_sum *sum, msi_set_row *r)
+static void finish_weights(const msi_average *a, const sums *sum, msi_set_row *r)
 {
-    for (int32_t p = 0; p < a->n_corr; p++) {
-        double total = 0;
-        int32_t n = 0;
-        for (int32_t g = 0; g < a->n_group; g++) {
-            const sample_sum *s = &sum[(int64_t)g * a->n_corr + p];
-            if (s->kind != GOOD) continue;
-            total += s->weight;
-            n++;
+    double total[MSI_MAX_CORR] = {0};
+    int32_t n[MSI_MAX_CORR] = {0};
+    for (int64_t g = 0; g < a->n_group; g++)
+        for (int32_t p = 0; p < a->n_corr; p++) {
+            const int is_good = !sum->bad[g * a->n_corr + p].n;
+            total[p] += is_good ? sum->weight[g * a->n_corr + p] : 0;
+            n[p] += is_good;
         }
-        r->weight[p] = (float)(n ? total / n : 0);
-        r->sigma[p] = (float)(n ? 1 / sqrt(total / n) : 0);
+    for (int32_t p = 0; p < a->n_corr; p++) {
+        r->weight[p] = (float)(n[p] ? total[p] / n[p] : 0);
+        r->sigma[p] = (float)(n[p] ? 1 / sqrt(total[p] / n[p]) : 0);
     }
+}
+
+/* Write the averages of an interval as the next row, and begin its sums anew. */
+static void finish_samples(msi_average *a, interval *v)
+{
+    const int64_t n = n_cell(a), at = a->n_out * n;
+    const sums sum = sums_of(a, v);
+    for (int64_t i = 0; i < n; i++) {
+        a->data[at + i] =
+            (msi_c32){(float)(sum.value[2 * i] / sum.weight[i]), (float)(sum.value[2 * i + 1] / sum.weight[i])};
+        a->weight[at + i] = (float)sum.weight[i];
+    }
+    memset(a->flag + at, 0, (size_t)n);
+    for (int64_t i = 0; v->n_bad > 0; i++) {
+        bad_samples *b = &sum.bad[i];
+        if (!b->n) continue;
+        a->data[at + i] = (msi_c32){(float)(sum.value[2 * i] / b->n), (float)(sum.value[2 * i + 1] / b->n)};
+        a->flag[at + i] = b->flag;
+        *b = (bad_samples){0};
+        v->n_bad--;
+    }
+    memset(sum.value, 0, 3 * (size_t)n * sizeof *sum.value);
 }
 
 static int finish(msi_average *a, interval *v)
 {
-    const int64_t n_sample = (int64_t)a->n_group * a->n_corr;
-    sample_sum *sum = a->sum + (v - a->interval) * n_sample;
+    const sums sum = sums_of(a, v);
     if (!v->n_row) return MSI_OK;
     if (a->n_out == a->n_out_allocated) MSI_TRY(grow_out(a));
     msi_set_row *r = &a->row[a->n_out];
     finish_row(v, r);
-    if (v->n_row > 1 || a->n_group < a->n_chan) finish_weights(a, sum, r);
-    const int64_t at = a->n_out * n_sample;
-    for (int64_t i = 0; i < n_sample; i++) {
-        const sample_sum *s = &sum[i];
-        const double by = s->kind == GOOD ? s->weight : (double)s->n;
-        a->data[at + i] = (msi_c32){(float)(s->re / by), (float)(s->im / by)};
-        a->weight[at + i] = (float)s->weight;
-        a->flag[at + i] = s->flag;
-    }
-    memset(sum, 0, (size_t)n_sample * sizeof *sum);
+    if (v->n_row > 1 || a->n_group < a->n_chan) finish_weights(a, &sum, r);
+    finish_samples(a, v);
     v->n_row = 0;
     a->n_out++;
     return MSI_OK;
@@ -205,68 +248,63 @@ static int finish(msi_average *a, interval *v)
 
 /* ---- Add ---- */
 
-/* Add one sample; return 1 where it is good. */
-static int add_sample(sample_sum *s, msi_c32 v, float weight, int flag, int row_flagged)
+/* Add samples that are not good to a sum without a good one: correlation p of a group of channels. */
+static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const msi_sum_row *row)
 {
-    const int good = !flag && !row_flagged && weight > 0 && isfinite(weight) && fabsf(v.re) < MSI_SUM_MOST_JY &&
-                     fabsf(v.im) < MSI_SUM_MOST_JY;
-    if (good) {
-        if (s->kind != GOOD) *s = (sample_sum){.kind = GOOD};
-        /* The product of two floats is exact in double: a single sample comes out as it went in. */
-        s->re += (double)weight * v.re;
-        s->im += (double)weight * v.im;
-        s->weight += weight;
-        s->n++;
-    } else if (s->kind != GOOD) {
-        s->kind = BAD;
-        s->re += v.re;
-        s->im += v.im;
-        s->weight += weight;
-        s->flag = ++s->n > 1 || flag;
+    const int32_t g = (int32_t)(cell / a->n_corr);
+    const int64_t p = cell % a->n_corr;
+    bad_samples *b = &sum->bad[cell];
+    for (int64_t c = a->groups->first[g]; c < a->groups->first[g + 1]; c++) {
+        const int64_t k = c * a->n_corr + p;
+        sum->value[2 * cell] += row->data[k].re;
+        sum->value[2 * cell + 1] += row->data[k].im;
+        sum->weight[cell] += row->weight[k];
+        b->flag = ++b->n > 1 || row->flag[k];
     }
-    return good;
 }
 
-/* Add the samples of a row one by one; return the sum of the weights of the good ones. */
-static double add_each(const msi_average *a, sample_sum *sum, const msi_sum_row *row, int row_flagged)
+/* Add the sums of a row's good samples, and where it has none, the others. */
+static void add_cells(const msi_average *a, interval *v, const msi_sum_row *row)
 {
-    double total = 0;
-    for (int32_t g = 0; g < a->n_group; g++, sum += a->n_corr)
-        for (int32_t c = a->groups->first[g]; c < a->groups->first[g + 1]; c++)
-            for (int32_t p = 0; p < a->n_corr; p++) {
-                const int64_t k = (int64_t)c * a->n_corr + p;
-                if (add_sample(&sum[p], row->data[k], row->weight[k], row->flag[k], row_flagged))
-                    total += row->weight[k];
+    const sums sum = sums_of(a, v);
+    const double *value = a->row_sum, *weight = a->row_sum + 2 * n_cell(a);
+    for (int64_t i = 0; i < n_cell(a); i++) {
+        bad_samples *b = &sum.bad[i];
+        if (weight[i] > 0) {
+            if (b->n) {
+                sum.value[2 * i] = sum.value[2 * i + 1] = sum.weight[i] = 0;
+                *b = (bad_samples){0};
+                v->n_bad--;
             }
-    return total;
-}
-
-/* Add the same of a row whose samples are all good. */
-static double add_good(const msi_average *a, sample_sum *sum, const msi_sum_row *row)
-{
-    double total = 0;
-    for (int32_t g = 0; g < a->n_group; g++, sum += a->n_corr) {
-        const int32_t first = a->groups->first[g], n = a->groups->first[g + 1] - first;
-        msi_sum_group of_group;
-        msi_sum_channels(&of_group, row, first, n);
-        for (int32_t p = 0; p < a->n_corr; p++) {
-            if (sum[p].kind != GOOD) sum[p] = (sample_sum){.kind = GOOD};
-            sum[p].re += of_group.value[2 * p];
-            sum[p].im += of_group.value[2 * p + 1];
-            sum[p].weight += of_group.weight[p];
-            sum[p].n += n;
-            total += of_group.weight[p];
+            sum.value[2 * i] += value[2 * i];
+            sum.value[2 * i + 1] += value[2 * i + 1];
+            sum.weight[i] += weight[i];
+        } else if (v->n_row == 0 || b->n) {
+            v->n_bad += !b->n;
+            add_bad(a, &sum, i, row);
         }
     }
-    return total;
 }
 
-static double add_samples(const msi_average *a, sample_sum *sum, const msi_set_rows *rows, int64_t i)
+/* Add the samples of a row to the sums of its interval; return the weights of the good ones. */
+static double add_samples(const msi_average *a, interval *v, const msi_set_rows *rows, int64_t i)
 {
-    const int64_t at = i * a->n_chan * a->n_corr;
-    const msi_sum_row row = {a->n_chan, a->n_corr, rows->data + at, rows->weight + at, rows->flag + at};
-    const int row_flagged = rows->row[i].flag_row;
-    return !row_flagged && msi_sum_all_good(&row) ? add_good(a, sum, &row) : add_each(a, sum, &row, row_flagged);
+    const int64_t n_sample = (int64_t)a->n_chan * a->n_corr, n = n_cell(a);
+    const msi_sum_row row = {a->n_chan, a->n_corr, rows->data + i * n_sample, rows->weight + i * n_sample,
+                             rows->flag + i * n_sample};
+    const msi_sum_row good = {a->n_chan, a->n_corr, a->good, a->good_weight, NULL};
+    double total = 0;
+    if (!rows->row[i].flag_row && !v->n_bad && msi_sum_all_good(&row)) {
+        const sums sum = sums_of(a, v);
+        return msi_sum_add(&row, a->groups, sum.value, sum.weight);
+    }
+    memset(a->row_sum, 0, 3 * (size_t)n * sizeof *a->row_sum);
+    if (!rows->row[i].flag_row) {
+        msi_sum_keep_good(&row, a->good, a->good_weight);
+        total = msi_sum_add(&good, a->groups, a->row_sum, a->row_sum + 2 * n);
+    }
+    add_cells(a, v, &row);
+    return total;
 }
 
 static void add_to_interval(interval *v, const msi_set_row *r, double weight)
@@ -306,7 +344,6 @@ static void keep_origin(msi_average *a, const msi_set_row *r)
 
 int msi_average_add(msi_average *a, const msi_set_rows *rows)
 {
-    const int64_t n_sum = (int64_t)a->n_group * a->n_corr;
     if (a->is_taken) a->n_out = a->is_taken = 0;
     for (int64_t i = 0; i < rows->n_row; i++) {
         const msi_set_row *r = &rows->row[i];
@@ -322,7 +359,7 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
         v->latest_s = bin_end_s;
         a->n_back += r->time_s < v->newest_s;
         v->newest_s = fmax(v->newest_s, r->time_s);
-        add_to_interval(v, r, add_samples(a, a->sum + (v - a->interval) * n_sum, rows, i));
+        add_to_interval(v, r, add_samples(a, v, rows, i));
     }
     return MSI_OK;
 }
@@ -330,7 +367,7 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
 /* Forget the baselines that are not under way: scans come and go. */
 static void compact(msi_average *a)
 {
-    const int64_t n_sum = (int64_t)a->n_group * a->n_corr;
+    const int64_t n_sum = n_cell(a);
     int64_t kept = 0, n_live = 0;
     for (int64_t i = 0; i < a->n_interval; i++) n_live += a->interval[i].n_row > 0;
     if (2 * n_live >= a->n_interval) return;
@@ -339,8 +376,10 @@ static void compact(msi_average *a)
         if (!a->interval[i].n_row) continue;
         if (kept < i) {
             a->interval[kept] = a->interval[i];
-            memcpy(a->sum + kept * n_sum, a->sum + i * n_sum, (size_t)n_sum * sizeof *a->sum);
-            memset(a->sum + i * n_sum, 0, (size_t)n_sum * sizeof *a->sum);
+            memcpy(a->sum + 3 * kept * n_sum, a->sum + 3 * i * n_sum, 3 * (size_t)n_sum * sizeof *a->sum);
+            memset(a->sum + 3 * i * n_sum, 0, 3 * (size_t)n_sum * sizeof *a->sum);
+            memcpy(a->bad + kept * n_sum, a->bad + i * n_sum, (size_t)n_sum * sizeof *a->bad);
+            memset(a->bad + i * n_sum, 0, (size_t)n_sum * sizeof *a->bad);
         }
         enter(a, kept++);
     }
@@ -373,8 +412,9 @@ int64_t msi_average_n_back(const msi_average *a)
 
 int64_t msi_average_bytes(const msi_average *a)
 {
-    const int64_t n_sample = (int64_t)a->n_group * a->n_corr;
-    return a->n_interval_allocated * (int64_t)(sizeof *a->interval + (size_t)n_sample * sizeof *a->sum) +
+    const int64_t n_sample = n_cell(a);
+    return a->n_interval_allocated *
+               (int64_t)(sizeof *a->interval + (size_t)n_sample * (3 * sizeof *a->sum + sizeof *a->bad)) +
            a->n_out_allocated * (int64_t)(sizeof *a->row + (size_t)n_sample * (sizeof(msi_c32) + sizeof(float) + 1));
 }
 
@@ -383,6 +423,10 @@ void msi_average_free(msi_average *a)
     if (!a) return;
     msi_free(a->interval);
     msi_free(a->sum);
+    msi_free(a->bad);
+    msi_free(a->row_sum);
+    msi_free(a->good);
+    msi_free(a->good_weight);
     msi_free(a->table);
     msi_free(a->row);
     msi_free(a->data);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Loops are without conditions, and the number of correlations a constant in each, so that the compiler takes several
- * values at a time; more of them where the processor has AVX2. The sums do not depend on it: each has its own order.
+ * Loops are without conditions, and the number of correlations a constant in each, so that the processor takes several
+ * values at a time; more of them where it has AVX2. The sums do not depend on it: each has its own order, and products
+ * are exact.
  */
 #include "src/convert/sum_rows.h"
 
 #include <math.h>
 #include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -23,82 +28,165 @@ INLINE int has_flag(const uint8_t *flag, int64_t n)
     return any != 0;
 }
 
-/* Comparisons with what is not a number are false. */
+INLINE uint32_t bits_of(const float *value)
+{
+    uint32_t bits;
+    memcpy(&bits, value, sizeof bits);
+    return bits;
+}
+
+INLINE uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bits of positive floats are in the order of their values, below those of infinity, of what is not a number, and of all
+ * negative floats; 0 less 1 is the largest number. */
 INLINE int all_good(const msi_sum_row *row)
 {
+    static const float most = MSI_SUM_MOST_JY, infinite = INFINITY;
     const int64_t n = (int64_t)row->n_chan * row->n_corr;
-    const msi_c32 *data = row->data;
-    int is_bad = has_flag(row->flag, n);
-    for (int64_t i = 0; i < n; i++) is_bad |= !(row->weight[i] > 0) | !(row->weight[i] < INFINITY);
-    for (int64_t i = 0; i < n; i++)
-        is_bad |= !(fabsf(data[i].re) < MSI_SUM_MOST_JY) | !(fabsf(data[i].im) < MSI_SUM_MOST_JY);
-    return !is_bad;
+    const float *value = (const float *)row->data;
+    uint32_t weight = 0, magnitude = 0;
+    for (int64_t i = 0; i < n; i++) weight = larger(weight, bits_of(row->weight + i) - 1);
+    for (int64_t i = 0; i < 2 * n; i++) magnitude = larger(magnitude, bits_of(value + i) & INT32_MAX);
+    return !has_flag(row->flag, n) && weight < bits_of(&infinite) - 1 && magnitude < bits_of(&most);
 }
 
-INLINE void sum_channels(msi_sum_group *out, const msi_c32 *data, const float *weight, int32_t n, const int32_t n_corr)
+/* Comparisons with what is not a number are false. */
+INLINE void keep_good(const msi_sum_row *row, msi_c32 *restrict data, float *restrict weight)
 {
-    msi_sum_group sum = {{0}, {0}};
+    const int64_t n = (int64_t)row->n_chan * row->n_corr;
+    for (int64_t i = 0; i < n; i++) {
+        const msi_c32 v = row->data[i];
+        const float w = row->weight[i];
+        const int is_good = (row->flag[i] == 0) & (w > 0) & (w < INFINITY) & (fabsf(v.re) < MSI_SUM_MOST_JY) &
+                            (fabsf(v.im) < MSI_SUM_MOST_JY);
+        data[i].re = is_good ? v.re : 0;
+        data[i].im = is_good ? v.im : 0;
+        weight[i] = is_good ? w : 0;
+    }
+}
+
+/* ---- Sums ---- */
+
+/* Add n channels; their weights also to all [n_corr]. */
+INLINE void add_channels(const msi_c32 *data, const float *weight, int32_t n, const int32_t n_corr, double *value,
+                         double *weights, double *all)
+{
+    double sum[2 * MSI_MAX_CORR] = {0}, total[MSI_MAX_CORR] = {0};
     for (int32_t c = 0; c < n; c++, data += n_corr, weight += n_corr)
         for (int32_t p = 0; p < n_corr; p++) {
-            sum.value[2 * p] += (double)weight[p] * data[p].re;
-            sum.value[2 * p + 1] += (double)weight[p] * data[p].im;
-            sum.weight[p] += weight[p];
+            sum[2 * p] += (double)weight[p] * data[p].re;
+            sum[2 * p + 1] += (double)weight[p] * data[p].im;
+            total[p] += weight[p];
         }
-    *out = sum;
+    for (int32_t p = 0; p < n_corr; p++) {
+        value[2 * p] += sum[2 * p];
+        value[2 * p + 1] += sum[2 * p + 1];
+        weights[p] += total[p];
+        all[p] += total[p];
+    }
 }
 
-INLINE void sum_any(msi_sum_group *sum, const msi_sum_row *row, int32_t first, int32_t n)
+INLINE double add_groups(const msi_sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, double *value,
+                         double *weights)
 {
-    const int64_t at = (int64_t)first * row->n_corr;
+    double all[MSI_MAX_CORR] = {0};
+    for (int32_t g = 0; g < groups->n_group; g++, value += 2 * (int64_t)n_corr, weights += n_corr) {
+        const int64_t at = (int64_t)groups->first[g] * n_corr;
+        add_channels(row->data + at, row->weight + at, groups->first[g + 1] - groups->first[g], n_corr, value, weights,
+                     all);
+    }
+    return all[0] + all[1] + all[2] + all[3];
+}
+
+INLINE double add(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weights)
+{
     switch (row->n_corr) {
     case 1:
-        sum_channels(sum, row->data + at, row->weight + at, n, 1);
-        break;
+        return add_groups(row, groups, 1, value, weights);
     case 2:
-        sum_channels(sum, row->data + at, row->weight + at, n, 2);
-        break;
+        return add_groups(row, groups, 2, value, weights);
     case 4:
-        sum_channels(sum, row->data + at, row->weight + at, n, 4);
-        break;
+        return add_groups(row, groups, 4, value, weights);
     default:
-        sum_channels(sum, row->data + at, row->weight + at, n, row->n_corr);
-        break;
+        return add_groups(row, groups, row->n_corr, value, weights);
     }
 }
 
 #if defined(__x86_64__)
-#define AVX2 __attribute__((target("avx2")))
+#define AVX2 __attribute__((target("avx2,fma")))
 
 AVX2 static int all_good_avx2(const msi_sum_row *row)
 {
     return all_good(row);
 }
 
-AVX2 static void sum_any_avx2(msi_sum_group *sum, const msi_sum_row *row, int32_t first, int32_t n)
+AVX2 static void keep_good_avx2(const msi_sum_row *row, msi_c32 *data, float *weight)
 {
-    sum_any(sum, row, first, n);
+    keep_good(row, data, weight);
 }
 
-int msi_sum_all_good(const msi_sum_row *row)
+/* Add groups of four correlations. */
+AVX2 static double add_four_avx2(const msi_sum_row *row, const msi_channel_groups *groups, double *value,
+                                 double *weights)
 {
-    return __builtin_cpu_supports("avx2") ? all_good_avx2(row) : all_good(row);
+    __m256d total = _mm256_setzero_pd();
+    for (int32_t g = 0; g < groups->n_group; g++, value += 8, weights += 4) {
+        const float *weight = row->weight + 4 * (int64_t)groups->first[g];
+        const float *end = row->weight + 4 * (int64_t)groups->first[g + 1];
+        const float *data = (const float *)(row->data + 4 * (int64_t)groups->first[g]);
+        __m256d low = _mm256_setzero_pd(), high = low, sum = low;
+        for (; weight < end; weight += 4, data += 8) {
+            const __m256d w = _mm256_cvtps_pd(_mm_loadu_ps(weight));
+            const __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(data)), b = _mm256_cvtps_pd(_mm_loadu_ps(data + 4));
+            low = _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0x50), a, low);
+            high = _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0xfa), b, high);
+            sum = _mm256_add_pd(sum, w);
+        }
+        _mm256_storeu_pd(value, _mm256_add_pd(_mm256_loadu_pd(value), low));
+        _mm256_storeu_pd(value + 4, _mm256_add_pd(_mm256_loadu_pd(value + 4), high));
+        _mm256_storeu_pd(weights, _mm256_add_pd(_mm256_loadu_pd(weights), sum));
+        total = _mm256_add_pd(total, sum);
+    }
+    return total[0] + total[1] + total[2] + total[3];
 }
 
-void msi_sum_channels(msi_sum_group *sum, const msi_sum_row *row, int32_t first, int32_t n)
+AVX2 static double add_avx2(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weights)
 {
-    if (__builtin_cpu_supports("avx2"))
-        sum_any_avx2(sum, row, first, n);
-    else
-        sum_any(sum, row, first, n);
+    return row->n_corr == 4 ? add_four_avx2(row, groups, value, weights) : add(row, groups, value, weights);
+}
+
+static int has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 #else
-int msi_sum_all_good(const msi_sum_row *row)
-{
-    return all_good(row);
-}
+#define all_good_avx2  all_good
+#define keep_good_avx2 keep_good
+#define add_avx2       add
 
-void msi_sum_channels(msi_sum_group *sum, const msi_sum_row *row, int32_t first, int32_t n)
+static int has_avx2(void)
 {
-    sum_any(sum, row, first, n);
+    return 0;
 }
 #endif
+
+int msi_sum_all_good(const msi_sum_row *row)
+{
+    return has_avx2() ? all_good_avx2(row) : all_good(row);
+}
+
+void msi_sum_keep_good(const msi_sum_row *row, msi_c32 *data, float *weight)
+{
+    if (has_avx2())
+        keep_good_avx2(row, data, weight);
+    else
+        keep_good(row, data, weight);
+}
+
+double msi_sum_add(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weight)
+{
+    return has_avx2() ? add_avx2(row, groups, value, weight) : add(row, groups, value, weight);
+}

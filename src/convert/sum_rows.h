@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows whose samples are all good are summed several correlations at a time. */
+/* The samples of a row are added to sums of its groups of channels, several correlations at a time. */
 #ifndef MSI_SRC_SUM_ROWS_H
 #define MSI_SRC_SUM_ROWS_H
 
 #include <stdint.h>
 
 #include "core/types.h"
+#include "io/convert/set_output.h"
 
 /* Beyond this a visibility is none, as in imaging. */
 #define MSI_SUM_MOST_JY 1e30F
 
-/* The samples of a row, [n_chan][n_corr] each. */
+/* The samples of a row, [n_chan][n_corr] each. A sample is good where it is not flagged, its weight is positive and finite
+ * and its value finite. */
 typedef struct msi_sum_row {
     int32_t n_chan, n_corr;
     const msi_c32 *data;
@@ -18,16 +20,21 @@ typedef struct msi_sum_row {
     const uint8_t *flag;
 } msi_sum_row;
 
-/* Sums over channels: of weight x value, real and imaginary part by turns, and of weights. */
-typedef struct msi_sum_group {
-    double value[2 * MSI_MAX_CORR], weight[MSI_MAX_CORR];
-} msi_sum_group;
-
-/* msi_sum_all_good - return 1 where no sample is flagged, weights are positive and finite, values finite; else 0. */
+/* msi_sum_all_good - return 1 where every sample is good, else 0. */
 int msi_sum_all_good(const msi_sum_row *row);
 
-/* msi_sum_channels - sum channels [first, first + n) of a row in double precision, in the order of channels. A product
- * of two floats is exact in it. */
-void msi_sum_channels(msi_sum_group *sum, const msi_sum_row *row, int32_t first, int32_t n);
+/* msi_sum_keep_good - copy values and weights, and put 0 for those of samples that are not good.
+ * Returned: data, weight  [n_chan][n_corr] */
+void msi_sum_keep_good(const msi_sum_row *row, msi_c32 *data, float *weight);
+
+/*
+ * msi_sum_add - add a row to sums over groups of channels, in double precision, in the order of channels.
+ * Given:              row  whose samples are good, or 0; its flags are not read
+ * Given and returned: value   [n_group][n_corr][2]  sums of weight x value, real and imaginary part by turns
+ *                     weight  [n_group][n_corr]     sums of weights
+ * Returns: the sum of all weights of the row
+ * Notes:   the product of two floats is exact in double precision: a single sample comes out as it went in.
+ */
+double msi_sum_add(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weight);
 
 #endif
