@@ -11,6 +11,7 @@ static const double EARTH_RAD_S = 7.292115e-5;
 double msi_smearing_loss(double turns)
 {
     const double x = MSI_PI * turns;
+    if (turns >= 1) return 1;
     /* Below this the series' next term is less than a rounding error. */
     return fabs(x) < 1e-4 ? x * x / 6 : 1 - sin(x) / x;
 }

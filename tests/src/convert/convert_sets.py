@@ -3,6 +3,7 @@
 """convert_sets.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: sets made of sets hold what numpy makes of their rows in double precision,
 and image as they do."""
 import os
+import re
 import shutil
 
 import numpy as np
@@ -284,6 +285,14 @@ def check_smearing(s):
     s.must(abs(after / before - want) < 0.02 * (1 - want), "the image keeps %.6f, foretold %.6f" % (after / before, want))
     told = s.convert("-dry-run", "-average-time", "64s", "-smearing-radius", "0.4deg", a, "none.ms").stderr.decode()
     s.must("amplitude lost by averaging, 24 arcmin" in told and not os.path.exists("none.ms"), "the loss is told beforehand")
+    # What is lost at most by a source up to that distance: on the way to more than one turn, everything.
+    told = s.convert("-dry-run", "-average-time", "10min", "-smearing-radius", "0.4deg", a, "none.ms").stderr.decode()
+    lines = [(float(m[1]), float(m[2])) for m in re.finditer(r"baselines of +(\S+) m: +(\S+) %", told)]
+    turns = [7.292115e-5 * 600 * metres * 1.4e9 / C * np.sin(offset) for metres, _ in lines]
+    want = [100 * (1 - abs(np.sinc(np.linspace(0, t, 10001))).min()) for t in turns]
+    s.must(len(lines) == 4 and max(turns) > 2 and min(turns) < 1 and
+           all(abs(got - w) < 2e-3 * w and got <= 100 for (_, got), w in zip(lines, want)),
+           "over %s turns %s %% are lost" % (["%.2f" % t for t in turns], [got for _, got in lines]))
 
 
 def check_baseline_dependent(s):
