@@ -150,7 +150,7 @@ int main(int argc, char **argv)
         return msi_exit_code(MSI_EUSAGE);
     }
     int is_raised;
-    if (msi_process_limits_stack(&is_raised)) {
+    if (msi_process_limits_stack(&is_raised) || msi_process_limits_files()) {
         msi_log_error(msi_error_get());
         return msi_exit_code(MSI_ENOMEM);
     }

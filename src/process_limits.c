@@ -9,6 +9,10 @@
 /* A run takes less than 128 kB; libraries and threads of the GPU's driver are given what is usual. */
 static const rlim_t NEEDED_STACK = 512 << 10, USUAL_STACK = 8 << 20;
 
+/* casacore opens all files of a set, a conversion those of two; and one more for each column with a storage manager of
+ * its own. */
+static const rlim_t NEEDED_FILES = 128, USUAL_FILES = 1024;
+
 /* Beside -j: readers, the writer's two processes, the watchdog, a writer of images, the GPU's start. */
 enum { BESIDE = 9, MOST = 4096 };
 
@@ -22,6 +26,18 @@ int msi_process_limits_stack(int *raised)
                              (unsigned long long)limit.rlim_max >> 10, (unsigned long long)NEEDED_STACK >> 10);
     limit.rlim_cur = limit.rlim_max < USUAL_STACK ? limit.rlim_max : USUAL_STACK;
     *raised = setrlimit(RLIMIT_STACK, &limit) == 0;
+    return MSI_OK;
+}
+
+int msi_process_limits_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= NEEDED_FILES) return MSI_OK;
+    if (limit.rlim_max < NEEDED_FILES)
+        return msi_error_set(MSI_ENOMEM, "%llu files may be open at a time; %llu are needed (ulimit -n)",
+                             (unsigned long long)limit.rlim_max, (unsigned long long)NEEDED_FILES);
+    limit.rlim_cur = limit.rlim_max < USUAL_FILES ? limit.rlim_max : USUAL_FILES;
+    setrlimit(RLIMIT_NOFILE, &limit);
     return MSI_OK;
 }
 

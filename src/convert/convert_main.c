@@ -11,6 +11,7 @@
 #include "core/status.h"
 #include "src/convert/convert.h"
 #include "src/convert/convert_options.h"
+#include "src/process_limits.h"
 
 static int run(msi_convert_options *o)
 {
@@ -32,10 +33,12 @@ static int run(msi_convert_options *o)
 
 int main(int argc, char **argv)
 {
-    msi_convert_options options;
+    msi_convert_options options = {0};
     msi_interrupt_install();
     msi_wall_s();
-    int rc = msi_convert_options_parse(&options, argc, (const char *const *)argv);
+    int is_raised, rc = msi_process_limits_stack(&is_raised);
+    if (!rc) rc = msi_process_limits_files();
+    if (!rc) rc = msi_convert_options_parse(&options, argc, (const char *const *)argv);
     if (!rc) rc = run(&options);
     if (!rc && (ferror(stdout) | fflush(stdout)))
         rc = msi_error_set(MSI_EOUTPUT, "standard output: %s", strerror(errno ? errno : EIO));

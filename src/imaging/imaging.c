@@ -23,6 +23,7 @@
 #include "src/imaging/imaging_run.h"
 #include "src/run/open_sets.h"
 #include "src/run/run_costs.h"
+#include "src/run/set_report.h"
 #include "src/run/shared_density.h"
 
 /* ---- Open ---- */
@@ -44,20 +45,8 @@ static int choose_centre(msi_imaging_run *r)
 /* Headers and pictures of several fields name them, as far as there is room. */
 static void name_fields(msi_observation *o, const msi_ms_reader *reader)
 {
-    enum { SIZE = sizeof o->object, MORE = sizeof " and 99999 more" };
-    char all[SIZE] = "";
-    const char *name;
-    int id, n = 0, n_more = 0;
-    for (int64_t at = 0; msi_ms_reader_field(reader, &at, &id, &name); n++) {
-        const size_t length = strlen(all);
-        if (n && (n_more || length + strlen(name) + 2 + MORE > SIZE))
-            n_more++;
-        else
-            snprintf(all + length, SIZE - length, "%s%.40s", n ? ", " : "", name);
-    }
-    if (n < 2) return;
-    if (n_more) snprintf(all + strlen(all), SIZE - strlen(all), " and %d more", n_more);
-    memcpy(o->object, all, SIZE);
+    char all[sizeof o->object];
+    if (msi_set_report_fields(all, sizeof all, reader, 0) > 1) memcpy(o->object, all, sizeof all);
 }
 
 static int open_reader(msi_imaging_run *r)

@@ -16,6 +16,7 @@
 #include "core/units.h"
 #include "io/fits/picture_view.h"
 #include "io/fits/publish.h"
+#include "src/process_limits.h"
 
 typedef struct options {
     const char *const *file; /* [n_file] borrowed from argv */
@@ -175,6 +176,8 @@ static int draw(const options *o)
 static int run(int argc, char **argv)
 {
     options o = {0};
+    int is_raised;
+    MSI_TRY(msi_process_limits_stack(&is_raised));
     MSI_TRY(read_options(&o, argc, (const char *const *)argv));
     msi_log_setup(o.quiet ? MSI_LOG_QUIET : MSI_LOG_NORMAL, 0);
     if (o.help)

@@ -44,30 +44,46 @@ static void text_add(char *text, size_t size, const char *separator, const char 
     if (n < 0) text[length] = 0;
 }
 
-static void report_fields(const msi_ms_reader *reader)
+int64_t msi_set_report_fields(char *text, size_t size, const msi_ms_reader *reader, int with_ids)
 {
-    char text[WIDTH + 1] = "";
-    int64_t at = 0, n = 0, n_more = 0;
-    int id;
-    const char *name;
+    enum { MOST = 64 };
+    const char *shown_name[MOST], *name;
+    int64_t at = 0, n_more = 0;
+    int shown_id[MOST], n_shown = 0, id;
+    *text = 0;
     while (msi_ms_reader_field(reader, &at, &id, &name)) {
+        if (!*name && !with_ids) continue;
+        /* Sets of one observation name the same field again, and pointings may share a name. */
+        int k = 0;
+        while (k < n_shown && (strcmp(shown_name[k], name) != 0 || (with_ids && shown_id[k] != id))) k++;
+        if (k < n_shown) continue;
         char one[128];
-        if (*name)
+        if (!with_ids)
+            snprintf(one, sizeof one, "%.40s", name);
+        else if (*name)
             snprintf(one, sizeof one, "%.64s (id %d)", name, id);
         else
             snprintf(one, sizeof one, "(id %d)", id);
-        /* Sets of one observation name the same field again. */
-        if (strstr(text, one)) continue;
         const size_t length = strlen(text);
-        n++;
-        if (length && length + strlen(one) + sizeof ", and 99999 more" > sizeof text)
+        if (n_shown == MOST || (length && (n_more || length + strlen(one) + sizeof ", and 99999 more" > size))) {
             n_more++;
-        else
-            text_add(text, sizeof text, length ? ", " : "", one);
+            continue;
+        }
+        text_add(text, size, length ? ", " : "", one);
+        shown_name[n_shown] = name;
+        shown_id[n_shown++] = id;
     }
     char more[40] = "";
     if (n_more) snprintf(more, sizeof more, " and %lld more", (long long)n_more);
-    msi_set_report_line(n == 1 ? "field" : "fields", "%s%s", text, more);
+    text_add(text, size, more, "");
+    return n_shown + n_more;
+}
+
+static void report_fields(const msi_ms_reader *reader)
+{
+    char text[WIDTH + 1];
+    const int64_t n = msi_set_report_fields(text, sizeof text, reader, 1);
+    msi_set_report_line(n == 1 ? "field" : "fields", "%s", text);
 }
 
 /* Count channels of distinct spectral windows: those of several sets, or of one window in several polarisation setups,

@@ -24,6 +24,15 @@ void msi_set_report_times(const msi_ms_reader *reader);
 double msi_set_report_highest_hz(const msi_ms_reader *reader);
 
 /*
+ * msi_set_report_fields - list the fields with selected rows, each once, as far as there is room: "a, b and 2 more".
+ * Given:    with_ids  1: as "a (id 0)", fields of one name and different ids apart; 0: names alone, none for a field
+ *           without one
+ * Returned: text
+ * Returns:  how many there are, of which each that finds no room counts
+ */
+int64_t msi_set_report_fields(char *text, size_t size, const msi_ms_reader *reader, int with_ids);
+
+/*
  * msi_set_report_names - return "a, b and c" where that fits on a line, else "a and 2 more".
  * Given:    names [n], n >= 1
  * Returned: text

@@ -4,6 +4,7 @@
 and image as they do."""
 import os
 import re
+import resource
 import shutil
 
 import numpy as np
@@ -358,6 +359,8 @@ def check_safety(s):
     for most in (20000, 100000, 200000, 400000):
         s.refused("files of no more than %d bytes" % most, 4, "error: old.ms: File too large$", "-overwrite", a, "old.ms",
                   preexec_fn=with_small_files(most))
+    s.refused("32 open files", 5, "32 files may be open at a time; 128 are needed", a, "out.ms",
+              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)))
     s.refused("a set given twice", 2, "its rows would be there twice", a, os.path.dirname(a) + "/./safe.ms", "out.ms")
     cut = fresh_copy(a, "cut.ms")
     os.truncate(cut + "/table.f0", 100)

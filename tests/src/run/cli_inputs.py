@@ -299,6 +299,14 @@ def check_told(s):
     fields = s.make("fields.ms", "-field", "60.1deg", "44deg", "-field", "60deg", "44.1deg")
     s.launch(*words, "-field", "all", "-shift", "60deg", "44deg", "-png", "-png-range", "-0.5", 1, fields)
     told("the fields of a mosaic", load(os.path.join(s.out, "o-dirty.fits"))[1]["OBJECT"] == "field0, field1, field2", "")
+    # Pointings of one name, and the same field of two sets, are named once; the log tells ids apart.
+    for path, names in ((fields, ["field1", "XM31", "M31"]), (s.made("fields2.ms", "-field", "60.1deg", "44deg"), ["field1", "M31"])):
+        with table(path + "/FIELD", readonly=False, ack=False) as t:
+            t.putcol("NAME", names)
+    log = s.launch(*words, "-field", "all", "-shift", "60deg", "44deg", "-overwrite", fields, s.path("fields2.ms")).stderr
+    got = load(os.path.join(s.out, "o-dirty.fits"))[1]["OBJECT"]
+    told("fields of equal names", got == "field1, XM31, M31", got)
+    told("fields with ids", re.search(r"fields: +field1 \(id 0\), XM31 \(id 1\), M31 \(id 2\), M31 \(id 1\)\n", log), log)
     told("a picture that its range asks for", os.path.exists(os.path.join(s.out, "o-dirty.png")), "")
     # A model's pixels and centre are told in units that suit them.
     fine = s.made("fine.ms", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-model-image", s.path("fine-model.fits"),

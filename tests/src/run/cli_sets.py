@@ -236,9 +236,14 @@ def check_limits(s):
                 resource.setrlimit(resource.RLIMIT_STACK, (2 << 30, hard))
                 resource.setrlimit(resource.RLIMIT_AS, (10 << 30, 10 << 30))
             s.told("13 stacks of 2 GB in 10 GB", s.launch("-j", 4, *words, preexec_fn=narrow), 5, "ulimit -u, or -v")
+        for n in (8, 16, 64):
+            done = s.launch(*words, preexec_fn=limited(resource.RLIMIT_NOFILE, n))
+            s.told("%d open files" % n, done, 5, "%d files may be open at a time" % n)
         # A low limit that may be raised is raised.
-        done = s.launch(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 8 << 20)))
-        s.must(done.returncode == 0, "64 kB of stack, 8 MB allowed: exits %s: %s" % (done.returncode, done.stderr))
+        for what, kind, low, high in (("kB of stack", resource.RLIMIT_STACK, 64 << 10, 8 << 20),
+                                      ("open files", resource.RLIMIT_NOFILE, 16, 256)):
+            done = s.launch("-overwrite", *words, preexec_fn=lambda k=kind, a=low, b=high: resource.setrlimit(k, (a, b)))
+            s.must(done.returncode == 0, "%d %s, %d allowed: exits %s: %s" % (low, what, high, done.returncode, done.stderr))
 
 
 main(Sets, globals())
