@@ -102,7 +102,7 @@ static int make_engine(bench_state *s)
     msi_clean_setup setup = {.nx = s->d->n_pixel,
                              .ny = s->d->n_pixel,
                              .precision = MSI_FP32,
-                             .join = {s->d->n_channel, 1, 0, 0},
+                             .join = {.n_channel = s->d->n_channel, .n_pol = 1},
                              .list_limit = 2 * s->d->n_list};
     double fit[MSI_CLEAN_CHANNELS * MSI_CLEAN_CHANNELS];
     for (int i = 0; i < s->d->n_channel; i++) setup.share[i] = 1.0 / s->d->n_channel;

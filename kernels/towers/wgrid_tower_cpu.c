@@ -173,8 +173,9 @@ static int grid_tower(tower_cpu *c, int image_plane, int64_t tower)
 }
 
 /* Make one image plane, before correction. */
-static int image_one(tower_cpu *c, int image_plane, msi_stage_times *times)
+static int image_one(void *of, int image_plane, msi_stage_times *times)
 {
+    tower_cpu *c = of;
     for (int64_t tower = 0; tower < c->towers->n_tower; tower++) {
         double t0 = msi_wall_s();
         msi_progress_share all = msi_progress_enter(2 * tower, 2 * tower + 1, 2 * c->towers->n_tower);
@@ -195,26 +196,9 @@ int msi_wgrid_tower_cpu_image(const msi_wgrid_plan *plan, const msi_tower_plan *
                               const int *store_plane, msi_image *image, msi_stage_times *times)
 {
     tower_cpu c;
-    msi_taper taper = {0};
     int rc = create(&c, plan, towers, store);
-    double t0 = msi_wall_s();
-    const int n_part = 1 + MSI_PLANE_PARTS * image->n_plane;
-    msi_progress_share all = msi_progress_enter(0, 1, n_part);
-    if (!rc) rc = msi_bucket_sort(&c.buckets, store, &plan->grid);
-    msi_progress_leave(all);
-    times->sort_s += msi_wall_s() - t0;
-    if (!rc) rc = msi_taper_make(&taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
-    for (int i = 0; !rc && i < image->n_plane; i++) {
-        memset(c.sum, 0, (size_t)msi_image_n_pixel(&plan->image) * sizeof *c.sum);
-        all = msi_progress_enter(1 + MSI_PLANE_PARTS * i, 1 + MSI_PLANE_PARTS * (i + 1), n_part);
-        rc = image_one(&c, store_plane[i], times);
-        if (rc) break;
-        t0 = msi_wall_s();
-        msi_image_sum_correct(&c.whole, c.sum, &taper, image, i);
-        msi_progress_leave(all);
-        times->correct_s += msi_wall_s() - t0;
-    }
-    msi_taper_free(&taper);
+    const msi_plane_imager imager = {&c.whole, &c.buckets, c.sum, image_one, &c};
+    if (!rc) rc = msi_image_sum_make(&imager, store, store_plane, image, times);
     destroy(&c);
     return rc;
 }

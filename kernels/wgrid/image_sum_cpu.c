@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/interrupt.h"
+#include "core/log.h"
 #include "core/progress.h"
 
 enum { G = MSI_GRID_GUARD, COLUMNS = MSI_PLANE_COLUMNS };
@@ -151,4 +152,30 @@ void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const m
                         out64[at] = block[x][y];
                 }
         }
+}
+
+int msi_image_sum_make(const msi_plane_imager *imager, const msi_vis_store *store, const int *store_plane,
+                       msi_image *image, msi_stage_times *times)
+{
+    const msi_wgrid_plan *plan = imager->planes->plan;
+    const int n_part = 1 + MSI_PLANE_PARTS * image->n_plane;
+    msi_taper taper = {0};
+    double t0 = msi_wall_s();
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
+    int rc = msi_bucket_sort(imager->buckets, store, &plan->grid);
+    msi_progress_leave(all);
+    times->sort_s += msi_wall_s() - t0;
+    if (!rc) rc = msi_taper_make(&taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
+    for (int i = 0; !rc && i < image->n_plane; i++) {
+        memset(imager->sum, 0, (size_t)msi_image_n_pixel(&plan->image) * sizeof *imager->sum);
+        all = msi_progress_enter(1 + MSI_PLANE_PARTS * i, 1 + MSI_PLANE_PARTS * (i + 1), n_part);
+        rc = imager->add_plane(imager->of, store_plane[i], times);
+        if (rc) break;
+        t0 = msi_wall_s();
+        msi_image_sum_correct(imager->planes, imager->sum, &taper, image, i);
+        msi_progress_leave(all);
+        times->correct_s += msi_wall_s() - t0;
+    }
+    msi_taper_free(&taper);
+    return rc;
 }

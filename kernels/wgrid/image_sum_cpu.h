@@ -7,6 +7,8 @@
 #define MSI_KERNELS_IMAGE_SUM_CPU_H
 
 #include "core/image.h"
+#include "kernels/method/method.h"
+#include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/wgrid/wgrid_planes_cpu.h"
 #include "kernels/transform/taper_correction.h"
 
@@ -27,5 +29,24 @@ void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used
  */
 void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const msi_taper *taper, msi_image *image,
                            int plane);
+
+/* A strategy grids all w-planes of an image plane and adds them to the sum. */
+typedef struct msi_plane_imager {
+    const msi_wgrid_planes *planes;
+    msi_buckets *buckets; /* filled by msi_image_sum_make */
+    double *sum;          /* [nx][ny] see msi_image_sum_add */
+    /* Returns 0, MSI_EINTERRUPTED. Given: store_plane  of the visibilities, -1: the PSF */
+    int (*add_plane)(void *of, int store_plane, msi_stage_times *times);
+    void *of;
+} msi_plane_imager;
+
+/*
+ * msi_image_sum_make - sort a store's samples and make all planes of an image, one after the other.
+ * Given:              store_plane [image->n_plane]
+ * Given and returned: image  whose sum_weight is set; times
+ * Returns:            0, MSI_ENOMEM, what add_plane returns
+ */
+int msi_image_sum_make(const msi_plane_imager *imager, const msi_vis_store *store, const int *store_plane,
+                       msi_image *image, msi_stage_times *times);
 
 #endif

@@ -132,8 +132,9 @@ static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
 }
 
 /* Make one image plane, before correction: the ring moves up through all w-planes. */
-static int image_one(wgrid_cpu *c, int image_plane, msi_stage_times *times)
+static int image_one(void *of, int image_plane, msi_stage_times *times)
 {
+    wgrid_cpu *c = of;
     const msi_wgrid_geometry *g = c->g;
     int64_t n_w0 = g->n_w - g->w_width + 1, b = c->planes.n_resident;
     int once = b >= g->w_width;
@@ -168,26 +169,9 @@ int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, 
                         int64_t n_resident, msi_image *image, msi_stage_times *times)
 {
     wgrid_cpu c;
-    msi_taper taper = {0};
     int rc = create(&c, plan, store, n_resident);
-    double t0 = msi_wall_s();
-    const int n_part = 1 + MSI_PLANE_PARTS * image->n_plane;
-    msi_progress_share all = msi_progress_enter(0, 1, n_part);
-    if (!rc) rc = msi_bucket_sort(&c.buckets, store, &plan->grid);
-    msi_progress_leave(all);
-    times->sort_s += msi_wall_s() - t0;
-    if (!rc) rc = msi_taper_make(&taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
-    for (int i = 0; !rc && i < image->n_plane; i++) {
-        memset(c.sum, 0, (size_t)msi_wgrid_cpu_image_bytes(plan));
-        all = msi_progress_enter(1 + MSI_PLANE_PARTS * i, 1 + MSI_PLANE_PARTS * (i + 1), n_part);
-        rc = image_one(&c, store_plane[i], times);
-        if (rc) break;
-        t0 = msi_wall_s();
-        msi_image_sum_correct(&c.planes, c.sum, &taper, image, i);
-        msi_progress_leave(all);
-        times->correct_s += msi_wall_s() - t0;
-    }
-    msi_taper_free(&taper);
+    const msi_plane_imager imager = {&c.planes, &c.buckets, c.sum, image_one, &c};
+    if (!rc) rc = msi_image_sum_make(&imager, store, store_plane, image, times);
     destroy(&c);
     return rc;
 }

@@ -171,15 +171,7 @@ static void test_predict(void **state)
 static void test_predict_everywhere(void **state)
 {
     (void)state;
-    const msi_case c = {.name = "outside",
-                        .nx = 64,
-                        .ny = 50,
-                        .field_x_rad = 0.05,
-                        .stretch_y = 1.3,
-                        .w_ratio = 0.5,
-                        .n_row = 400,
-                        .n_chan = 3,
-                        .band = 1.1};
+    const msi_case c = msi_wproj_outside;
     msi_case_data data;
     msi_image model;
     msi_gridder_report report;

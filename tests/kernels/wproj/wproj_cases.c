@@ -27,6 +27,10 @@ const msi_case msi_wproj_cases[MSI_N_WPROJ_CASE] = {
     {.name = "flat", .nx = 128, .ny = 128, .field_x_rad = 1e-5, .w_ratio = 0.5, .n_row = 2000, .n_chan = 2,
      .band = 1.1},
 };
+
+const msi_case msi_wproj_outside = {
+    .name = "outside", .nx = 64, .ny = 50, .field_x_rad = 0.05, .stretch_y = 1.3, .w_ratio = 0.5, .n_row = 400, .n_chan = 3,
+    .band = 1.1};
 /* clang-format on */
 
 msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const char *strategy)

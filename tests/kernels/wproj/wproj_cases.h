@@ -13,6 +13,9 @@
 enum { MSI_N_WPROJ_CASE = 6 };
 extern const msi_case msi_wproj_cases[MSI_N_WPROJ_CASE];
 
+/* Tests move its samples beyond the uv plane that the image can hold. */
+extern const msi_case msi_wproj_outside;
+
 /* msi_wproj_spec - specify a gridder of a strategy on the CPU. */
 msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const char *strategy);
 
