@@ -18,7 +18,7 @@ typedef struct progress {
 
 static progress program;
 static _Thread_local progress own;
-static _Thread_local int has_own, is_hushed;
+static _Thread_local int has_own, is_muted;
 
 /* A thread that has callbacks of its own has stages of its own. */
 static progress *here(void)
@@ -55,7 +55,7 @@ static void notify(const progress *p)
 void msi_progress_begin(const char *stage)
 {
     progress *p = here();
-    if (is_hushed) return;
+    if (is_muted) return;
     p->stage = stage;
     p->share = (msi_progress_share){0, 1};
     p->fraction = 0;
@@ -70,7 +70,7 @@ void msi_progress_begin(const char *stage)
 void msi_progress_end(void)
 {
     progress *p = here();
-    if (is_hushed || !p->stage) return;
+    if (is_muted || !p->stage) return;
     p->fraction = 1;
     notify(p);
     if (!has_own) show(p, msi_wall_s(), 1);
@@ -89,7 +89,7 @@ static void advance(progress *p, double fraction)
 void msi_progress_at(int64_t done, int64_t total)
 {
     progress *p = here();
-    if (is_hushed || !p->stage || total <= 0) return;
+    if (is_muted || !p->stage || total <= 0) return;
     advance(p, p->share.begin + (p->share.end - p->share.begin) * (double)done / (double)total);
 }
 
@@ -97,7 +97,7 @@ msi_progress_share msi_progress_enter(int64_t first, int64_t end, int64_t total)
 {
     progress *p = here();
     const msi_progress_share before = p->share;
-    if (is_hushed || !p->stage || total <= 0) return before;
+    if (is_muted || !p->stage || total <= 0) return before;
     const double length = (before.end - before.begin) / (double)total;
     if (end > total) end = total;
     p->share = (msi_progress_share){before.begin + length * (double)first, before.begin + length * (double)end};
@@ -108,14 +108,14 @@ msi_progress_share msi_progress_enter(int64_t first, int64_t end, int64_t total)
 void msi_progress_leave(msi_progress_share before)
 {
     progress *p = here();
-    if (is_hushed || !p->stage) return;
+    if (is_muted || !p->stage) return;
     advance(p, p->share.end);
     p->share = before;
 }
 
-void msi_progress_hush(int hushed)
+void msi_progress_mute(int muted)
 {
-    is_hushed = hushed;
+    is_muted = muted;
 }
 
 void msi_progress_listen(void (*listener)(void *of, const char *stage, double fraction), void *of)

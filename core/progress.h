@@ -40,8 +40,8 @@ void msi_progress_at(int64_t done, int64_t total);
 msi_progress_share msi_progress_enter(int64_t first, int64_t end, int64_t total);
 void msi_progress_leave(msi_progress_share before);
 
-/* msi_progress_hush - say whether a thread's work is none of the stage's progress: the caller works beside others. */
-void msi_progress_hush(int hushed);
+/* msi_progress_mute - say whether a thread's work is none of the stage's progress: the caller works beside others. */
+void msi_progress_mute(int muted);
 
 /*
  * msi_progress_listen - hand every step to a function as well, for programs that show progress by themselves.

@@ -34,9 +34,9 @@ static void take_turn(run *r, int64_t item, int rc)
     pthread_mutex_unlock(&r->lock);
     if (goes_on && r->turns->finish) {
         rc = r->turns->finish(r->turns->of, item);
-        msi_progress_hush(0);
+        msi_progress_mute(0);
         msi_progress_at(item + 1, r->turns->n_item);
-        msi_progress_hush(1);
+        msi_progress_mute(1);
     }
     pthread_mutex_lock(&r->lock);
     msi_first_error_keep(&r->failure, rc);
@@ -50,10 +50,10 @@ static void work_in_turn(run *r, int number)
     const msi_turns *t = r->turns;
     const int omp_before = omp_get_max_threads();
     omp_set_num_threads(r->n_omp);
-    msi_progress_hush(number || t->finish);
+    msi_progress_mute(number || t->finish);
     for (int64_t i = number; i < t->n_item && !msi_first_error_status(&r->failure); i += t->n_thread)
         take_turn(r, i, t->work(t->of, i));
-    msi_progress_hush(0);
+    msi_progress_mute(0);
     omp_set_num_threads(omp_before);
 }
 

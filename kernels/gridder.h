@@ -46,13 +46,15 @@ int msi_gridder_create_early(msi_gridder **out, const msi_gridder_spec *spec);
 
 /*
  * msi_gridder_settle - choose the strategy of a gridder that was made early.
- * Given:   spec  of its making, but with any device, workers, n_thread and store_bytes; the last holds for samples to come
+ * Given:   spec  of its making, but with any device, workers, n_thread and store_bytes; the last holds for samples to
+ *          come
  * Returns: 0, MSI_ERANGE, MSI_EGPU, MSI_ENOMEM, as msi_gridder_create
  */
 int msi_gridder_settle(msi_gridder *g, const msi_gridder_spec *spec);
 
-/* msi_gridder_employ - share the work out among others than spec.worker from now on. Returns: 0, MSI_EGPU, MSI_ENOMEM */
-int msi_gridder_employ(msi_gridder *g, const int *worker, int n_worker);
+/* msi_gridder_set_workers - share the work out among others than spec.worker from now on. Returns: 0, MSI_EGPU,
+ * MSI_ENOMEM */
+int msi_gridder_set_workers(msi_gridder *g, const int *worker, int n_worker);
 
 /*
  * msi_gridder_add - take in a block of visibilities; any number of times.
@@ -78,7 +80,8 @@ int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
  *             this way; before msi_gridder_weight
  *           freq_hz  [n_chan], at most MSI_STORE_MAX_CHAN
  * Returned: *room  n_row rows, to be kept or dropped next
- * Returns:  0, MSI_EGPU (no room there), MSI_ENOMEM, MSI_ERANGE (more than 2^32 rows), MSI_EINTERNAL (not such a gridder)
+ * Returns:  0, MSI_EGPU (no room there), MSI_ENOMEM, MSI_ERANGE (more than 2^32 rows), MSI_EINTERNAL (not such a
+ *           gridder)
  */
 int msi_gridder_gpu_room(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_gpu_samples *room);
 
@@ -91,8 +94,8 @@ void msi_gridder_gpu_drop(msi_gridder *g);
  * Returns: 1; 0 where there are fewer, or samples are in host memory */
 int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *out);
 
-/* msi_gridder_move_to_host - move samples on the GPU to host memory, for what reads them there (msi_density_add); nothing
- * where they are there. Returns: 0, MSI_EGPU, MSI_ENOMEM; after a failure there are no samples */
+/* msi_gridder_move_to_host - move samples on the GPU to host memory, for what reads them there (msi_density_add);
+ * nothing where they are there. Returns: 0, MSI_EGPU, MSI_ENOMEM; after a failure there are no samples */
 int msi_gridder_move_to_host(msi_gridder *g);
 
 /*

@@ -47,7 +47,7 @@ int msi_gridder_keep_workers(msi_gridder *g, const int *worker, int n)
     return MSI_OK;
 }
 
-int msi_gridder_employ(msi_gridder *g, const int *worker, int n_worker)
+int msi_gridder_set_workers(msi_gridder *g, const int *worker, int n_worker)
 {
     msi_gridder_spec spec = g->spec;
     spec.worker = worker;

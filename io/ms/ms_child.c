@@ -131,7 +131,7 @@ int msi_child_receive(const msi_child *c, void *message, size_t size)
     return n == (ssize_t)size ? 0 : -1;
 }
 
-void msi_child_doze(const msi_child *c)
+void msi_child_wait_briefly(const msi_child *c)
 {
     struct pollfd fd = {.fd = c->socket, .events = POLLIN};
     poll(&fd, 1, LOOK_MS);
@@ -144,7 +144,7 @@ int msi_child_await(const msi_child *c, int wait, void *message, size_t size, in
         const int is_empty = n < 0 && (errno == EAGAIN || errno == EINTR);
         *got = n == (ssize_t)size ? 1 : is_empty ? 0 : -1;
         if (*got || !wait) return MSI_OK;
-        msi_child_doze(c);
+        msi_child_wait_briefly(c);
         MSI_TRY(msi_interrupt_check());
     }
 }

@@ -49,8 +49,8 @@ int msi_child_send(const msi_child *child, const void *message, size_t size);
 /* msi_child_receive - wait for a message of this size; 0, or -1 where the other side is gone. */
 int msi_child_receive(const msi_child *child, void *message, size_t size);
 
-/* msi_child_doze - wait for a message or the other side's end, but no longer than a fifth of a second. */
-void msi_child_doze(const msi_child *child);
+/* msi_child_wait_briefly - wait for a message or the other side's end, but no longer than a fifth of a second. */
+void msi_child_wait_briefly(const msi_child *child);
 
 /*
  * msi_child_await - wait for the next message of this size, looking at the signal flag meanwhile.

@@ -195,7 +195,7 @@ static int recv_reply(const msi_ms_crew *crew, worker *w, msi_crew_reply *answer
         MSI_TRY(poll_reply(crew, w, answer, &is_there));
         if (is_there) return MSI_OK;
         if (!crew->is_reading) msi_progress_at(crew->shared->opened_ppm, 1000000);
-        msi_child_doze(&w->child);
+        msi_child_wait_briefly(&w->child);
         MSI_TRY(msi_interrupt_check());
     }
 }

@@ -146,7 +146,7 @@ template <typename T> class slices : protected store_batches<T> {
 
     void forget_extents()
     {
-        std::fill(extent.begin(), extent.end(), msi_wproj_nothing());
+        std::fill(extent.begin(), extent.end(), msi_wproj_empty_extent());
     }
 
     /* Enlarge the extents by the current batch. */

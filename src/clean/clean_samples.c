@@ -77,7 +77,7 @@ static int spread_model(msi_clean_samples *s, const working_planes *own, msi_ima
     const int is_first = s->team->rank == 0;
     const int64_t bytes = msi_planes_bytes(msi_planes_shape_of(own->model));
     MSI_TRY(msi_team_agree(s->team, is_first ? msi_planes_fetch(own->model, 0, s->n_plane, image->pixel) : MSI_OK));
-    MSI_TRY(msi_team_cast(s->team, image->pixel, bytes));
+    MSI_TRY(msi_team_broadcast(s->team, image->pixel, bytes));
     return is_first ? MSI_OK : msi_planes_upload(own->model, 0, s->n_plane, image->pixel);
 }
 
@@ -122,7 +122,7 @@ static int send_request(msi_clean_samples *s, request *q)
 {
     if (is_alone(s)) return MSI_OK;
     MSI_TRY(msi_team_agree(s->team, MSI_OK));
-    return msi_team_cast(s->team, q, sizeof *q);
+    return msi_team_broadcast(s->team, q, sizeof *q);
 }
 
 int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes *model, msi_planes *residual)

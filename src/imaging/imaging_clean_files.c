@@ -31,7 +31,7 @@ msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *
     return c;
 }
 
-void msi_cleaning_look_at_plane(const msi_image *image, int plane, double *peak, double *sum)
+void msi_cleaning_measure_plane(const msi_image *image, int plane, double *peak, double *sum)
 {
     const void *pixel = msi_image_plane(image, plane);
     const int64_t n = msi_image_n_pixel(&image->geometry);
@@ -69,7 +69,7 @@ static void look_at_image(msi_cleaning *k, int channel, msi_fits_kind kind, cons
     for (int p = 0; p < image->n_plane; p++) {
         double peak, sum;
         if (kind != MSI_FITS_DIRTY && kind != MSI_FITS_RESIDUAL && kind != MSI_FITS_MODEL) return;
-        msi_cleaning_look_at_plane(image, p, &peak, &sum);
+        msi_cleaning_measure_plane(image, p, &peak, &sum);
         if (kind == MSI_FITS_DIRTY) k->dirty_peak_jy = fmax(k->dirty_peak_jy, fabs(peak));
         if (kind == MSI_FITS_RESIDUAL) k->peak_jy[channel][p] = peak;
         if (kind == MSI_FITS_MODEL) k->flux_jy[channel][p] = sum;

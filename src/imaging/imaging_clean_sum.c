@@ -69,8 +69,8 @@ int msi_cleaning_put_sums(msi_cleaning *k)
     if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, beam));
     for (int p = 0; p < k->sum[MSI_FITS_MODEL].n_plane; p++) {
         double unused;
-        msi_cleaning_look_at_plane(&k->sum[MSI_FITS_RESIDUAL], p, &k->clean[p].peak_jy, &unused);
-        msi_cleaning_look_at_plane(&k->sum[MSI_FITS_MODEL], p, &unused, &k->clean[p].flux_jy);
+        msi_cleaning_measure_plane(&k->sum[MSI_FITS_RESIDUAL], p, &k->clean[p].peak_jy, &unused);
+        msi_cleaning_measure_plane(&k->sum[MSI_FITS_MODEL], p, &unused, &k->clean[p].flux_jy);
     }
     MSI_TRY(restore_sum(k, beam));
     MSI_TRY(put_sum(k, MSI_FITS_RESIDUAL, beam));

@@ -89,8 +89,8 @@ int msi_cleaning_restore(const msi_cleaning *k, const msi_beam *beam, int first,
 /* msi_cleaning_cards - tell headers what cleaning a group came to; peak and flux are the images' and come later. */
 msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *group);
 
-/* msi_cleaning_look_at_plane - find the pixel farthest from zero, with its sign, and the sum of all finite ones. */
-void msi_cleaning_look_at_plane(const msi_image *image, int plane, double *peak, double *sum);
+/* msi_cleaning_measure_plane - find the pixel farthest from zero, with its sign, and the sum of all finite ones. */
+void msi_cleaning_measure_plane(const msi_image *image, int plane, double *peak, double *sum);
 
 /* ---- All channels together: imaging_clean_sum.c ---- */
 

@@ -160,7 +160,7 @@ static int share_gpus(msi_predict_run *r)
     msi_predict_report_plan(r);
     msi_gpu_share_report(&r->gpus, &work);
     for (int64_t i = 0; r->gpus.n > 1 && i < r->bands.channels.n; i++)
-        if (r->gridder[i]) MSI_TRY(msi_gridder_employ(r->gridder[i], r->gpus.device, r->gpus.n));
+        if (r->gridder[i]) MSI_TRY(msi_gridder_set_workers(r->gridder[i], r->gpus.device, r->gpus.n));
     return MSI_OK;
 }
 

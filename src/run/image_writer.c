@@ -62,7 +62,7 @@ static void *write_files(void *of)
 static void *write_beside(void *of)
 {
     const batch *b = of;
-    msi_progress_hush(1);
+    msi_progress_mute(1);
     omp_set_num_threads(b->writer->most_threads > b->n_file ? b->writer->most_threads / b->n_file : 1);
     return write_files(of);
 }

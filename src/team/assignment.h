@@ -8,7 +8,8 @@
 #include "src/team/team.h"
 
 /*
- * msi_assign_sets - assign sets to ranks, the largest first, each to the rank that has the fewest bytes so far, the lowest of equal ones.
+ * msi_assign_sets - assign sets to ranks, the largest first, each to the rank that has the fewest bytes so far, the
+ * lowest of equal ones.
  * Given:    bytes [n]
  * Returned: rank [n]
  * Returns:  0, MSI_ENOMEM
@@ -17,8 +18,8 @@
 int msi_assign_sets(const int64_t *bytes, int n, int n_rank, int *rank);
 
 /*
- * msi_assign_devices - choose the devices of this rank: in turns among the ranks that see the same ones, one at least. Ranks
- * that are more than devices share some.
+ * msi_assign_devices - choose the devices of this rank: in turns among the ranks that see the same ones, one at least.
+ * Ranks that are more than devices share some.
  * Given:    device [n]  at least one
  * Returned: own [n]     those of this rank come first
  * Returns:  their number

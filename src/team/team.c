@@ -104,13 +104,13 @@ int msi_team_check_environment(msi_team *t)
 
 /* ---- Exchanges ---- */
 
-int msi_team_cast(msi_team *t, void *data, int64_t n_byte)
+int msi_team_broadcast(msi_team *t, void *data, int64_t n_byte)
 {
     /* MPI counts by int, and waits for what takes long by sleeping longer. */
     const int64_t most = 1 << 22;
     int rc = MSI_OK;
     for (int64_t at = 0; !rc && t->size > 1 && at < n_byte; at += most)
-        rc = t->link->cast(t, (char *)data + at, n_byte - at < most ? n_byte - at : most);
+        rc = t->link->broadcast(t, (char *)data + at, n_byte - at < most ? n_byte - at : most);
     return rc ? cut_off(t, rc) : MSI_OK;
 }
 

@@ -18,8 +18,8 @@
 
 typedef struct msi_team msi_team;
 
-/* Ranks reach each other by these. gather, swap and cast are called by every rank, in the same order; they return 0, or
- * MSI_EINTERRUPTED where a signal came first, after which nothing can be exchanged. */
+/* Ranks reach each other by these. gather, swap and broadcast are called by every rank, in the same order; they return
+ * 0, or MSI_EINTERRUPTED where a signal came first, after which nothing can be exchanged. */
 typedef struct msi_team_link {
     /* join - after the last fork of this process: from now on team->rank and team->size are known. */
     void (*join)(msi_team *team);
@@ -30,8 +30,8 @@ typedef struct msi_team_link {
     /* swap - part k of own [size][n_byte] to rank k; theirs [size][n_byte] has what each rank had for this one. */
     int (*swap)(msi_team *team, const void *own, int64_t n_byte, void *theirs);
 
-    /* cast - data [n_byte] of rank 0 to every rank. */
-    int (*cast)(msi_team *team, void *data, int64_t n_byte);
+    /* broadcast - data [n_byte] of rank 0 to every rank. */
+    int (*broadcast)(msi_team *team, void *data, int64_t n_byte);
 
     /* alarm - have the other ranks stop where they look at msi_interrupt_check. calm - take the alarm that a rank has
      * given. heed - non-zero: from now on this thread does so, too. */
@@ -104,16 +104,16 @@ int msi_team_largest(msi_team *team, double *value, int64_t n);
 int msi_team_gather(msi_team *team, const void *own, int64_t n_byte, void **all);
 
 /*
- * msi_team_cast - give every rank the bytes of rank 0.
+ * msi_team_broadcast - give every rank the bytes of rank 0.
  * Given and returned: data [n_byte]
  * Returns: 0, MSI_EINTERRUPTED
  * Notes:   the only exchange before which ranks do not agree: whoever calls sees to it that none has failed.
  */
-int msi_team_cast(msi_team *team, void *data, int64_t n_byte);
+int msi_team_broadcast(msi_team *team, void *data, int64_t n_byte);
 
 /*
- * msi_team_check_environment - fail where what has started the ranks did not tell each its number by the environment, by which some
- * of its work was chosen before it joined the others.
+ * msi_team_check_environment - fail where what has started the ranks did not tell each its number by the environment,
+ * by which some of its work was chosen before it joined the others.
  * Returns: 0, MSI_EUSAGE on every rank
  */
 int msi_team_check_environment(msi_team *team);

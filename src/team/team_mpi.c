@@ -69,7 +69,7 @@ static int swap(msi_team *t, const void *own, int64_t n_byte, void *theirs)
     return await(&request);
 }
 
-static int cast(msi_team *t, void *data, int64_t n_byte)
+static int broadcast(msi_team *t, void *data, int64_t n_byte)
 {
     MPI_Request request;
     (void)t;
@@ -182,7 +182,7 @@ void msi_team_begin(msi_team *t)
     static const msi_team_link link = {.join = join,
                                        .gather = gather,
                                        .swap = swap,
-                                       .cast = cast,
+                                       .broadcast = broadcast,
                                        .alarm = alarm_others,
                                        .calm = calm,
                                        .heed = heed,

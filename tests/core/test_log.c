@@ -204,9 +204,9 @@ static void show_half_and_speak(void)
 
 static void show_hushed(void)
 {
-    msi_progress_hush(1);
+    msi_progress_mute(1);
     show_half_and_speak();
-    msi_progress_hush(0);
+    msi_progress_mute(0);
 }
 
 /* Show a stage of 25 s, a per cent at a time. */

@@ -87,12 +87,12 @@ static void test_a_hushed_thread_says_nothing(void **state)
 {
     (void)state;
     msi_progress_begin("stage");
-    msi_progress_hush(1);
+    msi_progress_mute(1);
     const msi_progress_share all = msi_progress_enter(2, 4, 4);
     msi_progress_at(1, 2);
     msi_progress_leave(all);
     msi_progress_end();
-    msi_progress_hush(0);
+    msi_progress_mute(0);
     msi_progress_at(1, 4);
     msi_progress_end();
     const double want[] = {0, 0.25, 1};

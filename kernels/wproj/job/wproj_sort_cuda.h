@@ -172,8 +172,8 @@ typedef struct msi_wproj_box_extent {
     int64_t n; /* 0: low and high are as far from each other as can be, the wrong way */
 } msi_wproj_box_extent;
 
-/* msi_wproj_nothing - return the extent of no samples, which msi_wproj_extents enlarges. */
-static inline msi_wproj_box_extent msi_wproj_nothing(void)
+/* msi_wproj_empty_extent - return the extent of no samples, which msi_wproj_extents enlarges. */
+static inline msi_wproj_box_extent msi_wproj_empty_extent(void)
 {
     msi_wproj_box_extent e = {INT32_MAX, INT32_MAX, INT32_MIN, INT32_MIN, 0};
     return e;

@@ -460,7 +460,7 @@ static void reference(const problem *p, const msi_run *run, int64_t n_run, int32
 static slice_box find_box(const problem *p, int32_t slice, msi_wproj_box_extent wanted)
 {
     msi_wproj_box_extent extents[MAX_SLICE];
-    for (int32_t i = 0; i < p->c->n_slice; i++) extents[i] = msi_wproj_nothing();
+    for (int32_t i = 0; i < p->c->n_slice; i++) extents[i] = msi_wproj_empty_extent();
     ok(msi_wproj_extents(&default_stream, &p->geometry, p->kernels.half, &p->samples, extents));
     msi_wproj_box_extent extent = extents[slice];
     assert_int_equal(extent.n, wanted.n);

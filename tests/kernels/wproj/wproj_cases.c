@@ -29,8 +29,8 @@ const msi_case msi_wproj_cases[MSI_N_WPROJ_CASE] = {
 };
 
 const msi_case msi_wproj_outside = {
-    .name = "outside", .nx = 64, .ny = 50, .field_x_rad = 0.05, .stretch_y = 1.3, .w_ratio = 0.5, .n_row = 400, .n_chan = 3,
-    .band = 1.1};
+    .name = "outside", .nx = 64, .ny = 50, .field_x_rad = 0.05, .stretch_y = 1.3, .w_ratio = 0.5, .n_row = 400,
+    .n_chan = 3, .band = 1.1};
 /* clang-format on */
 
 msi_gridder_spec msi_wproj_spec(const msi_case_data *d, double accuracy, const char *strategy)

@@ -49,7 +49,7 @@ static int swap(msi_team *t, const void *own, int64_t n_byte, void *theirs)
     return exchange(t, own, n_byte, theirs, n_byte);
 }
 
-static int cast(msi_team *t, void *data, int64_t n_byte)
+static int broadcast(msi_team *t, void *data, int64_t n_byte)
 {
     shared.own[t->rank] = data;
     pthread_barrier_wait(&shared.barrier);
@@ -81,7 +81,7 @@ static void heed(msi_team *t, int is_heeded)
 }
 
 static const msi_team_link link = {
-    .gather = gather, .swap = swap, .cast = cast, .alarm = count_alarm, .calm = count_calm, .heed = heed};
+    .gather = gather, .swap = swap, .broadcast = broadcast, .alarm = count_alarm, .calm = count_calm, .heed = heed};
 
 /* Run a function on each rank of a team of n. */
 typedef struct on_rank {
@@ -187,7 +187,7 @@ static void spread(msi_team *t, void *of)
     unsigned char *data;
     if (msi_alloc(&data, *n, 1, "test") != MSI_OK) return;
     for (int64_t i = 0; t->rank == 0 && i < *n; i++) data[i] = (unsigned char)(i % 251 + 1);
-    int wrong = msi_team_cast(t, data, *n) != MSI_OK;
+    int wrong = msi_team_broadcast(t, data, *n) != MSI_OK;
     for (int64_t i = 0; i < *n; i++) wrong += data[i] != i % 251 + 1;
     pthread_mutex_lock(&shared.mutex);
     shared.n_wrong += wrong;
@@ -195,7 +195,7 @@ static void spread(msi_team *t, void *of)
     msi_free(data);
 }
 
-static void test_cast(void **state)
+static void test_broadcast(void **state)
 {
     (void)state;
     static const int64_t length[] = {1, 1000, (1 << 22) + 5};
@@ -363,7 +363,7 @@ int main(void)
         cmocka_unit_test(test_sum),
         cmocka_unit_test(test_image),
         cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_same),
         cmocka_unit_test(test_assign_sets),
         cmocka_unit_test(test_assign_devices),
