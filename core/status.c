@@ -3,26 +3,53 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static _Thread_local char message[MSI_MESSAGE_BYTES];
 static _Thread_local const char *about = "";
 
-static void write_from(size_t at, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
+static int write_from(size_t at, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
+static void write_ends(int length, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
 
 /* The message stays one line, whatever a path or a library's message holds. */
-static void write_from(size_t at, const char *format, va_list ap)
+static void keep_one_line(char *p)
 {
-    vsnprintf(message + at, sizeof message - at, format, ap);
-    for (char *p = message + at; *p; p++)
+    for (; *p; p++)
         if ((unsigned char)*p < ' ') *p = ' ';
+}
+
+/* Return the length of the whole text, of which as much is written as there is room for. */
+static int write_from(size_t at, const char *format, va_list ap)
+{
+    const int length = vsnprintf(message + at, sizeof message - at, format, ap);
+    keep_one_line(message + at);
+    return length;
+}
+
+/* Write a message that is too long without its middle: the beginning says what it is about, the end what to do.
+ * Characters of several bytes stay whole. */
+static void write_ends(int length, const char *format, va_list ap)
+{
+    char *whole = malloc((size_t)length + 1);
+    if (!whole) return;
+    vsnprintf(whole, (size_t)length + 1, format, ap);
+    int head = MSI_MESSAGE_BYTES / 8, tail = length - head;
+    while (head > 0 && (whole[head] & 0xc0) == 0x80) head--;
+    while (tail < length && (whole[tail] & 0xc0) == 0x80) tail++;
+    snprintf(message, sizeof message, "%.*s .. %s", head, whole, whole + tail);
+    keep_one_line(message);
+    free(whole);
 }
 
 int(msi_error_set)(int status, const char *format, ...)
 {
-    va_list ap;
+    va_list ap, again;
     va_start(ap, format);
-    write_from(0, format, ap);
+    va_copy(again, ap);
+    const int length = write_from(0, format, ap);
+    if (length >= MSI_MESSAGE_BYTES) write_ends(length, format, again);
+    va_end(again);
     va_end(ap);
     about = "";
     return status;

@@ -358,8 +358,7 @@ static int commit_outputs(msi_imaging_run *r)
     MSI_TRY(msi_team_count(r->team, &r->n_kept, 1));
     if (!r->n_gridded && r->n_kept)
         return msi_error_set(MSI_EINPUT, "nothing to image: weighting and taper leave no sample a weight");
-    if (!r->n_gridded)
-        return msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped (see the counts above)");
+    if (!r->n_gridded) return msi_imaging_report_nothing(r);
     if (!r->outputs) return MSI_OK;
     MSI_TRY(msi_outputs_commit(r->outputs));
     r->team->is_done = 1;

@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/pol.h"
+#include "core/status.h"
 #include "src/options/gridder_choice.h"
 #include "src/run/set_report.h"
 
@@ -163,7 +164,7 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
     msi_log_info("time: about %.0f s to read, %.0f s to image", ceil(run->plan.read_s), ceil(run->plan.image_s));
 }
 
-void msi_imaging_report_loaded(const msi_imaging_run *run)
+static reasons reasons_of(const msi_imaging_run *run)
 {
     const msi_sample_tally *s = &run->tally;
     reasons dropped = {""};
@@ -173,6 +174,22 @@ void msi_imaging_report_loaded(const msi_imaging_run *run)
     add_reason(&dropped, s->data_not_finite, "data not finite");
     add_reason(&dropped, s->data_too_large, "data beyond 1e30");
     add_reason(&dropped, run->n_outside, "outside the uv grid");
+    return dropped;
+}
+
+int msi_imaging_report_nothing(const msi_imaging_run *run)
+{
+    const reasons dropped = reasons_of(run);
+    return msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped%s%s",
+                         !*dropped.text                    ? ""
+                         : run->options->intervals_out > 1 ? "; of the last interval: "
+                                                           : ": ",
+                         dropped.text);
+}
+
+void msi_imaging_report_loaded(const msi_imaging_run *run)
+{
+    const reasons dropped = reasons_of(run);
     msi_log_info("samples: %lld kept; dropped: %s", (long long)run->n_loaded, *dropped.text ? dropped.text : "none");
     warn_of_coarse_pixels(run, run->n_outside);
 }

@@ -199,8 +199,8 @@ def check_environment(s):
 
 def check_contents(s):
     good = s.make("good.ms")
-    for defect, pattern in (("all-flagged", "every selected sample was dropped"),
-                            ("zero-weights", "every selected sample was dropped"),
+    for defect, pattern in (("all-flagged", "every selected sample was dropped: .*[1-9][0-9]* FLAG"),
+                            ("zero-weights", "every selected sample was dropped: .*[1-9][0-9]* weight not positive"),
                             ("bad-data-desc-id", "DATA_DESC_ID, row [0-9]+"), ("bad-antenna1", "ANTENNA1, row [0-9]+"),
                             ("chan-freq-length", "CHAN_FREQ|channels"), ("corr-type-length", "CORR_TYPE|correlations")):
         s.refused(defect, 3, pattern, *IMAGE, s.make(defect + ".ms", "-defect", defect))
