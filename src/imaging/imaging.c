@@ -157,7 +157,8 @@ static int make_plan(msi_imaging_run *r)
 /* So many bytes of samples are read in less time than a GPU takes to say that it is there, and what memory it has. */
 static const int64_t EARLY_BYTES = (int64_t)1 << 30;
 
-/* No plan for images needs more host memory than so much a pixel and, for grids of small images, so much besides. */
+/* No plan for images needs more host memory than so much a pixel and so much besides: for grids of small images, and
+ * for what is not planned. */
 enum { MOST_PIXEL_BYTES = 128, MOST_OTHER_BYTES = 1 << 30 };
 
 /* Few samples are read before the plan is made, where that may have to wait for a GPU, and memory is no question. */
@@ -169,7 +170,7 @@ static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
         msi_gridder_store_bytes(g, msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
     const int64_t images = MOST_OTHER_BYTES + MOST_PIXEL_BYTES * n_image * msi_image_n_pixel(&o->geometry);
     return o->backend != MSI_BACKEND_CPU && !o->dry_run && r->team->size == 1 && !r->is_empty &&
-           samples <= EARLY_BYTES && samples + images + MSI_UNPLANNED_BYTES <= msi_memory_limit() / 2;
+           samples <= EARLY_BYTES && samples + images <= msi_memory_limit() / 2;
 }
 
 static int open_gridders(msi_imaging_run *r)
