@@ -19,12 +19,12 @@ static struct {
 static _Thread_local struct {
     msi_log_listener *call;
     void *of;
-} listener;
+} listening;
 
-void msi_log_listen(msi_log_listener *call, void *of)
+void msi_log_listen(msi_log_listener *listener, void *of)
 {
-    listener.call = call;
-    listener.of = of;
+    listening.call = listener;
+    listening.of = of;
 }
 
 static double monotonic_s(void)
@@ -109,10 +109,10 @@ static void line(msi_log_level level, const char *prefix, const char *format, va
 
 static void line(msi_log_level level, const char *prefix, const char *format, va_list ap)
 {
-    if (listener.call) {
+    if (listening.call) {
         char text[1024];
         vsnprintf(text, sizeof text, format, ap);
-        listener.call(listener.of, level, text);
+        listening.call(listening.of, level, text);
         return;
     }
     if (state.is_silent) return;
@@ -142,12 +142,12 @@ static void line(msi_log_level level, const char *prefix, const char *format, va
 
 void msi_log_info(const char *format, ...)
 {
-    if (listener.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_NORMAL, "");
+    if (listening.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_NORMAL, "");
 }
 
 void msi_log_detail(const char *format, ...)
 {
-    if (listener.call || state.level >= MSI_LOG_VERBOSE) MSI_LOG_LINE(MSI_LOG_VERBOSE, "");
+    if (listening.call || state.level >= MSI_LOG_VERBOSE) MSI_LOG_LINE(MSI_LOG_VERBOSE, "");
 }
 
 void msi_log_warning(const char *format, ...)
@@ -157,7 +157,7 @@ void msi_log_warning(const char *format, ...)
 
 void msi_log_advice(const char *format, ...)
 {
-    if (listener.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: warning: ");
+    if (listening.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: warning: ");
 }
 
 static void error_line(const char *format, ...) __attribute__((format(printf, 1, 2)));

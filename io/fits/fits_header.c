@@ -26,7 +26,7 @@ enum {
  */
 static char *printable(const char *text)
 {
-    char *out = malloc(4 * strlen(text) + 1), *o = out;
+    char *out = calloc(4 * strlen(text) + 1, 1), *o = out;
     if (!out) return NULL;
     for (const unsigned char *t = (const unsigned char *)text; *t; t++) {
         if (*t >= ' ' && *t <= '~')
@@ -34,7 +34,6 @@ static char *printable(const char *text)
         else
             o += sprintf(o, "\\x%02X", *t);
     }
-    *o = 0;
     return out;
 }
 

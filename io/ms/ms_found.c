@@ -57,7 +57,7 @@ int msi_ms_found_add(msi_ms_found *f, const msi_ms_run *rows)
         last->n_row += rows->n_row;
         return MSI_OK;
     }
-    if (f->n_run == f->n_run_allocated) {
+    if (!f->run || f->n_run == f->n_run_allocated) {
         const int64_t more = f->n_run_allocated > 0 ? 2 * f->n_run_allocated : 256;
         MSI_TRY(msi_grow(&f->run, f->n_run, more, sizeof *f->run, "row ranges"));
         f->n_run_allocated = more;

@@ -29,7 +29,10 @@ static int find_stretch(const msi_ms_set *set, const msi_ms_group *g, int64_t ro
     const int is_there = s->run && s->run->data_desc_id == g->data_desc_id && s->run->field_id == g->field_id;
     const int64_t ordinal = is_there ? s->run->ordinal + (row - s->run->row) : 0;
     if (is_there) s->chunk = msi_msv_file_chunk(f, g->data_desc_id, g->field_id, ordinal);
-    if (!s->chunk) return msi_msv_file_damaged(set->path, "its index", f->header->index_at, f->header->index_bytes);
+    if (!s->chunk) {
+        msi_msv_file_damaged(set->path, "its index", f->header->index_at, f->header->index_bytes);
+        return MSI_EINPUT;
+    }
     s->in_chunk = ordinal - s->chunk->ordinal;
     s->n_row = least(least(n, s->run->row + s->run->n_row - row), s->chunk->n_row - s->in_chunk);
     return MSI_OK;
