@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/process_limits.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "core/status.h"
@@ -52,14 +58,37 @@ static void *wait_at_gate(void *unused)
     return NULL;
 }
 
+/* Give threads the stack that OMP_STACKSIZE asks for, as OpenMP's have it: a number, and B, K (which none means), M or G.
+ * Return the name of the variable that did; NULL where none did. */
+static const char *set_stack(pthread_attr_t *attributes)
+{
+    static const char *const names[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE"};
+    for (int i = 0; i < 2; i++) {
+        const char *text = getenv(names[i]);
+        char *end = NULL, unit = 'k';
+        errno = 0;
+        const unsigned long long n = text ? strtoull(text, &end, 10) : 0;
+        if (!text || end == text || errno) continue;
+        sscanf(end, " %c", &unit);
+        const char *units = "bkmg", *at = strchr(units, tolower((unsigned char)unit));
+        const int shift = at && *at ? 10 * (int)(at - units) : 0;
+        if (n <= SIZE_MAX >> shift && pthread_attr_setstacksize(attributes, (size_t)n << shift) == 0) return names[i];
+    }
+    return NULL;
+}
+
 int msi_process_limits_threads(int n_thread)
 {
     pthread_t thread[MOST + BESIDE];
+    pthread_attr_t attributes;
     const int wanted = (n_thread < MOST ? n_thread : MOST) + BESIDE;
     int n = 0;
+    pthread_attr_init(&attributes);
+    const char *stack = set_stack(&attributes);
     pthread_mutex_lock(&gate);
-    while (n < wanted && pthread_create(&thread[n], NULL, wait_at_gate, NULL) == 0) n++;
+    while (n < wanted && pthread_create(&thread[n], &attributes, wait_at_gate, NULL) == 0) n++;
     pthread_mutex_unlock(&gate);
+    pthread_attr_destroy(&attributes);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
     if (n == wanted) return MSI_OK;
     struct rlimit space;
@@ -67,6 +96,7 @@ int msi_process_limits_threads(int n_thread)
     return msi_error_set(
         MSI_ENOMEM,
         "%d threads and processes can be started; -j %d takes up to %d, and a smaller -j fewer (ulimit "
-        "-u%s)",
-        n, n_thread, wanted, has_space ? "" : ", or -v, of which their stacks are a part");
+        "-u%s%s%s)",
+        n, n_thread, wanted, has_space ? "" : ", or -v, of which their stacks are a part", stack ? "; " : "",
+        stack ? stack : "");
 }
