@@ -159,7 +159,7 @@ int main(int argc, char **argv)
     if (!rc && options.action == MSI_ACTION_RUN) restart(argv, is_raised);
     if (!rc) rc = run(&options, &team);
     if (!rc) rc = flush_stdout();
-    rc = msi_remedy_append(rc);
+    rc = msi_remedy_writer(msi_remedy_append(rc), options.given_paths, options.n_given);
     if (rc) msi_log_error(msi_error_get());
     msi_options_free(&options);
     const int code = msi_exit_code(rc);

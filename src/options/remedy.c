@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/options/remedy.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/status.h"
 
@@ -30,4 +33,27 @@ int msi_remedy_append(int status)
         return msi_error_about(msi_error_append(status, "; %s", row->words), "");
     }
     return out_of_range ? MSI_EUSAGE : status;
+}
+
+/* Say whether another process holds casacore's lock for writing, which is on the first byte of a table's lock file. This
+ * one has none that closing the file would end. */
+static int is_written(const char *path)
+{
+    char name[4096];
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    if (snprintf(name, sizeof name, "%s/table.lock", path) >= (int)sizeof name) return 0;
+    const int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const int is_held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
+    close(fd);
+    return is_held;
+}
+
+int msi_remedy_writer(int status, const char *const *paths, int n)
+{
+    /* The files of a table that is being written do not agree with one another. */
+    for (int i = 0; i < n && status == MSI_EINPUT; i++)
+        if (is_written(paths[i]))
+            return msi_error_append(status, "; another process writes into %s: try again when it has ended", paths[i]);
+    return status;
 }

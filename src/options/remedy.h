@@ -19,4 +19,11 @@ extern const int msi_remedy_count;
  */
 int msi_remedy_append(int status);
 
+/*
+ * msi_remedy_writer - add to the line of a failure of input that another process writes into a set, where one does.
+ * Given:   status  what failed returned; paths [n] of the run's sets
+ * Returns: status
+ */
+int msi_remedy_writer(int status, const char *const *paths, int n);
+
 #endif

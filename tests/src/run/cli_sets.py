@@ -217,6 +217,21 @@ def check_working_folder(s):
     s.must(done.returncode == 0, "a folder of 400 bytes: exits %s: %s" % (done.returncode, done.stderr))
 
 
+def check_written(s):
+    """What another process is writing may look damaged, and is told of as what it is."""
+    path = fresh_copy(s.made("good.ms", *SET), s.path("written.ms"))
+    os.truncate(path + "/table.f0", os.path.getsize(path + "/table.f0") // 2)
+    words = ["-quiet", *IMAGE, "-overwrite", "-name", s.path("o"), path]
+    told = s.launch(*words)
+    s.told("a set cut short", told, 3, "truncated or corrupt: .*table.f0")
+    s.must("another process" not in told.stderr, "nobody writes into it: %s" % told.stderr)
+    whole = fresh_copy(s.made("good.ms", *SET), s.path("whole.ms"))
+    with table(whole, readonly=False, lockoptions="permanent", ack=False):
+        shutil.copy(path + "/table.f0", whole + "/table.f0")
+        s.told("a set that is being written", s.launch(*words[:-1], whole), 3,
+               "truncated or corrupt: .*; another process writes into .*whole.ms: try again when it has ended")
+
+
 def check_limits(s):
     with s.where_nobody_reaches("limits of processes, threads and the stack") as folder:
         if not folder:
