@@ -87,10 +87,11 @@ static void plot_free(plot *q)
 static void add_curves(plot *q, int64_t first, int64_t end, const char *image)
 {
     static const char *const word[N_CURVE] = {"peak", "noise", "flux"};
+    const int image_number = (int)(q->n_curve / N_CURVE);
     for (int k = 0; k < N_CURVE; k++)
         q->curve[q->n_curve++] = (msi_picture_curve){.name = image[0] ? (k ? "" : image) : word[k],
                                                      .panel = k == 2,
-                                                     .colour = image[0] ? (int)(q->n_curve / N_CURVE) : k,
+                                                     .colour = image[0] ? image_number : k,
                                                      .dashed = k == 1,
                                                      .x = q->x + first,
                                                      .y = q->y[k] + first,

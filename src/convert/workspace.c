@@ -120,7 +120,7 @@ static void dismiss(msi_child *keeper)
 static int make_folder(msi_workspace *w)
 {
     int is_child, got;
-    kept_folder made;
+    kept_folder made = {0};
     if (snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)
         return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", w->out);
     int status = msi_child_fork(&w->keeper, "to clean up after this one", &is_child);

@@ -98,6 +98,31 @@ static void curves_fall_and_rise(void **state)
     unlink(path);
 }
 
+/* Of several images each has one colour, for its peak in the upper panel and its flux in the lower one. */
+static void an_image_has_one_colour(void **state)
+{
+    (void)state;
+    msi_clean_history h = {0};
+    for (int i = 0; i <= 200; i++)
+        for (int image = 0; image < 2; image++) {
+            msi_clean_step s = {"I", 1, 10 * i, 0, pow(10, -0.01 * i - image), 1e-5, (image ? 0.05 : 0.1) * i, i, ""};
+            if (image) strcpy(s.image, "Q");
+            assert_int_equal(msi_clean_history_add(&h, &s), 0);
+        }
+    msi_publish *p = plan("c.png");
+    commit(p, msi_clean_history_draw(p, 0, &h, "a field"));
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    assert_int_equal(cairo_surface_status(s), CAIRO_STATUS_SUCCESS);
+    const int panel[2][4] = {{130, 90, 1130, 470}, {130, 550, 1130, 930}};
+    for (int k = 0; k < 2; k++) {
+        assert_true(count(s, panel[k], 0x1f5fa8) > 150 && count(s, panel[k], 0xc8501e) > 150);
+        assert_int_equal(count(s, panel[k], 0x2e8b57), 0);
+    }
+    cairo_surface_destroy(s);
+    msi_clean_history_free(&h);
+    unlink(path);
+}
+
 /* What has no step, one, or numbers that no axis has, is drawn all the same. */
 static void nothing_to_draw_is_drawn(void **state)
 {
@@ -121,6 +146,7 @@ static void nothing_to_draw_is_drawn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(table_holds_every_step), cmocka_unit_test(curves_fall_and_rise),
+                                       cmocka_unit_test(an_image_has_one_colour),
                                        cmocka_unit_test(nothing_to_draw_is_drawn)};
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }
