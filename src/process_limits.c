@@ -58,8 +58,8 @@ static void *wait_at_gate(void *unused)
     return NULL;
 }
 
-/* Give threads the stack that OMP_STACKSIZE asks for, as OpenMP's have it: a number, and B, K (which none means), M or G.
- * Return the name of the variable that did; NULL where none did. */
+/* Give threads the stack that OMP_STACKSIZE asks for, as OpenMP's have it: a number, and B, K (which none means), M or
+ * G. Return the name of the variable that did; NULL where none did. */
 static const char *set_stack(pthread_attr_t *attributes)
 {
     static const char *const names[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE"};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A program that casacore is linked to cannot start everywhere: as its libraries are loaded they ask for the working
- * folder, in 1024 bytes, and where there is none, or a longer name, an exception that nobody can catch ends the process.
- * Functions of .preinit_array run before those of any library, so that this can be said first.
+ * folder, in 1024 bytes, and where there is none, or a longer name, an exception that nobody can catch ends the
+ * process. Functions of .preinit_array run before those of any library, so that this can be said first.
  */
 #include <string.h>
 #include <unistd.h>

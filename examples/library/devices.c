@@ -2,8 +2,8 @@
 /*
  * Images on several GPUs at once with the installed library: a gridder for each, in a thread of its own.
  *
- * An image of MSIMAGE_XY is a sum over samples, so each device takes a share of the rows and the images are added. The sum
- * is held against the image that one gridder makes of all rows. Without two GPUs two gridders share what there is.
+ * An image of MSIMAGE_XY is a sum over samples, so each device takes a share of the rows and the images are added. The
+ * sum is held against the image that one gridder makes of all rows. Without two GPUs two gridders share what there is.
  */
 #include <math.h>
 #include <pthread.h>

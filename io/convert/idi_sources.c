@@ -38,7 +38,8 @@ static void read_source(fitsfile *f, long row, int name_column, int line_column,
     for (long i = 0; !*status && i < n_band; i++) add_line(s, line_hz[i]);
 }
 
-/* Read all sources. None are found where there is no such table, or cfitsio cannot read it: casacore has read the rest. */
+/* Read all sources. None are found where there is no such table, or cfitsio cannot read it: casacore has read the
+ * rest. */
 static int read_sources(fitsfile *f, source **out, long *n)
 {
     static char table[] = "SOURCE", line[] = "RESTFREQ"; /* cfitsio takes them as if it wrote there */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sort the rows of a set into the groups of a UVFITS file: one time, baseline and source, with a place for each window. */
+/* Sort the rows of a set into the groups of a UVFITS file: one time, baseline and source, with a place for each
+ * window. */
 #ifndef MSI_IO_UVFITS_GROUPS_H
 #define MSI_IO_UVFITS_GROUPS_H
 
@@ -30,8 +31,8 @@ typedef struct msi_uvfits_groups {
 int msi_uvfits_rows_read(msi_uvfits_rows *rows, const msi_ms_reader *reader);
 
 /*
- * msi_uvfits_groups_make - sort rows into groups. Rows share one where time, antennas and field are equal, their u, v, w
- * are as near as single precision tells, and their windows differ.
+ * msi_uvfits_groups_make - sort rows into groups. Rows share one where time, antennas and field are equal, their u, v,
+ * w are as near as single precision tells, and their windows differ.
  * Given:    place [n_place]  a window's place in a group by DATA_DESC_ID, below n_window
  * Returned: *groups  freed by msi_uvfits_groups_free whatever this returns
  * Returns:  0, MSI_ENOMEM

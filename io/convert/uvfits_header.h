@@ -29,8 +29,8 @@ typedef struct msi_uvfits_layout {
  * msi_uvfits_layout_make - lay the file out but for its groups.
  * Given:    reader  of one set; name  the output's, for messages
  * Returned: *l      freed by msi_uvfits_layout_free whatever this returns
- * Returns:  0, MSI_ENOMEM, MSI_EINPUT (what the format cannot hold: windows of different shape, channels that are not evenly
- *           spaced, correlations that are no series, frames that it does not know)
+ * Returns:  0, MSI_ENOMEM, MSI_EINPUT (what the format cannot hold: windows of different shape, channels that are not
+ *           evenly spaced, correlations that are no series, frames that it does not know)
  */
 int msi_uvfits_layout_make(msi_uvfits_layout *l, const msi_ms_reader *reader, const char *name);
 

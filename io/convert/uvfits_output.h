@@ -25,12 +25,13 @@ typedef struct msi_uvfits_report {
     int64_t n_not_finite; /* samples of values or weights that are no numbers: they become zero, and flagged */
 } msi_uvfits_report;
 
-/* msi_uvfits_check - look whether the format can hold a set. Given: reader  of one set. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
+/* msi_uvfits_check - look whether the format can hold a set. Given: reader  of one set. Returns: 0, MSI_EINPUT,
+ * MSI_ENOMEM. */
 int msi_uvfits_check(const msi_ms_reader *reader, const char *name);
 
 /*
- * msi_uvfits_write - write a set. Flags become negative weights, windows the axis IF, antennas are numbered from 1 by their
- * rows; u, v, w keep their sign, in seconds of single precision; dates are right to a microsecond.
+ * msi_uvfits_write - write a set. Flags become negative weights, windows the axis IF, antennas are numbered from 1 by
+ * their rows; u, v, w keep their sign, in seconds of single precision; dates are right to a microsecond.
  * Given:    reader  of one set, opened in this process, that leaves out no row and flags none
  * Returned: *report
  * Returns:  0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM; the file is incomplete where it fails

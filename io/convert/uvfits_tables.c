@@ -145,7 +145,8 @@ static int mount_code(const char *mount)
     return 0;
 }
 
-/* Positions are geocentric: the array's centre is the Earth's, so that no program turns them to a meridian of the array. */
+/* Positions are geocentric: the array's centre is the Earth's, so that no program turns them to a meridian of the
+ * array. */
 static void write_antenna_keys(table *t)
 {
     const msi_uvfits_layout *l = t->l;

@@ -32,8 +32,8 @@ int msi_fits_header_text(fitsfile *f, char **header, size_t *size, int status);
 void msi_fits_close_header(fitsfile *f, void **memory);
 
 /*
- * msi_fits_write_pixels - write pixels of output i, from byte `at` of it on, as big-endian float32, padded with zeros to
- * whole blocks; by the calling thread's threads of OpenMP where there are many.
+ * msi_fits_write_pixels - write pixels of output i, from byte `at` of it on, as big-endian float32, padded with zeros
+ * to whole blocks; by the calling thread's threads of OpenMP where there are many.
  * Returns: 0, MSI_EOUTPUT, MSI_EINTERRUPTED
  */
 int msi_fits_write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel, const void *pixel,

@@ -8,8 +8,8 @@
 #include "core/observation.h"
 #include "io/fits/publish.h"
 
-/* Those from MSI_FITS_WEIGHTS on lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x and v with y, and a pixel is
- * 1 / (n * cell) wavelengths. */
+/* Those from MSI_FITS_WEIGHTS on lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x and v with y, and
+ * a pixel is 1 / (n * cell) wavelengths. */
 typedef enum msi_fits_kind {
     MSI_FITS_DIRTY,
     MSI_FITS_PSF,

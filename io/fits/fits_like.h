@@ -14,8 +14,9 @@ typedef struct msi_fits_change {
 } msi_fits_change;
 
 /*
- * msi_fits_write_like - write output i of a plan as a float32 primary image with the axes and cards of the first image in
- * a file, up to and including msi_publish_seal. Cards of the pixels' coding are left out, those of the beam replaced.
+ * msi_fits_write_like - write output i of a plan as a float32 primary image with the axes and cards of the first image
+ * in a file, up to and including msi_publish_seal. Cards of the pixels' coding are left out, those of the beam
+ * replaced.
  * Given:   path   taken literally
  *          pixel  of all planes, as many as that image has
  * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED

@@ -6,7 +6,8 @@
  * in a folder within the set, msimage-drop-old, where every file of the main table is linked: what it deletes there are
  * links. One rename then puts the table.dat that it made there in the place of the set's, and the files that no manager
  * knows any more are deleted after that. Whatever happens, the set has the old columns or has them no more, and opens.
- * A run that is killed leaves the folder, and files that table.dat does not name; the next one that writes removes both.
+ * A run that is killed leaves the folder, and files that table.dat does not name; the next one that writes removes
+ * both.
  */
 #ifndef MSI_IO_MS_COLUMN_DROP_H
 #define MSI_IO_MS_COLUMN_DROP_H

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* msi_ms_path_is_table - tell whether a folder looks like one of casacore's tables, as a Measurement Set is: 1, else 0. */
+/* msi_ms_path_is_table - tell whether a folder looks like one of casacore's tables, as a Measurement Set is: 1, else
+ * 0. */
 int msi_ms_path_is_table(const char *path);
 
 /* msi_ms_paths_exist - return 1 where each of paths [n_path] looks like a table, or is a file, that can be read, else
@@ -15,8 +16,8 @@ int msi_ms_paths_exist(const char *const *paths, int n_path);
 /* msi_ms_paths_same - return 1 where two of paths [n_path] lead to one set. Returned: *a, *b  their indices, a < b. */
 int msi_ms_paths_same(const char *const *paths, int n_path, int *a, int *b);
 
-/* msi_ms_paths_bytes - size of the main tables' files, and of files that are no tables, together; subtables are left out,
- * and what cannot be read counts 0. */
+/* msi_ms_paths_bytes - size of the main tables' files, and of files that are no tables, together; subtables are left
+ * out, and what cannot be read counts 0. */
 int64_t msi_ms_paths_bytes(const char *const *paths, int n_path);
 
 /*

@@ -26,8 +26,8 @@ int msi_ms_store_describe(msi_ms_set *set, const msi_ms_selection *selection);
 void msi_ms_store_observe(const msi_ms_set *set, int field_id, msi_observation *observation);
 
 /*
- * msi_ms_store_rows - read the coordinates of the planned rows of a group into the buffer, but for those to be left out;
- * raw.source tells where the samples are. msi_ms_store_samples - read those.
+ * msi_ms_store_rows - read the coordinates of the planned rows of a group into the buffer, but for those to be left
+ * out; raw.source tells where the samples are. msi_ms_store_samples - read those.
  * Given:    g       planned rows; n_kept  of msi_ms_store_rows
  * Returned: *data   the visibilities: the buffer's, or the store's own where the reader lends them
  * Returns:  0, MSI_EINPUT (what is read is damaged), MSI_ENOMEM

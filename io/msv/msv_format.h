@@ -6,8 +6,8 @@
  *   chunks  each 64-byte aligned: a part of rows, then a part of samples
  *   index   what the rows have in common, times, runs, chunks
  *
- * Every byte lies in a part that has a CRC: the header's in itself, the index's in the header, those of a chunk's parts in
- * the index. Parts end with zeros up to a multiple of 64 bytes.
+ * Every byte lies in a part that has a CRC: the header's in itself, the index's in the header, those of a chunk's parts
+ * in the index. Parts end with zeros up to a multiple of 64 bytes.
  */
 #ifndef MSI_IO_MSV_FORMAT_H
 #define MSI_IO_MSV_FORMAT_H

@@ -65,10 +65,10 @@ static double end_of(const cycles *k, const msi_clean_group *g)
 }
 
 /*
- * A PSF as large as the image reaches half an image from a component; beyond, the component's sidelobes stand until the next
- * major cycle, and the bias of wide scales can lift them above what is left of the component: cleaned as emission, they
- * take many cycles to mend. Where that would show, in a residual that goes far below the first peak, a cycle of several
- * scales ends above them.
+ * A PSF as large as the image reaches half an image from a component; beyond, the component's sidelobes stand until the
+ * next major cycle, and the bias of wide scales can lift them above what is left of the component: cleaned as emission,
+ * they take many cycles to mend. Where that would show, in a residual that goes far below the first peak, a cycle of
+ * several scales ends above them.
  */
 static double depth_of(const cycles *k, const msi_clean_group *g)
 {
@@ -250,8 +250,8 @@ static int record(const cycles *k)
 
 /* ---- Accuracy ---- */
 
-/* Errors of a residual may be this part of what it goes down to; without a threshold, of the noise. An error is a part of
- * the whole model's image, whose peak was the first one. */
+/* Errors of a residual may be this part of what it goes down to; without a threshold, of the noise. An error is a part
+ * of the whole model's image, whose peak was the first one. */
 static double accuracy_needed(const cycles *k)
 {
     static const double PART = 0.1;

@@ -241,8 +241,8 @@ int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *room, ui
     return MSI_OK;
 }
 
-/* Before a PSF is there, beams are taken to have the width that pixels are chosen for; and the longest baseline, by which
- * there are scales, one of the least that pixels are. */
+/* Before a PSF is there, beams are taken to have the width that pixels are chosen for; and the longest baseline, by
+ * which there are scales, one of the least that pixels are. */
 static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2;
 
 int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,

@@ -112,8 +112,8 @@ int msi_clean_field_take(msi_clean_field *field, int models);
 /* msi_clean_field_model - the models of the channels that are cleaned, which those that are imaged follow from. */
 msi_planes *msi_clean_field_model(const msi_clean_field *field);
 
-/* msi_clean_field_keep_first - keep the residual as it is now as the first one, for checkpoints. Returns: 0, MSI_ENOMEM,
- * MSI_EGPU */
+/* msi_clean_field_keep_first - keep the residual as it is now as the first one, for checkpoints. Returns: 0,
+ * MSI_ENOMEM, MSI_EGPU */
 int msi_clean_field_keep_first(msi_clean_field *field);
 
 /*

@@ -22,8 +22,8 @@ typedef struct msi_mask_target {
 } msi_mask_target;
 
 /*
- * msi_clean_mask_fits - read a mask from a FITS image: a pixel that is not zero may be cleaned. The mask's pixel that is
- * nearest on the sky is taken, so that its size, centre, pixels and projection may be others than the image's.
+ * msi_clean_mask_fits - read a mask from a FITS image: a pixel that is not zero may be cleaned. The mask's pixel that
+ * is nearest on the sky is taken, so that its size, centre, pixels and projection may be others than the image's.
  * Returned: *mask  to be emptied by msi_clean_mask_free; empty on failure
  * Returns:  0, MSI_EINPUT (no FITS image with coordinates of the image's frame; neither one plane nor one for each
  *           output channel; it does not reach as far as the image; a pixel without value within it), MSI_ENOMEM,

@@ -2,9 +2,9 @@
 /*
  * The samples of a run that is cleaned, which its ranks hold together, each some of them.
  *
- * Rank 0 cleans. It asks the others for their part of PSFs and residuals, and they do nothing else: how many cycles there
- * are and what components they find depends on measurements, such as a noise or a peak, whose last bits another number
- * of threads or another GPU may change, so that ranks that measured by themselves could part ways.
+ * Rank 0 cleans. It asks the others for their part of PSFs and residuals, and they do nothing else: how many cycles
+ * there are and what components they find depends on measurements, such as a noise or a peak, whose last bits another
+ * number of threads or another GPU may change, so that ranks that measured by themselves could part ways.
  */
 #ifndef MSI_SRC_CLEAN_SAMPLES_H
 #define MSI_SRC_CLEAN_SAMPLES_H

@@ -20,7 +20,8 @@ int msi_source_list_create(msi_source_list **out, int n_channel);
 void msi_source_list_free(msi_source_list *l);
 
 /*
- * msi_source_list_add - add components, as msi_cleaner_minor records them. They are not kept until msi_source_list_keep.
+ * msi_source_list_add - add components, as msi_cleaner_minor records them. They are not kept until
+ * msi_source_list_keep.
  * Given:   component [n]
  *          value     [n][n_channel][n_pol], Jy, of a precision; those of the first polarisation are taken
  * Returns: 0, MSI_ENOMEM
@@ -38,7 +39,8 @@ void msi_source_list_drop(msi_source_list *l);
 int64_t msi_source_list_n(const msi_source_list *l);
 
 /* msi_source_list_bytes, _save, _load - pass what is kept as bytes for a checkpoint.
- * Returned by save: to [msi_source_list_bytes]. Returns by load: 0, MSI_ENOMEM, MSI_EINPUT (no list of so many channels)
+ * Returned by save: to [msi_source_list_bytes]. Returns by load: 0, MSI_ENOMEM, MSI_EINPUT (no list of so many
+ *                   channels)
  */
 int64_t msi_source_list_bytes(const msi_source_list *l);
 void msi_source_list_save(const msi_source_list *l, void *to);

@@ -12,8 +12,8 @@
  *
  * Of rows: UVW and TIME_CENTROID are means by the summed weight of a row's good samples, EXPOSURE is the sum over rows
  * with a good sample, TIME and INTERVAL are what the rows span; FLAG_ROW holds where it does for every row. Rows of one
- * interval are those of one array, observation, scan and state, with the same antennas and feeds. A row that is averaged
- * with no other keeps all of that as it is.
+ * interval are those of one array, observation, scan and state, with the same antennas and feeds. A row that is
+ * averaged with no other keeps all of that as it is.
  */
 typedef struct msi_average msi_average;
 

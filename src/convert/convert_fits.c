@@ -146,7 +146,8 @@ static int check_imported(msi_stage *stage, const msi_import_job *job, const cha
     return status ? status : closed;
 }
 
-/* msfits leaves tables of its own in the working folder where it is ended: that is the one that is removed afterwards. */
+/* msfits leaves tables of its own in the working folder where it is ended: that is the one that is removed
+ * afterwards. */
 static int enter(const msi_import_job *job, char fits[PATH_MAX], char set[PATH_MAX])
 {
     char folder[PATH_MAX];
@@ -159,9 +160,9 @@ static int enter(const msi_import_job *job, char fits[PATH_MAX], char set[PATH_M
     return MSI_OK;
 }
 
-/* Copy a file that msfits does not read as it is into the working folder: one of codes that it takes for other antennas, or
- * with filling behind its tables, in which it looks for more of them without an end. Given and returned: *fits  the one to
- * be read. */
+/* Copy a file that msfits does not read as it is into the working folder: one of codes that it takes for other
+ * antennas, or with filling behind its tables, in which it looks for more of them without an end. Given and returned:
+ * *fits  the one to be read. */
 static int make_readable(const msi_uv_file *h, const char **fits)
 {
     static const char copy[] = "readable.fits";

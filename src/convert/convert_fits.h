@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Stages between files and sets: casacore's msfits makes sets of files, with checks before and after, and a set becomes a file. */
+/* Stages between files and sets: casacore's msfits makes sets of files, with checks before and after, and a set becomes
+ * a file. */
 #ifndef MSI_SRC_CONVERT_FITS_H
 #define MSI_SRC_CONVERT_FITS_H
 

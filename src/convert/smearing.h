@@ -7,8 +7,9 @@
 #ifndef MSI_SRC_SMEARING_H
 #define MSI_SRC_SMEARING_H
 
-/* msi_smearing_loss - return the most of a source's amplitude that is lost by up to so many turns, 0 .. 1: 1 - sin(pi x) /
- * (pi x) up to one turn, where nothing is left; of more, a remainder of either sign may be, and all is lost on the way. */
+/* msi_smearing_loss - return the most of a source's amplitude that is lost by up to so many turns, 0 .. 1: 1 - sin(pi
+ * x) / (pi x) up to one turn, where nothing is left; of more, a remainder of either sign may be, and all is lost on the
+ * way. */
 double msi_smearing_loss(double turns);
 
 /* msi_smearing_turns - return the number of turns, at most 1, that loses so much of 0 .. 1. */

@@ -113,8 +113,8 @@ static int is_own_limit(const msi_stage_spec *spec, const char *text)
            limit.rlim_cur == RLIM_INFINITY;
 }
 
-/* Record a failure by what the child said. Where it names the workspace, and something keeps that from being written, the
- * output is what failed; an imported set lies there, too, and may be damaged. */
+/* Record a failure by what the child said. Where it names the workspace, and something keeps that from being written,
+ * the output is what failed; an imported set lies there, too, and may be damaged. */
 static int fail(const msi_stage_spec *spec, int status, const char *text)
 {
     const char *slash = spec->folder ? strrchr(spec->folder, '/') : NULL;

@@ -25,8 +25,8 @@ typedef struct msi_stage_spec {
 
 /*
  * msi_stage_run - run the work and wait for its end.
- * Returns: what the work returned, but MSI_EOUTPUT where the workspace cannot be written; MSI_EINPUT or MSI_EOUTPUT where
- *          the process was ended, by what it said last; MSI_EINTERRUPTED, the process ended
+ * Returns: what the work returned, but MSI_EOUTPUT where the workspace cannot be written; MSI_EINPUT or MSI_EOUTPUT
+ *          where the process was ended, by what it said last; MSI_EINTERRUPTED, the process ended
  */
 int msi_stage_run(const msi_stage_spec *spec);
 

@@ -40,8 +40,8 @@ INLINE uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Bits of positive floats are in the order of their values, below those of infinity, of what is not a number, and of all
- * negative floats; 0 less 1 is the largest number. */
+/* Bits of positive floats are in the order of their values, below those of infinity, of what is not a number, and of
+ * all negative floats; 0 less 1 is the largest number. */
 INLINE int all_good(const msi_sum_row *row)
 {
     static const float most = MSI_SUM_MOST_JY, infinite = INFINITY;

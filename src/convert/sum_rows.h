@@ -11,8 +11,8 @@
 /* Beyond this a visibility is none, as in imaging. */
 #define MSI_SUM_MOST_JY 1e30F
 
-/* The samples of a row, [n_chan][n_corr] each. A sample is good where it is not flagged, its weight is positive and finite
- * and its value finite. */
+/* The samples of a row, [n_chan][n_corr] each. A sample is good where it is not flagged, its weight is positive and
+ * finite and its value finite. */
 typedef struct msi_sum_row {
     int32_t n_chan, n_corr;
     const msi_c32 *data;

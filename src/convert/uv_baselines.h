@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The antennas of the groups of a UVFITS file. BASELINE is 256 ANTENNA1 + ANTENNA2 + (SUBARRAY - 1) / 100 (E. W. Greisen,
- * "AIPS FITS File Format", AIPS Memo 117, NRAO 2009, section 3.1.2), of which nothing is above 65535; Miriad and those that
- * follow it write 2048 ANTENNA1 + ANTENNA2 + 65536 where a number is above 255. casacore knows the first alone, but reads
- * antennas that have a parameter each, as the memo's revision of 2017 has them.
+ * The antennas of the groups of a UVFITS file. BASELINE is 256 ANTENNA1 + ANTENNA2 + (SUBARRAY - 1) / 100 (E. W.
+ * Greisen, "AIPS FITS File Format", AIPS Memo 117, NRAO 2009, section 3.1.2), of which nothing is above 65535; Miriad
+ * and those that follow it write 2048 ANTENNA1 + ANTENNA2 + 65536 where a number is above 255. casacore knows the first
+ * alone, but reads antennas that have a parameter each, as the memo's revision of 2017 has them.
  */
 #ifndef MSI_SRC_UV_BASELINES_H
 #define MSI_SRC_UV_BASELINES_H
@@ -19,8 +19,8 @@
 int msi_uv_baselines_check(const msi_uv_file *h, const char *path, int *are_wide);
 
 /*
- * msi_uv_baselines_split - copy a file with SUBARRAY, ANTENNA1 and ANTENNA2 in the place of BASELINE, without the filling
- * behind its last extension.
+ * msi_uv_baselines_split - copy a file with SUBARRAY, ANTENNA1 and ANTENNA2 in the place of BASELINE, without the
+ * filling behind its last extension.
  * Given:   to  where nothing stands
  * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
  */

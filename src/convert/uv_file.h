@@ -20,8 +20,8 @@ typedef struct msi_uv_file {
 
 /*
  * msi_uv_file_read - read the headers of a file, and hold them against each other.
- * Returns: 0, MSI_EINPUT (no FITS file; one of neither kind; data or tables are longer than the file; a table's columns are
- *          not what its rows are long; numbers of a kind that casacore does not read)
+ * Returns: 0, MSI_EINPUT (no FITS file; one of neither kind; data or tables are longer than the file; a table's columns
+ *          are not what its rows are long; numbers of a kind that casacore does not read)
  */
 int msi_uv_file_read(msi_uv_file *h, const char *path);
 

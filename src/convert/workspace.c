@@ -85,8 +85,8 @@ int msi_workspace_check(const char *out, const char *const *inputs, int n_input,
 
 /* ---- The keeper ---- */
 
-/* A program that is killed cannot remove its folder, so another process makes it, and removes it after the program's end.
- * One that still writes there fails as soon as it finds its files gone; until then it may make new ones. */
+/* A program that is killed cannot remove its folder, so another process makes it, and removes it after the program's
+ * end. One that still writes there fails as soon as it finds its files gone; until then it may make new ones. */
 enum { KEEPER_TRIES = 1200, KEEPER_PAUSE_US = 50000 };
 
 typedef struct kept_folder {
@@ -184,7 +184,8 @@ static int sync_folder(const char *path)
     return failed;
 }
 
-/* Nothing that has appeared in the output's place meanwhile is replaced unasked, and what is replaced changes places. */
+/* Nothing that has appeared in the output's place meanwhile is replaced unasked, and what is replaced changes
+ * places. */
 static int give_name(const msi_workspace *w, const char *path)
 {
     if (renameat2(AT_FDCWD, path, AT_FDCWD, w->out, RENAME_NOREPLACE) == 0) return MSI_OK;

@@ -26,8 +26,8 @@ int msi_workspace_path(const msi_workspace *w, const char *name, char *path, siz
 const char *msi_workspace_folder(const msi_workspace *w);
 
 /*
- * msi_workspace_publish - sync what was made to the disk, and give it the output's name in one step: at any moment either
- * the old output or the new one stands there, whole.
+ * msi_workspace_publish - sync what was made to the disk, and give it the output's name in one step: at any moment
+ * either the old output or the new one stands there, whole.
  * Returns: 0, MSI_EOUTPUT (what stands in the output's place is as it was), MSI_EINTERRUPTED
  */
 int msi_workspace_publish(msi_workspace *w, const char *name);

@@ -94,13 +94,16 @@ void msi_cleaning_measure_plane(const msi_image *image, int plane, double *peak,
 
 /* ---- All channels together: imaging_clean_sum.c ---- */
 
-/* msi_cleaning_add_to_sum - add a channel's images to the means of their kind, where there are any. Returns: 0, MSI_ENOMEM */
+/* msi_cleaning_add_to_sum - add a channel's images to the means of their kind, where there are any. Returns: 0,
+ * MSI_ENOMEM */
 int msi_cleaning_add_to_sum(msi_cleaning *k, msi_fits_kind kind, const msi_image *image);
 
-/* msi_cleaning_find_band_beam - find the beam of the mean PSF, once all of them have been added. Returns: 0, MSI_ENOMEM */
+/* msi_cleaning_find_band_beam - find the beam of the mean PSF, once all of them have been added. Returns: 0,
+ * MSI_ENOMEM */
 int msi_cleaning_find_band_beam(msi_cleaning *k);
 
-/* msi_cleaning_put_sums - write the means of all kinds, and the image restored of them. Returns: 0, or any code of the writer */
+/* msi_cleaning_put_sums - write the means of all kinds, and the image restored of them. Returns: 0, or any code of the
+ * writer */
 int msi_cleaning_put_sums(msi_cleaning *k);
 
 #endif

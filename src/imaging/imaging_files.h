@@ -41,7 +41,8 @@ int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *produ
 int msi_imaging_files_put_plane(msi_imaging_run *run, const msi_imaging_product *product, int plane, msi_image *image);
 
 /*
- * msi_imaging_files_weights - write the weights of an output channel's samples, or of all, on all ranks; called by each.
+ * msi_imaging_files_weights - write the weights of an output channel's samples, or of all, on all ranks; called by
+ * each.
  * Given:   channel     or MSI_OUTPUT_MFS
  *          sums        of plane 0
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED

@@ -24,8 +24,8 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
 /* Report samples loaded, and samples dropped by reason; a warning where pixels are so coarse that samples are lost. */
 void msi_imaging_report_loaded(const msi_imaging_run *run);
 
-/* msi_imaging_report_nothing - record the error that no sample is left, with the reasons and their counts, which a quiet
- * log has not told. Returns: MSI_EINPUT */
+/* msi_imaging_report_nothing - record the error that no sample is left, with the reasons and their counts, which a
+ * quiet log has not told. Returns: MSI_EINPUT */
 int msi_imaging_report_nothing(const msi_imaging_run *run);
 
 /* Report the rule by which samples were weighted. */

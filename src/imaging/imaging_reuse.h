@@ -8,8 +8,8 @@
 /*
  * msi_imaging_reuse_check - look at the headers of all images that the run will read, of all its intervals: -continue,
  * -reuse-dirty, -reuse-psf, -local-rms-image. Centre and channels of the images are known.
- * Returns: 0, MSI_EINPUT (missing, or of another size, pixels, centre, frame, frequency or polarisation; the message has
- *          both values), MSI_ENOMEM
+ * Returns: 0, MSI_EINPUT (missing, or of another size, pixels, centre, frame, frequency or polarisation; the message
+ *          has both values), MSI_ENOMEM
  */
 int msi_imaging_reuse_check(const msi_imaging_run *run);
 

@@ -17,7 +17,8 @@ typedef struct msi_model_interval {
 } msi_model_interval;
 
 /*
- * msi_model_update_start - check that the sets may be written and the models told from others, and fork. Before any thread is started.
+ * msi_model_update_start - check that the sets may be written and the models told from others, and fork. Before any
+ * thread is started.
  * Given:    options  of the run, borrowed
  *           forked   as msi_run_predict, called in the process
  * Returned: *out     freed by msi_model_update_free; NULL on failure

@@ -18,7 +18,8 @@
 int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *options, const msi_ms_forming *forming);
 
 /*
- * msi_open_sets_have_columns - ask whether all are Measurement Sets, not visibility stores, which have no columns to write.
+ * msi_open_sets_have_columns - ask whether all are Measurement Sets, not visibility stores, which have no columns to
+ * write.
  * Given:   what  "MODEL_DATA cannot be written there", what is wrong where one is not, with the remedy
  * Returns: 0, MSI_EUSAGE
  */

@@ -23,8 +23,8 @@ int msi_shared_density(msi_team *team, msi_density *d, const msi_weighting *rule
     const double before = total(sum, n);
     MSI_TRY(msi_team_sum(team, sum, n, MSI_FP64));
     const double after = total(sum, n);
-    /* Briggs' s^2 = (5 10^-R)^2 sum w / sum Wc^2 is computed with the sum of this rank's weights, and wants that of all:
-     * another R makes up for it. A rank without weights has nothing to weigh. */
+    /* Briggs' s^2 = (5 10^-R)^2 sum w / sum Wc^2 is computed with the sum of this rank's weights, and wants that of
+     * all: another R makes up for it. A rank without weights has nothing to weigh. */
     if (rule->mode == MSI_WEIGHT_BRIGGS && before > 0) own->robust = rule->robust - 0.5 * log10(after / before);
     return MSI_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workers of a strategy of one backend against a gridder alone and the direct sum: test_workers cpu|cuda [planes|subgrid].
- * Workers beyond the devices that there are share those.
+ * Workers of a strategy of one backend against a gridder alone and the direct sum: test_workers cpu|cuda
+ * [planes|subgrid]. Workers beyond the devices that there are share those.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A GPU that is lost in mid-run. Loaded before a program's own libraries (LD_PRELOAD), this counts the calls by which
- * threads wait for a GPU, and lets the one whose number is in LOST_GPU_AT fail, with all calls by which anybody waits for
- * that GPU afterwards. At the end the number of calls is written to the file LOST_GPU_COUNT names.
+ * threads wait for a GPU, and lets the one whose number is in LOST_GPU_AT fail, with all calls by which anybody waits
+ * for that GPU afterwards. At the end the number of calls is written to the file LOST_GPU_COUNT names.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>

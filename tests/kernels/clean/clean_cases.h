@@ -31,8 +31,8 @@ void clean_problem_noise(clean_problem *p, double amplitude, uint64_t seed);
 
 /* clean_problem_points - add n points of fluxes that fall from 1, with random places and spectra, and noise. */
 void clean_problem_points(clean_problem *p, int n, uint64_t seed);
-/* clean_inner_mask - a fraction `part` of the pixels that are no nearer to an edge than `border` of the width. Returned:
- * freed by free */
+/* clean_inner_mask - a fraction `part` of the pixels that are no nearer to an edge than `border` of the width.
+ * Returned: freed by free */
 uint8_t *clean_inner_mask(const clean_problem *p, double border, double part);
 
 void clean_problem_copy(clean_problem *to, const clean_problem *from);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The GPU's transform of a padded plane into an image, and of a model into a plane, against FFTW's and screens in double precision. */
+/* The GPU's transform of a padded plane into an image, and of a model into a plane, against FFTW's and screens in
+ * double precision. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

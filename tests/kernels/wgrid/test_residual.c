@@ -274,8 +274,8 @@ static void test_calls(void **state)
     msi_field_free(&f);
 }
 
-/* Residuals and PSFs of a gridder that is refined, before its first image or after, are those of one that was made for the
- * accuracy; what no plan reaches leaves it as it is. */
+/* Residuals and PSFs of a gridder that is refined, before its first image or after, are those of one that was made for
+ * the accuracy; what no plan reaches leaves it as it is. */
 static void test_refined(void **state)
 {
     (void)state;

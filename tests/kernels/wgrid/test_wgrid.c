@@ -438,7 +438,8 @@ static void test_strings_are_copied_and_weights_multiplied_once(void **state)
     msi_case_free(&data);
 }
 
-/* Samples that came before it was known what to grid them with make the same image; what serves none is refused then. */
+/* Samples that came before it was known what to grid them with make the same image; what serves none is refused
+ * then. */
 static void test_early(void **state)
 {
     (void)state;

@@ -434,7 +434,8 @@ static int grid_by(msi_wproj_parts *d, const msi_wproj_cuda_work *work, int g, m
     return 1;
 }
 
-/* Degrid as grid_by grids: by form p, or by the CPU where p is N_DEGRID. Returned: vis, of the store's first segment. */
+/* Degrid as grid_by grids: by form p, or by the CPU where p is N_DEGRID. Returned: vis, of the store's first
+ * segment. */
 static int degrid_by(msi_wproj_parts *d, const msi_wproj_cuda_work *work, int p, msi_vis_store *predicted,
                      const msi_image *model, msi_c64 *vis)
 {
