@@ -74,16 +74,16 @@ static int fit(void *array, int64_t *room, int64_t n_held, int64_t n, size_t siz
     return MSI_OK;
 }
 
-void msi_vis_intake_free(struct msi_vis_intake *t)
+void msi_vis_intake_free(struct msi_vis_intake *intake)
 {
-    if (!t) return;
-    msi_free(t->range);
-    msi_free(t->setup);
-    msi_free(t->row);
-    msi_free(t->share);
-    msi_free(t->piece);
-    msi_free(t->copy);
-    msi_free(t);
+    if (!intake) return;
+    msi_free(intake->range);
+    msi_free(intake->setup);
+    msi_free(intake->row);
+    msi_free(intake->share);
+    msi_free(intake->piece);
+    msi_free(intake->copy);
+    msi_free(intake);
 }
 
 /* ---- Which rows are kept ---- */
