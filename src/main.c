@@ -82,7 +82,7 @@ static void restart(char **argv, int always)
     free(self);
 }
 
-/* What ends a job of several processes lets each live for a second after SIGTERM; the temporaries go before. */
+/* A launcher that ends a job lets each process live for a second after SIGTERM; the temporaries go before. */
 static const double TEAM_GRACE_S = 0.5;
 
 /* Files alone are read and written: there is nothing to share. */

@@ -100,7 +100,7 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
     for (int p = 0; !rc && p < shape->n; p++) {
         image.sum_weight[p] = sum_weight[p];
         image.n_vis[p] = n_vis[p];
-        /* What no rank has a sample of is unknown on all of them. */
+        /* A plane without a sample on any rank is unknown on all of them. */
         if (!s->n_vis[first + p]) msi_image_fill_nan(&image, p);
     }
     if (!rc) rc = msi_team_image(s->team, &image);

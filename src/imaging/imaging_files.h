@@ -5,7 +5,7 @@
 
 #include "src/imaging/imaging_run.h"
 
-/* What headers say of a plane's weights on all ranks, beside their sum. */
+/* Headers say this of a plane's weights on all ranks, beside their sum. */
 typedef struct msi_imaging_weight {
     double largest; /* with density weights */
     double vis_sum; /* sum of the weights before density weighting */

@@ -9,7 +9,7 @@ int msi_cpu_count(void);
 
 /*
  * msi_cpu_share_set - say that n processes of one run, of which this is one, share this host: from now on msi_cpu_count
- * is the share of one, unless what started them has bound each to some of the processors.
+ * is the share of one, unless the launcher has bound each to some of the processors.
  * msi_cpu_share - that n; 1 at first.
  */
 void msi_cpu_share_set(int n);

@@ -28,7 +28,7 @@ static void hear_nothing(void *of, msi_log_level level, const char *line)
     (void)line;
 }
 
-/* What the calling thread says and asks is the caller's until end(). */
+/* Log lines, progress and interrupts of the calling thread are the caller's until end(). */
 static void begin(const msimage_read *r)
 {
     msi_log_listen(hear_nothing, NULL);

@@ -23,7 +23,7 @@ int msi_assign_sets(const int64_t *bytes, int n, int n_rank, int *rank)
         for (int k = 1; k < n_rank; k++)
             if (has[k] < has[least]) least = k;
         rank[i] = least;
-        /* What has no size that can be told is still work. */
+        /* A set whose size cannot be told is still work. */
         has[least] += bytes[i] > 0 ? bytes[i] : 1;
     }
     msi_free(has);

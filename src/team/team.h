@@ -6,7 +6,7 @@
  * A rank that fails goes up to the next msi_team_agree, whichever that is, and every other rank comes to one before
  * anything gets its name: there all take over the failure of the lowest rank that has one. So no rank may fail by
  * itself between an agreement and the exchanges behind it; those that need memory agree on having it. A signal is not
- * waited with: a rank that it reaches leaves at once, and what has started the ranks ends the others.
+ * waited with: a rank that it reaches leaves at once, and the launcher ends the others.
  */
 #ifndef MSI_SRC_TEAM_H
 #define MSI_SRC_TEAM_H
@@ -112,7 +112,7 @@ int msi_team_gather(msi_team *team, const void *own, int64_t n_byte, void **all)
 int msi_team_broadcast(msi_team *team, void *data, int64_t n_byte);
 
 /*
- * msi_team_check_environment - fail where what has started the ranks did not tell each its number by the environment,
+ * msi_team_check_environment - fail where the launcher did not tell each rank its number by the environment,
  * by which some of its work was chosen before it joined the others.
  * Returns: 0, MSI_EUSAGE on every rank
  */

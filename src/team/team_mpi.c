@@ -130,7 +130,7 @@ static int number_of(const char *const *name, int otherwise)
     return otherwise;
 }
 
-/* Ranks that what has started them gave other GPUs than its neighbours share none with those. */
+/* Ranks to which the launcher gave other GPUs than to their neighbours share none with those. */
 static void find_gpu_rank(msi_team *t, MPI_Comm host)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -168,7 +168,7 @@ static void end(msi_team *t)
     MPI_Initialized(&is_there);
     /* All is said. The end takes two: where another rank is ended now, this one waits for it until it is ended too. */
     msi_log_silence(1);
-    /* Who has been cut off leaves the others to what has started them. */
+    /* A rank that has been cut off leaves the others to the launcher. */
     if (!is_there || t->is_cut_off) return;
     MPI_Finalize();
 }
