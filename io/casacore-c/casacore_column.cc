@@ -115,6 +115,38 @@ bool ccc::is_in_one_cube(ccc_table *t, const char *column)
     return t->in_one_cube[column] = one;
 }
 
+Cube::Cube(const ccc_table *t, const char *column)
+{
+    /* Rows of a selection, or of joined tables, are not those of a manager. */
+    if (!t->table.isRootTable() || t->table.tableType() != cc::Table::Plain) return;
+    cc::RODataManAccessor::operator=(cc::RODataManAccessor(t->table, column, true));
+    manager = dynamic_cast<cc::TiledStMan *>(baseDataManager());
+    if (manager && manager->ncolumn() == 1 && manager->canAccessColumn()) cube = manager->singleHypercube();
+}
+
+bool Cube::has(const Rows &rows, const cc::IPosition &cell) const
+{
+    if (!cube || rows.list) return false;
+    const cc::IPosition &shape = cube->cubeShape();
+    const size_t n = cell.size();
+    return shape.size() == n + 1 && shape.getFirst(n).isEqual(cell) && rows.first + rows.n <= shape[n];
+}
+
+void Cube::section(const Rows &rows, void *buffer, size_t bytes, size_t stored_bytes, bool is_written)
+{
+    const cc::IPosition &shape = cube->cubeShape();
+    cc::IPosition start(shape.size(), 0), end(shape - 1);
+    start.last() = rows.first;
+    end.last() = rows.first + rows.n - 1;
+    /* casacore sizes its cache so for columns. */
+    if (!manager->userSetCache(0) && cube->getLastColAccess() != cc::TSMCube::ColumnAccess) {
+        cube->setCacheSize(shape, cc::IPosition(), cc::IPosition(), cc::IPosition(), true, false);
+        cube->setLastColAccess(cc::TSMCube::ColumnAccess);
+    }
+    cube->accessSection(start, end, static_cast<char *>(buffer), 0, static_cast<cc::uInt>(bytes),
+                        static_cast<cc::uInt>(stored_bytes), is_written);
+}
+
 cc::IPosition ccc::shape_in(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row)
 {
     const Alike &a = alike_from(t, column, c, row, n_row);

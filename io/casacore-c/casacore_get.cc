@@ -26,6 +26,10 @@ void read_native(const ccc_table *t, const char *column, const Rows &rows, const
     cc::IPosition shape(cell.size() + 1);
     for (size_t i = 0; i < cell.size(); i++) shape[i] = slicer ? slicer->length()[i] : cell[i];
     shape[cell.size()] = rows.n;
+    if (!slicer && t->lock == CCC_LOCK_NONE) {
+        Cube cube(t, column);
+        if (cube.has(rows, cell)) return cube.access(rows, out, false);
+    }
     cc::Array<T> a(shape, out, cc::SHARE);
     cc::ArrayColumn<T> c(t->table, column);
     if (rows.list) {

@@ -33,6 +33,9 @@
 #include <casacore/casa/Containers/Record.h>
 #include <casacore/tables/DataMan/TSMOption.h>
 #include <casacore/tables/Tables/ColumnDesc.h>
+#include <casacore/tables/DataMan/DataManAccessor.h>
+#include <casacore/tables/DataMan/TSMCube.h>
+#include <casacore/tables/DataMan/TiledStMan.h>
 #include <casacore/tables/Tables/RefRows.h>
 #include <casacore/tables/Tables/Table.h>
 #include <casacore/tables/Tables/TableColumn.h>
@@ -311,6 +314,33 @@ struct Rows {
         for (int64_t i = 0; i < n; i++) v[i] = list[i];
         return cc::RefRows(v, false, true);
     }
+};
+
+/*
+ * The hypercube of a tiled column that holds all rows in their order, and no other column. casacore looks up for each row
+ * of a range where it lies, which takes longer than to copy a cell of few channels; of such a cube, rows are one section,
+ * as a whole column is to casacore.
+ */
+class Cube : private cc::RODataManAccessor {
+  public:
+    /* Without one of a column that is stored in another way. */
+    Cube(const ccc_table *t, const char *column);
+
+    /* Ask whether whole cells of this shape, of these rows, can be accessed. */
+    bool has(const Rows &rows, const cc::IPosition &cell) const;
+
+    /* Copy them to, or from, a buffer of the column's type. */
+    template <class T> void access(const Rows &rows, T *buffer, bool is_written)
+    {
+        /* Bool is stored as bits, which have no size in bytes. */
+        section(rows, buffer, sizeof(T), std::is_same<T, cc::Bool>::value ? 0 : sizeof(T), is_written);
+    }
+
+  private:
+    void section(const Rows &rows, void *buffer, size_t bytes, size_t stored_bytes, bool is_written);
+
+    cc::TiledStMan *manager = nullptr;
+    cc::TSMCube *cube = nullptr;
 };
 
 /* Fail unless they are rows of the table, and a list of them ascends. */

@@ -35,6 +35,10 @@ void write_native(ccc_table *t, const char *column, const Rows &rows, const cc::
             c.setShape(row, shape);
         }
     }
+    if (!slicer && t->table.hasLock(cc::FileLocker::Write)) {
+        Cube cube(t, column);
+        if (cube.has(rows, shape)) return cube.access(rows, in, true);
+    }
     cc::IPosition all(shape.size() + 1);
     for (size_t i = 0; i < shape.size(); i++) all[i] = shape[i];
     all[shape.size()] = rows.n;

@@ -30,10 +30,10 @@ struct msi_set_output {
     ccc_table *table;
     msi_set_maps *maps;
     int has_weight_spectrum, has_keywords;
-    int described;     /* the set whose rows were described last; -1: none */
-    int are_times_own; /* times of rows are stored row by row */
-    int64_t n_row;     /* written */
-    msi_set_row last;  /* of them */
+    int described;                /* the set whose rows were described last; -1: none */
+    int are_times_own, are_means; /* so that they are stored row by row */
+    int64_t n_row;                /* written */
+    msi_set_row last;             /* of them */
     held_rows held;
     double *antenna_m; /* [n_antenna][3] */
     int64_t n_antenna;
@@ -50,7 +50,7 @@ typedef struct row_column {
     size_t offset;
     int n;         /* elements; 0: of a correlation each */
     int is_needed; /* of a set that is read */
-    enum { OF_ROW, OF_TIME, STEADY } kind;
+    enum { OF_ROW, OF_MEAN, OF_TIME, STEADY } kind;
 } row_column;
 
 #define AT(member) offsetof(msi_set_row, member)
@@ -67,9 +67,9 @@ static const row_column row_columns[] = {
     {"SCAN_NUMBER", CCC_INT32, AT(scan), 1, 0, STEADY},
     {"STATE_ID", CCC_INT32, AT(state), 1, 0, STEADY},
     {"FLAG_ROW", CCC_BOOL, AT(flag_row), 1, 0, OF_ROW},
-    {"TIME_CENTROID", CCC_DOUBLE, AT(centroid_s), 1, 0, OF_TIME},
+    {"TIME_CENTROID", CCC_DOUBLE, AT(centroid_s), 1, 0, OF_MEAN},
     {"INTERVAL", CCC_DOUBLE, AT(interval_s), 1, 1, OF_TIME},
-    {"EXPOSURE", CCC_DOUBLE, AT(exposure_s), 1, 0, OF_TIME},
+    {"EXPOSURE", CCC_DOUBLE, AT(exposure_s), 1, 0, OF_MEAN},
     {"WEIGHT", CCC_FLOAT, AT(weight), 0, 1, OF_ROW},
     {"SIGMA", CCC_FLOAT, AT(sigma), 0, 0, OF_ROW},
 };
@@ -93,7 +93,7 @@ static const row_column *column_of(int i)
 
 static int is_steady(const msi_set_output *o, const row_column *c)
 {
-    return c->kind == STEADY || (c->kind == OF_TIME && !o->are_times_own);
+    return c->kind == STEADY || (c->kind == OF_TIME && !o->are_times_own) || (c->kind == OF_MEAN && !o->are_means);
 }
 
 static size_t bytes_of(ccc_type type)
@@ -170,6 +170,7 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
     MSI_TRY(msi_alloc(&o, 1, sizeof *o, "the new set"));
     o->has_weight_spectrum = spec->has_weight_spectrum;
     o->are_times_own = spec->are_times_own;
+    o->are_means = spec->are_means;
     o->described = -1;
     int status = msi_set_maps_make(&o->maps, reader->n_set);
     if (!status) status = make_table(o, path, reader, spec);
@@ -212,15 +213,41 @@ static int read_column(msi_set_output *o, ccc_table *t, const row_column *c, con
     return msi_set_read(status);
 }
 
+/* Copy n values from one place in every so many bytes to another. Sizes that the compiler knows are no calls. */
+static inline void copy_values(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size)
+{
+    for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * to_step, from + (size_t)i * from_step, size);
+}
+
+static void copy_column(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size)
+{
+    switch (size) {
+    case 1:
+        copy_values(to, to_step, from, from_step, n, 1);
+        break;
+    case 4:
+        copy_values(to, to_step, from, from_step, n, 4);
+        break;
+    case 8:
+        copy_values(to, to_step, from, from_step, n, 8);
+        break;
+    case 16:
+        copy_values(to, to_step, from, from_step, n, 16);
+        break;
+    default:
+        copy_values(to, to_step, from, from_step, n, size);
+        break;
+    }
+}
+
 static int describe_column(msi_set_output *o, ccc_table *t, const row_column *c, const msi_ms_block *b,
                            msi_set_row *row)
 {
     const int64_t n_element = c->n ? c->n : b->n_corr;
-    const size_t one = bytes_of(c->type);
+    const size_t size = bytes_of(c->type) * (size_t)n_element;
     if (!c->is_needed && !ccc_table_has_column(t, c->name)) return MSI_OK;
     MSI_TRY(read_column(o, t, c, b, n_element));
-    for (int64_t i = 0; i < b->n_row; i++)
-        memcpy((char *)&row[i] + c->offset, o->column + (size_t)(i * n_element) * one, (size_t)n_element * one);
+    copy_column((char *)row + c->offset, sizeof *row, o->column, size, b->n_row, size);
     return MSI_OK;
 }
 
@@ -271,29 +298,35 @@ static int put_rows(msi_set_output *o, const msi_set_rows *rows, const row_colum
     const size_t size = bytes_of(c->type) * (size_t)n_element;
     const int ndim = c->n != 1;
     MSI_TRY(grow(&o->column, &o->n_column_allocated, n * (int64_t)size));
-    for (int64_t i = 0; i < n; i++)
-        memcpy(o->column + (size_t)i * size, (const char *)&rows->row[first + i] + c->offset, size);
+    copy_column(o->column, size, (const char *)&rows->row[first] + c->offset, sizeof *rows->row, n, size);
     return msi_set_written(ccc_put_range(o->table, c->name, o->n_row + first, n, ndim, ndim ? &n_element : NULL, NULL,
                                          c->type, o->column));
 }
 
-/* Ask whether a steady value is another than that of the row before. */
-static int changes(const msi_set_output *o, const msi_set_rows *rows, const row_column *c, int64_t i)
+static inline int differ(const char *a, const char *b, size_t size)
 {
-    if (o->n_row + i == 0) return 1;
-    const msi_set_row *before = i > 0 ? &rows->row[i - 1] : &o->last;
-    return memcmp((const char *)before + c->offset, (const char *)&rows->row[i] + c->offset, bytes_of(c->type)) != 0;
+    return size == 4 ? memcmp(a, b, 4) != 0 : memcmp(a, b, 8) != 0;
+}
+
+/* Find the next row, from i on, whose steady value is another than that of the row before; n_row where there is none. */
+static int64_t next_change(const msi_set_output *o, const msi_set_rows *rows, const row_column *c, int64_t i)
+{
+    const char *value = (const char *)rows->row + c->offset;
+    const size_t size = bytes_of(c->type), step = sizeof *rows->row;
+    if (i == 0 && (o->n_row == 0 || differ((const char *)&o->last + c->offset, value, size))) return 0;
+    for (i += i == 0; i < rows->n_row; i++)
+        if (differ(value + (size_t)(i - 1) * step, value + (size_t)i * step, size)) break;
+    return i < rows->n_row ? i : rows->n_row;
 }
 
 static int put_changes(msi_set_output *o, const msi_set_rows *rows, const row_column *c)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < rows->n_row; i++) n += changes(o, rows, c, i);
+    for (int64_t i = next_change(o, rows, c, 0); i < rows->n_row; i = next_change(o, rows, c, i + 1)) n++;
     if (n * OFTEN > rows->n_row) return put_rows(o, rows, c, 0, rows->n_row);
-    for (int64_t i = 0; n > 0; i++) {
-        if (!changes(o, rows, c, i)) continue;
+    for (int64_t i = 0; n > 0; n--, i++) {
+        i = next_change(o, rows, c, i);
         MSI_TRY(put_rows(o, rows, c, i, 1));
-        n--;
     }
     return MSI_OK;
 }
@@ -332,7 +365,8 @@ static int hold(msi_set_output *o, const msi_set_rows *rows)
     held_rows *h = &o->held;
     const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr, n = h->n + rows->n_row;
     if (h->n_allocated < n || h->n_chan != rows->n_chan || h->n_corr != rows->n_corr) {
-        const int64_t more = 2 * n;
+        const int64_t enough = n + HELD_BYTES / (n_sample * (int64_t)sizeof(msi_c32));
+        const int64_t more = enough > 2 * n ? enough : 2 * n;
         h->n_allocated = 0;
         MSI_TRY(msi_grow(&h->row, h->n, more, sizeof *h->row, "rows"));
         MSI_TRY(msi_grow(&h->data, h->n * n_sample, more * n_sample, sizeof *h->data, "rows"));

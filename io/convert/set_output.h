@@ -36,7 +36,8 @@ typedef struct msi_channel_groups {
 typedef struct msi_set_output_spec {
     const msi_channel_groups *groups; /* [msi_ms_reader_n_spw] */
     int has_weight_spectrum;
-    int are_times_own; /* rows of one moment may have times that differ, as averages have */
+    int are_times_own; /* TIME and INTERVAL may differ in rows of one moment */
+    int are_means;     /* TIME_CENTROID and EXPOSURE likewise, as of averages */
     int is_shifted;    /* every field gets this phase centre, in its own frame */
     double ra_rad, dec_rad;
     const char *application, *command; /* for HISTORY */

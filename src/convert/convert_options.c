@@ -212,6 +212,18 @@ static int check(const msi_convert_options *o)
     return MSI_OK;
 }
 
+/* An option behind the paths would become the name of the output. */
+static int check_paths(int n, const char *const *paths, int may_begin_so)
+{
+    for (int k = 0; k < n; k++) {
+        if (!*paths[k]) return msi_error_set(MSI_EUSAGE, "the path of an input or of OUT is empty");
+        if (k > 0 && paths[k][0] == '-' && !may_begin_so)
+            return msi_error_set(MSI_EUSAGE, "%s: it stands after %s; options go before IN, and a path is written ./%s",
+                                 paths[k], paths[k - 1], paths[k]);
+    }
+    return MSI_OK;
+}
+
 int msi_convert_options_parse(msi_convert_options *o, int argc, const char *const *argv)
 {
     MSI_TRY(read_defaults(o));
@@ -221,9 +233,9 @@ int msi_convert_options_parse(msi_convert_options *o, int argc, const char *cons
         MSI_TRY(read_option(o, argc - i, argv + i, &used));
         if (o->shared.action != MSI_ACTION_RUN) return MSI_OK;
     }
-    if (i < argc && strcmp(argv[i], "--") == 0) i++;
-    for (int k = i; k < argc; k++)
-        if (!*argv[k]) return msi_error_set(MSI_EUSAGE, "the path of an input or of OUT is empty");
+    const int only_paths = i < argc && strcmp(argv[i], "--") == 0;
+    i += only_paths;
+    MSI_TRY(check_paths(argc - i, argv + i, only_paths));
     if (argc - i < 2)
         return msi_error_set(MSI_EUSAGE, "%s; usage: msimage-convert [options] IN [IN ..] OUT",
                              argc > i ? "what is it to become? OUT is missing" : "no input is given");

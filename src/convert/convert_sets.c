@@ -320,7 +320,8 @@ static int make_output(conversion *c)
     const msi_options *o = &c->job->options->shared;
     const msi_set_output_spec spec = {.groups = c->groups,
                                       .has_weight_spectrum = c->has_spectrum,
-                                      .are_times_own = c->averages,
+                                      .are_times_own = c->time.loss > 0,
+                                      .are_means = c->time.loss > 0 || c->time.longest_s > 0,
                                       .is_shifted = o->shift_set,
                                       .ra_rad = o->shift_ra_rad,
                                       .dec_rad = o->shift_dec_rad,
@@ -331,12 +332,10 @@ static int make_output(conversion *c)
     return msi_set_output_make(&c->out, c->job->to, c->reader, &spec);
 }
 
-static int read_all(conversion *c)
+static int read_all(conversion *c, msi_ms_reader *from)
 {
     msi_ms_block block = {0};
-    msi_ms_reader *from;
     c->last_set = -1;
-    MSI_TRY(open_blocks(c, &from));
     for (;;) {
         MSI_TRY(msi_ms_reader_next(from, &block));
         if (!block.n_row) break;
@@ -404,13 +403,16 @@ static void free_conversion(conversion *c)
 static int convert(conversion *c)
 {
     const msi_sets_job *job = c->job;
+    msi_ms_reader *from;
     if (job->is_exported && job->options->average_channels <= 1 && c->reader->n_set == 1)
         MSI_TRY(msi_uvfits_check(c->reader, job->name));
     log_input(c);
     MSI_TRY(msi_smearing_report(c->stage, c->reader, c->groups, c->job->options, &c->time));
     if (!c->job->to) return MSI_OK;
+    /* Others read while the subtables are written. */
+    MSI_TRY(open_blocks(c, &from));
     MSI_TRY(make_output(c));
-    MSI_TRY(read_all(c));
+    MSI_TRY(read_all(c, from));
     MSI_TRY(msi_set_output_finish(c->out));
     log_result(c);
     return MSI_OK;

@@ -2,6 +2,7 @@
 #include "src/convert/smearing_report.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "core/format.h"
 #include "core/memory.h"
@@ -86,8 +87,11 @@ int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_chan
         const double s = time_on(time, baseline_m);
         const double by_time = msi_smearing_loss(msi_smearing_time_turns(baseline_m, radius_rad, s, b.highest_hz));
         const double by_band = msi_smearing_loss(msi_smearing_band_turns(baseline_m, radius_rad, b.widest_hz));
-        msi_stage_log(stage, MSI_LOG_NORMAL, "  baselines of %8.6g m: %6.3g %% by %s, %6.3g %% by channels of %.6g kHz",
-                      baseline_m, 100 * by_time, msi_format_duration(duration, s), 100 * by_band, 1e-3 * b.widest_hz);
+        char in_time[MSI_FORMAT_SIZE + 32] = "";
+        if (s > 0)
+            snprintf(in_time, sizeof in_time, "%6.3g %% by %s, ", 100 * by_time, msi_format_duration(duration, s));
+        msi_stage_log(stage, MSI_LOG_NORMAL, "  baselines of %8.6g m: %s%6.3g %% by channels of %.6g kHz", baseline_m,
+                      in_time, 100 * by_band, 1e-3 * b.widest_hz);
     }
     return MSI_OK;
 }

@@ -204,6 +204,108 @@ static void test_shapes(void **state)
     OK(ccc_table_close(t));
 }
 
+/* ---- Ranges of tiled columns, however their rows lie ---- */
+
+enum { N_ELEMENT = 5 };
+
+/* Columns of cells of five, and the order in which rows were written: to casacore, rows of one hypercube. */
+static const struct tiled_column {
+    const char *name, *manager;
+    ccc_type type;
+    int is_fixed, step; /* step: rows are written from the first on, or from the last */
+} tiled_columns[] = {
+    {"FIXED", "Fixed", CCC_FLOAT, 1, 1},     {"FLAGS", "Flags", CCC_BOOL, 1, 1},
+    {"ORDERED", "Ordered", CCC_FLOAT, 0, 1}, {"MARKS", "Marks", CCC_BOOL, 0, 1},
+    {"TURNED", "Turned", CCC_FLOAT, 0, -1},  {"FIRST", "Pair", CCC_FLOAT, 1, 1},
+    {"SECOND", "Pair", CCC_FLOAT, 1, 1},
+};
+enum { N_TILED = sizeof tiled_columns / sizeof *tiled_columns };
+
+static float tiled_value(int column, int64_t row, int64_t element)
+{
+    return tiled_columns[column].type == CCC_BOOL ? (float)((row * 7 + element) % 3 == 0)
+                                                  : (float)(10000 * column + 10 * row + element);
+}
+
+static size_t tiled_bytes(int column)
+{
+    return tiled_columns[column].type == CCC_BOOL ? 1 : sizeof(float);
+}
+
+static void tiled_values(int column, int64_t first, int64_t n, void *values)
+{
+    for (int64_t i = 0; i < n * N_ELEMENT; i++) {
+        const float value = tiled_value(column, first + i / N_ELEMENT, i % N_ELEMENT);
+        if (tiled_columns[column].type == CCC_BOOL)
+            ((uint8_t *)values)[i] = value != 0;
+        else
+            ((float *)values)[i] = value;
+    }
+}
+
+static void make_tiled(ccc_table **t, const char *path)
+{
+    ccc_column_spec columns[N_TILED];
+    ccc_storage storage[N_TILED];
+    const char *names[N_TILED];
+    int n_storage = 0;
+    for (int i = 0; i < N_TILED; i++) {
+        const struct tiled_column *c = &tiled_columns[i];
+        columns[i] = (ccc_column_spec){
+            .name = c->name, .type = c->type, .ndim = 1, .is_fixed_shape = c->is_fixed, .shape = {N_ELEMENT}};
+        names[i] = c->name;
+        if (i > 0 && strcmp(c->manager, tiled_columns[i - 1].manager) == 0)
+            storage[n_storage - 1].n_column++;
+        else
+            storage[n_storage++] = (ccc_storage){.type = c->is_fixed ? "TiledColumnStMan" : "TiledShapeStMan",
+                                                 .name = c->manager,
+                                                 .n_column = 1,
+                                                 .columns = &names[i],
+                                                 .tile_ndim = 2,
+                                                 .tile_shape = {N_ELEMENT, 7}};
+    }
+    OK(ccc_table_create(t, path, columns, N_TILED, storage, n_storage));
+    OK(ccc_table_add_rows(*t, N_ROW));
+}
+
+static void fill_tiled(ccc_table *t, int column)
+{
+    const struct tiled_column *c = &tiled_columns[column];
+    const int64_t cell = N_ELEMENT;
+    const int n = c->step > 0 ? 33 : 1;
+    float values[33 * N_ELEMENT];
+    for (int i = 0; i < N_ROW; i += n) {
+        const int many = i + n < N_ROW ? n : N_ROW - i, first = c->step > 0 ? i : N_ROW - 1 - i;
+        tiled_values(column, first, many, values);
+        OK(ccc_put_range(t, c->name, first, many, 1, &cell, NULL, c->type, values));
+    }
+    /* What is there is written once more, in the midst. */
+    tiled_values(column, 20, 30, values);
+    OK(ccc_put_range(t, c->name, 20, 30, 1, &cell, NULL, c->type, values));
+}
+
+static void test_tiled_ranges(void **state)
+{
+    (void)state;
+    static const int64_t ranges[][2] = {{0, N_ROW}, {0, 1}, {N_ROW - 1, 1}, {6, 2}, {13, 29}, {50, 50}};
+    char path[512];
+    ccc_table *t;
+    in_temp(path, sizeof path, "tiled");
+    make_tiled(&t, path);
+    for (int c = 0; c < N_TILED; c++) fill_tiled(t, c);
+    OK(ccc_table_close(t));
+    OK(ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE));
+    for (int c = 0; c < N_TILED; c++)
+        for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
+            float want[N_ROW * N_ELEMENT], got[N_ROW * N_ELEMENT] = {0};
+            const int64_t first = ranges[k][0], n = ranges[k][1];
+            tiled_values(c, first, n, want);
+            OK(ccc_get_range(t, tiled_columns[c].name, first, n, NULL, tiled_columns[c].type, got, n * N_ELEMENT));
+            assert_memory_equal(got, want, (size_t)(n * N_ELEMENT) * tiled_bytes(c));
+        }
+    OK(ccc_table_close(t));
+}
+
 static void test_slices_written(void **state)
 {
     (void)state;
@@ -645,7 +747,7 @@ int main(void)
         cmocka_unit_test(test_names),          cmocka_unit_test(test_variable_in_name),
         cmocka_unit_test(test_long_path),      cmocka_unit_test(test_lock),
         cmocka_unit_test(test_no_space),       cmocka_unit_test(test_select),
-        cmocka_unit_test(test_directions),
+        cmocka_unit_test(test_directions),     cmocka_unit_test(test_tiled_ranges),
     };
     return cmocka_run_group_tests(tests, make_temp, remove_temp);
 }
