@@ -13,14 +13,16 @@ static const char usage_line[] = "usage: msimage [options] -size W H -scale ANGL
 
 static const char introduction[] =
     "\n"
-    "Images CASA Measurement Sets: visibilities in, FITS images of the sky out; and, with -predict,\n"
-    "FITS models in, visibilities into the sets.\n"
+    "Images CASA Measurement Sets: visibilities in, FITS images of the sky out, dirty or, with -niter,\n"
+    "cleaned; and, with -predict, FITS models in, visibilities into the sets.\n"
     "\n"
     "Examples:\n"
     "  msimage -size 2048 2048 -scale 75asec -png -name puppis puppis.ms\n"
     "      Stokes I, natural weights: puppis-dirty.fits and a picture of it\n"
     "  msimage -size 4096 4096 -scale 2asec -weight briggs 0 -make-psf -pol IQUV -name deep 1.ms 2.ms\n"
     "      both sets into one image of each Stokes parameter, and the point spread function\n"
+    "  msimage -size 4096 4096 -scale 2asec -niter 9999 -auto-mask 5 -auto-threshold 1 -name m31 m31.ms\n"
+    "      cleaned to 5 times the noise, then to the noise where there are sources: m31-image.fits ..\n"
     "  msimage -size 8192 8192 -scale 1asec -dry-run large.ms\n"
     "      what it would read, and the memory and time it would take\n"
     "  msimage -predict -name puppis puppis.ms\n"

@@ -13,9 +13,9 @@ static const msi_option rows[] = {
     {.name = "restore-list",
      .arguments = "RESIDUAL LIST OUT",
      .completion = MSI_COMPLETE_PATH,
-     .help =
-         "Do the same with a list of sources, as -save-source-list writes it, in place of a model. Sources lie where "
-         "the list says, not on pixels' centres.",
+     .help = "Restore a list of sources, as -save-source-list writes it, onto a residual image, and write the image "
+             "OUT, as "
+             "-restore does with a model. Sources lie where the list says, not on pixels' centres.",
      .read = msi_read_restore},
     {.name = "beam-size",
      .use = MSI_USE_IMAGING,

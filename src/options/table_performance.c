@@ -87,9 +87,9 @@ static const msi_option rows[] = {
     {.name = "readers",
      .arguments = "N",
      .fallback = "auto",
-     .help =
-         "Processes that read the sets side by side for images, and form samples of what they read. auto takes one for "
-         "three of four threads, at most 12, and 1 in all for fewer than 4 threads or sets of less than 50 MB.",
+     .help = "Processes that read the sets side by side for images, and form samples of what they read. auto takes "
+             "three for "
+             "every four threads, at most 12, and 1 in all for fewer than 4 threads or sets of less than 50 MB.",
      .read = msi_read_auto,
      AT(n_reader),
      .low = 1,
@@ -97,7 +97,7 @@ static const msi_option rows[] = {
     {.name = "mem",
      .arguments = "PERCENT",
      .fallback_words = "100",
-     .help = "Use at most this part of the machine's memory.",
+     .help = "Use at most this many percent of the machine's memory.",
      .read = msi_read_real,
      AT(memory_percent),
      .low = 0.01,

@@ -42,7 +42,8 @@ static const msi_option rows[] = {
      .use = MSI_USE_IMAGING,
      .arguments = "FACTOR",
      .fallback = "1",
-     .help = "Make the cells of that grid this many times as large, 0.25 to 1000: more resolution, more noise.",
+     .help = "Take the densities of uniform and briggs weights in cells this many times as large, 0.25 to 1000: more "
+             "resolution, more noise.",
      .read = msi_read_real,
      AT(weighting.super_weight),
      .low = 0.25,
@@ -52,8 +53,10 @@ static const msi_option rows[] = {
      .arguments = "LEVEL",
      .fallback = "0",
      .fallback_words = "0, no limit",
-     .help = "Lower the highest uniform and briggs weights: what a cell of that grid multiplies weights by is at most "
-             "LEVEL times its mean over the cells around, 1 or more. WSClean's is 3 unless given; 0 sets no limit.",
+     .help =
+         "Lower the highest uniform and briggs weights: what a cell of the density's grid multiplies weights by is at "
+         "most LEVEL times its mean over the cells around, 1 or more. WSClean's is 3 unless given; 0 sets no "
+         "limit.",
      .read = msi_read_real,
      AT(weighting.rank_level),
      .low = 0,
