@@ -323,7 +323,7 @@ struct Rows {
  */
 class Cube : private cc::RODataManAccessor {
   public:
-    /* Without one of a column that is stored in another way. */
+    /* Find it; a column that is stored in another way has none. */
     Cube(const ccc_table *t, const char *column);
 
     /* Ask whether whole cells of this shape, of these rows, can be accessed. */

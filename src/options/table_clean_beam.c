@@ -14,8 +14,7 @@ static const msi_option rows[] = {
      .arguments = "RESIDUAL LIST OUT",
      .completion = MSI_COMPLETE_PATH,
      .help = "Restore a list of sources, as -save-source-list writes it, onto a residual image, and write the image "
-             "OUT, as "
-             "-restore does with a model. Sources lie where the list says, not on pixels' centres.",
+             "OUT, as -restore does with a model. Sources lie where the list says, not on pixels' centres.",
      .read = msi_read_restore},
     {.name = "beam-size",
      .use = MSI_USE_IMAGING,

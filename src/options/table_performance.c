@@ -87,9 +87,9 @@ static const msi_option rows[] = {
     {.name = "readers",
      .arguments = "N",
      .fallback = "auto",
-     .help = "Processes that read the sets side by side for images, and form samples of what they read. auto takes "
-             "three for "
-             "every four threads, at most 12, and 1 in all for fewer than 4 threads or sets of less than 50 MB.",
+     .help =
+         "Processes that read the sets side by side for images, and form samples of what they read. auto takes "
+         "three for every four threads, at most 12, and 1 in all for fewer than 4 threads or sets of less than 50 MB.",
      .read = msi_read_auto,
      AT(n_reader),
      .low = 1,
