@@ -137,7 +137,7 @@ static void check_row(const msi_msv_file *f, const input *in, int i, int data_de
     assert_int_equal(msi_msv_file_samples(f, c, &l), MSI_OK);
     const char *base = f->map + c->at;
     assert_memory_equal(base + l.uvw_m + 24 * (ordinal - c->ordinal), in->uvw_m[i], 24);
-    const int state = base[l.state + ordinal - c->ordinal];
+    const int state = (unsigned char)base[l.state + ordinal - c->ordinal];
     assert_int_equal(state, i == FLAGGED ? MSI_MSV_ROW_FLAGGED : i == EMPTY ? MSI_MSV_ROW_EMPTY : MSI_MSV_ROW_DATA);
     if (i == FLAGGED || i == EMPTY || i == AUTOCORRELATION) return;
     const int64_t k = i - (i > FLAGGED) - (i > AUTOCORRELATION) - (i > EMPTY);

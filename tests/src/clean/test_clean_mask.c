@@ -65,7 +65,7 @@ static void make(const recipe *r)
     fits_create_diskfile(&f, path, &status);
     fits_create_img(f, r->bitpix ? r->bitpix : FLOAT_IMG, r->n_plane ? 3 : 2, axis, &status);
     char lng[9] = "RA---SIN", lat[9] = "DEC--SIN";
-    if (r->is_tan) memcpy(lng + 5, "TAN", 3), memcpy(lat + 5, "TAN", 3);
+    if (r->is_tan) strcpy(lng + 5, "TAN"), strcpy(lat + 5, "TAN");
     put_axis(f, 1, r->ctype ? r->ctype : lng, r->ra_deg, -r->cell_deg, (double)(r->nx / 2 + 1));
     put_axis(f, 2, lat, r->dec_deg, r->cell_deg, (double)(r->ny / 2 + 1));
     if (r->n_plane) put_axis(f, 3, "FREQ", 1e9, 1e8, 1);
