@@ -15,7 +15,7 @@
 #include "src/options/help.h"
 #include "src/options/options.h"
 #include "src/options/remedy.h"
-#include "src/process_limits.h"
+#include "core/process_limits.h"
 #include "src/imaging/imaging.h"
 #include "src/predict/predict.h"
 #include "src/run/restore.h"

@@ -11,7 +11,7 @@
 #include "core/status.h"
 #include "src/convert/convert.h"
 #include "src/convert/convert_options.h"
-#include "src/process_limits.h"
+#include "core/process_limits.h"
 
 static int run(msi_convert_options *o)
 {

@@ -16,7 +16,7 @@
 #include "core/units.h"
 #include "io/fits/picture_view.h"
 #include "io/fits/publish.h"
-#include "src/process_limits.h"
+#include "core/process_limits.h"
 
 typedef struct options {
     const char *const *file; /* [n_file] borrowed from argv */

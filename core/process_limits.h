@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Ask what the system allows the process: a stack for its functions, open files, threads for its loops. */
-#ifndef MSI_SRC_PROCESS_LIMITS_H
-#define MSI_SRC_PROCESS_LIMITS_H
+#ifndef MSI_CORE_PROCESS_LIMITS_H
+#define MSI_CORE_PROCESS_LIMITS_H
 
 /*
  * msi_process_limits_stack - raise the limit of the stack, where it is below what functions need, as far as that may

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/process_limits.h"
+#include "core/process_limits.h"
 
 #include <ctype.h>
 #include <errno.h>
