@@ -366,6 +366,7 @@ static void limit_uv(msi_ms_reader *r, const msi_ms_setup *s, struct msi_ms_buff
             if (uv2 >= min2 && uv2 <= max2) continue;
             memset(flag, 1, (size_t)s->n_corr);
             r->dropped.uv_limits++;
+            r->dropped.uv_flagged++;
         }
     }
 }

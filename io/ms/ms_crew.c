@@ -346,10 +346,12 @@ static int recv_ends(msi_ms_crew *crew, int first)
 static int add_dropped(msi_ms_dropped *sum, const msi_ms_dropped *d)
 {
     if (d->autocorrelation < 0 || d->flag_row < 0 || d->uvw_not_finite < 0 || d->uv_limits < 0) return 0;
+    if (d->uv_flagged < 0 || d->uv_flagged > d->uv_limits) return 0;
     sum->autocorrelation += d->autocorrelation;
     sum->flag_row += d->flag_row;
     sum->uvw_not_finite += d->uvw_not_finite;
     sum->uv_limits += d->uv_limits;
+    sum->uv_flagged += d->uv_flagged;
     return 1;
 }
 

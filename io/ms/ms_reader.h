@@ -64,6 +64,7 @@ typedef struct msi_ms_dropped {
     int64_t flag_row;
     int64_t uvw_not_finite; /* or beyond 1e12 m */
     int64_t uv_limits;      /* by min_uv_lambda, max_uv_lambda, min_uvw_m, max_uvw_m */
+    int64_t uv_flagged;     /* of uv_limits, those that a block holds all the same, flagged */
 } msi_ms_dropped;
 
 /* One spectral setup of one set after selection. */

@@ -169,7 +169,7 @@ static reasons reasons_of(const msi_imaging_run *run)
     const msi_sample_tally *s = &run->tally;
     reasons dropped = {""};
     add_reader_reasons(&dropped, &run->dropped);
-    add_reason(&dropped, s->flagged, "FLAG");
+    add_reason(&dropped, s->flagged - run->dropped.uv_flagged, "FLAG");
     add_reason(&dropped, s->weight, "weight not positive or not finite");
     add_reason(&dropped, s->data_not_finite, "data not finite");
     add_reason(&dropped, s->data_too_large, "data beyond 1e30");

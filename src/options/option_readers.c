@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/options/option_readers.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -444,11 +445,21 @@ static int read_ids(const int **list, int *n_list, const msi_option *option, con
     return MSI_OK;
 }
 
+static int has_letter(const char *text)
+{
+    while (*text && !isalpha((unsigned char)*text)) text++;
+    return *text != 0;
+}
+
 int msi_read_field(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
     msi_ms_selection *s = &options->selection;
     if (strcmp(argument[0], "all") != 0) {
+        if (has_letter(argument[0]))
+            return msi_error_set(MSI_EUSAGE,
+                                 "-%s %s: give fields by number, such as 0,2, or all; by name: -select-field %s",
+                                 option->name, argument[0], argument[0]);
         s->all_fields = 0;
         return read_ids(&s->fields, &s->n_field, option, argument[0]);
     }

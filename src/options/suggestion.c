@@ -7,6 +7,28 @@
 #include "src/options/option_table.h"
 #include "src/options/wsclean_options.h"
 
+/* Parameters of CASA's tclean whose meaning an option of another name has. */
+static const struct casa_name {
+    const char *theirs, *ours;
+} casa_names[] = {
+    {"antenna", "select-antenna"},
+    {"cell", "scale"},
+    {"imagename", "name"},
+    {"imsize", "size"},
+    {"nsigma", "auto-threshold"},
+    {"phasecenter", "shift"},
+    {"restoringbeam", "beam-shape"},
+    {"robust", "weight"},
+    {"savemodel", "update-model-required"},
+    {"scales", "multiscale-scales"},
+    {"smallscalebias", "multiscale-scale-bias"},
+    {"stokes", "pol"},
+    {"timerange", "select-time"},
+    {"uvrange", "select-uvrange"},
+    {"uvtaper", "taper-gaussian"},
+    {"weighting", "weight"},
+};
+
 enum { LONGEST = 31, FAR = 99, MAX_NAMED = 3, LEAST_PREFIX = 3 };
 
 static int least_of(int a, int b)
@@ -84,6 +106,11 @@ int msi_suggestion(char *out, const char *name)
     int least = FAR, n_near = 0, used = 0;
     out[0] = 0;
     if (!*name || strlen(name) > LONGEST) return 0;
+    for (size_t i = 0; i < sizeof casa_names / sizeof *casa_names; i++)
+        if (strcmp(name, casa_names[i].theirs) == 0) {
+            snprintf(out, MSI_SUGGESTION_SIZE, "-%s", casa_names[i].ours);
+            return 1;
+        }
     for (int i = 0; (other = name_at(i)); i++) {
         const int is_again = i >= msi_option_count() && msi_option_find(other);
         const int distance = is_again ? FAR : name_distance(name, other);

@@ -9,6 +9,7 @@ enum { MSI_SUGGESTION_SIZE = 128 };
  * msi_suggestion - list the options, WSClean's among them, whose names a misspelt one resembles: letter by letter in
  * each of the words between dashes, whose first letters must agree. Of several equally near ones up to three are named,
  * because options that look alike may mean different things.
+ * A parameter of CASA's tclean gets the option of its meaning.
  *
  * Given:    name, without its dashes
  * Returned: out [MSI_SUGGESTION_SIZE], such as "-size" or "-interval or -intervals-out"

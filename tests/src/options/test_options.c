@@ -360,6 +360,7 @@ static void test_refused_values(void **state)
     refused_value("-sizes 2 2", "-sizes:", "did you mean -size?");
     refused_value("-acuracy 1e-4", "-acuracy:", "did you mean -accuracy?");
     refused_value("-qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq", "-qqq", "no such option");
+    refused_value("-field 3C286", "-field 3C286:", "-select-field 3C286");
     refused_value("-weig natural", "-weig:", "did you mean -weight?");
     refused_value("---size 3 3", "---size:", "no such option");
     refused_value("-accuracy 0", "-accuracy 0:", "1e-12 to 0.01");
@@ -494,11 +495,29 @@ static void test_suggestions(void **state)
                                           {"maxuv-m", "-maxuvw-m"},
                                           {"no-reoder", "-no-reorder"},
                                           {"intervals", "-intervals-out or -interval"},
-                                          {"fit-spectral-pols", "-fit-spectral-pol"}};
+                                          {"fit-spectral-pols", "-fit-spectral-pol"},
+                                          /* tclean's names. */
+                                          {"antenna", "-select-antenna"},
+                                          {"cell", "-scale"},
+                                          {"imagename", "-name"},
+                                          {"imsize", "-size"},
+                                          {"nsigma", "-auto-threshold"},
+                                          {"phasecenter", "-shift"},
+                                          {"restoringbeam", "-beam-shape"},
+                                          {"robust", "-weight"},
+                                          {"savemodel", "-update-model-required"},
+                                          {"scales", "-multiscale-scales"},
+                                          {"smallscalebias", "-multiscale-scale-bias"},
+                                          {"stokes", "-pol"},
+                                          {"timerange", "-select-time"},
+                                          {"uvrange", "-select-uvrange"},
+                                          {"uvtaper", "-taper-gaussian"},
+                                          {"weighting", "-weight"}};
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) suggests(near[i][0], near[i][1]);
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++)
+        assert_true(strchr(near[i][1], ' ') || msi_option_find(near[i][1] + 1) || !strcmp(near[i][0], "no-reoder"));
     /* Each was near enough to some option in letters alone: -force, -scale, -mem, -png, -size, -field .. */
-    static const char *const far[] = {"cores",   "scans",   "mode", "imsize", "yield", "cell",
-                                      "threads", "uvtaper", "x",    "",       "-"};
+    static const char *const far[] = {"cores", "scans", "mode", "yield", "threads", "x", "", "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
 }
 

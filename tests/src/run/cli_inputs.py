@@ -299,6 +299,13 @@ def check_told(s):
     fields = s.make("fields.ms", "-field", "60.1deg", "44deg", "-field", "60deg", "44.1deg")
     s.launch(*words, "-field", "all", "-shift", "60deg", "44deg", "-png", "-png-range", "-0.5", 1, fields)
     told("the fields of a mosaic", load(os.path.join(s.out, "o-dirty.fits"))[1]["OBJECT"] == "field0, field1, field2", "")
+    # Each sample is told of once: as kept, or by one reason.
+    for limits in (["-minuv-l", 1000], ["-minuv-l", 500, "-maxuv-l", 1500], ["-minuvw-m", 150, "-maxuv-l", 1500], []):
+        log = s.launch(*words, "-overwrite", *limits, s.make("flags.ms", "-flags", 0.2, "-flag-rows", 0.1)).stderr
+        line = re.search(r"samples: .*", log)[0]
+        with table(s.path("flags.ms"), ack=False) as t:
+            n = t.getcol("FLAG")[..., 0].size
+        told("samples by reason with %s" % limits, sum(int(k) for k in re.findall(r"(\d+) [A-Za-z]", line)) == n, "%d: %s" % (n, line))
     # Pointings of one name, and the same field of two sets, are named once; the log tells ids apart.
     for path, names in ((fields, ["field1", "XM31", "M31"]), (s.made("fields2.ms", "-field", "60.1deg", "44deg"), ["field1", "M31"])):
         with table(path + "/FIELD", readonly=False, ack=False) as t:
