@@ -8,6 +8,15 @@
 #include "lib/library_gpu.h"
 #include "lib/library_gridder.h"
 
+/* What the visibilities that are predicted for a block are multiplied by, so that its weights and mask come once. */
+struct kept_factor {
+    buffer
+        room; /* [n_row][n_chan] of the caller's precision: the weight; 0 where that or the mask leaves a sample out */
+    const void *weight = nullptr, *mask = nullptr; /* the caller's arrays that it was made of */
+    int64_t block = 0;
+    kept_factor *next = nullptr;
+};
+
 struct msi_library_gpu {
     enum { UVW, FREQ, VIS, WEIGHT, MASK, N_ARRAY };
     plan_stream on;
@@ -15,10 +24,13 @@ struct msi_library_gpu {
     cudaEvent_t before = nullptr; /* what the caller's stream has begun */
     staged_copy staging{on, staged_copy::MOST_SLOTS};
     buffer array[N_ARRAY], image, tally;
+    int64_t n_block = 0;           /* that were added */
+    kept_factor *factor = nullptr; /* the latest block's first */
 
     ~msi_library_gpu()
     {
         on.leave();
+        while (factor) forget_factor(factor->block);
         if (before && cudaEventDestroy(before) != cudaSuccess) cudaGetLastError();
     }
 
@@ -43,6 +55,15 @@ struct msi_library_gpu {
         MSI_TRY(staging.begin(bytes, given));
         MSI_TRY(staging.upload(as<char>(room), reinterpret_cast<const char *>(given), bytes));
         return staging.push();
+    }
+
+    /* forget_factor - forget the latest, if it is a block's. */
+    void forget_factor(int64_t block)
+    {
+        kept_factor *last = factor;
+        if (!last || last->block != block) return;
+        factor = last->next;
+        delete last;
     }
 
     /* settle - wait for what was begun with the caller's arrays, where a failure ends a call. Returns: rc */

@@ -6,6 +6,7 @@
  */
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "core/interrupt.h"
 #include "lib/library_cuda.cuh"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int THREADS = 256, BLOCKS = 264;
 /* Rows that come at a time have about so many bytes. */
-constexpr int64_t CHUNK_BYTES = 256 << 20;
+constexpr int64_t CHUNK_BYTES = 128 << 20;
 
 /* Tells what the convention makes of samples. */
 struct sample_rule {
@@ -58,6 +59,11 @@ struct sample_rule {
     }
 };
 
+__device__ bool weighs(double weight)
+{
+    return weight < 0 || weight > 0;
+}
+
 /* The caller's arrays where kernels read them, of rows of a chunk. */
 template <typename R> struct caller_rows {
     int64_t n_row;
@@ -74,12 +80,13 @@ template <typename R> struct caller_rows {
     {
         return mask && !mask[i];
     }
+    /* Return what a sample's prediction is multiplied by; 0: it does not count. */
+    __device__ double factor_of(int64_t i) const
+    {
+        const double w = weight_of(i);
+        return !is_masked(i) && weighs(w) ? w : 0;
+    }
 };
-
-__device__ bool weighs(double weight)
-{
-    return weight < 0 || weight > 0;
-}
 
 /* Sums up samples. */
 struct sample_tally {
@@ -181,9 +188,10 @@ __device__ void take_value(const sample_rule &rule, const caller_rows<R> &from, 
     t->largest_product = fmax(t->largest_product, (double)kept * jy);
 }
 
+/* Take samples in. Returned: factor [n_row][n_chan] of predictions; NULL: none */
 template <typename R, typename T>
 __global__ void __launch_bounds__(THREADS)
-    k_take(sample_rule rule, caller_rows<R> from, msi_gpu_samples to, bool is_first, sample_tally *tally)
+    k_take(sample_rule rule, caller_rows<R> from, msi_gpu_samples to, R *factor, bool is_first, sample_tally *tally)
 {
     const int64_t n = from.n_row * from.n_chan;
     sample_tally t = sample_tally::none();
@@ -201,7 +209,9 @@ __global__ void __launch_bounds__(THREADS)
             continue;
         }
         const double w = fabs(at.uvw[2]) / MSI_SPEED_OF_LIGHT * at.freq_hz;
-        const bool is_wanted = at.is_known && !from.is_masked(i) && weighs(from.weight_of(i));
+        const double multiplied = from.factor_of(i);
+        const bool is_wanted = at.is_known && multiplied != 0;
+        if (factor) factor[i] = (R)multiplied;
         t.n_sample++;
         t.w_min = fmin(t.w_min, w);
         t.w_max = fmax(t.w_max, w);
@@ -221,15 +231,15 @@ __global__ void __launch_bounds__(THREADS)
     const int64_t n = from.n_row * from.n_chan, i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
     const int64_t row = i / from.n_chan;
-    const double weight = from.weight_of(i);
+    const double factor = from.factor_of(i);
     double uvw[3], re = 0, im = 0;
-    if (!from.is_masked(i) && weighs(weight)) {
+    if (factor != 0) {
         re = im = NAN;
         if (!is_nan && (!from.uvw_m || rule.coordinates(from.uvw_m + 3 * row, uvw))) {
             const double2 turned = rule.turn(predicted.uvw_m + 3 * row, from.freq_hz[i - row * from.n_chan]);
             const T *v = static_cast<const T *>(predicted.vis) + 2 * i;
-            re = ((double)v[0] * turned.x + (double)v[1] * turned.y) * weight;
-            im = ((double)v[1] * turned.x - (double)v[0] * turned.y) * weight;
+            re = ((double)v[0] * turned.x + (double)v[1] * turned.y) * factor;
+            im = ((double)v[1] * turned.x - (double)v[0] * turned.y) * factor;
         }
     }
     out[2 * i] = (R)re;
@@ -261,14 +271,21 @@ int reach_rows(msi_library_gpu *gpu, const msimage_samples *s, int64_t first, in
     return gpu->reach(s->mask ? s->mask + i : nullptr, n, room[msi_library_gpu::MASK], &at->mask);
 }
 
-/* Count the rows of a chunk: all where none has to come. */
-int64_t rows_at_once(const msi_library_gpu *gpu, const msimage_samples *s, const void *out)
+/* Count the rows of a chunk: all where none has to come or go. */
+template <typename R> int64_t rows_at_once(const msi_library_gpu *gpu, const msimage_samples *s, const void *out)
 {
-    const void *const arrays[] = {s->uvw_m, s->vis, s->weight, s->mask, out};
-    const int64_t row_bytes = 24 + 40 * (int64_t)s->n_chan;
-    for (const void *a : arrays)
-        if (a && !gpu->is_here(a)) return std::min(s->n_row, CHUNK_BYTES / row_bytes + 1);
-    return s->n_row;
+    const int64_t n_chan = s->n_chan, real = sizeof(R);
+    const struct {
+        const void *array;
+        int64_t row_bytes;
+    } each[] = {{s->uvw_m, 3 * (int64_t)sizeof(double)},
+                {s->vis, n_chan * 2 * real},
+                {s->weight, n_chan * real},
+                {s->mask, n_chan},
+                {out, n_chan * 2 * real}};
+    int64_t row_bytes = 0;
+    for (const auto &e : each) row_bytes += e.array && !gpu->is_here(e.array) ? e.row_bytes : 0;
+    return row_bytes ? std::min(s->n_row, CHUNK_BYTES / row_bytes + 1) : s->n_row;
 }
 
 /* Return the rows of a room, from `first` on. */
@@ -279,20 +296,51 @@ msi_gpu_samples rows_of(const msi_gpu_samples &all, int64_t first, int64_t n_row
             static_cast<char *>(all.vis) + i * complex_bytes};
 }
 
+/* Return what a block's predictions are multiplied by; NULL: nobody has kept that. */
+const kept_factor *find_factor(const msi_library_gpu *gpu, const msimage_samples *s, int64_t block)
+{
+    const kept_factor *k = gpu->factor;
+    while (k && k->block != block) k = k->next;
+    return k && k->weight == s->weight && k->mask == s->mask ? k : nullptr;
+}
+
+/* Have room for the factors of a block whose weights or mask have to come; without it they come again. Returned: *out NULL:
+ * no room, or none needed */
+template <typename R> void make_factor(msi_library_gpu *gpu, const msimage_samples *s, R **out)
+{
+    *out = nullptr;
+    if ((!s->weight || gpu->is_here(s->weight)) && (!s->mask || gpu->is_here(s->mask))) return;
+    kept_factor *k = new (std::nothrow) kept_factor;
+    if (!k || k->room.fit(s->n_row * s->n_chan * (int64_t)sizeof(R), "weights")) {
+        delete k;
+        return;
+    }
+    k->weight = s->weight;
+    k->mask = s->mask;
+    k->block = gpu->n_block;
+    k->next = gpu->factor;
+    gpu->factor = k;
+    *out = as<R>(k->room);
+}
+
 template <typename R, typename T>
 int take(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &room, sample_tally *all)
 {
     msi_library_gpu *gpu = g->gpu;
-    const int64_t most = rows_at_once(gpu, s, nullptr);
+    const sample_rule rule = rule_of(g);
+    const int64_t most = rows_at_once<R>(gpu, s, nullptr);
     sample_tally part[BLOCKS];
+    R *factor = nullptr;
     MSI_TRY(gpu->tally.fit(sizeof part, "sums over samples"));
+    if (rule.predicts) make_factor(gpu, s, &factor);
     for (int64_t first = 0; first < s->n_row; first += most) {
         const int64_t n_row = std::min(most, s->n_row - first);
         caller_rows<R> from;
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(reach_rows(gpu, s, first, n_row, &from));
-        k_take<R, T><<<BLOCKS, THREADS, 0, gpu->on.get()>>>(
-            rule_of(g), from, rows_of(room, first, n_row, 2 * sizeof(T)), first == 0, as<sample_tally>(gpu->tally));
+        k_take<R, T><<<BLOCKS, THREADS, 0, gpu->on.get()>>>(rule, from, rows_of(room, first, n_row, 2 * sizeof(T)),
+                                                            factor ? factor + first * s->n_chan : nullptr, first == 0,
+                                                            as<sample_tally>(gpu->tally));
         MSI_CUDA(cudaGetLastError());
     }
     MSI_TRY(gpu->on.download(part, as<sample_tally>(gpu->tally), BLOCKS));
@@ -341,10 +389,10 @@ int keep(msimage_gridder *g, const sample_tally &t, int *is_taken)
 }
 
 template <typename R, typename T>
-int give(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &all, void *vis)
+int give(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &all, const kept_factor *kept, void *vis)
 {
     msi_library_gpu *gpu = g->gpu;
-    const int64_t most = rows_at_once(gpu, s, vis);
+    const int64_t most = rows_at_once<R>(gpu, s, vis);
     const bool is_here = gpu->is_here(vis);
     for (int64_t first = 0; first < s->n_row; first += most) {
         const int64_t n_row = std::min(most, s->n_row - first), n = n_row * s->n_chan;
@@ -352,6 +400,7 @@ int give(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &al
         caller_rows<R> from;
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(reach_rows(gpu, s, first, n_row, &from));
+        if (kept) from.weight = as<R>(kept->room) + first * s->n_chan;
         if (!is_here) MSI_TRY(gpu->image.fit(2 * n * (int64_t)sizeof(R), "a copy of an array"));
         R *out = is_here ? to : as<R>(gpu->image);
         k_give<R, T><<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, gpu->on.get()>>>(
@@ -367,16 +416,22 @@ int give(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &al
 int msi_library_gpu_add(msimage_gridder *g, const msimage_samples *samples, int *is_taken)
 {
     msi_gpu_samples room;
+    msimage_samples s = *samples;
+    if (g->spec.task == MSIMAGE_PREDICT) s.vis = nullptr;
     *is_taken = 0;
-    if (!has_room(g, samples)) return MSI_OK;
-    const int rc = msi_gridder_gpu_room(g->inner, samples->n_row, samples->n_chan, samples->freq_hz, &room);
+    if (!has_room(g, &s)) return MSI_OK;
+    int rc = msi_gridder_gpu_room(g->inner, s.n_row, s.n_chan, s.freq_hz, &room);
     if (rc) return rc == MSI_EGPU ? MSI_OK : rc;
     *is_taken = 1;
     sample_tally all = sample_tally::none();
-    const int failed = g->gpu->settle(take_any(g, samples, room, &all));
-    if (!failed) return keep(g, all, is_taken);
-    msi_gridder_gpu_drop(g->inner);
-    return failed;
+    rc = g->gpu->settle(take_any(g, &s, room, &all));
+    if (rc)
+        msi_gridder_gpu_drop(g->inner);
+    else
+        rc = keep(g, all, is_taken);
+    if (rc || !*is_taken) g->gpu->forget_factor(g->gpu->n_block);
+    g->gpu->n_block += !rc && *is_taken;
+    return rc;
 }
 
 int msi_library_gpu_fetch(msimage_gridder *g, const msimage_samples *samples, int64_t i, void *vis)
@@ -387,9 +442,14 @@ int msi_library_gpu_fetch(msimage_gridder *g, const msimage_samples *samples, in
     if (!msi_gridder_gpu_samples(g->inner, i, &all) || all.n_row != s.n_row || all.n_chan != s.n_chan)
         return msi_error_set(MSI_EARGUMENT, "fetch: a block of %lld rows of %d channels is not what was added next",
                              (long long)s.n_row, s.n_chan);
+    const kept_factor *kept = find_factor(g->gpu, &s, i);
     s.vis = nullptr;
     if (!g->samples.n_unknown) s.uvw_m = nullptr;
+    if (kept) {
+        s.weight = nullptr;
+        s.mask = nullptr;
+    }
     const auto give_any = g->spec.precision == MSIMAGE_FP32 ? (to_fp32 ? give<float, float> : give<float, double>)
                                                             : (to_fp32 ? give<double, float> : give<double, double>);
-    return g->gpu->settle(give_any(g, &s, all, vis));
+    return g->gpu->settle(give_any(g, &s, all, kept, vis));
 }

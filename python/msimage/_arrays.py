@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Optional
+from typing import Any
 
+import cffi
 import numpy as np
 
 from ._library import ffi
 
-
-class _Tensor(ctypes.Structure):
-    """DLPack's DLTensor, the first member of its DLManagedTensor."""
-
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
-
-
+# DLPack's C interface, version 1.0. What an unversioned capsule holds begins with the DLTensor.
+_dlpack = cffi.FFI()
+_dlpack.cdef("""
+typedef struct { void *data; int32_t device_type, device_id, ndim; uint8_t code, bits; uint16_t lanes; int64_t *shape, *strides;
+                 uint64_t byte_offset; } DLTensor;
+typedef struct { uint32_t major, minor; void *manager_ctx, *deleter; uint64_t flags; DLTensor dl_tensor; } DLManagedTensorVersioned;
+""")
+_TENSOR, _VERSIONED = _dlpack.typeof("DLTensor *"), _dlpack.typeof("DLManagedTensorVersioned *")
+_READ_ONLY = 1
 _CODES = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 # DLPack's numbers of places: ordinary memory, and what is registered with CUDA.
 _HOST = (1, 3)
@@ -26,6 +26,31 @@ _CUDA = 2
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_name = ctypes.pythonapi.PyCapsule_GetName
+_name.restype = ctypes.c_char_p
+_name.argtypes = [ctypes.py_object]
+# Types whose arrays give only capsules without a version.
+_unversioned: set = set()
+
+
+def _capsule_of(array: Any) -> Any:
+    """What an array is by DLPack, once the stream that made it has been put before CUDA's default one, which is number 1."""
+    if type(array) not in _unversioned:
+        try:
+            return array.__dlpack__(stream=1, max_version=(1, 0))
+        except TypeError:
+            _unversioned.add(type(array))
+    return array.__dlpack__(stream=1)
+
+
+def _tensor_of(capsule: Any) -> tuple:
+    """The DLTensor of a capsule, and whether it may only be read."""
+    if _name(capsule) == b"dltensor":
+        return _dlpack.cast(_TENSOR, _pointer(capsule, b"dltensor")), False
+    versioned = _dlpack.cast(_VERSIONED, _pointer(capsule, b"dltensor_versioned"))
+    if versioned.major > 1:
+        raise BufferError(f"DLPack {versioned.major}.{versioned.minor} is newer than what msimage reads")
+    return versioned.dl_tensor, bool(versioned.flags & _READ_ONLY)
 
 
 def is_on_gpu(array: Any) -> bool:
@@ -39,37 +64,47 @@ def viewed(array: Any) -> Any:
     if isinstance(array, np.ndarray) or int(array.__dlpack_device__()[0]) not in _HOST:
         return array
     if _library_of(array) == "torch":
-        return array.detach().resolve_conj().numpy()
+        return array.detach().resolve_conj().resolve_neg().numpy()
     return np.from_dlpack(array)
 
 
 class Given:
     """An array, for the length of a call: its type, shape, address, and what keeps it alive."""
 
+    __slots__ = ("kept", "dtype", "shape", "address", "device", "_is_contiguous", "_is_writeable")
+
     def __init__(self, array: Any):
+        self.kept, self.device = array, None
         if isinstance(array, np.ndarray):
-            self.kept = array
-            flags = array.flags
-            self.dtype, self.shape, self.address = array.dtype, array.shape, array.__array_interface__["data"][0]
-            self.is_contiguous, self.is_writeable = flags.c_contiguous, flags.writeable
-            self.device: Optional[int] = None
+            self.dtype, self.shape = array.dtype, array.shape
             return
-        # 1 is CUDA's default stream, which the library waits for.
-        self.kept = (array, array.__dlpack__(stream=1))
-        t = _Tensor.from_address(_pointer(self.kept[1], b"dltensor"))
+        capsule = _capsule_of(array)
+        self.kept = (array, capsule)
+        t, is_read_only = _tensor_of(capsule)
         self.dtype = np.dtype(f"{_CODES.get(t.code, 'V')}{t.bits // 8}")
-        self.shape = tuple(t.shape[i] for i in range(t.ndim))
-        self.address = (t.data or 0) + t.byte_offset
+        self.shape = tuple(t.shape[0:t.ndim]) if t.ndim else ()
+        self.address = int(_dlpack.cast("uintptr_t", t.data)) + t.byte_offset
         packed, step = True, 1
         for i in reversed(range(t.ndim)):
             packed &= not t.strides or t.shape[i] <= 1 or t.strides[i] == step
             step *= t.shape[i]
-        self.is_contiguous, self.is_writeable = packed, _library_of(array) not in ("jax", "jaxlib")
-        self.device = int(t.device_id)
+        packed |= step == 0
+        self._is_contiguous, self._is_writeable = packed, not is_read_only and _library_of(array) not in ("jax", "jaxlib")
+        self.device = t.device_id
 
-    def pointer(self, kind: str = "void *") -> Any:
-        """The address for cffi."""
-        return ffi.cast(kind, self.address)
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the array is in C order without gaps."""
+        return self.kept.flags.c_contiguous if self.device is None else self._is_contiguous
+
+    @property
+    def is_writeable(self) -> bool:
+        """Whether the array may be written to."""
+        return self.kept.flags.writeable if self.device is None else self._is_writeable
+
+    def pointer(self, kind: str = "char[]") -> Any:
+        """The address for cffi, of an array without gaps; `kind` is what C calls it unless that is void *."""
+        return ffi.from_buffer(kind, self.kept) if self.device is None else ffi.cast("void *", self.address)
 
 
 def _library_of(array: Any) -> str:
@@ -81,7 +116,7 @@ def packed(array: Any) -> Any:
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
     if _library_of(array) == "torch":
-        return array.detach().resolve_conj().contiguous()
+        return array.detach().resolve_conj().resolve_neg().contiguous()
     if _library_of(array) == "cupy":
         import cupy
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ._arrays import Given
 from ._gridder import BACKENDS, UINT8, array_argument, has, other_array, require
-from ._library import Calls, ffi, lib
+from ._library import CALLBACKS, Calls, ffi, lib
 
 _STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
 
@@ -57,13 +57,13 @@ class Cleaner:
             "scale": widths, "n_scale": 0 if scales is None else len(scales),
             "beam_pixel": beam or 0})
         out = ffi.new("msimage_cleaner **")
-        self._call(lib.msimage_cleaner_create, out, spec, self._call.callbacks)
+        self._call(lib.msimage_cleaner_create, out, spec, CALLBACKS)
         self._c = ffi.gc(out[0], lib.msimage_cleaner_free)
         self._call(lib.msimage_cleaner_psf, self._c, given.pointer())
         if mask is not None:
             allowed = Given(array_argument(mask, "mask"))
             has(allowed, "mask", UINT8, self.shape)
-            self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t *"))
+            self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t[]"))
 
     def _images(self, *images: Any) -> list:
         given = []

@@ -107,12 +107,14 @@ def _interrupt(_of: Any) -> int:
     return 0
 
 
+# Objects of the library copy these.
+CALLBACKS = ffi.new("msimage_callbacks *", {"interrupt": _interrupt})
+
+
 class Calls:
     """Call the library; what a signal's handler raises meanwhile, KeyboardInterrupt first of all, is raised."""
 
     def __init__(self, message: Optional[Callable[[], Any]] = None) -> None:
-        self.interrupt = _interrupt
-        self.callbacks = ffi.new("msimage_callbacks *", {"interrupt": _interrupt})
         self._message = message or lib.msimage_error
         self.raised: Optional[BaseException] = None
 

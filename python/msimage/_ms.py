@@ -9,7 +9,7 @@ from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._library import Calls, declarations, ffi, load
+from ._library import CALLBACKS, Calls, declarations, ffi, load
 
 _POLS = ("I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY")  # CASA's numbers, from 1
 _EXPRESSIONS = ("select_field", "select_spw", "select_antenna", "select_uvrange", "select_time", "taql")
@@ -263,7 +263,7 @@ def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[s
         "spw": text.numbers(windows), "channel_begin": channel_begin, "channel_end": channel_end,
         "interval_begin": interval_begin, "interval_end": interval_end, "min_uv_lambda": min_uv, "max_uv_lambda": max_uv,
         "min_uvw_m": min_m, "max_uvw_m": max_m, "n_pol": len(pols), "pol": text.numbers(pols),
-        "weight_is_mean": stokes_weight == "mean", "interrupt": call.interrupt, **members})
+        "weight_is_mean": stokes_weight == "mean", "interrupt": CALLBACKS.interrupt, **members})
     out = ffi.new("msimage_read **")
     call(lib.msimage_read_open, out, ffi.new("char *[]", c_paths), len(c_paths), spec)
     return _Blocks(lib, call, out[0], [os.fsdecode(path) for path in several])

@@ -307,6 +307,40 @@ static void test_fetches(void **state)
     msimage_gridder_free(g);
 }
 
+/* Weights and masks come from the host once, block by block; copies of them, which lie elsewhere, serve as well. */
+static void test_factors(void **state)
+{
+    (void)state;
+    enum { N_FIRST = 200 };
+    static arrays a, copy;
+    static double vis[4][2 * N_SAMPLE];
+    observe(&a, 0.9);
+    copy = a;
+    double *far = put(DEVICE, a.weight + N_FIRST * N_CHAN, (N_SAMPLE - N_FIRST * N_CHAN) * sizeof *far);
+    for (int k = 0; k < 4; k++) {
+        const way w = way_of(MSIMAGE_XY, MSIMAGE_FP64, k ? MSIMAGE_CUDA : MSIMAGE_CPU);
+        /* The first block has weights and a mask of the host, the second one of both, but for k = 2. */
+        msimage_samples part[2] = {{N_FIRST, N_CHAN, a.uvw_m[0], a.freq_hz, NULL, a.weight, a.mask},
+                                   {N_ROW - N_FIRST, N_CHAN, a.uvw_m[N_FIRST], a.freq_hz, NULL,
+                                    k == 2 ? far : a.weight + N_FIRST * N_CHAN, a.mask + N_FIRST * N_CHAN}};
+        msimage_gridder *g = gridder(&w, MSIMAGE_PREDICT, &part[0]);
+        must(msimage_gridder_add(g, &part[1]));
+        if (k == 3) {
+            part[0].weight = copy.weight;
+            part[1].mask = copy.mask + N_FIRST * N_CHAN;
+        }
+        for (int again = 0; again < 2; again++) {
+            must(msimage_gridder_predict(g, a.model));
+            memset(vis[k], 0, sizeof vis[k]);
+            must(msimage_gridder_fetch(g, &part[0], vis[k]));
+            must(msimage_gridder_fetch(g, &part[1], vis[k] + 2 * N_FIRST * N_CHAN));
+            assert_true(distance(vis[k], vis[0], 2 * N_SAMPLE) <= 4e-10);
+        }
+        msimage_gridder_free(g);
+    }
+    take_away(DEVICE, far);
+}
+
 /* Resident arrays do not pass through the host's memory, which is limited to less than any of them. */
 static void test_resident(void **state)
 {
@@ -529,7 +563,7 @@ static double distance_of_floats(const float *a, const float *truth, int64_t n)
 static void test_large(void **state)
 {
     (void)state;
-    large a = {.n_row = 4500001, .n = 1000};
+    large a = {.n_row = 16800001, .n = 1000};
     observe_large(&a);
     const int64_t pixels = (int64_t)a.n * a.n;
     float *image[3], *vis[3];
@@ -630,10 +664,10 @@ int main(int argc, char **argv)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),   cmocka_unit_test(test_ways_home), cmocka_unit_test(test_fetches),
-        cmocka_unit_test(test_resident), cmocka_unit_test(test_stream),    cmocka_unit_test(test_current_device),
-        cmocka_unit_test(test_memory),   cmocka_unit_test(test_large),     cmocka_unit_test(test_cleaner),
-        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_places),         cmocka_unit_test(test_ways_home), cmocka_unit_test(test_fetches),
+        cmocka_unit_test(test_factors),        cmocka_unit_test(test_resident),  cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_current_device), cmocka_unit_test(test_memory),    cmocka_unit_test(test_large),
+        cmocka_unit_test(test_cleaner),        cmocka_unit_test(test_beside),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

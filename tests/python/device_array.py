@@ -34,11 +34,25 @@ _new.restype = ctypes.py_object
 _new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
+class _Versioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                ("flags", ctypes.c_uint64), ("tensor", _Tensor)]
+
+
+def capsule(tensor, version=None, read_only=False):
+    """A tensor's capsule, and what it points to: of a DLPack version (major, minor), or of before there were versions."""
+    if version is None:
+        return _new(ctypes.addressof(tensor), b"dltensor", None), tensor
+    whole = _Versioned(*version, None, None, int(read_only), tensor)
+    return _new(ctypes.addressof(whole), b"dltensor_versioned", None), whole
+
+
 class DeviceArray:
     """A copy of a NumPy array in the memory of GPU 0, freed with this object; it may say to have another shape."""
 
-    def __init__(self, values, shape=None):
+    def __init__(self, values, shape=None, read_only=False):
         self.cuda = runtime()
+        self.read_only = read_only
         self.shape, self.dtype = shape or values.shape, values.dtype
         values = np.ascontiguousarray(values)
         self.bytes = values.nbytes
@@ -54,7 +68,7 @@ class DeviceArray:
 
     def __dlpack__(self, *, stream=None):
         self.asked.append(stream)
-        return _new(ctypes.addressof(self.tensor), b"dltensor", None)
+        return capsule(self.tensor)[0]
 
     def get(self):
         values = np.empty(self.shape, self.dtype)
@@ -63,3 +77,12 @@ class DeviceArray:
 
     def __del__(self):
         self.cuda.cudaFree(self.data)
+
+
+class VersionedArray(DeviceArray):
+    """The same by DLPack 1.0, which tells of arrays that may only be read."""
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.asked.append(stream)
+        made, self.whole = capsule(self.tensor, None if max_version is None else (1, 0), self.read_only)
+        return made

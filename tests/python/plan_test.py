@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """plan_test.py cpu|cuda [CHECK..]: msimage.Plan and msimage.Cleaner, threads, forks, Ctrl-C, arguments that cannot be."""
+import ctypes
 import os
 import signal
 import sys
@@ -11,8 +12,11 @@ skip_without_modules("cffi", "numpy")
 import cffi
 import numpy as np
 
+import device_array
 import msimage
+from device_array import DeviceArray, VersionedArray
 from msimage import wgridder
+from msimage._arrays import Given
 from msimage._library import ffi
 from wgridder_oracle import Case, distance, run_checks
 
@@ -170,6 +174,44 @@ class Foreign:
         return self.values.__dlpack_device__()
 
 
+class Shown:
+    """A NumPy array's memory as an array of a GPU would show it, with strides in elements, by a version of DLPack or without."""
+
+    def __init__(self, values, version, read_only=False):
+        self.kept = (values, (ctypes.c_int64 * values.ndim)(*values.shape),
+                     (ctypes.c_int64 * values.ndim)(*(s // values.itemsize for s in values.strides)))
+        self.version, self.read_only = version, read_only
+        self.asked = []
+
+    def __dlpack_device__(self):
+        return device_array.CUDA, 0
+
+    def __dlpack__(self, **options):
+        self.asked.append(options)
+        if self.version is None and "max_version" in options:
+            raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+        values, shape, strides = self.kept
+        tensor = device_array._Tensor(values.ctypes.data - 8, device_array.CUDA, 0, values.ndim, device_array.KINDS[values.dtype.kind],
+                                      8 * values.itemsize, 1, shape, strides, 8)
+        made, self.whole = device_array.capsule(tensor, self.version, self.read_only)
+        return made
+
+
+def check_capsules():
+    """What DLPack says of an array is read from capsules of before and since version 1; newer ones are refused."""
+    for version in (None, (1, 0), (1, 3)):
+        for values in (np.zeros((3, 5), "c8"), np.zeros((4, 2), "f8").T, np.zeros((1, 7), "u1")[:, :1], np.array(2.0), np.zeros((0, 3)),
+                       np.zeros(4, bool)):
+            shown = Shown(values, version)
+            given = Given(shown)
+            assert (given.dtype, given.shape, given.device) == (values.dtype, values.shape, 0)
+            assert given.is_contiguous == values.flags.c_contiguous and given.is_writeable
+            assert int(ffi.cast("uintptr_t", given.pointer())) == values.ctypes.data
+            assert all(options["stream"] == 1 for options in shown.asked)
+        assert Given(Shown(values, version, read_only=True)).is_writeable == (version is None)
+    must_raise(BufferError, lambda: Given(Shown(values, (2, 0))))
+
+
 def check_foreign_arrays():
     """Arrays of other libraries in the host's memory are read where they lie; JAX's, which never change, are not written to."""
     case = next(cases())
@@ -307,35 +349,34 @@ def check_device_arrays():
     """Arrays on the GPU that come by DLPack are read and written where they lie, in every argument."""
     if HOST["backend"] != "cuda":
         return
-    from device_array import DeviceArray
-
-    for case in cases():
+    for case, kind in zip(cases(), (DeviceArray, VersionedArray)):
         size = {"npix_x": case.shape[0], "npix_y": case.shape[1]}
         given = dict(case.arguments(epsilon=1e-11), **HOST)
-        far = {name: DeviceArray(a) if isinstance(a, np.ndarray) else a for name, a in given.items()}
-        here, there = plan_of(case), msimage.Plan(vis=DeviceArray(case.vis), **size, **far)
-        model, out, vis = DeviceArray(case.model), DeviceArray(np.zeros(case.shape)), DeviceArray(np.zeros_like(case.vis))
+        far = {name: kind(a) if isinstance(a, np.ndarray) else a for name, a in given.items()}
+        here, there = plan_of(case), msimage.Plan(vis=kind(case.vis), **size, **far)
+        model, out, vis = kind(case.model), kind(np.zeros(case.shape)), kind(np.zeros_like(case.vis))
         for name in ("hessian", "residual"):
             assert getattr(there, name)(model, out) is out
             assert distance(out.get(), getattr(here, name)(case.model)) <= 1e-12, name
             assert distance(getattr(there, name)(model), getattr(here, name)(case.model)) <= 1e-12, name
         assert there.dirty(out) is out and distance(out.get(), here.dirty()) <= 1e-12
         assert there.predict(model, vis) is vis and distance(vis.get(), here.predict(case.model)) <= 1e-12
-        assert wgridder.vis2dirty(vis=DeviceArray(case.vis), dirty=out, do_wgridding=True, **far) is out
+        assert wgridder.vis2dirty(vis=kind(case.vis), dirty=out, do_wgridding=True, **far) is out
         assert distance(out.get(), here.dirty()) <= 2e-11
         assert wgridder.dirty2vis(dirty=model, vis=vis, do_wgridding=True, **far) is vis
         assert distance(vis.get(), wgridder.dirty2vis(dirty=case.model, do_wgridding=True, **given)) <= 1e-12
         assert model.asked and all(stream == 1 for stream in model.asked)
-        must_raise(RuntimeError, lambda: there.hessian(DeviceArray(case.model.astype("f4"))))
-        must_raise(RuntimeError, lambda: there.hessian(DeviceArray(case.model[:, :20])))
+        must_raise(RuntimeError, lambda: there.hessian(kind(case.model.astype("f4"))))
+        must_raise(RuntimeError, lambda: there.hessian(kind(case.model[:, :20])))
+    frozen = VersionedArray(case.model, read_only=True)
+    assert distance(there.hessian(frozen), here.hessian(case.model)) <= 1e-12
+    must_raise(ValueError, lambda: there.dirty(frozen))
 
 
 def check_device_memory():
     """A GPU whose memory does not suffice is a MemoryError that says so, and what was there before works on."""
     if HOST["backend"] != "cuda":
         return
-    from device_array import DeviceArray
-
     case = next(cases())
     plan = plan_of(case)
     truth = plan.dirty()
@@ -372,7 +413,7 @@ def check_interrupt():
     c = cffi.FFI()
     c.cdef("int raise(int);")
     libc = c.dlopen(None)
-    callbacks = plan._gridder.call.callbacks
+    callbacks = msimage._library.CALLBACKS
     heard = ffi.new("msimage_callbacks *", {
         "progress": ffi.cast("void (*)(void *, const char *, double)", int(c.cast("uintptr_t", c.addressof(libc, "raise")))),
         "interrupt": callbacks.interrupt, "of": ffi.cast("void *", int(signal.SIGINT))})
@@ -419,7 +460,8 @@ def check_interrupt_beside():
         return 0
 
     library = msimage._library
-    quiet, library._interrupt = library._interrupt, ffi.callback("int(void *)", ask, error=1, onerror=library._remember)
+    asking = ffi.callback("int(void *)", ask, error=1, onerror=library._remember)
+    quiet, library.CALLBACKS.interrupt = library.CALLBACKS.interrupt, asking
     plans, outcome = [plan_of(case) for _ in range(2)], []
 
     def work():
@@ -440,7 +482,7 @@ def check_interrupt_beside():
     finally:
         ended.set()
         thread.join()
-        library._interrupt = quiet
+        library.CALLBACKS.interrupt = quiet
     assert isinstance(outcome[0], np.ndarray), repr(outcome[0])
     assert distance(outcome[0], truth) <= 1e-13
 
@@ -458,7 +500,8 @@ def check_interrupt_everywhere():
         return 0
 
     library = msimage._library
-    quiet, library._interrupt = library._interrupt, ffi.callback("int(void *)", ask, error=1, onerror=library._remember)
+    asking = ffi.callback("int(void *)", ask, error=1, onerror=library._remember)
+    quiet, library.CALLBACKS.interrupt = library.CALLBACKS.interrupt, asking
     try:
         plan = plan_of(case)
         norm = plan.sum_weight()
@@ -480,7 +523,7 @@ def check_interrupt_everywhere():
                 armed.clear()
             call()
     finally:
-        library._interrupt = quiet
+        library.CALLBACKS.interrupt = quiet
 
 
 def check_cleaner():

@@ -3,7 +3,7 @@
 
 call: arrays of the host and of the GPU, beside the time that registered memory takes to the GPU and back for their bytes, and
 the C functions alone. solver: an iteration of a solver, a model to visibilities and back to an image, beside ducc0's on the
-processor. What is compared is called in turns, after one call of each that does not count, and medians are taken; NTHREADS is the
+processor. Arrays of the GPU are CuPy's where that is installed. What is compared is called in turns, after one call of each that does not count, and medians are taken; NTHREADS is the
 environment's, or 16.
 """
 import ctypes
@@ -22,9 +22,21 @@ from msimage._arrays import Given
 from msimage._gridder import Samples, gridder
 from msimage._library import ffi, lib
 
+try:
+    import cupy
+except ImportError:
+    cupy = None
+
 THREADS = int(os.environ.get("NTHREADS", "16"))
 ON_GPU = {"nthreads": THREADS, "backend": "cuda"}
 LIGHT_M_S = 299792458.0
+
+
+def there(array):
+    """A copy of an array on the GPU."""
+    return cupy.asarray(array) if cupy else DeviceArray(array)
+
+
 
 
 def median_s(call, n=7):
@@ -105,19 +117,21 @@ def time_calls():
     for n_row, n_chan, npix, single in [CASES[int(i)] for i in sys.argv[2:]] or CASES:
         given, how, vis = observe(n_row, n_chan, npix, single)
         dirty = np.zeros((npix, npix), "f4" if single else "f8")
-        far, far_vis, far_dirty = {k: DeviceArray(a) for k, a in given.items()}, DeviceArray(vis), DeviceArray(dirty)
+        far, far_vis, far_dirty = {k: there(a) for k, a in given.items()}, there(vis), there(dirty)
         n_bytes = sum(a.nbytes for a in given.values())
-        for name, task, there, back in (("vis2dirty", lib.MSIMAGE_IMAGE, n_bytes + vis.nbytes, dirty.nbytes),
-                                        ("dirty2vis", lib.MSIMAGE_PREDICT, n_bytes + dirty.nbytes, vis.nbytes)):
+        for name, task, up, down in (("vis2dirty", lib.MSIMAGE_IMAGE, n_bytes + vis.nbytes, dirty.nbytes),
+                                     ("dirty2vis", lib.MSIMAGE_PREDICT, n_bytes + dirty.nbytes, vis.nbytes)):
             function = getattr(wgridder, name)
             here_s, far_s, c_here_s, c_far_s = in_turns_s(
                 [lambda: function(vis=vis, dirty=dirty, **given, **how, **ON_GPU),
                  lambda: function(vis=far_vis, dirty=far_dirty, **far, **how, **ON_GPU),
                  c_call(task, given, how, vis, dirty), c_call(task, far, how, far_vis, far_dirty)], 21 if npix < 4096 else 7)
-            copies_s = copy_s(there, False) + copy_s(back, True)
+            copies_s = copy_s(up, False) + copy_s(down, True)
             print(f"{name}: {n_row * n_chan:.0e} {vis.dtype}, {npix}^2: host {1e3 * here_s:.2f} ms, GPU {1e3 * far_s:.2f}, copies "
                   f"{1e3 * copies_s:.2f}: {here_s / (far_s + copies_s):.3f}; by C {1e3 * c_here_s:.2f} and {1e3 * c_far_s:.2f} ms, "
                   f"Python's {here_s / c_here_s:.3f} and {far_s / c_far_s:.3f} of it", flush=True)
+            made, same = (vis, far_vis) if name == "dirty2vis" else (dirty, far_dirty)
+            print(f"  made of arrays of the host and of the GPU: {np.abs(made - same.get()).max() / np.abs(made).max():.1e} apart")
 
 
 def time_solver():
@@ -128,8 +142,7 @@ def time_solver():
     for single in (True, False):
         given, how, vis = observe(500_000, 4, 2048, single)
         model = np.random.default_rng(2).standard_normal((2048, 2048)).astype("f4" if single else "f8")
-        far, far_vis, far_model, out = ({k: DeviceArray(a) for k, a in given.items()}, DeviceArray(vis), DeviceArray(model),
-                                        DeviceArray(model))
+        far, far_vis, far_model, out = ({k: there(a) for k, a in given.items()}, there(vis), there(model), there(model))
         plan = msimage.Plan(npix_x=2048, npix_y=2048, dtype=model.dtype, **far, **how, **ON_GPU)
 
         def iterate(module, arrays, image, values, product, **options):
