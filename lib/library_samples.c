@@ -226,7 +226,8 @@ static int add_images(msimage_gridder *g, const chunk *c)
         jy = t.largest_jy;
     }
     if (is_bad)
-        return msi_error_set(MSI_ERANGE, "weight: a weight is negative; only images of convention XY may have such");
+        return msi_error_set(
+            MSI_ERANGE, "weight: a weight is negative; only images of convention XY (Python: vis2dirty) may have such");
     g->samples.n += n;
     g->samples.n_left_out += n_left_out;
     g->samples.largest_jy = jy;

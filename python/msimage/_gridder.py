@@ -30,7 +30,7 @@ def array_argument(array: Any, name: str) -> Any:
 def other_array(array: Any, name: str) -> Any:
     """An argument that must be an array, as it lies: NumPy's where that is the host's memory."""
     if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack_device__"):
-        raise TypeError(f"{name}: an array is needed, not {type(array).__name__}")
+        raise TypeError(f"{name}: an array is needed, not {type(array).__name__}; numpy.asarray makes one")
     return viewed(array)
 
 
@@ -38,7 +38,10 @@ def whole_argument(value: Any, name: str) -> int:
     """An argument that must be a whole number, not negative."""
     if isinstance(value, (bool, np.bool_)):
         return int(value)
-    number = operator.index(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: a whole number is needed, not {type(value).__name__}") from None
     if number < 0:
         raise TypeError(f"{name}: {number} is negative")
     return number
@@ -57,13 +60,13 @@ def require(holds: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
-def has(array: Given, name: str, dtype: np.dtype, shape: tuple) -> None:
-    """An array must be of a type and a shape."""
+def has(array: Given, name: str, dtype: np.dtype, shape: tuple, axes: str = "") -> None:
+    """An array must be of a type and a shape, whose axes have names."""
     # What a type is called takes NumPy longer than all else here, so messages are made where they are wanted.
     if array.dtype != dtype:
         raise RuntimeError(f"{name}: its type is {array.dtype}, not {dtype}")
     if array.shape != shape:
-        raise RuntimeError(f"{name}: its shape is {array.shape}, not {shape}")
+        raise RuntimeError(f"{name}: its shape is {array.shape}, not {axes or shape}")
 
 
 class Samples:
@@ -77,20 +80,25 @@ class Samples:
             uvw = packed(uvw * (np.array(signs) if isinstance(uvw, np.ndarray) else _like(signs, uvw)))
         self.uvw, self.freq = Given(uvw), Given(freq)
         n_row, n_chan = (self.uvw.shape or (0,))[0], (self.freq.shape or (0,))[0]
-        has(self.uvw, "uvw", FLOAT64, (n_row, 3))
-        has(self.freq, "freq", FLOAT64, (n_chan,))
+        has(self.uvw, "uvw", FLOAT64, (n_row, 3), "[row, 3]")
+        has(self.freq, "freq", FLOAT64, (n_chan,), "[channel]")
         self.shape, self.real = (n_row, n_chan), real
         self.wgt = None if wgt is None else Given(array_argument(wgt, "wgt"))
         self.mask = None if mask is None else Given(array_argument(mask, "mask"))
         if self.wgt:
-            has(self.wgt, "wgt", real, self.shape)
+            self.has(self.wgt, "wgt", real)
         if self.mask:
-            has(self.mask, "mask", UINT8, self.shape)
+            self.has(self.mask, "mask", UINT8)
+
+    def has(self, array: Given, name: str, dtype: np.dtype) -> None:
+        """An array must be of a type, and of the shape that rows and channels have."""
+        if array.dtype != dtype or array.shape != self.shape:
+            has(array, name, dtype, self.shape, f"{self.shape}: rows of uvw, channels of freq")
 
     def given(self, vis: Optional[Given] = None, weighted: bool = True) -> Any:
         """The samples for a call, with visibilities or without."""
         if vis is not None:
-            has(vis, "vis", COMPLEXES[self.real], self.shape)
+            self.has(vis, "vis", COMPLEXES[self.real])
         weight = self.wgt.pointer() if self.wgt and weighted else ffi.NULL
         mask = self.mask.pointer("uint8_t[]") if self.mask else ffi.NULL
         # Members in their order: a list takes a third of what a dict does.

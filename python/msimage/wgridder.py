@@ -33,16 +33,18 @@ __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
 _REACH = ((1.2, 3e-8), (1.25, 3e-9), (1.3, 3e-10), (1.4, 3e-11), (1.5, 3e-12), (1.75, 3e-13), (2.0, 3e-14))
 
 
+# The least epsilon by the precision, without w and with it.
+_LEAST = {np.dtype(np.float32): (4.5e-7, 8.55e-7), np.dtype(np.float64): (1e-14, 1.5e-14)}
+
+
 def _check_accuracy(epsilon: float, sigma_min: float, sigma_max: float, wgridding: bool, real: np.dtype) -> None:
-    factor = 1.9 if wgridding else 1
-    if real == np.float32:
-        least = 4.5e-7 * factor
-    else:
-        least = max(1e-14, 1.5e-14 * wgridding)
+    least = _LEAST[real][wgridding]
     reach = [e * (3.5 if wgridding else 1) for s, e in _REACH if s <= sigma_max]
     if not (epsilon >= least and sigma_max >= sigma_min and sigma_min <= 2.5 and reach
             and epsilon >= (reach[-1] if sigma_max < 2.5 else least)):
-        raise RuntimeError(f"no window reaches epsilon {epsilon} with sigma from {sigma_min} to {sigma_max} in this precision")
+        reached = ", ".join(f"{e[wgridding]:.1e} in {name}" for name, e in _LEAST.items())
+        raise RuntimeError(f"epsilon: no window reaches {epsilon} with sigma_min {sigma_min} and sigma_max {sigma_max} in {real}; "
+                           f"the least are {reached}, where sigma_max is 2.5 or more")
 
 
 class _Request:
@@ -133,7 +135,7 @@ def _image(vis: Any, uvw: Any, freq: Any, npix_x: int, npix_y: int, dirty: Any, 
         raise RuntimeError(f"vis: its type is {given.dtype}, neither complex64 nor complex128")
     real = REALS[given.dtype]
     samples = request.samples(uvw, freq, real)
-    has(given, "vis", given.dtype, samples.shape)
+    samples.has(given, "vis", given.dtype)
     shape = (npix_x, npix_y)
     if dirty is not None and len(getattr(dirty, "shape", ())) == 2:
         shape = (npix_x or dirty.shape[0], npix_y or dirty.shape[1])
@@ -210,8 +212,13 @@ def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Opti
 
     Parameters
     ----------
-    dirty : float32 or float64 [npix_x, npix_y], Jy/pixel; its type is the precision of everything
-    wgt, mask : what is returned is multiplied by wgt; it is 0 where either is
+    uvw : float64 [row, 3], coordinates in metres
+    freq : float64 [channel], Hz, rising
+    dirty : float32 or float64 [npix_x, npix_y], even numbers of pixels, Jy/pixel; its type is the precision of everything
+    wgt : real of that precision [row, channel]; what is returned is multiplied by it, 0 where it is 0 or NaN
+    mask : uint8 [row, channel]; what is returned is 0 where it is
+    pixsize_x, pixsize_y : radians (direction cosines)
+    epsilon : relative error, 1e-1 to 2e-13; of float32 to 1e-5
     vis : complex [row, channel], written to and returned
 
     Returns

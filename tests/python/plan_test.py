@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """plan_test.py cpu|cuda [CHECK..]: msimage.Plan and msimage.Cleaner, threads, forks, Ctrl-C, arguments that cannot be."""
+import contextlib
 import ctypes
 import os
 import signal
@@ -322,27 +323,95 @@ def check_fork():
 
 
 def check_both():
-    """Plans on the CPU and on the GPU in one process; arrays in the GPU's memory are read and written there."""
+    """Plans on the CPU and on the GPU in one process."""
     if HOST["backend"] != "cuda":
         return
     for case in cases():
         truth = plan_of(case, backend="cpu").hessian(case.model)
-        plan = plan_of(case)
-        assert distance(plan.hessian(case.model), truth) <= 1e-10
-        for name in ("torch", "cupy"):
-            try:
-                there = __import__(name)
-            except ImportError:
+        assert distance(plan_of(case).hessian(case.model), truth) <= 1e-10
+
+
+class Cupy:
+    """What the check of CuPy's arrays on the GPU needs of it."""
+
+    def __init__(self):
+        import cupy
+
+        self.put, self.get, self.empty = cupy.asarray, cupy.asnumpy, cupy.empty
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.put(np.zeros(1))
+
+
+class Torch:
+    """The same of PyTorch."""
+
+    def __init__(self):
+        import torch
+
+        self.put, self.get = lambda a: torch.from_numpy(np.ascontiguousarray(a)).cuda(), lambda a: a.cpu().numpy()
+        self.empty = lambda shape, dtype: self.put(np.empty(shape, dtype))
+        self.stream = torch.cuda.stream(torch.cuda.Stream())
+        self.put(np.zeros(1))
+
+
+class Jax:
+    """The same of JAX, whose arrays never change and which chooses its streams itself."""
+
+    def __init__(self):
+        # It takes most of the GPU's memory otherwise.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        on = jax.devices("cuda")[0]
+        self.put, self.get = lambda a: jax.device_put(a, on), np.asarray
+        self.empty, self.stream = None, contextlib.nullcontext()
+
+
+def libraries():
+    """Those of them that are installed and see a GPU."""
+    for library in (Cupy, Torch, Jax):
+        try:
+            yield library.__name__.lower(), library()
+        except (ImportError, RuntimeError) as error:
+            print(f"without {library.__name__}: {error}")
+
+
+def check_libraries():
+    """Arrays on the GPU of CuPy, PyTorch and JAX serve in every argument as they are when called, in any order; results are of their kind."""
+    if HOST["backend"] != "cuda":
+        return
+    for name, there in libraries():
+        for case in cases():
+            size = {"npix_x": case.shape[0], "npix_y": case.shape[1]}
+            given = dict(case.arguments(epsilon=1e-11, do_wgridding=True), **HOST)
+            far = {k: there.put(v) if isinstance(v, np.ndarray) else v for k, v in given.items()}
+            plan = msimage.Plan(vis=case.vis, **size, **given)
+            truth = {"dirty": plan.dirty(), "hessian": plan.hessian(case.model), "residual": plan.residual(case.model),
+                     "predict": plan.predict(case.model), "vis2dirty": wgridder.vis2dirty(vis=case.vis, **size, **given),
+                     "dirty2vis": wgridder.dirty2vis(dirty=case.model, **given)}
+            with there.stream:
+                # What is made on a stream of its own is waited for; what is turned round has gaps.
+                vis, model = there.put(2 * case.vis) * 0.5, there.put(0.25 * case.model.T).T * 4
+                turned = dict(far, uvw=there.put(case.uvw.T).T, wgt=there.put(case.wgt.T).T)
+                plan = msimage.Plan(vis=vis, **size, **turned)
+                made = {"dirty": plan.dirty(), "hessian": plan.hessian(model), "residual": plan.residual(model),
+                        "predict": plan.predict(model), "vis2dirty": wgridder.vis2dirty(vis=vis, **size, **turned),
+                        "dirty2vis": wgridder.dirty2vis(dirty=model, **turned)}
+            for what, result in made.items():
+                # Without an argument of the library's there is no telling.
+                assert what == "dirty" or type(result).__module__.split(".")[0] in (name, name + "lib"), (name, what, type(result))
+                result = result if isinstance(result, np.ndarray) else there.get(result)
+                assert distance(result, truth[what]) <= 2e-11, (name, what)
+            must_raise(RuntimeError, lambda: wgridder.vis2dirty(vis=vis, **size, **dict(far, wgt=there.put(case.mask))))
+            if there.empty is None:
+                must_raise(ValueError, lambda: wgridder.vis2dirty(vis=vis, dirty=there.put(np.zeros(case.shape)), **far))
                 continue
-            put = there.asarray if name == "cupy" else lambda a: there.from_numpy(np.ascontiguousarray(a)).cuda()
-            given = {k: put(v) if isinstance(v, np.ndarray) else v for k, v in case.arguments().items()}
-            at = dict(given, npix_x=case.shape[0], npix_y=case.shape[1], epsilon=1e-11, **HOST)
-            far = msimage.Plan(vis=put(case.vis), **at)
-            product, vis = far.hessian(put(case.model)), far.predict(put(case.model))
-            dirty = wgridder.vis2dirty(vis=put(case.vis), do_wgridding=True, **at)
-            for made, here in ((product, truth), (vis, plan.predict(case.model)), (dirty, plan.dirty())):
-                assert type(made).__module__.split(".")[0] == name
-                assert distance(np.asarray(made.get() if name == "cupy" else made.cpu()), here) <= 1e-10, name
+            out, wide = there.empty(case.shape, "f8"), there.empty(case.shape[::-1], "f8")
+            assert wgridder.vis2dirty(vis=vis, dirty=out, **far) is out and distance(there.get(out), truth["dirty"]) <= 2e-11
+            assert plan.hessian(model, out) is out and distance(there.get(out), truth["hessian"]) <= 2e-11
+            must_raise(ValueError, lambda: wgridder.vis2dirty(vis=vis, dirty=wide.T, **far))
+        print(f"with {name}")
 
 
 def check_device_arrays():

@@ -37,8 +37,6 @@ def there(array):
     return cupy.asarray(array) if cupy else DeviceArray(array)
 
 
-
-
 def median_s(call, n=7):
     call()
     taken = []

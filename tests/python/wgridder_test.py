@@ -5,6 +5,7 @@ Tolerances: epsilon for the direct sum, 2 epsilon for ducc0, which may be off by
 rounding besides: a few thousand sums of floats, 1e-6.
 """
 import itertools
+import os
 import sys
 
 from program_suite import skip_without_modules
@@ -22,6 +23,15 @@ except ImportError:
 
 HOST = {"backend": "cuda" if "cuda" in sys.argv[1:2] else "cpu"}
 ROUNDING = {"f4": 1e-6, "f8": 1e-14}
+# Comparisons made, and the largest part of what is allowed that any of them took.
+made = {"the direct sum": [0, 0.0], "ducc0": [0, 0.0]}
+
+
+def within(errors, bound, beside, what):
+    """Errors that are no more than a bound."""
+    made[beside][0] += len(errors)
+    made[beside][1] = max(made[beside][1], *(error / bound for error in errors))
+    assert max(errors) <= bound, f"{what}: errors beside {beside} {errors} of {bound}"
 
 
 def compare(case, epsilon, what, **options):
@@ -32,15 +42,13 @@ def compare(case, epsilon, what, **options):
     vis = wgridder.dirty2vis(dirty=case.model, **given, **HOST)
     assert dirty.dtype == case.real and dirty.shape == case.shape
     assert vis.dtype == case.cplx and vis.shape == case.vis.shape
-    errors = distance(dirty, case.dirty(**options)), distance(vis, case.predicted(**options))
-    assert max(errors) <= bound, f"{what}: errors {errors} of {bound}"
+    within((distance(dirty, case.dirty(**options)), distance(vis, case.predicted(**options))), bound, "the direct sum", what)
     if not peer:
         return
     with np.errstate(invalid="ignore"):
         theirs = (peer.vis2dirty(vis=case.vis, npix_x=case.shape[0], npix_y=case.shape[1], **given),
                   peer.dirty2vis(dirty=case.model, **given))
-    errors = distance(dirty, theirs[0].astype("f8")), distance(vis, theirs[1].astype("c16"))
-    assert max(errors) <= 2 * bound, f"{what}: ducc0 differs by {errors} of {2 * bound}"
+    within((distance(dirty, theirs[0].astype("f8")), distance(vis, theirs[1].astype("c16"))), 2 * bound, "ducc0", what)
 
 
 def check_sweep():
@@ -73,6 +81,42 @@ def check_options():
     case = Case(rng, (32, 46), (0.01, 0.008))
     for more in ({"sigma_min": 1.6}, {"sigma_max": 1.5}, {"nthreads": 2}, {"allow_nshift": False}):
         compare(case, 1e-7, more, do_wgridding=True, **more)
+
+
+def draw_options(rng, single):
+    """All arguments that say how, at random: most at what they are by themselves."""
+    some = {"do_wgridding": bool(rng.integers(2)), "nthreads": int(rng.integers(0, 4))}
+    for name, values in (("flip_u", (True,)), ("flip_v", (True,)), ("flip_w", (True,)), ("divide_by_n", (False,)),
+                         ("center_x", (0.01, -0.2, 0.35)), ("center_y", (0.03, -0.3, 0.2)), ("allow_nshift", (False,)),
+                         ("sigma_min", (1.0, 1.3, 1.7, 2.0)), ("sigma_max", (1.5, 2.0, 2.4))):
+        if rng.integers(3) == 0:
+            some[name] = values[rng.integers(len(values))]
+    least = -5 if single else -11.5
+    return 10 ** rng.uniform(least, -1), some
+
+
+def check_random():
+    """Samples, images and all arguments at random; DRAWS of the environment says how many, SEED which."""
+    rng = np.random.default_rng(int(os.environ.get("SEED", "11")))
+    n_refused = 0
+    for i in range(int(os.environ.get("DRAWS", "60"))):
+        single = bool(rng.integers(3) == 0)
+        shape = tuple(int(n) for n in 2 * rng.integers(8, 33, 2))
+        case = Case(rng, shape, tuple(rng.uniform(0.05, 0.3, 2) / shape), single=single, weighted=bool(rng.integers(2)),
+                    masked=bool(rng.integers(2)), reach=float(rng.choice((0.4, 0.9, 1.0, 2.5))), n_row=int(rng.integers(2, 80)),
+                    n_chan=int(rng.integers(1, 6)))
+        epsilon, options = draw_options(rng, single)
+        given = dict(case.arguments(epsilon=epsilon, **options), vis=case.vis, npix_x=shape[0], npix_y=shape[1])
+        if peer:
+            try:
+                peer.vis2dirty(**given)
+            except RuntimeError:
+                must_raise(RuntimeError, lambda: wgridder.vis2dirty(**given, **HOST))
+                n_refused += 1
+                continue
+        compare(case, epsilon, (i, shape, single, epsilon, options), **options)
+    if peer:
+        print(f"{n_refused} draws refused by both")
 
 
 def check_periodic():
@@ -165,7 +209,7 @@ def must_raise(kinds, call):
         call()
     except kinds as error:
         assert str(error)
-        return
+        return error
     raise AssertionError("nothing was raised")
 
 
@@ -215,6 +259,12 @@ def check_exceptions():
                     must_raise(kind, lambda: call(peer.vis2dirty))
             except AssertionError as error:
                 raise AssertionError(f"{change.keys()}: {error}") from error
+    # Messages name the argument, and what it is to be.
+    for change, words in (({"uvw": base["uvw"].T}, ("uvw", "[row, 3]")), ({"vis": base["vis"][:5]}, ("vis", "rows of uvw")),
+                          ({"epsilon": 1e-15}, ("epsilon", "1e-15", "1.0e-14")), ({"npix_x": 32.5}, ("npix_x", "whole number", "float")),
+                          ({"uvw": base["uvw"].tolist()}, ("uvw", "numpy.asarray")), ({"mask": base["vis"] != 0}, ("mask", "bool", "uint8"))):
+        message = str(must_raise((RuntimeError, TypeError), lambda: wgridder.vis2dirty(**dict(base, **change))))
+        assert all(word in message for word in words), message
     accepted = [{"npix_x": 2}, {"epsilon": 0.5}, {"epsilon": 1e-13}, {"epsilon": 1e-6, "vis": base["vis"].astype("c8")},
                 {"sigma_max": 1.2, "epsilon": 1e-2}, {"sigma_min": 0.5}, {"do_wgridding": 1}, {"nthreads": 0},
                 {"wgt": -np.ones(base["vis"].shape)}, {"dirty": np.zeros((32, 38)), "npix_x": 0, "npix_y": 0},
@@ -263,3 +313,5 @@ def check_solver():
 if __name__ == "__main__":
     print("with ducc0" if peer else "without ducc0")
     run_checks(globals())
+    for beside, (n, part) in made.items():
+        print(f"{n} comparisons with {beside}; the largest took {part:.2f} of what is allowed")
