@@ -64,7 +64,9 @@ def _reader() -> Any:
             ffi.cdef(declarations(("read_set.h",), "src", "read"))
             _lib = lib
         except ImportError as error:
-            raise ImportError(f"msimage.read_ms: this msimage was built without casacore ({error})") from error
+            raise ImportError("msimage.read_ms: this msimage was built without casacore; Debian's python3-msimage has it, and so has what "
+                              "pip install . --config-settings=cmake.define.MSIMAGE_KERNELS_ONLY=OFF makes where casacore is "
+                              f"({error})") from None
     return _lib
 
 

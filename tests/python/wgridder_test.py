@@ -34,7 +34,7 @@ def within(errors, bound, beside, what):
     assert max(errors) <= bound, f"{what}: errors beside {beside} {errors} of {bound}"
 
 
-def compare(case, epsilon, what, **options):
+def compare(case, epsilon, what, beside=True, **options):
     """Both directions against the direct sum and the peer."""
     given = case.arguments(epsilon=epsilon, **options)
     bound = epsilon + ROUNDING[case.real.str[1:]]
@@ -43,7 +43,7 @@ def compare(case, epsilon, what, **options):
     assert dirty.dtype == case.real and dirty.shape == case.shape
     assert vis.dtype == case.cplx and vis.shape == case.vis.shape
     within((distance(dirty, case.dirty(**options)), distance(vis, case.predicted(**options))), bound, "the direct sum", what)
-    if not peer:
+    if not peer or not beside:
         return
     with np.errstate(invalid="ignore"):
         theirs = (peer.vis2dirty(vis=case.vis, npix_x=case.shape[0], npix_y=case.shape[1], **given),
@@ -107,16 +107,19 @@ def check_random():
                     n_chan=int(rng.integers(1, 6)))
         epsilon, options = draw_options(rng, single)
         given = dict(case.arguments(epsilon=epsilon, **options), vis=case.vis, npix_x=shape[0], npix_y=shape[1])
-        if peer:
+        try:
+            beside = bool(peer) and peer.vis2dirty(**given) is not None
+        except RuntimeError:
+            # It has no window for some bounds of the oversampling; what is made all the same is to be right.
+            beside = False
+            n_refused += 1
             try:
-                peer.vis2dirty(**given)
+                wgridder.vis2dirty(**given, **HOST)
             except RuntimeError:
-                must_raise(RuntimeError, lambda: wgridder.vis2dirty(**given, **HOST))
-                n_refused += 1
                 continue
-        compare(case, epsilon, (i, shape, single, epsilon, options), **options)
+        compare(case, epsilon, (i, shape, single, epsilon, options), beside=beside, **options)
     if peer:
-        print(f"{n_refused} draws refused by both")
+        print(f"{n_refused} draws are refused by ducc0")
 
 
 def check_periodic():
