@@ -9,8 +9,9 @@ sqrt(1 - x^2 - y^2), a dirty image is
     dirty[i, j] = Re sum over samples of wgt vis exp(+2 pi i freq/c (u x + v y - w (n - 1)))
 
 divided by n where `divide_by_n`, and not by the weights. Without w-gridding w is taken as 0, and nothing is divided by n. The
-other direction is its transpose. Results are within epsilon of these sums, relative, in L2. Visibilities and weights that are
-NaN are left out; samples beyond 1 / (2 pixsize) count, as an image of pixels is periodic in u and v.
+other direction is its transpose. Results are within epsilon of these sums, relative, in L2, which is a mean over where
+samples lie: a handful of them may be a few hundredths of epsilon beyond it. Visibilities and weights that are NaN are left out;
+samples beyond 1 / (2 pixsize) count, as an image of pixels is periodic in u and v.
 
 What differs from ducc0: pixels beyond the horizon are 0 with `do_wgridding`; samples whose coordinates or values are not finite
 are left out, where ducc0 may return images of NaN; `sigma_max` and `allow_nshift` do not change how the work is done. Beside

@@ -99,11 +99,11 @@ def check_random():
     """Samples, images and all arguments at random; DRAWS of the environment says how many, SEED which."""
     rng = np.random.default_rng(int(os.environ.get("SEED", "11")))
     n_refused = 0
-    for i in range(int(os.environ.get("DRAWS", "60"))):
+    for i in range(int(os.environ.get("DRAWS", "40"))):
         single = bool(rng.integers(3) == 0)
         shape = tuple(int(n) for n in 2 * rng.integers(8, 33, 2))
         case = Case(rng, shape, tuple(rng.uniform(0.05, 0.3, 2) / shape), single=single, weighted=bool(rng.integers(2)),
-                    masked=bool(rng.integers(2)), reach=float(rng.choice((0.4, 0.9, 1.0, 2.5))), n_row=int(rng.integers(2, 80)),
+                    masked=bool(rng.integers(2)), reach=float(rng.choice((0.4, 0.9, 1.0, 2.5))), n_row=int(rng.integers(10, 80)),
                     n_chan=int(rng.integers(1, 6)))
         epsilon, options = draw_options(rng, single)
         given = dict(case.arguments(epsilon=epsilon, **options), vis=case.vis, npix_x=shape[0], npix_y=shape[1])
