@@ -34,7 +34,7 @@ _unversioned: set = set()
 
 
 def _capsule_of(array: Any) -> Any:
-    """What an array is by DLPack, once the stream that made it has been put before CUDA's default one, which is number 1."""
+    """What an array is by DLPack, made before whatever comes next on CUDA's default stream, which is number 1."""
     if type(array) not in _unversioned:
         try:
             return array.__dlpack__(stream=1, max_version=(1, 0))

@@ -40,7 +40,7 @@ class _Versioned(ctypes.Structure):
 
 
 def capsule(tensor, version=None, read_only=False):
-    """A tensor's capsule, and what it points to: of a DLPack version (major, minor), or of before there were versions."""
+    """A tensor's capsule, and what it points to: of a version (major, minor) of DLPack, or of none."""
     if version is None:
         return _new(ctypes.addressof(tensor), b"dltensor", None), tensor
     whole = _Versioned(*version, None, None, int(read_only), tensor)

@@ -176,7 +176,7 @@ class Foreign:
 
 
 class Shown:
-    """A NumPy array's memory as an array of a GPU would show it, with strides in elements, by a version of DLPack or without."""
+    """A NumPy array's memory as an array of a GPU would show it, by a version of DLPack or without."""
 
     def __init__(self, values, version, read_only=False):
         self.kept = (values, (ctypes.c_int64 * values.ndim)(*values.shape),
@@ -387,7 +387,7 @@ def libraries():
 
 
 def check_libraries():
-    """Arrays on the GPU of CuPy, PyTorch and JAX serve in every argument as they are when called, in any order; results are of their kind."""
+    """Arrays on the GPU of CuPy, PyTorch and JAX serve in every argument, in any order; results are of their kind."""
     if HOST["backend"] != "cuda":
         return
     for name, there in libraries():
