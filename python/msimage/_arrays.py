@@ -13,13 +13,16 @@ from ._library import ffi
 # DLPack's C interface, version 1.0. What an unversioned capsule holds begins with the DLTensor.
 _dlpack = cffi.FFI()
 _dlpack.cdef("""
-typedef struct { void *data; int32_t device_type, device_id, ndim; uint8_t code, bits; uint16_t lanes; int64_t *shape, *strides;
+typedef struct { uintptr_t data; int32_t device_type, device_id, ndim; uint8_t code, bits; uint16_t lanes; int64_t *shape, *strides;
                  uint64_t byte_offset; } DLTensor;
 typedef struct { uint32_t major, minor; void *manager_ctx, *deleter; uint64_t flags; DLTensor dl_tensor; } DLManagedTensorVersioned;
 """)
 _TENSOR, _VERSIONED = _dlpack.typeof("DLTensor *"), _dlpack.typeof("DLManagedTensorVersioned *")
 _READ_ONLY = 1
-_CODES = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+# NumPy's types by DLPack's codes and bits.
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_DTYPES = {(_CODES[name[0]], 8 * int(name[1:])): np.dtype(name)
+           for name in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "b1")}
 # DLPack's numbers of places: ordinary memory, and what is registered with CUDA.
 _HOST = (1, 3)
 _CUDA = 2
@@ -68,6 +71,16 @@ def viewed(array: Any) -> Any:
     return np.from_dlpack(array)
 
 
+def _is_packed(shape: tuple, strides: list) -> bool:
+    """Whether an array with such strides, in elements, is in C order without gaps."""
+    step = 1
+    for n, stride in zip(reversed(shape), reversed(strides)):
+        if n > 1 and stride != step:
+            return 0 in shape
+        step *= n
+    return True
+
+
 class Given:
     """An array, for the length of a call: its type, shape, address, and what keeps it alive."""
 
@@ -81,15 +94,12 @@ class Given:
         capsule = _capsule_of(array)
         self.kept = (array, capsule)
         t, is_read_only = _tensor_of(capsule)
-        self.dtype = np.dtype(f"{_CODES.get(t.code, 'V')}{t.bits // 8}")
-        self.shape = tuple(t.shape[0:t.ndim]) if t.ndim else ()
-        self.address = int(_dlpack.cast("uintptr_t", t.data)) + t.byte_offset
-        packed, step = True, 1
-        for i in reversed(range(t.ndim)):
-            packed &= not t.strides or t.shape[i] <= 1 or t.strides[i] == step
-            step *= t.shape[i]
-        packed |= step == 0
-        self._is_contiguous, self._is_writeable = packed, not is_read_only and _library_of(array) not in ("jax", "jaxlib")
+        n, known = t.ndim, _DTYPES.get((t.code, t.bits))
+        self.dtype = np.dtype(f"V{t.bits // 8}") if known is None else known
+        self.shape = tuple(_dlpack.unpack(t.shape, n)) if n else ()
+        self.address = t.data + t.byte_offset
+        self._is_contiguous = not n or not t.strides or _is_packed(self.shape, _dlpack.unpack(t.strides, n))
+        self._is_writeable = not is_read_only and _library_of(array) not in ("jax", "jaxlib")
         self.device = t.device_id
 
     @property

@@ -3,8 +3,8 @@
 
 call: arrays of the host and of the GPU, beside the time that registered memory takes to the GPU and back for their bytes, and
 the C functions alone. solver: an iteration of a solver, a model to visibilities and back to an image, beside ducc0's on the
-processor. Arrays of the GPU are CuPy's where that is installed. What is compared is called in turns, after one call of each that does not count, and medians are taken; NTHREADS is the
-environment's, or 16.
+processor. Arrays of the GPU are CuPy's where that is installed. What is compared is called in turns, after one call of each that
+does not count, and medians are taken; NTHREADS is the environment's, or 16.
 """
 import ctypes
 import os
