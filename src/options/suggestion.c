@@ -8,9 +8,9 @@
 #include "src/options/wsclean_options.h"
 
 /* Parameters of CASA's tclean whose meaning an option of another name has. */
-static const struct casa_name {
-    const char *theirs, *ours;
-} casa_names[] = {
+static const struct tclean_name {
+    const char *parameter, *option;
+} tclean_names[] = {
     {"antenna", "select-antenna"},
     {"cell", "scale"},
     {"imagename", "name"},
@@ -106,9 +106,9 @@ int msi_suggestion(char *out, const char *name)
     int least = FAR, n_near = 0, used = 0;
     out[0] = 0;
     if (!*name || strlen(name) > LONGEST) return 0;
-    for (size_t i = 0; i < sizeof casa_names / sizeof *casa_names; i++)
-        if (strcmp(name, casa_names[i].theirs) == 0) {
-            snprintf(out, MSI_SUGGESTION_SIZE, "-%s", casa_names[i].ours);
+    for (size_t i = 0; i < sizeof tclean_names / sizeof *tclean_names; i++)
+        if (strcmp(name, tclean_names[i].parameter) == 0) {
+            snprintf(out, MSI_SUGGESTION_SIZE, "-%s", tclean_names[i].option);
             return 1;
         }
     for (int i = 0; (other = name_at(i)); i++) {

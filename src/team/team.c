@@ -177,14 +177,14 @@ static int combine_all(msi_team *t, char *array, int64_t n, msi_precision precis
     const int64_t each = even < SLICE ? even : SLICE;
     char *room = NULL;
     MSI_TRY(msi_team_agree(t, msi_alloc(&room, (2 * t->size + 1) * each, (size_t)bytes, "slices of ranks")));
-    char *own = room, *theirs = own + t->size * each * bytes, *slice = theirs + t->size * each * bytes;
+    char *own = room, *received = own + t->size * each * bytes, *slice = received + t->size * each * bytes;
     int rc = MSI_OK;
     for (int64_t at = 0; !rc && at < n; at += t->size * each) {
         const int64_t here = n - at < t->size * each ? n - at : t->size * each;
         memcpy(own, array + at * bytes, (size_t)(here * bytes));
-        rc = t->link->swap(t, own, each * bytes, theirs);
+        rc = t->link->swap(t, own, each * bytes, received);
         if (rc) break;
-        combine(slice, theirs, each, precision, t, weight);
+        combine(slice, received, each, precision, t, weight);
         rc = t->link->gather(t, slice, each * bytes, own);
         if (!rc) memcpy(array + at * bytes, own, (size_t)(here * bytes));
     }

@@ -27,8 +27,8 @@ typedef struct msi_team_link {
     /* gather - own [n_byte] of every rank to every rank: all [size][n_byte]. */
     int (*gather)(msi_team *team, const void *own, int64_t n_byte, void *all);
 
-    /* swap - part k of own [size][n_byte] to rank k; theirs [size][n_byte] has what each rank had for this one. */
-    int (*swap)(msi_team *team, const void *own, int64_t n_byte, void *theirs);
+    /* swap - part k of own [size][n_byte] to rank k; received [size][n_byte] has what each rank had for this one. */
+    int (*swap)(msi_team *team, const void *own, int64_t n_byte, void *received);
 
     /* broadcast - data [n_byte] of rank 0 to every rank. */
     int (*broadcast)(msi_team *team, void *data, int64_t n_byte);

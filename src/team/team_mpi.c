@@ -59,12 +59,12 @@ static int gather(msi_team *t, const void *own, int64_t n_byte, void *all)
     return await(&request);
 }
 
-static int swap(msi_team *t, const void *own, int64_t n_byte, void *theirs)
+static int swap(msi_team *t, const void *own, int64_t n_byte, void *received)
 {
     MPI_Request request;
     (void)t;
     pthread_mutex_lock(&gate);
-    MPI_Ialltoall(own, (int)n_byte, MPI_BYTE, theirs, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
+    MPI_Ialltoall(own, (int)n_byte, MPI_BYTE, received, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
     pthread_mutex_unlock(&gate);
     return await(&request);
 }
