@@ -8,7 +8,7 @@
 #include "lib/library_gpu.h"
 #include "lib/library_gridder.h"
 
-/* What the visibilities that are predicted for a block are multiplied by, so that its weights and mask come once. */
+/* Factors of the visibilities that are predicted for a block, kept so that its weights and mask come once. */
 struct kept_factor {
     buffer
         room; /* [n_row][n_chan] of the caller's precision: the weight; 0 where that or the mask leaves a sample out */
