@@ -22,8 +22,8 @@
  * whole. */
 static const double TOWERS_PART = 0.5;
 
-/* Where whole planes take fewer seconds than this, planning towers takes longer than they could gain. */
-static const double LEAST_PLANES_S = 0.1;
+/* Where whole planes of all images take fewer seconds than this, planning towers takes longer than they could gain. */
+static const double LEAST_PLANES_S = 0.025;
 
 /* Narrower windows than suit whole planes best need wider padding but fewer planes, which towers like. */
 enum { WIDTHS_TRIED = 4 };
@@ -184,7 +184,7 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
     }
     MSI_TRY(msi_wgrid_plan_make(&best, &wanted));
     int asked = !msi_strategy_is_open(s->strategy), tried = s->pins.width ? 1 : WIDTHS_TRIED;
-    if (!asked && best.cost_s - best.sample_cost_s < LEAST_PLANES_S)
+    if (!asked && request->n_image * (best.cost_s - best.sample_cost_s) < LEAST_PLANES_S)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: w-planes take too little time for w-towers to gain any"), "strategy");
     /* The best width comes last: where no towers serve, the reason that stands is its own. */
