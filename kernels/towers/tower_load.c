@@ -27,8 +27,8 @@ typedef struct occupancy {
     uint64_t *bit;   /* [n_used][n_word] */
 } occupancy;
 
-/* A choice says which samples are looked at: of all rows and channels, by a hash, since rows of one baseline come at
- * regular distances. */
+/* A choice says which samples are looked at: one of so many rows that follow each other, and of its channels, by a hash,
+ * since rows of one baseline come at regular distances. */
 typedef struct choice {
     const msi_wgrid_geometry *g;
     const msi_vis_store *store;
@@ -42,28 +42,46 @@ static choice choose_samples(const msi_wgrid_geometry *g, const msi_vis_store *s
     return (choice){g, store, 1 + store->n_sample / n};
 }
 
-/* Visit the chosen samples of a segment. Returned: where they lie, unless place is NULL. Returns how many there are.
- */
+/* Steps from one chosen channel of a row, or row of a segment, to the next. */
+static int64_t channel_step(const choice *c, const msi_vis_segment *s)
+{
+    return c->thin < s->n_chan ? c->thin : s->n_chan;
+}
+
+static int64_t row_step(const choice *c, const msi_vis_segment *s)
+{
+    const int64_t step = channel_step(c, s);
+    return (c->thin + step - 1) / step;
+}
+
+/* Bound the samples chosen of a segment from above. */
+static int64_t most_chosen(const choice *c, int64_t segment)
+{
+    const msi_vis_segment *s = &c->store->segment[segment];
+    if (!s->n_row || !s->n_chan) return 0;
+    return (s->n_row + row_step(c, s) - 1) / row_step(c, s) * ((s->n_chan - 1) / channel_step(c, s) + 1);
+}
+
+/* Visit the chosen samples of a segment. Returned: where they lie. Returns how many there are. */
 static int64_t look(const choice *c, int64_t segment, place *out)
 {
     const msi_vis_segment *s = &c->store->segment[segment];
     const int is_any = c->store->coordinates;
-    int64_t channel_step = c->thin < s->n_chan ? c->thin : s->n_chan,
-            row_step = (c->thin + channel_step - 1) / channel_step, n = 0;
-    for (int64_t row = 0; row < s->n_row; row++) {
-        uint64_t hash = (uint64_t)(segment * MSI_SEGMENT_ROWS + row + 1) * 0x9e3779b97f4a7c15u >> 20;
-        if ((int64_t)(hash >> 22) % row_step) continue;
+    if (!s->n_chan) return 0;
+    const int64_t next_row = row_step(c, s), next_channel = channel_step(c, s);
+    int64_t n = 0;
+    for (int64_t first = 0; first < s->n_row; first += next_row) {
+        const uint64_t hash = (uint64_t)(segment * MSI_SEGMENT_ROWS + first + 1) * 0x9e3779b97f4a7c15u >> 20;
+        const int64_t row = first + (int64_t)(hash >> 22) % next_row;
+        if (row >= s->n_row) break;
         const double *uvw = s->uvw_m + 3 * row;
-        for (int64_t k = (int64_t)(hash & 0x3fffff) % channel_step; k < s->n_chan; k += channel_step) {
+        for (int64_t k = (int64_t)(hash & 0x3fffff) % next_channel; k < s->n_chan; k += next_channel) {
+            msi_footprint f;
+            double w_lambda;
             if (!is_any && msi_uv_outside(c->g, uvw[0], uvw[1], s->freq_hz[k])) continue;
-            if (out) {
-                msi_footprint f;
-                double w_lambda;
-                msi_locate_any(c->g, uvw, s->freq_hz[k], is_any, &f, &w_lambda);
-                const int64_t tile = msi_bucket(c->g, &f) - f.w0 * c->g->n_tile_u * c->g->n_tile_v;
-                out[n] = (place){(int32_t)tile, f.w0};
-            }
-            n++;
+            msi_locate_any(c->g, uvw, s->freq_hz[k], is_any, &f, &w_lambda);
+            const int64_t tile = msi_bucket(c->g, &f) - f.w0 * c->g->n_tile_u * c->g->n_tile_v;
+            out[n++] = (place){(int32_t)tile, f.w0};
         }
     }
     return n;
@@ -72,20 +90,24 @@ static int64_t look(const choice *c, int64_t segment, place *out)
 /* Returned: *out [*n_place], freed by msi_free */
 static int find_places(place **out, int64_t *n_place, const choice *c)
 {
+    typedef struct run {
+        int64_t first, n;
+    } run;
     const int64_t n_segment = c->store->n_segment;
-    int64_t *first;
-    MSI_TRY(msi_alloc(&first, n_segment + 1, sizeof *first, "w-tower plan"));
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t i = 0; i < n_segment; i++) first[i + 1] = look(c, i, NULL);
-    for (int64_t i = 0; i < n_segment; i++) first[i + 1] += first[i];
-    *n_place = first[n_segment];
-    int rc = msi_alloc(out, *n_place + 1, sizeof **out, "w-tower plan");
+    run *runs; /* [n_segment] of places */
+    int64_t most = 0;
+    MSI_TRY(msi_alloc(&runs, n_segment, sizeof *runs, "w-tower plan"));
+    for (int64_t i = 0; i < n_segment; most += most_chosen(c, i++)) runs[i].first = most;
+    int rc = msi_alloc(out, most + 1, sizeof **out, "w-tower plan");
     if (!rc) {
         place *at = *out;
 #pragma omp parallel for schedule(dynamic, 1)
-        for (int64_t i = 0; i < n_segment; i++) look(c, i, at + first[i]);
+        for (int64_t i = 0; i < n_segment; i++) runs[i].n = look(c, i, at + runs[i].first);
+        *n_place = 0;
+        for (int64_t i = 0; i < n_segment; *n_place += runs[i++].n)
+            if (runs[i].first > *n_place) memmove(at + *n_place, at + runs[i].first, (size_t)runs[i].n * sizeof *at);
     }
-    msi_free(first);
+    msi_free(runs);
     return rc;
 }
 
