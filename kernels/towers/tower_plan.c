@@ -125,29 +125,12 @@ typedef struct seam {
     int order;
     const msi_fft1d *fft;
     double taper[N_SPECTRUM];
-    double per_plane[N_SPECTRUM]; /* turns of the screen from a plane to the next */
-    double size[N_SPECTRUM];      /* of what the sample should show at each place */
+    double per_plane[N_SPECTRUM]; /* turns of the screen from a plane to the next, */
+    msi_c64 back[N_SPECTRUM];     /* exp(-2 pi i of them) */
+    double size2[N_SPECTRUM];     /* square of what the sample should show at each place */
     msi_c64 spread[N_SPECTRUM];   /* its cells: those of the margin are at 0, 1, .. from the footprint's middle */
     msi_c64 tail[N_SPECTRUM];     /* transforms need both where the allocator aligns them: all sizes are even */
 } seam;
-
-/* Fill in what is the same for all heights: taper, the transform of the window about a sample that lies on a cell, and
- * per_plane. */
-static void begin_seam(seam *s)
-{
-    const msi_pswf *window = &s->plan->window;
-    const msi_wgrid_geometry *g = &s->plan->grid;
-    int half = window->width / 2;
-    for (int j = 0; j <= N_SPECTRUM / 2; j++) {
-        double l = msi_tower_bend((double)j / N_SPECTRUM, s->axis->image, s->axis->field_rad, s->order);
-        s->per_plane[j] = g->w_step * (continued_n(&s->plan->image, l, s->axis->across_rad) - g->n_mid);
-    }
-    for (int j = 0; j < N_SPECTRUM; j++) {
-        s->taper[j] = 0;
-        for (int a = -half; a <= half; a++)
-            s->taper[j] += msi_pswf_value(window, a) * cos(2 * MSI_PI * a * j / N_SPECTRUM);
-    }
-}
 
 /* Find exp(2 pi i turns). */
 static msi_c64 turn_by(double turns)
@@ -156,14 +139,35 @@ static msi_c64 turn_by(double turns)
     return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
 }
 
-/* Fill in size and spread for a tower's height. */
+/* Fill in what is the same for all heights: taper, the transform of the window about a sample that lies on a cell,
+ * per_plane and back. */
+static void begin_seam(seam *s)
+{
+    const msi_pswf *window = &s->plan->window;
+    const msi_wgrid_geometry *g = &s->plan->grid;
+    int half = window->width / 2;
+    for (int j = 0; j <= N_SPECTRUM / 2; j++) {
+        double l = msi_tower_bend((double)j / N_SPECTRUM, s->axis->image, s->axis->field_rad, s->order);
+        s->per_plane[j] = g->w_step * (continued_n(&s->plan->image, l, s->axis->across_rad) - g->n_mid);
+        s->back[j] = turn_by(-s->per_plane[j]);
+    }
+    /* The window is even, and so is its transform. */
+    for (int j = 0; j < N_SPECTRUM; j++) s->taper[j] = msi_pswf_value(window, 0);
+    for (int a = 1; a <= half; a++) {
+        const double value = 2 * msi_pswf_value(window, a);
+        for (int j = 0; j <= N_SPECTRUM / 2; j++) s->taper[j] += value * cos(2 * MSI_PI * a * j / N_SPECTRUM);
+    }
+    for (int j = N_SPECTRUM / 2 + 1; j < N_SPECTRUM; j++) s->taper[j] = s->taper[N_SPECTRUM - j];
+}
+
+/* Fill in size2 and spread for a tower's height. */
 static void spread_seam(seam *s, int32_t height)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;
     double end = 0.5 * (height + g->w_width - 2), tap[MSI_PSWF_MAX_WIDTH]; /* end: planes from middle to first */
     for (int k = 0; k < g->w_width; k++) tap[k] = msi_pswf_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
     for (int j = 0; j <= N_SPECTRUM / 2; j++) {
-        msi_c64 turn = turn_by(end * s->per_plane[j]), back = turn_by(-s->per_plane[j]);
+        msi_c64 turn = turn_by(end * s->per_plane[j]), back = s->back[j];
         double sum[2] = {0};
         for (int k = 0; k < g->w_width; k++) {
             sum[0] += tap[k] * turn.re;
@@ -172,7 +176,7 @@ static void spread_seam(seam *s, int32_t height)
         }
         int mirrored = (N_SPECTRUM - j) % N_SPECTRUM;
         s->spread[j] = s->spread[mirrored] = (msi_c64){s->taper[j] * sum[0], s->taper[j] * sum[1]};
-        s->size[j] = s->taper[j] * hypot(sum[0], sum[1]);
+        s->size2[j] = s->taper[j] * s->taper[j] * (sum[0] * sum[0] + sum[1] * sum[1]);
     }
     msi_fft1d_run(s->fft, s->spread);
 }
@@ -180,16 +184,16 @@ static void spread_seam(seam *s, int32_t height)
 /* Estimate the image's largest error where cells wrap round from `first` on: missing here, and wrong there. */
 static double seam_error(seam *s, int first)
 {
-    double worst = 0;
+    double worst2 = 0;
     memset(s->tail, 0, sizeof s->tail);
     memcpy(s->tail + first, s->spread + first, sizeof *s->tail * (size_t)(N_SPECTRUM / 2 - first));
     msi_fft1d_run(s->fft, s->tail);
     for (int j = 0; j <= s->axis->image * N_SPECTRUM / 2; j++) {
         const msi_c64 *up = &s->tail[j], *down = &s->tail[(N_SPECTRUM - j) % N_SPECTRUM];
-        double most = fmax(hypot(up->re, up->im), hypot(down->re, down->im));
-        worst = fmax(worst, 2 * most / (N_SPECTRUM * s->size[j]));
+        const double up2 = up->re * up->re + up->im * up->im, down2 = down->re * down->re + down->im * down->im;
+        worst2 = fmax(worst2, fmax(up2, down2) / s->size2[j]);
     }
-    return worst;
+    return 2 * sqrt(worst2) / N_SPECTRUM;
 }
 
 /* Find the margins that towers of some heights need along an axis at one place across it. */

@@ -2,6 +2,7 @@
 #include "kernels/transform/pswf.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -127,11 +128,58 @@ static int make_shape(msi_pswf *window, int width, double sigma)
     return MSI_OK;
 }
 
+/* Plans of every strategy and of every channel ask for the same windows, and their errors, again and again: those made
+ * last are kept. */
+typedef struct known_window {
+    msi_pswf window;
+    double error;
+} known_window;
+
+enum { N_KNOWN = 256 };
+static struct {
+    pthread_mutex_t lock;
+    int oldest;
+    known_window all[N_KNOWN];
+} made_last = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Returned: *to  where 1 is returned */
+static int recall(known_window *to, int width, double sigma)
+{
+    int i = 0;
+    pthread_mutex_lock(&made_last.lock);
+    while (i < N_KNOWN && (made_last.all[i].window.width != width || made_last.all[i].window.sigma != sigma)) i++;
+    if (i < N_KNOWN) *to = made_last.all[i];
+    pthread_mutex_unlock(&made_last.lock);
+    return i < N_KNOWN;
+}
+
+static void keep(const known_window *w)
+{
+    pthread_mutex_lock(&made_last.lock);
+    made_last.all[made_last.oldest] = *w;
+    made_last.oldest = (made_last.oldest + 1) % N_KNOWN;
+    pthread_mutex_unlock(&made_last.lock);
+}
+
+static double find_error(const msi_pswf *window);
+
 int msi_pswf_make(msi_pswf *window, int width, double sigma)
 {
-    MSI_TRY(make_shape(window, width, sigma));
-    fit_taps(window);
+    known_window w;
+    if (!recall(&w, width, sigma)) {
+        MSI_TRY(make_shape(&w.window, width, sigma));
+        fit_taps(&w.window);
+        w.error = find_error(&w.window);
+        keep(&w);
+    }
+    *window = w.window;
     return MSI_OK;
+}
+
+double msi_pswf_error(const msi_pswf *window)
+{
+    known_window w;
+    return recall(&w, window->width, window->sigma) ? w.error : find_error(window);
 }
 
 double msi_pswf_value(const msi_pswf *window, double t)
@@ -146,11 +194,11 @@ double msi_pswf_transform(const msi_pswf *window, double x)
 }
 
 /*
- * Outside the band the transform is summed: the midpoint rule over cells of the window, fine against x + 3 cycles. With
- * even = sum_t value cos(2 pi x t) cos(2 pi k t) and odd the same of sines, it is even - odd at x + k and even + odd at
- * x - k; cosines and sines of multiples follow by rotation.
+ * Find the error of a window. Outside the band the transform is summed: the midpoint rule over cells of the window,
+ * fine against x + 3 cycles. With even = sum_t value cos(2 pi x t) cos(2 pi k t) and odd the same of sines, it is
+ * even - odd at x + k and even + odd at x - k; cosines and sines of multiples follow by rotation.
  */
-double msi_pswf_error(const msi_pswf *window)
+static double find_error(const msi_pswf *window)
 {
     enum { N_X = 16, N_K = 3, POINTS_A_TAP = 24, HALF = POINTS_A_TAP / 2 };
     double even[N_X + 1][N_K] = {{0}}, odd[N_X + 1][N_K] = {{0}}, h = 1.0 / POINTS_A_TAP;
@@ -208,10 +256,10 @@ static double find_least_sigma(int width, double error)
 {
     double low = 1.1, high = 2.5;
     msi_pswf window;
-    if (make_shape(&window, width, high) || msi_pswf_error(&window) > error) return HUGE_VAL;
+    if (make_shape(&window, width, high) || find_error(&window) > error) return HUGE_VAL;
     while (high - low > 0.01) {
         double sigma = 0.5 * (low + high);
-        if (make_shape(&window, width, sigma) == MSI_OK && msi_pswf_error(&window) <= error)
+        if (make_shape(&window, width, sigma) == MSI_OK && find_error(&window) <= error)
             high = sigma;
         else
             low = sigma;

@@ -55,17 +55,24 @@ int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
     return MSI_OK;
 }
 
+/* So many channels at most are made side by side on a GPU; of more than two, each has so many threads. */
+enum { MOST_LANES = 4, LANE_THREADS = 4 };
+
 static int lanes_fit(int n_lane, const msi_gpu_work *w)
 {
     return w->n_channel >= n_lane && (n_lane - 1) * w->lane_bytes <= w->room_bytes;
 }
 
-/* Choose how many channels are made side by side: two on each GPU where both have room to spare. Gridders of residuals
- * keep their plans and samples on a GPU, and wait for nothing but it. */
-static int lanes(int n_gpu, int is_residual, const msi_gpu_work *w)
+/* Choose how many channels are made side by side: several on each GPU where both have room to spare. Gridders of
+ * residuals keep their plans and samples on a GPU, and wait for nothing but it. */
+static int lanes(int n_gpu, const msi_options *o, const msi_gpu_work *w)
 {
-    const int both_fit = 2 * w->gridder->device_bytes <= w->gpu_bytes / 2;
-    if (both_fit && !is_residual && lanes_fit(2 * n_gpu, w)) return 2 * n_gpu;
+    const int most = o->clean.niter ? 1 : MOST_LANES;
+    for (int each = most; each > 1; each--) {
+        const int has_threads = each == 2 || o->n_threads >= LANE_THREADS * each * n_gpu;
+        if (has_threads && each * w->gridder->device_bytes <= w->gpu_bytes / 2 && lanes_fit(each * n_gpu, w))
+            return each * n_gpu;
+    }
     return n_gpu > 1 && lanes_fit(n_gpu, w) ? n_gpu : 1;
 }
 
@@ -79,15 +86,14 @@ double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *w)
 void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
     if (w->gridder->backend != MSI_BACKEND_CUDA) return;
-    const int is_residual = o->clean.niter > 0;
-    share->n_lane = lanes(share->n, is_residual, w);
+    share->n_lane = lanes(share->n, o, w);
     if (o->gpus.kind != MSI_GPUS_AUTO || w->one_gpu_s <= START_S) return;
     msi_gpu_share best = *share, own = *share;
     take_first(&own, msi_backend_n_device());
     for (int n = 2; n <= own.n; n++) {
         msi_gpu_share more = own;
         more.n = n;
-        more.n_lane = lanes(n, is_residual, w);
+        more.n_lane = lanes(n, o, w);
         if (msi_gpu_share_s(&more, w) + START_S * (n - best.n) < msi_gpu_share_s(&best, w)) best = more;
     }
     *share = best;
