@@ -232,14 +232,14 @@ def check_interrupt():
     """Ctrl-C while a set is opened or read is KeyboardInterrupt; afterwards it can be read."""
     path = make("plain.ms")
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    quiet = _library._interrupt
+    quiet = _library.CALLBACKS.interrupt
 
     @_library.ffi.callback("int(void *)", error=1, onerror=_library._remember)
     def loud(_of):
         signal.raise_signal(signal.SIGINT)
         return 0
 
-    _library._interrupt = loud
+    _library.CALLBACKS.interrupt = loud
     try:
         must_be = None
         try:
@@ -248,7 +248,7 @@ def check_interrupt():
             must_be = error
         assert must_be is not None
     finally:
-        _library._interrupt = quiet
+        _library.CALLBACKS.interrupt = quiet
     assert list(msimage.read_ms(path))
 
 
