@@ -130,42 +130,42 @@ static int make_shape(msi_pswf *window, int width, double sigma)
 
 /* Plans of every strategy and of every channel ask for the same windows, and their errors, again and again: those made
  * last are kept. */
-typedef struct known_window {
+typedef struct cached_window {
     msi_pswf window;
     double error;
-} known_window;
+} cached_window;
 
-enum { N_KNOWN = 256 };
+enum { N_CACHED = 256 };
 static struct {
     pthread_mutex_t lock;
     int oldest;
-    known_window all[N_KNOWN];
-} made_last = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    cached_window window[N_CACHED];
+} cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Returned: *to  where 1 is returned */
-static int recall(known_window *to, int width, double sigma)
+static int recall(cached_window *to, int width, double sigma)
 {
     int i = 0;
-    pthread_mutex_lock(&made_last.lock);
-    while (i < N_KNOWN && (made_last.all[i].window.width != width || made_last.all[i].window.sigma != sigma)) i++;
-    if (i < N_KNOWN) *to = made_last.all[i];
-    pthread_mutex_unlock(&made_last.lock);
-    return i < N_KNOWN;
+    pthread_mutex_lock(&cache.lock);
+    while (i < N_CACHED && (cache.window[i].window.width != width || cache.window[i].window.sigma != sigma)) i++;
+    if (i < N_CACHED) *to = cache.window[i];
+    pthread_mutex_unlock(&cache.lock);
+    return i < N_CACHED;
 }
 
-static void keep(const known_window *w)
+static void keep(const cached_window *w)
 {
-    pthread_mutex_lock(&made_last.lock);
-    made_last.all[made_last.oldest] = *w;
-    made_last.oldest = (made_last.oldest + 1) % N_KNOWN;
-    pthread_mutex_unlock(&made_last.lock);
+    pthread_mutex_lock(&cache.lock);
+    cache.window[cache.oldest] = *w;
+    cache.oldest = (cache.oldest + 1) % N_CACHED;
+    pthread_mutex_unlock(&cache.lock);
 }
 
 static double find_error(const msi_pswf *window);
 
 int msi_pswf_make(msi_pswf *window, int width, double sigma)
 {
-    known_window w;
+    cached_window w;
     if (!recall(&w, width, sigma)) {
         MSI_TRY(make_shape(&w.window, width, sigma));
         fit_taps(&w.window);
@@ -178,7 +178,7 @@ int msi_pswf_make(msi_pswf *window, int width, double sigma)
 
 double msi_pswf_error(const msi_pswf *window)
 {
-    known_window w;
+    cached_window w;
     return recall(&w, window->width, window->sigma) ? w.error : find_error(window);
 }
 
