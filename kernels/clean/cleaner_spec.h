@@ -91,7 +91,7 @@ typedef enum msi_clean_stop {
     MSI_CLEAN_STOP_ITERATIONS, /* limits.n_iteration were made */
     MSI_CLEAN_STOP_NEGATIVE,   /* spec.stop_negative, and the peak is negative */
     MSI_CLEAN_STOP_EMPTY,      /* no pixel may be cleaned: masks and border leave none that is finite and not zero */
-    MSI_CLEAN_STOP_DIVERGED,   /* the peak grew to twice what it was */
+    MSI_CLEAN_STOP_DIVERGED,   /* the peak grew to twice what it was; of several scales, to four times */
     MSI_CLEAN_STOP_STALLED,    /* iterations no longer lower the peak */
     MSI_CLEAN_N_STOP
 } msi_clean_stop;

@@ -56,7 +56,7 @@ typedef enum msimage_clean_stop {
     MSIMAGE_STOP_ITERATIONS, /**< as many as were allowed */
     MSIMAGE_STOP_NEGATIVE,   /**< stop_negative, and the peak is negative */
     MSIMAGE_STOP_EMPTY,      /**< no pixel may be cleaned */
-    MSIMAGE_STOP_DIVERGED,   /**< the peak grew to twice what it was */
+    MSIMAGE_STOP_DIVERGED,   /**< the peak grew to twice what it was; of several scales, to four times */
     MSIMAGE_STOP_STALLED     /**< iterations no longer lower the peak */
 } msimage_clean_stop;
 

@@ -293,5 +293,6 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_searched_polarisations),
                                        cmocka_unit_test(test_multiscale)};
     if (!clean_begin(argc, argv)) return 77;
+    if (argc > 2) cmocka_set_test_filter(argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -296,6 +296,37 @@ static void test_divergence(void **state)
     clean_problem_free(&p);
 }
 
+/* A point stands on a wide source's negative, so that wide scales have no peak until the point is cleaned; then one has, of
+ * 2.2 times the first peak. That is no divergence: its rounds find the negative. */
+static void test_wide_after_points(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    clean_problem p = {.nx = N, .ny = N, .n_channel = 1, .n_pol = 1};
+    clean_problem_make(&p, 500, 29);
+    for (int64_t i = 0; i < N * N; i++) {
+        const double x = (double)(i % N - N / 2), y = (double)(i / N - N / 2), r2 = x * x + y * y;
+        p.psf[i] = 0.4 * exp(-r2 / 2) + 0.6 * exp(-r2 / 288);
+    }
+    clean_problem_add(&p, &(clean_source){.x = N / 2, .y = N / 2, .flux = {1}});
+    clean_problem_add(&p, &(clean_source){.x = N / 2, .y = N / 2, .sigma = 3, .flux = {-1.1}});
+    clean_run run;
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    spec.method = "multiscale";
+    spec.beam_pixel = 0.7;
+    clean_run_make(&run, &p, &spec);
+    const msi_clean_report r = clean(&run, (msi_clean_limits){.threshold = 0.03, .n_iteration = 10000});
+    double *model = clean_run_fetch(&run, run.model);
+    printf("  peak %.3g and %.3g, flux %.3g of -0.1, %s\n", r.peak_before, r.peak_after, sum_of(model, run.n_value),
+           msi_clean_stop_word(r.stop));
+    assert_int_equal(r.stop, MSI_CLEAN_STOP_THRESHOLD);
+    assert_true(fabs(r.peak_after) <= 0.03);
+    assert_true(fabs(sum_of(model, run.n_value) + 0.1) < 0.05);
+    free(model);
+    clean_run_free(&run);
+    clean_problem_free(&p);
+}
+
 /* A list that holds few pixels takes more rounds to the same end: residual and model make up the dirty image. */
 static void test_short_lists(void **state)
 {
@@ -468,6 +499,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_opposite_polarisations),
                                        cmocka_unit_test(test_power_law),
                                        cmocka_unit_test(test_divergence),
+                                       cmocka_unit_test(test_wide_after_points),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_short_lists),
                                        cmocka_unit_test(test_memory),
