@@ -19,6 +19,11 @@
  * do from 2.2 times the first peak on a real set. What diverges passes any factor soon. */
 static const double DIVERGED = 4;
 
+/* A round may raise the peak of its scale where the list's sidelobes meet, and the next round lowers it again. A scale whose
+ * peak does not move in so many rounds in a row would be chosen for ever. */
+enum { MOST_IDLE = 3 };
+static const double IDLE = 0.999;
+
 struct msi_clean_multiscale {
     msi_clean_fft *narrow;
     int64_t n_narrow;
@@ -38,7 +43,7 @@ struct msi_clean_multiscale {
 /* A scale that takes part, and its peak of this round. */
 typedef struct scale_state {
     int active; /* it is looked at; else `peak` is what it was when that was done last */
-    int stuck;  /* cleaning it does not lower its peak: it takes no part until the next call */
+    int n_idle; /* rounds in a row that did not lower its peak; after so many it takes no part until the next call */
     msi_clean_peak peak;
 } scale_state;
 
@@ -374,19 +379,24 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     return apply_list(call, scale);
 }
 
+static int is_stuck(const rounds *r, int scale)
+{
+    return r->scale[scale].n_idle >= MOST_IDLE;
+}
+
 /* Let those scales take part in the next round whose peaks, as they were found last, are near the one that was chosen
  * for this round. Others come in again as soon as that has fallen to theirs. */
 static void activate(const msi_cleaner *c, rounds *r, int chosen)
 {
     const double near = biased(c, r, chosen) * (1 - c->spec.gain);
     for (int s = 0; s < c->spec.n_scale; s++)
-        r->scale[s].active = !r->scale[s].stuck && (s == chosen || biased(c, r, s) > near);
+        r->scale[s].active = !is_stuck(r, s) && (s == chosen || biased(c, r, s) > near);
 }
 
 /* Choose among all scales that are not stuck. */
 static int choose_of_all(rounds *r, int *best)
 {
-    for (int s = 0; s < r->call->c->spec.n_scale; s++) r->scale[s].active = !r->scale[s].stuck;
+    for (int s = 0; s < r->call->c->spec.n_scale; s++) r->scale[s].active = !is_stuck(r, s);
     return choose_scale(r, best);
 }
 
@@ -417,9 +427,9 @@ static int run_rounds(rounds *r, int *best, msi_clean_end *end)
         MSI_TRY(run_scale(r, chosen, part > least ? part : least, end, &n));
         activate(c, r, chosen);
         MSI_TRY(choose_scale(r, best));
-        /* A scale whose peak does not move is left out, or it would be chosen for ever. */
-        r->scale[chosen].stuck = !n || biased(c, r, chosen) > before * 0.999;
-        if (r->scale[chosen].stuck) MSI_TRY(choose_of_all(r, best));
+        int *idle = &r->scale[chosen].n_idle;
+        *idle = !n ? MOST_IDLE : biased(c, r, chosen) > before * IDLE ? *idle + 1 : 0;
+        if (is_stuck(r, chosen)) MSI_TRY(choose_of_all(r, best));
         if (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > DIVERGED * call->peak_first)
             *end = MSI_CLEAN_END_DIVERGED;
     }

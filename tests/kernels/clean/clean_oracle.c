@@ -239,7 +239,7 @@ typedef struct scale {
     double *kernel, bias, gain;
     response once[ORACLE_CHANNELS], twice[ORACLE_CHANNELS];
     double key;
-    int active, stuck;
+    int active, idle; /* idle: rounds in a row that did not lower its peak; three end its part */
 } scale;
 
 static void make_kernel(const oracle_rules *r, double width, scale *s)
@@ -284,7 +284,7 @@ static void make_scale(const clean_problem *p, const oracle_rules *r, int i, sca
     s->bias = i ? pow(r->bias, -log2(r->scale[i] / (2 * r->beam))) : 1;
     s->gain = i ? r->gain / peak : r->gain;
     s->active = 1;
-    s->stuck = 0;
+    s->idle = 0;
 }
 
 static void free_scale(const clean_problem *p, scale *s)
@@ -373,11 +373,14 @@ int64_t oracle_multiscale(clean_problem *p, const oracle_rules *r, oracle_compon
         last += part <= threshold;
         n = clean_scale(p, r, chosen, &s[chosen], fmax(part, threshold), out, n);
         for (int i = 0; i < r->n_scale; i++)
-            s[i].active = !s[i].stuck && (i == chosen || s[i].key * s[i].bias > (1 - r->gain) * peak);
+            s[i].active = s[i].idle < 3 && (i == chosen || s[i].key * s[i].bias > (1 - r->gain) * peak);
         best = choose(p, r, s, work, allow);
-        s[chosen].stuck = n == before || s[chosen].key * s[chosen].bias > 0.999 * peak;
-        if (!s[chosen].stuck) continue;
-        for (int i = 0; i < r->n_scale; i++) s[i].active = !s[i].stuck;
+        if (n == before)
+            s[chosen].idle = 3;
+        else
+            s[chosen].idle = s[chosen].key * s[chosen].bias > 0.999 * peak ? s[chosen].idle + 1 : 0;
+        if (s[chosen].idle < 3) continue;
+        for (int i = 0; i < r->n_scale; i++) s[i].active = s[i].idle < 3;
         best = choose(p, r, s, work, allow);
     }
     for (int i = 0; i < r->n_scale; i++) free_scale(p, &s[i]);

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""clean_choices.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: options of deconvolution that choose one way of several do what the
+manual says of them, from the command line to the files: beams, shapes of scales, squared channels, masks that follow the
+residual, local noise."""
+import csv
+
+import numpy as np
+from astropy.io import fits
+from casacore.tables import table
+
+from image_oracle import ASEC, Frame, load
+from program_suite import VLA, Suite, fresh_copy, main, run
+
+SIZE, CELL = 256, 4.0
+FRAME = Frame(SIZE, SIZE, CELL * ASEC, *np.radians(VLA))
+POINTS = [(128, 128, 1.0), (170, 150, 0.3), (80, 60, -0.2), (60, 190, 0.03)]
+LIGHT = 299792458.0
+
+
+class Choices(Suite):
+    def ms(self):
+        words = []
+        for x, y, flux in POINTS:
+            ra, dec = np.degrees(FRAME.sky(x, y))
+            words += ["-source", "%.15gdeg" % ra, "%.15gdeg" % dec, "%.15gJy" % flux]
+        return self.made_at("choices.ms", VLA, ["-telescope", "vla", "-duration", "10min", "-integration", "1min", "-spw",
+                                                "1.38GHz", "10MHz", "8", "-noise", "0.2Jy", *words])
+
+    def clean(self, *options, ms=None):
+        """Clean a set; the prefix of the files."""
+        name = self.path("choice%d" % next(self.number))
+        run(self.msimage, "-quiet", "-j", 2, "-backend", "cpu", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL,
+            "-no-update-model-required", "-niter", 2000, "-name", name, *options, ms or self.ms())
+        return name
+
+
+def beam_of(name):
+    header = load(name + "-image.fits")[1]
+    return np.array([3600 * header["BMAJ"], 3600 * header["BMIN"], header["BPA"]])
+
+
+def check_beams(s):
+    """A fitted ellipse is the default; a circle lies between its widths; the theoretic one is the wavelength over the longest
+    baseline; the box of a fit changes it."""
+    words = ["-threshold", 0.1]
+    fitted = beam_of(s.clean(*words))
+    s.must(fitted[0] > 1.01 * fitted[1], "an ellipse of %.4g x %.4g arcsec, %.3g deg" % tuple(fitted))
+    for title, options in (("-elliptical-beam", ["-circular-beam", "-elliptical-beam"]), ("-fit-beam", ["-no-fit-beam", "-fit-beam"])):
+        s.must((beam_of(s.clean(*words, *options)) == fitted).all(), "%s: the last one counts" % title)
+    circle = beam_of(s.clean(*words, "-circular-beam"))
+    s.must(circle[0] == circle[1] and fitted[1] < circle[0] < fitted[0] and circle[2] == 0, "a circle of %.4g arcsec" % circle[0])
+    with table(s.ms(), ack=False) as rows, table(s.ms() + "::SPECTRAL_WINDOW", ack=False) as spw:
+        longest = np.linalg.norm(rows.getcol("UVW"), axis=1).max() * spw.getcol("CHAN_FREQ").max() / LIGHT
+    theoretic, wanted = beam_of(s.clean(*words, "-theoretic-beam")), 1 / longest / ASEC
+    s.must(theoretic[0] == theoretic[1] and abs(theoretic[0] / wanted - 1) < 1e-3, "-theoretic-beam: %.5g of %.5g arcsec" %
+           (theoretic[0], wanted))
+    boxed = beam_of(s.clean(*words, "-beam-fitting-size", 1))
+    s.must((boxed[:2] != fitted[:2]).all() and (np.abs(boxed[:2] / fitted[:2] - 1) < 0.3).all(),
+           "-beam-fitting-size 1: %.4g x %.4g arcsec" % tuple(boxed[:2]))
+
+
+def shape_of(kind, width, r):
+    """A scale's kernel over its peak, as the manual has it: (1 - (r/s)^2) under a Hann window, or a gaussian of 3s/16."""
+    if kind == "gaussian":
+        return np.exp(-0.5 * (r / (3 * width / 16))**2)
+    n = 2 * np.ceil(width / 2) + 1
+    inside = (2 * r <= n + 1) & (r < width)
+    return np.where(inside, 0.5 * (1 + np.cos(2 * np.pi * r / (n + 1))) * (1 - (r / width)**2), 0)
+
+
+def scales_of(name):
+    with open(name + "-clean.csv", encoding="utf-8") as f:
+        return {float(row["scale"]) for row in csv.DictReader(f)}
+
+
+def check_scales(s):
+    """One component of a wide scale has the shape that was asked for; so many scales are taken as may be; and rounds change
+    scale as often as their gain says."""
+    width, words = 24, ["-multiscale", "-threshold", 0.01]
+    y, x = np.mgrid[:SIZE, :SIZE]
+    for kind in ("tapered-quadratic", "gaussian"):
+        # Such a bias favours the wide scale whatever the sky is.
+        model = load(s.clean(*words, "-multiscale-scales", "0,%d" % width, "-multiscale-scale-bias", 0.05, "-multiscale-shape", kind,
+                             "-niter", 1) + "-model.fits")[0]
+        j, i = np.unravel_index(np.abs(model).argmax(), model.shape)
+        error = np.abs(model / model[j, i] - shape_of(kind, width, np.hypot(x - i, y - j))).max()
+        s.must(error < 1e-5, "a %s: off by %.1e" % (kind, error))
+    wide, two = (s.clean(*words, "-multiscale-scale-bias", 0.4, *o) for o in ([], ["-multiscale-max-scales", 2]))
+    s.must(len(scales_of(wide)) > 2 and len(scales_of(two)) == 2 and max(scales_of(two)) < max(scales_of(wide)),
+           "%d scales, at most two: %d" % (len(scales_of(wide)), len(scales_of(two))))
+    # One round of a part of the peak that is as good as all ends at the threshold; others leave it to another scale.
+    once, often = (s.clean(*words, "-multiscale-scales", "0,%d" % width, "-multiscale-scale-bias", 0.4, "-mgain", 1, "-nmiter", 1,
+                           "-multiscale-gain", g) for g in (0.99, 0.1))
+    flux = [np.abs(load(n + "-model.fits")[0]).sum() for n in (once, often)]
+    s.must(flux[0] > 1.05 * flux[1], "scales in turn need less flux of both signs: %.4g, and %.4g Jy" % tuple(flux))
+
+
+def check_squared(s):
+    """A source that is positive in one channel and negative in the other is found by squares alone."""
+    ms = fresh_copy(s.ms(), s.path("signs.ms"))
+    with table(ms, readonly=False, ack=False) as rows:
+        for column in ("DATA", "CORRECTED_DATA"):
+            if column in rows.colnames():
+                data = rows.getcol(column)
+                data[:, 4:] *= -1
+                rows.putcol(column, data)
+    for options, want in (([], 0), (["-squared-channel-joining"], 1)):
+        name = s.clean("-channels-out", 2, "-join-channels", "-threshold", 0.1, *options, ms=ms)
+        flux = [load(name + c + "-model.fits")[0][125:132, 125:132].sum() for c in ("-0000", "-0001")]
+        s.must(abs(flux[0] - want) < 0.15 and abs(flux[1] + want) < 0.15, "%s: %.3g and %.3g Jy" %
+               (" ".join(options) or "joined by means", *flux))
+
+
+def check_negative(s):
+    """Negative components are made unless they are refused; the last word counts."""
+    words = ["-threshold", 0.05]
+    plain = load(s.clean(*words) + "-model.fits")[0]
+    s.must(plain[57:64, 77:84].sum() < -0.1, "a negative source of %.3g Jy" % plain[57:64, 77:84].sum())
+    s.must((load(s.clean(*words, "-no-negative", "-negative") + "-model.fits")[0] == plain).all(), "-negative takes -no-negative back")
+
+
+def check_mask_choices(s):
+    """Each number of -auto-multithresh moves the mask the way that tclean's manual says. With low sidelobe thresholds masks
+    grow from cycle to cycle; with high ones they hold bright sources alone."""
+    def mask(sidelobe, *options):
+        name = s.clean("-threshold", 0.05, "-nmiter", 3, "-auto-multithresh", "-sidelobethreshold", sidelobe, *options)
+        return load(name + "-mask.fits")[0] > 0
+
+    plain = {sidelobe: mask(sidelobe) for sidelobe in (0.5, 1)}
+    s.must(0 < plain[1].sum() < plain[0.5].sum() < 0.2 * SIZE**2 and not plain[1][60, 80],
+           "-sidelobethreshold: %d pixels, and %d" % (plain[1].sum(), plain[0.5].sum()))
+    for sidelobe, is_more, *options in (
+            (1, 0, "-noisethreshold", 60), (0.5, 0, "-lownoisethreshold", 5), (1, 1, "-smoothfactor", 3),
+            (1, 0, "-cutthreshold", 0.5), (1, 0, "-minbeamfrac", 60), (0.5, 0, "-growiterations", 0),
+            (0.5, 0, "-minpercentchange", 100)):
+        got, base = mask(sidelobe, *options), plain[sidelobe]
+        s.must(got.sum() > base.sum() if is_more else got.sum() < base.sum(), "%s %g: %d pixels, %s than %d" %
+               (*options, got.sum(), "more" if is_more else "fewer", base.sum()))
+    negative = mask(1, "-negativethreshold", 10)
+    s.must(negative[60, 80] and negative[128, 128], "-negativethreshold: the negative source is in the mask")
+
+
+def check_local_noise(s):
+    """A narrow window measures the noise about a source by the source itself, so that less of it is cleaned; and where a
+    negative source is, the least residual counts with rms-with-min."""
+    def left(*options):
+        return np.abs(load(s.clean("-auto-threshold", 5, "-local-rms", *options) + "-residual.fits")[0])
+
+    narrow, wide = left("-local-rms-window", 3), left("-local-rms-window", 100)
+    s.must(narrow[120:137, 120:137].max() > 2 * wide[120:137, 120:137].max(), "%.3g Jy/beam are left of 1 Jy with windows of 3 "
+           "beams, %.3g with 100" % (narrow[120:137, 120:137].max(), wide[120:137, 120:137].max()))
+    least = left("-local-rms-window", 25, "-local-rms-method", "rms-with-min")
+    plain = left("-local-rms-window", 25, "-local-rms-method", "rms")
+    s.must(least[57:64, 77:84].max() > 1.2 * plain[57:64, 77:84].max(), "beside a negative source %.3g Jy/beam are left, and %.3g" %
+           (least[57:64, 77:84].max(), plain[57:64, 77:84].max()))
+
+
+main(Choices, globals())
