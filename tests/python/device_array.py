@@ -2,7 +2,6 @@
 """Arrays in a GPU's memory that speak DLPack, as those of CuPy, JAX and PyTorch do, made by the CUDA runtime alone."""
 import ctypes
 import glob
-import os
 
 import numpy as np
 
