@@ -278,8 +278,9 @@ template <typename T, int N> struct column_block {
     /* Numbers on their way from step to step, twice, so that threads wait once a transform. */
     static constexpr int LINE = fft::B * COLUMNS + COLUMNS, BUFFER = fft::A * LINE;
     static constexpr int N_STEP = (N / 2 + 1) * COLUMNS; /* between planes: of the rows that are not mirrored */
-    static constexpr size_t BYTES =
-        (size_t)(2 * BUFFER + fft::N_ROOT + N_STEP) * sizeof(cplx<T>); /* and planes' list */
+    /* Twists take the place of roots, where there are some. */
+    static constexpr int N_TWIST = fft::TWISTS_FORWARD + fft::TWISTS_BACK, N_ROOT = N_TWIST ? N_TWIST : fft::N_ROOT;
+    static constexpr size_t BYTES = (size_t)(2 * BUFFER + N_ROOT + N_STEP) * sizeof(cplx<T>); /* and planes' list */
 };
 
 /* List a stack's planes that hold something, in shared memory: plane [n]. Returned: n and the slot of the first. */
@@ -308,7 +309,7 @@ template <typename T, int N> struct column_thread {
     int c, i, column;
 
     explicit __device__ column_thread(float4 *memory)
-        : roots((cplx<T> *)memory), steps(roots + fft::N_ROOT), shared(steps + block::N_STEP), other(block::BUFFER),
+        : roots((cplx<T> *)memory), steps(roots + block::N_ROOT), shared(steps + block::N_STEP), other(block::BUFFER),
           plane((uint16_t *)(shared + 2 * block::BUFFER)), stack(blockIdx.x / block::GROUPS), c(threadIdx.x % C),
           i(threadIdx.x / C), column(blockIdx.x % block::GROUPS * C + c)
     {
@@ -329,7 +330,7 @@ template <typename T, int N> struct column_thread {
      * first. */
     __device__ __forceinline__ int begin(const stacks<T> &job, int64_t *slot)
     {
-        copy_roots(roots, job.roots_at(), fft::N_ROOT);
+        copy_roots(roots, job.roots_at() + (fft::HAS_TWISTS ? fft::N_ROOT : 0), block::N_ROOT);
         copy_steps(job);
         return list_planes(job, stack, plane, slot);
     }
@@ -406,7 +407,10 @@ template <typename T, int N> struct column_thread {
     template <int GIVEN> __device__ __forceinline__ void forward_first(cplx<T> (&x)[A])
     {
         if (i < B) {
-            fft::template forward_first<GIVEN>(x, roots, i);
+            if constexpr (fft::HAS_TWISTS)
+                fft::template forward_unturned<GIVEN>(x);
+            else
+                fft::template forward_first<GIVEN>(x, roots, i);
 #pragma unroll
             for (int r = 0; r < A; r++) *exchanged(r, i) = x[r];
         }
@@ -418,19 +422,28 @@ template <typename T, int N> struct column_thread {
 #pragma unroll
         for (int b = 0; b < B; b++) y[b] = *exchanged(i, b);
         change_buffers();
-        fft::forward_second(y);
+        if constexpr (fft::HAS_TWISTS)
+            fft::forward_turned(y, roots + i * small_fft::N_TWIST<B>);
+        else
+            fft::forward_second(y);
     }
     /* Go the way back; x is set where i < B. */
     __device__ __forceinline__ void inverse(cplx<T> (&y)[B], cplx<T> (&x)[A])
     {
-        fft::inverse_first(y, roots, i);
+        if constexpr (fft::HAS_TWISTS)
+            fft::inverse_unturned(y);
+        else
+            fft::inverse_first(y, roots, i);
 #pragma unroll
         for (int b = 0; b < B; b++) *exchanged(i, b) = y[b];
         __syncthreads();
         if (i < B) {
 #pragma unroll
             for (int r = 0; r < A; r++) x[r] = *exchanged(r, i);
-            fft::inverse_second(x);
+            if constexpr (fft::HAS_TWISTS)
+                fft::inverse_turned(x, roots + fft::TWISTS_FORWARD + i * small_fft::N_TWIST<A>);
+            else
+                fft::inverse_second(x);
         }
         change_buffers();
     }
@@ -599,9 +612,9 @@ template <typename T> int make_roots(const msi_subgrid_shape &s, void *roots, in
 {
     return at_size<T>(s, [&](auto size, auto) {
         using fft = small_fft::steps<T, decltype(size)::value>;
-        static_assert(fft::N_ROOT <= MSI_SUBGRID_MAX_ROOTS);
+        static_assert(fft::N_TABLE <= MSI_SUBGRID_MAX_ROOTS);
         fft::fill_roots((cplx<T> *)roots);
-        *n = fft::N_ROOT;
+        *n = fft::N_TABLE;
         return MSI_OK;
     });
 }

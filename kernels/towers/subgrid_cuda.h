@@ -70,7 +70,7 @@ static inline int64_t msi_subgrid_screen_cells(const msi_subgrid_shape *s)
 }
 
 /*
- * msi_subgrid_roots - make a size's roots of unity, on the host.
+ * msi_subgrid_roots - make the roots of unity that kernels of a size read, on the host.
  * Returned: roots [MSI_SUBGRID_MAX_ROOTS] msi_c32 or msi_c64, *n: how many there are
  * Returns:  0, MSI_EINTERNAL (there is no such size)
  */

@@ -72,6 +72,30 @@ template <typename T> struct row_in_line {
     }
 };
 
+/*
+ * Transform R points, turned afterwards by powers of root[step], a row of which lies in L2: those of 1, 2, 3 and of
+ * multiples of four are read, the others are products of two.
+ */
+template <int R, bool FORWARD, typename T>
+__device__ __forceinline__ void transform_and_turn_by_powers(cplx<T> (&x)[R], const cplx<T> *root, int step)
+{
+    cplx<T> few[4];
+#pragma unroll
+    for (int k = 1; k < 4; k++) few[k] = read_only(root + k * step);
+    small_fft::transform<R, FORWARD, R>(x);
+#pragma unroll
+    for (int k = 1; k < 4; k++) x[k] = small_fft::turned<FORWARD>(x[k], few[k]);
+#pragma unroll
+    for (int fours = 4; fours < R; fours += 4) {
+        const cplx<T> power = read_only(root + fours * step);
+        x[fours] = small_fft::turned<FORWARD>(x[fours], power);
+#pragma unroll
+        for (int k = 1; k < 4; k++)
+            if (fours + k < R)
+                x[fours + k] = small_fft::turned<FORWARD>(x[fours + k], small_fft::turned<false>(power, few[k]));
+    }
+}
+
 template <int R, bool FORWARD, typename T, typename POINTS>
 __device__ __forceinline__ void first_pass(const row_shape &s, const POINTS &points, const cplx<T> *root, cplx<T> *line)
 {
@@ -80,7 +104,7 @@ __device__ __forceinline__ void first_pass(const row_shape &s, const POINTS &poi
         cplx<T> x[R];
 #pragma unroll
         for (int k = 0; k < R; k++) x[k] = points(k, j);
-        transform_and_turn<R, FORWARD>(x, root + j, step);
+        transform_and_turn_by_powers<R, FORWARD>(x, root + j, step);
 #pragma unroll
         for (int k = 0; k < R; k++) line[k * s.pitch + j] = x[k];
     }
@@ -146,48 +170,84 @@ __global__ void __launch_bounds__(THREADS, 2)
     transform_row<T, FORWARD>(s, roots, row_in_memory<T, FORWARD>{s, row}, (cplx<T> *)memory, row);
 }
 
-constexpr int WARPS = THREADS / 32;
-
 /*
- * The squares that a row of a plane is made of, a warp to each in turn. Cell u of the row lies at u + u / step of the
- * line, step being the cells of one x1.
+ * The squares that a row of a plane is made of. A thread owns every THREADS-th cell of the row and adds to no other, so
+ * that nothing is atomic: of a square's cells, which follow each other, as many threads have one as there are cells.
+ * Cell u of the row lies at u + u / step of the line, step being the cells of one x1.
  */
 template <typename T> struct row_of_squares {
+    static constexpr int AT_ONCE = 8; /* squares whose cells are on their way together */
     const row_shape &s;
     const msi_plane_squares &q;
     cplx<T> *line;
-    int turn; /* of the warp that the next square is for */
     float per_step;
 
     __device__ row_of_squares(const row_shape &shape, const msi_plane_squares &squares, cplx<T> *line_)
-        : s(shape), q(squares), line(line_), turn(0), per_step(1.0f / (float)(shape.middle * LAST))
+        : s(shape), q(squares), line(line_), per_step(1.0f / (float)(shape.middle * LAST))
     {
     }
     /* Halves keep quotients clear of rounding: u is less than 2^15. */
-    __device__ __forceinline__ cplx<T> *at(int u) const
+    __device__ __forceinline__ cplx<T> &at(int u) const
     {
-        const int cell = u < s.n ? u : u - s.n;
-        return line + cell + (int)(((float)cell + 0.5f) * per_step);
+        return line[u + (int)(((float)u + 0.5f) * per_step)];
+    }
+    /* Find where a square has the cell that is so many from its first. */
+    __device__ __forceinline__ int stored_at(int cell) const
+    {
+        const int across = cell - q.turned;
+        return across < 0 ? across + q.size : across;
     }
     /* Add row `row` of squares [first, end), which share their rows. */
-    __device__ __forceinline__ void add(uint32_t first, uint32_t end, int row)
+    __device__ __forceinline__ void add(uint32_t first, uint32_t end, int row) const
     {
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        for (uint32_t k = first + (uint32_t)((warp - turn + WARPS) % WARPS); k < end; k += WARPS) {
-            const cplx<T> *from = (const cplx<T> *)q.cell + ((int64_t)k * q.size + row) * q.size;
-            const int begin = msi_wrap_cell(q.first + (int)(q.place[k] % (uint32_t)q.n_across) * q.step, s.n);
-#pragma unroll 8
-            for (int cell = lane; cell < q.size; cell += 32) {
-                const cplx<T> x = read_only(from + cell);
-                const int across = cell + q.turned;
-                cplx<T> *to = at(begin + (across < q.size ? across : across - q.size));
-                atomicAdd(&to->re, x.re);
-                atomicAdd(&to->im, x.im);
+        const int lane = threadIdx.x % 32;
+        for (uint32_t some = first; some < end; some += 32) {
+            const int n = (int)min(end - some, 32u);
+            /* Each lane finds where one of the squares begins. */
+            const uint32_t place = q.place[some + (uint32_t)min(lane, n - 1)];
+            const int begin = msi_wrap_cell(q.first + (int)(place % (uint32_t)q.n_across) * q.step, s.n);
+            const cplx<T> *from = (const cplx<T> *)q.cell + ((int64_t)some * q.size + row) * q.size;
+            for (int part = 0; part < q.size; part += THREADS)
+                for (int k = 0; k < n; k += AT_ONCE) add_few(from, begin, part, k, n);
+            if (__any_sync(~0u, begin + q.size > s.n)) add_wrapped(from, begin, n);
+        }
+    }
+
+  private:
+    /* Add this thread's cell, of a part of the cells, of squares [k, k + AT_ONCE) of n; beyond the row's end none. */
+    __device__ __forceinline__ void add_few(const cplx<T> *from, int begin, int part, int k, int n) const
+    {
+        cplx<T> x[AT_ONCE];
+        int to[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int first = __shfl_sync(~0u, begin, min(k + i, n - 1));
+            const int cell = part + (((int)threadIdx.x - first) & (THREADS - 1));
+            const bool has = k + i < n && cell < q.size && first + cell < s.n;
+            to[i] = has ? first + cell : -1;
+            if (has) x[i] = read_only(from + (int64_t)(k + i) * q.size * q.size + stored_at(cell));
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            if (to[i] < 0) continue;
+            cplx<T> &sum = at(to[i]);
+            sum = {sum.re + x[i].re, sum.im + x[i].im};
+        }
+    }
+    /* Add what n squares have beyond the row's end to its beginning. */
+    __device__ __forceinline__ void add_wrapped(const cplx<T> *from, int begin, int n) const
+    {
+        for (int k = 0; k < n; k++) {
+            const int first = __shfl_sync(~0u, begin, k);
+            for (int u = threadIdx.x; u < first + q.size - s.n; u += THREADS) {
+                const cplx<T> x = read_only(from + (int64_t)k * q.size * q.size + stored_at(u + s.n - first));
+                cplx<T> &sum = at(u);
+                sum = {sum.re + x.re, sum.im + x.im};
             }
         }
-        turn = (turn + (int)(end - first)) % WARPS;
     }
 };
+static_assert((THREADS & (THREADS - 1)) == 0, "cells are dealt by their last bits");
 
 /* Transform the rows of a plane that squares add up to, a block each. */
 template <typename T>
@@ -199,7 +259,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     const int n_line = (int)(((size_t)(s.first * s.pitch) * sizeof(cplx<T>) + sizeof(float4) - 1) / sizeof(float4));
     for (int i = threadIdx.x; i < n_line; i += THREADS) memory[i] = {0, 0, 0, 0};
     __syncthreads();
-    row_of_squares<T> sum(s, q, line);
+    const row_of_squares<T> sum(s, q, line);
     bool has_any = false;
     for (int round = -1; round <= 1; round++) {
         /* Rows from the first cell of the first square to this one, whose squares begin less than `size` before it. */

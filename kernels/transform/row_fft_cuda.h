@@ -57,7 +57,6 @@ int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, cons
  * msi_row_fft_forward: their `kept` lowest frequencies are written, what else the rows hold is left.
  * Returned: plane [n_row][n]  in device memory
  * Returns:  0, MSI_EGPU
- * Notes:    summation order varies from run to run.
  */
 int msi_row_fft_of_squares(const msi_row_fft *fft, const msi_plane_squares *squares, void *plane, int64_t n_row,
                            int64_t kept);

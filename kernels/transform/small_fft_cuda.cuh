@@ -211,6 +211,72 @@ template <int N, bool FORWARD, int GIVEN, typename T> __device__ __forceinline__
     }
 }
 
+/* ---- Transforms of turned numbers ------------------------------------------------------------------------------- */
+
+constexpr bool is_power_of_two(int n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+/*
+ * The transform of N numbers x w^j is halves put together: with those of even and odd j, E of (w^2)^j and O, results s
+ * and s + N/2 are E[s] +- c O[s], c = w exp(-+2 pi i s / N), which takes six multiply-adds, as many as without w.
+ * Twists are the factors c of one w, s < N/4 (or 0), of all sizes: that of two numbers comes first, those of size n
+ * begin at n / 4. The others are a quarter turn from them.
+ */
+template <int N> constexpr int N_TWIST = N < 4 ? 1 : N / 2;
+
+/* Find the number of turns of twist k, in units of 1 / (N unit), where w is exp(2 pi i turns / (N unit)). */
+constexpr int turns_of_twist(int k, int n, int unit, int turns)
+{
+    int size = 2;
+    while (size < n && k >= size / 2) size *= 2;
+    const int s = size == 2 ? 0 : k - size / 4;
+    return n / size * (turns + s * unit);
+}
+
+/* Put halves together at result s, turned by w. */
+template <typename T>
+__device__ __forceinline__ void join_halves(cplx<T> even, cplx<T> odd, cplx<T> w, cplx<T> *sum, cplx<T> *rest)
+{
+    *sum = {even.re + w.re * odd.re - w.im * odd.im, even.im + w.re * odd.im + w.im * odd.re};
+    /* Doubling would be an addition of its own. */
+    *rest = {fma((T)2, even.re, -sum->re), fma((T)2, even.im, -sum->im)};
+}
+
+/* Transform x[0], x[STEP], .. to y, N numbers of which all from GIVEN on are zero. IS_TURNED: by w of `twist`. */
+template <int N, int STEP, bool FORWARD, bool IS_TURNED, int GIVEN, typename T>
+__device__ __forceinline__ void transform_halves(const cplx<T> *x, const cplx<T> *twist, cplx<T> *y)
+{
+    if constexpr (N == 1) {
+        y[0] = x[0];
+    } else {
+        constexpr int HALF = N / 2, GIVEN_ODD = GIVEN / 2;
+        cplx<T> even[HALF], odd[HALF];
+        transform_halves<HALF, 2 * STEP, FORWARD, IS_TURNED, GIVEN - GIVEN_ODD>(x, twist, even);
+        if constexpr (GIVEN_ODD > 0)
+            transform_halves<HALF, 2 * STEP, FORWARD, IS_TURNED, GIVEN_ODD>(x + STEP, twist, odd);
+        unroll<0, HALF>([&](auto s) {
+            constexpr int s_ = decltype(s)::value;
+            if constexpr (GIVEN_ODD == 0) {
+                y[s_] = y[s_ + HALF] = even[s_];
+            } else if constexpr (IS_TURNED) {
+                constexpr int QUARTER = N / 4;
+                constexpr bool is_far = N > 2 && s_ >= QUARTER;
+                const cplx<T> w = twist[N == 2 ? 0 : QUARTER + s_ - (is_far ? QUARTER : 0)];
+                join_halves(even[s_], odd[s_], is_far ? quarter_turned<FORWARD>(w) : w, &y[s_], &y[s_ + HALF]);
+            } else if constexpr (4 * s_ % N == 0) {
+                const cplx<T> o = s_ ? quarter_turned<FORWARD>(odd[s_]) : odd[s_];
+                y[s_] = even[s_] + o;
+                y[s_ + HALF] = even[s_] - o;
+            } else {
+                constexpr root w = root_of(FORWARD ? N - s_ : s_, N);
+                join_halves(even[s_], odd[s_], cplx<T>{(T)w.re, (T)w.im}, &y[s_], &y[s_ + HALF]);
+            }
+        });
+    }
+}
+
 /* ---- The two steps ---------------------------------------------------------------------------------------------- */
 
 /* Return the greatest even B of at most 16 numbers with N = A B, A >= B. */
@@ -229,6 +295,12 @@ template <typename T, int N> struct steps {
     static constexpr int PITCH = B + 1, N_ROOT = A * PITCH;
     /* Holds a thread's part of A points where those beyond the middle, but for a few, are zero. */
     static constexpr int HALF = A / 2 + 1;
+    /* Where both are powers of two, either second step may begin with the turn: rows of twists, [A] forwards and [B]
+     * back, follow the roots. Threads with 32 numbers have no room for twists. */
+    static constexpr bool HAS_TWISTS = is_power_of_two(A) && is_power_of_two(B) && A <= 16;
+    static constexpr int TWISTS_FORWARD = HAS_TWISTS ? A * N_TWIST<B> : 0,
+                         TWISTS_BACK = HAS_TWISTS ? B * N_TWIST<A> : 0;
+    static constexpr int N_TABLE = N_ROOT + TWISTS_FORWARD + TWISTS_BACK;
 
     template <int GIVEN>
     static __device__ __forceinline__ void forward_first(cplx<T> (&x)[A], const cplx<T> *roots, int b)
@@ -251,13 +323,68 @@ template <typename T, int N> struct steps {
     {
         transform<A, false, A>(x);
     }
+    /* Do the same with the turn in the second step, by a row of twists. */
+    template <int GIVEN> static __device__ __forceinline__ void forward_unturned(cplx<T> (&x)[A])
+    {
+        cplx<T> y[A];
+        transform_halves<A, 1, true, false, GIVEN>(x, (const cplx<T> *)nullptr, y);
+#pragma unroll
+        for (int r = 0; r < A; r++) x[r] = y[r];
+    }
+    static __device__ __forceinline__ void forward_turned(cplx<T> (&y)[B], const cplx<T> *row)
+    {
+        cplx<T> twist[N_TWIST<B>], x[B];
+        load_twists(twist, row);
+#pragma unroll
+        for (int b = 0; b < B; b++) x[b] = y[b];
+        transform_halves<B, 1, true, true, B>(x, twist, y);
+    }
+    static __device__ __forceinline__ void inverse_unturned(cplx<T> (&y)[B])
+    {
+        cplx<T> x[B];
+        transform_halves<B, 1, false, false, B>(y, (const cplx<T> *)nullptr, x);
+#pragma unroll
+        for (int b = 0; b < B; b++) y[b] = x[b];
+    }
+    static __device__ __forceinline__ void inverse_turned(cplx<T> (&x)[A], const cplx<T> *row)
+    {
+        cplx<T> twist[N_TWIST<A>], y[A];
+        load_twists(twist, row);
+#pragma unroll
+        for (int r = 0; r < A; r++) y[r] = x[r];
+        transform_halves<A, 1, false, true, A>(y, twist, x);
+    }
+    /* Load a row of twists, 16 bytes at a time. */
+    template <int N_> static __device__ __forceinline__ void load_twists(cplx<T> (&twist)[N_], const cplx<T> *row)
+    {
+        if constexpr (sizeof(cplx<T>) == sizeof(float4)) {
+#pragma unroll
+            for (int k = 0; k < N_; k++) twist[k] = row[k];
+        } else {
+            static_assert(N_ % 2 == 0, "rows of twists are whole vectors");
+#pragma unroll
+            for (int k = 0; k < N_; k += 2) {
+                const float4 two = *reinterpret_cast<const float4 *>(row + k);
+                twist[k] = {two.x, two.y};
+                twist[k + 1] = {two.z, two.w};
+            }
+        }
+    }
+    /* Make the table: roots, then twists. */
     static void fill_roots(cplx<T> *roots)
     {
         for (int r = 0; r < A; r++)
-            for (int b = 0; b < PITCH; b++) {
-                const root w = root_of(r * b % N, N);
-                roots[r * PITCH + b] = {(T)w.re, (T)w.im};
-            }
+            for (int b = 0; b < PITCH; b++) roots[r * PITCH + b] = value_of(r * b);
+        for (int i = 0; i < TWISTS_FORWARD; i++)
+            roots[N_ROOT + i] = value_of(N - turns_of_twist(i % N_TWIST<B>, B, A, i / N_TWIST<B>) % N);
+        for (int i = 0; i < TWISTS_BACK; i++)
+            roots[N_ROOT + TWISTS_FORWARD + i] = value_of(turns_of_twist(i % N_TWIST<A>, A, B, i / N_TWIST<A>));
+    }
+    /* Return exp(2 pi i turns / N). */
+    static cplx<T> value_of(int turns)
+    {
+        const root w = root_of(turns % N, N);
+        return {(T)w.re, (T)w.im};
     }
 };
 
