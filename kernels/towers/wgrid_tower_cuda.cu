@@ -18,6 +18,7 @@
 #include "core/progress.h"
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_device.h"
+#include "kernels/towers/stage_marks_cuda.cuh"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
 #include "kernels/wgrid/wgrid_add_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda.h"
@@ -32,7 +33,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     tower_imager(const msi_wgrid_plan *plan_, const msi_tower_plan *towers_, int64_t n_small_, bool keeps_parts,
                  bool stays)
         : base(plan_, order_of_towers(*plan_, *towers_), keeps_parts, stays), towers(*towers_),
-          stacks(samples, towers_, n_small_)
+          stacks(samples, towers_, n_small_), marks(on)
     {
     }
 
@@ -50,6 +51,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     using base::times;
     const msi_tower_plan &towers;
     tower_stacks<T> stacks;
+    stage_marks marks;
     buffer d_whole;
     int towers_at_once = 1; /* that samples are put in order for */
 
@@ -84,45 +86,49 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         return MSI_OK;
     }
 
+    /* Stages are begun one after the other; some of them at a time are waited for. */
     int make_tower(int tower, T *sum)
     {
         bool is_empty = true;
         stacks.begin_tower(tower);
+        MSI_TRY(marks.begin());
         cplx<T> *const whole = stacks.sums_fit() ? nullptr : as<cplx<T>>(d_whole);
-        if (whole) MSI_TRY(clear(whole, base::plane_cells()));
+        if (whole) MSI_TRY(on.clear(whole, base::plane_cells()));
         stack_batch b;
         while (stacks.next_stacks(&b)) {
             MSI_TRY(grid_stacks(b));
             MSI_TRY(stacks.add_small(b, whole));
-            MSI_TRY(msi_interrupt_check());
+            MSI_TRY(marks.end(&times->transform_s));
+            if (marks.is_full()) MSI_TRY(finish());
             is_empty = false;
         }
         return is_empty ? MSI_OK : add_tower(tower, whole, sum);
     }
 
-    int clear(cplx<T> *cells, int64_t n)
+    /* Wait for what was begun. */
+    int finish()
     {
-        const stage_timer stage("clear", &times->transform_s);
-        MSI_TRY(on.clear(cells, n));
-        return on.wait();
+        MSI_TRY(marks.sum());
+        return msi_interrupt_check();
     }
 
     /* Add the tower's whole plane to the image; where there is none, its subgrids. */
     int add_tower(int tower, cplx<T> *whole, T *sum)
     {
-        const stage_timer stage("transform", &times->transform_s);
+        const gpu_range range("transform");
         MSI_TRY(whole ? stacks.add_whole(tower, whole, sum) : stacks.add_sums(as<cplx<T>>(d_whole), sum));
-        MSI_TRY(on.wait());
-        return msi_interrupt_check();
+        MSI_TRY(marks.end(&times->transform_s));
+        return finish();
     }
 
     /* Grid a batch's samples onto its small planes. */
     int grid_stacks(const stack_batch &b)
     {
         MSI_TRY(stacks.clear_small(b.n_slot));
-        const stage_timer stage("grid", &times->grid_s);
+        MSI_TRY(marks.end(&times->transform_s));
+        const gpu_range range("grid");
         MSI_TRY(grid_items(samples.g, samples.job(stacks.small()), stacks.planes(b), b.crowded, b.sparse, on.get()));
-        return on.wait();
+        return marks.end(&times->grid_s);
     }
 
     /* A sample belongs to one subgrid of one tower, so that each is written once. */

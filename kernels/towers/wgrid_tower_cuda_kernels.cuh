@@ -26,6 +26,11 @@ struct small_planes {
         int to_u = (int)(g.nu / 2) + g.width, to_v = (int)(g.nv / 2) + g.width;
         return {(r.u0 + to_u) / tower.core, (r.v0 + to_v) / tower.core};
     }
+    /* Find where a cell, counted from the first one of the first core, lies in its own. */
+    __device__ int in_core(int cell) const
+    {
+        return cell % tower.core;
+    }
     template <typename T> __device__ int plane_number(const msi_wgrid_geometry &g, const record<T> &r) const
     {
         int2 c = core(g, r);

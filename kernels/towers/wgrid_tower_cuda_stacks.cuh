@@ -68,8 +68,8 @@ inline sample_order order_of_towers(const msi_wgrid_plan &plan, const msi_tower_
     o.height = t.height;
     o.first_tower = 0;
     o.end_tower = t.n_tower;
-    o.log_u = o.log_v = log_of(plan.grid.tile);
-    o.edge_u = o.edge_v = t.core / plan.grid.tile;
+    o.core = {t.core, t.core};
+    o.tile = {plan.grid.tile, plan.grid.tile};
     o.n_core_u = (int32_t)t.n_sub_u;
     o.n_core_v = (int32_t)t.n_sub_v;
     o.first_core = t.first_core;
@@ -215,26 +215,22 @@ template <typename T> class tower_stacks {
     {
         return as<cplx<T>>(d_small);
     }
-    /* clear_small - have zeros in the first n_slot small planes, for samples that are gridded next: those that add_small
-     * transformed have them. Returns: 0, MSI_EGPU */
+    /* clear_small - begin to have zeros in the first n_slot small planes, for samples that are gridded next: those that
+     * add_small transformed have them. Returns: 0, MSI_EGPU */
     int clear_small(int64_t n_slot)
     {
         const int64_t before = n_clear, cells = msi_subgrid_plane_cells(&shape);
         n_gridded = std::max(n_slot, before);
         n_clear = 0;
-        if (n_slot <= before) return MSI_OK;
-        const stage_timer stage("clear", &samples.times->transform_s);
-        MSI_TRY(samples.on.clear(small() + before * cells, (n_slot - before) * cells));
-        return samples.on.wait();
+        return n_slot > before ? samples.on.clear(small() + before * cells, (n_slot - before) * cells) : MSI_OK;
     }
-    /* add_small - transform the small planes, add up those of a subgrid, and add subgrids to the whole plane, if there
-     * is one. Returns: 0, MSI_EGPU */
+    /* add_small - begin to transform the small planes, add up those of a subgrid, and add subgrids to the whole plane,
+     * if there is one. Returns: 0, MSI_EGPU */
     int add_small(const stack_batch &b, cplx<T> *whole)
     {
-        const stage_timer stage("transform", &samples.times->transform_s);
+        const gpu_range range("transform");
         const msi_subgrid_job of = job(b, whole);
         MSI_TRY(msi_subgrid_add(&of, samples.on.get()));
-        MSI_TRY(samples.on.wait());
         n_clear = n_gridded;
         return MSI_OK;
     }

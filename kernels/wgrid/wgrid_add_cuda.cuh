@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
         __syncwarp();
         int column = lane % ROW, first_row = lane / ROW;
         int k_end = HAS_W ? to.k_end : 1;
-        cplx<T> value = job.samples[sample].value;
+        cplx<T> value = job.value[sample * job.value_pitch];
         int64_t planes = to.origin + to.k_first * to.plane_cells;
         for (int i = 0; i < n; i++) {
             T re = __shfl_sync(~0u, value.re, i), im = __shfl_sync(~0u, value.im, i);

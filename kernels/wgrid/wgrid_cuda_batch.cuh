@@ -18,25 +18,16 @@ namespace {
 /* CUB counts samples in 32 bits. */
 constexpr int64_t MOST_IN_BATCH = INT32_MAX;
 
-inline int log_of(int32_t edge)
-{
-    int log = 0;
-    while (edge >> (log + 1)) log++;
-    return log;
-}
-
-/* Whole planes in tiles of edges 2^log_u and 2^log_v. */
-inline sample_order order_by_tile(const msi_wgrid_geometry &g, int log_u, int log_v)
+/* Whole planes in tiles, each of them a core. */
+inline sample_order order_by_tile(const msi_wgrid_geometry &g, tile_shape tile)
 {
     sample_order o = {};
     o.height = g.n_w - g.w_width + 1;
     o.first_tower = 0;
     o.end_tower = 1;
-    o.log_u = log_u;
-    o.log_v = log_v;
-    o.edge_u = o.edge_v = 1;
-    o.n_core_u = (int32_t)((g.nu + 2 * g.width) >> log_u) + 1;
-    o.n_core_v = (int32_t)((g.nv + 2 * g.width) >> log_v) + 1;
+    o.core = o.tile = tile;
+    o.n_core_u = (int32_t)((g.nu + 2 * g.width) / tile.u) + 1;
+    o.n_core_v = (int32_t)((g.nv + 2 * g.width) / tile.v) + 1;
     o.end_core = o.n_core();
     return o;
 }
@@ -70,19 +61,19 @@ template <typename T> class sample_batches : public store_batches<T> {
     uint32_t least_crowded = UNUSED;     /* samples that make an item crowded, so that a block takes it; UNUSED: none */
     int64_t n_crowded = 0, n_sparse = 0; /* items of the batch at hand */
     sorted_runs runs = {};
-    buffer d_taps, d_value, d_records, d_key, d_work, d_runs, d_items;
+    buffer d_taps, d_value, d_records, d_rank, d_work, d_runs, d_items;
     tap_table<T> taps = {}; /* and d_taps */
 
     /* Order by tiles of whole planes. */
     explicit sample_batches(const msi_wgrid_plan *plan_) : plan(plan_), g(plan_->grid)
     {
         lay_tiles(&g);
-        order = order_by_tile(g, log_of(g.tile), log_of(g.tile));
+        order = order_by_tile(g, {g.tile, g.tile});
     }
     /* Order by towers of w-planes; order_ has no more keys than can be numbered. */
     sample_batches(const msi_wgrid_plan *plan_, const sample_order &order_) : plan(plan_), g(plan_->grid), order(order_)
     {
-        g.tile = 1 << order.log_u;
+        g.tile = order.tile.u;
     }
 
     /* enter - make the plan's device the current one, and its stream at first. Returns: 0, MSI_EGPU */

@@ -29,7 +29,7 @@ template <> struct record<double> {
     int32_t u0, v0, w0, none;
 };
 
-/* A sample in its place for gridding, with its value in the first image. */
+/* A sample in its place for gridding, with a value: that of the only image, or of one of several. */
 template <typename T> struct alignas(8 * sizeof(T)) placed {
     record<T> at;
     cplx<T> value;
@@ -124,20 +124,30 @@ constexpr uint32_t UNUSED = 0xffffffffu;
 
 constexpr int TILE = 16; /* edge of a tile of first taps, where the number of keys allows */
 
-/* Edges of a tile in cells, as logarithms to base two. */
+/* Edges of a tile in cells. */
 struct tile_shape {
-    int log_u, log_v;
+    int u, v;
 };
 
-/* Choose tiles: what their footprints touch fills rows of 8, 16 or 24 cells, and 16 or 32 rows. */
+/*
+ * Choose tiles: what their footprints touch fills rows of 8, 16 or 24 cells, and 16 or 32 rows. Products of halves take
+ * 16 rows whatever lies in them, so tiles are as high as that allows; and as wide, if pairs of cells then begin at even
+ * places, or half the columns are spared.
+ */
 template <typename T> constexpr tile_shape ring_tile(int width)
 {
-    if (width >= 14) return {3, 4};
-    if (width >= 10) return {3, 2};
-    return {sizeof(T) == 4 && width <= 5 ? 2 : 3, 3};
+    if (width >= 14) return {8, 16};
+    if (width >= 10) return {8, 4};
+    if (sizeof(T) > 4 || width == 9) return {8, 8};
+    return {width == 8 ? 8 : width == 7 ? 10 : width == 6 ? 3 : 4, width < 5 ? 8 : 17 - width};
 }
 
 constexpr int TENSOR_WIDTH = 9; /* widest window of products of halves */
+
+/* Tensor cores add to a block's sums, 200 times at most: 2e-5 if all were coherent, a third of what windows of up to
+ * five taps leave at best. Where an image may be off by five times that, they do so for six. */
+constexpr int ALWAYS_SUMMED = 5, COARSELY_SUMMED = 6;
+constexpr double COARSE_ERROR = 1e-4;
 
 /* Samples of a crowded item: as many as one product of tensor cores adds up in gridding. */
 template <typename T> constexpr int ring_group(int width)
@@ -159,8 +169,7 @@ struct item {
 struct sample_order {
     int32_t height;                 /* first w-planes of a tower */
     int32_t first_tower, end_tower; /* samples of others have no key */
-    int32_t log_u, log_v;           /* to base two, of a tile's edges in cells */
-    int32_t edge_u, edge_v;         /* tiles along a core's edges */
+    tile_shape core, tile;          /* cells along the edges of either; tiles at a core's far edges may be smaller */
     int32_t n_core_u, n_core_v;
     int64_t first_core, end_core; /* of all towers' cores, one tower after the other; samples of others have no key */
 
@@ -168,10 +177,15 @@ struct sample_order {
     {
         return (int64_t)n_core_u * n_core_v;
     }
+    /* Tiles along a core's edges. */
+    __host__ __device__ tile_shape core_tiles() const
+    {
+        return {(core.u + tile.u - 1) / tile.u, (core.v + tile.v - 1) / tile.v};
+    }
     /* Keys of a core in one tower. */
     __host__ __device__ int64_t core_keys() const
     {
-        return (int64_t)edge_u * edge_v * height;
+        return (int64_t)core_tiles().u * core_tiles().v * height;
     }
     __host__ __device__ int64_t tower_keys() const
     {
@@ -202,12 +216,13 @@ struct small_divisor {
 /* Make the keys that samples are ordered by. */
 struct key_maker {
     sample_order o;
-    uint32_t into_u, into_v, first_core, n_core;
-    small_divisor edge_u, edge_v, height;
+    uint32_t into_u, into_v, first_core, n_core, tiles_u, tiles_v;
+    small_divisor core_u, core_v, tile_u, tile_v, height;
 
     __device__ key_maker(const sample_order &order, const msi_wgrid_geometry &g)
         : o(order), into_u((uint32_t)(g.nu / 2 + g.width)), into_v((uint32_t)(g.nv / 2 + g.width)),
-          edge_u(order.edge_u), edge_v(order.edge_v), height(order.height)
+          tiles_u((uint32_t)order.core_tiles().u), tiles_v((uint32_t)order.core_tiles().v), core_u(order.core.u),
+          core_v(order.core.v), tile_u(order.tile.u), tile_v(order.tile.v), height(order.height)
     {
         const int64_t before = o.first_tower * o.n_core(), n = (o.end_tower - o.first_tower) * o.n_core();
         const int64_t first = min(max(o.first_core - before, (int64_t)0), n), end = min(o.end_core - before, n);
@@ -217,15 +232,14 @@ struct key_maker {
     /* Returned: UNUSED where the order has no key. */
     __device__ uint32_t key(const msi_footprint &f) const
     {
-        const uint32_t tu = ((uint32_t)f.u0 + into_u) >> o.log_u, tv = ((uint32_t)f.v0 + into_v) >> o.log_v;
-        const uint32_t w0 = (uint32_t)f.w0, tower = height.divide(w0);
-        const uint32_t core_u = edge_u.divide(tu), core_v = edge_v.divide(tv);
+        const uint32_t u = (uint32_t)f.u0 + into_u, v = (uint32_t)f.v0 + into_v, w0 = (uint32_t)f.w0;
+        const uint32_t at_u = core_u.divide(u), at_v = core_v.divide(v), tower = height.divide(w0);
         if (tower < (uint32_t)o.first_tower || tower >= (uint32_t)o.end_tower) return UNUSED;
-        const uint32_t row = (tower - (uint32_t)o.first_tower) * (uint32_t)o.n_core_v + core_v;
-        const uint32_t core = row * (uint32_t)o.n_core_u + core_u;
+        const uint32_t row = (tower - (uint32_t)o.first_tower) * (uint32_t)o.n_core_v + at_v;
+        const uint32_t core = row * (uint32_t)o.n_core_u + at_u;
         if (core - first_core >= n_core) return UNUSED;
-        const uint32_t in_core = (tv - core_v * edge_v.by) * edge_u.by + tu - core_u * edge_u.by;
-        return (core * edge_u.by * edge_v.by + in_core) * height.by + w0 - tower * height.by;
+        const uint32_t in_core = tile_v.divide(v - at_v * core_v.by) * tiles_u + tile_u.divide(u - at_u * core_u.by);
+        return (core * tiles_u * tiles_v + in_core) * height.by + w0 - tower * height.by;
     }
 };
 
@@ -271,6 +285,11 @@ struct whole_planes {
                 r.w0 < low ? low - r.w0 : 0,
                 min(g.w_width, high - r.w0)};
     }
+    /* Find where a cell lies in its core, of which there is one. */
+    __device__ int in_core(int cell) const
+    {
+        return cell;
+    }
     /* Find the number of a sample's first plane among those that are there, or would be; the next ones follow it. */
     template <typename T> __device__ int plane_number(const msi_wgrid_geometry &, const record<T> &r) const
     {
@@ -282,11 +301,17 @@ struct whole_planes {
     }
 };
 
+/* Count the elements from a sample's own value to the next one's. */
+template <typename T> constexpr int64_t OWN_PITCH = sizeof(placed<T>) / sizeof(cplx<T>);
+
 /* A job of the gridding kernels: samples that they read, and cells that they add to. */
 template <typename T> struct grid_job {
     const tap_table<T> *taps, *host_taps;
     const placed<T> *samples; /* in order */
+    const cplx<T> *value;     /* of the first sample: its own or, of several images, that beside it; */
+    int64_t value_pitch;      /* so many elements from sample to sample */
     cplx<T> *grid;
+    bool is_coarse; /* the image's error leaves room for that of sums of tensor cores */
 };
 
 /* Load the polynomials of all taps into shared memory: u, v, then w. */

@@ -61,11 +61,11 @@ struct all_samples {
     }
 };
 
-/* Make keys of samples, UNUSED of those that do not count, and their ranks among those of a key. Of a run of equal keys
- * in a warp the first lane counts. */
+/* Count samples by key, and make their ranks among those of a key, UNUSED of those that do not count. Of a run of equal
+ * keys in a warp the first lane counts. Keys are not kept: they are soon made again, and memory is what is waited for. */
 template <class COUNTED>
 __global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sample_order order, COUNTED counted,
-                                                       batch_rows b, uint32_t *count, uint32_t *key, uint32_t *rank)
+                                                       batch_rows b, uint32_t *count, uint32_t *rank)
 {
     const key_maker keys(order, g);
     for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
@@ -81,9 +81,7 @@ __global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sam
         uint32_t first = 0;
         if (lane == head && own != UNUSED) first = atomicAdd(count + own, (uint32_t)(end - lane));
         first = __shfl_sync(~0u, first, head);
-        if (!is_there) return;
-        key[i] = own;
-        rank[i] = first + (uint32_t)(lane - head);
+        if (is_there) rank[i] = own == UNUSED ? UNUSED : first + (uint32_t)(lane - head);
     });
 }
 
@@ -269,8 +267,9 @@ template <typename T> __host__ __device__ constexpr int data_pitch(int n_image)
 /* Tells where samples of a batch go, in order. */
 template <typename T> struct sample_places {
     placed<T> *samples;
-    cplx<T> *data; /* [n_sample][pitch] visibilities, turned and not weighted; NULL: samples have their values */
-    float *weight; /* [n_sample][pitch] */
+    /* [n_sample][pitch] turned visibilities of all images; NULL: there is one image, whose values samples have */
+    cplx<T> *data;
+    float *weight; /* [n_sample][pitch] of visibilities; NULL: they are weighted, and samples have the PSF's values */
     int pitch;     /* data_pitch */
 };
 
@@ -306,6 +305,11 @@ template <typename T> struct raw_samples {
     }
 };
 
+template <typename T> __device__ cplx<T> weighted(float weight, cplx<T> v)
+{
+    return {(T)weight * v.re, (T)weight * v.im};
+}
+
 template <typename T> __device__ cplx<T> turned_sample(cplx<T> turn, cplx<T> v, int conjugate)
 {
     return times(turn, cplx<T>{v.re, conjugate ? -v.im : v.im});
@@ -318,12 +322,14 @@ __device__ void put_data(const sample_places<T> &to, const raw_samples<T> &raw, 
 {
     constexpr int N = data_sector<T>::N;
     const int n_image = raw.map.n_image;
-    float *weight = to.weight + (int64_t)at * to.pitch;
+    float *weight = to.weight ? to.weight + (int64_t)at * to.pitch : nullptr;
     if (to.pitch % N) {
 #pragma unroll 1
         for (int p = 0; has && p < n_image; p++) {
-            to.data[(int64_t)at * to.pitch + p] = turned_sample(turn, raw.vis_of(p, i), conjugate);
-            weight[p] = raw.weight_of(p, i);
+            const float of = raw.weight_of(p, i);
+            to.data[(int64_t)at * to.pitch + p] =
+                turned_sample(turn, weighted(weight ? 1 : of, raw.vis_of(p, i)), conjugate);
+            if (weight) weight[p] = of;
         }
         return;
     }
@@ -334,39 +340,40 @@ __device__ void put_data(const sample_places<T> &to, const raw_samples<T> &raw, 
 #pragma unroll
         for (int k = 0; k < N; k++) {
             const bool is_there = has && first + k < n_image;
-            sector.data[k] = is_there ? turned_sample(turn, raw.vis_of(first + k, i), conjugate) : cplx<T>{0, 0};
             weights.of[k] = is_there ? raw.weight_of(first + k, i) : 0;
+            const cplx<T> v = is_there ? raw.vis_of(first + k, i) : cplx<T>{0, 0};
+            sector.data[k] = turned_sample(turn, weighted(weight ? 1 : weights.of[k], v), conjugate);
         }
         put(reinterpret_cast<data_sector<T> *>(to.data), has, ((uint64_t)at * to.pitch + first) / N, sector);
-        if (has) *reinterpret_cast<weight_group<T> *>(weight + first) = weights;
+        if (has && weight) *reinterpret_cast<weight_group<T> *>(weight + first) = weights;
     }
 }
 
 /*
  * Put samples in their places, the rank-th after begin[key]. Without room for the data of several images, that of the
- * only one is weighted and goes with its sample.
+ * only one is weighted and goes with its sample; where the others' are weighted too, the PSF's does.
  */
 template <typename T>
 __global__ void __launch_bounds__(256)
-    k_place_samples(msi_wgrid_geometry g, raw_samples<T> raw, batch_rows b, const uint32_t *key, const uint32_t *begin,
+    k_place_samples(msi_wgrid_geometry g, sample_order order, raw_samples<T> raw, batch_rows b, const uint32_t *begin,
                     const uint32_t *rank, sample_places<T> to)
 {
+    const key_maker keys(order, g);
     for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
-        const uint32_t own = is_there ? __ldcs(key + i) : UNUSED;
+        const uint32_t own = is_there ? __ldcs(rank + i) : UNUSED;
         const bool has = own != UNUSED;
         if (!__any_sync(~0u, has)) return;
-        const uint32_t at = has ? begin[own] + __ldcs(rank + i) : 0;
         msi_footprint f;
         double w_lambda;
         const int conjugate = msi_locate(&g, uvw_m, freq_hz, &f, &w_lambda);
+        const uint32_t at = has ? begin[keys.key(f)] + own : 0;
         const cplx<T> turn = turn_back<T>(w_lambda * g.n_mid);
         cplx<T> value = {0, 0};
         if (to.data) {
             put_data(to, raw, has, i, at, turn, conjugate);
+            if (has && !to.weight) value = weighted(raw.weight_of(0, i), turn);
         } else if (has) {
-            const T weight = (T)raw.weight_of(0, i);
-            const cplx<T> v = raw.vis_of(0, i);
-            value = turned_sample(turn, cplx<T>{weight * v.re, weight * v.im}, conjugate);
+            value = turned_sample(turn, weighted(raw.weight_of(0, i), raw.vis_of(0, i)), conjugate);
         }
         put(to.samples, has, at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, value));
     });
@@ -406,11 +413,12 @@ __global__ void __launch_bounds__(256)
 
 /* Put samples of degridding in their places, the rank-th after begin[key]. */
 template <typename T>
-__global__ void __launch_bounds__(256) k_place_wanted(msi_wgrid_geometry g, batch_rows b, const uint32_t *key,
+__global__ void __launch_bounds__(256) k_place_wanted(msi_wgrid_geometry g, sample_order order, batch_rows b,
                                                       const uint32_t *begin, const uint32_t *rank, wanted<T> *out)
 {
+    const key_maker keys(order, g);
     for_each_sample(b, [&](int64_t i, const double *uvw_m, double freq_hz, bool is_there) {
-        const uint32_t own = is_there ? __ldcs(key + i) : UNUSED;
+        const uint32_t own = is_there ? __ldcs(rank + i) : UNUSED;
         const bool has = own != UNUSED;
         if (!__any_sync(~0u, has)) return;
         msi_footprint f;
@@ -418,7 +426,7 @@ __global__ void __launch_bounds__(256) k_place_wanted(msi_wgrid_geometry g, batc
         const int conjugate = msi_locate_wrapped(&g, uvw_m, freq_hz, &f, &w_lambda);
         const double turns = w_lambda * g.n_mid;
         const destination<T> to((uint32_t)i, turns - rint(turns), conjugate);
-        put(out, has, has ? begin[own] + __ldcs(rank + i) : 0, wanted<T>(f, to));
+        put(out, has, has ? begin[keys.key(f)] + own : 0, wanted<T>(f, to));
     });
 }
 

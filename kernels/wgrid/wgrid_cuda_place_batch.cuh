@@ -43,8 +43,8 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     const tile_shape tile = ring_tile<T>(plan.grid.width);
     int64_t most;
     MSI_TRY(most_counted(plan.device, &most));
-    sample_order o = order_by_tile(plan.grid, tile.log_u, tile.log_v);
-    for (int log = log_of(TILE); !can_count(o, most); log++) o = order_by_tile(plan.grid, log, log);
+    sample_order o = order_by_tile(plan.grid, tile);
+    for (int edge = TILE; !can_count(o, most); edge *= 2) o = order_by_tile(plan.grid, {edge, edge});
     *out = o;
     return MSI_OK;
 }
@@ -58,10 +58,7 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     int64_t most;
     MSI_TRY(most_counted(plan.device, &most));
     sample_order o = large;
-    o.edge_u <<= large.log_u - tile.log_u;
-    o.edge_v <<= large.log_v - tile.log_v;
-    o.log_u = tile.log_u;
-    o.log_v = tile.log_v;
+    o.tile = tile;
     o.end_tower = 1;
     if (!can_count(o, most)) o = large;
     for (o.end_tower = n_tower; o.end_tower > 1 && !can_count(o, most);) o.end_tower--;
@@ -69,11 +66,15 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     return MSI_OK;
 }
 
+/* What of several images lies beside samples in order: the values that are gridded, PSF's excepted, which go with the
+ * samples; or visibilities and weights, of which make_values makes an image's. */
+enum class parts { NONE, VALUES, VISIBILITIES };
+
 template <typename T> class placed_batches : public sample_batches<T> {
   public:
     using base = sample_batches<T>;
     using base::d_items;
-    using base::d_key;
+    using base::d_rank;
     using base::d_records;
     using base::d_runs;
     using base::d_value;
@@ -91,18 +92,34 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
     int64_t n_placed = 0; /* samples that have a place */
 
-    /* Count a sample's bytes in a batch of n_plane planes while data of n_kept are kept in order; counters come on top.
-     */
-    static int64_t sample_bytes(int n_plane, int n_kept)
+    /* Count a sample's bytes in a batch of n_plane planes, whose parts are kept in order; counters come on top. */
+    static int64_t sample_bytes(int n_plane, parts kept)
     {
-        return (int64_t)((size_t)(n_plane + data_pitch<T>(n_kept)) * (sizeof(float) + sizeof(cplx<T>)) +
-                         sizeof(placed<T>) + 7 * sizeof(uint32_t) + sizeof(item) + 3 * sizeof(double));
+        const size_t beside = kept == parts::NONE ? 0 : (size_t)data_pitch<T>(n_plane), n = (size_t)n_plane;
+        return (int64_t)((n + (kept == parts::VISIBILITIES ? beside : 0)) * sizeof(float) +
+                         (n + beside) * sizeof(cplx<T>) + sizeof(placed<T>) + 6 * sizeof(uint32_t) + sizeof(item) +
+                         3 * sizeof(double));
     }
 
     /* job - name what a gridding kernel reads of the batch, and the grid that it adds to. */
     grid_job<T> job(cplx<T> *grid) const
     {
-        return {as<tap_table<T>>(base::d_taps), &this->taps, as<placed<T>>(d_records), grid};
+        grid_job<T> j = {};
+        j.taps = as<tap_table<T>>(base::d_taps);
+        j.host_taps = &this->taps;
+        j.samples = as<placed<T>>(d_records);
+        j.value = gridded < 0 ? reinterpret_cast<const cplx<T> *>(j.samples) + OWN_PITCH<T> - 1
+                              : as<cplx<T>>(d_value) + gridded;
+        j.value_pitch = gridded < 0 ? OWN_PITCH<T> : pitch;
+        j.grid = grid;
+        j.is_coarse = base::plan->error_estimate >= COARSE_ERROR;
+        return j;
+    }
+
+    /* grid_values - have the next jobs grid the values beside the samples of a plane; -1: those with the samples. */
+    void grid_values(int plane)
+    {
+        gridded = plane;
     }
 
     /* degrid_call - do so for degridding into value [n_placed], in order, from the planes of an image of a model. */
@@ -115,29 +132,28 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
     /*
      * place_batch - put the batch's samples that map's images have in their places, and list their items.
-     * Given: keeps  the data and weights of all images beside them, for make_values; else there is one image, whose
-     *               values go with the samples
+     * Given: kept  of all images beside them; NONE: there is one image, whose values go with the samples
      */
-    int place_batch(const plane_map &map, bool keeps)
+    int place_batch(const plane_map &map, parts kept)
     {
+        const bool has_data = kept != parts::NONE, has_weights = kept == parts::VISIBILITIES;
         const stage_timer stage("sort", &times->sort_s);
         const int64_t count = now.n_sample;
         pitch = data_pitch<T>(map.n_image);
-        if (keeps) MSI_TRY(d_value.fit(pitch * count * (int64_t)sizeof(cplx<T>), "visibilities"));
-        if (keeps) MSI_TRY(d_kept_weight.fit(pitch * count * (int64_t)sizeof(float), "weights"));
+        if (has_data) MSI_TRY(d_value.fit(pitch * count * (int64_t)sizeof(cplx<T>), "visibilities"));
+        if (has_weights) MSI_TRY(d_kept_weight.fit(pitch * count * (int64_t)sizeof(float), "weights"));
         MSI_TRY(count_batch(weighted_samples{map}));
-        const sample_places<T> to = {as<placed<T>>(d_records), keeps ? as<cplx<T>>(d_value) : nullptr,
-                                     as<float>(d_kept_weight), pitch};
+        const sample_places<T> to = {as<placed<T>>(d_records), has_data ? as<cplx<T>>(d_value) : nullptr,
+                                     has_weights ? as<float>(d_kept_weight) : nullptr, pitch};
         const raw_samples<T> raw = {map, as<cplx<T>>(base::d_raw), as<float>(base::d_weight), count};
-        const uint32_t *key = as<uint32_t>(d_key);
-        k_place_samples<T>
-            <<<base::segment_blocks(), 256, 0, on.get()>>>(g, raw, rows(), key, as<uint32_t>(d_count), key + count, to);
+        k_place_samples<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, raw, rows(), as<uint32_t>(d_count),
+                                                                         as<uint32_t>(d_rank), to);
         MSI_CUDA(cudaGetLastError());
         return on.wait();
     }
 
-    /* make_values - make the values that are gridded, of a plane whose data are kept, less model [n_placed] where there
-     * is one; -1: of the PSF of plane 0. */
+    /* make_values - make the values that are gridded, with the samples, of a plane whose visibilities are kept, less
+     * model [n_placed] where there is one; -1: of the PSF of plane 0. */
     int make_values(int plane, const cplx<T> *model)
     {
         const int of = std::max(plane, 0);
@@ -153,7 +169,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
     void forget_upload()
     {
         buffer *const all[] = {&this->d_segments, &this->d_freq, &this->d_uvw, &this->d_weight,
-                               &this->d_raw,      &d_key,        &d_count,     &d_sums};
+                               &this->d_raw,      &d_rank,       &d_count,     &d_sums};
         for (buffer *b : all) b->release();
     }
 
@@ -162,21 +178,21 @@ template <typename T> class placed_batches : public sample_batches<T> {
     {
         const stage_timer stage("sort", &times->sort_s);
         MSI_TRY(count_batch(all_samples{}));
-        const uint32_t *key = as<uint32_t>(d_key);
-        k_place_wanted<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, rows(), key, as<uint32_t>(d_count),
-                                                                        key + now.n_sample, as<wanted<T>>(d_records));
+        k_place_wanted<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, rows(), as<uint32_t>(d_count),
+                                                                        as<uint32_t>(d_rank), as<wanted<T>>(d_records));
         MSI_CUDA(cudaGetLastError());
         return on.wait();
     }
 
   private:
     buffer d_count, d_sums, d_kept_weight;
-    int pitch = 1; /* of the data that are kept */
+    int pitch = 1;    /* of the data that are kept */
+    int gridded = -1; /* plane of grid_values */
 
     item_rule rule() const
     {
         const tile_shape tile = ring_tile<T>(g.width);
-        const bool rings = order.log_u == tile.log_u && order.log_v == tile.log_v;
+        const bool rings = order.tile.u == tile.u && order.tile.v == tile.v;
         item_rule r = {};
         r.height = (uint32_t)order.height;
         r.reach = (uint32_t)(g.w_width + 1) / 2;
@@ -192,16 +208,17 @@ template <typename T> class placed_batches : public sample_batches<T> {
                 as<float>(base::d_weight), now.n_sample};
     }
 
-    /* Find keys and ranks of the batch's samples, where keys begin, items; room for the samples themselves. */
+    /* Find ranks of the batch's samples, where keys begin, items; room for the samples themselves. */
     template <class COUNTED> int count_batch(const COUNTED &counted)
     {
         const int64_t count = now.n_sample, chunks = (order.n_key() + COUNT_CHUNK - 1) / COUNT_CHUNK;
         MSI_TRY(d_records.fit(count * (int64_t)sizeof(placed<T>), "samples"));
-        MSI_TRY(d_key.fit(2 * count * (int64_t)sizeof(uint32_t), "sort keys"));
+        MSI_TRY(d_rank.fit(count * (int64_t)sizeof(uint32_t), "ranks"));
         MSI_TRY(d_count.fit(chunks * COUNT_CHUNK * (int64_t)sizeof(uint32_t), "counts by tile and w"));
-        uint32_t *counts = as<uint32_t>(d_count), *key = as<uint32_t>(d_key), *rank = key + count;
+        uint32_t *counts = as<uint32_t>(d_count);
         MSI_TRY(on.clear(counts, chunks * COUNT_CHUNK));
-        k_count_samples<<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, counted, rows(), counts, key, rank);
+        k_count_samples<<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, counted, rows(), counts,
+                                                                      as<uint32_t>(d_rank));
         MSI_CUDA(cudaGetLastError());
         return list_counted((unsigned)chunks);
     }

@@ -22,7 +22,7 @@ namespace {
 template <typename T, int WIDTH, bool HAS_W> struct doubles_shape {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1, ITEM = ring_group<T>(WIDTH);
     static constexpr tile_shape TILE = ring_tile<T>(WIDTH);
-    static constexpr int EDGE_U = 1 << TILE.log_u, EDGE_V = 1 << TILE.log_v;
+    static constexpr int EDGE_U = TILE.u, EDGE_V = TILE.v;
     /* Cells that a tile's footprints touch. */
     static constexpr int CELLS_U = EDGE_U + WIDTH - 1, CELLS_V = EDGE_V + WIDTH - 1;
     static constexpr int FOURS_U = (CELLS_U + 3) / 4, N_WARP = (CELLS_V + 3) / 4;
@@ -66,8 +66,8 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
     /* Lay the taps of a batch, a sample to a lane; warps take the parts in turn: along u, v, w. */
     __device__ __forceinline__ void lay_batch(const record<T> &r)
     {
-        const int in_u = in_ring_tile(r.u0, g.nu, WIDTH, shape::TILE.log_u);
-        const int in_v = in_ring_tile(r.v0, g.nv, WIDTH, shape::TILE.log_v);
+        const int in_u = in_ring_tile<shape::EDGE_U>(r.u0, g.nu, WIDTH, stand.there);
+        const int in_v = in_ring_tile<shape::EDGE_V>(r.v0, g.nv, WIDTH, stand.there);
         own = {r.u0 - in_u, r.v0 - in_v, r.w0};
         for (int part = warp; part < 3; part += shape::N_WARP) {
             if (part < 2) {

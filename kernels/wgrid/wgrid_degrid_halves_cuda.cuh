@@ -28,10 +28,10 @@ constexpr int CELL_TOP_EXPONENT = 14; /* of cells in their unit */
 template <int WIDTH, bool HAS_W> struct halves_shape {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1, ITEM = ring_group<float>(WIDTH);
     static constexpr tile_shape TILE = ring_tile<float>(WIDTH);
-    static constexpr bool U_IS_K = TILE.log_u >= TILE.log_v;
-    static constexpr int LOG_K = U_IS_K ? TILE.log_u : TILE.log_v, LOG_N = U_IS_K ? TILE.log_v : TILE.log_u;
+    static constexpr bool U_IS_K = TILE.u >= TILE.v;
+    static constexpr int EDGE_K = U_IS_K ? TILE.u : TILE.v, EDGE_N = U_IS_K ? TILE.v : TILE.u;
     /* Cells that a tile's footprints touch, along K and along the products' columns. */
-    static constexpr int EDGE_N = 1 << LOG_N, CELLS_K = (1 << LOG_K) + WIDTH - 1, CELLS_N = EDGE_N + WIDTH - 1;
+    static constexpr int CELLS_K = EDGE_K + WIDTH - 1, CELLS_N = EDGE_N + WIDTH - 1;
     static constexpr int FOURS = 2; /* of cells that are a product's columns, each with re and im; a warp's products */
     static constexpr int N_WARP = (CELLS_N + 4 * FOURS - 1) / (4 * FOURS);
     static constexpr int ROW_N = (EDGE_N - 1 + 4 * FOURS * N_WARP) | 1; /* odd: rows begin in different banks */
@@ -79,14 +79,15 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
     /* Lay the taps of a batch, a sample to a lane. */
     __device__ __forceinline__ void lay_batch(const record<float> &r)
     {
-        const int in_u = in_ring_tile(r.u0, g.nu, WIDTH, shape::TILE.log_u);
-        const int in_v = in_ring_tile(r.v0, g.nv, WIDTH, shape::TILE.log_v);
+        const int in_u = in_ring_tile<shape::TILE.u>(r.u0, g.nu, WIDTH, stand.there);
+        const int in_v = in_ring_tile<shape::TILE.v>(r.v0, g.nv, WIDTH, stand.there);
         own = {r.u0 - in_u, r.v0 - in_v, r.w0};
         if (warp == 0) {
             float taps[WIDTH];
             for_each_tap<float, WIDTH>(window.uv, shape::U_IS_K ? r.zu : r.zv,
                                        [&](int k, float tap) { taps[k] = tap; });
-            lay_row<WIDTH, 2, 3>(taps, shape::U_IS_K ? in_u : in_v, &m.k[0][0][lane], &m.k[0][1][lane], 2 * RING_BATCH);
+            lay_row<WIDTH, 2, bits_of(shape::EDGE_K)>(taps, shape::U_IS_K ? in_u : in_v, &m.k[0][0][lane],
+                                                      &m.k[0][1][lane], 2 * RING_BATCH);
         }
         if (warp == shape::N_WARP - 1) {
             for_each_tap<float, WIDTH>(window.uv, shape::U_IS_K ? r.zv : r.zu,

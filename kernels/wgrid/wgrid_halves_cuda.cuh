@@ -16,8 +16,8 @@ __device__ inline float unit_of(int n)
     return __uint_as_float((uint32_t)(n + 127) << 23);
 }
 
-/* Lay taps of a window, split, as rows of halves that begin `at` cells into 8 EIGHTS cells; at < 2^LOG. */
-template <int WIDTH, int EIGHTS, int LOG>
+/* Lay taps of a window, split, as rows of halves that begin `at` cells into 8 EIGHTS cells; at < 2^BITS. */
+template <int WIDTH, int EIGHTS, int BITS>
 __device__ void lay_row(const float (&tap)[WIDTH], int at, uint4 *high, uint4 *low, int stride)
 {
     uint32_t row[2][4 * EIGHTS] = {};
@@ -33,7 +33,7 @@ __device__ void lay_row(const float (&tap)[WIDTH], int at, uint4 *high, uint4 *l
         for (int j = 4 * EIGHTS - 1; j >= 0; j--)
             row[part][j] = __funnelshift_l(j ? row[part][j - 1] : 0, row[part][j], at % 2 * 16);
 #pragma unroll
-        for (int b = 1; b < LOG; b++)
+        for (int b = 1; b < BITS; b++)
 #pragma unroll
             for (int j = 4 * EIGHTS - 1; j >= 0; j--) {
                 const int step = 1 << (b - 1);

@@ -3,11 +3,12 @@
  * Images of a store's visibilities on the GPU, or of what is left of them when a model's are subtracted.
  *
  * Samples go through in batches of whole segments. A batch is put in order once for all images and both directions: its
- * records lie in that order with a value each, which gridding reads. Where there are several images, or calls to come,
- * the visibilities and weights of all planes lie beside them in the same order; an image's values are made of them
- * when it is its turn: weighted visibilities, what is left of those, or the PSF's. Visibilities have been turned by the
- * field's mean n - 1 and conjugated where w < 0 before they are put there, and sums over a model's planes are as they
- * come, so that subtracting is a difference of two numbers.
+ * records lie in that order with a value each, which gridding reads. Where there are several images, the values of all
+ * planes lie beside them in the same order, and only the PSF's with the records. Where there are calls to come, the
+ * visibilities and weights of all planes do; an image's values are made of them when it is its turn: weighted
+ * visibilities, what is left of those, or the PSF's. Visibilities have been turned by the field's mean n - 1 and
+ * conjugated where w < 0 before they are put there, and sums over a model's planes are as they come, so that
+ * subtracting is a difference of two numbers.
  *
  * A store that fits one batch stays on the device in that order from call to call, as do its items; then a call touches
  * neither the host's samples nor their order. Images add up over batches, whose planes are transformed each for
@@ -35,8 +36,8 @@ struct kept_imager {
 template <typename T> class wgrid_imager : public kept_imager {
   public:
     /*
-     * Order by tiles of whole planes, or as given. keeps_parts: visibilities and weights of all planes lie in order
-     * beside the samples; else there is one image alone, whose values go with them. stays: there are calls to come,
+     * Order by tiles of whole planes, or as given. keeps_parts: what images are made of lies in order beside the
+     * samples, of all planes; else there is one image alone, whose values go with them. stays: there are calls to come,
      * with a model or without; with parts alone.
      */
     wgrid_imager(const msi_wgrid_plan *plan_, bool keeps_parts_, bool stays_)
@@ -93,7 +94,7 @@ template <typename T> class wgrid_imager : public kept_imager {
     /* Count the device bytes of a sample of a store of n_plane planes. */
     static int64_t sample_bytes(int n_plane, bool keeps_parts, bool stays)
     {
-        return placed_batches<T>::sample_bytes(n_plane, keeps_parts ? n_plane : 0) +
+        return placed_batches<T>::sample_bytes(n_plane, parts_of(keeps_parts, stays)) +
                (stays ? (int64_t)sizeof(cplx<T>) : 0);
     }
 
@@ -132,6 +133,12 @@ template <typename T> class wgrid_imager : public kept_imager {
 
   private:
     bool keeps_parts, stays, is_ready = false;
+
+    /* Only where a model may be subtracted are weights needed once more. */
+    static constexpr parts parts_of(bool keeps_parts, bool stays)
+    {
+        return !keeps_parts ? parts::NONE : stays ? parts::VISIBILITIES : parts::VALUES;
+    }
     int64_t loaded = -1; /* the first segment of the batch that is on the device; -1: none */
     int placed_part = -1;
     buffer d_sums;
@@ -186,7 +193,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         map.n_plane = store->n_plane;
         map.n_image = keeps_parts ? store->n_plane : 1;
         for (int p = 0; p < map.n_image; p++) map.store_plane[p] = keeps_parts ? p : job->store_plane[p];
-        MSI_TRY(samples.place_batch(map, keeps_parts));
+        MSI_TRY(samples.place_batch(map, parts_of(keeps_parts, stays)));
         if (stays && n_part() == 1 && !samples.now.first && samples.now.end == store->n_segment)
             samples.forget_upload();
         placed_part = part;
@@ -211,7 +218,9 @@ template <typename T> class wgrid_imager : public kept_imager {
     {
         const int halves = job->model && job->store_plane[i] >= 0 ? 2 : 1;
         msi_progress_share all = msi_progress_enter(0, halves - 1, halves);
-        if (keeps_parts) MSI_TRY(make_values(job->store_plane[i]));
+        const parts kept = parts_of(keeps_parts, stays);
+        if (kept == parts::VALUES) samples.grid_values(job->store_plane[i]);
+        if (kept == parts::VISIBILITIES) MSI_TRY(make_values(job->store_plane[i]));
         msi_progress_leave(all);
         all = msi_progress_enter(halves - 1, halves, halves);
         MSI_TRY(add_image(static_cast<T *>(job->pixel) + i * image_pixels()));

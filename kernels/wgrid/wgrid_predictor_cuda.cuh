@@ -64,7 +64,7 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
         MSI_TRY(make_room());
         MSI_TRY(usable_bytes(&usable));
         usable -= counter_bytes(base::order);
-        batch_samples = std::clamp<int64_t>(usable / base::sample_bytes(n_image, 0), 1, MOST_IN_BATCH);
+        batch_samples = std::clamp<int64_t>(usable / base::sample_bytes(n_image, parts::NONE), 1, MOST_IN_BATCH);
         return MSI_OK;
     }
 

@@ -30,7 +30,7 @@ constexpr int MOST_ALONE = 6; /* planes of a block of cells that a warp has to i
 template <typename T, int WIDTH, bool HAS_W> struct ring_shape {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1;
     static constexpr tile_shape TILE = ring_tile<T>(WIDTH);
-    static constexpr int EDGE_U = 1 << TILE.log_u, EDGE_V = 1 << TILE.log_v;
+    static constexpr int EDGE_U = TILE.u, EDGE_V = TILE.v;
     /* Cells that a tile's footprints touch: blocks of 16 rows and 8 columns, a warp's. */
     static constexpr int BLOCKS_U = (EDGE_U + WIDTH - 1 + 7) / 8, BLOCKS_V = (EDGE_V + WIDTH - 1 + 15) / 16;
     /* Warps that share a block's planes, so that registers hold a warp's. */
@@ -115,8 +115,8 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
             }
         }
         if (warp == shape::N_WARP - 1) {
-            const int in_u = in_ring_tile(own.u0, g.nu, g.width, shape::TILE.log_u);
-            const int in_v = in_ring_tile(own.v0, g.nv, g.width, shape::TILE.log_v);
+            const int in_u = in_ring_tile<EDGE_U>(own.u0, g.nu, g.width, there);
+            const int in_v = in_ring_tile<EDGE_V>(own.v0, g.nv, g.width, there);
             taps.in_tile[lane] = EDGE_U - 1 - in_u + (EDGE_V - 1 - in_v) * 65536;
             if (!HAS_W) taps.w[0][lane] = 1;
             if (shape::PLACES > N_PLANE) taps.w[(own.w0 + N_PLANE) % shape::PLACES][lane] = 0;
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(32 * ring_shape<T, WIDTH, HAS_W>::N_WARP, ring
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4;
     for (int i = threadIdx.x; i < (int)(sizeof m.taps / sizeof(double)); i += blockDim.x) ((double *)m.taps)[i] = 0;
 
-    ring_fetch<T, FOUR, PLANES> fetch = {g, job, there, block, shape::TILE, warp == 0};
+    ring_fetch<T, FOUR, shape::EDGE_U, shape::EDGE_V, PLANES> fetch = {g, job, there, block, warp == 0};
     ring_sums<T, WIDTH, HAS_W, PLANES> sums = {g,
                                                job,
                                                window,

@@ -34,17 +34,19 @@ template <typename T> struct batch_places {
     {
         return reinterpret_cast<const placed<T> *>(memory)[i].value;
     }
-    /* Begin to copy a lane's sample to here, by n_warp warps together. */
+    /* Begin to copy a lane's sample to here, by n_warp warps together: its place, and the value, which may lie beside
+     * it. */
     __device__ void request(const grid_job<T> &job, int64_t sample, bool has, int warp, int n_warp)
     {
-        const int lane = threadIdx.x % 32;
+        constexpr int VALUE = sizeof(placed<T>) - sizeof(cplx<T>);
         const char *from = reinterpret_cast<const char *>(job.samples + sample);
-        unsigned char *into = memory + lane * sizeof(placed<T>);
+        unsigned char *into = memory + threadIdx.x % 32 * sizeof(placed<T>);
 #pragma unroll
-        for (int i = 0; i < (int)sizeof(placed<T>); i += 16)
-            if (i / 16 % n_warp == warp)
-                __pipeline_memcpy_async(into + i, from + i, 16,
-                                        has || i + 16 < (int)sizeof(placed<T>) ? 0 : sizeof(cplx<T>));
+        for (int i = 0; i < VALUE; i += 16)
+            if (i / 16 % n_warp == warp) __pipeline_memcpy_async(into + i, from + i, min(16, VALUE - i));
+        if ((sizeof(placed<T>) - 1) / 16 % n_warp == warp)
+            __pipeline_memcpy_async(into + VALUE, job.value + sample * job.value_pitch, sizeof(cplx<T>),
+                                    has ? 0 : sizeof(cplx<T>));
     }
 };
 
@@ -119,22 +121,34 @@ template <int GROUP> struct ring_block {
     }
 };
 
-/* Find how far into its tile a footprint begins, in cells. */
-__device__ inline int in_ring_tile(int first_tap, int64_t n_grid, int width, int log_edge)
+/* Find how far into its tile a footprint begins, in cells. Cores have whole tiles where edges are powers of two. */
+template <int EDGE, typename PLANES>
+__device__ int in_ring_tile(int first_tap, int64_t n_grid, int width, const PLANES &there)
 {
-    return (first_tap + (int)(n_grid / 2) + width) & ((1 << log_edge) - 1);
+    const int cell = first_tap + (int)(n_grid / 2) + width;
+    if constexpr ((EDGE & (EDGE - 1)) == 0)
+        return cell & (EDGE - 1);
+    else
+        return there.in_core(cell) % EDGE;
+}
+
+/* Count the bits of places in a tile. */
+__host__ __device__ constexpr int bits_of(int edge)
+{
+    int bits = 0;
+    while (1 << bits < edge) bits++;
+    return bits;
 }
 
 /*
  * One warp of a block fetches samples, batch by batch: first their places in memory, one step later their records and
  * values, which do not pass through registers, one step later where they stand.
  */
-template <typename T, int GROUP, typename PLANES> struct ring_fetch {
+template <typename T, int GROUP, int EDGE_U, int EDGE_V, typename PLANES> struct ring_fetch {
     const msi_wgrid_geometry &g;
     const grid_job<T> &job;
     const PLANES &there;
     const ring_block<GROUP> &block;
-    tile_shape tile;
     bool fetches; /* whether the calling warp is the one that fetches */
     uint32_t at = 0;
     bool has = false;
@@ -155,8 +169,8 @@ template <typename T, int GROUP, typename PLANES> struct ring_fetch {
     {
         if (!block.has(batch)) return;
         const record<T> &r = samples[batch % 3].of.place(threadIdx.x % 32);
-        stand = {r.u0 - in_ring_tile(r.u0, g.nu, g.width, tile.log_u),
-                 r.v0 - in_ring_tile(r.v0, g.nv, g.width, tile.log_v), r.w0, there.plane_number(g, r)};
+        stand = {r.u0 - in_ring_tile<EDGE_U>(r.u0, g.nu, g.width, there),
+                 r.v0 - in_ring_tile<EDGE_V>(r.v0, g.nv, g.width, there), r.w0, there.plane_number(g, r)};
     }
     __device__ void keep_stand(ring_samples<T> *samples, int batch)
     {

@@ -9,7 +9,7 @@
  * footprints may touch. Both factors are split into two halves of 11 bits; products of the high halves and both mixed
  * ones count 22 bits. What the product of two halves is rounded by is a half itself, so that ku kw is made of halves.
  * A step's sum is made by the tensor cores, which round towards zero, and added in fp32 to sums that round to nearest;
- * where the window is narrow and the image can be no better than that, tensor cores add to the sums themselves.
+ * where the window is narrow, or the image no better than that anyway, tensor cores add to the sums themselves.
  *
  * A warp has 16 x 8 cells, in registers and all W planes above the first plane of the samples at hand; a block is one
  * warp or two. A batch is two steps: a lane makes the taps of a sample and lays them as a row of halves between zeros;
@@ -28,13 +28,11 @@ namespace {
 constexpr int RING_GROUP = 16;        /* samples of a step */
 constexpr int VALUE_TOP_EXPONENT = 9; /* of values in their unit */
 
-template <int WIDTH, bool HAS_W> struct tensor_ring {
+template <int WIDTH, bool HAS_W, bool IS_COARSE> struct tensor_ring {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1;
     static constexpr tile_shape TILE = ring_tile<float>(WIDTH);
-    static constexpr int EIGHTS = ((1 << TILE.log_u) + WIDTH + 6) / 8; /* of cells along u */
-    /* Tensor cores add to a block's sums, 200 times at most: 2e-5 if all were coherent, a third of what such a window
-     * leaves at best. */
-    static constexpr bool SUMS_IN_MMA = WIDTH <= 5;
+    static constexpr int EIGHTS = (TILE.u + WIDTH + 6) / 8; /* of cells along u */
+    static constexpr bool SUMS_IN_MMA = WIDTH <= ALWAYS_SUMMED || IS_COARSE;
     /* Blocks of a multiprocessor: a thread has its sums and some 70 more registers. */
     static constexpr int REGISTERS = 8 * N_PLANE + 70;
     static constexpr int BLOCKS = (REGISTERS <= 128 ? 16 : REGISTERS <= 168 ? 12 : 8) / EIGHTS;
@@ -42,7 +40,7 @@ template <int WIDTH, bool HAS_W> struct tensor_ring {
 
 /* Rows of eight halves: of both halves of the factors, all of a batch's samples. */
 template <int WIDTH, bool HAS_W> struct tensor_memory {
-    using ring = tensor_ring<WIDTH, HAS_W>;
+    using ring = tensor_ring<WIDTH, HAS_W, false>;
     uint4 u[ring::EIGHTS][2][RING_BATCH];
     uint4 left[2][2][2][RING_BATCH];       /* values times taps along v: [re, im][high, low][cells 0 .. 7, 8 .. 15] */
     uint32_t w[ring::N_PLANE][RING_BATCH]; /* [step][pair][samples + 0, + 8][high, low] */
@@ -71,8 +69,8 @@ __device__ inline void add_two_cells(cplx<float> *first, cplx<float> *second, fl
  * One warp's part of a block's sums, and how samples come into them. All warps of a block lay taps (lay_batch), meet,
  * and add them to their own cells (add_step).
  */
-template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
-    using ring = tensor_ring<WIDTH, HAS_W>;
+template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_sums {
+    using ring = tensor_ring<WIDTH, HAS_W, IS_COARSE>;
     static constexpr int N_PLANE = ring::N_PLANE, EIGHTS = ring::EIGHTS;
     const msi_wgrid_geometry &g;
     const grid_job<float> &job;
@@ -120,8 +118,8 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
             const float x = scale * (c ? value.im : value.re);
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) of_value[k] = x * taps[k];
-            lay_row<WIDTH, 2, ring::TILE.log_v>(of_value, in_v, &m.left[c][0][0][lane], &m.left[c][1][0][lane],
-                                                RING_BATCH);
+            lay_row<WIDTH, 2, bits_of(ring::TILE.v)>(of_value, in_v, &m.left[c][0][0][lane], &m.left[c][1][0][lane],
+                                                     RING_BATCH);
         }
     }
 
@@ -131,7 +129,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
         float taps[WIDTH];
         const auto keep = [&](int k, float tap) { taps[k] = tap; };
         for_each_tap<float, WIDTH>(window.uv, r.zu, keep);
-        lay_row<WIDTH, EIGHTS, ring::TILE.log_u>(taps, in_u, &m.u[0][0][lane], &m.u[0][1][lane], 2 * RING_BATCH);
+        lay_row<WIDTH, EIGHTS, bits_of(ring::TILE.u)>(taps, in_u, &m.u[0][0][lane], &m.u[0][1][lane], 2 * RING_BATCH);
         const int even = lane % 8 / 2 * 4 + lane % RING_GROUP / 8 * 2 + lane / RING_GROUP * RING_GROUP;
         if (HAS_W) for_each_tap<float, WIDTH>(window.w, r.zw, keep);
 #pragma unroll
@@ -149,8 +147,8 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
     __device__ __forceinline__ void lay_batch(int batch)
     {
         const record<float> r = m.of[batch % 2].place(lane);
-        const int in_u = in_ring_tile(r.u0, g.nu, WIDTH, ring::TILE.log_u);
-        const int in_v = in_ring_tile(r.v0, g.nv, WIDTH, ring::TILE.log_v);
+        const int in_u = in_ring_tile<ring::TILE.u>(r.u0, g.nu, WIDTH, there);
+        const int in_v = in_ring_tile<ring::TILE.v>(r.v0, g.nv, WIDTH, there);
         own = {r.u0 - in_u, r.v0 - in_v, r.w0};
         if (warp == 0) lay_values(r, m.of[batch % 2].value(lane), in_v);
         if (warp == EIGHTS - 1) lay_factors(r, in_u);
@@ -167,7 +165,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
                     for (int i = 0; i < 8; i++) sum[0][i / 4][i % 4] *= value_unit(exponent);
 #pragma unroll
                 for (int down = 0; down < 2; down++)
-                    if (8 * down + row < (1 << ring::TILE.log_v) + WIDTH - 1) {
+                    if (8 * down + row < ring::TILE.v + WIDTH - 1) {
                         cplx<float> *first = cells + cell[down];
                         add_two_cells(first, first + next, sum[0][0][2 * down], sum[0][1][2 * down],
                                       sum[0][0][2 * down + 1], sum[0][1][2 * down + 1]);
@@ -242,18 +240,20 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct tensor_sums {
     }
 };
 
-template <int WIDTH, bool HAS_W, typename PLANES>
-__global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::EIGHTS, tensor_ring<WIDTH, HAS_W>::BLOCKS)
+template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES>
+__global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W, IS_COARSE>::EIGHTS,
+                                  tensor_ring<WIDTH, HAS_W, IS_COARSE>::BLOCKS)
     k_grid_ring_tensor(msi_wgrid_geometry g, grid_job<float> job,
                        const __grid_constant__ even_taps<float, WIDTH> window, PLANES there, item_range crowded,
                        int groups)
 {
-    constexpr int EIGHTS = tensor_ring<WIDTH, HAS_W>::EIGHTS;
+    using ring = tensor_ring<WIDTH, HAS_W, IS_COARSE>;
+    constexpr int EIGHTS = ring::EIGHTS;
     __shared__ tensor_memory<WIDTH, HAS_W> m;
     const ring_block<RING_GROUP> block(crowded, groups);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
-    tensor_sums<WIDTH, HAS_W, PLANES> sums = {g, job, window, there, m, lane, warp, lane / 4, lane % 4};
+    tensor_sums<WIDTH, HAS_W, IS_COARSE, PLANES> sums = {g, job, window, there, m, lane, warp, lane / 4, lane % 4};
     uint32_t at; /* of a lane, the next batch's sample */
     bool has = block.find(0, &at);
     m.of[0].request(job, at, has, warp, EIGHTS);
@@ -270,7 +270,20 @@ __global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W>::EIGHTS, tensor
         for (int step = 0; step < 2 && 2 * batch + step < block.n_group; step++) sums.add_step(step, batch);
     }
     __pipeline_wait_prior(0);
-    sums.leave(tensor_ring<WIDTH, HAS_W>::N_PLANE);
+    sums.leave(ring::N_PLANE);
+}
+
+template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES>
+int launch_ring_summed(const msi_wgrid_geometry &g, const grid_job<float> &job, const PLANES &there, item_range crowded,
+                       cudaStream_t stream)
+{
+    using ring = tensor_ring<WIDTH, HAS_W, IS_COARSE>;
+    block_split split;
+    MSI_TRY(split.make(crowded, RING_GROUP, ring::BLOCKS));
+    k_grid_ring_tensor<WIDTH, HAS_W, IS_COARSE, PLANES><<<split.blocks, 32 * ring::EIGHTS, 0, stream>>>(
+        g, job, even_taps<float, WIDTH>(*job.host_taps, TAP_TOP), there, crowded, split.groups);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
 }
 
 template <int WIDTH, bool HAS_W, typename PLANES>
@@ -278,13 +291,9 @@ int launch_ring_tensor(const msi_wgrid_geometry &g, const grid_job<float> &job, 
                        cudaStream_t stream)
 {
     if (!crowded.n) return MSI_OK;
-    using ring = tensor_ring<WIDTH, HAS_W>;
-    block_split split;
-    MSI_TRY(split.make(crowded, RING_GROUP, ring::BLOCKS));
-    k_grid_ring_tensor<WIDTH, HAS_W, PLANES><<<split.blocks, 32 * ring::EIGHTS, 0, stream>>>(
-        g, job, even_taps<float, WIDTH>(*job.host_taps, TAP_TOP), there, crowded, split.groups);
-    MSI_CUDA(cudaGetLastError());
-    return MSI_OK;
+    if constexpr (WIDTH > ALWAYS_SUMMED && WIDTH <= COARSELY_SUMMED)
+        if (job.is_coarse) return launch_ring_summed<WIDTH, HAS_W, true>(g, job, there, crowded, stream);
+    return launch_ring_summed<WIDTH, HAS_W, false>(g, job, there, crowded, stream);
 }
 
 } // namespace
