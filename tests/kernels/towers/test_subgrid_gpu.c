@@ -290,6 +290,9 @@ static void check(int32_t size, int32_t core, msi_precision precision)
     free_numbers(&n);
 }
 
+/* The largest size that is tried. */
+static int32_t most_size = INT32_MAX;
+
 /* Try cores that leave half of a subgrid empty, and such as fill nearly all of it. */
 static void test_every_size(void **state)
 {
@@ -297,6 +300,7 @@ static void test_every_size(void **state)
     for (int i = 0; i < MSI_SUBGRID_N_SIZE; i++)
         for (int precision = MSI_FP32; precision <= MSI_FP64; precision++) {
             const int32_t size = msi_subgrid_size[i];
+            if (size > most_size) continue;
             check(size, size / 32 * 16, (msi_precision)precision);
             check(size, (size - 2 * MARGIN - WIDTH) / 2 * 2, (msi_precision)precision);
         }
@@ -311,8 +315,10 @@ static void test_other_sizes_are_refused(void **state)
     assert_int_equal(msi_subgrid_roots(&shape, roots, &n), MSI_EINTERNAL);
 }
 
-int main(void)
+/* test_subgrid_gpu [MOST]: subgrids of at most so many cells along an edge, for tools that slow a program down. */
+int main(int argc, char **argv)
 {
+    if (argc > 1) most_size = (int32_t)strtol(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size),
         cmocka_unit_test(test_other_sizes_are_refused),

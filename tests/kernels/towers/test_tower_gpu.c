@@ -277,10 +277,11 @@ static void test_predictions(void **state)
     check_predictions(1e-7, MSI_FP64);
 }
 
-/* "brief": for tools that slow a program down. */
+/* test_tower_gpu [brief [TEST]]: fewer samples, and one test alone, are for tools that slow a program down. */
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "brief") == 0) field.n_row /= 10;
+    if (argc > 2) cmocka_set_test_filter(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_images),
         cmocka_unit_test(test_slabs),
