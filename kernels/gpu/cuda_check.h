@@ -7,6 +7,7 @@
 #include <cufft.h>
 
 #include "core/status.h"
+#include "kernels/gpu/gpu_device.h"
 
 /* Return MSI_EGPU with the call and its reason when a CUDA call fails. Functions using it own what they allocated
  * through objects that their callers free. The failure is taken out of CUDA's own record, where a later check of a
@@ -16,7 +17,7 @@
         cudaError_t msi_cuda_error_ = (call);                                                                          \
         if (msi_cuda_error_ != cudaSuccess) {                                                                          \
             cudaGetLastError();                                                                                        \
-            return msi_error_set(MSI_EGPU, "GPU: %s: %s", #call, cudaGetErrorString(msi_cuda_error_));                 \
+            return msi_error_set(MSI_EGPU, "%s: %s: %s", msi_gpu_here(), #call, cudaGetErrorString(msi_cuda_error_));  \
         }                                                                                                              \
     } while (0)
 
@@ -25,7 +26,7 @@
         cufftResult msi_cufft_result_ = (call);                                                                        \
         if (msi_cufft_result_ != CUFFT_SUCCESS) {                                                                      \
             cudaGetLastError();                                                                                        \
-            return msi_error_set(MSI_EGPU, "GPU: %s: cuFFT error %d", #call, (int)msi_cufft_result_);                  \
+            return msi_error_set(MSI_EGPU, "%s: %s: cuFFT error %d", msi_gpu_here(), #call, (int)msi_cufft_result_);   \
         }                                                                                                              \
     } while (0)
 

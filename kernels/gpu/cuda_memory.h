@@ -13,8 +13,8 @@ namespace {
 /* no_memory - tell that there are not so many bytes for something. Returns: MSI_EGPU */
 inline int no_memory(cudaError_t e, double bytes, const char *what)
 {
-    return msi_error_about(msi_error_set(MSI_EGPU, "GPU: no %.3f GB of device memory for %s: %s", 1e-9 * bytes, what,
-                                         cudaGetErrorString(e)),
+    return msi_error_about(msi_error_set(MSI_EGPU, "%s: no %.3f GB of device memory for %s: %s", msi_gpu_here(),
+                                         1e-9 * bytes, what, cudaGetErrorString(e)),
                            "backend");
 }
 

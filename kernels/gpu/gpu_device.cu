@@ -174,6 +174,18 @@ const char *msi_gpu_describe(int device)
     return text;
 }
 
+const char *msi_gpu_here(void)
+{
+    static thread_local char text[24];
+    int n = 0, device = 0;
+    if (cudaGetDeviceCount(&n) == cudaSuccess && n > 1 && cudaGetDevice(&device) == cudaSuccess) {
+        snprintf(text, sizeof text, "GPU %d", device);
+        return text;
+    }
+    cudaGetLastError();
+    return "GPU";
+}
+
 int msi_gpu_speed(int device, double *speed)
 {
     int n = 0, clock_khz = 0;

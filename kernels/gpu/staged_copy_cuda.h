@@ -76,14 +76,8 @@ class staged_copy {
         return MSI_OK;
     }
 
-    /* apart - tell that what comes next goes to another allocation: it may begin where this one ends, and no copy reaches
-     * from one into the other. Returns: 0, MSI_EGPU */
-    int apart()
-    {
-        return push();
-    }
-
-    /* push - send what is left. Ordinary memory may be changed then; other memory once the stream was waited for.
+    /* push - send what is left: no copy reaches from it into what comes next, which may be another allocation that begins
+     * where this one ends. Ordinary memory may be changed then; other memory once the stream was waited for.
      * Returns: 0, MSI_EGPU */
     int push()
     {

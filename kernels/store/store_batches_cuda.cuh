@@ -122,7 +122,7 @@ template <typename T> class store_batches {
     {
         for (int weights = 0; weights < 2; weights++) {
             int64_t to = p * now.n_sample;
-            MSI_TRY(staging.apart());
+            MSI_TRY(staging.push());
             for (int64_t i = now.first; i < now.end; i++) {
                 const msi_vis_segment *s = &store->segment[i];
                 const int64_t n = s->n_row * s->n_chan, from = msi_segment_index(s, p, 0, 0);

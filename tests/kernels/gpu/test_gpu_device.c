@@ -13,6 +13,7 @@
 
 #include "core/status.h"
 #include "kernels/gpu/gpu_device.h"
+#include "kernels/gpu/gpu_memory.h"
 #include "kernels/gpu/gpu_pool.h"
 #include "kernels/gpu/gpu_stream.h"
 #include "kernels/gpu/host_copy.h"
@@ -37,6 +38,25 @@ static void test_devices(void **state)
     assert_int_equal(msi_gpu_memory(n, &free_bytes, &total_bytes), MSI_EGPU);
     assert_true(free_bytes == 0 && total_bytes == 0);
     assert_non_null(strstr(msi_gpu_describe(n), "no GPU"));
+}
+
+/* An error's line names the device that it is about where there are several. */
+static void test_errors_name_their_device(void **state)
+{
+    (void)state;
+    const int n = msi_gpu_count();
+    for (int d = 0; d < n; d++) {
+        char name[32] = "GPU: ";
+        msi_gpu_stream s;
+        void *p = NULL;
+        if (n > 1) snprintf(name, sizeof name, "GPU %d: ", d);
+        assert_int_equal(msi_gpu_stream_create(&s, d), MSI_OK);
+        assert_int_equal(msi_gpu_alloc(&p, &s, (int64_t)1 << 50, "a test"), MSI_EGPU);
+        assert_int_equal(strncmp(msi_error_get(), name, strlen(name)), 0);
+        assert_int_equal(msi_gpu_zero(&s, NULL, 64), MSI_EGPU);
+        assert_int_equal(strncmp(msi_error_get(), name, strlen(name)), 0);
+        msi_gpu_stream_free(&s);
+    }
 }
 
 /* Memory that was given back is kept and counts as free, until it is asked for again or given to the driver. */
@@ -244,6 +264,7 @@ static void test_predictions_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
+                                       cmocka_unit_test(test_errors_name_their_device),
                                        cmocka_unit_test(test_pool),
                                        cmocka_unit_test(test_pool_shrinks),
                                        cmocka_unit_test(test_host_copies),
