@@ -297,8 +297,18 @@ static void cut_cores(const core_costs *c, const msi_share *to, int n_share, int
     cut_at(c, high_s, to, n_share, cut);
 }
 
-int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
-                  const msi_share *share, int n_share)
+/* Find what each subgrid takes, of those in which samples were seen. */
+static void cost_cores(const core_costs *c, const core_table *cores, const msi_wgrid_plan *plan,
+                       const msi_tower_plan *towers, double sample_s)
+{
+    for (int64_t i = 0; i < c->n_core; i++) {
+        const int64_t n = count_planes(cores->first + i * cores->n_word, cores->n_word, plan->grid.w_width);
+        if (n) c->own_s[i] = sample_s * (double)cores->n_sample[i] + towers->plane_s * (double)n + towers->subgrid_s;
+    }
+}
+
+int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_tower_cost *cost,
+                  const msi_vis_store *store, const msi_share *share, int n_share)
 {
     const int64_t in_tower = towers->n_sub_u * towers->n_sub_v, n_core = towers->n_tower * in_tower;
     core_table cores = {.n_core = n_core, .n_word = (towers->height + 63) / 64};
@@ -311,13 +321,10 @@ int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan
     if (!rc) rc = msi_alloc(&cores.first, n_core * cores.n_word, sizeof *cores.first, "w-tower plan");
     if (!rc) rc = msi_alloc(&costs.own_s, n_core, sizeof *costs.own_s, "w-tower plan");
     if (!rc) {
-        const double sample_s = plan->sample_cost_s / (double)(n_place + 1);
+        const int is_slower = plan->precision == MSI_FP64 && cost->fp64_planes > 0;
+        const double own_s = plan->sample_cost_s - cost->sort_s * (double)store->n_sample;
         fill_cores(&cores, plan, towers, places, n_place);
-        for (int64_t i = 0; i < n_core; i++) {
-            const int64_t n = count_planes(cores.first + i * cores.n_word, cores.n_word, plan->grid.w_width);
-            if (n)
-                costs.own_s[i] = sample_s * (double)cores.n_sample[i] + towers->plane_s * (double)n + towers->subgrid_s;
-        }
+        cost_cores(&costs, &cores, plan, towers, own_s / (is_slower ? cost->fp64_planes : 1) / (double)(n_place + 1));
         cut_cores(&costs, share, n_share, cut);
     }
     msi_free(places);

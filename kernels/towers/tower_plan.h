@@ -61,6 +61,10 @@ typedef struct msi_tower_cost {
     /* Of a GPU; 0: none. Seconds a cell of a small plane's filled rows, a subgrid, a tower; and the rate of whole
      * transforms with their screens, where towers have other ones than w-planes. */
     double filled_s, subgrid_s, tower_s, whole_flop_s;
+    /* Of shares. Seconds of a sample's cost that putting it in order takes, which every share does with all samples; and
+     * how much longer doubles take than floats in planes, subgrids and towers, beside how much longer in samples; 0:
+     * as much. */
+    double sort_s, fp64_planes;
 } msi_tower_cost;
 
 /* The load counts subgrids, and planes of subgrids, that hold samples, by the core's edge in tiles. */
@@ -96,8 +100,8 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
  * Returned: cut [n_share + 1]  share k is subgrids [cut[k], cut[k + 1]), as msi_tower_plan.first_core numbers them
  * Returns:  0, MSI_ENOMEM
  */
-int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
-                  const msi_share *share, int n_share);
+int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_tower_cost *cost,
+                  const msi_vis_store *store, const msi_share *share, int n_share);
 
 /*
  * msi_tower_bend - bend a direction cosine of the padded field beyond the image so that it repeats itself.

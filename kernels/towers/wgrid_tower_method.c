@@ -242,11 +242,15 @@ static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_req
     return MSI_OK;
 }
 
+static const tower_backend *backend_of_plan(const msi_plan *plan)
+{
+    return plan->form == &cpu.form ? &cpu : backend_of(MSI_BACKEND_CUDA);
+}
+
 /* Make the plan of the subgrids [cut[0], cut[1]) on a device. */
 static int make_share(msi_plan **out, const msi_plan *whole, const msi_plan_request *request, int device,
                       const int64_t *cut)
 {
-    const tower_backend *backend = whole->form == &cpu.form ? &cpu : backend_of(MSI_BACKEND_CUDA);
     tower_plan *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
     *p = *(const tower_plan *)whole;
@@ -254,7 +258,7 @@ static int make_share(msi_plan **out, const msi_plan *whole, const msi_plan_requ
     p->common.wgrid.device = device;
     p->towers.first_core = cut[0];
     p->towers.end_core = cut[1];
-    const int rc = backend->resident(&p->common.wgrid, &p->towers, request, &p->common.n_resident);
+    const int rc = backend_of_plan(whole)->resident(&p->common.wgrid, &p->towers, request, &p->common.n_resident);
     if (rc)
         msi_free(p);
     else
@@ -266,7 +270,7 @@ static int share(msi_plan **out, const msi_plan *whole, const msi_plan_request *
 {
     int64_t *cut;
     MSI_TRY(msi_alloc(&cut, n + 1, sizeof *cut, "w-tower plan"));
-    int rc = msi_tower_cut(cut, &whole->wgrid, towers_of(whole), request->store, to, n);
+    int rc = msi_tower_cut(cut, &whole->wgrid, towers_of(whole), backend_of_plan(whole)->small, request->store, to, n);
     for (int i = 0; !rc && i < n; i++) rc = make_share(&out[i], whole, request, to[i].device, cut + i);
     msi_free(cut);
     return rc;

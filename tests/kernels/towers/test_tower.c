@@ -374,6 +374,35 @@ static int64_t count_towers(const int64_t *n, int64_t in_tower, int64_t first, i
     return count;
 }
 
+/* Count the subgrids that hold anything in [first, end). */
+static int64_t count_used(const int64_t *n, int64_t first, int64_t end)
+{
+    int64_t count = 0;
+    for (int64_t i = first; i < end; i++) count += n[i] > 0;
+    return count;
+}
+
+/* Where samples weigh nothing, two shares of subgrids of one cost have as many, but for one: where all of their cost is
+ * their sort, which both make of all, and where doubles take longer in planes alone. */
+static void check_cut_without_samples(job *j, const int64_t *n, int64_t n_core)
+{
+    static const msi_share halves[] = {{0, 1}, {1, 1}};
+    const double sample_s = j->plan.sample_cost_s;
+    const msi_tower_cost sorted = {.sort_s = sample_s / (double)j->store.n_sample},
+                         slow = {.fp64_planes = 1e12}, *const cost[] = {&sorted, &slow};
+    const msi_precision precision = j->plan.precision;
+    j->towers.plane_s = j->towers.tower_s = 0;
+    j->towers.subgrid_s = sample_s;
+    for (int i = 0; i < 2; i++) {
+        int64_t cut[3];
+        j->plan.precision = i ? MSI_FP64 : MSI_FP32;
+        assert_int_equal(msi_tower_cut(cut, &j->plan, &j->towers, cost[i], &j->store, halves, 2), 0);
+        const int64_t more = count_used(n, cut[0], cut[1]) - count_used(n, cut[1], cut[2]);
+        assert_true(cut[2] == n_core && more >= -1 && more <= 1);
+    }
+    j->plan.precision = precision;
+}
+
 /* Shares are as large as devices are fast, but for a subgrid; where whole towers are what takes time, none is made by two
  * where it need not be. */
 static void test_shares(void **state)
@@ -382,6 +411,7 @@ static void test_shares(void **state)
     static const msi_share share[][4] = {
         {{0, 1}, {1, 1}}, {{0, 1}, {1, 1}, {2, 1}, {3, 1}}, {{0, 2}, {1, 1}}, {{0, 1}, {1, 3}, {2, 1}}};
     static const int n_share[] = {2, 4, 2, 3};
+    const msi_tower_cost cost = {0};
     const msi_case c = {
         .name = "shares", .nx = 400, .ny = 360, .field_x_rad = 0.2, .w_ratio = 1.0, .n_row = 20000, .n_chan = 1};
     job j;
@@ -395,7 +425,7 @@ static void test_shares(void **state)
     for (size_t i = 0; i < sizeof n_share / sizeof *n_share; i++) {
         double all = 0;
         for (int k = 0; k < n_share[i]; k++) all += share[i][k].speed;
-        assert_int_equal(msi_tower_cut(cut, &j.plan, &j.towers, &j.store, share[i], n_share[i]), 0);
+        assert_int_equal(msi_tower_cut(cut, &j.plan, &j.towers, &cost, &j.store, share[i], n_share[i]), 0);
         assert_true(cut[0] == 0 && cut[n_share[i]] == n_core);
         for (int k = 0; k < n_share[i]; k++) {
             int64_t own = 0;
@@ -404,10 +434,11 @@ static void test_shares(void **state)
         }
     }
     j.towers.tower_s = 1e6 * j.plan.sample_cost_s;
-    assert_int_equal(msi_tower_cut(cut, &j.plan, &j.towers, &j.store, share[0], 2), 0);
+    assert_int_equal(msi_tower_cut(cut, &j.plan, &j.towers, &cost, &j.store, share[0], 2), 0);
     const int64_t least = (count_towers(n, in_tower, 0, n_core) + 1) / 2;
     assert_true(count_towers(n, in_tower, cut[0], cut[1]) <= least);
     assert_true(count_towers(n, in_tower, cut[1], cut[2]) <= least);
+    check_cut_without_samples(&j, n, n_core);
     free(n);
     job_free(&j);
 }
