@@ -117,6 +117,8 @@ static void test_pool_shrinks(void **state)
         assert_int_equal(cudaGetDevice(&now), cudaSuccess);
         assert_int_equal(now, 0);
         unsigned char last = 0;
+        /* Memory of a pool is that of its own device alone. */
+        assert_int_equal(cudaSetDevice(d), cudaSuccess);
         assert_int_equal(cudaMemcpy(&last, (char *)other + bytes - 1, 1, cudaMemcpyDeviceToHost), cudaSuccess);
         assert_int_equal(last, 7);
         msi_gpu_pool_free(other);
