@@ -57,7 +57,7 @@ static const msi_option rows[] = {
     {.name = "force",
      .use = MSI_USE_PREDICT,
      .arguments = "",
-     .help = "Predict although the model seems not to belong to the set: its centre more than 30 degrees off, its "
+     .help = "Predict although the model seems not to belong to the set: its centre 30 degrees off or more, its "
              "frequency outside the selected band, its frame or unit another. Also complete a set that a run with "
              "another selection left incomplete.",
      .read = msi_read_flag,

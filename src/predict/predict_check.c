@@ -9,8 +9,8 @@
 #include "core/status.h"
 #include "src/preprocess/correlations.h"
 
-/* A model whose centre is farther from the phase centre was hardly made from this set. */
-static const double FARTHEST_RAD = 30 * MSI_PI / 180;
+/* A model whose centre is as far from the phase centre, but for rounding, was hardly made from this set. */
+static const double TOO_FAR_RAD = 30 * MSI_PI / 180 - 1e-6;
 
 static int unlikely(const msi_predict_run *r, const char *what)
 {
@@ -24,7 +24,7 @@ static int check_centre(const msi_predict_run *r)
     const msi_model_images *m = r->models;
     const char *frame = msi_ms_reader_observation(r->reader)->dir_frame;
     char text[512];
-    if (r->scan.farthest_rad > FARTHEST_RAD) {
+    if (r->scan.farthest_rad > TOO_FAR_RAD) {
         snprintf(text, sizeof text, "%.200s: its centre is %.1f degrees from the phase centre of %.200s", m->names,
                  r->scan.farthest_rad * 180 / MSI_PI, r->options->ms_paths[0]);
         MSI_TRY(unlikely(r, text));

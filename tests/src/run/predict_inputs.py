@@ -163,7 +163,9 @@ def check_models(s):
     s.refused("a reference far away", 3, "bad-model.fits.*CRPIX1", path, *spoilt("bad", card(CRPIX1=1e15)))
     s.refused("memory", 5, "needs .* GB", path, *spoilt("bad", card(CRPIX1=2e5, CRPIX2=-2e5)), "-abs-mem", 1)
     s.refused("another frame", 3, "B1950.*J2000.*-force", path, *spoilt("bad", card(RADESYS="FK4", EQUINOX=1950.0)))
-    s.refused("30 degrees off", 3, "bad-model.fits.*31.0 degrees.*-force", path, *spoilt("bad", card(CRVAL2=75.0)))
+    for degrees, dec in (("30.0", 74.0), ("31.0", 75.0)):
+        s.refused(degrees + " degrees off", 3, "bad-model.fits.*%s degrees.*-force" % degrees, path,
+                  *spoilt("bad", card(CRVAL2=dec)))
     s.refused("other frequency", 3, "bad-model.fits.*MHz.*-force", path,
               *spoilt("bad", card(CTYPE3="FREQ", CRVAL3=5e9, CDELT3=1e9)))
     s.refused("sizes that differ", 3, "two-Q-model.fits: another size than two-I-model.fits", path, "-name", two_sizes())
