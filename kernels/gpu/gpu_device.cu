@@ -147,10 +147,10 @@ int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes)
     *total_bytes = 0;
     int before;
     MSI_CUDA(cudaGetDevice(&before));
-    if (before != device) MSI_CUDA(cudaSetDevice(device));
+    if (before != device) MSI_CUDA_OF(device, cudaSetDevice(device));
     const cudaError_t e = cudaMemGetInfo(free_bytes, total_bytes);
-    if (before != device) MSI_CUDA(cudaSetDevice(before));
-    MSI_CUDA(e);
+    if (before != device) MSI_CUDA_OF(before, cudaSetDevice(before));
+    MSI_CUDA_AT(msi_gpu_named(device), "cudaMemGetInfo", e);
     *free_bytes += msi_gpu_pool_idle(device);
     return MSI_OK;
 }
@@ -174,11 +174,11 @@ const char *msi_gpu_describe(int device)
     return text;
 }
 
-const char *msi_gpu_here(void)
+const char *msi_gpu_named(int device)
 {
     static thread_local char text[24];
-    int n = 0, device = 0;
-    if (cudaGetDeviceCount(&n) == cudaSuccess && n > 1 && cudaGetDevice(&device) == cudaSuccess) {
+    int n = 0;
+    if (cudaGetDeviceCount(&n) == cudaSuccess && n > 1) {
         snprintf(text, sizeof text, "GPU %d", device);
         return text;
     }
@@ -186,11 +186,19 @@ const char *msi_gpu_here(void)
     return "GPU";
 }
 
+const char *msi_gpu_here(void)
+{
+    int device = 0;
+    if (cudaGetDevice(&device) == cudaSuccess) return msi_gpu_named(device);
+    cudaGetLastError();
+    return "GPU";
+}
+
 int msi_gpu_speed(int device, double *speed)
 {
     int n = 0, clock_khz = 0;
-    MSI_CUDA(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device));
-    MSI_CUDA(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, device));
+    MSI_CUDA_OF(device, cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device));
+    MSI_CUDA_OF(device, cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, device));
     *speed = (double)n * (clock_khz > 0 ? clock_khz : 1);
     return MSI_OK;
 }

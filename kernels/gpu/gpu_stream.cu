@@ -24,7 +24,7 @@ void msi_gpu_stream_free(msi_gpu_stream *s)
 
 int msi_gpu_stream_enter(const msi_gpu_stream *s)
 {
-    MSI_CUDA(cudaSetDevice(s->device));
+    MSI_CUDA_OF(s->device, cudaSetDevice(s->device));
     return MSI_OK;
 }
 

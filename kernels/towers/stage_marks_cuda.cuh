@@ -17,7 +17,7 @@ class stage_marks {
     ~stage_marks()
     {
         for (cudaEvent_t e : event)
-            if (e) cudaEventDestroy(e);
+            if (e && cudaEventDestroy(e) != cudaSuccess) cudaGetLastError();
     }
 
     /* begin - the first stage begins when what was begun before is done. Returns: 0, MSI_EGPU */

@@ -27,8 +27,8 @@ typedef struct occupancy {
     uint64_t *bit;   /* [n_used][n_word] */
 } occupancy;
 
-/* A choice says which samples are looked at: one of so many rows that follow each other, and of its channels, by a hash,
- * since rows of one baseline come at regular distances. */
+/* A choice says which samples are looked at: of all rows and channels, by a hash, since rows of one baseline come at
+ * regular distances. The costs of towers are fitted to what is seen of rows chosen each by itself. */
 typedef struct choice {
     const msi_wgrid_geometry *g;
     const msi_vis_store *store;
@@ -54,28 +54,31 @@ static int64_t row_step(const choice *c, const msi_vis_segment *s)
     return (c->thin + step - 1) / step;
 }
 
-/* Bound the samples chosen of a segment from above. */
+/* Bound the samples chosen of a segment from above: rows are chosen each by itself, and of n expected there are n and
+ * eight deviations more in one case of 1e15; those beyond are left out. */
 static int64_t most_chosen(const choice *c, int64_t segment)
 {
     const msi_vis_segment *s = &c->store->segment[segment];
     if (!s->n_row || !s->n_chan) return 0;
-    return (s->n_row + row_step(c, s) - 1) / row_step(c, s) * ((s->n_chan - 1) / channel_step(c, s) + 1);
+    const int64_t rows = s->n_row / row_step(c, s) + 1, most = rows + (int64_t)(8 * sqrt((double)rows)) + 8;
+    return (most < s->n_row ? most : s->n_row) * ((s->n_chan - 1) / channel_step(c, s) + 1);
 }
 
-/* Visit the chosen samples of a segment. Returned: where they lie. Returns how many there are. */
-static int64_t look(const choice *c, int64_t segment, place *out)
+/* Visit the chosen samples of a segment, at most so many. Returned: where they lie. Returns how many there are. */
+static int64_t look(const choice *c, int64_t segment, int64_t most, place *out)
 {
     const msi_vis_segment *s = &c->store->segment[segment];
     const int is_any = c->store->coordinates;
     if (!s->n_chan) return 0;
     const int64_t next_row = row_step(c, s), next_channel = channel_step(c, s);
+    const int64_t of_row = (s->n_chan - 1) / next_channel + 1;
     int64_t n = 0;
-    for (int64_t first = 0; first < s->n_row; first += next_row) {
-        const uint64_t hash = (uint64_t)(segment * MSI_SEGMENT_ROWS + first + 1) * 0x9e3779b97f4a7c15u >> 20;
-        const int64_t row = first + (int64_t)(hash >> 22) % next_row;
-        if (row >= s->n_row) break;
+    for (int64_t row = 0; row < s->n_row && n + of_row <= most; row++) {
+        const uint64_t hash = (uint64_t)(segment * MSI_SEGMENT_ROWS + row + 1) * 0x9e3779b97f4a7c15u;
+        /* One in next_row: without a division, for all rows are asked. */
+        if ((hash >> 32) * (uint64_t)next_row >> 32) continue;
         const double *uvw = s->uvw_m + 3 * row;
-        for (int64_t k = (int64_t)(hash & 0x3fffff) % next_channel; k < s->n_chan; k += next_channel) {
+        for (int64_t k = (int64_t)(hash >> 10 & 0x3fffff) % next_channel; k < s->n_chan; k += next_channel) {
             msi_footprint f;
             double w_lambda;
             if (!is_any && msi_uv_outside(c->g, uvw[0], uvw[1], s->freq_hz[k])) continue;
@@ -102,7 +105,10 @@ static int find_places(place **out, int64_t *n_place, const choice *c)
     if (!rc) {
         place *at = *out;
 #pragma omp parallel for schedule(dynamic, 1)
-        for (int64_t i = 0; i < n_segment; i++) runs[i].n = look(c, i, at + runs[i].first);
+        for (int64_t i = 0; i < n_segment; i++) {
+            const int64_t end = i + 1 < n_segment ? runs[i + 1].first : most;
+            runs[i].n = look(c, i, end - runs[i].first, at + runs[i].first);
+        }
         *n_place = 0;
         for (int64_t i = 0; i < n_segment; *n_place += runs[i++].n)
             if (runs[i].first > *n_place) memmove(at + *n_place, at + runs[i].first, (size_t)runs[i].n * sizeof *at);
@@ -322,7 +328,7 @@ int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan
     if (!rc) rc = msi_alloc(&costs.own_s, n_core, sizeof *costs.own_s, "w-tower plan");
     if (!rc) {
         const int is_slower = plan->precision == MSI_FP64 && cost->fp64_planes > 0;
-        const double own_s = plan->sample_cost_s - cost->sort_s * (double)store->n_sample;
+        const double own_s = fmax(0, plan->sample_cost_s - cost->sort_s * (double)store->n_sample);
         fill_cores(&cores, plan, towers, places, n_place);
         cost_cores(&costs, &cores, plan, towers, own_s / (is_slower ? cost->fp64_planes : 1) / (double)(n_place + 1));
         cut_cores(&costs, share, n_share, cut);

@@ -61,7 +61,7 @@ struct stack_batch {
     item_range crowded, sparse;
 };
 
-/* Order samples by tower, core and tile of the plan's size, as degridding does. */
+/* Order samples by tower, core and tile of the plan's size. */
 inline sample_order order_of_towers(const msi_wgrid_plan &plan, const msi_tower_plan &t)
 {
     sample_order o = {};

@@ -146,6 +146,7 @@ static struct {
 static int recall(cached_window *to, int width, double sigma)
 {
     int i = 0;
+    if (width < MSI_PSWF_MIN_WIDTH) return 0; /* as entries that hold nothing yet have it */
     pthread_mutex_lock(&cache.lock);
     while (i < N_CACHED && (cache.window[i].window.width != width || cache.window[i].window.sigma != sigma)) i++;
     if (i < N_CACHED) *to = cache.window[i];

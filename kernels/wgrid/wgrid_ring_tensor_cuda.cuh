@@ -72,6 +72,7 @@ __device__ inline void add_two_cells(cplx<float> *first, cplx<float> *second, fl
 template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_sums {
     using ring = tensor_ring<WIDTH, HAS_W, IS_COARSE>;
     static constexpr int N_PLANE = ring::N_PLANE, EIGHTS = ring::EIGHTS;
+    static_assert(!ring::SUMS_IN_MMA || EIGHTS == 1, "the first warp chooses the unit of its own sums alone");
     const msi_wgrid_geometry &g;
     const grid_job<float> &job;
     const even_taps<float, WIDTH> &window;

@@ -103,6 +103,7 @@ static void share_gpus(msi_imaging_run *r)
                                .room_bytes = msi_memory_limit() - planned};
     msi_gpu_share_plan(&r->gpus, o, &work);
     if (r->gpus.n_lane > 1) p->image_bytes += (r->gpus.n_lane - 1) * work.lane_bytes;
+    if (r->gpus.n_lane > r->gpus.n) p->device_bytes *= r->gpus.n_lane / r->gpus.n;
     p->image_s = msi_gpu_share_s(&r->gpus, &work);
     msi_imaging_report_plan(p, o);
     msi_gpu_share_report(&r->gpus, &work);

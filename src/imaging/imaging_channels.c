@@ -148,7 +148,7 @@ static int hand_over(void *of, int64_t c)
     return rc;
 }
 
-/* Image channels side by side: a thread, or a GPU, each. */
+/* Image channels side by side, by a thread each, or by GPUs. */
 static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
 {
     channel_lanes l = {.run = r, .mfs = mfs, .n = at_once};

@@ -6,8 +6,8 @@
 #include "src/imaging/imaging_run.h"
 
 /*
- * msi_imaging_channels_at_once - choose how many channels to image together: on GPUs one each where they share channels
- * out; on the CPU one by each thread, where there are channels enough for them and their grids take no more than a
+ * msi_imaging_channels_at_once - choose how many channels to image together: on GPUs as many as the shares
+ * of GPUs have lanes; on the CPU one by each thread, where there are channels enough for them and their grids take no more than a
  * quarter of the memory; else one, by all threads. A small image has little for many threads to share.
  * Given: run  planned
  */
