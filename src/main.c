@@ -104,6 +104,16 @@ static int prepare(msi_options *options)
     return msi_options_expand(options);
 }
 
+/* Tell the other ranks of a failure before any has joined them: one that simply left would have the launcher end the rank
+ * that speaks, perhaps before it has spoken. All leave together, by the message of the lowest rank that has failed. */
+static int tell_others(msi_team *team, int rc)
+{
+    if (!rc || team->env_size == 1) return rc;
+    msi_log_setup(MSI_LOG_QUIET, msi_log_is_timed());
+    msi_team_join(team);
+    return msi_team_agree(team, rc);
+}
+
 static int run(msi_options *options, msi_team *team)
 {
     if (options->action != MSI_ACTION_RUN && msi_log_is_silent()) return MSI_OK;
@@ -120,14 +130,10 @@ static int run(msi_options *options, msi_team *team)
     msi_options_log(options);
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
-    if (options->restore.residual) return restore(options, team);
+    if (options->restore.residual) return tell_others(team, restore(options, team));
     if (team->link) msi_watchdog_grace(TEAM_GRACE_S);
     const int rc = prepare(options);
-    if (rc) {
-        /* The others are told. */
-        msi_team_join(team);
-        return msi_team_agree(team, rc);
-    }
+    if (rc) return tell_others(team, rc);
     return options->predict ? msi_run_predict(options, team, msi_watchdog_start)
                             : msi_run_image(options, team, msi_watchdog_start);
 }
@@ -147,6 +153,8 @@ int main(int argc, char **argv)
     msi_team_begin(&team);
     if (argc < 2) {
         if (!msi_log_is_silent()) msi_help_usage(stderr);
+        tell_others(&team, msi_error_set(MSI_EUSAGE, "a rank was given no command line"));
+        msi_team_end(&team);
         return msi_exit_code(MSI_EUSAGE);
     }
     int is_raised;
@@ -155,7 +163,7 @@ int main(int argc, char **argv)
         return msi_exit_code(MSI_ENOMEM);
     }
     msi_options options;
-    int rc = msi_options_parse(&options, argc, (const char *const *)argv);
+    int rc = tell_others(&team, msi_options_parse(&options, argc, (const char *const *)argv));
     if (!rc && options.action == MSI_ACTION_RUN) restart(argv, is_raised);
     if (!rc) rc = run(&options, &team);
     if (!rc) rc = flush_stdout();

@@ -48,6 +48,11 @@ def check_agreement(s):
     s.refused("another command line", 1, 3, "rank 1 of 2 was given another command line", s.mp, *IMAGE, s.set, ":", "-n", 1,
               s.mp, *IMAGE, "-make-psf", s.set)
     s.refused("a mistake that all make", 3, 2, "-size", s.mp, "-quiet", "-size", "-name", "image", s.set)
+    # Before ranks join, the one that speaks is not the one that knows.
+    s.refused("a mistake that one rank makes", 3, 2, "-sizes", *s.on_rank(1, 'set -- "$1" -sizes', s.set))
+    s.refused("no command line on one rank", 3, 2, "a rank was given no command line",
+              *s.on_rank(2, 'set -- "$1"', s.set))
+    s.refused("pictures restored by several", 2, 2, "-restore: it is done by one process", s.mp, "-restore", "a", "b", "c")
     # Beyond it the image's file, not what MPI shares.
     s.refused("a full disk on rank 0", 3, 4, "image-dirty.fits: cannot be written: File too large",
               *s.on_rank(0, "ulimit -f 12288", "-size", 2048, 2048, s.set))
