@@ -5,17 +5,20 @@ set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
 makems=$1
+# What is said lies beside the folder that is looked at.
+mkdir here
+cd here
 
 # refused CODE PATTERN ARGUMENTS..: the exit code, a line on stderr that matches, nothing on stdout, nothing new on disk.
 refused() {
     local code=$1 pattern=$2 got=0 before
     shift 2
     before=$(ls -A)
-    "$makems" "$@" >/tmp/out.$$ 2>/tmp/err.$$ || got=$?
-    [[ $got == "$code" ]] || complain "$* exits $got, not $code: $(cat /tmp/err.$$)"
-    grep -q -E -- "$pattern" /tmp/err.$$ || complain "$*: /$pattern/ is not in: $(cat /tmp/err.$$)"
-    [[ ! -s /tmp/out.$$ ]] || complain "$* prints on stdout"
-    rm -f /tmp/out.$$ /tmp/err.$$
+    "$makems" "$@" >"$work/out" 2>"$work/err" || got=$?
+    [[ $got == "$code" ]] || complain "$* exits $got, not $code: $(cat "$work/err")"
+    grep -q -E -- "$pattern" "$work/err" || complain "$*: /$pattern/ is not in: $(cat "$work/err")"
+    [[ ! -s "$work/out" ]] || complain "$* prints on stdout"
+    rm -f "$work/out" "$work/err"
     [[ $(ls -A) == "$before" ]] || complain "$* leaves $(ls -A)"
 }
 

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,22 +17,9 @@
 #include "io/fits/picture.h"
 #include "io/fits/picture_colour.h"
 #include "io/fits/picture_words.h"
+#include "tests/support/temp_folder.h"
 
-static char path[64];
-
-static int make_name(void **state)
-{
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/msimage-test-%d.png", (int)getpid());
-    return 0;
-}
-
-static int remove_file(void **state)
-{
-    (void)state;
-    unlink(path);
-    return 0;
-}
+static const char path[] = "picture.png";
 
 /* The polarisation and style of what is drawn. */
 static msi_pol pol = MSI_POL_I;
@@ -318,7 +304,7 @@ static void colours_grow_lighter(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_name, remove_file)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, temp_folder_enter, temp_folder_leave)
     const struct CMUnitTest tests[] = {
         TEST(every_field_is_drawn),
         TEST(north_is_up_and_no_value_is_grey),
