@@ -10,7 +10,18 @@
 #include "io/fits/picture_save.h"
 
 /* Lengths are in canvas pixels. */
-enum { WIDTH = 1000, HEIGHT = 380, LEFT = 130, TOP = 90, GAP = 80, RIGHT = 40, BOTTOM = 66, LEGEND = 12, TICK = 6 };
+enum {
+    WIDTH = 1000,
+    HEIGHT = 380,
+    LEFT = 130,
+    TOP = 90,
+    GAP = 80,
+    RIGHT = 40,
+    BOTTOM = 66,
+    LEGEND = 12,
+    TICK = 6,
+    DOT = 3
+};
 
 static const uint32_t COLOURS[] = {0x1f5fa8, 0xc8501e, 0x2e8b57, 0x8a4fa3, 0xa07800, 0x4a4a4a};
 enum { N_COLOUR = sizeof COLOURS / sizeof COLOURS[0] };
@@ -18,6 +29,12 @@ enum { N_COLOUR = sizeof COLOURS / sizeof COLOURS[0] };
 typedef struct range {
     double low, high;
 } range;
+
+/* The ranges of a panel, y as the axis has it. */
+typedef struct axes {
+    range x, y;
+    int logarithmic;
+} axes;
 
 static void set_colour(cairo_t *cr, int colour)
 {
@@ -55,34 +72,39 @@ static void to_canvas(const msi_picture_frame *f, range x, range y, const double
     at[1] = f->top + f->height - (v[1] - y.low) / (y.high - y.low) * f->height;
 }
 
-static void draw_curve(cairo_t *cr, const msi_picture_frame *f, const msi_picture_curve *c, range x, range y,
-                       int logarithmic)
+/* Find where a point of a curve lies. Returns 0 where it has no place. */
+static int place(const msi_picture_frame *f, const msi_picture_curve *c, const axes *a, int64_t i, double at[2])
+{
+    const double v[2] = {c->x[i], on_axis(c->y[i], a->logarithmic)};
+    if (!isfinite(v[0] + v[1])) return 0;
+    to_canvas(f, a->x, a->y, v, at);
+    return 1;
+}
+
+/* Draw a line through the points of a curve, and a dot on each: a lone one has no line. */
+static void draw_curve(cairo_t *cr, const msi_picture_frame *f, const msi_picture_curve *c, const axes *a)
 {
     int drawing = 0;
+    double at[2];
     const double dash[] = {7, 5};
     set_colour(cr, c->colour);
     cairo_set_line_width(cr, 2);
     cairo_set_dash(cr, dash, c->dashed ? 2 : 0, 0);
     for (int64_t i = 0; i < c->n; i++) {
-        double at[2];
-        const double v[2] = {c->x[i], on_axis(c->y[i], logarithmic)};
-        if (!isfinite(v[0] + v[1])) {
-            drawing = 0;
-            continue;
-        }
-        to_canvas(f, x, y, v, at);
-        if (drawing)
+        const int has_place = place(f, c, a, i, at);
+        if (has_place && drawing)
             cairo_line_to(cr, at[0], at[1]);
-        else
+        else if (has_place)
             cairo_move_to(cr, at[0], at[1]);
-        /* A lone point has no line: a dot shows it. */
-        cairo_new_sub_path(cr);
-        cairo_arc(cr, at[0], at[1], 1.5, 0, 2 * MSI_PI);
-        cairo_move_to(cr, at[0], at[1]);
-        drawing = 1;
+        drawing = has_place;
     }
     cairo_stroke(cr);
     cairo_set_dash(cr, dash, 0, 0);
+    for (int64_t i = 0; i < c->n; i++) {
+        if (!place(f, c, a, i, at)) continue;
+        cairo_arc(cr, at[0], at[1], DOT, 0, 2 * MSI_PI);
+        cairo_fill(cr);
+    }
 }
 
 /* Draw lines and labels at powers of ten; of the narrow range between two, at 2 and 5 times them, too. */
@@ -151,24 +173,15 @@ static void draw_panel(cairo_t *cr, const msi_picture_curves *c, int panel)
                                  .scale = 1,
                                  .is_light = 1,
                                  .geometry = {.nx = WIDTH, .ny = HEIGHT}};
-    const range x = find_range(c, -1), y = find_range(c, panel);
+    const axes a = {find_range(c, -1), find_range(c, panel), c->panel[panel].logarithmic};
     cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(cr, MSI_PICTURE_LABEL_SIZE);
-    draw_axes(cr, c, panel, &f, x, y);
+    draw_axes(cr, c, panel, &f, a.x, a.y);
     cairo_save(cr);
-    cairo_rectangle(cr, f.left, f.top, f.width, f.height);
+    cairo_rectangle(cr, f.left - DOT, f.top - DOT, f.width + 2 * DOT, f.height + 2 * DOT);
     cairo_clip(cr);
-    cairo_set_source_rgba(cr, 0, 0, 0, 0.35);
-    cairo_set_line_width(cr, 1);
-    for (int64_t i = 0; i < c->n_mark; i++) {
-        double at[2];
-        to_canvas(&f, x, y, (double[]){c->mark[i], y.low}, at);
-        cairo_move_to(cr, at[0], f.top);
-        cairo_line_to(cr, at[0], f.top + f.height);
-    }
-    cairo_stroke(cr);
     for (int64_t k = 0; k < c->n_curve; k++)
-        if (c->curve[k].panel == panel) draw_curve(cr, &f, &c->curve[k], x, y, c->panel[panel].logarithmic);
+        if (c->curve[k].panel == panel) draw_curve(cr, &f, &c->curve[k], &a);
     cairo_restore(cr);
     draw_legend(cr, c, panel, &f);
 }

@@ -26,8 +26,6 @@ typedef struct msi_picture_curves {
     } panel[MSI_CURVE_PANELS];
     const msi_picture_curve *curve; /* [n_curve] */
     int64_t n_curve;
-    const double *mark; /* [n_mark] where thin lines stand, along x */
-    int64_t n_mark;
 } msi_picture_curves;
 
 /*

@@ -129,17 +129,16 @@ static int follow_residual(msi_clean_group *g)
     return rc;
 }
 
-/* Look at a group whose residual is exact; *back where the last cycle is to be taken back. */
-static int look_at(const cycles *k, msi_clean_group *g, int *back)
+/* Look at a group whose residual is exact, and has this *peak; *back where the last cycle is to be taken back. */
+static int look_at(const cycles *k, msi_clean_group *g, double *peak, int *back)
 {
-    double peak;
     if (g->auto_mask) MSI_TRY(follow_residual(g));
     for (int was_in_mask = -1; !g->stop && was_in_mask != g->in_mask;) {
         was_in_mask = g->in_mask;
         MSI_TRY(measure_noise(k, g));
         set_threshold(k, g);
-        MSI_TRY(find_peak(k, g, &peak));
-        *back = msi_clean_judge(g, k->options, peak);
+        MSI_TRY(find_peak(k, g, peak));
+        *back = msi_clean_judge(g, k->options, *peak);
         if (*back) return MSI_OK;
     }
     return MSI_OK;
@@ -179,25 +178,6 @@ static int take_back(const cycles *k, msi_clean_group *g)
     return msi_planes_copy(g->model, 0, g->before, 0, n_planes(g));
 }
 
-/* Judge all groups by their exact residuals; models that went wrong are taken back first, and subtracted anew. */
-static int judge_all(const cycles *k)
-{
-    msi_clean_field *f = k->field;
-    int n_back = 0;
-    for (int i = 0; i < f->n_group; i++) {
-        int back = 0;
-        if (!f->group[i].stop) MSI_TRY(look_at(k, &f->group[i], &back));
-        if (back)
-            MSI_TRY(take_back(k, &f->group[i]));
-        else if (f->group[i].sources)
-            MSI_TRY(msi_source_list_keep(f->group[i].sources->list));
-        n_back += back;
-    }
-    if (!n_back) return MSI_OK;
-    MSI_TRY(msi_clean_field_subtract(f, 1));
-    return judge_all(k);
-}
-
 static int clean_all(cycles *k, int *n_open)
 {
     msi_clean_field *f = k->field;
@@ -214,38 +194,63 @@ static int clean_all(cycles *k, int *n_open)
 
 /* ---- The record of convergence ---- */
 
-static int record_group(const cycles *k, const msi_clean_group *g)
+/* Record what a group's last cycle did, scale by scale. Before the first cycle, only where it begins. */
+static int record_scales(const cycles *k, const msi_clean_group *g, msi_clean_step *step)
 {
-    const msi_clean_report *r = &g->report;
+    static const msi_clean_report nothing;
+    const msi_clean_report *r = g->n_major ? &g->report : &nothing;
+    const double peak = step->peak_jy;
     int n_scale, last = 0;
     const double *scale = msi_cleaner_scales(g->cleaner, &n_scale);
-    const char *pol = k->field->n_group > 1 ? msi_clean_pol_name(k->field, g) : "";
-    msi_clean_step step = {.major = g->n_major, .noise_jy = g->noise, .peak_jy = NAN, .seconds = msi_wall_s()};
-    snprintf(step.image, sizeof step.image, "%s%s%s", k->spec->image, *k->spec->image && *pol ? "-" : "", pol);
-    step.minor = g->n_minor - r->n_iteration;
-    step.flux_jy = g->flux_before;
+    step->minor = g->n_minor - r->n_iteration;
+    step->flux_jy = g->n_major ? g->flux_before : g->flux_jy;
     for (int s = 0; s < n_scale; s++)
         if (r->scale_count[s]) last = s;
     for (int s = 0; s <= last; s++) {
         if (!r->scale_count[s] && s < last) continue;
-        step.minor += r->scale_count[s];
-        step.flux_jy += r->scale_flux[s];
-        step.scale_pixel = n_scale > 1 ? scale[s] : 0;
-        if (s == last) step.peak_jy = r->peak_after != 0 ? r->peak_after : r->threshold;
-        if (s == last) snprintf(step.stop, sizeof step.stop, "%s", msi_clean_stop_word(r->stop));
-        MSI_TRY(msi_clean_history_add(k->spec->history, &step));
+        step->minor += r->scale_count[s];
+        step->flux_jy += r->scale_flux[s];
+        step->scale_pixel = !g->n_major ? NAN : n_scale > 1 ? scale[s] : 0;
+        step->peak_jy = s == last ? peak : NAN;
+        if (s == last && g->n_major) snprintf(step->stop, sizeof step->stop, "%s", msi_clean_stop_word(r->stop));
+        MSI_TRY(msi_clean_history_add(k->spec->history, step));
     }
     return MSI_OK;
 }
 
-/* Record the groups that made a cycle since the last one was told of. */
-static int record(const cycles *k)
+/* Record a group's last cycle, once: peak and noise are those of the exact residual that it left. */
+static int record(const cycles *k, msi_clean_group *g, double peak)
 {
-    for (int i = 0; k->spec->history && i < k->field->n_group; i++) {
-        const msi_clean_group *g = &k->field->group[i];
-        if (g->n_told != g->n_major) MSI_TRY(record_group(k, g));
+    if (!k->spec->history || !g->cleaner || g->n_recorded > g->n_major) return MSI_OK;
+    const char *pol = k->field->n_group > 1 ? msi_clean_pol_name(k->field, g) : "";
+    msi_clean_step step = {.major = g->n_major, .noise_jy = g->noise, .peak_jy = peak, .seconds = msi_wall_s()};
+    snprintf(step.image, sizeof step.image, "%s%s%s", k->spec->image, *k->spec->image && *pol ? "-" : "", pol);
+    g->n_recorded = g->n_major + 1;
+    return record_scales(k, g, &step);
+}
+
+/* ---- After a cycle ---- */
+
+/* Judge all groups by their exact residuals; models that went wrong are taken back first, and subtracted anew. */
+static int judge_all(const cycles *k)
+{
+    msi_clean_field *f = k->field;
+    int n_back = 0;
+    for (int i = 0; i < f->n_group; i++) {
+        msi_clean_group *g = &f->group[i];
+        double peak = g->report.peak_after;
+        int back = 0;
+        if (!g->stop) MSI_TRY(look_at(k, g, &peak, &back));
+        MSI_TRY(record(k, g, peak));
+        if (back)
+            MSI_TRY(take_back(k, g));
+        else if (g->sources)
+            MSI_TRY(msi_source_list_keep(g->sources->list));
+        n_back += back;
     }
-    return MSI_OK;
+    if (!n_back) return MSI_OK;
+    MSI_TRY(msi_clean_field_subtract(f, 1));
+    return judge_all(k);
 }
 
 /* ---- Accuracy ---- */
@@ -320,7 +325,6 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
         msi_progress_leave(all);
         MSI_TRY(rc);
         k.major_s = msi_wall_s() - start_s - k.minor_s;
-        MSI_TRY(record(&k));
         msi_clean_report_cycle(spec->label, f, k.minor_s, k.major_s);
         if (n_cycle == 0 && spec->first) MSI_TRY(spec->first(spec->of));
         MSI_TRY(judge_all(&k));

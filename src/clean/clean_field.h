@@ -49,6 +49,7 @@ typedef struct msi_clean_group {
     int n_back, n_idle;                  /* cycles in a row that were taken back, or brought nothing */
     int64_t n_minor;
     int n_major, n_told; /* cycles made, and told of in the log */
+    int n_recorded;      /* of them, and of the beginning, in the history */
     double flux_jy, flux_before;
     msi_clean_report report; /* of the last cycle's minor iterations */
 } msi_clean_group;

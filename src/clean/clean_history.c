@@ -60,17 +60,16 @@ int msi_clean_history_write(msi_publish *p, int i, const msi_clean_history *h)
 
 enum { N_CURVE = 3 };
 
-/* These are drawn of each image: peak, noise and flux over iterations, in the order of steps. */
+/* These are drawn of each image: peak, noise and flux after each cycle. */
 typedef struct plot {
-    double *x, *y[N_CURVE], *mark;
+    double *x, *y[N_CURVE];
     msi_picture_curve *curve;
-    int64_t n_curve, n_mark;
+    int64_t n_curve;
 } plot;
 
 static int plot_alloc(plot *q, int64_t n)
 {
     MSI_TRY(msi_alloc(&q->x, n + 1, sizeof(double), "a picture"));
-    MSI_TRY(msi_alloc(&q->mark, n + 1, sizeof(double), "a picture"));
     for (int k = 0; k < N_CURVE; k++) MSI_TRY(msi_alloc(&q->y[k], n + 1, sizeof(double), "a picture"));
     return msi_alloc(&q->curve, N_CURVE * n + 1, sizeof *q->curve, "a picture");
 }
@@ -78,7 +77,6 @@ static int plot_alloc(plot *q, int64_t n)
 static void plot_free(plot *q)
 {
     msi_free(q->x);
-    msi_free(q->mark);
     for (int k = 0; k < N_CURVE; k++) msi_free(q->y[k]);
     msi_free(q->curve);
 }
@@ -86,7 +84,7 @@ static void plot_free(plot *q)
 /* The curves of an image take the places [first, end) of x and y; they are named after it, where there are several. */
 static void add_curves(plot *q, int64_t first, int64_t end, const char *image)
 {
-    static const char *const word[N_CURVE] = {"peak", "noise", "flux"};
+    static const char *const word[N_CURVE] = {"peak", "noise", ""};
     const int image_number = (int)(q->n_curve / N_CURVE);
     for (int k = 0; k < N_CURVE; k++)
         q->curve[q->n_curve++] = (msi_picture_curve){.name = image[0] ? (k ? "" : image) : word[k],
@@ -98,30 +96,36 @@ static void add_curves(plot *q, int64_t first, int64_t end, const char *image)
                                                      .n = end - first};
 }
 
-/* Collect the steps of each image, which need not stand together. */
-static void collect(plot *q, const msi_clean_history *h)
+static int has_several_images(const msi_clean_history *h)
+{
+    for (int64_t i = 1; i < h->n; i++)
+        if (strcmp(h->step[i].image, h->step[0].image) != 0) return 1;
+    return 0;
+}
+
+/* Collect what each image's cycles came to; its steps need not stand together. Scales of a cycle take turns, so that only
+ * its last step is a point on the way. */
+static void collect(plot *q, const msi_clean_history *h, int by_cycle)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < h->n; i++) {
-        int64_t earlier = 0, major = 0;
+        int64_t earlier = 0, major = -1;
         const int64_t first = n;
         while (earlier < i && strcmp(h->step[earlier].image, h->step[i].image) != 0) earlier++;
         if (earlier < i) continue;
         for (int64_t k = i; k < h->n; k++) {
             const msi_clean_step *s = &h->step[k];
             if (strcmp(s->image, h->step[i].image) != 0) continue;
-            q->x[n] = (double)s->minor;
+            if (s->major == major) n--;
+            q->x[n] = (double)(by_cycle ? s->major : s->minor);
             q->y[0][n] = fabs(s->peak_jy);
             q->y[1][n] = s->noise_jy;
             q->y[2][n] = s->flux_jy;
-            /* Where several images are drawn, each with cycles of its own, lines between them would only confuse. */
-            if (s->major != major && n > first && i == 0) q->mark[q->n_mark++] = q->x[n - 1];
             major = s->major;
             n++;
         }
         add_curves(q, first, n, h->step[i].image);
     }
-    if (q->n_curve > N_CURVE) q->n_mark = 0;
 }
 
 int msi_clean_history_draw(msi_publish *p, int i, const msi_clean_history *h, const char *title)
@@ -129,14 +133,13 @@ int msi_clean_history_draw(msi_publish *p, int i, const msi_clean_history *h, co
     plot q = {0};
     int rc = plot_alloc(&q, h->n);
     if (!rc) {
-        collect(&q, h);
+        const int by_cycle = has_several_images(h);
+        collect(&q, h, by_cycle);
         const msi_picture_curves c = {.title = title,
-                                      .x_title = "iterations",
+                                      .x_title = by_cycle ? "major cycles" : "iterations",
                                       .panel = {{"peak, noise (dashed), Jy/beam", 1}, {"flux of the model, Jy", 0}},
                                       .curve = q.curve,
-                                      .n_curve = q.n_curve,
-                                      .mark = q.mark,
-                                      .n_mark = q.n_mark};
+                                      .n_curve = q.n_curve};
         rc = msi_picture_curves_draw(p, i, &c);
     }
     plot_free(&q);

@@ -218,6 +218,7 @@ static int load_group(const msi_checkpoint *from, msi_clean_field *f, int index,
     g->n_back = c.n_back;
     g->n_idle = c.n_idle;
     g->n_major = g->n_told = c.n_major;
+    g->n_recorded = g->n_major + 1;
     g->first_peak = c.first_peak;
     g->mgain = c.mgain;
     g->noise = c.noise;

@@ -79,7 +79,7 @@ static void curves_fall_and_rise(void **state)
     msi_clean_history h = {0};
     const int64_t in_use = msi_memory_in_use();
     for (int i = 0; i <= 200; i++) {
-        const msi_clean_step s = {"", 1 + i / 100, 10 * i, 0, pow(10, -0.01 * i), 1e-3, 0.1 * i, i, ""};
+        const msi_clean_step s = {"", i, 10 * i, 0, pow(10, -0.01 * i), 1e-3, 0.1 * i, i, ""};
         assert_int_equal(msi_clean_history_add(&h, &s), 0);
     }
     msi_publish *p = plan("a.png");
@@ -98,6 +98,36 @@ static void curves_fall_and_rise(void **state)
     unlink(path);
 }
 
+/* Several scales take turns in a cycle, and a peak is known at its end: from there to the next one's goes one line. It is
+ * level here, and so is the noise, a decade lower. */
+static void cycles_of_scales_are_joined(void **state)
+{
+    (void)state;
+    msi_clean_history h = {0};
+    for (int major = 0; major <= 4; major++)
+        for (int scale = 0; scale < (major ? 3 : 1); scale++) {
+            const int is_last = !major || scale == 2;
+            const msi_clean_step s = {
+                "", major, 100 * major - 40 * !is_last, scale, is_last ? 1 : NAN, 0.1, 5 + 40 * !is_last, 0, ""};
+            assert_int_equal(msi_clean_history_add(&h, &s), 0);
+        }
+    msi_publish *p = plan("d.png");
+    commit(p, msi_clean_history_draw(p, 0, &h, "a field"));
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    assert_int_equal(cairo_surface_status(s), CAIRO_STATUS_SUCCESS);
+    /* Lines are two pixels wide; cycles lie 250 apart, and dots on them. */
+    for (int cycle = 0; cycle < 4; cycle++) {
+        const int upper[4] = {140 + 250 * cycle, 90, 370 + 250 * cycle, 470};
+        const int lower[4] = {140 + 250 * cycle, 550, 370 + 250 * cycle, 930};
+        const int peak = count(s, upper, 0x1f5fa8), flux = count(s, lower, 0x2e8b57);
+        assert_in_range(peak, 230, 3 * 230);
+        assert_in_range(flux, 230, 3 * 230);
+    }
+    cairo_surface_destroy(s);
+    msi_clean_history_free(&h);
+    unlink(path);
+}
+
 /* Of several images each has one colour, for its peak in the upper panel and its flux in the lower one. */
 static void an_image_has_one_colour(void **state)
 {
@@ -105,7 +135,7 @@ static void an_image_has_one_colour(void **state)
     msi_clean_history h = {0};
     for (int i = 0; i <= 200; i++)
         for (int image = 0; image < 2; image++) {
-            msi_clean_step s = {"I", 1, 10 * i, 0, pow(10, -0.01 * i - image), 1e-5, (image ? 0.05 : 0.1) * i, i, ""};
+            msi_clean_step s = {"I", i, 10 * i, 0, pow(10, -0.01 * i - image), 1e-5, (image ? 0.05 : 0.1) * i, i, ""};
             if (image) strcpy(s.image, "Q");
             assert_int_equal(msi_clean_history_add(&h, &s), 0);
         }
@@ -146,6 +176,7 @@ static void nothing_to_draw_is_drawn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(table_holds_every_step), cmocka_unit_test(curves_fall_and_rise),
+                                       cmocka_unit_test(cycles_of_scales_are_joined),
                                        cmocka_unit_test(an_image_has_one_colour),
                                        cmocka_unit_test(nothing_to_draw_is_drawn)};
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);

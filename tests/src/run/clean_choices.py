@@ -71,7 +71,7 @@ def shape_of(kind, width, r):
 
 def scales_of(name):
     with open(name + "-clean.csv", encoding="utf-8") as f:
-        return {float(row["scale"]) for row in csv.DictReader(f)}
+        return {float(row["scale"]) for row in csv.DictReader(f) if row["major"] != "0"}
 
 
 def check_scales(s):

@@ -808,6 +808,10 @@ def check_record(s):
     s.must(int(rows[-1]["major"]) == header["WSCMAJOR"] and int(rows[-1]["minor"]) == header["WSCMINOR"],
            "%s cycles, %s iterations" % (rows[-1]["major"], rows[-1]["minor"]))
     s.near("flux", float(rows[-1]["flux"]), load(name + "-model.fits")[0].sum(), 1e-4)
+    s.near("noise of what is left", float(rows[-1]["noise"]), header["MSIRMS"], 1e-6)
+    start, dirty = rows[0], load(name + "-dirty.fits")[0]
+    s.must([start[k] for k in ("major", "minor", "scale", "flux", "stop")] == ["0", "0", "", "0", ""], "it begins: %s" % start)
+    s.near("noise of the dirty image", float(start["noise"]), 1.48260221850560 * np.median(np.abs(dirty - np.median(dirty))), 1e-4)
     s.must(os.path.getsize(name + "-clean.png") > 1000 and os.path.exists(name + "-image.png"), "pictures")
 
 
