@@ -136,6 +136,11 @@ def check_mask_choices(s):
         got, base = mask(sidelobe, *options), plain[sidelobe]
         s.must(got.sum() > base.sum() if is_more else got.sum() < base.sum(), "%s %g: %d pixels, %s than %d" %
                (*options, got.sum(), "more" if is_more else "fewer", base.sum()))
+    # Low thresholds let the mask grow over what is smaller than the beam, which is pruned unless one says no.
+    low = [0.2, "-noisethreshold", 10, "-lownoisethreshold", 2, "-minbeamfrac", 1]
+    grown, pruned, kept = mask(*low), mask(*low, "-dogrowprune", "true"), mask(*low, "-dogrowprune", "false")
+    s.must(0 < pruned.sum() < kept.sum() and (grown == pruned).all(), "-dogrowprune: %d pixels, without it %d" %
+           (pruned.sum(), kept.sum()))
     negative = mask(1, "-negativethreshold", 10)
     s.must(negative[60, 80] and negative[128, 128], "-negativethreshold: the negative source is in the mask")
 
