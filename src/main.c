@@ -157,13 +157,15 @@ int main(int argc, char **argv)
         msi_team_end(&team);
         return msi_exit_code(MSI_EUSAGE);
     }
-    int is_raised;
-    if (msi_process_limits_stack(&is_raised) || msi_process_limits_files()) {
+    int is_raised, rc = msi_process_limits_stack(&is_raised);
+    if (!rc) rc = msi_process_limits_files();
+    if (tell_others(&team, rc)) {
         msi_log_error(msi_error_get());
+        msi_team_end(&team);
         return msi_exit_code(MSI_ENOMEM);
     }
     msi_options options;
-    int rc = tell_others(&team, msi_options_parse(&options, argc, (const char *const *)argv));
+    rc = tell_others(&team, msi_options_parse(&options, argc, (const char *const *)argv));
     if (!rc && options.action == MSI_ACTION_RUN) restart(argv, is_raised);
     if (!rc) rc = run(&options, &team);
     if (!rc) rc = flush_stdout();

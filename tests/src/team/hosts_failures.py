@@ -52,6 +52,9 @@ def check_agreement(s):
     s.refused("a mistake that one rank makes", 3, 2, "-sizes", *s.on_rank(1, 'set -- "$1" -sizes', s.set))
     s.refused("no command line on one rank", 3, 2, "a rank was given no command line",
               *s.on_rank(2, 'set -- "$1"', s.set))
+    s.refused("few files on one rank", 3, 5, "64 files may be open at a time; 128 are needed", *s.on_rank(1, "ulimit -n 64", s.set))
+    s.refused("few files on all", 3, 5, "64 files may be open at a time; 128 are needed", "sh", "-c", 'ulimit -n 64; exec "$@"', "sh",
+              s.mp, *IMAGE, s.set)
     s.refused("pictures restored by several", 2, 2, "-restore: it is done by one process", s.mp, "-restore", "a", "b", "c")
     # Beyond it the image's file, not what MPI shares.
     s.refused("a full disk on rank 0", 3, 4, "image-dirty.fits: cannot be written: File too large",
