@@ -37,7 +37,9 @@ int msi_fits_handle_open(msi_fits_handle *h, const char *path)
     snprintf(by_descriptor, sizeof by_descriptor, "/proc/self/fd/%d", h->fd);
     if (!rc && fits_open_diskfile(&h->f, by_descriptor, READONLY, &status)) {
         h->f = NULL;
-        rc = msi_error_set(MSI_EINPUT, "%s: not a FITS file", path);
+        rc = access(by_descriptor, F_OK) == 0
+                 ? msi_error_set(MSI_EINPUT, "%s: not a FITS file", path)
+                 : msi_error_set(MSI_EINPUT, "%s: FITS files are opened by way of /proc, which is not mounted", path);
     }
     if (rc)
         msi_fits_handle_close(h);

@@ -5,6 +5,7 @@ that names it, and leaves every file of the set as it was; what can be predicted
 import os
 import re
 import shutil
+import subprocess
 import time
 
 import numpy as np
@@ -14,7 +15,7 @@ from casacore.tables import makearrcoldesc, maketabdesc, table
 from held_program import Held
 from image_oracle import ASEC
 from predict_oracle import COLUMN_FLOOR, Model, PredictSuite, Set, contents, errors, flat, marked
-from program_suite import GUARD_S, ODD_NAMES, VLA, as_nobody, change_modes, files, fresh_copy, main, with_small_files
+from program_suite import GUARD_S, ODD_NAMES, VLA, as_nobody, change_modes, files, fresh_copy, main, sanitized, with_small_files
 
 SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "44deg", "-duration",
        "30s", "-spw", "1GHz", "40MHz", "4", "-noise", "1Jy"]
@@ -275,6 +276,19 @@ def told_at_once(s, path, *words):
             return
         if took < 5:
             return
+
+
+def check_no_proc(s):
+    """Where /proc is not mounted, as in some containers, a model is not called what it is not."""
+    without = ["unshare", "-m", "sh", "-c", "umount -l /proc && exec \"$0\" \"$@\""]
+    if sanitized(s.msimage) or not shutil.which("unshare") or subprocess.run([*without, "true"], stderr=subprocess.DEVNULL,
+                                                                           check=False).returncode:
+        print("skipped: /proc cannot be unmounted here", flush=True)
+        return
+    path = s.fresh()
+    done = subprocess.run([*without, s.msimage, "-quiet", "-predict", "-name", "good", path], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, check=False, encoding="utf-8", errors="replace")
+    s.told("no /proc", done, 3, "good-model.fits: .*/proc, which is not mounted")
 
 
 def check_lock(s):
