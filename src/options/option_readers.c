@@ -319,11 +319,10 @@ int msi_read_weight(msi_options *options, const msi_option *option, int n_argume
     int choice = choice_index(option, argument[0]);
     if (choice < 0) return choice;
     if (n_argument > 1) {
-        MSI_TRY(msi_parse_real(&robust, spell(option).text, argument[1]));
-        if (robust < -10 || robust > 10)
+        if (msi_parse_real(&robust, spell(option).text, argument[1]) != MSI_OK || robust < -10 || robust > 10)
             return msi_error_set(MSI_EUSAGE,
-                                 "-%s briggs %s: give a robustness from -10 to 10; -2 is near uniform, 2 near "
-                                 "natural",
+                                 "-%s briggs %s: give its robustness, a number from -10 to 10; -2 is near "
+                                 "uniform, 2 near natural",
                                  option->name, argument[1]);
     }
     options->weighting.mode = (msi_weighting_mode)choice;

@@ -7,7 +7,7 @@
 #include "src/options/option_table.h"
 #include "src/options/wsclean_options.h"
 
-/* Parameters of CASA's tclean whose meaning an option of another name has. */
+/* Parameters of CASA's tclean whose meaning an option of another name has; NULL where none has, however near it is. */
 static const struct tclean_name {
     const char *parameter, *option;
 } tclean_names[] = {
@@ -15,8 +15,11 @@ static const struct tclean_name {
     {"cell", "scale"},
     {"imagename", "name"},
     {"imsize", "size"},
+    {"mask", "casa-mask"},
+    {"nchan", "channels-out"},
     {"nsigma", "auto-threshold"},
     {"phasecenter", "shift"},
+    {"restfreq", NULL},
     {"restoringbeam", "beam-shape"},
     {"robust", "weight"},
     {"savemodel", "update-model-required"},
@@ -108,8 +111,8 @@ int msi_suggestion(char *out, const char *name)
     if (!*name || strlen(name) > LONGEST) return 0;
     for (size_t i = 0; i < sizeof tclean_names / sizeof *tclean_names; i++)
         if (strcmp(name, tclean_names[i].parameter) == 0) {
-            snprintf(out, MSI_SUGGESTION_SIZE, "-%s", tclean_names[i].option);
-            return 1;
+            if (tclean_names[i].option) snprintf(out, MSI_SUGGESTION_SIZE, "-%s", tclean_names[i].option);
+            return tclean_names[i].option != NULL;
         }
     for (int i = 0; (other = name_at(i)); i++) {
         const int is_again = i >= msi_option_count() && msi_option_find(other);

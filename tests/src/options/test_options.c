@@ -384,8 +384,8 @@ static void test_refused_selections(void **state)
 {
     (void)state;
     refused_value("-weight robust", "-weight robust:", "natural|uniform|briggs");
-    refused_value("-weight briggs", "-weight a.ms:", "");
-    refused_value("-weight briggs x", "-weight x:", "number");
+    refused_value("-weight briggs", "-weight briggs a.ms:", "robustness, a number from -10 to 10");
+    refused_value("-weight briggs x", "-weight briggs x:", "number");
     refused_value("-weight briggs 11", "-weight briggs 11:", "-10 to 10");
     refused_value("-weighting-rank-filter 0.5", "-weighting-rank-filter 0.5:", "0 for no limit");
     refused_value("-pol ~", "-pol ", "IQUV");
@@ -501,6 +501,8 @@ static void test_suggestions(void **state)
                                           {"cell", "-scale"},
                                           {"imagename", "-name"},
                                           {"imsize", "-size"},
+                                          {"mask", "-casa-mask"},
+                                          {"nchan", "-channels-out"},
                                           {"nsigma", "-auto-threshold"},
                                           {"phasecenter", "-shift"},
                                           {"restoringbeam", "-beam-shape"},
@@ -517,7 +519,7 @@ static void test_suggestions(void **state)
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         assert_true(strchr(near[i][1], ' ') || msi_option_find(near[i][1] + 1) || !strcmp(near[i][0], "no-reoder"));
     /* Each was near enough to some option in letters alone: -force, -scale, -mem, -png, -size, -field .. */
-    static const char *const far[] = {"cores", "scans", "mode", "yield", "threads", "x", "", "-"};
+    static const char *const far[] = {"restfreq", "cores", "scans", "mode", "yield", "threads", "x", "", "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
 }
 
