@@ -11,7 +11,7 @@ typedef struct msi_observation {
     char object[64];        /* FIELD::NAME of the field imaged */
     char dir_frame[16];     /* J2000, ICRS, B1950, APP ..: MEASINFO of FIELD::PHASE_DIR */
     char time_scale[16];    /* UTC ..: MEASINFO of TIME */
-    char spec_frame[16];    /* TOPO, LSRK, BARY ..: of SPECTRAL_WINDOW::MEAS_FREQ_REF */
+    char spec_frame[16];    /* TOPO, LSRK, BARY ..: of SPECTRAL_WINDOW::MEAS_FREQ_REF; "" where undefined */
     double ra_rad, dec_rad; /* phase centre of the field */
     double start_mjd_s;     /* first and last selected TIME, MJD seconds */
     double end_mjd_s;

@@ -139,6 +139,7 @@ static int take_set(msi_ms_reader *r, msi_ms_set *set)
         end_text(f->name, sizeof f->name);
         end_text(f->frame, sizeof f->frame);
         if (f->n_row < 0 || f->n_row > set->n_table_row) return 0;
+        if ((int)f->motion < MSI_MS_FIXED || f->motion > MSI_MS_PLANET) return 0;
         if (f->n_row > 0 && !(isfinite(f->ra_rad) && isfinite(f->dec_rad))) return 0;
     }
     for (int i = 0; i < set->n_setup; i++) {

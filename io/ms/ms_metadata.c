@@ -126,11 +126,11 @@ static int text_cell(ccc_table *t, const char *column, int64_t row, char *to, si
     return MSI_OK;
 }
 
-/* Translate the MFrequency codes of casacore. */
+/* Translate the MFrequency codes of casacore; a code that has no frame, 64 being that of an undefined one, gives "". */
 static const char *frequency_frame(int code)
 {
     static const char *const frames[] = {"REST", "LSRK", "LSRD", "BARY", "GEO", "TOPO", "GALACTO", "LGROUP", "CMB"};
-    return code >= 0 && code < (int)(sizeof frames / sizeof *frames) ? frames[code] : "TOPO";
+    return code >= 0 && code < (int)(sizeof frames / sizeof *frames) ? frames[code] : "";
 }
 
 static int read_window(msi_ms_set *set, ccc_table *t, int id)
@@ -287,6 +287,24 @@ static int direction_frame(ccc_table *t, const char *column, int64_t row, char *
     return status;
 }
 
+/* Find how a phase centre moves; its polynomial has the terms direction[n_value], two a power of time. */
+static int find_motion(ccc_table *t, int row, const double *direction, int64_t n_value, msi_ms_field *f)
+{
+    static const char bodies[] = " MERCURY VENUS MARS JUPITER SATURN URANUS NEPTUNE PLUTO SUN MOON COMET ";
+    int32_t ephemeris = -1;
+    int is_there = 0;
+    char between[sizeof f->frame + 2];
+    f->motion = MSI_MS_FIXED;
+    for (int64_t i = 2; i < n_value; i++)
+        if (direction[i] != 0) f->motion = MSI_MS_POLYNOMIAL;
+    snprintf(between, sizeof between, " %s ", f->frame);
+    if (strstr(bodies, between)) f->motion = MSI_MS_PLANET;
+    if (ccc_table_has_column(t, "EPHEMERIS_ID"))
+        MSI_TRY(optional(ccc_get_range(t, "EPHEMERIS_ID", row, 1, NULL, CCC_INT32, &ephemeris, 1), &is_there));
+    if (is_there && ephemeris >= 0) f->motion = MSI_MS_EPHEMERIS;
+    return MSI_OK;
+}
+
 static int read_field(ccc_table *t, int row, msi_ms_field *f)
 {
     int32_t source = -1;
@@ -303,8 +321,9 @@ static int read_field(ccc_table *t, int row, msi_ms_field *f)
     const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
     f->ra_rad = is_finite ? direction[0] : NAN;
     f->dec_rad = is_finite ? direction[1] : NAN;
+    const int status = find_motion(t, row, direction, n_value, f);
     msi_free(direction);
-    return MSI_OK;
+    return status;
 }
 
 static int read_fields(msi_ms_set *set)

@@ -201,6 +201,19 @@ int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char
     return 0;
 }
 
+msi_ms_motion msi_ms_reader_moving(const msi_ms_reader *r, int *id, const char **name)
+{
+    for (int i = 0; i < r->n_set; i++)
+        for (int k = 0; k < r->set[i].n_field; k++) {
+            const msi_ms_field *f = &r->set[i].field[k];
+            if (f->n_row == 0 || f->motion == MSI_MS_FIXED) continue;
+            *id = k;
+            *name = f->name;
+            return f->motion;
+        }
+    return MSI_MS_FIXED;
+}
+
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r)
 {
     return &r->dropped;
@@ -243,6 +256,28 @@ int msi_ms_reader_one_centre(const msi_ms_reader *r)
             if (strcmp(f->frame, first->frame) != 0 || hypot(across, f->dec_rad - first->dec_rad) > 1e-9) return 0;
         }
     return 1;
+}
+
+static const char *frame_or_near(const char *frame)
+{
+    return strcasecmp(frame, "ICRS") == 0 ? "J2000" : frame;
+}
+
+int msi_ms_reader_check_frames(const msi_ms_reader *r)
+{
+    const msi_ms_field *first = NULL;
+    for (int i = 0; i < r->n_set; i++)
+        for (int k = 0; k < r->set[i].n_field; k++) {
+            const msi_ms_field *f = &r->set[i].field[k];
+            if (f->n_row == 0) continue;
+            if (!first) first = f;
+            if (strcasecmp(frame_or_near(f->frame), frame_or_near(first->frame)) != 0)
+                return msi_error_set(MSI_EINPUT,
+                                     "%s/FIELD: row %d: PHASE_DIR is in %s, that of field '%s' in %s: fields of "
+                                     "different frames are not joined; image those of each apart",
+                                     r->set[i].path, k, f->frame, first->name, first->frame);
+        }
+    return MSI_OK;
 }
 
 /* ---- Plan ---- */

@@ -107,6 +107,14 @@ int64_t msi_ms_reader_n_time(const msi_ms_reader *r); /* distinct TIMEs of all r
 int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r);       /* likewise, of the selected rows */
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far */
 
+/* How a field's phase centre is given where it moves on the sky. */
+typedef enum msi_ms_motion {
+    MSI_MS_FIXED,
+    MSI_MS_POLYNOMIAL, /* PHASE_DIR has terms in time */
+    MSI_MS_EPHEMERIS,  /* EPHEMERIS_ID names a table */
+    MSI_MS_PLANET      /* PHASE_DIR's frame is a body of the solar system */
+} msi_ms_motion;
+
 /*
  * msi_ms_reader_field - give the fields that have selected rows, one by one, set by set.
  * Given and returned: *at  0 at first; what the next call goes on from
@@ -114,6 +122,13 @@ const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far *
  * Returns:  1, or 0 where there is none left
  */
 int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char **name);
+
+/*
+ * msi_ms_reader_moving - find the first field with selected rows whose phase centre moves on the sky.
+ * Returned: *id, *name  of it; name is borrowed from the reader. Both are left as they are where none moves
+ * Returns:  how it moves; MSI_MS_FIXED where none does
+ */
+msi_ms_motion msi_ms_reader_moving(const msi_ms_reader *r, int *id, const char **name);
 
 /* msi_ms_reader_fingerprint - a number that another selection of rows and channels, or other sets, hardly have. */
 uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);
@@ -123,6 +138,13 @@ int msi_ms_reader_n_process(const msi_ms_reader *r);
 
 /* msi_ms_reader_one_centre - return 1 if all selected fields and sets share a phase centre (to 1e-9 rad), else 0. */
 int msi_ms_reader_one_centre(const msi_ms_reader *r);
+
+/*
+ * msi_ms_reader_check_frames - fail unless the selected fields of all sets have their phase centres in one frame, as those
+ * that are turned to another direction must. J2000 and ICRS, 0.03 asec apart, pass for one.
+ * Returns: 0, MSI_EINPUT
+ */
+int msi_ms_reader_check_frames(const msi_ms_reader *r);
 
 /*
  * msi_ms_reader_next - read the next block; rows that are autocorrelations, row-flagged or have a UVW that is not

@@ -41,6 +41,7 @@ typedef struct msi_ms_field {
     char frame[16];
     char name[64];
     int source_id;
+    msi_ms_motion motion;
     int64_t n_row; /* selected rows */
 } msi_ms_field;
 

@@ -13,6 +13,7 @@
 #include "io/ms/ms_paths.h"
 #include "src/options/gridder_choice.h"
 #include "src/preprocess/phase_shift.h"
+#include "src/preprocess/stokes.h"
 #include "src/imaging/imaging_channels.h"
 #include "src/imaging/imaging_checkpoint.h"
 #include "src/imaging/imaging_clean.h"
@@ -33,10 +34,17 @@ static int choose_centre(msi_imaging_run *r)
 {
     const msi_observation *obs = msi_ms_reader_observation(r->reader);
     const msi_options *o = r->options;
+    MSI_TRY(msi_ms_reader_check_frames(r->reader));
     if (!o->shift_set && !msi_ms_reader_one_centre(r->reader))
         return msi_error_set(MSI_EINPUT,
                              "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
                              "or select one with -field");
+    const char *name;
+    int id;
+    if (o->shift_set && msi_ms_reader_moving(r->reader, &id, &name) != MSI_MS_FIXED)
+        return msi_error_set(MSI_EINPUT,
+                             "-shift: field '%s' (id %d) moves on the sky, and is imaged about its own centre only",
+                             name, id);
     r->ra_rad = o->shift_set ? o->shift_ra_rad : obs->ra_rad;
     r->dec_rad = o->shift_set ? o->shift_dec_rad : obs->dec_rad;
     return MSI_OK;
@@ -47,6 +55,26 @@ static void name_fields(msi_observation *o, const msi_ms_reader *reader)
 {
     char all[sizeof o->object];
     if (msi_set_report_fields(all, sizeof all, reader, 0) > 1) memcpy(o->object, all, sizeof all);
+}
+
+/* Every spectral setup must hold what the planes are formed of: told before samples are read, and by a dry run. */
+static int check_planes(const msi_imaging_run *r)
+{
+    const int n = msi_ms_reader_n_spw(r->reader);
+    msi_mix mix[MSI_MAX_PLANES];
+    const msi_ms_spw *lacking = NULL;
+    int rc = MSI_OK, n_whole = 0;
+    for (int i = 0; i < n; i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(r->reader, i);
+        const int status = msi_mix_make(mix, r->planes, r->n_plane, r->options->stokes_weight, spw->corr, spw->n_corr);
+        n_whole += !status;
+        if (!status) continue;
+        rc = status;
+        lacking = spw;
+    }
+    if (!rc || !n_whole) return rc;
+    return msi_error_append(rc, ", those of spectral window %d (DATA_DESC_ID %d) of %s; -spws or -taql leaves it out",
+                            lacking->spw_id, lacking->data_desc_id, r->options->ms_paths[lacking->set]);
 }
 
 static int open_reader(msi_imaging_run *r)
@@ -65,6 +93,7 @@ static int open_reader(msi_imaging_run *r)
         msi_log_warning("interval %lld has no row of the selection; its images are NaN", (long long)r->interval);
     /* Output channels are the same in all intervals, whichever spectral windows have rows there. */
     int rc = choose_centre(r);
+    if (!rc) rc = check_planes(r);
     if (!rc) rc = msi_output_channels_make(&r->channels, t.whole ? t.whole : t.reader, r->options->channels_out);
     msi_ms_reader_free(t.whole);
     return rc;

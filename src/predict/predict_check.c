@@ -24,6 +24,7 @@ static int check_centre(const msi_predict_run *r)
     const msi_model_images *m = r->models;
     const char *frame = msi_ms_reader_observation(r->reader)->dir_frame;
     char text[512];
+    MSI_TRY(msi_ms_reader_check_frames(r->reader));
     if (r->scan.farthest_rad > TOO_FAR_RAD) {
         snprintf(text, sizeof text, "%.200s: its centre is %.1f degrees from the phase centre of %.200s", m->names,
                  r->scan.farthest_rad * 180 / MSI_PI, r->options->ms_paths[0]);

@@ -86,6 +86,38 @@ static void report_fields(const msi_ms_reader *reader)
     msi_set_report_line(n == 1 ? "field" : "fields", "%s", text);
 }
 
+/* Say that coordinates do not hold for a field that moves: it is imaged where it was tracked. */
+static void warn_of_motion(const msi_ms_reader *reader)
+{
+    static const char *const how[] = {[MSI_MS_POLYNOMIAL] = "PHASE_DIR is a polynomial in time",
+                                      [MSI_MS_EPHEMERIS] = "it has an EPHEMERIS_ID",
+                                      [MSI_MS_PLANET] = "PHASE_DIR's frame is a body of the solar system"};
+    const char *name = "";
+    int id = 0;
+    const msi_ms_motion motion = msi_ms_reader_moving(reader, &id, &name);
+    if (motion == MSI_MS_FIXED) return;
+    msi_log_warning(
+        "field '%s' (id %d) moves on the sky (FIELD: %s): its phases are taken as tracked, and coordinates are "
+        "those of PHASE_DIR's first values, not its place at any time",
+        name, id, how[motion]);
+}
+
+/* Name the correlations of all setups, those of equal setups once. */
+static void name_correlations(char *text, size_t size, const msi_ms_reader *reader)
+{
+    *text = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *a = msi_ms_reader_spw(reader, i);
+        int is_again = 0;
+        for (int k = 0; k < i && !is_again; k++) {
+            const msi_ms_spw *b = msi_ms_reader_spw(reader, k);
+            is_again = a->n_corr == b->n_corr && memcmp(a->corr, b->corr, (size_t)a->n_corr * sizeof *a->corr) == 0;
+        }
+        for (int c = 0; c < a->n_corr && !is_again; c++)
+            text_add(text, size, c > 0 ? " " : i > 0 ? ", " : "", msi_pol_name(a->corr[c]));
+    }
+}
+
 /* Count channels of distinct spectral windows: those of several sets, or of one window in several polarisation setups,
  * count once. */
 static int64_t count_channels(const msi_ms_reader *reader, int64_t *n_window)
@@ -155,12 +187,8 @@ double msi_set_report_highest_hz(const msi_ms_reader *reader)
 
 void msi_set_report(const msi_ms_reader *reader, const msi_options *options, const char *data)
 {
-    char text[4200], corr[40] = "";
-    const msi_ms_spw *spw = msi_ms_reader_spw(reader, 0);
-    for (int i = 0; i < spw->n_corr; i++) {
-        strcat(corr, i ? " " : "");
-        strcat(corr, msi_pol_name(spw->corr[i]));
-    }
+    char text[4200], corr[160];
+    name_correlations(corr, sizeof corr, reader);
     msi_set_report_names(text, sizeof text, options->ms_paths, options->n_ms);
     msi_set_report_line(options->n_ms == 1 ? "set" : "sets", "%s", text);
     const char *telescope = msi_ms_reader_observation(reader)->telescope;
@@ -169,4 +197,5 @@ void msi_set_report(const msi_ms_reader *reader, const msi_options *options, con
     msi_set_report_line("data", "%s; correlations %s", data, corr);
     report_band(reader);
     msi_set_report_times(reader);
+    warn_of_motion(reader);
 }

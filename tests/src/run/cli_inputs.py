@@ -129,6 +129,97 @@ def check_time_scales(s):
     s.imaged("times in UTC, spelt in two ways", good, other)
 
 
+def put_frame(path, frame, column="PHASE_DIR"):
+    with table(path + "/FIELD", readonly=False, ack=False) as t:
+        t.putcolkeyword(column, "MEASINFO", {**t.getcolkeyword(column, "MEASINFO"), "Ref": frame})
+
+
+def check_frames(s):
+    """Directions of several frames are turned to no common centre; J2000 and ICRS, 0.03 asec apart, pass for one."""
+    good, other = s.make("good.ms"), fresh_copy(s.make("good.ms"), s.path("framed.ms"))
+    shift = ["-shift", "60.05deg", "44.02deg"]
+    put_frame(other, "B1950")
+    for paths in ((good, other), (other, good)):
+        for words in (shift, []):
+            s.refused("fields in J2000 and B1950", 3, os.path.basename(paths[1]) + "/FIELD: row 0: PHASE_DIR is in .*frame",
+                      *IMAGE, *words, *paths)
+    s.imaged("B1950 alone", other)
+    done = s.launch(*IMAGE, "-name", "right", good)
+    os.rename(os.path.join(s.out, "right-dirty.fits"), s.path("framed-model.fits"))
+    s.must(done.returncode == 0, "a model: " + done.stderr)
+    into = [fresh_copy(path, s.path("into-%s" % os.path.basename(path))) for path in (good, other)]
+    done = s.launch("-predict", "-force", "-quiet", "-name", s.path("framed"), *into)
+    s.must(done.returncode == 3 and "into-framed.ms/FIELD: row 0: PHASE_DIR is in B1950" in done.stderr.splitlines()[-1],
+           "a model into J2000 and B1950: exits %d: %s" % (done.returncode, done.stderr))
+    s.must("MODEL_DATA" not in table(into[0], ack=False).colnames(), "nothing is predicted before frames are compared")
+    put_frame(other, "ICRS")
+    done = s.launch("-quiet", *IMAGE, "-name", "right", *shift, good, other)
+    s.must(done.returncode == 0 and not done.stderr, "J2000 and ICRS: exits %d: %s" % (done.returncode, done.stderr))
+    s.clear()
+
+
+def check_motion(s):
+    """Of a field that moves the samples count as tracked; that coordinates do not hold is told, and no other centre taken."""
+    def polynomial(t):
+        t.putcell("PHASE_DIR", 0, np.concatenate([t.getcell("PHASE_DIR", 0), [[1e-7, 0]]]))
+
+    def ephemeris(t):
+        t.addcols(makescacoldesc("EPHEMERIS_ID", 0))
+        t.putcell("EPHEMERIS_ID", 0, 0)
+
+    for title, spoil_field, pattern in (("polynomial", polynomial, "polynomial in time"), ("ephemeris", ephemeris, "EPHEMERIS_ID"),
+                                        ("planet", None, "body of the solar system")):
+        path = s.copy(s.make("good.ms"))
+        if spoil_field:
+            with table(path + "/FIELD", readonly=False, ack=False) as t:
+                spoil_field(t)
+        else:
+            put_frame(path, "JUPITER")
+        log = s.imaged(title, path)
+        s.told_log(title, re.search("^msimage: warning: field .* moves on the sky .*" + pattern, log, re.M), log)
+        s.refused("%s, -shift" % title, 3, "-shift: field .* moves", *IMAGE, "-shift", "60.05deg", "44.02deg", path)
+    path = s.copy(s.make("good.ms"))
+    with table(path + "/FIELD", readonly=False, ack=False) as t:
+        ephemeris(t)
+        t.putcell("EPHEMERIS_ID", 0, -1)
+        t.putcell("PHASE_DIR", 0, np.concatenate([t.getcell("PHASE_DIR", 0), [[0, 0]]]))
+    log = s.imaged("no ephemeris, no rates", path)
+    s.told_log("a field that stands still", "moves" not in log, log)
+
+
+def check_frequency_frame(s):
+    """A frame of frequencies that is not defined is not called the observatory's."""
+    path = s.copy(s.make("good.ms"))
+    for code, want in ((64, None), (1, "LSRK"), (5, "TOPOCENT")):
+        with table(path + "/SPECTRAL_WINDOW", readonly=False, ack=False) as t:
+            t.putcol("MEAS_FREQ_REF", np.full(t.nrows(), code))
+        s.launch(*IMAGE, "-name", "right", path)
+        got = load(os.path.join(s.out, "right-dirty.fits"))[1].get("SPECSYS")
+        s.must(got == want, "MEAS_FREQ_REF %d: SPECSYS %s" % (code, got))
+        s.clear()
+
+
+def check_setups(s):
+    """Setups of several polarisations: all are named, and what one of them has not is told before samples are read."""
+    path = s.copy(s.made("windows.ms", *SET, "-spw", "1.3GHz", "40MHz", "3"))
+    with table(path + "/POLARIZATION", readonly=False, ack=False) as t:
+        t.addrows(1)
+        for column in ("CORR_TYPE", "CORR_PRODUCT", "FLAG_ROW", "NUM_CORR"):
+            t.putcell(column, 1, t.getcell(column, 0))
+        t.putcell("CORR_TYPE", 1, np.array([5, 1, 2, 8], np.int32))
+    with table(path + "/DATA_DESCRIPTION", readonly=False, ack=False) as t:
+        t.putcell("POLARIZATION_ID", 1, 1)
+    pattern = r"-pol RR cannot be formed .*\(XX XY YX YY\), those of spectral window 0 \(DATA_DESC_ID 0\) of .*copy.ms; -spws"
+    for words in ([], ["-dry-run"]):
+        s.refused("two polarisation setups", 3, pattern, *IMAGE, "-pol", "RR", *words, path)
+    s.refused("what none has", 3, r"-pol LR cannot be formed .*\)$", *IMAGE, "-pol", "LR", path)
+    log = s.launch(*IMAGE, "-name", "right", "-pol", "RR", "-spws", 1, path).stderr
+    s.told_log("the other", "correlations RR I Q LL\n" in log, log)
+    log = s.launch(*IMAGE, "-dry-run", path).stderr
+    s.told_log("both", "correlations XX XY YX YY, RR I Q LL\n" in log, log)
+    s.clear()
+
+
 def check_truncation(s):
     """Cut files at several lengths: refused by name, or, where nothing needed was cut, imaged right."""
     for storage in ("tiledshape", "tiledcolumn", "standard"):
