@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/ms/ms_limit.h"
 
+#include <malloc.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "core/memory.h"
 #include "core/status.h"
@@ -15,18 +18,34 @@
  * least 24 bytes, with room to spare. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 
+/* casacore starts a thread for each processor and each column that DyscoStMan compresses, of which a set has a few. */
+static const int64_t STACK_BYTES = (int64_t)512 << 10, GUARD_BYTES = (int64_t)64 << 10, COMPRESSED_COLUMNS = 8;
+
 /* Limits of this process are kept to tell afterwards whether a failure is the set's or the machine's. */
 static struct {
     struct rlimit before;
-    int64_t by_user, mapped;
+    int64_t by_user, beside;
     int is_by_size;
 } limits;
 
-/* Files that are mapped take address space, and no memory. */
+/* Files that are mapped, and stacks, take address space beside the limit, and no memory. */
 static int limit_to(int64_t bytes)
 {
     msi_memory_limit_set(bytes < INT64_MAX / 2 ? msi_memory_in_use() + bytes : bytes);
-    return msi_child_limit_memory(bytes < INT64_MAX - limits.mapped ? bytes + limits.mapped : bytes);
+    return msi_child_limit_memory(bytes < INT64_MAX - limits.beside ? bytes + limits.beside : bytes);
+}
+
+/* Have threads take little address space: by default each has a stack of 8 MB and an arena of malloc's of 64 MB, which
+ * on a machine of a dozen processors are more than the limit of a small set. Returns: what their stacks may take */
+static int64_t make_threads_small(int n_path)
+{
+    pthread_attr_t attributes;
+    mallopt(M_ARENA_MAX, 1);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, (size_t)STACK_BYTES);
+    pthread_setattr_default_np(&attributes);
+    pthread_attr_destroy(&attributes);
+    return n_path * COMPRESSED_COLUMNS * sysconf(_SC_NPROCESSORS_ONLN) * (STACK_BYTES + GUARD_BYTES);
 }
 
 void msi_ms_limit_memory(const char *const *paths, int n_path)
@@ -35,9 +54,9 @@ void msi_ms_limit_memory(const char *const *paths, int n_path)
     const int64_t by_size =
         bytes < (INT64_MAX - LEAST_BYTES) / TIMES_SIZE ? LEAST_BYTES + TIMES_SIZE * bytes : INT64_MAX;
     limits.by_user = allowed > LEAST_BYTES ? allowed : LEAST_BYTES;
-    limits.mapped = 0;
+    limits.beside = make_threads_small(n_path);
     for (int i = 0; i < n_path; i++)
-        if (msi_msv_is_file(paths[i])) limits.mapped += msi_ms_paths_bytes(&paths[i], 1);
+        if (msi_msv_is_file(paths[i])) limits.beside += msi_ms_paths_bytes(&paths[i], 1);
     if (getrlimit(RLIMIT_AS, &limits.before) != 0) return;
     limits.is_by_size = limit_to(by_size < limits.by_user ? by_size : limits.by_user) && by_size <= limits.by_user;
 }
