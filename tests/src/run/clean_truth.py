@@ -348,6 +348,21 @@ def check_dynamic_range(s):
         s.must(error < 2 * 1.5e-6, "its residual is the data less the model to %.1e" % error)
 
 
+def check_thermal_depth(s):
+    """Ten million times below a bright source, by default options, what is left is the noise of the visibilities, and
+    sources a millionth as bright are there: no gridding error limits it."""
+    bright = [(301, 270, 1, 0, 0, 0, 0), (200, 330, 1e-4, 0, 0, 0, 0), (220, 220, 3e-6, 0, 0, 0, 0)]
+    noise = 3e-5
+    ms = s.made_at("deep.ms", VLA, [*ARRAY, *ONE_BAND, "-noise", "%gJy" % noise, *sources(bright)])
+    name, _ = s.clean(ms, "-niter", 100000, "-auto-threshold", 5, "-no-update-model-required")
+    residual, header = load(name + "-residual.fits")
+    image, sigma = load(name + "-image.fits")[0], noise / np.sqrt(2 * header["WSCIMGWG"])
+    s.must(0.97 <= residual.std() / sigma <= 1.03 and sigma < 1e-7, "residual's rms %.4g of thermal, %.3g of the peak" %
+           (residual.std() / sigma, residual.std()))
+    for x, y, flux, *_ in bright[1:]:
+        s.near("%g Jy in the image" % flux, image[y, x], flux, 0.003 * flux + 3 * sigma)
+
+
 def check_extended(s):
     """Gaussians of several widths, by multiscale cleaning: integrated fluxes within 2 %."""
     array = ["-telescope", "meerkat", "-duration", "1h", "-integration", "3min", "-spw", "1.1GHz", "100MHz", "5"]
