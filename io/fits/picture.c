@@ -160,6 +160,7 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
                               .pixel = pixel,
                               .window = {0, 0, g->nx, g->ny},
                               .values = is_weights                                       ? MSI_VALUES_WEIGHTS
+                                        : spec->kind == MSI_FITS_INDEX                   ? MSI_VALUES_INDEX
                                         : (is_image || is_model) && is_signed(spec->pol) ? MSI_VALUES_SIGNED
                                                                                          : MSI_VALUES_BRIGHTNESS,
                               .unit = spec->unit ? spec->unit : unit[spec->kind],

@@ -50,6 +50,17 @@ static void fit_weights(msi_stretch *s, const float *sorted, int64_t m)
     s->softening = sorted[first] > 0 ? fmax(sorted[first], 1e-9 * s->high) : s->high;
 }
 
+/* Few faint pixels have indices far off all others. */
+static void fit_index(msi_stretch *s, const float *sorted, int64_t m)
+{
+    static const double TAIL = 0.01;
+    const double median = sorted[m / 2];
+    *s = (msi_stretch){sorted[(int64_t)(TAIL * (double)m)], sorted[m - 1 - (int64_t)(TAIL * (double)m)], median, 0};
+    if (s->high > s->low) return;
+    s->low = median - 1;
+    s->high = median + 1;
+}
+
 int msi_stretch_fit(msi_stretch *s, msi_picture_values kind, const float *value, int64_t n)
 {
     float *sorted;
@@ -66,6 +77,8 @@ int msi_stretch_fit(msi_stretch *s, msi_picture_values kind, const float *value,
             fit_signed(s, sorted, m, sigma);
         else if (kind == MSI_VALUES_WEIGHTS)
             fit_weights(s, sorted, m);
+        else if (kind == MSI_VALUES_INDEX)
+            fit_index(s, sorted, m);
         else
             fit_brightness(s, sorted, m, sigma);
     }

@@ -18,7 +18,8 @@ typedef struct msi_stretch {
 typedef enum msi_picture_values {
     MSI_VALUES_BRIGHTNESS, /* noise about zero, and sources above it */
     MSI_VALUES_SIGNED,     /* of either sign alike: Q, U, V; zero is the middle of the colours */
-    MSI_VALUES_WEIGHTS     /* 0 or more, over decades; what is smallest above 0 still differs from it */
+    MSI_VALUES_WEIGHTS,    /* 0 or more, over decades; what is smallest above 0 still differs from it */
+    MSI_VALUES_INDEX       /* a spectral index: colours are even between the bulk of values */
 } msi_picture_values;
 
 /*

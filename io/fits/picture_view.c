@@ -12,6 +12,7 @@
 static msi_picture_values values_of(const msi_fits_view *v)
 {
     if (strcmp(v->type, "Weight") == 0) return MSI_VALUES_WEIGHTS;
+    if (strcmp(v->type, "Spectral Index") == 0) return MSI_VALUES_INDEX;
     if (strcmp(v->type, "Visibility") == 0) return MSI_VALUES_SIGNED;
     if (strcmp(v->type, "Beam") == 0 || !v->has_pol) return MSI_VALUES_BRIGHTNESS;
     const int is_signed = v->pol == MSI_POL_Q || v->pol == MSI_POL_U || v->pol == MSI_POL_V;

@@ -284,6 +284,25 @@ static void stretch_is_monotonic(void **state)
     }
 }
 
+/* Of a spectral index, equal steps are equal steps of colour, wherever most of it lies; a few values far off do not count. */
+static void an_index_is_even(void **state)
+{
+    (void)state;
+    float value[1000];
+    for (int i = 0; i < 1000; i++) value[i] = i < 900 ? -0.7F + 1e-3F * (float)(i % 10) : -2 + 0.02F * (float)(i - 900);
+    value[500] = 50;
+    value[501] = -50;
+    msi_stretch s;
+    assert_int_equal(msi_stretch_fit(&s, MSI_VALUES_INDEX, value, 1000), MSI_OK);
+    assert_true(s.low > -2.5 && s.low < -1.5 && s.high < 0.5 && s.high > -0.5);
+    const double low = msi_stretch_apply(&s, -1.5), middle = msi_stretch_apply(&s, -1),
+                 high = msi_stretch_apply(&s, -0.5);
+    assert_true(low > 0 && high < 1 && fabs(high - 2 * middle + low) < 1e-6);
+    for (int i = 0; i < 1000; i++) value[i] = -0.7F;
+    assert_int_equal(msi_stretch_fit(&s, MSI_VALUES_INDEX, value, 1000), MSI_OK);
+    assert_true(fabs(msi_stretch_apply(&s, -0.7) - 0.5) < 1e-6);
+}
+
 /* Even steps of lightness are what makes a colour map honest: luminance grows all the way. */
 static void colours_grow_lighter(void **state)
 {
@@ -315,6 +334,7 @@ int main(void)
         TEST(weights_show_the_uv_plane),
         cmocka_unit_test(titles_say_whose_picture_it_is),
         cmocka_unit_test(stretch_is_monotonic),
+        cmocka_unit_test(an_index_is_even),
         cmocka_unit_test(colours_grow_lighter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
