@@ -89,40 +89,6 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_
     return MSI_OK;
 }
 
-enum drop_reason { KEPT, FLAGGED, WEIGHT, NOT_FINITE, TOO_LARGE, N_REASON };
-
-/* Form one plane's sample from its correlations [n_corr]. Return why it is dropped, with value and weight 0, or KEPT.
- */
-static inline enum drop_reason mix_sample(const msi_mix *mix, const msi_c32 *data, const float *weight,
-                                          const uint8_t *flag, msi_c64 *value, float *sample_weight)
-{
-    static const float LARGEST = 1e30f;
-    msi_c64 sum = {0, 0};
-    float smaller = INFINITY;
-    double total = 0;
-    int flagged = 0, bad_weight = 0, bad_data = 0, large = 0;
-    for (int k = 0; k < mix->n; k++) {
-        int c = mix->corr[k];
-        float re = data[c].re, im = data[c].im;
-        flagged |= flag[c] != 0;
-        bad_weight |= !(weight[c] > 0) || isinf(weight[c]);
-        bad_data |= !isfinite(re) || !isfinite(im);
-        large |= fabsf(re) > LARGEST || fabsf(im) > LARGEST;
-        smaller = weight[c] < smaller ? weight[c] : smaller;
-        total += (double)weight[c];
-        sum.re += mix->factor[k].re * (double)re - mix->factor[k].im * (double)im;
-        sum.im += mix->factor[k].re * (double)im + mix->factor[k].im * (double)re;
-    }
-    if (flagged | bad_weight | bad_data | large) {
-        *value = (msi_c64){0, 0};
-        *sample_weight = 0;
-        return flagged ? FLAGGED : bad_weight ? WEIGHT : bad_data ? NOT_FINITE : TOO_LARGE;
-    }
-    *value = sum;
-    *sample_weight = mix->weight == MSI_STOKES_WEIGHT_MEAN ? (float)(total / mix->n) : smaller;
-    return KEPT;
-}
-
 /* Return the larger of two numbers: an instruction, where fmax is a call because of NaN. */
 static inline double larger(double a, double b)
 {
@@ -147,86 +113,183 @@ static void remember_largest(msi_sample_tally *tally, double largest, const msi_
     tally->largest_row = b->ms_row[i / n_chan % b->n_row];
 }
 
-/* A row of a plane: what it is formed of, and where it goes. */
-typedef struct plane_row {
-    const msi_mix *mix;
-    const msi_c32 *data; /* [n_chan][n_corr], as weights and flags */
-    const float *weight;
-    const uint8_t *flag;
-    int32_t n_chan, n_corr;
-    msi_c64 *vis; /* [n_chan] */
-    float *sample_weight;
-} plane_row;
+/* ---- Forming ---- */
 
-/* Form a row as if no sample were left out, without a branch. Return 0 where one is, which mix_sample must tell then.
- * One correlation counts as itself and nothing of itself. */
-static inline int mix_whole_row(const plane_row *r, double *largest)
+/* So many channels at a time: what is found of them on the way stays in the first cache. */
+enum { STRETCH = 128 };
+
+static const float LARGEST = 1e30f;
+
+/* One correlation's samples of some channels, apart from the other correlations. */
+typedef struct one_corr {
+    float re[STRETCH], im[STRETCH], weight[STRETCH];
+    int32_t is_good[STRETCH]; /* all bits where nothing is wrong with it, else none */
+} one_corr;
+
+/* What is formed, and where it goes. */
+typedef struct forming {
+    const msi_ms_block *block;
+    const msi_mix *mix; /* [n_plane] */
+    int n_plane;
+    msi_channel_range channels;
+    msi_c64 *vis; /* [n_plane][n_row][channels.n] */
+    float *weight;
+} forming;
+
+/* Samples of the first plane that are left out, by the first reason that holds. */
+typedef struct counts {
+    int64_t flagged, weight, not_finite, too_large;
+    double largest; /* product of a visibility and its weight */
+} counts;
+
+/* Loops of one body are compiled for two instruction sets, neither of which fuses a product and a sum: so both come to
+ * the same bits. */
+#define IN_BOTH static inline __attribute__((always_inline))
+
+/* Take the correlations [n][n_corr] apart. */
+IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag, int n_corr, int32_t n, one_corr *to)
 {
-    static const float LARGEST = 1e30f;
-    const msi_mix *m = r->mix;
-    const int a = m->corr[0], b = m->corr[m->n - 1], is_mean = m->weight == MSI_STOKES_WEIGHT_MEAN;
-    const msi_c64 f = m->factor[0], g = m->n > 1 ? m->factor[1] : (msi_c64){0, 0};
+    for (int32_t c = 0; c < n; c++)
+        for (int k = 0; k < n_corr; k++) {
+            to[k].re[c] = data[c * n_corr + k].re;
+            to[k].im[c] = data[c * n_corr + k].im;
+        }
+    for (int32_t c = 0; c < n; c++)
+        for (int k = 0; k < n_corr; k++) to[k].weight[c] = weight[c * n_corr + k];
+    for (int k = 0; k < n_corr; k++)
+        for (int32_t c = 0; c < n; c++)
+            to[k].is_good[c] = -((to[k].weight[c] > 0) & (to[k].weight[c] <= FLT_MAX) &
+                                 (fabsf(to[k].re[c]) <= LARGEST) & (fabsf(to[k].im[c]) <= LARGEST));
+    for (int32_t c = 0; c < n; c++)
+        for (int k = 0; k < n_corr; k++) to[k].is_good[c] &= -(flag[c * n_corr + k] == 0);
+}
+
+/* Form a plane's samples; those that are left out become 0. One correlation counts as itself and nothing of itself.
+ * Returns how many are left out. */
+IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, msi_c64 *vis, float *weight,
+                         double *largest)
+{
+    const one_corr *a = &corr[mix->corr[0]], *b = &corr[mix->corr[mix->n - 1]];
+    const msi_c64 f = mix->factor[0], g = mix->n > 1 ? mix->factor[1] : (msi_c64){0, 0};
+    const int is_mean = mix->weight == MSI_STOKES_WEIGHT_MEAN;
     double most = 0;
-    int is_whole = 1;
-    for (int32_t c = 0; c < r->n_chan; c++) {
-        const int64_t at = (int64_t)c * r->n_corr;
-        const float re = r->data[at + a].re, im = r->data[at + a].im, wa = r->weight[at + a];
-        const float re2 = r->data[at + b].re, im2 = r->data[at + b].im, wb = r->weight[at + b];
-        is_whole &= !(r->flag[at + a] | r->flag[at + b]) & (wa > 0) & (wa <= FLT_MAX) & (wb > 0) & (wb <= FLT_MAX) &
-                    (fabsf(re) <= LARGEST) & (fabsf(im) <= LARGEST) & (fabsf(re2) <= LARGEST) & (fabsf(im2) <= LARGEST);
+    int32_t n_out = 0;
+#pragma omp simd reduction(max : most) reduction(+ : n_out)
+    for (int32_t c = 0; c < n; c++) {
+        const int is_good = a->is_good[c] & b->is_good[c];
+        const double ra = (double)a->re[c], ia = (double)a->im[c], rb = (double)b->re[c], ib = (double)b->im[c];
+        const float wa = a->weight[c], wb = b->weight[c];
         const float mean = (float)(((double)wa + (double)wb) / 2), least = wb < wa ? wb : wa;
-        const float w = is_mean ? mean : least;
-        const msi_c64 v = {0.0 + (f.re * (double)re - f.im * (double)im) + (g.re * (double)re2 - g.im * (double)im2),
-                           0.0 + (f.re * (double)im + f.im * (double)re) + (g.re * (double)im2 + g.im * (double)re2)};
-        r->vis[c] = v;
-        r->sample_weight[c] = w;
-        most = larger(most, larger((double)w * fabs(v.re), (double)w * fabs(v.im)));
+        const float either = is_mean ? mean : least, w = is_good ? either : 0;
+        const double re = 0.0 + (f.re * ra - f.im * ia) + (g.re * rb - g.im * ib);
+        const double im = 0.0 + (f.re * ia + f.im * ra) + (g.re * ib + g.im * rb);
+        const msi_c64 v = {is_good ? re : 0, is_good ? im : 0};
+        const double part = larger((double)w * fabs(v.re), (double)w * fabs(v.im));
+        vis[c] = v;
+        weight[c] = w;
+        n_out += !is_good;
+        most = part > most ? part : most;
     }
-    if (is_whole) *largest = larger(*largest, most);
-    return is_whole;
+    *largest = larger(*largest, most);
+    return n_out;
 }
 
-/* Form a row sample by sample, and count why they are left out. */
-static void mix_row(const plane_row *r, double *largest, int64_t count[N_REASON])
+/* Count a sample that is left out. */
+static void count_reason(const msi_mix *mix, const msi_c32 *data, const float *weight, const uint8_t *flag, counts *to)
 {
-    for (int32_t c = 0; c < r->n_chan; c++) {
-        const int64_t at = (int64_t)c * r->n_corr;
-        msi_c64 *vis = &r->vis[c];
-        float *weight = &r->sample_weight[c];
-        count[mix_sample(r->mix, r->data + at, r->weight + at, r->flag + at, vis, weight)]++;
-        /* Compared with what they rarely exceed; which part is larger, no processor foresees. */
-        *largest = larger(*largest, (double)*weight * fabs(vis->re));
-        *largest = larger(*largest, (double)*weight * fabs(vis->im));
+    int flagged = 0, bad_weight = 0, bad_data = 0, large = 0;
+    for (int k = 0; k < mix->n; k++) {
+        const int c = mix->corr[k];
+        const float re = data[c].re, im = data[c].im;
+        flagged |= flag[c] != 0;
+        bad_weight |= !(weight[c] > 0) || isinf(weight[c]);
+        bad_data |= !isfinite(re) || !isfinite(im);
+        large |= fabsf(re) > LARGEST || fabsf(im) > LARGEST;
+    }
+    int64_t *const reason = flagged ? &to->flagged : bad_weight ? &to->weight : bad_data ? &to->not_finite : NULL;
+    if (reason)
+        ++*reason;
+    else
+        to->too_large += large;
+}
+
+IN_BOTH void form_row_of(const forming *f, int64_t row, int n_corr, counts *count)
+{
+    one_corr corr[MSI_MAX_CORR];
+    const msi_ms_block *b = f->block;
+    for (int32_t first = 0; first < f->channels.n; first += STRETCH) {
+        const int32_t left = f->channels.n - first, n = left < STRETCH ? left : STRETCH;
+        const int64_t from = (row * b->n_chan + f->channels.first + first) * n_corr;
+        split(b->data + from, b->weight + from, b->flag + from, n_corr, n, corr);
+        for (int p = 0; p < f->n_plane; p++) {
+            const int64_t to = (p * b->n_row + row) * f->channels.n + first;
+            const int32_t n_out = mix_corr(&f->mix[p], corr, n, f->vis + to, f->weight + to, &count->largest);
+            if (!n_out || p > 0) continue;
+            for (int64_t at = from; at < from + n * n_corr; at += n_corr)
+                count_reason(f->mix, b->data + at, b->weight + at, b->flag + at, count);
+        }
     }
 }
+
+/* The usual numbers of correlations are known where the loops are compiled. */
+IN_BOTH void form_row_any(const forming *f, int64_t row, counts *count)
+{
+    const int n_corr = f->block->n_corr;
+    if (n_corr == 4)
+        form_row_of(f, row, 4, count);
+    else if (n_corr == 2)
+        form_row_of(f, row, 2, count);
+    else
+        form_row_of(f, row, n_corr, count);
+}
+
+typedef void row_former(const forming *f, int64_t row, counts *count);
+
+static void form_row(const forming *f, int64_t row, counts *count)
+{
+    form_row_any(f, row, count);
+}
+
+#if defined(__x86_64__) && !defined(MSI_STOKES_BASE)
+__attribute__((target("avx2"))) static void form_row_avx2(const forming *f, int64_t row, counts *count)
+{
+    form_row_any(f, row, count);
+}
+
+static row_former *best_former(void)
+{
+    return __builtin_cpu_supports("avx2") ? form_row_avx2 : form_row;
+}
+#else
+static row_former *best_former(void)
+{
+    return form_row;
+}
+#endif
 
 void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels, msi_c64 *vis,
                      float *weight, msi_sample_tally *tally)
 {
-    const int32_t n_chan = channels.n;
+    const forming f = {b, mix, n_plane, channels, vis, weight};
+    row_former *const former = best_former();
     int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
     double largest = 0;
 #pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large) \
     reduction(max : largest)
     for (int64_t row = 0; row < b->n_row; row++) {
-        const int64_t from = (row * b->n_chan + channels.first) * b->n_corr;
-        int64_t first[N_REASON] = {0}, others[N_REASON] = {0};
-        for (int p = 0; p < n_plane; p++) {
-            const int64_t to = ((int64_t)p * b->n_row + row) * n_chan;
-            const plane_row r = {&mix[p], b->data + from, b->weight + from, b->flag + from,
-                                 n_chan,  b->n_corr,      vis + to,         weight + to};
-            if (!mix_whole_row(&r, &largest)) mix_row(&r, &largest, p == 0 ? first : others);
-        }
-        flagged += first[FLAGGED];
-        bad_weight += first[WEIGHT];
-        not_finite += first[NOT_FINITE];
-        too_large += first[TOO_LARGE];
+        counts c = {0};
+        former(&f, row, &c);
+        flagged += c.flagged;
+        bad_weight += c.weight;
+        not_finite += c.not_finite;
+        too_large += c.too_large;
+        largest = larger(largest, c.largest);
     }
     tally->flagged += flagged;
     tally->weight += bad_weight;
     tally->data_not_finite += not_finite;
     tally->data_too_large += too_large;
-    remember_largest(tally, largest, b, n_plane * b->n_row * n_chan, n_chan, vis, weight);
+    remember_largest(tally, largest, b, n_plane * b->n_row * channels.n, channels.n, vis, weight);
 }
 
 void msi_sample_tally_add(msi_sample_tally *to, const msi_sample_tally *from)

@@ -9,9 +9,23 @@
 #include "src/preprocess/phase_shift.h"
 #include "src/run/block_workspace.h"
 
+/* So many samples of all planes are formed at a time, of whole rows: they stay in the second cache, and of each channel
+ * enough rows follow each other for a stream of memory. */
+enum { PIECE_SAMPLES = 16384 };
+
+/* An output channel's samples stand together behind those of the channel before. */
+typedef struct place {
+    int64_t channel;
+    int32_t first, n_chan;
+    int64_t n_value; /* of all planes */
+    int64_t vis_at, weight_at;
+} place;
+
 struct msi_block_former {
     msi_ms_forming forming;
-    msi_block_workspace workspace;
+    msi_block_workspace workspace; /* for a piece */
+    int64_t n_place_allocated;
+    place *place; /* of the block at hand */
 };
 
 /* ---- The order ---- */
@@ -64,14 +78,6 @@ static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, co
     const int64_t value = msi_complex_bytes(o->precision) + (int64_t)sizeof(float);
     return tally_bytes() + n_row * n_chan * o->n_plane * value + 2 * 64 * (end - first);
 }
-
-/* An output channel's samples stand together behind those of the channel before. */
-typedef struct place {
-    int64_t channel;
-    int32_t first, n_chan;
-    int64_t n_value; /* of all planes */
-    int64_t vis_at, weight_at;
-} place;
 
 static int next_place(msi_formed_walk *walk, place *p)
 {
@@ -145,42 +151,108 @@ static int is_turned(const msi_forming_order *o, const msi_ms_block *b, msi_phas
     return 2 * MSI_PI * turns > o->least_turn_rad;
 }
 
-/* Put values where they are to be, in the order's precision. */
-static void put_values(const msi_forming_order *o, const place *p, const msi_block_workspace *w, char *formed)
+/* List where the output channels of a block go. */
+static int list_places(msi_block_former *former, const msi_forming_order *o, const msi_ms_block *block, int64_t *n)
 {
-    memcpy(formed + p->weight_at, w->weight, sizeof *w->weight * (size_t)p->n_value);
-    if (o->precision == MSI_FP64) {
-        memcpy(formed + p->vis_at, w->vis, sizeof *w->vis * (size_t)p->n_value);
-        return;
+    msi_formed_walk walk;
+    msi_formed_first(&walk, o, block);
+    const int64_t most = walk.end_channel - walk.channel;
+    if (most > former->n_place_allocated) {
+        former->n_place_allocated = 0;
+        MSI_TRY(msi_grow(&former->place, 0, most, sizeof *former->place, "output channels"));
+        former->n_place_allocated = most;
     }
-    msi_c32 *single = (msi_c32 *)(void *)(formed + p->vis_at);
-    for (int64_t i = 0; i < p->n_value; i++) single[i] = (msi_c32){(float)w->vis[i].re, (float)w->vis[i].im};
+    for (*n = 0; next_place(&walk, &former->place[*n]);) ++*n;
+    return MSI_OK;
+}
+
+/* Rows [row, row + n_row) of a block, with all channels that go anywhere. */
+typedef struct piece {
+    int64_t row, n_row;
+    int32_t first, n_chan;
+} piece;
+
+/* A rectangle of a plane: where it lies in the piece, and where it goes. */
+typedef struct rectangle {
+    const msi_c64 *vis; /* [n_row][stride] */
+    const float *weight;
+    int64_t stride;
+    int64_t n_row, n_chan;
+    int64_t to;
+} rectangle;
+
+static void put_rectangle(const rectangle *r, msi_precision precision, void *vis, float *weight)
+{
+    msi_c64 *twice = (msi_c64 *)vis + r->to;
+    msi_c32 *single = (msi_c32 *)vis + r->to;
+    weight += r->to;
+    for (int64_t i = 0; i < r->n_row; i++)
+        for (int64_t c = 0; c < r->n_chan; c++) {
+            const msi_c64 v = r->vis[i * r->stride + c];
+            *weight++ = r->weight[i * r->stride + c];
+            if (precision == MSI_FP64)
+                *twice++ = v;
+            else
+                *single++ = (msi_c32){(float)v.re, (float)v.im};
+        }
+}
+
+/* Put a piece where it is to be, in the order's precision. */
+static void put_piece(const msi_block_former *former, const msi_forming_order *o, int64_t n_place, const piece *t,
+                      int64_t n_block_row, char *formed)
+{
+    const msi_block_workspace *w = &former->workspace;
+    for (int64_t i = 0; i < n_place; i++) {
+        const place *p = &former->place[i];
+        for (int plane = 0; plane < o->n_plane; plane++) {
+            const int64_t from = plane * t->n_row * t->n_chan + p->first - t->first;
+            const rectangle r = {w->vis + from, w->weight + from, t->n_chan,
+                                 t->n_row,      p->n_chan,        (plane * n_block_row + t->row) * p->n_chan};
+            put_rectangle(&r, o->precision, formed + p->vis_at, (float *)(void *)(formed + p->weight_at));
+        }
+    }
+}
+
+/* Return a block's rows from t->row on, as a block. */
+static msi_ms_block rows_of(const msi_ms_block *b, const piece *t)
+{
+    const int64_t at = t->row * b->n_chan * b->n_corr;
+    msi_ms_block part = *b;
+    part.n_row = t->n_row;
+    part.ms_row += t->row;
+    part.data += at;
+    part.weight += at;
+    part.flag += at;
+    return part;
 }
 
 static int form(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *formed)
 {
     const msi_forming_order *o = order;
-    msi_block_workspace *w = &((msi_block_former *)of)->workspace;
+    msi_block_former *former = of;
+    msi_block_workspace *w = &former->workspace;
     msi_mix mix[MSI_MAX_PLANES];
     msi_sample_tally tally = {0};
     msi_phase_shift shift;
-    msi_formed_walk walk;
-    place p;
+    int64_t n_place;
     omp_set_num_threads(1); /* the other cores are for the other processes */
     MSI_TRY(msi_mix_make(mix, o->planes, o->n_plane, o->weight, block->corr, block->n_corr));
-    const size_t uvw_bytes = sizeof *uvw_m * 3 * (size_t)block->n_row;
+    MSI_TRY(list_places(former, o, block, &n_place));
+    memcpy(formed, &tally, sizeof tally);
+    if (!n_place) return MSI_OK;
     const int turns = is_turned(o, block, &shift);
-    msi_formed_first(&walk, o, block);
-    while (next_place(&walk, &p)) {
-        MSI_TRY(msi_block_workspace_fit(w, turns ? block->n_row : 0, p.n_value, p.n_value));
-        msi_stokes_form(block, mix, o->n_plane, (msi_channel_range){p.first, p.n_chan}, w->vis, w->weight, &tally);
-        if (turns) {
-            memcpy(w->uvw_m, block->uvw_m, uvw_bytes);
-            msi_phase_shift_apply(&shift, block->n_row, p.n_chan, o->n_plane, block->freq_hz + p.first, w->uvw_m,
+    const place *last = &former->place[n_place - 1];
+    piece t = {.first = former->place[0].first, .n_chan = last->first + last->n_chan - former->place[0].first};
+    const int64_t suits = PIECE_SAMPLES / ((int64_t)t.n_chan * o->n_plane), step = suits < 1 ? 1 : suits;
+    MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
+    for (; t.row < block->n_row; t.row += t.n_row) {
+        t.n_row = block->n_row - t.row < step ? block->n_row - t.row : step;
+        const msi_ms_block part = rows_of(block, &t);
+        msi_stokes_form(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, w->vis, w->weight, &tally);
+        if (turns)
+            msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
                                   w->vis);
-            memcpy(uvw_m, w->uvw_m, uvw_bytes);
-        }
-        put_values(o, &p, w, formed);
+        put_piece(former, o, n_place, &t, block->n_row, formed);
     }
     memcpy(formed, &tally, sizeof tally);
     return MSI_OK;
@@ -204,5 +276,6 @@ void msi_block_former_free(msi_block_former *former)
 {
     if (!former) return;
     msi_block_workspace_free(&former->workspace);
+    msi_free(former->place);
     msi_free(former);
 }

@@ -342,6 +342,76 @@ static void test_largest_product(void **state)
     assert_int_equal(sum.largest_set, 4);
 }
 
+/* Spoilt correlations of any reason among rows that are longer than what is formed at a time, or shorter. */
+static void check_channels(int32_t n_chan, int n_corr, msi_stokes_weight rule)
+{
+    enum { ROWS = 2, MOST = ROWS * 300 };
+    static const msi_pol pol[][3] = {{MSI_POL_XX, MSI_POL_I, MSI_POL_Q}, {MSI_POL_I, MSI_POL_U, MSI_POL_V}};
+    static const int used[][3][2] = {{{0, 0}, {0, 1}, {0, 1}}, {{0, 3}, {1, 2}, {1, 2}}};
+    static const double complex factor[][3][2] = {{{1, 0}, {0.5, 0.5}, {0.5, -0.5}},
+                                                  {{0.5, 0.5}, {0.5, 0.5}, {-0.5 * I, 0.5 * I}}};
+    static const msi_pol pair[] = {MSI_POL_XX, MSI_POL_YY};
+    static msi_c32 data[MOST * MSI_MAX_CORR];
+    static float weight[MOST * MSI_MAX_CORR], got_weight[3 * MOST];
+    static uint8_t flag[MOST * MSI_MAX_CORR], is_spoilt[MOST * MSI_MAX_CORR];
+    static msi_c64 got[3 * MOST];
+    const int64_t ms_row[ROWS] = {3, 5};
+    const int which = n_corr == 4;
+    uint32_t random = 12345 + (uint32_t)n_chan;
+    for (int i = 0; i < ROWS * n_chan * n_corr; i++) {
+        random = random * 1664525 + 1013904223;
+        const spoilt *spoil = (random >> 16) % 7 == 0 ? &spoils[(random >> 20) % N_SPOIL] : NULL;
+        is_spoilt[i] = spoil != NULL;
+        data[i] = spoil ? spoil->data : (msi_c32){(float)(random >> 24) - 99, 0.25F * (float)(random >> 22)};
+        weight[i] = spoil ? spoil->weight : (float)(1 + (random >> 28));
+        flag[i] = spoil ? spoil->flag : 0;
+    }
+    const msi_ms_block block = {.n_row = ROWS,
+                                .n_chan = n_chan,
+                                .n_corr = n_corr,
+                                .ms_row = ms_row,
+                                .data = data,
+                                .weight = weight,
+                                .flag = flag};
+    msi_plane planes[MSI_MAX_PLANES];
+    msi_mix mix[MSI_MAX_PLANES];
+    msi_sample_tally tally = {0};
+    assert_int_equal(msi_planes_of(pol[which], 3, planes), 3);
+    assert_int_equal(msi_mix_make(mix, planes, 3, rule, which ? linear : pair, n_corr), MSI_OK);
+    msi_stokes_form(&block, mix, 3, (msi_channel_range){.n = n_chan}, got, got_weight, &tally);
+    const int n = ROWS * n_chan;
+    int64_t n_out = 0;
+    double largest = 0;
+    for (int p = 0; p < 3; p++)
+        for (int i = 0; i < n; i++) {
+            const int a = i * n_corr + used[which][p][0], b = i * n_corr + used[which][p][1];
+            const int is_out = is_spoilt[a] || is_spoilt[b];
+            const double complex va = (double)data[a].re + I * (double)data[a].im,
+                                 vb = (double)data[b].re + I * (double)data[b].im;
+            const double complex v = is_out ? 0 : factor[which][p][0] * va + factor[which][p][1] * vb;
+            const double w = is_out                              ? 0
+                             : rule == MSI_STOKES_WEIGHT_SMALLER ? fmin((double)weight[a], (double)weight[b])
+                                                                 : 0.5 * ((double)weight[a] + (double)weight[b]);
+            assert_true(got[p * n + i].re == creal(v) && got[p * n + i].im == cimag(v));
+            assert_true((double)got_weight[p * n + i] == w);
+            largest = fmax(largest, w * fmax(fabs(creal(v)), fabs(cimag(v))));
+            n_out += p == 0 && is_out;
+        }
+    assert_int_equal(total(&tally), n_out);
+    assert_true(tally.largest_product == largest);
+}
+
+static void test_numbers_of_channels(void **state)
+{
+    (void)state;
+    static const int32_t n_chan[] = {1, 2, 3, 7, 16, 31, 64, 127, 128, 129, 257, 300};
+    for (size_t i = 0; i < sizeof n_chan / sizeof *n_chan; i++)
+        for (int n_corr = 2; n_corr <= 4; n_corr += 2) {
+            check_channels(n_chan[i], n_corr, MSI_STOKES_WEIGHT_SMALLER);
+            check_channels(n_chan[i], n_corr, MSI_STOKES_WEIGHT_MEAN);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_unused_correlations),
         cmocka_unit_test(test_limit_of_data),
         cmocka_unit_test(test_largest_product),
+        cmocka_unit_test(test_numbers_of_channels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
