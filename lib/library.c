@@ -109,63 +109,43 @@ static void hear_line(void *of, msi_log_level level, const char *line)
            line);
 }
 
-#ifdef MSI_HAVE_CUDA
-/* The thread's current device and OpenMP's threads before a call that uses a GPU; threads 0: another call. */
-static _Thread_local struct {
-    int device, n_thread;
-} before;
-#endif
-
-static void begin_gpu(int n_thread)
+int msi_library_begin(msi_library_call *call)
 {
+    const msimage_callbacks *c = call->callbacks;
+    call->threads_before = omp_get_max_threads();
+    omp_set_num_threads(call->n_thread);
 #ifdef MSI_HAVE_CUDA
-    before.n_thread = n_thread ? omp_get_max_threads() : 0;
-    if (!n_thread) return;
-    before.device = msi_library_gpu_device();
-    omp_set_num_threads(n_thread);
-#else
-    (void)n_thread;
+    if (call->uses_gpu) call->device_before = msi_library_gpu_device();
 #endif
-}
-
-static void end_gpu(void)
-{
-#ifdef MSI_HAVE_CUDA
-    if (!before.n_thread) return;
-    msi_library_gpu_settle();
-    msi_library_gpu_device_set(before.device);
-    omp_set_num_threads(before.n_thread);
-    before.n_thread = 0;
-#endif
-}
-
-int msi_library_begin(const msimage_callbacks *callbacks, int gpu_threads, const char *stage)
-{
-    begin_gpu(gpu_threads);
-    msi_log_listen(hear_line, (void *)callbacks);
-    msi_progress_own(callbacks->progress, callbacks->of);
-    if (callbacks->progress && stage) msi_progress_begin(stage);
-    msi_interrupt_ask(callbacks->interrupt, callbacks->of);
+    msi_log_listen(hear_line, (void *)c);
+    msi_progress_own(c->progress, c->of);
+    if (c->progress && call->stage) msi_progress_begin(call->stage);
+    msi_interrupt_ask(c->interrupt, c->of);
     return msi_interrupt_check();
 }
 
-int msi_library_end(int rc)
+int msi_library_end(const msi_library_call *call, int rc)
 {
     if (!rc) msi_progress_end();
     msi_progress_disown();
     msi_log_listen(NULL, NULL);
     msi_interrupt_ask(NULL, NULL);
-    end_gpu();
+#ifdef MSI_HAVE_CUDA
+    if (call->uses_gpu) {
+        msi_library_gpu_settle();
+        msi_library_gpu_device_set(call->device_before);
+    }
+#endif
+    omp_set_num_threads(call->threads_before);
     return rc;
 }
 
-int msi_library_gpu_threads(msimage_backend backend, int n_thread)
+int msi_library_may_use_gpu(msimage_backend backend)
 {
 #ifdef MSI_HAVE_CUDA
-    return backend != MSIMAGE_CPU && msi_gpu_available() ? msi_library_threads(n_thread) : 0;
+    return backend != MSIMAGE_CPU && msi_gpu_available();
 #else
     (void)backend;
-    (void)n_thread;
     return 0;
 #endif
 }
@@ -189,6 +169,15 @@ msi_backend msi_library_backend(msimage_backend backend)
 msi_precision msi_library_precision(msimage_precision precision)
 {
     return precision == MSIMAGE_FP32 ? MSI_FP32 : MSI_FP64;
+}
+
+/* OpenMP ends the process where it gets no thread. */
+enum { MOST_THREADS = 4096 };
+
+int msi_library_check_threads(int n_thread)
+{
+    if (n_thread >= 0 && n_thread <= MOST_THREADS) return MSI_OK;
+    return msi_error_set(MSI_ERANGE, "n_thread: %d: it is 0 to %d", n_thread, MOST_THREADS);
 }
 
 int msi_library_threads(int n_thread)

@@ -9,23 +9,29 @@
 #include "kernels/gridder.h"
 #include "msimage/base.h"
 
+/* A call of the library, from msi_library_begin to msi_library_end. */
+typedef struct msi_library_call {
+    const msimage_callbacks *callbacks;
+    int n_thread;                      /* of the host, at least 1: so many are OpenMP's while it lasts */
+    int uses_gpu;                      /* the thread's current device and the GPU's memory are put back at its end */
+    const char *stage;                 /* what its progress is called; static; NULL: it has none */
+    int device_before, threads_before; /* msi_library_begin sets them */
+} msi_library_call;
+
 /*
  * msi_library_begin - begin a call: log, progress and interrupts of the calling thread are the callbacks'.
- * Given:   gpu_threads  threads of the host that copy for a GPU: that many are OpenMP's until msi_library_end, which puts
- *                       them and the thread's current device back; 0: the call uses no GPU
- *          stage        what the call's progress is called; static; NULL: it has none
  * Returns: 0, MSI_EINTERRUPTED
  */
-int msi_library_begin(const msimage_callbacks *callbacks, int gpu_threads, const char *stage);
+int msi_library_begin(msi_library_call *call);
 
 /* msi_library_end - end the call. Returns: rc */
-int msi_library_end(int rc);
+int msi_library_end(const msi_library_call *call, int rc);
 
 /* msi_library_gpu_settle - give the memory back to GPUs that calls leave behind, but for what may stay. */
 void msi_library_gpu_settle(void);
 
-/* msi_library_gpu_threads - return the threads that an object of a backend has for a GPU; 0: it gets none. */
-int msi_library_gpu_threads(msimage_backend backend, int n_thread);
+/* msi_library_may_use_gpu - return whether an object of a backend has a GPU's work to do, or may have. */
+int msi_library_may_use_gpu(msimage_backend backend);
 
 /*
  * msi_library_spec - copy a specification that the caller compiled, perhaps against an older header.
@@ -38,6 +44,9 @@ int msi_library_spec(void *to, const void *from, size_t from_bytes, size_t bytes
 /* msi_library_backend, msi_library_precision - the kernels' own names of them. */
 msi_backend msi_library_backend(msimage_backend backend);
 msi_precision msi_library_precision(msimage_precision precision);
+
+/* msi_library_check_threads - 0, or MSI_ERANGE where a specification's number of threads is none that can be. */
+int msi_library_check_threads(int n_thread);
 
 /* msi_library_threads - OpenMP's threads for a specification's number. */
 int msi_library_threads(int n_thread);

@@ -61,20 +61,29 @@ static int find_place(msimage_cleaner *c)
     return MSI_OK;
 }
 
+static msi_library_call call_of(const msimage_cleaner *c, const char *stage)
+{
+    return (msi_library_call){
+        .callbacks = &c->callbacks, .n_thread = c->n_thread, .uses_gpu = c->gpu != NULL, .stage = stage};
+}
+
 int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *spec, const msimage_callbacks *callbacks)
 {
     *out = NULL;
     msimage_cleaner_spec s;
     MSI_TRY(msi_library_spec(&s, spec, spec->struct_bytes, sizeof s));
+    MSI_TRY(msi_library_check_threads(s.n_thread));
     msimage_cleaner *c;
     MSI_TRY(msi_alloc(&c, 1, sizeof *c, "cleaner"));
     if (callbacks) c->callbacks = *callbacks;
     c->n_thread = msi_library_threads(s.n_thread);
     const msi_cleaner_spec inner = inner_spec(&s);
-    int rc = msi_library_begin(&c->callbacks, msi_library_gpu_threads(s.backend, s.n_thread), NULL);
+    msi_library_call begun = call_of(c, NULL);
+    begun.uses_gpu = msi_library_may_use_gpu(s.backend);
+    int rc = msi_library_begin(&begun);
     if (!rc) rc = msi_cleaner_create(&c->inner, &inner);
     if (!rc) rc = find_place(c);
-    if (!msi_library_end(rc)) {
+    if (!msi_library_end(&begun, rc)) {
         c->n_psf = s.n_channel ? s.n_channel : 1;
         *out = c;
     } else {
@@ -126,21 +135,23 @@ static int get(const msimage_cleaner *c, const msi_planes *planes, void *image)
 int msimage_cleaner_psf(msimage_cleaner *c, const void *psf)
 {
     msi_planes *planes = NULL;
-    int rc = msi_library_begin(&c->callbacks, c->gpu ? c->n_thread : 0, NULL);
+    msi_library_call begun = call_of(c, NULL);
+    int rc = msi_library_begin(&begun);
     if (!rc) rc = put(c, &planes, c->n_psf, psf);
     if (!rc) rc = msi_cleaner_psf(c->inner, planes);
     msi_planes_free(planes);
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask)
 {
     msi_host_array in = {0};
-    int rc = msi_library_begin(&c->callbacks, c->gpu ? c->n_thread : 0, NULL);
+    msi_library_call begun = call_of(c, NULL);
+    int rc = msi_library_begin(&begun);
     if (!rc) rc = msi_host_array_read(&in, &c->place, mask, c->shape.nx * c->shape.ny);
     if (!rc) rc = msi_cleaner_mask(c->inner, in.at);
     msi_host_array_end(&in);
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 static int minor(msimage_cleaner *c, void *residual, void *model, const msimage_clean_limits *limits,
@@ -159,7 +170,8 @@ int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model, const
                           msimage_clean_report *report)
 {
     msi_clean_report r = {0};
-    int rc = msi_library_begin(&c->callbacks, c->gpu ? c->n_thread : 0, "minor cycle");
+    msi_library_call begun = call_of(c, "minor cycle");
+    int rc = msi_library_begin(&begun);
     if (!rc) rc = minor(c, residual, model, limits, &r);
     if (!rc && report)
         *report = (msimage_clean_report){.stop = (msimage_clean_stop)r.stop,
@@ -169,13 +181,14 @@ int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model, const
                                          .peak_x = r.peak_x,
                                          .peak_y = r.peak_y,
                                          .flux = r.flux};
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigma)
 {
-    int rc = msi_library_begin(&c->callbacks, c->gpu ? c->n_thread : 0, NULL);
+    msi_library_call begun = call_of(c, NULL);
+    int rc = msi_library_begin(&begun);
     if (!rc) rc = put(c, &c->residual, c->shape.n, residual);
     if (!rc) rc = msi_cleaner_noise(c->inner, c->residual, sigma);
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }

@@ -28,7 +28,7 @@ static int check_spec(const msimage_gridder_spec *s)
                              (long long)s->ny);
     if (s->store_bytes && !s->temp_dir)
         return msi_error_set(MSI_EARGUMENT, "temp_dir: samples beyond store_bytes go there, and it has no name");
-    return MSI_OK;
+    return msi_library_check_threads(s->n_thread);
 }
 
 /* Translate the geometry to the kernels' axes, which library_gridder.h tells. */
@@ -59,7 +59,7 @@ static msi_gridder_spec inner_spec(const msimage_gridder *g)
                               .predict = s->task == MSIMAGE_PREDICT,
                               /* What is made by planes stays on the GPU for whoever has it there. */
                               .residual = s->task == MSIMAGE_RESIDUAL ||
-                                          (s->task == MSIMAGE_IMAGE && msi_library_gpu_threads(s->backend, 1)),
+                                          (s->task == MSIMAGE_IMAGE && msi_library_may_use_gpu(s->backend)),
                               .strategy = s->strategy,
                               .accuracy = s->accuracy,
                               .precision = in_double ? MSI_PRECISION_FP64 : MSI_PRECISION_FP32,
@@ -72,9 +72,10 @@ static msi_gridder_spec inner_spec(const msimage_gridder *g)
                               .temp_dir = s->temp_dir};
 }
 
-static int gpu_threads(const msimage_gridder *g)
+static msi_library_call call_of(const msimage_gridder *g, const char *stage)
 {
-    return g->gpu ? g->n_thread : 0;
+    return (msi_library_call){
+        .callbacks = &g->callbacks, .n_thread = g->n_thread, .uses_gpu = g->gpu != NULL, .stage = stage};
 }
 
 /* Find out where the work is done. */
@@ -107,10 +108,12 @@ int msimage_gridder_create(msimage_gridder **out, const msimage_gridder_spec *sp
     g->samples.w_min_lambda = HUGE_VAL;
     lay_out(g);
     const msi_gridder_spec inner = inner_spec(g);
-    int rc = msi_library_begin(&g->callbacks, msi_library_gpu_threads(s.backend, s.n_thread), NULL);
+    msi_library_call begun = call_of(g, NULL);
+    begun.uses_gpu = msi_library_may_use_gpu(s.backend);
+    int rc = msi_library_begin(&begun);
     if (!rc) rc = msi_gridder_create(&g->inner, &inner);
     if (!rc) rc = find_place(g);
-    if (!msi_library_end(rc)) {
+    if (!msi_library_end(&begun, rc)) {
         g->precision = msi_gridder_precision(g->inner);
         g->spec.strategy = g->spec.temp_dir = NULL;
         *out = g;
@@ -211,12 +214,13 @@ static int add(msimage_gridder *g, const msimage_samples *samples, const double 
 int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples)
 {
     msi_host_array freq = {0};
-    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "samples");
+    msi_library_call begun = call_of(g, "samples");
+    int rc = msi_library_begin(&begun);
     msi_library_forget_dirty(g);
     if (!rc) rc = msi_host_array_read(&freq, &g->place, samples->freq_hz, samples->n_chan * (int64_t)sizeof(double));
     if (!rc) rc = add(g, samples, freq.at);
     msi_host_array_end(&freq);
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 static int weight(msimage_gridder *g, const msimage_weighting *rule)
@@ -243,13 +247,14 @@ int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule)
     if (g->folds || g->spec.task == MSIMAGE_PREDICT || g->is_weighted)
         return msi_error_set(MSI_EARGUMENT, g->is_weighted ? "weight: the weights carry density weights already"
                                                            : "weight: this gridder keeps no weights");
-    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "weights");
+    msi_library_call begun = call_of(g, "weights");
+    int rc = msi_library_begin(&begun);
     msi_library_forget_dirty(g);
     g->is_on_host = 1;
     if (!rc) rc = msi_gridder_move_to_host(g->inner);
     if (!rc) rc = weight(g, rule);
     g->is_weighted = !rc;
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *n_vis)
@@ -257,9 +262,10 @@ int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *
     int64_t n[MSI_GRIDDER_MAX_PLANES];
     if (g->folds || g->spec.task == MSIMAGE_PREDICT)
         return msi_error_set(MSI_EARGUMENT, "sum_weight: this gridder keeps no weights");
-    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), NULL);
+    msi_library_call begun = call_of(g, NULL);
+    int rc = msi_library_begin(&begun);
     if (!rc) msi_gridder_weights(g->inner, sum_weight, NULL, n_vis ? n_vis : n);
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
@@ -289,16 +295,17 @@ static int make_on_host(msimage_gridder *g, const image_call *call, const void *
 
 static int make(msimage_gridder *g, const image_call *call, const void *model, void *image)
 {
-    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), call->stage);
+    msi_library_call begun = call_of(g, call->stage);
+    int rc = msi_library_begin(&begun);
 #ifdef MSI_HAVE_CUDA
     if (!rc && g->gpu) {
         rc = msi_library_gpu_enter(g->gpu, g->spec.stream);
         if (!rc) rc = call->on_gpu(g, model, image);
-        return msi_library_end(rc);
+        return msi_library_end(&begun, rc);
     }
 #endif
     if (!rc) rc = make_on_host(g, call, model, image);
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 static int image_once(msimage_gridder *g, const void *model, void *image)
@@ -508,11 +515,12 @@ int msimage_gridder_predict(msimage_gridder *g, const void *model)
 {
     MSI_TRY(check_task(g, MSIMAGE_PREDICT, "predict"));
     if (!model) return msi_error_set(MSI_EARGUMENT, "predict: no model");
-    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "prediction");
+    msi_library_call begun = call_of(g, "prediction");
+    int rc = msi_library_begin(&begun);
     if (!rc) rc = predict(g, model);
     g->is_predicted = !rc;
     g->n_fetched = 0;
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 static int fetch_on_host(msimage_gridder *g, const msimage_samples *samples, void *vis)
@@ -547,9 +555,10 @@ int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, vo
 {
     MSI_TRY(check_task(g, MSIMAGE_PREDICT, "fetch"));
     if (!g->is_predicted) return msi_error_set(MSI_EARGUMENT, "fetch: nothing has been predicted");
-    int rc = msi_library_begin(&g->callbacks, gpu_threads(g), "visibilities");
+    msi_library_call begun = call_of(g, "visibilities");
+    int rc = msi_library_begin(&begun);
     if (!rc) rc = fetch(g, samples, vis);
-    return msi_library_end(rc);
+    return msi_library_end(&begun, rc);
 }
 
 void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report *report)

@@ -17,6 +17,8 @@ Arrays are NumPy's, or on a GPU anything that speaks DLPack, such as those of Cu
 other threads of Python run; Ctrl-C ends a call by KeyboardInterrupt.
 """
 from . import wgridder
+# Programs name it as an attribute of wgridder, as they do ducc0's.
+from .wgridder import experimental as _experimental  # noqa: F401
 from ._library import Error, gpu_count, keep_memory, libraries, release_memory, version
 from ._plan import Plan
 from ._cleaner import Cleaner, CleanReport

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ._arrays import Given
-from ._gridder import BACKENDS, UINT8, array_argument, has, other_array, require
+from ._gridder import BACKENDS, UINT8, array_argument, has, other_array, require, thread_count
 from ._library import CALLBACKS, Calls, ffi, lib
 
 _STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
@@ -53,7 +53,7 @@ class Cleaner:
         spec = ffi.new("msimage_cleaner_spec *", {
             "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": self.shape[1], "ny": self.shape[0],
             "precision": lib.MSIMAGE_FP32 if self.dtype == np.float32 else lib.MSIMAGE_FP64,
-            "backend": BACKENDS[backend], "device": device, "n_thread": nthreads, "method": name, "gain": gain,
+            "backend": BACKENDS[backend], "device": device, "n_thread": thread_count(nthreads), "method": name, "gain": gain,
             "scale": widths, "n_scale": 0 if scales is None else len(scales),
             "beam_pixel": beam or 0})
         out = ffi.new("msimage_cleaner **")

@@ -48,8 +48,8 @@ def whole_argument(value: Any, name: str) -> int:
 
 
 def flag_argument(value: Any, name: str) -> bool:
-    """An argument that must be true or false."""
-    if isinstance(value, (bool, np.bool_, int)):
+    """An argument that must be true or false: whatever has a truth value of its own, None among it, as ducc0 takes it."""
+    if hasattr(type(value), "__bool__"):
         return bool(value)
     raise TypeError(f"{name}: true or false is needed, not {type(value).__name__}")
 
@@ -120,6 +120,15 @@ def _namespace(array: Any) -> Any:
     return importlib.import_module("jax.numpy" if name in ("jax", "jaxlib") else name)
 
 
+def thread_count(nthreads: int) -> int:
+    """Threads of the host for a call: no more than the process may run on, which 0 asks for."""
+    try:
+        most = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        most = os.cpu_count() or 1
+    return min(nthreads, most) if nthreads > 0 else most
+
+
 class Gridder:
     """A gridder of the C library, freed with this object."""
 
@@ -130,7 +139,7 @@ class Gridder:
         self.spec = ffi.new("msimage_gridder_spec *", {
             "struct_bytes": ffi.sizeof("msimage_gridder_spec"), "task": task, "convention": lib.MSIMAGE_XY,
             "precision": lib.MSIMAGE_FP32 if real == np.float32 else lib.MSIMAGE_FP64, "backend": BACKENDS[backend],
-            "n_thread": nthreads or os.cpu_count() or 1, **members})
+            "n_thread": thread_count(nthreads), **members})
         self.spec.strategy = _STRATEGY
         out = ffi.new("msimage_gridder **")
         self.call(lib.msimage_gridder_create, out, self.spec, CALLBACKS)

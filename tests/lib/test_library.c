@@ -376,6 +376,9 @@ static void test_refusals(void **state)
     REFUSED(store_bytes = 1, MSIMAGE_EARGUMENT);
     REFUSED(task = (msimage_task)7, MSIMAGE_EARGUMENT);
     REFUSED(strategy = "nonesuch", MSIMAGE_ERANGE);
+    /* OpenMP would end the process. */
+    REFUSED(n_thread = 1000000, MSIMAGE_ERANGE);
+    REFUSED(n_thread = -1, MSIMAGE_ERANGE);
     /* An older program's specification ends sooner. */
     spec.struct_bytes = offsetof(msimage_gridder_spec, stream);
     assert_int_equal(msimage_gridder_create(&g, &spec, NULL), 0);
@@ -483,6 +486,10 @@ static void test_cleaner(void **state)
     msimage_cleaner_spec bad = spec;
     bad.method = "nonesuch";
     assert_int_equal(msimage_cleaner_create(&c, &bad, NULL), MSIMAGE_EARGUMENT);
+    bad = spec;
+    bad.n_thread = 1000000;
+    assert_int_equal(msimage_cleaner_create(&c, &bad, NULL), MSIMAGE_ERANGE);
+    assert_null(c);
 }
 
 int main(int argc, char **argv)

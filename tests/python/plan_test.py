@@ -321,6 +321,20 @@ def check_threads():
     assert not faults, faults
 
 
+def check_cores():
+    """A call of all threads has as many as there are cores that the process may run on."""
+    import subprocess
+
+    code = ("import os, sys; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); sys.path[:0] = %r; import numpy as np;"
+            "import msimage; from wgridder_oracle import Case; c = Case(np.random.default_rng(1), (64, 64), (.005, .005));"
+            "threads = lambda: len(os.listdir('/proc/self/task')); before = threads();"
+            "p = msimage.Plan(vis=c.vis, npix_x=64, npix_y=64, nthreads=%d, backend='cpu', **c.arguments(epsilon=1e-6));"
+            "msimage.Cleaner(p.psf() / p.sum_weight(), nthreads=%d, backend='cpu').noise(p.dirty());"
+            "assert threads() == before, (threads(), before)")
+    for n in (0, 1, 64):
+        subprocess.run([sys.executable, "-B", "-c", code % (sys.path, n, n)], check=True, env=dict(os.environ, OMP_NUM_THREADS="3"))
+
+
 def check_fork():
     """A process that is forked before its first call works, and so does the one that forked, at the same time."""
     import subprocess

@@ -208,6 +208,53 @@ def check_arrays():
     assert same(vis, wgridder.dirty2vis(dirty=case.model, **given))
 
 
+def check_lists():
+    """Rows with lists of frequencies of their own, in one dimension: what whole blocks of each list give."""
+    rng = np.random.default_rng(12)
+    more = wgridder.experimental
+    assert more.vis2dirty is wgridder.vis2dirty and more.dirty2vis is wgridder.dirty2vis
+    for single, weighted, options in ((False, True, {}), (False, False, {"flip_v": True, "center_x": 0.05}), (True, True, {"divide_by_n": False})):
+        case = Case(rng, (32, 46), (0.01, 0.008), single=single, weighted=weighted, masked=weighted, n_row=60, n_chan=5, reach=1.3)
+        lists = [case.freq, case.freq[:0], case.freq[1:3], case.freq[4:]]
+        which = rng.integers(0, 4, 60)
+        # A sample of the case is taken where the row's list has its frequency.
+        taken = np.array([np.isin(case.freq, lists[i]) for i in which])
+        epsilon, options = (1e-5 if single else 1e-9), dict(options, do_wgridding=True)
+        given = dict(case.arguments(epsilon=epsilon, **options), freqlist_id=which.astype("u8"), freqlist_freqs=np.concatenate(lists),
+                     freqlist_nfreqs=np.array([len(one) for one in lists], "u8"), wgt=case.wgt[taken] if weighted else None,
+                     mask=case.mask[taken] if weighted else None)
+        del given["freq"]
+        flat = case.vis[taken]
+        made = {"dirty": more.vis2dirty_bda(vis=flat, npix_x=32, npix_y=46, **given, **HOST),
+                "vis": more.dirty2vis_bda(dirty=case.model, **given, **HOST)}
+        predicted = case.predicted(**options)[taken]
+        case.mask = (taken * (1 if case.mask is None else case.mask)).astype("u1")
+        truth = {"dirty": case.dirty(**options), "vis": predicted}
+        bound = epsilon + ROUNDING[case.real.str[1:]]
+        within([distance(made[name], truth[name]) for name in truth], bound, "the direct sum", options)
+        outs = {"dirty": np.full((46, 32), 7, case.real).T, "vis": np.full(2 * flat.size, 7, case.cplx)[::2]}
+        assert more.vis2dirty_bda(vis=flat, dirty=outs["dirty"], **given, **HOST) is outs["dirty"]
+        assert more.dirty2vis_bda(dirty=case.model, vis=outs["vis"], **given, **HOST) is outs["vis"]
+        assert all(distance(outs[name], made[name]) <= ROUNDING[case.real.str[1:]] for name in outs)
+        if peer:
+            theirs = (peer.experimental.vis2dirty_bda(vis=flat, npix_x=32, npix_y=46, **given),
+                      peer.experimental.dirty2vis_bda(dirty=case.model, **given))
+            within((distance(made["dirty"], theirs[0]), distance(made["vis"], theirs[1])), 2 * bound, "ducc0", options)
+    base, ids = dict(given, vis=flat, npix_x=32, npix_y=46), given["freqlist_id"]
+    wrong = {RuntimeError: [{"freqlist_id": ids.astype("i8")}, {"freqlist_id": ids[1:]}, {"freqlist_id": ids + 4}, {"vis": flat[1:]},
+                            {"vis": flat[None]}, {"wgt": base["wgt"][1:]}, {"mask": base["mask"][:3]}, {"freqlist_freqs": base["freqlist_freqs"][:-1]},
+                            {"freqlist_freqs": base["freqlist_freqs"][::-1]}, {"freqlist_freqs": -base["freqlist_freqs"]},
+                            {"freqlist_nfreqs": base["freqlist_nfreqs"].astype("f8")}, {"freqlist_nfreqs": base["freqlist_nfreqs"] + np.uint64(2**63)}],
+             TypeError: [{"freqlist_id": ids.tolist()}, {"freq": case.freq}]}
+    for kind, changes in wrong.items():
+        for change in changes:
+            must_raise(kind, lambda: more.vis2dirty_bda(**dict(base, **change), **HOST))
+            if peer:
+                must_raise(kind, lambda: peer.experimental.vis2dirty_bda(**dict(base, **change)))
+    none = dict(base, uvw=case.uvw[:0], freqlist_id=ids[:0], vis=flat[:0], wgt=None, mask=None)
+    assert not more.vis2dirty_bda(**none, **HOST).any()
+
+
 def must_raise(kinds, call):
     try:
         call()
@@ -271,6 +318,8 @@ def check_exceptions():
         assert all(word in message for word in words), message
     accepted = [{"npix_x": 2}, {"epsilon": 0.5}, {"epsilon": 1e-13}, {"epsilon": 1e-6, "vis": base["vis"].astype("c8")},
                 {"sigma_max": 1.2, "epsilon": 1e-2}, {"sigma_min": 0.5}, {"do_wgridding": 1}, {"nthreads": 0},
+                {"do_wgridding": None}, {"flip_u": 1.0}, {"divide_by_n": np.int64(0)}, {"allow_nshift": np.array(True)},
+                {"nthreads": 10**7}, {"nthreads": 2**64 - 1},
                 {"wgt": -np.ones(base["vis"].shape)}, {"dirty": np.zeros((32, 38)), "npix_x": 0, "npix_y": 0},
                 {"uvw": base["uvw"][:0], "vis": base["vis"][:0]}, {"npix_x": np.int32(32)}, {"vis": 0 * base["vis"]},
                 {"mask": np.zeros(base["vis"].shape, np.uint8)}, {"freq": np.full(3, 1e9)}]

@@ -29,7 +29,7 @@ typedef struct msimage_cleaner_spec {
     msimage_precision precision; /**< of all images */
     msimage_backend backend;     /**< where the work is done */
     int device;                  /**< the GPU to use: its CUDA ordinal */
-    int n_thread;                /**< of the host; 0: as many as OpenMP gives */
+    int n_thread;                /**< of the host, at most 4096; 0: as many as OpenMP gives */
     const char *method;          /**< "hogbom", "list" (many components a convolution), "multiscale"; NULL: list */
     double gain;                 /**< part of a peak that becomes a component; 0: 0.1 */
     int no_negative;             /**< of one polarisation: components are positive */

@@ -69,7 +69,7 @@ typedef struct msimage_gridder_spec {
     msimage_backend backend;       /**< where the work is done */
     int device;                    /**< the GPU to use: its CUDA ordinal */
     void *stream; /**< cudaStream_t: a call begins after what was put on it before; NULL: the device's default one */
-    int n_thread; /**< of the host; 0: as many as OpenMP gives */
+    int n_thread; /**< of the host, at most 4096; 0: as many as OpenMP gives */
     int64_t memory_bytes; /**< host memory that the gridder may use; 0: what there is */
     int64_t store_bytes;  /**< of it, for samples; more goes to temp_dir, which must be named then; 0: no limit */
     const char *temp_dir; /**< folder for what store_bytes leaves out; copied */

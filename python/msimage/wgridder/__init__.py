@@ -3,7 +3,8 @@
 
     from msimage import wgridder
 
-is the only change in a program. Images are [x][y] arrays; with x = center_x + (i - npix_x/2) pixsize_x, y likewise, and n =
+is the only change in a program, and for `from ducc0.wgridder.experimental import ..` it is `from msimage.wgridder.experimental
+import ..`. Images are [x][y] arrays; with x = center_x + (i - npix_x/2) pixsize_x, y likewise, and n =
 sqrt(1 - x^2 - y^2), a dirty image is
 
     dirty[i, j] = Re sum over samples of wgt vis exp(+2 pi i freq/c (u x + v y - w (n - 1)))
@@ -23,10 +24,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ._arrays import Given, empty, finished
-from ._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, flag_argument, gridder, has, other_array,
+from .._arrays import Given, empty, finished
+from .._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, flag_argument, gridder, has, other_array,
                        require, whole_argument)
-from ._library import lib
+from .._library import lib
 
 __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
 
@@ -70,16 +71,29 @@ class _Request:
             if not 0 < options[name] < np.inf:
                 raise RuntimeError(f"{name} must be positive and finite")
 
-    def samples(self, uvw: Any, freq: Any, real: np.dtype) -> Samples:
-        """The samples; ducc0 wants rising frequencies."""
+    def samples(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any, mask: Any) -> Samples:
+        """A block of samples; ducc0 wants rising frequencies."""
         o = self.o
-        s = Samples(uvw, freq, real, o["wgt"], o["mask"], (o["flip_u"], o["flip_v"], o["flip_w"]))
+        s = Samples(uvw, freq, real, wgt, mask, (o["flip_u"], o["flip_v"], o["flip_w"]))
         hz = s.freq.kept.tolist() if s.freq.device is None else []
         if hz:
             # Of lists this takes a fifth of what it takes of arrays; a NaN in the middle is refused by the library.
             require(hz[0] > 0, "freq: channels must have positive frequencies")
             require(hz == sorted(hz), "freq: channels must be in ascending order")
         return s
+
+    def blocks(self, real: np.dtype, vis: Optional[Given] = None) -> list[tuple[Samples, Optional[Given]]]:
+        """The samples as the C library takes them: blocks of rows and channels, each with its visibilities."""
+        o = self.o
+        s = self.samples(o["uvw"], o["freq"], real, o["wgt"], o["mask"])
+        if vis is not None:
+            s.has(vis, "vis", vis.dtype)
+        self.shape: tuple[int, ...] = s.shape
+        return [(s, vis)]
+
+    def fetch(self, g: Gridder, c_samples: list, into: Given) -> None:
+        """What was predicted for the blocks, to an array of the shape of the visibilities."""
+        g.call(lib.msimage_gridder_fetch, g.c, c_samples[0], into.pointer())
 
     def gridder(self, task: int, real: np.dtype, shape: tuple) -> Gridder:
         """The gridder for an image's shape."""
@@ -127,41 +141,41 @@ def _finish(out: Any, given: Given, there: Any, like: Any) -> Any:
     return out
 
 
-def _image(vis: Any, uvw: Any, freq: Any, npix_x: int, npix_y: int, dirty: Any, options: dict) -> Any:
-    request = _Request(options)
+def _image(vis: Any, npix_x: int, npix_y: int, dirty: Any, request: _Request) -> Any:
     npix_x, npix_y = whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y")
     vis = array_argument(vis, "vis")
     given = Given(vis)
     if given.dtype not in REALS:
         raise RuntimeError(f"vis: its type is {given.dtype}, neither complex64 nor complex128")
     real = REALS[given.dtype]
-    samples = request.samples(uvw, freq, real)
-    samples.has(given, "vis", given.dtype)
+    blocks = request.blocks(real, given)
     shape = (npix_x, npix_y)
     if dirty is not None and len(getattr(dirty, "shape", ())) == 2:
         shape = (npix_x or dirty.shape[0], npix_y or dirty.shape[1])
     out, into, there = _result(dirty, "dirty", shape, real, vis)
     g = request.gridder(lib.MSIMAGE_IMAGE, real, shape)
-    g.call(lib.msimage_gridder_add, g.c, samples.given(given))
+    for samples, values in blocks:
+        g.call(lib.msimage_gridder_add, g.c, samples.given(values))
     g.call(lib.msimage_gridder_image, g.c, into.pointer())
     request.done(g)
     return _finish(out, into, there, vis)
 
 
-def _visibilities(dirty: Any, uvw: Any, freq: Any, vis: Any, options: dict) -> Any:
-    request = _Request(options)
+def _visibilities(dirty: Any, vis: Any, request: _Request) -> Any:
     dirty = array_argument(dirty, "dirty")
     given = Given(dirty)
     if given.dtype not in COMPLEXES:
         raise RuntimeError(f"dirty: its type is {given.dtype}, neither float32 nor float64")
     require(len(given.shape) == 2, "dirty: it has not 2 dimensions")
-    samples = request.samples(uvw, freq, given.dtype)
-    out, into, there = _result(vis, "vis", samples.shape, COMPLEXES[given.dtype], dirty)
+    blocks = request.blocks(given.dtype)
+    out, into, there = _result(vis, "vis", request.shape, COMPLEXES[given.dtype], dirty)
     g = request.gridder(lib.MSIMAGE_PREDICT, given.dtype, given.shape)
-    c_samples = samples.given()
-    g.call(lib.msimage_gridder_add, g.c, c_samples)
+    # These point to what the blocks own.
+    c_samples = [samples.given() for samples, _ in blocks]
+    for samples in c_samples:
+        g.call(lib.msimage_gridder_add, g.c, samples)
     g.call(lib.msimage_gridder_predict, g.c, given.pointer())
-    g.call(lib.msimage_gridder_fetch, g.c, c_samples, into.pointer())
+    request.fetch(g, c_samples, into)
     request.done(g)
     return _finish(out, into, there, dirty)
 
@@ -199,8 +213,7 @@ def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Option
     -------
     real [npix_x, npix_y], Jy times weight
     """
-    options = dict(locals())
-    return _image(vis, uvw, freq, npix_x, npix_y, dirty, options)
+    return _image(vis, npix_x, npix_y, dirty, _Request(dict(locals())))
 
 
 def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional[np.ndarray] = None,
@@ -226,8 +239,7 @@ def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Opti
     -------
     complex [row, channel], Jy
     """
-    options = dict(locals(), double_precision_accumulation=False)
-    return _visibilities(dirty, uvw, freq, vis, options)
+    return _visibilities(dirty, vis, _Request(dict(locals(), double_precision_accumulation=False)))
 
 
 class _Needed:
@@ -255,8 +267,7 @@ def ms2dirty(uvw: np.ndarray, freq: np.ndarray, ms: np.ndarray, wgt: Optional[np
 
     `nu` and `nv` are not looked at. Where w counts, the image is divided by n.
     """
-    options = _need(dict(locals()))
-    return _image(ms, uvw, freq, npix_x, npix_y, None, options)
+    return _image(ms, npix_x, npix_y, None, _Request(_need(dict(locals()))))
 
 
 def dirty2ms(uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional[np.ndarray] = None,
@@ -264,5 +275,4 @@ def dirty2ms(uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional
              epsilon: float = _NEEDED, do_wstacking: bool = False, nthreads: int = 1, verbosity: int = 0,
              mask: Optional[np.ndarray] = None, backend: str = "auto", device: int = 0) -> np.ndarray:
     """An image to visibilities, as dirty2vis: `do_wstacking` is its do_wgridding. `nu` and `nv` are not looked at."""
-    options = dict(_need(dict(locals())), double_precision_accumulation=False)
-    return _visibilities(dirty, uvw, freq, None, options)
+    return _visibilities(dirty, None, _Request(dict(_need(dict(locals())), double_precision_accumulation=False)))

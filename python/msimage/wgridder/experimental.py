@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The functions of ducc0.wgridder.experimental: vis2dirty, dirty2vis, and both for rows that have lists of frequencies of their own.
+
+Baseline-dependent averaging leaves short baselines fewer channels than long ones. vis2dirty_bda and dirty2vis_bda take samples in
+one dimension: those of the first row, in the order of its frequencies, then those of the second row, and so on.
+"""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from .._arrays import Given
+from .._gridder import FLOAT64, Gridder, Samples, has, other_array, require
+from .._library import lib
+from . import _image, _Request, _visibilities, dirty2vis, vis2dirty
+
+__all__ = ["vis2dirty", "dirty2vis", "vis2dirty_bda", "dirty2vis_bda"]
+
+_UINT64 = np.dtype(np.uint64)
+
+
+def _host_array(array: Any, name: str) -> np.ndarray:
+    array = other_array(array, name)
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name}: an array of the host's memory is needed")
+    return array
+
+
+class _ListRequest(_Request):
+    """Samples of one dimension, which come in a block for each list of frequencies."""
+
+    def _blocks_of_lists(self, n_row: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Rows [n], frequencies [channel] and places of the samples [n, channel], of each list that has rows."""
+        id_, n_freq, freq = (_host_array(self.o[name], name) for name in ("freqlist_id", "freqlist_nfreqs", "freqlist_freqs"))
+        has(Given(id_), "freqlist_id", _UINT64, (n_row,), "[row], a list for each of uvw")
+        has(Given(n_freq), "freqlist_nfreqs", _UINT64, n_freq.shape[:1], "[list]")
+        has(Given(freq), "freqlist_freqs", FLOAT64, freq.shape[:1], "one dimension")
+        require(not n_row or id_.max() < n_freq.size, f"freqlist_id: it names lists that freqlist_nfreqs, of {n_freq.size}, has not")
+        require(not n_freq.size or (n_freq.max() <= freq.size and n_freq.sum() <= freq.size),
+                f"freqlist_freqs: there are {freq.size} frequencies, fewer than freqlist_nfreqs counts")
+        length = n_freq.astype(np.int64)
+        first, per_row = np.cumsum(length) - length, length[id_.astype(np.int64)]
+        start = np.cumsum(per_row) - per_row
+        self.shape = (int(per_row.sum()),)
+        order = np.argsort(id_, kind="stable")
+        ends = np.flatnonzero(np.diff(id_[order])) + 1
+        return [(rows, freq[first[i]:first[i] + length[i]], start[rows, None] + np.arange(length[i]))
+                for rows in np.split(order, ends) if rows.size for i in (int(id_[rows[0]]),)]
+
+    def blocks(self, real: np.dtype, vis: Optional[Given] = None) -> list[tuple[Samples, Optional[Given]]]:
+        """The samples, a block for each list."""
+        uvw = _host_array(self.o["uvw"], "uvw")
+        has(Given(uvw), "uvw", FLOAT64, (*uvw.shape[:1], 3), "[row, 3]")
+        lists = self._blocks_of_lists(len(uvw))
+        values = {name: None if self.o[name] is None else _host_array(self.o[name], name) for name in ("wgt", "mask")}
+        if vis is not None:
+            values["vis"] = _host_array(vis.kept, "vis")
+        for name, array in values.items():
+            if array is not None:
+                has(Given(array), name, array.dtype, self.shape, f"{self.shape}: the frequencies of all rows")
+        self._places = [places for _, _, places in lists]
+        made = []
+        for rows, freq, places in lists:
+            part = {name: None if array is None else array[places] for name, array in values.items()}
+            made.append((self.samples(uvw[rows], freq, real, part["wgt"], part["mask"]),
+                         Given(part["vis"]) if vis is not None else None))
+        return made
+
+    def fetch(self, g: Gridder, c_samples: list, into: Given) -> None:
+        """What was predicted for the blocks, each to its places."""
+        for samples, places in zip(c_samples, self._places):
+            part = Given(np.empty(places.shape, into.dtype))
+            g.call(lib.msimage_gridder_fetch, g.c, samples, part.pointer())
+            into.kept[places] = part.kept
+
+
+def vis2dirty_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: np.ndarray, freqlist_freqs: np.ndarray,
+                  vis: np.ndarray, wgt: Optional[np.ndarray] = None, npix_x: int = 0, npix_y: int = 0, pixsize_x: float,
+                  pixsize_y: float, epsilon: float, do_wgridding: bool = False, nthreads: int = 1, verbosity: int = 0,
+                  mask: Optional[np.ndarray] = None, flip_u: bool = False, flip_v: bool = False, flip_w: bool = False,
+                  divide_by_n: bool = True, dirty: Optional[np.ndarray] = None, sigma_min: float = 1.1,
+                  sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0, allow_nshift: bool = True,
+                  double_precision_accumulation: bool = False, backend: str = "auto", device: int = 0) -> np.ndarray:
+    """Visibilities to a dirty image, as vis2dirty, of rows with lists of frequencies of their own. Arrays are the host's.
+
+    Parameters
+    ----------
+    freqlist_id : uint64 [row], the list of each row, from 0
+    freqlist_nfreqs : uint64 [list], how many frequencies each list has
+    freqlist_freqs : float64, the frequencies of all lists, one after the other, Hz; those of a list rise
+    vis : complex64 or complex128 [sample], Jy: row after row, each with as many samples as its list has frequencies
+    wgt, mask : [sample], else as for vis2dirty, whose parameters the others are
+
+    Returns
+    -------
+    real [npix_x, npix_y], Jy times weight
+    """
+    return _image(vis, npix_x, npix_y, dirty, _ListRequest(dict(locals())))
+
+
+def dirty2vis_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: np.ndarray, freqlist_freqs: np.ndarray,
+                  dirty: np.ndarray, wgt: Optional[np.ndarray] = None, pixsize_x: float, pixsize_y: float,
+                  epsilon: float, do_wgridding: bool = False, nthreads: int = 1, verbosity: int = 0,
+                  mask: Optional[np.ndarray] = None, flip_u: bool = False, flip_v: bool = False, flip_w: bool = False,
+                  divide_by_n: bool = True, vis: Optional[np.ndarray] = None, sigma_min: float = 1.1,
+                  sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0, allow_nshift: bool = True,
+                  backend: str = "auto", device: int = 0) -> np.ndarray:
+    """An image to visibilities: the transpose of vis2dirty_bda, whose parameters it has, with `dirty` and `vis` of dirty2vis.
+
+    Returns
+    -------
+    complex [sample], Jy
+    """
+    return _visibilities(dirty, vis, _ListRequest(dict(locals(), double_precision_accumulation=False)))
